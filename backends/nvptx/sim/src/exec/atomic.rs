@@ -1,0 +1,128 @@
+//! `atom` and `red`. Lanes act one after the other in lane order.
+
+use super::float::half_add;
+use super::int::{low, sext};
+use super::track::Access;
+use super::{R, lanes};
+use crate::error::ErrorKind;
+use crate::machine::Machine;
+use crate::op::{Atom, AtomOp, Order};
+use crate::types::Ty;
+use crate::warp::Warp;
+
+/// The new value.
+fn apply(op: AtomOp, ty: Ty, old: u64, b: u64, c: u64) -> u64 {
+    let bits = ty.bits();
+    let (old, b, c) = (old & low(bits), b & low(bits), c & low(bits));
+    let less = if ty.is_signed() { sext(old, bits) < sext(b, bits) } else { old < b };
+    match op {
+        AtomOp::Add => match ty {
+            Ty::F32 => (f32::from_bits(old as u32) + f32::from_bits(b as u32)).to_bits().into(),
+            Ty::F64 => (f64::from_bits(old) + f64::from_bits(b)).to_bits(),
+            Ty::F16 | Ty::Bf16 => half_add(ty == Ty::Bf16, old as u16, b as u16).into(),
+            Ty::F16x2 | Ty::Bf16x2 => {
+                let h = |s: u32| u64::from(half_add(ty == Ty::Bf16x2, (old >> s) as u16, (b >> s) as u16)) << s;
+                h(0) | h(16)
+            }
+            _ => old.wrapping_add(b) & low(bits),
+        },
+        AtomOp::Min => {
+            if less {
+                old
+            } else {
+                b
+            }
+        }
+        AtomOp::Max => {
+            if less {
+                b
+            } else {
+                old
+            }
+        }
+        AtomOp::And => old & b,
+        AtomOp::Or => old | b,
+        AtomOp::Xor => old ^ b,
+        AtomOp::Exch => b,
+        AtomOp::Cas => {
+            if old == b {
+                c
+            } else {
+                old
+            }
+        }
+        AtomOp::Inc => {
+            if old >= b {
+                0
+            } else {
+                old + 1
+            }
+        }
+        AtomOp::Dec => {
+            if old == 0 || old > b {
+                b
+            } else {
+                old - 1
+            }
+        }
+    }
+}
+
+impl Machine<'_> {
+    /// Executes an atomic on the lanes of `mask`.
+    pub(crate) fn atomic(&mut self, w: &mut Warp, at: u32, mask: u32, a: &Atom) -> R<()> {
+        let size = u64::from(a.ty.bytes());
+        let pl = self.addresses(w, at, mask, &a.addr)?;
+        let (b, c) = (w.wide(a.b), w.wide(a.c));
+        let px = (w.poison(a.b) | w.poison(a.c)) & mask;
+        let how = Access::Strong { write: true };
+        let mut old = [0u64; 32];
+        let mut old_poison = 0u32;
+        let release = matches!(a.order, Order::Release | Order::AcqRel);
+        let acquire = matches!(a.order, Order::Acquire | Order::AcqRel);
+        for l in lanes(mask) {
+            let key = self.edge_key(pl.shared >> l & 1 == 1, pl.addr[l]);
+            self.sync_write(w, key, release);
+            if a.d.is_some() {
+                self.sync_read(w, key, acquire);
+            }
+        }
+        if pl.shared != 0 {
+            let offs = self.shared_offsets(w, at, pl.shared, &pl.addr, size)?;
+            if self.cfg.races {
+                self.track_shared(w, at, pl.shared, &offs, size, how)?;
+            }
+            for l in lanes(pl.shared) {
+                let (v, p) = self.shared_read(w, at, l, offs[l], size)?;
+                old[l] = v as u64;
+                let poison = p != 0 || px >> l & 1 == 1;
+                old_poison |= u32::from(p != 0) << l;
+                let new = apply(a.op, a.ty, old[l], b[l], c[l]);
+                self.shared_write(offs[l], size, new.into(), if poison { u32::MAX } else { 0 });
+            }
+            self.count_shared(at, pl.shared, &offs, size as u32);
+        }
+        if pl.global != 0 {
+            if px & pl.global != 0 {
+                let l = (px & pl.global).trailing_zeros();
+                let t = "an undefined value is an operand of an atomic on global memory";
+                return Err(self.fail(w, at, ErrorKind::Poison, t, Some(l), Some(pl.addr[l as usize])));
+            }
+            let places = self.global_places(w, at, pl.global, &pl.addr, size, true)?;
+            if self.cfg.global_races {
+                self.track_global(w, at, pl.global, &places, size, how)?;
+            }
+            for l in lanes(pl.global) {
+                let (v, p) = self.global_read(w, at, l, places[l], size)?;
+                old[l] = v as u64;
+                old_poison |= u32::from(p != 0) << l;
+                self.global_write(places[l], size, apply(a.op, a.ty, old[l], b[l], c[l]).into());
+            }
+            self.count_global(at, pl.global, &pl.addr, size as u32);
+        }
+        if let Some(d) = a.d {
+            w.set(d, mask, &old, old_poison);
+        }
+        Ok(())
+    }
+}

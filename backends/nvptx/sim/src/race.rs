@@ -1,0 +1,230 @@
+//! Happens-before race detection.
+//!
+//! An *agent* is a warp or one thread's stream of `cp.async` operations. Every access leaves a record
+//! (agent, the agent's clock, instruction) in the cell of the 32-byte granule it touches, with one bit
+//! per byte. A later access to the same bytes, one of the two being a write, is a race unless the
+//! record is *ordered* before it: known to the accessing warp through barriers, waits or fences.
+//! Records that a new ordered access covers are dropped, which loses no race (FastTrack, Flanagan
+//! and Freund 2009): whatever is ordered after the new one is ordered after the old one too.
+//!
+//! ```text
+//!   warp clock g[w]:  1 ... 1 | bar | 2 ... 2     a record (w, 1) is ordered for v iff g_v[w] >= 1
+//!   cp.async of thread t: record (t, ordinal of its group), ordered for warp v iff v knows that
+//!   thread t waited for that group (at once for t itself, after a barrier for others)
+//! ```
+
+use smallvec::SmallVec;
+use std::collections::BTreeMap;
+
+/// Bytes per cell.
+pub(crate) const GRANULE: u64 = 32;
+/// Agent bit of a thread's cp.async stream.
+pub(crate) const ASYNC: u32 = 1 << 31;
+/// Reads kept per global cell; more concurrent readers than this are forgotten, oldest first.
+const MAX_GLOBAL_READS: usize = 4;
+
+/// One access.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Rec {
+    /// Shared: warp, or `ASYNC | thread`. Global: CTA * warps per CTA + warp.
+    pub(crate) agent: u32,
+    pub(crate) clock: u32,
+    /// Instruction index.
+    pub(crate) site: u32,
+    /// Dynamic instruction number within the warp.
+    pub(crate) seq: u32,
+    pub(crate) mask: u32,
+    pub(crate) lane: u8,
+    /// Atomic or relaxed: two such accesses do not race.
+    pub(crate) strong: bool,
+}
+
+/// Records of one granule.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Cell {
+    w: SmallVec<[Rec; 1]>,
+    r: SmallVec<[Rec; 1]>,
+}
+
+/// Outcome of an access that is not a race.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Fine {
+    Yes,
+    /// Another lane of the same dynamic instruction wrote some of these bytes: fine only if the values agree.
+    SameInstr,
+}
+
+fn strip(v: &mut SmallVec<[Rec; 1]>, mask: u32, ordered: &impl Fn(&Rec) -> bool) {
+    let mut i = 0;
+    while i < v.len() {
+        if v[i].mask & mask != 0 && ordered(&v[i]) {
+            v[i].mask &= !mask;
+            if v[i].mask == 0 {
+                v.swap_remove(i);
+                continue;
+            }
+        }
+        i += 1;
+    }
+}
+
+fn merge(v: &mut [Rec], me: &Rec) -> bool {
+    for r in v.iter_mut() {
+        if r.agent == me.agent && r.clock == me.clock && r.site == me.site && r.seq == me.seq {
+            r.mask |= me.mask;
+            return true;
+        }
+    }
+    false
+}
+
+impl Cell {
+    /// Checks and records a read. `Err` is the conflicting write.
+    pub(crate) fn read(&mut self, me: Rec, cap: bool, ordered: impl Fn(&Rec) -> bool) -> Result<(), Rec> {
+        for w in &self.w {
+            if w.mask & me.mask != 0 && !(w.strong && me.strong) && !ordered(w) {
+                return Err(*w);
+            }
+        }
+        if merge(&mut self.r, &me) {
+            return Ok(());
+        }
+        if !self.r.is_empty() {
+            strip(&mut self.r, me.mask, &ordered);
+            if cap && self.r.len() >= MAX_GLOBAL_READS {
+                self.r.remove(0);
+            }
+        }
+        self.r.push(me);
+        Ok(())
+    }
+
+    /// Checks and records a write. `Err` is the conflicting access and whether it was a write.
+    pub(crate) fn write(&mut self, me: Rec, ordered: impl Fn(&Rec) -> bool) -> Result<Fine, (Rec, bool)> {
+        let mut fine = Fine::Yes;
+        for w in &self.w {
+            if w.mask & me.mask == 0 || (w.strong && me.strong) {
+                continue;
+            }
+            if w.agent == me.agent && w.seq == me.seq && w.clock == me.clock {
+                fine = Fine::SameInstr;
+            } else if !ordered(w) {
+                return Err((*w, true));
+            }
+        }
+        for r in &self.r {
+            if r.mask & me.mask != 0 && !(r.strong && me.strong) && !ordered(r) {
+                return Err((*r, false));
+            }
+        }
+        if merge(&mut self.w, &me) {
+            return Ok(fine);
+        }
+        strip(&mut self.w, me.mask, &ordered);
+        strip(&mut self.r, me.mask, &ordered);
+        self.w.push(me);
+        Ok(fine)
+    }
+}
+
+/// Knowledge about warps of other CTAs, by global warp number.
+pub(crate) type Far = BTreeMap<u32, u32>;
+
+/// What a warp knows: everything recorded at or below these clocks happened before its next access.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Clocks {
+    /// Per warp of the CTA.
+    pub(crate) g: Vec<u32>,
+    /// Per thread of the CTA: newest cp.async group known to be complete and visible to this warp.
+    pub(crate) copies: Vec<u32>,
+    pub(crate) far: Far,
+}
+
+impl Clocks {
+    pub(crate) fn new(warps: usize, threads: usize) -> Clocks {
+        Clocks { g: vec![0; warps], copies: vec![0; threads], far: Far::new() }
+    }
+
+    pub(crate) fn join(&mut self, o: &Clocks) {
+        for (a, b) in self.g.iter_mut().zip(&o.g) {
+            *a = (*a).max(*b);
+        }
+        for (a, b) in self.copies.iter_mut().zip(&o.copies) {
+            *a = (*a).max(*b);
+        }
+        join_far(&mut self.far, &o.far);
+    }
+}
+
+/// Pointwise maximum.
+pub(crate) fn join_far(a: &mut Far, b: &Far) {
+    for (k, v) in b {
+        let e = a.entry(*k).or_insert(0);
+        *e = (*e).max(*v);
+    }
+}
+
+/// Cells of a contiguous range, made page by page when first touched.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Shadow {
+    pages: Vec<Option<Box<[Cell]>>>,
+}
+
+const PAGE: u64 = 64;
+
+impl Shadow {
+    pub(crate) fn new(bytes: usize) -> Shadow {
+        let pages = (bytes as u64).div_ceil(GRANULE * PAGE) as usize;
+        Shadow { pages: (0..pages).map(|_| None).collect() }
+    }
+
+    /// The cell of granule `g`; the granule must lie in the range.
+    pub(crate) fn cell(&mut self, g: u64) -> &mut Cell {
+        let page =
+            self.pages[(g / PAGE) as usize].get_or_insert_with(|| (0..PAGE).map(|_| Cell::default()).collect());
+        &mut page[(g % PAGE) as usize]
+    }
+}
+
+/// Byte mask of `len` bytes at `off` within a granule (`off + len <= 32`).
+pub(crate) fn byte_mask(off: u64, len: u64) -> u32 {
+    ((((1u64 << len) - 1) << (off % GRANULE)) & u64::from(u32::MAX)) as u32
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn rec(agent: u32, clock: u32, seq: u32, mask: u32) -> Rec {
+        Rec { agent, clock, site: seq, seq, mask, lane: 0, strong: false }
+    }
+
+    #[test]
+    fn unordered_write_after_read_is_found_per_byte() {
+        let mut c = Cell::default();
+        c.read(rec(0, 1, 1, 0x00f), false, |_| false).unwrap();
+        c.read(rec(1, 1, 1, 0x0f0), false, |_| false).unwrap();
+        let own = |r: &Rec| r.agent == 0;
+        assert!(c.write(rec(0, 1, 2, 0x00f), own).is_ok());
+        let e = c.write(rec(0, 1, 3, 0x010), own).unwrap_err();
+        assert_eq!((e.0.agent, e.1), (1, false));
+    }
+
+    #[test]
+    fn ordered_access_replaces_records() {
+        let mut c = Cell::default();
+        for i in 0..100 {
+            assert_eq!(c.write(rec(i % 2, i, i, 0xff), |_| true), Ok(Fine::Yes));
+        }
+        assert_eq!(c.w.len(), 1);
+        assert!(c.read(rec(5, 1, 1, 1), false, |_| false).is_err());
+    }
+
+    #[test]
+    fn same_instruction_overlap_is_reported() {
+        let mut c = Cell::default();
+        c.write(rec(0, 1, 9, 0xf), |_| true).unwrap();
+        assert_eq!(c.write(rec(0, 1, 9, 0x8), |_| true), Ok(Fine::SameInstr));
+        assert_eq!(c.write(rec(0, 1, 10, 0x8), |_| true), Ok(Fine::Yes));
+    }
+}

@@ -1,0 +1,189 @@
+//! Live intervals: from where to where a value's register must not change.
+//!
+//! Every instruction has a position `p` in text order; it reads at `2p` and writes at `2p + 1`. An interval is closed and covers all
+//! positions between the definition and the last use; a use inside a loop of a value from outside counts as a use at the loop's
+//! end. Interval by interval this covers at least what control flow allows, so two values whose intervals are disjoint may share a register:
+//!
+//! ```text
+//! for     p = head: reads bounds and initial values; params begin at 2p + 1; latch: reads the next values; results begin behind it
+//! while   as for; carried params live through the test, because the loop leaves from there
+//! if      results begin at its end
+//! ```
+
+use super::defs::{Base, Def, Defs};
+use super::visit::{self, Role};
+use cranelift_entity::SecondaryMap;
+use tilelift_isel::lane::{Block, Carried, Inst, LVal};
+
+/// A closed range of half positions.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub(crate) struct Interval {
+    pub(crate) start: u32,
+    pub(crate) end: u32,
+}
+
+/// A loop that is being walked.
+struct Open {
+    start: u32,
+    /// Values from outside that are read inside.
+    outside: Vec<LVal>,
+}
+
+/// Walks a program and gives each value its interval.
+pub(crate) struct Live<'d, 'p> {
+    defs: &'d Defs<'p>,
+    at: SecondaryMap<LVal, Interval>,
+    position: u32,
+    loops: Vec<Open>,
+}
+
+/// Intervals of the values that live in registers of their own; other values have a meaningless one.
+pub(crate) fn intervals(defs: &Defs<'_>, body: &Block) -> SecondaryMap<LVal, Interval> {
+    let mut live = Live { defs, at: SecondaryMap::new(), position: 0, loops: Vec::new() };
+    live.block(body);
+    live.at
+}
+
+impl Live<'_, '_> {
+    fn step(&mut self) -> u32 {
+        self.position += 1;
+        self.position
+    }
+
+    fn define(&mut self, v: LVal, at: u32) {
+        self.at[v] = Interval { start: at, end: at };
+    }
+
+    /// The value `v` (behind its names) is read at half position `at`.
+    fn read(&mut self, v: LVal, at: u32) {
+        let v = self.defs.root(v);
+        if !matches!(self.defs.def(v), Def::Register | Def::AddConst(..) | Def::Bits(_)) {
+            return;
+        }
+        let start = self.at[v].start;
+        self.at[v].end = self.at[v].end.max(at);
+        // The outermost loop that the value comes from outside of; the loops are ordered by their start.
+        let k = self.loops.partition_point(|l| l.start < start);
+        if let Some(open) = self.loops.get_mut(k)
+            && open.outside.last() != Some(&v)
+        {
+            open.outside.push(v);
+        }
+    }
+
+    fn read_operands(&mut self, inst: &Inst, at: u32) {
+        visit::operands(inst, |v, role| match role {
+            Role::Value => self.read(v, at),
+            Role::Word => self.read(self.defs.word(v), at),
+            // In this role the instruction's own offset is small, so it does not decide what folds.
+            Role::Address => match self.defs.address(v, 0).base {
+                Base::Value(v) => self.read(v, at),
+                Base::Shared => {}
+            },
+        });
+    }
+
+    fn open(&mut self, start: u32) {
+        self.loops.push(Open { start, outside: Vec::new() });
+    }
+
+    fn close(&mut self, at: u32) {
+        if let Some(open) = self.loops.pop() {
+            for v in open.outside {
+                self.at[v].end = self.at[v].end.max(at);
+            }
+        }
+    }
+
+    fn next_values(&mut self, carried: &[Carried], at: u32) {
+        carried.iter().for_each(|c| self.read(c.next, at));
+    }
+
+    fn block(&mut self, block: &Block) {
+        for inst in block {
+            match inst {
+                Inst::For(l) => {
+                    let p = self.step();
+                    self.read_operands(inst, 2 * p);
+                    self.open(2 * p);
+                    self.define(l.iv, 2 * p + 1);
+                    l.carried.iter().for_each(|c| self.define(c.param, 2 * p + 1));
+                    self.block(&l.body);
+                    let latch = self.step();
+                    // The latch reads the bounds once more; they come from outside.
+                    [l.iv, l.hi, l.step].into_iter().for_each(|v| self.read(v, 2 * latch));
+                    self.next_values(&l.carried, 2 * latch);
+                    self.close(2 * latch);
+                    let end = self.step();
+                    l.carried.iter().for_each(|c| self.define(c.result, 2 * end));
+                }
+                Inst::While(l) => {
+                    let p = self.step();
+                    self.read_operands(inst, 2 * p);
+                    self.open(2 * p);
+                    l.carried.iter().for_each(|c| self.define(c.param, 2 * p + 1));
+                    self.block(&l.test);
+                    let test = self.step();
+                    self.read(l.condition, 2 * test);
+                    l.carried.iter().for_each(|c| self.read(c.param, 2 * test));
+                    self.block(&l.body);
+                    let latch = self.step();
+                    self.next_values(&l.carried, 2 * latch);
+                    self.close(2 * latch);
+                    let end = self.step();
+                    l.carried.iter().for_each(|c| self.define(c.result, 2 * end));
+                }
+                Inst::If(i) => {
+                    let p = self.step();
+                    self.read_operands(inst, 2 * p);
+                    self.block(&i.then);
+                    let then = self.step();
+                    i.results.iter().for_each(|r| self.read(r.1, 2 * then));
+                    self.block(&i.otherwise);
+                    let end = self.step();
+                    i.results.iter().for_each(|r| self.read(r.2, 2 * end));
+                    i.results.iter().for_each(|r| self.define(r.0, 2 * end + 1));
+                }
+                Inst::LoadGlobal { dsts, guard, .. } => {
+                    let p = self.step();
+                    self.read_operands(inst, 2 * p);
+                    // A guarded load first sets the results to what they are without it, before the address is read.
+                    let at = 2 * p + u32::from(guard.is_none());
+                    dsts.iter().for_each(|&d| self.define(d, at));
+                }
+                Inst::Const { .. }
+                | Inst::Param { .. }
+                | Inst::Special { .. }
+                | Inst::SharedAddr { .. }
+                | Inst::Un { .. }
+                | Inst::Bin { .. }
+                | Inst::Fma { .. }
+                | Inst::MadWide { .. }
+                | Inst::Cmp { .. }
+                | Inst::Select { .. }
+                | Inst::Cvt { .. }
+                | Inst::RoundTf32 { .. }
+                | Inst::Bitcast { .. }
+                | Inst::Pack { .. }
+                | Inst::Unpack { .. }
+                | Inst::StoreGlobal { .. }
+                | Inst::LoadShared { .. }
+                | Inst::StoreShared { .. }
+                | Inst::LoadMatrix { .. }
+                | Inst::CopyAsync { .. }
+                | Inst::CommitCopies
+                | Inst::WaitCopies { .. }
+                | Inst::Barrier
+                | Inst::Shuffle { .. }
+                | Inst::Matrix { .. } => {
+                    if !self.defs.printed(inst) {
+                        continue;
+                    }
+                    let p = self.step();
+                    self.read_operands(inst, 2 * p);
+                    visit::results(inst, |d| self.define(d, 2 * p + 1));
+                }
+            }
+        }
+    }
+}

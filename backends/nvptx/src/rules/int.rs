@@ -1,0 +1,245 @@
+//! Integer rules. Division is total: a zero divisor gives 0, and the most negative number over -1 wraps.
+//!
+//! Shift amounts need no care up to 32 bits: the machine clamps them to the width. `i8` values are sign-extended to 16 bits, so
+//! whatever can leave 8 bits ends in `cvt.s16.s8`.
+
+use super::{Body, Key, Rule, lines, rows};
+use tilelift_ir::Scalar;
+use tilelift_isel::lane::{BinOp::*, LTy, UnOp::*};
+
+const B32: LTy = LTy::B32;
+const T32: LTy = LTy::I32;
+const T64: LTy = LTy::I64;
+const T16: LTy = LTy::Num(Scalar::I16);
+const T8: LTy = LTy::Num(Scalar::I8);
+const T1: LTy = LTy::I1;
+
+pub(super) const FLOATS_ONLY: Body = Body::Unsupported("the operation takes floats; cast the operands");
+pub(super) const INTS_ONLY: Body = Body::Unsupported("the operation takes integers; cast or bitcast the operands");
+const NO_BOOL: Body = Body::Unsupported("i1 has no arithmetic; use and, or, xor, or cast to i32");
+const RAW: Body = Body::Unsupported("a raw word has no arithmetic; unpack or bitcast it");
+
+/// `i32`.
+pub(super) const I32: &[Rule] = rows! {
+    "neg.i32" Key::Un(Neg), T32, Always => lines(&["neg.s32 $d, #a"]);
+    "abs.i32" Key::Un(Abs), T32, Always => lines(&["abs.s32 $d, #a"]);
+    "not.i32" Key::Un(Not), T32, Always => lines(&["not.b32 $d, #a"]);
+    "add.i32" Key::Bin(Add), T32, Always => lines(&["add.s32 $d, #a, #b"]);
+    "sub.i32" Key::Bin(Sub), T32, Always => lines(&["sub.s32 $d, #a, #b"]);
+    "mul.i32.power" Key::Bin(Mul), T32, Power => lines(&["shl.b32 $d, #a, $k"]);
+    "mul.i32" Key::Bin(Mul), T32, Always => lines(&["mul.lo.s32 $d, #a, #b"]);
+    "div.i32.const" Key::Bin(Div), T32, Divisor => lines(&["div.s32 $d, #a, #b"]);
+    // Divisors 0 and -1 take the product, which is the quotient for both; the division gets 1 instead.
+    "div.i32" Key::Bin(Div), T32, Always => lines(&[
+        "add.s32 $r0, #b, 1",
+        "setp.lt.u32 $p0, $r0, 2",
+        "selp.b32 $r1, 1, #b, $p0",
+        "div.s32 $r2, #a, $r1",
+        "mul.lo.s32 $r3, #a, #b",
+        "selp.b32 $d, $r3, $r2, $p0",
+    ]);
+    "rem.i32.const" Key::Bin(Rem), T32, Divisor => lines(&["rem.s32 $d, #a, #b"]);
+    // `a & !b` is a for the divisor 0 and 0 for -1.
+    "rem.i32" Key::Bin(Rem), T32, Always => lines(&[
+        "add.s32 $r0, #b, 1",
+        "setp.lt.u32 $p0, $r0, 2",
+        "selp.b32 $r1, 1, #b, $p0",
+        "rem.s32 $r2, #a, $r1",
+        "not.b32 $r3, #b",
+        "and.b32 $r4, #a, $r3",
+        "selp.b32 $d, $r4, $r2, $p0",
+    ]);
+    "minimum.i32" Key::Bin(Minimum), T32, Always => lines(&["min.s32 $d, #a, #b"]);
+    "maximum.i32" Key::Bin(Maximum), T32, Always => lines(&["max.s32 $d, #a, #b"]);
+    "minnum.i32" Key::Bin(MinNum), T32, Always => FLOATS_ONLY;
+    "maxnum.i32" Key::Bin(MaxNum), T32, Always => FLOATS_ONLY;
+    "and.i32" Key::Bin(And), T32, Always => lines(&["and.b32 $d, #a, #b"]);
+    "or.i32" Key::Bin(Or), T32, Always => lines(&["or.b32 $d, #a, #b"]);
+    "xor.i32" Key::Bin(Xor), T32, Always => lines(&["xor.b32 $d, #a, #b"]);
+    "shl.i32" Key::Bin(Shl), T32, Always => lines(&["shl.b32 $d, #a, #b"]);
+    "shr_s.i32" Key::Bin(ShrS), T32, Always => lines(&["shr.s32 $d, #a, #b"]);
+    "shr_u.i32" Key::Bin(ShrU), T32, Always => lines(&["shr.u32 $d, #a, #b"]);
+    "fma.i32" Key::Fma, T32, Always => lines(&["mad.lo.s32 $d, #a, #b, #c"]);
+};
+
+/// `i64`.
+pub(super) const I64: &[Rule] = rows! {
+    "neg.i64" Key::Un(Neg), T64, Always => lines(&["neg.s64 $d, #a"]);
+    "abs.i64" Key::Un(Abs), T64, Always => lines(&["abs.s64 $d, #a"]);
+    "not.i64" Key::Un(Not), T64, Always => lines(&["not.b64 $d, #a"]);
+    "add.i64" Key::Bin(Add), T64, Always => lines(&["add.s64 $d, #a, #b"]);
+    "sub.i64" Key::Bin(Sub), T64, Always => lines(&["sub.s64 $d, #a, #b"]);
+    "mul.i64.power" Key::Bin(Mul), T64, Power => lines(&["shl.b64 $d, #a, $k"]);
+    "mul.i64" Key::Bin(Mul), T64, Always => lines(&["mul.lo.s64 $d, #a, #b"]);
+    "div.i64.const" Key::Bin(Div), T64, Divisor => lines(&["div.s64 $d, #a, #b"]);
+    "div.i64" Key::Bin(Div), T64, Always => lines(&[
+        "add.s64 $q0, #b, 1",
+        "setp.lt.u64 $p0, $q0, 2",
+        "selp.b64 $q1, 1, #b, $p0",
+        "div.s64 $q2, #a, $q1",
+        "mul.lo.s64 $q3, #a, #b",
+        "selp.b64 $d, $q3, $q2, $p0",
+    ]);
+    "rem.i64.const" Key::Bin(Rem), T64, Divisor => lines(&["rem.s64 $d, #a, #b"]);
+    "rem.i64" Key::Bin(Rem), T64, Always => lines(&[
+        "add.s64 $q0, #b, 1",
+        "setp.lt.u64 $p0, $q0, 2",
+        "selp.b64 $q1, 1, #b, $p0",
+        "rem.s64 $q2, #a, $q1",
+        "not.b64 $q3, #b",
+        "and.b64 $q4, #a, $q3",
+        "selp.b64 $d, $q4, $q2, $p0",
+    ]);
+    "minimum.i64" Key::Bin(Minimum), T64, Always => lines(&["min.s64 $d, #a, #b"]);
+    "maximum.i64" Key::Bin(Maximum), T64, Always => lines(&["max.s64 $d, #a, #b"]);
+    "minnum.i64" Key::Bin(MinNum), T64, Always => FLOATS_ONLY;
+    "maxnum.i64" Key::Bin(MaxNum), T64, Always => FLOATS_ONLY;
+    "and.i64" Key::Bin(And), T64, Always => lines(&["and.b64 $d, #a, #b"]);
+    "or.i64" Key::Bin(Or), T64, Always => lines(&["or.b64 $d, #a, #b"]);
+    "xor.i64" Key::Bin(Xor), T64, Always => lines(&["xor.b64 $d, #a, #b"]);
+    "shl.i64.const" Key::Bin(Shl), T64, Amount => lines(&["shl.b64 $d, #a, $k"]);
+    // The machine takes 32 bits of the amount; saturate before cutting.
+    "shl.i64" Key::Bin(Shl), T64, Always => lines(&["min.u64 $q0, #b, 64", "cvt.u32.u64 $r0, $q0", "shl.b64 $d, #a, $r0"]);
+    "shr_s.i64.const" Key::Bin(ShrS), T64, Amount => lines(&["shr.s64 $d, #a, $k"]);
+    "shr_s.i64" Key::Bin(ShrS), T64, Always => lines(&["min.u64 $q0, #b, 64", "cvt.u32.u64 $r0, $q0", "shr.s64 $d, #a, $r0"]);
+    "shr_u.i64.const" Key::Bin(ShrU), T64, Amount => lines(&["shr.u64 $d, #a, $k"]);
+    "shr_u.i64" Key::Bin(ShrU), T64, Always => lines(&["min.u64 $q0, #b, 64", "cvt.u32.u64 $r0, $q0", "shr.u64 $d, #a, $r0"]);
+    "fma.i64" Key::Fma, T64, Always => lines(&["mad.lo.s64 $d, #a, #b, #c"]);
+    "mad_wide" Key::MadWide, T64, Always => lines(&["mad.wide.s32 $d, #a, #b, #c"]);
+};
+
+/// `i16`.
+pub(super) const I16: &[Rule] = rows! {
+    "neg.i16" Key::Un(Neg), T16, Always => lines(&["neg.s16 $d, #a"]);
+    "abs.i16" Key::Un(Abs), T16, Always => lines(&["abs.s16 $d, #a"]);
+    "not.i16" Key::Un(Not), T16, Always => lines(&["not.b16 $d, #a"]);
+    "add.i16" Key::Bin(Add), T16, Always => lines(&["add.s16 $d, #a, #b"]);
+    "sub.i16" Key::Bin(Sub), T16, Always => lines(&["sub.s16 $d, #a, #b"]);
+    "mul.i16.power" Key::Bin(Mul), T16, Power => lines(&["shl.b16 $d, #a, $k"]);
+    "mul.i16" Key::Bin(Mul), T16, Always => lines(&["mul.lo.s16 $d, #a, #b"]);
+    "div.i16.const" Key::Bin(Div), T16, Divisor => lines(&["div.s16 $d, #a, #b"]);
+    // In 32 bits only the divisor 0 is special; the quotient's low half wraps.
+    "div.i16" Key::Bin(Div), T16, Always => lines(&[
+        "cvt.s32.s16 $r0, $a",
+        "cvt.s32.s16 $r1, $b",
+        "setp.eq.s32 $p0, $r1, 0",
+        "selp.b32 $r2, 1, $r1, $p0",
+        "div.s32 $r3, $r0, $r2",
+        "selp.b32 $r4, 0, $r3, $p0",
+        "cvt.u16.u32 $d, $r4",
+    ]);
+    "rem.i16.const" Key::Bin(Rem), T16, Divisor => lines(&["rem.s16 $d, #a, #b"]);
+    "rem.i16" Key::Bin(Rem), T16, Always => lines(&[
+        "cvt.s32.s16 $r0, $a",
+        "cvt.s32.s16 $r1, $b",
+        "setp.eq.s32 $p0, $r1, 0",
+        "selp.b32 $r2, 1, $r1, $p0",
+        "rem.s32 $r3, $r0, $r2",
+        "selp.b32 $r4, $r0, $r3, $p0",
+        "cvt.u16.u32 $d, $r4",
+    ]);
+    "minimum.i16" Key::Bin(Minimum), T16, Always => lines(&["min.s16 $d, #a, #b"]);
+    "maximum.i16" Key::Bin(Maximum), T16, Always => lines(&["max.s16 $d, #a, #b"]);
+    "minnum.i16" Key::Bin(MinNum), T16, Always => FLOATS_ONLY;
+    "maxnum.i16" Key::Bin(MaxNum), T16, Always => FLOATS_ONLY;
+    "and.i16" Key::Bin(And), T16, Always => lines(&["and.b16 $d, #a, #b"]);
+    "or.i16" Key::Bin(Or), T16, Always => lines(&["or.b16 $d, #a, #b"]);
+    "xor.i16" Key::Bin(Xor), T16, Always => lines(&["xor.b16 $d, #a, #b"]);
+    "shl.i16.const" Key::Bin(Shl), T16, Amount => lines(&["shl.b16 $d, #a, $k"]);
+    "shl.i16" Key::Bin(Shl), T16, Always => lines(&["cvt.u32.u16 $r0, $b", "shl.b16 $d, #a, $r0"]);
+    "shr_s.i16.const" Key::Bin(ShrS), T16, Amount => lines(&["shr.s16 $d, #a, $k"]);
+    "shr_s.i16" Key::Bin(ShrS), T16, Always => lines(&["cvt.u32.u16 $r0, $b", "shr.s16 $d, #a, $r0"]);
+    "shr_u.i16.const" Key::Bin(ShrU), T16, Amount => lines(&["shr.u16 $d, #a, $k"]);
+    "shr_u.i16" Key::Bin(ShrU), T16, Always => lines(&["cvt.u32.u16 $r0, $b", "shr.u16 $d, #a, $r0"]);
+};
+
+/// `i8`.
+pub(super) const I8: &[Rule] = rows! {
+    "neg.i8" Key::Un(Neg), T8, Always => lines(&["neg.s16 $h0, #a", "cvt.s16.s8 $d, $h0"]);
+    "abs.i8" Key::Un(Abs), T8, Always => lines(&["abs.s16 $h0, #a", "cvt.s16.s8 $d, $h0"]);
+    "not.i8" Key::Un(Not), T8, Always => lines(&["not.b16 $d, #a"]);
+    "add.i8" Key::Bin(Add), T8, Always => lines(&["add.s16 $h0, #a, #b", "cvt.s16.s8 $d, $h0"]);
+    "sub.i8" Key::Bin(Sub), T8, Always => lines(&["sub.s16 $h0, #a, #b", "cvt.s16.s8 $d, $h0"]);
+    "mul.i8" Key::Bin(Mul), T8, Always => lines(&["mul.lo.s16 $h0, #a, #b", "cvt.s16.s8 $d, $h0"]);
+    "div.i8" Key::Bin(Div), T8, Always => lines(&[
+        "cvt.s32.s16 $r0, $a",
+        "cvt.s32.s16 $r1, $b",
+        "setp.eq.s32 $p0, $r1, 0",
+        "selp.b32 $r2, 1, $r1, $p0",
+        "div.s32 $r3, $r0, $r2",
+        "selp.b32 $r4, 0, $r3, $p0",
+        "cvt.u16.u32 $h0, $r4",
+        "cvt.s16.s8 $d, $h0",
+    ]);
+    "rem.i8" Key::Bin(Rem), T8, Always => lines(&[
+        "cvt.s32.s16 $r0, $a",
+        "cvt.s32.s16 $r1, $b",
+        "setp.eq.s32 $p0, $r1, 0",
+        "selp.b32 $r2, 1, $r1, $p0",
+        "rem.s32 $r3, $r0, $r2",
+        "selp.b32 $r4, $r0, $r3, $p0",
+        "cvt.u16.u32 $d, $r4",
+    ]);
+    "minimum.i8" Key::Bin(Minimum), T8, Always => lines(&["min.s16 $d, #a, #b"]);
+    "maximum.i8" Key::Bin(Maximum), T8, Always => lines(&["max.s16 $d, #a, #b"]);
+    "minnum.i8" Key::Bin(MinNum), T8, Always => FLOATS_ONLY;
+    "maxnum.i8" Key::Bin(MaxNum), T8, Always => FLOATS_ONLY;
+    "and.i8" Key::Bin(And), T8, Always => lines(&["and.b16 $d, #a, #b"]);
+    "or.i8" Key::Bin(Or), T8, Always => lines(&["or.b16 $d, #a, #b"]);
+    "xor.i8" Key::Bin(Xor), T8, Always => lines(&["xor.b16 $d, #a, #b"]);
+    // Amounts are read as unsigned bytes. From 16 on the machine's own clamp applies; from 8 on the low byte is empty already.
+    "shl.i8" Key::Bin(Shl), T8, Always => lines(&[
+        "and.b16 $h0, #b, 255",
+        "cvt.u32.u16 $r0, $h0",
+        "shl.b16 $h1, #a, $r0",
+        "cvt.s16.s8 $d, $h1",
+    ]);
+    "shr_s.i8" Key::Bin(ShrS), T8, Always => lines(&["and.b16 $h0, #b, 255", "cvt.u32.u16 $r0, $h0", "shr.s16 $d, #a, $r0"]);
+    "shr_u.i8" Key::Bin(ShrU), T8, Always => lines(&[
+        "and.b16 $h0, #b, 255",
+        "cvt.u32.u16 $r0, $h0",
+        "and.b16 $h1, #a, 255",
+        "shr.u16 $h2, $h1, $r0",
+        "cvt.s16.s8 $d, $h2",
+    ]);
+};
+
+/// `i1` and raw words.
+pub(super) const BITS: &[Rule] = rows! {
+    "not.i1" Key::Un(Not), T1, Always => lines(&["not.pred $d, $a"]);
+    "and.i1" Key::Bin(And), T1, Always => lines(&["and.pred $d, $a, $b"]);
+    "or.i1" Key::Bin(Or), T1, Always => lines(&["or.pred $d, $a, $b"]);
+    "xor.i1" Key::Bin(Xor), T1, Always => lines(&["xor.pred $d, $a, $b"]);
+    "neg.i1" Key::Un(Neg), T1, Always => NO_BOOL;
+    "abs.i1" Key::Un(Abs), T1, Always => NO_BOOL;
+    "add.i1" Key::Bin(Add), T1, Always => NO_BOOL;
+    "sub.i1" Key::Bin(Sub), T1, Always => NO_BOOL;
+    "mul.i1" Key::Bin(Mul), T1, Always => NO_BOOL;
+    "div.i1" Key::Bin(Div), T1, Always => NO_BOOL;
+    "rem.i1" Key::Bin(Rem), T1, Always => NO_BOOL;
+    "minimum.i1" Key::Bin(Minimum), T1, Always => NO_BOOL;
+    "maximum.i1" Key::Bin(Maximum), T1, Always => NO_BOOL;
+    "minnum.i1" Key::Bin(MinNum), T1, Always => FLOATS_ONLY;
+    "maxnum.i1" Key::Bin(MaxNum), T1, Always => FLOATS_ONLY;
+    "shl.i1" Key::Bin(Shl), T1, Always => NO_BOOL;
+    "shr_s.i1" Key::Bin(ShrS), T1, Always => NO_BOOL;
+    "shr_u.i1" Key::Bin(ShrU), T1, Always => NO_BOOL;
+    "not.b32" Key::Un(Not), B32, Always => lines(&["not.b32 $d, #a"]);
+    "and.b32" Key::Bin(And), B32, Always => lines(&["and.b32 $d, #a, #b"]);
+    "or.b32" Key::Bin(Or), B32, Always => lines(&["or.b32 $d, #a, #b"]);
+    "xor.b32" Key::Bin(Xor), B32, Always => lines(&["xor.b32 $d, #a, #b"]);
+    "shl.b32" Key::Bin(Shl), B32, Always => lines(&["shl.b32 $d, #a, #b"]);
+    "shr_s.b32" Key::Bin(ShrS), B32, Always => lines(&["shr.s32 $d, #a, #b"]);
+    "shr_u.b32" Key::Bin(ShrU), B32, Always => lines(&["shr.u32 $d, #a, #b"]);
+    "neg.b32" Key::Un(Neg), B32, Always => RAW;
+    "abs.b32" Key::Un(Abs), B32, Always => RAW;
+    "add.b32" Key::Bin(Add), B32, Always => RAW;
+    "sub.b32" Key::Bin(Sub), B32, Always => RAW;
+    "mul.b32" Key::Bin(Mul), B32, Always => RAW;
+    "div.b32" Key::Bin(Div), B32, Always => RAW;
+    "rem.b32" Key::Bin(Rem), B32, Always => RAW;
+    "minimum.b32" Key::Bin(Minimum), B32, Always => RAW;
+    "maximum.b32" Key::Bin(Maximum), B32, Always => RAW;
+    "minnum.b32" Key::Bin(MinNum), B32, Always => RAW;
+    "maxnum.b32" Key::Bin(MaxNum), B32, Always => RAW;
+};

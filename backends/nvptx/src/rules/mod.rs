@@ -1,0 +1,177 @@
+//! Selection rules: an operation and a type to lines of PTX.
+//!
+//! ```text
+//! add.i8    (Add, i8)   add.s16 $h0, #a, #b        $a #a   first operand, in a register / or an immediate
+//!                       cvt.s16.s8 $d, $h0         $d      result          $h0     scratch register of class H
+//!                                                  $k      the number that the condition found in operand b
+//! ```
+//!
+//! A row may hold only under a condition on operand b being constant; such rows stand before the general one. The result is
+//! written by the last line alone, so that it may share a register with an operand. Lines that compute in `f32` are written once:
+//! the rows of `f16` and `bf16` refer to them ([`Body::ViaF32`]) wherever the format has no equal instruction.
+
+mod cast;
+mod compare;
+mod float;
+mod int;
+
+use std::sync::OnceLock;
+use tilelift_ir::{CmpOp, Scalar};
+use tilelift_isel::lane::{BinOp, LTy, UnOp};
+
+/// What a rule is for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Key {
+    /// One operand.
+    Un(UnOp),
+    /// Two operands.
+    Bin(BinOp),
+    /// `a * b + c`.
+    Fma,
+    /// Wide `a * b + c`.
+    MadWide,
+    /// A comparison; the type is that of the operands.
+    Cmp(CmpOp),
+    /// `$c ? a : b`.
+    Select,
+    /// A conversion to the row's type from this one.
+    Cvt(Scalar),
+    /// Rounding to tf32.
+    RoundTf32,
+    /// The same bits from another register class.
+    Bits(LTy),
+}
+
+/// When a rule holds.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum When {
+    /// Always.
+    Always,
+    /// Operand b is a power of two; `$k` is its logarithm.
+    Power,
+    /// Operand b is a constant; `$k` is it, read unsigned, at most 64: a shift amount.
+    Amount,
+    /// Operand b is a constant other than 0 and -1.
+    Divisor,
+}
+
+/// What a rule prints.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Body {
+    /// These lines.
+    Lines(&'static [&'static str]),
+    /// The `f32` rule of the same key, between conversions.
+    ViaF32,
+    /// Nothing: the reason, and what to do instead.
+    Unsupported(&'static str),
+}
+
+/// A row.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Rule {
+    /// Its name, for tests and error messages.
+    #[cfg_attr(not(test), allow(dead_code))]
+    pub(crate) name: &'static str,
+    pub(crate) key: Key,
+    pub(crate) ty: LTy,
+    pub(crate) when: When,
+    pub(crate) body: Body,
+}
+
+/// Rows from `"name" key, type, condition => lines;`.
+macro_rules! rows {
+    ($($name:literal $key:expr, $ty:expr, $when:ident => $body:expr;)*) => {
+        &[$($crate::rules::Rule { name: $name, key: $key, ty: $ty, when: $crate::rules::When::$when, body: $body },)*]
+    };
+}
+use rows;
+
+/// Lines of a row.
+const fn lines(lines: &'static [&'static str]) -> Body {
+    Body::Lines(lines)
+}
+
+const TABLES: [&[Rule]; 8] =
+    [int::I32, int::I64, int::I16, int::I8, int::BITS, float::ROWS, cast::ROWS, compare::ROWS];
+
+const TYPES: [LTy; 10] = [
+    LTy::Num(Scalar::I1),
+    LTy::Num(Scalar::I8),
+    LTy::Num(Scalar::I16),
+    LTy::Num(Scalar::I32),
+    LTy::Num(Scalar::I64),
+    LTy::Num(Scalar::F16),
+    LTy::Num(Scalar::BF16),
+    LTy::Num(Scalar::F32),
+    LTy::Num(Scalar::F64),
+    LTy::B32,
+];
+const KEYS: usize = 72;
+
+fn type_index(ty: LTy) -> usize {
+    match ty {
+        LTy::Num(s) => s as usize,
+        LTy::B32 => TYPES.len() - 1,
+    }
+}
+
+fn key_index(key: Key) -> usize {
+    match key {
+        Key::Un(op) => op as usize,
+        Key::Bin(op) => 12 + op as usize,
+        Key::Cmp(op) => 27 + op as usize,
+        Key::Cvt(s) => 37 + s as usize,
+        Key::Bits(ty) => 46 + type_index(ty),
+        Key::Fma => 56,
+        Key::MadWide => 57,
+        Key::Select => 58,
+        Key::RoundTf32 => 59,
+    }
+}
+
+/// The rows in table order, chained by key and type.
+struct Index {
+    rows: Vec<&'static Rule>,
+    /// Where the rows of a key and type start and end in `rows`.
+    ranges: Vec<(u16, u16)>,
+}
+
+fn index() -> &'static Index {
+    static INDEX: OnceLock<Index> = OnceLock::new();
+    INDEX.get_or_init(|| {
+        let slot = |r: &Rule| key_index(r.key) * TYPES.len() + type_index(r.ty);
+        let mut rows: Vec<&'static Rule> = TABLES.iter().flat_map(|t| t.iter()).collect();
+        rows.sort_by_key(|r| slot(r));
+        let mut ranges = vec![(0, 0); KEYS * TYPES.len()];
+        for (i, r) in rows.iter().enumerate() {
+            let range: &mut (u16, u16) = &mut ranges[slot(r)];
+            if range.1 == 0 {
+                range.0 = i as u16;
+            }
+            range.1 = i as u16 + 1;
+        }
+        Index { rows, ranges }
+    })
+}
+
+/// The condition's number, if it holds for a constant operand b.
+fn holds(when: When, ty: LTy, b: Option<u64>) -> Option<u32> {
+    let mask = u64::MAX >> (64 - ty.bits().min(64));
+    match (when, b) {
+        (When::Always, _) => Some(0),
+        (When::Power, Some(c)) => (c & mask).is_power_of_two().then(|| (c & mask).trailing_zeros()),
+        (When::Amount, Some(c)) => Some((c & mask).min(64) as u32),
+        (When::Divisor, Some(c)) => (c & mask != 0 && c & mask != mask).then_some(0),
+        (When::Power | When::Amount | When::Divisor, None) => None,
+    }
+}
+
+/// The first row that holds, and its `$k`. `b` is the second operand's bits if it is constant.
+pub(crate) fn select(key: Key, ty: LTy, b: Option<u64>) -> Option<(&'static Rule, u32)> {
+    let index = index();
+    let (start, end) = index.ranges[key_index(key) * TYPES.len() + type_index(ty)];
+    index.rows[start as usize..end as usize].iter().find_map(|r| holds(r.when, ty, b).map(|k| (*r, k)))
+}
+
+#[cfg(test)]
+mod tests;

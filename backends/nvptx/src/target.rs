@@ -1,0 +1,253 @@
+//! NVIDIA chips as data.
+//!
+//! Fragments are listed as `(dim 0, dim 1)` steps of each register and lane bit, low bit first. With `g = lane / 4` and
+//! `t = lane % 4` (PTX ISA, "Matrix Fragments for mma.m16n8k16" and its siblings):
+//!
+//! ```text
+//!               register bits          lane bits: t, t, g, g, g
+//! D m16n8       (0,1) (8,0)            (0,2) (0,4) (1,0) (2,0) (4,0)      row g (+8), columns 2t, 2t+1
+//! A m16k16      (0,1) (8,0) (0,8)      (0,2) (0,4) (1,0) (2,0) (4,0)      16-bit elements
+//! B k16n8       (1,0) (8,0)            (2,0) (4,0) (0,1) (0,2) (0,4)
+//! ```
+//!
+//! Two registers of 16 bits, or four of 8, make one `b32` of the instruction.
+
+use tilelift_ir::layout::{BankModel, Coord, FragmentMap};
+use tilelift_ir::{Precision, Scalar};
+use tilelift_isel::{MatrixInstr, Target};
+
+/// A step of a fragment bit: rows, columns.
+type Step = [u32; 2];
+
+/// A fragment as the tables below write it.
+struct Frag {
+    shape: Step,
+    reg: &'static [Step],
+    lane: [Step; 5],
+}
+
+/// A row of the matrix table.
+struct Row {
+    name: &'static str,
+    shape: [u32; 3],
+    operand: Scalar,
+    acc: Scalar,
+    precision: Precision,
+    a: Frag,
+    b: Frag,
+}
+
+const ACC: Frag = Frag { shape: [16, 8], reg: &[[0, 1], [8, 0]], lane: [[0, 2], [0, 4], [1, 0], [2, 0], [4, 0]] };
+const ACC_F64: Frag = Frag { shape: [8, 8], reg: &[[0, 1]], lane: [[0, 2], [0, 4], [1, 0], [2, 0], [4, 0]] };
+
+const A16: Frag = Frag { shape: [16, 16], reg: &[[0, 1], [8, 0], [0, 8]], lane: [[0, 2], [0, 4], [1, 0], [2, 0], [4, 0]] };
+const B16: Frag = Frag { shape: [16, 8], reg: &[[1, 0], [8, 0]], lane: [[2, 0], [4, 0], [0, 1], [0, 2], [0, 4]] };
+const A8: Frag = Frag { shape: [16, 32], reg: &[[0, 1], [0, 2], [8, 0], [0, 16]], lane: [[0, 4], [0, 8], [1, 0], [2, 0], [4, 0]] };
+const B8: Frag = Frag { shape: [32, 8], reg: &[[1, 0], [2, 0], [16, 0]], lane: [[4, 0], [8, 0], [0, 1], [0, 2], [0, 4]] };
+const A_TF32: Frag = Frag { shape: [16, 8], reg: &[[8, 0], [0, 4]], lane: [[0, 1], [0, 2], [1, 0], [2, 0], [4, 0]] };
+const B_TF32: Frag = Frag { shape: [8, 8], reg: &[[4, 0]], lane: [[1, 0], [2, 0], [0, 1], [0, 2], [0, 4]] };
+const A_F64: Frag = Frag { shape: [8, 4], reg: &[], lane: [[0, 1], [0, 2], [1, 0], [2, 0], [4, 0]] };
+const B_F64: Frag = Frag { shape: [4, 8], reg: &[], lane: [[1, 0], [2, 0], [0, 1], [0, 2], [0, 4]] };
+
+/// The warp-wide matrix instructions of sm_80 and later, preferred first.
+const MMA_SYNC: [Row; 6] = [
+    Row {
+        name: "mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32",
+        shape: [16, 8, 16],
+        operand: Scalar::F16,
+        acc: Scalar::F32,
+        precision: Precision::Exact,
+        a: A16,
+        b: B16,
+    },
+    Row {
+        name: "mma.sync.aligned.m16n8k16.row.col.f16.f16.f16.f16",
+        shape: [16, 8, 16],
+        operand: Scalar::F16,
+        acc: Scalar::F16,
+        precision: Precision::Exact,
+        a: A16,
+        b: B16,
+    },
+    Row {
+        name: "mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32",
+        shape: [16, 8, 16],
+        operand: Scalar::BF16,
+        acc: Scalar::F32,
+        precision: Precision::Exact,
+        a: A16,
+        b: B16,
+    },
+    Row {
+        name: "mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32",
+        shape: [16, 8, 8],
+        operand: Scalar::F32,
+        acc: Scalar::F32,
+        precision: Precision::Tf32,
+        a: A_TF32,
+        b: B_TF32,
+    },
+    Row {
+        name: "mma.sync.aligned.m16n8k32.row.col.s32.s8.s8.s32",
+        shape: [16, 8, 32],
+        operand: Scalar::I8,
+        acc: Scalar::I32,
+        precision: Precision::Exact,
+        a: A8,
+        b: B8,
+    },
+    Row {
+        name: "mma.sync.aligned.m8n8k4.row.col.f64.f64.f64.f64",
+        shape: [8, 8, 4],
+        operand: Scalar::F64,
+        acc: Scalar::F64,
+        precision: Precision::Exact,
+        a: A_F64,
+        b: B_F64,
+    },
+];
+
+/// The table as the lowering takes it. Every entry is checked by a test against the manual's closed formulas.
+fn map(f: &Frag) -> FragmentMap {
+    let coord = |s: &Step| Coord::from_slice(s);
+    FragmentMap {
+        shape: coord(&f.shape),
+        reg: f.reg.iter().map(coord).collect(),
+        lane: f.lane.iter().map(coord).collect(),
+        warp: Vec::new(),
+        rep_order: vec![1, 0],
+    }
+}
+
+/// A chip by what differs: name and bytes of shared memory per program instance (CUDA C++ Programming Guide, "Technical
+/// Specifications per Compute Capability").
+fn chip(name: &'static str, shared_bytes: u32) -> Target {
+    let instr = |r: &Row| MatrixInstr {
+        name: r.name,
+        shape: r.shape,
+        operand: r.operand,
+        acc: r.acc,
+        precision: r.precision,
+        a: map(&r.a),
+        b: map(&r.b),
+        d: map(if r.acc == Scalar::F64 { &ACC_F64 } else { &ACC }),
+    };
+    Target {
+        name,
+        lanes: 32,
+        max_warps: 32,
+        shared_bytes,
+        registers: 255,
+        vector_bytes: 16,
+        banks: BankModel::nvidia(),
+        matrix: MMA_SYNC.iter().map(instr).collect(),
+        copy_async: &[16, 8, 4],
+        load_matrix: true,
+    }
+}
+
+/// Ampere data-centre chips (A100).
+pub fn sm_80() -> Target {
+    chip("sm_80", 166_912)
+}
+
+/// Ada chips (L40, RTX 40).
+pub fn sm_89() -> Target {
+    chip("sm_89", 101_376)
+}
+
+/// Hopper data-centre chips (H100, H200), with the warp-wide matrix instructions.
+pub fn sm_90a() -> Target {
+    chip("sm_90a", 232_448)
+}
+
+/// The target of that name.
+pub fn by_name(name: &str) -> Option<Target> {
+    match name {
+        "sm_80" => Some(sm_80()),
+        "sm_89" => Some(sm_89()),
+        "sm_90a" => Some(sm_90a()),
+        _ => None,
+    }
+}
+
+/// Lowest PTX version that knows a target and the instructions emitted for it (PTX ISA, "Release Notes").
+pub(crate) fn ptx_version(target: &str) -> Option<(u8, u8)> {
+    match target {
+        "sm_80" => Some((7, 0)),
+        "sm_89" => Some((7, 8)),
+        "sm_90a" => Some((8, 0)),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(f: &FragmentMap, reg: u32, lane: u32) -> [u32; 2] {
+        let mut c = [0, 0];
+        for (bits, columns) in [(reg, &f.reg), (lane, &f.lane)] {
+            for (i, column) in columns.iter().enumerate() {
+                if bits >> i & 1 == 1 {
+                    c[0] ^= column[0];
+                    c[1] ^= column[1];
+                }
+            }
+        }
+        c
+    }
+
+    /// The manual's formulas: register `i` of the instruction, element `e` in it, lane as `g` and `t`.
+    fn formula(row: &str, operand: char, i: u32, e: u32, g: u32, t: u32) -> [u32; 2] {
+        let k16 = row.contains("k16");
+        match (row, operand) {
+            (r, 'd') if r.contains("m8n8k4") => [g, 2 * t + i],
+            (r, 'd') if r.contains("row.col.f16") => [g + 8 * i, 2 * t + e],
+            (_, 'd') => [g + 8 * (i >> 1), 2 * t + (i & 1)],
+            (_, 'a') if k16 => [g + 8 * (i & 1), 2 * t + 8 * (i >> 1) + e],
+            (_, 'b') if k16 => [2 * t + 8 * i + e, g],
+            (r, 'a') if r.contains("tf32") => [g + 8 * (i & 1), t + 4 * (i >> 1)],
+            (r, 'b') if r.contains("tf32") => [t + 4 * i, g],
+            (r, 'a') if r.contains("k32") => [g + 8 * (i & 1), 4 * t + 16 * (i >> 1) + e],
+            (r, 'b') if r.contains("k32") => [4 * t + 16 * i + e, g],
+            (_, 'a') => [g, t],
+            (_, _) => [t, g],
+        }
+    }
+
+    #[test]
+    fn fragments_equal_the_manuals_formulas() {
+        for target in [sm_80(), sm_89(), sm_90a()] {
+            assert_eq!(target.matrix.len(), 6);
+            for instr in &target.matrix {
+                for (operand, f, elem) in [('a', &instr.a, instr.operand), ('b', &instr.b, instr.operand), ('d', &instr.d, instr.acc)] {
+                    assert_eq!(f.check(), Ok(()), "{} {operand}", instr.name);
+                    let [m, n, k] = instr.shape;
+                    let extents = match operand {
+                        'a' => [m, k],
+                        'b' => [k, n],
+                        _ => [m, n],
+                    };
+                    assert_eq!(f.shape.as_slice(), extents, "{} {operand}", instr.name);
+                    let per = (32 / elem.bits()).max(1);
+                    for lane in 0..32 {
+                        for reg in 0..1 << f.reg.len() {
+                            let want = formula(instr.name, operand, reg / per, reg % per, lane / 4, lane % 4);
+                            assert_eq!(at(f, reg, lane), want, "{} {operand} register {reg} lane {lane}", instr.name);
+                        }
+                    }
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn targets_are_found_by_name() {
+        for name in ["sm_80", "sm_89", "sm_90a"] {
+            assert_eq!(by_name(name).map(|t| t.name), Some(name));
+            assert!(ptx_version(name).is_some());
+        }
+        assert!(by_name("sm_70").is_none());
+    }
+}

@@ -1,0 +1,550 @@
+//! The builder: makes kernels from Rust.
+//!
+//! Methods return values and never fail on the spot: a mistake is noted with its sentence, a value of a plausible type stands in,
+//! and [`KernelBuilder::finish`] returns every noted mistake at once. Binary methods accept a scalar beside a tile, and tiles whose
+//! extents are 1 where the other's are not: they insert the `splat`, `reshape` and `broadcast` that the IR asks for.
+//!
+//! ```
+//! use tilelift_ir::{KernelBuilder, Scalar, ViewType, Extent};
+//! let mut b = KernelBuilder::new("double");
+//! let x = b.param(ViewType::dense(Scalar::F32, &[Extent::Dynamic(1)]));
+//! let pid = b.program_id(0);
+//! let at = b.mul(pid, 256);
+//! let t = b.load(x, &[at], &[256]);
+//! let t = b.mul(t, 2.0f32);
+//! b.store(x, &[at], t);
+//! let kernel = b.finish().expect("a valid kernel");
+//! assert!(tilelift_ir::verify(&kernel).is_ok());
+//! ```
+
+use crate::cursor::Cursor;
+use crate::entities::{Region, Value};
+use crate::kernel::Kernel;
+use crate::num;
+use crate::ops::{Attr, CmpOp, GridAxis, Literal, Op, Precision, ReduceOp};
+use crate::types::{Scalar, Shape, TileType, Type, ViewType};
+use crate::typing::result_type;
+use smallvec::SmallVec;
+use std::fmt;
+
+/// A mistake in the use of the builder.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct BuildError {
+    /// The method that was called.
+    pub method: String,
+    /// What is wrong and how to mend it.
+    pub message: String,
+}
+
+/// Every mistake made with one builder.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct BuildErrors(pub Vec<BuildError>);
+
+impl fmt::Display for BuildErrors {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (i, e) in self.0.iter().enumerate() {
+            if i > 0 {
+                f.write_str("\n")?;
+            }
+            write!(f, "builder method `{}`: {}", e.method, e.message)?;
+        }
+        Ok(())
+    }
+}
+impl std::error::Error for BuildErrors {}
+
+/// Anything a builder method takes as an operand: a value, or a Rust number that becomes a literal of the type its place asks for.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub enum Operand {
+    /// A value.
+    Value(Value),
+    /// An integer literal.
+    Int(i64),
+    /// A float literal.
+    Float(f64),
+}
+impl From<Value> for Operand {
+    fn from(v: Value) -> Operand {
+        Operand::Value(v)
+    }
+}
+impl From<&Value> for Operand {
+    fn from(v: &Value) -> Operand {
+        Operand::Value(*v)
+    }
+}
+impl From<i32> for Operand {
+    fn from(v: i32) -> Operand {
+        Operand::Int(i64::from(v))
+    }
+}
+impl From<u32> for Operand {
+    fn from(v: u32) -> Operand {
+        Operand::Int(i64::from(v))
+    }
+}
+impl From<i64> for Operand {
+    fn from(v: i64) -> Operand {
+        Operand::Int(v)
+    }
+}
+impl From<f32> for Operand {
+    fn from(v: f32) -> Operand {
+        Operand::Float(f64::from(v))
+    }
+}
+impl From<f64> for Operand {
+    fn from(v: f64) -> Operand {
+        Operand::Float(v)
+    }
+}
+
+/// Options of a load or store.
+#[derive(Clone, Copy, Default, Debug)]
+pub struct Access {
+    /// Only elements whose mask is true take part.
+    pub mask: Option<Value>,
+    /// What masked-off and outside elements of a load read; a scalar. Absent means 0.
+    pub other: Option<Operand>,
+}
+
+/// Makes a kernel, instruction by instruction.
+pub struct KernelBuilder {
+    kernel: Kernel,
+    at: Cursor,
+    errors: Vec<BuildError>,
+}
+
+macro_rules! unary {
+    ($($(#[$doc:meta])* $name:ident $op:ident;)*) => { $(
+        $(#[$doc])*
+        pub fn $name(&mut self, a: impl Into<Operand>) -> Value {
+            let a = self.value(a.into(), None);
+            self.push(Op::$op, &[a], 0, &[], None)
+        }
+    )* };
+}
+macro_rules! binary {
+    ($($(#[$doc:meta])* $name:ident $op:ident;)*) => { $(
+        $(#[$doc])*
+        pub fn $name(&mut self, a: impl Into<Operand>, b: impl Into<Operand>) -> Value {
+            let (a, b) = self.unify(a.into(), b.into());
+            self.push(Op::$op, &[a, b], 0, &[], None)
+        }
+    )* };
+}
+
+impl KernelBuilder {
+    /// Starts a kernel of that name.
+    pub fn new(name: &str) -> KernelBuilder {
+        let kernel = Kernel::new(name);
+        let at = Cursor::start(kernel.body);
+        KernelBuilder { kernel, at, errors: Vec::new() }
+    }
+
+    /// Asks for a number of warps per program instance.
+    pub fn warps(&mut self, n: u32) -> &mut Self {
+        self.kernel.hints.warps = Some(n);
+        self
+    }
+
+    /// Asks for a number of stages of pipelined loops.
+    pub fn stages(&mut self, n: u32) -> &mut Self {
+        self.kernel.hints.stages = Some(n);
+        self
+    }
+
+    /// The kernel, or every mistake made on the way.
+    ///
+    /// # Errors
+    /// The mistakes, in the order they were made.
+    pub fn finish(self) -> Result<Kernel, BuildErrors> {
+        if self.errors.is_empty() { Ok(self.kernel) } else { Err(BuildErrors(self.errors)) }
+    }
+
+    /// The type of a value.
+    pub fn ty(&self, v: Value) -> &Type {
+        self.kernel.ty(v)
+    }
+
+    fn note(&mut self, method: &str, message: String) {
+        self.errors.push(BuildError { method: method.to_owned(), message });
+    }
+
+    /// Appends a view or scalar parameter.
+    pub fn param(&mut self, ty: impl Into<Type>) -> Value {
+        self.kernel.add_param(ty.into())
+    }
+
+    fn push(&mut self, op: Op, args: &[Value], present: u8, attrs: &[Attr], explicit: Option<Type>) -> Value {
+        let typed = {
+            let types: SmallVec<[&Type; 6]> = args.iter().map(|&a| self.kernel.ty(a)).collect();
+            result_type(op, &types, present, attrs, explicit.as_ref())
+        };
+        let ty = match typed {
+            Ok(t) => t,
+            Err(message) => {
+                let stand_in = explicit.or_else(|| args.first().map(|&a| self.kernel.ty(a).clone())).unwrap_or(Type::Scalar(Scalar::I32));
+                self.note(op.info().name, message);
+                Some(stand_in)
+            }
+        };
+        let results: SmallVec<[Type; 1]> = ty.into_iter().collect();
+        let inst = self.kernel.add_inst(op, args, present, attrs, &[], &results);
+        self.at.insert(&mut self.kernel, inst);
+        // An op without a result (a store) hands back its first operand, which no caller uses.
+        self.kernel.insts[inst].results.first().copied().unwrap_or_else(|| args[0])
+    }
+
+    /// A scalar literal of a type.
+    pub fn constant(&mut self, value: impl Into<Operand>, ty: Scalar) -> Value {
+        let literal = match value.into() {
+            Operand::Value(v) => return v,
+            Operand::Int(i) if ty.is_float() => Literal::Float(num::round(i as f64, ty).to_bits()),
+            Operand::Int(i) => Literal::Int(num::wrap(i, ty)),
+            Operand::Float(x) if ty.is_float() => Literal::Float(num::round(x, ty).to_bits()),
+            Operand::Float(x) => {
+                self.note("constant", format!("{x} is no {ty} literal; use an integer or a float type"));
+                Literal::Int(0)
+            }
+        };
+        self.push(Op::Const, &[], 0, &[Attr::Literal(literal)], Some(Type::Scalar(ty)))
+    }
+
+    /// The value of an operand; a literal takes the wanted element type, else `i32` or `f32`.
+    fn value(&mut self, o: Operand, want: Option<Scalar>) -> Value {
+        match o {
+            Operand::Value(v) => v,
+            Operand::Int(_) => self.constant(o, want.unwrap_or(Scalar::I32)),
+            Operand::Float(_) => self.constant(o, want.unwrap_or(Scalar::F32)),
+        }
+    }
+
+    fn unify(&mut self, a: Operand, b: Operand) -> (Value, Value) {
+        let elem = |s: &Self, o: Operand| if let Operand::Value(v) = o { Some(s.kernel.ty(v).elem()) } else { None };
+        let (ea, eb) = (elem(self, a), elem(self, b));
+        let (a, b) = (self.value(a, eb), self.value(b, ea));
+        let (ta, tb) = (self.kernel.ty(a).clone(), self.kernel.ty(b).clone());
+        match (&ta, &tb) {
+            (Type::Tile(t), Type::Scalar(_)) => {
+                let b = self.splat(b, &t.shape.clone());
+                (a, b)
+            }
+            (Type::Scalar(_), Type::Tile(t)) => {
+                let a = self.splat(a, &t.shape.clone());
+                (a, b)
+            }
+            (Type::Tile(x), Type::Tile(y)) if x.shape != y.shape && x.shape.len() == y.shape.len() => {
+                let shape: Shape = x.shape.iter().zip(&y.shape).map(|(&p, &q)| if p == 1 { q } else { p }).collect();
+                let grow = |s: &mut Self, v: Value, t: &TileType| {
+                    let fits = t.shape.iter().zip(&shape).all(|(&p, &q)| p == q || p == 1);
+                    if fits && t.shape != shape { s.broadcast(v, &shape) } else { v }
+                };
+                let a = grow(self, a, x);
+                let b = grow(self, b, y);
+                (a, b)
+            }
+            (Type::Tile(_) | Type::Scalar(_) | Type::View(_), _) => (a, b),
+        }
+    }
+
+    unary! {
+        /// Negation.
+        neg Neg; /// Absolute value.
+        abs Abs; /// Complement.
+        not Not; /// `e^a`.
+        exp Exp; /// `2^a`.
+        exp2 Exp2; /// Natural logarithm.
+        log Log; /// Base 2 logarithm.
+        log2 Log2; /// Square root.
+        sqrt Sqrt; /// `1 / sqrt(a)`.
+        rsqrt Rsqrt; /// Hyperbolic tangent.
+        tanh Tanh; /// Largest integral value not above.
+        floor Floor; /// Smallest integral value not below.
+        ceil Ceil;
+    }
+    binary! {
+        /// Sum.
+        add Add; /// Difference.
+        sub Sub; /// Product.
+        mul Mul; /// Quotient.
+        div Div; /// Signed integer remainder.
+        rem Rem; /// Smaller operand, propagating NaN.
+        minimum Minimum; /// Larger operand, propagating NaN.
+        maximum Maximum; /// Smaller operand, preferring numbers to NaN.
+        minnum MinNum; /// Larger operand, preferring numbers to NaN.
+        maxnum MaxNum; /// Bitwise and.
+        and And; /// Bitwise or.
+        or Or; /// Bitwise exclusive or.
+        xor Xor; /// Shift left.
+        shl Shl; /// Arithmetic shift right.
+        shr_s ShrS; /// Logical shift right.
+        shr_u ShrU;
+    }
+
+    /// `a * b + c` with one rounding.
+    pub fn fma(&mut self, a: impl Into<Operand>, b: impl Into<Operand>, c: impl Into<Operand>) -> Value {
+        let (a, b) = self.unify(a.into(), b.into());
+        let (a, c) = self.unify(a.into(), c.into());
+        let (b, c) = self.unify(b.into(), c.into());
+        self.push(Op::Fma, &[a, b, c], 0, &[], None)
+    }
+
+    /// This program instance's position on grid axis 0, 1 or 2.
+    pub fn program_id(&mut self, axis: usize) -> Value {
+        self.grid_op(Op::ProgramId, axis)
+    }
+
+    /// The grid's extent along axis 0, 1 or 2.
+    pub fn num_programs(&mut self, axis: usize) -> Value {
+        self.grid_op(Op::NumPrograms, axis)
+    }
+
+    fn grid_op(&mut self, op: Op, axis: usize) -> Value {
+        let axis = GridAxis::ALL.get(axis).copied().unwrap_or_else(|| {
+            self.note(op.info().name, format!("the grid has axes 0, 1 and 2, not {axis}"));
+            GridAxis::X
+        });
+        self.push(op, &[], 0, &[Attr::Grid(axis)], None)
+    }
+
+    /// A view's extent along a dimension, as `i32`.
+    pub fn dim(&mut self, view: Value, d: u32) -> Value {
+        self.push(Op::Dim, &[view], 0, &[Attr::Dim(d)], None)
+    }
+
+    /// The index of each element along dimension `d` of a tile, as `i32`.
+    pub fn iota(&mut self, shape: &[u32], d: u32) -> Value {
+        self.push(Op::Iota, &[], 0, &[Attr::Dim(d)], Some(Type::tile(shape, Scalar::I32)))
+    }
+
+    /// A tile of equal elements.
+    pub fn splat(&mut self, value: impl Into<Operand>, shape: &[u32]) -> Value {
+        let v = self.value(value.into(), None);
+        let ty = Type::tile(shape, self.kernel.ty(v).elem());
+        self.push(Op::Splat, &[v], 0, &[], Some(ty))
+    }
+
+    /// A tile filled with a literal of a type.
+    pub fn full(&mut self, shape: &[u32], value: impl Into<Operand>, elem: Scalar) -> Value {
+        let v = self.constant(value, elem);
+        self.splat(v, shape)
+    }
+
+    /// A comparison.
+    pub fn cmp(&mut self, c: CmpOp, a: impl Into<Operand>, b: impl Into<Operand>) -> Value {
+        let (a, b) = self.unify(a.into(), b.into());
+        self.push(Op::Cmp, &[a, b], 0, &[Attr::Cmp(c)], None)
+    }
+
+    /// `a` where the condition holds, else `b`.
+    pub fn select(&mut self, condition: Value, a: impl Into<Operand>, b: impl Into<Operand>) -> Value {
+        let (mut a, mut b) = self.unify(a.into(), b.into());
+        if let (Type::Tile(c), Type::Scalar(_)) = (self.kernel.ty(condition).clone(), self.kernel.ty(a)) {
+            a = self.splat(a, &c.shape);
+            b = self.splat(b, &c.shape);
+        }
+        self.push(Op::Select, &[condition, a, b], 0, &[], None)
+    }
+
+    /// Conversion by value to another element type; the value itself if it has that type already.
+    pub fn cast(&mut self, a: Value, elem: Scalar) -> Value {
+        if self.kernel.ty(a).elem() == elem {
+            return a;
+        }
+        let ty = self.kernel.ty(a).with_elem(elem);
+        self.push(Op::Cast, &[a], 0, &[], Some(ty))
+    }
+
+    /// The same bits as another element type of that width.
+    pub fn bitcast(&mut self, a: Value, elem: Scalar) -> Value {
+        let ty = self.kernel.ty(a).with_elem(elem);
+        self.push(Op::Bitcast, &[a], 0, &[], Some(ty))
+    }
+
+    /// Repeats extents that are 1 up to a shape.
+    pub fn broadcast(&mut self, a: Value, shape: &[u32]) -> Value {
+        let ty = Type::tile(shape, self.kernel.ty(a).elem());
+        self.push(Op::Broadcast, &[a], 0, &[], Some(ty))
+    }
+
+    /// The same elements under other extents; an empty shape makes a one-element tile a scalar, and a scalar becomes a tile.
+    pub fn reshape(&mut self, a: Value, shape: &[u32]) -> Value {
+        let ty = Type::of_shape(shape, self.kernel.ty(a).elem());
+        self.push(Op::Reshape, &[a], 0, &[], Some(ty))
+    }
+
+    /// Inserts an extent 1 in front of dimension `d`.
+    pub fn expand_dims(&mut self, a: Value, d: usize) -> Value {
+        let mut shape = Shape::from_slice(self.kernel.ty(a).shape().unwrap_or(&[]));
+        shape.insert(d.min(shape.len()), 1);
+        self.reshape(a, &shape)
+    }
+
+    /// Permutes dimensions: result dimension `i` is operand dimension `perm[i]`.
+    pub fn transpose(&mut self, a: Value, perm: &[u32]) -> Value {
+        self.push(Op::Transpose, &[a], 0, &[Attr::Perm(Shape::from_slice(perm))], None)
+    }
+
+    /// Combines the elements along an axis, which disappears.
+    pub fn reduce(&mut self, op: ReduceOp, a: Value, axis: u32) -> Value {
+        self.push(Op::Reduce, &[a], 0, &[Attr::Reduce(op), Attr::Dim(axis)], None)
+    }
+
+    /// Combines the elements along an axis, which stays with extent 1.
+    pub fn reduce_keep(&mut self, op: ReduceOp, a: Value, axis: u32) -> Value {
+        let mut shape = Shape::from_slice(self.kernel.ty(a).shape().unwrap_or(&[]));
+        let r = self.reduce(op, a, axis);
+        if let Some(e) = shape.get_mut(axis as usize) {
+            *e = 1;
+        }
+        self.reshape(r, &shape)
+    }
+
+    /// `a * b + c`.
+    pub fn dot(&mut self, a: Value, b: Value, c: Value) -> Value {
+        self.push(Op::Dot, &[a, b, c], 0, &[Attr::Precision(Precision::Exact)], None)
+    }
+
+    /// `a * b + c` with operands rounded to tf32.
+    pub fn dot_tf32(&mut self, a: Value, b: Value, c: Value) -> Value {
+        self.push(Op::Dot, &[a, b, c], 0, &[Attr::Precision(Precision::Tf32)], None)
+    }
+
+    /// A tile of a view at an offset per dimension; elements outside read 0.
+    pub fn load(&mut self, view: Value, at: &[Value], shape: &[u32]) -> Value {
+        self.load_with(view, at, shape, Access::default())
+    }
+
+    /// A load with a mask and a value for what is not read.
+    pub fn load_with(&mut self, view: Value, at: &[Value], shape: &[u32], access: Access) -> Value {
+        let elem = self.kernel.ty(view).elem();
+        let mut args: SmallVec<[Value; 8]> = SmallVec::from_slice(&[view]);
+        args.extend_from_slice(at);
+        let mut present = 0;
+        if let Some(m) = access.mask {
+            args.push(m);
+            present |= 0b0100;
+        }
+        if let Some(o) = access.other {
+            let o = self.value(o, Some(elem));
+            args.push(o);
+            present |= 0b1000;
+        }
+        self.push(Op::Load, &args, present, &[], Some(Type::tile(shape, elem)))
+    }
+
+    /// Writes a tile to a view at an offset per dimension; elements outside are dropped.
+    pub fn store(&mut self, view: Value, at: &[Value], value: Value) {
+        self.store_with(view, at, value, None);
+    }
+
+    /// A store of the elements whose mask is true.
+    pub fn store_with(&mut self, view: Value, at: &[Value], value: Value, mask: Option<Value>) {
+        let mut args: SmallVec<[Value; 8]> = SmallVec::from_slice(&[view]);
+        args.extend_from_slice(at);
+        args.push(value);
+        let present = if let Some(m) = mask {
+            args.push(m);
+            0b1000
+        } else {
+            0
+        };
+        self.push(Op::Store, &args, present, &[], None);
+    }
+
+    /// A loop over `lo, lo + step, …` below `hi`; the body gets the index and the carried values and returns the next ones.
+    pub fn for_loop(
+        &mut self,
+        lo: impl Into<Operand>,
+        hi: impl Into<Operand>,
+        step: impl Into<Operand>,
+        init: &[Value],
+        body: impl FnOnce(&mut KernelBuilder, Value, &[Value]) -> Vec<Value>,
+    ) -> Vec<Value> {
+        let (lo, hi) = self.unify(lo.into(), hi.into());
+        let index = self.kernel.ty(lo).clone();
+        let step = self.value(step.into(), Some(index.elem()));
+        let r = self.kernel.add_region();
+        let iv = self.kernel.add_region_param(r, index);
+        let carried = self.region_params(r, init);
+        self.in_region(r, |b| body(b, iv, &carried));
+        let mut args = vec![lo, hi, step];
+        args.extend_from_slice(init);
+        self.close(Op::For, &args, &[r], init)
+    }
+
+    /// A loop that repeats while `condition` of the carried values returns true.
+    pub fn while_loop(
+        &mut self,
+        init: &[Value],
+        condition: impl FnOnce(&mut KernelBuilder, &[Value]) -> Value,
+        body: impl FnOnce(&mut KernelBuilder, &[Value]) -> Vec<Value>,
+    ) -> Vec<Value> {
+        let (test, run) = (self.kernel.add_region(), self.kernel.add_region());
+        let seen = self.region_params(test, init);
+        self.in_region(test, |b| vec![condition(b, &seen)]);
+        let carried = self.region_params(run, init);
+        self.in_region(run, |b| body(b, &carried));
+        self.close(Op::While, init, &[test, run], init)
+    }
+
+    /// Both arms return values of the same types, which are the results.
+    pub fn if_else(
+        &mut self,
+        condition: Value,
+        then: impl FnOnce(&mut KernelBuilder) -> Vec<Value>,
+        otherwise: impl FnOnce(&mut KernelBuilder) -> Vec<Value>,
+    ) -> Vec<Value> {
+        let (a, b) = (self.kernel.add_region(), self.kernel.add_region());
+        self.in_region(a, then);
+        self.in_region(b, otherwise);
+        let results: Vec<Value> = self.kernel.yields(a).to_vec();
+        self.close(Op::If, &[condition], &[a, b], &results)
+    }
+
+    fn region_params(&mut self, r: Region, like: &[Value]) -> Vec<Value> {
+        like.iter()
+            .map(|&v| {
+                let ty = self.kernel.ty(v).clone();
+                self.kernel.add_region_param(r, ty)
+            })
+            .collect()
+    }
+
+    fn in_region(&mut self, r: Region, body: impl FnOnce(&mut KernelBuilder) -> Vec<Value>) {
+        let outer = std::mem::replace(&mut self.at, Cursor::start(r));
+        let values = body(self);
+        let inst = self.kernel.add_inst(Op::Yield, &values, 0, &[], &[], &[]);
+        self.at.insert(&mut self.kernel, inst);
+        self.at = outer;
+    }
+
+    /// Places a control instruction whose results have the types of `like`.
+    fn close(&mut self, op: Op, args: &[Value], regions: &[Region], like: &[Value]) -> Vec<Value> {
+        let types: Vec<Type> = like.iter().map(|&v| self.kernel.ty(v).clone()).collect();
+        let inst = self.kernel.add_inst(op, args, 0, &[], regions, &types);
+        self.at.insert(&mut self.kernel, inst);
+        self.kernel.insts[inst].results.to_vec()
+    }
+
+    /// Ceiling division of two `i32` scalars by the usual formula; `b` must be positive.
+    pub fn ceil_div(&mut self, a: Value, b: impl Into<Operand>) -> Value {
+        let b = self.value(b.into(), Some(Scalar::I32));
+        let s = self.add(a, b);
+        let s = self.sub(s, 1);
+        self.div(s, b)
+    }
+}
+
+impl From<ViewType> for Type {
+    fn from(v: ViewType) -> Type {
+        Type::View(v)
+    }
+}
+impl From<TileType> for Type {
+    fn from(t: TileType) -> Type {
+        Type::Tile(t)
+    }
+}
+

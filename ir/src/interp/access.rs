@@ -1,0 +1,262 @@
+//! Loads and stores: tiles of views in memory.
+//!
+//! ```text
+//!            view (extents 5 x 6)          a 3 x 4 tile at [3, -1]: rows 0..2 and columns 1..4 are inside,
+//!         0 . . . . . .                    each row is one run of elements `stride` apart; a mask splits it
+//!         3 # # # . . .                    into shorter runs
+//!         4 # # # . . .
+//! ```
+//! An element is inside exactly if `0 <= index + offset < extent` in every dimension, in exact arithmetic.
+
+use super::args::ViewArg;
+use super::data::Data;
+use super::error::Fault;
+use super::memory::{Memory, read_floats, read_ints, write_floats, write_ints};
+use super::shapes::{each_row, strides};
+use crate::types::Scalar;
+use smallvec::SmallVec;
+use std::ops::Range;
+
+/// A parameter bound to memory.
+pub(crate) struct View {
+    /// Parameter number.
+    pub(crate) param: usize,
+    /// The argument.
+    pub(crate) arg: ViewArg,
+}
+
+/// Which program wrote what: for each written buffer one number per unit, the ordinal of the program that wrote it, or 0.
+pub(crate) struct Shadow {
+    /// Bytes of a unit: the smallest element of the views on the buffer, which all of them are aligned to.
+    pub(crate) unit: usize,
+    /// Per unit, 1 + the ordinal of the writer.
+    pub(crate) writer: Vec<u32>,
+}
+
+/// Memory as one program sees it.
+pub(crate) struct Access<'a> {
+    pub(crate) memory: &'a mut Memory,
+    /// Per buffer; `None` for those no check is kept of.
+    pub(crate) shadows: &'a mut [Option<Shadow>],
+    /// 1 + the ordinal of the running program.
+    pub(crate) me: u32,
+}
+
+/// A fault at an element, before its coordinates are known: number of the element in its run, and the writer for conflicts.
+enum RunFault {
+    Uninitialised(usize),
+    Conflict(usize, u32),
+}
+
+/// Equally spaced elements in a buffer.
+#[derive(Clone, Copy)]
+struct Run {
+    buffer: usize,
+    at: usize,
+    stride: usize,
+    len: usize,
+    elem: Scalar,
+}
+
+impl Run {
+    fn bytes(&self, i: usize) -> Range<usize> {
+        let at = self.at + i * self.stride;
+        at..at + self.elem.bytes() as usize
+    }
+    fn end(&self) -> usize {
+        if self.len == 0 { self.at } else { self.bytes(self.len - 1).end }
+    }
+    fn contiguous(&self) -> bool {
+        self.stride == self.elem.bytes() as usize
+    }
+}
+
+/// Calls `f(tile element number, coordinates of the first element, run)` for every run of elements inside the view and the mask.
+/// `f` returns the fault of the run, whose coordinates are added here.
+fn each_run(
+    view: &View,
+    index: &[i64],
+    shape: &[u32],
+    mask: Option<&[i64]>,
+    writer: impl Fn(u32) -> [u32; 3],
+    mut f: impl FnMut(usize, Run) -> Result<(), RunFault>,
+) -> Result<(), Fault> {
+    let a = &view.arg;
+    let size = a.elem.bytes() as usize;
+    // The range of tile offsets inside the view, per dimension.
+    let inside: SmallVec<[Range<i64>; 4]> = (0..shape.len())
+        .map(|d| {
+            let lo = (-index[d]).clamp(0, i64::from(shape[d]));
+            lo..(a.shape[d] - index[d]).clamp(lo, i64::from(shape[d]))
+        })
+        .collect();
+    if inside.iter().any(|r| r.is_empty()) {
+        return Ok(());
+    }
+    let last = shape.len() - 1;
+    let extents: SmallVec<[u32; 4]> = inside[..last].iter().map(|r| (r.end - r.start) as u32).collect();
+    let tile = strides(shape);
+    let mut result = Ok(());
+    each_row(&extents, |at| {
+        if result.is_err() {
+            return;
+        }
+        let (mut element, mut address) = (0usize, 0i64);
+        for (d, &i) in at.iter().enumerate() {
+            let t = inside[d].start + i as i64;
+            element += t as usize * tile[d];
+            address += (index[d] + t) * a.strides[d];
+        }
+        let row = inside[last].clone();
+        let run_at = |from: i64, len: usize| Run {
+            buffer: a.buffer,
+            at: a.offset_bytes as usize + (address + (index[last] + from) * a.strides[last]) as usize * size,
+            stride: a.strides[last] as usize * size,
+            len,
+            elem: a.elem,
+        };
+        let mut one = |from: i64, to: i64| {
+            f(element + from as usize, run_at(from, (to - from) as usize)).map_err(|fault| {
+                let coordinates = |i: usize| {
+                    let mut c: Vec<i64> = at.iter().enumerate().map(|(d, &i)| index[d] + inside[d].start + i as i64).collect();
+                    c.push(index[last] + from + i as i64);
+                    c
+                };
+                match fault {
+                    RunFault::Uninitialised(i) => Fault::Uninitialised { param: view.param, at: coordinates(i) },
+                    RunFault::Conflict(i, w) => Fault::Conflict { param: view.param, at: coordinates(i), writer: writer(w) },
+                }
+            })
+        };
+        result = match mask {
+            None => one(row.start, row.end),
+            Some(mask) => {
+                let mask = &mask[element..];
+                let mut from = row.start;
+                let mut done = Ok(());
+                while from < row.end && done.is_ok() {
+                    let on = mask[from as usize] != 0;
+                    let to = (from..row.end).find(|&i| (mask[i as usize] != 0) != on).unwrap_or(row.end);
+                    if on {
+                        done = one(from, to);
+                    }
+                    from = to;
+                }
+                done
+            }
+        };
+    });
+    result
+}
+
+impl Access<'_> {
+    fn check_read(&self, run: Run) -> Result<(), RunFault> {
+        let buffer = &self.memory.buffers[run.buffer];
+        if !buffer.fully_written()
+            && let Some(i) = (0..run.len).find(|&i| !buffer.is_initialised(run.bytes(i)))
+        {
+            return Err(RunFault::Uninitialised(i));
+        }
+        if let Some(s) = &self.shadows[run.buffer] {
+            let foreign = |w: &u32| *w != 0 && *w != self.me;
+            let clean = run.contiguous() && !s.writer[run.at / s.unit..run.end() / s.unit].iter().any(foreign);
+            if !clean {
+                for i in 0..run.len {
+                    let b = run.bytes(i);
+                    if let Some(w) = s.writer[b.start / s.unit..b.end / s.unit].iter().find(|w| foreign(w)) {
+                        return Err(RunFault::Conflict(i, *w));
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Notes a write and finds elements that another program wrote with other bytes. `new` gives the bytes of element `i`.
+    fn check_write(&mut self, run: Run, new: impl Fn(usize) -> [u8; 8]) -> Result<(), RunFault> {
+        if let Some(s) = &mut self.shadows[run.buffer] {
+            let me = self.me;
+            let old = self.memory.buffers[run.buffer].bytes();
+            for i in 0..run.len {
+                let b = run.bytes(i);
+                let units = &mut s.writer[b.start / s.unit..b.end / s.unit];
+                if let Some(&w) = units.iter().find(|&&w| w != 0 && w != me)
+                    && old[b.clone()] != new(i)[..b.len()]
+                {
+                    return Err(RunFault::Conflict(i, w));
+                }
+                units.fill(me);
+            }
+        }
+        let buffer = &mut self.memory.buffers[run.buffer];
+        if !buffer.fully_written() {
+            if run.contiguous() {
+                buffer.mark(run.at..run.end());
+            } else {
+                (0..run.len).for_each(|i| buffer.mark(run.bytes(i)));
+            }
+        }
+        Ok(())
+    }
+
+    /// Reads a tile; elements outside the view or the mask are `other`.
+    pub(crate) fn load(
+        &self,
+        view: &View,
+        index: &[i64],
+        shape: &[u32],
+        mask: Option<&[i64]>,
+        other: Data,
+        writer: impl Fn(u32) -> [u32; 3],
+    ) -> Result<Data, Fault> {
+        let n = super::shapes::count(shape);
+        let bytes = |r: Run| self.memory.buffers[r.buffer].bytes();
+        Ok(match super::shapes::splat(&other, n) {
+            Data::Float(mut v) => {
+                let out = std::rc::Rc::make_mut(&mut v);
+                each_run(view, index, shape, mask, writer, |e, r| {
+                    self.check_read(r)?;
+                    read_floats(bytes(r), r.at, r.stride, r.elem, &mut out[e..e + r.len]);
+                    Ok(())
+                })?;
+                Data::Float(v)
+            }
+            Data::Int(mut v) => {
+                let out = std::rc::Rc::make_mut(&mut v);
+                each_run(view, index, shape, mask, writer, |e, r| {
+                    self.check_read(r)?;
+                    read_ints(bytes(r), r.at, r.stride, r.elem, &mut out[e..e + r.len]);
+                    Ok(())
+                })?;
+                Data::Int(v)
+            }
+        })
+    }
+
+    /// Writes a tile; elements outside the view or the mask are skipped.
+    pub(crate) fn store(
+        &mut self,
+        view: &View,
+        index: &[i64],
+        shape: &[u32],
+        value: &Data,
+        mask: Option<&[i64]>,
+        writer: impl Fn(u32) -> [u32; 3],
+    ) -> Result<(), Fault> {
+        each_run(view, index, shape, mask, writer, |e, r| {
+            match value {
+                Data::Float(v) => {
+                    let v = &v[e..e + r.len];
+                    self.check_write(r, |i| super::memory::bits_of_f64(r.elem, v[i]).to_le_bytes())?;
+                    write_floats(self.memory.buffers[r.buffer].raw_mut(), r.at, r.stride, r.elem, v);
+                }
+                Data::Int(v) => {
+                    let v = &v[e..e + r.len];
+                    self.check_write(r, |i| v[i].to_le_bytes())?;
+                    write_ints(self.memory.buffers[r.buffer].raw_mut(), r.at, r.stride, r.elem, v);
+                }
+            }
+            Ok(())
+        })
+    }
+}

@@ -1,0 +1,73 @@
+//! Run-time values: scalars and tiles as row-major elements in `f64` or `i64`.
+//!
+//! Every float type is a subset of `f64` and every integer of `i64` (sign-extended; `i1` is 0 or 1). Elements are shared by
+//! reference count, so that copies are free, and an op whose operand has no other owner writes its result in place.
+
+use super::error::Fault;
+use std::rc::Rc;
+
+/// The elements of a scalar (one) or tile (row-major).
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum Data {
+    /// Elements of a float type.
+    Float(Rc<Vec<f64>>),
+    /// Elements of an integer type or `i1`.
+    Int(Rc<Vec<i64>>),
+}
+
+impl Data {
+    pub(crate) fn floats(v: Vec<f64>) -> Data {
+        Data::Float(Rc::new(v))
+    }
+    pub(crate) fn ints(v: Vec<i64>) -> Data {
+        Data::Int(Rc::new(v))
+    }
+    /// An integer or truth value as a scalar.
+    pub(crate) fn int(x: i64) -> Data {
+        Data::ints(vec![x])
+    }
+    /// The only element of an integer scalar.
+    pub(crate) fn as_int(&self) -> Result<i64, Fault> {
+        match self {
+            Data::Int(v) => v.first().copied().ok_or(Fault::Malformed("an integer scalar without an element")),
+            Data::Float(_) => Err(Fault::Malformed("a float where an integer belongs")),
+        }
+    }
+    /// The elements of an integer tile or scalar, keeping ownership.
+    pub(crate) fn into_ints(self) -> Result<Rc<Vec<i64>>, Fault> {
+        match self {
+            Data::Int(v) => Ok(v),
+            Data::Float(_) => Err(Fault::Malformed("a float where an integer belongs")),
+        }
+    }
+    /// The elements of an integer tile or scalar.
+    pub(crate) fn as_ints(&self) -> Result<&Rc<Vec<i64>>, Fault> {
+        match self {
+            Data::Int(v) => Ok(v),
+            Data::Float(_) => Err(Fault::Malformed("a float where an integer belongs")),
+        }
+    }
+}
+
+/// Applies a function to every element, in place if nobody else holds them.
+pub(crate) fn map<T: Copy>(mut a: Rc<Vec<T>>, f: impl Fn(T) -> T) -> Rc<Vec<T>> {
+    if let Some(own) = Rc::get_mut(&mut a) {
+        own.iter_mut().for_each(|x| *x = f(*x));
+        a
+    } else {
+        Rc::new(a.iter().map(|&x| f(x)).collect())
+    }
+}
+
+/// Combines two tiles element by element, in place in whichever nobody else holds.
+pub(crate) fn zip<T: Copy>(mut a: Rc<Vec<T>>, mut b: Rc<Vec<T>>, f: impl Fn(T, T) -> T) -> Rc<Vec<T>> {
+    if let Some(own) = Rc::get_mut(&mut a) {
+        own.iter_mut().zip(b.iter()).for_each(|(x, &y)| *x = f(*x, y));
+        a
+    } else if let Some(own) = Rc::get_mut(&mut b) {
+        own.iter_mut().zip(a.iter()).for_each(|(y, &x)| *y = f(x, *y));
+        b
+    } else {
+        Rc::new(a.iter().zip(b.iter()).map(|(&x, &y)| f(x, y)).collect())
+    }
+}

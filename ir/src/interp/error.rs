@@ -1,0 +1,126 @@
+//! Errors of the interpreter: what a launch got wrong, and faults while a program ran.
+
+use super::args::ArgError;
+use crate::entities::Inst;
+use crate::kernel::Loc;
+use crate::ops::Op;
+use std::fmt;
+
+/// Why an interpretation ended without an answer.
+#[derive(Clone, PartialEq, Debug)]
+pub enum InterpError {
+    /// The arguments break what the kernel's parameters promise.
+    Args(ArgError),
+    /// A grid extent is 0 or above `i32::MAX`.
+    Grid {
+        /// The grid asked for.
+        grid: [u32; 3],
+    },
+    /// A program of [`super::Options::programs`] is not in the grid.
+    Program {
+        /// The program.
+        program: [u32; 3],
+        /// The grid.
+        grid: [u32; 3],
+    },
+    /// An instruction could not be executed.
+    Fault {
+        /// What happened.
+        fault: Fault,
+        /// The instruction.
+        inst: Inst,
+        /// Its op.
+        op: Op,
+        /// Where it stands in the text, if it was parsed.
+        loc: Loc,
+        /// The program instance that ran.
+        program: [u32; 3],
+    },
+}
+
+/// What can go wrong at an instruction.
+#[derive(Clone, PartialEq, Debug)]
+pub enum Fault {
+    /// The fuel of [`super::Options::fuel`] is spent.
+    Fuel {
+        /// The fuel that was given.
+        limit: u64,
+    },
+    /// The step of a `for` is not positive.
+    Step {
+        /// The step.
+        step: i64,
+    },
+    /// A load reads an element of which a byte was never written.
+    Uninitialised {
+        /// The kernel parameter, from 0.
+        param: usize,
+        /// The element's coordinates in the view.
+        at: Vec<i64>,
+    },
+    /// Two program instances disagree about an element: both write it, with different values, or one reads what another wrote.
+    Conflict {
+        /// The kernel parameter, from 0.
+        param: usize,
+        /// The element's coordinates in the view.
+        at: Vec<i64>,
+        /// The program instance that wrote first.
+        writer: [u32; 3],
+    },
+    /// The kernel breaks an invariant that the verifier guarantees.
+    Malformed(&'static str),
+}
+
+impl fmt::Display for Fault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Fault::Fuel { limit } => write!(
+                f,
+                "the fuel of {limit} element operations is spent; does the loop end? otherwise raise `Options::fuel` or run a subset of the grid"
+            ),
+            Fault::Step { step } => write!(f, "the step of the loop is {step}; steps are positive"),
+            Fault::Uninitialised { param, at } => {
+                write!(f, "element {at:?} of parameter {param} is read but was never written; fill the buffer or mask the load")
+            }
+            Fault::Conflict { param, at, writer } => write!(
+                f,
+                "element {at:?} of parameter {param} was written by program {writer:?}, and the order of programs is not defined; \
+                 let one program own each element"
+            ),
+            Fault::Malformed(what) => write!(f, "the kernel is malformed ({what}); run the verifier"),
+        }
+    }
+}
+
+impl fmt::Display for InterpError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            InterpError::Args(e) => e.fmt(f),
+            InterpError::Grid { grid } => write!(f, "the grid is {grid:?}; its extents are 1 to {}", i32::MAX),
+            InterpError::Program { program, grid } => write!(f, "program {program:?} is outside the grid {grid:?}"),
+            InterpError::Fault { fault, inst, op, loc, program } => {
+                if loc.line > 0 {
+                    write!(f, "{}:{}: ", loc.line, loc.col)?;
+                }
+                write!(f, "`{op}` ({inst}) in program {program:?}: {fault}")
+            }
+        }
+    }
+}
+
+impl std::error::Error for Fault {}
+impl std::error::Error for InterpError {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match self {
+            InterpError::Args(e) => Some(e),
+            InterpError::Fault { fault, .. } => Some(fault),
+            InterpError::Grid { .. } | InterpError::Program { .. } => None,
+        }
+    }
+}
+
+impl From<ArgError> for InterpError {
+    fn from(e: ArgError) -> InterpError {
+        InterpError::Args(e)
+    }
+}

@@ -1,0 +1,342 @@
+//! The machine: runs one program instance after another, region by region, instruction by instruction.
+
+use super::access::{Access, Shadow, View};
+use super::data::Data;
+use super::elementwise as ew;
+use super::error::{Fault, InterpError};
+use super::fold;
+use super::memory::Memory;
+use super::plan::Plan;
+use super::shapes;
+use crate::entities::{Inst, Region, Value};
+use crate::kernel::{InstData, Kernel};
+use crate::ops::{Attr, CmpOp, GridAxis, Literal, Op, Precision, ReduceOp};
+use crate::types::{Scalar, Type};
+use cranelift_entity::SecondaryMap;
+use smallvec::SmallVec;
+
+/// Values that travel together: operands, carried values, yields.
+pub(crate) type Bundle = SmallVec<[Data; 4]>;
+
+pub(crate) struct Machine<'a> {
+    pub(crate) kernel: &'a Kernel,
+    pub(crate) plan: &'a Plan,
+    /// Scalars and tiles by value; `None` before the definition and after the last use.
+    pub(crate) env: SecondaryMap<Value, Option<Data>>,
+    /// Views by kernel parameter.
+    pub(crate) views: Vec<Option<View>>,
+    pub(crate) memory: &'a mut Memory,
+    pub(crate) shadows: &'a mut [Option<Shadow>],
+    pub(crate) grid: [u32; 3],
+    /// The programs that run, when they are not the whole grid.
+    pub(crate) subset: Option<&'a [[u32; 3]]>,
+    pub(crate) program: [u32; 3],
+    /// 1 + the ordinal of the program.
+    pub(crate) me: u32,
+    pub(crate) fuel: u64,
+    pub(crate) limit: u64,
+}
+
+fn missing(what: &'static str) -> Fault {
+    Fault::Malformed(what)
+}
+
+fn grid_axis(d: &InstData) -> Result<usize, Fault> {
+    match d.attrs.first() {
+        Some(Attr::Grid(GridAxis::X)) => Ok(0),
+        Some(Attr::Grid(GridAxis::Y)) => Ok(1),
+        Some(Attr::Grid(GridAxis::Z)) => Ok(2),
+        Some(_) | None => Err(missing("no grid axis")),
+    }
+}
+
+fn dim_attr(d: &InstData, at: usize) -> Result<usize, Fault> {
+    match d.attrs.get(at) {
+        Some(Attr::Dim(n)) => Ok(*n as usize),
+        Some(_) | None => Err(missing("no dimension")),
+    }
+}
+
+fn cmp_attr(d: &InstData) -> Result<CmpOp, Fault> {
+    match d.attrs.first() {
+        Some(Attr::Cmp(c)) => Ok(*c),
+        Some(_) | None => Err(missing("no comparison")),
+    }
+}
+
+fn reduce_attr(d: &InstData) -> Result<ReduceOp, Fault> {
+    match d.attrs.first() {
+        Some(Attr::Reduce(r)) => Ok(*r),
+        Some(_) | None => Err(missing("no reduction op")),
+    }
+}
+
+impl Machine<'_> {
+    /// Runs one program instance.
+    pub(crate) fn run_program(&mut self, program: [u32; 3], me: u32, scalars: &[(Value, Data)]) -> Result<(), InterpError> {
+        (self.program, self.me) = (program, me);
+        for (v, data) in scalars {
+            self.env[*v] = Some(data.clone());
+        }
+        self.run(self.kernel.body).map(|_| ())
+    }
+
+    fn fault(&self, inst: Inst, fault: Fault) -> InterpError {
+        let op = self.kernel.insts[inst].op;
+        InterpError::Fault { fault, inst, op, loc: self.kernel.locs[inst], program: self.program }
+    }
+
+    /// Runs a region to its end and returns what it yields.
+    fn run(&mut self, region: Region) -> Result<Bundle, InterpError> {
+        let kernel = self.kernel;
+        for &inst in &kernel.regions[region].insts {
+            let d = &kernel.insts[inst];
+            if let Some(yielded) = self.step(inst, d)? {
+                return Ok(yielded);
+            }
+        }
+        Ok(Bundle::new())
+    }
+
+    fn charge(&mut self, inst: Inst, cost: u64) -> Result<(), InterpError> {
+        match self.fuel.checked_sub(cost) {
+            Some(left) => {
+                self.fuel = left;
+                Ok(())
+            }
+            None => Err(self.fault(inst, Fault::Fuel { limit: self.limit })),
+        }
+    }
+
+    /// Executes an instruction; a `yield` returns its operands.
+    fn step(&mut self, inst: Inst, d: &InstData) -> Result<Option<Bundle>, InterpError> {
+        self.charge(inst, self.plan.cost[inst])?;
+        let mut args = Bundle::new();
+        for &v in &d.args {
+            match (&self.env[v], self.kernel.ty(v)) {
+                (_, Type::View(_)) => {}
+                (Some(data), Type::Scalar(_) | Type::Tile(_)) => args.push(data.clone()),
+                (None, Type::Scalar(_) | Type::Tile(_)) => return Err(self.fault(inst, missing("a value is used before it is defined"))),
+            }
+        }
+        let plan = self.plan;
+        for &v in &plan.dies_before[inst] {
+            self.env[v] = None;
+        }
+        let results = match d.op {
+            Op::Yield => return Ok(Some(args)),
+            Op::For => self.run_for(inst, d, args)?,
+            Op::While => self.run_while(d, args)?,
+            Op::If => {
+                let condition = args.first().map_or(Err(missing("no condition")), Data::as_int).map_err(|f| self.fault(inst, f))?;
+                self.run(d.regions[usize::from(condition == 0)])?
+            }
+            Op::Store => {
+                self.store(d, args).map_err(|f| self.fault(inst, f))?;
+                Bundle::new()
+            }
+            Op::Const | Op::ProgramId | Op::NumPrograms | Op::Dim | Op::Iota | Op::Splat | Op::Add | Op::Sub | Op::Mul | Op::Div
+            | Op::Rem | Op::Fma | Op::Minimum | Op::Maximum | Op::MinNum | Op::MaxNum | Op::Neg | Op::Abs | Op::And | Op::Or | Op::Xor
+            | Op::Not | Op::Shl | Op::ShrS | Op::ShrU | Op::Exp | Op::Exp2 | Op::Log | Op::Log2 | Op::Sqrt | Op::Rsqrt | Op::Tanh
+            | Op::Floor | Op::Ceil | Op::Cmp | Op::Select | Op::Cast | Op::Bitcast | Op::Broadcast | Op::Reshape | Op::Transpose
+            | Op::Reduce | Op::Dot | Op::Load => {
+                let data = self.compute(d, args).map_err(|f| self.fault(inst, f))?;
+                Bundle::from_iter([data])
+            }
+        };
+        if results.len() != d.results.len() {
+            return Err(self.fault(inst, missing("a region yields another number of values than the instruction has results")));
+        }
+        for (&v, data) in d.results.iter().zip(results) {
+            self.env[v] = Some(data);
+        }
+        for &v in &plan.dies_after[inst] {
+            self.env[v] = None;
+        }
+        Ok(None)
+    }
+
+    fn bind(&mut self, params: &[Value], data: Bundle) {
+        for (&p, x) in params.iter().zip(data) {
+            self.env[p] = Some(x);
+        }
+    }
+
+    /// The index takes the values `lo + n * step` below `hi`, computed without wrapping.
+    fn run_for(&mut self, inst: Inst, d: &InstData, args: Bundle) -> Result<Bundle, InterpError> {
+        let mut args = args.into_iter();
+        let mut bound = || args.next().map_or(Err(missing("no loop bound")), |x| x.as_int());
+        let (lo, hi, step) = (bound(), bound(), bound());
+        let bounds = || Ok((lo?, hi?, step?));
+        let (lo, hi, step) = bounds().map_err(|f| self.fault(inst, f))?;
+        if step <= 0 {
+            return Err(self.fault(inst, Fault::Step { step }));
+        }
+        let mut carried: Bundle = args.collect();
+        let region = d.regions[0];
+        let params = self.kernel.regions[region].params.clone();
+        let mut at = i128::from(lo);
+        while at < i128::from(hi) {
+            self.charge(inst, 1)?;
+            self.env[params[0]] = Some(Data::int(at as i64));
+            self.bind(&params[1..], carried);
+            carried = self.run(region)?;
+            at += i128::from(step);
+        }
+        Ok(carried)
+    }
+
+    fn run_while(&mut self, d: &InstData, init: Bundle) -> Result<Bundle, InterpError> {
+        let (test, body) = (d.regions[0], d.regions[1]);
+        let (test_params, body_params) = (self.kernel.regions[test].params.clone(), self.kernel.regions[body].params.clone());
+        let mut carried = init;
+        loop {
+            self.bind(&test_params, carried.clone());
+            let yielded = self.run(test)?;
+            if !matches!(yielded.first(), Some(Data::Int(v)) if v[..] == [1]) {
+                // The test's parameters may still share what is carried.
+                return Ok(carried);
+            }
+            for &p in &test_params {
+                self.env[p] = None;
+            }
+            self.bind(&body_params, carried);
+            carried = self.run(body)?;
+        }
+    }
+
+    /// What ordinal `1 + n` of a shadow means.
+    fn program_of(grid: [u32; 3], subset: Option<&[[u32; 3]]>, me: u32) -> [u32; 3] {
+        let n = me.saturating_sub(1);
+        match subset {
+            Some(list) => list.get(n as usize).copied().unwrap_or_default(),
+            None => super::program_at(grid, u64::from(n)),
+        }
+    }
+
+    fn store(&mut self, d: &InstData, args: Bundle) -> Result<(), Fault> {
+        let view = view_of(self.kernel, &self.views, d)?;
+        let rank = view.arg.shape.len();
+        let index = indices(&args, rank)?;
+        let value = args.get(rank).ok_or(missing("no value to store"))?;
+        let shape = self.kernel.ty(d.args[1 + rank]).shape().unwrap_or(&[]);
+        let mask = args.get(rank + 1).map(Data::as_ints).transpose()?.map(|m| m.as_slice());
+        let (grid, subset) = (self.grid, self.subset);
+        let mut access = Access { memory: self.memory, shadows: self.shadows, me: self.me };
+        access.store(view, &index, shape, value, mask, |w| Self::program_of(grid, subset, w))
+    }
+
+    fn load(&mut self, d: &InstData, args: Bundle, result: &Type) -> Result<Data, Fault> {
+        let (grid, subset) = (self.grid, self.subset);
+        let view = view_of(self.kernel, &self.views, d)?;
+        let rank = view.arg.shape.len();
+        let index = indices(&args, rank)?;
+        let mut rest = args[rank..].iter();
+        let mask = if d.present & 0b0100 != 0 { Some(rest.next().ok_or(missing("no mask"))?.as_ints()?.as_slice()) } else { None };
+        let zero = if result.elem().is_float() { Data::floats(vec![0.0]) } else { Data::int(0) };
+        let other = rest.next().cloned().unwrap_or(zero);
+        let access = Access { memory: self.memory, shadows: self.shadows, me: self.me };
+        access.load(view, &index, result.shape().unwrap_or(&[]), mask, other, |w| Self::program_of(grid, subset, w))
+    }
+
+    /// The result of an instruction that makes exactly one value and has no regions.
+    fn compute(&mut self, d: &InstData, args: Bundle) -> Result<Data, Fault> {
+        let kernel = self.kernel;
+        let result = d.results.first().map(|&v| kernel.ty(v)).ok_or(missing("no result"))?;
+        let operand = |i: usize| d.args.get(i).map(|&v| kernel.ty(v)).ok_or(missing("no operand"));
+        let shape_of = |i: usize| operand(i).map(|t| t.shape().unwrap_or(&[]));
+        let elem = result.elem();
+        let shape = result.shape().unwrap_or(&[]);
+        if d.op == Op::Load {
+            return self.load(d, args, result);
+        }
+        let mut args = args.into_iter();
+        let mut arg = || args.next().ok_or(missing("no operand"));
+        match d.op {
+            Op::Const => match d.attrs.first() {
+                Some(Attr::Literal(Literal::Int(i))) if elem.is_float() => Ok(Data::floats(vec![*i as f64])),
+                Some(Attr::Literal(Literal::Int(i))) => Ok(Data::int(*i)),
+                Some(Attr::Literal(Literal::Float(bits))) => Ok(Data::floats(vec![f64::from_bits(*bits)])),
+                Some(_) | None => Err(missing("no literal")),
+            },
+            Op::ProgramId => Ok(Data::int(i64::from(self.program[grid_axis(d)?]))),
+            Op::NumPrograms => Ok(Data::int(i64::from(self.grid[grid_axis(d)?]))),
+            Op::Dim => {
+                let extents = &view_of(self.kernel, &self.views, d)?.arg.shape;
+                extents.get(dim_attr(d, 0)?).map(|&e| Data::int(e)).ok_or(missing("no such dimension"))
+            }
+            Op::Iota => {
+                let dim = dim_attr(d, 0)?;
+                if dim < shape.len() { Ok(shapes::iota(shape, dim, elem)) } else { Err(missing("no such dimension")) }
+            }
+            Op::Splat => Ok(shapes::splat(&arg()?, shapes::count(shape))),
+            Op::Add => ew::number2(elem, arg()?, arg()?, |x, y| x + y, i64::wrapping_add),
+            Op::Sub => ew::number2(elem, arg()?, arg()?, |x, y| x - y, i64::wrapping_sub),
+            Op::Mul => ew::number2(elem, arg()?, arg()?, |x, y| x * y, i64::wrapping_mul),
+            Op::Div => ew::number2(elem, arg()?, arg()?, |x, y| x / y, ew::div_int),
+            Op::Rem => ew::int2(elem, arg()?, arg()?, ew::rem_int),
+            Op::Fma => ew::fma(elem, arg()?, arg()?, arg()?),
+            Op::Minimum => ew::number2(elem, arg()?, arg()?, ew::minimum, i64::min),
+            Op::Maximum => ew::number2(elem, arg()?, arg()?, ew::maximum, i64::max),
+            Op::MinNum => ew::float2(elem, arg()?, arg()?, ew::minnum),
+            Op::MaxNum => ew::float2(elem, arg()?, arg()?, ew::maxnum),
+            Op::Neg => Ok(ew::number1(elem, arg()?, |x| -x, i64::wrapping_neg)),
+            Op::Abs => Ok(ew::number1(elem, arg()?, f64::abs, i64::wrapping_abs)),
+            Op::And => ew::int2(elem, arg()?, arg()?, |x, y| x & y),
+            Op::Or => ew::int2(elem, arg()?, arg()?, |x, y| x | y),
+            Op::Xor => ew::int2(elem, arg()?, arg()?, |x, y| x ^ y),
+            Op::Not => Ok(ew::number1(elem, Data::Int(arg()?.into_ints()?), |x| x, |x| !x)),
+            Op::Shl => ew::shl(elem, arg()?, arg()?),
+            Op::ShrS => ew::shr_s(elem, arg()?, arg()?),
+            Op::ShrU => ew::shr_u(elem, arg()?, arg()?),
+            Op::Exp => ew::float1(elem, arg()?, f64::exp),
+            Op::Exp2 => ew::float1(elem, arg()?, f64::exp2),
+            Op::Log => ew::float1(elem, arg()?, f64::ln),
+            Op::Log2 => ew::float1(elem, arg()?, f64::log2),
+            Op::Sqrt => ew::float1(elem, arg()?, f64::sqrt),
+            Op::Rsqrt => ew::float1(elem, arg()?, |x| 1.0 / x.sqrt()),
+            Op::Tanh => ew::float1(elem, arg()?, f64::tanh),
+            Op::Floor => ew::float1(elem, arg()?, f64::floor),
+            Op::Ceil => ew::float1(elem, arg()?, f64::ceil),
+            Op::Cmp => ew::cmp(cmp_attr(d)?, &arg()?, &arg()?),
+            Op::Select => {
+                let scalar = matches!(operand(0)?, Type::Scalar(_));
+                ew::select(&arg()?, arg()?, arg()?, scalar)
+            }
+            Op::Cast => Ok(ew::cast(arg()?, elem)),
+            Op::Bitcast => Ok(ew::bitcast(arg()?, operand(0)?.elem(), elem)),
+            Op::Broadcast => Ok(shapes::broadcast(arg()?, shape_of(0)?, shape)),
+            Op::Reshape => arg(),
+            Op::Transpose => match d.attrs.first() {
+                Some(Attr::Perm(p)) => Ok(shapes::transpose(arg()?, shape_of(0)?, p)),
+                Some(_) | None => Err(missing("no permutation")),
+            },
+            Op::Reduce => fold::reduce(reduce_attr(d)?, elem, &arg()?, shape_of(0)?, dim_attr(d, 1)?),
+            Op::Dot => {
+                let precision = match d.attrs.first() {
+                    Some(Attr::Precision(p)) => *p,
+                    Some(_) | None => Precision::Exact,
+                };
+                let k = shape_of(0)?.get(1).copied().ok_or(missing("a dot of something else than matrices"))?;
+                let [m, n] = shape else { return Err(missing("a dot of something else than matrices")) };
+                fold::dot([*m as usize, k as usize, *n as usize], elem, precision, &arg()?, &arg()?, arg()?)
+            }
+            Op::Load | Op::Store | Op::For | Op::While | Op::If | Op::Yield => Err(missing("not a computation")),
+        }
+    }
+}
+
+/// The view that is the first operand.
+fn view_of<'v>(kernel: &Kernel, views: &'v [Option<View>], d: &InstData) -> Result<&'v View, Fault> {
+    let at = d.args.first().and_then(|v| kernel.params.iter().position(|p| p == v));
+    at.and_then(|i| views[i].as_ref()).ok_or(missing("no view"))
+}
+
+fn indices(args: &Bundle, rank: usize) -> Result<SmallVec<[i64; 4]>, Fault> {
+    (0..rank).map(|i| args.get(i).map_or(Err(missing("no index")), Data::as_int)).collect()
+}
+
+/// The data of a scalar argument.
+pub(crate) fn scalar(elem: Scalar, bits: u64) -> Data {
+    if elem.is_float() { Data::floats(vec![crate::num::from_bits(bits, elem)]) } else { Data::int(bits as i64) }
+}

@@ -1,0 +1,159 @@
+//! The reference interpreter: the definition of the IR.
+//!
+//! ```text
+//!   Verified ─┐
+//!   grid      │                  for each program of the grid, x fastest
+//!   args      ├─► interpret ──►  for each instruction in order: elements in f64 / i64, rounded or wrapped after every op
+//!   Memory   ─┘                  loads and stores on little-endian bytes, as a device sees them
+//! ```
+//!
+//! It is complete (every op, every type, by an exhaustive match), exact (see [`crate::num`]) and defensive: what a program may not
+//! do on any device is a typed error here. It reads bytes that were never written as a fault, and two programs that disagree
+//! about an element, whose order no device defines, as another. Where the IR leaves freedom, the interpreter chooses so:
+//!
+//! - `dot` sums in `f64` along k, from the accumulator, and rounds once;
+//! - functions such as `exp` are computed in `f64` and rounded once;
+//! - a NaN is the default NaN of its type when it is stored or its bits are read;
+//! - `minnum` and `maxnum` order -0 below +0; a `cmp` of truth values orders false below true;
+//! - a conversion of a float to `i1` asks whether it differs from 0, which a NaN does;
+//! - the index of a `for` never wraps: the loop ends at the first exact `lo + n * step` that is not below `hi`.
+
+mod access;
+mod args;
+mod codec;
+mod data;
+mod elementwise;
+mod error;
+mod exec;
+mod fold;
+mod memory;
+mod plan;
+mod shapes;
+
+#[cfg(test)]
+mod tests;
+
+pub use args::{Arg, ArgError, ScalarArg, ViewArg, check_args, check_args_in, written_params};
+pub use error::{Fault, InterpError};
+pub use memory::{Buffer, Memory};
+
+use crate::verify::Verified;
+use access::{Shadow, View};
+use cranelift_entity::SecondaryMap;
+use exec::Machine;
+
+/// How to run.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Options {
+    /// Element operations after which the run stops with [`Fault::Fuel`].
+    pub fuel: u64,
+    /// The programs to run, in this order; `None` runs the whole grid, x fastest.
+    pub programs: Option<Vec<[u32; 3]>>,
+    /// Whether to look for programs that disagree about an element ([`Fault::Conflict`]). Takes 4 bytes per element written.
+    pub conflicts: bool,
+}
+
+impl Default for Options {
+    /// Fuel for a matrix product of extent 4096, the whole grid, conflicts reported.
+    fn default() -> Options {
+        Options { fuel: 1 << 38, programs: None, conflicts: true }
+    }
+}
+
+/// What a run did.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Stats {
+    /// Program instances that ran.
+    pub programs: u64,
+    /// Element operations spent.
+    pub fuel: u64,
+}
+
+/// Runs a kernel on a grid of programs.
+///
+/// On an error, memory holds what was written until then.
+///
+/// # Errors
+/// Arguments that break the parameters' promises, an impossible grid, or the first fault of an instruction.
+pub fn interpret(
+    kernel: &Verified<'_>,
+    grid: [u32; 3],
+    args: &[Arg],
+    memory: &mut Memory,
+    options: &Options,
+) -> Result<Stats, InterpError> {
+    let kernel = kernel.kernel();
+    check_args(kernel, args, memory)?;
+    if grid.iter().any(|&e| e == 0 || e > i32::MAX as u32) {
+        return Err(InterpError::Grid { grid });
+    }
+    for &program in options.programs.iter().flatten() {
+        if program.iter().zip(&grid).any(|(p, e)| p >= e) {
+            return Err(InterpError::Program { program, grid });
+        }
+    }
+    let count = match &options.programs {
+        Some(list) => list.len() as u64,
+        None => grid.iter().fold(1u64, |n, &e| n.saturating_mul(u64::from(e))),
+    };
+    let plan = plan::Plan::new(kernel);
+    let mut shadows: Vec<Option<Shadow>> = memory.buffers.iter().map(|_| None).collect();
+    if options.conflicts && count > 1 {
+        make_shadows(&mut shadows, memory, args, &written_params(kernel));
+    }
+    let mut views = Vec::new();
+    let mut scalars = Vec::new();
+    for (param, arg) in args.iter().enumerate() {
+        views.push(match arg {
+            Arg::View(a) => Some(View { param, arg: a.clone() }),
+            Arg::Scalar(s) => {
+                scalars.push((kernel.params[param], exec::scalar(s.elem(), s.bits())));
+                None
+            }
+        });
+    }
+    let mut machine = Machine {
+        kernel,
+        plan: &plan,
+        env: SecondaryMap::new(),
+        views,
+        memory,
+        shadows: &mut shadows,
+        grid,
+        subset: options.programs.as_deref(),
+        program: [0; 3],
+        me: 0,
+        fuel: options.fuel,
+        limit: options.fuel,
+    };
+    // A kernel without instructions takes no fuel, so its grid could run for ever.
+    if !kernel.regions[kernel.body].insts.is_empty() {
+        for n in 0..count {
+            let program = match &options.programs {
+                Some(list) => list[n as usize],
+                None => program_at(grid, n),
+            };
+            machine.run_program(program, u32::try_from(n + 1).unwrap_or(u32::MAX), &scalars)?;
+        }
+    }
+    Ok(Stats { programs: count, fuel: options.fuel - machine.fuel })
+}
+
+/// Program number `n` of a grid, x fastest.
+fn program_at(grid: [u32; 3], n: u64) -> [u32; 3] {
+    let [x, y, _] = grid.map(u64::from);
+    [(n % x) as u32, (n / x % y) as u32, (n / x / y) as u32]
+}
+
+fn make_shadows(shadows: &mut [Option<Shadow>], memory: &Memory, args: &[Arg], written: &[usize]) {
+    let views = || args.iter().filter_map(|a| if let Arg::View(v) = a { Some(v) } else { None });
+    for &param in written {
+        if let Arg::View(w) = &args[param]
+            && shadows[w.buffer].is_none()
+        {
+            let unit = views().filter(|v| v.buffer == w.buffer).map(|v| v.elem.bytes()).min().unwrap_or(1) as usize;
+            let units = memory.buffers[w.buffer].len().div_ceil(unit);
+            shadows[w.buffer] = Some(Shadow { unit, writer: vec![0; units] });
+        }
+    }
+}

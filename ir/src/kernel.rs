@@ -1,0 +1,228 @@
+//! The kernel: arenas of values, instructions and regions, and the tree that orders them.
+//!
+//! ```text
+//! Kernel ── params: Vec<Value>            views and scalars
+//!        └─ body: Region ── insts: [Inst] each with operands, attributes, regions, results
+//! ```
+//!
+//! Invariants (the verifier checks them): every instruction stands in one region; operands are defined before use in the same or
+//! an enclosing region; every region but the body ends with the only `yield` in it.
+
+use crate::entities::{Inst, Region, Value};
+use crate::ops::{Attr, Literal, Op};
+use crate::types::{Scalar, Type};
+use cranelift_entity::{PrimaryMap, SecondaryMap};
+use smallvec::SmallVec;
+
+/// Where a value comes from.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum ValueDef {
+    /// Result number `.1` of an instruction.
+    Result(Inst, u32),
+    /// Parameter number `.1` of a region.
+    RegionParam(Region, u32),
+    /// Parameter number `.0` of the kernel.
+    KernelParam(u32),
+}
+
+/// A value's type and origin.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct ValueData {
+    /// Its type.
+    pub ty: Type,
+    /// Its origin.
+    pub def: ValueDef,
+}
+
+/// An operand list.
+pub type Operands = SmallVec<[Value; 4]>;
+/// A result list.
+pub type Results = SmallVec<[Value; 1]>;
+
+/// An instruction.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct InstData {
+    /// The op.
+    pub op: Op,
+    /// Operands in the row's order; keyword operands only if present.
+    pub args: Operands,
+    /// One bit per operand of the row: set for keyword operands that are present.
+    pub present: u8,
+    /// Lead, then trailing attribute.
+    pub attrs: SmallVec<[Attr; 2]>,
+    /// Regions.
+    pub regions: SmallVec<[Region; 2]>,
+    /// Results.
+    pub results: Results,
+}
+
+/// A region: parameters and ordered instructions.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct RegionData {
+    /// Parameters; of a `for`, the index and then the carried values.
+    pub params: SmallVec<[Value; 4]>,
+    /// Instructions in order.
+    pub insts: Vec<Inst>,
+}
+
+/// A place in a `.tile` text: 1-based line and column; 0 when the kernel was built, not parsed.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Hash)]
+pub struct Loc {
+    /// Line, from 1.
+    pub line: u32,
+    /// Column in characters, from 1.
+    pub col: u32,
+}
+
+/// What the author asks of the schedule; results never depend on it beyond the bound of `dot`.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Hash)]
+pub struct Hints {
+    /// Warps per program instance, a power of two (`warps=4`).
+    pub warps: Option<u32>,
+    /// Stages of pipelined loops (`stages=3`).
+    pub stages: Option<u32>,
+}
+
+/// A kernel.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Kernel {
+    /// Name, without the `@`.
+    pub name: String,
+    /// Parameters, in launch order.
+    pub params: Vec<Value>,
+    /// The outermost region; it has no parameters and no `yield`.
+    pub body: Region,
+    /// Schedule hints.
+    pub hints: Hints,
+    /// Values.
+    pub values: PrimaryMap<Value, ValueData>,
+    /// Instructions.
+    pub insts: PrimaryMap<Inst, InstData>,
+    /// Regions.
+    pub regions: PrimaryMap<Region, RegionData>,
+    /// Where instructions stand in the text.
+    pub locs: SecondaryMap<Inst, Loc>,
+}
+
+impl Kernel {
+    /// An empty kernel of that name.
+    pub fn new(name: &str) -> Kernel {
+        let mut regions = PrimaryMap::new();
+        let body = regions.push(RegionData::default());
+        Kernel {
+            name: name.to_owned(),
+            params: Vec::new(),
+            body,
+            hints: Hints::default(),
+            values: PrimaryMap::new(),
+            insts: PrimaryMap::new(),
+            regions,
+            locs: SecondaryMap::new(),
+        }
+    }
+
+    /// Appends a parameter.
+    pub fn add_param(&mut self, ty: Type) -> Value {
+        let def = ValueDef::KernelParam(self.params.len() as u32);
+        let v = self.values.push(ValueData { ty, def });
+        self.params.push(v);
+        v
+    }
+
+    /// Makes a region without parameters or instructions.
+    pub fn add_region(&mut self) -> Region {
+        self.regions.push(RegionData::default())
+    }
+
+    /// Appends a parameter to a region.
+    pub fn add_region_param(&mut self, r: Region, ty: Type) -> Value {
+        let def = ValueDef::RegionParam(r, self.regions[r].params.len() as u32);
+        let v = self.values.push(ValueData { ty, def });
+        self.regions[r].params.push(v);
+        v
+    }
+
+    /// Makes an instruction with results of the given types, outside any region; [`crate::Cursor`] places it.
+    pub fn add_inst(&mut self, op: Op, args: &[Value], present: u8, attrs: &[Attr], regions: &[Region], results: &[Type]) -> Inst {
+        let inst = self.insts.push(InstData {
+            op,
+            args: Operands::from_slice(args),
+            present,
+            attrs: attrs.iter().cloned().collect(),
+            regions: SmallVec::from_slice(regions),
+            results: Results::new(),
+        });
+        for (i, ty) in results.iter().enumerate() {
+            let v = self.values.push(ValueData { ty: ty.clone(), def: ValueDef::Result(inst, i as u32) });
+            self.insts[inst].results.push(v);
+        }
+        inst
+    }
+
+    /// The type of a value.
+    pub fn ty(&self, v: Value) -> &Type {
+        &self.values[v].ty
+    }
+
+    /// The instruction that makes a value, if one does.
+    pub fn def_inst(&self, v: Value) -> Option<Inst> {
+        match self.values[v].def {
+            ValueDef::Result(i, _) => Some(i),
+            ValueDef::RegionParam(..) | ValueDef::KernelParam(_) => None,
+        }
+    }
+
+    /// The literal and its type, if the value is a `const`.
+    pub fn as_const(&self, v: Value) -> Option<(Literal, Scalar)> {
+        let d = &self.insts[self.def_inst(v)?];
+        match (d.op, d.attrs.first()) {
+            (Op::Const, Some(Attr::Literal(l))) => Some((*l, self.ty(v).elem())),
+            _ => None,
+        }
+    }
+
+    /// The `yield` that closes a region, if it has one.
+    pub fn terminator(&self, r: Region) -> Option<Inst> {
+        self.regions[r].insts.last().copied().filter(|&i| self.insts[i].op == Op::Yield)
+    }
+
+    /// The operands of the `yield` that closes a region (none if it has no `yield`).
+    pub fn yields(&self, r: Region) -> &[Value] {
+        self.terminator(r).map_or(&[], |i| &self.insts[i].args)
+    }
+
+    /// Operand `name` of the row of `inst`'s op: its values (several for indices and variadic operands, none for an absent keyword).
+    pub fn operand(&self, inst: Inst, name: &str) -> &[Value] {
+        use crate::ops::OperandKind;
+        let d = &self.insts[inst];
+        let row = d.op.info().operands;
+        let plain_after = |i: usize| row[i + 1..].iter().filter(|o| o.kind == OperandKind::Plain).count();
+        let keywords_after =
+            |i: usize| (i + 1..row.len()).filter(|&j| row[j].kind == OperandKind::Keyword && d.present >> j & 1 == 1).count();
+        let mut at = 0;
+        for (i, o) in row.iter().enumerate() {
+            let n = match o.kind {
+                OperandKind::Plain => 1,
+                OperandKind::Keyword => usize::from(d.present >> i & 1 == 1),
+                OperandKind::Indices | OperandKind::Variadic => {
+                    d.args.len().saturating_sub(at + plain_after(i) + keywords_after(i))
+                }
+            };
+            if o.name == name {
+                return d.args.get(at..at + n).unwrap_or(&[]);
+            }
+            at += n;
+        }
+        &[]
+    }
+
+    /// Every instruction of a region and the regions inside it, in program order.
+    pub fn walk(&self, r: Region, visit: &mut dyn FnMut(Inst)) {
+        for &i in &self.regions[r].insts {
+            visit(i);
+            for &inner in &self.insts[i].regions {
+                self.walk(inner, visit);
+            }
+        }
+    }
+}

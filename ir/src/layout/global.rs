@@ -1,0 +1,64 @@
+//! Global-memory accesses: the default coalesced layout.
+
+use super::construct::Builder;
+use super::digits::{check_permutation, log2};
+use super::error::LayoutError;
+use super::map::{Axis, Layout};
+
+/// Bytes of one cache line, the span that lanes cover before they move to the next dimension.
+const LINE_BYTES: u32 = 128;
+/// Widest access of one lane in bytes.
+const VECTOR_BYTES: u32 = 16;
+
+/// The default layout of a global access: widest vector along the contiguous dimension, lanes along
+/// it up to a 128-byte line, then along the other dimensions; warps continue; repetition and odd
+/// factors in registers.
+///
+/// `order` lists the dimensions by decreasing contiguity (`order[0]` is the contiguous one);
+/// `max_vec` is the number of elements that alignment and contiguity facts allow per access.
+/// Surplus lanes and warps hold copies: stores must be predicated by [`Layout::free_mask`].
+///
+/// # Errors
+/// [`LayoutError::NotPermutation`], [`LayoutError::NotPowerOfTwo`] (lanes, warps).
+pub fn coalesced(
+    shape: &[u32],
+    elem_bytes: u32,
+    order: &[usize],
+    max_vec: u32,
+    lanes: u32,
+    warps: u32,
+) -> Result<Layout, LayoutError> {
+    let mut b = Builder::new(shape)?;
+    check_permutation("order", order, shape.len())?;
+    let (lane_bits, warp_bits) = (log2("lanes", lanes)?, log2("warps", warps)?);
+    let elem_bytes = elem_bytes.max(1);
+    let elements: u32 = shape.iter().product();
+    if let Some(&fast) = order.first() {
+        let threads = lanes.saturating_mul(warps).max(1);
+        let vec = (VECTOR_BYTES / elem_bytes)
+            .min(max_vec)
+            .min(elements / threads)
+            .max(1);
+        let vec_bits = vec.ilog2().min(b.left(fast));
+        b.take(Axis::Reg, fast, vec_bits);
+        let line = (LINE_BYTES / (elem_bytes << vec_bits)).max(1).ilog2();
+        let along = line.min(b.left(fast)).min(lane_bits);
+        b.take(Axis::Lane, fast, along);
+        // Other dimensions first, then the rest of the contiguous one.
+        let turn: Vec<usize> = order[1..].iter().copied().chain([fast]).collect();
+        for (axis, mut bits) in [(Axis::Lane, lane_bits - along), (Axis::Warp, warp_bits)] {
+            for &dim in &turn {
+                let here = bits.min(b.left(dim));
+                b.take(axis, dim, here);
+                bits -= here;
+            }
+            for _ in 0..bits {
+                b.push(axis, 0);
+            }
+        }
+    } else {
+        (0..lane_bits).for_each(|_| b.push(Axis::Lane, 0));
+        (0..warp_bits).for_each(|_| b.push(Axis::Warp, 0));
+    }
+    b.finish(order)
+}

@@ -1,0 +1,35 @@
+//! The tile IR of tilelift.
+//!
+//! ```text
+//!   .tile text ── text::parse ─┐
+//!                              ├─► Kernel ── verify ─► Verified ── interp ─► numbers (the definition of the IR)
+//!   KernelBuilder ─────────────┘      │                    └────── the lowering of `tilelift-isel`
+//!                                     └── text::print ─► .tile text
+//! ```
+//!
+//! [`ops`] is the op table from which parser, printer, verifier and builder follow; [`layout`] is the algebra of data layouts.
+//! The crate knows no target and no e-graph.
+
+#![deny(missing_docs)]
+
+pub mod builder;
+mod cursor;
+mod entities;
+pub mod interp;
+pub mod kernel;
+pub mod layout;
+pub mod num;
+pub mod ops;
+pub mod reduce;
+pub mod text;
+pub mod types;
+pub mod typing;
+pub mod verify;
+
+pub use builder::{Access, BuildError, BuildErrors, KernelBuilder, Operand};
+pub use cursor::Cursor;
+pub use entities::{Inst, Region, Value};
+pub use kernel::{Hints, InstData, Kernel, Loc, RegionData, ValueData, ValueDef};
+pub use ops::{Attr, CmpOp, Effects, GridAxis, Literal, Op, Precision, ReduceOp};
+pub use types::{Class, Extent, MAX_RANK, MAX_TILE_ELEMENTS, Scalar, Shape, TileType, Type, ViewType};
+pub use verify::{Verified, VerifyCode, VerifyError, VerifyErrors, verify};

@@ -1,0 +1,434 @@
+//! The op table: every op of the tile IR, declared once.
+//!
+//! A row gives the name, operands, attributes, typing rule and effects; [`Op`], the parser, the printer, the verifier, the
+//! builder's methods and `docs/language.md` follow from it. To add an op, add a row here, its typing rule in `typing.rs` if no
+//! existing one fits, and let the exhaustive matches of the interpreter and the lowering lead you through the rest.
+//!
+//! ```text
+//! v3 = cmp lt v1, v2                     lead attribute, operands
+//! v4 = reduce add v3, axis 1             lead attribute, operand, trailing attribute
+//! v5 = load v0[v1, 0], mask=v4 : tile<16x64xf16>    view operand with indices, keyword operand, explicit type
+//! ```
+
+use crate::types::Shape;
+use std::fmt;
+
+macro_rules! words {
+    ($(#[$doc:meta])* $name:ident { $($(#[$vdoc:meta])* $variant:ident $word:literal,)* }) => {
+        $(#[$doc])*
+        #[derive(Clone, Copy, PartialEq, Eq, Debug, Hash, PartialOrd, Ord)]
+        pub enum $name { $($(#[$vdoc])* $variant,)* }
+        impl $name {
+            /// Every variant, in declaration order.
+            pub const ALL: &'static [$name] = &[$($name::$variant,)*];
+            /// The word in the text form.
+            pub const fn word(self) -> &'static str { match self { $($name::$variant => $word,)* } }
+            /// The variant written so, if there is one.
+            pub fn from_word(w: &str) -> Option<$name> { match w { $($word => Some($name::$variant),)* _ => None } }
+        }
+        impl fmt::Display for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result { f.write_str(self.word()) }
+        }
+    };
+}
+
+words! {
+    /// An axis of the launch grid.
+    GridAxis {
+        /// The fastest axis.
+        X "x",
+        /// The middle axis.
+        Y "y",
+        /// The slowest axis.
+        Z "z",
+    }
+}
+
+words! {
+    /// A comparison. Float comparisons with a NaN are false, except `ne`, which is true.
+    CmpOp {
+        /// Equal.
+        Eq "eq",
+        /// Not equal (true when a NaN is involved).
+        Ne "ne",
+        /// Less; signed for integers.
+        Lt "lt",
+        /// Less or equal; signed for integers.
+        Le "le",
+        /// Greater; signed for integers.
+        Gt "gt",
+        /// Greater or equal; signed for integers.
+        Ge "ge",
+        /// Less, unsigned; integers only.
+        Ult "ult",
+        /// Less or equal, unsigned; integers only.
+        Ule "ule",
+        /// Greater, unsigned; integers only.
+        Ugt "ugt",
+        /// Greater or equal, unsigned; integers only.
+        Uge "uge",
+    }
+}
+
+impl CmpOp {
+    /// True for the comparisons that only integers have.
+    pub const fn is_unsigned(self) -> bool {
+        matches!(self, CmpOp::Ult | CmpOp::Ule | CmpOp::Ugt | CmpOp::Uge)
+    }
+}
+
+words! {
+    /// How a reduction combines two elements.
+    ReduceOp {
+        /// Sum.
+        Add "add",
+        /// Product.
+        Mul "mul",
+        /// Smallest; propagates NaN; signed for integers.
+        Minimum "minimum",
+        /// Largest; propagates NaN; signed for integers.
+        Maximum "maximum",
+        /// Bitwise or logical and; integers and `i1`.
+        And "and",
+        /// Bitwise or logical or; integers and `i1`.
+        Or "or",
+        /// Bitwise or logical exclusive or; integers and `i1`.
+        Xor "xor",
+    }
+}
+
+words! {
+    /// How a dot may round its operands.
+    Precision {
+        /// Products of the operands as they are.
+        Exact "exact",
+        /// `f32` operands are rounded to tf32 (10 fraction bits, nearest, ties away) before they are multiplied.
+        Tf32 "tf32",
+    }
+}
+
+/// A literal of a `const`. Floats are kept as the bits of an `f64`, so that literals compare and hash exactly.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]
+pub enum Literal {
+    /// An integer or truth value (0 or 1).
+    Int(i64),
+    /// The bits of an `f64` that the element type represents exactly.
+    Float(u64),
+}
+
+/// An attribute of an instruction.
+#[derive(Clone, PartialEq, Eq, Debug, Hash)]
+pub enum Attr {
+    /// A grid axis.
+    Grid(GridAxis),
+    /// A comparison.
+    Cmp(CmpOp),
+    /// A reduction.
+    Reduce(ReduceOp),
+    /// A dimension number.
+    Dim(u32),
+    /// A permutation: result dimension `i` is operand dimension `perm[i]`.
+    Perm(Shape),
+    /// Precision of a dot.
+    Precision(Precision),
+    /// A literal.
+    Literal(Literal),
+}
+
+/// What kind of attribute a row asks for, and how it is written.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum AttrKind {
+    /// `x`, `y` or `z`.
+    Grid,
+    /// A comparison word.
+    Cmp,
+    /// A reduction word.
+    Reduce,
+    /// A bare number: a dimension.
+    Dim,
+    /// `axis n`: a dimension.
+    AxisDim,
+    /// `[1, 0]`.
+    Perm,
+    /// A precision word; `exact` is the default and not printed.
+    Precision,
+    /// A literal; only `const` has one.
+    Literal,
+}
+
+/// How an operand is written.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum OperandKind {
+    /// A value (or literal) in the comma-separated list.
+    Plain,
+    /// `[v1, v2]` behind the view: one index per dimension.
+    Indices,
+    /// `name=v1`, optional.
+    Keyword,
+    /// Any number of values.
+    Variadic,
+}
+
+/// An operand of a row.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Operand {
+    /// Its name in the documentation, and in the text if it is a keyword.
+    pub name: &'static str,
+    /// How it is written.
+    pub kind: OperandKind,
+}
+
+/// What an instruction does besides computing its results.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]
+pub enum Effects {
+    /// Nothing: may be duplicated, removed and reordered.
+    Pure,
+    /// Reads global memory.
+    Reads,
+    /// Writes global memory.
+    Writes,
+    /// Holds regions, whose effects it has, or ends one.
+    Control,
+}
+
+/// How types follow from operands; `typing.rs` says it exactly.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Rule {
+    /// The type is written.
+    Explicit,
+    /// Operands and result have one type, integer or float.
+    SameNumber,
+    /// Operands and result have one float type.
+    SameFloat,
+    /// Operands and result have one integer type.
+    SameInt,
+    /// Operands and result have one integer type or `i1`.
+    SameBits,
+    /// Two operands of one type; result `i1` of that shape.
+    Compare,
+    /// Condition `i1` (scalar or of the shape), two operands of one type.
+    Select,
+    /// Result `i32`.
+    Index,
+    /// Written tile type with an integer element.
+    Iota,
+    /// Scalar operand, written tile type of that element.
+    Splat,
+    /// Written type of the operand's shape; any number to any number.
+    Cast,
+    /// Written type of the operand's shape and element width.
+    Bitcast,
+    /// Written tile type of the operand's rank; extents equal or 1 in the operand.
+    Broadcast,
+    /// Written type with the operand's element count.
+    Reshape,
+    /// Shape permuted.
+    Transpose,
+    /// Axis removed; a one-dimensional tile becomes a scalar.
+    Reduce,
+    /// `MxK`, `KxN`, `MxN` accumulator.
+    Dot,
+    /// Written tile type of the view's element and rank.
+    Load,
+    /// No result.
+    Store,
+    /// Results from the regions' yields.
+    Control,
+}
+
+/// A row of the op table.
+#[derive(Clone, Copy, Debug)]
+pub struct OpInfo {
+    /// Name in the text form.
+    pub name: &'static str,
+    /// Operands in order.
+    pub operands: &'static [Operand],
+    /// Attribute written before the operands.
+    pub lead: Option<AttrKind>,
+    /// Attribute written after the operands.
+    pub trail: Option<AttrKind>,
+    /// Typing rule.
+    pub rule: Rule,
+    /// Effects.
+    pub effects: Effects,
+    /// Number of regions.
+    pub regions: usize,
+    /// Documentation, as in `docs/language.md`.
+    pub doc: &'static str,
+}
+
+impl OpInfo {
+    /// True if the text form carries `: type`.
+    pub fn typed(&self) -> bool {
+        matches!(
+            self.rule,
+            Rule::Explicit | Rule::Iota | Rule::Splat | Rule::Cast | Rule::Bitcast | Rule::Broadcast | Rule::Reshape | Rule::Load
+        )
+    }
+}
+
+macro_rules! operand {
+    ($n:ident) => { Operand { name: stringify!($n), kind: OperandKind::Plain } };
+    ([$n:ident]) => { Operand { name: stringify!($n), kind: OperandKind::Indices } };
+    ((? $n:ident)) => { Operand { name: stringify!($n), kind: OperandKind::Keyword } };
+    ((* $n:ident)) => { Operand { name: stringify!($n), kind: OperandKind::Variadic } };
+}
+
+macro_rules! attr {
+    (-) => {
+        None
+    };
+    ($k:ident) => {
+        Some(AttrKind::$k)
+    };
+}
+
+macro_rules! define_ops {
+    ($($(#[doc = $doc:literal])+ $variant:ident $name:literal ($($operand:tt),*) $lead:tt $trail:tt $rule:ident $effects:ident $regions:literal;)*) => {
+        /// An operation of the tile IR; [`Op::info`] is its row.
+        #[derive(Clone, Copy, PartialEq, Eq, Debug, Hash, PartialOrd, Ord)]
+        pub enum Op { $($(#[doc = $doc])+ $variant,)* }
+
+        impl Op {
+            /// Every op, in table order.
+            pub const ALL: &'static [Op] = &[$(Op::$variant,)*];
+
+            /// The op's row.
+            pub const fn info(self) -> &'static OpInfo {
+                match self {
+                    $(Op::$variant => &OpInfo {
+                        name: $name,
+                        operands: &[$(operand!($operand)),*],
+                        lead: attr!($lead),
+                        trail: attr!($trail),
+                        rule: Rule::$rule,
+                        effects: Effects::$effects,
+                        regions: $regions,
+                        doc: concat!($($doc, "\n"),+),
+                    },)*
+                }
+            }
+        }
+    };
+}
+
+define_ops! {
+    /// A scalar literal. Written in place of an operand: `7`, `-1i64`, `0.5`, `1.5bf16`, `inf`, `nan`, `true`; without a suffix it takes the type that its place asks for, else `i32` or `f32`.
+    Const "const" () Literal - Explicit Pure 0;
+    /// This program instance's position on a grid axis, from 0.
+    ProgramId "program_id" () Grid - Index Pure 0;
+    /// The grid's extent along an axis.
+    NumPrograms "num_programs" () Grid - Index Pure 0;
+    /// A view's extent along a dimension.
+    Dim "dim" (view) - Dim Index Pure 0;
+    /// The index of each element along a dimension: 0, 1, 2, ….
+    Iota "iota" () Dim - Iota Pure 0;
+    /// A tile whose elements all equal a scalar.
+    Splat "splat" (value) - - Splat Pure 0;
+
+    /// Sum; integers wrap, floats round to nearest even.
+    Add "add" (a, b) - - SameNumber Pure 0;
+    /// Difference; integers wrap.
+    Sub "sub" (a, b) - - SameNumber Pure 0;
+    /// Product; integers wrap.
+    Mul "mul" (a, b) - - SameNumber Pure 0;
+    /// Quotient. Signed integers truncate toward zero; division by zero gives 0 and the most negative number divided by -1 wraps. Floats round to nearest even.
+    Div "div" (a, b) - - SameNumber Pure 0;
+    /// Signed integer remainder with the sign of the dividend: `a - div(a, b) * b`, so a zero divisor gives the dividend.
+    Rem "rem" (a, b) - - SameInt Pure 0;
+    /// Fused multiply-add `a * b + c` with one rounding; `f16` and `bf16` round the `f32` result of a fused `f32` operation.
+    Fma "fma" (a, b, c) - - SameFloat Pure 0;
+    /// Smaller operand; a NaN operand gives NaN; -0 is smaller than +0. Signed for integers.
+    Minimum "minimum" (a, b) - - SameNumber Pure 0;
+    /// Larger operand; a NaN operand gives NaN; +0 is larger than -0. Signed for integers.
+    Maximum "maximum" (a, b) - - SameNumber Pure 0;
+    /// Smaller operand; of a number and a NaN, the number.
+    MinNum "minnum" (a, b) - - SameFloat Pure 0;
+    /// Larger operand; of a number and a NaN, the number.
+    MaxNum "maxnum" (a, b) - - SameFloat Pure 0;
+    /// Negation; integers wrap, floats flip the sign bit.
+    Neg "neg" (a) - - SameNumber Pure 0;
+    /// Absolute value; the most negative integer stays itself.
+    Abs "abs" (a) - - SameNumber Pure 0;
+
+    /// Bitwise (logical for `i1`) and.
+    And "and" (a, b) - - SameBits Pure 0;
+    /// Bitwise (logical for `i1`) or.
+    Or "or" (a, b) - - SameBits Pure 0;
+    /// Bitwise (logical for `i1`) exclusive or.
+    Xor "xor" (a, b) - - SameBits Pure 0;
+    /// Bitwise (logical for `i1`) complement.
+    Not "not" (a) - - SameBits Pure 0;
+    /// Shift left; a shift by the width or more (read unsigned) gives 0.
+    Shl "shl" (a, b) - - SameInt Pure 0;
+    /// Arithmetic shift right; a shift by the width or more gives the sign in every bit.
+    ShrS "shr_s" (a, b) - - SameInt Pure 0;
+    /// Logical shift right; a shift by the width or more gives 0.
+    ShrU "shr_u" (a, b) - - SameInt Pure 0;
+
+    /// `e^a`; relative error at most 2^-21 for `f32`.
+    Exp "exp" (a) - - SameFloat Pure 0;
+    /// `2^a`; relative error at most 2^-22 for `f32`.
+    Exp2 "exp2" (a) - - SameFloat Pure 0;
+    /// Natural logarithm; for `f32` the absolute error is at most 2^-21 on [0.5, 2], relative 2^-21 elsewhere; NaN below 0, -inf at 0.
+    Log "log" (a) - - SameFloat Pure 0;
+    /// Base 2 logarithm; errors as `log`.
+    Log2 "log2" (a) - - SameFloat Pure 0;
+    /// Square root, rounded to nearest even; NaN below 0.
+    Sqrt "sqrt" (a) - - SameFloat Pure 0;
+    /// `1 / sqrt(a)`; relative error at most 2^-22 for `f32`.
+    Rsqrt "rsqrt" (a) - - SameFloat Pure 0;
+    /// Hyperbolic tangent; relative error at most 2^-20 for `f32`.
+    Tanh "tanh" (a) - - SameFloat Pure 0;
+    /// Largest integral value not above.
+    Floor "floor" (a) - - SameFloat Pure 0;
+    /// Smallest integral value not below.
+    Ceil "ceil" (a) - - SameFloat Pure 0;
+
+    /// Comparison of two values of one type.
+    Cmp "cmp" (a, b) Cmp - Compare Pure 0;
+    /// The second operand where the condition holds, else the third; the condition is a scalar or a tile of the shape.
+    Select "select" (condition, a, b) - - Select Pure 0;
+    /// Conversion by value. To a float: round to nearest even, overflow to infinity. Float to integer: truncate, saturate, NaN gives 0. Integer to integer: wrap or sign-extend (`i1` extends with zeros; to `i1` means `!= 0`).
+    Cast "cast" (a) - - Cast Pure 0;
+    /// The same bits read as another type of the same width.
+    Bitcast "bitcast" (a) - - Bitcast Pure 0;
+
+    /// Repeats the extents that are 1.
+    Broadcast "broadcast" (a) - - Broadcast Pure 0;
+    /// The same elements in row-major order under other extents.
+    Reshape "reshape" (a) - - Reshape Pure 0;
+    /// Permutes the dimensions: result dimension `i` is operand dimension `perm[i]`.
+    Transpose "transpose" (a) - Perm Transpose Pure 0;
+    /// Combines the elements along an axis in a fixed tree (see `docs/language.md`), so that a result never depends on the schedule.
+    Reduce "reduce" (a) Reduce AxisDim Reduce Pure 0;
+    /// Matrix product `a * b + c`: `MxK` by `KxN` plus `MxN`. Floats: products are exact, the sum may run in any order and round to the accumulator type at any step.
+    Dot "dot" (a, b, c) - Precision Dot Pure 0;
+
+    /// Reads a tile of a view at an offset per dimension. Elements outside the view, or whose mask is false, are `other` (0 if absent).
+    Load "load" (view, [indices], (?mask), (?other)) - - Load Reads 0;
+    /// Writes a tile to a view at an offset per dimension. Elements outside the view, or whose mask is false, are not written.
+    Store "store" (view, [indices], value, (?mask)) - - Store Writes 0;
+
+    /// `for v1 in lo..hi step s carry v2 = init { … yield next }`: runs while the index is below `hi` (signed); the results are the carried values. The step must be positive.
+    For "for" (lo, hi, step, (*init)) - - Control Control 1;
+    /// `while carry v2 = init { … yield condition } do carry v3 { … yield next }`: repeats while the first region yields true.
+    While "while" ((*init)) - - Control Control 2;
+    /// `if c { … yield a } else { … yield b }` on a scalar `i1`.
+    If "if" (condition) - - Control Control 2;
+    /// Ends a region with its results.
+    Yield "yield" ((*values)) - - Control Control 0;
+}
+
+impl Op {
+    /// The op of that name, if there is one.
+    pub fn from_name(name: &str) -> Option<Op> {
+        Op::ALL.iter().copied().find(|o| o.info().name == name)
+    }
+}
+
+impl fmt::Display for Op {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.info().name)
+    }
+}

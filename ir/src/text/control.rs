@@ -1,0 +1,135 @@
+//! Parsing of `for`, `while` and `if`.
+
+use super::MAX_NESTING;
+use super::error::ParseCode;
+use super::inst::{Head, Raw};
+use super::lexer::{Tok, Token};
+use super::parser::{Parsed, Parser};
+use crate::entities::{Region, Value};
+use crate::kernel::Operands;
+use crate::types::{Scalar, Type};
+
+/// A carried value: its name in the region and where it starts.
+type Carried<'t> = Vec<(u32, Token<'t>, Raw<'t>)>;
+
+/// A region's parameter: its name and type, or no type after an error.
+type Param<'t> = (u32, Token<'t>, Option<Type>);
+
+impl<'t> Parser<'t> {
+    fn carried(&mut self) -> Parsed<Carried<'t>> {
+        let mut out = Vec::new();
+        if self.eat_word("carry") {
+            loop {
+                let (name, token) = self.value_name("the name of a carried value, such as v3")?;
+                self.expect('=')?;
+                out.push((name, token, self.raw()?));
+                if !self.eat(',') {
+                    break;
+                }
+            }
+        }
+        Ok(out)
+    }
+
+    fn value_type(&self, v: Option<Value>) -> Option<Type> {
+        v.map(|v| self.kernel.ty(v).clone())
+    }
+
+    /// `{ … }` as a new region.
+    fn region(&mut self, params: &[Param<'t>], wants: &[Option<Scalar>], head: &Head<'t>) -> Parsed<Region> {
+        if self.depth() > MAX_NESTING {
+            return Err(self.error(ParseCode::Nesting, head.token, format!("regions nest deeper than {MAX_NESTING}; flatten the loops")));
+        }
+        self.expect('{')?;
+        let r = self.kernel.add_region();
+        self.open();
+        for (name, token, ty) in params {
+            let v = ty.clone().map(|ty| self.kernel.add_region_param(r, ty));
+            self.bind(*name, v, *token);
+        }
+        let done = self.block(r, wants);
+        self.close();
+        done.map(|()| r)
+    }
+
+    /// Places a control instruction, unless something inside it is wrong.
+    fn control(&mut self, at: Region, head: &Head<'t>, args: Vec<Option<Value>>, regions: &[Region], results: &[Type], sound: bool) -> Parsed<()> {
+        let args: Option<Operands> = args.into_iter().collect();
+        match args {
+            Some(args) if sound => self.finish(at, head, args, 0, &[], regions, results),
+            Some(_) | None => {
+                self.bind_unknown(&head.names);
+                Ok(())
+            }
+        }
+    }
+
+    pub(super) fn for_loop(&mut self, at: Region, head: &Head<'t>) -> Parsed<()> {
+        let before = self.error_count();
+        let (name, token) = self.value_name("the name of the index, such as v3")?;
+        self.expect_word("in")?;
+        let lo = self.raw()?;
+        if self.peek().tok != Tok::DotDot {
+            return Err(self.expected("`..` and the upper bound"));
+        }
+        self.bump();
+        let hi = self.raw()?;
+        self.expect_word("step")?;
+        let step = self.raw()?;
+        let carried = self.carried()?;
+        let want = self.partner([lo, hi, step]).or(Some(Scalar::I32));
+        let mut args: Vec<Option<Value>> = [lo, hi, step].into_iter().map(|raw| self.place(at, raw, want)).collect();
+        args.extend(carried.iter().map(|c| self.place(at, c.2, None)).collect::<Vec<_>>());
+        let mut params: Vec<Param<'t>> = vec![(name, token, self.value_type(args[0]))];
+        params.extend(carried.iter().zip(&args[3..]).map(|(c, &v)| (c.0, c.1, self.value_type(v))));
+        let wants: Vec<Option<Scalar>> = params[1..].iter().map(|p| p.2.as_ref().map(Type::elem)).collect();
+        let r = self.region(&params, &wants, head)?;
+        let results: Vec<Type> = params[1..].iter().filter_map(|p| p.2.clone()).collect();
+        let sound = self.error_count() == before;
+        self.control(at, head, args, &[r], &results, sound)
+    }
+
+    pub(super) fn while_loop(&mut self, at: Region, head: &Head<'t>) -> Parsed<()> {
+        let before = self.error_count();
+        let carried = self.carried()?;
+        let args: Vec<Option<Value>> = carried.iter().map(|c| self.place(at, c.2, None)).collect();
+        let params: Vec<Param<'t>> = carried.iter().zip(&args).map(|(c, &v)| (c.0, c.1, self.value_type(v))).collect();
+        let test = self.region(&params, &[Some(Scalar::I1)], head)?;
+        self.expect_word("do")?;
+        let mut inner: Vec<Param<'t>> = Vec::new();
+        if self.eat_word("carry") {
+            loop {
+                let (name, token) = self.value_name("the name of a carried value, such as v3")?;
+                let ty = params.get(inner.len()).and_then(|p| p.2.clone());
+                inner.push((name, token, ty));
+                if !self.eat(',') {
+                    break;
+                }
+            }
+        }
+        if inner.len() != params.len() {
+            let message = format!("the `do` part names {} carried values, the `while` part {}; both name all of them", inner.len(), params.len());
+            return Err(self.error(ParseCode::Results, head.token, message));
+        }
+        let wants: Vec<Option<Scalar>> = params.iter().map(|p| p.2.as_ref().map(Type::elem)).collect();
+        let run = self.region(&inner, &wants, head)?;
+        let results: Vec<Type> = params.iter().filter_map(|p| p.2.clone()).collect();
+        let sound = self.error_count() == before;
+        self.control(at, head, args, &[test, run], &results, sound)
+    }
+
+    pub(super) fn if_else(&mut self, at: Region, head: &Head<'t>) -> Parsed<()> {
+        let before = self.error_count();
+        let condition = self.raw()?;
+        let condition = self.place(at, condition, Some(Scalar::I1));
+        let then = self.region(&[], &[], head)?;
+        let results: Vec<Type> = self.kernel.yields(then).iter().map(|&v| self.kernel.ty(v).clone()).collect();
+        let wants: Vec<Option<Scalar>> = results.iter().map(|t| Some(t.elem())).collect();
+        if !self.eat_word("else") {
+            return Err(self.expected("`else` (an empty branch is `else { yield }`)"));
+        }
+        let otherwise = self.region(&[], &wants, head)?;
+        let sound = self.error_count() == before;
+        self.control(at, head, vec![condition], &[then, otherwise], &results, sound)
+    }
+}

@@ -1,0 +1,76 @@
+//! The text form of kernels: [`parse`] and [`print`].
+//!
+//! ```text
+//! file    = { kernel }
+//! kernel  = "kernel" "@"name "(" [ value ":" type { "," value ":" type } ] ")" [ "warps="n ] [ "stages="n ] block
+//! block   = "{" { [ value { "," value } "=" ] inst newline } "}"
+//! inst    = op [ lead attribute ] [ operands ] [ trailing attribute ] [ ":" type ]            as the op's row says
+//!         | "for" value "in" operand ".." operand "step" operand [ carry ] block
+//!         | "while" [ carry ] block "do" [ "carry" value { "," value } ] block
+//!         | "if" operand block "else" block
+//! carry   = "carry" value "=" operand { "," value "=" operand }
+//! operand = value | literal
+//! ```
+//!
+//! Comments run from `;` to the end of the line. Names are `v<number>`, each defined once in a kernel; printing renumbers them.
+//!
+//! ```
+//! let text = "kernel @double(v0: view<f32, [?]>) warps=4 {
+//!     v1 = program_id x
+//!     v2 = mul v1, 256
+//!     v3 = load v0[v2] : tile<256xf32>
+//!     v4 = add v3, v3
+//!     store v0[v2], v4
+//! }
+//! ";
+//! let file = tilelift_ir::text::parse(text).expect("a valid text");
+//! assert_eq!(tilelift_ir::text::print(&file.kernels[0]), text);
+//! ```
+
+mod control;
+mod error;
+mod inst;
+mod lexer;
+mod literal;
+mod parser;
+mod printer;
+#[cfg(test)]
+mod refusals;
+#[cfg(test)]
+mod tests;
+mod types;
+
+pub use error::{ParseCode, ParseError, ParseErrors};
+pub use lexer::Comment;
+pub use literal::literal_text;
+pub use parser::parse;
+pub use printer::{Line, lines, print, print_with};
+
+use crate::kernel::{Kernel, Loc};
+
+/// The deepest nesting of regions, the body not counted, that the parser and the verifier accept.
+pub const MAX_NESTING: usize = 64;
+
+/// The longest text that is parsed, in bytes.
+pub const MAX_TEXT: usize = 16 << 20;
+
+/// The most errors that one parse reports.
+pub const MAX_ERRORS: usize = 20;
+
+/// A parsed text.
+#[derive(Clone, PartialEq, Debug, Default)]
+pub struct File {
+    /// The kernels, in order.
+    pub kernels: Vec<Kernel>,
+    /// Where each kernel begins.
+    pub headers: Vec<Loc>,
+    /// The comments, in order.
+    pub comments: Vec<Comment>,
+}
+
+impl File {
+    /// The kernel of a name.
+    pub fn kernel(&self, name: &str) -> Option<&Kernel> {
+        self.kernels.iter().find(|k| k.name == name)
+    }
+}

@@ -1,0 +1,385 @@
+//! The parser's frame: files, kernel headers, blocks, names, and recovery after an error.
+//!
+//! An error in a line is reported once; the line (with its block, if it opens one) is skipped and its results become unknown, so
+//! that later lines are still checked and do not repeat the complaint.
+
+use super::error::{ParseCode, ParseError, ParseErrors, did_you_mean};
+use super::lexer::{Tok, Token, lex};
+use super::{File, MAX_ERRORS, MAX_TEXT};
+use crate::entities::{Region, Value};
+use crate::kernel::{Kernel, Loc};
+use crate::types::Scalar;
+use std::collections::HashMap;
+
+/// An error has been reported; what was being parsed cannot be finished.
+pub(super) struct Skip;
+
+/// The result of parsing something.
+pub(super) type Parsed<T> = Result<T, Skip>;
+
+/// What a name stands for.
+struct Binding {
+    /// `None` if its definition has an error.
+    value: Option<Value>,
+    line: u32,
+    /// False when its region has ended.
+    open: bool,
+}
+
+/// The state of a parse.
+pub(super) struct Parser<'t> {
+    lines: Vec<&'t str>,
+    tokens: Vec<Token<'t>>,
+    at: usize,
+    errors: Vec<ParseError>,
+    more: bool,
+    /// True when the missing end of this kernel is reported already.
+    truncated: bool,
+    pub(super) kernel: Kernel,
+    names: HashMap<u32, Binding>,
+    /// The names of each open block.
+    scopes: Vec<Vec<u32>>,
+}
+
+/// The kernels of a text.
+///
+/// # Errors
+/// Up to [`MAX_ERRORS`] mistakes, each with its code, place and remedy.
+pub fn parse(text: &str) -> Result<File, ParseErrors> {
+    if text.len() > MAX_TEXT {
+        let message = format!("the text has {} bytes, more than {MAX_TEXT}; split it into several", text.len());
+        let e = ParseError::new(ParseCode::TooLarge, Loc { line: 1, col: 1 }, 1, "", message);
+        return Err(ParseErrors { errors: vec![e], more: false });
+    }
+    let lexed = lex(text);
+    let mut p = Parser {
+        lines: text.split('\n').map(|l| l.strip_suffix('\r').unwrap_or(l)).collect(),
+        tokens: lexed.tokens,
+        at: 0,
+        errors: Vec::new(),
+        more: false,
+        truncated: false,
+        kernel: Kernel::new(""),
+        names: HashMap::new(),
+        scopes: Vec::new(),
+    };
+    for e in lexed.errors.into_iter().take(MAX_ERRORS + 1) {
+        let line = p.line(e.loc);
+        p.errors.push(ParseError::new(e.code, e.loc, e.len, line, e.message));
+    }
+    // The parser's own errors count separately, so that the limit does not depend on how far the lexer got.
+    let lexical = std::mem::take(&mut p.errors);
+    let mut file = p.file();
+    file.comments = lexed.comments;
+    let mut errors = lexical;
+    errors.append(&mut p.errors);
+    errors.sort_by_key(|e| (e.loc.line, e.loc.col));
+    let more = p.more || errors.len() > MAX_ERRORS;
+    errors.truncate(MAX_ERRORS);
+    if errors.is_empty() { Ok(file) } else { Err(ParseErrors { errors, more }) }
+}
+
+/// A token as messages name it.
+fn described(tok: Tok<'_>) -> String {
+    match tok {
+        Tok::Word(w) => format!("`{w}`"),
+        Tok::Value(n) => format!("`v{n}`"),
+        Tok::Number { digits, suffix, .. } => format!("`{digits}{suffix}`"),
+        Tok::MinusWord(w) => format!("`-{w}`"),
+        Tok::Tile(s) => format!("`tile<{s}>`"),
+        Tok::Sign(c) => format!("`{c}`"),
+        Tok::DotDot => "`..`".to_owned(),
+        Tok::Newline => "the end of the line".to_owned(),
+        Tok::Bad => "something unreadable".to_owned(),
+        Tok::End => "the end of the text".to_owned(),
+    }
+}
+
+impl<'t> Parser<'t> {
+    pub(super) fn line(&self, loc: Loc) -> &'t str {
+        self.lines.get(loc.line.saturating_sub(1) as usize).copied().unwrap_or("")
+    }
+
+    pub(super) fn peek(&self) -> Token<'t> {
+        self.tokens[self.at.min(self.tokens.len() - 1)]
+    }
+
+    pub(super) fn peek_at(&self, ahead: usize) -> Tok<'t> {
+        self.tokens[(self.at + ahead).min(self.tokens.len() - 1)].tok
+    }
+
+    pub(super) fn bump(&mut self) -> Token<'t> {
+        let t = self.peek();
+        self.at = (self.at + 1).min(self.tokens.len() - 1);
+        t
+    }
+
+    /// True if the next token is the sign, which is taken.
+    pub(super) fn eat(&mut self, sign: char) -> bool {
+        let yes = self.peek().tok == Tok::Sign(sign);
+        if yes {
+            self.bump();
+        }
+        yes
+    }
+
+    /// True if the next token is the word, which is taken.
+    pub(super) fn eat_word(&mut self, word: &str) -> bool {
+        let yes = self.peek().tok == Tok::Word(word);
+        if yes {
+            self.bump();
+        }
+        yes
+    }
+
+    pub(super) fn expect(&mut self, sign: char) -> Parsed<()> {
+        if self.eat(sign) { Ok(()) } else { Err(self.expected(&format!("`{sign}`"))) }
+    }
+
+    pub(super) fn expect_word(&mut self, word: &str) -> Parsed<()> {
+        if self.eat_word(word) { Ok(()) } else { Err(self.expected(&format!("`{word}`"))) }
+    }
+
+    fn skip_newlines(&mut self) {
+        while self.peek().tok == Tok::Newline {
+            self.bump();
+        }
+    }
+
+    /// Reports a mistake at a token.
+    pub(super) fn error(&mut self, code: ParseCode, token: Token<'_>, message: impl Into<String>) -> Skip {
+        self.error_at(code, token.loc, token.len as usize, message.into())
+    }
+
+    fn error_at(&mut self, code: ParseCode, loc: Loc, len: usize, message: String) -> Skip {
+        if self.errors.len() < MAX_ERRORS {
+            let line = self.line(loc);
+            self.errors.push(ParseError::new(code, loc, len, line, message));
+        } else {
+            self.more = true;
+            self.at = self.tokens.len() - 1;
+        }
+        Skip
+    }
+
+    /// Reports that the next token should be something else.
+    pub(super) fn expected(&mut self, what: &str) -> Skip {
+        let t = self.peek();
+        match t.tok {
+            Tok::Bad => Skip,
+            Tok::End => self.ended(what),
+            tok => self.error(ParseCode::Expected, t, format!("expected {what}, found {}", described(tok))),
+        }
+    }
+
+    /// Reports, once for a kernel, that it has no end.
+    fn ended(&mut self, what: &str) -> Skip {
+        if std::mem::replace(&mut self.truncated, true) {
+            return Skip;
+        }
+        let t = self.peek();
+        let found = if t.tok == Tok::End { "the text ends here" } else { "another kernel begins here" };
+        self.error(ParseCode::Truncated, t, format!("{found}, but {what} is missing"))
+    }
+
+    /// How many errors there are: when it changes, what was parsed meanwhile is not complete.
+    pub(super) fn error_count(&self) -> (usize, bool) {
+        (self.errors.len(), self.more)
+    }
+
+    fn at_kernel(&self) -> bool {
+        let line_start = self.at == 0 || self.tokens[self.at - 1].tok == Tok::Newline;
+        line_start && self.peek().tok == Tok::Word("kernel") && self.peek_at(1) == Tok::Sign('@')
+    }
+
+    /// Goes behind the line of an error, and behind the block that it opens.
+    pub(super) fn recover(&mut self) {
+        let mut depth = 0usize;
+        loop {
+            match self.peek().tok {
+                Tok::End => return,
+                Tok::Newline if depth == 0 => return,
+                Tok::Sign('}') if depth == 0 => return,
+                Tok::Sign('}') => depth -= 1,
+                Tok::Sign('{') => depth += 1,
+                _ if self.at_kernel() => return,
+                _ => {}
+            }
+            self.bump();
+        }
+    }
+
+    fn file(&mut self) -> File {
+        let mut file = File::default();
+        loop {
+            self.skip_newlines();
+            let start = self.peek();
+            if start.tok == Tok::End {
+                return file;
+            }
+            let before = self.error_count();
+            self.truncated = false;
+            if self.kernel_text().is_err() {
+                while self.peek().tok != Tok::End && !self.at_kernel() {
+                    self.bump();
+                }
+            }
+            let kernel = std::mem::replace(&mut self.kernel, Kernel::new(""));
+            if self.error_count() != before {
+                continue;
+            }
+            if file.kernel(&kernel.name).is_some() {
+                self.error(ParseCode::KernelName, start, format!("@{} is the name of an earlier kernel; choose another", kernel.name));
+                continue;
+            }
+            file.headers.push(start.loc);
+            file.kernels.push(kernel);
+        }
+    }
+
+    fn kernel_text(&mut self) -> Parsed<()> {
+        self.names.clear();
+        self.scopes = vec![Vec::new()];
+        if !self.eat_word("kernel") {
+            return Err(self.expected("`kernel @name(…) {`"));
+        }
+        self.expect('@')?;
+        let t = self.peek();
+        if !matches!(t.tok, Tok::Word(_) | Tok::Value(_)) {
+            return Err(self.expected("the kernel's name"));
+        }
+        self.bump();
+        let name: String = self.line(t.loc).chars().skip(t.loc.col as usize - 1).take(t.len as usize).collect();
+        self.kernel = Kernel::new(&name);
+        self.expect('(')?;
+        self.skip_newlines();
+        while !self.eat(')') {
+            let (number, token) = self.value_name("a parameter such as v0: f32, or `)`")?;
+            self.expect(':')?;
+            let ty = self.type_text()?;
+            let v = self.kernel.add_param(ty);
+            self.bind(number, Some(v), token);
+            self.skip_newlines();
+            if !self.eat(',') && self.peek().tok != Tok::Sign(')') {
+                return Err(self.expected("`,` or `)`"));
+            }
+            self.skip_newlines();
+        }
+        self.hints()?;
+        self.expect('{')?;
+        let body = self.kernel.body;
+        self.block(body, &[])?;
+        match self.peek().tok {
+            Tok::Newline | Tok::End => Ok(()),
+            _ => Err(self.expected("the end of the line")),
+        }
+    }
+
+    fn hints(&mut self) -> Parsed<()> {
+        while let Tok::Word(w) = self.peek().tok {
+            let t = self.bump();
+            self.expect('=')?;
+            let n = self.number("a number of warps or stages")?;
+            let slot = match w {
+                "warps" => &mut self.kernel.hints.warps,
+                "stages" => &mut self.kernel.hints.stages,
+                _ => {
+                    let near = did_you_mean(w, ["warps", "stages"].into_iter());
+                    return Err(self.error(ParseCode::Hint, t, format!("there is no hint `{w}`, only `warps` and `stages`{near}")));
+                }
+            };
+            if slot.replace(n).is_some() {
+                return Err(self.error(ParseCode::Hint, t, format!("`{w}` is given twice; remove one")));
+            }
+        }
+        Ok(())
+    }
+
+    /// The instructions of a region up to its `}`; the `{` is taken already. `wants` are the element types that its `yield`
+    /// gives to literals.
+    pub(super) fn block(&mut self, r: Region, wants: &[Option<Scalar>]) -> Parsed<()> {
+        loop {
+            self.skip_newlines();
+            if self.peek().tok == Tok::End || self.at_kernel() {
+                return Err(self.ended("`}`"));
+            }
+            if self.eat('}') {
+                return Ok(());
+            }
+            let done = self.inst(r, wants).and_then(|()| match self.peek().tok {
+                Tok::Newline | Tok::End | Tok::Sign('}') => Ok(()),
+                _ => Err(self.expected("the end of the line")),
+            });
+            if done.is_err() {
+                self.recover();
+            }
+        }
+    }
+
+    /// Opens a scope for a block's names.
+    pub(super) fn open(&mut self) {
+        self.scopes.push(Vec::new());
+    }
+
+    /// Ends the scope.
+    pub(super) fn close(&mut self) {
+        for n in self.scopes.pop().unwrap_or_default() {
+            if let Some(b) = self.names.get_mut(&n) {
+                b.open = false;
+            }
+        }
+    }
+
+    /// How many blocks are open.
+    pub(super) fn depth(&self) -> usize {
+        self.scopes.len()
+    }
+
+    /// The name of a value that is defined here.
+    pub(super) fn value_name(&mut self, what: &str) -> Parsed<(u32, Token<'t>)> {
+        let t = self.peek();
+        let Tok::Value(n) = t.tok else { return Err(self.expected(what)) };
+        self.bump();
+        Ok((n, t))
+    }
+
+    /// Gives a name to a value, or to the result of a mistake.
+    pub(super) fn bind(&mut self, name: u32, value: Option<Value>, token: Token<'_>) {
+        if let Some(b) = self.names.get(&name) {
+            let line = b.line;
+            self.error(ParseCode::Redefined, token, format!("v{name} is defined on line {line} already; use another number"));
+            return;
+        }
+        self.names.insert(name, Binding { value, line: token.loc.line, open: true });
+        if let Some(s) = self.scopes.last_mut() {
+            s.push(name);
+        }
+    }
+
+    /// Gives names without a value to what could not be parsed; names that are taken stay.
+    pub(super) fn bind_unknown(&mut self, names: &[(u32, Token<'t>)]) {
+        for &(n, token) in names {
+            if !self.names.contains_key(&n) {
+                self.bind(n, None, token);
+            }
+        }
+    }
+
+    /// The value of a name; `None`, and an error if it is the first, for what has no value.
+    pub(super) fn lookup(&mut self, name: u32, token: Token<'_>) -> Option<Value> {
+        match self.names.get(&name) {
+            Some(b) if b.open => b.value,
+            Some(b) => {
+                let line = b.line;
+                let message =
+                    format!("v{name} of line {line} belongs to a block that has ended; yield it, and use the result of the block's instruction");
+                self.error(ParseCode::Scope, token, message);
+                None
+            }
+            None => {
+                self.error(ParseCode::Undefined, token, format!("v{name} is not defined before this place; define it, or check the number"));
+                None
+            }
+        }
+    }
+}

@@ -1,0 +1,255 @@
+//! Tests of what is accepted: every form round-trips, literals take their types, comments and places are kept.
+
+use super::{literal_text, parse, print};
+use crate::builder::KernelBuilder;
+use crate::kernel::{Kernel, Loc};
+use crate::num;
+use crate::ops::{CmpOp, Literal, Op};
+use crate::types::{Extent, Scalar, ViewType};
+use crate::verify::verify;
+
+/// Every form of the text at once, in the printer's own spelling.
+pub(super) const ALL_FORMS: &str = "\
+kernel @forms(v0: view<bf16, [?, ?%64]>, v1: view<bf16, [?, ?%64], [?%8, 1], align 8>, v2: f32, v3: view<f32, [128, 256]>) warps=4 stages=3 {
+    v4 = program_id x
+    v5 = mul v4, 128
+    v6 = dim v0, 1
+    v7 = splat 0.0 : tile<128x256xf32>
+    v8, v9 = for v10 in 0..v6 step 64 carry v11 = v7, v12 = 7 {
+        v13 = iota 0 : tile<128xi32>
+        v14 = reshape v13 : tile<128x1xi32>
+        v15 = broadcast v14 : tile<128x64xi32>
+        v16 = splat 5 : tile<128x64xi32>
+        v17 = cmp lt v15, v16
+        v18 = load v0[v5, v10], mask=v17, other=0.5bf16 : tile<128x64xbf16>
+        v19 = load v1[v5, 0], other=-inf_bf16 : tile<256x64xbf16>
+        v20 = transpose v19, [1, 0]
+        v21 = dot v18, v20, v11
+        v22 = cast v18 : tile<128x64xf32>
+        v23 = cast v20 : tile<64x256xf32>
+        v24 = dot v22, v23, v21 tf32
+        v25 = add v12, 1
+        yield v24, v25
+    }
+    v26 = reduce add v8, axis 1
+    v27 = reduce maximum v26, axis 0
+    v28 = cmp lt v27, v2
+    v29 = if v28 {
+        yield v2
+    } else {
+        v30 = add v2, 1e-5
+        yield v30
+    }
+    if true {
+        yield
+    } else {
+        yield
+    }
+    v31, v32 = while carry v33 = 1i64, v34 = nan {
+        v35 = cmp ult v33, 100i64
+        yield v35
+    } do carry v36, v37 {
+        v38 = shl v36, 1i64
+        v39 = fma v37, v37, 2.0
+        yield v38, v39
+    }
+    v40 = select v28, v29, inf
+    v41 = splat v40 : tile<128x256xf32>
+    v42 = cmp ge v8, v41
+    store v3[v5, 0], v8, mask=v42
+    store v3[0, -1], v8
+}
+";
+
+#[test]
+fn every_form_prints_as_it_was_parsed() {
+    let file = parse(ALL_FORMS).unwrap_or_else(|e| panic!("{e}"));
+    assert_eq!(print(&file.kernels[0]), ALL_FORMS);
+}
+
+/// The ops that [`ALL_FORMS`] has not, in the plain form.
+pub(super) const PLAIN_OPS: &str = "\
+kernel @plain(v0: tile<4x8xf32>, v1: tile<4x8xi16>, v2: tile<4x8xi1>) {
+    v3 = num_programs z
+    v4 = sub v0, v0
+    v5 = mul v0, v0
+    v6 = div v1, v1
+    v7 = rem v1, v1
+    v8 = minimum v1, v1
+    v9 = maximum v0, v0
+    v10 = minnum v0, v0
+    v11 = maxnum v0, v0
+    v12 = neg v1
+    v13 = abs v0
+    v14 = and v2, v2
+    v15 = or v1, v1
+    v16 = xor v1, v1
+    v17 = not v2
+    v18 = shr_s v1, v1
+    v19 = shr_u v1, v1
+    v20 = exp v0
+    v21 = exp2 v0
+    v22 = log v0
+    v23 = log2 v0
+    v24 = sqrt v0
+    v25 = rsqrt v0
+    v26 = tanh v0
+    v27 = floor v0
+    v28 = ceil v0
+    v29 = select v2, v1, v1
+    v30 = bitcast v0 : tile<4x8xi32>
+    v31 = reduce xor v2, axis 0
+}
+";
+
+fn one(text: &str) -> Kernel {
+    parse(text).unwrap_or_else(|e| panic!("{e}")).kernels.remove(0)
+}
+
+#[test]
+fn every_op_prints_as_it_was_parsed() {
+    assert_eq!(print(&one(PLAIN_OPS)), PLAIN_OPS);
+    for op in Op::ALL.iter().filter(|&&op| op != Op::Const) {
+        let word = |t: &str| t.split(|c: char| !c.is_ascii_alphanumeric() && c != '_').any(|w| w == op.info().name);
+        assert!(word(ALL_FORMS) || word(PLAIN_OPS), "`{op}` has no round trip");
+    }
+    assert!(one(ALL_FORMS).insts.values().any(|d| d.op == Op::Const));
+}
+
+#[test]
+fn the_sample_of_the_forms_verifies() {
+    let k = one(ALL_FORMS);
+    if let Err(e) = verify(&k) {
+        panic!("{}", e.pretty(&k));
+    }
+}
+
+#[test]
+fn names_are_renumbered_in_order_of_appearance() {
+    let k = one("kernel @n(v7: i32) {\n v900 = add v7, 1\n v4294967295 = for v3 in 0..v900 step 1 carry v2 = v7 { yield v2 }\n v1 = add v4294967295, v900 }");
+    let text = print(&k);
+    assert_eq!(
+        text,
+        "kernel @n(v0: i32) {\n    v1 = add v0, 1\n    v2 = for v3 in 0..v1 step 1 carry v4 = v0 {\n        yield v4\n    }\n    v5 = add v2, v1\n}\n"
+    );
+    assert_eq!(print(&one(&text)), text);
+}
+
+#[test]
+fn built_kernels_survive_the_round_trip() {
+    let mut b = KernelBuilder::new("built");
+    b.warps(8).stages(2);
+    let dims = [Extent::Dynamic(16), Extent::Fixed(64)];
+    let x = b.param(ViewType::dense(Scalar::F16, &dims).with_strides(&[Extent::Dynamic(8), Extent::Fixed(1)]).with_align(2));
+    let n = b.param(Scalar::I64);
+    let shared = b.constant(0, Scalar::I32);
+    let t = b.load(x, &[shared, shared], &[16, 64]);
+    let t = b.mul(t, 0.1);
+    let sums = b.for_loop(0, n, 3, &[t], |b, _, c| vec![b.add(c[0], c[0])]);
+    let outs = b.while_loop(
+        &[shared],
+        |b, c| b.cmp(CmpOp::Lt, c[0], 10),
+        |b, c| {
+            let odd = b.cmp(CmpOp::Ne, c[0], 3);
+            b.if_else(odd, |b| vec![b.add(c[0], 1)], |b| vec![b.constant(7, Scalar::I32)])
+        },
+    );
+    b.store(x, &[outs[0], shared], sums[0]);
+    let k = b.finish().expect("built");
+    let text = print(&k);
+    let again = one(&text);
+    assert_eq!(print(&again), text);
+    assert!(verify(&again).is_ok());
+    assert_eq!((again.hints, again.name.as_str(), again.params.len()), (k.hints, "built", 2));
+    assert_eq!(again.ty(again.params[0]), k.ty(k.params[0]));
+}
+
+#[test]
+fn literals_take_the_type_of_their_place() {
+    // Each line, the const that it makes, and its spelling when printed.
+    let cases: &[(&str, Literal, Scalar)] = &[
+        ("v9 = add v0, 5", Literal::Int(5), Scalar::I64),
+        ("v9 = add 5, v0", Literal::Int(5), Scalar::I64),
+        ("v9 = add v1, 5", float(5.0), Scalar::BF16),
+        ("v9 = mul v1, 0.1", float(0.10009765625), Scalar::BF16),
+        ("v9 = cmp lt v1, -inf", float(f64::NEG_INFINITY), Scalar::BF16),
+        ("v9 = select v2, v0, -1", Literal::Int(-1), Scalar::I64),
+        ("v9 = select true, v0, v0", Literal::Int(1), Scalar::I1),
+        ("v9 = splat 1 : tile<4xf16>", float(1.0), Scalar::F16),
+        ("v9 = splat -128 : tile<4xi8>", Literal::Int(-128), Scalar::I8),
+        ("v9 = cast 7 : f16", Literal::Int(7), Scalar::I32),
+        ("v9 = cast 7.5 : f16", float(7.5), Scalar::F32),
+        ("v9 = cast 1e3f64 : f16", float(1000.0), Scalar::F64),
+        ("v9 = load v3[0], other=2 : tile<4xf32>", float(2.0), Scalar::F32),
+        ("v9 = for v10 in 0..v0 step 2 { yield }", Literal::Int(2), Scalar::I64),
+        ("v9 = for v10 in v0..v0 step v0 carry v11 = 3 { yield 4 }", Literal::Int(4), Scalar::I32),
+        ("v9 = if v2 { yield v1 } else { yield 1 }", float(1.0), Scalar::BF16),
+        ("v9 = fma v1, 2, v1", float(2.0), Scalar::BF16),
+        ("v9 = fma 2.0f64, 3, 4", float(4.0), Scalar::F64),
+        ("v9 = add 9223372036854775807i64, v0", Literal::Int(i64::MAX), Scalar::I64),
+        ("v9 = add -9223372036854775808, v0", Literal::Int(i64::MIN), Scalar::I64),
+        ("v9 = sqrt 16777217.0", float(16777216.0), Scalar::F32),
+        ("v9 = sqrt -0.0", float(-0.0), Scalar::F32),
+        ("v9 = sqrt 1e-45", float(f64::from(f32::from_bits(1))), Scalar::F32),
+    ];
+    for (line, literal, ty) in cases {
+        let line = line.strip_prefix("v9 = for v10 in 0..").map_or((*line).to_owned(), |rest| format!("for v10 in 0..{rest}"));
+        let k = one(&format!("kernel @l(v0: i64, v1: bf16, v2: i1, v3: view<f32, [?]>) {{\n{line}\n}}"));
+        let found: Vec<_> = k.values.keys().filter_map(|v| k.as_const(v)).collect();
+        assert!(found.contains(&(*literal, *ty)), "{line}: {found:?}");
+        assert!(verify(&k).is_ok(), "{line}");
+        assert_eq!(print(&one(&print(&k))), print(&k), "{line}");
+    }
+}
+
+fn float(x: f64) -> Literal {
+    Literal::Float(x.to_bits())
+}
+
+#[test]
+fn every_short_float_survives_its_spelling() {
+    for ty in [Scalar::F16, Scalar::BF16] {
+        for bits in (0..=u64::from(u16::MAX)).step_by(3) {
+            survives(num::from_bits(bits, ty), ty);
+        }
+    }
+    let mut x = 1u64;
+    for _ in 0..20_000 {
+        x = x.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
+        survives(num::from_bits(x >> 32, Scalar::F32), Scalar::F32);
+        survives(f64::from_bits(x), Scalar::F64);
+    }
+    assert_eq!(literal_text(float(f64::from(0.1f32)), Scalar::F32), "0.1");
+    assert_eq!(literal_text(float(num::round(0.1, Scalar::BF16)), Scalar::BF16), "0.1bf16");
+    assert_eq!(literal_text(float(1e300), Scalar::F64), "1e300f64");
+    assert_eq!(literal_text(float(f64::NEG_INFINITY), Scalar::F16), "-inf_f16");
+    assert_eq!(literal_text(float(f64::NAN), Scalar::F32), "nan");
+    assert_eq!(literal_text(Literal::Int(0), Scalar::I1), "false");
+}
+
+/// Checks that a float reads back from its spelling.
+fn survives(x: f64, ty: Scalar) {
+    let text = literal_text(float(x), ty);
+    let k = one(&format!("kernel @f() {{\n v0 = abs {text}\n}}"));
+    let found = k.values.keys().find_map(|v| k.as_const(v));
+    match found {
+        Some((Literal::Float(b), t)) if t == ty && (f64::from_bits(b).to_bits() == x.to_bits() || f64::from_bits(b).is_nan() && x.is_nan()) => {}
+        _ => panic!("{x:?} of {ty} is spelt {text}, which is {found:?}"),
+    }
+}
+
+#[test]
+fn comments_and_places_are_kept() {
+    let text = "; test verify\n\n  ; second \nkernel @a() { ; third\n    v0 = program_id x;fourth\n}\n; \u{e9}\u{2026}\r\nkernel @b() {\r\n}";
+    let f = parse(text).unwrap_or_else(|e| panic!("{e}"));
+    let seen: Vec<(u32, bool, &str)> = f.comments.iter().map(|c| (c.line, c.own_line, c.text.as_str())).collect();
+    assert_eq!(
+        seen,
+        [(1, true, "test verify"), (3, true, "second"), (4, false, "third"), (5, false, "fourth"), (7, true, "\u{e9}\u{2026}")]
+    );
+    assert_eq!(f.headers, [Loc { line: 4, col: 1 }, Loc { line: 8, col: 1 }]);
+    let k = f.kernel("a").expect("there");
+    assert_eq!(k.locs[k.regions[k.body].insts[0]], Loc { line: 5, col: 5 });
+    assert!(f.kernel("c").is_none());
+    assert_eq!(parse("").map(|f| f.kernels.len()), Ok(0));
+}

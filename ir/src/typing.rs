@@ -1,0 +1,284 @@
+//! Typing: the result type of an instruction, from its operands, attributes and written type.
+//!
+//! One function per the table's [`Rule`], used by the builder, the parser and the verifier alike, so that the three cannot differ.
+
+use crate::ops::{Attr, Op, Precision, ReduceOp, Rule};
+use crate::types::{Class, MAX_RANK, MAX_TILE_ELEMENTS, Scalar, Shape, TileType, Type};
+
+/// Why an instruction has no type: a sentence that names the operand and the remedy.
+pub type TypeError = String;
+
+fn same<'a>(op: Op, args: &[&'a Type]) -> Result<&'a Type, TypeError> {
+    let first = args[0];
+    if matches!(first, Type::View(_)) {
+        return Err(format!("`{op}` takes scalars or tiles, not {first}; load it first"));
+    }
+    for (i, t) in args.iter().enumerate().skip(1) {
+        if *t != first {
+            return Err(format!(
+                "operands of `{op}` differ in type: operand 1 is {first}, operand {} is {t}; use cast, splat or broadcast to make them equal",
+                i + 1
+            ));
+        }
+    }
+    Ok(first)
+}
+
+fn of_class(op: Op, t: &Type, classes: &[Class]) -> Result<Type, TypeError> {
+    if classes.contains(&t.elem().class()) {
+        return Ok(t.clone());
+    }
+    let want = classes.iter().map(|c| format!("{c:?}").to_lowercase()).collect::<Vec<_>>().join(" or ");
+    Err(format!("`{op}` takes {want} elements, not {}; use cast", t.elem()))
+}
+
+/// Checks extents: positive, at most [`MAX_RANK`] of them, at most [`MAX_TILE_ELEMENTS`] elements.
+pub(crate) fn check_tile(t: &TileType) -> Result<(), TypeError> {
+    if t.shape.is_empty() || t.shape.len() > MAX_RANK {
+        return Err(format!("{t} has {} dimensions; a tile has 1 to {MAX_RANK}", t.shape.len()));
+    }
+    if t.shape.contains(&0) {
+        return Err(format!("{t} has an extent 0; extents are positive"));
+    }
+    if t.elements() > MAX_TILE_ELEMENTS {
+        return Err(format!("{t} has more than {MAX_TILE_ELEMENTS} elements; use a smaller tile and a loop"));
+    }
+    Ok(())
+}
+
+fn written(op: Op, explicit: Option<&Type>) -> Result<Type, TypeError> {
+    let t = explicit.ok_or_else(|| format!("`{op}` needs its result type: write `: type`"))?;
+    match t {
+        Type::Tile(tile) => check_tile(tile)?,
+        Type::View(_) => return Err(format!("`{op}` can't make a view; views are kernel parameters")),
+        Type::Scalar(_) => {}
+    }
+    Ok(t.clone())
+}
+
+fn written_tile(op: Op, explicit: Option<&Type>) -> Result<TileType, TypeError> {
+    match written(op, explicit)? {
+        Type::Tile(t) => Ok(t),
+        t => Err(format!("`{op}` makes a tile, not {t}")),
+    }
+}
+
+/// The result types of `op` (none or one for everything but control, whose results the caller takes from its regions).
+///
+/// `args` are the operands in the row's order, keyword operands only if present (`present` is a bit per operand of the row).
+///
+/// # Errors
+/// A sentence that names the mismatch and the remedy.
+pub fn result_type(op: Op, args: &[&Type], present: u8, attrs: &[Attr], explicit: Option<&Type>) -> Result<Option<Type>, TypeError> {
+    use Class::{Bool, Float, Int};
+    let info = op.info();
+    if !info.typed()
+        && let Some(t) = explicit
+    {
+        return Err(format!("`{op}` infers its type; remove `: {t}`"));
+    }
+    match info.rule {
+        Rule::Explicit => match written(op, explicit)? {
+            Type::Scalar(s) => Ok(Some(Type::Scalar(s))),
+            t => Err(format!("`{op}` makes a scalar, not {t}; use splat")),
+        },
+        Rule::SameNumber => of_class(op, same(op, args)?, &[Int, Float]).map(Some),
+        Rule::SameFloat => of_class(op, same(op, args)?, &[Float]).map(Some),
+        Rule::SameInt => of_class(op, same(op, args)?, &[Int]).map(Some),
+        Rule::SameBits => of_class(op, same(op, args)?, &[Int, Bool]).map(Some),
+        Rule::Compare => {
+            let t = same(op, args)?;
+            if let Some(Attr::Cmp(c)) = attrs.first()
+                && c.is_unsigned()
+                && !t.elem().is_int()
+            {
+                return Err(format!("`cmp {c}` compares integers, not {}", t.elem()));
+            }
+            Ok(Some(t.with_elem(Scalar::I1)))
+        }
+        Rule::Select => {
+            let t = same(op, &args[1..])?;
+            let c = args[0];
+            if c.elem() != Scalar::I1 || matches!(c, Type::View(_)) {
+                return Err(format!("the condition of `select` is {c}; it must be i1 or {}", t.with_elem(Scalar::I1)));
+            }
+            if !matches!(c, Type::Scalar(_)) && c.shape() != t.shape() {
+                return Err(format!("the condition of `select` is {c}, the operands are {t}; shapes must agree"));
+            }
+            Ok(Some(t.clone()))
+        }
+        Rule::Index => {
+            if op == Op::Dim {
+                let Type::View(v) = args[0] else { return Err(format!("`dim` takes a view, not {}", args[0])) };
+                if let Some(Attr::Dim(d)) = attrs.first()
+                    && *d as usize >= v.rank()
+                {
+                    return Err(format!("{v} has {} dimensions; there is no dimension {d}", v.rank()));
+                }
+            }
+            Ok(Some(Type::Scalar(Scalar::I32)))
+        }
+        Rule::Iota => {
+            let t = written_tile(op, explicit)?;
+            if !t.elem.is_int() {
+                return Err(format!("`iota` makes integers, not {}; cast the result", t.elem));
+            }
+            if let Some(Attr::Dim(d)) = attrs.first()
+                && *d as usize >= t.shape.len()
+            {
+                return Err(format!("{t} has no dimension {d}"));
+            }
+            Ok(Some(Type::Tile(t)))
+        }
+        Rule::Splat => {
+            let t = written_tile(op, explicit)?;
+            if *args[0] != Type::Scalar(t.elem) {
+                return Err(format!("`splat` of {} can't make {t}; the operand must be a scalar {}", args[0], t.elem));
+            }
+            Ok(Some(Type::Tile(t)))
+        }
+        Rule::Cast | Rule::Bitcast => {
+            let t = written(op, explicit)?;
+            if matches!(args[0], Type::View(_)) || t.shape() != args[0].shape() {
+                return Err(format!("`{op}` keeps the shape: {} can't become {t}", args[0]));
+            }
+            if info.rule == Rule::Bitcast && t.elem().bits() != args[0].elem().bits() {
+                return Err(format!("`bitcast` keeps the width: {} has {} bits, {} has {}", args[0], args[0].elem().bits(), t, t.elem().bits()));
+            }
+            Ok(Some(t))
+        }
+        Rule::Broadcast => {
+            let t = written_tile(op, explicit)?;
+            let ok = args[0].as_tile().is_some_and(|a| {
+                a.elem == t.elem && a.shape.len() == t.shape.len() && a.shape.iter().zip(&t.shape).all(|(a, b)| a == b || *a == 1)
+            });
+            if !ok {
+                return Err(format!("`broadcast` can't make {t} of {}: same rank and element, and each extent equal or 1", args[0]));
+            }
+            Ok(Some(Type::Tile(t)))
+        }
+        Rule::Reshape => {
+            let t = written(op, explicit)?;
+            let count = |t: &Type| t.shape().map(|s| s.iter().fold(1u64, |n, &e| n.saturating_mul(u64::from(e))));
+            if count(args[0]).is_none() || count(args[0]) != count(&t) || args[0].elem() != t.elem() {
+                return Err(format!("`reshape` keeps elements and their number: {} can't become {t}", args[0]));
+            }
+            Ok(Some(t))
+        }
+        Rule::Transpose => {
+            let Type::Tile(a) = args[0] else { return Err(format!("`transpose` takes a tile, not {}", args[0])) };
+            let Some(Attr::Perm(p)) = attrs.first() else { return Err("`transpose` needs a permutation such as [1, 0]".into()) };
+            let mut seen = [false; MAX_RANK];
+            let valid = p.len() == a.shape.len()
+                && p.len() <= MAX_RANK
+                && p.iter().all(|&d| (d as usize) < a.shape.len() && !std::mem::replace(&mut seen[d as usize], true));
+            if !valid {
+                return Err(format!("{p:?} is no permutation of the {} dimensions of {a}", a.shape.len()));
+            }
+            let shape: Shape = p.iter().map(|&d| a.shape[d as usize]).collect();
+            Ok(Some(Type::Tile(TileType { shape, elem: a.elem })))
+        }
+        Rule::Reduce => {
+            let Type::Tile(a) = args[0] else { return Err(format!("`reduce` takes a tile, not {}", args[0])) };
+            let (Some(Attr::Reduce(r)), Some(Attr::Dim(d))) = (attrs.first(), attrs.get(1)) else {
+                return Err("`reduce` needs a combining op and an axis: reduce add v0, axis 1".into());
+            };
+            let class_ok = match r {
+                ReduceOp::Add | ReduceOp::Mul | ReduceOp::Minimum | ReduceOp::Maximum => a.elem != Scalar::I1,
+                ReduceOp::And | ReduceOp::Or | ReduceOp::Xor => !a.elem.is_float(),
+            };
+            if !class_ok {
+                return Err(format!("`reduce {r}` does not take {} elements; use cast", a.elem));
+            }
+            if *d as usize >= a.shape.len() {
+                return Err(format!("{a} has no axis {d}"));
+            }
+            let shape: Shape = a.shape.iter().enumerate().filter(|(i, _)| *i != *d as usize).map(|(_, &e)| e).collect();
+            Ok(Some(Type::of_shape(&shape, a.elem)))
+        }
+        Rule::Dot => dot_type(args, attrs).map(Some),
+        Rule::Load => {
+            let Type::View(v) = args[0] else { return Err(format!("`load` reads a view, not {}", args[0])) };
+            let t = written_tile(op, explicit)?;
+            if t.elem != v.elem || t.shape.len() != v.rank() {
+                return Err(format!("`load` of {v} can't make {t}: element and rank must agree; reshape or cast the result"));
+            }
+            indices(op, args, v.rank())?;
+            let mut rest = args[1 + v.rank()..].iter();
+            if present & 0b0100 != 0 {
+                mask(op, rest.next(), &t)?;
+            }
+            if present & 0b1000 != 0 {
+                let other = rest.next().ok_or("`other` is missing")?;
+                if **other != Type::Scalar(t.elem) {
+                    return Err(format!("`other` of a load is {other}; it must be a scalar {}", t.elem));
+                }
+            }
+            Ok(Some(Type::Tile(t)))
+        }
+        Rule::Store => {
+            let Type::View(v) = args[0] else { return Err(format!("`store` writes a view, not {}", args[0])) };
+            indices(op, args, v.rank())?;
+            let Some(Type::Tile(t)) = args.get(1 + v.rank()) else { return Err("`store` needs a tile to store; splat a scalar first".into()) };
+            if t.elem != v.elem || t.shape.len() != v.rank() {
+                return Err(format!("`store` of {t} into {v}: element and rank must agree; reshape or cast the tile"));
+            }
+            if present & 0b1000 != 0 {
+                mask(op, args.get(2 + v.rank()), t)?;
+            }
+            Ok(None)
+        }
+        Rule::Control => Ok(None),
+    }
+}
+
+fn indices(op: Op, args: &[&Type], rank: usize) -> Result<(), TypeError> {
+    for i in 0..rank {
+        match args.get(1 + i) {
+            Some(Type::Scalar(Scalar::I32)) => {}
+            Some(t) => return Err(format!("index {i} of `{op}` is {t}; indices are scalar i32")),
+            None => return Err(format!("`{op}` needs {rank} indices, one per dimension of the view")),
+        }
+    }
+    Ok(())
+}
+
+fn mask(op: Op, arg: Option<&&Type>, t: &TileType) -> Result<(), TypeError> {
+    let want = TileType { shape: t.shape.clone(), elem: Scalar::I1 };
+    match arg {
+        Some(Type::Tile(m)) if *m == want => Ok(()),
+        Some(m) => Err(format!("the mask of `{op}` is {m}; it must be {want}")),
+        None => Err(format!("the mask of `{op}` is missing")),
+    }
+}
+
+fn dot_type(args: &[&Type], attrs: &[Attr]) -> Result<Type, TypeError> {
+    let (Type::Tile(a), Type::Tile(b), Type::Tile(c)) = (args[0], args[1], args[2]) else {
+        return Err(format!("`dot` takes three tiles, not {}, {}, {}", args[0], args[1], args[2]));
+    };
+    if a.shape.len() != 2 || b.shape.len() != 2 || c.shape.len() != 2 {
+        return Err(format!("`dot` takes matrices, not {a}, {b}, {c}; reshape them"));
+    }
+    if a.shape[1] != b.shape[0] || c.shape[0] != a.shape[0] || c.shape[1] != b.shape[1] {
+        return Err(format!("`dot` of {a} by {b} into {c}: shapes must be MxK, KxN and MxN"));
+    }
+    if a.elem != b.elem {
+        return Err(format!("operands of `dot` are {} and {}; cast one of them", a.elem, b.elem));
+    }
+    let acc_ok = match a.elem {
+        Scalar::F16 => matches!(c.elem, Scalar::F32 | Scalar::F16),
+        Scalar::BF16 | Scalar::F32 => c.elem == Scalar::F32,
+        Scalar::F64 => c.elem == Scalar::F64,
+        Scalar::I8 => c.elem == Scalar::I32,
+        Scalar::I1 | Scalar::I16 | Scalar::I32 | Scalar::I64 => false,
+    };
+    if !acc_ok {
+        return Err(format!("`dot` of {} can't accumulate in {}: f16 in f16 or f32, bf16 and f32 in f32, f64 in f64, i8 in i32", a.elem, c.elem));
+    }
+    if let Some(Attr::Precision(Precision::Tf32)) = attrs.first()
+        && a.elem != Scalar::F32
+    {
+        return Err(format!("`dot … tf32` takes f32 operands, not {}", a.elem));
+    }
+    Ok(args[2].clone())
+}

@@ -1,0 +1,183 @@
+//! `docs/language.md` says what the tables say: its generated parts follow from the op table and the code enums, its examples
+//! verify, and its hand-written tables name every word. `TILELIFT_BLESS=1` rewrites the generated parts.
+
+use std::fmt::Write;
+use tilelift_ir::ops::{AttrKind, OperandKind, Rule};
+use tilelift_ir::text::{ParseCode, parse, print};
+use tilelift_ir::{Class, CmpOp, Effects, GridAxis, Op, Precision, ReduceOp, Scalar, VerifyCode, verify};
+
+fn path() -> std::path::PathBuf {
+    std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/language.md")
+}
+
+fn document() -> String {
+    std::fs::read_to_string(path()).expect("docs/language.md is there")
+}
+
+fn scalars() -> String {
+    let mut out = String::from("| scalar | bits | kind |\n| --- | --- | --- |\n");
+    for s in Scalar::ALL {
+        let class = match s.class() {
+            Class::Bool => "truth value",
+            Class::Int => "integer",
+            Class::Float => "float",
+        };
+        writeln!(out, "| `{s}` | {} | {class} |", s.bits()).expect("to a string");
+    }
+    out
+}
+
+fn typing(rule: Rule) -> &'static str {
+    match rule {
+        Rule::Explicit => "the literal's type, a scalar",
+        Rule::SameNumber => "operands and result have one type, scalar or tile, of integers or floats",
+        Rule::SameFloat => "operands and result have one type, scalar or tile, of floats",
+        Rule::SameInt => "operands and result have one type, scalar or tile, of integers",
+        Rule::SameBits => "operands and result have one type, scalar or tile, of integers or `i1`",
+        Rule::Compare => "two operands of one type, scalar or tile; the result is `i1` of that shape",
+        Rule::Select => "the condition is a scalar `i1`, or `i1` of the operands' shape; operands and result have one type",
+        Rule::Index => "the result is a scalar `i32`",
+        Rule::Iota => "the written tile type, of integers",
+        Rule::Splat => "a scalar becomes the written tile type of that element",
+        Rule::Cast => "the written type has the operand's shape",
+        Rule::Bitcast => "the written type has the operand's shape and an element of the same width",
+        Rule::Broadcast => "the written tile type has the operand's rank and element; each extent is the operand's, or the operand's is 1",
+        Rule::Reshape => "the written type has the operand's element and number of elements; a scalar counts as one element",
+        Rule::Transpose => "a tile; the result has the permuted extents",
+        Rule::Reduce => "a tile; the result lacks the axis, and is a scalar if no axis is left",
+        Rule::Dot => {
+            "tiles `MxK`, `KxN` and `MxN`; `f16` into `f16` or `f32`, `bf16` and `f32` into `f32`, `f64` into `f64`, `i8` into `i32`; the result \
+             has the accumulator's type"
+        }
+        Rule::Load => {
+            "one scalar `i32` index per dimension of the view; the written tile type has the view's element and rank; the mask is `i1` of \
+             that shape, `other` a scalar of that element"
+        }
+        Rule::Store => "one scalar `i32` index per dimension of the view; the tile has the view's element and rank; the mask is `i1` of that shape",
+        Rule::Control => "see [Control](#control)",
+    }
+}
+
+fn effects(e: Effects) -> &'static str {
+    match e {
+        Effects::Pure => "pure",
+        Effects::Reads => "reads memory",
+        Effects::Writes => "writes memory",
+        Effects::Control => "control",
+    }
+}
+
+/// The row's text form with operand names in the operands' places.
+fn form(op: Op) -> String {
+    let info = op.info();
+    let attr = |kind: AttrKind| match kind {
+        AttrKind::Grid => "axis",
+        AttrKind::Cmp => "comparison",
+        AttrKind::Reduce => "combination",
+        AttrKind::Dim => "dimension",
+        AttrKind::AxisDim => "axis dimension",
+        AttrKind::Perm => "[permutation]",
+        AttrKind::Precision => "⟨precision⟩",
+        AttrKind::Literal => "literal",
+    };
+    let mut out = if op == Op::Store || op == Op::Yield { String::new() } else { "v9 = ".to_owned() };
+    out += info.name;
+    if let Some(kind) = info.lead {
+        out = out + " " + attr(kind);
+    }
+    for (j, o) in info.operands.iter().enumerate() {
+        let comma = if j == 0 { " " } else { ", " };
+        out += &match o.kind {
+            OperandKind::Plain => format!("{comma}{}", o.name),
+            OperandKind::Indices => format!("[{}, …]", o.name),
+            OperandKind::Keyword => format!("⟨, {0}={0}⟩", o.name),
+            OperandKind::Variadic => format!(" ⟨{}, …⟩", o.name),
+        };
+    }
+    if let Some(kind) = info.trail {
+        out += if kind == AttrKind::Precision { " " } else { ", " };
+        out += attr(kind);
+    }
+    if info.typed() {
+        out += " : type";
+    }
+    out
+}
+
+fn ops() -> String {
+    let mut out = String::new();
+    for &op in Op::ALL {
+        let info = op.info();
+        let doc = info.doc.lines().map(str::trim).collect::<Vec<_>>().join(" ");
+        write!(out, "### `{op}`\n\n").expect("to a string");
+        if info.regions == 0 && op != Op::Const {
+            write!(out, "```text\n{}\n```\n\n", form(op)).expect("to a string");
+        }
+        write!(out, "{}\n\nTypes: {}. Effects: {}.\n\n", doc.trim(), typing(info.rule), effects(info.effects)).expect("to a string");
+    }
+    out.truncate(out.trim_end().len());
+    out + "\n"
+}
+
+fn codes(rows: impl Iterator<Item = (&'static str, &'static str)>) -> String {
+    let mut out = String::from("| code | meaning |\n| --- | --- |\n");
+    for (text, doc) in rows {
+        writeln!(out, "| {text} | {} |", doc.trim()).expect("to a string");
+    }
+    out
+}
+
+/// The document with fresh generated parts.
+fn fresh(mut text: String) -> String {
+    let parts = [
+        ("scalars", scalars()),
+        ("ops", ops()),
+        ("parse codes", codes(ParseCode::ALL.iter().map(|c| (c.text(), c.doc())))),
+        ("verify codes", codes(VerifyCode::ALL.iter().map(|c| (c.text(), c.doc())))),
+    ];
+    for (name, body) in parts {
+        let mark = format!("<!-- generated: {name} -->\n");
+        let start = text.find(&mark).unwrap_or_else(|| panic!("docs/language.md lacks {mark}")) + mark.len();
+        let end = start + text[start..].find("<!-- end -->").expect("each generated part has an end");
+        text.replace_range(start..end, &format!("\n{body}\n"));
+    }
+    text
+}
+
+#[test]
+fn the_generated_parts_follow_from_the_tables() {
+    let have = document();
+    let want = fresh(have.clone());
+    if std::env::var_os("TILELIFT_BLESS").is_some() {
+        std::fs::write(path(), &want).expect("docs/language.md can be written");
+    } else if have != want {
+        let line = have.lines().zip(want.lines()).position(|(a, b)| a != b).unwrap_or(0);
+        panic!("docs/language.md is stale from line {}; run the test with TILELIFT_BLESS=1", line + 1);
+    }
+}
+
+#[test]
+fn the_examples_verify_and_are_in_printed_form() {
+    let text = document();
+    let examples: Vec<&str> = text.split("```tile\n").skip(1).map(|s| s.split("```").next().unwrap_or("")).collect();
+    assert!(examples.len() >= 2);
+    for example in examples {
+        let file = parse(example).unwrap_or_else(|e| panic!("{e}"));
+        for k in &file.kernels {
+            if let Err(e) = verify(k) {
+                panic!("{}", e.pretty(k));
+            }
+        }
+        assert_eq!(file.kernels.iter().map(print).collect::<String>(), example);
+    }
+}
+
+#[test]
+fn every_word_is_explained() {
+    let text = document();
+    let words = text.split("## Words").nth(1).and_then(|t| t.split("\n## ").next()).expect("the section is there");
+    let all = GridAxis::ALL.iter().map(|w| w.word()).chain(CmpOp::ALL.iter().map(|w| w.word()));
+    for w in all.chain(ReduceOp::ALL.iter().map(|w| w.word())).chain(Precision::ALL.iter().map(|w| w.word())) {
+        assert!(words.contains(&format!("`{w}`")), "`{w}` is not explained");
+    }
+}

@@ -1,0 +1,374 @@
+//! Layout assignment: a register layout for every tile value.
+//!
+//! Values that elementwise ops tie together form a class with one layout. Anchors propose layouts: a dot the accumulator layout of
+//! its matrix instruction, a global access the coalesced one. Dots come first, then the largest access; a chosen layout spreads
+//! through transposes, reshapes, broadcasts and reductions to the classes beside it; what is left gets the default. Where a value
+//! is wanted in another layout than its own, the lowering converts.
+//!
+//! ```text
+//!   load A ─ cast ─┐                                 class 1 {load A, cast, …}   anchor: the load
+//!                  add ─ store C                     class 2 {dot, cast, add}    anchor: the dot
+//!   dot ─── cast ──┘                                 the store converts if class 2 is not coalesced enough
+//! ```
+
+use crate::access::GlobalAccess;
+use crate::error::LowerError;
+use crate::plan::Plan;
+use crate::target::{MatrixId, Target};
+use cranelift_entity::SecondaryMap;
+use std::collections::BTreeMap;
+use std::rc::Rc;
+use tilelift_ir::layout::{Layout, coalesced};
+use tilelift_ir::{Attr, Inst, Kernel, Op, Precision, Type, Value};
+
+/// How a dot runs on matrix instructions.
+#[derive(Clone, Debug)]
+pub(crate) struct DotPlan {
+    /// The instruction.
+    pub instr: MatrixId,
+    /// Layouts of A, B and the accumulator.
+    pub a: Rc<Layout>,
+    pub b: Rc<Layout>,
+    pub d: Rc<Layout>,
+}
+
+/// The outcome.
+pub(crate) struct Assignment {
+    layouts: SecondaryMap<Value, Option<Rc<Layout>>>,
+    /// Plans of the dots.
+    pub dots: SecondaryMap<Inst, Option<Rc<DotPlan>>>,
+}
+
+impl Assignment {
+    /// The layout of a tile value.
+    pub fn layout(&self, v: Value) -> Option<&Rc<Layout>> {
+        self.layouts[v].as_ref()
+    }
+}
+
+struct Classes(SecondaryMap<Value, Option<Value>>);
+
+impl Classes {
+    fn find(&self, mut v: Value) -> Value {
+        while let Some(p) = self.0[v] {
+            v = p;
+        }
+        v
+    }
+    fn union(&mut self, a: Value, b: Value) {
+        let (a, b) = (self.find(a), self.find(b));
+        // The smaller number leads, so that the result does not depend on the order of unions.
+        if a != b {
+            let (lead, other) = if a < b { (a, b) } else { (b, a) };
+            self.0[other] = Some(lead);
+        }
+    }
+}
+
+/// How a layout spreads from one value to another.
+#[derive(Clone)]
+enum Link {
+    Same,
+    Transpose(Vec<usize>),
+    Reshape(Vec<u32>),
+    /// Delete the extents that are 1 in the operand (result to operand of a broadcast).
+    Unbroadcast(Vec<usize>),
+    Slice(usize),
+}
+
+fn spread(l: &Layout, link: &Link) -> Option<Layout> {
+    match link {
+        Link::Same => Some(l.clone()),
+        Link::Transpose(p) => l.transpose(p).ok(),
+        Link::Reshape(s) => l.reshape(s).ok(),
+        Link::Unbroadcast(dims) => Some(dims.iter().fold(l.clone(), |l, &d| l.with_dim_broadcast(d))),
+        Link::Slice(d) => Some(l.slice(*d)),
+    }
+}
+
+/// Extents of a tile value; `None` for scalars and views.
+fn tile_shape(kernel: &Kernel, v: Value) -> Option<&[u32]> {
+    kernel.ty(v).as_tile().map(|t| &t.shape[..])
+}
+
+/// Assigns layouts.
+///
+/// # Errors
+/// A dot without a matrix instruction.
+pub(crate) fn assign(kernel: &Kernel, target: &Target, plan: &Plan) -> Result<Assignment, LowerError> {
+    let mut classes = Classes(SecondaryMap::new());
+    let mut links: Vec<(Value, Value, Link)> = Vec::new();
+    let mut insts = Vec::new();
+    kernel.walk(kernel.body, &mut |i| insts.push(i));
+    for &i in &insts {
+        collect(kernel, i, &mut classes, &mut links);
+    }
+
+    let mut out = Assignment { layouts: SecondaryMap::new(), dots: SecondaryMap::new() };
+    let mut chosen: BTreeMap<Value, Rc<Layout>> = BTreeMap::new();
+    let mut queue: Vec<Value> = Vec::new();
+    for &i in &insts {
+        if kernel.insts[i].op == Op::Dot {
+            let dot = Rc::new(plan_dot(kernel, target, plan, i).map_err(|e| e.at(kernel.locs[i]))?);
+            let class = classes.find(kernel.insts[i].results[0]);
+            chosen.entry(class).or_insert_with(|| {
+                queue.push(class);
+                dot.d.clone()
+            });
+            out.dots[i] = Some(dot);
+        }
+    }
+
+    // Accesses by size, largest first; the earlier one wins a tie.
+    let mut anchors: Vec<(u64, Inst, Value)> = Vec::new();
+    for &i in &insts {
+        let d = &kernel.insts[i];
+        let v = match d.op {
+            Op::Load => d.results[0],
+            Op::Store => kernel.operand(i, "value")[0],
+            _ => continue,
+        };
+        if let Type::Tile(t) = kernel.ty(v) {
+            anchors.push((t.elements() * u64::from(t.elem.bytes()), i, v));
+        }
+    }
+    anchors.sort_by_key(|&(bytes, i, _)| (std::cmp::Reverse(bytes), i));
+    let mut anchors = anchors.into_iter();
+    let mut rest = insts.iter().flat_map(|&i| kernel.insts[i].results.iter().copied()).collect::<Vec<_>>().into_iter();
+
+    loop {
+        while let Some(class) = queue.pop() {
+            let layout = chosen[&class].clone();
+            for (from, to, link) in &links {
+                if classes.find(*from) != class {
+                    continue;
+                }
+                let to = classes.find(*to);
+                if !chosen.contains_key(&to)
+                    && let Some(l) = spread(&layout, link)
+                {
+                    chosen.insert(to, Rc::new(l));
+                    queue.insert(0, to);
+                }
+            }
+        }
+        let next = anchors.by_ref().find(|(_, _, v)| !chosen.contains_key(&classes.find(*v)));
+        if let Some((_, i, v)) = next {
+            let l = access_layout(kernel, target, plan, i, v)?;
+            let class = classes.find(v);
+            chosen.insert(class, Rc::new(l));
+            queue.push(class);
+            continue;
+        }
+        let next = rest.by_ref().find(|&v| tile_shape(kernel, v).is_some() && !chosen.contains_key(&classes.find(v)));
+        let Some(v) = next else { break };
+        let l = default_layout(kernel, target, plan, v)?;
+        let class = classes.find(v);
+        chosen.insert(class, Rc::new(l));
+        queue.push(class);
+    }
+
+    for v in kernel.values.keys() {
+        if tile_shape(kernel, v).is_some() {
+            out.layouts[v] = match chosen.get(&classes.find(v)) {
+                Some(l) => Some(l.clone()),
+                // A region parameter of a loop that no instruction of the walk mentions.
+                None => Some(Rc::new(default_layout(kernel, target, plan, v)?)),
+            };
+        }
+    }
+    Ok(out)
+}
+
+/// Unions and links of one instruction.
+fn collect(kernel: &Kernel, i: Inst, classes: &mut Classes, links: &mut Vec<(Value, Value, Link)>) {
+    let d = &kernel.insts[i];
+    let tile = |v: Value| tile_shape(kernel, v).is_some();
+    match d.op {
+        Op::Add
+        | Op::Sub
+        | Op::Mul
+        | Op::Div
+        | Op::Rem
+        | Op::Fma
+        | Op::Minimum
+        | Op::Maximum
+        | Op::MinNum
+        | Op::MaxNum
+        | Op::Neg
+        | Op::Abs
+        | Op::And
+        | Op::Or
+        | Op::Xor
+        | Op::Not
+        | Op::Shl
+        | Op::ShrS
+        | Op::ShrU
+        | Op::Exp
+        | Op::Exp2
+        | Op::Log
+        | Op::Log2
+        | Op::Sqrt
+        | Op::Rsqrt
+        | Op::Tanh
+        | Op::Floor
+        | Op::Ceil
+        | Op::Cmp
+        | Op::Select
+        | Op::Cast
+        | Op::Bitcast => {
+            for &a in d.args.iter().filter(|&&a| tile(a)) {
+                classes.union(a, d.results[0]);
+            }
+        }
+        Op::Dot => classes.union(d.args[2], d.results[0]),
+        Op::Transpose => {
+            if let Some(Attr::Perm(p)) = d.attrs.first() {
+                let p: Vec<usize> = p.iter().map(|&x| x as usize).collect();
+                let mut inverse = vec![0; p.len()];
+                p.iter().enumerate().for_each(|(i, &x)| inverse[x] = i);
+                links.push((d.args[0], d.results[0], Link::Transpose(p)));
+                links.push((d.results[0], d.args[0], Link::Transpose(inverse)));
+            }
+        }
+        Op::Reshape => {
+            if let (Some(a), Some(r)) = (tile_shape(kernel, d.args[0]), tile_shape(kernel, d.results[0])) {
+                links.push((d.args[0], d.results[0], Link::Reshape(r.to_vec())));
+                links.push((d.results[0], d.args[0], Link::Reshape(a.to_vec())));
+            }
+        }
+        Op::Broadcast => {
+            if let (Some(a), Some(r)) = (tile_shape(kernel, d.args[0]), tile_shape(kernel, d.results[0])) {
+                let dims = (0..a.len()).filter(|&k| a[k] != r[k]).collect();
+                links.push((d.results[0], d.args[0], Link::Unbroadcast(dims)));
+            }
+        }
+        Op::Reduce => {
+            if let (true, Some(Attr::Dim(k))) = (tile(d.results[0]), d.attrs.get(1)) {
+                links.push((d.args[0], d.results[0], Link::Slice(*k as usize)));
+            }
+        }
+        Op::Load => {
+            if let Some(&m) = kernel.operand(i, "mask").first() {
+                links.push((d.results[0], m, Link::Same));
+            }
+        }
+        Op::Store => {
+            if let Some(&m) = kernel.operand(i, "mask").first() {
+                links.push((kernel.operand(i, "value")[0], m, Link::Same));
+            }
+        }
+        Op::For | Op::While => {
+            let init = if d.op == Op::For { &d.args[3..] } else { &d.args[..] };
+            for (k, &result) in d.results.iter().enumerate() {
+                if !tile(result) {
+                    continue;
+                }
+                for (n, &r) in d.regions.iter().enumerate() {
+                    let skip = usize::from(d.op == Op::For);
+                    classes.union(kernel.regions[r].params[k + skip], result);
+                    if n + 1 == d.regions.len() {
+                        classes.union(kernel.yields(r)[k], result);
+                    }
+                }
+                links.push((result, init[k], Link::Same));
+                links.push((init[k], result, Link::Same));
+            }
+        }
+        Op::If => {
+            for (k, &result) in d.results.iter().enumerate() {
+                if tile(result) {
+                    for &r in &d.regions {
+                        classes.union(kernel.yields(r)[k], result);
+                    }
+                }
+            }
+        }
+        Op::Const | Op::ProgramId | Op::NumPrograms | Op::Dim | Op::Iota | Op::Splat | Op::Yield => {}
+    }
+}
+
+/// The coalesced layout of a load or store of `v`.
+pub(crate) fn access_layout(kernel: &Kernel, target: &Target, plan: &Plan, i: Inst, v: Value) -> Result<Layout, LowerError> {
+    let Type::Tile(t) = kernel.ty(v) else {
+        return Err(LowerError::unsupported("a global access of a scalar", "load or store a tile"));
+    };
+    let access = GlobalAccess::of(kernel, i);
+    let vec = access.vector_elements(target.vector_bytes);
+    Ok(coalesced(&t.shape, t.elem.bytes(), &access.order(), vec, target.lanes, plan.warps)?)
+}
+
+fn default_layout(kernel: &Kernel, target: &Target, plan: &Plan, v: Value) -> Result<Layout, LowerError> {
+    let Type::Tile(t) = kernel.ty(v) else {
+        return Err(LowerError::unsupported("the layout of a scalar", "scalars have none"));
+    };
+    let order: Vec<usize> = (0..t.shape.len()).rev().collect();
+    let bytes = t.elem.bytes();
+    Ok(coalesced(&t.shape, bytes, &order, target.vector_bytes / bytes, target.lanes, plan.warps)?)
+}
+
+/// Chooses the matrix instruction of a dot and spreads the warps over M and N.
+fn plan_dot(kernel: &Kernel, target: &Target, plan: &Plan, i: Inst) -> Result<DotPlan, LowerError> {
+    let d = &kernel.insts[i];
+    let (Type::Tile(a), Type::Tile(c)) = (kernel.ty(d.args[0]), kernel.ty(d.args[2])) else {
+        return Err(LowerError::unsupported("a dot of scalars", "use tiles"));
+    };
+    let precision = match d.attrs.first() {
+        Some(Attr::Precision(p)) => *p,
+        _ => Precision::Exact,
+    };
+    let (m, n, k) = (c.shape[0], c.shape[1], a.shape[1]);
+    let what = || format!("a {m}x{n}x{k} dot of {} into {} ({precision}) on {}", a.elem, c.elem, target.name);
+    let typed: Vec<usize> = (0..target.matrix.len())
+        .filter(|&q| {
+            let x = &target.matrix[q];
+            x.operand == a.elem && x.acc == c.elem && x.precision == precision
+        })
+        .collect();
+    if typed.is_empty() {
+        let have: Vec<String> =
+            target.matrix.iter().map(|x| format!("{} into {} ({})", x.operand, x.acc, x.precision)).collect();
+        return Err(LowerError::unsupported(what(), format!("its matrix instructions take {}", have.join(", "))));
+    }
+    let fits = |q: &&usize| {
+        let s = target.matrix[**q].shape;
+        m % s[0] == 0 && n % s[1] == 0 && k % s[2] == 0
+    };
+    let Some(&q) = typed.iter().find(fits) else {
+        let s = target.matrix[typed[0]].shape;
+        return Err(LowerError::unsupported(
+            what(),
+            format!("extents must be multiples of {}, {} and {}; use a larger tile, its loads mask what is outside", s[0], s[1], s[2]),
+        ));
+    };
+    let instr = &target.matrix[q];
+    let warps = split_warps(plan.warps, [m, n], [instr.shape[0], instr.shape[1]]);
+    let order = [0, 1];
+    let mut b = instr.b.clone();
+    // Neighbouring n tiles in neighbouring registers: one matrix load then feeds two instructions of one k step.
+    b.rep_order = vec![1, 0];
+    Ok(DotPlan {
+        instr: MatrixId::from_u32(q as u32),
+        a: Rc::new(Layout::operand_of(&a.shape, &instr.a, &warps, &order, &[Some(0), None])?),
+        b: Rc::new(Layout::operand_of(&[k, n], &b, &warps, &order, &[None, Some(1)])?),
+        d: Rc::new(Layout::fragment(&c.shape, &instr.d, &warps, &order)?),
+    })
+}
+
+/// Warps along M and N: halve the longer side of a warp's share as long as the instruction still fits; the rest hold copies.
+fn split_warps(warps: u32, tile: [u32; 2], atom: [u32; 2]) -> [u32; 2] {
+    let mut split = [1u32; 2];
+    let room = |split: &[u32; 2], d: usize| (tile[d] / atom[d] / split[d]).is_multiple_of(2);
+    while split[0] * split[1] < warps {
+        let share = [tile[0] / split[0], tile[1] / split[1]];
+        let long = usize::from(share[1] > share[0]);
+        if room(&split, long) {
+            split[long] *= 2;
+        } else if room(&split, 1 - long) {
+            split[1 - long] *= 2;
+        } else {
+            split[long] *= 2;
+        }
+    }
+    split
+}

@@ -1,0 +1,901 @@
+//! Makes lane programs: folds constants, shares equal pure instructions, hoists them out of loops, places shared memory.
+//!
+//! A pure instruction goes to the outermost open block in which its operands are known (every lane op is total, so that is always
+//! allowed), and is shared with every later equal one inside that block. This is scoped value numbering and loop hoisting in one
+//! step, without a pass. [`LaneBuilder::finish`] removes what nothing uses and gives every allocation its place.
+
+use super::{
+    Alloc, AllocId, BinOp, Block, Carried, For, If, Inst, LTy, LVal, Param, Program, ShuffleFrom, Special, UnOp, Vals, While,
+};
+use crate::target::MatrixId;
+use cranelift_entity::{PrimaryMap, SecondaryMap};
+use smallvec::SmallVec;
+use std::collections::HashMap;
+use tilelift_ir::{CmpOp, GridAxis, Scalar, num};
+
+/// What makes two pure instructions equal.
+#[derive(Clone, PartialEq, Eq, Hash)]
+enum Key {
+    Const(LTy, u64),
+    Param(u32),
+    Special(Special),
+    Shared(AllocId),
+    Un(UnOp, LVal),
+    Bin(BinOp, LVal, LVal),
+    Fma(LVal, LVal, LVal),
+    MadWide(LVal, LVal, LVal),
+    Cmp(CmpOp, LVal, LVal),
+    Select(LVal, LVal, LVal),
+    Cvt(LTy, LVal),
+    RoundTf32(LVal),
+    Bitcast(LTy, LVal),
+    Pack(Vals),
+    Unpack(LTy, LVal),
+}
+
+/// What the folding rules want to know of a value.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+enum Known {
+    #[default]
+    Nothing,
+    Const(u64),
+    /// The value plus a constant.
+    AddConst(LVal, i64),
+    /// Part `.1` of the word `.0`.
+    Part(LVal, u32),
+    /// Bits of the value under another type.
+    Cast(LVal),
+}
+
+#[derive(Default)]
+struct Frame {
+    id: u32,
+    block: Block,
+    keys: Vec<Key>,
+    /// Clock at the frame's start.
+    start: u32,
+}
+
+#[derive(Clone, Copy)]
+struct Life {
+    first: u32,
+    last: u32,
+}
+
+/// Builds a [`Program`].
+pub struct LaneBuilder {
+    program: Program,
+    frames: Vec<Frame>,
+    depth: SecondaryMap<LVal, u32>,
+    known: SecondaryMap<LVal, Known>,
+    memo: HashMap<Key, Vals>,
+    lives: SecondaryMap<AllocId, Option<(u32, u32)>>,
+    clock: u32,
+    next_frame: u32,
+    /// Shared memory was read, or written, since the last barrier on some path to here.
+    read: bool,
+    written: bool,
+}
+
+impl LaneBuilder {
+    /// Starts a program for `warps` warps of `lanes` lanes.
+    pub fn new(name: &str, warps: u32, lanes: u32) -> LaneBuilder {
+        LaneBuilder {
+            program: Program {
+                name: name.to_owned(),
+                params: Vec::new(),
+                warps,
+                lanes,
+                allocs: PrimaryMap::new(),
+                shared_bytes: 0,
+                vals: PrimaryMap::new(),
+                body: Block::new(),
+            },
+            frames: vec![Frame::default()],
+            depth: SecondaryMap::new(),
+            known: SecondaryMap::new(),
+            memo: HashMap::new(),
+            lives: SecondaryMap::new(),
+            clock: 0,
+            next_frame: 1,
+            read: false,
+            written: false,
+        }
+    }
+
+    /// The type of a value.
+    pub fn ty(&self, v: LVal) -> LTy {
+        self.program.vals[v]
+    }
+
+    /// Warps of the program.
+    pub fn warps(&self) -> u32 {
+        self.program.warps
+    }
+
+    /// The block that is being filled; what is made now may be used while it stays open.
+    pub fn block(&self) -> u32 {
+        self.frames.last().map_or(0, |f| f.id)
+    }
+
+    /// True while the block is being filled or encloses the one that is.
+    pub fn is_open(&self, block: u32) -> bool {
+        self.frames.iter().any(|f| f.id == block)
+    }
+
+    /// The constant a value is known to be.
+    pub fn as_const(&self, v: LVal) -> Option<u64> {
+        if let Known::Const(c) = self.known[v] { Some(c) } else { None }
+    }
+
+    fn new_val(&mut self, ty: LTy, depth: u32) -> LVal {
+        let v = self.program.vals.push(ty);
+        self.depth[v] = depth;
+        v
+    }
+
+    /// How many blocks enclose the value's definition; less means further out.
+    pub fn depth(&self, v: LVal) -> u32 {
+        self.depth[v]
+    }
+
+    fn here(&self) -> u32 {
+        self.frames.len() as u32 - 1
+    }
+
+    fn pure(&mut self, key: Key, tys: &[LTy], uses: &[LVal], make: impl FnOnce(&Vals) -> Inst) -> Vals {
+        if let Some(v) = self.memo.get(&key) {
+            return v.clone();
+        }
+        let depth = uses.iter().map(|&u| self.depth[u]).max().unwrap_or(0);
+        let dsts: Vals = tys.iter().map(|&t| self.new_val(t, depth)).collect();
+        let frame = &mut self.frames[depth as usize];
+        frame.block.push(make(&dsts));
+        frame.keys.push(key.clone());
+        self.memo.insert(key, dsts.clone());
+        dsts
+    }
+
+    fn effect(&mut self, inst: Inst) {
+        self.clock += 1;
+        let at = self.here() as usize;
+        self.frames[at].block.push(inst);
+    }
+
+    /// A literal from its bits (integers sign-extended).
+    pub fn constant(&mut self, ty: LTy, bits: u64) -> LVal {
+        let v = self.pure(Key::Const(ty, bits), &[ty], &[], |d| Inst::Const { dst: d[0], bits })[0];
+        self.known[v] = Known::Const(bits);
+        v
+    }
+
+    /// An `i32` literal.
+    pub fn i32(&mut self, x: i64) -> LVal {
+        self.constant(LTy::I32, num::wrap(x, Scalar::I32) as u64)
+    }
+
+    /// An `i64` literal.
+    pub fn i64(&mut self, x: i64) -> LVal {
+        self.constant(LTy::I64, x as u64)
+    }
+
+    /// Appends a launch parameter and gives its value.
+    pub fn param(&mut self, p: Param) -> LVal {
+        let index = match self.program.params.iter().position(|q| *q == p) {
+            Some(i) => i as u32,
+            None => {
+                self.program.params.push(p);
+                self.program.params.len() as u32 - 1
+            }
+        };
+        self.pure(Key::Param(index), &[p.ty], &[], |d| Inst::Param { dst: d[0], index })[0]
+    }
+
+    /// Where the lane stands.
+    pub fn special(&mut self, what: Special) -> LVal {
+        match what {
+            Special::Warp if self.program.warps == 1 => self.i32(0),
+            Special::Warp | Special::Lane | Special::ProgramId(_) | Special::NumPrograms(_) => {
+                self.pure(Key::Special(what), &[LTy::I32], &[], |d| Inst::Special { dst: d[0], what })[0]
+            }
+        }
+    }
+
+    /// The program instance's position on a grid axis.
+    pub fn program_id(&mut self, axis: GridAxis) -> LVal {
+        self.special(Special::ProgramId(axis))
+    }
+
+    /// Makes an allocation in shared memory; bytes and alignment as in [`Alloc`].
+    pub fn alloc(&mut self, bytes: u32, purpose: &'static str) -> AllocId {
+        self.program.allocs.push(Alloc { bytes, align: 128, offset: 0, purpose })
+    }
+
+    /// The address of an allocation.
+    pub fn shared_addr(&mut self, alloc: AllocId) -> LVal {
+        self.pure(Key::Shared(alloc), &[LTy::I32], &[], |d| Inst::SharedAddr { dst: d[0], alloc })[0]
+    }
+
+    /// Says that an allocation is in use here.
+    pub fn touch(&mut self, alloc: AllocId) {
+        let now = self.clock;
+        let life = &mut self.lives[alloc];
+        *life = Some(life.map_or((now, now), |(first, _)| (first, now)));
+    }
+
+    /// A one-operand operation.
+    pub fn un(&mut self, op: UnOp, a: LVal) -> LVal {
+        let ty = self.ty(a);
+        if let (UnOp::Not, LTy::I1, Some(c)) = (op, ty, self.as_const(a)) {
+            return self.constant(LTy::I1, c ^ 1);
+        }
+        self.pure(Key::Un(op, a), &[ty], &[a], |d| Inst::Un { dst: d[0], op, a })[0]
+    }
+
+    /// A two-operand operation; integers are folded.
+    pub fn bin(&mut self, op: BinOp, a: LVal, b: LVal) -> LVal {
+        let ty = self.ty(a);
+        if let LTy::Num(s) = ty
+            && !s.is_float()
+            && let Some(v) = self.fold_int(op, s, a, b)
+        {
+            return v;
+        }
+        let v = self.pure(Key::Bin(op, a, b), &[ty], &[a, b], |d| Inst::Bin { dst: d[0], op, a, b })[0];
+        if op == BinOp::Add
+            && let Some(c) = self.as_const(b)
+        {
+            self.known[v] = Known::AddConst(a, c as i64);
+        }
+        v
+    }
+
+    fn fold_int(&mut self, op: BinOp, s: Scalar, a: LVal, b: LVal) -> Option<LVal> {
+        let ty = LTy::Num(s);
+        let (ca, cb) = (self.as_const(a).map(|c| c as i64), self.as_const(b).map(|c| c as i64));
+        if let (Some(x), Some(y)) = (ca, cb)
+            && let Some(r) = eval_int(op, s, x, y)
+        {
+            return Some(self.constant(ty, r as u64));
+        }
+        let ones = num::wrap(-1, s);
+        match (op, ca, cb) {
+            (BinOp::Add | BinOp::Or | BinOp::Xor, Some(0), _) => Some(b),
+            (BinOp::Add | BinOp::Sub | BinOp::Or | BinOp::Xor | BinOp::Shl | BinOp::ShrS | BinOp::ShrU, _, Some(0)) => Some(a),
+            (BinOp::Mul, Some(1), _) => Some(b),
+            (BinOp::Mul | BinOp::Div, _, Some(1)) => Some(a),
+            (BinOp::Mul | BinOp::And, Some(0), _) => Some(a),
+            (BinOp::Mul | BinOp::And, _, Some(0)) => Some(b),
+            (BinOp::And, Some(x), _) if x == ones => Some(b),
+            (BinOp::And, _, Some(y)) if y == ones => Some(a),
+            (BinOp::Add | BinOp::Mul, Some(_), None) => Some(self.bin(op, b, a)),
+            (BinOp::Sub, _, Some(y)) => {
+                let c = self.constant(ty, num::wrap(y.wrapping_neg(), s) as u64);
+                Some(self.bin(BinOp::Add, a, c))
+            }
+            (BinOp::Add, _, Some(y)) => match self.known[a] {
+                Known::AddConst(x, c) => {
+                    let c = self.constant(ty, num::wrap(c.wrapping_add(y), s) as u64);
+                    Some(self.bin(BinOp::Add, x, c))
+                }
+                Known::Nothing | Known::Const(_) | Known::Part(..) | Known::Cast(_) => None,
+            },
+            _ => None,
+        }
+    }
+
+    /// `a + b`.
+    pub fn add(&mut self, a: LVal, b: LVal) -> LVal {
+        self.bin(BinOp::Add, a, b)
+    }
+
+    /// `a * b`.
+    pub fn mul(&mut self, a: LVal, b: LVal) -> LVal {
+        self.bin(BinOp::Mul, a, b)
+    }
+
+    /// `a + c`, for `i32` and `i64`.
+    pub fn add_const(&mut self, a: LVal, c: i64) -> LVal {
+        let ty = self.ty(a);
+        let s = if let LTy::Num(s) = ty { s } else { Scalar::I32 };
+        let c = self.constant(ty, num::wrap(c, s) as u64);
+        self.add(a, c)
+    }
+
+    /// `a & b` on `i1`, where `None` means true.
+    pub fn and_guard(&mut self, a: Option<LVal>, b: Option<LVal>) -> Option<LVal> {
+        match (a, b) {
+            (Some(a), Some(b)) => {
+                // A deeper operand goes last, so that the invariant part of a chain is shared and hoisted.
+                let (a, b) = if self.depth[a] > self.depth[b] { (b, a) } else { (a, b) };
+                Some(self.bin(BinOp::And, a, b))
+            }
+            (a, b) => a.or(b),
+        }
+    }
+
+    /// `a * b + c` with one rounding.
+    pub fn fma(&mut self, a: LVal, b: LVal, c: LVal) -> LVal {
+        let ty = self.ty(a);
+        self.pure(Key::Fma(a, b, c), &[ty], &[a, b, c], |d| Inst::Fma { dst: d[0], a, b, c })[0]
+    }
+
+    /// `i64` sum of `c` and the product of two `i32`.
+    pub fn mad_wide(&mut self, a: LVal, b: LVal, c: LVal) -> LVal {
+        if let (Some(x), Some(y)) = (self.as_const(a), self.as_const(b)) {
+            return self.add_const(c, (x as i64).wrapping_mul(y as i64));
+        }
+        if self.as_const(b) == Some(0) {
+            return c;
+        }
+        self.pure(Key::MadWide(a, b, c), &[LTy::I64], &[a, b, c], |d| Inst::MadWide { dst: d[0], a, b, c })[0]
+    }
+
+    /// A comparison.
+    pub fn cmp(&mut self, op: CmpOp, a: LVal, b: LVal) -> LVal {
+        if let (LTy::Num(s), Some(x), Some(y)) = (self.ty(a), self.as_const(a), self.as_const(b))
+            && !s.is_float()
+        {
+            let r = eval_cmp(op, s, x as i64, y as i64);
+            return self.constant(LTy::I1, u64::from(r));
+        }
+        self.pure(Key::Cmp(op, a, b), &[LTy::I1], &[a, b], |d| Inst::Cmp { dst: d[0], op, a, b })[0]
+    }
+
+    /// `c ? a : b`.
+    pub fn select(&mut self, c: LVal, a: LVal, b: LVal) -> LVal {
+        match self.as_const(c) {
+            Some(0) => return b,
+            Some(_) => return a,
+            None if a == b => return a,
+            None => {}
+        }
+        let ty = self.ty(a);
+        self.pure(Key::Select(c, a, b), &[ty], &[c, a, b], |d| Inst::Select { dst: d[0], c, a, b })[0]
+    }
+
+    /// Conversion by value.
+    pub fn cvt(&mut self, a: LVal, to: LTy) -> LVal {
+        if self.ty(a) == to {
+            return a;
+        }
+        if let (LTy::Num(f), LTy::Num(t), Some(c)) = (self.ty(a), to, self.as_const(a))
+            && f.is_int()
+            && t.is_int()
+        {
+            return self.constant(to, num::wrap(c as i64, t) as u64);
+        }
+        self.pure(Key::Cvt(to, a), &[to], &[a], |d| Inst::Cvt { dst: d[0], a })[0]
+    }
+
+    /// Rounds an `f32` to tf32.
+    pub fn round_tf32(&mut self, a: LVal) -> LVal {
+        self.pure(Key::RoundTf32(a), &[LTy::F32], &[a], |d| Inst::RoundTf32 { dst: d[0], a })[0]
+    }
+
+    /// The same bits under another type of that width.
+    pub fn bitcast(&mut self, a: LVal, to: LTy) -> LVal {
+        if self.ty(a) == to {
+            return a;
+        }
+        if let Known::Cast(x) = self.known[a]
+            && self.ty(x) == to
+        {
+            return x;
+        }
+        let v = self.pure(Key::Bitcast(to, a), &[to], &[a], |d| Inst::Bitcast { dst: d[0], a })[0];
+        self.known[v] = Known::Cast(a);
+        v
+    }
+
+    /// Two 16-bit or four 8-bit values into a word; the word itself if they are its parts.
+    pub fn pack(&mut self, parts: &[LVal]) -> LVal {
+        if let Known::Part(word, 0) = self.known[parts[0]]
+            && parts.iter().enumerate().all(|(i, &p)| self.known[p] == Known::Part(word, i as u32))
+            && self.ty(parts[0]).bits() * parts.len() as u32 == 32
+        {
+            return word;
+        }
+        let parts = Vals::from_slice(parts);
+        self.pure(Key::Pack(parts.clone()), &[LTy::B32], &parts.clone(), |d| Inst::Pack { dst: d[0], parts })[0]
+    }
+
+    /// A word into values of a 16-bit or 8-bit type.
+    pub fn unpack(&mut self, word: LVal, ty: LTy) -> Vals {
+        let n = 32 / ty.bits();
+        let types: SmallVec<[LTy; 4]> = (0..n).map(|_| ty).collect();
+        let parts = self.pure(Key::Unpack(ty, word), &types, &[word], |d| Inst::Unpack { dsts: d.clone(), a: word });
+        for (i, &p) in parts.iter().enumerate() {
+            self.known[p] = Known::Part(word, i as u32);
+        }
+        parts
+    }
+
+    fn results(&mut self, tys: &[LTy]) -> Vals {
+        let depth = self.here();
+        tys.iter().map(|&t| self.new_val(t, depth)).collect()
+    }
+
+    /// A global load of consecutive values; see [`Inst::LoadGlobal`].
+    pub fn load_global(&mut self, tys: &[LTy], addr: LVal, offset: i32, guard: Option<LVal>, other: Vals) -> Vals {
+        let dsts = self.results(tys);
+        self.effect(Inst::LoadGlobal { dsts: dsts.clone(), addr, offset, guard, other });
+        dsts
+    }
+
+    /// A global store of consecutive values.
+    pub fn store_global(&mut self, srcs: Vals, addr: LVal, offset: i32, guard: Option<LVal>) {
+        self.effect(Inst::StoreGlobal { srcs, addr, offset, guard });
+    }
+
+    fn before_shared_read(&mut self, alloc: AllocId) {
+        if self.written {
+            self.barrier();
+        }
+        self.touch(alloc);
+        self.read = true;
+    }
+
+    /// Call before the first of a group of shared writes that no write of the group conflicts with.
+    pub fn before_shared_writes(&mut self) {
+        if self.read || self.written {
+            self.barrier();
+        }
+    }
+
+    /// A shared load of consecutive values. The barrier that earlier writes need is inserted.
+    pub fn load_shared(&mut self, tys: &[LTy], alloc: AllocId, addr: LVal, offset: i32) -> Vals {
+        self.before_shared_read(alloc);
+        let dsts = self.results(tys);
+        self.effect(Inst::LoadShared { dsts: dsts.clone(), addr, offset });
+        dsts
+    }
+
+    /// A matrix load; see [`Inst::LoadMatrix`]. The barrier that earlier writes need is inserted.
+    pub fn load_matrix(&mut self, count: usize, alloc: AllocId, addr: LVal, offset: i32, trans: bool) -> Vals {
+        self.before_shared_read(alloc);
+        let tys: SmallVec<[LTy; 4]> = (0..count).map(|_| LTy::B32).collect();
+        let dsts = self.results(&tys);
+        self.effect(Inst::LoadMatrix { dsts: dsts.clone(), addr, offset, trans });
+        dsts
+    }
+
+    /// A shared store of consecutive values; [`LaneBuilder::before_shared_writes`] goes before the group.
+    pub fn store_shared(&mut self, srcs: Vals, alloc: AllocId, addr: LVal, offset: i32, guard: Option<LVal>) {
+        self.touch(alloc);
+        self.written = true;
+        self.effect(Inst::StoreShared { srcs, addr, offset, guard });
+    }
+
+    /// Starts an asynchronous copy. Waits and barriers are the caller's protocol.
+    pub fn copy_async(&mut self, alloc: AllocId, shared: (LVal, i32), global: (LVal, i32), bytes: u32, valid: Option<LVal>) {
+        self.touch(alloc);
+        self.effect(Inst::CopyAsync { shared: shared.0, offset: shared.1, global: global.0, global_offset: global.1, bytes, valid });
+    }
+
+    /// Closes the group of copies.
+    pub fn commit_copies(&mut self) {
+        self.effect(Inst::CommitCopies);
+    }
+
+    /// Waits for all but the newest `pending` groups. What they wrote becomes known to other lanes at the next barrier.
+    pub fn wait_copies(&mut self, pending: u32) {
+        self.effect(Inst::WaitCopies { pending });
+        self.written = true;
+    }
+
+    /// A barrier.
+    pub fn barrier(&mut self) {
+        self.effect(Inst::Barrier);
+        self.read = false;
+        self.written = false;
+    }
+
+    /// The value another lane holds; any type up to 64 bits.
+    pub fn shuffle(&mut self, a: LVal, from: ShuffleFrom) -> LVal {
+        let ty = self.ty(a);
+        match ty {
+            LTy::B32 | LTy::Num(Scalar::I32 | Scalar::F32) => {
+                let dst = self.results(&[ty])[0];
+                self.effect(Inst::Shuffle { dst, a, from });
+                dst
+            }
+            LTy::Num(Scalar::I64 | Scalar::F64) => {
+                let wide = self.bitcast(a, LTy::I64);
+                let shift = self.i64(32);
+                let high = self.bin(BinOp::ShrU, wide, shift);
+                let halves = [wide, high].map(|h| {
+                    let h = self.cvt(h, LTy::I32);
+                    let h = self.shuffle(h, from);
+                    self.cvt(h, LTy::I64)
+                });
+                let mask = self.i64(0xffff_ffff);
+                let low = self.bin(BinOp::And, halves[0], mask);
+                let high = self.bin(BinOp::Shl, halves[1], shift);
+                let wide = self.bin(BinOp::Or, low, high);
+                self.bitcast(wide, ty)
+            }
+            LTy::Num(Scalar::F16 | Scalar::BF16 | Scalar::I16) => {
+                let word = self.pack(&[a, a]);
+                let word = self.shuffle(word, from);
+                self.unpack(word, ty)[0]
+            }
+            LTy::Num(Scalar::I8) => {
+                let wide = self.cvt(a, LTy::I32);
+                let wide = self.shuffle(wide, from);
+                self.cvt(wide, ty)
+            }
+            LTy::Num(Scalar::I1) => {
+                let (one, zero) = (self.i32(1), self.i32(0));
+                let wide = self.select(a, one, zero);
+                let wide = self.shuffle(wide, from);
+                self.cmp(CmpOp::Ne, wide, zero)
+            }
+        }
+    }
+
+    /// A matrix instruction.
+    pub fn matrix(&mut self, instr: MatrixId, a: Vals, b: Vals, c: SmallVec<[LVal; 16]>) -> SmallVec<[LVal; 16]> {
+        let depth = self.here();
+        let tys: SmallVec<[LTy; 16]> = c.iter().map(|&v| self.ty(v)).collect();
+        let dsts: SmallVec<[LVal; 16]> = tys.iter().map(|&t| self.new_val(t, depth)).collect();
+        self.effect(Inst::Matrix { dsts: dsts.clone(), instr, a, b, c });
+        dsts
+    }
+
+    fn open(&mut self) {
+        let start = self.clock;
+        let id = self.next_frame;
+        self.next_frame += 1;
+        self.frames.push(Frame { id, start, ..Frame::default() });
+    }
+
+    fn close(&mut self) -> (Block, u32) {
+        let frame = self.frames.pop().unwrap_or_default();
+        for k in &frame.keys {
+            self.memo.remove(k);
+        }
+        (frame.block, frame.start)
+    }
+
+    /// What a loop uses that was made before it lives to its end.
+    fn extend_lives(&mut self, start: u32) {
+        let now = self.clock;
+        for alloc in self.program.allocs.keys() {
+            if let Some((first, last)) = self.lives[alloc]
+                && first < start
+                && last >= start
+            {
+                self.lives[alloc] = Some((first, now));
+            }
+        }
+    }
+
+    /// A counted loop. The body gets the index and the carried values and returns the next ones.
+    ///
+    /// # Errors
+    /// The body's.
+    pub fn for_loop<C, E>(
+        &mut self,
+        cx: &mut C,
+        bounds: [LVal; 3],
+        init: &[LVal],
+        body: impl FnOnce(&mut C, &mut LaneBuilder, LVal, &[LVal]) -> Result<Vec<LVal>, E>,
+    ) -> Result<Vec<LVal>, E> {
+        self.open();
+        let at = self.here();
+        let iv = self.new_val(self.ty(bounds[0]), at);
+        let params: Vec<LVal> = init.iter().map(|&v| self.new_val(self.program.vals[v], at)).collect();
+        // The back edge: what the body's end did, its start must expect.
+        (self.read, self.written) = (true, true);
+        let next = body(cx, self, iv, &params)?;
+        let (block, start) = self.close();
+        self.extend_lives(start);
+        (self.read, self.written) = (true, true);
+        let depth = self.here();
+        let mut carried = Vec::new();
+        let mut results = Vec::new();
+        for ((&param, &init), &next) in params.iter().zip(init).zip(&next) {
+            let result = self.new_val(self.program.vals[param], depth);
+            carried.push(Carried { param, init, next, result });
+            results.push(result);
+        }
+        let [lo, hi, step] = bounds;
+        self.effect(Inst::For(Box::new(For { iv, lo, hi, step, carried, body: block })));
+        Ok(results)
+    }
+
+    /// A loop on a condition.
+    ///
+    /// # Errors
+    /// Those of the two blocks.
+    pub fn while_loop<C, E>(
+        &mut self,
+        cx: &mut C,
+        init: &[LVal],
+        test: impl FnOnce(&mut C, &mut LaneBuilder, &[LVal]) -> Result<LVal, E>,
+        body: impl FnOnce(&mut C, &mut LaneBuilder, &[LVal]) -> Result<Vec<LVal>, E>,
+    ) -> Result<Vec<LVal>, E> {
+        self.open();
+        let at = self.here();
+        let params: Vec<LVal> = init.iter().map(|&v| self.new_val(self.program.vals[v], at)).collect();
+        (self.read, self.written) = (true, true);
+        // The test's values are seen by the body: two frames on one another, printed as two blocks.
+        let condition = test(cx, self, &params)?;
+        self.open();
+        let next = body(cx, self, &params)?;
+        let (run, _) = self.close();
+        let (test, start) = self.close();
+        self.extend_lives(start);
+        (self.read, self.written) = (true, true);
+        let depth = self.here();
+        let mut carried = Vec::new();
+        let mut results = Vec::new();
+        for ((&param, &init), &next) in params.iter().zip(init).zip(&next) {
+            let result = self.new_val(self.program.vals[param], depth);
+            carried.push(Carried { param, init, next, result });
+            results.push(result);
+        }
+        self.effect(Inst::While(Box::new(While { carried, test, condition, body: run })));
+        Ok(results)
+    }
+
+    /// A choice between two blocks that make values of the same types.
+    ///
+    /// # Errors
+    /// Those of the two blocks.
+    pub fn if_else<C, E>(
+        &mut self,
+        cx: &mut C,
+        condition: LVal,
+        then: impl FnOnce(&mut C, &mut LaneBuilder) -> Result<Vec<LVal>, E>,
+        otherwise: impl FnOnce(&mut C, &mut LaneBuilder) -> Result<Vec<LVal>, E>,
+    ) -> Result<Vec<LVal>, E> {
+        let before = (self.read, self.written);
+        self.open();
+        let a = then(cx, self)?;
+        let (then, _) = self.close();
+        let after = (self.read, self.written);
+        (self.read, self.written) = before;
+        self.open();
+        let b = otherwise(cx, self)?;
+        let (otherwise, _) = self.close();
+        (self.read, self.written) = (self.read | after.0, self.written | after.1);
+        let depth = self.here();
+        let results: Vec<(LVal, LVal, LVal)> =
+            a.iter().zip(&b).map(|(&a, &b)| (self.new_val(self.program.vals[a], depth), a, b)).collect();
+        let values = results.iter().map(|r| r.0).collect();
+        self.effect(Inst::If(Box::new(If { condition, then, otherwise, results })));
+        Ok(values)
+    }
+
+    /// The program: dead instructions gone, allocations placed.
+    pub fn finish(mut self) -> Program {
+        let (block, _) = self.close();
+        self.program.body = block;
+        let mut live = SecondaryMap::with_default(false);
+        let mut body = std::mem::take(&mut self.program.body);
+        sweep(&mut body, &mut live);
+        self.program.body = body;
+        self.place();
+        self.program
+    }
+
+    /// First fit by start of life: allocations that live at the same time do not overlap.
+    fn place(&mut self) {
+        let mut order: Vec<(AllocId, Life)> = self
+            .program
+            .allocs
+            .keys()
+            .filter_map(|a| self.lives[a].map(|(first, last)| (a, Life { first, last })))
+            .collect();
+        order.sort_by_key(|(a, l)| (l.first, *a));
+        let mut placed: Vec<(u32, u32, Life)> = Vec::new();
+        for (a, life) in order {
+            let (bytes, align) = (self.program.allocs[a].bytes, self.program.allocs[a].align);
+            let mut busy: Vec<(u32, u32)> = placed
+                .iter()
+                .filter(|(_, _, l)| l.first <= life.last && life.first <= l.last)
+                .map(|(o, e, _)| (*o, *e))
+                .collect();
+            busy.sort_unstable();
+            let mut at = 0u32;
+            for (o, e) in busy {
+                if at.saturating_add(bytes) <= o {
+                    break;
+                }
+                at = at.max(e).next_multiple_of(align);
+            }
+            self.program.allocs[a].offset = at;
+            let end = at.saturating_add(bytes);
+            self.program.shared_bytes = self.program.shared_bytes.max(end);
+            placed.push((at, end, life));
+        }
+    }
+}
+
+/// Removes pure instructions (and loads) whose results nothing uses; marks what is used.
+fn sweep(block: &mut Block, live: &mut SecondaryMap<LVal, bool>) {
+    let mut keep = vec![true; block.len()];
+    for (i, inst) in block.iter_mut().enumerate().rev() {
+                match inst {
+            Inst::Const { dst, .. } | Inst::Param { dst, .. } | Inst::Special { dst, .. } | Inst::SharedAddr { dst, .. } => {
+                keep[i] = live[*dst];
+            }
+            Inst::Un { dst, a, .. } | Inst::Cvt { dst, a } | Inst::RoundTf32 { dst, a } | Inst::Bitcast { dst, a } => {
+                keep[i] = live[*dst];
+                if keep[i] {
+                    live[*a] = true;
+                }
+            }
+            Inst::Bin { dst, a, b, .. } | Inst::Cmp { dst, a, b, .. } => {
+                keep[i] = live[*dst];
+                if keep[i] {
+                    (live[*a], live[*b]) = (true, true);
+                }
+            }
+            Inst::Fma { dst, a, b, c } | Inst::MadWide { dst, a, b, c } | Inst::Select { dst, c: a, a: b, b: c } => {
+                keep[i] = live[*dst];
+                if keep[i] {
+                    (live[*a], live[*b], live[*c]) = (true, true, true);
+                }
+            }
+            Inst::Pack { dst, parts } => {
+                keep[i] = live[*dst];
+                if keep[i] {
+                    use_all(live, parts);
+                }
+            }
+            Inst::Unpack { dsts, a } => {
+                keep[i] = dsts.iter().any(|&d| live[d]);
+                if keep[i] {
+                    live[*a] = true;
+                }
+            }
+            Inst::LoadGlobal { dsts, addr, guard, other, .. } => {
+                keep[i] = dsts.iter().any(|&d| live[d]);
+                if keep[i] {
+                    live[*addr] = true;
+                    guard.iter().for_each(|&g| live[g] = true);
+                    other.iter().for_each(|&o| live[o] = true);
+                }
+            }
+            Inst::LoadShared { dsts, addr, .. } | Inst::LoadMatrix { dsts, addr, .. } => {
+                keep[i] = dsts.iter().any(|&d| live[d]);
+                if keep[i] {
+                    live[*addr] = true;
+                }
+            }
+            Inst::StoreGlobal { srcs, addr, guard, .. } | Inst::StoreShared { srcs, addr, guard, .. } => {
+                use_all(live, srcs);
+                live[*addr] = true;
+                guard.iter().for_each(|&g| live[g] = true);
+            }
+            Inst::CopyAsync { shared, global, valid, .. } => {
+                use_all(live, &[*shared, *global]);
+                valid.iter().for_each(|&g| live[g] = true);
+            }
+            Inst::CommitCopies | Inst::WaitCopies { .. } | Inst::Barrier => {}
+            Inst::Shuffle { dst, a, from } => {
+                keep[i] = live[*dst];
+                if keep[i] {
+                    live[*a] = true;
+                    if let ShuffleFrom::Lane(l) = from {
+                        live[*l] = true;
+                    }
+                }
+            }
+            Inst::Matrix { dsts, a, b, c, .. } => {
+                keep[i] = dsts.iter().any(|&d| live[d]);
+                if keep[i] {
+                    use_all(live, a);
+                    use_all(live, b);
+                    use_all(live, c);
+                }
+            }
+            Inst::For(f) => {
+                f.carried.iter().for_each(|c| live[c.next] = true);
+                sweep(&mut f.body, live);
+                drop_unused(&mut f.carried, live);
+                use_all(live, &[f.lo, f.hi, f.step]);
+                f.carried.iter().for_each(|c| live[c.init] = true);
+            }
+            Inst::While(w) => {
+                w.carried.iter().for_each(|c| live[c.next] = true);
+                sweep(&mut w.body, live);
+                live[w.condition] = true;
+                sweep(&mut w.test, live);
+                drop_unused(&mut w.carried, live);
+                w.carried.iter().for_each(|c| live[c.init] = true);
+            }
+            Inst::If(f) => {
+                f.results.retain(|(r, ..)| live[*r]);
+                for &(_, a, b) in &f.results {
+                    (live[a], live[b]) = (true, true);
+                }
+                sweep(&mut f.then, live);
+                sweep(&mut f.otherwise, live);
+                live[f.condition] = true;
+            }
+        }
+    }
+    let mut at = 0;
+    block.retain(|_| {
+        at += 1;
+        keep[at - 1]
+    });
+}
+
+fn use_all(live: &mut SecondaryMap<LVal, bool>, vs: &[LVal]) {
+    vs.iter().for_each(|&v| live[v] = true);
+}
+
+/// Drops carried values that neither the body nor the code behind the loop reads.
+fn drop_unused(carried: &mut Vec<Carried>, live: &SecondaryMap<LVal, bool>) {
+    carried.retain(|c| live[c.param] || live[c.result]);
+}
+
+/// Integer arithmetic as the tile ops define it; `None` for the ops that only floats have.
+fn eval_int(op: BinOp, s: Scalar, x: i64, y: i64) -> Option<i64> {
+    let width = i64::from(s.bits());
+    let mask = if width == 64 { u64::MAX } else { (1 << width) - 1 };
+    let wide = (y as u64 & mask) >= width as u64;
+    let r = match op {
+        BinOp::Add => x.wrapping_add(y),
+        BinOp::Sub => x.wrapping_sub(y),
+        BinOp::Mul => x.wrapping_mul(y),
+        BinOp::Div => {
+            if y == 0 {
+                0
+            } else {
+                x.wrapping_div(y)
+            }
+        }
+        BinOp::Rem => {
+            if y == 0 {
+                x
+            } else {
+                x.wrapping_rem(y)
+            }
+        }
+        BinOp::Minimum => x.min(y),
+        BinOp::Maximum => x.max(y),
+        BinOp::And => x & y,
+        BinOp::Or => x | y,
+        BinOp::Xor => x ^ y,
+        BinOp::Shl => {
+            if wide {
+                0
+            } else {
+                x << y
+            }
+        }
+        BinOp::ShrS => x >> if wide { 63 } else { y },
+        BinOp::ShrU => {
+            if wide {
+                0
+            } else {
+                ((x as u64 & mask) >> y) as i64
+            }
+        }
+        BinOp::MinNum | BinOp::MaxNum => return None,
+    };
+    Some(num::wrap(r, s))
+}
+
+fn eval_cmp(op: CmpOp, s: Scalar, x: i64, y: i64) -> bool {
+    let mask = if s.bits() == 64 { u64::MAX } else { (1u64 << s.bits()) - 1 };
+    let (ux, uy) = (x as u64 & mask, y as u64 & mask);
+    match op {
+        CmpOp::Eq => x == y,
+        CmpOp::Ne => x != y,
+        CmpOp::Lt => x < y,
+        CmpOp::Le => x <= y,
+        CmpOp::Gt => x > y,
+        CmpOp::Ge => x >= y,
+        CmpOp::Ult => ux < uy,
+        CmpOp::Ule => ux <= uy,
+        CmpOp::Ugt => ux > uy,
+        CmpOp::Uge => ux >= uy,
+    }
+}

@@ -1,0 +1,532 @@
+//! One program instance: instructions over columns, and control flow.
+
+use super::super::print::inst_text;
+use super::super::{Block, Carried, For, If, Inst, LTy, LVal, Program, ShuffleFrom, Special, Vals, While};
+use super::error::{LaneError, LaneFault};
+use super::global::Global;
+use super::matrix::Table;
+use super::ops::{self, extend};
+use super::shared::{Shared, Who};
+use super::{LaneStats, Tables};
+use crate::abi::ParamValue;
+use crate::target::{MatrixId, Target};
+use cranelift_entity::EntityRef;
+use smallvec::SmallVec;
+use tilelift_ir::GridAxis;
+
+/// A fault and the thread that met it.
+type Trap = (LaneFault, usize);
+
+/// Bytes of the widest access.
+const WIDEST: usize = 16;
+
+pub(crate) struct Machine<'a> {
+    code: &'a Program,
+    target: &'a Target,
+    tables: Tables,
+    params: &'a [ParamValue],
+    grid: [u32; 3],
+    at: [u32; 3],
+    threads: usize,
+    lanes: usize,
+    /// A column per value: the value of every thread. Empty before the first definition.
+    regs: Vec<Vec<u64>>,
+    shared: Shared,
+    global: Global<'a>,
+    fuel: u64,
+    limit: u64,
+    stats: LaneStats,
+}
+
+impl<'a> Machine<'a> {
+    pub(crate) fn new(
+        code: &'a Program,
+        target: &'a Target,
+        tables: Tables,
+        params: &'a [ParamValue],
+        grid: [u32; 3],
+        global: Global<'a>,
+        fuel: u64,
+    ) -> Machine<'a> {
+        Machine {
+            code,
+            target,
+            tables,
+            params,
+            grid,
+            at: [0; 3],
+            threads: code.threads() as usize,
+            lanes: code.lanes as usize,
+            regs: vec![Vec::new(); code.vals.len()],
+            shared: Shared::new(code.shared_bytes as usize, code.lanes as usize),
+            global,
+            fuel,
+            limit: fuel,
+            stats: LaneStats::default(),
+        }
+    }
+
+    /// Writes memory back.
+    pub(crate) fn finish(self) -> LaneStats {
+        self.global.finish();
+        self.stats
+    }
+
+    /// Runs one program instance.
+    pub(crate) fn program(&mut self, at: [u32; 3]) -> Result<(), LaneError> {
+        self.at = at;
+        self.shared.reset();
+        self.stats.programs += 1;
+        let code = self.code;
+        self.block(&code.body)
+    }
+
+    fn block(&mut self, insts: &'a Block) -> Result<(), LaneError> {
+        for inst in insts {
+            self.spend().map_err(|t| self.locate(inst, t))?;
+            match inst {
+                Inst::For(l) => self.counted(inst, l)?,
+                Inst::While(l) => self.conditional(inst, l)?,
+                Inst::If(c) => self.choice(inst, c)?,
+                Inst::Matrix { dsts, instr, a, b, c } => self.matrix(dsts, *instr, [a, b, c])?,
+                Inst::LoadGlobal { .. }
+                | Inst::StoreGlobal { .. }
+                | Inst::LoadShared { .. }
+                | Inst::StoreShared { .. }
+                | Inst::LoadMatrix { .. }
+                | Inst::CopyAsync { .. }
+                | Inst::CommitCopies
+                | Inst::WaitCopies { .. }
+                | Inst::Barrier
+                | Inst::Shuffle { .. } => self.effect(inst).map_err(|t| self.locate(inst, t))?,
+                Inst::Const { .. }
+                | Inst::Param { .. }
+                | Inst::Special { .. }
+                | Inst::SharedAddr { .. }
+                | Inst::Un { .. }
+                | Inst::Bin { .. }
+                | Inst::Fma { .. }
+                | Inst::MadWide { .. }
+                | Inst::Cmp { .. }
+                | Inst::Select { .. }
+                | Inst::Cvt { .. }
+                | Inst::RoundTf32 { .. }
+                | Inst::Bitcast { .. }
+                | Inst::Pack { .. }
+                | Inst::Unpack { .. } => self.pure(inst).map_err(|fault| self.locate(inst, (fault, 0)))?,
+            }
+        }
+        Ok(())
+    }
+
+    fn locate(&self, inst: &Inst, (fault, thread): Trap) -> LaneError {
+        LaneError::Fault { fault, inst: inst_text(self.code, inst), program: self.at, thread }
+    }
+
+    fn spend(&mut self) -> Result<(), Trap> {
+        let cost = self.threads as u64;
+        self.fuel = self.fuel.checked_sub(cost).ok_or((LaneFault::Fuel { limit: self.limit }, 0))?;
+        self.stats.instructions += cost;
+        Ok(())
+    }
+
+    fn ty(&self, v: LVal) -> LTy {
+        self.code.vals[v]
+    }
+
+    fn reg(&self, v: LVal) -> &[u64] {
+        &self.regs[v.index()]
+    }
+
+    /// Takes a column out to be written, sized for the program.
+    fn take(&mut self, v: LVal) -> Vec<u64> {
+        let mut column = std::mem::take(&mut self.regs[v.index()]);
+        column.resize(self.threads, 0);
+        column
+    }
+
+    /// Writes a column from others.
+    fn define(&mut self, v: LVal, f: impl FnOnce(&Self, &mut [u64]) -> Result<(), LaneFault>) -> Result<(), LaneFault> {
+        let mut column = self.take(v);
+        let done = f(self, &mut column);
+        self.regs[v.index()] = column;
+        done
+    }
+
+    fn who(&self, thread: usize) -> Who {
+        Who { thread, warp: thread / self.lanes }
+    }
+
+    /// The value of a column that must be the same in every thread.
+    fn uniform(&self, v: LVal) -> Result<u64, Trap> {
+        let column = self.reg(v);
+        let first = column.first().copied().unwrap_or(0);
+        match column.iter().position(|&x| x != first) {
+            None => Ok(first),
+            Some(thread) => Err((LaneFault::Divergent { first, here: column[thread] }, thread)),
+        }
+    }
+
+    // Control.
+
+    /// Copies columns side by side, as all are read before any is written.
+    fn assign(&mut self, pairs: impl Iterator<Item = (LVal, LVal)>) {
+        let columns: SmallVec<[(LVal, Vec<u64>); 16]> = pairs.map(|(to, from)| (to, self.regs[from.index()].clone())).collect();
+        for (to, column) in columns {
+            self.regs[to.index()] = column;
+        }
+    }
+
+    fn enter(&mut self, carried: &[Carried]) {
+        self.assign(carried.iter().map(|c| (c.param, c.init)));
+    }
+
+    fn leave(&mut self, carried: &[Carried]) {
+        self.assign(carried.iter().map(|c| (c.result, c.param)));
+    }
+
+    fn counted(&mut self, inst: &'a Inst, l: &'a For) -> Result<(), LaneError> {
+        let bound = |m: &Self, v| m.uniform(v).map(|x| x as i64).map_err(|t| m.locate(inst, t));
+        let (mut i, hi, step) = (bound(self, l.lo)?, bound(self, l.hi)?, bound(self, l.step)?);
+        if step <= 0 {
+            return Err(self.locate(inst, (LaneFault::Step { step }, 0)));
+        }
+        self.enter(&l.carried);
+        while i < hi {
+            self.spend().map_err(|t| self.locate(inst, t))?;
+            let mut iv = self.take(l.iv);
+            iv.fill(i as u64);
+            self.regs[l.iv.index()] = iv;
+            self.block(&l.body)?;
+            self.assign(l.carried.iter().map(|c| (c.param, c.next)));
+            let Some(next) = i.checked_add(step) else { break };
+            i = next;
+        }
+        self.leave(&l.carried);
+        Ok(())
+    }
+
+    fn conditional(&mut self, inst: &'a Inst, l: &'a While) -> Result<(), LaneError> {
+        self.enter(&l.carried);
+        loop {
+            self.spend().map_err(|t| self.locate(inst, t))?;
+            self.block(&l.test)?;
+            if self.uniform(l.condition).map_err(|t| self.locate(inst, t))? == 0 {
+                break;
+            }
+            self.block(&l.body)?;
+            self.assign(l.carried.iter().map(|c| (c.param, c.next)));
+        }
+        self.leave(&l.carried);
+        Ok(())
+    }
+
+    fn choice(&mut self, inst: &'a Inst, c: &'a If) -> Result<(), LaneError> {
+        if self.uniform(c.condition).map_err(|t| self.locate(inst, t))? != 0 {
+            self.block(&c.then)?;
+            self.assign(c.results.iter().map(|&(result, value, _)| (result, value)));
+        } else {
+            self.block(&c.otherwise)?;
+            self.assign(c.results.iter().map(|&(result, _, value)| (result, value)));
+        }
+        Ok(())
+    }
+
+    // Computation.
+
+    fn special(&self, what: Special, thread: usize) -> u64 {
+        let axis = |a: GridAxis| match a {
+            GridAxis::X => 0,
+            GridAxis::Y => 1,
+            GridAxis::Z => 2,
+        };
+        match what {
+            Special::Lane => (thread % self.lanes) as u64,
+            Special::Warp => (thread / self.lanes) as u64,
+            Special::ProgramId(a) => u64::from(self.at[axis(a)]),
+            Special::NumPrograms(a) => u64::from(self.grid[axis(a)]),
+        }
+    }
+
+    fn pure(&mut self, inst: &Inst) -> Result<(), LaneFault> {
+        match inst {
+            Inst::Const { dst, bits } => {
+                let bits = extend(*bits, self.ty(*dst));
+                self.define(*dst, |_, d| {
+                    d.fill(bits);
+                    Ok(())
+                })
+            }
+            Inst::Param { dst, index } => {
+                let value = self.params.get(*index as usize).ok_or(LaneFault::Malformed("a missing launch parameter"))?;
+                let bits = extend(value.bits, self.ty(*dst));
+                self.define(*dst, |_, d| {
+                    d.fill(bits);
+                    Ok(())
+                })
+            }
+            Inst::Special { dst, what } => self.define(*dst, |m, d| {
+                d.iter_mut().enumerate().for_each(|(t, x)| *x = m.special(*what, t));
+                Ok(())
+            }),
+            Inst::SharedAddr { dst, alloc } => {
+                let offset = u64::from(self.code.allocs[*alloc].offset);
+                self.define(*dst, |_, d| {
+                    d.fill(offset);
+                    Ok(())
+                })
+            }
+            Inst::Un { dst, op, a } => self.define(*dst, |m, d| ops::un(*op, m.ty(*a), d, m.reg(*a))),
+            Inst::Bin { dst, op, a, b } => self.define(*dst, |m, d| ops::bin(*op, m.ty(*a), d, m.reg(*a), m.reg(*b))),
+            Inst::Fma { dst, a, b, c } => self.define(*dst, |m, d| ops::fma(m.ty(*a), d, m.reg(*a), m.reg(*b), m.reg(*c))),
+            Inst::MadWide { dst, a, b, c } => self.define(*dst, |m, d| ops::fma(LTy::I64, d, m.reg(*a), m.reg(*b), m.reg(*c))),
+            Inst::Cmp { dst, op, a, b } => self.define(*dst, |m, d| ops::cmp(*op, m.ty(*a), d, m.reg(*a), m.reg(*b))),
+            Inst::Select { dst, c, a, b } => self.define(*dst, |m, d| {
+                let picks = m.reg(*c).iter().zip(m.reg(*a)).zip(m.reg(*b));
+                d.iter_mut().zip(picks).for_each(|(d, ((&c, &a), &b))| *d = if c != 0 { a } else { b });
+                Ok(())
+            }),
+            Inst::Cvt { dst, a } => self.define(*dst, |m, d| ops::cvt(m.ty(*a), m.ty(*dst), d, m.reg(*a))),
+            Inst::RoundTf32 { dst, a } => self.define(*dst, |m, d| {
+                ops::round_tf32(d, m.reg(*a));
+                Ok(())
+            }),
+            Inst::Bitcast { dst, a } => self.define(*dst, |m, d| {
+                let ty = m.ty(*dst);
+                d.iter_mut().zip(m.reg(*a)).for_each(|(d, &a)| *d = extend(a, ty));
+                Ok(())
+            }),
+            Inst::Pack { dst, parts } => self.define(*dst, |m, d| {
+                d.fill(0);
+                let bits = 32 / parts.len() as u32;
+                let mask = u64::MAX >> (64 - bits);
+                for (i, &p) in parts.iter().enumerate() {
+                    d.iter_mut().zip(m.reg(p)).for_each(|(d, &x)| *d |= (x & mask) << (i as u32 * bits));
+                }
+                Ok(())
+            }),
+            Inst::Unpack { dsts, a } => {
+                let bits = 32 / dsts.len() as u32;
+                dsts.iter().enumerate().try_for_each(|(i, &dst)| {
+                    self.define(dst, |m, d| {
+                        let ty = m.ty(dst);
+                        d.iter_mut().zip(m.reg(*a)).for_each(|(d, &x)| *d = extend(x >> (i as u32 * bits), ty));
+                        Ok(())
+                    })
+                })
+            }
+            Inst::LoadGlobal { .. }
+            | Inst::StoreGlobal { .. }
+            | Inst::LoadShared { .. }
+            | Inst::StoreShared { .. }
+            | Inst::LoadMatrix { .. }
+            | Inst::CopyAsync { .. }
+            | Inst::CommitCopies
+            | Inst::WaitCopies { .. }
+            | Inst::Barrier
+            | Inst::Shuffle { .. }
+            | Inst::Matrix { .. }
+            | Inst::For(_)
+            | Inst::While(_)
+            | Inst::If(_) => Err(LaneFault::Malformed("not a computation")),
+        }
+    }
+
+    // Memory and other lanes.
+
+    fn active(&self, guard: Option<LVal>, thread: usize) -> bool {
+        guard.is_none_or(|g| self.reg(g)[thread] != 0)
+    }
+
+    /// Address of an access of a thread.
+    fn addr(&self, base: LVal, offset: i32, thread: usize) -> i64 {
+        (self.reg(base)[thread] as i64).wrapping_add(i64::from(offset))
+    }
+
+    /// Defines consecutive values of every thread from memory; a thread whose bytes `read` doesn't fetch gets `other`, or zeros.
+    fn load(
+        &mut self,
+        dsts: &Vals,
+        other: &Vals,
+        mut read: impl FnMut(&mut Self, usize, &mut [u8]) -> Result<bool, LaneFault>,
+    ) -> Result<(), Trap> {
+        let ty = self.ty(dsts[0]);
+        let size = ty.bytes() as usize;
+        let mut columns: SmallVec<[Vec<u64>; 4]> = dsts.iter().map(|&v| self.take(v)).collect();
+        let mut buffer = [0; WIDEST];
+        for thread in 0..self.threads {
+            let bytes = &mut buffer[..size * dsts.len()];
+            let fetched = read(self, thread, bytes).map_err(|f| (f, thread))?;
+            for (i, column) in columns.iter_mut().enumerate() {
+                column[thread] = if fetched {
+                    let mut raw = [0; 8];
+                    raw[..size].copy_from_slice(&bytes[i * size..(i + 1) * size]);
+                    extend(u64::from_le_bytes(raw), ty)
+                } else {
+                    other.get(i).map_or(0, |&o| self.reg(o)[thread])
+                };
+            }
+        }
+        for (&v, column) in dsts.iter().zip(columns) {
+            self.regs[v.index()] = column;
+        }
+        Ok(())
+    }
+
+    /// Hands the bytes of consecutive values of every active thread to `write`.
+    fn store(
+        &mut self,
+        srcs: &Vals,
+        guard: Option<LVal>,
+        mut write: impl FnMut(&mut Self, usize, &[u8]) -> Result<(), LaneFault>,
+    ) -> Result<(), Trap> {
+        let size = self.ty(srcs[0]).bytes() as usize;
+        let mut bytes = [0; WIDEST];
+        for thread in 0..self.threads {
+            if !self.active(guard, thread) {
+                continue;
+            }
+            for (i, &v) in srcs.iter().enumerate() {
+                bytes[i * size..(i + 1) * size].copy_from_slice(&self.reg(v)[thread].to_le_bytes()[..size]);
+            }
+            write(self, thread, &bytes[..size * srcs.len()]).map_err(|f| (f, thread))?;
+        }
+        Ok(())
+    }
+
+    fn effect(&mut self, inst: &Inst) -> Result<(), Trap> {
+        self.shared.next_step();
+        match inst {
+            Inst::LoadGlobal { dsts, addr, offset, guard, other } => self.load(dsts, other, |m, thread, bytes| {
+                if !m.active(*guard, thread) {
+                    return Ok(false);
+                }
+                m.stats.global_read += bytes.len() as u64;
+                m.global.read(m.addr(*addr, *offset, thread) as u64, bytes).map(|()| true)
+            }),
+            Inst::StoreGlobal { srcs, addr, offset, guard } => self.store(srcs, *guard, |m, thread, bytes| {
+                m.stats.global_written += bytes.len() as u64;
+                m.global.write(m.addr(*addr, *offset, thread) as u64, bytes)
+            }),
+            Inst::LoadShared { dsts, addr, offset } => self.load(dsts, &Vals::new(), |m, thread, bytes| {
+                m.stats.shared_read += bytes.len() as u64;
+                let (who, at) = (m.who(thread), m.addr(*addr, *offset, thread));
+                m.shared.read(who, at, bytes).map(|()| true)
+            }),
+            Inst::StoreShared { srcs, addr, offset, guard } => self.store(srcs, *guard, |m, thread, bytes| {
+                m.stats.shared_written += bytes.len() as u64;
+                let (who, at) = (m.who(thread), m.addr(*addr, *offset, thread));
+                m.shared.write(who, at, bytes)
+            }),
+            Inst::LoadMatrix { dsts, addr, offset, trans } => self.load_matrix(dsts, *addr, *offset, *trans),
+            Inst::CopyAsync { shared, offset, global, global_offset, bytes, valid } => {
+                for thread in 0..self.threads {
+                    let mut data = [0; WIDEST];
+                    let data = &mut data[..*bytes as usize];
+                    let (to, from) = (self.addr(*shared, *offset, thread), self.addr(*global, *global_offset, thread));
+                    if self.active(*valid, thread) {
+                        self.global.read(from as u64, data).map_err(|f| (f, thread))?;
+                        self.stats.global_read += u64::from(*bytes);
+                    }
+                    let who = self.who(thread);
+                    self.shared.copy(who, to, data).map_err(|f| (f, thread))?;
+                    self.stats.shared_written += u64::from(*bytes);
+                    self.stats.copied += u64::from(*bytes);
+                }
+                Ok(())
+            }
+            Inst::CommitCopies => {
+                self.shared.commit();
+                Ok(())
+            }
+            Inst::WaitCopies { pending } => {
+                self.shared.wait(*pending as usize);
+                Ok(())
+            }
+            Inst::Barrier => {
+                self.shared.barrier();
+                self.stats.barriers += 1;
+                Ok(())
+            }
+            Inst::Shuffle { dst, a, from } => self.shuffle(*dst, *a, *from),
+            Inst::Const { .. }
+            | Inst::Param { .. }
+            | Inst::Special { .. }
+            | Inst::SharedAddr { .. }
+            | Inst::Un { .. }
+            | Inst::Bin { .. }
+            | Inst::Fma { .. }
+            | Inst::MadWide { .. }
+            | Inst::Cmp { .. }
+            | Inst::Select { .. }
+            | Inst::Cvt { .. }
+            | Inst::RoundTf32 { .. }
+            | Inst::Bitcast { .. }
+            | Inst::Pack { .. }
+            | Inst::Unpack { .. }
+            | Inst::Matrix { .. }
+            | Inst::For(_)
+            | Inst::While(_)
+            | Inst::If(_) => Err((LaneFault::Malformed("neither memory nor an exchange"), 0)),
+        }
+    }
+
+    fn shuffle(&mut self, dst: LVal, a: LVal, from: ShuffleFrom) -> Result<(), Trap> {
+        let mut column = self.take(dst);
+        for (thread, d) in column.iter_mut().enumerate() {
+            let lane = match from {
+                ShuffleFrom::Xor(mask) => (thread % self.lanes) as i64 ^ i64::from(mask),
+                ShuffleFrom::Lane(l) => self.reg(l)[thread] as i64,
+            };
+            if !(0..self.lanes as i64).contains(&lane) {
+                return Err((LaneFault::ShuffleLane { lane }, thread));
+            }
+            *d = self.reg(a)[thread / self.lanes * self.lanes + lane as usize];
+        }
+        self.regs[dst.index()] = column;
+        self.stats.shuffles += u64::from(self.code.warps);
+        Ok(())
+    }
+
+    fn load_matrix(&mut self, dsts: &Vals, addr: LVal, offset: i32, trans: bool) -> Result<(), Trap> {
+        let mut columns: SmallVec<[Vec<u64>; 4]> = dsts.iter().map(|&v| self.take(v)).collect();
+        for first in (0..self.threads).step_by(self.lanes) {
+            for (q, column) in columns.iter_mut().enumerate() {
+                let mut rows = [[0; WIDEST]; 8];
+                for (r, row) in rows.iter_mut().enumerate() {
+                    let thread = first + 8 * q + r;
+                    // The rows go to all lanes of the warp, so that the lane's own view of its copies doesn't count.
+                    let who = Who { thread: Who::NOBODY, warp: first / self.lanes };
+                    let at = self.addr(addr, offset, thread);
+                    self.shared.read(who, at, row).map_err(|f| (f, thread))?;
+                    self.stats.shared_read += WIDEST as u64;
+                }
+                let element = |r: usize, c: usize| u64::from(u16::from_le_bytes([rows[r][2 * c], rows[r][2 * c + 1]]));
+                for (lane, d) in column[first..first + self.lanes].iter_mut().enumerate() {
+                    let (line, pair) = (lane / 4 % 8, 2 * (lane % 4));
+                    let [low, high] = if trans { [element(pair, line), element(pair + 1, line)] } else { [element(line, pair), element(line, pair + 1)] };
+                    *d = low | high << 16;
+                }
+            }
+        }
+        for (&v, column) in dsts.iter().zip(columns) {
+            self.regs[v.index()] = column;
+        }
+        Ok(())
+    }
+
+    fn matrix(&mut self, dsts: &[LVal], instr: MatrixId, operands: [&[LVal]; 3]) -> Result<(), LaneError> {
+        let mut columns: SmallVec<[Vec<u64>; 16]> = dsts.iter().map(|&v| self.take(v)).collect();
+        let slot = &mut self.tables[instr.index()];
+        let table = match slot {
+            Some(table) => table,
+            None => slot.insert(Table::new(self.target.matrix_instr(instr), self.lanes)?),
+        };
+        table.run(&self.regs, &mut columns, operands, self.lanes);
+        for (&v, column) in dsts.iter().zip(columns) {
+            self.regs[v.index()] = column;
+        }
+        self.stats.matrices += u64::from(self.code.warps);
+        Ok(())
+    }
+}

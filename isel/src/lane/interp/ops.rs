@@ -1,0 +1,264 @@
+//! Arithmetic on columns: one value of every thread, as bits.
+//!
+//! A column holds integers sign-extended to 64 bits, `i1` as 0 or 1, floats and words in the low bits. Floats are computed in `f64`
+//! and rounded once, as in the tile interpreter (see [`tilelift_ir::num`] for why that is exact).
+
+use super::super::{BinOp, LTy, UnOp};
+use super::error::LaneFault;
+use tilelift_ir::{CmpOp, Scalar, num};
+
+const NOT_NUMBER: LaneFault = LaneFault::Malformed("arithmetic on a word");
+
+/// Bits of an `f32` from an exact or wider value: rounds once; NaN becomes the default NaN.
+#[inline(always)]
+pub(crate) fn f32_bits(x: f64) -> u64 {
+    if x.is_nan() { 0x7fff_ffff } else { u64::from((x as f32).to_bits()) }
+}
+
+/// The value of `f32` bits.
+#[inline(always)]
+pub(crate) fn f32_value(bits: u64) -> f64 {
+    f64::from(f32::from_bits(bits as u32))
+}
+
+/// The bits that memory or another type gave, in the form of a column.
+#[inline(always)]
+pub(crate) fn extend(raw: u64, ty: LTy) -> u64 {
+    match ty {
+        LTy::Num(Scalar::I1) => u64::from(raw & 0xff != 0),
+        LTy::Num(Scalar::I8) => raw as i8 as u64,
+        LTy::Num(Scalar::I16) => raw as i16 as u64,
+        LTy::Num(Scalar::I32) => raw as i32 as u64,
+        LTy::Num(Scalar::F16 | Scalar::BF16) => raw & 0xffff,
+        LTy::Num(Scalar::F32) | LTy::B32 => raw & 0xffff_ffff,
+        LTy::Num(Scalar::I64 | Scalar::F64) => raw,
+    }
+}
+
+/// Runs a closure generic over decoding and encoding of a float type, chosen once per column.
+macro_rules! with_float {
+    ($elem:expr, |$dec:ident, $enc:ident| $body:expr) => {
+        match $elem {
+            Scalar::F32 => {
+                let ($dec, $enc) = (f32_value, f32_bits);
+                $body
+            }
+            Scalar::F64 => {
+                let ($dec, $enc) = (f64::from_bits, f64::to_bits);
+                $body
+            }
+            elem => {
+                let $dec = |b: u64| num::from_bits(b, elem);
+                let $enc = |x: f64| num::to_bits(num::round(x, elem), elem);
+                $body
+            }
+        }
+    };
+}
+
+fn float1(elem: Scalar, d: &mut [u64], a: &[u64], f: impl Fn(f64) -> f64) {
+    with_float!(elem, |dec, enc| d.iter_mut().zip(a).for_each(|(d, &a)| *d = enc(f(dec(a)))));
+}
+
+fn float2(elem: Scalar, d: &mut [u64], a: &[u64], b: &[u64], f: impl Fn(f64, f64) -> f64) {
+    with_float!(elem, |dec, enc| d.iter_mut().zip(a).zip(b).for_each(|((d, &a), &b)| *d = enc(f(dec(a), dec(b)))));
+}
+
+fn int1(elem: Scalar, d: &mut [u64], a: &[u64], f: impl Fn(i64) -> i64) {
+    d.iter_mut().zip(a).for_each(|(d, &a)| *d = num::wrap(f(a as i64), elem) as u64);
+}
+
+fn int2(elem: Scalar, d: &mut [u64], a: &[u64], b: &[u64], f: impl Fn(i64, i64) -> i64) {
+    match elem {
+        Scalar::I32 => d.iter_mut().zip(a).zip(b).for_each(|((d, &a), &b)| *d = f(a as i64, b as i64) as i32 as u64),
+        elem => d.iter_mut().zip(a).zip(b).for_each(|((d, &a), &b)| *d = num::wrap(f(a as i64, b as i64), elem) as u64),
+    }
+}
+
+/// Flips (`flip`) or clears the sign bit of every float; NaN keeps its payload.
+fn sign(elem: Scalar, d: &mut [u64], a: &[u64], flip: bool) {
+    let bit = 1u64 << (elem.bits() - 1);
+    d.iter_mut().zip(a).for_each(|(d, &a)| *d = if flip { a ^ bit } else { a & !bit });
+}
+
+/// `d = op a`.
+pub(crate) fn un(op: UnOp, ty: LTy, d: &mut [u64], a: &[u64]) -> Result<(), LaneFault> {
+    let LTy::Num(elem) = ty else { return Err(NOT_NUMBER) };
+    match op {
+        UnOp::Neg if elem.is_float() => sign(elem, d, a, true),
+        UnOp::Neg => int1(elem, d, a, i64::wrapping_neg),
+        UnOp::Abs if elem.is_float() => sign(elem, d, a, false),
+        UnOp::Abs => int1(elem, d, a, i64::wrapping_abs),
+        UnOp::Not => int1(elem, d, a, |x| !x),
+        UnOp::Exp => float1(elem, d, a, f64::exp),
+        UnOp::Exp2 => float1(elem, d, a, f64::exp2),
+        UnOp::Log => float1(elem, d, a, f64::ln),
+        UnOp::Log2 => float1(elem, d, a, f64::log2),
+        UnOp::Sqrt => float1(elem, d, a, f64::sqrt),
+        UnOp::Rsqrt => float1(elem, d, a, |x| 1.0 / x.sqrt()),
+        UnOp::Tanh => float1(elem, d, a, f64::tanh),
+        UnOp::Floor => float1(elem, d, a, f64::floor),
+        UnOp::Ceil => float1(elem, d, a, f64::ceil),
+    }
+    Ok(())
+}
+
+/// Smaller, or NaN if either is; -0 below +0.
+fn minimum(a: f64, b: f64) -> f64 {
+    if a.is_nan() || b.is_nan() {
+        f64::NAN
+    } else if a < b || (a == b && a.is_sign_negative()) {
+        a
+    } else {
+        b
+    }
+}
+
+/// Larger, or NaN if either is; +0 above -0.
+fn maximum(a: f64, b: f64) -> f64 {
+    if a.is_nan() || b.is_nan() {
+        f64::NAN
+    } else if a > b || (a == b && a.is_sign_positive()) {
+        a
+    } else {
+        b
+    }
+}
+
+/// As `f`, but a NaN gives way to the other operand.
+fn number(a: f64, b: f64, f: fn(f64, f64) -> f64) -> f64 {
+    if a.is_nan() {
+        b
+    } else if b.is_nan() {
+        a
+    } else {
+        f(a, b)
+    }
+}
+
+/// The value of an integer of a type, read unsigned.
+#[inline(always)]
+fn unsigned(x: i64, elem: Scalar) -> u64 {
+    x as u64 & (u64::MAX >> (64 - elem.bits()))
+}
+
+/// `d = a op b`.
+pub(crate) fn bin(op: BinOp, ty: LTy, d: &mut [u64], a: &[u64], b: &[u64]) -> Result<(), LaneFault> {
+    let LTy::Num(elem) = ty else { return Err(NOT_NUMBER) };
+    let bits = u64::from(elem.bits());
+    match (op, elem.is_float()) {
+        (BinOp::Add, true) => float2(elem, d, a, b, |x, y| x + y),
+        (BinOp::Add, false) => int2(elem, d, a, b, i64::wrapping_add),
+        (BinOp::Sub, true) => float2(elem, d, a, b, |x, y| x - y),
+        (BinOp::Sub, false) => int2(elem, d, a, b, i64::wrapping_sub),
+        (BinOp::Mul, true) => float2(elem, d, a, b, |x, y| x * y),
+        (BinOp::Mul, false) => int2(elem, d, a, b, i64::wrapping_mul),
+        (BinOp::Div, true) => float2(elem, d, a, b, |x, y| x / y),
+        (BinOp::Div, false) => int2(elem, d, a, b, |x, y| if y == 0 { 0 } else { x.wrapping_div(y) }),
+        (BinOp::Rem, _) => int2(elem, d, a, b, |x, y| if y == 0 { x } else { x.wrapping_rem(y) }),
+        (BinOp::Minimum, true) => float2(elem, d, a, b, minimum),
+        (BinOp::Minimum, false) => int2(elem, d, a, b, i64::min),
+        (BinOp::Maximum, true) => float2(elem, d, a, b, maximum),
+        (BinOp::Maximum, false) => int2(elem, d, a, b, i64::max),
+        (BinOp::MinNum, _) => float2(elem, d, a, b, |x, y| number(x, y, minimum)),
+        (BinOp::MaxNum, _) => float2(elem, d, a, b, |x, y| number(x, y, maximum)),
+        (BinOp::And, _) => int2(elem, d, a, b, |x, y| x & y),
+        (BinOp::Or, _) => int2(elem, d, a, b, |x, y| x | y),
+        (BinOp::Xor, _) => int2(elem, d, a, b, |x, y| x ^ y),
+        (BinOp::Shl, _) => int2(elem, d, a, b, |x, y| match unsigned(y, elem) {
+            n if n >= bits => 0,
+            n => x << n,
+        }),
+        (BinOp::ShrS, _) => int2(elem, d, a, b, |x, y| x >> unsigned(y, elem).min(63)),
+        (BinOp::ShrU, _) => int2(elem, d, a, b, |x, y| match unsigned(y, elem) {
+            n if n >= bits => 0,
+            n => (unsigned(x, elem) >> n) as i64,
+        }),
+    }
+    Ok(())
+}
+
+/// `d = a * b + c`, fused; `f16` and `bf16` fuse in `f32` and round that; integers wrap.
+pub(crate) fn fma(ty: LTy, d: &mut [u64], a: &[u64], b: &[u64], c: &[u64]) -> Result<(), LaneFault> {
+    let LTy::Num(elem) = ty else { return Err(NOT_NUMBER) };
+    let abc = d.iter_mut().zip(a).zip(b).zip(c);
+    if !elem.is_float() {
+        abc.for_each(|(((d, &a), &b), &c)| *d = num::wrap((a as i64).wrapping_mul(b as i64).wrapping_add(c as i64), elem) as u64);
+    } else if elem == Scalar::F64 {
+        abc.for_each(|(((d, &a), &b), &c)| *d = f64::from_bits(a).mul_add(f64::from_bits(b), f64::from_bits(c)).to_bits());
+    } else {
+        with_float!(elem, |dec, enc| abc.for_each(|(((d, &a), &b), &c)| {
+            *d = enc(f64::from((dec(a) as f32).mul_add(dec(b) as f32, dec(c) as f32)));
+        }));
+    }
+    Ok(())
+}
+
+/// `d = a op b` as `i1`.
+pub(crate) fn cmp(op: CmpOp, ty: LTy, d: &mut [u64], a: &[u64], b: &[u64]) -> Result<(), LaneFault> {
+    fn each<T>(d: &mut [u64], a: &[u64], b: &[u64], dec: impl Fn(u64) -> T, f: impl Fn(&T, &T) -> bool) {
+        d.iter_mut().zip(a).zip(b).for_each(|((d, &a), &b)| *d = u64::from(f(&dec(a), &dec(b))));
+    }
+    fn ordered<T: PartialOrd>(op: CmpOp, d: &mut [u64], a: &[u64], b: &[u64], dec: impl Fn(u64) -> T) {
+        match op {
+            CmpOp::Eq => each(d, a, b, dec, T::eq),
+            CmpOp::Ne => each(d, a, b, dec, T::ne),
+            CmpOp::Lt | CmpOp::Ult => each(d, a, b, dec, T::lt),
+            CmpOp::Le | CmpOp::Ule => each(d, a, b, dec, T::le),
+            CmpOp::Gt | CmpOp::Ugt => each(d, a, b, dec, T::gt),
+            CmpOp::Ge | CmpOp::Uge => each(d, a, b, dec, T::ge),
+        }
+    }
+    let LTy::Num(elem) = ty else { return Err(NOT_NUMBER) };
+    if elem.is_float() {
+        ordered(op, d, a, b, |x| num::from_bits(x, elem));
+    } else if op.is_unsigned() {
+        // Sign extension keeps the unsigned order of the narrower type.
+        ordered(op, d, a, b, |x| x);
+    } else {
+        ordered(op, d, a, b, |x| x as i64);
+    }
+    Ok(())
+}
+
+/// An integer rounded once to a float type, as bits.
+fn int_to_float(x: i64, to: Scalar) -> u64 {
+    match to {
+        Scalar::F32 => u64::from((x as f32).to_bits()),
+        Scalar::F64 => (x as f64).to_bits(),
+        to => {
+            // Round to odd first: a sticky bit keeps a value between two halves off the tie, so that the second rounding is the only one.
+            let m = x.unsigned_abs();
+            let exact = if m >> 53 == 0 { m as f64 } else { ((m >> 11) | u64::from(m & 0x7ff != 0)) as f64 * 2048.0 };
+            num::to_bits(num::round(if x < 0 { -exact } else { exact }, to), to)
+        }
+    }
+}
+
+/// A float truncated and saturated to an integer type, NaN as 0; for `i1`, whether it differs from 0 (a NaN does).
+fn float_to_int(x: f64, to: Scalar) -> i64 {
+    if to == Scalar::I1 {
+        return i64::from(x != 0.0);
+    }
+    let high = i64::MAX >> (64 - to.bits());
+    (x as i64).clamp(-high - 1, high)
+}
+
+/// Conversion by value.
+pub(crate) fn cvt(from: LTy, to: LTy, d: &mut [u64], a: &[u64]) -> Result<(), LaneFault> {
+    let (LTy::Num(from), LTy::Num(to)) = (from, to) else { return Err(NOT_NUMBER) };
+    let da = d.iter_mut().zip(a);
+    match (from.is_float(), to.is_float()) {
+        (true, true) => da.for_each(|(d, &a)| *d = num::to_bits(num::round(num::from_bits(a, from), to), to)),
+        (true, false) => da.for_each(|(d, &a)| *d = float_to_int(num::from_bits(a, from), to) as u64),
+        (false, true) => da.for_each(|(d, &a)| *d = int_to_float(a as i64, to)),
+        (false, false) if to == Scalar::I1 => da.for_each(|(d, &a)| *d = u64::from(a != 0)),
+        (false, false) => da.for_each(|(d, &a)| *d = num::wrap(a as i64, to) as u64),
+    }
+    Ok(())
+}
+
+/// Rounding to tf32.
+pub(crate) fn round_tf32(d: &mut [u64], a: &[u64]) {
+    d.iter_mut().zip(a).for_each(|(d, &a)| *d = f32_bits(num::round_tf32(f32_value(a))));
+}

@@ -1,0 +1,228 @@
+//! Shared memory with a record of who touched each byte since the last barrier.
+//!
+//! ```text
+//! byte    never written ── write ─► written ── copy starts ─► pending ── wait ─► written (by the copying thread, at the wait)
+//! race    read or write of a byte that another warp wrote in this epoch, write of a byte that another warp read in this epoch
+//! epoch   the time between two barriers
+//! ```
+//!
+//! Lanes of a warp run in lockstep, so they race only by writing different values in one instruction. The data of an asynchronous copy
+//! is seen by its own thread from the wait on and by all others, even of its warp, after a barrier.
+
+use super::error::{LaneFault, Space};
+use std::collections::VecDeque;
+
+/// Who runs an access: a thread, and the warp it is in.
+#[derive(Clone, Copy)]
+pub(crate) struct Who {
+    /// The thread, or [`Who::NOBODY`] for an access by the warp as a whole.
+    pub(crate) thread: usize,
+    pub(crate) warp: usize,
+}
+
+impl Who {
+    /// Stands for the thread of a cooperative access, which sees nothing that only one thread sees.
+    pub(crate) const NOBODY: usize = usize::MAX;
+}
+
+const MANY: u16 = u16::MAX;
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum State {
+    Unwritten,
+    Written,
+    /// Written by a copy: its own thread alone sees it in this epoch.
+    Copied,
+    /// Destination of a copy that isn't waited for.
+    Pending,
+}
+
+/// The last write and the readers of a byte. Epochs that are over need no resetting: they equal no later epoch.
+#[derive(Clone, Copy, Default)]
+struct Touch {
+    write_epoch: u32,
+    /// The instruction of the last write, by number.
+    write_step: u32,
+    read_epoch: u32,
+    /// The writing thread.
+    writer: u16,
+    /// The reading warp, or [`MANY`].
+    reader: u16,
+}
+
+/// A copy whose data has not arrived.
+struct Copy {
+    thread: usize,
+    addr: usize,
+    len: usize,
+    data: [u8; 16],
+}
+
+pub(crate) struct Shared {
+    bytes: Vec<u8>,
+    states: Vec<State>,
+    touches: Vec<Touch>,
+    lanes: usize,
+    epoch: u32,
+    step: u32,
+    /// Copies since the last close.
+    open: Vec<Copy>,
+    /// Closed groups, oldest first.
+    groups: VecDeque<Vec<Copy>>,
+}
+
+impl Shared {
+    pub(crate) fn new(bytes: usize, lanes: usize) -> Shared {
+        Shared {
+            bytes: vec![0; bytes],
+            states: vec![State::Unwritten; bytes],
+            touches: vec![Touch::default(); bytes],
+            lanes,
+            epoch: 1,
+            step: 0,
+            open: Vec::new(),
+            groups: VecDeque::new(),
+        }
+    }
+
+    /// Forgets everything: another program instance begins.
+    pub(crate) fn reset(&mut self) {
+        self.states.fill(State::Unwritten);
+        self.open.clear();
+        self.groups.clear();
+        self.epoch += 1;
+    }
+
+    /// All accesses up to here happen before all later ones.
+    pub(crate) fn barrier(&mut self) {
+        self.epoch += 1;
+    }
+
+    /// Another instruction begins.
+    pub(crate) fn next_step(&mut self) {
+        self.step += 1;
+    }
+
+    /// The range of an access, aligned to its width.
+    fn place(&self, addr: i64, bytes: usize) -> Result<usize, LaneFault> {
+        let space = Space::Shared;
+        let outside = LaneFault::Outside { space, addr: addr as u64, bytes };
+        let at = usize::try_from(addr).map_err(|_| outside.clone())?;
+        if at.checked_add(bytes).is_none_or(|end| end > self.bytes.len()) {
+            return Err(outside);
+        }
+        if !at.is_multiple_of(bytes) {
+            return Err(LaneFault::Misaligned { space, addr: at as u64, bytes });
+        }
+        Ok(at)
+    }
+
+    fn race(&self, at: usize, wrote: bool) -> LaneFault {
+        let t = &self.touches[at];
+        let other = if wrote { Some(usize::from(t.writer) / self.lanes) } else { Some(usize::from(t.reader)).filter(|_| t.reader != MANY) };
+        LaneFault::Race { addr: at as u64, other, wrote }
+    }
+
+    /// True if the last write of a byte is not ordered before an access by `who`.
+    fn unordered(&self, at: usize, who: Who) -> bool {
+        let t = &self.touches[at];
+        t.write_epoch == self.epoch
+            && match self.states[at] {
+                State::Unwritten => false,
+                State::Written => usize::from(t.writer) / self.lanes != who.warp,
+                State::Copied | State::Pending => usize::from(t.writer) != who.thread,
+            }
+    }
+
+    /// Reads the bytes of one aligned access.
+    pub(crate) fn read(&mut self, who: Who, addr: i64, out: &mut [u8]) -> Result<(), LaneFault> {
+        let at = self.place(addr, out.len())?;
+        for i in at..at + out.len() {
+            match self.states[i] {
+                State::Unwritten => return Err(LaneFault::Uninitialised { space: Space::Shared, addr: i as u64 }),
+                State::Pending => return Err(LaneFault::PendingCopy { addr: i as u64, owner: usize::from(self.touches[i].writer) }),
+                State::Written | State::Copied => {}
+            }
+            if self.unordered(i, who) {
+                return Err(self.race(i, true));
+            }
+            let t = &mut self.touches[i];
+            let warp = who.warp as u16;
+            t.reader = if t.read_epoch == self.epoch && t.reader != warp { MANY } else { warp };
+            t.read_epoch = self.epoch;
+        }
+        out.copy_from_slice(&self.bytes[at..at + out.len()]);
+        Ok(())
+    }
+
+    /// Checks that a write of one byte is ordered behind every access before it.
+    fn check_write(&self, who: Who, i: usize) -> Result<(), LaneFault> {
+        if self.states[i] == State::Pending {
+            return Err(LaneFault::PendingCopy { addr: i as u64, owner: usize::from(self.touches[i].writer) });
+        }
+        if self.unordered(i, who) {
+            return Err(self.race(i, true));
+        }
+        let t = &self.touches[i];
+        if t.read_epoch == self.epoch && self.states[i] != State::Unwritten && usize::from(t.reader) != who.warp {
+            return Err(self.race(i, false));
+        }
+        Ok(())
+    }
+
+    /// Writes the bytes of one aligned access.
+    pub(crate) fn write(&mut self, who: Who, addr: i64, data: &[u8]) -> Result<(), LaneFault> {
+        let at = self.place(addr, data.len())?;
+        for (i, &byte) in (at..).zip(data) {
+            self.check_write(who, i)?;
+            let t = &self.touches[i];
+            let twice = self.states[i] == State::Written && t.write_epoch == self.epoch && t.write_step == self.step;
+            if twice && usize::from(t.writer) != who.thread && self.bytes[i] != byte {
+                return Err(self.race(i, true));
+            }
+            self.mark(i, who.thread, State::Written);
+            self.bytes[i] = byte;
+        }
+        Ok(())
+    }
+
+    fn mark(&mut self, at: usize, thread: usize, state: State) {
+        self.states[at] = state;
+        let t = &mut self.touches[at];
+        t.write_epoch = self.epoch;
+        t.write_step = self.step;
+        t.writer = thread as u16;
+    }
+
+    /// Starts a copy of `data` (at most 16 bytes) to an aligned address.
+    pub(crate) fn copy(&mut self, who: Who, addr: i64, data: &[u8]) -> Result<(), LaneFault> {
+        let at = self.place(addr, data.len())?;
+        for i in at..at + data.len() {
+            self.check_write(who, i)?;
+            self.mark(i, who.thread, State::Pending);
+        }
+        let mut copy = Copy { thread: who.thread, addr: at, len: data.len(), data: [0; 16] };
+        copy.data[..data.len()].copy_from_slice(data);
+        self.open.push(copy);
+        Ok(())
+    }
+
+    /// Closes the group of copies.
+    pub(crate) fn commit(&mut self) {
+        let group = std::mem::take(&mut self.open);
+        self.groups.push_back(group);
+    }
+
+    /// Lets all but the newest groups arrive.
+    pub(crate) fn wait(&mut self, pending: usize) {
+        while self.groups.len() > pending {
+            let Some(group) = self.groups.pop_front() else { return };
+            for copy in group {
+                for (i, &byte) in (copy.addr..).zip(&copy.data[..copy.len]) {
+                    self.bytes[i] = byte;
+                    self.mark(i, copy.thread, State::Copied);
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,307 @@
+//! The text of a lane program, for people and for error messages. Deterministic; nothing parses it.
+//!
+//! ```text
+//! lane @add warps=4 lanes=32 shared=512
+//!   param 0: i64 = pointer of view 0
+//!   alloc s0: 512 bytes at 0, align 16 // reduction
+//!   l2:i32 = special lane
+//!   l5:f32 = load.global [l4 + 16] if l3 else l1
+//!   for l7:i32 in l6..l2 step l6 carry l8:f32 = l5 {
+//!     …
+//!     yield l9
+//!   } -> l10:f32
+//! ```
+
+use super::{Block, Carried, Inst, LTy, LVal, ParamSource, Program, ShuffleFrom, Special};
+use std::fmt::{self, Write};
+use tilelift_ir::num;
+
+impl fmt::Display for Program {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(f, "lane @{} warps={} lanes={} shared={}", self.name, self.warps, self.lanes, self.shared_bytes)?;
+        for (i, p) in self.params.iter().enumerate() {
+            write!(f, "  param {i}: {} = ", p.ty)?;
+            match p.source {
+                ParamSource::Pointer(v) => writeln!(f, "pointer of view {v}")?,
+                ParamSource::Extent(v, d) => writeln!(f, "extent {d} of view {v}")?,
+                ParamSource::Stride(v, d) => writeln!(f, "stride {d} of view {v}")?,
+                ParamSource::Scalar(a) => writeln!(f, "scalar {a}")?,
+            }
+        }
+        for (id, a) in self.allocs.iter() {
+            writeln!(f, "  alloc {id}: {} bytes at {}, align {} // {}", a.bytes, a.offset, a.align, a.purpose)?;
+        }
+        block(self, f, &self.body, 1)
+    }
+}
+
+/// The one-line text of an instruction; of a control instruction its first line, without the blocks.
+pub(crate) fn inst_text(program: &Program, inst: &Inst) -> String {
+    let mut s = String::new();
+    // Writing to a string can't fail.
+    let _ = head(program, &mut s, inst);
+    s
+}
+
+fn block(p: &Program, f: &mut dyn Write, insts: &Block, depth: usize) -> fmt::Result {
+    for inst in insts {
+        write!(f, "{:1$}", "", depth * 2)?;
+        head(p, f, inst)?;
+        f.write_char('\n')?;
+        if let Inst::For(l) = inst {
+            block(p, f, &l.body, depth + 1)?;
+            close_loop(p, f, &l.carried, depth)?;
+        } else if let Inst::While(l) = inst {
+            block(p, f, &l.test, depth + 1)?;
+            writeln!(f, "{:2$}while {}", "", l.condition, depth * 2)?;
+            block(p, f, &l.body, depth + 1)?;
+            close_loop(p, f, &l.carried, depth)?;
+        } else if let Inst::If(c) = inst {
+            block(p, f, &c.then, depth + 1)?;
+            yields(f, c.results.iter().map(|r| r.1), depth + 1)?;
+            writeln!(f, "{:1$}}} else {{", "", depth * 2)?;
+            block(p, f, &c.otherwise, depth + 1)?;
+            yields(f, c.results.iter().map(|r| r.2), depth + 1)?;
+            close(p, f, c.results.iter().map(|r| r.0), depth)?;
+        }
+    }
+    Ok(())
+}
+
+fn close_loop(p: &Program, f: &mut dyn Write, carried: &[Carried], depth: usize) -> fmt::Result {
+    yields(f, carried.iter().map(|c| c.next), depth + 1)?;
+    close(p, f, carried.iter().map(|c| c.result), depth)
+}
+
+fn yields(f: &mut dyn Write, vals: impl ExactSizeIterator<Item = LVal>, depth: usize) -> fmt::Result {
+    if vals.len() == 0 {
+        return Ok(());
+    }
+    write!(f, "{:1$}yield ", "", depth * 2)?;
+    list(f, vals)?;
+    f.write_char('\n')
+}
+
+fn close(p: &Program, f: &mut dyn Write, results: impl ExactSizeIterator<Item = LVal>, depth: usize) -> fmt::Result {
+    write!(f, "{:1$}}}", "", depth * 2)?;
+    if results.len() > 0 {
+        f.write_str(" -> ")?;
+        defs(p, f, results)?;
+    }
+    f.write_char('\n')
+}
+
+fn list(f: &mut dyn Write, vals: impl Iterator<Item = LVal>) -> fmt::Result {
+    for (i, v) in vals.enumerate() {
+        write!(f, "{}{v}", if i > 0 { ", " } else { "" })?;
+    }
+    Ok(())
+}
+
+fn defs(p: &Program, f: &mut dyn Write, vals: impl Iterator<Item = LVal>) -> fmt::Result {
+    for (i, v) in vals.enumerate() {
+        f.write_str(if i > 0 { ", " } else { "" })?;
+        def(p, f, v)?;
+    }
+    Ok(())
+}
+
+/// A value with its type; a value that the program doesn't have (the verifier refuses it) prints with `?`.
+fn def(p: &Program, f: &mut dyn Write, v: LVal) -> fmt::Result {
+    match p.vals.get(v) {
+        Some(ty) => write!(f, "{v}:{ty}"),
+        None => write!(f, "{v}:?"),
+    }
+}
+
+fn place(f: &mut dyn Write, addr: LVal, offset: i32) -> fmt::Result {
+    match offset {
+        0 => write!(f, "[{addr}]"),
+        o if o < 0 => write!(f, "[{addr} - {}]", o.unsigned_abs()),
+        o => write!(f, "[{addr} + {o}]"),
+    }
+}
+
+fn guard(f: &mut dyn Write, g: Option<LVal>) -> fmt::Result {
+    match g {
+        Some(g) => write!(f, " if {g}"),
+        None => Ok(()),
+    }
+}
+
+fn carry(p: &Program, f: &mut dyn Write, carried: &[Carried]) -> fmt::Result {
+    for (i, c) in carried.iter().enumerate() {
+        f.write_str(if i > 0 { ", " } else { " carry " })?;
+        def(p, f, c.param)?;
+        write!(f, " = {}", c.init)?;
+    }
+    Ok(())
+}
+
+fn constant(f: &mut dyn Write, ty: Option<LTy>, bits: u64) -> fmt::Result {
+    match ty {
+        Some(LTy::Num(s)) if s.is_float() => write!(f, "const {:?} // {bits:#x}", num::from_bits(bits, s)),
+        Some(LTy::Num(_)) => write!(f, "const {}", bits as i64),
+        Some(LTy::B32) | None => write!(f, "const {bits:#x}"),
+    }
+}
+
+fn word(name: impl fmt::Debug) -> String {
+    format!("{name:?}").to_lowercase()
+}
+
+fn head(p: &Program, f: &mut dyn Write, inst: &Inst) -> fmt::Result {
+    let define = |f: &mut dyn Write, vals: &[LVal]| -> fmt::Result {
+        defs(p, f, vals.iter().copied())?;
+        f.write_str(" = ")
+    };
+    match inst {
+        Inst::Const { dst, bits } => {
+            define(f, &[*dst])?;
+            constant(f, p.vals.get(*dst).copied(), *bits)
+        }
+        Inst::Param { dst, index } => {
+            define(f, &[*dst])?;
+            write!(f, "param {index}")
+        }
+        Inst::Special { dst, what } => {
+            define(f, &[*dst])?;
+            match what {
+                Special::Lane => f.write_str("special lane"),
+                Special::Warp => f.write_str("special warp"),
+                Special::ProgramId(a) => write!(f, "special program_id {a}"),
+                Special::NumPrograms(a) => write!(f, "special num_programs {a}"),
+            }
+        }
+        Inst::SharedAddr { dst, alloc } => {
+            define(f, &[*dst])?;
+            write!(f, "shared_addr {alloc}")?;
+            match p.allocs.get(*alloc) {
+                Some(a) => write!(f, " // {}", a.purpose),
+                None => Ok(()),
+            }
+        }
+        Inst::Un { dst, op, a } => {
+            define(f, &[*dst])?;
+            write!(f, "{} {a}", word(op))
+        }
+        Inst::Bin { dst, op, a, b } => {
+            define(f, &[*dst])?;
+            write!(f, "{} {a}, {b}", word(op))
+        }
+        Inst::Fma { dst, a, b, c } => {
+            define(f, &[*dst])?;
+            write!(f, "fma {a}, {b}, {c}")
+        }
+        Inst::MadWide { dst, a, b, c } => {
+            define(f, &[*dst])?;
+            write!(f, "mad_wide {a}, {b}, {c}")
+        }
+        Inst::Cmp { dst, op, a, b } => {
+            define(f, &[*dst])?;
+            write!(f, "cmp {op} {a}, {b}")
+        }
+        Inst::Select { dst, c, a, b } => {
+            define(f, &[*dst])?;
+            write!(f, "select {c}, {a}, {b}")
+        }
+        Inst::Cvt { dst, a } => {
+            define(f, &[*dst])?;
+            f.write_str("cvt ")?;
+            def(p, f, *a)
+        }
+        Inst::RoundTf32 { dst, a } => {
+            define(f, &[*dst])?;
+            write!(f, "round_tf32 {a}")
+        }
+        Inst::Bitcast { dst, a } => {
+            define(f, &[*dst])?;
+            f.write_str("bitcast ")?;
+            def(p, f, *a)
+        }
+        Inst::Pack { dst, parts } => {
+            define(f, &[*dst])?;
+            f.write_str("pack ")?;
+            list(f, parts.iter().copied())
+        }
+        Inst::Unpack { dsts, a } => {
+            define(f, dsts)?;
+            write!(f, "unpack {a}")
+        }
+        Inst::LoadGlobal { dsts, addr, offset, guard: g, other } => {
+            define(f, dsts)?;
+            f.write_str("load.global ")?;
+            place(f, *addr, *offset)?;
+            guard(f, *g)?;
+            if !other.is_empty() {
+                f.write_str(" else ")?;
+                list(f, other.iter().copied())?;
+            }
+            Ok(())
+        }
+        Inst::StoreGlobal { srcs, addr, offset, guard: g } => {
+            f.write_str("store.global ")?;
+            place(f, *addr, *offset)?;
+            f.write_str(" = ")?;
+            list(f, srcs.iter().copied())?;
+            guard(f, *g)
+        }
+        Inst::LoadShared { dsts, addr, offset } => {
+            define(f, dsts)?;
+            f.write_str("load.shared ")?;
+            place(f, *addr, *offset)
+        }
+        Inst::StoreShared { srcs, addr, offset, guard: g } => {
+            f.write_str("store.shared ")?;
+            place(f, *addr, *offset)?;
+            f.write_str(" = ")?;
+            list(f, srcs.iter().copied())?;
+            guard(f, *g)
+        }
+        Inst::LoadMatrix { dsts, addr, offset, trans } => {
+            define(f, dsts)?;
+            f.write_str(if *trans { "load_matrix.trans " } else { "load_matrix " })?;
+            place(f, *addr, *offset)
+        }
+        Inst::CopyAsync { shared, offset, global, global_offset, bytes, valid } => {
+            write!(f, "copy_async.{bytes} ")?;
+            place(f, *shared, *offset)?;
+            f.write_str(" = global ")?;
+            place(f, *global, *global_offset)?;
+            guard(f, *valid)
+        }
+        Inst::CommitCopies => f.write_str("commit_copies"),
+        Inst::WaitCopies { pending } => write!(f, "wait_copies {pending}"),
+        Inst::Barrier => f.write_str("barrier"),
+        Inst::Shuffle { dst, a, from } => {
+            define(f, &[*dst])?;
+            match from {
+                ShuffleFrom::Xor(mask) => write!(f, "shuffle {a} xor {mask}"),
+                ShuffleFrom::Lane(l) => write!(f, "shuffle {a} lane {l}"),
+            }
+        }
+        Inst::Matrix { dsts, instr, a, b, c } => {
+            define(f, dsts)?;
+            write!(f, "{instr} (")?;
+            list(f, a.iter().copied())?;
+            f.write_str(") (")?;
+            list(f, b.iter().copied())?;
+            f.write_str(") (")?;
+            list(f, c.iter().copied())?;
+            f.write_char(')')
+        }
+        Inst::For(l) => {
+            f.write_str("for ")?;
+            def(p, f, l.iv)?;
+            write!(f, " in {}..{} step {}", l.lo, l.hi, l.step)?;
+            carry(p, f, &l.carried)?;
+            f.write_str(" {")
+        }
+        Inst::While(l) => {
+            f.write_str("loop")?;
+            carry(p, f, &l.carried)?;
+            f.write_str(" {")
+        }
+        Inst::If(c) => write!(f, "if {} {{", c.condition),
+    }
+}

@@ -1,0 +1,24 @@
+//! Lowering: from a verified tile kernel to a lane program.
+//!
+//! ```text
+//! Verified ── plan ─► warps, stages ── assign ─► a layout per tile value ── lower ─► lane::Program ── a backend ─► text
+//! ```
+//!
+//! The target is data ([`Target`]); no line here asks which vendor it is.
+
+#![deny(missing_docs)]
+
+pub mod abi;
+mod access;
+mod assign;
+mod error;
+mod facts;
+pub mod lane;
+mod lower;
+mod plan;
+mod target;
+
+pub use error::LowerError;
+pub use lower::{Lowered, lower};
+pub use plan::{LowerOptions, Plan, plan};
+pub use target::{MatrixId, MatrixInstr, Target};

@@ -1,0 +1,126 @@
+//! Loops and choices. Carried tiles become one carried lane value per register, in the layout of their class.
+
+use super::{Held, Lower, Tile};
+use crate::error::LowerError;
+use crate::lane::{LVal, LaneBuilder};
+use std::rc::Rc;
+use tilelift_ir::layout::{Axis, Layout};
+use tilelift_ir::{Inst, Region, Type, Value};
+
+/// How many lane values a carried value takes, and their layout if it is a tile.
+struct Slot {
+    layout: Option<Rc<Layout>>,
+    count: usize,
+}
+
+impl Lower<'_> {
+    /// The shape of the lane values for carried values, which have the types and layouts of `like`.
+    fn slots_of(&self, like: &[Value]) -> Result<Vec<Slot>, LowerError> {
+        like.iter()
+            .map(|&v| match self.kernel.ty(v) {
+                Type::Tile(_) => {
+                    let layout = self.layout_of(v)?;
+                    let count = layout.size(Axis::Reg) as usize;
+                    Ok(Slot { layout: Some(layout), count })
+                }
+                Type::Scalar(_) | Type::View(_) => Ok(Slot { layout: None, count: 1 }),
+            })
+            .collect()
+    }
+
+    /// Lane values of `values` in the given slots.
+    fn flatten(&mut self, b: &mut LaneBuilder, values: &[Value], slots: &[Slot]) -> Result<Vec<LVal>, LowerError> {
+        let mut out = Vec::new();
+        for (&v, s) in values.iter().zip(slots) {
+            match &s.layout {
+                Some(l) => out.extend_from_slice(&self.tile(b, v, l)?.regs),
+                None => out.push(self.scalar(v)?),
+            }
+        }
+        Ok(out)
+    }
+
+    /// Binds values to lane values.
+    fn bind(&mut self, values: &[Value], slots: &[Slot], lanes: &[LVal]) {
+        let mut at = 0;
+        for (&v, s) in values.iter().zip(slots) {
+            let regs = &lanes[at..at + s.count];
+            at += s.count;
+            self.values[v] = Some(match &s.layout {
+                Some(l) => Held::Tile(Rc::new(Tile { layout: l.clone(), regs: regs.to_vec() })),
+                None => Held::Scalar(regs[0]),
+            });
+        }
+    }
+
+    pub(super) fn for_op(&mut self, b: &mut LaneBuilder, i: Inst) -> Result<(), LowerError> {
+        let kernel = self.kernel;
+        let d = &kernel.insts[i];
+        let bounds = [self.scalar(d.args[0])?, self.scalar(d.args[1])?, self.scalar(d.args[2])?];
+        let region = d.regions[0];
+        let params = &kernel.regions[region].params;
+        let slots = self.slots_of(&params[1..])?;
+        let mut init = self.flatten(b, &d.args[3..], &slots)?;
+        let carried = init.len();
+        let ring = self.open_pipeline(b, i, bounds)?;
+        if let Some(ring) = &ring {
+            init.extend_from_slice(&ring.start);
+        }
+        let mut results = b.for_loop(self, bounds, &init, |cx, b, iv, lanes| {
+            cx.values[params[0]] = Some(Held::Scalar(iv));
+            cx.bind(&params[1..], &slots, &lanes[..carried]);
+            let mut next_ring = Vec::new();
+            if let Some(ring) = &ring {
+                next_ring = cx.turn_pipeline(b, ring, iv, &lanes[carried..])?;
+            }
+            cx.region(b, region)?;
+            let mut next = cx.flatten(b, kernel.yields(region), &slots)?;
+            next.extend(next_ring);
+            Ok::<_, LowerError>(next)
+        })?;
+        if let Some(ring) = ring {
+            self.close_pipeline(b, ring);
+            results.truncate(carried);
+        }
+        self.bind(&d.results, &slots, &results);
+        Ok(())
+    }
+
+    pub(super) fn while_op(&mut self, b: &mut LaneBuilder, i: Inst) -> Result<(), LowerError> {
+        let kernel = self.kernel;
+        let d = &kernel.insts[i];
+        let (test, run) = (d.regions[0], d.regions[1]);
+        let slots = self.slots_of(&kernel.regions[run].params)?;
+        let init = self.flatten(b, &d.args, &slots)?;
+        let results = b.while_loop(
+            self,
+            &init,
+            |cx, b, lanes| {
+                cx.bind(&kernel.regions[test].params, &slots, lanes);
+                cx.region(b, test)?;
+                cx.scalar(kernel.yields(test)[0])
+            },
+            |cx, b, lanes| {
+                cx.bind(&kernel.regions[run].params, &slots, lanes);
+                cx.region(b, run)?;
+                cx.flatten(b, kernel.yields(run), &slots)
+            },
+        )?;
+        self.bind(&d.results, &slots, &results);
+        Ok(())
+    }
+
+    pub(super) fn if_op(&mut self, b: &mut LaneBuilder, i: Inst) -> Result<(), LowerError> {
+        let kernel = self.kernel;
+        let d = &kernel.insts[i];
+        let condition = self.scalar(d.args[0])?;
+        let slots = self.slots_of(&d.results)?;
+        let arm = |cx: &mut Self, b: &mut LaneBuilder, r: Region| -> Result<Vec<LVal>, LowerError> {
+            cx.region(b, r)?;
+            cx.flatten(b, kernel.yields(r), &slots)
+        };
+        let results = b.if_else(self, condition, |cx, b| arm(cx, b, d.regions[0]), |cx, b| arm(cx, b, d.regions[1]))?;
+        self.bind(&d.results, &slots, &results);
+        Ok(())
+    }
+}

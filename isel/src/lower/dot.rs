@@ -1,0 +1,249 @@
+//! Dots on matrix instructions: for each k step the fragments of A and B are fetched, then all instructions of the step run.
+//!
+//! An operand comes from registers (converted to the operand layout) or from shared memory, where it was staged: by matrix loads
+//! when they divide its access, else by the widest vectors.
+
+use super::shared::SharedPoints;
+use super::stage::Staged;
+use super::vectors::{from_words, legal_width, to_words, word_types};
+use super::{Held, Lower, Tile};
+use crate::error::LowerError;
+use crate::lane::{BinOp, LTy, LVal, LaneBuilder, Special, Vals};
+use smallvec::SmallVec;
+use std::collections::{BTreeSet, HashMap};
+use std::rc::Rc;
+use tilelift_ir::layout::{AccessColumns, Axis, Layout, LdMatrixPlan, ldmatrix_applies, vectors_without};
+use tilelift_ir::{Inst, Precision, Scalar, Value};
+
+/// Where the fragments of an operand come from.
+enum Source {
+    Regs(Vec<LVal>),
+    Matrices { plan: LdMatrixPlan, staged: Rc<Staged> },
+    Vectors { columns: AccessColumns, groups: Vec<Vec<u32>>, staged: Rc<Staged> },
+}
+
+/// An operand and the words fetched so far.
+struct Operand {
+    source: Source,
+    elem: Scalar,
+    precision: Precision,
+    /// Elements per word.
+    per_word: u32,
+    /// Word by its first register.
+    words: HashMap<u32, LVal>,
+    /// Instruction by register, for staged operands.
+    group_of: HashMap<u32, usize>,
+    /// Register of the fragment's first element by the fragment's coordinate.
+    bases: HashMap<(u32, u32), u32>,
+}
+
+impl Operand {
+    fn new(layout: &Layout, fragment_bits: usize, elem: Scalar, precision: Precision, source: Source) -> Operand {
+        let mut bases = HashMap::new();
+        for r in (0..layout.size(Axis::Reg)).filter(|r| r & ((1 << fragment_bits) - 1) == 0) {
+            let c = layout.reg_coord(r);
+            bases.insert((c[0], c[1]), r);
+        }
+        let mut group_of = HashMap::new();
+        match &source {
+            Source::Regs(_) => {}
+            Source::Matrices { plan, .. } => {
+                for (n, g) in plan.groups.iter().enumerate() {
+                    g.regs.iter().for_each(|&r| {
+                        group_of.insert(r, n);
+                    });
+                }
+            }
+            Source::Vectors { groups, .. } => {
+                for (n, g) in groups.iter().enumerate() {
+                    g.iter().for_each(|&r| {
+                        group_of.insert(r, n);
+                    });
+                }
+            }
+        }
+        let per_word = if elem.bytes() >= 4 { 1 } else { 4 / elem.bytes() };
+        Operand { source, elem, precision, per_word, words: HashMap::new(), group_of, bases }
+    }
+
+    /// The words of the fragment at a coordinate.
+    fn fragment(&mut self, b: &mut LaneBuilder, at: (u32, u32), registers: u32) -> Result<Vals, LowerError> {
+        let base = *self
+            .bases
+            .get(&at)
+            .ok_or_else(|| LowerError::unsupported("a dot", format!("its operand layout has no fragment at {at:?}")))?;
+        (0..registers / self.per_word).map(|w| self.word(b, base + w * self.per_word)).collect()
+    }
+
+    fn word(&mut self, b: &mut LaneBuilder, first: u32) -> Result<LVal, LowerError> {
+        if let Some(&w) = self.words.get(&first) {
+            return Ok(w);
+        }
+        match &self.source {
+            Source::Regs(regs) => {
+                let elems = &regs[first as usize..(first + self.per_word) as usize];
+                let w = if self.per_word == 1 { elems[0] } else { b.pack(elems) };
+                let w = self.rounded(b, w);
+                self.words.insert(first, w);
+            }
+            Source::Matrices { plan, staged } => {
+                let group = &plan.groups[self.group_of[&first]];
+                let words = load_matrices(b, plan, staged, group.xor, group.add);
+                let firsts: Vec<u32> = group.regs.chunks(self.per_word as usize).map(|c| c[0]).collect();
+                for (f, w) in firsts.into_iter().zip(words) {
+                    let w = if self.elem == Scalar::F32 { b.bitcast(w, LTy::F32) } else { w };
+                    let w = self.rounded(b, w);
+                    self.words.insert(f, w);
+                }
+            }
+            Source::Vectors { columns, groups, staged } => {
+                let group = groups[self.group_of[&first]].clone();
+                let points = SharedPoints::new(b, columns, staged.base);
+                let mut elems = HashMap::new();
+                for part in group.chunks(legal_width(group.len() as u32, self.elem) as usize) {
+                    let n = part.len() as u32;
+                    let (addr, offset) = points.at(b, part[0]);
+                    let words = b.load_shared(&word_types(n, self.elem), staged.alloc, addr, offset);
+                    let values = from_words(b, &words, self.elem, n);
+                    part.iter().zip(values).for_each(|(&r, v)| {
+                        elems.insert(r, v);
+                    });
+                }
+                self.put_elements(b, elems)?;
+            }
+        }
+        match self.words.get(&first) {
+            Some(&w) => Ok(w),
+            // A word whose elements come from several instructions: the others are fetched now.
+            None => self.gather(b, first),
+        }
+    }
+
+    /// Keeps single elements until all of a word are there.
+    fn put_elements(&mut self, b: &mut LaneBuilder, elems: HashMap<u32, LVal>) -> Result<(), LowerError> {
+        let mut firsts: Vec<u32> = elems.keys().map(|r| r - r % self.per_word).collect();
+        firsts.sort_unstable();
+        firsts.dedup();
+        for f in firsts {
+            let parts: Option<Vec<LVal>> = (f..f + self.per_word).map(|r| elems.get(&r).copied()).collect();
+            if let Some(parts) = parts {
+                let w = if self.per_word == 1 { parts[0] } else { b.pack(&parts) };
+                let w = self.rounded(b, w);
+                self.words.insert(f, w);
+            }
+        }
+        Ok(())
+    }
+
+    /// Fetches the elements of one word one by one.
+    fn gather(&mut self, b: &mut LaneBuilder, first: u32) -> Result<LVal, LowerError> {
+        let Source::Vectors { columns, staged, .. } = &self.source else {
+            return Err(LowerError::unsupported("a dot", "a matrix load does not fill whole words"));
+        };
+        let points = SharedPoints::new(b, columns, staged.base);
+        let mut parts = Vec::new();
+        for r in first..first + self.per_word {
+            let (addr, offset) = points.at(b, r);
+            parts.push(b.load_shared(&word_types(1, self.elem), staged.alloc, addr, offset)[0]);
+        }
+        let w = b.pack(&parts);
+        let w = self.rounded(b, w);
+        self.words.insert(first, w);
+        Ok(w)
+    }
+
+    fn rounded(&self, b: &mut LaneBuilder, w: LVal) -> LVal {
+        match self.precision {
+            Precision::Exact => w,
+            Precision::Tf32 => b.round_tf32(w),
+        }
+    }
+}
+
+fn load_matrices(b: &mut LaneBuilder, plan: &LdMatrixPlan, staged: &Staged, xor: u32, add: u32) -> Vals {
+    let lane = b.special(Special::Lane);
+    let warp = b.special(Special::Warp);
+    let row = super::shared::xor_map(b, lane, &plan.lane_address);
+    let warp = super::shared::xor_map(b, warp, &plan.warp_address);
+    let dynamic = match (row, warp) {
+        (Some(x), Some(y)) => Some(b.bin(BinOp::Xor, x, y)),
+        (x, y) => x.or(y),
+    };
+    let mask = plan.lane_address.iter().chain(&plan.warp_address).fold(0, |m, c| m | c);
+    let mut addr = staged.base;
+    if let Some(d) = dynamic {
+        let flip = b.i32(i64::from(xor & mask));
+        let d = b.bin(BinOp::Xor, d, flip);
+        addr = b.add(addr, d);
+    }
+    b.load_matrix(plan.count as usize, staged.alloc, addr, ((xor & !mask) + add) as i32, plan.trans)
+}
+
+impl Lower<'_> {
+    /// The operand `v` of a dot in operand layout.
+    fn operand(
+        &mut self,
+        b: &mut LaneBuilder,
+        v: Value,
+        layout: &Rc<Layout>,
+        fragment_bits: usize,
+        precision: Precision,
+    ) -> Result<Operand, LowerError> {
+        let elem = self.kernel.ty(v).elem();
+        let source = match self.values[v].clone() {
+            Some(Held::Staged(staged)) => {
+                let columns = staged.map.columns_from(layout)?;
+                let plan = if self.target.load_matrix { ldmatrix_applies(&columns, elem.bytes()) } else { None };
+                match plan {
+                    Some(plan) => Source::Matrices { plan, staged },
+                    None => {
+                        let free = layout.free_mask(Axis::Reg);
+                        let vectors = vectors_without(&columns, elem.bytes(), self.target.vector_bytes, free);
+                        Source::Vectors { columns: columns.scaled(elem.bytes())?, groups: vectors.groups, staged }
+                    }
+                }
+            }
+            Some(Held::Tile(_) | Held::Scalar(_)) | None => Source::Regs(self.tile(b, v, layout)?.regs.clone()),
+        };
+        Ok(Operand::new(layout, fragment_bits, elem, precision, source))
+    }
+
+    pub(super) fn dot(&mut self, b: &mut LaneBuilder, i: Inst) -> Result<(), LowerError> {
+        let d = &self.kernel.insts[i];
+        let Some(plan) = self.assigned.dots[i].clone() else {
+            return Err(LowerError::unsupported("a dot", "it has no plan"));
+        };
+        let target = self.target;
+        let instr = target.matrix_instr(plan.instr);
+        let mut a = self.operand(b, d.args[0], &plan.a, instr.a.reg.len(), instr.precision)?;
+        let mut bb = self.operand(b, d.args[1], &plan.b, instr.b.reg.len(), instr.precision)?;
+        let acc = self.tile(b, d.args[2], &plan.d)?;
+        let mut regs = acc.regs.clone();
+
+        let count = |bits: usize| 1u32 << bits;
+        let acc_bits = instr.d.reg.len();
+        let mut tiles: Vec<(u32, u32, u32)> = (0..plan.d.size(Axis::Reg))
+            .filter(|r| r & (count(acc_bits) - 1) == 0)
+            .map(|r| {
+                let c = plan.d.reg_coord(r);
+                (c[0], c[1], r)
+            })
+            .collect();
+        tiles.sort_unstable();
+        let ks: BTreeSet<u32> = a.bases.keys().map(|c| c.1).collect();
+        for k in ks {
+            for &(m, n, base) in &tiles {
+                let af = a.fragment(b, (m, k), count(instr.a.reg.len()))?;
+                let bf = bb.fragment(b, (k, n), count(instr.b.reg.len()))?;
+                let range = base as usize..(base + count(acc_bits)) as usize;
+                let c = to_words(b, &regs[range.clone()], instr.acc);
+                let c: SmallVec<[LVal; 16]> = if instr.acc.bytes() >= 4 { SmallVec::from_slice(&regs[range.clone()]) } else { c.iter().copied().collect() };
+                let out = b.matrix(plan.instr, af, bf, c);
+                let elems = from_words(b, &out, instr.acc, count(acc_bits));
+                regs[range].copy_from_slice(&elems);
+            }
+        }
+        self.set_tile(d.results[0], Tile { layout: plan.d.clone(), regs });
+        Ok(())
+    }
+}

@@ -1,0 +1,213 @@
+//! Leaves and elementwise ops: once per register.
+
+use super::shared::xor_map;
+use super::{Held, Lower, Tile};
+use crate::error::LowerError;
+use crate::lane::{BinOp, LTy, LVal, LaneBuilder, Special, UnOp};
+use std::rc::Rc;
+use tilelift_ir::layout::{Axis, Layout};
+use tilelift_ir::{Attr, Inst, Literal, Op, Scalar, Type, num};
+
+/// The bits of a literal of a type, as the lane IR keeps them.
+fn literal_bits(l: Literal, ty: Scalar) -> u64 {
+    match l {
+        Literal::Int(i) => num::wrap(i, ty) as u64,
+        Literal::Float(bits) => num::to_bits(f64::from_bits(bits), ty),
+    }
+}
+
+/// Lane and warp parts of the coordinates of a layout, per dimension, with the bits they may set.
+pub(crate) struct Coords {
+    dims: Vec<(Option<LVal>, u32)>,
+    /// The power of two part of each extent: bits below it combine by xor, odd digits above add.
+    pow2: Vec<u32>,
+}
+
+impl Coords {
+    pub fn new(b: &mut LaneBuilder, layout: &Layout) -> Coords {
+        let rank = layout.shape().len();
+        let columns = |axis| -> Vec<_> { (0..layout.bits(axis)).map(|i| layout.column(axis, i)).collect() };
+        let (lanes, warps) = (columns(Axis::Lane), columns(Axis::Warp));
+        let lane = b.special(Special::Lane);
+        let warp = b.special(Special::Warp);
+        let dims = (0..rank)
+            .map(|d| {
+                let l: Vec<u32> = lanes.iter().map(|c| c[d]).collect();
+                let w: Vec<u32> = warps.iter().map(|c| c[d]).collect();
+                let mask = l.iter().chain(&w).fold(0, |m, c| m | c);
+                let (l, w) = (xor_map(b, lane, &l), xor_map(b, warp, &w));
+                let both = match (l, w) {
+                    (Some(l), Some(w)) => Some(b.bin(BinOp::Xor, l, w)),
+                    (l, w) => l.or(w),
+                };
+                (both, mask)
+            })
+            .collect();
+        let pow2 = layout.shape().iter().map(|e| 1 << e.trailing_zeros()).collect();
+        Coords { dims, pow2 }
+    }
+
+    /// The lane part along `d` for a register at `c`, and the constant to add to it.
+    pub fn split(&self, b: &mut LaneBuilder, d: usize, c: u32) -> (Option<LVal>, u32) {
+        let (part, mask) = self.dims[d];
+        let bits = c % self.pow2[d];
+        let Some(v) = part else { return (None, c) };
+        if bits & mask == 0 {
+            return (part, c);
+        }
+        let flip = b.i32(i64::from(bits & mask));
+        (Some(b.bin(BinOp::Xor, v, flip)), c - (bits & mask))
+    }
+
+    /// The coordinate along `d`, as `i32`.
+    pub fn at(&self, b: &mut LaneBuilder, d: usize, c: u32) -> LVal {
+        let (part, rest) = self.split(b, d, c);
+        match part {
+            Some(v) => b.add_const(v, i64::from(rest)),
+            None => b.i32(i64::from(rest)),
+        }
+    }
+}
+
+impl Lower<'_> {
+    /// A scalar leaf.
+    pub(super) fn leaf(&mut self, b: &mut LaneBuilder, i: Inst) -> LVal {
+        let d = &self.kernel.insts[i];
+        match (d.op, d.attrs.first()) {
+            (Op::Const, Some(Attr::Literal(l))) => {
+                let elem = self.kernel.ty(d.results[0]).elem();
+                b.constant(LTy::Num(elem), literal_bits(*l, elem))
+            }
+            (Op::ProgramId, Some(Attr::Grid(g))) => b.program_id(*g),
+            (Op::NumPrograms, Some(Attr::Grid(g))) => b.special(Special::NumPrograms(*g)),
+            (Op::Dim, Some(Attr::Dim(k))) => self.extent(b, d.args[0], *k as usize),
+            // The verifier sees to the attributes.
+            _ => b.i32(0),
+        }
+    }
+
+    /// An iota or splat in a layout.
+    pub(super) fn born(&mut self, b: &mut LaneBuilder, i: Inst, layout: &Rc<Layout>) -> Tile {
+        let d = &self.kernel.insts[i];
+        let n = layout.size(Axis::Reg);
+        let regs = if d.op == Op::Iota {
+            let dim = self.dim_attr(i);
+            let elem = LTy::Num(self.kernel.ty(d.results[0]).elem());
+            let coords = Coords::new(b, layout);
+            (0..n)
+                .map(|r| {
+                    let c = coords.at(b, dim, layout.reg_coord(r)[dim]);
+                    b.cvt(c, elem)
+                })
+                .collect()
+        } else {
+            let v = match &self.values[d.args[0]] {
+                Some(Held::Scalar(v)) => *v,
+                // The verifier sees to the operand's type.
+                Some(Held::Tile(_) | Held::Staged(_)) | None => b.i32(0),
+            };
+            vec![v; n as usize]
+        };
+        Tile { layout: layout.clone(), regs }
+    }
+
+    pub(super) fn elementwise(&mut self, b: &mut LaneBuilder, i: Inst) -> Result<(), LowerError> {
+        let d = &self.kernel.insts[i];
+        let result = d.results[0];
+        let elem = LTy::Num(self.kernel.ty(result).elem());
+        let kernel = self.kernel;
+        if let Type::Scalar(_) = kernel.ty(result) {
+            let args = d.args.iter().map(|&a| self.scalar(a)).collect::<Result<Vec<LVal>, _>>()?;
+            let v = scalar_op(b, d.op, &d.attrs, &args, elem);
+            self.values[result] = Some(Held::Scalar(v));
+            return Ok(());
+        }
+        let layout = self.layout_of(result)?;
+        enum Arg {
+            One(LVal),
+            Many(Rc<Tile>),
+        }
+        let mut args = Vec::new();
+        for &a in &d.args {
+            args.push(match kernel.ty(a) {
+                Type::Scalar(_) => Arg::One(self.scalar(a)?),
+                Type::Tile(_) | Type::View(_) => Arg::Many(self.tile(b, a, &layout)?),
+            });
+        }
+        let mut operands = Vec::with_capacity(args.len());
+        let regs = (0..layout.size(Axis::Reg) as usize)
+            .map(|r| {
+                operands.clear();
+                operands.extend(args.iter().map(|a| match a {
+                    Arg::One(v) => *v,
+                    Arg::Many(t) => t.regs[r],
+                }));
+                scalar_op(b, d.op, &d.attrs, &operands, elem)
+            })
+            .collect();
+        self.set_tile(result, Tile { layout, regs });
+        Ok(())
+    }
+}
+
+/// One elementwise op on the values of one lane.
+pub(super) fn scalar_op(b: &mut LaneBuilder, op: Op, attrs: &[Attr], args: &[LVal], result: LTy) -> LVal {
+    let bin = |b: &mut LaneBuilder, op: BinOp| b.bin(op, args[0], args[1]);
+    let un = |b: &mut LaneBuilder, op: UnOp| b.un(op, args[0]);
+    match op {
+        Op::Add => bin(b, BinOp::Add),
+        Op::Sub => bin(b, BinOp::Sub),
+        Op::Mul => bin(b, BinOp::Mul),
+        Op::Div => bin(b, BinOp::Div),
+        Op::Rem => bin(b, BinOp::Rem),
+        Op::Minimum => bin(b, BinOp::Minimum),
+        Op::Maximum => bin(b, BinOp::Maximum),
+        Op::MinNum => bin(b, BinOp::MinNum),
+        Op::MaxNum => bin(b, BinOp::MaxNum),
+        Op::And => bin(b, BinOp::And),
+        Op::Or => bin(b, BinOp::Or),
+        Op::Xor => bin(b, BinOp::Xor),
+        Op::Shl => bin(b, BinOp::Shl),
+        Op::ShrS => bin(b, BinOp::ShrS),
+        Op::ShrU => bin(b, BinOp::ShrU),
+        Op::Fma => b.fma(args[0], args[1], args[2]),
+        Op::Neg => un(b, UnOp::Neg),
+        Op::Abs => un(b, UnOp::Abs),
+        Op::Not => un(b, UnOp::Not),
+        Op::Exp => un(b, UnOp::Exp),
+        Op::Exp2 => un(b, UnOp::Exp2),
+        Op::Log => un(b, UnOp::Log),
+        Op::Log2 => un(b, UnOp::Log2),
+        Op::Sqrt => un(b, UnOp::Sqrt),
+        Op::Rsqrt => un(b, UnOp::Rsqrt),
+        Op::Tanh => un(b, UnOp::Tanh),
+        Op::Floor => un(b, UnOp::Floor),
+        Op::Ceil => un(b, UnOp::Ceil),
+        Op::Cmp => match attrs.first() {
+            Some(Attr::Cmp(c)) => b.cmp(*c, args[0], args[1]),
+            // The verifier sees to the attribute.
+            _ => args[0],
+        },
+        Op::Select => b.select(args[0], args[1], args[2]),
+        Op::Cast => b.cvt(args[0], result),
+        Op::Bitcast => b.bitcast(args[0], result),
+        // Not elementwise; the caller asks for elementwise ops only.
+        Op::Const
+        | Op::ProgramId
+        | Op::NumPrograms
+        | Op::Dim
+        | Op::Iota
+        | Op::Splat
+        | Op::Broadcast
+        | Op::Reshape
+        | Op::Transpose
+        | Op::Reduce
+        | Op::Dot
+        | Op::Load
+        | Op::Store
+        | Op::For
+        | Op::While
+        | Op::If
+        | Op::Yield => args[0],
+    }
+}

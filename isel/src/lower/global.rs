@@ -1,0 +1,279 @@
+//! Global loads and stores: addresses, bounds and masks per vector.
+//!
+//! ```text
+//! address = pointer + bytes * sum over d of (index[d] + lane part[d] + register part[d]) * stride[d]
+//! in bounds iff for every d: (unsigned) (index[d] + lane part[d] + register part[d]) < extent[d]
+//! ```
+//!
+//! The lane part is computed once per access; what does not change in a loop leaves it (the builder sees to that).
+
+use super::elementwise::Coords;
+use super::shared::representative;
+use super::vectors::{from_words, legal_width, to_words, word_types};
+use super::{Held, Lower, Tile};
+use crate::access::GlobalAccess;
+use crate::error::LowerError;
+use crate::lane::{LTy, LVal, LaneBuilder, Param, ParamSource, Vals};
+use std::rc::Rc;
+use tilelift_ir::layout::{AccessColumns, Axis, Layout, coalesced, sector_efficiency, vectors_without};
+use tilelift_ir::{CmpOp, Extent, Inst, Scalar, Type, Value, ValueDef};
+
+/// Tiles up to this size are loaded in whatever layout they are wanted: their traffic does not matter.
+const SMALL_TILE_BYTES: u64 = 4096;
+
+/// Bytes of a DRAM sector.
+const SECTOR: u32 = 32;
+
+/// Addresses and guards of one access in one layout.
+pub(super) struct Points<'k> {
+    access: GlobalAccess<'k>,
+    view: Value,
+    coords: Coords,
+    /// index + lane part, `None` parts folded in, per dimension.
+    index: Vec<LVal>,
+    mask: Option<Rc<Tile>>,
+}
+
+impl Lower<'_> {
+    /// Declares the launch parameters of a view argument.
+    pub(super) fn declare_view(&mut self, b: &mut LaneBuilder, n: u32, view: Value) {
+        b.param(Param { ty: LTy::I64, source: ParamSource::Pointer(n) });
+        let Type::View(v) = self.kernel.ty(view) else { return };
+        for (d, e) in v.dims.iter().enumerate() {
+            if let Extent::Dynamic(_) = e {
+                b.param(Param { ty: LTy::I32, source: ParamSource::Extent(n, d as u32) });
+            }
+        }
+        for (d, e) in v.strides.iter().flatten().enumerate() {
+            if let Extent::Dynamic(_) = e {
+                b.param(Param { ty: LTy::I64, source: ParamSource::Stride(n, d as u32) });
+            }
+        }
+    }
+
+    fn param_number(&self, view: Value) -> u32 {
+        match self.kernel.values[view].def {
+            ValueDef::KernelParam(n) => n,
+            // Views are parameters only; the verifier sees to it.
+            ValueDef::Result(..) | ValueDef::RegionParam(..) => 0,
+        }
+    }
+
+    /// Extent `d` of a view, as `i32`.
+    pub(super) fn extent(&self, b: &mut LaneBuilder, view: Value, d: usize) -> LVal {
+        let n = self.param_number(view);
+        match self.kernel.ty(view).as_view().map(|v| v.dims[d]) {
+            Some(Extent::Fixed(e)) => b.i32(i64::from(e)),
+            Some(Extent::Dynamic(_)) | None => b.param(Param { ty: LTy::I32, source: ParamSource::Extent(n, d as u32) }),
+        }
+    }
+
+    /// Stride `d` of a view in elements, as `i64`.
+    fn stride(&self, b: &mut LaneBuilder, view: Value, d: usize) -> LVal {
+        let n = self.param_number(view);
+        let Some(v) = self.kernel.ty(view).as_view() else { return b.i64(1) };
+        match (v.stride(d), &v.strides) {
+            (Extent::Fixed(s), _) => b.i64(i64::from(s)),
+            (Extent::Dynamic(_), Some(_)) => b.param(Param { ty: LTy::I64, source: ParamSource::Stride(n, d as u32) }),
+            (Extent::Dynamic(_), None) => {
+                let mut s = b.i64(1);
+                for k in (d + 1..v.rank()).rev() {
+                    let e = self.extent(b, view, k);
+                    let e = b.cvt(e, LTy::I64);
+                    s = b.mul(s, e);
+                }
+                s
+            }
+        }
+    }
+
+    /// Prepares the addresses of an access whose indices have the given values.
+    pub(super) fn points<'k>(
+        &mut self,
+        b: &mut LaneBuilder,
+        access: GlobalAccess<'k>,
+        indices: &[LVal],
+        layout: &Rc<Layout>,
+    ) -> Result<Points<'k>, LowerError> {
+        let coords = Coords::new(b, layout);
+        let mask = match access.mask {
+            Some(m) => Some(self.tile(b, m, layout)?),
+            None => None,
+        };
+        Ok(Points { view: access.view_value, access, coords, index: indices.to_vec(), mask })
+    }
+
+    /// Address, constant byte offset and guard of the vector that starts at register `reg`.
+    pub(super) fn point(&self, b: &mut LaneBuilder, p: &Points<'_>, layout: &Layout, reg: u32) -> (LVal, i32, Option<LVal>) {
+        let bytes = i64::from(p.access.view.elem.bytes());
+        let c = layout.reg_coord(reg);
+        let mut guard = None;
+        let mut offset = 0i64;
+        // Terms of the address: those of the indices and lanes, then those of the register.
+        let n = self.param_number(p.view);
+        let mut terms = Vec::new();
+        let mut late = Vec::new();
+        for d in 0..p.access.view.rank() {
+            let (part, rest) = p.coords.split(b, d, c[d]);
+            let lane = match part {
+                Some(v) => b.add(p.index[d], v),
+                None => p.index[d],
+            };
+            let here = b.add_const(lane, i64::from(rest));
+            let extent = self.extent(b, p.view, d);
+            let inside = b.cmp(CmpOp::Ult, here, extent);
+            guard = b.and_guard(guard, Some(inside));
+            let wide = b.cvt(lane, LTy::I64);
+            match p.access.view.stride(d) {
+                Extent::Fixed(s) => {
+                    let s = b.i64(i64::from(s) * bytes);
+                    terms.push(b.mul(wide, s));
+                    offset += i64::from(rest) * b.as_const(s).unwrap_or(0) as i64;
+                }
+                Extent::Dynamic(_) => {
+                    let s = self.stride(b, p.view, d);
+                    let scale = b.i64(bytes);
+                    let s = b.mul(s, scale);
+                    terms.push(b.mul(wide, s));
+                    let rest = b.i64(i64::from(rest));
+                    late.push(b.mul(s, rest));
+                }
+            }
+        }
+        let mut addr = b.param(Param { ty: LTy::I64, source: ParamSource::Pointer(n) });
+        // Loop-invariant terms first, so that their sum leaves the loop as well.
+        terms.sort_by_key(|&t| b.depth(t));
+        for t in terms.into_iter().chain(late) {
+            addr = b.add(addr, t);
+        }
+        if let Some(m) = &p.mask {
+            guard = b.and_guard(guard, Some(m.regs[reg as usize]));
+        }
+        match i32::try_from(offset) {
+            Ok(o) => (addr, o, guard),
+            Err(_) => {
+                let o = b.i64(offset);
+                (b.add(addr, o), 0, guard)
+            }
+        }
+    }
+
+    /// The layout for a global access of a tile that is wanted in `want`: that one if it costs no more sectors or the tile is small,
+    /// else the coalesced one.
+    fn choose_layout(&self, access: &GlobalAccess<'_>, want: &Rc<Layout>, elem: Scalar, is_load: bool) -> Result<Rc<Layout>, LowerError> {
+        let bytes = elem.bytes();
+        let order = access.order();
+        let vec = access.vector_elements(self.target.vector_bytes);
+        let best = Rc::new(coalesced(want.shape(), bytes, &order, vec, self.target.lanes, self.plan.warps)?);
+        let elements: u64 = want.shape().iter().map(|&e| u64::from(e)).product();
+        if is_load && elements * u64::from(bytes) <= SMALL_TILE_BYTES {
+            return Ok(want.clone());
+        }
+        let score = |l: &Layout| -> Result<(u32, u32), LowerError> {
+            let columns = AccessColumns::global(l, &order)?;
+            let v = vectors_without(&columns, bytes, vec * bytes, l.free_mask(Axis::Reg));
+            Ok((sector_efficiency(&columns, bytes, v.width, SECTOR), v.width))
+        };
+        let (have, ideal) = (score(want)?, score(&best)?);
+        Ok(if have.0 >= ideal.0 && 4 * have.1 >= ideal.1 { want.clone() } else { best })
+    }
+
+    pub(super) fn load(&mut self, b: &mut LaneBuilder, i: Inst) -> Result<(), LowerError> {
+        let result = self.kernel.insts[i].results[0];
+        if let Some(s) = self.slots.get(&i) {
+            self.values[result] = Some(Held::Staged(s.clone()));
+            return Ok(());
+        }
+        if self.staged[i] {
+            let s = self.stage(b, i)?;
+            self.values[result] = Some(Held::Staged(Rc::new(s)));
+            return Ok(());
+        }
+        let want = self.layout_of(result)?;
+        let access = GlobalAccess::of(self.kernel, i);
+        let elem = access.view.elem;
+        let layout = self.choose_layout(&access, &want, elem, true)?;
+        let indices = self.index_values(&access.indices)?;
+        let other = match self.kernel.operand(i, "other").first() {
+            Some(&o) => Some(self.scalar(o)?),
+            None => None,
+        };
+        let regs = self.load_regs(b, access, &indices, &layout, other)?;
+        self.set_tile(result, Tile { layout, regs });
+        Ok(())
+    }
+
+    /// Values of index operands.
+    pub(super) fn index_values(&self, indices: &[Value]) -> Result<Vec<LVal>, LowerError> {
+        indices.iter().map(|&v| self.scalar(v)).collect()
+    }
+
+    /// Loads a tile into registers.
+    pub(super) fn load_regs(
+        &mut self,
+        b: &mut LaneBuilder,
+        access: GlobalAccess<'_>,
+        indices: &[LVal],
+        layout: &Rc<Layout>,
+        other: Option<LVal>,
+    ) -> Result<Vec<LVal>, LowerError> {
+        let elem = access.view.elem;
+        let columns = AccessColumns::global(layout, &access.order())?;
+        let vec = legal_width(access.vector_elements(self.target.vector_bytes), super::vectors::memory_type(elem));
+        let free = layout.free_mask(Axis::Reg);
+        let vectors = vectors_without(&columns, elem.bytes(), vec * elem.bytes(), free);
+        let points = self.points(b, access, indices, layout)?;
+        let mut out: Vec<Option<LVal>> = vec![None; layout.size(Axis::Reg) as usize];
+        for group in &vectors.groups {
+            for part in group.chunks(legal_width(group.len() as u32, super::vectors::memory_type(elem)) as usize) {
+                let n = part.len() as u32;
+                let (addr, offset, guard) = self.point(b, &points, layout, part[0]);
+                let other = match other {
+                    Some(o) => {
+                        let elems: Vec<LVal> = vec![o; part.len()];
+                        to_words(b, &elems, elem)
+                    }
+                    None => Vals::new(),
+                };
+                let words = b.load_global(&word_types(n, elem), addr, offset, guard, other);
+                let elems = from_words(b, &words, elem, n);
+                for (&r, e) in part.iter().zip(elems) {
+                    out[r as usize] = Some(e);
+                }
+            }
+        }
+        // Registers that are copies of another hold the same value.
+        (0..out.len())
+            .map(|r| out[r].or(out[r & !(free as usize)]))
+            .collect::<Option<Vec<LVal>>>()
+            .ok_or_else(|| LowerError::unsupported("a load", "a register has no value in its layout"))
+    }
+
+    pub(super) fn store(&mut self, b: &mut LaneBuilder, i: Inst) -> Result<(), LowerError> {
+        let value = self.kernel.operand(i, "value")[0];
+        let access = GlobalAccess::of(self.kernel, i);
+        let elem = access.view.elem;
+        let held = match &self.values[value] {
+            Some(Held::Tile(t)) => t.layout.clone(),
+            Some(Held::Scalar(_) | Held::Staged(_)) | None => self.layout_of(value)?,
+        };
+        let layout = self.choose_layout(&access, &held, elem, false)?;
+        let tile = self.tile(b, value, &layout)?;
+        let indices = self.index_values(&access.indices)?;
+        let columns = AccessColumns::global(&layout, &access.order())?;
+        let vec = legal_width(access.vector_elements(self.target.vector_bytes), super::vectors::memory_type(elem));
+        let vectors = vectors_without(&columns, elem.bytes(), vec * elem.bytes(), layout.free_mask(Axis::Reg));
+        let writer = representative(b, layout.free_mask(Axis::Lane), layout.free_mask(Axis::Warp));
+        let points = self.points(b, access, &indices, &layout)?;
+        for group in &vectors.groups {
+            for part in group.chunks(legal_width(group.len() as u32, super::vectors::memory_type(elem)) as usize) {
+                let (addr, offset, guard) = self.point(b, &points, &layout, part[0]);
+                let elems: Vec<LVal> = part.iter().map(|&r| tile.regs[r as usize]).collect();
+                let words = to_words(b, &elems, elem);
+                let guard = b.and_guard(writer, guard);
+                b.store_global(words, addr, offset, guard);
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,275 @@
+//! Tile to lane lowering: every tile op expands by its layouts, one module per op family.
+//!
+//! ```text
+//! Held::Scalar(l4)                    the same number in every lane
+//! Held::Tile { layout, regs }         register r of a lane holds element layout(r, lane, warp)
+//! Held::Staged { map, base, … }       a dot operand that waits in shared memory
+//! ```
+
+mod control;
+mod convert;
+mod dot;
+mod elementwise;
+mod global;
+mod reduce;
+mod shapes;
+mod shared;
+mod stage;
+mod vectors;
+
+use crate::assign::{Assignment, assign};
+use crate::error::LowerError;
+use crate::lane::{LTy, LVal, LaneBuilder, Param, ParamSource, Program};
+use crate::plan::{LowerOptions, Plan, plan};
+use crate::target::Target;
+use cranelift_entity::SecondaryMap;
+use std::collections::HashMap;
+use std::rc::Rc;
+use tilelift_ir::layout::Layout;
+use tilelift_ir::verify::Verified;
+use tilelift_ir::{Attr, Inst, Kernel, Op, Region, Type, Value};
+
+/// A lowered kernel.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Lowered {
+    /// The lane program.
+    pub program: Program,
+    /// The plan it follows.
+    pub plan: Plan,
+}
+
+/// A tile value spread over registers.
+#[derive(Clone, Debug)]
+pub(crate) struct Tile {
+    pub layout: Rc<Layout>,
+    pub regs: Vec<LVal>,
+}
+
+/// Where a value is.
+#[derive(Clone, Debug)]
+pub(crate) enum Held {
+    Scalar(LVal),
+    Tile(Rc<Tile>),
+    Staged(Rc<stage::Staged>),
+}
+
+pub(crate) struct Lower<'a> {
+    kernel: &'a Kernel,
+    target: &'a Target,
+    plan: Plan,
+    assigned: Assignment,
+    values: SecondaryMap<Value, Option<Held>>,
+    /// Conversions done, with the block they were done in.
+    variants: HashMap<Value, Vec<(Rc<Tile>, u32)>>,
+    /// Loads that go to shared memory for dots.
+    staged: SecondaryMap<Inst, bool>,
+    /// Loads of the pipelined loop that is being lowered, and where their current slot is.
+    slots: HashMap<Inst, Rc<stage::Staged>>,
+}
+
+/// Tiles with more registers per lane than this are refused: no register allocator could hold them.
+const MAX_REGISTERS_PER_TILE: u32 = 1024;
+
+/// Lowers a verified kernel for a target.
+///
+/// # Errors
+/// [`LowerError::Unsupported`] and [`LowerError::ResourceExceeded`], placed at the guilty instruction.
+pub fn lower(kernel: &Verified<'_>, target: &Target, options: &LowerOptions) -> Result<Lowered, LowerError> {
+    let kernel: &Kernel = kernel;
+    let plan = plan(kernel, target, options)?;
+    let assigned = assign(kernel, target, &plan)?;
+    let mut cx = Lower {
+        kernel,
+        target,
+        plan,
+        staged: stage::staged_loads(kernel),
+        assigned,
+        values: SecondaryMap::new(),
+        variants: HashMap::new(),
+        slots: HashMap::new(),
+    };
+    cx.check_registers()?;
+    let mut b = LaneBuilder::new(&kernel.name, plan.warps, target.lanes);
+    cx.declare_params(&mut b);
+    cx.region(&mut b, kernel.body)?;
+    let program = b.finish();
+    if program.shared_bytes > target.shared_bytes {
+        return Err(LowerError::ResourceExceeded {
+            resource: "shared memory (bytes)",
+            need: u64::from(program.shared_bytes),
+            have: u64::from(target.shared_bytes),
+            remedy: "use smaller tiles or fewer stages (`stages=`)".into(),
+            loc: Default::default(),
+        });
+    }
+    Ok(Lowered { program, plan })
+}
+
+impl<'a> Lower<'a> {
+    fn check_registers(&self) -> Result<(), LowerError> {
+        for (i, d) in self.kernel.insts.iter() {
+            for &r in &d.results {
+                let Some(layout) = self.assigned.layout(r) else { continue };
+                let n = layout.size(tilelift_ir::layout::Axis::Reg);
+                if n > MAX_REGISTERS_PER_TILE && !self.staged[i] {
+                    return Err(LowerError::ResourceExceeded {
+                        resource: "registers (elements of one tile per lane)",
+                        need: u64::from(n),
+                        have: u64::from(MAX_REGISTERS_PER_TILE),
+                        remedy: "use a smaller tile or more warps (`warps=`)".into(),
+                        loc: self.kernel.locs[i],
+                    });
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// All launch parameters in the order of the kernel's, used or not: the ABI does not depend on the body.
+    fn declare_params(&mut self, b: &mut LaneBuilder) {
+        for (n, &p) in self.kernel.params.iter().enumerate() {
+            let n = n as u32;
+            match self.kernel.ty(p) {
+                Type::Scalar(s) => {
+                    let v = b.param(Param { ty: LTy::Num(*s), source: ParamSource::Scalar(n) });
+                    self.values[p] = Some(Held::Scalar(v));
+                }
+                Type::View(_) => self.declare_view(b, n, p),
+                // The verifier refuses tile parameters.
+                Type::Tile(_) => {}
+            }
+        }
+    }
+
+    fn region(&mut self, b: &mut LaneBuilder, r: Region) -> Result<(), LowerError> {
+        for k in 0..self.kernel.regions[r].insts.len() {
+            let i = self.kernel.regions[r].insts[k];
+            self.inst(b, i).map_err(|e| e.at(self.kernel.locs[i]))?;
+        }
+        Ok(())
+    }
+
+    fn inst(&mut self, b: &mut LaneBuilder, i: Inst) -> Result<(), LowerError> {
+        let kernel = self.kernel;
+        let d = &kernel.insts[i];
+        match d.op {
+            Op::Const | Op::ProgramId | Op::NumPrograms | Op::Dim => {
+                let v = self.leaf(b, i);
+                self.values[d.results[0]] = Some(Held::Scalar(v));
+            }
+            Op::Iota | Op::Splat => {
+                let layout = self.layout_of(d.results[0])?;
+                let tile = self.born(b, i, &layout);
+                self.set_tile(d.results[0], tile);
+            }
+            Op::Add
+            | Op::Sub
+            | Op::Mul
+            | Op::Div
+            | Op::Rem
+            | Op::Fma
+            | Op::Minimum
+            | Op::Maximum
+            | Op::MinNum
+            | Op::MaxNum
+            | Op::Neg
+            | Op::Abs
+            | Op::And
+            | Op::Or
+            | Op::Xor
+            | Op::Not
+            | Op::Shl
+            | Op::ShrS
+            | Op::ShrU
+            | Op::Exp
+            | Op::Exp2
+            | Op::Log
+            | Op::Log2
+            | Op::Sqrt
+            | Op::Rsqrt
+            | Op::Tanh
+            | Op::Floor
+            | Op::Ceil
+            | Op::Cmp
+            | Op::Select
+            | Op::Cast
+            | Op::Bitcast => self.elementwise(b, i)?,
+            Op::Broadcast => self.broadcast(b, i)?,
+            Op::Reshape => self.reshape(b, i)?,
+            Op::Transpose => self.transpose(b, i)?,
+            Op::Reduce => self.reduce(b, i)?,
+            Op::Dot => self.dot(b, i)?,
+            Op::Load => self.load(b, i)?,
+            Op::Store => self.store(b, i)?,
+            Op::For => self.for_op(b, i)?,
+            Op::While => self.while_op(b, i)?,
+            Op::If => self.if_op(b, i)?,
+            // Read by the control op that owns the region.
+            Op::Yield => {}
+        }
+        Ok(())
+    }
+
+    /// The value of a scalar operand.
+    fn scalar(&self, v: Value) -> Result<LVal, LowerError> {
+        match &self.values[v] {
+            Some(Held::Scalar(l)) => Ok(*l),
+            Some(Held::Tile(_) | Held::Staged(_)) | None => {
+                Err(LowerError::unsupported(format!("{v} as a scalar"), "it is no scalar value here"))
+            }
+        }
+    }
+
+    fn layout_of(&self, v: Value) -> Result<Rc<Layout>, LowerError> {
+        match self.assigned.layout(v) {
+            Some(l) => Ok(l.clone()),
+            None => Err(LowerError::unsupported(format!("{v} as a tile"), "it has no layout")),
+        }
+    }
+
+    fn set_tile(&mut self, v: Value, tile: Tile) {
+        self.values[v] = Some(Held::Tile(Rc::new(tile)));
+    }
+
+    /// A tile operand in its own layout.
+    fn own_tile(&mut self, b: &mut LaneBuilder, v: Value) -> Result<Rc<Tile>, LowerError> {
+        let layout = self.layout_of(v)?;
+        self.tile(b, v, &layout)
+    }
+
+    /// A tile operand in a layout: as it is, converted before, born again, or converted now.
+    fn tile(&mut self, b: &mut LaneBuilder, v: Value, want: &Rc<Layout>) -> Result<Rc<Tile>, LowerError> {
+        let same = |l: &Rc<Layout>| Rc::ptr_eq(l, want) || **l == **want;
+        let held = match &self.values[v] {
+            Some(Held::Tile(t)) => t.clone(),
+            Some(Held::Scalar(_) | Held::Staged(_)) | None => {
+                return Err(LowerError::unsupported(format!("{v} as a tile in registers"), "it is no tile value here"));
+            }
+        };
+        if same(&held.layout) {
+            return Ok(held);
+        }
+        if let Some(list) = self.variants.get(&v)
+            && let Some((t, _)) = list.iter().find(|(t, block)| same(&t.layout) && b.is_open(*block))
+        {
+            return Ok(t.clone());
+        }
+        let reborn = match self.kernel.def_inst(v) {
+            Some(i) if matches!(self.kernel.insts[i].op, Op::Iota | Op::Splat) => Some(self.born(b, i, want)),
+            Some(_) | None => None,
+        };
+        let tile = match reborn {
+            Some(t) => t,
+            None => self.convert(b, &held, want, self.kernel.ty(v).elem())?,
+        };
+        let tile = Rc::new(tile);
+        self.variants.entry(v).or_default().push((tile.clone(), b.block()));
+        Ok(tile)
+    }
+
+    /// The dimension attribute of an instruction, 0 if it has none (the verifier sees to it that it has).
+    fn dim_attr(&self, i: Inst) -> usize {
+        let attr = self.kernel.insts[i].attrs.iter().find_map(|a| if let Attr::Dim(d) = a { Some(*d as usize) } else { None });
+        attr.unwrap_or(0)
+    }
+}

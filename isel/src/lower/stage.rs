@@ -1,0 +1,307 @@
+//! Staging: tiles that only dots read go from global to shared memory, asynchronously where the target can, and in a pipeline of
+//! several stages inside a loop.
+//!
+//! ```text
+//! ring of S slots, one per stage; iteration i computes from slot i mod S while the copies for i+1 … i+S-1 are in flight
+//!   front:  copy 0 … copy S-2, a group each
+//!   body:   wait until at most S-2 groups are pending ─ barrier ─ copy i+S-1 into slot (i-1) mod S ─ compute from slot i mod S
+//!   behind: wait for all
+//! ```
+//!
+//! The barrier shows the arrived slot to all warps, and proves that all have done with the slot that the next copy overwrites.
+//! Copies past the end of the loop read only what the view's bounds allow and are never looked at.
+
+use super::shared::SharedPoints;
+use super::vectors::{legal_width, to_words};
+use super::{Held, Lower};
+use crate::access::GlobalAccess;
+use crate::error::LowerError;
+use crate::lane::{AllocId, LTy, LVal, LaneBuilder};
+use cranelift_entity::SecondaryMap;
+use std::collections::{HashMap, HashSet};
+use std::rc::Rc;
+use tilelift_ir::layout::{AccessColumns, Axis, Layout, SharedMap, coalesced, operand_swizzle, vectors_without};
+use tilelift_ir::{CmpOp, Effects, Inst, Kernel, Op, Scalar, Type, Value};
+
+/// A tile in shared memory.
+#[derive(Clone, Debug)]
+pub(crate) struct Staged {
+    /// Where each element lies, in elements from the base.
+    pub map: SharedMap,
+    /// Byte address of the map's start.
+    pub base: LVal,
+    /// The memory it lies in.
+    pub alloc: AllocId,
+    /// Element type.
+    pub elem: Scalar,
+}
+
+impl Staged {
+    /// The same memory seen as the transposed tile.
+    pub fn transpose(&self, perm: &[usize]) -> Result<Staged, LowerError> {
+        Ok(Staged { map: self.map.transpose(perm)?, ..self.clone() })
+    }
+}
+
+/// Loads without mask and `other` that are read by nothing but dots, through transposes at most.
+pub(super) fn staged_loads(kernel: &Kernel) -> SecondaryMap<Inst, bool> {
+    let mut uses: SecondaryMap<Value, Vec<(Inst, usize)>> = SecondaryMap::new();
+    let mut order = Vec::new();
+    kernel.walk(kernel.body, &mut |i| order.push(i));
+    for &i in &order {
+        for (k, &a) in kernel.insts[i].args.iter().enumerate() {
+            uses[a].push((i, k));
+        }
+    }
+    fn only_dots(kernel: &Kernel, uses: &SecondaryMap<Value, Vec<(Inst, usize)>>, v: Value) -> bool {
+        !uses[v].is_empty()
+            && uses[v].iter().all(|&(i, k)| match kernel.insts[i].op {
+                Op::Dot => k < 2,
+                Op::Transpose => only_dots(kernel, uses, kernel.insts[i].results[0]),
+                _ => false,
+            })
+    }
+    let mut staged = SecondaryMap::with_default(false);
+    for &i in &order {
+        let d = &kernel.insts[i];
+        staged[i] = d.op == Op::Load && d.present == 0 && only_dots(kernel, &uses, d.results[0]);
+    }
+    staged
+}
+
+/// A load on its way to shared memory: how its lanes copy it.
+struct Plan {
+    inst: Inst,
+    map: SharedMap,
+    layout: Rc<Layout>,
+    columns: AccessColumns,
+    groups: Vec<Vec<u32>>,
+    /// Bytes of one copy; `None` if it has to go through registers.
+    copy: Option<u32>,
+}
+
+/// The pipeline of a loop.
+pub(super) struct Ring {
+    plans: Vec<(Plan, AllocId, u32)>,
+    iv: Value,
+    step: LVal,
+    stages: u32,
+    /// First values of the carried slot numbers: the one to read, the one to fill.
+    pub start: [LVal; 2],
+}
+
+impl Lower<'_> {
+    fn plan_stage(&self, i: Inst) -> Result<Plan, LowerError> {
+        let access = GlobalAccess::of(self.kernel, i);
+        let elem = access.view.elem;
+        let bytes = elem.bytes();
+        let Type::Tile(t) = self.kernel.ty(self.kernel.insts[i].results[0]) else {
+            return Err(LowerError::unsupported("a load of a scalar", "load a tile"));
+        };
+        let order = access.order();
+        let map = operand_swizzle(&t.shape, bytes, order[0])?;
+        let vec = legal_width(access.vector_elements(self.target.vector_bytes), elem);
+        let layout = coalesced(&t.shape, bytes, &order, vec, self.target.lanes, self.plan.warps)?;
+        // A vector must be one in both memories.
+        let global = AccessColumns::global(&layout, &order)?;
+        let width = vectors_without(&global, bytes, vec * bytes, 0).width;
+        let columns = map.columns_from(&layout)?;
+        let shared = vectors_without(&columns, bytes, width * bytes, 0);
+        let copies = layout.free_mask(Axis::Lane) | layout.free_mask(Axis::Warp);
+        let size = shared.width * bytes;
+        let copy = (copies == 0 && self.target.copy_async.contains(&size)).then_some(size);
+        Ok(Plan { inst: i, map, columns: columns.scaled(bytes)?, layout: Rc::new(layout), groups: shared.groups, copy })
+    }
+
+    /// Starts the copies of a load into a slot.
+    fn copy_tile(&mut self, b: &mut LaneBuilder, p: &Plan, indices: &[LVal], alloc: AllocId, base: LVal) -> Result<(), LowerError> {
+        let access = GlobalAccess::of(self.kernel, p.inst);
+        let target = SharedPoints::new(b, &p.columns, base);
+        let points = self.points(b, access, indices, &p.layout)?;
+        let bytes = p.copy.unwrap_or(0);
+        for group in &p.groups {
+            let (global, global_offset, guard) = self.point(b, &points, &p.layout, group[0]);
+            let shared = target.at(b, group[0]);
+            b.copy_async(alloc, shared, (global, global_offset), bytes, guard);
+        }
+        Ok(())
+    }
+
+    /// Brings a load to shared memory now.
+    pub(super) fn stage(&mut self, b: &mut LaneBuilder, i: Inst) -> Result<Staged, LowerError> {
+        let p = self.plan_stage(i)?;
+        let access = GlobalAccess::of(self.kernel, i);
+        let elem = access.view.elem;
+        let alloc = b.alloc(p.map.elements() * elem.bytes(), "operand");
+        let base = b.shared_addr(alloc);
+        let indices = self.index_values(&access.indices)?;
+        if p.copy.is_some() {
+            b.before_shared_writes();
+            self.copy_tile(b, &p, &indices, alloc, base)?;
+            b.commit_copies();
+            b.wait_copies(0);
+        } else {
+            let regs = self.load_regs(b, access, &indices, &p.layout, None)?;
+            b.before_shared_writes();
+            let points = SharedPoints::new(b, &p.columns, base);
+            let writer = super::shared::representative(b, p.layout.free_mask(Axis::Lane), p.layout.free_mask(Axis::Warp));
+            for group in &p.groups {
+                for part in group.chunks(legal_width(group.len() as u32, elem) as usize) {
+                    let (addr, offset) = points.at(b, part[0]);
+                    let elems: Vec<LVal> = part.iter().map(|&r| regs[r as usize]).collect();
+                    let words = to_words(b, &elems, elem);
+                    b.store_shared(words, alloc, addr, offset, writer);
+                }
+            }
+        }
+        Ok(Staged { map: p.map, base, alloc, elem })
+    }
+
+    /// True if the loop body, regions included, only reads global memory.
+    fn body_only_reads(&self, i: Inst) -> bool {
+        let mut ok = true;
+        for &r in &self.kernel.insts[i].regions {
+            self.kernel.walk(r, &mut |j| ok &= self.kernel.insts[j].op.info().effects != Effects::Writes);
+        }
+        ok
+    }
+
+    /// Makes the ring of a loop and starts its first copies. `None` if the loop has nothing to pipeline.
+    pub(super) fn open_pipeline(&mut self, b: &mut LaneBuilder, i: Inst, bounds: [LVal; 3]) -> Result<Option<Ring>, LowerError> {
+        let stages = self.plan.stages;
+        let kernel = self.kernel;
+        let region = kernel.insts[i].regions[0];
+        let iv = kernel.regions[region].params[0];
+        if stages < 2 || self.target.copy_async.is_empty() || !self.body_only_reads(i) {
+            return Ok(None);
+        }
+        let mut plans = Vec::new();
+        let mut seen = HashSet::new();
+        for &j in &kernel.regions[region].insts {
+            if !self.staged[j] {
+                continue;
+            }
+            let p = self.plan_stage(j)?;
+            let known = GlobalAccess::of(kernel, j).indices.iter().all(|&v| self.follows(v, iv, &mut seen));
+            if p.copy.is_some() && known {
+                let elem = kernel.ty(kernel.insts[j].results[0]).elem();
+                let slot = (p.map.elements() * elem.bytes()).next_multiple_of(128);
+                plans.push((p, slot));
+            }
+        }
+        if plans.is_empty() {
+            return Ok(None);
+        }
+        let plans: Vec<(Plan, AllocId, u32)> = plans
+            .into_iter()
+            .map(|(p, slot)| {
+                let alloc = b.alloc(slot.saturating_mul(stages), "pipeline");
+                (p, alloc, slot)
+            })
+            .collect();
+        let ring = Ring { iv, step: bounds[2], stages, start: [b.i32(0), b.i32(i64::from(stages - 1))], plans };
+        b.before_shared_writes();
+        let mut at = bounds[0];
+        for s in 0..stages - 1 {
+            let slot = b.i32(i64::from(s));
+            self.fill(b, &ring, at, slot)?;
+            at = b.add(at, ring.step);
+        }
+        Ok(Some(ring))
+    }
+
+    /// Starts the copies for loop index `at` into slot number `slot`, as one group.
+    fn fill(&mut self, b: &mut LaneBuilder, ring: &Ring, at: LVal, slot: LVal) -> Result<(), LowerError> {
+        for (p, alloc, bytes) in &ring.plans {
+            let access = GlobalAccess::of(self.kernel, p.inst);
+            let mut known = HashMap::from([(ring.iv, at)]);
+            let indices = access.indices.iter().map(|&v| self.shifted(b, v, &mut known)).collect::<Result<Vec<LVal>, _>>()?;
+            let base = slot_base(b, *alloc, slot, *bytes);
+            self.copy_tile(b, p, &indices, *alloc, base)?;
+        }
+        b.commit_copies();
+        Ok(())
+    }
+
+    /// The start of an iteration: waits for its slot, starts the copies of a later one; returns the next slot numbers.
+    pub(super) fn turn_pipeline(&mut self, b: &mut LaneBuilder, ring: &Ring, iv: LVal, slots: &[LVal]) -> Result<Vec<LVal>, LowerError> {
+        let (read, fill) = (slots[0], slots[1]);
+        b.wait_copies(ring.stages - 2);
+        b.barrier();
+        let ahead = b.i32(i64::from(ring.stages - 1));
+        let ahead = b.cvt(ahead, b.ty(ring.step));
+        let ahead = b.mul(ring.step, ahead);
+        let at = b.add(iv, ahead);
+        self.fill(b, ring, at, fill)?;
+        for (p, alloc, bytes) in &ring.plans {
+            let base = slot_base(b, *alloc, read, *bytes);
+            let elem = self.kernel.ty(self.kernel.insts[p.inst].results[0]).elem();
+            self.slots.insert(p.inst, Rc::new(Staged { map: p.map.clone(), base, alloc: *alloc, elem }));
+        }
+        let last = b.i32(i64::from(ring.stages - 1));
+        let (zero, one) = (b.i32(0), b.i32(1));
+        Ok([read, fill]
+            .map(|s| {
+                let next = b.bin(crate::lane::BinOp::Add, s, one);
+                let wraps = b.cmp(CmpOp::Eq, s, last);
+                b.select(wraps, zero, next)
+            })
+            .to_vec())
+    }
+
+    /// Behind the loop: nothing may land in the ring any more.
+    pub(super) fn close_pipeline(&mut self, b: &mut LaneBuilder, ring: Ring) {
+        b.wait_copies(0);
+        for (p, alloc, _) in &ring.plans {
+            self.slots.remove(&p.inst);
+            b.touch(*alloc);
+        }
+    }
+
+    /// True if a scalar depends on nothing that the loop makes but its index, by pure ops. `seen` holds values found to be so.
+    fn follows(&self, v: Value, iv: Value, seen: &mut HashSet<Value>) -> bool {
+        if v == iv || self.values[v].is_some() || matches!(self.kernel.ty(v), Type::View(_)) || seen.contains(&v) {
+            return true;
+        }
+        let Some(i) = self.kernel.def_inst(v) else { return false };
+        let d = &self.kernel.insts[i];
+        let ok = d.op.info().effects == Effects::Pure
+            && d.args.iter().all(|&a| !matches!(self.kernel.ty(a), Type::Tile(_)) && self.follows(a, iv, seen));
+        if ok {
+            seen.insert(v);
+        }
+        ok
+    }
+
+    /// The value that a scalar has when those in `known` are as given there; the loop body is not lowered yet, so what it makes has
+    /// no value.
+    fn shifted(&mut self, b: &mut LaneBuilder, v: Value, known: &mut HashMap<Value, LVal>) -> Result<LVal, LowerError> {
+        if let Some(&l) = known.get(&v) {
+            return Ok(l);
+        }
+        if let Some(Held::Scalar(l)) = &self.values[v] {
+            return Ok(*l);
+        }
+        let Some(i) = self.kernel.def_inst(v) else {
+            return Err(LowerError::unsupported(format!("{v} ahead of its iteration"), "it is carried by the loop"));
+        };
+        let d = &self.kernel.insts[i];
+        let l = match d.op {
+            Op::Const | Op::ProgramId | Op::NumPrograms | Op::Dim => self.leaf(b, i),
+            _ => {
+                let args = d.args.iter().map(|&a| self.shifted(b, a, known)).collect::<Result<Vec<LVal>, _>>()?;
+                super::elementwise::scalar_op(b, d.op, &d.attrs, &args, LTy::Num(self.kernel.ty(v).elem()))
+            }
+        };
+        known.insert(v, l);
+        Ok(l)
+    }
+}
+
+/// Address of a slot of a ring.
+fn slot_base(b: &mut LaneBuilder, alloc: AllocId, slot: LVal, bytes: u32) -> LVal {
+    let base = b.shared_addr(alloc);
+    let size = b.i32(i64::from(bytes));
+    let at = b.mul(slot, size);
+    b.add(base, at)
+}

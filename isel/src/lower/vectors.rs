@@ -1,0 +1,53 @@
+//! Vectors: elements of a tile to and from the words of one memory access.
+
+use crate::lane::{LTy, LVal, LaneBuilder, Vals};
+use tilelift_ir::{CmpOp, Scalar};
+
+/// The type in which an element type lies in memory: `i1` is a byte.
+pub(crate) fn memory_type(elem: Scalar) -> Scalar {
+    if elem == Scalar::I1 { Scalar::I8 } else { elem }
+}
+
+/// The widest vector, in elements, of at most `n` that has a memory access: byte pairs have none.
+pub(crate) fn legal_width(n: u32, elem: Scalar) -> u32 {
+    if n * elem.bytes() < 4 { 1 } else { n }
+}
+
+/// Types of the words of a vector of `n` elements (see [`legal_width`]).
+pub(crate) fn word_types(n: u32, elem: Scalar) -> smallvec::SmallVec<[LTy; 4]> {
+    let elem = memory_type(elem);
+    let bytes = elem.bytes();
+    if bytes >= 4 || n == 1 {
+        (0..n).map(|_| LTy::Num(elem)).collect()
+    } else {
+        (0..n * bytes / 4).map(|_| LTy::B32).collect()
+    }
+}
+
+/// Elements into words.
+pub(crate) fn to_words(b: &mut LaneBuilder, elems: &[LVal], elem: Scalar) -> Vals {
+    let elems: Vals = if elem == Scalar::I1 {
+        let (one, zero) = (b.constant(LTy::Num(Scalar::I8), 1), b.constant(LTy::Num(Scalar::I8), 0));
+        elems.iter().map(|&e| b.select(e, one, zero)).collect()
+    } else {
+        Vals::from_slice(elems)
+    };
+    let bytes = elem.bytes() as usize;
+    if bytes >= 4 || elems.len() == 1 { elems } else { elems.chunks(4 / bytes).map(|c| b.pack(c)).collect() }
+}
+
+/// Words into elements.
+pub(crate) fn from_words(b: &mut LaneBuilder, words: &[LVal], elem: Scalar, n: u32) -> Vec<LVal> {
+    let held = memory_type(elem);
+    let elems: Vec<LVal> = if held.bytes() >= 4 || n == 1 {
+        words.to_vec()
+    } else {
+        words.iter().flat_map(|&w| b.unpack(w, LTy::Num(held))).collect()
+    };
+    if elem == Scalar::I1 {
+        let zero = b.constant(LTy::Num(Scalar::I8), 0);
+        elems.into_iter().map(|e| b.cmp(CmpOp::Ne, e, zero)).collect()
+    } else {
+        elems
+    }
+}

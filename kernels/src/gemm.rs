@@ -1,0 +1,256 @@
+//! GEMM: `C = act(A · B + bias)`, with every storage order of the operands.
+//!
+//! ```text
+//!            N                       program p ─► (pm, pn) in groups of `group` tile rows, so that the programs that run
+//!        ┌──┬──┬──┐                  together share operand tiles in L2:
+//!        │0 │2 │4 │  ┐
+//!      M ├──┼──┼──┤  ├ group = 2     for k in 0..K step bk:  acc += A[pm, k] · B[k, pn]     (f32)
+//!        │1 │3 │5 │  ┘               C[pm, pn] = cast(act(acc + bias[pn]))
+//!        ├──┼──┼──┤
+//!        │6 │7 │8 │
+//!        └──┴──┴──┘
+//! ```
+//!
+//! Ragged extents need no masks: elements outside a view read 0, which adds nothing to a product, and stores outside are dropped.
+
+use crate::activation::Activation;
+use crate::facts::{ANY, known, matrix, programs, vector};
+use tilelift_ir::{BuildError, BuildErrors, Extent, Kernel, KernelBuilder, Scalar, Value};
+
+/// A matrix product with epilogue.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Gemm {
+    /// Element type of A and B: `f16`, `bf16`, or `f32`, whose products are taken in tf32.
+    pub elem: Scalar,
+    /// Element type of C: `f16`, `bf16` or `f32`.
+    pub out: Scalar,
+    /// A is stored `KxM` instead of `MxK`.
+    pub trans_a: bool,
+    /// B is stored `NxK` instead of `KxN`.
+    pub trans_b: bool,
+    /// Element type of a bias per column of C, if there is one.
+    pub bias: Option<Scalar>,
+    /// Applied to the biased sum, in `f32`.
+    pub activation: Activation,
+    /// Rows of C per program.
+    pub bm: u32,
+    /// Columns of C per program.
+    pub bn: u32,
+    /// Depth of a step of the loop over K.
+    pub bk: u32,
+    /// Tile rows per group of the program order.
+    pub group: u32,
+    /// Warps per program.
+    pub warps: u32,
+    /// Stages of the loop's pipeline.
+    pub stages: u32,
+    /// What is known of M.
+    pub m: Extent,
+    /// What is known of N.
+    pub n: Extent,
+    /// What is known of K.
+    pub k: Extent,
+}
+
+impl Gemm {
+    /// A configuration for any shape, with tiles of 128 x 128 and 128 bytes of depth; C has the element type of A and B.
+    pub fn new(elem: Scalar) -> Gemm {
+        Gemm {
+            elem,
+            out: elem,
+            trans_a: false,
+            trans_b: false,
+            bias: None,
+            activation: Activation::None,
+            bm: 128,
+            bn: 128,
+            bk: 128 / elem.bytes(),
+            group: 8,
+            warps: 8,
+            stages: 3,
+            m: ANY,
+            n: ANY,
+            k: ANY,
+        }
+    }
+
+    /// Chooses how the operands are stored: A as `KxM` if `trans_a`, B as `NxK` if `trans_b`.
+    pub fn transposed(mut self, trans_a: bool, trans_b: bool) -> Gemm {
+        (self.trans_a, self.trans_b) = (trans_a, trans_b);
+        self
+    }
+
+    /// Chooses the element type of C.
+    pub fn output(mut self, out: Scalar) -> Gemm {
+        self.out = out;
+        self
+    }
+
+    /// Adds a bias per column and an activation.
+    pub fn epilogue(mut self, bias: Option<Scalar>, activation: Activation) -> Gemm {
+        (self.bias, self.activation) = (bias, activation);
+        self
+    }
+
+    /// Chooses the tile.
+    pub fn tile(mut self, bm: u32, bn: u32, bk: u32) -> Gemm {
+        (self.bm, self.bn, self.bk) = (bm, bn, bk);
+        self
+    }
+
+    /// Chooses warps per program and stages of the pipeline.
+    pub fn schedule(mut self, warps: u32, stages: u32) -> Gemm {
+        (self.warps, self.stages) = (warps, stages);
+        self
+    }
+
+    /// States the facts of a shape.
+    pub fn for_shape(mut self, m: u32, n: u32, k: u32) -> Gemm {
+        (self.m, self.n, self.k) = (known(m), known(n), known(k));
+        self
+    }
+
+    /// `nn`, `nt`, `tn` or `tt`: the storage of A and B, `n` as in the formula and `t` transposed.
+    pub const fn order(&self) -> &'static str {
+        match (self.trans_a, self.trans_b) {
+            (false, false) => "nn",
+            (false, true) => "nt",
+            (true, false) => "tn",
+            (true, true) => "tt",
+        }
+    }
+
+    /// The kernel; its parameters are the views of A (`[M, K]`, or `[K, M]` if `trans_a`), B (`[K, N]`, or `[N, K]` if `trans_b`),
+    /// the bias (`[N]`, only if there is one) and C (`[M, N]`).
+    ///
+    /// # Errors
+    /// For element types that are not listed at the fields, a group of 0, and the builder's for tiles of no or too many elements.
+    pub fn build(&self) -> Result<Kernel, BuildErrors> {
+        self.check()?;
+        let mut b = KernelBuilder::new(&format!("gemm_{}_{}_{}", self.order(), self.elem, self.out));
+        b.warps(self.warps).stages(self.stages);
+        let a = b.param(if self.trans_a { matrix(self.elem, self.k, self.m) } else { matrix(self.elem, self.m, self.k) });
+        let w = b.param(if self.trans_b { matrix(self.elem, self.n, self.k) } else { matrix(self.elem, self.k, self.n) });
+        let bias = self.bias.map(|t| b.param(vector(t, self.n)));
+        let c = b.param(matrix(self.out, self.m, self.n));
+
+        let (row, col) = self.origin(&mut b, c);
+        let depth = b.dim(a, u32::from(!self.trans_a));
+        let zero = b.full(&[self.bm, self.bn], 0.0, Scalar::F32);
+        let sum = b.for_loop(0, depth, self.bk, &[zero], |b, k, acc| {
+            let x = operand(b, a, self.trans_a, [row, k], [self.bm, self.bk]);
+            let y = operand(b, w, self.trans_b, [k, col], [self.bk, self.bn]);
+            vec![if self.elem == Scalar::F32 { b.dot_tf32(x, y, acc[0]) } else { b.dot(x, y, acc[0]) }]
+        });
+        let mut t = sum[0];
+        if let Some(bias) = bias {
+            let v = b.load(bias, &[col], &[self.bn]);
+            let v = b.cast(v, Scalar::F32);
+            let v = b.expand_dims(v, 0);
+            t = b.add(t, v);
+        }
+        let t = self.activation.apply(&mut b, t);
+        let t = b.cast(t, self.out);
+        b.store(c, &[row, col], t);
+        b.finish()
+    }
+
+    /// First row and column of this program's tile.
+    fn origin(&self, b: &mut KernelBuilder, c: Value) -> (Value, Value) {
+        let (m, n) = (b.dim(c, 0), b.dim(c, 1));
+        let tiles_m = b.ceil_div(m, self.bm);
+        let tiles_n = b.ceil_div(n, self.bn);
+        let pid = b.program_id(0);
+        let per_group = b.mul(tiles_n, self.group);
+        let which = b.div(pid, per_group);
+        let first = b.mul(which, self.group);
+        let left = b.sub(tiles_m, first);
+        let height = b.minimum(left, self.group);
+        let inside = b.rem(pid, per_group);
+        let down = b.rem(inside, height);
+        let pm = b.add(first, down);
+        let pn = b.div(inside, height);
+        (b.mul(pm, self.bm), b.mul(pn, self.bn))
+    }
+
+    /// First row and column of the tile of program `pid`; the same sums as the kernel's.
+    pub fn tile_origin(&self, pid: u32, m: u32, n: u32) -> (u32, u32) {
+        let (tiles_m, tiles_n) = (programs(m, self.bm), programs(n, self.bn));
+        let per_group = tiles_n.saturating_mul(self.group).max(1);
+        let first = pid / per_group * self.group;
+        let height = tiles_m.saturating_sub(first).min(self.group).max(1);
+        let inside = pid % per_group;
+        ((first + inside % height) * self.bm, inside / height * self.bn)
+    }
+
+    /// The grid for a shape.
+    pub fn grid(&self, m: u32, n: u32) -> [u32; 3] {
+        [programs(m, self.bm).saturating_mul(programs(n, self.bn)), 1, 1]
+    }
+
+    fn check(&self) -> Result<(), BuildErrors> {
+        let float = |t: Scalar| matches!(t, Scalar::F16 | Scalar::BF16 | Scalar::F32);
+        let wrong = [("elem", Some(self.elem)), ("out", Some(self.out)), ("bias", self.bias)];
+        let mut errors: Vec<BuildError> = wrong
+            .into_iter()
+            .filter_map(|(field, t)| Some((field, t?)))
+            .filter(|&(_, t)| !float(t))
+            .map(|(field, t)| BuildError {
+                method: "Gemm::build".to_owned(),
+                message: format!("field `{field}` is {t}; use f16, bf16 or f32"),
+            })
+            .collect();
+        if self.group == 0 {
+            let message = "field `group` is 0; use 1 for no grouping".to_owned();
+            errors.push(BuildError { method: "Gemm::build".to_owned(), message });
+        }
+        if errors.is_empty() { Ok(()) } else { Err(BuildErrors(errors)) }
+    }
+}
+
+/// The tile of an operand at `at` with extents `shape`, both in the formula's order, from a view that may be stored transposed.
+fn operand(b: &mut KernelBuilder, view: Value, transposed: bool, at: [Value; 2], shape: [u32; 2]) -> Value {
+    if transposed {
+        let t = b.load(view, &[at[1], at[0]], &[shape[1], shape[0]]);
+        b.transpose(t, &[1, 0])
+    } else {
+        b.load(view, &at, &shape)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn programs_go_down_the_groups_as_pictured() {
+        let g = Gemm { group: 2, ..Gemm::new(Scalar::BF16).tile(16, 32, 16) };
+        let order: Vec<(u32, u32)> = (0..9).map(|p| g.tile_origin(p, 48, 96)).collect();
+        let picture = [(0, 0), (16, 0), (0, 32), (16, 32), (0, 64), (16, 64), (32, 0), (32, 32), (32, 64)];
+        assert_eq!(order, picture);
+        assert_eq!(g.grid(48, 96), [9, 1, 1]);
+        assert_eq!(g.grid(49, 97), [16, 1, 1]);
+    }
+
+    #[test]
+    fn element_types_without_a_product_are_refused_by_name() {
+        let config = Gemm { bias: Some(Scalar::I32), ..Gemm::new(Scalar::I8) };
+        let errors = config.build().unwrap_err().to_string();
+        for want in ["`elem` is i8", "`out` is i8", "`bias` is i32"] {
+            assert!(errors.contains(want), "{errors}");
+        }
+    }
+
+    #[test]
+    fn impossible_tiles_are_errors_and_grids_stay_finite() {
+        for (bm, bn, bk) in [(0, 128, 64), (128, 0, 64), (128, 128, 0), (1 << 20, 1 << 20, 16)] {
+            let config = Gemm::new(Scalar::F16).tile(bm, bn, bk);
+            let refused = config.build().is_err() || tilelift_ir::verify(&config.build().unwrap()).is_err();
+            assert!(refused, "{bm}x{bn}x{bk}");
+            assert!(config.grid(1000, 1000)[0] >= 1);
+        }
+        let none = Gemm { group: 0, ..Gemm::new(Scalar::F16) };
+        assert!(none.build().unwrap_err().to_string().contains("`group`"));
+        assert_eq!(none.tile_origin(0, 100, 100), (0, 0));
+    }
+}

@@ -1,0 +1,37 @@
+//! Kernels written with the public builder of [`tilelift_ir`], their `f64` references, and the cases that every device must pass.
+//!
+//! ```text
+//!   config (VectorAdd, SiluMul, Softmax, RmsNorm, Transpose, Gemm) ── build() ─► Kernel
+//!        └── with a shape: Workload ── case list: acceptance::cases() ─► grid, tensors, reference, tolerance
+//! ```
+//!
+//! Every configuration has `new` (works for any shape), `for_shape` (states the facts of one shape, so that wide accesses become
+//! legal), `build` and `grid`.
+
+#![deny(missing_docs)]
+
+pub mod acceptance;
+pub mod activation;
+pub mod facts;
+pub mod gemm;
+pub mod reference;
+pub mod rms_norm;
+pub mod rng;
+pub mod silu_mul;
+pub mod softmax;
+pub mod tensor;
+pub mod transpose;
+pub mod vector_add;
+pub mod workload;
+
+pub use acceptance::{Case, CheckError, Size, Verdict, cases};
+pub use activation::Activation;
+pub use facts::{ANY, known};
+pub use gemm::Gemm;
+pub use rms_norm::RmsNorm;
+pub use silu_mul::SiluMul;
+pub use softmax::Softmax;
+pub use tensor::{Init, Role, Tensor, TensorSpec};
+pub use transpose::Transpose;
+pub use vector_add::VectorAdd;
+pub use workload::{ScalarSpec, Workload};

@@ -1,0 +1,311 @@
+//! References: what a kernel must compute, in `f64` on the quantised inputs, and how far from it a result may be.
+//!
+//! Every tolerance is derived, none is measured. With `u = 2^-24` (half a unit in the last place of `f32`) an `f32` operation adds a
+//! relative error `u`, the op table states the errors of the functions, and rounding the result to its type adds half a unit in
+//! that type's last place. See each function for its sum.
+
+use crate::activation::Activation;
+use crate::tensor::Tensor;
+use std::ops::Range;
+use tilelift_ir::{Scalar, num};
+
+/// Half a unit in the last place of `f32` at 1.
+const U: f64 = 1.0 / (1u64 << 24) as f64;
+
+/// Above the magnitude of `silu(x)` for every `x` whose `e^-x` overflows `f32`: `89 e^-88.7 < 3e-37`.
+const GATE_FLOOR: f64 = 3e-37;
+
+/// The value an element must have.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct Expected {
+    /// The value; rounded to the type already if the tolerance is 0.
+    pub value: f64,
+    /// The largest absolute difference allowed; 0 asks for the same number, the sign of a zero included. Any NaN equals any NaN.
+    pub tolerance: f64,
+}
+
+impl Expected {
+    fn exact(value: f64) -> Expected {
+        Expected { value, tolerance: 0.0 }
+    }
+
+    /// A value computed with an absolute error of at most `error` and then rounded to `elem`.
+    fn rounded(value: f64, error: f64, elem: Scalar) -> Expected {
+        let tolerance = error + half_ulp(value.abs() + error, elem);
+        Expected { value, tolerance }
+    }
+}
+
+/// Gives the expected values of a range of the output's elements, which lies in one row of the output.
+pub type Reference<'a> = Box<dyn Fn(Range<usize>) -> Vec<Expected> + 'a>;
+
+/// Relative error of rounding to a float type: `2^-p` with `p` significant bits.
+pub fn unit_roundoff(elem: Scalar) -> f64 {
+    // The distance of 1 and the next number, by the number behind 1's bits.
+    (num::from_bits(num::to_bits(1.0, elem) + 1, elem) - 1.0) / 2.0
+}
+
+/// At least the error of rounding a number of magnitude `a` to a float type: relative for normal numbers, half the smallest
+/// subnormal below. `f32` and `f64` results count as subnormal-flushed: the smallest normal number, since the op table bounds only
+/// relative errors there.
+fn half_ulp(a: f64, elem: Scalar) -> f64 {
+    let smallest = match elem {
+        Scalar::F16 | Scalar::BF16 => num::from_bits(1, elem) / 2.0,
+        Scalar::F32 | Scalar::F64 => f64::from(f32::MIN_POSITIVE),
+        Scalar::I1 | Scalar::I8 | Scalar::I16 | Scalar::I32 | Scalar::I64 => 0.0,
+    };
+    a * unit_roundoff(elem) + smallest
+}
+
+/// `a + b`, exactly rounded (floats) or wrapped (integers up to 32 bits).
+pub fn vector_add<'a>(a: &'a Tensor, b: &'a Tensor) -> Reference<'a> {
+    let elem = a.elem;
+    Box::new(move |range| {
+        let sum = |i| {
+            let s = a.get(i) + b.get(i);
+            if elem.is_float() { num::round(s, elem) } else { num::wrap(s as i64, elem) as f64 }
+        };
+        range.map(|i| Expected::exact(sum(i))).collect()
+    })
+}
+
+/// `silu(a) * b`. Errors relative to the result: the activation's ([`Activation::error`]) and one multiplication. The gate is an `f32`:
+/// below 3e-37 it is rounded before it meets `b`, and may be 0.
+pub fn silu_mul<'a>(a: &'a Tensor, b: &'a Tensor) -> Reference<'a> {
+    let one = move |i| {
+        let (gate, y) = (Activation::Silu.eval(a.get(i)), b.get(i));
+        let tiny = gate.abs() < GATE_FLOOR;
+        let value = if tiny { num::round(gate, Scalar::F32) * y } else { gate * y };
+        let error = value.abs() * (Activation::Silu.error() + U) + if tiny { GATE_FLOOR * y.abs() } else { 0.0 };
+        Expected::rounded(value, if error.is_finite() { error } else { 0.0 }, a.elem)
+    };
+    Box::new(move |range| range.map(one).collect())
+}
+
+/// Row softmax. With `t = x - max`, an exponential has the relative error `2^-21 + |t| u` (the op's, and the rounding of `t`). The sum
+/// inherits the errors weighted by probability, `2^-21 + u sum(p |t|)`, where `sum(p |t|) <= ln n` because it is the entropy less the
+/// logarithm of the sum; its tree adds `log2 n + 1` roundings; the inverse and the product add two, and two more cover second
+/// order terms.
+pub fn softmax(x: &Tensor) -> Reference<'_> {
+    let cols = row_length(x);
+    Box::new(move |range| {
+        let start = range.start / cols * cols;
+        let row = x.read(start..start + cols);
+        let max = row.iter().fold(f64::NEG_INFINITY, |m, &v| if v.is_nan() || m.is_nan() { f64::NAN } else { m.max(v) });
+        let sum: f64 = row.iter().map(|v| (v - max).exp()).sum();
+        let n = cols as f64;
+        let shared = 2.0 * 2f64.powi(-21) + (n.ln() + n.log2().ceil() + 5.0) * U;
+        let one = |i: usize| {
+            let t = row[i - start] - max;
+            let value = t.exp() / sum;
+            let error = if value == 0.0 { 0.0 } else { value * (shared + t.abs() * U) };
+            Expected::rounded(value, error, x.elem)
+        };
+        range.map(one).collect()
+    })
+}
+
+/// RMSNorm. The squares, the tree of their sum (`log2 n + 1` levels), the division and the addition of `eps` add only numbers of one
+/// sign, so their relative errors do not grow; the inverse square root halves them and adds `2^-22`; two products add two roundings.
+pub fn rms_norm<'a>(x: &'a Tensor, w: &'a Tensor, eps: f64) -> Reference<'a> {
+    let cols = row_length(x);
+    Box::new(move |range| {
+        let start = range.start / cols * cols;
+        let row = x.read(start..start + cols);
+        let n = cols as f64;
+        let scale = 1.0 / (row.iter().map(|v| v * v).sum::<f64>() / n + eps).sqrt();
+        let relative = (n.log2().ceil() + 4.0) / 2.0 * U + 2f64.powi(-22) + 3.0 * U;
+        let one = |i: usize| {
+            let value = row[i - start] * scale * w.get(i - start);
+            Expected::rounded(value, value.abs() * relative, x.elem)
+        };
+        range.map(one).collect()
+    })
+}
+
+/// Transposition of a matrix.
+pub fn transpose(x: &Tensor) -> Reference<'_> {
+    let cols = row_length(x);
+    let rows = (x.shape.first().copied().unwrap_or(1) as usize).max(1);
+    Box::new(move |range| range.map(|i| Expected::exact(x.get(i % rows * cols + i / rows))).collect())
+}
+
+/// What a GEMM's reference needs beside the operands.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct GemmReference {
+    /// Rows of C, columns of C, depth.
+    pub shape: [usize; 3],
+    /// A is stored `KxM`.
+    pub trans_a: bool,
+    /// B is stored `NxK`.
+    pub trans_b: bool,
+    /// Operands are rounded to tf32.
+    pub tf32: bool,
+    /// Applied to the biased sum.
+    pub activation: Activation,
+    /// Element type of C.
+    pub out: Scalar,
+}
+
+impl GemmReference {
+    /// `act(A B + bias)`. Products of the operands are exact in `f32`. Each of the `K` additions, and the bias's, adds at most one unit
+    /// in the last place (`2u`: matrix units truncate where a processor rounds) of a partial sum, which is at most
+    /// `S = sum |a| |b| + |bias|`; so the error before the activation is at most `(K + 2) 2u S`. The activation stretches it by its
+    /// largest slope and adds its own error.
+    pub fn of<'a>(self, a: &Tensor, b: &Tensor, bias: Option<&'a Tensor>) -> Reference<'a> {
+        let [m, n, k] = self.shape;
+        let a = row_major(a, m, k, self.trans_a, self.tf32);
+        let b = row_major(b, k, n, self.trans_b, self.tf32);
+        Box::new(move |range| {
+            let (row, first) = (range.start / n, range.start % n);
+            let width = range.len();
+            let (mut sum, mut size) = (vec![0.0f64; width], vec![0.0f64; width]);
+            for (p, &x) in a[row * k..(row + 1) * k].iter().enumerate() {
+                let line = &b[p * n + first..p * n + first + width];
+                for ((s, z), &y) in sum.iter_mut().zip(&mut size).zip(line) {
+                    *s += x * y;
+                    *z += (x * y).abs();
+                }
+            }
+            let one = |(j, (mut s, mut z)): (usize, (f64, f64))| {
+                if let Some(bias) = bias {
+                    let v = bias.get(first + j);
+                    s += v;
+                    z += v.abs();
+                }
+                let before = (k as f64 + 2.0) * 2.0 * U * z;
+                let error = self.activation.lipschitz() * before + self.activation.error() * (s.abs() + before);
+                Expected::rounded(self.activation.eval(s), error, self.out)
+            };
+            sum.into_iter().zip(size).enumerate().map(one).collect()
+        })
+    }
+
+    /// A bound of `||y - ref|| / ||ref||` for operands of independent signs, where the sum of squares is about that of the products.
+    /// Partial sums pass through one truncation for every 8 products at least (half a unit, `u`, on average), so `K/8 u`, with a
+    /// floor of `2^-19` for the activation and short sums; the output's rounding adds its unit roundoff.
+    pub fn rel_l2(self) -> f64 {
+        let rounding = if self.out == Scalar::F32 { 0.0 } else { unit_roundoff(self.out) };
+        self.shape[2] as f64 / 8.0 * U + 2f64.powi(-19) + rounding
+    }
+}
+
+/// The matrix in row-major order as `rows x cols`, from a tensor that holds it so or transposed.
+fn row_major(t: &Tensor, rows: usize, cols: usize, transposed: bool, tf32: bool) -> Vec<f64> {
+    let at = |r: usize, c: usize| {
+        let v = t.get(if transposed { c * rows + r } else { r * cols + c });
+        if tf32 { num::round_tf32(v) } else { v }
+    };
+    (0..rows).flat_map(|r| (0..cols).map(move |c| (r, c))).map(|(r, c)| at(r, c)).collect()
+}
+
+/// Elements of a row; at least 1.
+fn row_length(t: &Tensor) -> usize {
+    (t.shape.last().copied().unwrap_or(1) as usize).max(1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::tensor::{Init, TensorSpec};
+
+    fn tensor(elem: Scalar, shape: &[u32], seed: u64) -> Tensor {
+        TensorSpec::input("t", elem, shape, Init::Normal(seed)).make()
+    }
+
+    #[test]
+    fn unit_roundoff_is_two_to_the_minus_significant_bits() {
+        for (elem, p) in [(Scalar::F16, 11), (Scalar::BF16, 8), (Scalar::F32, 24), (Scalar::F64, 53)] {
+            assert_eq!(unit_roundoff(elem), 2f64.powi(-p));
+        }
+    }
+
+    #[test]
+    fn rounding_stays_within_half_ulp() {
+        for elem in [Scalar::F16, Scalar::BF16, Scalar::F32] {
+            for i in 0..20_000 {
+                let x = crate::rng::normal(5, i) * 2f64.powi((i % 60) as i32 - 45);
+                let e = Expected::rounded(x, 0.0, elem);
+                assert!((num::round(x, elem) - x).abs() <= e.tolerance, "{elem} {x}");
+            }
+        }
+    }
+
+    #[test]
+    fn sums_wrap_and_round() {
+        let a = tensor(Scalar::I32, &[100], 1);
+        let b = tensor(Scalar::I32, &[100], 2);
+        for (i, e) in vector_add(&a, &b)(0..100).iter().enumerate() {
+            assert_eq!(e.value as i32, (a.get(i) as i32).wrapping_add(b.get(i) as i32));
+        }
+        let (a, b) = (tensor(Scalar::F32, &[100], 1), tensor(Scalar::F32, &[100], 2));
+        for (i, e) in vector_add(&a, &b)(0..100).iter().enumerate() {
+            assert_eq!((e.value as f32, e.tolerance), (a.get(i) as f32 + b.get(i) as f32, 0.0));
+        }
+    }
+
+    #[test]
+    fn rows_of_a_softmax_sum_to_one_and_keep_ratios() {
+        let x = tensor(Scalar::F32, &[7, 13], 4);
+        let f = softmax(&x);
+        for r in 0..7 {
+            let row = f(r * 13..(r + 1) * 13);
+            assert!((row.iter().map(|e| e.value).sum::<f64>() - 1.0).abs() < 1e-14);
+            for c in 1..13 {
+                let want = (x.get(r * 13 + c) - x.get(r * 13)).exp();
+                assert!((row[c].value / row[0].value / want - 1.0).abs() < 1e-13);
+                // The bar that the kernel was asked to meet is wider.
+                assert!(row[c].tolerance < 1e-5 * row[c].value + 1e-7);
+            }
+            // A part of a row is the same part of the whole row.
+            assert_eq!(f(r * 13 + 3..r * 13 + 9), row[3..9]);
+        }
+    }
+
+    #[test]
+    fn normalised_rows_have_unit_mean_square() {
+        let x = tensor(Scalar::F16, &[5, 100], 4);
+        let w = tensor(Scalar::F16, &[100], 5);
+        let y = rms_norm(&x, &w, 0.0)(200..300);
+        let mean = y.iter().enumerate().map(|(c, e)| (e.value / w.get(c)).powi(2)).sum::<f64>() / 100.0;
+        assert!((mean - 1.0).abs() < 1e-12);
+        let big_eps = rms_norm(&x, &w, 1e12)(200..201)[0].value;
+        assert!((big_eps * 1e6 - x.get(200) * w.get(0)).abs() < 1e-9);
+    }
+
+    #[test]
+    fn transposing_twice_is_nothing() {
+        let x = tensor(Scalar::I8, &[5, 9], 4);
+        let y = transpose(&x)(0..45);
+        let bytes = y.iter().map(|e| e.value as i8 as u8).collect();
+        let y = Tensor { elem: Scalar::I8, shape: vec![9, 5], bytes };
+        let z: Vec<f64> = transpose(&y)(0..45).iter().map(|e| e.value).collect();
+        assert_eq!(z, x.read(0..45));
+        assert_eq!(y.get(2 * 5 + 3), x.get(3 * 9 + 2));
+    }
+
+    #[test]
+    fn a_product_equals_the_sum_by_the_formula_in_every_order() {
+        let (m, n, k) = (4usize, 6usize, 5usize);
+        for (trans_a, trans_b) in [(false, false), (false, true), (true, false), (true, true)] {
+            for tf32 in [false, true] {
+                let a = tensor(Scalar::F32, &[20], 1);
+                let b = tensor(Scalar::F32, &[30], 2);
+                let bias = tensor(Scalar::F32, &[6], 3);
+                let q = |x: f64| if tf32 { num::round_tf32(x) } else { x };
+                let r = GemmReference { shape: [m, n, k], trans_a, trans_b, tf32, activation: Activation::Relu, out: Scalar::F16 };
+                let f = r.of(&a, &b, Some(&bias));
+                for i in 0..m {
+                    for j in 0..n {
+                        let x = |p: usize| q(a.get(if trans_a { p * m + i } else { i * k + p }));
+                        let y = |p: usize| q(b.get(if trans_b { j * k + p } else { p * n + j }));
+                        let want = ((0..k).map(|p| x(p) * y(p)).sum::<f64>() + bias.get(j)).max(0.0);
+                        let e = f(i * n + j..i * n + j + 1)[0];
+                        assert!((e.value - want).abs() < 1e-14);
+                        assert!(e.tolerance > want * 2f64.powi(-11) && e.tolerance < want * 2f64.powi(-11) + 1e-4);
+                    }
+                }
+            }
+        }
+    }
+}

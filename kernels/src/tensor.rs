@@ -1,0 +1,200 @@
+//! Tensors as any device takes them: element type, shape, and raw little-endian bytes in row-major order.
+
+use crate::rng;
+use std::ops::Range;
+use tilelift_ir::{Scalar, num};
+
+/// How a tensor is filled before the launch. Every element depends on the seed and its index only.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]
+pub enum Init {
+    /// Standard normal numbers rounded to the type; for integers, all values alike.
+    Normal(u64),
+    /// For floats, as `Normal`, with one element in eight infinite, NaN, a zero of either sign, or among the largest and smallest numbers.
+    Special(u64),
+    /// For floats, as `Normal`, with about one element in four `-inf`, but never the first of a row.
+    Masked(u64),
+    /// Every byte `0xff`: NaN for floats, -1 for integers. Outputs start so.
+    Poison,
+}
+
+impl Init {
+    /// The seed; 0 for poison, which has none.
+    pub const fn seed(self) -> u64 {
+        match self {
+            Init::Normal(seed) | Init::Special(seed) | Init::Masked(seed) => seed,
+            Init::Poison => 0,
+        }
+    }
+}
+
+/// What the kernel does with a tensor.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]
+pub enum Role {
+    /// It reads it.
+    In,
+    /// It writes it.
+    Out,
+}
+
+/// A tensor parameter of a case: a dense row-major view.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct TensorSpec {
+    /// Name, as in the kernel's documentation.
+    pub name: &'static str,
+    /// Element type.
+    pub elem: Scalar,
+    /// Extents, outermost first.
+    pub shape: Vec<u32>,
+    /// Its contents before the launch.
+    pub init: Init,
+    /// Its use.
+    pub role: Role,
+}
+
+impl TensorSpec {
+    /// An input.
+    pub fn input(name: &'static str, elem: Scalar, shape: &[u32], init: Init) -> TensorSpec {
+        TensorSpec { name, elem, shape: shape.to_vec(), init, role: Role::In }
+    }
+
+    /// An output.
+    pub fn output(name: &'static str, elem: Scalar, shape: &[u32]) -> TensorSpec {
+        TensorSpec { name, elem, shape: shape.to_vec(), init: Init::Poison, role: Role::Out }
+    }
+
+    /// Number of elements.
+    pub fn elements(&self) -> usize {
+        self.shape.iter().map(|&e| e as usize).product()
+    }
+
+    /// Size in bytes.
+    pub fn byte_len(&self) -> usize {
+        self.elements() * self.elem.bytes() as usize
+    }
+
+    /// The tensor with its contents.
+    pub fn make(&self) -> Tensor {
+        let width = self.elem.bytes() as usize;
+        let mut bytes = vec![0xff; self.byte_len()];
+        if self.init != Init::Poison {
+            let row = self.shape.last().map_or(1, |&e| u64::from(e).max(1));
+            for (pair, chunks) in (0u64..).zip(bytes.chunks_mut(2 * width)) {
+                let normals = if self.elem.is_float() { rng::normal_pair(self.init.seed(), pair) } else { [0.0; 2] };
+                for ((i, chunk), normal) in (2 * pair..).zip(chunks.chunks_exact_mut(width)).zip(normals) {
+                    let bits = element(self.elem, self.init, i, row, normal);
+                    chunk.copy_from_slice(&bits.to_le_bytes()[..width]);
+                }
+            }
+        }
+        Tensor { elem: self.elem, shape: self.shape.clone(), bytes }
+    }
+}
+
+/// The bits of element `index` of a tensor whose rows have `row` elements; `normal` is the index's normal number.
+fn element(elem: Scalar, init: Init, index: u64, row: u64, normal: f64) -> u64 {
+    let seed = init.seed();
+    if !elem.is_float() {
+        return num::wrap(rng::bits(seed, index) as i64, elem) as u64;
+    }
+    let choice = rng::bits(!seed, index);
+    let value = match init {
+        Init::Special(_) if choice.is_multiple_of(8) => return special(elem, choice >> 3),
+        Init::Masked(_) if choice.is_multiple_of(4) && !index.is_multiple_of(row) => f64::NEG_INFINITY,
+        Init::Normal(_) | Init::Special(_) | Init::Masked(_) | Init::Poison => normal,
+    };
+    num::to_bits(num::round(value, elem), elem)
+}
+
+/// A remarkable value of a float type: ±inf, NaN, ±0, the largest, the smallest normal and the smallest subnormal numbers.
+fn special(elem: Scalar, choice: u64) -> u64 {
+    let infinity = num::to_bits(f64::INFINITY, elem);
+    // The lowest exponent bit is the lowest bit of infinity, which has every exponent bit and no fraction bit.
+    let smallest_normal = infinity & infinity.wrapping_neg();
+    let magnitudes = [infinity, num::to_bits(f64::NAN, elem), 0, infinity - 1, smallest_normal, 1];
+    let sign = (choice & 1) << (elem.bits() - 1);
+    magnitudes[(choice >> 1) as usize % magnitudes.len()] | sign
+}
+
+/// A tensor with its contents.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Tensor {
+    /// Element type.
+    pub elem: Scalar,
+    /// Extents, outermost first.
+    pub shape: Vec<u32>,
+    /// Elements, little-endian, row-major.
+    pub bytes: Vec<u8>,
+}
+
+impl Tensor {
+    /// The value of an element; integers wider than 53 bits are rounded. Elements beyond the bytes read NaN.
+    pub fn get(&self, index: usize) -> f64 {
+        let width = self.elem.bytes() as usize;
+        self.bytes.get(index * width..(index + 1) * width).map_or(f64::NAN, |raw| decode(raw, self.elem))
+    }
+
+    /// The values of a range of elements.
+    pub fn read(&self, range: Range<usize>) -> Vec<f64> {
+        range.map(|i| self.get(i)).collect()
+    }
+}
+
+/// The value of one element's bytes.
+pub(crate) fn decode(raw: &[u8], elem: Scalar) -> f64 {
+    let mut eight = [0; 8];
+    eight[..raw.len()].copy_from_slice(raw);
+    let bits = u64::from_le_bytes(eight);
+    match elem {
+        // The common case without the general function's arithmetic.
+        Scalar::F32 => f64::from(f32::from_bits(bits as u32)),
+        Scalar::F16 | Scalar::BF16 | Scalar::F64 => num::from_bits(bits, elem),
+        Scalar::I1 | Scalar::I8 | Scalar::I16 | Scalar::I32 | Scalar::I64 => num::wrap(bits as i64, elem) as f64,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn special_tensors_hold_every_special_value_of_both_signs() {
+        for elem in [Scalar::F16, Scalar::BF16, Scalar::F32, Scalar::F64] {
+            let t = TensorSpec::input("x", elem, &[100, 100], Init::Special(3)).make();
+            let values = t.read(0..10_000);
+            for sign in [1.0, -1.0] {
+                let has = |want: f64| values.iter().any(|&v| v == want && v.is_sign_negative() == want.is_sign_negative());
+                assert!(has(sign * f64::INFINITY) && has(sign * 0.0), "{elem}");
+                let (tiny, normal, huge) = match elem {
+                    Scalar::F16 => (2f64.powi(-24), 2f64.powi(-14), 65504.0),
+                    Scalar::BF16 => (2f64.powi(-133), 2f64.powi(-126), 2f64.powi(128) - 2f64.powi(120)),
+                    Scalar::F32 => (2f64.powi(-149), 2f64.powi(-126), f64::from(f32::MAX)),
+                    _ => (f64::from_bits(1), f64::MIN_POSITIVE, f64::MAX),
+                };
+                assert!(has(sign * tiny) && has(sign * normal) && has(sign * huge), "{elem}");
+            }
+            assert!(values.iter().any(|v| v.is_nan()));
+            let plain = values.iter().filter(|v| v.is_finite() && **v != 0.0 && v.abs() < 10.0).count();
+            assert!(plain > 8_000, "{plain}");
+        }
+    }
+
+    #[test]
+    fn masked_rows_keep_their_first_element() {
+        let t = TensorSpec::input("x", Scalar::F16, &[50, 33], Init::Masked(9)).make();
+        assert!((0..50).all(|r| t.get(r * 33).is_finite()));
+        let masked = t.read(0..50 * 33).iter().filter(|&&v| v == f64::NEG_INFINITY).count();
+        assert!((300..500).contains(&masked), "{masked}");
+    }
+
+    #[test]
+    fn integers_cover_their_range_and_poison_is_nan() {
+        let t = TensorSpec::input("x", Scalar::I8, &[10_000], Init::Normal(1)).make();
+        let mut seen: Vec<i64> = t.read(0..10_000).iter().map(|&v| v as i64).collect();
+        seen.sort_unstable();
+        seen.dedup();
+        assert_eq!((seen.len(), seen[0], seen[255]), (256, -128, 127));
+        let out = TensorSpec::output("y", Scalar::BF16, &[2, 3]).make();
+        assert_eq!(out.bytes.len(), 12);
+        assert!(out.read(0..6).iter().all(|v| v.is_nan()));
+    }
+}

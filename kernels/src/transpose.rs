@@ -1,0 +1,62 @@
+//! Matrix transposition: `y[c, r] = x[r, c]`.
+//!
+//! ```text
+//!   program (p, q):  x[q*tile_rows.., p*tile_cols..]  ─transpose─►  y[p*tile_cols.., q*tile_rows..]
+//! ```
+//! Both sides are then read and written along rows; the exchange happens inside the tile.
+
+use crate::facts::{ANY, known, matrix, programs};
+use tilelift_ir::{BuildErrors, Extent, Kernel, KernelBuilder, Scalar};
+
+/// The transpose of a `rows x cols` matrix.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Transpose {
+    /// Element type: any.
+    pub elem: Scalar,
+    /// Rows of the tile that is read.
+    pub tile_rows: u32,
+    /// Columns of the tile that is read.
+    pub tile_cols: u32,
+    /// Warps per program.
+    pub warps: u32,
+    /// What is known of `rows`.
+    pub rows: Extent,
+    /// What is known of `cols`.
+    pub cols: Extent,
+}
+
+impl Transpose {
+    /// A configuration for any shape: tiles of 64 x 64.
+    pub fn new(elem: Scalar) -> Transpose {
+        Transpose { elem, tile_rows: 64, tile_cols: 64, warps: 4, rows: ANY, cols: ANY }
+    }
+
+    /// States the facts of a shape.
+    pub fn for_shape(mut self, rows: u32, cols: u32) -> Transpose {
+        (self.rows, self.cols) = (known(rows), known(cols));
+        self
+    }
+
+    /// The kernel; its parameters are the views `x[rows, cols]` and `y[cols, rows]`.
+    ///
+    /// # Errors
+    /// The builder's, for tiles of no or too many elements.
+    pub fn build(&self) -> Result<Kernel, BuildErrors> {
+        let mut b = KernelBuilder::new(&format!("transpose_{}", self.elem));
+        b.warps(self.warps);
+        let x = b.param(matrix(self.elem, self.rows, self.cols));
+        let y = b.param(matrix(self.elem, self.cols, self.rows));
+        let [p, q] = [0, 1].map(|axis| b.program_id(axis));
+        let col = b.mul(p, self.tile_cols);
+        let row = b.mul(q, self.tile_rows);
+        let t = b.load(x, &[row, col], &[self.tile_rows, self.tile_cols]);
+        let t = b.transpose(t, &[1, 0]);
+        b.store(y, &[col, row], t);
+        b.finish()
+    }
+
+    /// The grid for a shape.
+    pub fn grid(&self, rows: u32, cols: u32) -> [u32; 3] {
+        [programs(cols, self.tile_cols), programs(rows, self.tile_rows), 1]
+    }
+}

@@ -1,0 +1,23 @@
+//! The artifact: what a compile leaves behind, as plain data.
+
+use tilelift_ir::Kernel;
+use tilelift_isel::lane::Param;
+
+/// A compiled kernel: text for the driver, and what a launch must know. Plain data; holds no handle of any device.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Artifact {
+    /// Name of the target that the text is for, such as `sm_80`.
+    pub target: String,
+    /// The assembly text.
+    pub text: String,
+    /// Name of the entry point in the text.
+    pub entry: String,
+    /// Threads per program instance, along the first axis of a block.
+    pub threads: u32,
+    /// Dynamic shared memory per program instance, in bytes.
+    pub shared_bytes: u32,
+    /// Launch parameters in order; [`tilelift_isel::abi::marshal`] fills them from a kernel's arguments.
+    pub params: Vec<Param>,
+    /// The kernel that was compiled: its parameter types carry the facts that every launch is checked against.
+    pub kernel: Kernel,
+}

@@ -1,0 +1,228 @@
+//! Compilation: a pure function from a kernel to an artifact.
+//!
+//! ```text
+//! Kernel ── verify ─► Verified ── lower ─► lane::Program ── lane::verify ─► emit ─► Artifact
+//!           Verify      │          Lower                      Lower          Emit          the stage that an error names
+//! ```
+//!
+//! No device, no clock in the result, no global state: the same kernel, target and options give the same bytes.
+
+use crate::artifact::Artifact;
+use crate::targets;
+use std::fmt;
+use std::time::{Duration, Instant};
+use tilelift_ir::{Kernel, Loc, Verified, VerifyErrors};
+use tilelift_isel::{LowerError, LowerOptions, Lowered, Target, lane};
+use tilelift_nvptx::{EmitError, EmitOptions};
+
+/// What a compile may be told. The default lets the kernel's hints and the planner decide.
+#[derive(Clone, Debug, Default)]
+pub struct Options {
+    /// Options of the lowering: warps, stages.
+    pub lower: LowerOptions,
+    /// Options of the text.
+    pub emit: EmitOptions,
+    /// Skip the check of the lane program that guards the emission. The check is on by default.
+    pub trust_lowering: bool,
+}
+
+/// A stage of a compile.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Hash, PartialOrd, Ord)]
+pub enum Stage {
+    /// The rules of the IR.
+    Verify,
+    /// Tile to lane lowering.
+    Lower,
+    /// Printing the target's text.
+    Emit,
+}
+
+impl Stage {
+    /// Every stage, in order.
+    pub const ALL: &'static [Stage] = &[Stage::Verify, Stage::Lower, Stage::Emit];
+    /// Its name.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Stage::Verify => "verify",
+            Stage::Lower => "lower",
+            Stage::Emit => "emit",
+        }
+    }
+}
+
+impl fmt::Display for Stage {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+/// Wall time per stage of one compile; a report beside the artifact, never part of it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct StageTimes {
+    times: [Duration; Stage::ALL.len()],
+}
+
+impl StageTimes {
+    /// Time spent in a stage.
+    pub fn of(&self, stage: Stage) -> Duration {
+        self.times[stage as usize]
+    }
+    /// The sum over the stages.
+    pub fn total(&self) -> Duration {
+        self.times.iter().sum()
+    }
+    fn measure<T>(&mut self, stage: Stage, f: impl FnOnce() -> T) -> T {
+        let start = Instant::now();
+        let value = f();
+        self.times[stage as usize] += start.elapsed();
+        value
+    }
+}
+
+impl fmt::Display for StageTimes {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for &stage in Stage::ALL {
+            writeln!(f, "{:<8} {:>9.3} ms", stage.name(), self.of(stage).as_secs_f64() * 1e3)?;
+        }
+        write!(f, "{:<8} {:>9.3} ms", "total", self.total().as_secs_f64() * 1e3)
+    }
+}
+
+/// Why there is no artifact.
+#[derive(Clone, PartialEq, Debug)]
+pub enum CompileError {
+    /// The kernel breaks rules of the IR.
+    Verify(VerifyErrors),
+    /// The lowering refuses the kernel for this target: something is not supported, or a resource does not suffice.
+    Lower(LowerError),
+    /// The lowering made a malformed lane program: a bug of the compiler, reported instead of bad code.
+    Lane(String),
+    /// The text can't be printed for this target.
+    Emit(EmitError),
+    /// No backend prints text for the target.
+    NoBackend {
+        /// The target.
+        target: String,
+    },
+}
+
+impl CompileError {
+    /// The stage that failed.
+    pub fn stage(&self) -> Stage {
+        match self {
+            CompileError::Verify(_) => Stage::Verify,
+            CompileError::Lower(_) | CompileError::Lane(_) => Stage::Lower,
+            CompileError::Emit(_) | CompileError::NoBackend { .. } => Stage::Emit,
+        }
+    }
+
+    /// Where in the text the reason stands; line 0 if the kernel was built, or the error belongs to no line.
+    pub fn loc(&self) -> Loc {
+        match self {
+            CompileError::Verify(e) => e.errors.first().map_or(Loc::default(), |e| e.loc),
+            CompileError::Lower(e) => e.loc(),
+            CompileError::Lane(_) | CompileError::Emit(_) | CompileError::NoBackend { .. } => Loc::default(),
+        }
+    }
+
+    /// A stable word for the kind of error, as file tests name it: `verify`, `unsupported`, `resource`, `internal`, `emit`, `target`.
+    pub fn code(&self) -> &'static str {
+        match self {
+            CompileError::Verify(_) => "verify",
+            CompileError::Lower(LowerError::Unsupported { .. }) => "unsupported",
+            CompileError::Lower(LowerError::ResourceExceeded { .. }) => "resource",
+            CompileError::Lane(_) => "internal",
+            CompileError::Emit(_) => "emit",
+            CompileError::NoBackend { .. } => "target",
+        }
+    }
+}
+
+impl fmt::Display for CompileError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            CompileError::Verify(e) => e.fmt(f),
+            CompileError::Lower(e) => e.fmt(f),
+            CompileError::Lane(e) => write!(f, "the lowering made a malformed lane program ({e}); this is a bug of tilelift, please report the kernel"),
+            CompileError::Emit(e) => e.fmt(f),
+            CompileError::NoBackend { target } => {
+                write!(f, "no backend prints text for {target}; targets with text are {}", targets::with_text().join(", "))
+            }
+        }
+    }
+}
+
+impl std::error::Error for CompileError {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match self {
+            CompileError::Verify(e) => Some(e),
+            CompileError::Lower(e) => Some(e),
+            CompileError::Emit(e) => Some(e),
+            CompileError::Lane(_) | CompileError::NoBackend { .. } => None,
+        }
+    }
+}
+
+impl From<VerifyErrors> for CompileError {
+    fn from(e: VerifyErrors) -> CompileError {
+        CompileError::Verify(e)
+    }
+}
+impl From<LowerError> for CompileError {
+    fn from(e: LowerError) -> CompileError {
+        CompileError::Lower(e)
+    }
+}
+impl From<EmitError> for CompileError {
+    fn from(e: EmitError) -> CompileError {
+        CompileError::Emit(e)
+    }
+}
+
+/// Compiles a kernel for a target. Pure: needs no device and touches no global state.
+///
+/// # Errors
+/// The first stage that refuses the kernel, with its reasons.
+pub fn compile(kernel: &Kernel, target: &Target, options: &Options) -> Result<Artifact, CompileError> {
+    compile_timed(kernel, target, options).map(|(artifact, _)| artifact)
+}
+
+/// As [`compile`], and says how long each stage took.
+///
+/// # Errors
+/// As [`compile`].
+pub fn compile_timed(kernel: &Kernel, target: &Target, options: &Options) -> Result<(Artifact, StageTimes), CompileError> {
+    let mut times = StageTimes::default();
+    let verified = times.measure(Stage::Verify, || tilelift_ir::verify(kernel))?;
+    let lowered = times.measure(Stage::Lower, || lower_verified(&verified, target, options))?;
+    if !targets::has_text(target) {
+        return Err(CompileError::NoBackend { target: target.name.to_owned() });
+    }
+    let ptx = times.measure(Stage::Emit, || tilelift_nvptx::emit(&lowered.program, target, &options.emit))?;
+    let artifact = Artifact {
+        target: target.name.to_owned(),
+        text: ptx.text,
+        entry: ptx.entry,
+        threads: ptx.threads,
+        shared_bytes: ptx.shared_bytes,
+        params: ptx.params,
+        kernel: kernel.clone(),
+    };
+    Ok((artifact, times))
+}
+
+/// Verifies and lowers a kernel to the checked lane program, the last stage that knows no vendor.
+///
+/// # Errors
+/// As [`compile`], but never of the emission.
+pub fn lower(kernel: &Kernel, target: &Target, options: &Options) -> Result<Lowered, CompileError> {
+    lower_verified(&tilelift_ir::verify(kernel)?, target, options)
+}
+
+fn lower_verified(verified: &Verified<'_>, target: &Target, options: &Options) -> Result<Lowered, CompileError> {
+    let lowered = tilelift_isel::lower(verified, target, &options.lower)?;
+    if !options.trust_lowering {
+        lane::verify(&lowered.program, target).map_err(|e| CompileError::Lane(e.to_string()))?;
+    }
+    Ok(lowered)
+}

@@ -1,0 +1,244 @@
+//! One way to run a kernel on any device: what the tool, the file tests and the acceptance cases share.
+//!
+//! ```text
+//!           ┌─ interp   the definition
+//! Kernel ───┼─ lane     the lane program of a target, in the lane interpreter
+//!           ├─ sim      the target's text, in the simulator
+//!           └─ cuda     the target's text, on hardware
+//! ```
+
+use crate::runtime::sim::{SimConfig, SimDevice, SimFailure};
+use crate::{CompileError, Options, compile, lower};
+use std::fmt;
+use tilelift_ir::interp::{self, Arg, InterpError, Memory};
+use tilelift_ir::{Kernel, Verified};
+use tilelift_isel::{Target, lane};
+
+/// Where a kernel runs.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, PartialOrd, Ord)]
+pub enum DeviceKind {
+    /// The reference interpreter.
+    Interp,
+    /// The lane interpreter.
+    Lane,
+    /// The simulator of the text.
+    Sim,
+    /// CUDA hardware.
+    Cuda,
+}
+
+impl DeviceKind {
+    /// Every kind.
+    pub const ALL: &'static [DeviceKind] = &[DeviceKind::Interp, DeviceKind::Lane, DeviceKind::Sim, DeviceKind::Cuda];
+    /// The word on the command line.
+    pub const fn word(self) -> &'static str {
+        match self {
+            DeviceKind::Interp => "interp",
+            DeviceKind::Lane => "lane",
+            DeviceKind::Sim => "sim",
+            DeviceKind::Cuda => "cuda",
+        }
+    }
+    /// The kind of that word.
+    pub fn from_word(word: &str) -> Option<DeviceKind> {
+        DeviceKind::ALL.iter().copied().find(|k| k.word() == word)
+    }
+    /// True for the devices that run a subset of the grid when asked to; hardware runs it all.
+    pub const fn samples(self) -> bool {
+        !matches!(self, DeviceKind::Cuda)
+    }
+}
+
+impl fmt::Display for DeviceKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.word())
+    }
+}
+
+/// Why a kernel did not run to its end.
+#[derive(Clone, PartialEq, Debug)]
+pub enum ExecError {
+    /// It did not compile.
+    Compile(CompileError),
+    /// The interpreter stopped.
+    Interp(InterpError),
+    /// The lane interpreter stopped.
+    Lane(String),
+    /// The simulator stopped.
+    Sim(SimFailure),
+    /// The CUDA device stopped, or there is none.
+    #[cfg(feature = "cuda")]
+    Cuda(crate::runtime::cuda::CudaError),
+    /// The device was not built in.
+    NotBuilt(DeviceKind),
+}
+
+impl fmt::Display for ExecError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            ExecError::Compile(e) => e.fmt(f),
+            ExecError::Interp(e) => e.fmt(f),
+            ExecError::Lane(e) => f.write_str(e),
+            ExecError::Sim(e) => e.fmt(f),
+            #[cfg(feature = "cuda")]
+            ExecError::Cuda(e) => e.fmt(f),
+            ExecError::NotBuilt(kind) => write!(f, "device `{kind}` is not built in; build with the feature of that name"),
+        }
+    }
+}
+
+impl std::error::Error for ExecError {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match self {
+            ExecError::Compile(e) => Some(e),
+            ExecError::Interp(e) => Some(e),
+            ExecError::Sim(e) => Some(e),
+            #[cfg(feature = "cuda")]
+            ExecError::Cuda(e) => Some(e),
+            ExecError::Lane(_) | ExecError::NotBuilt(_) => None,
+        }
+    }
+}
+
+impl From<CompileError> for ExecError {
+    fn from(e: CompileError) -> ExecError {
+        ExecError::Compile(e)
+    }
+}
+impl From<SimFailure> for ExecError {
+    fn from(e: SimFailure) -> ExecError {
+        ExecError::Sim(e)
+    }
+}
+#[cfg(feature = "cuda")]
+impl From<crate::runtime::cuda::CudaError> for ExecError {
+    fn from(e: crate::runtime::cuda::CudaError) -> ExecError {
+        ExecError::Cuda(e)
+    }
+}
+
+/// A launch over host memory.
+#[derive(Clone, Copy, Debug)]
+pub struct Launch<'a> {
+    /// The grid.
+    pub grid: [u32; 3],
+    /// The arguments.
+    pub args: &'a [Arg],
+    /// Run these programs only, on devices that can ([`DeviceKind::samples`]).
+    pub programs: Option<&'a [[u32; 3]]>,
+    /// Seed of schedules, for the simulator.
+    pub seed: u64,
+}
+
+/// A device that is ready to run kernels.
+pub enum Executor {
+    /// The reference interpreter.
+    Interp,
+    /// The lane interpreter for a target.
+    Lane(Target),
+    /// The simulator for a target.
+    Sim(Target),
+    /// Hardware.
+    #[cfg(feature = "cuda")]
+    Cuda {
+        /// The device.
+        device: crate::runtime::cuda::CudaDevice,
+        /// The target that suits it, or the one asked for.
+        target: Target,
+    },
+}
+
+impl Executor {
+    /// Opens a device. `target` chooses what to compile for; without it, hardware chooses its best target, other devices `sm_80`.
+    ///
+    /// # Errors
+    /// No such device.
+    pub fn open(kind: DeviceKind, target: Option<&Target>) -> Result<Executor, ExecError> {
+        let usual = || crate::targets::usual();
+        let wanted = || target.cloned().unwrap_or_else(usual);
+        Ok(match kind {
+            DeviceKind::Interp => Executor::Interp,
+            DeviceKind::Lane => Executor::Lane(wanted()),
+            DeviceKind::Sim => Executor::Sim(wanted()),
+            #[cfg(feature = "cuda")]
+            DeviceKind::Cuda => {
+                let device = crate::runtime::cuda::CudaDevice::new(0)?;
+                let best = device.target_name().and_then(crate::targets::by_name).unwrap_or_else(usual);
+                Executor::Cuda { device, target: target.cloned().unwrap_or(best) }
+            }
+            #[cfg(not(feature = "cuda"))]
+            DeviceKind::Cuda => return Err(ExecError::NotBuilt(kind)),
+        })
+    }
+
+    /// The kind.
+    pub fn kind(&self) -> DeviceKind {
+        match self {
+            Executor::Interp => DeviceKind::Interp,
+            Executor::Lane(_) => DeviceKind::Lane,
+            Executor::Sim(_) => DeviceKind::Sim,
+            #[cfg(feature = "cuda")]
+            Executor::Cuda { .. } => DeviceKind::Cuda,
+        }
+    }
+
+    /// What it is, for people.
+    pub fn describe(&self) -> String {
+        match self {
+            Executor::Interp => "the reference interpreter".into(),
+            Executor::Lane(t) => format!("the lane interpreter ({})", t.name),
+            Executor::Sim(t) => format!("the simulator ({})", t.name),
+            #[cfg(feature = "cuda")]
+            Executor::Cuda { device, target } => format!("{} ({})", device.name(), target.name),
+        }
+    }
+
+    /// The target that kernels are compiled for; the interpreter has none.
+    pub fn target(&self) -> Option<&Target> {
+        match self {
+            Executor::Interp => None,
+            Executor::Lane(t) | Executor::Sim(t) => Some(t),
+            #[cfg(feature = "cuda")]
+            Executor::Cuda { target, .. } => Some(target),
+        }
+    }
+
+    /// Compiles a kernel for the device and runs it over host memory.
+    ///
+    /// # Errors
+    /// Whatever keeps the kernel from running to its end.
+    pub fn run(&self, kernel: &Kernel, launch: &Launch<'_>, memory: &mut Memory) -> Result<(), ExecError> {
+        let Launch { grid, args, programs, seed } = *launch;
+        match self {
+            Executor::Interp => {
+                let verified: Verified<'_> = tilelift_ir::verify(kernel).map_err(CompileError::Verify)?;
+                let options = interp::Options { programs: programs.map(<[_]>::to_vec), ..interp::Options::default() };
+                interp::interpret(&verified, grid, args, memory, &options).map_err(ExecError::Interp)?;
+            }
+            Executor::Lane(target) => {
+                let program = lower(kernel, target, &Options::default())?.program;
+                interp::check_args(kernel, args, memory).map_err(|e| ExecError::Interp(e.into()))?;
+                let options = lane::LaneOptions { programs: programs.map(<[_]>::to_vec), ..lane::LaneOptions::default() };
+                lane::interpret(&program, target, grid, args, memory, &options).map_err(|e| ExecError::Lane(e.to_string()))?;
+            }
+            Executor::Sim(target) => {
+                let artifact = compile(kernel, target, &Options::default())?;
+                let linear = |p: &[u32; 3]| {
+                    u64::from(p[0]) + u64::from(grid[0]) * (u64::from(p[1]) + u64::from(grid[1]) * u64::from(p[2]))
+                };
+                let base = SimDevice::schedule(seed);
+                let ctas = programs.map(|list| list.iter().map(linear).collect());
+                let device = SimDevice::new(SimConfig { ctas, ..base });
+                let loaded = device.load(&artifact)?;
+                device.execute(&loaded, grid, args, memory)?;
+            }
+            #[cfg(feature = "cuda")]
+            Executor::Cuda { device, target } => {
+                let artifact = compile(kernel, target, &Options::default())?;
+                let loaded = device.load(&artifact)?;
+                device.execute(&loaded, grid, args, memory)?;
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,205 @@
+//! Buffers of a run line: filling them, reading elements back, comparing two runs.
+
+use super::runline::{ArgSpec, Init, Number, RunLine, Tensor, Tolerance};
+use smallvec::SmallVec;
+use tilelift_ir::interp::{Arg, Buffer, Memory, ScalarArg, ViewArg};
+use tilelift_ir::{Kernel, Scalar, Type, num};
+use tilelift_kernels::rng;
+
+/// The arguments of a run line, and the memory they refer to (buffer `i` belongs to the `i`-th tensor).
+///
+/// # Errors
+/// A sentence, if the line does not fit the kernel's parameters.
+pub fn arguments(run: &RunLine, kernel: &Kernel) -> Result<(Vec<Arg>, Memory), String> {
+    if run.args.len() != kernel.params.len() {
+        return Err(format!("@{} has {} parameters, the run line gives {}", kernel.name, kernel.params.len(), run.args.len()));
+    }
+    let mut memory = Memory::new();
+    let mut args = Vec::new();
+    for (i, (spec, &param)) in run.args.iter().zip(&kernel.params).enumerate() {
+        args.push(match (spec, kernel.ty(param)) {
+            (ArgSpec::Scalar(n), Type::Scalar(elem)) => match n {
+                Number::Int(x) => ScalarArg::int(*elem, *x).into(),
+                Number::Float(x) => ScalarArg::float(*elem, *x).into(),
+            },
+            (ArgSpec::Tensor(t), Type::View(v)) => {
+                let view = view(memory.buffers.len(), t, v.elem);
+                memory.add(fill(&view, t));
+                view.into()
+            }
+            (ArgSpec::Scalar(_) | ArgSpec::Tensor(_), ty) => return Err(format!("v{i} is {ty}; the run line gives something else")),
+        });
+    }
+    Ok((args, memory))
+}
+
+fn view(buffer: usize, t: &Tensor, elem: Scalar) -> ViewArg {
+    let view = ViewArg::dense(buffer, elem, &t.shape).at(t.offset);
+    match &t.strides {
+        Some(s) => view.with_strides(s),
+        None => view,
+    }
+}
+
+/// Positions of a view's elements in its buffer, in bytes, row-major.
+fn positions(view: &ViewArg) -> Vec<usize> {
+    let mut list = vec![view.offset_bytes as usize];
+    for (&extent, &stride) in view.shape.iter().zip(&view.strides) {
+        let step = (stride as usize) * view.elem.bytes() as usize;
+        list = list.into_iter().flat_map(|p| (0..extent as usize).map(move |i| p + i * step)).collect();
+    }
+    list
+}
+
+fn fill(view: &ViewArg, t: &Tensor) -> Buffer {
+    let len = view.byte_range().end as usize;
+    if t.init == Init::Poison {
+        return Buffer::uninit(len);
+    }
+    // Bytes between and in front of the elements are no element's, so no kernel may look at them: NaN and -1.
+    let mut bytes = vec![0xff; len];
+    let width = view.elem.bytes() as usize;
+    for (i, at) in positions(view).into_iter().enumerate() {
+        let bits = element(&t.init, i as u64, view.elem);
+        bytes[at..at + width].copy_from_slice(&bits.to_le_bytes()[..width]);
+    }
+    Buffer::from_bytes(bytes)
+}
+
+/// The bits of element `i`.
+fn element(init: &Init, i: u64, elem: Scalar) -> u64 {
+    let int = |x: i64| ScalarArg::int(elem, x).bits();
+    match init {
+        Init::Poison => u64::MAX,
+        Init::Rand(seed) if elem.is_float() => ScalarArg::float(elem, rng::normal_pair(*seed, i / 2)[(i % 2) as usize]).bits(),
+        Init::Rand(seed) | Init::Bits(seed) => raw_bits(rng::bits(*seed, i), elem),
+        Init::Edge { slow } => {
+            let edges = edges(elem);
+            let n = edges.len() as u64;
+            edges[(if *slow { i / n } else { i } % n) as usize]
+        }
+        Init::Iota => int(i as i64),
+        Init::Fill(n) => bits_of(*n, elem),
+        Init::Values(v) => bits_of(v[i as usize], elem),
+    }
+}
+
+/// The low bits as a type has them: sign-extended for integers, 0 or 1 for `i1`.
+fn raw_bits(bits: u64, elem: Scalar) -> u64 {
+    if elem.is_float() { bits } else { num::wrap(bits as i64, elem) as u64 }
+}
+
+/// The bits of a written number in an element type.
+fn bits_of(n: Number, elem: Scalar) -> u64 {
+    match n {
+        Number::Int(x) => ScalarArg::int(elem, x).bits(),
+        Number::Float(x) => ScalarArg::float(elem, x).bits(),
+    }
+}
+
+/// Bits of remarkable values of a type.
+fn edges(elem: Scalar) -> Vec<u64> {
+    if elem == Scalar::I1 {
+        return vec![0, 1];
+    }
+    if elem.is_int() {
+        let min = num::wrap(1i64 << (elem.bits() - 1), elem);
+        let max = !min;
+        let width = i64::from(elem.bits());
+        let list = [0, 1, -1, 2, -2, 3, -7, 10, width - 1, width, width + 1, min, min + 1, max, max - 1, 100];
+        return list.iter().map(|&x| num::wrap(x, elem) as u64).collect();
+    }
+    let infinity = num::to_bits(f64::INFINITY, elem);
+    // The lowest bit of infinity is the lowest exponent bit, hence the smallest normal number.
+    let normal = infinity & infinity.wrapping_neg();
+    let sign = 1u64 << (elem.bits() - 1);
+    let one = num::to_bits(1.0, elem);
+    let of = |x: f64| num::to_bits(num::round(x, elem), elem);
+    let positive = [0, 1, normal - 1, normal, one, one + 1, one - 1, of(0.5), of(1.5), of(2.5), of(3.0), of(10.0), of(1e4), infinity - 1, infinity];
+    let mut list: Vec<u64> = positive.iter().flat_map(|&b| [b, b | sign]).collect();
+    list.push(num::to_bits(f64::NAN, elem));
+    list
+}
+
+/// The elements of a view, row-major, as numbers (integers exactly up to 53 bits).
+pub fn elements(view: &ViewArg, memory: &Memory) -> Vec<f64> {
+    let bytes = memory.buffers[view.buffer].bytes();
+    positions(view).into_iter().map(|at| value(&bytes[at..], view.elem)).collect()
+}
+
+/// The number at the start of some bytes.
+fn value(bytes: &[u8], elem: Scalar) -> f64 {
+    let width = elem.bytes() as usize;
+    let mut raw = [0; 8];
+    raw[..width].copy_from_slice(&bytes[..width]);
+    let bits = u64::from_le_bytes(raw);
+    if elem.is_float() { num::from_bits(bits, elem) } else { num::wrap(bits as i64, elem) as f64 }
+}
+
+/// Compares what two runs left in memory: every view element within the tolerance, every other byte equal.
+///
+/// # Errors
+/// A sentence that names the first difference.
+pub fn compare(args: &[Arg], want: &Memory, got: &Memory, tolerance: &Tolerance) -> Result<(), String> {
+    for (param, arg) in args.iter().enumerate() {
+        let Arg::View(view) = arg else { continue };
+        let (w, g) = (want.buffers[view.buffer].bytes(), got.buffers[view.buffer].bytes());
+        let width = view.elem.bytes() as usize;
+        let mut covered = vec![false; w.len()];
+        let (mut wrong, mut first) = (0usize, None);
+        let places = positions(view);
+        for (i, &at) in places.iter().enumerate() {
+            covered[at..at + width].fill(true);
+            if w[at..at + width] == g[at..at + width] {
+                continue;
+            }
+            let (x, y) = (value(&w[at..], view.elem), value(&g[at..], view.elem));
+            // Integers differ if their bytes do, whatever `f64` makes of them.
+            let same = if view.elem.is_float() { tolerance.accepts(x, y) } else { false };
+            if !same {
+                wrong += 1;
+                first.get_or_insert((i, x, y));
+            }
+        }
+        if let Some((i, x, y)) = first {
+            return Err(format!(
+                "v{param}: {wrong} of {} elements differ, first at {:?}: {y:?} instead of {x:?}",
+                places.len(),
+                coordinates(i, &view.shape)
+            ));
+        }
+        if let Some(at) = (0..w.len()).find(|&i| !covered[i] && w[i] != g[i]) {
+            return Err(format!("v{param}: byte {at} of the buffer, which no element covers, was written"));
+        }
+    }
+    Ok(())
+}
+
+/// Coordinates of row-major element `i`.
+fn coordinates(mut i: usize, shape: &[i64]) -> SmallVec<[usize; 4]> {
+    let mut c: SmallVec<[usize; 4]> = SmallVec::from_elem(0, shape.len());
+    for (d, &e) in shape.iter().enumerate().rev() {
+        c[d] = i % (e as usize).max(1);
+        i /= (e as usize).max(1);
+    }
+    c
+}
+
+/// Compares a view with written numbers.
+///
+/// # Errors
+/// A sentence that names the first difference.
+pub fn compare_values(param: usize, view: &ViewArg, memory: &Memory, want: &[Number], tolerance: &Tolerance) -> Result<(), String> {
+    let got = elements(view, memory);
+    if got.len() != want.len() {
+        return Err(format!("v{param} has {} elements, but {} are expected", got.len(), want.len()));
+    }
+    for (i, (&y, n)) in got.iter().zip(want).enumerate() {
+        let bits = bits_of(*n, view.elem);
+        let x = if view.elem.is_float() { num::from_bits(bits, view.elem) } else { num::wrap(bits as i64, view.elem) as f64 };
+        if !tolerance.accepts(x, y) {
+            return Err(format!("v{param}: element {:?} is {y:?}, expected {x:?}; all: {got:?}", coordinates(i, &view.shape)));
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,431 @@
+//! The `; run:` line: which kernel to launch, with which tensors, and what must come out.
+//!
+//! ```text
+//! run: @name(grid=[4, 1], v0=rand:7[1000], v1=2.5, out v2=[1000]) tol rel=1e-6 abs=1e-7 == v2 {1, 2, 3}
+//!      kernel  grid        parameter 0      1       2 (written)   interpreter ⇄ device   explicit expectation
+//!
+//! tensor  = [init] "[" extents "]" [ "@" "[" strides "]" ] [ "+" bytes ]
+//! init    = rand:SEED | bits:SEED | edge | edge2 | iota | zeros | ones | fill:NUMBER | {n, n, …}
+//! ```
+//!
+//! A tensor without `init` is poison until the kernel writes it. Parameters are numbered as the printer numbers them.
+
+use std::fmt;
+
+/// A number of a run line.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub enum Number {
+    /// Written without point, exponent or name.
+    Int(i64),
+    /// Any other.
+    Float(f64),
+}
+
+impl Number {
+    /// The value as `f64`.
+    pub fn as_f64(self) -> f64 {
+        match self {
+            Number::Int(i) => i as f64,
+            Number::Float(x) => x,
+        }
+    }
+}
+
+/// What a tensor holds in front of the launch.
+#[derive(Clone, PartialEq, Debug)]
+pub enum Init {
+    /// Nothing: reading it is an error.
+    Poison,
+    /// Seeded normal deviates; integers are uniform over the type.
+    Rand(u64),
+    /// Seeded uniform bits: every NaN, infinity and denormal may appear.
+    Bits(u64),
+    /// The edge values of the element type, in a cycle; with `edge2` each is repeated as often as there are edge values, so that
+    /// `edge` beside `edge2` makes every pair.
+    Edge {
+        /// True for `edge2`.
+        slow: bool,
+    },
+    /// 0, 1, 2, …
+    Iota,
+    /// One number everywhere.
+    Fill(Number),
+    /// The numbers, in row-major order.
+    Values(Vec<Number>),
+}
+
+/// A tensor argument.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Tensor {
+    /// Contents.
+    pub init: Init,
+    /// Extents.
+    pub shape: Vec<i64>,
+    /// Strides in elements, if not those of a dense tensor.
+    pub strides: Option<Vec<i64>>,
+    /// Where the tensor starts in its buffer, in bytes.
+    pub offset: u64,
+}
+
+/// What a parameter is given.
+#[derive(Clone, PartialEq, Debug)]
+pub enum ArgSpec {
+    /// A number.
+    Scalar(Number),
+    /// A tensor in a buffer of its own.
+    Tensor(Tensor),
+}
+
+/// How far a device may be from the interpreter.
+#[derive(Clone, Copy, PartialEq, Debug, Default)]
+pub struct Tolerance {
+    /// Relative to the interpreter's number.
+    pub rel: f64,
+    /// Absolute.
+    pub abs: f64,
+}
+
+impl Tolerance {
+    /// True if `got` is as good as `want`: both NaN, the same number with the same sign, or within the tolerance.
+    pub fn accepts(&self, want: f64, got: f64) -> bool {
+        (want.is_nan() && got.is_nan())
+            || want.to_bits() == got.to_bits()
+            || (*self != Tolerance::default() && (want == got || (want - got).abs() <= self.abs + self.rel * want.abs()))
+    }
+}
+
+/// An explicit expectation about a tensor.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Expect {
+    /// Parameter number.
+    pub param: usize,
+    /// True for `~=`: within the line's tolerance; else equal.
+    pub near: bool,
+    /// All elements in row-major order.
+    pub values: Vec<Number>,
+}
+
+/// A parsed run line.
+#[derive(Clone, PartialEq, Debug)]
+pub struct RunLine {
+    /// Line number in the file, from 1.
+    pub line: u32,
+    /// Kernel name.
+    pub kernel: String,
+    /// Grid.
+    pub grid: [u32; 3],
+    /// Arguments by parameter number.
+    pub args: Vec<ArgSpec>,
+    /// Tolerance between interpreter and devices.
+    pub tolerance: Tolerance,
+    /// Explicit expectations.
+    pub expect: Vec<Expect>,
+    /// The launch must be refused with a message that contains this.
+    pub fails: Option<String>,
+}
+
+/// A run line that does not parse.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct RunLineError {
+    /// Character position in the directive's text, from 1.
+    pub col: usize,
+    /// What is wrong and how to mend it.
+    pub message: String,
+}
+
+impl fmt::Display for RunLineError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "run line, character {}: {}", self.col, self.message)
+    }
+}
+impl std::error::Error for RunLineError {}
+
+/// The most elements that a run line may ask for in one tensor.
+pub const MAX_ELEMENTS: i64 = 1 << 26;
+
+struct Scan<'t> {
+    text: &'t str,
+    at: usize,
+}
+
+type Parsed<T> = Result<T, RunLineError>;
+
+impl<'t> Scan<'t> {
+    fn error<T>(&self, message: impl Into<String>) -> Parsed<T> {
+        Err(RunLineError { col: self.text[..self.at].chars().count() + 1, message: message.into() })
+    }
+    fn space(&mut self) {
+        self.at += self.text[self.at..].len() - self.text[self.at..].trim_start().len();
+    }
+    fn peek(&mut self) -> Option<char> {
+        self.space();
+        self.text[self.at..].chars().next()
+    }
+    fn eat(&mut self, token: &str) -> bool {
+        self.space();
+        let hit = self.text[self.at..].starts_with(token);
+        if hit {
+            self.at += token.len();
+        }
+        hit
+    }
+    fn expect(&mut self, token: &str) -> Parsed<()> {
+        if self.eat(token) { Ok(()) } else { self.error(format!("`{token}` is expected here")) }
+    }
+    /// Letters, digits, `_`, `.`, `-`, `+` (signs only in front or behind an exponent's `e`).
+    fn word(&mut self) -> &'t str {
+        self.space();
+        let rest = &self.text[self.at..];
+        let mut before = ' ';
+        let end = rest
+            .char_indices()
+            .find(|&(i, c)| {
+                let sign = (c == '-' || c == '+') && (i == 0 || before == 'e' || before == 'E');
+                let part = c.is_alphanumeric() || c == '_' || c == '.' || sign;
+                before = c;
+                !part
+            })
+            .map_or(rest.len(), |(i, _)| i);
+        self.at += end;
+        &rest[..end]
+    }
+    fn number(&mut self) -> Parsed<Number> {
+        self.space();
+        let start = self.at;
+        let word = self.word();
+        let number = match word {
+            "true" => Some(Number::Int(1)),
+            "false" => Some(Number::Int(0)),
+            w => w.parse().ok().map(Number::Int).or_else(|| w.parse().ok().map(Number::Float)),
+        };
+        match number {
+            Some(n) => Ok(n),
+            None => {
+                self.at = start;
+                self.error(format!("`{word}` is no number; write 7, -1.5, inf, nan or true"))
+            }
+        }
+    }
+    fn int(&mut self, what: &str, max: i64) -> Parsed<i64> {
+        let start = self.at;
+        match self.number()? {
+            Number::Int(i) if (0..=max).contains(&i) => Ok(i),
+            n => {
+                self.at = start;
+                self.error(format!("{what} {} is not in 0..={max}", n.as_f64()))
+            }
+        }
+    }
+    fn ints(&mut self, what: &str, max: i64) -> Parsed<Vec<i64>> {
+        self.expect("[")?;
+        let mut list = vec![self.int(what, max)?];
+        while self.eat(",") || self.eat("x") {
+            list.push(self.int(what, max)?);
+        }
+        self.expect("]")?;
+        Ok(list)
+    }
+    fn numbers(&mut self) -> Parsed<Vec<Number>> {
+        self.expect("{")?;
+        let mut list = Vec::new();
+        while !self.eat("}") {
+            if !list.is_empty() {
+                self.expect(",")?;
+            }
+            list.push(self.number()?);
+        }
+        Ok(list)
+    }
+    fn param(&mut self) -> Parsed<usize> {
+        let word = self.word();
+        match word.strip_prefix('v').and_then(|n| n.parse().ok()) {
+            Some(n) => Ok(n),
+            None => self.error(format!("`{word}` is no parameter; write v0, v1, … as the printer numbers them")),
+        }
+    }
+    fn tensor(&mut self, init: Init) -> Parsed<ArgSpec> {
+        let shape = self.ints("extent", i64::from(i32::MAX))?;
+        let strides = if self.eat("@") { Some(self.ints("stride", i64::from(i32::MAX))?) } else { None };
+        let offset = if self.eat("+") { self.int("offset", MAX_ELEMENTS)? as u64 } else { 0 };
+        let count = |steps: &mut dyn Iterator<Item = i64>| steps.fold(1i64, |n, e| n.saturating_mul(e.max(1)));
+        let reach = match &strides {
+            Some(s) => shape.iter().zip(s).fold(1i64, |n, (&e, &s)| n.saturating_add((e - 1).max(0).saturating_mul(s))),
+            None => count(&mut shape.iter().copied()),
+        };
+        if reach > MAX_ELEMENTS {
+            return self.error(format!("the tensor takes {reach} elements; a run line may ask for {MAX_ELEMENTS}"));
+        }
+        if strides.as_ref().is_some_and(|s| s.len() != shape.len()) {
+            return self.error("there must be one stride per extent");
+        }
+        if let Init::Values(v) = &init
+            && v.len() as i64 != shape.iter().product::<i64>()
+        {
+            return self.error(format!("{} numbers are given for {} elements", v.len(), shape.iter().product::<i64>()));
+        }
+        Ok(ArgSpec::Tensor(Tensor { init, shape, strides, offset }))
+    }
+    fn value(&mut self) -> Parsed<ArgSpec> {
+        match self.peek() {
+            Some('[') => return self.tensor(Init::Poison),
+            Some('{') => {
+                let values = self.numbers()?;
+                if self.peek() == Some('[') {
+                    return self.tensor(Init::Values(values));
+                }
+                let shape = vec![values.len() as i64];
+                return Ok(ArgSpec::Tensor(Tensor { init: Init::Values(values), shape, strides: None, offset: 0 }));
+            }
+            Some(_) | None => {}
+        }
+        let start = self.at;
+        let init = match self.word() {
+            "rand" => Init::Rand(self.seed()?),
+            "bits" => Init::Bits(self.seed()?),
+            "edge" => Init::Edge { slow: false },
+            "edge2" => Init::Edge { slow: true },
+            "iota" => Init::Iota,
+            "zeros" => Init::Fill(Number::Int(0)),
+            "ones" => Init::Fill(Number::Int(1)),
+            "fill" => {
+                self.expect(":")?;
+                Init::Fill(self.number()?)
+            }
+            _ => {
+                self.at = start;
+                return self.number().map(ArgSpec::Scalar);
+            }
+        };
+        self.tensor(init)
+    }
+    fn seed(&mut self) -> Parsed<u64> {
+        self.expect(":")?;
+        self.int("seed", i64::MAX).map(|s| s as u64)
+    }
+}
+
+/// Parses the text behind `run:`.
+///
+/// # Errors
+/// The first mistake.
+pub fn parse(line: u32, text: &str) -> Result<RunLine, RunLineError> {
+    let mut s = Scan { text, at: 0 };
+    s.expect("@")?;
+    let kernel = s.word().to_owned();
+    s.expect("(")?;
+    s.expect("grid")?;
+    s.expect("=")?;
+    let extents = if s.peek() == Some('[') { s.ints("grid extent", i64::from(i32::MAX))? } else { vec![s.int("grid extent", i64::from(i32::MAX))?] };
+    if extents.len() > 3 {
+        return s.error("a grid has at most three extents");
+    }
+    let mut grid = [1u32; 3];
+    grid.iter_mut().zip(&extents).for_each(|(g, &e)| *g = e as u32);
+    let mut args = Vec::new();
+    while s.eat(",") {
+        let out = s.eat("inout ") || s.eat("out ");
+        let param = s.param()?;
+        if param != args.len() {
+            return s.error(format!("parameter v{param} is given where v{} belongs", args.len()));
+        }
+        s.expect("=")?;
+        let value = s.value()?;
+        let poison = matches!(&value, ArgSpec::Tensor(t) if t.init == Init::Poison);
+        if poison && !out {
+            return s.error(format!("v{param} holds nothing; write `out v{param}=` or say what it holds"));
+        }
+        args.push(value);
+    }
+    s.expect(")")?;
+    let mut run = RunLine { line, kernel, grid, args, tolerance: Tolerance::default(), expect: Vec::new(), fails: None };
+    while s.peek().is_some() {
+        if s.eat("tol ") {
+            let mut any = false;
+            loop {
+                let field = if s.eat("rel") {
+                    &mut run.tolerance.rel
+                } else if s.eat("abs") {
+                    &mut run.tolerance.abs
+                } else {
+                    break;
+                };
+                s.expect("=")?;
+                *field = s.number()?.as_f64();
+                any = true;
+            }
+            if !any {
+                return s.error("`tol` is followed by rel=… or abs=…");
+            }
+        } else if s.eat("fails:") {
+            s.space();
+            run.fails = Some(s.text[s.at..].trim_end().to_owned());
+            s.at = s.text.len();
+        } else {
+            let near = s.eat("~=");
+            if !near && !s.eat("==") {
+                return s.error("`tol`, `==`, `~=` or `fails:` is expected here");
+            }
+            let param = s.param()?;
+            if !matches!(run.args.get(param), Some(ArgSpec::Tensor(_))) {
+                return s.error(format!("v{param} is no tensor of this line"));
+            }
+            run.expect.push(Expect { param, near, values: s.numbers()? });
+        }
+    }
+    Ok(run)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_full_line_parses() {
+        let r = parse(3, "@k(grid=[4, 2], v0=rand:7[33x65], v1=-2.5, v2={1, nan, -inf}, inout v3=iota[4, 5]@[8, 1]+16, out v4=[3]) tol rel=1e-6 abs=2e-7 == v4 {1, 2, 3} ~= v2 {}").unwrap();
+        assert_eq!((r.line, r.kernel.as_str(), r.grid), (3, "k", [4, 2, 1]));
+        assert_eq!(r.args[1], ArgSpec::Scalar(Number::Float(-2.5)));
+        let ArgSpec::Tensor(t) = &r.args[3] else { panic!("a tensor") };
+        assert_eq!((&t.init, &t.shape[..], t.strides.as_deref(), t.offset), (&Init::Iota, &[4, 5][..], Some(&[8, 1][..]), 16));
+        assert_eq!(r.tolerance, Tolerance { rel: 1e-6, abs: 2e-7 });
+        assert_eq!(r.expect.len(), 2);
+        assert!(r.expect[1].near);
+        assert_eq!(parse(1, "@k(grid=1) fails: some words").unwrap().fails.as_deref(), Some("some words"));
+    }
+
+    #[test]
+    fn mistakes_name_their_place() {
+        for (text, part) in [
+            ("k(grid=1)", "`@`"),
+            ("@k(v0=1)", "`grid`"),
+            ("@k(grid=1, v1=1)", "where v0 belongs"),
+            ("@k(grid=1, v0=[3])", "holds nothing"),
+            ("@k(grid=1, v0={1, 2}[3])", "2 numbers are given for 3"),
+            ("@k(grid=1, v0=iota[100000, 100000])", "may ask for"),
+            ("@k(grid=1, v0=iota[4]@[1, 2])", "one stride per extent"),
+            ("@k(grid=1, v0=wibble)", "no number"),
+            ("@k(grid=1) tol 3", "rel=… or abs=…"),
+            ("@k(grid=1) == v0 {1}", "no tensor"),
+            ("@k(grid=1) what", "is expected here"),
+            ("@k(grid=-1)", "not in"),
+        ] {
+            let e = parse(1, text).unwrap_err();
+            assert!(e.message.contains(part), "{text}: {e}");
+        }
+    }
+
+    #[test]
+    fn tolerance_is_bitwise_by_default() {
+        let exact = Tolerance::default();
+        assert!(exact.accepts(f64::NAN, -f64::NAN));
+        assert!(!exact.accepts(0.0, -0.0));
+        assert!(!exact.accepts(1.0, 1.0 + f64::EPSILON));
+        let near = Tolerance { rel: 1e-3, abs: 0.0 };
+        assert!(near.accepts(0.0, -0.0));
+        assert!(near.accepts(1.0, 1.0005));
+        assert!(!near.accepts(1.0, 1.002));
+        assert!(!near.accepts(f64::INFINITY, 1.0));
+        assert!(!near.accepts(1.0, f64::NAN));
+        assert!(near.accepts(f64::INFINITY, f64::INFINITY));
+        assert!(!near.accepts(f64::INFINITY, f64::NEG_INFINITY));
+    }
+}

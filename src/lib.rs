@@ -1,0 +1,50 @@
+//! tilelift: a JIT compiler for GPU tile kernels, as a library.
+//!
+//! ```text
+//!  .tile text ─┐
+//!              ├─► Kernel ── verify ─► lower ─► lane program ── emit ─► Artifact (PTX text, launch facts)
+//!  builder ────┘      │                              │                      │
+//!                     └─► interpreter                └─► lane interpreter   ├─► runtime::cuda  the driver's JIT, on hardware
+//!                         (the definition)                                  └─► runtime::sim   the simulator, anywhere
+//! ```
+//!
+//! [`compile`] is a pure function: it needs no device, no toolkit and no global state. Devices of [`runtime`] load artifacts and
+//! launch them.
+//!
+//! ```
+//! use tilelift::ir::{Extent, KernelBuilder, Scalar, ViewType};
+//!
+//! let mut b = KernelBuilder::new("double");
+//! let x = b.param(ViewType::dense(Scalar::F32, &[Extent::Dynamic(1)]));
+//! let pid = b.program_id(0);
+//! let at = b.mul(pid, 256);
+//! let t = b.load(x, &[at], &[256]);
+//! let t = b.add(t, t);
+//! b.store(x, &[at], t);
+//! let kernel = b.finish()?;
+//!
+//! let target = tilelift::targets::by_name("sm_80").expect("a known target");
+//! let artifact = tilelift::compile(&kernel, &target, &tilelift::Options::default())?;
+//! assert!(artifact.text.contains(".visible .entry double("));
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! Features: `cuda` (the CUDA device), `sim` (the simulator device), `cli` (the `tilelift` tool and the file tests). All are on by
+//! default; an engine that embeds the compiler turns defaults off and takes `cuda`.
+
+#![deny(missing_docs)]
+#![deny(unsafe_code)]
+
+mod artifact;
+#[cfg(feature = "cli")]
+pub mod cli;
+mod compile;
+#[cfg(feature = "cli")]
+pub mod filetest;
+pub mod runtime;
+pub mod targets;
+
+pub use artifact::Artifact;
+pub use compile::{CompileError, Options, Stage, StageTimes, compile, compile_timed, lower};
+pub use tilelift_ir as ir;
+pub use tilelift_isel as isel;

@@ -1,0 +1,288 @@
+//! Loading artifacts, binding arguments, launching.
+
+use super::context::{Context, CudaBuffer, CudaDevice, CudaStream};
+use super::error::{CudaError, check, describe};
+use crate::Artifact;
+use cudarc::driver::sys;
+use std::ffi::{CString, c_uint, c_void};
+use std::sync::Arc;
+use tilelift_ir::Type;
+use tilelift_ir::interp::{Arg, Buffer, Memory, check_args_in};
+use tilelift_isel::abi::marshal;
+
+/// Shared memory that a block may have without asking for more.
+const STATIC_SHARED: u32 = 48 * 1024;
+/// Room for the assembler's log, in bytes.
+const LOG: usize = 16 * 1024;
+/// Alignment that the driver gives its allocations and the argument check assumes, in bytes.
+const BASE_ALIGN: u64 = 256;
+
+/// A loaded module; unloaded when the last kernel and binding that use it are gone.
+struct Module {
+    context: Arc<Context>,
+    raw: sys::CUmodule,
+}
+
+// SAFETY: the driver's modules may be used from any thread.
+unsafe impl Send for Module {}
+// SAFETY: as above; nothing is mutated through the handle.
+unsafe impl Sync for Module {}
+
+impl Drop for Module {
+    fn drop(&mut self) {
+        // SAFETY: we loaded the module and unload it once. Nothing can be done about an error here.
+        let _ = self.context.with(|| check("cuModuleUnload", unsafe { sys::cuModuleUnload(self.raw) }));
+    }
+}
+
+/// A kernel loaded into a context.
+pub struct CudaKernel {
+    module: Arc<Module>,
+    function: sys::CUfunction,
+    artifact: Artifact,
+    registers: u32,
+    local_bytes: u32,
+}
+
+// SAFETY: the driver's functions may be launched from any thread; they live as long as the module, which is held.
+unsafe impl Send for CudaKernel {}
+// SAFETY: as above; nothing is mutated through the handle.
+unsafe impl Sync for CudaKernel {}
+
+impl CudaDevice {
+    /// Assembles an artifact's text with the driver and loads it.
+    ///
+    /// # Errors
+    /// An artifact for another architecture, more shared memory than the device has, a text that the driver's assembler refuses
+    /// (with its log), or a driver error.
+    pub fn load(&self, artifact: &Artifact) -> Result<CudaKernel, CudaError> {
+        if !runs_on(&artifact.target, self.capability()) {
+            return Err(CudaError::Target { artifact: artifact.target.clone(), capability: self.capability() });
+        }
+        if artifact.shared_bytes > self.shared_per_block() {
+            return Err(CudaError::SharedMemory { need: artifact.shared_bytes, have: self.shared_per_block() });
+        }
+        let text = CString::new(artifact.text.as_str()).map_err(|_| CudaError::ZeroByte)?;
+        let entry = CString::new(artifact.entry.as_str()).map_err(|_| CudaError::ZeroByte)?;
+        self.context.with(|| {
+            let module = Arc::new(Module { context: self.context.clone(), raw: assemble(&text, &artifact.entry)? });
+            let mut function = std::ptr::null_mut();
+            // SAFETY: the module is loaded, the name ends with a zero byte, the out pointer is valid.
+            check("cuModuleGetFunction", unsafe { sys::cuModuleGetFunction(&mut function, module.raw, entry.as_ptr()) })?;
+            use sys::CUfunction_attribute as A;
+            if artifact.shared_bytes > STATIC_SHARED {
+                let attribute = A::CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES;
+                // SAFETY: the function is of a loaded module.
+                check("cuFuncSetAttribute", unsafe { sys::cuFuncSetAttribute(function, attribute, artifact.shared_bytes as i32) })?;
+            }
+            let attribute = |a: A| {
+                let mut value = 0;
+                // SAFETY: the function is of a loaded module, the out pointer is valid.
+                check("cuFuncGetAttribute", unsafe { sys::cuFuncGetAttribute(&mut value, a, function) })?;
+                Ok(value.max(0) as u32)
+            };
+            let registers = attribute(A::CU_FUNC_ATTRIBUTE_NUM_REGS)?;
+            let local_bytes = attribute(A::CU_FUNC_ATTRIBUTE_LOCAL_SIZE_BYTES)?;
+            Ok(CudaKernel { module, function, artifact: artifact.clone(), registers, local_bytes })
+        })
+    }
+
+    /// Launches a kernel once over host memory: copies the buffers in, runs the grid, waits, and copies everything back.
+    ///
+    /// # Errors
+    /// Arguments that break promises, or a driver error.
+    pub fn execute(&self, kernel: &CudaKernel, grid: [u32; 3], args: &[Arg], memory: &mut Memory) -> Result<(), CudaError> {
+        let mut buffers = Vec::new();
+        for b in &memory.buffers {
+            let mut device = self.alloc(b.len())?;
+            device.upload(b.bytes())?;
+            buffers.push(device);
+        }
+        let stream = self.stream()?;
+        let binding = kernel.bind(grid, args, &buffers.iter().collect::<Vec<_>>())?;
+        // SAFETY: every buffer is our own and lives until the stream is synchronised.
+        unsafe { binding.launch(&stream) }?;
+        stream.synchronize()?;
+        for (host, device) in memory.buffers.iter_mut().zip(&buffers) {
+            let mut bytes = vec![0; host.len()];
+            device.download(&mut bytes)?;
+            if bytes != host.bytes() {
+                *host = Buffer::from_bytes(bytes);
+            }
+        }
+        Ok(())
+    }
+}
+
+/// True if a text for that target runs on a device of that compute capability.
+fn runs_on(target: &str, (major, minor): (u32, u32)) -> bool {
+    let Some(number) = target.strip_prefix("sm_") else { return false };
+    let exact = number.ends_with('a');
+    match number.trim_end_matches('a').parse::<u32>() {
+        Ok(n) if exact => n == major * 10 + minor,
+        Ok(n) => n <= major * 10 + minor,
+        Err(_) => false,
+    }
+}
+
+/// Gives a text to the driver's assembler. A context must be current.
+fn assemble(text: &CString, entry: &str) -> Result<sys::CUmodule, CudaError> {
+    use sys::CUjit_option as O;
+    let mut log = vec![0u8; LOG];
+    let mut options = [O::CU_JIT_ERROR_LOG_BUFFER, O::CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES];
+    // The driver takes numbers in place of pointers here.
+    let mut values = [log.as_mut_ptr().cast::<c_void>(), std::ptr::without_provenance_mut::<c_void>(LOG)];
+    let mut module = std::ptr::null_mut();
+    // SAFETY: a context is current, the text ends with a zero byte, both option arrays have the given length, and the log buffer
+    // is valid for the length that is passed with it.
+    let code = unsafe {
+        sys::cuModuleLoadDataEx(
+            &mut module,
+            text.as_ptr().cast(),
+            options.len() as c_uint,
+            options.as_mut_ptr(),
+            values.as_mut_ptr(),
+        )
+    };
+    if code == sys::CUresult::CUDA_SUCCESS {
+        return Ok(module);
+    }
+    let end = log.iter().position(|&b| b == 0).unwrap_or(log.len());
+    let log = String::from_utf8_lossy(&log[..end]).trim().to_owned();
+    let (name, text) = describe(code);
+    Err(CudaError::Jit { entry: entry.to_owned(), name, log: if log.is_empty() { text } else { log } })
+}
+
+impl CudaKernel {
+    /// The artifact that was loaded.
+    pub fn artifact(&self) -> &Artifact {
+        &self.artifact
+    }
+    /// Registers per thread that the driver's assembler chose.
+    pub fn registers(&self) -> u32 {
+        self.registers
+    }
+    /// Bytes of local memory per thread; more than 0 means that registers were spilled.
+    pub fn local_bytes(&self) -> u32 {
+        self.local_bytes
+    }
+
+    /// Checks arguments against the kernel's facts and fills the launch parameters. `args` refer to `buffers` by index.
+    ///
+    /// # Errors
+    /// What of the arguments breaks a promise, or a grid beyond the device's limits.
+    pub fn bind(&self, grid: [u32; 3], args: &[Arg], buffers: &[&CudaBuffer]) -> Result<Binding, CudaError> {
+        let lens: Vec<u64> = buffers.iter().map(|b| b.len() as u64).collect();
+        check_args_in(&self.artifact.kernel, args, &lens).map_err(CudaError::Args)?;
+        self.check_alignment(args, buffers)?;
+        if grid.contains(&0) || grid[0] > i32::MAX as u32 || grid[1].max(grid[2]) > 65535 {
+            return Err(CudaError::Grid { grid });
+        }
+        let values = marshal(&self.artifact.params, args, |buffer, offset| buffers[buffer].address() + offset).map_err(CudaError::Abi)?;
+        let values: Box<[u64]> = values.iter().map(|v| v.bits).collect();
+        // Parameters are little-endian in the low bytes of each word, so a pointer to the word points to the parameter.
+        let pointers = values.iter().map(|v| std::ptr::from_ref(v).cast_mut().cast::<c_void>()).collect();
+        Ok(Binding {
+            module: self.module.clone(),
+            function: self.function,
+            grid,
+            threads: self.artifact.threads,
+            shared_bytes: self.artifact.shared_bytes,
+            _values: values,
+            pointers,
+        })
+    }
+
+    /// The argument check counts buffers as aligned; borrowed ones need not be.
+    fn check_alignment(&self, args: &[Arg], buffers: &[&CudaBuffer]) -> Result<(), CudaError> {
+        for (param, arg) in args.iter().enumerate() {
+            if let (Arg::View(v), Type::View(t)) = (arg, self.artifact.kernel.ty(self.artifact.kernel.params[param])) {
+                let address = buffers[v.buffer].address() + v.offset_bytes;
+                let align = t.align.max(t.elem.bytes());
+                if !buffers[v.buffer].address().is_multiple_of(BASE_ALIGN) && !address.is_multiple_of(u64::from(align)) {
+                    return Err(CudaError::Alignment { param, address, align });
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+/// A kernel with its grid and arguments, ready to launch any number of times.
+pub struct Binding {
+    module: Arc<Module>,
+    function: sys::CUfunction,
+    grid: [u32; 3],
+    threads: u32,
+    shared_bytes: u32,
+    /// What `pointers` point to.
+    _values: Box<[u64]>,
+    pointers: Box<[*mut c_void]>,
+}
+
+// SAFETY: the pointers lead into the boxed values that move with the binding; the driver only reads them during a launch.
+unsafe impl Send for Binding {}
+// SAFETY: as above.
+unsafe impl Sync for Binding {}
+
+impl Binding {
+    /// Puts one launch on a stream: one driver call, no allocation, no check, no waiting.
+    ///
+    /// # Errors
+    /// A driver error.
+    ///
+    /// # Safety
+    /// The buffers that the binding was made with must live until the launch has finished, and nothing else may use what the
+    /// kernel writes while it runs.
+    pub unsafe fn launch(&self, stream: &CudaStream) -> Result<(), CudaError> {
+        self.module.context.with(|| {
+            // SAFETY: the function lives with the module we hold; the pointers lead to as many values, of at least the sizes, as
+            // the entry has parameters; the caller vouches for the memory. The driver does not write through `kernelParams`.
+            check("cuLaunchKernel", unsafe {
+                sys::cuLaunchKernel(
+                    self.function,
+                    self.grid[0],
+                    self.grid[1],
+                    self.grid[2],
+                    self.threads,
+                    1,
+                    1,
+                    self.shared_bytes,
+                    stream.raw,
+                    self.pointers.as_ptr().cast_mut(),
+                    std::ptr::null_mut(),
+                )
+            })
+        })
+    }
+
+    /// Mean seconds per launch over `n` launches in a row, by the device's clock.
+    ///
+    /// # Errors
+    /// A driver error.
+    ///
+    /// # Safety
+    /// As [`Binding::launch`].
+    pub unsafe fn time(&self, n: u32, stream: &CudaStream) -> Result<f64, CudaError> {
+        let n = n.max(1);
+        let total = stream.time(|| {
+            for _ in 0..n {
+                // SAFETY: the caller vouches for the memory.
+                unsafe { self.launch(stream) }?;
+            }
+            Ok(())
+        })?;
+        Ok(total / f64::from(n))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::runs_on;
+
+    #[test]
+    fn targets_run_on_newer_devices_but_exact_ones_only_on_their_own() {
+        assert!(runs_on("sm_80", (8, 0)) && runs_on("sm_80", (9, 0)) && !runs_on("sm_89", (8, 6)));
+        assert!(runs_on("sm_90a", (9, 0)) && !runs_on("sm_90a", (10, 0)) && !runs_on("gfx942", (9, 0)));
+    }
+}

@@ -1,0 +1,79 @@
+//! Is there a usable driver? Asked before the first call, because the bindings panic when the library is missing.
+
+use super::error::{CudaError, check};
+use cudarc::driver::sys;
+use std::sync::OnceLock;
+
+/// The oldest supported driver, as the driver counts: CUDA 11.4, the oldest that the bindings know.
+const OLDEST: i32 = 11040;
+
+/// Names under which the driver library is found; all of them are among those that the bindings try.
+#[cfg(windows)]
+const LIBRARIES: &[&str] = &["nvcuda.dll"];
+#[cfg(not(windows))]
+const LIBRARIES: &[&str] = &["libcuda.so.1", "libcuda.so", "libcuda.dylib"];
+
+/// Every function of the driver that this module calls.
+const FUNCTIONS: &[&str] = &[
+    "cuInit",
+    "cuDriverGetVersion",
+    "cuGetErrorName",
+    "cuGetErrorString",
+    "cuDeviceGetCount",
+    "cuDeviceGet",
+    "cuDeviceGetName",
+    "cuDeviceGetAttribute",
+    "cuDevicePrimaryCtxRetain",
+    "cuDevicePrimaryCtxRelease_v2",
+    "cuCtxPushCurrent_v2",
+    "cuCtxPopCurrent_v2",
+    "cuModuleLoadDataEx",
+    "cuModuleUnload",
+    "cuModuleGetFunction",
+    "cuFuncGetAttribute",
+    "cuFuncSetAttribute",
+    "cuLaunchKernel",
+    "cuMemAlloc_v2",
+    "cuMemFree_v2",
+    "cuMemcpyHtoD_v2",
+    "cuMemcpyDtoH_v2",
+    "cuMemsetD8_v2",
+    "cuStreamCreate",
+    "cuStreamDestroy_v2",
+    "cuStreamSynchronize",
+    "cuEventCreate",
+    "cuEventDestroy_v2",
+    "cuEventRecord",
+    "cuEventSynchronize",
+    "cuEventElapsedTime",
+];
+
+/// Looks for the driver library and its functions, initialises the driver and checks its version. Later calls repeat the answer.
+///
+/// # Errors
+/// [`CudaError::NoDriver`], [`CudaError::MissingFunction`], [`CudaError::OldDriver`] or [`CudaError::Driver`].
+pub fn probe() -> Result<(), CudaError> {
+    static ANSWER: OnceLock<Result<(), CudaError>> = OnceLock::new();
+    ANSWER.get_or_init(look).clone()
+}
+
+fn look() -> Result<(), CudaError> {
+    // SAFETY: loading the driver library runs its initialisers, which are meant to run in any process.
+    let library = LIBRARIES.iter().find_map(|name| unsafe { libloading::Library::new(name) }.ok());
+    let Some(library) = library else {
+        return Err(CudaError::NoDriver { tried: LIBRARIES.join(", ") });
+    };
+    for &name in FUNCTIONS {
+        // SAFETY: the symbol is only looked up, never called through this type.
+        let found = unsafe { library.get::<unsafe extern "C" fn()>(name.as_bytes()) }.is_ok();
+        if !found {
+            return Err(CudaError::MissingFunction { name });
+        }
+    }
+    // SAFETY: the library exists and has the function; cuInit may be called at any time, any number of times.
+    check("cuInit", unsafe { sys::cuInit(0) })?;
+    let mut version = 0;
+    // SAFETY: the out pointer is valid.
+    check("cuDriverGetVersion", unsafe { sys::cuDriverGetVersion(&mut version) })?;
+    if version < OLDEST { Err(CudaError::OldDriver { version, need: OLDEST }) } else { Ok(()) }
+}

@@ -1,0 +1,163 @@
+//! The simulator as a device: runs an artifact's text, anywhere.
+//!
+//! Buffers of host memory become buffers of the simulated device; a buffer that counts as uninitialised is poison there too. What
+//! the kernel must not do on any hardware (races, reads of poison, accesses outside a buffer, divergent barriers, deadlocks) ends
+//! the launch with an error that names the instruction.
+
+use crate::Artifact;
+use std::fmt;
+use tilelift_ir::interp::{Arg, ArgError, Buffer, Memory, check_args};
+use tilelift_isel::abi::{AbiError, marshal};
+use tilelift_nvptx_sim as ptx;
+
+pub use tilelift_nvptx_sim::{Landing, Policy, Report, SimConfig};
+
+/// The simulator device.
+#[derive(Clone, Debug, Default)]
+pub struct SimDevice {
+    /// Order of warps, landing of asynchronous copies, seed, budget, subset of the grid.
+    pub config: SimConfig,
+}
+
+/// An artifact's text, parsed and ready to launch.
+pub struct SimKernel {
+    module: ptx::Module,
+    artifact: Artifact,
+}
+
+/// Why a launch on the simulator failed.
+#[derive(Clone, PartialEq, Debug)]
+pub enum SimFailure {
+    /// The text does not parse, or uses an instruction that is not modelled.
+    Parse(ptx::ParseError),
+    /// The arguments break what the kernel's parameters promise.
+    Args(ArgError),
+    /// The arguments do not fill the launch parameters.
+    Abi(AbiError),
+    /// The text does something that no hardware defines.
+    Run(Box<ptx::SimError>),
+    /// Simulated memory could not be read back.
+    Memory(ptx::MemoryError),
+}
+
+impl fmt::Display for SimFailure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            SimFailure::Parse(e) => write!(f, "the simulator does not understand the text: {e}"),
+            SimFailure::Args(e) => e.fmt(f),
+            SimFailure::Abi(e) => e.fmt(f),
+            SimFailure::Run(e) => e.fmt(f),
+            SimFailure::Memory(e) => e.fmt(f),
+        }
+    }
+}
+
+impl std::error::Error for SimFailure {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match self {
+            SimFailure::Parse(e) => Some(e),
+            SimFailure::Args(e) => Some(e),
+            SimFailure::Abi(e) => Some(e),
+            SimFailure::Run(e) => Some(e),
+            SimFailure::Memory(e) => Some(e),
+        }
+    }
+}
+
+impl SimDevice {
+    /// A device that schedules warps and lands copies as the configuration says.
+    pub fn new(config: SimConfig) -> SimDevice {
+        SimDevice { config }
+    }
+
+    /// A configuration per seed: order of warps and landing of copies vary with it, and three neighbouring seeds see all kinds.
+    pub fn schedule(seed: u64) -> SimConfig {
+        let (policy, landing) = match seed % 3 {
+            0 => (Policy::Random, Landing::Lazy),
+            1 => (Policy::Reverse, Landing::Random),
+            _ => (Policy::Lockstep, Landing::Eager),
+        };
+        SimConfig { seed, policy, landing, ..SimConfig::default() }
+    }
+
+    /// Parses an artifact's text.
+    ///
+    /// # Errors
+    /// [`SimFailure::Parse`].
+    pub fn load(&self, artifact: &Artifact) -> Result<SimKernel, SimFailure> {
+        let module = ptx::Module::parse(&artifact.text).map_err(SimFailure::Parse)?;
+        Ok(SimKernel { module, artifact: artifact.clone() })
+    }
+
+    /// Launches a kernel over host memory: copies the buffers in, runs the grid, and copies what was written back.
+    ///
+    /// # Errors
+    /// Arguments that break promises, or the first thing the text does that no hardware defines; memory is untouched then.
+    pub fn execute(&self, kernel: &SimKernel, grid: [u32; 3], args: &[Arg], memory: &mut Memory) -> Result<Report, SimFailure> {
+        let artifact = &kernel.artifact;
+        check_args(&artifact.kernel, args, memory).map_err(SimFailure::Args)?;
+        let mut device = ptx::Memory::new();
+        let bases: Vec<u64> = memory.buffers.iter().enumerate().map(|(i, b)| device.alloc(&name_of(i, args), init_of(b))).collect();
+        let values = marshal(&artifact.params, args, |buffer, offset| bases[buffer] + offset).map_err(SimFailure::Abi)?;
+        let params: Vec<ptx::Arg> = values
+            .iter()
+            .map(|v| match v.size {
+                1 => ptx::Arg::U8(v.bits as u8),
+                2 => ptx::Arg::U16(v.bits as u16),
+                4 => ptx::Arg::U32(v.bits as u32),
+                _ => ptx::Arg::U64(v.bits),
+            })
+            .collect();
+        let launch = ptx::Launch {
+            entry: &artifact.entry,
+            grid,
+            block: [artifact.threads, 1, 1],
+            shared_bytes: artifact.shared_bytes,
+            args: &params,
+            config: self.config.clone(),
+        };
+        let report = kernel.module.launch(&launch, &mut device).map_err(SimFailure::Run)?;
+        for (buffer, &base) in memory.buffers.iter_mut().zip(&bases) {
+            read_back(buffer, &device, base).map_err(SimFailure::Memory)?;
+        }
+        Ok(report)
+    }
+}
+
+/// Names a buffer after the first parameter that looks into it, as the printer names parameters.
+fn name_of(buffer: usize, args: &[Arg]) -> String {
+    let param = args.iter().position(|a| matches!(a, Arg::View(v) if v.buffer == buffer));
+    param.map_or_else(|| format!("buffer {buffer}"), |p| format!("v{p}"))
+}
+
+fn init_of(buffer: &Buffer) -> ptx::Init {
+    if buffer.is_initialised(0..buffer.len()) { ptx::Init::Bytes(buffer.bytes().to_vec()) } else { ptx::Init::Uninit(buffer.len()) }
+}
+
+/// Bytes per step of the search for written bytes.
+const STEP: usize = 64;
+
+fn read_back(buffer: &mut Buffer, device: &ptx::Memory, base: u64) -> Result<(), ptx::MemoryError> {
+    let len = buffer.len();
+    if device.is_written(base, len)? {
+        buffer.bytes_mut().copy_from_slice(device.read_unchecked(base, len)?);
+        return Ok(());
+    }
+    // Partly written: bytes that the kernel left alone keep what the host had there.
+    let mut bytes = buffer.bytes().to_vec();
+    let device_bytes = device.read_unchecked(base, len)?;
+    for start in (0..len).step_by(STEP) {
+        let end = (start + STEP).min(len);
+        if device.is_written(base + start as u64, end - start)? {
+            bytes[start..end].copy_from_slice(&device_bytes[start..end]);
+        } else {
+            for i in start..end {
+                if device.is_written(base + i as u64, 1)? {
+                    bytes[i] = device_bytes[i];
+                }
+            }
+        }
+    }
+    *buffer = Buffer::from_bytes(bytes);
+    Ok(())
+}

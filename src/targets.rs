@@ -1,0 +1,32 @@
+//! The targets by name.
+
+use tilelift_isel::Target;
+
+/// Every target name, those with a text backend first.
+pub const NAMES: &[&str] = &["sm_80", "sm_89", "sm_90a", "gfx942"];
+
+/// The target of that name, if there is one. `gfx942` lowers to a lane program that the lane interpreter runs; no backend prints it.
+///
+/// ```
+/// assert_eq!(tilelift::targets::by_name("sm_80").map(|t| t.lanes), Some(32));
+/// assert_eq!(tilelift::targets::by_name("gfx942").map(|t| t.lanes), Some(64));
+/// assert!(tilelift::targets::by_name("sm_1").is_none());
+/// ```
+pub fn by_name(name: &str) -> Option<Target> {
+    tilelift_nvptx::target::by_name(name).or_else(|| (name == "gfx942").then(tilelift_amdgcn::gfx942))
+}
+
+/// True if a backend prints text for the target.
+pub fn has_text(target: &Target) -> bool {
+    tilelift_nvptx::target::by_name(target.name).is_some()
+}
+
+/// Names of the targets that a backend prints text for.
+pub fn with_text() -> Vec<&'static str> {
+    NAMES.iter().copied().filter(|n| tilelift_nvptx::target::by_name(n).is_some()).collect()
+}
+
+/// The target of tools that are told none: the oldest that every text backend here supports.
+pub fn usual() -> Target {
+    tilelift_nvptx::target::sm_80()
+}
