@@ -223,9 +223,7 @@ impl Executor {
             }
             Executor::Sim(target) => {
                 let artifact = compile(kernel, target, &Options::default())?;
-                let linear = |p: &[u32; 3]| {
-                    u64::from(p[0]) + u64::from(grid[0]) * (u64::from(p[1]) + u64::from(grid[1]) * u64::from(p[2]))
-                };
+                let linear = |p: &[u32; 3]| p[0] + grid[0] * (p[1] + grid[1] * p[2]);
                 let base = SimDevice::schedule(seed);
                 let ctas = programs.map(|list| list.iter().map(linear).collect());
                 let device = SimDevice::new(SimConfig { ctas, ..base });

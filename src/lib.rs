@@ -40,6 +40,8 @@ mod artifact;
 pub mod cli;
 mod compile;
 #[cfg(feature = "cli")]
+pub mod execute;
+#[cfg(feature = "cli")]
 pub mod filetest;
 pub mod runtime;
 pub mod targets;

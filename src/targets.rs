@@ -13,20 +13,20 @@ pub const NAMES: &[&str] = &["sm_80", "sm_89", "sm_90a", "gfx942"];
 /// assert!(tilelift::targets::by_name("sm_1").is_none());
 /// ```
 pub fn by_name(name: &str) -> Option<Target> {
-    tilelift_nvptx::target::by_name(name).or_else(|| (name == "gfx942").then(tilelift_amdgcn::gfx942))
+    tilelift_nvptx::by_name(name).or_else(|| (name == "gfx942").then(tilelift_amdgcn::gfx942))
 }
 
 /// True if a backend prints text for the target.
 pub fn has_text(target: &Target) -> bool {
-    tilelift_nvptx::target::by_name(target.name).is_some()
+    tilelift_nvptx::by_name(target.name).is_some()
 }
 
 /// Names of the targets that a backend prints text for.
 pub fn with_text() -> Vec<&'static str> {
-    NAMES.iter().copied().filter(|n| tilelift_nvptx::target::by_name(n).is_some()).collect()
+    NAMES.iter().copied().filter(|n| tilelift_nvptx::by_name(n).is_some()).collect()
 }
 
 /// The target of tools that are told none: the oldest that every text backend here supports.
 pub fn usual() -> Target {
-    tilelift_nvptx::target::sm_80()
+    tilelift_nvptx::sm_80()
 }

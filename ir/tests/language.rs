@@ -53,7 +53,9 @@ fn typing(rule: Rule) -> &'static str {
             "one scalar `i32` index per dimension of the view; the written tile type has the view's element and rank; the mask is `i1` of \
              that shape, `other` a scalar of that element"
         }
-        Rule::Store => "one scalar `i32` index per dimension of the view; the tile has the view's element and rank; the mask is `i1` of that shape",
+        Rule::Store => {
+            "one scalar `i32` index per dimension of the view; the tile has the view's element and rank; the mask is `i1` of that shape"
+        }
         Rule::Control => "see [Control](#control)",
     }
 }

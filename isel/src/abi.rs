@@ -89,7 +89,10 @@ impl fmt::Display for AbiError {
                 write!(f, "launch parameter {param} takes a {want}, which argument {arg} is not; pass the kernel's arguments in order")
             }
             AbiError::Rank { param, arg, dim, rank } => {
-                write!(f, "launch parameter {param} needs dimension {dim} of argument {arg}, which has {rank}; pass a view of the kernel's rank")
+                write!(
+                    f,
+                    "launch parameter {param} needs dimension {dim} of argument {arg}, which has {rank}; pass a view of the kernel's rank"
+                )
             }
             AbiError::Type { param, want, got } => {
                 write!(f, "launch parameter {param} is {want}, but its value is {got}; convert the argument")

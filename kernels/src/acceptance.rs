@@ -78,6 +78,12 @@ impl Case {
         self.tensors().iter().map(TensorSpec::make).collect()
     }
 
+    /// As [`Case::make_tensors`] from other random numbers: one set per `variant`, of which 0 is that of `make_tensors`.
+    pub fn make_variant(&self, variant: u64) -> Vec<Tensor> {
+        let reseed = |t: TensorSpec| TensorSpec { init: t.init.variant(variant), ..t };
+        self.tensors().into_iter().map(|t| reseed(t).make()).collect()
+    }
+
     /// Up to `count` programs of the grid: the first, the last, and others at random, the same ones every time, in order.
     pub fn sample(&self, count: usize) -> Vec<[u32; 3]> {
         let [x, y, z] = self.grid().map(u64::from);

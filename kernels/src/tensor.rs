@@ -27,6 +27,19 @@ impl Init {
     }
 }
 
+impl Init {
+    /// The same kind of contents from other random numbers; `variant` 0 changes nothing.
+    pub const fn variant(self, variant: u64) -> Init {
+        let salt = variant.wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        match self {
+            Init::Normal(seed) => Init::Normal(seed ^ salt),
+            Init::Special(seed) => Init::Special(seed ^ salt),
+            Init::Masked(seed) => Init::Masked(seed ^ salt),
+            Init::Poison => Init::Poison,
+        }
+    }
+}
+
 /// What the kernel does with a tensor.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]
 pub enum Role {

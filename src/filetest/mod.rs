@@ -135,21 +135,22 @@ impl Test<'_> {
 
     fn run(&mut self, source: &str) {
         let mut reported = Vec::new();
-        let kernels = match text::parse(source) {
-            Ok(file) => file.kernels,
+        let (kernels, headers) = match text::parse(source) {
+            Ok(file) => (file.kernels, file.headers),
             Err(errors) => {
                 reported.extend(errors.errors.iter().map(|e| Reported {
                     line: e.loc.line,
                     code: e.code.text().to_owned(),
                     message: e.message.clone(),
                 }));
-                Vec::new()
+                (Vec::new(), Vec::new())
             }
         };
-        for kernel in &kernels {
+        for (kernel, header) in kernels.iter().zip(&headers) {
             if let Err(errors) = tilelift_ir::verify(kernel) {
                 reported.extend(errors.errors.iter().map(|e| Reported {
-                    line: e.loc.line,
+                    // What has no line of its own is said of the kernel's header.
+                    line: if e.loc.line > 0 { e.loc.line } else { header.line },
                     code: e.code.text().to_owned(),
                     message: e.message.clone(),
                 }));

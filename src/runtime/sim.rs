@@ -116,7 +116,7 @@ impl SimDevice {
             args: &params,
             config: self.config.clone(),
         };
-        let report = kernel.module.launch(&launch, &mut device).map_err(SimFailure::Run)?;
+        let report = kernel.module.launch(&launch, &mut device).map_err(|e| SimFailure::Run(Box::new(e)))?;
         for (buffer, &base) in memory.buffers.iter_mut().zip(&bases) {
             read_back(buffer, &device, base).map_err(SimFailure::Memory)?;
         }

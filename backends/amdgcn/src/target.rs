@@ -10,7 +10,7 @@
 //! D   16x16 of f64         i = 4 r + l / 16                        j = l % 16
 //! ```
 //!
-//! Source: AMD matrix instruction calculator, CDNA3 tables; the CDNA3 instruction set manual has the same in section 7.
+//! Source: AMD matrix instruction calculator, CDNA3 tables.
 
 use tilelift_ir::layout::{BankModel, FragmentMap};
 use tilelift_ir::{Precision, Scalar};

@@ -25,12 +25,15 @@ pub(crate) struct View {
     pub(crate) arg: ViewArg,
 }
 
-/// Which program wrote what: for each written buffer one number per unit, the ordinal of the program that wrote it, or 0.
+/// Which program touched what in a written buffer. Programs run one after another, so the first reader tells whether any other than
+/// the running one read.
 pub(crate) struct Shadow {
     /// Bytes of a unit: the smallest element of the views on the buffer, which all of them are aligned to.
     pub(crate) unit: usize,
-    /// Per unit, 1 + the ordinal of the writer.
+    /// Per unit, 1 + the ordinal of the last writer, or 0.
     pub(crate) writer: Vec<u32>,
+    /// Per unit, 1 + the ordinal of the first reader, or 0. Empty if the kernel never reads the buffer.
+    pub(crate) reader: Vec<u32>,
 }
 
 /// Memory as one program sees it.
@@ -42,7 +45,7 @@ pub(crate) struct Access<'a> {
     pub(crate) me: u32,
 }
 
-/// A fault at an element, before its coordinates are known: number of the element in its run, and the writer for conflicts.
+/// A fault at an element, before its coordinates are known: number of the element in its run, and the other program of a conflict.
 enum RunFault {
     Uninitialised(usize),
     Conflict(usize, u32),
@@ -78,7 +81,7 @@ fn each_run(
     index: &[i64],
     shape: &[u32],
     mask: Option<&[i64]>,
-    writer: impl Fn(u32) -> [u32; 3],
+    program: impl Fn(u32) -> [u32; 3],
     mut f: impl FnMut(usize, Run) -> Result<(), RunFault>,
 ) -> Result<(), Fault> {
     let a = &view.arg;
@@ -124,7 +127,7 @@ fn each_run(
                 };
                 match fault {
                     RunFault::Uninitialised(i) => Fault::Uninitialised { param: view.param, at: coordinates(i) },
-                    RunFault::Conflict(i, w) => Fault::Conflict { param: view.param, at: coordinates(i), writer: writer(w) },
+                    RunFault::Conflict(i, w) => Fault::Conflict { param: view.param, at: coordinates(i), other: program(w) },
                 }
             })
         };
@@ -150,15 +153,21 @@ fn each_run(
 }
 
 impl Access<'_> {
-    fn check_read(&self, run: Run) -> Result<(), RunFault> {
+    /// Notes a read and finds elements never written, or written by another program.
+    fn check_read(&mut self, run: Run) -> Result<(), RunFault> {
         let buffer = &self.memory.buffers[run.buffer];
         if !buffer.fully_written()
             && let Some(i) = (0..run.len).find(|&i| !buffer.is_initialised(run.bytes(i)))
         {
             return Err(RunFault::Uninitialised(i));
         }
-        if let Some(s) = &self.shadows[run.buffer] {
-            let foreign = |w: &u32| *w != 0 && *w != self.me;
+        if let Some(s) = &mut self.shadows[run.buffer] {
+            let me = self.me;
+            let foreign = |w: &u32| *w != 0 && *w != me;
+            for i in 0..if s.reader.is_empty() { 0 } else { run.len } {
+                let b = run.bytes(i);
+                s.reader[b.start / s.unit..b.end / s.unit].iter_mut().filter(|r| **r == 0).for_each(|r| *r = me);
+            }
             let clean = run.contiguous() && !s.writer[run.at / s.unit..run.end() / s.unit].iter().any(foreign);
             if !clean {
                 for i in 0..run.len {
@@ -172,15 +181,17 @@ impl Access<'_> {
         Ok(())
     }
 
-    /// Notes a write and finds elements that another program wrote with other bytes. `new` gives the bytes of element `i`.
+    /// Notes a write and finds elements that another program read, or wrote with other bytes. `new` gives the bytes of element `i`.
     fn check_write(&mut self, run: Run, new: impl Fn(usize) -> [u8; 8]) -> Result<(), RunFault> {
         if let Some(s) = &mut self.shadows[run.buffer] {
             let me = self.me;
             let old = self.memory.buffers[run.buffer].bytes();
             for i in 0..run.len {
                 let b = run.bytes(i);
-                let units = &mut s.writer[b.start / s.unit..b.end / s.unit];
-                if let Some(&w) = units.iter().find(|&&w| w != 0 && w != me)
+                let at = b.start / s.unit..b.end / s.unit;
+                let readers = s.reader.get(at.clone()).unwrap_or(&[]);
+                let units = &mut s.writer[at];
+                if let Some(&w) = units.iter().chain(readers).find(|&&w| w != 0 && w != me)
                     && old[b.clone()] != new(i)[..b.len()]
                 {
                     return Err(RunFault::Conflict(i, w));
@@ -201,31 +212,30 @@ impl Access<'_> {
 
     /// Reads a tile; elements outside the view or the mask are `other`.
     pub(crate) fn load(
-        &self,
+        &mut self,
         view: &View,
         index: &[i64],
         shape: &[u32],
         mask: Option<&[i64]>,
         other: Data,
-        writer: impl Fn(u32) -> [u32; 3],
+        program: impl Fn(u32) -> [u32; 3],
     ) -> Result<Data, Fault> {
         let n = super::shapes::count(shape);
-        let bytes = |r: Run| self.memory.buffers[r.buffer].bytes();
         Ok(match super::shapes::splat(&other, n) {
             Data::Float(mut v) => {
                 let out = std::rc::Rc::make_mut(&mut v);
-                each_run(view, index, shape, mask, writer, |e, r| {
+                each_run(view, index, shape, mask, program, |e, r| {
                     self.check_read(r)?;
-                    read_floats(bytes(r), r.at, r.stride, r.elem, &mut out[e..e + r.len]);
+                    read_floats(self.memory.buffers[r.buffer].bytes(), r.at, r.stride, r.elem, &mut out[e..e + r.len]);
                     Ok(())
                 })?;
                 Data::Float(v)
             }
             Data::Int(mut v) => {
                 let out = std::rc::Rc::make_mut(&mut v);
-                each_run(view, index, shape, mask, writer, |e, r| {
+                each_run(view, index, shape, mask, program, |e, r| {
                     self.check_read(r)?;
-                    read_ints(bytes(r), r.at, r.stride, r.elem, &mut out[e..e + r.len]);
+                    read_ints(self.memory.buffers[r.buffer].bytes(), r.at, r.stride, r.elem, &mut out[e..e + r.len]);
                     Ok(())
                 })?;
                 Data::Int(v)
@@ -241,9 +251,9 @@ impl Access<'_> {
         shape: &[u32],
         value: &Data,
         mask: Option<&[i64]>,
-        writer: impl Fn(u32) -> [u32; 3],
+        program: impl Fn(u32) -> [u32; 3],
     ) -> Result<(), Fault> {
-        each_run(view, index, shape, mask, writer, |e, r| {
+        each_run(view, index, shape, mask, program, |e, r| {
             match value {
                 Data::Float(v) => {
                     let v = &v[e..e + r.len];

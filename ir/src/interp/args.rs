@@ -9,6 +9,7 @@ use crate::kernel::Kernel;
 use crate::ops::Op;
 use crate::types::{Extent, Scalar, Type, ViewType};
 use smallvec::SmallVec;
+use std::collections::BTreeSet;
 use std::fmt;
 
 /// An argument.
@@ -62,9 +63,11 @@ impl ViewArg {
         if self.shape.contains(&0) {
             return start..start;
         }
-        let last = self.shape.iter().zip(&self.strides).fold(0u128, |n, (&e, &s)| {
-            n.saturating_add(u128::from((e - 1).unsigned_abs()) * u128::from(s.unsigned_abs()))
-        });
+        let last = self
+            .shape
+            .iter()
+            .zip(&self.strides)
+            .fold(0u128, |n, (&e, &s)| n.saturating_add(u128::from((e - 1).unsigned_abs()) * u128::from(s.unsigned_abs())));
         start..start.saturating_add(last.saturating_add(1).saturating_mul(u128::from(self.elem.bytes())))
     }
 }
@@ -279,10 +282,9 @@ impl fmt::Display for ArgError {
                 f,
                 "argument {param} is written, but its strides put several elements in one place; write to a tensor without shared elements"
             ),
-            ArgError::Overlap { written, other } => write!(
-                f,
-                "argument {written} is written and shares bytes with argument {other}; pass an in-place tensor as one parameter"
-            ),
+            ArgError::Overlap { written, other } => {
+                write!(f, "argument {written} is written and shares bytes with argument {other}; pass an in-place tensor as one parameter")
+            }
         }
     }
 }
@@ -341,13 +343,16 @@ pub fn check_args_in(kernel: &Kernel, args: &[Arg], buffers: &[u64]) -> Result<(
 
 /// The numbers of the parameters that some `store` of the kernel writes, ascending.
 pub fn written_params(kernel: &Kernel) -> Vec<usize> {
-    let mut views: Vec<Value> = Vec::new();
+    params_of(kernel, Op::Store)
+}
+
+/// The numbers of the parameters that are the first operand of some `op`, ascending.
+pub(crate) fn params_of(kernel: &Kernel, op: Op) -> Vec<usize> {
+    let mut views: BTreeSet<Value> = BTreeSet::new();
     kernel.walk(kernel.body, &mut |inst| {
         let d = &kernel.insts[inst];
-        if d.op == Op::Store
-            && let Some(&view) = d.args.first()
-        {
-            views.push(view);
+        if d.op == op {
+            views.extend(d.args.first());
         }
     });
     (0..kernel.params.len()).filter(|&p| views.contains(&kernel.params[p])).collect()

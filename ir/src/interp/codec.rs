@@ -1,12 +1,13 @@
-//! Rounding, wrapping and memory formats as zero-sized types, so that a loop over a tile is compiled once per element type.
+//! Rounding, wrapping and memory formats for whole tiles: the element type is picked once, outside the loop.
 //!
 //! [`crate::num`] is the definition; what stands here is the same functions made fast (the tests compare them on every pattern or
-//! on a dense sample). `float!(elem, R => …)` and `int!(elem, W => …)` pick the type once, outside the loop.
+//! on a dense sample). An op computes in `f64` or `i64` first and rounds or wraps the tile in a second pass, so that its loop is
+//! compiled once and not once per type.
 
 use crate::num;
 use crate::types::Scalar;
 
-/// A float type as a type: rounds, and converts to and from its bits.
+/// A float type as a type.
 pub(crate) trait Float: Copy {
     /// Nearest value of the type, ties to even.
     fn round(x: f64) -> f64;
@@ -61,52 +62,6 @@ impl Float for F64 {
     }
 }
 
-/// An integer type (or `i1`) as a type.
-pub(crate) trait Int: Copy {
-    /// Width in bits.
-    const BITS: u32;
-    /// Wraps to the width and extends the sign; `i1` keeps bit 0.
-    fn wrap(x: i64) -> i64;
-    /// Smallest value.
-    const MIN: i64;
-    /// Largest value.
-    const MAX: i64;
-    /// The value read unsigned.
-    #[inline(always)]
-    fn unsigned(x: i64) -> u64 {
-        x as u64 & (u64::MAX >> (64 - Self::BITS))
-    }
-}
-
-macro_rules! ints {
-    ($($name:ident $bits:literal $native:ty;)*) => { $(
-        #[derive(Clone, Copy)]
-        pub(crate) struct $name;
-        impl Int for $name {
-            const BITS: u32 = $bits;
-            const MIN: i64 = <$native>::MIN as i64;
-            const MAX: i64 = <$native>::MAX as i64;
-            #[inline(always)]
-            fn wrap(x: i64) -> i64 {
-                x as $native as i64
-            }
-        }
-    )* };
-}
-ints! { I8 8 i8; I16 16 i16; I32 32 i32; I64 64 i64; }
-
-#[derive(Clone, Copy)]
-pub(crate) struct I1;
-impl Int for I1 {
-    const BITS: u32 = 1;
-    const MIN: i64 = 0;
-    const MAX: i64 = 1;
-    #[inline(always)]
-    fn wrap(x: i64) -> i64 {
-        x & 1
-    }
-}
-
 /// Evaluates an expression with `$r` naming the float type of `$elem`. The data decides first whether a value is a float, so the
 /// integer arms are never taken; like [`num::round`] they keep the value.
 macro_rules! float {
@@ -133,34 +88,27 @@ macro_rules! float {
 }
 pub(crate) use float;
 
-/// Evaluates an expression with `$w` naming the integer type of `$elem`.
-macro_rules! int {
-    ($elem:expr, $w:ident => $e:expr) => {
-        match $elem {
-            Scalar::I1 => {
-                type $w = $crate::interp::codec::I1;
-                $e
-            }
-            Scalar::I8 => {
-                type $w = $crate::interp::codec::I8;
-                $e
-            }
-            Scalar::I16 => {
-                type $w = $crate::interp::codec::I16;
-                $e
-            }
-            Scalar::I32 => {
-                type $w = $crate::interp::codec::I32;
-                $e
-            }
-            Scalar::I64 | Scalar::F16 | Scalar::BF16 | Scalar::F32 | Scalar::F64 => {
-                type $w = $crate::interp::codec::I64;
-                $e
-            }
-        }
-    };
+/// Rounds every element to a float type.
+pub(crate) fn round_all(x: &mut [f64], elem: Scalar) {
+    float!(elem, R => x.iter_mut().for_each(|x| *x = R::round(*x)));
 }
-pub(crate) use int;
+
+/// Wraps every element to an integer type or `i1`.
+pub(crate) fn wrap_all(x: &mut [i64], elem: Scalar) {
+    match elem {
+        Scalar::I1 => x.iter_mut().for_each(|x| *x &= 1),
+        Scalar::I8 => x.iter_mut().for_each(|x| *x = i64::from(*x as i8)),
+        Scalar::I16 => x.iter_mut().for_each(|x| *x = i64::from(*x as i16)),
+        Scalar::I32 => x.iter_mut().for_each(|x| *x = i64::from(*x as i32)),
+        Scalar::I64 | Scalar::F16 | Scalar::BF16 | Scalar::F32 | Scalar::F64 => {}
+    }
+}
+
+/// An integer read unsigned in its width.
+#[inline(always)]
+pub(crate) fn unsigned(x: i64, bits: u32) -> u64 {
+    x as u64 & (u64::MAX >> (64 - bits))
+}
 
 /// The value of `f16` bits.
 #[inline(always)]
@@ -227,7 +175,8 @@ mod tests {
         for n in 0..400_000u64 {
             seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
             // Exponents around the f16 range, then around the bf16 range; every tenth with a short fraction, to meet ties.
-            let exponent = 1023 - 30 + (seed >> 52) % 60 + if n % 2 == 0 { 0 } else { (seed >> 40) % 240 } - if n % 2 == 0 { 0 } else { 120 };
+            let exponent =
+                1023 - 30 + (seed >> 52) % 60 + if n % 2 == 0 { 0 } else { (seed >> 40) % 240 } - if n % 2 == 0 { 0 } else { 120 };
             let fraction = if n % 10 == 0 { (seed & 0xfff) << 40 } else { seed & ((1 << 52) - 1) };
             let x = f64::from_bits((seed >> 63) << 63 | exponent << 52 | fraction);
             for (fast, ty) in [(F16::round(x), Scalar::F16), (BF16::round(x), Scalar::BF16), (F32::round(x), Scalar::F32)] {

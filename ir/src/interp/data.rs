@@ -51,23 +51,12 @@ impl Data {
 
 /// Applies a function to every element, in place if nobody else holds them.
 pub(crate) fn map<T: Copy>(mut a: Rc<Vec<T>>, f: impl Fn(T) -> T) -> Rc<Vec<T>> {
-    if let Some(own) = Rc::get_mut(&mut a) {
-        own.iter_mut().for_each(|x| *x = f(*x));
-        a
-    } else {
-        Rc::new(a.iter().map(|&x| f(x)).collect())
-    }
+    Rc::make_mut(&mut a).iter_mut().for_each(|x| *x = f(*x));
+    a
 }
 
-/// Combines two tiles element by element, in place in whichever nobody else holds.
-pub(crate) fn zip<T: Copy>(mut a: Rc<Vec<T>>, mut b: Rc<Vec<T>>, f: impl Fn(T, T) -> T) -> Rc<Vec<T>> {
-    if let Some(own) = Rc::get_mut(&mut a) {
-        own.iter_mut().zip(b.iter()).for_each(|(x, &y)| *x = f(*x, y));
-        a
-    } else if let Some(own) = Rc::get_mut(&mut b) {
-        own.iter_mut().zip(a.iter()).for_each(|(y, &x)| *y = f(x, *y));
-        b
-    } else {
-        Rc::new(a.iter().zip(b.iter()).map(|(&x, &y)| f(x, y)).collect())
-    }
+/// Combines two tiles element by element, in place in the first if nobody else holds it.
+pub(crate) fn zip<T: Copy>(mut a: Rc<Vec<T>>, b: &[T], f: impl Fn(T, T) -> T) -> Rc<Vec<T>> {
+    Rc::make_mut(&mut a).iter_mut().zip(b).for_each(|(x, &y)| *x = f(*x, y));
+    a
 }

@@ -1,8 +1,8 @@
 //! Ops that work on each element by itself: arithmetic, bits, functions, comparisons, conversions.
 //!
-//! Each helper picks the element type once and runs one loop with rounding or wrapping compiled in.
+//! Each helper runs one loop in `f64` or `i64` and then one that rounds or wraps.
 
-use super::codec::{Float, Int, float, int};
+use super::codec::{round_all, unsigned, wrap_all};
 use super::data::{Data, map, zip};
 use super::error::Fault;
 use crate::num;
@@ -13,18 +13,28 @@ use std::rc::Rc;
 const MIXED: Fault = Fault::Malformed("operands of different classes");
 const NOT_FLOAT: Fault = Fault::Malformed("an integer where a float belongs");
 
+fn rounded(mut a: Rc<Vec<f64>>, elem: Scalar) -> Data {
+    round_all(Rc::make_mut(&mut a).as_mut_slice(), elem);
+    Data::Float(a)
+}
+
+fn wrapped(mut a: Rc<Vec<i64>>, elem: Scalar) -> Data {
+    wrap_all(Rc::make_mut(&mut a).as_mut_slice(), elem);
+    Data::Int(a)
+}
+
 /// A unary op on numbers: `f` in `f64` then rounded, or `g` in `i64` then wrapped.
 pub(crate) fn number1(elem: Scalar, a: Data, f: impl Fn(f64) -> f64, g: impl Fn(i64) -> i64) -> Data {
     match a {
-        Data::Float(a) => Data::Float(float!(elem, R => map(a, |x| R::round(f(x))))),
-        Data::Int(a) => Data::Int(int!(elem, W => map(a, |x| W::wrap(g(x))))),
+        Data::Float(a) => rounded(map(a, f), elem),
+        Data::Int(a) => wrapped(map(a, g), elem),
     }
 }
 
 /// A unary op on floats.
 pub(crate) fn float1(elem: Scalar, a: Data, f: impl Fn(f64) -> f64) -> Result<Data, Fault> {
     match a {
-        Data::Float(a) => Ok(Data::Float(float!(elem, R => map(a, |x| R::round(f(x)))))),
+        Data::Float(a) => Ok(rounded(map(a, f), elem)),
         Data::Int(_) => Err(NOT_FLOAT),
     }
 }
@@ -32,8 +42,8 @@ pub(crate) fn float1(elem: Scalar, a: Data, f: impl Fn(f64) -> f64) -> Result<Da
 /// A binary op on numbers: `f` in `f64` then rounded, or `g` in `i64` then wrapped.
 pub(crate) fn number2(elem: Scalar, a: Data, b: Data, f: impl Fn(f64, f64) -> f64, g: impl Fn(i64, i64) -> i64) -> Result<Data, Fault> {
     match (a, b) {
-        (Data::Float(a), Data::Float(b)) => Ok(Data::Float(float!(elem, R => zip(a, b, |x, y| R::round(f(x, y)))))),
-        (Data::Int(a), Data::Int(b)) => Ok(Data::Int(int!(elem, W => zip(a, b, |x, y| W::wrap(g(x, y)))))),
+        (Data::Float(a), Data::Float(b)) => Ok(rounded(zip(a, &b, f), elem)),
+        (Data::Int(a), Data::Int(b)) => Ok(wrapped(zip(a, &b, g), elem)),
         (Data::Float(_), Data::Int(_)) | (Data::Int(_), Data::Float(_)) => Err(MIXED),
     }
 }
@@ -41,17 +51,14 @@ pub(crate) fn number2(elem: Scalar, a: Data, b: Data, f: impl Fn(f64, f64) -> f6
 /// A binary op on floats.
 pub(crate) fn float2(elem: Scalar, a: Data, b: Data, f: impl Fn(f64, f64) -> f64) -> Result<Data, Fault> {
     match (a, b) {
-        (Data::Float(a), Data::Float(b)) => Ok(Data::Float(float!(elem, R => zip(a, b, |x, y| R::round(f(x, y)))))),
+        (Data::Float(a), Data::Float(b)) => Ok(rounded(zip(a, &b, f), elem)),
         (Data::Float(_) | Data::Int(_), Data::Float(_) | Data::Int(_)) => Err(NOT_FLOAT),
     }
 }
 
 /// A binary op on integers or truth values.
 pub(crate) fn int2(elem: Scalar, a: Data, b: Data, g: impl Fn(i64, i64) -> i64) -> Result<Data, Fault> {
-    match (a, b) {
-        (Data::Int(a), Data::Int(b)) => Ok(Data::Int(int!(elem, W => zip(a, b, |x, y| W::wrap(g(x, y)))))),
-        (Data::Float(_) | Data::Int(_), Data::Float(_) | Data::Int(_)) => Err(Fault::Malformed("a float where an integer belongs")),
-    }
+    Ok(wrapped(zip(a.into_ints()?, b.as_ints()?, g), elem))
 }
 
 /// Quotient toward zero; 0 for a zero divisor.
@@ -111,41 +118,33 @@ pub(crate) fn maxnum(a: f64, b: f64) -> f64 {
 /// `a * b + c`, fused. `f16` and `bf16` fuse in `f32` and round that.
 pub(crate) fn fma(elem: Scalar, a: Data, b: Data, c: Data) -> Result<Data, Fault> {
     let (Data::Float(a), Data::Float(b), Data::Float(mut c)) = (a, b, c) else { return Err(NOT_FLOAT) };
-    let run = |c: &mut [f64]| {
-        let ab = a.iter().zip(b.iter());
-        if elem == Scalar::F64 {
-            c.iter_mut().zip(ab).for_each(|(z, (&x, &y))| *z = x.mul_add(y, *z));
-        } else {
-            float!(elem, R => c.iter_mut().zip(ab).for_each(|(z, (&x, &y))| {
-                *z = R::round(f64::from((x as f32).mul_add(y as f32, *z as f32)));
-            }));
-        }
-    };
-    run(Rc::make_mut(&mut c).as_mut_slice());
+    let out = Rc::make_mut(&mut c);
+    let ab = a.iter().zip(b.iter());
+    if elem == Scalar::F64 {
+        out.iter_mut().zip(ab).for_each(|(z, (&x, &y))| *z = x.mul_add(y, *z));
+    } else {
+        out.iter_mut().zip(ab).for_each(|(z, (&x, &y))| *z = f64::from((x as f32).mul_add(y as f32, *z as f32)));
+        round_all(out, elem);
+    }
     Ok(Data::Float(c))
-}
-
-/// A shift: `f` gets the value, the amount read unsigned and the width.
-fn shift<W: Int>(a: Rc<Vec<i64>>, b: Rc<Vec<i64>>, f: impl Fn(i64, u64) -> i64) -> Rc<Vec<i64>> {
-    zip(a, b, |x, n| W::wrap(f(x, W::unsigned(n))))
 }
 
 /// Shift left; 0 from the width on.
 pub(crate) fn shl(elem: Scalar, a: Data, b: Data) -> Result<Data, Fault> {
-    let (a, b) = (a.into_ints()?, b.into_ints()?);
-    Ok(Data::Int(int!(elem, W => shift::<W>(a, b, |x, n| if n >= u64::from(W::BITS) { 0 } else { x << n }))))
+    let bits = elem.bits();
+    int2(elem, a, b, |x, n| if unsigned(n, bits) >= u64::from(bits) { 0 } else { x << n })
 }
 
 /// Arithmetic shift right; the sign from the width on.
 pub(crate) fn shr_s(elem: Scalar, a: Data, b: Data) -> Result<Data, Fault> {
-    let (a, b) = (a.into_ints()?, b.into_ints()?);
-    Ok(Data::Int(int!(elem, W => shift::<W>(a, b, |x, n| x >> n.min(63)))))
+    let bits = elem.bits();
+    int2(elem, a, b, |x, n| x >> unsigned(n, bits).min(63))
 }
 
 /// Logical shift right; 0 from the width on.
 pub(crate) fn shr_u(elem: Scalar, a: Data, b: Data) -> Result<Data, Fault> {
-    let (a, b) = (a.into_ints()?, b.into_ints()?);
-    Ok(Data::Int(int!(elem, W => shift::<W>(a, b, |x, n| if n >= u64::from(W::BITS) { 0 } else { (W::unsigned(x) >> n) as i64 }))))
+    let bits = elem.bits();
+    int2(elem, a, b, |x, n| if unsigned(n, bits) >= u64::from(bits) { 0 } else { (unsigned(x, bits) >> n) as i64 })
 }
 
 /// A comparison; truth values order as 0 before 1.
@@ -213,20 +212,21 @@ pub(crate) fn int_to_float(x: i64, to: Scalar) -> f64 {
 
 /// A float truncated and saturated to an integer type, NaN as 0; for `i1`, whether it differs from 0 (a NaN does).
 pub(crate) fn float_to_int(x: f64, to: Scalar) -> i64 {
-    fn clamp<W: Int>(x: f64) -> i64 {
-        (x as i64).clamp(W::MIN, W::MAX)
+    if to == Scalar::I1 {
+        return i64::from(x != 0.0);
     }
-    if to == Scalar::I1 { i64::from(x != 0.0) } else { int!(to, W => clamp::<W>(x)) }
+    let most = i64::MAX >> (64 - to.bits());
+    (x as i64).clamp(-most - 1, most)
 }
 
 /// Conversion by value.
 pub(crate) fn cast(a: Data, to: Scalar) -> Data {
     match (a, to.is_float()) {
-        (Data::Float(a), true) => Data::Float(float!(to, R => map(a, R::round))),
+        (Data::Float(a), true) => rounded(a, to),
         (Data::Float(a), false) => Data::ints(a.iter().map(|&x| float_to_int(x, to)).collect()),
         (Data::Int(a), true) => Data::floats(a.iter().map(|&x| int_to_float(x, to)).collect()),
         (Data::Int(a), false) if to == Scalar::I1 => Data::Int(map(a, |x| i64::from(x != 0))),
-        (Data::Int(a), false) => Data::Int(int!(to, W => map(a, W::wrap))),
+        (Data::Int(a), false) => wrapped(a, to),
     }
 }
 

@@ -58,14 +58,14 @@ pub enum Fault {
         /// The element's coordinates in the view.
         at: Vec<i64>,
     },
-    /// Two program instances disagree about an element: both write it, with different values, or one reads what another wrote.
+    /// Two program instances disagree about an element: both write it, with different bytes, or one reads what the other writes.
     Conflict {
         /// The kernel parameter, from 0.
         param: usize,
         /// The element's coordinates in the view.
         at: Vec<i64>,
-        /// The program instance that wrote first.
-        writer: [u32; 3],
+        /// The program instance that touched the element first.
+        other: [u32; 3],
     },
     /// The kernel breaks an invariant that the verifier guarantees.
     Malformed(&'static str),
@@ -82,10 +82,10 @@ impl fmt::Display for Fault {
             Fault::Uninitialised { param, at } => {
                 write!(f, "element {at:?} of parameter {param} is read but was never written; fill the buffer or mask the load")
             }
-            Fault::Conflict { param, at, writer } => write!(
+            Fault::Conflict { param, at, other } => write!(
                 f,
-                "element {at:?} of parameter {param} was written by program {writer:?}, and the order of programs is not defined; \
-                 let one program own each element"
+                "element {at:?} of parameter {param} was read or written by program {other:?}, and programs have no order; \
+                 let one program own each element that is written"
             ),
             Fault::Malformed(what) => write!(f, "the kernel is malformed ({what}); run the verifier"),
         }

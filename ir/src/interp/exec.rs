@@ -135,11 +135,50 @@ impl Machine<'_> {
                 self.store(d, args).map_err(|f| self.fault(inst, f))?;
                 Bundle::new()
             }
-            Op::Const | Op::ProgramId | Op::NumPrograms | Op::Dim | Op::Iota | Op::Splat | Op::Add | Op::Sub | Op::Mul | Op::Div
-            | Op::Rem | Op::Fma | Op::Minimum | Op::Maximum | Op::MinNum | Op::MaxNum | Op::Neg | Op::Abs | Op::And | Op::Or | Op::Xor
-            | Op::Not | Op::Shl | Op::ShrS | Op::ShrU | Op::Exp | Op::Exp2 | Op::Log | Op::Log2 | Op::Sqrt | Op::Rsqrt | Op::Tanh
-            | Op::Floor | Op::Ceil | Op::Cmp | Op::Select | Op::Cast | Op::Bitcast | Op::Broadcast | Op::Reshape | Op::Transpose
-            | Op::Reduce | Op::Dot | Op::Load => {
+            Op::Const
+            | Op::ProgramId
+            | Op::NumPrograms
+            | Op::Dim
+            | Op::Iota
+            | Op::Splat
+            | Op::Add
+            | Op::Sub
+            | Op::Mul
+            | Op::Div
+            | Op::Rem
+            | Op::Fma
+            | Op::Minimum
+            | Op::Maximum
+            | Op::MinNum
+            | Op::MaxNum
+            | Op::Neg
+            | Op::Abs
+            | Op::And
+            | Op::Or
+            | Op::Xor
+            | Op::Not
+            | Op::Shl
+            | Op::ShrS
+            | Op::ShrU
+            | Op::Exp
+            | Op::Exp2
+            | Op::Log
+            | Op::Log2
+            | Op::Sqrt
+            | Op::Rsqrt
+            | Op::Tanh
+            | Op::Floor
+            | Op::Ceil
+            | Op::Cmp
+            | Op::Select
+            | Op::Cast
+            | Op::Bitcast
+            | Op::Broadcast
+            | Op::Reshape
+            | Op::Transpose
+            | Op::Reduce
+            | Op::Dot
+            | Op::Load => {
                 let data = self.compute(d, args).map_err(|f| self.fault(inst, f))?;
                 Bundle::from_iter([data])
             }
@@ -235,7 +274,7 @@ impl Machine<'_> {
         let mask = if d.present & 0b0100 != 0 { Some(rest.next().ok_or(missing("no mask"))?.as_ints()?.as_slice()) } else { None };
         let zero = if result.elem().is_float() { Data::floats(vec![0.0]) } else { Data::int(0) };
         let other = rest.next().cloned().unwrap_or(zero);
-        let access = Access { memory: self.memory, shadows: self.shadows, me: self.me };
+        let mut access = Access { memory: self.memory, shadows: self.shadows, me: self.me };
         access.load(view, &index, result.shape().unwrap_or(&[]), mask, other, |w| Self::program_of(grid, subset, w))
     }
 

@@ -1,6 +1,6 @@
 //! Reductions, in the order that is part of their meaning, and the matrix product.
 
-use super::codec::{Float, Int, float, int};
+use super::codec::{Float, float, round_all, wrap_all};
 use super::data::Data;
 use super::elementwise::{maximum, minimum};
 use super::error::Fault;
@@ -37,8 +37,8 @@ pub(crate) fn reduce(op: ReduceOp, elem: Scalar, a: &Data, shape: &[u32], axis: 
             ReduceOp::And | ReduceOp::Or | ReduceOp::Xor => return Err(bits),
         }),
         Data::Int(v) => Ok(match op {
-            ReduceOp::Add => int!(elem, W => fold_i(v, &|f| f.run(|x, y| W::wrap(x.wrapping_add(y))))),
-            ReduceOp::Mul => int!(elem, W => fold_i(v, &|f| f.run(|x, y| W::wrap(x.wrapping_mul(y))))),
+            ReduceOp::Add => fold_i(v, &|f| f.run(|x, y| num::wrap(x.wrapping_add(y), elem))),
+            ReduceOp::Mul => fold_i(v, &|f| f.run(|x, y| num::wrap(x.wrapping_mul(y), elem))),
             ReduceOp::Minimum => fold_i(v, &|f| f.run(i64::min)),
             ReduceOp::Maximum => fold_i(v, &|f| f.run(i64::max)),
             ReduceOp::And => fold_i(v, &|f| f.run(|x, y| x & y)),
@@ -107,14 +107,16 @@ pub(crate) fn dot(dims: [usize; 3], acc: Scalar, precision: Precision, a: &Data,
                 accumulate(dims, &a, &b, out, f64::mul_add);
             } else {
                 accumulate(dims, &a, &b, out, |x, y, z| x * y + z);
-                float!(acc, R => out.iter_mut().for_each(|x| *x = R::round(*x)));
+                round_all(out, acc);
             }
             Ok(Data::Float(c))
         }
         Data::Int(mut c) => {
             let mut sums: Vec<f64> = c.iter().map(|&x| x as f64).collect();
             accumulate(dims, &a, &b, &mut sums, |x, y, z| x * y + z);
-            int!(acc, W => Rc::make_mut(&mut c).iter_mut().zip(&sums).for_each(|(c, &s)| *c = W::wrap(s as i64)));
+            let out = Rc::make_mut(&mut c);
+            out.iter_mut().zip(&sums).for_each(|(c, &s)| *c = s as i64);
+            wrap_all(out, acc);
             Ok(Data::Int(c))
         }
     }
@@ -133,8 +135,7 @@ fn accumulate([m, k, n]: [usize; 3], a: &[f64], b: &[f64], c: &mut [f64], fma: i
                 let (r2, r3) = rest.split_at_mut(n);
                 let (r0, r1, r2, r3) = (&mut r0[j0..j1], &mut r1[j0..j1], &mut r2[j0..j1], &mut r3[j0..j1]);
                 for p in 0..k {
-                    let (x0, x1, x2, x3) =
-                        (a[first * k + p], a[(first + 1) * k + p], a[(first + 2) * k + p], a[(first + 3) * k + p]);
+                    let (x0, x1, x2, x3) = (a[first * k + p], a[(first + 1) * k + p], a[(first + 2) * k + p], a[(first + 3) * k + p]);
                     let columns = r0.iter_mut().zip(r1.iter_mut()).zip(r2.iter_mut()).zip(r3.iter_mut());
                     for ((((c0, c1), c2), c3), &y) in columns.zip(&b[p * n + j0..p * n + j1]) {
                         *c0 = fma(x0, y, *c0);

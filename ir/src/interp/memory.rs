@@ -4,7 +4,7 @@ use super::codec;
 use crate::num;
 use crate::types::Scalar;
 
-/// A device allocation. Its base counts as 256-byte aligned.
+/// A device allocation. Its base counts as aligned to whatever a view may declare; a device that aligns less checks its addresses.
 ///
 /// An uninitialised buffer reads as poison: a load of a byte that was never written is a fault. Its bytes are `0xff`, which is NaN
 /// in every float type, so that a consumer that ignores the record meets NaN.

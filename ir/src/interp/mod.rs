@@ -17,6 +17,26 @@
 //! - `minnum` and `maxnum` order -0 below +0; a `cmp` of truth values orders false below true;
 //! - a conversion of a float to `i1` asks whether it differs from 0, which a NaN does;
 //! - the index of a `for` never wraps: the loop ends at the first exact `lo + n * step` that is not below `hi`.
+//!
+//! ```
+//! use tilelift_ir::interp::{Buffer, Memory, Options, ViewArg, interpret};
+//! use tilelift_ir::{Extent, KernelBuilder, Scalar, ViewType, verify};
+//! let mut b = KernelBuilder::new("double");
+//! let x = b.param(ViewType::dense(Scalar::F32, &[Extent::Dynamic(1)]));
+//! let pid = b.program_id(0);
+//! let at = b.mul(pid, 4);
+//! let t = b.load(x, &[at], &[4]);
+//! let t = b.mul(t, 2.0f32);
+//! b.store(x, &[at], t);
+//! let kernel = b.finish().expect("well built");
+//! let kernel = verify(&kernel).expect("well formed");
+//!
+//! let mut memory = Memory::new();
+//! let buffer = memory.add(Buffer::from_f64(Scalar::F32, [1.0, 2.0, 3.0, 4.0, 5.0]));
+//! let args = [ViewArg::dense(buffer, Scalar::F32, &[5]).into()];
+//! interpret(&kernel, [2, 1, 1], &args, &mut memory, &Options::default()).expect("runs");
+//! assert_eq!(memory.buffers[buffer].read_f64(Scalar::F32), [2.0, 4.0, 6.0, 8.0, 10.0]);
+//! ```
 
 mod access;
 mod args;
@@ -37,6 +57,8 @@ pub use args::{Arg, ArgError, ScalarArg, ViewArg, check_args, check_args_in, wri
 pub use error::{Fault, InterpError};
 pub use memory::{Buffer, Memory};
 
+use crate::kernel::Kernel;
+use crate::ops::Op;
 use crate::verify::Verified;
 use access::{Shadow, View};
 use cranelift_entity::SecondaryMap;
@@ -49,7 +71,8 @@ pub struct Options {
     pub fuel: u64,
     /// The programs to run, in this order; `None` runs the whole grid, x fastest.
     pub programs: Option<Vec<[u32; 3]>>,
-    /// Whether to look for programs that disagree about an element ([`Fault::Conflict`]). Takes 4 bytes per element written.
+    /// Whether to look for programs that disagree about an element ([`Fault::Conflict`]). Takes 4 bytes per element
+    /// of a written buffer, 8 if it is read as well.
     pub conflicts: bool,
 }
 
@@ -99,7 +122,7 @@ pub fn interpret(
     let plan = plan::Plan::new(kernel);
     let mut shadows: Vec<Option<Shadow>> = memory.buffers.iter().map(|_| None).collect();
     if options.conflicts && count > 1 {
-        make_shadows(&mut shadows, memory, args, &written_params(kernel));
+        make_shadows(&mut shadows, memory, args, kernel);
     }
     let mut views = Vec::new();
     let mut scalars = Vec::new();
@@ -145,15 +168,15 @@ fn program_at(grid: [u32; 3], n: u64) -> [u32; 3] {
     [(n % x) as u32, (n / x % y) as u32, (n / x / y) as u32]
 }
 
-fn make_shadows(shadows: &mut [Option<Shadow>], memory: &Memory, args: &[Arg], written: &[usize]) {
+/// Shadows for the buffers that the kernel writes.
+fn make_shadows(shadows: &mut [Option<Shadow>], memory: &Memory, args: &[Arg], kernel: &Kernel) {
     let views = || args.iter().filter_map(|a| if let Arg::View(v) = a { Some(v) } else { None });
-    for &param in written {
-        if let Arg::View(w) = &args[param]
-            && shadows[w.buffer].is_none()
-        {
-            let unit = views().filter(|v| v.buffer == w.buffer).map(|v| v.elem.bytes()).min().unwrap_or(1) as usize;
-            let units = memory.buffers[w.buffer].len().div_ceil(unit);
-            shadows[w.buffer] = Some(Shadow { unit, writer: vec![0; units] });
-        }
+    let read = args::params_of(kernel, Op::Load);
+    for param in written_params(kernel) {
+        let Arg::View(w) = &args[param] else { continue };
+        let unit = views().filter(|v| v.buffer == w.buffer).map(|v| v.elem.bytes()).min().unwrap_or(1) as usize;
+        let units = memory.buffers[w.buffer].len().div_ceil(unit);
+        let is_read = read.iter().any(|&p| matches!(&args[p], Arg::View(v) if v.buffer == w.buffer));
+        shadows[w.buffer] = Some(Shadow { unit, writer: vec![0; units], reader: if is_read { vec![0; units] } else { Vec::new() } });
     }
 }

@@ -53,7 +53,15 @@ impl<'t> Parser<'t> {
     }
 
     /// Places a control instruction, unless something inside it is wrong.
-    fn control(&mut self, at: Region, head: &Head<'t>, args: Vec<Option<Value>>, regions: &[Region], results: &[Type], sound: bool) -> Parsed<()> {
+    fn control(
+        &mut self,
+        at: Region,
+        head: &Head<'t>,
+        args: Vec<Option<Value>>,
+        regions: &[Region],
+        results: &[Type],
+        sound: bool,
+    ) -> Parsed<()> {
         let args: Option<Operands> = args.into_iter().collect();
         match args {
             Some(args) if sound => self.finish(at, head, args, 0, &[], regions, results),
@@ -108,7 +116,8 @@ impl<'t> Parser<'t> {
             }
         }
         if inner.len() != params.len() {
-            let message = format!("the `do` part names {} carried values, the `while` part {}; both name all of them", inner.len(), params.len());
+            let message =
+                format!("the `do` part names {} carried values, the `while` part {}; both name all of them", inner.len(), params.len());
             return Err(self.error(ParseCode::Results, head.token, message));
         }
         let wants: Vec<Option<Scalar>> = params.iter().map(|p| p.2.as_ref().map(Type::elem)).collect();

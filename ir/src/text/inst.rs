@@ -133,7 +133,11 @@ impl<'t> Parser<'t> {
                 (0, 1) => format!("write `v1 = {}` with a name of your own", head.op),
                 (_, _) => format!("write {made} names before `=`"),
             };
-            return Err(self.error(ParseCode::Results, head.token, format!("`{}` makes {made} values here, not {given}; {remedy}", head.op)));
+            return Err(self.error(
+                ParseCode::Results,
+                head.token,
+                format!("`{}` makes {made} values here, not {given}; {remedy}", head.op),
+            ));
         }
         let inst = self.kernel.add_inst(head.op, &args, present, attrs, regions, results);
         self.append(r, inst, head.loc);
@@ -215,7 +219,9 @@ impl<'t> Parser<'t> {
                 parts.operands.iter().map(|&(j, _)| of(j)).collect()
             }
             Rule::Control => (0..parts.operands.len()).map(|i| wants.get(i).copied().flatten()).collect(),
-            Rule::Explicit | Rule::Index | Rule::Iota | Rule::Cast | Rule::Bitcast | Rule::Transpose | Rule::Reduce | Rule::Dot => each(None),
+            Rule::Explicit | Rule::Index | Rule::Iota | Rule::Cast | Rule::Bitcast | Rule::Transpose | Rule::Reduce | Rule::Dot => {
+                each(None)
+            }
         }
     }
 
@@ -310,7 +316,9 @@ impl<'t> Parser<'t> {
             AttrKind::Cmp => self.word("a comparison", CmpOp::from_word, CmpOp::ALL.iter().map(|w| w.word())).map(Attr::Cmp),
             AttrKind::Reduce => self.word("a combining op", ReduceOp::from_word, ReduceOp::ALL.iter().map(|w| w.word())).map(Attr::Reduce),
             AttrKind::Precision if !matches!(self.peek().tok, Tok::Word(_)) => Ok(Attr::Precision(Precision::Exact)),
-            AttrKind::Precision => self.word("a precision", Precision::from_word, Precision::ALL.iter().map(|w| w.word())).map(Attr::Precision),
+            AttrKind::Precision => {
+                self.word("a precision", Precision::from_word, Precision::ALL.iter().map(|w| w.word())).map(Attr::Precision)
+            }
             AttrKind::Dim => self.number("a dimension number").map(Attr::Dim),
             AttrKind::AxisDim => {
                 self.expect_word("axis")?;

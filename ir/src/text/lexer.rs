@@ -84,7 +84,12 @@ pub(super) fn lex(text: &str) -> Lexed<'_> {
     }
     out.tokens.pop(); // The last line ends with the text, not with a newline.
     // The end stands behind the last character, on the last line that has one, so that a message can show it.
-    let last = out.tokens.iter().rev().find(|t| t.tok != Tok::Newline).map_or(Loc { line: 1, col: 1 }, |t| Loc { line: t.loc.line, col: t.loc.col + t.len });
+    let last = out
+        .tokens
+        .iter()
+        .rev()
+        .find(|t| t.tok != Tok::Newline)
+        .map_or(Loc { line: 1, col: 1 }, |t| Loc { line: t.loc.line, col: t.loc.col + t.len });
     out.tokens.push(Token { tok: Tok::End, loc: last, len: 1 });
     out
 }
@@ -107,7 +112,9 @@ fn lex_line<'t>(line: &'t str, number: u32, out: &mut Lexed<'t>) {
             break;
         }
         let (tok, len) = match b {
-            b'(' | b')' | b'{' | b'}' | b'[' | b']' | b'<' | b'>' | b',' | b':' | b'=' | b'@' | b'%' | b'?' => (Tok::Sign(char::from(b)), 1),
+            b'(' | b')' | b'{' | b'}' | b'[' | b']' | b'<' | b'>' | b',' | b':' | b'=' | b'@' | b'%' | b'?' => {
+                (Tok::Sign(char::from(b)), 1)
+            }
             b'.' if bytes.get(at + 1) == Some(&b'.') => (Tok::DotDot, 2),
             b'0'..=b'9' => number_token(line, at, loc, out),
             b'-' if bytes.get(at + 1).is_some_and(u8::is_ascii_digit) => number_token(line, at, loc, out),
@@ -118,7 +125,12 @@ fn lex_line<'t>(line: &'t str, number: u32, out: &mut Lexed<'t>) {
             b'a'..=b'z' | b'A'..=b'Z' | b'_' => word_token(line, at, loc, out),
             _ => {
                 let c = line[at..].chars().next().unwrap_or(' ');
-                out.errors.push(LexError { code: ParseCode::Character, loc, len: 1, message: format!("no token begins with {c:?}; remove it") });
+                out.errors.push(LexError {
+                    code: ParseCode::Character,
+                    loc,
+                    len: 1,
+                    message: format!("no token begins with {c:?}; remove it"),
+                });
                 extra += c.len_utf8() - 1;
                 (Tok::Bad, c.len_utf8())
             }

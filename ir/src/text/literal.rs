@@ -36,7 +36,9 @@ pub fn literal_text(literal: Literal, ty: Scalar) -> String {
 
 /// The number with the shortest decimal that rounds to `x` in the type.
 fn shortest(x: f64, ty: Scalar) -> f64 {
-    (0..17).find_map(|digits| format!("{x:.digits$e}").parse::<f64>().ok().filter(|d| num::round(*d, ty).to_bits() == x.to_bits())).unwrap_or(x)
+    (0..17)
+        .find_map(|digits| format!("{x:.digits$e}").parse::<f64>().ok().filter(|d| num::round(*d, ty).to_bits() == x.to_bits()))
+        .unwrap_or(x)
 }
 
 /// The literal that a token spells, before its type is known.
@@ -83,11 +85,16 @@ impl<'t> LiteralToken<'t> {
                 Some(match Scalar::from_name(suffix) {
                     Some(Scalar::I1) => Err((ParseCode::Number, "an i1 literal is `true` or `false`".to_owned())),
                     Some(ty) => Ok(LiteralToken { spelled, suffix: Some(ty) }),
-                    None => Err((ParseCode::Number, format!("`{suffix}` is no suffix of a number; use an element type, as in 5i64 or 1.5bf16"))),
+                    None => {
+                        Err((ParseCode::Number, format!("`{suffix}` is no suffix of a number; use an element type, as in 5i64 or 1.5bf16")))
+                    }
                 })
             }
             Tok::MinusWord(w) => Some(special(w, true).ok_or_else(|| {
-                (ParseCode::Number, format!("`-{w}` is no literal; negate a value with `neg`, infinity is `-inf` or, with a type, `-inf_f16`"))
+                (
+                    ParseCode::Number,
+                    format!("`-{w}` is no literal; negate a value with `neg`, infinity is `-inf` or, with a type, `-inf_f16`"),
+                )
             })),
             Tok::Word("true") => Some(Ok(LiteralToken { spelled: Spelled::Truth(true), suffix: Some(Scalar::I1) })),
             Tok::Word("false") => Some(Ok(LiteralToken { spelled: Spelled::Truth(false), suffix: Some(Scalar::I1) })),

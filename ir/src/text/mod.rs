@@ -1,4 +1,4 @@
-//! The text form of kernels: [`parse`] and [`print`].
+//! The text form of kernels: [`parse`] and [`print()`].
 //!
 //! ```text
 //! file    = { kernel }

@@ -371,13 +371,18 @@ impl<'t> Parser<'t> {
             Some(b) if b.open => b.value,
             Some(b) => {
                 let line = b.line;
-                let message =
-                    format!("v{name} of line {line} belongs to a block that has ended; yield it, and use the result of the block's instruction");
+                let message = format!(
+                    "v{name} of line {line} belongs to a block that has ended; yield it, and use the result of the block's instruction"
+                );
                 self.error(ParseCode::Scope, token, message);
                 None
             }
             None => {
-                self.error(ParseCode::Undefined, token, format!("v{name} is not defined before this place; define it, or check the number"));
+                self.error(
+                    ParseCode::Undefined,
+                    token,
+                    format!("v{name} is not defined before this place; define it, or check the number"),
+                );
                 None
             }
         }

@@ -268,7 +268,9 @@ impl Printer<'_> {
         let present = |j: usize| d.present >> j & 1 == 1;
         let mut args = d.args.as_slice();
         for (j, o) in row.iter().enumerate() {
-            let behind = (j + 1..row.len()).filter(|&m| row[m].kind == OperandKind::Plain || row[m].kind == OperandKind::Keyword && present(m)).count();
+            let behind = (j + 1..row.len())
+                .filter(|&m| row[m].kind == OperandKind::Plain || row[m].kind == OperandKind::Keyword && present(m))
+                .count();
             let n = match o.kind {
                 OperandKind::Plain => 1,
                 OperandKind::Keyword => usize::from(present(j)),
@@ -329,4 +331,3 @@ fn attr_text(a: &Attr) -> String {
         Attr::Literal(Literal::Float(bits)) => format!("{:?}", f64::from_bits(*bits)),
     }
 }
-

@@ -25,7 +25,9 @@ fn examples(code: ParseCode) -> Vec<(String, &'static str)> {
     let lines = |lines: &[(&str, &'static str)]| lines.iter().map(|(l, m)| (within(l), *m)).collect::<Vec<_>>();
     let texts = |texts: &[(&str, &'static str)]| texts.iter().map(|(l, m)| ((*l).to_owned(), *m)).collect::<Vec<_>>();
     match code {
-        C::Character => lines(&[("v9 = add v0, $1", "'$'"), ("v9 = add v0, é", "'é'"), ("v9 = add v0. v0", "'.'"), ("v9 = add v0 - 1", "'-'")]),
+        C::Character => {
+            lines(&[("v9 = add v0, $1", "'$'"), ("v9 = add v0, é", "'é'"), ("v9 = add v0. v0", "'.'"), ("v9 = add v0 - 1", "'-'")])
+        }
         C::Number => lines(&[
             ("v9 = add v0, 1q", "no suffix"),
             ("v9 = add v0, 0x10", "no suffix"),
@@ -89,14 +91,22 @@ fn examples(code: ParseCode) -> Vec<(String, &'static str)> {
         C::KernelName => texts(&[("kernel @a() {\n}\nkernel @a() {\n}", "earlier")]),
         C::Hint => texts(&[("kernel @a() warp=4 {\n}", "did you mean `warps`"), ("kernel @a() warps=4 warps=4 {\n}", "twice")]),
 
-        C::Op => lines(&[("v9 = ad v0, v0", "did you mean `add`?"), ("v9 = frobnicate v0", "docs/language.md"), ("lode v0", "did you mean `load`?")]),
+        C::Op => lines(&[
+            ("v9 = ad v0, v0", "did you mean `add`?"),
+            ("v9 = frobnicate v0", "docs/language.md"),
+            ("lode v0", "did you mean `load`?"),
+        ]),
         C::Word => lines(&[
             ("v9 = cmp les v0, v0", "there are eq, ne"),
             ("v9 = reduce max v3, axis 0", "there are add"),
             ("v9 = program_id w", "x, y, z"),
             ("v9 = dot v3, v3, v3 tf23", "did you mean `tf32`?"),
         ]),
-        C::TypeName => lines(&[("v9 = cast v0 : f23", "did you mean `f32`?"), ("v9 = splat v1 : tile<4xf33>", "there are i1"), ("v9 = cast v0 : int", "i32")]),
+        C::TypeName => lines(&[
+            ("v9 = cast v0 : f23", "did you mean `f32`?"),
+            ("v9 = splat v1 : tile<4xf33>", "there are i1"),
+            ("v9 = cast v0 : int", "i32"),
+        ]),
         C::Keyword => lines(&[
             ("v9 = load v2[0, 0], msk=v4 : tile<4x4xf32>", "did you mean `mask`?"),
             ("v9 = load v2[0, 0], other=0, other=0 : tile<4x4xf32>", "twice"),
@@ -111,7 +121,11 @@ fn examples(code: ParseCode) -> Vec<(String, &'static str)> {
             ("v9 = while carry v10 = v0 { yield v4 } do { yield v0 }", "0 carried values"),
         ]),
         C::Const => lines(&[("v9 = const 5 : i32", "operand's place")]),
-        C::Indices => lines(&[("v9 = load v2[0] : tile<4x4xf32>", "one per dimension"), ("store v2[0, 0, 0], v3", "3 indices"), ("store v2[], v3", "0 indices")]),
+        C::Indices => lines(&[
+            ("v9 = load v2[0] : tile<4x4xf32>", "one per dimension"),
+            ("store v2[0, 0, 0], v3", "3 indices"),
+            ("store v2[], v3", "0 indices"),
+        ]),
 
         C::Undefined => lines(&[("v9 = add v0, v77", "v77"), ("v9 = add v9, v0", "v9"), ("for v9 in 0..v9 step 1 { yield }", "v9")]),
         C::Redefined => lines(&[
@@ -237,8 +251,47 @@ fn reports_are_limited() {
 fn mutated_texts_never_panic() {
     let seeds = [super::tests::ALL_FORMS, super::tests::PLAIN_OPS];
     let pieces = [
-        "{", "}", "(", ")", "[", "]", "v1", "v99", "=", ",", ":", "..", "-", "?", "%", "\n", ";", "tile<", "tile<4xf32>", "view<", ">", "kernel @k",
-        "for", "while", "if", "else", "do", "carry", "yield", "1e999", "1.", "-inf", "nan_f16", "999999999999", "é", "\t", "\r", "\0", "x", "i64", "_",
+        "{",
+        "}",
+        "(",
+        ")",
+        "[",
+        "]",
+        "v1",
+        "v99",
+        "=",
+        ",",
+        ":",
+        "..",
+        "-",
+        "?",
+        "%",
+        "\n",
+        ";",
+        "tile<",
+        "tile<4xf32>",
+        "view<",
+        ">",
+        "kernel @k",
+        "for",
+        "while",
+        "if",
+        "else",
+        "do",
+        "carry",
+        "yield",
+        "1e999",
+        "1.",
+        "-inf",
+        "nan_f16",
+        "999999999999",
+        "é",
+        "\t",
+        "\r",
+        "\0",
+        "x",
+        "i64",
+        "_",
     ];
     let mut state = 0x2545_f491_4f6c_dd1du64;
     let mut next = move |n: usize| {

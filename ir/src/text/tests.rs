@@ -126,7 +126,9 @@ fn the_sample_of_the_forms_verifies() {
 
 #[test]
 fn names_are_renumbered_in_order_of_appearance() {
-    let k = one("kernel @n(v7: i32) {\n v900 = add v7, 1\n v4294967295 = for v3 in 0..v900 step 1 carry v2 = v7 { yield v2 }\n v1 = add v4294967295, v900 }");
+    let k = one(
+        "kernel @n(v7: i32) {\n v900 = add v7, 1\n v4294967295 = for v3 in 0..v900 step 1 carry v2 = v7 { yield v2 }\n v1 = add v4294967295, v900 }",
+    );
     let text = print(&k);
     assert_eq!(
         text,
@@ -233,14 +235,16 @@ fn survives(x: f64, ty: Scalar) {
     let k = one(&format!("kernel @f() {{\n v0 = abs {text}\n}}"));
     let found = k.values.keys().find_map(|v| k.as_const(v));
     match found {
-        Some((Literal::Float(b), t)) if t == ty && (f64::from_bits(b).to_bits() == x.to_bits() || f64::from_bits(b).is_nan() && x.is_nan()) => {}
+        Some((Literal::Float(b), t))
+            if t == ty && (f64::from_bits(b).to_bits() == x.to_bits() || f64::from_bits(b).is_nan() && x.is_nan()) => {}
         _ => panic!("{x:?} of {ty} is spelt {text}, which is {found:?}"),
     }
 }
 
 #[test]
 fn comments_and_places_are_kept() {
-    let text = "; test verify\n\n  ; second \nkernel @a() { ; third\n    v0 = program_id x;fourth\n}\n; \u{e9}\u{2026}\r\nkernel @b() {\r\n}";
+    let text =
+        "; test verify\n\n  ; second \nkernel @a() { ; third\n    v0 = program_id x;fourth\n}\n; \u{e9}\u{2026}\r\nkernel @b() {\r\n}";
     let f = parse(text).unwrap_or_else(|e| panic!("{e}"));
     let seen: Vec<(u32, bool, &str)> = f.comments.iter().map(|c| (c.line, c.own_line, c.text.as_str())).collect();
     assert_eq!(

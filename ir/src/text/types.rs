@@ -103,7 +103,11 @@ impl<'t> Parser<'t> {
             };
             out.push(e);
             if out.len() > MAX_RANK {
-                return Err(self.error(ParseCode::TypeLimits, start, format!("a view has at most {MAX_RANK} dimensions; merge some of them")));
+                return Err(self.error(
+                    ParseCode::TypeLimits,
+                    start,
+                    format!("a view has at most {MAX_RANK} dimensions; merge some of them"),
+                ));
             }
             if self.eat(']') {
                 return Ok(out);

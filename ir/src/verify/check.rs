@@ -118,7 +118,12 @@ impl<'k> Checker<'k> {
                 Type::Scalar(_) => {}
                 Type::Tile(t) => {
                     self.unsound[v] |= check_tile(t).is_err();
-                    self.error(VerifyCode::ParamType, place, Loc::default(), format!("a parameter can't be {t}; pass a view and load the tile"));
+                    self.error(
+                        VerifyCode::ParamType,
+                        place,
+                        Loc::default(),
+                        format!("a parameter can't be {t}; pass a view and load the tile"),
+                    );
                 }
                 Type::View(view) => {
                     for message in view_faults(view) {
@@ -138,7 +143,10 @@ impl<'k> Checker<'k> {
             return None;
         };
         if data.def != def {
-            let message = format!("{v} stands here as {def:?}, but says that it is {:?}; make values with add_param, add_region_param and add_inst", data.def);
+            let message = format!(
+                "{v} stands here as {def:?}, but says that it is {:?}; make values with add_param, add_region_param and add_inst",
+                data.def
+            );
             self.error(VerifyCode::Origin, place, loc, message);
             return None;
         }
@@ -172,7 +180,12 @@ impl<'k> Checker<'k> {
     fn body(&mut self) {
         let k = self.k;
         let Some(body) = k.regions.get(k.body) else {
-            return self.error(VerifyCode::BadReference, Place::Region(k.body), Loc::default(), "the body does not exist; make it with add_region");
+            return self.error(
+                VerifyCode::BadReference,
+                Place::Region(k.body),
+                Loc::default(),
+                "the body does not exist; make it with add_region",
+            );
         };
         if !body.params.is_empty() {
             let message = format!("the body has {} parameters; the kernel's parameters stand in `params`", body.params.len());
@@ -186,7 +199,12 @@ impl<'k> Checker<'k> {
         let k = self.k;
         let Some(data) = k.regions.get(r) else { return };
         if std::mem::replace(&mut self.entered[r], true) {
-            return self.error(VerifyCode::RegionShared, Place::Region(r), loc, format!("{r} is held twice; give each instruction regions of its own"));
+            return self.error(
+                VerifyCode::RegionShared,
+                Place::Region(r),
+                loc,
+                format!("{r} is held twice; give each instruction regions of its own"),
+            );
         }
         if self.scopes.len() > MAX_NESTING + 1 {
             let message = format!("regions nest deeper than {MAX_NESTING}; flatten the loops");
@@ -214,7 +232,12 @@ impl<'k> Checker<'k> {
         }
         let ended = data.insts.last().and_then(|&i| k.insts.get(i)).is_some_and(|d| d.op == Op::Yield);
         if !is_body && !ended {
-            self.error(VerifyCode::MissingYield, Place::Region(r), loc, format!("{r} ends without `yield`; end it with `yield` and its values"));
+            self.error(
+                VerifyCode::MissingYield,
+                Place::Region(r),
+                loc,
+                format!("{r} ends without `yield`; end it with `yield` and its values"),
+            );
         }
     }
 
@@ -224,7 +247,11 @@ impl<'k> Checker<'k> {
         let loc = self.loc(i);
         for &r in &d.regions {
             if !self.k.regions.is_valid(r) {
-                self.error_inst(VerifyCode::BadReference, i, format!("{r} does not exist; the kernel has {} regions", self.k.regions.len()));
+                self.error_inst(
+                    VerifyCode::BadReference,
+                    i,
+                    format!("{r} does not exist; the kernel has {} regions", self.k.regions.len()),
+                );
                 continue;
             }
             self.scopes.push(Vec::new());
@@ -252,13 +279,18 @@ impl<'k> Checker<'k> {
         let mut sound = true;
         for (n, &v) in d.args.iter().enumerate() {
             let Some(data) = k.values.get(v) else {
-                self.error_inst(VerifyCode::BadReference, i, format!("operand {v} does not exist; the kernel has {} values", k.values.len()));
+                self.error_inst(
+                    VerifyCode::BadReference,
+                    i,
+                    format!("operand {v} does not exist; the kernel has {} values", k.values.len()),
+                );
                 continue;
             };
             match self.states[v] {
                 State::Open => {}
                 State::Closed => {
-                    let message = format!("operand {v} belongs to a region that has ended; yield it and use the result of the region's instruction");
+                    let message =
+                        format!("operand {v} belongs to a region that has ended; yield it and use the result of the region's instruction");
                     self.error_inst(VerifyCode::OutOfScope, i, message);
                 }
                 State::Ahead => self.not_defined(i, v, data.def),
@@ -280,12 +312,14 @@ impl<'k> Checker<'k> {
             ValueDef::Result(by, n) if k.insts.get(by).is_some_and(|d| d.results.get(n as usize) == Some(&v)) && self.listed[by] => {
                 (VerifyCode::UseBeforeDefinition, format!("operand {v} is defined by {by}, which stands later; move one of the two"))
             }
-            ValueDef::RegionParam(r, n) if k.regions.get(r).is_some_and(|d| d.params.get(n as usize) == Some(&v)) => {
-                (VerifyCode::OutOfScope, format!("operand {v} is a parameter of {r}, which does not enclose the use; carry or yield the value"))
-            }
-            ValueDef::Result(..) | ValueDef::RegionParam(..) | ValueDef::KernelParam(_) => {
-                (VerifyCode::Undefined, format!("operand {v} is defined nowhere in the kernel; place its instruction, or use another value"))
-            }
+            ValueDef::RegionParam(r, n) if k.regions.get(r).is_some_and(|d| d.params.get(n as usize) == Some(&v)) => (
+                VerifyCode::OutOfScope,
+                format!("operand {v} is a parameter of {r}, which does not enclose the use; carry or yield the value"),
+            ),
+            ValueDef::Result(..) | ValueDef::RegionParam(..) | ValueDef::KernelParam(_) => (
+                VerifyCode::Undefined,
+                format!("operand {v} is defined nowhere in the kernel; place its instruction, or use another value"),
+            ),
         };
         self.error_inst(code, i, message);
     }
@@ -309,7 +343,11 @@ fn view_faults(view: &ViewType) -> Vec<String> {
         out.push(format!("{view} has an extent, stride or divisor above {}; extents are i32", i32::MAX));
     }
     if !view.align.is_power_of_two() || view.align > MAX_ALIGN || view.align < view.elem.bytes() {
-        out.push(format!("{view} is aligned to {} bytes; an alignment is a power of two from the element's {} to {MAX_ALIGN}", view.align, view.elem.bytes()));
+        out.push(format!(
+            "{view} is aligned to {} bytes; an alignment is a power of two from the element's {} to {MAX_ALIGN}",
+            view.align,
+            view.elem.bytes()
+        ));
     }
     out
 }

@@ -33,9 +33,11 @@ impl<'k> Checker<'k> {
             c.error_inst(code, i, message);
         };
 
-        let keywords = info.operands.iter().enumerate().filter(|(_, o)| o.kind == OperandKind::Keyword).fold(0u8, |bits, (j, _)| bits | 1 << j);
+        let keywords =
+            info.operands.iter().enumerate().filter(|(_, o)| o.kind == OperandKind::Keyword).fold(0u8, |bits, (j, _)| bits | 1 << j);
         if d.present & !keywords != 0 {
-            let message = format!("presence bits {:#b} of `{}` name operands that are no keywords; only {keywords:#b} may be set", d.present, d.op);
+            let message =
+                format!("presence bits {:#b} of `{}` name operands that are no keywords; only {keywords:#b} may be set", d.present, d.op);
             say(self, VerifyCode::Presence, message);
         }
 

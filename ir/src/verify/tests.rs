@@ -64,7 +64,14 @@ fn nested(depth: usize) -> Kernel {
     let c = b.constant(1, Scalar::I1);
     fn go(b: &mut KernelBuilder, c: Value, depth: usize) {
         if depth > 0 {
-            b.if_else(c, |b| { go(b, c, depth - 1); vec![] }, |_| vec![]);
+            b.if_else(
+                c,
+                |b| {
+                    go(b, c, depth - 1);
+                    vec![]
+                },
+                |_| vec![],
+            );
         }
     }
     go(&mut b, c, depth);
@@ -104,33 +111,69 @@ fn examples(code: VerifyCode) -> (Vec<Kernel>, Vec<Kernel>) {
         C::BadReference => (
             vec![base()],
             vec![
-                with(|k| { let i = first(k, Op::Add); k.insts[i].args[0] = ghost_value(); }),
-                with(|k| { let i = first(k, Op::Add); k.insts[i].args[0] = Value::reserved_value(); }),
-                with(|k| { let i = first(k, Op::Add); k.insts[i].results[0] = ghost_value(); }),
+                with(|k| {
+                    let i = first(k, Op::Add);
+                    k.insts[i].args[0] = ghost_value();
+                }),
+                with(|k| {
+                    let i = first(k, Op::Add);
+                    k.insts[i].args[0] = Value::reserved_value();
+                }),
+                with(|k| {
+                    let i = first(k, Op::Add);
+                    k.insts[i].results[0] = ghost_value();
+                }),
                 with(|k| k.params.push(ghost_value())),
-                with(|k| { let b = k.body; k.regions[b].insts.push(Inst::new(1 << 20)); }),
-                with(|k| { let i = first(k, Op::If); k.insts[i].regions[1] = Region::new(1 << 20); }),
+                with(|k| {
+                    let b = k.body;
+                    k.regions[b].insts.push(Inst::new(1 << 20));
+                }),
+                with(|k| {
+                    let i = first(k, Op::If);
+                    k.insts[i].regions[1] = Region::new(1 << 20);
+                }),
                 with(|k| k.body = Region::reserved_value()),
             ],
         ),
         C::PlacedTwice => (
             // An instruction that stands nowhere is no error: cursors leave removed ones in the arena.
-            vec![with(|k| { k.add_inst(Op::Yield, &[], 0, &[], &[], &[]); })],
-            vec![with(|k| { let i = first(k, Op::Cmp); let b = k.body; k.regions[b].insts.push(i); })],
+            vec![with(|k| {
+                k.add_inst(Op::Yield, &[], 0, &[], &[], &[]);
+            })],
+            vec![with(|k| {
+                let i = first(k, Op::Cmp);
+                let b = k.body;
+                k.regions[b].insts.push(i);
+            })],
         ),
         C::RegionShared => (
             vec![base()],
             vec![
-                with(|k| { let i = first(k, Op::If); let r = k.insts[i].regions[0]; k.insts[i].regions[1] = r; }),
-                with(|k| { let i = first(k, Op::If); k.insts[i].regions[1] = k.body; }),
+                with(|k| {
+                    let i = first(k, Op::If);
+                    let r = k.insts[i].regions[0];
+                    k.insts[i].regions[1] = r;
+                }),
+                with(|k| {
+                    let i = first(k, Op::If);
+                    k.insts[i].regions[1] = k.body;
+                }),
             ],
         ),
         C::Origin => (
             vec![base()],
             vec![
                 with(|k| k.params.swap(1, 2)),
-                with(|k| { let i = first(k, Op::Add); let v = k.insts[i].results[0]; k.values[v].def = ValueDef::KernelParam(0); }),
-                with(|k| { let i = first(k, Op::While); let r = k.insts[i].regions[1]; k.regions[r].params.swap(0, 1); }),
+                with(|k| {
+                    let i = first(k, Op::Add);
+                    let v = k.insts[i].results[0];
+                    k.values[v].def = ValueDef::KernelParam(0);
+                }),
+                with(|k| {
+                    let i = first(k, Op::While);
+                    let r = k.insts[i].regions[1];
+                    k.regions[r].params.swap(0, 1);
+                }),
             ],
         ),
         C::Nesting => (vec![nested(64)], vec![nested(65), nested(300)]),
@@ -138,41 +181,89 @@ fn examples(code: VerifyCode) -> (Vec<Kernel>, Vec<Kernel>) {
         C::OperandCount => (
             vec![base()],
             vec![
-                with(|k| { let i = first(k, Op::Add); k.insts[i].args.pop(); }),
-                with(|k| { let i = first(k, Op::Add); let v = k.insts[i].args[0]; k.insts[i].args.push(v); }),
-                with(|k| { let i = first(k, Op::Store); k.insts[i].args.remove(1); }),
-                with(|k| { let i = first(k, Op::Load); k.insts[i].args.clear(); }),
-                with(|k| { let i = first(k, Op::For); k.insts[i].args.truncate(2); }),
+                with(|k| {
+                    let i = first(k, Op::Add);
+                    k.insts[i].args.pop();
+                }),
+                with(|k| {
+                    let i = first(k, Op::Add);
+                    let v = k.insts[i].args[0];
+                    k.insts[i].args.push(v);
+                }),
+                with(|k| {
+                    let i = first(k, Op::Store);
+                    k.insts[i].args.remove(1);
+                }),
+                with(|k| {
+                    let i = first(k, Op::Load);
+                    k.insts[i].args.clear();
+                }),
+                with(|k| {
+                    let i = first(k, Op::For);
+                    k.insts[i].args.truncate(2);
+                }),
             ],
         ),
         C::Presence => (
             vec![base()],
             vec![
-                with(|k| { let i = first(k, Op::Add); k.insts[i].present = 1; }),
-                with(|k| { let i = first(k, Op::Load); k.insts[i].present |= 0b1_0000; }),
+                with(|k| {
+                    let i = first(k, Op::Add);
+                    k.insts[i].present = 1;
+                }),
+                with(|k| {
+                    let i = first(k, Op::Load);
+                    k.insts[i].present |= 0b1_0000;
+                }),
             ],
         ),
         C::Attributes => (
             vec![base()],
             vec![
-                with(|k| { let i = first(k, Op::Cmp); k.insts[i].attrs.clear(); }),
-                with(|k| { let i = first(k, Op::Reduce); k.insts[i].attrs.swap(0, 1); }),
-                with(|k| { let i = first(k, Op::Add); k.insts[i].attrs.push(Attr::Dim(0)); }),
+                with(|k| {
+                    let i = first(k, Op::Cmp);
+                    k.insts[i].attrs.clear();
+                }),
+                with(|k| {
+                    let i = first(k, Op::Reduce);
+                    k.insts[i].attrs.swap(0, 1);
+                }),
+                with(|k| {
+                    let i = first(k, Op::Add);
+                    k.insts[i].attrs.push(Attr::Dim(0));
+                }),
             ],
         ),
         C::RegionCount => (
             vec![base()],
             vec![
-                with(|k| { let i = first(k, Op::If); k.insts[i].regions.pop(); }),
-                with(|k| { let i = first(k, Op::Add); let r = k.add_region(); k.insts[i].regions.push(r); }),
+                with(|k| {
+                    let i = first(k, Op::If);
+                    k.insts[i].regions.pop();
+                }),
+                with(|k| {
+                    let i = first(k, Op::Add);
+                    let r = k.add_region();
+                    k.insts[i].regions.push(r);
+                }),
             ],
         ),
         C::ResultCount => (
             vec![base()],
             vec![
-                with(|k| { let i = first(k, Op::Reduce); k.insts[i].results.clear(); }),
-                with(|k| { let i = first(k, Op::For); k.insts[i].results.clear(); }),
-                with(|k| { let i = first(k, Op::Store); let v = k.insts[i].args[1]; k.insts[i].results.push(v); }),
+                with(|k| {
+                    let i = first(k, Op::Reduce);
+                    k.insts[i].results.clear();
+                }),
+                with(|k| {
+                    let i = first(k, Op::For);
+                    k.insts[i].results.clear();
+                }),
+                with(|k| {
+                    let i = first(k, Op::Store);
+                    let v = k.insts[i].args[1];
+                    k.insts[i].results.push(v);
+                }),
             ],
         ),
 
@@ -186,46 +277,87 @@ fn examples(code: VerifyCode) -> (Vec<Kernel>, Vec<Kernel>) {
                     list.swap(n - 3, n - 4);
                 }),
                 // An instruction that uses itself.
-                with(|k| { let i = first(k, Op::Add); k.insts[i].args[0] = k.insts[i].results[0]; }),
+                with(|k| {
+                    let i = first(k, Op::Add);
+                    k.insts[i].args[0] = k.insts[i].results[0];
+                }),
             ],
         ),
         C::OutOfScope => (
             vec![base()],
             vec![
-                with(|k| { let (f, i) = (first(k, Op::For), first(k, Op::Cmp)); k.insts[i].args[0] = k.regions[k.insts[f].regions[0]].params[0]; }),
-                with(|k| { let (a, i) = (first(k, Op::Add), first(k, Op::Reduce)); k.insts[i].args[0] = k.insts[a].results[0]; }),
+                with(|k| {
+                    let (f, i) = (first(k, Op::For), first(k, Op::Cmp));
+                    k.insts[i].args[0] = k.regions[k.insts[f].regions[0]].params[0];
+                }),
+                with(|k| {
+                    let (a, i) = (first(k, Op::Add), first(k, Op::Reduce));
+                    k.insts[i].args[0] = k.insts[a].results[0];
+                }),
                 // A parameter of a region that comes later.
-                with(|k| { let (w, i) = (first(k, Op::While), first(k, Op::Cmp)); k.insts[i].args[0] = k.regions[k.insts[w].regions[0]].params[0]; }),
+                with(|k| {
+                    let (w, i) = (first(k, Op::While), first(k, Op::Cmp));
+                    k.insts[i].args[0] = k.regions[k.insts[w].regions[0]].params[0];
+                }),
             ],
         ),
         C::Undefined => (
             vec![base()],
             vec![
-                with(|k| { let b = k.body; let i = first(k, Op::Splat); k.regions[b].insts.retain(|&j| j != i); }),
-                with(|k| { k.params.pop(); }),
+                with(|k| {
+                    let b = k.body;
+                    let i = first(k, Op::Splat);
+                    k.regions[b].insts.retain(|&j| j != i);
+                }),
+                with(|k| {
+                    k.params.pop();
+                }),
             ],
         ),
 
         C::TypeRule => (
             vec![base()],
             vec![
-                with(|k| { let (i, v) = (first(k, Op::Cmp), k.params[2]); k.insts[i].args[0] = v; }),
-                with(|k| { let i = first(k, Op::Reduce); k.insts[i].attrs[1] = Attr::Dim(7); }),
-                with(|k| { let (i, v) = (first(k, Op::Load), k.params[1]); k.insts[i].args[0] = v; }),
+                with(|k| {
+                    let (i, v) = (first(k, Op::Cmp), k.params[2]);
+                    k.insts[i].args[0] = v;
+                }),
+                with(|k| {
+                    let i = first(k, Op::Reduce);
+                    k.insts[i].attrs[1] = Attr::Dim(7);
+                }),
+                with(|k| {
+                    let (i, v) = (first(k, Op::Load), k.params[1]);
+                    k.insts[i].args[0] = v;
+                }),
             ],
         ),
         C::ResultType => (
             vec![base()],
             vec![
-                with(|k| { let i = first(k, Op::Cmp); let v = k.insts[i].results[0]; k.values[v].ty = Type::Scalar(Scalar::I8); }),
-                with(|k| { let i = first(k, Op::If); let v = k.insts[i].results[0]; k.values[v].ty = Type::Scalar(Scalar::I8); }),
+                with(|k| {
+                    let i = first(k, Op::Cmp);
+                    let v = k.insts[i].results[0];
+                    k.values[v].ty = Type::Scalar(Scalar::I8);
+                }),
+                with(|k| {
+                    let i = first(k, Op::If);
+                    let v = k.insts[i].results[0];
+                    k.values[v].ty = Type::Scalar(Scalar::I8);
+                }),
             ],
         ),
         C::TileLimits => (
             vec![text("kernel @t(v0: f32) {\n v1 = splat v0 : tile<1x1x1x1x4096x4096xf32>\n}")],
             [&[4096, 4097][..], &[], &[4, 0], &[1; 7]]
                 .into_iter()
-                .map(|shape| with(|k| { let i = first(k, Op::Splat); let v = k.insts[i].results[0]; k.values[v].ty = Type::tile(shape, Scalar::F32); }))
+                .map(|shape| {
+                    with(|k| {
+                        let i = first(k, Op::Splat);
+                        let v = k.insts[i].results[0];
+                        k.values[v].ty = Type::tile(shape, Scalar::F32);
+                    })
+                })
                 .collect(),
         ),
         C::ViewFacts => (
@@ -266,21 +398,33 @@ fn examples(code: VerifyCode) -> (Vec<Kernel>, Vec<Kernel>) {
         C::ViewPlace => (
             vec![base()],
             vec![
-                with(|k| { let (i, v) = (first(k, Op::Store), k.params[0]); k.insts[i].args[3] = v; }),
-                with(|k| { let (i, v) = (first(k, Op::For), k.params[0]); k.insts[i].args[3] = v; }),
-                with(|k| { let i = first(k, Op::Add); let v = k.insts[i].results[0]; k.values[v].ty = k.values[k.params[0]].ty.clone(); }),
+                with(|k| {
+                    let (i, v) = (first(k, Op::Store), k.params[0]);
+                    k.insts[i].args[3] = v;
+                }),
+                with(|k| {
+                    let (i, v) = (first(k, Op::For), k.params[0]);
+                    k.insts[i].args[3] = v;
+                }),
+                with(|k| {
+                    let i = first(k, Op::Add);
+                    let v = k.insts[i].results[0];
+                    k.values[v].ty = k.values[k.params[0]].ty.clone();
+                }),
             ],
         ),
         C::ParamType => (vec![param(Scalar::I1)], vec![param(Type::tile(&[4], Scalar::F32)), param(Type::tile(&[], Scalar::F32))]),
 
         C::MissingYield => (
             vec![text("kernel @m(v0: i1) {\n if v0 { yield } else { yield }\n}")],
-            vec![text("kernel @m(v0: i1) {\n if v0 { yield } else { }\n}"), text("kernel @m(v0: i32) {\n for v1 in 0..v0 step 1 {\n v2 = add v1, v1\n }\n}")],
+            vec![
+                text("kernel @m(v0: i1) {\n if v0 { yield } else { }\n}"),
+                text("kernel @m(v0: i32) {\n for v1 in 0..v0 step 1 {\n v2 = add v1, v1\n }\n}"),
+            ],
         ),
-        C::StrayYield => (
-            vec![base()],
-            vec![text("kernel @y() {\n yield\n}"), text("kernel @y(v0: i1) {\n if v0 { yield\n yield } else { yield }\n}")],
-        ),
+        C::StrayYield => {
+            (vec![base()], vec![text("kernel @y() {\n yield\n}"), text("kernel @y(v0: i1) {\n if v0 { yield\n yield } else { yield }\n}")])
+        }
         C::YieldTypes => (
             vec![base()],
             vec![
@@ -293,11 +437,30 @@ fn examples(code: VerifyCode) -> (Vec<Kernel>, Vec<Kernel>) {
         C::RegionParams => (
             vec![base()],
             vec![
-                with(|k| { let i = first(k, Op::If); let r = k.insts[i].regions[0]; k.add_region_param(r, Type::Scalar(Scalar::I32)); }),
-                with(|k| { let i = first(k, Op::For); let r = k.insts[i].regions[0]; k.add_region_param(r, Type::Scalar(Scalar::I32)); }),
-                with(|k| { let i = first(k, Op::For); let v = k.regions[k.insts[i].regions[0]].params[0]; k.values[v].ty = Type::Scalar(Scalar::I64); }),
-                with(|k| { let i = first(k, Op::While); let r = k.insts[i].regions[1]; k.regions[r].params.pop(); }),
-                with(|k| { let b = k.body; k.add_region_param(b, Type::Scalar(Scalar::I32)); }),
+                with(|k| {
+                    let i = first(k, Op::If);
+                    let r = k.insts[i].regions[0];
+                    k.add_region_param(r, Type::Scalar(Scalar::I32));
+                }),
+                with(|k| {
+                    let i = first(k, Op::For);
+                    let r = k.insts[i].regions[0];
+                    k.add_region_param(r, Type::Scalar(Scalar::I32));
+                }),
+                with(|k| {
+                    let i = first(k, Op::For);
+                    let v = k.regions[k.insts[i].regions[0]].params[0];
+                    k.values[v].ty = Type::Scalar(Scalar::I64);
+                }),
+                with(|k| {
+                    let i = first(k, Op::While);
+                    let r = k.insts[i].regions[1];
+                    k.regions[r].params.pop();
+                }),
+                with(|k| {
+                    let b = k.body;
+                    k.add_region_param(b, Type::Scalar(Scalar::I32));
+                }),
             ],
         ),
         C::Condition => (
@@ -317,13 +480,16 @@ fn examples(code: VerifyCode) -> (Vec<Kernel>, Vec<Kernel>) {
         ),
         C::LoopStep => (vec![step(1), step(i64::MAX)], vec![step(0), step(-1)]),
 
-        C::Name => (
-            vec![Kernel::new("_Az09")],
-            ["", "9a", "a-b", "a b", "é"].into_iter().map(Kernel::new).collect(),
-        ),
+        C::Name => (vec![Kernel::new("_Az09")], ["", "9a", "a-b", "a b", "é"].into_iter().map(Kernel::new).collect()),
         C::HintRange => (
             vec![text("kernel @h() warps=32 stages=16 {\n}"), text("kernel @h() warps=1 stages=1 {\n}")],
-            vec![text("kernel @h() warps=3 {\n}"), text("kernel @h() warps=64 {\n}"), text("kernel @h() warps=0 {\n}"), text("kernel @h() stages=0 {\n}"), text("kernel @h() stages=17 {\n}")],
+            vec![
+                text("kernel @h() warps=3 {\n}"),
+                text("kernel @h() warps=64 {\n}"),
+                text("kernel @h() warps=0 {\n}"),
+                text("kernel @h() stages=0 {\n}"),
+                text("kernel @h() stages=17 {\n}"),
+            ],
         ),
     }
 }
@@ -419,7 +585,8 @@ fn garbage_is_refused_without_a_panic() {
                 5 => d.results.push(v),
                 6 if r.index() < regions => k.regions[r].insts.push(Inst::new(next(insts + 1))),
                 7 if v.index() < values => {
-                    k.values[v].ty = [Type::tile(&[0; 9], Scalar::I8), Type::Scalar(Scalar::F16), Type::tile(&[2; 7], Scalar::F32)][next(3)].clone();
+                    k.values[v].ty =
+                        [Type::tile(&[0; 9], Scalar::I8), Type::Scalar(Scalar::F16), Type::tile(&[2; 7], Scalar::F32)][next(3)].clone();
                 }
                 8 => d.attrs.push(Attr::Perm([next(9) as u32; 7].into_iter().collect())),
                 _ => {

@@ -277,7 +277,7 @@ pub struct Carried {
     pub result: LVal,
 }
 
-/// A loop on a condition. `param` is seen by both blocks.
+/// A loop on a condition. The body sees what the test makes; the carried parameters are seen by both.
 #[derive(Clone, PartialEq, Debug)]
 pub struct While {
     /// Values carried around the loop.

@@ -53,7 +53,7 @@ fn block(p: &Program, f: &mut dyn Write, insts: &Block, depth: usize) -> fmt::Re
             close_loop(p, f, &l.carried, depth)?;
         } else if let Inst::While(l) = inst {
             block(p, f, &l.test, depth + 1)?;
-            writeln!(f, "{:2$}while {}", "", l.condition, depth * 2)?;
+            writeln!(f, "{:2$}while {}", "", l.condition, depth * 2 + 2)?;
             block(p, f, &l.body, depth + 1)?;
             close_loop(p, f, &l.carried, depth)?;
         } else if let Inst::If(c) = inst {

@@ -67,6 +67,7 @@ impl Lower<'_> {
             init.extend_from_slice(&ring.start);
         }
         let mut results = b.for_loop(self, bounds, &init, |cx, b, iv, lanes| {
+            cx.forget_accesses();
             cx.values[params[0]] = Some(Held::Scalar(iv));
             cx.bind(&params[1..], &slots, &lanes[..carried]);
             let mut next_ring = Vec::new();
@@ -78,6 +79,7 @@ impl Lower<'_> {
             next.extend(next_ring);
             Ok::<_, LowerError>(next)
         })?;
+        self.forget_accesses();
         if let Some(ring) = ring {
             self.close_pipeline(b, ring);
             results.truncate(carried);
@@ -96,6 +98,7 @@ impl Lower<'_> {
             self,
             &init,
             |cx, b, lanes| {
+                cx.forget_accesses();
                 cx.bind(&kernel.regions[test].params, &slots, lanes);
                 cx.region(b, test)?;
                 cx.scalar(kernel.yields(test)[0])
@@ -106,6 +109,7 @@ impl Lower<'_> {
                 cx.flatten(b, kernel.yields(run), &slots)
             },
         )?;
+        self.forget_accesses();
         self.bind(&d.results, &slots, &results);
         Ok(())
     }
@@ -119,7 +123,13 @@ impl Lower<'_> {
             cx.region(b, r)?;
             cx.flatten(b, kernel.yields(r), &slots)
         };
-        let results = b.if_else(self, condition, |cx, b| arm(cx, b, d.regions[0]), |cx, b| arm(cx, b, d.regions[1]))?;
+        let otherwise = |cx: &mut Self, b: &mut LaneBuilder| {
+            // A barrier of the first arm did not happen here.
+            cx.forget_accesses();
+            arm(cx, b, d.regions[1])
+        };
+        let results = b.if_else(self, condition, |cx, b| arm(cx, b, d.regions[0]), otherwise)?;
+        self.forget_accesses();
         self.bind(&d.results, &slots, &results);
         Ok(())
     }

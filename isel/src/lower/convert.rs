@@ -4,7 +4,7 @@ use super::shared::{SharedPoints, representative};
 use super::vectors::{from_words, legal_width, memory_type, to_words, word_types};
 use super::{Lower, Tile};
 use crate::error::LowerError;
-use crate::lane::{BinOp, LVal, LaneBuilder, ShuffleFrom, Special};
+use crate::lane::{AllocId, BinOp, LVal, LaneBuilder, ShuffleFrom, Special};
 use std::rc::Rc;
 use tilelift_ir::layout::{Axis, Conversion, Layout, RoundTripPlan, SelectStep, Shuffle, ShufflePlan, plan_conversion};
 use tilelift_ir::{CmpOp, Scalar};
@@ -25,7 +25,10 @@ impl Lower<'_> {
                 p.rename.iter().map(|&r| regs[r as usize]).collect()
             }
             Conversion::InWarp(p) => shuffle(b, p, &tile.regs),
-            Conversion::RoundTrip(p) => round_trip(b, p, &tile.regs, elem, want.size(Axis::Reg))?,
+            Conversion::RoundTrip(p) => {
+                let alloc = self.alloc(b, u64::from(p.map.elements()) * u64::from(bytes), "conversion")?;
+                round_trip(b, p, alloc, &tile.regs, elem, want.size(Axis::Reg))?
+            }
         };
         Ok(Tile { layout: want.clone(), regs })
     }
@@ -90,9 +93,15 @@ fn shuffle(b: &mut LaneBuilder, p: &ShufflePlan, source: &[LVal]) -> Vec<LVal> {
     p.store.iter().map(|&y| regs[y as usize]).collect()
 }
 
-fn round_trip(b: &mut LaneBuilder, p: &RoundTripPlan, source: &[LVal], elem: Scalar, registers: u32) -> Result<Vec<LVal>, LowerError> {
+fn round_trip(
+    b: &mut LaneBuilder,
+    p: &RoundTripPlan,
+    alloc: AllocId,
+    source: &[LVal],
+    elem: Scalar,
+    registers: u32,
+) -> Result<Vec<LVal>, LowerError> {
     let bytes = memory_type(elem).bytes();
-    let alloc = b.alloc(p.map.elements() * bytes, "conversion");
     let base = b.shared_addr(alloc);
     b.before_shared_writes();
     let columns = p.store_columns.scaled(bytes)?;

@@ -222,6 +222,7 @@ impl Lower<'_> {
         let vec = legal_width(access.vector_elements(self.target.vector_bytes), super::vectors::memory_type(elem));
         let free = layout.free_mask(Axis::Reg);
         let vectors = vectors_without(&columns, elem.bytes(), vec * elem.bytes(), free);
+        self.order_access(b, access.view_value, false, layout, indices);
         let points = self.points(b, access, indices, layout)?;
         let mut out: Vec<Option<LVal>> = vec![None; layout.size(Axis::Reg) as usize];
         for group in &vectors.groups {
@@ -264,6 +265,7 @@ impl Lower<'_> {
         let vec = legal_width(access.vector_elements(self.target.vector_bytes), super::vectors::memory_type(elem));
         let vectors = vectors_without(&columns, elem.bytes(), vec * elem.bytes(), layout.free_mask(Axis::Reg));
         let writer = representative(b, layout.free_mask(Axis::Lane), layout.free_mask(Axis::Warp));
+        self.order_access(b, access.view_value, true, &layout, &indices);
         let points = self.points(b, access, &indices, &layout)?;
         for group in &vectors.groups {
             for part in group.chunks(legal_width(group.len() as u32, super::vectors::memory_type(elem)) as usize) {

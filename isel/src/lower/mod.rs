@@ -11,6 +11,7 @@ mod convert;
 mod dot;
 mod elementwise;
 mod global;
+mod hazards;
 mod reduce;
 mod shapes;
 mod shared;
@@ -19,7 +20,7 @@ mod vectors;
 
 use crate::assign::{Assignment, assign};
 use crate::error::LowerError;
-use crate::lane::{LTy, LVal, LaneBuilder, Param, ParamSource, Program};
+use crate::lane::{AllocId, LTy, LVal, LaneBuilder, Param, ParamSource, Program};
 use crate::plan::{LowerOptions, Plan, plan};
 use crate::target::Target;
 use cranelift_entity::SecondaryMap;
@@ -63,6 +64,8 @@ pub(crate) struct Lower<'a> {
     variants: HashMap<Value, Vec<(Rc<Tile>, u32)>>,
     /// Loads that go to shared memory for dots.
     staged: SecondaryMap<Inst, bool>,
+    /// Accesses of each view since the last barrier.
+    histories: SecondaryMap<Value, hazards::History>,
     /// Loads of the pipelined loop that is being lowered, and where their current slot is.
     slots: HashMap<Inst, Rc<stage::Staged>>,
 }
@@ -84,6 +87,7 @@ pub fn lower(kernel: &Verified<'_>, target: &Target, options: &LowerOptions) -> 
         plan,
         staged: stage::staged_loads(kernel),
         assigned,
+        histories: hazards::histories(kernel),
         values: SecondaryMap::new(),
         variants: HashMap::new(),
         slots: HashMap::new(),
@@ -265,6 +269,20 @@ impl<'a> Lower<'a> {
         let tile = Rc::new(tile);
         self.variants.entry(v).or_default().push((tile.clone(), b.block()));
         Ok(tile)
+    }
+
+    /// Shared memory for one purpose; `bytes` alone must fit the target.
+    fn alloc(&self, b: &mut LaneBuilder, bytes: u64, purpose: &'static str) -> Result<AllocId, LowerError> {
+        match u32::try_from(bytes) {
+            Ok(n) if n <= self.target.shared_bytes => Ok(b.alloc(n, purpose)),
+            Ok(_) | Err(_) => Err(LowerError::ResourceExceeded {
+                resource: "shared memory (bytes)",
+                need: bytes,
+                have: u64::from(self.target.shared_bytes),
+                remedy: format!("this is for one {purpose}: use a smaller tile or fewer stages (`stages=`)"),
+                loc: Default::default(),
+            }),
+        }
     }
 
     /// The dimension attribute of an instruction, 0 if it has none (the verifier sees to it that it has).

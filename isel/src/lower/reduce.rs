@@ -117,7 +117,7 @@ impl Lower<'_> {
                         bits.push(bit);
                         k += 1;
                     }
-                    self.exchange(b, &bits, ty, &mut live, &combine);
+                    self.exchange(b, &bits, ty, &mut live, &combine)?;
                 }
             }
         }
@@ -158,11 +158,11 @@ impl Lower<'_> {
         ty: LTy,
         live: &mut [Option<LVal>],
         combine: &impl Fn(&mut LaneBuilder, LVal, LVal) -> LVal,
-    ) {
+    ) -> Result<(), LowerError> {
         let (lanes, warps) = (self.target.lanes, self.plan.warps);
         let count = live.iter().flatten().count() as u32;
         let size = ty.bytes();
-        let alloc = b.alloc(count * warps * lanes * size, "reduction");
+        let alloc = self.alloc(b, u64::from(count) * u64::from(warps * lanes * size), "reduction")?;
         let base = b.shared_addr(alloc);
         let (lane, warp) = (b.special(Special::Lane), b.special(Special::Warp));
         let address = |b: &mut LaneBuilder, warp: LVal| {
@@ -198,6 +198,7 @@ impl Lower<'_> {
             }
             *v = all[0];
         }
+        Ok(())
     }
 }
 

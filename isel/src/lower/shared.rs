@@ -67,17 +67,6 @@ impl<'a> SharedPoints<'a> {
         SharedPoints { columns, base, dynamic, dynamic_mask: columns.dynamic_mask() }
     }
 
-    /// As [`SharedPoints::new`], where `lane_columns` say what each lane bit contributes instead of the layout's own lane columns.
-    pub fn with_lanes(b: &mut LaneBuilder, columns: &'a AccessColumns, lane_columns: &[u32], base: LVal) -> SharedPoints<'a> {
-        let lane = b.special(Special::Lane);
-        let warp = b.special(Special::Warp);
-        let lane = xor_map(b, lane, lane_columns);
-        let warp = xor_map(b, warp, &columns.warp);
-        let dynamic = join(b, lane, warp);
-        let mask = lane_columns.iter().chain(&columns.warp).fold(0, |m, c| m | c);
-        SharedPoints { columns, base, dynamic, dynamic_mask: mask }
-    }
-
     /// Address and constant offset of a register.
     pub fn at(&self, b: &mut LaneBuilder, reg: u32) -> (LVal, i32) {
         let (bits, sum) = self.columns.parts(Axis::Reg, reg);

@@ -21,7 +21,7 @@ use cranelift_entity::SecondaryMap;
 use std::collections::{HashMap, HashSet};
 use std::rc::Rc;
 use tilelift_ir::layout::{AccessColumns, Axis, Layout, SharedMap, coalesced, operand_swizzle, vectors_without};
-use tilelift_ir::{CmpOp, Effects, Inst, Kernel, Op, Scalar, Type, Value};
+use tilelift_ir::{CmpOp, Effects, Inst, Kernel, Op, Type, Value};
 
 /// A tile in shared memory.
 #[derive(Clone, Debug)]
@@ -32,8 +32,6 @@ pub(crate) struct Staged {
     pub base: LVal,
     /// The memory it lies in.
     pub alloc: AllocId,
-    /// Element type.
-    pub elem: Scalar,
 }
 
 impl Staged {
@@ -116,6 +114,7 @@ impl Lower<'_> {
     /// Starts the copies of a load into a slot.
     fn copy_tile(&mut self, b: &mut LaneBuilder, p: &Plan, indices: &[LVal], alloc: AllocId, base: LVal) -> Result<(), LowerError> {
         let access = GlobalAccess::of(self.kernel, p.inst);
+        self.order_access(b, access.view_value, false, &p.layout, indices);
         let target = SharedPoints::new(b, &p.columns, base);
         let points = self.points(b, access, indices, &p.layout)?;
         let bytes = p.copy.unwrap_or(0);
@@ -132,7 +131,7 @@ impl Lower<'_> {
         let p = self.plan_stage(i)?;
         let access = GlobalAccess::of(self.kernel, i);
         let elem = access.view.elem;
-        let alloc = b.alloc(p.map.elements() * elem.bytes(), "operand");
+        let alloc = self.alloc(b, u64::from(p.map.elements()) * u64::from(elem.bytes()), "operand")?;
         let base = b.shared_addr(alloc);
         let indices = self.index_values(&access.indices)?;
         if p.copy.is_some() {
@@ -154,7 +153,7 @@ impl Lower<'_> {
                 }
             }
         }
-        Ok(Staged { map: p.map, base, alloc, elem })
+        Ok(Staged { map: p.map, base, alloc })
     }
 
     /// True if the loop body, regions included, only reads global memory.
@@ -185,20 +184,17 @@ impl Lower<'_> {
             let known = GlobalAccess::of(kernel, j).indices.iter().all(|&v| self.follows(v, iv, &mut seen));
             if p.copy.is_some() && known {
                 let elem = kernel.ty(kernel.insts[j].results[0]).elem();
-                let slot = (p.map.elements() * elem.bytes()).next_multiple_of(128);
+                let slot = p.map.elements().saturating_mul(elem.bytes()).min(1 << 30).next_multiple_of(128);
                 plans.push((p, slot));
             }
         }
         if plans.is_empty() {
             return Ok(None);
         }
-        let plans: Vec<(Plan, AllocId, u32)> = plans
+        let plans = plans
             .into_iter()
-            .map(|(p, slot)| {
-                let alloc = b.alloc(slot.saturating_mul(stages), "pipeline");
-                (p, alloc, slot)
-            })
-            .collect();
+            .map(|(p, slot)| Ok((p, self.alloc(b, u64::from(slot) * u64::from(stages), "pipeline")?, slot)))
+            .collect::<Result<Vec<(Plan, AllocId, u32)>, LowerError>>()?;
         let ring = Ring { iv, step: bounds[2], stages, start: [b.i32(0), b.i32(i64::from(stages - 1))], plans };
         b.before_shared_writes();
         let mut at = bounds[0];
@@ -235,8 +231,7 @@ impl Lower<'_> {
         self.fill(b, ring, at, fill)?;
         for (p, alloc, bytes) in &ring.plans {
             let base = slot_base(b, *alloc, read, *bytes);
-            let elem = self.kernel.ty(self.kernel.insts[p.inst].results[0]).elem();
-            self.slots.insert(p.inst, Rc::new(Staged { map: p.map.clone(), base, alloc: *alloc, elem }));
+            self.slots.insert(p.inst, Rc::new(Staged { map: p.map.clone(), base, alloc: *alloc }));
         }
         let last = b.i32(i64::from(ring.stages - 1));
         let (zero, one) = (b.i32(0), b.i32(1));

@@ -1,7 +1,7 @@
 //! Contexts, streams and memory.
 
 use super::error::{CudaError, check};
-use super::probe::probe;
+use super::probe::{elapsed, probe};
 use cudarc::driver::sys;
 use std::ffi::{c_char, c_int, c_void};
 use std::sync::Arc;
@@ -291,12 +291,13 @@ impl CudaStream {
         start.record()?;
         f()?;
         stop.record()?;
+        let elapsed = elapsed()?;
         let mut ms = 0f32;
         self.context.with(|| {
             // SAFETY: the event is alive and recorded.
             check("cuEventSynchronize", unsafe { sys::cuEventSynchronize(stop.raw) })?;
             // SAFETY: both events are recorded and complete, the out pointer is valid.
-            check("cuEventElapsedTime", unsafe { sys::cuEventElapsedTime(&mut ms, start.raw, stop.raw) })
+            check("cuEventElapsedTime", unsafe { elapsed(&mut ms, start.raw, stop.raw) })
         })?;
         Ok(f64::from(ms) * 1e-3)
     }

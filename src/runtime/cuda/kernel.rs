@@ -92,6 +92,23 @@ impl CudaDevice {
     /// # Errors
     /// Arguments that break promises, or a driver error.
     pub fn execute(&self, kernel: &CudaKernel, grid: [u32; 3], args: &[Arg], memory: &mut Memory) -> Result<(), CudaError> {
+        self.execute_timed(kernel, grid, args, memory, 0, 1).map(|_| ())
+    }
+
+    /// As [`CudaDevice::execute`], with `warm_up` launches and then `timed` ones on the same buffers (so the kernel should not read
+    /// what it writes). Returns the mean seconds of the timed launches, by the device's clock.
+    ///
+    /// # Errors
+    /// Arguments that break promises, or a driver error.
+    pub fn execute_timed(
+        &self,
+        kernel: &CudaKernel,
+        grid: [u32; 3],
+        args: &[Arg],
+        memory: &mut Memory,
+        warm_up: u32,
+        timed: u32,
+    ) -> Result<f64, CudaError> {
         let mut buffers = Vec::new();
         for b in &memory.buffers {
             let mut device = self.alloc(b.len())?;
@@ -100,8 +117,13 @@ impl CudaDevice {
         }
         let stream = self.stream()?;
         let binding = kernel.bind(grid, args, &buffers.iter().collect::<Vec<_>>())?;
-        // SAFETY: every buffer is our own and lives until the stream is synchronised.
-        unsafe { binding.launch(&stream) }?;
+        for _ in 0..warm_up {
+            // SAFETY: every buffer is our own, used by nothing else, and lives until the stream is synchronised below; on an error,
+            // freeing memory and destroying the stream wait for the launches.
+            unsafe { binding.launch(&stream) }?;
+        }
+        // SAFETY: as above.
+        let seconds = unsafe { binding.time(timed, &stream) }?;
         stream.synchronize()?;
         for (host, device) in memory.buffers.iter_mut().zip(&buffers) {
             let mut bytes = vec![0; host.len()];
@@ -110,7 +132,7 @@ impl CudaDevice {
                 *host = Buffer::from_bytes(bytes);
             }
         }
-        Ok(())
+        Ok(seconds)
     }
 }
 

@@ -45,21 +45,39 @@ const FUNCTIONS: &[&str] = &[
     "cuEventDestroy_v2",
     "cuEventRecord",
     "cuEventSynchronize",
-    "cuEventElapsedTime",
 ];
+
+/// `cuEventElapsedTime`: the bindings name it differently from one CUDA version to the next, the driver keeps the first name.
+pub(super) type Elapsed = unsafe extern "C" fn(*mut f32, sys::CUevent, sys::CUevent) -> sys::CUresult;
+
+/// What a successful look leaves behind.
+struct Driver {
+    elapsed: Elapsed,
+    /// Keeps `elapsed` loaded.
+    _library: libloading::Library,
+}
+
+fn driver() -> Result<&'static Driver, CudaError> {
+    static DRIVER: OnceLock<Result<Driver, CudaError>> = OnceLock::new();
+    DRIVER.get_or_init(look).as_ref().map_err(CudaError::clone)
+}
 
 /// Looks for the driver library and its functions, initialises the driver and checks its version. Later calls repeat the answer.
 ///
 /// # Errors
 /// [`CudaError::NoDriver`], [`CudaError::MissingFunction`], [`CudaError::OldDriver`] or [`CudaError::Driver`].
 pub fn probe() -> Result<(), CudaError> {
-    static ANSWER: OnceLock<Result<(), CudaError>> = OnceLock::new();
-    ANSWER.get_or_init(look).clone()
+    driver().map(|_| ())
 }
 
-fn look() -> Result<(), CudaError> {
+/// The function that tells the time between two events.
+pub(super) fn elapsed() -> Result<Elapsed, CudaError> {
+    driver().map(|d| d.elapsed)
+}
+
+fn look() -> Result<Driver, CudaError> {
     // SAFETY: loading the driver library runs its initialisers, which are meant to run in any process.
-    let library = LIBRARIES.iter().find_map(|name| unsafe { libloading::Library::new(name) }.ok());
+    let library = LIBRARIES.iter().find_map(|&name| unsafe { libloading::Library::new(name) }.ok());
     let Some(library) = library else {
         return Err(CudaError::NoDriver { tried: LIBRARIES.join(", ") });
     };
@@ -70,10 +88,19 @@ fn look() -> Result<(), CudaError> {
             return Err(CudaError::MissingFunction { name });
         }
     }
+    // SAFETY: the type is the function's, by the driver's header; the library is kept for as long as the pointer.
+    let elapsed = match unsafe { library.get::<Elapsed>(b"cuEventElapsedTime") } {
+        Ok(symbol) => *symbol,
+        Err(_) => return Err(CudaError::MissingFunction { name: "cuEventElapsedTime" }),
+    };
     // SAFETY: the library exists and has the function; cuInit may be called at any time, any number of times.
-    check("cuInit", unsafe { sys::cuInit(0) })?;
+    let init = unsafe { sys::cuInit(0) };
+    if init == sys::CUresult::CUDA_ERROR_NO_DEVICE {
+        return Err(CudaError::NoDevice { ordinal: 0, count: 0 });
+    }
+    check("cuInit", init)?;
     let mut version = 0;
     // SAFETY: the out pointer is valid.
     check("cuDriverGetVersion", unsafe { sys::cuDriverGetVersion(&mut version) })?;
-    if version < OLDEST { Err(CudaError::OldDriver { version, need: OLDEST }) } else { Ok(()) }
+    if version < OLDEST { Err(CudaError::OldDriver { version, need: OLDEST }) } else { Ok(Driver { elapsed, _library: library }) }
 }

@@ -26,13 +26,11 @@ pub(crate) struct Var {
     pub(crate) name: String,
     pub(crate) span: Span,
     pub(crate) space: Space,
-    pub(crate) ty: Ty,
     pub(crate) align: u32,
     /// Total size in bytes; `None` for `name[]`.
     pub(crate) bytes: Option<u64>,
     /// Initial bytes (shorter than `bytes` means zero-filled); empty when there is no initialiser.
     pub(crate) init: Vec<u8>,
-    pub(crate) has_init: bool,
 }
 
 /// One `.entry`.

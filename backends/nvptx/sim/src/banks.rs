@@ -53,8 +53,7 @@ pub(crate) fn shared(offs: &[u64; 32], mask: u32, size: u32) -> (u32, u32) {
 
 /// Wavefronts of eight 16-byte rows (one 8x8 matrix of ldmatrix or stmatrix).
 pub(crate) fn matrix(rows: &[u64]) -> u32 {
-    let words: SmallVec<[u32; 32]> =
-        rows.iter().flat_map(|r| (r / 4) as u32..(r / 4) as u32 + 4).collect();
+    let words: SmallVec<[u32; 32]> = rows.iter().flat_map(|r| (r / 4) as u32..(r / 4) as u32 + 4).collect();
     phase(&words)
 }
 

@@ -114,8 +114,8 @@ pub(crate) fn lex(src: &str) -> Result<Vec<Token>, ParseError> {
                 }
                 Tok::Ident
             }
-            b'{' | b'}' | b'(' | b')' | b'[' | b']' | b'<' | b'>' | b',' | b';' | b':' | b'=' | b'+' | b'-' | b'!'
-            | b'@' | b'|' | b'~' | b'*' | b'/' | b'&' | b'^' => {
+            b'{' | b'}' | b'(' | b')' | b'[' | b']' | b'<' | b'>' | b',' | b';' | b':' | b'=' | b'+' | b'-' | b'!' | b'@' | b'|' | b'~'
+            | b'*' | b'/' | b'&' | b'^' => {
                 i += 1;
                 Tok::Punct(c)
             }
@@ -152,8 +152,7 @@ fn number(src: &str, i: usize) -> Result<(Tok, usize), ParseError> {
         return Ok((Tok::F64(v), n - i));
     }
     // A decimal fraction: digits '.' digits [e[+-]digits].
-    if text.bytes().all(|c| c.is_ascii_digit()) && b.get(n) == Some(&b'.') && b.get(n + 1).is_some_and(u8::is_ascii_digit)
-    {
+    if text.bytes().all(|c| c.is_ascii_digit()) && b.get(n) == Some(&b'.') && b.get(n + 1).is_some_and(u8::is_ascii_digit) {
         let mut m = n + 1;
         while m < b.len() && b[m].is_ascii_digit() {
             m += 1;

@@ -199,6 +199,24 @@ impl Memory {
         Ok(self.buffers[i].written.first_clear(off, len).is_none())
     }
 
+    /// Address of a module variable, placing it when it is not there yet.
+    pub(crate) fn module_variable(&mut self, v: &crate::ast::Var) -> u64 {
+        let name = format!("module variable {}", v.name);
+        if let Some(b) = self.buffers.iter().find(|b| b.name == name) {
+            return b.base;
+        }
+        // PTX: variables without an initialiser are zero.
+        let mut bytes = v.init.clone();
+        bytes.resize(v.bytes.unwrap_or(0) as usize, 0);
+        let a = self.alloc(&name, Init::Bytes(bytes));
+        if v.space == crate::types::Space::Const {
+            if let Some(b) = self.buffers.last_mut() {
+                b.read_only = true;
+            }
+        }
+        a
+    }
+
     fn locate(&self, addr: u64, len: usize) -> Result<(usize, usize), MemoryError> {
         match self.find(addr) {
             Some((i, off)) if off + len <= self.buffers[i].bytes.len() => Ok((i, off)),

@@ -169,6 +169,8 @@ pub(crate) struct MemOp {
     /// One register per vector element.
     pub(crate) regs: SmallVec<[Reg; 4]>,
     pub(crate) order: Order,
+    /// The scope of `order` is the CTA.
+    pub(crate) cta: bool,
 }
 
 /// Read-modify-write operations.
@@ -197,6 +199,8 @@ pub(crate) struct Atom {
     pub(crate) b: Reg,
     pub(crate) c: Reg,
     pub(crate) order: Order,
+    /// The scope of `order` is the CTA.
+    pub(crate) cta: bool,
 }
 
 /// `cp.async`.
@@ -222,11 +226,10 @@ pub(crate) enum MmaTy {
     U8,
 }
 
-/// `mma.sync`, `m x n x k`.
+/// `mma.sync`, `m x 8 x k`.
 #[derive(Clone, Debug)]
 pub(crate) struct Mma {
     pub(crate) m: u32,
-    pub(crate) n: u32,
     pub(crate) k: u32,
     pub(crate) a_ty: MmaTy,
     pub(crate) b_ty: MmaTy,
@@ -272,59 +275,238 @@ pub(crate) enum BarKind {
 #[derive(Clone, Debug)]
 pub(crate) enum Op {
     Nop,
-    Mov { d: Reg, s: Reg },
-    MovP { d: Pred, s: PSrc },
+    Mov {
+        d: Reg,
+        s: Reg,
+    },
+    MovP {
+        d: Pred,
+        s: PSrc,
+    },
     /// Concatenates `parts` (least significant first), each `bits` wide.
-    Pack { d: Reg, parts: SmallVec<[Reg; 4]>, bits: u32 },
+    Pack {
+        d: Reg,
+        parts: SmallVec<[Reg; 4]>,
+        bits: u32,
+    },
     /// Splits; `None` parts are dropped.
-    Unpack { parts: SmallVec<[Option<Reg>; 4]>, s: Reg, bits: u32 },
-    Int { op: IntOp, ty: Ty, d: Reg, a: Reg, b: Reg, c: Reg },
-    Lop3 { lut: u8, d: Reg, a: Reg, b: Reg, c: Reg },
+    Unpack {
+        parts: SmallVec<[Option<Reg>; 4]>,
+        s: Reg,
+        bits: u32,
+    },
+    Int {
+        op: IntOp,
+        ty: Ty,
+        d: Reg,
+        a: Reg,
+        b: Reg,
+        c: Reg,
+    },
+    Lop3 {
+        lut: u8,
+        d: Reg,
+        a: Reg,
+        b: Reg,
+        c: Reg,
+    },
     /// Funnel shift of {b:a} by c.
-    Shf { left: bool, wrap: bool, d: Reg, a: Reg, b: Reg, c: Reg },
-    Prmt { mode: PrmtMode, d: Reg, a: Reg, b: Reg, c: Reg },
+    Shf {
+        left: bool,
+        wrap: bool,
+        d: Reg,
+        a: Reg,
+        b: Reg,
+        c: Reg,
+    },
+    Prmt {
+        mode: PrmtMode,
+        d: Reg,
+        a: Reg,
+        b: Reg,
+        c: Reg,
+    },
     /// Inserts the low `len` bits of a into b at `pos`.
-    Bfi { wide: bool, d: Reg, a: Reg, b: Reg, pos: Reg, len: Reg },
-    Flt { op: FltOp, ty: Ty, m: FMode, d: Reg, a: Reg, b: Reg, c: Reg },
-    Testp { what: Testp, ty: Ty, d: Pred, a: Reg },
+    Bfi {
+        wide: bool,
+        d: Reg,
+        a: Reg,
+        b: Reg,
+        pos: Reg,
+        len: Reg,
+    },
+    Flt {
+        op: FltOp,
+        ty: Ty,
+        m: FMode,
+        d: Reg,
+        a: Reg,
+        b: Reg,
+        c: Reg,
+    },
+    Testp {
+        what: Testp,
+        ty: Ty,
+        d: Pred,
+        a: Reg,
+    },
     Cvt(Cvt),
     /// Two f32 into one packed register, `hi` in the upper half.
-    CvtPack { to: Ty, round: Round, relu: bool, d: Reg, hi: Reg, lo: Reg },
-    Setp { cmp: Cmp, ty: Ty, ftz: bool, d: Option<Pred>, q: Option<Pred>, a: Reg, b: Reg, comb: Option<(BoolOp, PSrc)> },
+    CvtPack {
+        to: Ty,
+        round: Round,
+        relu: bool,
+        d: Reg,
+        hi: Reg,
+        lo: Reg,
+    },
+    Setp {
+        cmp: Cmp,
+        ty: Ty,
+        ftz: bool,
+        d: Option<Pred>,
+        q: Option<Pred>,
+        a: Reg,
+        b: Reg,
+        comb: Option<(BoolOp, PSrc)>,
+    },
     /// f16x2 and bf16x2 compare: one predicate per half.
-    Setp2 { cmp: Cmp, ty: Ty, ftz: bool, d: Option<Pred>, q: Option<Pred>, a: Reg, b: Reg, comb: Option<(BoolOp, PSrc)> },
-    Set { cmp: Cmp, to: Ty, ty: Ty, ftz: bool, d: Reg, a: Reg, b: Reg, comb: Option<(BoolOp, PSrc)> },
-    Selp { d: Reg, a: Reg, b: Reg, p: PSrc },
+    Setp2 {
+        cmp: Cmp,
+        ty: Ty,
+        ftz: bool,
+        d: Option<Pred>,
+        q: Option<Pred>,
+        a: Reg,
+        b: Reg,
+        comb: Option<(BoolOp, PSrc)>,
+    },
+    Set {
+        cmp: Cmp,
+        to: Ty,
+        ty: Ty,
+        ftz: bool,
+        d: Reg,
+        a: Reg,
+        b: Reg,
+        comb: Option<(BoolOp, PSrc)>,
+    },
+    Selp {
+        d: Reg,
+        a: Reg,
+        b: Reg,
+        p: PSrc,
+    },
     /// `slct`: a if c >= 0 else b; `ty` is the type of c.
-    Slct { d: Reg, a: Reg, b: Reg, c: Reg, ty: Ty },
-    LogicP { op: BoolOp, d: Pred, a: PSrc, b: PSrc },
+    Slct {
+        d: Reg,
+        a: Reg,
+        b: Reg,
+        c: Reg,
+        ty: Ty,
+    },
+    LogicP {
+        op: BoolOp,
+        d: Pred,
+        a: PSrc,
+        b: PSrc,
+    },
     Ld(MemOp),
     St(MemOp),
     Atom(Box<Atom>),
     /// Adds (`to_generic`) or removes the shared window.
-    Cvta { space: Space, to_generic: bool, d: Reg, s: Reg },
-    Isspacep { space: Space, d: Pred, a: Reg },
-    Bra { target: u32, uni: bool },
+    Cvta {
+        space: Space,
+        to_generic: bool,
+        d: Reg,
+        s: Reg,
+    },
+    Isspacep {
+        space: Space,
+        d: Pred,
+        a: Reg,
+    },
+    Bra {
+        target: u32,
+        uni: bool,
+    },
     Exit,
     Trap,
-    Bar { kind: BarKind, id: Reg, count: Option<Reg>, aligned: bool, d: Option<Reg>, dp: Option<Pred>, p: Option<PSrc> },
-    BarWarp { mask: Reg },
-    Shfl { mode: Shfl, d: Option<Reg>, p: Option<Pred>, a: Reg, b: Reg, c: Reg, mask: Reg },
-    Vote { mode: Vote, d: Option<Reg>, p: Option<Pred>, a: PSrc, mask: Reg },
+    Bar {
+        kind: BarKind,
+        id: Reg,
+        count: Option<Reg>,
+        aligned: bool,
+        d: Option<Reg>,
+        dp: Option<Pred>,
+        p: Option<PSrc>,
+    },
+    BarWarp {
+        mask: Reg,
+    },
+    Shfl {
+        mode: Shfl,
+        d: Option<Reg>,
+        p: Option<Pred>,
+        a: Reg,
+        b: Reg,
+        c: Reg,
+        mask: Reg,
+    },
+    Vote {
+        mode: Vote,
+        d: Option<Reg>,
+        p: Option<Pred>,
+        a: PSrc,
+        mask: Reg,
+    },
     /// `match.any` (d) and `match.all` (d and p).
-    Match { all: bool, wide: bool, d: Option<Reg>, p: Option<Pred>, a: Reg, mask: Reg },
-    Redux { op: IntOp, ty: Ty, d: Reg, a: Reg, mask: Reg },
-    ActiveMask { d: Reg },
-    Elect { d: Option<Reg>, p: Pred, mask: Reg },
-    /// `membar.cta` orders nothing that this model does not already order.
-    Fence { cta_only: bool },
+    Match {
+        all: bool,
+        d: Option<Reg>,
+        p: Option<Pred>,
+        a: Reg,
+        mask: Reg,
+    },
+    Redux {
+        op: IntOp,
+        ty: Ty,
+        d: Reg,
+        a: Reg,
+        mask: Reg,
+    },
+    ActiveMask {
+        d: Reg,
+    },
+    Elect {
+        d: Option<Reg>,
+        p: Pred,
+        mask: Reg,
+    },
+    /// `cta`: the fence publishes to the own CTA only.
+    Fence {
+        cta: bool,
+    },
     CpAsync(Box<CpAsync>),
     CpCommit,
-    CpWait { n: u32 },
+    CpWait {
+        n: u32,
+    },
     CpWaitAll,
-    LdMatrix { addr: Addr, trans: bool, d: SmallVec<[Reg; 4]> },
-    StMatrix { addr: Addr, trans: bool, s: SmallVec<[Reg; 4]> },
-    MovMatrix { d: Reg, s: Reg },
+    LdMatrix {
+        addr: Addr,
+        trans: bool,
+        d: SmallVec<[Reg; 4]>,
+    },
+    StMatrix {
+        addr: Addr,
+        trans: bool,
+        s: SmallVec<[Reg; 4]>,
+    },
+    MovMatrix {
+        d: Reg,
+        s: Reg,
+    },
     Mma(Box<Mma>),
 }
 
@@ -399,8 +581,6 @@ pub(crate) enum Fill {
     Special(Special),
     /// Address of module variable `n` plus an offset.
     Global(u32, i64),
-    /// Offset in the shared window past the static variables (the extern symbol).
-    Shared(u64),
 }
 
 /// One parameter of an entry.

@@ -406,8 +406,7 @@ impl<'a> Parser<'a> {
             }
         }
         let mut init = Vec::new();
-        let has_init = self.eat(b'=');
-        if has_init {
+        if self.eat(b'=') {
             if space == Space::Shared || space == Space::Param {
                 return self.err(at, "this state space takes no initialiser");
             }
@@ -429,7 +428,7 @@ impl<'a> Parser<'a> {
             }
         }
         let align = align.unwrap_or(ty.bytes().max(1));
-        Ok(Var { name, span: sp, space, ty, align, bytes, init, has_init })
+        Ok(Var { name, span: sp, space, align, bytes, init })
     }
 
     fn init_value(&mut self, ty: Ty, out: &mut Vec<u8>) -> Res<()> {

@@ -180,8 +180,7 @@ impl Shadow {
 
     /// The cell of granule `g`; the granule must lie in the range.
     pub(crate) fn cell(&mut self, g: u64) -> &mut Cell {
-        let page =
-            self.pages[(g / PAGE) as usize].get_or_insert_with(|| (0..PAGE).map(|_| Cell::default()).collect());
+        let page = self.pages[(g / PAGE) as usize].get_or_insert_with(|| (0..PAGE).map(|_| Cell::default()).collect());
         &mut page[(g % PAGE) as usize]
     }
 }

@@ -44,8 +44,8 @@ pub(crate) struct Flight {
     pub(crate) size: u8,
 }
 
-/// Clocks published by a fence for relaxed operations after it, or gathered for a fence to come.
-pub(crate) type Edge = Option<Box<Clocks>>;
+/// Clocks published by a fence for relaxed operations after it, and whether to the own CTA only.
+pub(crate) type Edge = Option<(Box<Clocks>, bool)>;
 
 /// One warp.
 #[derive(Clone, Debug, Default)]
@@ -98,11 +98,6 @@ impl Warp {
     /// Value of either width, zero-extended.
     pub(crate) fn wide(&self, r: Reg) -> [u64; 32] {
         if r.is_wide() { self.d[r.i()] } else { self.r[r.i()].map(u64::from) }
-    }
-
-    /// One lane of [`Warp::wide`].
-    pub(crate) fn lane(&self, r: Reg, l: usize) -> u64 {
-        if r.is_wide() { self.d[r.i()][l] } else { self.r[r.i()][l].into() }
     }
 
     /// Poison lanes of a register.
@@ -213,9 +208,7 @@ impl Warp {
                 self.hold = 512;
                 self.swap(i);
             }
-        } else if let Some((i, g)) =
-            self.others.iter().enumerate().filter(|g| g.1.wait == Wait::No).min_by_key(|g| g.1.pc)
-        {
+        } else if let Some((i, g)) = self.others.iter().enumerate().filter(|g| g.1.wait == Wait::No).min_by_key(|g| g.1.pc) {
             if g.pc < self.pc {
                 self.swap(i);
             }

@@ -50,7 +50,11 @@ fn each_broken_promise_has_its_error() {
     let fact = |e: Extent| ViewType::dense(Scalar::F32, &[Extent::Dynamic(1), e]);
     let cases: Vec<(ViewType, Vec<Arg>, ArgError)> = vec![
         (plain(), good()[..2].to_vec(), ArgError::Count { want: 3, got: 2 }),
-        (plain(), vec![number(Scalar::F32, 0), good()[1].clone(), good()[2].clone()], ArgError::Kind { param: 0, want: plain().to_string() }),
+        (
+            plain(),
+            vec![number(Scalar::F32, 0), good()[1].clone(), good()[2].clone()],
+            ArgError::Kind { param: 0, want: plain().to_string() },
+        ),
         (plain(), vec![good()[0].clone(), good()[1].clone(), good()[0].clone()], ArgError::Kind { param: 2, want: "f32".into() }),
         (
             plain(),
@@ -68,7 +72,11 @@ fn each_broken_promise_has_its_error() {
         (plain(), first(dense(&[2, 1 << 31])).to_vec(), ArgError::ExtentRange { param: 0, dim: 1, got: 1 << 31 }),
         (fact(Extent::Dynamic(8)), first(dense(&[2, 4])).to_vec(), ArgError::Extent { param: 0, dim: 1, fact: Extent::Dynamic(8), got: 4 }),
         (fact(Extent::Fixed(5)), first(dense(&[2, 4])).to_vec(), ArgError::Extent { param: 0, dim: 1, fact: Extent::Fixed(5), got: 4 }),
-        (strided(Extent::Dynamic(1)), first(dense(&[2, 4]).with_strides(&[-4, 1])).to_vec(), ArgError::StrideRange { param: 0, dim: 0, got: -4 }),
+        (
+            strided(Extent::Dynamic(1)),
+            first(dense(&[2, 4]).with_strides(&[-4, 1])).to_vec(),
+            ArgError::StrideRange { param: 0, dim: 0, got: -4 },
+        ),
         (
             strided(Extent::Dynamic(8)),
             first(dense(&[2, 4]).with_strides(&[12, 1])).to_vec(),
@@ -81,7 +89,7 @@ fn each_broken_promise_has_its_error() {
         ),
         (plain(), first(dense(&[2, 4]).with_strides(&[8, 1])).to_vec(), ArgError::NotDense { param: 0, dim: 0, want: 4, got: 8 }),
         (plain(), first(dense(&[2, 4]).at(8)).to_vec(), ArgError::Alignment { param: 0, align: 16, offset: 8 }),
-        (plain().with_align(1), first(dense(&[2, 4]).at(2)).to_vec(), ArgError::Alignment { param: 0, align: 4, offset: 2 }),
+        (plain().with_align(4), first(dense(&[2, 4]).at(2)).to_vec(), ArgError::Alignment { param: 0, align: 4, offset: 2 }),
         (plain(), first(ViewArg::dense(7, Scalar::F32, &[2, 4])).to_vec(), ArgError::Buffer { param: 0, buffer: 7, count: 2 }),
         (plain(), first(dense(&[64, 4]).at(16)).to_vec(), ArgError::Outside { param: 0, end: 1040, len: 1024 }),
         (plain(), first(dense(&[2, 4]).at(1 << 40)).to_vec(), ArgError::Outside { param: 0, end: (1 << 40) + 32, len: 1024 }),

@@ -203,3 +203,58 @@ fn subsets_of_the_grid_run_alone() {
     assert_eq!(stats.programs, 2);
     assert_eq!(m.buffers[0].read_i64(Scalar::I64), [9, 0, 0, 0, 0, 9]);
 }
+
+#[test]
+fn values_live_as_long_as_they_are_used() {
+    // Every op here could overwrite an operand that something else still needs: the same operand twice, a value carried twice, one
+    // used in a region and again behind it, one captured by a test region, two names for one tile.
+    let mut k = KernelBuilder::new("alias");
+    let (source, out) = (k.param(view(Scalar::I64, 1)), k.param(view(Scalar::I64, 2)));
+    let zero = k.constant(0, Scalar::I32);
+    let x = k.load(source, &[zero], &[4]);
+    let same = k.reshape(x, &[2, 2]);
+    let twice = k.add(x, x);
+    let looped = k.for_loop(0, 3, 1, &[x, x, twice], |k, _, c| {
+        let a = k.add(c[0], 1);
+        let b = k.mul(c[1], x);
+        let n = k.neg(b);
+        vec![c[1], a, k.add(n, c[2])]
+    });
+    let whiled = k.while_loop(
+        &[looped[0], x],
+        |k, c| {
+            let bumped = k.add(c[0], 1000);
+            let d = k.sub(bumped, c[0]);
+            let least = k.reduce(crate::ReduceOp::Minimum, d, 0);
+            let total = k.reduce(crate::ReduceOp::Add, c[1], 0);
+            let s = k.add(least, total);
+            k.cmp(CmpOp::Lt, s, 1100)
+        },
+        |k, c| vec![c[0], k.add(c[1], 7)],
+    );
+    let back = k.reshape(same, &[4]);
+    for (i, v) in [x, twice, looped[0], looped[1], looped[2], whiled[0], whiled[1], back].into_iter().enumerate() {
+        let row = k.constant(i as i64, Scalar::I32);
+        let t = k.reshape(v, &[1, 4]);
+        k.store(out, &[row, zero], t);
+    }
+    let kernel = k.finish().expect("valid");
+    let mut m = Memory::new();
+    let x = [3i64, -1, 4, 15];
+    m.add(Buffer::from_i64(Scalar::I64, x));
+    m.add(Buffer::uninit(8 * 32));
+    let args = [ViewArg::dense(0, Scalar::I64, &[4]).into(), ViewArg::dense(1, Scalar::I64, &[8, 4]).into()];
+    run(&kernel, [1; 3], &args, &mut m, &Options::default()).expect("runs");
+    let twice = x.map(|v| v * 2);
+    let (mut a, mut b, mut c) = (x, x, twice);
+    for _ in 0..3 {
+        let next: [i64; 4] = std::array::from_fn(|i| c[i] - b[i] * x[i]);
+        (a, b, c) = (b, a.map(|v| v + 1), next);
+    }
+    let mut w = x;
+    while w.iter().sum::<i64>() + 1000 < 1100 {
+        w = w.map(|v| v + 7);
+    }
+    let want: Vec<i64> = [x, twice, a, b, c, a, w, x].concat();
+    assert_eq!(m.buffers[1].read_i64(Scalar::I64), want);
+}

@@ -33,6 +33,9 @@ pub(super) fn int_samples(ty: Scalar) -> Vec<i64> {
 
 type Binary = fn(&mut KernelBuilder, Value, Value) -> Value;
 type Unary = fn(&mut KernelBuilder, Value) -> Value;
+/// What an op should give, for one or two `f64` operands.
+type Want1 = fn(f64) -> f64;
+type Want2 = fn(f64, f64) -> f64;
 
 /// Runs a binary op of every float type on all pairs of samples. `f32` computes what `f16`, `bf16` (rounded again, which is
 /// harmless for one op of `+ - * /`) and `f32` should give, `f64` the rest.
@@ -133,19 +136,27 @@ pub(super) fn extremes() {
     }
     for ty in FLOATS {
         let (a, b) = pairs(&float_samples(ty));
-        let cases: [(&str, Binary, fn(f64, f64) -> f64); 4] = [
+        let cases: [(&str, Binary, Want2); 4] = [
             ("minimum", |k, a, b| k.minimum(a, b), |x, y| if x.is_nan() || y.is_nan() { f64::NAN } else { pick(x, y, false) }),
             ("maximum", |k, a, b| k.maximum(a, b), |x, y| if x.is_nan() || y.is_nan() { f64::NAN } else { pick(x, y, true) }),
-            ("minnum", |k, a, b| k.minnum(a, b), |x, y| match (x.is_nan(), y.is_nan()) {
-                (true, _) => y,
-                (_, true) => x,
-                _ => pick(x, y, false),
-            }),
-            ("maxnum", |k, a, b| k.maxnum(a, b), |x, y| match (x.is_nan(), y.is_nan()) {
-                (true, _) => y,
-                (_, true) => x,
-                _ => pick(x, y, true),
-            }),
+            (
+                "minnum",
+                |k, a, b| k.minnum(a, b),
+                |x, y| match (x.is_nan(), y.is_nan()) {
+                    (true, _) => y,
+                    (_, true) => x,
+                    _ => pick(x, y, false),
+                },
+            ),
+            (
+                "maxnum",
+                |k, a, b| k.maxnum(a, b),
+                |x, y| match (x.is_nan(), y.is_nan()) {
+                    (true, _) => y,
+                    (_, true) => x,
+                    _ => pick(x, y, true),
+                },
+            ),
         ];
         for (name, op, want) in cases {
             let want: Vec<f64> = a.iter().zip(&b).map(|(&x, &y)| want(x, y)).collect();
@@ -216,7 +227,7 @@ pub(super) fn shifts() {
 
 #[test]
 pub(super) fn functions() {
-    let cases: [(&str, Unary, fn(f64) -> f64); 9] = [
+    let cases: [(&str, Unary, Want1); 9] = [
         ("exp", |k, a| k.exp(a), f64::exp),
         ("exp2", |k, a| k.exp2(a), f64::exp2),
         ("log", |k, a| k.log(a), f64::ln),

@@ -24,7 +24,8 @@ fn fuel_ends_every_loop() {
     assert!(f.to_string().contains("raise"), "{f}");
 
     let mut k = KernelBuilder::new("long");
-    k.for_loop(0i64, i64::MAX, 1, &[], |_, _, _| vec![]);
+    let most = k.constant(i64::MAX, Scalar::I64);
+    k.for_loop(0, most, 1, &[], |_, _, _| vec![]);
     let kernel = k.finish().expect("valid");
     assert_eq!(fault(run(&kernel, [1; 3], &[], &mut Memory::new(), &options)).0, Fault::Fuel { limit: 10_000 });
     // A grid of the largest extents ends as well; without instructions there is nothing to run.
@@ -99,7 +100,7 @@ fn programs_that_disagree_are_reported() {
     let e = run(&kernel, [3, 1, 1], &args, &mut memory(), &Options::default());
     let program = if let Err(InterpError::Fault { program, .. }) = &e { *program } else { [9; 3] };
     assert_eq!(program, [1, 0, 0]);
-    assert_eq!(fault(e), (Fault::Conflict { param: 0, at: vec![2], writer: [0, 0, 0] }, "store".into()));
+    assert_eq!(fault(e), (Fault::Conflict { param: 0, at: vec![2], other: [0, 0, 0] }, "store".into()));
     // The same bytes are no conflict, nor are disjoint tiles, nor is anything when the check is off.
     let (same, args) = overlapping(2, |k, _, _| k.full(&[4], 7, Scalar::I32));
     run(&same, [3, 1, 1], &args, &mut memory(), &Options::default()).expect("they agree");
@@ -119,7 +120,16 @@ fn reading_what_another_program_wrote_is_reported() {
         k.add(t, 1)
     });
     let (f, op) = fault(run(&kernel, [2, 1, 1], &args, &mut memory(), &Options::default()));
-    assert_eq!((f, op.as_str()), (Fault::Conflict { param: 0, at: vec![3], writer: [0, 0, 0] }, "load"));
+    assert_eq!((f, op.as_str()), (Fault::Conflict { param: 0, at: vec![3], other: [0, 0, 0] }, "load"));
+    // The other way around: program 0 reads one element too many, which program 1 then changes.
+    let (kernel, args) = overlapping(4, |k, pid, out| {
+        let at = k.mul(pid, 4);
+        let at = k.add(at, 1);
+        let t = k.load(out, &[at], &[4]);
+        k.add(t, 1)
+    });
+    let (f, op) = fault(run(&kernel, [2, 1, 1], &args, &mut memory(), &Options::default()));
+    assert_eq!((f, op.as_str()), (Fault::Conflict { param: 0, at: vec![4], other: [0, 0, 0] }, "store"));
     // In place, each program in its own tile, is fine.
     let (kernel, args) = overlapping(4, |k, pid, out| {
         let at = k.mul(pid, 4);

@@ -139,7 +139,8 @@ pub(super) fn dots_of_every_type() {
             let (a, b, c) = (some(m * k, elem), some(k * n, elem), some(m * n, acc));
             let want: Vec<f64> = exact_dot([m, k, n], &a, &b, &c).into_iter().map(|x| num::round(x, acc)).collect();
             let [mm, kk, nn] = [m as u32, k as u32, n as u32];
-            let inputs: [(&Nums, &[u32]); 3] = [(&Nums::F(elem, a), &[mm, kk]), (&Nums::F(elem, b), &[kk, nn]), (&Nums::F(acc, c), &[mm, nn])];
+            let inputs: [(&Nums, &[u32]); 3] =
+                [(&Nums::F(elem, a), &[mm, kk]), (&Nums::F(elem, b), &[kk, nn]), (&Nums::F(acc, c), &[mm, nn])];
             let got = eval(&inputs, (acc, &[mm, nn]), |k, v| k.dot(v[0], v[1], v[2])).read_f64(acc);
             assert_floats(&got, &want, &format!("dot of {elem} in {acc}, {m}x{k}x{n}"));
         }

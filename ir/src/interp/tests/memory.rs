@@ -71,8 +71,7 @@ fn stores_outside_are_dropped() {
         m.add(Buffer::zeroed(24));
         let args = [ViewArg::dense(0, Scalar::I16, &[3, 4]).into(), number(Scalar::I32, i), number(Scalar::I32, j)];
         run(&kernel, [1; 3], &args, &mut m, &Options::default()).expect("runs");
-        let want: Vec<i64> =
-            (0..12).map(|n| if (i..i + 2).contains(&(n / 4)) && (j..j + 3).contains(&(n % 4)) { 9 } else { 0 }).collect();
+        let want: Vec<i64> = (0..12).map(|n| if (i..i + 2).contains(&(n / 4)) && (j..j + 3).contains(&(n % 4)) { 9 } else { 0 }).collect();
         assert_eq!(m.buffers[0].read_i64(Scalar::I16), want, "at {i}, {j}");
     }
 }
@@ -158,7 +157,9 @@ fn poison_is_a_fault_only_where_it_is_read() {
 
 #[test]
 fn strides_and_offsets_address_any_tensor() {
-    for (extents, strides, offset) in [([3, 4], [4, 1], 0u64), ([3, 4], [1, 3], 64), ([3, 4], [16, 2], 16), ([3, 4], [0, 1], 0), ([1, 1], [0, 0], 32)] {
+    for (extents, strides, offset) in
+        [([3, 4], [4, 1], 0u64), ([3, 4], [1, 3], 64), ([3, 4], [16, 2], 16), ([3, 4], [0, 1], 0), ([1, 1], [0, 0], 32)]
+    {
         let dynamic = [Extent::Dynamic(1); 2];
         let mut k = KernelBuilder::new("strided");
         let source = k.param(ViewType::dense(Scalar::F16, &dynamic).with_strides(&dynamic));

@@ -125,11 +125,7 @@ pub(super) fn run(kernel: &Kernel, grid: [u32; 3], args: &[Arg], memory: &mut Me
 }
 
 /// Loads each input as one tile of its given shape, applies `body`, and returns the result's buffer.
-pub(super) fn eval(
-    inputs: &[(&Nums, &[u32])],
-    out: (Scalar, &[u32]),
-    body: impl FnOnce(&mut KernelBuilder, &[Value]) -> Value,
-) -> Buffer {
+pub(super) fn eval(inputs: &[(&Nums, &[u32])], out: (Scalar, &[u32]), body: impl FnOnce(&mut KernelBuilder, &[Value]) -> Value) -> Buffer {
     let mut b = KernelBuilder::new("case");
     let mut memory = Memory::new();
     let mut args: Vec<Arg> = Vec::new();

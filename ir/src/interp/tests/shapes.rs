@@ -62,7 +62,11 @@ pub(super) fn iotas() {
 
 /// Every element type with distinct small values.
 fn counting(ty: Scalar, n: i64) -> Nums {
-    if ty.is_float() { Nums::F(ty, (0..n).map(|i| i as f64).collect()) } else { Nums::I(ty, (0..n).map(|i| num::wrap(i * 7, ty)).collect()) }
+    if ty.is_float() {
+        Nums::F(ty, (0..n).map(|i| i as f64).collect())
+    } else {
+        Nums::I(ty, (0..n).map(|i| num::wrap(i * 7, ty)).collect())
+    }
 }
 
 #[test]

@@ -163,8 +163,12 @@ impl fmt::Display for LaneFault {
             LaneFault::Race { addr, other, wrote } => {
                 let what = if *wrote { "written" } else { "read" };
                 match other {
-                    Some(w) => write!(f, "shared address {addr:#x} was {what} by warp {w} since the last barrier; put a barrier in between"),
-                    None => write!(f, "shared address {addr:#x} was {what} by several warps since the last barrier; put a barrier in between"),
+                    Some(w) => {
+                        write!(f, "shared address {addr:#x} was {what} by warp {w} since the last barrier; put a barrier in between")
+                    }
+                    None => {
+                        write!(f, "shared address {addr:#x} was {what} by several warps since the last barrier; put a barrier in between")
+                    }
                 }
             }
             LaneFault::ShuffleLane { lane } => write!(f, "lane {lane} is not in the warp"),

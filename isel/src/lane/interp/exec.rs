@@ -504,7 +504,8 @@ impl<'a> Machine<'a> {
                 let element = |r: usize, c: usize| u64::from(u16::from_le_bytes([rows[r][2 * c], rows[r][2 * c + 1]]));
                 for (lane, d) in column[first..first + self.lanes].iter_mut().enumerate() {
                     let (line, pair) = (lane / 4 % 8, 2 * (lane % 4));
-                    let [low, high] = if trans { [element(pair, line), element(pair + 1, line)] } else { [element(line, pair), element(line, pair + 1)] };
+                    let [low, high] =
+                        if trans { [element(pair, line), element(pair + 1, line)] } else { [element(line, pair), element(line, pair + 1)] };
                     *d = low | high << 16;
                 }
             }

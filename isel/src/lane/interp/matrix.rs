@@ -105,9 +105,8 @@ pub(crate) struct Table {
 impl Table {
     pub(crate) fn new(instr: &MatrixInstr, lanes: usize) -> Result<Table, LaneError> {
         let [m, n, k] = instr.shape;
-        let operand = |map, shape, elem| {
-            Operand::new(map, shape, elem, lanes).map_err(|problem| LaneError::Table { name: instr.name, problem })
-        };
+        let operand =
+            |map, shape, elem| Operand::new(map, shape, elem, lanes).map_err(|problem| LaneError::Table { name: instr.name, problem });
         Ok(Table {
             shape: [m, n, k].map(|e| e as usize),
             tf32: instr.precision == Precision::Tf32,

@@ -16,7 +16,7 @@ mod matrix;
 mod ops;
 mod shared;
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;
 
 pub use error::{LaneError, LaneFault, Space};
 /// An argument of a launch, as the tile interpreter takes it.

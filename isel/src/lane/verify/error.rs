@@ -109,7 +109,9 @@ pub enum LaneProblem {
 impl fmt::Display for LaneProblem {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            LaneProblem::Lanes { got, want } => write!(f, "warps have {got} lanes, the target's have {want}; lower the kernel for this target"),
+            LaneProblem::Lanes { got, want } => {
+                write!(f, "warps have {got} lanes, the target's have {want}; lower the kernel for this target")
+            }
             LaneProblem::Warps { got, most } => write!(f, "{got} warps per program instance; the target runs 1 to {most}"),
             LaneProblem::SharedSize { got, most } => {
                 write!(f, "{got} bytes of shared memory, the target has {most}; use smaller tiles or fewer stages")
@@ -121,7 +123,9 @@ impl fmt::Display for LaneProblem {
             }
             LaneProblem::UnknownValue(v) => write!(f, "{v} has no type; make values with the builder"),
             LaneProblem::Redefined(v) => write!(f, "{v} is defined a second time; every value has one definition"),
-            LaneProblem::NotInScope(v) => write!(f, "{v} is used outside the scope of its definition; define it earlier or return it from its block"),
+            LaneProblem::NotInScope(v) => {
+                write!(f, "{v} is used outside the scope of its definition; define it earlier or return it from its block")
+            }
             LaneProblem::Type { value, got, want } => write!(f, "{value} is {got}, but {want} belongs there"),
             LaneProblem::Count { what, got, want } => write!(f, "{got} {what}; there must be {want}"),
             LaneProblem::TooWide { got, most } => write!(f, "{got} bytes in one access, but the most is {most}; split it"),

@@ -9,6 +9,8 @@
 //! The interpreter and the backends rely on these and don't repeat them.
 
 mod error;
+#[cfg(test)]
+mod tests;
 
 pub use error::{LaneProblem, LaneVerifyError};
 
@@ -89,15 +91,9 @@ fn un_classes(op: UnOp) -> &'static [Class] {
     match op {
         UnOp::Neg | UnOp::Abs => &[Class::Int, Class::Float],
         UnOp::Not => &[Class::Int, Class::Bool],
-        UnOp::Exp
-        | UnOp::Exp2
-        | UnOp::Log
-        | UnOp::Log2
-        | UnOp::Sqrt
-        | UnOp::Rsqrt
-        | UnOp::Tanh
-        | UnOp::Floor
-        | UnOp::Ceil => &[Class::Float],
+        UnOp::Exp | UnOp::Exp2 | UnOp::Log | UnOp::Log2 | UnOp::Sqrt | UnOp::Rsqrt | UnOp::Tanh | UnOp::Floor | UnOp::Ceil => {
+            &[Class::Float]
+        }
     }
 }
 
@@ -143,9 +139,9 @@ impl Verifier<'_> {
                 self.enter(&l.carried, &mut params).map_err(at)?;
                 let test = self.block(&l.test, Vec::new())?;
                 self.want(l.condition, LTy::I1).map_err(at)?;
-                self.end(test);
                 let inner = self.block(&l.body, params)?;
                 self.leave(&l.carried, defined, inner).map_err(at)?;
+                self.end(test);
             }
             Inst::If(c) => {
                 self.want(c.condition, LTy::I1).map_err(at)?;

@@ -62,7 +62,7 @@ impl Ix<'_, '_> {
                     return self.err("only match.all has a predicate result");
                 }
                 let (a, mask) = (self.src(1, ty)?, self.src(2, Ty::B32)?);
-                Op::Match { all, wide: ty == Ty::B64, d, p, a, mask }
+                Op::Match { all, d, p, a, mask }
             }
             "redux" => {
                 self.need("sync")?;
@@ -226,4 +226,3 @@ impl Ix<'_, '_> {
         Ok(Op::Vote { mode, d, p, a, mask: self.src(2, Ty::B32)? })
     }
 }
-

@@ -58,12 +58,7 @@ impl Ix<'_, '_> {
         let full = self.has("full");
         let given = self.round();
         let nan = self.has("NaN");
-        let m = FMode {
-            round: given.unwrap_or(Round::Rn),
-            ftz: self.has("ftz"),
-            sat: self.has("sat"),
-            relu: self.has("relu"),
-        };
+        let m = FMode { round: given.unwrap_or(Round::Rn), ftz: self.has("ftz"), sat: self.has("sat"), relu: self.has("relu") };
         let ty = self.ty()?;
         use FltOp as F;
         use Ty::{Bf16, Bf16x2, F16, F16x2, F32, F64};
@@ -140,14 +135,7 @@ impl Ix<'_, '_> {
                 return self.err("packed conversions take neither .sat nor .ftz");
             }
             self.n_ops(3, 3)?;
-            return Ok(Op::CvtPack {
-                to,
-                round: r,
-                relu,
-                d: self.dst(0, to)?,
-                hi: self.src(1, from)?,
-                lo: self.src(2, from)?,
-            });
+            return Ok(Op::CvtPack { to, round: r, relu, d: self.dst(0, to)?, hi: self.src(1, from)?, lo: self.src(2, from)? });
         }
         for t in [to, from] {
             if t.is_bits() || matches!(t, Ty::Pred | Ty::F16x2 | Ty::Bf16x2) || (t == Ty::Tf32 && t == from) {
@@ -163,8 +151,8 @@ impl Ix<'_, '_> {
         }
         match (to.is_float(), from.is_float()) {
             (true, true) => {
-                let narrows = to.bits() < from.bits()
-                    || matches!((to, from), (Ty::F16, Ty::Bf16) | (Ty::Bf16, Ty::F16) | (Ty::Tf32, Ty::F32));
+                let narrows =
+                    to.bits() < from.bits() || matches!((to, from), (Ty::F16, Ty::Bf16) | (Ty::Bf16, Ty::F16) | (Ty::Tf32, Ty::F32));
                 if narrows && (round.is_none() || integral) {
                     return self.err("a narrowing conversion needs .rn, .rz, .rm or .rp");
                 }

@@ -14,9 +14,7 @@ impl Ix<'_, '_> {
         let pred = self.mods.iter().any(|m| m.0 == "pred");
         Ok(Some(match name {
             "mov" => self.mov()?,
-            "add" | "sub" | "mul" | "mad" | "div" | "rem" | "min" | "max" | "abs" | "neg" if !float => {
-                self.arith(name)?
-            }
+            "add" | "sub" | "mul" | "mad" | "div" | "rem" | "min" | "max" | "abs" | "neg" if !float => self.arith(name)?,
             "mul24" | "mad24" => {
                 self.need("lo")?;
                 let ty = self.int_type(&[Ty::U32, Ty::S32])?;
@@ -119,14 +117,7 @@ impl Ix<'_, '_> {
                     _ => IntOp::Dp4aUU,
                 };
                 let d = self.dst(0, Ty::B32)?;
-                Op::Int {
-                    op,
-                    ty: Ty::S32,
-                    d,
-                    a: self.src(1, Ty::B32)?,
-                    b: self.src(2, Ty::B32)?,
-                    c: self.src(3, Ty::B32)?,
-                }
+                Op::Int { op, ty: Ty::S32, d, a: self.src(1, Ty::B32)?, b: self.src(2, Ty::B32)?, c: self.src(3, Ty::B32)? }
             }
             "lop3" => {
                 self.need("b32")?;

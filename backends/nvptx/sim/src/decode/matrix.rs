@@ -125,6 +125,6 @@ impl Ix<'_, '_> {
         let a = self.vec_src(1, at, na, false)?;
         let b: SmallVec<[Reg; 2]> = self.vec_src(2, at, nb, false)?.into_iter().collect();
         let c = self.vec_src(3, rt, nc, false)?;
-        Ok(Op::Mma(Box::new(Mma { m, n, k, a_ty, b_ty, acc, sat, d, a, b, c })))
+        Ok(Op::Mma(Box::new(Mma { m, k, a_ty, b_ty, acc, sat, d, a, b, c })))
     }
 }

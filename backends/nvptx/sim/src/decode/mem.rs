@@ -45,7 +45,7 @@ impl Ix<'_, '_> {
                     return self.err("a scope is required");
                 }
                 self.n_ops(0, 0)?;
-                Op::Fence { cta_only: scope == Some(true) }
+                Op::Fence { cta: scope == Some(true) }
             }
             // Hints: no effect on values.
             "prefetch" | "prefetchu" | "discard" | "applypriority" => {
@@ -82,12 +82,8 @@ impl Ix<'_, '_> {
         while let Some(p) = self.take(|m| match m {
             "L2::cache_hint" => Some(true),
             "nc" | "ca" | "cg" | "cs" | "cv" | "lu" | "wb" | "wt" => Some(false),
-            "L1::evict_normal" | "L1::evict_unchanged" | "L1::evict_first" | "L1::evict_last" | "L1::no_allocate" => {
-                Some(false)
-            }
-            "L2::evict_normal" | "L2::evict_first" | "L2::evict_last" | "L2::64B" | "L2::128B" | "L2::256B" => {
-                Some(false)
-            }
+            "L1::evict_normal" | "L1::evict_unchanged" | "L1::evict_first" | "L1::evict_last" | "L1::no_allocate" => Some(false),
+            "L2::evict_normal" | "L2::evict_first" | "L2::evict_last" | "L2::64B" | "L2::128B" | "L2::256B" => Some(false),
             _ => None,
         }) {
             policy |= p;
@@ -99,9 +95,10 @@ impl Ix<'_, '_> {
         self.src(i, Ty::B64).map(|_| ())
     }
 
-    fn order(&mut self) -> Res<Order> {
+    /// Memory order, and whether its scope is the CTA.
+    fn order(&mut self) -> Res<(Order, bool)> {
         if self.has("volatile") {
-            return Ok(Order::Relaxed);
+            return Ok((Order::Relaxed, false));
         }
         self.has("weak");
         let o = self.take(|m| match m {
@@ -113,15 +110,15 @@ impl Ix<'_, '_> {
         });
         let scope = self.scope();
         match (o, scope) {
-            (Some(o), Some(_)) => Ok(o),
-            (None, None) => Ok(Order::Weak),
+            (Some(o), Some(cta)) => Ok((o, cta)),
+            (None, None) => Ok((Order::Weak, false)),
             (Some(_), None) => self.err("a memory order needs a scope (.cta, .gpu, .sys)"),
             (None, Some(_)) => self.err("a scope needs a memory order"),
         }
     }
 
     fn load_store(&mut self, store: bool) -> Res<Op> {
-        let order = self.order()?;
+        let (order, cta) = self.order()?;
         if order == Order::AcqRel || (store && order == Order::Acquire) || (!store && order == Order::Release) {
             return self.err("this memory order does not exist here");
         }
@@ -157,7 +154,7 @@ impl Ix<'_, '_> {
         let (va, aa) = if store { (1, 0) } else { (0, 1) };
         let addr = self.addr(aa, space)?;
         let regs = if store { self.vec_src(va, ty, n, true)? } else { self.vec_dst(va, ty, n, true)? };
-        let m = MemOp { addr, ty, regs, order };
+        let m = MemOp { addr, ty, regs, order, cta };
         Ok(if store { Op::St(m) } else { Op::Ld(m) })
     }
 
@@ -169,7 +166,7 @@ impl Ix<'_, '_> {
             "acq_rel" => Some(Order::AcqRel),
             _ => None,
         });
-        self.scope();
+        let cta = self.scope() == Some(true);
         let space = self.space()?;
         if !matches!(space, Space::Global | Space::Shared | Space::Generic) {
             return self.err("atomics work on global and shared memory");
@@ -185,9 +182,7 @@ impl Ix<'_, '_> {
         let half = matches!(ty, Ty::F16 | Ty::F16x2 | Ty::Bf16 | Ty::Bf16x2);
         let ok = match op {
             A::Add => matches!(ty, Ty::U32 | Ty::S32 | Ty::U64 | Ty::F32 | Ty::F64) || (half && noftz),
-            A::Min | A::Max => {
-                matches!(ty, Ty::U32 | Ty::S32 | Ty::U64 | Ty::S64) || (noftz && half && space != Space::Shared)
-            }
+            A::Min | A::Max => matches!(ty, Ty::U32 | Ty::S32 | Ty::U64 | Ty::S64) || (noftz && half && space != Space::Shared),
             A::And | A::Or | A::Xor => matches!(ty, Ty::B32 | Ty::B64),
             A::Exch | A::Cas => matches!(ty, Ty::B16 | Ty::B32 | Ty::B64) && !(red) && (ty != Ty::B16 || op == A::Cas),
             A::Inc | A::Dec => ty == Ty::U32,
@@ -208,7 +203,7 @@ impl Ix<'_, '_> {
         if policy {
             self.policy(n - 1)?;
         }
-        Ok(Op::Atom(Box::new(Atom { op, ty, addr, d, b, c, order: order.unwrap_or(Order::Relaxed) })))
+        Ok(Op::Atom(Box::new(Atom { op, ty, addr, d, b, c, order: order.unwrap_or(Order::Relaxed), cta })))
     }
 
     fn cp(&mut self) -> Res<Op> {

@@ -51,7 +51,7 @@ enum Found {
     Global(u32),
     Special(Special, Ty),
     Label(u32),
-    Param(u64, u64),
+    Param(u64),
 }
 
 struct Decoder<'a> {
@@ -274,7 +274,7 @@ impl<'a> Decoder<'a> {
             }
         }
         if let Some(p) = self.prog.params.iter().find(|p| p.name == name) {
-            return Some(Found::Param(p.offset, p.bytes));
+            return Some(Found::Param(p.offset));
         }
         if let Some(i) = self.ast.vars.iter().position(|v| v.name == name && v.space != Space::Shared) {
             return Some(Found::Global(i as u32));
@@ -423,7 +423,12 @@ impl<'a> Ix<'_, 'a> {
         if (lo..=hi).contains(&self.count()) {
             return Ok(());
         }
-        self.err(format!("`{}` takes {lo}{} operands here, not {}", self.ins.opcode, if hi > lo { format!(" to {hi}") } else { String::new() }, self.count()))
+        self.err(format!(
+            "`{}` takes {lo}{} operands here, not {}",
+            self.ins.opcode,
+            if hi > lo { format!(" to {hi}") } else { String::new() },
+            self.count()
+        ))
     }
 
     fn operand(&self, i: usize) -> Res<&'a Operand> {
@@ -477,11 +482,9 @@ impl<'a> Ix<'_, 'a> {
                 Ty::F64 | Ty::B64 => Ok(self.d.konst(true, *b)),
                 _ => self.d.err(o.span, format!("an f64 constant cannot be a .{}", ty.name())),
             },
-            OperandKind::Vec(_)
-            | OperandKind::Addr(..)
-            | OperandKind::Not(_)
-            | OperandKind::Pair(..)
-            | OperandKind::Sink => self.d.err(o.span, "a register or constant is expected here"),
+            OperandKind::Vec(_) | OperandKind::Addr(..) | OperandKind::Not(_) | OperandKind::Pair(..) | OperandKind::Sink => {
+                self.d.err(o.span, "a register or constant is expected here")
+            }
         }
     }
 
@@ -505,9 +508,7 @@ impl<'a> Ix<'_, 'a> {
             Some(Found::Shared(at)) if matches!(ty, Ty::U32 | Ty::B32 | Ty::S32 | Ty::U64 | Ty::B64 | Ty::S64) => {
                 Ok(self.d.konst(wide, at.wrapping_add(off as u64)))
             }
-            Some(Found::Global(g)) if matches!(ty, Ty::U64 | Ty::B64 | Ty::S64) => {
-                Ok(self.d.fill(true, Fill::Global(g, off)))
-            }
+            Some(Found::Global(g)) if matches!(ty, Ty::U64 | Ty::B64 | Ty::S64) => Ok(self.d.fill(true, Fill::Global(g, off))),
             Some(Found::Param(..)) => self.d.err(o.span, "the address of a parameter is not modelled: use ld.param"),
             Some(Found::Pred(_) | Found::Label(_) | Found::Shared(_) | Found::Global(_)) => {
                 self.d.err(o.span, format!("`{n}` cannot be a .{} operand", ty.name()))
@@ -625,7 +626,7 @@ impl<'a> Ix<'_, 'a> {
             return Ok(Addr { base, off: *off, space });
         };
         let (base, off) = match (self.d.find(n), space) {
-            (Some(Found::Param(at, _)), Space::Param) => (self.d.konst(true, 0), at as i64 + off),
+            (Some(Found::Param(at)), Space::Param) => (self.d.konst(true, 0), at as i64 + off),
             (Some(Found::Param(..)), _) => return self.err_op(i, "a parameter is read with ld.param"),
             (Some(_), Space::Param) => return self.err_op(i, "a parameter name is expected here"),
             (Some(Found::Reg(r, t)), _) => {

@@ -78,13 +78,12 @@ impl Machine<'_> {
         let how = Access::Strong { write: true };
         let mut old = [0u64; 32];
         let mut old_poison = 0u32;
-        let release = matches!(a.order, Order::Release | Order::AcqRel);
+        let release = matches!(a.order, Order::Release | Order::AcqRel).then_some(a.cta);
         let acquire = matches!(a.order, Order::Acquire | Order::AcqRel);
         for l in lanes(mask) {
-            let key = self.edge_key(pl.shared >> l & 1 == 1, pl.addr[l]);
-            self.sync_write(w, key, release);
+            self.sync_write(w, pl.shared >> l & 1 == 1, pl.addr[l], release);
             if a.d.is_some() {
-                self.sync_read(w, key, acquire);
+                self.sync_read(w, pl.addr[l], acquire);
             }
         }
         if pl.shared != 0 {

@@ -84,15 +84,7 @@ impl Machine<'_> {
         if reads != 0 {
             self.count_global(at, reads, &src, c.size);
         }
-        let mut f = Flight {
-            mask,
-            pending: mask,
-            ordinal,
-            dst: offs.map(|o| o as u32),
-            src,
-            src_bytes,
-            size: c.size as u8,
-        };
+        let mut f = Flight { mask, pending: mask, ordinal, dst: offs.map(|o| o as u32), src, src_bytes, size: c.size as u8 };
         let eager = match self.cfg.landing {
             Landing::Eager => true,
             Landing::Lazy => false,
@@ -106,15 +98,7 @@ impl Machine<'_> {
     }
 
     /// Bounds and initialisation of the source bytes.
-    fn copy_source(
-        &self,
-        w: &Warp,
-        at: u32,
-        reads: u32,
-        src: &[u64; 32],
-        n: &[u8; 32],
-        size: u64,
-    ) -> R<[(u32, u64); 32]> {
+    fn copy_source(&self, w: &Warp, at: u32, reads: u32, src: &[u64; 32], n: &[u8; 32], size: u64) -> R<[(u32, u64); 32]> {
         let mut places = [(0, 0); 32];
         for l in lanes(reads) {
             let a = src[l];

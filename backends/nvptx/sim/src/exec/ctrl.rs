@@ -74,9 +74,8 @@ impl Machine<'_> {
             let off = missing & w.active;
             let lowest = w.others.iter().all(|g| g.pc > at);
             if off != 0 || lowest {
-                let m = format!(
-                    "an aligned barrier is executed by lanes {mask:#010x} while lanes {missing:#010x} of the warp are elsewhere"
-                );
+                let m =
+                    format!("an aligned barrier is executed by lanes {mask:#010x} while lanes {missing:#010x} of the warp are elsewhere");
                 return Err(self.fail(w, at, ErrorKind::Divergence, m, Some(missing.trailing_zeros()), None));
             }
             return self.await_lanes(w, at, missing);

@@ -75,7 +75,10 @@ impl Machine<'_> {
                 let m = if a < SHARED_BASE {
                     format!("{size} bytes at shared address {a:#x}, below the window of {len} bytes at {SHARED_BASE:#x}")
                 } else {
-                    format!("{size} bytes at offset {off} of {len} bytes of shared memory, {} bytes past the end", (off + size).saturating_sub(len))
+                    format!(
+                        "{size} bytes at offset {off} of {len} bytes of shared memory, {} bytes past the end",
+                        (off + size).saturating_sub(len)
+                    )
                 };
                 return Err(self.fail(w, at, ErrorKind::OutOfBounds, m, Some(l as u32), Some(a)));
             }
@@ -90,15 +93,7 @@ impl Machine<'_> {
     }
 
     /// Checks alignment and bounds of global accesses; returns (buffer, offset) per lane.
-    pub(crate) fn global_places(
-        &self,
-        w: &Warp,
-        at: u32,
-        mask: u32,
-        addr: &[u64; 32],
-        size: u64,
-        write: bool,
-    ) -> R<[(u32, u64); 32]> {
+    pub(crate) fn global_places(&self, w: &Warp, at: u32, mask: u32, addr: &[u64; 32], size: u64, write: bool) -> R<[(u32, u64); 32]> {
         let mut out = [(0, 0); 32];
         let mut last = (0u32, 1u64, 0u64);
         for l in lanes(mask) {
@@ -200,11 +195,6 @@ impl Machine<'_> {
         }
     }
 
-    /// Location key of a synchronising access.
-    pub(crate) fn edge_key(&self, shared: bool, addr: u64) -> (u32, u64) {
-        (if shared { self.ctas[self.cur].linear + 1 } else { 0 }, addr)
-    }
-
     /// `ld`.
     pub(crate) fn load(&mut self, w: &mut Warp, at: u32, mask: u32, m: &MemOp) -> R<()> {
         let es = u64::from(m.ty.bytes());
@@ -249,8 +239,7 @@ impl Machine<'_> {
             }
             if m.order != Order::Weak {
                 for l in lanes(mask) {
-                    let key = self.edge_key(pl.shared >> l & 1 == 1, pl.addr[l]);
-                    self.sync_read(w, key, m.order == Order::Acquire);
+                    self.sync_read(w, pl.addr[l], m.order == Order::Acquire);
                 }
             }
         }
@@ -288,9 +277,9 @@ impl Machine<'_> {
         }
         let how = if m.order == Order::Weak { Access::Write } else { Access::Strong { write: true } };
         if m.order != Order::Weak {
+            let release = (m.order == Order::Release).then_some(m.cta);
             for l in lanes(mask) {
-                let key = self.edge_key(pl.shared >> l & 1 == 1, pl.addr[l]);
-                self.sync_write(w, key, m.order == Order::Release);
+                self.sync_write(w, pl.shared >> l & 1 == 1, pl.addr[l], release);
             }
         }
         if pl.shared != 0 {

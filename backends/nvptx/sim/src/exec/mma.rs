@@ -15,6 +15,7 @@ use crate::num::{F16, bf16_to_f32, f16_to_f32, round_f64};
 use crate::op::{Mma, MmaTy};
 use crate::types::{Round, Ty};
 use crate::warp::{FULL, Warp};
+use smallvec::SmallVec;
 
 /// Elements per register of an operand.
 fn per_reg(t: MmaTy) -> usize {
@@ -79,10 +80,11 @@ pub(crate) fn exec(w: &mut Warp, o: &Mma) {
             }
         }
     }
+    // C is read before D is written: D may name the same registers in another order.
     match o.acc {
         Ty::F16 => {
-            for (i, (&d, &c)) in o.d.iter().zip(&o.c).enumerate() {
-                let (old, mut p) = (w.r32(c), w.poison(c));
+            let old: SmallVec<[([u32; 32], u32); 2]> = o.c.iter().map(|&c| (w.r32(c), w.poison(c))).collect();
+            for (i, (&d, &(old, mut p))) in o.d.iter().zip(&old).enumerate() {
                 let mut v = [0u32; 32];
                 for l in 0..32 {
                     let (row, col) = ((l >> 2) + 8 * i, 2 * (l & 3));
@@ -96,8 +98,8 @@ pub(crate) fn exec(w: &mut Warp, o: &Mma) {
             }
         }
         Ty::F64 => {
-            for (i, (&d, &c)) in o.d.iter().zip(&o.c).enumerate() {
-                let (old, mut p) = (w.d64(c), w.poison(c));
+            let old: SmallVec<[([u64; 32], u32); 2]> = o.c.iter().map(|&c| (w.d64(c), w.poison(c))).collect();
+            for (i, (&d, &(old, mut p))) in o.d.iter().zip(&old).enumerate() {
                 let mut v = [0u64; 32];
                 for l in 0..32 {
                     let (row, col) = (l >> 2, 2 * (l & 3) + i);
@@ -108,10 +110,8 @@ pub(crate) fn exec(w: &mut Warp, o: &Mma) {
             }
         }
         _ => {
-            // Read every C register before writing: D may name them in another order.
-            let old: Vec<([u32; 32], u32)> = o.c.iter().map(|&c| (w.r32(c), w.poison(c))).collect();
-            for (i, (&d, (old, p))) in o.d.iter().zip(&old).enumerate() {
-                let mut p = *p;
+            let old: SmallVec<[([u32; 32], u32); 4]> = o.c.iter().map(|&c| (w.r32(c), w.poison(c))).collect();
+            for (i, (&d, &(old, mut p))) in o.d.iter().zip(&old).enumerate() {
                 let mut v = [0u32; 32];
                 for l in 0..32 {
                     let (row, col) = ((l >> 2) + 8 * (i >> 1), 2 * (l & 3) + (i & 1));

@@ -35,22 +35,13 @@ fn ordered(w: &Warp, lane: Option<u32>, r: &Rec) -> bool {
         return r.agent == w.id || w.clocks.g[r.agent as usize] >= r.clock;
     }
     let t = r.agent & !ASYNC;
-    w.clocks.copies[t as usize] >= r.clock
-        || (t / 32 == w.id && lane == Some(t % 32) && w.waited[(t % 32) as usize] >= r.clock)
+    w.clocks.copies[t as usize] >= r.clock || (t / 32 == w.id && lane == Some(t % 32) && w.waited[(t % 32) as usize] >= r.clock)
 }
 
 impl Machine<'_> {
     /// Checks and records shared accesses at offsets `offs` (from the window base). Returns whether lanes of
     /// this very instruction overlap in a write.
-    pub(crate) fn track_shared(
-        &mut self,
-        w: &Warp,
-        at: u32,
-        mask: u32,
-        offs: &[u64; 32],
-        size: u64,
-        how: Access,
-    ) -> R<bool> {
+    pub(crate) fn track_shared(&mut self, w: &Warp, at: u32, mask: u32, offs: &[u64; 32], size: u64, how: Access) -> R<bool> {
         let mut same = false;
         let mut l = 0;
         let merge_lanes = !self.prog.uses_cp_async;
@@ -77,15 +68,7 @@ impl Machine<'_> {
     }
 
     /// One granule. `lane` is `None` when the data goes to other lanes (ldmatrix).
-    pub(crate) fn shared_one(
-        &mut self,
-        w: &Warp,
-        at: u32,
-        lane: Option<u32>,
-        granule: u64,
-        mask: u32,
-        how: Access,
-    ) -> R<bool> {
+    pub(crate) fn shared_one(&mut self, w: &Warp, at: u32, lane: Option<u32>, granule: u64, mask: u32, how: Access) -> R<bool> {
         let me = Rec {
             agent: w.id,
             clock: w.clocks.g[w.id as usize],
@@ -99,22 +82,10 @@ impl Machine<'_> {
     }
 
     /// Checks and records one prepared record.
-    pub(crate) fn shared_rec(
-        &mut self,
-        w: &Warp,
-        at: u32,
-        lane: Option<u32>,
-        granule: u64,
-        me: Rec,
-        write: bool,
-    ) -> R<bool> {
+    pub(crate) fn shared_rec(&mut self, w: &Warp, at: u32, lane: Option<u32>, granule: u64, me: Rec, write: bool) -> R<bool> {
         let cell = self.ctas[self.cur].shadow.cell(granule);
         let order = |r: &Rec| ordered(w, lane, r);
-        let r = if write {
-            cell.write(me, order)
-        } else {
-            cell.read(me, false, order).map(|()| Fine::Yes).map_err(|r| (r, true))
-        };
+        let r = if write { cell.write(me, order) } else { cell.read(me, false, order).map(|()| Fine::Yes).map_err(|r| (r, true)) };
         match r {
             Ok(f) => Ok(f == Fine::SameInstr),
             Err((old, old_write)) => {
@@ -126,20 +97,10 @@ impl Machine<'_> {
     }
 
     #[expect(clippy::too_many_arguments, reason = "one call site; every value goes into the report")]
-    fn shared_conflict(
-        &self,
-        w: &Warp,
-        at: u32,
-        lane: Option<u32>,
-        addr: u64,
-        write: bool,
-        old: &Rec,
-        old_write: bool,
-    ) -> Fail {
+    fn shared_conflict(&self, w: &Warp, at: u32, lane: Option<u32>, addr: u64, write: bool, old: &Rec, old_write: bool) -> Fail {
         let verb = |w: bool| if w { "writes" } else { "reads" };
         let copy = old.agent & ASYNC != 0;
-        let (ow, ol) =
-            if copy { ((old.agent & !ASYNC) / 32, old.agent % 32) } else { (old.agent, old.lane.into()) };
+        let (ow, ol) = if copy { ((old.agent & !ASYNC) / 32, old.agent % 32) } else { (old.agent, old.lane.into()) };
         let what = if copy {
             format!("{} shared memory that a cp.async writes, not ordered after it", verb(write))
         } else {
@@ -163,15 +124,7 @@ impl Machine<'_> {
     }
 
     /// Two lanes of one store hit the same bytes: an error unless they store the same values.
-    pub(crate) fn check_same_instr(
-        &self,
-        w: &Warp,
-        at: u32,
-        mask: u32,
-        addrs: &[u64; 32],
-        size: u64,
-        vals: &[u128; 32],
-    ) -> R<()> {
+    pub(crate) fn check_same_instr(&self, w: &Warp, at: u32, mask: u32, addrs: &[u64; 32], size: u64, vals: &[u128; 32]) -> R<()> {
         for i in (0..32).filter(|i| mask >> i & 1 == 1) {
             for j in (0..i).filter(|j| mask >> j & 1 == 1) {
                 // Equal sizes and natural alignment: overlap means equality.
@@ -185,15 +138,7 @@ impl Machine<'_> {
     }
 
     /// Checks and records global accesses; `places` are (buffer, offset) per lane.
-    pub(crate) fn track_global(
-        &mut self,
-        w: &Warp,
-        at: u32,
-        mask: u32,
-        places: &[(u32, u64); 32],
-        size: u64,
-        how: Access,
-    ) -> R<bool> {
+    pub(crate) fn track_global(&mut self, w: &Warp, at: u32, mask: u32, places: &[(u32, u64); 32], size: u64, how: Access) -> R<bool> {
         let mut same = false;
         let base = self.ctas[self.cur].linear * self.n_warps;
         let (n_warps, me_cta) = (self.n_warps, self.ctas[self.cur].linear);
@@ -237,17 +182,11 @@ impl Machine<'_> {
                 strong: how.strong(),
             };
             let cell = self.gshadow[buf as usize].cell(g);
-            let r = if how.write() {
-                cell.write(me, order)
-            } else {
-                cell.read(me, true, order).map(|()| Fine::Yes).map_err(|r| (r, true))
-            };
+            let r = if how.write() { cell.write(me, order) } else { cell.read(me, true, order).map(|()| Fine::Yes).map_err(|r| (r, true)) };
             match r {
                 Ok(f) => same |= f == Fine::SameInstr,
                 Err((old, old_write)) => {
-                    let addr = self.mem.buffers[buf as usize].base
-                        + g * GRANULE
-                        + u64::from((old.mask & bytes).trailing_zeros());
+                    let addr = self.mem.buffers[buf as usize].base + g * GRANULE + u64::from((old.mask & bytes).trailing_zeros());
                     let verb = |w: bool| if w { "writes" } else { "reads" };
                     let far = old.agent / n_warps != me_cta;
                     let m = format!(
@@ -298,36 +237,45 @@ impl Machine<'_> {
         w.clocks.g[w.id as usize] += 1;
     }
 
-    /// `fence`: what happened so far is published by later relaxed writes; what relaxed reads have seen is now known.
-    pub(crate) fn fence(&mut self, w: &mut Warp) {
+    /// `fence`: what happened so far is published by later relaxed writes; what relaxed reads have seen is now
+    /// known. With `cta` the publication reaches the own CTA only.
+    pub(crate) fn fence(&mut self, w: &mut Warp, cta: bool) {
         let got = std::mem::take(&mut w.acquired);
         self.learn(w, &got);
-        w.released = Some(Box::new(w.clocks.clone()));
+        w.released = Some((Box::new(w.clocks.clone()), cta));
         Self::tick(w);
     }
 
-    /// Release side of a strong write (`full`: the operation itself releases).
-    pub(crate) fn sync_write(&mut self, w: &mut Warp, key: (u32, u64), full: bool) {
-        let far = if full {
-            let f = self.publish(&w.clocks);
-            Self::tick(w);
-            f
-        } else if let Some(c) = &w.released {
-            self.publish(c)
-        } else {
-            return;
+    /// The CTA's own table of published locations; table 0 is for everybody.
+    fn own_table(&self) -> u32 {
+        self.ctas[self.cur].linear + 1
+    }
+
+    /// Release side of a strong write; `full` (with its scope being the CTA or not): it releases by itself.
+    pub(crate) fn sync_write(&mut self, w: &mut Warp, shared: bool, addr: u64, full: Option<bool>) {
+        let (far, cta) = match (full, &w.released) {
+            (Some(cta), _) => {
+                let f = self.publish(&w.clocks);
+                Self::tick(w);
+                (f, cta)
+            }
+            (None, Some((c, cta))) => (self.publish(c), *cta),
+            (None, None) => return,
         };
-        join_far(self.edges.entry(key).or_default(), &far);
+        let table = if shared || cta { self.own_table() } else { 0 };
+        join_far(self.edges.entry((table, addr)).or_default(), &far);
     }
 
     /// Acquire side of a strong read (`full`: the operation itself acquires).
-    pub(crate) fn sync_read(&mut self, w: &mut Warp, key: (u32, u64), full: bool) {
-        if let Some(far) = self.edges.get(&key) {
-            let far = far.clone();
-            if full {
-                self.learn(w, &far);
-            } else {
-                join_far(&mut w.acquired, &far);
+    pub(crate) fn sync_read(&mut self, w: &mut Warp, addr: u64, full: bool) {
+        for table in [0, self.own_table()] {
+            if let Some(far) = self.edges.get(&(table, addr)) {
+                let far = far.clone();
+                if full {
+                    self.learn(w, &far);
+                } else {
+                    join_far(&mut w.acquired, &far);
+                }
             }
         }
     }

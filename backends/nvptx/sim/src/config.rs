@@ -1,0 +1,95 @@
+//! How to run a launch: interleaving, landing of asynchronous copies, limits, what to check.
+
+/// Order in which warps run. Every policy is deterministic for its seed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Policy {
+    /// Each warp in turn, one instruction at a time.
+    Lockstep,
+    /// Lowest CTA and warp first, each until it blocks.
+    InOrder,
+    /// Highest first, each until it blocks.
+    Reverse,
+    /// A random warp for a random number of instructions.
+    Random,
+    /// Random priorities that change at this many random points (probabilistic concurrency testing).
+    Pct(u32),
+    /// The warp with this index within its CTA runs only when no other can.
+    Starve(u32),
+}
+
+/// When the bytes of a `cp.async` reach shared memory. Programs must not depend on it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Landing {
+    /// At issue.
+    Eager,
+    /// When the issuing lane waits for the group.
+    Lazy,
+    /// At a random moment in between.
+    Random,
+}
+
+/// Options of a launch.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SimConfig {
+    /// Seed of every random choice.
+    pub seed: u64,
+    /// Interleaving of warps.
+    pub policy: Policy,
+    /// Landing of asynchronous copies.
+    pub landing: Landing,
+    /// Warp instructions after which a launch is given up.
+    pub max_instructions: u64,
+    /// Detect races on shared memory.
+    pub races: bool,
+    /// Detect races on global memory, between warps and between CTAs.
+    pub global_races: bool,
+    /// Reading a byte that nothing wrote is an error (otherwise the value is poison).
+    pub strict_uninit: bool,
+    /// Count wavefronts and sectors.
+    pub counters: bool,
+    /// CTAs in flight at the same time, at least 1.
+    pub resident: u32,
+    /// Linear indices of the CTAs to run; all of them when absent.
+    pub ctas: Option<Vec<u32>>,
+}
+
+impl Default for SimConfig {
+    /// Seed 0, random interleaving and landing, every check on, 400 million warp instructions.
+    fn default() -> SimConfig {
+        SimConfig {
+            seed: 0,
+            policy: Policy::Random,
+            landing: Landing::Random,
+            max_instructions: 400_000_000,
+            races: true,
+            global_races: true,
+            strict_uninit: true,
+            counters: true,
+            resident: 2,
+            ctas: None,
+        }
+    }
+}
+
+/// SplitMix64 (Steele, Lea and Flood 2014).
+#[derive(Clone, Debug)]
+pub(crate) struct Rng(u64);
+
+impl Rng {
+    pub(crate) fn new(seed: u64) -> Rng {
+        Rng(seed)
+    }
+
+    pub(crate) fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut z = self.0;
+        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        z ^ (z >> 31)
+    }
+
+    /// Uniform enough below `n` (n > 0).
+    pub(crate) fn below(&mut self, n: u64) -> u64 {
+        ((u128::from(self.next()) * u128::from(n)) >> 64) as u64
+    }
+}

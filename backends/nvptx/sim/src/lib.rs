@@ -1,0 +1,190 @@
+//! An adversarial simulator of PTX text.
+//!
+//! [`Module::parse`] reads PTX as an assembler would; [`Module::launch`] runs a grid on simulated
+//! [`Memory`]. It computes what the kernel computes, and it looks for faults that hardware hides:
+//!
+//! * **Poison.** Registers and shared memory start undefined; so is the destination of a `cp.async` until
+//!   it is waited for. Undefined values may be moved, computed with and stored to shared memory, but
+//!   one that reaches an address, a guard or branch predicate, or global memory is an error.
+//! * **Races** between warps on shared memory, and between warps and CTAs on global memory, by
+//!   happens-before, whatever the interleaving. `cp.async` counts as an agent of its own: its writes are
+//!   ordered by the wait of the issuing lane and, for everybody else, a barrier after that wait.
+//! * **Addresses**: out of bounds, misaligned, never written.
+//! * **Barriers**: executed by a part of a warp, wrong counts, warps that wait for ever.
+//!
+//! Warps run in seeded orders ([`Policy`]) and copies land when the seed says ([`Landing`]): the same seed
+//! gives the same run on every machine. The [`Report`] counts instructions, bank conflicts and
+//! global sectors.
+//!
+//! # What is exact
+//! Integer operations, conversions, and add, sub, mul, fma, div, sqrt, rcp in f32, f16 and bf16 are
+//! correctly rounded. The other `.approx` functions are computed in f64 and rounded once to the type.
+//! `mma` sums exact products in f64 and rounds once. Compare those two groups with a tolerance.
+//! NaN results are the canonical NaN; f64 directed rounding is not modelled.
+//!
+//! # Model limits
+//! The instruction set is that of sm_80 plus a few later ones (`stmatrix`, `elect`, bf16 arithmetic).
+//! Whatever is not modelled is a [`ParseError`] that names it. Within a warp, program order
+//! counts as an order between lanes. A warp that has exited does not count as arrived at a barrier.
+//!
+//! # Example
+//! ```
+//! use tilelift_nvptx_sim::{Arg, Init, Launch, Memory, Module, SimConfig};
+//! let ptx = r#"
+//! .version 7.0
+//! .target sm_80
+//! .address_size 64
+//! .visible .entry double(.param .u64 p) {
+//!   .reg .b32 %r<3>; .reg .b64 %rd<4>; .reg .f32 %f<3>;
+//!   ld.param.u64 %rd1, [p];
+//!   mov.u32 %r1, %tid.x;
+//!   mad.wide.u32 %rd2, %r1, 4, %rd1;
+//!   ld.global.f32 %f1, [%rd2];
+//!   add.rn.f32 %f2, %f1, %f1;
+//!   st.global.f32 [%rd2], %f2;
+//!   ret;
+//! }"#;
+//! let module = Module::parse(ptx)?;
+//! let mut mem = Memory::new();
+//! let x: Vec<u8> = (0..32).flat_map(|i| (i as f32).to_le_bytes()).collect();
+//! let p = mem.alloc("x", Init::Bytes(x));
+//! let launch = Launch {
+//!     entry: "double", grid: [1, 1, 1], block: [32, 1, 1], shared_bytes: 0,
+//!     args: &[Arg::U64(p)], config: SimConfig::default(),
+//! };
+//! module.launch(&launch, &mut mem)?;
+//! assert_eq!(mem.read(p + 4 * 7, 4)?, 14f32.to_le_bytes());
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+#![deny(missing_docs)]
+#![forbid(unsafe_code)]
+
+mod ast;
+mod banks;
+mod config;
+mod decode;
+mod error;
+mod exec;
+mod lexer;
+mod machine;
+mod memory;
+mod num;
+mod op;
+mod parser;
+mod race;
+mod report;
+mod types;
+mod warp;
+
+pub use config::{Landing, Policy, SimConfig};
+pub use error::{ErrorKind, ParseError, SimError, Site};
+pub use memory::{Init, Memory, MemoryError};
+pub use report::{Report, SiteReport};
+
+use op::Program;
+use types::Space;
+
+/// A parsed and decoded PTX module.
+#[derive(Clone, Debug)]
+pub struct Module {
+    src: String,
+    version: (u32, u32),
+    target: String,
+    programs: Vec<Program>,
+    vars: Vec<ast::Var>,
+}
+
+/// A kernel argument. Its size must be that of the parameter.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Arg {
+    /// One byte.
+    U8(u8),
+    /// Two bytes.
+    U16(u16),
+    /// Four bytes.
+    U32(u32),
+    /// Eight bytes, for example a buffer address.
+    U64(u64),
+    /// Four bytes.
+    S32(i32),
+    /// Eight bytes.
+    S64(i64),
+    /// Four bytes.
+    F32(f32),
+    /// Eight bytes.
+    F64(f64),
+    /// A parameter array.
+    Bytes(Vec<u8>),
+}
+
+/// A launch.
+#[derive(Clone, Debug)]
+pub struct Launch<'a> {
+    /// Name of the entry.
+    pub entry: &'a str,
+    /// CTAs per dimension.
+    pub grid: [u32; 3],
+    /// Threads per dimension.
+    pub block: [u32; 3],
+    /// Dynamic shared memory in bytes.
+    pub shared_bytes: u32,
+    /// One per parameter.
+    pub args: &'a [Arg],
+    /// How to run.
+    pub config: SimConfig,
+}
+
+impl Module {
+    /// Parses and decodes PTX text.
+    ///
+    /// # Errors
+    /// On anything an assembler would reject and the simulator notices, and on every directive, instruction or
+    /// modifier that is not modelled.
+    pub fn parse(text: &str) -> Result<Module, ParseError> {
+        let ast = parser::parse(text)?;
+        let programs = decode::decode(text, &ast)?;
+        Ok(Module { src: text.to_string(), version: ast.version, target: ast.target, programs, vars: ast.vars })
+    }
+
+    /// Names of the entries, in text order.
+    pub fn entries(&self) -> impl Iterator<Item = &str> {
+        self.programs.iter().map(|p| p.name.as_str())
+    }
+
+    /// The `.version` directive as (major, minor).
+    pub fn version(&self) -> (u32, u32) {
+        self.version
+    }
+
+    /// The `.target` directive.
+    pub fn target(&self) -> &str {
+        &self.target
+    }
+
+    /// Parameter sizes in bytes of an entry, in order; `None` when there is no such entry.
+    pub fn params(&self, entry: &str) -> Option<Vec<u64>> {
+        let p = self.programs.iter().find(|p| p.name == entry)?;
+        Some(p.params.iter().map(|p| p.bytes).collect())
+    }
+
+    /// Runs a launch to completion, changing `mem`. Module variables in global and constant memory are
+    /// placed in `mem` by the first launch on it, under their own names, and keep their values.
+    ///
+    /// # Errors
+    /// The first fault found; `mem` is then left as it was at that moment.
+    pub fn launch(&self, launch: &Launch<'_>, mem: &mut Memory) -> Result<Report, SimError> {
+        let Some(prog) = self.programs.iter().find(|p| p.name == launch.entry) else {
+            let m = format!("there is no entry `{}`", launch.entry);
+            return Err(*SimError::new(ErrorKind::BadLaunch, m));
+        };
+        let mut globals = Vec::new();
+        for v in &self.vars {
+            if v.space == Space::Shared {
+                globals.push(0);
+                continue;
+            }
+            globals.push(mem.module_variable(v));
+        }
+        machine::launch(prog, &self.src, &globals, launch, mem).map_err(|e| *e)
+    }
+}

@@ -1,0 +1,254 @@
+//! Loops, choices, and the copies between values that could not share a register.
+//!
+//! ```text
+//! for:    copies of the initial values        while:  copies of the initial values
+//!         skip if lo >= hi                    $L1:    the test
+//! $L1:    body                                        leave unless it holds
+//!         copies of the next values                   body, copies of the next values
+//!         back if another step is left                back
+//! $L2:                                        $L2:
+//! ```
+//!
+//! Control is uniform over the program instance, so all branches are `bra.uni`.
+
+use super::text::{Opnd, Reg};
+use super::{Class, Emitter};
+use crate::error::EmitError;
+use tilelift_ir::num;
+use tilelift_isel::lane::{Block, Carried, For, If, Inst, LTy, LVal, While};
+
+/// How a loop knows that another step is left.
+enum Latch {
+    /// `iv + step < hi`, which can't wrap.
+    Compare,
+    /// `hi - iv > step`, unsigned, before the step: right for every bound.
+    Distance,
+}
+
+impl Emitter<'_> {
+    fn label(&mut self) -> u32 {
+        self.labels += 1;
+        self.labels
+    }
+
+    fn place(&mut self, label: u32) {
+        self.body.s("$L").n(label).s(":\n");
+    }
+
+    fn branch(&mut self, label: u32) {
+        self.body.op("bra.uni $L").n(label).end();
+    }
+
+    fn branch_if(&mut self, p: Reg, holds: bool, label: u32) {
+        self.body.s(if holds { "\t@" } else { "\t@!" }).r(p).s(" bra.uni $L").n(label).end();
+    }
+
+    pub(super) fn for_loop(&mut self, l: &For) -> Result<(), EmitError> {
+        let ty = self.program.vals[l.iv];
+        let iv = self.home(l.iv);
+        let mut copies = self.initial(&l.carried);
+        copies.push((iv, self.operand(l.lo)));
+        self.copies(copies);
+        let constant = |v| self.defs.constant(v).map(|c| c as i64);
+        let (lo, hi, step) = (constant(l.lo), constant(l.hi), constant(l.step));
+        let runs = lo.zip(hi).map(|(lo, hi)| lo < hi);
+        if runs == Some(false) {
+            return Ok(());
+        }
+        let hi_operand = self.operand(l.hi);
+        let step_operand = self.operand(l.step);
+        let bits = ty.bits();
+        let (head, exit) = (self.label(), self.label());
+        if runs.is_none() {
+            let p = self.fresh(Class::P);
+            self.body.op("setp.ge.s").n(bits).s(" ").r(p).s(", ").r(iv).s(", ").o(hi_operand).end();
+            self.branch_if(p, true, exit);
+        }
+        self.place(head);
+        if keeps_rolled(&l.body) {
+            self.body.s("\t.pragma \"nounroll\";\n");
+        }
+        self.block(&l.body)?;
+        let next = self.next(&l.carried);
+        self.copies(next);
+        let again = self.fresh(Class::P);
+        match latch(ty, hi, step) {
+            Latch::Compare => {
+                self.body.op("add.s").n(bits).s(" ").r(iv).s(", ").r(iv).s(", ").o(step_operand).end();
+                self.body.op("setp.lt.s").n(bits).s(" ").r(again).s(", ").r(iv).s(", ").o(hi_operand).end();
+            }
+            Latch::Distance => {
+                let left = self.fresh(iv.0);
+                self.body.op("sub.s").n(bits).s(" ").r(left).s(", ").o(hi_operand).s(", ").r(iv).end();
+                self.body.op("setp.gt.u").n(bits).s(" ").r(again).s(", ").r(left).s(", ").o(step_operand).end();
+                self.body.op("add.s").n(bits).s(" ").r(iv).s(", ").r(iv).s(", ").o(step_operand).end();
+            }
+        }
+        self.branch_if(again, true, head);
+        self.place(exit);
+        Ok(())
+    }
+
+    pub(super) fn while_loop(&mut self, l: &While) -> Result<(), EmitError> {
+        let initial = self.initial(&l.carried);
+        self.copies(initial);
+        let (head, exit) = (self.label(), self.label());
+        self.place(head);
+        // The body sees what the test computed, so the test's block stays open.
+        self.blocks += 1;
+        self.open.push(self.blocks);
+        for inst in &l.test {
+            self.inst(inst)?;
+        }
+        let p = self.reg(l.condition);
+        self.branch_if(p, false, exit);
+        self.block(&l.body)?;
+        self.open.pop();
+        let next = self.next(&l.carried);
+        self.copies(next);
+        self.branch(head);
+        self.place(exit);
+        Ok(())
+    }
+
+    pub(super) fn choice(&mut self, i: &If) -> Result<(), EmitError> {
+        if let Some(c) = self.defs.constant(i.condition) {
+            self.block(if c != 0 { &i.then } else { &i.otherwise })?;
+            let taken = self.picked(i, c != 0);
+            self.copies(taken);
+            return Ok(());
+        }
+        let p = self.reg(i.condition);
+        // Copies are known before the blocks are printed, because registers are decided by the webs.
+        let (a, b) = (self.picked(i, true), self.picked(i, false));
+        let (empty_then, empty_else) = (i.then.is_empty() && a.is_empty(), i.otherwise.is_empty() && b.is_empty());
+        let end = self.label();
+        match (empty_then, empty_else) {
+            (true, true) => return Ok(()),
+            (false, true) => {
+                self.branch_if(p, false, end);
+                self.block(&i.then)?;
+                self.copies(a);
+            }
+            (true, false) => {
+                self.branch_if(p, true, end);
+                self.block(&i.otherwise)?;
+                self.copies(b);
+            }
+            (false, false) => {
+                let other = self.label();
+                self.branch_if(p, false, other);
+                self.block(&i.then)?;
+                self.copies(a);
+                self.branch(end);
+                self.place(other);
+                self.block(&i.otherwise)?;
+                self.copies(b);
+            }
+        }
+        self.place(end);
+        Ok(())
+    }
+
+    fn initial(&mut self, carried: &[Carried]) -> Vec<(Reg, Opnd)> {
+        self.moves(carried.iter().map(|c| (c.param, c.init)))
+    }
+
+    fn next(&mut self, carried: &[Carried]) -> Vec<(Reg, Opnd)> {
+        self.moves(carried.iter().map(|c| (c.param, c.next)))
+    }
+
+    fn picked(&mut self, i: &If, then: bool) -> Vec<(Reg, Opnd)> {
+        self.moves(i.results.iter().map(|&(r, a, b)| (r, if then { a } else { b })))
+    }
+
+    fn moves(&mut self, pairs: impl Iterator<Item = (LVal, LVal)>) -> Vec<(Reg, Opnd)> {
+        let mut out = Vec::new();
+        for (to, from) in pairs {
+            let (to, from) = (self.home(to), self.operand(from));
+            if from != Opnd::Reg(to) {
+                out.push((to, from));
+            }
+        }
+        out
+    }
+
+    /// Copies as if all at once: a register is written when no copy left reads it; a ring goes through a scratch register.
+    fn copies(&mut self, mut left: Vec<(Reg, Opnd)>) {
+        left.retain(|&(to, from)| from != Opnd::Reg(to));
+        while !left.is_empty() {
+            let mut read: Vec<Reg> = left.iter().filter_map(|&(_, from)| if let Opnd::Reg(r) = from { Some(r) } else { None }).collect();
+            read.sort_unstable();
+            let before = left.len();
+            let mut waiting = Vec::new();
+            for (to, from) in left {
+                if read.binary_search(&to).is_ok() {
+                    waiting.push((to, from));
+                } else {
+                    self.copy(to, from);
+                }
+            }
+            if waiting.len() == before {
+                let (to, from) = waiting[0];
+                let scratch = self.fresh(to.0);
+                self.copy(scratch, from);
+                waiting[0].1 = Opnd::Reg(scratch);
+            }
+            left = waiting;
+        }
+    }
+
+    fn copy(&mut self, to: Reg, from: Opnd) {
+        match from {
+            Opnd::Imm(Class::P, _) => self.body.op("setp.ne.b32 ").r(to).s(", ").o(from).s(", 0").end(),
+            Opnd::Imm(..) | Opnd::Reg(_) => self.body.op(to.0.mov()).r(to).s(", ").o(from).end(),
+        }
+    }
+}
+
+fn latch(ty: LTy, hi: Option<i64>, step: Option<i64>) -> Latch {
+    let max = match ty {
+        LTy::Num(s) => num::wrap(i64::MAX.checked_shr(64 - s.bits()).unwrap_or(i64::MAX), s),
+        LTy::B32 => i64::from(i32::MAX),
+    };
+    match (hi, step) {
+        // The index is below the end, so one more can't pass it.
+        (_, Some(1)) => Latch::Compare,
+        (Some(hi), Some(step)) if hi <= max - step => Latch::Compare,
+        (Some(_) | None, Some(_) | None) => Latch::Distance,
+    }
+}
+
+/// True for loops that the assembler should not unroll: main loops with matrix instructions, copies or barriers, which the lowering
+/// has already shaped; unrolling them costs compile time and registers.
+fn keeps_rolled(block: &Block) -> bool {
+    block.iter().any(|inst| match inst {
+        Inst::Matrix { .. } | Inst::CopyAsync { .. } | Inst::Barrier => true,
+        Inst::For(l) => keeps_rolled(&l.body),
+        Inst::While(l) => keeps_rolled(&l.test) || keeps_rolled(&l.body),
+        Inst::If(i) => keeps_rolled(&i.then) || keeps_rolled(&i.otherwise),
+        Inst::Const { .. }
+        | Inst::Param { .. }
+        | Inst::Special { .. }
+        | Inst::SharedAddr { .. }
+        | Inst::Un { .. }
+        | Inst::Bin { .. }
+        | Inst::Fma { .. }
+        | Inst::MadWide { .. }
+        | Inst::Cmp { .. }
+        | Inst::Select { .. }
+        | Inst::Cvt { .. }
+        | Inst::RoundTf32 { .. }
+        | Inst::Bitcast { .. }
+        | Inst::Pack { .. }
+        | Inst::Unpack { .. }
+        | Inst::LoadGlobal { .. }
+        | Inst::StoreGlobal { .. }
+        | Inst::LoadShared { .. }
+        | Inst::StoreShared { .. }
+        | Inst::LoadMatrix { .. }
+        | Inst::CommitCopies
+        | Inst::WaitCopies { .. }
+        | Inst::Shuffle { .. } => false,
+    })
+}

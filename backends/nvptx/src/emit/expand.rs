@@ -1,0 +1,192 @@
+//! Rules to lines: the placeholders of [`crate::rules`] filled in.
+
+use super::text::{Opnd, Reg};
+use super::{Class, Emitter};
+use crate::error::EmitError;
+use crate::rules::{self, Body, Key};
+use tilelift_ir::Scalar;
+use tilelift_isel::lane::{Inst, LTy, LVal};
+
+/// A 16-bit float type that computes in `f32`.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Half {
+    F16,
+    BF16,
+}
+
+fn half(ty: LTy) -> Option<Half> {
+    match ty {
+        LTy::Num(Scalar::F16) => Some(Half::F16),
+        LTy::Num(Scalar::BF16) => Some(Half::BF16),
+        LTy::Num(Scalar::I1 | Scalar::I8 | Scalar::I16 | Scalar::I32 | Scalar::I64 | Scalar::F32 | Scalar::F64) | LTy::B32 => None,
+    }
+}
+
+/// A computation: its key, the type that its rules are filed under, and its operands a, b, c in order.
+type Parts = (Key, LTy, LVal, [Option<LVal>; 3]);
+
+impl Emitter<'_> {
+    /// Prints an instruction that computes one value from up to three.
+    pub(super) fn compute(&mut self, inst: &Inst) -> Result<(), EmitError> {
+        let Some((key, ty, dst, operands)) = self.parts(inst) else { return Ok(()) };
+        let b = operands[1].and_then(|v| self.defs.constant(v));
+        let found = rules::select(key, ty, b);
+        let Some((rule, k)) = found else {
+            return Err(unsupported(key, ty, "no rule is filed for this type; cast the operands"));
+        };
+        let d = self.home(dst);
+        let values = operands.map(|v| v.map(|v| self.operand(v)));
+        match rule.body {
+            Body::Lines(lines) => {
+                self.lines(lines, d, values, k);
+                Ok(())
+            }
+            Body::ViaF32 => self.via_f32(key, ty, d, values),
+            Body::Unsupported(reason) => Err(unsupported(key, ty, reason)),
+        }
+    }
+
+    fn parts(&self, inst: &Inst) -> Option<Parts> {
+        let ty = |v: LVal| self.defs.ty(v);
+        Some(match *inst {
+            Inst::Un { dst, op, a } => (Key::Un(op), ty(dst), dst, [Some(a), None, None]),
+            Inst::Bin { dst, op, a, b } => (Key::Bin(op), ty(dst), dst, [Some(a), Some(b), None]),
+            Inst::Fma { dst, a, b, c } => (Key::Fma, ty(dst), dst, [Some(a), Some(b), Some(c)]),
+            Inst::MadWide { dst, a, b, c } => (Key::MadWide, ty(dst), dst, [Some(a), Some(b), Some(c)]),
+            Inst::Cmp { dst, op, a, b } => (Key::Cmp(op), ty(a), dst, [Some(a), Some(b), None]),
+            Inst::Select { dst, c, a, b } => (Key::Select, ty(dst), dst, [Some(a), Some(b), Some(c)]),
+            Inst::Cvt { dst, a } => match ty(a) {
+                LTy::Num(from) => (Key::Cvt(from), ty(dst), dst, [Some(a), None, None]),
+                LTy::B32 => (Key::Bits(LTy::B32), ty(dst), dst, [Some(a), None, None]),
+            },
+            Inst::RoundTf32 { dst, a } => (Key::RoundTf32, ty(dst), dst, [Some(a), None, None]),
+            Inst::Bitcast { dst, a } => (Key::Bits(ty(a)), ty(dst), dst, [Some(a), None, None]),
+            Inst::Const { .. }
+            | Inst::Param { .. }
+            | Inst::Special { .. }
+            | Inst::SharedAddr { .. }
+            | Inst::Pack { .. }
+            | Inst::Unpack { .. }
+            | Inst::LoadGlobal { .. }
+            | Inst::StoreGlobal { .. }
+            | Inst::LoadShared { .. }
+            | Inst::StoreShared { .. }
+            | Inst::LoadMatrix { .. }
+            | Inst::CopyAsync { .. }
+            | Inst::CommitCopies
+            | Inst::WaitCopies { .. }
+            | Inst::Barrier
+            | Inst::Shuffle { .. }
+            | Inst::Matrix { .. }
+            | Inst::For(_)
+            | Inst::While(_)
+            | Inst::If(_) => return None,
+        })
+    }
+
+    /// The `f32` rule of the same key between conversions: operands are widened exactly, the result is rounded.
+    fn via_f32(&mut self, key: Key, ty: LTy, d: Reg, values: [Option<Opnd>; 3]) -> Result<(), EmitError> {
+        let (key, from, to, narrow) = match key {
+            Key::Cvt(s) => (Key::Cvt(Scalar::F32), LTy::Num(s), ty, None),
+            Key::Cmp(_) => (key, ty, LTy::F32, None),
+            Key::Un(_) | Key::Bin(_) | Key::Fma | Key::MadWide | Key::Select | Key::RoundTf32 | Key::Bits(_) => {
+                (key, ty, LTy::F32, half(ty))
+            }
+        };
+        let Some(Body::Lines(lines)) = rules::select(key, to, None).map(|(r, _)| r.body) else {
+            return Err(unsupported(key, ty, "its f32 rule is missing; cast the operands"));
+        };
+        let wide = values.map(|v| v.map(|v| self.widen(from, v)));
+        let Some(narrow) = narrow else {
+            self.lines(lines, d, wide, 0);
+            return Ok(());
+        };
+        let w = self.fresh(Class::F);
+        self.lines(lines, w, wide, 0);
+        let op = match narrow {
+            Half::F16 => "cvt.rn.f16.f32 ",
+            Half::BF16 => "cvt.rn.bf16.f32 ",
+        };
+        self.body.op(op).r(d).s(", ").r(w).end();
+        Ok(())
+    }
+
+    fn widen(&mut self, from: LTy, v: Opnd) -> Opnd {
+        let h = match v {
+            Opnd::Reg(r) => r,
+            Opnd::Imm(class, bits) => self.load(super::Top::Const(class, bits)),
+        };
+        let w = self.fresh(Class::F);
+        match half(from) {
+            Some(Half::F16) => self.body.op("cvt.f32.f16 ").r(w).s(", ").r(h).end(),
+            Some(Half::BF16) => self.body.op("mov.b32 ").r(w).s(", {0, ").r(h).s("}").end(),
+            None => return v,
+        }
+        Opnd::Reg(w)
+    }
+
+    /// Prints lines with their placeholders filled in.
+    pub(super) fn lines(&mut self, lines: &[&str], d: Reg, values: [Option<Opnd>; 3], k: u32) {
+        // Scratch registers of this expansion by class and digit (numbers start at 1, so 0 is none).
+        let mut scratch = [[0u32; 16]; 6];
+        // Operands that must be registers are loaded first: loading prints into the text in front of the program, not here.
+        for line in lines {
+            self.body.s("\t");
+            let mut rest = *line;
+            while let Some(at) = rest.find(['$', '#']) {
+                let (plain, tail) = rest.split_at(at);
+                self.body.s(plain);
+                let bytes = tail.as_bytes();
+                let kind = bytes.get(1).copied().unwrap_or_default();
+                let mut used = 2;
+                match kind {
+                    b'd' => {
+                        self.body.r(d);
+                    }
+                    b'k' => {
+                        self.body.n(k);
+                    }
+                    b'a' | b'b' | b'c' => {
+                        let Some(v) = values[usize::from(kind - b'a')] else { break };
+                        let v = match v {
+                            Opnd::Imm(class, bits) if bytes[0] == b'$' => Opnd::Reg(self.load(super::Top::Const(class, bits))),
+                            Opnd::Imm(..) | Opnd::Reg(_) => v,
+                        };
+                        self.body.o(v);
+                    }
+                    _ => {
+                        let mut digit = 0;
+                        while let Some(c) = bytes.get(used).filter(|c| c.is_ascii_digit()) {
+                            digit = digit * 10 + usize::from(c - b'0');
+                            used += 1;
+                        }
+                        let class = scratch_class(kind);
+                        let slot = &mut scratch[class as usize][digit % 16];
+                        if *slot == 0 {
+                            self.count[class as usize] += 1;
+                            *slot = self.count[class as usize];
+                        }
+                        self.body.r((class, *slot));
+                    }
+                }
+                rest = &tail[used..];
+            }
+            self.body.s(rest).s(";\n");
+        }
+    }
+}
+
+fn scratch_class(letter: u8) -> Class {
+    match letter {
+        b'p' => Class::P,
+        b'h' => Class::H,
+        b'q' => Class::D,
+        b'f' => Class::F,
+        b'e' => Class::E,
+        _ => Class::R,
+    }
+}
+
+fn unsupported(key: Key, ty: LTy, reason: &'static str) -> EmitError {
+    EmitError::Unsupported { what: format!("{key:?} on {ty}").to_lowercase(), reason }
+}

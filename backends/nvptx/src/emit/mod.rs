@@ -1,0 +1,430 @@
+//! The printer: one walk over the program, one string.
+//!
+//! ```text
+//! mod       the module around the body, operands, registers, what is loaded once in front of the program
+//! expand    rules to lines
+//! control   loops, choices, copies of values that could not share a register
+//! memory    loads, stores, copies, cross-lane and matrix instructions
+//! text      numbers and registers into the string
+//! ```
+//!
+//! Constants that an instruction does not take as immediates, parameters, special registers and the start of shared memory are
+//! loaded once at the top; the assembler moves or rematerialises them as it likes.
+
+mod control;
+mod expand;
+mod memory;
+mod text;
+
+use crate::analysis::{Address, Base, Def, Defs, Webs};
+use crate::class::{Class, memory_type};
+use crate::error::EmitError;
+use crate::target::ptx_version;
+use cranelift_entity::SecondaryMap;
+use std::collections::BTreeMap;
+use text::{Opnd, Reg, Text};
+use tilelift_ir::{GridAxis, Scalar};
+use tilelift_isel::Target;
+use tilelift_isel::lane::{Block, Inst, LTy, LVal, Param, ParamSource, Program, Special, verify};
+
+/// What the caller may ask for beyond the program.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct EmitOptions {
+    /// Newest PTX version that the driver takes, such as `(8, 4)`; no limit if absent.
+    pub max_version: Option<(u8, u8)>,
+    /// Least program instances per multiprocessor to compile for (`.minnctapersm`).
+    pub min_blocks: Option<u32>,
+    /// Most registers per lane (`.maxnreg`).
+    pub max_registers: Option<u32>,
+}
+
+/// A kernel as PTX text, and what its launch needs.
+#[derive(Clone, PartialEq, Debug)]
+pub struct PtxKernel {
+    /// The module.
+    pub text: String,
+    /// Name of its entry.
+    pub entry: String,
+    /// Threads per program instance, along the first axis.
+    pub threads: u32,
+    /// Bytes of dynamic shared memory.
+    pub shared_bytes: u32,
+    /// Launch parameters in order.
+    pub params: Vec<Param>,
+    /// PTX version of the module.
+    pub version: (u8, u8),
+}
+
+/// Prints a lane program.
+///
+/// # Errors
+/// [`EmitError::Invalid`] for a program that its verifier refuses, [`EmitError::Unsupported`] for an operation without PTX,
+/// [`EmitError::TooLarge`] for more lanes, warps or shared memory than the target has, [`EmitError::Version`] if the target needs
+/// a newer PTX version than the caller allows.
+pub fn emit(program: &Program, target: &Target, options: &EmitOptions) -> Result<PtxKernel, EmitError> {
+    let version = check(program, target, options)?;
+    let defs = Defs::new(program);
+    let webs = Webs::new(program, &defs);
+    let mut e = Emitter::new(program, target, &defs, &webs);
+    e.block(&program.body)?;
+    let entry = identifier(&program.name);
+    let text = e.module(&entry, version, options);
+    Ok(PtxKernel {
+        text,
+        entry,
+        threads: program.threads(),
+        shared_bytes: program.shared_bytes,
+        params: program.params.clone(),
+        version,
+    })
+}
+
+fn check(program: &Program, target: &Target, options: &EmitOptions) -> Result<(u8, u8), EmitError> {
+    let limit = |what, need: u64, have: u64| {
+        if need > have { Err(EmitError::TooLarge { what, need, have, target: target.name }) } else { Ok(()) }
+    };
+    if program.lanes != target.lanes {
+        return Err(EmitError::Invalid {
+            detail: format!("{} lanes per warp; {} has {}, lower the kernel for it", program.lanes, target.name, target.lanes),
+        });
+    }
+    limit("warps", program.warps.into(), target.max_warps.into())?;
+    limit("bytes of shared memory", program.shared_bytes.into(), target.shared_bytes.into())?;
+    verify(program, target).map_err(|e| EmitError::Invalid { detail: e.to_string() })?;
+    let need = ptx_version(target.name).ok_or(EmitError::Unsupported {
+        what: format!("target {}", target.name),
+        reason: "it is no NVIDIA target; take one from tilelift_nvptx::by_name",
+    })?;
+    match options.max_version {
+        Some(cap) if cap < need => Err(EmitError::Version { need, cap, target: target.name }),
+        Some(_) | None => Ok(need),
+    }
+}
+
+/// A PTX identifier made of a kernel's name.
+fn identifier(name: &str) -> String {
+    let mut id: String = name.chars().map(|c| if c.is_ascii_alphanumeric() || c == '_' { c } else { '_' }).collect();
+    if !id.starts_with(|c: char| c.is_ascii_alphabetic()) {
+        id.insert_str(0, "k_");
+    }
+    id
+}
+
+/// What is loaded once in front of the program.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, PartialOrd, Ord)]
+enum Top {
+    Const(Class, u64),
+    Param(u32),
+    Thread,
+    Lane,
+    Warp,
+    Program(u32),
+    Programs(u32),
+    /// The start of shared memory plus an offset.
+    Shared(u32),
+}
+
+/// The state of the walk.
+struct Emitter<'a> {
+    program: &'a Program,
+    target: &'a Target,
+    defs: &'a Defs<'a>,
+    webs: &'a Webs,
+    /// Lines in front of the program.
+    top: Text,
+    /// The program.
+    body: Text,
+    /// Registers in use per class.
+    count: [u32; 6],
+    /// Number plus one of a web's register, by its representative.
+    number: SecondaryMap<LVal, u32>,
+    loaded: BTreeMap<Top, Reg>,
+    labels: u32,
+    /// Serial numbers of the open blocks, and the next one.
+    open: Vec<u32>,
+    blocks: u32,
+    /// Registers derived from a value, with the block that computed them: sizes of guarded copies, words of tf32 operands.
+    derived: BTreeMap<(LVal, u32), (Reg, u32)>,
+}
+
+impl<'a> Emitter<'a> {
+    fn new(program: &'a Program, target: &'a Target, defs: &'a Defs<'a>, webs: &'a Webs) -> Emitter<'a> {
+        Emitter {
+            program,
+            target,
+            defs,
+            webs,
+            top: Text::default(),
+            body: Text { out: String::with_capacity(program.vals.len() * 40) },
+            count: [0; 6],
+            number: SecondaryMap::with_capacity(program.vals.len()),
+            loaded: BTreeMap::new(),
+            labels: 0,
+            open: Vec::new(),
+            blocks: 0,
+            derived: BTreeMap::new(),
+        }
+    }
+
+    /// A fresh register.
+    fn fresh(&mut self, class: Class) -> Reg {
+        let n = &mut self.count[class as usize];
+        *n += 1;
+        (class, *n)
+    }
+
+    /// The register of a value that an instruction makes.
+    fn home(&mut self, v: LVal) -> Reg {
+        let r = self.webs.representative(v);
+        let class = Class::of(self.program.vals[v]);
+        if self.number[r] == 0 {
+            self.number[r] = self.fresh(class).1;
+        }
+        (class, self.number[r])
+    }
+
+    /// A value as an operand: an immediate if it is constant.
+    fn operand(&mut self, v: LVal) -> Opnd {
+        let v = self.defs.root(v);
+        match self.defs.def(v) {
+            Def::Const(bits) => Opnd::Imm(Class::of(self.program.vals[v]), bits),
+            Def::Param(i) => Opnd::Reg(self.load(Top::Param(i))),
+            Def::Special(what) => self.special(what),
+            Def::Shared(s) => Opnd::Reg(self.load(Top::Shared(self.program.allocs[s].offset))),
+            Def::Register | Def::AddConst(..) | Def::Bits(_) | Def::Same(_) => Opnd::Reg(self.home(v)),
+        }
+    }
+
+    /// A value in a register.
+    fn reg(&mut self, v: LVal) -> Reg {
+        match self.operand(v) {
+            Opnd::Reg(r) => r,
+            Opnd::Imm(class, bits) => self.load(Top::Const(class, bits)),
+        }
+    }
+
+    fn special(&mut self, what: Special) -> Opnd {
+        const fn axis(a: GridAxis) -> u32 {
+            match a {
+                GridAxis::X => 0,
+                GridAxis::Y => 1,
+                GridAxis::Z => 2,
+            }
+        }
+        match what {
+            Special::Warp if self.program.warps == 1 => Opnd::Imm(Class::R, 0),
+            Special::Lane if self.program.warps == 1 => Opnd::Reg(self.load(Top::Thread)),
+            Special::Lane => Opnd::Reg(self.load(Top::Lane)),
+            Special::Warp => Opnd::Reg(self.load(Top::Warp)),
+            Special::ProgramId(a) => Opnd::Reg(self.load(Top::Program(axis(a)))),
+            Special::NumPrograms(a) => Opnd::Reg(self.load(Top::Programs(axis(a)))),
+        }
+    }
+
+    /// The register of something loaded in front of the program.
+    fn load(&mut self, what: Top) -> Reg {
+        if let Some(&r) = self.loaded.get(&what) {
+            return r;
+        }
+        let r = match what {
+            Top::Const(class, bits) => {
+                let r = self.fresh(class);
+                if class == Class::P {
+                    self.top.op("setp.ne.b32 ").r(r).s(", ").o(Opnd::Imm(class, bits)).s(", 0").end();
+                } else {
+                    self.top.op(class.mov()).r(r).s(", ").o(Opnd::Imm(class, bits)).end();
+                }
+                r
+            }
+            Top::Param(i) => self.load_param(i),
+            Top::Thread => self.load_special("%tid", 0),
+            Top::Program(axis) => self.load_special("%ctaid", axis),
+            Top::Programs(axis) => self.load_special("%nctaid", axis),
+            Top::Lane | Top::Warp => {
+                let thread = self.load(Top::Thread);
+                let r = self.fresh(Class::R);
+                // Warps are rows of 32 threads; the hardware's own warp number may change while a program runs.
+                let (op, n) = if what == Top::Lane { ("and.b32 ", 31) } else { ("shr.u32 ", 5) };
+                self.top.op(op).r(r).s(", ").r(thread).s(", ").n(n).end();
+                r
+            }
+            Top::Shared(0) => {
+                let r = self.fresh(Class::R);
+                self.top.op("mov.u32 ").r(r).s(", smem").end();
+                r
+            }
+            Top::Shared(offset) => {
+                let start = self.load(Top::Shared(0));
+                let r = self.fresh(Class::R);
+                self.top.op("add.s32 ").r(r).s(", ").r(start).s(", ").n(offset).end();
+                r
+            }
+        };
+        self.loaded.insert(what, r);
+        r
+    }
+
+    fn load_special(&mut self, name: &str, axis: u32) -> Reg {
+        let r = self.fresh(Class::R);
+        self.top.op("mov.u32 ").r(r).s(", ").s(name).s([".x", ".y", ".z"][axis as usize]).end();
+        r
+    }
+
+    fn load_param(&mut self, index: u32) -> Reg {
+        let param = self.program.params[index as usize];
+        let r = self.fresh(Class::of(param.ty));
+        let (ty, raw) = match param.ty {
+            LTy::I1 => (".u8", self.fresh(Class::H)),
+            LTy::Num(_) | LTy::B32 => (memory_type(param.ty), r),
+        };
+        self.top.op("ld.param").s(ty).s(" ").r(raw).s(", [p").n(index).s("]").end();
+        if param.ty == LTy::I1 {
+            self.top.op("setp.ne.s16 ").r(r).s(", ").r(raw).s(", 0").end();
+        }
+        if matches!(param.source, ParamSource::Pointer(_)) {
+            self.top.op("cvta.to.global.u64 ").r(r).s(", ").r(r).end();
+        }
+        r
+    }
+
+    /// Prints `[base+offset]`.
+    fn address(&mut self, v: LVal, offset: i32) {
+        let Address { base, offset } = self.defs.address(v, offset);
+        let r = match base {
+            Base::Value(v) => self.reg(v),
+            Base::Shared => self.load(Top::Shared(0)),
+        };
+        self.body.s("[").r(r);
+        if offset != 0 {
+            self.body.s(if offset > 0 { "+" } else { "" }).n(offset);
+        }
+        self.body.s("]");
+    }
+
+    /// A register computed from a value once per block; `make` prints the computation.
+    fn derive(&mut self, v: LVal, what: u32, class: Class, make: impl FnOnce(&mut Self, Reg)) -> Reg {
+        if let Some(&(r, block)) = self.derived.get(&(v, what))
+            && self.open.binary_search(&block).is_ok()
+        {
+            return r;
+        }
+        let r = self.fresh(class);
+        make(self, r);
+        self.derived.insert((v, what), (r, self.open.last().copied().unwrap_or_default()));
+        r
+    }
+
+    fn block(&mut self, block: &Block) -> Result<(), EmitError> {
+        self.blocks += 1;
+        self.open.push(self.blocks);
+        for inst in block {
+            self.inst(inst)?;
+        }
+        self.open.pop();
+        Ok(())
+    }
+
+    fn inst(&mut self, inst: &Inst) -> Result<(), EmitError> {
+        if !self.defs.printed(inst) {
+            return Ok(());
+        }
+        match inst {
+            Inst::Const { .. } | Inst::Param { .. } | Inst::Special { .. } | Inst::SharedAddr { .. } => Ok(()),
+            Inst::Un { .. }
+            | Inst::Bin { .. }
+            | Inst::Fma { .. }
+            | Inst::MadWide { .. }
+            | Inst::Cmp { .. }
+            | Inst::Select { .. }
+            | Inst::Cvt { .. }
+            | Inst::RoundTf32 { .. }
+            | Inst::Bitcast { .. } => self.compute(inst),
+            Inst::Pack { dst, parts } => self.pack(*dst, parts),
+            Inst::Unpack { dsts, a } => self.unpack(dsts, *a),
+            Inst::LoadGlobal { dsts, addr, offset, guard, other } => {
+                self.load_global(dsts, *addr, *offset, *guard, other);
+                Ok(())
+            }
+            Inst::LoadShared { dsts, addr, offset } => {
+                self.load_vector("ld.shared", dsts, *addr, *offset, None);
+                Ok(())
+            }
+            Inst::StoreGlobal { srcs, addr, offset, guard } => {
+                self.store("st.global", srcs, *addr, *offset, *guard);
+                Ok(())
+            }
+            Inst::StoreShared { srcs, addr, offset, guard } => {
+                self.store("st.shared", srcs, *addr, *offset, *guard);
+                Ok(())
+            }
+            Inst::LoadMatrix { dsts, addr, offset, trans } => {
+                self.load_matrix(dsts, *addr, *offset, *trans);
+                Ok(())
+            }
+            Inst::CopyAsync { shared, offset, global, global_offset, bytes, valid } => {
+                self.copy_async((*shared, *offset), (*global, *global_offset), *bytes, *valid);
+                Ok(())
+            }
+            Inst::CommitCopies => {
+                self.body.op("cp.async.commit_group").end();
+                Ok(())
+            }
+            Inst::WaitCopies { pending } => {
+                self.body.op("cp.async.wait_group ").n(*pending).end();
+                Ok(())
+            }
+            Inst::Barrier => {
+                self.body.op("bar.sync 0").end();
+                Ok(())
+            }
+            Inst::Shuffle { dst, a, from } => {
+                self.shuffle(*dst, *a, *from);
+                Ok(())
+            }
+            Inst::Matrix { dsts, instr, a, b, c } => {
+                self.matrix(dsts, *instr, a, b, c);
+                Ok(())
+            }
+            Inst::For(l) => self.for_loop(l),
+            Inst::While(l) => self.while_loop(l),
+            Inst::If(i) => self.choice(i),
+        }
+    }
+
+    /// The module around the body.
+    fn module(mut self, entry: &str, version: (u8, u8), options: &EmitOptions) -> String {
+        let mut t = Text { out: String::with_capacity(self.body.out.len() + self.top.out.len() + 2048) };
+        t.s(".version ").n(version.0).s(".").n(version.1).s("\n.target ").s(self.target.name).s("\n.address_size 64\n");
+        let shared = self.program.shared_bytes > 0 || self.loaded.contains_key(&Top::Shared(0));
+        if shared {
+            for a in self.program.allocs.values() {
+                t.s("// shared ").n(a.offset).s("..").n(u64::from(a.offset + a.bytes) as i64).s(" ").s(a.purpose).s("\n");
+            }
+            t.s(".extern .shared .align 1024 .b8 smem[];\n");
+        }
+        t.s(".visible .entry ").s(entry).s("(");
+        for (i, p) in self.program.params.iter().enumerate() {
+            let ty = match p.ty {
+                LTy::I1 | LTy::Num(Scalar::I8) => ".u8",
+                LTy::Num(_) | LTy::B32 => memory_type(p.ty),
+            };
+            t.s(if i > 0 { ",\n\t.param " } else { "\n\t.param " }).s(ty).s(" p").n(i as i64);
+        }
+        t.s(")\n.reqntid ").n(self.program.threads()).s(", 1, 1\n");
+        if let Some(n) = options.min_blocks {
+            t.s(".minnctapersm ").n(n).s("\n");
+        }
+        if let Some(n) = options.max_registers {
+            t.s(".maxnreg ").n(n).s("\n");
+        }
+        t.s("{\n");
+        for class in Class::ALL {
+            let n = self.count[class as usize];
+            if n > 0 {
+                t.s("\t.reg ").s(class.declared()).s(" ").s(class.prefix()).s("<").n(n + 1).s(">;\n");
+            }
+        }
+        t.s(&std::mem::take(&mut self.top.out)).s(&std::mem::take(&mut self.body.out)).s("\tret;\n}\n");
+        t.out
+    }
+}

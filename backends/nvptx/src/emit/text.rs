@@ -1,0 +1,134 @@
+//! Building text without a format machine: numbers and registers go straight into one string.
+
+use crate::class::Class;
+
+/// A register: class and number.
+pub(crate) type Reg = (Class, u32);
+
+/// An operand as it is printed.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Opnd {
+    /// A register.
+    Reg(Reg),
+    /// Literal bits for a class.
+    Imm(Class, u64),
+}
+
+/// Text under construction.
+#[derive(Default)]
+pub(crate) struct Text {
+    pub(crate) out: String,
+}
+
+impl Text {
+    /// Appends a piece.
+    pub(crate) fn s(&mut self, piece: &str) -> &mut Text {
+        self.out.push_str(piece);
+        self
+    }
+
+    /// Appends a number.
+    pub(crate) fn n(&mut self, x: impl Into<i64>) -> &mut Text {
+        let x: i64 = x.into();
+        if x < 0 {
+            self.out.push('-');
+        }
+        let mut digits = [0u8; 20];
+        let mut at = digits.len();
+        let mut rest = x.unsigned_abs();
+        loop {
+            at -= 1;
+            digits[at] = b'0' + (rest % 10) as u8;
+            rest /= 10;
+            if rest == 0 {
+                break;
+            }
+        }
+        digits[at..].iter().for_each(|&d| self.out.push(char::from(d)));
+        self
+    }
+
+    fn hex(&mut self, x: u64, digits: u32) -> &mut Text {
+        for i in (0..digits).rev() {
+            let nibble = (x >> (4 * i) & 15) as u32;
+            self.out.push(char::from_digit(nibble, 16).unwrap_or('0').to_ascii_uppercase());
+        }
+        self
+    }
+
+    /// Appends a register.
+    pub(crate) fn r(&mut self, (class, number): Reg) -> &mut Text {
+        self.s(class.prefix()).n(number)
+    }
+
+    /// Appends an operand.
+    pub(crate) fn o(&mut self, operand: Opnd) -> &mut Text {
+        match operand {
+            Opnd::Reg(r) => self.r(r),
+            Opnd::Imm(Class::P, bits) => self.n((bits & 1) as i64),
+            Opnd::Imm(Class::H, bits) => self.n(bits as i16),
+            Opnd::Imm(Class::R, bits) => self.n(bits as i32),
+            // The most negative number has no decimal literal: the sign is an operator on a number that is too large.
+            Opnd::Imm(Class::D, bits) if bits as i64 == i64::MIN => self.s("0x8000000000000000"),
+            Opnd::Imm(Class::D, bits) => self.n(bits as i64),
+            Opnd::Imm(Class::F, bits) => self.s("0f").hex(bits, 8),
+            Opnd::Imm(Class::E, bits) => self.s("0d").hex(bits, 16),
+        }
+    }
+
+    /// Appends registers in braces, or a single register without.
+    pub(crate) fn vector(&mut self, regs: &[Reg]) -> &mut Text {
+        if let [r] = regs {
+            return self.r(*r);
+        }
+        self.braced(regs)
+    }
+
+    /// Appends registers in braces.
+    pub(crate) fn braced(&mut self, regs: &[Reg]) -> &mut Text {
+        self.s("{");
+        for (i, &r) in regs.iter().enumerate() {
+            if i > 0 {
+                self.s(", ");
+            }
+            self.r(r);
+        }
+        self.s("}")
+    }
+
+    /// Starts an instruction.
+    pub(crate) fn op(&mut self, mnemonic: &str) -> &mut Text {
+        self.s("\t").s(mnemonic)
+    }
+
+    /// Starts an instruction that runs where the predicate holds.
+    pub(crate) fn guarded(&mut self, guard: Option<Reg>, mnemonic: &str) -> &mut Text {
+        self.s("\t");
+        if let Some(p) = guard {
+            self.s("@").r(p).s(" ");
+        }
+        self.s(mnemonic)
+    }
+
+    /// Ends an instruction.
+    pub(crate) fn end(&mut self) {
+        self.s(";\n");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_and_literals() {
+        let mut t = Text::default();
+        t.n(0).s(" ").n(-7).s(" ").n(i64::MIN).s(" ").n(u32::MAX).s(" ");
+        t.o(Opnd::Imm(Class::F, u64::from(1f32.to_bits()))).s(" ").o(Opnd::Imm(Class::E, (-2f64).to_bits())).s(" ");
+        t.o(Opnd::Imm(Class::R, 0xffff_ffff)).s(" ").o(Opnd::Imm(Class::D, 1 << 63)).s(" ").o(Opnd::Imm(Class::H, 0xbc00));
+        assert_eq!(
+            t.out,
+            "0 -7 -9223372036854775808 4294967295 0f3F800000 0dC000000000000000 -1 0x8000000000000000 -17408"
+        );
+    }
+}

@@ -1,0 +1,122 @@
+//! The table is complete, and its lines are well formed.
+
+use super::*;
+use crate::class::shares_bits;
+use std::collections::BTreeSet;
+
+const UNS: [UnOp; 12] = [
+    UnOp::Neg,
+    UnOp::Abs,
+    UnOp::Not,
+    UnOp::Exp,
+    UnOp::Exp2,
+    UnOp::Log,
+    UnOp::Log2,
+    UnOp::Sqrt,
+    UnOp::Rsqrt,
+    UnOp::Tanh,
+    UnOp::Floor,
+    UnOp::Ceil,
+];
+const BINS: [BinOp; 15] = [
+    BinOp::Add,
+    BinOp::Sub,
+    BinOp::Mul,
+    BinOp::Div,
+    BinOp::Rem,
+    BinOp::Minimum,
+    BinOp::Maximum,
+    BinOp::MinNum,
+    BinOp::MaxNum,
+    BinOp::And,
+    BinOp::Or,
+    BinOp::Xor,
+    BinOp::Shl,
+    BinOp::ShrS,
+    BinOp::ShrU,
+];
+
+/// Every key with every type it is filed under.
+fn everything() -> Vec<(Key, LTy)> {
+    let mut all = Vec::new();
+    for ty in TYPES {
+        all.extend(UNS.map(|op| (Key::Un(op), ty)));
+        all.extend(BINS.map(|op| (Key::Bin(op), ty)));
+        all.extend(CmpOp::ALL.iter().map(|&op| (Key::Cmp(op), ty)));
+        all.push((Key::Fma, ty));
+        all.push((Key::Select, ty));
+    }
+    for &to in Scalar::ALL {
+        all.extend(Scalar::ALL.iter().map(|&from| (Key::Cvt(from), LTy::Num(to))));
+    }
+    // Bit moves between classes of one width; within a class they are names.
+    let width = |t: LTy| if let LTy::Num(s) = t { s.bits() } else { 32 };
+    for from in TYPES {
+        all.extend(TYPES.into_iter().filter(|&to| width(from) == width(to) && !shares_bits(from, to)).map(|to| (Key::Bits(from), to)));
+    }
+    all.push((Key::MadWide, LTy::I64));
+    all.push((Key::RoundTf32, LTy::F32));
+    all
+}
+
+#[test]
+fn every_operation_on_every_type_has_a_row() {
+    let gaps: Vec<_> = everything().into_iter().filter(|&(key, ty)| select(key, ty, None).is_none()).collect();
+    assert!(gaps.is_empty(), "no row for {gaps:?}");
+}
+
+#[test]
+fn every_row_can_be_chosen() {
+    let all = everything();
+    for rule in TABLES.iter().flat_map(|t| t.iter()) {
+        assert!(all.contains(&(rule.key, rule.ty)), "{} is filed under nothing", rule.name);
+        let constants = [None, Some(0), Some(3), Some(8), Some(u64::MAX)];
+        let chosen = constants.iter().any(|&b| select(rule.key, rule.ty, b).is_some_and(|(r, _)| r.name == rule.name));
+        assert!(chosen, "{} stands behind rows that always hold", rule.name);
+    }
+}
+
+#[test]
+fn names_and_slots_are_unique() {
+    let mut names = BTreeSet::new();
+    for rule in TABLES.iter().flat_map(|t| t.iter()) {
+        assert!(names.insert(rule.name), "{} twice", rule.name);
+    }
+    let slots: BTreeSet<usize> = everything().iter().map(|&(k, t)| key_index(k) * TYPES.len() + type_index(t)).collect();
+    assert_eq!(slots.len(), everything().len());
+    assert!(slots.iter().all(|&s| s < KEYS * TYPES.len()));
+}
+
+/// Placeholders of a line: the marked letters with their digits.
+fn placeholders(line: &str) -> Vec<String> {
+    line.split(['$', '#']).skip(1).map(|s| s.chars().take_while(|c| c.is_ascii_alphanumeric()).collect()).collect()
+}
+
+#[test]
+fn lines_write_the_result_last_and_scratch_before_use() {
+    for rule in TABLES.iter().flat_map(|t| t.iter()) {
+        let Body::Lines(lines) = rule.body else { continue };
+        let mut written = BTreeSet::new();
+        for (i, line) in lines.iter().enumerate() {
+            let (dst, sources) = placeholders(line).split_first().map(|(d, s)| (d.clone(), s.to_vec())).unwrap_or_default();
+            for s in sources {
+                let operand = ["a", "b", "c", "k"].contains(&s.as_str());
+                assert!(operand || written.contains(&s), "{}: {s} is read before it is written", rule.name);
+                assert!(s != "k" || rule.when != When::Always, "{}: no condition finds $k", rule.name);
+            }
+            assert_eq!(dst == "d", i + 1 == lines.len(), "{}: line {i} writes {dst}", rule.name);
+            written.insert(dst);
+        }
+    }
+}
+
+#[test]
+fn conditions_read_the_constant_in_its_own_width() {
+    assert_eq!(holds(When::Power, LTy::I32, Some((-8i64) as u64)), None);
+    assert_eq!(holds(When::Power, LTy::I32, Some(1 << 31)), Some(31));
+    assert_eq!(holds(When::Divisor, LTy::I32, Some(u64::MAX)), None);
+    assert_eq!(holds(When::Divisor, LTy::Num(Scalar::I16), Some(7)), Some(0));
+    assert_eq!(holds(When::Amount, LTy::I64, Some(u64::MAX)), Some(64));
+    assert_eq!(holds(When::Amount, LTy::Num(Scalar::I16), Some(u64::MAX)), Some(64));
+    assert_eq!(holds(When::Always, LTy::I32, None), Some(0));
+}

@@ -1,0 +1,30 @@
+//! Random tile kernels for tests and fuzzers.
+//!
+//! ```text
+//! Source (seed or fuzzer bytes) ─ generate ─► Case { kernel, grid, arguments } ─┬─ oracle::text     parse(print(k)) prints the same
+//!        ▲                                                                      ├─ oracle::lane     interpreter ⇄ lane interpreter
+//!        └── shrink: shorter bytes, then a smaller kernel ◄── Failure ◄─────────┴─ oracle::sim      interpreter ⇄ PTX simulator
+//! ```
+//!
+//! Every case verifies, ends, and keeps the promises of its views; two program instances never disagree about an element. So every
+//! answer of the compiler but a right one, or a refusal with a reason, is a bug.
+
+#![deny(missing_docs)]
+
+mod case;
+mod config;
+mod data;
+mod kernel;
+pub mod oracle;
+mod reduce;
+mod rewrite;
+mod shrink;
+mod source;
+
+pub use case::{Case, Param, Tensor, Tolerance};
+pub use config::{Config, Mode};
+pub use data::Init;
+pub use kernel::generate;
+pub use reduce::reduce;
+pub use shrink::shrink;
+pub use source::Source;

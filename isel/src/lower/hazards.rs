@@ -1,0 +1,79 @@
+//! Program order of global accesses. A tile program's loads and stores happen one after the other; its lanes run apart. Where a view
+//! is stored to and accessed again by other lanes, a barrier goes between. Different views do not overlap where one is stored to
+//! (launches are checked for it), so every view is looked at alone; a view that is only read, or stored to once, needs nothing.
+
+use super::Lower;
+use crate::lane::{LVal, LaneBuilder};
+use cranelift_entity::SecondaryMap;
+use std::rc::Rc;
+use tilelift_ir::layout::Layout;
+use tilelift_ir::{Kernel, Op, Region, Value};
+
+/// An access since the last barrier: which lane touches which element follows from layout and indices.
+#[derive(Clone)]
+struct Seen {
+    store: bool,
+    layout: Rc<Layout>,
+    indices: Vec<LVal>,
+}
+
+/// What is known of a view's accesses since the last barrier.
+#[derive(Clone, Default)]
+pub(super) struct History {
+    /// False for views that need no order.
+    matters: bool,
+    /// Accesses of unknown lanes may have happened (a loop's other iterations, the arms of a choice).
+    unknown: bool,
+    seen: Vec<Seen>,
+}
+
+/// Histories of all views at the kernel's start.
+pub(super) fn histories(kernel: &Kernel) -> SecondaryMap<Value, History> {
+    fn visit(kernel: &Kernel, r: Region, in_loop: bool, loads: &mut SecondaryMap<Value, u32>, stores: &mut SecondaryMap<Value, u32>) {
+        for &i in &kernel.regions[r].insts {
+            let d = &kernel.insts[i];
+            let weight = if in_loop { 2 } else { 1 };
+            match d.op {
+                Op::Load => loads[d.args[0]] += weight,
+                Op::Store => stores[d.args[0]] += weight,
+                _ => {}
+            }
+            for &inner in &d.regions {
+                visit(kernel, inner, in_loop || d.op != Op::If, loads, stores);
+            }
+        }
+    }
+    let (mut loads, mut stores) = (SecondaryMap::new(), SecondaryMap::new());
+    visit(kernel, kernel.body, false, &mut loads, &mut stores);
+    let mut out: SecondaryMap<Value, History> = SecondaryMap::new();
+    for &p in &kernel.params {
+        out[p].matters = stores[p] > 0 && loads[p] + stores[p] > 1;
+    }
+    out
+}
+
+impl Lower<'_> {
+    /// Call in front of an access: inserts the barrier that earlier accesses of the view ask for, and notes this one.
+    pub(super) fn order_access(&mut self, b: &mut LaneBuilder, view: Value, store: bool, layout: &Rc<Layout>, indices: &[LVal]) {
+        let h = &self.histories[view];
+        if !h.matters {
+            return;
+        }
+        let clash = h.unknown || h.seen.iter().any(|s| (s.store || store) && !(s.indices == indices && *s.layout == **layout));
+        if clash {
+            b.barrier();
+            for &p in &self.kernel.params {
+                self.histories[p].seen.clear();
+                self.histories[p].unknown = false;
+            }
+        }
+        self.histories[view].seen.push(Seen { store, layout: layout.clone(), indices: indices.to_vec() });
+    }
+
+    /// Call where control flow meets: at the start of a loop's body, behind it, and behind a choice.
+    pub(super) fn forget_accesses(&mut self) {
+        for &p in &self.kernel.params {
+            self.histories[p].unknown = self.histories[p].matters;
+        }
+    }
+}

@@ -1,0 +1,53 @@
+//! Every kernel of the library, lowered for both vendors' tables and run in the lane interpreter against its reference.
+
+#[path = "../../backends/nvptx/src/target.rs"]
+#[allow(dead_code)]
+mod nv;
+#[path = "../../backends/amdgcn/src/target.rs"]
+#[allow(dead_code)]
+mod amd;
+
+use tilelift_ir::interp::{Buffer, Memory};
+use tilelift_ir::verify::verify;
+use tilelift_isel::lane::{LaneOptions, interpret};
+use tilelift_isel::{LowerOptions, Target, lower};
+use tilelift_kernels::{Size, cases};
+
+#[test]
+fn small_cases_are_right_on_both_tables() {
+    let filter = std::env::var("CASE").unwrap_or_default();
+    let mut bad = 0;
+    for target in [nv::sm_80(), amd::gfx942()] {
+        for case in cases().iter().filter(|c| c.size == Size::Small && c.name.contains(&filter)) {
+            let t0 = std::time::Instant::now();
+            let r = run(case, &target);
+            if let Err(e) = &r {
+                bad += 1;
+                println!("{} {}: {e}", target.name, case.name);
+            }
+            if std::env::var("VERBOSE").is_ok() {
+                println!("{} {} {:?} {:?}", target.name, case.name, r.is_ok(), t0.elapsed());
+            }
+        }
+    }
+    assert_eq!(bad, 0);
+}
+
+fn run(case: &tilelift_kernels::Case, target: &Target) -> Result<(), String> {
+    let kernel = case.build().map_err(|e| e.to_string())?;
+    let verified = verify(&kernel).map_err(|e| e.to_string())?;
+    let t0 = std::time::Instant::now();
+    let lowered = lower(&verified, target, &LowerOptions::default()).map_err(|e| e.to_string())?;
+    if std::env::var("VERBOSE").is_ok() {
+        println!("   lower {:?}", t0.elapsed());
+    }
+    if std::env::var("DUMP").is_ok() {
+        println!("{}", lowered.program);
+    }
+    let tensors = case.make_tensors();
+    let mut memory = Memory { buffers: tensors.iter().map(|t| Buffer::from_bytes(t.bytes.clone())).collect() };
+    interpret(&lowered.program, target, case.grid(), &case.arguments(), &mut memory, &LaneOptions::default()).map_err(|e| e.to_string())?;
+    let out = memory.buffers.last().ok_or("no output")?;
+    let v = case.check(&tensors, out.bytes(), None).map_err(|e| e.to_string())?;
+    if v.pass() { Ok(()) } else { Err(format!("{v:?}")) }
+}

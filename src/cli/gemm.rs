@@ -1,0 +1,193 @@
+//! `gemm`: the whole way once: build a matrix product, verify, lower, emit, run, and check every element.
+
+use super::{CliError, Outcome, Streams, options};
+use crate::execute::{DeviceKind, Executor, Launch};
+use crate::{Options, compile_timed, targets};
+use lexopt::Arg::{Long, Short, Value};
+use std::time::Instant;
+use tilelift_ir::interp::{Buffer, Memory};
+use tilelift_ir::{Kernel, Scalar};
+use tilelift_isel::Target;
+use tilelift_kernels::tensor::Tensor;
+use tilelift_kernels::workload::GemmCase;
+use tilelift_kernels::{Activation, Case, Gemm, Size};
+
+pub(super) const HELP: &str = "\
+usage: tilelift gemm [OPTION…]
+
+Builds C = act(A * B + bias) with the builder, compiles it, runs it on the GPU (on the simulator if there is none), and compares
+every element of C with a product in f64.
+  --m N --n N --k N   extents (1024 on a GPU, 256 elsewhere)
+  --dtype NAME        f16 (default), bf16 or tf32
+  --out NAME          element type of C: f16, bf16 or f32
+  --order NAME        nn (default), nt, tn, tt: which of A and B are stored transposed
+  --bias              add a bias per column
+  --activation NAME   none (default), relu, silu, gelu
+  --tile MxNxK        tile of a program instance
+  --warps N --stages N
+  --device NAME       cuda, sim, lane or interp
+  --target NAME       what to compile for
+  --emit              print the compiled text and stop";
+
+struct Job {
+    extents: [Option<u32>; 3],
+    config: Gemm,
+    bias: bool,
+    activation: Activation,
+    kind: Option<DeviceKind>,
+    target: Option<Target>,
+    emit: bool,
+}
+
+/// Largest extent on the command line.
+const MAX: u32 = 1 << 20;
+
+pub(super) fn run(parser: &mut lexopt::Parser, streams: &mut Streams<'_>) -> Outcome {
+    let job = job(parser)?;
+    let (device, note) = match job.kind {
+        Some(kind) => (options::open(kind, job.target.as_ref())?, None),
+        None => options::best(job.target.as_ref())?,
+    };
+    let usual = if device.kind() == DeviceKind::Cuda { 1024 } else { 256 };
+    let [m, n, k] = job.extents.map(|e| e.unwrap_or(usual));
+    let config = job.config.clone().epilogue(job.bias.then_some(job.config.out), job.activation).for_shape(m, n, k);
+    let workload = GemmCase { config, m, n, k };
+    let case = Case { name: format!("{m}x{n}x{k}"), row: 9, size: Size::Small, workload: Box::new(workload) };
+    let kernel = case.build().map_err(|e| CliError::Failed(e.to_string()))?;
+    let target = device.target().cloned().unwrap_or_else(targets::usual);
+    if job.emit {
+        let (artifact, _) = compile_timed(&kernel, &target, &Options::default()).map_err(|e| CliError::Failed(e.to_string()))?;
+        return Ok(write!(streams.out, "{}", artifact.text)?);
+    }
+    if let Some(note) = note {
+        writeln!(streams.out, "{note}; the kernel runs on the simulator of its PTX text instead")?;
+    }
+    writeln!(streams.out, "kernel      @{}, {m} x {n} x {k}, grid {:?}", kernel.name, case.grid())?;
+    writeln!(streams.out, "device      {}", device.describe())?;
+    if device.target().is_some_and(targets::has_text) {
+        compiled(&kernel, &target, streams)?;
+    }
+    let tensors = case.make_tensors();
+    let output = execute(&device, &kernel, &case, &tensors, [m, n, k], streams)?;
+    let verdict = case.check(&tensors, &output, None).map_err(|e| CliError::Failed(e.to_string()))?;
+    writeln!(streams.out, "check       {verdict}")?;
+    if verdict.pass() { Ok(()) } else { Err(CliError::Failed("the product is wrong".into())) }
+}
+
+fn job(parser: &mut lexopt::Parser) -> Result<Job, CliError> {
+    let (mut extents, mut elem, mut out, mut order, mut bias) = ([None; 3], Scalar::F16, None, (false, false), false);
+    let (mut activation, mut tile, mut warps, mut stages) = (Activation::None, None, None, None);
+    let (mut kind, mut target, mut emit) = (None, None, false);
+    while let Some(arg) = parser.next()? {
+        match arg {
+            Long("m") => extents[0] = Some(options::number(parser, "m", 1..=MAX)?),
+            Long("n") => extents[1] = Some(options::number(parser, "n", 1..=MAX)?),
+            Long("k") => extents[2] = Some(options::number(parser, "k", 1..=MAX)?),
+            Long("dtype") => elem = options::word(parser, "dtype", &[("f16", Scalar::F16), ("bf16", Scalar::BF16), ("tf32", Scalar::F32)])?,
+            Long("out") => out = Some(options::word(parser, "out", &[("f16", Scalar::F16), ("bf16", Scalar::BF16), ("f32", Scalar::F32)])?),
+            Long("order") => {
+                let words = [("nn", (false, false)), ("nt", (false, true)), ("tn", (true, false)), ("tt", (true, true))];
+                order = options::word(parser, "order", &words)?;
+            }
+            Long("bias") => bias = true,
+            Long("activation") => {
+                let all = [Activation::None, Activation::Relu, Activation::Silu, Activation::Gelu];
+                activation = options::word(parser, "activation", &all.map(|a| (a.name(), a)))?;
+            }
+            Long("tile") => tile = Some(tile_of(&options::text(parser)?)?),
+            Long("warps") => warps = Some(options::number(parser, "warps", 1..=32)?),
+            Long("stages") => stages = Some(options::number(parser, "stages", 1..=16)?),
+            Long("device") => kind = Some(options::device(parser)?),
+            Long("target") => target = Some(options::target(parser)?),
+            Long("emit") => emit = true,
+            Long(_) | Short(_) | Value(_) => return Err(arg.unexpected().into()),
+        }
+    }
+    let mut config = Gemm::new(elem).transposed(order.0, order.1);
+    config.out = out.unwrap_or(config.out);
+    if let Some([bm, bn, bk]) = tile {
+        config = config.tile(bm, bn, bk);
+    }
+    config.warps = warps.unwrap_or(config.warps);
+    config.stages = stages.unwrap_or(config.stages);
+    Ok(Job { extents, config, bias, activation, kind, target, emit })
+}
+
+fn tile_of(text: &str) -> Result<[u32; 3], CliError> {
+    let wrong = || CliError::Usage(format!("--tile takes three extents such as 128x128x64, not `{text}`"));
+    let parts: Vec<u32> = text.split('x').map(|p| p.parse().ok().filter(|&e| (1..=4096).contains(&e))).collect::<Option<_>>().ok_or_else(wrong)?;
+    parts.try_into().map_err(|_| wrong())
+}
+
+fn compiled(kernel: &Kernel, target: &Target, streams: &mut Streams<'_>) -> Outcome {
+    let (artifact, times) = compile_timed(kernel, target, &Options::default()).map_err(|e| CliError::Failed(e.to_string()))?;
+    let stages: Vec<String> = crate::Stage::ALL.iter().map(|&s| format!("{s} {:.2}", times.of(s).as_secs_f64() * 1e3)).collect();
+    writeln!(streams.out, "compile     {:.2} ms ({} ms)", times.total().as_secs_f64() * 1e3, stages.join(", "))?;
+    writeln!(
+        streams.out,
+        "artifact    {} bytes of PTX, {} threads, {} bytes of shared memory",
+        artifact.text.len(),
+        artifact.threads,
+        artifact.shared_bytes
+    )?;
+    Ok(())
+}
+
+/// Runs the product and returns the bytes of C.
+fn execute(device: &Executor, kernel: &Kernel, case: &Case, tensors: &[Tensor], extents: [u32; 3], streams: &mut Streams<'_>) -> Result<Vec<u8>, CliError> {
+    let args = case.arguments();
+    let mut memory = memory(tensors);
+    let launch = Launch { grid: case.grid(), args: &args, programs: None, seed: 0 };
+    let products = extents.iter().map(|&e| f64::from(e)).product::<f64>();
+    match device {
+        #[cfg(feature = "cuda")]
+        Executor::Cuda { device, target } => on_gpu(device, target, kernel, &launch, &mut memory, 2.0 * products, streams)?,
+        Executor::Interp | Executor::Lane(_) | Executor::Sim(_) => {
+            let start = Instant::now();
+            device.run(kernel, &launch, &mut memory).map_err(|e| CliError::Failed(e.to_string()))?;
+            writeln!(streams.out, "run         {:.3} s for {products:.2e} multiply-adds", start.elapsed().as_secs_f64())?;
+        }
+    }
+    Ok(memory.buffers.pop().map_or_else(Vec::new, |b| b.bytes().to_vec()))
+}
+
+fn memory(tensors: &[Tensor]) -> Memory {
+    let mut memory = Memory::new();
+    for (i, t) in tensors.iter().enumerate() {
+        let output = i + 1 == tensors.len();
+        memory.add(if output { Buffer::uninit(t.bytes.len()) } else { Buffer::from_bytes(t.bytes.clone()) });
+    }
+    memory
+}
+
+/// Launches that warm the GPU up, and that are timed.
+#[cfg(feature = "cuda")]
+const WARM_UP: u32 = 5;
+#[cfg(feature = "cuda")]
+const TIMED: u32 = 30;
+
+#[cfg(feature = "cuda")]
+fn on_gpu(
+    device: &crate::runtime::cuda::CudaDevice,
+    target: &Target,
+    kernel: &Kernel,
+    launch: &Launch<'_>,
+    memory: &mut Memory,
+    flops: f64,
+    streams: &mut Streams<'_>,
+) -> Outcome {
+    let failed = |e: crate::runtime::cuda::CudaError| CliError::Failed(e.to_string());
+    let (artifact, _) = compile_timed(kernel, target, &Options::default()).map_err(|e| CliError::Failed(e.to_string()))?;
+    let start = Instant::now();
+    let loaded = device.load(&artifact).map_err(failed)?;
+    writeln!(
+        streams.out,
+        "load        {:.1} ms in the driver, {} registers, {} bytes spilled",
+        start.elapsed().as_secs_f64() * 1e3,
+        loaded.registers(),
+        loaded.local_bytes()
+    )?;
+    let seconds = device.execute_timed(&loaded, launch.grid, launch.args, memory, WARM_UP, TIMED).map_err(failed)?;
+    writeln!(streams.out, "run         {:.1} us mean of {TIMED} launches, {:.1} TFLOP/s", seconds * 1e6, flops / seconds * 1e-12)?;
+    Ok(())
+}

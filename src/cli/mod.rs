@@ -1,0 +1,183 @@
+//! The `tilelift` tool: checks, formats, runs, compiles and tests `.tile` files, and runs the kernels of the library.
+//!
+//! ```text
+//! args ─► Command ─► a module per group: files (check, fmt, compile), launch (run, interp, test), gemm, accept, devices
+//! ```
+//!
+//! Results go to standard output, everything about errors to standard error. Exit codes: 0 all well, 1 an input is wrong or a check
+//! failed, 2 the command line is wrong, 3 a file or device can't be used. A reader that closes the pipe ends the tool quietly.
+
+pub mod accept;
+mod devices;
+mod files;
+mod gemm;
+mod input;
+mod launch;
+mod options;
+
+use std::ffi::OsString;
+use std::fmt;
+use std::io::{self, Write};
+use std::process::ExitCode;
+
+/// How the tool ends.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Status {
+    /// All well.
+    Done,
+    /// An input is wrong, or a check failed.
+    Failed,
+    /// The command line is wrong.
+    Usage,
+    /// A file or device can't be used.
+    Unusable,
+}
+
+impl Status {
+    /// The exit code.
+    pub const fn code(self) -> u8 {
+        match self {
+            Status::Done => 0,
+            Status::Failed => 1,
+            Status::Usage => 2,
+            Status::Unusable => 3,
+        }
+    }
+}
+
+impl From<Status> for ExitCode {
+    fn from(s: Status) -> ExitCode {
+        ExitCode::from(s.code())
+    }
+}
+
+/// Why a command ended early.
+#[derive(Debug)]
+pub(crate) enum CliError {
+    /// The command line is wrong.
+    Usage(String),
+    /// A file or device can't be used.
+    Unusable(String),
+    /// An input is wrong or a check failed; the sentence (possibly empty, if all is said) goes to standard error.
+    Failed(String),
+    /// Output could not be written.
+    Output(io::Error),
+}
+
+impl fmt::Display for CliError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            CliError::Usage(m) | CliError::Unusable(m) | CliError::Failed(m) => f.write_str(m),
+            CliError::Output(e) => write!(f, "output can't be written: {e}"),
+        }
+    }
+}
+
+impl From<io::Error> for CliError {
+    fn from(e: io::Error) -> CliError {
+        CliError::Output(e)
+    }
+}
+impl From<lexopt::Error> for CliError {
+    fn from(e: lexopt::Error) -> CliError {
+        CliError::Usage(e.to_string())
+    }
+}
+
+pub(crate) type Outcome = Result<(), CliError>;
+
+/// The streams of a command.
+pub(crate) struct Streams<'s> {
+    pub(crate) out: &'s mut dyn Write,
+    pub(crate) err: &'s mut dyn Write,
+}
+
+type Run = fn(&mut lexopt::Parser, &mut Streams<'_>) -> Outcome;
+
+struct Command {
+    name: &'static str,
+    summary: &'static str,
+    help: &'static str,
+    run: Run,
+}
+
+const COMMANDS: &[Command] = &[
+    Command { name: "check", summary: "parse and verify files", help: files::CHECK_HELP, run: files::check },
+    Command { name: "fmt", summary: "print files in the canonical form", help: files::FMT_HELP, run: files::fmt },
+    Command { name: "compile", summary: "compile a file to PTX, lane or tile text", help: files::COMPILE_HELP, run: files::compile },
+    Command { name: "run", summary: "execute the `; run:` lines of a file on a device", help: launch::RUN_HELP, run: launch::run },
+    Command { name: "interp", summary: "execute the `; run:` lines of a file on the interpreter", help: launch::INTERP_HELP, run: launch::interp },
+    Command { name: "test", summary: "run file tests", help: launch::TEST_HELP, run: launch::test },
+    Command { name: "gemm", summary: "build, compile, run and check a matrix product", help: gemm::HELP, run: gemm::run },
+    Command { name: "accept", summary: "run the acceptance cases of the kernel library", help: accept::HELP, run: accept::run },
+    Command { name: "devices", summary: "list devices and targets", help: devices::HELP, run: devices::run },
+];
+
+/// Runs the tool on arguments (without the program's name).
+pub fn run(args: Vec<OsString>, out: &mut dyn Write, err: &mut dyn Write) -> Status {
+    let mut streams = Streams { out, err };
+    let result = dispatch(args, &mut streams).and_then(|()| streams.out.flush().map_err(CliError::Output));
+    let (status, message) = match result {
+        Ok(()) => return Status::Done,
+        Err(CliError::Output(e)) if e.kind() == io::ErrorKind::BrokenPipe => return Status::Done,
+        Err(e @ CliError::Usage(_)) => (Status::Usage, format!("{e}\ntry `tilelift help`")),
+        Err(e @ (CliError::Unusable(_) | CliError::Output(_))) => (Status::Unusable, e.to_string()),
+        Err(e @ CliError::Failed(_)) => (Status::Failed, e.to_string()),
+    };
+    // Nothing is left to tell if standard error is closed, too.
+    if !message.is_empty() {
+        let _ = writeln!(streams.err, "tilelift: {message}");
+    }
+    let _ = streams.out.flush();
+    status
+}
+
+fn dispatch(args: Vec<OsString>, streams: &mut Streams<'_>) -> Outcome {
+    use lexopt::Arg::{Long, Short, Value};
+    let mut parser = lexopt::Parser::from_args(args);
+    let name = match parser.next()? {
+        None | Some(Long("help") | Short('h')) => return help(None, streams),
+        Some(Long("version") | Short('V')) => return Ok(writeln!(streams.out, "tilelift {}", env!("CARGO_PKG_VERSION"))?),
+        Some(Value(v)) => v.to_string_lossy().into_owned(),
+        Some(other) => return Err(other.unexpected().into()),
+    };
+    if name == "help" {
+        let topic = match parser.next()? {
+            Some(Value(v)) => Some(v.to_string_lossy().into_owned()),
+            Some(other) => return Err(other.unexpected().into()),
+            None => None,
+        };
+        return help(topic.as_deref(), streams);
+    }
+    let command = find(&name)?;
+    // `--help` anywhere behind the command asks for the command's help.
+    let rest: Vec<OsString> = parser.raw_args()?.collect();
+    if rest.iter().any(|a| a == "--help" || a == "-h") {
+        return help(Some(&name), streams);
+    }
+    (command.run)(&mut lexopt::Parser::from_args(rest), streams)
+}
+
+fn find(name: &str) -> Result<&'static Command, CliError> {
+    COMMANDS.iter().find(|c| c.name == name).ok_or_else(|| {
+        let known: Vec<&str> = COMMANDS.iter().map(|c| c.name).collect();
+        CliError::Usage(format!("there is no command `{name}`; known are {}", known.join(", ")))
+    })
+}
+
+fn help(topic: Option<&str>, streams: &mut Streams<'_>) -> Outcome {
+    if let Some(name) = topic {
+        let command = find(name)?;
+        return Ok(writeln!(streams.out, "{}\n\n{}", command.summary, command.help)?);
+    }
+    writeln!(streams.out, "tilelift: a JIT compiler for GPU tile kernels\n\nusage: tilelift COMMAND [OPTION…] [FILE…]\n")?;
+    for c in COMMANDS {
+        writeln!(streams.out, "  {:<9} {}", c.name, c.summary)?;
+    }
+    writeln!(
+        streams.out,
+        "\n`tilelift help COMMAND` explains a command. FILE may be `-` for standard input.\n\
+         Exit codes: 0 all well, 1 an input is wrong or a check failed, 2 wrong command line, 3 a file or device can't be used."
+    )?;
+    Ok(())
+}

@@ -1,0 +1,15 @@
+//! External judges for tests: finds NVIDIA's assembler and reads its report.
+//!
+//! A test asks for an oracle and runs without it if there is none, unless `TILELIFT_REQUIRE_ORACLES=1` says that a missing one
+//! is a failure.
+
+#![deny(missing_docs)]
+
+mod ptxas;
+
+pub use ptxas::{AsmError, AsmReport, assemble, assemble_bytes, ptxas};
+
+/// True if a missing oracle must fail the test.
+pub fn required() -> bool {
+    std::env::var_os("TILELIFT_REQUIRE_ORACLES").is_some_and(|v| v == "1")
+}
