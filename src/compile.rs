@@ -143,7 +143,9 @@ impl fmt::Display for CompileError {
         match self {
             CompileError::Verify(e) => e.fmt(f),
             CompileError::Lower(e) => e.fmt(f),
-            CompileError::Lane(e) => write!(f, "the lowering made a malformed lane program ({e}); this is a bug of tilelift, please report the kernel"),
+            CompileError::Lane(e) => {
+                write!(f, "the lowering made a malformed lane program ({e}); this is a bug of tilelift, please report the kernel")
+            }
             CompileError::Emit(e) => e.fmt(f),
             CompileError::NoBackend { target } => {
                 write!(f, "no backend prints text for {target}; targets with text are {}", targets::with_text().join(", "))

@@ -201,7 +201,13 @@ impl KernelBuilder {
         let literal = match value.into() {
             Operand::Value(v) => return v,
             Operand::Int(i) if ty.is_float() => Literal::Float(num::round(i as f64, ty).to_bits()),
-            Operand::Int(i) => Literal::Int(num::wrap(i, ty)),
+            Operand::Int(i) => {
+                // A value of the type, read with or without a sign.
+                if ty.bits() < 64 && (i < -(1 << (ty.bits() - 1)) || i >= 1 << ty.bits()) {
+                    self.note("constant", format!("{i} does not fit {ty}; use a wider type"));
+                }
+                Literal::Int(num::wrap(i, ty))
+            }
             Operand::Float(x) if ty.is_float() => Literal::Float(num::round(x, ty).to_bits()),
             Operand::Float(x) => {
                 self.note("constant", format!("{x} is no {ty} literal; use an integer or a float type"));

@@ -4,7 +4,8 @@ use super::{Outcome, Streams};
 use crate::execute::{DeviceKind, Executor};
 use crate::targets;
 
-pub(super) const HELP: &str = "usage: tilelift devices\n\nLists the devices of this machine and the targets that kernels can be compiled for.";
+pub(super) const HELP: &str =
+    "usage: tilelift devices\n\nLists the devices of this machine and the targets that kernels can be compiled for.";
 
 pub(super) fn run(parser: &mut lexopt::Parser, streams: &mut Streams<'_>) -> Outcome {
     if let Some(arg) = parser.next()? {

@@ -7,7 +7,8 @@ use std::fs;
 use tilelift_ir::{Kernel, text};
 use tilelift_isel::Target;
 
-pub(super) const CHECK_HELP: &str = "usage: tilelift check FILE…\n\nParses and verifies every file; prints one line per file that is right.";
+pub(super) const CHECK_HELP: &str =
+    "usage: tilelift check FILE…\n\nParses and verifies every file; prints one line per file that is right.";
 
 pub(super) const FMT_HELP: &str = "\
 usage: tilelift fmt [--check] FILE…

@@ -115,7 +115,8 @@ fn job(parser: &mut lexopt::Parser) -> Result<Job, CliError> {
 
 fn tile_of(text: &str) -> Result<[u32; 3], CliError> {
     let wrong = || CliError::Usage(format!("--tile takes three extents such as 128x128x64, not `{text}`"));
-    let parts: Vec<u32> = text.split('x').map(|p| p.parse().ok().filter(|&e| (1..=4096).contains(&e))).collect::<Option<_>>().ok_or_else(wrong)?;
+    let parts: Vec<u32> =
+        text.split('x').map(|p| p.parse().ok().filter(|&e| (1..=4096).contains(&e))).collect::<Option<_>>().ok_or_else(wrong)?;
     parts.try_into().map_err(|_| wrong())
 }
 
@@ -134,7 +135,14 @@ fn compiled(kernel: &Kernel, target: &Target, streams: &mut Streams<'_>) -> Outc
 }
 
 /// Runs the product and returns the bytes of C.
-fn execute(device: &Executor, kernel: &Kernel, case: &Case, tensors: &[Tensor], extents: [u32; 3], streams: &mut Streams<'_>) -> Result<Vec<u8>, CliError> {
+fn execute(
+    device: &Executor,
+    kernel: &Kernel,
+    case: &Case,
+    tensors: &[Tensor],
+    extents: [u32; 3],
+    streams: &mut Streams<'_>,
+) -> Result<Vec<u8>, CliError> {
     let args = case.arguments();
     let mut memory = memory(tensors);
     let launch = Launch { grid: case.grid(), args: &args, programs: None, seed: 0 };

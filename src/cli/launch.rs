@@ -79,7 +79,8 @@ fn execute(path: &str, device: &Executor, seed: u64, streams: &mut Streams<'_>) 
     }
     let mut wrong = 0;
     for run in &directives {
-        let kernel = file.kernel(&run.kernel).ok_or_else(|| CliError::Failed(format!("{path}:{}: there is no kernel @{}", run.line, run.kernel)))?;
+        let kernel =
+            file.kernel(&run.kernel).ok_or_else(|| CliError::Failed(format!("{path}:{}: there is no kernel @{}", run.line, run.kernel)))?;
         if let Err(message) = one(path, run, kernel, device, seed, streams)? {
             writeln!(streams.err, "{path}:{}: {message}", run.line)?;
             wrong += 1;
@@ -103,7 +104,14 @@ fn directives(path: &str, text: &str, streams: &mut Streams<'_>) -> Result<Vec<R
 }
 
 /// Runs one line; the inner error is a failed launch or comparison.
-fn one(path: &str, run: &RunLine, kernel: &Kernel, device: &Executor, seed: u64, streams: &mut Streams<'_>) -> Result<Result<(), String>, CliError> {
+fn one(
+    path: &str,
+    run: &RunLine,
+    kernel: &Kernel,
+    device: &Executor,
+    seed: u64,
+    streams: &mut Streams<'_>,
+) -> Result<Result<(), String>, CliError> {
     let (args, memory) = match data::arguments(run, kernel) {
         Ok(pair) => pair,
         Err(e) => return Ok(Err(e)),

@@ -106,7 +106,12 @@ const COMMANDS: &[Command] = &[
     Command { name: "fmt", summary: "print files in the canonical form", help: files::FMT_HELP, run: files::fmt },
     Command { name: "compile", summary: "compile a file to PTX, lane or tile text", help: files::COMPILE_HELP, run: files::compile },
     Command { name: "run", summary: "execute the `; run:` lines of a file on a device", help: launch::RUN_HELP, run: launch::run },
-    Command { name: "interp", summary: "execute the `; run:` lines of a file on the interpreter", help: launch::INTERP_HELP, run: launch::interp },
+    Command {
+        name: "interp",
+        summary: "execute the `; run:` lines of a file on the interpreter",
+        help: launch::INTERP_HELP,
+        run: launch::interp,
+    },
     Command { name: "test", summary: "run file tests", help: launch::TEST_HELP, run: launch::test },
     Command { name: "gemm", summary: "build, compile, run and check a matrix product", help: gemm::HELP, run: gemm::run },
     Command { name: "accept", summary: "run the acceptance cases of the kernel library", help: accept::HELP, run: accept::run },

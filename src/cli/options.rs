@@ -45,8 +45,7 @@ pub(super) fn device(parser: &mut lexopt::Parser) -> Result<DeviceKind, CliError
 /// The value of `--target`.
 pub(super) fn target(parser: &mut lexopt::Parser) -> Result<Target, CliError> {
     let name = text(parser)?;
-    targets::by_name(&name)
-        .ok_or_else(|| CliError::Usage(format!("there is no target `{name}`; known are {}", targets::NAMES.join(", "))))
+    targets::by_name(&name).ok_or_else(|| CliError::Usage(format!("there is no target `{name}`; known are {}", targets::NAMES.join(", "))))
 }
 
 /// Opens a device that was asked for.
@@ -63,5 +62,5 @@ pub(super) fn best(target: Option<&Target>) -> Result<(Executor, Option<String>)
 }
 
 fn reason(e: &ExecError) -> String {
-    format!("no GPU is used ({e})")
+    format!("no GPU is used: {e}")
 }

@@ -115,7 +115,8 @@ fn edges(elem: Scalar) -> Vec<u64> {
     let sign = 1u64 << (elem.bits() - 1);
     let one = num::to_bits(1.0, elem);
     let of = |x: f64| num::to_bits(num::round(x, elem), elem);
-    let positive = [0, 1, normal - 1, normal, one, one + 1, one - 1, of(0.5), of(1.5), of(2.5), of(3.0), of(10.0), of(1e4), infinity - 1, infinity];
+    let positive =
+        [0, 1, normal - 1, normal, one, one + 1, one - 1, of(0.5), of(1.5), of(2.5), of(3.0), of(10.0), of(1e4), infinity - 1, infinity];
     let mut list: Vec<u64> = positive.iter().flat_map(|&b| [b, b | sign]).collect();
     list.push(num::to_bits(f64::NAN, elem));
     list

@@ -174,7 +174,9 @@ impl Test<'_> {
                     }
                     continue;
                 }
-                Stage::Lower => compiled(kernels, &targets, reported, |k, t| lower(k, t, &Options::default()).map(|l| l.program.to_string())),
+                Stage::Lower => {
+                    compiled(kernels, &targets, reported, |k, t| lower(k, t, &Options::default()).map(|l| l.program.to_string()))
+                }
                 Stage::Emit => {
                     let out = compiled(kernels, &targets, reported, |k, t| compile(k, t, &Options::default()).map(|a| a.text));
                     if let Some(target) = targets.first() {

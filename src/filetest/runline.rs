@@ -90,7 +90,7 @@ impl Tolerance {
     pub fn accepts(&self, want: f64, got: f64) -> bool {
         (want.is_nan() && got.is_nan())
             || want.to_bits() == got.to_bits()
-            || (*self != Tolerance::default() && (want == got || (want - got).abs() <= self.abs + self.rel * want.abs()))
+            || (*self != Tolerance::default() && want.is_finite() && (want - got).abs() <= self.abs + self.rel * want.abs())
     }
 }
 
@@ -218,12 +218,25 @@ impl<'t> Scan<'t> {
     }
     fn ints(&mut self, what: &str, max: i64) -> Parsed<Vec<i64>> {
         self.expect("[")?;
-        let mut list = vec![self.int(what, max)?];
+        let mut list = vec![self.extent(what, max)?];
         while self.eat(",") || self.eat("x") {
-            list.push(self.int(what, max)?);
+            list.push(self.extent(what, max)?);
         }
         self.expect("]")?;
         Ok(list)
+    }
+    /// Digits only, because an `x` may follow them.
+    fn extent(&mut self, what: &str, max: i64) -> Parsed<i64> {
+        self.space();
+        let rest = &self.text[self.at..];
+        let digits = &rest[..rest.find(|c: char| !c.is_ascii_digit()).unwrap_or(rest.len())];
+        match digits.parse() {
+            Ok(n) if n <= max => {
+                self.at += digits.len();
+                Ok(n)
+            }
+            _ => self.error(format!("a {what} from 0 to {max} is expected here")),
+        }
     }
     fn numbers(&mut self) -> Parsed<Vec<Number>> {
         self.expect("{")?;
@@ -315,7 +328,8 @@ pub fn parse(line: u32, text: &str) -> Result<RunLine, RunLineError> {
     s.expect("(")?;
     s.expect("grid")?;
     s.expect("=")?;
-    let extents = if s.peek() == Some('[') { s.ints("grid extent", i64::from(i32::MAX))? } else { vec![s.int("grid extent", i64::from(i32::MAX))?] };
+    let extents =
+        if s.peek() == Some('[') { s.ints("grid extent", i64::from(i32::MAX))? } else { vec![s.int("grid extent", i64::from(i32::MAX))?] };
     if extents.len() > 3 {
         return s.error("a grid has at most three extents");
     }

@@ -14,23 +14,24 @@ fn bits(elem: Scalar, values: &[u64]) -> Data {
     Data::bits(elem, values)
 }
 
-fn unary(op: UnOp, elem: Scalar, values: &[u64], tolerance: Tolerance) {
+fn unary(asm: &mut Assembly, op: UnOp, elem: Scalar, values: &[u64], tolerance: Tolerance) {
     let ty = LTy::Num(elem);
     let p = elementwise(&format!("{op:?}_{elem}"), &[ty], ty, |a, v| a.un(op, v[0]));
     let n = values.len() / 32 * 32;
-    agree(&p, (n / 32) as u32, &[bits(elem, &values[..n]), Data::zeros(elem, n)], tolerance);
+    agree(asm, &p, (n / 32) as u32, &[bits(elem, &values[..n]), Data::zeros(elem, n)], tolerance);
 }
 
-fn binary(op: BinOp, elem: Scalar) {
+fn binary(asm: &mut Assembly, op: BinOp, elem: Scalar) {
     let ty = LTy::Num(elem);
     let p = elementwise(&format!("{op:?}_{elem}"), &[ty, ty], ty, |a, v| a.bin(op, v[0], v[1]));
     let (x, y) = pairs(elem, N, op as u64);
     let n = x.len() / 32 * 32;
-    agree(&p, (n / 32) as u32, &[bits(elem, &x[..n]), bits(elem, &y[..n]), Data::zeros(elem, n)], Tolerance::Exact);
+    agree(asm, &p, (n / 32) as u32, &[bits(elem, &x[..n]), bits(elem, &y[..n]), Data::zeros(elem, n)], Tolerance::Exact);
 }
 
 #[test]
 fn integer_and_bit_operations() {
+    let asm = &mut Assembly::default();
     for elem in INTS {
         for op in [
             BinOp::Add,
@@ -47,24 +48,28 @@ fn integer_and_bit_operations() {
             BinOp::ShrS,
             BinOp::ShrU,
         ] {
-            binary(op, elem);
+            binary(asm, op, elem);
         }
         for op in [UnOp::Neg, UnOp::Abs, UnOp::Not] {
-            unary(op, elem, &sample(elem, 1024, 1), Tolerance::Exact);
+            unary(asm, op, elem, &sample(elem, 1024, 1), Tolerance::Exact);
         }
     }
     for op in [BinOp::And, BinOp::Or, BinOp::Xor] {
-        binary(op, Scalar::I1);
+        binary(asm, op, Scalar::I1);
     }
-    unary(UnOp::Not, Scalar::I1, &sample(Scalar::I1, 64, 1), Tolerance::Exact);
+    unary(asm, UnOp::Not, Scalar::I1, &sample(Scalar::I1, 64, 1), Tolerance::Exact);
+    asm.check("sm_80");
 }
 
 /// One operand constant takes other rules: powers of two, shift amounts, divisors, immediates.
 #[test]
 fn operations_with_a_constant() {
+    let asm = &mut Assembly::default();
     for elem in INTS {
         let ty = LTy::Num(elem);
-        for op in [BinOp::Add, BinOp::Sub, BinOp::Mul, BinOp::Div, BinOp::Rem, BinOp::Maximum, BinOp::And, BinOp::Shl, BinOp::ShrS, BinOp::ShrU] {
+        for op in
+            [BinOp::Add, BinOp::Sub, BinOp::Mul, BinOp::Div, BinOp::Rem, BinOp::Maximum, BinOp::And, BinOp::Shl, BinOp::ShrS, BinOp::ShrU]
+        {
             for c in [0i64, 1, -1, 2, 3, -3, 8, 15, 16, 31, 32, 63, 64, 100, 127, -128, i64::MIN] {
                 let c = num::wrap(c, elem) as u64;
                 let x = sample(elem, 128, c);
@@ -73,15 +78,17 @@ fn operations_with_a_constant() {
                         let k = a.constant(ty, c);
                         if left { a.bin(op, k, v[0]) } else { a.bin(op, v[0], k) }
                     });
-                    agree(&p, 4, &[bits(elem, &x), Data::zeros(elem, 128)], Tolerance::Exact);
+                    agree(asm, &p, 4, &[bits(elem, &x), Data::zeros(elem, 128)], Tolerance::Exact);
                 }
             }
         }
     }
+    asm.check("sm_80");
 }
 
 #[test]
 fn floats_with_a_constant() {
+    let asm = &mut Assembly::default();
     for elem in FLOATS {
         let ty = LTy::Num(elem);
         for op in [BinOp::Add, BinOp::Sub, BinOp::Mul, BinOp::Div, BinOp::Minimum, BinOp::MaxNum] {
@@ -93,70 +100,84 @@ fn floats_with_a_constant() {
                         let k = a.constant(ty, c);
                         if left { a.bin(op, k, v[0]) } else { a.bin(op, v[0], k) }
                     });
-                    agree(&p, 8, &[bits(elem, &x), Data::zeros(elem, 256)], Tolerance::Exact);
+                    agree(asm, &p, 8, &[bits(elem, &x), Data::zeros(elem, 256)], Tolerance::Exact);
                 }
             }
         }
     }
+    asm.check("sm_80");
 }
 
 #[test]
 fn float_arithmetic_is_exact() {
+    let asm = &mut Assembly::default();
     for elem in FLOATS {
         for op in [BinOp::Add, BinOp::Sub, BinOp::Mul, BinOp::Div, BinOp::Minimum, BinOp::Maximum, BinOp::MinNum, BinOp::MaxNum] {
-            binary(op, elem);
+            binary(asm, op, elem);
         }
         for op in [UnOp::Neg, UnOp::Abs, UnOp::Sqrt, UnOp::Floor, UnOp::Ceil] {
-            unary(op, elem, &sample(elem, N, 3), Tolerance::Exact);
+            unary(asm, op, elem, &sample(elem, N, 3), Tolerance::Exact);
         }
     }
+    asm.check("sm_80");
 }
 
 #[test]
 fn functions_keep_their_error_bounds() {
+    let asm = &mut Assembly::default();
     for elem in [Scalar::F16, Scalar::BF16, Scalar::F32] {
         let x = sample(elem, N, 4);
-        unary(UnOp::Exp, elem, &x, Tolerance::Relative(2f64.powi(-21)));
-        unary(UnOp::Exp2, elem, &x, Tolerance::Relative(2f64.powi(-22)));
-        unary(UnOp::Log, elem, &x, Tolerance::Log(2f64.powi(-21)));
-        unary(UnOp::Log2, elem, &x, Tolerance::Log(2f64.powi(-21)));
-        unary(UnOp::Rsqrt, elem, &x, Tolerance::Relative(2f64.powi(-22)));
-        unary(UnOp::Tanh, elem, &x, Tolerance::Relative(2f64.powi(-20)));
+        unary(asm, UnOp::Exp, elem, &x, Tolerance::Relative(2f64.powi(-21)));
+        unary(asm, UnOp::Exp2, elem, &x, Tolerance::Relative(2f64.powi(-22)));
+        unary(asm, UnOp::Log, elem, &x, Tolerance::Log(2f64.powi(-21)));
+        unary(asm, UnOp::Log2, elem, &x, Tolerance::Log(2f64.powi(-21)));
+        unary(asm, UnOp::Rsqrt, elem, &x, Tolerance::Relative(2f64.powi(-22)));
+        unary(asm, UnOp::Tanh, elem, &x, Tolerance::Relative(2f64.powi(-20)));
     }
-    unary(UnOp::Rsqrt, Scalar::F64, &sample(Scalar::F64, 1024, 4), Tolerance::Exact);
+    unary(asm, UnOp::Rsqrt, Scalar::F64, &sample(Scalar::F64, 1024, 4), Tolerance::Exact);
     // A dense walk over the ranges where the methods change.
     let dense = |lo: f64, hi: f64| -> Vec<u64> {
         (0..N).map(|i| num::to_bits(num::round(lo + (hi - lo) * i as f64 / N as f64, Scalar::F32), Scalar::F32)).collect()
     };
-    unary(UnOp::Tanh, Scalar::F32, &dense(-1.0, 1.0), Tolerance::Relative(2f64.powi(-20)));
-    unary(UnOp::Tanh, Scalar::F32, &dense(-10.0, 10.0), Tolerance::Relative(2f64.powi(-20)));
-    unary(UnOp::Exp, Scalar::F32, &dense(-105.0, -85.0), Tolerance::Relative(2f64.powi(-21)));
-    unary(UnOp::Exp, Scalar::F32, &dense(-88.0, 89.0), Tolerance::Relative(2f64.powi(-21)));
-    unary(UnOp::Log, Scalar::F32, &dense(0.4, 2.1), Tolerance::Log(2f64.powi(-21)));
+    unary(asm, UnOp::Tanh, Scalar::F32, &dense(-1.0, 1.0), Tolerance::Relative(2f64.powi(-20)));
+    unary(asm, UnOp::Tanh, Scalar::F32, &dense(-10.0, 10.0), Tolerance::Relative(2f64.powi(-20)));
+    unary(asm, UnOp::Exp, Scalar::F32, &dense(-105.0, -85.0), Tolerance::Relative(2f64.powi(-21)));
+    unary(asm, UnOp::Exp, Scalar::F32, &dense(-88.0, 89.0), Tolerance::Relative(2f64.powi(-21)));
+    unary(asm, UnOp::Log, Scalar::F32, &dense(0.4, 2.1), Tolerance::Log(2f64.powi(-21)));
+    asm.check("sm_80");
 }
 
 #[test]
 fn fused_and_wide() {
+    let asm = &mut Assembly::default();
     for elem in [Scalar::F16, Scalar::BF16, Scalar::F32, Scalar::F64, Scalar::I32, Scalar::I64] {
         let ty = LTy::Num(elem);
         let p = elementwise(&format!("fma_{elem}"), &[ty; 3], ty, |a, v| a.def(ty, |dst| Inst::Fma { dst, a: v[0], b: v[1], c: v[2] }));
         let (x, y) = pairs(elem, N, 5);
         let n = x.len() / 32 * 32;
         let z: Vec<u64> = { sample(elem, n, 6).into_iter().rev().collect() };
-        agree(&p, (n / 32) as u32, &[bits(elem, &x[..n]), bits(elem, &y[..n]), bits(elem, &z), Data::zeros(elem, n)], Tolerance::Exact);
+        agree(
+            asm,
+            &p,
+            (n / 32) as u32,
+            &[bits(elem, &x[..n]), bits(elem, &y[..n]), bits(elem, &z), Data::zeros(elem, n)],
+            Tolerance::Exact,
+        );
     }
     let p = elementwise("mad_wide", &[I32, I32, I64], I64, |a, v| a.def(I64, |dst| Inst::MadWide { dst, a: v[0], b: v[1], c: v[2] }));
     let (x, y) = pairs(Scalar::I32, N, 5);
     let n = x.len() / 32 * 32;
     let z = sample(Scalar::I64, n, 6);
     let data = [bits(Scalar::I32, &x[..n]), bits(Scalar::I32, &y[..n]), bits(Scalar::I64, &z), Data::zeros(Scalar::I64, n)];
-    agree(&p, (n / 32) as u32, &data, Tolerance::Exact);
+    agree(asm, &p, (n / 32) as u32, &data, Tolerance::Exact);
     let p = elementwise("tf32", &[F32], F32, |a, v| a.def(F32, |dst| Inst::RoundTf32 { dst, a: v[0] }));
-    agree(&p, 32, &[bits(Scalar::F32, &sample(Scalar::F32, 1024, 7)), Data::zeros(Scalar::F32, 1024)], Tolerance::Exact);
+    agree(asm, &p, 32, &[bits(Scalar::F32, &sample(Scalar::F32, 1024, 7)), Data::zeros(Scalar::F32, 1024)], Tolerance::Exact);
+    asm.check("sm_80");
 }
 
 #[test]
 fn comparisons_and_selections() {
+    let asm = &mut Assembly::default();
     for &elem in Scalar::ALL {
         let ty = LTy::Num(elem);
         let (x, y) = pairs(elem, 2048, 8);
@@ -166,35 +187,40 @@ fn comparisons_and_selections() {
             if op.is_unsigned() && !elem.is_int() {
                 continue;
             }
-            let p = elementwise(&format!("cmp_{op}_{elem}"), &[ty, ty], I1, |a, v| a.def(I1, |dst| Inst::Cmp { dst, op, a: v[0], b: v[1] }));
-            agree(&p, grid, &[bits(elem, &x[..n]), bits(elem, &y[..n]), Data::zeros(Scalar::I1, n)], Tolerance::Exact);
+            let p =
+                elementwise(&format!("cmp_{op}_{elem}"), &[ty, ty], I1, |a, v| a.def(I1, |dst| Inst::Cmp { dst, op, a: v[0], b: v[1] }));
+            agree(asm, &p, grid, &[bits(elem, &x[..n]), bits(elem, &y[..n]), Data::zeros(Scalar::I1, n)], Tolerance::Exact);
         }
         let c = sample(Scalar::I1, n, 9);
         let p = elementwise(&format!("select_{elem}"), &[I1, ty, ty], ty, |a, v| {
             a.def(ty, |dst| Inst::Select { dst, c: v[0], a: v[1], b: v[2] })
         });
-        agree(&p, grid, &[bits(Scalar::I1, &c), bits(elem, &x[..n]), bits(elem, &y[..n]), Data::zeros(elem, n)], Tolerance::Exact);
+        agree(asm, &p, grid, &[bits(Scalar::I1, &c), bits(elem, &x[..n]), bits(elem, &y[..n]), Data::zeros(elem, n)], Tolerance::Exact);
         let p = elementwise(&format!("select_const_{elem}"), &[I1], ty, |a, v| {
             let (x, y) = (a.constant(ty, num::wrap(1, elem) as u64), a.constant(ty, 0));
             a.def(ty, |dst| Inst::Select { dst, c: v[0], a: x, b: y })
         });
-        agree(&p, grid, &[bits(Scalar::I1, &c), Data::zeros(elem, n)], Tolerance::Exact);
+        agree(asm, &p, grid, &[bits(Scalar::I1, &c), Data::zeros(elem, n)], Tolerance::Exact);
     }
+    asm.check("sm_80");
 }
 
 #[test]
 fn conversions() {
+    let asm = &mut Assembly::default();
     for &from in Scalar::ALL {
         for &to in Scalar::ALL {
             let (ft, tt) = (LTy::Num(from), LTy::Num(to));
             let p = elementwise(&format!("cvt_{from}_{to}"), &[ft], tt, |a, v| a.def(tt, |dst| Inst::Cvt { dst, a: v[0] }));
-            agree(&p, 128, &[bits(from, &sample(from, 4096, 10)), Data::zeros(to, 4096)], Tolerance::Exact);
+            agree(asm, &p, 128, &[bits(from, &sample(from, 4096, 10)), Data::zeros(to, 4096)], Tolerance::Exact);
         }
     }
+    asm.check("sm_80");
 }
 
 #[test]
 fn bit_casts() {
+    let asm = &mut Assembly::default();
     for (from, to) in [
         (Scalar::I32, Scalar::F32),
         (Scalar::F32, Scalar::I32),
@@ -206,6 +232,7 @@ fn bit_casts() {
     ] {
         let (ft, tt) = (LTy::Num(from), LTy::Num(to));
         let p = elementwise(&format!("bits_{from}_{to}"), &[ft], tt, |a, v| a.def(tt, |dst| Inst::Bitcast { dst, a: v[0] }));
-        agree(&p, 8, &[bits(from, &sample(from, 256, 11)), Data::zeros(to, 256)], Tolerance::Exact);
+        agree(asm, &p, 8, &[bits(from, &sample(from, 256, 11)), Data::zeros(to, 256)], Tolerance::Exact);
     }
+    asm.check("sm_80");
 }

@@ -41,13 +41,13 @@ impl Default for Config {
         Config {
             mode: Mode::Exact,
             max_elements: 4096,
-            max_steps: 14,
+            max_steps: 26,
             max_depth: 3,
-            max_work: 1_500_000,
+            max_work: 2_500_000,
             max_programs: 4,
             specials: 64,
             dots: 5,
-            control: 4,
+            control: 8,
             wild: true,
         }
     }

@@ -15,6 +15,9 @@ mod case;
 mod config;
 mod data;
 mod kernel;
+#[path = "../../../backends/nvptx/src/target.rs"]
+#[allow(dead_code)]
+mod nv;
 pub mod oracle;
 mod reduce;
 mod rewrite;

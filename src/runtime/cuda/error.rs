@@ -110,16 +110,25 @@ impl fmt::Display for CudaError {
                 need % 1000 / 10
             ),
             CudaError::NoDevice { ordinal, count } => {
-                write!(f, "there is no CUDA device {ordinal}: the driver sees {count}; check CUDA_VISIBLE_DEVICES or use the simulator device")
+                write!(
+                    f,
+                    "there is no CUDA device {ordinal}: the driver sees {count}; check CUDA_VISIBLE_DEVICES or use the simulator device"
+                )
             }
             CudaError::Driver { call, name, text } => write!(f, "{call} failed with {name}: {text}"),
             CudaError::Jit { entry, name, log } => write!(f, "the driver refuses the text of `{entry}` ({name}):\n{log}"),
             CudaError::ZeroByte => f.write_str("the text or entry name contains a zero byte"),
             CudaError::Target { artifact, capability: (major, minor) } => {
-                write!(f, "the artifact is for {artifact}, but the device has compute capability {major}.{minor}; compile for the device's target")
+                write!(
+                    f,
+                    "the artifact is for {artifact}, but the device has compute capability {major}.{minor}; compile for the device's target"
+                )
             }
             CudaError::SharedMemory { need, have } => {
-                write!(f, "the kernel needs {need} bytes of shared memory per block, the device has {have}; use smaller tiles or fewer stages")
+                write!(
+                    f,
+                    "the kernel needs {need} bytes of shared memory per block, the device has {have}; use smaller tiles or fewer stages"
+                )
             }
             CudaError::Args(e) => e.fmt(f),
             CudaError::Abi(e) => e.fmt(f),
@@ -161,7 +170,8 @@ pub(super) fn describe(code: sys::CUresult) -> (String, String) {
     let mut text = std::ptr::null();
     // SAFETY: the driver library is loaded (the code came from it), and both out pointers are valid; the driver sets them to
     // static strings, or to null for a code it does not know.
-    let read = |p: *const std::ffi::c_char| if p.is_null() { None } else { Some(unsafe { CStr::from_ptr(p) }.to_string_lossy().into_owned()) };
+    let read =
+        |p: *const std::ffi::c_char| if p.is_null() { None } else { Some(unsafe { CStr::from_ptr(p) }.to_string_lossy().into_owned()) };
     // SAFETY: as above.
     unsafe {
         let _ = sys::cuGetErrorName(code, &mut name);

@@ -158,13 +158,7 @@ fn assemble(text: &CString, entry: &str) -> Result<sys::CUmodule, CudaError> {
     // SAFETY: a context is current, the text ends with a zero byte, both option arrays have the given length, and the log buffer
     // is valid for the length that is passed with it.
     let code = unsafe {
-        sys::cuModuleLoadDataEx(
-            &mut module,
-            text.as_ptr().cast(),
-            options.len() as c_uint,
-            options.as_mut_ptr(),
-            values.as_mut_ptr(),
-        )
+        sys::cuModuleLoadDataEx(&mut module, text.as_ptr().cast(), options.len() as c_uint, options.as_mut_ptr(), values.as_mut_ptr())
     };
     if code == sys::CUresult::CUDA_SUCCESS {
         return Ok(module);

@@ -136,6 +136,7 @@ fn report(log: &str) -> AsmReport {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::required;
 
     const LOG: &str = "ptxas info    : 0 bytes gmem\nptxas info    : Compiling entry function 'k' for 'sm_80'\n\
         ptxas info    : Function properties for k\n    8 bytes stack frame, 12 bytes spill stores, 16 bytes spill loads\n\

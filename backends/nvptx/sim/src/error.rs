@@ -113,9 +113,9 @@ pub struct SimError {
     /// One sentence.
     pub message: String,
     /// Where it was detected (absent for [`ErrorKind::BadLaunch`] and whole-grid reports).
-    pub site: Option<Site>,
+    pub site: Option<Box<Site>>,
     /// The other guilty place, for example the earlier access of a race.
-    pub other: Option<Site>,
+    pub other: Option<Box<Site>>,
     /// More lines, for example one per blocked warp.
     pub notes: Vec<String>,
 }

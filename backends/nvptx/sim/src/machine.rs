@@ -131,15 +131,15 @@ pub(crate) fn launch(prog: &Program, src: &str, globals: &[u64], l: &Launch<'_>,
     if n_ctas == 0 || n_ctas > u64::from(i32::MAX as u32) / threads.div_ceil(32) {
         return Err(bad(format!("a grid of {:?} CTAs is empty or too large", l.grid)));
     }
-    if let Some(r) = prog.reqntid {
-        if r != l.block {
-            return Err(bad(format!("`.reqntid {r:?}` but the block is {:?}", l.block)));
-        }
+    if let Some(r) = prog.reqntid
+        && r != l.block
+    {
+        return Err(bad(format!("`.reqntid {r:?}` but the block is {:?}", l.block)));
     }
-    if let Some(m) = prog.maxntid {
-        if threads > product(m) {
-            return Err(bad(format!("`.maxntid {m:?}` but the block has {threads} threads")));
-        }
+    if let Some(m) = prog.maxntid
+        && threads > product(m)
+    {
+        return Err(bad(format!("`.maxntid {m:?}` but the block has {threads} threads")));
     }
     let dynamic = u64::from(l.shared_bytes);
     let base = (SHARED_BASE + prog.static_shared).next_multiple_of(prog.dyn_align) - SHARED_BASE;
@@ -352,7 +352,7 @@ impl Machine<'_> {
                     let Wait::Bar(id) = g.wait else { continue };
                     let s = self.site(w, g.pc - 1, None, None);
                     if e.site.is_none() {
-                        e.site = Some(s.clone());
+                        e.site = Some(Box::new(s.clone()));
                     }
                     let b = &self.ctas[c].bars[id as usize];
                     let who: Vec<String> = b.log.iter().map(|x| x.0.to_string()).collect();

@@ -209,10 +209,10 @@ impl Memory {
         let mut bytes = v.init.clone();
         bytes.resize(v.bytes.unwrap_or(0) as usize, 0);
         let a = self.alloc(&name, Init::Bytes(bytes));
-        if v.space == crate::types::Space::Const {
-            if let Some(b) = self.buffers.last_mut() {
-                b.read_only = true;
-            }
+        if v.space == crate::types::Space::Const
+            && let Some(b) = self.buffers.last_mut()
+        {
+            b.read_only = true;
         }
         a
     }

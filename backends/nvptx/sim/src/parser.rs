@@ -477,11 +477,11 @@ impl<'a> Parser<'a> {
     /// A name, with the `.x` of `%tid.x` joined on.
     fn name(&mut self) -> Res<String> {
         let (mut n, _) = self.ident()?;
-        if let Tok::Dot = self.peek().tok {
-            if n.starts_with('%') {
-                let t = self.next();
-                n.push_str(self.text(t));
-            }
+        if let Tok::Dot = self.peek().tok
+            && n.starts_with('%')
+        {
+            let t = self.next();
+            n.push_str(self.text(t));
         }
         Ok(n)
     }
@@ -524,7 +524,7 @@ impl<'a> Parser<'a> {
                     OperandKind::Sink
                 } else if self.eat(b'|') {
                     OperandKind::Pair(n, self.ident()?.0)
-                } else if self.is(b'+') || self.is(b'-') {
+                } else if self.is(b'+') {
                     OperandKind::Offset(n, self.offset(false)?)
                 } else {
                     OperandKind::Name(n)
@@ -539,29 +539,19 @@ impl<'a> Parser<'a> {
         Ok(Operand { kind, span: Span { start: t.start, end } })
     }
 
-    /// `+4`, `-8`, `+4+16`; `first` allows a leading number without a sign.
+    /// `+4`, `+-8`, `+4+16`; `first` allows a leading number without `+`. A bare `-8` is not PTX.
     fn offset(&mut self, first: bool) -> Res<i64> {
         let mut sum: i64 = 0;
-        let mut need_sign = !first;
+        let mut need_plus = !first;
         loop {
-            let t = self.peek();
-            let mut neg = false;
-            let mut signed = false;
-            while self.is(b'+') || self.is(b'-') {
-                signed = true;
-                neg ^= self.next().tok == Tok::Punct(b'-');
+            if need_plus {
+                self.expect(b'+')?;
             }
-            if need_sign && !signed {
-                return if self.peek().start == t.start && sum == 0 {
-                    self.err(t, format!("`+` or a closing bracket is expected, not `{}`", self.text(t)))
-                } else {
-                    Ok(sum)
-                };
-            }
+            let neg = self.eat(b'-');
             let v = self.int()? as i64;
             sum = sum.wrapping_add(if neg { v.wrapping_neg() } else { v });
-            need_sign = true;
-            if !self.is(b'+') && !self.is(b'-') {
+            need_plus = true;
+            if !self.is(b'+') {
                 return Ok(sum);
             }
         }

@@ -208,10 +208,10 @@ impl Warp {
                 self.hold = 512;
                 self.swap(i);
             }
-        } else if let Some((i, g)) = self.others.iter().enumerate().filter(|g| g.1.wait == Wait::No).min_by_key(|g| g.1.pc) {
-            if g.pc < self.pc {
-                self.swap(i);
-            }
+        } else if let Some((i, g)) = self.others.iter().enumerate().filter(|g| g.1.wait == Wait::No).min_by_key(|g| g.1.pc)
+            && g.pc < self.pc
+        {
+            self.swap(i);
         }
         if self.others.is_empty() {
             self.diverged = 0;

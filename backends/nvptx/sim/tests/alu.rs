@@ -45,8 +45,35 @@ fn eval(target: &str, ret: char, code: &str, ins: &[[u64; 3]]) -> Vec<u64> {
 /// Interesting integers, all pairs with a random third, plus random triples.
 fn ints() -> Vec<[u64; 3]> {
     let special = [
-        0u64, 1, 2, 3, 7, 8, 15, 16, 31, 32, 33, 63, 64, 65, 255, 256, 0x7fff, 0x8000, 0xffff, 0x1_0000, 0x7fff_ffff, 0x8000_0000,
-        0xffff_fffe, 0xffff_ffff, 0x1_0000_0000, 0x7fff_ffff_ffff_ffff, 0x8000_0000_0000_0000, u64::MAX, 0x1234_5678_9abc_def0,
+        0u64,
+        1,
+        2,
+        3,
+        7,
+        8,
+        15,
+        16,
+        31,
+        32,
+        33,
+        63,
+        64,
+        65,
+        255,
+        256,
+        0x7fff,
+        0x8000,
+        0xffff,
+        0x1_0000,
+        0x7fff_ffff,
+        0x8000_0000,
+        0xffff_fffe,
+        0xffff_ffff,
+        0x1_0000_0000,
+        0x7fff_ffff_ffff_ffff,
+        0x8000_0000_0000_0000,
+        u64::MAX,
+        0x1234_5678_9abc_def0,
     ];
     let mut r = Rng(11);
     let mut v = Vec::new();
@@ -91,7 +118,7 @@ fn integer_32() {
         ('r', "sub.sat.s32 %r0, %r1, %r2;", |a, b, _| u(i64::from((a as i32).saturating_sub(b as i32)))),
         ('r', "sub.u32 %r0, %r1, %r2;", |a, b, _| u64::from((a as u32).wrapping_sub(b as u32))),
         ('r', "mul.lo.s32 %r0, %r1, %r2;", |a, b, _| u64::from((a as u32).wrapping_mul(b as u32))),
-        ('r', "mul.hi.u32 %r0, %r1, %r2;", |a, b, _| (a & 0xffff_ffff) * (b & 0xffff_ffff) >> 32),
+        ('r', "mul.hi.u32 %r0, %r1, %r2;", |a, b, _| ((a & 0xffff_ffff) * (b & 0xffff_ffff)) >> 32),
         ('r', "mul.hi.s32 %r0, %r1, %r2;", |a, b, _| u((s32(a) * s32(b)) >> 32)),
         ('d', "mul.wide.u32 %rd0, %r1, %r2;", |a, b, _| (a & 0xffff_ffff) * (b & 0xffff_ffff)),
         ('d', "mul.wide.s32 %rd0, %r1, %r2;", |a, b, _| (s32(a) * s32(b)) as u64),
@@ -180,7 +207,13 @@ fn prmt(a: u64, b: u64, c: u64) -> u64 {
         .map(|i| {
             let s = c >> (4 * i) & 15;
             let v = bytes[(s & 7) as usize];
-            (if s & 8 == 0 { v } else if v >= 128 { 255 } else { 0 }) << (8 * i)
+            (if s & 8 == 0 {
+                v
+            } else if v >= 128 {
+                255
+            } else {
+                0
+            }) << (8 * i)
         })
         .sum()
 }
@@ -191,8 +224,8 @@ fn integer_64_and_16() {
         ('d', "add.s64 %rd0, %rd1, %rd2;", |a, b, _| a.wrapping_add(b)),
         ('d', "sub.u64 %rd0, %rd1, %rd2;", |a, b, _| a.wrapping_sub(b)),
         ('d', "mul.lo.u64 %rd0, %rd1, %rd2;", |a, b, _| a.wrapping_mul(b)),
-        ('d', "mul.hi.u64 %rd0, %rd1, %rd2;", |a, b, _| (u128::from(a) * u128::from(b) >> 64) as u64),
-        ('d', "mul.hi.s64 %rd0, %rd1, %rd2;", |a, b, _| (i128::from(a as i64) * i128::from(b as i64) >> 64) as u64),
+        ('d', "mul.hi.u64 %rd0, %rd1, %rd2;", |a, b, _| ((u128::from(a) * u128::from(b)) >> 64) as u64),
+        ('d', "mul.hi.s64 %rd0, %rd1, %rd2;", |a, b, _| ((i128::from(a as i64) * i128::from(b as i64)) >> 64) as u64),
         ('d', "mad.lo.s64 %rd0, %rd1, %rd2, %rd3;", |a, b, c| a.wrapping_mul(b).wrapping_add(c)),
         ('d', "shl.b64 %rd0, %rd1, %r2;", |a, b, _| a.checked_shl(b as u32).unwrap_or(0)),
         ('d', "shr.s64 %rd0, %rd1, %r2;", |a, b, _| ((a as i64) >> (b as u32).min(63)) as u64),
@@ -222,7 +255,9 @@ fn integer_64_and_16() {
         ('h', "neg.s16 %h0, %h1;", |a, _, _| u64::from((a as i16).wrapping_neg() as u16)),
         ('r', "mov.b32 %r0, {%h1, %h2};", |a, b, _| (a & 0xffff) | (b & 0xffff) << 16),
         ('d', "mov.b64 %rd0, {%r1, %r2};", |a, b, _| (a & 0xffff_ffff) | (b << 32)),
-        ('d', "mov.b64 %rd0, {%h1, %h2, %h3, %h1};", |a, b, c| (a & 0xffff) * 0x0001_0000_0000_0001 | (b & 0xffff) << 16 | (c & 0xffff) << 32),
+        ('d', "mov.b64 %rd0, {%h1, %h2, %h3, %h1};", |a, b, c| {
+            ((a & 0xffff) * 0x0001_0000_0000_0001) | ((b & 0xffff) << 16) | (c & 0xffff) << 32
+        }),
         ('r', "mov.b64 {%r9, %r0}, %rd1;", |a, _, _| a >> 32),
         ('h', "mov.b32 {%h0, %h9}, %r1;", |a, _, _| a & 0xffff),
         ('h', "mov.b32 {_, %h0}, %r1;", |a, _, _| a >> 16 & 0xffff),
@@ -287,8 +322,24 @@ fn predicates_and_comparisons() {
 /// Interesting f32 patterns in all pairs, plus random ones.
 fn floats() -> Vec<[u64; 3]> {
     let special = [
-        0u32, 0x8000_0000, 0x3f80_0000, 0xbf80_0000, 0x4000_0000, 0x3f00_0000, 0x7f80_0000, 0xff80_0000, 0x7fc0_0000, 1, 0x8000_0001,
-        0x007f_ffff, 0x0080_0000, 0x7f7f_ffff, 0x3eaa_aaab, 0xc2c8_0000, 0x4b00_0001, 0x3f7f_ffff,
+        0u32,
+        0x8000_0000,
+        0x3f80_0000,
+        0xbf80_0000,
+        0x4000_0000,
+        0x3f00_0000,
+        0x7f80_0000,
+        0xff80_0000,
+        0x7fc0_0000,
+        1,
+        0x8000_0001,
+        0x007f_ffff,
+        0x0080_0000,
+        0x7f7f_ffff,
+        0x3eaa_aaab,
+        0xc2c8_0000,
+        0x4b00_0001,
+        0x3f7f_ffff,
     ];
     let mut r = Rng(5);
     let mut v = Vec::new();
@@ -344,7 +395,7 @@ fn float_32() {
         ('p', "setp.ne.f32 %p0, %f1, %f2;", |x, y, _| u64::from(f(x) < f(y) || f(x) > f(y))),
         ('p', "setp.equ.f32 %p0, %f1, %f2;", |x, y, _| u64::from(f(x) == f(y) || f(x).is_nan() || f(y).is_nan())),
         ('p', "setp.neu.f32 %p0, %f1, %f2;", |x, y, _| u64::from(f(x) != f(y))),
-        ('p', "setp.geu.f32 %p0, %f1, %f2;", |x, y, _| u64::from(!(f(x) < f(y)))),
+        ('p', "setp.geu.f32 %p0, %f1, %f2;", |x, y, _| u64::from(f(x) >= f(y) || f(x).is_nan() || f(y).is_nan())),
         ('p', "setp.num.f32 %p0, %f1, %f2;", |x, y, _| u64::from(!f(x).is_nan() && !f(y).is_nan())),
         ('p', "setp.nan.f32 %p0, %f1, %f2;", |x, y, _| u64::from(f(x).is_nan() || f(y).is_nan())),
         ('p', "testp.subnormal.f32 %p0, %f1;", |x, _, _| u64::from(f(x).is_subnormal())),
@@ -381,11 +432,7 @@ fn minmax(x: f32, y: f32, max: bool) -> u64 {
 fn directed_rounding() {
     let ins: Vec<[u64; 3]> =
         floats().into_iter().filter(|i| i.iter().all(|v| f(*v).is_finite() && (1e-10..1e10).contains(&f(*v).abs()))).collect();
-    for (op, exact) in [
-        ("add", (|x, y, _| x + y) as fn(f64, f64, f64) -> f64),
-        ("mul", |x, y, _| x * y),
-        ("fma", |x, y, z| x * y + z),
-    ] {
+    for (op, exact) in [("add", (|x, y, _| x + y) as fn(f64, f64, f64) -> f64), ("mul", |x, y, _| x * y), ("fma", |x, y, z| x * y + z)] {
         let third = if op == "fma" { ", %f3" } else { "" };
         let get = |m: &str| eval("sm_80", 'f', &format!("{op}.{m}.f32 %f0, %f1, %f2{third};"), &ins);
         let (dn, up, z) = (get("rm"), get("rp"), get("rz"));
@@ -406,7 +453,9 @@ fn float_64() {
     let mut ins: Vec<[u64; 3]> = floats().into_iter().map(|i| i.map(|v| f64::from(f(v)).to_bits())).collect();
     ins.retain(|i| i.iter().all(|v| !f64::from_bits(*v).is_nan()));
     let rows: &[(char, &str, Fun)] = &[
-        ('p', "add.rn.f64 %fd0, %fd1, %fd2; setp.nan.f64 %p0, %fd0, %fd0;", |x, y, _| u64::from((f64::from_bits(x) + f64::from_bits(y)).is_nan())),
+        ('p', "add.rn.f64 %fd0, %fd1, %fd2; setp.nan.f64 %p0, %fd0, %fd0;", |x, y, _| {
+            u64::from((f64::from_bits(x) + f64::from_bits(y)).is_nan())
+        }),
         ('F', "min.f64 %fd0, %fd1, %fd2;", |x, y, _| {
             let (a, c) = (f64::from_bits(x), f64::from_bits(y));
             if a < c || (a == c && a.is_sign_negative()) { x } else { y }
@@ -429,7 +478,8 @@ fn float_64() {
 #[test]
 fn approximations() {
     let ins: Vec<[u64; 3]> = floats().into_iter().filter(|i| f(i[0]).is_finite() && f(i[0]).is_normal()).collect();
-    let rows: [(&str, fn(f64) -> f64); 9] = [
+    type Unary = fn(f64) -> f64;
+    let rows: [(&str, Unary); 9] = [
         ("ex2.approx.f32", f64::exp2),
         ("lg2.approx.f32", f64::log2),
         ("sin.approx.f32", f64::sin),
@@ -532,9 +582,7 @@ fn half_precision() {
         ('h', "fma.rn.f16 %h0, %h1, %h2, %h3;", |a, c, d| to_h(h(a) * h(c) + h(d))),
         ('h', "neg.f16 %h0, %h1;", |a, _, _| (a ^ 0x8000) & 0xffff),
         ('r', "add.f16x2 %r0, %r1, %r2;", |a, c, _| to_h(h(a) + h(c)) | to_h(h(a >> 16) + h(c >> 16)) << 16),
-        ('r', "fma.rn.f16x2 %r0, %r1, %r2, %r3;", |a, c, d| {
-            to_h(h(a) * h(c) + h(d)) | to_h(h(a >> 16) * h(c >> 16) + h(d >> 16)) << 16
-        }),
+        ('r', "fma.rn.f16x2 %r0, %r1, %r2, %r3;", |a, c, d| to_h(h(a) * h(c) + h(d)) | to_h(h(a >> 16) * h(c >> 16) + h(d >> 16)) << 16),
         ('p', "setp.lt.f16 %p0, %h1, %h2;", |a, c, _| u64::from(h(a) < h(c))),
         ('p', "setp.lt.f16x2 %p1|%p0, %r1, %r2;", |a, c, _| u64::from(h(a >> 16) < h(c >> 16))),
         ('f', "cvt.f32.f16 %f0, %h1;", |a, _, _| b(h(a) as f32)),
@@ -587,7 +635,13 @@ fn conversions_between_integers() {
         ('F', "cvt.rn.f64.u64 %fd0, %rd1;", |a, _, _| (a as f64).to_bits()),
         ('f', "cvt.rna.tf32.f32 %r0, %f1; mov.b32 %f0, %r0;", |a, _, _| {
             let v = a as u32;
-            if f(a).is_nan() { 0x7fff_ffff } else if v & 0x7f80_0000 == 0x7f80_0000 { v.into() } else { u64::from((v + 0x1000) & !0x1fff) }
+            if f(a).is_nan() {
+                0x7fff_ffff
+            } else if v & 0x7f80_0000 == 0x7f80_0000 {
+                v.into()
+            } else {
+                u64::from((v + 0x1000) & !0x1fff)
+            }
         }),
     ];
     check("sm_80", rows, &ints());

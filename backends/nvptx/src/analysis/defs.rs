@@ -217,7 +217,9 @@ impl<'p> Defs<'p> {
             }
             match self.def(v) {
                 Def::AddConst(a, c) => (v, sum) = (a, sum.saturating_add(c)),
-                Def::Register | Def::Const(_) | Def::Same(_) | Def::Bits(_) | Def::Param(_) | Def::Special(_) | Def::Shared(_) => return true,
+                Def::Register | Def::Const(_) | Def::Same(_) | Def::Bits(_) | Def::Param(_) | Def::Special(_) | Def::Shared(_) => {
+                    return true;
+                }
             }
         }
     }

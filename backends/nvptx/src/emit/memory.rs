@@ -205,9 +205,7 @@ impl Emitter<'_> {
                 }
                 Ok(())
             }
-            Some(LTy::Num(
-                Scalar::I16 | Scalar::I32 | Scalar::I64 | Scalar::F16 | Scalar::BF16 | Scalar::F32 | Scalar::F64,
-            ))
+            Some(LTy::Num(Scalar::I16 | Scalar::I32 | Scalar::I64 | Scalar::F16 | Scalar::BF16 | Scalar::F32 | Scalar::F64))
             | Some(LTy::B32)
             | None => {
                 self.body.op("mov.b32 ").braced(&homes).s(", ").r(a).end();

@@ -69,14 +69,7 @@ pub fn emit(program: &Program, target: &Target, options: &EmitOptions) -> Result
     e.block(&program.body)?;
     let entry = identifier(&program.name);
     let text = e.module(&entry, version, options);
-    Ok(PtxKernel {
-        text,
-        entry,
-        threads: program.threads(),
-        shared_bytes: program.shared_bytes,
-        params: program.params.clone(),
-        version,
-    })
+    Ok(PtxKernel { text, entry, threads: program.threads(), shared_bytes: program.shared_bytes, params: program.params.clone(), version })
 }
 
 fn check(program: &Program, target: &Target, options: &EmitOptions) -> Result<(u8, u8), EmitError> {

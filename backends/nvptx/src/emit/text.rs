@@ -126,9 +126,6 @@ mod tests {
         t.n(0).s(" ").n(-7).s(" ").n(i64::MIN).s(" ").n(u32::MAX).s(" ");
         t.o(Opnd::Imm(Class::F, u64::from(1f32.to_bits()))).s(" ").o(Opnd::Imm(Class::E, (-2f64).to_bits())).s(" ");
         t.o(Opnd::Imm(Class::R, 0xffff_ffff)).s(" ").o(Opnd::Imm(Class::D, 1 << 63)).s(" ").o(Opnd::Imm(Class::H, 0xbc00));
-        assert_eq!(
-            t.out,
-            "0 -7 -9223372036854775808 4294967295 0f3F800000 0dC000000000000000 -1 0x8000000000000000 -17408"
-        );
+        assert_eq!(t.out, "0 -7 -9223372036854775808 4294967295 0f3F800000 0dC000000000000000 -1 0x8000000000000000 -17408");
     }
 }

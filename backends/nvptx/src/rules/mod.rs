@@ -91,8 +91,7 @@ const fn lines(lines: &'static [&'static str]) -> Body {
     Body::Lines(lines)
 }
 
-const TABLES: [&[Rule]; 8] =
-    [int::I32, int::I64, int::I16, int::I8, int::BITS, float::ROWS, cast::ROWS, compare::ROWS];
+const TABLES: [&[Rule]; 8] = [int::I32, int::I64, int::I16, int::I8, int::BITS, float::ROWS, cast::ROWS, compare::ROWS];
 
 const TYPES: [LTy; 10] = [
     LTy::Num(Scalar::I1),

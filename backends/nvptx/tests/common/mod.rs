@@ -155,18 +155,39 @@ fn words(elem: Scalar, bytes: &[u8]) -> Vec<u64> {
         .collect()
 }
 
-/// The program as text; panics with the text if the assembler refuses it or warns.
+/// The program as text.
 pub fn text(program: &Program, target: &Target) -> PtxKernel {
-    let kernel = emit(program, target, &EmitOptions::default()).unwrap_or_else(|e| panic!("{}: {e}", program.name));
-    assembled(&kernel, target.name);
-    kernel
+    emit(program, target, &EmitOptions::default()).unwrap_or_else(|e| panic!("{}: {e}", program.name))
 }
 
-pub fn assembled(kernel: &PtxKernel, arch: &str) {
-    match tilelift_oracle::assemble(&kernel.text, arch) {
-        Ok(r) => assert!(r.spills == 0 && r.warnings.is_empty(), "{r:?}\n{}", kernel.text),
-        Err(tilelift_oracle::AsmError::Missing) => assert!(!tilelift_oracle::required(), "ptxas is required and missing"),
-        Err(e) => panic!("{e}\n{}", kernel.text),
+/// Texts for the assembler, collected so that it starts once per test.
+#[derive(Default)]
+pub struct Assembly {
+    module: String,
+    entries: u32,
+}
+
+impl Assembly {
+    /// Appends a kernel to the module, under a name of its own.
+    pub fn add(&mut self, kernel: &PtxKernel) {
+        let at = kernel.text.find(".visible .entry ").unwrap();
+        if self.entries == 0 {
+            // The first text brings version and target; shared memory is declared whether or not that one has any.
+            let head = kernel.text[..at].lines().take(3).map(|l| format!("{l}\n")).collect::<String>();
+            self.module = format!("{head}.extern .shared .align 1024 .b8 smem[];\n");
+        }
+        self.entries += 1;
+        self.module.push_str(&kernel.text[at..].replacen(&kernel.entry, &format!("{}_{}", kernel.entry, self.entries), 1));
+    }
+
+    /// Assembles what was added; panics with the text if it is refused, warned of or spills.
+    pub fn check(&self, arch: &str) {
+        assert!(self.entries > 0, "nothing to assemble");
+        match tilelift_oracle::assemble(&self.module, arch) {
+            Ok(r) => assert!(r.spills == 0 && r.warnings.is_empty(), "{r:?}\n{}", self.module),
+            Err(tilelift_oracle::AsmError::Missing) => assert!(!tilelift_oracle::required(), "ptxas is required and missing"),
+            Err(e) => panic!("{e}\n{}", self.module),
+        }
     }
 }
 
@@ -239,12 +260,19 @@ fn ulp(x: f64, elem: Scalar) -> f64 {
 }
 
 /// Runs a program both ways and compares the last buffer.
-pub fn agree(program: &Program, grid: u32, data: &[Data], tolerance: Tolerance) {
+pub fn agree(assembly: &mut Assembly, program: &Program, grid: u32, data: &[Data], tolerance: Tolerance) {
     let kernel = text(program, &sm_80());
+    assembly.add(&kernel);
     let (want, got) = (defined(program, grid, data), simulated(&kernel, grid, data));
+    compare(&program.name, &want, &got, data, tolerance, &kernel.text);
+}
+
+/// Compares the last buffers of two runs.
+pub fn compare(name: &str, want: &[Vec<u8>], got: &[Vec<u8>], data: &[Data], tolerance: Tolerance, text: &str) {
     let last = data.len() - 1;
     let elem = data[last].elem;
     let (want, got) = (words(elem, &want[last]), words(elem, &got[last]));
+    let inputs: Vec<Vec<u64>> = data[..last].iter().map(Data::words).collect();
     for (i, (&w, &g)) in want.iter().zip(&got).enumerate() {
         let same = if elem.is_float() {
             let (w, g) = (num::from_bits(w, elem), num::from_bits(g, elem));
@@ -253,7 +281,7 @@ pub fn agree(program: &Program, grid: u32, data: &[Data], tolerance: Tolerance) 
                 Tolerance::Exact => equal,
                 Tolerance::Relative(r) => equal || w == g || (w - g).abs() <= (r * w.abs()).max(slack(w, elem)),
                 Tolerance::Log(r) => {
-                    let x = num::from_bits(data[0].words()[i], data[0].elem);
+                    let x = num::from_bits(inputs[0][i], data[0].elem);
                     let bound = if (0.5..=2.0).contains(&x) { r } else { r * w.abs() };
                     equal || w == g || (w - g).abs() <= bound.max(slack(w, elem))
                 }
@@ -261,8 +289,8 @@ pub fn agree(program: &Program, grid: u32, data: &[Data], tolerance: Tolerance) 
         } else {
             w == g
         };
-        let inputs: Vec<u64> = data[..last].iter().map(|d| *d.words().get(i).unwrap_or(&0)).collect();
-        assert!(same, "{} element {i}: want {w:#x}, got {g:#x}, from {inputs:x?}, {tolerance:?}\n{}", program.name, kernel.text);
+        let inputs = || inputs.iter().filter_map(|w| w.get(i)).collect::<Vec<_>>();
+        assert!(same, "{name} element {i}: want {w:#x}, got {g:#x}, from {:x?}, {tolerance:?}\n{text}", inputs());
     }
 }
 
@@ -297,11 +325,55 @@ pub fn edges(elem: Scalar) -> Vec<u64> {
     if !elem.is_float() {
         let top = 1u64 << (elem.bits() - 1);
         let near = [0, 1, 2, 3, 5, 7, 8, 15, 16, 31, 32, 33, 63, 64, 65, 100, 127, 128, 200, 255];
-        return near.iter().flat_map(|&x: &u64| [x, x.wrapping_neg(), top.wrapping_add(x), top.wrapping_sub(x)]).map(|x| x & mask).collect();
+        return near
+            .iter()
+            .flat_map(|&x: &u64| [x, x.wrapping_neg(), top.wrapping_add(x), top.wrapping_sub(x)])
+            .map(|x| x & mask)
+            .collect();
     }
     let mut out: Vec<u64> = [
-        0.0, 1.0, 0.5, 2.0, 1.5, 2.5, 0.1, 3.7, 10.0, 0.25, 0.55, 0.5500001, 0.7, 1e-3, 88.0, 88.7, 87.0, 100.0, 104.0, 127.5, 128.4, 255.9, 1000.0,
-        32767.5, 32768.0, 65504.0, 2147483520.0, 2147483648.0, 4e9, 9.2e18, 1e19, 1e30, 3e38, 1e-6, 1e-20, 6e-39, 1e-44, 126.0, 126.9, 149.0, 150.0, 16777217.0,
+        0.0,
+        1.0,
+        0.5,
+        2.0,
+        1.5,
+        2.5,
+        0.1,
+        3.7,
+        10.0,
+        0.25,
+        0.55,
+        0.5500001,
+        0.7,
+        1e-3,
+        88.0,
+        88.7,
+        87.0,
+        100.0,
+        104.0,
+        127.5,
+        128.4,
+        255.9,
+        1000.0,
+        32767.5,
+        32768.0,
+        65504.0,
+        2147483520.0,
+        2147483648.0,
+        4e9,
+        9.2e18,
+        1e19,
+        1e30,
+        3e38,
+        1e-6,
+        1e-20,
+        6e-39,
+        1e-44,
+        126.0,
+        126.9,
+        149.0,
+        150.0,
+        16777217.0,
     ]
     .iter()
     .flat_map(|&x: &f64| [num::to_bits(num::round(x, elem), elem), num::to_bits(num::round(-x, elem), elem)])

@@ -87,7 +87,7 @@ impl Gen<'_> {
         let (lo, hi, step, trips) = self.bounds(b);
         let types: Vec<Type> = inits.iter().map(|i| i.ty.clone()).collect();
         let init: Vec<Value> = inits.iter().map(|i| i.v).collect();
-        let count = 1 + self.src.below(4);
+        let count = 1 + self.src.below(6);
         let results = b.for_loop(lo, hi, step, &init, |b, iv, carried| {
             self.open(b, carried, vec![iv]);
             let before = self.rounds(b, depth, trips, count);
@@ -108,13 +108,14 @@ impl Gen<'_> {
         let mut types = vec![Type::Scalar(Scalar::I32)];
         types.extend(inits.iter().map(|i| i.ty.clone()));
         let init: Vec<Value> = [start].into_iter().chain(inits.iter().map(|i| i.v)).collect();
-        let count = 1 + self.src.below(3);
+        let count = 1 + self.src.below(5);
         // Both regions borrow the generator, one after the other.
         let gen_cell = std::cell::RefCell::new(self);
         let results = b.while_loop(
             &init,
             |b, seen| {
-                let g = &mut **gen_cell.borrow_mut();
+                let mut g = gen_cell.borrow_mut();
+            let g = &mut **g;
                 g.open(b, seen, vec![seen[0]]);
                 let more = b.cmp(CmpOp::Lt, seen[0], trips);
                 let before = g.times;
@@ -128,7 +129,8 @@ impl Gen<'_> {
                 }
             },
             |b, carried| {
-                let g = &mut **gen_cell.borrow_mut();
+                let mut g = gen_cell.borrow_mut();
+            let g = &mut **g;
                 g.open(b, carried, vec![carried[0]]);
                 let before = g.rounds(b, depth, trips as u64, count);
                 let mut next = g.yields(b, &types[1..]);
@@ -172,9 +174,10 @@ impl Gen<'_> {
         let types: Vec<Type> = self.inits(b).into_iter().map(|i| i.ty).collect();
         let gen_cell = std::cell::RefCell::new(self);
         let arm = |b: &mut KernelBuilder| {
-            let g = &mut **gen_cell.borrow_mut();
+            let mut g = gen_cell.borrow_mut();
+            let g = &mut **g;
             g.open(b, &[], Vec::new());
-            let count = g.src.below(4);
+            let count = g.src.below(6);
             g.steps(b, count, depth + 1);
             let y = g.yields(b, &types);
             g.close();

@@ -36,12 +36,12 @@ impl Kind {
 
 impl Gen<'_> {
     fn kind(&mut self) -> Kind {
-        KINDS[self.src.weighted(&[10, 6, 4, 2, 4, 2, 1])]
+        KINDS[self.src.weighted(&[20, 12, 8, 2, 8, 3, 1])]
     }
 
     fn dot_shape(&mut self, kind: Kind) -> [u32; 3] {
         let m = *self.src.pick(&[16, 32, 64, 48, 80, 128]).unwrap_or(&16);
-        let n = *self.src.pick(&[16, 32, 64, 48, 8, 80]).unwrap_or(&16);
+        let n = *self.src.pick(&[16, 32, 64, 48, 16, 96, 32, 80, 16, 8]).unwrap_or(&16);
         let k = kind.k * *self.src.pick(&[1, 2, 4, 3]).unwrap_or(&1);
         let room = self.cfg.max_elements;
         if m * n > room || m * k > room || k * n > room { [16, 16, kind.k] } else { [m, n, k] }
@@ -92,8 +92,6 @@ impl Gen<'_> {
                 }
             },
             _ => {
-                let n = self.input(b, elem, &[tile[0] * tile[1]], true);
-                let _ = n;
                 let i = self.load_operand(b, elem, &swapped, turned(k), true);
                 let v = b.reshape(i.v, &tile);
                 (v, i.bound)
@@ -164,11 +162,7 @@ impl Gen<'_> {
         let cut = self.src.range(0, i64::from(k) - 1);
         let lo = if self.src.chance(32) { i64::from(k) * self.src.range(0, 2) } else { 0 };
         let hi = match self.src.below(4) {
-            1 => {
-                let n = self.input(b, kind.elem, &[k * trips], true);
-                let _ = n;
-                self.some_extent(b).filter(|&(_, n)| n <= i64::from(k * trips)).map(|(v, _)| v)
-            }
+            1 => self.some_extent(b).filter(|&(_, n)| n <= i64::from(k * trips)).map(|(v, _)| v),
             _ => None,
         };
         let hi = match hi {

@@ -112,7 +112,7 @@ pub fn generate(src: &mut Source, cfg: &Config) -> Result<Case, BuildErrors> {
     }
     g.scalar_params(&mut b);
     g.load_new(&mut b);
-    let steps = 1 + g.src.below(g.cfg.max_steps);
+    let steps = 1 + g.src.below(g.cfg.max_steps).max(g.src.below(g.cfg.max_steps));
     g.steps(&mut b, steps, 0);
     g.final_stores(&mut b);
     let params = g.params;

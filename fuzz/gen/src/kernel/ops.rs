@@ -19,11 +19,11 @@ impl Gen<'_> {
             let v = if elem.is_float() { b.constant(num::from_bits(bits, elem), elem) } else { b.constant(bits as i64, elem) };
             (v, None)
         } else if elem.is_float() {
-            let x = *self.src.pick(&[1.0, 0.0, 2.0, -1.0, 0.5, 3.0, -0.75, 10.0, 0.001]).unwrap_or(&1.0);
+            let x: f64 = *self.src.pick(&[1.0, 0.0, 2.0, -1.0, 0.5, 3.0, -0.75, 10.0, 0.001]).unwrap_or(&1.0);
             (b.constant(x, elem), Some(10.0).filter(|_| x.fract() == 0.0))
         } else {
             let x = *self.src.pick(&[1i64, 0, 2, 3, -1, 5, 7, 31, -13]).unwrap_or(&1);
-            (b.constant(x, elem), Some(31.0))
+            (b.constant(if elem == Scalar::I1 { x & 1 } else { x }, elem), Some(31.0))
         };
         let v = match ty {
             Type::Tile(t) => b.splat(scalar, &t.shape),
@@ -33,7 +33,7 @@ impl Gen<'_> {
     }
 
     /// Another value of the type: one at hand, itself, or a literal.
-    fn partner(&mut self, b: &mut KernelBuilder, of: &Item) -> Item {
+    pub(super) fn partner(&mut self, b: &mut KernelBuilder, of: &Item) -> Item {
         match self.src.weighted(&[6, 1, 2]) {
             0 => {
                 let found = self.any(|i| i.ty == of.ty && i.v != of.v);
@@ -238,8 +238,12 @@ impl Gen<'_> {
                 // Merge neighbours.
                 0 if shape.len() >= 2 => {
                     let d = self.src.below(shape.len() as u32 - 1) as usize;
-                    let inner = shape.remove(d + 1);
-                    shape[d] *= inner;
+                    let whole = shape[d] % 2 == 1 || shape[d + 1].is_power_of_two();
+                    // Others cut an odd factor in two, which is refused: a few are enough.
+                    if whole || self.src.chance(10) {
+                        let inner = shape.remove(d + 1);
+                        shape[d] *= inner;
+                    }
                 }
                 // Split by a power of two.
                 1 if !shape.is_empty() && shape.len() < 5 => {

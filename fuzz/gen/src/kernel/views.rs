@@ -76,8 +76,8 @@ impl Gen<'_> {
                 step *= shape[d].max(1);
                 match self.src.below(4) {
                     1 => step += self.src.range(0, 7),
-                    2 => step = step.next_multiple_of(8),
-                    3 => step = step.next_multiple_of(16),
+                    2 => step = (step + 7) / 8 * 8,
+                    3 => step = (step + 15) / 16 * 16,
                     _ => {}
                 }
             }
@@ -338,7 +338,7 @@ impl Gen<'_> {
                 Some(_) | None => self.index(b, view.shape[d], tile[d]),
             });
         }
-        let plain = !self.src.chance(40);
+        let plain = self.rand_only || !self.src.chance(40);
         self.load(b, &view, &at, tile, plain)
     }
 

@@ -162,9 +162,6 @@ impl Ix<'_, '_> {
                 Op::Selp { d: self.dst(0, ty)?, a: self.src(1, ty)?, b: self.src(2, ty)?, p: self.pred_src(3)? }
             }
             "slct" => {
-                if self.has("ftz") && !self.mods.last().is_some_and(|m| m.0 == "f32") {
-                    return self.err("`.ftz` needs an .f32 selector");
-                }
                 let (ty, ct) = (self.ty()?, self.ty()?);
                 if !matches!(ct, Ty::S32 | Ty::F32) {
                     return self.err("the selector of `slct` is .s32 or .f32");
@@ -290,10 +287,10 @@ impl Ix<'_, '_> {
         }
         let d = self.dst(0, ty)?;
         // ptxas takes a generic-looking symbol too; only shared and global symbols have an address here.
-        if let OperandKind::Name(n) = &src.kind {
-            if let Some(Found::Label(_)) = self.d.find(n) {
-                return self.err_op(1, "the address of a label is not modelled");
-            }
+        if let OperandKind::Name(n) = &src.kind
+            && let Some(Found::Label(_)) = self.d.find(n)
+        {
+            return self.err_op(1, "the address of a label is not modelled");
         }
         Ok(Op::Mov { d, s: self.src(1, ty)? })
     }

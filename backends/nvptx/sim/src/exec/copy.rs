@@ -125,10 +125,10 @@ impl Machine<'_> {
         for l in lanes(f.pending & which) {
             let mut b = [0u8; 16];
             let n = usize::from(f.src_bytes[l]);
-            if n > 0 {
-                if let Some((i, o)) = self.mem.find(f.src[l]) {
-                    b[..n].copy_from_slice(&self.mem.buffers[i].bytes[o..o + n]);
-                }
+            if n > 0
+                && let Some((i, o)) = self.mem.find(f.src[l])
+            {
+                b[..n].copy_from_slice(&self.mem.buffers[i].bytes[o..o + n]);
             }
             let d = f.dst[l] as usize;
             self.ctas[self.cur].shared.bytes[d..d + size].copy_from_slice(&b[..size]);

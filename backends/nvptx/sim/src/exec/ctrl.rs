@@ -98,7 +98,7 @@ impl Machine<'_> {
         if bar.arrived > 0 && bar.expected != count {
             let m = format!("barrier {id} is in use for {} threads but this names {count}", bar.expected);
             let mut e = self.fail(w, at, ErrorKind::Barrier, m, None, None);
-            e.other = bar.first_site(self, w);
+            e.other = bar.first_site(self, w).map(Box::new);
             return Err(e);
         }
         if bar.log.iter().any(|x| x.0 == w.id && x.2) {
@@ -158,8 +158,8 @@ impl Machine<'_> {
         let mut warps = std::mem::take(&mut self.ctas[self.cur].warps);
         let bar = std::mem::take(&mut self.ctas[self.cur].bars[id as usize]);
         let me = w.id as usize;
-        for i in 0..warps.len() {
-            let x = if i == me { &mut *w } else { &mut warps[i] };
+        for (i, other) in warps.iter_mut().enumerate() {
+            let x = if i == me { &mut *w } else { other };
             let mut woken = false;
             for k in 0..x.others.len() {
                 if x.others[k].wait != Wait::Bar(id) {

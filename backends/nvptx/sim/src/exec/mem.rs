@@ -208,7 +208,7 @@ impl Machine<'_> {
                 let t = format!("{size} bytes at offset {off} of {} parameter bytes", self.params.len());
                 return Err(self.fail(w, at, ErrorKind::OutOfBounds, t, None, None));
             };
-            if off as u64 % size != 0 {
+            if !(off as u64).is_multiple_of(size) {
                 return Err(self.misaligned(w, at, 0, off as u64, size));
             }
             let mut b = [0u8; 16];

@@ -109,7 +109,7 @@ impl Machine<'_> {
         let mut e = self.fail(w, at, ErrorKind::Race, what, lane, Some(addr));
         let mut other = self.site(w, old.site, Some(ol), Some(addr));
         other.warp = ow;
-        e.other = Some(other);
+        e.other = Some(Box::new(other));
         if copy {
             let newest = if ow == w.id { w.waited[ol as usize] } else { w.clocks.copies[(ow * 32 + ol) as usize] };
             e.notes.push(if newest >= old.clock {
@@ -200,7 +200,7 @@ impl Machine<'_> {
                     let mut o: Site = self.site(w, old.site, Some(old.lane.into()), Some(addr));
                     o.warp = old.agent % n_warps;
                     o.cta = self.coords(old.agent / n_warps);
-                    e.other = Some(o);
+                    e.other = Some(Box::new(o));
                     return Err(e);
                 }
             }
@@ -305,7 +305,7 @@ impl Machine<'_> {
         address: Option<u64>,
     ) -> Fail {
         let mut e = SimError::new(kind, message);
-        e.site = Some(self.site(w, at, lane, address));
+        e.site = Some(Box::new(self.site(w, at, lane, address)));
         e
     }
 }

@@ -44,14 +44,10 @@ impl Machine<'_> {
     /// Parks the running group at `at` until lanes `missing` arrive; an error if they cannot.
     pub(crate) fn await_lanes(&mut self, w: &mut Warp, at: u32, missing: u32) -> R<()> {
         if w.others.iter().all(|g| g.wait != Wait::No) {
-            let m = format!(
-                "lanes {:#010x} wait here for lanes {missing:#010x}, which {}",
-                w.active,
-                match w.others.iter().find(|g| g.mask & missing != 0) {
-                    Some(g) => format!("wait at `{}`", self.site(w, g.pc, None, None).text),
-                    None => "have exited".to_string(),
-                }
-            );
+            let there = w.others.iter().find(|g| g.mask & missing != 0).map_or(at, |g| g.pc);
+            let there = self.site(w, there, None, None);
+            let m =
+                format!("lanes {:#010x} wait here for lanes {missing:#010x}, which are at line {}: `{}`", w.active, there.line, there.text);
             return Err(self.fail(w, at, ErrorKind::Divergence, m, Some(missing.trailing_zeros()), None));
         }
         self.stats[at as usize].executed -= 1;

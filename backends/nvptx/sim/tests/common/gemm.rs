@@ -49,7 +49,10 @@ pub fn ptx(bm: usize, bn: usize, f: Faults) -> String {
     o("and.b32 %r11, %r6, 1; shr.u32 %r12, %r6, 1; and.b32 %r13, %r5, 7;".into());
     o(format!("and.b32 %r14, %r5, 15; mad.lo.u32 %r14, %r12, {}, %r14; mad.lo.u32 %r14, %r14, 128, %r4;", bm / 2));
     o("shr.u32 %r15, %r5, 4;".into());
-    o(format!("shl.b32 %r16, %r15, 3; add.u32 %r16, %r16, %r13; mad.lo.u32 %r16, %r11, {}, %r16; mad.lo.u32 %r16, %r16, 128, %r4; add.u32 %r16, %r16, {sa};", bn / 2));
+    o(format!(
+        "shl.b32 %r16, %r15, 3; add.u32 %r16, %r16, %r13; mad.lo.u32 %r16, %r11, {}, %r16; mad.lo.u32 %r16, %r16, 128, %r4; add.u32 %r16, %r16, {sa};",
+        bn / 2
+    ));
     o("shr.u32 %r17, %r5, 3; and.b32 %r17, %r17, 1;".into());
     for i in 0..mt * nt * 4 {
         o(format!("mov.f32 %c{i}, 0f00000000;"));
@@ -100,7 +103,13 @@ pub fn ptx(bm: usize, bn: usize, f: Faults) -> String {
             for j in 0..nt {
                 let (c, a, b) = (4 * (i * nt + j), 4 * i, 2 * j);
                 let acc = format!("{{%c{c},%c{},%c{},%c{}}}", c + 1, c + 2, c + 3);
-                o(format!("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {acc}, {{%a{a},%a{},%a{},%a{}}}, {{%b{b},%b{}}}, {acc};", a + 1, a + 2, a + 3, b + 1));
+                o(format!(
+                    "mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {acc}, {{%a{a},%a{},%a{},%a{}}}, {{%b{b},%b{}}}, {acc};",
+                    a + 1,
+                    a + 2,
+                    a + 3,
+                    b + 1
+                ));
             }
         }
     }
@@ -111,7 +120,10 @@ pub fn ptx(bm: usize, bn: usize, f: Faults) -> String {
     // C: row = by*bm + wm*bm/2 + 16 i + g (+8), col = bx*bn + wn*bn/2 + 8 j + 2 t.
     o("shr.u32 %r30, %r5, 2; and.b32 %r31, %r5, 3;".into());
     o(format!("mov.u32 %r32, %ctaid.y; mul.lo.u32 %r32, %r32, {bm}; mad.lo.u32 %r32, %r12, {}, %r32; add.u32 %r32, %r32, %r30;", bm / 2));
-    o(format!("mov.u32 %r33, %ctaid.x; mul.lo.u32 %r33, %r33, {bn}; mad.lo.u32 %r33, %r11, {}, %r33; mad.lo.u32 %r33, %r31, 2, %r33;", bn / 2));
+    o(format!(
+        "mov.u32 %r33, %ctaid.x; mul.lo.u32 %r33, %r33, {bn}; mad.lo.u32 %r33, %r11, {}, %r33; mad.lo.u32 %r33, %r31, 2, %r33;",
+        bn / 2
+    ));
     for i in 0..mt {
         for h in 0..2 {
             let off = if f.store_off && i == mt - 1 && h == 1 { 8 } else { 0 };

@@ -14,11 +14,7 @@ pub fn module(ptx: &str) -> Module {
         let path = std::env::temp_dir().join(format!("tilelift-sim-{}-{id}.ptx", std::process::id()));
         std::fs::write(&path, ptx).expect("temporary file");
         let arch = ptx.split(".target ").nth(1).and_then(|s| s.split_whitespace().next()).unwrap_or("sm_80");
-        let o = std::process::Command::new(tool)
-            .args(["-arch", arch, "-o", "/dev/null"])
-            .arg(&path)
-            .output()
-            .expect("ptxas runs");
+        let o = std::process::Command::new(tool).args(["-arch", arch, "-o", "/dev/null"]).arg(&path).output().expect("ptxas runs");
         assert!(o.status.success(), "{}\n{ptx}", String::from_utf8_lossy(&o.stderr));
         std::fs::remove_file(&path).expect("temporary file");
     }
@@ -44,7 +40,7 @@ impl Rng {
 
 /// Header, declarations and a body inside an entry `k`.
 pub fn kernel(target: &str, params: &str, body: &str) -> String {
-    let version = if target == "sm_80" { "7.1" } else { "8.0" };
+    let version = if target == "sm_80" { "7.5" } else { "8.0" };
     format!(
         ".version {version}\n.target {target}\n.address_size 64\n.extern .shared .align 16 .b8 smem[];\n\
          .visible .entry k({params}) {{\n\
@@ -67,14 +63,8 @@ impl Default for Run {
 }
 
 pub fn launch(m: &Module, run: &Run, args: &[Arg], mem: &mut Memory) -> Result<Report, SimError> {
-    let l = Launch {
-        entry: "k",
-        grid: [run.grid, 1, 1],
-        block: [run.block, 1, 1],
-        shared_bytes: run.shared,
-        args,
-        config: run.config.clone(),
-    };
+    let l =
+        Launch { entry: "k", grid: [run.grid, 1, 1], block: [run.block, 1, 1], shared_bytes: run.shared, args, config: run.config.clone() };
     m.launch(&l, mem)
 }
 

@@ -1,0 +1,137 @@
+//! Runs random kernels against an oracle and prints what fails, reduced, as `.tile` text.
+//!
+//! ```text
+//! fuzzgen --oracle text|lane|sim --count 10000 --seed 0 [--approx] [--small] [--print] [--out FOLDER] [--limit FAILURES]
+//! ```
+
+use std::collections::BTreeMap;
+use std::process::ExitCode;
+use tilelift_fuzzgen::oracle::{self, Failure, Kind, Verdict};
+use tilelift_fuzzgen::{Case, Config, Mode, Source, generate, reduce, shrink};
+use tilelift_isel::LowerOptions;
+
+struct Options {
+    oracle: String,
+    count: u64,
+    seed: u64,
+    cfg: Config,
+    print: bool,
+    out: Option<String>,
+    limit: usize,
+}
+
+fn options() -> Result<Options, String> {
+    let mut o =
+        Options { oracle: "lane".into(), count: 1000, seed: 0, cfg: Config::default(), print: false, out: None, limit: 20 };
+    let mut args = std::env::args().skip(1);
+    while let Some(a) = args.next() {
+        let mut value = || args.next().ok_or(format!("{a} needs a value"));
+        let number = |s: String| s.parse::<u64>().map_err(|e| format!("{s}: {e}"));
+        match a.as_str() {
+            "--oracle" => o.oracle = value()?,
+            "--count" => o.count = number(value()?)?,
+            "--seed" => o.seed = number(value()?)?,
+            "--limit" => o.limit = number(value()?)? as usize,
+            "--out" => o.out = Some(value()?),
+            "--approx" => o.cfg.mode = Mode::Approx,
+            "--small" => o.cfg = Config { mode: o.cfg.mode, ..Config::small() },
+            "--print" => o.print = true,
+            _ => return Err(format!("unknown option {a}")),
+        }
+    }
+    Ok(o)
+}
+
+/// Every way the oracle tries a case; the first failure, and the refusals.
+fn judge(oracle: &str, case: &Case) -> Result<Vec<Verdict>, Failure> {
+    if oracle == "text" {
+        return Ok(vec![oracle::text_round_trip(case)?]);
+    }
+    let want = oracle::reference(case)?;
+    let mut verdicts = Vec::new();
+    if oracle == "interp" {
+        return Ok(vec![Verdict::Pass]);
+    }
+    for target in oracle::targets() {
+        verdicts.push(oracle::lane(case, &want, &target, &LowerOptions::default())?);
+    }
+    Ok(verdicts)
+}
+
+fn main() -> ExitCode {
+    let o = match options() {
+        Ok(o) => o,
+        Err(e) => {
+            eprintln!("{e}");
+            return ExitCode::from(2);
+        }
+    };
+    // Panics are failures that are reported below.
+    std::panic::set_hook(Box::new(|_| {}));
+    let mut refused: BTreeMap<String, u64> = BTreeMap::new();
+    let mut failures: BTreeMap<(Kind, String), u64> = BTreeMap::new();
+    let mut passed = 0u64;
+    let mut shown = 0;
+    for seed in o.seed..o.seed + o.count {
+        let mut src = Source::from_seed(seed);
+        let case = match generate(&mut src, &o.cfg) {
+            Ok(c) => c,
+            Err(e) => {
+                println!("seed {seed}: the generator: {e}");
+                *failures.entry((Kind::Generator, "builder".into())).or_default() += 1;
+                continue;
+            }
+        };
+        if o.print {
+            println!("; seed {seed}\n{}", case.to_tile_text());
+        }
+        match judge(&o.oracle, &case) {
+            Ok(verdicts) => {
+                for v in verdicts {
+                    match v {
+                        Verdict::Pass => passed += 1,
+                        Verdict::Refused(r) => *refused.entry(r).or_default() += 1,
+                    }
+                }
+            }
+            Err(f) => {
+                *failures.entry((f.kind, f.at.clone())).or_default() += 1;
+                println!("seed {seed}: {f}");
+                if shown < o.limit {
+                    shown += 1;
+                    report(&o, seed, &case, src.taken(), &f);
+                }
+            }
+        }
+    }
+    println!("{passed} passed");
+    for (r, n) in &refused {
+        println!("{n:6} refused: {r}");
+    }
+    for ((k, at), n) in &failures {
+        println!("{n:6} failed: {k:?} {at}");
+    }
+    if failures.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}
+
+/// Letters of a message without numbers: two failures with equal signatures are taken for one bug while reducing.
+fn signature(f: &Failure) -> String {
+    let words = f.message.split(|c: char| !c.is_alphabetic()).filter(|w| w.len() > 3).take(4);
+    if f.kind == Kind::Mismatch { String::new() } else { words.collect::<Vec<_>>().join(" ") }
+}
+
+fn report(o: &Options, seed: u64, case: &Case, bytes: &[u8], f: &Failure) {
+    let same = |g: &Failure| g.kind == f.kind && g.at == f.at && signature(g) == signature(f);
+    let fails = |c: &Case| judge(&o.oracle, c).err().as_ref().is_some_and(same);
+    let small = shrink(bytes, &o.cfg, &fails).map_or_else(|| case.clone(), |(_, c)| c);
+    let small = reduce(&small, &fails);
+    let now = judge(&o.oracle, &small).err().map_or_else(String::new, |f| f.to_string());
+    let text = format!("; {}\n{}", now.replace('\n', "\n; "), small.to_tile_text());
+    println!("{text}");
+    if let Some(folder) = &o.out {
+        let path = format!("{folder}/seed{seed}.tile");
+        if let Err(e) = std::fs::write(&path, text) {
+            eprintln!("{path}: {e}");
+        }
+    }
+}

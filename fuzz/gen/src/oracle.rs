@@ -1,0 +1,171 @@
+//! Oracles: what must agree with what. Each runs a case two ways and says how they differ.
+//!
+//! A panic anywhere below counts as a failure of its own kind, and is caught, so that a long run goes on.
+
+use crate::case::Case;
+use std::fmt;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use tilelift_ir::interp::{self, Memory};
+use tilelift_ir::{Kernel, text, verify};
+use tilelift_isel::lane::{self, LaneOptions};
+use tilelift_isel::{LowerError, LowerOptions, Target, lower};
+
+/// A case was answered rightly, or refused with a reason.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Verdict {
+    /// Both ways agree.
+    Pass,
+    /// The compiler refuses, for this reason (without numbers, so that reasons can be counted).
+    Refused(String),
+}
+
+/// What kind of bug a failure shows; the reducer keeps the kind.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, PartialOrd, Ord)]
+pub enum Kind {
+    /// The generator made a kernel that does not build, verify or run.
+    Generator,
+    /// Printing and parsing change a kernel, or the text does not parse.
+    Text,
+    /// A panic.
+    Panic,
+    /// What was made is malformed: the lane verifier or a text parser refuses it.
+    Malformed,
+    /// A fault while it ran, such as a race.
+    Fault,
+    /// Wrong numbers.
+    Mismatch,
+}
+
+/// A bug.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Failure {
+    /// Its kind.
+    pub kind: Kind,
+    /// What was tried, such as `lane gfx942`.
+    pub at: String,
+    /// What happened.
+    pub message: String,
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:?} ({}): {}", self.kind, self.at, self.message)
+    }
+}
+impl std::error::Error for Failure {}
+
+fn failure(kind: Kind, at: &str, message: impl fmt::Display) -> Failure {
+    Failure { kind, at: at.to_owned(), message: message.to_string() }
+}
+
+/// Runs a part of the compiler; a panic becomes a failure.
+fn guarded<T>(at: &str, f: impl FnOnce() -> Result<T, Failure>) -> Result<T, Failure> {
+    catch_unwind(AssertUnwindSafe(f)).unwrap_or_else(|payload| {
+        let message = payload.downcast_ref::<String>().cloned().or_else(|| payload.downcast_ref::<&str>().map(|s| (*s).to_owned()));
+        Err(failure(Kind::Panic, at, message.unwrap_or_else(|| "a panic without a message".into())))
+    })
+}
+
+/// Element operations of a case after which it counts as endless.
+const FUEL: u64 = 1 << 27;
+
+/// What the interpreter leaves in memory.
+///
+/// # Errors
+/// A kernel that does not verify or run: a bug of the generator, the verifier or the interpreter.
+pub fn reference(case: &Case) -> Result<Memory, Failure> {
+    guarded("interpreter", || {
+        let verified = verify(&case.kernel).map_err(|e| failure(Kind::Generator, "verifier", e))?;
+        let mut memory = case.memory();
+        let options = interp::Options { fuel: FUEL, ..interp::Options::default() };
+        interp::interpret(&verified, case.grid, &case.args(), &mut memory, &options)
+            .map_err(|e| failure(Kind::Generator, "interpreter", e))?;
+        Ok(memory)
+    })
+}
+
+/// Printing and parsing change nothing, and the parsed kernel means the same.
+///
+/// # Errors
+/// The first difference.
+pub fn text_round_trip(case: &Case) -> Result<Verdict, Failure> {
+    let at = "text";
+    guarded(at, || {
+        let first = text::print(&case.kernel);
+        let file = text::parse(&first).map_err(|e| failure(Kind::Text, at, e))?;
+        let [parsed] = &file.kernels[..] else {
+            return Err(failure(Kind::Text, at, format!("{} kernels parsed from one", file.kernels.len())));
+        };
+        let second = text::print(parsed);
+        if first != second {
+            return Err(failure(Kind::Text, at, format!("printed again, it reads\n{second}")));
+        }
+        let again = Case { kernel: parsed.clone(), ..case.clone() };
+        let (want, got) = (reference(case)?, reference(&again)?);
+        match case.difference(&want, &got) {
+            Some(d) => Err(failure(Kind::Text, at, format!("the parsed kernel computes something else: {d}"))),
+            None => Ok(Verdict::Pass),
+        }
+    })
+}
+
+/// The reason of a refusal, with numbers and types blotted out.
+pub fn reason(e: &LowerError) -> String {
+    let text = match e {
+        LowerError::Unsupported { what, why, .. } if what.contains("reshape") || what.contains("dot") => {
+            // The rest names types and shapes.
+            format!("unsupported: {}: {}", what.split_whitespace().take(2).collect::<Vec<_>>().join(" "), &why[..why.len().min(40)])
+        }
+        LowerError::Unsupported { what, why, .. } => format!("unsupported: {what}: {why}"),
+        LowerError::ResourceExceeded { resource, .. } => format!("not enough {resource}"),
+    };
+    let mut out = String::new();
+    for c in text.chars() {
+        if !c.is_ascii_digit() {
+            out.push(c);
+        } else if !out.ends_with('#') {
+            out.push('#');
+        }
+    }
+    out
+}
+
+/// The targets of the lane oracle.
+pub fn targets() -> [Target; 2] {
+    [crate::nv::sm_80(), tilelift_amdgcn::gfx942()]
+}
+
+/// The interpreter against the lane interpreter, for one target and schedule.
+///
+/// # Errors
+/// A panic, a program that the lane verifier refuses, a fault or wrong numbers.
+pub fn lane(case: &Case, want: &Memory, target: &Target, options: &LowerOptions) -> Result<Verdict, Failure> {
+    let at = format!("lane {}", target.name);
+    guarded(&at, || {
+        let verified = verify(&case.kernel).map_err(|e| failure(Kind::Generator, "verifier", e))?;
+        let lowered = match lower(&verified, target, options) {
+            Ok(l) => l,
+            Err(e) => return Ok(Verdict::Refused(reason(&e))),
+        };
+        lane::verify(&lowered.program, target).map_err(|e| failure(Kind::Malformed, &at, e))?;
+        let mut memory = case.memory();
+        let lane_options = LaneOptions { fuel: FUEL << 6, ..LaneOptions::default() };
+        lane::interpret(&lowered.program, target, case.grid, &case.args(), &mut memory, &lane_options)
+            .map_err(|e| failure(Kind::Fault, &at, e))?;
+        match case.difference(want, &memory) {
+            Some(d) => Err(failure(Kind::Mismatch, &at, d)),
+            None => Ok(Verdict::Pass),
+        }
+    })
+}
+
+/// The lane program of a kernel as text, for a report on a failure.
+pub fn lane_text(kernel: &Kernel, target: &Target) -> String {
+    match verify(kernel) {
+        Ok(v) => match lower(&v, target, &LowerOptions::default()) {
+            Ok(l) => l.program.to_string(),
+            Err(e) => e.to_string(),
+        },
+        Err(e) => e.to_string(),
+    }
+}

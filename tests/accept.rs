@@ -1,0 +1,97 @@
+//! The acceptance cases of the kernel library: small ones in full on the interpreter, on the lane interpreter for two vendors, and
+//! on the simulator under three schedules; a sample of the programs of the large ones on the simulator. Every emitted text is
+//! given to ptxas for two architectures, which may neither warn nor spill.
+//!
+//! `TILELIFT_CUDA=1` runs all of them, large ones in full, on the GPU.
+
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use tilelift::cli::accept::run_case;
+use tilelift::execute::{DeviceKind, Executor};
+use tilelift::{Options, compile, targets};
+use tilelift_kernels::{Case, Size, cases};
+
+/// Runs a check on every case, on all processors; the sentences of failed ones.
+fn each(chosen: &[Case], check: impl Fn(&Case) -> Result<(), String> + Sync) {
+    let (next, failures) = (AtomicUsize::new(0), Mutex::new(Vec::new()));
+    std::thread::scope(|s| {
+        for _ in 0..std::thread::available_parallelism().map_or(1, usize::from) {
+            s.spawn(|| {
+                while let Some(case) = chosen.get(next.fetch_add(1, Ordering::Relaxed)) {
+                    if let Err(e) = check(case) {
+                        failures.lock().expect("no thread panics with the lock").push(format!("{}: {e}", case.name));
+                    }
+                }
+            });
+        }
+    });
+    let failures = failures.into_inner().expect("no thread panics with the lock");
+    assert!(failures.is_empty(), "{} of {} cases failed:\n{}", failures.len(), chosen.len(), failures.join("\n"));
+}
+
+fn of(size: Size) -> Vec<Case> {
+    cases().into_iter().filter(|c| c.size == size).collect()
+}
+
+fn passes(case: &Case, kind: DeviceKind, target: &str, seeds: u64) -> Result<(), String> {
+    let target = targets::by_name(target).ok_or("the target is known")?;
+    let device = Executor::open(kind, Some(&target)).map_err(|e| e.to_string())?;
+    let result = run_case(case, &device, seeds)?;
+    if result.verdict.pass() { Ok(()) } else { Err(result.verdict.to_string()) }
+}
+
+#[test]
+fn small_cases_pass_on_the_interpreter() {
+    each(&of(Size::Small), |c| passes(c, DeviceKind::Interp, "sm_80", 1));
+}
+
+#[test]
+fn small_cases_pass_as_lane_programs_of_sm_80() {
+    each(&of(Size::Small), |c| passes(c, DeviceKind::Lane, "sm_80", 1));
+}
+
+#[test]
+fn small_cases_pass_as_lane_programs_of_gfx942() {
+    each(&of(Size::Small), |c| passes(c, DeviceKind::Lane, "gfx942", 1));
+}
+
+#[test]
+fn small_cases_pass_on_the_simulator_under_three_schedules() {
+    each(&of(Size::Small), |c| passes(c, DeviceKind::Sim, "sm_80", 3));
+}
+
+#[test]
+fn samples_of_large_cases_pass_on_the_simulator() {
+    each(&of(Size::Large), |c| passes(c, DeviceKind::Sim, "sm_80", 1));
+}
+
+#[test]
+fn every_case_passes_on_the_gpu() {
+    if std::env::var_os("TILELIFT_CUDA").is_none_or(|v| v != "1") {
+        return;
+    }
+    let device = Executor::open(DeviceKind::Cuda, None).unwrap_or_else(|e| panic!("TILELIFT_CUDA=1: {e}"));
+    each(&cases(), |c| {
+        let verdict = run_case(c, &device, 1)?.verdict;
+        if verdict.pass() { Ok(()) } else { Err(verdict.to_string()) }
+    });
+}
+
+#[test]
+fn ptxas_accepts_every_text_without_warnings_or_spills() {
+    let all = cases();
+    each(&all, |c| {
+        let kernel = c.build().map_err(|e| e.to_string())?;
+        for name in ["sm_80", "sm_90a"] {
+            let target = targets::by_name(name).ok_or("the target is known")?;
+            let artifact = compile(&kernel, &target, &Options::default()).map_err(|e| e.to_string())?;
+            match tilelift_oracle::assemble(&artifact.text, name) {
+                Ok(r) if r.warnings.is_empty() && r.spills == 0 => {}
+                Ok(r) => return Err(format!("{name}: {r:?}")),
+                Err(tilelift_oracle::AsmError::Missing) if !tilelift_oracle::required() => return Ok(()),
+                Err(e) => return Err(format!("{name}: {e}")),
+            }
+        }
+        Ok(())
+    });
+}

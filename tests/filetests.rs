@@ -1,0 +1,85 @@
+//! Runs every file test of `tests/tile`: each launch on the interpreter, on the lane interpreter, and on the simulator under three
+//! schedules; every emitted text is given to ptxas if there is one. `TILELIFT_CUDA=1` adds the GPU, `TILELIFT_BLESS=1` accepts
+//! changed precise output.
+
+use std::path::{Path, PathBuf};
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use tilelift::execute::{DeviceKind, Executor};
+use tilelift::filetest::{Config, Failure, find, run_file};
+
+fn set(name: &str) -> bool {
+    std::env::var_os(name).is_some_and(|v| v == "1")
+}
+
+/// Gives a text to ptxas; without one only a required oracle is an error.
+fn assemble(text: &str, target: &str) -> Result<(), String> {
+    // A file may hold several kernels, and a module is a text of its own.
+    for (i, module) in text.split(".version").enumerate().skip(1) {
+        match tilelift_oracle::assemble(&format!(".version{module}"), target) {
+            Ok(report) if report.warnings.is_empty() => {}
+            Ok(report) => return Err(format!("module {i}: {}", report.warnings.join("; "))),
+            Err(tilelift_oracle::AsmError::Missing) if !tilelift_oracle::required() => return Ok(()),
+            Err(e) => return Err(format!("module {i}: {e}")),
+        }
+    }
+    Ok(())
+}
+
+fn run_all(files: &[PathBuf], config: impl Fn() -> Config<'static> + Sync) -> Vec<Failure> {
+    let (next, failures) = (AtomicUsize::new(0), Mutex::new(Vec::new()));
+    std::thread::scope(|s| {
+        for _ in 0..std::thread::available_parallelism().map_or(1, usize::from) {
+            s.spawn(|| {
+                let config = config();
+                while let Some(file) = files.get(next.fetch_add(1, Ordering::Relaxed)) {
+                    if let Err(f) = run_file(file, &config) {
+                        failures.lock().expect("no thread panics with the lock").extend(f);
+                    }
+                }
+            });
+        }
+    });
+    failures.into_inner().expect("no thread panics with the lock")
+}
+
+#[test]
+fn every_file_test_passes() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/tile");
+    let files = find(&root).unwrap_or_else(|e| panic!("{e}"));
+    assert!(files.len() >= 80, "only {} file tests are found under {}", files.len(), root.display());
+    let failures = run_all(&files, || Config {
+        bless: set("TILELIFT_BLESS"),
+        hardware: set("TILELIFT_CUDA").then(|| Executor::open(DeviceKind::Cuda, None).unwrap_or_else(|e| panic!("TILELIFT_CUDA=1: {e}"))),
+        assemble: Some(&assemble),
+        ..Config::default()
+    });
+    let list: Vec<String> = failures.iter().map(ToString::to_string).collect();
+    assert!(list.is_empty(), "{} expectations failed:\n{}", list.len(), list.join("\n"));
+}
+
+/// A file test that could not fail would prove nothing: broken expectations must be noticed.
+#[test]
+fn broken_expectations_fail() {
+    let folder = std::env::temp_dir().join(format!("tilelift-filetests-{}", std::process::id()));
+    std::fs::create_dir_all(&folder).expect("a folder for temporary files");
+    let kernel = "kernel @k(v0: view<f32, [?]>, v1: view<f32, [?]>) {\n    v2 = load v0[0] : tile<8xf32>\n    v3 = add v2, v2\n    store v1[0], v3\n}\n";
+    let wrong = [
+        ("; test run\n", "; run: @k(grid=1, v0=iota[8], out v1=[8]) == v1 {0, 2, 4, 6, 8, 10, 12, 15}", "expected 15.0"),
+        ("; test run\n", "; run: @k(grid=1, v0=iota[8], out v1=[8]) fails: anything", "must fail"),
+        ("; test run\n", "; run: @k(grid=1, v0=iota[8])", "the run line gives 1"),
+        ("; test run\n", "; run: @l(grid=1)", "no kernel @l"),
+        ("; test verify\n", "; error: V0401 nothing", "not reported"),
+        ("; test print\n", "; check: sub", "not found"),
+        ("; test print\n", "; check-not: add", "must not appear"),
+        ("; test print precise\n", ";> kernel @other() {", "the output differs"),
+        ("; test emit\n; target sm_1\n", "", "no target `sm_1`"),
+    ];
+    for (i, (head, tail, part)) in wrong.into_iter().enumerate() {
+        let path = folder.join(format!("{i}.tile"));
+        std::fs::write(&path, format!("{head}{kernel}{tail}\n")).expect("a temporary file");
+        let failures = run_file(&path, &Config::default()).expect_err(tail);
+        assert!(failures.iter().any(|f| f.message.contains(part)), "{tail}: {failures:?}");
+    }
+    std::fs::remove_dir_all(&folder).expect("the folder is ours");
+}
