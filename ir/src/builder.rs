@@ -553,4 +553,3 @@ impl From<TileType> for Type {
         Type::Tile(t)
     }
 }
-

@@ -268,10 +268,18 @@ impl OpInfo {
 }
 
 macro_rules! operand {
-    ($n:ident) => { Operand { name: stringify!($n), kind: OperandKind::Plain } };
-    ([$n:ident]) => { Operand { name: stringify!($n), kind: OperandKind::Indices } };
-    ((? $n:ident)) => { Operand { name: stringify!($n), kind: OperandKind::Keyword } };
-    ((* $n:ident)) => { Operand { name: stringify!($n), kind: OperandKind::Variadic } };
+    ($n:ident) => {
+        Operand { name: stringify!($n), kind: OperandKind::Plain }
+    };
+    ([$n:ident]) => {
+        Operand { name: stringify!($n), kind: OperandKind::Indices }
+    };
+    ((? $n:ident)) => {
+        Operand { name: stringify!($n), kind: OperandKind::Keyword }
+    };
+    ((* $n:ident)) => {
+        Operand { name: stringify!($n), kind: OperandKind::Variadic }
+    };
 }
 
 macro_rules! attr {

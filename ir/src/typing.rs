@@ -143,7 +143,13 @@ pub fn result_type(op: Op, args: &[&Type], present: u8, attrs: &[Attr], explicit
                 return Err(format!("`{op}` keeps the shape: {} can't become {t}", args[0]));
             }
             if info.rule == Rule::Bitcast && t.elem().bits() != args[0].elem().bits() {
-                return Err(format!("`bitcast` keeps the width: {} has {} bits, {} has {}", args[0], args[0].elem().bits(), t, t.elem().bits()));
+                return Err(format!(
+                    "`bitcast` keeps the width: {} has {} bits, {} has {}",
+                    args[0],
+                    args[0].elem().bits(),
+                    t,
+                    t.elem().bits()
+                ));
             }
             Ok(Some(t))
         }
@@ -219,7 +225,9 @@ pub fn result_type(op: Op, args: &[&Type], present: u8, attrs: &[Attr], explicit
         Rule::Store => {
             let Type::View(v) = args[0] else { return Err(format!("`store` writes a view, not {}", args[0])) };
             indices(op, args, v.rank())?;
-            let Some(Type::Tile(t)) = args.get(1 + v.rank()) else { return Err("`store` needs a tile to store; splat a scalar first".into()) };
+            let Some(Type::Tile(t)) = args.get(1 + v.rank()) else {
+                return Err("`store` needs a tile to store; splat a scalar first".into());
+            };
             if t.elem != v.elem || t.shape.len() != v.rank() {
                 return Err(format!("`store` of {t} into {v}: element and rank must agree; reshape or cast the tile"));
             }
@@ -273,7 +281,10 @@ fn dot_type(args: &[&Type], attrs: &[Attr]) -> Result<Type, TypeError> {
         Scalar::I1 | Scalar::I16 | Scalar::I32 | Scalar::I64 => false,
     };
     if !acc_ok {
-        return Err(format!("`dot` of {} can't accumulate in {}: f16 in f16 or f32, bf16 and f32 in f32, f64 in f64, i8 in i32", a.elem, c.elem));
+        return Err(format!(
+            "`dot` of {} can't accumulate in {}: f16 in f16 or f32, bf16 and f32 in f32, f64 in f64, i8 in i32",
+            a.elem, c.elem
+        ));
     }
     if let Some(Attr::Precision(Precision::Tf32)) = attrs.first()
         && a.elem != Scalar::F32

@@ -326,8 +326,7 @@ fn plan_dot(kernel: &Kernel, target: &Target, plan: &Plan, i: Inst) -> Result<Do
         })
         .collect();
     if typed.is_empty() {
-        let have: Vec<String> =
-            target.matrix.iter().map(|x| format!("{} into {} ({})", x.operand, x.acc, x.precision)).collect();
+        let have: Vec<String> = target.matrix.iter().map(|x| format!("{} into {} ({})", x.operand, x.acc, x.precision)).collect();
         return Err(LowerError::unsupported(what(), format!("its matrix instructions take {}", have.join(", "))));
     }
     let fits = |q: &&usize| {

@@ -226,10 +226,7 @@ impl Test<'_> {
         };
         let mut want = memory.clone();
         let launch = Launch { grid: run.grid, args: &args, programs: None, seed: 0 };
-        let refused = match Executor::Interp.run(kernel, &launch, &mut want) {
-            Ok(()) => None,
-            Err(e) => Some(e),
-        };
+        let refused = Executor::Interp.run(kernel, &launch, &mut want).err();
         match (&run.fails, &refused) {
             (None, None) => {}
             (Some(part), Some(e)) if e.to_string().contains(part.as_str()) => {}

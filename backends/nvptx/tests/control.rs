@@ -260,8 +260,7 @@ fn random_programs() {
         let p = program(&format!("random_{seed}"), 2, 3, |a, u, x| {
             let five = a.i32(5);
             let mut pool = vec![u[0], u[1], x, five];
-            let rs = region(a, &mut r, &mut pool, u, 3, 3);
-            rs
+            region(a, &mut r, &mut pool, u, 3, 3)
         });
         run(asm, &p, &[3, 5], 3);
     }
@@ -325,7 +324,9 @@ fn region(a: &mut Asm, r: &mut Random, pool: &mut Vec<LVal>, u: &[LVal], n: usiz
         }
     }
     let last = pool.len() - outer;
-    (0..n).map(|k| if r.next() % 3 == 0 || last == 0 { pick(r, pool) } else { pool[outer + (k * 7 + r.next() as usize) % last] }).collect()
+    (0..n)
+        .map(|k| if last == 0 || r.next().is_multiple_of(3) { pick(r, pool) } else { pool[outer + (k * 7 + r.next() as usize) % last] })
+        .collect()
 }
 
 #[test]

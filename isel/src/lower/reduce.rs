@@ -191,8 +191,7 @@ impl Lower<'_> {
             })
             .collect();
         for (n, v) in live.iter_mut().flatten().enumerate() {
-            let mut all: Vec<LVal> =
-                rows.iter().map(|&row| b.load_shared(&[ty], alloc, row, n as i32 * slot_bytes)[0]).collect();
+            let mut all: Vec<LVal> = rows.iter().map(|&row| b.load_shared(&[ty], alloc, row, n as i32 * slot_bytes)[0]).collect();
             while all.len() > 1 {
                 all = all.chunks(2).map(|p| combine(b, p[0], p[1])).collect();
             }

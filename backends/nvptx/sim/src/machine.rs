@@ -455,7 +455,7 @@ impl Sched {
                     self.prio = (0..total).map(|_| rng.next() | 1 << 63).collect();
                 }
                 let best = (0..total).filter(|&i| ready(i)).max_by_key(|&i| self.prio[i])?;
-                // On average `changes` demotions in the first 64 Ki instructions of a turn sequence.
+                // A turn is 64 instructions: `changes` demotions per 1024 turns on average.
                 if rng.below(1024) < u64::from(changes) {
                     self.prio[best] = rng.next() >> 1;
                 }

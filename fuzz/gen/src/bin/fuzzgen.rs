@@ -21,8 +21,7 @@ struct Options {
 }
 
 fn options() -> Result<Options, String> {
-    let mut o =
-        Options { oracle: "lane".into(), count: 1000, seed: 0, cfg: Config::default(), print: false, out: None, limit: 20 };
+    let mut o = Options { oracle: "lane".into(), count: 1000, seed: 0, cfg: Config::default(), print: false, out: None, limit: 20 };
     let mut args = std::env::args().skip(1);
     while let Some(a) = args.next() {
         let mut value = || args.next().ok_or(format!("{a} needs a value"));

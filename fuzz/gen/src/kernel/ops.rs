@@ -103,7 +103,11 @@ impl Gen<'_> {
         if e != Scalar::I1 {
             list.extend(number);
         }
-        if e.is_float() { list.extend(float) } else { list.push((|b, x| b.not(x), None)) }
+        if e.is_float() {
+            list.extend(float)
+        } else {
+            list.push((|b, x| b.not(x), None))
+        }
         let Some(&(op, bound)) = self.src.pick(&list) else { return };
         let v = op(b, x.v);
         self.put(b, v, bound);
@@ -296,7 +300,8 @@ impl Gen<'_> {
     fn broadcast_item(&mut self, b: &mut KernelBuilder, x: &Item) {
         let mut shape = Shape::from_slice(x.shape());
         // The shape of another tile, if it fits.
-        let fits = |i: &Item| i.is_tile() && i.shape().len() == shape.len() && i.shape().iter().zip(&shape).all(|(&p, &q)| p == q || q == 1);
+        let fits =
+            |i: &Item| i.is_tile() && i.shape().len() == shape.len() && i.shape().iter().zip(&shape).all(|(&p, &q)| p == q || q == 1);
         if let (false, Some(other)) = (self.src.chance(64), self.any(|i| fits(i) && i.elements() > x.elements())) {
             let v = b.broadcast(x.v, other.shape());
             self.put(b, v, x.bound);

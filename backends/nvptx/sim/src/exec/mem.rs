@@ -174,6 +174,19 @@ impl Machine<'_> {
         b.written.set(off, size as u32, true);
     }
 
+    /// `discard`: the 128 bytes at each address have no value until they are written again.
+    pub(crate) fn discard(&mut self, w: &Warp, at: u32, mask: u32, addr: &Addr) -> R<()> {
+        let pl = self.addresses(w, at, mask, addr)?;
+        let places = self.global_places(w, at, mask, &pl.addr, 128, true)?;
+        for l in lanes(mask) {
+            let b = &mut self.mem.buffers[places[l].0 as usize];
+            for k in 0..4 {
+                b.written.set(places[l].1 as usize + 32 * k, 32, false);
+            }
+        }
+        Ok(())
+    }
+
     /// Counts a shared access.
     pub(crate) fn count_shared(&mut self, at: u32, mask: u32, offs: &[u64; 32], size: u32) {
         if self.cfg.counters && mask != 0 {
