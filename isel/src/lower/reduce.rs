@@ -35,8 +35,7 @@ fn combine_op(r: ReduceOp) -> Op {
 fn owners(layout: &Layout, dim: usize) -> Option<Vec<Owner>> {
     let bits = layout.shape()[dim].trailing_zeros();
     let mut found = vec![None; bits as usize];
-    let make: [(Axis, fn(u32) -> Owner); 3] = [(Axis::Reg, Owner::Reg), (Axis::Lane, Owner::Lane), (Axis::Warp, Owner::Warp)];
-    for (axis, owner) in make {
+    for axis in [Axis::Reg, Axis::Lane, Axis::Warp] {
         for i in 0..layout.bits(axis) {
             let c = layout.column(axis, i);
             if c[dim] == 0 {
@@ -47,7 +46,11 @@ fn owners(layout: &Layout, dim: usize) -> Option<Vec<Owner>> {
             if !alone || at >= found.len() || found[at].is_some() {
                 return None;
             }
-            found[at] = Some(owner(i));
+            found[at] = Some(match axis {
+                Axis::Reg => Owner::Reg(i),
+                Axis::Lane => Owner::Lane(i),
+                Axis::Warp | Axis::Block | Axis::Off => Owner::Warp(i),
+            });
         }
     }
     found.into_iter().collect()
@@ -208,7 +211,7 @@ fn fold_odd_digits(layout: &Layout, dim: usize, live: &mut [Option<LVal>], mut c
     for (k, &radix) in radices.iter().enumerate() {
         let (to, step) = layout.odd_column(Axis::Reg, k);
         if to == dim && step != 0 {
-            for r in (0..live.len()).filter(|r| r / weight % radix as usize == 0) {
+            for r in (0..live.len()).filter(|r| (r / weight).is_multiple_of(radix as usize)) {
                 for digit in 1..radix as usize {
                     let other = live[r + digit * weight].take();
                     if let (Some(x), Some(y)) = (live[r], other) {
