@@ -140,7 +140,6 @@ impl Ix<'_, '_> {
             .take(|m| match m {
                 "v2" => Some(2),
                 "v4" => Some(4),
-                "v8" => Some(8),
                 _ => None,
             })
             .unwrap_or(1usize);

@@ -22,6 +22,9 @@ use std::collections::HashMap;
 
 pub(crate) type Res<T> = Result<T, ParseError>;
 
+/// Largest parameter space (PTX ISA, from version 8.1 and sm_70 on).
+const MAX_PARAMS: u64 = 32_764;
+
 /// Decodes every entry.
 pub(crate) fn decode(src: &str, ast: &Ast) -> Res<Vec<Program>> {
     let at = |word: &str| src.find(word).unwrap_or(0);
@@ -116,6 +119,9 @@ impl<'a> Decoder<'a> {
             off = off.next_multiple_of(u64::from(p.align));
             d.prog.params.push(Param { name: p.name.clone(), offset: off, bytes });
             off += bytes;
+        }
+        if off > MAX_PARAMS {
+            return d.err(e.end, format!("{off} bytes of parameters are more than {MAX_PARAMS}"));
         }
         d.prog.param_bytes = off;
         for v in ast.vars.iter().filter(|v| v.space == Space::Shared && v.bytes.is_some()) {

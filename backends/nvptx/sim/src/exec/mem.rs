@@ -77,7 +77,7 @@ impl Machine<'_> {
                 } else {
                     format!(
                         "{size} bytes at offset {off} of {len} bytes of shared memory, {} bytes past the end",
-                        (off + size).saturating_sub(len)
+                        off.saturating_add(size).saturating_sub(len)
                     )
                 };
                 return Err(self.fail(w, at, ErrorKind::OutOfBounds, m, Some(l as u32), Some(a)));
@@ -101,7 +101,7 @@ impl Machine<'_> {
             if a & (size - 1) != 0 {
                 return Err(self.misaligned(w, at, l, a, size));
             }
-            if a < last.1 || a + size > last.2 {
+            if a < last.1 || a.saturating_add(size) > last.2 {
                 let found = self.mem.find(a).filter(|&(i, off)| off as u64 + size <= self.mem.buffers[i].bytes.len() as u64);
                 let Some((i, _)) = found else {
                     let m = format!("{size} bytes at {a:#x}: {}", self.mem.nearest(a, size));
