@@ -300,7 +300,7 @@ impl Bench {
         theirs: Option<&[u8]>,
     ) -> Result<Result<Ready, Refusal>, BenchError> {
         let (label, workload) = problem.workload(variant);
-        let name = label.clone();
+        let name = format!("tilelift {label}");
         let refuse = |reason: String| Ok(Err(Refusal { label: name.clone(), reason, wrong: false }));
         let kernel = match workload.build() {
             Ok(kernel) => kernel,
@@ -335,7 +335,7 @@ impl Bench {
         });
         Ok(match verdict {
             Ok(_) => Ok(Ready { label, kernel, grid, args }),
-            Err(wrong) => Err(Refusal { label, reason: wrong.to_string(), wrong: true }),
+            Err(wrong) => Err(Refusal { label: name, reason: wrong.to_string(), wrong: true }),
         })
     }
 

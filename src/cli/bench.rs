@@ -1,5 +1,8 @@
 //! `bench`: times of kernels on hardware beside cuBLASLt and device copies, counts of the simulator, times of compiles.
 
+// The hardware half idles in a build without it.
+#![cfg_attr(not(feature = "cuda"), allow(dead_code))]
+
 use super::{CliError, Outcome, Streams, options};
 use crate::bench::problem::{Selection, Suite, Variant};
 use crate::bench::report::quote;
@@ -40,6 +43,14 @@ how to measure
   --target NAME       what to compile for
   --json FILE         results as JSON, too";
 
+/// What goes to the JSON file.
+#[derive(Default)]
+struct Json {
+    /// Names and JSON values of what holds for all rows.
+    head: Vec<(&'static str, String)>,
+    rows: Vec<String>,
+}
+
 /// A command line.
 #[derive(Clone, Debug)]
 struct Job {
@@ -67,17 +78,19 @@ const ELEMS: [(&str, Scalar); 4] = [("bf16", Scalar::BF16), ("f16", Scalar::F16)
 
 pub(super) fn run(parser: &mut lexopt::Parser, streams: &mut Streams<'_>) -> Outcome {
     let job = job(parser)?;
-    let mut rows = Vec::new();
+    let mut json = Json::default();
     let result = if job.compile {
-        compiles(&job, &mut rows, streams)
+        compiles(&job, &mut json, streams)
     } else if job.kind == DeviceKind::Cuda {
-        hardware(&job, &mut rows, streams)
+        hardware(&job, &mut json, streams)
     } else {
-        counts(&job, &mut rows, streams)
+        counts(&job, &mut json, streams)
     };
     // What was measured before an error is worth keeping.
     if let Some(path) = &job.json {
-        let text = format!("{{\"tilelift\": {}, \"rows\": [\n  {}\n]}}\n", quote(env!("CARGO_PKG_VERSION")), rows.join(",\n  "));
+        let head: Vec<String> = json.head.iter().map(|(k, v)| format!("{}: {v}, ", quote(k))).collect();
+        let version = quote(env!("CARGO_PKG_VERSION"));
+        let text = format!("{{\"tilelift\": {version}, {}\"rows\": [\n  {}\n]}}\n", head.concat(), json.rows.join(",\n  "));
         fs::write(path, text).map_err(|e| CliError::Unusable(format!("{path}: {e}")))?;
     }
     result
@@ -218,7 +231,7 @@ fn problems(
     if list.is_empty() { Err(CliError::Usage("no problem is left to bench".into())) } else { Ok(list) }
 }
 
-fn compiles(job: &Job, rows: &mut Vec<String>, streams: &mut Streams<'_>) -> Outcome {
+fn compiles(job: &Job, json: &mut Json, streams: &mut Streams<'_>) -> Outcome {
     let target = job.target.clone().unwrap_or_else(targets::usual);
     let repeat = job.repeat.unwrap_or(COMPILE_REPEAT);
     let kernels = compile::kernels();
@@ -229,11 +242,12 @@ fn compiles(job: &Job, rows: &mut Vec<String>, streams: &mut Streams<'_>) -> Out
         target.name
     )?;
     writeln!(streams.out, "{}", compile::head(width))?;
+    json.head.push(("target", quote(target.name)));
     for (problem, variant) in &kernels {
         let row = compile::measure(problem, variant, &target, repeat).map_err(|e| CliError::Failed(format!("{problem}: {e}")))?;
         writeln!(streams.out, "{}", row.line(width))?;
         streams.out.flush()?;
-        rows.push(row.json());
+        json.rows.push(row.json());
     }
     Ok(())
 }
@@ -248,19 +262,20 @@ fn small(suite: Suite) -> Vec<Vec<u32>> {
     }
 }
 
-fn counts(job: &Job, rows: &mut Vec<String>, streams: &mut Streams<'_>) -> Outcome {
+fn counts(job: &Job, json: &mut Json, streams: &mut Streams<'_>) -> Outcome {
     let target = job.target.clone().unwrap_or_else(targets::usual);
     let problems = problems(job, &small, streams)?;
     let jobs = || problems.iter().flat_map(|p| job.selection.variants(p.suite()).into_iter().map(move |v| (p, v)));
     let width = jobs().map(|(p, v)| p.name().len() + 1 + p.workload(&v).0.len()).max().unwrap_or(0);
     writeln!(streams.out, "counts of the simulator for {}; warp instructions, shared-memory wavefronts, 32-byte sectors", target.name)?;
     writeln!(streams.out, "{}", sim::head(width))?;
+    json.head.push(("target", quote(target.name)));
     let mut failed = 0;
     for (problem, variant) in jobs() {
         match sim::measure(problem, &variant, &target) {
             Ok(row) => {
                 writeln!(streams.out, "{}", row.line(width))?;
-                rows.push(row.json());
+                json.rows.push(row.json());
             }
             Err(e) => {
                 failed += 1;
@@ -273,7 +288,7 @@ fn counts(job: &Job, rows: &mut Vec<String>, streams: &mut Streams<'_>) -> Outco
 }
 
 #[cfg(not(feature = "cuda"))]
-fn hardware(_: &Job, _: &mut Vec<String>, _: &mut Streams<'_>) -> Outcome {
+fn hardware(_: &Job, _: &mut Json, _: &mut Streams<'_>) -> Outcome {
     Err(CliError::Unusable("the device `cuda` is not built in; build with the feature of that name, or use --device sim".into()))
 }
 
@@ -289,7 +304,7 @@ fn usual(suite: Suite) -> Vec<Vec<u32>> {
 }
 
 #[cfg(feature = "cuda")]
-fn hardware(job: &Job, rows: &mut Vec<String>, streams: &mut Streams<'_>) -> Outcome {
+fn hardware(job: &Job, json: &mut Json, streams: &mut Streams<'_>) -> Outcome {
     use crate::bench::gpu::{Bench, BenchError, Protocol};
     use crate::bench::{locate, stats};
     use crate::execute::Executor;
@@ -326,6 +341,20 @@ fn hardware(job: &Job, rows: &mut Vec<String>, streams: &mut Streams<'_>) -> Out
     }
     writeln!(streams.out)?;
     streams.out.flush()?;
+    let [warm_ms, batch_ms, rest_ms] = job.times;
+    json.head = vec![
+        ("device", quote(device.name())),
+        ("target", quote(target.name)),
+        ("library", bench.library().map_or_else(|| "null".into(), |l| quote(&l))),
+        ("copy_gb_per_s", format!("{:.1}", bench.copy_rate)),
+        (
+            "protocol",
+            format!(
+                "{{\"repeat\": {}, \"warm_ms\": {warm_ms}, \"batch_ms\": {batch_ms}, \"rest_ms\": {rest_ms}, \"seed\": {}}}",
+                protocol.repeat, job.seed
+            ),
+        ),
+    ];
     let mut wrong = 0;
     // Rows, too, come in a random order, so that none always follows the same one.
     for i in stats::shuffled(problems.len(), job.seed) {
@@ -334,7 +363,7 @@ fn hardware(job: &Job, rows: &mut Vec<String>, streams: &mut Streams<'_>) -> Out
             Ok(row) => {
                 writeln!(streams.out, "{}", row.table())?;
                 wrong += row.refused.iter().filter(|r| r.wrong).count();
-                rows.push(row.json());
+                json.rows.push(row.json());
             }
             // The next row may fit.
             Err(e @ (BenchError::Memory { .. } | BenchError::Type(_) | BenchError::Cuda(CudaError::Driver { call: "cuMemAlloc", .. }))) => {

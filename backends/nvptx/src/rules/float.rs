@@ -13,6 +13,10 @@
 //! tanh   below 0.55: x + x^3 P(x^2), a least-maximum fit of P with relative error 2^-24; above: 1 - 2 / (e^2x + 1), where the
 //!        errors of ex2 and rcp are scaled by at most 1/2
 //! ```
+//!
+//! Measured on an H200 over every fifth `f32`: relative error at most 2^-22.7 for exp and exp2, 2^-21.9 for log (absolute 2^-22.5 near 1),
+//! 2^-22.0 for log2 (2^-22.1), 2^-22.9 for rsqrt, 2^-22.0 for tanh; subnormal results of exp are off by at most 1.4 units of the
+//! smallest number, those of exp2 by 2.3. The other rules were compared bit for bit on the same machine.
 
 use super::int::{FLOATS_ONLY, INTS_ONLY};
 use super::{Body, Body::ViaF32, Key, Rule, lines, rows};
