@@ -6,10 +6,11 @@
 //! Inputs and tolerances are functions of the case alone, so two devices are judged by the same numbers. A slow device runs
 //! [`Case::sample`] of a large case; the check then looks at the elements of these programs, and that the others kept their poison.
 
+use crate::quantise::Output;
 use crate::reference::Expected;
 use crate::tensor::{Init, Role, Tensor, TensorSpec, decode};
-use crate::workload::{FusedGemmCase, GemmCase, GemvCase, RmsNormCase, ScalarSpec, SiluMulCase, SoftmaxCase, TransposeCase, VectorAddCase, Workload};
-use crate::{Activation, FusedGemm, Gemm, Gemv, Residual, RmsNorm, SiluMul, Softmax, Transpose, VectorAdd, rng};
+use crate::workload::{FusedGemmCase, GemmCase, GemvCase, QuantiseCase, RmsNormCase, ScalarSpec, SiluMulCase, SoftmaxCase, TransposeCase, VectorAddCase, Workload};
+use crate::{Activation, FusedGemm, Gemm, Gemv, Quantise, Residual, RmsNorm, SiluMul, Softmax, Transpose, VectorAdd, rng};
 use std::fmt;
 use std::ops::Range;
 use tilelift_ir::interp::{Arg, ScalarArg, ViewArg};
@@ -29,7 +30,7 @@ pub enum Size {
 pub struct Case {
     /// Unique name.
     pub name: String,
-    /// Row of the kernel list: 1 pointwise, 3 softmax, 4 norms, 6 transposition, 8 GEMV, 9 GEMM, 10 GEMM of integers,
+    /// Row of the kernel list: 1 pointwise, 2 quantisation, 3 softmax, 4 norms, 6 transposition, 8 GEMV, 9 GEMM, 10 GEMM of integers,
     /// 11 GEMM with epilogue.
     pub row: u32,
     /// How much work it is.
@@ -312,6 +313,7 @@ use Size::{Large, Small};
 pub fn cases() -> Vec<Case> {
     let mut list = Vec::new();
     pointwise(&mut list);
+    quantisations(&mut list);
     rows(&mut list);
     transposes(&mut list);
     vectors(&mut list);
@@ -339,6 +341,26 @@ fn pointwise(list: &mut Vec<Case>) {
         list.push(Case::new(1, Small, VectorAddCase { config, n, init: Init::Special }));
         let config = SiluMul { block: 512, ..SiluMul::new(elem) }.for_shape(n);
         list.push(Case::new(1, Small, SiluMulCase { config, n, init: Init::Special }));
+    }
+}
+
+fn quantisations(list: &mut Vec<Case>) {
+    use Scalar::{F8E4M3, F8E4M3Fnuz, F8E5M2, F8E5M2Fnuz};
+    let plain: fn(u64) -> Init = Init::Normal;
+    for (rows, cols, size) in [(35, 256, Small), (257, 640, Large), (2048, 512, Large), (8192, 8192, Large)] {
+        for output in [Output::Codes, Output::Scales] {
+            let config = Quantise::new(BF16, F8E4M3, output).for_shape(rows, cols);
+            list.push(Case::new(2, size, QuantiseCase { config, rows, cols, init: plain }));
+        }
+        for from in [BF16, F32] {
+            let config = Quantise::new(from, F8E4M3, Output::Cast).for_shape(rows, cols);
+            list.push(Case::new(2, size, QuantiseCase { config, rows, cols, init: plain }));
+        }
+    }
+    let (rows, cols) = (33, 130);
+    for (from, to) in [(BF16, F8E4M3), (F16, F8E5M2), (F32, F8E4M3Fnuz), (F32, F8E5M2Fnuz), (F8E4M3, F16), (F8E5M2, F32)] {
+        let config = Quantise::new(from, to, Output::Cast).for_shape(rows, cols);
+        list.push(Case::new(2, Small, QuantiseCase { config, rows, cols, init: Init::Special }));
     }
 }
 

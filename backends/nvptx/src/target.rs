@@ -159,6 +159,28 @@ const MMA_SYNC: [Row; 11] = [
     },
 ];
 
+/// What sm_89 and later add.
+const MMA_SYNC_89: [Row; 2] = [
+    Row {
+        name: "mma.sync.aligned.m16n8k32.row.col.f32.e4m3.e4m3.f32",
+        shape: [16, 8, 32],
+        operand: Scalar::F8E4M3,
+        acc: Scalar::F32,
+        precision: Precision::Exact,
+        a: A8,
+        b: B8,
+    },
+    Row {
+        name: "mma.sync.aligned.m16n8k32.row.col.f32.e5m2.e5m2.f32",
+        shape: [16, 8, 32],
+        operand: Scalar::F8E5M2,
+        acc: Scalar::F32,
+        precision: Precision::Exact,
+        a: A8,
+        b: B8,
+    },
+];
+
 /// The table as the lowering takes it. Every entry is checked by a test against the manual's closed formulas.
 fn map(f: &Frag) -> FragmentMap {
     let coord = |s: &Step| Coord::from_slice(s);
@@ -173,7 +195,7 @@ fn map(f: &Frag) -> FragmentMap {
 
 /// A chip by what differs: name and bytes of shared memory per program instance (CUDA C++ Programming Guide, "Technical
 /// Specifications per Compute Capability").
-fn chip(name: &'static str, shared_bytes: u32) -> Target {
+fn chip(name: &'static str, shared_bytes: u32, newer: &[Row]) -> Target {
     let instr = |r: &Row| MatrixInstr {
         name: r.name,
         shape: r.shape,
@@ -192,7 +214,7 @@ fn chip(name: &'static str, shared_bytes: u32) -> Target {
         registers: 255,
         vector_bytes: 16,
         banks: BankModel::nvidia(),
-        matrix: MMA_SYNC.iter().map(instr).collect(),
+        matrix: MMA_SYNC.iter().chain(newer).map(instr).collect(),
         copy_async: &[16, 8, 4],
         load_matrix: true,
     }
@@ -200,17 +222,17 @@ fn chip(name: &'static str, shared_bytes: u32) -> Target {
 
 /// Ampere data-centre chips (A100).
 pub fn sm_80() -> Target {
-    chip("sm_80", 166_912)
+    chip("sm_80", 166_912, &[])
 }
 
 /// Ada chips (L40, RTX 40).
 pub fn sm_89() -> Target {
-    chip("sm_89", 101_376)
+    chip("sm_89", 101_376, &MMA_SYNC_89)
 }
 
 /// Hopper data-centre chips (H100, H200), with the warp-wide matrix instructions.
 pub fn sm_90a() -> Target {
-    chip("sm_90a", 232_448)
+    chip("sm_90a", 232_448, &MMA_SYNC_89)
 }
 
 /// The target of that name.
@@ -221,6 +243,11 @@ pub fn by_name(name: &str) -> Option<Target> {
         "sm_90a" => Some(sm_90a()),
         _ => None,
     }
+}
+
+/// Lowest PTX version that knows a matrix instruction of an element type, where that is newer than the target's.
+pub(crate) fn matrix_version(operand: Scalar) -> Option<(u8, u8)> {
+    matches!(operand, Scalar::F8E4M3 | Scalar::F8E5M2).then_some((8, 4))
 }
 
 /// Lowest PTX version that knows a target and the instructions emitted for it (PTX ISA, "Release Notes").
@@ -252,7 +279,7 @@ mod tests {
 
     /// The manual's formulas: register `i` of the instruction, element `e` in it, lane as `g` and `t`.
     fn formula(row: &str, operand: char, i: u32, e: u32, g: u32, t: u32) -> [u32; 2] {
-        let (bytes, tf32, f64) = (row.contains("s8.s8"), row.contains("tf32"), row.contains("f64"));
+        let (bytes, tf32, f64) = (["s8.s8", "e4m3", "e5m2"].iter().any(|t| row.contains(t)), row.contains("tf32"), row.contains("f64"));
         match operand {
             'd' if f64 => [g, 2 * t + i],
             'd' if row.contains("row.col.f16") => [g + 8 * i, 2 * t + e],
@@ -271,7 +298,8 @@ mod tests {
     #[test]
     fn fragments_equal_the_manuals_formulas() {
         for target in [sm_80(), sm_89(), sm_90a()] {
-            assert_eq!(target.matrix.len(), MMA_SYNC.len());
+            let newer = if target.name == "sm_80" { 0 } else { MMA_SYNC_89.len() };
+            assert_eq!(target.matrix.len(), MMA_SYNC.len() + newer);
             for instr in &target.matrix {
                 for (operand, f, elem) in [('a', &instr.a, instr.operand), ('b', &instr.b, instr.operand), ('d', &instr.d, instr.acc)] {
                     assert_eq!(f.check(), Ok(()), "{} {operand}", instr.name);

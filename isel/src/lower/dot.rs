@@ -7,7 +7,7 @@
 use super::shared::SharedPoints;
 use super::stage::Staged;
 use super::vectors::{from_words, legal_width, to_words, word_types};
-use super::{Held, Lower, Tile};
+use super::{Held, Lower, Tile, narrow};
 use crate::assign::DotPlan;
 use crate::error::LowerError;
 use crate::lane::{BinOp, LTy, LVal, LaneBuilder, Special, Vals};
@@ -284,12 +284,13 @@ impl Lower<'_> {
         };
         let mut a = operand(left, &plan.a)?;
         let mut bb = operand(right, &plan.b)?;
+        let wide = if let LTy::Num(s) = sum { s } else { elem };
         let cells = blocks(&plan.d, 0);
         for k in 0..depth as u32 {
             for &(m, n, r) in &cells {
                 let x = a.fragment(b, (m, k), 1)?[0];
                 let y = bb.fragment(b, (k, n), 1)?[0];
-                let (x, y) = (b.cvt(x, sum), b.cvt(y, sum));
+                let [x, y] = [x, y].map(|v| narrow::cast(b, v, elem, wide));
                 regs[r as usize] = b.fma(x, y, regs[r as usize]);
             }
         }

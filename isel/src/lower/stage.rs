@@ -16,7 +16,7 @@ use super::vectors::{legal_width, to_words};
 use super::{Held, Lower, Tile};
 use crate::access::GlobalAccess;
 use crate::error::LowerError;
-use crate::lane::{AllocId, LTy, LVal, LaneBuilder};
+use crate::lane::{AllocId, LVal, LaneBuilder};
 use cranelift_entity::SecondaryMap;
 use std::collections::{HashMap, HashSet};
 use std::rc::Rc;
@@ -306,7 +306,7 @@ impl Lower<'_> {
             Op::Const | Op::ProgramId | Op::NumPrograms | Op::Dim => self.leaf(b, i),
             _ => {
                 let args = d.args.iter().map(|&a| self.shifted(b, a, known)).collect::<Result<Vec<LVal>, _>>()?;
-                super::elementwise::scalar_op(b, d.op, &d.attrs, &args, LTy::Num(self.kernel.ty(v).elem()))
+                self.element_op(b, i, &args)
             }
         };
         known.insert(v, l);
