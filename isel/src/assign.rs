@@ -26,6 +26,8 @@ use tilelift_ir::{Attr, Inst, Kernel, Op, Precision, Scalar, Type, Value};
 pub(crate) struct DotPlan {
     /// The instruction; `None` for multiply-adds.
     pub instr: Option<MatrixId>,
+    /// Type in which the operands are multiplied: their own, or a wider one that the instruction takes and that holds them exactly.
+    pub factor: Scalar,
     /// Layouts of A, B and the accumulator.
     pub a: Rc<Layout>,
     pub b: Rc<Layout>,
@@ -318,15 +320,17 @@ fn plan_dot(kernel: &Kernel, target: &Target, plan: &Plan, i: Inst) -> Result<Do
         _ => Precision::Exact,
     };
     let (m, n, k) = (c.shape[0], c.shape[1], a.shape[1]);
-    let find = |acc: Scalar| {
+    let find = |factor: Scalar, acc: Scalar| {
         target.matrix.iter().position(|x| {
             let s = x.shape;
-            let typed = x.operand == a.elem && x.acc == acc && x.precision == precision;
+            let typed = x.operand == factor && x.acc == acc && x.precision == precision;
             typed && m.is_multiple_of(s[0]) && n.is_multiple_of(s[1]) && k.is_multiple_of(s[2])
         })
     };
     // A sum may be kept wider than its type.
-    let found = find(c.elem).or_else(|| if c.elem == Scalar::F16 { find(Scalar::F32) } else { None });
+    let wider = |factor| find(factor, c.elem).or_else(|| if c.elem == Scalar::F16 { find(factor, Scalar::F32) } else { None });
+    // Every 8-bit float with a fraction is a number of f16.
+    let found = wider(a.elem).or_else(|| if a.elem.is_narrow() { wider(Scalar::F16) } else { None });
     let order = [0, 1];
     let (fa, fb, fd) = match found {
         Some(q) => {
@@ -341,6 +345,7 @@ fn plan_dot(kernel: &Kernel, target: &Target, plan: &Plan, i: Inst) -> Result<Do
     let warps = split_warps(plan.warps, [m, n], [fd.shape[0], fd.shape[1]]);
     Ok(DotPlan {
         instr: found.map(|q| MatrixId::from_u32(q as u32)),
+        factor: found.map_or(a.elem, |q| target.matrix[q].operand),
         a: Rc::new(Layout::operand_of(&a.shape, &fa, &warps, &order, &[Some(0), None])?),
         b: Rc::new(Layout::operand_of(&[k, n], &fb, &warps, &order, &[None, Some(1)])?),
         d: Rc::new(Layout::fragment(&c.shape, &fd, &warps, &order)?),

@@ -28,7 +28,10 @@ enum Source {
 /// An operand and the words fetched so far.
 struct Operand {
     source: Source,
+    /// Type of the elements where they come from.
     elem: Scalar,
+    /// Type in which they are multiplied.
+    factor: Scalar,
     precision: Precision,
     /// Elements per word.
     per_word: u32,
@@ -41,7 +44,7 @@ struct Operand {
 }
 
 impl Operand {
-    fn new(layout: &Layout, fragment_bits: usize, elem: Scalar, precision: Precision, source: Source) -> Operand {
+    fn new(layout: &Layout, fragment_bits: usize, [elem, factor]: [Scalar; 2], precision: Precision, source: Source) -> Operand {
         let mut bases = HashMap::new();
         for r in (0..layout.size(Axis::Reg)).filter(|r| r & ((1 << fragment_bits) - 1) == 0) {
             let c = layout.reg_coord(r);
@@ -65,8 +68,8 @@ impl Operand {
                 }
             }
         }
-        let per_word = if elem.bytes() >= 4 { 1 } else { 4 / elem.bytes() };
-        Operand { source, elem, precision, per_word, words: HashMap::new(), group_of, bases }
+        let per_word = if factor.bytes() >= 4 { 1 } else { 4 / factor.bytes() };
+        Operand { source, elem, factor, precision, per_word, words: HashMap::new(), group_of, bases }
     }
 
     /// The words of the fragment at a coordinate.
@@ -85,7 +88,8 @@ impl Operand {
         match &self.source {
             Source::Regs(regs) => {
                 let elems = &regs[first as usize..(first + self.per_word) as usize];
-                let w = if self.per_word == 1 { elems[0] } else { b.pack(elems) };
+                let elems: Vec<LVal> = elems.iter().map(|&v| narrow::cast(b, v, self.elem, self.factor)).collect();
+                let w = if self.per_word == 1 { elems[0] } else { b.pack(&elems) };
                 let w = self.rounded(b, w);
                 self.words.insert(first, w);
             }
@@ -108,9 +112,9 @@ impl Operand {
                     let (addr, offset) = points.at(b, part[0]);
                     let words = b.load_shared(&word_types(n, self.elem), staged.alloc, addr, offset);
                     let values = from_words(b, &words, self.elem, n);
-                    part.iter().zip(values).for_each(|(&r, v)| {
-                        elems.insert(r, v);
-                    });
+                    for (&r, v) in part.iter().zip(values) {
+                        elems.insert(r, narrow::cast(b, v, self.elem, self.factor));
+                    }
                 }
                 self.put_elements(b, elems)?;
             }
@@ -147,7 +151,8 @@ impl Operand {
         let mut parts = Vec::new();
         for r in first..first + self.per_word {
             let (addr, offset) = points.at(b, r);
-            parts.push(b.load_shared(&word_types(1, self.elem), staged.alloc, addr, offset)[0]);
+            let v = b.load_shared(&word_types(1, self.elem), staged.alloc, addr, offset)[0];
+            parts.push(narrow::cast(b, v, self.elem, self.factor));
         }
         let w = b.pack(&parts);
         let w = self.rounded(b, w);
@@ -190,13 +195,13 @@ impl Lower<'_> {
         v: Value,
         layout: &Rc<Layout>,
         fragment_bits: usize,
-        precision: Precision,
+        (factor, precision): (Scalar, Precision),
     ) -> Result<Operand, LowerError> {
         let elem = self.kernel.ty(v).elem();
         let source = match self.values[v].clone() {
             Some(Held::Staged(staged)) => {
                 let columns = staged.map.columns_from(layout)?;
-                let plan = if self.target.load_matrix { ldmatrix_applies(&columns, elem.bytes()) } else { None };
+                let plan = if self.target.load_matrix && factor == elem { ldmatrix_applies(&columns, elem.bytes()) } else { None };
                 match plan {
                     Some(plan) => Source::Matrices { plan, staged },
                     None => self.vectors(staged, layout, elem)?,
@@ -204,7 +209,7 @@ impl Lower<'_> {
             }
             Some(Held::Tile(_) | Held::Scalar(_)) | None => Source::Regs(self.tile(b, v, layout)?.regs.clone()),
         };
-        Ok(Operand::new(layout, fragment_bits, elem, precision, source))
+        Ok(Operand::new(layout, fragment_bits, [elem, factor], precision, source))
     }
 
     pub(super) fn dot(&mut self, b: &mut LaneBuilder, i: Inst) -> Result<(), LowerError> {
@@ -233,8 +238,8 @@ impl Lower<'_> {
         let d = &self.kernel.insts[i];
         let target = self.target;
         let instr = target.matrix_instr(q);
-        let mut a = self.operand(b, d.args[0], &plan.a, instr.a.reg.len(), instr.precision)?;
-        let mut bb = self.operand(b, d.args[1], &plan.b, instr.b.reg.len(), instr.precision)?;
+        let mut a = self.operand(b, d.args[0], &plan.a, instr.a.reg.len(), (plan.factor, instr.precision))?;
+        let mut bb = self.operand(b, d.args[1], &plan.b, instr.b.reg.len(), (plan.factor, instr.precision))?;
         let count = |bits: usize| 1u32 << bits;
         let acc_bits = instr.d.reg.len();
         let tiles = blocks(&plan.d, acc_bits);
@@ -280,7 +285,7 @@ impl Lower<'_> {
         let elem = self.kernel.ty(d.args[0]).elem();
         let operand = |staged, layout| -> Result<Operand, LowerError> {
             let source = self.vectors(staged, layout, elem)?;
-            Ok(Operand { per_word: 1, ..Operand::new(layout, 0, elem, precision, source) })
+            Ok(Operand { per_word: 1, ..Operand::new(layout, 0, [elem; 2], precision, source) })
         };
         let mut a = operand(left, &plan.a)?;
         let mut bb = operand(right, &plan.b)?;
