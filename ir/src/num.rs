@@ -3,6 +3,21 @@
 //! A float of any element type is kept as the `f64` of the same value (every format here is a subset of binary64); an operation is
 //! computed in `f64` and rounded once to the type. For `+ - * / sqrt` on formats of up to 25 significant bits that double rounding
 //! is harmless (Figueroa 1995: the wide format has at least `2p + 2` bits), so results equal the format's own arithmetic.
+//!
+//! Formats of one byte (OCP 8-bit floating point specification 1.0; the `fnuz` variants as in LLVM's `APFloat`; OCP MX 1.0 for
+//! `f8e8m0`). Where a format has an infinity, what is too large becomes it; where it has none, what is too large, infinities included,
+//! becomes the largest number of that sign (saturation). NaN stays NaN in all of them.
+//!
+//! ```text
+//!              bias  smallest normal   largest        code of NaN      code of +infinity   code 80
+//! f8e4m3         7   2^-6              448   (7e)     7f (and ff)      none                -0
+//! f8e5m2        15   2^-14             57344 (7b)     7f (7d to 7f …)  7c                  -0
+//! f8e4m3fnuz     8   2^-7              240   (7f)     80               none                NaN
+//! f8e5m2fnuz    16   2^-15             57344 (7f)     80               none                NaN
+//! f8e8m0       127   2^-127            2^127 (fe)     ff               none                2
+//! ```
+//!
+//! `f8e8m0` has neither zero nor sign: a zero becomes the smallest number, a negative number NaN; a tie goes to the even code.
 
 use crate::types::Scalar;
 
@@ -13,12 +28,42 @@ const fn format(ty: Scalar) -> (i32, i32, i32) {
         Scalar::BF16 => (8, -126, 127),
         Scalar::F32 => (24, -126, 127),
         Scalar::F64 => (53, -1022, 1023),
+        Scalar::F8E4M3 => (4, -6, 8),
+        Scalar::F8E5M2 => (3, -14, 15),
+        Scalar::F8E4M3Fnuz => (4, -7, 7),
+        Scalar::F8E5M2Fnuz => (3, -15, 15),
+        Scalar::F8E8M0 => (1, -127, 127),
         // Not floats: callers ask only for floats; the widest format keeps the value.
         Scalar::I1 | Scalar::I8 | Scalar::I16 | Scalar::I32 | Scalar::I64 => (53, -1022, 1023),
     }
 }
 
-/// Rounds to the nearest value of a float type, ties to even; overflow gives infinity, NaN stays NaN.
+/// The largest finite value of a float type.
+pub const fn largest(ty: Scalar) -> f64 {
+    match ty {
+        Scalar::F16 => 65504.0,
+        Scalar::BF16 => f32::from_bits(0x7f7f_0000) as f64,
+        Scalar::F32 => f32::MAX as f64,
+        Scalar::F8E4M3 => 448.0,
+        Scalar::F8E5M2 | Scalar::F8E5M2Fnuz => 57344.0,
+        Scalar::F8E4M3Fnuz => 240.0,
+        Scalar::F8E8M0 => f32::from_bits(0x7f00_0000) as f64,
+        Scalar::F64 | Scalar::I1 | Scalar::I8 | Scalar::I16 | Scalar::I32 | Scalar::I64 => f64::MAX,
+    }
+}
+
+/// True if a float type has infinities; what is too large for one without becomes its [`largest`] number.
+pub const fn has_infinity(ty: Scalar) -> bool {
+    !matches!(ty, Scalar::F8E4M3 | Scalar::F8E4M3Fnuz | Scalar::F8E5M2Fnuz | Scalar::F8E8M0)
+}
+
+/// True if a float type has a negative zero.
+const fn has_negative_zero(ty: Scalar) -> bool {
+    !matches!(ty, Scalar::F8E4M3Fnuz | Scalar::F8E5M2Fnuz | Scalar::F8E8M0)
+}
+
+/// Rounds to the nearest value of a float type, ties to even; overflow gives infinity (the [`largest`] number where there is none), NaN
+/// stays NaN.
 pub fn round(x: f64, ty: Scalar) -> f64 {
     match ty {
         Scalar::F64 => x,
@@ -27,7 +72,33 @@ pub fn round(x: f64, ty: Scalar) -> f64 {
             let (p, emin, emax) = format(ty);
             round_to(x, p, emin, emax)
         }
+        Scalar::F8E4M3 | Scalar::F8E5M2 | Scalar::F8E4M3Fnuz | Scalar::F8E5M2Fnuz => {
+            let (p, emin, emax) = format(ty);
+            let r = round_to(x, p, emin, emax);
+            let top = largest(ty);
+            if r.abs() > top {
+                if has_infinity(ty) { r } else { top.copysign(r) }
+            } else if r == 0.0 && !has_negative_zero(ty) {
+                0.0
+            } else {
+                r
+            }
+        }
+        Scalar::F8E8M0 => round_scale(x),
     }
+}
+
+/// Rounds to a power of two from 2^-127 to 2^127, ties to the even code.
+fn round_scale(x: f64) -> f64 {
+    if x.is_nan() || x < 0.0 {
+        return f64::NAN;
+    }
+    let exponent = ((x.to_bits() >> 52) & 0x7ff) as i32 - 1023;
+    let fraction = x.to_bits() & ((1 << 52) - 1);
+    let half = 1u64 << 51;
+    // The code of 2^e is e + 127, even where e is odd.
+    let up = fraction > half || (fraction == half && exponent.rem_euclid(2) == 0);
+    f64::from_bits((((exponent + i32::from(up)).clamp(-127, 127) + 1023) as u64) << 52)
 }
 
 fn round_to(x: f64, p: i32, emin: i32, emax: i32) -> f64 {
@@ -58,7 +129,16 @@ pub fn wrap(x: i64, ty: Scalar) -> i64 {
         Scalar::I8 => i64::from(x as i8),
         Scalar::I16 => i64::from(x as i16),
         Scalar::I32 => i64::from(x as i32),
-        Scalar::I64 | Scalar::F16 | Scalar::BF16 | Scalar::F32 | Scalar::F64 => x,
+        Scalar::I64
+        | Scalar::F16
+        | Scalar::BF16
+        | Scalar::F32
+        | Scalar::F64
+        | Scalar::F8E4M3
+        | Scalar::F8E5M2
+        | Scalar::F8E4M3Fnuz
+        | Scalar::F8E5M2Fnuz
+        | Scalar::F8E8M0 => x,
     }
 }
 
@@ -69,6 +149,12 @@ pub fn to_bits(x: f64, ty: Scalar) -> u64 {
         Scalar::F32 => u64::from(if x.is_nan() { 0x7fff_ffff } else { (x as f32).to_bits() }),
         Scalar::BF16 => u64::from(if x.is_nan() { 0x7fff } else { (x as f32).to_bits() >> 16 }),
         Scalar::F16 => u64::from(f16_bits(x)),
+        Scalar::F8E4M3 | Scalar::F8E5M2 | Scalar::F8E4M3Fnuz | Scalar::F8E5M2Fnuz => byte_bits(x, ty),
+        // A value that the type lacks is rounded first.
+        Scalar::F8E8M0 => {
+            let r = round_scale(x);
+            if r.is_nan() { 0xff } else { (r.to_bits() >> 52) - (1023 - 127) }
+        }
         Scalar::I1 | Scalar::I8 | Scalar::I16 | Scalar::I32 | Scalar::I64 => x as i64 as u64,
     }
 }
@@ -89,6 +175,50 @@ fn f16_bits(x: f64) -> u16 {
     }
 }
 
+/// Codes of the formats with a sign, exponent and fraction in one byte; a value that the type lacks is rounded first.
+fn byte_bits(x: f64, ty: Scalar) -> u64 {
+    if x.is_nan() {
+        return if has_negative_zero(ty) { 0x7f } else { 0x80 };
+    }
+    let (p, emin, _) = format(ty);
+    let x = round(x, ty);
+    let a = x.abs();
+    let sign = u64::from(x.is_sign_negative()) << 7;
+    if a.is_infinite() {
+        return sign | 0x7c;
+    }
+    let power = |e: i32| f64::from_bits(((e + 1023) as u64) << 52);
+    let code = if a < power(emin) {
+        (a / power(emin - p + 1)) as u64
+    } else {
+        let e = ((a.to_bits() >> 52) & 0x7ff) as i32 - 1023;
+        let fraction = a.to_bits() >> (53 - p) & ((1 << (p - 1)) - 1);
+        ((e - emin + 1) as u64) << (p - 1) | fraction
+    };
+    sign | code
+}
+
+/// The value of a code; see [`byte_bits`].
+fn byte_value(bits: u64, ty: Scalar) -> f64 {
+    let (p, emin, _) = format(ty);
+    let (sign, code) = (bits >> 7 & 1, bits & 0x7f);
+    let (e, fraction) = ((code >> (p - 1)) as i32, (code & ((1 << (p - 1)) - 1)) as f64);
+    let power = |e: i32| f64::from_bits(((e + 1023) as u64) << 52);
+    let special = match ty {
+        Scalar::F8E4M3 => code == 0x7f,
+        Scalar::F8E5M2 => code >= 0x7c,
+        _ => bits & 0xff == 0x80,
+    };
+    let a = if special {
+        if ty == Scalar::F8E5M2 && code == 0x7c { f64::INFINITY } else { f64::NAN }
+    } else if e == 0 {
+        fraction * power(emin - p + 1)
+    } else {
+        (1.0 + fraction / power(p - 1)) * power(emin + e - 1)
+    };
+    if sign == 1 { -a } else { a }
+}
+
 /// The value of a float type's bits.
 pub fn from_bits(bits: u64, ty: Scalar) -> f64 {
     match ty {
@@ -105,6 +235,11 @@ pub fn from_bits(bits: u64, ty: Scalar) -> f64 {
             };
             if sign == 1 { -a } else { a }
         }
+        Scalar::F8E4M3 | Scalar::F8E5M2 | Scalar::F8E4M3Fnuz | Scalar::F8E5M2Fnuz => byte_value(bits, ty),
+        Scalar::F8E8M0 => match bits & 0xff {
+            0xff => f64::NAN,
+            code => f64::from_bits((code + 1023 - 127) << 52),
+        },
         Scalar::I1 | Scalar::I8 | Scalar::I16 | Scalar::I32 | Scalar::I64 => bits as i64 as f64,
     }
 }
@@ -143,6 +278,94 @@ mod tests {
         }
         assert_eq!(round(65520.0, Scalar::F16), f64::INFINITY);
         assert_eq!(round(65519.9, Scalar::F16), 65504.0);
+    }
+
+    const BYTES: [Scalar; 5] = [Scalar::F8E4M3, Scalar::F8E5M2, Scalar::F8E4M3Fnuz, Scalar::F8E5M2Fnuz, Scalar::F8E8M0];
+
+    #[test]
+    fn every_code_of_a_byte_survives_the_round_trip() {
+        for ty in BYTES {
+            let mut nans = 0;
+            for bits in 0..256 {
+                let x = from_bits(bits, ty);
+                if x.is_nan() {
+                    nans += 1;
+                    assert!(from_bits(to_bits(x, ty), ty).is_nan());
+                } else {
+                    assert_eq!(to_bits(x, ty), bits, "{ty} {bits:#x}");
+                    assert_eq!(round(x, ty).to_bits(), x.to_bits(), "{ty} {bits:#x}");
+                }
+            }
+            let want = match ty {
+                Scalar::F8E4M3 => 2,
+                Scalar::F8E5M2 => 6,
+                _ => 1,
+            };
+            assert_eq!(nans, want, "{ty}");
+        }
+    }
+
+    #[test]
+    fn bytes_have_the_published_values() {
+        let known = [
+            (Scalar::F8E4M3, 0x7e, 448.0),
+            (Scalar::F8E4M3, 0x08, 2f64.powi(-6)),
+            (Scalar::F8E4M3, 0x01, 2f64.powi(-9)),
+            (Scalar::F8E4M3, 0xb8, -1.0),
+            (Scalar::F8E5M2, 0x7b, 57344.0),
+            (Scalar::F8E5M2, 0x7c, f64::INFINITY),
+            (Scalar::F8E5M2, 0x04, 2f64.powi(-14)),
+            (Scalar::F8E5M2, 0x01, 2f64.powi(-16)),
+            (Scalar::F8E4M3Fnuz, 0x7f, 240.0),
+            (Scalar::F8E4M3Fnuz, 0x08, 2f64.powi(-7)),
+            (Scalar::F8E4M3Fnuz, 0x01, 2f64.powi(-10)),
+            (Scalar::F8E5M2Fnuz, 0x7f, 57344.0),
+            (Scalar::F8E5M2Fnuz, 0x04, 2f64.powi(-15)),
+            (Scalar::F8E5M2Fnuz, 0x01, 2f64.powi(-17)),
+            (Scalar::F8E8M0, 0x00, 2f64.powi(-127)),
+            (Scalar::F8E8M0, 0x7f, 1.0),
+            (Scalar::F8E8M0, 0xfe, 2f64.powi(127)),
+        ];
+        for (ty, bits, x) in known {
+            assert_eq!(from_bits(bits, ty), x, "{ty} {bits:#x}");
+        }
+        for ty in BYTES {
+            assert_eq!(round(f64::MAX, ty), if has_infinity(ty) { f64::INFINITY } else { largest(ty) });
+            assert_eq!(round(f64::INFINITY, ty), if has_infinity(ty) { f64::INFINITY } else { largest(ty) });
+            assert!(round(f64::NAN, ty).is_nan());
+            if ty == Scalar::F8E8M0 {
+                assert!(round(-1.0, ty).is_nan());
+                assert_eq!((round(0.0, ty), round(-0.0, ty)), (2f64.powi(-127), 2f64.powi(-127)));
+            } else {
+                assert_eq!(round(-0.0, ty).is_sign_negative(), has_negative_zero(ty), "{ty}");
+                assert_eq!(round(-1e-30, ty).is_sign_negative(), has_negative_zero(ty), "{ty}");
+            }
+        }
+    }
+
+    #[test]
+    fn bytes_round_to_nearest_even_at_every_midpoint() {
+        for ty in BYTES {
+            let mut codes: Vec<u64> = (0..256).filter(|&b| from_bits(b, ty).is_finite()).collect();
+            codes.sort_by(|&a, &b| from_bits(a, ty).total_cmp(&from_bits(b, ty)));
+            for pair in codes.windows(2) {
+                let (a, b) = (from_bits(pair[0], ty), from_bits(pair[1], ty));
+                let middle = (a + b) / 2.0;
+                if a == b {
+                    continue;
+                }
+                let even = if pair[0] & 1 == 0 { a } else { b };
+                assert_eq!(round(middle, ty), even, "{ty} {a} {b}");
+                assert_eq!(round(f64::from_bits(middle.to_bits() + 1), ty), if middle > 0.0 { b } else { a }, "{ty}");
+                if middle != 0.0 {
+                    assert_eq!(round(f64::from_bits(middle.to_bits() - 1), ty), if middle > 0.0 { a } else { b }, "{ty}");
+                }
+            }
+        }
+        // Beyond the largest number: half a unit further the formats with infinity reach it.
+        assert_eq!(round(61439.9, Scalar::F8E5M2), 57344.0);
+        assert_eq!(round(61440.0, Scalar::F8E5M2), f64::INFINITY);
+        assert_eq!(round(-1000.0, Scalar::F8E4M3), -448.0);
     }
 
     #[test]

@@ -397,7 +397,7 @@ define_ops! {
     Cmp "cmp" (a, b) Cmp - Compare Pure 0;
     /// The second operand where the condition holds, else the third; the condition is a scalar or a tile of the shape.
     Select "select" (condition, a, b) - - Select Pure 0;
-    /// Conversion by value. To a float: round to nearest even, overflow to infinity. Float to integer: truncate, saturate, NaN gives 0. Integer to integer: wrap or sign-extend (`i1` extends with zeros; to `i1` means `!= 0`).
+    /// Conversion by value. To a float: round to nearest even, overflow to infinity; where the type has none (`f8e4m3`, `f8e4m3fnuz`, `f8e5m2fnuz`, `f8e8m0`), overflow and infinity to the largest number of the sign. To `f8e8m0`, which has only powers of two: a tie to the even code, zero to 2^-127, negative numbers to NaN. Float to integer: truncate, saturate, NaN gives 0. Integer to integer: wrap or sign-extend (`i1` extends with zeros; to `i1` means `!= 0`).
     Cast "cast" (a) - - Cast Pure 0;
     /// The same bits read as another type of the same width.
     Bitcast "bitcast" (a) - - Bitcast Pure 0;

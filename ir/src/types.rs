@@ -21,6 +21,9 @@ pub enum Class {
     Int,
     /// IEEE-like binary floating point.
     Float,
+    /// Floating point of one byte, for storage and matrix products: loaded, stored, moved, selected, cast and multiplied by `dot`; other
+    /// arithmetic goes through casts.
+    Narrow,
 }
 
 macro_rules! scalars {
@@ -64,6 +67,16 @@ scalars! {
     F32 "f32" 32 Float;
     /// IEEE binary64.
     F64 "f64" 64 Float;
+    /// OCP 8-bit float: 4 exponent bits, 3 fraction bits, no infinity, largest 448.
+    F8E4M3 "f8e4m3" 8 Narrow;
+    /// OCP 8-bit float: 5 exponent bits, 2 fraction bits, with infinities, largest 57344.
+    F8E5M2 "f8e5m2" 8 Narrow;
+    /// As `f8e4m3` with bias 8, no negative zero and one NaN (80 hexadecimal); largest 240.
+    F8E4M3Fnuz "f8e4m3fnuz" 8 Narrow;
+    /// As `f8e5m2` with bias 16, no infinity, no negative zero and one NaN (80 hexadecimal); largest 57344.
+    F8E5M2Fnuz "f8e5m2fnuz" 8 Narrow;
+    /// OCP scale: 8 exponent bits and nothing else, the powers of two from 2^-127 to 2^127, and a NaN; no zero, no sign.
+    F8E8M0 "f8e8m0" 8 Narrow;
 }
 
 impl Scalar {
@@ -71,9 +84,13 @@ impl Scalar {
     pub const fn bytes(self) -> u32 {
         self.bits().div_ceil(8)
     }
-    /// True for the floating point types.
+    /// True for the floating point types, those of one byte included.
     pub const fn is_float(self) -> bool {
-        matches!(self.class(), Class::Float)
+        matches!(self.class(), Class::Float | Class::Narrow)
+    }
+    /// True for the floating point types of one byte, which have no arithmetic of their own.
+    pub const fn is_narrow(self) -> bool {
+        matches!(self.class(), Class::Narrow)
     }
     /// True for `i8` to `i64` (not `i1`).
     pub const fn is_int(self) -> bool {

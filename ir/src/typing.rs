@@ -88,6 +88,9 @@ pub fn result_type(op: Op, args: &[&Type], present: u8, attrs: &[Attr], explicit
         Rule::SameBits => of_class(op, same(op, args)?, &[Int, Bool]).map(Some),
         Rule::Compare => {
             let t = same(op, args)?;
+            if t.elem().is_narrow() {
+                return Err(format!("`cmp` does not compare {}; cast the operands to f16 or f32, which is exact", t.elem()));
+            }
             if let Some(Attr::Cmp(c)) = attrs.first()
                 && c.is_unsigned()
                 && !t.elem().is_int()
@@ -190,7 +193,7 @@ pub fn result_type(op: Op, args: &[&Type], present: u8, attrs: &[Attr], explicit
                 return Err("`reduce` needs a combining op and an axis: reduce add v0, axis 1".into());
             };
             let class_ok = match r {
-                ReduceOp::Add | ReduceOp::Mul | ReduceOp::Minimum | ReduceOp::Maximum => a.elem != Scalar::I1,
+                ReduceOp::Add | ReduceOp::Mul | ReduceOp::Minimum | ReduceOp::Maximum => a.elem != Scalar::I1 && !a.elem.is_narrow(),
                 ReduceOp::And | ReduceOp::Or | ReduceOp::Xor => !a.elem.is_float(),
             };
             if !class_ok {
@@ -278,13 +281,12 @@ fn dot_type(args: &[&Type], attrs: &[Attr]) -> Result<Type, TypeError> {
         Scalar::BF16 | Scalar::F32 => c.elem == Scalar::F32,
         Scalar::F64 => c.elem == Scalar::F64,
         Scalar::I8 => c.elem == Scalar::I32,
+        Scalar::F8E4M3 | Scalar::F8E5M2 | Scalar::F8E4M3Fnuz | Scalar::F8E5M2Fnuz => c.elem == Scalar::F32,
+        Scalar::F8E8M0 |
         Scalar::I1 | Scalar::I16 | Scalar::I32 | Scalar::I64 => false,
     };
     if !acc_ok {
-        return Err(format!(
-            "`dot` of {} can't accumulate in {}: f16 in f16 or f32, bf16 and f32 in f32, f64 in f64, i8 in i32",
-            a.elem, c.elem
-        ));
+        return Err(format!("`dot` of {} can't accumulate in {}: f16 in f16 or f32, bf16, f32 and 8-bit floats in f32, f64 in f64, i8 in i32", a.elem, c.elem));
     }
     if let Some(Attr::Precision(Precision::Tf32)) = attrs.first()
         && a.elem != Scalar::F32

@@ -21,6 +21,7 @@ fn scalars() -> String {
             Class::Bool => "truth value",
             Class::Int => "integer",
             Class::Float => "float",
+            Class::Narrow => "float for storage and `dot`",
         };
         writeln!(out, "| `{s}` | {} | {class} |", s.bits()).expect("to a string");
     }
@@ -46,7 +47,7 @@ fn typing(rule: Rule) -> &'static str {
         Rule::Transpose => "a tile; the result has the permuted extents",
         Rule::Reduce => "a tile; the result lacks the axis, and is a scalar if no axis is left",
         Rule::Dot => {
-            "tiles `MxK`, `KxN` and `MxN`; `f16` into `f16` or `f32`, `bf16` and `f32` into `f32`, `f64` into `f64`, `i8` into `i32`; the result \
+            "tiles `MxK`, `KxN` and `MxN`; `f16` into `f16` or `f32`, `bf16`, `f32` and 8-bit floats but `f8e8m0` into `f32`, `f64` into `f64`, `i8` into `i32`; the result \
              has the accumulator's type"
         }
         Rule::Load => {

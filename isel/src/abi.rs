@@ -130,7 +130,7 @@ fn value(param: usize, p: &Param, args: &[Arg], pointer_of: &impl Fn(usize, u64)
         }
         ParamSource::Stride(arg, dim) => (dimension(param, arg, dim, &view(param, arg, args)?.strides)? as u64, LTy::I64),
         ParamSource::Scalar(arg) => match argument(param, arg, args)? {
-            Arg::Scalar(s) => (s.bits(), LTy::Num(s.elem())),
+            Arg::Scalar(s) => (s.bits(), LTy::holding(s.elem())),
             Arg::View(_) => return Err(AbiError::Kind { param, arg, want: "number" }),
         },
     };

@@ -18,14 +18,16 @@ use crate::target::{MatrixId, Target};
 use cranelift_entity::SecondaryMap;
 use std::collections::BTreeMap;
 use std::rc::Rc;
-use tilelift_ir::layout::{Layout, coalesced};
-use tilelift_ir::{Attr, Inst, Kernel, Op, Precision, Type, Value};
+use tilelift_ir::layout::{Coord, FragmentMap, Layout, coalesced};
+use tilelift_ir::{Attr, Inst, Kernel, Op, Precision, Scalar, Type, Value};
 
-/// How a dot runs on matrix instructions.
+/// How a dot runs: on matrix instructions, or by multiply-adds of single lanes.
 #[derive(Clone, Debug)]
 pub(crate) struct DotPlan {
-    /// The instruction.
-    pub instr: MatrixId,
+    /// The instruction; `None` for multiply-adds.
+    pub instr: Option<MatrixId>,
+    /// Type in which the operands are multiplied: their own, or a wider one that the instruction takes and that holds them exactly.
+    pub factor: Scalar,
     /// Layouts of A, B and the accumulator.
     pub a: Rc<Layout>,
     pub b: Rc<Layout>,
@@ -94,7 +96,7 @@ fn tile_shape(kernel: &Kernel, v: Value) -> Option<&[u32]> {
 /// Assigns layouts.
 ///
 /// # Errors
-/// A dot without a matrix instruction.
+/// A tile that no layout can spread.
 pub(crate) fn assign(kernel: &Kernel, target: &Target, plan: &Plan) -> Result<Assignment, LowerError> {
     let mut classes = Classes(SecondaryMap::new());
     let mut links: Vec<(Value, Value, Link)> = Vec::new();
@@ -307,7 +309,7 @@ fn default_layout(kernel: &Kernel, target: &Target, plan: &Plan, v: Value) -> Re
     Ok(coalesced(&t.shape, bytes, &order, target.vector_bytes / bytes, target.lanes, plan.warps)?)
 }
 
-/// Chooses the matrix instruction of a dot and spreads the warps over M and N.
+/// Chooses the matrix instruction of a dot and spreads the warps over M and N. Types and extents without one are left to multiply-adds.
 fn plan_dot(kernel: &Kernel, target: &Target, plan: &Plan, i: Inst) -> Result<DotPlan, LowerError> {
     let d = &kernel.insts[i];
     let (Type::Tile(a), Type::Tile(c)) = (kernel.ty(d.args[0]), kernel.ty(d.args[2])) else {
@@ -318,40 +320,76 @@ fn plan_dot(kernel: &Kernel, target: &Target, plan: &Plan, i: Inst) -> Result<Do
         _ => Precision::Exact,
     };
     let (m, n, k) = (c.shape[0], c.shape[1], a.shape[1]);
-    let what = || format!("a {m}x{n}x{k} dot of {} into {} ({precision}) on {}", a.elem, c.elem, target.name);
-    let typed: Vec<usize> = (0..target.matrix.len())
-        .filter(|&q| {
-            let x = &target.matrix[q];
-            x.operand == a.elem && x.acc == c.elem && x.precision == precision
+    let find = |factor: Scalar, acc: Scalar| {
+        target.matrix.iter().position(|x| {
+            let s = x.shape;
+            let typed = x.operand == factor && x.acc == acc && x.precision == precision;
+            typed && m.is_multiple_of(s[0]) && n.is_multiple_of(s[1]) && k.is_multiple_of(s[2])
         })
-        .collect();
-    if typed.is_empty() {
-        let have: Vec<String> = target.matrix.iter().map(|x| format!("{} into {} ({})", x.operand, x.acc, x.precision)).collect();
-        return Err(LowerError::unsupported(what(), format!("its matrix instructions take {}", have.join(", "))));
-    }
-    let fits = |q: &&usize| {
-        let s = target.matrix[**q].shape;
-        m % s[0] == 0 && n % s[1] == 0 && k % s[2] == 0
     };
-    let Some(&q) = typed.iter().find(fits) else {
-        let s = target.matrix[typed[0]].shape;
-        return Err(LowerError::unsupported(
-            what(),
-            format!("extents must be multiples of {}, {} and {}; use a larger tile, its loads mask what is outside", s[0], s[1], s[2]),
-        ));
-    };
-    let instr = &target.matrix[q];
-    let warps = split_warps(plan.warps, [m, n], [instr.shape[0], instr.shape[1]]);
+    // A sum may be kept wider than its type.
+    let wider = |factor| find(factor, c.elem).or_else(|| if c.elem == Scalar::F16 { find(factor, Scalar::F32) } else { None });
+    // Every 8-bit float with a fraction is a number of f16.
+    let found = wider(a.elem).or_else(|| if a.elem.is_narrow() { wider(Scalar::F16) } else { None });
     let order = [0, 1];
-    let mut b = instr.b.clone();
-    // Neighbouring n tiles in neighbouring registers: one matrix load then feeds two instructions of one k step.
-    b.rep_order = vec![1, 0];
+    let (fa, fb, fd) = match found {
+        Some(q) => {
+            let instr = &target.matrix[q];
+            let mut b = instr.b.clone();
+            // Neighbouring n tiles in neighbouring registers: one matrix load then feeds two instructions of one k step.
+            b.rep_order = vec![1, 0];
+            (instr.a.clone(), b, instr.d.clone())
+        }
+        None => lane_fragments(target.lanes, plan.warps, [m, n]),
+    };
+    let warps = split_warps(plan.warps, [m, n], [fd.shape[0], fd.shape[1]]);
     Ok(DotPlan {
-        instr: MatrixId::from_u32(q as u32),
-        a: Rc::new(Layout::operand_of(&a.shape, &instr.a, &warps, &order, &[Some(0), None])?),
-        b: Rc::new(Layout::operand_of(&[k, n], &b, &warps, &order, &[None, Some(1)])?),
-        d: Rc::new(Layout::fragment(&c.shape, &instr.d, &warps, &order)?),
+        instr: found.map(|q| MatrixId::from_u32(q as u32)),
+        factor: found.map_or(a.elem, |q| target.matrix[q].operand),
+        a: Rc::new(Layout::operand_of(&a.shape, &fa, &warps, &order, &[Some(0), None])?),
+        b: Rc::new(Layout::operand_of(&[k, n], &fb, &warps, &order, &[None, Some(1)])?),
+        d: Rc::new(Layout::fragment(&c.shape, &fd, &warps, &order)?),
     })
+}
+
+/// Fragments of a dot by multiply-adds: a lane holds a block of up to 4x4 accumulators, the rows of A and the columns of B that they
+/// need; lanes of one row (column) read the same elements of A (B).
+fn lane_fragments(lanes: u32, warps: u32, [m, n]: [u32; 2]) -> (FragmentMap, FragmentMap, FragmentMap) {
+    let (m, n) = (m.trailing_zeros(), n.trailing_zeros());
+    let lane_bits = lanes.trailing_zeros();
+    let spare = (m + n).saturating_sub(lane_bits + warps.trailing_zeros());
+    let reg_n = n.min(2).min(spare);
+    let reg_m = m.min(2).min(spare - reg_n);
+    let lane_m = (m - reg_m).min(lane_bits.saturating_sub((n - reg_n).min(lane_bits.div_ceil(2))));
+    let lane_n = (n - reg_n).min(lane_bits - lane_m);
+    let idle = lane_bits - lane_m - lane_n;
+    let run = |dim: usize, from: u32, count: u32| {
+        (from..from + count).map(move |bit| {
+            let mut c = Coord::from_elem(0, 2);
+            if dim < 2 {
+                c[dim] = 1 << bit;
+            }
+            c
+        })
+    };
+    const NONE: usize = 2;
+    let map = |shape: [u32; 2], reg: Vec<Coord>, lane: Vec<Coord>| FragmentMap {
+        shape: Coord::from_slice(&shape),
+        reg,
+        lane,
+        warp: Vec::new(),
+        rep_order: vec![1, 0],
+    };
+    let (rows, columns) = (1 << (reg_m + lane_m), 1 << (reg_n + lane_n));
+    let idle = || run(NONE, 0, idle);
+    let a = map([rows, 1], run(0, 0, reg_m).collect(), run(NONE, 0, lane_n).chain(run(0, reg_m, lane_m)).chain(idle()).collect());
+    let b = map([1, columns], run(1, 0, reg_n).collect(), run(1, reg_n, lane_n).chain(run(NONE, 0, lane_m)).chain(idle()).collect());
+    let d = map(
+        [rows, columns],
+        run(1, 0, reg_n).chain(run(0, 0, reg_m)).collect(),
+        run(1, reg_n, lane_n).chain(run(0, reg_m, lane_m)).chain(idle()).collect(),
+    );
+    (a, b, d)
 }
 
 /// Warps along M and N: halve the longer side of a warp's share as long as the instruction still fits; the rest hold copies.

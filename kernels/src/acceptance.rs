@@ -6,10 +6,11 @@
 //! Inputs and tolerances are functions of the case alone, so two devices are judged by the same numbers. A slow device runs
 //! [`Case::sample`] of a large case; the check then looks at the elements of these programs, and that the others kept their poison.
 
+use crate::quantise::Output;
 use crate::reference::Expected;
 use crate::tensor::{Init, Role, Tensor, TensorSpec, decode};
-use crate::workload::{GemmCase, RmsNormCase, ScalarSpec, SiluMulCase, SoftmaxCase, TransposeCase, VectorAddCase, Workload};
-use crate::{Activation, Gemm, RmsNorm, SiluMul, Softmax, Transpose, VectorAdd, rng};
+use crate::workload::{FusedGemmCase, GemmCase, GemvCase, QuantiseCase, RmsNormCase, ScalarSpec, SiluMulCase, SoftmaxCase, TransposeCase, VectorAddCase, Workload};
+use crate::{Activation, FusedGemm, Gemm, Gemv, Quantise, Residual, RmsNorm, SiluMul, Softmax, Transpose, VectorAdd, rng};
 use std::fmt;
 use std::ops::Range;
 use tilelift_ir::interp::{Arg, ScalarArg, ViewArg};
@@ -29,7 +30,8 @@ pub enum Size {
 pub struct Case {
     /// Unique name.
     pub name: String,
-    /// Row of the kernel list: 1 pointwise, 3 softmax, 4 norms, 6 transposition, 9 GEMM, 11 GEMM with epilogue.
+    /// Row of the kernel list: 1 pointwise, 2 quantisation, 3 softmax, 4 norms, 6 transposition, 8 GEMV, 9 GEMM, 10 GEMM of integers,
+    /// 11 GEMM with epilogue.
     pub row: u32,
     /// How much work it is.
     pub size: Size,
@@ -311,10 +313,14 @@ use Size::{Large, Small};
 pub fn cases() -> Vec<Case> {
     let mut list = Vec::new();
     pointwise(&mut list);
+    quantisations(&mut list);
     rows(&mut list);
     transposes(&mut list);
+    vectors(&mut list);
     products(&mut list);
+    integers(&mut list);
     epilogues(&mut list);
+    fused(&mut list);
     list
 }
 
@@ -335,6 +341,26 @@ fn pointwise(list: &mut Vec<Case>) {
         list.push(Case::new(1, Small, VectorAddCase { config, n, init: Init::Special }));
         let config = SiluMul { block: 512, ..SiluMul::new(elem) }.for_shape(n);
         list.push(Case::new(1, Small, SiluMulCase { config, n, init: Init::Special }));
+    }
+}
+
+fn quantisations(list: &mut Vec<Case>) {
+    use Scalar::{F8E4M3, F8E4M3Fnuz, F8E5M2, F8E5M2Fnuz};
+    let plain: fn(u64) -> Init = Init::Normal;
+    for (rows, cols, size) in [(35, 256, Small), (257, 640, Large), (2048, 512, Large), (8192, 8192, Large)] {
+        for output in [Output::Codes, Output::Scales] {
+            let config = Quantise::new(BF16, F8E4M3, output).for_shape(rows, cols);
+            list.push(Case::new(2, size, QuantiseCase { config, rows, cols, init: plain }));
+        }
+        for from in [BF16, F32] {
+            let config = Quantise::new(from, F8E4M3, Output::Cast).for_shape(rows, cols);
+            list.push(Case::new(2, size, QuantiseCase { config, rows, cols, init: plain }));
+        }
+    }
+    let (rows, cols) = (33, 130);
+    for (from, to) in [(BF16, F8E4M3), (F16, F8E5M2), (F32, F8E4M3Fnuz), (F32, F8E5M2Fnuz), (F8E4M3, F16), (F8E5M2, F32)] {
+        let config = Quantise::new(from, to, Output::Cast).for_shape(rows, cols);
+        list.push(Case::new(2, Small, QuantiseCase { config, rows, cols, init: Init::Special }));
     }
 }
 
@@ -424,6 +450,47 @@ fn epilogues(list: &mut Vec<Case>) {
         let config = gemm(F16, m, n, k).output(BF16).epilogue(None, Activation::Silu);
         list.push(Case::new(11, size, GemmCase { config, m, n, k }));
     }
+}
+
+fn vectors(list: &mut Vec<Case>) {
+    for (n, k, size) in [(37, 256, Small), (1024, 1024, Large), (28672, 8192, Large)] {
+        for (elem, quantised) in [(F16, false), (BF16, false), (F16, true)] {
+            let config = Gemv::new(elem, quantised).for_shape(n, k);
+            list.push(Case::new(8, size, GemvCase { config, n, k }));
+        }
+    }
+    let (n, k) = (13, 99);
+    list.push(Case::new(8, Small, GemvCase { config: Gemv::new(F16, false).for_shape(n, k), n, k }));
+}
+
+fn integers(list: &mut Vec<Case>) {
+    for (m, n, k, size) in [(45, 70, 33, Small), (300, 400, 416, Large), (512, 1024, 768, Large)] {
+        for (trans_a, trans_b) in ORDERS {
+            let config = gemm(I8, m, n, k).transposed(trans_a, trans_b);
+            list.push(Case::new(10, size, GemmCase { config, m, n, k }));
+        }
+    }
+}
+
+fn fused(list: &mut Vec<Case>) {
+    let mut push = |size, config: FusedGemm, batch, m, n, k| list.push(Case::new(11, size, FusedGemmCase { config, batch, m, n, k }));
+    for (m, n, k, size) in [(20, 33, 24, Small), (1024, 896, 104, Large), (1024, 896, 24, Large)] {
+        for elem in [F16, BF16, F32] {
+            let plain = gemm(elem, m, n, k).transposed(false, true);
+            push(size, FusedGemm::new(plain.clone().epilogue(Some(elem), Activation::Gelu)).plus(Residual::Plain(elem)), 1, m, n, k);
+            push(size, FusedGemm::new(plain.clone()).plus(Residual::Scaled(elem)), 1, m, n, k);
+            // Two accumulators: half the columns.
+            let (bm, bn, bk) = (plain.bm, (plain.bn / 2).max(8), plain.bk);
+            push(size, FusedGemm::new(plain.tile(bm, bn, bk).epilogue(None, Activation::Silu)).gated(), 1, m, n, k);
+        }
+    }
+    for (batch, m, n, k, size) in [(3, 20, 33, 24, Small), (8, 395, 256, 320, Large)] {
+        for (elem, trans_b) in [(F16, false), (BF16, true), (F32, false)] {
+            push(size, FusedGemm::new(gemm(elem, m, n, k).transposed(false, trans_b)).batched(batch), batch, m, n, k);
+        }
+    }
+    let (m, n, k) = (32_768, 256, 256);
+    push(Large, FusedGemm::new(gemm(BF16, m, n, k).epilogue(Some(BF16), Activation::Gelu)).plus(Residual::Plain(BF16)), 1, m, n, k);
 }
 
 #[cfg(test)]

@@ -20,9 +20,9 @@ use tilelift_ir::{BuildError, BuildErrors, Extent, Kernel, KernelBuilder, Scalar
 /// A matrix product with epilogue.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Gemm {
-    /// Element type of A and B: `f16`, `bf16`, or `f32`, whose products are taken in tf32.
+    /// Element type of A and B: `f16`, `bf16`, `f32`, whose products are taken in tf32, or `i8`.
     pub elem: Scalar,
-    /// Element type of C: `f16`, `bf16` or `f32`.
+    /// Element type of C: `f16`, `bf16` or `f32`; `i32` for `i8` operands.
     pub out: Scalar,
     /// A is stored `KxM` instead of `MxK`.
     pub trans_a: bool,
@@ -53,11 +53,12 @@ pub struct Gemm {
 }
 
 impl Gemm {
-    /// A configuration for any shape, with tiles of 128 x 128 and 128 bytes of depth; C has the element type of A and B.
+    /// A configuration for any shape, with tiles of 128 x 128 and 128 bytes of depth; C has the element type of A and B, but `i32` for
+    /// products of `i8`.
     pub fn new(elem: Scalar) -> Gemm {
         Gemm {
             elem,
-            out: elem,
+            out: if elem == Scalar::I8 { Scalar::I32 } else { elem },
             trans_a: false,
             trans_b: false,
             bias: None,
@@ -136,7 +137,7 @@ impl Gemm {
 
         let (row, col) = self.origin(&mut b, c);
         let depth = b.dim(a, u32::from(!self.trans_a));
-        let zero = b.full(&[self.bm, self.bn], 0.0, Scalar::F32);
+        let zero = b.full(&[self.bm, self.bn], 0, self.sum());
         let sum = b.for_loop(0, depth, self.bk, &[zero], |b, k, acc| {
             let x = operand(b, a, self.trans_a, [row, k], [self.bm, self.bk]);
             let y = operand(b, w, self.trans_b, [k, col], [self.bk, self.bn]);
@@ -155,9 +156,15 @@ impl Gemm {
         b.finish()
     }
 
-    /// First row and column of this program's tile.
-    fn origin(&self, b: &mut KernelBuilder, c: Value) -> (Value, Value) {
-        let (m, n) = (b.dim(c, 0), b.dim(c, 1));
+    /// Element type of the sums.
+    pub(crate) fn sum(&self) -> Scalar {
+        if self.elem == Scalar::I8 { Scalar::I32 } else { Scalar::F32 }
+    }
+
+    /// First row and column of this program's tile; `c` is a view of C, whose last two dimensions count.
+    pub(crate) fn origin(&self, b: &mut KernelBuilder, c: Value) -> (Value, Value) {
+        let rank = b.ty(c).as_view().map_or(2, |v| v.rank() as u32);
+        let (m, n) = (b.dim(c, rank - 2), b.dim(c, rank - 1));
         let tiles_m = b.ceil_div(m, self.bm);
         let tiles_n = b.ceil_div(n, self.bn);
         let pid = b.program_id(0);
@@ -188,21 +195,22 @@ impl Gemm {
         [programs(m, self.bm).saturating_mul(programs(n, self.bn)), 1, 1]
     }
 
-    fn check(&self) -> Result<(), BuildErrors> {
+    pub(crate) fn check(&self) -> Result<(), BuildErrors> {
         let float = |t: Scalar| matches!(t, Scalar::F16 | Scalar::BF16 | Scalar::F32);
-        let wrong = [("elem", Some(self.elem)), ("out", Some(self.out)), ("bias", self.bias)];
+        let bytes = self.elem == Scalar::I8;
+        let wrong = [("elem", Some(self.elem), bytes), ("out", Some(self.out), bytes && self.out == Scalar::I32), ("bias", self.bias, false)];
+        let error = |message| BuildError { method: "Gemm::build".to_owned(), message };
         let mut errors: Vec<BuildError> = wrong
             .into_iter()
-            .filter_map(|(field, t)| Some((field, t?)))
-            .filter(|&(_, t)| !float(t))
-            .map(|(field, t)| BuildError {
-                method: "Gemm::build".to_owned(),
-                message: format!("field `{field}` is {t}; use f16, bf16 or f32"),
-            })
+            .filter_map(|(field, t, ok)| Some((field, t?, ok)))
+            .filter(|&(_, t, ok)| !ok && !float(t))
+            .map(|(field, t, _)| error(format!("field `{field}` is {t}; use f16, bf16 or f32, or i8 operands with an i32 result")))
             .collect();
+        if bytes && (self.out != Scalar::I32 || self.bias.is_some() || self.activation != Activation::None) {
+            errors.push(error("products of i8 have no epilogue: `out` is i32, and `bias` and `activation` are none".to_owned()));
+        }
         if self.group == 0 {
-            let message = "field `group` is 0; use 1 for no grouping".to_owned();
-            errors.push(BuildError { method: "Gemm::build".to_owned(), message });
+            errors.push(error("field `group` is 0; use 1 for no grouping".to_owned()));
         }
         if errors.is_empty() { Ok(()) } else { Err(BuildErrors(errors)) }
     }
@@ -234,11 +242,13 @@ mod tests {
 
     #[test]
     fn element_types_without_a_product_are_refused_by_name() {
-        let config = Gemm { bias: Some(Scalar::I32), ..Gemm::new(Scalar::I8) };
+        let config = Gemm { bias: Some(Scalar::I32), ..Gemm::new(Scalar::I16) };
         let errors = config.build().unwrap_err().to_string();
-        for want in ["`elem` is i8", "`out` is i8", "`bias` is i32"] {
+        for want in ["`elem` is i16", "`out` is i16", "`bias` is i32"] {
             assert!(errors.contains(want), "{errors}");
         }
+        let bytes = Gemm::new(Scalar::I8).epilogue(None, Activation::Relu);
+        assert!(bytes.build().unwrap_err().to_string().contains("epilogue"));
     }
 
     #[test]

@@ -10,7 +10,7 @@ use std::ops::Range;
 use tilelift_ir::{Scalar, num};
 
 /// Half a unit in the last place of `f32` at 1.
-const U: f64 = 1.0 / (1u64 << 24) as f64;
+pub(crate) const U: f64 = 1.0 / (1u64 << 24) as f64;
 
 /// Above the magnitude of `silu(x)` for every `x` whose `e^-x` overflows `f32`: `89 e^-88.7 < 3e-37`.
 const GATE_FLOOR: f64 = 3e-37;
@@ -25,12 +25,12 @@ pub struct Expected {
 }
 
 impl Expected {
-    fn exact(value: f64) -> Expected {
+    pub(crate) fn exact(value: f64) -> Expected {
         Expected { value, tolerance: 0.0 }
     }
 
     /// A value computed with an absolute error of at most `error` and then rounded to `elem`.
-    fn rounded(value: f64, error: f64, elem: Scalar) -> Expected {
+    pub(crate) fn rounded(value: f64, error: f64, elem: Scalar) -> Expected {
         let tolerance = error + half_ulp(value.abs() + error, elem);
         Expected { value, tolerance }
     }
@@ -51,6 +51,7 @@ pub fn unit_roundoff(elem: Scalar) -> f64 {
 fn half_ulp(a: f64, elem: Scalar) -> f64 {
     let smallest = match elem {
         Scalar::F16 | Scalar::BF16 => num::from_bits(1, elem) / 2.0,
+        Scalar::F8E4M3 | Scalar::F8E5M2 | Scalar::F8E4M3Fnuz | Scalar::F8E5M2Fnuz | Scalar::F8E8M0 => num::from_bits(1, elem) / 2.0,
         Scalar::F32 | Scalar::F64 => f64::from(f32::MIN_POSITIVE),
         Scalar::I1 | Scalar::I8 | Scalar::I16 | Scalar::I32 | Scalar::I64 => 0.0,
     };
@@ -168,6 +169,10 @@ impl GemmReference {
                 }
             }
             let one = |(j, (mut s, mut z)): (usize, (f64, f64))| {
+                if !self.out.is_float() {
+                    // Integer sums wrap; these are far from it.
+                    return Expected::exact(num::wrap(s as i64, self.out) as f64);
+                }
                 if let Some(bias) = bias {
                     let v = bias.get(first + j);
                     s += v;
@@ -183,15 +188,18 @@ impl GemmReference {
 
     /// A bound of `||y - ref|| / ||ref||` for operands of independent signs, where the sum of squares is about that of the products.
     /// Partial sums pass through one truncation for every 8 products at least (half a unit, `u`, on average), so `K/8 u`, with a
-    /// floor of `2^-19` for the activation and short sums; the output's rounding adds its unit roundoff.
+    /// floor of `2^-19` for the activation and short sums; the output's rounding adds its unit roundoff. Integer products are exact.
     pub fn rel_l2(self) -> f64 {
+        if !self.out.is_float() {
+            return 0.0;
+        }
         let rounding = if self.out == Scalar::F32 { 0.0 } else { unit_roundoff(self.out) };
         self.shape[2] as f64 / 8.0 * U + 2f64.powi(-19) + rounding
     }
 }
 
 /// The matrix in row-major order as `rows x cols`, from a tensor that holds it so or transposed.
-fn row_major(t: &Tensor, rows: usize, cols: usize, transposed: bool, tf32: bool) -> Vec<f64> {
+pub(crate) fn row_major(t: &Tensor, rows: usize, cols: usize, transposed: bool, tf32: bool) -> Vec<f64> {
     let at = |r: usize, c: usize| {
         let v = t.get(if transposed { c * rows + r } else { r * cols + c });
         if tf32 { num::round_tf32(v) } else { v }

@@ -120,6 +120,10 @@ fn element(elem: Scalar, init: Init, index: u64, row: u64, normal: f64) -> u64 {
 
 /// A remarkable value of a float type: ±inf, NaN, ±0, the largest, the smallest normal and the smallest subnormal numbers.
 fn special(elem: Scalar, choice: u64) -> u64 {
+    if elem.is_narrow() {
+        // Few enough codes to have them all.
+        return choice & 0xff;
+    }
     let infinity = num::to_bits(f64::INFINITY, elem);
     // The lowest exponent bit is the lowest bit of infinity, which has every exponent bit and no fraction bit.
     let smallest_normal = infinity & infinity.wrapping_neg();
@@ -161,6 +165,7 @@ pub(crate) fn decode(raw: &[u8], elem: Scalar) -> f64 {
         // The common case without the general function's arithmetic.
         Scalar::F32 => f64::from(f32::from_bits(bits as u32)),
         Scalar::F16 | Scalar::BF16 | Scalar::F64 => num::from_bits(bits, elem),
+        Scalar::F8E4M3 | Scalar::F8E5M2 | Scalar::F8E4M3Fnuz | Scalar::F8E5M2Fnuz | Scalar::F8E8M0 => num::from_bits(bits, elem),
         Scalar::I1 | Scalar::I8 | Scalar::I16 | Scalar::I32 | Scalar::I64 => num::wrap(bits as i64, elem) as f64,
     }
 }

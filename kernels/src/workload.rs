@@ -5,6 +5,12 @@
 //! ```
 //! Ownership lets a slow device run a few programs of a large launch, and the check look only at what these must have written.
 
+mod products;
+mod quantise;
+
+pub use products::{FusedGemmCase, GemvCase};
+pub use quantise::QuantiseCase;
+
 use crate::facts::programs;
 use crate::reference::{self, GemmReference, Reference};
 use crate::tensor::{Init, Tensor, TensorSpec};

@@ -109,6 +109,9 @@ fn edges(elem: Scalar) -> Vec<u64> {
         let list = [0, 1, -1, 2, -2, 3, -7, 10, width - 1, width, width + 1, min, min + 1, max, max - 1, 100];
         return list.iter().map(|&x| num::wrap(x, elem) as u64).collect();
     }
+    if elem.is_narrow() {
+        return (0..256).collect();
+    }
     let infinity = num::to_bits(f64::INFINITY, elem);
     // The lowest bit of infinity is the lowest exponent bit, hence the smallest normal number.
     let normal = infinity & infinity.wrapping_neg();

@@ -68,6 +68,11 @@ const MATRIX: &[Row] = &[
     row("v_mfma_f32_16x16x4_f32", 16, 4, Scalar::F32, Scalar::F32),
     row("v_mfma_i32_32x32x16_i8", 32, 16, Scalar::I8, Scalar::I32),
     row("v_mfma_i32_16x16x32_i8", 16, 32, Scalar::I8, Scalar::I32),
+    // The 8-bit floats of this chip have no infinity and no negative zero.
+    row("v_mfma_f32_32x32x16_fp8_fp8", 32, 16, Scalar::F8E4M3Fnuz, Scalar::F32),
+    row("v_mfma_f32_16x16x32_fp8_fp8", 16, 32, Scalar::F8E4M3Fnuz, Scalar::F32),
+    row("v_mfma_f32_32x32x16_bf8_bf8", 32, 16, Scalar::F8E5M2Fnuz, Scalar::F32),
+    row("v_mfma_f32_16x16x32_bf8_bf8", 16, 32, Scalar::F8E5M2Fnuz, Scalar::F32),
     row("v_mfma_f64_16x16x4_f64", 16, 4, Scalar::F64, Scalar::F64),
 ];
 

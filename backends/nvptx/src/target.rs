@@ -42,15 +42,21 @@ const ACC_F64: Frag = Frag { shape: [8, 8], reg: &[[0, 1]], lane: [[0, 2], [0, 4
 
 const A16: Frag = Frag { shape: [16, 16], reg: &[[0, 1], [8, 0], [0, 8]], lane: [[0, 2], [0, 4], [1, 0], [2, 0], [4, 0]] };
 const B16: Frag = Frag { shape: [16, 8], reg: &[[1, 0], [8, 0]], lane: [[2, 0], [4, 0], [0, 1], [0, 2], [0, 4]] };
+const A16_K8: Frag = Frag { shape: [16, 8], reg: &[[0, 1], [8, 0]], lane: [[0, 2], [0, 4], [1, 0], [2, 0], [4, 0]] };
+const B16_K8: Frag = Frag { shape: [8, 8], reg: &[[1, 0]], lane: [[2, 0], [4, 0], [0, 1], [0, 2], [0, 4]] };
+const A8_K16: Frag = Frag { shape: [16, 16], reg: &[[0, 1], [0, 2], [8, 0]], lane: [[0, 4], [0, 8], [1, 0], [2, 0], [4, 0]] };
+const B8_K16: Frag = Frag { shape: [16, 8], reg: &[[1, 0], [2, 0]], lane: [[4, 0], [8, 0], [0, 1], [0, 2], [0, 4]] };
 const A8: Frag = Frag { shape: [16, 32], reg: &[[0, 1], [0, 2], [8, 0], [0, 16]], lane: [[0, 4], [0, 8], [1, 0], [2, 0], [4, 0]] };
 const B8: Frag = Frag { shape: [32, 8], reg: &[[1, 0], [2, 0], [16, 0]], lane: [[4, 0], [8, 0], [0, 1], [0, 2], [0, 4]] };
 const A_TF32: Frag = Frag { shape: [16, 8], reg: &[[8, 0], [0, 4]], lane: [[0, 1], [0, 2], [1, 0], [2, 0], [4, 0]] };
 const B_TF32: Frag = Frag { shape: [8, 8], reg: &[[4, 0]], lane: [[1, 0], [2, 0], [0, 1], [0, 2], [0, 4]] };
+const A_TF32_K4: Frag = Frag { shape: [16, 4], reg: &[[8, 0]], lane: [[0, 1], [0, 2], [1, 0], [2, 0], [4, 0]] };
+const B_TF32_K4: Frag = Frag { shape: [4, 8], reg: &[], lane: [[1, 0], [2, 0], [0, 1], [0, 2], [0, 4]] };
 const A_F64: Frag = Frag { shape: [8, 4], reg: &[], lane: [[0, 1], [0, 2], [1, 0], [2, 0], [4, 0]] };
 const B_F64: Frag = Frag { shape: [4, 8], reg: &[], lane: [[1, 0], [2, 0], [0, 1], [0, 2], [0, 4]] };
 
 /// The warp-wide matrix instructions of sm_80 and later, preferred first.
-const MMA_SYNC: [Row; 6] = [
+const MMA_SYNC: [Row; 11] = [
     Row {
         name: "mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32",
         shape: [16, 8, 16],
@@ -105,6 +111,74 @@ const MMA_SYNC: [Row; 6] = [
         a: A_F64,
         b: B_F64,
     },
+    // Shallow ones, for extents of K that the others do not divide.
+    Row {
+        name: "mma.sync.aligned.m16n8k8.row.col.f32.f16.f16.f32",
+        shape: [16, 8, 8],
+        operand: Scalar::F16,
+        acc: Scalar::F32,
+        precision: Precision::Exact,
+        a: A16_K8,
+        b: B16_K8,
+    },
+    Row {
+        name: "mma.sync.aligned.m16n8k8.row.col.f16.f16.f16.f16",
+        shape: [16, 8, 8],
+        operand: Scalar::F16,
+        acc: Scalar::F16,
+        precision: Precision::Exact,
+        a: A16_K8,
+        b: B16_K8,
+    },
+    Row {
+        name: "mma.sync.aligned.m16n8k8.row.col.f32.bf16.bf16.f32",
+        shape: [16, 8, 8],
+        operand: Scalar::BF16,
+        acc: Scalar::F32,
+        precision: Precision::Exact,
+        a: A16_K8,
+        b: B16_K8,
+    },
+    Row {
+        name: "mma.sync.aligned.m16n8k4.row.col.f32.tf32.tf32.f32",
+        shape: [16, 8, 4],
+        operand: Scalar::F32,
+        acc: Scalar::F32,
+        precision: Precision::Tf32,
+        a: A_TF32_K4,
+        b: B_TF32_K4,
+    },
+    Row {
+        name: "mma.sync.aligned.m16n8k16.row.col.s32.s8.s8.s32",
+        shape: [16, 8, 16],
+        operand: Scalar::I8,
+        acc: Scalar::I32,
+        precision: Precision::Exact,
+        a: A8_K16,
+        b: B8_K16,
+    },
+];
+
+/// What sm_89 and later add.
+const MMA_SYNC_89: [Row; 2] = [
+    Row {
+        name: "mma.sync.aligned.m16n8k32.row.col.f32.e4m3.e4m3.f32",
+        shape: [16, 8, 32],
+        operand: Scalar::F8E4M3,
+        acc: Scalar::F32,
+        precision: Precision::Exact,
+        a: A8,
+        b: B8,
+    },
+    Row {
+        name: "mma.sync.aligned.m16n8k32.row.col.f32.e5m2.e5m2.f32",
+        shape: [16, 8, 32],
+        operand: Scalar::F8E5M2,
+        acc: Scalar::F32,
+        precision: Precision::Exact,
+        a: A8,
+        b: B8,
+    },
 ];
 
 /// The table as the lowering takes it. Every entry is checked by a test against the manual's closed formulas.
@@ -121,7 +195,7 @@ fn map(f: &Frag) -> FragmentMap {
 
 /// A chip by what differs: name and bytes of shared memory per program instance (CUDA C++ Programming Guide, "Technical
 /// Specifications per Compute Capability").
-fn chip(name: &'static str, shared_bytes: u32) -> Target {
+fn chip(name: &'static str, shared_bytes: u32, newer: &[Row]) -> Target {
     let instr = |r: &Row| MatrixInstr {
         name: r.name,
         shape: r.shape,
@@ -140,7 +214,7 @@ fn chip(name: &'static str, shared_bytes: u32) -> Target {
         registers: 255,
         vector_bytes: 16,
         banks: BankModel::nvidia(),
-        matrix: MMA_SYNC.iter().map(instr).collect(),
+        matrix: MMA_SYNC.iter().chain(newer).map(instr).collect(),
         copy_async: &[16, 8, 4],
         load_matrix: true,
     }
@@ -148,17 +222,17 @@ fn chip(name: &'static str, shared_bytes: u32) -> Target {
 
 /// Ampere data-centre chips (A100).
 pub fn sm_80() -> Target {
-    chip("sm_80", 166_912)
+    chip("sm_80", 166_912, &[])
 }
 
 /// Ada chips (L40, RTX 40).
 pub fn sm_89() -> Target {
-    chip("sm_89", 101_376)
+    chip("sm_89", 101_376, &MMA_SYNC_89)
 }
 
 /// Hopper data-centre chips (H100, H200), with the warp-wide matrix instructions.
 pub fn sm_90a() -> Target {
-    chip("sm_90a", 232_448)
+    chip("sm_90a", 232_448, &MMA_SYNC_89)
 }
 
 /// The target of that name.
@@ -169,6 +243,11 @@ pub fn by_name(name: &str) -> Option<Target> {
         "sm_90a" => Some(sm_90a()),
         _ => None,
     }
+}
+
+/// Lowest PTX version that knows a matrix instruction of an element type, where that is newer than the target's.
+pub(crate) fn matrix_version(operand: Scalar) -> Option<(u8, u8)> {
+    matches!(operand, Scalar::F8E4M3 | Scalar::F8E5M2).then_some((8, 4))
 }
 
 /// Lowest PTX version that knows a target and the instructions emitted for it (PTX ISA, "Release Notes").
@@ -200,26 +279,27 @@ mod tests {
 
     /// The manual's formulas: register `i` of the instruction, element `e` in it, lane as `g` and `t`.
     fn formula(row: &str, operand: char, i: u32, e: u32, g: u32, t: u32) -> [u32; 2] {
-        let k16 = row.contains("k16");
-        match (row, operand) {
-            (r, 'd') if r.contains("m8n8k4") => [g, 2 * t + i],
-            (r, 'd') if r.contains("row.col.f16") => [g + 8 * i, 2 * t + e],
-            (_, 'd') => [g + 8 * (i >> 1), 2 * t + (i & 1)],
-            (_, 'a') if k16 => [g + 8 * (i & 1), 2 * t + 8 * (i >> 1) + e],
-            (_, 'b') if k16 => [2 * t + 8 * i + e, g],
-            (r, 'a') if r.contains("tf32") => [g + 8 * (i & 1), t + 4 * (i >> 1)],
-            (r, 'b') if r.contains("tf32") => [t + 4 * i, g],
-            (r, 'a') if r.contains("k32") => [g + 8 * (i & 1), 4 * t + 16 * (i >> 1) + e],
-            (r, 'b') if r.contains("k32") => [4 * t + 16 * i + e, g],
-            (_, 'a') => [g, t],
-            (_, _) => [t, g],
+        let (bytes, tf32, f64) = (["s8.s8", "e4m3", "e5m2"].iter().any(|t| row.contains(t)), row.contains("tf32"), row.contains("f64"));
+        match operand {
+            'd' if f64 => [g, 2 * t + i],
+            'd' if row.contains("row.col.f16") => [g + 8 * i, 2 * t + e],
+            'd' => [g + 8 * (i >> 1), 2 * t + (i & 1)],
+            'a' if f64 => [g, t],
+            'b' if f64 => [t, g],
+            'a' if tf32 => [g + 8 * (i & 1), t + 4 * (i >> 1)],
+            'b' if tf32 => [t + 4 * i, g],
+            'a' if bytes => [g + 8 * (i & 1), 4 * t + 16 * (i >> 1) + e],
+            'b' if bytes => [4 * t + 16 * i + e, g],
+            'a' => [g + 8 * (i & 1), 2 * t + 8 * (i >> 1) + e],
+            _ => [2 * t + 8 * i + e, g],
         }
     }
 
     #[test]
     fn fragments_equal_the_manuals_formulas() {
         for target in [sm_80(), sm_89(), sm_90a()] {
-            assert_eq!(target.matrix.len(), 6);
+            let newer = if target.name == "sm_80" { 0 } else { MMA_SYNC_89.len() };
+            assert_eq!(target.matrix.len(), MMA_SYNC.len() + newer);
             for instr in &target.matrix {
                 for (operand, f, elem) in [('a', &instr.a, instr.operand), ('b', &instr.b, instr.operand), ('d', &instr.d, instr.acc)] {
                     assert_eq!(f.check(), Ok(()), "{} {operand}", instr.name);

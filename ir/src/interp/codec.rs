@@ -79,7 +79,18 @@ macro_rules! float {
                 type $r = $crate::interp::codec::F32;
                 $e
             }
-            Scalar::F64 | Scalar::I1 | Scalar::I8 | Scalar::I16 | Scalar::I32 | Scalar::I64 => {
+            Scalar::F64
+            | Scalar::I1
+            | Scalar::I8
+            | Scalar::I16
+            | Scalar::I32
+            | Scalar::I64
+            // No arithmetic is typed on them; `round_all` looks after their casts.
+            | Scalar::F8E4M3
+            | Scalar::F8E5M2
+            | Scalar::F8E4M3Fnuz
+            | Scalar::F8E5M2Fnuz
+            | Scalar::F8E8M0 => {
                 type $r = $crate::interp::codec::F64;
                 $e
             }
@@ -90,6 +101,10 @@ pub(crate) use float;
 
 /// Rounds every element to a float type.
 pub(crate) fn round_all(x: &mut [f64], elem: Scalar) {
+    if elem.is_narrow() {
+        x.iter_mut().for_each(|x| *x = num::round(*x, elem));
+        return;
+    }
     float!(elem, R => x.iter_mut().for_each(|x| *x = R::round(*x)));
 }
 
@@ -100,7 +115,16 @@ pub(crate) fn wrap_all(x: &mut [i64], elem: Scalar) {
         Scalar::I8 => x.iter_mut().for_each(|x| *x = i64::from(*x as i8)),
         Scalar::I16 => x.iter_mut().for_each(|x| *x = i64::from(*x as i16)),
         Scalar::I32 => x.iter_mut().for_each(|x| *x = i64::from(*x as i32)),
-        Scalar::I64 | Scalar::F16 | Scalar::BF16 | Scalar::F32 | Scalar::F64 => {}
+        Scalar::I64
+        | Scalar::F16
+        | Scalar::BF16
+        | Scalar::F32
+        | Scalar::F64
+        | Scalar::F8E4M3
+        | Scalar::F8E5M2
+        | Scalar::F8E4M3Fnuz
+        | Scalar::F8E5M2Fnuz
+        | Scalar::F8E8M0 => {}
     }
 }
 

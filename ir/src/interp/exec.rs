@@ -10,6 +10,7 @@ use super::plan::Plan;
 use super::shapes;
 use crate::entities::{Inst, Region, Value};
 use crate::kernel::{InstData, Kernel};
+use crate::num;
 use crate::ops::{Attr, CmpOp, GridAxis, Literal, Op, Precision, ReduceOp};
 use crate::types::{Scalar, Type};
 use cranelift_entity::SecondaryMap;
@@ -272,7 +273,8 @@ impl Machine<'_> {
         let index = indices(&args, rank)?;
         let mut rest = args[rank..].iter();
         let mask = if d.present & 0b0100 != 0 { Some(rest.next().ok_or(missing("no mask"))?.as_ints()?.as_slice()) } else { None };
-        let zero = if result.elem().is_float() { Data::floats(vec![0.0]) } else { Data::int(0) };
+        // All bits 0, which is no zero in a type without one.
+        let zero = if result.elem().is_float() { Data::floats(vec![num::from_bits(0, result.elem())]) } else { Data::int(0) };
         let other = rest.next().cloned().unwrap_or(zero);
         let mut access = Access { memory: self.memory, shadows: self.shadows, me: self.me };
         access.load(view, &index, result.shape().unwrap_or(&[]), mask, other, |w| Self::program_of(grid, subset, w))

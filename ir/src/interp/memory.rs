@@ -186,6 +186,9 @@ pub(crate) fn read_floats(bytes: &[u8], at: usize, stride: usize, elem: Scalar, 
         Scalar::BF16 => gather(bytes, at, stride, out, |b| codec::bf16_value(u16::from_le_bytes(b))),
         Scalar::F32 => gather(bytes, at, stride, out, |b| f64::from(f32::from_le_bytes(b))),
         Scalar::F64 => gather(bytes, at, stride, out, f64::from_le_bytes),
+        Scalar::F8E4M3 | Scalar::F8E5M2 | Scalar::F8E4M3Fnuz | Scalar::F8E5M2Fnuz | Scalar::F8E8M0 => {
+            gather(bytes, at, stride, out, |[b]| num::from_bits(u64::from(b), elem));
+        }
         Scalar::I1 | Scalar::I8 => gather(bytes, at, stride, out, |b| f64::from(i8::from_le_bytes(b))),
         Scalar::I16 => gather(bytes, at, stride, out, |b| f64::from(i16::from_le_bytes(b))),
         Scalar::I32 => gather(bytes, at, stride, out, |b| f64::from(i32::from_le_bytes(b))),
@@ -202,6 +205,9 @@ pub(crate) fn read_ints(bytes: &[u8], at: usize, stride: usize, elem: Scalar, ou
         Scalar::I32 => gather(bytes, at, stride, out, |b| i64::from(i32::from_le_bytes(b))),
         Scalar::F16 | Scalar::BF16 => gather(bytes, at, stride, out, |b| i64::from(u16::from_le_bytes(b))),
         Scalar::F32 => gather(bytes, at, stride, out, |b| i64::from(u32::from_le_bytes(b))),
+        Scalar::F8E4M3 | Scalar::F8E5M2 | Scalar::F8E4M3Fnuz | Scalar::F8E5M2Fnuz | Scalar::F8E8M0 => {
+            gather(bytes, at, stride, out, |[b]| i64::from(b));
+        }
         Scalar::I64 | Scalar::F64 => gather(bytes, at, stride, out, i64::from_le_bytes),
     }
 }
@@ -225,6 +231,9 @@ pub(crate) fn write_floats(bytes: &mut [u8], at: usize, stride: usize, elem: Sca
         Scalar::BF16 => scatter(bytes, at, stride, values, |x| codec::bf16_bits(x).to_le_bytes()),
         Scalar::F32 => scatter(bytes, at, stride, values, |x| codec::f32_bits(x).to_le_bytes()),
         Scalar::F64 => scatter(bytes, at, stride, values, f64::to_le_bytes),
+        Scalar::F8E4M3 | Scalar::F8E5M2 | Scalar::F8E4M3Fnuz | Scalar::F8E5M2Fnuz | Scalar::F8E8M0 => {
+            scatter(bytes, at, stride, values, |x| [num::to_bits(x, elem) as u8]);
+        }
         // Integers come through `write_ints`; a float value is converted as `cast` does.
         Scalar::I1 | Scalar::I8 => scatter(bytes, at, stride, values, |x| [bits_of_f64(elem, x) as u8]),
         Scalar::I16 => scatter(bytes, at, stride, values, |x| (bits_of_f64(elem, x) as u16).to_le_bytes()),

@@ -132,6 +132,11 @@ fn digits_typed(digits: &str, float: bool, ty: Scalar) -> Result<Literal, (Parse
         if rounded.is_infinite() {
             return Err((ParseCode::Range, format!("`{digits}` is beyond the largest {ty}; write `inf` for infinity")));
         }
+        // Without an infinity rounding saturates; a literal must not do so in silence.
+        if !num::has_infinity(ty) && (rounded.is_nan() || x.abs() > num::largest(ty) || (ty == Scalar::F8E8M0 && x == 0.0)) {
+            let least = if ty == Scalar::F8E8M0 { 2f64.powi(-127) } else { -num::largest(ty) };
+            return Err((ParseCode::Range, format!("`{digits}` is no {ty}, which goes from {least:e} to {:e}", num::largest(ty))));
+        }
         return Ok(Literal::Float(rounded.to_bits()));
     }
     if ty == Scalar::I1 {

@@ -58,6 +58,12 @@ impl LTy {
     /// `f32`.
     pub const F32: LTy = LTy::Num(Scalar::F32);
 
+    /// The type of a lane value that holds a number of an element type: its own, but a byte for the codes of 8-bit floats, on which
+    /// lanes do nothing but move them.
+    pub const fn holding(elem: Scalar) -> LTy {
+        if elem.is_narrow() { LTy::Num(Scalar::I8) } else { LTy::Num(elem) }
+    }
+
     /// Width in bits; 8 for `i1`, which takes a byte in memory.
     pub const fn bits(self) -> u32 {
         match self {

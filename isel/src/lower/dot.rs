@@ -1,4 +1,5 @@
-//! Dots on matrix instructions: for each k step the fragments of A and B are fetched, then all instructions of the step run.
+//! Dots. On matrix instructions: for each k step the fragments of A and B are fetched, then all instructions of the step run. Types
+//! and extents without one are summed by multiply-adds of single lanes.
 //!
 //! An operand comes from registers (converted to the operand layout) or from shared memory, where it was staged: by matrix loads
 //! when they divide its access, else by the widest vectors.
@@ -6,14 +7,16 @@
 use super::shared::SharedPoints;
 use super::stage::Staged;
 use super::vectors::{from_words, legal_width, to_words, word_types};
-use super::{Held, Lower, Tile};
+use super::{Held, Lower, Tile, narrow};
+use crate::assign::DotPlan;
 use crate::error::LowerError;
 use crate::lane::{BinOp, LTy, LVal, LaneBuilder, Special, Vals};
+use crate::target::{MatrixId, Target};
 use smallvec::SmallVec;
 use std::collections::{BTreeSet, HashMap};
 use std::rc::Rc;
 use tilelift_ir::layout::{AccessColumns, Axis, Layout, LdMatrixPlan, ldmatrix_applies, vectors_without};
-use tilelift_ir::{Inst, Precision, Scalar, Value};
+use tilelift_ir::{Attr, Inst, Precision, Scalar, Value};
 
 /// Where the fragments of an operand come from.
 enum Source {
@@ -25,7 +28,10 @@ enum Source {
 /// An operand and the words fetched so far.
 struct Operand {
     source: Source,
+    /// Type of the elements where they come from.
     elem: Scalar,
+    /// Type in which they are multiplied.
+    factor: Scalar,
     precision: Precision,
     /// Elements per word.
     per_word: u32,
@@ -38,11 +44,11 @@ struct Operand {
 }
 
 impl Operand {
-    fn new(layout: &Layout, fragment_bits: usize, elem: Scalar, precision: Precision, source: Source) -> Operand {
+    fn new(layout: &Layout, fragment_bits: usize, [elem, factor]: [Scalar; 2], precision: Precision, source: Source) -> Operand {
         let mut bases = HashMap::new();
         for r in (0..layout.size(Axis::Reg)).filter(|r| r & ((1 << fragment_bits) - 1) == 0) {
             let c = layout.reg_coord(r);
-            bases.insert((c[0], c[1]), r);
+            bases.entry((c[0], c[1])).or_insert(r);
         }
         let mut group_of = HashMap::new();
         match &source {
@@ -62,8 +68,8 @@ impl Operand {
                 }
             }
         }
-        let per_word = if elem.bytes() >= 4 { 1 } else { 4 / elem.bytes() };
-        Operand { source, elem, precision, per_word, words: HashMap::new(), group_of, bases }
+        let per_word = if factor.bytes() >= 4 { 1 } else { 4 / factor.bytes() };
+        Operand { source, elem, factor, precision, per_word, words: HashMap::new(), group_of, bases }
     }
 
     /// The words of the fragment at a coordinate.
@@ -82,7 +88,8 @@ impl Operand {
         match &self.source {
             Source::Regs(regs) => {
                 let elems = &regs[first as usize..(first + self.per_word) as usize];
-                let w = if self.per_word == 1 { elems[0] } else { b.pack(elems) };
+                let elems: Vec<LVal> = elems.iter().map(|&v| narrow::cast(b, v, self.elem, self.factor)).collect();
+                let w = if self.per_word == 1 { elems[0] } else { b.pack(&elems) };
                 let w = self.rounded(b, w);
                 self.words.insert(first, w);
             }
@@ -105,9 +112,9 @@ impl Operand {
                     let (addr, offset) = points.at(b, part[0]);
                     let words = b.load_shared(&word_types(n, self.elem), staged.alloc, addr, offset);
                     let values = from_words(b, &words, self.elem, n);
-                    part.iter().zip(values).for_each(|(&r, v)| {
-                        elems.insert(r, v);
-                    });
+                    for (&r, v) in part.iter().zip(values) {
+                        elems.insert(r, narrow::cast(b, v, self.elem, self.factor));
+                    }
                 }
                 self.put_elements(b, elems)?;
             }
@@ -144,7 +151,8 @@ impl Operand {
         let mut parts = Vec::new();
         for r in first..first + self.per_word {
             let (addr, offset) = points.at(b, r);
-            parts.push(b.load_shared(&word_types(1, self.elem), staged.alloc, addr, offset)[0]);
+            let v = b.load_shared(&word_types(1, self.elem), staged.alloc, addr, offset)[0];
+            parts.push(narrow::cast(b, v, self.elem, self.factor));
         }
         let w = b.pack(&parts);
         let w = self.rounded(b, w);
@@ -187,25 +195,21 @@ impl Lower<'_> {
         v: Value,
         layout: &Rc<Layout>,
         fragment_bits: usize,
-        precision: Precision,
+        (factor, precision): (Scalar, Precision),
     ) -> Result<Operand, LowerError> {
         let elem = self.kernel.ty(v).elem();
         let source = match self.values[v].clone() {
             Some(Held::Staged(staged)) => {
                 let columns = staged.map.columns_from(layout)?;
-                let plan = if self.target.load_matrix { ldmatrix_applies(&columns, elem.bytes()) } else { None };
+                let plan = if self.target.load_matrix && factor == elem { ldmatrix_applies(&columns, elem.bytes()) } else { None };
                 match plan {
                     Some(plan) => Source::Matrices { plan, staged },
-                    None => {
-                        let free = layout.free_mask(Axis::Reg);
-                        let vectors = vectors_without(&columns, elem.bytes(), self.target.vector_bytes, free);
-                        Source::Vectors { columns: columns.scaled(elem.bytes())?, groups: vectors.groups, staged }
-                    }
+                    None => self.vectors(staged, layout, elem)?,
                 }
             }
             Some(Held::Tile(_) | Held::Scalar(_)) | None => Source::Regs(self.tile(b, v, layout)?.regs.clone()),
         };
-        Ok(Operand::new(layout, fragment_bits, elem, precision, source))
+        Ok(Operand::new(layout, fragment_bits, [elem, factor], precision, source))
     }
 
     pub(super) fn dot(&mut self, b: &mut LaneBuilder, i: Inst) -> Result<(), LowerError> {
@@ -213,38 +217,131 @@ impl Lower<'_> {
         let Some(plan) = self.assigned.dots[i].clone() else {
             return Err(LowerError::unsupported("a dot", "it has no plan"));
         };
-        let target = self.target;
-        let instr = target.matrix_instr(plan.instr);
-        let mut a = self.operand(b, d.args[0], &plan.a, instr.a.reg.len(), instr.precision)?;
-        let mut bb = self.operand(b, d.args[1], &plan.b, instr.b.reg.len(), instr.precision)?;
         let acc = self.tile(b, d.args[2], &plan.d)?;
-        let mut regs = acc.regs.clone();
+        let held = self.kernel.ty(d.args[2]).elem();
+        let sum = match plan.instr {
+            Some(q) => self.target.matrix_instr(q).acc,
+            None if held == Scalar::F16 => Scalar::F32,
+            None => held,
+        };
+        let mut regs: Vec<LVal> = acc.regs.iter().map(|&v| b.cvt(v, LTy::Num(sum))).collect();
+        match plan.instr {
+            Some(q) => self.matrix_dot(b, i, &plan, q, &mut regs)?,
+            None => self.lane_dot(b, i, &plan, LTy::Num(sum), &mut regs)?,
+        }
+        let regs = regs.into_iter().map(|v| b.cvt(v, LTy::Num(held))).collect();
+        self.set_tile(d.results[0], Tile { layout: plan.d.clone(), regs });
+        Ok(())
+    }
 
+    fn matrix_dot(&mut self, b: &mut LaneBuilder, i: Inst, plan: &DotPlan, q: MatrixId, regs: &mut [LVal]) -> Result<(), LowerError> {
+        let d = &self.kernel.insts[i];
+        let target = self.target;
+        let instr = target.matrix_instr(q);
+        let mut a = self.operand(b, d.args[0], &plan.a, instr.a.reg.len(), (plan.factor, instr.precision))?;
+        let mut bb = self.operand(b, d.args[1], &plan.b, instr.b.reg.len(), (plan.factor, instr.precision))?;
         let count = |bits: usize| 1u32 << bits;
         let acc_bits = instr.d.reg.len();
-        let mut tiles: Vec<(u32, u32, u32)> = (0..plan.d.size(Axis::Reg))
-            .filter(|r| r & (count(acc_bits) - 1) == 0)
-            .map(|r| {
-                let c = plan.d.reg_coord(r);
-                (c[0], c[1], r)
-            })
-            .collect();
-        tiles.sort_unstable();
+        let tiles = blocks(&plan.d, acc_bits);
         let ks: BTreeSet<u32> = a.bases.keys().map(|c| c.1).collect();
         for k in ks {
             for &(m, n, base) in &tiles {
                 let af = a.fragment(b, (m, k), count(instr.a.reg.len()))?;
                 let bf = bb.fragment(b, (k, n), count(instr.b.reg.len()))?;
                 let range = base as usize..(base + count(acc_bits)) as usize;
-                let c = to_words(b, &regs[range.clone()], instr.acc);
-                let c: SmallVec<[LVal; 16]> =
-                    if instr.acc.bytes() >= 4 { SmallVec::from_slice(&regs[range.clone()]) } else { c.iter().copied().collect() };
-                let out = b.matrix(plan.instr, af, bf, c);
+                let c: SmallVec<[LVal; 16]> = if instr.acc.bytes() >= 4 {
+                    SmallVec::from_slice(&regs[range.clone()])
+                } else {
+                    to_words(b, &regs[range.clone()], instr.acc).iter().copied().collect()
+                };
+                let out = b.matrix(q, af, bf, c);
                 let elems = from_words(b, &out, instr.acc, count(acc_bits));
                 regs[range].copy_from_slice(&elems);
             }
         }
-        self.set_tile(d.results[0], Tile { layout: plan.d.clone(), regs });
         Ok(())
     }
+
+    /// Multiply-adds in every lane, k by k; operands lie in shared memory, where lanes that need the same element read it at once.
+    fn lane_dot(&mut self, b: &mut LaneBuilder, i: Inst, plan: &DotPlan, sum: LTy, regs: &mut [LVal]) -> Result<(), LowerError> {
+        let d = &self.kernel.insts[i];
+        let depth = u64::from(plan.a.shape()[1]);
+        let steps = depth * regs.len() as u64;
+        if steps > MAX_LANE_STEPS {
+            return Err(LowerError::ResourceExceeded {
+                resource: "multiply-adds per lane (this dot has no matrix instruction)",
+                need: steps,
+                have: MAX_LANE_STEPS,
+                remedy: format!("use smaller tiles or more warps (`warps=`), or {}", offers(self.target)),
+                loc: Default::default(),
+            });
+        }
+        let precision = match d.attrs.first() {
+            Some(Attr::Precision(p)) => *p,
+            _ => Precision::Exact,
+        };
+        let left = self.in_shared(b, d.args[0])?;
+        let right = if d.args[1] == d.args[0] { left.clone() } else { self.in_shared(b, d.args[1])? };
+        let elem = self.kernel.ty(d.args[0]).elem();
+        let operand = |staged, layout| -> Result<Operand, LowerError> {
+            let source = self.vectors(staged, layout, elem)?;
+            Ok(Operand { per_word: 1, ..Operand::new(layout, 0, [elem; 2], precision, source) })
+        };
+        let mut a = operand(left, &plan.a)?;
+        let mut bb = operand(right, &plan.b)?;
+        let wide = if let LTy::Num(s) = sum { s } else { elem };
+        let cells = blocks(&plan.d, 0);
+        for k in 0..depth as u32 {
+            for &(m, n, r) in &cells {
+                let x = a.fragment(b, (m, k), 1)?[0];
+                let y = bb.fragment(b, (k, n), 1)?[0];
+                let [x, y] = [x, y].map(|v| narrow::cast(b, v, elem, wide));
+                regs[r as usize] = b.fma(x, y, regs[r as usize]);
+            }
+        }
+        Ok(())
+    }
+
+    /// An operand of a dot in shared memory, brought there if it is in registers.
+    fn in_shared(&mut self, b: &mut LaneBuilder, v: Value) -> Result<Rc<Staged>, LowerError> {
+        if let Some(Held::Staged(s)) = &self.values[v] {
+            return Ok(s.clone());
+        }
+        let tile = self.own_tile(b, v)?;
+        Ok(Rc::new(self.stage_tile(b, &tile, self.kernel.ty(v).elem())?))
+    }
+
+    /// The widest vectors that read a layout's elements from shared memory.
+    fn vectors(&self, staged: Rc<Staged>, layout: &Layout, elem: Scalar) -> Result<Source, LowerError> {
+        let columns = staged.map.columns_from(layout)?;
+        let free = layout.free_mask(Axis::Reg);
+        let vectors = vectors_without(&columns, elem.bytes(), self.target.vector_bytes, free);
+        Ok(Source::Vectors { columns: columns.scaled(elem.bytes())?, groups: vectors.groups, staged })
+    }
+}
+
+/// Multiply-adds of one dot that a lane may run: they are not in a loop, and the text grows with them.
+const MAX_LANE_STEPS: u64 = 1 << 15;
+
+/// What the matrix instructions of a target take, for messages.
+fn offers(target: &Target) -> String {
+    let rows: Vec<String> = target
+        .matrix
+        .iter()
+        .map(|x| format!("{} into {} ({}) by {}x{}x{}", x.operand, x.acc, x.precision, x.shape[0], x.shape[1], x.shape[2]))
+        .collect();
+    format!("take types and extents of a matrix instruction of {}: {}", target.name, rows.join(", "))
+}
+
+/// Coordinates and first registers of the instruction blocks of an accumulator, in order.
+fn blocks(layout: &Layout, bits: usize) -> Vec<(u32, u32, u32)> {
+    let mut blocks: Vec<(u32, u32, u32)> = (0..layout.size(Axis::Reg))
+        .filter(|r| r & ((1u32 << bits) - 1) == 0)
+        .map(|r| {
+            let c = layout.reg_coord(r);
+            (c[0], c[1], r)
+        })
+        .collect();
+    blocks.sort_unstable();
+    blocks
 }

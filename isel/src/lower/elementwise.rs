@@ -1,7 +1,7 @@
 //! Leaves and elementwise ops: once per register.
 
 use super::shared::xor_map;
-use super::{Held, Lower, Tile};
+use super::{Held, Lower, Tile, narrow};
 use crate::error::LowerError;
 use crate::lane::{BinOp, LTy, LVal, LaneBuilder, Special, UnOp};
 use std::rc::Rc;
@@ -12,6 +12,8 @@ use tilelift_ir::{Attr, Inst, Literal, Op, Scalar, Type, num};
 fn literal_bits(l: Literal, ty: Scalar) -> u64 {
     match l {
         Literal::Int(i) => num::wrap(i, ty) as u64,
+        // Codes of a byte are held as `i8`, whose bits are sign-extended.
+        Literal::Float(bits) if ty.is_narrow() => num::wrap(num::to_bits(f64::from_bits(bits), ty) as i64, Scalar::I8) as u64,
         Literal::Float(bits) => num::to_bits(f64::from_bits(bits), ty),
     }
 }
@@ -76,7 +78,7 @@ impl Lower<'_> {
         match (d.op, d.attrs.first()) {
             (Op::Const, Some(Attr::Literal(l))) => {
                 let elem = self.kernel.ty(d.results[0]).elem();
-                b.constant(LTy::Num(elem), literal_bits(*l, elem))
+                b.constant(LTy::holding(elem), literal_bits(*l, elem))
             }
             (Op::ProgramId, Some(Attr::Grid(g))) => b.program_id(*g),
             (Op::NumPrograms, Some(Attr::Grid(g))) => b.special(Special::NumPrograms(*g)),
@@ -111,14 +113,23 @@ impl Lower<'_> {
         Tile { layout: layout.clone(), regs }
     }
 
+    /// One elementwise instruction on the values of one lane.
+    pub(super) fn element_op(&self, b: &mut LaneBuilder, i: Inst, args: &[LVal]) -> LVal {
+        let d = &self.kernel.insts[i];
+        let to = self.kernel.ty(d.results[0]).elem();
+        if d.op == Op::Cast {
+            return narrow::cast(b, args[0], self.kernel.ty(d.args[0]).elem(), to);
+        }
+        scalar_op(b, d.op, &d.attrs, args, LTy::holding(to))
+    }
+
     pub(super) fn elementwise(&mut self, b: &mut LaneBuilder, i: Inst) -> Result<(), LowerError> {
         let d = &self.kernel.insts[i];
         let result = d.results[0];
-        let elem = LTy::Num(self.kernel.ty(result).elem());
         let kernel = self.kernel;
         if let Type::Scalar(_) = kernel.ty(result) {
             let args = d.args.iter().map(|&a| self.scalar(a)).collect::<Result<Vec<LVal>, _>>()?;
-            let v = scalar_op(b, d.op, &d.attrs, &args, elem);
+            let v = self.element_op(b, i, &args);
             self.values[result] = Some(Held::Scalar(v));
             return Ok(());
         }
@@ -142,7 +153,7 @@ impl Lower<'_> {
                     Arg::One(v) => *v,
                     Arg::Many(t) => t.regs[r],
                 }));
-                scalar_op(b, d.op, &d.attrs, &operands, elem)
+                self.element_op(b, i, &operands)
             })
             .collect();
         self.set_tile(result, Tile { layout, regs });

@@ -12,6 +12,7 @@ mod dot;
 mod elementwise;
 mod global;
 mod hazards;
+mod narrow;
 mod reduce;
 mod shapes;
 mod shared;
@@ -135,7 +136,7 @@ impl<'a> Lower<'a> {
             let n = n as u32;
             match self.kernel.ty(p) {
                 Type::Scalar(s) => {
-                    let v = b.param(Param { ty: LTy::Num(*s), source: ParamSource::Scalar(n) });
+                    let v = b.param(Param { ty: LTy::holding(*s), source: ParamSource::Scalar(n) });
                     self.values[p] = Some(Held::Scalar(v));
                 }
                 Type::View(_) => self.declare_view(b, n, p),

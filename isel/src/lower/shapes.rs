@@ -30,6 +30,11 @@ impl Lower<'_> {
     pub(super) fn reshape(&mut self, b: &mut LaneBuilder, i: Inst) -> Result<(), LowerError> {
         let d = &self.kernel.insts[i];
         let result = d.results[0];
+        if let (Some(Held::Staged(s)), Type::Tile(to)) = (&self.values[d.args[0]], self.kernel.ty(result)) {
+            let s = s.reshape(&to.shape)?;
+            self.values[result] = Some(Held::Staged(Rc::new(s)));
+            return Ok(());
+        }
         match (self.kernel.ty(d.args[0]), self.kernel.ty(result)) {
             (Type::Tile(_), Type::Tile(to)) => {
                 let tile = self.own_tile(b, d.args[0])?;

@@ -13,15 +13,15 @@
 
 use super::shared::SharedPoints;
 use super::vectors::{legal_width, to_words};
-use super::{Held, Lower};
+use super::{Held, Lower, Tile};
 use crate::access::GlobalAccess;
 use crate::error::LowerError;
-use crate::lane::{AllocId, LTy, LVal, LaneBuilder};
+use crate::lane::{AllocId, LVal, LaneBuilder};
 use cranelift_entity::SecondaryMap;
 use std::collections::{HashMap, HashSet};
 use std::rc::Rc;
 use tilelift_ir::layout::{AccessColumns, Axis, Layout, SharedMap, coalesced, operand_swizzle, vectors_without};
-use tilelift_ir::{CmpOp, Effects, Inst, Kernel, Op, Type, Value};
+use tilelift_ir::{CmpOp, Effects, Inst, Kernel, Op, Scalar, Type, Value};
 
 /// A tile in shared memory.
 #[derive(Clone, Debug)]
@@ -39,9 +39,21 @@ impl Staged {
     pub fn transpose(&self, perm: &[usize]) -> Result<Staged, LowerError> {
         Ok(Staged { map: self.map.transpose(perm)?, ..self.clone() })
     }
+
+    /// The same memory seen with other extents.
+    pub fn reshape(&self, shape: &[u32]) -> Result<Staged, LowerError> {
+        Ok(Staged { map: self.map.reshape(shape)?, ..self.clone() })
+    }
 }
 
-/// Loads without mask and `other` that are read by nothing but dots, through transposes at most.
+/// True if a reshape only adds or drops extents of 1, as a batch dimension is dropped: every staged map follows it.
+fn keeps_extents(kernel: &Kernel, i: Inst) -> bool {
+    let d = &kernel.insts[i];
+    let real = |v: Value| kernel.ty(v).as_tile().map(|t| t.shape.iter().copied().filter(|&e| e != 1).collect::<Vec<u32>>());
+    matches!((real(d.args[0]), real(d.results[0])), (Some(a), Some(b)) if a == b)
+}
+
+/// Loads without mask and `other` that are read by nothing but dots, through transposes and dropped extents of 1 at most.
 pub(super) fn staged_loads(kernel: &Kernel) -> SecondaryMap<Inst, bool> {
     let mut uses: SecondaryMap<Value, Vec<(Inst, usize)>> = SecondaryMap::new();
     let mut order = Vec::new();
@@ -56,6 +68,7 @@ pub(super) fn staged_loads(kernel: &Kernel) -> SecondaryMap<Inst, bool> {
             && uses[v].iter().all(|&(i, k)| match kernel.insts[i].op {
                 Op::Dot => k < 2,
                 Op::Transpose => only_dots(kernel, uses, kernel.insts[i].results[0]),
+                Op::Reshape => keeps_extents(kernel, i) && only_dots(kernel, uses, kernel.insts[i].results[0]),
                 _ => false,
             })
     }
@@ -142,18 +155,26 @@ impl Lower<'_> {
         } else {
             let regs = self.load_regs(b, access, &indices, &p.layout, None)?;
             b.before_shared_writes();
-            let points = SharedPoints::new(b, &p.columns, base);
-            let writer = super::shared::representative(b, p.layout.free_mask(Axis::Lane), p.layout.free_mask(Axis::Warp));
-            for group in &p.groups {
-                for part in group.chunks(legal_width(group.len() as u32, elem) as usize) {
-                    let (addr, offset) = points.at(b, part[0]);
-                    let elems: Vec<LVal> = part.iter().map(|&r| regs[r as usize]).collect();
-                    let words = to_words(b, &elems, elem);
-                    b.store_shared(words, alloc, addr, offset, writer);
-                }
-            }
+            let staged = Staged { map: p.map, base, alloc };
+            put(b, &staged, &p.layout, &p.columns, &p.groups, &regs, elem);
+            return Ok(staged);
         }
         Ok(Staged { map: p.map, base, alloc })
+    }
+
+    /// Writes a tile that is in registers to shared memory, for a dot.
+    pub(super) fn stage_tile(&mut self, b: &mut LaneBuilder, tile: &Tile, elem: Scalar) -> Result<Staged, LowerError> {
+        let bytes = elem.bytes();
+        let shape = tile.layout.shape();
+        let map = operand_swizzle(shape, bytes, shape.len() - 1)?;
+        let alloc = self.alloc(b, u64::from(map.elements()) * u64::from(bytes), "operand")?;
+        let base = b.shared_addr(alloc);
+        let columns = map.columns_from(&tile.layout)?;
+        let groups = vectors_without(&columns, bytes, self.target.vector_bytes, tile.layout.free_mask(Axis::Reg)).groups;
+        let staged = Staged { map, base, alloc };
+        b.before_shared_writes();
+        put(b, &staged, &tile.layout, &columns.scaled(bytes)?, &groups, &tile.regs, elem);
+        Ok(staged)
     }
 
     /// True if the loop body, regions included, only reads global memory.
@@ -285,11 +306,25 @@ impl Lower<'_> {
             Op::Const | Op::ProgramId | Op::NumPrograms | Op::Dim => self.leaf(b, i),
             _ => {
                 let args = d.args.iter().map(|&a| self.shifted(b, a, known)).collect::<Result<Vec<LVal>, _>>()?;
-                super::elementwise::scalar_op(b, d.op, &d.attrs, &args, LTy::Num(self.kernel.ty(v).elem()))
+                self.element_op(b, i, &args)
             }
         };
         known.insert(v, l);
         Ok(l)
+    }
+}
+
+/// Writes registers of a layout to shared memory; `columns` in bytes, `groups` the registers of each vector.
+fn put(b: &mut LaneBuilder, to: &Staged, layout: &Layout, columns: &AccessColumns, groups: &[Vec<u32>], regs: &[LVal], elem: Scalar) {
+    let points = SharedPoints::new(b, columns, to.base);
+    let writer = super::shared::representative(b, layout.free_mask(Axis::Lane), layout.free_mask(Axis::Warp));
+    for group in groups {
+        for part in group.chunks(legal_width(group.len() as u32, elem) as usize) {
+            let (addr, offset) = points.at(b, part[0]);
+            let elems: Vec<LVal> = part.iter().map(|&r| regs[r as usize]).collect();
+            let words = to_words(b, &elems, elem);
+            b.store_shared(words, to.alloc, addr, offset, writer);
+        }
     }
 }
 

@@ -3,9 +3,9 @@
 use crate::lane::{LTy, LVal, LaneBuilder, Vals};
 use tilelift_ir::{CmpOp, Scalar};
 
-/// The type in which an element type lies in memory: `i1` is a byte.
+/// The type in which an element type lies in memory: `i1` is a byte, and so are the codes of 8-bit floats.
 pub(crate) fn memory_type(elem: Scalar) -> Scalar {
-    if elem == Scalar::I1 { Scalar::I8 } else { elem }
+    if elem == Scalar::I1 || elem.is_narrow() { Scalar::I8 } else { elem }
 }
 
 /// The widest vector, in elements, of at most `n` that has a memory access: byte pairs have none.

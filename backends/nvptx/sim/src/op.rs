@@ -224,6 +224,8 @@ pub(crate) enum MmaTy {
     F64,
     S8,
     U8,
+    E4m3,
+    E5m2,
 }
 
 /// `mma.sync`, `m x 8 x k`.

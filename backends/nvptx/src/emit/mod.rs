@@ -19,7 +19,7 @@ mod text;
 use crate::analysis::{Address, Base, Def, Defs, Webs};
 use crate::class::{Class, memory_type};
 use crate::error::EmitError;
-use crate::target::ptx_version;
+use crate::target::{matrix_version, ptx_version};
 use cranelift_entity::SecondaryMap;
 use std::collections::BTreeMap;
 use text::{Opnd, Reg, Text};
@@ -88,10 +88,26 @@ fn check(program: &Program, target: &Target, options: &EmitOptions) -> Result<(u
         what: format!("target {}", target.name),
         reason: "it is no NVIDIA target; take one from tilelift_nvptx::by_name",
     })?;
+    let need = newest_matrix(&program.body, target).map_or(need, |v| v.max(need));
     match options.max_version {
         Some(cap) if cap < need => Err(EmitError::Version { need, cap, target: target.name }),
         Some(_) | None => Ok(need),
     }
+}
+
+/// The newest version that a matrix instruction of a block asks for.
+fn newest_matrix(block: &Block, target: &Target) -> Option<(u8, u8)> {
+    let inner = |blocks: &[&Block]| blocks.iter().filter_map(|b| newest_matrix(b, target)).max();
+    block
+        .iter()
+        .filter_map(|inst| match inst {
+            Inst::Matrix { instr, .. } => matrix_version(target.matrix_instr(*instr).operand),
+            Inst::For(l) => inner(&[&l.body]),
+            Inst::While(l) => inner(&[&l.test, &l.body]),
+            Inst::If(c) => inner(&[&c.then, &c.otherwise]),
+            _ => None,
+        })
+        .max()
 }
 
 /// A PTX identifier made of a kernel's name.

@@ -109,9 +109,14 @@ const KEYS: usize = 72;
 
 fn type_index(ty: LTy) -> usize {
     match ty {
-        LTy::Num(s) => s as usize,
+        LTy::Num(s) => scalar_index(s),
         LTy::B32 => TYPES.len() - 1,
     }
+}
+
+/// The row of a scalar; codes of 8-bit floats are bytes.
+fn scalar_index(s: Scalar) -> usize {
+    if s.is_narrow() { Scalar::I8 as usize } else { s as usize }
 }
 
 fn key_index(key: Key) -> usize {
@@ -119,7 +124,7 @@ fn key_index(key: Key) -> usize {
         Key::Un(op) => op as usize,
         Key::Bin(op) => 12 + op as usize,
         Key::Cmp(op) => 27 + op as usize,
-        Key::Cvt(s) => 37 + s as usize,
+        Key::Cvt(s) => 37 + scalar_index(s),
         Key::Bits(ty) => 46 + type_index(ty),
         Key::Fma => 56,
         Key::MadWide => 57,

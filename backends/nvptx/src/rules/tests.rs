@@ -46,8 +46,10 @@ fn everything() -> Vec<(Key, LTy)> {
         all.push((Key::Fma, ty));
         all.push((Key::Select, ty));
     }
-    for &to in Scalar::ALL {
-        all.extend(Scalar::ALL.iter().map(|&from| (Key::Cvt(from), LTy::Num(to))));
+    // Codes of 8-bit floats are bytes in a lane.
+    let held = || Scalar::ALL.iter().filter(|s| !s.is_narrow());
+    for &to in held() {
+        all.extend(held().map(|&from| (Key::Cvt(from), LTy::Num(to))));
     }
     // Bit moves between classes of one width; within a class they are names.
     let width = |t: LTy| if let LTy::Num(s) = t { s.bits() } else { 32 };

@@ -254,6 +254,9 @@ fn ulp(x: f64, elem: Scalar) -> f64 {
         Scalar::BF16 => (8, -126),
         Scalar::F32 => (24, -126),
         Scalar::F64 | Scalar::I1 | Scalar::I8 | Scalar::I16 | Scalar::I32 | Scalar::I64 => (53, -1022),
+        Scalar::F8E4M3 | Scalar::F8E5M2 | Scalar::F8E4M3Fnuz | Scalar::F8E5M2Fnuz | Scalar::F8E8M0 => {
+            unreachable!("lanes hold codes of 8-bit floats as i8")
+        }
     };
     let e = (x.abs().max(f64::MIN_POSITIVE).log2().floor() as i32).max(emin);
     2f64.powi(e - p + 1)
@@ -300,6 +303,9 @@ fn slack(w: f64, elem: Scalar) -> f64 {
         Scalar::F16 | Scalar::BF16 => ulp(w, elem),
         Scalar::F32 => 2f64.powi(-149),
         Scalar::F64 | Scalar::I1 | Scalar::I8 | Scalar::I16 | Scalar::I32 | Scalar::I64 => 0.0,
+        Scalar::F8E4M3 | Scalar::F8E5M2 | Scalar::F8E4M3Fnuz | Scalar::F8E5M2Fnuz | Scalar::F8E8M0 => {
+            unreachable!("lanes hold codes of 8-bit floats as i8")
+        }
     }
 }
 
@@ -385,6 +391,9 @@ pub fn edges(elem: Scalar) -> Vec<u64> {
         Scalar::BF16 => 7,
         Scalar::F32 => 23,
         Scalar::F64 | Scalar::I1 | Scalar::I8 | Scalar::I16 | Scalar::I32 | Scalar::I64 => 52,
+        Scalar::F8E4M3 | Scalar::F8E5M2 | Scalar::F8E4M3Fnuz | Scalar::F8E5M2Fnuz | Scalar::F8E8M0 => {
+            unreachable!("lanes hold codes of 8-bit floats as i8")
+        }
     };
     let inf = num::to_bits(f64::INFINITY, elem);
     out.extend([1, (1 << fraction) - 1, 1 << fraction, (1 << fraction) + 1, inf - 1]);
@@ -405,6 +414,9 @@ pub fn random(elem: Scalar, r: &mut Random) -> u64 {
                 let f = (r.next() as i64 as f64) / 2f64.powi(63 - (r.next() % 12) as i32);
                 num::to_bits(num::round(f, elem), elem)
             }
+        }
+        Scalar::F8E4M3 | Scalar::F8E5M2 | Scalar::F8E4M3Fnuz | Scalar::F8E5M2Fnuz | Scalar::F8E8M0 => {
+            unreachable!("lanes hold codes of 8-bit floats as i8")
         }
     }
 }

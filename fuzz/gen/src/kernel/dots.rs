@@ -43,6 +43,13 @@ impl Gen<'_> {
         let m = *self.src.pick(&[16, 32, 64, 48, 80, 128]).unwrap_or(&16);
         let n = *self.src.pick(&[16, 32, 64, 48, 16, 96, 32, 80, 16, 8]).unwrap_or(&16);
         let k = kind.k * *self.src.pick(&[1, 2, 4, 3]).unwrap_or(&1);
+        // Now and then extents that no matrix instruction divides.
+        let (m, n, k) = if self.src.chance(40) {
+            let odd = |g: &mut Self| *g.src.pick(&[8, 12, 5, 24, 7, 40]).unwrap_or(&8);
+            (odd(self), odd(self), odd(self))
+        } else {
+            (m, n, k)
+        };
         let room = self.cfg.max_elements;
         if m * n > room || m * k > room || k * n > room { [16, 16, kind.k] } else { [m, n, k] }
     }

@@ -249,6 +249,10 @@ fn limit(elem: Scalar) -> f64 {
         Scalar::I64 | Scalar::F64 => 9007199254740992.0,
         Scalar::F16 => 2048.0,
         Scalar::BF16 => 256.0,
+        Scalar::F8E4M3 | Scalar::F8E4M3Fnuz => 16.0,
+        Scalar::F8E5M2 | Scalar::F8E5M2Fnuz => 8.0,
+        // Only powers of two.
+        Scalar::F8E8M0 => 0.0,
         Scalar::F32 => 16777216.0,
     }
 }

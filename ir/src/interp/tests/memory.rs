@@ -3,6 +3,7 @@
 use super::{number, run, view};
 use crate::interp::{Arg, Buffer, Fault, InterpError, Memory, Options, ViewArg};
 use crate::ops::CmpOp;
+use crate::num;
 use crate::types::{Extent, Scalar, ViewType};
 use crate::{Access, Kernel, KernelBuilder};
 
@@ -48,7 +49,8 @@ pub(super) fn dims_and_edges() {
                     .map(|n| {
                         let (r, c) = (i64::from(i) + n / 6, i64::from(j) + n % 6);
                         let inside = (0..5).contains(&r) && (0..7).contains(&c);
-                        if inside { value(r, c) as f64 } else { other.unwrap_or(0.0) }
+                        let x = if inside { value(r, c) as f64 } else { other.unwrap_or(if elem.is_float() { num::from_bits(0, elem) } else { 0.0 }) };
+                        if elem.is_float() { num::round(x, elem) } else { x }
                     })
                     .collect();
                 assert_eq!(m.buffers[1].read_f64(elem), want, "{elem} at {i}, {j}");
@@ -207,13 +209,21 @@ fn strided_stores_leave_gaps_unwritten() {
 #[test]
 fn buffers_hold_every_type() {
     for &elem in Scalar::ALL {
-        let values = if elem == Scalar::I1 { vec![0.0, 1.0, 1.0] } else { vec![0.0, 1.0, -2.0] };
+        let values = match elem {
+            Scalar::I1 => vec![0.0, 1.0, 1.0],
+            Scalar::F8E8M0 => vec![0.5, 1.0, 4.0],
+            _ => vec![0.0, 1.0, -2.0],
+        };
         let b = Buffer::from_f64(elem, values.iter().copied());
         assert_eq!(b.len(), 3 * elem.bytes() as usize);
         assert_eq!(b.read_f64(elem), values);
         let mut c = Buffer::uninit_elements(elem, 3);
         assert!(!c.is_initialised(0..1));
-        c.fill_i64(elem, values.iter().map(|&x| x as i64));
+        if elem == Scalar::F8E8M0 {
+            c.fill_f64(elem, values.iter().copied());
+        } else {
+            c.fill_i64(elem, values.iter().map(|&x| x as i64));
+        }
         assert_eq!(c.bytes(), b.bytes());
         assert!(c.is_initialised(0..c.len()) && !c.is_initialised(0..c.len() + 1));
         let mut d = Buffer::uninit_elements(elem, 3);

@@ -16,7 +16,7 @@ pub(super) fn constants_and_splats() {
         let values = [0.0, 1.0, -1.5, 1.0 / 3.0, f64::NAN, f64::NEG_INFINITY];
         let mut want = Vec::new();
         for (row, &x) in values.iter().enumerate() {
-            let v = if ty.is_float() { k.constant(x, ty) } else { k.constant((x * 3.0) as i64, ty) };
+            let v = if ty.is_float() { k.constant(x, ty) } else { k.constant(num::wrap((x * 3.0) as i64, ty), ty) };
             let t = k.splat(v, &[1, 3]);
             let r = k.constant(row as i64, Scalar::I32);
             k.store(out, &[r, zero], t);
@@ -63,7 +63,7 @@ pub(super) fn iotas() {
 /// Every element type with distinct small values.
 fn counting(ty: Scalar, n: i64) -> Nums {
     if ty.is_float() {
-        Nums::F(ty, (0..n).map(|i| i as f64).collect())
+        Nums::F(ty, (0..n).map(|i| num::round(i as f64, ty)).collect())
     } else {
         Nums::I(ty, (0..n).map(|i| num::wrap(i * 7, ty)).collect())
     }

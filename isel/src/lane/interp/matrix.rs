@@ -63,7 +63,13 @@ impl Operand {
                     Scalar::I16 => f64::from(bits as i16),
                     Scalar::I32 => f64::from(bits as i32),
                     Scalar::I64 => bits as i64 as f64,
-                    Scalar::F16 | Scalar::BF16 => num::from_bits(bits, self.elem),
+                    Scalar::F16
+                    | Scalar::BF16
+                    | Scalar::F8E4M3
+                    | Scalar::F8E5M2
+                    | Scalar::F8E4M3Fnuz
+                    | Scalar::F8E5M2Fnuz
+                    | Scalar::F8E8M0 => num::from_bits(bits, self.elem),
                 };
             }
         }

@@ -239,6 +239,9 @@ impl Verifier<'_> {
         if got != want {
             return Err(LaneProblem::Type { value: v, got, want: want.to_string() });
         }
+        if matches!(got, LTy::Num(s) if s.is_narrow()) {
+            return Err(LaneProblem::Type { value: v, got, want: LTy::Num(Scalar::I8).to_string() });
+        }
         if self.state[v] != State::Undefined {
             return Err(LaneProblem::Redefined(v));
         }

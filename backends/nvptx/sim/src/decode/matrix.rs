@@ -18,6 +18,8 @@ const SHAPES: &[(u32, u32, u32, MmaTy, usize, usize, usize)] = &[
     (16, 8, 16, MmaTy::S8, 2, 1, 4),
     (16, 8, 32, MmaTy::U8, 4, 2, 4),
     (16, 8, 16, MmaTy::U8, 2, 1, 4),
+    (16, 8, 32, MmaTy::E4m3, 4, 2, 4),
+    (16, 8, 32, MmaTy::E5m2, 4, 2, 4),
     (8, 8, 4, MmaTy::F64, 1, 1, 2),
 ];
 
@@ -29,6 +31,8 @@ fn mma_ty(s: &str) -> Option<MmaTy> {
         "f64" => MmaTy::F64,
         "s8" => MmaTy::S8,
         "u8" => MmaTy::U8,
+        "e4m3" => MmaTy::E4m3,
+        "e5m2" => MmaTy::E5m2,
         _ => return None,
     })
 }
@@ -103,12 +107,13 @@ impl Ix<'_, '_> {
         let Some(&(.., na, nb, nc)) = row else {
             return self.err("this shape and type is not modelled");
         };
-        if a_ty != b_ty && !(int8(a_ty) && int8(b_ty)) {
+        let float8 = |t| matches!(t, MmaTy::E4m3 | MmaTy::E5m2);
+        if a_ty != b_ty && !(int8(a_ty) && int8(b_ty)) && !(float8(a_ty) && float8(b_ty)) {
             return self.err("A and B have different types");
         }
         let acc_ok = match a_ty {
             MmaTy::F16 => matches!(acc, Ty::F32 | Ty::F16),
-            MmaTy::Bf16 | MmaTy::Tf32 => acc == Ty::F32,
+            MmaTy::Bf16 | MmaTy::Tf32 | MmaTy::E4m3 | MmaTy::E5m2 => acc == Ty::F32,
             MmaTy::F64 => acc == Ty::F64,
             MmaTy::S8 | MmaTy::U8 => acc == Ty::S32,
         };

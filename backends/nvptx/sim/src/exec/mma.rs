@@ -21,7 +21,7 @@ use smallvec::SmallVec;
 fn per_reg(t: MmaTy) -> usize {
     match t {
         MmaTy::F16 | MmaTy::Bf16 => 2,
-        MmaTy::S8 | MmaTy::U8 => 4,
+        MmaTy::S8 | MmaTy::U8 | MmaTy::E4m3 | MmaTy::E5m2 => 4,
         MmaTy::Tf32 | MmaTy::F64 => 1,
     }
 }
@@ -36,7 +36,26 @@ fn element(t: MmaTy, v: u64, e: usize) -> f64 {
         MmaTy::F64 => f64::from_bits(v),
         MmaTy::S8 => ((v >> (8 * e)) as i8).into(),
         MmaTy::U8 => ((v >> (8 * e)) as u8).into(),
+        MmaTy::E4m3 => float8((v >> (8 * e)) as u8, 4),
+        MmaTy::E5m2 => float8((v >> (8 * e)) as u8, 5),
     }
+}
+
+/// The value of an 8-bit float with that many exponent bits; OCP 8-bit floating point specification 1.0. With 4 the only NaN has all
+/// bits set below the sign and there is no infinity; with 5 they are as in IEEE formats.
+fn float8(code: u8, exponent_bits: u32) -> f64 {
+    let fraction_bits = 7 - exponent_bits;
+    let bias = (1 << (exponent_bits - 1)) - 1;
+    let fraction = f64::from(code & ((1 << fraction_bits) - 1)) / f64::from(1u32 << fraction_bits);
+    let exponent = i32::from(code >> fraction_bits) & ((1 << exponent_bits) - 1);
+    let value = match (exponent_bits, exponent) {
+        (4, 15) if code & 7 == 7 => f64::NAN,
+        (5, 31) if fraction == 0.0 => f64::INFINITY,
+        (5, 31) => f64::NAN,
+        (_, 0) => fraction * 2f64.powi(1 - bias),
+        (_, e) => (1.0 + fraction) * 2f64.powi(e - bias),
+    };
+    if code & 0x80 != 0 { -value } else { value }
 }
 
 /// Executes with all 32 lanes.

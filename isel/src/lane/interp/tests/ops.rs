@@ -203,7 +203,7 @@ fn wide_multiply_add() {
 
 #[test]
 fn comparisons() {
-    for &ty in Scalar::ALL {
+    for &ty in Scalar::ALL.iter().filter(|s| !s.is_narrow()) {
         for &op in CmpOp::ALL {
             if op.is_unsigned() && !ty.is_int() {
                 continue;
@@ -246,8 +246,8 @@ fn selection_keeps_bits() {
 
 #[test]
 fn conversions() {
-    for &from in Scalar::ALL {
-        for &to in Scalar::ALL {
+    for &from in Scalar::ALL.iter().filter(|s| !s.is_narrow()) {
+        for &to in Scalar::ALL.iter().filter(|s| !s.is_narrow()) {
             let a = samples(from);
             let got = eval(&[LTy::Num(to)], &[(LTy::Num(from), &a)], |d, s| Inst::Cvt { dst: d[0], a: s[0] });
             for (&a, &got) in a.iter().zip(&got[0]) {
@@ -266,6 +266,10 @@ fn conversions() {
                     (false, Scalar::F16 | Scalar::BF16) => num::to_bits(num::round(a as i64 as f64, to), to),
                     (false, Scalar::I1) => u64::from(a != 0),
                     (false, Scalar::I8 | Scalar::I16 | Scalar::I32 | Scalar::I64) => a,
+                    (
+                        _,
+                        Scalar::F8E4M3 | Scalar::F8E5M2 | Scalar::F8E4M3Fnuz | Scalar::F8E5M2Fnuz | Scalar::F8E8M0,
+                    ) => unreachable!("lanes hold codes of 8-bit floats as i8"),
                 };
                 assert!(same(to, got, want), "{from} {a:#x} to {to}: {got:#x}, not {want:#x}");
             }
