@@ -515,9 +515,7 @@ impl LaneBuilder {
                 let word = self.shuffle(word, from);
                 self.unpack(word, ty)[0]
             }
-            LTy::Num(
-                Scalar::I8 | Scalar::F8E4M3 | Scalar::F8E5M2 | Scalar::F8E4M3Fnuz | Scalar::F8E5M2Fnuz | Scalar::F8E8M0,
-            ) => {
+            LTy::Num(Scalar::I8 | Scalar::F8E4M3 | Scalar::F8E5M2 | Scalar::F8E4M3Fnuz | Scalar::F8E5M2Fnuz | Scalar::F8E8M0) => {
                 let wide = self.cvt(a, LTy::I32);
                 let wide = self.shuffle(wide, from);
                 self.cvt(wide, ty)

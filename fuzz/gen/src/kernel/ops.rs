@@ -184,7 +184,8 @@ impl Gen<'_> {
 
     pub(super) fn bitcast(&mut self, b: &mut KernelBuilder) {
         let Some(mut x) = self.any(|i| i.elem() != Scalar::I1) else { return };
-        let list: Vec<Scalar> = Scalar::ALL.iter().copied().filter(|s| s.bits() == x.elem().bits() && *s != x.elem() && !s.is_narrow()).collect();
+        let list: Vec<Scalar> =
+            Scalar::ALL.iter().copied().filter(|s| s.bits() == x.elem().bits() && *s != x.elem() && !s.is_narrow()).collect();
         let Some(&to) = self.src.pick(&list) else { return };
         if x.elem().is_float() {
             // The payload of a NaN is not defined, so none may reach the cast.
