@@ -4,6 +4,7 @@
 
 use crate::ops::{Attr, Op, Precision, ReduceOp, Rule};
 use crate::types::{Class, MAX_RANK, MAX_TILE_ELEMENTS, Scalar, Shape, TileType, Type};
+use crate::typing_indexed as indexed;
 
 /// Why an instruction has no type: a sentence that names the operand and the remedy.
 pub type TypeError = String;
@@ -143,7 +144,13 @@ pub fn result_type(op: Op, args: &[&Type], present: u8, attrs: &[Attr], explicit
                 return Err(format!("`{op}` keeps the shape: {} can't become {t}", args[0]));
             }
             if info.rule == Rule::Bitcast && t.elem().bits() != args[0].elem().bits() {
-                return Err(format!("`bitcast` keeps the width: {} has {} bits, {} has {}", args[0], args[0].elem().bits(), t, t.elem().bits()));
+                return Err(format!(
+                    "`bitcast` keeps the width: {} has {} bits, {} has {}",
+                    args[0],
+                    args[0].elem().bits(),
+                    t,
+                    t.elem().bits()
+                ));
             }
             Ok(Some(t))
         }
@@ -219,7 +226,9 @@ pub fn result_type(op: Op, args: &[&Type], present: u8, attrs: &[Attr], explicit
         Rule::Store => {
             let Type::View(v) = args[0] else { return Err(format!("`store` writes a view, not {}", args[0])) };
             indices(op, args, v.rank())?;
-            let Some(Type::Tile(t)) = args.get(1 + v.rank()) else { return Err("`store` needs a tile to store; splat a scalar first".into()) };
+            let Some(Type::Tile(t)) = args.get(1 + v.rank()) else {
+                return Err("`store` needs a tile to store; splat a scalar first".into());
+            };
             if t.elem != v.elem || t.shape.len() != v.rank() {
                 return Err(format!("`store` of {t} into {v}: element and rank must agree; reshape or cast the tile"));
             }
@@ -228,6 +237,13 @@ pub fn result_type(op: Op, args: &[&Type], present: u8, attrs: &[Attr], explicit
             }
             Ok(None)
         }
+        Rule::Gather => indexed::gather(op, args, present).map(Some),
+        Rule::Scatter => indexed::scatter(op, args, present).map(|()| None),
+        Rule::Atomic => indexed::atomic(op, args, present, attrs).map(Some),
+        Rule::GatherTile => indexed::gather_tile(args, attrs).map(Some),
+        Rule::Histogram => indexed::histogram(args, present, written_tile(op, explicit)?).map(Some),
+        Rule::Sort | Rule::ArgSort => indexed::sort(op, args, attrs).map(Some),
+        Rule::TopK | Rule::ArgTopK => indexed::top_k(op, args, attrs, written_tile(op, explicit)?).map(Some),
         Rule::Control => Ok(None),
     }
 }
@@ -243,7 +259,7 @@ fn indices(op: Op, args: &[&Type], rank: usize) -> Result<(), TypeError> {
     Ok(())
 }
 
-fn mask(op: Op, arg: Option<&&Type>, t: &TileType) -> Result<(), TypeError> {
+pub(crate) fn mask(op: Op, arg: Option<&&Type>, t: &TileType) -> Result<(), TypeError> {
     let want = TileType { shape: t.shape.clone(), elem: Scalar::I1 };
     match arg {
         Some(Type::Tile(m)) if *m == want => Ok(()),
@@ -273,7 +289,10 @@ fn dot_type(args: &[&Type], attrs: &[Attr]) -> Result<Type, TypeError> {
         Scalar::I1 | Scalar::I16 | Scalar::I32 | Scalar::I64 => false,
     };
     if !acc_ok {
-        return Err(format!("`dot` of {} can't accumulate in {}: f16 in f16 or f32, bf16 and f32 in f32, f64 in f64, i8 in i32", a.elem, c.elem));
+        return Err(format!(
+            "`dot` of {} can't accumulate in {}: f16 in f16 or f32, bf16 and f32 in f32, f64 in f64, i8 in i32",
+            a.elem, c.elem
+        ));
     }
     if let Some(Attr::Precision(Precision::Tf32)) = attrs.first()
         && a.elem != Scalar::F32
