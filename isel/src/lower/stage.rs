@@ -140,7 +140,8 @@ impl Lower<'_> {
             b.commit_copies();
             b.wait_copies(0);
         } else {
-            let regs = self.load_regs(b, access, &indices, &p.layout, None)?;
+            let cache = self.cache_hint(p.inst);
+            let regs = self.load_regs(b, access, &indices, &p.layout, None, cache)?;
             b.before_shared_writes();
             let points = SharedPoints::new(b, &p.columns, base);
             let writer = super::shared::representative(b, p.layout.free_mask(Axis::Lane), p.layout.free_mask(Axis::Warp));

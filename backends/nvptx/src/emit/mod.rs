@@ -4,6 +4,7 @@
 //! mod       the module around the body, operands, registers, what is loaded once in front of the program
 //! expand    rules to lines
 //! control   loops, choices, copies of values that could not share a register
+//! atomic    indivisible updates
 //! memory    loads, stores, copies, cross-lane and matrix instructions
 //! text      numbers and registers into the string
 //! ```
@@ -11,6 +12,7 @@
 //! Constants that an instruction does not take as immediates, parameters, special registers and the start of shared memory are
 //! loaded once at the top; the assembler moves or rematerialises them as it likes.
 
+mod atomic;
 mod control;
 mod expand;
 mod memory;
@@ -23,7 +25,7 @@ use crate::target::ptx_version;
 use cranelift_entity::SecondaryMap;
 use std::collections::BTreeMap;
 use text::{Opnd, Reg, Text};
-use tilelift_ir::{GridAxis, Scalar};
+use tilelift_ir::{CacheHint, GridAxis, Scalar};
 use tilelift_isel::Target;
 use tilelift_isel::lane::{Block, Inst, LTy, LVal, Param, ParamSource, Program, Special, verify};
 
@@ -101,6 +103,17 @@ fn identifier(name: &str) -> String {
         id.insert_str(0, "k_");
     }
     id
+}
+
+/// The suffix that a cache hint adds to a global access.
+pub(super) fn hint(cache: CacheHint) -> &'static str {
+    match cache {
+        CacheHint::Normal => "",
+        CacheHint::Streaming => ".cs",
+        CacheHint::EvictFirst => ".L1::evict_first",
+        CacheHint::EvictLast => ".L1::evict_last",
+        CacheHint::Bypass => ".L1::no_allocate",
+    }
 }
 
 /// What is loaded once in front of the program.
@@ -334,16 +347,20 @@ impl<'a> Emitter<'a> {
             | Inst::Bitcast { .. } => self.compute(inst),
             Inst::Pack { dst, parts } => self.pack(*dst, parts),
             Inst::Unpack { dsts, a } => self.unpack(dsts, *a),
-            Inst::LoadGlobal { dsts, addr, offset, guard, other } => {
-                self.load_global(dsts, *addr, *offset, *guard, other);
+            Inst::LoadGlobal { dsts, addr, offset, guard, other, cache } => {
+                self.load_global(dsts, (*addr, *offset), *guard, other, *cache);
+                Ok(())
+            }
+            Inst::Atomic(a) => {
+                self.atomic(a);
                 Ok(())
             }
             Inst::LoadShared { dsts, addr, offset } => {
                 self.load_vector("ld.shared", dsts, *addr, *offset, None);
                 Ok(())
             }
-            Inst::StoreGlobal { srcs, addr, offset, guard } => {
-                self.store("st.global", srcs, *addr, *offset, *guard);
+            Inst::StoreGlobal { srcs, addr, offset, guard, cache } => {
+                self.store(&format!("st.global{}", hint(*cache)), srcs, *addr, *offset, *guard);
                 Ok(())
             }
             Inst::StoreShared { srcs, addr, offset, guard } => {

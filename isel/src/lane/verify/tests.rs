@@ -152,8 +152,8 @@ fn operands_and_results_have_their_types() {
         (|a, [_, _, _, l, ..]| Inst::Bitcast { dst: a.val(LTy::F32), a: l }, 7, "a type of 64 bits"),
         (|a, [_, x, ..]| Inst::Pack { dst: a.val(LTy::B32), parts: list(&[x]) }, 1, "a number of 8 or 16 bits"),
         (|a, [i, ..]| Inst::Unpack { dsts: a.vals(F16, 2), a: i }, 0, "b32"),
-        (|a, [i, ..]| Inst::LoadGlobal { dsts: a.vals(LTy::F32, 1), addr: i, offset: 0, guard: None, other: Vals::new() }, 0, "i64"),
-        (|_, [_, x, _, l, ..]| Inst::StoreGlobal { srcs: list(&[x]), addr: l, offset: 0, guard: Some(x) }, 1, "i1"),
+        (|a, [i, ..]| Inst::LoadGlobal { dsts: a.vals(LTy::F32, 1), addr: i, offset: 0, guard: None, other: Vals::new(), cache: tilelift_ir::CacheHint::Normal }, 0, "i64"),
+        (|_, [_, x, _, l, ..]| Inst::StoreGlobal { srcs: list(&[x]), addr: l, offset: 0, guard: Some(x), cache: tilelift_ir::CacheHint::Normal }, 1, "i1"),
         (|_, [i, x, ..]| Inst::StoreShared { srcs: list(&[x, i]), addr: i, offset: 0, guard: None }, 0, "f32"),
         (|a, [_, _, _, l, ..]| Inst::Shuffle { dst: a.val(LTy::I64), a: l, from: ShuffleFrom::Xor(1) }, 3, "a type of 32 bits"),
     ];
@@ -177,8 +177,7 @@ fn counts_widths_and_offers() {
         addr: l,
         offset: 0,
         guard: None,
-        other: list(&[x]),
-    };
+        other: list(&[x]), cache: tilelift_ir::CacheHint::Normal };
     assert_eq!(count(with(other)), ("other values", 1, "0 or 2".into()));
     let wide = |a: &mut Asm, [i, ..]: [LVal; 6]| Inst::LoadShared { dsts: a.vals(LTy::I64, 4), addr: i, offset: 0 };
     assert_eq!(with(wide), LaneProblem::TooWide { got: 32, most: 16 });

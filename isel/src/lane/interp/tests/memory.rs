@@ -25,7 +25,7 @@ fn vectors_guards_and_other_values() {
         let nine = asm.constant(ty, 1);
         let dsts = asm.vals(ty, n);
         let other = if n == 4 { Vals::from_elem(nine, n) } else { Vals::new() };
-        asm.push(Inst::LoadGlobal { dsts: dsts.clone(), addr, offset: bytes as i32, guard: Some(low), other: other.clone() });
+        asm.push(Inst::LoadGlobal { dsts: dsts.clone(), addr, offset: bytes as i32, guard: Some(low), other: other.clone(), cache: tilelift_ir::CacheHint::Normal });
         asm.store(1, &dsts);
         let data: Vec<u8> = (0..17 * bytes).map(|i| if ty == LTy::I1 { (i % 3 % 2) as u8 } else { i as u8 }).collect();
         let mut m = memory([Buffer::from_bytes(data.clone()), Buffer::uninit(32 * bytes as usize)]);
@@ -49,7 +49,7 @@ fn guarded_stores_write_where_the_guard_holds() {
     let odd = asm.bin(BinOp::And, t, one);
     let odd = asm.def(LTy::I1, |dst| Inst::Cvt { dst, a: odd });
     let addr = asm.element(0, t, 4);
-    asm.push(Inst::StoreGlobal { srcs: Vals::from_slice(&[t]), addr, offset: 0, guard: Some(odd) });
+    asm.push(Inst::StoreGlobal { srcs: Vals::from_slice(&[t]), addr, offset: 0, guard: Some(odd), cache: tilelift_ir::CacheHint::Normal });
     let mut m = memory([Buffer::from_i64(Scalar::I32, [-1; 32])]);
     asm.run(&mut m).unwrap();
     let want: Vec<i64> = (0..32).map(|i| if i % 2 == 1 { i } else { -1 }).collect();
@@ -72,13 +72,13 @@ fn global_faults_name_the_thread() {
     let mut asm = Asm::new(1);
     let p = asm.pointer(0);
     let zero = asm.constant(LTy::I64, 0);
-    asm.def(LTy::I32, |d| Inst::LoadGlobal { dsts: Vals::from_slice(&[d]), addr: p, offset: 4, guard: None, other: Vals::new() });
+    asm.def(LTy::I32, |d| Inst::LoadGlobal { dsts: Vals::from_slice(&[d]), addr: p, offset: 4, guard: None, other: Vals::new(), cache: tilelift_ir::CacheHint::Normal });
     let dsts = asm.vals(LTy::I32, 2);
-    asm.push(Inst::LoadGlobal { dsts, addr: p, offset: 4, guard: None, other: Vals::new() });
+    asm.push(Inst::LoadGlobal { dsts, addr: p, offset: 4, guard: None, other: Vals::new(), cache: tilelift_ir::CacheHint::Normal });
     let misaligned = LaneFault::Misaligned { space: Space::Global, addr: (1 << 40) + 4, bytes: 8 };
     assert_eq!(asm.fault(&mut memory([iota(8)])), (misaligned, 0));
     asm.p.body.pop();
-    asm.def(LTy::I32, |d| Inst::LoadGlobal { dsts: Vals::from_slice(&[d]), addr: zero, offset: 8, guard: None, other: Vals::new() });
+    asm.def(LTy::I32, |d| Inst::LoadGlobal { dsts: Vals::from_slice(&[d]), addr: zero, offset: 8, guard: None, other: Vals::new(), cache: tilelift_ir::CacheHint::Normal });
     assert_eq!(asm.fault(&mut memory([iota(8)])).0, LaneFault::Outside { space: Space::Global, addr: 8, bytes: 4 });
 }
 
@@ -286,7 +286,7 @@ fn matrix_loads() {
         let t = asm.thread();
         let row = asm.element(1, t, 16);
         let words = asm.vals(LTy::B32, 4);
-        asm.push(Inst::LoadGlobal { dsts: words.clone(), addr: row, offset: 0, guard: None, other: Vals::new() });
+        asm.push(Inst::LoadGlobal { dsts: words.clone(), addr: row, offset: 0, guard: None, other: Vals::new(), cache: tilelift_ir::CacheHint::Normal });
         let at = asm.bin(BinOp::Mul, lane, five);
         let at = asm.bin(BinOp::Rem, at, lanes);
         let at = asm.def(LTy::I32, |dst| Inst::Fma { dst, a: at, b: sixteen, c: base });
