@@ -4,7 +4,7 @@
 //! asynchronous copy with a guard passes a source size of 0 where the guard is false, and the machine fills with zeros.
 
 use super::text::{Opnd, Reg};
-use super::{Class, Emitter, hint};
+use super::{Class, Emitter};
 use crate::class::memory_type;
 use crate::error::EmitError;
 use smallvec::SmallVec;
@@ -36,7 +36,7 @@ impl Emitter<'_> {
 
     pub(super) fn load_global(&mut self, dsts: &[LVal], at: (LVal, i32), guard: Option<LVal>, other: &[LVal], cache: CacheHint) {
         let (addr, offset) = at;
-        let op = format!("ld.global{}", hint(cache));
+        let op = format!("ld.global{}", self.hint(cache));
         let guard = self.guard(guard);
         if !matches!(guard, Guard::Always) {
             for (i, &d) in dsts.iter().enumerate() {

@@ -64,10 +64,16 @@ pub struct PtxKernel {
 /// [`EmitError::TooLarge`] for more lanes, warps or shared memory than the target has, [`EmitError::Version`] if the target needs
 /// a newer PTX version than the caller allows.
 pub fn emit(program: &Program, target: &Target, options: &EmitOptions) -> Result<PtxKernel, EmitError> {
-    let version = check(program, target, options)?;
+    let mut version = check(program, target, options)?;
+    // Hints are left out where the caller's driver is too old for them.
+    let hints = wants_eviction(&program.body) && options.max_version.is_none_or(|cap| cap >= EVICTION_VERSION);
+    if hints {
+        version = version.max(EVICTION_VERSION);
+    }
     let defs = Defs::new(program);
     let webs = Webs::new(program, &defs);
     let mut e = Emitter::new(program, target, &defs, &webs);
+    e.eviction = hints;
     e.block(&program.body)?;
     let entry = identifier(&program.name);
     let text = e.module(&entry, version, options);
@@ -106,7 +112,7 @@ fn identifier(name: &str) -> String {
 }
 
 /// The suffix that a cache hint adds to a global access.
-pub(super) fn hint(cache: CacheHint) -> &'static str {
+fn hint(cache: CacheHint) -> &'static str {
     match cache {
         CacheHint::Normal => "",
         CacheHint::Streaming => ".cs",
@@ -114,6 +120,20 @@ pub(super) fn hint(cache: CacheHint) -> &'static str {
         CacheHint::EvictLast => ".L1::evict_last",
         CacheHint::Bypass => ".L1::no_allocate",
     }
+}
+
+/// The PTX version that has eviction priorities.
+const EVICTION_VERSION: (u8, u8) = (7, 4);
+
+/// True if an access of the block asks for an eviction priority.
+fn wants_eviction(block: &Block) -> bool {
+    block.iter().any(|inst| match inst {
+        Inst::LoadGlobal { cache, .. } | Inst::StoreGlobal { cache, .. } => hint(*cache).starts_with(".L1"),
+        Inst::For(l) => wants_eviction(&l.body),
+        Inst::While(l) => wants_eviction(&l.test) || wants_eviction(&l.body),
+        Inst::If(i) => wants_eviction(&i.then) || wants_eviction(&i.otherwise),
+        _ => false,
+    })
 }
 
 /// What is loaded once in front of the program.
@@ -151,6 +171,8 @@ struct Emitter<'a> {
     blocks: u32,
     /// Registers derived from a value, with the block that computed them: sizes of guarded copies, words of tf32 operands.
     derived: BTreeMap<(LVal, u32), (Reg, u32)>,
+    /// The version has eviction priorities.
+    eviction: bool,
 }
 
 impl<'a> Emitter<'a> {
@@ -169,7 +191,13 @@ impl<'a> Emitter<'a> {
             open: Vec::new(),
             blocks: 0,
             derived: BTreeMap::new(),
+            eviction: false,
         }
+    }
+
+    /// The suffix of a global access with a cache hint.
+    fn hint(&self, cache: CacheHint) -> &'static str {
+        if self.eviction || cache == CacheHint::Streaming { hint(cache) } else { "" }
     }
 
     /// A fresh register.
@@ -360,7 +388,7 @@ impl<'a> Emitter<'a> {
                 Ok(())
             }
             Inst::StoreGlobal { srcs, addr, offset, guard, cache } => {
-                self.store(&format!("st.global{}", hint(*cache)), srcs, *addr, *offset, *guard);
+                self.store(&format!("st.global{}", self.hint(*cache)), srcs, *addr, *offset, *guard);
                 Ok(())
             }
             Inst::StoreShared { srcs, addr, offset, guard } => {

@@ -46,6 +46,10 @@ struct Touch {
     /// The instruction of the last write, by number.
     write_step: u32,
     read_epoch: u32,
+    /// Of the last write that was no atomic update.
+    plain_epoch: u32,
+    /// The thread of that write.
+    plain_writer: u16,
     /// The writing thread.
     writer: u16,
     /// The reading warp, or [`MANY`].
@@ -195,7 +199,17 @@ impl Shared {
         for i in at..at + out.len() {
             match self.states[i] {
                 State::Unwritten => return Err(LaneFault::Uninitialised { space: Space::Shared, addr: i as u64 }),
-                State::Updated => {}
+                State::Updated => {
+                    // Updates are ordered among themselves; what other warps did plainly in this epoch is not.
+                    let t = &self.touches[i];
+                    if t.plain_epoch == self.epoch && usize::from(t.plain_writer) / self.lanes != who.warp {
+                        let other = Some(usize::from(t.plain_writer) / self.lanes);
+                        return Err(LaneFault::Race { addr: i as u64, other, wrote: true });
+                    }
+                    if t.read_epoch == self.epoch && usize::from(t.reader) != who.warp {
+                        return Err(self.race(i, false));
+                    }
+                }
                 State::Written | State::Copied | State::Pending => self.check_write(who, i)?,
             }
         }
@@ -219,6 +233,9 @@ impl Shared {
         t.write_epoch = self.epoch;
         t.write_step = self.step;
         t.writer = thread as u16;
+        if state != State::Updated {
+            (t.plain_epoch, t.plain_writer) = (self.epoch, thread as u16);
+        }
     }
 
     /// Starts a copy of `data` (at most 16 bytes) to an aligned address.

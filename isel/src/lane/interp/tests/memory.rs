@@ -1,7 +1,8 @@
 //! Global and shared memory, races, asynchronous copies, exchanges between lanes.
 
 use super::*;
-use crate::lane::ShuffleFrom;
+use crate::lane::{Atomic, AtomicKind, ShuffleFrom, Space};
+use tilelift_ir::{AtomicOp, MemoryOrder, Scope};
 
 const U8: LTy = LTy::Num(Scalar::I8);
 
@@ -146,6 +147,37 @@ fn writes_to_one_byte_at_once() {
     same(1, true).run(&mut out32(0)).unwrap();
     assert_eq!(same(1, false).fault(&mut out32(0)), (LaneFault::Race { addr: 0, other: Some(0), wrote: true }, 1));
     assert_eq!(same(2, true).fault(&mut out32(0)), (LaneFault::Race { addr: 0, other: Some(0), wrote: true }, 32));
+}
+
+/// Every thread of two warps adds its number to one shared word, then the first thread's word goes to memory.
+fn shared_sum(barriers: [bool; 2]) -> Asm {
+    let mut asm = Asm::new(2);
+    let at = asm.alloc(4);
+    let (t, zero) = (asm.thread(), asm.i32(0));
+    let first = asm.def(LTy::I1, |dst| Inst::Cmp { dst, op: tilelift_ir::CmpOp::Eq, a: t, b: zero });
+    asm.push(Inst::StoreShared { srcs: Vals::from_slice(&[zero]), addr: at, offset: 0, guard: Some(first) });
+    if barriers[0] {
+        asm.push(Inst::Barrier);
+    }
+    let (order, scope, space) = (MemoryOrder::Relaxed, Scope::Cta, Space::Shared);
+    let kind = AtomicKind::Op(AtomicOp::Add);
+    asm.push(Inst::Atomic(Box::new(Atomic { dst: None, kind, space, addr: at, offset: 0, value: t, guard: None, order, scope })));
+    if barriers[1] {
+        asm.push(Inst::Barrier);
+    }
+    let sum = asm.load_shared(at, 0, LTy::I32);
+    asm.store(0, &[sum]);
+    asm
+}
+
+#[test]
+fn updates_see_one_another_and_plain_accesses_need_barriers() {
+    let mut m = out32(64);
+    shared_sum([true; 2]).run(&mut m).unwrap();
+    assert_eq!(m.buffers[0].read_i64(Scalar::I32), [63 * 32; 64]);
+    let race = |other, wrote| LaneFault::Race { addr: 0, other: Some(other), wrote };
+    assert_eq!(shared_sum([false, true]).fault(&mut out32(64)), (race(0, true), 32));
+    assert_eq!(shared_sum([true, false]).fault(&mut out32(64)), (race(1, true), 0));
 }
 
 #[test]
