@@ -21,7 +21,7 @@ use crate::cursor::Cursor;
 use crate::entities::{Region, Value};
 use crate::kernel::Kernel;
 use crate::num;
-use crate::ops::{Attr, CmpOp, GridAxis, Literal, Op, Precision, ReduceOp};
+use crate::ops::{AtomicOp, Attr, CacheHint, CmpOp, GridAxis, Literal, MemoryOrder, Op, Precision, ReduceOp, Scope, SortOrder};
 use crate::types::{Scalar, Shape, TileType, Type, ViewType};
 use crate::typing::result_type;
 use smallvec::SmallVec;
@@ -106,6 +106,19 @@ pub struct Access {
     pub mask: Option<Value>,
     /// What masked-off and outside elements of a load read; a scalar. Absent means 0.
     pub other: Option<Operand>,
+    /// How caches should treat the access.
+    pub cache: Option<CacheHint>,
+}
+
+/// Options of an atomic update.
+#[derive(Clone, Copy, Default, Debug)]
+pub struct Update {
+    /// Only elements whose mask is true take part.
+    pub mask: Option<Value>,
+    /// What the update orders; absent means relaxed.
+    pub order: Option<MemoryOrder>,
+    /// Among whom it is atomic; absent means all programs of the device.
+    pub scope: Option<Scope>,
 }
 
 /// Makes a kernel, instruction by instruction.
@@ -437,7 +450,8 @@ impl KernelBuilder {
             args.push(o);
             present |= 0b1000;
         }
-        self.push(Op::Load, &args, present, &[], Some(Type::tile(shape, elem)))
+        let cache = Attr::Cache(access.cache.unwrap_or(CacheHint::Normal));
+        self.push(Op::Load, &args, present, &[cache], Some(Type::tile(shape, elem)))
     }
 
     /// Writes a tile to a view at an offset per dimension; elements outside are dropped.
@@ -447,6 +461,11 @@ impl KernelBuilder {
 
     /// A store of the elements whose mask is true.
     pub fn store_with(&mut self, view: Value, at: &[Value], value: Value, mask: Option<Value>) {
+        self.store_hinted(view, at, value, mask, CacheHint::Normal);
+    }
+
+    /// A store of the elements whose mask is true, with a hint for the caches.
+    pub fn store_hinted(&mut self, view: Value, at: &[Value], value: Value, mask: Option<Value>, cache: CacheHint) {
         let mut args: SmallVec<[Value; 8]> = SmallVec::from_slice(&[view]);
         args.extend_from_slice(at);
         args.push(value);
@@ -456,7 +475,133 @@ impl KernelBuilder {
         } else {
             0
         };
-        self.push(Op::Store, &args, present, &[], None);
+        self.push(Op::Store, &args, present, &[Attr::Cache(cache)], None);
+    }
+
+    /// Index operands as tiles of the widest one's shape: scalars are splatted, extents of 1 broadcast.
+    fn index_tiles(&mut self, at: &[Value]) -> (SmallVec<[Value; 8]>, Shape) {
+        let mut shape = Shape::new();
+        for &v in at {
+            if let Type::Tile(t) = self.kernel.ty(v) {
+                if shape.len() == t.shape.len() {
+                    shape.iter_mut().zip(&t.shape).for_each(|(a, &b)| *a = if *a == 1 { b } else { *a });
+                } else if shape.is_empty() {
+                    shape = t.shape.clone();
+                }
+            }
+        }
+        let tiles = at.iter().map(|&v| self.spread(v, &shape)).collect();
+        (tiles, shape)
+    }
+
+    /// A value in a shape, if splatting or repeating extents of 1 makes it so; else the value itself, for the typing rule to refuse.
+    fn spread(&mut self, v: Value, shape: &Shape) -> Value {
+        match self.kernel.ty(v) {
+            Type::Scalar(_) if !shape.is_empty() => self.splat(v, shape),
+            Type::Tile(t)
+                if t.shape != *shape && t.shape.len() == shape.len() && t.shape.iter().zip(shape).all(|(&p, &q)| p == q || p == 1) =>
+            {
+                self.broadcast(v, shape)
+            }
+            Type::Scalar(_) | Type::Tile(_) | Type::View(_) => v,
+        }
+    }
+
+    /// The elements of a view that tiles of indices name, one per dimension; elements outside, or masked off, are `other`. Scalar
+    /// indices, and extents of 1 beside larger ones, are spread.
+    pub fn gather(&mut self, view: Value, at: &[Value], access: Access) -> Value {
+        let elem = self.kernel.ty(view).elem();
+        let (tiles, _) = self.index_tiles(at);
+        let mut args: SmallVec<[Value; 8]> = SmallVec::from_slice(&[view]);
+        args.extend(tiles);
+        let mut present = 0;
+        if let Some(m) = access.mask {
+            args.push(m);
+            present |= 0b0100;
+        }
+        if let Some(o) = access.other {
+            let o = self.value(o, Some(elem));
+            args.push(o);
+            present |= 0b1000;
+        }
+        self.push(Op::Gather, &args, present, &[Attr::Cache(access.cache.unwrap_or(CacheHint::Normal))], None)
+    }
+
+    /// Writes a tile (or a scalar, everywhere) to the elements of a view that tiles of indices name.
+    pub fn scatter(&mut self, view: Value, at: &[Value], value: impl Into<Operand>, mask: Option<Value>) {
+        let value = self.value(value.into(), Some(self.kernel.ty(view).elem()));
+        let (tiles, shape) = self.index_tiles(at);
+        let value = self.spread(value, &shape);
+        let mut args: SmallVec<[Value; 8]> = SmallVec::from_slice(&[view]);
+        args.extend(tiles);
+        args.push(value);
+        args.extend(mask);
+        let present = if mask.is_some() { 0b1000 } else { 0 };
+        self.push(Op::Scatter, &args, present, &[Attr::Cache(CacheHint::Normal)], None);
+    }
+
+    /// Updates the elements of a view that tiles of indices name; gives the values from before.
+    pub fn atomic(&mut self, op: AtomicOp, view: Value, at: &[Value], value: impl Into<Operand>, how: Update) -> Value {
+        let value = value.into();
+        self.update(Op::Atomic, Some(op), view, at, &[value], how)
+    }
+
+    /// Where the elements of a view that tiles of indices name equal `compare` they become `value`; gives the values from before.
+    pub fn atomic_cas(&mut self, view: Value, at: &[Value], compare: impl Into<Operand>, value: impl Into<Operand>, how: Update) -> Value {
+        let (compare, value) = (compare.into(), value.into());
+        self.update(Op::AtomicCas, None, view, at, &[compare, value], how)
+    }
+
+    fn update(&mut self, op: Op, word: Option<AtomicOp>, view: Value, at: &[Value], operands: &[Operand], how: Update) -> Value {
+        let elem = self.kernel.ty(view).elem();
+        let (tiles, shape) = self.index_tiles(at);
+        let mut args: SmallVec<[Value; 8]> = SmallVec::from_slice(&[view]);
+        args.extend(tiles);
+        for &o in operands {
+            let v = self.value(o, Some(elem));
+            let v = self.spread(v, &shape);
+            args.push(v);
+        }
+        args.extend(how.mask);
+        let present = if how.mask.is_some() { 1 << (2 + operands.len()) } else { 0 };
+        let sync = Attr::Sync(how.order.unwrap_or(MemoryOrder::Relaxed), how.scope.unwrap_or(Scope::Gpu));
+        let attrs: SmallVec<[Attr; 2]> = word.map(Attr::Atomic).into_iter().chain([sync]).collect();
+        self.push(op, &args, present, &attrs, None)
+    }
+
+    /// Elements of a tile along an axis by their positions; positions outside give 0.
+    pub fn gather_tile(&mut self, a: Value, indices: Value, axis: u32) -> Value {
+        self.push(Op::GatherTile, &[a, indices], 0, &[Attr::Dim(axis)], None)
+    }
+
+    /// How often each of the numbers below `bins` appears in a tile of integers, where the mask holds.
+    pub fn histogram(&mut self, a: Value, mask: Option<Value>, bins: u32) -> Value {
+        let mut args: SmallVec<[Value; 2]> = SmallVec::from_slice(&[a]);
+        args.extend(mask);
+        let present = if mask.is_some() { 0b10 } else { 0 };
+        self.push(Op::Histogram, &args, present, &[], Some(Type::tile(&[bins], Scalar::I32)))
+    }
+
+    /// The lines along an axis in order.
+    pub fn sort(&mut self, order: SortOrder, a: Value, axis: u32) -> Value {
+        self.push(Op::Sort, &[a], 0, &[Attr::Sort(order), Attr::Dim(axis)], None)
+    }
+
+    /// Where the elements of [`KernelBuilder::sort`] came from.
+    pub fn argsort(&mut self, order: SortOrder, a: Value, axis: u32) -> Value {
+        self.push(Op::ArgSort, &[a], 0, &[Attr::Sort(order), Attr::Dim(axis)], None)
+    }
+
+    /// The first `k` elements of a sort and where they came from.
+    pub fn top_k(&mut self, order: SortOrder, a: Value, axis: u32, k: u32) -> (Value, Value) {
+        let mut shape = Shape::from_slice(self.kernel.ty(a).shape().unwrap_or(&[]));
+        if let Some(e) = shape.get_mut(axis as usize) {
+            *e = k;
+        }
+        let attrs = [Attr::Sort(order), Attr::Dim(axis)];
+        let at = self.push(Op::ArgTopK, &[a], 0, &attrs, Some(Type::tile(&shape, Scalar::I32)));
+        let elem = self.kernel.ty(a).elem();
+        (self.push(Op::TopK, &[a], 0, &attrs, Some(Type::tile(&shape, elem))), at)
     }
 
     /// A loop over `lo, lo + step, …` below `hi`; the body gets the index and the carried values and returns the next ones.

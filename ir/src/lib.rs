@@ -24,12 +24,13 @@ pub mod reduce;
 pub mod text;
 pub mod types;
 pub mod typing;
+mod typing_indexed;
 pub mod verify;
 
-pub use builder::{Access, BuildError, BuildErrors, KernelBuilder, Operand};
+pub use builder::{Access, BuildError, BuildErrors, KernelBuilder, Operand, Update};
 pub use cursor::Cursor;
 pub use entities::{Inst, Region, Value};
 pub use kernel::{Hints, InstData, Kernel, Loc, RegionData, ValueData, ValueDef};
-pub use ops::{Attr, CmpOp, Effects, GridAxis, Literal, Op, Precision, ReduceOp};
+pub use ops::{AtomicOp, Attr, CacheHint, CmpOp, Effects, GridAxis, Literal, MemoryOrder, Op, Precision, ReduceOp, Scope, SortOrder};
 pub use types::{Class, Extent, MAX_RANK, MAX_TILE_ELEMENTS, Scalar, Shape, TileType, Type, ViewType};
 pub use verify::{Verified, VerifyCode, VerifyError, VerifyErrors, verify};

@@ -107,6 +107,93 @@ words! {
     }
 }
 
+words! {
+    /// What an atomic update does with the old value `o` and the operand `v`.
+    AtomicOp {
+        /// `o + v`; integers wrap, floats round to nearest even.
+        Add "add",
+        /// The smaller, signed; integers only.
+        Min "min",
+        /// The larger, signed; integers only.
+        Max "max",
+        /// The smaller, unsigned; integers only.
+        Umin "umin",
+        /// The larger, unsigned; integers only.
+        Umax "umax",
+        /// Bitwise and; integers only.
+        And "and",
+        /// Bitwise or; integers only.
+        Or "or",
+        /// Bitwise exclusive or; integers only.
+        Xor "xor",
+        /// `v`.
+        Xchg "xchg",
+    }
+}
+
+words! {
+    /// What an atomic update orders besides itself.
+    MemoryOrder {
+        /// Nothing.
+        Relaxed "relaxed",
+        /// Accesses of the program behind it come after it.
+        Acquire "acquire",
+        /// Accesses of the program in front of it come before it.
+        Release "release",
+        /// Both.
+        AcqRel "acq_rel",
+    }
+}
+
+impl MemoryOrder {
+    /// True if later accesses stay behind the update.
+    pub const fn acquires(self) -> bool {
+        matches!(self, MemoryOrder::Acquire | MemoryOrder::AcqRel)
+    }
+    /// True if earlier accesses stay in front of the update.
+    pub const fn releases(self) -> bool {
+        matches!(self, MemoryOrder::Release | MemoryOrder::AcqRel)
+    }
+}
+
+words! {
+    /// Among whom an update is atomic.
+    Scope {
+        /// The program instance itself.
+        Cta "cta",
+        /// All program instances on the device.
+        Gpu "gpu",
+        /// All devices and the host.
+        Sys "sys",
+    }
+}
+
+words! {
+    /// How the caches should treat an access; never changes what is read or written.
+    CacheHint {
+        /// As the machine does it.
+        Normal "normal",
+        /// Used once: likely not again.
+        Streaming "streaming",
+        /// First to leave the near cache.
+        EvictFirst "evict_first",
+        /// Last to leave the near cache.
+        EvictLast "evict_last",
+        /// Not kept in the near cache.
+        Bypass "bypass",
+    }
+}
+
+words! {
+    /// Which way a sort runs. A NaN comes last either way.
+    SortOrder {
+        /// Smallest first.
+        Ascending "ascending",
+        /// Largest first.
+        Descending "descending",
+    }
+}
+
 /// A literal of a `const`. Floats are kept as the bits of an `f64`, so that literals compare and hash exactly.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]
 pub enum Literal {
@@ -131,6 +218,14 @@ pub enum Attr {
     Perm(Shape),
     /// Precision of a dot.
     Precision(Precision),
+    /// An atomic update.
+    Atomic(AtomicOp),
+    /// Order and scope of an atomic update.
+    Sync(MemoryOrder, Scope),
+    /// How caches treat an access.
+    Cache(CacheHint),
+    /// The direction of a sort.
+    Sort(SortOrder),
     /// A literal.
     Literal(Literal),
 }
@@ -152,6 +247,14 @@ pub enum AttrKind {
     Perm,
     /// A precision word; `exact` is the default and not printed.
     Precision,
+    /// An atomic update word.
+    Atomic,
+    /// `order=acquire, scope=cta`; `relaxed` and `gpu` are the defaults and not printed.
+    Sync,
+    /// `cache=streaming`; `normal` is the default and not printed.
+    Cache,
+    /// The direction of a sort.
+    Sort,
     /// A literal; only `const` has one.
     Literal,
 }
@@ -187,6 +290,8 @@ pub enum Effects {
     Reads,
     /// Writes global memory.
     Writes,
+    /// Reads and writes global memory.
+    Updates,
     /// Holds regions, whose effects it has, or ends one.
     Control,
 }
@@ -232,6 +337,24 @@ pub enum Rule {
     Load,
     /// No result.
     Store,
+    /// Index tiles of one shape; the result has that shape and the view's element.
+    Gather,
+    /// Index tiles and a value of one shape; no result.
+    Scatter,
+    /// Index tiles and operands of one shape; the result is the old values.
+    Atomic,
+    /// A tile and indices into one of its axes; the result has the indices' shape.
+    GatherTile,
+    /// Written tile type of one dimension of `i32`.
+    Histogram,
+    /// The operand's type.
+    Sort,
+    /// `i32` of the operand's shape.
+    ArgSort,
+    /// Written type: the operand's with a smaller extent along the axis.
+    TopK,
+    /// Written type: `i32` of the operand's shape with a smaller extent along the axis.
+    ArgTopK,
     /// Results from the regions' yields.
     Control,
 }
@@ -258,12 +381,17 @@ pub struct OpInfo {
 }
 
 impl OpInfo {
+    /// True if the op makes a value: every one without regions does but those that only write, and `yield`.
+    pub fn makes_value(&self) -> bool {
+        !matches!(self.rule, Rule::Store | Rule::Scatter | Rule::Control)
+    }
+
     /// True if the text form carries `: type`.
     pub fn typed(&self) -> bool {
         matches!(
             self.rule,
             Rule::Explicit | Rule::Iota | Rule::Splat | Rule::Cast | Rule::Bitcast | Rule::Broadcast | Rule::Reshape | Rule::Load
-        )
+        ) || matches!(self.rule, Rule::Histogram | Rule::TopK | Rule::ArgTopK)
     }
 }
 
@@ -414,9 +542,30 @@ define_ops! {
     Dot "dot" (a, b, c) - Precision Dot Pure 0;
 
     /// Reads a tile of a view at an offset per dimension. Elements outside the view, or whose mask is false, are `other` (0 if absent).
-    Load "load" (view, [indices], (?mask), (?other)) - - Load Reads 0;
+    Load "load" (view, [indices], (?mask), (?other)) - Cache Load Reads 0;
     /// Writes a tile to a view at an offset per dimension. Elements outside the view, or whose mask is false, are not written.
-    Store "store" (view, [indices], value, (?mask)) - - Store Writes 0;
+    Store "store" (view, [indices], value, (?mask)) - Cache Store Writes 0;
+    /// Reads the elements of a view that tiles of indices name, one tile per dimension. Elements outside the view, or whose mask is false, are `other` (0 if absent).
+    Gather "gather" (view, [indices], (?mask), (?other)) - Cache Gather Reads 0;
+    /// Writes a tile to the elements of a view that tiles of indices name. Elements outside the view, or whose mask is false, are not written. Two elements of the tile that meet in one place must have the same bits; which of different ones would stay is not defined, and the interpreter refuses them.
+    Scatter "scatter" (view, [indices], value, (?mask)) - Cache Scatter Writes 0;
+    /// Updates the elements of a view that tiles of indices name, each in one indivisible step, and gives the values from before. Where the index is outside the view or the mask is false nothing happens and the result is 0. Updates that meet in one place happen one after the other in an order that is not defined (the interpreter takes the programs in its order and the elements in row-major order): integer results in memory do not depend on it; a float `add` of `n` values rounds after each step, so it is within `n * u * (sum of magnitudes)` of the exact sum, `u` being half a unit in the last place of 1, and `f32` may take a subnormal operand or sum for 0. Of floats only `add` and `xchg` exist.
+    Atomic "atomic" (view, [indices], value, (?mask)) Atomic Sync Atomic Updates 0;
+    /// Compare and swap, as `atomic`: where the element equals `compare` it becomes `value`; integers only. The result is the values from before.
+    AtomicCas "atomic_cas" (view, [indices], compare, value, (?mask)) - Sync Atomic Updates 0;
+
+    /// Reads elements of a tile along an axis: `result[…, i, …] = a[…, indices[…, i, …], …]`. An index below 0 or beyond the axis gives 0.
+    GatherTile "gather_tile" (a, indices) - AxisDim GatherTile Pure 0;
+    /// Counts how often each of the numbers 0, 1, 2, … appears among the elements of an integer tile; the written type says how many numbers. Other numbers, and elements whose mask is false, are not counted.
+    Histogram "histogram" (a, (?mask)) - - Histogram Pure 0;
+    /// The elements of each line along an axis in order. Integers are signed, `false` comes before `true`, -0 before +0, and NaN (of which the result has the default one) last in either direction.
+    Sort "sort" (a) Sort AxisDim Sort Pure 0;
+    /// Where the elements of `sort` came from: positions along the axis. Equal elements keep their order in either direction, so the result is unique.
+    ArgSort "argsort" (a) Sort AxisDim ArgSort Pure 0;
+    /// The first elements of `sort`, as many as the written type has along the axis: `descending` gives the largest.
+    TopK "top_k" (a) Sort AxisDim TopK Pure 0;
+    /// The first elements of `argsort`: of equal elements the one at the lowest position comes first.
+    ArgTopK "arg_top_k" (a) Sort AxisDim ArgTopK Pure 0;
 
     /// `for v1 in lo..hi step s carry v2 = init { … yield next }`: runs while the index is below `hi` (signed); the results are the carried values. The step must be positive.
     For "for" (lo, hi, step, (*init)) - - Control Control 1;

@@ -4,6 +4,7 @@
 
 use crate::ops::{Attr, Op, Precision, ReduceOp, Rule};
 use crate::types::{Class, MAX_RANK, MAX_TILE_ELEMENTS, Scalar, Shape, TileType, Type};
+use crate::typing_indexed as indexed;
 
 /// Why an instruction has no type: a sentence that names the operand and the remedy.
 pub type TypeError = String;
@@ -239,6 +240,13 @@ pub fn result_type(op: Op, args: &[&Type], present: u8, attrs: &[Attr], explicit
             }
             Ok(None)
         }
+        Rule::Gather => indexed::gather(op, args, present).map(Some),
+        Rule::Scatter => indexed::scatter(op, args, present).map(|()| None),
+        Rule::Atomic => indexed::atomic(op, args, present, attrs).map(Some),
+        Rule::GatherTile => indexed::gather_tile(args, attrs).map(Some),
+        Rule::Histogram => indexed::histogram(args, present, written_tile(op, explicit)?).map(Some),
+        Rule::Sort | Rule::ArgSort => indexed::sort(op, args, attrs).map(Some),
+        Rule::TopK | Rule::ArgTopK => indexed::top_k(op, args, attrs, written_tile(op, explicit)?).map(Some),
         Rule::Control => Ok(None),
     }
 }
@@ -254,7 +262,7 @@ fn indices(op: Op, args: &[&Type], rank: usize) -> Result<(), TypeError> {
     Ok(())
 }
 
-fn mask(op: Op, arg: Option<&&Type>, t: &TileType) -> Result<(), TypeError> {
+pub(crate) fn mask(op: Op, arg: Option<&&Type>, t: &TileType) -> Result<(), TypeError> {
     let want = TileType { shape: t.shape.clone(), elem: Scalar::I1 };
     match arg {
         Some(Type::Tile(m)) if *m == want => Ok(()),

@@ -4,7 +4,10 @@
 use std::fmt::Write;
 use tilelift_ir::ops::{AttrKind, OperandKind, Rule};
 use tilelift_ir::text::{ParseCode, parse, print};
-use tilelift_ir::{Class, CmpOp, Effects, GridAxis, Op, Precision, ReduceOp, Scalar, VerifyCode, verify};
+use tilelift_ir::{
+    AtomicOp, CacheHint, Class, CmpOp, Effects, GridAxis, MemoryOrder, Op, Precision, ReduceOp, Scalar, Scope, SortOrder, VerifyCode,
+    verify,
+};
 
 fn path() -> std::path::PathBuf {
     std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/language.md")
@@ -57,6 +60,26 @@ fn typing(rule: Rule) -> &'static str {
         Rule::Store => {
             "one scalar `i32` index per dimension of the view; the tile has the view's element and rank; the mask is `i1` of that shape"
         }
+        Rule::Gather => {
+            "one tile of `i32` per dimension of the view, all of one shape; the result has that shape and the view's element; the mask is `i1` of \
+             that shape, `other` a scalar of that element"
+        }
+        Rule::Scatter => {
+            "one tile of `i32` per dimension of the view, all of one shape; the value has that shape and the view's element; the mask is `i1` of \
+             that shape"
+        }
+        Rule::Atomic => {
+            "one tile of `i32` per dimension of the view, all of one shape; operands and result have that shape and the view's element (`i32`, \
+             `i64`; for `add` and `xchg` also `f32`, `f64`; for `add` also `f16`, `bf16`); the mask is `i1` of that shape"
+        }
+        Rule::GatherTile => {
+            "a tile and a tile of `i32` that differs from it in the axis's extent at most; the result has the indices' shape"
+        }
+        Rule::Histogram => "a tile of integers, a mask of that shape; the written type is a tile of one dimension of `i32`",
+        Rule::Sort => "a tile; the result has its type",
+        Rule::ArgSort => "a tile; the result is `i32` of its shape",
+        Rule::TopK => "a tile; the written type has its element and extents, but at most its extent along the axis",
+        Rule::ArgTopK => "a tile; the written type is `i32` of its extents, but at most its extent along the axis",
         Rule::Control => "see [Control](#control)",
     }
 }
@@ -66,6 +89,7 @@ fn effects(e: Effects) -> &'static str {
         Effects::Pure => "pure",
         Effects::Reads => "reads memory",
         Effects::Writes => "writes memory",
+        Effects::Updates => "reads and writes memory",
         Effects::Control => "control",
     }
 }
@@ -81,9 +105,13 @@ fn form(op: Op) -> String {
         AttrKind::AxisDim => "axis dimension",
         AttrKind::Perm => "[permutation]",
         AttrKind::Precision => "⟨precision⟩",
+        AttrKind::Atomic => "update",
+        AttrKind::Sync => "⟨, order=order⟩⟨, scope=scope⟩",
+        AttrKind::Cache => "⟨, cache=hint⟩",
+        AttrKind::Sort => "direction",
         AttrKind::Literal => "literal",
     };
-    let mut out = if op == Op::Store || op == Op::Yield { String::new() } else { "v9 = ".to_owned() };
+    let mut out = if !info.makes_value() { String::new() } else { "v9 = ".to_owned() };
     out += info.name;
     if let Some(kind) = info.lead {
         out = out + " " + attr(kind);
@@ -98,7 +126,11 @@ fn form(op: Op) -> String {
         };
     }
     if let Some(kind) = info.trail {
-        out += if kind == AttrKind::Precision { " " } else { ", " };
+        out += match kind {
+            AttrKind::Precision => " ",
+            AttrKind::Cache | AttrKind::Sync => "",
+            _ => ", ",
+        };
         out += attr(kind);
     }
     if info.typed() {
@@ -180,6 +212,9 @@ fn every_word_is_explained() {
     let text = document();
     let words = text.split("## Words").nth(1).and_then(|t| t.split("\n## ").next()).expect("the section is there");
     let all = GridAxis::ALL.iter().map(|w| w.word()).chain(CmpOp::ALL.iter().map(|w| w.word()));
+    let all = all.chain(AtomicOp::ALL.iter().map(|w| w.word())).chain(MemoryOrder::ALL.iter().map(|w| w.word()));
+    let all = all.chain(Scope::ALL.iter().map(|w| w.word())).chain(CacheHint::ALL.iter().map(|w| w.word()));
+    let all = all.chain(SortOrder::ALL.iter().map(|w| w.word()));
     for w in all.chain(ReduceOp::ALL.iter().map(|w| w.word())).chain(Precision::ALL.iter().map(|w| w.word())) {
         assert!(words.contains(&format!("`{w}`")), "`{w}` is not explained");
     }

@@ -128,6 +128,8 @@ pub(crate) fn assign(kernel: &Kernel, target: &Target, plan: &Plan) -> Result<As
         let v = match d.op {
             Op::Load => d.results[0],
             Op::Store => kernel.operand(i, "value")[0],
+            Op::Gather | Op::Atomic | Op::AtomicCas => d.results[0],
+            Op::Scatter => kernel.operand(i, "value")[0],
             _ => continue,
         };
         if let Type::Tile(t) = kernel.ty(v) {
@@ -260,6 +262,27 @@ fn collect(kernel: &Kernel, i: Inst, classes: &mut Classes, links: &mut Vec<(Val
                 links.push((kernel.operand(i, "value")[0], m, Link::Same));
             }
         }
+        Op::Gather | Op::Scatter | Op::Atomic | Op::AtomicCas => {
+            // Everything but the view and a scalar `other` has one shape: what is chosen for one suits the others.
+            let tiles: Vec<Value> = d.args.iter().chain(&d.results).copied().filter(|&v| tile(v)).collect();
+            for pair in tiles.windows(2) {
+                links.push((pair[0], pair[1], Link::Same));
+                links.push((pair[1], pair[0], Link::Same));
+            }
+        }
+        Op::Sort | Op::ArgSort => {
+            links.push((d.args[0], d.results[0], Link::Same));
+        }
+        Op::GatherTile => {
+            links.push((d.results[0], d.args[1], Link::Same));
+            links.push((d.args[1], d.results[0], Link::Same));
+        }
+        Op::Histogram => {
+            if let Some(&m) = d.args.get(1) {
+                links.push((d.args[0], m, Link::Same));
+            }
+        }
+        Op::TopK | Op::ArgTopK => {}
         Op::For | Op::While => {
             let init = if d.op == Op::For { &d.args[3..] } else { &d.args[..] };
             for (k, &result) in d.results.iter().enumerate() {
@@ -295,9 +318,18 @@ pub(crate) fn access_layout(kernel: &Kernel, target: &Target, plan: &Plan, i: In
     let Type::Tile(t) = kernel.ty(v) else {
         return Err(LowerError::unsupported("a global access of a scalar", "load or store a tile"));
     };
+    if !matches!(kernel.insts[i].op, Op::Load | Op::Store) {
+        return scattered_layout(&t.shape, t.elem.bytes(), target, plan);
+    }
     let access = GlobalAccess::of(kernel, i);
     let vec = access.vector_elements(target.vector_bytes);
     Ok(coalesced(&t.shape, t.elem.bytes(), &access.order(), vec, target.lanes, plan.warps)?)
+}
+
+/// The layout of an access whose elements may lie anywhere: neighbours in neighbouring lanes, one element at a time.
+pub(crate) fn scattered_layout(shape: &[u32], bytes: u32, target: &Target, plan: &Plan) -> Result<Layout, LowerError> {
+    let order: Vec<usize> = (0..shape.len()).rev().collect();
+    Ok(coalesced(shape, bytes, &order, 1, target.lanes, plan.warps)?)
 }
 
 fn default_layout(kernel: &Kernel, target: &Target, plan: &Plan, v: Value) -> Result<Layout, LowerError> {

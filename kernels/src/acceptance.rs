@@ -13,11 +13,15 @@ use crate::workload::{
     FusedGemmCase, GemmCase, GemvCase, QuantiseCase, RmsNormCase, ScalarSpec, SiluMulCase, SoftmaxCase, TransposeCase, VectorAddCase,
     Workload,
 };
-use crate::{Activation, FusedGemm, Gemm, Gemv, Quantise, Residual, RmsNorm, SiluMul, Softmax, Transpose, VectorAdd, rng};
+use crate::workload_more::{BincountCase, GatherRowsCase, LayerNormCase, RotaryCase, SelectCase};
+use crate::{
+    Activation, Bincount, FusedGemm, GatherRows, Gemm, Gemv, LayerNorm, Quantise, Residual, RmsNorm, Rotary, Select, SiluMul, Softmax,
+    Transpose, VectorAdd, rng,
+};
 use std::fmt;
 use std::ops::Range;
 use tilelift_ir::interp::{Arg, ScalarArg, ViewArg};
-use tilelift_ir::{BuildErrors, Kernel, Scalar, num};
+use tilelift_ir::{BuildErrors, Kernel, Scalar, SortOrder, num};
 
 /// How much work a case is.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]
@@ -33,8 +37,8 @@ pub enum Size {
 pub struct Case {
     /// Unique name.
     pub name: String,
-    /// Row of the kernel list: 1 pointwise, 2 quantisation, 3 softmax, 4 norms, 6 transposition, 8 GEMV, 9 GEMM, 10 GEMM of integers,
-    /// 11 GEMM with epilogue.
+    /// Row of the kernel list: 1 pointwise, 2 quantisation, 3 softmax, 4 norms, 5 sorts, 6 transposition and indices, 7 rotary
+    /// embedding, 8 GEMV, 9 GEMM, 10 GEMM of integers, 11 GEMM with epilogue.
     pub row: u32,
     /// How much work it is.
     pub size: Size,
@@ -318,6 +322,10 @@ pub fn cases() -> Vec<Case> {
     pointwise(&mut list);
     quantisations(&mut list);
     rows(&mut list);
+    mean_norms(&mut list);
+    sorts(&mut list);
+    indices(&mut list);
+    embeddings(&mut list);
     transposes(&mut list);
     vectors(&mut list);
     products(&mut list);
@@ -390,6 +398,66 @@ fn rows(list: &mut Vec<Case>) {
             let tile_rows = if cols <= 256 { 4 } else { 1 };
             let config = RmsNorm { tile_rows, ..RmsNorm::new(elem, cols) }.for_shape(rows, cols);
             list.push(Case::new(4, size, RmsNormCase { config, rows, cols }));
+        }
+    }
+}
+
+fn mean_norms(list: &mut Vec<Case>) {
+    for (rows, cols, size) in [(10, 1000, Small), (7, 129, Small), (1024, 1024, Large), (4096, 8192, Large), (1151, 8192, Large)] {
+        for elem in [F16, BF16, F32] {
+            for residual in [false, true] {
+                let tile_rows = if cols <= 256 { 4 } else { 1 };
+                let config = LayerNorm { tile_rows, ..LayerNorm::new(elem, cols, residual) }.for_shape(rows, cols);
+                list.push(Case::new(4, size, LayerNormCase { config, rows, cols }));
+            }
+        }
+    }
+}
+
+fn sorts(list: &mut Vec<Case>) {
+    use SortOrder::{Ascending, Descending};
+    let shapes = [
+        (5, 257, 257, Ascending, Small),
+        (5, 257, 257, Descending, Small),
+        (20, 128, 6, Descending, Small),
+        (320, 128, 6, Descending, Large),
+        (300, 200, 8, Descending, Large),
+        (64, 2048, 2048, Ascending, Large),
+    ];
+    for (rows, cols, k, order, size) in shapes {
+        for elem in [F32, F16, I32] {
+            for positions in [false, true] {
+                let config = Select::new(elem, order, positions, cols, k).for_shape(rows, cols);
+                list.push(Case::new(5, size, SelectCase { config: config.clone(), rows, cols, init: Init::Normal }));
+                if elem != I32 && size == Small {
+                    list.push(Case::new(5, size, SelectCase { config, rows, cols, init: Init::Special }));
+                }
+            }
+        }
+    }
+}
+
+fn indices(list: &mut Vec<Case>) {
+    for (rows, cols, n, size) in [(131, 67, 100, Small), (4096, 4096, 4096, Large)] {
+        for elem in [F32, F16, I8] {
+            let config = GatherRows::new(elem).for_shape(cols);
+            list.push(Case::new(6, size, GatherRowsCase { config, rows, n, cols }));
+        }
+    }
+    for (n, bins, size) in [(10_000, 1000, Small), (100, 7, Small), (1_000_003, 4096, Large)] {
+        list.push(Case::new(6, size, BincountCase { config: Bincount::default(), n, bins }));
+    }
+}
+
+fn embeddings(list: &mut Vec<Case>) {
+    for (heads, length, size) in [(3, 50, Small), (32, 1024, Large)] {
+        for dim in [64, 128] {
+            for interleaved in [false, true] {
+                for elem in [BF16, F32] {
+                    let config = Rotary::new(elem, dim, interleaved).for_shape(length);
+                    list.push(Case::new(7, size, RotaryCase { config, heads, length }));
+                }
+            }
         }
     }
 }

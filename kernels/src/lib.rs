@@ -1,7 +1,7 @@
 //! Kernels written with the public builder of [`tilelift_ir`], their `f64` references, and the cases that every device must pass.
 //!
 //! ```text
-//!   config (VectorAdd, SiluMul, Softmax, RmsNorm, Transpose, Gemm) ── build() ─► Kernel
+//!   config (VectorAdd, …, RmsNorm, LayerNorm, Rotary, Select, GatherRows, …, Gemm) ── build() ─► Kernel
 //!        └── with a shape: Workload ── case list: acceptance::cases() ─► grid, tensors, reference, tolerance
 //! ```
 //!
@@ -16,16 +16,21 @@ pub mod facts;
 pub mod fused_gemm;
 pub mod gemm;
 pub mod gemv;
+pub mod indexed;
+pub mod layer_norm;
 pub mod quantise;
 pub mod reference;
 pub mod rms_norm;
 pub mod rng;
+pub mod rotary;
+pub mod select;
 pub mod silu_mul;
 pub mod softmax;
 pub mod tensor;
 pub mod transpose;
 pub mod vector_add;
 pub mod workload;
+pub mod workload_more;
 
 pub use acceptance::{Case, CheckError, Size, Verdict, cases};
 pub use activation::Activation;
@@ -33,8 +38,12 @@ pub use facts::{ANY, known};
 pub use fused_gemm::{FusedGemm, Residual};
 pub use gemm::Gemm;
 pub use gemv::Gemv;
+pub use indexed::{Bincount, GatherRows, ScatterAdd};
+pub use layer_norm::LayerNorm;
 pub use quantise::Quantise;
 pub use rms_norm::RmsNorm;
+pub use rotary::Rotary;
+pub use select::Select;
 pub use silu_mul::SiluMul;
 pub use softmax::Softmax;
 pub use tensor::{Init, Role, Tensor, TensorSpec};

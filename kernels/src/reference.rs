@@ -124,6 +124,96 @@ pub fn rms_norm<'a>(x: &'a Tensor, w: &'a Tensor, eps: f64) -> Reference<'a> {
     })
 }
 
+/// LayerNorm of `h = x`, or `h = x + residual`. With `L = log2 n + 2` levels of a sum and its division, the mean is off by at most
+/// `L u mean |h|`, and `h` itself by `u |h|`; so every distance from the mean is off by at most `D = u (L mean |h| + 3 max |h|)`. The
+/// variance is off by `2 sqrt(var) D + D^2` and `(L + 2) u` of itself; the inverse square root halves that relative error and adds
+/// `2^-22`; two products, the bias and second order terms add four roundings.
+pub fn layer_norm<'a>(x: &'a Tensor, residual: Option<&'a Tensor>, w: &'a Tensor, b: &'a Tensor, eps: f64) -> Reference<'a> {
+    let cols = row_length(x);
+    Box::new(move |range| {
+        let start = range.start / cols * cols;
+        let mut row = x.read(start..start + cols);
+        if let Some(r) = residual {
+            row.iter_mut().zip(r.read(start..start + cols)).for_each(|(h, r)| *h += r);
+        }
+        let n = cols as f64;
+        let mean = row.iter().sum::<f64>() / n;
+        let size = row.iter().map(|h| h.abs()).sum::<f64>() / n;
+        let most = row.iter().fold(0.0f64, |m, h| m.max(h.abs()));
+        let var = row.iter().map(|h| (h - mean).powi(2)).sum::<f64>() / n;
+        let levels = n.log2().ceil() + 2.0;
+        let distance = U * (levels * size + 3.0 * most);
+        let scale = 1.0 / (var + eps).sqrt();
+        let relative = (2.0 * var.sqrt() * distance + distance * distance) / (var + eps) / 2.0 + (levels + 2.0) / 2.0 * U + 2f64.powi(-22);
+        let one = |i: usize| {
+            let (d, weight, bias) = (row[i - start] - mean, w.get(i - start), b.get(i - start));
+            let value = d * scale * weight + bias;
+            let product = (d * scale * weight).abs();
+            let error = scale * weight.abs() * distance + product * relative + 4.0 * U * (product + bias.abs());
+            Expected::rounded(value, error, x.elem)
+        };
+        range.map(one).collect()
+    })
+}
+
+/// Rotary embedding of `x[heads, length, dim]`: two products and a sum, three roundings of at most `u` of the products' magnitudes.
+pub fn rotary<'a>(x: &'a Tensor, cos: &'a Tensor, sin: &'a Tensor, interleaved: bool) -> Reference<'a> {
+    let dim = row_length(x);
+    let length = row_count(cos);
+    Box::new(move |range| {
+        let start = range.start / dim * dim;
+        let row = x.read(start..start + dim);
+        let position = start / dim % length;
+        let half = dim / 2;
+        let one = |i: usize| {
+            let c = i - start;
+            let (pair, other, first) = if interleaved { (c / 2, c ^ 1, c % 2 == 0) } else { (c % half, (c + half) % dim, c < half) };
+            let (cos, sin) = (cos.get(position * half + pair), sin.get(position * half + pair));
+            let (a, b) = (row[c] * cos, row[other] * sin);
+            Expected::rounded(if first { a - b } else { a + b }, 3.0 * U * (a.abs() + b.abs()), x.elem)
+        };
+        range.map(one).collect()
+    })
+}
+
+/// The first `k` of every row in order, or their positions; NaN last, -0 before +0, equal ones by position.
+pub fn select(x: &Tensor, descending: bool, positions: bool, k: usize) -> Reference<'_> {
+    let cols = row_length(x);
+    Box::new(move |range| {
+        let r = range.start / k;
+        let row = x.read(r * cols..(r + 1) * cols);
+        let mut at: Vec<usize> = (0..cols).collect();
+        at.sort_by(|&p, &q| {
+            let (p, q) = (row[p], row[q]);
+            let order = if descending { q.total_cmp(&p) } else { p.total_cmp(&q) };
+            if p.is_nan() || q.is_nan() { p.is_nan().cmp(&q.is_nan()) } else { order }
+        });
+        range.map(|i| at[i - r * k]).map(|p| Expected::exact(if positions { p as f64 } else { row[p] })).collect()
+    })
+}
+
+/// Rows of a matrix by number; zeros for a number outside.
+pub fn gather_rows<'a>(x: &'a Tensor, index: &'a Tensor) -> Reference<'a> {
+    let (cols, rows) = (row_length(x), row_count(x));
+    Box::new(move |range| {
+        let one = |i: usize| {
+            let at = index.get(i / cols);
+            if at >= 0.0 && at < rows as f64 { x.get(at as usize * cols + i % cols) } else { 0.0 }
+        };
+        range.map(|i| Expected::exact(one(i))).collect()
+    })
+}
+
+/// How often each number appears.
+pub fn bincount(x: &Tensor) -> Reference<'_> {
+    let n = x.shape.iter().map(|&e| e as usize).product();
+    let mut counts = std::collections::BTreeMap::new();
+    for v in x.read(0..n) {
+        *counts.entry(v as i64).or_insert(0u32) += 1;
+    }
+    Box::new(move |range| range.map(|i| Expected::exact(f64::from(*counts.get(&(i as i64)).unwrap_or(&0)))).collect())
+}
+
 /// Transposition of a matrix.
 pub fn transpose(x: &Tensor) -> Reference<'_> {
     let cols = row_length(x);
@@ -205,6 +295,11 @@ pub(crate) fn row_major(t: &Tensor, rows: usize, cols: usize, transposed: bool, 
         if tf32 { num::round_tf32(v) } else { v }
     };
     (0..rows).flat_map(|r| (0..cols).map(move |c| (r, c))).map(|(r, c)| at(r, c)).collect()
+}
+
+/// Rows of a matrix; at least 1.
+fn row_count(t: &Tensor) -> usize {
+    (t.shape.first().copied().unwrap_or(1) as usize).max(1)
 }
 
 /// Elements of a row; at least 1.

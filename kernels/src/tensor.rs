@@ -13,6 +13,8 @@ pub enum Init {
     Special(u64),
     /// For floats, as `Normal`, with about one element in four `-inf`, but never the first of a row.
     Masked(u64),
+    /// For integers, all values from -1 to the bound: indices of which a few are outside `0..bound`; for floats, as `Normal`.
+    Index(u64, u32),
     /// Every byte `0xff`: NaN for floats, -1 for integers. Outputs start so.
     Poison,
 }
@@ -21,7 +23,7 @@ impl Init {
     /// The seed; 0 for poison, which has none.
     pub const fn seed(self) -> u64 {
         match self {
-            Init::Normal(seed) | Init::Special(seed) | Init::Masked(seed) => seed,
+            Init::Normal(seed) | Init::Special(seed) | Init::Masked(seed) | Init::Index(seed, _) => seed,
             Init::Poison => 0,
         }
     }
@@ -35,6 +37,7 @@ impl Init {
             Init::Normal(seed) => Init::Normal(seed ^ salt),
             Init::Special(seed) => Init::Special(seed ^ salt),
             Init::Masked(seed) => Init::Masked(seed ^ salt),
+            Init::Index(seed, bound) => Init::Index(seed ^ salt, bound),
             Init::Poison => Init::Poison,
         }
     }
@@ -106,6 +109,9 @@ impl TensorSpec {
 /// The bits of element `index` of a tensor whose rows have `row` elements; `normal` is the index's normal number.
 fn element(elem: Scalar, init: Init, index: u64, row: u64, normal: f64) -> u64 {
     let seed = init.seed();
+    if let (Init::Index(_, bound), false) = (init, elem.is_float()) {
+        return num::wrap((rng::bits(seed, index) % (u64::from(bound) + 2)) as i64 - 1, elem) as u64;
+    }
     if !elem.is_float() {
         return num::wrap(rng::bits(seed, index) as i64, elem) as u64;
     }
@@ -113,7 +119,7 @@ fn element(elem: Scalar, init: Init, index: u64, row: u64, normal: f64) -> u64 {
     let value = match init {
         Init::Special(_) if choice.is_multiple_of(8) => return special(elem, choice >> 3),
         Init::Masked(_) if choice.is_multiple_of(4) && !index.is_multiple_of(row) => f64::NEG_INFINITY,
-        Init::Normal(_) | Init::Special(_) | Init::Masked(_) | Init::Poison => normal,
+        Init::Normal(_) | Init::Special(_) | Init::Masked(_) | Init::Index(..) | Init::Poison => normal,
     };
     num::to_bits(num::round(value, elem), elem)
 }

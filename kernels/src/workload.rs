@@ -58,13 +58,13 @@ pub trait Workload: Debug + Send + Sync {
 }
 
 /// The part of `0..extent` in a block: empty beyond the end.
-fn block(first: u64, size: u32, extent: u32) -> Range<usize> {
+pub(crate) fn block(first: u64, size: u32, extent: u32) -> Range<usize> {
     let end = (first + u64::from(size)).min(u64::from(extent));
     first.min(end) as usize..end as usize
 }
 
 /// The elements of a `tile` at an origin in a matrix of `rows x cols`, one range a row.
-fn tile_rows(origin: [u64; 2], tile: [u32; 2], rows: u32, cols: u32) -> Vec<Range<usize>> {
+pub(crate) fn tile_rows(origin: [u64; 2], tile: [u32; 2], rows: u32, cols: u32) -> Vec<Range<usize>> {
     let across = block(origin[1], tile[1], cols);
     let width = cols as usize;
     let down = if across.is_empty() { 0..0 } else { block(origin[0], tile[0], rows) };
@@ -72,11 +72,12 @@ fn tile_rows(origin: [u64; 2], tile: [u32; 2], rows: u32, cols: u32) -> Vec<Rang
 }
 
 /// A name for how inputs are filled.
-fn suffix(init: Init) -> &'static str {
+pub(crate) fn suffix(init: Init) -> &'static str {
     match init {
         Init::Normal(_) => "",
         Init::Special(_) => "_special",
         Init::Masked(_) => "_masked",
+        Init::Index(..) => "_index",
         Init::Poison => "_poison",
     }
 }
@@ -237,7 +238,7 @@ impl Workload for RmsNormCase {
 }
 
 /// The rows of a program that holds whole rows.
-fn whole_rows([x, y, z]: [u32; 3], tile: u32, rows: u32, cols: u32) -> Vec<Range<usize>> {
+pub(crate) fn whole_rows([x, y, z]: [u32; 3], tile: u32, rows: u32, cols: u32) -> Vec<Range<usize>> {
     let first = u64::from(x) * u64::from(tile);
     if y == 0 && z == 0 { tile_rows([first, 0], [tile, cols], rows, cols) } else { Vec::new() }
 }

@@ -56,8 +56,15 @@ fn guards_and_other_values() {
             let dsts = a.vals(ty, 2);
             let one = a.constant(ty, num::wrap(1, elem) as u64);
             let other = if with_other { smallvec![one, one] } else { Vals::new() };
-            a.push(Inst::LoadGlobal { dsts: dsts.clone(), addr: from, offset: 0, guard: Some(few), other });
-            a.push(Inst::StoreGlobal { srcs: dsts, addr: to, offset: 0, guard: Some(many) });
+            a.push(Inst::LoadGlobal {
+                dsts: dsts.clone(),
+                addr: from,
+                offset: 0,
+                guard: Some(few),
+                other,
+                cache: tilelift_ir::CacheHint::Normal,
+            });
+            a.push(Inst::StoreGlobal { srcs: dsts, addr: to, offset: 0, guard: Some(many), cache: tilelift_ir::CacheHint::Normal });
             // Only 42 elements may be read and 58 written: the simulator would refuse more.
             let data = [Data::bits(elem, &sample(elem, 42, 2)), Data::zeros(elem, 58)];
             agree(asm, &a.finish(), 1, &data, Tolerance::Exact);
@@ -76,9 +83,16 @@ fn constant_guards_print_no_predicate() {
         let g = a.constant(I1, c);
         let seven = a.i32(7);
         let dsts = a.vals(I32, 1);
-        a.push(Inst::LoadGlobal { dsts: dsts.clone(), addr: from, offset: 0, guard: Some(g), other: smallvec![seven] });
+        a.push(Inst::LoadGlobal {
+            dsts: dsts.clone(),
+            addr: from,
+            offset: 0,
+            guard: Some(g),
+            other: smallvec![seven],
+            cache: tilelift_ir::CacheHint::Normal,
+        });
         a.store(&dsts, to, 0);
-        a.push(Inst::StoreGlobal { srcs: smallvec![seven], addr: from, offset: 0, guard: Some(g) });
+        a.push(Inst::StoreGlobal { srcs: smallvec![seven], addr: from, offset: 0, guard: Some(g), cache: tilelift_ir::CacheHint::Normal });
         let p = a.finish();
         let k = text(&p, &sm_80());
         assert!(!k.text.contains('@'), "{}", k.text);
@@ -335,8 +349,15 @@ fn extents_are_parameters() {
     let (from, to) = (a.address(src, t, 4), a.address(dst, t, 4));
     let inside = a.def(I1, |dst| Inst::Cmp { dst, op: CmpOp::Lt, a: t, b: n });
     let v = a.vals(F32, 1);
-    a.push(Inst::LoadGlobal { dsts: v.clone(), addr: from, offset: 0, guard: Some(inside), other: Vals::new() });
-    a.push(Inst::StoreGlobal { srcs: v, addr: to, offset: 0, guard: Some(inside) });
+    a.push(Inst::LoadGlobal {
+        dsts: v.clone(),
+        addr: from,
+        offset: 0,
+        guard: Some(inside),
+        other: Vals::new(),
+        cache: tilelift_ir::CacheHint::Normal,
+    });
+    a.push(Inst::StoreGlobal { srcs: v, addr: to, offset: 0, guard: Some(inside), cache: tilelift_ir::CacheHint::Normal });
     let asm = &mut Assembly::default();
     let data = [Data::bits(Scalar::F32, &sample(Scalar::F32, 45, 1)), Data::zeros(Scalar::F32, 45)];
     agree(asm, &a.finish(), 2, &data, Tolerance::Exact);

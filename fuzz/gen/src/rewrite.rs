@@ -45,7 +45,7 @@ fn live_insts(k: &Kernel, edit: &Edit) -> BTreeMap<Inst, ()> {
                 continue;
             }
             let d = &k.insts[i];
-            let mut here = d.op.info().effects == Effects::Writes;
+            let mut here = matches!(d.op.info().effects, Effects::Writes | Effects::Updates);
             for &inner in &d.regions {
                 here |= writers(k, inner, edit, work);
             }

@@ -34,6 +34,27 @@ pub(crate) struct Shadow {
     pub(crate) writer: Vec<u32>,
     /// Per unit, 1 + the ordinal of the first reader, or 0. Empty if the kernel never reads the buffer.
     pub(crate) reader: Vec<u32>,
+    /// Per unit, 1 + the ordinal of the only program that updated it atomically, [`MANY`], or 0. Empty without such updates.
+    pub(crate) updater: Vec<u32>,
+}
+
+/// Stands for several programs in [`Shadow::updater`].
+pub(crate) const MANY: u32 = u32::MAX;
+
+/// Programs whose accesses come before those of the running one.
+#[derive(Default)]
+pub(crate) struct Released {
+    /// Ordinals plus 1 of the programs that did a releasing update.
+    pub(crate) programs: std::collections::BTreeSet<u32>,
+    /// True if the running program did an acquiring update.
+    pub(crate) acquired: bool,
+}
+
+impl Released {
+    /// True if program `w` and the running one, `me`, are not ordered.
+    fn foreign(&self, w: u32, me: u32) -> bool {
+        w != 0 && w != me && !(self.acquired && (w == MANY || self.programs.contains(&w)))
+    }
 }
 
 /// Memory as one program sees it.
@@ -43,22 +64,23 @@ pub(crate) struct Access<'a> {
     pub(crate) shadows: &'a mut [Option<Shadow>],
     /// 1 + the ordinal of the running program.
     pub(crate) me: u32,
+    pub(crate) released: &'a Released,
 }
 
 /// A fault at an element, before its coordinates are known: number of the element in its run, and the other program of a conflict.
-enum RunFault {
+pub(super) enum RunFault {
     Uninitialised(usize),
     Conflict(usize, u32),
 }
 
 /// Equally spaced elements in a buffer.
 #[derive(Clone, Copy)]
-struct Run {
-    buffer: usize,
-    at: usize,
-    stride: usize,
-    len: usize,
-    elem: Scalar,
+pub(super) struct Run {
+    pub(super) buffer: usize,
+    pub(super) at: usize,
+    pub(super) stride: usize,
+    pub(super) len: usize,
+    pub(super) elem: Scalar,
 }
 
 impl Run {
@@ -154,7 +176,7 @@ fn each_run(
 
 impl Access<'_> {
     /// Notes a read and finds elements never written, or written by another program.
-    fn check_read(&mut self, run: Run) -> Result<(), RunFault> {
+    pub(super) fn check_read(&mut self, run: Run) -> Result<(), RunFault> {
         let buffer = &self.memory.buffers[run.buffer];
         if !buffer.fully_written()
             && let Some(i) = (0..run.len).find(|&i| !buffer.is_initialised(run.bytes(i)))
@@ -163,16 +185,19 @@ impl Access<'_> {
         }
         if let Some(s) = &mut self.shadows[run.buffer] {
             let me = self.me;
-            let foreign = |w: &u32| *w != 0 && *w != me;
+            let released = self.released;
+            let foreign = |w: &u32| released.foreign(*w, me);
             for i in 0..if s.reader.is_empty() { 0 } else { run.len } {
                 let b = run.bytes(i);
                 s.reader[b.start / s.unit..b.end / s.unit].iter_mut().filter(|r| **r == 0).for_each(|r| *r = me);
             }
-            let clean = run.contiguous() && !s.writer[run.at / s.unit..run.end() / s.unit].iter().any(foreign);
+            let clean = run.contiguous() && s.updater.is_empty() && !s.writer[run.at / s.unit..run.end() / s.unit].iter().any(foreign);
             if !clean {
                 for i in 0..run.len {
                     let b = run.bytes(i);
-                    if let Some(w) = s.writer[b.start / s.unit..b.end / s.unit].iter().find(|w| foreign(w)) {
+                    let at = b.start / s.unit..b.end / s.unit;
+                    let updaters = s.updater.get(at.clone()).unwrap_or(&[]);
+                    if let Some(w) = s.writer[at].iter().chain(updaters).find(|w| foreign(w)) {
                         return Err(RunFault::Conflict(i, *w));
                     }
                 }
@@ -182,7 +207,7 @@ impl Access<'_> {
     }
 
     /// Notes a write and finds elements that another program read, or wrote with other bytes. `new` gives the bytes of element `i`.
-    fn check_write(&mut self, run: Run, new: impl Fn(usize) -> [u8; 8]) -> Result<(), RunFault> {
+    pub(super) fn check_write(&mut self, run: Run, new: impl Fn(usize) -> [u8; 8]) -> Result<(), RunFault> {
         if let Some(s) = &mut self.shadows[run.buffer] {
             let me = self.me;
             let old = self.memory.buffers[run.buffer].bytes();
@@ -190,8 +215,13 @@ impl Access<'_> {
                 let b = run.bytes(i);
                 let at = b.start / s.unit..b.end / s.unit;
                 let readers = s.reader.get(at.clone()).unwrap_or(&[]);
+                let updaters = s.updater.get(at.clone()).unwrap_or(&[]);
+                let released = self.released;
+                if let Some(&w) = updaters.iter().find(|&&w| released.foreign(w, me)) {
+                    return Err(RunFault::Conflict(i, w));
+                }
                 let units = &mut s.writer[at];
-                if let Some(&w) = units.iter().chain(readers).find(|&&w| w != 0 && w != me)
+                if let Some(&w) = units.iter().chain(readers).find(|&&w| released.foreign(w, me))
                     && old[b.clone()] != new(i)[..b.len()]
                 {
                     return Err(RunFault::Conflict(i, w));
@@ -206,6 +236,25 @@ impl Access<'_> {
             } else {
                 (0..run.len).for_each(|i| buffer.mark(run.bytes(i)));
             }
+        }
+        Ok(())
+    }
+
+    /// Notes an atomic update and finds elements never written, or read or written plainly by another program.
+    pub(super) fn check_update(&mut self, run: Run) -> Result<(), RunFault> {
+        let buffer = &self.memory.buffers[run.buffer];
+        if !buffer.is_initialised(run.bytes(0)) {
+            return Err(RunFault::Uninitialised(0));
+        }
+        if let Some(s) = &mut self.shadows[run.buffer] {
+            let (me, released) = (self.me, self.released);
+            let b = run.bytes(0);
+            let at = b.start / s.unit..b.end / s.unit;
+            let readers = s.reader.get(at.clone()).unwrap_or(&[]);
+            if let Some(&w) = s.writer[at.clone()].iter().chain(readers).find(|&&w| released.foreign(w, me)) {
+                return Err(RunFault::Conflict(0, w));
+            }
+            s.updater[at].iter_mut().for_each(|u| *u = if *u == 0 || *u == me { me } else { MANY });
         }
         Ok(())
     }

@@ -6,7 +6,7 @@
 use super::memory::{Memory, bits_of_f64, bits_of_i64};
 use crate::entities::Value;
 use crate::kernel::Kernel;
-use crate::ops::Op;
+use crate::ops::{Effects, Op};
 use crate::types::{Extent, Scalar, Type, ViewType};
 use smallvec::SmallVec;
 use std::collections::BTreeSet;
@@ -341,17 +341,17 @@ pub fn check_args_in(kernel: &Kernel, args: &[Arg], buffers: &[u64]) -> Result<(
     Ok(())
 }
 
-/// The numbers of the parameters that some `store` of the kernel writes, ascending.
+/// The numbers of the parameters that some instruction of the kernel writes or updates, ascending.
 pub fn written_params(kernel: &Kernel) -> Vec<usize> {
-    params_of(kernel, Op::Store)
+    params_of(kernel, |op| matches!(op.info().effects, Effects::Writes | Effects::Updates))
 }
 
-/// The numbers of the parameters that are the first operand of some `op`, ascending.
-pub(crate) fn params_of(kernel: &Kernel, op: Op) -> Vec<usize> {
+/// The numbers of the parameters that are the first operand of some op of a kind, ascending.
+pub(crate) fn params_of(kernel: &Kernel, of_kind: impl Fn(Op) -> bool) -> Vec<usize> {
     let mut views: BTreeSet<Value> = BTreeSet::new();
     kernel.walk(kernel.body, &mut |inst| {
         let d = &kernel.insts[inst];
-        if d.op == op {
+        if of_kind(d.op) {
             views.extend(d.args.first());
         }
     });

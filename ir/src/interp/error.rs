@@ -67,6 +67,13 @@ pub enum Fault {
         /// The program instance that touched the element first.
         other: [u32; 3],
     },
+    /// Two elements of a scatter meet in one place with different bits.
+    Collision {
+        /// The kernel parameter, from 0.
+        param: usize,
+        /// The element's coordinates in the view.
+        at: Vec<i64>,
+    },
     /// The kernel breaks an invariant that the verifier guarantees.
     Malformed(&'static str),
 }
@@ -86,6 +93,11 @@ impl fmt::Display for Fault {
                 f,
                 "element {at:?} of parameter {param} was read or written by program {other:?}, and programs have no order; \
                  let one program own each element that is written"
+            ),
+            Fault::Collision { param, at } => write!(
+                f,
+                "element {at:?} of parameter {param} is written twice by one scatter with different values, and which one stays is not \
+                 defined; mask one of them, or use an atomic update"
             ),
             Fault::Malformed(what) => write!(f, "the kernel is malformed ({what}); run the verifier"),
         }

@@ -1,17 +1,19 @@
 //! The machine: runs one program instance after another, region by region, instruction by instruction.
 
-use super::access::{Access, Shadow, View};
+use super::access::{Access, Released, Shadow, View};
 use super::data::Data;
 use super::elementwise as ew;
 use super::error::{Fault, InterpError};
 use super::fold;
+use super::indexed::{Change, Places};
 use super::memory::Memory;
+use super::order;
 use super::plan::Plan;
 use super::shapes;
 use crate::entities::{Inst, Region, Value};
 use crate::kernel::{InstData, Kernel};
 use crate::num;
-use crate::ops::{Attr, CmpOp, GridAxis, Literal, Op, Precision, ReduceOp};
+use crate::ops::{Attr, CmpOp, GridAxis, Literal, MemoryOrder, Op, Precision, ReduceOp};
 use crate::types::{Scalar, Type};
 use cranelift_entity::SecondaryMap;
 use smallvec::SmallVec;
@@ -32,6 +34,8 @@ pub(crate) struct Machine<'a> {
     /// The programs that run, when they are not the whole grid.
     pub(crate) subset: Option<&'a [[u32; 3]]>,
     pub(crate) program: [u32; 3],
+    /// Programs whose accesses come before the running one's.
+    pub(crate) released: Released,
     /// 1 + the ordinal of the program.
     pub(crate) me: u32,
     pub(crate) fuel: u64,
@@ -76,6 +80,7 @@ impl Machine<'_> {
     /// Runs one program instance.
     pub(crate) fn run_program(&mut self, program: [u32; 3], me: u32, scalars: &[(Value, Data)]) -> Result<(), InterpError> {
         (self.program, self.me) = (program, me);
+        self.released.acquired = false;
         for (v, data) in scalars {
             self.env[*v] = Some(data.clone());
         }
@@ -136,6 +141,10 @@ impl Machine<'_> {
                 self.store(d, args).map_err(|f| self.fault(inst, f))?;
                 Bundle::new()
             }
+            Op::Scatter => {
+                self.scatter(d, args).map_err(|f| self.fault(inst, f))?;
+                Bundle::new()
+            }
             Op::Const
             | Op::ProgramId
             | Op::NumPrograms
@@ -179,6 +188,15 @@ impl Machine<'_> {
             | Op::Transpose
             | Op::Reduce
             | Op::Dot
+            | Op::Gather
+            | Op::Atomic
+            | Op::AtomicCas
+            | Op::GatherTile
+            | Op::Histogram
+            | Op::Sort
+            | Op::ArgSort
+            | Op::TopK
+            | Op::ArgTopK
             | Op::Load => {
                 let data = self.compute(d, args).map_err(|f| self.fault(inst, f))?;
                 Bundle::from_iter([data])
@@ -262,7 +280,7 @@ impl Machine<'_> {
         let shape = self.kernel.ty(d.args[1 + rank]).shape().unwrap_or(&[]);
         let mask = args.get(rank + 1).map(Data::as_ints).transpose()?.map(|m| m.as_slice());
         let (grid, subset) = (self.grid, self.subset);
-        let mut access = Access { memory: self.memory, shadows: self.shadows, me: self.me };
+        let mut access = Access { memory: self.memory, shadows: self.shadows, me: self.me, released: &self.released };
         access.store(view, &index, shape, value, mask, |w| Self::program_of(grid, subset, w))
     }
 
@@ -276,8 +294,55 @@ impl Machine<'_> {
         // All bits 0, which is no zero in a type without one.
         let zero = if result.elem().is_float() { Data::floats(vec![num::from_bits(0, result.elem())]) } else { Data::int(0) };
         let other = rest.next().cloned().unwrap_or(zero);
-        let mut access = Access { memory: self.memory, shadows: self.shadows, me: self.me };
+        let mut access = Access { memory: self.memory, shadows: self.shadows, me: self.me, released: &self.released };
         access.load(view, &index, result.shape().unwrap_or(&[]), mask, other, |w| Self::program_of(grid, subset, w))
+    }
+
+    fn gather(&mut self, d: &InstData, args: Bundle, result: &Type) -> Result<Data, Fault> {
+        let (grid, subset) = (self.grid, self.subset);
+        let view = view_of(self.kernel, &self.views, d)?;
+        let rank = view.arg.shape.len();
+        let mut rest = args.get(rank..).unwrap_or(&[]).iter();
+        let mask = if d.present & 0b0100 != 0 { Some(rest.next().ok_or(missing("no mask"))?.as_ints()?.as_slice()) } else { None };
+        let zero = if result.elem().is_float() { Data::floats(vec![0.0]) } else { Data::int(0) };
+        let other = rest.next().cloned().unwrap_or(zero);
+        let places = Places { view, index: index_tiles(&args, rank)?, mask };
+        let mut access = Access { memory: self.memory, shadows: self.shadows, me: self.me, released: &self.released };
+        access.gather(&places, other, |w| Self::program_of(grid, subset, w))
+    }
+
+    fn scatter(&mut self, d: &InstData, args: Bundle) -> Result<(), Fault> {
+        let (grid, subset) = (self.grid, self.subset);
+        let view = view_of(self.kernel, &self.views, d)?;
+        let rank = view.arg.shape.len();
+        let value = args.get(rank).ok_or(missing("no value to scatter"))?;
+        let mask = args.get(rank + 1).map(Data::as_ints).transpose()?.map(|m| m.as_slice());
+        let places = Places { view, index: index_tiles(&args, rank)?, mask };
+        let mut access = Access { memory: self.memory, shadows: self.shadows, me: self.me, released: &self.released };
+        access.scatter(&places, value, |w| Self::program_of(grid, subset, w))
+    }
+
+    fn update(&mut self, d: &InstData, args: Bundle) -> Result<Data, Fault> {
+        let (grid, subset) = (self.grid, self.subset);
+        let view = view_of(self.kernel, &self.views, d)?;
+        let rank = view.arg.shape.len();
+        let operand = |n: usize| args.get(rank + n).ok_or(missing("no operand of an update"));
+        let (change, next) = match d.attrs.first() {
+            Some(Attr::Atomic(op)) if d.op == Op::Atomic => (Change::Op(*op, operand(0)?), 1),
+            Some(_) | None => (Change::Cas(operand(0)?.as_ints()?.as_slice(), operand(1)?.as_ints()?.as_slice()), 2),
+        };
+        let mask = args.get(rank + next).map(Data::as_ints).transpose()?.map(|m| m.as_slice());
+        let places = Places { view, index: index_tiles(&args, rank)?, mask };
+        let order = d.attrs.iter().find_map(|a| if let Attr::Sync(o, _) = a { Some(*o) } else { None });
+        if order.is_some_and(MemoryOrder::acquires) {
+            self.released.acquired = true;
+        }
+        let mut access = Access { memory: self.memory, shadows: self.shadows, me: self.me, released: &self.released };
+        let old = access.update(&places, &change, |w| Self::program_of(grid, subset, w))?;
+        if order.is_some_and(MemoryOrder::releases) {
+            self.released.programs.insert(self.me);
+        }
+        Ok(old)
     }
 
     /// The result of an instruction that makes exactly one value and has no regions.
@@ -288,6 +353,12 @@ impl Machine<'_> {
         let shape_of = |i: usize| operand(i).map(|t| t.shape().unwrap_or(&[]));
         let elem = result.elem();
         let shape = result.shape().unwrap_or(&[]);
+        if matches!(d.op, Op::Atomic | Op::AtomicCas) {
+            return self.update(d, args);
+        }
+        if d.op == Op::Gather {
+            return self.gather(d, args, result);
+        }
         if d.op == Op::Load {
             return self.load(d, args, result);
         }
@@ -362,6 +433,21 @@ impl Machine<'_> {
                 let [m, n] = shape else { return Err(missing("a dot of something else than matrices")) };
                 fold::dot([*m as usize, k as usize, *n as usize], elem, precision, &arg()?, &arg()?, arg()?)
             }
+            Op::GatherTile => {
+                let axis = dim_attr(d, 0)?;
+                order::gather(&arg()?, shape_of(0)?, axis, arg()?.as_ints()?, shape[axis] as usize)
+            }
+            Op::Histogram => {
+                let (a, mask) = (arg()?, if d.present & 0b10 != 0 { Some(arg()?) } else { None });
+                let mask = mask.as_ref().map(Data::as_ints).transpose()?;
+                Ok(order::histogram(a.as_ints()?, mask.map(|m| m.as_slice()), shapes::count(shape)))
+            }
+            Op::Sort | Op::ArgSort | Op::TopK | Op::ArgTopK => {
+                let axis = dim_attr(d, 1)?;
+                let Some(Attr::Sort(direction)) = d.attrs.first() else { return Err(missing("no direction")) };
+                Ok(order::sort(d.op, &arg()?, shape_of(0)?, axis, *direction, shape[axis] as usize))
+            }
+            Op::Gather | Op::Scatter | Op::Atomic | Op::AtomicCas => Err(missing("not a computation")),
             Op::Load | Op::Store | Op::For | Op::While | Op::If | Op::Yield => Err(missing("not a computation")),
         }
     }
@@ -375,6 +461,11 @@ fn view_of<'v>(kernel: &Kernel, views: &'v [Option<View>], d: &InstData) -> Resu
 
 fn indices(args: &Bundle, rank: usize) -> Result<SmallVec<[i64; 4]>, Fault> {
     (0..rank).map(|i| args.get(i).map_or(Err(missing("no index")), Data::as_int)).collect()
+}
+
+/// The tiles of indices of an access.
+fn index_tiles(args: &Bundle, rank: usize) -> Result<Vec<&[i64]>, Fault> {
+    (0..rank).map(|i| args.get(i).ok_or(missing("no index"))?.as_ints().map(|v| v.as_slice())).collect()
 }
 
 /// The data of a scalar argument.

@@ -11,6 +11,7 @@
 //! do on any device is a typed error here. It reads bytes that were never written as a fault, and two programs that disagree
 //! about an element, whose order no device defines, as another. Where the IR leaves freedom, the interpreter chooses so:
 //!
+//! - atomic updates that meet happen in the order of the programs, and in one program in row-major order;
 //! - `dot` sums in `f64` along k, from the accumulator, and rounds once;
 //! - functions such as `exp` are computed in `f64` and rounded once;
 //! - a NaN is the default NaN of its type when it is stored or its bits are read;
@@ -46,7 +47,9 @@ mod elementwise;
 mod error;
 mod exec;
 mod fold;
+mod indexed;
 mod memory;
+mod order;
 mod plan;
 mod shapes;
 
@@ -58,9 +61,9 @@ pub use error::{Fault, InterpError};
 pub use memory::{Buffer, Memory};
 
 use crate::kernel::Kernel;
-use crate::ops::Op;
+use crate::ops::Effects;
 use crate::verify::Verified;
-use access::{Shadow, View};
+use access::{Released, Shadow, View};
 use cranelift_entity::SecondaryMap;
 use exec::Machine;
 
@@ -144,6 +147,7 @@ pub fn interpret(
         shadows: &mut shadows,
         grid,
         subset: options.programs.as_deref(),
+        released: Released::default(),
         program: [0; 3],
         me: 0,
         fuel: options.fuel,
@@ -171,12 +175,15 @@ fn program_at(grid: [u32; 3], n: u64) -> [u32; 3] {
 /// Shadows for the buffers that the kernel writes.
 fn make_shadows(shadows: &mut [Option<Shadow>], memory: &Memory, args: &[Arg], kernel: &Kernel) {
     let views = || args.iter().filter_map(|a| if let Arg::View(v) = a { Some(v) } else { None });
-    let read = args::params_of(kernel, Op::Load);
+    let read = args::params_of(kernel, |op| op.info().effects == Effects::Reads);
+    let updated = args::params_of(kernel, |op| op.info().effects == Effects::Updates);
     for param in written_params(kernel) {
         let Arg::View(w) = &args[param] else { continue };
         let unit = views().filter(|v| v.buffer == w.buffer).map(|v| v.elem.bytes()).min().unwrap_or(1) as usize;
         let units = memory.buffers[w.buffer].len().div_ceil(unit);
         let is_read = read.iter().any(|&p| matches!(&args[p], Arg::View(v) if v.buffer == w.buffer));
-        shadows[w.buffer] = Some(Shadow { unit, writer: vec![0; units], reader: if is_read { vec![0; units] } else { Vec::new() } });
+        let is_updated = updated.iter().any(|&p| matches!(&args[p], Arg::View(v) if v.buffer == w.buffer));
+        let kept = |yes: bool| if yes { vec![0; units] } else { Vec::new() };
+        shadows[w.buffer] = Some(Shadow { unit, writer: vec![0; units], reader: kept(is_read), updater: kept(is_updated) });
     }
 }

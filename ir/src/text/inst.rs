@@ -6,7 +6,9 @@ use super::literal::LiteralToken;
 use super::parser::{Parsed, Parser};
 use crate::entities::{Inst, Region, Value};
 use crate::kernel::{Loc, Operands};
-use crate::ops::{Attr, AttrKind, CmpOp, GridAxis, Op, OpInfo, OperandKind, Precision, ReduceOp, Rule};
+use crate::ops::{
+    AtomicOp, Attr, AttrKind, CacheHint, CmpOp, GridAxis, MemoryOrder, Op, OpInfo, OperandKind, Precision, ReduceOp, Rule, Scope, SortOrder,
+};
 use crate::types::{Scalar, Shape, Type};
 use crate::typing::result_type;
 use smallvec::SmallVec;
@@ -209,7 +211,7 @@ impl<'t> Parser<'t> {
                 wanted
             }
             Rule::Splat | Rule::Broadcast | Rule::Reshape => each(explicit),
-            Rule::Load | Rule::Store => {
+            Rule::Load | Rule::Store | Rule::Gather | Rule::Scatter | Rule::Atomic => {
                 let view = self.partner(raws().take(1));
                 let of = |j: usize| match (info.operands[j].kind, info.operands[j].name) {
                     (OperandKind::Indices, _) => Some(Scalar::I32),
@@ -222,6 +224,7 @@ impl<'t> Parser<'t> {
             Rule::Explicit | Rule::Index | Rule::Iota | Rule::Cast | Rule::Bitcast | Rule::Transpose | Rule::Reduce | Rule::Dot => {
                 each(None)
             }
+            Rule::GatherTile | Rule::Histogram | Rule::Sort | Rule::ArgSort | Rule::TopK | Rule::ArgTopK => each(None),
         }
     }
 
@@ -273,14 +276,15 @@ impl<'t> Parser<'t> {
             }
         }
         if info.operands.iter().any(|o| o.kind == OperandKind::Keyword) {
-            while self.eat(',') {
+            while self.peek().tok == Tok::Sign(',') && !self.at_option(info.trail) {
+                self.bump();
                 let operand = self.keyword(info, &mut p.present)?;
                 p.operands.push(operand);
             }
             p.operands.sort_by_key(|o| o.0);
         }
         if let Some(kind) = info.trail {
-            if kind != AttrKind::Precision {
+            if !matches!(kind, AttrKind::Precision | AttrKind::Cache | AttrKind::Sync) {
                 self.expect(',')?;
             }
             p.attrs.push(self.attr(kind)?);
@@ -310,8 +314,58 @@ impl<'t> Parser<'t> {
         Ok((j, self.raw()?))
     }
 
+    /// True in front of `, name=` where the name is that of an attribute.
+    fn at_option(&self, kind: Option<AttrKind>) -> bool {
+        let Tok::Word(w) = self.peek_at(1) else { return false };
+        match kind {
+            Some(AttrKind::Cache) => w == "cache",
+            Some(AttrKind::Sync) => w == "order" || w == "scope",
+            Some(_) | None => false,
+        }
+    }
+
+    /// `, name=word` if it is next.
+    fn option<T>(
+        &mut self,
+        name: &str,
+        what: &str,
+        from: impl Fn(&str) -> Option<T>,
+        words: impl Iterator<Item = &'static str> + Clone,
+    ) -> Parsed<Option<T>> {
+        if self.peek().tok != Tok::Sign(',') || self.peek_at(1) != Tok::Word(name) {
+            return Ok(None);
+        }
+        self.bump();
+        self.bump();
+        self.expect('=')?;
+        self.word(what, from, words).map(Some)
+    }
+
+    fn sync(&mut self) -> Parsed<Attr> {
+        let (mut order, mut scope) = (None, None);
+        while self.peek().tok == Tok::Sign(',') && self.at_option(Some(AttrKind::Sync)) {
+            let token = self.peek();
+            let o = self.option("order", "a memory order", MemoryOrder::from_word, MemoryOrder::ALL.iter().map(|w| w.word()))?;
+            let s = self.option("scope", "a scope", Scope::from_word, Scope::ALL.iter().map(|w| w.word()))?;
+            if (o.is_some() && order.is_some()) || (s.is_some() && scope.is_some()) {
+                return Err(self.error(ParseCode::Keyword, token, "`order` or `scope` is given twice; remove one"));
+            }
+            (order, scope) = (order.or(o), scope.or(s));
+        }
+        Ok(Attr::Sync(order.unwrap_or(MemoryOrder::Relaxed), scope.unwrap_or(Scope::Gpu)))
+    }
+
     fn attr(&mut self, kind: AttrKind) -> Parsed<Attr> {
         match kind {
+            AttrKind::Atomic => {
+                self.word("an atomic update", AtomicOp::from_word, AtomicOp::ALL.iter().map(|w| w.word())).map(Attr::Atomic)
+            }
+            AttrKind::Sync => self.sync(),
+            AttrKind::Cache => {
+                let hint = self.option("cache", "a cache hint", CacheHint::from_word, CacheHint::ALL.iter().map(|w| w.word()))?;
+                Ok(Attr::Cache(hint.unwrap_or(CacheHint::Normal)))
+            }
+            AttrKind::Sort => self.word("a direction", SortOrder::from_word, SortOrder::ALL.iter().map(|w| w.word())).map(Attr::Sort),
             AttrKind::Grid => self.word("a grid axis", GridAxis::from_word, GridAxis::ALL.iter().map(|w| w.word())).map(Attr::Grid),
             AttrKind::Cmp => self.word("a comparison", CmpOp::from_word, CmpOp::ALL.iter().map(|w| w.word())).map(Attr::Cmp),
             AttrKind::Reduce => self.word("a combining op", ReduceOp::from_word, ReduceOp::ALL.iter().map(|w| w.word())).map(Attr::Reduce),

@@ -8,7 +8,7 @@ use super::MAX_NESTING;
 use super::literal::literal_text;
 use crate::entities::{Inst, Region, Value};
 use crate::kernel::{InstData, Kernel, ValueDef};
-use crate::ops::{Attr, AttrKind, Literal, Op, OperandKind, Precision};
+use crate::ops::{Attr, AttrKind, CacheHint, Literal, MemoryOrder, Op, OperandKind, Precision, Scope};
 use crate::types::Type;
 use smallvec::SmallVec;
 use std::collections::{HashMap, HashSet};
@@ -307,6 +307,16 @@ impl Printer<'_> {
             match (kind, a) {
                 (AttrKind::Precision, Attr::Precision(Precision::Exact)) => {}
                 (AttrKind::Precision, _) => self.put(format!(" {}", attr_text(a))),
+                (AttrKind::Cache, Attr::Cache(CacheHint::Normal)) => {}
+                (AttrKind::Cache, _) => self.put(format!(", cache={}", attr_text(a))),
+                (AttrKind::Sync, Attr::Sync(order, scope)) => {
+                    if *order != MemoryOrder::Relaxed {
+                        self.put(format!(", order={order}"));
+                    }
+                    if *scope != Scope::Gpu {
+                        self.put(format!(", scope={scope}"));
+                    }
+                }
                 (AttrKind::AxisDim, _) => self.put(format!(", axis {}", attr_text(a))),
                 (_, _) => self.put(format!(", {}", attr_text(a))),
             }
@@ -327,6 +337,10 @@ fn attr_text(a: &Attr) -> String {
         Attr::Dim(d) => d.to_string(),
         Attr::Perm(p) => format!("{:?}", p.as_slice()),
         Attr::Precision(p) => p.to_string(),
+        Attr::Atomic(a) => a.to_string(),
+        Attr::Sync(order, scope) => format!("{order} {scope}"),
+        Attr::Cache(c) => c.to_string(),
+        Attr::Sort(s) => s.to_string(),
         Attr::Literal(Literal::Int(x)) => x.to_string(),
         Attr::Literal(Literal::Float(bits)) => format!("{:?}", f64::from_bits(*bits)),
     }

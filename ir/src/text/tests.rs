@@ -102,6 +102,34 @@ kernel @plain(v0: tile<4x8xf32>, v1: tile<4x8xi16>, v2: tile<4x8xi1>) {
 }
 ";
 
+/// The ops on tiles of indices and the sorts, with and without what may be left out.
+pub(super) const INDEXED_OPS: &str = "\
+kernel @indexed(v0: view<f32, [?, ?]>, v1: view<i64, [?]>) {
+    v2 = iota 0 : tile<4x8xi32>
+    v3 = iota 1 : tile<4x8xi32>
+    v4 = cmp lt v2, v3
+    v5 = gather v0[v2, v3]
+    v6 = gather v0[v3, v2], mask=v4, other=-1.0, cache=evict_last
+    scatter v0[v2, v3], v5
+    scatter v0[v2, v3], v6, mask=v4, cache=streaming
+    v7 = atomic add v0[v2, v3], v5
+    v8 = atomic xchg v0[v2, v3], v7, mask=v4, order=acq_rel
+    v9 = gather v1[v2]
+    v10 = atomic umax v1[v3], v9, scope=cta
+    v11 = atomic_cas v1[v2], v9, v10, order=release, scope=sys
+    v12 = atomic_cas v1[v2], v9, v11, mask=v4
+    v13 = gather_tile v8, v2, axis 1
+    v14 = histogram v2, mask=v4 : tile<10xi32>
+    v15 = histogram v2 : tile<10xi32>
+    v16 = sort ascending v13, axis 1
+    v17 = argsort descending v16, axis 0
+    v18 = top_k descending v16, axis 1 : tile<4x3xf32>
+    v19 = arg_top_k ascending v16, axis 1 : tile<4x3xi32>
+    v20 = load v0[0, 0], mask=v4, cache=bypass : tile<4x8xf32>
+    store v0[0, 0], v20, cache=evict_first
+}
+";
+
 fn one(text: &str) -> Kernel {
     parse(text).unwrap_or_else(|e| panic!("{e}")).kernels.remove(0)
 }
@@ -111,16 +139,19 @@ fn every_op_prints_as_it_was_parsed() {
     assert_eq!(print(&one(PLAIN_OPS)), PLAIN_OPS);
     for op in Op::ALL.iter().filter(|&&op| op != Op::Const) {
         let word = |t: &str| t.split(|c: char| !c.is_ascii_alphanumeric() && c != '_').any(|w| w == op.info().name);
-        assert!(word(ALL_FORMS) || word(PLAIN_OPS), "`{op}` has no round trip");
+        assert!(word(ALL_FORMS) || word(PLAIN_OPS) || word(INDEXED_OPS), "`{op}` has no round trip");
     }
     assert!(one(ALL_FORMS).insts.values().any(|d| d.op == Op::Const));
 }
 
 #[test]
-fn the_sample_of_the_forms_verifies() {
-    let k = one(ALL_FORMS);
-    if let Err(e) = verify(&k) {
-        panic!("{}", e.pretty(&k));
+fn the_samples_of_the_forms_verify() {
+    for text in [ALL_FORMS, INDEXED_OPS] {
+        let k = one(text);
+        if let Err(e) = verify(&k) {
+            panic!("{}", e.pretty(&k));
+        }
+        assert_eq!(print(&k), text);
     }
 }
 

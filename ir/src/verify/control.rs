@@ -61,6 +61,8 @@ impl<'k> Checker<'k> {
             Op::Exp | Op::Exp2 | Op::Log | Op::Log2 | Op::Sqrt | Op::Rsqrt | Op::Tanh | Op::Floor | Op::Ceil => {}
             Op::Cmp | Op::Select | Op::Cast | Op::Bitcast | Op::Broadcast | Op::Reshape | Op::Transpose => {}
             Op::Reduce | Op::Dot | Op::Load | Op::Store | Op::Yield => {}
+            Op::Gather | Op::Scatter | Op::Atomic | Op::AtomicCas => {}
+            Op::GatherTile | Op::Histogram | Op::Sort | Op::ArgSort | Op::TopK | Op::ArgTopK => {}
         }
     }
 

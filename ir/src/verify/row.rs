@@ -19,6 +19,10 @@ fn is_of(attr: &Attr, kind: AttrKind) -> bool {
         AttrKind::Dim | AttrKind::AxisDim => matches!(attr, Attr::Dim(_)),
         AttrKind::Perm => matches!(attr, Attr::Perm(_)),
         AttrKind::Precision => matches!(attr, Attr::Precision(_)),
+        AttrKind::Atomic => matches!(attr, Attr::Atomic(_)),
+        AttrKind::Sync => matches!(attr, Attr::Sync(..)),
+        AttrKind::Cache => matches!(attr, Attr::Cache(_)),
+        AttrKind::Sort => matches!(attr, Attr::Sort(_)),
         AttrKind::Literal => matches!(attr, Attr::Literal(_)),
     }
 }
@@ -77,7 +81,7 @@ impl<'k> Checker<'k> {
 
     /// Types of an instruction without regions, whose row and operands are in order.
     pub(super) fn types(&mut self, i: Inst, d: &InstData) {
-        let makes = usize::from(d.op != Op::Store && d.op != Op::Yield);
+        let makes = usize::from(d.op.info().makes_value());
         if !self.result_count(i, d, makes) {
             return;
         }

@@ -7,12 +7,14 @@
 use super::fold::{eval_cmp, eval_int};
 use super::place::{Life, place};
 use super::sweep::sweep;
-use super::{Alloc, AllocId, BinOp, Block, Carried, For, If, Inst, LTy, LVal, Param, Program, ShuffleFrom, Special, UnOp, Vals, While};
+use super::{
+    Alloc, AllocId, Atomic, BinOp, Block, Carried, For, If, Inst, LTy, LVal, Param, Program, ShuffleFrom, Special, UnOp, Vals, While,
+};
 use crate::target::MatrixId;
 use cranelift_entity::{PrimaryMap, SecondaryMap};
 use smallvec::SmallVec;
 use std::collections::HashMap;
-use tilelift_ir::{CmpOp, GridAxis, Scalar, num};
+use tilelift_ir::{CacheHint, CmpOp, GridAxis, Scalar, num};
 
 /// What makes two pure instructions equal.
 #[derive(Clone, PartialEq, Eq, Hash)]
@@ -413,14 +415,37 @@ impl LaneBuilder {
 
     /// A global load of consecutive values; see [`Inst::LoadGlobal`].
     pub fn load_global(&mut self, tys: &[LTy], addr: LVal, offset: i32, guard: Option<LVal>, other: Vals) -> Vals {
+        self.load_global_hinted(tys, (addr, offset), guard, other, CacheHint::Normal)
+    }
+
+    /// A global load with a hint for the caches.
+    pub fn load_global_hinted(&mut self, tys: &[LTy], at: (LVal, i32), guard: Option<LVal>, other: Vals, cache: CacheHint) -> Vals {
+        let (addr, offset) = at;
         let dsts = self.results(tys);
-        self.effect(Inst::LoadGlobal { dsts: dsts.clone(), addr, offset, guard, other });
+        self.effect(Inst::LoadGlobal { dsts: dsts.clone(), addr, offset, guard, other, cache });
         dsts
     }
 
     /// A global store of consecutive values.
     pub fn store_global(&mut self, srcs: Vals, addr: LVal, offset: i32, guard: Option<LVal>) {
-        self.effect(Inst::StoreGlobal { srcs, addr, offset, guard });
+        self.store_global_hinted(srcs, addr, offset, guard, CacheHint::Normal);
+    }
+
+    /// A global store with a hint for the caches.
+    pub fn store_global_hinted(&mut self, srcs: Vals, addr: LVal, offset: i32, guard: Option<LVal>, cache: CacheHint) {
+        self.effect(Inst::StoreGlobal { srcs, addr, offset, guard, cache });
+    }
+
+    /// An atomic update; the destination is made here. Barriers around those of shared memory are the caller's protocol.
+    pub fn atomic(&mut self, alloc: Option<AllocId>, mut atomic: Atomic) -> LVal {
+        if let Some(a) = alloc {
+            self.touch(a);
+            self.written = true;
+        }
+        let dst = self.results(&[self.ty(atomic.value)])[0];
+        atomic.dst = Some(dst);
+        self.effect(Inst::Atomic(Box::new(atomic)));
+        dst
     }
 
     fn before_shared_read(&mut self, alloc: AllocId) {

@@ -27,7 +27,7 @@ use crate::target::MatrixId;
 use cranelift_entity::{PrimaryMap, entity_impl};
 use smallvec::SmallVec;
 use std::fmt;
-use tilelift_ir::{CmpOp, GridAxis, Scalar};
+use tilelift_ir::{AtomicOp, CacheHint, CmpOp, GridAxis, MemoryOrder, Scalar, Scope};
 
 /// A value of one lane. Prints as `l12`.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -185,6 +185,41 @@ pub enum ShuffleFrom {
 /// A list of values, short as a rule.
 pub type Vals = SmallVec<[LVal; 4]>;
 
+/// An indivisible update of one value in memory, per lane whose guard holds.
+///
+/// Each lane with a true guard replaces the value at `addr + offset` bytes. `i32` and `i64` take every update; `f32` and `f64` take
+/// `add` and `xchg`; `f16` and `bf16` take `add`. Lanes that meet in one place update it one after the other, in any order.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Atomic {
+    /// The value from before, zero where the guard is false; absent if nobody asks.
+    pub dst: Option<LVal>,
+    /// What is done.
+    pub kind: AtomicKind,
+    /// Which memory.
+    pub space: Space,
+    /// Address: `i64` for global, `i32` for shared memory.
+    pub addr: LVal,
+    /// Added to the address.
+    pub offset: i32,
+    /// The operand.
+    pub value: LVal,
+    /// Where it is false nothing happens.
+    pub guard: Option<LVal>,
+    /// What else is ordered, for this lane.
+    pub order: MemoryOrder,
+    /// Among whom the update is indivisible.
+    pub scope: Scope,
+}
+
+/// What an [`Atomic`] does.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum AtomicKind {
+    /// An update by the operand.
+    Op(AtomicOp),
+    /// The operand replaces the value if that equals this one; integers only.
+    Cas(LVal),
+}
+
 /// Instructions in order.
 pub type Block = Vec<Inst>;
 
@@ -224,9 +259,11 @@ pub enum Inst {
     Unpack { dsts: Vals, a: LVal },
     /// Reads `dsts.len()` consecutive values of one type (1, 2 or 4; at most 16 bytes, aligned to their total) at `addr + offset`
     /// bytes. Where the guard is false nothing is read and the results are `other` (zeros if absent).
-    LoadGlobal { dsts: Vals, addr: LVal, offset: i32, guard: Option<LVal>, other: Vals },
+    LoadGlobal { dsts: Vals, addr: LVal, offset: i32, guard: Option<LVal>, other: Vals, cache: CacheHint },
     /// Writes consecutive values, as `LoadGlobal` reads them.
-    StoreGlobal { srcs: Vals, addr: LVal, offset: i32, guard: Option<LVal> },
+    StoreGlobal { srcs: Vals, addr: LVal, offset: i32, guard: Option<LVal>, cache: CacheHint },
+    /// Updates one value in memory; see [`Atomic`].
+    Atomic(Box<Atomic>),
     /// Reads consecutive values from shared memory at `addr + offset` bytes.
     LoadShared { dsts: Vals, addr: LVal, offset: i32 },
     /// Writes consecutive values to shared memory.

@@ -12,9 +12,9 @@
 //!   } -> l10:f32
 //! ```
 
-use super::{Block, Carried, Inst, LTy, LVal, ParamSource, Program, ShuffleFrom, Special};
+use super::{AtomicKind, Block, Carried, Inst, LTy, LVal, ParamSource, Program, ShuffleFrom, Special};
 use std::fmt::{self, Write};
-use tilelift_ir::num;
+use tilelift_ir::{CacheHint, num};
 
 impl fmt::Display for Program {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -150,6 +150,11 @@ fn word(name: impl fmt::Debug) -> String {
     format!("{name:?}").to_lowercase()
 }
 
+/// The suffix of an access with a cache hint.
+fn hint(cache: CacheHint) -> String {
+    if cache == CacheHint::Normal { String::new() } else { format!(".{cache}") }
+}
+
 fn head(p: &Program, f: &mut dyn Write, inst: &Inst) -> fmt::Result {
     let define = |f: &mut dyn Write, vals: &[LVal]| -> fmt::Result {
         defs(p, f, vals.iter().copied())?;
@@ -228,9 +233,9 @@ fn head(p: &Program, f: &mut dyn Write, inst: &Inst) -> fmt::Result {
             define(f, dsts)?;
             write!(f, "unpack {a}")
         }
-        Inst::LoadGlobal { dsts, addr, offset, guard: g, other } => {
+        Inst::LoadGlobal { dsts, addr, offset, guard: g, other, cache } => {
             define(f, dsts)?;
-            f.write_str("load.global ")?;
+            write!(f, "load.global{} ", hint(*cache))?;
             place(f, *addr, *offset)?;
             guard(f, *g)?;
             if !other.is_empty() {
@@ -239,12 +244,28 @@ fn head(p: &Program, f: &mut dyn Write, inst: &Inst) -> fmt::Result {
             }
             Ok(())
         }
-        Inst::StoreGlobal { srcs, addr, offset, guard: g } => {
-            f.write_str("store.global ")?;
+        Inst::StoreGlobal { srcs, addr, offset, guard: g, cache } => {
+            write!(f, "store.global{} ", hint(*cache))?;
             place(f, *addr, *offset)?;
             f.write_str(" = ")?;
             list(f, srcs.iter().copied())?;
             guard(f, *g)
+        }
+        Inst::Atomic(a) => {
+            if let Some(d) = a.dst {
+                define(f, &[d])?;
+            }
+            let space = word(a.space);
+            match a.kind {
+                AtomicKind::Op(op) => write!(f, "atomic.{space}.{op}.{}.{} ", a.order, a.scope)?,
+                AtomicKind::Cas(_) => write!(f, "atomic.{space}.cas.{}.{} ", a.order, a.scope)?,
+            }
+            place(f, a.addr, a.offset)?;
+            if let AtomicKind::Cas(c) = a.kind {
+                write!(f, " from {c}")?;
+            }
+            write!(f, " by {}", a.value)?;
+            guard(f, a.guard)
         }
         Inst::LoadShared { dsts, addr, offset } => {
             define(f, dsts)?;

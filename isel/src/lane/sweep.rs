@@ -1,6 +1,6 @@
 //! Dead code: removes pure instructions and loads whose results nothing uses, and carried values that nothing reads.
 
-use super::{Block, Carried, Inst, LVal, ShuffleFrom};
+use super::{AtomicKind, Block, Carried, Inst, LVal, ShuffleFrom};
 use cranelift_entity::SecondaryMap;
 
 /// Removes pure instructions (and loads) whose results nothing uses; marks what is used.
@@ -59,6 +59,14 @@ pub(super) fn sweep(block: &mut Block, live: &mut SecondaryMap<LVal, bool>) {
                 use_all(live, srcs);
                 live[*addr] = true;
                 guard.iter().for_each(|&g| live[g] = true);
+            }
+            Inst::Atomic(a) => {
+                a.dst = a.dst.filter(|&d| live[d]);
+                use_all(live, &[a.addr, a.value]);
+                if let AtomicKind::Cas(c) = a.kind {
+                    live[c] = true;
+                }
+                a.guard.iter().for_each(|&g| live[g] = true);
             }
             Inst::CopyAsync { shared, global, valid, .. } => {
                 use_all(live, &[*shared, *global]);

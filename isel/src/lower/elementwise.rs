@@ -216,6 +216,16 @@ pub(super) fn scalar_op(b: &mut LaneBuilder, op: Op, attrs: &[Attr], args: &[LVa
         | Op::Dot
         | Op::Load
         | Op::Store
+        | Op::Gather
+        | Op::Scatter
+        | Op::Atomic
+        | Op::AtomicCas
+        | Op::GatherTile
+        | Op::Histogram
+        | Op::Sort
+        | Op::ArgSort
+        | Op::TopK
+        | Op::ArgTopK
         | Op::For
         | Op::While
         | Op::If

@@ -16,7 +16,7 @@ use crate::error::LowerError;
 use crate::lane::{LTy, LVal, LaneBuilder, Param, ParamSource, Vals};
 use std::rc::Rc;
 use tilelift_ir::layout::{AccessColumns, Axis, Layout, coalesced, sector_efficiency, vectors_without};
-use tilelift_ir::{CmpOp, Extent, Inst, Scalar, Type, Value, ValueDef};
+use tilelift_ir::{Attr, CacheHint, CmpOp, Extent, Inst, Scalar, Type, Value, ValueDef};
 
 /// Tiles up to this size are loaded in whatever layout they are wanted: their traffic does not matter.
 const SMALL_TILE_BYTES: u64 = 4096;
@@ -51,7 +51,7 @@ impl Lower<'_> {
         }
     }
 
-    fn param_number(&self, view: Value) -> u32 {
+    pub(super) fn param_number(&self, view: Value) -> u32 {
         match self.kernel.values[view].def {
             ValueDef::KernelParam(n) => n,
             // Views are parameters only; the verifier sees to it.
@@ -69,7 +69,7 @@ impl Lower<'_> {
     }
 
     /// Stride `d` of a view in elements, as `i64`.
-    fn stride(&self, b: &mut LaneBuilder, view: Value, d: usize) -> LVal {
+    pub(super) fn stride(&self, b: &mut LaneBuilder, view: Value, d: usize) -> LVal {
         let n = self.param_number(view);
         let Some(v) = self.kernel.ty(view).as_view() else { return b.i64(1) };
         match (v.stride(d), &v.strides) {
@@ -198,9 +198,15 @@ impl Lower<'_> {
             Some(&o) => Some(self.scalar(o)?),
             None => None,
         };
-        let regs = self.load_regs(b, access, &indices, &layout, other)?;
+        let regs = self.load_regs(b, access, &indices, &layout, other, self.cache_hint(i))?;
         self.set_tile(result, Tile { layout, regs });
         Ok(())
+    }
+
+    /// The cache hint of an access.
+    pub(super) fn cache_hint(&self, i: Inst) -> CacheHint {
+        let hint = self.kernel.insts[i].attrs.iter().find_map(|a| if let Attr::Cache(c) = a { Some(*c) } else { None });
+        hint.unwrap_or(CacheHint::Normal)
     }
 
     /// Values of index operands.
@@ -216,6 +222,7 @@ impl Lower<'_> {
         indices: &[LVal],
         layout: &Rc<Layout>,
         other: Option<LVal>,
+        cache: CacheHint,
     ) -> Result<Vec<LVal>, LowerError> {
         let elem = access.view.elem;
         let columns = AccessColumns::global(layout, &access.order())?;
@@ -236,7 +243,7 @@ impl Lower<'_> {
                     }
                     None => Vals::new(),
                 };
-                let words = b.load_global(&word_types(n, elem), addr, offset, guard, other);
+                let words = b.load_global_hinted(&word_types(n, elem), (addr, offset), guard, other, cache);
                 let elems = from_words(b, &words, elem, n);
                 for (&r, e) in part.iter().zip(elems) {
                     out[r as usize] = Some(e);
@@ -267,13 +274,14 @@ impl Lower<'_> {
         let writer = representative(b, layout.free_mask(Axis::Lane), layout.free_mask(Axis::Warp));
         self.order_access(b, access.view_value, true, &layout, &indices);
         let points = self.points(b, access, &indices, &layout)?;
+        let cache = self.cache_hint(i);
         for group in &vectors.groups {
             for part in group.chunks(legal_width(group.len() as u32, super::vectors::memory_type(elem)) as usize) {
                 let (addr, offset, guard) = self.point(b, &points, &layout, part[0]);
                 let elems: Vec<LVal> = part.iter().map(|&r| tile.regs[r as usize]).collect();
                 let words = to_words(b, &elems, elem);
                 let guard = b.and_guard(writer, guard);
-                b.store_global(words, addr, offset, guard);
+                b.store_global_hinted(words, addr, offset, guard, cache);
             }
         }
         Ok(())

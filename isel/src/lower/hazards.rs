@@ -36,6 +36,8 @@ pub(super) fn histories(kernel: &Kernel) -> SecondaryMap<Value, History> {
             match d.op {
                 Op::Load => loads[d.args[0]] += weight,
                 Op::Store => stores[d.args[0]] += weight,
+                Op::Gather => loads[d.args[0]] += weight,
+                Op::Scatter | Op::Atomic | Op::AtomicCas => stores[d.args[0]] += weight,
                 _ => {}
             }
             for &inner in &d.regions {
@@ -64,13 +66,31 @@ impl Lower<'_> {
         let own = |s: &Seen| s.indices == indices && *s.layout == **layout && (s.store == store || !copies);
         let clash = h.unknown || h.seen.iter().any(|s| (s.store || store) && !own(s));
         if clash {
-            b.barrier();
-            for &p in &self.kernel.params {
-                self.histories[p].seen.clear();
-                self.histories[p].unknown = false;
-            }
+            self.order_all(b);
         }
         self.histories[view].seen.push(Seen { store, layout: layout.clone(), indices: indices.to_vec() });
+    }
+
+    /// As [`Lower::order_access`], for an access through tiles of indices: any lane may touch any element.
+    pub(super) fn order_indexed(&mut self, b: &mut LaneBuilder, view: Value, store: bool, layout: &Rc<Layout>) {
+        let h = &self.histories[view];
+        if !h.matters {
+            return;
+        }
+        if h.unknown || h.seen.iter().any(|s| s.store || store) {
+            self.order_all(b);
+        }
+        // No other access has an empty list of indices, so none counts as the same.
+        self.histories[view].seen.push(Seen { store, layout: layout.clone(), indices: Vec::new() });
+    }
+
+    /// A barrier between all accesses in front of it and all behind it.
+    pub(super) fn order_all(&mut self, b: &mut LaneBuilder) {
+        b.barrier();
+        for &p in &self.kernel.params {
+            self.histories[p].seen.clear();
+            self.histories[p].unknown = false;
+        }
     }
 
     /// Call where control flow meets: at the start of a loop's body, behind it, and behind a choice.

@@ -12,10 +12,13 @@ mod dot;
 mod elementwise;
 mod global;
 mod hazards;
+mod indexed;
 mod narrow;
 mod reduce;
+mod scratch;
 mod shapes;
 mod shared;
+mod sort;
 mod stage;
 mod vectors;
 
@@ -206,6 +209,12 @@ impl<'a> Lower<'a> {
             Op::Dot => self.dot(b, i)?,
             Op::Load => self.load(b, i)?,
             Op::Store => self.store(b, i)?,
+            Op::Gather => self.gather(b, i)?,
+            Op::Scatter => self.scatter(b, i)?,
+            Op::Atomic | Op::AtomicCas => self.update(b, i)?,
+            Op::GatherTile => self.gather_tile(b, i)?,
+            Op::Histogram => self.histogram(b, i)?,
+            Op::Sort | Op::ArgSort | Op::TopK | Op::ArgTopK => self.sort(b, i)?,
             Op::For => self.for_op(b, i)?,
             Op::While => self.while_op(b, i)?,
             Op::If => self.if_op(b, i)?,

@@ -153,7 +153,8 @@ impl Lower<'_> {
             b.commit_copies();
             b.wait_copies(0);
         } else {
-            let regs = self.load_regs(b, access, &indices, &p.layout, None)?;
+            let cache = self.cache_hint(p.inst);
+            let regs = self.load_regs(b, access, &indices, &p.layout, None, cache)?;
             b.before_shared_writes();
             let staged = Staged { map: p.map, base, alloc };
             put(b, &staged, &p.layout, &p.columns, &p.groups, &regs, elem);

@@ -32,7 +32,7 @@ fn names_are_unique_and_every_row_has_small_and_large_cases() {
     let list = cases();
     let names: BTreeSet<&str> = list.iter().map(|c| c.name.as_str()).collect();
     assert_eq!(names.len(), list.len());
-    for row in [1, 2, 3, 4, 6, 8, 9, 10, 11] {
+    for row in [1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11] {
         for size in [Small, Large] {
             assert!(list.iter().any(|c| c.row == row && c.size == size), "row {row} {size:?}");
         }
@@ -180,6 +180,8 @@ fn tolerances_are_no_wider_than_the_kernels_are_asked_for() {
         (3, F16) => (0.0, 5e-4),
         (4, F16) => (2e-3, 2e-3),
         (4, BF16) => (1.6e-2, 1.6e-2),
+        // Half a unit in the last place of bf16 is 2^-9 of a number; the kernel list allows a whole one.
+        (7, BF16) => (2f64.powi(-8), 8e-3),
         _ => (1e-2, 1e-2),
     };
     for case in cases().iter().filter(|c| c.size == Small && c.row < 9 && !c.name.contains("special")) {

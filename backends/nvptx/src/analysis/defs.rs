@@ -183,6 +183,7 @@ impl<'p> Defs<'p> {
                 | Inst::Unpack { .. }
                 | Inst::LoadGlobal { .. }
                 | Inst::StoreGlobal { .. }
+                | Inst::Atomic(_)
                 | Inst::LoadShared { .. }
                 | Inst::StoreShared { .. }
                 | Inst::LoadMatrix { .. }

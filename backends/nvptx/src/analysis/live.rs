@@ -151,6 +151,12 @@ impl Live<'_, '_> {
                     let at = 2 * p + u32::from(guard.is_none());
                     dsts.iter().for_each(|&d| self.define(d, at));
                 }
+                Inst::Atomic(a) => {
+                    let p = self.step();
+                    self.read_operands(inst, 2 * p);
+                    // The old value is written while operands are still needed: before a guarded update, and in every round of a loop.
+                    a.dst.iter().for_each(|&d| self.define(d, 2 * p));
+                }
                 Inst::Const { .. }
                 | Inst::Param { .. }
                 | Inst::Special { .. }

@@ -2,7 +2,7 @@
 //!
 //! Loops and choices report only what they read in front of their blocks; whoever walks blocks handles the rest.
 
-use tilelift_isel::lane::{For, If, Inst, LVal, ShuffleFrom, While};
+use tilelift_isel::lane::{AtomicKind, For, If, Inst, LVal, ShuffleFrom, While};
 
 /// How an operand is read.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -47,9 +47,17 @@ pub(crate) fn operands(inst: &Inst, mut f: impl FnMut(LVal, Role)) {
             f(*addr, address(*offset));
             guard.iter().chain(other).for_each(|&v| f(v, Value));
         }
-        Inst::StoreGlobal { srcs, addr, offset, guard } | Inst::StoreShared { srcs, addr, offset, guard } => {
+        Inst::StoreGlobal { srcs, addr, offset, guard, .. } | Inst::StoreShared { srcs, addr, offset, guard } => {
             f(*addr, address(*offset));
             srcs.iter().chain(guard).for_each(|&v| f(v, Value));
+        }
+        Inst::Atomic(a) => {
+            f(a.addr, address(a.offset));
+            f(a.value, Value);
+            if let AtomicKind::Cas(c) = a.kind {
+                f(c, Value);
+            }
+            a.guard.iter().for_each(|&v| f(v, Value));
         }
         Inst::LoadShared { addr, offset, .. } | Inst::LoadMatrix { addr, offset, .. } => f(*addr, address(*offset)),
         Inst::CopyAsync { shared, offset, global, global_offset, valid, .. } => {
@@ -99,6 +107,7 @@ pub(crate) fn results(inst: &Inst, mut f: impl FnMut(LVal)) {
             dsts.iter().for_each(|&d| f(d));
         }
         Inst::Matrix { dsts, .. } => dsts.iter().for_each(|&d| f(d)),
+        Inst::Atomic(a) => a.dst.iter().for_each(|&d| f(d)),
         Inst::StoreGlobal { .. }
         | Inst::StoreShared { .. }
         | Inst::CopyAsync { .. }
@@ -131,6 +140,7 @@ pub(crate) fn is_pure(inst: &Inst) -> bool {
         | Inst::Unpack { .. } => true,
         Inst::LoadGlobal { .. }
         | Inst::StoreGlobal { .. }
+        | Inst::Atomic(_)
         | Inst::LoadShared { .. }
         | Inst::StoreShared { .. }
         | Inst::LoadMatrix { .. }
@@ -189,6 +199,7 @@ pub(crate) fn nest(inst: &Inst) -> Nest<'_> {
         | Inst::Unpack { .. }
         | Inst::LoadGlobal { .. }
         | Inst::StoreGlobal { .. }
+        | Inst::Atomic(_)
         | Inst::LoadShared { .. }
         | Inst::StoreShared { .. }
         | Inst::LoadMatrix { .. }

@@ -26,12 +26,12 @@ enum Latch {
 }
 
 impl Emitter<'_> {
-    fn label(&mut self) -> u32 {
+    pub(super) fn label(&mut self) -> u32 {
         self.labels += 1;
         self.labels
     }
 
-    fn place(&mut self, label: u32) {
+    pub(super) fn place(&mut self, label: u32) {
         self.body.s("$L").n(label).s(":\n");
     }
 
@@ -224,7 +224,7 @@ fn latch(ty: LTy, hi: Option<i64>, step: Option<i64>) -> Latch {
 /// has already shaped; unrolling them costs compile time and registers.
 fn keeps_rolled(block: &Block) -> bool {
     block.iter().any(|inst| match inst {
-        Inst::Matrix { .. } | Inst::CopyAsync { .. } | Inst::Barrier => true,
+        Inst::Matrix { .. } | Inst::CopyAsync { .. } | Inst::Barrier | Inst::Atomic(_) => true,
         Inst::For(l) => keeps_rolled(&l.body),
         Inst::While(l) => keeps_rolled(&l.test) || keeps_rolled(&l.body),
         Inst::If(i) => keeps_rolled(&i.then) || keeps_rolled(&i.otherwise),

@@ -70,6 +70,7 @@ impl Emitter<'_> {
             | Inst::Unpack { .. }
             | Inst::LoadGlobal { .. }
             | Inst::StoreGlobal { .. }
+            | Inst::Atomic(_)
             | Inst::LoadShared { .. }
             | Inst::StoreShared { .. }
             | Inst::LoadMatrix { .. }

@@ -8,14 +8,14 @@ use super::{Class, Emitter};
 use crate::class::memory_type;
 use crate::error::EmitError;
 use smallvec::SmallVec;
-use tilelift_ir::{Precision, Scalar};
+use tilelift_ir::{CacheHint, Precision, Scalar};
 use tilelift_isel::MatrixId;
 use tilelift_isel::lane::{LTy, LVal, ShuffleFrom};
 
 type Regs = SmallVec<[Reg; 16]>;
 
 /// A guard after constants are looked at.
-enum Guard {
+pub(super) enum Guard {
     Never,
     Always,
     If(Reg),
@@ -25,7 +25,7 @@ enum Guard {
 const TF32_WORD: u32 = 0;
 
 impl Emitter<'_> {
-    fn guard(&mut self, guard: Option<LVal>) -> Guard {
+    pub(super) fn guard(&mut self, guard: Option<LVal>) -> Guard {
         match guard.map(|g| self.operand(g)) {
             None => Guard::Always,
             Some(Opnd::Reg(r)) => Guard::If(r),
@@ -34,7 +34,9 @@ impl Emitter<'_> {
         }
     }
 
-    pub(super) fn load_global(&mut self, dsts: &[LVal], addr: LVal, offset: i32, guard: Option<LVal>, other: &[LVal]) {
+    pub(super) fn load_global(&mut self, dsts: &[LVal], at: (LVal, i32), guard: Option<LVal>, other: &[LVal], cache: CacheHint) {
+        let (addr, offset) = at;
+        let op = format!("ld.global{}", self.hint(cache));
         let guard = self.guard(guard);
         if !matches!(guard, Guard::Always) {
             for (i, &d) in dsts.iter().enumerate() {
@@ -48,8 +50,8 @@ impl Emitter<'_> {
         }
         match guard {
             Guard::Never => {}
-            Guard::Always => self.load_vector("ld.global", dsts, addr, offset, None),
-            Guard::If(p) => self.load_vector("ld.global", dsts, addr, offset, Some(p)),
+            Guard::Always => self.load_vector(&op, dsts, addr, offset, None),
+            Guard::If(p) => self.load_vector(&op, dsts, addr, offset, Some(p)),
         }
     }
 

@@ -4,6 +4,7 @@
 //! mod       the module around the body, operands, registers, what is loaded once in front of the program
 //! expand    rules to lines
 //! control   loops, choices, copies of values that could not share a register
+//! atomic    indivisible updates
 //! memory    loads, stores, copies, cross-lane and matrix instructions
 //! text      numbers and registers into the string
 //! ```
@@ -11,6 +12,7 @@
 //! Constants that an instruction does not take as immediates, parameters, special registers and the start of shared memory are
 //! loaded once at the top; the assembler moves or rematerialises them as it likes.
 
+mod atomic;
 mod control;
 mod expand;
 mod memory;
@@ -23,7 +25,7 @@ use crate::target::{matrix_version, ptx_version};
 use cranelift_entity::SecondaryMap;
 use std::collections::BTreeMap;
 use text::{Opnd, Reg, Text};
-use tilelift_ir::{GridAxis, Scalar};
+use tilelift_ir::{CacheHint, GridAxis, Scalar};
 use tilelift_isel::Target;
 use tilelift_isel::lane::{Block, Inst, LTy, LVal, Param, ParamSource, Program, Special, verify};
 
@@ -62,10 +64,16 @@ pub struct PtxKernel {
 /// [`EmitError::TooLarge`] for more lanes, warps or shared memory than the target has, [`EmitError::Version`] if the target needs
 /// a newer PTX version than the caller allows.
 pub fn emit(program: &Program, target: &Target, options: &EmitOptions) -> Result<PtxKernel, EmitError> {
-    let version = check(program, target, options)?;
+    let mut version = check(program, target, options)?;
+    // Hints are left out where the caller's driver is too old for them.
+    let hints = wants_eviction(&program.body) && options.max_version.is_none_or(|cap| cap >= EVICTION_VERSION);
+    if hints {
+        version = version.max(EVICTION_VERSION);
+    }
     let defs = Defs::new(program);
     let webs = Webs::new(program, &defs);
     let mut e = Emitter::new(program, target, &defs, &webs);
+    e.eviction = hints;
     e.block(&program.body)?;
     let entry = identifier(&program.name);
     let text = e.module(&entry, version, options);
@@ -119,6 +127,31 @@ fn identifier(name: &str) -> String {
     id
 }
 
+/// The suffix that a cache hint adds to a global access.
+fn hint(cache: CacheHint) -> &'static str {
+    match cache {
+        CacheHint::Normal => "",
+        CacheHint::Streaming => ".cs",
+        CacheHint::EvictFirst => ".L1::evict_first",
+        CacheHint::EvictLast => ".L1::evict_last",
+        CacheHint::Bypass => ".L1::no_allocate",
+    }
+}
+
+/// The PTX version that has eviction priorities.
+const EVICTION_VERSION: (u8, u8) = (7, 4);
+
+/// True if an access of the block asks for an eviction priority.
+fn wants_eviction(block: &Block) -> bool {
+    block.iter().any(|inst| match inst {
+        Inst::LoadGlobal { cache, .. } | Inst::StoreGlobal { cache, .. } => hint(*cache).starts_with(".L1"),
+        Inst::For(l) => wants_eviction(&l.body),
+        Inst::While(l) => wants_eviction(&l.test) || wants_eviction(&l.body),
+        Inst::If(i) => wants_eviction(&i.then) || wants_eviction(&i.otherwise),
+        _ => false,
+    })
+}
+
 /// What is loaded once in front of the program.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, PartialOrd, Ord)]
 enum Top {
@@ -154,6 +187,8 @@ struct Emitter<'a> {
     blocks: u32,
     /// Registers derived from a value, with the block that computed them: sizes of guarded copies, words of tf32 operands.
     derived: BTreeMap<(LVal, u32), (Reg, u32)>,
+    /// The version has eviction priorities.
+    eviction: bool,
 }
 
 impl<'a> Emitter<'a> {
@@ -172,7 +207,13 @@ impl<'a> Emitter<'a> {
             open: Vec::new(),
             blocks: 0,
             derived: BTreeMap::new(),
+            eviction: false,
         }
+    }
+
+    /// The suffix of a global access with a cache hint.
+    fn hint(&self, cache: CacheHint) -> &'static str {
+        if self.eviction || cache == CacheHint::Streaming { hint(cache) } else { "" }
     }
 
     /// A fresh register.
@@ -351,16 +392,20 @@ impl<'a> Emitter<'a> {
             | Inst::Bitcast { .. } => self.compute(inst),
             Inst::Pack { dst, parts } => self.pack(*dst, parts),
             Inst::Unpack { dsts, a } => self.unpack(dsts, *a),
-            Inst::LoadGlobal { dsts, addr, offset, guard, other } => {
-                self.load_global(dsts, *addr, *offset, *guard, other);
+            Inst::LoadGlobal { dsts, addr, offset, guard, other, cache } => {
+                self.load_global(dsts, (*addr, *offset), *guard, other, *cache);
+                Ok(())
+            }
+            Inst::Atomic(a) => {
+                self.atomic(a);
                 Ok(())
             }
             Inst::LoadShared { dsts, addr, offset } => {
                 self.load_vector("ld.shared", dsts, *addr, *offset, None);
                 Ok(())
             }
-            Inst::StoreGlobal { srcs, addr, offset, guard } => {
-                self.store("st.global", srcs, *addr, *offset, *guard);
+            Inst::StoreGlobal { srcs, addr, offset, guard, cache } => {
+                self.store(&format!("st.global{}", self.hint(*cache)), srcs, *addr, *offset, *guard);
                 Ok(())
             }
             Inst::StoreShared { srcs, addr, offset, guard } => {

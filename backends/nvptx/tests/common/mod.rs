@@ -103,11 +103,18 @@ impl Asm {
     }
     pub fn load(&mut self, ty: LTy, n: usize, addr: LVal, offset: i32) -> Vals {
         let dsts = self.vals(ty, n);
-        self.push(Inst::LoadGlobal { dsts: dsts.clone(), addr, offset, guard: None, other: Vals::new() });
+        self.push(Inst::LoadGlobal {
+            dsts: dsts.clone(),
+            addr,
+            offset,
+            guard: None,
+            other: Vals::new(),
+            cache: tilelift_ir::CacheHint::Normal,
+        });
         dsts
     }
     pub fn store(&mut self, srcs: &[LVal], addr: LVal, offset: i32) {
-        self.push(Inst::StoreGlobal { srcs: srcs.into(), addr, offset, guard: None });
+        self.push(Inst::StoreGlobal { srcs: srcs.into(), addr, offset, guard: None, cache: tilelift_ir::CacheHint::Normal });
     }
     pub fn alloc(&mut self, bytes: u32) -> AllocId {
         let offset = self.p.shared_bytes.next_multiple_of(128);
@@ -463,6 +470,6 @@ pub fn elementwise(name: &str, operands: &[LTy], result: LTy, f: impl FnOnce(&mu
     let r = f(&mut a, &values);
     let p = a.pointer(operands.len() as u32);
     let at = a.address(p, t, result.bytes());
-    a.push(Inst::StoreGlobal { srcs: smallvec![r], addr: at, offset: 0, guard: None });
+    a.push(Inst::StoreGlobal { srcs: smallvec![r], addr: at, offset: 0, guard: None, cache: tilelift_ir::CacheHint::Normal });
     a.finish()
 }

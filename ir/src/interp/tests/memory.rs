@@ -15,7 +15,7 @@ fn copier(elem: Scalar, other: Option<f64>) -> Kernel {
     let (i, j) = (k.param(Scalar::I32), k.param(Scalar::I32));
     let zero = k.constant(0, Scalar::I32);
     let other = other.map(|x| if elem.is_float() { x.into() } else { (x as i64).into() });
-    let t = k.load_with(source, &[i, j], &[4, 6], Access { mask: None, other });
+    let t = k.load_with(source, &[i, j], &[4, 6], Access { other, ..Access::default() });
     k.store(target, &[zero, zero], t);
     for d in 0..2u32 {
         let e = k.dim(source, d);
@@ -93,7 +93,7 @@ fn masked() -> Kernel {
     let lane_bit = k.shl(one, lanes);
     let on = k.and(lane_bit, bits);
     let mask = k.cmp(CmpOp::Ne, on, 0);
-    let t = k.load_with(source, &[zero], &[8], Access { mask: Some(mask), other: Some((-5.0f32).into()) });
+    let t = k.load_with(source, &[zero], &[8], Access { mask: Some(mask), other: Some((-5.0f32).into()), cache: None });
     k.if_else(
         store_all,
         |k| {

@@ -7,7 +7,9 @@ mod conversions;
 mod elementwise;
 mod faults;
 mod folds;
+mod indexed;
 mod memory;
+mod order;
 mod shapes;
 
 use super::{Arg, Buffer, InterpError, Memory, Options, ScalarArg, Stats, ViewArg, interpret};
@@ -64,6 +66,16 @@ const CASES: &[(Op, fn())] = &[
     (Op::Dot, folds::dots_of_every_type),
     (Op::Load, memory::dims_and_edges),
     (Op::Store, memory::dims_and_edges),
+    (Op::Gather, indexed::gathers_and_scatters),
+    (Op::Scatter, indexed::gathers_and_scatters),
+    (Op::Atomic, indexed::updates),
+    (Op::AtomicCas, indexed::updates),
+    (Op::GatherTile, order::gathers_inside_tiles),
+    (Op::Histogram, order::histograms),
+    (Op::Sort, order::sorts),
+    (Op::ArgSort, order::sorts),
+    (Op::TopK, order::first_elements),
+    (Op::ArgTopK, order::first_elements),
     (Op::For, control::for_loops),
     (Op::While, control::while_loops),
     (Op::If, control::branches),

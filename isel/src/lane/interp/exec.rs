@@ -1,8 +1,8 @@
 //! One program instance: instructions over columns, and control flow.
 
 use super::super::print::inst_text;
-use super::super::{Block, Carried, For, If, Inst, LTy, LVal, Program, ShuffleFrom, Special, Vals, While};
-use super::error::{LaneError, LaneFault};
+use super::super::{Atomic, AtomicKind, Block, Carried, For, If, Inst, LTy, LVal, Program, ShuffleFrom, Special, Vals, While};
+use super::error::{LaneError, LaneFault, Space};
 use super::global::Global;
 use super::matrix::Table;
 use super::ops::{self, extend};
@@ -91,6 +91,7 @@ impl<'a> Machine<'a> {
                 Inst::Matrix { dsts, instr, a, b, c } => self.matrix(dsts, *instr, [a, b, c])?,
                 Inst::LoadGlobal { .. }
                 | Inst::StoreGlobal { .. }
+                | Inst::Atomic(_)
                 | Inst::LoadShared { .. }
                 | Inst::StoreShared { .. }
                 | Inst::LoadMatrix { .. }
@@ -317,6 +318,7 @@ impl<'a> Machine<'a> {
             }
             Inst::LoadGlobal { .. }
             | Inst::StoreGlobal { .. }
+            | Inst::Atomic(_)
             | Inst::LoadShared { .. }
             | Inst::StoreShared { .. }
             | Inst::LoadMatrix { .. }
@@ -397,17 +399,18 @@ impl<'a> Machine<'a> {
     fn effect(&mut self, inst: &Inst) -> Result<(), Trap> {
         self.shared.next_step();
         match inst {
-            Inst::LoadGlobal { dsts, addr, offset, guard, other } => self.load(dsts, other, |m, thread, bytes| {
+            Inst::LoadGlobal { dsts, addr, offset, guard, other, .. } => self.load(dsts, other, |m, thread, bytes| {
                 if !m.active(*guard, thread) {
                     return Ok(false);
                 }
                 m.stats.global_read += bytes.len() as u64;
                 m.global.read(m.addr(*addr, *offset, thread) as u64, bytes).map(|()| true)
             }),
-            Inst::StoreGlobal { srcs, addr, offset, guard } => self.store(srcs, *guard, |m, thread, bytes| {
+            Inst::StoreGlobal { srcs, addr, offset, guard, .. } => self.store(srcs, *guard, |m, thread, bytes| {
                 m.stats.global_written += bytes.len() as u64;
                 m.global.write(m.addr(*addr, *offset, thread) as u64, bytes)
             }),
+            Inst::Atomic(a) => self.atomic(a),
             Inst::LoadShared { dsts, addr, offset } => self.load(dsts, &Vals::new(), |m, thread, bytes| {
                 m.stats.shared_read += bytes.len() as u64;
                 let (who, at) = (m.who(thread), m.addr(*addr, *offset, thread));
@@ -469,6 +472,53 @@ impl<'a> Machine<'a> {
             | Inst::While(_)
             | Inst::If(_) => Err((LaneFault::Malformed("neither memory nor an exchange"), 0)),
         }
+    }
+
+    /// Updates of the threads, one after the other.
+    fn atomic(&mut self, a: &Atomic) -> Result<(), Trap> {
+        let ty = self.ty(a.value);
+        let size = ty.bytes() as usize;
+        let mut column = vec![0; self.threads];
+        for (thread, old) in column.iter_mut().enumerate() {
+            if !self.active(a.guard, thread) {
+                continue;
+            }
+            let at = self.addr(a.addr, a.offset, thread);
+            let who = self.who(thread);
+            let mut raw = [0; 8];
+            match a.space {
+                Space::Global => self.global.read(at as u64, &mut raw[..size]),
+                Space::Shared => self.shared.before_update(who, at, &mut raw[..size]),
+            }
+            .map_err(|f| (f, thread))?;
+            *old = extend(u64::from_le_bytes(raw), ty);
+            let value = self.reg(a.value)[thread];
+            let new = match a.kind {
+                AtomicKind::Cas(c) => {
+                    if self.reg(c)[thread] == *old {
+                        value
+                    } else {
+                        *old
+                    }
+                }
+                AtomicKind::Op(op) => ops::update(op, ty, *old, value).map_err(|f| (f, thread))?,
+            };
+            let bytes = &new.to_le_bytes()[..size];
+            match a.space {
+                Space::Global => self.global.write(at as u64, bytes),
+                Space::Shared => self.shared.update(who, at, bytes),
+            }
+            .map_err(|f| (f, thread))?;
+            let (read, written) = match a.space {
+                Space::Global => (&mut self.stats.global_read, &mut self.stats.global_written),
+                Space::Shared => (&mut self.stats.shared_read, &mut self.stats.shared_written),
+            };
+            (*read, *written) = (*read + size as u64, *written + size as u64);
+        }
+        if let Some(d) = a.dst {
+            self.regs[d.index()] = column;
+        }
+        Ok(())
     }
 
     fn shuffle(&mut self, dst: LVal, a: LVal, from: ShuffleFrom) -> Result<(), Trap> {

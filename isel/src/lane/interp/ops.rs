@@ -5,7 +5,7 @@
 
 use super::super::{BinOp, LTy, UnOp};
 use super::error::LaneFault;
-use tilelift_ir::{CmpOp, Scalar, num};
+use tilelift_ir::{AtomicOp, CmpOp, Scalar, num};
 
 const NOT_NUMBER: LaneFault = LaneFault::Malformed("arithmetic on a word");
 
@@ -142,6 +142,27 @@ fn number(a: f64, b: f64, f: fn(f64, f64) -> f64) -> f64 {
 #[inline(always)]
 fn unsigned(x: i64, elem: Scalar) -> u64 {
     x as u64 & (u64::MAX >> (64 - elem.bits()))
+}
+
+/// The new value of an atomic update.
+pub(crate) fn update(op: AtomicOp, ty: LTy, old: u64, value: u64) -> Result<u64, LaneFault> {
+    let LTy::Num(elem) = ty else { return Err(NOT_NUMBER) };
+    let by = |op| {
+        let mut out = [0];
+        bin(op, ty, &mut out, &[old], &[value]).map(|()| out[0])
+    };
+    let below = unsigned(value as i64, elem) < unsigned(old as i64, elem);
+    match op {
+        AtomicOp::Add => by(BinOp::Add),
+        AtomicOp::Min => by(BinOp::Minimum),
+        AtomicOp::Max => by(BinOp::Maximum),
+        AtomicOp::Umin => Ok(if below { value } else { old }),
+        AtomicOp::Umax => Ok(if below { old } else { value }),
+        AtomicOp::And => by(BinOp::And),
+        AtomicOp::Or => by(BinOp::Or),
+        AtomicOp::Xor => by(BinOp::Xor),
+        AtomicOp::Xchg => Ok(value),
+    }
 }
 
 /// `d = a op b`.

@@ -31,6 +31,8 @@ const MANY: u16 = u16::MAX;
 enum State {
     Unwritten,
     Written,
+    /// Updated atomically: updates see one another, plain accesses wait for a barrier.
+    Updated,
     /// Written by a copy: its own thread alone sees it in this epoch.
     Copied,
     /// Destination of a copy that isn't waited for.
@@ -44,6 +46,10 @@ struct Touch {
     /// The instruction of the last write, by number.
     write_step: u32,
     read_epoch: u32,
+    /// Of the last write that was no atomic update.
+    plain_epoch: u32,
+    /// The thread of that write.
+    plain_writer: u16,
     /// The writing thread.
     writer: u16,
     /// The reading warp, or [`MANY`].
@@ -129,6 +135,7 @@ impl Shared {
         t.write_epoch == self.epoch
             && match self.states[at] {
                 State::Unwritten => false,
+                State::Updated => true,
                 State::Written => usize::from(t.writer) / self.lanes != who.warp,
                 State::Copied | State::Pending => usize::from(t.writer) != who.thread,
             }
@@ -141,7 +148,7 @@ impl Shared {
             match self.states[i] {
                 State::Unwritten => return Err(LaneFault::Uninitialised { space: Space::Shared, addr: i as u64 }),
                 State::Pending => return Err(LaneFault::PendingCopy { addr: i as u64, owner: usize::from(self.touches[i].writer) }),
-                State::Written | State::Copied => {}
+                State::Written | State::Updated | State::Copied => {}
             }
             if self.unordered(i, who) {
                 return Err(self.race(i, true));
@@ -186,12 +193,49 @@ impl Shared {
         Ok(())
     }
 
+    /// Reads the bytes that an atomic update replaces, and checks that it is ordered behind every plain access before it.
+    pub(crate) fn before_update(&mut self, who: Who, addr: i64, out: &mut [u8]) -> Result<(), LaneFault> {
+        let at = self.place(addr, out.len())?;
+        for i in at..at + out.len() {
+            match self.states[i] {
+                State::Unwritten => return Err(LaneFault::Uninitialised { space: Space::Shared, addr: i as u64 }),
+                State::Updated => {
+                    // Updates are ordered among themselves; what other warps did plainly in this epoch is not.
+                    let t = &self.touches[i];
+                    if t.plain_epoch == self.epoch && usize::from(t.plain_writer) / self.lanes != who.warp {
+                        let other = Some(usize::from(t.plain_writer) / self.lanes);
+                        return Err(LaneFault::Race { addr: i as u64, other, wrote: true });
+                    }
+                    if t.read_epoch == self.epoch && usize::from(t.reader) != who.warp {
+                        return Err(self.race(i, false));
+                    }
+                }
+                State::Written | State::Copied | State::Pending => self.check_write(who, i)?,
+            }
+        }
+        out.copy_from_slice(&self.bytes[at..at + out.len()]);
+        Ok(())
+    }
+
+    /// Writes the bytes of an atomic update whose place [`Shared::before_update`] has checked.
+    pub(crate) fn update(&mut self, who: Who, addr: i64, data: &[u8]) -> Result<(), LaneFault> {
+        let at = self.place(addr, data.len())?;
+        for (i, &byte) in (at..).zip(data) {
+            self.mark(i, who.thread, State::Updated);
+            self.bytes[i] = byte;
+        }
+        Ok(())
+    }
+
     fn mark(&mut self, at: usize, thread: usize, state: State) {
         self.states[at] = state;
         let t = &mut self.touches[at];
         t.write_epoch = self.epoch;
         t.write_step = self.step;
         t.writer = thread as u16;
+        if state != State::Updated {
+            (t.plain_epoch, t.plain_writer) = (self.epoch, thread as u16);
+        }
     }
 
     /// Starts a copy of `data` (at most 16 bytes) to an aligned address.

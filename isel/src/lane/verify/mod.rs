@@ -15,11 +15,11 @@ mod tests;
 pub use error::{LaneProblem, LaneVerifyError};
 
 use super::print::inst_text;
-use super::{BinOp, Block, Carried, Inst, LTy, LVal, ParamSource, Program, ShuffleFrom, UnOp};
+use super::{Atomic, AtomicKind, BinOp, Block, Carried, Inst, LTy, LVal, ParamSource, Program, ShuffleFrom, Space, UnOp};
 use crate::target::Target;
 use cranelift_entity::{EntityRef, SecondaryMap};
 use tilelift_ir::layout::FragmentMap;
-use tilelift_ir::{Class, Scalar};
+use tilelift_ir::{AtomicOp, Class, Scalar};
 
 /// Checks a program for a target.
 ///
@@ -170,6 +170,7 @@ impl Verifier<'_> {
             | Inst::Unpack { .. }
             | Inst::LoadGlobal { .. }
             | Inst::StoreGlobal { .. }
+            | Inst::Atomic(_)
             | Inst::LoadShared { .. }
             | Inst::StoreShared { .. }
             | Inst::LoadMatrix { .. }
@@ -283,6 +284,24 @@ impl Verifier<'_> {
         }
     }
 
+    fn atomic(&mut self, a: &Atomic, defined: &mut Vec<LVal>) -> Check {
+        self.access(a.addr, if a.space == Space::Global { LTy::I64 } else { LTy::I32 }, a.guard)?;
+        let ty = self.number(a.value, &[Class::Int, Class::Float])?;
+        if let AtomicKind::Cas(c) = a.kind {
+            self.want(c, ty)?;
+        }
+        let takes = match (a.kind, ty) {
+            (AtomicKind::Op(AtomicOp::Add), LTy::Num(s)) => s.bits() >= 32 || (s.is_float() && s.bits() == 16),
+            (AtomicKind::Op(AtomicOp::Xchg), LTy::Num(s)) => s.bits() >= 32,
+            (_, LTy::Num(s)) => s.bits() >= 32 && s.is_int(),
+            (_, LTy::B32) => false,
+        };
+        if !takes {
+            return Err(LaneProblem::Type { value: a.value, got: ty, want: "a type that the update takes".into() });
+        }
+        a.dst.map_or(Ok(()), |d| self.def(d, ty, defined))
+    }
+
     fn access(&self, addr: LVal, space: LTy, guard: Option<LVal>) -> Check {
         self.want(addr, space)?;
         guard.map_or(Ok(()), |g| self.want(g, LTy::I1))
@@ -387,6 +406,7 @@ impl Verifier<'_> {
                 let ty = self.vector(srcs)?;
                 self.want_all(srcs, ty)
             }
+            Inst::Atomic(a) => self.atomic(a, defined),
             Inst::LoadShared { dsts, addr, .. } => {
                 self.access(*addr, LTy::I32, None)?;
                 let ty = self.vector(dsts)?;

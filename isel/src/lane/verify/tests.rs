@@ -4,7 +4,7 @@ use super::*;
 use crate::lane::interp::tests::{Asm, everything, no_alloc, target};
 use crate::lane::{Carried, For, If, Param, Special, Vals, While};
 use crate::target::MatrixId;
-use tilelift_ir::CmpOp;
+use tilelift_ir::{CmpOp, MemoryOrder, Scope};
 
 const F16: LTy = LTy::Num(Scalar::F16);
 
@@ -131,10 +131,17 @@ fn loops_and_choices_have_matching_types() {
     assert_eq!(wrong(with(bad_choice)), (0, "f32".into()));
 }
 
+/// A relaxed update of global memory.
+fn update(a: &mut Asm, kind: AtomicKind, addr: LVal, value: LVal) -> Inst {
+    let dst = Some(a.val(a.p.vals[value]));
+    let (space, order, scope) = (Space::Global, MemoryOrder::Relaxed, Scope::Gpu);
+    Inst::Atomic(Box::new(Atomic { dst, kind, space, addr, offset: 0, value, guard: None, order, scope }))
+}
+
 #[test]
 fn operands_and_results_have_their_types() {
     type Make = fn(&mut Asm, [LVal; 6]) -> Inst;
-    let cases: [(Make, u32, &str); 24] = [
+    let cases: [(Make, u32, &str); 28] = [
         (|a, [i, ..]| Inst::Un { dst: a.val(LTy::I32), op: UnOp::Exp, a: i }, 0, "float"),
         (|a, [_, x, ..]| Inst::Un { dst: a.val(LTy::F32), op: UnOp::Not, a: x }, 1, "int or bool"),
         (|a, [_, _, c, ..]| Inst::Un { dst: a.val(LTy::I1), op: UnOp::Neg, a: c }, 2, "int or float"),
@@ -155,8 +162,33 @@ fn operands_and_results_have_their_types() {
         (|a, [_, _, _, l, ..]| Inst::Bitcast { dst: a.val(LTy::F32), a: l }, 7, "a type of 64 bits"),
         (|a, [_, x, ..]| Inst::Pack { dst: a.val(LTy::B32), parts: list(&[x]) }, 1, "a number of 8 or 16 bits"),
         (|a, [i, ..]| Inst::Unpack { dsts: a.vals(F16, 2), a: i }, 0, "b32"),
-        (|a, [i, ..]| Inst::LoadGlobal { dsts: a.vals(LTy::F32, 1), addr: i, offset: 0, guard: None, other: Vals::new() }, 0, "i64"),
-        (|_, [_, x, _, l, ..]| Inst::StoreGlobal { srcs: list(&[x]), addr: l, offset: 0, guard: Some(x) }, 1, "i1"),
+        (
+            |a, [i, ..]| Inst::LoadGlobal {
+                dsts: a.vals(LTy::F32, 1),
+                addr: i,
+                offset: 0,
+                guard: None,
+                other: Vals::new(),
+                cache: tilelift_ir::CacheHint::Normal,
+            },
+            0,
+            "i64",
+        ),
+        (
+            |_, [_, x, _, l, ..]| Inst::StoreGlobal {
+                srcs: list(&[x]),
+                addr: l,
+                offset: 0,
+                guard: Some(x),
+                cache: tilelift_ir::CacheHint::Normal,
+            },
+            1,
+            "i1",
+        ),
+        (|a, [i, ..]| update(a, AtomicKind::Op(AtomicOp::Add), i, i), 0, "i64"),
+        (|a, [_, x, _, l, ..]| update(a, AtomicKind::Op(AtomicOp::Max), l, x), 1, "a type that the update takes"),
+        (|a, [_, _, _, l, h, _]| update(a, AtomicKind::Op(AtomicOp::Xchg), l, h), 4, "a type that the update takes"),
+        (|a, [i, x, _, l, ..]| update(a, AtomicKind::Cas(x), l, i), 1, "i32"),
         (|_, [i, x, ..]| Inst::StoreShared { srcs: list(&[x, i]), addr: i, offset: 0, guard: None }, 0, "f32"),
         (|a, [_, _, _, l, ..]| Inst::Shuffle { dst: a.val(LTy::I64), a: l, from: ShuffleFrom::Xor(1) }, 3, "a type of 32 bits"),
     ];
@@ -181,6 +213,7 @@ fn counts_widths_and_offers() {
         offset: 0,
         guard: None,
         other: list(&[x]),
+        cache: tilelift_ir::CacheHint::Normal,
     };
     assert_eq!(count(with(other)), ("other values", 1, "0 or 2".into()));
     let wide = |a: &mut Asm, [i, ..]: [LVal; 6]| Inst::LoadShared { dsts: a.vals(LTy::I64, 4), addr: i, offset: 0 };

@@ -162,7 +162,7 @@ fn places_parameters_and_grids() {
     let index = asm.def(LTy::I32, |dst| Inst::Fma { dst, a: block, b: two, c: warp });
     let index = asm.def(LTy::I32, |dst| Inst::Fma { dst, a: index, b: lanes, c: lane });
     let addr = asm.element(0, index, 8);
-    asm.push(Inst::StoreGlobal { srcs: Vals::from_slice(&[sum]), addr, offset: 0, guard: None });
+    asm.push(Inst::StoreGlobal { srcs: Vals::from_slice(&[sum]), addr, offset: 0, guard: None, cache: tilelift_ir::CacheHint::Normal });
     let mut m = memory([Buffer::uninit(12 * 64 * 8)]);
     let view = ViewArg::dense(0, Scalar::I64, &[96, 8]);
     let args = [Arg::from(view), ScalarArg::int(Scalar::I8, -3).into(), ScalarArg::int(Scalar::I1, 1).into()];

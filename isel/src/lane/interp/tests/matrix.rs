@@ -42,7 +42,14 @@ fn run(instr: &MatrixInstr, id: usize, operands: [&dyn Fn(usize, usize, usize) -
             (0..n)
                 .map(|i| {
                     let offset = (i * ty.bytes() as usize) as i32;
-                    asm.def(ty, |d| Inst::LoadGlobal { dsts: Vals::from_slice(&[d]), addr, offset, guard: None, other: Vals::new() })
+                    asm.def(ty, |d| Inst::LoadGlobal {
+                        dsts: Vals::from_slice(&[d]),
+                        addr,
+                        offset,
+                        guard: None,
+                        other: Vals::new(),
+                        cache: tilelift_ir::CacheHint::Normal,
+                    })
                 })
                 .collect(),
         );
@@ -62,7 +69,7 @@ fn run(instr: &MatrixInstr, id: usize, operands: [&dyn Fn(usize, usize, usize) -
     let addr = asm.element(3, t, size);
     for (i, &d) in dsts.iter().enumerate() {
         let offset = (i as u32 * ty.bytes()) as i32;
-        asm.push(Inst::StoreGlobal { srcs: Vals::from_slice(&[d]), addr, offset, guard: None });
+        asm.push(Inst::StoreGlobal { srcs: Vals::from_slice(&[d]), addr, offset, guard: None, cache: tilelift_ir::CacheHint::Normal });
     }
     let stats = asm.run(&mut m).unwrap();
     assert_eq!(stats.matrices, 2);

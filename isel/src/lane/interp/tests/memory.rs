@@ -1,7 +1,8 @@
 //! Global and shared memory, races, asynchronous copies, exchanges between lanes.
 
 use super::*;
-use crate::lane::ShuffleFrom;
+use crate::lane::{Atomic, AtomicKind, ShuffleFrom, Space};
+use tilelift_ir::{AtomicOp, MemoryOrder, Scope};
 
 const U8: LTy = LTy::Num(Scalar::I8);
 
@@ -25,7 +26,14 @@ fn vectors_guards_and_other_values() {
         let nine = asm.constant(ty, 1);
         let dsts = asm.vals(ty, n);
         let other = if n == 4 { Vals::from_elem(nine, n) } else { Vals::new() };
-        asm.push(Inst::LoadGlobal { dsts: dsts.clone(), addr, offset: bytes as i32, guard: Some(low), other: other.clone() });
+        asm.push(Inst::LoadGlobal {
+            dsts: dsts.clone(),
+            addr,
+            offset: bytes as i32,
+            guard: Some(low),
+            other: other.clone(),
+            cache: tilelift_ir::CacheHint::Normal,
+        });
         asm.store(1, &dsts);
         let data: Vec<u8> = (0..17 * bytes).map(|i| if ty == LTy::I1 { (i % 3 % 2) as u8 } else { i as u8 }).collect();
         let mut m = memory([Buffer::from_bytes(data.clone()), Buffer::uninit(32 * bytes as usize)]);
@@ -49,7 +57,7 @@ fn guarded_stores_write_where_the_guard_holds() {
     let odd = asm.bin(BinOp::And, t, one);
     let odd = asm.def(LTy::I1, |dst| Inst::Cvt { dst, a: odd });
     let addr = asm.element(0, t, 4);
-    asm.push(Inst::StoreGlobal { srcs: Vals::from_slice(&[t]), addr, offset: 0, guard: Some(odd) });
+    asm.push(Inst::StoreGlobal { srcs: Vals::from_slice(&[t]), addr, offset: 0, guard: Some(odd), cache: tilelift_ir::CacheHint::Normal });
     let mut m = memory([Buffer::from_i64(Scalar::I32, [-1; 32])]);
     asm.run(&mut m).unwrap();
     let want: Vec<i64> = (0..32).map(|i| if i % 2 == 1 { i } else { -1 }).collect();
@@ -72,13 +80,27 @@ fn global_faults_name_the_thread() {
     let mut asm = Asm::new(1);
     let p = asm.pointer(0);
     let zero = asm.constant(LTy::I64, 0);
-    asm.def(LTy::I32, |d| Inst::LoadGlobal { dsts: Vals::from_slice(&[d]), addr: p, offset: 4, guard: None, other: Vals::new() });
+    asm.def(LTy::I32, |d| Inst::LoadGlobal {
+        dsts: Vals::from_slice(&[d]),
+        addr: p,
+        offset: 4,
+        guard: None,
+        other: Vals::new(),
+        cache: tilelift_ir::CacheHint::Normal,
+    });
     let dsts = asm.vals(LTy::I32, 2);
-    asm.push(Inst::LoadGlobal { dsts, addr: p, offset: 4, guard: None, other: Vals::new() });
+    asm.push(Inst::LoadGlobal { dsts, addr: p, offset: 4, guard: None, other: Vals::new(), cache: tilelift_ir::CacheHint::Normal });
     let misaligned = LaneFault::Misaligned { space: Space::Global, addr: (1 << 40) + 4, bytes: 8 };
     assert_eq!(asm.fault(&mut memory([iota(8)])), (misaligned, 0));
     asm.p.body.pop();
-    asm.def(LTy::I32, |d| Inst::LoadGlobal { dsts: Vals::from_slice(&[d]), addr: zero, offset: 8, guard: None, other: Vals::new() });
+    asm.def(LTy::I32, |d| Inst::LoadGlobal {
+        dsts: Vals::from_slice(&[d]),
+        addr: zero,
+        offset: 8,
+        guard: None,
+        other: Vals::new(),
+        cache: tilelift_ir::CacheHint::Normal,
+    });
     assert_eq!(asm.fault(&mut memory([iota(8)])).0, LaneFault::Outside { space: Space::Global, addr: 8, bytes: 4 });
 }
 
@@ -146,6 +168,37 @@ fn writes_to_one_byte_at_once() {
     same(1, true).run(&mut out32(0)).unwrap();
     assert_eq!(same(1, false).fault(&mut out32(0)), (LaneFault::Race { addr: 0, other: Some(0), wrote: true }, 1));
     assert_eq!(same(2, true).fault(&mut out32(0)), (LaneFault::Race { addr: 0, other: Some(0), wrote: true }, 32));
+}
+
+/// Every thread of two warps adds its number to one shared word, then the first thread's word goes to memory.
+fn shared_sum(barriers: [bool; 2]) -> Asm {
+    let mut asm = Asm::new(2);
+    let at = asm.alloc(4);
+    let (t, zero) = (asm.thread(), asm.i32(0));
+    let first = asm.def(LTy::I1, |dst| Inst::Cmp { dst, op: tilelift_ir::CmpOp::Eq, a: t, b: zero });
+    asm.push(Inst::StoreShared { srcs: Vals::from_slice(&[zero]), addr: at, offset: 0, guard: Some(first) });
+    if barriers[0] {
+        asm.push(Inst::Barrier);
+    }
+    let (order, scope, space) = (MemoryOrder::Relaxed, Scope::Cta, Space::Shared);
+    let kind = AtomicKind::Op(AtomicOp::Add);
+    asm.push(Inst::Atomic(Box::new(Atomic { dst: None, kind, space, addr: at, offset: 0, value: t, guard: None, order, scope })));
+    if barriers[1] {
+        asm.push(Inst::Barrier);
+    }
+    let sum = asm.load_shared(at, 0, LTy::I32);
+    asm.store(0, &[sum]);
+    asm
+}
+
+#[test]
+fn updates_see_one_another_and_plain_accesses_need_barriers() {
+    let mut m = out32(64);
+    shared_sum([true; 2]).run(&mut m).unwrap();
+    assert_eq!(m.buffers[0].read_i64(Scalar::I32), [63 * 32; 64]);
+    let race = |other, wrote| LaneFault::Race { addr: 0, other: Some(other), wrote };
+    assert_eq!(shared_sum([false, true]).fault(&mut out32(64)), (race(0, true), 32));
+    assert_eq!(shared_sum([true, false]).fault(&mut out32(64)), (race(1, true), 0));
 }
 
 #[test]
@@ -286,7 +339,14 @@ fn matrix_loads() {
         let t = asm.thread();
         let row = asm.element(1, t, 16);
         let words = asm.vals(LTy::B32, 4);
-        asm.push(Inst::LoadGlobal { dsts: words.clone(), addr: row, offset: 0, guard: None, other: Vals::new() });
+        asm.push(Inst::LoadGlobal {
+            dsts: words.clone(),
+            addr: row,
+            offset: 0,
+            guard: None,
+            other: Vals::new(),
+            cache: tilelift_ir::CacheHint::Normal,
+        });
         let at = asm.bin(BinOp::Mul, lane, five);
         let at = asm.bin(BinOp::Rem, at, lanes);
         let at = asm.def(LTy::I32, |dst| Inst::Fma { dst, a: at, b: sixteen, c: base });

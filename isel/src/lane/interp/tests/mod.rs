@@ -87,14 +87,21 @@ impl Asm {
     pub(crate) fn load(&mut self, view: u32, ty: LTy) -> LVal {
         let t = self.thread();
         let addr = self.element(view, t, ty.bytes());
-        self.def(ty, |d| Inst::LoadGlobal { dsts: Vals::from_slice(&[d]), addr, offset: 0, guard: None, other: Vals::new() })
+        self.def(ty, |d| Inst::LoadGlobal {
+            dsts: Vals::from_slice(&[d]),
+            addr,
+            offset: 0,
+            guard: None,
+            other: Vals::new(),
+            cache: tilelift_ir::CacheHint::Normal,
+        })
     }
     /// Stores consecutive values of each thread.
     pub(crate) fn store(&mut self, view: u32, srcs: &[LVal]) {
         let t = self.thread();
         let bytes = self.p.vals[srcs[0]].bytes() * srcs.len() as u32;
         let addr = self.element(view, t, bytes);
-        self.push(Inst::StoreGlobal { srcs: Vals::from_slice(srcs), addr, offset: 0, guard: None });
+        self.push(Inst::StoreGlobal { srcs: Vals::from_slice(srcs), addr, offset: 0, guard: None, cache: tilelift_ir::CacheHint::Normal });
     }
     /// An allocation of shared memory, and its address.
     pub(crate) fn alloc(&mut self, bytes: u32) -> LVal {

@@ -93,8 +93,15 @@ pub(crate) fn everything() -> Asm {
     let dsts = a.vals(f16, 2);
     a.push(Inst::Unpack { dsts, a: packed });
     let v = a.vals(LTy::F32, 2);
-    a.push(Inst::LoadGlobal { dsts: v.clone(), addr, offset: 16, guard: Some(c), other: Vals::from_slice(&[x, x]) });
-    a.push(Inst::StoreGlobal { srcs: v.clone(), addr, offset: -8, guard: Some(yes) });
+    a.push(Inst::LoadGlobal {
+        dsts: v.clone(),
+        addr,
+        offset: 16,
+        guard: Some(c),
+        other: Vals::from_slice(&[x, x]),
+        cache: tilelift_ir::CacheHint::Normal,
+    });
+    a.push(Inst::StoreGlobal { srcs: v.clone(), addr, offset: -8, guard: Some(yes), cache: tilelift_ir::CacheHint::Normal });
     a.push(Inst::StoreShared { srcs: Vals::from_slice(&v[..1]), addr: s, offset: 0, guard: Some(c) });
     let y = a.load_shared(s, 4, LTy::F32);
     a.def(LTy::B32, |d| Inst::LoadMatrix { dsts: Vals::from_slice(&[d]), addr: s, offset: 0, trans: true });

@@ -1,0 +1,223 @@
+//! Typing of the ops that take tiles of indices, count, and sort; called by [`crate::typing`].
+
+use crate::ops::{AtomicOp, Attr, Op};
+use crate::types::{Scalar, Shape, TileType, Type, ViewType};
+use crate::typing::{TypeError, mask};
+
+/// The view, and the shape that its index tiles share.
+fn indexed<'a>(op: Op, args: &[&'a Type]) -> Result<(&'a ViewType, &'a Shape), TypeError> {
+    let Type::View(v) = args[0] else { return Err(format!("`{op}` takes a view, not {}", args[0])) };
+    let rank = v.rank();
+    let mut shape: Option<&Shape> = None;
+    for i in 0..rank {
+        match args.get(1 + i) {
+            Some(Type::Tile(t)) if t.elem == Scalar::I32 => {
+                let first = *shape.get_or_insert(&t.shape);
+                if t.shape != *first {
+                    let want = TileType { shape: first.clone(), elem: Scalar::I32 };
+                    return Err(format!("index {i} of `{op}` is {t}; it must be {want} as index 0 is, so broadcast one of them"));
+                }
+            }
+            Some(t) => return Err(format!("index {i} of `{op}` is {t}; indices are tiles of i32, so splat a scalar or cast")),
+            None => return Err(format!("`{op}` needs {rank} tiles of indices, one per dimension of the view")),
+        }
+    }
+    shape.map(|s| (v, s)).ok_or_else(|| format!("`{op}` needs a view with a dimension"))
+}
+
+/// Checks that operand `at` is a tile of a type.
+fn operand(op: Op, name: &str, arg: Option<&&Type>, want: &TileType) -> Result<(), TypeError> {
+    match arg {
+        Some(Type::Tile(t)) if t == want => Ok(()),
+        Some(t) => Err(format!("the {name} of `{op}` is {t}; with these indices and this view it must be {want}")),
+        None => Err(format!("the {name} of `{op}` is missing")),
+    }
+}
+
+pub(crate) fn gather(op: Op, args: &[&Type], present: u8) -> Result<Type, TypeError> {
+    let (v, shape) = indexed(op, args)?;
+    let t = TileType { shape: shape.clone(), elem: v.elem };
+    let mut rest = args[1 + v.rank()..].iter();
+    if present & 0b0100 != 0 {
+        mask(op, rest.next(), &t)?;
+    }
+    if present & 0b1000 != 0 {
+        let other = rest.next().ok_or("`other` is missing")?;
+        if **other != Type::Scalar(t.elem) {
+            return Err(format!("`other` of a gather is {other}; it must be a scalar {}", t.elem));
+        }
+    }
+    Ok(Type::Tile(t))
+}
+
+pub(crate) fn scatter(op: Op, args: &[&Type], present: u8) -> Result<(), TypeError> {
+    let (v, shape) = indexed(op, args)?;
+    let t = TileType { shape: shape.clone(), elem: v.elem };
+    operand(op, "value", args.get(1 + v.rank()), &t)?;
+    if present & 0b1000 != 0 {
+        mask(op, args.get(2 + v.rank()), &t)?;
+    }
+    Ok(())
+}
+
+pub(crate) fn atomic(op: Op, args: &[&Type], present: u8, attrs: &[Attr]) -> Result<Type, TypeError> {
+    let (v, shape) = indexed(op, args)?;
+    let t = TileType { shape: shape.clone(), elem: v.elem };
+    let mut at = 1 + v.rank();
+    if op == Op::AtomicCas {
+        operand(op, "compare operand", args.get(at), &t)?;
+        at += 1;
+    }
+    operand(op, "value", args.get(at), &t)?;
+    let masked = if op == Op::AtomicCas { present & 0b1_0000 != 0 } else { present & 0b1000 != 0 };
+    if masked {
+        mask(op, args.get(at + 1), &t)?;
+    }
+    let word = if op == Op::AtomicCas {
+        None
+    } else if let Some(Attr::Atomic(a)) = attrs.first() {
+        Some(*a)
+    } else {
+        return Err("`atomic` needs what to do: atomic add v0[v1], v2".into());
+    };
+    let whole = t.elem.bits() == 32 || t.elem.bits() == 64;
+    let ok = match word {
+        Some(AtomicOp::Add) => whole || t.elem.is_float() && t.elem.bits() == 16,
+        Some(AtomicOp::Xchg) => whole,
+        Some(AtomicOp::Min | AtomicOp::Max | AtomicOp::Umin | AtomicOp::Umax | AtomicOp::And | AtomicOp::Or | AtomicOp::Xor) | None => {
+            whole && t.elem.is_int()
+        }
+    };
+    if !ok {
+        let name = word.map_or_else(|| op.to_string(), |w| format!("{op} {w}"));
+        return Err(format!(
+            "`{name}` does not take {}: all updates take i32 and i64, `add` and `xchg` f32 and f64, `add` f16 and bf16",
+            t.elem
+        ));
+    }
+    Ok(Type::Tile(t))
+}
+
+/// A tile operand and the axis attribute.
+fn along<'a>(op: Op, arg: &'a Type, attr: Option<&Attr>) -> Result<(&'a TileType, usize), TypeError> {
+    let Type::Tile(t) = arg else { return Err(format!("`{op}` takes a tile, not {arg}")) };
+    match attr {
+        Some(Attr::Dim(d)) if (*d as usize) < t.shape.len() => Ok((t, *d as usize)),
+        Some(Attr::Dim(d)) => Err(format!("{t} has no axis {d}")),
+        Some(_) | None => Err(format!("`{op}` needs an axis: {op} v0, axis 1")),
+    }
+}
+
+pub(crate) fn gather_tile(args: &[&Type], attrs: &[Attr]) -> Result<Type, TypeError> {
+    let op = Op::GatherTile;
+    let (a, axis) = along(op, args[0], attrs.first())?;
+    let Type::Tile(i) = args[1] else { return Err(format!("the indices of `{op}` are {}; they must be a tile of i32", args[1])) };
+    if i.elem != Scalar::I32 {
+        return Err(format!("the indices of `{op}` are {i}; they must be i32, so cast them"));
+    }
+    let fits = i.shape.len() == a.shape.len() && i.shape.iter().zip(&a.shape).enumerate().all(|(d, (p, q))| d == axis || p == q);
+    if !fits {
+        return Err(format!("`{op}` of {a} by {i} along axis {axis}: the other extents must agree"));
+    }
+    Ok(Type::Tile(TileType { shape: i.shape.clone(), elem: a.elem }))
+}
+
+pub(crate) fn histogram(args: &[&Type], present: u8, t: TileType) -> Result<Type, TypeError> {
+    let op = Op::Histogram;
+    let a = match args[0] {
+        Type::Tile(a) if a.elem.is_int() => a,
+        other => return Err(format!("`{op}` counts the elements of a tile of integers, not of {other}")),
+    };
+    if t.elem != Scalar::I32 || t.shape.len() != 1 {
+        return Err(format!("`{op}` makes a tile of one dimension of i32, not {t}"));
+    }
+    if present & 0b10 != 0 {
+        mask(op, args.get(1), a)?;
+    }
+    Ok(Type::Tile(t))
+}
+
+fn direction(op: Op, attrs: &[Attr]) -> Result<(), TypeError> {
+    match attrs.first() {
+        Some(Attr::Sort(_)) => Ok(()),
+        Some(_) | None => Err(format!("`{op}` needs a direction: {op} ascending v0, axis 0")),
+    }
+}
+
+pub(crate) fn sort(op: Op, args: &[&Type], attrs: &[Attr]) -> Result<Type, TypeError> {
+    direction(op, attrs)?;
+    let (a, _) = along(op, args[0], attrs.get(1))?;
+    let elem = if op == Op::ArgSort { Scalar::I32 } else { a.elem };
+    Ok(Type::Tile(TileType { shape: a.shape.clone(), elem }))
+}
+
+pub(crate) fn top_k(op: Op, args: &[&Type], attrs: &[Attr], t: TileType) -> Result<Type, TypeError> {
+    direction(op, attrs)?;
+    let (a, axis) = along(op, args[0], attrs.get(1))?;
+    let elem = if op == Op::ArgTopK { Scalar::I32 } else { a.elem };
+    let fits = t.elem == elem
+        && t.shape.len() == a.shape.len()
+        && t.shape.iter().zip(&a.shape).enumerate().all(|(d, (p, q))| if d == axis { p <= q } else { p == q });
+    if !fits {
+        return Err(format!(
+            "`{op}` of {a} along axis {axis} can't make {t}: element {elem}, and the same extents but a smaller one there"
+        ));
+    }
+    Ok(Type::Tile(t))
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::text::parse;
+
+    /// A line behind some definitions, and a part of the sentence that refuses it.
+    const REFUSED: &[(&str, &str)] = &[
+        ("v9 = gather v0[v2]", "2 dimensions, but 1 indices"),
+        ("v9 = gather v0[v2, 0]", "index 1 of `gather` is i32; indices are tiles of i32"),
+        ("v9 = gather v0[v2, v4]", "must be tile<4x8xi32> as index 0 is"),
+        ("v9 = gather v0[v2, v3], mask=v2", "the mask of `gather` is tile<4x8xi32>"),
+        ("v9 = gather v0[v2, v3], other=v5", "`other` of a gather is tile<4x8xf32>"),
+        ("v9 = gather v2[v2, v3]", "takes a view"),
+        ("v9 = gather v0[v2, v3] : tile<4x8xf32>", "infers its type"),
+        ("v9 = gather v0[v2, v3], cache=never", "`never` is not a cache hint"),
+        ("scatter v0[v2, v3], v2", "the value of `scatter` is tile<4x8xi32>"),
+        ("scatter v0[v2, v3], v5, mask=v5", "the mask of `scatter`"),
+        ("v9 = scatter v0[v2, v3], v5", "makes 0 values"),
+        ("v9 = atomic add v0[v2, v3], v2", "the value of `atomic` is tile<4x8xi32>"),
+        ("v9 = atomic umin v0[v2, v3], v5", "`atomic umin` does not take f32"),
+        ("v9 = atomic xchg v6[v2], v7", "`atomic xchg` does not take f16"),
+        ("v9 = atomic mul v0[v2, v3], v5", "`mul` is not an atomic update"),
+        ("v9 = atomic add v0[v2, v3], v5, order=late", "`late` is not a memory order"),
+        ("v9 = atomic add v0[v2, v3], v5, scope=cta, scope=gpu", "twice"),
+        ("v9 = atomic_cas v0[v2, v3], v5, v5", "`atomic_cas` does not take f32"),
+        ("v9 = atomic_cas v8[v2], v2, v5", "the value of `atomic_cas`"),
+        ("v9 = gather_tile v5, v5, axis 1", "they must be i32"),
+        ("v9 = gather_tile v5, v2, axis 2", "has no axis 2"),
+        ("v9 = gather_tile v5, v4, axis 0", "the other extents must agree"),
+        ("v9 = histogram v5 : tile<4xi32>", "counts the elements of a tile of integers"),
+        ("v9 = histogram v2 : tile<4xi64>", "one dimension of i32"),
+        ("v9 = histogram v2 : tile<4x1xi32>", "one dimension of i32"),
+        ("v9 = sort up v5, axis 1", "`up` is not a direction"),
+        ("v9 = sort ascending v5, axis 3", "has no axis 3"),
+        ("v9 = top_k descending v5, axis 1 : tile<4x9xf32>", "can't make tile<4x9xf32>"),
+        ("v9 = arg_top_k descending v5, axis 1 : tile<4x2xf32>", "element i32"),
+    ];
+
+    #[test]
+    fn wrong_operands_are_refused() {
+        let head = "kernel @k(v0: view<f32, [?, ?]>, v6: view<f16, [?]>, v8: view<i32, [?]>) {
+            v2 = iota 0 : tile<4x8xi32>
+            v3 = iota 1 : tile<4x8xi32>
+            v4 = iota 0 : tile<4x4xi32>
+            v5 = gather v0[v2, v3]
+            v7 = gather v6[v2]
+            v1 = atomic add v6[v2], v7
+            v10 = atomic xchg v0[v2, v3], v5
+        ";
+        parse(&format!("{head}\n}}")).unwrap_or_else(|e| panic!("{e}"));
+        for (line, part) in REFUSED {
+            let e = parse(&format!("{head}\n{line}\n}}")).expect_err(line).to_string();
+            assert!(e.contains(part), "{line}: {e}");
+        }
+    }
+}

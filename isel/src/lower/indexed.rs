@@ -1,0 +1,237 @@
+//! Accesses through tiles of indices: gather, scatter, atomic updates. One element at a time, bounds checked.
+//!
+//! ```text
+//! address = pointer + bytes * sum over d of index[d] * stride[d]        in bounds iff for every d: (unsigned) index[d] < extent[d]
+//! ```
+//!
+//! Lanes, warps and registers that hold copies of an element take no part in a write; the old values of an update reach them by
+//! shuffles and through shared memory.
+
+use super::scratch::Scratch;
+use super::shared::representative;
+use super::vectors::{from_words, to_words, word_types};
+use super::{Lower, Tile};
+use crate::assign::scattered_layout;
+use crate::error::LowerError;
+use crate::lane::{Atomic, AtomicKind, BinOp, LTy, LVal, LaneBuilder, Param, ParamSource, ShuffleFrom, Space, Special, Vals};
+use std::rc::Rc;
+use tilelift_ir::layout::{Axis, Layout};
+use tilelift_ir::{Attr, CmpOp, Extent, Inst, MemoryOrder, Scope, Value};
+
+/// For each register the first one that holds the same element.
+pub(super) fn first_copies(layout: &Layout) -> Vec<usize> {
+    let mut seen = std::collections::BTreeMap::new();
+    (0..layout.size(Axis::Reg)).map(|r| *seen.entry(layout.reg_coord(r).to_vec()).or_insert(r as usize)).collect()
+}
+
+/// True if the copies of an element lie in lanes and warps that differ in bits of no meaning, and in registers.
+fn plain_copies(layout: &Layout) -> bool {
+    [Axis::Lane, Axis::Warp].into_iter().all(|axis| {
+        let free = layout.free_mask(axis);
+        (0..layout.bits(axis)).all(|i| free >> i & 1 == 0 || layout.column(axis, i).iter().all(|&c| c == 0))
+    })
+}
+
+/// The tiles of an access in one layout.
+struct Indexed {
+    view: Value,
+    index: Vec<Rc<Tile>>,
+    mask: Option<Rc<Tile>>,
+}
+
+impl Lower<'_> {
+    fn indexed(&mut self, b: &mut LaneBuilder, i: Inst, layout: &Rc<Layout>) -> Result<Indexed, LowerError> {
+        let kernel = self.kernel;
+        let index = kernel.operand(i, "indices").iter().map(|&v| self.tile(b, v, layout)).collect::<Result<Vec<_>, _>>()?;
+        let mask = match kernel.operand(i, "mask").first() {
+            Some(&m) => Some(self.tile(b, m, layout)?),
+            None => None,
+        };
+        Ok(Indexed { view: kernel.insts[i].args[0], index, mask })
+    }
+
+    /// Address and guard of the element in a register.
+    fn place(&self, b: &mut LaneBuilder, x: &Indexed, reg: usize) -> (LVal, Option<LVal>) {
+        let n = self.param_number(x.view);
+        let mut addr = b.param(Param { ty: LTy::I64, source: ParamSource::Pointer(n) });
+        let mut guard = x.mask.as_ref().map(|m| m.regs[reg]);
+        let Some(view) = self.kernel.ty(x.view).as_view() else { return (addr, guard) };
+        let bytes = i64::from(view.elem.bytes());
+        for (d, index) in x.index.iter().enumerate() {
+            let at = index.regs[reg];
+            let extent = self.extent(b, x.view, d);
+            let inside = b.cmp(CmpOp::Ult, at, extent);
+            guard = b.and_guard(guard, Some(inside));
+            addr = match view.stride(d) {
+                Extent::Fixed(s) if i32::try_from(i64::from(s) * bytes).is_ok() => {
+                    let s = b.i32(i64::from(s) * bytes);
+                    b.mad_wide(at, s, addr)
+                }
+                Extent::Fixed(_) | Extent::Dynamic(_) => {
+                    let stride = self.stride(b, x.view, d);
+                    let scale = b.i64(bytes);
+                    let stride = b.mul(stride, scale);
+                    let at = b.cvt(at, LTy::I64);
+                    let term = b.mul(at, stride);
+                    b.add(addr, term)
+                }
+            };
+        }
+        (addr, guard)
+    }
+
+    pub(super) fn gather(&mut self, b: &mut LaneBuilder, i: Inst) -> Result<(), LowerError> {
+        let result = self.kernel.insts[i].results[0];
+        let elem = self.kernel.ty(result).elem();
+        let layout = self.layout_of(result)?;
+        let x = self.indexed(b, i, &layout)?;
+        let other = match self.kernel.operand(i, "other").first() {
+            Some(&o) => {
+                let o = self.scalar(o)?;
+                to_words(b, &[o], elem)
+            }
+            None => Vals::new(),
+        };
+        self.order_indexed(b, x.view, false, &layout);
+        let cache = self.cache_hint(i);
+        let mut regs: Vec<LVal> = Vec::new();
+        for (r, first) in first_copies(&layout).into_iter().enumerate() {
+            if first < r {
+                regs.push(regs[first]);
+                continue;
+            }
+            let (addr, guard) = self.place(b, &x, r);
+            let words = b.load_global_hinted(&word_types(1, elem), (addr, 0), guard, other.clone(), cache);
+            regs.push(from_words(b, &words, elem, 1)[0]);
+        }
+        self.set_tile(result, Tile { layout, regs });
+        Ok(())
+    }
+
+    pub(super) fn scatter(&mut self, b: &mut LaneBuilder, i: Inst) -> Result<(), LowerError> {
+        let value = self.kernel.operand(i, "value")[0];
+        let elem = self.kernel.ty(value).elem();
+        let layout = self.layout_of(value)?;
+        let tile = self.tile(b, value, &layout)?;
+        let x = self.indexed(b, i, &layout)?;
+        self.order_indexed(b, x.view, true, &layout);
+        let writer = representative(b, layout.free_mask(Axis::Lane), layout.free_mask(Axis::Warp));
+        let cache = self.cache_hint(i);
+        for (r, first) in first_copies(&layout).into_iter().enumerate() {
+            if first < r {
+                continue;
+            }
+            let (addr, guard) = self.place(b, &x, r);
+            let words = to_words(b, &[tile.regs[r]], elem);
+            let guard = b.and_guard(writer, guard);
+            b.store_global_hinted(words, addr, 0, guard, cache);
+        }
+        Ok(())
+    }
+
+    pub(super) fn update(&mut self, b: &mut LaneBuilder, i: Inst) -> Result<(), LowerError> {
+        let kernel = self.kernel;
+        let d = &kernel.insts[i];
+        let result = d.results[0];
+        let t = kernel.ty(result).as_tile().cloned().ok_or_else(|| LowerError::unsupported("an update", "it makes no tile"))?;
+        let mut layout = self.layout_of(result)?;
+        if !plain_copies(&layout) {
+            layout = Rc::new(scattered_layout(&t.shape, t.elem.bytes(), self.target, &self.plan)?);
+        }
+        let value = self.tile(b, kernel.operand(i, "value")[0], &layout)?;
+        let compare = match kernel.operand(i, "compare").first() {
+            Some(&c) => Some(self.tile(b, c, &layout)?),
+            None => None,
+        };
+        let x = self.indexed(b, i, &layout)?;
+        let (order, scope) = d
+            .attrs
+            .iter()
+            .find_map(|a| if let Attr::Sync(o, s) = a { Some((*o, *s)) } else { None })
+            .unwrap_or((MemoryOrder::Relaxed, Scope::Gpu));
+        self.order_indexed(b, x.view, true, &layout);
+        // What the other lanes did in front of a releasing update comes before it: each of them may be the one that is seen.
+        if order.releases() {
+            self.order_all(b);
+        }
+        let (idle_lanes, idle_warps) = (layout.free_mask(Axis::Lane), layout.free_mask(Axis::Warp));
+        let writer = representative(b, idle_lanes, idle_warps);
+        let copies = first_copies(&layout);
+        let mut regs: Vec<LVal> = Vec::new();
+        for (r, &first) in copies.iter().enumerate() {
+            if first < r {
+                regs.push(regs[first]);
+                continue;
+            }
+            let (addr, guard) = self.place(b, &x, r);
+            let kind = match (&compare, d.attrs.first()) {
+                (Some(c), _) => AtomicKind::Cas(c.regs[r]),
+                (None, Some(Attr::Atomic(op))) => AtomicKind::Op(*op),
+                (None, _) => return Err(LowerError::unsupported("an update", "it does not say what to do")),
+            };
+            let guard = b.and_guard(writer, guard);
+            let value = value.regs[r];
+            regs.push(b.atomic(None, Atomic { dst: None, kind, space: Space::Global, addr, offset: 0, value, guard, order, scope }));
+        }
+        if order.acquires() {
+            self.order_all(b);
+        }
+        let used = kernel.insts.values().any(|d| d.args.contains(&result));
+        if used && (idle_lanes | idle_warps) != 0 {
+            self.spread_copies(b, &mut regs, &copies, idle_lanes, idle_warps)?;
+        }
+        self.set_tile(result, Tile { layout, regs });
+        Ok(())
+    }
+
+    /// Gives the lanes and warps that hold copies the values of those that hold the elements.
+    fn spread_copies(
+        &self,
+        b: &mut LaneBuilder,
+        regs: &mut [LVal],
+        copies: &[usize],
+        idle_lanes: u32,
+        idle_warps: u32,
+    ) -> Result<(), LowerError> {
+        let cleared = |b: &mut LaneBuilder, what: Special, mask: u32| {
+            let at = b.special(what);
+            let rest = b.i32(i64::from(!(mask as i32)));
+            b.bin(BinOp::And, at, rest)
+        };
+        let lane = cleared(b, Special::Lane, idle_lanes);
+        let firsts: Vec<usize> = (0..regs.len()).filter(|&r| copies[r] == r).collect();
+        if idle_lanes != 0 {
+            for &r in &firsts {
+                regs[r] = b.shuffle(regs[r], ShuffleFrom::Lane(lane));
+            }
+        }
+        if idle_warps != 0 {
+            let ty = b.ty(regs[0]);
+            let (lanes, warps) = (self.target.lanes, self.plan.warps);
+            let scratch = Scratch::new(self, b, u64::from(lanes * warps) * firsts.len() as u64, ty, "old values")?;
+            let row = |b: &mut LaneBuilder, warp: LVal| {
+                let (n, lane) = (b.i32(i64::from(lanes)), b.special(Special::Lane));
+                let at = b.mul(warp, n);
+                b.add(at, lane)
+            };
+            let warp = b.special(Special::Warp);
+            let own = row(b, warp);
+            let own = scratch.address(b, own);
+            b.before_shared_writes();
+            let step = lanes * warps;
+            for (n, &r) in firsts.iter().enumerate() {
+                scratch.store(b, own, n as u32 * step, regs[r], None);
+            }
+            let from = cleared(b, Special::Warp, idle_warps);
+            let from = row(b, from);
+            let from = scratch.address(b, from);
+            for (n, &r) in firsts.iter().enumerate() {
+                regs[r] = scratch.load(b, from, n as u32 * step);
+            }
+        }
+        for r in 0..regs.len() {
+            regs[r] = regs[copies[r]];
+        }
+        Ok(())
+    }
+}
