@@ -3,12 +3,13 @@
 //! A panic anywhere below counts as a failure of its own kind, and is caught, so that a long run goes on.
 
 use crate::case::Case;
+pub use crate::misuse::{any_builder_calls, any_text};
+pub use crate::sim::{ptx_text, schedules, sim};
 use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use tilelift_ir::interp::{self, Memory};
 use tilelift_ir::{Kernel, text, verify};
 use tilelift_isel::lane::{self, LaneOptions};
-pub use crate::sim::{ptx_text, schedules, sim};
 use tilelift_isel::{LowerError, LowerOptions, Target, lower};
 
 /// A case was answered rightly, or refused with a reason.
