@@ -301,7 +301,14 @@ fn guarded_loads_in_loops() {
     let inside = lt(&mut a, t, seven);
     let r = for_loop(&mut a, [zero, n, one], &[v, t], |a, _, p| {
         let dsts = a.vals(I32, 2);
-        a.push(Inst::LoadGlobal { dsts: dsts.clone(), addr: u, offset: 0, guard: Some(inside), other: smallvec::smallvec![seven, p[0]] });
+        a.push(Inst::LoadGlobal {
+            dsts: dsts.clone(),
+            addr: u,
+            offset: 0,
+            guard: Some(inside),
+            other: smallvec::smallvec![seven, p[0]],
+            cache: tilelift_ir::CacheHint::Normal,
+        });
         let next = a.bin(BinOp::Add, dsts[1], p[1]);
         vec![dsts[0], next]
     });

@@ -15,6 +15,7 @@ mod case;
 mod config;
 mod data;
 mod kernel;
+mod misuse;
 pub mod oracle;
 mod reduce;
 mod rewrite;

@@ -3,6 +3,7 @@
 //! A panic anywhere below counts as a failure of its own kind, and is caught, so that a long run goes on.
 
 use crate::case::Case;
+pub use crate::misuse::{any_builder_calls, any_text};
 pub use crate::sim::{ptx_text, schedules, sim};
 use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};

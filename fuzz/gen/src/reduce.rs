@@ -4,6 +4,7 @@ use crate::case::{Case, Param};
 use crate::data::Init;
 use crate::rewrite::{Edit, rewrite};
 use std::collections::BTreeSet;
+use std::hash::{DefaultHasher, Hash, Hasher};
 use tilelift_ir::{Extent, Inst, Kernel, Op, Type};
 
 /// Rounds over all edits.
@@ -18,14 +19,17 @@ pub fn reduce(case: &Case, fails: &dyn Fn(&Case) -> bool) -> Case {
         let before = best.clone();
         launch(&mut best, fails);
         // Late instructions first: with them goes what they need.
-        let mut tried: BTreeSet<String> = BTreeSet::new();
+        let mut tried: BTreeSet<u64> = BTreeSet::new();
         loop {
             let edits = edits(&best.kernel);
+            let text = tilelift_ir::text::print(&best.kernel);
             let mut progress = false;
             for e in edits {
                 let keep = vec![true; best.params.len()];
-                // Instructions are renumbered by every success, so what failed before is told by its text.
-                if !tried.insert(format!("{e:?} {}", tilelift_ir::text::print(&best.kernel).len())) {
+                // Instructions are renumbered by every success, so an attempt is known by the kernel's text as well.
+                let mut hash = DefaultHasher::new();
+                (format!("{e:?}"), &text).hash(&mut hash);
+                if !tried.insert(hash.finish()) {
                     continue;
                 }
                 if try_kernel(&mut best, &e, &keep, fails) {

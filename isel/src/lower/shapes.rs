@@ -1,11 +1,15 @@
-//! Broadcast, reshape, transpose: registers are renamed, nothing moves.
+//! Broadcast, reshape, transpose: registers are renamed, nothing moves; but a reshape that cuts an odd factor of an extent goes
+//! through shared memory.
 
+use super::elementwise::Coords;
+use super::shared::representative;
+use super::vectors::{from_words, memory_type, to_words, word_types};
 use super::{Held, Lower, Tile};
 use crate::error::LowerError;
-use crate::lane::LaneBuilder;
+use crate::lane::{LVal, LaneBuilder};
 use std::rc::Rc;
-use tilelift_ir::layout::Axis;
-use tilelift_ir::{Attr, Inst, Type};
+use tilelift_ir::layout::{Axis, Layout};
+use tilelift_ir::{Attr, Inst, Scalar, Type};
 
 impl Lower<'_> {
     pub(super) fn broadcast(&mut self, b: &mut LaneBuilder, i: Inst) -> Result<(), LowerError> {
@@ -38,10 +42,14 @@ impl Lower<'_> {
         match (self.kernel.ty(d.args[0]), self.kernel.ty(result)) {
             (Type::Tile(_), Type::Tile(to)) => {
                 let tile = self.own_tile(b, d.args[0])?;
-                let layout = Rc::new(tile.layout.reshape(&to.shape).map_err(|e| {
-                    LowerError::unsupported(format!("this reshape to {to}"), format!("it cuts through an odd factor of an extent ({e})"))
-                })?);
-                let tile = Tile { layout: layout.clone(), regs: tile.regs.clone() };
+                let tile = match tile.layout.reshape(&to.shape) {
+                    Ok(layout) => Tile { layout: Rc::new(layout), regs: tile.regs.clone() },
+                    // An odd factor of an extent is cut.
+                    Err(_) => {
+                        let want = self.layout_of(result)?;
+                        self.reshape_through_memory(b, &tile, &want, to.elem)?
+                    }
+                };
                 // The value's own layout may be another; whoever uses it converts from this one.
                 self.set_tile(result, tile);
             }
@@ -67,6 +75,30 @@ impl Lower<'_> {
         Ok(())
     }
 
+    /// Element by element to shared memory in row-major order, and back in the layout of the new shape.
+    fn reshape_through_memory(&mut self, b: &mut LaneBuilder, tile: &Tile, want: &Rc<Layout>, elem: Scalar) -> Result<Tile, LowerError> {
+        let bytes = memory_type(elem).bytes();
+        let count: u64 = want.shape().iter().map(|&e| u64::from(e)).product();
+        let alloc = self.alloc(b, count * u64::from(bytes), "reshape")?;
+        let base = b.shared_addr(alloc);
+        b.before_shared_writes();
+        let writer = representative(b, tile.layout.free_mask(Axis::Lane), tile.layout.free_mask(Axis::Warp));
+        let coords = Coords::new(b, &tile.layout);
+        for (r, &v) in tile.regs.iter().enumerate() {
+            let (addr, offset) = row_major(b, &coords, &tile.layout, r as u32, base, bytes);
+            let words = to_words(b, &[v], elem);
+            b.store_shared(words, alloc, addr, offset, writer);
+        }
+        let coords = Coords::new(b, want);
+        let mut regs = Vec::new();
+        for r in 0..want.size(Axis::Reg) {
+            let (addr, offset) = row_major(b, &coords, want, r, base, bytes);
+            let words = b.load_shared(&word_types(1, elem), alloc, addr, offset);
+            regs.extend(from_words(b, &words, elem, 1));
+        }
+        Ok(Tile { layout: want.clone(), regs })
+    }
+
     pub(super) fn transpose(&mut self, b: &mut LaneBuilder, i: Inst) -> Result<(), LowerError> {
         let d = &self.kernel.insts[i];
         let Some(Attr::Perm(p)) = d.attrs.first() else {
@@ -83,4 +115,21 @@ impl Lower<'_> {
         self.set_tile(d.results[0], Tile { layout, regs: tile.regs.clone() });
         Ok(())
     }
+}
+
+/// Address and constant offset, in bytes, of a register's element in row-major memory.
+fn row_major(b: &mut LaneBuilder, coords: &Coords, layout: &Layout, reg: u32, base: LVal, bytes: u32) -> (LVal, i32) {
+    let c = layout.reg_coord(reg);
+    let (mut addr, mut offset, mut step) = (base, 0, bytes);
+    for (d, &extent) in layout.shape().iter().enumerate().rev() {
+        let (part, rest) = coords.split(b, d, c[d]);
+        offset += rest * step;
+        if let Some(v) = part {
+            let by = b.i32(i64::from(step));
+            let v = b.mul(v, by);
+            addr = b.add(addr, v);
+        }
+        step *= extent;
+    }
+    (addr, offset as i32)
 }

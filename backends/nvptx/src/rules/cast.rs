@@ -57,7 +57,16 @@ pub(super) const ROWS: &[Rule] = rows! {
     "cvt.i32.i32" Key::Cvt(Scalar::I32), I32, Always => SAME;
     "cvt.i32.i64" Key::Cvt(Scalar::I32), I64, Always => lines(&["cvt.s64.s32 $d, $a"]);
     "cvt.i32.f16" Key::Cvt(Scalar::I32), F16, Always => lines(&["cvt.rn.f16.s32 $d, $a"]);
-    "cvt.i32.bf16" Key::Cvt(Scalar::I32), BF16, Always => lines(&["cvt.rz.f32.s32 $f0, $a", "cvt.rzi.s32.f32 $r5, $f0", "setp.ne.s32 $p0, $r5, $a", "mov.b32 $r1, $f0", "or.b32 $r2, $r1, 1", "selp.b32 $r3, $r2, $r1, $p0", "mov.b32 $f1, $r3", "cvt.rn.bf16.f32 $d, $f1"]);
+    "cvt.i32.bf16" Key::Cvt(Scalar::I32), BF16, Always => lines(&[
+        "cvt.rz.f32.s32 $f0, $a",
+        "cvt.rzi.s32.f32 $r5, $f0",
+        "setp.ne.s32 $p0, $r5, $a",
+        "mov.b32 $r1, $f0",
+        "or.b32 $r2, $r1, 1",
+        "selp.b32 $r3, $r2, $r1, $p0",
+        "mov.b32 $f1, $r3",
+        "cvt.rn.bf16.f32 $d, $f1",
+    ]);
     "cvt.i32.f32" Key::Cvt(Scalar::I32), F32, Always => lines(&["cvt.rn.f32.s32 $d, $a"]);
     "cvt.i32.f64" Key::Cvt(Scalar::I32), F64, Always => lines(&["cvt.rn.f64.s32 $d, $a"]);
     "cvt.i64.i1" Key::Cvt(Scalar::I64), I1, Always => lines(&["setp.ne.s64 $d, $a, 0"]);
@@ -66,7 +75,16 @@ pub(super) const ROWS: &[Rule] = rows! {
     "cvt.i64.i32" Key::Cvt(Scalar::I64), I32, Always => lines(&["cvt.u32.u64 $d, $a"]);
     "cvt.i64.i64" Key::Cvt(Scalar::I64), I64, Always => SAME;
     "cvt.i64.f16" Key::Cvt(Scalar::I64), F16, Always => lines(&["cvt.rn.f16.s64 $d, $a"]);
-    "cvt.i64.bf16" Key::Cvt(Scalar::I64), BF16, Always => lines(&["cvt.rz.f32.s64 $f0, $a", "cvt.rzi.s64.f32 $q5, $f0", "setp.ne.s64 $p0, $q5, $a", "mov.b32 $r1, $f0", "or.b32 $r2, $r1, 1", "selp.b32 $r3, $r2, $r1, $p0", "mov.b32 $f1, $r3", "cvt.rn.bf16.f32 $d, $f1"]);
+    "cvt.i64.bf16" Key::Cvt(Scalar::I64), BF16, Always => lines(&[
+        "cvt.rz.f32.s64 $f0, $a",
+        "cvt.rzi.s64.f32 $q5, $f0",
+        "setp.ne.s64 $p0, $q5, $a",
+        "mov.b32 $r1, $f0",
+        "or.b32 $r2, $r1, 1",
+        "selp.b32 $r3, $r2, $r1, $p0",
+        "mov.b32 $f1, $r3",
+        "cvt.rn.bf16.f32 $d, $f1",
+    ]);
     "cvt.i64.f32" Key::Cvt(Scalar::I64), F32, Always => lines(&["cvt.rn.f32.s64 $d, $a"]);
     "cvt.i64.f64" Key::Cvt(Scalar::I64), F64, Always => lines(&["cvt.rn.f64.s64 $d, $a"]);
     "cvt.f16.i1" Key::Cvt(Scalar::F16), I1, Always => ViaF32;
@@ -88,21 +106,66 @@ pub(super) const ROWS: &[Rule] = rows! {
     "cvt.bf16.f32" Key::Cvt(Scalar::BF16), F32, Always => lines(&["mov.b32 $d, {0, $a}"]);
     "cvt.bf16.f64" Key::Cvt(Scalar::BF16), F64, Always => ViaF32;
     "cvt.f32.i1" Key::Cvt(Scalar::F32), I1, Always => lines(&["setp.neu.f32 $d, $a, 0f00000000"]);
-    "cvt.f32.i8" Key::Cvt(Scalar::F32), I8, Always => lines(&["cvt.rzi.s32.f32 $r0, $a", "min.s32 $r1, $r0, 127", "max.s32 $r2, $r1, -128", "cvt.u16.u32 $d, $r2"]);
-    "cvt.f32.i16" Key::Cvt(Scalar::F32), I16, Always => lines(&["cvt.rzi.s32.f32 $r0, $a", "min.s32 $r1, $r0, 32767", "max.s32 $r2, $r1, -32768", "cvt.u16.u32 $d, $r2"]);
+    "cvt.f32.i8" Key::Cvt(Scalar::F32), I8, Always => lines(&[
+        "cvt.rzi.s32.f32 $r0, $a",
+        "min.s32 $r1, $r0, 127",
+        "max.s32 $r2, $r1, -128",
+        "cvt.u16.u32 $d, $r2",
+    ]);
+    "cvt.f32.i16" Key::Cvt(Scalar::F32), I16, Always => lines(&[
+        "cvt.rzi.s32.f32 $r0, $a",
+        "min.s32 $r1, $r0, 32767",
+        "max.s32 $r2, $r1, -32768",
+        "cvt.u16.u32 $d, $r2",
+    ]);
     "cvt.f32.i32" Key::Cvt(Scalar::F32), I32, Always => lines(&["cvt.rzi.s32.f32 $d, $a"]);
-    "cvt.f32.i64" Key::Cvt(Scalar::F32), I64, Always => lines(&["cvt.rzi.s64.f32 $q0, $a", "setp.nan.f32 $p0, $a, $a", "selp.b64 $d, 0, $q0, $p0"]);
+    "cvt.f32.i64" Key::Cvt(Scalar::F32), I64, Always => lines(&[
+        "cvt.rzi.s64.f32 $q0, $a",
+        "setp.nan.f32 $p0, $a, $a",
+        "selp.b64 $d, 0, $q0, $p0",
+    ]);
     "cvt.f32.f16" Key::Cvt(Scalar::F32), F16, Always => lines(&["cvt.rn.f16.f32 $d, $a"]);
     "cvt.f32.bf16" Key::Cvt(Scalar::F32), BF16, Always => lines(&["cvt.rn.bf16.f32 $d, $a"]);
     "cvt.f32.f32" Key::Cvt(Scalar::F32), F32, Always => SAME;
     "cvt.f32.f64" Key::Cvt(Scalar::F32), F64, Always => lines(&["cvt.f64.f32 $d, $a"]);
     "cvt.f64.i1" Key::Cvt(Scalar::F64), I1, Always => lines(&["setp.neu.f64 $d, $a, 0d0000000000000000"]);
-    "cvt.f64.i8" Key::Cvt(Scalar::F64), I8, Always => lines(&["cvt.rzi.s32.f64 $r0, $a", "setp.nan.f64 $p0, $a, $a", "selp.b32 $r3, 0, $r0, $p0", "min.s32 $r1, $r3, 127", "max.s32 $r2, $r1, -128", "cvt.u16.u32 $d, $r2"]);
-    "cvt.f64.i16" Key::Cvt(Scalar::F64), I16, Always => lines(&["cvt.rzi.s32.f64 $r0, $a", "setp.nan.f64 $p0, $a, $a", "selp.b32 $r3, 0, $r0, $p0", "min.s32 $r1, $r3, 32767", "max.s32 $r2, $r1, -32768", "cvt.u16.u32 $d, $r2"]);
-    "cvt.f64.i32" Key::Cvt(Scalar::F64), I32, Always => lines(&["cvt.rzi.s32.f64 $r0, $a", "setp.nan.f64 $p0, $a, $a", "selp.b32 $d, 0, $r0, $p0"]);
-    "cvt.f64.i64" Key::Cvt(Scalar::F64), I64, Always => lines(&["cvt.rzi.s64.f64 $q0, $a", "setp.nan.f64 $p0, $a, $a", "selp.b64 $d, 0, $q0, $p0"]);
+    "cvt.f64.i8" Key::Cvt(Scalar::F64), I8, Always => lines(&[
+        "cvt.rzi.s32.f64 $r0, $a",
+        "setp.nan.f64 $p0, $a, $a",
+        "selp.b32 $r3, 0, $r0, $p0",
+        "min.s32 $r1, $r3, 127",
+        "max.s32 $r2, $r1, -128",
+        "cvt.u16.u32 $d, $r2",
+    ]);
+    "cvt.f64.i16" Key::Cvt(Scalar::F64), I16, Always => lines(&[
+        "cvt.rzi.s32.f64 $r0, $a",
+        "setp.nan.f64 $p0, $a, $a",
+        "selp.b32 $r3, 0, $r0, $p0",
+        "min.s32 $r1, $r3, 32767",
+        "max.s32 $r2, $r1, -32768",
+        "cvt.u16.u32 $d, $r2",
+    ]);
+    "cvt.f64.i32" Key::Cvt(Scalar::F64), I32, Always => lines(&[
+        "cvt.rzi.s32.f64 $r0, $a",
+        "setp.nan.f64 $p0, $a, $a",
+        "selp.b32 $d, 0, $r0, $p0",
+    ]);
+    "cvt.f64.i64" Key::Cvt(Scalar::F64), I64, Always => lines(&[
+        "cvt.rzi.s64.f64 $q0, $a",
+        "setp.nan.f64 $p0, $a, $a",
+        "selp.b64 $d, 0, $q0, $p0",
+    ]);
     "cvt.f64.f16" Key::Cvt(Scalar::F64), F16, Always => lines(&["cvt.rn.f16.f64 $d, $a"]);
-    "cvt.f64.bf16" Key::Cvt(Scalar::F64), BF16, Always => lines(&["cvt.rz.f32.f64 $f0, $a", "cvt.f64.f32 $e0, $f0", "setp.neu.f64 $p0, $e0, $a", "mov.b32 $r0, $f0", "or.b32 $r1, $r0, 1", "selp.b32 $r2, $r1, $r0, $p0", "mov.b32 $f1, $r2", "cvt.rn.bf16.f32 $d, $f1"]);
+    "cvt.f64.bf16" Key::Cvt(Scalar::F64), BF16, Always => lines(&[
+        "cvt.rz.f32.f64 $f0, $a",
+        "cvt.f64.f32 $e0, $f0",
+        "setp.neu.f64 $p0, $e0, $a",
+        "mov.b32 $r0, $f0",
+        "or.b32 $r1, $r0, 1",
+        "selp.b32 $r2, $r1, $r0, $p0",
+        "mov.b32 $f1, $r2",
+        "cvt.rn.bf16.f32 $d, $f1",
+    ]);
     "cvt.f64.f32" Key::Cvt(Scalar::F64), F32, Always => lines(&["cvt.rn.f32.f64 $d, $a"]);
     "cvt.f64.f64" Key::Cvt(Scalar::F64), F64, Always => SAME;
     "bits.i32.f32" Key::Bits(I32), F32, Always => lines(&["mov.b32 $d, $a"]);

@@ -121,7 +121,12 @@ pub(super) const ROWS: &[Rule] = rows! {
     "cmp.ule.i1" Key::Cmp(Ule), I1, Always => INTS_ONLY;
     "cmp.ugt.i1" Key::Cmp(Ugt), I1, Always => INTS_ONLY;
     "cmp.uge.i1" Key::Cmp(Uge), I1, Always => INTS_ONLY;
-    "select.i1" Key::Select, I1, Always => lines(&["and.pred $p0, $c, $a", "not.pred $p1, $c", "and.pred $p2, $p1, $b", "or.pred $d, $p0, $p2"]);
+    "select.i1" Key::Select, I1, Always => lines(&[
+        "and.pred $p0, $c, $a",
+        "not.pred $p1, $c",
+        "and.pred $p2, $p1, $b",
+        "or.pred $d, $p0, $p2",
+    ]);
     "select.i8" Key::Select, I8, Always => lines(&["selp.b16 $d, #a, #b, $c"]);
     "select.i16" Key::Select, I16, Always => lines(&["selp.b16 $d, #a, #b, $c"]);
     "select.i32" Key::Select, I32, Always => lines(&["selp.b32 $d, #a, #b, $c"]);

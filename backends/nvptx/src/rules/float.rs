@@ -52,8 +52,40 @@ pub(super) const ROWS: &[Rule] = rows! {
     "exp2.f32" Key::Un(Exp2), F32, Always => lines(&["ex2.approx.f32 $d, $a"]);
     "log2.f32" Key::Un(Log2), F32, Always => lines(&["lg2.approx.f32 $d, $a"]);
     "log.f32" Key::Un(Log), F32, Always => lines(&["lg2.approx.f32 $f0, $a", "mul.rn.f32 $d, $f0, 0f3F317218"]);
-    "exp.f32" Key::Un(Exp), F32, Always => lines(&["max.f32 $f0, $a, 0fC2AE999A", "min.f32 $f1, $f0, 0f42B00000", "fma.rn.f32 $f2, $f1, 0f3FB8AA3B, 0f4B40007F", "sub.rn.f32 $f3, 0f4B40007F, $f2", "fma.rn.f32 $f4, $a, 0f3FB8AA3B, $f3", "fma.rn.f32 $f5, $a, 0f32A57060, $f4", "ex2.approx.ftz.f32 $f6, $f5", "mov.b32 $r0, $f2", "shl.b32 $r1, $r0, 23", "mov.b32 $f7, $r1", "mul.rn.f32 $d, $f6, $f7"]);
-    "tanh.f32" Key::Un(Tanh), F32, Always => lines(&["abs.f32 $f0, $a", "mul.rn.f32 $f1, $f0, 0f4038AA3B", "ex2.approx.ftz.f32 $f2, $f1", "add.rn.f32 $f3, $f2, 0f3F800000", "rcp.approx.ftz.f32 $f4, $f3", "fma.rn.f32 $f5, $f4, 0fC0000000, 0f3F800000", "mul.rn.f32 $f6, $f0, $f0", "fma.rn.f32 $f7, $f6, 0f3C86A81B, 0fBD57BE66", "fma.rn.f32 $f8, $f7, $f6, 0f3E08677B", "fma.rn.f32 $f9, $f8, $f6, 0fBEAAAA29", "mul.rn.f32 $f10, $f9, $f6", "fma.rn.f32 $f11, $f10, $f0, $f0", "setp.ge.f32 $p0, $f0, 0f3F0CCCCD", "selp.f32 $f12, $f5, $f11, $p0", "mov.b32 $r0, $a", "and.b32 $r1, $r0, -2147483648", "mov.b32 $r2, $f12", "or.b32 $r3, $r2, $r1", "mov.b32 $d, $r3"]);
+    "exp.f32" Key::Un(Exp), F32, Always => lines(&[
+        "max.f32 $f0, $a, 0fC2AE999A",
+        "min.f32 $f1, $f0, 0f42B00000",
+        "fma.rn.f32 $f2, $f1, 0f3FB8AA3B, 0f4B40007F",
+        "sub.rn.f32 $f3, 0f4B40007F, $f2",
+        "fma.rn.f32 $f4, $a, 0f3FB8AA3B, $f3",
+        "fma.rn.f32 $f5, $a, 0f32A57060, $f4",
+        "ex2.approx.ftz.f32 $f6, $f5",
+        "mov.b32 $r0, $f2",
+        "shl.b32 $r1, $r0, 23",
+        "mov.b32 $f7, $r1",
+        "mul.rn.f32 $d, $f6, $f7",
+    ]);
+    "tanh.f32" Key::Un(Tanh), F32, Always => lines(&[
+        "abs.f32 $f0, $a",
+        "mul.rn.f32 $f1, $f0, 0f4038AA3B",
+        "ex2.approx.ftz.f32 $f2, $f1",
+        "add.rn.f32 $f3, $f2, 0f3F800000",
+        "rcp.approx.ftz.f32 $f4, $f3",
+        "fma.rn.f32 $f5, $f4, 0fC0000000, 0f3F800000",
+        "mul.rn.f32 $f6, $f0, $f0",
+        "fma.rn.f32 $f7, $f6, 0f3C86A81B, 0fBD57BE66",
+        "fma.rn.f32 $f8, $f7, $f6, 0f3E08677B",
+        "fma.rn.f32 $f9, $f8, $f6, 0fBEAAAA29",
+        "mul.rn.f32 $f10, $f9, $f6",
+        "fma.rn.f32 $f11, $f10, $f0, $f0",
+        "setp.ge.f32 $p0, $f0, 0f3F0CCCCD",
+        "selp.f32 $f12, $f5, $f11, $p0",
+        "mov.b32 $r0, $a",
+        "and.b32 $r1, $r0, -2147483648",
+        "mov.b32 $r2, $f12",
+        "or.b32 $r3, $r2, $r1",
+        "mov.b32 $d, $r3",
+    ]);
     "round_tf32" Key::RoundTf32, F32, Always => lines(&["cvt.rna.tf32.f32 $r0, $a", "mov.b32 $d, $r0"]);
     // f64; its minimum and maximum lack the form that propagates NaN
     "neg.f64" Key::Un(Neg), F64, Always => lines(&["neg.f64 $d, $a"]);
@@ -62,8 +94,18 @@ pub(super) const ROWS: &[Rule] = rows! {
     "sub.f64" Key::Bin(Sub), F64, Always => lines(&["sub.rn.f64 $d, #a, #b"]);
     "mul.f64" Key::Bin(Mul), F64, Always => lines(&["mul.rn.f64 $d, #a, #b"]);
     "div.f64" Key::Bin(Div), F64, Always => lines(&["div.rn.f64 $d, #a, #b"]);
-    "minimum.f64" Key::Bin(Minimum), F64, Always => lines(&["min.f64 $e0, $a, $b", "add.rn.f64 $e1, $a, $b", "setp.nan.f64 $p0, $a, $b", "selp.f64 $d, $e1, $e0, $p0"]);
-    "maximum.f64" Key::Bin(Maximum), F64, Always => lines(&["max.f64 $e0, $a, $b", "add.rn.f64 $e1, $a, $b", "setp.nan.f64 $p0, $a, $b", "selp.f64 $d, $e1, $e0, $p0"]);
+    "minimum.f64" Key::Bin(Minimum), F64, Always => lines(&[
+        "min.f64 $e0, $a, $b",
+        "add.rn.f64 $e1, $a, $b",
+        "setp.nan.f64 $p0, $a, $b",
+        "selp.f64 $d, $e1, $e0, $p0",
+    ]);
+    "maximum.f64" Key::Bin(Maximum), F64, Always => lines(&[
+        "max.f64 $e0, $a, $b",
+        "add.rn.f64 $e1, $a, $b",
+        "setp.nan.f64 $p0, $a, $b",
+        "selp.f64 $d, $e1, $e0, $p0",
+    ]);
     "minnum.f64" Key::Bin(MinNum), F64, Always => lines(&["min.f64 $d, $a, #b"]);
     "maxnum.f64" Key::Bin(MaxNum), F64, Always => lines(&["max.f64 $d, $a, #b"]);
     "fma.f64" Key::Fma, F64, Always => lines(&["fma.rn.f64 $d, $a, #b, #c"]);

@@ -2,10 +2,12 @@
 //!
 //! ```text
 //! fuzzgen --oracle text|lane|sim --count 10000 --seed 0 [--approx] [--small] [--print] [--out FOLDER] [--limit FAILURES]
+//!         [--dots WEIGHT] [--control WEIGHT] [--steps MOST] [--elements MOST] [--sweep] [--ptx] [--lanes] [--times]
 //! ```
 
 use std::collections::BTreeMap;
 use std::process::ExitCode;
+use std::time::Instant;
 use tilelift_fuzzgen::oracle::{self, Failure, Kind, Verdict};
 use tilelift_fuzzgen::{Case, Config, Mode, Source, generate, reduce, shrink};
 use tilelift_isel::LowerOptions;
@@ -18,10 +20,29 @@ struct Options {
     print: bool,
     out: Option<String>,
     limit: usize,
+    /// Try every number of warps, each with another number of stages.
+    sweep: bool,
+    /// Print the PTX text, the lane program.
+    ptx: bool,
+    lanes: bool,
+    /// Print which cases took longest from kernel to PTX text.
+    times: bool,
 }
 
 fn options() -> Result<Options, String> {
-    let mut o = Options { oracle: "lane".into(), count: 1000, seed: 0, cfg: Config::default(), print: false, out: None, limit: 20 };
+    let mut o = Options {
+        oracle: "lane".into(),
+        count: 1000,
+        seed: 0,
+        cfg: Config::default(),
+        print: false,
+        out: None,
+        limit: 20,
+        sweep: false,
+        ptx: false,
+        lanes: false,
+        times: false,
+    };
     let mut args = std::env::args().skip(1);
     while let Some(a) = args.next() {
         let mut value = || args.next().ok_or(format!("{a} needs a value"));
@@ -34,6 +55,14 @@ fn options() -> Result<Options, String> {
             "--out" => o.out = Some(value()?),
             "--approx" => o.cfg.mode = Mode::Approx,
             "--small" => o.cfg = Config { mode: o.cfg.mode, ..Config::small() },
+            "--dots" => o.cfg.dots = number(value()?)? as u32,
+            "--control" => o.cfg.control = number(value()?)? as u32,
+            "--steps" => o.cfg.max_steps = number(value()?)? as u32,
+            "--elements" => o.cfg.max_elements = number(value()?)? as u32,
+            "--sweep" => o.sweep = true,
+            "--ptx" => o.ptx = true,
+            "--lanes" => o.lanes = true,
+            "--times" => o.times = true,
             "--print" => o.print = true,
             _ => return Err(format!("unknown option {a}")),
         }
@@ -42,7 +71,7 @@ fn options() -> Result<Options, String> {
 }
 
 /// Every way the oracle tries a case; the first failure, and the refusals.
-fn judge(oracle: &str, case: &Case) -> Result<Vec<Verdict>, Failure> {
+fn judge(oracle: &str, sweep: bool, case: &Case) -> Result<Vec<Verdict>, Failure> {
     if oracle == "text" {
         return Ok(vec![oracle::text_round_trip(case)?]);
     }
@@ -54,8 +83,13 @@ fn judge(oracle: &str, case: &Case) -> Result<Vec<Verdict>, Failure> {
     if oracle == "sim" {
         return Ok(vec![oracle::sim(case, &want, &oracle::targets()[0], &oracle::schedules(case.kernel.insts.len() as u64))?]);
     }
+    let warps = case.kernel.hints.warps.unwrap_or(4).trailing_zeros();
     for target in oracle::targets() {
         verdicts.push(oracle::lane(case, &want, &target, &LowerOptions::default())?);
+        for more in (1..4).filter(|_| sweep) {
+            let options = LowerOptions { warps: Some(1 << ((warps + more) % 4)), stages: Some(1 + (warps + 2 * more) % 4) };
+            verdicts.push(oracle::lane(case, &want, &target, &options)?);
+        }
     }
     Ok(verdicts)
 }
@@ -74,6 +108,7 @@ fn main() -> ExitCode {
     let mut failures: BTreeMap<(Kind, String), u64> = BTreeMap::new();
     let mut passed = 0u64;
     let mut shown = 0;
+    let mut times = Vec::new();
     for seed in o.seed..o.seed + o.count {
         let mut src = Source::from_seed(seed);
         let case = match generate(&mut src, &o.cfg) {
@@ -87,7 +122,18 @@ fn main() -> ExitCode {
         if o.print {
             println!("; seed {seed}\n{}", case.to_tile_text());
         }
-        match judge(&o.oracle, &case) {
+        if o.times {
+            let start = Instant::now();
+            let bytes = oracle::ptx_text(&case.kernel, &oracle::targets()[0]).len();
+            times.push((start.elapsed(), seed, bytes, case.kernel.insts.len()));
+        }
+        if o.ptx {
+            println!("{}", oracle::ptx_text(&case.kernel, &oracle::targets()[0]));
+        }
+        if o.lanes {
+            println!("{}", oracle::lane_text(&case.kernel, &oracle::targets()[0]));
+        }
+        match judge(&o.oracle, o.sweep, &case) {
             Ok(verdicts) => {
                 for v in verdicts {
                     match v {
@@ -105,6 +151,10 @@ fn main() -> ExitCode {
                 }
             }
         }
+    }
+    times.sort();
+    for (time, seed, bytes, insts) in times.iter().rev().take(8) {
+        println!("{time:?} for seed {seed}: {insts} instructions to {bytes} bytes");
     }
     println!("{passed} passed");
     for (r, n) in &refused {
@@ -124,10 +174,10 @@ fn signature(f: &Failure) -> String {
 
 fn report(o: &Options, seed: u64, case: &Case, bytes: &[u8], f: &Failure) {
     let same = |g: &Failure| g.kind == f.kind && g.at == f.at && signature(g) == signature(f);
-    let fails = |c: &Case| judge(&o.oracle, c).err().as_ref().is_some_and(same);
+    let fails = |c: &Case| judge(&o.oracle, o.sweep, c).err().as_ref().is_some_and(same);
     let small = shrink(bytes, &o.cfg, &fails).map_or_else(|| case.clone(), |(_, c)| c);
     let small = reduce(&small, &fails);
-    let now = judge(&o.oracle, &small).err().map_or_else(String::new, |f| f.to_string());
+    let now = judge(&o.oracle, o.sweep, &small).err().map_or_else(String::new, |f| f.to_string());
     let text = format!("; {}\n{}", now.replace('\n', "\n; "), small.to_tile_text());
     println!("{text}");
     if let Some(folder) = &o.out {

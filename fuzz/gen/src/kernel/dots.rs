@@ -51,12 +51,13 @@ impl Gen<'_> {
             (m, n, k)
         };
         let room = self.cfg.max_elements;
-        if m * n > room || m * k > room || k * n > room { [16, 16, kind.k] } else { [m, n, k] }
+        let work = u64::from(m * n) * u64::from(k) * self.times;
+        if m * n > room || m * k > room || k * n > room || work > self.cfg.max_work { [16, 16, kind.k] } else { [m, n, k] }
     }
 
-    fn push_dot(&mut self, b: &mut KernelBuilder, kind: Kind, a: Value, bb: Value, c: Value, shape: [u32; 3], bound: Option<f64>) -> Item {
+    fn push_dot(&mut self, b: &mut KernelBuilder, kind: Kind, [a, bb, c]: [Value; 3], shape: [u32; 3], bound: Option<f64>) -> Item {
         let v = if kind.tf32 { b.dot_tf32(a, bb, c) } else { b.dot(a, bb, c) };
-        self.work += u64::from(shape[0]) * u64::from(shape[1]) * u64::from(shape[2]) / 4 * self.times;
+        self.work += u64::from(shape[0]) * u64::from(shape[1]) * u64::from(shape[2]) / 2 * self.times;
         self.put(b, v, bound)
     }
 
@@ -149,7 +150,7 @@ impl Gen<'_> {
         let bb = self.operand(b, kind, [k, n], None, most);
         let c = self.accumulator(b, kind, [m, n]);
         let bound = Self::sum_bound(kind, &a, &bb, &c, k);
-        self.push_dot(b, kind, a.v, bb.v, c.v, [m, n, k], bound);
+        self.push_dot(b, kind, [a.v, bb.v, c.v], [m, n, k], bound);
     }
 
     /// The usual loop over k, sometimes with a second dot that takes the first one's result, or other steps inside.
@@ -187,16 +188,16 @@ impl Gen<'_> {
             let a = self.operand(b, kind, [m, k], Some((1, iv)), most);
             let bb = self.operand(b, kind, [k, n], Some((0, iv)), most);
             let next = match &second {
-                None => vec![self.push_dot(b, kind, a.v, bb.v, carried[0], [m, n, k], None).v],
+                None => vec![self.push_dot(b, kind, [a.v, bb.v, carried[0]], [m, n, k], None).v],
                 Some(s) => {
                     // The first product starts anew in every round; its bound lets it be an operand.
                     let zero = b.full(&[m, n], 0i64, kind.acc);
                     let bound = a.bound.zip(bb.bound).map(|(p, q)| p * q * f64::from(k));
-                    let p = self.push_dot(b, kind, a.v, bb.v, zero, [m, n, k], bound);
+                    let p = self.push_dot(b, kind, [a.v, bb.v, zero], [m, n, k], bound);
                     let sum = b.add(carried[0], p.v);
                     let p = self.fit(b, s.kind, &p);
                     let w = self.operand(b, s.kind, [n, s.columns], None, 2.0);
-                    let o = self.push_dot(b, s.kind, p.v, w.v, carried[1], [m, s.columns, n], None);
+                    let o = self.push_dot(b, s.kind, [p.v, w.v, carried[1]], [m, s.columns, n], None);
                     vec![sum, o.v]
                 }
             };
@@ -245,7 +246,7 @@ impl Gen<'_> {
         let bb = self.real_operand(b, kind.elem, [k, n]);
         let c = b.full(&[m, n], 1i64, kind.acc);
         let v = if kind.tf32 { b.dot_tf32(a, bb, c) } else { b.dot(a, bb, c) };
-        self.work += u64::from(m) * u64::from(n) * u64::from(k) / 4 * self.times;
+        self.work += u64::from(m) * u64::from(n) * u64::from(k) / 2 * self.times;
         // (K + 2) units of roundoff times the sum of magnitudes, which are below 6 (see `Init::Rand`).
         let unit = match kind.acc {
             Scalar::F16 => 2f64.powi(-11),

@@ -12,7 +12,7 @@ use crate::case::{Case, Param};
 use crate::config::{Config, Mode};
 use crate::source::Source;
 use tilelift_ir::interp::ScalarArg;
-use tilelift_ir::{BuildErrors, KernelBuilder, Scalar, Shape, Type, Value};
+use tilelift_ir::{BuildErrors, Inst, Kernel, KernelBuilder, Op, Scalar, Shape, Type, Value};
 use views::View;
 
 /// A value that may be used.
@@ -77,8 +77,8 @@ pub fn generate(src: &mut Source, cfg: &Config) -> Result<Case, BuildErrors> {
     let grid = grid(src, cfg);
     let axes = [b.program_id(0), b.program_id(1)];
     let mut pid = axes[0];
-    for axis in 1..3 {
-        if grid[axis] > 1 {
+    for (axis, &extent) in grid.iter().enumerate().skip(1) {
+        if extent > 1 {
             // x + X * y, then + X * Y * z.
             let at = b.program_id(axis);
             let mut below = b.num_programs(0);
@@ -115,8 +115,31 @@ pub fn generate(src: &mut Source, cfg: &Config) -> Result<Case, BuildErrors> {
     let steps = 1 + g.src.below(g.cfg.max_steps).max(g.src.below(g.cfg.max_steps));
     g.steps(&mut b, steps, 0);
     g.final_stores(&mut b);
-    let params = g.params;
-    Ok(Case { kernel: b.finish()?, grid, params })
+    let (params, narrow) = (g.params, g.src.chance(128));
+    let mut kernel = b.finish()?;
+    if narrow {
+        narrow_iotas(&mut kernel);
+    }
+    Ok(Case { kernel, grid, params })
+}
+
+/// Casts of an `iota` to another integer type become an `iota` of that type, which the builder does not make.
+fn narrow_iotas(k: &mut Kernel) {
+    let list: Vec<Inst> = k.insts.keys().collect();
+    for i in list {
+        let d = &k.insts[i];
+        if d.op == Op::Cast
+            && k.ty(d.results[0]).elem().is_int()
+            && let Some(from) = k.def_inst(d.args[0])
+            && k.insts[from].op == Op::Iota
+        {
+            let attrs = k.insts[from].attrs.clone();
+            let d = &mut k.insts[i];
+            d.op = Op::Iota;
+            d.attrs = attrs;
+            d.args.clear();
+        }
+    }
 }
 
 fn grid(src: &mut Source, cfg: &Config) -> [u32; 3] {

@@ -243,17 +243,14 @@ impl Gen<'_> {
                 // Merge neighbours.
                 0 if shape.len() >= 2 => {
                     let d = self.src.below(shape.len() as u32 - 1) as usize;
-                    let whole = shape[d] % 2 == 1 || shape[d + 1].is_power_of_two();
-                    // Others cut an odd factor in two, which is refused: a few are enough.
-                    if whole || self.src.chance(10) {
-                        let inner = shape.remove(d + 1);
-                        shape[d] *= inner;
-                    }
+                    let inner = shape.remove(d + 1);
+                    shape[d] *= inner;
                 }
-                // Split by a power of two.
+                // Split off a factor.
                 1 if !shape.is_empty() && shape.len() < 5 => {
                     let d = self.src.below(shape.len() as u32) as usize;
-                    let low = 1 << self.src.below(1 + shape[d].trailing_zeros());
+                    let fit: Vec<u32> = [1, 2, 4, 8, 16, 3, 5, 11, 33].into_iter().filter(|n| shape[d].is_multiple_of(*n)).collect();
+                    let low = *self.src.pick(&fit).unwrap_or(&1);
                     let high = shape[d] / low;
                     shape[d] = high;
                     shape.insert(d + 1, low);

@@ -31,8 +31,12 @@ pub(super) struct View {
     written: bool,
     /// Outputs with a tolerance are written once and never read.
     near: bool,
+    /// As of an [`Item`]; to a written view that has one, only what is within it is stored.
     bound: Option<f64>,
 }
+
+/// The bound of written views that have one.
+const SMALL: f64 = 3.0;
 
 impl Gen<'_> {
     /// An extent near a wanted one: equal, ragged, a multiple, a part.
@@ -252,7 +256,7 @@ impl Gen<'_> {
     }
 
     /// A view to write tiles of this shape to.
-    fn output(&mut self, b: &mut KernelBuilder, elem: Scalar, tile: &[u32], tolerance: Option<Tolerance>) -> View {
+    fn output(&mut self, b: &mut KernelBuilder, elem: Scalar, tile: &[u32], bound: Option<f64>, tolerance: Option<Tolerance>) -> View {
         let programs: u32 = self.grid.iter().product();
         let mut owners = Vec::new();
         let rank = tile.len();
@@ -288,7 +292,7 @@ impl Gen<'_> {
         }
         let init = Init::Fill(self.src.range(0, 3) - 1);
         let v = self.declare(b, elem, &shape, init, true, tolerance);
-        let view = View { v, elem, shape, owners, written: true, near: tolerance.is_some(), bound: None };
+        let view = View { v, elem, shape, owners, written: true, near: tolerance.is_some(), bound };
         self.views.push(view.clone());
         view
     }
@@ -311,13 +315,17 @@ impl Gen<'_> {
             v.written
                 && !v.near
                 && v.elem == item.elem()
+                && v.bound.is_none_or(|most| item.bound.is_some_and(|x| x <= most))
                 && v.shape.len() == item.shape().len()
                 && v.owners.iter().all(|o| item.shape()[o.dim] <= o.slot)
         };
         let list: Vec<View> = self.views.iter().filter(fits).cloned().collect();
         let view = match self.src.pick(&list).cloned() {
             Some(v) if self.src.chance(80) => v,
-            Some(_) | None => self.output(b, item.elem(), &item.shape().to_vec(), None),
+            Some(_) | None => {
+                let small = item.bound.is_some_and(|x| x <= SMALL) && self.src.chance(160);
+                self.output(b, item.elem(), item.shape(), Some(SMALL).filter(|_| small), None)
+            }
         };
         let Some(at) = self.indices(b, &view, item.shape()) else { return };
         let mask = if self.src.chance(48) { Some(self.truth(b, item.shape())) } else { None };
@@ -327,7 +335,7 @@ impl Gen<'_> {
 
     /// Stores an approximate item to a view of its own.
     pub(super) fn store_near(&mut self, b: &mut KernelBuilder, item: &Item, tolerance: Tolerance) {
-        let view = self.output(b, item.elem(), &item.shape().to_vec(), Some(tolerance));
+        let view = self.output(b, item.elem(), item.shape(), None, Some(tolerance));
         let Some(at) = self.indices(b, &view, item.shape()) else { return };
         b.store(view.v, &at, item.v);
     }
@@ -341,17 +349,36 @@ impl Gen<'_> {
         k: Option<(usize, Value)>,
         small: bool,
     ) -> Item {
-        let n = self.input(b, elem, tile, small);
-        let view = self.views[n].clone();
+        // A view at hand, which may have been written before, or a new one.
+        let fits = |v: &&View| {
+            small
+                && !v.near
+                && v.elem == elem
+                && v.shape.len() == 2
+                && v.bound.is_some_and(|x| x <= SMALL)
+                && v.owners.iter().all(|o| tile[o.dim] <= o.slot)
+        };
+        let list: Vec<View> = self.views.iter().filter(fits).cloned().collect();
+        let view = match self.src.pick(&list).cloned() {
+            Some(v) if self.src.chance(96) => v,
+            Some(_) | None => {
+                let n = self.input(b, elem, tile, small);
+                self.views[n].clone()
+            }
+        };
+        if !view.owners.is_empty() {
+            let at = self.indices(b, &view, tile).unwrap_or_default();
+            return self.load(b, &view, &at, tile, true);
+        }
         let mut at = Vec::new();
-        for d in 0..2 {
+        for (d, &extent) in tile.iter().enumerate() {
             at.push(match k {
                 Some((dim, iv)) if dim == d => match self.src.weighted(&[8, 1, 1]) {
                     0 => iv,
                     1 => b.add(iv, 1),
                     _ => b.mul(iv, 2),
                 },
-                Some(_) | None => self.index(b, view.shape[d], tile[d]),
+                Some(_) | None => self.index(b, view.shape[d], extent),
             });
         }
         let plain = self.rand_only || !self.src.chance(40);
