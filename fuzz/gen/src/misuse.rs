@@ -101,7 +101,7 @@ fn calls(src: &mut Source, b: &mut KernelBuilder, values: &mut Vec<Value>, count
             }
             21 => b.param(Type::Scalar(elem)),
             22 => {
-                let access = Access { mask: src.chance(60).then_some(w), other: src.chance(60).then_some(x) };
+                let access = Access { mask: src.chance(60).then_some(w), other: src.chance(60).then_some(x), ..Access::default() };
                 let at: Vec<Value> = (0..src.below(4)).map(|_| value(src, values)).collect();
                 b.load_with(v, &at, &shape(src), access)
             }
