@@ -274,8 +274,7 @@ fn dot_type(args: &[&Type], attrs: &[Attr]) -> Result<Type, TypeError> {
         Scalar::F64 => c.elem == Scalar::F64,
         Scalar::I8 => c.elem == Scalar::I32,
         Scalar::F8E4M3 | Scalar::F8E5M2 | Scalar::F8E4M3Fnuz | Scalar::F8E5M2Fnuz => c.elem == Scalar::F32,
-        Scalar::F8E8M0 |
-        Scalar::I1 | Scalar::I16 | Scalar::I32 | Scalar::I64 => false,
+        Scalar::F8E8M0 | Scalar::I1 | Scalar::I16 | Scalar::I32 | Scalar::I64 => false,
     };
     if !acc_ok {
         return Err(format!("`dot` of {} can't accumulate in {}: f16 in f16 or f32, bf16, f32 and 8-bit floats in f32, f64 in f64, i8 in i32", a.elem, c.elem));

@@ -9,7 +9,10 @@
 use crate::quantise::Output;
 use crate::reference::Expected;
 use crate::tensor::{Init, Role, Tensor, TensorSpec, decode};
-use crate::workload::{FusedGemmCase, GemmCase, GemvCase, QuantiseCase, RmsNormCase, ScalarSpec, SiluMulCase, SoftmaxCase, TransposeCase, VectorAddCase, Workload};
+use crate::workload::{
+    FusedGemmCase, GemmCase, GemvCase, QuantiseCase, RmsNormCase, ScalarSpec, SiluMulCase, SoftmaxCase, TransposeCase, VectorAddCase,
+    Workload,
+};
 use crate::{Activation, FusedGemm, Gemm, Gemv, Quantise, Residual, RmsNorm, SiluMul, Softmax, Transpose, VectorAdd, rng};
 use std::fmt;
 use std::ops::Range;

@@ -198,7 +198,8 @@ impl Gemm {
     pub(crate) fn check(&self) -> Result<(), BuildErrors> {
         let float = |t: Scalar| matches!(t, Scalar::F16 | Scalar::BF16 | Scalar::F32);
         let bytes = self.elem == Scalar::I8;
-        let wrong = [("elem", Some(self.elem), bytes), ("out", Some(self.out), bytes && self.out == Scalar::I32), ("bias", self.bias, false)];
+        let wrong =
+            [("elem", Some(self.elem), bytes), ("out", Some(self.out), bytes && self.out == Scalar::I32), ("bias", self.bias, false)];
         let error = |message| BuildError { method: "Gemm::build".to_owned(), message };
         let mut errors: Vec<BuildError> = wrong
             .into_iter()

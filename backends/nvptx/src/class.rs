@@ -83,9 +83,7 @@ pub(crate) const fn memory_type(ty: LTy) -> &'static str {
     match ty {
         LTy::B32 => ".b32",
         LTy::Num(Scalar::I1) => ".u8",
-        LTy::Num(
-            Scalar::I8 | Scalar::F8E4M3 | Scalar::F8E5M2 | Scalar::F8E4M3Fnuz | Scalar::F8E5M2Fnuz | Scalar::F8E8M0,
-        ) => ".s8",
+        LTy::Num(Scalar::I8 | Scalar::F8E4M3 | Scalar::F8E5M2 | Scalar::F8E4M3Fnuz | Scalar::F8E5M2Fnuz | Scalar::F8E8M0) => ".s8",
         LTy::Num(Scalar::I16 | Scalar::F16 | Scalar::BF16) => ".b16",
         LTy::Num(Scalar::I32) => ".b32",
         LTy::Num(Scalar::I64) => ".b64",

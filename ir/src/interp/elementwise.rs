@@ -200,13 +200,7 @@ pub(crate) fn select(condition: &Data, a: Data, b: Data, scalar_condition: bool)
 pub(crate) fn int_to_float(x: i64, to: Scalar) -> f64 {
     match to {
         Scalar::F32 => f64::from(x as f32),
-        Scalar::F16
-        | Scalar::BF16
-        | Scalar::F8E4M3
-        | Scalar::F8E5M2
-        | Scalar::F8E4M3Fnuz
-        | Scalar::F8E5M2Fnuz
-        | Scalar::F8E8M0 => {
+        Scalar::F16 | Scalar::BF16 | Scalar::F8E4M3 | Scalar::F8E5M2 | Scalar::F8E4M3Fnuz | Scalar::F8E5M2Fnuz | Scalar::F8E8M0 => {
             // Round to odd first: the sticky bit keeps a value between two halves off the tie, so the second rounding is the only one.
             let m = x.unsigned_abs();
             let exact = if m >> 53 == 0 { m as f64 } else { ((m >> 11) | u64::from(m & 0x7ff != 0)) as f64 * 2048.0 };

@@ -61,9 +61,9 @@ impl Workload for QuantiseCase {
         let scale = move |row: usize, group: usize| {
             let first = row * cols + group * GROUP as usize;
             let last = ((group + 1) * GROUP as usize).min(cols) + row * cols;
-            let most = (first..last).map(|i| x.get(i).abs()).fold(num::round(LEAST, Scalar::F32), |m, v| {
-                if m.is_nan() || v.is_nan() { f64::NAN } else { m.max(v) }
-            });
+            let most = (first..last)
+                .map(|i| x.get(i).abs())
+                .fold(num::round(LEAST, Scalar::F32), |m, v| if m.is_nan() || v.is_nan() { f64::NAN } else { m.max(v) });
             num::round(most / num::largest(to), Scalar::F32)
         };
         Box::new(move |range| {

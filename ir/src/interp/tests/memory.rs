@@ -2,8 +2,8 @@
 
 use super::{number, run, view};
 use crate::interp::{Arg, Buffer, Fault, InterpError, Memory, Options, ViewArg};
-use crate::ops::CmpOp;
 use crate::num;
+use crate::ops::CmpOp;
 use crate::types::{Extent, Scalar, ViewType};
 use crate::{Access, Kernel, KernelBuilder};
 
@@ -49,7 +49,11 @@ pub(super) fn dims_and_edges() {
                     .map(|n| {
                         let (r, c) = (i64::from(i) + n / 6, i64::from(j) + n % 6);
                         let inside = (0..5).contains(&r) && (0..7).contains(&c);
-                        let x = if inside { value(r, c) as f64 } else { other.unwrap_or(if elem.is_float() { num::from_bits(0, elem) } else { 0.0 }) };
+                        let x = if inside {
+                            value(r, c) as f64
+                        } else {
+                            other.unwrap_or(if elem.is_float() { num::from_bits(0, elem) } else { 0.0 })
+                        };
                         if elem.is_float() { num::round(x, elem) } else { x }
                     })
                     .collect();
