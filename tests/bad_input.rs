@@ -145,11 +145,11 @@ fn what_a_target_lacks_is_explained_at_its_line() {
     let folder = Folder::new("target");
     let dot = folder.file(
         "dot.tile",
-        b"kernel @k(v0: view<f32, [?, ?]>) {\n    v1 = load v0[0, 0] : tile<256x256xf32>\n    v2 = dot v1, v1, v1\n    store v0[0, 0], v2\n}\n",
+        b"kernel @k(v0: view<f32, [?, ?]>) warps=1 {\n    v1 = load v0[0, 0] : tile<128x128xf32>\n    v2 = splat 0.0 : tile<128x128xf32>\n    v3 = dot v1, v1, v2\n    store v0[0, 0], v3\n}\n",
     );
     let (status, _, err) = tool(&["compile", &dot]);
     assert_eq!(status, Status::Failed, "{err}");
-    assert!(err.contains("dot.tile:3:") && err.contains("error[resource]") && err.contains("tf32"), "{err}");
+    assert!(err.contains("dot.tile:4:") && err.contains("error[resource]") && err.contains("tf32"), "{err}");
     let good = folder.file("good.tile", GOOD.as_bytes());
     let (status, _, err) = tool(&["compile", &good, "--target", "gfx942"]);
     assert_eq!(status, Status::Failed, "{err}");

@@ -17,7 +17,7 @@ const fn kind(elem: Scalar, acc: Scalar, tf32: bool, k: u32) -> Kind {
     Kind { elem, acc, tf32, k }
 }
 
-const KINDS: [Kind; 7] = [
+const KINDS: [Kind; 11] = [
     kind(Scalar::F16, Scalar::F32, false, 16),
     kind(Scalar::BF16, Scalar::F32, false, 16),
     kind(Scalar::F32, Scalar::F32, true, 8),
@@ -25,6 +25,10 @@ const KINDS: [Kind; 7] = [
     kind(Scalar::I8, Scalar::I32, false, 32),
     kind(Scalar::F64, Scalar::F64, false, 8),
     kind(Scalar::F32, Scalar::F32, false, 8),
+    kind(Scalar::F8E4M3, Scalar::F32, false, 32),
+    kind(Scalar::F8E5M2, Scalar::F32, false, 32),
+    kind(Scalar::F8E4M3Fnuz, Scalar::F32, false, 32),
+    kind(Scalar::F8E5M2Fnuz, Scalar::F32, false, 32),
 ];
 
 impl Kind {
@@ -36,7 +40,7 @@ impl Kind {
 
 impl Gen<'_> {
     fn kind(&mut self) -> Kind {
-        KINDS[self.src.weighted(&[20, 12, 8, 2, 8, 3, 1])]
+        KINDS[self.src.weighted(&[20, 12, 8, 2, 8, 3, 1, 2, 2, 1, 1])]
     }
 
     fn dot_shape(&mut self, kind: Kind) -> [u32; 3] {
@@ -64,6 +68,12 @@ impl Gen<'_> {
     /// An operand with a bound of at most `most`, from memory or from a value at hand. `k` is the dimension that walks and its index.
     fn operand(&mut self, b: &mut KernelBuilder, kind: Kind, tile: [u32; 2], k: Option<(usize, Value)>, most: f64) -> Item {
         let elem = kind.elem;
+        if elem.is_narrow() {
+            // There is no arithmetic on 8-bit floats: the operand is made in f16 and cast.
+            let i = self.operand(b, Kind { elem: Scalar::F16, ..kind }, tile, k, most);
+            let v = b.cast(i.v, elem);
+            return Item { v, ty: b.ty(v).clone(), bound: i.bound };
+        }
         let swapped = [tile[1], tile[0]];
         let turned = |k: Option<(usize, Value)>| k.map(|(d, v)| (1 - d, v));
         let (v, bound) = match self.src.weighted(&[8, 6, 3, 3, 3, 2]) {
@@ -259,6 +269,10 @@ impl Gen<'_> {
     }
 
     fn real_operand(&mut self, b: &mut KernelBuilder, elem: Scalar, tile: [u32; 2]) -> Value {
+        if elem.is_narrow() {
+            let v = self.real_operand(b, Scalar::F16, tile);
+            return b.cast(v, elem);
+        }
         let specials = std::mem::replace(&mut self.rand_only, true);
         let i = if self.src.chance(100) {
             let i = self.load_operand(b, elem, &[tile[1], tile[0]], None, false);
