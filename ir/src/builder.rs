@@ -267,7 +267,15 @@ impl KernelBuilder {
         rsqrt Rsqrt; /// Hyperbolic tangent.
         tanh Tanh; /// Largest integral value not above.
         floor Floor; /// Smallest integral value not below.
-        ceil Ceil;
+        ceil Ceil; /// Nearest integral value, ties to even.
+        round Round; /// Integral value toward zero.
+        trunc Trunc; /// `1 / a`.
+        rcp Rcp; /// Sine.
+        sin Sin; /// Cosine.
+        cos Cos; /// Error function.
+        erf Erf; /// Number of bits that are 1.
+        popcount Popcount; /// Zero bits above the highest bit that is 1.
+        clz Clz;
     }
     binary! {
         /// Sum.
@@ -285,7 +293,13 @@ impl KernelBuilder {
         xor Xor; /// Shift left.
         shl Shl; /// Arithmetic shift right.
         shr_s ShrS; /// Logical shift right.
-        shr_u ShrU;
+        shr_u ShrU; /// Unsigned quotient.
+        div_u DivU; /// Unsigned remainder.
+        rem_u RemU; /// Upper half of the signed product.
+        mulhi MulHi; /// Upper half of the unsigned product.
+        mulhi_u MulHiU; /// Smaller operand, read unsigned.
+        minimum_u MinimumU; /// Larger operand, read unsigned.
+        maximum_u MaximumU;
     }
 
     /// `a * b + c` with one rounding.
@@ -553,4 +567,3 @@ impl From<TileType> for Type {
         Type::Tile(t)
     }
 }
-

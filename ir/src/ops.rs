@@ -268,10 +268,18 @@ impl OpInfo {
 }
 
 macro_rules! operand {
-    ($n:ident) => { Operand { name: stringify!($n), kind: OperandKind::Plain } };
-    ([$n:ident]) => { Operand { name: stringify!($n), kind: OperandKind::Indices } };
-    ((? $n:ident)) => { Operand { name: stringify!($n), kind: OperandKind::Keyword } };
-    ((* $n:ident)) => { Operand { name: stringify!($n), kind: OperandKind::Variadic } };
+    ($n:ident) => {
+        Operand { name: stringify!($n), kind: OperandKind::Plain }
+    };
+    ([$n:ident]) => {
+        Operand { name: stringify!($n), kind: OperandKind::Indices }
+    };
+    ((? $n:ident)) => {
+        Operand { name: stringify!($n), kind: OperandKind::Keyword }
+    };
+    ((* $n:ident)) => {
+        Operand { name: stringify!($n), kind: OperandKind::Variadic }
+    };
 }
 
 macro_rules! attr {
@@ -336,12 +344,24 @@ define_ops! {
     Div "div" (a, b) - - SameNumber Pure 0;
     /// Signed integer remainder with the sign of the dividend: `a - div(a, b) * b`, so a zero divisor gives the dividend.
     Rem "rem" (a, b) - - SameInt Pure 0;
+    /// Unsigned integer quotient; division by zero gives 0.
+    DivU "div_u" (a, b) - - SameInt Pure 0;
+    /// Unsigned integer remainder; a zero divisor gives the dividend.
+    RemU "rem_u" (a, b) - - SameInt Pure 0;
+    /// Upper half of the signed product of twice the width.
+    MulHi "mulhi" (a, b) - - SameInt Pure 0;
+    /// Upper half of the unsigned product of twice the width.
+    MulHiU "mulhi_u" (a, b) - - SameInt Pure 0;
     /// Fused multiply-add `a * b + c` with one rounding; `f16` and `bf16` round the `f32` result of a fused `f32` operation.
     Fma "fma" (a, b, c) - - SameFloat Pure 0;
     /// Smaller operand; a NaN operand gives NaN; -0 is smaller than +0. Signed for integers.
     Minimum "minimum" (a, b) - - SameNumber Pure 0;
     /// Larger operand; a NaN operand gives NaN; +0 is larger than -0. Signed for integers.
     Maximum "maximum" (a, b) - - SameNumber Pure 0;
+    /// Smaller operand, read unsigned.
+    MinimumU "minimum_u" (a, b) - - SameInt Pure 0;
+    /// Larger operand, read unsigned.
+    MaximumU "maximum_u" (a, b) - - SameInt Pure 0;
     /// Smaller operand; of a number and a NaN, the number.
     MinNum "minnum" (a, b) - - SameFloat Pure 0;
     /// Larger operand; of a number and a NaN, the number.
@@ -366,6 +386,11 @@ define_ops! {
     /// Logical shift right; a shift by the width or more gives 0.
     ShrU "shr_u" (a, b) - - SameInt Pure 0;
 
+    /// Number of bits that are 1.
+    Popcount "popcount" (a) - - SameInt Pure 0;
+    /// Number of zero bits above the highest bit that is 1; the width for 0.
+    Clz "clz" (a) - - SameInt Pure 0;
+
     /// `e^a`; relative error at most 2^-21 for `f32`.
     Exp "exp" (a) - - SameFloat Pure 0;
     /// `2^a`; relative error at most 2^-22 for `f32`.
@@ -380,10 +405,22 @@ define_ops! {
     Rsqrt "rsqrt" (a) - - SameFloat Pure 0;
     /// Hyperbolic tangent; relative error at most 2^-20 for `f32`.
     Tanh "tanh" (a) - - SameFloat Pure 0;
+    /// `1 / a`; relative error at most 2^-22 for `f32`, rounded to nearest even for `f64`.
+    Rcp "rcp" (a) - - SameFloat Pure 0;
+    /// Sine of `a` radians, of any size; relative error at most 2^-21 for `f32`; NaN for infinities.
+    Sin "sin" (a) - - SameFloat Pure 0;
+    /// Cosine of `a` radians, of any size; relative error at most 2^-21 for `f32`; NaN for infinities.
+    Cos "cos" (a) - - SameFloat Pure 0;
+    /// Error function; relative error at most 2^-21 for `f32`.
+    Erf "erf" (a) - - SameFloat Pure 0;
     /// Largest integral value not above.
     Floor "floor" (a) - - SameFloat Pure 0;
     /// Smallest integral value not below.
     Ceil "ceil" (a) - - SameFloat Pure 0;
+    /// Nearest integral value, ties to even.
+    Round "round" (a) - - SameFloat Pure 0;
+    /// Integral value toward zero.
+    Trunc "trunc" (a) - - SameFloat Pure 0;
 
     /// Comparison of two values of one type.
     Cmp "cmp" (a, b) Cmp - Compare Pure 0;

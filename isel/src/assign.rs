@@ -213,6 +213,20 @@ fn collect(kernel: &Kernel, i: Inst, classes: &mut Classes, links: &mut Vec<(Val
         | Op::Tanh
         | Op::Floor
         | Op::Ceil
+        | Op::DivU
+        | Op::RemU
+        | Op::MulHi
+        | Op::MulHiU
+        | Op::MinimumU
+        | Op::MaximumU
+        | Op::Popcount
+        | Op::Clz
+        | Op::Rcp
+        | Op::Sin
+        | Op::Cos
+        | Op::Erf
+        | Op::Round
+        | Op::Trunc
         | Op::Cmp
         | Op::Select
         | Op::Cast
@@ -326,8 +340,7 @@ fn plan_dot(kernel: &Kernel, target: &Target, plan: &Plan, i: Inst) -> Result<Do
         })
         .collect();
     if typed.is_empty() {
-        let have: Vec<String> =
-            target.matrix.iter().map(|x| format!("{} into {} ({})", x.operand, x.acc, x.precision)).collect();
+        let have: Vec<String> = target.matrix.iter().map(|x| format!("{} into {} ({})", x.operand, x.acc, x.precision)).collect();
         return Err(LowerError::unsupported(what(), format!("its matrix instructions take {}", have.join(", "))));
     }
     let fits = |q: &&usize| {

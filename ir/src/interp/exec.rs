@@ -10,6 +10,7 @@ use super::plan::Plan;
 use super::shapes;
 use crate::entities::{Inst, Region, Value};
 use crate::kernel::{InstData, Kernel};
+use crate::num;
 use crate::ops::{Attr, CmpOp, GridAxis, Literal, Op, Precision, ReduceOp};
 use crate::types::{Scalar, Type};
 use cranelift_entity::SecondaryMap;
@@ -169,6 +170,20 @@ impl Machine<'_> {
             | Op::Tanh
             | Op::Floor
             | Op::Ceil
+            | Op::DivU
+            | Op::RemU
+            | Op::MulHi
+            | Op::MulHiU
+            | Op::MinimumU
+            | Op::MaximumU
+            | Op::Popcount
+            | Op::Clz
+            | Op::Rcp
+            | Op::Sin
+            | Op::Cos
+            | Op::Erf
+            | Op::Round
+            | Op::Trunc
             | Op::Cmp
             | Op::Select
             | Op::Cast
@@ -337,6 +352,20 @@ impl Machine<'_> {
             Op::Tanh => ew::float1(elem, arg()?, f64::tanh),
             Op::Floor => ew::float1(elem, arg()?, f64::floor),
             Op::Ceil => ew::float1(elem, arg()?, f64::ceil),
+            Op::Round => ew::float1(elem, arg()?, f64::round_ties_even),
+            Op::Trunc => ew::float1(elem, arg()?, f64::trunc),
+            Op::Rcp => ew::float1(elem, arg()?, |x| 1.0 / x),
+            Op::Sin => ew::float1(elem, arg()?, f64::sin),
+            Op::Cos => ew::float1(elem, arg()?, f64::cos),
+            Op::Erf => ew::float1(elem, arg()?, num::erf),
+            Op::DivU => ew::unsigned2(elem, arg()?, arg()?, |x, y| x.checked_div(y).unwrap_or(0)),
+            Op::RemU => ew::unsigned2(elem, arg()?, arg()?, |x, y| x.checked_rem(y).unwrap_or(x)),
+            Op::MulHi => ew::int2(elem, arg()?, arg()?, |x, y| ((i128::from(x) * i128::from(y)) >> elem.bits()) as i64),
+            Op::MulHiU => ew::unsigned2(elem, arg()?, arg()?, |x, y| ((u128::from(x) * u128::from(y)) >> elem.bits()) as u64),
+            Op::MinimumU => ew::unsigned2(elem, arg()?, arg()?, u64::min),
+            Op::MaximumU => ew::unsigned2(elem, arg()?, arg()?, u64::max),
+            Op::Popcount => ew::unsigned1(elem, arg()?, |x| u64::from(x.count_ones())),
+            Op::Clz => ew::unsigned1(elem, arg()?, |x| u64::from(x.leading_zeros() + elem.bits() - 64)),
             Op::Cmp => ew::cmp(cmp_attr(d)?, &arg()?, &arg()?),
             Op::Select => {
                 let scalar = matches!(operand(0)?, Type::Scalar(_));

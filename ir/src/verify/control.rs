@@ -59,6 +59,8 @@ impl<'k> Checker<'k> {
             Op::Add | Op::Sub | Op::Mul | Op::Div | Op::Rem | Op::Fma | Op::Minimum | Op::Maximum | Op::MinNum | Op::MaxNum => {}
             Op::Neg | Op::Abs | Op::And | Op::Or | Op::Xor | Op::Not | Op::Shl | Op::ShrS | Op::ShrU => {}
             Op::Exp | Op::Exp2 | Op::Log | Op::Log2 | Op::Sqrt | Op::Rsqrt | Op::Tanh | Op::Floor | Op::Ceil => {}
+            Op::DivU | Op::RemU | Op::MulHi | Op::MulHiU | Op::MinimumU | Op::MaximumU | Op::Popcount | Op::Clz => {}
+            Op::Rcp | Op::Sin | Op::Cos | Op::Erf | Op::Round | Op::Trunc => {}
             Op::Cmp | Op::Select | Op::Cast | Op::Bitcast | Op::Broadcast | Op::Reshape | Op::Transpose => {}
             Op::Reduce | Op::Dot | Op::Load | Op::Store | Op::Yield => {}
         }

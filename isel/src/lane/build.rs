@@ -4,9 +4,7 @@
 //! allowed), and is shared with every later equal one inside that block. This is scoped value numbering and loop hoisting in one
 //! step, without a pass. [`LaneBuilder::finish`] removes what nothing uses and gives every allocation its place.
 
-use super::{
-    Alloc, AllocId, BinOp, Block, Carried, For, If, Inst, LTy, LVal, Param, Program, ShuffleFrom, Special, UnOp, Vals, While,
-};
+use super::{Alloc, AllocId, BinOp, Block, Carried, For, If, Inst, LTy, LVal, Param, Program, ShuffleFrom, Special, UnOp, Vals, While};
 use crate::target::MatrixId;
 use cranelift_entity::{PrimaryMap, SecondaryMap};
 use smallvec::SmallVec;
@@ -662,8 +660,7 @@ impl LaneBuilder {
         let (otherwise, _) = self.close();
         (self.read, self.written) = (self.read | after.0, self.written | after.1);
         let depth = self.here();
-        let results: Vec<(LVal, LVal, LVal)> =
-            a.iter().zip(&b).map(|(&a, &b)| (self.new_val(self.program.vals[a], depth), a, b)).collect();
+        let results: Vec<(LVal, LVal, LVal)> = a.iter().zip(&b).map(|(&a, &b)| (self.new_val(self.program.vals[a], depth), a, b)).collect();
         let values = results.iter().map(|r| r.0).collect();
         self.effect(Inst::If(Box::new(If { condition, then, otherwise, results })));
         Ok(values)
@@ -683,21 +680,14 @@ impl LaneBuilder {
 
     /// First fit by start of life: allocations that live at the same time do not overlap.
     fn place(&mut self) {
-        let mut order: Vec<(AllocId, Life)> = self
-            .program
-            .allocs
-            .keys()
-            .filter_map(|a| self.lives[a].map(|(first, last)| (a, Life { first, last })))
-            .collect();
+        let mut order: Vec<(AllocId, Life)> =
+            self.program.allocs.keys().filter_map(|a| self.lives[a].map(|(first, last)| (a, Life { first, last }))).collect();
         order.sort_by_key(|(a, l)| (l.first, *a));
         let mut placed: Vec<(u32, u32, Life)> = Vec::new();
         for (a, life) in order {
             let (bytes, align) = (self.program.allocs[a].bytes, self.program.allocs[a].align);
-            let mut busy: Vec<(u32, u32)> = placed
-                .iter()
-                .filter(|(_, _, l)| l.first <= life.last && life.first <= l.last)
-                .map(|(o, e, _)| (*o, *e))
-                .collect();
+            let mut busy: Vec<(u32, u32)> =
+                placed.iter().filter(|(_, _, l)| l.first <= life.last && life.first <= l.last).map(|(o, e, _)| (*o, *e)).collect();
             busy.sort_unstable();
             let mut at = 0u32;
             for (o, e) in busy {
@@ -718,7 +708,7 @@ impl LaneBuilder {
 fn sweep(block: &mut Block, live: &mut SecondaryMap<LVal, bool>) {
     let mut keep = vec![true; block.len()];
     for (i, inst) in block.iter_mut().enumerate().rev() {
-                match inst {
+        match inst {
             Inst::Const { dst, .. } | Inst::Param { dst, .. } | Inst::Special { dst, .. } | Inst::SharedAddr { dst, .. } => {
                 keep[i] = live[*dst];
             }
@@ -878,6 +868,12 @@ fn eval_int(op: BinOp, s: Scalar, x: i64, y: i64) -> Option<i64> {
                 ((x as u64 & mask) >> y) as i64
             }
         }
+        BinOp::DivU => (x as u64 & mask).checked_div(y as u64 & mask).unwrap_or(0) as i64,
+        BinOp::RemU => (x as u64 & mask).checked_rem(y as u64 & mask).unwrap_or(x as u64 & mask) as i64,
+        BinOp::MulHi => ((i128::from(x) * i128::from(y)) >> width) as i64,
+        BinOp::MulHiU => ((u128::from(x as u64 & mask) * u128::from(y as u64 & mask)) >> width) as i64,
+        BinOp::MinimumU => (x as u64).min(y as u64) as i64,
+        BinOp::MaximumU => (x as u64).max(y as u64) as i64,
         BinOp::MinNum | BinOp::MaxNum => return None,
     };
     Some(num::wrap(r, s))

@@ -141,6 +141,14 @@ pub enum UnOp {
     Tanh,
     Floor,
     Ceil,
+    Round,
+    Trunc,
+    Rcp,
+    Sin,
+    Cos,
+    Erf,
+    Popcount,
+    Clz,
 }
 
 /// Two-operand operations; meanings as the tile ops of the same name (division by zero, wide shifts and NaN included).
@@ -162,6 +170,12 @@ pub enum BinOp {
     Shl,
     ShrS,
     ShrU,
+    DivU,
+    RemU,
+    MulHi,
+    MulHiU,
+    MinimumU,
+    MaximumU,
 }
 
 /// Which lane of the warp a shuffle reads.

@@ -194,6 +194,20 @@ impl<'a> Lower<'a> {
             | Op::Tanh
             | Op::Floor
             | Op::Ceil
+            | Op::DivU
+            | Op::RemU
+            | Op::MulHi
+            | Op::MulHiU
+            | Op::MinimumU
+            | Op::MaximumU
+            | Op::Popcount
+            | Op::Clz
+            | Op::Rcp
+            | Op::Sin
+            | Op::Cos
+            | Op::Erf
+            | Op::Round
+            | Op::Trunc
             | Op::Cmp
             | Op::Select
             | Op::Cast

@@ -75,12 +75,18 @@ impl Gen<'_> {
         let float: [(Binary, Option<f64>); 3] =
             [(|b, x, y| b.div(x, y), None), (|b, x, y| b.maxnum(x, y), small), (|b, x, y| b.minnum(x, y), small)];
         let bits: [(Binary, Option<f64>); 3] = [(|b, x, y| b.and(x, y), None), (|b, x, y| b.or(x, y), None), (|b, x, y| b.xor(x, y), None)];
-        let int: [(Binary, Option<f64>); 5] = [
+        let int: [(Binary, Option<f64>); 11] = [
             (|b, x, y| b.div(x, y), x.bound),
             (|b, x, y| b.rem(x, y), x.bound),
             (|b, x, y| b.shl(x, y), None),
             (|b, x, y| b.shr_s(x, y), x.bound),
             (|b, x, y| b.shr_u(x, y), None),
+            (|b, x, y| b.div_u(x, y), None),
+            (|b, x, y| b.rem_u(x, y), None),
+            (|b, x, y| b.mulhi(x, y), None),
+            (|b, x, y| b.mulhi_u(x, y), None),
+            (|b, x, y| b.minimum_u(x, y), None),
+            (|b, x, y| b.maximum_u(x, y), None),
         ];
         let mut list: Vec<(Binary, Option<f64>)> = Vec::new();
         if e == Scalar::I1 {
@@ -98,12 +104,26 @@ impl Gen<'_> {
         let Some(x) = self.any(|_| true) else { return };
         let e = x.elem();
         let number: [(Unary, Option<f64>); 2] = [(|b, x| b.neg(x), x.bound), (|b, x| b.abs(x), x.bound)];
-        let float: [(Unary, Option<f64>); 3] = [(|b, x| b.floor(x), x.bound), (|b, x| b.ceil(x), x.bound), (|b, x| b.sqrt(x), None)];
+        let float: [(Unary, Option<f64>); 5] = [
+            (|b, x| b.floor(x), x.bound),
+            (|b, x| b.ceil(x), x.bound),
+            (|b, x| b.sqrt(x), None),
+            (|b, x| b.round(x), x.bound),
+            (|b, x| b.trunc(x), x.bound),
+        ];
+        let int: [(Unary, Option<f64>); 2] = [(|b, x| b.popcount(x), Some(64.0)), (|b, x| b.clz(x), Some(64.0))];
         let mut list: Vec<(Unary, Option<f64>)> = Vec::new();
         if e != Scalar::I1 {
             list.extend(number);
         }
-        if e.is_float() { list.extend(float) } else { list.push((|b, x| b.not(x), None)) }
+        if e.is_float() {
+            list.extend(float)
+        } else {
+            list.push((|b, x| b.not(x), None))
+        }
+        if e.is_int() {
+            list.extend(int);
+        }
         let Some(&(op, bound)) = self.src.pick(&list) else { return };
         let v = op(b, x.v);
         self.put(b, v, bound);
@@ -296,7 +316,8 @@ impl Gen<'_> {
     fn broadcast_item(&mut self, b: &mut KernelBuilder, x: &Item) {
         let mut shape = Shape::from_slice(x.shape());
         // The shape of another tile, if it fits.
-        let fits = |i: &Item| i.is_tile() && i.shape().len() == shape.len() && i.shape().iter().zip(&shape).all(|(&p, &q)| p == q || q == 1);
+        let fits =
+            |i: &Item| i.is_tile() && i.shape().len() == shape.len() && i.shape().iter().zip(&shape).all(|(&p, &q)| p == q || q == 1);
         if let (false, Some(other)) = (self.src.chance(64), self.any(|i| fits(i) && i.elements() > x.elements())) {
             let v = b.broadcast(x.v, other.shape());
             self.put(b, v, x.bound);
@@ -348,13 +369,17 @@ impl Gen<'_> {
         let Some(x) = self.any(|i| i.is_tile() && i.elem().is_float() && i.elem() != Scalar::F64) else { return };
         // Relative and absolute bounds of the op table for `f32`; narrower types round once more, to a neighbour at most.
         let two = |e: i32| 2f64.powi(e);
-        let table: [(Unary, f64, f64); 6] = [
+        let table: [(Unary, f64, f64); 10] = [
             (|b, x| b.exp(x), two(-20), 0.0),
             (|b, x| b.exp2(x), two(-21), 0.0),
             (|b, x| b.log(x), two(-20), two(-20)),
             (|b, x| b.log2(x), two(-20), two(-20)),
             (|b, x| b.rsqrt(x), two(-21), 0.0),
             (|b, x| b.tanh(x), two(-19), 0.0),
+            (|b, x| b.rcp(x), two(-21), 0.0),
+            (|b, x| b.sin(x), two(-20), 0.0),
+            (|b, x| b.cos(x), two(-20), 0.0),
+            (|b, x| b.erf(x), two(-20), 0.0),
         ];
         let Some(&(op, rel, abs)) = self.src.pick(&table) else { return };
         let v = op(b, x.v);

@@ -16,7 +16,7 @@ pub(super) fn constants_and_splats() {
         let values = [0.0, 1.0, -1.5, 1.0 / 3.0, f64::NAN, f64::NEG_INFINITY];
         let mut want = Vec::new();
         for (row, &x) in values.iter().enumerate() {
-            let v = if ty.is_float() { k.constant(x, ty) } else { k.constant((x * 3.0) as i64, ty) };
+            let v = if ty.is_float() { k.constant(x, ty) } else { k.constant(num::wrap((x * 3.0) as i64, ty), ty) };
             let t = k.splat(v, &[1, 3]);
             let r = k.constant(row as i64, Scalar::I32);
             k.store(out, &[r, zero], t);

@@ -91,6 +91,8 @@ fn un_classes(op: UnOp) -> &'static [Class] {
     match op {
         UnOp::Neg | UnOp::Abs => &[Class::Int, Class::Float],
         UnOp::Not => &[Class::Int, Class::Bool],
+        UnOp::Popcount | UnOp::Clz => &[Class::Int],
+        UnOp::Round | UnOp::Trunc | UnOp::Rcp | UnOp::Sin | UnOp::Cos | UnOp::Erf => &[Class::Float],
         UnOp::Exp | UnOp::Exp2 | UnOp::Log | UnOp::Log2 | UnOp::Sqrt | UnOp::Rsqrt | UnOp::Tanh | UnOp::Floor | UnOp::Ceil => {
             &[Class::Float]
         }
@@ -102,6 +104,7 @@ fn bin_classes(op: BinOp) -> &'static [Class] {
         BinOp::Add | BinOp::Sub | BinOp::Mul | BinOp::Div | BinOp::Minimum | BinOp::Maximum => &[Class::Int, Class::Float],
         BinOp::MinNum | BinOp::MaxNum => &[Class::Float],
         BinOp::Rem | BinOp::Shl | BinOp::ShrS | BinOp::ShrU => &[Class::Int],
+        BinOp::DivU | BinOp::RemU | BinOp::MulHi | BinOp::MulHiU | BinOp::MinimumU | BinOp::MaximumU => &[Class::Int],
         BinOp::And | BinOp::Or | BinOp::Xor => &[Class::Int, Class::Bool],
     }
 }
