@@ -127,6 +127,10 @@ pub enum Attr {
     Reduce(ReduceOp),
     /// A dimension number.
     Dim(u32),
+    /// A constant offset per dimension.
+    Offsets(Shape),
+    /// A positive number that divides a value.
+    Divisor(u32),
     /// A permutation: result dimension `i` is operand dimension `perm[i]`.
     Perm(Shape),
     /// Precision of a dot.
@@ -150,6 +154,10 @@ pub enum AttrKind {
     AxisDim,
     /// `[1, 0]`.
     Perm,
+    /// `[0, 16]`: a constant offset per dimension.
+    Offsets,
+    /// `multiple 16`: a divisor.
+    Divisor,
     /// A precision word; `exact` is the default and not printed.
     Precision,
     /// A literal; only `const` has one.
@@ -187,6 +195,8 @@ pub enum Effects {
     Reads,
     /// Writes global memory.
     Writes,
+    /// Stops the program or reports something; keeps its place among the other effects.
+    Observes,
     /// Holds regions, whose effects it has, or ends one.
     Control,
 }
@@ -226,6 +236,26 @@ pub enum Rule {
     Transpose,
     /// Axis removed; a one-dimensional tile becomes a scalar.
     Reduce,
+    /// Two tiles of one type; result with a new innermost dimension of extent 2.
+    Join,
+    /// Innermost extent 2; two results without that dimension.
+    Split,
+    /// Two tiles that agree but along the axis; the extents there add up.
+    Concat,
+    /// Written tile type that lies inside the operand at the offsets.
+    Slice,
+    /// A tile with that axis; result as the operand.
+    Flip,
+    /// A tile with that axis, of a class that the combining op takes; result as the operand.
+    Scan,
+    /// Axis removed; result `i32`.
+    ArgReduce,
+    /// A scalar integer; result as the operand.
+    Assume,
+    /// `i1`, scalar or tile; no result.
+    Assert,
+    /// Scalars and tiles; no result.
+    Print,
     /// `MxK`, `KxN`, `MxN` accumulator.
     Dot,
     /// Written tile type of the view's element and rank.
@@ -258,11 +288,44 @@ pub struct OpInfo {
 }
 
 impl OpInfo {
+    /// Number of results of an op without regions; several results have one type.
+    pub fn results(&self) -> usize {
+        match self.rule {
+            Rule::Split => 2,
+            Rule::Store | Rule::Assert | Rule::Print | Rule::Control => 0,
+            Rule::Explicit
+            | Rule::SameNumber
+            | Rule::SameFloat
+            | Rule::SameInt
+            | Rule::SameBits
+            | Rule::Compare
+            | Rule::Select
+            | Rule::Index
+            | Rule::Iota
+            | Rule::Splat
+            | Rule::Cast
+            | Rule::Bitcast
+            | Rule::Broadcast
+            | Rule::Reshape
+            | Rule::Transpose
+            | Rule::Join
+            | Rule::Concat
+            | Rule::Slice
+            | Rule::Flip
+            | Rule::Reduce
+            | Rule::Scan
+            | Rule::ArgReduce
+            | Rule::Assume
+            | Rule::Dot
+            | Rule::Load => 1,
+        }
+    }
+
     /// True if the text form carries `: type`.
     pub fn typed(&self) -> bool {
         matches!(
             self.rule,
-            Rule::Explicit | Rule::Iota | Rule::Splat | Rule::Cast | Rule::Bitcast | Rule::Broadcast | Rule::Reshape | Rule::Load
+            Rule::Explicit | Rule::Iota | Rule::Splat | Rule::Cast | Rule::Bitcast | Rule::Broadcast | Rule::Reshape | Rule::Slice | Rule::Load
         )
     }
 }
@@ -391,11 +454,11 @@ define_ops! {
     /// Number of zero bits above the highest bit that is 1; the width for 0.
     Clz "clz" (a) - - SameInt Pure 0;
 
-    /// `e^a`; relative error at most 2^-21 for `f32`.
+    /// `e^a`; relative error at most 2^-21 for `f32`, 2^-50 for `f64`.
     Exp "exp" (a) - - SameFloat Pure 0;
-    /// `2^a`; relative error at most 2^-22 for `f32`.
+    /// `2^a`; relative error at most 2^-22 for `f32`, 2^-50 for `f64`.
     Exp2 "exp2" (a) - - SameFloat Pure 0;
-    /// Natural logarithm; for `f32` the absolute error is at most 2^-21 on [0.5, 2], relative 2^-21 elsewhere; NaN below 0, -inf at 0.
+    /// Natural logarithm; for `f32` the absolute error is at most 2^-21 on [0.5, 2], relative 2^-21 elsewhere; for `f64` relative 2^-50; NaN below 0, -inf at 0.
     Log "log" (a) - - SameFloat Pure 0;
     /// Base 2 logarithm; errors as `log`.
     Log2 "log2" (a) - - SameFloat Pure 0;
@@ -403,7 +466,7 @@ define_ops! {
     Sqrt "sqrt" (a) - - SameFloat Pure 0;
     /// `1 / sqrt(a)`; relative error at most 2^-22 for `f32`.
     Rsqrt "rsqrt" (a) - - SameFloat Pure 0;
-    /// Hyperbolic tangent; relative error at most 2^-20 for `f32`.
+    /// Hyperbolic tangent; relative error at most 2^-20 for `f32`, 2^-50 for `f64`.
     Tanh "tanh" (a) - - SameFloat Pure 0;
     /// `1 / a`; relative error at most 2^-22 for `f32`, rounded to nearest even for `f64`.
     Rcp "rcp" (a) - - SameFloat Pure 0;
@@ -437,8 +500,26 @@ define_ops! {
     Reshape "reshape" (a) - - Reshape Pure 0;
     /// Permutes the dimensions: result dimension `i` is operand dimension `perm[i]`.
     Transpose "transpose" (a) - Perm Transpose Pure 0;
+    /// Two tiles interleaved: element `[…, 0]` is of the first, `[…, 1]` of the second.
+    Join "join" (a, b) - - Join Pure 0;
+    /// The inverse of `join`: the elements `[…, 0]` and the elements `[…, 1]`.
+    Split "split" (a) - - Split Pure 0;
+    /// The second tile behind the first along an axis.
+    Concat "concat" (a, b) - AxisDim Concat Pure 0;
+    /// The elements at constant offsets: result element `i` is operand element `offset + i`.
+    Slice "slice" (a) - Offsets Slice Pure 0;
+    /// Reverses the order along an axis.
+    Flip "flip" (a) - AxisDim Flip Pure 0;
     /// Combines the elements along an axis in a fixed tree (see `docs/language.md`), so that a result never depends on the schedule.
     Reduce "reduce" (a) Reduce AxisDim Reduce Pure 0;
+    /// Inclusive scan: each element becomes the combination of the elements up to it along an axis, in a fixed tree (see `docs/language.md`), so that a result never depends on the schedule.
+    Scan "scan" (a) Reduce AxisDim Scan Pure 0;
+    /// As `scan` from the last element backward: `flip` of `scan` of `flip`.
+    ScanReverse "scan_reverse" (a) Reduce AxisDim Scan Pure 0;
+    /// Position of the smallest element along an axis: the lowest of equal ones (-0 and +0 are equal); of the first NaN if there is one. Signed for integers.
+    ArgMin "argmin" (a) - AxisDim ArgReduce Pure 0;
+    /// Position of the largest element along an axis; ties and NaN as for `argmin`.
+    ArgMax "argmax" (a) - AxisDim ArgReduce Pure 0;
     /// Matrix product `a * b + c`: `MxK` by `KxN` plus `MxN`. Floats: products are exact, the sum may run in any order and round to the accumulator type at any step.
     Dot "dot" (a, b, c) - Precision Dot Pure 0;
 
@@ -446,6 +527,13 @@ define_ops! {
     Load "load" (view, [indices], (?mask), (?other)) - - Load Reads 0;
     /// Writes a tile to a view at an offset per dimension. Elements outside the view, or whose mask is false, are not written.
     Store "store" (view, [indices], value, (?mask)) - - Store Writes 0;
+
+    /// The operand, which the author promises to be a multiple of a number; wider accesses follow from it. The interpreter checks the promise, no device does.
+    Assume "assume" (a) - Divisor Assume Pure 0;
+    /// Stops the launch with an error unless every element holds.
+    Assert "assert" (condition) - - Assert Observes 0;
+    /// Reports values: the interpreter keeps a line per program instance; no device has a way to print.
+    Print "print" ((*values)) - - Print Observes 0;
 
     /// `for v1 in lo..hi step s carry v2 = init { … yield next }`: runs while the index is below `hi` (signed); the results are the carried values. The step must be positive.
     For "for" (lo, hi, step, (*init)) - - Control Control 1;

@@ -160,6 +160,13 @@ fn functions_keep_their_error_bounds() {
     }
     unary(asm, UnOp::Rcp, Scalar::F64, &sample(Scalar::F64, 1024, 4), Tolerance::Exact);
     unary(asm, UnOp::Rsqrt, Scalar::F64, &sample(Scalar::F64, 1024, 4), Tolerance::Exact);
+    let wide = |lo: f64, hi: f64| -> Vec<u64> { (0..2048).map(|i| (lo + (hi - lo) * f64::from(i) / 2047.0).to_bits()).collect() };
+    let bound = Tolerance::Relative(2f64.powi(-50));
+    for x in [sample(Scalar::F64, N, 4), wide(-750.0, 715.0), wide(-1.0, 1.0), wide(0.5, 2.0), wide(-1080.0, 1030.0)] {
+        for op in [UnOp::Exp, UnOp::Exp2, UnOp::Log, UnOp::Log2, UnOp::Tanh] {
+            unary(asm, op, Scalar::F64, &x, bound);
+        }
+    }
     // A dense walk over the ranges where the methods change.
     let dense = |lo: f64, hi: f64| -> Vec<u64> {
         (0..N).map(|i| num::to_bits(num::round(lo + (hi - lo) * i as f64 / N as f64, Scalar::F32), Scalar::F32)).collect()

@@ -67,6 +67,18 @@ pub enum Fault {
         /// The program instance that touched the element first.
         other: [u32; 3],
     },
+    /// An `assume` is broken.
+    Assumption {
+        /// The value.
+        value: i64,
+        /// What should divide it.
+        divisor: u32,
+    },
+    /// An `assert` fails.
+    Assertion {
+        /// The first element that does not hold, in row-major order.
+        element: usize,
+    },
     /// The kernel breaks an invariant that the verifier guarantees.
     Malformed(&'static str),
 }
@@ -87,6 +99,10 @@ impl fmt::Display for Fault {
                 "element {at:?} of parameter {param} was read or written by program {other:?}, and programs have no order; \
                  let one program own each element that is written"
             ),
+            Fault::Assumption { value, divisor } => {
+                write!(f, "{value} is no multiple of {divisor}, as the kernel promises; pass other arguments or drop the promise")
+            }
+            Fault::Assertion { element } => write!(f, "the assertion fails at element {element}"),
             Fault::Malformed(what) => write!(f, "the kernel is malformed ({what}); run the verifier"),
         }
     }

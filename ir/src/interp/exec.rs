@@ -7,6 +7,7 @@ use super::error::{Fault, InterpError};
 use super::fold;
 use super::memory::Memory;
 use super::plan::Plan;
+use super::scan;
 use super::shapes;
 use crate::entities::{Inst, Region, Value};
 use crate::kernel::{InstData, Kernel};
@@ -132,6 +133,22 @@ impl Machine<'_> {
                 let condition = args.first().map_or(Err(missing("no condition")), Data::as_int).map_err(|f| self.fault(inst, f))?;
                 self.run(d.regions[usize::from(condition == 0)])?
             }
+            Op::Split => match args.first() {
+                Some(a) => Bundle::from_iter([shapes::every_other(a, 0), shapes::every_other(a, 1)]),
+                None => return Err(self.fault(inst, missing("no operand"))),
+            },
+            Op::Assert => {
+                let holds = args.first().map_or(Err(missing("no condition")), Data::as_ints).map(|c| c.iter().position(|&x| x == 0));
+                if let Some(element) = holds.map_err(|f| self.fault(inst, f))? {
+                    return Err(self.fault(inst, Fault::Assertion { element }));
+                }
+                Bundle::new()
+            }
+            Op::Print => {
+                let text = args.iter().map(Data::text).collect::<Vec<_>>().join(" ");
+                self.memory.printed.push(format!("{:?} {text}", self.program));
+                Bundle::new()
+            }
             Op::Store => {
                 self.store(d, args).map_err(|f| self.fault(inst, f))?;
                 Bundle::new()
@@ -191,7 +208,16 @@ impl Machine<'_> {
             | Op::Broadcast
             | Op::Reshape
             | Op::Transpose
+            | Op::Join
+            | Op::Concat
+            | Op::Slice
+            | Op::Flip
             | Op::Reduce
+            | Op::Scan
+            | Op::ScanReverse
+            | Op::ArgMin
+            | Op::ArgMax
+            | Op::Assume
             | Op::Dot
             | Op::Load => {
                 let data = self.compute(d, args).map_err(|f| self.fault(inst, f))?;
@@ -379,6 +405,29 @@ impl Machine<'_> {
                 Some(Attr::Perm(p)) => Ok(shapes::transpose(arg()?, shape_of(0)?, p)),
                 Some(_) | None => Err(missing("no permutation")),
             },
+            Op::Join => shapes::join(&arg()?, &arg()?),
+            Op::Concat => {
+                let inner = |s: &[u32], axis: usize| s.get(axis..).map(shapes::count).ok_or(missing("no such axis"));
+                let axis = dim_attr(d, 0)?;
+                shapes::concat(&arg()?, &arg()?, [inner(shape_of(0)?, axis)?, inner(shape_of(1)?, axis)?])
+            }
+            Op::Slice => match d.attrs.first() {
+                Some(Attr::Offsets(o)) => Ok(shapes::slice(&arg()?, shape_of(0)?, o, shape)),
+                Some(_) | None => Err(missing("no offsets")),
+            },
+            Op::Flip => Ok(shapes::flip(&arg()?, shape, dim_attr(d, 0)?)),
+            Op::Scan => scan::scan(reduce_attr(d)?, elem, &arg()?, shape, dim_attr(d, 1)?, false),
+            Op::ScanReverse => scan::scan(reduce_attr(d)?, elem, &arg()?, shape, dim_attr(d, 1)?, true),
+            Op::ArgMin => Ok(scan::arg(&arg()?, shape_of(0)?, dim_attr(d, 0)?, false)),
+            Op::ArgMax => Ok(scan::arg(&arg()?, shape_of(0)?, dim_attr(d, 0)?, true)),
+            Op::Assume => {
+                let a = arg()?;
+                match (d.attrs.first(), a.as_int()?) {
+                    (Some(&Attr::Divisor(n)), value) if value % i64::from(n.max(1)) != 0 => Err(Fault::Assumption { value, divisor: n }),
+                    (Some(_), _) => Ok(a),
+                    (None, _) => Err(missing("no divisor")),
+                }
+            }
             Op::Reduce => fold::reduce(reduce_attr(d)?, elem, &arg()?, shape_of(0)?, dim_attr(d, 1)?),
             Op::Dot => {
                 let precision = match d.attrs.first() {
@@ -389,7 +438,7 @@ impl Machine<'_> {
                 let [m, n] = shape else { return Err(missing("a dot of something else than matrices")) };
                 fold::dot([*m as usize, k as usize, *n as usize], elem, precision, &arg()?, &arg()?, arg()?)
             }
-            Op::Load | Op::Store | Op::For | Op::While | Op::If | Op::Yield => Err(missing("not a computation")),
+            Op::Split | Op::Assert | Op::Print | Op::Load | Op::Store | Op::For | Op::While | Op::If | Op::Yield => Err(missing("not a computation")),
         }
     }
 }

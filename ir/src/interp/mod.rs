@@ -48,6 +48,7 @@ mod exec;
 mod fold;
 mod memory;
 mod plan;
+mod scan;
 mod shapes;
 
 #[cfg(test)]

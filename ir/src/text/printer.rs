@@ -307,6 +307,7 @@ impl Printer<'_> {
             match (kind, a) {
                 (AttrKind::Precision, Attr::Precision(Precision::Exact)) => {}
                 (AttrKind::Precision, _) => self.put(format!(" {}", attr_text(a))),
+                (AttrKind::Divisor, _) => self.put(format!(", multiple {}", attr_text(a))),
                 (AttrKind::AxisDim, _) => self.put(format!(", axis {}", attr_text(a))),
                 (_, _) => self.put(format!(", {}", attr_text(a))),
             }
@@ -324,8 +325,8 @@ fn attr_text(a: &Attr) -> String {
         Attr::Grid(g) => g.to_string(),
         Attr::Cmp(c) => c.to_string(),
         Attr::Reduce(r) => r.to_string(),
-        Attr::Dim(d) => d.to_string(),
-        Attr::Perm(p) => format!("{:?}", p.as_slice()),
+        Attr::Dim(d) | Attr::Divisor(d) => d.to_string(),
+        Attr::Perm(p) | Attr::Offsets(p) => format!("{:?}", p.as_slice()),
         Attr::Precision(p) => p.to_string(),
         Attr::Literal(Literal::Int(x)) => x.to_string(),
         Attr::Literal(Literal::Float(bits)) => format!("{:?}", f64::from_bits(*bits)),

@@ -62,6 +62,8 @@ impl<'k> Checker<'k> {
             Op::DivU | Op::RemU | Op::MulHi | Op::MulHiU | Op::MinimumU | Op::MaximumU | Op::Popcount | Op::Clz => {}
             Op::Rcp | Op::Sin | Op::Cos | Op::Erf | Op::Round | Op::Trunc => {}
             Op::Cmp | Op::Select | Op::Cast | Op::Bitcast | Op::Broadcast | Op::Reshape | Op::Transpose => {}
+            Op::Join | Op::Split | Op::Concat | Op::Slice | Op::Flip | Op::Scan | Op::ScanReverse | Op::ArgMin | Op::ArgMax => {}
+            Op::Assume | Op::Assert | Op::Print => {}
             Op::Reduce | Op::Dot | Op::Load | Op::Store | Op::Yield => {}
         }
     }

@@ -489,6 +489,11 @@ impl LaneBuilder {
         self.written = false;
     }
 
+    /// Stops the launch in a lane where the condition does not hold.
+    pub fn assert(&mut self, condition: LVal) {
+        self.effect(Inst::Assert { condition });
+    }
+
     /// The value another lane holds; any type up to 64 bits.
     pub fn shuffle(&mut self, a: LVal, from: ShuffleFrom) -> LVal {
         let ty = self.ty(a);
@@ -766,6 +771,7 @@ fn sweep(block: &mut Block, live: &mut SecondaryMap<LVal, bool>) {
                 valid.iter().for_each(|&g| live[g] = true);
             }
             Inst::CommitCopies | Inst::WaitCopies { .. } | Inst::Barrier => {}
+            Inst::Assert { condition } => live[*condition] = true,
             Inst::Shuffle { dst, a, from } => {
                 keep[i] = live[*dst];
                 if keep[i] {

@@ -249,6 +249,8 @@ pub enum Inst {
     WaitCopies { pending: u32 },
     /// Waits for all lanes of the program instance; orders their memory accesses.
     Barrier,
+    /// Stops the launch with an error in a lane where the condition does not hold.
+    Assert { condition: LVal },
     /// The value that another lane of the warp holds; 32-bit types only.
     Shuffle { dst: LVal, a: LVal, from: ShuffleFrom },
     /// A matrix instruction of the target: fragments in the order of the target's table, packed into `b32` where elements are narrower than 32 bits.

@@ -150,6 +150,22 @@ impl Lower<'_> {
     }
 }
 
+impl Lower<'_> {
+    /// Every lane checks the elements that it holds, all at once.
+    pub(super) fn assert(&mut self, b: &mut LaneBuilder, i: Inst) -> Result<(), LowerError> {
+        let condition = self.kernel.insts[i].args[0];
+        let all = match self.kernel.ty(condition) {
+            Type::Tile(_) => {
+                let tile = self.own_tile(b, condition)?;
+                tile.regs.iter().copied().reduce(|x, y| b.bin(BinOp::And, x, y))
+            }
+            Type::Scalar(_) | Type::View(_) => Some(self.scalar(condition)?),
+        };
+        all.into_iter().for_each(|c| b.assert(c));
+        Ok(())
+    }
+}
+
 /// One elementwise op on the values of one lane.
 pub(super) fn scalar_op(b: &mut LaneBuilder, op: Op, attrs: &[Attr], args: &[LVal], result: LTy) -> LVal {
     let bin = |b: &mut LaneBuilder, op: BinOp| b.bin(op, args[0], args[1]);
@@ -215,6 +231,18 @@ pub(super) fn scalar_op(b: &mut LaneBuilder, op: Op, attrs: &[Attr], args: &[LVa
         | Op::Broadcast
         | Op::Reshape
         | Op::Transpose
+        | Op::Join
+        | Op::Split
+        | Op::Concat
+        | Op::Slice
+        | Op::Flip
+        | Op::Scan
+        | Op::ScanReverse
+        | Op::ArgMin
+        | Op::ArgMax
+        | Op::Assume
+        | Op::Assert
+        | Op::Print
         | Op::Reduce
         | Op::Dot
         | Op::Load

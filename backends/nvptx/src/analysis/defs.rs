@@ -190,6 +190,7 @@ impl<'p> Defs<'p> {
                 | Inst::CommitCopies
                 | Inst::WaitCopies { .. }
                 | Inst::Barrier
+                | Inst::Assert { .. }
                 | Inst::Shuffle { .. }
                 | Inst::Matrix { .. } => {}
             }
@@ -274,6 +275,7 @@ impl<'p> Defs<'p> {
                 | Inst::CommitCopies
                 | Inst::WaitCopies { .. }
                 | Inst::Barrier
+                | Inst::Assert { .. }
                 | Inst::Shuffle { .. }
                 | Inst::Matrix { .. } => {}
             }

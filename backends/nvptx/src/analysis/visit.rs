@@ -30,6 +30,7 @@ pub(crate) fn operands(inst: &Inst, mut f: impl FnMut(LVal, Role)) {
     match inst {
         Inst::Const { .. } | Inst::Param { .. } | Inst::Special { .. } | Inst::SharedAddr { .. } => {}
         Inst::CommitCopies | Inst::WaitCopies { .. } | Inst::Barrier => {}
+        Inst::Assert { condition } => f(*condition, Value),
         Inst::Un { a, .. } | Inst::Cvt { a, .. } | Inst::RoundTf32 { a, .. } | Inst::Bitcast { a, .. } | Inst::Unpack { a, .. } => {
             f(*a, Value);
         }
@@ -105,6 +106,7 @@ pub(crate) fn results(inst: &Inst, mut f: impl FnMut(LVal)) {
         | Inst::CommitCopies
         | Inst::WaitCopies { .. }
         | Inst::Barrier
+        | Inst::Assert { .. }
         | Inst::For(_)
         | Inst::While(_)
         | Inst::If(_) => {}
@@ -138,6 +140,7 @@ pub(crate) fn is_pure(inst: &Inst) -> bool {
         | Inst::CommitCopies
         | Inst::WaitCopies { .. }
         | Inst::Barrier
+        | Inst::Assert { .. }
         | Inst::Shuffle { .. }
         | Inst::Matrix { .. }
         | Inst::For(_)

@@ -76,6 +76,7 @@ impl Emitter<'_> {
             | Inst::CommitCopies
             | Inst::WaitCopies { .. }
             | Inst::Barrier
+            | Inst::Assert { .. }
             | Inst::Shuffle { .. }
             | Inst::Matrix { .. }
             | Inst::For(_)

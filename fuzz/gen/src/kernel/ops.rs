@@ -250,6 +250,74 @@ impl Gen<'_> {
         self.put(b, v, bound);
     }
 
+    /// Join, split, concat, slice or flip.
+    pub(super) fn rearrange(&mut self, b: &mut KernelBuilder) {
+        let Some(x) = self.any(Item::is_tile) else { return };
+        let shape = Shape::from_slice(x.shape());
+        let axis = self.src.below(shape.len() as u32);
+        let extent = shape[axis as usize];
+        match self.src.below(5) {
+            0 if x.elements() * 2 <= u64::from(self.cfg.max_elements) && shape.len() < 5 => {
+                let y = self.partner(b, &x);
+                let v = b.join(x.v, y.v);
+                self.put(b, v, x.bound.zip(y.bound).map(|(p, q)| p.max(q)));
+            }
+            1 if shape.last() == Some(&2) && shape.len() > 1 => {
+                let (p, q) = b.split(x.v);
+                self.put(b, p, x.bound);
+                self.put(b, q, x.bound);
+            }
+            2 if x.elements() * 2 <= u64::from(self.cfg.max_elements) => {
+                let y = self.partner(b, &x);
+                let v = b.concat(x.v, y.v, axis);
+                self.put(b, v, x.bound.zip(y.bound).map(|(p, q)| p.max(q)));
+            }
+            3 => {
+                // Half of the time whole chunks, which need no memory.
+                let size = if self.src.chance(128) && extent.is_multiple_of(2) { extent / 2 } else { 1 + self.src.below(extent) };
+                let mut offsets = vec![0; shape.len()];
+                let at = self.src.below(extent - size + 1);
+                offsets[axis as usize] = if self.src.chance(128) { at / size * size } else { at };
+                let mut to = shape.to_vec();
+                to[axis as usize] = size;
+                let v = b.slice(x.v, &offsets, &to);
+                self.put(b, v, x.bound);
+            }
+            _ => {
+                let v = b.flip(x.v, axis);
+                self.put(b, v, x.bound);
+            }
+        }
+    }
+
+    pub(super) fn scan(&mut self, b: &mut KernelBuilder) {
+        let Some(x) = self.any(Item::is_tile) else { return };
+        let e = x.elem();
+        let list: &[ReduceOp] = match e {
+            Scalar::I1 => &[ReduceOp::And, ReduceOp::Or, ReduceOp::Xor],
+            _ if e.is_float() => &[ReduceOp::Add, ReduceOp::Maximum, ReduceOp::Minimum, ReduceOp::Mul],
+            _ => ReduceOp::ALL,
+        };
+        let op = *self.src.pick(list).unwrap_or(&list[0]);
+        let axis = self.src.below(x.shape().len() as u32);
+        let bound = match op {
+            ReduceOp::Add => x.bound.map(|p| p * f64::from(x.shape()[axis as usize])),
+            ReduceOp::Minimum | ReduceOp::Maximum => x.bound,
+            ReduceOp::Mul | ReduceOp::And | ReduceOp::Or | ReduceOp::Xor => None,
+        };
+        let v = if self.src.chance(128) { b.scan(op, x.v, axis) } else { b.scan_reverse(op, x.v, axis) };
+        self.work += 8 * x.elements() * self.times;
+        self.put(b, v, bound);
+    }
+
+    pub(super) fn arg_reduce(&mut self, b: &mut KernelBuilder) {
+        let Some(x) = self.any(|i| i.is_tile() && i.elem() != Scalar::I1) else { return };
+        let axis = self.src.below(x.shape().len() as u32);
+        let v = if self.src.chance(128) { b.argmin(x.v, axis) } else { b.argmax(x.v, axis) };
+        self.work += 4 * x.elements() * self.times;
+        self.put(b, v, Some(f64::from(x.shape()[axis as usize])));
+    }
+
     pub(super) fn reshape(&mut self, b: &mut KernelBuilder) {
         let Some(x) = self.any(|i| i.is_tile() || i.elem() != Scalar::I1) else { return };
         let mut shape = Shape::from_slice(x.shape());

@@ -180,6 +180,7 @@ impl Verifier<'_> {
             | Inst::CommitCopies
             | Inst::WaitCopies { .. }
             | Inst::Barrier
+            | Inst::Assert { .. }
             | Inst::Shuffle { .. }
             | Inst::Matrix { .. } => self.simple(inst, defined).map_err(at)?,
         }
@@ -416,6 +417,7 @@ impl Verifier<'_> {
                 self.access(*global, LTy::I64, *valid)
             }
             Inst::CommitCopies | Inst::WaitCopies { .. } | Inst::Barrier => Ok(()),
+            Inst::Assert { condition } => self.want(*condition, LTy::I1),
             Inst::Shuffle { dst, a, from } => {
                 let ty = self.operand(*a)?;
                 if !matches!(ty, LTy::B32 | LTy::Num(Scalar::I32 | Scalar::F32)) {
