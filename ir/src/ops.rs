@@ -325,7 +325,15 @@ impl OpInfo {
     pub fn typed(&self) -> bool {
         matches!(
             self.rule,
-            Rule::Explicit | Rule::Iota | Rule::Splat | Rule::Cast | Rule::Bitcast | Rule::Broadcast | Rule::Reshape | Rule::Slice | Rule::Load
+            Rule::Explicit
+                | Rule::Iota
+                | Rule::Splat
+                | Rule::Cast
+                | Rule::Bitcast
+                | Rule::Broadcast
+                | Rule::Reshape
+                | Rule::Slice
+                | Rule::Load
         )
     }
 }

@@ -143,7 +143,13 @@ pub fn result_type(op: Op, args: &[&Type], present: u8, attrs: &[Attr], explicit
                 return Err(format!("`{op}` keeps the shape: {} can't become {t}", args[0]));
             }
             if info.rule == Rule::Bitcast && t.elem().bits() != args[0].elem().bits() {
-                return Err(format!("`bitcast` keeps the width: {} has {} bits, {} has {}", args[0], args[0].elem().bits(), t, t.elem().bits()));
+                return Err(format!(
+                    "`bitcast` keeps the width: {} has {} bits, {} has {}",
+                    args[0],
+                    args[0].elem().bits(),
+                    t,
+                    t.elem().bits()
+                ));
             }
             Ok(Some(t))
         }
@@ -191,7 +197,9 @@ pub fn result_type(op: Op, args: &[&Type], present: u8, attrs: &[Attr], explicit
             Ok(Some(Type::of_shape(&shape, a.elem)))
         }
         Rule::Join => {
-            let Type::Tile(a) = same(op, args)? else { return Err(format!("`join` takes tiles, not {}; splat or reshape it first", args[0])) };
+            let Type::Tile(a) = same(op, args)? else {
+                return Err(format!("`join` takes tiles, not {}; splat or reshape it first", args[0]));
+            };
             let mut shape = a.shape.clone();
             shape.push(2);
             made(TileType { shape, elem: a.elem })
@@ -218,7 +226,9 @@ pub fn result_type(op: Op, args: &[&Type], present: u8, attrs: &[Attr], explicit
         Rule::Slice => {
             let t = written_tile(op, explicit)?;
             let Type::Tile(a) = args[0] else { return Err(format!("`slice` takes a tile, not {}", args[0])) };
-            let Some(Attr::Offsets(o)) = attrs.first() else { return Err("`slice` needs an offset per dimension: slice v0, [0, 8] : type".into()) };
+            let Some(Attr::Offsets(o)) = attrs.first() else {
+                return Err("`slice` needs an offset per dimension: slice v0, [0, 8] : type".into());
+            };
             if a.elem != t.elem || a.shape.len() != t.shape.len() || o.len() != t.shape.len() {
                 return Err(format!("`slice` of {a} at {:?} can't make {t}: element, rank and number of offsets must agree", o.as_slice()));
             }
@@ -234,7 +244,9 @@ pub fn result_type(op: Op, args: &[&Type], present: u8, attrs: &[Attr], explicit
         }
         Rule::Scan => {
             let Type::Tile(a) = args[0] else { return Err(format!("`{op}` takes a tile, not {}", args[0])) };
-            let Some(Attr::Reduce(r)) = attrs.first() else { return Err(format!("`{op}` needs a combining op and an axis: {op} add v0, axis 1")) };
+            let Some(Attr::Reduce(r)) = attrs.first() else {
+                return Err(format!("`{op}` needs a combining op and an axis: {op} add v0, axis 1"));
+            };
             combines(op, *r, a.elem)?;
             axis_of(op, a, attrs, 1)?;
             Ok(Some(args[0].clone()))
@@ -286,7 +298,9 @@ pub fn result_type(op: Op, args: &[&Type], present: u8, attrs: &[Attr], explicit
         Rule::Store => {
             let Type::View(v) = args[0] else { return Err(format!("`store` writes a view, not {}", args[0])) };
             indices(op, args, v.rank())?;
-            let Some(Type::Tile(t)) = args.get(1 + v.rank()) else { return Err("`store` needs a tile to store; splat a scalar first".into()) };
+            let Some(Type::Tile(t)) = args.get(1 + v.rank()) else {
+                return Err("`store` needs a tile to store; splat a scalar first".into());
+            };
             if t.elem != v.elem || t.shape.len() != v.rank() {
                 return Err(format!("`store` of {t} into {v}: element and rank must agree; reshape or cast the tile"));
             }
@@ -364,7 +378,10 @@ fn dot_type(args: &[&Type], attrs: &[Attr]) -> Result<Type, TypeError> {
         Scalar::I1 | Scalar::I16 | Scalar::I32 | Scalar::I64 => false,
     };
     if !acc_ok {
-        return Err(format!("`dot` of {} can't accumulate in {}: f16 in f16 or f32, bf16 and f32 in f32, f64 in f64, i8 in i32", a.elem, c.elem));
+        return Err(format!(
+            "`dot` of {} can't accumulate in {}: f16 in f16 or f32, bf16 and f32 in f32, f64 in f64, i8 in i32",
+            a.elem, c.elem
+        ));
     }
     if let Some(Attr::Precision(Precision::Tf32)) = attrs.first()
         && a.elem != Scalar::F32

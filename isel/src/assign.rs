@@ -270,8 +270,7 @@ fn collect(kernel: &Kernel, i: Inst, classes: &mut Classes, links: &mut Vec<(Val
             }
         }
         Op::Concat => {
-            if let (Some(Attr::Dim(k)), Some(a), Some(c)) =
-                (d.attrs.first(), tile_shape(kernel, d.args[0]), tile_shape(kernel, d.args[1]))
+            if let (Some(Attr::Dim(k)), Some(a), Some(c)) = (d.attrs.first(), tile_shape(kernel, d.args[0]), tile_shape(kernel, d.args[1]))
                 && a == c
             {
                 classes.union(d.args[0], d.args[1]);

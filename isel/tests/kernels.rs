@@ -1,11 +1,11 @@
 //! Every kernel of the library, lowered for both vendors' tables and run in the lane interpreter against its reference.
 
-#[path = "../../backends/nvptx/src/target.rs"]
-#[allow(dead_code)]
-mod nv;
 #[path = "../../backends/amdgcn/src/target.rs"]
 #[allow(dead_code)]
 mod amd;
+#[path = "../../backends/nvptx/src/target.rs"]
+#[allow(dead_code)]
+mod nv;
 
 use tilelift_ir::interp::{Buffer, Memory};
 use tilelift_ir::verify::verify;

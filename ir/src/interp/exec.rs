@@ -438,7 +438,9 @@ impl Machine<'_> {
                 let [m, n] = shape else { return Err(missing("a dot of something else than matrices")) };
                 fold::dot([*m as usize, k as usize, *n as usize], elem, precision, &arg()?, &arg()?, arg()?)
             }
-            Op::Split | Op::Assert | Op::Print | Op::Load | Op::Store | Op::For | Op::While | Op::If | Op::Yield => Err(missing("not a computation")),
+            Op::Split | Op::Assert | Op::Print | Op::Load | Op::Store | Op::For | Op::While | Op::If | Op::Yield => {
+                Err(missing("not a computation"))
+            }
         }
     }
 }

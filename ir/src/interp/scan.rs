@@ -98,9 +98,7 @@ pub(crate) fn arg(a: &Data, shape: &[u32], axis: usize, largest: bool) -> Data {
         Data::ints(out)
     }
     match a {
-        Data::Float(v) => best(v, shape, axis, |new, old| {
-            !old.is_nan() && (new.is_nan() || if largest { new > old } else { new < old })
-        }),
+        Data::Float(v) => best(v, shape, axis, |new, old| !old.is_nan() && (new.is_nan() || if largest { new > old } else { new < old })),
         Data::Int(v) => best(v, shape, axis, |new, old| if largest { new > old } else { new < old }),
     }
 }

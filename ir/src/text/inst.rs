@@ -203,7 +203,9 @@ impl<'t> Parser<'t> {
         let explicit = parts.explicit.as_ref().map(Type::elem);
         let each = |want: Option<Scalar>| vec![want; parts.operands.len()];
         match info.rule {
-            Rule::SameNumber | Rule::SameFloat | Rule::SameInt | Rule::SameBits | Rule::Compare | Rule::Join | Rule::Concat => each(self.partner(raws())),
+            Rule::SameNumber | Rule::SameFloat | Rule::SameInt | Rule::SameBits | Rule::Compare | Rule::Join | Rule::Concat => {
+                each(self.partner(raws()))
+            }
             Rule::Select => {
                 let mut wanted = each(self.partner(raws().skip(1)));
                 wanted[0] = Some(Scalar::I1);

@@ -89,7 +89,8 @@ impl Lower<'_> {
         let ty = if truth { LTy::I32 } else { LTy::Num(t.elem) };
         let (one, zero) = (b.i32(1), b.i32(0));
         let live = tile.regs.iter().map(|&v| Bundle::from_slice(&[if truth { b.select(v, one, zero) } else { v }])).collect();
-        let combine = |b: &mut LaneBuilder, x: &[LVal], y: &[LVal]| Bundle::from_slice(&[scalar_op(b, combine_op(*r), &[], &[x[0], y[0]], ty)]);
+        let combine =
+            |b: &mut LaneBuilder, x: &[LVal], y: &[LVal]| Bundle::from_slice(&[scalar_op(b, combine_op(*r), &[], &[x[0], y[0]], ty)]);
         let order = reduce_order(t.shape[dim]);
         let live = self.fold(b, &tile.layout, dim, (&owned, &order.bits), &[ty], live, &combine)?;
         let done: Vec<Option<LVal>> =
@@ -204,7 +205,14 @@ impl Lower<'_> {
 
     /// Combines over warp bits: every warp writes its values, then every lane reads those of all warps that differ in the bits and
     /// folds them bit by bit in order.
-    fn exchange(&self, b: &mut LaneBuilder, bits: &[u32], tys: &[LTy], live: &mut [Option<Bundle>], combine: Combine<'_>) -> Result<(), LowerError> {
+    fn exchange(
+        &self,
+        b: &mut LaneBuilder,
+        bits: &[u32],
+        tys: &[LTy],
+        live: &mut [Option<Bundle>],
+        combine: Combine<'_>,
+    ) -> Result<(), LowerError> {
         let (lanes, warps) = (self.target.lanes, self.plan.warps);
         let count = live.iter().flatten().count() as u32;
         let per_slot = |ty: LTy| warps * lanes * ty.bytes();

@@ -10,8 +10,8 @@
 //!
 //! Totals are equal for all elements of a block, so equal lane values stand for them: each is shuffled, stored and combined once.
 
-use super::reduce::{Owner, combine_op, owners, spread_layout};
 use super::elementwise::scalar_op;
+use super::reduce::{Owner, combine_op, owners, spread_layout};
 use super::{Lower, Tile};
 use crate::error::LowerError;
 use crate::lane::{BinOp, LTy, LVal, LaneBuilder, ShuffleFrom, Special, Vals};
@@ -79,7 +79,15 @@ impl Lower<'_> {
     }
 
     /// Every warp writes its totals; then each reads, bit by bit, the totals that make up the block beside its own.
-    fn in_warps(&self, b: &mut LaneBuilder, s: &mut Scan, bits: &[u32], ty: LTy, reverse: bool, combine: Combine<'_>) -> Result<(), LowerError> {
+    fn in_warps(
+        &self,
+        b: &mut LaneBuilder,
+        s: &mut Scan,
+        bits: &[u32],
+        ty: LTy,
+        reverse: bool,
+        combine: Combine<'_>,
+    ) -> Result<(), LowerError> {
         let (lanes, warps) = (self.target.lanes, self.plan.warps);
         let mut slots: BTreeMap<LVal, u32> = BTreeMap::new();
         for &t in &s.total {
@@ -122,8 +130,7 @@ impl Lower<'_> {
             let upper = upper_half(b, Special::Warp, bit, reverse);
             let mut other: BTreeMap<LVal, LVal> = BTreeMap::new();
             for (&t, &n) in &slots {
-                let mut all: Vec<LVal> =
-                    rows.iter().map(|&row| b.load_shared(&[ty], alloc, row, (n * slot_bytes) as i32)[0]).collect();
+                let mut all: Vec<LVal> = rows.iter().map(|&row| b.load_shared(&[ty], alloc, row, (n * slot_bytes) as i32)[0]).collect();
                 while all.len() > 1 {
                     all = all.chunks(2).map(|p| combine(b, p[0], p[1])).collect();
                 }

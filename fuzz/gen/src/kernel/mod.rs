@@ -202,8 +202,33 @@ impl Gen<'_> {
     fn step(&mut self, b: &mut KernelBuilder, depth: u32) {
         let control = if depth < self.cfg.max_depth { self.cfg.control } else { 0 };
         let approx = if self.cfg.mode == Mode::Approx { 12 } else { 0 };
-        let weights =
-            [24, 10, 6, 7, 10, 4, 9, 6, 6, 7, 4, 8, 5, 5, 4, 4, self.cfg.dots, self.cfg.dots, 2 * control, control, control, 4, 5, 3, approx];
+        let weights = [
+            24,
+            10,
+            6,
+            7,
+            10,
+            4,
+            9,
+            6,
+            6,
+            7,
+            4,
+            8,
+            5,
+            5,
+            4,
+            4,
+            self.cfg.dots,
+            self.cfg.dots,
+            2 * control,
+            control,
+            control,
+            4,
+            5,
+            3,
+            approx,
+        ];
         match self.src.weighted(&weights) {
             0 => self.binary(b),
             1 => self.unary(b),

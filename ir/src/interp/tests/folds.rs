@@ -223,7 +223,8 @@ pub(super) fn scans() {
                             line.reverse();
                         }
                     }
-                    let run = |k: &mut crate::KernelBuilder, v, axis| if reverse { k.scan_reverse(op, v, axis) } else { k.scan(op, v, axis) };
+                    let run =
+                        |k: &mut crate::KernelBuilder, v, axis| if reverse { k.scan_reverse(op, v, axis) } else { k.scan(op, v, axis) };
                     let shape = [3, extent];
                     let got = eval(&[(&Nums::F(ty, x.clone()), &shape)], (ty, &shape), |k, v| run(k, v[0], 1)).read_f64(ty);
                     assert_floats(&got, &want, &format!("scan {op} {ty} of {extent}"));
@@ -251,7 +252,8 @@ pub(super) fn scans() {
 #[test]
 pub(super) fn positions_of_extremes() {
     let at = |x: &Nums, shape: &[u32], axis, out: &[u32], largest: bool| {
-        eval(&[(x, shape)], (Scalar::I32, out), |k, v| if largest { k.argmax(v[0], axis) } else { k.argmin(v[0], axis) }).read_i64(Scalar::I32)
+        eval(&[(x, shape)], (Scalar::I32, out), |k, v| if largest { k.argmax(v[0], axis) } else { k.argmin(v[0], axis) })
+            .read_i64(Scalar::I32)
     };
     let x = Nums::I(Scalar::I16, vec![3, 9, -4, 9, 0, -4, 7, 7]);
     assert_eq!(at(&x, &[2, 4], 1, &[2], true), [1, 2]);
