@@ -7,7 +7,7 @@
 //!           └─ cuda     the target's text, on hardware
 //! ```
 
-use crate::runtime::sim::{SimConfig, SimDevice, SimFailure};
+use crate::runtime::sim::{Report, SimConfig, SimDevice, SimFailure};
 use crate::{CompileError, Options, compile, lower};
 use std::fmt;
 use tilelift_ir::interp::{self, Arg, InterpError, Memory};
@@ -203,11 +203,11 @@ impl Executor {
         }
     }
 
-    /// Compiles a kernel for the device and runs it over host memory.
+    /// Compiles a kernel for the device and runs it over host memory; the simulator returns what it counted.
     ///
     /// # Errors
     /// Whatever keeps the kernel from running to its end.
-    pub fn run(&self, kernel: &Kernel, launch: &Launch<'_>, memory: &mut Memory) -> Result<(), ExecError> {
+    pub fn run(&self, kernel: &Kernel, launch: &Launch<'_>, memory: &mut Memory) -> Result<Option<Report>, ExecError> {
         let Launch { grid, args, programs, seed } = *launch;
         match self {
             Executor::Interp => {
@@ -228,7 +228,7 @@ impl Executor {
                 let ctas = programs.map(|list| list.iter().map(linear).collect());
                 let device = SimDevice::new(SimConfig { ctas, ..base });
                 let loaded = device.load(&artifact)?;
-                device.execute(&loaded, grid, args, memory)?;
+                return Ok(Some(device.execute(&loaded, grid, args, memory)?));
             }
             #[cfg(feature = "cuda")]
             Executor::Cuda { device, target } => {
@@ -237,6 +237,6 @@ impl Executor {
                 device.execute(&loaded, grid, args, memory)?;
             }
         }
-        Ok(())
+        Ok(None)
     }
 }

@@ -37,6 +37,8 @@
 
 mod artifact;
 #[cfg(feature = "cli")]
+mod bench;
+#[cfg(feature = "cli")]
 pub mod cli;
 mod compile;
 #[cfg(feature = "cli")]

@@ -204,9 +204,7 @@ impl Kernel {
             let n = match o.kind {
                 OperandKind::Plain => 1,
                 OperandKind::Keyword => usize::from(d.present >> i & 1 == 1),
-                OperandKind::Indices | OperandKind::Variadic => {
-                    d.args.len().saturating_sub(at + plain_after(i) + keywords_after(i))
-                }
+                OperandKind::Indices | OperandKind::Variadic => d.args.len().saturating_sub(at + plain_after(i) + keywords_after(i)),
             };
             if o.name == name {
                 return d.args.get(at..at + n).unwrap_or(&[]);

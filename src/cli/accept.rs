@@ -14,7 +14,7 @@ Runs the acceptance cases and prints a table; E is the worst error in units of t
   --device NAME   interp (default), lane, sim or cuda
   --target NAME   what to compile for
   --filter TEXT   only cases whose name contains the text
-  --seeds N       schedules of the simulator per case (1)
+  --seeds N       sets of random inputs per case (1); on the simulator each runs under another schedule
   --large         the large cases, too; devices that are slow run a sample of their programs
   --list          print the names only";
 
@@ -32,18 +32,19 @@ pub struct CaseResult {
     pub programs: usize,
 }
 
-/// Runs a case under `seeds` schedules (one, where the device knows no schedules) and judges every element that was to be written.
+/// Runs a case on `seeds` sets of random inputs (on the simulator each under another schedule) and judges every element that was to
+/// be written.
 ///
 /// # Errors
 /// A sentence, if the case does not build, compile or run.
 pub fn run_case(case: &Case, device: &Executor, seeds: u64) -> Result<CaseResult, String> {
     let kernel = case.build().map_err(|e| e.to_string())?;
-    let (args, tensors, grid) = (case.arguments(), case.make_tensors(), case.grid());
+    let (args, grid) = (case.arguments(), case.grid());
     let sample = (case.size == Size::Large && device.kind().samples()).then(|| case.sample(SAMPLE));
-    let schedules = if device.kind() == DeviceKind::Sim { seeds.max(1) } else { 1 };
     let mut worst: Option<Verdict> = None;
     let mut time = Duration::ZERO;
-    for seed in 0..schedules {
+    for seed in 0..seeds.max(1) {
+        let tensors = case.make_variant(seed);
         let mut memory = Memory::new();
         for (i, t) in tensors.iter().enumerate() {
             let output = i + 1 == tensors.len();
@@ -51,11 +52,11 @@ pub fn run_case(case: &Case, device: &Executor, seeds: u64) -> Result<CaseResult
         }
         let launch = Launch { grid, args: &args, programs: sample.as_deref(), seed };
         let start = Instant::now();
-        device.run(&kernel, &launch, &mut memory).map_err(|e| format!("schedule {seed}: {e}"))?;
+        device.run(&kernel, &launch, &mut memory).map_err(|e| format!("seed {seed}: {e}"))?;
         time += start.elapsed();
         for (t, b) in tensors.iter().zip(&memory.buffers).take(tensors.len().saturating_sub(1)) {
             if t.bytes != b.bytes() {
-                return Err(format!("schedule {seed}: an input was written"));
+                return Err(format!("seed {seed}: an input was written"));
             }
         }
         let output = memory.buffers.last().map_or(&[][..], |b| b.bytes());
@@ -67,7 +68,7 @@ pub fn run_case(case: &Case, device: &Executor, seeds: u64) -> Result<CaseResult
         }
     }
     let programs = sample.map_or(grid.iter().map(|&g| g as usize).product(), |s| s.len());
-    worst.map(|verdict| CaseResult { verdict, time, programs }).ok_or_else(|| "no schedule was run".into())
+    worst.map(|verdict| CaseResult { verdict, time, programs }).ok_or_else(|| "no seed was run".into())
 }
 
 pub(super) fn run(parser: &mut lexopt::Parser, streams: &mut Streams<'_>) -> Outcome {

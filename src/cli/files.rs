@@ -147,7 +147,10 @@ pub(super) fn compile(parser: &mut lexopt::Parser, streams: &mut Streams<'_>) ->
         match emitted(kernel, &target, &opts, emit, times, streams)? {
             Ok(t) => text_out.push_str(&t),
             Err(e) => {
-                input::report(&source, e.loc(), &format!("error[{}]: {e}", e.code()), 1, streams)?;
+                // The place stands in front of the message already.
+                let (loc, message) = (e.loc(), e.to_string());
+                let message = message.strip_prefix(&format!("{}:{}: ", loc.line, loc.col)).unwrap_or(&message);
+                input::report(&source, loc, &format!("error[{}]: {message}", e.code()), 1, streams)?;
                 return Err(CliError::Failed(format!("@{} does not compile for {} (stage {})", kernel.name, target.name, e.stage())));
             }
         }

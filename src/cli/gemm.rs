@@ -152,8 +152,18 @@ fn execute(
         Executor::Cuda { device, target } => on_gpu(device, target, kernel, &launch, &mut memory, 2.0 * products, streams)?,
         Executor::Interp | Executor::Lane(_) | Executor::Sim(_) => {
             let start = Instant::now();
-            device.run(kernel, &launch, &mut memory).map_err(|e| CliError::Failed(e.to_string()))?;
+            let report = device.run(kernel, &launch, &mut memory).map_err(|e| CliError::Failed(e.to_string()))?;
             writeln!(streams.out, "run         {:.3} s for {products:.2e} multiply-adds", start.elapsed().as_secs_f64())?;
+            if let Some(r) = report {
+                writeln!(
+                    streams.out,
+                    "counts      {} warp instructions, {} shared wavefronts ({} by bank conflicts), {} global sectors, no races",
+                    r.instructions,
+                    r.wavefronts,
+                    r.conflict_excess(),
+                    r.sectors
+                )?;
+            }
         }
     }
     Ok(memory.buffers.pop().map_or_else(Vec::new, |b| b.bytes().to_vec()))

@@ -126,7 +126,7 @@ fn one(
                 Ok(())
             }
             Err(e) => Err(format!("the launch fails, but not with `{part}`: {e}")),
-            Ok(()) => Err("the launch must fail, but it runs".into()),
+            Ok(_) => Err("the launch must fail, but it runs".into()),
         });
     }
     if let Err(e) = reference {

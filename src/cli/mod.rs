@@ -8,7 +8,9 @@
 //! failed, 2 the command line is wrong, 3 a file or device can't be used. A reader that closes the pipe ends the tool quietly.
 
 pub mod accept;
+mod bench;
 mod devices;
+mod doctor;
 mod files;
 mod gemm;
 mod input;
@@ -115,7 +117,9 @@ const COMMANDS: &[Command] = &[
     Command { name: "test", summary: "run file tests", help: launch::TEST_HELP, run: launch::test },
     Command { name: "gemm", summary: "build, compile, run and check a matrix product", help: gemm::HELP, run: gemm::run },
     Command { name: "accept", summary: "run the acceptance cases of the kernel library", help: accept::HELP, run: accept::run },
+    Command { name: "bench", summary: "time kernels against cuBLASLt and copies, or compiles", help: bench::HELP, run: bench::run },
     Command { name: "devices", summary: "list devices and targets", help: devices::HELP, run: devices::run },
+    Command { name: "doctor", summary: "what this machine has, and what to do about the rest", help: doctor::HELP, run: doctor::run },
 ];
 
 /// Runs the tool on arguments (without the program's name).

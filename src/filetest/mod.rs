@@ -17,6 +17,7 @@ use crate::execute::{ExecError, Executor, Launch};
 use crate::{CompileError, Options, compile, lower, targets};
 use directive::{Directives, Stage};
 use runline::RunLine;
+use std::collections::BTreeSet;
 use std::fmt;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -97,7 +98,7 @@ pub fn run_file(path: &Path, config: &Config<'_>) -> Result<(), Vec<Failure>> {
     let fail = |line, message| Failure { path: path.to_owned(), line, message };
     let text = fs::read_to_string(path).map_err(|e| vec![fail(0, format!("can't be read: {e}"))])?;
     let directives = directive::parse(&text).map_err(|errors| errors.into_iter().map(|e| fail(e.line, e.message)).collect::<Vec<_>>())?;
-    let mut test = Test { directives: &directives, config, failures: Vec::new(), output: None };
+    let mut test = Test { directives: &directives, config, failures: Vec::new(), output: None, assembled: BTreeSet::new() };
     test.run(&text);
     if let (Some(output), Some(_)) = (&test.output, directives.precise) {
         let want = directives.output.join("\n");
@@ -126,6 +127,8 @@ struct Test<'t> {
     failures: Vec<(u32, String)>,
     /// The output of the stage that has one.
     output: Option<String>,
+    /// Kernels and targets whose text the assembler has seen.
+    assembled: BTreeSet<(String, &'static str)>,
 }
 
 impl Test<'_> {
@@ -226,10 +229,7 @@ impl Test<'_> {
         };
         let mut want = memory.clone();
         let launch = Launch { grid: run.grid, args: &args, programs: None, seed: 0 };
-        let refused = match Executor::Interp.run(kernel, &launch, &mut want) {
-            Ok(()) => None,
-            Err(e) => Some(e),
-        };
+        let refused = Executor::Interp.run(kernel, &launch, &mut want).err();
         match (&run.fails, &refused) {
             (None, None) => {}
             (Some(part), Some(e)) if e.to_string().contains(part.as_str()) => {}
@@ -255,7 +255,11 @@ impl Test<'_> {
     fn devices(&mut self, o: &Outcome<'_>, targets: &[Target], reported: &mut Vec<Reported>) {
         for target in targets {
             match compile(o.kernel, target, &Options::default()) {
-                Ok(a) => self.assembles(o.run.line, &a.text, target),
+                Ok(a) => {
+                    if self.assembled.insert((a.entry, target.name)) {
+                        self.assembles(o.run.line, &a.text, target);
+                    }
+                }
                 Err(CompileError::NoBackend { .. }) => {}
                 Err(e) => {
                     reported.push(compile_error(&e));
@@ -278,7 +282,7 @@ impl Test<'_> {
         let line = o.run.line;
         let mut got = o.memory.clone();
         let launch = Launch { grid: o.run.grid, args: o.args, programs: None, seed };
-        let result = device.run(o.kernel, &launch, &mut got);
+        let result = device.run(o.kernel, &launch, &mut got).map(drop);
         let name = format!("{}, schedule {seed}", device.describe());
         match (result, o.refused) {
             (Ok(()), None) => {

@@ -203,9 +203,11 @@ fn loops_on_conditions() {
             a,
             &[zero, x],
             |a, p| {
+                // The next value exists before the loop may leave with the old one.
+                let goes_on = lt(a, p[0], u[0]);
                 let three = a.i32(3);
                 seen.set(a.bin(BinOp::Add, p[0], three));
-                lt(a, p[0], u[0])
+                goes_on
             },
             |a, p| vec![seen.get(), a.bin(BinOp::Xor, p[1], seen.get())],
         )
@@ -213,6 +215,100 @@ fn loops_on_conditions() {
     for n in [0, 1, 10] {
         run(asm, &p, &[n], 2);
     }
+    asm.check("sm_80");
+}
+
+/// A pointer that a loop moves is changed in place, although a later address could start from its old value.
+#[test]
+fn pointers_move_in_place() {
+    let mut a = Asm::new("pointer", 1);
+    let t = a.thread();
+    let (x, out) = (a.pointer(1), a.pointer(2));
+    let from = a.address(x, t, 4);
+    let (zero, one, n) = (a.i32(0), a.i32(1), a.i32(3));
+    let step = a.constant(I64, 128);
+    let r = for_loop(&mut a, [zero, n, one], &[from, zero], |a, _, p| {
+        let v = a.load(I32, 1, p[0], 0)[0];
+        let next = a.bin(BinOp::Add, p[0], step);
+        let w = a.load(I32, 1, next, 0)[0];
+        let s = a.bin(BinOp::Add, p[1], v);
+        vec![next, a.bin(BinOp::Xor, s, w)]
+    });
+    let to = a.address(out, t, 4);
+    a.store(&r[1..], to, 0);
+    let p = a.finish();
+    let k = text(&p, &sm_80());
+    assert!(!k.text.contains("mov.b64"), "{}", k.text);
+    let asm = &mut Assembly::default();
+    let data = [Data::zeros(Scalar::I32, 1), Data::bits(Scalar::I32, &sample(Scalar::I32, 128, 1)), Data::zeros(Scalar::I32, 32)];
+    agree(asm, &p, 1, &data, Tolerance::Exact);
+    asm.check("sm_80");
+}
+
+/// What a branch derives of a value is not there behind the branch.
+#[test]
+fn sizes_of_guarded_copies_stay_in_their_block() {
+    let mut a = Asm::new("derived", 1);
+    let alloc = a.alloc(256);
+    let t = a.thread();
+    let (u, x, out) = (a.pointer(0), a.pointer(1), a.pointer(2));
+    let (four, seven, zero) = (a.i32(4), a.i32(7), a.i32(0));
+    let flag = a.load(I32, 1, u, 0)[0];
+    let taken = lt(&mut a, zero, flag);
+    let base = a.shared(alloc);
+    let at = a.def(I32, |dst| Inst::Fma { dst, a: t, b: four, c: base });
+    let from = a.address(x, t, 4);
+    let valid = Some(lt(&mut a, t, seven));
+    let copy = |offset| Inst::CopyAsync { shared: at, offset, global: from, global_offset: 0, bytes: 4, valid };
+    let then = a.block(|a| {
+        a.push(copy(0));
+        Vec::new()
+    });
+    let otherwise = a.block(|a| {
+        a.push(copy(0));
+        Vec::new()
+    });
+    if_else(&mut a, taken, then, otherwise);
+    a.push(copy(128));
+    a.push(Inst::CommitCopies);
+    a.push(Inst::WaitCopies { pending: 0 });
+    a.push(Inst::Barrier);
+    let v = a.vals(I32, 1);
+    a.push(Inst::LoadShared { dsts: v.clone(), addr: at, offset: 0 });
+    let w = a.vals(I32, 1);
+    a.push(Inst::LoadShared { dsts: w.clone(), addr: at, offset: 128 });
+    let to = a.address(out, t, 8);
+    a.store(&[v[0], w[0]], to, 0);
+    let p = a.finish();
+    let asm = &mut Assembly::default();
+    for flag in [0, 1] {
+        let data = [Data::bits(Scalar::I32, &[flag]), Data::bits(Scalar::I32, &sample(Scalar::I32, 32, 1)), Data::zeros(Scalar::I32, 64)];
+        agree(asm, &p, 1, &data, Tolerance::Exact);
+    }
+    asm.check("sm_80");
+}
+
+/// A guarded load sets its results before it reads what they are otherwise, so it must not take over the register of one.
+#[test]
+fn guarded_loads_in_loops() {
+    let asm = &mut Assembly::default();
+    let mut a = Asm::new("guarded_carry", 1);
+    let t = a.thread();
+    let (u, x, out) = (a.pointer(0), a.pointer(1), a.pointer(2));
+    let (zero, one, seven, n) = (a.i32(0), a.i32(1), a.i32(7), a.i32(3));
+    let from = a.address(x, t, 4);
+    let v = a.load(I32, 1, from, 0)[0];
+    let inside = lt(&mut a, t, seven);
+    let r = for_loop(&mut a, [zero, n, one], &[v, t], |a, _, p| {
+        let dsts = a.vals(I32, 2);
+        a.push(Inst::LoadGlobal { dsts: dsts.clone(), addr: u, offset: 0, guard: Some(inside), other: smallvec::smallvec![seven, p[0]] });
+        let next = a.bin(BinOp::Add, dsts[1], p[1]);
+        vec![dsts[0], next]
+    });
+    let to = a.address(out, t, 8);
+    a.store(&r, to, 0);
+    let data = [Data::bits(Scalar::I32, &[3, 4]), Data::bits(Scalar::I32, &sample(Scalar::I32, 32, 1)), Data::zeros(Scalar::I32, 64)];
+    agree(asm, &a.finish(), 1, &data, Tolerance::Exact);
     asm.check("sm_80");
 }
 
@@ -255,13 +351,12 @@ fn choices() {
 #[test]
 fn random_programs() {
     let asm = &mut Assembly::default();
-    for seed in 0..60 {
+    for seed in 0..150 {
         let mut r = Random(seed);
         let p = program(&format!("random_{seed}"), 2, 3, |a, u, x| {
             let five = a.i32(5);
             let mut pool = vec![u[0], u[1], x, five];
-            let rs = region(a, &mut r, &mut pool, u, 3, 3);
-            rs
+            region(a, &mut r, &mut pool, u, 3, 3)
         });
         run(asm, &p, &[3, 5], 3);
     }
@@ -325,7 +420,9 @@ fn region(a: &mut Asm, r: &mut Random, pool: &mut Vec<LVal>, u: &[LVal], n: usiz
         }
     }
     let last = pool.len() - outer;
-    (0..n).map(|k| if r.next() % 3 == 0 || last == 0 { pick(r, pool) } else { pool[outer + (k * 7 + r.next() as usize) % last] }).collect()
+    (0..n)
+        .map(|k| if last == 0 || r.next().is_multiple_of(3) { pick(r, pool) } else { pool[outer + (k * 7 + r.next() as usize) % last] })
+        .collect()
 }
 
 #[test]

@@ -174,11 +174,19 @@ fn functions_keep_their_error_bounds() {
     unary(asm, UnOp::Tanh, Scalar::F32, &dense(-1.0, 1.0), Tolerance::Relative(2f64.powi(-20)));
     unary(asm, UnOp::Tanh, Scalar::F32, &dense(-10.0, 10.0), Tolerance::Relative(2f64.powi(-20)));
     // Arguments of every exponent, and those nearest to multiples of pi/2 that `f32` has (Kahan's search): what reduction makes hard.
-    let every: Vec<u64> = (0..N as u64).map(|i| (i * 0x7f80_0000 / N as u64) ^ (i & 1) << 31 ^ (i * 0x9e37 & 0x7_ffff)).collect();
-    let hard: Vec<u64> = [16_367_173.0f32 * 2f32.powi(72), 1.570_796_4, 3.141_592_7, 2.650_976_4e11, 5.127_196_7e34, 1e22, 6.283_185_5e10]
-        .iter()
-        .flat_map(|x| (0..32u64).map(|k| u64::from(x.to_bits()) - 16 + k))
-        .collect();
+    let every: Vec<u64> = (0..N as u64).map(|i| (i * 0x7f80_0000 / N as u64) ^ ((i & 1) << 31) ^ ((i * 0x9e37) & 0x7_ffff)).collect();
+    let hard: Vec<u64> = [
+        16_367_173.0f32 * 2f32.powi(72),
+        std::f32::consts::FRAC_PI_2,
+        std::f32::consts::PI,
+        2.650_976_4e11,
+        5.127_196_7e34,
+        1e22,
+        6.283_185_5e10,
+    ]
+    .iter()
+    .flat_map(|x| (0..32u64).map(|k| u64::from(x.to_bits()) - 16 + k))
+    .collect();
     for op in [UnOp::Sin, UnOp::Cos] {
         for x in [&dense(-1.1, 1.1), &dense(-40.0, 40.0), &dense(-1e5, 1e5), &every, &hard] {
             unary(asm, op, Scalar::F32, x, Tolerance::Relative(2f64.powi(-21)));

@@ -15,13 +15,11 @@ mod case;
 mod config;
 mod data;
 mod kernel;
-#[path = "../../../backends/nvptx/src/target.rs"]
-#[allow(dead_code)]
-mod nv;
 pub mod oracle;
 mod reduce;
 mod rewrite;
 mod shrink;
+mod sim;
 mod source;
 
 pub use case::{Case, Param, Tensor, Tolerance};

@@ -3,6 +3,7 @@
 //! A panic anywhere below counts as a failure of its own kind, and is caught, so that a long run goes on.
 
 use crate::case::Case;
+pub use crate::sim::{ptx_text, schedules, sim};
 use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use tilelift_ir::interp::{self, Memory};
@@ -54,12 +55,12 @@ impl fmt::Display for Failure {
 }
 impl std::error::Error for Failure {}
 
-fn failure(kind: Kind, at: &str, message: impl fmt::Display) -> Failure {
+pub(crate) fn failure(kind: Kind, at: &str, message: impl fmt::Display) -> Failure {
     Failure { kind, at: at.to_owned(), message: message.to_string() }
 }
 
 /// Runs a part of the compiler; a panic becomes a failure.
-fn guarded<T>(at: &str, f: impl FnOnce() -> Result<T, Failure>) -> Result<T, Failure> {
+pub(crate) fn guarded<T>(at: &str, f: impl FnOnce() -> Result<T, Failure>) -> Result<T, Failure> {
     catch_unwind(AssertUnwindSafe(f)).unwrap_or_else(|payload| {
         let message = payload.downcast_ref::<String>().cloned().or_else(|| payload.downcast_ref::<&str>().map(|s| (*s).to_owned()));
         Err(failure(Kind::Panic, at, message.unwrap_or_else(|| "a panic without a message".into())))
@@ -132,7 +133,7 @@ pub fn reason(e: &LowerError) -> String {
 
 /// The targets of the lane oracle.
 pub fn targets() -> [Target; 2] {
-    [crate::nv::sm_80(), tilelift_amdgcn::gfx942()]
+    [tilelift_nvptx::sm_80(), tilelift_amdgcn::gfx942()]
 }
 
 /// The interpreter against the lane interpreter, for one target and schedule.

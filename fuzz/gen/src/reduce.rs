@@ -164,7 +164,9 @@ fn params(best: &mut Case, fails: &dyn Fn(&Case) -> bool) {
         for init in [Init::Fill(1), Init::Iota, Init::Rand(1)] {
             let simpler = matches!((&best.params[n], init), (Param::Tensor(t), Init::Fill(_)) if !matches!(t.init, Init::Fill(_)))
                 || matches!(&best.params[n], Param::Tensor(t) if matches!(t.init, Init::Small(_) | Init::Edge(_) | Init::Bits(_) | Init::Rand(_)) && t.init != init);
-            if simpler && !(init == Init::Rand(1) && matches!(&best.params[n], Param::Tensor(t) if matches!(t.init, Init::Iota | Init::Rand(_)))) {
+            if simpler
+                && !(init == Init::Rand(1) && matches!(&best.params[n], Param::Tensor(t) if matches!(t.init, Init::Iota | Init::Rand(_))))
+            {
                 let c = with(best, &|t, _| t.init = init);
                 attempt(best, c, fails);
             }

@@ -167,8 +167,7 @@ impl Copier<'_> {
         for (n, &r) in d.regions.iter().enumerate() {
             regions.push(self.copy_region(i, r, dropped, n)?);
         }
-        let types: Vec<Type> =
-            d.results.iter().enumerate().filter(|(n, _)| Some(*n) != dropped).map(|(_, &v)| old.ty(v).clone()).collect();
+        let types: Vec<Type> = d.results.iter().enumerate().filter(|(n, _)| Some(*n) != dropped).map(|(_, &v)| old.ty(v).clone()).collect();
         let inst = self.new.add_inst(d.op, &args, present, &d.attrs, &regions, &types);
         at.insert(&mut self.new, inst);
         let results = self.new.insts[inst].results.clone();

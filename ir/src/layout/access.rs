@@ -56,17 +56,10 @@ impl AccessColumns {
             }
             next += mask.count_ones() + u32::from(rank == 0);
         }
-        let total = next
-            + space
-                .odd
-                .iter()
-                .map(|d| 32 - d.radix.leading_zeros())
-                .sum::<u32>();
+        let total = next + space.odd.iter().map(|d| 32 - d.radix.leading_zeros()).sum::<u32>();
         if total > 32 {
             return Err(LayoutError::Unsupported {
-                what:
-                    "a global access with more than 2^31 elements after padding; use a smaller tile"
-                        .into(),
+                what: "a global access with more than 2^31 elements after padding; use a smaller tile".into(),
             });
         }
         let mut weight = 1 << next;
@@ -76,31 +69,15 @@ impl AccessColumns {
                 weight *= space.odd[k].radix;
             }
         }
-        let image = |axis: Axis| -> Vec<u32> {
-            layout
-                .cols(axis)
-                .iter()
-                .map(|&c| linear::mul(&to, u64::from(c)))
-                .collect()
-        };
+        let image = |axis: Axis| -> Vec<u32> { layout.cols(axis).iter().map(|&c| linear::mul(&to, u64::from(c))).collect() };
         let mut odd = Vec::new();
         for axis in [Axis::Reg, Axis::Warp, Axis::Block] {
             for d in &layout.map(axis).odd {
                 let step = d.target.map_or(0, |t| odd_step[usize::from(t)]);
-                odd.push(OddWeight {
-                    axis,
-                    radix: d.radix,
-                    step,
-                });
+                odd.push(OddWeight { axis, radix: d.radix, step });
             }
         }
-        Ok(Self {
-            reg: image(Axis::Reg),
-            lane: image(Axis::Lane),
-            warp: image(Axis::Warp),
-            block: image(Axis::Block),
-            odd,
-        })
+        Ok(Self { reg: image(Axis::Reg), lane: image(Axis::Lane), warp: image(Axis::Warp), block: image(Axis::Block), odd })
     }
 
     /// Bit contributions of one axis.
@@ -126,14 +103,7 @@ impl AccessColumns {
             lane: scale(&self.lane),
             warp: scale(&self.warp),
             block: scale(&self.block),
-            odd: self
-                .odd
-                .iter()
-                .map(|d| OddWeight {
-                    step: d.step << shift,
-                    ..*d
-                })
-                .collect(),
+            odd: self.odd.iter().map(|d| OddWeight { step: d.step << shift, ..*d }).collect(),
         })
     }
 
@@ -170,11 +140,7 @@ impl AccessColumns {
     /// Offset bits that depend on the lane, warp or block: a register's XOR contribution outside
     /// this mask is an immediate displacement of the address.
     pub fn dynamic_mask(&self) -> u32 {
-        self.lane
-            .iter()
-            .chain(&self.warp)
-            .chain(&self.block)
-            .fold(0, |m, c| m | c)
+        self.lane.iter().chain(&self.warp).chain(&self.block).fold(0, |m, c| m | c)
     }
 }
 
@@ -197,12 +163,7 @@ pub fn vector_width(p: &AccessColumns, elem_bytes: u32, max_bytes: u32) -> Vecto
 /// writers of a layout with `skip = free_mask(Reg)`.
 pub fn vectors_without(p: &AccessColumns, elem_bytes: u32, max_bytes: u32, skip: u32) -> Vectors {
     let keep = |i: usize| skip >> i & 1 == 0;
-    let columns: Vec<u32> = p
-        .reg
-        .iter()
-        .enumerate()
-        .map(|(i, &c)| if keep(i) { c } else { 0 })
-        .collect();
+    let columns: Vec<u32> = p.reg.iter().enumerate().map(|(i, &c)| if keep(i) { c } else { 0 }).collect();
     let mut busy = p.dynamic_mask();
     for d in &p.odd {
         busy |= d.step;
@@ -234,9 +195,7 @@ pub fn vectors_without(p: &AccessColumns, elem_bytes: u32, max_bytes: u32, skip:
         }
         let low = p.parts(Axis::Reg, reg).0 & (width - 1);
         let base = reg ^ linear::mul(&combos, u64::from(low));
-        let group: Vec<u32> = (0..width)
-            .map(|k| base ^ linear::mul(&combos, u64::from(k)))
-            .collect();
+        let group: Vec<u32> = (0..width).map(|k| base ^ linear::mul(&combos, u64::from(k))).collect();
         group.iter().for_each(|&r| seen[r as usize] = true);
         groups.push(group);
     }

@@ -43,16 +43,8 @@ pub struct BankModel {
 
 impl BankModel {
     fn from_table(banks: u32, table: &[(SharedOp, u32, u32, &[u32])]) -> Self {
-        let rule = |&(op, bytes, banks, phase): &(SharedOp, u32, u32, &[u32])| PhaseRule {
-            op,
-            bytes,
-            banks,
-            phase: phase.to_vec(),
-        };
-        Self {
-            banks,
-            rules: table.iter().map(rule).collect(),
-        }
+        let rule = |&(op, bytes, banks, phase): &(SharedOp, u32, u32, &[u32])| PhaseRule { op, bytes, banks, phase: phase.to_vec() };
+        Self { banks, rules: table.iter().map(rule).collect() }
     }
 
     /// NVIDIA: 32 banks, phases of consecutive lanes.
@@ -109,8 +101,7 @@ impl BankModel {
     pub fn phase(&self, op: SharedOp, bytes: u32) -> (u32, &[u32]) {
         let mut rules = self.rules.iter().filter(|r| r.op == op);
         let fits = rules.clone().find(|r| bytes <= r.bytes);
-        fits.or_else(|| rules.next_back())
-            .map_or((self.banks, &[]), |r| (r.banks, &r.phase))
+        fits.or_else(|| rules.next_back()).map_or((self.banks, &[]), |r| (r.banks, &r.phase))
     }
 }
 
@@ -132,14 +123,7 @@ impl Wavefronts {
 
 /// Wavefronts of one instruction in which each lane accesses `width` elements at its offset in `p`.
 /// Lanes that have a bit of `idle_lanes` do not take part (predicated off).
-pub fn wavefronts(
-    p: &AccessColumns,
-    elem_bytes: u32,
-    width: u32,
-    op: SharedOp,
-    model: &BankModel,
-    idle_lanes: u32,
-) -> Wavefronts {
+pub fn wavefronts(p: &AccessColumns, elem_bytes: u32, width: u32, op: SharedOp, model: &BankModel, idle_lanes: u32) -> Wavefronts {
     let bytes = (elem_bytes * width).max(1);
     let (banks, phase) = model.phase(op, bytes);
     let unit = bytes.max(4);
@@ -147,17 +131,11 @@ pub fn wavefronts(
     let lane_bits = p.lane.len() as u32;
     let all = ((1u64 << lane_bits) - 1) as u32;
     // Active lanes of a phase: a coset of the phase subspace met with "no idle bit".
-    let active: Vec<u32> = (0..lane_bits)
-        .map(|i| 1 << i)
-        .filter(|b| b & idle_lanes == 0)
-        .collect();
+    let active: Vec<u32> = (0..lane_bits).map(|i| 1 << i).filter(|b| b & idle_lanes == 0).collect();
     let phase: Vec<u32> = phase.iter().map(|v| v & all).filter(|&v| v != 0).collect();
     let phase = linear::intersect(&phase, &active);
     let elem_shift = elem_bytes.max(1).ilog2();
-    let units: Vec<u64> = phase
-        .iter()
-        .map(|&v| u64::from(linear::mul(&p.lane, u64::from(v))) << elem_shift >> shift)
-        .collect();
+    let units: Vec<u64> = phase.iter().map(|&v| u64::from(linear::mul(&p.lane, u64::from(v))) << elem_shift >> shift).collect();
     let line = (u64::from(banks) * 4 / u64::from(unit)).max(1) - 1;
     let whole: Vec<u32> = units.iter().map(|&c| c as u32).collect();
     let banked: Vec<u32> = units.iter().map(|&c| (c & line) as u32).collect();

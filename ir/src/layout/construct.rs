@@ -21,11 +21,7 @@ impl Builder {
     pub fn new(shape: &[u32]) -> Result<Self, LayoutError> {
         let space = Space::new(shape)?;
         let used = SmallVec::from_elem(0, space.rank());
-        Ok(Self {
-            space,
-            axes: Default::default(),
-            used,
-        })
+        Ok(Self { space, axes: Default::default(), used })
     }
 
     pub fn space(&self) -> &Space {
@@ -67,10 +63,7 @@ impl Builder {
         for &dim in order {
             for k in self.space.dim_odd(dim) {
                 let radix = self.space.odd[k].radix;
-                self.axes[Axis::Reg as usize].odd.push(OddDigit {
-                    radix,
-                    target: Some(k as u8),
-                });
+                self.axes[Axis::Reg as usize].odd.push(OddDigit { radix, target: Some(k as u8) });
             }
         }
         Layout::new(self.space, self.axes)
@@ -85,20 +78,10 @@ impl Layout {
     /// # Errors
     /// [`LayoutError::Rank`], [`LayoutError::NotPowerOfTwo`], [`LayoutError::NotPermutation`] on
     /// malformed parameters.
-    pub fn blocked(
-        shape: &[u32],
-        per_lane: &[u32],
-        lanes: &[u32],
-        warps: &[u32],
-        order: &[usize],
-    ) -> Result<Self, LayoutError> {
+    pub fn blocked(shape: &[u32], per_lane: &[u32], lanes: &[u32], warps: &[u32], order: &[usize]) -> Result<Self, LayoutError> {
         let mut b = Builder::new(shape)?;
         check_permutation("order", order, shape.len())?;
-        let groups = [
-            (Axis::Reg, "per_lane", per_lane),
-            (Axis::Lane, "lanes", lanes),
-            (Axis::Warp, "warps", warps),
-        ];
+        let groups = [(Axis::Reg, "per_lane", per_lane), (Axis::Lane, "lanes", lanes), (Axis::Warp, "warps", warps)];
         for (axis, what, counts) in groups {
             check_rank(what, counts.len(), shape.len())?;
             for &dim in order {
@@ -113,18 +96,10 @@ impl Layout {
     ///
     /// # Errors
     /// As [`Layout::blocked`].
-    pub fn replicated(
-        shape: &[u32],
-        order: &[usize],
-        lanes: u32,
-        warps: u32,
-    ) -> Result<Self, LayoutError> {
+    pub fn replicated(shape: &[u32], order: &[usize], lanes: u32, warps: u32) -> Result<Self, LayoutError> {
         let mut b = Builder::new(shape)?;
         check_permutation("order", order, shape.len())?;
-        for (axis, bits) in [
-            (Axis::Lane, log2("lanes", lanes)?),
-            (Axis::Warp, log2("warps", warps)?),
-        ] {
+        for (axis, bits) in [(Axis::Lane, log2("lanes", lanes)?), (Axis::Warp, log2("warps", warps)?)] {
             for _ in 0..bits {
                 b.push(axis, 0);
             }

@@ -45,39 +45,25 @@ impl Pair {
         let (from, to) = aligned(from, to)?;
         for axis in [Axis::Lane, Axis::Warp, Axis::Block] {
             if from.bits(axis) != to.bits(axis) || from.odd(axis) != to.odd(axis) {
-                return Err(LayoutError::AxisMismatch {
-                    axis: axis.name(),
-                    left: from.size(axis),
-                    right: to.size(axis),
-                });
+                return Err(LayoutError::AxisMismatch { axis: axis.name(), left: from.size(axis), right: to.size(axis) });
             }
         }
         if from.size(Axis::Off) != 1 || to.size(Axis::Off) != 1 {
-            return Err(LayoutError::Unsupported {
-                what: "converting a shared-memory layout; load or store it instead".into(),
-            });
+            return Err(LayoutError::Unsupported { what: "converting a shared-memory layout; load or store it instead".into() });
         }
         Ok(Self { from, to })
     }
 
     /// Column pairs of one axis.
     fn pairs(&self, axis: Axis) -> impl Iterator<Item = (u32, u32)> {
-        self.from
-            .cols(axis)
-            .iter()
-            .copied()
-            .zip(self.to.cols(axis).iter().copied())
+        self.from.cols(axis).iter().copied().zip(self.to.cols(axis).iter().copied())
     }
 
     /// The level forced by odd digits: `None` when every one keeps its owner.
     fn odd_level(&self) -> Option<ConversionClass> {
         let owner = |l: &Layout, k: usize| {
             Axis::ALL.into_iter().find_map(|axis| {
-                let place = l
-                    .map(axis)
-                    .odd
-                    .iter()
-                    .position(|d| d.target == Some(k as u8))?;
+                let place = l.map(axis).odd.iter().position(|d| d.target == Some(k as u8))?;
                 Some((axis, if axis == Axis::Reg { 0 } else { place }))
             })
         };
@@ -88,11 +74,7 @@ impl Pair {
                 continue;
             }
             let block = [a, b].iter().flatten().any(|o| o.0 == Axis::Block);
-            let here = if block {
-                ConversionClass::Cluster
-            } else {
-                ConversionClass::InCta
-            };
+            let here = if block { ConversionClass::Cluster } else { ConversionClass::InCta };
             level = level.max(Some(here));
         }
         level
@@ -100,11 +82,7 @@ impl Pair {
 
     pub fn class(&self) -> ConversionClass {
         let mut span = Span::of(self.from.cols(Axis::Reg));
-        let levels = [
-            (Axis::Reg, ConversionClass::InLane),
-            (Axis::Lane, ConversionClass::InWarp),
-            (Axis::Warp, ConversionClass::InCta),
-        ];
+        let levels = [(Axis::Reg, ConversionClass::InLane), (Axis::Lane, ConversionClass::InWarp), (Axis::Warp, ConversionClass::InCta)];
         let outer = [Axis::Lane, Axis::Warp, Axis::Block];
         let mut found = ConversionClass::Cluster;
         for (i, (axis, class)) in levels.into_iter().enumerate() {
@@ -113,12 +91,8 @@ impl Pair {
                     span.insert(c);
                 });
             }
-            let inner_fits = levels[..=i]
-                .iter()
-                .all(|(a, _)| self.to.cols(*a).iter().all(|&c| span.contains(c)));
-            let outer_fits = outer[i..]
-                .iter()
-                .all(|&a| self.pairs(a).all(|(x, y)| span.contains(x ^ y)));
+            let inner_fits = levels[..=i].iter().all(|(a, _)| self.to.cols(*a).iter().all(|&c| span.contains(c)));
+            let outer_fits = outer[i..].iter().all(|&a| self.pairs(a).all(|(x, y)| span.contains(x ^ y)));
             if inner_fits && outer_fits {
                 found = class;
                 break;
@@ -203,9 +177,6 @@ pub fn register_rename(from: &Layout, to: &Layout) -> Result<Option<Vec<u32>>, L
     let pair = Pair::new(from, to)?;
     Ok(match pair.class() {
         ConversionClass::Identity | ConversionClass::Rename => pair.rename(),
-        ConversionClass::InLane
-        | ConversionClass::InWarp
-        | ConversionClass::InCta
-        | ConversionClass::Cluster => None,
+        ConversionClass::InLane | ConversionClass::InWarp | ConversionClass::InCta | ConversionClass::Cluster => None,
     })
 }

@@ -53,11 +53,7 @@ pub fn conversion_cost(plan: &Conversion, elem_bytes: u32, warps: u32) -> Conver
             cost.barriers = if p.warp_local { 0 } else { 2 };
         }
     }
-    let wait = if cost.memory > 0 {
-        (2 + cost.barriers) * SHARED_LATENCY
-    } else {
-        0
-    };
+    let wait = if cost.memory > 0 { (2 + cost.barriers) * SHARED_LATENCY } else { 0 };
     cost.cycles = (cost.shuffles + cost.selects.div_ceil(2) + cost.wavefronts) * warps + wait;
     cost
 }

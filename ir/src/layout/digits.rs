@@ -56,19 +56,11 @@ impl Space {
     /// Digits given per dimension, low first.
     pub fn with_digits(shape: &[u32], lists: &[Vec<u32>]) -> Result<Self, LayoutError> {
         check_shape(shape)?;
-        let mut space = Self {
-            shape: Coord::from_slice(shape),
-            bits: SmallVec::new(),
-            odd: SmallVec::new(),
-        };
+        let mut space = Self { shape: Coord::from_slice(shape), bits: SmallVec::new(), odd: SmallVec::new() };
         for (dim, list) in lists.iter().enumerate().rev() {
             let mut weight = 1u32;
             for &radix in list {
-                let digit = Digit {
-                    dim: dim as u8,
-                    radix,
-                    weight,
-                };
+                let digit = Digit { dim: dim as u8, radix, weight };
                 if radix == 2 {
                     space.bits.push(digit);
                 } else if radix > 2 && radix % 2 == 1 {
@@ -113,29 +105,17 @@ impl Space {
     /// Packed word of bit `j` (low first) of dimension `dim`; zero when the dimension is shorter.
     pub fn dim_bit(&self, dim: usize, j: u32) -> u32 {
         let mask = self.dim_mask(dim);
-        if j < mask.count_ones() {
-            1 << (mask.trailing_zeros() + j)
-        } else {
-            0
-        }
+        if j < mask.count_ones() { 1 << (mask.trailing_zeros() + j) } else { 0 }
     }
 
     /// Index in [`Space::odd`] of the odd digits of one dimension.
     pub fn dim_odd(&self, dim: usize) -> SmallVec<[usize; 2]> {
-        (0..self.odd.len())
-            .filter(|&k| usize::from(self.odd[k].dim) == dim)
-            .collect()
+        (0..self.odd.len()).filter(|&k| usize::from(self.odd[k].dim) == dim).collect()
     }
 
     /// The digits of one dimension, low first.
     pub fn digits_of(&self, dim: usize) -> Vec<Digit> {
-        let mut list: Vec<Digit> = self
-            .bits
-            .iter()
-            .chain(self.odd.iter())
-            .filter(|d| usize::from(d.dim) == dim)
-            .copied()
-            .collect();
+        let mut list: Vec<Digit> = self.bits.iter().chain(self.odd.iter()).filter(|d| usize::from(d.dim) == dim).copied().collect();
         list.sort_by_key(|d| d.weight);
         list
     }
@@ -181,61 +161,29 @@ fn check_shape(shape: &[u32]) -> Result<(), LayoutError> {
         product = product.saturating_mul(u64::from(extent));
     }
     if product >= 1 << 31 || shape.len() > 32 {
-        return Err(LayoutError::TooLarge {
-            shape: shape.to_vec(),
-        });
+        return Err(LayoutError::TooLarge { shape: shape.to_vec() });
     }
     Ok(())
 }
 
 /// log2 of a power of two.
 pub(crate) fn log2(what: &'static str, value: u32) -> Result<u32, LayoutError> {
-    if value.is_power_of_two() {
-        Ok(value.trailing_zeros())
-    } else {
-        Err(LayoutError::NotPowerOfTwo { what, value })
-    }
+    if value.is_power_of_two() { Ok(value.trailing_zeros()) } else { Err(LayoutError::NotPowerOfTwo { what, value }) }
 }
 
 /// Checks that `list` is a permutation of `0..rank`.
-pub(crate) fn check_permutation(
-    what: &'static str,
-    list: &[usize],
-    rank: usize,
-) -> Result<(), LayoutError> {
+pub(crate) fn check_permutation(what: &'static str, list: &[usize], rank: usize) -> Result<(), LayoutError> {
     let mut seen = 0u64;
     for &d in list {
         if d >= rank || seen >> d & 1 == 1 {
-            return Err(LayoutError::NotPermutation {
-                what,
-                given: list.to_vec(),
-            });
+            return Err(LayoutError::NotPermutation { what, given: list.to_vec() });
         }
         seen |= 1 << d;
     }
-    if list.len() == rank {
-        Ok(())
-    } else {
-        Err(LayoutError::NotPermutation {
-            what,
-            given: list.to_vec(),
-        })
-    }
+    if list.len() == rank { Ok(()) } else { Err(LayoutError::NotPermutation { what, given: list.to_vec() }) }
 }
 
 /// Checks that a parameter has one entry per dimension.
-pub(crate) fn check_rank(
-    what: &'static str,
-    found: usize,
-    expected: usize,
-) -> Result<(), LayoutError> {
-    if found == expected {
-        Ok(())
-    } else {
-        Err(LayoutError::Rank {
-            what,
-            expected,
-            found,
-        })
-    }
+pub(crate) fn check_rank(what: &'static str, found: usize, expected: usize) -> Result<(), LayoutError> {
+    if found == expected { Ok(()) } else { Err(LayoutError::Rank { what, expected, found }) }
 }

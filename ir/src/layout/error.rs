@@ -128,86 +128,51 @@ impl fmt::Display for LayoutError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::ZeroExtent { dim } => {
-                write!(
-                    f,
-                    "dimension {dim} has extent 0; every extent must be at least 1"
-                )
+                write!(f, "dimension {dim} has extent 0; every extent must be at least 1")
             }
             Self::TooLarge { shape } => {
-                write!(
-                    f,
-                    "tensor {shape:?} has 2^31 elements or more; use a smaller tile"
-                )
+                write!(f, "tensor {shape:?} has 2^31 elements or more; use a smaller tile")
             }
-            Self::Rank {
-                what,
-                expected,
-                found,
-            } => write!(
-                f,
-                "`{what}` has {found} entries but the tensor has rank {expected}; give one entry per dimension"
-            ),
-            Self::NotPowerOfTwo { what, value } => write!(
-                f,
-                "`{what}` is {value}, not a power of two; split it into a power of two and repetitions"
-            ),
-            Self::NotPermutation { what, given } => write!(
-                f,
-                "`{what}` = {given:?} does not name every dimension exactly once"
-            ),
+            Self::Rank { what, expected, found } => {
+                write!(f, "`{what}` has {found} entries but the tensor has rank {expected}; give one entry per dimension")
+            }
+            Self::NotPowerOfTwo { what, value } => {
+                write!(f, "`{what}` is {value}, not a power of two; split it into a power of two and repetitions")
+            }
+            Self::NotPermutation { what, given } => write!(f, "`{what}` = {given:?} does not name every dimension exactly once"),
             Self::NoSuchDim { dim, rank } => {
-                write!(
-                    f,
-                    "dimension {dim} does not exist in a tensor of rank {rank}"
-                )
+                write!(f, "dimension {dim} does not exist in a tensor of rank {rank}")
             }
-            Self::NotUnit { dim, extent } => write!(
-                f,
-                "dimension {dim} has extent {extent}; only extent 1 can be squeezed, slice it instead"
-            ),
-            Self::BadDigits { dim } => write!(
-                f,
-                "the digits of dimension {dim} must be 2 or odd and multiply to its extent"
-            ),
-            Self::BadColumn { column } => write!(
-                f,
-                "column {column:?} is outside the power-of-two part of the tensor; odd parts are owned by registers"
-            ),
-            Self::NotSurjective { rank, needed } => write!(
-                f,
-                "only {rank} of {needed} tensor bits are covered; add register columns for the others"
-            ),
-            Self::OddDigitOwner { dim, radix } => write!(
-                f,
-                "the factor {radix} of dimension {dim} needs exactly one owner of that radix among registers, warps and offsets"
-            ),
-            Self::FragmentNotBijective { shape } => write!(
-                f,
-                "the columns of the {shape:?} fragment do not reach each of its elements once; fix the target table"
-            ),
+            Self::NotUnit { dim, extent } => {
+                write!(f, "dimension {dim} has extent {extent}; only extent 1 can be squeezed, slice it instead")
+            }
+            Self::BadDigits { dim } => write!(f, "the digits of dimension {dim} must be 2 or odd and multiply to its extent"),
+            Self::BadColumn { column } => {
+                write!(f, "column {column:?} is outside the power-of-two part of the tensor; odd parts are owned by registers")
+            }
+            Self::NotSurjective { rank, needed } => {
+                write!(f, "only {rank} of {needed} tensor bits are covered; add register columns for the others")
+            }
+            Self::OddDigitOwner { dim, radix } => {
+                write!(f, "the factor {radix} of dimension {dim} needs exactly one owner of that radix among registers, warps and offsets")
+            }
+            Self::FragmentNotBijective { shape } => {
+                write!(f, "the columns of the {shape:?} fragment do not reach each of its elements once; fix the target table")
+            }
             Self::ElementCount { from, to } => {
-                write!(
-                    f,
-                    "reshape from {from:?} to {to:?} changes the number of elements"
-                )
+                write!(f, "reshape from {from:?} to {to:?} changes the number of elements")
             }
-            Self::DigitsStraddle { from, to, dim } => write!(
-                f,
-                "reshape from {from:?} to {to:?} cuts dimension {dim} inside an odd factor; go through memory or pad the tile"
-            ),
-            Self::TensorMismatch { left, right } => write!(
-                f,
-                "layouts of different tensors {left:?} and {right:?}; reshape one of them first"
-            ),
-            Self::AxisMismatch { axis, left, right } => write!(
-                f,
-                "layouts with {left} and {right} positions on the {axis} axis; both must belong to the same role"
-            ),
+            Self::DigitsStraddle { from, to, dim } => {
+                write!(f, "reshape from {from:?} to {to:?} cuts dimension {dim} inside an odd factor; go through memory or pad the tile")
+            }
+            Self::TensorMismatch { left, right } => {
+                write!(f, "layouts of different tensors {left:?} and {right:?}; reshape one of them first")
+            }
+            Self::AxisMismatch { axis, left, right } => {
+                write!(f, "layouts with {left} and {right} positions on the {axis} axis; both must belong to the same role")
+            }
             Self::NotInvertible => {
-                write!(
-                    f,
-                    "the offset columns are not independent; each tensor bit needs its own offset bit"
-                )
+                write!(f, "the offset columns are not independent; each tensor bit needs its own offset bit")
             }
             Self::Unsupported { what } => write!(f, "unsupported: {what}"),
         }

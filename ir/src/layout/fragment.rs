@@ -36,12 +36,7 @@ impl FragmentMap {
     ///
     /// # Errors
     /// As [`FragmentMap::check`].
-    pub fn new(
-        shape: &[u32],
-        reg: &[&[u32]],
-        lane: &[&[u32]],
-        warp: &[&[u32]],
-    ) -> Result<Self, LayoutError> {
+    pub fn new(shape: &[u32], reg: &[&[u32]], lane: &[&[u32]], warp: &[&[u32]]) -> Result<Self, LayoutError> {
         let coords = |list: &[&[u32]]| list.iter().map(|c| Coord::from_slice(c)).collect();
         let map = Self {
             shape: Coord::from_slice(shape),
@@ -70,9 +65,7 @@ impl FragmentMap {
             match b.space().pack(coord) {
                 Some((packed, _)) => columns.push(packed),
                 None => {
-                    return Err(LayoutError::BadColumn {
-                        column: coord.to_vec(),
-                    });
+                    return Err(LayoutError::BadColumn { column: coord.to_vec() });
                 }
             }
         }
@@ -81,9 +74,7 @@ impl FragmentMap {
         if columns.len() as u32 == full && linear::rank(&columns) == full {
             Ok(())
         } else {
-            Err(LayoutError::FragmentNotBijective {
-                shape: self.shape.to_vec(),
-            })
+            Err(LayoutError::FragmentNotBijective { shape: self.shape.to_vec() })
         }
     }
 
@@ -135,12 +126,7 @@ impl Layout {
     /// # Errors
     /// The fragment's own errors, [`LayoutError::Rank`], [`LayoutError::NotPowerOfTwo`],
     /// [`LayoutError::NotPermutation`].
-    pub fn fragment(
-        shape: &[u32],
-        frag: &FragmentMap,
-        warps: &[u32],
-        warp_order: &[usize],
-    ) -> Result<Self, LayoutError> {
+    pub fn fragment(shape: &[u32], frag: &FragmentMap, warps: &[u32], warp_order: &[usize]) -> Result<Self, LayoutError> {
         let same: Vec<Option<usize>> = (0..shape.len()).map(Some).collect();
         Self::operand_of(shape, frag, warps, warp_order, &same)
     }
@@ -165,18 +151,10 @@ impl Layout {
         let rank = shape.len();
         check_rank("fragment", frag.shape.len(), rank)?;
         check_permutation("warp_order", acc_warp_order, acc_warps.len())?;
-        check_rank(
-            "acc_dim_to_operand",
-            acc_dim_to_operand.len(),
-            acc_warps.len(),
-        )?;
+        check_rank("acc_dim_to_operand", acc_dim_to_operand.len(), acc_warps.len())?;
         frag.check()?;
         let mut b = Builder::new(shape)?;
-        for (axis, list) in [
-            (Axis::Reg, &frag.reg),
-            (Axis::Lane, &frag.lane),
-            (Axis::Warp, &frag.warp),
-        ] {
+        for (axis, list) in [(Axis::Reg, &frag.reg), (Axis::Lane, &frag.lane), (Axis::Warp, &frag.warp)] {
             for coord in list {
                 // Wrap: bits that leave the power-of-two part of the dimension vanish.
                 let mut packed = 0;

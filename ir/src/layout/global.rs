@@ -20,14 +20,7 @@ const VECTOR_BYTES: u32 = 16;
 ///
 /// # Errors
 /// [`LayoutError::NotPermutation`], [`LayoutError::NotPowerOfTwo`] (lanes, warps).
-pub fn coalesced(
-    shape: &[u32],
-    elem_bytes: u32,
-    order: &[usize],
-    max_vec: u32,
-    lanes: u32,
-    warps: u32,
-) -> Result<Layout, LayoutError> {
+pub fn coalesced(shape: &[u32], elem_bytes: u32, order: &[usize], max_vec: u32, lanes: u32, warps: u32) -> Result<Layout, LayoutError> {
     let mut b = Builder::new(shape)?;
     check_permutation("order", order, shape.len())?;
     let (lane_bits, warp_bits) = (log2("lanes", lanes)?, log2("warps", warps)?);
@@ -35,10 +28,7 @@ pub fn coalesced(
     let elements: u32 = shape.iter().product();
     if let Some(&fast) = order.first() {
         let threads = lanes.saturating_mul(warps).max(1);
-        let vec = (VECTOR_BYTES / elem_bytes)
-            .min(max_vec)
-            .min(elements / threads)
-            .max(1);
+        let vec = (VECTOR_BYTES / elem_bytes).min(max_vec).min(elements / threads).max(1);
         let vec_bits = vec.ilog2().min(b.left(fast));
         b.take(Axis::Reg, fast, vec_bits);
         let line = (LINE_BYTES / (elem_bytes << vec_bits)).max(1).ilog2();

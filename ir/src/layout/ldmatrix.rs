@@ -51,12 +51,7 @@ pub struct LdMatrixPlan {
 impl LdMatrixPlan {
     /// Passes that the 8 rows of one matrix need with 128-byte bank lines; 1 is conflict-free.
     pub fn passes(&self) -> u32 {
-        let rows: Vec<u32> = self
-            .lane_address
-            .iter()
-            .take(3)
-            .map(|a| a / ROW_BYTES)
-            .collect();
+        let rows: Vec<u32> = self.lane_address.iter().take(3).map(|a| a / ROW_BYTES).collect();
         let banked: Vec<u32> = rows.iter().map(|a| a % 8).collect();
         1 << (linear::rank(&rows) - linear::rank(&banked))
     }
@@ -75,11 +70,7 @@ pub fn ldmatrix_applies(p: &AccessColumns, elem_bytes: u32) -> Option<LdMatrixPl
     }
     let bytes = p.scaled(elem_bytes).ok()?;
     let aligned = |c: u32| c.is_multiple_of(ROW_BYTES);
-    let outer = bytes
-        .warp
-        .iter()
-        .copied()
-        .chain(bytes.odd.iter().map(|d| d.step));
+    let outer = bytes.warp.iter().copied().chain(bytes.odd.iter().map(|d| d.step));
     if !outer.into_iter().all(aligned) {
         return None;
     }
@@ -96,50 +87,27 @@ fn plain(p: &AccessColumns, bytes: &AccessColumns, elem_bytes: u32) -> Option<Ld
     if words.width * elem_bytes != 4 {
         return None;
     }
-    let inside: Vec<u32> = (0..words.width.ilog2())
-        .map(|i| first[1 << i] ^ first[0])
-        .collect();
-    finish(
-        bytes,
-        false,
-        &inside,
-        [2, 3, 4].map(|l| bytes.lane[l]).to_vec(),
-    )
+    let inside: Vec<u32> = (0..words.width.ilog2()).map(|i| first[1 << i] ^ first[0]).collect();
+    finish(bytes, false, &inside, [2, 3, 4].map(|l| bytes.lane[l]).to_vec())
 }
 
 fn transposed(bytes: &AccessColumns, elem_bytes: u32) -> Option<LdMatrixPlan> {
-    let columns = bytes.lane[2..]
-        .iter()
-        .zip([2, 4, 8])
-        .all(|(&c, want)| c == want);
+    let columns = bytes.lane[2..].iter().zip([2, 4, 8]).all(|(&c, want)| c == want);
     if elem_bytes != 2 || !columns || bytes.reg.is_empty() {
         return None;
     }
-    finish(
-        bytes,
-        true,
-        &[1],
-        vec![bytes.reg[0], bytes.lane[0], bytes.lane[1]],
-    )
+    finish(bytes, true, &[1], vec![bytes.reg[0], bytes.lane[0], bytes.lane[1]])
 }
 
 /// Groups registers: `inside` are the register masks inside one 32-bit register, `rows` the lane
 /// addresses of the row bits.
-fn finish(
-    bytes: &AccessColumns,
-    trans: bool,
-    inside: &[u32],
-    rows: Vec<u32>,
-) -> Option<LdMatrixPlan> {
+fn finish(bytes: &AccessColumns, trans: bool, inside: &[u32], rows: Vec<u32>) -> Option<LdMatrixPlan> {
     if !rows.iter().all(|r| r.is_multiple_of(ROW_BYTES)) {
         return None;
     }
     // Register directions outside the word, moved along it so that they start on a row.
     let word = if trans { 0 } else { 3 };
-    let places: Vec<u32> = inside
-        .iter()
-        .map(|&m| bytes.parts(Axis::Reg, m).0 & word)
-        .collect();
+    let places: Vec<u32> = inside.iter().map(|&m| bytes.parts(Axis::Reg, m).0 & word).collect();
     let align = |reg: u32| {
         let fix = linear::solve(&places, bytes.parts(Axis::Reg, reg).0 & word);
         reg ^ linear::mul(inside, fix.unwrap_or(0))
@@ -174,11 +142,5 @@ fn finish(
             groups.push(LdMatrixGroup { regs, xor, add });
         }
     }
-    Some(LdMatrixPlan {
-        trans,
-        count: 1 << matrices,
-        lane_address,
-        warp_address: bytes.warp.clone(),
-        groups,
-    })
+    Some(LdMatrixPlan { trans, count: 1 << matrices, lane_address, warp_address: bytes.warp.clone(), groups })
 }

@@ -13,10 +13,7 @@ pub(crate) struct Span {
 
 impl Span {
     pub fn new() -> Self {
-        Self {
-            rows: [(0, 0); 32],
-            dim: 0,
-        }
+        Self { rows: [(0, 0); 32], dim: 0 }
     }
 
     pub fn of(columns: &[u32]) -> Self {
@@ -168,9 +165,7 @@ mod tests {
     }
 
     fn members(columns: &[u32]) -> std::collections::BTreeSet<u32> {
-        (0..1u64 << columns.len())
-            .map(|x| mul(columns, x))
-            .collect()
+        (0..1u64 << columns.len()).map(|x| mul(columns, x)).collect()
     }
 
     #[test]

@@ -78,15 +78,10 @@ impl Layout {
         let full = (1u64 << space.nbits()) - 1;
         let mut total = 0;
         for (axis, map) in Axis::ALL.iter().zip(&axes) {
-            let odd = map
-                .odd
-                .iter()
-                .fold(1u64, |p, d| p.saturating_mul(u64::from(d.radix)));
+            let odd = map.odd.iter().fold(1u64, |p, d| p.saturating_mul(u64::from(d.radix)));
             total += map.cols.len();
             if map.cols.len() > 31 || odd << map.cols.len() >= 1 << 31 || total > MAX_COLUMNS {
-                return Err(LayoutError::Unsupported {
-                    what: format!("a layout with 2^31 positions on the {} axis", axis.name()),
-                });
+                return Err(LayoutError::Unsupported { what: format!("a layout with 2^31 positions on the {} axis", axis.name()) });
             }
         }
         for &c in axes.iter().flat_map(|a| &a.cols) {
@@ -103,37 +98,25 @@ impl Layout {
                         let fits = space.odd.get(k).is_some_and(|d| d.radix == digit.radix);
                         if !fits || *axis == Axis::Lane {
                             let dim = space.odd.get(k).map_or(0, |d| usize::from(d.dim));
-                            return Err(LayoutError::OddDigitOwner {
-                                dim,
-                                radix: digit.radix,
-                            });
+                            return Err(LayoutError::OddDigitOwner { dim, radix: digit.radix });
                         }
                         owners[k] += 1;
                     }
                     None if matches!(axis, Axis::Warp | Axis::Block | Axis::Off) => {}
                     None => {
-                        return Err(LayoutError::OddDigitOwner {
-                            dim: 0,
-                            radix: digit.radix,
-                        });
+                        return Err(LayoutError::OddDigitOwner { dim: 0, radix: digit.radix });
                     }
                 }
             }
         }
         if let Some(k) = owners.iter().position(|&n| n != 1) {
             let Digit { dim, radix, .. } = space.odd[k];
-            return Err(LayoutError::OddDigitOwner {
-                dim: usize::from(dim),
-                radix,
-            });
+            return Err(LayoutError::OddDigitOwner { dim: usize::from(dim), radix });
         }
         let layout = Self { space, axes };
         let rank = linear::rank(&layout.all_columns());
         if rank != layout.space.nbits() {
-            return Err(LayoutError::NotSurjective {
-                rank,
-                needed: layout.space.nbits(),
-            });
+            return Err(LayoutError::NotSurjective { rank, needed: layout.space.nbits() });
         }
         Ok(layout)
     }
@@ -145,10 +128,7 @@ impl Layout {
     /// # Errors
     /// [`LayoutError::BadColumn`] when a coordinate uses more than the power-of-two part of an
     /// extent, [`LayoutError::NotSurjective`] when an element has no owner.
-    pub fn from_columns(
-        shape: &[u32],
-        columns: &[(Axis, Vec<Coord>)],
-    ) -> Result<Self, LayoutError> {
+    pub fn from_columns(shape: &[u32], columns: &[(Axis, Vec<Coord>)]) -> Result<Self, LayoutError> {
         let space = Space::new(shape)?;
         let mut axes: [AxisMap; 5] = Default::default();
         for (axis, list) in columns {
@@ -158,9 +138,7 @@ impl Layout {
                         axes[*axis as usize].cols.push(packed);
                     }
                     Some(_) | None => {
-                        return Err(LayoutError::BadColumn {
-                            column: coord.to_vec(),
-                        });
+                        return Err(LayoutError::BadColumn { column: coord.to_vec() });
                     }
                 }
             }
@@ -168,10 +146,7 @@ impl Layout {
         let off = columns.iter().any(|(a, _)| *a == Axis::Off);
         let owner = if off { Axis::Off } else { Axis::Reg };
         for (k, digit) in space.odd.iter().enumerate() {
-            axes[owner as usize].odd.push(OddDigit {
-                radix: digit.radix,
-                target: Some(k as u8),
-            });
+            axes[owner as usize].odd.push(OddDigit { radix: digit.radix, target: Some(k as u8) });
         }
         Self::new(space, axes)
     }
@@ -280,12 +255,7 @@ impl Layout {
     /// Whether no element has two owners.
     pub fn is_injective(&self) -> bool {
         let columns = self.all_columns();
-        linear::rank(&columns) as usize == columns.len()
-            && self
-                .axes
-                .iter()
-                .flat_map(|a| &a.odd)
-                .all(|d| d.target.is_some())
+        linear::rank(&columns) as usize == columns.len() && self.axes.iter().flat_map(|a| &a.odd).all(|d| d.target.is_some())
     }
 
     /// Same element for every hardware position, on the same axes sizes. Factors of odd digits may
@@ -337,33 +307,20 @@ impl Layout {
     }
 
     pub(crate) fn all_columns(&self) -> Vec<u32> {
-        self.axes
-            .iter()
-            .flat_map(|a| a.cols.iter().copied())
-            .collect()
+        self.axes.iter().flat_map(|a| a.cols.iter().copied()).collect()
     }
 
     /// Splits odd tensor digit `k` into `low` (below) and the rest, on both sides of the map.
     fn split_odd(&mut self, k: usize, low: u32) {
         let digit = self.space.odd[k];
         self.space.odd[k].radix = low;
-        self.space.odd.insert(
-            k + 1,
-            Digit {
-                radix: digit.radix / low,
-                weight: digit.weight * low,
-                ..digit
-            },
-        );
+        self.space.odd.insert(k + 1, Digit { radix: digit.radix / low, weight: digit.weight * low, ..digit });
         for map in &mut self.axes {
             for d in &mut map.odd {
                 d.target = d.target.map(|t| if usize::from(t) > k { t + 1 } else { t });
             }
             if let Some(i) = map.odd.iter().position(|d| d.target == Some(k as u8)) {
-                let high = OddDigit {
-                    radix: map.odd[i].radix / low,
-                    target: Some(k as u8 + 1),
-                };
+                let high = OddDigit { radix: map.odd[i].radix / low, target: Some(k as u8 + 1) };
                 map.odd[i].radix = low;
                 map.odd.insert(i + 1, high);
             }
@@ -377,10 +334,7 @@ impl Layout {
             let (a, b) = (self.space.odd[k], self.space.odd[k + 1]);
             let adjacent = a.dim == b.dim && b.weight == a.weight * a.radix;
             let place = self.axes.iter().enumerate().find_map(|(axis, map)| {
-                map.odd
-                    .windows(2)
-                    .position(|w| w[0].target == Some(k as u8) && w[1].target == Some(k as u8 + 1))
-                    .map(|i| (axis, i))
+                map.odd.windows(2).position(|w| w[0].target == Some(k as u8) && w[1].target == Some(k as u8 + 1)).map(|i| (axis, i))
             });
             match place {
                 Some((axis, i)) if adjacent => {
@@ -402,10 +356,7 @@ impl Layout {
 /// Rewrites two layouts of one tensor over common digits: odd digits are split until both lists
 /// agree.
 pub(crate) fn aligned(a: &Layout, b: &Layout) -> Result<(Layout, Layout), LayoutError> {
-    let mismatch = || LayoutError::TensorMismatch {
-        left: a.shape().to_vec(),
-        right: b.shape().to_vec(),
-    };
+    let mismatch = || LayoutError::TensorMismatch { left: a.shape().to_vec(), right: b.shape().to_vec() };
     if a.shape() != b.shape() || a.space.bits != b.space.bits {
         return Err(mismatch());
     }

@@ -32,21 +32,11 @@ pub enum Conversion {
 /// # Errors
 /// [`LayoutError::TensorMismatch`] and [`LayoutError::AxisMismatch`] when the layouts do not fit
 /// each other or `lanes`; [`LayoutError::Unsupported`] across blocks of a cluster.
-pub fn plan_conversion(
-    from: &Layout,
-    to: &Layout,
-    elem_bytes: u32,
-    lanes: u32,
-    banks: &BankModel,
-) -> Result<Conversion, LayoutError> {
+pub fn plan_conversion(from: &Layout, to: &Layout, elem_bytes: u32, lanes: u32, banks: &BankModel) -> Result<Conversion, LayoutError> {
     let pair = Pair::new(from, to)?;
     let here = from.size(super::Axis::Lane);
     if here != lanes {
-        return Err(LayoutError::AxisMismatch {
-            axis: "lane",
-            left: here,
-            right: lanes,
-        });
+        return Err(LayoutError::AxisMismatch { axis: "lane", left: here, right: lanes });
     }
     let quick = match pair.class() {
         ConversionClass::Identity => Some(Conversion::Identity),
@@ -60,9 +50,7 @@ pub fn plan_conversion(
     };
     match quick {
         Some(conversion) => Ok(conversion),
-        None => Ok(Conversion::RoundTrip(Box::new(plan_pair(
-            &pair, elem_bytes, banks,
-        )?))),
+        None => Ok(Conversion::RoundTrip(Box::new(plan_pair(&pair, elem_bytes, banks)?))),
     }
 }
 

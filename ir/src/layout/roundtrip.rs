@@ -81,19 +81,11 @@ impl Side<'_> {
         let lanes = self.layout.cols(Axis::Lane);
         let all = (1u32 << lanes.len()) - 1;
         let (_, phase) = model.phase(self.op, bytes);
-        phase
-            .iter()
-            .map(|v| linear::mul(lanes, u64::from(v & all)))
-            .collect()
+        phase.iter().map(|v| linear::mul(lanes, u64::from(v & all))).collect()
     }
 
     fn others(&self) -> Vec<u32> {
-        [
-            self.layout.cols(Axis::Lane),
-            self.layout.cols(Axis::Warp),
-            self.layout.cols(Axis::Block),
-        ]
-        .concat()
+        [self.layout.cols(Axis::Lane), self.layout.cols(Axis::Warp), self.layout.cols(Axis::Block)].concat()
     }
 
     fn access(&self, map: &SharedMap, e: u32, model: &BankModel) -> Result<Access, LayoutError> {
@@ -104,18 +96,10 @@ impl Side<'_> {
             let v = vectors_without(&columns, e, cap, self.idle_regs);
             let w = wavefronts(&columns, e, v.width, self.op, model, self.idle_lanes);
             let total = w.total() * v.groups.len() as u32;
-            let better = best
-                .as_ref()
-                .is_none_or(|b| (total, v.groups.len()) < (b.total, b.groups.len()));
+            let better = best.as_ref().is_none_or(|b| (total, v.groups.len()) < (b.total, b.groups.len()));
             let narrower = v.width * e / 2;
             if better {
-                best = Some(Access {
-                    columns: columns.clone(),
-                    width: v.width,
-                    groups: v.groups,
-                    per_phase: w.per_phase,
-                    total,
-                });
+                best = Some(Access { columns: columns.clone(), width: v.width, groups: v.groups, per_phase: w.per_phase, total });
             }
             if narrower < e {
                 break;
@@ -166,18 +150,9 @@ impl Problem<'_> {
         let mut extra: Vec<u32> = Vec::new();
         let mut widths = [bytes, bytes];
         if widen != Widen::None {
-            let (wide, other) = if widen == Widen::Store {
-                (0, 1)
-            } else {
-                (1, 0)
-            };
+            let (wide, other) = if widen == Widen::Store { (0, 1) } else { (1, 0) };
             let (x, y) = (&self.sides[wide], &self.sides[other]);
-            let regs: Vec<u32> = x
-                .layout
-                .cols(Axis::Reg)
-                .iter()
-                .map(|&c| project(c))
-                .collect();
+            let regs: Vec<u32> = x.layout.cols(Axis::Reg).iter().map(|&c| project(c)).collect();
             let outer_x = x.others();
             let all = [regs.clone(), outer_x.clone()].concat();
             let mut modulo = Span::of(&outer_x);
@@ -201,9 +176,7 @@ impl Problem<'_> {
             space = [keep, rest].concat();
         }
         // What one phase of each side covers inside the remaining space.
-        let covers: Vec<Vec<u32>> = (0..2)
-            .map(|i| linear::intersect(&self.sides[i].phase(self.model, widths[i]), &space))
-            .collect();
+        let covers: Vec<Vec<u32>> = (0..2).map(|i| linear::intersect(&self.sides[i].phase(self.model, widths[i]), &space)).collect();
         // Fill the 4-byte word with vectors that no phase covers, if there are any.
         let low = v + extra.len();
         let word = (4 / self.elem.min(4)).ilog2() as usize;
@@ -243,64 +216,32 @@ impl Problem<'_> {
 /// [`LayoutError::TensorMismatch`], [`LayoutError::AxisMismatch`];
 /// [`LayoutError::NotPowerOfTwo`] for the element size; [`LayoutError::Unsupported`] when elements
 /// cross blocks.
-pub fn plan_round_trip(
-    from: &Layout,
-    to: &Layout,
-    elem_bytes: u32,
-    model: &BankModel,
-) -> Result<RoundTripPlan, LayoutError> {
+pub fn plan_round_trip(from: &Layout, to: &Layout, elem_bytes: u32, model: &BankModel) -> Result<RoundTripPlan, LayoutError> {
     plan_pair(&Pair::new(from, to)?, elem_bytes, model)
 }
 
-pub(crate) fn plan_pair(
-    pair: &Pair,
-    elem_bytes: u32,
-    model: &BankModel,
-) -> Result<RoundTripPlan, LayoutError> {
+pub(crate) fn plan_pair(pair: &Pair, elem_bytes: u32, model: &BankModel) -> Result<RoundTripPlan, LayoutError> {
     super::digits::log2("element size", elem_bytes)?;
     let class = pair.class();
     if class == ConversionClass::Cluster {
-        return Err(LayoutError::Unsupported {
-            what: "a layout conversion across blocks of a cluster; keep block columns equal".into(),
-        });
+        return Err(LayoutError::Unsupported { what: "a layout conversion across blocks of a cluster; keep block columns equal".into() });
     }
     let (from, to) = (&pair.from, &pair.to);
     let idle_lanes = from.free_mask(Axis::Lane);
     let idle_regs = from.free_mask(Axis::Reg);
-    let store = Side {
-        layout: from,
-        op: SharedOp::Store,
-        idle_regs,
-        idle_lanes,
-    };
-    let load = Side {
-        layout: to,
-        op: SharedOp::Load,
-        idle_regs: 0,
-        idle_lanes: 0,
-    };
+    let store = Side { layout: from, op: SharedOp::Store, idle_regs, idle_lanes };
+    let load = Side { layout: to, op: SharedOp::Load, idle_regs: 0, idle_lanes: 0 };
     let outer = [store.others(), load.others()].concat();
     let registers = linear::intersect(from.cols(Axis::Reg), to.cols(Axis::Reg));
     // Natural register order first, so that vectors follow memory-like runs.
     let inside = Span::of(&registers);
-    let natural = from
-        .cols(Axis::Reg)
-        .iter()
-        .copied()
-        .filter(|&c| inside.contains(c));
+    let natural = from.cols(Axis::Reg).iter().copied().filter(|&c| inside.contains(c));
     let candidates: Vec<u32> = natural.chain(registers.iter().copied()).collect();
     let blocked = linear::intersect(&registers, &outer);
     let most = (VECTOR_BYTES / elem_bytes.min(VECTOR_BYTES)).ilog2() as usize;
     let mut common = linear::complement(&blocked, candidates);
     common.truncate(most);
-    let problem = Problem {
-        sides: [store, load],
-        elem: elem_bytes,
-        model,
-        bits: from.space.nbits() as usize,
-        common,
-        outer,
-    };
+    let problem = Problem { sides: [store, load], elem: elem_bytes, model, bits: from.space.nbits() as usize, common, outer };
     let odd_order: Vec<usize> = (0..from.space.odd.len()).collect();
     let mut best: Option<(SharedMap, Access, Access)> = None;
     for v in (0..=problem.common.len()).rev() {
@@ -312,10 +253,7 @@ pub(crate) fn plan_pair(
             let a = problem.sides[0].access(&map, elem_bytes, model)?;
             let b = problem.sides[1].access(&map, elem_bytes, model)?;
             let key = |a: &Access, b: &Access| (a.total + b.total, a.groups.len() + b.groups.len());
-            if best
-                .as_ref()
-                .is_none_or(|(_, x, y)| key(&a, &b) < key(x, y))
-            {
+            if best.as_ref().is_none_or(|(_, x, y)| key(&a, &b) < key(x, y)) {
                 best = Some((map, a, b));
             }
         }
@@ -335,8 +273,6 @@ pub(crate) fn plan_pair(
         store_wavefronts: a.total,
         load_wavefronts: b.total,
         conflicts: (a.per_phase, b.per_phase),
-        warp_local: class <= ConversionClass::InWarp
-            && from.free_mask(Axis::Warp) == 0
-            && from.free_odd(Axis::Warp).iter().all(|f| !f),
+        warp_local: class <= ConversionClass::InWarp && from.free_mask(Axis::Warp) == 0 && from.free_odd(Axis::Warp).iter().all(|f| !f),
     })
 }

@@ -22,27 +22,15 @@ pub struct SharedMap {
 
 impl SharedMap {
     /// From packed offset columns (offset bit to tensor bits); odd digits in `odd_order`.
-    pub(crate) fn from_packed(
-        space: Space,
-        columns: &[u32],
-        odd_order: &[usize],
-    ) -> Result<Self, LayoutError> {
-        let cols: SmallVec<[u32; 16]> = linear::inverse(columns)
-            .ok_or(LayoutError::NotInvertible)?
-            .into();
+    pub(crate) fn from_packed(space: Space, columns: &[u32], odd_order: &[usize]) -> Result<Self, LayoutError> {
+        let cols: SmallVec<[u32; 16]> = linear::inverse(columns).ok_or(LayoutError::NotInvertible)?.into();
         let mut axes: [AxisMap; 5] = Default::default();
         let map = &mut axes[Axis::Off as usize];
         map.cols = columns.into();
         for &k in odd_order {
-            map.odd.push(OddDigit {
-                radix: space.odd[k].radix,
-                target: Some(k as u8),
-            });
+            map.odd.push(OddDigit { radix: space.odd[k].radix, target: Some(k as u8) });
         }
-        Ok(Self {
-            off: Layout::new(space, axes)?,
-            cols,
-        })
+        Ok(Self { off: Layout::new(space, axes)?, cols })
     }
 
     /// From explicit columns: the tensor coordinate of each offset bit, low bit first.
@@ -50,10 +38,7 @@ impl SharedMap {
     /// # Errors
     /// [`LayoutError::BadColumn`], [`LayoutError::NotInvertible`], or the errors of a bad shape.
     pub fn from_offset_columns(shape: &[u32], columns: &[Coord]) -> Result<Self, LayoutError> {
-        Self::from_layout(Layout::from_columns(
-            shape,
-            &[(Axis::Off, columns.to_vec())],
-        )?)
+        Self::from_layout(Layout::from_columns(shape, &[(Axis::Off, columns.to_vec())])?)
     }
 
     /// From a layout on [`Axis::Off`].
@@ -61,12 +46,7 @@ impl SharedMap {
     /// # Errors
     /// [`LayoutError::NotInvertible`] when offsets hold copies or other axes are used.
     pub fn from_layout(layout: Layout) -> Result<Self, LayoutError> {
-        let odd: Vec<usize> = layout
-            .map(Axis::Off)
-            .odd
-            .iter()
-            .filter_map(|d| d.target.map(usize::from))
-            .collect();
+        let odd: Vec<usize> = layout.map(Axis::Off).odd.iter().filter_map(|d| d.target.map(usize::from)).collect();
         if odd.len() != layout.space.odd.len() {
             return Err(LayoutError::NotInvertible);
         }
@@ -92,13 +72,7 @@ impl SharedMap {
     ///
     /// # Errors
     /// [`LayoutError::NotPowerOfTwo`], [`LayoutError::NotPermutation`] or a bad shape.
-    pub fn swizzled(
-        shape: &[u32],
-        order: &[usize],
-        vec: u32,
-        per_phase: u32,
-        max_phase: u32,
-    ) -> Result<Self, LayoutError> {
+    pub fn swizzled(shape: &[u32], order: &[usize], vec: u32, per_phase: u32, max_phase: u32) -> Result<Self, LayoutError> {
         let space = Space::new(shape)?;
         check_permutation("order", order, shape.len())?;
         let vec = log2("vec", vec)?;
@@ -142,21 +116,13 @@ impl SharedMap {
     /// Offset step per unit of the odd digits of a dimension, low digit first: (radix, step).
     pub fn odd_steps(&self, dim: usize) -> SmallVec<[(u32, u32); 2]> {
         let space = &self.off.space;
-        space
-            .dim_odd(dim)
-            .iter()
-            .map(|&k| (space.odd[k].radix, odd_weight(&self.off, k)))
-            .collect()
+        space.dim_odd(dim).iter().map(|&k| (space.odd[k].radix, odd_weight(&self.off, k))).collect()
     }
 
     /// Offset of an element; `None` outside the tensor.
     pub fn offset(&self, coord: &[u32]) -> Option<u32> {
         let (packed, odd) = self.off.space.pack(coord)?;
-        let high: u32 = odd
-            .iter()
-            .enumerate()
-            .map(|(k, v)| v * odd_weight(&self.off, k))
-            .sum();
+        let high: u32 = odd.iter().enumerate().map(|(k, v)| v * odd_weight(&self.off, k)).sum();
         Some(linear::mul(&self.cols, u64::from(packed)) + high)
     }
 
@@ -167,31 +133,15 @@ impl SharedMap {
     /// [`LayoutError::TensorMismatch`] when the layout describes another tensor.
     pub fn columns_from(&self, layout: &Layout) -> Result<AccessColumns, LayoutError> {
         let (layout, off) = aligned(layout, &self.off)?;
-        let image = |axis| {
-            layout
-                .cols(axis)
-                .iter()
-                .map(|&c| linear::mul(&self.cols, u64::from(c)))
-                .collect()
-        };
+        let image = |axis| layout.cols(axis).iter().map(|&c| linear::mul(&self.cols, u64::from(c))).collect();
         let mut odd = Vec::new();
         for axis in [Axis::Reg, Axis::Warp, Axis::Block] {
             for d in &layout.map(axis).odd {
                 let step = d.target.map_or(0, |t| odd_weight(&off, usize::from(t)));
-                odd.push(OddWeight {
-                    axis,
-                    radix: d.radix,
-                    step,
-                });
+                odd.push(OddWeight { axis, radix: d.radix, step });
             }
         }
-        Ok(AccessColumns {
-            reg: image(Axis::Reg),
-            lane: image(Axis::Lane),
-            warp: image(Axis::Warp),
-            block: image(Axis::Block),
-            odd,
-        })
+        Ok(AccessColumns { reg: image(Axis::Reg), lane: image(Axis::Lane), warp: image(Axis::Warp), block: image(Axis::Block), odd })
     }
 
     /// The odd digits of a register layout with their additive offset steps; see

@@ -42,14 +42,8 @@ impl SelectStep {
     }
 
     fn run<T: Clone>(&self, regs: &[T], lane: u32, warp: u32) -> Vec<T> {
-        let flip = if self.taken(lane, warp) {
-            self.reg_xor
-        } else {
-            0
-        };
-        (0..regs.len())
-            .map(|r| regs[r ^ flip as usize].clone())
-            .collect()
+        let flip = if self.taken(lane, warp) { self.reg_xor } else { 0 };
+        (0..regs.len()).map(|r| regs[r ^ flip as usize].clone()).collect()
     }
 }
 
@@ -79,14 +73,8 @@ pub struct SelectPlan {
 impl SelectPlan {
     /// Runs the plan on one lane: source registers to destination registers.
     pub fn execute<T: Clone>(&self, regs: &[T], lane: u32, warp: u32) -> Vec<T> {
-        let work = self
-            .steps
-            .iter()
-            .fold(regs.to_vec(), |r, s| s.run(&r, lane, warp));
-        self.rename
-            .iter()
-            .map(|&r| work[r as usize].clone())
-            .collect()
+        let work = self.steps.iter().fold(regs.to_vec(), |r, s| s.run(&r, lane, warp));
+        self.rename.iter().map(|&r| work[r as usize].clone()).collect()
     }
 
     /// Selects per lane.
@@ -122,11 +110,7 @@ impl ShufflePlan {
         match self.shuffles[x] {
             Shuffle::Keep => lane,
             Shuffle::Xor(mask) => lane ^ mask,
-            Shuffle::Indexed { xor } => {
-                linear::mul(&self.lane_map, u64::from(lane))
-                    ^ linear::mul(&self.warp_map, u64::from(warp))
-                    ^ xor
-            }
+            Shuffle::Indexed { xor } => linear::mul(&self.lane_map, u64::from(lane)) ^ linear::mul(&self.warp_map, u64::from(warp)) ^ xor,
         }
     }
 
@@ -137,33 +121,22 @@ impl ShufflePlan {
         let first: Vec<Vec<T>> = lanes()
             .map(|lane| {
                 let load = &self.load;
-                let work: Vec<T> = load
-                    .iter()
-                    .map(|&r| regs[lane as usize][r as usize].clone())
-                    .collect();
+                let work: Vec<T> = load.iter().map(|&r| regs[lane as usize][r as usize].clone()).collect();
                 self.before.iter().fold(work, |w, s| s.run(&w, lane, warp))
             })
             .collect();
         lanes()
             .map(|lane| {
-                let work: Vec<T> = (0..self.load.len())
-                    .map(|x| first[self.source_lane(x, lane, warp) as usize][x].clone())
-                    .collect();
+                let work: Vec<T> = (0..self.load.len()).map(|x| first[self.source_lane(x, lane, warp) as usize][x].clone()).collect();
                 let work = self.after.iter().fold(work, |w, s| s.run(&w, lane, warp));
-                self.store
-                    .iter()
-                    .map(|&y| work[y as usize].clone())
-                    .collect()
+                self.store.iter().map(|&y| work[y as usize].clone()).collect()
             })
             .collect()
     }
 
     /// Shuffle instructions for elements of at most 32 bits.
     pub fn shuffle_count(&self) -> u32 {
-        self.shuffles
-            .iter()
-            .filter(|s| **s != Shuffle::Keep)
-            .count() as u32
+        self.shuffles.iter().filter(|s| **s != Shuffle::Keep).count() as u32
     }
 
     /// Working registers that move alike, in groups of at most `per_word`: elements of 8 or 16
@@ -179,11 +152,7 @@ impl ShufflePlan {
                 None => alike.push((s, vec![x])),
             }
         }
-        let chunks = |(_, list): (Shuffle, Vec<u32>)| {
-            list.chunks(per_word.max(1))
-                .map(<[u32]>::to_vec)
-                .collect::<Vec<_>>()
-        };
+        let chunks = |(_, list): (Shuffle, Vec<u32>)| list.chunks(per_word.max(1)).map(<[u32]>::to_vec).collect::<Vec<_>>();
         alike.into_iter().flat_map(chunks).collect()
     }
 
@@ -200,11 +169,7 @@ fn select_steps(wanted: &[(Axis, u32, u32)]) -> Vec<SelectStep> {
     let mut steps: Vec<SelectStep> = Vec::new();
     for &(axis, bit, mask) in wanted {
         if span.insert_as(mask, 1 << steps.len()) {
-            steps.push(SelectStep {
-                lane_mask: 0,
-                warp_mask: 0,
-                reg_xor: mask,
-            });
+            steps.push(SelectStep { lane_mask: 0, warp_mask: 0, reg_xor: mask });
         }
         let (_, used) = span.reduce(mask);
         for (i, step) in steps.iter_mut().enumerate() {
@@ -233,10 +198,7 @@ pub(crate) fn plan_selects(pair: &Pair) -> Option<SelectPlan> {
             wanted.push((axis, bit, linear::solve(reg, a ^ b)? as u32));
         }
     }
-    Some(SelectPlan {
-        steps: select_steps(&wanted),
-        rename: pair.rename()?,
-    })
+    Some(SelectPlan { steps: select_steps(&wanted), rename: pair.rename()? })
 }
 
 /// Both sides of a warp conversion made bijective over `regs` register bits and the lane bits.
@@ -305,23 +267,12 @@ fn bijection(pair: &Pair) -> Option<Bijection> {
     source.extend(lane_a);
     let store = combos_b
         .iter()
-        .map(|&combo| {
-            (0..reg_b.len())
-                .filter(|j| combo >> j & 1 == 1)
-                .fold(0, |m, j| m | place[j].map_or(0, |i| 1 << i))
-        })
+        .map(|&combo| (0..reg_b.len()).filter(|j| combo >> j & 1 == 1).fold(0, |m, j| m | place[j].map_or(0, |i| 1 << i)))
         .collect();
     let mut load: Vec<u32> = reg_a.iter().map(|r| 1 << r.0).collect();
     load.resize(regs, 0);
     let back = lift(&source, &dest, regs)?;
-    Some(Bijection {
-        regs,
-        lanes,
-        load,
-        store,
-        source,
-        back,
-    })
+    Some(Bijection { regs, lanes, load, store, source, back })
 }
 
 /// An invertible map from destination to source positions that keeps elements: fixed points first,
@@ -346,11 +297,7 @@ fn lift(source: &[u32], dest: &[u32], regs: usize) -> Option<Vec<u32>> {
         let mut units: Vec<usize> = (0..n).filter(|&k| source[k] == dest[i]).collect();
         units.sort_by_key(|&k| (k < regs) != (i < regs));
         let any = linear::solve(source, dest[i])? as u32;
-        let choices = units
-            .into_iter()
-            .map(|k| 1 << k)
-            .chain([any])
-            .chain(kernel.iter().map(|&k| any ^ k as u32));
+        let choices = units.into_iter().map(|k| 1 << k).chain([any]).chain(kernel.iter().map(|&k| any ^ k as u32));
         let found = choices.into_iter().find(|&c| !used.contains(c))?;
         used.insert(found);
         back[i] = found;
@@ -360,36 +307,22 @@ fn lift(source: &[u32], dest: &[u32], regs: usize) -> Option<Vec<u32>> {
 
 /// `B2` and `D1` of the factorisation, from the lane rows `C` (per register bit) and `D` (per lane).
 fn factor(c: &[u32], d: &[u32]) -> Option<(Vec<u32>, Vec<u32>)> {
-    let easy: Option<Vec<u32>> = d
-        .iter()
-        .enumerate()
-        .map(|(j, &v)| linear::solve(c, v ^ 1 << j).map(|x| x as u32))
-        .collect();
+    let easy: Option<Vec<u32>> = d.iter().enumerate().map(|(j, &v)| linear::solve(c, v ^ 1 << j).map(|x| x as u32)).collect();
     let b2 = match easy {
         Some(b2) => b2,
         None => {
             let kernel: Vec<u32> = linear::kernel(d).iter().map(|&k| k as u32).collect();
             let mut image = Span::of(d);
-            let spare: Vec<u32> = (0..c.len())
-                .filter(|&i| image.insert(c[i]))
-                .map(|i| 1 << i)
-                .collect();
+            let spare: Vec<u32> = (0..c.len()).filter(|&i| image.insert(c[i])).map(|i| 1 << i).collect();
             // Basis of lane space: the kernel, then unit vectors; only the kernel moves.
             let units = (0..d.len()).map(|j| 1u32 << j);
             let rest = linear::complement(&kernel, units);
             let basis = [kernel.clone(), rest].concat();
             let inverse = linear::inverse(&basis)?;
-            inverse
-                .iter()
-                .map(|&combo| linear::mul(&spare, u64::from(combo)))
-                .collect()
+            inverse.iter().map(|&combo| linear::mul(&spare, u64::from(combo))).collect()
         }
     };
-    let d1 = d
-        .iter()
-        .zip(&b2)
-        .map(|(&v, &x)| v ^ linear::mul(c, u64::from(x)))
-        .collect();
+    let d1 = d.iter().zip(&b2).map(|(&v, &x)| v ^ linear::mul(c, u64::from(x))).collect();
     Some((b2, d1))
 }
 
@@ -419,27 +352,16 @@ pub(crate) fn plan_shuffles(pair: &Pair) -> Option<ShufflePlan> {
     for (j, &x) in (0..).zip(&b2) {
         stage1.push((Axis::Lane, j, x));
     }
-    let warp_columns = pair
-        .from
-        .cols(Axis::Warp)
-        .iter()
-        .zip(pair.to.cols(Axis::Warp));
+    let warp_columns = pair.from.cols(Axis::Warp).iter().zip(pair.to.cols(Axis::Warp));
     for (j, (x, y)) in (0..).zip(warp_columns) {
         let shift = linear::solve(&b.source, x ^ y)? as u32;
         let lane = shift >> regs;
-        stage1.push((
-            Axis::Warp,
-            j,
-            (shift & low) ^ linear::mul(&b2, u64::from(lane)),
-        ));
+        stage1.push((Axis::Warp, j, (shift & low) ^ linear::mul(&b2, u64::from(lane))));
         warp_map.push(lane);
     }
-    let stage3: Vec<(Axis, u32, u32)> = (0..)
-        .zip(&a1b1[regs..])
-        .map(|(j, &v)| (Axis::Lane, j, linear::mul(&a1_inverse, u64::from(v))))
-        .collect();
-    let straight =
-        lane_map.iter().enumerate().all(|(j, &v)| v == 1 << j) && warp_map.iter().all(|&v| v == 0);
+    let stage3: Vec<(Axis, u32, u32)> =
+        (0..).zip(&a1b1[regs..]).map(|(j, &v)| (Axis::Lane, j, linear::mul(&a1_inverse, u64::from(v)))).collect();
+    let straight = lane_map.iter().enumerate().all(|(j, &v)| v == 1 << j) && warp_map.iter().all(|&v| v == 0);
     let odd = pair.odd_rename();
     let source_bits = pair.from.bits(Axis::Reg);
     let mut load = Vec::new();
@@ -468,21 +390,10 @@ pub(crate) fn plan_shuffles(pair: &Pair) -> Option<ShufflePlan> {
     let mut live = vec![false; load.len()];
     store.iter().for_each(|&y| live[y as usize] = true);
     for step in after.iter().rev() {
-        live = (0..live.len())
-            .map(|r| live[r] || live[r ^ step.reg_xor as usize])
-            .collect();
+        live = (0..live.len()).map(|r| live[r] || live[r ^ step.reg_xor as usize]).collect();
     }
     for (shuffle, _) in shuffles.iter_mut().zip(&live).filter(|(_, live)| !**live) {
         *shuffle = Shuffle::Keep;
     }
-    Some(ShufflePlan {
-        load,
-        before: select_steps(&stage1),
-        shuffles,
-        lane_map,
-        warp_map,
-        after,
-        store,
-        rank: linear::rank(&c),
-    })
+    Some(ShufflePlan { load, before: select_steps(&stage1), shuffles, lane_map, warp_map, after, store, rank: linear::rank(&c) })
 }

@@ -25,17 +25,10 @@ const LINE_BYTES: u32 = 128;
 ///
 /// # Errors
 /// [`LayoutError::NoSuchDim`] or a bad shape.
-pub fn operand_chunk_bytes(
-    shape: &[u32],
-    elem_bytes: u32,
-    contiguous_dim: usize,
-) -> Result<u32, LayoutError> {
+pub fn operand_chunk_bytes(shape: &[u32], elem_bytes: u32, contiguous_dim: usize) -> Result<u32, LayoutError> {
     let space = Space::new(shape)?;
     if contiguous_dim >= shape.len() {
-        return Err(LayoutError::NoSuchDim {
-            dim: contiguous_dim,
-            rank: shape.len(),
-        });
+        return Err(LayoutError::NoSuchDim { dim: contiguous_dim, rank: shape.len() });
     }
     Ok((elem_bytes << space.dim_bits(contiguous_dim).min(5)).min(CHUNK_BYTES.max(elem_bytes)))
 }
@@ -48,11 +41,7 @@ pub fn operand_chunk_bytes(
 ///
 /// # Errors
 /// [`LayoutError::NoSuchDim`] or a bad shape.
-pub fn operand_swizzle(
-    shape: &[u32],
-    elem_bytes: u32,
-    contiguous_dim: usize,
-) -> Result<SharedMap, LayoutError> {
+pub fn operand_swizzle(shape: &[u32], elem_bytes: u32, contiguous_dim: usize) -> Result<SharedMap, LayoutError> {
     let panel = (LINE_BYTES / elem_bytes.max(1)).max(1);
     panel_swizzle(shape, elem_bytes, contiguous_dim, panel * elem_bytes.max(1))
 }
@@ -61,12 +50,7 @@ pub fn operand_swizzle(
 ///
 /// # Errors
 /// [`LayoutError::NoSuchDim`] or a bad shape.
-pub fn panel_swizzle(
-    shape: &[u32],
-    elem_bytes: u32,
-    contiguous_dim: usize,
-    span_bytes: u32,
-) -> Result<SharedMap, LayoutError> {
+pub fn panel_swizzle(shape: &[u32], elem_bytes: u32, contiguous_dim: usize, span_bytes: u32) -> Result<SharedMap, LayoutError> {
     operand_chunk_bytes(shape, elem_bytes, contiguous_dim)?;
     let space = Space::new(shape)?;
     let elem = elem_bytes.max(1).ilog2();
@@ -76,9 +60,7 @@ pub fn panel_swizzle(
     // Chunk bits of a panel; they are XORed with the row bits above one 128-byte line.
     let swizzled = panel.saturating_sub(chunk);
     let rows_per_line = LINE_BYTES.ilog2().saturating_sub(elem + panel);
-    let mut offset: Vec<u32> = (0..panel)
-        .map(|j| space.dim_bit(contiguous_dim, j))
-        .collect();
+    let mut offset: Vec<u32> = (0..panel).map(|j| space.dim_bit(contiguous_dim, j)).collect();
     let mut row = 0;
     let rows = || (0..shape.len()).rev().filter(|&d| d != contiguous_dim);
     for dim in rows() {

@@ -51,17 +51,11 @@ impl Remap {
             for d in &old.odd {
                 let target = d.target.and_then(|t| self.odd[usize::from(t)]);
                 if target.is_some() || axis != Axis::Reg {
-                    new.odd.push(OddDigit {
-                        radix: d.radix,
-                        target,
-                    });
+                    new.odd.push(OddDigit { radix: d.radix, target });
                 }
             }
         }
-        Layout {
-            space: self.space,
-            axes,
-        }
+        Layout { space: self.space, axes }
     }
 }
 
@@ -75,10 +69,7 @@ fn select_dims(old: &Space, from: &[Option<usize>]) -> Space {
     }
     for (dim, d) in from.iter().enumerate().rev() {
         for digit in d.map_or(Vec::new(), |d| old.digits_of(d)) {
-            let digit = Digit {
-                dim: dim as u8,
-                ..digit
-            };
+            let digit = Digit { dim: dim as u8, ..digit };
             if digit.radix == 2 {
                 bits.push(digit);
             } else {
@@ -125,10 +116,7 @@ impl Layout {
         match self.shape().get(dim) {
             Some(1) => Ok(self.slice(dim)),
             Some(&extent) => Err(LayoutError::NotUnit { dim, extent }),
-            None => Err(LayoutError::NoSuchDim {
-                dim,
-                rank: self.rank(),
-            }),
+            None => Err(LayoutError::NoSuchDim { dim, rank: self.rank() }),
         }
     }
 
@@ -145,11 +133,7 @@ impl Layout {
     /// expand.
     #[must_use]
     pub fn with_dim_broadcast(&self, dim: usize) -> Self {
-        if dim < self.rank() {
-            self.slice(dim).expand_dims(dim)
-        } else {
-            self.clone()
-        }
+        if dim < self.rank() { self.slice(dim).expand_dims(dim) } else { self.clone() }
     }
 
     /// Layout of the result of broadcasting dimension `dim` of extent 1 to `extent`: each lane
@@ -162,35 +146,21 @@ impl Layout {
             Some(1) => {}
             Some(&extent) => return Err(LayoutError::NotUnit { dim, extent }),
             None => {
-                return Err(LayoutError::NoSuchDim {
-                    dim,
-                    rank: self.rank(),
-                });
+                return Err(LayoutError::NoSuchDim { dim, rank: self.rank() });
             }
         }
         let mut shape = Coord::from_slice(self.shape());
         shape[dim] = extent;
-        let mut lists: Vec<Vec<u32>> = (0..self.rank())
-            .map(|d| self.space.digits_of(d).iter().map(|g| g.radix).collect())
-            .collect();
-        lists[dim] = Space::new(&[extent])?
-            .digits_of(0)
-            .iter()
-            .map(|g| g.radix)
-            .collect();
+        let mut lists: Vec<Vec<u32>> = (0..self.rank()).map(|d| self.space.digits_of(d).iter().map(|g| g.radix).collect()).collect();
+        lists[dim] = Space::new(&[extent])?.digits_of(0).iter().map(|g| g.radix).collect();
         let space = Space::with_digits(&shape, &lists)?;
-        let mut axes = Remap::by_dims(&self.space, space.clone(), Some)
-            .apply(self)
-            .axes;
+        let mut axes = Remap::by_dims(&self.space, space.clone(), Some).apply(self).axes;
         let reg = &mut axes[Axis::Reg as usize];
         for j in 0..space.dim_bits(dim) {
             reg.cols.push(space.dim_bit(dim, j));
         }
         for k in space.dim_odd(dim) {
-            reg.odd.push(OddDigit {
-                radix: space.odd[k].radix,
-                target: Some(k as u8),
-            });
+            reg.odd.push(OddDigit { radix: space.odd[k].radix, target: Some(k as u8) });
         }
         Self::new(space, axes)
     }
@@ -220,9 +190,7 @@ impl Layout {
                 for d in &map.odd {
                     let value = rest % d.radix;
                     rest /= d.radix;
-                    if d.target
-                        .is_some_and(|t| !dead_odd.contains(&usize::from(t)))
-                    {
+                    if d.target.is_some_and(|t| !dead_odd.contains(&usize::from(t))) {
                         out += value * weight;
                         weight *= d.radix;
                     }
@@ -243,11 +211,7 @@ impl Layout {
         let out = self.reshape_mixed(shape)?;
         match out.space.bit_above_odd() {
             None => Ok(out),
-            Some(dim) => Err(LayoutError::DigitsStraddle {
-                from: self.shape().to_vec(),
-                to: shape.to_vec(),
-                dim,
-            }),
+            Some(dim) => Err(LayoutError::DigitsStraddle { from: self.shape().to_vec(), to: shape.to_vec(), dim }),
         }
     }
 
@@ -258,17 +222,10 @@ impl Layout {
     /// # Errors
     /// [`LayoutError::ElementCount`], [`LayoutError::DigitsStraddle`].
     pub fn reshape_mixed(&self, shape: &[u32]) -> Result<Self, LayoutError> {
-        let fail = |dim| LayoutError::DigitsStraddle {
-            from: self.shape().to_vec(),
-            to: shape.to_vec(),
-            dim,
-        };
+        let fail = |dim| LayoutError::DigitsStraddle { from: self.shape().to_vec(), to: shape.to_vec(), dim };
         let product = |s: &[u32]| s.iter().fold(1u64, |p, &e| p.saturating_mul(u64::from(e)));
         if product(shape) != product(self.shape()) {
-            return Err(LayoutError::ElementCount {
-                from: self.shape().to_vec(),
-                to: shape.to_vec(),
-            });
+            return Err(LayoutError::ElementCount { from: self.shape().to_vec(), to: shape.to_vec() });
         }
         // Old digits, minor to major. `part` of an odd digit: (old odd index, factor so far).
         let mut flat: Vec<(Digit, Option<usize>)> = Vec::new();
@@ -281,8 +238,7 @@ impl Layout {
         flat.reverse();
         let mut lists: Vec<Vec<u32>> = vec![Vec::new(); shape.len()];
         // For each old odd digit, the factors it is cut into.
-        let mut cuts: SmallVec<[SmallVec<[u32; 2]>; 2]> =
-            smallvec![SmallVec::new(); self.space.odd.len()];
+        let mut cuts: SmallVec<[SmallVec<[u32; 2]>; 2]> = smallvec![SmallVec::new(); self.space.odd.len()];
         for dim in (0..shape.len()).rev() {
             let mut need = shape[dim];
             while need > 1 {
@@ -295,13 +251,7 @@ impl Layout {
                     return Err(fail(dim));
                 };
                 if take < digit.radix {
-                    flat.push((
-                        Digit {
-                            radix: digit.radix / take,
-                            ..digit
-                        },
-                        odd,
-                    ));
+                    flat.push((Digit { radix: digit.radix / take, ..digit }, odd));
                 }
                 if let Some(k) = odd {
                     cuts[k].push(take);
@@ -322,10 +272,7 @@ impl Layout {
                         let k = usize::from(t);
                         let first: usize = cuts[..k].iter().map(|c| c.len()).sum();
                         for (i, &radix) in cuts[k].iter().enumerate() {
-                            map.odd.push(OddDigit {
-                                radix,
-                                target: Some((first + i) as u8),
-                            });
+                            map.odd.push(OddDigit { radix, target: Some((first + i) as u8) });
                         }
                     }
                 }

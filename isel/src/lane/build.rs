@@ -4,6 +4,9 @@
 //! allowed), and is shared with every later equal one inside that block. This is scoped value numbering and loop hoisting in one
 //! step, without a pass. [`LaneBuilder::finish`] removes what nothing uses and gives every allocation its place.
 
+use super::fold::{eval_cmp, eval_int};
+use super::place::{Life, place};
+use super::sweep::sweep;
 use super::{Alloc, AllocId, BinOp, Block, Carried, For, If, Inst, LTy, LVal, Param, Program, ShuffleFrom, Special, UnOp, Vals, While};
 use crate::target::MatrixId;
 use cranelift_entity::{PrimaryMap, SecondaryMap};
@@ -54,12 +57,6 @@ struct Frame {
     start: u32,
 }
 
-#[derive(Clone, Copy)]
-struct Life {
-    first: u32,
-    last: u32,
-}
-
 /// Builds a [`Program`].
 pub struct LaneBuilder {
     program: Program,
@@ -67,7 +64,7 @@ pub struct LaneBuilder {
     depth: SecondaryMap<LVal, u32>,
     known: SecondaryMap<LVal, Known>,
     memo: HashMap<Key, Vals>,
-    lives: SecondaryMap<AllocId, Option<(u32, u32)>>,
+    lives: SecondaryMap<AllocId, Option<Life>>,
     clock: u32,
     next_frame: u32,
     /// Shared memory was read, or written, since the last barrier on some path to here.
@@ -218,7 +215,7 @@ impl LaneBuilder {
     pub fn touch(&mut self, alloc: AllocId) {
         let now = self.clock;
         let life = &mut self.lives[alloc];
-        *life = Some(life.map_or((now, now), |(first, _)| (first, now)));
+        *life = Some(Life { first: life.map_or(now, |l| l.first), last: now });
     }
 
     /// A one-operand operation.
@@ -565,11 +562,11 @@ impl LaneBuilder {
     fn extend_lives(&mut self, start: u32) {
         let now = self.clock;
         for alloc in self.program.allocs.keys() {
-            if let Some((first, last)) = self.lives[alloc]
+            if let Some(Life { first, last }) = self.lives[alloc]
                 && first < start
                 && last >= start
             {
-                self.lives[alloc] = Some((first, now));
+                self.lives[alloc] = Some(Life { first, last: now });
             }
         }
     }
@@ -679,225 +676,7 @@ impl LaneBuilder {
         let mut body = std::mem::take(&mut self.program.body);
         sweep(&mut body, &mut live);
         self.program.body = body;
-        self.place();
+        self.program.shared_bytes = place(&mut self.program.allocs, &self.lives);
         self.program
-    }
-
-    /// First fit by start of life: allocations that live at the same time do not overlap.
-    fn place(&mut self) {
-        let mut order: Vec<(AllocId, Life)> =
-            self.program.allocs.keys().filter_map(|a| self.lives[a].map(|(first, last)| (a, Life { first, last }))).collect();
-        order.sort_by_key(|(a, l)| (l.first, *a));
-        let mut placed: Vec<(u32, u32, Life)> = Vec::new();
-        for (a, life) in order {
-            let (bytes, align) = (self.program.allocs[a].bytes, self.program.allocs[a].align);
-            let mut busy: Vec<(u32, u32)> =
-                placed.iter().filter(|(_, _, l)| l.first <= life.last && life.first <= l.last).map(|(o, e, _)| (*o, *e)).collect();
-            busy.sort_unstable();
-            let mut at = 0u32;
-            for (o, e) in busy {
-                if at.saturating_add(bytes) <= o {
-                    break;
-                }
-                at = at.max(e).next_multiple_of(align);
-            }
-            self.program.allocs[a].offset = at;
-            let end = at.saturating_add(bytes);
-            self.program.shared_bytes = self.program.shared_bytes.max(end);
-            placed.push((at, end, life));
-        }
-    }
-}
-
-/// Removes pure instructions (and loads) whose results nothing uses; marks what is used.
-fn sweep(block: &mut Block, live: &mut SecondaryMap<LVal, bool>) {
-    let mut keep = vec![true; block.len()];
-    for (i, inst) in block.iter_mut().enumerate().rev() {
-        match inst {
-            Inst::Const { dst, .. } | Inst::Param { dst, .. } | Inst::Special { dst, .. } | Inst::SharedAddr { dst, .. } => {
-                keep[i] = live[*dst];
-            }
-            Inst::Un { dst, a, .. } | Inst::Cvt { dst, a } | Inst::RoundTf32 { dst, a } | Inst::Bitcast { dst, a } => {
-                keep[i] = live[*dst];
-                if keep[i] {
-                    live[*a] = true;
-                }
-            }
-            Inst::Bin { dst, a, b, .. } | Inst::Cmp { dst, a, b, .. } => {
-                keep[i] = live[*dst];
-                if keep[i] {
-                    (live[*a], live[*b]) = (true, true);
-                }
-            }
-            Inst::Fma { dst, a, b, c } | Inst::MadWide { dst, a, b, c } | Inst::Select { dst, c: a, a: b, b: c } => {
-                keep[i] = live[*dst];
-                if keep[i] {
-                    (live[*a], live[*b], live[*c]) = (true, true, true);
-                }
-            }
-            Inst::Pack { dst, parts } => {
-                keep[i] = live[*dst];
-                if keep[i] {
-                    use_all(live, parts);
-                }
-            }
-            Inst::Unpack { dsts, a } => {
-                keep[i] = dsts.iter().any(|&d| live[d]);
-                if keep[i] {
-                    live[*a] = true;
-                }
-            }
-            Inst::LoadGlobal { dsts, addr, guard, other, .. } => {
-                keep[i] = dsts.iter().any(|&d| live[d]);
-                if keep[i] {
-                    live[*addr] = true;
-                    guard.iter().for_each(|&g| live[g] = true);
-                    other.iter().for_each(|&o| live[o] = true);
-                }
-            }
-            Inst::LoadShared { dsts, addr, .. } | Inst::LoadMatrix { dsts, addr, .. } => {
-                keep[i] = dsts.iter().any(|&d| live[d]);
-                if keep[i] {
-                    live[*addr] = true;
-                }
-            }
-            Inst::StoreGlobal { srcs, addr, guard, .. } | Inst::StoreShared { srcs, addr, guard, .. } => {
-                use_all(live, srcs);
-                live[*addr] = true;
-                guard.iter().for_each(|&g| live[g] = true);
-            }
-            Inst::CopyAsync { shared, global, valid, .. } => {
-                use_all(live, &[*shared, *global]);
-                valid.iter().for_each(|&g| live[g] = true);
-            }
-            Inst::CommitCopies | Inst::WaitCopies { .. } | Inst::Barrier => {}
-            Inst::Assert { condition } => live[*condition] = true,
-            Inst::Shuffle { dst, a, from } => {
-                keep[i] = live[*dst];
-                if keep[i] {
-                    live[*a] = true;
-                    if let ShuffleFrom::Lane(l) = from {
-                        live[*l] = true;
-                    }
-                }
-            }
-            Inst::Matrix { dsts, a, b, c, .. } => {
-                keep[i] = dsts.iter().any(|&d| live[d]);
-                if keep[i] {
-                    use_all(live, a);
-                    use_all(live, b);
-                    use_all(live, c);
-                }
-            }
-            Inst::For(f) => {
-                f.carried.iter().for_each(|c| live[c.next] = true);
-                sweep(&mut f.body, live);
-                drop_unused(&mut f.carried, live);
-                use_all(live, &[f.lo, f.hi, f.step]);
-                f.carried.iter().for_each(|c| live[c.init] = true);
-            }
-            Inst::While(w) => {
-                w.carried.iter().for_each(|c| live[c.next] = true);
-                sweep(&mut w.body, live);
-                live[w.condition] = true;
-                sweep(&mut w.test, live);
-                drop_unused(&mut w.carried, live);
-                w.carried.iter().for_each(|c| live[c.init] = true);
-            }
-            Inst::If(f) => {
-                f.results.retain(|(r, ..)| live[*r]);
-                for &(_, a, b) in &f.results {
-                    (live[a], live[b]) = (true, true);
-                }
-                sweep(&mut f.then, live);
-                sweep(&mut f.otherwise, live);
-                live[f.condition] = true;
-            }
-        }
-    }
-    let mut at = 0;
-    block.retain(|_| {
-        at += 1;
-        keep[at - 1]
-    });
-}
-
-fn use_all(live: &mut SecondaryMap<LVal, bool>, vs: &[LVal]) {
-    vs.iter().for_each(|&v| live[v] = true);
-}
-
-/// Drops carried values that neither the body nor the code behind the loop reads.
-fn drop_unused(carried: &mut Vec<Carried>, live: &SecondaryMap<LVal, bool>) {
-    carried.retain(|c| live[c.param] || live[c.result]);
-}
-
-/// Integer arithmetic as the tile ops define it; `None` for the ops that only floats have.
-fn eval_int(op: BinOp, s: Scalar, x: i64, y: i64) -> Option<i64> {
-    let width = i64::from(s.bits());
-    let mask = if width == 64 { u64::MAX } else { (1 << width) - 1 };
-    let wide = (y as u64 & mask) >= width as u64;
-    let r = match op {
-        BinOp::Add => x.wrapping_add(y),
-        BinOp::Sub => x.wrapping_sub(y),
-        BinOp::Mul => x.wrapping_mul(y),
-        BinOp::Div => {
-            if y == 0 {
-                0
-            } else {
-                x.wrapping_div(y)
-            }
-        }
-        BinOp::Rem => {
-            if y == 0 {
-                x
-            } else {
-                x.wrapping_rem(y)
-            }
-        }
-        BinOp::Minimum => x.min(y),
-        BinOp::Maximum => x.max(y),
-        BinOp::And => x & y,
-        BinOp::Or => x | y,
-        BinOp::Xor => x ^ y,
-        BinOp::Shl => {
-            if wide {
-                0
-            } else {
-                x << y
-            }
-        }
-        BinOp::ShrS => x >> if wide { 63 } else { y },
-        BinOp::ShrU => {
-            if wide {
-                0
-            } else {
-                ((x as u64 & mask) >> y) as i64
-            }
-        }
-        BinOp::DivU => (x as u64 & mask).checked_div(y as u64 & mask).unwrap_or(0) as i64,
-        BinOp::RemU => (x as u64 & mask).checked_rem(y as u64 & mask).unwrap_or(x as u64 & mask) as i64,
-        BinOp::MulHi => ((i128::from(x) * i128::from(y)) >> width) as i64,
-        BinOp::MulHiU => ((u128::from(x as u64 & mask) * u128::from(y as u64 & mask)) >> width) as i64,
-        BinOp::MinimumU => (x as u64).min(y as u64) as i64,
-        BinOp::MaximumU => (x as u64).max(y as u64) as i64,
-        BinOp::MinNum | BinOp::MaxNum => return None,
-    };
-    Some(num::wrap(r, s))
-}
-
-fn eval_cmp(op: CmpOp, s: Scalar, x: i64, y: i64) -> bool {
-    let mask = if s.bits() == 64 { u64::MAX } else { (1u64 << s.bits()) - 1 };
-    let (ux, uy) = (x as u64 & mask, y as u64 & mask);
-    match op {
-        CmpOp::Eq => x == y,
-        CmpOp::Ne => x != y,
-        CmpOp::Lt => x < y,
-        CmpOp::Le => x <= y,
-        CmpOp::Gt => x > y,
-        CmpOp::Ge => x >= y,
-        CmpOp::Ult => ux < uy,
-        CmpOp::Ule => ux <= uy,
-        CmpOp::Ugt => ux > uy,
-        CmpOp::Uge => ux >= uy,
     }
 }

@@ -12,8 +12,11 @@
 //! Nothing here names a vendor: what a machine offers stands in [`crate::Target`].
 
 mod build;
+mod fold;
 mod interp;
+mod place;
 mod print;
+mod sweep;
 mod verify;
 
 pub use build::LaneBuilder;

@@ -237,7 +237,8 @@ impl Lower<'_> {
                 let bf = bb.fragment(b, (k, n), count(instr.b.reg.len()))?;
                 let range = base as usize..(base + count(acc_bits)) as usize;
                 let c = to_words(b, &regs[range.clone()], instr.acc);
-                let c: SmallVec<[LVal; 16]> = if instr.acc.bytes() >= 4 { SmallVec::from_slice(&regs[range.clone()]) } else { c.iter().copied().collect() };
+                let c: SmallVec<[LVal; 16]> =
+                    if instr.acc.bytes() >= 4 { SmallVec::from_slice(&regs[range.clone()]) } else { c.iter().copied().collect() };
                 let out = b.matrix(plan.instr, af, bf, c);
                 let elems = from_words(b, &out, instr.acc, count(acc_bits));
                 regs[range].copy_from_slice(&elems);

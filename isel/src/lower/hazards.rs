@@ -6,7 +6,7 @@ use super::Lower;
 use crate::lane::{LVal, LaneBuilder};
 use cranelift_entity::SecondaryMap;
 use std::rc::Rc;
-use tilelift_ir::layout::Layout;
+use tilelift_ir::layout::{Axis, Layout};
 use tilelift_ir::{Kernel, Op, Region, Value};
 
 /// An access since the last barrier: which lane touches which element follows from layout and indices.
@@ -59,7 +59,10 @@ impl Lower<'_> {
         if !h.matters {
             return;
         }
-        let clash = h.unknown || h.seen.iter().any(|s| (s.store || store) && !(s.indices == indices && *s.layout == **layout));
+        // Of lanes that hold copies only one writes, but all of them read.
+        let copies = layout.free_mask(Axis::Lane) | layout.free_mask(Axis::Warp) != 0;
+        let own = |s: &Seen| s.indices == indices && *s.layout == **layout && (s.store == store || !copies);
+        let clash = h.unknown || h.seen.iter().any(|s| (s.store || store) && !own(s));
         if clash {
             b.barrier();
             for &p in &self.kernel.params {

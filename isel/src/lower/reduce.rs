@@ -38,8 +38,7 @@ pub(super) fn combine_op(r: ReduceOp) -> Op {
 pub(super) fn owners(layout: &Layout, dim: usize) -> Option<Vec<Owner>> {
     let bits = layout.shape()[dim].trailing_zeros();
     let mut found = vec![None; bits as usize];
-    let make: [(Axis, fn(u32) -> Owner); 3] = [(Axis::Reg, Owner::Reg), (Axis::Lane, Owner::Lane), (Axis::Warp, Owner::Warp)];
-    for (axis, owner) in make {
+    for axis in [Axis::Reg, Axis::Lane, Axis::Warp] {
         for i in 0..layout.bits(axis) {
             let c = layout.column(axis, i);
             if c[dim] == 0 {
@@ -50,7 +49,11 @@ pub(super) fn owners(layout: &Layout, dim: usize) -> Option<Vec<Owner>> {
             if !alone || at >= found.len() || found[at].is_some() {
                 return None;
             }
-            found[at] = Some(owner(i));
+            found[at] = Some(match axis {
+                Axis::Reg => Owner::Reg(i),
+                Axis::Lane => Owner::Lane(i),
+                Axis::Warp | Axis::Block | Axis::Off => Owner::Warp(i),
+            });
         }
     }
     found.into_iter().collect()
@@ -299,22 +302,33 @@ fn ordered_key(b: &mut LaneBuilder, v: LVal, key: LTy, largest: bool) -> LVal {
     b.select(nan, most, k)
 }
 
-/// Folds the odd digits of a dimension, which lie in registers, in ascending order.
+/// Folds the odd part of a dimension, which lies in registers, in ascending order of the elements. The part may be several digits (a
+/// reshape makes 387 of 3 and 129); they count as one number.
 fn fold_odd_digits(layout: &Layout, dim: usize, live: &mut [Option<Bundle>], mut combine: impl FnMut(&[LVal], &[LVal]) -> Bundle) {
-    let radices = layout.odd(Axis::Reg);
+    let mut digits: Vec<(usize, usize)> = Vec::new();
     let mut weight = 1usize << layout.bits(Axis::Reg);
-    for (k, &radix) in radices.iter().enumerate() {
+    for (k, &radix) in layout.odd(Axis::Reg).iter().enumerate() {
         let (to, step) = layout.odd_column(Axis::Reg, k);
         if to == dim && step != 0 {
-            for r in (0..live.len()).filter(|r| r / weight % radix as usize == 0) {
-                for digit in 1..radix as usize {
-                    let other = live[r + digit * weight].take();
-                    if let (Some(x), Some(y)) = (&live[r], other) {
-                        live[r] = Some(combine(x, &y));
-                    }
-                }
-            }
+            digits.push((weight, radix as usize));
         }
         weight *= radix as usize;
+    }
+    if digits.is_empty() {
+        return;
+    }
+    for first in (0..live.len()).filter(|r| digits.iter().all(|&(weight, radix)| (r / weight).is_multiple_of(radix))) {
+        let mut terms = vec![first];
+        for &(weight, radix) in &digits {
+            terms = terms.iter().flat_map(|&r| (0..radix).map(move |digit| r + digit * weight)).collect();
+        }
+        // The digits are 0 in the first term, which therefore stays first and takes the sum.
+        terms.sort_by_key(|&r| layout.reg_coord(r as u32)[dim]);
+        for &r in &terms[1..] {
+            let other = live[r].take();
+            if let (Some(x), Some(y)) = (&live[first], other) {
+                live[first] = Some(combine(x, &y));
+            }
+        }
     }
 }

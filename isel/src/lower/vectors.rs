@@ -17,11 +17,7 @@ pub(crate) fn legal_width(n: u32, elem: Scalar) -> u32 {
 pub(crate) fn word_types(n: u32, elem: Scalar) -> smallvec::SmallVec<[LTy; 4]> {
     let elem = memory_type(elem);
     let bytes = elem.bytes();
-    if bytes >= 4 || n == 1 {
-        (0..n).map(|_| LTy::Num(elem)).collect()
-    } else {
-        (0..n * bytes / 4).map(|_| LTy::B32).collect()
-    }
+    if bytes >= 4 || n == 1 { (0..n).map(|_| LTy::Num(elem)).collect() } else { (0..n * bytes / 4).map(|_| LTy::B32).collect() }
 }
 
 /// Elements into words.
@@ -39,11 +35,8 @@ pub(crate) fn to_words(b: &mut LaneBuilder, elems: &[LVal], elem: Scalar) -> Val
 /// Words into elements.
 pub(crate) fn from_words(b: &mut LaneBuilder, words: &[LVal], elem: Scalar, n: u32) -> Vec<LVal> {
     let held = memory_type(elem);
-    let elems: Vec<LVal> = if held.bytes() >= 4 || n == 1 {
-        words.to_vec()
-    } else {
-        words.iter().flat_map(|&w| b.unpack(w, LTy::Num(held))).collect()
-    };
+    let elems: Vec<LVal> =
+        if held.bytes() >= 4 || n == 1 { words.to_vec() } else { words.iter().flat_map(|&w| b.unpack(w, LTy::Num(held))).collect() };
     if elem == Scalar::I1 {
         let zero = b.constant(LTy::Num(Scalar::I8), 0);
         elems.into_iter().map(|e| b.cmp(CmpOp::Ne, e, zero)).collect()

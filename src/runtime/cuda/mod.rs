@@ -10,10 +10,12 @@
 //! costs (checks, marshalling, allocation); [`Binding::launch`] is one driver call on the given stream, so it may be captured in
 //! a graph. Contexts, streams and pointers of a host engine are borrowed, never owned.
 
+pub mod blaslt;
 mod context;
 mod error;
 mod kernel;
 mod probe;
+pub mod work;
 
 pub use context::{CudaBuffer, CudaDevice, CudaStream};
 pub use error::CudaError;

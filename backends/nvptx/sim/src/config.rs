@@ -11,7 +11,8 @@ pub enum Policy {
     Reverse,
     /// A random warp for a random number of instructions.
     Random,
-    /// Random priorities that change at this many random points (probabilistic concurrency testing).
+    /// Random priorities, of which on average this many change per 65536 instructions (probabilistic concurrency
+    /// testing).
     Pct(u32),
     /// The warp with this index within its CTA runs only when no other can.
     Starve(u32),

@@ -12,6 +12,8 @@ use std::collections::{BTreeMap, HashMap};
 
 /// Shared memory a CTA may have on the largest modelled device (sm_90), static and dynamic together.
 const MAX_SHARED: u64 = 232_448;
+/// More CTAs than this are not worth simulating; it also keeps warp numbers within 31 bits.
+const MAX_CTAS: u64 = 1 << 24;
 /// Instructions a warp may run in one turn under run-until-blocked policies before others get a turn.
 const LONG_TURN: u64 = 100_000;
 
@@ -128,7 +130,7 @@ pub(crate) fn launch(prog: &Program, src: &str, globals: &[u64], l: &Launch<'_>,
         return Err(bad(format!("a block of {:?} threads is not from 1 to 1024 threads", l.block)));
     }
     let n_ctas = product(l.grid);
-    if n_ctas == 0 || n_ctas > u64::from(i32::MAX as u32) / threads.div_ceil(32) {
+    if n_ctas == 0 || n_ctas > MAX_CTAS {
         return Err(bad(format!("a grid of {:?} CTAs is empty or too large", l.grid)));
     }
     if let Some(r) = prog.reqntid
@@ -455,7 +457,7 @@ impl Sched {
                     self.prio = (0..total).map(|_| rng.next() | 1 << 63).collect();
                 }
                 let best = (0..total).filter(|&i| ready(i)).max_by_key(|&i| self.prio[i])?;
-                // On average `changes` demotions in the first 64 Ki instructions of a turn sequence.
+                // A turn is 64 instructions: `changes` demotions per 1024 turns on average.
                 if rng.below(1024) < u64::from(changes) {
                     self.prio[best] = rng.next() >> 1;
                 }

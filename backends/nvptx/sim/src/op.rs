@@ -414,6 +414,10 @@ pub(crate) enum Op {
     Ld(MemOp),
     St(MemOp),
     Atom(Box<Atom>),
+    /// Makes 128 bytes undefined.
+    Discard {
+        addr: Addr,
+    },
     /// Adds (`to_generic`) or removes the shared window.
     Cvta {
         space: Space,

@@ -8,7 +8,7 @@ use crate::types::{Space, Ty};
 /// Nesting limit of `{ }`, so that hostile text cannot exhaust the stack.
 const MAX_DEPTH: u32 = 64;
 /// Largest declared array, in bytes.
-const MAX_ARRAY: u64 = 1 << 32;
+const MAX_ARRAY: u64 = 1 << 28;
 /// Largest `name<count>` declaration.
 const MAX_REGS: u64 = 1 << 20;
 

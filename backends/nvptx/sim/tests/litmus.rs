@@ -306,6 +306,21 @@ fn addresses() {
     must_fail("sm_80", "ld.param.u64 %rd3, [out+8];", &run, ErrorKind::OutOfBounds, "parameter bytes");
 }
 
+#[test]
+fn discarded_lines_have_no_value() {
+    let body = |a: &str| {
+        format!(
+            "mov.u32 %r1, 1; st.global.u32 [%rd1], %r1; st.global.u32 [%rd1+128], %r1; discard.global.L2 [%rd1], 128; ld.global.u32 %r2, [%rd1{a}];"
+        )
+    };
+    must_fail("sm_80", &body(""), &warps(1), ErrorKind::Uninitialised, "byte 0");
+    let m = module(&kernel("sm_80", ".param .u64 out", &format!("ld.param.u64 %rd1, [out]; {}", body("+128"))));
+    let mut mem = Memory::new();
+    let o = mem.alloc("o", Init::Uninit(256));
+    launch(&m, &warps(1), &[Arg::U64(o)], &mut mem).unwrap_or_else(|e| panic!("{e}"));
+    assert_eq!(mem.is_written(o, 4), Ok(false));
+}
+
 /// The mask is forgotten on the load of a ragged tile.
 #[test]
 fn missing_mask() {

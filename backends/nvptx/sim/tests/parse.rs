@@ -57,6 +57,43 @@ fn refusals_are_located() {
     }
 }
 
+/// Forms that the declared version or target lacks.
+#[test]
+fn versions_and_targets() {
+    let parse = |version: &str, target: &str, code: &str| {
+        let t = format!(
+            ".version {version}\n.target {target}\n.address_size 64\n.visible .entry k() {{ .reg .pred %p<3>; .reg .b16 %h<5>; .reg .b32 %r<7>; .reg .b64 %rd<3>; .reg .f32 %f<3>;\n{code}\nret; }}"
+        );
+        Module::parse(&t).map(|_| ()).map_err(|e| e.message)
+    };
+    let rows = [
+        ("7.8", "sm_90", "stmatrix.sync.aligned.m8n8.x1.shared.b16 [%r1], {%r2};"),
+        ("8.0", "sm_90", "elect.sync %r1|%p1, -1;"),
+        ("7.8", "sm_80", "movmatrix.sync.aligned.m8n8.trans.b16 %r1, %r2;"),
+        ("7.4", "sm_80", "ld.global.L1::no_allocate.u32 %r1, [%rd1];"),
+        ("7.5", "sm_80", "cp.async.cg.shared.global [%r1], [%rd1], 16, %p1;"),
+        ("7.8", "sm_80", "ld.shared::cta.u32 %r1, [%r2];"),
+        ("7.8", "sm_90", "add.rn.bf16 %h1, %h2, %h3;"),
+        ("7.1", "sm_80", "cvt.f32.bf16 %f1, %h1;"),
+        ("7.8", "sm_90", "cvt.rn.bf16.s32 %h1, %r1;"),
+        ("7.8", "sm_90", "cvt.rz.tf32.f32 %r1, %f1;"),
+        ("7.0", "sm_80", "cp.async.cg.shared::cta.global [%r1], [%rd1], 16;"),
+        ("7.0", "sm_80", "fma.rn.bf16 %h1, %h2, %h3, %h4;"),
+    ];
+    for (version, target, code) in rows {
+        assert_eq!(parse(version, target, code), Ok(()), "{code}");
+        if target == "sm_90" {
+            assert!(parse(version, "sm_80", code).unwrap_err().contains("needs .target sm_90"), "{code}");
+        }
+        if version != "7.0" && target == "sm_80" {
+            assert!(parse("7.0", target, code).unwrap_err().contains("needs .version"), "{code}");
+        }
+    }
+    assert!(parse("7.0", "sm_90", "").unwrap_err().contains("7.8"));
+    assert!(parse("7.8", "sm_90a", "").unwrap_err().contains("8.0"));
+    assert!(parse("7.0", "sm_75", "").unwrap_err().contains("sm_80 and later"));
+}
+
 #[test]
 fn position_of_an_error() {
     let e = Module::parse(".version 7.0\n.target sm_80\n.visible .entry k() {\n  .reg .u32 a;\n  add.u32 a, a, bb;\n}").unwrap_err();

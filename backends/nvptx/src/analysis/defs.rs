@@ -3,7 +3,7 @@
 //! Invariants: a value that is a constant, a parameter or a special register is available everywhere (the printer loads it in front
 //! of the program); an addition of a constant that is read only by addresses is folded into their offsets and is not printed.
 
-use super::visit::{self, Role};
+use super::visit::{self, Nest, Role, nest};
 use crate::class::shares_bits;
 use cranelift_entity::SecondaryMap;
 use tilelift_ir::Scalar;
@@ -232,18 +232,18 @@ impl<'p> Defs<'p> {
 
     fn backward(&mut self, block: &Block) {
         for inst in block.iter().rev() {
-            match inst {
-                Inst::For(l) => {
+            match nest(inst) {
+                Nest::For(l) => {
                     l.carried.iter().for_each(|c| self.need(c.next));
                     self.backward(&l.body);
                 }
-                Inst::While(l) => {
+                Nest::While(l) => {
                     l.carried.iter().for_each(|c| self.need(c.next));
                     self.backward(&l.body);
                     self.need(l.condition);
                     self.backward(&l.test);
                 }
-                Inst::If(i) => {
+                Nest::If(i) => {
                     i.results.iter().for_each(|&(_, a, b)| {
                         self.need(a);
                         self.need(b);
@@ -251,33 +251,7 @@ impl<'p> Defs<'p> {
                     self.backward(&i.otherwise);
                     self.backward(&i.then);
                 }
-                Inst::Const { .. }
-                | Inst::Param { .. }
-                | Inst::Special { .. }
-                | Inst::SharedAddr { .. }
-                | Inst::Un { .. }
-                | Inst::Bin { .. }
-                | Inst::Fma { .. }
-                | Inst::MadWide { .. }
-                | Inst::Cmp { .. }
-                | Inst::Select { .. }
-                | Inst::Cvt { .. }
-                | Inst::RoundTf32 { .. }
-                | Inst::Bitcast { .. }
-                | Inst::Pack { .. }
-                | Inst::Unpack { .. }
-                | Inst::LoadGlobal { .. }
-                | Inst::StoreGlobal { .. }
-                | Inst::LoadShared { .. }
-                | Inst::StoreShared { .. }
-                | Inst::LoadMatrix { .. }
-                | Inst::CopyAsync { .. }
-                | Inst::CommitCopies
-                | Inst::WaitCopies { .. }
-                | Inst::Barrier
-                | Inst::Assert { .. }
-                | Inst::Shuffle { .. }
-                | Inst::Matrix { .. } => {}
+                Nest::Matrix { .. } | Nest::Plain => {}
             }
             if let Inst::Bin { dst, .. } = inst
                 && let Def::AddConst(a, _) = self.def[*dst]

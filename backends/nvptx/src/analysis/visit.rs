@@ -2,7 +2,7 @@
 //!
 //! Loops and choices report only what they read in front of their blocks; whoever walks blocks handles the rest.
 
-use tilelift_isel::lane::{Inst, LVal, ShuffleFrom};
+use tilelift_isel::lane::{For, If, Inst, LVal, ShuffleFrom, While};
 
 /// How an operand is read.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -146,5 +146,60 @@ pub(crate) fn is_pure(inst: &Inst) -> bool {
         | Inst::For(_)
         | Inst::While(_)
         | Inst::If(_) => false,
+    }
+}
+
+/// An instruction by what its blocks are.
+pub(crate) enum Nest<'a> {
+    /// A counted loop.
+    For(&'a For),
+    /// A loop on a condition.
+    While(&'a While),
+    /// A choice.
+    If(&'a If),
+    /// No block; accumulators are named, because they stay in place.
+    Matrix {
+        /// Results.
+        dsts: &'a [LVal],
+        /// What they accumulate on.
+        c: &'a [LVal],
+    },
+    /// No block.
+    Plain,
+}
+
+/// The blocks of an instruction.
+pub(crate) fn nest(inst: &Inst) -> Nest<'_> {
+    match inst {
+        Inst::For(l) => Nest::For(l),
+        Inst::While(l) => Nest::While(l),
+        Inst::If(i) => Nest::If(i),
+        Inst::Matrix { dsts, c, .. } => Nest::Matrix { dsts, c },
+        Inst::Const { .. }
+        | Inst::Param { .. }
+        | Inst::Special { .. }
+        | Inst::SharedAddr { .. }
+        | Inst::Un { .. }
+        | Inst::Bin { .. }
+        | Inst::Fma { .. }
+        | Inst::MadWide { .. }
+        | Inst::Cmp { .. }
+        | Inst::Select { .. }
+        | Inst::Cvt { .. }
+        | Inst::RoundTf32 { .. }
+        | Inst::Bitcast { .. }
+        | Inst::Pack { .. }
+        | Inst::Unpack { .. }
+        | Inst::LoadGlobal { .. }
+        | Inst::StoreGlobal { .. }
+        | Inst::LoadShared { .. }
+        | Inst::StoreShared { .. }
+        | Inst::LoadMatrix { .. }
+        | Inst::CopyAsync { .. }
+        | Inst::CommitCopies
+        | Inst::WaitCopies { .. }
+        | Inst::Barrier
+        | Inst::Assert { .. }
+        | Inst::Shuffle { .. } => Nest::Plain,
     }
 }

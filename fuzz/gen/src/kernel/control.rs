@@ -75,7 +75,7 @@ impl Gen<'_> {
         let (lo, hi, step) = if self.cfg.wild && self.src.chance(12) {
             // Ends at the largest number of the type: the index must not wrap.
             let top = limit(ty) as i64;
-            (top - trips * step, top - cut.min(top), step)
+            ((top - trips * step).max(-top), top - cut.min(top), step)
         } else {
             (lo, (lo + trips * step - cut).min(limit(ty) as i64), step)
         };
@@ -115,7 +115,7 @@ impl Gen<'_> {
             &init,
             |b, seen| {
                 let mut g = gen_cell.borrow_mut();
-            let g = &mut **g;
+                let g = &mut **g;
                 g.open(b, seen, vec![seen[0]]);
                 let more = b.cmp(CmpOp::Lt, seen[0], trips);
                 let before = g.times;
@@ -130,7 +130,7 @@ impl Gen<'_> {
             },
             |b, carried| {
                 let mut g = gen_cell.borrow_mut();
-            let g = &mut **g;
+                let g = &mut **g;
                 g.open(b, carried, vec![carried[0]]);
                 let before = g.rounds(b, depth, trips as u64, count);
                 let mut next = g.yields(b, &types[1..]);
@@ -155,10 +155,11 @@ impl Gen<'_> {
             t = b.cmp(CmpOp::Le, x.v, y.v);
         }
         if x.is_tile() {
-            let n = x.elements() as u32;
-            t = b.reshape(t, &[n]);
             let op = if self.src.chance(128) { ReduceOp::And } else { ReduceOp::Or };
-            t = b.reduce(op, t, 0);
+            for left in (1..=x.shape().len() as u32).rev() {
+                let axis = self.src.below(left);
+                t = b.reduce(op, t, axis);
+            }
             self.work += 3 * x.elements() * self.times;
         }
         Some(t)

@@ -92,9 +92,9 @@ impl Gen<'_> {
                 }
             },
             _ => {
-                let i = self.load_operand(b, elem, &swapped, turned(k), true);
-                let v = b.reshape(i.v, &tile);
-                (v, i.bound)
+                let i = self.load_operand(b, elem, &tile, k, true);
+                let split = b.reshape(i.v, &[tile[0], tile[1] / 8, 8]);
+                (b.reshape(split, &tile), i.bound)
             }
         };
         match bound {

@@ -57,7 +57,15 @@ impl Gen<'_> {
     }
 
     /// Declares a view parameter with the given extents and a tensor for it.
-    fn declare(&mut self, b: &mut KernelBuilder, elem: Scalar, shape: &[i64], init: Init, written: bool, tolerance: Option<Tolerance>) -> Value {
+    fn declare(
+        &mut self,
+        b: &mut KernelBuilder,
+        elem: Scalar,
+        shape: &[i64],
+        init: Init,
+        written: bool,
+        tolerance: Option<Tolerance>,
+    ) -> Value {
         let rank = shape.len();
         let mut strides = vec![1i64; rank];
         let dense = !self.src.chance(100);
@@ -90,7 +98,8 @@ impl Gen<'_> {
         let mut ty = ViewType::dense(elem, &dims);
         // What a dense view derives from fixed extents must hold for empty ones as well; they are never accessed.
         if !dense {
-            let facts: Vec<Extent> = strides.iter().map(|&n| if n == 1 && self.src.chance(200) { Extent::Fixed(1) } else { self.fact(n) }).collect();
+            let facts: Vec<Extent> =
+                strides.iter().map(|&n| if n == 1 && self.src.chance(200) { Extent::Fixed(1) } else { self.fact(n) }).collect();
             ty = ty.with_strides(&facts);
         }
         let align = match self.src.weighted(&[5, 2, 1, 1]) {
@@ -324,7 +333,14 @@ impl Gen<'_> {
     }
 
     /// A dot operand straight from memory: a plain load at natural indices, one of which may be the loop's.
-    pub(super) fn load_operand(&mut self, b: &mut KernelBuilder, elem: Scalar, tile: &[u32; 2], k: Option<(usize, Value)>, small: bool) -> Item {
+    pub(super) fn load_operand(
+        &mut self,
+        b: &mut KernelBuilder,
+        elem: Scalar,
+        tile: &[u32; 2],
+        k: Option<(usize, Value)>,
+        small: bool,
+    ) -> Item {
         let n = self.input(b, elem, tile, small);
         let view = self.views[n].clone();
         let mut at = Vec::new();

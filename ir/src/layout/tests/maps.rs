@@ -4,13 +4,7 @@ use super::super::*;
 use super::*;
 use std::collections::{BTreeMap, BTreeSet};
 
-const ANY: Style = Style {
-    lane_bits: 5,
-    warp_bits: 2,
-    xor: true,
-    copies: true,
-    odd_warp: true,
-};
+const ANY: Style = Style { lane_bits: 5, warp_bits: 2, xor: true, copies: true, odd_warp: true };
 
 fn positions(l: &Layout) -> Vec<[(Axis, u32); 3]> {
     let mut out = Vec::new();
@@ -72,10 +66,7 @@ fn free_masks_pick_one_writer_per_element() {
             let mut owners: BTreeSet<Coord> = BTreeSet::new();
             for at in positions(&l) {
                 owners.insert(l.apply(&at));
-                if at
-                    .iter()
-                    .all(|&(axis, index)| index & l.free_mask(axis) == 0)
-                {
+                if at.iter().all(|&(axis, index)| index & l.free_mask(axis) == 0) {
                     *writers.entry(l.apply(&at)).or_default() += 1;
                 }
             }
@@ -102,8 +93,7 @@ fn blocked_follows_consumption_order() {
         let rank = shape.len();
         let mut rng = Rng::new(rank as u64);
         for _ in 0..10 {
-            let pow =
-                |rng: &mut Rng| -> Vec<u32> { (0..rank).map(|_| 1 << rng.below(4)).collect() };
+            let pow = |rng: &mut Rng| -> Vec<u32> { (0..rank).map(|_| 1 << rng.below(4)).collect() };
             let (s, t, w) = (pow(&mut rng), pow(&mut rng), pow(&mut rng));
             let mut order: Vec<usize> = (0..rank).collect();
             rng.shuffle(&mut order);
@@ -123,19 +113,10 @@ fn blocked_follows_consumption_order() {
             }
         }
     }
-    assert_eq!(
-        Layout::blocked(&[8], &[3], &[1], &[1], &[0]),
-        Err(LayoutError::NotPowerOfTwo {
-            what: "per_lane",
-            value: 3
-        })
-    );
+    assert_eq!(Layout::blocked(&[8], &[3], &[1], &[1], &[0]), Err(LayoutError::NotPowerOfTwo { what: "per_lane", value: 3 }));
     assert!(Layout::blocked(&[8, 8], &[1], &[1, 1], &[1, 1], &[0, 1]).is_err());
     assert!(Layout::blocked(&[8, 8], &[1, 1], &[1, 1], &[1, 1], &[0, 0]).is_err());
-    assert_eq!(
-        Layout::blocked(&[8, 0], &[1, 1], &[1, 1], &[1, 1], &[0, 1]),
-        Err(LayoutError::ZeroExtent { dim: 1 })
-    );
+    assert_eq!(Layout::blocked(&[8, 0], &[1, 1], &[1, 1], &[1, 1], &[0, 1]), Err(LayoutError::ZeroExtent { dim: 1 }));
     let huge = vec![Coord::from_slice(&[0]); 40];
     assert!(Layout::from_columns(&[1], &[(Axis::Reg, huge)]).is_err());
     assert!(Layout::blocked(&[1 << 20, 1 << 20], &[1, 1], &[1, 1], &[1, 1], &[0, 1]).is_err());
@@ -143,24 +124,12 @@ fn blocked_follows_consumption_order() {
 
 /// The accumulator of a 16x8 matrix instruction.
 pub(crate) fn acc16x8() -> FragmentMap {
-    FragmentMap::new(
-        &[16, 8],
-        &[&[0, 1], &[8, 0]],
-        &[&[0, 2], &[0, 4], &[1, 0], &[2, 0], &[4, 0]],
-        &[],
-    )
-    .unwrap()
+    FragmentMap::new(&[16, 8], &[&[0, 1], &[8, 0]], &[&[0, 2], &[0, 4], &[1, 0], &[2, 0], &[4, 0]], &[]).unwrap()
 }
 
 /// The 16-bit A operand of a 16x8x16 matrix instruction.
 pub(crate) fn a16x16() -> FragmentMap {
-    FragmentMap::new(
-        &[16, 16],
-        &[&[0, 1], &[8, 0], &[0, 8]],
-        &[&[0, 2], &[0, 4], &[1, 0], &[2, 0], &[4, 0]],
-        &[],
-    )
-    .unwrap()
+    FragmentMap::new(&[16, 16], &[&[0, 1], &[8, 0], &[0, 8]], &[&[0, 2], &[0, 4], &[1, 0], &[2, 0], &[4, 0]], &[]).unwrap()
 }
 
 #[test]
@@ -171,28 +140,17 @@ fn fragments_tile_with_warps_above() {
         let low = [lane / 4 + 8 * (reg >> 1 & 1), lane % 4 * 2 + (reg & 1)];
         // Two column tiles of 8 in bits, two row tiles, then 11 column groups of 16.
         let (n_bit, m_bit, n_odd) = (reg >> 2 & 1, reg >> 3 & 1, reg >> 4);
-        let want = [
-            low[0] + 16 * warp + 64 * m_bit,
-            low[1] + 8 * n_bit + 16 * n_odd,
-        ];
+        let want = [low[0] + 16 * warp + 64 * m_bit, low[1] + 8 * n_bit + 16 * n_odd];
         assert_eq!(at.as_slice(), want);
     }
     assert_eq!(l.size(Axis::Reg), 176);
     // Warp-group fragment: the instruction owns the lowest warp bits.
-    let wide = FragmentMap::new(
-        &[64, 8],
-        &[&[0, 1], &[8, 0]],
-        &[&[0, 2], &[0, 4], &[1, 0], &[2, 0], &[4, 0]],
-        &[&[16, 0], &[32, 0]],
-    )
-    .unwrap();
+    let wide =
+        FragmentMap::new(&[64, 8], &[&[0, 1], &[8, 0]], &[&[0, 2], &[0, 4], &[1, 0], &[2, 0], &[4, 0]], &[&[16, 0], &[32, 0]]).unwrap();
     let l = Layout::fragment(&[128, 176], &wide, &[2, 1], &[0, 1]).unwrap();
     assert_eq!(l.bits(Axis::Warp), 3);
     assert_eq!(l.column(Axis::Warp, 2).as_slice(), [64, 0]);
-    assert_eq!(
-        (l.bits(Axis::Reg), l.odd(Axis::Reg).as_slice()),
-        (3, &[11][..])
-    );
+    assert_eq!((l.bits(Axis::Reg), l.odd(Axis::Reg).as_slice()), (3, &[11][..]));
     // Operand: warps that split the other dimension hold copies.
     let a = Layout::operand_of(&[64, 32], &a16x16(), &[2, 2], &[1, 0], &[Some(0), None]).unwrap();
     assert_eq!(a.column(Axis::Warp, 0).as_slice(), [0, 0]);
@@ -221,10 +179,7 @@ fn fragments_tile_with_warps_above() {
 #[test]
 fn broken_fragment_tables_are_refused() {
     let twice = FragmentMap::new(&[2, 2], &[&[0, 1]], &[&[0, 1]], &[]);
-    assert_eq!(
-        twice,
-        Err(LayoutError::FragmentNotBijective { shape: vec![2, 2] })
-    );
+    assert_eq!(twice, Err(LayoutError::FragmentNotBijective { shape: vec![2, 2] }));
     assert!(FragmentMap::new(&[2, 2], &[&[0, 1]], &[&[2, 0]], &[]).is_err());
     assert!(FragmentMap::new(&[2, 3], &[&[0, 1]], &[&[1, 0]], &[]).is_err());
     assert!(FragmentMap::new(&[2, 2], &[&[0, 1]], &[&[1, 0], &[0, 0]], &[]).is_ok());
@@ -271,22 +226,14 @@ fn views_keep_elements() {
     }
     let l = Layout::blocked(&[8, 4], &[1, 1], &[8, 4], &[1, 1], &[1, 0]).unwrap();
     assert!(l.transpose(&[0, 0]).is_err());
-    assert_eq!(
-        l.squeeze(0),
-        Err(LayoutError::NotUnit { dim: 0, extent: 8 })
-    );
+    assert_eq!(l.squeeze(0), Err(LayoutError::NotUnit { dim: 0, extent: 8 }));
     assert_eq!(l.slice(5), l);
 }
 
 #[test]
 fn broadcasts_repeat_in_registers() {
     let mut rng = Rng::new(15);
-    for (shape, dim, extent) in [
-        (&[33, 1][..], 1, 24),
-        (&[1, 16], 0, 5),
-        (&[1], 0, 1),
-        (&[4, 1, 6], 1, 8),
-    ] {
+    for (shape, dim, extent) in [(&[33, 1][..], 1, 24), (&[1, 16], 0, 5), (&[1], 0, 1), (&[4, 1, 6], 1, 8)] {
         let small = random_layout(&mut rng, shape, ANY);
         let wide = small.broadcast(dim, extent).unwrap();
         assert_eq!(wide.shape()[dim], extent);
@@ -324,40 +271,27 @@ fn reshape_keeps_row_major_numbers_or_refuses() {
     let mut rng = Rng::new(13);
     for (from, to, mixed, strict) in cases {
         for _ in 0..3 {
-            let style = Style {
-                odd_warp: false,
-                ..ANY
-            };
+            let style = Style { odd_warp: false, ..ANY };
             let l = random_layout(&mut rng, from, style);
             let out = l.reshape_mixed(to);
             assert_eq!(out.is_ok(), mixed, "{from:?} to {to:?}: {out:?}");
             assert_eq!(l.reshape(to).is_ok(), strict, "{from:?} to {to:?}");
             let Ok(out) = out else { continue };
             for at in positions(&l) {
-                assert_eq!(
-                    number(to, &out.apply(&at)),
-                    number(from, &l.apply(&at)),
-                    "{out}"
-                );
+                assert_eq!(number(to, &out.apply(&at)), number(from, &l.apply(&at)), "{out}");
             }
             let back = out.reshape(from).unwrap();
             assert!(back.equivalent(&l), "{back} versus {l}");
         }
     }
     let l = Layout::replicated(&[8], &[0], 32, 4).unwrap();
-    assert!(matches!(
-        l.reshape(&[9]),
-        Err(LayoutError::ElementCount { .. })
-    ));
+    assert!(matches!(l.reshape(&[9]), Err(LayoutError::ElementCount { .. })));
 }
 
 #[test]
 fn keys_ignore_register_names_only() {
     let mut rng = Rng::new(14);
-    let style = Style {
-        odd_warp: false,
-        ..ANY
-    };
+    let style = Style { odd_warp: false, ..ANY };
     for shape in SHAPES {
         for _ in 0..20 {
             let a = random_layout(&mut rng, shape, style);
@@ -366,8 +300,7 @@ fn keys_ignore_register_names_only() {
                 let at = |i: u32| held(l, i % 32, i / 32).into_iter().collect();
                 (0..32 * l.size(Axis::Warp)).map(at).collect()
             };
-            let renamed = register_rename(&a, &b).unwrap().is_some()
-                && register_rename(&b, &a).unwrap().is_some();
+            let renamed = register_rename(&a, &b).unwrap().is_some() && register_rename(&b, &a).unwrap().is_some();
             assert_eq!(a.key(0) == b.key(0), renamed, "{a} {b}");
             if renamed {
                 assert_eq!(sets(&a), sets(&b));
@@ -386,19 +319,8 @@ fn keys_ignore_register_names_only() {
 #[test]
 fn coalesced_layout_of_a_bf16_tile() {
     let l = coalesced(&[128, 64], 2, &[1, 0], 8, 32, 4).unwrap();
-    assert_eq!(
-        l,
-        Layout::blocked(&[128, 64], &[1, 8], &[4, 8], &[4, 1], &[1, 0]).unwrap()
-    );
-    for shape in [
-        &[176, 128][..],
-        &[128, 176],
-        &[7],
-        &[1, 8192],
-        &[33, 1],
-        &[192, 80],
-        &[1, 1],
-    ] {
+    assert_eq!(l, Layout::blocked(&[128, 64], &[1, 8], &[4, 8], &[4, 1], &[1, 0]).unwrap());
+    for shape in [&[176, 128][..], &[128, 176], &[7], &[1, 8192], &[33, 1], &[192, 80], &[1, 1]] {
         for lanes in [32, 64] {
             for elem in [1, 2, 4, 8] {
                 let order: Vec<usize> = (0..shape.len()).rev().collect();

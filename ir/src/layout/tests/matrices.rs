@@ -39,33 +39,16 @@ fn execute(l: &Layout, map: &SharedMap, elem: u32, plan: &LdMatrixPlan) {
 }
 
 fn b16x8() -> FragmentMap {
-    FragmentMap::new(
-        &[16, 8],
-        &[&[1, 0], &[8, 0]],
-        &[&[2, 0], &[4, 0], &[0, 1], &[0, 2], &[0, 4]],
-        &[],
-    )
-    .unwrap()
+    FragmentMap::new(&[16, 8], &[&[1, 0], &[8, 0]], &[&[2, 0], &[4, 0], &[0, 1], &[0, 2], &[0, 4]], &[]).unwrap()
 }
 
 #[test]
 fn operand_fragments_load_from_swizzled_tiles() {
     let a16 = maps::a16x16();
     let b16 = b16x8();
-    let a8 = FragmentMap::new(
-        &[16, 32],
-        &[&[0, 1], &[0, 2], &[8, 0], &[0, 16]],
-        &[&[0, 4], &[0, 8], &[1, 0], &[2, 0], &[4, 0]],
-        &[],
-    )
-    .unwrap();
-    let tf32 = FragmentMap::new(
-        &[16, 8],
-        &[&[8, 0], &[0, 4]],
-        &[&[0, 1], &[0, 2], &[1, 0], &[2, 0], &[4, 0]],
-        &[],
-    )
-    .unwrap();
+    let a8 =
+        FragmentMap::new(&[16, 32], &[&[0, 1], &[0, 2], &[8, 0], &[0, 16]], &[&[0, 4], &[0, 8], &[1, 0], &[2, 0], &[4, 0]], &[]).unwrap();
+    let tf32 = FragmentMap::new(&[16, 8], &[&[8, 0], &[0, 4]], &[&[0, 1], &[0, 2], &[1, 0], &[2, 0], &[4, 0]], &[]).unwrap();
     // (fragment, element bytes, tile, contiguous dimension, transposed form; None: refused)
     type Case<'a> = (&'a FragmentMap, u32, [u32; 2], usize, Option<bool>);
     let cases: [Case; 10] = [
@@ -84,11 +67,7 @@ fn operand_fragments_load_from_swizzled_tiles() {
         let l = Layout::fragment(&shape, frag, &[2, 1], &[0, 1]).unwrap();
         let map = operand_swizzle(&shape, elem, dim).unwrap();
         let plan = ldmatrix_applies(&map.columns_from(&l).unwrap(), elem);
-        assert_eq!(
-            plan.as_ref().map(|p| p.trans),
-            form,
-            "{shape:?} along {dim}"
-        );
+        assert_eq!(plan.as_ref().map(|p| p.trans), form, "{shape:?} along {dim}");
         let Some(plan) = plan else { continue };
         assert_eq!(plan.count, 4);
         assert_eq!(plan.passes(), 1);

@@ -6,20 +6,13 @@ use std::collections::{BTreeMap, BTreeSet};
 
 /// Wavefronts of one instruction by simulation: per phase, the largest number of distinct units
 /// that fall into one bank.
-pub(crate) fn simulate(
-    offsets: &[Option<u32>],
-    unit_bytes: u32,
-    op: SharedOp,
-    model: &BankModel,
-) -> u32 {
+pub(crate) fn simulate(offsets: &[Option<u32>], unit_bytes: u32, op: SharedOp, model: &BankModel) -> u32 {
     let (banks, phase) = model.phase(op, unit_bytes);
     let lanes = offsets.len() as u32;
     let mut left: BTreeSet<u32> = (0..lanes).collect();
     let mut total = 0;
     while let Some(&first) = left.iter().next() {
-        let members: BTreeSet<u32> = (0..1u64 << phase.len())
-            .map(|x| first ^ linear::mul(phase, x))
-            .collect();
+        let members: BTreeSet<u32> = (0..1u64 << phase.len()).map(|x| first ^ linear::mul(phase, x)).collect();
         let mut words: BTreeMap<u32, BTreeSet<u32>> = BTreeMap::new();
         for m in members {
             left.remove(&m);
@@ -39,50 +32,26 @@ pub(crate) fn simulate(
 fn random_access(rng: &mut Rng, lane_bits: u32, align: u32) -> AccessColumns {
     let column = |rng: &mut Rng| {
         let sparse = rng.below(1 << 12) & rng.below(1 << 12);
-        if rng.below(5) == 0 {
-            0
-        } else {
-            sparse & !(align - 1)
-        }
+        if rng.below(5) == 0 { 0 } else { sparse & !(align - 1) }
     };
-    AccessColumns {
-        lane: (0..lane_bits).map(|_| column(rng)).collect(),
-        ..AccessColumns::default()
-    }
+    AccessColumns { lane: (0..lane_bits).map(|_| column(rng)).collect(), ..AccessColumns::default() }
 }
 
 #[test]
 fn bank_conflicts_agree_with_addresses() {
     let mut rng = Rng::new(30);
-    let models = [
-        (BankModel::nvidia(), 5),
-        (BankModel::cdna3(), 6),
-        (BankModel::cdna4(), 6),
-    ];
+    let models = [(BankModel::nvidia(), 5), (BankModel::cdna3(), 6), (BankModel::cdna4(), 6)];
     let mut conflicts = 0;
     for _ in 0..6000 {
         let (model, lane_bits) = &models[rng.below(3) as usize];
         let width = 1 << rng.below(5);
-        let op = if rng.coin() {
-            SharedOp::Load
-        } else {
-            SharedOp::Store
-        };
+        let op = if rng.coin() { SharedOp::Load } else { SharedOp::Store };
         let p = random_access(&mut rng, *lane_bits, width);
-        let idle = if rng.below(3) == 0 {
-            rng.below(1 << lane_bits)
-        } else {
-            0
-        };
+        let idle = if rng.below(3) == 0 { rng.below(1 << lane_bits) } else { 0 };
         let w = wavefronts(&p, 1, width, op, model, idle);
-        let offsets: Vec<Option<u32>> = (0..1 << lane_bits)
-            .map(|lane| (lane & idle == 0).then(|| p.offset(&[(Axis::Lane, lane)])))
-            .collect();
-        assert_eq!(
-            w.total(),
-            simulate(&offsets, width, op, model),
-            "{p:?} width {width}"
-        );
+        let offsets: Vec<Option<u32>> =
+            (0..1 << lane_bits).map(|lane| (lane & idle == 0).then(|| p.offset(&[(Axis::Lane, lane)]))).collect();
+        assert_eq!(w.total(), simulate(&offsets, width, op, model), "{p:?} width {width}");
         conflicts += u32::from(w.per_phase > 1);
     }
     assert!(conflicts > 1000);
@@ -94,14 +63,9 @@ fn amd_phases_are_the_published_lists() {
         let (_, v) = model.phase(SharedOp::Load, 16);
         (0..1u64 << v.len()).map(|x| linear::mul(v, x)).collect()
     };
-    let list = |ranges: &[(u32, u32)]| -> BTreeSet<u32> {
-        ranges.iter().flat_map(|&(a, b)| a..=b).collect()
-    };
+    let list = |ranges: &[(u32, u32)]| -> BTreeSet<u32> { ranges.iter().flat_map(|&(a, b)| a..=b).collect() };
     assert_eq!(phase(BankModel::cdna3()), list(&[(0, 3), (20, 23)]));
-    assert_eq!(
-        phase(BankModel::cdna4()),
-        list(&[(0, 3), (12, 15), (20, 27)])
-    );
+    assert_eq!(phase(BankModel::cdna4()), list(&[(0, 3), (12, 15), (20, 27)]));
 }
 
 #[test]
@@ -125,16 +89,12 @@ fn brute_width(p: &AccessColumns, elem: u32, max_bytes: u32) -> u32 {
         let regs = p.registers();
         let fits = (0..1 << p.lane.len()).all(|lane| {
             (0..1 << p.warp.len()).all(|warp| {
-                let at =
-                    |r: u32| p.offset(&[(Axis::Reg, r), (Axis::Lane, lane), (Axis::Warp, warp)]);
+                let at = |r: u32| p.offset(&[(Axis::Reg, r), (Axis::Lane, lane), (Axis::Warp, warp)]);
                 // The same register must stand at the same vector place as in lane 0.
                 (0..regs).all(|r| {
                     let same_place = at(r) % width == p.offset(&[(Axis::Reg, r)]) % width;
                     let block = at(r) / width;
-                    let places: BTreeSet<u32> = (0..regs)
-                        .filter(|&s| at(s) / width == block)
-                        .map(|s| at(s) % width)
-                        .collect();
+                    let places: BTreeSet<u32> = (0..regs).filter(|&s| at(s) / width == block).map(|s| at(s) % width).collect();
                     same_place && places.len() as u32 == width
                 })
             })
@@ -153,13 +113,7 @@ fn vector_widths_agree_with_enumeration() {
     let mut rng = Rng::new(31);
     let mut wide = 0;
     for round in 0..1500 {
-        let style = Style {
-            lane_bits: 2,
-            warp_bits: 1,
-            xor: round % 2 == 0,
-            copies: round % 3 == 0,
-            odd_warp: false,
-        };
+        let style = Style { lane_bits: 2, warp_bits: 1, xor: round % 2 == 0, copies: round % 3 == 0, odd_warp: false };
         let shape = rng.pick(&[&[8, 8][..], &[64], &[3, 16], &[12, 4], &[5]]);
         let l = random_layout(&mut rng, shape, style);
         let order: Vec<usize> = (0..shape.len()).rev().collect();
@@ -190,23 +144,14 @@ fn global_vectors_do_not_cross_rows() {
     let l = Layout::blocked(&[8, 4], &[8, 4], &[1, 1], &[1, 1], &[1, 0]).unwrap();
     let p = AccessColumns::global(&l, &[1, 0]).unwrap();
     assert_eq!(vector_width(&p, 1, 16).width, 4);
-    let q = SharedMap::row_major(&[8, 4], &[1, 0])
-        .unwrap()
-        .columns_from(&l)
-        .unwrap();
+    let q = SharedMap::row_major(&[8, 4], &[1, 0]).unwrap().columns_from(&l).unwrap();
     assert_eq!(vector_width(&q, 1, 16).width, 16);
 }
 
 #[test]
 fn sectors_agree_with_enumeration() {
     let mut rng = Rng::new(32);
-    let style = Style {
-        lane_bits: 5,
-        warp_bits: 1,
-        xor: true,
-        copies: true,
-        odd_warp: false,
-    };
+    let style = Style { lane_bits: 5, warp_bits: 1, xor: true, copies: true, odd_warp: false };
     for _ in 0..400 {
         let shape = rng.pick(&[&[64, 64][..], &[48, 32], &[16, 256], &[2048]]);
         let l = random_layout(&mut rng, shape, style);
@@ -217,11 +162,7 @@ fn sectors_agree_with_enumeration() {
         // A pitch that is sector aligned and larger than the row.
         let fast = shape[shape.len() - 1];
         let pitch = (fast * elem).next_multiple_of(32) + 96;
-        let address = |c: &Coord| {
-            c.split_last().map_or(0, |(x, rows)| {
-                x * elem + rows.first().map_or(0, |r| r * pitch)
-            })
-        };
+        let address = |c: &Coord| c.split_last().map_or(0, |(x, rows)| x * elem + rows.first().map_or(0, |r| r * pitch));
         let mut touched = BTreeSet::new();
         for lane in 0..32 {
             let base = address(&l.apply(&[(Axis::Reg, v.groups[0][0]), (Axis::Lane, lane)]));
@@ -250,22 +191,14 @@ fn coalesced_touches_fewest_sectors() {
         let mut least = u32::MAX;
         for pick in 0u32..1 << bits {
             if pick.count_ones() == 5 && pick & (v.width - 1) == 0 {
-                let lane: Vec<u32> = (0..bits)
-                    .filter(|b| pick >> b & 1 == 1)
-                    .map(|b| 1 << b)
-                    .collect();
+                let lane: Vec<u32> = (0..bits).filter(|b| pick >> b & 1 == 1).map(|b| 1 << b).collect();
                 let shift = (32 / elem).ilog2();
                 let gap = shape[1].ilog2();
-                let spread = lane
-                    .iter()
-                    .map(|&c| if c >> gap == 0 { c >> shift } else { c << 8 });
+                let spread = lane.iter().map(|&c| if c >> gap == 0 { c >> shift } else { c << 8 });
                 least = least.min(1 << linear::rank(&spread.collect::<Vec<_>>()));
             }
         }
-        assert!(
-            vec_bits > 0 && mine == least,
-            "{shape:?}: {mine} versus {least}"
-        );
+        assert!(vec_bits > 0 && mine == least, "{shape:?}: {mine} versus {least}");
     }
 }
 
@@ -274,10 +207,7 @@ fn shared_maps_are_bijections_with_odd_digits_on_top() {
     for shape in SHAPES {
         let mut order: Vec<usize> = (0..shape.len()).collect();
         order.reverse();
-        let mut maps = vec![
-            SharedMap::row_major(shape, &order).unwrap(),
-            SharedMap::swizzled(shape, &order, 4, 2, 4).unwrap(),
-        ];
+        let mut maps = vec![SharedMap::row_major(shape, &order).unwrap(), SharedMap::swizzled(shape, &order, 4, 2, 4).unwrap()];
         for dim in 0..shape.len() {
             maps.push(operand_swizzle(shape, 2, dim).unwrap());
         }
@@ -311,13 +241,7 @@ fn shared_maps_are_bijections_with_odd_digits_on_top() {
 #[test]
 fn accesses_are_the_offsets_of_the_elements() {
     let mut rng = Rng::new(33);
-    let style = Style {
-        lane_bits: 3,
-        warp_bits: 1,
-        xor: true,
-        copies: true,
-        odd_warp: true,
-    };
+    let style = Style { lane_bits: 3, warp_bits: 1, xor: true, copies: true, odd_warp: true };
     for shape in SHAPES {
         let order: Vec<usize> = (0..shape.len()).rev().collect();
         let map = SharedMap::swizzled(shape, &order, 2, 1, 4).unwrap();
@@ -399,11 +323,7 @@ fn operand_swizzles_are_conflict_free() {
                             map.offset(&at).map(|o| o * elem / 16 % 8)
                         })
                         .collect();
-                    assert_eq!(
-                        banks.len(),
-                        8,
-                        "{shape:?} {dim} chunk {chunk} group {group}"
-                    );
+                    assert_eq!(banks.len(), 8, "{shape:?} {dim} chunk {chunk} group {group}");
                 }
             }
         }

@@ -80,11 +80,7 @@ pub(crate) fn random_layout(rng: &mut Rng, shape: &[u32], style: Style) -> Layou
                 (false, Some(u)) => u,
                 (true, Some(u)) => {
                     units.insert(0, u);
-                    if style.xor && rng.coin() {
-                        rng.below(1 << n)
-                    } else {
-                        0
-                    }
+                    if style.xor && rng.coin() { rng.below(1 << n) } else { 0 }
                 }
                 (_, None) => 0,
             };
@@ -100,15 +96,8 @@ pub(crate) fn random_layout(rng: &mut Rng, shape: &[u32], style: Style) -> Layou
     let mut order: Vec<usize> = (0..space.odd.len()).collect();
     rng.shuffle(&mut order);
     for k in order {
-        let owner = if style.odd_warp && rng.coin() {
-            Axis::Warp
-        } else {
-            Axis::Reg
-        };
-        let digit = OddDigit {
-            radix: space.odd[k].radix,
-            target: Some(k as u8),
-        };
+        let owner = if style.odd_warp && rng.coin() { Axis::Warp } else { Axis::Reg };
+        let digit = OddDigit { radix: space.odd[k].radix, target: Some(k as u8) };
         axes[owner as usize].odd.push(digit);
     }
     Layout::new(space, axes).expect("the generator covers every element")
@@ -143,37 +132,17 @@ pub(crate) fn mutate(rng: &mut Rng, layout: &Layout) -> Layout {
 
 /// The element in every register of one lane.
 pub(crate) fn held(l: &Layout, lane: u32, warp: u32) -> Vec<Coord> {
-    (0..l.size(Axis::Reg))
-        .map(|reg| l.apply(&[(Axis::Reg, reg), (Axis::Lane, lane), (Axis::Warp, warp)]))
-        .collect()
+    (0..l.size(Axis::Reg)).map(|reg| l.apply(&[(Axis::Reg, reg), (Axis::Lane, lane), (Axis::Warp, warp)])).collect()
 }
 
 /// Shapes that every operation must accept.
-pub(crate) const SHAPES: [&[u32]; 12] = [
-    &[64, 32],
-    &[176, 16],
-    &[16, 176],
-    &[7],
-    &[1, 1024],
-    &[33, 1],
-    &[48, 20],
-    &[1, 1],
-    &[8, 4, 6],
-    &[256],
-    &[9, 5],
-    &[],
-];
+pub(crate) const SHAPES: [&[u32]; 12] =
+    [&[64, 32], &[176, 16], &[16, 176], &[7], &[1, 1024], &[33, 1], &[48, 20], &[1, 1], &[8, 4, 6], &[256], &[9, 5], &[]];
 
 #[test]
 fn generator_makes_every_kind() {
     let mut rng = Rng::new(3);
-    let style = Style {
-        lane_bits: 5,
-        warp_bits: 2,
-        xor: true,
-        copies: true,
-        odd_warp: true,
-    };
+    let style = Style { lane_bits: 5, warp_bits: 2, xor: true, copies: true, odd_warp: true };
     let (mut injective, mut unit) = (0, 0);
     for _ in 0..200 {
         let l = random_layout(&mut rng, &[64, 64], style);

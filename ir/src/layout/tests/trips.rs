@@ -11,20 +11,8 @@ fn check(a: &Layout, b: &Layout, elem: u32, model: &BankModel) -> RoundTripPlan 
     let (lanes, warps) = (a.size(Axis::Lane), a.size(Axis::Warp));
     let mut memory: BTreeMap<u32, Coord> = BTreeMap::new();
     let sides = [
-        (
-            a,
-            SharedOp::Store,
-            plan.store_vec,
-            &plan.store_regs,
-            &plan.store_columns,
-        ),
-        (
-            b,
-            SharedOp::Load,
-            plan.load_vec,
-            &plan.load_regs,
-            &plan.load_columns,
-        ),
+        (a, SharedOp::Store, plan.store_vec, &plan.store_regs, &plan.store_columns),
+        (b, SharedOp::Load, plan.load_vec, &plan.load_regs, &plan.load_columns),
     ];
     for (l, op, width, groups, columns) in sides {
         let store = op == SharedOp::Store;
@@ -59,15 +47,8 @@ fn check(a: &Layout, b: &Layout, elem: u32, model: &BankModel) -> RoundTripPlan 
                 fronts += simulate(&addresses, width * elem, op, model);
             }
         }
-        let claimed = if store {
-            plan.store_wavefronts
-        } else {
-            plan.load_wavefronts
-        };
-        assert!(
-            fronts == claimed || (store && fronts == 0),
-            "{fronts} versus {claimed}"
-        );
+        let claimed = if store { plan.store_wavefronts } else { plan.load_wavefronts };
+        assert!(fronts == claimed || (store && fronts == 0), "{fronts} versus {claimed}");
     }
     let mut loaded: Vec<u32> = plan.load_regs.concat();
     loaded.sort_unstable();
@@ -79,24 +60,12 @@ fn check(a: &Layout, b: &Layout, elem: u32, model: &BankModel) -> RoundTripPlan 
 fn random_round_trips_are_exact_and_conflict_free() {
     let mut rng = Rng::new(40);
     let (nvidia, cdna) = (BankModel::nvidia(), BankModel::cdna3());
-    let shapes: [&[u32]; 6] = [
-        &[64, 32],
-        &[48, 32],
-        &[16, 16],
-        &[2048],
-        &[8, 20],
-        &[1, 512],
-    ];
+    let shapes: [&[u32]; 6] = [&[64, 32], &[48, 32], &[16, 16], &[2048], &[8, 20], &[1, 512]];
     let (mut both_wide, mut clean, mut count) = (0, 0, 0);
     for round in 0..500 {
         let wave64 = round % 3 == 0;
-        let style = Style {
-            lane_bits: if wave64 { 6 } else { 5 },
-            warp_bits: 1,
-            xor: round % 2 == 0,
-            copies: round % 5 == 0,
-            odd_warp: false,
-        };
+        let style =
+            Style { lane_bits: if wave64 { 6 } else { 5 }, warp_bits: 1, xor: round % 2 == 0, copies: round % 5 == 0, odd_warp: false };
         let shape = rng.pick(&shapes);
         let a = random_layout(&mut rng, shape, style);
         let b = random_layout(&mut rng, shape, style);
@@ -109,28 +78,16 @@ fn random_round_trips_are_exact_and_conflict_free() {
             assert_eq!(plan.conflicts, (1, 1), "{a} to {b}, {elem} bytes");
         }
     }
-    assert!(
-        clean * 20 > count * 19 && both_wide > 50,
-        "{clean} of {count}, {both_wide} wide"
-    );
+    assert!(clean * 20 > count * 19 && both_wide > 50, "{clean} of {count}, {both_wide} wide");
 }
 
 #[test]
 fn accumulator_to_coalesced_rows() {
     let model = BankModel::nvidia();
-    let wide = FragmentMap::new(
-        &[64, 8],
-        &[&[0, 1], &[8, 0]],
-        &[&[0, 2], &[0, 4], &[1, 0], &[2, 0], &[4, 0]],
-        &[&[16, 0], &[32, 0]],
-    )
-    .unwrap();
+    let wide =
+        FragmentMap::new(&[64, 8], &[&[0, 1], &[8, 0]], &[&[0, 2], &[0, 4], &[1, 0], &[2, 0], &[4, 0]], &[&[16, 0], &[32, 0]]).unwrap();
     // In the 4-byte case columns 1 and 32 are registers on both sides: a common vector of 16 bytes.
-    for (shape, elem, acc_vec, wide_vec) in [
-        ([64u32, 64], 2, 2, 8),
-        ([64, 64], 4, 4, 4),
-        ([128, 176], 2, 4, 8),
-    ] {
+    for (shape, elem, acc_vec, wide_vec) in [([64u32, 64], 2, 2, 8), ([64, 64], 4, 4, 4), ([128, 176], 2, 4, 8)] {
         let acc = Layout::fragment(&shape, &wide, &[1, 1], &[0, 1]).unwrap();
         let rows = coalesced(&shape, elem, &[1, 0], 16 / elem, 32, 4).unwrap();
         let plan = check(&acc, &rows, elem, &model);

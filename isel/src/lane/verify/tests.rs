@@ -84,7 +84,10 @@ fn one_definition_before_use_in_scope() {
     let bodies: [(Vec<Inst>, LVal); 4] = [
         (vec![Inst::For(Box::new(For { iv, lo: i, hi: i, step: i, carried: vec![], body: vec![make(inner)] })), use_of(inner)], inner),
         (vec![Inst::For(Box::new(For { iv, lo: i, hi: i, step: i, carried: vec![], body: vec![] })), use_of(iv)], iv),
-        (vec![Inst::While(Box::new(While { carried: vec![], test: vec![make(inner)], condition: yes, body: vec![] })), use_of(inner)], inner),
+        (
+            vec![Inst::While(Box::new(While { carried: vec![], test: vec![make(inner)], condition: yes, body: vec![] })), use_of(inner)],
+            inner,
+        ),
         (vec![Inst::If(Box::new(If { condition: yes, then: vec![make(inner)], otherwise: vec![use_of(inner)], results: vec![] }))], inner),
     ];
     for (body, value) in bodies {

@@ -81,6 +81,9 @@ impl Ix<'_, '_> {
             F::Copysign => !half && given.is_none() && !approx && !m.ftz,
             F::MinNan | F::MaxNan => false,
         };
+        // f64 approximations: rcp with .ftz, and rsqrt.
+        let ok = ok && !(ty == F64 && approx && !(op == F::Rsqrt || (op == F::Rcp && m.ftz)));
+        let ok = ok && !(ty == F64 && full);
         let ok = ok && !(half && directed) && !(ty == F64 && (m.sat || m.ftz && !matches!(op, F::Rcp | F::Rsqrt)));
         if !ok {
             return self.err("this combination of modifiers does not exist");

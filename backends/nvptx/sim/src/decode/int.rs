@@ -155,7 +155,7 @@ impl Ix<'_, '_> {
             }
             "selp" => {
                 let ty = self.ty()?;
-                if ty.bits() < 16 || matches!(ty, Ty::F16 | Ty::Bf16) || ty.bits() > 64 {
+                if ty.bits() < 16 || ty.bits() > 64 || (ty.is_float() && !matches!(ty, Ty::F32 | Ty::F64)) {
                     return self.err(format!("`selp.{}` does not exist", ty.name()));
                 }
                 self.n_ops(4, 4)?;
@@ -282,8 +282,8 @@ impl Ix<'_, '_> {
             }
             return Ok(Op::Unpack { parts, s, bits });
         }
-        if ty.bits() < 16 || ty.bits() > 64 {
-            return self.err(format!("`mov.{}` is not modelled", ty.name()));
+        if ty.bits() < 16 || ty.bits() > 64 || (ty.is_float() && !matches!(ty, Ty::F32 | Ty::F64)) {
+            return self.err(format!("`mov.{}` does not exist", ty.name()));
         }
         let d = self.dst(0, ty)?;
         // ptxas takes a generic-looking symbol too; only shared and global symbols have an address here.

@@ -48,15 +48,20 @@ impl Ix<'_, '_> {
                 Op::Fence { cta: scope == Some(true) }
             }
             // Hints: no effect on values.
-            "prefetch" | "prefetchu" | "discard" | "applypriority" => {
+            "prefetch" | "prefetchu" | "applypriority" => {
                 self.mods.clear();
                 self.n_ops(1, 2)?;
-                let space = Space::Global;
-                if name == "discard" {
-                    return self.err("`discard` destroys data and is not modelled");
-                }
-                self.addr(0, space)?;
+                self.addr(0, Space::Global)?;
                 Op::Nop
+            }
+            "discard" => {
+                self.has("global");
+                self.need("L2")?;
+                self.n_ops(2, 2)?;
+                if !matches!(self.operand(1)?.kind, OperandKind::Int(128)) {
+                    return self.err_op(1, "the size of `discard` is 128");
+                }
+                Op::Discard { addr: self.addr(0, Space::Global)? }
             }
             "createpolicy" => {
                 self.mods.clear();
@@ -135,7 +140,6 @@ impl Ix<'_, '_> {
             .take(|m| match m {
                 "v2" => Some(2),
                 "v4" => Some(4),
-                "v8" => Some(8),
                 _ => None,
             })
             .unwrap_or(1usize);
@@ -255,6 +259,7 @@ impl Ix<'_, '_> {
                 _ => false,
             };
             if is_pred {
+                self.d.gate_ignore_src(self.ins)?;
                 ignore = Some(self.pred_src(3)?);
             } else {
                 src_size = Some(self.src(3, Ty::U32)?);

@@ -6,6 +6,7 @@
 
 mod ctrl;
 mod float;
+mod gate;
 mod int;
 mod matrix;
 mod mem;
@@ -21,8 +22,23 @@ use std::collections::HashMap;
 
 pub(crate) type Res<T> = Result<T, ParseError>;
 
+/// Largest parameter space (PTX ISA, from version 8.1 and sm_70 on).
+const MAX_PARAMS: u64 = 32_764;
+
 /// Decodes every entry.
 pub(crate) fn decode(src: &str, ast: &Ast) -> Res<Vec<Program>> {
+    let at = |word: &str| src.find(word).unwrap_or(0);
+    match gate::arch(&ast.target) {
+        Some(80..) => {}
+        Some(_) | None => {
+            return Err(error_at(src, at(".target"), format!("target `{}` is not modelled: sm_80 and later are", ast.target)));
+        }
+    }
+    let (major, minor) = gate::target_version(&ast.target);
+    if ast.version < (major, minor) {
+        let m = format!("target `{}` needs .version {major}.{minor} or later", ast.target);
+        return Err(error_at(src, at(".version"), m));
+    }
     let mut lines = vec![0u32];
     lines.extend(src.bytes().enumerate().filter(|x| x.1 == b'\n').map(|x| x.0 as u32 + 1));
     ast.entries.iter().map(|e| Decoder::run(src, ast, e, &lines)).collect()
@@ -103,6 +119,9 @@ impl<'a> Decoder<'a> {
             off = off.next_multiple_of(u64::from(p.align));
             d.prog.params.push(Param { name: p.name.clone(), offset: off, bytes });
             off += bytes;
+        }
+        if off > MAX_PARAMS {
+            return d.err(e.end, format!("{off} bytes of parameters are more than {MAX_PARAMS}"));
         }
         d.prog.param_bytes = off;
         for v in ast.vars.iter().filter(|v| v.space == Space::Shared && v.bytes.is_some()) {
@@ -216,6 +235,7 @@ impl<'a> Decoder<'a> {
     }
 
     fn instr(&mut self, ins: &'a Instr) -> Res<()> {
+        self.gate(self.ast, ins)?;
         let guard = match &ins.guard {
             None => None,
             Some((n, neg, span)) => match self.find(n) {
@@ -622,8 +642,7 @@ impl<'a> Ix<'_, 'a> {
             return self.err_op(i, "an address in brackets is expected here");
         };
         let Some(n) = base else {
-            let base = self.d.konst(true, 0);
-            return Ok(Addr { base, off: *off, space });
+            return self.err_op(i, "absolute addresses are not modelled");
         };
         let (base, off) = match (self.d.find(n), space) {
             (Some(Found::Param(at)), Space::Param) => (self.d.konst(true, 0), at as i64 + off),

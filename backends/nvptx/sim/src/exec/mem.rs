@@ -77,7 +77,7 @@ impl Machine<'_> {
                 } else {
                     format!(
                         "{size} bytes at offset {off} of {len} bytes of shared memory, {} bytes past the end",
-                        (off + size).saturating_sub(len)
+                        off.saturating_add(size).saturating_sub(len)
                     )
                 };
                 return Err(self.fail(w, at, ErrorKind::OutOfBounds, m, Some(l as u32), Some(a)));
@@ -101,7 +101,7 @@ impl Machine<'_> {
             if a & (size - 1) != 0 {
                 return Err(self.misaligned(w, at, l, a, size));
             }
-            if a < last.1 || a + size > last.2 {
+            if a < last.1 || a.saturating_add(size) > last.2 {
                 let found = self.mem.find(a).filter(|&(i, off)| off as u64 + size <= self.mem.buffers[i].bytes.len() as u64);
                 let Some((i, _)) = found else {
                     let m = format!("{size} bytes at {a:#x}: {}", self.mem.nearest(a, size));
@@ -172,6 +172,19 @@ impl Machine<'_> {
         let off = place.1 as usize;
         b.bytes[off..off + size as usize].copy_from_slice(&v.to_le_bytes()[..size as usize]);
         b.written.set(off, size as u32, true);
+    }
+
+    /// `discard`: the 128 bytes at each address have no value until they are written again.
+    pub(crate) fn discard(&mut self, w: &Warp, at: u32, mask: u32, addr: &Addr) -> R<()> {
+        let pl = self.addresses(w, at, mask, addr)?;
+        let places = self.global_places(w, at, mask, &pl.addr, 128, true)?;
+        for l in lanes(mask) {
+            let b = &mut self.mem.buffers[places[l].0 as usize];
+            for k in 0..4 {
+                b.written.set(places[l].1 as usize + 32 * k, 32, false);
+            }
+        }
+        Ok(())
     }
 
     /// Counts a shared access.

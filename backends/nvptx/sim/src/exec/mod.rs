@@ -156,6 +156,7 @@ impl Machine<'_> {
             Op::Ld(m) => self.load(w, at, mask, m)?,
             Op::St(m) => self.store(w, at, mask, m)?,
             Op::Atom(a) => self.atomic(w, at, mask, a)?,
+            Op::Discard { addr } => self.discard(w, at, mask, addr)?,
             Op::Cvta { space, to_generic, d, s } => {
                 let p = w.poison(*s);
                 let delta = match (space, to_generic) {

@@ -3,12 +3,17 @@
 
 pub mod gemm;
 
+use std::collections::BTreeSet;
+use std::sync::Mutex;
 use std::sync::atomic::{AtomicU32, Ordering};
 use tilelift_nvptx_sim::{Arg, ErrorKind, Init, Landing, Launch, Memory, Module, Policy, Report, SimConfig, SimError};
 
 /// Parses, and when `TILELIFT_PTXAS` names a ptxas, has that accept the text too.
 pub fn module(ptx: &str) -> Module {
-    if let Ok(tool) = std::env::var("TILELIFT_PTXAS") {
+    static SEEN: Mutex<BTreeSet<String>> = Mutex::new(BTreeSet::new());
+    if let Ok(tool) = std::env::var("TILELIFT_PTXAS")
+        && SEEN.lock().is_ok_and(|mut s| s.insert(ptx.to_string()))
+    {
         static N: AtomicU32 = AtomicU32::new(0);
         let id = N.fetch_add(1, Ordering::Relaxed);
         let path = std::env::temp_dir().join(format!("tilelift-sim-{}-{id}.ptx", std::process::id()));

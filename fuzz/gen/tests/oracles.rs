@@ -1,0 +1,139 @@
+//! Every oracle on fixed seeds.
+
+use std::collections::BTreeMap;
+use tilelift_fuzzgen::oracle::{self, Failure, Kind, Verdict};
+use tilelift_fuzzgen::{Case, Config, Mode, Source, generate, reduce, shrink};
+use tilelift_isel::LowerOptions;
+
+const CASES: u64 = 300;
+
+fn case(seed: u64, cfg: &Config) -> Case {
+    generate(&mut Source::from_seed(seed), cfg).unwrap_or_else(|e| panic!("seed {seed}: {e}"))
+}
+
+/// Judges cases of fixed seeds; panics with the text of the first that fails, and if fewer than a part of them get through.
+fn all(first: u64, cfg: &Config, least: u64, judge: impl Fn(&Case) -> Result<Verdict, Failure>) {
+    let mut passed = 0;
+    let mut refused: BTreeMap<String, u64> = BTreeMap::new();
+    for seed in first..first + CASES {
+        let c = case(seed, cfg);
+        match judge(&c) {
+            Ok(Verdict::Pass) => passed += 1,
+            Ok(Verdict::Refused(reason)) => *refused.entry(reason).or_default() += 1,
+            Err(f) => panic!("seed {seed}: {f}\n{}", c.to_tile_text()),
+        }
+    }
+    assert!(passed >= least, "only {passed} of {CASES} cases were tried; the others were refused: {refused:#?}");
+}
+
+#[test]
+fn text_round_trips() {
+    all(0, &Config::default(), CASES, oracle::text_round_trip);
+}
+
+fn lanes(first: u64, target: usize, cfg: &Config) {
+    let target = &oracle::targets()[target];
+    all(first, cfg, CASES / 2, |c| oracle::lane(c, &oracle::reference(c)?, target, &LowerOptions::default()));
+}
+
+#[test]
+fn lane_programs_of_sm_80_are_right() {
+    lanes(1000, 0, &Config::default());
+}
+
+#[test]
+fn lane_programs_of_gfx942_are_right() {
+    lanes(2000, 1, &Config::default());
+}
+
+#[test]
+fn lane_programs_with_approximate_functions_are_near() {
+    lanes(3000, 0, &Config::default().with_mode(Mode::Approx));
+}
+
+#[test]
+fn results_do_not_depend_on_the_schedule() {
+    let target = &oracle::targets()[0];
+    for seed in 4000..4030 {
+        let c = case(seed, &Config::default());
+        let want = oracle::reference(&c).unwrap_or_else(|f| panic!("seed {seed}: {f}"));
+        for warps in [1, 2, 4, 8] {
+            let options = LowerOptions { warps: Some(warps), stages: Some(1 + warps.trailing_zeros()) };
+            if let Err(f) = oracle::lane(&c, &want, target, &options) {
+                panic!("seed {seed}, {warps} warps: {f}\n{}", c.to_tile_text());
+            }
+        }
+    }
+}
+
+fn texts(first: u64, cfg: &Config) {
+    let target = &oracle::targets()[0];
+    all(first, cfg, CASES / 2, |c| oracle::sim(c, &oracle::reference(c)?, target, &oracle::schedules(first)));
+}
+
+#[test]
+fn ptx_texts_are_right() {
+    texts(5000, &Config::default());
+}
+
+#[test]
+fn ptx_texts_with_approximate_functions_are_near() {
+    texts(6000, &Config::default().with_mode(Mode::Approx));
+}
+
+#[test]
+fn the_same_bytes_make_the_same_case() {
+    for seed in 0..50 {
+        let mut src = Source::from_seed(seed);
+        let first = generate(&mut src, &Config::default()).map_err(|e| e.to_string()).expect("a kernel");
+        let again = generate(&mut Source::from_bytes(src.taken()), &Config::default()).map_err(|e| e.to_string()).expect("a kernel");
+        assert_eq!(first, again, "seed {seed}");
+    }
+}
+
+#[test]
+fn any_bytes_make_a_case() {
+    for len in 0..64u8 {
+        let bytes: Vec<u8> = (0..len).map(|i| i.wrapping_mul(37) ^ len).collect();
+        let c = generate(&mut Source::from_bytes(&bytes), &Config::small()).map_err(|e| e.to_string()).expect("a kernel");
+        assert_eq!(oracle::text_round_trip(&c), Ok(Verdict::Pass));
+    }
+}
+
+/// Shrinking and reducing must find the two instructions that matter in a large kernel: a "bug" of stores behind a `reduce`.
+#[test]
+fn reduction_keeps_what_matters() {
+    let fails = |c: &Case| {
+        let k = &c.kernel;
+        let mut ops = Vec::new();
+        k.walk(k.body, &mut |i| ops.push(k.insts[i].op));
+        ops.contains(&tilelift_ir::Op::Reduce) && oracle::reference(c).is_ok()
+    };
+    let cfg = Config::default();
+    let seed = (0..200).find(|&s| {
+        let c = case(s, &cfg);
+        fails(&c) && c.kernel.insts.len() > 60
+    });
+    let mut src = Source::from_seed(seed.expect("a large case with a reduction"));
+    let large = generate(&mut src, &cfg).map_err(|e| e.to_string()).expect("a kernel");
+    let (_, small) = shrink(src.taken(), &cfg, &fails).expect("the case fails");
+    let small = reduce(&small, &fails);
+    assert!(fails(&small));
+    let mut count = 0;
+    small.kernel.walk(small.kernel.body, &mut |_| count += 1);
+    assert!(count <= 12, "{} instructions are left of {}:\n{}", count, large.kernel.insts.len(), small.to_tile_text());
+}
+
+#[test]
+fn differences_are_found() {
+    let c = case(7, &Config::default());
+    let want = oracle::reference(&c).map_err(|f| f.to_string()).expect("it runs");
+    assert_eq!(c.difference(&want, &want), None);
+    // The outputs changed, and any changed byte of them is a difference.
+    let mut got = want.clone();
+    assert_ne!(c.memory(), want);
+    let last = got.buffers.len() - 1;
+    got.buffers[last].bytes_mut()[0] ^= 1;
+    assert!(c.difference(&want, &got).is_some());
+    assert!(matches!(oracle::reference(&Case { grid: [0, 1, 1], ..c }), Err(f) if f.kind == Kind::Generator));
+}

@@ -1,0 +1,69 @@
+//! Placement of shared memory: first fit by start of life, so that allocations that live at the same time do not overlap.
+
+use super::{Alloc, AllocId};
+use cranelift_entity::{PrimaryMap, SecondaryMap};
+
+/// From the first to the last use of an allocation, on the builder's clock.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct Life {
+    /// First use.
+    pub first: u32,
+    /// Last use.
+    pub last: u32,
+}
+
+/// Sizes are capped here, far above what any machine has, so that sums can't overflow.
+const CAP: u32 = 1 << 30;
+
+/// Gives every allocation that is ever used its offset; returns the bytes of shared memory in all.
+pub(super) fn place(allocs: &mut PrimaryMap<AllocId, Alloc>, lives: &SecondaryMap<AllocId, Option<Life>>) -> u32 {
+    let mut order: Vec<(AllocId, Life)> = allocs.keys().filter_map(|a| lives[a].map(|l| (a, l))).collect();
+    order.sort_by_key(|(a, l)| (l.first, *a));
+    let mut placed: Vec<(u32, u32, Life)> = Vec::new();
+    let mut total = 0;
+    for (a, life) in order {
+        let (bytes, align) = (allocs[a].bytes.min(CAP), allocs[a].align);
+        let together = |l: &Life| l.first <= life.last && life.first <= l.last;
+        let mut busy: Vec<(u32, u32)> = placed.iter().filter(|(.., l)| together(l)).map(|(o, e, _)| (*o, *e)).collect();
+        busy.sort_unstable();
+        let mut at = 0u32;
+        for (o, e) in busy {
+            if at + bytes <= o {
+                break;
+            }
+            at = at.max(e).min(CAP).next_multiple_of(align);
+        }
+        allocs[a].offset = at;
+        total = total.max(at + bytes);
+        placed.push((at, at + bytes, life));
+    }
+    total
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lives_that_meet_do_not_share_and_others_do() {
+        let mut allocs = PrimaryMap::new();
+        let mut lives = SecondaryMap::new();
+        for (bytes, first, last) in [(100, 0, 10), (300, 2, 4), (50, 5, 9), (200, 11, 12), (7, 3, 3)] {
+            let a = allocs.push(Alloc { bytes, align: 128, offset: 0, purpose: "test" });
+            lives[a] = Some(Life { first, last });
+        }
+        let total = place(&mut allocs, &lives);
+        let all: Vec<(AllocId, Life)> = allocs.keys().filter_map(|a| lives[a].map(|l| (a, l))).collect();
+        for &(a, l) in &all {
+            assert_eq!(allocs[a].offset % 128, 0);
+            assert!(allocs[a].offset + allocs[a].bytes <= total);
+            for &(b, m) in all.iter().filter(|(b, _)| *b != a) {
+                let apart =
+                    allocs[a].offset + allocs[a].bytes <= allocs[b].offset || allocs[b].offset + allocs[b].bytes <= allocs[a].offset;
+                assert!(apart || l.last < m.first || m.last < l.first, "{a} and {b} overlap");
+            }
+        }
+        // The late one takes the place of the first.
+        assert_eq!(all.iter().map(|&(a, _)| allocs[a].offset).collect::<Vec<_>>()[3], 0);
+    }
+}

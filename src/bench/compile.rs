@@ -1,0 +1,165 @@
+//! How long a compile takes, stage by stage, on one thread.
+
+use super::problem::{Problem, Variant};
+use super::report::quote;
+use super::stats::Summary;
+use crate::CompileError;
+use std::fmt;
+use std::hint::black_box;
+use std::time::Instant;
+use tilelift_ir::{BuildErrors, Scalar, verify};
+use tilelift_isel::{LowerOptions, Target, lane, lower, plan};
+use tilelift_nvptx::{EmitOptions, emit};
+
+/// Stages in order. `lower` includes planning and the choice of layouts; `plan` is the planning alone, timed once more.
+pub(crate) const STAGES: &[&str] = &["build", "verify", "plan", "lower", "check", "emit"];
+/// The stages whose sum is the time from builder to text.
+const SUMMED: [usize; 5] = [0, 1, 3, 4, 5];
+/// Compiles that do not count.
+const WARM_UP: u32 = 10;
+
+/// The kernels of the library at usual sizes.
+pub(crate) fn kernels() -> Vec<(Problem, Variant)> {
+    let elem = Scalar::BF16;
+    let rows = [
+        Problem::VectorAdd { elem, n: 1 << 27 },
+        Problem::SiluMul { elem, n: 1 << 27 },
+        Problem::Softmax { elem, rows: 16384, cols: 8192 },
+        Problem::RmsNorm { elem, rows: 16384, cols: 8192 },
+        Problem::Transpose { elem, rows: 8192, cols: 8192 },
+    ];
+    let orders = [(false, false), (false, true), (true, false), (true, true)];
+    let gemm = |elem, trans| Problem::Gemm { elem, out: elem, trans, m: 4096, n: 4096, k: 4096 };
+    let products = orders.into_iter().map(|t| gemm(elem, t)).chain([gemm(Scalar::F32, (false, false))]);
+    rows.into_iter().chain(products).map(|p| (p, Variant::default())).collect()
+}
+
+/// Times of a kernel, in seconds.
+#[derive(Clone, PartialEq, Debug)]
+pub(crate) struct CompileRow {
+    pub(crate) name: String,
+    /// In the order of [`STAGES`].
+    pub(crate) stages: Vec<Summary>,
+    /// Builder to text.
+    pub(crate) total: Summary,
+    /// Bytes of text.
+    pub(crate) text: usize,
+}
+
+/// Why a kernel could not be timed.
+#[derive(Debug)]
+pub(crate) enum CompileBenchError {
+    Build(BuildErrors),
+    Compile(CompileError),
+}
+
+impl fmt::Display for CompileBenchError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            CompileBenchError::Build(e) => e.fmt(f),
+            CompileBenchError::Compile(e) => e.fmt(f),
+        }
+    }
+}
+
+impl std::error::Error for CompileBenchError {}
+
+impl<E: Into<CompileError>> From<E> for CompileBenchError {
+    fn from(e: E) -> CompileBenchError {
+        CompileBenchError::Compile(e.into())
+    }
+}
+
+/// Compiles a kernel `repeat` times after a warm-up.
+pub(crate) fn measure(problem: &Problem, variant: &Variant, target: &Target, repeat: u32) -> Result<CompileRow, CompileBenchError> {
+    let mut samples = vec![Vec::new(); STAGES.len()];
+    let mut totals = Vec::new();
+    let mut text = 0;
+    let (_, workload) = problem.workload(variant);
+    let (lower_options, emit_options) = (LowerOptions::default(), EmitOptions::default());
+    for i in 0..WARM_UP + repeat.max(1) {
+        let mut times = Vec::with_capacity(STAGES.len());
+        let mut start = Instant::now();
+        let mut lap = || {
+            let now = Instant::now();
+            times.push(now.duration_since(std::mem::replace(&mut start, now)).as_secs_f64());
+        };
+        let kernel = workload.build().map_err(CompileBenchError::Build)?;
+        lap();
+        let verified = verify(&kernel)?;
+        lap();
+        black_box(plan(&verified, target, &lower_options)?);
+        lap();
+        let lowered = lower(&verified, target, &lower_options)?;
+        lap();
+        lane::verify(&lowered.program, target).map_err(|e| CompileError::Lane(e.to_string()))?;
+        lap();
+        let ptx = emit(&lowered.program, target, &emit_options)?;
+        lap();
+        text = black_box(&ptx.text).len();
+        if i >= WARM_UP {
+            totals.push(SUMMED.iter().map(|&s| times[s]).sum());
+            samples.iter_mut().zip(times).for_each(|(s, t)| s.push(t));
+        }
+    }
+    // There is at least one sample of each, and none is NaN.
+    let zero = Summary { n: 0, min: 0.0, q1: 0.0, median: 0.0, q3: 0.0, max: 0.0 };
+    let stages = samples.iter().map(|s| Summary::of(s).unwrap_or(zero)).collect();
+    Ok(CompileRow { name: problem.name(), stages, total: Summary::of(&totals).unwrap_or(zero), text })
+}
+
+/// The table's head.
+pub(crate) fn head(width: usize) -> String {
+    let stages: Vec<String> = STAGES.iter().map(|s| format!("{s:>9}")).collect();
+    format!("{:<width$} {} {:>9} {:>9} {:>9} {:>9}", "median us", stages.join(" "), "total", "q1", "q3", "PTX bytes")
+}
+
+impl CompileRow {
+    /// A line of the table, in microseconds.
+    pub(crate) fn line(&self, width: usize) -> String {
+        let us = |s: f64| format!("{:>9.1}", s * 1e6);
+        let stages: Vec<String> = self.stages.iter().map(|s| us(s.median)).collect();
+        let Summary { median, q1, q3, .. } = self.total;
+        format!("{:<width$} {} {} {} {} {:>9}", self.name, stages.join(" "), us(median), us(q1), us(q3), self.text)
+    }
+
+    /// One JSON object; times in seconds.
+    pub(crate) fn json(&self) -> String {
+        let one = |name: &str, s: &Summary| {
+            format!(
+                "{}: {{\"median\": {:e}, \"q1\": {:e}, \"q3\": {:e}, \"min\": {:e}, \"max\": {:e}}}",
+                quote(name),
+                s.median,
+                s.q1,
+                s.q3,
+                s.min,
+                s.max
+            )
+        };
+        let stages: Vec<String> = STAGES.iter().zip(&self.stages).map(|(n, s)| one(n, s)).chain([one("total", &self.total)]).collect();
+        format!(
+            "{{\"kernel\": {}, \"compiles\": {}, \"ptx_bytes\": {}, \"seconds\": {{{}}}}}",
+            quote(&self.name),
+            self.total.n,
+            self.text,
+            stages.join(", ")
+        )
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::targets;
+
+    #[test]
+    fn every_kernel_compiles_and_its_stages_add_up() {
+        for (problem, variant) in kernels() {
+            let row = measure(&problem, &variant, &targets::usual(), 1).map_err(|e| e.to_string()).unwrap();
+            assert_eq!((row.stages.len(), row.total.n), (STAGES.len(), 1));
+            let sum: f64 = SUMMED.iter().map(|&s| row.stages[s].median).sum();
+            assert!((sum - row.total.median).abs() < 1e-9 && row.text > 100, "{row:?}");
+            assert_eq!(row.line(40).len(), head(40).len());
+        }
+    }
+}

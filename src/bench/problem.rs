@@ -1,0 +1,316 @@
+//! What is benched: a problem, and the variants of the kernel that solves it.
+//!
+//! ```text
+//! Problem (kernel, element type, shape) ── with a Variant (tile, warps, stages) ─► Workload of the kernel library
+//! ```
+
+use std::fmt;
+use tilelift_ir::Scalar;
+use tilelift_kernels::tensor::Init;
+use tilelift_kernels::workload::{GemmCase, RmsNormCase, SiluMulCase, SoftmaxCase, TransposeCase, VectorAddCase, Workload};
+use tilelift_kernels::{Gemm, RmsNorm, SiluMul, Softmax, Transpose, VectorAdd};
+
+/// A group of problems.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, PartialOrd, Ord)]
+pub(crate) enum Suite {
+    Elementwise,
+    Norms,
+    Transpose,
+    Gemm,
+}
+
+impl Suite {
+    pub(crate) const ALL: &'static [Suite] = &[Suite::Elementwise, Suite::Norms, Suite::Transpose, Suite::Gemm];
+
+    /// The word on the command line.
+    pub(crate) const fn word(self) -> &'static str {
+        match self {
+            Suite::Elementwise => "elementwise",
+            Suite::Norms => "norms",
+            Suite::Transpose => "transpose",
+            Suite::Gemm => "gemm",
+        }
+    }
+
+    /// Extents of a shape, by name.
+    pub(crate) const fn extents(self) -> &'static str {
+        match self {
+            Suite::Elementwise => "N",
+            Suite::Norms | Suite::Transpose => "ROWSxCOLS",
+            Suite::Gemm => "MxNxK",
+        }
+    }
+
+    /// Number of extents of a shape.
+    pub(crate) const fn rank(self) -> usize {
+        match self {
+            Suite::Elementwise => 1,
+            Suite::Norms | Suite::Transpose => 2,
+            Suite::Gemm => 3,
+        }
+    }
+}
+
+/// A kernel of the library with element type and shape.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Problem {
+    VectorAdd { elem: Scalar, n: u32 },
+    SiluMul { elem: Scalar, n: u32 },
+    Softmax { elem: Scalar, rows: u32, cols: u32 },
+    RmsNorm { elem: Scalar, rows: u32, cols: u32 },
+    Transpose { elem: Scalar, rows: u32, cols: u32 },
+    Gemm { elem: Scalar, out: Scalar, trans: (bool, bool), m: u32, n: u32, k: u32 },
+}
+
+/// What a problem costs at least.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub(crate) enum Cost {
+    /// Bytes of memory, read and written.
+    Bytes(f64),
+    /// Operations; a multiply-add counts as two.
+    Flops(f64),
+}
+
+/// A choice of tile and schedule; what is absent keeps the configuration's default.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub(crate) struct Variant {
+    /// Tile of a program: up to three extents, in the order of the kernel's own (`block`; `rows`, `cols`; `bm`, `bn`, `bk`).
+    pub(crate) tile: Option<[u32; 3]>,
+    pub(crate) warps: Option<u32>,
+    pub(crate) stages: Option<u32>,
+    pub(crate) group: Option<u32>,
+}
+
+impl Problem {
+    pub(crate) const fn suite(&self) -> Suite {
+        match self {
+            Problem::VectorAdd { .. } | Problem::SiluMul { .. } => Suite::Elementwise,
+            Problem::Softmax { .. } | Problem::RmsNorm { .. } => Suite::Norms,
+            Problem::Transpose { .. } => Suite::Transpose,
+            Problem::Gemm { .. } => Suite::Gemm,
+        }
+    }
+
+    pub(crate) const fn elem(&self) -> Scalar {
+        match *self {
+            Problem::VectorAdd { elem, .. }
+            | Problem::SiluMul { elem, .. }
+            | Problem::Softmax { elem, .. }
+            | Problem::RmsNorm { elem, .. }
+            | Problem::Transpose { elem, .. }
+            | Problem::Gemm { elem, .. } => elem,
+        }
+    }
+
+    /// What it costs at least.
+    pub(crate) fn cost(&self) -> Cost {
+        match *self {
+            Problem::Gemm { m, n, k, .. } => Cost::Flops(2.0 * f64::from(m) * f64::from(n) * f64::from(k)),
+            Problem::VectorAdd { .. }
+            | Problem::SiluMul { .. }
+            | Problem::Softmax { .. }
+            | Problem::RmsNorm { .. }
+            | Problem::Transpose { .. } => {
+                Cost::Bytes(self.workload(&Variant::default()).1.tensors().iter().map(|t| t.byte_len() as f64).sum())
+            }
+        }
+    }
+
+    /// The problem's name, with element types and extents.
+    pub(crate) fn name(&self) -> String {
+        self.workload(&Variant::default()).1.name()
+    }
+
+    /// The configuration of a variant, for people, and the workload. Tile extents of 0 keep the default.
+    pub(crate) fn workload(&self, variant: &Variant) -> (String, Box<dyn Workload>) {
+        let init: fn(u64) -> Init = Init::Normal;
+        let pick = |at: usize, usual: u32| variant.tile.map(|t| t[at]).filter(|&e| e > 0).unwrap_or(usual);
+        match *self {
+            Problem::VectorAdd { elem, n } => {
+                let c = VectorAdd::new(elem).for_shape(n);
+                let config = VectorAdd { block: pick(0, c.block), warps: variant.warps.unwrap_or(c.warps), ..c };
+                (label(&[config.block], config.warps, None, None), Box::new(VectorAddCase { config, n, init }))
+            }
+            Problem::SiluMul { elem, n } => {
+                let c = SiluMul::new(elem).for_shape(n);
+                let config = SiluMul { block: pick(0, c.block), warps: variant.warps.unwrap_or(c.warps), ..c };
+                (label(&[config.block], config.warps, None, None), Box::new(SiluMulCase { config, n, init }))
+            }
+            Problem::Softmax { elem, rows, cols } => {
+                let c = Softmax::new(elem, cols).for_shape(rows, cols);
+                let (tile_rows, warps) = (pick(0, c.tile_rows), variant.warps.unwrap_or(c.warps));
+                let config = Softmax { tile_rows, warps, ..c };
+                (label(&[tile_rows, config.tile_cols], warps, None, None), Box::new(SoftmaxCase { config, rows, cols, init }))
+            }
+            Problem::RmsNorm { elem, rows, cols } => {
+                let c = RmsNorm::new(elem, cols).for_shape(rows, cols);
+                let (tile_rows, warps) = (pick(0, c.tile_rows), variant.warps.unwrap_or(c.warps));
+                let config = RmsNorm { tile_rows, warps, ..c };
+                (label(&[tile_rows, config.tile_cols], warps, None, None), Box::new(RmsNormCase { config, rows, cols }))
+            }
+            Problem::Transpose { elem, rows, cols } => {
+                let c = Transpose::new(elem).for_shape(rows, cols);
+                let (tile_rows, tile_cols) = (pick(0, c.tile_rows), pick(1, c.tile_cols));
+                let config = Transpose { tile_rows, tile_cols, warps: variant.warps.unwrap_or(c.warps), ..c };
+                (label(&[tile_rows, tile_cols], config.warps, None, None), Box::new(TransposeCase { config, rows, cols, init }))
+            }
+            Problem::Gemm { elem, out, trans, m, n, k } => {
+                let c = Gemm::new(elem).output(out).transposed(trans.0, trans.1).for_shape(m, n, k);
+                let (warps, stages) = (variant.warps.unwrap_or(c.warps), variant.stages.unwrap_or(c.stages));
+                let (bm, bn, bk) = (pick(0, c.bm), pick(1, c.bn), pick(2, c.bk));
+                let config = Gemm { group: variant.group.unwrap_or(c.group), ..c.tile(bm, bn, bk).schedule(warps, stages) };
+                let name = label(&[config.bm, config.bn, config.bk], warps, Some(stages), Some(config.group));
+                (name, Box::new(GemmCase { config, m, n, k }))
+            }
+        }
+    }
+}
+
+impl fmt::Display for Problem {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.name())
+    }
+}
+
+/// `128x128x64 w8 s3 g8`.
+fn label(tile: &[u32], warps: u32, stages: Option<u32>, group: Option<u32>) -> String {
+    let extents: Vec<String> = tile.iter().map(u32::to_string).collect();
+    let mut text = format!("{} w{warps}", extents.join("x"));
+    for (letter, value) in [('s', stages), ('g', group)] {
+        if let Some(v) = value {
+            text += &format!(" {letter}{v}");
+        }
+    }
+    text
+}
+
+/// Which problems of the suites, and which variants of each.
+#[derive(Clone, PartialEq, Debug)]
+pub(crate) struct Selection {
+    pub(crate) suites: Vec<Suite>,
+    /// Lengths, columns, sides: every suite reads them in its way.
+    pub(crate) sizes: Vec<u32>,
+    /// Whole shapes; each belongs to the suites of its rank.
+    pub(crate) shapes: Vec<Vec<u32>>,
+    pub(crate) elems: Vec<Scalar>,
+    /// Element type of C; that of A and B if absent.
+    pub(crate) out: Option<Scalar>,
+    pub(crate) trans: Vec<(bool, bool)>,
+    pub(crate) tiles: Vec<[u32; 3]>,
+    pub(crate) warps: Vec<u32>,
+    pub(crate) stages: Vec<u32>,
+    pub(crate) groups: Vec<u32>,
+}
+
+/// Rows of the norms where only columns are given.
+const NORM_ROWS: u32 = 16384;
+
+impl Selection {
+    /// Every problem, in the order of the suites.
+    pub(crate) fn problems(&self, usual: &dyn Fn(Suite) -> Vec<Vec<u32>>) -> Vec<Problem> {
+        let mut list = Vec::new();
+        for &suite in &self.suites {
+            for shape in self.shapes_of(suite, usual) {
+                for &elem in &self.elems {
+                    self.of_shape(suite, elem, &shape, &mut list);
+                }
+            }
+        }
+        list
+    }
+
+    fn shapes_of(&self, suite: Suite, usual: &dyn Fn(Suite) -> Vec<Vec<u32>>) -> Vec<Vec<u32>> {
+        let sized = self.sizes.iter().map(|&s| match suite {
+            Suite::Elementwise => vec![s],
+            Suite::Norms => vec![NORM_ROWS, s],
+            Suite::Transpose => vec![s, s],
+            Suite::Gemm => vec![s, s, s],
+        });
+        let whole = self.shapes.iter().filter(|s| s.len() == suite.rank()).cloned();
+        let asked: Vec<Vec<u32>> = sized.chain(whole).collect();
+        if asked.is_empty() { usual(suite) } else { asked }
+    }
+
+    fn of_shape(&self, suite: Suite, elem: Scalar, shape: &[u32], list: &mut Vec<Problem>) {
+        match (suite, shape) {
+            (Suite::Elementwise, &[n]) => list.extend([Problem::VectorAdd { elem, n }, Problem::SiluMul { elem, n }]),
+            (Suite::Norms, &[rows, cols]) => list.extend([Problem::Softmax { elem, rows, cols }, Problem::RmsNorm { elem, rows, cols }]),
+            (Suite::Transpose, &[rows, cols]) => list.push(Problem::Transpose { elem, rows, cols }),
+            (Suite::Gemm, &[m, n, k]) => {
+                let out = self.out.unwrap_or(elem);
+                list.extend(self.trans.iter().map(|&trans| Problem::Gemm { elem, out, trans, m, n, k }));
+            }
+            (Suite::Elementwise | Suite::Norms | Suite::Transpose | Suite::Gemm, _) => {}
+        }
+    }
+
+    /// Every variant: all combinations of tiles, warps, stages and groups.
+    pub(crate) fn variants(&self, suite: Suite) -> Vec<Variant> {
+        let or_none =
+            |list: &[u32], used: bool| if list.is_empty() || !used { vec![None] } else { list.iter().copied().map(Some).collect() };
+        let gemm = suite == Suite::Gemm;
+        let tiles = if self.tiles.is_empty() { vec![None] } else { self.tiles.iter().copied().map(Some).collect() };
+        let mut list = Vec::new();
+        for &tile in &tiles {
+            for &warps in &or_none(&self.warps, true) {
+                for &stages in &or_none(&self.stages, gemm) {
+                    list.extend(or_none(&self.groups, gemm).into_iter().map(|group| Variant { tile, warps, stages, group }));
+                }
+            }
+        }
+        list
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn selection() -> Selection {
+        Selection {
+            suites: Suite::ALL.to_vec(),
+            sizes: Vec::new(),
+            shapes: Vec::new(),
+            elems: vec![Scalar::BF16],
+            out: None,
+            trans: vec![(false, false), (false, true)],
+            tiles: Vec::new(),
+            warps: Vec::new(),
+            stages: Vec::new(),
+            groups: Vec::new(),
+        }
+    }
+
+    #[test]
+    fn sizes_and_shapes_go_to_the_suites_they_suit() {
+        let usual = |s: Suite| vec![vec![64; s.rank()]];
+        assert_eq!(selection().problems(&usual).len(), 2 + 2 + 1 + 2);
+        let one = Selection { shapes: vec![vec![10, 20], vec![1, 2, 3]], suites: vec![Suite::Transpose], ..selection() };
+        assert_eq!(one.problems(&usual), [Problem::Transpose { elem: Scalar::BF16, rows: 10, cols: 20 }]);
+        let sized = Selection { sizes: vec![512], suites: vec![Suite::Gemm], trans: vec![(true, false)], ..selection() };
+        let want = Problem::Gemm { elem: Scalar::BF16, out: Scalar::BF16, trans: (true, false), m: 512, n: 512, k: 512 };
+        assert_eq!(sized.problems(&usual), [want]);
+    }
+
+    #[test]
+    fn variants_are_all_combinations_and_name_their_schedule() {
+        let s = Selection { tiles: vec![[128, 256, 64], [64, 64, 32]], warps: vec![4, 8], stages: vec![2, 3, 4], ..selection() };
+        let all = s.variants(Suite::Gemm);
+        assert_eq!(all.len(), 12);
+        let p = Problem::Gemm { elem: Scalar::BF16, out: Scalar::F32, trans: (false, true), m: 64, n: 64, k: 64 };
+        assert_eq!(p.workload(&all[0]).0, "128x256x64 w4 s2 g8");
+        assert_eq!(p.name(), "gemm_nt_bf16_f32_64x64x64");
+        assert_eq!(s.variants(Suite::Transpose).len(), 4, "stages mean nothing to a transposition");
+        assert_eq!(selection().variants(Suite::Norms), [Variant::default()]);
+    }
+
+    #[test]
+    fn costs_are_the_operands_bytes_or_the_products_operations() {
+        let p = Problem::VectorAdd { elem: Scalar::BF16, n: 1000 };
+        assert_eq!(p.cost(), Cost::Bytes(6000.0));
+        let p = Problem::RmsNorm { elem: Scalar::F32, rows: 10, cols: 8 };
+        assert_eq!(p.cost(), Cost::Bytes(f64::from(10 * 8 * 4 * 2 + 8 * 4)));
+        let p = Problem::Gemm { elem: Scalar::F16, out: Scalar::F16, trans: (false, false), m: 3, n: 5, k: 7 };
+        assert_eq!(p.cost(), Cost::Flops(210.0));
+    }
+}

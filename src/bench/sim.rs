@@ -1,0 +1,113 @@
+//! Benches where there is no GPU: what the simulator counts for a few programs of each problem. Counts, not times: they do not depend
+//! on the machine, and they say why a kernel is slow.
+
+use super::problem::{Problem, Variant};
+use super::report::quote;
+use crate::runtime::sim::{Report, SimConfig, SimDevice};
+use crate::{Options, compile};
+use tilelift_ir::interp::{Buffer, Memory};
+use tilelift_isel::Target;
+use tilelift_kernels::{Case, Size};
+
+/// Programs that are run.
+const PROGRAMS: usize = 2;
+
+/// Counts of a variant, per program.
+#[derive(Clone, PartialEq, Debug)]
+pub(crate) struct SimRow {
+    pub(crate) problem: String,
+    pub(crate) label: String,
+    pub(crate) programs: u64,
+    pub(crate) report: Report,
+}
+
+/// Runs a variant in the simulator and judges what it wrote.
+///
+/// # Errors
+/// A sentence: it does not build, compile or run, or its output is wrong.
+pub(crate) fn measure(problem: &Problem, variant: &Variant, target: &Target) -> Result<SimRow, String> {
+    let (label, workload) = problem.workload(variant);
+    let case = Case { name: workload.name(), row: 0, size: Size::Large, workload };
+    let kernel = case.build().map_err(|e| e.to_string())?;
+    let artifact = compile(&kernel, target, &Options::default()).map_err(|e| e.to_string())?;
+    let (grid, tensors, sample) = (case.grid(), case.make_tensors(), case.sample(PROGRAMS));
+    let mut memory = Memory::new();
+    for (i, t) in tensors.iter().enumerate() {
+        let output = i + 1 == tensors.len();
+        memory.add(if output { Buffer::uninit(t.bytes.len()) } else { Buffer::from_bytes(t.bytes.clone()) });
+    }
+    let ctas = sample.iter().map(|p| p[0] + grid[0] * (p[1] + grid[1] * p[2])).collect();
+    let device = SimDevice::new(SimConfig { ctas: Some(ctas), ..SimDevice::schedule(0) });
+    let loaded = device.load(&artifact).map_err(|e| e.to_string())?;
+    let report = device.execute(&loaded, grid, &case.arguments(), &mut memory).map_err(|e| e.to_string())?;
+    let output = memory.buffers.last().map_or(&[][..], |b| b.bytes());
+    let verdict = case.check(&tensors, output, Some(&sample)).map_err(|e| e.to_string())?;
+    if verdict.pass() {
+        Ok(SimRow { problem: case.name, label, programs: sample.len() as u64, report })
+    } else {
+        Err(format!("wrong output: {verdict}"))
+    }
+}
+
+/// A name and what it counts.
+type Column = (&'static str, fn(&Report) -> u64);
+
+const COLUMNS: &[Column] = &[
+    ("instructions", |r| r.instructions),
+    ("mma", |r| r.count("mma")),
+    ("ldmatrix", |r| r.count("ldmatrix")),
+    ("wavefronts", |r| r.wavefronts),
+    ("conflicts", |r| r.conflict_excess()),
+    ("sectors", |r| r.sectors),
+    ("bytes", |r| r.requested_bytes),
+];
+
+/// The table's head.
+pub(crate) fn head(width: usize) -> String {
+    let names: Vec<String> = COLUMNS.iter().map(|(n, _)| format!("{n:>12}")).collect();
+    format!("{:<width$} {}", "per program", names.join(" "))
+}
+
+impl SimRow {
+    /// `problem variant`.
+    pub(crate) fn name(&self) -> String {
+        format!("{} {}", self.problem, self.label)
+    }
+
+    /// A line of the table: means per program.
+    pub(crate) fn line(&self, width: usize) -> String {
+        let counts: Vec<String> = COLUMNS.iter().map(|(_, f)| format!("{:>12}", f(&self.report) / self.programs.max(1))).collect();
+        format!("{:<width$} {}", self.name(), counts.join(" "))
+    }
+
+    /// One JSON object; counts of all programs together.
+    pub(crate) fn json(&self) -> String {
+        let counts: Vec<String> = COLUMNS.iter().map(|(n, f)| format!("{}: {}", quote(n), f(&self.report))).collect();
+        format!(
+            "{{\"problem\": {}, \"label\": {}, \"programs\": {}, {}}}",
+            quote(&self.problem),
+            quote(&self.label),
+            self.programs,
+            counts.join(", ")
+        )
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::targets;
+    use tilelift_ir::Scalar;
+
+    #[test]
+    fn counts_of_a_product_hold_every_matrix_instruction() {
+        let p = Problem::Gemm { elem: Scalar::BF16, out: Scalar::BF16, trans: (false, true), m: 64, n: 64, k: 64 };
+        let variant = Variant { tile: Some([32, 32, 32]), warps: Some(2), ..Variant::default() };
+        let row = measure(&p, &variant, &targets::usual()).unwrap();
+        // 32 x 32 x 64 multiply-adds, 16 x 8 x 16 in an instruction.
+        assert_eq!(row.report.count("mma") / row.programs, 32 * 32 * 64 / (16 * 8 * 16));
+        assert_eq!(row.line(60).len(), head(60).len());
+        let none = Variant { tile: Some([4096, 4096, 64]), ..Variant::default() };
+        assert!(measure(&p, &none, &targets::usual()).is_err());
+    }
+}
