@@ -199,10 +199,11 @@ impl KernelBuilder {
             Err(message) => {
                 let stand_in = explicit.or_else(|| args.first().map(|&a| self.kernel.ty(a).clone())).unwrap_or(Type::Scalar(Scalar::I32));
                 self.note(op.info().name, message);
-                Some(stand_in)
+                (op.info().results() > 0).then_some(stand_in)
             }
         };
-        let results: SmallVec<[Type; 1]> = ty.into_iter().collect();
+        let count = op.info().results().max(usize::from(ty.is_some()));
+        let results: SmallVec<[Type; 1]> = ty.into_iter().cycle().take(count).collect();
         let inst = self.kernel.add_inst(op, args, present, attrs, &[], &results);
         self.at.insert(&mut self.kernel, inst);
         // An op without a result (a store) hands back its first operand, which no caller uses.
@@ -280,7 +281,15 @@ impl KernelBuilder {
         rsqrt Rsqrt; /// Hyperbolic tangent.
         tanh Tanh; /// Largest integral value not above.
         floor Floor; /// Smallest integral value not below.
-        ceil Ceil;
+        ceil Ceil; /// Nearest integral value, ties to even.
+        round Round; /// Integral value toward zero.
+        trunc Trunc; /// `1 / a`.
+        rcp Rcp; /// Sine.
+        sin Sin; /// Cosine.
+        cos Cos; /// Error function.
+        erf Erf; /// Number of bits that are 1.
+        popcount Popcount; /// Zero bits above the highest bit that is 1.
+        clz Clz;
     }
     binary! {
         /// Sum.
@@ -298,7 +307,13 @@ impl KernelBuilder {
         xor Xor; /// Shift left.
         shl Shl; /// Arithmetic shift right.
         shr_s ShrS; /// Logical shift right.
-        shr_u ShrU;
+        shr_u ShrU; /// Unsigned quotient.
+        div_u DivU; /// Unsigned remainder.
+        rem_u RemU; /// Upper half of the signed product.
+        mulhi MulHi; /// Upper half of the unsigned product.
+        mulhi_u MulHiU; /// Smaller operand, read unsigned.
+        minimum_u MinimumU; /// Larger operand, read unsigned.
+        maximum_u MaximumU;
     }
 
     /// `a * b + c` with one rounding.
@@ -408,6 +423,74 @@ impl KernelBuilder {
     /// Combines the elements along an axis, which disappears.
     pub fn reduce(&mut self, op: ReduceOp, a: Value, axis: u32) -> Value {
         self.push(Op::Reduce, &[a], 0, &[Attr::Reduce(op), Attr::Dim(axis)], None)
+    }
+
+    /// Two tiles interleaved along a new innermost dimension of extent 2.
+    pub fn join(&mut self, a: impl Into<Operand>, b: impl Into<Operand>) -> Value {
+        let (a, b) = self.unify(a.into(), b.into());
+        self.push(Op::Join, &[a, b], 0, &[], None)
+    }
+
+    /// The inverse of [`KernelBuilder::join`].
+    pub fn split(&mut self, a: Value) -> (Value, Value) {
+        let first = self.push(Op::Split, &[a], 0, &[], None);
+        let second = self.kernel.def_inst(first).and_then(|i| self.kernel.insts[i].results.get(1).copied());
+        (first, second.unwrap_or(first))
+    }
+
+    /// The second tile behind the first along an axis.
+    pub fn concat(&mut self, a: Value, b: Value, axis: u32) -> Value {
+        self.push(Op::Concat, &[a, b], 0, &[Attr::Dim(axis)], None)
+    }
+
+    /// The part of a tile at constant offsets.
+    pub fn slice(&mut self, a: Value, offsets: &[u32], shape: &[u32]) -> Value {
+        let ty = Type::tile(shape, self.kernel.ty(a).elem());
+        self.push(Op::Slice, &[a], 0, &[Attr::Offsets(Shape::from_slice(offsets))], Some(ty))
+    }
+
+    /// Reverses the order along an axis.
+    pub fn flip(&mut self, a: Value, axis: u32) -> Value {
+        self.push(Op::Flip, &[a], 0, &[Attr::Dim(axis)], None)
+    }
+
+    /// Inclusive scan along an axis.
+    pub fn scan(&mut self, op: ReduceOp, a: Value, axis: u32) -> Value {
+        self.push(Op::Scan, &[a], 0, &[Attr::Reduce(op), Attr::Dim(axis)], None)
+    }
+
+    /// Inclusive scan along an axis from the last element backward.
+    pub fn scan_reverse(&mut self, op: ReduceOp, a: Value, axis: u32) -> Value {
+        self.push(Op::ScanReverse, &[a], 0, &[Attr::Reduce(op), Attr::Dim(axis)], None)
+    }
+
+    /// Position of the smallest element along an axis, as `i32`.
+    pub fn argmin(&mut self, a: Value, axis: u32) -> Value {
+        self.push(Op::ArgMin, &[a], 0, &[Attr::Dim(axis)], None)
+    }
+
+    /// Position of the largest element along an axis, as `i32`.
+    pub fn argmax(&mut self, a: Value, axis: u32) -> Value {
+        self.push(Op::ArgMax, &[a], 0, &[Attr::Dim(axis)], None)
+    }
+
+    /// The value, with the promise that it is a multiple of `n`.
+    pub fn assume_multiple(&mut self, a: Value, n: u32) -> Value {
+        self.push(Op::Assume, &[a], 0, &[Attr::Divisor(n)], None)
+    }
+
+    /// Stops the launch unless every element of the condition holds.
+    pub fn assert(&mut self, condition: Value) {
+        self.push(Op::Assert, &[condition], 0, &[], None);
+    }
+
+    /// Reports values; for the interpreter only.
+    pub fn print(&mut self, values: &[Value]) {
+        if values.is_empty() {
+            self.note("print", "there is nothing to report; name a value".into());
+        } else {
+            self.push(Op::Print, values, 0, &[], None);
+        }
     }
 
     /// Combines the elements along an axis, which stays with extent 1.

@@ -214,6 +214,10 @@ pub enum Attr {
     Reduce(ReduceOp),
     /// A dimension number.
     Dim(u32),
+    /// A constant offset per dimension.
+    Offsets(Shape),
+    /// A positive number that divides a value.
+    Divisor(u32),
     /// A permutation: result dimension `i` is operand dimension `perm[i]`.
     Perm(Shape),
     /// Precision of a dot.
@@ -245,6 +249,10 @@ pub enum AttrKind {
     AxisDim,
     /// `[1, 0]`.
     Perm,
+    /// `[0, 16]`: a constant offset per dimension.
+    Offsets,
+    /// `multiple 16`: a divisor.
+    Divisor,
     /// A precision word; `exact` is the default and not printed.
     Precision,
     /// An atomic update word.
@@ -292,6 +300,8 @@ pub enum Effects {
     Writes,
     /// Reads and writes global memory.
     Updates,
+    /// Stops the program or reports something; keeps its place among the other effects.
+    Observes,
     /// Holds regions, whose effects it has, or ends one.
     Control,
 }
@@ -331,6 +341,26 @@ pub enum Rule {
     Transpose,
     /// Axis removed; a one-dimensional tile becomes a scalar.
     Reduce,
+    /// Two tiles of one type; result with a new innermost dimension of extent 2.
+    Join,
+    /// Innermost extent 2; two results without that dimension.
+    Split,
+    /// Two tiles that agree but along the axis; the extents there add up.
+    Concat,
+    /// Written tile type that lies inside the operand at the offsets.
+    Slice,
+    /// A tile with that axis; result as the operand.
+    Flip,
+    /// A tile with that axis, of a class that the combining op takes; result as the operand.
+    Scan,
+    /// Axis removed; result `i32`.
+    ArgReduce,
+    /// A scalar integer; result as the operand.
+    Assume,
+    /// `i1`, scalar or tile; no result.
+    Assert,
+    /// Scalars and tiles; no result.
+    Print,
     /// `MxK`, `KxN`, `MxN` accumulator.
     Dot,
     /// Written tile type of the view's element and rank.
@@ -381,17 +411,64 @@ pub struct OpInfo {
 }
 
 impl OpInfo {
-    /// True if the op makes a value: every one without regions does but those that only write, and `yield`.
-    pub fn makes_value(&self) -> bool {
-        !matches!(self.rule, Rule::Store | Rule::Scatter | Rule::Control)
+    /// Number of results of an op without regions; several results have one type.
+    pub fn results(&self) -> usize {
+        match self.rule {
+            Rule::Split => 2,
+            Rule::Store | Rule::Scatter | Rule::Assert | Rule::Print | Rule::Control => 0,
+            Rule::Explicit
+            | Rule::SameNumber
+            | Rule::SameFloat
+            | Rule::SameInt
+            | Rule::SameBits
+            | Rule::Compare
+            | Rule::Select
+            | Rule::Index
+            | Rule::Iota
+            | Rule::Splat
+            | Rule::Cast
+            | Rule::Bitcast
+            | Rule::Broadcast
+            | Rule::Reshape
+            | Rule::Transpose
+            | Rule::Join
+            | Rule::Concat
+            | Rule::Slice
+            | Rule::Flip
+            | Rule::Reduce
+            | Rule::Scan
+            | Rule::ArgReduce
+            | Rule::Assume
+            | Rule::Dot
+            | Rule::Load
+            | Rule::Gather
+            | Rule::Atomic
+            | Rule::GatherTile
+            | Rule::Histogram
+            | Rule::Sort
+            | Rule::ArgSort
+            | Rule::TopK
+            | Rule::ArgTopK => 1,
+        }
     }
 
     /// True if the text form carries `: type`.
     pub fn typed(&self) -> bool {
         matches!(
             self.rule,
-            Rule::Explicit | Rule::Iota | Rule::Splat | Rule::Cast | Rule::Bitcast | Rule::Broadcast | Rule::Reshape | Rule::Load
-        ) || matches!(self.rule, Rule::Histogram | Rule::TopK | Rule::ArgTopK)
+            Rule::Explicit
+                | Rule::Iota
+                | Rule::Splat
+                | Rule::Cast
+                | Rule::Bitcast
+                | Rule::Broadcast
+                | Rule::Reshape
+                | Rule::Slice
+                | Rule::Load
+                | Rule::Histogram
+                | Rule::TopK
+                | Rule::ArgTopK
+        )
     }
 }
 
@@ -472,12 +549,24 @@ define_ops! {
     Div "div" (a, b) - - SameNumber Pure 0;
     /// Signed integer remainder with the sign of the dividend: `a - div(a, b) * b`, so a zero divisor gives the dividend.
     Rem "rem" (a, b) - - SameInt Pure 0;
+    /// Unsigned integer quotient; division by zero gives 0.
+    DivU "div_u" (a, b) - - SameInt Pure 0;
+    /// Unsigned integer remainder; a zero divisor gives the dividend.
+    RemU "rem_u" (a, b) - - SameInt Pure 0;
+    /// Upper half of the signed product of twice the width.
+    MulHi "mulhi" (a, b) - - SameInt Pure 0;
+    /// Upper half of the unsigned product of twice the width.
+    MulHiU "mulhi_u" (a, b) - - SameInt Pure 0;
     /// Fused multiply-add `a * b + c` with one rounding; `f16` and `bf16` round the `f32` result of a fused `f32` operation.
     Fma "fma" (a, b, c) - - SameFloat Pure 0;
     /// Smaller operand; a NaN operand gives NaN; -0 is smaller than +0. Signed for integers.
     Minimum "minimum" (a, b) - - SameNumber Pure 0;
     /// Larger operand; a NaN operand gives NaN; +0 is larger than -0. Signed for integers.
     Maximum "maximum" (a, b) - - SameNumber Pure 0;
+    /// Smaller operand, read unsigned.
+    MinimumU "minimum_u" (a, b) - - SameInt Pure 0;
+    /// Larger operand, read unsigned.
+    MaximumU "maximum_u" (a, b) - - SameInt Pure 0;
     /// Smaller operand; of a number and a NaN, the number.
     MinNum "minnum" (a, b) - - SameFloat Pure 0;
     /// Larger operand; of a number and a NaN, the number.
@@ -502,11 +591,16 @@ define_ops! {
     /// Logical shift right; a shift by the width or more gives 0.
     ShrU "shr_u" (a, b) - - SameInt Pure 0;
 
-    /// `e^a`; relative error at most 2^-21 for `f32`.
+    /// Number of bits that are 1.
+    Popcount "popcount" (a) - - SameInt Pure 0;
+    /// Number of zero bits above the highest bit that is 1; the width for 0.
+    Clz "clz" (a) - - SameInt Pure 0;
+
+    /// `e^a`; relative error at most 2^-21 for `f32`, 2^-50 for `f64`.
     Exp "exp" (a) - - SameFloat Pure 0;
-    /// `2^a`; relative error at most 2^-22 for `f32`.
+    /// `2^a`; relative error at most 2^-22 for `f32`, 2^-50 for `f64`.
     Exp2 "exp2" (a) - - SameFloat Pure 0;
-    /// Natural logarithm; for `f32` the absolute error is at most 2^-21 on [0.5, 2], relative 2^-21 elsewhere; NaN below 0, -inf at 0.
+    /// Natural logarithm; for `f32` the absolute error is at most 2^-21 on [0.5, 2], relative 2^-21 elsewhere; for `f64` relative 2^-50; NaN below 0, -inf at 0.
     Log "log" (a) - - SameFloat Pure 0;
     /// Base 2 logarithm; errors as `log`.
     Log2 "log2" (a) - - SameFloat Pure 0;
@@ -514,12 +608,24 @@ define_ops! {
     Sqrt "sqrt" (a) - - SameFloat Pure 0;
     /// `1 / sqrt(a)`; relative error at most 2^-22 for `f32`.
     Rsqrt "rsqrt" (a) - - SameFloat Pure 0;
-    /// Hyperbolic tangent; relative error at most 2^-20 for `f32`.
+    /// Hyperbolic tangent; relative error at most 2^-20 for `f32`, 2^-50 for `f64`.
     Tanh "tanh" (a) - - SameFloat Pure 0;
+    /// `1 / a`; relative error at most 2^-22 for `f32`, rounded to nearest even for `f64`.
+    Rcp "rcp" (a) - - SameFloat Pure 0;
+    /// Sine of `a` radians, of any size; relative error at most 2^-21 for `f32`; NaN for infinities.
+    Sin "sin" (a) - - SameFloat Pure 0;
+    /// Cosine of `a` radians, of any size; relative error at most 2^-21 for `f32`; NaN for infinities.
+    Cos "cos" (a) - - SameFloat Pure 0;
+    /// Error function; relative error at most 2^-21 for `f32`.
+    Erf "erf" (a) - - SameFloat Pure 0;
     /// Largest integral value not above.
     Floor "floor" (a) - - SameFloat Pure 0;
     /// Smallest integral value not below.
     Ceil "ceil" (a) - - SameFloat Pure 0;
+    /// Nearest integral value, ties to even.
+    Round "round" (a) - - SameFloat Pure 0;
+    /// Integral value toward zero.
+    Trunc "trunc" (a) - - SameFloat Pure 0;
 
     /// Comparison of two values of one type.
     Cmp "cmp" (a, b) Cmp - Compare Pure 0;
@@ -536,8 +642,26 @@ define_ops! {
     Reshape "reshape" (a) - - Reshape Pure 0;
     /// Permutes the dimensions: result dimension `i` is operand dimension `perm[i]`.
     Transpose "transpose" (a) - Perm Transpose Pure 0;
+    /// Two tiles interleaved: element `[…, 0]` is of the first, `[…, 1]` of the second.
+    Join "join" (a, b) - - Join Pure 0;
+    /// The inverse of `join`: the elements `[…, 0]` and the elements `[…, 1]`.
+    Split "split" (a) - - Split Pure 0;
+    /// The second tile behind the first along an axis.
+    Concat "concat" (a, b) - AxisDim Concat Pure 0;
+    /// The elements at constant offsets: result element `i` is operand element `offset + i`.
+    Slice "slice" (a) - Offsets Slice Pure 0;
+    /// Reverses the order along an axis.
+    Flip "flip" (a) - AxisDim Flip Pure 0;
     /// Combines the elements along an axis in a fixed tree (see `docs/language.md`), so that a result never depends on the schedule.
     Reduce "reduce" (a) Reduce AxisDim Reduce Pure 0;
+    /// Inclusive scan: each element becomes the combination of the elements up to it along an axis, in a fixed tree (see `docs/language.md`), so that a result never depends on the schedule.
+    Scan "scan" (a) Reduce AxisDim Scan Pure 0;
+    /// As `scan` from the last element backward: `flip` of `scan` of `flip`.
+    ScanReverse "scan_reverse" (a) Reduce AxisDim Scan Pure 0;
+    /// Position of the smallest element along an axis: the lowest of equal ones (-0 and +0 are equal); of the first NaN if there is one. Signed for integers.
+    ArgMin "argmin" (a) - AxisDim ArgReduce Pure 0;
+    /// Position of the largest element along an axis; ties and NaN as for `argmin`.
+    ArgMax "argmax" (a) - AxisDim ArgReduce Pure 0;
     /// Matrix product `a * b + c`: `MxK` by `KxN` plus `MxN`. Floats: products are exact, the sum may run in any order and round to the accumulator type at any step.
     Dot "dot" (a, b, c) - Precision Dot Pure 0;
 
@@ -566,6 +690,13 @@ define_ops! {
     TopK "top_k" (a) Sort AxisDim TopK Pure 0;
     /// The first elements of `argsort`: of equal elements the one at the lowest position comes first.
     ArgTopK "arg_top_k" (a) Sort AxisDim ArgTopK Pure 0;
+
+    /// The operand, which the author promises to be a multiple of a number; wider accesses follow from it. The interpreter checks the promise, no device does.
+    Assume "assume" (a) - Divisor Assume Pure 0;
+    /// Stops the launch with an error unless every element holds.
+    Assert "assert" (condition) - - Assert Observes 0;
+    /// Reports values: the interpreter keeps a line per program instance; no device has a way to print.
+    Print "print" ((*values)) - - Print Observes 0;
 
     /// `for v1 in lo..hi step s carry v2 = init { … yield next }`: runs while the index is below `hi` (signed); the results are the carried values. The step must be positive.
     For "for" (lo, hi, step, (*init)) - - Control Control 1;

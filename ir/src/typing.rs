@@ -193,19 +193,92 @@ pub fn result_type(op: Op, args: &[&Type], present: u8, attrs: &[Attr], explicit
             let (Some(Attr::Reduce(r)), Some(Attr::Dim(d))) = (attrs.first(), attrs.get(1)) else {
                 return Err("`reduce` needs a combining op and an axis: reduce add v0, axis 1".into());
             };
-            let class_ok = match r {
-                ReduceOp::Add | ReduceOp::Mul | ReduceOp::Minimum | ReduceOp::Maximum => a.elem != Scalar::I1 && !a.elem.is_narrow(),
-                ReduceOp::And | ReduceOp::Or | ReduceOp::Xor => !a.elem.is_float(),
-            };
-            if !class_ok {
-                return Err(format!("`reduce {r}` does not take {} elements; use cast", a.elem));
-            }
+            combines(op, *r, a.elem)?;
             if *d as usize >= a.shape.len() {
                 return Err(format!("{a} has no axis {d}"));
             }
             let shape: Shape = a.shape.iter().enumerate().filter(|(i, _)| *i != *d as usize).map(|(_, &e)| e).collect();
             Ok(Some(Type::of_shape(&shape, a.elem)))
         }
+        Rule::Join => {
+            let Type::Tile(a) = same(op, args)? else {
+                return Err(format!("`join` takes tiles, not {}; splat or reshape it first", args[0]));
+            };
+            let mut shape = a.shape.clone();
+            shape.push(2);
+            made(TileType { shape, elem: a.elem })
+        }
+        Rule::Split => match args[0] {
+            Type::Tile(a) if a.shape.last() == Some(&2) => Ok(Some(Type::of_shape(&a.shape[..a.shape.len() - 1], a.elem))),
+            t => Err(format!("`split` takes a tile whose last extent is 2, not {t}; reshape it first")),
+        },
+        Rule::Concat => {
+            let (Type::Tile(a), Type::Tile(b)) = (args[0], args[1]) else {
+                return Err(format!("`concat` takes tiles, not {} and {}; splat a scalar first", args[0], args[1]));
+            };
+            let axis = axis_of(op, a, attrs, 0)?;
+            let agree = a.elem == b.elem
+                && a.shape.len() == b.shape.len()
+                && a.shape.iter().zip(&b.shape).enumerate().all(|(i, (x, y))| i == axis || x == y);
+            if !agree {
+                return Err(format!("`concat` of {a} and {b} along axis {axis}: elements and the other extents must agree"));
+            }
+            let mut shape = a.shape.clone();
+            shape[axis] = shape[axis].saturating_add(b.shape[axis]);
+            made(TileType { shape, elem: a.elem })
+        }
+        Rule::Slice => {
+            let t = written_tile(op, explicit)?;
+            let Type::Tile(a) = args[0] else { return Err(format!("`slice` takes a tile, not {}", args[0])) };
+            let Some(Attr::Offsets(o)) = attrs.first() else {
+                return Err("`slice` needs an offset per dimension: slice v0, [0, 8] : type".into());
+            };
+            if a.elem != t.elem || a.shape.len() != t.shape.len() || o.len() != t.shape.len() {
+                return Err(format!("`slice` of {a} at {:?} can't make {t}: element, rank and number of offsets must agree", o.as_slice()));
+            }
+            if (0..o.len()).any(|i| o[i].saturating_add(t.shape[i]) > a.shape[i]) {
+                return Err(format!("{t} at {:?} does not lie inside {a}; use smaller offsets or extents", o.as_slice()));
+            }
+            Ok(Some(Type::Tile(t)))
+        }
+        Rule::Flip => {
+            let Type::Tile(a) = args[0] else { return Err(format!("`{op}` takes a tile, not {}", args[0])) };
+            axis_of(op, a, attrs, 0)?;
+            Ok(Some(args[0].clone()))
+        }
+        Rule::Scan => {
+            let Type::Tile(a) = args[0] else { return Err(format!("`{op}` takes a tile, not {}", args[0])) };
+            let Some(Attr::Reduce(r)) = attrs.first() else {
+                return Err(format!("`{op}` needs a combining op and an axis: {op} add v0, axis 1"));
+            };
+            combines(op, *r, a.elem)?;
+            axis_of(op, a, attrs, 1)?;
+            Ok(Some(args[0].clone()))
+        }
+        Rule::ArgReduce => {
+            let Type::Tile(a) = args[0] else { return Err(format!("`{op}` takes a tile, not {}", args[0])) };
+            if a.elem == Scalar::I1 {
+                return Err(format!("`{op}` compares numbers, not i1; use cast"));
+            }
+            let axis = axis_of(op, a, attrs, 0)?;
+            let shape: Shape = a.shape.iter().enumerate().filter(|(i, _)| *i != axis).map(|(_, &e)| e).collect();
+            Ok(Some(Type::of_shape(&shape, Scalar::I32)))
+        }
+        Rule::Assume => match (args[0], attrs.first()) {
+            (_, Some(Attr::Divisor(0)) | None) => Err("`assume` needs a positive divisor: assume v0, multiple 16".into()),
+            (Type::Scalar(s), _) if s.is_int() => Ok(Some(args[0].clone())),
+            (t, _) => Err(format!("`assume` takes a scalar integer, not {t}")),
+        },
+        Rule::Assert => match args[0] {
+            Type::Scalar(Scalar::I1) => Ok(None),
+            Type::Tile(t) if t.elem == Scalar::I1 => Ok(None),
+            t => Err(format!("the condition of `assert` is {t}; it must be i1, compare something")),
+        },
+        Rule::Print => match args.iter().find(|t| matches!(t, Type::View(_))) {
+            Some(t) => Err(format!("`print` takes scalars and tiles, not {t}; load a tile of it")),
+            None if args.is_empty() => Err("`print` needs a value to report".into()),
+            None => Ok(None),
+        },
         Rule::Dot => dot_type(args, attrs).map(Some),
         Rule::Load => {
             let Type::View(v) = args[0] else { return Err(format!("`load` reads a view, not {}", args[0])) };
@@ -249,6 +322,30 @@ pub fn result_type(op: Op, args: &[&Type], present: u8, attrs: &[Attr], explicit
         Rule::TopK | Rule::ArgTopK => indexed::top_k(op, args, attrs, written_tile(op, explicit)?).map(Some),
         Rule::Control => Ok(None),
     }
+}
+
+/// A tile type that the op makes, unless it breaks the limits.
+fn made(t: TileType) -> Result<Option<Type>, TypeError> {
+    check_tile(&t)?;
+    Ok(Some(Type::Tile(t)))
+}
+
+/// The axis that attribute number `at` names.
+fn axis_of(op: Op, a: &TileType, attrs: &[Attr], at: usize) -> Result<usize, TypeError> {
+    match attrs.get(at) {
+        Some(Attr::Dim(d)) if (*d as usize) < a.shape.len() => Ok(*d as usize),
+        Some(Attr::Dim(d)) => Err(format!("{a} has no axis {d}")),
+        Some(_) | None => Err(format!("`{op}` needs an axis")),
+    }
+}
+
+/// Checks that a combining op takes elements of a type.
+fn combines(op: Op, r: ReduceOp, elem: Scalar) -> Result<(), TypeError> {
+    let ok = match r {
+        ReduceOp::Add | ReduceOp::Mul | ReduceOp::Minimum | ReduceOp::Maximum => elem != Scalar::I1 && !elem.is_narrow(),
+        ReduceOp::And | ReduceOp::Or | ReduceOp::Xor => !elem.is_float() && !elem.is_narrow(),
+    };
+    if ok { Ok(()) } else { Err(format!("`{op} {r}` does not take {elem} elements; use cast")) }
 }
 
 fn indices(op: Op, args: &[&Type], rank: usize) -> Result<(), TypeError> {

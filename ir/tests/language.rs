@@ -49,6 +49,16 @@ fn typing(rule: Rule) -> &'static str {
         Rule::Reshape => "the written type has the operand's element and number of elements; a scalar counts as one element",
         Rule::Transpose => "a tile; the result has the permuted extents",
         Rule::Reduce => "a tile; the result lacks the axis, and is a scalar if no axis is left",
+        Rule::Join => "two tiles of one type; the result has one more dimension, of extent 2, innermost",
+        Rule::Split => "a tile whose last extent is 2; two results that lack that dimension, scalars if none is left",
+        Rule::Concat => "two tiles of one element and rank whose extents agree but along the axis; there the result has their sum",
+        Rule::Slice => "a tile; the written tile type has its element and rank and lies inside it at the offsets",
+        Rule::Flip => "a tile; the result has its type",
+        Rule::Scan => "a tile; the result has its type",
+        Rule::ArgReduce => "a tile of numbers; the result is `i32` and lacks the axis, and is a scalar if no axis is left",
+        Rule::Assume => "a scalar integer; the result has its type",
+        Rule::Assert => "`i1`, scalar or tile",
+        Rule::Print => "any scalars and tiles",
         Rule::Dot => {
             "tiles `MxK`, `KxN` and `MxN`; `f16` into `f16` or `f32`, `bf16`, `f32` and 8-bit floats but `f8e8m0` into `f32`, `f64` into `f64`, `i8` into `i32`; the result \
              has the accumulator's type"
@@ -90,6 +100,7 @@ fn effects(e: Effects) -> &'static str {
         Effects::Reads => "reads memory",
         Effects::Writes => "writes memory",
         Effects::Updates => "reads and writes memory",
+        Effects::Observes => "stops or reports",
         Effects::Control => "control",
     }
 }
@@ -104,6 +115,8 @@ fn form(op: Op) -> String {
         AttrKind::Dim => "dimension",
         AttrKind::AxisDim => "axis dimension",
         AttrKind::Perm => "[permutation]",
+        AttrKind::Offsets => "[offset, …]",
+        AttrKind::Divisor => "multiple divisor",
         AttrKind::Precision => "⟨precision⟩",
         AttrKind::Atomic => "update",
         AttrKind::Sync => "⟨, order=order⟩⟨, scope=scope⟩",
@@ -111,7 +124,11 @@ fn form(op: Op) -> String {
         AttrKind::Sort => "direction",
         AttrKind::Literal => "literal",
     };
-    let mut out = if !info.makes_value() { String::new() } else { "v9 = ".to_owned() };
+    let mut out = match info.results() {
+        0 => String::new(),
+        1 => "v9 = ".to_owned(),
+        _ => "v8, v9 = ".to_owned(),
+    };
     out += info.name;
     if let Some(kind) = info.lead {
         out = out + " " + attr(kind);

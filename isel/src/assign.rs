@@ -76,6 +76,12 @@ enum Link {
     /// Delete the extents that are 1 in the operand (result to operand of a broadcast).
     Unbroadcast(Vec<usize>),
     Slice(usize),
+    /// A new innermost dimension of extent 2 in registers.
+    Join,
+    /// This many chunks along a dimension, of which one is taken.
+    Chunk(usize, u32),
+    /// This many chunks along a dimension, in registers.
+    Chunks(usize, u32),
 }
 
 fn spread(l: &Layout, link: &Link) -> Option<Layout> {
@@ -85,6 +91,18 @@ fn spread(l: &Layout, link: &Link) -> Option<Layout> {
         Link::Reshape(s) => l.reshape(s).ok(),
         Link::Unbroadcast(dims) => Some(dims.iter().fold(l.clone(), |l, &d| l.with_dim_broadcast(d))),
         Link::Slice(d) => Some(l.slice(*d)),
+        Link::Join => l.expand_dims(l.rank()).broadcast(l.rank(), 2).ok(),
+        Link::Chunk(d, n) => {
+            let mut shape = l.shape().to_vec();
+            shape[*d] /= n;
+            shape.insert(*d, *n);
+            Some(l.reshape(&shape).ok()?.slice(*d))
+        }
+        Link::Chunks(d, n) => {
+            let mut shape = l.shape().to_vec();
+            shape[*d] *= n;
+            l.expand_dims(*d).broadcast(*d, *n).ok()?.reshape(&shape).ok()
+        }
     }
 }
 
@@ -217,6 +235,20 @@ fn collect(kernel: &Kernel, i: Inst, classes: &mut Classes, links: &mut Vec<(Val
         | Op::Tanh
         | Op::Floor
         | Op::Ceil
+        | Op::DivU
+        | Op::RemU
+        | Op::MulHi
+        | Op::MulHiU
+        | Op::MinimumU
+        | Op::MaximumU
+        | Op::Popcount
+        | Op::Clz
+        | Op::Rcp
+        | Op::Sin
+        | Op::Cos
+        | Op::Erf
+        | Op::Round
+        | Op::Trunc
         | Op::Cmp
         | Op::Select
         | Op::Cast
@@ -226,6 +258,48 @@ fn collect(kernel: &Kernel, i: Inst, classes: &mut Classes, links: &mut Vec<(Val
             }
         }
         Op::Dot => classes.union(d.args[2], d.results[0]),
+        Op::Flip | Op::Scan | Op::ScanReverse => classes.union(d.args[0], d.results[0]),
+        Op::Join => {
+            classes.union(d.args[0], d.args[1]);
+            if let Some(s) = tile_shape(kernel, d.args[0]) {
+                links.push((d.args[0], d.results[0], Link::Join));
+                links.push((d.results[0], d.args[0], Link::Slice(s.len())));
+            }
+        }
+        Op::Split => {
+            if let Some(s) = tile_shape(kernel, d.results[0]) {
+                classes.union(d.results[0], d.results[1]);
+                links.push((d.args[0], d.results[0], Link::Slice(s.len())));
+                links.push((d.results[0], d.args[0], Link::Join));
+            }
+        }
+        Op::Concat => {
+            if let (Some(Attr::Dim(k)), Some(a), Some(c)) = (d.attrs.first(), tile_shape(kernel, d.args[0]), tile_shape(kernel, d.args[1]))
+                && a == c
+            {
+                classes.union(d.args[0], d.args[1]);
+                links.push((d.args[0], d.results[0], Link::Chunks(*k as usize, 2)));
+                links.push((d.results[0], d.args[0], Link::Chunk(*k as usize, 2)));
+            }
+        }
+        Op::Slice => {
+            if let (Some(a), Some(r)) = (tile_shape(kernel, d.args[0]), tile_shape(kernel, d.results[0])) {
+                let cut: Vec<usize> = (0..a.len()).filter(|&k| a[k] != r[k]).collect();
+                match cut[..] {
+                    [] => links.push((d.args[0], d.results[0], Link::Same)),
+                    [k] if a[k].is_multiple_of(r[k]) => {
+                        links.push((d.args[0], d.results[0], Link::Chunk(k, a[k] / r[k])));
+                        links.push((d.results[0], d.args[0], Link::Chunks(k, a[k] / r[k])));
+                    }
+                    _ => {}
+                }
+            }
+        }
+        Op::ArgMin | Op::ArgMax => {
+            if let (true, Some(Attr::Dim(k))) = (tile(d.results[0]), d.attrs.first()) {
+                links.push((d.args[0], d.results[0], Link::Slice(*k as usize)));
+            }
+        }
         Op::Transpose => {
             if let Some(Attr::Perm(p)) = d.attrs.first() {
                 let p: Vec<usize> = p.iter().map(|&x| x as usize).collect();
@@ -310,6 +384,7 @@ fn collect(kernel: &Kernel, i: Inst, classes: &mut Classes, links: &mut Vec<(Val
             }
         }
         Op::Const | Op::ProgramId | Op::NumPrograms | Op::Dim | Op::Iota | Op::Splat | Op::Yield => {}
+        Op::Assume | Op::Assert | Op::Print => {}
     }
 }
 

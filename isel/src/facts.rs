@@ -29,6 +29,10 @@ fn divisor_within(kernel: &Kernel, v: Value, fuel: u32) -> u32 {
                     Some((Literal::Int(s @ 0..=12), _)) => (go(d.args[0]) << s).min(CAP),
                     _ => go(d.args[0]),
                 },
+                Op::Assume => match d.attrs.first() {
+                    Some(tilelift_ir::Attr::Divisor(n)) => go(d.args[0]).max(power_of_two(i64::from(*n))),
+                    _ => go(d.args[0]),
+                },
                 Op::And => go(d.args[0]).max(go(d.args[1])),
                 Op::Cast if d.args.len() == 1 && kernel.ty(d.args[0]).elem().is_int() => go(d.args[0]),
                 Op::Dim => match (kernel.ty(d.args[0]).as_view(), d.attrs.first()) {

@@ -45,7 +45,7 @@ fn run(case: &tilelift_kernels::Case, target: &Target) -> Result<(), String> {
         println!("{}", lowered.program);
     }
     let tensors = case.make_tensors();
-    let mut memory = Memory { buffers: tensors.iter().map(|t| Buffer::from_bytes(t.bytes.clone())).collect() };
+    let mut memory = Memory { buffers: tensors.iter().map(|t| Buffer::from_bytes(t.bytes.clone())).collect(), ..Memory::default() };
     interpret(&lowered.program, target, case.grid(), &case.arguments(), &mut memory, &LaneOptions::default()).map_err(|e| e.to_string())?;
     let out = memory.buffers.last().ok_or("no output")?;
     let v = case.check(&tensors, out.bytes(), None).map_err(|e| e.to_string())?;

@@ -47,10 +47,16 @@ fn integer_and_bit_operations() {
             BinOp::Shl,
             BinOp::ShrS,
             BinOp::ShrU,
+            BinOp::DivU,
+            BinOp::RemU,
+            BinOp::MulHi,
+            BinOp::MulHiU,
+            BinOp::MinimumU,
+            BinOp::MaximumU,
         ] {
             binary(asm, op, elem);
         }
-        for op in [UnOp::Neg, UnOp::Abs, UnOp::Not] {
+        for op in [UnOp::Neg, UnOp::Abs, UnOp::Not, UnOp::Popcount, UnOp::Clz] {
             unary(asm, op, elem, &sample(elem, 1024, 1), Tolerance::Exact);
         }
     }
@@ -67,9 +73,23 @@ fn operations_with_a_constant() {
     let asm = &mut Assembly::default();
     for elem in INTS {
         let ty = LTy::Num(elem);
-        for op in
-            [BinOp::Add, BinOp::Sub, BinOp::Mul, BinOp::Div, BinOp::Rem, BinOp::Maximum, BinOp::And, BinOp::Shl, BinOp::ShrS, BinOp::ShrU]
-        {
+        for op in [
+            BinOp::Add,
+            BinOp::Sub,
+            BinOp::Mul,
+            BinOp::Div,
+            BinOp::Rem,
+            BinOp::Maximum,
+            BinOp::And,
+            BinOp::Shl,
+            BinOp::ShrS,
+            BinOp::ShrU,
+            BinOp::DivU,
+            BinOp::RemU,
+            BinOp::MulHi,
+            BinOp::MulHiU,
+            BinOp::MinimumU,
+        ] {
             for c in [0i64, 1, -1, 2, 3, -3, 8, 15, 16, 31, 32, 63, 64, 100, 127, -128, i64::MIN] {
                 let c = num::wrap(c, elem) as u64;
                 let x = sample(elem, 128, c);
@@ -115,7 +135,7 @@ fn float_arithmetic_is_exact() {
         for op in [BinOp::Add, BinOp::Sub, BinOp::Mul, BinOp::Div, BinOp::Minimum, BinOp::Maximum, BinOp::MinNum, BinOp::MaxNum] {
             binary(asm, op, elem);
         }
-        for op in [UnOp::Neg, UnOp::Abs, UnOp::Sqrt, UnOp::Floor, UnOp::Ceil] {
+        for op in [UnOp::Neg, UnOp::Abs, UnOp::Sqrt, UnOp::Floor, UnOp::Ceil, UnOp::Round, UnOp::Trunc] {
             unary(asm, op, elem, &sample(elem, N, 3), Tolerance::Exact);
         }
     }
@@ -133,14 +153,47 @@ fn functions_keep_their_error_bounds() {
         unary(asm, UnOp::Log2, elem, &x, Tolerance::Log(2f64.powi(-21)));
         unary(asm, UnOp::Rsqrt, elem, &x, Tolerance::Relative(2f64.powi(-22)));
         unary(asm, UnOp::Tanh, elem, &x, Tolerance::Relative(2f64.powi(-20)));
+        unary(asm, UnOp::Rcp, elem, &x, Tolerance::Relative(2f64.powi(-22)));
+        unary(asm, UnOp::Sin, elem, &x, Tolerance::Relative(2f64.powi(-21)));
+        unary(asm, UnOp::Cos, elem, &x, Tolerance::Relative(2f64.powi(-21)));
+        unary(asm, UnOp::Erf, elem, &x, Tolerance::Relative(2f64.powi(-21)));
     }
+    unary(asm, UnOp::Rcp, Scalar::F64, &sample(Scalar::F64, 1024, 4), Tolerance::Exact);
     unary(asm, UnOp::Rsqrt, Scalar::F64, &sample(Scalar::F64, 1024, 4), Tolerance::Exact);
+    let wide = |lo: f64, hi: f64| -> Vec<u64> { (0..2048).map(|i| (lo + (hi - lo) * f64::from(i) / 2047.0).to_bits()).collect() };
+    let bound = Tolerance::Relative(2f64.powi(-50));
+    for x in [sample(Scalar::F64, N, 4), wide(-750.0, 715.0), wide(-1.0, 1.0), wide(0.5, 2.0), wide(-1080.0, 1030.0)] {
+        for op in [UnOp::Exp, UnOp::Exp2, UnOp::Log, UnOp::Log2, UnOp::Tanh] {
+            unary(asm, op, Scalar::F64, &x, bound);
+        }
+    }
     // A dense walk over the ranges where the methods change.
     let dense = |lo: f64, hi: f64| -> Vec<u64> {
         (0..N).map(|i| num::to_bits(num::round(lo + (hi - lo) * i as f64 / N as f64, Scalar::F32), Scalar::F32)).collect()
     };
     unary(asm, UnOp::Tanh, Scalar::F32, &dense(-1.0, 1.0), Tolerance::Relative(2f64.powi(-20)));
     unary(asm, UnOp::Tanh, Scalar::F32, &dense(-10.0, 10.0), Tolerance::Relative(2f64.powi(-20)));
+    // Arguments of every exponent, and those nearest to multiples of pi/2 that `f32` has (Kahan's search): what reduction makes hard.
+    let every: Vec<u64> = (0..N as u64).map(|i| (i * 0x7f80_0000 / N as u64) ^ ((i & 1) << 31) ^ ((i * 0x9e37) & 0x7_ffff)).collect();
+    let hard: Vec<u64> = [
+        16_367_173.0f32 * 2f32.powi(72),
+        std::f32::consts::FRAC_PI_2,
+        std::f32::consts::PI,
+        2.650_976_4e11,
+        5.127_196_7e34,
+        1e22,
+        6.283_185_5e10,
+    ]
+    .iter()
+    .flat_map(|x| (0..32u64).map(|k| u64::from(x.to_bits()) - 16 + k))
+    .collect();
+    for op in [UnOp::Sin, UnOp::Cos] {
+        for x in [&dense(-1.1, 1.1), &dense(-40.0, 40.0), &dense(-1e5, 1e5), &every, &hard] {
+            unary(asm, op, Scalar::F32, x, Tolerance::Relative(2f64.powi(-21)));
+        }
+    }
+    unary(asm, UnOp::Erf, Scalar::F32, &dense(-1.0, 1.0), Tolerance::Relative(2f64.powi(-21)));
+    unary(asm, UnOp::Erf, Scalar::F32, &dense(-5.0, 5.0), Tolerance::Relative(2f64.powi(-21)));
     unary(asm, UnOp::Exp, Scalar::F32, &dense(-105.0, -85.0), Tolerance::Relative(2f64.powi(-21)));
     unary(asm, UnOp::Exp, Scalar::F32, &dense(-88.0, 89.0), Tolerance::Relative(2f64.powi(-21)));
     unary(asm, UnOp::Log, Scalar::F32, &dense(0.4, 2.1), Tolerance::Log(2f64.powi(-21)));

@@ -110,9 +110,9 @@ fn errors_name_the_place_and_the_remedy() {
     assert!(matches!(emit(&p, &sm_80(), &none), Err(EmitError::Invalid { .. })));
 
     let f64 = LTy::Num(Scalar::F64);
-    let p = elementwise("tanh", &[f64], f64, |a, v| a.un(UnOp::Tanh, v[0]));
+    let p = elementwise("sin", &[f64], f64, |a, v| a.un(UnOp::Sin, v[0]));
     let e = emit(&p, &sm_80(), &none).unwrap_err();
-    assert_eq!(e.to_string(), "no PTX for un(tanh) on f64: the machine has no f64 transcendental functions; cast to f32");
+    assert_eq!(e.to_string(), "no PTX for un(sin) on f64: the function has no f64 form; cast to f32");
 
     let mut target = sm_80();
     target.name = "gfx942";

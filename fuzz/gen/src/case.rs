@@ -100,7 +100,7 @@ impl Case {
 
     /// The memory in front of the launch.
     pub fn memory(&self) -> Memory {
-        Memory { buffers: self.tensors().map(Tensor::buffer).collect() }
+        Memory { buffers: self.tensors().map(Tensor::buffer).collect(), ..Memory::default() }
     }
 
     /// The case as a `.tile` file test that runs it: the kernel and a `; run:` line.

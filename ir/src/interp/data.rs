@@ -26,6 +26,21 @@ impl Data {
     pub(crate) fn int(x: i64) -> Data {
         Data::ints(vec![x])
     }
+    /// The elements as text: a scalar bare, a tile's first elements between brackets.
+    pub(crate) fn text(&self) -> String {
+        const SHOWN: usize = 64;
+        fn list<T: std::fmt::Debug>(v: &[T]) -> String {
+            match v {
+                [x] => format!("{x:?}"),
+                _ if v.len() <= SHOWN => format!("{v:?}"),
+                _ => format!("{:?}, … {} more", &v[..SHOWN], v.len() - SHOWN),
+            }
+        }
+        match self {
+            Data::Float(v) => list(v),
+            Data::Int(v) => list(v),
+        }
+    }
     /// The only element of an integer scalar.
     pub(crate) fn as_int(&self) -> Result<i64, Fault> {
         match self {

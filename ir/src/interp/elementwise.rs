@@ -61,6 +61,18 @@ pub(crate) fn int2(elem: Scalar, a: Data, b: Data, g: impl Fn(i64, i64) -> i64) 
     Ok(wrapped(zip(a.into_ints()?, b.as_ints()?, g), elem))
 }
 
+/// A unary op on integers read unsigned.
+pub(crate) fn unsigned1(elem: Scalar, a: Data, g: impl Fn(u64) -> u64) -> Result<Data, Fault> {
+    let bits = elem.bits();
+    Ok(wrapped(map(a.into_ints()?, |x| g(unsigned(x, bits)) as i64), elem))
+}
+
+/// A binary op on integers read unsigned.
+pub(crate) fn unsigned2(elem: Scalar, a: Data, b: Data, g: impl Fn(u64, u64) -> u64) -> Result<Data, Fault> {
+    let bits = elem.bits();
+    int2(elem, a, b, |x, y| g(unsigned(x, bits), unsigned(y, bits)) as i64)
+}
+
 /// Quotient toward zero; 0 for a zero divisor.
 pub(crate) fn div_int(a: i64, b: i64) -> i64 {
     if b == 0 { 0 } else { a.wrapping_div(b) }

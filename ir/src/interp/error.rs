@@ -74,6 +74,18 @@ pub enum Fault {
         /// The element's coordinates in the view.
         at: Vec<i64>,
     },
+    /// An `assume` is broken.
+    Assumption {
+        /// The value.
+        value: i64,
+        /// What should divide it.
+        divisor: u32,
+    },
+    /// An `assert` fails.
+    Assertion {
+        /// The first element that does not hold, in row-major order.
+        element: usize,
+    },
     /// The kernel breaks an invariant that the verifier guarantees.
     Malformed(&'static str),
 }
@@ -99,6 +111,10 @@ impl fmt::Display for Fault {
                 "element {at:?} of parameter {param} is written twice by one scatter with different values, and which one stays is not \
                  defined; mask one of them, or use an atomic update"
             ),
+            Fault::Assumption { value, divisor } => {
+                write!(f, "{value} is no multiple of {divisor}, as the kernel promises; pass other arguments or drop the promise")
+            }
+            Fault::Assertion { element } => write!(f, "the assertion fails at element {element}"),
             Fault::Malformed(what) => write!(f, "the kernel is malformed ({what}); run the verifier"),
         }
     }

@@ -9,6 +9,7 @@ use super::indexed::{Change, Places};
 use super::memory::Memory;
 use super::order;
 use super::plan::Plan;
+use super::scan;
 use super::shapes;
 use crate::entities::{Inst, Region, Value};
 use crate::kernel::{InstData, Kernel};
@@ -137,6 +138,22 @@ impl Machine<'_> {
                 let condition = args.first().map_or(Err(missing("no condition")), Data::as_int).map_err(|f| self.fault(inst, f))?;
                 self.run(d.regions[usize::from(condition == 0)])?
             }
+            Op::Split => match args.first() {
+                Some(a) => Bundle::from_iter([shapes::every_other(a, 0), shapes::every_other(a, 1)]),
+                None => return Err(self.fault(inst, missing("no operand"))),
+            },
+            Op::Assert => {
+                let holds = args.first().map_or(Err(missing("no condition")), Data::as_ints).map(|c| c.iter().position(|&x| x == 0));
+                if let Some(element) = holds.map_err(|f| self.fault(inst, f))? {
+                    return Err(self.fault(inst, Fault::Assertion { element }));
+                }
+                Bundle::new()
+            }
+            Op::Print => {
+                let text = args.iter().map(Data::text).collect::<Vec<_>>().join(" ");
+                self.memory.printed.push(format!("{:?} {text}", self.program));
+                Bundle::new()
+            }
             Op::Store => {
                 self.store(d, args).map_err(|f| self.fault(inst, f))?;
                 Bundle::new()
@@ -179,6 +196,20 @@ impl Machine<'_> {
             | Op::Tanh
             | Op::Floor
             | Op::Ceil
+            | Op::DivU
+            | Op::RemU
+            | Op::MulHi
+            | Op::MulHiU
+            | Op::MinimumU
+            | Op::MaximumU
+            | Op::Popcount
+            | Op::Clz
+            | Op::Rcp
+            | Op::Sin
+            | Op::Cos
+            | Op::Erf
+            | Op::Round
+            | Op::Trunc
             | Op::Cmp
             | Op::Select
             | Op::Cast
@@ -186,7 +217,16 @@ impl Machine<'_> {
             | Op::Broadcast
             | Op::Reshape
             | Op::Transpose
+            | Op::Join
+            | Op::Concat
+            | Op::Slice
+            | Op::Flip
             | Op::Reduce
+            | Op::Scan
+            | Op::ScanReverse
+            | Op::ArgMin
+            | Op::ArgMax
+            | Op::Assume
             | Op::Dot
             | Op::Gather
             | Op::Atomic
@@ -410,6 +450,20 @@ impl Machine<'_> {
             Op::Tanh => ew::float1(elem, arg()?, f64::tanh),
             Op::Floor => ew::float1(elem, arg()?, f64::floor),
             Op::Ceil => ew::float1(elem, arg()?, f64::ceil),
+            Op::Round => ew::float1(elem, arg()?, f64::round_ties_even),
+            Op::Trunc => ew::float1(elem, arg()?, f64::trunc),
+            Op::Rcp => ew::float1(elem, arg()?, |x| 1.0 / x),
+            Op::Sin => ew::float1(elem, arg()?, f64::sin),
+            Op::Cos => ew::float1(elem, arg()?, f64::cos),
+            Op::Erf => ew::float1(elem, arg()?, num::erf),
+            Op::DivU => ew::unsigned2(elem, arg()?, arg()?, |x, y| x.checked_div(y).unwrap_or(0)),
+            Op::RemU => ew::unsigned2(elem, arg()?, arg()?, |x, y| x.checked_rem(y).unwrap_or(x)),
+            Op::MulHi => ew::int2(elem, arg()?, arg()?, |x, y| ((i128::from(x) * i128::from(y)) >> elem.bits()) as i64),
+            Op::MulHiU => ew::unsigned2(elem, arg()?, arg()?, |x, y| ((u128::from(x) * u128::from(y)) >> elem.bits()) as u64),
+            Op::MinimumU => ew::unsigned2(elem, arg()?, arg()?, u64::min),
+            Op::MaximumU => ew::unsigned2(elem, arg()?, arg()?, u64::max),
+            Op::Popcount => ew::unsigned1(elem, arg()?, |x| u64::from(x.count_ones())),
+            Op::Clz => ew::unsigned1(elem, arg()?, |x| u64::from(x.leading_zeros() + elem.bits() - 64)),
             Op::Cmp => ew::cmp(cmp_attr(d)?, &arg()?, &arg()?),
             Op::Select => {
                 let scalar = matches!(operand(0)?, Type::Scalar(_));
@@ -423,6 +477,29 @@ impl Machine<'_> {
                 Some(Attr::Perm(p)) => Ok(shapes::transpose(arg()?, shape_of(0)?, p)),
                 Some(_) | None => Err(missing("no permutation")),
             },
+            Op::Join => shapes::join(&arg()?, &arg()?),
+            Op::Concat => {
+                let inner = |s: &[u32], axis: usize| s.get(axis..).map(shapes::count).ok_or(missing("no such axis"));
+                let axis = dim_attr(d, 0)?;
+                shapes::concat(&arg()?, &arg()?, [inner(shape_of(0)?, axis)?, inner(shape_of(1)?, axis)?])
+            }
+            Op::Slice => match d.attrs.first() {
+                Some(Attr::Offsets(o)) => Ok(shapes::slice(&arg()?, shape_of(0)?, o, shape)),
+                Some(_) | None => Err(missing("no offsets")),
+            },
+            Op::Flip => Ok(shapes::flip(&arg()?, shape, dim_attr(d, 0)?)),
+            Op::Scan => scan::scan(reduce_attr(d)?, elem, &arg()?, shape, dim_attr(d, 1)?, false),
+            Op::ScanReverse => scan::scan(reduce_attr(d)?, elem, &arg()?, shape, dim_attr(d, 1)?, true),
+            Op::ArgMin => Ok(scan::arg(&arg()?, shape_of(0)?, dim_attr(d, 0)?, false)),
+            Op::ArgMax => Ok(scan::arg(&arg()?, shape_of(0)?, dim_attr(d, 0)?, true)),
+            Op::Assume => {
+                let a = arg()?;
+                match (d.attrs.first(), a.as_int()?) {
+                    (Some(&Attr::Divisor(n)), value) if value % i64::from(n.max(1)) != 0 => Err(Fault::Assumption { value, divisor: n }),
+                    (Some(_), _) => Ok(a),
+                    (None, _) => Err(missing("no divisor")),
+                }
+            }
             Op::Reduce => fold::reduce(reduce_attr(d)?, elem, &arg()?, shape_of(0)?, dim_attr(d, 1)?),
             Op::Dot => {
                 let precision = match d.attrs.first() {
@@ -448,7 +525,9 @@ impl Machine<'_> {
                 Ok(order::sort(d.op, &arg()?, shape_of(0)?, axis, *direction, shape[axis] as usize))
             }
             Op::Gather | Op::Scatter | Op::Atomic | Op::AtomicCas => Err(missing("not a computation")),
-            Op::Load | Op::Store | Op::For | Op::While | Op::If | Op::Yield => Err(missing("not a computation")),
+            Op::Split | Op::Assert | Op::Print | Op::Load | Op::Store | Op::For | Op::While | Op::If | Op::Yield => {
+                Err(missing("not a computation"))
+            }
         }
     }
 }

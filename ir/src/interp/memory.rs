@@ -133,6 +133,8 @@ impl Buffer {
 pub struct Memory {
     /// The buffers.
     pub buffers: Vec<Buffer>,
+    /// What `print` reported: a line per instruction and program instance, in the order of execution.
+    pub printed: Vec<String>,
 }
 
 impl Memory {

@@ -51,6 +51,7 @@ mod indexed;
 mod memory;
 mod order;
 mod plan;
+mod scan;
 mod shapes;
 
 #[cfg(test)]

@@ -1,9 +1,10 @@
-//! Ops that make or move elements without computing with them: iota, splat, broadcast, transpose.
+//! Ops that make or move elements without computing with them: iota, splat, broadcast, transpose, join, split, concat, slice, flip.
 //!
 //! Broadcast and transpose are one strided gather: result element `i0, i1, …` is operand element `Σ i_d * stride_d`, with stride 0
 //! along a repeated dimension.
 
 use super::data::Data;
+use super::error::Fault;
 use crate::num;
 use crate::types::{Scalar, Shape};
 use smallvec::SmallVec;
@@ -56,6 +57,53 @@ pub(crate) fn transpose(a: Data, from: &[u32], perm: &[u32]) -> Data {
     let shape: Shape = perm.iter().map(|&p| from[p as usize]).collect();
     let moved: SmallVec<[usize; 4]> = perm.iter().map(|&p| s[p as usize]).collect();
     gather(&a, &shape, &moved)
+}
+
+/// Both tiles' elements in turn.
+pub(crate) fn join(a: &Data, b: &Data) -> Result<Data, Fault> {
+    concat(a, b, [1, 1])
+}
+
+/// The elements `first`, `first + 2`, ….
+pub(crate) fn every_other(a: &Data, first: usize) -> Data {
+    match a {
+        Data::Float(v) => Data::floats(v.iter().skip(first).step_by(2).copied().collect()),
+        Data::Int(v) => Data::ints(v.iter().skip(first).step_by(2).copied().collect()),
+    }
+}
+
+/// Chunks of the tiles in turn, of `chunks[0]` elements of the first and `chunks[1]` of the second.
+pub(crate) fn concat(a: &Data, b: &Data, chunks: [usize; 2]) -> Result<Data, Fault> {
+    fn weave<T: Copy>(a: &[T], b: &[T], [m, n]: [usize; 2]) -> Vec<T> {
+        a.chunks(m).zip(b.chunks(n)).flat_map(|(x, y)| x.iter().chain(y).copied()).collect()
+    }
+    match (a, b) {
+        (Data::Float(a), Data::Float(b)) => Ok(Data::floats(weave(a, b, chunks))),
+        (Data::Int(a), Data::Int(b)) => Ok(Data::ints(weave(a, b, chunks))),
+        (Data::Float(_), Data::Int(_)) | (Data::Int(_), Data::Float(_)) => Err(Fault::Malformed("operands of different classes")),
+    }
+}
+
+/// The elements of extents `to` at `offsets`.
+pub(crate) fn slice(a: &Data, from: &[u32], offsets: &[u32], to: &[u32]) -> Data {
+    let s = strides(from);
+    let start: usize = offsets.iter().zip(&s).map(|(&o, &s)| o as usize * s).sum();
+    match a {
+        Data::Float(v) => Data::floats(gather_elements(&v[start..], to, &s)),
+        Data::Int(v) => Data::ints(gather_elements(&v[start..], to, &s)),
+    }
+}
+
+/// The opposite order along an axis.
+pub(crate) fn flip(a: &Data, shape: &[u32], axis: usize) -> Data {
+    fn turn<T: Copy>(v: &[T], inner: usize, row: usize) -> Vec<T> {
+        v.chunks(row).flat_map(|r| r.chunks(inner).rev().flatten().copied()).collect()
+    }
+    let (inner, row) = (count(&shape[axis + 1..]), count(&shape[axis..]));
+    match a {
+        Data::Float(v) => Data::floats(turn(v, inner, row)),
+        Data::Int(v) => Data::ints(turn(v, inner, row)),
+    }
 }
 
 fn gather(a: &Data, shape: &[u32], strides: &[usize]) -> Data {

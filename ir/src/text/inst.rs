@@ -112,7 +112,8 @@ impl<'t> Parser<'t> {
             result_type(head.op, &types, parts.present, &parts.attrs, parts.explicit.as_ref())
         };
         let result = typed.map_err(|message| self.error(ParseCode::Types, head.token, message))?;
-        let results: SmallVec<[Type; 1]> = result.into_iter().collect();
+        let count = info.results().max(usize::from(result.is_some()));
+        let results: SmallVec<[Type; 1]> = result.into_iter().cycle().take(count).collect();
         self.finish(r, head, args, parts.present, &parts.attrs, &[], &results)
     }
 
@@ -204,7 +205,9 @@ impl<'t> Parser<'t> {
         let explicit = parts.explicit.as_ref().map(Type::elem);
         let each = |want: Option<Scalar>| vec![want; parts.operands.len()];
         match info.rule {
-            Rule::SameNumber | Rule::SameFloat | Rule::SameInt | Rule::SameBits | Rule::Compare => each(self.partner(raws())),
+            Rule::SameNumber | Rule::SameFloat | Rule::SameInt | Rule::SameBits | Rule::Compare | Rule::Join | Rule::Concat => {
+                each(self.partner(raws()))
+            }
             Rule::Select => {
                 let mut wanted = each(self.partner(raws().skip(1)));
                 wanted[0] = Some(Scalar::I1);
@@ -221,6 +224,8 @@ impl<'t> Parser<'t> {
                 parts.operands.iter().map(|&(j, _)| of(j)).collect()
             }
             Rule::Control => (0..parts.operands.len()).map(|i| wants.get(i).copied().flatten()).collect(),
+            Rule::Assert => each(Some(Scalar::I1)),
+            Rule::Split | Rule::Slice | Rule::Flip | Rule::Scan | Rule::ArgReduce | Rule::Assume | Rule::Print => each(None),
             Rule::Explicit | Rule::Index | Rule::Iota | Rule::Cast | Rule::Bitcast | Rule::Transpose | Rule::Reduce | Rule::Dot => {
                 each(None)
             }
@@ -379,6 +384,11 @@ impl<'t> Parser<'t> {
                 self.number("a dimension number").map(Attr::Dim)
             }
             AttrKind::Perm => self.perm().map(Attr::Perm),
+            AttrKind::Offsets => self.perm().map(Attr::Offsets),
+            AttrKind::Divisor => {
+                self.expect_word("multiple")?;
+                self.number("a divisor").map(Attr::Divisor)
+            }
             AttrKind::Literal => Err(self.expected("an op other than `const`")),
         }
     }
@@ -398,7 +408,7 @@ impl<'t> Parser<'t> {
         self.expect('[')?;
         let mut perm = Shape::new();
         loop {
-            perm.push(self.number("a dimension number")?);
+            perm.push(self.number("a dimension number or offset")?);
             if self.eat(']') {
                 return Ok(perm);
             }

@@ -317,6 +317,7 @@ impl Printer<'_> {
                         self.put(format!(", scope={scope}"));
                     }
                 }
+                (AttrKind::Divisor, _) => self.put(format!(", multiple {}", attr_text(a))),
                 (AttrKind::AxisDim, _) => self.put(format!(", axis {}", attr_text(a))),
                 (_, _) => self.put(format!(", {}", attr_text(a))),
             }
@@ -334,8 +335,8 @@ fn attr_text(a: &Attr) -> String {
         Attr::Grid(g) => g.to_string(),
         Attr::Cmp(c) => c.to_string(),
         Attr::Reduce(r) => r.to_string(),
-        Attr::Dim(d) => d.to_string(),
-        Attr::Perm(p) => format!("{:?}", p.as_slice()),
+        Attr::Dim(d) | Attr::Divisor(d) => d.to_string(),
+        Attr::Perm(p) | Attr::Offsets(p) => format!("{:?}", p.as_slice()),
         Attr::Precision(p) => p.to_string(),
         Attr::Atomic(a) => a.to_string(),
         Attr::Sync(order, scope) => format!("{order} {scope}"),

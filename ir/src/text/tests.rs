@@ -99,6 +99,32 @@ kernel @plain(v0: tile<4x8xf32>, v1: tile<4x8xi16>, v2: tile<4x8xi1>) {
     v29 = select v2, v1, v1
     v30 = bitcast v0 : tile<4x8xi32>
     v31 = reduce xor v2, axis 0
+    v32 = div_u v1, v1
+    v33 = rem_u v1, v1
+    v34 = mulhi v1, v1
+    v35 = mulhi_u v1, v1
+    v36 = minimum_u v1, v1
+    v37 = maximum_u v1, v1
+    v38 = popcount v1
+    v39 = clz v1
+    v40 = rcp v0
+    v41 = sin v0
+    v42 = cos v0
+    v43 = erf v0
+    v44 = round v0
+    v45 = trunc v0
+    v46 = join v0, v0
+    v47, v48 = split v46
+    v49 = concat v0, v0, axis 1
+    v50 = slice v0, [0, 4] : tile<4x4xf32>
+    v51 = flip v0, axis 0
+    v52 = scan add v0, axis 1
+    v53 = scan_reverse xor v2, axis 0
+    v54 = argmin v0, axis 0
+    v55 = argmax v1, axis 1
+    v56 = assume v3, multiple 16
+    assert v2
+    print v0, 7, v2
 }
 ";
 

@@ -18,6 +18,8 @@ fn is_of(attr: &Attr, kind: AttrKind) -> bool {
         AttrKind::Reduce => matches!(attr, Attr::Reduce(_)),
         AttrKind::Dim | AttrKind::AxisDim => matches!(attr, Attr::Dim(_)),
         AttrKind::Perm => matches!(attr, Attr::Perm(_)),
+        AttrKind::Offsets => matches!(attr, Attr::Offsets(_)),
+        AttrKind::Divisor => matches!(attr, Attr::Divisor(_)),
         AttrKind::Precision => matches!(attr, Attr::Precision(_)),
         AttrKind::Atomic => matches!(attr, Attr::Atomic(_)),
         AttrKind::Sync => matches!(attr, Attr::Sync(..)),
@@ -81,7 +83,7 @@ impl<'k> Checker<'k> {
 
     /// Types of an instruction without regions, whose row and operands are in order.
     pub(super) fn types(&mut self, i: Inst, d: &InstData) {
-        let makes = usize::from(d.op.info().makes_value());
+        let makes = d.op.info().results();
         if !self.result_count(i, d, makes) {
             return;
         }
@@ -89,14 +91,15 @@ impl<'k> Checker<'k> {
         let args: SmallVec<[&Type; 6]> = d.args.iter().filter_map(|&v| k.values.get(v)).map(|v| &v.ty).collect();
         let result = d.results.first().and_then(|&v| k.values.get(v)).map(|v| &v.ty);
         let explicit = result.filter(|_| d.op.info().typed());
-        if makes == 1 && result.is_none() {
+        if makes >= 1 && result.is_none() {
             return; // The result does not exist, which is reported where it is defined.
         }
         match result_type(d.op, &args, d.present, &d.attrs, explicit) {
             Err(message) => self.error_inst(VerifyCode::TypeRule, i, message),
             Ok(want) => {
-                if let (Some(want), Some(have)) = (&want, result)
-                    && want != have
+                let results = || d.results.iter().filter_map(|&v| k.values.get(v)).map(|v| &v.ty);
+                if let Some(want) = &want
+                    && let Some(have) = results().find(|&have| have != want)
                 {
                     self.error_inst(VerifyCode::ResultType, i, format!("the result of `{}` is {have}; its operands make it {want}", d.op));
                 }

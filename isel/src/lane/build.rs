@@ -511,6 +511,11 @@ impl LaneBuilder {
         self.written = false;
     }
 
+    /// Stops the launch in a lane where the condition does not hold.
+    pub fn assert(&mut self, condition: LVal) {
+        self.effect(Inst::Assert { condition });
+    }
+
     /// The value another lane holds; any type up to 64 bits.
     pub fn shuffle(&mut self, a: LVal, from: ShuffleFrom) -> LVal {
         let ty = self.ty(a);

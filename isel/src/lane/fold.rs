@@ -46,6 +46,12 @@ pub(super) fn eval_int(op: BinOp, s: Scalar, x: i64, y: i64) -> Option<i64> {
                 ((x as u64 & mask) >> y) as i64
             }
         }
+        BinOp::DivU => (x as u64 & mask).checked_div(y as u64 & mask).unwrap_or(0) as i64,
+        BinOp::RemU => (x as u64 & mask).checked_rem(y as u64 & mask).unwrap_or(x as u64 & mask) as i64,
+        BinOp::MulHi => ((i128::from(x) * i128::from(y)) >> width) as i64,
+        BinOp::MulHiU => ((u128::from(x as u64 & mask) * u128::from(y as u64 & mask)) >> width) as i64,
+        BinOp::MinimumU => (x as u64).min(y as u64) as i64,
+        BinOp::MaximumU => (x as u64).max(y as u64) as i64,
         BinOp::MinNum | BinOp::MaxNum => return None,
     };
     Some(num::wrap(r, s))

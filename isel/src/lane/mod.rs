@@ -150,6 +150,14 @@ pub enum UnOp {
     Tanh,
     Floor,
     Ceil,
+    Round,
+    Trunc,
+    Rcp,
+    Sin,
+    Cos,
+    Erf,
+    Popcount,
+    Clz,
 }
 
 /// Two-operand operations; meanings as the tile ops of the same name (division by zero, wide shifts and NaN included).
@@ -171,6 +179,12 @@ pub enum BinOp {
     Shl,
     ShrS,
     ShrU,
+    DivU,
+    RemU,
+    MulHi,
+    MulHiU,
+    MinimumU,
+    MaximumU,
 }
 
 /// Which lane of the warp a shuffle reads.
@@ -281,6 +295,8 @@ pub enum Inst {
     WaitCopies { pending: u32 },
     /// Waits for all lanes of the program instance; orders their memory accesses.
     Barrier,
+    /// Stops the launch with an error in a lane where the condition does not hold.
+    Assert { condition: LVal },
     /// The value that another lane of the warp holds; 32-bit types only.
     Shuffle { dst: LVal, a: LVal, from: ShuffleFrom },
     /// A matrix instruction of the target: fragments in the order of the target's table, packed into `b32` where elements are narrower than 32 bits.

@@ -294,6 +294,7 @@ fn head(p: &Program, f: &mut dyn Write, inst: &Inst) -> fmt::Result {
         Inst::CommitCopies => f.write_str("commit_copies"),
         Inst::WaitCopies { pending } => write!(f, "wait_copies {pending}"),
         Inst::Barrier => f.write_str("barrier"),
+        Inst::Assert { condition } => write!(f, "assert {condition}"),
         Inst::Shuffle { dst, a, from } => {
             define(f, &[*dst])?;
             match from {

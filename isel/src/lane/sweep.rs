@@ -73,6 +73,7 @@ pub(super) fn sweep(block: &mut Block, live: &mut SecondaryMap<LVal, bool>) {
                 valid.iter().for_each(|&g| live[g] = true);
             }
             Inst::CommitCopies | Inst::WaitCopies { .. } | Inst::Barrier => {}
+            Inst::Assert { condition } => live[*condition] = true,
             Inst::Shuffle { dst, a, from } => {
                 keep[i] = live[*dst];
                 if keep[i] {

@@ -161,6 +161,22 @@ impl Lower<'_> {
     }
 }
 
+impl Lower<'_> {
+    /// Every lane checks the elements that it holds, all at once.
+    pub(super) fn assert(&mut self, b: &mut LaneBuilder, i: Inst) -> Result<(), LowerError> {
+        let condition = self.kernel.insts[i].args[0];
+        let all = match self.kernel.ty(condition) {
+            Type::Tile(_) => {
+                let tile = self.own_tile(b, condition)?;
+                tile.regs.iter().copied().reduce(|x, y| b.bin(BinOp::And, x, y))
+            }
+            Type::Scalar(_) | Type::View(_) => Some(self.scalar(condition)?),
+        };
+        all.into_iter().for_each(|c| b.assert(c));
+        Ok(())
+    }
+}
+
 /// One elementwise op on the values of one lane.
 pub(super) fn scalar_op(b: &mut LaneBuilder, op: Op, attrs: &[Attr], args: &[LVal], result: LTy) -> LVal {
     let bin = |b: &mut LaneBuilder, op: BinOp| b.bin(op, args[0], args[1]);
@@ -181,6 +197,20 @@ pub(super) fn scalar_op(b: &mut LaneBuilder, op: Op, attrs: &[Attr], args: &[LVa
         Op::Shl => bin(b, BinOp::Shl),
         Op::ShrS => bin(b, BinOp::ShrS),
         Op::ShrU => bin(b, BinOp::ShrU),
+        Op::DivU => bin(b, BinOp::DivU),
+        Op::RemU => bin(b, BinOp::RemU),
+        Op::MulHi => bin(b, BinOp::MulHi),
+        Op::MulHiU => bin(b, BinOp::MulHiU),
+        Op::MinimumU => bin(b, BinOp::MinimumU),
+        Op::MaximumU => bin(b, BinOp::MaximumU),
+        Op::Popcount => un(b, UnOp::Popcount),
+        Op::Clz => un(b, UnOp::Clz),
+        Op::Rcp => un(b, UnOp::Rcp),
+        Op::Sin => un(b, UnOp::Sin),
+        Op::Cos => un(b, UnOp::Cos),
+        Op::Erf => un(b, UnOp::Erf),
+        Op::Round => un(b, UnOp::Round),
+        Op::Trunc => un(b, UnOp::Trunc),
         Op::Fma => b.fma(args[0], args[1], args[2]),
         Op::Neg => un(b, UnOp::Neg),
         Op::Abs => un(b, UnOp::Abs),
@@ -212,6 +242,18 @@ pub(super) fn scalar_op(b: &mut LaneBuilder, op: Op, attrs: &[Attr], args: &[LVa
         | Op::Broadcast
         | Op::Reshape
         | Op::Transpose
+        | Op::Join
+        | Op::Split
+        | Op::Concat
+        | Op::Slice
+        | Op::Flip
+        | Op::Scan
+        | Op::ScanReverse
+        | Op::ArgMin
+        | Op::ArgMax
+        | Op::Assume
+        | Op::Assert
+        | Op::Print
         | Op::Reduce
         | Op::Dot
         | Op::Load

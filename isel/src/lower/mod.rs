@@ -14,7 +14,9 @@ mod global;
 mod hazards;
 mod indexed;
 mod narrow;
+mod rearrange;
 mod reduce;
+mod scan;
 mod scratch;
 mod shapes;
 mod shared;
@@ -198,6 +200,20 @@ impl<'a> Lower<'a> {
             | Op::Tanh
             | Op::Floor
             | Op::Ceil
+            | Op::DivU
+            | Op::RemU
+            | Op::MulHi
+            | Op::MulHiU
+            | Op::MinimumU
+            | Op::MaximumU
+            | Op::Popcount
+            | Op::Clz
+            | Op::Rcp
+            | Op::Sin
+            | Op::Cos
+            | Op::Erf
+            | Op::Round
+            | Op::Trunc
             | Op::Cmp
             | Op::Select
             | Op::Cast
@@ -205,7 +221,27 @@ impl<'a> Lower<'a> {
             Op::Broadcast => self.broadcast(b, i)?,
             Op::Reshape => self.reshape(b, i)?,
             Op::Transpose => self.transpose(b, i)?,
+            Op::Join => self.join(b, i)?,
+            Op::Split => self.split(b, i)?,
+            Op::Concat => self.concat(b, i)?,
+            Op::Slice => self.slice(b, i)?,
+            Op::Flip => self.flip(b, i)?,
             Op::Reduce => self.reduce(b, i)?,
+            Op::Scan => self.scan(b, i, false)?,
+            Op::ScanReverse => self.scan(b, i, true)?,
+            Op::ArgMin => self.arg_reduce(b, i, false)?,
+            Op::ArgMax => self.arg_reduce(b, i, true)?,
+            Op::Assume => {
+                let v = self.scalar(d.args[0])?;
+                self.values[d.results[0]] = Some(Held::Scalar(v));
+            }
+            Op::Assert => self.assert(b, i)?,
+            Op::Print => {
+                return Err(LowerError::unsupported(
+                    format!("`print` on {}", self.target.name),
+                    "no target table offers printing; run the kernel in the interpreter, or store the values",
+                ));
+            }
             Op::Dot => self.dot(b, i)?,
             Op::Load => self.load(b, i)?,
             Op::Store => self.store(b, i)?,

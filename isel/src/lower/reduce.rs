@@ -1,25 +1,28 @@
 //! Reductions in the order that the op fixes: axis bits in registers combine in place, in lanes by shuffles, in warps through
 //! shared memory, several warp bits in one exchange. Every lane ends with the result (an all-reduce), so copies are identical.
 
-use super::elementwise::scalar_op;
+use super::elementwise::{Coords, scalar_op};
 use super::vectors::memory_type;
 use super::{Held, Lower, Tile};
 use crate::error::LowerError;
-use crate::lane::{BinOp, LTy, LVal, LaneBuilder, ShuffleFrom, Special, Vals};
+use crate::lane::{BinOp, LTy, LVal, LaneBuilder, ShuffleFrom, Special, UnOp, Vals};
+use crate::plan::Plan;
+use crate::target::Target;
+use smallvec::SmallVec;
 use std::rc::Rc;
 use tilelift_ir::layout::{Axis, Layout, coalesced};
 use tilelift_ir::reduce::reduce_order;
-use tilelift_ir::{Attr, CmpOp, Inst, Op, ReduceOp, Scalar, Type};
+use tilelift_ir::{Attr, CmpOp, Inst, Op, ReduceOp, Scalar, TileType, Type};
 
 /// Which bit of which axis owns one bit of the reduced dimension.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Owner {
+pub(super) enum Owner {
     Reg(u32),
     Lane(u32),
     Warp(u32),
 }
 
-fn combine_op(r: ReduceOp) -> Op {
+pub(super) fn combine_op(r: ReduceOp) -> Op {
     match r {
         ReduceOp::Add => Op::Add,
         ReduceOp::Mul => Op::Mul,
@@ -32,7 +35,7 @@ fn combine_op(r: ReduceOp) -> Op {
 }
 
 /// The owner of each bit of dimension `dim`; `None` unless each bit has an owner of its own.
-fn owners(layout: &Layout, dim: usize) -> Option<Vec<Owner>> {
+pub(super) fn owners(layout: &Layout, dim: usize) -> Option<Vec<Owner>> {
     let bits = layout.shape()[dim].trailing_zeros();
     let mut found = vec![None; bits as usize];
     for axis in [Axis::Reg, Axis::Lane, Axis::Warp] {
@@ -56,6 +59,16 @@ fn owners(layout: &Layout, dim: usize) -> Option<Vec<Owner>> {
     found.into_iter().collect()
 }
 
+/// A layout in which every bit of every axis has an owner of its own.
+pub(super) fn spread_layout(t: &TileType, target: &Target, plan: &Plan) -> Result<Rc<Layout>, LowerError> {
+    let order: Vec<usize> = (0..t.shape.len()).rev().collect();
+    let bytes = memory_type(t.elem).bytes();
+    Ok(Rc::new(coalesced(&t.shape, bytes, &order, target.vector_bytes / bytes, target.lanes, plan.warps)?))
+}
+
+/// What travels together through a fold: an element, or its key and position.
+type Bundle = SmallVec<[LVal; 2]>;
+
 impl Lower<'_> {
     pub(super) fn reduce(&mut self, b: &mut LaneBuilder, i: Inst) -> Result<(), LowerError> {
         let d = &self.kernel.insts[i];
@@ -66,10 +79,8 @@ impl Lower<'_> {
         let mut tile = self.own_tile(b, d.args[0])?;
         let mut owned = owners(&tile.layout, dim);
         if owned.is_none() {
-            let order: Vec<usize> = (0..t.shape.len()).rev().collect();
-            let vec = self.target.vector_bytes / memory_type(t.elem).bytes();
-            let l = coalesced(&t.shape, memory_type(t.elem).bytes(), &order, vec, self.target.lanes, self.plan.warps)?;
-            tile = self.tile(b, d.args[0], &Rc::new(l))?;
+            let l = spread_layout(t, self.target, &self.plan)?;
+            tile = self.tile(b, d.args[0], &l)?;
             owned = owners(&tile.layout, dim);
         }
         let Some(owned) = owned else {
@@ -79,71 +90,114 @@ impl Lower<'_> {
         // Truth values are combined as words.
         let truth = t.elem == Scalar::I1;
         let ty = if truth { LTy::I32 } else { LTy::Num(t.elem) };
-        let mut live: Vec<Option<LVal>> = tile
-            .regs
-            .iter()
-            .map(|&v| {
-                Some(if truth {
-                    let (one, zero) = (b.i32(1), b.i32(0));
-                    b.select(v, one, zero)
-                } else {
-                    v
-                })
+        let (one, zero) = (b.i32(1), b.i32(0));
+        let live = tile.regs.iter().map(|&v| Bundle::from_slice(&[if truth { b.select(v, one, zero) } else { v }])).collect();
+        let combine =
+            |b: &mut LaneBuilder, x: &[LVal], y: &[LVal]| Bundle::from_slice(&[scalar_op(b, combine_op(*r), &[], &[x[0], y[0]], ty)]);
+        let order = reduce_order(t.shape[dim]);
+        let live = self.fold(b, &tile.layout, dim, (&owned, &order.bits), &[ty], live, &combine)?;
+        let done: Vec<Option<LVal>> =
+            live.iter().map(|v| v.as_ref().map(|v| if truth { b.cmp(CmpOp::Ne, v[0], zero) } else { v[0] })).collect();
+        self.reduced(i, &tile.layout, dim, &done)
+    }
+
+    /// Positions of extremes. Elements become integers of the same order (a NaN above all), the larger key wins, then the lower
+    /// position: that choice is associative and commutative, so the fold may take any order.
+    pub(super) fn arg_reduce(&mut self, b: &mut LaneBuilder, i: Inst, largest: bool) -> Result<(), LowerError> {
+        let d = &self.kernel.insts[i];
+        let Type::Tile(t) = self.kernel.ty(d.args[0]) else {
+            return Err(LowerError::unsupported("a position of an extreme", "its operand is no tile"));
+        };
+        let dim = self.dim_attr(i);
+        let mut tile = self.own_tile(b, d.args[0])?;
+        let mut owned = owners(&tile.layout, dim);
+        if owned.is_none() {
+            let l = spread_layout(t, self.target, &self.plan)?;
+            tile = self.tile(b, d.args[0], &l)?;
+            owned = owners(&tile.layout, dim);
+        }
+        let Some(owned) = owned else {
+            return Err(LowerError::unsupported(format!("`{}` of {t}", d.op), "no layout keeps the bits of its axis apart"));
+        };
+        let key = if t.elem.bits() == 64 { LTy::I64 } else { LTy::I32 };
+        let coords = Coords::new(b, &tile.layout);
+        let live = (0..tile.regs.len())
+            .map(|r| {
+                let at = coords.at(b, dim, tile.layout.reg_coord(r as u32)[dim]);
+                Bundle::from_slice(&[ordered_key(b, tile.regs[r], key, largest), at])
             })
             .collect();
-        let combine = |b: &mut LaneBuilder, x: LVal, y: LVal| scalar_op(b, combine_op(*r), &[], &[x, y], ty);
-
-        fold_odd_digits(&tile.layout, dim, &mut live, |x, y| combine(b, x, y));
+        let combine = |b: &mut LaneBuilder, x: &[LVal], y: &[LVal]| {
+            let (more, same, before) = (b.cmp(CmpOp::Gt, y[0], x[0]), b.cmp(CmpOp::Eq, y[0], x[0]), b.cmp(CmpOp::Lt, y[1], x[1]));
+            let tie = b.bin(BinOp::And, same, before);
+            let take = b.bin(BinOp::Or, more, tie);
+            Bundle::from_slice(&[b.select(take, y[0], x[0]), b.select(take, y[1], x[1])])
+        };
         let order = reduce_order(t.shape[dim]);
+        let live = self.fold(b, &tile.layout, dim, (&owned, &order.bits), &[key, LTy::I32], live, &combine)?;
+        let done: Vec<Option<LVal>> = live.iter().map(|v| v.as_ref().map(|v| v[1])).collect();
+        self.reduced(i, &tile.layout, dim, &done)
+    }
+
+    /// Folds the axis: odd digits first, then the bits in order; what is left stands in every lane and warp along the axis.
+    #[allow(clippy::too_many_arguments)] // a layout, its axis, the order, and what to fold
+    fn fold(
+        &self,
+        b: &mut LaneBuilder,
+        layout: &Layout,
+        dim: usize,
+        (owned, bits): (&[Owner], &[u32]),
+        tys: &[LTy],
+        live: Vec<Bundle>,
+        combine: Combine<'_>,
+    ) -> Result<Vec<Option<Bundle>>, LowerError> {
+        let mut live: Vec<Option<Bundle>> = live.into_iter().map(Some).collect();
+        fold_odd_digits(layout, dim, &mut live, |x, y| combine(b, x, y));
         let mut k = 0;
-        while k < order.bits.len() {
-            match owned[order.bits[k] as usize] {
+        while k < bits.len() {
+            match owned[bits[k] as usize] {
                 Owner::Reg(bit) => {
                     for r in (0..live.len()).filter(|r| r >> bit & 1 == 0) {
                         let other = live[r | 1 << bit].take();
-                        if let (Some(x), Some(y)) = (live[r], other) {
-                            live[r] = Some(combine(b, x, y));
+                        if let (Some(x), Some(y)) = (&live[r], other) {
+                            live[r] = Some(combine(b, x, &y));
                         }
                     }
                     k += 1;
                 }
                 Owner::Lane(bit) => {
                     for slot in live.iter_mut().flatten() {
-                        let other = b.shuffle(*slot, ShuffleFrom::Xor(1 << bit));
-                        *slot = combine(b, *slot, other);
+                        let other: Bundle = slot.iter().map(|&v| b.shuffle(v, ShuffleFrom::Xor(1 << bit))).collect();
+                        *slot = combine(b, slot, &other);
                     }
                     k += 1;
                 }
                 Owner::Warp(_) => {
-                    let mut bits = Vec::new();
-                    while let Some(Owner::Warp(bit)) = order.bits.get(k).map(|&a| owned[a as usize]) {
-                        bits.push(bit);
+                    let mut warp_bits = Vec::new();
+                    while let Some(Owner::Warp(bit)) = bits.get(k).map(|&a| owned[a as usize]) {
+                        warp_bits.push(bit);
                         k += 1;
                     }
-                    self.exchange(b, &bits, ty, &mut live, &combine)?;
+                    self.exchange(b, &warp_bits, tys, &mut live, combine)?;
                 }
             }
         }
+        Ok(live)
+    }
 
-        let to_result = tile.layout.slice_registers(dim);
-        let layout = Rc::new(tile.layout.slice(dim));
+    /// Binds the result of `i` to what a fold of a layout left.
+    fn reduced(&mut self, i: Inst, from: &Layout, dim: usize, live: &[Option<LVal>]) -> Result<(), LowerError> {
+        let to_result = from.slice_registers(dim);
+        let layout = Rc::new(from.slice(dim));
         let mut regs: Vec<Option<LVal>> = vec![None; layout.size(Axis::Reg) as usize];
-        for (r, v) in live.into_iter().enumerate() {
-            if let Some(v) = v {
-                let v = if truth {
-                    let zero = b.i32(0);
-                    b.cmp(CmpOp::Ne, v, zero)
-                } else {
-                    v
-                };
-                regs[to_result[r] as usize] = Some(v);
-            }
+        for (r, v) in live.iter().enumerate().filter(|(_, v)| v.is_some()) {
+            regs[to_result[r] as usize] = *v;
         }
         let regs = regs
             .into_iter()
             .collect::<Option<Vec<LVal>>>()
             .ok_or_else(|| LowerError::unsupported("a reduction", "its result layout has a register without a value"))?;
-        let result = d.results[0];
+        let result = self.kernel.insts[i].results[0];
         if let Type::Scalar(_) = self.kernel.ty(result) {
             self.values[result] = Some(Held::Scalar(regs[0]));
         } else {
@@ -158,17 +212,18 @@ impl Lower<'_> {
         &self,
         b: &mut LaneBuilder,
         bits: &[u32],
-        ty: LTy,
-        live: &mut [Option<LVal>],
-        combine: &impl Fn(&mut LaneBuilder, LVal, LVal) -> LVal,
+        tys: &[LTy],
+        live: &mut [Option<Bundle>],
+        combine: Combine<'_>,
     ) -> Result<(), LowerError> {
         let (lanes, warps) = (self.target.lanes, self.plan.warps);
         let count = live.iter().flatten().count() as u32;
-        let size = ty.bytes();
-        let alloc = self.alloc(b, u64::from(count) * u64::from(warps * lanes * size), "reduction")?;
+        let per_slot = |ty: LTy| warps * lanes * ty.bytes();
+        let bytes: u64 = tys.iter().map(|&ty| u64::from(count) * u64::from(per_slot(ty))).sum();
+        let alloc = self.alloc(b, bytes, "reduction")?;
         let base = b.shared_addr(alloc);
         let (lane, warp) = (b.special(Special::Lane), b.special(Special::Warp));
-        let address = |b: &mut LaneBuilder, warp: LVal| {
+        let address = |b: &mut LaneBuilder, warp: LVal, size: u32| {
             let row = b.i32(i64::from(lanes * size));
             let row = b.mul(warp, row);
             let size = b.i32(i64::from(size));
@@ -176,37 +231,80 @@ impl Lower<'_> {
             let at = b.add(row, column);
             b.add(base, at)
         };
-        let slot_bytes = (warps * lanes * size) as i32;
+        // Where slot n of component c starts.
+        let offset = |c: usize, n: usize| {
+            let before: u32 = tys[..c].iter().map(|&ty| count * per_slot(ty)).sum();
+            (before + n as u32 * per_slot(tys[c])) as i32
+        };
         b.before_shared_writes();
-        let own = address(b, warp);
-        for (n, v) in live.iter().flatten().enumerate() {
-            b.store_shared(Vals::from_slice(&[*v]), alloc, own, n as i32 * slot_bytes, None);
+        for (c, ty) in tys.iter().enumerate() {
+            let own = address(b, warp, ty.bytes());
+            for (n, v) in live.iter().flatten().enumerate() {
+                b.store_shared(Vals::from_slice(&[v[c]]), alloc, own, offset(c, n), None);
+            }
         }
         let mask = bits.iter().fold(0i64, |m, bit| m | 1 << bit);
         let rest = b.i32(!mask);
         let cleared = b.bin(BinOp::And, warp, rest);
-        let rows: Vec<LVal> = (0..1u32 << bits.len())
-            .map(|x| {
-                let set = bits.iter().enumerate().fold(0i64, |m, (j, bit)| m | i64::from(x >> j & 1) << bit);
-                let set = b.i32(set);
-                let from = b.bin(BinOp::Or, cleared, set);
-                address(b, from)
+        // Per component, the rows of the warps that differ in the bits.
+        let rows: Vec<Vec<LVal>> = tys
+            .iter()
+            .map(|ty| {
+                (0..1u32 << bits.len())
+                    .map(|x| {
+                        let set = bits.iter().enumerate().fold(0i64, |m, (j, bit)| m | i64::from(x >> j & 1) << bit);
+                        let set = b.i32(set);
+                        let from = b.bin(BinOp::Or, cleared, set);
+                        address(b, from, ty.bytes())
+                    })
+                    .collect()
             })
             .collect();
         for (n, v) in live.iter_mut().flatten().enumerate() {
-            let mut all: Vec<LVal> = rows.iter().map(|&row| b.load_shared(&[ty], alloc, row, n as i32 * slot_bytes)[0]).collect();
+            let mut all: Vec<Bundle> = (0..1usize << bits.len())
+                .map(|x| (0..tys.len()).map(|c| b.load_shared(&[tys[c]], alloc, rows[c][x], offset(c, n))[0]).collect())
+                .collect();
             while all.len() > 1 {
-                all = all.chunks(2).map(|p| combine(b, p[0], p[1])).collect();
+                all = all.chunks(2).map(|p| combine(b, &p[0], &p[1])).collect();
             }
-            *v = all[0];
+            *v = all.swap_remove(0);
         }
         Ok(())
     }
 }
 
+/// Combines two bundles.
+type Combine<'c> = &'c dyn Fn(&mut LaneBuilder, &[LVal], &[LVal]) -> Bundle;
+
+/// An integer key that orders as the element does, or the other way round for the smallest; a NaN is above all, zeros are equal.
+fn ordered_key(b: &mut LaneBuilder, v: LVal, key: LTy, largest: bool) -> LVal {
+    let LTy::Num(elem) = b.ty(v) else { return v };
+    let turned = |b: &mut LaneBuilder, k: LVal| if largest { k } else { b.un(UnOp::Not, k) };
+    if !elem.is_float() {
+        let k = b.cvt(v, key);
+        return turned(b, k);
+    }
+    let x = if elem.bits() < 32 { b.cvt(v, LTy::F32) } else { v };
+    let wide = b.ty(x);
+    let (zero_float, zero) = (b.constant(wide, 0), b.constant(key, 0));
+    let most = if key == LTy::I64 { i64::MAX } else { i64::from(i32::MAX) };
+    let most = b.constant(key, most as u64);
+    let bits = b.bitcast(x, key);
+    let is_zero = b.cmp(CmpOp::Eq, x, zero_float);
+    let bits = b.select(is_zero, zero, bits);
+    // Below zero a larger size is a smaller number: complement all bits but the sign.
+    let shift = b.constant(key, u64::from(key.bits() - 1));
+    let sign = b.bin(BinOp::ShrS, bits, shift);
+    let flip = b.bin(BinOp::And, sign, most);
+    let k = b.bin(BinOp::Xor, bits, flip);
+    let k = turned(b, k);
+    let nan = b.cmp(CmpOp::Ne, x, x);
+    b.select(nan, most, k)
+}
+
 /// Folds the odd part of a dimension, which lies in registers, in ascending order of the elements. The part may be several digits (a
 /// reshape makes 387 of 3 and 129); they count as one number.
-fn fold_odd_digits(layout: &Layout, dim: usize, live: &mut [Option<LVal>], mut combine: impl FnMut(LVal, LVal) -> LVal) {
+fn fold_odd_digits(layout: &Layout, dim: usize, live: &mut [Option<Bundle>], mut combine: impl FnMut(&[LVal], &[LVal]) -> Bundle) {
     let mut digits: Vec<(usize, usize)> = Vec::new();
     let mut weight = 1usize << layout.bits(Axis::Reg);
     for (k, &radix) in layout.odd(Axis::Reg).iter().enumerate() {
@@ -228,8 +326,8 @@ fn fold_odd_digits(layout: &Layout, dim: usize, live: &mut [Option<LVal>], mut c
         terms.sort_by_key(|&r| layout.reg_coord(r as u32)[dim]);
         for &r in &terms[1..] {
             let other = live[r].take();
-            if let (Some(x), Some(y)) = (live[first], other) {
-                live[first] = Some(combine(x, y));
+            if let (Some(x), Some(y)) = (&live[first], other) {
+                live[first] = Some(combine(x, &y));
             }
         }
     }

@@ -207,7 +207,7 @@ fn interpreted(case: &Case, programs: Option<Vec<[u32; 3]>>) -> Verdict {
     let kernel = verify(&kernel).unwrap();
     let tensors = case.make_tensors();
     let buffers = tensors.iter().map(|t| Buffer::from_bytes(t.bytes.clone())).collect();
-    let mut memory = Memory { buffers };
+    let mut memory = Memory { buffers, ..Memory::default() };
     let options = Options { programs: programs.clone(), ..Options::default() };
     if let Err(e) = interpret(&kernel, case.grid(), &case.arguments(), &mut memory, &options) {
         panic!("{}: {e}", case.name);

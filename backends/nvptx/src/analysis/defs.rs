@@ -191,6 +191,7 @@ impl<'p> Defs<'p> {
                 | Inst::CommitCopies
                 | Inst::WaitCopies { .. }
                 | Inst::Barrier
+                | Inst::Assert { .. }
                 | Inst::Shuffle { .. }
                 | Inst::Matrix { .. } => {}
             }

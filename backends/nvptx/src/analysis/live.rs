@@ -180,6 +180,7 @@ impl Live<'_, '_> {
                 | Inst::CommitCopies
                 | Inst::WaitCopies { .. }
                 | Inst::Barrier
+                | Inst::Assert { .. }
                 | Inst::Shuffle { .. }
                 | Inst::Matrix { .. } => {
                     if !self.defs.printed(inst) {

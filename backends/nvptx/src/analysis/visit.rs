@@ -30,6 +30,7 @@ pub(crate) fn operands(inst: &Inst, mut f: impl FnMut(LVal, Role)) {
     match inst {
         Inst::Const { .. } | Inst::Param { .. } | Inst::Special { .. } | Inst::SharedAddr { .. } => {}
         Inst::CommitCopies | Inst::WaitCopies { .. } | Inst::Barrier => {}
+        Inst::Assert { condition } => f(*condition, Value),
         Inst::Un { a, .. } | Inst::Cvt { a, .. } | Inst::RoundTf32 { a, .. } | Inst::Bitcast { a, .. } | Inst::Unpack { a, .. } => {
             f(*a, Value);
         }
@@ -114,6 +115,7 @@ pub(crate) fn results(inst: &Inst, mut f: impl FnMut(LVal)) {
         | Inst::CommitCopies
         | Inst::WaitCopies { .. }
         | Inst::Barrier
+        | Inst::Assert { .. }
         | Inst::For(_)
         | Inst::While(_)
         | Inst::If(_) => {}
@@ -148,6 +150,7 @@ pub(crate) fn is_pure(inst: &Inst) -> bool {
         | Inst::CommitCopies
         | Inst::WaitCopies { .. }
         | Inst::Barrier
+        | Inst::Assert { .. }
         | Inst::Shuffle { .. }
         | Inst::Matrix { .. }
         | Inst::For(_)
@@ -207,6 +210,7 @@ pub(crate) fn nest(inst: &Inst) -> Nest<'_> {
         | Inst::CommitCopies
         | Inst::WaitCopies { .. }
         | Inst::Barrier
+        | Inst::Assert { .. }
         | Inst::Shuffle { .. } => Nest::Plain,
     }
 }

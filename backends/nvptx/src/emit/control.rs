@@ -250,6 +250,7 @@ fn keeps_rolled(block: &Block) -> bool {
         | Inst::LoadMatrix { .. }
         | Inst::CommitCopies
         | Inst::WaitCopies { .. }
+        | Inst::Assert { .. }
         | Inst::Shuffle { .. } => false,
     })
 }

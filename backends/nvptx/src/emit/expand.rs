@@ -78,6 +78,7 @@ impl Emitter<'_> {
             | Inst::CommitCopies
             | Inst::WaitCopies { .. }
             | Inst::Barrier
+            | Inst::Assert { .. }
             | Inst::Shuffle { .. }
             | Inst::Matrix { .. }
             | Inst::For(_)

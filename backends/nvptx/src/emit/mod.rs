@@ -428,6 +428,11 @@ impl<'a> Emitter<'a> {
                 self.body.op("cp.async.wait_group ").n(*pending).end();
                 Ok(())
             }
+            Inst::Assert { condition } => {
+                let p = self.reg(*condition);
+                self.body.s("\t@!").r(p).s(" trap").end();
+                Ok(())
+            }
             Inst::Barrier => {
                 self.body.op("bar.sync 0").end();
                 Ok(())

@@ -60,6 +60,15 @@ pub(super) const I32: &[Rule] = rows! {
     "shr_s.i32" Key::Bin(ShrS), T32, Always => lines(&["shr.s32 $d, #a, #b"]);
     "shr_u.i32" Key::Bin(ShrU), T32, Always => lines(&["shr.u32 $d, #a, #b"]);
     "fma.i32" Key::Fma, T32, Always => lines(&["mad.lo.s32 $d, #a, #b, #c"]);
+    "div_u.i32.power" Key::Bin(DivU), T32, Power => lines(&["shr.u32 $d, #a, $k"]);
+    "div_u.i32" Key::Bin(DivU), T32, Always => lines(&["setp.eq.s32 $p0, #b, 0", "selp.b32 $r0, 1, #b, $p0", "div.u32 $r1, #a, $r0", "selp.b32 $d, 0, $r1, $p0"]);
+    "rem_u.i32" Key::Bin(RemU), T32, Always => lines(&["setp.eq.s32 $p0, #b, 0", "selp.b32 $r0, 1, #b, $p0", "rem.u32 $r1, #a, $r0", "selp.b32 $d, #a, $r1, $p0"]);
+    "mulhi.i32" Key::Bin(MulHi), T32, Always => lines(&["mul.hi.s32 $d, #a, #b"]);
+    "mulhi_u.i32" Key::Bin(MulHiU), T32, Always => lines(&["mul.hi.u32 $d, #a, #b"]);
+    "minimum_u.i32" Key::Bin(MinimumU), T32, Always => lines(&["min.u32 $d, #a, #b"]);
+    "maximum_u.i32" Key::Bin(MaximumU), T32, Always => lines(&["max.u32 $d, #a, #b"]);
+    "popcount.i32" Key::Un(Popcount), T32, Always => lines(&["popc.b32 $d, $a"]);
+    "clz.i32" Key::Un(Clz), T32, Always => lines(&["clz.b32 $d, $a"]);
 };
 
 /// `i64`.
@@ -106,6 +115,15 @@ pub(super) const I64: &[Rule] = rows! {
     "shr_u.i64" Key::Bin(ShrU), T64, Always => lines(&["min.u64 $q0, #b, 64", "cvt.u32.u64 $r0, $q0", "shr.u64 $d, #a, $r0"]);
     "fma.i64" Key::Fma, T64, Always => lines(&["mad.lo.s64 $d, #a, #b, #c"]);
     "mad_wide" Key::MadWide, T64, Always => lines(&["mad.wide.s32 $d, #a, #b, #c"]);
+    "div_u.i64.power" Key::Bin(DivU), T64, Power => lines(&["shr.u64 $d, #a, $k"]);
+    "div_u.i64" Key::Bin(DivU), T64, Always => lines(&["setp.eq.s64 $p0, #b, 0", "selp.b64 $q0, 1, #b, $p0", "div.u64 $q1, #a, $q0", "selp.b64 $d, 0, $q1, $p0"]);
+    "rem_u.i64" Key::Bin(RemU), T64, Always => lines(&["setp.eq.s64 $p0, #b, 0", "selp.b64 $q0, 1, #b, $p0", "rem.u64 $q1, #a, $q0", "selp.b64 $d, #a, $q1, $p0"]);
+    "mulhi.i64" Key::Bin(MulHi), T64, Always => lines(&["mul.hi.s64 $d, #a, #b"]);
+    "mulhi_u.i64" Key::Bin(MulHiU), T64, Always => lines(&["mul.hi.u64 $d, #a, #b"]);
+    "minimum_u.i64" Key::Bin(MinimumU), T64, Always => lines(&["min.u64 $d, #a, #b"]);
+    "maximum_u.i64" Key::Bin(MaximumU), T64, Always => lines(&["max.u64 $d, #a, #b"]);
+    "popcount.i64" Key::Un(Popcount), T64, Always => lines(&["popc.b64 $r0, $a", "cvt.u64.u32 $d, $r0"]);
+    "clz.i64" Key::Un(Clz), T64, Always => lines(&["clz.b64 $r0, $a", "cvt.u64.u32 $d, $r0"]);
 };
 
 /// `i16`.
@@ -151,6 +169,14 @@ pub(super) const I16: &[Rule] = rows! {
     "shr_s.i16" Key::Bin(ShrS), T16, Always => lines(&["cvt.u32.u16 $r0, $b", "shr.s16 $d, #a, $r0"]);
     "shr_u.i16.const" Key::Bin(ShrU), T16, Amount => lines(&["shr.u16 $d, #a, $k"]);
     "shr_u.i16" Key::Bin(ShrU), T16, Always => lines(&["cvt.u32.u16 $r0, $b", "shr.u16 $d, #a, $r0"]);
+    "div_u.i16" Key::Bin(DivU), T16, Always => lines(&["cvt.u32.u16 $r0, $a", "cvt.u32.u16 $r1, $b", "setp.eq.s32 $p0, $r1, 0", "selp.b32 $r2, 1, $r1, $p0", "div.u32 $r3, $r0, $r2", "selp.b32 $r4, 0, $r3, $p0", "cvt.u16.u32 $d, $r4"]);
+    "rem_u.i16" Key::Bin(RemU), T16, Always => lines(&["cvt.u32.u16 $r0, $a", "cvt.u32.u16 $r1, $b", "setp.eq.s32 $p0, $r1, 0", "selp.b32 $r2, 1, $r1, $p0", "rem.u32 $r3, $r0, $r2", "selp.b32 $r4, $r0, $r3, $p0", "cvt.u16.u32 $d, $r4"]);
+    "minimum_u.i16" Key::Bin(MinimumU), T16, Always => lines(&["min.u16 $d, #a, #b"]);
+    "maximum_u.i16" Key::Bin(MaximumU), T16, Always => lines(&["max.u16 $d, #a, #b"]);
+    "mulhi.i16" Key::Bin(MulHi), T16, Always => lines(&["mul.hi.s16 $d, #a, #b"]);
+    "mulhi_u.i16" Key::Bin(MulHiU), T16, Always => lines(&["mul.hi.u16 $d, #a, #b"]);
+    "popcount.i16" Key::Un(Popcount), T16, Always => lines(&["cvt.u32.u16 $r0, $a", "popc.b32 $r1, $r0", "cvt.u16.u32 $d, $r1"]);
+    "clz.i16" Key::Un(Clz), T16, Always => lines(&["cvt.u32.u16 $r0, $a", "clz.b32 $r1, $r0", "sub.s32 $r2, $r1, 16", "cvt.u16.u32 $d, $r2"]);
 };
 
 /// `i8`.
@@ -202,6 +228,14 @@ pub(super) const I8: &[Rule] = rows! {
         "shr.u16 $h2, $h1, $r0",
         "cvt.s16.s8 $d, $h2",
     ]);
+    "div_u.i8" Key::Bin(DivU), T8, Always => lines(&["and.b16 $h0, $a, 255", "and.b16 $h1, $b, 255", "cvt.u32.u16 $r0, $h0", "cvt.u32.u16 $r1, $h1", "setp.eq.s32 $p0, $r1, 0", "selp.b32 $r2, 1, $r1, $p0", "div.u32 $r3, $r0, $r2", "selp.b32 $r4, 0, $r3, $p0", "cvt.u16.u32 $h2, $r4", "cvt.s16.s8 $d, $h2"]);
+    "rem_u.i8" Key::Bin(RemU), T8, Always => lines(&["and.b16 $h0, $a, 255", "and.b16 $h1, $b, 255", "cvt.u32.u16 $r0, $h0", "cvt.u32.u16 $r1, $h1", "setp.eq.s32 $p0, $r1, 0", "selp.b32 $r2, 1, $r1, $p0", "rem.u32 $r3, $r0, $r2", "selp.b32 $r4, $r0, $r3, $p0", "cvt.u16.u32 $h2, $r4", "cvt.s16.s8 $d, $h2"]);
+    "minimum_u.i8" Key::Bin(MinimumU), T8, Always => lines(&["min.u16 $d, #a, #b"]);
+    "maximum_u.i8" Key::Bin(MaximumU), T8, Always => lines(&["max.u16 $d, #a, #b"]);
+    "mulhi.i8" Key::Bin(MulHi), T8, Always => lines(&["mul.lo.s16 $h0, #a, #b", "shr.s16 $d, $h0, 8"]);
+    "mulhi_u.i8" Key::Bin(MulHiU), T8, Always => lines(&["and.b16 $h0, $a, 255", "and.b16 $h1, $b, 255", "mul.lo.s16 $h2, $h0, $h1", "shr.u16 $h3, $h2, 8", "cvt.s16.s8 $d, $h3"]);
+    "popcount.i8" Key::Un(Popcount), T8, Always => lines(&["and.b16 $h0, $a, 255", "cvt.u32.u16 $r0, $h0", "popc.b32 $r1, $r0", "cvt.u16.u32 $d, $r1"]);
+    "clz.i8" Key::Un(Clz), T8, Always => lines(&["and.b16 $h0, $a, 255", "cvt.u32.u16 $r0, $h0", "clz.b32 $r1, $r0", "sub.s32 $r2, $r1, 24", "cvt.u16.u32 $d, $r2"]);
 };
 
 /// `i1` and raw words.
@@ -242,4 +276,20 @@ pub(super) const BITS: &[Rule] = rows! {
     "maximum.b32" Key::Bin(Maximum), B32, Always => RAW;
     "minnum.b32" Key::Bin(MinNum), B32, Always => RAW;
     "maxnum.b32" Key::Bin(MaxNum), B32, Always => RAW;
+    "div_u.i1" Key::Bin(DivU), T1, Always => NO_BOOL;
+    "div_u.b32" Key::Bin(DivU), B32, Always => RAW;
+    "rem_u.i1" Key::Bin(RemU), T1, Always => NO_BOOL;
+    "rem_u.b32" Key::Bin(RemU), B32, Always => RAW;
+    "mulhi.i1" Key::Bin(MulHi), T1, Always => NO_BOOL;
+    "mulhi.b32" Key::Bin(MulHi), B32, Always => RAW;
+    "mulhi_u.i1" Key::Bin(MulHiU), T1, Always => NO_BOOL;
+    "mulhi_u.b32" Key::Bin(MulHiU), B32, Always => RAW;
+    "minimum_u.i1" Key::Bin(MinimumU), T1, Always => NO_BOOL;
+    "minimum_u.b32" Key::Bin(MinimumU), B32, Always => RAW;
+    "maximum_u.i1" Key::Bin(MaximumU), T1, Always => NO_BOOL;
+    "maximum_u.b32" Key::Bin(MaximumU), B32, Always => RAW;
+    "popcount.i1" Key::Un(Popcount), T1, Always => NO_BOOL;
+    "popcount.b32" Key::Un(Popcount), B32, Always => RAW;
+    "clz.i1" Key::Un(Clz), T1, Always => NO_BOOL;
+    "clz.b32" Key::Un(Clz), B32, Always => RAW;
 };

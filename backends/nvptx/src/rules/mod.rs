@@ -105,7 +105,11 @@ const TYPES: [LTy; 10] = [
     LTy::Num(Scalar::F64),
     LTy::B32,
 ];
-const KEYS: usize = 72;
+/// Numbers of the one-operand and two-operand operations: the first keys.
+const UNS: usize = UnOp::Clz as usize + 1;
+const BINS: usize = BinOp::MaximumU as usize + 1;
+const REST: usize = UNS + BINS;
+const KEYS: usize = REST + 33;
 
 fn type_index(ty: LTy) -> usize {
     match ty {
@@ -122,14 +126,14 @@ fn scalar_index(s: Scalar) -> usize {
 fn key_index(key: Key) -> usize {
     match key {
         Key::Un(op) => op as usize,
-        Key::Bin(op) => 12 + op as usize,
-        Key::Cmp(op) => 27 + op as usize,
-        Key::Cvt(s) => 37 + scalar_index(s),
-        Key::Bits(ty) => 46 + type_index(ty),
-        Key::Fma => 56,
-        Key::MadWide => 57,
-        Key::Select => 58,
-        Key::RoundTf32 => 59,
+        Key::Bin(op) => UNS + op as usize,
+        Key::Fma => REST,
+        Key::MadWide => REST + 1,
+        Key::Select => REST + 2,
+        Key::RoundTf32 => REST + 3,
+        Key::Cmp(op) => REST + 4 + op as usize,
+        Key::Cvt(s) => REST + 14 + scalar_index(s),
+        Key::Bits(ty) => REST + 14 + Scalar::ALL.len() + type_index(ty),
     }
 }
 

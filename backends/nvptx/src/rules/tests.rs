@@ -4,7 +4,7 @@ use super::*;
 use crate::class::shares_bits;
 use std::collections::BTreeSet;
 
-const UNS: [UnOp; 12] = [
+const UN_OPS: [UnOp; UNS] = [
     UnOp::Neg,
     UnOp::Abs,
     UnOp::Not,
@@ -17,8 +17,16 @@ const UNS: [UnOp; 12] = [
     UnOp::Tanh,
     UnOp::Floor,
     UnOp::Ceil,
+    UnOp::Popcount,
+    UnOp::Clz,
+    UnOp::Rcp,
+    UnOp::Sin,
+    UnOp::Cos,
+    UnOp::Erf,
+    UnOp::Round,
+    UnOp::Trunc,
 ];
-const BINS: [BinOp; 15] = [
+const BIN_OPS: [BinOp; BINS] = [
     BinOp::Add,
     BinOp::Sub,
     BinOp::Mul,
@@ -34,14 +42,20 @@ const BINS: [BinOp; 15] = [
     BinOp::Shl,
     BinOp::ShrS,
     BinOp::ShrU,
+    BinOp::DivU,
+    BinOp::RemU,
+    BinOp::MulHi,
+    BinOp::MulHiU,
+    BinOp::MinimumU,
+    BinOp::MaximumU,
 ];
 
 /// Every key with every type it is filed under.
 fn everything() -> Vec<(Key, LTy)> {
     let mut all = Vec::new();
     for ty in TYPES {
-        all.extend(UNS.map(|op| (Key::Un(op), ty)));
-        all.extend(BINS.map(|op| (Key::Bin(op), ty)));
+        all.extend(UN_OPS.map(|op| (Key::Un(op), ty)));
+        all.extend(BIN_OPS.map(|op| (Key::Bin(op), ty)));
         all.extend(CmpOp::ALL.iter().map(|&op| (Key::Cmp(op), ty)));
         all.push((Key::Fma, ty));
         all.push((Key::Select, ty));

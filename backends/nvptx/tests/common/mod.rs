@@ -309,7 +309,8 @@ fn slack(w: f64, elem: Scalar) -> f64 {
     match elem {
         Scalar::F16 | Scalar::BF16 => ulp(w, elem),
         Scalar::F32 => 2f64.powi(-149),
-        Scalar::F64 | Scalar::I1 | Scalar::I8 | Scalar::I16 | Scalar::I32 | Scalar::I64 => 0.0,
+        Scalar::F64 => f64::from_bits(1),
+        Scalar::I1 | Scalar::I8 | Scalar::I16 | Scalar::I32 | Scalar::I64 => 0.0,
         Scalar::F8E4M3 | Scalar::F8E5M2 | Scalar::F8E4M3Fnuz | Scalar::F8E5M2Fnuz | Scalar::F8E8M0 => {
             unreachable!("lanes hold codes of 8-bit floats as i8")
         }

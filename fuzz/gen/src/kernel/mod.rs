@@ -225,8 +225,33 @@ impl Gen<'_> {
     fn step(&mut self, b: &mut KernelBuilder, depth: u32) {
         let control = if depth < self.cfg.max_depth { self.cfg.control } else { 0 };
         let approx = if self.cfg.mode == Mode::Approx { 12 } else { 0 };
-        let weights =
-            [24, 10, 6, 7, 10, 4, 9, 6, 6, 7, 4, 8, 5, 5, 4, 4, self.cfg.dots, self.cfg.dots, 2 * control, control, control, approx];
+        let weights = [
+            24,
+            10,
+            6,
+            7,
+            10,
+            4,
+            9,
+            6,
+            6,
+            7,
+            4,
+            8,
+            5,
+            5,
+            4,
+            4,
+            self.cfg.dots,
+            self.cfg.dots,
+            2 * control,
+            control,
+            control,
+            4,
+            5,
+            3,
+            approx,
+        ];
         match self.src.weighted(&weights) {
             0 => self.binary(b),
             1 => self.unary(b),
@@ -249,6 +274,9 @@ impl Gen<'_> {
             18 => self.for_loop(b, depth),
             19 => self.while_loop(b, depth),
             20 => self.if_else(b, depth),
+            21 => self.rearrange(b),
+            22 => self.scan(b),
+            23 => self.arg_reduce(b),
             _ => self.approx_store(b),
         }
     }

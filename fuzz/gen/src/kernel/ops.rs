@@ -75,12 +75,18 @@ impl Gen<'_> {
         let float: [(Binary, Option<f64>); 3] =
             [(|b, x, y| b.div(x, y), None), (|b, x, y| b.maxnum(x, y), small), (|b, x, y| b.minnum(x, y), small)];
         let bits: [(Binary, Option<f64>); 3] = [(|b, x, y| b.and(x, y), None), (|b, x, y| b.or(x, y), None), (|b, x, y| b.xor(x, y), None)];
-        let int: [(Binary, Option<f64>); 5] = [
+        let int: [(Binary, Option<f64>); 11] = [
             (|b, x, y| b.div(x, y), x.bound),
             (|b, x, y| b.rem(x, y), x.bound),
             (|b, x, y| b.shl(x, y), None),
             (|b, x, y| b.shr_s(x, y), x.bound),
             (|b, x, y| b.shr_u(x, y), None),
+            (|b, x, y| b.div_u(x, y), None),
+            (|b, x, y| b.rem_u(x, y), None),
+            (|b, x, y| b.mulhi(x, y), None),
+            (|b, x, y| b.mulhi_u(x, y), None),
+            (|b, x, y| b.minimum_u(x, y), None),
+            (|b, x, y| b.maximum_u(x, y), None),
         ];
         let mut list: Vec<(Binary, Option<f64>)> = Vec::new();
         if e == Scalar::I1 {
@@ -98,7 +104,14 @@ impl Gen<'_> {
         let Some(x) = self.any(|_| true) else { return };
         let e = x.elem();
         let number: [(Unary, Option<f64>); 2] = [(|b, x| b.neg(x), x.bound), (|b, x| b.abs(x), x.bound)];
-        let float: [(Unary, Option<f64>); 3] = [(|b, x| b.floor(x), x.bound), (|b, x| b.ceil(x), x.bound), (|b, x| b.sqrt(x), None)];
+        let float: [(Unary, Option<f64>); 5] = [
+            (|b, x| b.floor(x), x.bound),
+            (|b, x| b.ceil(x), x.bound),
+            (|b, x| b.sqrt(x), None),
+            (|b, x| b.round(x), x.bound),
+            (|b, x| b.trunc(x), x.bound),
+        ];
+        let int: [(Unary, Option<f64>); 2] = [(|b, x| b.popcount(x), Some(64.0)), (|b, x| b.clz(x), Some(64.0))];
         let mut list: Vec<(Unary, Option<f64>)> = Vec::new();
         if e != Scalar::I1 {
             list.extend(number);
@@ -107,6 +120,9 @@ impl Gen<'_> {
             list.extend(float)
         } else {
             list.push((|b, x| b.not(x), None))
+        }
+        if e.is_int() {
+            list.extend(int);
         }
         let Some(&(op, bound)) = self.src.pick(&list) else { return };
         let v = op(b, x.v);
@@ -235,6 +251,74 @@ impl Gen<'_> {
         self.put(b, v, bound);
     }
 
+    /// Join, split, concat, slice or flip.
+    pub(super) fn rearrange(&mut self, b: &mut KernelBuilder) {
+        let Some(x) = self.any(Item::is_tile) else { return };
+        let shape = Shape::from_slice(x.shape());
+        let axis = self.src.below(shape.len() as u32);
+        let extent = shape[axis as usize];
+        match self.src.below(5) {
+            0 if x.elements() * 2 <= u64::from(self.cfg.max_elements) && shape.len() < 5 => {
+                let y = self.partner(b, &x);
+                let v = b.join(x.v, y.v);
+                self.put(b, v, x.bound.zip(y.bound).map(|(p, q)| p.max(q)));
+            }
+            1 if shape.last() == Some(&2) && shape.len() > 1 => {
+                let (p, q) = b.split(x.v);
+                self.put(b, p, x.bound);
+                self.put(b, q, x.bound);
+            }
+            2 if x.elements() * 2 <= u64::from(self.cfg.max_elements) => {
+                let y = self.partner(b, &x);
+                let v = b.concat(x.v, y.v, axis);
+                self.put(b, v, x.bound.zip(y.bound).map(|(p, q)| p.max(q)));
+            }
+            3 => {
+                // Half of the time whole chunks, which need no memory.
+                let size = if self.src.chance(128) && extent.is_multiple_of(2) { extent / 2 } else { 1 + self.src.below(extent) };
+                let mut offsets = vec![0; shape.len()];
+                let at = self.src.below(extent - size + 1);
+                offsets[axis as usize] = if self.src.chance(128) { at / size * size } else { at };
+                let mut to = shape.to_vec();
+                to[axis as usize] = size;
+                let v = b.slice(x.v, &offsets, &to);
+                self.put(b, v, x.bound);
+            }
+            _ => {
+                let v = b.flip(x.v, axis);
+                self.put(b, v, x.bound);
+            }
+        }
+    }
+
+    pub(super) fn scan(&mut self, b: &mut KernelBuilder) {
+        let Some(x) = self.any(Item::is_tile) else { return };
+        let e = x.elem();
+        let list: &[ReduceOp] = match e {
+            Scalar::I1 => &[ReduceOp::And, ReduceOp::Or, ReduceOp::Xor],
+            _ if e.is_float() => &[ReduceOp::Add, ReduceOp::Maximum, ReduceOp::Minimum, ReduceOp::Mul],
+            _ => ReduceOp::ALL,
+        };
+        let op = *self.src.pick(list).unwrap_or(&list[0]);
+        let axis = self.src.below(x.shape().len() as u32);
+        let bound = match op {
+            ReduceOp::Add => x.bound.map(|p| p * f64::from(x.shape()[axis as usize])),
+            ReduceOp::Minimum | ReduceOp::Maximum => x.bound,
+            ReduceOp::Mul | ReduceOp::And | ReduceOp::Or | ReduceOp::Xor => None,
+        };
+        let v = if self.src.chance(128) { b.scan(op, x.v, axis) } else { b.scan_reverse(op, x.v, axis) };
+        self.work += 8 * x.elements() * self.times;
+        self.put(b, v, bound);
+    }
+
+    pub(super) fn arg_reduce(&mut self, b: &mut KernelBuilder) {
+        let Some(x) = self.any(|i| i.is_tile() && i.elem() != Scalar::I1) else { return };
+        let axis = self.src.below(x.shape().len() as u32);
+        let v = if self.src.chance(128) { b.argmin(x.v, axis) } else { b.argmax(x.v, axis) };
+        self.work += 4 * x.elements() * self.times;
+        self.put(b, v, Some(f64::from(x.shape()[axis as usize])));
+    }
+
     pub(super) fn reshape(&mut self, b: &mut KernelBuilder) {
         let Some(x) = self.any(|i| i.is_tile() || i.elem() != Scalar::I1) else { return };
         let mut shape = Shape::from_slice(x.shape());
@@ -351,13 +435,17 @@ impl Gen<'_> {
         let Some(x) = self.any(|i| i.is_tile() && i.elem().is_float() && i.elem() != Scalar::F64) else { return };
         // Relative and absolute bounds of the op table for `f32`; narrower types round once more, to a neighbour at most.
         let two = |e: i32| 2f64.powi(e);
-        let table: [(Unary, f64, f64); 6] = [
+        let table: [(Unary, f64, f64); 10] = [
             (|b, x| b.exp(x), two(-20), 0.0),
             (|b, x| b.exp2(x), two(-21), 0.0),
             (|b, x| b.log(x), two(-20), two(-20)),
             (|b, x| b.log2(x), two(-20), two(-20)),
             (|b, x| b.rsqrt(x), two(-21), 0.0),
             (|b, x| b.tanh(x), two(-19), 0.0),
+            (|b, x| b.rcp(x), two(-21), 0.0),
+            (|b, x| b.sin(x), two(-20), 0.0),
+            (|b, x| b.cos(x), two(-20), 0.0),
+            (|b, x| b.erf(x), two(-20), 0.0),
         ];
         let Some(&(op, rel, abs)) = self.src.pick(&table) else { return };
         let v = op(b, x.v);

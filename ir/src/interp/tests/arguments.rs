@@ -22,7 +22,7 @@ fn plain() -> ViewType {
 }
 
 fn memory() -> Memory {
-    Memory { buffers: vec![Buffer::zeroed(1024), Buffer::zeroed(1024)] }
+    Memory { buffers: vec![Buffer::zeroed(1024), Buffer::zeroed(1024)], ..Memory::default() }
 }
 
 fn good() -> [Arg; 3] {

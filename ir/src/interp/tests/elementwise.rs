@@ -226,8 +226,37 @@ pub(super) fn shifts() {
 }
 
 #[test]
+pub(super) fn unsigned() {
+    macro_rules! each {
+        ($($ty:ident $native:ty, $unsigned:ty, $wide:ty, $uwide:ty;)*) => { $(
+            {
+            let (a, b) = pairs(&int_samples(Scalar::$ty));
+            type U = $unsigned;
+            let bits = <U>::BITS;
+            let cases: [(&str, Binary, fn(U, U) -> U); 8] = [
+                ("div_u", |k, a, b| k.div_u(a, b), |x, y| if y == 0 { 0 } else { x / y }),
+                ("rem_u", |k, a, b| k.rem_u(a, b), |x, y| if y == 0 { x } else { x % y }),
+                ("mulhi_u", |k, a, b| k.mulhi_u(a, b), |x, y| ((x as $uwide * y as $uwide) >> U::BITS) as U),
+                ("mulhi", |k, a, b| k.mulhi(a, b), |x, y| ((x as $native as $wide * y as $native as $wide) >> U::BITS) as U),
+                ("minimum_u", |k, a, b| k.minimum_u(a, b), |x, y| x.min(y)),
+                ("maximum_u", |k, a, b| k.maximum_u(a, b), |x, y| x.max(y)),
+                ("popcount", |k, a, _| k.popcount(a), |x, _| x.count_ones() as U),
+                ("clz", |k, a, _| k.clz(a), |x, _| x.leading_zeros() as U),
+            ];
+            for (name, op, want) in cases {
+                let want: Vec<i64> = a.iter().zip(&b).map(|(&x, &y)| want(x as U, y as U) as $native as i64).collect();
+                let got = eval1(&[&Nums::I(Scalar::$ty, a.clone()), &Nums::I(Scalar::$ty, b.clone())], Scalar::$ty, |k, v| op(k, v[0], v[1]));
+                assert_eq!(got.read_i64(Scalar::$ty), want, "{name} of {bits} bits");
+            }
+            }
+        )* };
+    }
+    each! { I8 i8, u8, i16, u16; I16 i16, u16, i32, u32; I32 i32, u32, i64, u64; I64 i64, u64, i128, u128; }
+}
+
+#[test]
 pub(super) fn functions() {
-    let cases: [(&str, Unary, Want1); 9] = [
+    let cases: [(&str, Unary, Want1); 15] = [
         ("exp", |k, a| k.exp(a), f64::exp),
         ("exp2", |k, a| k.exp2(a), f64::exp2),
         ("log", |k, a| k.log(a), f64::ln),
@@ -237,6 +266,12 @@ pub(super) fn functions() {
         ("tanh", |k, a| k.tanh(a), f64::tanh),
         ("floor", |k, a| k.floor(a), f64::floor),
         ("ceil", |k, a| k.ceil(a), f64::ceil),
+        ("round", |k, a| k.round(a), f64::round_ties_even),
+        ("trunc", |k, a| k.trunc(a), f64::trunc),
+        ("rcp", |k, a| k.rcp(a), |x| 1.0 / x),
+        ("sin", |k, a| k.sin(a), f64::sin),
+        ("cos", |k, a| k.cos(a), f64::cos),
+        ("erf", |k, a| k.erf(a), num::erf),
     ];
     for ty in FLOATS {
         let s = float_samples(ty);
@@ -259,6 +294,13 @@ pub(super) fn functions() {
     assert_eq!(at(|k, a| k.rsqrt(a), 4.0), 0.5);
     assert!(at(|k, a| k.sqrt(a), -1.0).is_nan());
     assert_eq!(at(|k, a| k.tanh(a), 100.0), 1.0);
+    assert_eq!(at(|k, a| k.round(a), 2.5), 2.0);
+    assert_eq!(at(|k, a| k.round(a), -1.5), -2.0);
+    assert!(at(|k, a| k.trunc(a), -0.5).is_sign_negative());
+    assert_eq!(at(|k, a| k.rcp(a), -0.0), f64::NEG_INFINITY);
+    assert!(at(|k, a| k.sin(a), f64::INFINITY).is_nan());
+    assert_eq!(at(|k, a| k.cos(a), 0.0), 1.0);
+    assert_eq!(at(|k, a| k.erf(a), -30.0), -1.0);
     assert_eq!(at(|k, a| k.floor(a), -0.5), -1.0);
     assert!(at(|k, a| k.ceil(a), -0.5).is_sign_negative());
 }

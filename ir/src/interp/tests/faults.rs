@@ -91,7 +91,7 @@ fn overlapping(step: i32, value: impl FnOnce(&mut KernelBuilder, Value, Value) -
 }
 
 fn memory() -> Memory {
-    Memory { buffers: vec![Buffer::zeroed(64)] }
+    Memory { buffers: vec![Buffer::zeroed(64)], ..Memory::default() }
 }
 
 #[test]
@@ -142,4 +142,40 @@ fn reading_what_another_program_wrote_is_reported() {
     let mut m = memory();
     run(&kernel, [4, 1, 1], &args, &mut m, &Options::default()).expect("no conflict");
     assert_eq!(m.buffers[0].read_i64(Scalar::I32), [2; 16]);
+}
+
+#[test]
+pub(super) fn assumptions_and_assertions() {
+    let kernel = |divisor| {
+        let mut k = KernelBuilder::new("promise");
+        let n = k.param(crate::Type::Scalar(Scalar::I32));
+        let m = k.assume_multiple(n, divisor);
+        let at = k.iota(&[2, 3], 1);
+        let ok = k.cmp(crate::CmpOp::Lt, at, m);
+        k.assert(ok);
+        k.finish().expect("valid")
+    };
+    let go = |divisor, n| run(&kernel(divisor), [1; 3], &[number(Scalar::I32, n)], &mut Memory::new(), &Options::default());
+    go(4, 8).expect("both hold");
+    assert_eq!(fault(go(4, 6)), (Fault::Assumption { value: 6, divisor: 4 }, "assume".into()));
+    let (f, op) = fault(go(2, 2));
+    assert_eq!((&f, op.as_str()), (&Fault::Assertion { element: 2 }, "assert"));
+    assert!(f.to_string().contains("element 2"), "{f}");
+}
+
+#[test]
+pub(super) fn prints() {
+    let mut k = KernelBuilder::new("report");
+    let pid = k.program_id(0);
+    let half = k.constant(0.5, Scalar::F32);
+    let many = k.iota(&[100], 0);
+    let few = k.splat(half, &[2]);
+    k.print(&[pid, half, few]);
+    k.print(&[many]);
+    let kernel = k.finish().expect("valid");
+    let mut m = Memory::new();
+    run(&kernel, [2, 1, 1], &[], &mut m, &Options::default()).expect("runs");
+    assert_eq!(m.printed.len(), 4);
+    assert_eq!(m.printed[0], "[0, 0, 0] 0 0.5 [0.5, 0.5]");
+    assert!(m.printed[3].starts_with("[1, 0, 0] [0, 1, 2") && m.printed[3].ends_with("63], … 36 more"), "{}", m.printed[3]);
 }

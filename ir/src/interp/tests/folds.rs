@@ -175,3 +175,95 @@ fn dots_round_tf32_operands_and_carry_nan() {
     assert!(dot(f64::NAN, true).is_nan() && dot(f64::NAN, false).is_nan());
     assert_eq!(dot(f64::INFINITY, true), f64::INFINITY);
 }
+
+/// The documented scan, as a recursion over blocks of 2^b elements: the upper half of a block gets the lower half's total in front.
+fn scan_block(x: &mut [f64], f: &dyn Fn(f64, f64) -> f64) -> f64 {
+    if let [only] = x {
+        return *only;
+    }
+    let (low, high) = x.split_at_mut(x.len() / 2);
+    let (a, b) = (scan_block(low, f), scan_block(high, f));
+    high.iter_mut().for_each(|p| *p = f(a, *p));
+    f(a, b)
+}
+
+fn scan_line(x: &mut [f64], f: &dyn Fn(f64, f64) -> f64) {
+    let block = 1 << x.len().trailing_zeros();
+    let mut carry = None;
+    for part in x.chunks_mut(block) {
+        let total = scan_block(part, f);
+        if let Some(c) = carry {
+            part.iter_mut().for_each(|p| *p = f(c, *p));
+        }
+        carry = Some(carry.map_or(total, |c| f(c, total)));
+    }
+}
+
+#[test]
+pub(super) fn scans() {
+    let mut r = Random(2);
+    for ty in FLOATS {
+        for extent in [1u32, 2, 7, 12, 16, 129, 256] {
+            let x: Vec<f64> = (0..extent * 3).map(|_| num::round(r.unit() * 3.0, ty)).collect();
+            for (op, f) in [
+                (ReduceOp::Add, (|a, b| a + b) as fn(f64, f64) -> f64),
+                (ReduceOp::Mul, |a, b| a * b),
+                (ReduceOp::Minimum, f64::min),
+                (ReduceOp::Maximum, f64::max),
+            ] {
+                let f = |a, b| num::round(f(a, b), ty);
+                for reverse in [false, true] {
+                    let mut want = x.clone();
+                    for line in want.chunks_mut(extent as usize) {
+                        if reverse {
+                            line.reverse();
+                        }
+                        scan_line(line, &f);
+                        if reverse {
+                            line.reverse();
+                        }
+                    }
+                    let run =
+                        |k: &mut crate::KernelBuilder, v, axis| if reverse { k.scan_reverse(op, v, axis) } else { k.scan(op, v, axis) };
+                    let shape = [3, extent];
+                    let got = eval(&[(&Nums::F(ty, x.clone()), &shape)], (ty, &shape), |k, v| run(k, v[0], 1)).read_f64(ty);
+                    assert_floats(&got, &want, &format!("scan {op} {ty} of {extent}"));
+                    let got = eval(&[(&Nums::F(ty, x.clone()), &shape)], (ty, &shape), |k, v| {
+                        let t = k.transpose(v[0], &[1, 0]);
+                        let s = run(k, t, 0);
+                        k.transpose(s, &[1, 0])
+                    });
+                    assert_floats(&got.read_f64(ty), &want, &format!("scan {op} {ty} of {extent}, axis 0"));
+                }
+            }
+        }
+    }
+    let x = Nums::I(Scalar::I8, vec![100, 27, 1, -128, 6]);
+    let got = |op| eval1(&[&x], Scalar::I8, |k, v| k.scan(op, v[0], 0)).read_i64(Scalar::I8);
+    assert_eq!(got(ReduceOp::Add), [100, 127, -128, 0, 6]);
+    assert_eq!(got(ReduceOp::Minimum), [100, 27, 1, -128, -128]);
+    assert_eq!(got(ReduceOp::Or), [100, 127, 127, -1, -1]);
+    let t = Nums::I(Scalar::I1, vec![1, 1, 0, 1]);
+    let got = |op| eval1(&[&t], Scalar::I1, |k, v| k.scan_reverse(op, v[0], 0)).read_i64(Scalar::I1);
+    assert_eq!(got(ReduceOp::Xor), [1, 0, 1, 1]);
+    assert_eq!(got(ReduceOp::And), [0, 0, 0, 1]);
+}
+
+#[test]
+pub(super) fn positions_of_extremes() {
+    let at = |x: &Nums, shape: &[u32], axis, out: &[u32], largest: bool| {
+        eval(&[(x, shape)], (Scalar::I32, out), |k, v| if largest { k.argmax(v[0], axis) } else { k.argmin(v[0], axis) })
+            .read_i64(Scalar::I32)
+    };
+    let x = Nums::I(Scalar::I16, vec![3, 9, -4, 9, 0, -4, 7, 7]);
+    assert_eq!(at(&x, &[2, 4], 1, &[2], true), [1, 2]);
+    assert_eq!(at(&x, &[2, 4], 1, &[2], false), [2, 1]);
+    assert_eq!(at(&x, &[2, 4], 0, &[4], true), [0, 0, 1, 0]);
+    for ty in FLOATS {
+        let x = Nums::F(ty, vec![-0.0, 0.0, f64::NEG_INFINITY, 1.0, f64::NAN, f64::INFINITY, f64::NAN, 2.0]);
+        assert_eq!(at(&x, &[2, 4], 1, &[2], true), [3, 0]);
+        assert_eq!(at(&x, &[2, 4], 1, &[2], false), [2, 0]);
+        assert_eq!(at(&Nums::F(ty, vec![-0.0, 0.0]), &[1, 2], 1, &[1], true), [0]);
+        assert_eq!(at(&Nums::F(ty, vec![0.0, -0.0]), &[1, 2], 1, &[1], false), [0]);
+    }
+}

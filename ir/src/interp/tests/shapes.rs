@@ -30,6 +30,44 @@ pub(super) fn constants_and_splats() {
     }
 }
 
+/// The numbers `0..n` of a type.
+fn count_up(n: i64) -> Nums {
+    Nums::I(Scalar::I32, (0..n).collect())
+}
+
+#[test]
+pub(super) fn joins_and_splits() {
+    let (a, b) = (count_up(6), Nums::I(Scalar::I32, (10..16).collect()));
+    let got = eval(&[(&a, &[2, 3]), (&b, &[2, 3])], (Scalar::I32, &[2, 3, 2]), |k, v| k.join(v[0], v[1]));
+    assert_eq!(got.read_i64(Scalar::I32), [0, 10, 1, 11, 2, 12, 3, 13, 4, 14, 5, 15]);
+    let halves = |first: bool| {
+        eval(&[(&count_up(12), &[2, 3, 2])], (Scalar::I32, &[2, 3]), |k, v| {
+            let (x, y) = k.split(v[0]);
+            if first { x } else { y }
+        })
+    };
+    assert_eq!(halves(true).read_i64(Scalar::I32), [0, 2, 4, 6, 8, 10]);
+    assert_eq!(halves(false).read_i64(Scalar::I32), [1, 3, 5, 7, 9, 11]);
+}
+
+#[test]
+pub(super) fn concats_and_slices() {
+    let (a, b) = (count_up(6), Nums::I(Scalar::I32, (10..14).collect()));
+    let got = eval(&[(&a, &[2, 3]), (&b, &[2, 2])], (Scalar::I32, &[2, 5]), |k, v| k.concat(v[0], v[1], 1));
+    assert_eq!(got.read_i64(Scalar::I32), [0, 1, 2, 10, 11, 3, 4, 5, 12, 13]);
+    let got = eval(&[(&a, &[3, 2]), (&b, &[2, 2])], (Scalar::I32, &[5, 2]), |k, v| k.concat(v[0], v[1], 0));
+    assert_eq!(got.read_i64(Scalar::I32), [0, 1, 2, 3, 4, 5, 10, 11, 12, 13]);
+    let got = eval(&[(&count_up(24), &[4, 6])], (Scalar::I32, &[2, 3]), |k, v| k.slice(v[0], &[1, 2], &[2, 3]));
+    assert_eq!(got.read_i64(Scalar::I32), [8, 9, 10, 14, 15, 16]);
+}
+
+#[test]
+pub(super) fn flips() {
+    let got = |axis| eval(&[(&count_up(6), &[2, 3])], (Scalar::I32, &[2, 3]), |k, v| k.flip(v[0], axis)).read_i64(Scalar::I32);
+    assert_eq!(got(0), [3, 4, 5, 0, 1, 2]);
+    assert_eq!(got(1), [2, 1, 0, 5, 4, 3]);
+}
+
 #[test]
 pub(super) fn iotas() {
     let unit = Nums::I(Scalar::I32, vec![0]);

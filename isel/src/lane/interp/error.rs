@@ -135,6 +135,8 @@ pub enum LaneFault {
         /// The lane asked for.
         lane: i64,
     },
+    /// An assertion fails.
+    Assertion,
     /// The program breaks an invariant that the verifier guarantees.
     Malformed(&'static str),
 }
@@ -172,6 +174,7 @@ impl fmt::Display for LaneFault {
                 }
             }
             LaneFault::ShuffleLane { lane } => write!(f, "lane {lane} is not in the warp"),
+            LaneFault::Assertion => f.write_str("the assertion fails"),
             LaneFault::Malformed(what) => write!(f, "the program is malformed ({what}); run the verifier"),
         }
     }

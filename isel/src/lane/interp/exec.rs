@@ -99,6 +99,7 @@ impl<'a> Machine<'a> {
                 | Inst::CommitCopies
                 | Inst::WaitCopies { .. }
                 | Inst::Barrier
+                | Inst::Assert { .. }
                 | Inst::Shuffle { .. } => self.effect(inst).map_err(|t| self.locate(inst, t))?,
                 Inst::Const { .. }
                 | Inst::Param { .. }
@@ -326,6 +327,7 @@ impl<'a> Machine<'a> {
             | Inst::CommitCopies
             | Inst::WaitCopies { .. }
             | Inst::Barrier
+            | Inst::Assert { .. }
             | Inst::Shuffle { .. }
             | Inst::Matrix { .. }
             | Inst::For(_)
@@ -446,6 +448,10 @@ impl<'a> Machine<'a> {
                 self.shared.wait(*pending as usize);
                 Ok(())
             }
+            Inst::Assert { condition } => match self.reg(*condition).iter().position(|&x| x == 0) {
+                Some(thread) => Err((LaneFault::Assertion, thread)),
+                None => Ok(()),
+            },
             Inst::Barrier => {
                 self.shared.barrier();
                 self.stats.barriers += 1;

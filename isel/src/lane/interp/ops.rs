@@ -101,6 +101,14 @@ pub(crate) fn un(op: UnOp, ty: LTy, d: &mut [u64], a: &[u64]) -> Result<(), Lane
         UnOp::Tanh => float1(elem, d, a, f64::tanh),
         UnOp::Floor => float1(elem, d, a, f64::floor),
         UnOp::Ceil => float1(elem, d, a, f64::ceil),
+        UnOp::Round => float1(elem, d, a, f64::round_ties_even),
+        UnOp::Trunc => float1(elem, d, a, f64::trunc),
+        UnOp::Rcp => float1(elem, d, a, |x| 1.0 / x),
+        UnOp::Sin => float1(elem, d, a, f64::sin),
+        UnOp::Cos => float1(elem, d, a, f64::cos),
+        UnOp::Erf => float1(elem, d, a, num::erf),
+        UnOp::Popcount => int1(elem, d, a, |x| i64::from(unsigned(x, elem).count_ones())),
+        UnOp::Clz => int1(elem, d, a, |x| i64::from(unsigned(x, elem).leading_zeros() + elem.bits()) - 64),
     }
     Ok(())
 }
@@ -197,6 +205,18 @@ pub(crate) fn bin(op: BinOp, ty: LTy, d: &mut [u64], a: &[u64], b: &[u64]) -> Re
             n if n >= bits => 0,
             n => (unsigned(x, elem) >> n) as i64,
         }),
+        (BinOp::DivU, _) => int2(elem, d, a, b, |x, y| unsigned(x, elem).checked_div(unsigned(y, elem)).unwrap_or(0) as i64),
+        (BinOp::RemU, _) => int2(elem, d, a, b, |x, y| match unsigned(y, elem) {
+            0 => x,
+            y => (unsigned(x, elem) % y) as i64,
+        }),
+        (BinOp::MulHi, _) => int2(elem, d, a, b, |x, y| ((i128::from(x) * i128::from(y)) >> bits) as i64),
+        (BinOp::MulHiU, _) => {
+            int2(elem, d, a, b, |x, y| ((u128::from(unsigned(x, elem)) * u128::from(unsigned(y, elem))) >> bits) as i64);
+        }
+        // Sign extension keeps the unsigned order of the narrower type.
+        (BinOp::MinimumU, _) => int2(elem, d, a, b, |x, y| (x as u64).min(y as u64) as i64),
+        (BinOp::MaximumU, _) => int2(elem, d, a, b, |x, y| (x as u64).max(y as u64) as i64),
     }
     Ok(())
 }

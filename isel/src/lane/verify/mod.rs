@@ -91,6 +91,8 @@ fn un_classes(op: UnOp) -> &'static [Class] {
     match op {
         UnOp::Neg | UnOp::Abs => &[Class::Int, Class::Float],
         UnOp::Not => &[Class::Int, Class::Bool],
+        UnOp::Popcount | UnOp::Clz => &[Class::Int],
+        UnOp::Round | UnOp::Trunc | UnOp::Rcp | UnOp::Sin | UnOp::Cos | UnOp::Erf => &[Class::Float],
         UnOp::Exp | UnOp::Exp2 | UnOp::Log | UnOp::Log2 | UnOp::Sqrt | UnOp::Rsqrt | UnOp::Tanh | UnOp::Floor | UnOp::Ceil => {
             &[Class::Float]
         }
@@ -102,6 +104,7 @@ fn bin_classes(op: BinOp) -> &'static [Class] {
         BinOp::Add | BinOp::Sub | BinOp::Mul | BinOp::Div | BinOp::Minimum | BinOp::Maximum => &[Class::Int, Class::Float],
         BinOp::MinNum | BinOp::MaxNum => &[Class::Float],
         BinOp::Rem | BinOp::Shl | BinOp::ShrS | BinOp::ShrU => &[Class::Int],
+        BinOp::DivU | BinOp::RemU | BinOp::MulHi | BinOp::MulHiU | BinOp::MinimumU | BinOp::MaximumU => &[Class::Int],
         BinOp::And | BinOp::Or | BinOp::Xor => &[Class::Int, Class::Bool],
     }
 }
@@ -178,6 +181,7 @@ impl Verifier<'_> {
             | Inst::CommitCopies
             | Inst::WaitCopies { .. }
             | Inst::Barrier
+            | Inst::Assert { .. }
             | Inst::Shuffle { .. }
             | Inst::Matrix { .. } => self.simple(inst, defined).map_err(at)?,
         }
@@ -436,6 +440,7 @@ impl Verifier<'_> {
                 self.access(*global, LTy::I64, *valid)
             }
             Inst::CommitCopies | Inst::WaitCopies { .. } | Inst::Barrier => Ok(()),
+            Inst::Assert { condition } => self.want(*condition, LTy::I1),
             Inst::Shuffle { dst, a, from } => {
                 let ty = self.operand(*a)?;
                 if !matches!(ty, LTy::B32 | LTy::Num(Scalar::I32 | Scalar::F32)) {

@@ -115,7 +115,7 @@ fn pick(ty: Scalar, a: u64, b: u64, largest: bool, nan_wins: bool) -> u64 {
 #[test]
 fn float_functions() {
     type Function = (UnOp, fn(f64) -> f64);
-    let functions: [Function; 9] = [
+    let functions: [Function; 15] = [
         (UnOp::Exp, f64::exp),
         (UnOp::Exp2, f64::exp2),
         (UnOp::Log, f64::ln),
@@ -125,6 +125,12 @@ fn float_functions() {
         (UnOp::Tanh, f64::tanh),
         (UnOp::Floor, f64::floor),
         (UnOp::Ceil, f64::ceil),
+        (UnOp::Round, f64::round_ties_even),
+        (UnOp::Trunc, f64::trunc),
+        (UnOp::Rcp, |x| 1.0 / x),
+        (UnOp::Sin, f64::sin),
+        (UnOp::Cos, f64::cos),
+        (UnOp::Erf, num::erf),
     ];
     for ty in FLOATS {
         for (op, f) in functions {
@@ -156,6 +162,15 @@ fn int_arithmetic() {
         check_bin(BinOp::Shl, ty, |a, b| (0..count(b).min(70)).fold(a, |x, _| x.wrapping_mul(2)));
         check_bin(BinOp::ShrS, ty, |a, b| halve(a as i64 as i128, b) as u64);
         check_bin(BinOp::ShrU, ty, |a, b| halve(count(a), b) as u64);
+        let high = |x: i128, y: i128| (0..bits).fold(x * y, |x, _| x.div_euclid(2)) as u64;
+        check_bin(BinOp::MulHi, ty, |a, b| high(a as i64 as i128, b as i64 as i128));
+        check_bin(BinOp::MulHiU, ty, |a, b| ((count(a) as u128 * count(b) as u128) >> bits) as u64);
+        check_bin(BinOp::DivU, ty, |a, b| if count(b) == 0 { 0 } else { (count(a) / count(b)) as u64 });
+        check_bin(BinOp::RemU, ty, |a, b| if count(b) == 0 { a } else { (count(a) % count(b)) as u64 });
+        check_bin(BinOp::MinimumU, ty, |a, b| if count(a) < count(b) { a } else { b });
+        check_bin(BinOp::MaximumU, ty, |a, b| if count(a) < count(b) { b } else { a });
+        check_un(UnOp::Popcount, ty, |a| (0..bits).filter(|i| count(a) >> i & 1 == 1).count() as u64);
+        check_un(UnOp::Clz, ty, |a| (0..bits).take_while(|i| count(a) >> (bits - 1 - i) & 1 == 0).count() as u64);
         check_un(UnOp::Neg, ty, u64::wrapping_neg);
         check_un(UnOp::Not, ty, |a| !a);
         check_un(UnOp::Abs, ty, |a| (a as i64).wrapping_abs() as u64);

@@ -42,6 +42,7 @@ lane @test warps=1 lanes=32 shared=64
   commit_copies
   wait_copies 1
   barrier
+  assert l5
   l26:f32 = shuffle l24 xor 16
   l27:f32 = shuffle l26 lane l6
   l28:f32, l29:f32, l30:f32, l31:f32 = matrix0 (l4, l4, l4, l4) (l4, l4) (l3, l3, l3, l3)
@@ -109,6 +110,7 @@ pub(crate) fn everything() -> Asm {
     a.push(Inst::CommitCopies);
     a.push(Inst::WaitCopies { pending: 1 });
     a.push(Inst::Barrier);
+    a.push(Inst::Assert { condition: yes });
     let y = a.def(LTy::F32, |dst| Inst::Shuffle { dst, a: y, from: ShuffleFrom::Xor(16) });
     a.def(LTy::F32, |dst| Inst::Shuffle { dst, a: y, from: ShuffleFrom::Lane(lane) });
     let dsts = a.vals(LTy::F32, 4).into_iter().collect();
