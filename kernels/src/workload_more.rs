@@ -210,10 +210,7 @@ impl Workload for BincountCase {
         self.config.grid(self.bins)
     }
     fn tensors(&self) -> Vec<TensorSpec> {
-        vec![
-            TensorSpec::input("x", Scalar::I32, &[self.n], Init::Index(1, self.bins)),
-            TensorSpec::output("y", Scalar::I32, &[self.bins]),
-        ]
+        vec![TensorSpec::input("x", Scalar::I32, &[self.n], Init::Index(1, self.bins)), TensorSpec::output("y", Scalar::I32, &[self.bins])]
     }
     fn owned(&self, [x, y, z]: [u32; 3]) -> Vec<Range<usize>> {
         let range = block(u64::from(x) * u64::from(self.config.bins), self.config.bins, self.bins);
