@@ -68,7 +68,8 @@ impl Select {
             b.constant(if self.order == SortOrder::Ascending { high } else { -high - 1 }, self.elem)
         };
         let t = b.load_with(x, &[row, col], &[self.tile_rows, self.tile_cols], Access { other: Some(last.into()), ..Access::default() });
-        let (values, positions) = b.top_k(self.order, t, 1, self.k);
+        // A power of two spreads over lanes; the view drops what is beyond `k`.
+        let (values, positions) = b.top_k(self.order, t, 1, self.k.next_power_of_two().min(self.tile_cols));
         b.store(y, &[row, col], if self.positions { positions } else { values });
         b.finish()
     }

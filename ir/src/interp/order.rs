@@ -38,13 +38,10 @@ pub(crate) fn sort(op: Op, a: &Data, shape: &[u32], axis: usize, order: SortOrde
     let lines = positions(a, shape, axis, order, first);
     let (outer, n, inner) = (count(&shape[..axis]), shape[axis] as usize, count(&shape[axis + 1..]));
     let places = |f: &mut dyn FnMut(usize, usize)| {
-        for o in 0..outer {
-            for k in 0..first {
-                for i in 0..inner {
-                    let p = lines[o * inner + i][k];
-                    f(p, (o * n + p) * inner + i);
-                }
-            }
+        for place in 0..outer * first * inner {
+            let (o, k, i) = (place / (first * inner), place / inner % first, place % inner);
+            let p = lines[o * inner + i][k];
+            f(p, (o * n + p) * inner + i);
         }
     };
     let total = outer * first * inner;

@@ -170,8 +170,7 @@ enum Owner {
 fn owners(layout: &Layout, dim: usize) -> Option<Vec<Owner>> {
     let bits = layout.shape()[dim].trailing_zeros() as usize;
     let mut found = vec![None; bits];
-    let make: [(Axis, fn(u32) -> Owner); 3] = [(Axis::Reg, Owner::Reg), (Axis::Lane, Owner::Lane), (Axis::Warp, Owner::Warp)];
-    for (axis, owner) in make {
+    for axis in [Axis::Reg, Axis::Lane, Axis::Warp] {
         for i in 0..layout.bits(axis) {
             let c = layout.column(axis, i);
             if c[dim] == 0 {
@@ -182,7 +181,11 @@ fn owners(layout: &Layout, dim: usize) -> Option<Vec<Owner>> {
             if !alone || slot.is_some() {
                 return None;
             }
-            *slot = Some(owner(i));
+            *slot = Some(match axis {
+                Axis::Lane => Owner::Lane(i),
+                Axis::Warp => Owner::Warp(i),
+                _ => Owner::Reg(i),
+            });
         }
     }
     found.into_iter().collect()
