@@ -9,6 +9,9 @@ use tilelift_nvptx::{EmitOptions, emit, sm_80};
 
 /// What a type takes.
 fn kinds(elem: Scalar) -> Vec<Option<AtomicOp>> {
+    if elem.is_narrow() {
+        return Vec::new();
+    }
     match (elem.is_float(), elem.bits()) {
         (true, 16) => vec![Some(AtomicOp::Add)],
         (true, _) => vec![Some(AtomicOp::Add), Some(AtomicOp::Xchg)],

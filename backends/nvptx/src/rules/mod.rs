@@ -109,7 +109,8 @@ const TYPES: [LTy; 10] = [
 const UNS: usize = UnOp::Clz as usize + 1;
 const BINS: usize = BinOp::MaximumU as usize + 1;
 const REST: usize = UNS + BINS;
-const KEYS: usize = REST + 33;
+/// `fma`, `mad_wide`, `select` and `round_tf32`, ten comparisons, a cast from and a bitcast from every type.
+const KEYS: usize = REST + 14 + 2 * TYPES.len();
 
 fn type_index(ty: LTy) -> usize {
     match ty {
@@ -133,7 +134,7 @@ fn key_index(key: Key) -> usize {
         Key::RoundTf32 => REST + 3,
         Key::Cmp(op) => REST + 4 + op as usize,
         Key::Cvt(s) => REST + 14 + scalar_index(s),
-        Key::Bits(ty) => REST + 14 + Scalar::ALL.len() + type_index(ty),
+        Key::Bits(ty) => REST + 14 + TYPES.len() + type_index(ty),
     }
 }
 

@@ -111,7 +111,8 @@ impl Gen<'_> {
             },
             _ => {
                 let i = self.load_operand(b, elem, &tile, k, true);
-                let split = b.reshape(i.v, &[tile[0], tile[1] / 8, 8]);
+                let inner = 1 << tile[1].trailing_zeros().min(3);
+                let split = b.reshape(i.v, &[tile[0], tile[1] / inner, inner]);
                 (b.reshape(split, &tile), i.bound)
             }
         };
