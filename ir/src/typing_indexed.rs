@@ -144,8 +144,14 @@ fn direction(op: Op, attrs: &[Attr]) -> Result<(), TypeError> {
     }
 }
 
+/// 8-bit floats are not compared; they have no arithmetic at all.
+fn ordered(op: Op, t: &Type) -> Result<(), TypeError> {
+    if t.elem().is_narrow() { Err(format!("`{op}` does not compare {} elements; use cast", t.elem())) } else { Ok(()) }
+}
+
 pub(crate) fn sort(op: Op, args: &[&Type], attrs: &[Attr]) -> Result<Type, TypeError> {
     direction(op, attrs)?;
+    ordered(op, args[0])?;
     let (a, _) = along(op, args[0], attrs.get(1))?;
     let elem = if op == Op::ArgSort { Scalar::I32 } else { a.elem };
     Ok(Type::Tile(TileType { shape: a.shape.clone(), elem }))
@@ -153,6 +159,7 @@ pub(crate) fn sort(op: Op, args: &[&Type], attrs: &[Attr]) -> Result<Type, TypeE
 
 pub(crate) fn top_k(op: Op, args: &[&Type], attrs: &[Attr], t: TileType) -> Result<Type, TypeError> {
     direction(op, attrs)?;
+    ordered(op, args[0])?;
     let (a, axis) = along(op, args[0], attrs.get(1))?;
     let elem = if op == Op::ArgTopK { Scalar::I32 } else { a.elem };
     let fits = t.elem == elem
