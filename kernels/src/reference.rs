@@ -167,7 +167,8 @@ pub fn rotary<'a>(x: &'a Tensor, cos: &'a Tensor, sin: &'a Tensor, interleaved: 
         let half = dim / 2;
         let one = |i: usize| {
             let c = i - start;
-            let (pair, other, first) = if interleaved { (c / 2, c ^ 1, c % 2 == 0) } else { (c % half, (c + half) % dim, c < half) };
+            let (pair, other, first) =
+                if interleaved { (c / 2, c ^ 1, c.is_multiple_of(2)) } else { (c % half, (c + half) % dim, c < half) };
             let (cos, sin) = (cos.get(position * half + pair), sin.get(position * half + pair));
             let (a, b) = (row[c] * cos, row[other] * sin);
             Expected::rounded(if first { a - b } else { a + b }, 3.0 * U * (a.abs() + b.abs()), x.elem)

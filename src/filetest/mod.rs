@@ -273,7 +273,9 @@ impl Test<'_> {
                 (0..self.config.seeds).for_each(|seed| self.device(o, &sim, seed));
             }
         }
-        if let Some(hardware) = &self.config.hardware {
+        // A fault on a GPU takes the whole context with it: hardware gets what runs and what is refused before it starts.
+        let starts = matches!(o.refused, None | Some(ExecError::Interp(InterpError::Args(_))));
+        if let Some(hardware) = self.config.hardware.as_ref().filter(|_| starts) {
             self.device(o, hardware, 0);
         }
     }
