@@ -67,7 +67,8 @@ impl Gemm {
             bn: 128,
             bk: 128 / elem.bytes(),
             group: 8,
-            warps: 8,
+            // Larger shares per warp read the operands less often; f32 operands would run out of registers.
+            warps: if elem.bytes() == 2 { 4 } else { 8 },
             stages: 3,
             m: ANY,
             n: ANY,

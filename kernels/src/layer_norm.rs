@@ -5,7 +5,7 @@
 //! mean is large; columns beyond the row are kept out of it by a mask.
 
 use crate::facts::{ANY, known, matrix, programs, vector};
-use crate::softmax::row_warps;
+use crate::softmax::row_warps_wide;
 use tilelift_ir::{BuildErrors, CmpOp, Extent, Kernel, KernelBuilder, ReduceOp, Scalar};
 
 /// LayerNorm along the columns of a `rows x cols` matrix.
@@ -31,7 +31,7 @@ impl LayerNorm {
     /// A configuration for matrices of up to `cols` columns: one row per program, a tile of the next power of two.
     pub fn new(elem: Scalar, cols: u32, residual: bool) -> LayerNorm {
         let tile_cols = cols.max(1).next_power_of_two();
-        LayerNorm { elem, residual, tile_rows: 1, tile_cols, warps: row_warps(tile_cols), rows: ANY, cols: ANY }
+        LayerNorm { elem, residual, tile_rows: 1, tile_cols, warps: row_warps_wide(tile_cols), rows: ANY, cols: ANY }
     }
 
     /// States the facts of a shape.

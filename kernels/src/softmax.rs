@@ -68,7 +68,14 @@ impl Softmax {
     }
 }
 
-/// Warps for rows of `cols` elements: 32 elements a lane, 1 to 16 warps.
+/// Warps for rows of `cols` elements that a kernel keeps in one tile: 32 elements a lane up to 4 warps, 64 beyond, at most 16 warps.
+/// Few warps with long runs leave room for more programs on a multiprocessor.
 pub(crate) fn row_warps(cols: u32) -> u32 {
+    let short = row_warps_wide(cols);
+    if short <= 4 { short } else { (cols / 2048).clamp(4, 16).next_power_of_two() }
+}
+
+/// As [`row_warps`] for kernels that keep several tiles of a row: 32 elements a lane, 1 to 16 warps.
+pub(crate) fn row_warps_wide(cols: u32) -> u32 {
     (cols / 1024).clamp(1, 16)
 }
