@@ -52,3 +52,8 @@ pub use artifact::Artifact;
 pub use compile::{CompileError, Options, Stage, StageTimes, compile, compile_timed, lower};
 pub use tilelift_ir as ir;
 pub use tilelift_isel as isel;
+
+/// The README's example, compiled and run by the documentation tests.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct ReadmeDoctests;
