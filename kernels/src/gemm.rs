@@ -90,6 +90,10 @@ impl Gemm {
 
     /// Adds a bias per column and an activation.
     pub fn epilogue(mut self, bias: Option<Scalar>, activation: Activation) -> Gemm {
+        // An activation on 128 accumulators a lane runs out of registers.
+        if matches!(activation, Activation::Silu | Activation::Gelu) {
+            self.warps = self.warps.max(8);
+        }
         (self.bias, self.activation) = (bias, activation);
         self
     }

@@ -39,7 +39,9 @@ struct Job {
     emit: bool,
 }
 
-/// Largest extent on the command line.
+/// Most elements of a matrix on the command line.
+const MAX_ELEMENTS: u64 = 1 << 28;
+/// Largest extent.
 const MAX: u32 = 1 << 20;
 
 pub(super) fn run(parser: &mut lexopt::Parser, streams: &mut Streams<'_>) -> Outcome {
@@ -50,6 +52,14 @@ pub(super) fn run(parser: &mut lexopt::Parser, streams: &mut Streams<'_>) -> Out
     };
     let usual = if device.kind() == DeviceKind::Cuda { 1024 } else { 256 };
     let [m, n, k] = job.extents.map(|e| e.unwrap_or(usual));
+    // Inputs, output and reference are made on the host.
+    for (what, elements) in [("A", u64::from(m) * u64::from(k)), ("B", u64::from(k) * u64::from(n)), ("C", u64::from(m) * u64::from(n))] {
+        if elements > MAX_ELEMENTS {
+            return Err(CliError::Usage(format!(
+                "{what} would have {elements} elements; this command takes at most {MAX_ELEMENTS} a matrix"
+            )));
+        }
+    }
     let config = job.config.clone().epilogue(job.bias.then_some(job.config.out), job.activation).for_shape(m, n, k);
     let workload = GemmCase { config, m, n, k };
     let case = Case { name: format!("{m}x{n}x{k}"), row: 9, size: Size::Small, workload: Box::new(workload) };

@@ -126,7 +126,7 @@ impl<'a> Lower<'a> {
                         resource: "registers (elements of one tile per lane)",
                         need: u64::from(n),
                         have: u64::from(MAX_REGISTERS_PER_TILE),
-                        remedy: "use a smaller tile or more warps (`warps=`)".into(),
+                        remedy: "use a smaller tile, an extent with more factors of 2 (odd factors are held by every lane), or more warps (`warps=`)".into(),
                         loc: self.kernel.locs[i],
                     });
                 }
