@@ -7,7 +7,7 @@ use crate::lane::{LVal, LaneBuilder};
 use cranelift_entity::SecondaryMap;
 use std::rc::Rc;
 use tilelift_ir::layout::{Axis, Layout};
-use tilelift_ir::{Kernel, Op, Region, Value};
+use tilelift_ir::{Effects, Kernel, Op, Region, Value};
 
 /// An access since the last barrier: which lane touches which element follows from layout and indices.
 #[derive(Clone)]
@@ -33,12 +33,11 @@ pub(super) fn histories(kernel: &Kernel) -> SecondaryMap<Value, History> {
         for &i in &kernel.regions[r].insts {
             let d = &kernel.insts[i];
             let weight = if in_loop { 2 } else { 1 };
-            match d.op {
-                Op::Load => loads[d.args[0]] += weight,
-                Op::Store => stores[d.args[0]] += weight,
-                Op::Gather => loads[d.args[0]] += weight,
-                Op::Scatter | Op::Atomic | Op::AtomicCas => stores[d.args[0]] += weight,
-                _ => {}
+            // The table says what an op does to memory; its first operand is then the view.
+            match d.op.info().effects {
+                Effects::Reads => loads[d.args[0]] += weight,
+                Effects::Writes | Effects::Updates => stores[d.args[0]] += weight,
+                Effects::Pure | Effects::Observes | Effects::Control => {}
             }
             for &inner in &d.regions {
                 visit(kernel, inner, in_loop || d.op != Op::If, loads, stores);
