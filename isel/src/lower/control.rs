@@ -62,7 +62,8 @@ impl Lower<'_> {
         let slots = self.slots_of(&params[1..])?;
         let mut init = self.flatten(b, &d.args[3..], &slots)?;
         let carried = init.len();
-        let ring = self.open_pipeline(b, i, bounds)?;
+        let outer = self.refill.take();
+        let ring = self.open_pipeline(b, i, bounds)?.map(Rc::new);
         if let Some(ring) = &ring {
             init.extend_from_slice(&ring.start);
         }
@@ -75,6 +76,7 @@ impl Lower<'_> {
                 next_ring = cx.turn_pipeline(b, ring, iv, &lanes[carried..])?;
             }
             cx.region(b, region)?;
+            cx.refill(b)?;
             let mut next = cx.flatten(b, kernel.yields(region), &slots)?;
             next.extend(next_ring);
             Ok::<_, LowerError>(next)
@@ -84,6 +86,7 @@ impl Lower<'_> {
             self.close_pipeline(b, ring);
             results.truncate(carried);
         }
+        self.refill = outer;
         self.bind(&d.results, &slots, &results);
         Ok(())
     }

@@ -244,10 +244,22 @@ impl Lower<'_> {
         let acc_bits = instr.d.reg.len();
         let tiles = blocks(&plan.d, acc_bits);
         let ks: BTreeSet<u32> = a.bases.keys().map(|c| c.1).collect();
-        for k in ks {
+        let ks: Vec<u32> = ks.into_iter().collect();
+        let (regs_a, regs_b) = (count(instr.a.reg.len()), count(instr.b.reg.len()));
+        for (step, &k) in ks.iter().enumerate() {
+            // The fragments of a step are asked for while the step before runs.
+            for &ahead in &ks[if step == 0 { 0 } else { step + 1 }.min(ks.len())..(step + 2).min(ks.len())] {
+                for &(m, n, _) in &tiles {
+                    a.fragment(b, (m, ahead), regs_a)?;
+                    bb.fragment(b, (ahead, n), regs_b)?;
+                }
+            }
+            if step == 1 {
+                self.refill(b)?;
+            }
             for &(m, n, base) in &tiles {
-                let af = a.fragment(b, (m, k), count(instr.a.reg.len()))?;
-                let bf = bb.fragment(b, (k, n), count(instr.b.reg.len()))?;
+                let af = a.fragment(b, (m, k), regs_a)?;
+                let bf = bb.fragment(b, (k, n), regs_b)?;
                 let range = base as usize..(base + count(acc_bits)) as usize;
                 let c: SmallVec<[LVal; 16]> = if instr.acc.bytes() >= 4 {
                     SmallVec::from_slice(&regs[range.clone()])

@@ -74,6 +74,8 @@ pub(crate) struct Lower<'a> {
     histories: SecondaryMap<Value, hazards::History>,
     /// Loads of the pipelined loop that is being lowered, and where their current slot is.
     slots: HashMap<Inst, Rc<stage::Staged>>,
+    /// Copies of the pipelined loop that are still to be started in this iteration.
+    refill: Option<stage::Refill>,
 }
 
 /// Tiles with more registers per lane than this are refused: no register allocator could hold them.
@@ -97,6 +99,7 @@ pub fn lower(kernel: &Verified<'_>, target: &Target, options: &LowerOptions) -> 
         values: SecondaryMap::new(),
         variants: HashMap::new(),
         slots: HashMap::new(),
+        refill: None,
     };
     cx.check_registers()?;
     let mut b = LaneBuilder::new(&kernel.name, plan.warps, target.lanes);

@@ -4,7 +4,7 @@
 //! ```text
 //! ring of S slots, one per stage; iteration i computes from slot i mod S while the copies for i+1 … i+S-1 are in flight
 //!   front:  copy 0 … copy S-2, a group each
-//!   body:   wait until at most S-2 groups are pending ─ barrier ─ copy i+S-1 into slot (i-1) mod S ─ compute from slot i mod S
+//!   body:   wait until at most S-2 groups are pending ─ barrier ─ compute from slot i mod S, and early in it: copy i+S-1 into slot (i-1) mod S
 //!   behind: wait for all
 //! ```
 //!
@@ -89,6 +89,18 @@ struct Plan {
     groups: Vec<Vec<u32>>,
     /// Bytes of one copy; `None` if it has to go through registers.
     copy: Option<u32>,
+}
+
+/// The copies that an iteration has to start. They wait until its first operands are fetched: in front of these they would only
+/// keep the matrix unit idle.
+pub(super) struct Refill {
+    ring: Rc<Ring>,
+    /// Loop index that they are for.
+    at: LVal,
+    /// Slot that they fill.
+    slot: LVal,
+    /// The block of the iteration; nested blocks may not run.
+    block: u32,
 }
 
 /// The pipeline of a loop.
@@ -241,8 +253,25 @@ impl Lower<'_> {
         Ok(())
     }
 
-    /// The start of an iteration: waits for its slot, starts the copies of a later one; returns the next slot numbers.
-    pub(super) fn turn_pipeline(&mut self, b: &mut LaneBuilder, ring: &Ring, iv: LVal, slots: &[LVal]) -> Result<Vec<LVal>, LowerError> {
+    /// Starts the copies that wait, if this is the block of their iteration.
+    pub(super) fn refill(&mut self, b: &mut LaneBuilder) -> Result<(), LowerError> {
+        match self.refill.take() {
+            Some(r) if r.block == b.block() => self.fill(b, &r.ring, r.at, r.slot),
+            other => {
+                self.refill = other;
+                Ok(())
+            }
+        }
+    }
+
+    /// The start of an iteration: waits for its slot, leaves the copies of a later one to [`Self::refill`]; returns the next slot numbers.
+    pub(super) fn turn_pipeline(
+        &mut self,
+        b: &mut LaneBuilder,
+        ring: &Rc<Ring>,
+        iv: LVal,
+        slots: &[LVal],
+    ) -> Result<Vec<LVal>, LowerError> {
         let (read, fill) = (slots[0], slots[1]);
         b.wait_copies(ring.stages - 2);
         b.barrier();
@@ -250,7 +279,7 @@ impl Lower<'_> {
         let ahead = b.cvt(ahead, b.ty(ring.step));
         let ahead = b.mul(ring.step, ahead);
         let at = b.add(iv, ahead);
-        self.fill(b, ring, at, fill)?;
+        self.refill = Some(Refill { ring: ring.clone(), at, slot: fill, block: b.block() });
         for (p, alloc, bytes) in &ring.plans {
             let base = slot_base(b, *alloc, read, *bytes);
             self.slots.insert(p.inst, Rc::new(Staged { map: p.map.clone(), base, alloc: *alloc }));
@@ -267,7 +296,7 @@ impl Lower<'_> {
     }
 
     /// Behind the loop: nothing may land in the ring any more.
-    pub(super) fn close_pipeline(&mut self, b: &mut LaneBuilder, ring: Ring) {
+    pub(super) fn close_pipeline(&mut self, b: &mut LaneBuilder, ring: Rc<Ring>) {
         b.wait_copies(0);
         for (p, alloc, _) in &ring.plans {
             self.slots.remove(&p.inst);
