@@ -6,7 +6,7 @@
 
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use tilelift::cli::accept::run_case;
+use tilelift::cli::accept::{Effort, run_case};
 use tilelift::execute::{DeviceKind, Executor};
 use tilelift::{Options, compile, targets};
 use tilelift_kernels::{Case, Size, cases};
@@ -36,7 +36,7 @@ fn of(size: Size) -> Vec<Case> {
 fn passes(case: &Case, kind: DeviceKind, target: &str, seeds: u64) -> Result<(), String> {
     let target = targets::by_name(target).ok_or("the target is known")?;
     let device = Executor::open(kind, Some(&target)).map_err(|e| e.to_string())?;
-    let result = run_case(case, &device, seeds)?;
+    let result = run_case(case, &device, Effort::seeds(seeds))?;
     if result.verdict.pass() { Ok(()) } else { Err(result.verdict.to_string()) }
 }
 
@@ -72,7 +72,7 @@ fn every_case_passes_on_the_gpu() {
     }
     let device = Executor::open(DeviceKind::Cuda, None).unwrap_or_else(|e| panic!("TILELIFT_CUDA=1: {e}"));
     each(&cases(), |c| {
-        let verdict = run_case(c, &device, 1)?.verdict;
+        let verdict = run_case(c, &device, Effort::seeds(1))?.verdict;
         if verdict.pass() { Ok(()) } else { Err(verdict.to_string()) }
     });
 }

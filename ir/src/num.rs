@@ -105,7 +105,15 @@ fn round_to(x: f64, p: i32, emin: i32, emax: i32) -> f64 {
     if x == 0.0 || !x.is_finite() {
         return x;
     }
-    let e = (((x.to_bits() >> 52) & 0x7ff) as i32 - 1023).max(emin);
+    let exponent = ((x.to_bits() >> 52) & 0x7ff) as i32 - 1023;
+    if exponent >= emin && exponent < emax {
+        // Normal, and not beyond the largest number even if rounded up: half a unit, less a bit if the last place is even, carries.
+        let drop = 53 - p;
+        let last = x.to_bits() >> drop & 1;
+        let up = (1u64 << drop >> 1).saturating_sub(1) + last;
+        return f64::from_bits((x.to_bits() + if drop > 0 { up } else { 0 }) >> drop << drop);
+    }
+    let e = exponent.max(emin);
     // The unit in the last place is a power of two well inside f64's range, so scaling by it is exact.
     let ulp = f64::from_bits(((e - p + 1 + 1023) as u64) << 52);
     let r = (x / ulp).round_ties_even() * ulp;
@@ -225,6 +233,10 @@ pub fn from_bits(bits: u64, ty: Scalar) -> f64 {
         Scalar::F64 => f64::from_bits(bits),
         Scalar::F32 => f64::from(f32::from_bits(bits as u32)),
         Scalar::BF16 => f64::from(f32::from_bits((bits as u32 & 0xffff) << 16)),
+        // A normal number: other bias, more places.
+        Scalar::F16 if !matches!(bits >> 10 & 31, 0 | 31) => {
+            f64::from_bits((bits & 0x8000) << 48 | ((bits >> 10 & 31) + 1023 - 15) << 52 | (bits & 0x3ff) << 42)
+        }
         Scalar::F16 => {
             let (sign, e, fraction) = (bits >> 15 & 1, (bits >> 10 & 31) as i32, (bits & 0x3ff) as f64);
             let a = match e {

@@ -8,7 +8,7 @@
 
 use crate::quantise::Output;
 use crate::reference::Expected;
-use crate::tensor::{Init, Role, Tensor, TensorSpec, decode};
+use crate::tensor::{Init, PART, Role, Tensor, TensorSpec, decode, in_parallel};
 use crate::workload::{
     FusedGemmCase, GemmCase, GemvCase, QuantiseCase, RmsNormCase, ScalarSpec, SiluMulCase, SoftmaxCase, TransposeCase, VectorAddCase,
     Workload,
@@ -135,18 +135,24 @@ impl Case {
         ranges.sort_unstable_by_key(|r| (r.start, r.end));
         ranges.dedup();
         let reference = self.workload.reference(tensors);
-        let mut tally = Tally::new(out.elem);
         let width = out.elem.bytes() as usize;
-        let mut at = 0;
-        for range in ranges {
-            tally.untouched(at, &output[at * width..range.start.max(at) * width]);
-            at = range.end;
-            let got = output[range.start * width..range.end * width].chunks_exact(width);
-            for ((i, want), raw) in range.clone().zip(reference(range)).zip(got) {
-                tally.element(i, want, decode(raw, out.elem));
+        let mut tally = Tally::new(out.elem);
+        // Parts are a function of the case alone, and so is the order of the sums.
+        for part in in_parallel(parts(ranges, out.elements()), |(at, ranges, end)| {
+            let (mut tally, mut at) = (Tally::new(out.elem), at);
+            for range in ranges {
+                tally.untouched(at, &output[at * width..range.start.max(at) * width]);
+                at = range.end;
+                let got = output[range.start * width..range.end * width].chunks_exact(width);
+                for ((i, want), raw) in range.clone().zip(reference(range)).zip(got) {
+                    tally.element(i, want, decode(raw, out.elem));
+                }
             }
+            tally.untouched(at, &output[at * width..end * width]);
+            tally
+        }) {
+            tally.join(part);
         }
-        tally.untouched(at, &output[at * width..]);
         Ok(tally.verdict(self.workload.rel_l2_bar()))
     }
 
@@ -155,6 +161,23 @@ impl Case {
         let [x, y, z] = self.grid();
         (0..z).flat_map(move |k| (0..y).flat_map(move |j| (0..x).map(move |i| [i, j, k])))
     }
+}
+
+/// Sorted ranges in groups of about [`PART`] elements: where the group's share of the output begins, its ranges, and where it ends.
+fn parts(ranges: Vec<Range<usize>>, total: usize) -> Vec<(usize, Vec<Range<usize>>, usize)> {
+    let mut list = Vec::new();
+    let (mut first, mut group, mut size) = (0, Vec::new(), 0);
+    for range in ranges {
+        let end = range.end;
+        size += range.len();
+        group.push(range);
+        if size >= PART {
+            list.push((first, std::mem::take(&mut group), end));
+            (first, size) = (end, 0);
+        }
+    }
+    list.push((first, group, total));
+    list
 }
 
 /// Why an output could not be judged.
@@ -284,6 +307,22 @@ impl Tally {
             v.stray_bytes += 1;
             v.first_stray.get_or_insert(first + i / self.elem.bytes() as usize);
         }
+    }
+
+    /// Takes in the tally of elements behind.
+    fn join(&mut self, other: Tally) {
+        let (v, o) = (&mut self.verdict, other.verdict);
+        v.elements += o.elements;
+        v.mismatches += o.mismatches;
+        v.stray_bytes += o.stray_bytes;
+        v.first_stray = v.first_stray.or(o.first_stray);
+        if let Some(w) = o.worst
+            && v.worst.is_none_or(|mine| w.e > mine.e)
+        {
+            v.worst = Some(w);
+        }
+        self.error2 += other.error2;
+        self.norm2 += other.norm2;
     }
 
     fn verdict(mut self, bar: Option<f64>) -> Verdict {

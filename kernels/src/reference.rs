@@ -37,7 +37,7 @@ impl Expected {
 }
 
 /// Gives the expected values of a range of the output's elements, which lies in one row of the output.
-pub type Reference<'a> = Box<dyn Fn(Range<usize>) -> Vec<Expected> + 'a>;
+pub type Reference<'a> = Box<dyn Fn(Range<usize>) -> Vec<Expected> + Send + Sync + 'a>;
 
 /// Relative error of rounding to a float type: `2^-p` with `p` significant bits.
 pub fn unit_roundoff(elem: Scalar) -> f64 {
@@ -251,14 +251,7 @@ impl GemmReference {
         Box::new(move |range| {
             let (row, first) = (range.start / n, range.start % n);
             let width = range.len();
-            let (mut sum, mut size) = (vec![0.0f64; width], vec![0.0f64; width]);
-            for (p, &x) in a[row * k..(row + 1) * k].iter().enumerate() {
-                let line = &b[p * n + first..p * n + first + width];
-                for ((s, z), &y) in sum.iter_mut().zip(&mut size).zip(line) {
-                    *s += x * y;
-                    *z += (x * y).abs();
-                }
-            }
+            let (sum, size) = row_product(&a[row * k..(row + 1) * k], &b, n, first..first + width);
             let one = |(j, (mut s, mut z)): (usize, (f64, f64))| {
                 if !self.out.is_float() {
                     // Integer sums wrap; these are far from it.
@@ -287,6 +280,19 @@ impl GemmReference {
         let rounding = if self.out == Scalar::F32 { 0.0 } else { unit_roundoff(self.out) };
         self.shape[2] as f64 / 8.0 * U + 2f64.powi(-19) + rounding
     }
+}
+
+/// A row times some columns of a row-major matrix of `n` columns: the sums of the products, and of their magnitudes.
+pub(crate) fn row_product(a: &[f64], b: &[f64], n: usize, columns: Range<usize>) -> (Vec<f64>, Vec<f64>) {
+    let (mut sum, mut size) = (vec![0.0f64; columns.len()], vec![0.0f64; columns.len()]);
+    for (p, &x) in a.iter().enumerate() {
+        let line = &b[p * n + columns.start..p * n + columns.end];
+        for ((s, z), &y) in sum.iter_mut().zip(&mut size).zip(line) {
+            *s += x * y;
+            *z += (x * y).abs();
+        }
+    }
+    (sum, size)
 }
 
 /// The matrix in row-major order as `rows x cols`, from a tensor that holds it so or transposed.

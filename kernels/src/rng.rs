@@ -30,6 +30,33 @@ pub fn normal_pair(seed: u64, pair: u64) -> [f64; 2] {
     [radius * cos_turn(turn), radius * cos_turn(turn + 0.75)]
 }
 
+/// Coefficients of `atanh(t) / t` in `t^2`: `1 / (2k + 1)`.
+const ATANH: [f64; 10] = {
+    let mut c = [0.0; 10];
+    let mut k = 0;
+    while k < c.len() {
+        c[k] = 1.0 / (2 * k + 1) as f64;
+        k += 1;
+    }
+    c
+};
+
+/// Coefficients of `cos x` in `x^2`: `(-1)^k / (2k)!`.
+const COS: [f64; 13] = {
+    let mut c = [1.0; 13];
+    let mut k = 1;
+    while k < c.len() {
+        c[k] = -c[k - 1] / ((2 * k - 1) * (2 * k)) as f64;
+        k += 1;
+    }
+    c
+};
+
+/// A polynomial by Horner's rule.
+fn horner(coefficients: &[f64], x: f64) -> f64 {
+    coefficients.iter().rev().fold(0.0, |s, c| s * x + c)
+}
+
 /// Natural logarithm of a normal positive number: `2 atanh((m-1)/(m+1)) + e ln 2` with `m` in `[1/√2, √2)`.
 fn ln(x: f64) -> f64 {
     let raw = ((x.to_bits() >> 52) & 0x7ff) as i32 - 1023;
@@ -37,17 +64,16 @@ fn ln(x: f64) -> f64 {
     let (m, e) = if mantissa >= std::f64::consts::SQRT_2 { (mantissa / 2.0, raw + 1) } else { (mantissa, raw) };
     let t = (m - 1.0) / (m + 1.0);
     // |t| < 0.172, so ten terms leave less than 1e-17.
-    let series = (0..10).rev().fold(0.0, |s, k| s * t * t + 1.0 / f64::from(2 * k + 1));
-    2.0 * t * series + f64::from(e) * LN_2
+    2.0 * t * horner(&ATANH, t * t) + f64::from(e) * LN_2
 }
 
-/// `cos(2π t)` by Taylor series around the nearest half turn.
+/// `cos(2π t)`, for `t` in `[0, 2]`, by Taylor series around the nearest half turn.
 fn cos_turn(t: f64) -> f64 {
-    let halves = (2.0 * t).round();
-    let x = (t - halves / 2.0) * TAU;
-    // |x| <= π/2, so twelve terms leave less than 1e-16.
-    let series = (0..12).rev().fold(1.0, |s, k| 1.0 - s * x * x / f64::from((2 * k + 1) * (2 * k + 2)));
-    if halves as i64 & 1 == 0 { series } else { -series }
+    let halves = (2.0 * t + 0.5) as i64;
+    let x = (t - halves as f64 / 2.0) * TAU;
+    // |x| <= π/2, so thirteen terms leave less than 1e-16.
+    let series = horner(&COS, x * x);
+    if halves & 1 == 0 { series } else { -series }
 }
 
 #[cfg(test)]

@@ -2,6 +2,7 @@
 
 use crate::rng;
 use std::ops::Range;
+use std::sync::Mutex;
 use tilelift_ir::{Scalar, num};
 
 /// How a tensor is filled before the launch. Every element depends on the seed and its index only.
@@ -88,22 +89,61 @@ impl TensorSpec {
         self.elements() * self.elem.bytes() as usize
     }
 
-    /// The tensor with its contents.
+    /// The tensor with its contents; large ones are filled by several threads.
     pub fn make(&self) -> Tensor {
         let width = self.elem.bytes() as usize;
         let mut bytes = vec![0xff; self.byte_len()];
         if self.init != Init::Poison {
-            let row = self.shape.last().map_or(1, |&e| u64::from(e).max(1));
-            for (pair, chunks) in (0u64..).zip(bytes.chunks_mut(2 * width)) {
-                let normals = if self.elem.is_float() { rng::normal_pair(self.init.seed(), pair) } else { [0.0; 2] };
-                for ((i, chunk), normal) in (2 * pair..).zip(chunks.chunks_exact_mut(width)).zip(normals) {
-                    let bits = element(self.elem, self.init, i, row, normal);
-                    chunk.copy_from_slice(&bits.to_le_bytes()[..width]);
-                }
-            }
+            let parts = bytes.chunks_mut(PART * width).enumerate().collect();
+            in_parallel(parts, |(part, chunk)| self.fill(chunk, (part * PART) as u64));
         }
         Tensor { elem: self.elem, shape: self.shape.clone(), bytes }
     }
+
+    /// Fills elements from `first` on, an even number.
+    fn fill(&self, bytes: &mut [u8], first: u64) {
+        let width = self.elem.bytes() as usize;
+        let row = self.shape.last().map_or(1, |&e| u64::from(e).max(1));
+        for (pair, chunks) in (first / 2..).zip(bytes.chunks_mut(2 * width)) {
+            let normals = if self.elem.is_float() { rng::normal_pair(self.init.seed(), pair) } else { [0.0; 2] };
+            for ((i, chunk), normal) in (2 * pair..).zip(chunks.chunks_exact_mut(width)).zip(normals) {
+                let bits = element(self.elem, self.init, i, row, normal);
+                chunk.copy_from_slice(&bits.to_le_bytes()[..width]);
+            }
+        }
+    }
+}
+
+/// Elements that a thread takes at a time; even.
+pub(crate) const PART: usize = 1 << 17;
+
+/// Applies a function to every item, in threads if there are several; the results keep the items' order.
+pub(crate) fn in_parallel<T: Send, R: Send>(items: Vec<T>, f: impl Fn(T) -> R + Sync) -> Vec<R> {
+    let threads = std::thread::available_parallelism().map_or(1, usize::from).min(items.len());
+    if threads <= 1 {
+        return items.into_iter().map(f).collect();
+    }
+    let mut results: Vec<(usize, R)> = Vec::with_capacity(items.len());
+    let work = Mutex::new(items.into_iter().enumerate());
+    std::thread::scope(|s| {
+        let run = || {
+            let mut mine = Vec::new();
+            loop {
+                // The lock is held for a step of the iterator only, which does not panic.
+                let Some((i, item)) = work.lock().ok().and_then(|mut w| w.next()) else { return mine };
+                mine.push((i, f(item)));
+            }
+        };
+        let handles: Vec<_> = (0..threads).map(|_| s.spawn(run)).collect();
+        for h in handles {
+            match h.join() {
+                Ok(mine) => results.extend(mine),
+                Err(panic) => std::panic::resume_unwind(panic),
+            }
+        }
+    });
+    results.sort_unstable_by_key(|r| r.0);
+    results.into_iter().map(|r| r.1).collect()
 }
 
 /// The bits of element `index` of a tensor whose rows have `row` elements; `normal` is the index's normal number.

@@ -3,6 +3,9 @@
 use super::{CliError, Outcome, Streams, options};
 use crate::execute::{DeviceKind, Executor, Launch};
 use lexopt::Arg::{Long, Short, Value};
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::mpsc;
 use std::time::{Duration, Instant};
 use tilelift_ir::interp::{Buffer, Memory};
 use tilelift_kernels::{Case, Size, Verdict, cases};
@@ -16,6 +19,8 @@ Runs the acceptance cases and prints a table; E is the worst error in units of t
   --filter TEXT   only cases whose name contains the text
   --seeds N       sets of random inputs per case (1); on the simulator each runs under another schedule
   --large         the large cases, too; devices that are slow run a sample of their programs
+  --full          every program of the large cases on slow devices, too: hours on the simulator
+  --jobs N        cases at a time, each in a thread (1); the table keeps its order
   --list          print the names only";
 
 /// Programs of a large case that a slow device runs.
@@ -32,18 +37,33 @@ pub struct CaseResult {
     pub programs: usize,
 }
 
-/// Runs a case on `seeds` sets of random inputs (on the simulator each under another schedule) and judges every element that was to
-/// be written.
+/// How much of a case is run.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Effort {
+    /// Sets of random inputs; on the simulator each runs under another schedule.
+    pub seeds: u64,
+    /// Every program of a large case, on slow devices too, instead of a sample.
+    pub full: bool,
+}
+
+impl Effort {
+    /// A number of sets; slow devices sample the programs of large cases.
+    pub const fn seeds(seeds: u64) -> Effort {
+        Effort { seeds, full: false }
+    }
+}
+
+/// Runs a case and judges every element that was to be written.
 ///
 /// # Errors
 /// A sentence, if the case does not build, compile or run.
-pub fn run_case(case: &Case, device: &Executor, seeds: u64) -> Result<CaseResult, String> {
+pub fn run_case(case: &Case, device: &Executor, effort: Effort) -> Result<CaseResult, String> {
     let kernel = case.build().map_err(|e| e.to_string())?;
     let (args, grid) = (case.arguments(), case.grid());
-    let sample = (case.size == Size::Large && device.kind().samples()).then(|| case.sample(SAMPLE));
+    let sample = (case.size == Size::Large && device.kind().samples() && !effort.full).then(|| case.sample(SAMPLE));
     let mut worst: Option<Verdict> = None;
     let mut time = Duration::ZERO;
-    for seed in 0..seeds.max(1) {
+    for seed in 0..effort.seeds.max(1) {
         let tensors = case.make_variant(seed);
         let mut memory = Memory::new();
         for (i, t) in tensors.iter().enumerate() {
@@ -72,14 +92,17 @@ pub fn run_case(case: &Case, device: &Executor, seeds: u64) -> Result<CaseResult
 }
 
 pub(super) fn run(parser: &mut lexopt::Parser, streams: &mut Streams<'_>) -> Outcome {
-    let (mut kind, mut target, mut filter, mut seeds, mut large, mut list) = (DeviceKind::Interp, None, String::new(), 1, false, false);
+    let (mut kind, mut target, mut filter, mut large, mut list) = (DeviceKind::Interp, None, String::new(), false, false);
+    let (mut effort, mut jobs) = (Effort::seeds(1), 1);
     while let Some(arg) = parser.next()? {
         match arg {
             Long("device") => kind = options::device(parser)?,
             Long("target") => target = Some(options::target(parser)?),
             Long("filter") => filter = options::text(parser)?,
-            Long("seeds") => seeds = options::number(parser, "seeds", 1..=1000)?,
+            Long("seeds") => effort.seeds = options::number(parser, "seeds", 1..=1000)?,
             Long("large") => large = true,
+            Long("full") => effort.full = true,
+            Long("jobs") => jobs = options::number(parser, "jobs", 1..=256usize)?,
             Long("list") => list = true,
             Long(_) | Short(_) | Value(_) => return Err(arg.unexpected().into()),
         }
@@ -99,8 +122,8 @@ pub(super) fn run(parser: &mut lexopt::Parser, streams: &mut Streams<'_>) -> Out
     let width = chosen.iter().map(|c| c.name.len()).max().unwrap_or(0);
     writeln!(streams.out, "{:<width$} {:>9} {:>10} {:>10} {:>10} {:>9}", "case", "programs", "elements", "worst E", "relL2", "time s")?;
     let mut failed = 0;
-    for case in &chosen {
-        let line = match run_case(case, &device, seeds) {
+    let mut print = |case: &Case, result: Result<CaseResult, String>| -> Outcome {
+        let line = match result {
             Ok(r) => {
                 let (v, pass) = (&r.verdict, r.verdict.pass());
                 failed += usize::from(!pass);
@@ -114,8 +137,80 @@ pub(super) fn run(parser: &mut lexopt::Parser, streams: &mut Streams<'_>) -> Out
             }
         };
         writeln!(streams.out, "{:<width$} {line}", case.name)?;
-        streams.out.flush()?;
-    }
+        Ok(streams.out.flush()?)
+    };
+    in_order(&chosen, jobs, |case| run_case(case, &device, effort), &mut print)?;
     writeln!(streams.out, "{} of {} cases pass", chosen.len() - failed, chosen.len())?;
     if failed > 0 { Err(CliError::Failed(format!("{failed} cases failed"))) } else { Ok(()) }
+}
+
+/// Works on items in `jobs` threads and takes the results in the items' order, each as soon as those before it are there. After an
+/// error of `take` no further item is begun.
+fn in_order<T: Sync, R: Send>(items: &[T], jobs: usize, work: impl Fn(&T) -> R + Sync, take: &mut dyn FnMut(&T, R) -> Outcome) -> Outcome {
+    if jobs <= 1 {
+        return items.iter().try_for_each(|item| take(item, work(item)));
+    }
+    let next = AtomicUsize::new(0);
+    let (sender, receiver) = mpsc::channel();
+    std::thread::scope(|s| {
+        for _ in 0..jobs.min(items.len()) {
+            let (sender, next, work) = (sender.clone(), &next, &work);
+            s.spawn(move || {
+                loop {
+                    let i = next.fetch_add(1, Ordering::Relaxed);
+                    let Some(item) = items.get(i) else { return };
+                    // Nobody receives after an error; the results are of no use then.
+                    if sender.send((i, work(item))).is_err() {
+                        return;
+                    }
+                }
+            });
+        }
+        drop(sender);
+        let (mut waiting, mut turn, mut outcome) = (BTreeMap::new(), 0, Ok(()));
+        for (i, result) in receiver {
+            waiting.insert(i, result);
+            while let Some(result) = waiting.remove(&turn).filter(|_| outcome.is_ok()) {
+                outcome = take(&items[turn], result);
+                turn += 1;
+            }
+            if outcome.is_err() {
+                next.store(items.len(), Ordering::Relaxed);
+            }
+        }
+        outcome
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn results_come_in_order_and_an_error_ends_the_work() {
+        let items: Vec<u64> = (0..40).collect();
+        for jobs in [1, 3, 64] {
+            let mut seen = Vec::new();
+            // Early items take longest.
+            let work = |&i: &u64| {
+                std::thread::sleep(Duration::from_micros(400 - 10 * i));
+                i * i
+            };
+            assert!(
+                in_order(&items, jobs, work, &mut |&i, r| {
+                    seen.push((i, r));
+                    Ok(())
+                })
+                .is_ok()
+            );
+            assert_eq!(seen, items.iter().map(|&i| (i, i * i)).collect::<Vec<_>>());
+            let mut count = 0;
+            let stop = |&i: &u64, _: u64| {
+                count += 1;
+                if i == 2 { Err(CliError::Failed("enough".into())) } else { Ok(()) }
+            };
+            assert!(in_order(&items, jobs, work, &mut { stop }).is_err());
+            assert_eq!(count, 3);
+        }
+    }
 }

@@ -1,6 +1,6 @@
 //! `doctor`: what this machine has of what the compiler can use, and what to do about the rest.
 
-use super::accept::run_case;
+use super::accept::{Effort, run_case};
 use super::{CliError, Outcome, Streams};
 use crate::bench::locate;
 use crate::execute::{DeviceKind, Executor};
@@ -120,7 +120,7 @@ fn checks(streams: &mut Streams<'_>) -> Outcome {
             }
             Err(_) => continue,
         };
-        let verdict = match run_case(&case, &device, 1) {
+        let verdict = match run_case(&case, &device, Effort::seeds(1)) {
             Ok(result) if result.verdict.pass() => format!("{CASE} on {}: right", device.describe()),
             Ok(result) => {
                 failed += 1;

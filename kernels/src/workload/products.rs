@@ -4,7 +4,7 @@ use super::{ScalarSpec, Workload, block, tile_rows};
 use crate::facts::programs;
 use crate::fused_gemm::{FusedGemm, Residual};
 use crate::gemv::{GROUP, Gemv};
-use crate::reference::{Expected, GemmReference, Reference, U, row_major, unit_roundoff};
+use crate::reference::{Expected, GemmReference, Reference, U, row_major, row_product, unit_roundoff};
 use crate::tensor::{Init, Tensor, TensorSpec};
 use std::ops::Range;
 use tilelift_ir::{BuildErrors, Kernel, Scalar};
@@ -133,12 +133,10 @@ impl Workload for FusedGemmCase {
             let (line, first) = (range.start / n, range.start % n);
             let (a, factors) = &matrices[line / m];
             let a = &a[line % m * k..(line % m + 1) * k];
+            let products: Vec<_> = factors.iter().map(|b| row_product(a, b, n, first..first + range.len())).collect();
             let one = |i: usize| {
-                let j = first + i - range.start;
-                let product = |b: &[f64]| {
-                    a.iter().enumerate().fold((0.0, 0.0), |(s, z), (p, x)| (s + x * b[p * n + j], z + (x * b[p * n + j]).abs()))
-                };
-                let (mut s, mut z) = product(&factors[0]);
+                let (at, j) = (i - range.start, first + i - range.start);
+                let (mut s, mut z) = (products[0].0[at], products[0].1[at]);
                 if let Some(bias) = bias {
                     s += bias.get(j);
                     z += bias.get(j).abs();
@@ -146,8 +144,8 @@ impl Workload for FusedGemmCase {
                 let before = (k as f64 + 2.0) * 2.0 * U * z;
                 let mut error = g.activation.lipschitz() * before + g.activation.error() * (s.abs() + before);
                 let mut value = g.activation.eval(s);
-                if let Some(u) = factors.get(1) {
-                    let (t, y) = product(u);
+                if let Some((t, y)) = products.get(1) {
+                    let (t, y) = (t[at], y[at]);
                     let other = (k as f64 + 2.0) * 2.0 * U * y;
                     error = error * (t.abs() + other) + other * value.abs();
                     value *= t;
@@ -221,15 +219,24 @@ impl Workload for GemvCase {
         let roundings = f64::from(self.k.div_ceil(depth.max(1))) + f64::from(depth.max(1).ilog2()) + 3.0;
         Box::new(move |range| {
             let one = |n: usize| {
-                let weight = |p: usize| {
-                    if !quantised {
-                        return tensors[1].get(n * k + p);
-                    }
-                    let byte = tensors[1].get(n * (k / 2) + p / 2) as i64;
-                    let group = n * (k / GROUP as usize) + p / GROUP as usize;
-                    ((byte >> (4 * (p % 2)) & 15) as f64 - tensors[3].get(group)) * tensors[2].get(group)
+                let (mut s, mut z) = (0.0, 0.0);
+                let mut add = |x: f64, weight: f64| {
+                    s += x * weight;
+                    z += (x * weight).abs();
                 };
-                let (s, z) = x.iter().enumerate().fold((0.0, 0.0), |(s, z), (p, x)| (s + x * weight(p), z + (x * weight(p)).abs()));
+                if !quantised {
+                    x.iter().enumerate().for_each(|(p, &x)| add(x, tensors[1].get(n * k + p)));
+                    return Expected::rounded(s, roundings * U * z, elem);
+                }
+                for (g, x) in x.chunks(GROUP as usize).enumerate() {
+                    let group = n * (k / GROUP as usize) + g;
+                    let (scale, zero) = (tensors[2].get(group), tensors[3].get(group));
+                    let bytes = n * (k / 2) + g * (GROUP as usize / 2);
+                    for (p, &x) in x.iter().enumerate() {
+                        let byte = tensors[1].bytes.get(bytes + p / 2).copied().unwrap_or_default();
+                        add(x, (f64::from(byte >> (4 * (p % 2)) & 15) - zero) * scale);
+                    }
+                }
                 Expected::rounded(s, roundings * U * z, elem)
             };
             range.map(one).collect()

@@ -67,15 +67,21 @@ impl Workload for QuantiseCase {
             num::round(most / num::largest(to), Scalar::F32)
         };
         Box::new(move |range| {
-            let one = |i: usize| match output {
+            // A group's scale serves its whole stretch of the range.
+            let mut last = (usize::MAX, 0.0);
+            let mut one = |i: usize| match output {
                 Output::Cast => num::round(x.get(i), to),
                 Output::Scales => {
                     let groups = cols.div_ceil(GROUP as usize);
                     scale(i / groups, i % groups)
                 }
                 Output::Codes | Output::Both => {
-                    let s = scale(i / cols, i % cols / GROUP as usize);
-                    num::round(num::round(x.get(i) / s, Scalar::F32), to)
+                    let (row, group) = (i / cols, i % cols / GROUP as usize);
+                    let key = row * cols.div_ceil(GROUP as usize) + group;
+                    if last.0 != key {
+                        last = (key, scale(row, group));
+                    }
+                    num::round(num::round(x.get(i) / last.1, Scalar::F32), to)
                 }
             };
             range.map(|i| Expected::exact(one(i))).collect()
