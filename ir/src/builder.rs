@@ -390,9 +390,19 @@ impl KernelBuilder {
         self.push(Op::Cast, &[a], 0, &[], Some(ty))
     }
 
-    /// The same bits as another element type of that width.
+    /// The same bits as another element type of that width. Between elements of 8 and of 4 bits the last extent doubles or halves.
     pub fn bitcast(&mut self, a: Value, elem: Scalar) -> Value {
-        let ty = self.kernel.ty(a).with_elem(elem);
+        let from = self.kernel.ty(a);
+        let mut ty = from.with_elem(elem);
+        if let Type::Tile(t) = &mut ty
+            && let Some(last) = t.shape.last_mut()
+        {
+            match (from.elem().bits(), elem.bits()) {
+                (8, 4) => *last = last.saturating_mul(2),
+                (4, 8) => *last /= 2,
+                _ => {}
+            }
+        }
         self.push(Op::Bitcast, &[a], 0, &[], Some(ty))
     }
 

@@ -631,9 +631,9 @@ define_ops! {
     Cmp "cmp" (a, b) Cmp - Compare Pure 0;
     /// The second operand where the condition holds, else the third; the condition is a scalar or a tile of the shape.
     Select "select" (condition, a, b) - - Select Pure 0;
-    /// Conversion by value. To a float: round to nearest even, overflow to infinity; where the type has none (`f8e4m3`, `f8e4m3fnuz`, `f8e5m2fnuz`, `f8e8m0`), overflow and infinity to the largest number of the sign. To `f8e8m0`, which has only powers of two: a tie to the even code, zero to 2^-127, negative numbers to NaN. Float to integer: truncate, saturate, NaN gives 0. Integer to integer: wrap or sign-extend (`i1` extends with zeros; to `i1` means `!= 0`).
+    /// Conversion by value. To a float: round to nearest even, overflow to infinity; where the type has none (`f8e4m3`, `f8e4m3fnuz`, `f8e5m2fnuz`, `f8e8m0`, `f4e2m1`), overflow and infinity to the largest number of the sign. To `f8e8m0`, which has only powers of two: a tie to the even code, zero to 2^-127, negative numbers to NaN. To `f4e2m1`, which has no NaN: NaN to 6. Float to integer: truncate, saturate, NaN gives 0. Integer to integer: wrap or sign-extend (`i1` extends with zeros; to `i1` means `!= 0`).
     Cast "cast" (a) - - Cast Pure 0;
-    /// The same bits read as another type of the same width.
+    /// The same bits read as another type of the same width. Between elements of 8 and of 4 bits the last extent of a tile doubles or halves; the element with the even index is the low half.
     Bitcast "bitcast" (a) - - Bitcast Pure 0;
 
     /// Repeats the extents that are 1.

@@ -90,7 +90,11 @@ pub fn result_type(op: Op, args: &[&Type], present: u8, attrs: &[Attr], explicit
         Rule::Compare => {
             let t = same(op, args)?;
             if t.elem().is_narrow() {
-                return Err(format!("`cmp` does not compare {}; cast the operands to f16 or f32, which is exact", t.elem()));
+                return Err(format!(
+                    "`cmp` does not compare {}; cast the operands to {}, which is exact",
+                    t.elem(),
+                    if t.elem().is_float() { "f16 or f32" } else { "i8" }
+                ));
             }
             if let Some(Attr::Cmp(c)) = attrs.first()
                 && c.is_unsigned()
@@ -143,6 +147,9 @@ pub fn result_type(op: Op, args: &[&Type], present: u8, attrs: &[Attr], explicit
         }
         Rule::Cast | Rule::Bitcast => {
             let t = written(op, explicit)?;
+            if info.rule == Rule::Bitcast && t.elem().bits() + args[0].elem().bits() == 12 {
+                return halves_type(args[0], &t).map(Some);
+            }
             if matches!(args[0], Type::View(_)) || t.shape() != args[0].shape() {
                 return Err(format!("`{op}` keeps the shape: {} can't become {t}", args[0]));
             }
@@ -257,8 +264,8 @@ pub fn result_type(op: Op, args: &[&Type], present: u8, attrs: &[Attr], explicit
         }
         Rule::ArgReduce => {
             let Type::Tile(a) = args[0] else { return Err(format!("`{op}` takes a tile, not {}", args[0])) };
-            if a.elem == Scalar::I1 {
-                return Err(format!("`{op}` compares numbers, not i1; use cast"));
+            if a.elem == Scalar::I1 || a.elem.is_narrow() {
+                return Err(format!("`{op}` does not compare {} elements; use cast", a.elem));
             }
             let axis = axis_of(op, a, attrs, 0)?;
             let shape: Shape = a.shape.iter().enumerate().filter(|(i, _)| *i != axis).map(|(_, &e)| e).collect();
@@ -287,6 +294,7 @@ pub fn result_type(op: Op, args: &[&Type], present: u8, attrs: &[Attr], explicit
                 return Err(format!("`load` of {v} can't make {t}: element and rank must agree; reshape or cast the result"));
             }
             indices(op, args, v.rank())?;
+            whole_bytes(op, &t)?;
             let mut rest = args[1 + v.rank()..].iter();
             if present & 0b0100 != 0 {
                 mask(op, rest.next(), &t)?;
@@ -308,8 +316,15 @@ pub fn result_type(op: Op, args: &[&Type], present: u8, attrs: &[Attr], explicit
             if t.elem != v.elem || t.shape.len() != v.rank() {
                 return Err(format!("`store` of {t} into {v}: element and rank must agree; reshape or cast the tile"));
             }
+            whole_bytes(op, t)?;
             if present & 0b1000 != 0 {
                 mask(op, args.get(2 + v.rank()), t)?;
+                if t.elem.is_packed() {
+                    return Err(format!(
+                        "`store` takes no mask for {}, two of which share a byte; store tiles of bytes (`bitcast` to i8) under a mask of bytes",
+                        t.elem
+                    ));
+                }
             }
             Ok(None)
         }
@@ -328,6 +343,26 @@ pub fn result_type(op: Op, args: &[&Type], present: u8, attrs: &[Attr], explicit
 fn made(t: TileType) -> Result<Option<Type>, TypeError> {
     check_tile(&t)?;
     Ok(Some(Type::Tile(t)))
+}
+
+/// Checks that a tile that is read or written holds whole bytes along its innermost axis.
+fn whole_bytes(op: Op, t: &TileType) -> Result<(), TypeError> {
+    if t.elem.is_packed() && t.shape.last().is_some_and(|e| e % 2 != 0) {
+        return Err(format!("`{op}` of {t}: two {} share a byte, so the last extent must be even", t.elem));
+    }
+    Ok(())
+}
+
+/// A bitcast between elements of 8 and of 4 bits, which halves or doubles the innermost extent.
+fn halves_type(from: &Type, to: &Type) -> Result<Type, TypeError> {
+    if let (Type::Tile(a), Type::Tile(t)) = (from, to)
+        && let (Some((&x, outer)), Some((&y, rest))) = (a.shape.split_last(), t.shape.split_last())
+        && outer == rest
+        && (if t.elem.is_packed() { x.checked_mul(2) == Some(y) } else { y.checked_mul(2) == Some(x) })
+    {
+        return Ok(to.clone());
+    }
+    Err(format!("`bitcast` of {from} can't make {to}: two elements of 4 bits are one of 8, so the last extent of a tile doubles or halves"))
 }
 
 /// The axis that attribute number `at` names.
@@ -387,7 +422,7 @@ fn dot_type(args: &[&Type], attrs: &[Attr]) -> Result<Type, TypeError> {
         Scalar::F64 => c.elem == Scalar::F64,
         Scalar::I8 => c.elem == Scalar::I32,
         Scalar::F8E4M3 | Scalar::F8E5M2 | Scalar::F8E4M3Fnuz | Scalar::F8E5M2Fnuz => c.elem == Scalar::F32,
-        Scalar::F8E8M0 | Scalar::I1 | Scalar::I16 | Scalar::I32 | Scalar::I64 => false,
+        Scalar::F8E8M0 | Scalar::F4E2M1 | Scalar::I1 | Scalar::I4 | Scalar::I16 | Scalar::I32 | Scalar::I64 => false,
     };
     if !acc_ok {
         return Err(format!(

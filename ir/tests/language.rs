@@ -25,6 +25,7 @@ fn scalars() -> String {
             Class::Int => "integer",
             Class::Float => "float",
             Class::Narrow => "float for storage and `dot`",
+            Class::NarrowInt => "integer for storage and `dot`",
         };
         writeln!(out, "| `{s}` | {} | {class} |", s.bits()).expect("to a string");
     }

@@ -13,6 +13,7 @@
 
 use crate::access::GlobalAccess;
 use crate::error::LowerError;
+use crate::packed;
 use crate::plan::Plan;
 use crate::target::{MatrixId, Target};
 use cranelift_entity::SecondaryMap;
@@ -78,6 +79,10 @@ enum Link {
     Slice(usize),
     /// A new innermost dimension of extent 2 in registers.
     Join,
+    /// Bytes become twice as many halves.
+    Halves,
+    /// Pairs of halves become bytes.
+    Bytes,
     /// This many chunks along a dimension, of which one is taken.
     Chunk(usize, u32),
     /// This many chunks along a dimension, in registers.
@@ -91,6 +96,8 @@ fn spread(l: &Layout, link: &Link) -> Option<Layout> {
         Link::Reshape(s) => l.reshape(s).ok(),
         Link::Unbroadcast(dims) => Some(dims.iter().fold(l.clone(), |l, &d| l.with_dim_broadcast(d))),
         Link::Slice(d) => Some(l.slice(*d)),
+        Link::Halves => Some(packed::halves_of(l).ok()?.0),
+        Link::Bytes => packed::bytes_of(l).ok(),
         Link::Join => l.expand_dims(l.rank()).broadcast(l.rank(), 2).ok(),
         Link::Chunk(d, n) => {
             let mut shape = l.shape().to_vec();
@@ -151,7 +158,8 @@ pub(crate) fn assign(kernel: &Kernel, target: &Target, plan: &Plan) -> Result<As
             _ => continue,
         };
         if let Type::Tile(t) = kernel.ty(v) {
-            anchors.push((t.elements() * u64::from(t.elem.bytes()), i, v));
+            let bytes = t.elements() * u64::from(t.elem.bytes());
+            anchors.push((if t.elem.is_packed() { bytes / 2 } else { bytes }, i, v));
         }
     }
     anchors.sort_by_key(|&(bytes, i, _)| (std::cmp::Reverse(bytes), i));
@@ -253,6 +261,13 @@ fn collect(kernel: &Kernel, i: Inst, classes: &mut Classes, links: &mut Vec<(Val
         | Op::Select
         | Op::Cast
         | Op::Bitcast => {
+            if d.op == Op::Bitcast && tile(d.args[0]) && tile_shape(kernel, d.args[0]) != tile_shape(kernel, d.results[0]) {
+                let split = kernel.ty(d.results[0]).elem().is_packed();
+                let (there, back) = if split { (Link::Halves, Link::Bytes) } else { (Link::Bytes, Link::Halves) };
+                links.push((d.args[0], d.results[0], there));
+                links.push((d.results[0], d.args[0], back));
+                return;
+            }
             for &a in d.args.iter().filter(|&&a| tile(a)) {
                 classes.union(a, d.results[0]);
             }
@@ -398,6 +413,11 @@ pub(crate) fn access_layout(kernel: &Kernel, target: &Target, plan: &Plan, i: In
     }
     let access = GlobalAccess::of(kernel, i);
     let vec = access.vector_elements(target.vector_bytes);
+    if access.packed {
+        let shape = packed::byte_shape(&t.shape);
+        let bytes = coalesced(&shape, 1, &access.order(), vec, target.lanes, plan.warps)?;
+        return Ok(packed::halves_of(&bytes)?.0);
+    }
     Ok(coalesced(&t.shape, t.elem.bytes(), &access.order(), vec, target.lanes, plan.warps)?)
 }
 

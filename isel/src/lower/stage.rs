@@ -75,7 +75,9 @@ pub(super) fn staged_loads(kernel: &Kernel) -> SecondaryMap<Inst, bool> {
     let mut staged = SecondaryMap::with_default(false);
     for &i in &order {
         let d = &kernel.insts[i];
-        staged[i] = d.op == Op::Load && d.present == 0 && only_dots(kernel, &uses, d.results[0]);
+        // Packed elements are unpacked in registers.
+        let packed = d.op == Op::Load && kernel.ty(d.results[0]).elem().is_packed();
+        staged[i] = d.op == Op::Load && !packed && d.present == 0 && only_dots(kernel, &uses, d.results[0]);
     }
     staged
 }
@@ -154,7 +156,7 @@ impl Lower<'_> {
             b.wait_copies(0);
         } else {
             let cache = self.cache_hint(p.inst);
-            let regs = self.load_regs(b, access, &indices, &p.layout, None, cache)?;
+            let regs = self.load_regs(b, access, &indices, &p.layout, (None, None), cache)?;
             b.before_shared_writes();
             let staged = Staged { map: p.map, base, alloc };
             put(b, &staged, &p.layout, &p.columns, &p.groups, &regs, elem);

@@ -3,7 +3,7 @@
 use super::{ScalarSpec, Workload, block, tile_rows};
 use crate::facts::programs;
 use crate::fused_gemm::{FusedGemm, Residual};
-use crate::gemv::{GROUP, Gemv};
+use crate::gemv::{GROUP, Gemv, Weights};
 use crate::reference::{Expected, GemmReference, Reference, U, row_major, unit_roundoff};
 use crate::tensor::{Init, Tensor, TensorSpec};
 use std::ops::Range;
@@ -186,7 +186,17 @@ pub struct GemvCase {
 
 impl Workload for GemvCase {
     fn name(&self) -> String {
-        format!("gemv_{}{}_{}x{}", self.config.elem, if self.config.quantised { "_u4" } else { "" }, self.n, self.k)
+        format!(
+            "gemv_{}{}_{}x{}",
+            self.config.elem,
+            match self.config.weights {
+                Weights::Plain => "",
+                Weights::Unsigned4 => "_u4",
+                Weights::Signed4 => "_i4",
+            },
+            self.n,
+            self.k
+        )
     }
     fn build(&self) -> Result<Kernel, BuildErrors> {
         self.config.build()
@@ -197,12 +207,17 @@ impl Workload for GemvCase {
     fn tensors(&self) -> Vec<TensorSpec> {
         let (elem, n, k) = (self.config.elem, self.n, self.k);
         let mut list = vec![TensorSpec::input("x", elem, &[k], Init::Normal(1))];
-        if self.config.quantised {
-            list.push(TensorSpec::input("q", Scalar::I8, &[n, k / 2], Init::Normal(2)));
-            list.push(TensorSpec::input("s", elem, &[n, k / GROUP], Init::Normal(3)));
-            list.push(TensorSpec::input("z", Scalar::I8, &[n, k / GROUP], Init::Normal(4)));
-        } else {
-            list.push(TensorSpec::input("w", elem, &[n, k], Init::Normal(2)));
+        match self.config.weights {
+            Weights::Unsigned4 => {
+                list.push(TensorSpec::input("q", Scalar::I8, &[n, k / 2], Init::Normal(2)));
+                list.push(TensorSpec::input("s", elem, &[n, k / GROUP], Init::Normal(3)));
+                list.push(TensorSpec::input("z", Scalar::I8, &[n, k / GROUP], Init::Normal(4)));
+            }
+            Weights::Signed4 => {
+                list.push(TensorSpec::input("q", Scalar::I4, &[n, k], Init::Normal(2)));
+                list.push(TensorSpec::input("s", elem, &[n, k / GROUP], Init::Normal(3)));
+            }
+            Weights::Plain => list.push(TensorSpec::input("w", elem, &[n, k], Init::Normal(2))),
         }
         list.push(TensorSpec::output("y", elem, &[n]));
         list
@@ -215,18 +230,20 @@ impl Workload for GemvCase {
     /// Products are exact in a fused operation (a weight of 4 bits times a scale of 11 is exact, and so is its product with `x`);
     /// a sum passes one rounding a step, one a level of the tree, and two more cover second order terms.
     fn reference<'a>(&'a self, tensors: &'a [Tensor]) -> Reference<'a> {
-        let Gemv { quantised, depth, elem, .. } = self.config;
+        let Gemv { weights, depth, elem, .. } = self.config;
         let k = self.k as usize;
         let x = tensors[0].read(0..k);
         let roundings = f64::from(self.k.div_ceil(depth.max(1))) + f64::from(depth.max(1).ilog2()) + 3.0;
         Box::new(move |range| {
             let one = |n: usize| {
                 let weight = |p: usize| {
-                    if !quantised {
-                        return tensors[1].get(n * k + p);
+                    let group = n * (k / GROUP as usize) + p / GROUP as usize;
+                    match weights {
+                        Weights::Plain => return tensors[1].get(n * k + p),
+                        Weights::Signed4 => return tensors[1].get(n * k + p) * tensors[2].get(group),
+                        Weights::Unsigned4 => {}
                     }
                     let byte = tensors[1].get(n * (k / 2) + p / 2) as i64;
-                    let group = n * (k / GROUP as usize) + p / GROUP as usize;
                     ((byte >> (4 * (p % 2)) & 15) as f64 - tensors[3].get(group)) * tensors[2].get(group)
                 };
                 let (s, z) = x.iter().enumerate().fold((0.0, 0.0), |(s, z), (p, x)| (s + x * weight(p), z + (x * weight(p)).abs()));
