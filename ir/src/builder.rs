@@ -523,6 +523,11 @@ impl KernelBuilder {
         self.push(Op::Dot, &[a, b, c], 0, &[Attr::Precision(Precision::Tf32)], None)
     }
 
+    /// `a * b + c` with operands as sums of two tf32 numbers: three products, nearly as exact as `f32`.
+    pub fn dot_tf32x3(&mut self, a: Value, b: Value, c: Value) -> Value {
+        self.push(Op::Dot, &[a, b, c], 0, &[Attr::Precision(Precision::Tf32x3)], None)
+    }
+
     /// A tile of a view at an offset per dimension; elements outside read 0.
     pub fn load(&mut self, view: Value, at: &[Value], shape: &[u32]) -> Value {
         self.load_with(view, at, shape, Access::default())

@@ -407,33 +407,42 @@ fn dot_type(args: &[&Type], attrs: &[Attr]) -> Result<Type, TypeError> {
     let (Type::Tile(a), Type::Tile(b), Type::Tile(c)) = (args[0], args[1], args[2]) else {
         return Err(format!("`dot` takes three tiles, not {}, {}, {}", args[0], args[1], args[2]));
     };
-    if a.shape.len() != 2 || b.shape.len() != 2 || c.shape.len() != 2 {
-        return Err(format!("`dot` takes matrices, not {a}, {b}, {c}; reshape them"));
+    let rank = a.shape.len();
+    if !(2..=3).contains(&rank) || b.shape.len() != rank || c.shape.len() != rank {
+        return Err(format!("`dot` takes matrices, or batches of them, not {a}, {b}, {c}; reshape them"));
     }
-    if a.shape[1] != b.shape[0] || c.shape[0] != a.shape[0] || c.shape[1] != b.shape[1] {
+    let (row, column) = (rank - 2, rank - 1);
+    let batch = |t: &TileType| if rank == 3 { Some(t.shape[0]) } else { None };
+    if a.shape[column] != b.shape[row] || c.shape[row] != a.shape[row] || c.shape[column] != b.shape[column] {
         return Err(format!("`dot` of {a} by {b} into {c}: shapes must be MxK, KxN and MxN"));
     }
-    if a.elem != b.elem {
+    if batch(a) != batch(b) || batch(a) != batch(c) {
+        return Err(format!("`dot` of {a} by {b} into {c}: the leading extents must agree; broadcast one of the operands"));
+    }
+    let narrow = |s: Scalar| s.class() == Class::Narrow && s != Scalar::F8E8M0;
+    let small = |s: Scalar| matches!(s, Scalar::I8 | Scalar::I4);
+    let mixed = (narrow(a.elem) && narrow(b.elem)) || (small(a.elem) && small(b.elem));
+    if a.elem != b.elem && !mixed {
         return Err(format!("operands of `dot` are {} and {}; cast one of them", a.elem, b.elem));
     }
     let acc_ok = match a.elem {
         Scalar::F16 => matches!(c.elem, Scalar::F32 | Scalar::F16),
         Scalar::BF16 | Scalar::F32 => c.elem == Scalar::F32,
         Scalar::F64 => c.elem == Scalar::F64,
-        Scalar::I8 => c.elem == Scalar::I32,
-        Scalar::F8E4M3 | Scalar::F8E5M2 | Scalar::F8E4M3Fnuz | Scalar::F8E5M2Fnuz => c.elem == Scalar::F32,
-        Scalar::F8E8M0 | Scalar::F4E2M1 | Scalar::I1 | Scalar::I4 | Scalar::I16 | Scalar::I32 | Scalar::I64 => false,
+        Scalar::I4 | Scalar::I8 => c.elem == Scalar::I32,
+        Scalar::F8E4M3 | Scalar::F8E5M2 | Scalar::F8E4M3Fnuz | Scalar::F8E5M2Fnuz | Scalar::F4E2M1 => c.elem == Scalar::F32,
+        Scalar::F8E8M0 | Scalar::I1 | Scalar::I16 | Scalar::I32 | Scalar::I64 => false,
     };
     if !acc_ok {
         return Err(format!(
-            "`dot` of {} can't accumulate in {}: f16 in f16 or f32, bf16, f32 and 8-bit floats in f32, f64 in f64, i8 in i32",
+            "`dot` of {} can't accumulate in {}: f16 in f16 or f32, bf16, f32 and floats of 8 and 4 bits in f32, f64 in f64, i8 and i4 in i32",
             a.elem, c.elem
         ));
     }
-    if let Some(Attr::Precision(Precision::Tf32)) = attrs.first()
+    if let Some(Attr::Precision(p @ (Precision::Tf32 | Precision::Tf32x3))) = attrs.first()
         && a.elem != Scalar::F32
     {
-        return Err(format!("`dot … tf32` takes f32 operands, not {}", a.elem));
+        return Err(format!("`dot … {p}` takes f32 operands, not {}", a.elem));
     }
     Ok(args[2].clone())
 }

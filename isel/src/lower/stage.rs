@@ -66,7 +66,8 @@ pub(super) fn staged_loads(kernel: &Kernel) -> SecondaryMap<Inst, bool> {
     fn only_dots(kernel: &Kernel, uses: &SecondaryMap<Value, Vec<(Inst, usize)>>, v: Value) -> bool {
         !uses[v].is_empty()
             && uses[v].iter().all(|&(i, k)| match kernel.insts[i].op {
-                Op::Dot => k < 2,
+                // The matrices of a batch are taken from registers.
+                Op::Dot => k < 2 && kernel.ty(v).as_tile().is_some_and(|t| t.shape.len() == 2),
                 Op::Transpose => only_dots(kernel, uses, kernel.insts[i].results[0]),
                 Op::Reshape => keeps_extents(kernel, i) && only_dots(kernel, uses, kernel.insts[i].results[0]),
                 _ => false,

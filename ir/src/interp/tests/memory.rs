@@ -28,7 +28,7 @@ fn copier(elem: Scalar, other: Option<f64>) -> Kernel {
 
 #[test]
 pub(super) fn dims_and_edges() {
-    for &elem in Scalar::ALL {
+    for &elem in Scalar::ALL.iter().filter(|s| !s.is_packed()) {
         for other in [None, Some(1.0)] {
             let kernel = copier(elem, other);
             for (i, j) in [(0, 0), (3, 2), (-1, -2), (-3, 4), (-4, 0), (5, 0), (0, 7), (1_000_000, -1_000_000), (i32::MIN, i32::MAX)] {

@@ -119,7 +119,7 @@ impl Table {
             shape: [m, n, k].map(|e| e as usize),
             tf32: instr.precision == Precision::Tf32,
             a: operand(&instr.a, [m, k], instr.operand)?,
-            b: operand(&instr.b, [k, n], instr.operand)?,
+            b: operand(&instr.b, [k, n], instr.operand_b)?,
             d: operand(&instr.d, [m, n], instr.acc)?,
             scratch: [m * k, k * n, m * n].map(|len| vec![0.0; len as usize]),
         })
