@@ -390,9 +390,19 @@ impl KernelBuilder {
         self.push(Op::Cast, &[a], 0, &[], Some(ty))
     }
 
-    /// The same bits as another element type of that width.
+    /// The same bits as another element type of that width. Between elements of 8 and of 4 bits the last extent doubles or halves.
     pub fn bitcast(&mut self, a: Value, elem: Scalar) -> Value {
-        let ty = self.kernel.ty(a).with_elem(elem);
+        let from = self.kernel.ty(a);
+        let mut ty = from.with_elem(elem);
+        if let Type::Tile(t) = &mut ty
+            && let Some(last) = t.shape.last_mut()
+        {
+            match (from.elem().bits(), elem.bits()) {
+                (8, 4) => *last = last.saturating_mul(2),
+                (4, 8) => *last /= 2,
+                _ => {}
+            }
+        }
         self.push(Op::Bitcast, &[a], 0, &[], Some(ty))
     }
 
@@ -511,6 +521,11 @@ impl KernelBuilder {
     /// `a * b + c` with operands rounded to tf32.
     pub fn dot_tf32(&mut self, a: Value, b: Value, c: Value) -> Value {
         self.push(Op::Dot, &[a, b, c], 0, &[Attr::Precision(Precision::Tf32)], None)
+    }
+
+    /// `a * b + c` with operands as sums of two tf32 numbers: three products, nearly as exact as `f32`.
+    pub fn dot_tf32x3(&mut self, a: Value, b: Value, c: Value) -> Value {
+        self.push(Op::Dot, &[a, b, c], 0, &[Attr::Precision(Precision::Tf32x3)], None)
     }
 
     /// A tile of a view at an offset per dimension; elements outside read 0.

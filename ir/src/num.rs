@@ -4,9 +4,10 @@
 //! computed in `f64` and rounded once to the type. For `+ - * / sqrt` on formats of up to 25 significant bits that double rounding
 //! is harmless (Figueroa 1995: the wide format has at least `2p + 2` bits), so results equal the format's own arithmetic.
 //!
-//! Formats of one byte (OCP 8-bit floating point specification 1.0; the `fnuz` variants as in LLVM's `APFloat`; OCP MX 1.0 for
+//! Formats of one byte or less (OCP 8-bit floating point specification 1.0; the `fnuz` variants as in LLVM's `APFloat`; OCP MX 1.0 for
 //! `f8e8m0`). Where a format has an infinity, what is too large becomes it; where it has none, what is too large, infinities included,
-//! becomes the largest number of that sign (saturation). NaN stays NaN in all of them.
+//! becomes the largest number of that sign (saturation). NaN stays NaN in all of them but `f4e2m1`, which has none: it becomes 6, the
+//! largest number (the OCP specification leaves this to the implementation; NVIDIA's conversions do the same).
 //!
 //! ```text
 //!              bias  smallest normal   largest        code of NaN      code of +infinity   code 80
@@ -15,6 +16,7 @@
 //! f8e4m3fnuz     8   2^-7              240   (7f)     80               none                NaN
 //! f8e5m2fnuz    16   2^-15             57344 (7f)     80               none                NaN
 //! f8e8m0       127   2^-127            2^127 (fe)     ff               none                2
+//! f4e2m1         1   1                 6     (7)      none             none                (-0 is 8)
 //! ```
 //!
 //! `f8e8m0` has neither zero nor sign: a zero becomes the smallest number, a negative number NaN; a tie goes to the even code.
@@ -33,8 +35,9 @@ const fn format(ty: Scalar) -> (i32, i32, i32) {
         Scalar::F8E4M3Fnuz => (4, -7, 7),
         Scalar::F8E5M2Fnuz => (3, -15, 15),
         Scalar::F8E8M0 => (1, -127, 127),
+        Scalar::F4E2M1 => (2, 0, 2),
         // Not floats: callers ask only for floats; the widest format keeps the value.
-        Scalar::I1 | Scalar::I8 | Scalar::I16 | Scalar::I32 | Scalar::I64 => (53, -1022, 1023),
+        Scalar::I1 | Scalar::I4 | Scalar::I8 | Scalar::I16 | Scalar::I32 | Scalar::I64 => (53, -1022, 1023),
     }
 }
 
@@ -48,13 +51,19 @@ pub const fn largest(ty: Scalar) -> f64 {
         Scalar::F8E5M2 | Scalar::F8E5M2Fnuz => 57344.0,
         Scalar::F8E4M3Fnuz => 240.0,
         Scalar::F8E8M0 => f32::from_bits(0x7f00_0000) as f64,
-        Scalar::F64 | Scalar::I1 | Scalar::I8 | Scalar::I16 | Scalar::I32 | Scalar::I64 => f64::MAX,
+        Scalar::F4E2M1 => 6.0,
+        Scalar::F64 | Scalar::I1 | Scalar::I4 | Scalar::I8 | Scalar::I16 | Scalar::I32 | Scalar::I64 => f64::MAX,
     }
 }
 
 /// True if a float type has infinities; what is too large for one without becomes its [`largest`] number.
 pub const fn has_infinity(ty: Scalar) -> bool {
-    !matches!(ty, Scalar::F8E4M3 | Scalar::F8E4M3Fnuz | Scalar::F8E5M2Fnuz | Scalar::F8E8M0)
+    !matches!(ty, Scalar::F8E4M3 | Scalar::F8E4M3Fnuz | Scalar::F8E5M2Fnuz | Scalar::F8E8M0 | Scalar::F4E2M1)
+}
+
+/// True if a float type has NaN.
+pub const fn has_nan(ty: Scalar) -> bool {
+    !matches!(ty, Scalar::F4E2M1)
 }
 
 /// True if a float type has a negative zero.
@@ -63,16 +72,17 @@ const fn has_negative_zero(ty: Scalar) -> bool {
 }
 
 /// Rounds to the nearest value of a float type, ties to even; overflow gives infinity (the [`largest`] number where there is none), NaN
-/// stays NaN.
+/// stays NaN (the largest number where there is none).
 pub fn round(x: f64, ty: Scalar) -> f64 {
     match ty {
         Scalar::F64 => x,
         Scalar::F32 => f64::from(x as f32),
-        Scalar::F16 | Scalar::BF16 | Scalar::I1 | Scalar::I8 | Scalar::I16 | Scalar::I32 | Scalar::I64 => {
+        Scalar::F16 | Scalar::BF16 | Scalar::I1 | Scalar::I4 | Scalar::I8 | Scalar::I16 | Scalar::I32 | Scalar::I64 => {
             let (p, emin, emax) = format(ty);
             round_to(x, p, emin, emax)
         }
-        Scalar::F8E4M3 | Scalar::F8E5M2 | Scalar::F8E4M3Fnuz | Scalar::F8E5M2Fnuz => {
+        Scalar::F4E2M1 if x.is_nan() => largest(ty),
+        Scalar::F8E4M3 | Scalar::F8E5M2 | Scalar::F8E4M3Fnuz | Scalar::F8E5M2Fnuz | Scalar::F4E2M1 => {
             let (p, emin, emax) = format(ty);
             let r = round_to(x, p, emin, emax);
             let top = largest(ty);
@@ -134,6 +144,7 @@ pub fn round_tf32(x: f64) -> f64 {
 pub fn wrap(x: i64, ty: Scalar) -> i64 {
     match ty {
         Scalar::I1 => x & 1,
+        Scalar::I4 => x << 60 >> 60,
         Scalar::I8 => i64::from(x as i8),
         Scalar::I16 => i64::from(x as i16),
         Scalar::I32 => i64::from(x as i32),
@@ -146,7 +157,8 @@ pub fn wrap(x: i64, ty: Scalar) -> i64 {
         | Scalar::F8E5M2
         | Scalar::F8E4M3Fnuz
         | Scalar::F8E5M2Fnuz
-        | Scalar::F8E8M0 => x,
+        | Scalar::F8E8M0
+        | Scalar::F4E2M1 => x,
     }
 }
 
@@ -157,13 +169,13 @@ pub fn to_bits(x: f64, ty: Scalar) -> u64 {
         Scalar::F32 => u64::from(if x.is_nan() { 0x7fff_ffff } else { (x as f32).to_bits() }),
         Scalar::BF16 => u64::from(if x.is_nan() { 0x7fff } else { (x as f32).to_bits() >> 16 }),
         Scalar::F16 => u64::from(f16_bits(x)),
-        Scalar::F8E4M3 | Scalar::F8E5M2 | Scalar::F8E4M3Fnuz | Scalar::F8E5M2Fnuz => byte_bits(x, ty),
+        Scalar::F8E4M3 | Scalar::F8E5M2 | Scalar::F8E4M3Fnuz | Scalar::F8E5M2Fnuz | Scalar::F4E2M1 => byte_bits(x, ty),
         // A value that the type lacks is rounded first.
         Scalar::F8E8M0 => {
             let r = round_scale(x);
             if r.is_nan() { 0xff } else { (r.to_bits() >> 52) - (1023 - 127) }
         }
-        Scalar::I1 | Scalar::I8 | Scalar::I16 | Scalar::I32 | Scalar::I64 => x as i64 as u64,
+        Scalar::I1 | Scalar::I4 | Scalar::I8 | Scalar::I16 | Scalar::I32 | Scalar::I64 => x as i64 as u64,
     }
 }
 
@@ -183,15 +195,15 @@ fn f16_bits(x: f64) -> u16 {
     }
 }
 
-/// Codes of the formats with a sign, exponent and fraction in one byte; a value that the type lacks is rounded first.
+/// Codes of the formats with a sign, exponent and fraction in one byte or less; a value that the type lacks is rounded first.
 fn byte_bits(x: f64, ty: Scalar) -> u64 {
-    if x.is_nan() {
+    if x.is_nan() && has_nan(ty) {
         return if has_negative_zero(ty) { 0x7f } else { 0x80 };
     }
     let (p, emin, _) = format(ty);
     let x = round(x, ty);
     let a = x.abs();
-    let sign = u64::from(x.is_sign_negative()) << 7;
+    let sign = u64::from(x.is_sign_negative()) << (ty.bits() - 1);
     if a.is_infinite() {
         return sign | 0x7c;
     }
@@ -209,12 +221,14 @@ fn byte_bits(x: f64, ty: Scalar) -> u64 {
 /// The value of a code; see [`byte_bits`].
 fn byte_value(bits: u64, ty: Scalar) -> f64 {
     let (p, emin, _) = format(ty);
-    let (sign, code) = (bits >> 7 & 1, bits & 0x7f);
+    let top = ty.bits() - 1;
+    let (sign, code) = (bits >> top & 1, bits & ((1 << top) - 1));
     let (e, fraction) = ((code >> (p - 1)) as i32, (code & ((1 << (p - 1)) - 1)) as f64);
     let power = |e: i32| f64::from_bits(((e + 1023) as u64) << 52);
     let special = match ty {
         Scalar::F8E4M3 => code == 0x7f,
         Scalar::F8E5M2 => code >= 0x7c,
+        Scalar::F4E2M1 => false,
         _ => bits & 0xff == 0x80,
     };
     let a = if special {
@@ -247,12 +261,12 @@ pub fn from_bits(bits: u64, ty: Scalar) -> f64 {
             };
             if sign == 1 { -a } else { a }
         }
-        Scalar::F8E4M3 | Scalar::F8E5M2 | Scalar::F8E4M3Fnuz | Scalar::F8E5M2Fnuz => byte_value(bits, ty),
+        Scalar::F8E4M3 | Scalar::F8E5M2 | Scalar::F8E4M3Fnuz | Scalar::F8E5M2Fnuz | Scalar::F4E2M1 => byte_value(bits, ty),
         Scalar::F8E8M0 => match bits & 0xff {
             0xff => f64::NAN,
             code => f64::from_bits((code + 1023 - 127) << 52),
         },
-        Scalar::I1 | Scalar::I8 | Scalar::I16 | Scalar::I32 | Scalar::I64 => bits as i64 as f64,
+        Scalar::I1 | Scalar::I4 | Scalar::I8 | Scalar::I16 | Scalar::I32 | Scalar::I64 => bits as i64 as f64,
     }
 }
 
@@ -310,13 +324,13 @@ mod tests {
         assert_eq!(round(65519.9, Scalar::F16), 65504.0);
     }
 
-    const BYTES: [Scalar; 5] = [Scalar::F8E4M3, Scalar::F8E5M2, Scalar::F8E4M3Fnuz, Scalar::F8E5M2Fnuz, Scalar::F8E8M0];
+    const BYTES: [Scalar; 6] = [Scalar::F8E4M3, Scalar::F8E5M2, Scalar::F8E4M3Fnuz, Scalar::F8E5M2Fnuz, Scalar::F8E8M0, Scalar::F4E2M1];
 
     #[test]
     fn every_code_of_a_byte_survives_the_round_trip() {
         for ty in BYTES {
             let mut nans = 0;
-            for bits in 0..256 {
+            for bits in 0..1 << ty.bits() {
                 let x = from_bits(bits, ty);
                 if x.is_nan() {
                     nans += 1;
@@ -329,6 +343,7 @@ mod tests {
             let want = match ty {
                 Scalar::F8E4M3 => 2,
                 Scalar::F8E5M2 => 6,
+                Scalar::F4E2M1 => 0,
                 _ => 1,
             };
             assert_eq!(nans, want, "{ty}");
@@ -355,6 +370,12 @@ mod tests {
             (Scalar::F8E8M0, 0x00, 2f64.powi(-127)),
             (Scalar::F8E8M0, 0x7f, 1.0),
             (Scalar::F8E8M0, 0xfe, 2f64.powi(127)),
+            (Scalar::F4E2M1, 0x1, 0.5),
+            (Scalar::F4E2M1, 0x2, 1.0),
+            (Scalar::F4E2M1, 0x3, 1.5),
+            (Scalar::F4E2M1, 0x5, 3.0),
+            (Scalar::F4E2M1, 0x7, 6.0),
+            (Scalar::F4E2M1, 0xe, -4.0),
         ];
         for (ty, bits, x) in known {
             assert_eq!(from_bits(bits, ty), x, "{ty} {bits:#x}");
@@ -362,7 +383,7 @@ mod tests {
         for ty in BYTES {
             assert_eq!(round(f64::MAX, ty), if has_infinity(ty) { f64::INFINITY } else { largest(ty) });
             assert_eq!(round(f64::INFINITY, ty), if has_infinity(ty) { f64::INFINITY } else { largest(ty) });
-            assert!(round(f64::NAN, ty).is_nan());
+            assert!(if has_nan(ty) { round(f64::NAN, ty).is_nan() } else { round(f64::NAN, ty) == 6.0 });
             if ty == Scalar::F8E8M0 {
                 assert!(round(-1.0, ty).is_nan());
                 assert_eq!((round(0.0, ty), round(-0.0, ty)), (2f64.powi(-127), 2f64.powi(-127)));
@@ -376,7 +397,7 @@ mod tests {
     #[test]
     fn bytes_round_to_nearest_even_at_every_midpoint() {
         for ty in BYTES {
-            let mut codes: Vec<u64> = (0..256).filter(|&b| from_bits(b, ty).is_finite()).collect();
+            let mut codes: Vec<u64> = (0..1 << ty.bits()).filter(|&b| from_bits(b, ty).is_finite()).collect();
             codes.sort_by(|&a, &b| from_bits(a, ty).total_cmp(&from_bits(b, ty)));
             for pair in codes.windows(2) {
                 let (a, b) = (from_bits(pair[0], ty), from_bits(pair[1], ty));

@@ -104,6 +104,8 @@ words! {
         Exact "exact",
         /// `f32` operands are rounded to tf32 (10 fraction bits, nearest, ties away) before they are multiplied.
         Tf32 "tf32",
+        /// `f32` operands are taken as `hi + lo`, `hi` being the operand rounded to tf32 and `lo` the rest rounded to tf32; the product is `lo * hi + hi * lo + hi * hi`.
+        Tf32x3 "tf32x3",
     }
 }
 
@@ -612,11 +614,11 @@ define_ops! {
     Tanh "tanh" (a) - - SameFloat Pure 0;
     /// `1 / a`; relative error at most 2^-22 for `f32`, rounded to nearest even for `f64`.
     Rcp "rcp" (a) - - SameFloat Pure 0;
-    /// Sine of `a` radians, of any size; relative error at most 2^-21 for `f32`; NaN for infinities.
+    /// Sine of `a` radians, of any size; relative error at most 2^-21 for `f32`, 2^-51 for `f64`; NaN for infinities.
     Sin "sin" (a) - - SameFloat Pure 0;
-    /// Cosine of `a` radians, of any size; relative error at most 2^-21 for `f32`; NaN for infinities.
+    /// Cosine of `a` radians, of any size; relative error at most 2^-21 for `f32`, 2^-51 for `f64`; NaN for infinities.
     Cos "cos" (a) - - SameFloat Pure 0;
-    /// Error function; relative error at most 2^-21 for `f32`.
+    /// Error function; relative error at most 2^-21 for `f32`, 2^-50 for `f64`.
     Erf "erf" (a) - - SameFloat Pure 0;
     /// Largest integral value not above.
     Floor "floor" (a) - - SameFloat Pure 0;
@@ -631,9 +633,9 @@ define_ops! {
     Cmp "cmp" (a, b) Cmp - Compare Pure 0;
     /// The second operand where the condition holds, else the third; the condition is a scalar or a tile of the shape.
     Select "select" (condition, a, b) - - Select Pure 0;
-    /// Conversion by value. To a float: round to nearest even, overflow to infinity; where the type has none (`f8e4m3`, `f8e4m3fnuz`, `f8e5m2fnuz`, `f8e8m0`), overflow and infinity to the largest number of the sign. To `f8e8m0`, which has only powers of two: a tie to the even code, zero to 2^-127, negative numbers to NaN. Float to integer: truncate, saturate, NaN gives 0. Integer to integer: wrap or sign-extend (`i1` extends with zeros; to `i1` means `!= 0`).
+    /// Conversion by value. To a float: round to nearest even, overflow to infinity; where the type has none (`f8e4m3`, `f8e4m3fnuz`, `f8e5m2fnuz`, `f8e8m0`, `f4e2m1`), overflow and infinity to the largest number of the sign. To `f8e8m0`, which has only powers of two: a tie to the even code, zero to 2^-127, negative numbers to NaN. To `f4e2m1`, which has no NaN: NaN to 6. Float to integer: truncate, saturate, NaN gives 0. Integer to integer: wrap or sign-extend (`i1` extends with zeros; to `i1` means `!= 0`).
     Cast "cast" (a) - - Cast Pure 0;
-    /// The same bits read as another type of the same width.
+    /// The same bits read as another type of the same width. Between elements of 8 and of 4 bits the last extent of a tile doubles or halves; the element with the even index is the low half.
     Bitcast "bitcast" (a) - - Bitcast Pure 0;
 
     /// Repeats the extents that are 1.
@@ -662,7 +664,7 @@ define_ops! {
     ArgMin "argmin" (a) - AxisDim ArgReduce Pure 0;
     /// Position of the largest element along an axis; ties and NaN as for `argmin`.
     ArgMax "argmax" (a) - AxisDim ArgReduce Pure 0;
-    /// Matrix product `a * b + c`: `MxK` by `KxN` plus `MxN`. Floats: products are exact, the sum may run in any order and round to the accumulator type at any step.
+    /// Matrix product `a * b + c`: `MxK` by `KxN` plus `MxN`, or for each index of a leading dimension that all three have. Floats: products are exact, the sum may run in any order and round to the accumulator type at any step.
     Dot "dot" (a, b, c) - Precision Dot Pure 0;
 
     /// Reads a tile of a view at an offset per dimension. Elements outside the view, or whose mask is false, are `other` (0 if absent).

@@ -21,9 +21,11 @@ pub enum Class {
     Int,
     /// IEEE-like binary floating point.
     Float,
-    /// Floating point of one byte, for storage and matrix products: loaded, stored, moved, selected, cast and multiplied by `dot`; other
-    /// arithmetic goes through casts.
+    /// Floating point of one byte or less, for storage and matrix products: loaded, stored, moved, selected, cast and multiplied by `dot`;
+    /// other arithmetic goes through casts.
     Narrow,
+    /// Two's complement integers of less than a byte, for storage and matrix products, as [`Class::Narrow`].
+    NarrowInt,
 }
 
 macro_rules! scalars {
@@ -77,20 +79,36 @@ scalars! {
     F8E5M2Fnuz "f8e5m2fnuz" 8 Narrow;
     /// OCP scale: 8 exponent bits and nothing else, the powers of two from 2^-127 to 2^127, and a NaN; no zero, no sign.
     F8E8M0 "f8e8m0" 8 Narrow;
+    /// OCP 4-bit float: 2 exponent bits, 1 fraction bit, neither infinity nor NaN, largest 6. In memory two share a byte.
+    F4E2M1 "f4e2m1" 4 Narrow;
+    /// 4-bit integer, -8 to 7. In memory two share a byte.
+    I4 "i4" 4 NarrowInt;
 }
 
 impl Scalar {
-    /// Bytes of one element in memory.
+    /// Bytes of one element by itself; in memory two elements of a [packed](Scalar::is_packed) type share one, see [`Scalar::storage`].
     pub const fn bytes(self) -> u32 {
         self.bits().div_ceil(8)
     }
-    /// True for the floating point types, those of one byte included.
+    /// Bytes of a number of neighbouring elements in memory.
+    pub const fn storage(self, count: usize) -> usize {
+        if self.is_packed() { count.div_ceil(2) } else { count * self.bytes() as usize }
+    }
+    /// How many neighbouring elements a number of bytes holds.
+    pub const fn held_in(self, bytes: usize) -> usize {
+        if self.is_packed() { bytes * 2 } else { bytes / self.bytes() as usize }
+    }
+    /// True for the types of 4 bits: in memory two share a byte, the one with the even index in the low half.
+    pub const fn is_packed(self) -> bool {
+        self.bits() == 4
+    }
+    /// True for the floating point types, those of one byte or less included.
     pub const fn is_float(self) -> bool {
         matches!(self.class(), Class::Float | Class::Narrow)
     }
-    /// True for the floating point types of one byte, which have no arithmetic of their own.
+    /// True for the types without arithmetic of their own: the floats of one byte or less, and `i4`.
     pub const fn is_narrow(self) -> bool {
-        matches!(self.class(), Class::Narrow)
+        matches!(self.class(), Class::Narrow | Class::NarrowInt)
     }
     /// True for `i8` to `i64` (not `i1`).
     pub const fn is_int(self) -> bool {

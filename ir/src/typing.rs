@@ -90,7 +90,11 @@ pub fn result_type(op: Op, args: &[&Type], present: u8, attrs: &[Attr], explicit
         Rule::Compare => {
             let t = same(op, args)?;
             if t.elem().is_narrow() {
-                return Err(format!("`cmp` does not compare {}; cast the operands to f16 or f32, which is exact", t.elem()));
+                return Err(format!(
+                    "`cmp` does not compare {}; cast the operands to {}, which is exact",
+                    t.elem(),
+                    if t.elem().is_float() { "f16 or f32" } else { "i8" }
+                ));
             }
             if let Some(Attr::Cmp(c)) = attrs.first()
                 && c.is_unsigned()
@@ -143,6 +147,9 @@ pub fn result_type(op: Op, args: &[&Type], present: u8, attrs: &[Attr], explicit
         }
         Rule::Cast | Rule::Bitcast => {
             let t = written(op, explicit)?;
+            if info.rule == Rule::Bitcast && t.elem().bits() + args[0].elem().bits() == 12 {
+                return halves_type(args[0], &t).map(Some);
+            }
             if matches!(args[0], Type::View(_)) || t.shape() != args[0].shape() {
                 return Err(format!("`{op}` keeps the shape: {} can't become {t}", args[0]));
             }
@@ -257,8 +264,8 @@ pub fn result_type(op: Op, args: &[&Type], present: u8, attrs: &[Attr], explicit
         }
         Rule::ArgReduce => {
             let Type::Tile(a) = args[0] else { return Err(format!("`{op}` takes a tile, not {}", args[0])) };
-            if a.elem == Scalar::I1 {
-                return Err(format!("`{op}` compares numbers, not i1; use cast"));
+            if a.elem == Scalar::I1 || a.elem.is_narrow() {
+                return Err(format!("`{op}` does not compare {} elements; use cast", a.elem));
             }
             let axis = axis_of(op, a, attrs, 0)?;
             let shape: Shape = a.shape.iter().enumerate().filter(|(i, _)| *i != axis).map(|(_, &e)| e).collect();
@@ -287,6 +294,7 @@ pub fn result_type(op: Op, args: &[&Type], present: u8, attrs: &[Attr], explicit
                 return Err(format!("`load` of {v} can't make {t}: element and rank must agree; reshape or cast the result"));
             }
             indices(op, args, v.rank())?;
+            whole_bytes(op, &t)?;
             let mut rest = args[1 + v.rank()..].iter();
             if present & 0b0100 != 0 {
                 mask(op, rest.next(), &t)?;
@@ -308,8 +316,15 @@ pub fn result_type(op: Op, args: &[&Type], present: u8, attrs: &[Attr], explicit
             if t.elem != v.elem || t.shape.len() != v.rank() {
                 return Err(format!("`store` of {t} into {v}: element and rank must agree; reshape or cast the tile"));
             }
+            whole_bytes(op, t)?;
             if present & 0b1000 != 0 {
                 mask(op, args.get(2 + v.rank()), t)?;
+                if t.elem.is_packed() {
+                    return Err(format!(
+                        "`store` takes no mask for {}, two of which share a byte; store tiles of bytes (`bitcast` to i8) under a mask of bytes",
+                        t.elem
+                    ));
+                }
             }
             Ok(None)
         }
@@ -328,6 +343,26 @@ pub fn result_type(op: Op, args: &[&Type], present: u8, attrs: &[Attr], explicit
 fn made(t: TileType) -> Result<Option<Type>, TypeError> {
     check_tile(&t)?;
     Ok(Some(Type::Tile(t)))
+}
+
+/// Checks that a tile that is read or written holds whole bytes along its innermost axis.
+fn whole_bytes(op: Op, t: &TileType) -> Result<(), TypeError> {
+    if t.elem.is_packed() && t.shape.last().is_some_and(|e| e % 2 != 0) {
+        return Err(format!("`{op}` of {t}: two {} share a byte, so the last extent must be even", t.elem));
+    }
+    Ok(())
+}
+
+/// A bitcast between elements of 8 and of 4 bits, which halves or doubles the innermost extent.
+fn halves_type(from: &Type, to: &Type) -> Result<Type, TypeError> {
+    if let (Type::Tile(a), Type::Tile(t)) = (from, to)
+        && let (Some((&x, outer)), Some((&y, rest))) = (a.shape.split_last(), t.shape.split_last())
+        && outer == rest
+        && (if t.elem.is_packed() { x.checked_mul(2) == Some(y) } else { y.checked_mul(2) == Some(x) })
+    {
+        return Ok(to.clone());
+    }
+    Err(format!("`bitcast` of {from} can't make {to}: two elements of 4 bits are one of 8, so the last extent of a tile doubles or halves"))
 }
 
 /// The axis that attribute number `at` names.
@@ -372,33 +407,42 @@ fn dot_type(args: &[&Type], attrs: &[Attr]) -> Result<Type, TypeError> {
     let (Type::Tile(a), Type::Tile(b), Type::Tile(c)) = (args[0], args[1], args[2]) else {
         return Err(format!("`dot` takes three tiles, not {}, {}, {}", args[0], args[1], args[2]));
     };
-    if a.shape.len() != 2 || b.shape.len() != 2 || c.shape.len() != 2 {
-        return Err(format!("`dot` takes matrices, not {a}, {b}, {c}; reshape them"));
+    let rank = a.shape.len();
+    if !(2..=3).contains(&rank) || b.shape.len() != rank || c.shape.len() != rank {
+        return Err(format!("`dot` takes matrices, or batches of them, not {a}, {b}, {c}; reshape them"));
     }
-    if a.shape[1] != b.shape[0] || c.shape[0] != a.shape[0] || c.shape[1] != b.shape[1] {
+    let (row, column) = (rank - 2, rank - 1);
+    let batch = |t: &TileType| if rank == 3 { Some(t.shape[0]) } else { None };
+    if a.shape[column] != b.shape[row] || c.shape[row] != a.shape[row] || c.shape[column] != b.shape[column] {
         return Err(format!("`dot` of {a} by {b} into {c}: shapes must be MxK, KxN and MxN"));
     }
-    if a.elem != b.elem {
+    if batch(a) != batch(b) || batch(a) != batch(c) {
+        return Err(format!("`dot` of {a} by {b} into {c}: the leading extents must agree; broadcast one of the operands"));
+    }
+    let narrow = |s: Scalar| s.class() == Class::Narrow && s != Scalar::F8E8M0;
+    let small = |s: Scalar| matches!(s, Scalar::I8 | Scalar::I4);
+    let mixed = (narrow(a.elem) && narrow(b.elem)) || (small(a.elem) && small(b.elem));
+    if a.elem != b.elem && !mixed {
         return Err(format!("operands of `dot` are {} and {}; cast one of them", a.elem, b.elem));
     }
     let acc_ok = match a.elem {
         Scalar::F16 => matches!(c.elem, Scalar::F32 | Scalar::F16),
         Scalar::BF16 | Scalar::F32 => c.elem == Scalar::F32,
         Scalar::F64 => c.elem == Scalar::F64,
-        Scalar::I8 => c.elem == Scalar::I32,
-        Scalar::F8E4M3 | Scalar::F8E5M2 | Scalar::F8E4M3Fnuz | Scalar::F8E5M2Fnuz => c.elem == Scalar::F32,
+        Scalar::I4 | Scalar::I8 => c.elem == Scalar::I32,
+        Scalar::F8E4M3 | Scalar::F8E5M2 | Scalar::F8E4M3Fnuz | Scalar::F8E5M2Fnuz | Scalar::F4E2M1 => c.elem == Scalar::F32,
         Scalar::F8E8M0 | Scalar::I1 | Scalar::I16 | Scalar::I32 | Scalar::I64 => false,
     };
     if !acc_ok {
         return Err(format!(
-            "`dot` of {} can't accumulate in {}: f16 in f16 or f32, bf16, f32 and 8-bit floats in f32, f64 in f64, i8 in i32",
+            "`dot` of {} can't accumulate in {}: f16 in f16 or f32, bf16, f32 and floats of 8 and 4 bits in f32, f64 in f64, i8 and i4 in i32",
             a.elem, c.elem
         ));
     }
-    if let Some(Attr::Precision(Precision::Tf32)) = attrs.first()
+    if let Some(Attr::Precision(p @ (Precision::Tf32 | Precision::Tf32x3))) = attrs.first()
         && a.elem != Scalar::F32
     {
-        return Err(format!("`dot … tf32` takes f32 operands, not {}", a.elem));
+        return Err(format!("`dot … {p}` takes f32 operands, not {}", a.elem));
     }
     Ok(args[2].clone())
 }

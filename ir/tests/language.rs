@@ -25,6 +25,7 @@ fn scalars() -> String {
             Class::Int => "integer",
             Class::Float => "float",
             Class::Narrow => "float for storage and `dot`",
+            Class::NarrowInt => "integer for storage and `dot`",
         };
         writeln!(out, "| `{s}` | {} | {class} |", s.bits()).expect("to a string");
     }
@@ -60,8 +61,9 @@ fn typing(rule: Rule) -> &'static str {
         Rule::Assert => "`i1`, scalar or tile",
         Rule::Print => "any scalars and tiles",
         Rule::Dot => {
-            "tiles `MxK`, `KxN` and `MxN`; `f16` into `f16` or `f32`, `bf16`, `f32` and 8-bit floats but `f8e8m0` into `f32`, `f64` into `f64`, `i8` into `i32`; the result \
-             has the accumulator's type"
+            "tiles `MxK`, `KxN` and `MxN`, or `BxMxK`, `BxKxN` and `BxMxN`; `f16` into `f16` or `f32`, `bf16`, `f32` and floats of 8 and 4 bits but \
+             `f8e8m0` into `f32`, `f64` into `f64`, `i8` and `i4` into `i32`; the operands have one type, or are any two floats of 8 and 4 bits, or \
+             `i8` and `i4`; the result has the accumulator's type"
         }
         Rule::Load => {
             "one scalar `i32` index per dimension of the view; the written tile type has the view's element and rank; the mask is `i1` of \

@@ -2,12 +2,32 @@
 
 use crate::facts::{divisor, power_of_two};
 use smallvec::SmallVec;
-use tilelift_ir::{Extent, Inst, Kernel, Op, Type, Value, ViewType};
+use std::borrow::Cow;
+use tilelift_ir::{Extent, Inst, Kernel, Op, Scalar, Type, Value, ViewType};
+
+/// The view of the bytes of a view whose elements share bytes in pairs.
+fn byte_view(view: &ViewType) -> ViewType {
+    let half = |e: Extent| match e {
+        Extent::Dynamic(d) => Extent::Dynamic((d / 2).max(1)),
+        Extent::Fixed(n) => Extent::Fixed(n / 2),
+    };
+    let mut out = ViewType { elem: Scalar::I8, ..view.clone() };
+    let last = view.rank() - 1;
+    out.dims[last] = half(out.dims[last]);
+    for s in out.strides.iter_mut().flat_map(|s| s[..last].iter_mut()) {
+        *s = half(*s);
+    }
+    out
+}
 
 /// A load or store, with what is known of its addresses.
 pub(crate) struct GlobalAccess<'a> {
-    /// The view's type.
-    pub view: &'a ViewType,
+    /// The view's type; of one with packed elements, that of its bytes.
+    pub view: Cow<'a, ViewType>,
+    /// Two elements share a byte: indices and extents of the innermost dimension, and the strides of the others, count twice what `view` does.
+    pub packed: bool,
+    /// The access is known to begin with a whole byte.
+    pub whole_bytes: bool,
     /// The view operand.
     pub view_value: Value,
     /// One index per dimension.
@@ -28,9 +48,16 @@ impl<'a> GlobalAccess<'a> {
             unreachable!("a load or store of something that is no view");
         };
         let indices: SmallVec<[Value; 4]> = SmallVec::from_slice(kernel.operand(i, "indices"));
-        let divisors = indices.iter().map(|&v| divisor(kernel, v)).collect();
+        let mut divisors: SmallVec<[u32; 4]> = indices.iter().map(|&v| divisor(kernel, v)).collect();
         let mask = kernel.operand(i, "mask").first().copied();
-        GlobalAccess { view, view_value, indices, mask, divisors }
+        let packed = view.elem.is_packed();
+        let mut whole_bytes = true;
+        if let (true, Some(last)) = (packed, divisors.last_mut()) {
+            whole_bytes = *last >= 2;
+            *last = (*last / 2).max(1);
+        }
+        let view = if packed { Cow::Owned(byte_view(view)) } else { Cow::Borrowed(view) };
+        GlobalAccess { view, packed, whole_bytes, view_value, indices, mask, divisors }
     }
 
     /// The dimension whose elements are next to each other, if there is one.

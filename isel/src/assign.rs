@@ -13,6 +13,7 @@
 
 use crate::access::GlobalAccess;
 use crate::error::LowerError;
+use crate::packed;
 use crate::plan::Plan;
 use crate::target::{MatrixId, Target};
 use cranelift_entity::SecondaryMap;
@@ -26,9 +27,11 @@ use tilelift_ir::{Attr, Inst, Kernel, Op, Precision, Scalar, Type, Value};
 pub(crate) struct DotPlan {
     /// The instruction; `None` for multiply-adds.
     pub instr: Option<MatrixId>,
-    /// Type in which the operands are multiplied: their own, or a wider one that the instruction takes and that holds them exactly.
-    pub factor: Scalar,
-    /// Layouts of A, B and the accumulator.
+    /// Types in which the operands are multiplied: their own, or wider ones that the instruction takes and that hold them exactly.
+    pub factors: [Scalar; 2],
+    /// Layout of the accumulator: that of `d` for a dot of matrices; of a batch, with every matrix of it in registers.
+    pub whole: Rc<Layout>,
+    /// Layouts of A, B and the accumulator of one matrix product.
     pub a: Rc<Layout>,
     pub b: Rc<Layout>,
     pub d: Rc<Layout>,
@@ -78,6 +81,10 @@ enum Link {
     Slice(usize),
     /// A new innermost dimension of extent 2 in registers.
     Join,
+    /// Bytes become twice as many halves.
+    Halves,
+    /// Pairs of halves become bytes.
+    Bytes,
     /// This many chunks along a dimension, of which one is taken.
     Chunk(usize, u32),
     /// This many chunks along a dimension, in registers.
@@ -91,6 +98,8 @@ fn spread(l: &Layout, link: &Link) -> Option<Layout> {
         Link::Reshape(s) => l.reshape(s).ok(),
         Link::Unbroadcast(dims) => Some(dims.iter().fold(l.clone(), |l, &d| l.with_dim_broadcast(d))),
         Link::Slice(d) => Some(l.slice(*d)),
+        Link::Halves => Some(packed::halves_of(l).ok()?.0),
+        Link::Bytes => packed::bytes_of(l).ok(),
         Link::Join => l.expand_dims(l.rank()).broadcast(l.rank(), 2).ok(),
         Link::Chunk(d, n) => {
             let mut shape = l.shape().to_vec();
@@ -133,7 +142,7 @@ pub(crate) fn assign(kernel: &Kernel, target: &Target, plan: &Plan) -> Result<As
             let class = classes.find(kernel.insts[i].results[0]);
             chosen.entry(class).or_insert_with(|| {
                 queue.push(class);
-                dot.d.clone()
+                dot.whole.clone()
             });
             out.dots[i] = Some(dot);
         }
@@ -151,7 +160,8 @@ pub(crate) fn assign(kernel: &Kernel, target: &Target, plan: &Plan) -> Result<As
             _ => continue,
         };
         if let Type::Tile(t) = kernel.ty(v) {
-            anchors.push((t.elements() * u64::from(t.elem.bytes()), i, v));
+            let bytes = t.elements() * u64::from(t.elem.bytes());
+            anchors.push((if t.elem.is_packed() { bytes / 2 } else { bytes }, i, v));
         }
     }
     anchors.sort_by_key(|&(bytes, i, _)| (std::cmp::Reverse(bytes), i));
@@ -253,6 +263,13 @@ fn collect(kernel: &Kernel, i: Inst, classes: &mut Classes, links: &mut Vec<(Val
         | Op::Select
         | Op::Cast
         | Op::Bitcast => {
+            if d.op == Op::Bitcast && tile(d.args[0]) && tile_shape(kernel, d.args[0]) != tile_shape(kernel, d.results[0]) {
+                let split = kernel.ty(d.results[0]).elem().is_packed();
+                let (there, back) = if split { (Link::Halves, Link::Bytes) } else { (Link::Bytes, Link::Halves) };
+                links.push((d.args[0], d.results[0], there));
+                links.push((d.results[0], d.args[0], back));
+                return;
+            }
             for &a in d.args.iter().filter(|&&a| tile(a)) {
                 classes.union(a, d.results[0]);
             }
@@ -398,6 +415,11 @@ pub(crate) fn access_layout(kernel: &Kernel, target: &Target, plan: &Plan, i: In
     }
     let access = GlobalAccess::of(kernel, i);
     let vec = access.vector_elements(target.vector_bytes);
+    if access.packed {
+        let shape = packed::byte_shape(&t.shape);
+        let bytes = coalesced(&shape, 1, &access.order(), vec, target.lanes, plan.warps)?;
+        return Ok(packed::halves_of(&bytes)?.0);
+    }
     Ok(coalesced(&t.shape, t.elem.bytes(), &access.order(), vec, target.lanes, plan.warps)?)
 }
 
@@ -419,25 +441,32 @@ fn default_layout(kernel: &Kernel, target: &Target, plan: &Plan, v: Value) -> Re
 /// Chooses the matrix instruction of a dot and spreads the warps over M and N. Types and extents without one are left to multiply-adds.
 fn plan_dot(kernel: &Kernel, target: &Target, plan: &Plan, i: Inst) -> Result<DotPlan, LowerError> {
     let d = &kernel.insts[i];
-    let (Type::Tile(a), Type::Tile(c)) = (kernel.ty(d.args[0]), kernel.ty(d.args[2])) else {
+    let (Type::Tile(a), Type::Tile(bt), Type::Tile(c)) = (kernel.ty(d.args[0]), kernel.ty(d.args[1]), kernel.ty(d.args[2])) else {
         return Err(LowerError::unsupported("a dot of scalars", "use tiles"));
     };
     let precision = match d.attrs.first() {
         Some(Attr::Precision(p)) => *p,
         _ => Precision::Exact,
     };
-    let (m, n, k) = (c.shape[0], c.shape[1], a.shape[1]);
-    let find = |factor: Scalar, acc: Scalar| {
+    let rank = c.shape.len();
+    let (m, n, k) = (c.shape[rank - 2], c.shape[rank - 1], a.shape[rank - 1]);
+    // Three products of tf32 numbers.
+    let precision = if precision == Precision::Tf32x3 { Precision::Tf32 } else { precision };
+    let find = |[fa, fb]: [Scalar; 2], acc: Scalar| {
         target.matrix.iter().position(|x| {
             let s = x.shape;
-            let typed = x.operand == factor && x.acc == acc && x.precision == precision;
+            let typed = x.operand == fa && x.operand_b == fb && x.acc == acc && x.precision == precision;
             typed && m.is_multiple_of(s[0]) && n.is_multiple_of(s[1]) && k.is_multiple_of(s[2])
         })
     };
     // A sum may be kept wider than its type.
-    let wider = |factor| find(factor, c.elem).or_else(|| if c.elem == Scalar::F16 { find(factor, Scalar::F32) } else { None });
-    // Every 8-bit float with a fraction is a number of f16.
-    let found = wider(a.elem).or_else(|| if a.elem.is_narrow() { wider(Scalar::F16) } else { None });
+    let wider = |factors| find(factors, c.elem).or_else(|| if c.elem == Scalar::F16 { find(factors, Scalar::F32) } else { None });
+    // Every float of up to 8 bits with a fraction is a number of f16, every i4 one of i8.
+    let found = wider([a.elem, bt.elem]).or_else(|| match a.elem {
+        Scalar::I4 | Scalar::I8 => wider([Scalar::I8; 2]),
+        s if s.is_narrow() => wider([Scalar::F16; 2]),
+        _ => None,
+    });
     let order = [0, 1];
     let (fa, fb, fd) = match found {
         Some(q) => {
@@ -450,12 +479,16 @@ fn plan_dot(kernel: &Kernel, target: &Target, plan: &Plan, i: Inst) -> Result<Do
         None => lane_fragments(target.lanes, plan.warps, [m, n]),
     };
     let warps = split_warps(plan.warps, [m, n], [fd.shape[0], fd.shape[1]]);
+    let matrix = [m, n];
+    let acc = Layout::fragment(&matrix, &fd, &warps, &order)?;
+    let whole = if rank == 3 { acc.expand_dims(0).broadcast(0, c.shape[0])? } else { acc.clone() };
     Ok(DotPlan {
+        whole: Rc::new(whole),
         instr: found.map(|q| MatrixId::from_u32(q as u32)),
-        factor: found.map_or(a.elem, |q| target.matrix[q].operand),
-        a: Rc::new(Layout::operand_of(&a.shape, &fa, &warps, &order, &[Some(0), None])?),
+        factors: found.map_or([a.elem, bt.elem], |q| [target.matrix[q].operand, target.matrix[q].operand_b]),
+        a: Rc::new(Layout::operand_of(&[m, k], &fa, &warps, &order, &[Some(0), None])?),
         b: Rc::new(Layout::operand_of(&[k, n], &fb, &warps, &order, &[None, Some(1)])?),
-        d: Rc::new(Layout::fragment(&c.shape, &fd, &warps, &order)?),
+        d: Rc::new(acc),
     })
 }
 

@@ -15,6 +15,7 @@ mod error;
 mod facts;
 pub mod lane;
 mod lower;
+mod packed;
 mod plan;
 mod target;
 

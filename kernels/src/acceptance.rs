@@ -16,7 +16,7 @@ use crate::workload::{
 use crate::workload_more::{BincountCase, GatherRowsCase, LayerNormCase, RotaryCase, SelectCase};
 use crate::{
     Activation, Bincount, FusedGemm, GatherRows, Gemm, Gemv, LayerNorm, Quantise, Residual, RmsNorm, Rotary, Select, SiluMul, Softmax,
-    Transpose, VectorAdd, rng,
+    Transpose, VectorAdd, Weights, rng,
 };
 use std::fmt;
 use std::ops::Range;
@@ -564,14 +564,16 @@ fn epilogues(list: &mut Vec<Case>) {
 
 fn vectors(list: &mut Vec<Case>) {
     for (n, k, size) in [(37, 256, Small), (1024, 1024, Large), (28672, 8192, Large)] {
-        for (elem, quantised) in [(F16, false), (BF16, false), (F16, true)] {
-            let config = Gemv::new(elem, quantised).for_shape(n, k);
+        let kinds =
+            [(F16, Weights::Plain), (BF16, Weights::Plain), (F16, Weights::Unsigned4), (F16, Weights::Signed4), (BF16, Weights::Signed4)];
+        for (elem, weights) in kinds {
+            let config = Gemv::new(elem, weights).for_shape(n, k);
             list.push(Case::new(8, size, GemvCase { config, n, k }));
         }
     }
     let (n, k) = (13, 99);
     // Rows of an odd length are read element by element: a smaller tile.
-    let config = Gemv { depth: 128, ..Gemv::new(F16, false) }.for_shape(n, k);
+    let config = Gemv { depth: 128, ..Gemv::new(F16, Weights::Plain) }.for_shape(n, k);
     list.push(Case::new(8, Small, GemvCase { config, n, k }));
 }
 

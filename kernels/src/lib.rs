@@ -37,7 +37,7 @@ pub use activation::Activation;
 pub use facts::{ANY, known};
 pub use fused_gemm::{FusedGemm, Residual};
 pub use gemm::Gemm;
-pub use gemv::Gemv;
+pub use gemv::{Gemv, Weights};
 pub use indexed::{Bincount, GatherRows, ScatterAdd};
 pub use layer_norm::LayerNorm;
 pub use quantise::Quantise;

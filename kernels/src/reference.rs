@@ -51,9 +51,11 @@ pub fn unit_roundoff(elem: Scalar) -> f64 {
 fn half_ulp(a: f64, elem: Scalar) -> f64 {
     let smallest = match elem {
         Scalar::F16 | Scalar::BF16 => num::from_bits(1, elem) / 2.0,
-        Scalar::F8E4M3 | Scalar::F8E5M2 | Scalar::F8E4M3Fnuz | Scalar::F8E5M2Fnuz | Scalar::F8E8M0 => num::from_bits(1, elem) / 2.0,
+        Scalar::F8E4M3 | Scalar::F8E5M2 | Scalar::F8E4M3Fnuz | Scalar::F8E5M2Fnuz | Scalar::F8E8M0 | Scalar::F4E2M1 => {
+            num::from_bits(1, elem) / 2.0
+        }
         Scalar::F32 | Scalar::F64 => f64::from(f32::MIN_POSITIVE),
-        Scalar::I1 | Scalar::I8 | Scalar::I16 | Scalar::I32 | Scalar::I64 => 0.0,
+        Scalar::I1 | Scalar::I4 | Scalar::I8 | Scalar::I16 | Scalar::I32 | Scalar::I64 => 0.0,
     };
     a * unit_roundoff(elem) + smallest
 }

@@ -86,15 +86,14 @@ impl TensorSpec {
 
     /// Size in bytes.
     pub fn byte_len(&self) -> usize {
-        self.elements() * self.elem.bytes() as usize
+        self.elem.storage(self.elements())
     }
 
     /// The tensor with its contents; large ones are filled by several threads.
     pub fn make(&self) -> Tensor {
-        let width = self.elem.bytes() as usize;
         let mut bytes = vec![0xff; self.byte_len()];
         if self.init != Init::Poison {
-            let parts = bytes.chunks_mut(PART * width).enumerate().collect();
+            let parts = bytes.chunks_mut(self.elem.storage(PART)).enumerate().collect();
             in_parallel(parts, |(part, chunk)| self.fill(chunk, (part * PART) as u64));
         }
         Tensor { elem: self.elem, shape: self.shape.clone(), bytes }
@@ -104,8 +103,17 @@ impl TensorSpec {
     fn fill(&self, bytes: &mut [u8], first: u64) {
         let width = self.elem.bytes() as usize;
         let row = self.shape.last().map_or(1, |&e| u64::from(e).max(1));
+        let normals = |pair| if self.elem.is_float() { rng::normal_pair(self.init.seed(), pair) } else { [0.0; 2] };
+        if self.elem.is_packed() {
+            for (pair, byte) in (first / 2..).zip(bytes) {
+                let normals = normals(pair);
+                let [low, high] = [0, 1].map(|k| element(self.elem, self.init, 2 * pair + k, row, normals[k as usize]) as u8 & 15);
+                *byte = low | high << 4;
+            }
+            return;
+        }
         for (pair, chunks) in (first / 2..).zip(bytes.chunks_mut(2 * width)) {
-            let normals = if self.elem.is_float() { rng::normal_pair(self.init.seed(), pair) } else { [0.0; 2] };
+            let normals = normals(pair);
             for ((i, chunk), normal) in (2 * pair..).zip(chunks.chunks_exact_mut(width)).zip(normals) {
                 let bits = element(self.elem, self.init, i, row, normal);
                 chunk.copy_from_slice(&bits.to_le_bytes()[..width]);
@@ -168,7 +176,7 @@ fn element(elem: Scalar, init: Init, index: u64, row: u64, normal: f64) -> u64 {
 fn special(elem: Scalar, choice: u64) -> u64 {
     if elem.is_narrow() {
         // Few enough codes to have them all.
-        return choice & 0xff;
+        return choice & ((1 << elem.bits()) - 1);
     }
     let infinity = num::to_bits(f64::INFINITY, elem);
     // The lowest exponent bit is the lowest bit of infinity, which has every exponent bit and no fraction bit.
@@ -192,6 +200,9 @@ pub struct Tensor {
 impl Tensor {
     /// The value of an element; integers wider than 53 bits are rounded. Elements beyond the bytes read NaN.
     pub fn get(&self, index: usize) -> f64 {
+        if self.elem.is_packed() {
+            return self.bytes.get(index / 2).map_or(f64::NAN, |b| decode(&[b >> (index % 2 * 4) & 15], self.elem));
+        }
         let width = self.elem.bytes() as usize;
         self.bytes.get(index * width..(index + 1) * width).map_or(f64::NAN, |raw| decode(raw, self.elem))
     }
@@ -211,8 +222,10 @@ pub(crate) fn decode(raw: &[u8], elem: Scalar) -> f64 {
         // The common case without the general function's arithmetic.
         Scalar::F32 => f64::from(f32::from_bits(bits as u32)),
         Scalar::F16 | Scalar::BF16 | Scalar::F64 => num::from_bits(bits, elem),
-        Scalar::F8E4M3 | Scalar::F8E5M2 | Scalar::F8E4M3Fnuz | Scalar::F8E5M2Fnuz | Scalar::F8E8M0 => num::from_bits(bits, elem),
-        Scalar::I1 | Scalar::I8 | Scalar::I16 | Scalar::I32 | Scalar::I64 => num::wrap(bits as i64, elem) as f64,
+        Scalar::F8E4M3 | Scalar::F8E5M2 | Scalar::F8E4M3Fnuz | Scalar::F8E5M2Fnuz | Scalar::F8E8M0 | Scalar::F4E2M1 => {
+            num::from_bits(bits, elem)
+        }
+        Scalar::I1 | Scalar::I4 | Scalar::I8 | Scalar::I16 | Scalar::I32 | Scalar::I64 => num::wrap(bits as i64, elem) as f64,
     }
 }
 

@@ -41,11 +41,16 @@ fn view(buffer: usize, t: &Tensor, elem: Scalar) -> ViewArg {
     }
 }
 
-/// Positions of a view's elements in its buffer, in bytes, row-major.
+/// Width of an element in memory, in bits: two packed elements share a byte.
+fn width(elem: Scalar) -> usize {
+    if elem.is_packed() { 4 } else { elem.bytes() as usize * 8 }
+}
+
+/// Positions of a view's elements in its buffer, in bits, row-major.
 fn positions(view: &ViewArg) -> Vec<usize> {
-    let mut list = vec![view.offset_bytes as usize];
+    let mut list = vec![view.offset_bytes as usize * 8];
     for (&extent, &stride) in view.shape.iter().zip(&view.strides) {
-        let step = (stride as usize) * view.elem.bytes() as usize;
+        let step = (stride as usize) * width(view.elem);
         list = list.into_iter().flat_map(|p| (0..extent as usize).map(move |i| p + i * step)).collect();
     }
     list
@@ -58,10 +63,15 @@ fn fill(view: &ViewArg, t: &Tensor) -> Buffer {
     }
     // Bytes between and in front of the elements are no element's, so no kernel may look at them: NaN and -1.
     let mut bytes = vec![0xff; len];
-    let width = view.elem.bytes() as usize;
+    let width = width(view.elem) / 8;
     for (i, at) in positions(view).into_iter().enumerate() {
         let bits = element(&t.init, i as u64, view.elem);
-        bytes[at..at + width].copy_from_slice(&bits.to_le_bytes()[..width]);
+        let byte = at / 8;
+        if width == 0 {
+            bytes[byte] = bytes[byte] & !(15 << (at % 8)) | (bits as u8 & 15) << (at % 8);
+        } else {
+            bytes[byte..byte + width].copy_from_slice(&bits.to_le_bytes()[..width]);
+        }
     }
     Buffer::from_bytes(bytes)
 }
@@ -110,7 +120,7 @@ fn edges(elem: Scalar) -> Vec<u64> {
         return list.iter().map(|&x| num::wrap(x, elem) as u64).collect();
     }
     if elem.is_narrow() {
-        return (0..256).collect();
+        return (0..1 << elem.bits()).map(|b| raw_bits(b, elem)).collect();
     }
     let infinity = num::to_bits(f64::INFINITY, elem);
     // The lowest bit of infinity is the lowest exponent bit, hence the smallest normal number.
@@ -128,16 +138,24 @@ fn edges(elem: Scalar) -> Vec<u64> {
 /// The elements of a view, row-major, as numbers (integers exactly up to 53 bits).
 pub fn elements(view: &ViewArg, memory: &Memory) -> Vec<f64> {
     let bytes = memory.buffers[view.buffer].bytes();
-    positions(view).into_iter().map(|at| value(&bytes[at..], view.elem)).collect()
+    positions(view).into_iter().map(|at| value(bytes, at, view.elem)).collect()
 }
 
-/// The number at the start of some bytes.
-fn value(bytes: &[u8], elem: Scalar) -> f64 {
+/// The number at a position (in bits) of some bytes.
+fn value(bytes: &[u8], at: usize, elem: Scalar) -> f64 {
+    let bits = bits_at(bytes, at, elem);
+    if elem.is_float() { num::from_bits(bits, elem) } else { num::wrap(bits as i64, elem) as f64 }
+}
+
+/// The bits at a position (in bits) of some bytes.
+fn bits_at(bytes: &[u8], at: usize, elem: Scalar) -> u64 {
+    if elem.is_packed() {
+        return u64::from(bytes[at / 8] >> (at % 8) & 15);
+    }
     let width = elem.bytes() as usize;
     let mut raw = [0; 8];
-    raw[..width].copy_from_slice(&bytes[..width]);
-    let bits = u64::from_le_bytes(raw);
-    if elem.is_float() { num::from_bits(bits, elem) } else { num::wrap(bits as i64, elem) as f64 }
+    raw[..width].copy_from_slice(&bytes[at / 8..at / 8 + width]);
+    u64::from_le_bytes(raw)
 }
 
 /// Compares what two runs left in memory: every view element within the tolerance, every other byte equal.
@@ -148,16 +166,16 @@ pub fn compare(args: &[Arg], want: &Memory, got: &Memory, tolerance: &Tolerance)
     for (param, arg) in args.iter().enumerate() {
         let Arg::View(view) = arg else { continue };
         let (w, g) = (want.buffers[view.buffer].bytes(), got.buffers[view.buffer].bytes());
-        let width = view.elem.bytes() as usize;
+        let width = width(view.elem).div_ceil(8);
         let mut covered = vec![false; w.len()];
         let (mut wrong, mut first) = (0usize, None);
         let places = positions(view);
         for (i, &at) in places.iter().enumerate() {
-            covered[at..at + width].fill(true);
-            if w[at..at + width] == g[at..at + width] {
+            covered[at / 8..at / 8 + width].fill(true);
+            if bits_at(w, at, view.elem) == bits_at(g, at, view.elem) {
                 continue;
             }
-            let (x, y) = (value(&w[at..], view.elem), value(&g[at..], view.elem));
+            let (x, y) = (value(w, at, view.elem), value(g, at, view.elem));
             // Integers differ if their bytes do, whatever `f64` makes of them.
             let same = if view.elem.is_float() { tolerance.accepts(x, y) } else { false };
             if !same {

@@ -44,16 +44,21 @@ struct Row {
     m: u32,
     k: u32,
     operand: Scalar,
+    operand_b: Scalar,
     acc: Scalar,
     precision: Precision,
 }
 
 const fn row(name: &'static str, m: u32, k: u32, operand: Scalar, acc: Scalar) -> Row {
-    Row { name, m, k, operand, acc, precision: Precision::Exact }
+    Row { name, m, k, operand, operand_b: operand, acc, precision: Precision::Exact }
+}
+
+const fn mixed(name: &'static str, m: u32, k: u32, operand: Scalar, operand_b: Scalar) -> Row {
+    Row { name, m, k, operand, operand_b, acc: Scalar::F32, precision: Precision::Exact }
 }
 
 const fn tf32(name: &'static str, m: u32, k: u32) -> Row {
-    Row { name, m, k, operand: Scalar::F32, acc: Scalar::F32, precision: Precision::Tf32 }
+    Row { name, m, k, operand: Scalar::F32, operand_b: Scalar::F32, acc: Scalar::F32, precision: Precision::Tf32 }
 }
 
 /// The larger shape of a type stands first: it reads each operand element once for twice as many products.
@@ -73,16 +78,21 @@ const MATRIX: &[Row] = &[
     row("v_mfma_f32_16x16x32_fp8_fp8", 16, 32, Scalar::F8E4M3Fnuz, Scalar::F32),
     row("v_mfma_f32_32x32x16_bf8_bf8", 32, 16, Scalar::F8E5M2Fnuz, Scalar::F32),
     row("v_mfma_f32_16x16x32_bf8_bf8", 16, 32, Scalar::F8E5M2Fnuz, Scalar::F32),
+    mixed("v_mfma_f32_32x32x16_fp8_bf8", 32, 16, Scalar::F8E4M3Fnuz, Scalar::F8E5M2Fnuz),
+    mixed("v_mfma_f32_16x16x32_fp8_bf8", 16, 32, Scalar::F8E4M3Fnuz, Scalar::F8E5M2Fnuz),
+    mixed("v_mfma_f32_32x32x16_bf8_fp8", 32, 16, Scalar::F8E5M2Fnuz, Scalar::F8E4M3Fnuz),
+    mixed("v_mfma_f32_16x16x32_bf8_fp8", 16, 32, Scalar::F8E5M2Fnuz, Scalar::F8E4M3Fnuz),
     row("v_mfma_f64_16x16x4_f64", 16, 4, Scalar::F64, Scalar::F64),
 ];
 
 impl Row {
     fn instr(&self) -> MatrixInstr {
-        let Row { name, m, k, operand, acc, precision } = *self;
+        let Row { name, m, k, operand, operand_b, acc, precision } = *self;
         MatrixInstr {
             name,
             shape: [m, m, k],
             operand,
+            operand_b,
             acc,
             precision,
             a: operand_map(m, k, false),

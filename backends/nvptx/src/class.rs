@@ -33,7 +33,9 @@ impl Class {
             LTy::Num(Scalar::I1) => Class::P,
             LTy::Num(Scalar::I8 | Scalar::I16 | Scalar::F16 | Scalar::BF16) => Class::H,
             // No lane value has these types: their codes are `i8`.
-            LTy::Num(Scalar::F8E4M3 | Scalar::F8E5M2 | Scalar::F8E4M3Fnuz | Scalar::F8E5M2Fnuz | Scalar::F8E8M0) => Class::H,
+            LTy::Num(
+                Scalar::F8E4M3 | Scalar::F8E5M2 | Scalar::F8E4M3Fnuz | Scalar::F8E5M2Fnuz | Scalar::F8E8M0 | Scalar::F4E2M1 | Scalar::I4,
+            ) => Class::H,
             LTy::Num(Scalar::I32) => Class::R,
             LTy::Num(Scalar::I64) => Class::D,
             LTy::Num(Scalar::F32) => Class::F,
@@ -83,7 +85,16 @@ pub(crate) const fn memory_type(ty: LTy) -> &'static str {
     match ty {
         LTy::B32 => ".b32",
         LTy::Num(Scalar::I1) => ".u8",
-        LTy::Num(Scalar::I8 | Scalar::F8E4M3 | Scalar::F8E5M2 | Scalar::F8E4M3Fnuz | Scalar::F8E5M2Fnuz | Scalar::F8E8M0) => ".s8",
+        LTy::Num(
+            Scalar::I8
+            | Scalar::F8E4M3
+            | Scalar::F8E5M2
+            | Scalar::F8E4M3Fnuz
+            | Scalar::F8E5M2Fnuz
+            | Scalar::F8E8M0
+            | Scalar::F4E2M1
+            | Scalar::I4,
+        ) => ".s8",
         LTy::Num(Scalar::I16 | Scalar::F16 | Scalar::BF16) => ".b16",
         LTy::Num(Scalar::I32) => ".b32",
         LTy::Num(Scalar::I64) => ".b64",

@@ -31,6 +31,7 @@ struct Row {
     name: &'static str,
     shape: [u32; 3],
     operand: Scalar,
+    operand_b: Scalar,
     acc: Scalar,
     precision: Precision,
     a: Frag,
@@ -61,6 +62,7 @@ const MMA_SYNC: [Row; 11] = [
         name: "mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32",
         shape: [16, 8, 16],
         operand: Scalar::F16,
+        operand_b: Scalar::F16,
         acc: Scalar::F32,
         precision: Precision::Exact,
         a: A16,
@@ -70,6 +72,7 @@ const MMA_SYNC: [Row; 11] = [
         name: "mma.sync.aligned.m16n8k16.row.col.f16.f16.f16.f16",
         shape: [16, 8, 16],
         operand: Scalar::F16,
+        operand_b: Scalar::F16,
         acc: Scalar::F16,
         precision: Precision::Exact,
         a: A16,
@@ -79,6 +82,7 @@ const MMA_SYNC: [Row; 11] = [
         name: "mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32",
         shape: [16, 8, 16],
         operand: Scalar::BF16,
+        operand_b: Scalar::BF16,
         acc: Scalar::F32,
         precision: Precision::Exact,
         a: A16,
@@ -88,6 +92,7 @@ const MMA_SYNC: [Row; 11] = [
         name: "mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32",
         shape: [16, 8, 8],
         operand: Scalar::F32,
+        operand_b: Scalar::F32,
         acc: Scalar::F32,
         precision: Precision::Tf32,
         a: A_TF32,
@@ -97,6 +102,7 @@ const MMA_SYNC: [Row; 11] = [
         name: "mma.sync.aligned.m16n8k32.row.col.s32.s8.s8.s32",
         shape: [16, 8, 32],
         operand: Scalar::I8,
+        operand_b: Scalar::I8,
         acc: Scalar::I32,
         precision: Precision::Exact,
         a: A8,
@@ -106,6 +112,7 @@ const MMA_SYNC: [Row; 11] = [
         name: "mma.sync.aligned.m8n8k4.row.col.f64.f64.f64.f64",
         shape: [8, 8, 4],
         operand: Scalar::F64,
+        operand_b: Scalar::F64,
         acc: Scalar::F64,
         precision: Precision::Exact,
         a: A_F64,
@@ -116,6 +123,7 @@ const MMA_SYNC: [Row; 11] = [
         name: "mma.sync.aligned.m16n8k8.row.col.f32.f16.f16.f32",
         shape: [16, 8, 8],
         operand: Scalar::F16,
+        operand_b: Scalar::F16,
         acc: Scalar::F32,
         precision: Precision::Exact,
         a: A16_K8,
@@ -125,6 +133,7 @@ const MMA_SYNC: [Row; 11] = [
         name: "mma.sync.aligned.m16n8k8.row.col.f16.f16.f16.f16",
         shape: [16, 8, 8],
         operand: Scalar::F16,
+        operand_b: Scalar::F16,
         acc: Scalar::F16,
         precision: Precision::Exact,
         a: A16_K8,
@@ -134,6 +143,7 @@ const MMA_SYNC: [Row; 11] = [
         name: "mma.sync.aligned.m16n8k8.row.col.f32.bf16.bf16.f32",
         shape: [16, 8, 8],
         operand: Scalar::BF16,
+        operand_b: Scalar::BF16,
         acc: Scalar::F32,
         precision: Precision::Exact,
         a: A16_K8,
@@ -143,6 +153,7 @@ const MMA_SYNC: [Row; 11] = [
         name: "mma.sync.aligned.m16n8k4.row.col.f32.tf32.tf32.f32",
         shape: [16, 8, 4],
         operand: Scalar::F32,
+        operand_b: Scalar::F32,
         acc: Scalar::F32,
         precision: Precision::Tf32,
         a: A_TF32_K4,
@@ -152,6 +163,7 @@ const MMA_SYNC: [Row; 11] = [
         name: "mma.sync.aligned.m16n8k16.row.col.s32.s8.s8.s32",
         shape: [16, 8, 16],
         operand: Scalar::I8,
+        operand_b: Scalar::I8,
         acc: Scalar::I32,
         precision: Precision::Exact,
         a: A8_K16,
@@ -160,11 +172,12 @@ const MMA_SYNC: [Row; 11] = [
 ];
 
 /// What sm_89 and later add.
-const MMA_SYNC_89: [Row; 2] = [
+const MMA_SYNC_89: [Row; 4] = [
     Row {
         name: "mma.sync.aligned.m16n8k32.row.col.f32.e4m3.e4m3.f32",
         shape: [16, 8, 32],
         operand: Scalar::F8E4M3,
+        operand_b: Scalar::F8E4M3,
         acc: Scalar::F32,
         precision: Precision::Exact,
         a: A8,
@@ -174,6 +187,27 @@ const MMA_SYNC_89: [Row; 2] = [
         name: "mma.sync.aligned.m16n8k32.row.col.f32.e5m2.e5m2.f32",
         shape: [16, 8, 32],
         operand: Scalar::F8E5M2,
+        operand_b: Scalar::F8E5M2,
+        acc: Scalar::F32,
+        precision: Precision::Exact,
+        a: A8,
+        b: B8,
+    },
+    Row {
+        name: "mma.sync.aligned.m16n8k32.row.col.f32.e4m3.e5m2.f32",
+        shape: [16, 8, 32],
+        operand: Scalar::F8E4M3,
+        operand_b: Scalar::F8E5M2,
+        acc: Scalar::F32,
+        precision: Precision::Exact,
+        a: A8,
+        b: B8,
+    },
+    Row {
+        name: "mma.sync.aligned.m16n8k32.row.col.f32.e5m2.e4m3.f32",
+        shape: [16, 8, 32],
+        operand: Scalar::F8E5M2,
+        operand_b: Scalar::F8E4M3,
         acc: Scalar::F32,
         precision: Precision::Exact,
         a: A8,
@@ -200,6 +234,7 @@ fn chip(name: &'static str, shared_bytes: u32, newer: &[Row]) -> Target {
         name: r.name,
         shape: r.shape,
         operand: r.operand,
+        operand_b: r.operand_b,
         acc: r.acc,
         precision: r.precision,
         a: map(&r.a),
@@ -301,7 +336,7 @@ mod tests {
             let newer = if target.name == "sm_80" { 0 } else { MMA_SYNC_89.len() };
             assert_eq!(target.matrix.len(), MMA_SYNC.len() + newer);
             for instr in &target.matrix {
-                for (operand, f, elem) in [('a', &instr.a, instr.operand), ('b', &instr.b, instr.operand), ('d', &instr.d, instr.acc)] {
+                for (operand, f, elem) in [('a', &instr.a, instr.operand), ('b', &instr.b, instr.operand_b), ('d', &instr.d, instr.acc)] {
                     assert_eq!(f.check(), Ok(()), "{} {operand}", instr.name);
                     let [m, n, k] = instr.shape;
                     let extents = match operand {

@@ -275,10 +275,10 @@ fn fragment(elements: usize, elem: Scalar) -> (usize, LTy) {
 }
 
 fn matrix_program(id: MatrixId, instr: &MatrixInstr) -> Program {
-    let mut a = Asm::new(&format!("mma_{}_{}", instr.operand, instr.acc), 1);
+    let mut a = Asm::new(&format!("mma_{}_{}_{}", instr.operand, instr.operand_b, instr.acc), 1);
     let t = a.thread();
     let mut loads = Vec::new();
-    for (i, (f, elem)) in [(&instr.a, instr.operand), (&instr.b, instr.operand), (&instr.d, instr.acc)].into_iter().enumerate() {
+    for (i, (f, elem)) in [(&instr.a, instr.operand), (&instr.b, instr.operand_b), (&instr.d, instr.acc)].into_iter().enumerate() {
         let (n, ty) = fragment(1 << f.reg.len(), elem);
         let p = a.pointer(i as u32);
         let at = a.address(p, t, n as u32 * ty.bytes());
@@ -325,8 +325,12 @@ fn matrix_instructions() {
             Data::bits(elem, &values)
         };
         let sizes = [&instr.a, &instr.b, &instr.d].map(|f| 32 << f.reg.len());
-        let data =
-            [small(instr.operand, sizes[0]), small(instr.operand, sizes[1]), small(instr.acc, sizes[2]), Data::zeros(instr.acc, sizes[2])];
+        let data = [
+            small(instr.operand, sizes[0]),
+            small(instr.operand_b, sizes[1]),
+            small(instr.acc, sizes[2]),
+            Data::zeros(instr.acc, sizes[2]),
+        ];
         let k = text(&p, &target);
         let lines: Vec<&str> = k.text.lines().filter(|l| l.contains("mma.sync")).collect();
         assert_eq!(lines.len(), 2);

@@ -11,7 +11,7 @@
 use super::args::ViewArg;
 use super::data::Data;
 use super::error::Fault;
-use super::memory::{Memory, read_floats, read_ints, write_floats, write_ints};
+use super::memory::{Memory, bits_of_f64, encode, read_floats, read_ints, write_floats, write_ints};
 use super::shapes::{each_row, strides};
 use crate::types::Scalar;
 use smallvec::SmallVec;
@@ -88,6 +88,10 @@ impl Run {
         let at = self.at + i * self.stride;
         at..at + self.elem.bytes() as usize
     }
+    /// The same memory as bytes, for elements of which two share one.
+    fn whole_bytes(self) -> Run {
+        if self.elem.is_packed() { Run { stride: 1, len: self.len / 2, elem: Scalar::I8, ..self } } else { self }
+    }
     fn end(&self) -> usize {
         if self.len == 0 { self.at } else { self.bytes(self.len - 1).end }
     }
@@ -108,6 +112,10 @@ fn each_run(
 ) -> Result<(), Fault> {
     let a = &view.arg;
     let size = a.elem.bytes() as usize;
+    let last = shape.len() - 1;
+    if a.elem.is_packed() && index[last] % 2 != 0 {
+        return Err(Fault::InsideByte { param: view.param, index: index[last] });
+    }
     // The range of tile offsets inside the view, per dimension.
     let inside: SmallVec<[Range<i64>; 4]> = (0..shape.len())
         .map(|d| {
@@ -118,7 +126,6 @@ fn each_run(
     if inside.iter().any(|r| r.is_empty()) {
         return Ok(());
     }
-    let last = shape.len() - 1;
     let extents: SmallVec<[u32; 4]> = inside[..last].iter().map(|r| (r.end - r.start) as u32).collect();
     let tile = strides(shape);
     let mut result = Ok(());
@@ -135,7 +142,7 @@ fn each_run(
         let row = inside[last].clone();
         let run_at = |from: i64, len: usize| Run {
             buffer: a.buffer,
-            at: a.offset_bytes as usize + (address + (index[last] + from) * a.strides[last]) as usize * size,
+            at: a.offset_bytes as usize + a.elem.storage((address + (index[last] + from) * a.strides[last]) as usize),
             stride: a.strides[last] as usize * size,
             len,
             elem: a.elem,
@@ -147,9 +154,10 @@ fn each_run(
                     c.push(index[last] + from + i as i64);
                     c
                 };
+                let step = if a.elem.is_packed() { 2 } else { 1 };
                 match fault {
-                    RunFault::Uninitialised(i) => Fault::Uninitialised { param: view.param, at: coordinates(i) },
-                    RunFault::Conflict(i, w) => Fault::Conflict { param: view.param, at: coordinates(i), other: program(w) },
+                    RunFault::Uninitialised(i) => Fault::Uninitialised { param: view.param, at: coordinates(i * step) },
+                    RunFault::Conflict(i, w) => Fault::Conflict { param: view.param, at: coordinates(i * step), other: program(w) },
                 }
             })
         };
@@ -270,11 +278,30 @@ impl Access<'_> {
         program: impl Fn(u32) -> [u32; 3],
     ) -> Result<Data, Fault> {
         let n = super::shapes::count(shape);
-        Ok(match super::shapes::splat(&other, n) {
+        if let (true, Some(m)) = (view.arg.elem.is_packed(), mask) {
+            // Whole bytes are read where one of their halves is wanted.
+            let pairs: Vec<i64> = m.chunks(2).flat_map(|p| [i64::from(p.iter().any(|&x| x != 0)); 2]).collect();
+            let read = self.load_runs(view, index, shape, Some(&pairs), super::shapes::splat(&other, n), program)?;
+            let wanted = Data::ints(m.to_vec());
+            return super::elementwise::select(&wanted, read, super::shapes::splat(&other, n), false);
+        }
+        self.load_runs(view, index, shape, mask, super::shapes::splat(&other, n), program)
+    }
+
+    fn load_runs(
+        &mut self,
+        view: &View,
+        index: &[i64],
+        shape: &[u32],
+        mask: Option<&[i64]>,
+        start: Data,
+        program: impl Fn(u32) -> [u32; 3],
+    ) -> Result<Data, Fault> {
+        Ok(match start {
             Data::Float(mut v) => {
                 let out = std::rc::Rc::make_mut(&mut v);
                 each_run(view, index, shape, mask, program, |e, r| {
-                    self.check_read(r)?;
+                    self.check_read(r.whole_bytes())?;
                     read_floats(self.memory.buffers[r.buffer].bytes(), r.at, r.stride, r.elem, &mut out[e..e + r.len]);
                     Ok(())
                 })?;
@@ -283,7 +310,7 @@ impl Access<'_> {
             Data::Int(mut v) => {
                 let out = std::rc::Rc::make_mut(&mut v);
                 each_run(view, index, shape, mask, program, |e, r| {
-                    self.check_read(r)?;
+                    self.check_read(r.whole_bytes())?;
                     read_ints(self.memory.buffers[r.buffer].bytes(), r.at, r.stride, r.elem, &mut out[e..e + r.len]);
                     Ok(())
                 })?;
@@ -303,10 +330,20 @@ impl Access<'_> {
         program: impl Fn(u32) -> [u32; 3],
     ) -> Result<(), Fault> {
         each_run(view, index, shape, mask, program, |e, r| {
+            if r.elem.is_packed() {
+                let elem = r.elem;
+                let new = match value {
+                    Data::Float(v) => encode(elem, v[e..e + r.len].iter().map(|&x| bits_of_f64(elem, x))),
+                    Data::Int(v) => encode(elem, v[e..e + r.len].iter().map(|&x| x as u64)),
+                };
+                self.check_write(r.whole_bytes(), |i| u64::from(new[i]).to_le_bytes())?;
+                self.memory.buffers[r.buffer].raw_mut()[r.at..r.at + new.len()].copy_from_slice(&new);
+                return Ok(());
+            }
             match value {
                 Data::Float(v) => {
                     let v = &v[e..e + r.len];
-                    self.check_write(r, |i| super::memory::bits_of_f64(r.elem, v[i]).to_le_bytes())?;
+                    self.check_write(r, |i| bits_of_f64(r.elem, v[i]).to_le_bytes())?;
                     write_floats(self.memory.buffers[r.buffer].raw_mut(), r.at, r.stride, r.elem, v);
                 }
                 Data::Int(v) => {

@@ -68,7 +68,9 @@ impl ViewArg {
             .iter()
             .zip(&self.strides)
             .fold(0u128, |n, (&e, &s)| n.saturating_add(u128::from((e - 1).unsigned_abs()) * u128::from(s.unsigned_abs())));
-        start..start.saturating_add(last.saturating_add(1).saturating_mul(u128::from(self.elem.bytes())))
+        let elements = last.saturating_add(1);
+        let bytes = if self.elem.is_packed() { elements.div_ceil(2) } else { elements.saturating_mul(u128::from(self.elem.bytes())) };
+        start..start.saturating_add(bytes)
     }
 }
 

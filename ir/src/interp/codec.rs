@@ -81,6 +81,7 @@ macro_rules! float {
             }
             Scalar::F64
             | Scalar::I1
+            | Scalar::I4
             | Scalar::I8
             | Scalar::I16
             | Scalar::I32
@@ -90,7 +91,8 @@ macro_rules! float {
             | Scalar::F8E5M2
             | Scalar::F8E4M3Fnuz
             | Scalar::F8E5M2Fnuz
-            | Scalar::F8E8M0 => {
+            | Scalar::F8E8M0
+            | Scalar::F4E2M1 => {
                 type $r = $crate::interp::codec::F64;
                 $e
             }
@@ -112,6 +114,7 @@ pub(crate) fn round_all(x: &mut [f64], elem: Scalar) {
 pub(crate) fn wrap_all(x: &mut [i64], elem: Scalar) {
     match elem {
         Scalar::I1 => x.iter_mut().for_each(|x| *x &= 1),
+        Scalar::I4 => x.iter_mut().for_each(|x| *x = *x << 60 >> 60),
         Scalar::I8 => x.iter_mut().for_each(|x| *x = i64::from(*x as i8)),
         Scalar::I16 => x.iter_mut().for_each(|x| *x = i64::from(*x as i16)),
         Scalar::I32 => x.iter_mut().for_each(|x| *x = i64::from(*x as i32)),
@@ -124,7 +127,8 @@ pub(crate) fn wrap_all(x: &mut [i64], elem: Scalar) {
         | Scalar::F8E5M2
         | Scalar::F8E4M3Fnuz
         | Scalar::F8E5M2Fnuz
-        | Scalar::F8E8M0 => {}
+        | Scalar::F8E8M0
+        | Scalar::F4E2M1 => {}
     }
 }
 

@@ -212,13 +212,20 @@ pub(crate) fn select(condition: &Data, a: Data, b: Data, scalar_condition: bool)
 pub(crate) fn int_to_float(x: i64, to: Scalar) -> f64 {
     match to {
         Scalar::F32 => f64::from(x as f32),
-        Scalar::F16 | Scalar::BF16 | Scalar::F8E4M3 | Scalar::F8E5M2 | Scalar::F8E4M3Fnuz | Scalar::F8E5M2Fnuz | Scalar::F8E8M0 => {
+        Scalar::F16
+        | Scalar::BF16
+        | Scalar::F8E4M3
+        | Scalar::F8E5M2
+        | Scalar::F8E4M3Fnuz
+        | Scalar::F8E5M2Fnuz
+        | Scalar::F8E8M0
+        | Scalar::F4E2M1 => {
             // Round to odd first: the sticky bit keeps a value between two halves off the tie, so the second rounding is the only one.
             let m = x.unsigned_abs();
             let exact = if m >> 53 == 0 { m as f64 } else { ((m >> 11) | u64::from(m & 0x7ff != 0)) as f64 * 2048.0 };
             num::round(if x < 0 { -exact } else { exact }, to)
         }
-        Scalar::F64 | Scalar::I1 | Scalar::I8 | Scalar::I16 | Scalar::I32 | Scalar::I64 => x as f64,
+        Scalar::F64 | Scalar::I1 | Scalar::I4 | Scalar::I8 | Scalar::I16 | Scalar::I32 | Scalar::I64 => x as f64,
     }
 }
 
@@ -242,8 +249,24 @@ pub(crate) fn cast(a: Data, to: Scalar) -> Data {
     }
 }
 
-/// The same bits as another type. NaN passes through as the default NaN.
+/// The same bits as another type. NaN passes through as the default NaN. Between 4 and 8 bits, two elements become one or one two.
 pub(crate) fn bitcast(a: Data, from: Scalar, to: Scalar) -> Data {
+    if from.is_packed() != to.is_packed() {
+        let bits: Vec<u64> = match &a {
+            Data::Float(a) => a.iter().map(|&x| num::to_bits(x, from)).collect(),
+            Data::Int(a) => a.iter().map(|&x| x as u64).collect(),
+        };
+        let bits: Vec<u64> = if to.is_packed() {
+            bits.iter().flat_map(|b| [b & 15, b >> 4 & 15]).collect()
+        } else {
+            bits.chunks(2).map(|p| (p[0] & 15) | (p.get(1).unwrap_or(&0) & 15) << 4).collect()
+        };
+        return if to.is_float() {
+            Data::floats(bits.iter().map(|&b| num::from_bits(b, to)).collect())
+        } else {
+            Data::ints(bits.iter().map(|&b| num::wrap(b as i64, to)).collect())
+        };
+    }
     match (a, to.is_float()) {
         (Data::Float(a), true) => Data::Float(map(a, |x| num::from_bits(num::to_bits(x, from), to))),
         (Data::Float(a), false) => Data::ints(a.iter().map(|&x| num::wrap(num::to_bits(x, from) as i64, to)).collect()),

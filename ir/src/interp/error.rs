@@ -67,6 +67,13 @@ pub enum Fault {
         /// The program instance that touched the element first.
         other: [u32; 3],
     },
+    /// An access to elements of which two share a byte begins at an odd one.
+    InsideByte {
+        /// The kernel parameter, from 0.
+        param: usize,
+        /// The innermost index.
+        index: i64,
+    },
     /// Two elements of a scatter meet in one place with different bits.
     Collision {
         /// The kernel parameter, from 0.
@@ -105,6 +112,10 @@ impl fmt::Display for Fault {
                 f,
                 "element {at:?} of parameter {param} was read or written by program {other:?}, and programs have no order; \
                  let one program own each element that is written"
+            ),
+            Fault::InsideByte { param, index } => write!(
+                f,
+                "the access to parameter {param} begins at the odd innermost index {index}, inside a byte that two elements share; use even indices"
             ),
             Fault::Collision { param, at } => write!(
                 f,

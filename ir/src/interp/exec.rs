@@ -506,8 +506,8 @@ impl Machine<'_> {
                     Some(Attr::Precision(p)) => *p,
                     Some(_) | None => Precision::Exact,
                 };
-                let k = shape_of(0)?.get(1).copied().ok_or(missing("a dot of something else than matrices"))?;
-                let [m, n] = shape else { return Err(missing("a dot of something else than matrices")) };
+                let k = shape_of(0)?.last().copied().ok_or(missing("a dot of something else than matrices"))?;
+                let [.., m, n] = shape else { return Err(missing("a dot of something else than matrices")) };
                 fold::dot([*m as usize, k as usize, *n as usize], elem, precision, &arg()?, &arg()?, arg()?)
             }
             Op::GatherTile => {

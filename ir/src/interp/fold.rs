@@ -90,30 +90,47 @@ impl<T: Copy> Folder<'_, T> {
     }
 }
 
-/// `a * b + c` for `m x k` by `k x n`. Products are exact (except that `f64` fuses them), the sum runs in `f64` along k in
-/// ascending order from `c`, and is rounded or wrapped once at the end.
+/// `a * b + c` for `m x k` by `k x n`, matrix by matrix of a batch. Products are exact (except that `f64` fuses them), the sum runs in
+/// `f64` along k in ascending order from `c`, and is rounded or wrapped once at the end.
 pub(crate) fn dot(dims: [usize; 3], acc: Scalar, precision: Precision, a: &Data, b: &Data, c: Data) -> Result<Data, Fault> {
-    let operand = |d: &Data| match (d, precision) {
-        (Data::Float(v), Precision::Exact) => Rc::clone(v),
-        (Data::Float(v), Precision::Tf32) => Rc::new(v.iter().map(|&x| num::round_tf32(x)).collect()),
-        // Sums of up to 2^24 products of i8 stay far below 2^53: exact in f64.
-        (Data::Int(v), Precision::Exact | Precision::Tf32) => Rc::new(v.iter().map(|&x| x as f64).collect()),
+    let high = |v: &[f64]| -> Vec<f64> { v.iter().map(|&x| num::round_tf32(x)).collect() };
+    let low = |v: &[f64]| -> Vec<f64> { v.iter().map(|&x| num::round_tf32(f64::from((x - num::round_tf32(x)) as f32))).collect() };
+    // Sums of up to 2^24 products of i8 stay far below 2^53: exact in f64.
+    let numbers = |d: &Data| match d {
+        Data::Float(v) => Rc::clone(v),
+        Data::Int(v) => Rc::new(v.iter().map(|&x| x as f64).collect::<Vec<f64>>()),
     };
-    let (a, b) = (operand(a), operand(b));
+    let (a, b) = (numbers(a), numbers(b));
+    let terms: Vec<[Rc<Vec<f64>>; 2]> = match precision {
+        Precision::Exact => vec![[a, b]],
+        Precision::Tf32 => vec![[Rc::new(high(&a)), Rc::new(high(&b))]],
+        Precision::Tf32x3 => {
+            let ([ah, bh], [al, bl]) = ([&a, &b].map(|v| Rc::new(high(v))), [&a, &b].map(|v| Rc::new(low(v))));
+            vec![[al, Rc::clone(&bh)], [Rc::clone(&ah), bl], [ah, bh]]
+        }
+    };
+    let [m, k, n] = dims;
+    let sum = |out: &mut [f64], fma: fn(f64, f64, f64) -> f64| {
+        for [a, b] in &terms {
+            for (z, c) in out.chunks_mut(m * n).enumerate() {
+                accumulate(dims, &a[z * m * k..(z + 1) * m * k], &b[z * k * n..(z + 1) * k * n], c, fma);
+            }
+        }
+    };
     match c {
         Data::Float(mut c) => {
             let out = Rc::make_mut(&mut c);
             if acc == Scalar::F64 {
-                accumulate(dims, &a, &b, out, f64::mul_add);
+                sum(out, f64::mul_add);
             } else {
-                accumulate(dims, &a, &b, out, |x, y, z| x * y + z);
+                sum(out, |x, y, z| x * y + z);
                 round_all(out, acc);
             }
             Ok(Data::Float(c))
         }
         Data::Int(mut c) => {
             let mut sums: Vec<f64> = c.iter().map(|&x| x as f64).collect();
-            accumulate(dims, &a, &b, &mut sums, |x, y, z| x * y + z);
+            sum(&mut sums, |x, y, z| x * y + z);
             let out = Rc::make_mut(&mut c);
             out.iter_mut().zip(&sums).for_each(|(c, &s)| *c = s as i64);
             wrap_all(out, acc);

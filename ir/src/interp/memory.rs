@@ -26,7 +26,7 @@ impl Buffer {
     }
     /// A buffer that must be written before it is read, for `count` elements of a type.
     pub fn uninit_elements(elem: Scalar, count: usize) -> Buffer {
-        Buffer::uninit(count * elem.bytes() as usize)
+        Buffer::uninit(elem.storage(count))
     }
     /// A buffer with the given bytes.
     pub fn from_bytes(bytes: Vec<u8>) -> Buffer {
@@ -34,19 +34,11 @@ impl Buffer {
     }
     /// A buffer of the given values, each rounded (or truncated, saturated, for integers) to the element type.
     pub fn from_f64(elem: Scalar, values: impl IntoIterator<Item = f64>) -> Buffer {
-        let mut bytes = Vec::new();
-        for x in values {
-            push(&mut bytes, elem, x);
-        }
-        Buffer::from_bytes(bytes)
+        Buffer::from_bytes(encode(elem, values.into_iter().map(|x| bits_of_f64(elem, x))))
     }
     /// A buffer of the given values, each wrapped (or rounded, for floats) to the element type.
     pub fn from_i64(elem: Scalar, values: impl IntoIterator<Item = i64>) -> Buffer {
-        let mut bytes = Vec::new();
-        for x in values {
-            push_int(&mut bytes, elem, x);
-        }
-        Buffer::from_bytes(bytes)
+        Buffer::from_bytes(encode(elem, values.into_iter().map(|x| bits_of_i64(elem, x))))
     }
     /// Length in bytes.
     pub fn len(&self) -> usize {
@@ -75,29 +67,21 @@ impl Buffer {
     }
     /// Writes values from the start on, as [`Buffer::from_f64`] converts them; values beyond the end are dropped.
     pub fn fill_f64(&mut self, elem: Scalar, values: impl IntoIterator<Item = f64>) {
-        let size = elem.bytes() as usize;
-        let mut one = Vec::with_capacity(size);
-        for (i, x) in values.into_iter().take(self.bytes.len() / size).enumerate() {
-            one.clear();
-            push(&mut one, elem, x);
-            self.bytes[i * size..(i + 1) * size].copy_from_slice(&one);
-            self.mark(i * size..(i + 1) * size);
-        }
+        let room = elem.held_in(self.bytes.len());
+        self.fill_bytes(&encode(elem, values.into_iter().take(room).map(|x| bits_of_f64(elem, x))));
     }
     /// Writes values from the start on, as [`Buffer::from_i64`] converts them; values beyond the end are dropped.
     pub fn fill_i64(&mut self, elem: Scalar, values: impl IntoIterator<Item = i64>) {
-        let size = elem.bytes() as usize;
-        let mut one = Vec::with_capacity(size);
-        for (i, x) in values.into_iter().take(self.bytes.len() / size).enumerate() {
-            one.clear();
-            push_int(&mut one, elem, x);
-            self.bytes[i * size..(i + 1) * size].copy_from_slice(&one);
-            self.mark(i * size..(i + 1) * size);
-        }
+        let room = elem.held_in(self.bytes.len());
+        self.fill_bytes(&encode(elem, values.into_iter().take(room).map(|x| bits_of_i64(elem, x))));
+    }
+    fn fill_bytes(&mut self, new: &[u8]) {
+        self.bytes[..new.len()].copy_from_slice(new);
+        self.mark(0..new.len());
     }
     /// Every element as `f64` (integers converted, so exact up to 53 bits). Bytes never written read as NaN or -1.
     pub fn read_f64(&self, elem: Scalar) -> Vec<f64> {
-        let mut out = vec![0.0; self.bytes.len() / elem.bytes() as usize];
+        let mut out = vec![0.0; elem.held_in(self.bytes.len())];
         if elem.is_float() {
             read_floats(&self.bytes, 0, elem.bytes() as usize, elem, &mut out);
             out
@@ -107,7 +91,7 @@ impl Buffer {
     }
     /// Every element as `i64`: the value of an integer, the bits of a float.
     pub fn read_i64(&self, elem: Scalar) -> Vec<i64> {
-        let mut out = vec![0; self.bytes.len() / elem.bytes() as usize];
+        let mut out = vec![0; elem.held_in(self.bytes.len())];
         read_ints(&self.bytes, 0, elem.bytes() as usize, elem, &mut out);
         out
     }
@@ -159,12 +143,22 @@ pub(crate) fn bits_of_i64(elem: Scalar, x: i64) -> u64 {
     if elem.is_float() { num::to_bits(super::elementwise::int_to_float(x, elem), elem) } else { num::wrap(x, elem) as u64 }
 }
 
-fn push(bytes: &mut Vec<u8>, elem: Scalar, x: f64) {
-    bytes.extend_from_slice(&bits_of_f64(elem, x).to_le_bytes()[..elem.bytes() as usize]);
+/// The bytes of neighbouring elements, given their bits. Half a byte that is left over is 0.
+pub(crate) fn encode(elem: Scalar, bits: impl Iterator<Item = u64>) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    for (i, b) in bits.enumerate() {
+        match bytes.last_mut() {
+            Some(last) if elem.is_packed() && i % 2 == 1 => *last |= (b as u8 & 15) << 4,
+            _ if elem.is_packed() => bytes.push(b as u8 & 15),
+            _ => bytes.extend_from_slice(&b.to_le_bytes()[..elem.bytes() as usize]),
+        }
+    }
+    bytes
 }
 
-fn push_int(bytes: &mut Vec<u8>, elem: Scalar, x: i64) {
-    bytes.extend_from_slice(&bits_of_i64(elem, x).to_le_bytes()[..elem.bytes() as usize]);
+/// The bits of neighbouring packed elements from byte `at` on.
+fn halves(bytes: &[u8], at: usize) -> impl Iterator<Item = u64> + '_ {
+    bytes[at..].iter().flat_map(|b| [u64::from(b & 15), u64::from(b >> 4)])
 }
 
 /// Reads `out.len()` elements that are `stride` bytes apart. The caller has checked that all of them lie in `bytes`.
@@ -181,7 +175,7 @@ fn gather<const N: usize, T>(bytes: &[u8], at: usize, stride: usize, out: &mut [
     }
 }
 
-/// Reads floats; see [`gather`].
+/// Reads floats; see [`gather`]. Packed elements are neighbours, the first in the low half of its byte.
 pub(crate) fn read_floats(bytes: &[u8], at: usize, stride: usize, elem: Scalar, out: &mut [f64]) {
     match elem {
         Scalar::F16 => gather(bytes, at, stride, out, |b| codec::f16_value(u16::from_le_bytes(b))),
@@ -191,6 +185,8 @@ pub(crate) fn read_floats(bytes: &[u8], at: usize, stride: usize, elem: Scalar, 
         Scalar::F8E4M3 | Scalar::F8E5M2 | Scalar::F8E4M3Fnuz | Scalar::F8E5M2Fnuz | Scalar::F8E8M0 => {
             gather(bytes, at, stride, out, |[b]| num::from_bits(u64::from(b), elem));
         }
+        Scalar::F4E2M1 => out.iter_mut().zip(halves(bytes, at)).for_each(|(o, b)| *o = num::from_bits(b, elem)),
+        Scalar::I4 => out.iter_mut().zip(halves(bytes, at)).for_each(|(o, b)| *o = num::wrap(b as i64, elem) as f64),
         Scalar::I1 | Scalar::I8 => gather(bytes, at, stride, out, |b| f64::from(i8::from_le_bytes(b))),
         Scalar::I16 => gather(bytes, at, stride, out, |b| f64::from(i16::from_le_bytes(b))),
         Scalar::I32 => gather(bytes, at, stride, out, |b| f64::from(i32::from_le_bytes(b))),
@@ -210,6 +206,7 @@ pub(crate) fn read_ints(bytes: &[u8], at: usize, stride: usize, elem: Scalar, ou
         Scalar::F8E4M3 | Scalar::F8E5M2 | Scalar::F8E4M3Fnuz | Scalar::F8E5M2Fnuz | Scalar::F8E8M0 => {
             gather(bytes, at, stride, out, |[b]| i64::from(b));
         }
+        Scalar::F4E2M1 | Scalar::I4 => out.iter_mut().zip(halves(bytes, at)).for_each(|(o, b)| *o = num::wrap(b as i64, elem)),
         Scalar::I64 | Scalar::F64 => gather(bytes, at, stride, out, i64::from_le_bytes),
     }
 }
@@ -226,7 +223,7 @@ fn scatter<const N: usize, T: Copy>(bytes: &mut [u8], at: usize, stride: usize, 
     }
 }
 
-/// Writes floats; see [`scatter`].
+/// Writes floats; see [`scatter`]. Packed elements are neighbours and come in pairs.
 pub(crate) fn write_floats(bytes: &mut [u8], at: usize, stride: usize, elem: Scalar, values: &[f64]) {
     match elem {
         Scalar::F16 => scatter(bytes, at, stride, values, |x| codec::f16_bits(x).to_le_bytes()),
@@ -235,6 +232,10 @@ pub(crate) fn write_floats(bytes: &mut [u8], at: usize, stride: usize, elem: Sca
         Scalar::F64 => scatter(bytes, at, stride, values, f64::to_le_bytes),
         Scalar::F8E4M3 | Scalar::F8E5M2 | Scalar::F8E4M3Fnuz | Scalar::F8E5M2Fnuz | Scalar::F8E8M0 => {
             scatter(bytes, at, stride, values, |x| [num::to_bits(x, elem) as u8]);
+        }
+        Scalar::F4E2M1 | Scalar::I4 => {
+            let new = encode(elem, values.iter().map(|&x| bits_of_f64(elem, x)));
+            bytes[at..at + new.len()].copy_from_slice(&new);
         }
         // Integers come through `write_ints`; a float value is converted as `cast` does.
         Scalar::I1 | Scalar::I8 => scatter(bytes, at, stride, values, |x| [bits_of_f64(elem, x) as u8]),
@@ -247,6 +248,10 @@ pub(crate) fn write_floats(bytes: &mut [u8], at: usize, stride: usize, elem: Sca
 /// Writes integers (or the bits of floats); see [`scatter`].
 pub(crate) fn write_ints(bytes: &mut [u8], at: usize, stride: usize, elem: Scalar, values: &[i64]) {
     match elem.bytes() {
+        _ if elem.is_packed() => {
+            let new = encode(elem, values.iter().map(|&x| x as u64));
+            bytes[at..at + new.len()].copy_from_slice(&new);
+        }
         1 => scatter(bytes, at, stride, values, |x| [x as u8]),
         2 => scatter(bytes, at, stride, values, |x| (x as u16).to_le_bytes()),
         4 => scatter(bytes, at, stride, values, |x| (x as u32).to_le_bytes()),

@@ -64,7 +64,7 @@ impl Plan {
             let elements = |v: &Value| kernel.ty(*v).shape().map_or(1, |s| count(s) as u64);
             let widest = d.args.iter().chain(&d.results).map(elements).max().unwrap_or(1).max(1);
             plan.cost[inst] = match (d.op == Op::Dot, d.args.first().and_then(|&a| kernel.ty(a).shape())) {
-                (true, Some(a)) => d.results.first().map_or(1, |r| elements(r) * u64::from(a.get(1).copied().unwrap_or(1))),
+                (true, Some(a)) => d.results.first().map_or(1, |r| elements(r) * u64::from(a.last().copied().unwrap_or(1))),
                 (true | false, _) => widest,
             };
         }

@@ -342,6 +342,21 @@ fn view_faults(view: &ViewType) -> Vec<String> {
     if view.dims.iter().chain(strides).any(|e| e.divisor() > i32::MAX as u32) {
         out.push(format!("{view} has an extent, stride or divisor above {}; extents are i32", i32::MAX));
     }
+    if view.elem.is_packed() && (1..=MAX_RANK).contains(&rank) && (view.strides.is_none() || strides.len() == rank) {
+        // The extent of the innermost dimension, and the steps of all others, in whole bytes.
+        let even = |e: Extent| e.divisor().is_multiple_of(2);
+        let odd_step = (0..rank - 1).find(|&d| !even(view.stride(d)));
+        if !even(view.dims[rank - 1]) {
+            out.push(format!(
+                "{view} has rows that may end inside a byte; two {} share one, so promise an even last extent (`?%2`)",
+                view.elem
+            ));
+        } else if view.stride(rank - 1) != Extent::Fixed(1) {
+            out.push(format!("{view} has elements that are not neighbours; two {} share a byte, so the last stride is 1", view.elem));
+        } else if let Some(d) = odd_step {
+            out.push(format!("{view} has rows that may begin inside a byte; promise an even stride {d} (`?%2`)"));
+        }
+    }
     if !view.align.is_power_of_two() || view.align > MAX_ALIGN || view.align < view.elem.bytes() {
         out.push(format!(
             "{view} is aligned to {} bytes; an alignment is a power of two from the element's {} to {MAX_ALIGN}",

@@ -123,7 +123,7 @@ fn is_value_of(l: Literal, ty: Scalar) -> bool {
         Literal::Int(x) => !ty.is_float() && num::wrap(x, ty) == x,
         Literal::Float(bits) => {
             let x = f64::from_bits(bits);
-            ty.is_float() && (x.is_nan() || num::round(x, ty).to_bits() == bits)
+            ty.is_float() && ((x.is_nan() && num::has_nan(ty)) || num::round(x, ty).to_bits() == bits)
         }
     }
 }

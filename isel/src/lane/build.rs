@@ -48,6 +48,8 @@ enum Known {
     Part(LVal, u32),
     /// Bits of the value under another type.
     Cast(LVal),
+    /// The 4 bits from bit `.1` on of the `i32` `.0`, sign-extended.
+    Half(LVal, u32),
 }
 
 #[derive(Default)]
@@ -275,7 +277,7 @@ impl LaneBuilder {
                     let c = self.constant(ty, num::wrap(c.wrapping_add(y), s) as u64);
                     Some(self.bin(BinOp::Add, x, c))
                 }
-                Known::Nothing | Known::Const(_) | Known::Part(..) | Known::Cast(_) => None,
+                Known::Nothing | Known::Const(_) | Known::Part(..) | Known::Cast(_) | Known::Half(..) => None,
             },
             _ => None,
         }
@@ -406,6 +408,26 @@ impl LaneBuilder {
             self.known[p] = Known::Part(word, i as u32);
         }
         parts
+    }
+
+    /// The word and number of a byte that [`LaneBuilder::unpack`] made.
+    pub fn byte_of_word(&self, v: LVal) -> Option<(LVal, u32)> {
+        match self.known[v] {
+            Known::Part(word, n) if self.ty(v) == LTy::Num(Scalar::I8) => Some((word, n)),
+            Known::Part(..) | Known::Nothing | Known::Const(_) | Known::AddConst(..) | Known::Cast(_) | Known::Half(..) => None,
+        }
+    }
+
+    /// Says that a byte holds, sign-extended, the 4 bits from bit `at` on of an `i32`.
+    pub fn note_half(&mut self, v: LVal, word: LVal, at: u32) {
+        if self.known[v] == Known::Nothing {
+            self.known[v] = Known::Half(word, at);
+        }
+    }
+
+    /// What [`LaneBuilder::note_half`] said of a byte.
+    pub fn half_of_word(&self, v: LVal) -> Option<(LVal, u32)> {
+        if let Known::Half(word, at) = self.known[v] { Some((word, at)) } else { None }
     }
 
     fn results(&mut self, tys: &[LTy]) -> Vals {
@@ -545,7 +567,16 @@ impl LaneBuilder {
                 let word = self.shuffle(word, from);
                 self.unpack(word, ty)[0]
             }
-            LTy::Num(Scalar::I8 | Scalar::F8E4M3 | Scalar::F8E5M2 | Scalar::F8E4M3Fnuz | Scalar::F8E5M2Fnuz | Scalar::F8E8M0) => {
+            LTy::Num(
+                Scalar::I8
+                | Scalar::I4
+                | Scalar::F8E4M3
+                | Scalar::F8E5M2
+                | Scalar::F8E4M3Fnuz
+                | Scalar::F8E5M2Fnuz
+                | Scalar::F8E8M0
+                | Scalar::F4E2M1,
+            ) => {
                 let wide = self.cvt(a, LTy::I32);
                 let wide = self.shuffle(wide, from);
                 self.cvt(wide, ty)

@@ -162,7 +162,8 @@ impl Operand {
 
     fn rounded(&self, b: &mut LaneBuilder, w: LVal) -> LVal {
         match self.precision {
-            Precision::Exact => w,
+            // Of three products each takes its part.
+            Precision::Exact | Precision::Tf32x3 => w,
             Precision::Tf32 => b.round_tf32(w),
         }
     }
@@ -217,7 +218,7 @@ impl Lower<'_> {
         let Some(plan) = self.assigned.dots[i].clone() else {
             return Err(LowerError::unsupported("a dot", "it has no plan"));
         };
-        let acc = self.tile(b, d.args[2], &plan.d)?;
+        let acc = self.tile(b, d.args[2], &plan.whole)?;
         let held = self.kernel.ty(d.args[2]).elem();
         let sum = match plan.instr {
             Some(q) => self.target.matrix_instr(q).acc,
@@ -225,21 +226,86 @@ impl Lower<'_> {
             None => held,
         };
         let mut regs: Vec<LVal> = acc.regs.iter().map(|&v| b.cvt(v, LTy::Num(sum))).collect();
-        match plan.instr {
-            Some(q) => self.matrix_dot(b, i, &plan, q, &mut regs)?,
-            None => self.lane_dot(b, i, &plan, LTy::Num(sum), &mut regs)?,
+        if plan.whole.rank() == 3 {
+            self.batched(b, i, &plan, sum, &mut regs)?;
+        } else {
+            match plan.instr {
+                Some(q) => {
+                    let instr = self.target.matrix_instr(q);
+                    let precision = if self.precision(i) == Precision::Tf32x3 { Precision::Tf32x3 } else { instr.precision };
+                    let bits = [instr.a.reg.len(), instr.b.reg.len()];
+                    let left = self.operand(b, d.args[0], &plan.a, bits[0], (plan.factors[0], precision))?;
+                    let right = self.operand(b, d.args[1], &plan.b, bits[1], (plan.factors[1], precision))?;
+                    self.matrix_dot(b, &plan, q, [left, right], &mut regs)?;
+                }
+                None => {
+                    let left = self.in_shared(b, d.args[0])?;
+                    let right = if d.args[1] == d.args[0] { left.clone() } else { self.in_shared(b, d.args[1])? };
+                    self.lane_dot(b, i, &plan, LTy::Num(sum), [left, right], &mut regs)?;
+                }
+            }
         }
         let regs = regs.into_iter().map(|v| b.cvt(v, LTy::Num(held))).collect();
-        self.set_tile(d.results[0], Tile { layout: plan.d.clone(), regs });
+        self.set_tile(d.results[0], Tile { layout: plan.whole.clone(), regs });
         Ok(())
     }
 
-    fn matrix_dot(&mut self, b: &mut LaneBuilder, i: Inst, plan: &DotPlan, q: MatrixId, regs: &mut [LVal]) -> Result<(), LowerError> {
+    fn precision(&self, i: Inst) -> Precision {
+        match self.kernel.insts[i].attrs.first() {
+            Some(Attr::Precision(p)) => *p,
+            _ => Precision::Exact,
+        }
+    }
+
+    /// The matrix products of a batch one after the other; every matrix of it lies in registers.
+    fn batched(&mut self, b: &mut LaneBuilder, i: Inst, plan: &DotPlan, sum: Scalar, regs: &mut [LVal]) -> Result<(), LowerError> {
         let d = &self.kernel.insts[i];
+        let count = plan.whole.shape()[0];
+        let mut operands = Vec::new();
+        for (v, layout) in [(d.args[0], &plan.a), (d.args[1], &plan.b)] {
+            let whole = Rc::new(layout.expand_dims(0).broadcast(0, count)?);
+            operands.push((self.tile(b, v, &whole)?, layout, self.kernel.ty(v).elem()));
+        }
+        for z in 0..count {
+            let parts: Vec<Tile> = operands
+                .iter()
+                .map(|(t, l, _)| Tile { layout: (*l).clone(), regs: matrix_of(&t.layout, z).iter().map(|&r| t.regs[r]).collect() })
+                .collect();
+            let places = matrix_of(&plan.whole, z);
+            let mut own: Vec<LVal> = places.iter().map(|&r| regs[r]).collect();
+            match plan.instr {
+                Some(q) => {
+                    let instr = self.target.matrix_instr(q);
+                    let precision = if self.precision(i) == Precision::Tf32x3 { Precision::Tf32x3 } else { instr.precision };
+                    let bits = [instr.a.reg.len(), instr.b.reg.len()];
+                    let operand = |k: usize| {
+                        let elems = [operands[k].2, plan.factors[k]];
+                        Operand::new(operands[k].1, bits[k], elems, precision, Source::Regs(parts[k].regs.clone()))
+                    };
+                    self.matrix_dot(b, plan, q, [operand(0), operand(1)], &mut own)?;
+                }
+                None => {
+                    let left = Rc::new(self.stage_tile(b, &parts[0], operands[0].2)?);
+                    let right = Rc::new(self.stage_tile(b, &parts[1], operands[1].2)?);
+                    self.lane_dot(b, i, plan, LTy::Num(sum), [left, right], &mut own)?;
+                }
+            }
+            places.iter().zip(own).for_each(|(&r, v)| regs[r] = v);
+        }
+        Ok(())
+    }
+
+    fn matrix_dot(
+        &mut self,
+        b: &mut LaneBuilder,
+        plan: &DotPlan,
+        q: MatrixId,
+        [mut a, mut bb]: [Operand; 2],
+        regs: &mut [LVal],
+    ) -> Result<(), LowerError> {
         let target = self.target;
         let instr = target.matrix_instr(q);
-        let mut a = self.operand(b, d.args[0], &plan.a, instr.a.reg.len(), (plan.factor, instr.precision))?;
-        let mut bb = self.operand(b, d.args[1], &plan.b, instr.b.reg.len(), (plan.factor, instr.precision))?;
+        let thrice = a.precision == Precision::Tf32x3;
         let count = |bits: usize| 1u32 << bits;
         let acc_bits = instr.d.reg.len();
         let tiles = blocks(&plan.d, acc_bits);
@@ -261,13 +327,20 @@ impl Lower<'_> {
                 let af = a.fragment(b, (m, k), regs_a)?;
                 let bf = bb.fragment(b, (k, n), regs_b)?;
                 let range = base as usize..(base + count(acc_bits)) as usize;
-                let c: SmallVec<[LVal; 16]> = if instr.acc.bytes() >= 4 {
+                let mut c: SmallVec<[LVal; 16]> = if instr.acc.bytes() >= 4 {
                     SmallVec::from_slice(&regs[range.clone()])
                 } else {
                     to_words(b, &regs[range.clone()], instr.acc).iter().copied().collect()
                 };
-                let out = b.matrix(q, af, bf, c);
-                let elems = from_words(b, &out, instr.acc, count(acc_bits));
+                if thrice {
+                    let [[ah, al], [bh, bl]] = [af, bf].map(|f| tf32_parts(b, &f));
+                    c = b.matrix(q, al, bh.clone(), c);
+                    c = b.matrix(q, ah.clone(), bl, c);
+                    c = b.matrix(q, ah, bh, c);
+                } else {
+                    c = b.matrix(q, af, bf, c);
+                }
+                let elems = from_words(b, &c, instr.acc, count(acc_bits));
                 regs[range].copy_from_slice(&elems);
             }
         }
@@ -275,10 +348,20 @@ impl Lower<'_> {
     }
 
     /// Multiply-adds in every lane, k by k; operands lie in shared memory, where lanes that need the same element read it at once.
-    fn lane_dot(&mut self, b: &mut LaneBuilder, i: Inst, plan: &DotPlan, sum: LTy, regs: &mut [LVal]) -> Result<(), LowerError> {
+    fn lane_dot(
+        &mut self,
+        b: &mut LaneBuilder,
+        i: Inst,
+        plan: &DotPlan,
+        sum: LTy,
+        [left, right]: [Rc<Staged>; 2],
+        regs: &mut [LVal],
+    ) -> Result<(), LowerError> {
         let d = &self.kernel.insts[i];
         let depth = u64::from(plan.a.shape()[1]);
-        let steps = depth * regs.len() as u64;
+        let precision = self.precision(i);
+        let thrice = precision == Precision::Tf32x3;
+        let steps = depth * regs.len() as u64 * if thrice { 3 } else { 1 };
         if steps > MAX_LANE_STEPS {
             return Err(LowerError::ResourceExceeded {
                 resource: "multiply-adds per lane (this dot has no matrix instruction)",
@@ -288,27 +371,29 @@ impl Lower<'_> {
                 loc: Default::default(),
             });
         }
-        let precision = match d.attrs.first() {
-            Some(Attr::Precision(p)) => *p,
-            _ => Precision::Exact,
-        };
-        let left = self.in_shared(b, d.args[0])?;
-        let right = if d.args[1] == d.args[0] { left.clone() } else { self.in_shared(b, d.args[1])? };
-        let elem = self.kernel.ty(d.args[0]).elem();
-        let operand = |staged, layout| -> Result<Operand, LowerError> {
+        let elems = [d.args[0], d.args[1]].map(|v| self.kernel.ty(v).elem());
+        let operand = |staged, layout, elem: Scalar| -> Result<Operand, LowerError> {
             let source = self.vectors(staged, layout, elem)?;
             Ok(Operand { per_word: 1, ..Operand::new(layout, 0, [elem; 2], precision, source) })
         };
-        let mut a = operand(left, &plan.a)?;
-        let mut bb = operand(right, &plan.b)?;
-        let wide = if let LTy::Num(s) = sum { s } else { elem };
+        let mut a = operand(left, &plan.a, elems[0])?;
+        let mut bb = operand(right, &plan.b, elems[1])?;
+        let wide = if let LTy::Num(s) = sum { s } else { elems[0] };
         let cells = blocks(&plan.d, 0);
         for k in 0..depth as u32 {
             for &(m, n, r) in &cells {
-                let x = a.fragment(b, (m, k), 1)?[0];
-                let y = bb.fragment(b, (k, n), 1)?[0];
-                let [x, y] = [x, y].map(|v| narrow::cast(b, v, elem, wide));
-                regs[r as usize] = b.fma(x, y, regs[r as usize]);
+                let x = a.fragment(b, (m, k), 1)?;
+                let y = bb.fragment(b, (k, n), 1)?;
+                let acc = &mut regs[r as usize];
+                if thrice {
+                    let [[xh, xl], [yh, yl]] = [x, y].map(|f| tf32_parts(b, &f).map(|p| p[0]));
+                    *acc = b.fma(xl, yh, *acc);
+                    *acc = b.fma(xh, yl, *acc);
+                    *acc = b.fma(xh, yh, *acc);
+                } else {
+                    let (x, y) = (narrow::cast(b, x[0], elems[0], wide), narrow::cast(b, y[0], elems[1], wide));
+                    *acc = b.fma(x, y, *acc);
+                }
             }
         }
         Ok(())
@@ -332,6 +417,27 @@ impl Lower<'_> {
     }
 }
 
+/// The tf32 numbers whose sum stands for an `f32`: the nearest one, and the one nearest to the rest.
+fn tf32_parts(b: &mut LaneBuilder, words: &Vals) -> [Vals; 2] {
+    let high: Vals = words.iter().map(|&w| b.round_tf32(w)).collect();
+    let low = words.iter().zip(&high).map(|(&w, &h)| {
+        let rest = b.bin(BinOp::Sub, w, h);
+        b.round_tf32(rest)
+    });
+    let low = low.collect();
+    [high, low]
+}
+
+/// The registers of one matrix of a batch that lies in registers, in the order of the matrix's own layout.
+fn matrix_of(whole: &Layout, index: u32) -> Vec<usize> {
+    let mut own: Vec<(u32, usize)> = (whole.slice_registers(0).into_iter().enumerate())
+        .filter(|&(r, _)| whole.reg_coord(r as u32)[0] == index)
+        .map(|(r, at)| (at, r))
+        .collect();
+    own.sort_unstable();
+    own.into_iter().map(|(_, r)| r).collect()
+}
+
 /// Multiply-adds of one dot that a lane may run: they are not in a loop, and the text grows with them.
 const MAX_LANE_STEPS: u64 = 1 << 15;
 
@@ -340,7 +446,9 @@ fn offers(target: &Target) -> String {
     let rows: Vec<String> = target
         .matrix
         .iter()
-        .map(|x| format!("{} into {} ({}) by {}x{}x{}", x.operand, x.acc, x.precision, x.shape[0], x.shape[1], x.shape[2]))
+        .map(|x| {
+            format!("{} and {} into {} ({}) by {}x{}x{}", x.operand, x.operand_b, x.acc, x.precision, x.shape[0], x.shape[1], x.shape[2])
+        })
         .collect();
     format!("take types and extents of a matrix instruction of {}: {}", target.name, rows.join(", "))
 }

@@ -120,6 +120,10 @@ impl Lower<'_> {
         if d.op == Op::Cast {
             return narrow::cast(b, args[0], self.kernel.ty(d.args[0]).elem(), to);
         }
+        // Codes of `f4e2m1` have anything in the upper half of their byte, an `i4` has its sign there.
+        if d.op == Op::Bitcast && to == Scalar::I4 {
+            return super::packed::extended(b, args[0]);
+        }
         scalar_op(b, d.op, &d.attrs, args, LTy::holding(to))
     }
 
@@ -132,6 +136,9 @@ impl Lower<'_> {
             let v = self.element_op(b, i, &args);
             self.values[result] = Some(Held::Scalar(v));
             return Ok(());
+        }
+        if d.op == Op::Bitcast && kernel.ty(result).elem().is_packed() != kernel.ty(d.args[0]).elem().is_packed() {
+            return self.bitcast_packed(b, i);
         }
         let layout = self.layout_of(result)?;
         enum Arg {

@@ -13,7 +13,7 @@ use super::vectors::{from_words, legal_width, to_words, word_types};
 use super::{Held, Lower, Tile};
 use crate::access::GlobalAccess;
 use crate::error::LowerError;
-use crate::lane::{LTy, LVal, LaneBuilder, Param, ParamSource, Vals};
+use crate::lane::{BinOp, LTy, LVal, LaneBuilder, Param, ParamSource, Vals};
 use std::rc::Rc;
 use tilelift_ir::layout::{AccessColumns, Axis, Layout, coalesced, sector_efficiency, vectors_without};
 use tilelift_ir::{Attr, CacheHint, CmpOp, Extent, Inst, Scalar, Type, Value, ValueDef};
@@ -97,8 +97,9 @@ impl Lower<'_> {
     ) -> Result<Points<'k>, LowerError> {
         let coords = Coords::new(b, layout);
         let mask = match access.mask {
-            Some(m) => Some(self.tile(b, m, layout)?),
-            None => None,
+            // The mask of packed elements is for halves of bytes: the caller makes one of bytes.
+            Some(m) if !access.packed => Some(self.tile(b, m, layout)?),
+            Some(_) | None => None,
         };
         Ok(Points { view: access.view_value, access, coords, index: indices.to_vec(), mask })
     }
@@ -120,7 +121,11 @@ impl Lower<'_> {
                 None => p.index[d],
             };
             let here = b.add_const(lane, i64::from(rest));
-            let extent = self.extent(b, p.view, d);
+            let mut extent = self.extent(b, p.view, d);
+            if p.access.packed && d + 1 == p.access.view.rank() {
+                let one = b.i32(1);
+                extent = b.bin(BinOp::ShrU, extent, one);
+            }
             let inside = b.cmp(CmpOp::Ult, here, extent);
             guard = b.and_guard(guard, Some(inside));
             let wide = b.cvt(lane, LTy::I64);
@@ -131,7 +136,11 @@ impl Lower<'_> {
                     offset += i64::from(rest) * b.as_const(s).unwrap_or(0) as i64;
                 }
                 Extent::Dynamic(_) => {
-                    let s = self.stride(b, p.view, d);
+                    let mut s = self.stride(b, p.view, d);
+                    if p.access.packed {
+                        let one = b.i64(1);
+                        s = b.bin(BinOp::ShrU, s, one);
+                    }
                     let scale = b.i64(bytes);
                     let s = b.mul(s, scale);
                     terms.push(b.mul(wide, s));
@@ -160,7 +169,13 @@ impl Lower<'_> {
 
     /// The layout for a global access of a tile that is wanted in `want`: that one if it costs no more sectors or the tile is small,
     /// else the coalesced one.
-    fn choose_layout(&self, access: &GlobalAccess<'_>, want: &Rc<Layout>, elem: Scalar, is_load: bool) -> Result<Rc<Layout>, LowerError> {
+    pub(super) fn choose_layout(
+        &self,
+        access: &GlobalAccess<'_>,
+        want: &Rc<Layout>,
+        elem: Scalar,
+        is_load: bool,
+    ) -> Result<Rc<Layout>, LowerError> {
         let bytes = elem.bytes();
         let order = access.order();
         let vec = access.vector_elements(self.target.vector_bytes);
@@ -191,6 +206,9 @@ impl Lower<'_> {
         }
         let want = self.layout_of(result)?;
         let access = GlobalAccess::of(self.kernel, i);
+        if access.packed {
+            return self.load_packed(b, i, access);
+        }
         let elem = access.view.elem;
         let layout = self.choose_layout(&access, &want, elem, true)?;
         let indices = self.index_values(&access.indices)?;
@@ -198,7 +216,7 @@ impl Lower<'_> {
             Some(&o) => Some(self.scalar(o)?),
             None => None,
         };
-        let regs = self.load_regs(b, access, &indices, &layout, other, self.cache_hint(i))?;
+        let regs = self.load_regs(b, access, &indices, &layout, (other, None), self.cache_hint(i))?;
         self.set_tile(result, Tile { layout, regs });
         Ok(())
     }
@@ -214,14 +232,14 @@ impl Lower<'_> {
         indices.iter().map(|&v| self.scalar(v)).collect()
     }
 
-    /// Loads a tile into registers.
+    /// Loads a tile into registers. `byte_mask` stands for the access's own mask where that is one of halves of bytes.
     pub(super) fn load_regs(
         &mut self,
         b: &mut LaneBuilder,
         access: GlobalAccess<'_>,
         indices: &[LVal],
         layout: &Rc<Layout>,
-        other: Option<LVal>,
+        (other, byte_mask): (Option<LVal>, Option<Rc<Tile>>),
         cache: CacheHint,
     ) -> Result<Vec<LVal>, LowerError> {
         let elem = access.view.elem;
@@ -230,7 +248,8 @@ impl Lower<'_> {
         let free = layout.free_mask(Axis::Reg);
         let vectors = vectors_without(&columns, elem.bytes(), vec * elem.bytes(), free);
         self.order_access(b, access.view_value, false, layout, indices);
-        let points = self.points(b, access, indices, layout)?;
+        let mut points = self.points(b, access, indices, layout)?;
+        points.mask = byte_mask.or(points.mask);
         let mut out: Vec<Option<LVal>> = vec![None; layout.size(Axis::Reg) as usize];
         for group in &vectors.groups {
             for part in group.chunks(legal_width(group.len() as u32, super::vectors::memory_type(elem)) as usize) {
@@ -265,9 +284,13 @@ impl Lower<'_> {
             Some(Held::Tile(t)) => t.layout.clone(),
             Some(Held::Scalar(_) | Held::Staged(_)) | None => self.layout_of(value)?,
         };
+        let held = if access.packed { Rc::new(crate::packed::bytes_of(&held)?) } else { held };
         let layout = self.choose_layout(&access, &held, elem, false)?;
-        let tile = self.tile(b, value, &layout)?;
-        let indices = self.index_values(&access.indices)?;
+        let (tile, indices) = if access.packed {
+            (self.bytes_in(b, value, &layout)?, self.byte_indices(b, &access)?)
+        } else {
+            (self.tile(b, value, &layout)?, self.index_values(&access.indices)?)
+        };
         let columns = AccessColumns::global(&layout, &access.order())?;
         let vec = legal_width(access.vector_elements(self.target.vector_bytes), super::vectors::memory_type(elem));
         let vectors = vectors_without(&columns, elem.bytes(), vec * elem.bytes(), layout.free_mask(Axis::Reg));

@@ -14,6 +14,7 @@ mod global;
 mod hazards;
 mod indexed;
 mod narrow;
+mod packed;
 mod rearrange;
 mod reduce;
 mod scan;

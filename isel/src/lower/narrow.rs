@@ -1,4 +1,4 @@
-//! Casts from and to 8-bit floats, whose codes lanes hold as bytes. There is no arithmetic on codes, so a cast is a sequence of integer
+//! Casts from and to the floats of 8 and 4 bits and `i4`, whose codes lanes hold as bytes. There is no arithmetic on codes, so a cast is a sequence of integer
 //! and `f32` operations that every machine has, exact in every case.
 //!
 //! ```text
@@ -23,18 +23,23 @@ struct Format {
     nan: i64,
     /// No negative zero: its code is NaN.
     fnuz: bool,
+    /// Width of a code.
+    bits: i64,
 }
 
 /// The format of an element type; `None` for the scale format, which has only an exponent, and for wider types.
 fn format(elem: Scalar) -> Option<Format> {
-    let f = |bias, fraction, top, nan, fnuz| Some(Format { bias, fraction, top, nan, fnuz });
+    let f = |bias, fraction, top, nan, fnuz| Some(Format { bias, fraction, top, nan, fnuz, bits: i64::from(elem.bits()) });
     match elem {
         Scalar::F8E4M3 => f(7, 3, 0x7e, 0x7f, false),
         Scalar::F8E5M2 => f(15, 2, 0x7c, 0x7f, false),
         Scalar::F8E4M3Fnuz => f(8, 3, 0x7f, 0x80, true),
         Scalar::F8E5M2Fnuz => f(16, 2, 0x7f, 0x80, true),
+        // NaN becomes the largest number.
+        Scalar::F4E2M1 => f(1, 1, 7, 7, false),
         Scalar::F8E8M0
         | Scalar::I1
+        | Scalar::I4
         | Scalar::I8
         | Scalar::I16
         | Scalar::I32
@@ -48,12 +53,25 @@ fn format(elem: Scalar) -> Option<Format> {
 
 /// Conversion by value between element types, on the values that hold them.
 pub(super) fn cast(b: &mut LaneBuilder, v: LVal, from: Scalar, to: Scalar) -> LVal {
-    let v = if from.is_narrow() && from != to { decode(b, v, from) } else { v };
-    if !to.is_narrow() {
-        return b.cvt(v, LTy::Num(to));
-    }
     if from == to {
         return v;
+    }
+    if from == Scalar::I4 {
+        return super::packed::half_to_float(b, v, to).unwrap_or_else(|| cast(b, v, Scalar::I8, to));
+    }
+    let v = if from.is_narrow() { decode(b, v, from) } else { v };
+    if to == Scalar::I4 {
+        let wide = b.cvt(v, LTy::I32);
+        if !from.is_float() {
+            return super::packed::extended(b, wide);
+        }
+        let (least, most) = (b.i32(-8), b.i32(7));
+        let wide = b.bin(BinOp::Minimum, wide, most);
+        let wide = b.bin(BinOp::Maximum, wide, least);
+        return b.cvt(wide, LTy::Num(Scalar::I8));
+    }
+    if !to.is_narrow() {
+        return b.cvt(v, LTy::Num(to));
     }
     let single = match from {
         Scalar::F64 => odd_from_f64(b, v),
@@ -67,6 +85,7 @@ pub(super) fn cast(b: &mut LaneBuilder, v: LVal, from: Scalar, to: Scalar) -> LV
         }
         // Exact in f32.
         Scalar::I1
+        | Scalar::I4
         | Scalar::I8
         | Scalar::I16
         | Scalar::F16
@@ -76,7 +95,8 @@ pub(super) fn cast(b: &mut LaneBuilder, v: LVal, from: Scalar, to: Scalar) -> LV
         | Scalar::F8E5M2
         | Scalar::F8E4M3Fnuz
         | Scalar::F8E5M2Fnuz
-        | Scalar::F8E8M0 => b.cvt(v, LTy::F32),
+        | Scalar::F8E8M0
+        | Scalar::F4E2M1 => b.cvt(v, LTy::F32),
     };
     encode(b, single, to)
 }
@@ -119,7 +139,8 @@ fn decode(b: &mut LaneBuilder, v: LVal, from: Scalar) -> LVal {
         let bits = choose(b, CmpOp::Eq, code, 0xff, nan, bits);
         return b.bitcast(bits, LTy::F32);
     };
-    let magnitude = and(b, code, 0x7f);
+    let sign_bit = 1 << (f.bits - 1);
+    let magnitude = and(b, code, sign_bit - 1);
     let moved = shl(b, magnitude, 23 - f.fraction);
     let moved = b.bitcast(moved, LTy::F32);
     let scale = b.constant(LTy::F32, (((127 + 127 - f.bias) as u64) << 23) & 0xffff_ffff);
@@ -129,11 +150,11 @@ fn decode(b: &mut LaneBuilder, v: LVal, from: Scalar) -> LVal {
         let infinity = b.i32(INFINITY);
         bits = choose(b, CmpOp::Eq, magnitude, 0x7c, infinity, bits);
         bits = choose(b, CmpOp::Gt, magnitude, 0x7c, nan, bits);
-    } else if !f.fnuz {
+    } else if !f.fnuz && f.bits == 8 {
         bits = choose(b, CmpOp::Eq, magnitude, f.nan, nan, bits);
     }
-    let sign = and(b, code, 0x80);
-    let sign = shl(b, sign, 24);
+    let sign = and(b, code, sign_bit);
+    let sign = shl(b, sign, 32 - f.bits);
     bits = b.bin(BinOp::Or, bits, sign);
     if f.fnuz {
         bits = choose(b, CmpOp::Eq, code, f.nan, nan, bits);
@@ -166,8 +187,8 @@ fn encode(b: &mut LaneBuilder, v: LVal, to: Scalar) -> LVal {
             let code = choose(b, CmpOp::Lt, magnitude, normal << 23, small, rounded);
             let top = b.i32(f.top);
             let code = b.bin(BinOp::Minimum, code, top);
-            let sign = shr(b, bits, 24);
-            let sign = and(b, sign, 0x80);
+            let sign = shr(b, bits, 32 - f.bits);
+            let sign = and(b, sign, 1 << (f.bits - 1));
             let signed = b.bin(BinOp::Or, code, sign);
             let zero = b.i32(0);
             let signed = if f.fnuz { choose(b, CmpOp::Eq, code, 0, zero, signed) } else { signed };

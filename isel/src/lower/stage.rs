@@ -66,7 +66,8 @@ pub(super) fn staged_loads(kernel: &Kernel) -> SecondaryMap<Inst, bool> {
     fn only_dots(kernel: &Kernel, uses: &SecondaryMap<Value, Vec<(Inst, usize)>>, v: Value) -> bool {
         !uses[v].is_empty()
             && uses[v].iter().all(|&(i, k)| match kernel.insts[i].op {
-                Op::Dot => k < 2,
+                // The matrices of a batch are taken from registers.
+                Op::Dot => k < 2 && kernel.ty(v).as_tile().is_some_and(|t| t.shape.len() == 2),
                 Op::Transpose => only_dots(kernel, uses, kernel.insts[i].results[0]),
                 Op::Reshape => keeps_extents(kernel, i) && only_dots(kernel, uses, kernel.insts[i].results[0]),
                 _ => false,
@@ -75,7 +76,9 @@ pub(super) fn staged_loads(kernel: &Kernel) -> SecondaryMap<Inst, bool> {
     let mut staged = SecondaryMap::with_default(false);
     for &i in &order {
         let d = &kernel.insts[i];
-        staged[i] = d.op == Op::Load && d.present == 0 && only_dots(kernel, &uses, d.results[0]);
+        // Packed elements are unpacked in registers.
+        let packed = d.op == Op::Load && kernel.ty(d.results[0]).elem().is_packed();
+        staged[i] = d.op == Op::Load && !packed && d.present == 0 && only_dots(kernel, &uses, d.results[0]);
     }
     staged
 }
@@ -166,7 +169,7 @@ impl Lower<'_> {
             b.wait_copies(0);
         } else {
             let cache = self.cache_hint(p.inst);
-            let regs = self.load_regs(b, access, &indices, &p.layout, None, cache)?;
+            let regs = self.load_regs(b, access, &indices, &p.layout, (None, None), cache)?;
             b.before_shared_writes();
             let staged = Staged { map: p.map, base, alloc };
             put(b, &staged, &p.layout, &p.columns, &p.groups, &regs, elem);

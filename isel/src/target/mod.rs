@@ -19,8 +19,10 @@ pub struct MatrixInstr {
     pub name: &'static str,
     /// M, N and K.
     pub shape: [u32; 3],
-    /// Element type of A and B.
+    /// Element type of A.
     pub operand: Scalar,
+    /// Element type of B.
+    pub operand_b: Scalar,
     /// Element type of C and D.
     pub acc: Scalar,
     /// How operands are rounded.

@@ -3,7 +3,7 @@
 use super::{ScalarSpec, Workload, block, tile_rows};
 use crate::facts::programs;
 use crate::fused_gemm::{FusedGemm, Residual};
-use crate::gemv::{GROUP, Gemv};
+use crate::gemv::{GROUP, Gemv, Weights};
 use crate::reference::{Expected, GemmReference, Reference, U, row_major, row_product, unit_roundoff};
 use crate::tensor::{Init, Tensor, TensorSpec};
 use std::ops::Range;
@@ -184,7 +184,17 @@ pub struct GemvCase {
 
 impl Workload for GemvCase {
     fn name(&self) -> String {
-        format!("gemv_{}{}_{}x{}", self.config.elem, if self.config.quantised { "_u4" } else { "" }, self.n, self.k)
+        format!(
+            "gemv_{}{}_{}x{}",
+            self.config.elem,
+            match self.config.weights {
+                Weights::Plain => "",
+                Weights::Unsigned4 => "_u4",
+                Weights::Signed4 => "_i4",
+            },
+            self.n,
+            self.k
+        )
     }
     fn build(&self) -> Result<Kernel, BuildErrors> {
         self.config.build()
@@ -195,12 +205,17 @@ impl Workload for GemvCase {
     fn tensors(&self) -> Vec<TensorSpec> {
         let (elem, n, k) = (self.config.elem, self.n, self.k);
         let mut list = vec![TensorSpec::input("x", elem, &[k], Init::Normal(1))];
-        if self.config.quantised {
-            list.push(TensorSpec::input("q", Scalar::I8, &[n, k / 2], Init::Normal(2)));
-            list.push(TensorSpec::input("s", elem, &[n, k / GROUP], Init::Normal(3)));
-            list.push(TensorSpec::input("z", Scalar::I8, &[n, k / GROUP], Init::Normal(4)));
-        } else {
-            list.push(TensorSpec::input("w", elem, &[n, k], Init::Normal(2)));
+        match self.config.weights {
+            Weights::Unsigned4 => {
+                list.push(TensorSpec::input("q", Scalar::I8, &[n, k / 2], Init::Normal(2)));
+                list.push(TensorSpec::input("s", elem, &[n, k / GROUP], Init::Normal(3)));
+                list.push(TensorSpec::input("z", Scalar::I8, &[n, k / GROUP], Init::Normal(4)));
+            }
+            Weights::Signed4 => {
+                list.push(TensorSpec::input("q", Scalar::I4, &[n, k], Init::Normal(2)));
+                list.push(TensorSpec::input("s", elem, &[n, k / GROUP], Init::Normal(3)));
+            }
+            Weights::Plain => list.push(TensorSpec::input("w", elem, &[n, k], Init::Normal(2))),
         }
         list.push(TensorSpec::output("y", elem, &[n]));
         list
@@ -213,7 +228,7 @@ impl Workload for GemvCase {
     /// Products are exact in a fused operation (a weight of 4 bits times a scale of 11 is exact, and so is its product with `x`);
     /// a sum passes one rounding a step, one a level of the tree, and two more cover second order terms.
     fn reference<'a>(&'a self, tensors: &'a [Tensor]) -> Reference<'a> {
-        let Gemv { quantised, depth, elem, .. } = self.config;
+        let Gemv { weights, depth, elem, .. } = self.config;
         let k = self.k as usize;
         let x = tensors[0].read(0..k);
         let roundings = f64::from(self.k.div_ceil(depth.max(1))) + f64::from(depth.max(1).ilog2()) + 3.0;
@@ -224,17 +239,21 @@ impl Workload for GemvCase {
                     s += x * weight;
                     z += (x * weight).abs();
                 };
-                if !quantised {
-                    x.iter().enumerate().for_each(|(p, &x)| add(x, tensors[1].get(n * k + p)));
-                    return Expected::rounded(s, roundings * U * z, elem);
-                }
                 for (g, x) in x.chunks(GROUP as usize).enumerate() {
-                    let group = n * (k / GROUP as usize) + g;
-                    let (scale, zero) = (tensors[2].get(group), tensors[3].get(group));
-                    let bytes = n * (k / 2) + g * (GROUP as usize / 2);
-                    for (p, &x) in x.iter().enumerate() {
-                        let byte = tensors[1].bytes.get(bytes + p / 2).copied().unwrap_or_default();
-                        add(x, (f64::from(byte >> (4 * (p % 2)) & 15) - zero) * scale);
+                    let (first, group) = (n * k + g * GROUP as usize, n * (k / GROUP as usize) + g);
+                    match weights {
+                        Weights::Plain => x.iter().zip(first..).for_each(|(&x, p)| add(x, tensors[1].get(p))),
+                        Weights::Signed4 => {
+                            let scale = tensors[2].get(group);
+                            x.iter().zip(first..).for_each(|(&x, p)| add(x, tensors[1].get(p) * scale));
+                        }
+                        Weights::Unsigned4 => {
+                            let (scale, zero) = (tensors[2].get(group), tensors[3].get(group));
+                            for (&x, p) in x.iter().zip(first..) {
+                                let byte = tensors[1].bytes.get(p / 2).copied().unwrap_or_default();
+                                add(x, (f64::from(byte >> (4 * (p % 2)) & 15) - zero) * scale);
+                            }
+                        }
                     }
                 }
                 Expected::rounded(s, roundings * U * z, elem)

@@ -220,7 +220,9 @@ impl Product {
             | Scalar::F8E5M2
             | Scalar::F8E4M3Fnuz
             | Scalar::F8E5M2Fnuz
-            | Scalar::F8E8M0 => None,
+            | Scalar::F8E8M0
+            | Scalar::F4E2M1
+            | Scalar::I4 => None,
         };
         let compute = if self.elem == Scalar::F32 { COMPUTE_TF32 } else { COMPUTE_F32 };
         match (number(self.elem), number(self.out)) {

@@ -19,7 +19,9 @@ fn half(ty: LTy) -> Option<Half> {
         LTy::Num(Scalar::F16) => Some(Half::F16),
         LTy::Num(Scalar::BF16) => Some(Half::BF16),
         LTy::Num(Scalar::I1 | Scalar::I8 | Scalar::I16 | Scalar::I32 | Scalar::I64 | Scalar::F32 | Scalar::F64) | LTy::B32 => None,
-        LTy::Num(Scalar::F8E4M3 | Scalar::F8E5M2 | Scalar::F8E4M3Fnuz | Scalar::F8E5M2Fnuz | Scalar::F8E8M0) => None,
+        LTy::Num(
+            Scalar::F8E4M3 | Scalar::F8E5M2 | Scalar::F8E4M3Fnuz | Scalar::F8E5M2Fnuz | Scalar::F8E8M0 | Scalar::F4E2M1 | Scalar::I4,
+        ) => None,
     }
 }
 

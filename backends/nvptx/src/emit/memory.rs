@@ -190,7 +190,16 @@ impl Emitter<'_> {
         let homes: Regs = dsts.iter().map(|&d| self.home(d)).collect();
         let ty = dsts.first().map(|&d| self.defs.ty(d));
         match ty {
-            Some(LTy::Num(Scalar::I8 | Scalar::F8E4M3 | Scalar::F8E5M2 | Scalar::F8E4M3Fnuz | Scalar::F8E5M2Fnuz | Scalar::F8E8M0)) => {
+            Some(LTy::Num(
+                Scalar::I8
+                | Scalar::F8E4M3
+                | Scalar::F8E5M2
+                | Scalar::F8E4M3Fnuz
+                | Scalar::F8E5M2Fnuz
+                | Scalar::F8E8M0
+                | Scalar::F4E2M1
+                | Scalar::I4,
+            )) => {
                 // Nibbles 8 to 11 of the selector repeat the sign of bytes 0 to 3.
                 for (pair, selector) in homes.chunks(2).zip(["0x9180", "0xB3A2"]) {
                     let t = self.fresh(Class::R);

@@ -261,7 +261,7 @@ fn ulp(x: f64, elem: Scalar) -> f64 {
         Scalar::BF16 => (8, -126),
         Scalar::F32 => (24, -126),
         Scalar::F64 | Scalar::I1 | Scalar::I8 | Scalar::I16 | Scalar::I32 | Scalar::I64 => (53, -1022),
-        Scalar::F8E4M3 | Scalar::F8E5M2 | Scalar::F8E4M3Fnuz | Scalar::F8E5M2Fnuz | Scalar::F8E8M0 => {
+        Scalar::F8E4M3 | Scalar::F8E5M2 | Scalar::F8E4M3Fnuz | Scalar::F8E5M2Fnuz | Scalar::F8E8M0 | Scalar::F4E2M1 | Scalar::I4 => {
             unreachable!("lanes hold codes of 8-bit floats as i8")
         }
     };
@@ -311,7 +311,7 @@ fn slack(w: f64, elem: Scalar) -> f64 {
         Scalar::F32 => 2f64.powi(-149),
         Scalar::F64 => f64::from_bits(1),
         Scalar::I1 | Scalar::I8 | Scalar::I16 | Scalar::I32 | Scalar::I64 => 0.0,
-        Scalar::F8E4M3 | Scalar::F8E5M2 | Scalar::F8E4M3Fnuz | Scalar::F8E5M2Fnuz | Scalar::F8E8M0 => {
+        Scalar::F8E4M3 | Scalar::F8E5M2 | Scalar::F8E4M3Fnuz | Scalar::F8E5M2Fnuz | Scalar::F8E8M0 | Scalar::F4E2M1 | Scalar::I4 => {
             unreachable!("lanes hold codes of 8-bit floats as i8")
         }
     }
@@ -399,7 +399,7 @@ pub fn edges(elem: Scalar) -> Vec<u64> {
         Scalar::BF16 => 7,
         Scalar::F32 => 23,
         Scalar::F64 | Scalar::I1 | Scalar::I8 | Scalar::I16 | Scalar::I32 | Scalar::I64 => 52,
-        Scalar::F8E4M3 | Scalar::F8E5M2 | Scalar::F8E4M3Fnuz | Scalar::F8E5M2Fnuz | Scalar::F8E8M0 => {
+        Scalar::F8E4M3 | Scalar::F8E5M2 | Scalar::F8E4M3Fnuz | Scalar::F8E5M2Fnuz | Scalar::F8E8M0 | Scalar::F4E2M1 | Scalar::I4 => {
             unreachable!("lanes hold codes of 8-bit floats as i8")
         }
     };
@@ -423,7 +423,7 @@ pub fn random(elem: Scalar, r: &mut Random) -> u64 {
                 num::to_bits(num::round(f, elem), elem)
             }
         }
-        Scalar::F8E4M3 | Scalar::F8E5M2 | Scalar::F8E4M3Fnuz | Scalar::F8E5M2Fnuz | Scalar::F8E8M0 => {
+        Scalar::F8E4M3 | Scalar::F8E5M2 | Scalar::F8E4M3Fnuz | Scalar::F8E5M2Fnuz | Scalar::F8E8M0 | Scalar::F4E2M1 | Scalar::I4 => {
             unreachable!("lanes hold codes of 8-bit floats as i8")
         }
     }

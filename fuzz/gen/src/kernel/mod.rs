@@ -294,6 +294,8 @@ impl Gen<'_> {
 fn limit(elem: Scalar) -> f64 {
     match elem {
         Scalar::I1 => 1.0,
+        Scalar::I4 => 7.0,
+        Scalar::F4E2M1 => 4.0,
         Scalar::I8 => 127.0,
         Scalar::I16 => 32767.0,
         Scalar::I32 => 2147483647.0,

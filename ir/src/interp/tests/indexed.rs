@@ -22,7 +22,7 @@ fn fault(kernel: &Kernel, grid: u32, args: &[Arg], m: &mut Memory) -> Fault {
 
 #[test]
 pub(super) fn gathers_and_scatters() {
-    for &elem in Scalar::ALL {
+    for &elem in Scalar::ALL.iter().filter(|s| !s.is_packed()) {
         let mut k = KernelBuilder::new("swap");
         let (source, target, index) = (k.param(view(elem, 1)), k.param(view(elem, 1)), k.param(view(Scalar::I32, 1)));
         let zero = k.constant(0, Scalar::I32);

@@ -28,7 +28,7 @@ fn copier(elem: Scalar, other: Option<f64>) -> Kernel {
 
 #[test]
 pub(super) fn dims_and_edges() {
-    for &elem in Scalar::ALL {
+    for &elem in Scalar::ALL.iter().filter(|s| !s.is_packed()) {
         for other in [None, Some(1.0)] {
             let kernel = copier(elem, other);
             for (i, j) in [(0, 0), (3, 2), (-1, -2), (-3, 4), (-4, 0), (5, 0), (0, 7), (1_000_000, -1_000_000), (i32::MIN, i32::MAX)] {
@@ -214,14 +214,14 @@ fn strided_stores_leave_gaps_unwritten() {
 fn buffers_hold_every_type() {
     for &elem in Scalar::ALL {
         let values = match elem {
-            Scalar::I1 => vec![0.0, 1.0, 1.0],
-            Scalar::F8E8M0 => vec![0.5, 1.0, 4.0],
-            _ => vec![0.0, 1.0, -2.0],
+            Scalar::I1 => vec![0.0, 1.0, 1.0, 0.0],
+            Scalar::F8E8M0 => vec![0.5, 1.0, 4.0, 2.0],
+            _ => vec![0.0, 1.0, -2.0, 3.0],
         };
         let b = Buffer::from_f64(elem, values.iter().copied());
-        assert_eq!(b.len(), 3 * elem.bytes() as usize);
+        assert_eq!(b.len(), elem.storage(4));
         assert_eq!(b.read_f64(elem), values);
-        let mut c = Buffer::uninit_elements(elem, 3);
+        let mut c = Buffer::uninit_elements(elem, 4);
         assert!(!c.is_initialised(0..1));
         if elem == Scalar::F8E8M0 {
             c.fill_f64(elem, values.iter().copied());
@@ -230,7 +230,7 @@ fn buffers_hold_every_type() {
         }
         assert_eq!(c.bytes(), b.bytes());
         assert!(c.is_initialised(0..c.len()) && !c.is_initialised(0..c.len() + 1));
-        let mut d = Buffer::uninit_elements(elem, 3);
+        let mut d = Buffer::uninit_elements(elem, 4);
         d.fill_f64(elem, values.iter().copied().chain([5.0, 6.0]));
         assert_eq!(d, c, "values beyond the end are dropped");
     }

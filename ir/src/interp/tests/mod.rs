@@ -2,6 +2,7 @@
 //! forms), then control, memory, arguments and faults.
 
 mod arguments;
+mod casts;
 mod control;
 mod conversions;
 mod elementwise;
@@ -151,7 +152,8 @@ impl Nums {
 }
 
 pub(super) fn view(elem: Scalar, rank: usize) -> ViewType {
-    ViewType::dense(elem, &vec![Extent::Dynamic(1); rank])
+    let last = Extent::Dynamic(if elem.is_packed() { 2 } else { 1 });
+    ViewType::dense(elem, &[vec![Extent::Dynamic(1); rank.saturating_sub(1)], vec![last; rank.min(1)]].concat())
 }
 
 /// Verifies and runs a kernel, noting its ops when it succeeds.

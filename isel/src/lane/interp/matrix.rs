@@ -59,6 +59,7 @@ impl Operand {
                     Scalar::F32 => f32_value(bits),
                     Scalar::F64 => f64::from_bits(bits),
                     Scalar::I1 => bits as f64,
+                    Scalar::I4 => f64::from((bits as i8) << 4 >> 4),
                     Scalar::I8 => f64::from(bits as i8),
                     Scalar::I16 => f64::from(bits as i16),
                     Scalar::I32 => f64::from(bits as i32),
@@ -69,7 +70,8 @@ impl Operand {
                     | Scalar::F8E5M2
                     | Scalar::F8E4M3Fnuz
                     | Scalar::F8E5M2Fnuz
-                    | Scalar::F8E8M0 => num::from_bits(bits, self.elem),
+                    | Scalar::F8E8M0
+                    | Scalar::F4E2M1 => num::from_bits(bits, self.elem),
                 };
             }
         }
@@ -117,7 +119,7 @@ impl Table {
             shape: [m, n, k].map(|e| e as usize),
             tf32: instr.precision == Precision::Tf32,
             a: operand(&instr.a, [m, k], instr.operand)?,
-            b: operand(&instr.b, [k, n], instr.operand)?,
+            b: operand(&instr.b, [k, n], instr.operand_b)?,
             d: operand(&instr.d, [m, n], instr.acc)?,
             scratch: [m * k, k * n, m * n].map(|len| vec![0.0; len as usize]),
         })

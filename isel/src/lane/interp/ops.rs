@@ -33,7 +33,9 @@ pub(crate) fn extend(raw: u64, ty: LTy) -> u64 {
         LTy::Num(Scalar::F32) | LTy::B32 => raw & 0xffff_ffff,
         LTy::Num(Scalar::I64 | Scalar::F64) => raw,
         // No lane value has these types (see `verify`): their codes travel as bytes.
-        LTy::Num(Scalar::F8E4M3 | Scalar::F8E5M2 | Scalar::F8E4M3Fnuz | Scalar::F8E5M2Fnuz | Scalar::F8E8M0) => raw & 0xff,
+        LTy::Num(
+            Scalar::F8E4M3 | Scalar::F8E5M2 | Scalar::F8E4M3Fnuz | Scalar::F8E5M2Fnuz | Scalar::F8E8M0 | Scalar::F4E2M1 | Scalar::I4,
+        ) => raw & 0xff,
     }
 }
 

@@ -461,7 +461,7 @@ impl Verifier<'_> {
                 };
                 let operands = [
                     ("values of A", &a[..], fragment_values(&m.a, m.operand)),
-                    ("values of B", &b[..], fragment_values(&m.b, m.operand)),
+                    ("values of B", &b[..], fragment_values(&m.b, m.operand_b)),
                     ("values of C", &c[..], fragment_values(&m.d, m.acc)),
                 ];
                 for (what, vals, (want, ty)) in operands {

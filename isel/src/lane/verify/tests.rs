@@ -272,7 +272,7 @@ fn counts_widths_and_offers() {
 fn fragments_fill_words() {
     let t = target();
     let sizes: Vec<_> =
-        t.matrix.iter().map(|i| [(&i.a, i.operand), (&i.b, i.operand), (&i.d, i.acc)].map(|(m, e)| fragment_values(m, e))).collect();
+        t.matrix.iter().map(|i| [(&i.a, i.operand), (&i.b, i.operand_b), (&i.d, i.acc)].map(|(m, e)| fragment_values(m, e))).collect();
     let (w, f, i, d) = (LTy::B32, LTy::F32, LTy::I32, LTy::Num(Scalar::F64));
     assert_eq!(
         sizes,

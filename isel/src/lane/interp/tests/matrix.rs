@@ -29,7 +29,7 @@ fn deal(map: &FragmentMap, elem: Scalar, lanes: usize, of: impl Fn(usize, usize)
 fn run(instr: &MatrixInstr, id: usize, operands: [&dyn Fn(usize, usize, usize) -> f64; 3]) -> Vec<f64> {
     let mut asm = Asm::new(2);
     let mut m = Memory::new();
-    let maps = [(&instr.a, instr.operand), (&instr.b, instr.operand), (&instr.d, instr.acc)];
+    let maps = [(&instr.a, instr.operand), (&instr.b, instr.operand_b), (&instr.d, instr.acc)];
     let mut vals: Vec<Vec<LVal>> = Vec::new();
     for (view, ((map, elem), of)) in maps.into_iter().zip(operands).enumerate() {
         let bytes = (0..2).flat_map(|warp| deal(map, elem, 32, |r, c| of(warp, r, c))).collect();

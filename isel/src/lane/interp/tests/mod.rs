@@ -154,6 +154,7 @@ pub(crate) fn target() -> Target {
     const D_LANE: [[u32; 2]; 5] = [[0, 2], [0, 4], [1, 0], [2, 0], [4, 0]];
     let d = fragment([16, 8], &[[0, 1], [8, 0]], &D_LANE);
     let half = |name, operand, acc| MatrixInstr {
+        operand_b: operand,
         name,
         shape: [16, 8, 16],
         operand,
@@ -171,6 +172,7 @@ pub(crate) fn target() -> Target {
             name: "byte",
             shape: [16, 8, 32],
             operand: Scalar::I8,
+            operand_b: Scalar::I8,
             acc: Scalar::I32,
             precision: Precision::Exact,
             a: fragment([16, 32], &[[0, 1], [0, 2], [8, 0], [0, 16]], &[[0, 4], [0, 8], [1, 0], [2, 0], [4, 0]]),
@@ -181,6 +183,7 @@ pub(crate) fn target() -> Target {
             name: "tf32",
             shape: [16, 8, 8],
             operand: Scalar::F32,
+            operand_b: Scalar::F32,
             acc: Scalar::F32,
             precision: Precision::Tf32,
             a: fragment([16, 8], &[[8, 0], [0, 4]], &[[0, 1], [0, 2], [1, 0], [2, 0], [4, 0]]),
@@ -192,6 +195,7 @@ pub(crate) fn target() -> Target {
             name: "copies",
             shape: [4, 4, 2],
             operand: Scalar::F64,
+            operand_b: Scalar::F64,
             acc: Scalar::F64,
             precision: Precision::Exact,
             a: fragment([4, 2], &[], &[[1, 0], [2, 0], [0, 1], [0, 0], [0, 0]]),

@@ -281,7 +281,16 @@ fn conversions() {
                     (false, Scalar::F16 | Scalar::BF16) => num::to_bits(num::round(a as i64 as f64, to), to),
                     (false, Scalar::I1) => u64::from(a != 0),
                     (false, Scalar::I8 | Scalar::I16 | Scalar::I32 | Scalar::I64) => a,
-                    (_, Scalar::F8E4M3 | Scalar::F8E5M2 | Scalar::F8E4M3Fnuz | Scalar::F8E5M2Fnuz | Scalar::F8E8M0) => {
+                    (
+                        _,
+                        Scalar::F8E4M3
+                        | Scalar::F8E5M2
+                        | Scalar::F8E4M3Fnuz
+                        | Scalar::F8E5M2Fnuz
+                        | Scalar::F8E8M0
+                        | Scalar::F4E2M1
+                        | Scalar::I4,
+                    ) => {
                         unreachable!("lanes hold codes of 8-bit floats as i8")
                     }
                 };
