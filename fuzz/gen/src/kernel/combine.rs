@@ -2,7 +2,7 @@
 
 use super::{Gen, Item};
 use crate::data::Init;
-use tilelift_ir::{CmpOp, KernelBuilder, Operand, Scalar, Type, Value};
+use tilelift_ir::{CmpOp, KernelBuilder, Operand, Scalar, Value};
 
 const NARROW: [Scalar; 5] = [Scalar::F8E4M3, Scalar::F8E5M2, Scalar::F8E4M3Fnuz, Scalar::F8E5M2Fnuz, Scalar::F8E8M0];
 
@@ -52,7 +52,7 @@ impl Gen<'_> {
             let ordered = g.src.chance(128);
             let mut left = x[0];
             if let Some(o) = &outside {
-                left = g.combination(b, x[0], o.v, o.v).pick_same(b, x[0]);
+                left = if o.elem() == Scalar::I1 { b.xor(left, o.v) } else { b.maximum(left, o.v) };
             }
             let c = b.cmp(if ordered { CmpOp::Gt } else { CmpOp::Ne }, left, y[0]);
             x.iter().zip(y).map(|(&x, &y)| g.combination(b, x, y, c)).collect()
@@ -97,7 +97,10 @@ impl Gen<'_> {
         let mut v = if self.src.chance(128) {
             let Some(shape) = self.src.pick(&self.shapes).cloned() else { return };
             let seed = self.src.seed();
-            let view = self.input_of(b, elem, &shape, if self.src.chance(80) { Init::Bits(seed) } else { Init::Rand(seed) });
+            let view = {
+                let init = if self.src.chance(80) { Init::Bits(seed) } else { Init::Rand(seed) };
+                self.input_of(b, elem, &shape, init)
+            };
             let Some(at) = self.indices(b, &view, &shape) else { return };
             let mut access = tilelift_ir::Access::default();
             if self.src.chance(64) {
@@ -106,14 +109,14 @@ impl Gen<'_> {
             if self.src.chance(64) {
                 access.other = Some(Operand::Float(1.0));
             }
-            b.load_with(view.value(), &at, &shape, access)
+            b.load_with(view.v, &at, &shape, access)
         } else {
             let Some(x) = self.any(|i| i.is_tile() && i.elem() != Scalar::I1) else { return };
             b.cast(x.v, elem)
         };
         let shape: Vec<u32> = b.ty(v).shape().unwrap_or(&[]).to_vec();
         let axis = self.src.below(shape.len() as u32);
-        match self.src.below(6) {
+        match self.src.below(7) {
             0 => v = b.flip(v, axis),
             1 => {
                 let c = self.truth(b, &shape);
@@ -121,10 +124,15 @@ impl Gen<'_> {
                 v = b.select(c, v, other);
             }
             2 => v = b.slice(v, &vec![0; shape.len()], &shape),
+            4 => {
+                let at = self.index_tile(b, &shape, i64::from(shape[axis as usize]));
+                v = b.gather_tile(v, at, axis);
+            }
+            5 => v = b.reduce_by(&[v], axis, |_, _, y| vec![y[0]])[0],
             3 if shape.len() == 2 => v = b.transpose(v, &[1, 0]),
-            4 if shape.iter().product::<u32>() <= 512 => v = b.sort(tilelift_ir::SortOrder::Descending, v, axis),
             _ => {}
         }
+        self.work += 8 * u64::from(shape.iter().product::<u32>()) * self.times;
         let item = Item { v, ty: b.ty(v).clone(), bound: None };
         if self.src.chance(100) {
             return self.store_item(b, &item);
@@ -132,19 +140,5 @@ impl Gen<'_> {
         let to = *self.src.pick(&[Scalar::F32, Scalar::F16, Scalar::BF16]).unwrap_or(&Scalar::F32);
         let v = b.cast(v, to);
         self.put(b, v, None);
-    }
-}
-
-/// A value if it has the type of another, else the other.
-trait PickSame {
-    fn pick_same(self, b: &KernelBuilder, other: Value) -> Value;
-}
-
-impl PickSame for Value {
-    fn pick_same(self, b: &KernelBuilder, other: Value) -> Value {
-        match (b.ty(self), b.ty(other)) {
-            (Type::Scalar(p), Type::Scalar(q)) if p == q => self,
-            _ => other,
-        }
     }
 }

@@ -1,7 +1,6 @@
 //! Steps with indices that are data: gathers, scatters, updates, sorts, counts.
 
 use super::{Gen, Item};
-use tilelift_ir::interp::ScalarArg;
 use tilelift_ir::{Access, AtomicOp, CmpOp, KernelBuilder, MemoryOrder, Operand, Scalar, Scope, SortOrder, Type, Update, Value};
 
 /// Tiles with more elements are not sorted: a sort unrolls.
@@ -9,7 +8,7 @@ const MOST_SORTED: u64 = 1024;
 
 impl Gen<'_> {
     /// A tile of `i32` of a shape; half of the time within `0..extent`.
-    fn index_tile(&mut self, b: &mut KernelBuilder, shape: &[u32], extent: i64) -> Value {
+    pub(super) fn index_tile(&mut self, b: &mut KernelBuilder, shape: &[u32], extent: i64) -> Value {
         let found = self.any(|i| i.shape() == shape && i.elem().is_int());
         let v = match found {
             Some(i) if self.src.chance(128) => b.cast(i.v, Scalar::I32),
@@ -193,11 +192,5 @@ impl Gen<'_> {
             Scalar::I64 => v,
             _ => b.cast(v, Scalar::I32),
         }
-    }
-
-    /// A scalar argument of a type.
-    pub(super) fn argument(&mut self, b: &mut KernelBuilder, arg: ScalarArg) -> Value {
-        self.params.push(crate::case::Param::Scalar(arg));
-        b.param(Type::Scalar(arg.elem()))
     }
 }
