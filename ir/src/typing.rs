@@ -260,6 +260,9 @@ pub fn result_type(op: Op, args: &[&Type], present: u8, attrs: &[Attr], explicit
             if a.elem == Scalar::I1 {
                 return Err(format!("`{op}` compares numbers, not i1; use cast"));
             }
+            if a.elem.is_narrow() {
+                return Err(format!("`{op}` does not compare {}; cast the tile to f16 or f32, which is exact", a.elem));
+            }
             let axis = axis_of(op, a, attrs, 0)?;
             let shape: Shape = a.shape.iter().enumerate().filter(|(i, _)| *i != axis).map(|(_, &e)| e).collect();
             Ok(Some(Type::of_shape(&shape, Scalar::I32)))
