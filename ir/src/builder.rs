@@ -23,7 +23,7 @@ use crate::kernel::Kernel;
 use crate::num;
 use crate::ops::{AtomicOp, Attr, CacheHint, CmpOp, GridAxis, Literal, MemoryOrder, Op, Precision, ReduceOp, Scope, SortOrder};
 use crate::types::{Scalar, Shape, TileType, Type, ViewType};
-use crate::typing::result_type;
+use crate::typing::{combine_types, result_type};
 use smallvec::SmallVec;
 use std::fmt;
 
@@ -208,6 +208,13 @@ impl KernelBuilder {
         self.at.insert(&mut self.kernel, inst);
         // An op without a result (a store) hands back its first operand, which no caller uses.
         self.kernel.insts[inst].results.first().copied().unwrap_or_else(|| args[0])
+    }
+
+    /// Places an op that makes several values of one type.
+    pub(crate) fn push_many<const N: usize>(&mut self, op: Op, args: &[Value]) -> [Value; N] {
+        let first = self.push(op, args, 0, &[], None);
+        let made = self.kernel.def_inst(first).map(|i| self.kernel.insts[i].results.to_vec()).unwrap_or_default();
+        std::array::from_fn(|i| made.get(i).copied().unwrap_or(first))
     }
 
     /// A scalar literal of a type.
@@ -750,6 +757,61 @@ impl KernelBuilder {
         self.in_region(b, otherwise);
         let results: Vec<Value> = self.kernel.yields(a).to_vec();
         self.close(Op::If, &[condition], &[a, b], &results)
+    }
+
+    /// As [`KernelBuilder::reduce`], of one or more tiles of one shape, with an op of the caller's: `combine` gets an element of each
+    /// tile, another of each, and returns what they combine to. The op should be associative and commutative.
+    pub fn reduce_by(
+        &mut self,
+        tiles: &[Value],
+        axis: u32,
+        combine: impl FnOnce(&mut KernelBuilder, &[Value], &[Value]) -> Vec<Value>,
+    ) -> Vec<Value> {
+        self.combine_op(Op::ReduceBy, tiles, axis, combine)
+    }
+
+    /// As [`KernelBuilder::scan`], of one or more tiles of one shape, with an associative op of the caller's, which gets what comes
+    /// earlier along the axis first.
+    pub fn scan_by(
+        &mut self,
+        tiles: &[Value],
+        axis: u32,
+        combine: impl FnOnce(&mut KernelBuilder, &[Value], &[Value]) -> Vec<Value>,
+    ) -> Vec<Value> {
+        self.combine_op(Op::ScanBy, tiles, axis, combine)
+    }
+
+    /// As [`KernelBuilder::scan_by`] from the last element backward.
+    pub fn scan_reverse_by(
+        &mut self,
+        tiles: &[Value],
+        axis: u32,
+        combine: impl FnOnce(&mut KernelBuilder, &[Value], &[Value]) -> Vec<Value>,
+    ) -> Vec<Value> {
+        self.combine_op(Op::ScanReverseBy, tiles, axis, combine)
+    }
+
+    fn combine_op(
+        &mut self,
+        op: Op,
+        tiles: &[Value],
+        axis: u32,
+        combine: impl FnOnce(&mut KernelBuilder, &[Value], &[Value]) -> Vec<Value>,
+    ) -> Vec<Value> {
+        let attrs = [Attr::Dim(axis)];
+        let typed = combine_types(op, &tiles.iter().map(|&v| self.kernel.ty(v)).collect::<Vec<_>>(), &attrs);
+        let types = typed.unwrap_or_else(|message| {
+            self.note(op.info().name, message);
+            tiles.iter().map(|&v| self.kernel.ty(v).clone()).collect()
+        });
+        let r = self.kernel.add_region();
+        let elems: Vec<Type> = tiles.iter().map(|&v| Type::Scalar(self.kernel.ty(v).elem())).collect();
+        let params: Vec<Value> = elems.iter().chain(&elems).map(|t| self.kernel.add_region_param(r, t.clone())).collect();
+        let (x, y) = params.split_at(tiles.len());
+        self.in_region(r, |b| combine(b, x, y));
+        let inst = self.kernel.add_inst(op, tiles, 0, &attrs, &[r], &types);
+        self.at.insert(&mut self.kernel, inst);
+        self.kernel.insts[inst].results.to_vec()
     }
 
     fn region_params(&mut self, r: Region, like: &[Value]) -> Vec<Value> {

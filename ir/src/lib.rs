@@ -20,6 +20,7 @@ pub mod kernel;
 pub mod layout;
 pub mod num;
 pub mod ops;
+mod random;
 pub mod reduce;
 pub mod text;
 pub mod types;

@@ -387,6 +387,12 @@ pub enum Rule {
     TopK,
     /// Written type: `i32` of the operand's shape with a smaller extent along the axis.
     ArgTopK,
+    /// Tiles of one shape with that axis; results as the operands without the axis.
+    ReduceBy,
+    /// Tiles of one shape with that axis; results as the operands.
+    ScanBy,
+    /// `i32`, scalars or tiles of one shape; four results of that type.
+    Philox,
     /// Results from the regions' yields.
     Control,
 }
@@ -413,11 +419,13 @@ pub struct OpInfo {
 }
 
 impl OpInfo {
-    /// Number of results of an op without regions; several results have one type.
+    /// Number of results of an op without regions; several results have one type. An op with regions has as many results as values
+    /// travel through it.
     pub fn results(&self) -> usize {
         match self.rule {
             Rule::Split => 2,
-            Rule::Store | Rule::Scatter | Rule::Assert | Rule::Print | Rule::Control => 0,
+            Rule::Philox => 4,
+            Rule::Store | Rule::Scatter | Rule::Assert | Rule::Print | Rule::Control | Rule::ReduceBy | Rule::ScanBy => 0,
             Rule::Explicit
             | Rule::SameNumber
             | Rule::SameFloat
@@ -660,6 +668,12 @@ define_ops! {
     Scan "scan" (a) Reduce AxisDim Scan Pure 0;
     /// As `scan` from the last element backward: `flip` of `scan` of `flip`.
     ScanReverse "scan_reverse" (a) Reduce AxisDim Scan Pure 0;
+    /// `v1, v2 = reduce_by a, b, axis 0 combine v3, v4 with v5, v6 { … yield c, d }`: as `reduce`, of one or more tiles at a time, with an op of the author's: the region gets an element of each tile, then another of each, and yields what they combine to. The tree is that of `reduce` and takes elements out of their order: the op should be associative and commutative (for one that is not commutative, take the last element of `scan_by`). The result is that of this tree, whatever the op is.
+    ReduceBy "reduce_by" ((*tiles)) - AxisDim ReduceBy Pure 1;
+    /// `v1, v2 = scan_by a, b, axis 0 combine v3, v4 with v5, v6 { … yield c, d }`: as `scan`, of one or more tiles at a time, with an op of the author's, which should be associative; it gets what comes earlier along the axis first.
+    ScanBy "scan_by" ((*tiles)) - AxisDim ScanBy Pure 1;
+    /// As `scan_by` from the last element backward: `flip` of `scan_by` of `flip`.
+    ScanReverseBy "scan_reverse_by" ((*tiles)) - AxisDim ScanBy Pure 1;
     /// Position of the smallest element along an axis: the lowest of equal ones (-0 and +0 are equal); of the first NaN if there is one. Signed for integers.
     ArgMin "argmin" (a) - AxisDim ArgReduce Pure 0;
     /// Position of the largest element along an axis; ties and NaN as for `argmin`.
@@ -693,6 +707,8 @@ define_ops! {
     /// The first elements of `argsort`: of equal elements the one at the lowest position comes first.
     ArgTopK "arg_top_k" (a) Sort AxisDim ArgTopK Pure 0;
 
+    /// Philox4x32-10 of Salmon, Moraes, Dror and Shaw (2011): four random words from a counter of four words and a key of two. Ten rounds of `(c0, c1, c2, c3) = (mulhi_u(0xcd9e8d57, c2) ^ c1 ^ k0, 0xcd9e8d57 * c2, mulhi_u(0xd2511f53, c0) ^ c3 ^ k1, 0xd2511f53 * c0)`, with `k0 += 0x9e3779b9` and `k1 += 0xbb67ae85` in between.
+    Philox "philox" (c0, c1, c2, c3, k0, k1) - - Philox Pure 0;
     /// The operand, which the author promises to be a multiple of a number; wider accesses follow from it. The interpreter checks the promise, no device does.
     Assume "assume" (a) - Divisor Assume Pure 0;
     /// Stops the launch with an error unless every element holds.
@@ -711,6 +727,55 @@ define_ops! {
 }
 
 impl Op {
+    /// True for the ops that compute an element from elements: all that a combining region may hold.
+    pub fn is_scalar(self) -> bool {
+        let row = self.info();
+        match row.rule {
+            Rule::Explicit
+            | Rule::SameNumber
+            | Rule::SameFloat
+            | Rule::SameInt
+            | Rule::SameBits
+            | Rule::Compare
+            | Rule::Select
+            | Rule::Cast
+            | Rule::Bitcast => row.effects == Effects::Pure,
+            Rule::Index
+            | Rule::Iota
+            | Rule::Splat
+            | Rule::Broadcast
+            | Rule::Reshape
+            | Rule::Transpose
+            | Rule::Reduce
+            | Rule::Join
+            | Rule::Split
+            | Rule::Concat
+            | Rule::Slice
+            | Rule::Flip
+            | Rule::Scan
+            | Rule::ArgReduce
+            | Rule::Assume
+            | Rule::Assert
+            | Rule::Print
+            | Rule::Dot
+            | Rule::Load
+            | Rule::Store
+            | Rule::Gather
+            | Rule::Scatter
+            | Rule::Atomic
+            | Rule::GatherTile
+            | Rule::Histogram
+            | Rule::Sort
+            | Rule::ArgSort
+            | Rule::TopK
+            | Rule::ArgTopK
+            | Rule::ReduceBy
+            | Rule::ScanBy
+            | Rule::Philox
+            | Rule::Control => false,
+        }
+    }
+
     /// The op of that name, if there is one.
     pub fn from_name(name: &str) -> Option<Op> {
         Op::ALL.iter().copied().find(|o| o.info().name == name)

@@ -267,6 +267,9 @@ pub fn result_type(op: Op, args: &[&Type], present: u8, attrs: &[Attr], explicit
             if a.elem == Scalar::I1 || a.elem.is_narrow() {
                 return Err(format!("`{op}` does not compare {} elements; use cast", a.elem));
             }
+            if a.elem.is_narrow() {
+                return Err(format!("`{op}` does not compare {}; cast the tile to f16 or f32, which is exact", a.elem));
+            }
             let axis = axis_of(op, a, attrs, 0)?;
             let shape: Shape = a.shape.iter().enumerate().filter(|(i, _)| *i != axis).map(|(_, &e)| e).collect();
             Ok(Some(Type::of_shape(&shape, Scalar::I32)))
@@ -335,8 +338,36 @@ pub fn result_type(op: Op, args: &[&Type], present: u8, attrs: &[Attr], explicit
         Rule::Histogram => indexed::histogram(args, present, written_tile(op, explicit)?).map(Some),
         Rule::Sort | Rule::ArgSort => indexed::sort(op, args, attrs).map(Some),
         Rule::TopK | Rule::ArgTopK => indexed::top_k(op, args, attrs, written_tile(op, explicit)?).map(Some),
-        Rule::Control => Ok(None),
+        Rule::Philox => match same(op, args)? {
+            t if t.elem() == Scalar::I32 => Ok(Some(t.clone())),
+            t => Err(format!("`{op}` takes words of i32, not {}; use cast or bitcast", t.elem())),
+        },
+        // Several results of different types: `combine_types` has them, or the regions' yields.
+        Rule::ReduceBy | Rule::ScanBy | Rule::Control => Ok(None),
     }
+}
+
+/// The result types of `reduce_by` and the `scan_by` ops, which combine tiles of one shape along an axis.
+///
+/// # Errors
+/// A sentence that names the mismatch and the remedy.
+pub fn combine_types(op: Op, args: &[&Type], attrs: &[Attr]) -> Result<Vec<Type>, TypeError> {
+    let Some(first) = args.first() else { return Err(format!("`{op}` needs a tile: {op} v0, axis 0 combine v1 with v2 {{ … }}")) };
+    let mut tiles = Vec::new();
+    for t in args {
+        match t {
+            Type::Tile(a) if t.shape() == first.shape() => tiles.push(a),
+            Type::Tile(_) => return Err(format!("tiles of `{op}` differ in shape: {first} and {t}; use broadcast or reshape")),
+            Type::Scalar(_) | Type::View(_) => return Err(format!("`{op}` takes tiles, not {t}; splat a scalar, load a view")),
+        }
+    }
+    let axis = axis_of(op, tiles[0], attrs, 0)?;
+    let keep = op.info().rule == Rule::ScanBy;
+    let kept = |a: &TileType| {
+        let shape: Shape = a.shape.iter().enumerate().filter(|(i, _)| keep || *i != axis).map(|(_, &e)| e).collect();
+        Type::of_shape(&shape, a.elem)
+    };
+    Ok(tiles.into_iter().map(kept).collect())
 }
 
 /// A tile type that the op makes, unless it breaks the limits.

@@ -92,6 +92,14 @@ fn typing(rule: Rule) -> &'static str {
         Rule::ArgSort => "a tile; the result is `i32` of its shape",
         Rule::TopK => "a tile; the written type has its element and extents, but at most its extent along the axis",
         Rule::ArgTopK => "a tile; the written type is `i32` of its extents, but at most its extent along the axis",
+        Rule::ReduceBy => {
+            "tiles of one shape; the region gets two scalars of each element and yields one of each; a result per tile, without the axis, a \
+             scalar if no axis is left"
+        }
+        Rule::ScanBy => {
+            "tiles of one shape; the region gets two scalars of each element and yields one of each; a result per tile, of its type"
+        }
+        Rule::Philox => "operands and the four results have one type, `i32` or a tile of it",
         Rule::Control => "see [Control](#control)",
     }
 }
@@ -129,7 +137,8 @@ fn form(op: Op) -> String {
     let mut out = match info.results() {
         0 => String::new(),
         1 => "v9 = ".to_owned(),
-        _ => "v8, v9 = ".to_owned(),
+        2 => "v8, v9 = ".to_owned(),
+        _ => "v6, v7, v8, v9 = ".to_owned(),
     };
     out += info.name;
     if let Some(kind) = info.lead {

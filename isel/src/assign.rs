@@ -276,6 +276,23 @@ fn collect(kernel: &Kernel, i: Inst, classes: &mut Classes, links: &mut Vec<(Val
         }
         Op::Dot => classes.union(d.args[2], d.results[0]),
         Op::Flip | Op::Scan | Op::ScanReverse => classes.union(d.args[0], d.results[0]),
+        Op::ReduceBy | Op::ScanBy | Op::ScanReverseBy => {
+            for &a in &d.args[1..] {
+                classes.union(d.args[0], a);
+            }
+            for &r in d.results.iter().filter(|&&r| tile(r)) {
+                if d.op != Op::ReduceBy {
+                    classes.union(d.args[0], r);
+                } else if let Some(Attr::Dim(k)) = d.attrs.first() {
+                    links.push((d.args[0], r, Link::Slice(*k as usize)));
+                }
+            }
+        }
+        Op::Philox => {
+            for &v in d.args.iter().chain(&d.results).filter(|&&v| tile(v)) {
+                classes.union(d.results[0], v);
+            }
+        }
         Op::Join => {
             classes.union(d.args[0], d.args[1]);
             if let Some(s) = tile_shape(kernel, d.args[0]) {

@@ -22,6 +22,13 @@ impl Data {
     pub(crate) fn ints(v: Vec<i64>) -> Data {
         Data::Int(Rc::new(v))
     }
+    /// The number of elements.
+    pub(crate) fn len(&self) -> usize {
+        match self {
+            Data::Float(v) => v.len(),
+            Data::Int(v) => v.len(),
+        }
+    }
     /// An integer or truth value as a scalar.
     pub(crate) fn int(x: i64) -> Data {
         Data::ints(vec![x])

@@ -1,6 +1,7 @@
 //! The machine: runs one program instance after another, region by region, instruction by instruction.
 
 use super::access::{Access, Released, Shadow, View};
+use super::combine;
 use super::data::Data;
 use super::elementwise as ew;
 use super::error::{Fault, InterpError};
@@ -8,6 +9,7 @@ use super::fold;
 use super::indexed::{Change, Places};
 use super::memory::Memory;
 use super::order;
+use super::philox::philox;
 use super::plan::Plan;
 use super::scan;
 use super::shapes;
@@ -142,6 +144,8 @@ impl Machine<'_> {
                 Some(a) => Bundle::from_iter([shapes::every_other(a, 0), shapes::every_other(a, 1)]),
                 None => return Err(self.fault(inst, missing("no operand"))),
             },
+            Op::ReduceBy | Op::ScanBy | Op::ScanReverseBy => self.run_combine(inst, d, args)?,
+            Op::Philox => philox_tiles(&args).map_err(|f| self.fault(inst, f))?,
             Op::Assert => {
                 let holds = args.first().map_or(Err(missing("no condition")), Data::as_ints).map(|c| c.iter().position(|&x| x == 0));
                 if let Some(element) = holds.map_err(|f| self.fault(inst, f))? {
@@ -301,6 +305,50 @@ impl Machine<'_> {
             self.bind(&body_params, carried);
             carried = self.run(body)?;
         }
+    }
+
+    fn run_combine(&mut self, inst: Inst, d: &InstData, tiles: Bundle) -> Result<Bundle, InterpError> {
+        let kernel = self.kernel;
+        let shape = d.args.first().and_then(|&v| kernel.ty(v).shape()).unwrap_or(&[]);
+        let axis = dim_attr(d, 0).map_err(|f| self.fault(inst, f))?;
+        let region = d.regions[0];
+        let combine: combine::Combine<'_, InterpError> = &mut |x, y| self.combined(region, x, y);
+        if d.op == Op::ReduceBy {
+            combine::reduce(tiles, shape, axis, combine)
+        } else {
+            combine::scan(tiles, shape, axis, d.op == Op::ScanReverseBy, combine)
+        }
+    }
+
+    /// Runs a combining region on many pairs at once: its scalars are as many elements as there are pairs.
+    fn combined(&mut self, region: Region, x: Bundle, y: Bundle) -> Result<Bundle, InterpError> {
+        let kernel = self.kernel;
+        let pairs = x.first().map_or(0, Data::len);
+        self.bind(&kernel.regions[region].params, x.into_iter().chain(y).collect());
+        for &inst in &kernel.regions[region].insts {
+            let d = &kernel.insts[inst];
+            let mut args = Bundle::new();
+            for &v in &d.args {
+                let data = self.env[v].clone().ok_or_else(|| self.fault(inst, missing("a value is used before it is defined")))?;
+                // What comes from outside, and constants, are one for all.
+                args.push(if data.len() == pairs { data } else { shapes::splat(&data, pairs) });
+            }
+            for &v in &self.plan.dies_before[inst] {
+                self.env[v] = None;
+            }
+            if d.op == Op::Yield {
+                return Ok(args);
+            }
+            let data = match &args[..] {
+                [c, a, b] if d.op == Op::Select => ew::select(c, a.clone(), b.clone(), false),
+                _ => self.compute(d, args),
+            };
+            let data = data.map_err(|f| self.fault(inst, f))?;
+            if let Some(&v) = d.results.first() {
+                self.env[v] = Some(data);
+            }
+        }
+        Ok(Bundle::new())
     }
 
     /// What ordinal `1 + n` of a shadow means.
@@ -512,7 +560,7 @@ impl Machine<'_> {
             }
             Op::GatherTile => {
                 let axis = dim_attr(d, 0)?;
-                order::gather(&arg()?, shape_of(0)?, axis, arg()?.as_ints()?, shape[axis] as usize)
+                order::gather(&arg()?, elem, shape_of(0)?, axis, arg()?.as_ints()?, shape[axis] as usize)
             }
             Op::Histogram => {
                 let (a, mask) = (arg()?, if d.present & 0b10 != 0 { Some(arg()?) } else { None });
@@ -525,6 +573,7 @@ impl Machine<'_> {
                 Ok(order::sort(d.op, &arg()?, shape_of(0)?, axis, *direction, shape[axis] as usize))
             }
             Op::Gather | Op::Scatter | Op::Atomic | Op::AtomicCas => Err(missing("not a computation")),
+            Op::ReduceBy | Op::ScanBy | Op::ScanReverseBy | Op::Philox => Err(missing("not a computation")),
             Op::Split | Op::Assert | Op::Print | Op::Load | Op::Store | Op::For | Op::While | Op::If | Op::Yield => {
                 Err(missing("not a computation"))
             }
@@ -536,6 +585,18 @@ impl Machine<'_> {
 fn view_of<'v>(kernel: &Kernel, views: &'v [Option<View>], d: &InstData) -> Result<&'v View, Fault> {
     let at = d.args.first().and_then(|v| kernel.params.iter().position(|p| p == v));
     at.and_then(|i| views[i].as_ref()).ok_or(missing("no view"))
+}
+
+/// Four tiles of random words.
+fn philox_tiles(args: &Bundle) -> Result<Bundle, Fault> {
+    let words: Vec<&[i64]> = args.iter().map(|a| a.as_ints().map(|v| v.as_slice())).collect::<Result<_, _>>()?;
+    let [c0, c1, c2, c3, k0, k1] = words[..] else { return Err(missing("a counter or a key")) };
+    let mut out: [Vec<i64>; 4] = Default::default();
+    for i in 0..c0.len() {
+        let made = philox([c0, c1, c2, c3].map(|c| c[i] as u32), [k0, k1].map(|k| k[i] as u32));
+        out.iter_mut().zip(made).for_each(|(o, x)| o.push(i64::from(x as i32)));
+    }
+    Ok(out.into_iter().map(Data::ints).collect())
 }
 
 fn indices(args: &Bundle, rank: usize) -> Result<SmallVec<[i64; 4]>, Fault> {

@@ -42,6 +42,7 @@
 mod access;
 mod args;
 mod codec;
+mod combine;
 mod data;
 mod elementwise;
 mod error;
@@ -50,6 +51,7 @@ mod fold;
 mod indexed;
 mod memory;
 mod order;
+mod philox;
 mod plan;
 mod scan;
 mod shapes;
@@ -60,6 +62,7 @@ mod tests;
 pub use args::{Arg, ArgError, ScalarArg, ViewArg, check_args, check_args_in, written_params};
 pub use error::{Fault, InterpError};
 pub use memory::{Buffer, Memory};
+pub use philox::philox;
 
 use crate::kernel::Kernel;
 use crate::ops::Effects;

@@ -3,7 +3,9 @@
 use super::data::Data;
 use super::error::Fault;
 use super::shapes::count;
+use crate::num;
 use crate::ops::{Op, SortOrder};
+use crate::types::Scalar;
 use std::cmp::Ordering;
 
 /// Where each element of the sorted lines came from: `first` positions of every line of `shape` along `axis`, in the result's order.
@@ -78,7 +80,7 @@ pub(crate) fn histogram(a: &[i64], mask: Option<&[i64]>, bins: usize) -> Data {
 }
 
 /// `result[o, i, l] = a[o, indices[o, i, l], l]`, 0 where the index is outside.
-pub(crate) fn gather(a: &Data, shape: &[u32], axis: usize, indices: &[i64], extent: usize) -> Result<Data, Fault> {
+pub(crate) fn gather(a: &Data, elem: Scalar, shape: &[u32], axis: usize, indices: &[i64], extent: usize) -> Result<Data, Fault> {
     let (outer, n, inner) = (count(&shape[..axis]), shape[axis] as usize, count(&shape[axis + 1..]));
     if indices.len() != outer * extent * inner {
         return Err(Fault::Malformed("indices of another shape"));
@@ -90,6 +92,10 @@ pub(crate) fn gather(a: &Data, shape: &[u32], axis: usize, indices: &[i64], exte
     };
     Ok(match a {
         Data::Int(v) => Data::ints((0..indices.len()).map(|k| from(k).map_or(0, |at| v[at])).collect()),
-        Data::Float(v) => Data::floats((0..indices.len()).map(|k| from(k).map_or(0.0, |at| v[at])).collect()),
+        Data::Float(v) => {
+            // All bits 0, which is no zero in a type without one.
+            let zero = num::from_bits(0, elem);
+            Data::floats((0..indices.len()).map(|k| from(k).map_or(zero, |at| v[at])).collect())
+        }
     })
 }

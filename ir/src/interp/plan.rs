@@ -3,7 +3,7 @@
 use super::shapes::count;
 use crate::entities::{Inst, Region, Value};
 use crate::kernel::{Kernel, ValueDef};
-use crate::ops::Op;
+use crate::ops::{Effects, Op};
 use cranelift_entity::SecondaryMap;
 use smallvec::SmallVec;
 
@@ -63,6 +63,10 @@ impl Plan {
         for (inst, d) in kernel.insts.iter() {
             let elements = |v: &Value| kernel.ty(*v).shape().map_or(1, |s| count(s) as u64);
             let widest = d.args.iter().chain(&d.results).map(elements).max().unwrap_or(1).max(1);
+            // A combining region runs about once per element.
+            let inside: usize =
+                if d.op.info().effects == Effects::Pure { d.regions.iter().map(|&r| kernel.regions[r].insts.len()).sum() } else { 0 };
+            let widest = widest * (1 + inside as u64);
             plan.cost[inst] = match (d.op == Op::Dot, d.args.first().and_then(|&a| kernel.ty(a).shape())) {
                 (true, Some(a)) => d.results.first().map_or(1, |r| elements(r) * u64::from(a.last().copied().unwrap_or(1))),
                 (true | false, _) => widest,

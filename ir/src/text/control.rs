@@ -1,4 +1,4 @@
-//! Parsing of `for`, `while` and `if`.
+//! Parsing of `for`, `while`, `if` and the ops with a combining region.
 
 use super::MAX_NESTING;
 use super::error::ParseCode;
@@ -7,7 +7,9 @@ use super::lexer::{Tok, Token};
 use super::parser::{Parsed, Parser};
 use crate::entities::{Region, Value};
 use crate::kernel::Operands;
+use crate::ops::Attr;
 use crate::types::{Scalar, Type};
+use crate::typing::combine_types;
 
 /// A carried value: its name in the region and where it starts.
 type Carried<'t> = Vec<(u32, Token<'t>, Raw<'t>)>;
@@ -58,13 +60,13 @@ impl<'t> Parser<'t> {
         at: Region,
         head: &Head<'t>,
         args: Vec<Option<Value>>,
-        regions: &[Region],
-        results: &[Type],
+        attrs: &[Attr],
+        (regions, results): (&[Region], &[Type]),
         sound: bool,
     ) -> Parsed<()> {
         let args: Option<Operands> = args.into_iter().collect();
         match args {
-            Some(args) if sound => self.finish(at, head, args, 0, &[], regions, results),
+            Some(args) if sound => self.finish(at, head, args, 0, attrs, regions, results),
             Some(_) | None => {
                 self.bind_unknown(&head.names);
                 Ok(())
@@ -94,7 +96,7 @@ impl<'t> Parser<'t> {
         let r = self.region(&params, &wants, head)?;
         let results: Vec<Type> = params[1..].iter().filter_map(|p| p.2.clone()).collect();
         let sound = self.error_count() == before;
-        self.control(at, head, args, &[r], &results, sound)
+        self.control(at, head, args, &[], (&[r], &results), sound)
     }
 
     pub(super) fn while_loop(&mut self, at: Region, head: &Head<'t>) -> Parsed<()> {
@@ -124,7 +126,7 @@ impl<'t> Parser<'t> {
         let run = self.region(&inner, &wants, head)?;
         let results: Vec<Type> = params.iter().filter_map(|p| p.2.clone()).collect();
         let sound = self.error_count() == before;
-        self.control(at, head, args, &[test, run], &results, sound)
+        self.control(at, head, args, &[], (&[test, run], &results), sound)
     }
 
     pub(super) fn if_else(&mut self, at: Region, head: &Head<'t>) -> Parsed<()> {
@@ -139,6 +141,54 @@ impl<'t> Parser<'t> {
         }
         let otherwise = self.region(&[], &wants, head)?;
         let sound = self.error_count() == before;
-        self.control(at, head, vec![condition], &[then, otherwise], &results, sound)
+        self.control(at, head, vec![condition], &[], (&[then, otherwise], &results), sound)
+    }
+
+    /// Names of values, separated by commas.
+    fn names_list(&mut self) -> Parsed<Vec<(u32, Token<'t>)>> {
+        let mut out = vec![self.value_name("the name of an element, such as v3")?];
+        while self.eat(',') {
+            out.push(self.value_name("the name of an element, such as v3")?);
+        }
+        Ok(out)
+    }
+
+    /// `v1, v2, axis 0 combine v3, v4 with v5, v6 { … }`, behind the op.
+    pub(super) fn combine(&mut self, at: Region, head: &Head<'t>) -> Parsed<()> {
+        let before = self.error_count();
+        let mut args: Vec<Option<Value>> = Vec::new();
+        loop {
+            let raw = self.raw()?;
+            args.push(self.place(at, raw, None));
+            self.expect(',')?;
+            if self.eat_word("axis") {
+                break;
+            }
+        }
+        let attrs = [Attr::Dim(self.number("a dimension number")?)];
+        self.expect_word("combine")?;
+        let mut names = self.names_list()?;
+        self.expect_word("with")?;
+        let second = self.names_list()?;
+        if names.len() != args.len() || second.len() != args.len() {
+            let message = format!(
+                "`{}` of {} tiles combines {} elements with {}; name one of each tile on both sides of `with`",
+                head.op,
+                args.len(),
+                names.len(),
+                second.len()
+            );
+            return Err(self.error(ParseCode::Results, head.token, message));
+        }
+        names.extend(second);
+        let known: Option<Vec<Type>> = args.iter().map(|&v| self.value_type(v)).collect();
+        let typed = known.as_ref().map(|types| combine_types(head.op, &types.iter().collect::<Vec<_>>(), &attrs)).transpose();
+        let results = typed.map_err(|message| self.error(ParseCode::Types, head.token, message))?.unwrap_or_default();
+        let elem = |k: usize| known.as_ref().map(|types| types[k % types.len()].elem());
+        let params: Vec<Param<'t>> = names.iter().enumerate().map(|(k, n)| (n.0, n.1, elem(k).map(Type::Scalar))).collect();
+        let wants: Vec<Option<Scalar>> = (0..args.len()).map(elem).collect();
+        let r = self.region(&params, &wants, head)?;
+        let sound = self.error_count() == before;
+        self.control(at, head, args, &attrs, (&[r], &results), sound)
     }
 }

@@ -82,6 +82,8 @@ impl<'t> Parser<'t> {
             self.while_loop(r, &head)
         } else if op == Op::If {
             self.if_else(r, &head)
+        } else if matches!(op, Op::ReduceBy | Op::ScanBy | Op::ScanReverseBy) {
+            self.combine(r, &head)
         } else if op == Op::Const {
             Err(self.error(ParseCode::Const, token, "`const` is not written; write the literal in the operand's place"))
         } else {
@@ -223,6 +225,8 @@ impl<'t> Parser<'t> {
                 };
                 parts.operands.iter().map(|&(j, _)| of(j)).collect()
             }
+            Rule::Philox => each(Some(Scalar::I32)),
+            Rule::ReduceBy | Rule::ScanBy => each(None),
             Rule::Control => (0..parts.operands.len()).map(|i| wants.get(i).copied().flatten()).collect(),
             Rule::Assert => each(Some(Scalar::I1)),
             Rule::Split | Rule::Slice | Rule::Flip | Rule::Scan | Rule::ArgReduce | Rule::Assume | Rule::Print => each(None),

@@ -189,6 +189,8 @@ impl Printer<'_> {
             self.while_loop(d);
         } else if d.op == Op::If {
             self.if_else(d);
+        } else if matches!(d.op, Op::ReduceBy | Op::ScanBy | Op::ScanReverseBy) {
+            self.combine(d);
         } else {
             self.row(d.op, d);
         }
@@ -250,6 +252,25 @@ impl Printer<'_> {
         self.region(d, 0);
         self.put(" else ");
         self.region(d, 1);
+    }
+
+    fn combine(&mut self, d: &InstData) {
+        self.put(format!("{} ", d.op));
+        self.operands(&d.args);
+        if let Some(a) = d.attrs.first() {
+            self.put(format!(", axis {}", attr_text(a)));
+        }
+        let params = self.params(d, 0);
+        let (first, second) = params.split_at(params.len() / 2);
+        for (word, names) in [(" combine ", first), (" with ", second)] {
+            self.put(word);
+            for (i, &p) in names.iter().enumerate() {
+                self.put(if i > 0 { ", " } else { "" });
+                self.name(p);
+            }
+        }
+        self.put(" ");
+        self.region(d, 0);
     }
 
     /// Any instruction without regions, as its row says.

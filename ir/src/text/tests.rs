@@ -156,6 +156,28 @@ kernel @indexed(v0: view<f32, [?, ?]>, v1: view<i64, [?]>) {
 }
 ";
 
+/// The ops with a combining region, and `philox`.
+pub(super) const COMBINE_OPS: &str = "\
+kernel @combine(v0: tile<4x8xf32>, v1: tile<4x8xi32>, v2: f32, v3: i32) {
+    v4, v5 = reduce_by v0, v1, axis 1 combine v6, v7 with v8, v9 {
+        v10 = cmp gt v8, v6
+        v11 = select v10, v8, v6
+        v12 = select v10, v9, v7
+        yield v11, v12
+    }
+    v13 = scan_by v0, axis 0 combine v14 with v15 {
+        v16 = fma v14, v2, v15
+        yield v16
+    }
+    v17 = scan_reverse_by v1, axis 1 combine v18 with v19 {
+        v20 = add v18, v19
+        v21 = mul v20, 3
+        yield v21
+    }
+    v22, v23, v24, v25 = philox v3, 0, 0, 0, 7, -1
+}
+";
+
 fn one(text: &str) -> Kernel {
     parse(text).unwrap_or_else(|e| panic!("{e}")).kernels.remove(0)
 }
@@ -163,9 +185,10 @@ fn one(text: &str) -> Kernel {
 #[test]
 fn every_op_prints_as_it_was_parsed() {
     assert_eq!(print(&one(PLAIN_OPS)), PLAIN_OPS);
+    assert_eq!(print(&one(COMBINE_OPS)), COMBINE_OPS);
     for op in Op::ALL.iter().filter(|&&op| op != Op::Const) {
         let word = |t: &str| t.split(|c: char| !c.is_ascii_alphanumeric() && c != '_').any(|w| w == op.info().name);
-        assert!(word(ALL_FORMS) || word(PLAIN_OPS) || word(INDEXED_OPS), "`{op}` has no round trip");
+        assert!(word(ALL_FORMS) || word(PLAIN_OPS) || word(INDEXED_OPS) || word(COMBINE_OPS), "`{op}` has no round trip");
     }
     assert!(one(ALL_FORMS).insts.values().any(|d| d.op == Op::Const));
 }

@@ -1,4 +1,4 @@
-//! Checks of `for`, `while` and `if`: carried values, region parameters, yields and results agree.
+//! Checks of `for`, `while`, `if` and combining regions: carried values, region parameters, yields and results agree.
 
 use super::check::Checker;
 use super::error::{Place, VerifyCode};
@@ -6,6 +6,7 @@ use crate::entities::{Inst, Region, Value};
 use crate::kernel::{InstData, ValueDef};
 use crate::ops::{Attr, Literal, Op};
 use crate::types::{Scalar, Type};
+use crate::typing::combine_types;
 
 /// A list of types in a message.
 fn listed(types: &[Type]) -> String {
@@ -54,6 +55,7 @@ impl<'k> Checker<'k> {
                     self.results(i, d, &types);
                 }
             }
+            Op::ReduceBy | Op::ScanBy | Op::ScanReverseBy => self.combine(i, d),
             // Ops without regions: the caller checks them by their typing rule.
             Op::Const | Op::ProgramId | Op::NumPrograms | Op::Dim | Op::Iota | Op::Splat => {}
             Op::Add | Op::Sub | Op::Mul | Op::Div | Op::Rem | Op::Fma | Op::Minimum | Op::Maximum | Op::MinNum | Op::MaxNum => {}
@@ -63,10 +65,37 @@ impl<'k> Checker<'k> {
             Op::Rcp | Op::Sin | Op::Cos | Op::Erf | Op::Round | Op::Trunc => {}
             Op::Cmp | Op::Select | Op::Cast | Op::Bitcast | Op::Broadcast | Op::Reshape | Op::Transpose => {}
             Op::Join | Op::Split | Op::Concat | Op::Slice | Op::Flip | Op::Scan | Op::ScanReverse | Op::ArgMin | Op::ArgMax => {}
-            Op::Assume | Op::Assert | Op::Print => {}
+            Op::Assume | Op::Assert | Op::Print | Op::Philox => {}
             Op::Reduce | Op::Dot | Op::Load | Op::Store | Op::Yield => {}
             Op::Gather | Op::Scatter | Op::Atomic | Op::AtomicCas => {}
             Op::GatherTile | Op::Histogram | Op::Sort | Op::ArgSort | Op::TopK | Op::ArgTopK => {}
+        }
+    }
+
+    /// Tiles, region and results of an op with a combining region.
+    fn combine(&mut self, i: Inst, d: &'k InstData) {
+        let Some(types) = self.all_types(&d.args) else { return };
+        let args: Vec<&Type> = types.iter().collect();
+        let results = match combine_types(d.op, &args, &d.attrs) {
+            Ok(results) => results,
+            Err(message) => return self.error_inst(VerifyCode::TypeRule, i, message),
+        };
+        let elems: Vec<Type> = types.iter().map(|t| Type::Scalar(t.elem())).collect();
+        self.region_params(i, d.regions[0], &[&elems[..], &elems[..]].concat());
+        self.yield_types(i, d.regions[0], &elems);
+        self.results(i, d, &results);
+        let k = self.k;
+        let Some(region) = k.regions.get(d.regions[0]) else { return };
+        for &j in &region.insts {
+            let Some(inner) = k.insts.get(j) else { continue };
+            let scalar = |&v: &Value| matches!(self.sound_type(v), Some(Type::Scalar(_)) | None);
+            if inner.op != Op::Yield && !inner.op.is_scalar() || !inner.args.iter().chain(&inner.results).all(scalar) {
+                let message = format!(
+                    "`{}` stands in the region of `{}`, which computes with scalars only; compute it in front, or choose with `select`",
+                    inner.op, d.op
+                );
+                self.error_inst(VerifyCode::CombineRegion, j, message);
+            }
         }
     }
 

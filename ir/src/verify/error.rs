@@ -81,6 +81,8 @@ codes! {
     LoopBounds "V0506",
     /// The step of a `for`, where it is a literal, is positive.
     LoopStep "V0507",
+    /// A combining region holds ops on scalars that do nothing but compute.
+    CombineRegion "V0508",
 
     /// The kernel's name is an identifier.
     Name "V0601",

@@ -480,6 +480,27 @@ fn examples(code: VerifyCode) -> (Vec<Kernel>, Vec<Kernel>) {
         ),
         C::LoopStep => (vec![step(1), step(i64::MAX)], vec![step(0), step(-1)]),
 
+        C::CombineRegion => {
+            let region = |body: &str| {
+                text(&format!(
+                    "kernel @r(v0: view<f32, [?]>, v1: f32) {{
+                        v2 = load v0[0] : tile<8xf32>
+                        v3 = reduce_by v2, axis 0 combine v4 with v5 {{ {body} }}
+                    }}"
+                ))
+            };
+            (
+                vec![region("v6 = add v4, v5\n v7 = mul v6, v1\n yield v7")],
+                vec![
+                    region("v6 = load v0[0] : tile<1xf32>\n yield v4"),
+                    region("v6 = reshape v2 : tile<2x4xf32>\n yield v4"),
+                    region("v6 = splat v4 : tile<2xf32>\n yield v5"),
+                    region("v6 = cmp lt v4, v5\n v7 = if v6 { yield v4 } else { yield v5 }\n yield v7"),
+                    region("print v4\n yield v4"),
+                    region("v6 = reduce_by v2, axis 0 combine v7 with v8 { yield v7 }\n yield v6"),
+                ],
+            )
+        }
         C::Name => (vec![Kernel::new("_Az09")], ["", "9a", "a-b", "a b", "é"].into_iter().map(Kernel::new).collect()),
         C::HintRange => (
             vec![text("kernel @h() warps=32 stages=16 {\n}"), text("kernel @h() warps=1 stages=1 {\n}")],

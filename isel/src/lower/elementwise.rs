@@ -73,7 +73,7 @@ impl Coords {
 
 impl Lower<'_> {
     /// A scalar leaf.
-    pub(super) fn leaf(&mut self, b: &mut LaneBuilder, i: Inst) -> LVal {
+    pub(super) fn leaf(&self, b: &mut LaneBuilder, i: Inst) -> LVal {
         let d = &self.kernel.insts[i];
         match (d.op, d.attrs.first()) {
             (Op::Const, Some(Attr::Literal(l))) => {
@@ -258,6 +258,10 @@ pub(super) fn scalar_op(b: &mut LaneBuilder, op: Op, attrs: &[Attr], args: &[LVa
         | Op::ScanReverse
         | Op::ArgMin
         | Op::ArgMax
+        | Op::ReduceBy
+        | Op::ScanBy
+        | Op::ScanReverseBy
+        | Op::Philox
         | Op::Assume
         | Op::Assert
         | Op::Print

@@ -6,6 +6,7 @@
 //! Held::Staged { map, base, … }       a dot operand that waits in shared memory
 //! ```
 
+mod combine;
 mod control;
 mod convert;
 mod dot;
@@ -235,6 +236,10 @@ impl<'a> Lower<'a> {
             Op::ScanReverse => self.scan(b, i, true)?,
             Op::ArgMin => self.arg_reduce(b, i, false)?,
             Op::ArgMax => self.arg_reduce(b, i, true)?,
+            Op::ReduceBy => self.reduce_by(b, i)?,
+            Op::ScanBy => self.scan_by(b, i, false)?,
+            Op::ScanReverseBy => self.scan_by(b, i, true)?,
+            Op::Philox => self.philox(b, i)?,
             Op::Assume => {
                 let v = self.scalar(d.args[0])?;
                 self.values[d.results[0]] = Some(Held::Scalar(v));

@@ -12,7 +12,7 @@ use smallvec::SmallVec;
 use std::rc::Rc;
 use tilelift_ir::layout::{Axis, Layout, coalesced};
 use tilelift_ir::reduce::reduce_order;
-use tilelift_ir::{Attr, CmpOp, Inst, Op, ReduceOp, Scalar, TileType, Type};
+use tilelift_ir::{Attr, CmpOp, Inst, Op, ReduceOp, Scalar, TileType, Type, Value};
 
 /// Which bit of which axis owns one bit of the reduced dimension.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -67,7 +67,22 @@ pub(super) fn spread_layout(t: &TileType, target: &Target, plan: &Plan) -> Resul
 }
 
 /// What travels together through a fold: an element, or its key and position.
-type Bundle = SmallVec<[LVal; 2]>;
+pub(super) type Bundle = SmallVec<[LVal; 2]>;
+
+/// How a fold goes.
+pub(super) struct Fold<'f> {
+    pub layout: &'f Layout,
+    /// The axis.
+    pub dim: usize,
+    /// The owners of the bits of the axis.
+    pub owned: &'f [Owner],
+    /// The bits in folding order.
+    pub bits: &'f [u32],
+    /// Types of what travels.
+    pub tys: &'f [LTy],
+    /// True if the first element may stand on either side.
+    pub commutes: bool,
+}
 
 impl Lower<'_> {
     pub(super) fn reduce(&mut self, b: &mut LaneBuilder, i: Inst) -> Result<(), LowerError> {
@@ -95,10 +110,19 @@ impl Lower<'_> {
         let combine =
             |b: &mut LaneBuilder, x: &[LVal], y: &[LVal]| Bundle::from_slice(&[scalar_op(b, combine_op(*r), &[], &[x[0], y[0]], ty)]);
         let order = reduce_order(t.shape[dim]);
-        let live = self.fold(b, &tile.layout, dim, (&owned, &order.bits), &[ty], live, &combine)?;
+        let fold = Fold { layout: &tile.layout, dim, owned: &owned, bits: &order.bits, tys: &[ty], commutes: true };
+        let live = self.fold(b, &fold, live, &combine)?;
         let done: Vec<Option<LVal>> =
             live.iter().map(|v| v.as_ref().map(|v| if truth { b.cmp(CmpOp::Ne, v[0], zero) } else { v[0] })).collect();
-        self.reduced(i, &tile.layout, dim, &done)
+        self.reduced(d.results[0], &tile.layout, dim, &done)
+    }
+
+    /// The owners of the bits of an axis of a layout that keeps them apart.
+    pub(super) fn owned(&self, layout: &Layout, dim: usize, i: Inst) -> Result<Vec<Owner>, LowerError> {
+        owners(layout, dim).ok_or_else(|| {
+            let what = format!("`{}` along axis {dim} of {:?}", self.kernel.insts[i].op, layout.shape());
+            LowerError::unsupported(what, "no layout keeps the bits of its axis apart")
+        })
     }
 
     /// Positions of extremes. Elements become integers of the same order (a NaN above all), the larger key wins, then the lower
@@ -134,23 +158,21 @@ impl Lower<'_> {
             Bundle::from_slice(&[b.select(take, y[0], x[0]), b.select(take, y[1], x[1])])
         };
         let order = reduce_order(t.shape[dim]);
-        let live = self.fold(b, &tile.layout, dim, (&owned, &order.bits), &[key, LTy::I32], live, &combine)?;
+        let fold = Fold { layout: &tile.layout, dim, owned: &owned, bits: &order.bits, tys: &[key, LTy::I32], commutes: true };
+        let live = self.fold(b, &fold, live, &combine)?;
         let done: Vec<Option<LVal>> = live.iter().map(|v| v.as_ref().map(|v| v[1])).collect();
-        self.reduced(i, &tile.layout, dim, &done)
+        self.reduced(d.results[0], &tile.layout, dim, &done)
     }
 
     /// Folds the axis: odd digits first, then the bits in order; what is left stands in every lane and warp along the axis.
-    #[allow(clippy::too_many_arguments)] // a layout, its axis, the order, and what to fold
-    fn fold(
+    pub(super) fn fold(
         &self,
         b: &mut LaneBuilder,
-        layout: &Layout,
-        dim: usize,
-        (owned, bits): (&[Owner], &[u32]),
-        tys: &[LTy],
+        f: &Fold<'_>,
         live: Vec<Bundle>,
         combine: Combine<'_>,
     ) -> Result<Vec<Option<Bundle>>, LowerError> {
+        let &Fold { layout, dim, owned, bits, tys, commutes } = f;
         let mut live: Vec<Option<Bundle>> = live.into_iter().map(Some).collect();
         fold_odd_digits(layout, dim, &mut live, |x, y| combine(b, x, y));
         let mut k = 0;
@@ -166,9 +188,10 @@ impl Lower<'_> {
                     k += 1;
                 }
                 Owner::Lane(bit) => {
+                    let later = if commutes { None } else { Some(bit_is(b, Special::Lane, bit, true)) };
                     for slot in live.iter_mut().flatten() {
                         let other: Bundle = slot.iter().map(|&v| b.shuffle(v, ShuffleFrom::Xor(1 << bit))).collect();
-                        *slot = combine(b, slot, &other);
+                        *slot = combine_ordered(b, later, slot, &other, combine);
                     }
                     k += 1;
                 }
@@ -185,8 +208,8 @@ impl Lower<'_> {
         Ok(live)
     }
 
-    /// Binds the result of `i` to what a fold of a layout left.
-    fn reduced(&mut self, i: Inst, from: &Layout, dim: usize, live: &[Option<LVal>]) -> Result<(), LowerError> {
+    /// Binds a result to what a fold of a layout left.
+    pub(super) fn reduced(&mut self, result: Value, from: &Layout, dim: usize, live: &[Option<LVal>]) -> Result<(), LowerError> {
         let to_result = from.slice_registers(dim);
         let layout = Rc::new(from.slice(dim));
         let mut regs: Vec<Option<LVal>> = vec![None; layout.size(Axis::Reg) as usize];
@@ -197,7 +220,6 @@ impl Lower<'_> {
             .into_iter()
             .collect::<Option<Vec<LVal>>>()
             .ok_or_else(|| LowerError::unsupported("a reduction", "its result layout has a register without a value"))?;
-        let result = self.kernel.insts[i].results[0];
         if let Type::Scalar(_) = self.kernel.ty(result) {
             self.values[result] = Some(Held::Scalar(regs[0]));
         } else {
@@ -274,7 +296,24 @@ impl Lower<'_> {
 }
 
 /// Combines two bundles.
-type Combine<'c> = &'c dyn Fn(&mut LaneBuilder, &[LVal], &[LVal]) -> Bundle;
+pub(super) type Combine<'c> = &'c dyn Fn(&mut LaneBuilder, &[LVal], &[LVal]) -> Bundle;
+
+/// True in the lanes or warps whose number has the bit, or has it not.
+pub(super) fn bit_is(b: &mut LaneBuilder, what: Special, bit: u32, set: bool) -> LVal {
+    let at = b.special(what);
+    let mask = b.i32(1 << bit);
+    let found = b.bin(BinOp::And, at, mask);
+    let zero = b.i32(0);
+    b.cmp(if set { CmpOp::Ne } else { CmpOp::Eq }, found, zero)
+}
+
+/// Combines what a lane has with what another has; where `later` holds the other's comes first. `None` where that is the same.
+pub(super) fn combine_ordered(b: &mut LaneBuilder, later: Option<LVal>, own: &[LVal], other: &[LVal], combine: Combine<'_>) -> Bundle {
+    let Some(later) = later else { return combine(b, own, other) };
+    let first: Bundle = own.iter().zip(other).map(|(&x, &y)| b.select(later, y, x)).collect();
+    let second: Bundle = own.iter().zip(other).map(|(&x, &y)| b.select(later, x, y)).collect();
+    combine(b, &first, &second)
+}
 
 /// An integer key that orders as the element does, or the other way round for the smallest; a NaN is above all, zeros are equal.
 fn ordered_key(b: &mut LaneBuilder, v: LVal, key: LTy, largest: bool) -> LVal {

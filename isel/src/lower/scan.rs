@@ -11,21 +11,35 @@
 //! Totals are equal for all elements of a block, so equal lane values stand for them: each is shuffled, stored and combined once.
 
 use super::elementwise::scalar_op;
-use super::reduce::{Owner, combine_op, owners, spread_layout};
+use super::reduce::{Bundle, Combine, Owner, bit_is, combine_op, combine_ordered, owners, spread_layout};
 use super::{Lower, Tile};
 use crate::error::LowerError;
 use crate::lane::{BinOp, LTy, LVal, LaneBuilder, ShuffleFrom, Special, Vals};
 use std::collections::BTreeMap;
+use std::rc::Rc;
 use tilelift_ir::layout::{Axis, Layout};
 use tilelift_ir::{Attr, CmpOp, Inst, Scalar, Type};
 
-/// The state of a scan: per register the scanned value and the total of its block.
-struct Scan {
-    pre: Vec<LVal>,
-    total: Vec<LVal>,
+/// The state of a scan: per register what is scanned and the total of its block.
+pub(super) struct Scan {
+    pub pre: Vec<Bundle>,
+    pub total: Vec<Bundle>,
 }
 
-type Combine<'c> = &'c dyn Fn(&mut LaneBuilder, LVal, LVal) -> LVal;
+/// What travels, and which way.
+pub(super) struct Travel<'t> {
+    pub tys: &'t [LTy],
+    pub reverse: bool,
+    /// True if the first element may stand on either side.
+    pub commutes: bool,
+}
+
+impl Travel<'_> {
+    /// True in the lanes or warps that come later: the bit is set, or clear when the scan runs backward.
+    fn later(&self, b: &mut LaneBuilder, what: Special, bit: u32) -> LVal {
+        bit_is(b, what, bit, !self.reverse)
+    }
+}
 
 impl Lower<'_> {
     pub(super) fn scan(&mut self, b: &mut LaneBuilder, i: Inst, reverse: bool) -> Result<(), LowerError> {
@@ -35,46 +49,59 @@ impl Lower<'_> {
         };
         let dim = self.dim_attr(i);
         let mut tile = self.own_tile(b, d.args[0])?;
-        let mut owned = owners(&tile.layout, dim);
-        if owned.is_none() {
+        if owners(&tile.layout, dim).is_none() {
             let l = spread_layout(t, self.target, &self.plan)?;
             tile = self.tile(b, d.args[0], &l)?;
-            owned = owners(&tile.layout, dim);
         }
-        let Some(owned) = owned else {
-            return Err(LowerError::unsupported(format!("a scan of {t}"), "no layout keeps the bits of its axis apart"));
-        };
+        let owned = self.owned(&tile.layout, dim, i)?;
         // Truth values are combined as words.
         let truth = t.elem == Scalar::I1;
         let ty = if truth { LTy::I32 } else { LTy::Num(t.elem) };
         let (one, zero) = (b.i32(1), b.i32(0));
-        let x: Vec<LVal> = tile.regs.iter().map(|&v| if truth { b.select(v, one, zero) } else { v }).collect();
-        let combine = |b: &mut LaneBuilder, x: LVal, y: LVal| scalar_op(b, combine_op(*op), &[], &[x, y], ty);
-
+        let x: Vec<Bundle> = tile.regs.iter().map(|&v| Bundle::from_slice(&[if truth { b.select(v, one, zero) } else { v }])).collect();
+        let combine =
+            |b: &mut LaneBuilder, x: &[LVal], y: &[LVal]| Bundle::from_slice(&[scalar_op(b, combine_op(*op), &[], &[x[0], y[0]], ty)]);
         let mut s = Scan { pre: x.clone(), total: x };
+        // Every built-in combining op is commutative to the bit.
+        let travel = Travel { tys: &[ty], reverse, commutes: true };
+        self.scanned(b, &tile.layout, dim, &owned, &mut s, &travel, &combine)?;
+        let regs = s.pre.iter().map(|v| if truth { b.cmp(CmpOp::Ne, v[0], zero) } else { v[0] }).collect();
+        self.set_tile(d.results[0], Tile { layout: tile.layout.clone(), regs });
+        Ok(())
+    }
+
+    /// Scans an axis of a layout.
+    #[allow(clippy::too_many_arguments)] // a layout and its axis, what to scan, and how
+    pub(super) fn scanned(
+        &self,
+        b: &mut LaneBuilder,
+        layout: &Rc<Layout>,
+        dim: usize,
+        owned: &[Owner],
+        s: &mut Scan,
+        travel: &Travel<'_>,
+        combine: Combine<'_>,
+    ) -> Result<(), LowerError> {
         let mut k = 0;
         while k < owned.len() {
             match owned[k] {
                 Owner::Reg(bit) => {
-                    in_registers(b, &mut s, bit, reverse, &combine);
+                    in_registers(b, s, bit, travel.reverse, combine);
                     k += 1;
                 }
                 Owner::Lane(bit) => {
-                    in_lanes(b, &mut s, bit, reverse, &combine);
+                    in_lanes(b, s, bit, travel, combine);
                     k += 1;
                 }
                 Owner::Warp(_) => {
                     let bits: Vec<u32> =
                         owned[k..].iter().map_while(|o| if let Owner::Warp(bit) = o { Some(*bit) } else { None }).collect();
                     k += bits.len();
-                    self.in_warps(b, &mut s, &bits, ty, reverse, &combine)?;
+                    self.in_warps(b, s, &bits, travel, combine)?;
                 }
             }
         }
-        odd_digits(b, &tile.layout, dim, &mut s, reverse, &combine);
-
-        let regs = s.pre.iter().map(|&v| if truth { b.cmp(CmpOp::Ne, v, zero) } else { v }).collect();
-        self.set_tile(d.results[0], Tile { layout: tile.layout.clone(), regs });
+        odd_digits(b, layout, dim, s, travel.reverse, combine);
         Ok(())
     }
 
@@ -84,22 +111,22 @@ impl Lower<'_> {
         b: &mut LaneBuilder,
         s: &mut Scan,
         bits: &[u32],
-        ty: LTy,
-        reverse: bool,
+        travel: &Travel<'_>,
         combine: Combine<'_>,
     ) -> Result<(), LowerError> {
         let (lanes, warps) = (self.target.lanes, self.plan.warps);
-        let mut slots: BTreeMap<LVal, u32> = BTreeMap::new();
-        for &t in &s.total {
+        let mut slots: BTreeMap<Bundle, u32> = BTreeMap::new();
+        for t in &s.total {
             let next = slots.len() as u32;
-            slots.entry(t).or_insert(next);
+            slots.entry(t.clone()).or_insert(next);
         }
-        let size = ty.bytes();
-        let slot_bytes = warps * lanes * size;
-        let alloc = self.alloc(b, u64::from(slot_bytes) * slots.len() as u64, "scan")?;
+        let count = slots.len() as u32;
+        let slot_bytes = |ty: LTy| warps * lanes * ty.bytes();
+        let bytes: u64 = travel.tys.iter().map(|&ty| u64::from(slot_bytes(ty)) * u64::from(count)).sum();
+        let alloc = self.alloc(b, bytes, "scan")?;
         let base = b.shared_addr(alloc);
         let (lane, warp) = (b.special(Special::Lane), b.special(Special::Warp));
-        let address = |b: &mut LaneBuilder, warp: LVal| {
+        let address = |b: &mut LaneBuilder, warp: LVal, size: u32| {
             let row = b.i32(i64::from(lanes * size));
             let row = b.mul(warp, row);
             let size = b.i32(i64::from(size));
@@ -107,87 +134,96 @@ impl Lower<'_> {
             let at = b.add(row, column);
             b.add(base, at)
         };
+        // Where slot n of component c starts.
+        let offset = |c: usize, n: u32| {
+            let before: u32 = travel.tys[..c].iter().map(|&ty| count * slot_bytes(ty)).sum();
+            (before + n * slot_bytes(travel.tys[c])) as i32
+        };
         b.before_shared_writes();
-        let own = address(b, warp);
-        for (&t, &n) in &slots {
-            b.store_shared(Vals::from_slice(&[t]), alloc, own, (n * slot_bytes) as i32, None);
+        for (c, ty) in travel.tys.iter().enumerate() {
+            let own = address(b, warp, ty.bytes());
+            for (t, &n) in &slots {
+                b.store_shared(Vals::from_slice(&[t[c]]), alloc, own, offset(c, n), None);
+            }
         }
-        let mut now: BTreeMap<LVal, LVal> = slots.keys().map(|&t| (t, t)).collect();
+        let mut now: BTreeMap<Bundle, Bundle> = slots.keys().map(|t| (t.clone(), t.clone())).collect();
         for (j, &bit) in bits.iter().enumerate() {
             // The warps that differ in this bit, with every setting of the bits before it.
             let below = bits[..j].iter().fold(0i64, |m, bit| m | 1 << bit);
             let (keep, flip) = (b.i32(!below), b.i32(1 << bit));
             let cleared = b.bin(BinOp::And, warp, keep);
             let beside = b.bin(BinOp::Xor, cleared, flip);
-            let rows: Vec<LVal> = (0..1u32 << j)
-                .map(|x| {
-                    let set = bits[..j].iter().enumerate().fold(0i64, |m, (q, bit)| m | i64::from(x >> q & 1) << bit);
-                    let set = b.i32(set);
-                    let from = b.bin(BinOp::Or, beside, set);
-                    address(b, from)
+            let rows: Vec<Vec<LVal>> = travel
+                .tys
+                .iter()
+                .map(|ty| {
+                    (0..1u32 << j)
+                        .map(|x| {
+                            let set = bits[..j].iter().enumerate().fold(0i64, |m, (q, bit)| m | i64::from(x >> q & 1) << bit);
+                            let set = b.i32(set);
+                            let from = b.bin(BinOp::Or, beside, set);
+                            address(b, from, ty.bytes())
+                        })
+                        .collect()
                 })
                 .collect();
-            let upper = upper_half(b, Special::Warp, bit, reverse);
-            let mut other: BTreeMap<LVal, LVal> = BTreeMap::new();
-            for (&t, &n) in &slots {
-                let mut all: Vec<LVal> = rows.iter().map(|&row| b.load_shared(&[ty], alloc, row, (n * slot_bytes) as i32)[0]).collect();
+            let later = travel.later(b, Special::Warp, bit);
+            let mut other: BTreeMap<Bundle, Bundle> = BTreeMap::new();
+            for (t, &n) in &slots {
+                let mut all: Vec<Bundle> = (0..1usize << j)
+                    .map(|x| (0..t.len()).map(|c| b.load_shared(&[travel.tys[c]], alloc, rows[c][x], offset(c, n))[0]).collect())
+                    .collect();
                 while all.len() > 1 {
-                    all = all.chunks(2).map(|p| combine(b, p[0], p[1])).collect();
+                    let pair = |p: &[Bundle]| if travel.reverse { combine(b, &p[1], &p[0]) } else { combine(b, &p[0], &p[1]) };
+                    all = all.chunks(2).map(pair).collect();
                 }
-                other.insert(t, all[0]);
+                other.insert(t.clone(), all.swap_remove(0));
             }
-            for r in 0..s.pre.len() {
-                let with = combine(b, other[&s.total[r]], s.pre[r]);
-                s.pre[r] = b.select(upper, with, s.pre[r]);
+            for (pre, total) in s.pre.iter_mut().zip(&s.total) {
+                let with = combine(b, &other[total], pre);
+                *pre = choose(b, later, &with, pre);
             }
-            for (&t, &o) in &other {
-                if let Some(x) = now.get_mut(&t) {
-                    *x = combine(b, *x, o);
+            for (t, o) in &other {
+                if let Some(x) = now.get_mut(t) {
+                    *x = combine_ordered(b, (!travel.commutes).then_some(later), x, o, combine);
                 }
             }
         }
-        s.total.iter_mut().for_each(|t| *t = now[t]);
+        s.total.iter_mut().for_each(|t| *t = now[t].clone());
         Ok(())
     }
 }
 
-/// True in the lanes or warps that come later: the bit is set, or clear when the scan runs backward.
-fn upper_half(b: &mut LaneBuilder, what: Special, bit: u32, reverse: bool) -> LVal {
-    let at = b.special(what);
-    let mask = b.i32(1 << bit);
-    let set = b.bin(BinOp::And, at, mask);
-    let zero = b.i32(0);
-    b.cmp(if reverse { CmpOp::Eq } else { CmpOp::Ne }, set, zero)
+fn choose(b: &mut LaneBuilder, condition: LVal, x: &[LVal], y: &[LVal]) -> Bundle {
+    x.iter().zip(y).map(|(&x, &y)| b.select(condition, x, y)).collect()
 }
 
 fn in_registers(b: &mut LaneBuilder, s: &mut Scan, bit: u32, reverse: bool, combine: Combine<'_>) {
     for r in (0..s.pre.len()).filter(|r| r >> bit & 1 == 0) {
         let pair = (r, r | 1 << bit);
         let (first, later) = if reverse { (pair.1, pair.0) } else { pair };
-        s.pre[later] = combine(b, s.total[first], s.pre[later]);
-        let both = combine(b, s.total[first], s.total[later]);
-        (s.total[first], s.total[later]) = (both, both);
+        s.pre[later] = combine(b, &s.total[first], &s.pre[later]);
+        let both = combine(b, &s.total[first], &s.total[later]);
+        (s.total[first], s.total[later]) = (both.clone(), both);
     }
 }
 
-/// Every combining op is commutative to the bit, so that both halves may put their own total first.
-fn in_lanes(b: &mut LaneBuilder, s: &mut Scan, bit: u32, reverse: bool, combine: Combine<'_>) {
-    let upper = upper_half(b, Special::Lane, bit, reverse);
-    let mut done: BTreeMap<LVal, (LVal, LVal)> = BTreeMap::new();
-    for r in 0..s.pre.len() {
-        let own = s.total[r];
-        let (other, both) = match done.get(&own) {
-            Some(&found) => found,
+fn in_lanes(b: &mut LaneBuilder, s: &mut Scan, bit: u32, travel: &Travel<'_>, combine: Combine<'_>) {
+    let later = travel.later(b, Special::Lane, bit);
+    let mut done: BTreeMap<Bundle, (Bundle, Bundle)> = BTreeMap::new();
+    for (pre, total) in s.pre.iter_mut().zip(&mut s.total) {
+        let (other, both) = match done.get(total) {
+            Some(found) => found.clone(),
             None => {
-                let other = b.shuffle(own, ShuffleFrom::Xor(1 << bit));
-                let both = combine(b, own, other);
-                done.insert(own, (other, both));
+                let other: Bundle = total.iter().map(|&v| b.shuffle(v, ShuffleFrom::Xor(1 << bit))).collect();
+                let both = combine_ordered(b, (!travel.commutes).then_some(later), total, &other, combine);
+                done.insert(total.clone(), (other.clone(), both.clone()));
                 (other, both)
             }
         };
-        let with = combine(b, other, s.pre[r]);
-        s.pre[r] = b.select(upper, with, s.pre[r]);
-        s.total[r] = both;
+        let with = combine(b, &other, pre);
+        *pre = choose(b, later, &with, pre);
+        *total = both;
     }
 }
 
@@ -216,13 +252,13 @@ fn odd_digits(b: &mut LaneBuilder, layout: &Layout, dim: usize, s: &mut Scan, re
         if reverse {
             order.reverse();
         }
-        let mut carry: Option<LVal> = None;
+        let mut carry: Option<Bundle> = None;
         for r in order {
             carry = Some(match carry {
-                None => s.total[r],
+                None => s.total[r].clone(),
                 Some(c) => {
-                    s.pre[r] = combine(b, c, s.pre[r]);
-                    combine(b, c, s.total[r])
+                    s.pre[r] = combine(b, &c, &s.pre[r]);
+                    combine(b, &c, &s.total[r])
                 }
             });
         }

@@ -368,7 +368,7 @@ impl Lower<'_> {
         let index = self.tile(b, d.args[1], &layout)?;
         let shape = tile.layout.shape().to_vec();
         let strides = row_major(&shape);
-        let ty = LTy::Num(self.kernel.ty(result).elem());
+        let ty = LTy::holding(self.kernel.ty(result).elem());
         let scratch = Scratch::new(self, b, shape.iter().map(|&e| u64::from(e)).product(), ty, "gather")?;
         scratch.store_tile(b, &tile, &strides);
         let coords = Coords::new(b, &layout);

@@ -3,8 +3,10 @@
 //! Values live in scopes, one per open region. Beside its type a value carries a *bound*: if there is one, every element is an
 //! integer of at most that magnitude. Dots of bounded values have exact sums in any order.
 
+mod combine;
 mod control;
 mod dots;
+mod indexed;
 mod ops;
 mod views;
 
@@ -250,6 +252,18 @@ impl Gen<'_> {
             4,
             5,
             3,
+            4,
+            4,
+            3,
+            3,
+            3,
+            2,
+            4,
+            1,
+            1,
+            6,
+            2,
+            4,
             approx,
         ];
         match self.src.weighted(&weights) {
@@ -277,6 +291,18 @@ impl Gen<'_> {
             21 => self.rearrange(b),
             22 => self.scan(b),
             23 => self.arg_reduce(b),
+            24 => self.gather(b),
+            25 => self.scatter(b),
+            26 => self.update_own(b),
+            27 => self.update_shared(b),
+            28 => self.gather_tile(b),
+            29 => self.histogram(b),
+            30 => self.sort(b),
+            31 => self.assume(b),
+            32 => self.assertion(b),
+            33 => self.combine(b),
+            34 => self.random(b),
+            35 => self.narrow(b),
             _ => self.approx_store(b),
         }
     }

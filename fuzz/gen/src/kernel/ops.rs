@@ -436,8 +436,8 @@ impl Gen<'_> {
         // Relative and absolute bounds of the op table for `f32`; narrower types round once more, to a neighbour at most.
         let two = |e: i32| 2f64.powi(e);
         let table: [(Unary, f64, f64); 10] = [
-            (|b, x| b.exp(x), two(-20), 0.0),
-            (|b, x| b.exp2(x), two(-21), 0.0),
+            (|b, x| b.exp(x), two(-20), two(-126)),
+            (|b, x| b.exp2(x), two(-21), two(-126)),
             (|b, x| b.log(x), two(-20), two(-20)),
             (|b, x| b.log2(x), two(-20), two(-20)),
             (|b, x| b.rsqrt(x), two(-21), 0.0),

@@ -23,7 +23,7 @@ struct Owner {
 
 #[derive(Clone, Debug)]
 pub(super) struct View {
-    v: Value,
+    pub(super) v: Value,
     elem: Scalar,
     shape: Vec<i64>,
     /// Empty for inputs, and for outputs of a grid of one program.
@@ -198,7 +198,7 @@ impl Gen<'_> {
     }
 
     /// Indices for a tile of a view that keep the owners' rule; `None` if the tile is larger than a slot.
-    fn indices(&mut self, b: &mut KernelBuilder, view: &View, tile: &[u32]) -> Option<Vec<Value>> {
+    pub(super) fn indices(&mut self, b: &mut KernelBuilder, view: &View, tile: &[u32]) -> Option<Vec<Value>> {
         if view.owners.iter().any(|o| o.slot < tile[o.dim]) {
             return None;
         }
@@ -242,7 +242,7 @@ impl Gen<'_> {
 
     /// Loads of a view that exists, in the shape of a tile at hand, one of the palette, or its own.
     pub(super) fn load_again(&mut self, b: &mut KernelBuilder) {
-        let list: Vec<View> = self.views.iter().filter(|v| !v.near).cloned().collect();
+        let list: Vec<View> = self.views.iter().filter(|v| !v.near && !v.elem.is_narrow()).cloned().collect();
         let Some(view) = self.src.pick(&list).cloned() else { return };
         let mut shapes: Vec<Vec<u32>> = self.shapes.iter().filter(|s| s.len() == view.shape.len()).map(|s| s.to_vec()).collect();
         shapes.extend(self.scopes.iter().flatten().filter(|i| i.shape().len() == view.shape.len()).map(|i| i.shape().to_vec()));
@@ -256,7 +256,14 @@ impl Gen<'_> {
     }
 
     /// A view to write tiles of this shape to.
-    fn output(&mut self, b: &mut KernelBuilder, elem: Scalar, tile: &[u32], bound: Option<f64>, tolerance: Option<Tolerance>) -> View {
+    pub(super) fn output(
+        &mut self,
+        b: &mut KernelBuilder,
+        elem: Scalar,
+        tile: &[u32],
+        bound: Option<f64>,
+        tolerance: Option<Tolerance>,
+    ) -> View {
         let programs: u32 = self.grid.iter().product();
         let mut owners = Vec::new();
         let rank = tile.len();
@@ -295,6 +302,26 @@ impl Gen<'_> {
         let view = View { v, elem, shape, owners, written: true, near: tolerance.is_some(), bound };
         self.views.push(view.clone());
         view
+    }
+
+    /// A view of one dimension that all programs update at once, and nothing else touches.
+    pub(super) fn shared_output(&mut self, b: &mut KernelBuilder, elem: Scalar, extent: i64) -> Value {
+        let init = Init::Fill(self.src.range(0, 3) - 1);
+        self.declare(b, elem, &[extent], init, true, None)
+    }
+
+    /// An input view with given contents.
+    pub(super) fn input_of(&mut self, b: &mut KernelBuilder, elem: Scalar, tile: &[u32], init: Init) -> View {
+        let shape: Vec<i64> = tile.iter().map(|&e| i64::from(e)).collect();
+        let v = self.declare(b, elem, &shape, init, false, None);
+        View { v, elem, shape, owners: Vec::new(), written: false, near: false, bound: None }
+    }
+
+    /// An input view at hand: its value, extents, element type and bound.
+    pub(super) fn some_input(&mut self) -> Option<(Value, Vec<i64>, Scalar, Option<f64>)> {
+        let list: Vec<View> = self.views.iter().filter(|v| !v.written).cloned().collect();
+        let view = self.src.pick(&list)?;
+        Some((view.v, view.shape.clone(), view.elem, view.bound))
     }
 
     pub(super) fn store_any(&mut self, b: &mut KernelBuilder) {

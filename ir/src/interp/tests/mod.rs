@@ -3,6 +3,7 @@
 
 mod arguments;
 mod casts;
+mod combine;
 mod control;
 mod conversions;
 mod elementwise;
@@ -11,6 +12,7 @@ mod folds;
 mod indexed;
 mod memory;
 mod order;
+mod random;
 mod shapes;
 
 use super::{Arg, Buffer, InterpError, Memory, Options, ScalarArg, Stats, ViewArg, interpret};
@@ -87,6 +89,10 @@ const CASES: &[(Op, fn())] = &[
     (Op::ScanReverse, folds::scans),
     (Op::ArgMin, folds::positions_of_extremes),
     (Op::ArgMax, folds::positions_of_extremes),
+    (Op::ReduceBy, combine::reductions_follow_the_tree),
+    (Op::ScanBy, combine::scans_go_in_order),
+    (Op::ScanReverseBy, combine::scans_go_in_order),
+    (Op::Philox, combine::philox_words),
     (Op::Assume, faults::assumptions_and_assertions),
     (Op::Assert, faults::assumptions_and_assertions),
     (Op::Print, faults::prints),
