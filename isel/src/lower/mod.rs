@@ -23,6 +23,7 @@ mod shapes;
 mod shared;
 mod sort;
 mod stage;
+mod transcendental;
 mod vectors;
 
 use crate::assign::{Assignment, assign};
