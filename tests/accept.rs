@@ -1,6 +1,6 @@
 //! The acceptance cases of the kernel library: small ones in full on the interpreter, on the lane interpreter for two vendors, and
 //! on the simulator under three schedules; a sample of the programs of the large ones on the simulator. Every emitted text is
-//! given to ptxas for two architectures, which may neither warn nor spill.
+//! given to ptxas for three architectures, which may neither warn nor spill nor use local memory.
 //!
 //! `TILELIFT_CUDA=1` runs all of them, large ones in full, on the GPU.
 
@@ -80,13 +80,21 @@ fn every_case_passes_on_the_gpu() {
 #[test]
 fn ptxas_accepts_every_text_without_warnings_or_spills() {
     let all = cases();
+    // Tiles made for a chip with more shared memory do not fit all.
+    let too_large = AtomicUsize::new(0);
     each(&all, |c| {
         let kernel = c.build().map_err(|e| e.to_string())?;
-        for name in ["sm_80", "sm_90a"] {
+        for name in ["sm_80", "sm_89", "sm_90a"] {
             let target = targets::by_name(name).ok_or("the target is known")?;
-            let artifact = compile(&kernel, &target, &Options::default()).map_err(|e| e.to_string())?;
+            let artifact = match compile(&kernel, &target, &Options::default()) {
+                Err(e) if name == "sm_89" && e.to_string().contains("shared memory") => {
+                    too_large.fetch_add(1, Ordering::Relaxed);
+                    continue;
+                }
+                other => other.map_err(|e| e.to_string())?,
+            };
             match tilelift_oracle::assemble(&artifact.text, name) {
-                Ok(r) if r.warnings.is_empty() && r.spills == 0 => {}
+                Ok(r) if r.warnings.is_empty() && r.spills == 0 && r.stack == 0 => {}
                 Ok(r) => return Err(format!("{name}: {r:?}")),
                 Err(tilelift_oracle::AsmError::Missing) if !tilelift_oracle::required() => return Ok(()),
                 Err(e) => return Err(format!("{name}: {e}")),
@@ -94,4 +102,5 @@ fn ptxas_accepts_every_text_without_warnings_or_spills() {
         }
         Ok(())
     });
+    assert!(too_large.into_inner() < all.len() / 8, "most cases fit sm_89");
 }

@@ -25,6 +25,9 @@ use tilelift_ir::interp::{Arg, InterpError, Memory};
 use tilelift_ir::{Kernel, text};
 use tilelift_isel::Target;
 
+/// A target whose assembler sees every text that runs on another one's: it has instructions of its own.
+const ALSO_ASSEMBLED: &str = "sm_89";
+
 /// Checks a text with a target's assembler: `(text, target)`.
 pub type Assembler<'h> = dyn Fn(&str, &str) -> Result<(), String> + Sync + 'h;
 
@@ -273,10 +276,27 @@ impl Test<'_> {
                 (0..self.config.seeds).for_each(|seed| self.device(o, &sim, seed));
             }
         }
+        self.assembles_also(o, targets);
         // A fault on a GPU takes the whole context with it: hardware gets what runs and what is refused before it starts.
         let starts = matches!(o.refused, None | Some(ExecError::Interp(InterpError::Args(_))));
         if let Some(hardware) = self.config.hardware.as_ref().filter(|_| starts) {
             self.device(o, hardware, 0);
+        }
+    }
+
+    /// Gives the assembler the text for [`ALSO_ASSEMBLED`], which few files name; what does not fit its shared memory has none.
+    fn assembles_also(&mut self, o: &Outcome<'_>, targets: &[Target]) {
+        if self.config.assemble.is_none() || !targets.iter().any(targets::has_text) {
+            return;
+        }
+        let Some(target) = targets::by_name(ALSO_ASSEMBLED) else { return };
+        if !self.assembled.insert((o.kernel.name.clone(), target.name)) {
+            return;
+        }
+        match compile(o.kernel, &target, &Options::default()) {
+            Ok(a) => self.assembles(o.run.line, &a.text, &target),
+            Err(e) if e.to_string().contains("shared memory") => {}
+            Err(e) => self.fail(o.run.line, format!("{ALSO_ASSEMBLED}: {e}")),
         }
     }
 

@@ -34,6 +34,7 @@ pub fn gfx942() -> Target {
         banks: BankModel::cdna3(),
         matrix: MATRIX.iter().map(Row::instr).collect(),
         copy_async: &[],
+        code_casts: &[],
         load_matrix: false,
     }
 }

@@ -229,7 +229,7 @@ fn map(f: &Frag) -> FragmentMap {
 
 /// A chip by what differs: name and bytes of shared memory per program instance (CUDA C++ Programming Guide, "Technical
 /// Specifications per Compute Capability").
-fn chip(name: &'static str, shared_bytes: u32, newer: &[Row]) -> Target {
+fn chip(name: &'static str, shared_bytes: u32, newer: &[Row], code_casts: &'static [Scalar]) -> Target {
     let instr = |r: &Row| MatrixInstr {
         name: r.name,
         shape: r.shape,
@@ -251,23 +251,27 @@ fn chip(name: &'static str, shared_bytes: u32, newer: &[Row]) -> Target {
         banks: BankModel::nvidia(),
         matrix: MMA_SYNC.iter().chain(newer).map(instr).collect(),
         copy_async: &[16, 8, 4],
+        code_casts,
         load_matrix: true,
     }
 }
 
+/// The 8-bit formats that sm_89 and later convert and multiply.
+const OCP: [Scalar; 2] = [Scalar::F8E4M3, Scalar::F8E5M2];
+
 /// Ampere data-centre chips (A100).
 pub fn sm_80() -> Target {
-    chip("sm_80", 166_912, &[])
+    chip("sm_80", 166_912, &[], &[])
 }
 
 /// Ada chips (L40, RTX 40).
 pub fn sm_89() -> Target {
-    chip("sm_89", 101_376, &MMA_SYNC_89)
+    chip("sm_89", 101_376, &MMA_SYNC_89, &OCP)
 }
 
 /// Hopper data-centre chips (H100, H200), with the warp-wide matrix instructions.
 pub fn sm_90a() -> Target {
-    chip("sm_90a", 232_448, &MMA_SYNC_89)
+    chip("sm_90a", 232_448, &MMA_SYNC_89, &OCP)
 }
 
 /// The target of that name.

@@ -74,6 +74,8 @@ pub struct LaneBuilder {
     /// Shared memory was read, or written, since the last barrier on some path to here.
     read: bool,
     written: bool,
+    /// Formats whose codes the machine converts itself.
+    pub(crate) code_casts: &'static [Scalar],
 }
 
 impl LaneBuilder {
@@ -99,6 +101,7 @@ impl LaneBuilder {
             next_frame: 1,
             read: false,
             written: false,
+            code_casts: &[],
         }
     }
 

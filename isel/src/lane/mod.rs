@@ -134,7 +134,8 @@ pub enum Special {
     NumPrograms(GridAxis),
 }
 
-/// One-operand operations; meanings as the tile ops of the same name.
+/// One-operand operations; meanings as the tile ops of the same name. The last four are for machines that convert codes, see
+/// [`crate::Target::code_casts`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Hash, PartialOrd, Ord)]
 #[allow(missing_docs)]
 pub enum UnOp {
@@ -158,6 +159,14 @@ pub enum UnOp {
     Erf,
     Popcount,
     Clz,
+    /// The code of the `f8e4m3` nearest to the `f32` of those bits, infinities becoming the largest number; `i32` only, as the next three.
+    EncodeE4M3,
+    /// As [`UnOp::EncodeE4M3`], for `f8e5m2`; it saturates, too.
+    EncodeE5M2,
+    /// The bits of the `f32` that the code of an `f8e4m3` stands for; upper bits of the code do not matter.
+    DecodeE4M3,
+    /// As [`UnOp::DecodeE4M3`], for `f8e5m2`.
+    DecodeE5M2,
 }
 
 /// Two-operand operations; meanings as the tile ops of the same name (division by zero, wide shifts and NaN included).

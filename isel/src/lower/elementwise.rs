@@ -1,7 +1,7 @@
 //! Leaves and elementwise ops: once per register.
 
 use super::shared::xor_map;
-use super::{Held, Lower, Tile, narrow};
+use super::{Held, Lower, Tile, narrow, transcendental};
 use crate::error::LowerError;
 use crate::lane::{BinOp, LTy, LVal, LaneBuilder, Special, UnOp};
 use std::rc::Rc;
@@ -124,7 +124,12 @@ impl Lower<'_> {
         if d.op == Op::Bitcast && to == Scalar::I4 {
             return super::packed::extended(b, args[0]);
         }
-        scalar_op(b, d.op, &d.attrs, args, LTy::holding(to))
+        match (d.op, to) {
+            (Op::Sin, Scalar::F64) => transcendental::sine(b, args[0], false),
+            (Op::Cos, Scalar::F64) => transcendental::sine(b, args[0], true),
+            (Op::Erf, Scalar::F64) => transcendental::erf(b, args[0]),
+            _ => scalar_op(b, d.op, &d.attrs, args, LTy::holding(to)),
+        }
     }
 
     pub(super) fn elementwise(&mut self, b: &mut LaneBuilder, i: Inst) -> Result<(), LowerError> {

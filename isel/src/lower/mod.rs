@@ -24,6 +24,7 @@ mod shapes;
 mod shared;
 mod sort;
 mod stage;
+mod transcendental;
 mod vectors;
 
 use crate::assign::{Assignment, assign};
@@ -105,6 +106,7 @@ pub fn lower(kernel: &Verified<'_>, target: &Target, options: &LowerOptions) -> 
     };
     cx.check_registers()?;
     let mut b = LaneBuilder::new(&kernel.name, plan.warps, target.lanes);
+    b.code_casts = target.code_casts;
     cx.declare_params(&mut b);
     cx.region(&mut b, kernel.body)?;
     let program = b.finish();

@@ -126,9 +126,39 @@ fn choose(b: &mut LaneBuilder, op: CmpOp, a: LVal, limit: i64, x: LVal, y: LVal)
 /// Bits of an `f32` infinity, above which are the NaNs.
 const INFINITY: i64 = 0x7f80_0000;
 
+/// The operations that convert codes of a format, to and from it, if the machine has them.
+fn machine_casts(b: &LaneBuilder, elem: Scalar) -> Option<(UnOp, UnOp)> {
+    match elem {
+        _ if !b.code_casts.contains(&elem) => None,
+        Scalar::F8E4M3 => Some((UnOp::EncodeE4M3, UnOp::DecodeE4M3)),
+        Scalar::F8E5M2 => Some((UnOp::EncodeE5M2, UnOp::DecodeE5M2)),
+        _ => None,
+    }
+}
+
+/// A code made by a conversion that saturates: where the format has an infinity, what is too large is that.
+fn with_infinity(b: &mut LaneBuilder, code: LVal, bits: LVal, magnitude: LVal, to: Scalar) -> LVal {
+    let code = if to == Scalar::F8E5M2 {
+        let sign = shr(b, bits, 24);
+        let sign = and(b, sign, 0x80);
+        let infinity = b.i32(0x7c);
+        let infinity = b.bin(BinOp::Or, infinity, sign);
+        // Half a unit above the largest number, 61440, the even neighbour is 65536.
+        let infinity = choose(b, CmpOp::Lt, magnitude, 0x4770_0000, code, infinity);
+        choose(b, CmpOp::Gt, magnitude, INFINITY, code, infinity)
+    } else {
+        code
+    };
+    b.cvt(code, LTy::Num(Scalar::I8))
+}
+
 /// The `f32` of a code; exact.
 fn decode(b: &mut LaneBuilder, v: LVal, from: Scalar) -> LVal {
     let code = b.cvt(v, LTy::I32);
+    if let Some((_, op)) = machine_casts(b, from) {
+        let bits = b.un(op, code);
+        return b.bitcast(bits, LTy::F32);
+    }
     let code = and(b, code, 0xff);
     let nan = b.i32(0x7fff_ffff);
     let Some(f) = format(from) else {
@@ -166,6 +196,10 @@ fn decode(b: &mut LaneBuilder, v: LVal, from: Scalar) -> LVal {
 fn encode(b: &mut LaneBuilder, v: LVal, to: Scalar) -> LVal {
     let bits = b.bitcast(v, LTy::I32);
     let magnitude = and(b, bits, 0x7fff_ffff);
+    if let Some((op, _)) = machine_casts(b, to) {
+        let code = b.un(op, bits);
+        return with_infinity(b, code, bits, magnitude, to);
+    }
     let code = match format(to) {
         Some(f) => {
             let drop = 23 - f.fraction;

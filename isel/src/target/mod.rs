@@ -56,6 +56,8 @@ pub struct Target {
     pub matrix: Vec<MatrixInstr>,
     /// Sizes in bytes of an asynchronous copy from global to shared memory; empty if there is none.
     pub copy_async: &'static [u32],
+    /// Formats whose codes the machine converts from and to `f32` ([`crate::lane::UnOp::EncodeE4M3`] and its siblings).
+    pub code_casts: &'static [Scalar],
     /// True if [`crate::lane::Inst::LoadMatrix`] exists.
     pub load_matrix: bool,
 }

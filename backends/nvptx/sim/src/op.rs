@@ -353,6 +353,19 @@ pub(crate) enum Op {
         a: Reg,
     },
     Cvt(Cvt),
+    /// Two f32 into the codes of two 8-bit floats, `hi` in the upper byte; saturates.
+    CvtToCodes {
+        ty: MmaTy,
+        d: Reg,
+        hi: Reg,
+        lo: Reg,
+    },
+    /// The codes of two 8-bit floats into two f16.
+    CvtFromCodes {
+        ty: MmaTy,
+        d: Reg,
+        s: Reg,
+    },
     /// Two f32 into one packed register, `hi` in the upper half.
     CvtPack {
         to: Ty,

@@ -27,7 +27,7 @@ use std::collections::BTreeMap;
 use text::{Opnd, Reg, Text};
 use tilelift_ir::{CacheHint, GridAxis, Scalar};
 use tilelift_isel::Target;
-use tilelift_isel::lane::{Block, Inst, LTy, LVal, Param, ParamSource, Program, Special, verify};
+use tilelift_isel::lane::{Block, Inst, LTy, LVal, Param, ParamSource, Program, Special, UnOp, verify};
 
 /// What the caller may ask for beyond the program.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
@@ -96,20 +96,21 @@ fn check(program: &Program, target: &Target, options: &EmitOptions) -> Result<(u
         what: format!("target {}", target.name),
         reason: "it is no NVIDIA target; take one from tilelift_nvptx::by_name",
     })?;
-    let need = newest_matrix(&program.body, target).map_or(need, |v| v.max(need));
+    let need = newest(&program.body, target).map_or(need, |v| v.max(need));
     match options.max_version {
         Some(cap) if cap < need => Err(EmitError::Version { need, cap, target: target.name }),
         Some(_) | None => Ok(need),
     }
 }
 
-/// The newest version that a matrix instruction of a block asks for.
-fn newest_matrix(block: &Block, target: &Target) -> Option<(u8, u8)> {
-    let inner = |blocks: &[&Block]| blocks.iter().filter_map(|b| newest_matrix(b, target)).max();
+/// The newest version that the matrix instructions and conversions of codes of a block ask for.
+fn newest(block: &Block, target: &Target) -> Option<(u8, u8)> {
+    let inner = |blocks: &[&Block]| blocks.iter().filter_map(|b| newest(b, target)).max();
     block
         .iter()
         .filter_map(|inst| match inst {
             Inst::Matrix { instr, .. } => matrix_version(target.matrix_instr(*instr).operand),
+            Inst::Un { op: UnOp::EncodeE4M3 | UnOp::EncodeE5M2 | UnOp::DecodeE4M3 | UnOp::DecodeE5M2, .. } => Some((8, 1)),
             Inst::For(l) => inner(&[&l.body]),
             Inst::While(l) => inner(&[&l.test, &l.body]),
             Inst::If(c) => inner(&[&c.then, &c.otherwise]),

@@ -11,6 +11,7 @@
 //! the rows of `f16` and `bf16` refer to them ([`Body::ViaF32`]) wherever the format has no equal instruction.
 
 mod cast;
+mod code;
 mod compare;
 mod float;
 mod int;
@@ -91,7 +92,7 @@ const fn lines(lines: &'static [&'static str]) -> Body {
     Body::Lines(lines)
 }
 
-const TABLES: [&[Rule]; 8] = [int::I32, int::I64, int::I16, int::I8, int::BITS, float::ROWS, cast::ROWS, compare::ROWS];
+const TABLES: [&[Rule]; 9] = [int::I32, int::I64, int::I16, int::I8, int::BITS, float::ROWS, cast::ROWS, compare::ROWS, code::ROWS];
 
 const TYPES: [LTy; 10] = [
     LTy::Num(Scalar::I1),
@@ -106,7 +107,7 @@ const TYPES: [LTy; 10] = [
     LTy::B32,
 ];
 /// Numbers of the one-operand and two-operand operations: the first keys.
-const UNS: usize = UnOp::Clz as usize + 1;
+const UNS: usize = UnOp::DecodeE5M2 as usize + 1;
 const BINS: usize = BinOp::MaximumU as usize + 1;
 const REST: usize = UNS + BINS;
 /// `fma`, `mad_wide`, `select` and `round_tf32`, ten comparisons, a cast from and a bitcast from every type.

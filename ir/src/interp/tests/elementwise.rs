@@ -269,8 +269,8 @@ pub(super) fn functions() {
         ("round", |k, a| k.round(a), f64::round_ties_even),
         ("trunc", |k, a| k.trunc(a), f64::trunc),
         ("rcp", |k, a| k.rcp(a), |x| 1.0 / x),
-        ("sin", |k, a| k.sin(a), f64::sin),
-        ("cos", |k, a| k.cos(a), f64::cos),
+        ("sin", |k, a| k.sin(a), num::sin),
+        ("cos", |k, a| k.cos(a), num::cos),
         ("erf", |k, a| k.erf(a), num::erf),
     ];
     for ty in FLOATS {

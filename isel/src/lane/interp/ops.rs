@@ -85,6 +85,17 @@ fn sign(elem: Scalar, d: &mut [u64], a: &[u64], flip: bool) {
     d.iter_mut().zip(a).for_each(|(d, &a)| *d = if flip { a ^ bit } else { a & !bit });
 }
 
+/// The code nearest to the `f32` of some bits, saturating.
+fn encode(bits: i64, to: Scalar) -> i64 {
+    let (x, most) = (f32_value(bits as u64), num::largest(to));
+    num::to_bits(num::round(if x.is_nan() { x } else { x.clamp(-most, most) }, to), to) as i64
+}
+
+/// The bits of the `f32` of a code.
+fn decode(code: i64, from: Scalar) -> i64 {
+    f32_bits(num::from_bits(code as u64 & 0xff, from)) as i64
+}
+
 /// `d = op a`.
 pub(crate) fn un(op: UnOp, ty: LTy, d: &mut [u64], a: &[u64]) -> Result<(), LaneFault> {
     let LTy::Num(elem) = ty else { return Err(NOT_NUMBER) };
@@ -106,11 +117,15 @@ pub(crate) fn un(op: UnOp, ty: LTy, d: &mut [u64], a: &[u64]) -> Result<(), Lane
         UnOp::Round => float1(elem, d, a, f64::round_ties_even),
         UnOp::Trunc => float1(elem, d, a, f64::trunc),
         UnOp::Rcp => float1(elem, d, a, |x| 1.0 / x),
-        UnOp::Sin => float1(elem, d, a, f64::sin),
-        UnOp::Cos => float1(elem, d, a, f64::cos),
+        UnOp::Sin => float1(elem, d, a, num::sin),
+        UnOp::Cos => float1(elem, d, a, num::cos),
         UnOp::Erf => float1(elem, d, a, num::erf),
         UnOp::Popcount => int1(elem, d, a, |x| i64::from(unsigned(x, elem).count_ones())),
         UnOp::Clz => int1(elem, d, a, |x| i64::from(unsigned(x, elem).leading_zeros() + elem.bits()) - 64),
+        UnOp::EncodeE4M3 => int1(elem, d, a, |x| encode(x, Scalar::F8E4M3)),
+        UnOp::EncodeE5M2 => int1(elem, d, a, |x| encode(x, Scalar::F8E5M2)),
+        UnOp::DecodeE4M3 => int1(elem, d, a, |x| decode(x, Scalar::F8E4M3)),
+        UnOp::DecodeE5M2 => int1(elem, d, a, |x| decode(x, Scalar::F8E5M2)),
     }
     Ok(())
 }

@@ -92,6 +92,7 @@ fn un_classes(op: UnOp) -> &'static [Class] {
         UnOp::Neg | UnOp::Abs => &[Class::Int, Class::Float],
         UnOp::Not => &[Class::Int, Class::Bool],
         UnOp::Popcount | UnOp::Clz => &[Class::Int],
+        UnOp::EncodeE4M3 | UnOp::EncodeE5M2 | UnOp::DecodeE4M3 | UnOp::DecodeE5M2 => &[Class::Int],
         UnOp::Round | UnOp::Trunc | UnOp::Rcp | UnOp::Sin | UnOp::Cos | UnOp::Erf => &[Class::Float],
         UnOp::Exp | UnOp::Exp2 | UnOp::Log | UnOp::Log2 | UnOp::Sqrt | UnOp::Rsqrt | UnOp::Tanh | UnOp::Floor | UnOp::Ceil => {
             &[Class::Float]

@@ -1,7 +1,7 @@
 //! Floating-point arithmetic and conversions.
 
 use super::{Ix, Res};
-use crate::op::{Cvt, FMode, FltOp, Op, Testp};
+use crate::op::{Cvt, FMode, FltOp, MmaTy, Op, Testp};
 use crate::types::{Round, Ty};
 
 impl Ix<'_, '_> {
@@ -123,6 +123,29 @@ impl Ix<'_, '_> {
         });
         if let Some((_, i)) = round {
             integral = i;
+        }
+        let codes = self.take(|m| match m {
+            "e4m3x2" => Some(MmaTy::E4m3),
+            "e5m2x2" => Some(MmaTy::E5m2),
+            _ => None,
+        });
+        if let Some(ty) = codes {
+            if !matches!(round, Some((Round::Rn, false))) {
+                return self.err("conversions of 8-bit floats need .rn");
+            }
+            let satfinite = self.has("satfinite");
+            return match self.ty()? {
+                Ty::F32 if satfinite => {
+                    self.n_ops(3, 3)?;
+                    Ok(Op::CvtToCodes { ty, d: self.dst(0, Ty::B16)?, hi: self.src(1, Ty::F32)?, lo: self.src(2, Ty::F32)? })
+                }
+                Ty::F32 => self.err("`.satfinite` is required"),
+                Ty::F16x2 if !satfinite => {
+                    self.n_ops(2, 2)?;
+                    Ok(Op::CvtFromCodes { ty, d: self.dst(0, Ty::B32)?, s: self.src(1, Ty::B16)? })
+                }
+                _ => self.err("this conversion of 8-bit floats is not modelled"),
+            };
         }
         let (ftz, sat, relu) = (self.has("ftz"), self.has("sat"), self.has("relu"));
         let (to, from) = (self.ty()?, self.ty()?);

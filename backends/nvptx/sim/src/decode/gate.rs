@@ -57,7 +57,9 @@ fn needs(i: &Instr) -> impl Iterator<Item = (Need, String)> + '_ {
     if bf16 && BF16_LATE.contains(&name) {
         out.push((SM90, form("bf16")));
     }
-    if name == "cvt" {
+    if name == "cvt" && (has("e4m3x2") || has("e5m2x2")) {
+        out.push((((8, 1), 89), form("e4m3x2 or .e5m2x2")));
+    } else if name == "cvt" {
         let types: Vec<&str> = i.mods.iter().map(|m| m.0.as_str()).filter(|m| crate::types::Ty::parse(m).is_some()).collect();
         match types[..] {
             ["f32", "bf16"] => out.push((((7, 1), 80), form("f32.bf16"))),

@@ -2,8 +2,9 @@
 
 use super::float::value;
 use super::int::{low, sext};
+use super::mma::float8;
 use crate::num::{self, BF16, F16, F32, F64, NAN16, NAN32, f32_to_bf16, f32_to_f16, ftz32, pack, round_f64};
-use crate::op::{Cvt, PSrc, Pred, Reg};
+use crate::op::{Cvt, MmaTy, PSrc, Pred, Reg};
 use crate::types::{BoolOp, Cmp, Round, Ty};
 use crate::warp::Warp;
 use std::cmp::Ordering;
@@ -154,6 +155,50 @@ pub(crate) fn pack2(w: &mut Warp, mask: u32, to: Ty, round: Round, relu: bool, r
     let mut o = [0; 32];
     for l in 0..32 {
         o[l] = one(h[l]) << 16 | one(l_[l]);
+    }
+    w.set_r(d, mask, &o, p);
+}
+
+/// The code of an 8-bit float nearest to a number: found among all codes, ties to the even one; what is too large is the largest.
+fn code(ty: MmaTy, x: f32) -> u32 {
+    let (bits, most) = if ty == MmaTy::E4m3 { (4, 0x7e) } else { (5, 0x7b) };
+    let sign = u32::from(x.is_sign_negative()) << 7;
+    if x.is_nan() {
+        return 0x7f;
+    }
+    let a = f64::from(x.abs());
+    let value = |c: u32| float8(c as u8, bits);
+    // The codes of positive numbers are in order.
+    let above = (0..=most).find(|&c| value(c) >= a).unwrap_or(most);
+    if above == 0 || value(above) <= a {
+        return sign | above;
+    }
+    let (down, up) = (a - value(above - 1), value(above) - a);
+    sign | if down < up || (down == up && above % 2 == 1) { above - 1 } else { above }
+}
+
+/// Two f32 to two codes; `hi` goes to the upper byte.
+pub(crate) fn to_codes(w: &mut Warp, mask: u32, ty: MmaTy, [d, hi, lo]: [Reg; 3]) {
+    let (h, l_) = (w.r32(hi), w.r32(lo));
+    let p = w.poison(hi) | w.poison(lo);
+    let mut o = [0; 32];
+    for l in 0..32 {
+        o[l] = code(ty, f32::from_bits(h[l])) << 8 | code(ty, f32::from_bits(l_[l]));
+    }
+    w.set_r(d, mask, &o, p);
+}
+
+/// Two codes to two f16.
+pub(crate) fn from_codes(w: &mut Warp, mask: u32, ty: MmaTy, d: Reg, s: Reg) {
+    let (codes, p) = (w.r32(s), w.poison(s));
+    let bits = if ty == MmaTy::E4m3 { 4 } else { 5 };
+    let half = |c: u32| {
+        let x = float8(c as u8, bits) as f32;
+        u32::from(if x.is_nan() { NAN16 } else { f32_to_f16(x, Round::Rn) })
+    };
+    let mut o = [0; 32];
+    for l in 0..32 {
+        o[l] = half(codes[l] >> 8) << 16 | half(codes[l]);
     }
     w.set_r(d, mask, &o, p);
 }

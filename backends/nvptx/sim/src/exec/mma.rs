@@ -43,7 +43,7 @@ fn element(t: MmaTy, v: u64, e: usize) -> f64 {
 
 /// The value of an 8-bit float with that many exponent bits; OCP 8-bit floating point specification 1.0. With 4 the only NaN has all
 /// bits set below the sign and there is no infinity; with 5 they are as in IEEE formats.
-fn float8(code: u8, exponent_bits: u32) -> f64 {
+pub(super) fn float8(code: u8, exponent_bits: u32) -> f64 {
     let fraction_bits = 7 - exponent_bits;
     let bias = (1 << (exponent_bits - 1)) - 1;
     let fraction = f64::from(code & ((1 << fraction_bits) - 1)) / f64::from(1u32 << fraction_bits);

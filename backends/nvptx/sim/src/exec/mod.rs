@@ -118,6 +118,8 @@ impl Machine<'_> {
                 w.set_p(*d, mask, v, p);
             }
             Op::Cvt(c) => cvt::exec(w, mask, c),
+            Op::CvtToCodes { ty, d, hi, lo } => cvt::to_codes(w, mask, *ty, [*d, *hi, *lo]),
+            Op::CvtFromCodes { ty, d, s } => cvt::from_codes(w, mask, *ty, *d, *s),
             Op::CvtPack { to, round, relu, d, hi, lo } => cvt::pack2(w, mask, *to, *round, *relu, [*d, *hi, *lo]),
             Op::Setp { cmp, ty, ftz, d, q, a, b, comb } => {
                 let (v, p) = cvt::compare(w, *cmp, *ty, *ftz, *a, *b);

@@ -213,6 +213,7 @@ pub(crate) fn target() -> Target {
         banks: BankModel::nvidia(),
         matrix,
         copy_async: &[4, 8, 16],
+        code_casts: &[],
         load_matrix: true,
     }
 }

@@ -128,8 +128,8 @@ fn float_functions() {
         (UnOp::Round, f64::round_ties_even),
         (UnOp::Trunc, f64::trunc),
         (UnOp::Rcp, |x| 1.0 / x),
-        (UnOp::Sin, f64::sin),
-        (UnOp::Cos, f64::cos),
+        (UnOp::Sin, num::sin),
+        (UnOp::Cos, num::cos),
         (UnOp::Erf, num::erf),
     ];
     for ty in FLOATS {
@@ -139,6 +139,29 @@ fn float_functions() {
         let sign = 1 << (ty.bits() - 1);
         check_un(UnOp::Neg, ty, |a| a ^ sign);
         check_un(UnOp::Abs, ty, |a| a & !sign);
+    }
+}
+
+#[test]
+fn codes_of_8_bit_floats() {
+    let codes: Vec<u64> = (0..256).collect();
+    let numbers = samples(Scalar::F32);
+    let words: Vec<u64> = numbers.iter().map(|&b| b as i32 as u64).collect();
+    for (encode, decode, elem) in
+        [(UnOp::EncodeE4M3, UnOp::DecodeE4M3, Scalar::F8E4M3), (UnOp::EncodeE5M2, UnOp::DecodeE5M2, Scalar::F8E5M2)]
+    {
+        let got = eval(&[LTy::I32], &[(LTy::I32, &codes)], |d, s| Inst::Un { dst: d[0], op: decode, a: s[0] });
+        for (&code, &got) in codes.iter().zip(&got[0]) {
+            assert!(same(Scalar::F32, got & 0xffff_ffff, num::to_bits(num::from_bits(code, elem), Scalar::F32)), "{elem} {code:#x}");
+        }
+        let got = eval(&[LTy::I32], &[(LTy::I32, &words)], |d, s| Inst::Un { dst: d[0], op: encode, a: s[0] });
+        for (&bits, &got) in numbers.iter().zip(&got[0]) {
+            let x = num::from_bits(bits, Scalar::F32);
+            let x = if x.is_infinite() { num::largest(elem).copysign(x) } else { x };
+            let want = num::round(x, elem);
+            let want = if want.is_infinite() { num::largest(elem).copysign(want) } else { want };
+            assert!(same(elem, got & 0xff, num::to_bits(want, elem)), "{elem} {x:e}: {got:#x}");
+        }
     }
 }
 
