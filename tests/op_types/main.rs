@@ -55,10 +55,16 @@ enum Outcome {
 
 fn on_target(kernel: &Kernel, name: &str) -> Result<Outcome, String> {
     let target = targets::by_name(name).ok_or("the target is known")?;
-    let done = if targets::has_text(&target) { compile(kernel, &target, &Options::default()).map(|_| ()) } else { lower(kernel, &target, &Options::default()).map(|_| ()) };
+    let done = if targets::has_text(&target) {
+        compile(kernel, &target, &Options::default()).map(|_| ())
+    } else {
+        lower(kernel, &target, &Options::default()).map(|_| ())
+    };
     match done {
         Ok(()) => Ok(Outcome::Compiled),
-        Err(CompileError::Lower(LowerError::Unsupported { what, why, .. })) => Ok(Outcome::Refused(format!("{what}: {why}").replace(name, "the target"))),
+        Err(CompileError::Lower(LowerError::Unsupported { what, why, .. })) => {
+            Ok(Outcome::Refused(format!("{what}: {why}").replace(name, "the target")))
+        }
         Err(CompileError::Emit(EmitError::Unsupported { what, reason })) => Ok(Outcome::Refused(format!("{what}: {reason}"))),
         Err(e) => Err(format!("{name}: neither compiled nor refused with a reason: {e}")),
     }

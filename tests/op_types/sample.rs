@@ -27,7 +27,14 @@ fn words(op: Op) -> Vec<&'static str> {
         Some(AttrKind::Sort) => SortOrder::ALL.iter().map(|w| w.word()).collect(),
         Some(AttrKind::Precision) => Precision::ALL.iter().map(|w| w.word()).collect(),
         Some(
-            AttrKind::Dim | AttrKind::AxisDim | AttrKind::Perm | AttrKind::Offsets | AttrKind::Divisor | AttrKind::Sync | AttrKind::Cache | AttrKind::Literal,
+            AttrKind::Dim
+            | AttrKind::AxisDim
+            | AttrKind::Perm
+            | AttrKind::Offsets
+            | AttrKind::Divisor
+            | AttrKind::Sync
+            | AttrKind::Cache
+            | AttrKind::Literal,
         )
         | None => vec![""],
     }
@@ -307,7 +314,9 @@ fn text(op: Op, word: &str, t: Scalar, u: Scalar) -> String {
                 // An index of the type, where it is one.
                 _ if t.is_int() => {
                     let n = x.param(&t.to_string());
-                    format!("for v80 in 0..{n} step 1 carry v81 = {a} {{\nv82 = splat v80 : tile<{SHAPE}{t}>\nv83 = add v81, v82\nyield v83\n}}")
+                    format!(
+                        "for v80 in 0..{n} step 1 carry v81 = {a} {{\nv82 = splat v80 : tile<{SHAPE}{t}>\nv83 = add v81, v82\nyield v83\n}}"
+                    )
                 }
                 _ => {
                     let n = x.param("i32");

@@ -4,8 +4,8 @@ use super::data::Data;
 use super::error::Fault;
 use super::shapes::count;
 use crate::num;
-use crate::types::Scalar;
 use crate::ops::{Op, SortOrder};
+use crate::types::Scalar;
 use std::cmp::Ordering;
 
 /// Where each element of the sorted lines came from: `first` positions of every line of `shape` along `axis`, in the result's order.

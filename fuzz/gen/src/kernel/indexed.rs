@@ -80,7 +80,11 @@ impl Gen<'_> {
     /// Updates of the program's own elements, each named once: the old values are known.
     pub(super) fn update_own(&mut self, b: &mut KernelBuilder) {
         // A float sum of one addition has one answer, unless a device takes a subnormal number for 0.
-        let Some(x) = self.any(|i| i.is_tile() && (matches!(i.elem(), Scalar::I32 | Scalar::I64) || i.elem() == Scalar::F32 && i.bound.is_some())) else { return };
+        let Some(x) =
+            self.any(|i| i.is_tile() && (matches!(i.elem(), Scalar::I32 | Scalar::I64) || i.elem() == Scalar::F32 && i.bound.is_some()))
+        else {
+            return;
+        };
         let view = self.output(b, x.elem(), x.shape(), None, None);
         let Some(first) = self.indices(b, &view, x.shape()) else { return };
         let at = self.own_tiles(b, &first, x.shape());

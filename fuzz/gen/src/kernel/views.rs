@@ -256,7 +256,14 @@ impl Gen<'_> {
     }
 
     /// A view to write tiles of this shape to.
-    pub(super) fn output(&mut self, b: &mut KernelBuilder, elem: Scalar, tile: &[u32], bound: Option<f64>, tolerance: Option<Tolerance>) -> View {
+    pub(super) fn output(
+        &mut self,
+        b: &mut KernelBuilder,
+        elem: Scalar,
+        tile: &[u32],
+        bound: Option<f64>,
+        tolerance: Option<Tolerance>,
+    ) -> View {
         let programs: u32 = self.grid.iter().product();
         let mut owners = Vec::new();
         let rank = tile.len();
