@@ -128,7 +128,13 @@ pub struct Launch<'a> {
     pub programs: Option<&'a [[u32; 3]]>,
     /// Seed of schedules, for the simulator.
     pub seed: u64,
+    /// Rounds of one `while` that the interpreters allow; the simulator allows [`SIM_INSTRUCTIONS`] warp instructions per round. Their
+    /// defaults if absent; hardware has no limit.
+    pub steps: Option<u64>,
 }
+
+/// Warp instructions that the simulator allows for each round of [`Launch::steps`].
+pub const SIM_INSTRUCTIONS: u64 = 100;
 
 /// A device that is ready to run kernels.
 pub enum Executor {
@@ -208,17 +214,19 @@ impl Executor {
     /// # Errors
     /// Whatever keeps the kernel from running to its end.
     pub fn run(&self, kernel: &Kernel, launch: &Launch<'_>, memory: &mut Memory) -> Result<Option<Report>, ExecError> {
-        let Launch { grid, args, programs, seed } = *launch;
+        let Launch { grid, args, programs, seed, steps } = *launch;
         match self {
             Executor::Interp => {
                 let verified: Verified<'_> = tilelift_ir::verify(kernel).map_err(CompileError::Verify)?;
-                let options = interp::Options { programs: programs.map(<[_]>::to_vec), ..interp::Options::default() };
+                let usual = interp::Options::default();
+                let options = interp::Options { programs: programs.map(<[_]>::to_vec), steps: steps.unwrap_or(usual.steps), ..usual };
                 interp::interpret(&verified, grid, args, memory, &options).map_err(ExecError::Interp)?;
             }
             Executor::Lane(target) => {
                 let program = lower(kernel, target, &Options::default())?.program;
                 interp::check_args(kernel, args, memory).map_err(|e| ExecError::Interp(e.into()))?;
-                let options = lane::LaneOptions { programs: programs.map(<[_]>::to_vec), ..lane::LaneOptions::default() };
+                let usual = lane::LaneOptions::default();
+                let options = lane::LaneOptions { programs: programs.map(<[_]>::to_vec), steps: steps.unwrap_or(usual.steps), ..usual };
                 lane::interpret(&program, target, grid, args, memory, &options).map_err(|e| ExecError::Lane(e.to_string()))?;
             }
             Executor::Sim(target) => {
@@ -226,7 +234,8 @@ impl Executor {
                 let linear = |p: &[u32; 3]| p[0] + grid[0] * (p[1] + grid[1] * p[2]);
                 let base = SimDevice::schedule(seed);
                 let ctas = programs.map(|list| list.iter().map(linear).collect());
-                let device = SimDevice::new(SimConfig { ctas, ..base });
+                let max_instructions = steps.map_or(base.max_instructions, |n| n.saturating_mul(SIM_INSTRUCTIONS));
+                let device = SimDevice::new(SimConfig { ctas, max_instructions, ..base });
                 let loaded = device.load(&artifact)?;
                 return Ok(Some(device.execute(&loaded, grid, args, memory)?));
             }

@@ -100,6 +100,8 @@ pub struct Kernel {
     pub insts: PrimaryMap<Inst, InstData>,
     /// Regions.
     pub regions: PrimaryMap<Region, RegionData>,
+    /// Where the hints stand in the text: `warps`, then `stages`.
+    pub hint_locs: [Loc; 2],
     /// Where instructions stand in the text.
     pub locs: SecondaryMap<Inst, Loc>,
 }
@@ -114,6 +116,7 @@ impl Kernel {
             params: Vec::new(),
             body,
             hints: Hints::default(),
+            hint_locs: [Loc::default(); 2],
             values: PrimaryMap::new(),
             insts: PrimaryMap::new(),
             regions,

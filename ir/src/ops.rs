@@ -606,9 +606,9 @@ define_ops! {
     /// Number of zero bits above the highest bit that is 1; the width for 0.
     Clz "clz" (a) - - SameInt Pure 0;
 
-    /// `e^a`; relative error at most 2^-21 for `f32`, 2^-50 for `f64`.
+    /// `e^a`; error at most 2^-21 of the result for `f32`, 2^-50 for `f64`, or 2^-126 (2^-1022 for `f64`) if that is more: a subnormal result may be 0.
     Exp "exp" (a) - - SameFloat Pure 0;
-    /// `2^a`; relative error at most 2^-22 for `f32`, 2^-50 for `f64`.
+    /// `2^a`; error at most 2^-22 of the result for `f32`, 2^-50 for `f64`, or 2^-126 (2^-1022 for `f64`) if that is more: a subnormal result may be 0.
     Exp2 "exp2" (a) - - SameFloat Pure 0;
     /// Natural logarithm; for `f32` the absolute error is at most 2^-21 on [0.5, 2], relative 2^-21 elsewhere; for `f64` relative 2^-50; NaN below 0, -inf at 0.
     Log "log" (a) - - SameFloat Pure 0;
@@ -716,7 +716,7 @@ define_ops! {
     /// Reports values: the interpreter keeps a line per program instance; no device has a way to print.
     Print "print" ((*values)) - - Print Observes 0;
 
-    /// `for v1 in lo..hi step s carry v2 = init { … yield next }`: runs while the index is below `hi` (signed); the results are the carried values. The step must be positive.
+    /// `for v1 in lo..hi step s carry v2 = init { … yield next }`: runs while the index is below `hi` (signed); the results are the carried values. The step must be positive; one that is not stops the launch.
     For "for" (lo, hi, step, (*init)) - - Control Control 1;
     /// `while carry v2 = init { … yield condition } do carry v3 { … yield next }`: repeats while the first region yields true.
     While "while" ((*init)) - - Control Control 2;

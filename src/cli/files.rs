@@ -150,6 +150,8 @@ pub(super) fn compile(parser: &mut lexopt::Parser, streams: &mut Streams<'_>) ->
                 // The place stands in front of the message already.
                 let (loc, message) = (e.loc(), e.to_string());
                 let message = message.strip_prefix(&format!("{}:{}: ", loc.line, loc.col)).unwrap_or(&message);
+                // And so does the kind of the error.
+                let message = message.strip_prefix(&format!("{}: ", e.code())).unwrap_or(message);
                 input::report(&source, loc, &format!("error[{}]: {message}", e.code()), 1, streams)?;
                 return Err(CliError::Failed(format!("@{} does not compile for {} (stage {})", kernel.name, target.name, e.stage())));
             }

@@ -155,7 +155,7 @@ fn execute(
 ) -> Result<Vec<u8>, CliError> {
     let args = case.arguments();
     let mut memory = memory(tensors);
-    let launch = Launch { grid: case.grid(), args: &args, programs: None, seed: 0 };
+    let launch = Launch { grid: case.grid(), args: &args, programs: None, seed: 0, steps: None };
     let products = extents.iter().map(|&e| f64::from(e)).product::<f64>();
     match device {
         #[cfg(feature = "cuda")]

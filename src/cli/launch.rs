@@ -16,12 +16,14 @@ usage: tilelift run FILE… [OPTION…]
 Executes every `; run:` line of the files, prints what the kernels wrote, and compares it with the interpreter.
   --device NAME   cuda, sim, lane or interp (cuda if there is a GPU, else sim)
   --target NAME   what to compile for
-  --seed N        schedule of the simulator (0)";
+  --seed N        schedule of the simulator (0)
+  --steps N       rounds after which a `while` is given up (4194304); the simulator gives up after 100 N warp instructions";
 
 pub(super) const INTERP_HELP: &str = "\
-usage: tilelift interp FILE…
+usage: tilelift interp FILE… [OPTION…]
 
-Executes every `; run:` line of the files on the reference interpreter and prints what the kernels wrote.";
+Executes every `; run:` line of the files on the reference interpreter and prints what the kernels wrote.
+  --steps N   rounds after which a `while` is given up (4194304)";
 
 pub(super) const TEST_HELP: &str = "\
 usage: tilelift test PATH… [OPTION…]
@@ -29,14 +31,16 @@ usage: tilelift test PATH… [OPTION…]
 Runs the file tests of files and folders; docs/testing.md describes the directives.
   --device cuda   run the launches on the GPU, too
   --seeds N       schedules of the simulator per launch (3)
+  --steps N       as for `run`
   --bless         accept changed precise output (as TILELIFT_BLESS=1)";
 
 pub(super) fn run(parser: &mut lexopt::Parser, streams: &mut Streams<'_>) -> Outcome {
-    let (mut paths, mut kind, mut target, mut seed) = (Vec::new(), None, None, 0);
+    let (mut paths, mut kind, mut target, mut seed, mut steps) = (Vec::new(), None, None, 0, None);
     while let Some(arg) = parser.next()? {
         match arg {
             Long("device") => kind = Some(options::device(parser)?),
             Long("target") => target = Some(options::target(parser)?),
+            Long("steps") => steps = Some(options::number(parser, "steps", 0..=u64::MAX)?),
             Long("seed") => seed = options::number(parser, "seed", 0..=u64::MAX)?,
             Value(v) => paths.push(v.to_string_lossy().into_owned()),
             Long(_) | Short(_) => return Err(arg.unexpected().into()),
@@ -53,13 +57,14 @@ pub(super) fn run(parser: &mut lexopt::Parser, streams: &mut Streams<'_>) -> Out
             device
         }
     };
-    each(&paths, streams, |path, streams| execute(path, &device, seed, streams))
+    each(&paths, streams, |path, streams| execute(path, &device, (seed, steps), streams))
 }
 
 pub(super) fn interp(parser: &mut lexopt::Parser, streams: &mut Streams<'_>) -> Outcome {
-    let mut paths = Vec::new();
+    let (mut paths, mut steps) = (Vec::new(), None);
     while let Some(arg) = parser.next()? {
         match arg {
+            Long("steps") => steps = Some(options::number(parser, "steps", 0..=u64::MAX)?),
             Value(v) => paths.push(v.to_string_lossy().into_owned()),
             // The launches are what there is to do; the option is accepted for symmetry with other tools.
             Long("run") => {}
@@ -67,10 +72,10 @@ pub(super) fn interp(parser: &mut lexopt::Parser, streams: &mut Streams<'_>) -> 
         }
     }
     let device = options::open(DeviceKind::Interp, None)?;
-    each(&some(paths)?, streams, |path, streams| execute(path, &device, 0, streams))
+    each(&some(paths)?, streams, |path, streams| execute(path, &device, (0, steps), streams))
 }
 
-fn execute(path: &str, device: &Executor, seed: u64, streams: &mut Streams<'_>) -> Outcome {
+fn execute(path: &str, device: &Executor, schedule: (u64, Option<u64>), streams: &mut Streams<'_>) -> Outcome {
     let source = input::read(path)?;
     let file = input::load(&source, streams)?;
     let directives = directives(path, &source.text, streams)?;
@@ -81,7 +86,7 @@ fn execute(path: &str, device: &Executor, seed: u64, streams: &mut Streams<'_>) 
     for run in &directives {
         let kernel =
             file.kernel(&run.kernel).ok_or_else(|| CliError::Failed(format!("{path}:{}: there is no kernel @{}", run.line, run.kernel)))?;
-        if let Err(message) = one(path, run, kernel, device, seed, streams)? {
+        if let Err(message) = one(path, run, kernel, device, schedule, streams)? {
             writeln!(streams.err, "{path}:{}: {message}", run.line)?;
             wrong += 1;
         }
@@ -109,14 +114,14 @@ fn one(
     run: &RunLine,
     kernel: &Kernel,
     device: &Executor,
-    seed: u64,
+    (seed, steps): (u64, Option<u64>),
     streams: &mut Streams<'_>,
 ) -> Result<Result<(), String>, CliError> {
     let (args, memory) = match data::arguments(run, kernel) {
         Ok(pair) => pair,
         Err(e) => return Ok(Err(e)),
     };
-    let launch = Launch { grid: run.grid, args: &args, programs: None, seed };
+    let launch = Launch { grid: run.grid, args: &args, programs: None, seed, steps };
     let mut want = memory.clone();
     let reference = Executor::Interp.run(kernel, &launch, &mut want);
     if let Some(part) = &run.fails {
@@ -185,6 +190,7 @@ pub(super) fn test(parser: &mut lexopt::Parser, streams: &mut Streams<'_>) -> Ou
                 }
             }
             Long("seeds") => config.seeds = options::number(parser, "seeds", 0..=1000)?,
+            Long("steps") => config.steps = Some(options::number(parser, "steps", 0..=u64::MAX)?),
             Long("bless") => config.bless = true,
             Value(v) => paths.push(v.to_string_lossy().into_owned()),
             Long(_) | Short(_) => return Err(arg.unexpected().into()),

@@ -41,11 +41,13 @@ pub struct Config<'h> {
     pub hardware: Option<Executor>,
     /// An assembler that every emitted text must pass.
     pub assemble: Option<&'h Assembler<'h>>,
+    /// As [`Launch::steps`].
+    pub steps: Option<u64>,
 }
 
 impl Default for Config<'_> {
     fn default() -> Self {
-        Config { bless: false, seeds: 3, hardware: None, assemble: None }
+        Config { bless: false, seeds: 3, hardware: None, assemble: None, steps: None }
     }
 }
 
@@ -231,7 +233,7 @@ impl Test<'_> {
             Err(e) => return self.fail(run.line, e),
         };
         let mut want = memory.clone();
-        let launch = Launch { grid: run.grid, args: &args, programs: None, seed: 0 };
+        let launch = Launch { grid: run.grid, args: &args, programs: None, seed: 0, steps: self.config.steps };
         let refused = Executor::Interp.run(kernel, &launch, &mut want).err();
         match (&run.fails, &refused) {
             (None, None) => {}
@@ -303,7 +305,7 @@ impl Test<'_> {
     fn device(&mut self, o: &Outcome<'_>, device: &Executor, seed: u64) {
         let line = o.run.line;
         let mut got = o.memory.clone();
-        let launch = Launch { grid: o.run.grid, args: o.args, programs: None, seed };
+        let launch = Launch { grid: o.run.grid, args: o.args, programs: None, seed, steps: self.config.steps };
         let result = device.run(o.kernel, &launch, &mut got).map(drop);
         let name = format!("{}, schedule {seed}", device.describe());
         match (result, o.refused) {

@@ -235,7 +235,7 @@ impl<'t> Scan<'t> {
                 self.at += digits.len();
                 Ok(n)
             }
-            _ => self.error(format!("a {what} from 0 to {max} is expected here")),
+            _ => self.error(format!("a number from 0 to {max} is expected here ({what})")),
         }
     }
     fn numbers(&mut self) -> Parsed<Vec<Number>> {

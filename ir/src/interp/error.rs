@@ -74,6 +74,11 @@ pub enum Fault {
         /// The innermost index.
         index: i64,
     },
+    /// A `while` did not end within [`super::Options::steps`].
+    Rounds {
+        /// The rounds that were allowed.
+        limit: u64,
+    },
     /// Two elements of a scatter meet in one place with different bits.
     Collision {
         /// The kernel parameter, from 0.
@@ -104,6 +109,9 @@ impl fmt::Display for Fault {
                 f,
                 "the fuel of {limit} element operations is spent; does the loop end? otherwise raise `Options::fuel` or run a subset of the grid"
             ),
+            Fault::Rounds { limit } => {
+                write!(f, "the loop ran {limit} rounds and goes on; mend its condition, or allow more (`--steps`, `Options::steps`)")
+            }
             Fault::Step { step } => write!(f, "the step of the loop is {step}; steps are positive"),
             Fault::Uninitialised { param, at } => {
                 write!(f, "element {at:?} of parameter {param} is read but was never written; fill the buffer or mask the load")

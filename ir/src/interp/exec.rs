@@ -43,6 +43,8 @@ pub(crate) struct Machine<'a> {
     pub(crate) me: u32,
     pub(crate) fuel: u64,
     pub(crate) limit: u64,
+    /// Most rounds of a `while`.
+    pub(crate) steps: u64,
 }
 
 fn missing(what: &'static str) -> Fault {
@@ -135,7 +137,7 @@ impl Machine<'_> {
         let results = match d.op {
             Op::Yield => return Ok(Some(args)),
             Op::For => self.run_for(inst, d, args)?,
-            Op::While => self.run_while(d, args)?,
+            Op::While => self.run_while(inst, d, args)?,
             Op::If => {
                 let condition = args.first().map_or(Err(missing("no condition")), Data::as_int).map_err(|f| self.fault(inst, f))?;
                 self.run(d.regions[usize::from(condition == 0)])?
@@ -288,10 +290,11 @@ impl Machine<'_> {
         Ok(carried)
     }
 
-    fn run_while(&mut self, d: &InstData, init: Bundle) -> Result<Bundle, InterpError> {
+    fn run_while(&mut self, inst: Inst, d: &InstData, init: Bundle) -> Result<Bundle, InterpError> {
         let (test, body) = (d.regions[0], d.regions[1]);
         let (test_params, body_params) = (self.kernel.regions[test].params.clone(), self.kernel.regions[body].params.clone());
         let mut carried = init;
+        let mut left = self.steps;
         loop {
             self.bind(&test_params, carried.clone());
             let yielded = self.run(test)?;
@@ -299,6 +302,7 @@ impl Machine<'_> {
                 // The test's parameters may still share what is carried.
                 return Ok(carried);
             }
+            left = left.checked_sub(1).ok_or_else(|| self.fault(inst, Fault::Rounds { limit: self.steps }))?;
             for &p in &test_params {
                 self.env[p] = None;
             }
@@ -392,7 +396,8 @@ impl Machine<'_> {
         let rank = view.arg.shape.len();
         let mut rest = args.get(rank..).unwrap_or(&[]).iter();
         let mask = if d.present & 0b0100 != 0 { Some(rest.next().ok_or(missing("no mask"))?.as_ints()?.as_slice()) } else { None };
-        let zero = if result.elem().is_float() { Data::floats(vec![0.0]) } else { Data::int(0) };
+        // As for a load.
+        let zero = if result.elem().is_float() { Data::floats(vec![num::from_bits(0, result.elem())]) } else { Data::int(0) };
         let other = rest.next().cloned().unwrap_or(zero);
         let places = Places { view, index: index_tiles(&args, rank)?, mask };
         let mut access = Access { memory: self.memory, shadows: self.shadows, me: self.me, released: &self.released };

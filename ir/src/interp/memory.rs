@@ -57,6 +57,13 @@ impl Buffer {
         self.written = None;
         &mut self.bytes
     }
+    /// Writes bytes from an offset on; they count as written, the others as they did. Bytes beyond the end are dropped.
+    pub fn write(&mut self, at: usize, bytes: &[u8]) {
+        let start = at.min(self.bytes.len());
+        let end = at.saturating_add(bytes.len()).min(self.bytes.len());
+        self.bytes[start..end].copy_from_slice(&bytes[..end - start]);
+        self.mark(start..end);
+    }
     /// True if every byte of the range was written (bytes beyond the end never were).
     pub fn is_initialised(&self, range: std::ops::Range<usize>) -> bool {
         range.end <= self.bytes.len()

@@ -76,6 +76,8 @@ use exec::Machine;
 pub struct Options {
     /// Element operations after which the run stops with [`Fault::Fuel`].
     pub fuel: u64,
+    /// Rounds of one `while` after which the run stops with [`Fault::Rounds`].
+    pub steps: u64,
     /// The programs to run, in this order; `None` runs the whole grid, x fastest.
     pub programs: Option<Vec<[u32; 3]>>,
     /// Whether to look for programs that disagree about an element ([`Fault::Conflict`]). Takes 4 bytes per element
@@ -84,9 +86,9 @@ pub struct Options {
 }
 
 impl Default for Options {
-    /// Fuel for a matrix product of extent 4096, the whole grid, conflicts reported.
+    /// Fuel for a matrix product of extent 4096, loops of some seconds, the whole grid, conflicts reported.
     fn default() -> Options {
-        Options { fuel: 1 << 38, programs: None, conflicts: true }
+        Options { fuel: 1 << 38, steps: 1 << 22, programs: None, conflicts: true }
     }
 }
 
@@ -156,6 +158,7 @@ pub fn interpret(
         me: 0,
         fuel: options.fuel,
         limit: options.fuel,
+        steps: options.steps,
     };
     // A kernel without instructions takes no fuel, so its grid could run for ever.
     if !kernel.regions[kernel.body].insts.is_empty() {

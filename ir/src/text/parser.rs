@@ -51,6 +51,8 @@ pub fn parse(text: &str) -> Result<File, ParseErrors> {
         let e = ParseError::new(ParseCode::TooLarge, Loc { line: 1, col: 1 }, 1, "", message);
         return Err(ParseErrors { errors: vec![e], more: false });
     }
+    // Some editors put a byte order mark in front.
+    let text = text.strip_prefix('\u{feff}').unwrap_or(text);
     let lexed = lex(text);
     let mut p = Parser {
         lines: text.split('\n').map(|l| l.strip_suffix('\r').unwrap_or(l)).collect(),
@@ -280,14 +282,15 @@ impl<'t> Parser<'t> {
             let t = self.bump();
             self.expect('=')?;
             let n = self.number("a number of warps or stages")?;
-            let slot = match w {
-                "warps" => &mut self.kernel.hints.warps,
-                "stages" => &mut self.kernel.hints.stages,
+            let (slot, loc) = match w {
+                "warps" => (&mut self.kernel.hints.warps, &mut self.kernel.hint_locs[0]),
+                "stages" => (&mut self.kernel.hints.stages, &mut self.kernel.hint_locs[1]),
                 _ => {
                     let near = did_you_mean(w, ["warps", "stages"].into_iter());
                     return Err(self.error(ParseCode::Hint, t, format!("there is no hint `{w}`, only `warps` and `stages`{near}")));
                 }
             };
+            *loc = t.loc;
             if slot.replace(n).is_some() {
                 return Err(self.error(ParseCode::Hint, t, format!("`{w}` is given twice; remove one")));
             }

@@ -13,11 +13,11 @@ impl<'t> Parser<'t> {
         let t = self.peek();
         let Tok::Number { digits, suffix: "", float: false } = t.tok else { return Err(self.expected(what)) };
         self.bump();
-        self.digits(digits, t)
+        self.digits(digits, t, "write a smaller number")
     }
 
-    fn digits(&mut self, digits: &str, t: Token<'_>) -> Parsed<u32> {
-        digits.parse().map_err(|_| self.error(ParseCode::Range, t, format!("`{digits}` is no number from 0 to {}", u32::MAX)))
+    fn digits(&mut self, digits: &str, t: Token<'_>, remedy: &str) -> Parsed<u32> {
+        digits.parse().map_err(|_| self.error(ParseCode::Range, t, format!("`{digits}` is no number from 0 to {}; {remedy}", u32::MAX)))
     }
 
     /// A type.
@@ -61,7 +61,7 @@ impl<'t> Parser<'t> {
             if part.is_empty() || !part.bytes().all(|b| b.is_ascii_digit()) {
                 return Err(self.error(ParseCode::Number, t, format!("`{part}` is no extent; a tile type is like tile<128x64xf32>")));
             }
-            let n = self.digits(part, t)?;
+            let n = self.digits(part, t, "use a smaller tile and a loop")?;
             extents.push(n);
         }
         let tile = TileType { shape: extents, elem };

@@ -93,19 +93,19 @@ impl<'k> Checker<'k> {
 
     fn header(&mut self) {
         let k = self.k;
-        let mut say = |code, message: String| self.error(code, Place::Kernel, Loc::default(), message);
+        let mut say = |code, loc, message: String| self.error(code, Place::Kernel, loc, message);
         if !is_identifier(&k.name) {
-            say(VerifyCode::Name, format!("{:?} is no kernel name; use a letter or _, then letters, digits and _", k.name));
+            say(VerifyCode::Name, Loc::default(), format!("{:?} is no kernel name; use a letter or _, then letters, digits and _", k.name));
         }
         if let Some(n) = k.hints.warps
             && !(n.is_power_of_two() && n <= MAX_WARPS)
         {
-            say(VerifyCode::HintRange, format!("warps={n} is not a power of two from 1 to {MAX_WARPS}"));
+            say(VerifyCode::HintRange, k.hint_locs[0], format!("warps={n} is not a power of two from 1 to {MAX_WARPS}"));
         }
         if let Some(n) = k.hints.stages
             && !(1..=MAX_STAGES).contains(&n)
         {
-            say(VerifyCode::HintRange, format!("stages={n} is not from 1 to {MAX_STAGES}"));
+            say(VerifyCode::HintRange, k.hint_locs[1], format!("stages={n} is not from 1 to {MAX_STAGES}"));
         }
     }
 

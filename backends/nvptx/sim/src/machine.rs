@@ -336,7 +336,10 @@ impl Machine<'_> {
                 }
                 if left == 0 {
                     let warp = std::mem::take(&mut self.ctas[c].warps[w]);
-                    let m = format!("{} warp instructions were executed without finishing", self.cfg.max_instructions);
+                    let m = format!(
+                        "{} warp instructions were executed without finishing; mend the loop around this place, or allow more (`--steps`, `SimConfig::max_instructions`)",
+                        self.cfg.max_instructions
+                    );
                     return Err(self.fail(&warp, pc.min(self.prog.code.len() as u32 - 1), ErrorKind::Budget, m, None, None));
                 }
             }

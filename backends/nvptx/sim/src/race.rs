@@ -100,7 +100,8 @@ impl Cell {
     }
 
     /// Checks and records a write. `Err` is the conflicting access and whether it was a write.
-    pub(crate) fn write(&mut self, me: Rec, ordered: impl Fn(&Rec) -> bool) -> Result<Fine, (Rec, bool)> {
+    /// With `equal`, the write leaves the bytes as they are, and other writes don't conflict with it.
+    pub(crate) fn write(&mut self, me: Rec, equal: bool, ordered: impl Fn(&Rec) -> bool) -> Result<Fine, (Rec, bool)> {
         let mut fine = Fine::Yes;
         for w in &self.w {
             if w.mask & me.mask == 0 || (w.strong && me.strong) {
@@ -108,7 +109,7 @@ impl Cell {
             }
             if w.agent == me.agent && w.seq == me.seq && w.clock == me.clock {
                 fine = Fine::SameInstr;
-            } else if !ordered(w) {
+            } else if !equal && !ordered(w) {
                 return Err((*w, true));
             }
         }
@@ -204,8 +205,8 @@ mod tests {
         c.read(rec(0, 1, 1, 0x00f), false, |_| false).unwrap();
         c.read(rec(1, 1, 1, 0x0f0), false, |_| false).unwrap();
         let own = |r: &Rec| r.agent == 0;
-        assert!(c.write(rec(0, 1, 2, 0x00f), own).is_ok());
-        let e = c.write(rec(0, 1, 3, 0x010), own).unwrap_err();
+        assert!(c.write(rec(0, 1, 2, 0x00f), false, own).is_ok());
+        let e = c.write(rec(0, 1, 3, 0x010), false, own).unwrap_err();
         assert_eq!((e.0.agent, e.1), (1, false));
     }
 
@@ -213,17 +214,28 @@ mod tests {
     fn ordered_access_replaces_records() {
         let mut c = Cell::default();
         for i in 0..100 {
-            assert_eq!(c.write(rec(i % 2, i, i, 0xff), |_| true), Ok(Fine::Yes));
+            assert_eq!(c.write(rec(i % 2, i, i, 0xff), false, |_| true), Ok(Fine::Yes));
         }
         assert_eq!(c.w.len(), 1);
         assert!(c.read(rec(5, 1, 1, 1), false, |_| false).is_err());
     }
 
     #[test]
+    fn writes_that_change_nothing_agree_with_writes_only() {
+        let mut c = Cell::default();
+        c.write(rec(0, 1, 1, 0xf), false, |_| false).unwrap();
+        assert!(c.write(rec(1, 1, 1, 0xf), false, |_| false).is_err());
+        assert_eq!(c.write(rec(1, 1, 1, 0xf), true, |_| false), Ok(Fine::Yes));
+        let mut c = Cell::default();
+        c.read(rec(0, 1, 1, 0xf), false, |_| false).unwrap();
+        assert!(c.write(rec(1, 1, 1, 0xf), true, |_| false).is_err());
+    }
+
+    #[test]
     fn same_instruction_overlap_is_reported() {
         let mut c = Cell::default();
-        c.write(rec(0, 1, 9, 0xf), |_| true).unwrap();
-        assert_eq!(c.write(rec(0, 1, 9, 0x8), |_| true), Ok(Fine::SameInstr));
-        assert_eq!(c.write(rec(0, 1, 10, 0x8), |_| true), Ok(Fine::Yes));
+        c.write(rec(0, 1, 9, 0xf), false, |_| true).unwrap();
+        assert_eq!(c.write(rec(0, 1, 9, 0x8), false, |_| true), Ok(Fine::SameInstr));
+        assert_eq!(c.write(rec(0, 1, 10, 0x8), false, |_| true), Ok(Fine::Yes));
     }
 }

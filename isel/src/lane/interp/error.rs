@@ -76,6 +76,11 @@ pub enum LaneFault {
         /// The fuel that was given.
         limit: u64,
     },
+    /// A `while` did not end within [`super::LaneOptions::steps`].
+    Rounds {
+        /// The rounds that were allowed.
+        limit: u64,
+    },
     /// A condition or bound of control flow differs between threads.
     Divergent {
         /// The value of thread 0, as bits.
@@ -146,6 +151,9 @@ impl fmt::Display for LaneFault {
         match self {
             LaneFault::Fuel { limit } => {
                 write!(f, "the fuel of {limit} thread instructions is spent; does the loop end? otherwise raise `LaneOptions::fuel`")
+            }
+            LaneFault::Rounds { limit } => {
+                write!(f, "the loop ran {limit} rounds and goes on; mend its condition, or allow more (`--steps`, `LaneOptions::steps`)")
             }
             LaneFault::Divergent { first, here } => {
                 write!(f, "control flow must be uniform, but thread 0 has {first:#x} and this one {here:#x}; use select or a guard")

@@ -35,6 +35,8 @@ pub(crate) struct Machine<'a> {
     global: Global<'a>,
     fuel: u64,
     limit: u64,
+    /// Most rounds of a `while`.
+    steps: u64,
     stats: LaneStats,
 }
 
@@ -46,7 +48,7 @@ impl<'a> Machine<'a> {
         params: &'a [ParamValue],
         grid: [u32; 3],
         global: Global<'a>,
-        fuel: u64,
+        [fuel, steps]: [u64; 2],
     ) -> Machine<'a> {
         Machine {
             code,
@@ -62,6 +64,7 @@ impl<'a> Machine<'a> {
             global,
             fuel,
             limit: fuel,
+            steps,
             stats: LaneStats::default(),
         }
     }
@@ -210,12 +213,14 @@ impl<'a> Machine<'a> {
 
     fn conditional(&mut self, inst: &'a Inst, l: &'a While) -> Result<(), LaneError> {
         self.enter(&l.carried);
+        let mut left = self.steps;
         loop {
             self.spend().map_err(|t| self.locate(inst, t))?;
             self.block(&l.test)?;
             if self.uniform(l.condition).map_err(|t| self.locate(inst, t))? == 0 {
                 break;
             }
+            left = left.checked_sub(1).ok_or_else(|| self.locate(inst, (LaneFault::Rounds { limit: self.steps }, 0)))?;
             self.block(&l.body)?;
             self.assign(l.carried.iter().map(|c| (c.param, c.next)));
         }

@@ -36,13 +36,16 @@ impl<'a> Global<'a> {
         Global { memory, partial }
     }
 
-    /// Writes back what the programs did. Of a buffer that is still not fully written, the bytes without a value are `0xff` as before.
+    /// Writes back what the programs did. Of a buffer that is still not fully written, the bytes without a value stay so.
     pub(crate) fn finish(self) {
         for (buffer, partial) in self.memory.buffers.iter_mut().zip(self.partial) {
-            if let Some(p) = partial
-                && p.written.contains(&true)
-            {
-                buffer.bytes_mut().copy_from_slice(&p.bytes);
+            let Some(p) = partial else { continue };
+            let mut at = 0;
+            for run in p.written.chunk_by(|a, b| a == b) {
+                if run[0] {
+                    buffer.write(at, &p.bytes[at..at + run.len()]);
+                }
+                at += run.len();
             }
         }
     }

@@ -34,14 +34,16 @@ use tilelift_ir::interp::Memory;
 pub struct LaneOptions {
     /// Thread instructions after which the run stops with [`LaneFault::Fuel`].
     pub fuel: u64,
+    /// Rounds of one `while` after which the run stops with [`LaneFault::Rounds`].
+    pub steps: u64,
     /// The programs to run, in this order; `None` runs the whole grid, x fastest.
     pub programs: Option<Vec<[u32; 3]>>,
 }
 
 impl Default for LaneOptions {
-    /// Fuel for some minutes, the whole grid.
+    /// Fuel for some minutes, loops of some seconds, the whole grid.
     fn default() -> LaneOptions {
-        LaneOptions { fuel: 1 << 38, programs: None }
+        LaneOptions { fuel: 1 << 38, steps: 1 << 22, programs: None }
     }
 }
 
@@ -100,7 +102,7 @@ pub fn interpret(
     }
     let params = marshal(&program.params, args, global::address)?;
     let tables = target.matrix.iter().map(|_| None).collect();
-    let mut machine = exec::Machine::new(program, target, tables, &params, grid, Global::new(memory), options.fuel);
+    let mut machine = exec::Machine::new(program, target, tables, &params, grid, Global::new(memory), [options.fuel, options.steps]);
     let done = run_all(&mut machine, grid, options.programs.as_deref());
     let stats = machine.finish();
     done.map(|()| stats)

@@ -109,7 +109,7 @@ impl Machine<'_> {
             }
             let places = self.global_places(w, at, pl.global, &pl.addr, size, true)?;
             if self.cfg.global_races {
-                self.track_global(w, at, pl.global, &places, size, how)?;
+                self.track_global(w, at, pl.global, &places, size, how, 0)?;
             }
             for l in lanes(pl.global) {
                 let (v, p) = self.global_read(w, at, l, places[l], size)?;

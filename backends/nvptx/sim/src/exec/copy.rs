@@ -72,7 +72,7 @@ impl Machine<'_> {
         if reads != 0 && self.cfg.global_races {
             for l in lanes(reads) {
                 let n = u64::from(src_bytes[l]);
-                self.track_global(w, at, 1 << l, &places, n, super::track::Access::Read)?;
+                self.track_global(w, at, 1 << l, &places, n, super::track::Access::Read, 0)?;
             }
         }
         let s = &mut self.ctas[self.cur].shared;

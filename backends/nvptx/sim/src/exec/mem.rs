@@ -243,7 +243,7 @@ impl Machine<'_> {
             if pl.global != 0 {
                 let places = self.global_places(w, at, pl.global, &pl.addr, size, false)?;
                 if self.cfg.global_races {
-                    self.track_global(w, at, pl.global, &places, size, how)?;
+                    self.track_global(w, at, pl.global, &places, size, how, 0)?;
                 }
                 for l in lanes(pl.global) {
                     (vals[l], poison[l]) = self.global_read(w, at, l, places[l], size)?;
@@ -311,7 +311,14 @@ impl Machine<'_> {
                 return Err(self.fail(w, at, ErrorKind::Poison, t, Some(l as u32), Some(pl.addr[l])));
             }
             let places = self.global_places(w, at, pl.global, &pl.addr, size, true)?;
-            if self.cfg.global_races && self.track_global(w, at, pl.global, &places, size, how)? {
+            let found = |l: &usize| {
+                let b = &self.mem.buffers[places[*l].0 as usize];
+                let bytes = b.base + places[*l].1;
+                let same = self.mem.read_unchecked(bytes, size as usize).is_ok_and(|old| *old == vals[*l].to_le_bytes()[..size as usize]);
+                same && self.mem.is_written(bytes, size as usize).unwrap_or(false)
+            };
+            let unchanged = lanes(pl.global).filter(found).fold(0u32, |m, l| m | 1 << l);
+            if self.cfg.global_races && self.track_global(w, at, pl.global, &places, size, how, unchanged)? {
                 self.check_same_instr(w, at, pl.global, &pl.addr, size, &vals)?;
             }
             for l in lanes(pl.global) {

@@ -85,7 +85,7 @@ impl Machine<'_> {
     pub(crate) fn shared_rec(&mut self, w: &Warp, at: u32, lane: Option<u32>, granule: u64, me: Rec, write: bool) -> R<bool> {
         let cell = self.ctas[self.cur].shadow.cell(granule);
         let order = |r: &Rec| ordered(w, lane, r);
-        let r = if write { cell.write(me, order) } else { cell.read(me, false, order).map(|()| Fine::Yes).map_err(|r| (r, true)) };
+        let r = if write { cell.write(me, false, order) } else { cell.read(me, false, order).map(|()| Fine::Yes).map_err(|r| (r, true)) };
         match r {
             Ok(f) => Ok(f == Fine::SameInstr),
             Err((old, old_write)) => {
@@ -138,7 +138,19 @@ impl Machine<'_> {
     }
 
     /// Checks and records global accesses; `places` are (buffer, offset) per lane.
-    pub(crate) fn track_global(&mut self, w: &Warp, at: u32, mask: u32, places: &[(u32, u64); 32], size: u64, how: Access) -> R<bool> {
+    ///
+    /// `unchanged` are the lanes whose store finds the bytes that it writes: programs may agree about an element without an order.
+    #[expect(clippy::too_many_arguments, reason = "an access and its place")]
+    pub(crate) fn track_global(
+        &mut self,
+        w: &Warp,
+        at: u32,
+        mask: u32,
+        places: &[(u32, u64); 32],
+        size: u64,
+        how: Access,
+        unchanged: u32,
+    ) -> R<bool> {
         let mut same = false;
         let base = self.ctas[self.cur].linear * self.n_warps;
         let (n_warps, me_cta) = (self.n_warps, self.ctas[self.cur].linear);
@@ -160,12 +172,14 @@ impl Machine<'_> {
             let (buf, off) = places[l];
             let g = off / GRANULE;
             let mut bytes = byte_mask(off, size);
+            let mut equal = unchanged >> l & 1 == 1;
             l += 1;
             while l < 32 && (mask >> l & 1 == 0 || (places[l].0 == buf && places[l].1 / GRANULE == g)) {
                 if mask >> l & 1 == 1 {
                     let m = byte_mask(places[l].1, size);
                     same |= bytes & m != 0;
                     bytes |= m;
+                    equal &= unchanged >> l & 1 == 1;
                 }
                 l += 1;
             }
@@ -182,7 +196,11 @@ impl Machine<'_> {
                 strong: how.strong(),
             };
             let cell = self.gshadow[buf as usize].cell(g);
-            let r = if how.write() { cell.write(me, order) } else { cell.read(me, true, order).map(|()| Fine::Yes).map_err(|r| (r, true)) };
+            let r = if how.write() {
+                cell.write(me, equal, order)
+            } else {
+                cell.read(me, true, order).map(|()| Fine::Yes).map_err(|r| (r, true))
+            };
             match r {
                 Ok(f) => same |= f == Fine::SameInstr,
                 Err((old, old_write)) => {

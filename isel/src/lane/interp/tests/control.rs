@@ -73,7 +73,7 @@ fn while_loops() {
     let run = |fuel| {
         let mut m = memory([Buffer::uninit(256)]);
         let args = args(&m);
-        interpret(&asm.p, &target(), [1, 1, 1], &args, &mut m, &LaneOptions { fuel, programs: None })
+        interpret(&asm.p, &target(), [1, 1, 1], &args, &mut m, &LaneOptions { fuel, ..LaneOptions::default() })
     };
     assert_eq!(run(stats.instructions), Ok(stats));
     let limit = stats.instructions - 1;
