@@ -45,6 +45,8 @@ mod compile;
 pub mod execute;
 #[cfg(feature = "cli")]
 pub mod filetest;
+#[cfg(feature = "cli")]
+pub mod foreign;
 pub mod runtime;
 pub mod targets;
 

@@ -12,6 +12,17 @@ fn main() {
             assert!(!tilelift_oracle::required(), "TILELIFT_REQUIRE_ORACLES is set, and there is no ptxas");
         }
     }
+    match tilelift_oracle::triton() {
+        Some(path) => println!("  triton: {}", path.display()),
+        None => {
+            println!(
+                "  SKIPPED: no Python with triton {}, so the simulator runs no foreign text (pip install --no-deps triton, or set \
+                 TILELIFT_TRITON_PYTHON)",
+                tilelift_oracle::TRITON
+            );
+            assert!(!tilelift_oracle::required(), "TILELIFT_REQUIRE_ORACLES is set, and there is no Triton");
+        }
+    }
     let asked = std::env::var_os("TILELIFT_CUDA").is_some_and(|v| v != "0");
     match (asked, gpu()) {
         (true, Ok(name)) => println!("  GPU: {name}"),

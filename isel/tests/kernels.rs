@@ -7,7 +7,6 @@ mod amd;
 #[allow(dead_code)]
 mod nv;
 
-use tilelift_ir::interp::{Buffer, Memory};
 use tilelift_ir::verify::verify;
 use tilelift_isel::lane::{LaneOptions, interpret};
 use tilelift_isel::{LowerOptions, Target, lower};
@@ -34,20 +33,20 @@ fn small_cases_are_right_on_both_tables() {
 }
 
 fn run(case: &tilelift_kernels::Case, target: &Target) -> Result<(), String> {
-    let kernel = case.build().map_err(|e| e.to_string())?;
-    let verified = verify(&kernel).map_err(|e| e.to_string())?;
-    let t0 = std::time::Instant::now();
-    let lowered = lower(&verified, target, &LowerOptions::default()).map_err(|e| e.to_string())?;
-    if std::env::var("VERBOSE").is_ok() {
-        println!("   lower {:?}", t0.elapsed());
-    }
-    if std::env::var("DUMP").is_ok() {
-        println!("{}", lowered.program);
-    }
     let tensors = case.make_tensors();
-    let mut memory = Memory { buffers: tensors.iter().map(|t| Buffer::from_bytes(t.bytes.clone())).collect(), ..Memory::default() };
-    interpret(&lowered.program, target, case.grid(), &case.arguments(), &mut memory, &LaneOptions::default()).map_err(|e| e.to_string())?;
-    let out = memory.buffers.last().ok_or("no output")?;
-    let v = case.check(&tensors, out.bytes(), None).map_err(|e| e.to_string())?;
+    let mut memory = case.memory(&tensors);
+    for launch in case.launches(None).map_err(|e| e.to_string())? {
+        let verified = verify(&launch.kernel).map_err(|e| e.to_string())?;
+        let t0 = std::time::Instant::now();
+        let lowered = lower(&verified, target, &LowerOptions::default()).map_err(|e| e.to_string())?;
+        if std::env::var("VERBOSE").is_ok() {
+            println!("   lower {:?}", t0.elapsed());
+        }
+        if std::env::var("DUMP").is_ok() {
+            println!("{}", lowered.program);
+        }
+        interpret(&lowered.program, target, launch.grid, &launch.args, &mut memory, &LaneOptions::default()).map_err(|e| e.to_string())?;
+    }
+    let v = case.judge(&tensors, &memory, None).map_err(|e| e.to_string())?;
     if v.pass() { Ok(()) } else { Err(format!("{v:?}")) }
 }

@@ -1,27 +1,23 @@
 //! Acceptance cases: one list that the interpreter, the simulators and the hardware all run.
 //!
 //! ```text
-//!   case.make_tensors() ─► launch case.build() on case.grid() ─► case.check(tensors, output bytes, programs that ran)
+//!   case.make_tensors() ─► case.memory() ─► case.launches() in order ─► case.judge(tensors, memory, programs that ran)
 //! ```
 //! Inputs and tolerances are functions of the case alone, so two devices are judged by the same numbers. A slow device runs
 //! [`Case::sample`] of a large case; the check then looks at the elements of these programs, and that the others kept their poison.
 
-use crate::quantise::Output;
+mod list;
+
+pub use list::cases;
+
 use crate::reference::Expected;
-use crate::tensor::{Init, PART, Role, Tensor, TensorSpec, decode, in_parallel};
-use crate::workload::{
-    FusedGemmCase, GemmCase, GemvCase, QuantiseCase, RmsNormCase, ScalarSpec, SiluMulCase, SoftmaxCase, TransposeCase, VectorAddCase,
-    Workload,
-};
-use crate::workload_more::{BincountCase, GatherRowsCase, LayerNormCase, RotaryCase, SelectCase};
-use crate::{
-    Activation, Bincount, FusedGemm, GatherRows, Gemm, Gemv, LayerNorm, Quantise, Residual, RmsNorm, Rotary, Select, SiluMul, Softmax,
-    Transpose, VectorAdd, Weights, rng,
-};
+use crate::rng;
+use crate::tensor::{PART, Role, Tensor, TensorSpec, decode, in_parallel};
+use crate::workload::{Ran, ScalarSpec, Step, Workload};
 use std::fmt;
 use std::ops::Range;
-use tilelift_ir::interp::{Arg, ScalarArg, ViewArg};
-use tilelift_ir::{BuildErrors, Kernel, Scalar, SortOrder, num};
+use tilelift_ir::interp::{Arg, Buffer, Memory, ScalarArg, ViewArg};
+use tilelift_ir::{BuildErrors, Kernel, Scalar, num};
 
 /// How much work a case is.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]
@@ -46,12 +42,25 @@ pub struct Case {
     pub workload: Box<dyn Workload>,
 }
 
+/// A launch of a case.
+#[derive(Clone, Debug)]
+pub struct CaseLaunch {
+    /// The kernel.
+    pub kernel: Kernel,
+    /// Its grid.
+    pub grid: [u32; 3],
+    /// Its arguments, for tensor number `i` in buffer number `i`.
+    pub args: Vec<Arg>,
+    /// Those of its programs that are to run; `None` for all.
+    pub programs: Option<Vec<[u32; 3]>>,
+}
+
 impl Case {
     fn new(row: u32, size: Size, workload: impl Workload + 'static) -> Case {
         Case { name: workload.name(), row, size, workload: Box::new(workload) }
     }
 
-    /// The kernel.
+    /// The kernel; the first one of several.
     ///
     /// # Errors
     /// None for the cases of [`cases`]; the type is that of every `build`.
@@ -64,25 +73,53 @@ impl Case {
         self.workload.grid()
     }
 
-    /// The tensors in parameter order; the last is the output.
+    /// The tensors; those of the only launch in parameter order.
     pub fn tensors(&self) -> Vec<TensorSpec> {
         self.workload.tensors()
     }
 
-    /// The scalars, which follow the tensors in parameter order.
+    /// The scalars of the only launch, which follow the tensors in parameter order.
     pub fn scalars(&self) -> Vec<ScalarSpec> {
         self.workload.scalars()
     }
 
-    /// The launch arguments in parameter order, for tensor number `i` in buffer number `i`.
+    /// The arguments of the only launch in parameter order, for tensor number `i` in buffer number `i`.
     pub fn arguments(&self) -> Vec<Arg> {
-        let extents = |t: &TensorSpec| t.shape.iter().map(|&e| i64::from(e)).collect::<Vec<_>>();
-        let views = self.tensors().into_iter().enumerate().map(|(i, t)| ViewArg::dense(i, t.elem, &extents(&t)).into());
-        let scalars = self.scalars().into_iter().map(|s| ScalarArg::float(s.elem, s.value).into());
-        views.chain(scalars).collect()
+        self.arguments_of(&(0..self.tensors().len()).collect::<Vec<_>>(), &self.scalars())
     }
 
-    /// The tensors with their contents, the output filled with poison.
+    /// The arguments of a launch in parameter order, for tensor number `i` in buffer number `i`.
+    pub fn step_arguments(&self, step: &Step) -> Vec<Arg> {
+        self.arguments_of(&step.tensors, &step.scalars)
+    }
+
+    fn arguments_of(&self, which: &[usize], scalars: &[ScalarSpec]) -> Vec<Arg> {
+        let specs = self.tensors();
+        let extents = |t: &TensorSpec| t.shape.iter().map(|&e| i64::from(e)).collect::<Vec<_>>();
+        let views = which.iter().filter_map(|&i| specs.get(i).map(|t| ViewArg::dense(i, t.elem, &extents(t)).into()));
+        let scalar = |s: &ScalarSpec| match s.elem.is_float() {
+            true => ScalarArg::float(s.elem, s.value).into(),
+            false => ScalarArg::int(s.elem, s.value as i64).into(),
+        };
+        views.chain(scalars.iter().map(scalar)).collect()
+    }
+
+    /// The launches in order, each with its arguments and those of its programs that do the work of some of the workload's.
+    ///
+    /// # Errors
+    /// None for the cases of [`cases`]; the type is that of every `build`.
+    pub fn launches(&self, programs: Option<&[[u32; 3]]>) -> Result<Vec<CaseLaunch>, BuildErrors> {
+        let grid = self.grid();
+        let one = |step: Step| CaseLaunch {
+            programs: programs.map(|list| list.iter().flat_map(|&p| step.programs(p, grid)).collect()),
+            args: self.step_arguments(&step),
+            kernel: step.kernel,
+            grid: step.grid,
+        };
+        Ok(self.workload.steps()?.into_iter().map(one).collect())
+    }
+
+    /// The tensors with their contents, outputs filled with poison.
     pub fn make_tensors(&self) -> Vec<Tensor> {
         self.tensors().iter().map(TensorSpec::make).collect()
     }
@@ -91,6 +128,15 @@ impl Case {
     pub fn make_variant(&self, variant: u64) -> Vec<Tensor> {
         let reseed = |t: TensorSpec| TensorSpec { init: t.init.variant(variant), ..t };
         self.tensors().into_iter().map(|t| reseed(t).make()).collect()
+    }
+
+    /// Memory with a buffer per tensor; what the kernels are to write counts as uninitialised.
+    pub fn memory(&self, tensors: &[Tensor]) -> Memory {
+        let mut memory = Memory::new();
+        for (spec, t) in self.tensors().iter().zip(tensors) {
+            memory.add(if spec.role.is_input() { Buffer::from_bytes(t.bytes.clone()) } else { Buffer::uninit(t.bytes.len()) });
+        }
+        memory
     }
 
     /// Up to `count` programs of the grid: the first, the last, and others at random, the same ones every time, in order.
@@ -108,38 +154,69 @@ impl Case {
         chosen.into_iter().map(|p| [(p % x) as u32, (p / x % y) as u32, (p / x / y) as u32]).collect()
     }
 
-    /// Judges an output. `tensors` are those of [`Case::make_tensors`] (the last one's contents are not used), `output` the bytes of
-    /// the last tensor after the launch, `programs` those that ran, or `None` for all.
+    /// Judges memory after the launches: the outputs as [`Case::check`] does, and that no input was written.
     ///
     /// # Errors
-    /// If the tensors or the output are not of the case's shapes.
-    pub fn check(&self, tensors: &[Tensor], output: &[u8], programs: Option<&[[u32; 3]]>) -> Result<Verdict, CheckError> {
+    /// As [`Case::check`], or if an input was written.
+    pub fn judge(&self, tensors: &[Tensor], memory: &Memory, programs: Ran<'_>) -> Result<Verdict, CheckError> {
+        let specs = self.tensors();
+        let mut outputs = Vec::new();
+        for ((spec, t), b) in specs.iter().zip(tensors).zip(&memory.buffers) {
+            if spec.role.is_output() {
+                outputs.push(b.bytes());
+            } else if spec.role == Role::In && t.bytes != b.bytes() {
+                return Err(CheckError::InputWritten { name: spec.name });
+            }
+        }
+        self.check(tensors, &outputs, programs)
+    }
+
+    /// Judges the outputs. `tensors` are those of [`Case::make_tensors`] (contents of outputs that are only written are not used),
+    /// `outputs` the bytes of the outputs after the launch, `programs` those that ran, or `None` for all.
+    ///
+    /// # Errors
+    /// If the tensors or the outputs are not of the case's shapes.
+    pub fn check(&self, tensors: &[Tensor], outputs: &[&[u8]], programs: Ran<'_>) -> Result<Verdict, CheckError> {
         let specs = self.tensors();
         if tensors.len() != specs.len() {
             return Err(CheckError::TensorCount { want: specs.len(), got: tensors.len() });
         }
         for (spec, t) in specs.iter().zip(tensors) {
-            // The output's own bytes are beside the point.
-            if spec.role == Role::In && (t.elem != spec.elem || t.shape != spec.shape || t.bytes.len() != spec.byte_len()) {
+            // The bytes of what is only written are beside the point.
+            if spec.role.is_input() && (t.elem != spec.elem || t.shape != spec.shape || t.bytes.len() != spec.byte_len()) {
                 return Err(CheckError::Tensor { name: spec.name });
             }
         }
-        let out = &specs[specs.len() - 1];
-        if output.len() != out.byte_len() {
-            return Err(CheckError::OutputLength { want: out.byte_len(), got: output.len() });
+        let wanted: Vec<&TensorSpec> = specs.iter().filter(|s| s.role.is_output()).collect();
+        if wanted.len() != outputs.len() {
+            return Err(CheckError::OutputCount { want: wanted.len(), got: outputs.len() });
         }
-        let mut ranges: Vec<Range<usize>> = match programs {
-            Some(list) => list.iter().flat_map(|&p| self.workload.owned(p)).collect(),
-            None => self.all_programs().flat_map(|p| self.workload.owned(p)).collect(),
-        };
-        ranges.sort_unstable_by_key(|r| (r.start, r.end));
-        ranges.dedup();
-        let reference = self.workload.reference(tensors);
+        let mut tally: Option<Tally> = None;
+        for (number, (out, bytes)) in wanted.iter().zip(outputs).enumerate() {
+            if bytes.len() != out.byte_len() {
+                return Err(CheckError::OutputLength { name: out.name, want: out.byte_len(), got: bytes.len() });
+            }
+            let one = self.check_one(number, out, tensors, bytes, programs);
+            tally = Some(match tally {
+                Some(mut all) => {
+                    all.join(one);
+                    all
+                }
+                None => one,
+            });
+        }
+        tally.map(|t| t.verdict(self.workload.rel_l2_bar())).ok_or(CheckError::OutputCount { want: 1, got: 0 })
+    }
+
+    /// Judges one output.
+    fn check_one(&self, number: usize, out: &TensorSpec, tensors: &[Tensor], output: &[u8], programs: Ran<'_>) -> Tally {
+        let ranges = self.judged(number, out, programs);
+        let reference = self.workload.reference(number, tensors, programs);
         let width = out.elem.bytes() as usize;
-        let mut tally = Tally::new(out.elem);
+        let mut tally = Tally::new(out);
         // Parts are a function of the case alone, and so is the order of the sums.
         for part in in_parallel(parts(ranges, out.elements()), |(at, ranges, end)| {
-            let (mut tally, mut at) = (Tally::new(out.elem), at);
+            let (mut tally, mut at) = (Tally::new(out), at);
             for range in ranges {
                 tally.untouched(at, &output[at * width..range.start.max(at) * width]);
                 at = range.end;
@@ -153,7 +230,22 @@ impl Case {
         }) {
             tally.join(part);
         }
-        Ok(tally.verdict(self.workload.rel_l2_bar()))
+        tally
+    }
+
+    /// The elements of an output that are judged, in order: those that the programs own, or all of a tensor that they share.
+    fn judged(&self, number: usize, out: &TensorSpec, programs: Ran<'_>) -> Vec<Range<usize>> {
+        if out.role == Role::InOut {
+            let row = out.shape.last().map_or(1, |&e| e as usize).max(1);
+            return (0..out.elements()).step_by(row).map(|at| at..at + row).collect();
+        }
+        let mut ranges: Vec<Range<usize>> = match programs {
+            Some(list) => list.iter().flat_map(|&p| self.workload.owned(number, p)).collect(),
+            None => self.all_programs().flat_map(|p| self.workload.owned(number, p)).collect(),
+        };
+        ranges.sort_unstable_by_key(|r| (r.start, r.end));
+        ranges.dedup();
+        ranges
     }
 
     /// Every program of the grid, `x` fastest.
@@ -195,8 +287,22 @@ pub enum CheckError {
         /// Which.
         name: &'static str,
     },
-    /// The output has another size.
+    /// An input was written.
+    InputWritten {
+        /// Which.
+        name: &'static str,
+    },
+    /// The number of outputs is not the case's.
+    OutputCount {
+        /// The case's.
+        want: usize,
+        /// The given.
+        got: usize,
+    },
+    /// An output has another size.
     OutputLength {
+        /// Which.
+        name: &'static str,
         /// Bytes of the case's output.
         want: usize,
         /// Bytes given.
@@ -209,7 +315,13 @@ impl fmt::Display for CheckError {
         match self {
             CheckError::TensorCount { want, got } => write!(f, "the case has {want} tensors, not {got}; pass those of `make_tensors`"),
             CheckError::Tensor { name } => write!(f, "tensor `{name}` is not the case's; pass those of `make_tensors`"),
-            CheckError::OutputLength { want, got } => write!(f, "the output has {want} bytes, not {got}; pass the last tensor's bytes"),
+            CheckError::InputWritten { name } => write!(f, "the kernel wrote its input `{name}`"),
+            CheckError::OutputCount { want, got } => {
+                write!(f, "the case has {want} outputs, not {got}; pass the bytes of every tensor that it writes")
+            }
+            CheckError::OutputLength { name, want, got } => {
+                write!(f, "output `{name}` has {want} bytes, not {got}; pass the whole tensor's bytes")
+            }
         }
     }
 }
@@ -218,6 +330,8 @@ impl std::error::Error for CheckError {}
 /// An element and how far it is off.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Worst {
+    /// The output.
+    pub tensor: &'static str,
     /// Row-major index in the output.
     pub index: usize,
     /// What was found.
@@ -261,8 +375,8 @@ impl fmt::Display for Verdict {
         if let Some(bar) = self.rel_l2_bar {
             write!(f, " (bar {bar:.3e})")?;
         }
-        if let Some(Worst { index, got, want, e }) = self.worst {
-            write!(f, ", worst E {e:.3} at element {index}: got {got:e}, want {:e} +- {:.2e}", want.value, want.tolerance)?;
+        if let Some(Worst { tensor, index, got, want, e }) = self.worst {
+            write!(f, ", worst E {e:.3} at `{tensor}` element {index}: got {got:e}, want {:e} +- {:.2e}", want.value, want.tolerance)?;
         }
         if let Some(i) = self.first_stray {
             write!(f, ", {} bytes written outside the programs' elements, first at element {i}", self.stray_bytes)?;
@@ -273,6 +387,7 @@ impl fmt::Display for Verdict {
 
 /// Gathers a verdict.
 struct Tally {
+    tensor: &'static str,
     elem: Scalar,
     verdict: Verdict,
     error2: f64,
@@ -280,9 +395,9 @@ struct Tally {
 }
 
 impl Tally {
-    fn new(elem: Scalar) -> Tally {
+    fn new(out: &TensorSpec) -> Tally {
         let verdict = Verdict { elements: 0, mismatches: 0, worst: None, rel_l2: 0.0, rel_l2_bar: None, stray_bytes: 0, first_stray: None };
-        Tally { elem, verdict, error2: 0.0, norm2: 0.0 }
+        Tally { tensor: out.name, elem: out.elem, verdict, error2: 0.0, norm2: 0.0 }
     }
 
     fn element(&mut self, index: usize, want: Expected, got: f64) {
@@ -291,7 +406,7 @@ impl Tally {
         v.elements += 1;
         v.mismatches += usize::from(e > 1.0);
         if v.worst.is_none_or(|w| e > w.e) {
-            v.worst = Some(Worst { index, got, want, e });
+            v.worst = Some(Worst { tensor: self.tensor, index, got, want, e });
         }
         // Infinities that agree add nothing; those that do not are mismatches already.
         if want.value.is_finite() && got.is_finite() {
@@ -350,261 +465,6 @@ fn distance(want: Expected, got: f64, elem: Scalar) -> f64 {
     } else {
         f64::INFINITY
     }
-}
-
-use Scalar::{BF16, F16, F32, I8, I32};
-use Size::{Large, Small};
-
-/// Every case, in the order of the kernel list.
-pub fn cases() -> Vec<Case> {
-    let mut list = Vec::new();
-    pointwise(&mut list);
-    quantisations(&mut list);
-    rows(&mut list);
-    mean_norms(&mut list);
-    sorts(&mut list);
-    indices(&mut list);
-    embeddings(&mut list);
-    transposes(&mut list);
-    vectors(&mut list);
-    products(&mut list);
-    integers(&mut list);
-    epilogues(&mut list);
-    fused(&mut list);
-    list
-}
-
-fn pointwise(list: &mut Vec<Case>) {
-    for (n, size) in [(1, Small), (7, Small), (98_432, Small), (1_000_003, Large)] {
-        for elem in [F32, F16, BF16, I32] {
-            let config = VectorAdd::new(elem).for_shape(n);
-            list.push(Case::new(1, size, VectorAddCase { config, n, init: Init::Normal }));
-        }
-        for elem in [F32, F16, BF16] {
-            let config = SiluMul::new(elem).for_shape(n);
-            list.push(Case::new(1, size, SiluMulCase { config, n, init: Init::Normal }));
-        }
-    }
-    for elem in [F32, F16, BF16] {
-        let n = 4099;
-        let config = VectorAdd { block: 512, ..VectorAdd::new(elem) }.for_shape(n);
-        list.push(Case::new(1, Small, VectorAddCase { config, n, init: Init::Special }));
-        let config = SiluMul { block: 512, ..SiluMul::new(elem) }.for_shape(n);
-        list.push(Case::new(1, Small, SiluMulCase { config, n, init: Init::Special }));
-    }
-}
-
-fn quantisations(list: &mut Vec<Case>) {
-    use Scalar::{F8E4M3, F8E4M3Fnuz, F8E5M2, F8E5M2Fnuz};
-    let plain: fn(u64) -> Init = Init::Normal;
-    for (rows, cols, size) in [(35, 256, Small), (257, 640, Large), (2048, 512, Large), (8192, 8192, Large)] {
-        for output in [Output::Codes, Output::Scales] {
-            let config = Quantise::new(BF16, F8E4M3, output).for_shape(rows, cols);
-            list.push(Case::new(2, size, QuantiseCase { config, rows, cols, init: plain }));
-        }
-        for from in [BF16, F32] {
-            let config = Quantise::new(from, F8E4M3, Output::Cast).for_shape(rows, cols);
-            list.push(Case::new(2, size, QuantiseCase { config, rows, cols, init: plain }));
-        }
-    }
-    let (rows, cols) = (33, 130);
-    for (from, to) in [(BF16, F8E4M3), (F16, F8E5M2), (F32, F8E4M3Fnuz), (F32, F8E5M2Fnuz), (F8E4M3, F16), (F8E5M2, F32)] {
-        let config = Quantise::new(from, to, Output::Cast).for_shape(rows, cols);
-        list.push(Case::new(2, Small, QuantiseCase { config, rows, cols, init: Init::Special }));
-    }
-}
-
-fn rows(list: &mut Vec<Case>) {
-    let plain: fn(u64) -> Init = Init::Normal;
-    let shapes = [
-        (33, 1, Small, plain),
-        (20, 781, Small, plain),
-        (19, 300, Small, Init::Masked),
-        (50, 5, Small, Init::Special),
-        (1823, 781, Large, plain),
-        (8192, 8192, Large, plain),
-    ];
-    for (rows, cols, size, init) in shapes {
-        for elem in [F32, F16, BF16] {
-            // Short rows share a program; the last program hangs over.
-            let tile_rows = if cols <= 8 { 4 } else { 1 };
-            let config = Softmax { tile_rows, ..Softmax::new(elem, cols) }.for_shape(rows, cols);
-            list.push(Case::new(3, size, SoftmaxCase { config, rows, cols, init }));
-        }
-    }
-    for (rows, cols, size) in [(10, 1000, Small), (7, 129, Small), (1024, 1024, Large), (4096, 8192, Large), (1151, 8192, Large)] {
-        for elem in [F16, BF16, F32] {
-            let tile_rows = if cols <= 256 { 4 } else { 1 };
-            let config = RmsNorm { tile_rows, ..RmsNorm::new(elem, cols) }.for_shape(rows, cols);
-            list.push(Case::new(4, size, RmsNormCase { config, rows, cols }));
-        }
-    }
-}
-
-fn mean_norms(list: &mut Vec<Case>) {
-    for (rows, cols, size) in [(10, 1000, Small), (7, 129, Small), (1024, 1024, Large), (4096, 8192, Large), (1151, 8192, Large)] {
-        for elem in [F16, BF16, F32] {
-            for residual in [false, true] {
-                let tile_rows = if cols <= 256 { 4 } else { 1 };
-                let config = LayerNorm { tile_rows, ..LayerNorm::new(elem, cols, residual) }.for_shape(rows, cols);
-                list.push(Case::new(4, size, LayerNormCase { config, rows, cols }));
-            }
-        }
-    }
-}
-
-fn sorts(list: &mut Vec<Case>) {
-    use SortOrder::{Ascending, Descending};
-    let shapes = [
-        (5, 257, 257, Ascending, Small),
-        (5, 257, 257, Descending, Small),
-        (20, 128, 6, Descending, Small),
-        (320, 128, 6, Descending, Large),
-        (300, 200, 8, Descending, Large),
-        (64, 2048, 2048, Ascending, Large),
-    ];
-    for (rows, cols, k, order, size) in shapes {
-        for elem in [F32, F16, I32] {
-            for positions in [false, true] {
-                let config = Select::new(elem, order, positions, cols, k).for_shape(rows, cols);
-                list.push(Case::new(5, size, SelectCase { config: config.clone(), rows, cols, init: Init::Normal }));
-                if elem != I32 && size == Small {
-                    list.push(Case::new(5, size, SelectCase { config, rows, cols, init: Init::Special }));
-                }
-            }
-        }
-    }
-}
-
-fn indices(list: &mut Vec<Case>) {
-    for (rows, cols, n, size) in [(131, 67, 100, Small), (4096, 4096, 4096, Large)] {
-        for elem in [F32, F16, I8] {
-            let config = GatherRows::new(elem).for_shape(cols);
-            list.push(Case::new(6, size, GatherRowsCase { config, rows, n, cols }));
-        }
-    }
-    for (n, bins, size) in [(10_000, 1000, Small), (100, 7, Small), (1_000_003, 4096, Large)] {
-        list.push(Case::new(6, size, BincountCase { config: Bincount::default(), n, bins }));
-    }
-}
-
-fn embeddings(list: &mut Vec<Case>) {
-    for (heads, length, size) in [(3, 50, Small), (32, 1024, Large)] {
-        for dim in [64, 128] {
-            for interleaved in [false, true] {
-                for elem in [BF16, F32] {
-                    let config = Rotary::new(elem, dim, interleaved).for_shape(length);
-                    list.push(Case::new(7, size, RotaryCase { config, heads, length }));
-                }
-            }
-        }
-    }
-}
-
-fn transposes(list: &mut Vec<Case>) {
-    for (rows, cols, size) in [(131, 67, Small), (4096, 4096, Large)] {
-        for elem in [F32, F16, I8] {
-            let config = Transpose::new(elem).for_shape(rows, cols);
-            list.push(Case::new(6, size, TransposeCase { config, rows, cols, init: Init::Normal }));
-        }
-    }
-    for elem in [F32, F16] {
-        let (rows, cols) = (96, 160);
-        let config = Transpose { tile_rows: 32, ..Transpose::new(elem) }.for_shape(rows, cols);
-        list.push(Case::new(6, Small, TransposeCase { config, rows, cols, init: Init::Special }));
-    }
-}
-
-/// The storage orders of the operands.
-const ORDERS: [(bool, bool); 4] = [(false, false), (false, true), (true, false), (true, true)];
-
-/// A GEMM whose tile suits the shape: the default for large shapes, smaller ones where that would be mostly padding.
-fn gemm(elem: Scalar, m: u32, n: u32, k: u32) -> Gemm {
-    let config = match m.min(n) {
-        0..=16 => Gemm::new(elem).tile(16, 16, 16).schedule(1, 2),
-        17..=256 => Gemm { group: 3, ..Gemm::new(elem) }.tile(64, 64, 32).schedule(4, 3),
-        _ => Gemm::new(elem),
-    };
-    config.for_shape(m, n, k)
-}
-
-fn products(list: &mut Vec<Case>) {
-    let shapes = [(5, 11, 7, Small), (255, 129, 130, Small), (1000, 1000, 200, Large), (512, 512, 512, Large), (1024, 1024, 1024, Large)];
-    for (m, n, k, size) in shapes {
-        for elem in [F16, BF16, F32] {
-            for (trans_a, trans_b) in ORDERS {
-                let config = gemm(elem, m, n, k).transposed(trans_a, trans_b);
-                list.push(Case::new(9, size, GemmCase { config, m, n, k }));
-            }
-        }
-    }
-    for elem in [F16, BF16] {
-        let (m, n, k) = (255, 129, 130);
-        let config = gemm(elem, m, n, k).output(F32);
-        list.push(Case::new(9, Small, GemmCase { config, m, n, k }));
-    }
-}
-
-fn epilogues(list: &mut Vec<Case>) {
-    let shapes = [(5, 11, 7, Small), (255, 129, 130, Small), (1024, 896, 1840, Large)];
-    for (m, n, k, size) in shapes {
-        for elem in [F16, BF16, F32] {
-            for (i, &activation) in Activation::ALL.iter().enumerate() {
-                let (trans_a, trans_b) = ORDERS[i];
-                let config = gemm(elem, m, n, k).transposed(trans_a, trans_b).epilogue(Some(elem), activation);
-                list.push(Case::new(11, size, GemmCase { config, m, n, k }));
-            }
-        }
-        let config = gemm(BF16, m, n, k).transposed(false, true).output(F32).epilogue(Some(F32), Activation::Gelu);
-        list.push(Case::new(11, size, GemmCase { config, m, n, k }));
-        let config = gemm(F16, m, n, k).output(BF16).epilogue(None, Activation::Silu);
-        list.push(Case::new(11, size, GemmCase { config, m, n, k }));
-    }
-}
-
-fn vectors(list: &mut Vec<Case>) {
-    for (n, k, size) in [(37, 256, Small), (1024, 1024, Large), (28672, 8192, Large)] {
-        let kinds =
-            [(F16, Weights::Plain), (BF16, Weights::Plain), (F16, Weights::Unsigned4), (F16, Weights::Signed4), (BF16, Weights::Signed4)];
-        for (elem, weights) in kinds {
-            let config = Gemv::new(elem, weights).for_shape(n, k);
-            list.push(Case::new(8, size, GemvCase { config, n, k }));
-        }
-    }
-    let (n, k) = (13, 99);
-    // Rows of an odd length are read element by element: a smaller tile.
-    let config = Gemv { depth: 128, ..Gemv::new(F16, Weights::Plain) }.for_shape(n, k);
-    list.push(Case::new(8, Small, GemvCase { config, n, k }));
-}
-
-fn integers(list: &mut Vec<Case>) {
-    for (m, n, k, size) in [(45, 70, 33, Small), (300, 400, 416, Large), (512, 1024, 768, Large)] {
-        for (trans_a, trans_b) in ORDERS {
-            let config = gemm(I8, m, n, k).transposed(trans_a, trans_b);
-            list.push(Case::new(10, size, GemmCase { config, m, n, k }));
-        }
-    }
-}
-
-fn fused(list: &mut Vec<Case>) {
-    let mut push = |size, config: FusedGemm, batch, m, n, k| list.push(Case::new(11, size, FusedGemmCase { config, batch, m, n, k }));
-    for (m, n, k, size) in [(20, 33, 24, Small), (1024, 896, 104, Large), (1024, 896, 24, Large)] {
-        for elem in [F16, BF16, F32] {
-            let plain = gemm(elem, m, n, k).transposed(false, true);
-            push(size, FusedGemm::new(plain.clone().epilogue(Some(elem), Activation::Gelu)).plus(Residual::Plain(elem)), 1, m, n, k);
-            push(size, FusedGemm::new(plain.clone()).plus(Residual::Scaled(elem)), 1, m, n, k);
-            // Two accumulators: half the columns.
-            let (bm, bn, bk) = if m < 64 { (32, 32, 32) } else { (plain.bm, plain.bn / 2, plain.bk) };
-            push(size, FusedGemm::new(plain.tile(bm, bn, bk).epilogue(None, Activation::Silu)).gated(), 1, m, n, k);
-        }
-    }
-    for (batch, m, n, k, size) in [(3, 20, 33, 24, Small), (8, 395, 256, 320, Large)] {
-        for (elem, trans_b) in [(F16, false), (BF16, true), (F32, false)] {
-            push(size, FusedGemm::new(gemm(elem, m, n, k).transposed(false, trans_b)).batched(batch), batch, m, n, k);
-        }
-    }
-    let (m, n, k) = (32_768, 256, 256);
-    push(Large, FusedGemm::new(gemm(BF16, m, n, k).epilogue(Some(BF16), Activation::Gelu)).plus(Residual::Plain(BF16)), 1, m, n, k);
 }
 
 #[cfg(test)]

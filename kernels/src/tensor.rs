@@ -51,6 +51,21 @@ pub enum Role {
     In,
     /// It writes it.
     Out,
+    /// It updates what it finds.
+    InOut,
+    /// It leaves intermediate results there for a later launch.
+    Scratch,
+}
+
+impl Role {
+    /// True if the contents are judged.
+    pub const fn is_output(self) -> bool {
+        matches!(self, Role::Out | Role::InOut)
+    }
+    /// True if the contents from before the launch are used.
+    pub const fn is_input(self) -> bool {
+        matches!(self, Role::In | Role::InOut)
+    }
 }
 
 /// A tensor parameter of a case: a dense row-major view.
@@ -77,6 +92,16 @@ impl TensorSpec {
     /// An output.
     pub fn output(name: &'static str, elem: Scalar, shape: &[u32]) -> TensorSpec {
         TensorSpec { name, elem, shape: shape.to_vec(), init: Init::Poison, role: Role::Out }
+    }
+
+    /// A tensor that is updated in place.
+    pub fn updated(name: &'static str, elem: Scalar, shape: &[u32], init: Init) -> TensorSpec {
+        TensorSpec { name, elem, shape: shape.to_vec(), init, role: Role::InOut }
+    }
+
+    /// A tensor for intermediate results.
+    pub fn scratch(name: &'static str, elem: Scalar, shape: &[u32]) -> TensorSpec {
+        TensorSpec { name, elem, shape: shape.to_vec(), init: Init::Poison, role: Role::Scratch }
     }
 
     /// Number of elements.

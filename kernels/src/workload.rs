@@ -1,15 +1,19 @@
 //! Workloads: a kernel configuration with a shape, which together say everything about a launch and its right result.
 //!
 //! ```text
-//!   programs ─owned─► ranges of the output ─reference─► expected values
+//!   programs ─owned─► ranges of an output ─reference─► expected values
 //! ```
 //! Ownership lets a slow device run a few programs of a large launch, and the check look only at what these must have written.
 
 mod products;
 mod quantise;
+mod rows;
+mod scatter;
 
 pub use products::{FusedGemmCase, GemvCase};
 pub use quantise::QuantiseCase;
+pub use rows::{CumSumCase, LongSortCase, RowFoldCase};
+pub use scatter::ScatterAddCase;
 
 use crate::facts::programs;
 use crate::reference::{self, GemmReference, Reference};
@@ -30,30 +34,70 @@ pub struct ScalarSpec {
     pub value: f64,
 }
 
-/// A kernel with a shape. The kernel's parameters are the tensors in order and then the scalars; the last tensor is the only output.
+/// The programs that ran; `None` for all.
+pub type Ran<'a> = Option<&'a [[u32; 3]]>;
+
+/// A launch of a workload.
+#[derive(Clone, Debug)]
+pub struct Step {
+    /// The kernel.
+    pub kernel: Kernel,
+    /// Its grid.
+    pub grid: [u32; 3],
+    /// Its tensors, as indices into [`Workload::tensors`].
+    pub tensors: Vec<usize>,
+    /// Its scalars, behind the tensors.
+    pub scalars: Vec<ScalarSpec>,
+}
+
+impl Step {
+    /// The programs of this launch that do the work of a program of the workload's grid: those neighbours along `x` that share its
+    /// place if this grid is so many times wider.
+    pub fn programs(&self, [x, y, z]: [u32; 3], grid: [u32; 3]) -> impl Iterator<Item = [u32; 3]> {
+        let share = self.grid[0] / grid[0].max(1);
+        (x * share..(x + 1) * share).map(move |i| [i, y, z])
+    }
+}
+
+/// A kernel, or several in sequence, with a shape. A kernel's parameters are its tensors in order and then its scalars.
+///
+/// Outputs are the tensors with [`Role::Out`] or [`Role::InOut`], numbered among themselves. What programs write into an `Out` tensor
+/// is theirs alone; of an `InOut` tensor every element is judged, by what it must be after the programs that ran.
 pub trait Workload: Debug + Send + Sync {
     /// A name without spaces, with element types and extents.
     fn name(&self) -> String;
-    /// The kernel.
+    /// The kernel; the first one of several.
     ///
     /// # Errors
     /// As the configuration's `build`.
     fn build(&self) -> Result<Kernel, BuildErrors>;
-    /// The launch grid.
+    /// The launch grid. Of several launches, the grid of independent shares of the work; a launch's own grid is a multiple in `x`.
     fn grid(&self) -> [u32; 3];
-    /// The tensors in parameter order.
+    /// The tensors.
     fn tensors(&self) -> Vec<TensorSpec>;
     /// The scalars in parameter order, behind the tensors.
     fn scalars(&self) -> Vec<ScalarSpec> {
         Vec::new()
     }
-    /// The output's elements that a program writes; each range lies in one row. Empty for programs outside the grid.
-    fn owned(&self, program: [u32; 3]) -> Vec<Range<usize>>;
-    /// What the output must be. `tensors` are those of [`Workload::tensors`]; the output's contents are not used.
-    fn reference<'a>(&'a self, tensors: &'a [Tensor]) -> Reference<'a>;
+    /// The launches in order; one of all tensors if not said otherwise.
+    ///
+    /// # Errors
+    /// As [`Workload::build`].
+    fn steps(&self) -> Result<Vec<Step>, BuildErrors> {
+        let tensors = (0..self.tensors().len()).collect();
+        Ok(vec![Step { kernel: self.build()?, grid: self.grid(), tensors, scalars: self.scalars() }])
+    }
+    /// An output's elements that a program writes; each range lies in one row. Empty for programs outside the grid.
+    fn owned(&self, output: usize, program: [u32; 3]) -> Vec<Range<usize>>;
+    /// What an output must be. `tensors` are those of [`Workload::tensors`]; contents of `Out` tensors are not used.
+    fn reference<'a>(&'a self, output: usize, tensors: &'a [Tensor], ran: Ran<'a>) -> Reference<'a>;
     /// The largest `||y - ref|| / ||ref||` allowed, if the workload bounds it beside the elementwise tolerance.
     fn rel_l2_bar(&self) -> Option<f64> {
         None
+    }
+    /// True if every run gives the same bits; false where programs meet in float atomics.
+    fn deterministic(&self) -> bool {
+        true
     }
 }
 
@@ -106,10 +150,10 @@ impl Workload for VectorAddCase {
     fn tensors(&self) -> Vec<TensorSpec> {
         pointwise(self.config.elem, self.n, self.init)
     }
-    fn owned(&self, [x, y, z]: [u32; 3]) -> Vec<Range<usize>> {
+    fn owned(&self, _: usize, [x, y, z]: [u32; 3]) -> Vec<Range<usize>> {
         line(x, self.config.block, self.n, y == 0 && z == 0)
     }
-    fn reference<'a>(&'a self, tensors: &'a [Tensor]) -> Reference<'a> {
+    fn reference<'a>(&'a self, _: usize, tensors: &'a [Tensor], _: Ran<'a>) -> Reference<'a> {
         reference::vector_add(&tensors[0], &tensors[1])
     }
 }
@@ -138,10 +182,10 @@ impl Workload for SiluMulCase {
     fn tensors(&self) -> Vec<TensorSpec> {
         pointwise(self.config.elem, self.n, self.init)
     }
-    fn owned(&self, [x, y, z]: [u32; 3]) -> Vec<Range<usize>> {
+    fn owned(&self, _: usize, [x, y, z]: [u32; 3]) -> Vec<Range<usize>> {
         line(x, self.config.block, self.n, y == 0 && z == 0)
     }
-    fn reference<'a>(&'a self, tensors: &'a [Tensor]) -> Reference<'a> {
+    fn reference<'a>(&'a self, _: usize, tensors: &'a [Tensor], _: Ran<'a>) -> Reference<'a> {
         reference::silu_mul(&tensors[0], &tensors[1])
     }
 }
@@ -184,10 +228,10 @@ impl Workload for SoftmaxCase {
         let (elem, shape) = (self.config.elem, [self.rows, self.cols]);
         vec![TensorSpec::input("x", elem, &shape, (self.init)(1)), TensorSpec::output("y", elem, &shape)]
     }
-    fn owned(&self, program: [u32; 3]) -> Vec<Range<usize>> {
+    fn owned(&self, _: usize, program: [u32; 3]) -> Vec<Range<usize>> {
         whole_rows(program, self.config.tile_rows, self.rows, self.cols)
     }
-    fn reference<'a>(&'a self, tensors: &'a [Tensor]) -> Reference<'a> {
+    fn reference<'a>(&'a self, _: usize, tensors: &'a [Tensor], _: Ran<'a>) -> Reference<'a> {
         reference::softmax(&tensors[0])
     }
 }
@@ -201,6 +245,8 @@ pub struct RmsNormCase {
     pub rows: u32,
     /// Columns.
     pub cols: u32,
+    /// How the matrix is filled.
+    pub init: fn(u64) -> Init,
 }
 
 impl RmsNormCase {
@@ -210,7 +256,7 @@ impl RmsNormCase {
 
 impl Workload for RmsNormCase {
     fn name(&self) -> String {
-        format!("rms_norm_{}_{}x{}", self.config.elem, self.rows, self.cols)
+        format!("rms_norm_{}_{}x{}{}", self.config.elem, self.rows, self.cols, suffix((self.init)(0)))
     }
     fn build(&self) -> Result<Kernel, BuildErrors> {
         self.config.build()
@@ -221,7 +267,7 @@ impl Workload for RmsNormCase {
     fn tensors(&self) -> Vec<TensorSpec> {
         let (elem, shape) = (self.config.elem, [self.rows, self.cols]);
         vec![
-            TensorSpec::input("x", elem, &shape, Init::Normal(1)),
+            TensorSpec::input("x", elem, &shape, (self.init)(1)),
             TensorSpec::input("w", elem, &[self.cols], Init::Normal(2)),
             TensorSpec::output("y", elem, &shape),
         ]
@@ -229,10 +275,10 @@ impl Workload for RmsNormCase {
     fn scalars(&self) -> Vec<ScalarSpec> {
         vec![ScalarSpec { name: "eps", elem: Scalar::F32, value: f64::from(RmsNormCase::EPS) }]
     }
-    fn owned(&self, program: [u32; 3]) -> Vec<Range<usize>> {
+    fn owned(&self, _: usize, program: [u32; 3]) -> Vec<Range<usize>> {
         whole_rows(program, self.config.tile_rows, self.rows, self.cols)
     }
-    fn reference<'a>(&'a self, tensors: &'a [Tensor]) -> Reference<'a> {
+    fn reference<'a>(&'a self, _: usize, tensors: &'a [Tensor], _: Ran<'a>) -> Reference<'a> {
         reference::rms_norm(&tensors[0], &tensors[1], f64::from(RmsNormCase::EPS))
     }
 }
@@ -270,12 +316,12 @@ impl Workload for TransposeCase {
         let elem = self.config.elem;
         vec![TensorSpec::input("x", elem, &[self.rows, self.cols], (self.init)(1)), TensorSpec::output("y", elem, &[self.cols, self.rows])]
     }
-    fn owned(&self, [x, y, z]: [u32; 3]) -> Vec<Range<usize>> {
+    fn owned(&self, _: usize, [x, y, z]: [u32; 3]) -> Vec<Range<usize>> {
         let (tile_r, tile_c) = (self.config.tile_rows, self.config.tile_cols);
         let origin = [u64::from(x) * u64::from(tile_c), u64::from(y) * u64::from(tile_r)];
         if z == 0 { tile_rows(origin, [tile_c, tile_r], self.cols, self.rows) } else { Vec::new() }
     }
-    fn reference<'a>(&'a self, tensors: &'a [Tensor]) -> Reference<'a> {
+    fn reference<'a>(&'a self, _: usize, tensors: &'a [Tensor], _: Ran<'a>) -> Reference<'a> {
         reference::transpose(&tensors[0])
     }
 }
@@ -331,7 +377,7 @@ impl Workload for GemmCase {
         list.push(TensorSpec::output("c", c.out, &[self.m, self.n]));
         list
     }
-    fn owned(&self, [x, y, z]: [u32; 3]) -> Vec<Range<usize>> {
+    fn owned(&self, _: usize, [x, y, z]: [u32; 3]) -> Vec<Range<usize>> {
         let Gemm { bm, bn, .. } = self.config;
         let tiles = programs(self.m, bm).saturating_mul(programs(self.n, bn));
         if x >= tiles || y > 0 || z > 0 {
@@ -340,7 +386,7 @@ impl Workload for GemmCase {
         let (row, col) = self.config.tile_origin(x, self.m, self.n);
         tile_rows([u64::from(row), u64::from(col)], [bm, bn], self.m, self.n)
     }
-    fn reference<'a>(&'a self, tensors: &'a [Tensor]) -> Reference<'a> {
+    fn reference<'a>(&'a self, _: usize, tensors: &'a [Tensor], _: Ran<'a>) -> Reference<'a> {
         let bias = self.config.bias.map(|_| &tensors[2]);
         self.definition().of(&tensors[0], &tensors[1], bias)
     }

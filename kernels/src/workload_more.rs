@@ -2,7 +2,7 @@
 
 use crate::reference::{self, Reference};
 use crate::tensor::{Init, Tensor, TensorSpec};
-use crate::workload::{ScalarSpec, Workload, block, suffix, tile_rows, whole_rows};
+use crate::workload::{Ran, ScalarSpec, Workload, block, suffix, tile_rows, whole_rows};
 use crate::{Bincount, GatherRows, LayerNorm, Rotary, Select};
 use std::ops::Range;
 use tilelift_ir::{BuildErrors, Kernel, Scalar};
@@ -16,6 +16,8 @@ pub struct LayerNormCase {
     pub rows: u32,
     /// Columns.
     pub cols: u32,
+    /// How the matrix is filled.
+    pub init: fn(u64) -> Init,
 }
 
 impl LayerNormCase {
@@ -26,7 +28,7 @@ impl LayerNormCase {
 impl Workload for LayerNormCase {
     fn name(&self) -> String {
         let tail = if self.config.residual { "_residual" } else { "" };
-        format!("layer_norm_{}_{}x{}{tail}", self.config.elem, self.rows, self.cols)
+        format!("layer_norm_{}_{}x{}{tail}{}", self.config.elem, self.rows, self.cols, suffix((self.init)(0)))
     }
     fn build(&self) -> Result<Kernel, BuildErrors> {
         self.config.build()
@@ -36,7 +38,7 @@ impl Workload for LayerNormCase {
     }
     fn tensors(&self) -> Vec<TensorSpec> {
         let (elem, shape) = (self.config.elem, [self.rows, self.cols]);
-        let mut list = vec![TensorSpec::input("x", elem, &shape, Init::Normal(1))];
+        let mut list = vec![TensorSpec::input("x", elem, &shape, (self.init)(1))];
         if self.config.residual {
             list.push(TensorSpec::input("residual", elem, &shape, Init::Normal(4)));
         }
@@ -48,10 +50,10 @@ impl Workload for LayerNormCase {
     fn scalars(&self) -> Vec<ScalarSpec> {
         vec![ScalarSpec { name: "eps", elem: Scalar::F32, value: f64::from(LayerNormCase::EPS) }]
     }
-    fn owned(&self, program: [u32; 3]) -> Vec<Range<usize>> {
+    fn owned(&self, _: usize, program: [u32; 3]) -> Vec<Range<usize>> {
         whole_rows(program, self.config.tile_rows, self.rows, self.cols)
     }
-    fn reference<'a>(&'a self, tensors: &'a [Tensor]) -> Reference<'a> {
+    fn reference<'a>(&'a self, _: usize, tensors: &'a [Tensor], _: Ran<'a>) -> Reference<'a> {
         let (residual, at) = if self.config.residual { (Some(&tensors[1]), 2) } else { (None, 1) };
         reference::layer_norm(&tensors[0], residual, &tensors[at], &tensors[at + 1], f64::from(LayerNormCase::EPS))
     }
@@ -89,7 +91,7 @@ impl Workload for RotaryCase {
             TensorSpec::output("y", elem, &heads),
         ]
     }
-    fn owned(&self, [x, y, z]: [u32; 3]) -> Vec<Range<usize>> {
+    fn owned(&self, _: usize, [x, y, z]: [u32; 3]) -> Vec<Range<usize>> {
         let dim = self.config.dim as usize;
         if y >= self.heads || z > 0 {
             return Vec::new();
@@ -98,7 +100,7 @@ impl Workload for RotaryCase {
         let rows = block(u64::from(x) * u64::from(self.config.tile_rows), self.config.tile_rows, self.length);
         rows.map(|r| (first + r) * dim..(first + r + 1) * dim).collect()
     }
-    fn reference<'a>(&'a self, tensors: &'a [Tensor]) -> Reference<'a> {
+    fn reference<'a>(&'a self, _: usize, tensors: &'a [Tensor], _: Ran<'a>) -> Reference<'a> {
         reference::rotary(&tensors[0], &tensors[1], &tensors[2], self.config.interleaved)
     }
 }
@@ -139,10 +141,10 @@ impl Workload for SelectCase {
             TensorSpec::output("y", self.config.out(), &[self.rows, self.config.k]),
         ]
     }
-    fn owned(&self, program: [u32; 3]) -> Vec<Range<usize>> {
+    fn owned(&self, _: usize, program: [u32; 3]) -> Vec<Range<usize>> {
         whole_rows(program, self.config.tile_rows, self.rows, self.config.k)
     }
-    fn reference<'a>(&'a self, tensors: &'a [Tensor]) -> Reference<'a> {
+    fn reference<'a>(&'a self, _: usize, tensors: &'a [Tensor], _: Ran<'a>) -> Reference<'a> {
         let descending = self.config.order == tilelift_ir::SortOrder::Descending;
         reference::select(&tensors[0], descending, self.config.positions, self.config.k as usize)
     }
@@ -178,12 +180,12 @@ impl Workload for GatherRowsCase {
             TensorSpec::output("y", self.config.elem, &[self.n, self.cols]),
         ]
     }
-    fn owned(&self, [x, y, z]: [u32; 3]) -> Vec<Range<usize>> {
+    fn owned(&self, _: usize, [x, y, z]: [u32; 3]) -> Vec<Range<usize>> {
         let (tile_r, tile_c) = (self.config.tile_rows, self.config.tile_cols);
         let origin = [u64::from(y) * u64::from(tile_r), u64::from(x) * u64::from(tile_c)];
         if z == 0 { tile_rows(origin, [tile_r, tile_c], self.n, self.cols) } else { Vec::new() }
     }
-    fn reference<'a>(&'a self, tensors: &'a [Tensor]) -> Reference<'a> {
+    fn reference<'a>(&'a self, _: usize, tensors: &'a [Tensor], _: Ran<'a>) -> Reference<'a> {
         reference::gather_rows(&tensors[0], &tensors[1])
     }
 }
@@ -212,11 +214,11 @@ impl Workload for BincountCase {
     fn tensors(&self) -> Vec<TensorSpec> {
         vec![TensorSpec::input("x", Scalar::I32, &[self.n], Init::Index(1, self.bins)), TensorSpec::output("y", Scalar::I32, &[self.bins])]
     }
-    fn owned(&self, [x, y, z]: [u32; 3]) -> Vec<Range<usize>> {
+    fn owned(&self, _: usize, [x, y, z]: [u32; 3]) -> Vec<Range<usize>> {
         let range = block(u64::from(x) * u64::from(self.config.bins), self.config.bins, self.bins);
         if y == 0 && z == 0 && !range.is_empty() { vec![range] } else { Vec::new() }
     }
-    fn reference<'a>(&'a self, tensors: &'a [Tensor]) -> Reference<'a> {
+    fn reference<'a>(&'a self, _: usize, tensors: &'a [Tensor], _: Ran<'a>) -> Reference<'a> {
         reference::bincount(&tensors[0])
     }
 }

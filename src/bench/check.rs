@@ -76,7 +76,7 @@ pub(crate) fn unwritten(output: &[u8], elem: Scalar) -> Result<(), Wrong> {
 pub(crate) fn sample(workload: &dyn Workload, tensors: &[Tensor], output: &[u8], programs: u64, seed: u64) -> Result<usize, Wrong> {
     let Some(elem) = workload.tensors().last().map(|t| t.elem) else { return Ok(0) };
     let decoder = Decoder::new(elem);
-    let reference = workload.reference(tensors);
+    let reference = workload.reference(0, tensors, None);
     let [x, y, z] = workload.grid().map(u64::from);
     let total = x * y * z;
     let mut compared = 0;
@@ -86,7 +86,7 @@ pub(crate) fn sample(workload: &dyn Workload, tensors: &[Tensor], output: &[u8],
             1 => total - 1,
             _ => rng::bits(seed, i) % total,
         };
-        for range in workload.owned([(p % x) as u32, (p / x % y) as u32, (p / x / y) as u32]) {
+        for range in workload.owned(0, [(p % x) as u32, (p / x % y) as u32, (p / x / y) as u32]) {
             for (index, want) in range.clone().zip(reference(range)) {
                 let got = decoder.get(output, index);
                 let near = (got - want.value).abs() <= want.tolerance || got == num::round(want.value, elem);

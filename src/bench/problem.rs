@@ -146,7 +146,7 @@ impl Problem {
                 let c = RmsNorm::new(elem, cols).for_shape(rows, cols);
                 let (tile_rows, warps) = (pick(0, c.tile_rows), variant.warps.unwrap_or(c.warps));
                 let config = RmsNorm { tile_rows, warps, ..c };
-                (label(&[tile_rows, config.tile_cols], warps, None, None), Box::new(RmsNormCase { config, rows, cols }))
+                (label(&[tile_rows, config.tile_cols], warps, None, None), Box::new(RmsNormCase { config, rows, cols, init }))
             }
             Problem::Transpose { elem, rows, cols } => {
                 let c = Transpose::new(elem).for_shape(rows, cols);

@@ -5,7 +5,6 @@ use super::problem::{Problem, Variant};
 use super::report::quote;
 use crate::runtime::sim::{Report, SimConfig, SimDevice};
 use crate::{Options, compile};
-use tilelift_ir::interp::{Buffer, Memory};
 use tilelift_isel::Target;
 use tilelift_kernels::{Case, Size};
 
@@ -31,17 +30,12 @@ pub(crate) fn measure(problem: &Problem, variant: &Variant, target: &Target) -> 
     let kernel = case.build().map_err(|e| e.to_string())?;
     let artifact = compile(&kernel, target, &Options::default()).map_err(|e| e.to_string())?;
     let (grid, tensors, sample) = (case.grid(), case.make_tensors(), case.sample(PROGRAMS));
-    let mut memory = Memory::new();
-    for (i, t) in tensors.iter().enumerate() {
-        let output = i + 1 == tensors.len();
-        memory.add(if output { Buffer::uninit(t.bytes.len()) } else { Buffer::from_bytes(t.bytes.clone()) });
-    }
+    let mut memory = case.memory(&tensors);
     let ctas = sample.iter().map(|p| p[0] + grid[0] * (p[1] + grid[1] * p[2])).collect();
     let device = SimDevice::new(SimConfig { ctas: Some(ctas), ..SimDevice::schedule(0) });
     let loaded = device.load(&artifact).map_err(|e| e.to_string())?;
     let report = device.execute(&loaded, grid, &case.arguments(), &mut memory).map_err(|e| e.to_string())?;
-    let output = memory.buffers.last().map_or(&[][..], |b| b.bytes());
-    let verdict = case.check(&tensors, output, Some(&sample)).map_err(|e| e.to_string())?;
+    let verdict = case.judge(&tensors, &memory, Some(&sample)).map_err(|e| e.to_string())?;
     if verdict.pass() {
         Ok(SimRow { problem: case.name, label, programs: sample.len() as u64, report })
     } else {

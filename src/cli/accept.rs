@@ -7,7 +7,6 @@ use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc;
 use std::time::{Duration, Instant};
-use tilelift_ir::interp::{Buffer, Memory};
 use tilelift_kernels::{Case, Size, Verdict, cases};
 
 pub(super) const HELP: &str = "\
@@ -20,6 +19,7 @@ Runs the acceptance cases and prints a table; E is the worst error in units of t
   --seeds N       sets of random inputs per case (1); on the simulator each runs under another schedule
   --large         the large cases, too; devices that are slow run a sample of their programs
   --full          every program of the large cases on slow devices, too: hours on the simulator
+  --twice         the first inputs run twice, and have to give the same bits
   --jobs N        cases at a time, each in a thread (1); the table keeps its order
   --list          print the names only";
 
@@ -44,12 +44,14 @@ pub struct Effort {
     pub seeds: u64,
     /// Every program of a large case, on slow devices too, instead of a sample.
     pub full: bool,
+    /// The first set of inputs runs twice, on the simulator under two schedules, and both runs have to give the same bits.
+    pub twice: bool,
 }
 
 impl Effort {
     /// A number of sets; slow devices sample the programs of large cases.
     pub const fn seeds(seeds: u64) -> Effort {
-        Effort { seeds, full: false }
+        Effort { seeds, full: false, twice: false }
     }
 }
 
@@ -58,29 +60,31 @@ impl Effort {
 /// # Errors
 /// A sentence, if the case does not build, compile or run.
 pub fn run_case(case: &Case, device: &Executor, effort: Effort) -> Result<CaseResult, String> {
-    let kernel = case.build().map_err(|e| e.to_string())?;
-    let (args, grid) = (case.arguments(), case.grid());
+    let grid = case.grid();
     let sample = (case.size == Size::Large && device.kind().samples() && !effort.full).then(|| case.sample(SAMPLE));
+    let launches = case.launches(sample.as_deref()).map_err(|e| e.to_string())?;
     let mut worst: Option<Verdict> = None;
     let mut time = Duration::ZERO;
     for seed in 0..effort.seeds.max(1) {
         let tensors = case.make_variant(seed);
-        let mut memory = Memory::new();
-        for (i, t) in tensors.iter().enumerate() {
-            let output = i + 1 == tensors.len();
-            memory.add(if output { Buffer::uninit(t.bytes.len()) } else { Buffer::from_bytes(t.bytes.clone()) });
-        }
-        let launch = Launch { grid, args: &args, programs: sample.as_deref(), seed, steps: None };
-        let start = Instant::now();
-        device.run(&kernel, &launch, &mut memory).map_err(|e| format!("seed {seed}: {e}"))?;
-        time += start.elapsed();
-        for (t, b) in tensors.iter().zip(&memory.buffers).take(tensors.len().saturating_sub(1)) {
-            if t.bytes != b.bytes() {
-                return Err(format!("seed {seed}: an input was written"));
+        let mut run = |schedule: u64| {
+            let mut memory = case.memory(&tensors);
+            for l in &launches {
+                let launch = Launch { grid: l.grid, args: &l.args, programs: l.programs.as_deref(), seed: schedule, steps: None };
+                let start = Instant::now();
+                device.run(&l.kernel, &launch, &mut memory).map_err(|e| format!("seed {seed}, @{}: {e}", l.kernel.name))?;
+                time += start.elapsed();
+            }
+            Ok::<_, String>(memory)
+        };
+        let memory = run(seed)?;
+        if effort.twice && seed == 0 && case.workload.deterministic() {
+            let again = run(seed + 1)?;
+            if let Some(i) = memory.buffers.iter().zip(&again.buffers).position(|(a, b)| a.bytes() != b.bytes()) {
+                return Err(format!("a second run on the same inputs gave other bits in `{}`", case.tensors()[i].name));
             }
         }
-        let output = memory.buffers.last().map_or(&[][..], |b| b.bytes());
-        let verdict = case.check(&tensors, output, sample.as_deref()).map_err(|e| e.to_string())?;
+        let verdict = case.judge(&tensors, &memory, sample.as_deref()).map_err(|e| format!("seed {seed}: {e}"))?;
         let e = |v: &Verdict| v.worst.map_or(0.0, |w| w.e);
         let worse = worst.as_ref().is_none_or(|w| (!verdict.pass() && w.pass()) || (verdict.pass() == w.pass() && e(&verdict) > e(w)));
         if worse {
@@ -102,6 +106,7 @@ pub(super) fn run(parser: &mut lexopt::Parser, streams: &mut Streams<'_>) -> Out
             Long("seeds") => effort.seeds = options::number(parser, "seeds", 1..=1000)?,
             Long("large") => large = true,
             Long("full") => effort.full = true,
+            Long("twice") => effort.twice = true,
             Long("jobs") => jobs = options::number(parser, "jobs", 1..=256usize)?,
             Long("list") => list = true,
             Long(_) | Short(_) | Value(_) => return Err(arg.unexpected().into()),

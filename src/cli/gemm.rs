@@ -5,7 +5,8 @@ use crate::execute::{DeviceKind, Executor, Launch};
 use crate::{Options, compile_timed, targets};
 use lexopt::Arg::{Long, Short, Value};
 use std::time::Instant;
-use tilelift_ir::interp::{Buffer, Memory};
+#[cfg(feature = "cuda")]
+use tilelift_ir::interp::Memory;
 use tilelift_ir::{Kernel, Scalar};
 use tilelift_isel::Target;
 use tilelift_kernels::tensor::Tensor;
@@ -79,7 +80,7 @@ pub(super) fn run(parser: &mut lexopt::Parser, streams: &mut Streams<'_>) -> Out
     }
     let tensors = case.make_tensors();
     let output = execute(&device, &kernel, &case, &tensors, [m, n, k], streams)?;
-    let verdict = case.check(&tensors, &output, None).map_err(|e| CliError::Failed(e.to_string()))?;
+    let verdict = case.check(&tensors, &[&output], None).map_err(|e| CliError::Failed(e.to_string()))?;
     writeln!(streams.out, "check       {verdict}")?;
     if verdict.pass() { Ok(()) } else { Err(CliError::Failed("the product is wrong".into())) }
 }
@@ -154,13 +155,22 @@ fn execute(
     streams: &mut Streams<'_>,
 ) -> Result<Vec<u8>, CliError> {
     let args = case.arguments();
-    let mut memory = memory(tensors);
+    let mut memory = case.memory(tensors);
     let launch = Launch { grid: case.grid(), args: &args, programs: None, seed: 0, steps: None };
     let products = extents.iter().map(|&e| f64::from(e)).product::<f64>();
     match device {
         #[cfg(feature = "cuda")]
         Executor::Cuda { device, target } => on_gpu(device, target, kernel, &launch, &mut memory, 2.0 * products, streams)?,
         Executor::Interp | Executor::Lane(_) | Executor::Sim(_) => {
+            let seconds = products / rate(device.kind());
+            if seconds > PATIENCE {
+                writeln!(
+                    streams.out,
+                    "run         {products:.2e} multiply-adds, about {} here; smaller extents are faster",
+                    duration(seconds)
+                )?;
+                streams.out.flush()?;
+            }
             let start = Instant::now();
             let report = device.run(kernel, &launch, &mut memory).map_err(|e| CliError::Failed(e.to_string()))?;
             writeln!(streams.out, "run         {:.3} s for {products:.2e} multiply-adds", start.elapsed().as_secs_f64())?;
@@ -179,13 +189,24 @@ fn execute(
     Ok(memory.buffers.pop().map_or_else(Vec::new, |b| b.bytes().to_vec()))
 }
 
-fn memory(tensors: &[Tensor]) -> Memory {
-    let mut memory = Memory::new();
-    for (i, t) in tensors.iter().enumerate() {
-        let output = i + 1 == tensors.len();
-        memory.add(if output { Buffer::uninit(t.bytes.len()) } else { Buffer::from_bytes(t.bytes.clone()) });
+/// Seconds that need no announcement.
+const PATIENCE: f64 = 3.0;
+
+/// Multiply-adds a second, roughly, of a device that is no hardware, on a core in a release build.
+const fn rate(kind: DeviceKind) -> f64 {
+    match kind {
+        DeviceKind::Interp => 8e7,
+        DeviceKind::Lane | DeviceKind::Sim | DeviceKind::Cuda => 1e7,
     }
-    memory
+}
+
+/// `40 s`, `7 min`, `3 h`.
+fn duration(seconds: f64) -> String {
+    match seconds {
+        s if s < 100.0 => format!("{s:.0} s"),
+        s if s < 6000.0 => format!("{:.0} min", s / 60.0),
+        s => format!("{:.0} h", s / 3600.0),
+    }
 }
 
 /// Launches that warm the GPU up, and that are timed.

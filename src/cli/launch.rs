@@ -170,7 +170,7 @@ fn show(run: &RunLine, args: &[Arg], before: &Memory, after: &Memory, streams: &
             continue;
         }
         let values = data::elements(view, after);
-        let head: Vec<String> = values.iter().take(SHOWN).map(|v| format!("{v:?}")).collect();
+        let head: Vec<String> = values.iter().take(SHOWN).map(|v| v.to_string()).collect();
         let rest = if values.len() > SHOWN { format!(", … {} more", values.len() - SHOWN) } else { String::new() };
         writeln!(streams.out, "  v{param} {} {:?} = [{}{rest}]", view.elem, view.shape, head.join(", "))?;
     }

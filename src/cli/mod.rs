@@ -16,6 +16,7 @@ mod gemm;
 mod input;
 mod launch;
 mod options;
+mod sim;
 
 use std::ffi::OsString;
 use std::fmt;
@@ -115,6 +116,7 @@ const COMMANDS: &[Command] = &[
         run: launch::interp,
     },
     Command { name: "test", summary: "run file tests", help: launch::TEST_HELP, run: launch::test },
+    Command { name: "sim", summary: "run PTX that another compiler wrote in the simulator", help: sim::HELP, run: sim::run },
     Command { name: "gemm", summary: "build, compile, run and check a matrix product", help: gemm::HELP, run: gemm::run },
     Command { name: "accept", summary: "run the acceptance cases of the kernel library", help: accept::HELP, run: accept::run },
     Command { name: "bench", summary: "time kernels against cuBLASLt and copies, or compiles", help: bench::HELP, run: bench::run },

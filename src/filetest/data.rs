@@ -135,16 +135,20 @@ fn edges(elem: Scalar) -> Vec<u64> {
     list
 }
 
-/// The elements of a view, row-major, as numbers (integers exactly up to 53 bits).
-pub fn elements(view: &ViewArg, memory: &Memory) -> Vec<f64> {
+/// The elements of a view, row-major.
+pub fn elements(view: &ViewArg, memory: &Memory) -> Vec<Number> {
     let bytes = memory.buffers[view.buffer].bytes();
     positions(view).into_iter().map(|at| value(bytes, at, view.elem)).collect()
 }
 
 /// The number at a position (in bits) of some bytes.
-fn value(bytes: &[u8], at: usize, elem: Scalar) -> f64 {
-    let bits = bits_at(bytes, at, elem);
-    if elem.is_float() { num::from_bits(bits, elem) } else { num::wrap(bits as i64, elem) as f64 }
+fn value(bytes: &[u8], at: usize, elem: Scalar) -> Number {
+    number(bits_at(bytes, at, elem), elem)
+}
+
+/// The number of an element's bits.
+fn number(bits: u64, elem: Scalar) -> Number {
+    if elem.is_float() { Number::Float(num::from_bits(bits, elem)) } else { Number::Int(num::wrap(bits as i64, elem)) }
 }
 
 /// The bits at a position (in bits) of some bytes.
@@ -176,8 +180,8 @@ pub fn compare(args: &[Arg], want: &Memory, got: &Memory, tolerance: &Tolerance)
                 continue;
             }
             let (x, y) = (value(w, at, view.elem), value(g, at, view.elem));
-            // Integers differ if their bytes do, whatever `f64` makes of them.
-            let same = if view.elem.is_float() { tolerance.accepts(x, y) } else { false };
+            // Integers differ if their bytes do.
+            let same = if view.elem.is_float() { tolerance.accepts(x.as_f64(), y.as_f64()) } else { false };
             if !same {
                 wrong += 1;
                 first.get_or_insert((i, x, y));
@@ -185,7 +189,7 @@ pub fn compare(args: &[Arg], want: &Memory, got: &Memory, tolerance: &Tolerance)
         }
         if let Some((i, x, y)) = first {
             return Err(format!(
-                "v{param}: {wrong} of {} elements differ, first at {:?}: {y:?} instead of {x:?}",
+                "v{param}: {wrong} of {} elements differ, first at {:?}: {y} instead of {x}",
                 places.len(),
                 coordinates(i, &view.shape)
             ));
@@ -217,11 +221,29 @@ pub fn compare_values(param: usize, view: &ViewArg, memory: &Memory, want: &[Num
         return Err(format!("v{param} has {} elements, but {} are expected", got.len(), want.len()));
     }
     for (i, (&y, n)) in got.iter().zip(want).enumerate() {
-        let bits = bits_of(*n, view.elem);
-        let x = if view.elem.is_float() { num::from_bits(bits, view.elem) } else { num::wrap(bits as i64, view.elem) as f64 };
-        if !tolerance.accepts(x, y) {
-            return Err(format!("v{param}: element {:?} is {y:?}, expected {x:?}; all: {got:?}", coordinates(i, &view.shape)));
+        let x = number(bits_of(*n, view.elem), view.elem);
+        if !tolerance.accepts_number(x, y) {
+            let all: Vec<String> = got.iter().map(Number::to_string).collect();
+            return Err(format!("v{param}: element {:?} is {y}, expected {x}; all: [{}]", coordinates(i, &view.shape), all.join(", ")));
         }
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn integers_beyond_53_bits_are_compared_and_printed_exactly() {
+        let big = (1i64 << 53) + 1;
+        let mut memory = Memory::new();
+        let buffer = memory.add(Buffer::from_bytes(big.to_le_bytes().to_vec()));
+        let view = ViewArg::dense(buffer, Scalar::I64, &[1]);
+        let check = |want: i64| compare_values(0, &view, &memory, &[Number::Int(want)], &Tolerance::default());
+        assert_eq!(check(big), Ok(()));
+        let message = check(big - 1).unwrap_err();
+        assert!(message.contains("is 9007199254740993, expected 9007199254740992"), "{message}");
+        assert_eq!(elements(&view, &memory), [Number::Int(big)]);
+    }
 }

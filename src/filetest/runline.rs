@@ -31,6 +31,15 @@ impl Number {
     }
 }
 
+impl fmt::Display for Number {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Number::Int(i) => write!(f, "{i}"),
+            Number::Float(x) => write!(f, "{x:?}"),
+        }
+    }
+}
+
 /// What a tensor holds in front of the launch.
 #[derive(Clone, PartialEq, Debug)]
 pub enum Init {
@@ -86,6 +95,14 @@ pub struct Tolerance {
 }
 
 impl Tolerance {
+    /// As [`Tolerance::accepts`], but integers are compared as such, and only a tolerance makes floats of them.
+    pub fn accepts_number(&self, want: Number, got: Number) -> bool {
+        match (want, got) {
+            (Number::Int(a), Number::Int(b)) if a == b || *self == Tolerance::default() => a == b,
+            (Number::Int(_) | Number::Float(_), Number::Int(_) | Number::Float(_)) => self.accepts(want.as_f64(), got.as_f64()),
+        }
+    }
+
     /// True if `got` is as good as `want`: both NaN, the same number with the same sign, or within the tolerance.
     pub fn accepts(&self, want: f64, got: f64) -> bool {
         (want.is_nan() && got.is_nan())

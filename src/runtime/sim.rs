@@ -10,7 +10,7 @@ use tilelift_ir::interp::{Arg, ArgError, Buffer, Memory, check_args};
 use tilelift_isel::abi::{AbiError, marshal};
 use tilelift_nvptx_sim as ptx;
 
-pub use tilelift_nvptx_sim::{Landing, Policy, Report, SimConfig};
+pub use tilelift_nvptx_sim::{Landing, Policy, Report, SimConfig, SiteReport};
 
 /// The simulator device.
 #[derive(Clone, Debug, Default)]

@@ -1,6 +1,6 @@
 //! Workloads of [`FusedGemm`] and [`Gemv`], with their references.
 
-use super::{ScalarSpec, Workload, block, tile_rows};
+use super::{Ran, ScalarSpec, Workload, block, tile_rows};
 use crate::facts::programs;
 use crate::fused_gemm::{FusedGemm, Residual};
 use crate::gemv::{GROUP, Gemv, Weights};
@@ -97,7 +97,7 @@ impl Workload for FusedGemmCase {
             Some(Residual::Plain(_)) | None => Vec::new(),
         }
     }
-    fn owned(&self, [x, y, z]: [u32; 3]) -> Vec<Range<usize>> {
+    fn owned(&self, _: usize, [x, y, z]: [u32; 3]) -> Vec<Range<usize>> {
         let g = &self.config.gemm;
         let tiles = programs(self.m, g.bm).saturating_mul(programs(self.n, g.bn));
         if x >= tiles || y > 0 || z >= self.batch {
@@ -111,7 +111,7 @@ impl Workload for FusedGemmCase {
 
     /// The products and the activation as [`GemmReference`]; a gate multiplies errors with the other factor, with one rounding;
     /// a residual adds two roundings of its terms and one of their sum.
-    fn reference<'a>(&'a self, tensors: &'a [Tensor]) -> Reference<'a> {
+    fn reference<'a>(&'a self, _: usize, tensors: &'a [Tensor], _: Ran<'a>) -> Reference<'a> {
         let g = &self.config.gemm;
         let [m, n, k] = [self.m, self.n, self.k].map(|e| e as usize);
         let tf32 = g.elem == Scalar::F32;
@@ -220,14 +220,14 @@ impl Workload for GemvCase {
         list.push(TensorSpec::output("y", elem, &[n]));
         list
     }
-    fn owned(&self, [x, y, z]: [u32; 3]) -> Vec<Range<usize>> {
+    fn owned(&self, _: usize, [x, y, z]: [u32; 3]) -> Vec<Range<usize>> {
         let r = if y == 0 && z == 0 { block(u64::from(x) * u64::from(self.config.rows), self.config.rows, self.n) } else { 0..0 };
         if r.is_empty() { Vec::new() } else { vec![r] }
     }
 
     /// Products are exact in a fused operation (a weight of 4 bits times a scale of 11 is exact, and so is its product with `x`);
     /// a sum passes one rounding a step, one a level of the tree, and two more cover second order terms.
-    fn reference<'a>(&'a self, tensors: &'a [Tensor]) -> Reference<'a> {
+    fn reference<'a>(&'a self, _: usize, tensors: &'a [Tensor], _: Ran<'a>) -> Reference<'a> {
         let Gemv { weights, depth, elem, .. } = self.config;
         let k = self.k as usize;
         let x = tensors[0].read(0..k);

@@ -1,16 +1,16 @@
 //! Workloads of [`Quantise`], with their reference.
 
-use super::{Workload, suffix, tile_rows};
+use super::{Ran, Workload, suffix, tile_rows};
 use crate::quantise::{GROUP, LEAST, Output, Quantise};
 use crate::reference::{Expected, Reference};
 use crate::tensor::{Init, Tensor, TensorSpec};
 use std::ops::Range;
 use tilelift_ir::{BuildErrors, Kernel, Scalar, num};
 
-/// [`Quantise`] of a shape, with one output.
+/// [`Quantise`] of a shape.
 #[derive(Clone, Debug)]
 pub struct QuantiseCase {
-    /// The kernel; [`Output::Both`] has two outputs and is no case.
+    /// The kernel; [`Output::Both`] has two outputs, the scales and the codes.
     pub config: Quantise,
     /// Tokens.
     pub rows: u32,
@@ -18,6 +18,17 @@ pub struct QuantiseCase {
     pub cols: u32,
     /// How the matrix is filled.
     pub init: fn(u64) -> Init,
+}
+
+impl QuantiseCase {
+    /// What the output of a number holds.
+    fn output(&self, number: usize) -> Output {
+        match (self.config.output, number) {
+            (Output::Both, 0) => Output::Scales,
+            (Output::Both, _) => Output::Codes,
+            (one @ (Output::Cast | Output::Codes | Output::Scales), _) => one,
+        }
+    }
 }
 
 impl Workload for QuantiseCase {
@@ -38,26 +49,29 @@ impl Workload for QuantiseCase {
         self.config.grid(self.rows, self.cols)
     }
     fn tensors(&self) -> Vec<TensorSpec> {
-        let out = match self.config.output {
-            Output::Scales => TensorSpec::output("s", Scalar::F32, &[self.rows, self.cols.div_ceil(GROUP)]),
-            Output::Cast | Output::Codes | Output::Both => TensorSpec::output("q", self.config.to, &[self.rows, self.cols]),
-        };
-        vec![TensorSpec::input("x", self.config.from, &[self.rows, self.cols], (self.init)(1)), out]
+        let mut list = vec![TensorSpec::input("x", self.config.from, &[self.rows, self.cols], (self.init)(1))];
+        if matches!(self.config.output, Output::Scales | Output::Both) {
+            list.push(TensorSpec::output("s", Scalar::F32, &[self.rows, self.cols.div_ceil(GROUP)]));
+        }
+        if self.config.output != Output::Scales {
+            list.push(TensorSpec::output("q", self.config.to, &[self.rows, self.cols]));
+        }
+        list
     }
-    fn owned(&self, [x, y, z]: [u32; 3]) -> Vec<Range<usize>> {
+    fn owned(&self, output: usize, [x, y, z]: [u32; 3]) -> Vec<Range<usize>> {
         if z > 0 {
             return Vec::new();
         }
-        let width = if self.config.output == Output::Scales { 1 } else { GROUP };
+        let width = if self.output(output) == Output::Scales { 1 } else { GROUP };
         let cols = if width == 1 { self.cols.div_ceil(GROUP) } else { self.cols };
         let origin = [u64::from(y) * u64::from(self.config.tile_rows), u64::from(x) * u64::from(width)];
         tile_rows(origin, [self.config.tile_rows, width], self.rows, cols)
     }
 
     /// Exact: the largest magnitude is one of the inputs, and each of the two divisions is rounded once to `f32`.
-    fn reference<'a>(&'a self, tensors: &'a [Tensor]) -> Reference<'a> {
+    fn reference<'a>(&'a self, output: usize, tensors: &'a [Tensor], _: Ran<'a>) -> Reference<'a> {
         let (x, cols) = (&tensors[0], self.cols as usize);
-        let Quantise { to, output, .. } = self.config;
+        let (to, output) = (self.config.to, self.output(output));
         let scale = move |row: usize, group: usize| {
             let first = row * cols + group * GROUP as usize;
             let last = ((group + 1) * GROUP as usize).min(cols) + row * cols;

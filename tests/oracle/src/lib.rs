@@ -1,4 +1,4 @@
-//! External judges for tests: finds NVIDIA's assembler and reads its report.
+//! External judges for tests: finds NVIDIA's assembler and reads its report; finds Triton and takes its PTX.
 //!
 //! A test asks for an oracle and runs without it if there is none, unless `TILELIFT_REQUIRE_ORACLES=1` says that a missing one
 //! is a failure.
@@ -6,8 +6,10 @@
 #![deny(missing_docs)]
 
 mod ptxas;
+mod triton;
 
 pub use ptxas::{AsmError, AsmReport, assemble, assemble_bytes, ptxas};
+pub use triton::{TRITON, TritonKernel, compile_triton, triton};
 
 /// True if a missing oracle must fail the test.
 pub fn required() -> bool {

@@ -131,7 +131,7 @@ pub(crate) fn launch(prog: &Program, src: &str, globals: &[u64], l: &Launch<'_>,
     }
     let n_ctas = product(l.grid);
     if n_ctas == 0 || n_ctas > MAX_CTAS {
-        return Err(bad(format!("a grid of {:?} CTAs is empty or too large", l.grid)));
+        return Err(bad(format!("a grid of {:?} CTAs is empty or beyond the simulator's limit of {MAX_CTAS} CTAs", l.grid)));
     }
     if let Some(r) = prog.reqntid
         && r != l.block

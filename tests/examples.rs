@@ -1,0 +1,40 @@
+//! Every program of `examples/` runs to its end; each checks its own results and fails if they are wrong.
+
+#[path = "../examples/compile_text.rs"]
+mod compile_text;
+#[path = "../examples/find_a_race.rs"]
+mod find_a_race;
+#[path = "../examples/gemm_epilogue.rs"]
+mod gemm_epilogue;
+#[path = "../examples/softmax.rs"]
+mod softmax;
+#[path = "../examples/vector_add.rs"]
+mod vector_add;
+
+use std::error::Error;
+
+type Main = fn() -> Result<(), Box<dyn Error>>;
+
+const EXAMPLES: &[(&str, Main)] = &[
+    ("compile_text", compile_text::main),
+    ("find_a_race", find_a_race::main),
+    ("gemm_epilogue", gemm_epilogue::main),
+    ("softmax", softmax::main),
+    ("vector_add", vector_add::main),
+];
+
+#[test]
+fn every_example_runs() {
+    for (name, main) in EXAMPLES {
+        main().unwrap_or_else(|e| panic!("{name}: {e}"));
+    }
+}
+
+#[test]
+fn no_example_is_left_out() {
+    let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("examples");
+    let files = std::fs::read_dir(&folder).unwrap_or_else(|e| panic!("{}: {e}", folder.display()));
+    let mut names: Vec<String> = files.filter_map(|f| Some(f.ok()?.path().file_stem()?.to_string_lossy().into_owned())).collect();
+    names.sort_unstable();
+    assert_eq!(names, EXAMPLES.iter().map(|e| e.0).collect::<Vec<_>>());
+}
