@@ -122,8 +122,8 @@ impl Lower<'_> {
             None => d.args.iter().map(|&a| self.scalar(a).map(|v| vec![v])).collect::<Result<_, _>>()?,
         };
         let mut out: [Vec<LVal>; 4] = Default::default();
-        for r in 0..words[0].len() {
-            let made = philox_words(b, [0, 1, 2, 3].map(|c| words[c][r]), [4, 5].map(|k| words[k][r]));
+        for (r, &c0) in words[0].iter().enumerate() {
+            let made = philox_words(b, [c0, words[1][r], words[2][r], words[3][r]], [words[4][r], words[5][r]]);
             out.iter_mut().zip(made).for_each(|(o, v)| o.push(v));
         }
         for (&v, regs) in d.results.iter().zip(out) {
