@@ -395,6 +395,9 @@ fn judge(problem: &Problem) -> Option<Judge> {
         | Problem::SiluMul { .. }
         | Problem::Softmax { .. }
         | Problem::RmsNorm { .. }
+        | Problem::LayerNorm { .. }
+        | Problem::CumSum { .. }
+        | Problem::Sort { .. }
         | Problem::Transpose { .. } => None,
     }
 }

@@ -5,28 +5,31 @@
 //! ```
 
 use std::fmt;
-use tilelift_ir::Scalar;
+use tilelift_ir::{Scalar, SortOrder};
 use tilelift_kernels::tensor::Init;
-use tilelift_kernels::workload::{GemmCase, RmsNormCase, SiluMulCase, SoftmaxCase, TransposeCase, VectorAddCase, Workload};
-use tilelift_kernels::{Gemm, RmsNorm, SiluMul, Softmax, Transpose, VectorAdd};
+use tilelift_kernels::workload::{CumSumCase, GemmCase, RmsNormCase, SiluMulCase, SoftmaxCase, TransposeCase, VectorAddCase, Workload};
+use tilelift_kernels::workload_more::{LayerNormCase, SelectCase};
+use tilelift_kernels::{CumSum, Gemm, LayerNorm, RmsNorm, Select, SiluMul, Softmax, Transpose, VectorAdd};
 
 /// A group of problems.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, PartialOrd, Ord)]
 pub(crate) enum Suite {
     Elementwise,
     Norms,
+    Rows,
     Transpose,
     Gemm,
 }
 
 impl Suite {
-    pub(crate) const ALL: &'static [Suite] = &[Suite::Elementwise, Suite::Norms, Suite::Transpose, Suite::Gemm];
+    pub(crate) const ALL: &'static [Suite] = &[Suite::Elementwise, Suite::Norms, Suite::Rows, Suite::Transpose, Suite::Gemm];
 
     /// The word on the command line.
     pub(crate) const fn word(self) -> &'static str {
         match self {
             Suite::Elementwise => "elementwise",
             Suite::Norms => "norms",
+            Suite::Rows => "rows",
             Suite::Transpose => "transpose",
             Suite::Gemm => "gemm",
         }
@@ -36,7 +39,7 @@ impl Suite {
     pub(crate) const fn extents(self) -> &'static str {
         match self {
             Suite::Elementwise => "N",
-            Suite::Norms | Suite::Transpose => "ROWSxCOLS",
+            Suite::Norms | Suite::Rows | Suite::Transpose => "ROWSxCOLS",
             Suite::Gemm => "MxNxK",
         }
     }
@@ -45,7 +48,7 @@ impl Suite {
     pub(crate) const fn rank(self) -> usize {
         match self {
             Suite::Elementwise => 1,
-            Suite::Norms | Suite::Transpose => 2,
+            Suite::Norms | Suite::Rows | Suite::Transpose => 2,
             Suite::Gemm => 3,
         }
     }
@@ -58,6 +61,9 @@ pub(crate) enum Problem {
     SiluMul { elem: Scalar, n: u32 },
     Softmax { elem: Scalar, rows: u32, cols: u32 },
     RmsNorm { elem: Scalar, rows: u32, cols: u32 },
+    LayerNorm { elem: Scalar, rows: u32, cols: u32 },
+    CumSum { elem: Scalar, rows: u32, cols: u32 },
+    Sort { elem: Scalar, rows: u32, cols: u32 },
     Transpose { elem: Scalar, rows: u32, cols: u32 },
     Gemm { elem: Scalar, out: Scalar, trans: (bool, bool), m: u32, n: u32, k: u32 },
 }
@@ -85,7 +91,8 @@ impl Problem {
     pub(crate) const fn suite(&self) -> Suite {
         match self {
             Problem::VectorAdd { .. } | Problem::SiluMul { .. } => Suite::Elementwise,
-            Problem::Softmax { .. } | Problem::RmsNorm { .. } => Suite::Norms,
+            Problem::Softmax { .. } | Problem::RmsNorm { .. } | Problem::LayerNorm { .. } => Suite::Norms,
+            Problem::CumSum { .. } | Problem::Sort { .. } => Suite::Rows,
             Problem::Transpose { .. } => Suite::Transpose,
             Problem::Gemm { .. } => Suite::Gemm,
         }
@@ -97,6 +104,9 @@ impl Problem {
             | Problem::SiluMul { elem, .. }
             | Problem::Softmax { elem, .. }
             | Problem::RmsNorm { elem, .. }
+            | Problem::LayerNorm { elem, .. }
+            | Problem::CumSum { elem, .. }
+            | Problem::Sort { elem, .. }
             | Problem::Transpose { elem, .. }
             | Problem::Gemm { elem, .. } => elem,
         }
@@ -110,6 +120,9 @@ impl Problem {
             | Problem::SiluMul { .. }
             | Problem::Softmax { .. }
             | Problem::RmsNorm { .. }
+            | Problem::LayerNorm { .. }
+            | Problem::CumSum { .. }
+            | Problem::Sort { .. }
             | Problem::Transpose { .. } => {
                 Cost::Bytes(self.workload(&Variant::default()).1.tensors().iter().map(|t| t.byte_len() as f64).sum())
             }
@@ -147,6 +160,24 @@ impl Problem {
                 let (tile_rows, warps) = (pick(0, c.tile_rows), variant.warps.unwrap_or(c.warps));
                 let config = RmsNorm { tile_rows, warps, ..c };
                 (label(&[tile_rows, config.tile_cols], warps, None, None), Box::new(RmsNormCase { config, rows, cols, init }))
+            }
+            Problem::LayerNorm { elem, rows, cols } => {
+                let c = LayerNorm::new(elem, cols, false).for_shape(rows, cols);
+                let (tile_rows, warps) = (pick(0, c.tile_rows), variant.warps.unwrap_or(c.warps));
+                let config = LayerNorm { tile_rows, warps, ..c };
+                (label(&[tile_rows, config.tile_cols], warps, None, None), Box::new(LayerNormCase { config, rows, cols, init }))
+            }
+            Problem::CumSum { elem, rows, cols } => {
+                let c = CumSum::new(elem).for_shape(rows, cols);
+                let (tile_rows, tile_cols) = (pick(0, c.tile_rows), pick(1, c.tile_cols));
+                let config = CumSum { tile_rows, tile_cols, warps: variant.warps.unwrap_or(c.warps), ..c };
+                (label(&[tile_rows, tile_cols], config.warps, None, None), Box::new(CumSumCase { config, rows, cols }))
+            }
+            Problem::Sort { elem, rows, cols } => {
+                let c = Select::new(elem, SortOrder::Ascending, false, cols, cols).for_shape(rows, cols);
+                let (tile_rows, warps) = (pick(0, c.tile_rows), variant.warps.unwrap_or(c.warps));
+                let config = Select { tile_rows, warps, ..c };
+                (label(&[tile_rows, config.tile_cols], warps, None, None), Box::new(SelectCase { config, rows, cols, init }))
             }
             Problem::Transpose { elem, rows, cols } => {
                 let c = Transpose::new(elem).for_shape(rows, cols);
@@ -202,6 +233,9 @@ pub(crate) struct Selection {
     pub(crate) groups: Vec<u32>,
 }
 
+/// Longest row that the bench sorts.
+const SORT_COLS: u32 = 4096;
+
 /// Rows of the norms where only columns are given.
 const NORM_ROWS: u32 = 16384;
 
@@ -222,7 +256,7 @@ impl Selection {
     fn shapes_of(&self, suite: Suite, usual: &dyn Fn(Suite) -> Vec<Vec<u32>>) -> Vec<Vec<u32>> {
         let sized = self.sizes.iter().map(|&s| match suite {
             Suite::Elementwise => vec![s],
-            Suite::Norms => vec![NORM_ROWS, s],
+            Suite::Norms | Suite::Rows => vec![NORM_ROWS, s],
             Suite::Transpose => vec![s, s],
             Suite::Gemm => vec![s, s, s],
         });
@@ -234,13 +268,20 @@ impl Selection {
     fn of_shape(&self, suite: Suite, elem: Scalar, shape: &[u32], list: &mut Vec<Problem>) {
         match (suite, shape) {
             (Suite::Elementwise, &[n]) => list.extend([Problem::VectorAdd { elem, n }, Problem::SiluMul { elem, n }]),
-            (Suite::Norms, &[rows, cols]) => list.extend([Problem::Softmax { elem, rows, cols }, Problem::RmsNorm { elem, rows, cols }]),
+            (Suite::Norms, &[rows, cols]) => list.extend([
+                Problem::Softmax { elem, rows, cols },
+                Problem::RmsNorm { elem, rows, cols },
+                Problem::LayerNorm { elem, rows, cols },
+            ]),
+            // A sort holds its row in one tile.
+            (Suite::Rows, &[rows, cols]) if cols > SORT_COLS => list.push(Problem::CumSum { elem, rows, cols }),
+            (Suite::Rows, &[rows, cols]) => list.extend([Problem::CumSum { elem, rows, cols }, Problem::Sort { elem, rows, cols }]),
             (Suite::Transpose, &[rows, cols]) => list.push(Problem::Transpose { elem, rows, cols }),
             (Suite::Gemm, &[m, n, k]) => {
                 let out = self.out.unwrap_or(elem);
                 list.extend(self.trans.iter().map(|&trans| Problem::Gemm { elem, out, trans, m, n, k }));
             }
-            (Suite::Elementwise | Suite::Norms | Suite::Transpose | Suite::Gemm, _) => {}
+            (Suite::Elementwise | Suite::Norms | Suite::Rows | Suite::Transpose | Suite::Gemm, _) => {}
         }
     }
 
@@ -284,7 +325,7 @@ mod tests {
     #[test]
     fn sizes_and_shapes_go_to_the_suites_they_suit() {
         let usual = |s: Suite| vec![vec![64; s.rank()]];
-        assert_eq!(selection().problems(&usual).len(), 2 + 2 + 1 + 2);
+        assert_eq!(selection().problems(&usual).len(), 2 + 3 + 2 + 1 + 2);
         let one = Selection { shapes: vec![vec![10, 20], vec![1, 2, 3]], suites: vec![Suite::Transpose], ..selection() };
         assert_eq!(one.problems(&usual), [Problem::Transpose { elem: Scalar::BF16, rows: 10, cols: 20 }]);
         let sized = Selection { sizes: vec![512], suites: vec![Suite::Gemm], trans: vec![(true, false)], ..selection() };

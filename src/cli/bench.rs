@@ -19,10 +19,12 @@ usage: tilelift bench [SUITE…] [OPTION…]
        tilelift bench compile [--target NAME] [--repeat N] [--json FILE]
 
 Times kernels on the GPU: ours in every variant asked for, cuBLASLt (products) and a device copy (the others), interleaved in one
-process. Every output is checked before it is timed. Suites: elementwise, norms, transpose, gemm; all of them if none is named.
+process. Every output is checked before it is timed. Suites: elementwise, norms (softmax,
+RMSNorm, LayerNorm), rows (running sums, sorts of up to 4096 columns), transpose, gemm; all of them for `all`, or if none is named.
 `compile` times every stage of the compiler for the kernels of the library, and needs no GPU.
 
 what to run (lists are separated by commas; every combination is run)
+  --suite NAME,…      as SUITE
   --sizes N,…         elements, columns, sides of squares or cubes, as the suite has it
   --shape S,…         whole shapes: N (elementwise), ROWSxCOLS (norms, transpose), MxNxK (gemm)
   --dtype NAME,…      bf16 (default), f16, f32; tf32 is f32
@@ -114,12 +116,12 @@ fn job(parser: &mut lexopt::Parser) -> Result<Job, CliError> {
     while let Some(arg) = parser.next()? {
         match arg {
             Value(v) if v == "compile" => compile = true,
-            Value(v) => {
-                let word = v.to_string_lossy().into_owned();
-                let suite = Suite::ALL.iter().copied().find(|s| s.word() == word);
-                s.suites
-                    .push(suite.ok_or_else(|| CliError::Usage(format!("there is no suite `{word}`; known are {}, compile", suites())))?);
+            Long("suite") => {
+                for word in options::text(parser)?.split(',') {
+                    suite_of(word, &mut s.suites)?;
+                }
             }
+            Value(v) => suite_of(&v.to_string_lossy(), &mut s.suites)?,
             Long("sizes") => s.sizes = numbers(parser, "sizes", MAX)?,
             Long("shape") => {
                 let list = options::text(parser)?;
@@ -179,6 +181,21 @@ fn job(parser: &mut lexopt::Parser) -> Result<Job, CliError> {
         }
     }
     Ok(Job { selection: s, compile, repeat, times, sets, seed, library, kind, target, json })
+}
+
+/// Adds the suite of a word, or every suite for `all`.
+fn suite_of(word: &str, list: &mut Vec<Suite>) -> Outcome {
+    if word == "all" {
+        list.extend(Suite::ALL);
+        return Ok(());
+    }
+    match Suite::ALL.iter().copied().find(|s| s.word() == word) {
+        Some(suite) => {
+            list.push(suite);
+            Ok(())
+        }
+        None => Err(CliError::Usage(format!("there is no suite `{word}`; known are all, {}, compile", suites()))),
+    }
 }
 
 fn suites() -> String {
@@ -257,6 +274,7 @@ fn small(suite: Suite) -> Vec<Vec<u32>> {
     match suite {
         Suite::Elementwise => vec![vec![65536]],
         Suite::Norms => vec![vec![64, 4096]],
+        Suite::Rows => vec![vec![64, 1024]],
         Suite::Transpose => vec![vec![512, 512]],
         Suite::Gemm => vec![vec![512, 512, 512]],
     }
@@ -298,6 +316,7 @@ fn usual(suite: Suite) -> Vec<Vec<u32>> {
     match suite {
         Suite::Elementwise => vec![vec![1 << 27]],
         Suite::Norms => vec![vec![16384, 8192], vec![16384, 4096], vec![65536, 1024]],
+        Suite::Rows => vec![vec![16384, 8192], vec![16384, 2048]],
         Suite::Transpose => vec![vec![8192, 8192]],
         Suite::Gemm => [1024, 2048, 4096, 8192].into_iter().map(|s| vec![s, s, s]).collect(),
     }
@@ -396,7 +415,7 @@ mod tests {
         let j = parse("transpose --tile 32x64 --steady --rest-ms 5 --device sim").unwrap();
         assert_eq!((j.selection.tiles[0], j.times, j.kind), ([32, 64, 0], [200.0, 350.0, 5.0], DeviceKind::Sim));
         let j = parse("").unwrap();
-        assert_eq!((j.selection.suites.len(), j.selection.trans.len(), j.compile), (4, 2, false));
+        assert_eq!((j.selection.suites.len(), j.selection.trans.len(), j.compile), (5, 2, false));
         assert!(parse("compile --target sm_90a").unwrap().compile);
     }
 
