@@ -90,8 +90,12 @@ fn arguments(op: Op, kernel: &Kernel) -> (Vec<Arg>, Memory) {
             Type::Scalar(Scalar::I1) => args.push(ScalarArg::int(Scalar::I1, 1).into()),
             Type::Scalar(s) => args.push(ScalarArg::int(*s, 3).into()),
             Type::View(view) => {
-                // Rows and columns of 33 and 35: larger than any tile of the samples, and odd.
-                let shape: Vec<i64> = [33i64, 35, 3][..view.rank()].to_vec();
+                // Rows and columns of 33 and 35: larger than any tile of the samples, and odd; an even last extent where two elements
+                // share a byte.
+                let mut shape: Vec<i64> = [33i64, 35, 3][..view.rank()].to_vec();
+                if let (true, Some(last)) = (view.elem.is_packed(), shape.last_mut()) {
+                    *last += 1;
+                }
                 let n = shape.iter().product::<i64>() as u64;
                 let buffer = if view.elem.is_float() || op == Op::Dot || op == Op::Histogram {
                     if view.elem.is_float() {

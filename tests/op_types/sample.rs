@@ -13,8 +13,10 @@ pub struct Sample {
     pub text: String,
 }
 
-/// The tile of most samples: an odd number of elements, so that some lanes hold copies.
-const SHAPE: &str = "3x7x";
+/// The tile of most samples: an odd number of elements, so that some lanes hold copies; even extents where two elements share a byte.
+fn extents(packed: bool) -> [u32; 2] {
+    if packed { [4, 6] } else { [3, 7] }
+}
 
 /// The words that a row may be written with.
 fn words(op: Op) -> Vec<&'static str> {
@@ -69,6 +71,15 @@ fn one(t: Scalar) -> &'static str {
     }
 }
 
+/// The type of a view of any extents.
+fn view(t: Scalar, rank: usize) -> String {
+    let mut dims = vec!["?"; rank];
+    if t.is_packed() {
+        dims[rank - 1] = "?%2";
+    }
+    format!("view<{t}, [{}]>", dims.join(", "))
+}
+
 /// The text: loads of the operands, the op, a store of what it makes.
 struct Text {
     params: Vec<String>,
@@ -89,7 +100,7 @@ impl Text {
     }
     /// A tile from memory.
     fn tile(&mut self, shape: &str, t: Scalar) -> String {
-        let p = self.param(&format!("view<{t}, [?, ?]>"));
+        let p = self.param(&view(t, 2));
         let v = self.value();
         self.body.push(format!("{v} = load {p}[0, 0] : tile<{shape}{t}>"));
         v
@@ -107,12 +118,12 @@ impl Text {
     }
     /// Stores a tile of a type.
     fn store(&mut self, v: &str, rank: usize, t: Scalar) {
-        let (dims, zeros) = (vec!["?"; rank].join(", "), vec!["0"; rank].join(", "));
-        let p = self.param(&format!("view<{t}, [{dims}]>"));
+        let zeros = vec!["0"; rank].join(", ");
+        let p = self.param(&view(t, rank));
         self.body.push(format!("store {p}[{zeros}], {v}"));
     }
     fn store_scalar(&mut self, v: &str, t: Scalar) {
-        let tile = self.op(format!("splat {v} : tile<1x{t}>"));
+        let tile = self.op(format!("splat {v} : tile<{}x{t}>", 1 + u32::from(t.is_packed())));
         self.store(&tile, 1, t);
     }
     fn done(self) -> String {
@@ -125,16 +136,19 @@ fn text(op: Op, word: &str, t: Scalar, u: Scalar) -> String {
     let info = op.info();
     let plain = info.operands.iter().filter(|o| o.kind == OperandKind::Plain).count();
     let i1 = Scalar::I1;
+    let packed = t.is_packed() || u.is_packed();
+    let [rows, cols] = extents(packed);
+    let shape = format!("{rows}x{cols}x");
     match info.rule {
         Rule::Explicit => {
-            let v = x.op(format!("splat {} : tile<{SHAPE}{t}>", one(t)));
+            let v = x.op(format!("splat {} : tile<{shape}{t}>", one(t)));
             x.store(&v, 2, t);
         }
         Rule::SameNumber | Rule::SameFloat | Rule::SameInt | Rule::SameBits | Rule::Compare | Rule::Select | Rule::Join | Rule::Philox => {
             let mut args: Vec<String> = Vec::new();
             for k in 0..plain {
                 let elem = if info.rule == Rule::Select && k == 0 { i1 } else { t };
-                args.push(x.tile(SHAPE, elem));
+                args.push(x.tile(&shape, elem));
             }
             let line = format!("{op} {word} {}", args.join(", "));
             if info.results() == 1 {
@@ -148,75 +162,77 @@ fn text(op: Op, word: &str, t: Scalar, u: Scalar) -> String {
             }
         }
         Rule::Index => {
-            let line = if op == Op::Dim { format!("{op} {}, 1", x.param(&format!("view<{t}, [?, ?]>"))) } else { format!("{op} {word}") };
+            let line = if op == Op::Dim { format!("{op} {}, 1", x.param(&view(t, 2))) } else { format!("{op} {word}") };
             let v = x.op(line);
             x.store_scalar(&v, Scalar::I32);
         }
         Rule::Iota => {
-            let v = x.op(format!("{op} 1 : tile<{SHAPE}{t}>"));
+            let v = x.op(format!("{op} 1 : tile<{shape}{t}>"));
             x.store(&v, 2, t);
         }
         Rule::Splat => {
             let s = x.param(&t.to_string());
-            let v = x.op(format!("{op} {s} : tile<{SHAPE}{t}>"));
+            let v = x.op(format!("{op} {s} : tile<{shape}{t}>"));
             x.store(&v, 2, t);
         }
         Rule::Cast | Rule::Bitcast => {
-            let a = x.tile(SHAPE, t);
-            let v = x.op(format!("{op} {a} : tile<{SHAPE}{u}>"));
+            let a = x.tile(&shape, t);
+            // The same bits are more elements of a narrower type; what makes no whole ones is refused.
+            let to = if op == Op::Bitcast && packed { (cols * t.bits() / u.bits()).max(2) } else { cols };
+            let v = x.op(format!("{op} {a} : tile<{rows}x{to}x{u}>"));
             x.store(&v, 2, u);
         }
         Rule::Broadcast => {
-            let a = x.tile("3x1x", t);
-            let v = x.op(format!("{op} {a} : tile<{SHAPE}{t}>"));
+            let a = if packed { x.tile(&format!("1x{cols}x"), t) } else { x.tile(&format!("{rows}x1x"), t) };
+            let v = x.op(format!("{op} {a} : tile<{shape}{t}>"));
             x.store(&v, 2, t);
         }
         Rule::Reshape => {
-            let a = x.tile(SHAPE, t);
-            let v = x.op(format!("{op} {a} : tile<21x{t}>"));
+            let a = x.tile(&shape, t);
+            let v = x.op(format!("{op} {a} : tile<{}x{t}>", rows * cols));
             x.store(&v, 1, t);
         }
         Rule::Transpose => {
-            let a = x.tile(SHAPE, t);
+            let a = x.tile(&shape, t);
             let v = x.op(format!("{op} {a}, [1, 0]"));
             x.store(&v, 2, t);
         }
         Rule::Reduce | Rule::ArgReduce => {
-            let a = x.tile("3x28x", t);
+            let a = x.tile(&format!("{rows}x28x"), t);
             let v = x.op(format!("{op} {word} {a}, axis 1"));
             x.store(&v, 1, if info.rule == Rule::Reduce { t } else { Scalar::I32 });
         }
         Rule::Scan => {
-            let a = x.tile("3x28x", t);
+            let a = x.tile(&format!("{rows}x28x"), t);
             let v = x.op(format!("{op} {word} {a}, axis 1"));
             x.store(&v, 2, t);
         }
         Rule::Flip | Rule::Sort | Rule::ArgSort => {
-            let a = x.tile(SHAPE, t);
+            let a = x.tile(&shape, t);
             let v = x.op(format!("{op} {word} {a}, axis 1"));
             x.store(&v, 2, if info.rule == Rule::ArgSort { Scalar::I32 } else { t });
         }
         Rule::TopK | Rule::ArgTopK => {
             let to = if info.rule == Rule::ArgTopK { Scalar::I32 } else { t };
-            let a = x.tile(SHAPE, t);
-            let v = x.op(format!("{op} {word} {a}, axis 1 : tile<3x4x{to}>"));
+            let a = x.tile(&shape, t);
+            let v = x.op(format!("{op} {word} {a}, axis 1 : tile<{rows}x4x{to}>"));
             x.store(&v, 2, to);
         }
         Rule::Split => {
-            let a = x.tile("3x2x", t);
+            let a = x.tile(&format!("{rows}x2x"), t);
             let (p, q) = (x.value(), x.value());
             x.body.push(format!("{p}, {q} = {op} {a}"));
             x.store(&p, 1, t);
             x.store(&q, 1, t);
         }
         Rule::Concat => {
-            let (a, b) = (x.tile(SHAPE, t), x.tile("2x7x", t));
+            let (a, b) = (x.tile(&shape, t), x.tile(&format!("2x{cols}x"), t));
             let v = x.op(format!("{op} {a}, {b}, axis 0"));
             x.store(&v, 2, t);
         }
         Rule::Slice => {
-            let a = x.tile(SHAPE, t);
-            let v = x.op(format!("{op} {a}, [1, 2] : tile<2x5x{t}>"));
+            let a = x.tile(&shape, t);
+            let v = x.op(format!("{op} {a}, [1, 2] : tile<2x{}x{t}>", cols - 2));
             x.store(&v, 2, t);
         }
         Rule::Assume => {
@@ -225,14 +241,14 @@ fn text(op: Op, word: &str, t: Scalar, u: Scalar) -> String {
             x.store_scalar(&v, t);
         }
         Rule::Assert => {
-            let a = x.tile(SHAPE, t);
+            let a = x.tile(&shape, t);
             let b = if t == i1 { x.op(format!("not {a}")) } else { a.clone() };
             let c = if t == i1 { x.op(format!("or {a}, {b}")) } else { b };
             x.body.push(format!("{op} {c}"));
             x.store(&a, 2, t);
         }
         Rule::Print => {
-            let a = x.tile(SHAPE, t);
+            let a = x.tile(&shape, t);
             x.body.push(format!("{op} {a}"));
             x.store(&a, 2, t);
         }
@@ -245,48 +261,48 @@ fn text(op: Op, word: &str, t: Scalar, u: Scalar) -> String {
             }
         }
         Rule::Load => {
-            let p = x.param(&format!("view<{t}, [?, ?]>"));
-            let v = x.op(format!("{op} {p}[1, -2], other={} : tile<{SHAPE}{t}>", one(t)));
+            let p = x.param(&view(t, 2));
+            let v = x.op(format!("{op} {p}[1, -2], other={} : tile<{shape}{t}>", one(t)));
             x.store(&v, 2, t);
         }
         Rule::Store => {
-            let a = x.tile(SHAPE, t);
+            let a = x.tile(&shape, t);
             x.store(&a, 2, t);
         }
         Rule::Gather => {
-            let p = x.param(&format!("view<{t}, [?, ?]>"));
-            let (i, j) = (x.iota(SHAPE, 1), x.iota(SHAPE, 0));
+            let p = x.param(&view(t, 2));
+            let (i, j) = (x.iota(&shape, 1), x.iota(&shape, 0));
             let v = x.op(format!("{op} {p}[{i}, {j}], other={}", one(t)));
             x.store(&v, 2, t);
         }
         Rule::Scatter => {
-            let a = x.tile(SHAPE, t);
-            let (i, j) = (x.iota(SHAPE, 0), x.iota(SHAPE, 1));
-            let p = x.param(&format!("view<{t}, [?, ?]>"));
+            let a = x.tile(&shape, t);
+            let (i, j) = (x.iota(&shape, 0), x.iota(&shape, 1));
+            let p = x.param(&view(t, 2));
             x.body.push(format!("{op} {p}[{i}, {j}], {a}"));
         }
         Rule::Atomic => {
-            let args: Vec<String> = (0..plain - 1).map(|_| x.tile(SHAPE, t)).collect();
-            let (i, j) = (x.iota(SHAPE, 0), x.iota(SHAPE, 1));
-            let p = x.param(&format!("view<{t}, [?, ?]>"));
+            let args: Vec<String> = (0..plain - 1).map(|_| x.tile(&shape, t)).collect();
+            let (i, j) = (x.iota(&shape, 0), x.iota(&shape, 1));
+            let p = x.param(&view(t, 2));
             let v = x.op(format!("{op} {word} {p}[{i}, {j}], {}", args.join(", ")));
             x.store(&v, 2, t);
         }
         Rule::GatherTile => {
-            let a = x.tile(SHAPE, t);
-            let i = x.tile("3x5x", Scalar::I32);
-            let seven = x.op("splat 7 : tile<3x5xi32>".into());
-            let at = x.op(format!("rem {i}, {seven}"));
+            let a = x.tile(&shape, t);
+            let i = x.tile(&format!("{rows}x{}x", cols - 2), Scalar::I32);
+            let bound = x.op(format!("splat {cols} : tile<{rows}x{}xi32>", cols - 2));
+            let at = x.op(format!("rem {i}, {bound}"));
             let v = x.op(format!("{op} {a}, {at}, axis 1"));
             x.store(&v, 2, t);
         }
         Rule::Histogram => {
-            let a = x.tile(SHAPE, t);
+            let a = x.tile(&shape, t);
             let v = x.op(format!("{op} {a} : tile<9xi32>"));
             x.store(&v, 1, Scalar::I32);
         }
         Rule::ReduceBy | Rule::ScanBy => {
-            let a = x.tile("3x28x", t);
+            let a = x.tile(&format!("{rows}x28x"), t);
             // What a type has: a sum, a truth value's, or none, and then the later element.
             let how = match t {
                 Scalar::I1 => "xor v90, v91",
@@ -297,8 +313,8 @@ fn text(op: Op, word: &str, t: Scalar, u: Scalar) -> String {
             x.store(&v, if info.rule == Rule::ReduceBy { 1 } else { 2 }, t);
         }
         Rule::Control => {
-            let a = x.tile(SHAPE, t);
-            let b = x.tile(SHAPE, t);
+            let a = x.tile(&shape, t);
+            let b = x.tile(&shape, t);
             let line = match op {
                 Op::If => {
                     let c = x.param("i1");
@@ -315,7 +331,7 @@ fn text(op: Op, word: &str, t: Scalar, u: Scalar) -> String {
                 _ if t.is_int() => {
                     let n = x.param(&t.to_string());
                     format!(
-                        "for v80 in 0..{n} step 1 carry v81 = {a} {{\nv82 = splat v80 : tile<{SHAPE}{t}>\nv83 = add v81, v82\nyield v83\n}}"
+                        "for v80 in 0..{n} step 1 carry v81 = {a} {{\nv82 = splat v80 : tile<{shape}{t}>\nv83 = add v81, v82\nyield v83\n}}"
                     )
                 }
                 _ => {
