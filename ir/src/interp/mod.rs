@@ -51,6 +51,7 @@ mod indexed;
 mod memory;
 mod order;
 mod plan;
+mod scalar;
 mod scan;
 mod shapes;
 
@@ -60,6 +61,7 @@ mod tests;
 pub use args::{Arg, ArgError, ScalarArg, ViewArg, check_args, check_args_in, written_params};
 pub use error::{Fault, InterpError};
 pub use memory::{Buffer, Memory};
+pub use scalar::{fold, is_elementwise};
 
 use crate::kernel::Kernel;
 use crate::ops::Effects;
