@@ -1,0 +1,105 @@
+//! The kernels of the library: what the optimizer makes of them computes the same, the same bytes every time, also when starved.
+
+use tilelift_egraph::{Class, Options, Stop, optimise};
+use tilelift_ir::interp::{self, Buffer, Memory, interpret};
+use tilelift_ir::{Kernel, text, verify};
+use tilelift_kernels::{Case, Size, cases};
+
+fn small() -> Vec<Case> {
+    cases().into_iter().filter(|c| c.size == Size::Small).collect()
+}
+
+fn output(case: &Case, kernel: &Kernel) -> Vec<u8> {
+    let mut memory = Memory::new();
+    let tensors = case.make_tensors();
+    for t in &tensors {
+        memory.add(Buffer::from_bytes(t.bytes.clone()));
+    }
+    let verified = verify(kernel).unwrap_or_else(|e| panic!("{}: {e}", case.name));
+    interpret(&verified, case.grid(), &case.arguments(), &mut memory, &interp::Options::default())
+        .unwrap_or_else(|e| panic!("{}: {e}\n{}", case.name, text::print(kernel)));
+    memory.buffers[tensors.len() - 1].bytes().to_vec()
+}
+
+fn made(kernel: &Kernel, options: &Options) -> (Kernel, tilelift_egraph::Report) {
+    let verified = verify(kernel).expect("kernels of the library verify");
+    optimise(&verified, options)
+}
+
+#[test]
+fn kernels_keep_their_meaning() {
+    let exact = Options { allow: Class::Exact, ..Options::default() };
+    for case in small() {
+        let kernel = case.build().expect("kernels of the library build");
+        let (better, report) = made(&kernel, &exact);
+        assert_eq!(report.fallback, None, "{}", case.name);
+        assert!(report.after <= report.before, "{}: {report}", case.name);
+        let (want, got) = (output(&case, &kernel), output(&case, &better));
+        assert!(want == got, "{}:\n{}\nbecame\n{}", case.name, text::print(&kernel), text::print(&better));
+        // The reference of a quantisation takes over each rounding; another function changes codes.
+        if case.name.contains("quantise") {
+            continue;
+        }
+        let loose = Options { allow: Class::Approx, ..Options::default() };
+        let (loose, report) = made(&kernel, &loose);
+        assert_eq!(report.fallback, None, "{}", case.name);
+        let bytes = output(&case, &loose);
+        let verdict = case.check(&case.make_tensors(), &bytes, None).expect("the output has its shape");
+        assert!(verdict.pass(), "{}: {verdict}\n{}", case.name, text::print(&loose));
+    }
+}
+
+#[test]
+fn starved_graphs_still_give_right_kernels() {
+    let limits = [
+        (Options { iterations: 1, ..Options::default() }, Stop::Iterations),
+        (Options { nodes: 20, ..Options::default() }, Stop::Nodes),
+        (Options { matches: 1, ..Options::default() }, Stop::Matches),
+    ];
+    for (options, stop) in limits {
+        let mut bitten = false;
+        for case in small().iter().step_by(7) {
+            let kernel = case.build().expect("kernels of the library build");
+            let (better, report) = made(&kernel, &Options { allow: Class::Exact, ..options.clone() });
+            assert_eq!(report.fallback, None, "{}", case.name);
+            bitten |= report.phases.iter().any(|p| p.stop == stop);
+            assert!(output(case, &kernel) == output(case, &better), "{} with {options:?}", case.name);
+        }
+        assert!(bitten, "no kernel was stopped by {stop:?}");
+    }
+}
+
+#[test]
+fn the_same_bytes_in_every_thread() {
+    let all = || {
+        let print = |c: &Case| text::print(&made(&c.build().expect("builds"), &Options::default()).0);
+        small().iter().map(print).collect::<Vec<_>>()
+    };
+    let first = all();
+    let threads: Vec<_> = (0..3).map(|_| std::thread::spawn(all)).collect();
+    for t in threads {
+        assert!(t.join().expect("no panic") == first);
+    }
+}
+
+/// `--nocapture` shows what the stage costs.
+#[test]
+fn the_stage_is_quick() {
+    let cases = small();
+    for name in ["gemm", "softmax", "layer_norm", "attention"] {
+        let case = cases.iter().find(|c| c.name.starts_with(name)).expect("a case of the name");
+        let kernel = case.build().expect("builds");
+        let mut times: Vec<_> = (0..21)
+            .map(|_| {
+                let start = std::time::Instant::now();
+                let _ = made(&kernel, &Options::default());
+                start.elapsed()
+            })
+            .collect();
+        times.sort_unstable();
+        let (_, report) = made(&kernel, &Options::default());
+        println!("{}: median {:?}\n{report}", case.name, times[10]);
+        // Far above what it takes, far below what a mistake would take.
+        assert!(times[10].as_millis() < 500);
+    }
+}
