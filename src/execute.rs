@@ -8,7 +8,7 @@
 //! ```
 
 use crate::runtime::sim::{Report, SimConfig, SimDevice, SimFailure};
-use crate::{CompileError, Options, compile, lower};
+use crate::{CompileError, OptLevel, Options, compile, lower};
 use std::fmt;
 use tilelift_ir::interp::{self, Arg, InterpError, Memory};
 use tilelift_ir::{Kernel, Verified};
@@ -128,6 +128,8 @@ pub struct Launch<'a> {
     pub programs: Option<&'a [[u32; 3]]>,
     /// Seed of schedules, for the simulator.
     pub seed: u64,
+    /// How much the kernel is improved first; the interpreter runs it as it is.
+    pub opt: OptLevel,
 }
 
 /// A device that is ready to run kernels.
@@ -208,21 +210,22 @@ impl Executor {
     /// # Errors
     /// Whatever keeps the kernel from running to its end.
     pub fn run(&self, kernel: &Kernel, launch: &Launch<'_>, memory: &mut Memory) -> Result<Option<Report>, ExecError> {
-        let Launch { grid, args, programs, seed } = *launch;
+        let Launch { grid, args, programs, seed, opt } = *launch;
+        let options = || Options { opt, ..Options::default() };
         match self {
             Executor::Interp => {
                 let verified: Verified<'_> = tilelift_ir::verify(kernel).map_err(CompileError::Verify)?;
-                let options = interp::Options { programs: programs.map(<[_]>::to_vec), ..interp::Options::default() };
-                interp::interpret(&verified, grid, args, memory, &options).map_err(ExecError::Interp)?;
+                let run = interp::Options { programs: programs.map(<[_]>::to_vec), ..interp::Options::default() };
+                interp::interpret(&verified, grid, args, memory, &run).map_err(ExecError::Interp)?;
             }
             Executor::Lane(target) => {
-                let program = lower(kernel, target, &Options::default())?.program;
+                let program = lower(kernel, target, &options())?.program;
                 interp::check_args(kernel, args, memory).map_err(|e| ExecError::Interp(e.into()))?;
-                let options = lane::LaneOptions { programs: programs.map(<[_]>::to_vec), ..lane::LaneOptions::default() };
-                lane::interpret(&program, target, grid, args, memory, &options).map_err(|e| ExecError::Lane(e.to_string()))?;
+                let run = lane::LaneOptions { programs: programs.map(<[_]>::to_vec), ..lane::LaneOptions::default() };
+                lane::interpret(&program, target, grid, args, memory, &run).map_err(|e| ExecError::Lane(e.to_string()))?;
             }
             Executor::Sim(target) => {
-                let artifact = compile(kernel, target, &Options::default())?;
+                let artifact = compile(kernel, target, &options())?;
                 let linear = |p: &[u32; 3]| p[0] + grid[0] * (p[1] + grid[1] * p[2]);
                 let base = SimDevice::schedule(seed);
                 let ctas = programs.map(|list| list.iter().map(linear).collect());
@@ -232,7 +235,7 @@ impl Executor {
             }
             #[cfg(feature = "cuda")]
             Executor::Cuda { device, target } => {
-                let artifact = compile(kernel, target, &Options::default())?;
+                let artifact = compile(kernel, target, &options())?;
                 let loaded = device.load(&artifact)?;
                 device.execute(&loaded, grid, args, memory)?;
             }

@@ -8,7 +8,7 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use tilelift::cli::accept::run_case;
 use tilelift::execute::{DeviceKind, Executor};
-use tilelift::{Options, compile, targets};
+use tilelift::{OptLevel, Options, compile, targets};
 use tilelift_kernels::{Case, Size, cases};
 
 /// Runs a check on every case, on all processors; the sentences of failed ones.
@@ -34,15 +34,29 @@ fn of(size: Size) -> Vec<Case> {
 }
 
 fn passes(case: &Case, kind: DeviceKind, target: &str, seeds: u64) -> Result<(), String> {
+    passes_at(case, kind, target, seeds, OptLevel::None)
+}
+
+fn passes_at(case: &Case, kind: DeviceKind, target: &str, seeds: u64, opt: OptLevel) -> Result<(), String> {
     let target = targets::by_name(target).ok_or("the target is known")?;
     let device = Executor::open(kind, Some(&target)).map_err(|e| e.to_string())?;
-    let result = run_case(case, &device, seeds)?;
+    let result = run_case(case, &device, seeds, opt)?;
     if result.verdict.pass() { Ok(()) } else { Err(result.verdict.to_string()) }
 }
 
 #[test]
 fn small_cases_pass_on_the_interpreter() {
     each(&of(Size::Small), |c| passes(c, DeviceKind::Interp, "sm_80", 1));
+}
+
+#[test]
+fn small_cases_pass_optimised() {
+    each(&of(Size::Small), |c| {
+        passes_at(c, DeviceKind::Interp, "sm_80", 1, OptLevel::Logical)?;
+        passes_at(c, DeviceKind::Lane, "sm_80", 1, OptLevel::Logical)?;
+        passes_at(c, DeviceKind::Lane, "gfx942", 1, OptLevel::Logical)?;
+        passes_at(c, DeviceKind::Sim, "sm_80", 1, OptLevel::Logical)
+    });
 }
 
 #[test]
@@ -72,7 +86,7 @@ fn every_case_passes_on_the_gpu() {
     }
     let device = Executor::open(DeviceKind::Cuda, None).unwrap_or_else(|e| panic!("TILELIFT_CUDA=1: {e}"));
     each(&cases(), |c| {
-        let verdict = run_case(c, &device, 1)?.verdict;
+        let verdict = run_case(c, &device, 1, OptLevel::None)?.verdict;
         if verdict.pass() { Ok(()) } else { Err(verdict.to_string()) }
     });
 }

@@ -5,6 +5,7 @@
 //! an effect, a read. A node's is the latest of its children's, a class's the earliest of its nodes'; since a rule's right side is
 //! made of parts of its left side, the earliest node of a class can stand wherever any of them stood.
 
+use crate::explain::Step;
 use crate::language::{Head, Kids, Node, Pool, TypeId};
 use crate::term::Term;
 use cranelift_entity::SecondaryMap;
@@ -73,6 +74,8 @@ pub(crate) struct Context {
     pub(crate) epoch_store: Vec<Option<Stored>>,
     /// Loops by their index.
     pub(crate) loops: SecondaryMap<Value, Option<Loop>>,
+    /// Every new equality, where an explanation is wanted.
+    pub(crate) log: Option<Vec<Step>>,
 }
 
 /// All values of an integer type, `i1` included.
@@ -102,10 +105,7 @@ fn as_int(l: Option<Literal>) -> Option<i64> {
 
 /// True for ops whose elements are elements of their operands.
 fn moves(op: Op) -> bool {
-    matches!(
-        op,
-        Op::Splat | Op::Broadcast | Op::Reshape | Op::Transpose | Op::Slice | Op::Flip | Op::Split | Op::Concat | Op::Join
-    )
+    matches!(op, Op::Splat | Op::Broadcast | Op::Reshape | Op::Transpose | Op::Slice | Op::Flip | Op::Split | Op::Concat | Op::Join)
 }
 
 impl Context {
@@ -125,8 +125,7 @@ impl Context {
         if !interp::is_elementwise(op) {
             return None;
         }
-        let args: Option<SmallVec<[(Literal, Scalar); 3]>> =
-            kids.iter().map(|k| k.value.map(|v| (v, self.pool.ty(k.ty).elem()))).collect();
+        let args: Option<SmallVec<[(Literal, Scalar); 3]>> = kids.iter().map(|k| k.value.map(|v| (v, self.pool.ty(k.ty).elem()))).collect();
         interp::fold(op, attrs, &args?, self.pool.ty(ty).elem())
     }
 
@@ -143,9 +142,7 @@ impl Context {
         match op {
             Op::ProgramId => (0, i64::from(i32::MAX) - 1),
             Op::NumPrograms => (1, i64::from(i32::MAX)),
-            Op::Popcount | Op::Clz => {
-                fit((0, i128::from(elem.bits())), elem)
-            }
+            Op::Popcount | Op::Clz => fit((0, i128::from(elem.bits())), elem),
             Op::Dim => (0, i64::from(i32::MAX)),
             Op::Iota => match (attrs.first(), ty.shape()) {
                 (Some(Attr::Dim(d)), Some(shape)) => fit((0, i128::from(shape[*d as usize]) - 1), elem),
@@ -419,7 +416,16 @@ impl Analysis<Node> for Context {
             return;
         }
         let Some(constant) = term.build(graph) else { return };
+        note(graph, crate::saturate::FOLD, graph.id_to_node(id).clone(), constant);
         graph.union_trusted(id, constant, crate::saturate::FOLD);
+    }
+}
+
+/// Notes a step, if an explanation is wanted.
+pub(crate) fn note(graph: &mut Graph, rule: &'static str, left: Node, right: Id) {
+    let right = graph.id_to_node(right).clone();
+    if let Some(log) = &mut graph.analysis.log {
+        log.push(Step { rule, left, right });
     }
 }
 

@@ -15,7 +15,7 @@ const LANES: u64 = 128;
 const UNIT: u64 = 16;
 
 /// The family of an op: one row of the price table.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, PartialOrd, Ord)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, PartialOrd, Ord, Hash)]
 pub enum Family {
     /// Literals, splats, position queries: a register name.
     Free,
@@ -108,12 +108,7 @@ pub(crate) fn once(g: &Graph, node: &Node) -> u64 {
         }
         Family::Rename | Family::Move | Family::Read => widest().saturating_mul(u64::from(ty.elem().bytes())) / 4,
         Family::Fold | Family::Sort => widest(),
-        Family::Free
-        | Family::Simple
-        | Family::Product
-        | Family::Quotient
-        | Family::Division
-        | Family::Function => {
+        Family::Free | Family::Simple | Family::Product | Family::Quotient | Family::Division | Family::Function => {
             // A wide type takes a pair of registers.
             lanes(ty).saturating_mul(u64::from(ty.elem().bits().max(32) / 32))
         }

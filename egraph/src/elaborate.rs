@@ -74,7 +74,6 @@ struct Live {
 struct Marker<'a> {
     input: &'a Kernel,
     forest: &'a Forest,
-    choice: &'a Choice,
     g: &'a Graph,
     items: SecondaryMap<Inst, Option<&'a Item>>,
     owner: SecondaryMap<Region, Option<Inst>>,
@@ -88,7 +87,7 @@ impl Live {
     fn new(input: &Kernel, g: &Graph, s: &Skeleton, forest: &Forest, choice: &Choice) -> Result<Live, Broken> {
         let live = Live { class: vec![false; forest.ids.len()], control: IndexSet::new(), slot: IndexSet::new() };
         let (items, owner) = (SecondaryMap::new(), SecondaryMap::new());
-        let mut m = Marker { input, forest, choice, g, items, owner, around: SecondaryMap::new(), live, work: Vec::new() };
+        let mut m = Marker { input, forest, g, items, owner, around: SecondaryMap::new(), live, work: Vec::new() };
         m.register(&s.body);
         m.effects(&s.body);
         while let Some(class) = m.work.pop() {

@@ -8,7 +8,7 @@
 //! Iterations and nodes are bounded per phase, matches per rule. A limit that bites ends the phase; what is in the graph by then is as
 //! right as before. Matches are collected in the order of class numbers, so equal inputs give equal graphs.
 
-use crate::analysis::{Context, Graph};
+use crate::analysis::{Context, Graph, note};
 use crate::language::Node;
 use crate::rules::{Phase, Rule};
 use crate::{Options, PhaseReport, RuleReport, Stop};
@@ -35,8 +35,11 @@ impl Searcher<Node, Context> for Find {
     fn search_eclass_with_limit(&self, g: &Graph, id: Id, limit: usize) -> Option<SearchMatches<'_, Node>> {
         let rule = self.0;
         let mut nodes = g[id].nodes.iter().filter(|n| n.op().is_some_and(|op| rule.roots.has(op)));
-        (limit > 0 && nodes.any(|n| answers(g, rule, id, n).is_some()))
-            .then(|| SearchMatches { eclass: id, substs: vec![Subst::default()], ast: None })
+        (limit > 0 && nodes.any(|n| answers(g, rule, id, n).is_some())).then(|| SearchMatches {
+            eclass: id,
+            substs: vec![Subst::default()],
+            ast: None,
+        })
     }
 
     fn search_with_limit(&self, g: &Graph, limit: usize) -> Vec<SearchMatches<'_, Node>> {
@@ -63,8 +66,10 @@ impl Applier<Node, Context> for Add {
         for node in nodes {
             let Some(term) = answers(g, self.0, id, &node) else { continue };
             let Some(right) = term.build(g) else { continue };
-            // The class of exactly this node, so that an explanation shows it.
-            let left = g.add_uncanonical(node);
+            let left = g.add_uncanonical(node.clone());
+            if g.find(left) != g.find(right) {
+                note(g, self.0.name, node, right);
+            }
             if g.union_trusted(left, right, name) {
                 changed.push(g.find(left));
             }

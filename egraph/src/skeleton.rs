@@ -69,11 +69,9 @@ const HEAVIEST: u64 = 1 << 20;
 
 /// Splits a kernel into graph and skeleton.
 pub(crate) fn build(kernel: &Kernel, explained: bool) -> (Graph, Skeleton) {
-    let context = Context { event_region: vec![kernel.body], epoch_event: vec![0], epoch_store: vec![None], ..Context::default() };
-    let mut graph = Graph::new(context);
-    if explained {
-        graph = graph.with_explanations_enabled();
-    }
+    let log = explained.then(Vec::new);
+    let context = Context { log, event_region: vec![kernel.body], epoch_event: vec![0], epoch_store: vec![None], ..Context::default() };
+    let graph = Graph::new(context);
     let mut b = Builder {
         kernel,
         graph,

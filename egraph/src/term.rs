@@ -88,8 +88,7 @@ impl Term {
                 let kids: Kids = t.kids.iter().map(|k| k.find(g)).collect::<Option<_>>()?;
                 let ty = g.analysis.pool.find_type(&t.ty(g, &kids)?)?;
                 let attrs = g.analysis.pool.find_attrs(&t.attrs)?;
-                let mut node =
-                    Node { head: Head::Op { op: t.op, present: t.present, attrs, ty, result: t.result, epoch: t.epoch }, kids };
+                let mut node = Node { head: Head::Op { op: t.op, present: t.present, attrs, ty, result: t.result, epoch: t.epoch }, kids };
                 order(g, &mut node);
                 g.lookup(node)
             }
@@ -105,8 +104,7 @@ impl Term {
                 let ty = t.ty(g, &kids)?;
                 let ty = g.analysis.pool.add_type(&ty);
                 let attrs = g.analysis.pool.add_attrs(&t.attrs);
-                let mut node =
-                    Node { head: Head::Op { op: t.op, present: t.present, attrs, ty, result: t.result, epoch: t.epoch }, kids };
+                let mut node = Node { head: Head::Op { op: t.op, present: t.present, attrs, ty, result: t.result, epoch: t.epoch }, kids };
                 order(g, &mut node);
                 Some(g.add_uncanonical(node))
             }

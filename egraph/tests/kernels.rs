@@ -103,3 +103,24 @@ fn the_stage_is_quick() {
         assert!(times[10].as_millis() < 500);
     }
 }
+
+#[test]
+fn every_step_of_every_explanation_holds() {
+    let mut steps = 0;
+    for case in small() {
+        let kernel = case.build().expect("builds");
+        let options = Options { allow: Class::Approx, ..Options::default() };
+        let verified = verify(&kernel).expect("verifies");
+        steps += tilelift_egraph::explain::replay(&verified, &options).unwrap_or_else(|e| panic!("{}: {e}", case.name));
+        let why = tilelift_egraph::explain::explain(&verified, &options);
+        assert!(why.starts_with('@') && why.contains("cost"), "{why}");
+        // Each line of a chain names a rule.
+        for line in why.lines().filter(|l| l.contains(" by ")) {
+            let name = line.rsplit(" by ").next().unwrap_or_default();
+            assert!(name == "constant-fold" || tilelift_egraph::rules::all().any(|r| r.name == name), "{line}");
+        }
+        let dot = tilelift_egraph::explain::dot(&verified, &options);
+        assert!(dot.starts_with("digraph") && dot.trim_end().ends_with('}') && dot.contains("style=filled"));
+    }
+    assert!(steps > 100, "only {steps} steps");
+}

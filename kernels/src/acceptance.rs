@@ -10,13 +10,13 @@ use crate::quantise::Output;
 use crate::reference::Expected;
 use crate::tensor::{Init, Role, Tensor, TensorSpec, decode};
 use crate::workload::{
-    FusedGemmCase, GemmCase, GemvCase, QuantiseCase, RmsNormCase, ScalarSpec, SiluMulCase, SoftmaxCase, TransposeCase, VectorAddCase,
-    Workload,
+    AttentionCase, FusedGemmCase, GemmCase, GemvCase, QuantiseCase, RmsNormCase, ScalarSpec, SiluMulCase, SoftmaxCase, TransposeCase,
+    VectorAddCase, Workload,
 };
 use crate::workload_more::{BincountCase, GatherRowsCase, LayerNormCase, RotaryCase, SelectCase};
 use crate::{
-    Activation, Bincount, FusedGemm, GatherRows, Gemm, Gemv, LayerNorm, Quantise, Residual, RmsNorm, Rotary, Select, SiluMul, Softmax,
-    Transpose, VectorAdd, rng,
+    Activation, Attention, Bincount, FusedGemm, GatherRows, Gemm, Gemv, LayerNorm, Quantise, Residual, RmsNorm, Rotary, Select, SiluMul,
+    Softmax, Transpose, VectorAdd, rng,
 };
 use std::fmt;
 use std::ops::Range;
@@ -38,7 +38,7 @@ pub struct Case {
     /// Unique name.
     pub name: String,
     /// Row of the kernel list: 1 pointwise, 2 quantisation, 3 softmax, 4 norms, 5 sorts, 6 transposition and indices, 7 rotary
-    /// embedding, 8 GEMV, 9 GEMM, 10 GEMM of integers, 11 GEMM with epilogue.
+    /// embedding, 8 GEMV, 9 GEMM, 10 GEMM of integers, 11 GEMM with epilogue, 12 attention.
     pub row: u32,
     /// How much work it is.
     pub size: Size,
@@ -332,6 +332,7 @@ pub fn cases() -> Vec<Case> {
     integers(&mut list);
     epilogues(&mut list);
     fused(&mut list);
+    attentions(&mut list);
     list
 }
 
@@ -564,6 +565,19 @@ fn fused(list: &mut Vec<Case>) {
     }
     let (m, n, k) = (32_768, 256, 256);
     push(Large, FusedGemm::new(gemm(BF16, m, n, k).epilogue(Some(BF16), Activation::Gelu)).plus(Residual::Plain(BF16)), 1, m, n, k);
+}
+
+fn attentions(list: &mut Vec<Case>) {
+    for (queries, keys, dim, size) in [(33, 50, 32, Small), (7, 129, 64, Small), (1000, 1000, 64, Large), (1024, 1024, 128, Large)] {
+        for elem in [F16, BF16] {
+            for causal in [false, true] {
+                let plain = Attention::new(elem, dim, causal);
+                let config = if size == Small { plain.tile(16, 32, 1) } else { plain };
+                let config = config.for_shape(queries, keys);
+                list.push(Case::new(12, size, AttentionCase { config, queries, keys }));
+            }
+        }
+    }
 }
 
 #[cfg(test)]

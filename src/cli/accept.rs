@@ -1,6 +1,7 @@
 //! `accept`: the acceptance cases of the kernel library, on a device, judged against `f64` references.
 
 use super::{CliError, Outcome, Streams, options};
+use crate::OptLevel;
 use crate::execute::{DeviceKind, Executor, Launch};
 use lexopt::Arg::{Long, Short, Value};
 use std::time::{Duration, Instant};
@@ -16,6 +17,7 @@ Runs the acceptance cases and prints a table; E is the worst error in units of t
   --filter TEXT   only cases whose name contains the text
   --seeds N       sets of random inputs per case (1); on the simulator each runs under another schedule
   --large         the large cases, too; devices that are slow run a sample of their programs
+  --opt N         0: as written (default), 1: improved by equality saturation
   --list          print the names only";
 
 /// Programs of a large case that a slow device runs.
@@ -37,10 +39,12 @@ pub struct CaseResult {
 ///
 /// # Errors
 /// A sentence, if the case does not build, compile or run.
-pub fn run_case(case: &Case, device: &Executor, seeds: u64) -> Result<CaseResult, String> {
+pub fn run_case(case: &Case, device: &Executor, seeds: u64, opt: OptLevel) -> Result<CaseResult, String> {
     let kernel = case.build().map_err(|e| e.to_string())?;
     let (args, grid) = (case.arguments(), case.grid());
     let sample = (case.size == Size::Large && device.kind().samples()).then(|| case.sample(SAMPLE));
+    // The interpreter runs what the optimizer made; the other devices compile it so themselves.
+    let better = crate::optimise(&kernel, opt).map_err(|e| e.to_string())?.into_owned();
     let mut worst: Option<Verdict> = None;
     let mut time = Duration::ZERO;
     for seed in 0..seeds.max(1) {
@@ -50,9 +54,10 @@ pub fn run_case(case: &Case, device: &Executor, seeds: u64) -> Result<CaseResult
             let output = i + 1 == tensors.len();
             memory.add(if output { Buffer::uninit(t.bytes.len()) } else { Buffer::from_bytes(t.bytes.clone()) });
         }
-        let launch = Launch { grid, args: &args, programs: sample.as_deref(), seed };
+        let launch = Launch { grid, args: &args, programs: sample.as_deref(), seed, opt };
         let start = Instant::now();
-        device.run(&kernel, &launch, &mut memory).map_err(|e| format!("seed {seed}: {e}"))?;
+        let kernel = if device.kind() == DeviceKind::Interp { &better } else { &kernel };
+        device.run(kernel, &launch, &mut memory).map_err(|e| format!("seed {seed}: {e}"))?;
         time += start.elapsed();
         for (t, b) in tensors.iter().zip(&memory.buffers).take(tensors.len().saturating_sub(1)) {
             if t.bytes != b.bytes() {
@@ -73,12 +78,14 @@ pub fn run_case(case: &Case, device: &Executor, seeds: u64) -> Result<CaseResult
 
 pub(super) fn run(parser: &mut lexopt::Parser, streams: &mut Streams<'_>) -> Outcome {
     let (mut kind, mut target, mut filter, mut seeds, mut large, mut list) = (DeviceKind::Interp, None, String::new(), 1, false, false);
+    let mut opt = OptLevel::default();
     while let Some(arg) = parser.next()? {
         match arg {
             Long("device") => kind = options::device(parser)?,
             Long("target") => target = Some(options::target(parser)?),
             Long("filter") => filter = options::text(parser)?,
             Long("seeds") => seeds = options::number(parser, "seeds", 1..=1000)?,
+            Long("opt") => opt = options::opt(parser)?,
             Long("large") => large = true,
             Long("list") => list = true,
             Long(_) | Short(_) | Value(_) => return Err(arg.unexpected().into()),
@@ -100,7 +107,7 @@ pub(super) fn run(parser: &mut lexopt::Parser, streams: &mut Streams<'_>) -> Out
     writeln!(streams.out, "{:<width$} {:>9} {:>10} {:>10} {:>10} {:>9}", "case", "programs", "elements", "worst E", "relL2", "time s")?;
     let mut failed = 0;
     for case in &chosen {
-        let line = match run_case(case, &device, seeds) {
+        let line = match run_case(case, &device, seeds, opt) {
             Ok(r) => {
                 let (v, pass) = (&r.verdict, r.verdict.pass());
                 failed += usize::from(!pass);

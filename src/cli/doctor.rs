@@ -120,7 +120,7 @@ fn checks(streams: &mut Streams<'_>) -> Outcome {
             }
             Err(_) => continue,
         };
-        let verdict = match run_case(&case, &device, 1) {
+        let verdict = match run_case(&case, &device, 1, crate::OptLevel::default()) {
             Ok(result) if result.verdict.pass() => format!("{CASE} on {}: right", device.describe()),
             Ok(result) => {
                 failed += 1;

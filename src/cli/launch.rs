@@ -2,6 +2,7 @@
 
 use super::files::{each, some};
 use super::{CliError, Outcome, Streams, input, options};
+use crate::OptLevel;
 use crate::execute::{DeviceKind, Executor, Launch};
 use crate::filetest::runline::{ArgSpec, Init, RunLine};
 use crate::filetest::{self, data, directive};
@@ -16,7 +17,8 @@ usage: tilelift run FILE… [OPTION…]
 Executes every `; run:` line of the files, prints what the kernels wrote, and compares it with the interpreter.
   --device NAME   cuda, sim, lane or interp (cuda if there is a GPU, else sim)
   --target NAME   what to compile for
-  --seed N        schedule of the simulator (0)";
+  --seed N        schedule of the simulator (0)
+  --opt N         0: as written (default), 1: improved by equality saturation";
 
 pub(super) const INTERP_HELP: &str = "\
 usage: tilelift interp FILE…
@@ -29,15 +31,17 @@ usage: tilelift test PATH… [OPTION…]
 Runs the file tests of files and folders; docs/testing.md describes the directives.
   --device cuda   run the launches on the GPU, too
   --seeds N       schedules of the simulator per launch (3)
+  --opt N         this level of optimisation only, instead of all of them
   --bless         accept changed precise output (as TILELIFT_BLESS=1)";
 
 pub(super) fn run(parser: &mut lexopt::Parser, streams: &mut Streams<'_>) -> Outcome {
-    let (mut paths, mut kind, mut target, mut seed) = (Vec::new(), None, None, 0);
+    let (mut paths, mut kind, mut target, mut seed, mut opt) = (Vec::new(), None, None, 0, OptLevel::default());
     while let Some(arg) = parser.next()? {
         match arg {
             Long("device") => kind = Some(options::device(parser)?),
             Long("target") => target = Some(options::target(parser)?),
             Long("seed") => seed = options::number(parser, "seed", 0..=u64::MAX)?,
+            Long("opt") => opt = options::opt(parser)?,
             Value(v) => paths.push(v.to_string_lossy().into_owned()),
             Long(_) | Short(_) => return Err(arg.unexpected().into()),
         }
@@ -53,7 +57,7 @@ pub(super) fn run(parser: &mut lexopt::Parser, streams: &mut Streams<'_>) -> Out
             device
         }
     };
-    each(&paths, streams, |path, streams| execute(path, &device, seed, streams))
+    each(&paths, streams, |path, streams| execute(path, &device, (seed, opt), streams))
 }
 
 pub(super) fn interp(parser: &mut lexopt::Parser, streams: &mut Streams<'_>) -> Outcome {
@@ -67,10 +71,10 @@ pub(super) fn interp(parser: &mut lexopt::Parser, streams: &mut Streams<'_>) -> 
         }
     }
     let device = options::open(DeviceKind::Interp, None)?;
-    each(&some(paths)?, streams, |path, streams| execute(path, &device, 0, streams))
+    each(&some(paths)?, streams, |path, streams| execute(path, &device, (0, OptLevel::None), streams))
 }
 
-fn execute(path: &str, device: &Executor, seed: u64, streams: &mut Streams<'_>) -> Outcome {
+fn execute(path: &str, device: &Executor, how: (u64, OptLevel), streams: &mut Streams<'_>) -> Outcome {
     let source = input::read(path)?;
     let file = input::load(&source, streams)?;
     let directives = directives(path, &source.text, streams)?;
@@ -81,7 +85,7 @@ fn execute(path: &str, device: &Executor, seed: u64, streams: &mut Streams<'_>) 
     for run in &directives {
         let kernel =
             file.kernel(&run.kernel).ok_or_else(|| CliError::Failed(format!("{path}:{}: there is no kernel @{}", run.line, run.kernel)))?;
-        if let Err(message) = one(path, run, kernel, device, seed, streams)? {
+        if let Err(message) = one(path, run, kernel, device, how, streams)? {
             writeln!(streams.err, "{path}:{}: {message}", run.line)?;
             wrong += 1;
         }
@@ -109,14 +113,14 @@ fn one(
     run: &RunLine,
     kernel: &Kernel,
     device: &Executor,
-    seed: u64,
+    (seed, opt): (u64, OptLevel),
     streams: &mut Streams<'_>,
 ) -> Result<Result<(), String>, CliError> {
     let (args, memory) = match data::arguments(run, kernel) {
         Ok(pair) => pair,
         Err(e) => return Ok(Err(e)),
     };
-    let launch = Launch { grid: run.grid, args: &args, programs: None, seed };
+    let launch = Launch { grid: run.grid, args: &args, programs: None, seed, opt };
     let mut want = memory.clone();
     let reference = Executor::Interp.run(kernel, &launch, &mut want);
     if let Some(part) = &run.fails {
@@ -185,6 +189,7 @@ pub(super) fn test(parser: &mut lexopt::Parser, streams: &mut Streams<'_>) -> Ou
                 }
             }
             Long("seeds") => config.seeds = options::number(parser, "seeds", 0..=1000)?,
+            Long("opt") => config.opt = Some(options::opt(parser)?),
             Long("bless") => config.bless = true,
             Value(v) => paths.push(v.to_string_lossy().into_owned()),
             Long(_) | Short(_) => return Err(arg.unexpected().into()),

@@ -14,7 +14,7 @@ pub mod directive;
 pub mod runline;
 
 use crate::execute::{ExecError, Executor, Launch};
-use crate::{CompileError, Options, compile, lower, targets};
+use crate::{CompileError, OptLevel, Options, compile, lower, targets};
 use directive::{Directives, Stage};
 use runline::RunLine;
 use std::collections::BTreeSet;
@@ -38,11 +38,13 @@ pub struct Config<'h> {
     pub hardware: Option<Executor>,
     /// An assembler that every emitted text must pass.
     pub assemble: Option<&'h Assembler<'h>>,
+    /// Run at this level of optimisation only; `None` runs at every level.
+    pub opt: Option<OptLevel>,
 }
 
 impl Default for Config<'_> {
     fn default() -> Self {
-        Config { bless: false, seeds: 3, hardware: None, assemble: None }
+        Config { bless: false, seeds: 3, hardware: None, assemble: None, opt: None }
     }
 }
 
@@ -128,7 +130,7 @@ struct Test<'t> {
     /// The output of the stage that has one.
     output: Option<String>,
     /// Kernels and targets whose text the assembler has seen.
-    assembled: BTreeSet<(String, &'static str)>,
+    assembled: BTreeSet<(String, &'static str, OptLevel)>,
 }
 
 impl Test<'_> {
@@ -177,6 +179,9 @@ impl Test<'_> {
                     }
                     continue;
                 }
+                Stage::Opt => compiled(kernels, &targets[..targets.len().min(1)], reported, |k, _| {
+                    crate::optimise(k, OptLevel::Logical).map(|k| text::print(&k))
+                }),
                 Stage::Lower => {
                     compiled(kernels, &targets, reported, |k, t| lower(k, t, &Options::default()).map(|l| l.program.to_string()))
                 }
@@ -228,7 +233,7 @@ impl Test<'_> {
             Err(e) => return self.fail(run.line, e),
         };
         let mut want = memory.clone();
-        let launch = Launch { grid: run.grid, args: &args, programs: None, seed: 0 };
+        let launch = Launch { grid: run.grid, args: &args, programs: None, seed: 0, opt: OptLevel::None };
         let refused = Executor::Interp.run(kernel, &launch, &mut want).err();
         match (&run.fails, &refused) {
             (None, None) => {}
@@ -254,38 +259,54 @@ impl Test<'_> {
 
     fn devices(&mut self, o: &Outcome<'_>, targets: &[Target], reported: &mut Vec<Reported>) {
         for target in targets {
-            match compile(o.kernel, target, &Options::default()) {
-                Ok(a) => {
-                    if self.assembled.insert((a.entry, target.name)) {
-                        self.assembles(o.run.line, &a.text, target);
-                    }
-                }
-                Err(CompileError::NoBackend { .. }) => {}
-                Err(e) => {
-                    reported.push(compile_error(&e));
-                    continue;
-                }
-            }
-            let lane = Executor::Lane(target.clone());
-            self.device(o, &lane, 0);
-            if targets::has_text(target) {
-                let sim = Executor::Sim(target.clone());
-                (0..self.config.seeds).for_each(|seed| self.device(o, &sim, seed));
+            for opt in self.levels() {
+                self.on_target(o, target, opt, reported);
             }
         }
         // A fault on a GPU takes the whole context with it: hardware gets what runs and what is refused before it starts.
         let starts = matches!(o.refused, None | Some(ExecError::Interp(InterpError::Args(_))));
         if let Some(hardware) = self.config.hardware.as_ref().filter(|_| starts) {
-            self.device(o, hardware, 0);
+            for opt in self.levels() {
+                self.device(o, hardware, 0, opt);
+            }
         }
     }
 
-    fn device(&mut self, o: &Outcome<'_>, device: &Executor, seed: u64) {
+    /// The levels of optimisation at which launches run.
+    fn levels(&self) -> Vec<OptLevel> {
+        self.config.opt.map_or(OptLevel::ALL.to_vec(), |o| vec![o])
+    }
+
+    fn on_target(&mut self, o: &Outcome<'_>, target: &Target, opt: OptLevel, reported: &mut Vec<Reported>) {
+        match compile(o.kernel, target, &Options { opt, ..Options::default() }) {
+            Ok(a) => {
+                if self.assembled.insert((a.entry, target.name, opt)) {
+                    self.assembles(o.run.line, &a.text, target);
+                }
+            }
+            Err(CompileError::NoBackend { .. }) => {}
+            Err(e) => {
+                // Said once, of the kernel as it was written.
+                if reported.iter().all(|r| r.message != e.to_string()) {
+                    reported.push(compile_error(&e));
+                }
+                return;
+            }
+        }
+        let lane = Executor::Lane(target.clone());
+        self.device(o, &lane, 0, opt);
+        if targets::has_text(target) {
+            let sim = Executor::Sim(target.clone());
+            (0..self.config.seeds).for_each(|seed| self.device(o, &sim, seed, opt));
+        }
+    }
+
+    fn device(&mut self, o: &Outcome<'_>, device: &Executor, seed: u64, opt: OptLevel) {
         let line = o.run.line;
         let mut got = o.memory.clone();
-        let launch = Launch { grid: o.run.grid, args: o.args, programs: None, seed };
+        let launch = Launch { grid: o.run.grid, args: o.args, programs: None, seed, opt };
         let result = device.run(o.kernel, &launch, &mut got).map(drop);
-        let name = format!("{}, schedule {seed}", device.describe());
+        let name = format!("{}, schedule {seed}, level {}", device.describe(), opt as u32);
         match (result, o.refused) {
             (Ok(()), None) => {
                 if let Err(e) = data::compare(o.args, o.want, &got, &o.run.tolerance) {

@@ -44,9 +44,8 @@ pub(super) const RULES: &[Rule] = &[
             let narrow = |k: Id| g.get(k, Op::Cast).map(|m| m.kids[0]).filter(|&x| num::embeds(g.ty(x).elem(), g.ty(k).elem()));
             let (a, b) = (narrow(n.kids[0])?, narrow(n.kids[1])?);
             // All of these fit tf32, too. A product that the machine lacks has no type, and is no term.
-            (g.ty(a).elem() == g.ty(b).elem() && g.ty(a).elem().is_float()).then(|| {
-                Term::with(Op::Dot, &[Attr::Precision(Precision::Exact)], None, [a.into(), b.into(), n.kids[2].into()])
-            })
+            (g.ty(a).elem() == g.ty(b).elem() && g.ty(a).elem().is_float())
+                .then(|| Term::with(Op::Dot, &[Attr::Precision(Precision::Exact)], None, [a.into(), b.into(), n.kids[2].into()]))
         },
         over: INTO_F32,
         fires: "v20 = transpose b, [1, 0]\nv21 = splat 0.0 : tile<8x8xf32>\nv22 = cast a : tile<8x16xf32>\nv23 = cast v20 : tile<16x8xf32>\nv24 = dot v22, v23, v21",

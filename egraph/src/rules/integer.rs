@@ -155,8 +155,7 @@ pub(super) const RULES: &[Rule] = &[
         apply: |g, _, n| {
             let d = g.int(n.kids[1])?;
             let (x, c) = by_constant(g, n.kids[0], Op::Div)?;
-            (c == d && g.int(g.get(n.kids[0], Op::Div)?.kids[1]).is_some() && exponent(c)? <= i64::from(g.fact(x).zeros))
-                .then(|| x.into())
+            (c == d && g.int(g.get(n.kids[0], Op::Div)?.kids[1]).is_some() && exponent(c)? <= i64::from(g.fact(x).zeros)).then(|| x.into())
         },
         over: Types::Each(INTS),
         fires: "v20 = splat 16 : A\nv21 = mul a, v20\nv22 = splat 8 : A\nv23 = div v21, v22\nv24 = mul v23, v22",

@@ -60,7 +60,8 @@ fn scalar(g: &Graph, id: Id) -> Option<Id> {
 
 /// True if a scalar is the extent of dimension `d` of a view.
 fn is_extent(g: &Graph, id: Id, of: Id, d: usize) -> bool {
-    g.get(id, Op::Dim).is_some_and(|n| g.find(n.kids[0]) == g.find(of) && matches!(g.attrs(n).first(), Some(Attr::Dim(k)) if *k as usize == d))
+    g.get(id, Op::Dim)
+        .is_some_and(|n| g.find(n.kids[0]) == g.find(of) && matches!(g.attrs(n).first(), Some(Attr::Dim(k)) if *k as usize == d))
 }
 
 /// True if the mask only asks whether elements lie inside the view along a dimension, which the read asks anyway.

@@ -112,16 +112,8 @@ pub struct Rule {
 }
 
 /// The tables, in order.
-const TABLES: &[&[Rule]] = &[
-    algebra::RULES,
-    integer::RULES,
-    float::RULES,
-    casts::RULES,
-    moves::RULES,
-    masks::RULES,
-    reduces::RULES,
-    dots::RULES,
-];
+const TABLES: &[&[Rule]] =
+    &[algebra::RULES, integer::RULES, float::RULES, casts::RULES, moves::RULES, masks::RULES, reduces::RULES, dots::RULES];
 
 /// Every rule, in table order.
 pub fn all() -> impl Iterator<Item = &'static Rule> {

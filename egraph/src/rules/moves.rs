@@ -237,9 +237,7 @@ pub(super) const RULES: &[Rule] = &[
             };
             let m = g[n.kids[0]].nodes.iter().find(elementwise)?;
             let want = g.node_ty(n).shape()?;
-            let cut = |k: &Id| {
-                Term::with(Op::Slice, g.attrs(n), Some(Type::tile(want, g.ty(*k).elem())), [k.into()])
-            };
+            let cut = |k: &Id| Term::with(Op::Slice, g.attrs(n), Some(Type::tile(want, g.ty(*k).elem())), [k.into()]);
             let ty = m.op()?.info().typed().then(|| g.node_ty(n).clone());
             Some(Term::make(m.op()?, g.attrs(m), ty, m.kids.iter().map(cut).collect()))
         },
