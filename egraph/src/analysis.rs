@@ -158,8 +158,9 @@ impl Context {
             Op::Minimum => (kids[0].range.0.min(kids[1].range.0), kids[0].range.1.min(kids[1].range.1)),
             Op::Maximum => (kids[0].range.0.max(kids[1].range.0), kids[0].range.1.max(kids[1].range.1)),
             Op::Div if kids[1].range.0 > 0 => {
-                let ((a, b), c) = (kids[0].range, kids[1].range.0);
-                ((a / c).min(0).max(a), if b < 0 { 0 } else { b / c })
+                let ((a, b), (c, d)) = (kids[0].range, kids[1].range);
+                // Toward zero: the smallest divisor gives the largest magnitude.
+                (if a < 0 { a / c } else { a / d }, if b < 0 { b / d } else { b / c })
             }
             Op::Rem if kids[1].range.0 > 0 => {
                 let top = kids[1].range.1 - 1;

@@ -238,3 +238,49 @@ fn constants_fold_as_the_interpreter_says() {
         assert_eq!(run(&kernel, t, 1, true), run(&made, t, 1, true));
     }
 }
+
+/// Facts of integers (bounds, alignment, affine forms) and all rules together: random chains of ops on small and large constants.
+#[test]
+fn random_integer_programs_keep_every_bit() {
+    let ops = [
+        "add", "sub", "mul", "div", "rem", "and", "or", "xor", "shl", "shr_s", "shr_u", "minimum", "maximum", "div_u", "rem_u",
+        "minimum_u", "mulhi",
+    ];
+    let constants = [0i64, 1, 2, 3, 4, 7, 8, 9, 15, 16, 63, 64, 100, 127, -1, -2, -8, -128];
+    let words = ["lt", "le", "gt", "ge", "eq", "ne", "ult", "uge"];
+    let mut applied = 0;
+    for seed in 0..250u64 {
+        let mut random = Random(seed);
+        let mut pick = |n: usize| (random.next() % n as u64) as usize;
+        let mut body = String::from("v20 = splat s : A\nv21 = iota 1 : A\nv22 = splat 7 : A\nv23 = and a, v22");
+        let mut next = 24;
+        for _ in 0..10 {
+            let x = 20 + pick(next - 20);
+            if pick(3) == 0 {
+                body += &format!("\nv{next} = {} v{x}, v{}", ops[pick(ops.len())], 20 + pick(next - 20));
+                next += 1;
+            } else {
+                let c = constants[pick(constants.len())];
+                body += &format!("\nv{next} = splat {c} : A\nv{} = {} v{x}, v{next}", next + 1, ops[pick(ops.len())]);
+                next += 2;
+            }
+        }
+        let (x, y) = (20 + pick(next - 20), 20 + pick(next - 20));
+        let last = next - 1;
+        body += &format!("\nv{next} = cmp {} v{x}, v{y}\nv{} = select v{next}, v{last}, v{x}", words[pick(words.len())], next + 1);
+        for t in [Scalar::I8, Scalar::I32] {
+            let kernel = program(&body, t, t);
+            let verified = verify(&kernel).expect("verified before");
+            for chaos in [None, Some(seed)] {
+                let (made, report) = optimise(&verified, &Options { chaos, allow: Class::Exact, ..Options::default() });
+                assert_eq!(report.fallback, None, "{body}");
+                applied += report.rules.iter().map(|r| r.applied).sum::<usize>();
+                for input in 0..2 {
+                    let (want, got) = (run(&kernel, t, seed * 2 + input, false), run(&made, t, seed * 2 + input, false));
+                    assert!(want == got, "seed {seed}, {t}:\n{}\nbecame\n{}", text::print(&kernel), text::print(&made));
+                }
+            }
+        }
+    }
+    assert!(applied > 1000, "only {applied} equalities were found");
+}
