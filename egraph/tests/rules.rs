@@ -243,8 +243,23 @@ fn constants_fold_as_the_interpreter_says() {
 #[test]
 fn random_integer_programs_keep_every_bit() {
     let ops = [
-        "add", "sub", "mul", "div", "rem", "and", "or", "xor", "shl", "shr_s", "shr_u", "minimum", "maximum", "div_u", "rem_u",
-        "minimum_u", "mulhi",
+        "add",
+        "sub",
+        "mul",
+        "div",
+        "rem",
+        "and",
+        "or",
+        "xor",
+        "shl",
+        "shr_s",
+        "shr_u",
+        "minimum",
+        "maximum",
+        "div_u",
+        "rem_u",
+        "minimum_u",
+        "mulhi",
     ];
     let constants = [0i64, 1, 2, 3, 4, 7, 8, 9, 15, 16, 63, 64, 100, 127, -1, -2, -8, -128];
     let words = ["lt", "le", "gt", "ge", "eq", "ne", "ult", "uge"];
