@@ -82,6 +82,28 @@ fn the_same_bytes_in_every_thread() {
     }
 }
 
+/// A child of the test prints the hash of all its kernels; every child's is the parent's.
+#[test]
+fn the_same_bytes_in_every_process() {
+    const NAME: &str = "TILELIFT_PRINT_HASH";
+    let mut hash = 0xcbf2_9ce4_8422_2325u64;
+    for case in small() {
+        let made = text::print(&made(&case.build().expect("builds"), &Options::default()).0);
+        made.bytes().for_each(|b| hash = (hash ^ u64::from(b)).wrapping_mul(0x100_0000_01b3));
+    }
+    if std::env::var_os(NAME).is_some() {
+        println!("hash {hash:x} end");
+        return;
+    }
+    for _ in 0..3 {
+        let test = std::env::current_exe().expect("a test has a path");
+        let args = ["--exact", "the_same_bytes_in_every_process", "--nocapture"];
+        let child = std::process::Command::new(test).args(args).env(NAME, "1").output().expect("the test starts again");
+        let said = String::from_utf8_lossy(&child.stdout).into_owned();
+        assert!(said.contains(&format!("hash {hash:x} end")), "{said}");
+    }
+}
+
 /// `--nocapture` shows what the stage costs.
 #[test]
 fn the_stage_is_quick() {

@@ -88,7 +88,11 @@ impl Roots {
         }
     }
     pub(crate) fn ops(self) -> impl Iterator<Item = Op> {
-        Op::ALL.iter().copied().filter(move |&op| self.has(op))
+        let (list, filter) = match self {
+            Roots::Ops(list) => (list, false),
+            Roots::Elementwise => (Op::ALL, true),
+        };
+        list.iter().copied().filter(move |&op| !filter || interp::is_elementwise(op))
     }
 }
 
