@@ -259,22 +259,34 @@ impl Test<'_> {
 
     fn devices(&mut self, o: &Outcome<'_>, targets: &[Target], reported: &mut Vec<Reported>) {
         for target in targets {
-            for opt in self.levels() {
+            for opt in self.levels(o.kernel) {
                 self.on_target(o, target, opt, reported);
             }
         }
         // A fault on a GPU takes the whole context with it: hardware gets what runs and what is refused before it starts.
         let starts = matches!(o.refused, None | Some(ExecError::Interp(InterpError::Args(_))));
         if let Some(hardware) = self.config.hardware.as_ref().filter(|_| starts) {
-            for opt in self.levels() {
+            for opt in self.levels(o.kernel) {
                 self.device(o, hardware, 0, opt);
             }
         }
     }
 
-    /// The levels of optimisation at which launches run.
-    fn levels(&self) -> Vec<OptLevel> {
-        self.config.opt.map_or(OptLevel::ALL.to_vec(), |o| vec![o])
+    /// The levels of optimisation at which launches run: those that make another kernel than the one below.
+    fn levels(&self, kernel: &Kernel) -> Vec<OptLevel> {
+        if let Some(level) = self.config.opt {
+            return vec![level];
+        }
+        let mut last = None;
+        let mut list = Vec::new();
+        for &level in OptLevel::ALL {
+            let made = crate::optimise(kernel, level).ok().map(|k| text::print(&k));
+            if list.is_empty() || made != last {
+                list.push(level);
+            }
+            last = made;
+        }
+        list
     }
 
     fn on_target(&mut self, o: &Outcome<'_>, target: &Target, opt: OptLevel, reported: &mut Vec<Reported>) {
@@ -297,7 +309,9 @@ impl Test<'_> {
         self.device(o, &lane, 0, opt);
         if targets::has_text(target) {
             let sim = Executor::Sim(target.clone());
-            (0..self.config.seeds).for_each(|seed| self.device(o, &sim, seed, opt));
+            // One schedule of what was optimised: its schedules are those of any kernel.
+            let seeds = if opt == OptLevel::None { self.config.seeds } else { self.config.seeds.min(1) };
+            (0..seeds).for_each(|seed| self.device(o, &sim, seed, opt));
         }
     }
 
