@@ -1,23 +1,61 @@
 //! Compilation: a pure function from a kernel to an artifact.
 //!
 //! ```text
-//! Kernel ── verify ─► Verified ── lower ─► lane::Program ── lane::verify ─► emit ─► Artifact
-//!           Verify      │          Lower                      Lower          Emit          the stage that an error names
+//! Kernel ── verify ─► Verified ── optimise ─► Verified ── lower ─► lane::Program ── lane::verify ─► emit ─► Artifact
+//!           Verify              Optimise               Lower                      Lower          Emit     the stage that an error names
 //! ```
 //!
 //! No device, no clock in the result, no global state: the same kernel, target and options give the same bytes.
 
 use crate::artifact::Artifact;
 use crate::targets;
+use std::borrow::Cow;
 use std::fmt;
 use std::time::{Duration, Instant};
 use tilelift_ir::{Kernel, Loc, Verified, VerifyErrors};
 use tilelift_isel::{LowerError, LowerOptions, Lowered, Target, lane};
 use tilelift_nvptx::{EmitError, EmitOptions};
 
+/// How much a kernel is improved before it is lowered.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Hash, PartialOrd, Ord)]
+pub enum OptLevel {
+    /// Not at all.
+    #[default]
+    None,
+    /// Equality saturation over the tile program.
+    Logical,
+}
+
+impl OptLevel {
+    /// Every level, in order: a level's number is its position.
+    pub const ALL: &'static [OptLevel] = &[OptLevel::None, OptLevel::Logical];
+
+    /// The level of a number.
+    pub fn from_number(n: usize) -> Option<OptLevel> {
+        OptLevel::ALL.get(n).copied()
+    }
+}
+
+/// The kernel at a level; borrowed where nothing is to be done.
+///
+/// # Errors
+/// The kernel breaks rules of the IR.
+pub fn optimise(kernel: &Kernel, level: OptLevel) -> Result<Cow<'_, Kernel>, CompileError> {
+    Ok(improved(&tilelift_ir::verify(kernel)?, level))
+}
+
+fn improved<'k>(kernel: &Verified<'k>, level: OptLevel) -> Cow<'k, Kernel> {
+    match level {
+        OptLevel::None => Cow::Borrowed(kernel.kernel()),
+        OptLevel::Logical => Cow::Owned(tilelift_egraph::optimise(kernel, &tilelift_egraph::Options::default()).0),
+    }
+}
+
 /// What a compile may be told. The default lets the kernel's hints and the planner decide.
 #[derive(Clone, Debug, Default)]
 pub struct Options {
+    /// How much the kernel is improved first.
+    pub opt: OptLevel,
     /// Options of the lowering: warps, stages.
     pub lower: LowerOptions,
     /// Options of the text.
@@ -31,6 +69,8 @@ pub struct Options {
 pub enum Stage {
     /// The rules of the IR.
     Verify,
+    /// Improving the tile program.
+    Optimise,
     /// Tile to lane lowering.
     Lower,
     /// Printing the target's text.
@@ -39,11 +79,12 @@ pub enum Stage {
 
 impl Stage {
     /// Every stage, in order.
-    pub const ALL: &'static [Stage] = &[Stage::Verify, Stage::Lower, Stage::Emit];
+    pub const ALL: &'static [Stage] = &[Stage::Verify, Stage::Optimise, Stage::Lower, Stage::Emit];
     /// Its name.
     pub const fn name(self) -> &'static str {
         match self {
             Stage::Verify => "verify",
+            Stage::Optimise => "optimise",
             Stage::Lower => "lower",
             Stage::Emit => "emit",
         }
@@ -196,6 +237,11 @@ pub fn compile(kernel: &Kernel, target: &Target, options: &Options) -> Result<Ar
 pub fn compile_timed(kernel: &Kernel, target: &Target, options: &Options) -> Result<(Artifact, StageTimes), CompileError> {
     let mut times = StageTimes::default();
     let verified = times.measure(Stage::Verify, || tilelift_ir::verify(kernel))?;
+    let better = times.measure(Stage::Optimise, || improved(&verified, options.opt));
+    let verified = match &better {
+        Cow::Borrowed(_) => verified,
+        Cow::Owned(made) => times.measure(Stage::Verify, || tilelift_ir::verify(made))?,
+    };
     let lowered = times.measure(Stage::Lower, || lower_verified(&verified, target, options))?;
     if !targets::has_text(target) {
         return Err(CompileError::NoBackend { target: target.name.to_owned() });
@@ -218,7 +264,8 @@ pub fn compile_timed(kernel: &Kernel, target: &Target, options: &Options) -> Res
 /// # Errors
 /// As [`compile`], but never of the emission.
 pub fn lower(kernel: &Kernel, target: &Target, options: &Options) -> Result<Lowered, CompileError> {
-    lower_verified(&tilelift_ir::verify(kernel)?, target, options)
+    let better = optimise(kernel, options.opt)?;
+    lower_verified(&tilelift_ir::verify(&better)?, target, options)
 }
 
 fn lower_verified(verified: &Verified<'_>, target: &Target, options: &Options) -> Result<Lowered, CompileError> {

@@ -51,7 +51,8 @@ pub mod runtime;
 pub mod targets;
 
 pub use artifact::Artifact;
-pub use compile::{CompileError, Options, Stage, StageTimes, compile, compile_timed, lower};
+pub use compile::{CompileError, OptLevel, Options, Stage, StageTimes, compile, compile_timed, lower, optimise};
+pub use tilelift_egraph as egraph;
 pub use tilelift_ir as ir;
 pub use tilelift_isel as isel;
 

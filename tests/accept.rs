@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use tilelift::cli::accept::{Effort, run_case};
 use tilelift::execute::{DeviceKind, Executor};
 use tilelift::ir::Kernel;
-use tilelift::{Options, compile, targets};
+use tilelift::{OptLevel, Options, compile, targets};
 use tilelift_kernels::{Case, Size, cases};
 
 /// Runs a check on every case, on all processors; the sentences of failed ones.
@@ -35,10 +35,14 @@ fn of(size: Size) -> Vec<Case> {
 }
 
 fn passes(case: &Case, kind: DeviceKind, target: &str, seeds: u64) -> Result<(), String> {
+    passes_at(case, kind, target, seeds, OptLevel::None)
+}
+
+fn passes_at(case: &Case, kind: DeviceKind, target: &str, seeds: u64, opt: OptLevel) -> Result<(), String> {
     let target = targets::by_name(target).ok_or("the target is known")?;
     let device = Executor::open(kind, Some(&target)).map_err(|e| e.to_string())?;
     // The simulator's schedules differ; results may not.
-    let effort = Effort { twice: kind == DeviceKind::Sim, ..Effort::seeds(seeds) };
+    let effort = Effort { twice: kind == DeviceKind::Sim, opt, ..Effort::seeds(seeds) };
     let result = run_case(case, &device, effort)?;
     if result.verdict.pass() { Ok(()) } else { Err(result.verdict.to_string()) }
 }
@@ -46,6 +50,16 @@ fn passes(case: &Case, kind: DeviceKind, target: &str, seeds: u64) -> Result<(),
 #[test]
 fn small_cases_pass_on_the_interpreter() {
     each(&of(Size::Small), |c| passes(c, DeviceKind::Interp, "sm_80", 1));
+}
+
+#[test]
+fn small_cases_pass_optimised() {
+    each(&of(Size::Small), |c| {
+        passes_at(c, DeviceKind::Interp, "sm_80", 1, OptLevel::Logical)?;
+        passes_at(c, DeviceKind::Lane, "sm_80", 1, OptLevel::Logical)?;
+        passes_at(c, DeviceKind::Lane, "gfx942", 1, OptLevel::Logical)?;
+        passes_at(c, DeviceKind::Sim, "sm_80", 1, OptLevel::Logical)
+    });
 }
 
 #[test]

@@ -71,6 +71,27 @@ const fn has_negative_zero(ty: Scalar) -> bool {
     !matches!(ty, Scalar::F8E4M3Fnuz | Scalar::F8E5M2Fnuz | Scalar::F8E8M0)
 }
 
+/// True if every value of `from`, infinities, NaN and the negative zero included, is a value of `to`, so that a `cast` loses nothing.
+/// A truth value counts as 0 or 1.
+pub const fn embeds(from: Scalar, to: Scalar) -> bool {
+    match (!from.is_float(), !to.is_float()) {
+        (true, true) => from.bits() <= to.bits(),
+        (false, true) => false,
+        (true, false) => {
+            let (p, _, emax) = format(to);
+            // The most negative number is a power of two; f8e8m0 has no zero.
+            !matches!(to, Scalar::F8E8M0) && from.bits() as i32 - 1 <= p && from.bits() as i32 - 1 <= emax
+        }
+        (false, false) => {
+            let ((p, emin, emax), (q, fmin, fmax)) = (format(from), format(to));
+            let same = from as u32 == to as u32;
+            let zero = !matches!(to, Scalar::F8E8M0);
+            let special = (has_infinity(to) || !has_infinity(from)) && (has_negative_zero(to) || !has_negative_zero(from));
+            same || (zero && special && p <= q && emax <= fmax && emin - p >= fmin - q)
+        }
+    }
+}
+
 /// Rounds to the nearest value of a float type, ties to even; overflow gives infinity (the [`largest`] number where there is none), NaN
 /// stays NaN (the largest number where there is none).
 pub fn round(x: f64, ty: Scalar) -> f64 {
@@ -388,6 +409,23 @@ mod tests {
                 }
             }
         }
+    }
+
+    #[test]
+    fn embedded_types_lose_nothing_and_others_something() {
+        for &from in Scalar::ALL.iter().filter(|s| s.bits() <= 16) {
+            for &to in Scalar::ALL.iter().filter(|s| s.is_float()) {
+                let codes = 0..1u64 << from.bits();
+                let kept = codes.clone().all(|code| {
+                    let x = if from.is_float() { from_bits(code, from) } else { wrap(code as i64, from) as f64 };
+                    let y = round(x, to);
+                    if x.is_nan() { y.is_nan() } else { x.to_bits() == y.to_bits() }
+                });
+                assert_eq!(embeds(from, to), kept, "{from} to {to}");
+            }
+        }
+        assert!(embeds(Scalar::I1, Scalar::I8) && embeds(Scalar::I8, Scalar::I64) && !embeds(Scalar::I64, Scalar::F64));
+        assert!(embeds(Scalar::I32, Scalar::F64) && !embeds(Scalar::I32, Scalar::F32) && !embeds(Scalar::F16, Scalar::I64));
     }
 
     #[test]

@@ -12,6 +12,7 @@
 
 pub mod acceptance;
 pub mod activation;
+pub mod attention;
 pub mod facts;
 pub mod fused_gemm;
 pub mod gemm;
@@ -34,8 +35,9 @@ pub mod vector_add;
 pub mod workload;
 pub mod workload_more;
 
-pub use acceptance::{Case, CheckError, Size, Verdict, cases};
+pub use acceptance::{Case, CaseLaunch, CheckError, Size, Verdict, cases};
 pub use activation::Activation;
+pub use attention::Attention;
 pub use facts::{ANY, known};
 pub use fused_gemm::{FusedGemm, Residual};
 pub use gemm::Gemm;

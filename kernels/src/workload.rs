@@ -5,11 +5,13 @@
 //! ```
 //! Ownership lets a slow device run a few programs of a large launch, and the check look only at what these must have written.
 
+mod attention;
 mod products;
 mod quantise;
 mod rows;
 mod scatter;
 
+pub use attention::AttentionCase;
 pub use products::{FusedGemmCase, GemvCase};
 pub use quantise::QuantiseCase;
 pub use rows::{CumSumCase, LongSortCase, RowFoldCase};

@@ -3,7 +3,8 @@
 use super::problem::{Problem, Variant};
 use super::report::quote;
 use super::stats::Summary;
-use crate::CompileError;
+use crate::{CompileError, OptLevel, optimise};
+use std::borrow::Cow;
 use std::fmt;
 use std::hint::black_box;
 use std::time::Instant;
@@ -11,10 +12,10 @@ use tilelift_ir::{BuildErrors, Scalar, verify};
 use tilelift_isel::{LowerOptions, Target, lane, lower, plan};
 use tilelift_nvptx::{EmitOptions, emit};
 
-/// Stages in order. `lower` includes planning and the choice of layouts; `plan` is the planning alone, timed once more.
-pub(crate) const STAGES: &[&str] = &["build", "verify", "plan", "lower", "check", "emit"];
+/// Stages in order. `optimise` includes the check of what it makes, `lower` planning and the choice of layouts; `plan` is the planning alone, timed once more.
+pub(crate) const STAGES: &[&str] = &["build", "verify", "optimise", "plan", "lower", "check", "emit"];
 /// The stages whose sum is the time from builder to text.
-const SUMMED: [usize; 5] = [0, 1, 3, 4, 5];
+const SUMMED: [usize; 6] = [0, 1, 2, 4, 5, 6];
 /// Compiles that do not count.
 const WARM_UP: u32 = 10;
 
@@ -71,7 +72,13 @@ impl<E: Into<CompileError>> From<E> for CompileBenchError {
 }
 
 /// Compiles a kernel `repeat` times after a warm-up.
-pub(crate) fn measure(problem: &Problem, variant: &Variant, target: &Target, repeat: u32) -> Result<CompileRow, CompileBenchError> {
+pub(crate) fn measure(
+    problem: &Problem,
+    variant: &Variant,
+    target: &Target,
+    opt: OptLevel,
+    repeat: u32,
+) -> Result<CompileRow, CompileBenchError> {
     let mut samples = vec![Vec::new(); STAGES.len()];
     let mut totals = Vec::new();
     let mut text = 0;
@@ -86,6 +93,9 @@ pub(crate) fn measure(problem: &Problem, variant: &Variant, target: &Target, rep
         };
         let kernel = workload.build().map_err(CompileBenchError::Build)?;
         lap();
+        verify(&kernel)?;
+        lap();
+        let kernel = if opt == OptLevel::None { Cow::Borrowed(&kernel) } else { optimise(&kernel, opt)? };
         let verified = verify(&kernel)?;
         lap();
         black_box(plan(&verified, target, &lower_options)?);
@@ -155,7 +165,7 @@ mod tests {
     #[test]
     fn every_kernel_compiles_and_its_stages_add_up() {
         for (problem, variant) in kernels() {
-            let row = measure(&problem, &variant, &targets::usual(), 1).map_err(|e| e.to_string()).unwrap();
+            let row = measure(&problem, &variant, &targets::usual(), OptLevel::Logical, 1).map_err(|e| e.to_string()).unwrap();
             assert_eq!((row.stages.len(), row.total.n), (STAGES.len(), 1));
             let sum: f64 = SUMMED.iter().map(|&s| row.stages[s].median).sum();
             assert!((sum - row.total.median).abs() < 1e-9 && row.text > 100, "{row:?}");

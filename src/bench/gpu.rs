@@ -39,6 +39,8 @@ pub(crate) struct Protocol {
     pub(crate) seed: u64,
     /// Buffer sets in rotation; without a number, enough that the L2 cache never holds the next launch's inputs.
     pub(crate) sets: Option<u32>,
+    /// How much kernels are improved before they are lowered.
+    pub(crate) opt: crate::OptLevel,
 }
 
 /// Why a bench on hardware stopped.
@@ -306,7 +308,7 @@ impl Bench {
             Ok(kernel) => kernel,
             Err(e) => return refuse(e.to_string()),
         };
-        let artifact = match compile(&kernel, &self.target, &Options::default()) {
+        let artifact = match compile(&kernel, &self.target, &Options { opt: self.protocol.opt, ..Options::default() }) {
             Ok(artifact) => artifact,
             Err(e) => return refuse(e.to_string()),
         };

@@ -4,7 +4,7 @@
 use super::problem::{Problem, Variant};
 use super::report::quote;
 use crate::runtime::sim::{Report, SimConfig, SimDevice};
-use crate::{Options, compile};
+use crate::{OptLevel, Options, compile};
 use tilelift_isel::Target;
 use tilelift_kernels::{Case, Size};
 
@@ -24,11 +24,11 @@ pub(crate) struct SimRow {
 ///
 /// # Errors
 /// A sentence: it does not build, compile or run, or its output is wrong.
-pub(crate) fn measure(problem: &Problem, variant: &Variant, target: &Target) -> Result<SimRow, String> {
+pub(crate) fn measure(problem: &Problem, variant: &Variant, target: &Target, opt: OptLevel) -> Result<SimRow, String> {
     let (label, workload) = problem.workload(variant);
     let case = Case { name: workload.name(), row: 0, size: Size::Large, workload };
     let kernel = case.build().map_err(|e| e.to_string())?;
-    let artifact = compile(&kernel, target, &Options::default()).map_err(|e| e.to_string())?;
+    let artifact = compile(&kernel, target, &Options { opt, ..Options::default() }).map_err(|e| e.to_string())?;
     let (grid, tensors, sample) = (case.grid(), case.make_tensors(), case.sample(PROGRAMS));
     let mut memory = case.memory(&tensors);
     let ctas = sample.iter().map(|p| p[0] + grid[0] * (p[1] + grid[1] * p[2])).collect();
@@ -97,11 +97,11 @@ mod tests {
     fn counts_of_a_product_hold_every_matrix_instruction() {
         let p = Problem::Gemm { elem: Scalar::BF16, out: Scalar::BF16, trans: (false, true), m: 64, n: 64, k: 64 };
         let variant = Variant { tile: Some([32, 32, 32]), warps: Some(2), ..Variant::default() };
-        let row = measure(&p, &variant, &targets::usual()).unwrap();
+        let row = measure(&p, &variant, &targets::usual(), OptLevel::None).unwrap();
         // 32 x 32 x 64 multiply-adds, 16 x 8 x 16 in an instruction.
         assert_eq!(row.report.count("mma") / row.programs, 32 * 32 * 64 / (16 * 8 * 16));
         assert_eq!(row.line(60).len(), head(60).len());
         let none = Variant { tile: Some([4096, 4096, 64]), ..Variant::default() };
-        assert!(measure(&p, &none, &targets::usual()).is_err());
+        assert!(measure(&p, &none, &targets::usual(), OptLevel::None).is_err());
     }
 }

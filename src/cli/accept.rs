@@ -1,13 +1,14 @@
 //! `accept`: the acceptance cases of the kernel library, on a device, judged against `f64` references.
 
 use super::{CliError, Outcome, Streams, options};
+use crate::OptLevel;
 use crate::execute::{DeviceKind, Executor, Launch};
 use lexopt::Arg::{Long, Short, Value};
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc;
 use std::time::{Duration, Instant};
-use tilelift_kernels::{Case, Size, Verdict, cases};
+use tilelift_kernels::{Case, CaseLaunch, Size, Verdict, cases};
 
 pub(super) const HELP: &str = "\
 usage: tilelift accept [OPTION…]
@@ -21,6 +22,7 @@ Runs the acceptance cases and prints a table; E is the worst error in units of t
   --full          every program of the large cases on slow devices, too: hours on the simulator
   --twice         the first inputs run twice, and have to give the same bits
   --jobs N        cases at a time, each in a thread (1); the table keeps its order
+  --opt N         0: as written (default), 1: improved by equality saturation
   --list          print the names only";
 
 /// Programs of a large case that a slow device runs.
@@ -46,12 +48,14 @@ pub struct Effort {
     pub full: bool,
     /// The first set of inputs runs twice, on the simulator under two schedules, and both runs have to give the same bits.
     pub twice: bool,
+    /// How much kernels are improved first.
+    pub opt: OptLevel,
 }
 
 impl Effort {
     /// A number of sets; slow devices sample the programs of large cases.
     pub const fn seeds(seeds: u64) -> Effort {
-        Effort { seeds, full: false, twice: false }
+        Effort { seeds, full: false, twice: false, opt: OptLevel::None }
     }
 }
 
@@ -63,6 +67,14 @@ pub fn run_case(case: &Case, device: &Executor, effort: Effort) -> Result<CaseRe
     let grid = case.grid();
     let sample = (case.size == Size::Large && device.kind().samples() && !effort.full).then(|| case.sample(SAMPLE));
     let launches = case.launches(sample.as_deref()).map_err(|e| e.to_string())?;
+    // The interpreter runs what the optimizer made; the other devices compile it so themselves.
+    let launches = if device.kind() == DeviceKind::Interp && effort.opt != OptLevel::None {
+        let better =
+            |l: CaseLaunch| Ok(CaseLaunch { kernel: crate::optimise(&l.kernel, effort.opt).map_err(|e| e.to_string())?.into_owned(), ..l });
+        launches.into_iter().map(better).collect::<Result<Vec<_>, String>>()?
+    } else {
+        launches
+    };
     let mut worst: Option<Verdict> = None;
     let mut time = Duration::ZERO;
     for seed in 0..effort.seeds.max(1) {
@@ -70,7 +82,8 @@ pub fn run_case(case: &Case, device: &Executor, effort: Effort) -> Result<CaseRe
         let mut run = |schedule: u64| {
             let mut memory = case.memory(&tensors);
             for l in &launches {
-                let launch = Launch { grid: l.grid, args: &l.args, programs: l.programs.as_deref(), seed: schedule, steps: None };
+                let launch =
+                    Launch { grid: l.grid, args: &l.args, programs: l.programs.as_deref(), seed: schedule, steps: None, opt: effort.opt };
                 let start = Instant::now();
                 device.run(&l.kernel, &launch, &mut memory).map_err(|e| format!("seed {seed}, @{}: {e}", l.kernel.name))?;
                 time += start.elapsed();
@@ -104,6 +117,7 @@ pub(super) fn run(parser: &mut lexopt::Parser, streams: &mut Streams<'_>) -> Out
             Long("target") => target = Some(options::target(parser)?),
             Long("filter") => filter = options::text(parser)?,
             Long("seeds") => effort.seeds = options::number(parser, "seeds", 1..=1000)?,
+            Long("opt") => effort.opt = options::opt(parser)?,
             Long("large") => large = true,
             Long("full") => effort.full = true,
             Long("twice") => effort.twice = true,

@@ -8,7 +8,7 @@ use crate::bench::problem::{Selection, Suite, Variant};
 use crate::bench::report::quote;
 use crate::bench::{compile, sim};
 use crate::execute::DeviceKind;
-use crate::targets;
+use crate::{OptLevel, targets};
 use lexopt::Arg::{Long, Short, Value};
 use std::fs;
 use tilelift_ir::Scalar;
@@ -43,6 +43,7 @@ how to measure
   --steady            no rests, long batches: the speed of a hot GPU (as --rest-ms 0 --warm-ms 200 --batch-ms 350)
   --device NAME       cuda (default), or sim: counts per program instead of times
   --target NAME       what to compile for
+  --opt N             0: kernels as written (default), 1: improved by equality saturation
   --json FILE         results as JSON, too";
 
 /// What goes to the JSON file.
@@ -67,6 +68,7 @@ struct Job {
     kind: DeviceKind,
     target: Option<Target>,
     json: Option<String>,
+    opt: OptLevel,
 }
 
 const REPEAT: u32 = 9;
@@ -112,7 +114,7 @@ fn job(parser: &mut lexopt::Parser) -> Result<Job, CliError> {
         groups: Vec::new(),
     };
     let (mut compile, mut repeat, mut times, mut sets, mut seed) = (false, None, BURST, None, 1);
-    let (mut library, mut kind, mut target, mut json) = (true, DeviceKind::Cuda, None, None);
+    let (mut library, mut kind, mut target, mut json, mut opt) = (true, DeviceKind::Cuda, None, None, OptLevel::default());
     while let Some(arg) = parser.next()? {
         match arg {
             Value(v) if v == "compile" => compile = true,
@@ -154,6 +156,7 @@ fn job(parser: &mut lexopt::Parser) -> Result<Job, CliError> {
             Long("seed") => seed = options::number(parser, "seed", 0..=u64::MAX)?,
             Long("device") => kind = options::word(parser, "device", &[("cuda", DeviceKind::Cuda), ("sim", DeviceKind::Sim)])?,
             Long("target") => target = Some(options::target(parser)?),
+            Long("opt") => opt = options::opt(parser)?,
             Long("json") => json = Some(options::text(parser)?),
             Long(_) | Short(_) => return Err(arg.unexpected().into()),
         }
@@ -180,7 +183,7 @@ fn job(parser: &mut lexopt::Parser) -> Result<Job, CliError> {
             )));
         }
     }
-    Ok(Job { selection: s, compile, repeat, times, sets, seed, library, kind, target, json })
+    Ok(Job { selection: s, compile, repeat, times, sets, seed, library, kind, target, json, opt })
 }
 
 /// Adds the suite of a word, or every suite for `all`.
@@ -261,7 +264,7 @@ fn compiles(job: &Job, json: &mut Json, streams: &mut Streams<'_>) -> Outcome {
     writeln!(streams.out, "{}", compile::head(width))?;
     json.head.push(("target", quote(target.name)));
     for (problem, variant) in &kernels {
-        let row = compile::measure(problem, variant, &target, repeat).map_err(|e| CliError::Failed(format!("{problem}: {e}")))?;
+        let row = compile::measure(problem, variant, &target, job.opt, repeat).map_err(|e| CliError::Failed(format!("{problem}: {e}")))?;
         writeln!(streams.out, "{}", row.line(width))?;
         streams.out.flush()?;
         json.rows.push(row.json());
@@ -290,7 +293,7 @@ fn counts(job: &Job, json: &mut Json, streams: &mut Streams<'_>) -> Outcome {
     json.head.push(("target", quote(target.name)));
     let mut failed = 0;
     for (problem, variant) in jobs() {
-        match sim::measure(problem, &variant, &target) {
+        match sim::measure(problem, &variant, &target, job.opt) {
             Ok(row) => {
                 writeln!(streams.out, "{}", row.line(width))?;
                 json.rows.push(row.json());
@@ -335,7 +338,7 @@ fn hardware(job: &Job, json: &mut Json, streams: &mut Streams<'_>) -> Outcome {
         return Err(CliError::Unusable("the device is no GPU".into()));
     };
     let [warm, batch, rest] = job.times.map(|ms| ms * 1e-3);
-    let protocol = Protocol { repeat: job.repeat.unwrap_or(REPEAT), warm, batch, rest, seed: job.seed, sets: job.sets };
+    let protocol = Protocol { repeat: job.repeat.unwrap_or(REPEAT), warm, batch, rest, seed: job.seed, sets: job.sets, opt: job.opt };
     let wants_library = job.library && problems.iter().any(|p| p.suite() == Suite::Gemm);
     let places = wants_library.then(locate::cublaslt);
     let (bench, missing) = Bench::open(device, target, places.as_deref(), protocol).map_err(|e| CliError::Unusable(e.to_string()))?;

@@ -24,6 +24,7 @@ usage: tilelift compile FILE [OPTION…]
   --kernel NAME    only this kernel
   --warps N        warps per program instance, overriding the kernel's hint
   --stages N       stages of pipelined loops, overriding the kernel's hint
+  --opt N          0: as written (default), 1: equality saturation over the tile program
   -o, --output F   write to a file
   --times          report the time of each stage on standard error";
 
@@ -126,6 +127,7 @@ pub(super) fn compile(parser: &mut lexopt::Parser, streams: &mut Streams<'_>) ->
             Long("warps") => opts.lower.warps = Some(options::number(parser, "warps", 1..=64)?),
             Long("stages") => opts.lower.stages = Some(options::number(parser, "stages", 1..=16)?),
             Long("output") | Short('o') => output = Some(options::text(parser)?),
+            Long("opt") => opts.opt = options::opt(parser)?,
             Long("times") => times = true,
             Value(v) if path.is_none() => path = Some(v.to_string_lossy().into_owned()),
             Value(_) | Long(_) | Short(_) => return Err(arg.unexpected().into()),
@@ -172,7 +174,7 @@ fn emitted(
     streams: &mut Streams<'_>,
 ) -> Result<Result<String, CompileError>, CliError> {
     Ok(match emit {
-        Emit::Tile => Ok(text::print(kernel)),
+        Emit::Tile => crate::optimise(kernel, opts.opt).map(|k| text::print(&k)),
         Emit::Lane => lower(kernel, target, opts).map(|l| l.program.to_string()),
         Emit::Ptx => match compile_timed(kernel, target, opts) {
             Ok((artifact, t)) => {

@@ -2,7 +2,7 @@
 
 use super::{CliError, Outcome, Streams, options};
 use crate::execute::{DeviceKind, Executor, Launch};
-use crate::{Options, compile_timed, targets};
+use crate::{OptLevel, Options, compile_timed, targets};
 use lexopt::Arg::{Long, Short, Value};
 use std::time::Instant;
 #[cfg(feature = "cuda")]
@@ -28,6 +28,7 @@ every element of C with a product in f64.
   --warps N --stages N
   --device NAME       cuda, sim, lane or interp
   --target NAME       what to compile for
+  --opt N             0: as written (default), 1: improved by equality saturation
   --emit              print the compiled text and stop";
 
 struct Job {
@@ -38,6 +39,13 @@ struct Job {
     kind: Option<DeviceKind>,
     target: Option<Target>,
     emit: bool,
+    opt: OptLevel,
+}
+
+impl Job {
+    fn options(&self) -> Options {
+        Options { opt: self.opt, ..Options::default() }
+    }
 }
 
 /// Most elements of a matrix on the command line.
@@ -67,7 +75,7 @@ pub(super) fn run(parser: &mut lexopt::Parser, streams: &mut Streams<'_>) -> Out
     let kernel = case.build().map_err(|e| CliError::Failed(e.to_string()))?;
     let target = device.target().cloned().unwrap_or_else(targets::usual);
     if job.emit {
-        let (artifact, _) = compile_timed(&kernel, &target, &Options::default()).map_err(|e| CliError::Failed(e.to_string()))?;
+        let (artifact, _) = compile_timed(&kernel, &target, &job.options()).map_err(|e| CliError::Failed(e.to_string()))?;
         return Ok(write!(streams.out, "{}", artifact.text)?);
     }
     if let Some(note) = note {
@@ -76,10 +84,10 @@ pub(super) fn run(parser: &mut lexopt::Parser, streams: &mut Streams<'_>) -> Out
     writeln!(streams.out, "kernel      @{}, {m} x {n} x {k}, grid {:?}", kernel.name, case.grid())?;
     writeln!(streams.out, "device      {}", device.describe())?;
     if device.target().is_some_and(targets::has_text) {
-        compiled(&kernel, &target, streams)?;
+        compiled(&kernel, &target, &job.options(), streams)?;
     }
     let tensors = case.make_tensors();
-    let output = execute(&device, &kernel, &case, &tensors, [m, n, k], streams)?;
+    let output = execute(&device, &kernel, &case, &tensors, ([m, n, k], job.opt), streams)?;
     let verdict = case.check(&tensors, &[&output], None).map_err(|e| CliError::Failed(e.to_string()))?;
     writeln!(streams.out, "check       {verdict}")?;
     if verdict.pass() { Ok(()) } else { Err(CliError::Failed("the product is wrong".into())) }
@@ -88,7 +96,7 @@ pub(super) fn run(parser: &mut lexopt::Parser, streams: &mut Streams<'_>) -> Out
 fn job(parser: &mut lexopt::Parser) -> Result<Job, CliError> {
     let (mut extents, mut elem, mut out, mut order, mut bias) = ([None; 3], Scalar::F16, None, (false, false), false);
     let (mut activation, mut tile, mut warps, mut stages) = (Activation::None, None, None, None);
-    let (mut kind, mut target, mut emit) = (None, None, false);
+    let (mut kind, mut target, mut emit, mut opt) = (None, None, false, OptLevel::default());
     while let Some(arg) = parser.next()? {
         match arg {
             Long("m") => extents[0] = Some(options::number(parser, "m", 1..=MAX)?),
@@ -110,6 +118,7 @@ fn job(parser: &mut lexopt::Parser) -> Result<Job, CliError> {
             Long("stages") => stages = Some(options::number(parser, "stages", 1..=16)?),
             Long("device") => kind = Some(options::device(parser)?),
             Long("target") => target = Some(options::target(parser)?),
+            Long("opt") => opt = options::opt(parser)?,
             Long("emit") => emit = true,
             Long(_) | Short(_) | Value(_) => return Err(arg.unexpected().into()),
         }
@@ -121,7 +130,7 @@ fn job(parser: &mut lexopt::Parser) -> Result<Job, CliError> {
     }
     config.warps = warps.unwrap_or(config.warps);
     config.stages = stages.unwrap_or(config.stages);
-    Ok(Job { extents, config, bias, activation, kind, target, emit })
+    Ok(Job { extents, config, bias, activation, kind, target, emit, opt })
 }
 
 fn tile_of(text: &str) -> Result<[u32; 3], CliError> {
@@ -131,8 +140,8 @@ fn tile_of(text: &str) -> Result<[u32; 3], CliError> {
     parts.try_into().map_err(|_| wrong())
 }
 
-fn compiled(kernel: &Kernel, target: &Target, streams: &mut Streams<'_>) -> Outcome {
-    let (artifact, times) = compile_timed(kernel, target, &Options::default()).map_err(|e| CliError::Failed(e.to_string()))?;
+fn compiled(kernel: &Kernel, target: &Target, options: &Options, streams: &mut Streams<'_>) -> Outcome {
+    let (artifact, times) = compile_timed(kernel, target, options).map_err(|e| CliError::Failed(e.to_string()))?;
     let stages: Vec<String> = crate::Stage::ALL.iter().map(|&s| format!("{s} {:.2}", times.of(s).as_secs_f64() * 1e3)).collect();
     writeln!(streams.out, "compile     {:.2} ms ({} ms)", times.total().as_secs_f64() * 1e3, stages.join(", "))?;
     writeln!(
@@ -151,12 +160,12 @@ fn execute(
     kernel: &Kernel,
     case: &Case,
     tensors: &[Tensor],
-    extents: [u32; 3],
+    (extents, opt): ([u32; 3], OptLevel),
     streams: &mut Streams<'_>,
 ) -> Result<Vec<u8>, CliError> {
     let args = case.arguments();
     let mut memory = case.memory(tensors);
-    let launch = Launch { grid: case.grid(), args: &args, programs: None, seed: 0, steps: None };
+    let launch = Launch { grid: case.grid(), args: &args, programs: None, seed: 0, steps: None, opt };
     let products = extents.iter().map(|&e| f64::from(e)).product::<f64>();
     match device {
         #[cfg(feature = "cuda")]
@@ -226,7 +235,8 @@ fn on_gpu(
     streams: &mut Streams<'_>,
 ) -> Outcome {
     let failed = |e: crate::runtime::cuda::CudaError| CliError::Failed(e.to_string());
-    let (artifact, _) = compile_timed(kernel, target, &Options::default()).map_err(|e| CliError::Failed(e.to_string()))?;
+    let options = Options { opt: launch.opt, ..Options::default() };
+    let (artifact, _) = compile_timed(kernel, target, &options).map_err(|e| CliError::Failed(e.to_string()))?;
     let start = Instant::now();
     let loaded = device.load(&artifact).map_err(failed)?;
     writeln!(

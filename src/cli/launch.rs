@@ -2,6 +2,7 @@
 
 use super::files::{each, some};
 use super::{CliError, Outcome, Streams, input, options};
+use crate::OptLevel;
 use crate::execute::{DeviceKind, Executor, Launch};
 use crate::filetest::runline::{ArgSpec, Init, RunLine};
 use crate::filetest::{self, data, directive};
@@ -17,7 +18,8 @@ Executes every `; run:` line of the files, prints what the kernels wrote, and co
   --device NAME   cuda, sim, lane or interp (cuda if there is a GPU, else sim)
   --target NAME   what to compile for
   --seed N        schedule of the simulator (0)
-  --steps N       rounds after which a `while` is given up (4194304); the simulator gives up after 100 N warp instructions";
+  --steps N       rounds after which a `while` is given up (4194304); the simulator gives up after 100 N warp instructions
+  --opt N         0: as written (default), 1: improved by equality saturation";
 
 pub(super) const INTERP_HELP: &str = "\
 usage: tilelift interp FILE… [OPTION…]
@@ -32,16 +34,19 @@ Runs the file tests of files and folders; docs/testing.md describes the directiv
   --device cuda   run the launches on the GPU, too
   --seeds N       schedules of the simulator per launch (3)
   --steps N       as for `run`
+  --opt N         this level of optimisation only, instead of all of them
   --bless         accept changed precise output (as TILELIFT_BLESS=1)";
 
 pub(super) fn run(parser: &mut lexopt::Parser, streams: &mut Streams<'_>) -> Outcome {
     let (mut paths, mut kind, mut target, mut seed, mut steps) = (Vec::new(), None, None, 0, None);
+    let mut opt = OptLevel::default();
     while let Some(arg) = parser.next()? {
         match arg {
             Long("device") => kind = Some(options::device(parser)?),
             Long("target") => target = Some(options::target(parser)?),
             Long("steps") => steps = Some(options::number(parser, "steps", 0..=u64::MAX)?),
             Long("seed") => seed = options::number(parser, "seed", 0..=u64::MAX)?,
+            Long("opt") => opt = options::opt(parser)?,
             Value(v) => paths.push(v.to_string_lossy().into_owned()),
             Long(_) | Short(_) => return Err(arg.unexpected().into()),
         }
@@ -57,7 +62,7 @@ pub(super) fn run(parser: &mut lexopt::Parser, streams: &mut Streams<'_>) -> Out
             device
         }
     };
-    each(&paths, streams, |path, streams| execute(path, &device, (seed, steps), streams))
+    each(&paths, streams, |path, streams| execute(path, &device, (seed, steps, opt), streams))
 }
 
 pub(super) fn interp(parser: &mut lexopt::Parser, streams: &mut Streams<'_>) -> Outcome {
@@ -72,10 +77,10 @@ pub(super) fn interp(parser: &mut lexopt::Parser, streams: &mut Streams<'_>) -> 
         }
     }
     let device = options::open(DeviceKind::Interp, None)?;
-    each(&some(paths)?, streams, |path, streams| execute(path, &device, (0, steps), streams))
+    each(&some(paths)?, streams, |path, streams| execute(path, &device, (0, steps, OptLevel::None), streams))
 }
 
-fn execute(path: &str, device: &Executor, schedule: (u64, Option<u64>), streams: &mut Streams<'_>) -> Outcome {
+fn execute(path: &str, device: &Executor, schedule: (u64, Option<u64>, OptLevel), streams: &mut Streams<'_>) -> Outcome {
     let source = input::read(path)?;
     let file = input::load(&source, streams)?;
     let directives = directives(path, &source.text, streams)?;
@@ -114,14 +119,14 @@ fn one(
     run: &RunLine,
     kernel: &Kernel,
     device: &Executor,
-    (seed, steps): (u64, Option<u64>),
+    (seed, steps, opt): (u64, Option<u64>, OptLevel),
     streams: &mut Streams<'_>,
 ) -> Result<Result<(), String>, CliError> {
     let (args, memory) = match data::arguments(run, kernel) {
         Ok(pair) => pair,
         Err(e) => return Ok(Err(e)),
     };
-    let launch = Launch { grid: run.grid, args: &args, programs: None, seed, steps };
+    let launch = Launch { grid: run.grid, args: &args, programs: None, seed, steps, opt };
     let mut want = memory.clone();
     let reference = Executor::Interp.run(kernel, &launch, &mut want);
     if let Some(part) = &run.fails {
@@ -191,6 +196,7 @@ pub(super) fn test(parser: &mut lexopt::Parser, streams: &mut Streams<'_>) -> Ou
             }
             Long("seeds") => config.seeds = options::number(parser, "seeds", 0..=1000)?,
             Long("steps") => config.steps = Some(options::number(parser, "steps", 0..=u64::MAX)?),
+            Long("opt") => config.opt = Some(options::opt(parser)?),
             Long("bless") => config.bless = true,
             Value(v) => paths.push(v.to_string_lossy().into_owned()),
             Long(_) | Short(_) => return Err(arg.unexpected().into()),

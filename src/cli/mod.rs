@@ -1,7 +1,7 @@
 //! The `tilelift` tool: checks, formats, runs, compiles and tests `.tile` files, and runs the kernels of the library.
 //!
 //! ```text
-//! args ─► Command ─► a module per group: files (check, fmt, compile), launch (run, interp, test), gemm, accept, devices
+//! args ─► Command ─► a module per group: files (check, fmt, compile), optimise (opt, explain, dot), launch (run, interp, test), gemm, accept, devices
 //! ```
 //!
 //! Results go to standard output, everything about errors to standard error. Exit codes: 0 all well, 1 an input is wrong or a check
@@ -15,6 +15,7 @@ mod files;
 mod gemm;
 mod input;
 mod launch;
+mod optimise;
 mod options;
 mod sim;
 
@@ -117,6 +118,24 @@ const COMMANDS: &[Command] = &[
     },
     Command { name: "test", summary: "run file tests", help: launch::TEST_HELP, run: launch::test },
     Command { name: "sim", summary: "run PTX that another compiler wrote in the simulator", help: sim::HELP, run: sim::run },
+    Command {
+        name: "opt",
+        summary: "print the kernels of a file as the optimizer makes them",
+        help: optimise::OPT_HELP,
+        run: optimise::opt,
+    },
+    Command {
+        name: "explain",
+        summary: "which rules made the optimizer's kernel of a file",
+        help: optimise::EXPLAIN_HELP,
+        run: optimise::explain,
+    },
+    Command {
+        name: "dot",
+        summary: "print the optimizer's graph in the language of Graphviz",
+        help: optimise::DOT_HELP,
+        run: optimise::dot,
+    },
     Command { name: "gemm", summary: "build, compile, run and check a matrix product", help: gemm::HELP, run: gemm::run },
     Command { name: "accept", summary: "run the acceptance cases of the kernel library", help: accept::HELP, run: accept::run },
     Command { name: "bench", summary: "time kernels against cuBLASLt and copies, or compiles", help: bench::HELP, run: bench::run },

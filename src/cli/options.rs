@@ -2,7 +2,7 @@
 
 use super::CliError;
 use crate::execute::{DeviceKind, ExecError, Executor};
-use crate::targets;
+use crate::{OptLevel, targets};
 use lexopt::ValueExt;
 use tilelift_isel::Target;
 
@@ -34,6 +34,13 @@ where
         let known: Vec<&str> = words.iter().map(|(w, _)| *w).collect();
         CliError::Usage(format!("--{name} takes {}, not `{given}`", known.join(", ")))
     })
+}
+
+/// The value of `--opt`.
+pub(super) fn opt(parser: &mut lexopt::Parser) -> Result<OptLevel, CliError> {
+    let last = OptLevel::ALL.len() - 1;
+    let n = number(parser, "opt", 0..=last)?;
+    OptLevel::from_number(n).ok_or_else(|| CliError::Usage(format!("--opt takes a number from 0 to {last}")))
 }
 
 /// The value of `--device`.

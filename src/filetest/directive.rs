@@ -27,6 +27,8 @@ pub enum Stage {
     Interp,
     /// Execute the run lines on the interpreter and on devices.
     Run,
+    /// Print the optimised kernels.
+    Opt,
     /// Print the lane program.
     Lower,
     /// Print the target's text.
@@ -35,7 +37,7 @@ pub enum Stage {
 
 impl Stage {
     /// Every stage.
-    pub const ALL: &'static [Stage] = &[Stage::Verify, Stage::Print, Stage::Interp, Stage::Run, Stage::Lower, Stage::Emit];
+    pub const ALL: &'static [Stage] = &[Stage::Verify, Stage::Print, Stage::Interp, Stage::Run, Stage::Opt, Stage::Lower, Stage::Emit];
     /// The word in a directive.
     pub const fn word(self) -> &'static str {
         match self {
@@ -43,13 +45,14 @@ impl Stage {
             Stage::Print => "print",
             Stage::Interp => "interp",
             Stage::Run => "run",
+            Stage::Opt => "opt",
             Stage::Lower => "lower",
             Stage::Emit => "emit",
         }
     }
     /// True for the stages whose output checks look at.
     pub const fn has_output(self) -> bool {
-        matches!(self, Stage::Print | Stage::Lower | Stage::Emit)
+        matches!(self, Stage::Print | Stage::Opt | Stage::Lower | Stage::Emit)
     }
 }
 
@@ -193,7 +196,7 @@ impl Directives {
         for word in words.split([',', ' ', '|']).filter(|w| !w.is_empty()) {
             if word == "precise" {
                 let Some(&stage) = self.stages.last().filter(|s| s.has_output()) else {
-                    return Err("`precise` follows print, lower or emit".into());
+                    return Err("`precise` follows print, opt, lower or emit".into());
                 };
                 self.precise = Some(stage);
             } else {

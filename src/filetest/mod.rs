@@ -14,7 +14,7 @@ pub mod directive;
 pub mod runline;
 
 use crate::execute::{ExecError, Executor, Launch};
-use crate::{CompileError, Options, compile, lower, targets};
+use crate::{CompileError, OptLevel, Options, compile, lower, targets};
 use directive::{Directives, Stage};
 use runline::RunLine;
 use std::collections::BTreeSet;
@@ -43,11 +43,13 @@ pub struct Config<'h> {
     pub assemble: Option<&'h Assembler<'h>>,
     /// As [`Launch::steps`].
     pub steps: Option<u64>,
+    /// Run at this level of optimisation only; `None` runs at every level.
+    pub opt: Option<OptLevel>,
 }
 
 impl Default for Config<'_> {
     fn default() -> Self {
-        Config { bless: false, seeds: 3, hardware: None, assemble: None, steps: None }
+        Config { bless: false, seeds: 3, hardware: None, assemble: None, steps: None, opt: None }
     }
 }
 
@@ -137,7 +139,7 @@ struct Test<'t> {
     /// The output of the stage that has one.
     output: Option<String>,
     /// Kernels and targets whose text the assembler has seen.
-    assembled: BTreeSet<(String, &'static str)>,
+    assembled: BTreeSet<(String, &'static str, OptLevel)>,
 }
 
 impl Test<'_> {
@@ -186,6 +188,9 @@ impl Test<'_> {
                     }
                     continue;
                 }
+                Stage::Opt => compiled(kernels, &targets[..targets.len().min(1)], reported, |k, _| {
+                    crate::optimise(k, OptLevel::Logical).map(|k| text::print(&k))
+                }),
                 Stage::Lower => {
                     compiled(kernels, &targets, reported, |k, t| lower(k, t, &Options::default()).map(|l| l.program.to_string()))
                 }
@@ -237,7 +242,7 @@ impl Test<'_> {
             Err(e) => return self.fail(run.line, e),
         };
         let mut want = memory.clone();
-        let launch = Launch { grid: run.grid, args: &args, programs: None, seed: 0, steps: self.config.steps };
+        let launch = Launch { grid: run.grid, args: &args, programs: None, seed: 0, steps: self.config.steps, opt: OptLevel::None };
         let refused = Executor::Interp.run(kernel, &launch, &mut want).err();
         match (&run.fails, &refused) {
             (None, None) => {}
@@ -263,30 +268,17 @@ impl Test<'_> {
 
     fn devices(&mut self, o: &Outcome<'_>, targets: &[Target], reported: &mut Vec<Reported>) {
         for target in targets {
-            match compile(o.kernel, target, &Options::default()) {
-                Ok(a) => {
-                    if self.assembled.insert((a.entry, target.name)) {
-                        self.assembles(o.run.line, &a.text, target);
-                    }
-                }
-                Err(CompileError::NoBackend { .. }) => {}
-                Err(e) => {
-                    reported.push(compile_error(&e));
-                    continue;
-                }
-            }
-            let lane = Executor::Lane(target.clone());
-            self.device(o, &lane, 0);
-            if targets::has_text(target) {
-                let sim = Executor::Sim(target.clone());
-                (0..self.config.seeds).for_each(|seed| self.device(o, &sim, seed));
+            for opt in self.levels(o.kernel) {
+                self.on_target(o, target, opt, reported);
             }
         }
         self.assembles_also(o, targets);
         // A fault on a GPU takes the whole context with it: hardware gets what runs and what is refused before it starts.
         let starts = matches!(o.refused, None | Some(ExecError::Interp(InterpError::Args(_))));
         if let Some(hardware) = self.config.hardware.as_ref().filter(|_| starts) {
-            self.device(o, hardware, 0);
+            for opt in self.levels(o.kernel) {
+                self.device(o, hardware, 0, opt);
+            }
         }
     }
 
@@ -296,7 +288,7 @@ impl Test<'_> {
             return;
         }
         let Some(target) = targets::by_name(ALSO_ASSEMBLED) else { return };
-        if !self.assembled.insert((o.kernel.name.clone(), target.name)) {
+        if !self.assembled.insert((o.kernel.name.clone(), target.name, OptLevel::None)) {
             return;
         }
         match compile(o.kernel, &target, &Options::default()) {
@@ -306,12 +298,55 @@ impl Test<'_> {
         }
     }
 
-    fn device(&mut self, o: &Outcome<'_>, device: &Executor, seed: u64) {
+    /// The levels of optimisation at which launches run: those that make another kernel than the one below.
+    fn levels(&self, kernel: &Kernel) -> Vec<OptLevel> {
+        if let Some(level) = self.config.opt {
+            return vec![level];
+        }
+        let mut last = None;
+        let mut list = Vec::new();
+        for &level in OptLevel::ALL {
+            let made = crate::optimise(kernel, level).ok().map(|k| text::print(&k));
+            if list.is_empty() || made != last {
+                list.push(level);
+            }
+            last = made;
+        }
+        list
+    }
+
+    fn on_target(&mut self, o: &Outcome<'_>, target: &Target, opt: OptLevel, reported: &mut Vec<Reported>) {
+        match compile(o.kernel, target, &Options { opt, ..Options::default() }) {
+            Ok(a) => {
+                if self.assembled.insert((a.entry, target.name, opt)) {
+                    self.assembles(o.run.line, &a.text, target);
+                }
+            }
+            Err(CompileError::NoBackend { .. }) => {}
+            Err(e) => {
+                // Said once, of the kernel as it was written.
+                if reported.iter().all(|r| r.message != e.to_string()) {
+                    reported.push(compile_error(&e));
+                }
+                return;
+            }
+        }
+        let lane = Executor::Lane(target.clone());
+        self.device(o, &lane, 0, opt);
+        if targets::has_text(target) {
+            let sim = Executor::Sim(target.clone());
+            // One schedule of what was optimised: its schedules are those of any kernel.
+            let seeds = if opt == OptLevel::None { self.config.seeds } else { self.config.seeds.min(1) };
+            (0..seeds).for_each(|seed| self.device(o, &sim, seed, opt));
+        }
+    }
+
+    fn device(&mut self, o: &Outcome<'_>, device: &Executor, seed: u64, opt: OptLevel) {
         let line = o.run.line;
         let mut got = o.memory.clone();
-        let launch = Launch { grid: o.run.grid, args: o.args, programs: None, seed, steps: self.config.steps };
+        let launch = Launch { grid: o.run.grid, args: o.args, programs: None, seed, steps: self.config.steps, opt };
         let result = device.run(o.kernel, &launch, &mut got).map(drop);
-        let name = format!("{}, schedule {seed}", device.describe());
+        let name = format!("{}, schedule {seed}, level {}", device.describe(), opt as u32);
         match (result, o.refused) {
             (Ok(()), None) => {
                 if let Err(e) = data::compare(o.args, o.want, &got, &o.run.tolerance) {

@@ -161,6 +161,33 @@ pub fn lane(case: &Case, want: &Memory, target: &Target, options: &LowerOptions)
     })
 }
 
+/// The interpreter on the kernel against the interpreter on what the optimizer makes of it by exact rules: equal bits.
+///
+/// # Errors
+/// A panic, a kernel that does not verify or stops, or other numbers.
+pub fn optimised(case: &Case, want: &Memory, chaos: Option<u64>) -> Result<Verdict, Failure> {
+    let at = chaos.map_or("optimizer".to_owned(), |seed| format!("optimizer, chaos {seed}"));
+    guarded(&at, || {
+        let verified = verify(&case.kernel).map_err(|e| failure(Kind::Generator, "verifier", e))?;
+        let options = tilelift_egraph::Options { allow: tilelift_egraph::Class::Exact, chaos, ..Default::default() };
+        let (kernel, report) = tilelift_egraph::optimise(&verified, &options);
+        if let Some(why) = report.fallback {
+            return Err(failure(Kind::Malformed, &at, why));
+        }
+        let params = case.params.iter().cloned().map(|p| match p {
+            crate::case::Param::Tensor(t) => crate::case::Param::Tensor(crate::case::Tensor { tolerance: None, ..t }),
+            scalar @ crate::case::Param::Scalar(_) => scalar,
+        });
+        let exact = Case { params: params.collect(), ..case.clone() };
+        let better = Case { kernel, ..case.clone() };
+        let got = reference(&better).map_err(|e| failure(Kind::Fault, &at, format!("{e}\n{}", text::print(&better.kernel))))?;
+        match exact.difference(want, &got) {
+            Some(d) => Err(failure(Kind::Mismatch, &at, format!("{d}\n{}", text::print(&better.kernel)))),
+            None => Ok(Verdict::Pass),
+        }
+    })
+}
+
 /// The lane program of a kernel as text, for a report on a failure.
 pub fn lane_text(kernel: &Kernel, target: &Target) -> String {
     match verify(kernel) {

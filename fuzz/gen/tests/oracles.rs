@@ -46,6 +46,37 @@ fn lane_programs_of_gfx942_are_right() {
     lanes(2000, 1, &Config::default());
 }
 
+/// Cases of the optimizer's tests; `TILELIFT_FUZZ_CASES` sets another number.
+fn optimizer_cases() -> u64 {
+    std::env::var("TILELIFT_FUZZ_CASES").ok().and_then(|n| n.parse().ok()).unwrap_or(CASES)
+}
+
+#[test]
+fn optimised_kernels_compute_the_same_bits() {
+    for seed in 5000..5000 + optimizer_cases() {
+        let c = case(seed, &Config::default());
+        let want = oracle::reference(&c).unwrap_or_else(|f| panic!("seed {seed}: {f}"));
+        for chaos in [None, Some(seed), Some(seed ^ 0x5555)] {
+            if let Err(f) = oracle::optimised(&c, &want, chaos) {
+                panic!("seed {seed}: {f}\n{}", c.to_tile_text());
+            }
+        }
+    }
+}
+
+#[test]
+fn optimised_kernels_with_functions_compute_the_same_bits() {
+    for seed in 6000..6000 + optimizer_cases() {
+        let c = case(seed, &Config::default().with_mode(Mode::Approx));
+        let want = oracle::reference(&c).unwrap_or_else(|f| panic!("seed {seed}: {f}"));
+        for chaos in [None, Some(seed)] {
+            if let Err(f) = oracle::optimised(&c, &want, chaos) {
+                panic!("seed {seed}: {f}\n{}", c.to_tile_text());
+            }
+        }
+    }
+}
+
 #[test]
 fn lane_programs_with_approximate_functions_are_near() {
     lanes(3000, 0, &Config::default().with_mode(Mode::Approx));

@@ -439,7 +439,7 @@ impl Machine<'_> {
     }
 
     /// The result of an instruction that makes exactly one value and has no regions.
-    fn compute(&mut self, d: &InstData, args: Bundle) -> Result<Data, Fault> {
+    pub(crate) fn compute(&mut self, d: &InstData, args: Bundle) -> Result<Data, Fault> {
         let kernel = self.kernel;
         let result = d.results.first().map(|&v| kernel.ty(v)).ok_or(missing("no result"))?;
         let operand = |i: usize| d.args.get(i).map(|&v| kernel.ty(v)).ok_or(missing("no operand"));

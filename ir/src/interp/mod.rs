@@ -53,6 +53,7 @@ mod memory;
 mod order;
 mod philox;
 mod plan;
+mod scalar;
 mod scan;
 mod shapes;
 
@@ -63,6 +64,7 @@ pub use args::{Arg, ArgError, ScalarArg, ViewArg, check_args, check_args_in, wri
 pub use error::{Fault, InterpError};
 pub use memory::{Buffer, Memory};
 pub use philox::philox;
+pub use scalar::{fold, is_elementwise};
 
 use crate::kernel::Kernel;
 use crate::ops::Effects;

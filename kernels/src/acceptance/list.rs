@@ -4,13 +4,13 @@ use super::{Case, Size};
 use crate::quantise::Output;
 use crate::tensor::Init;
 use crate::workload::{
-    CumSumCase, FusedGemmCase, GemmCase, GemvCase, LongSortCase, QuantiseCase, RmsNormCase, RowFoldCase, ScatterAddCase, SiluMulCase,
-    SoftmaxCase, TransposeCase, VectorAddCase,
+    AttentionCase, CumSumCase, FusedGemmCase, GemmCase, GemvCase, LongSortCase, QuantiseCase, RmsNormCase, RowFoldCase, ScatterAddCase,
+    SiluMulCase, SoftmaxCase, TransposeCase, VectorAddCase,
 };
 use crate::workload_more::{BincountCase, GatherRowsCase, LayerNormCase, RotaryCase, SelectCase};
 use crate::{
-    Activation, Bincount, CumSum, Fold, FusedGemm, GatherRows, Gemm, Gemv, LayerNorm, LongSort, Quantise, Residual, RmsNorm, Rotary,
-    RowFold, ScatterAdd, Select, SiluMul, Softmax, Transpose, VectorAdd, Weights,
+    Activation, Attention, Bincount, CumSum, Fold, FusedGemm, GatherRows, Gemm, Gemv, LayerNorm, LongSort, Quantise, Residual, RmsNorm,
+    Rotary, RowFold, ScatterAdd, Select, SiluMul, Softmax, Transpose, VectorAdd, Weights,
 };
 use tilelift_ir::{Scalar, SortOrder};
 
@@ -36,6 +36,7 @@ pub fn cases() -> Vec<Case> {
     integers(&mut list);
     epilogues(&mut list);
     fused(&mut list);
+    attentions(&mut list);
     list
 }
 
@@ -330,4 +331,17 @@ fn fused(list: &mut Vec<Case>) {
     }
     let (m, n, k) = (32_768, 256, 256);
     push(Large, FusedGemm::new(gemm(BF16, m, n, k).epilogue(Some(BF16), Activation::Gelu)).plus(Residual::Plain(BF16)), 1, m, n, k);
+}
+
+fn attentions(list: &mut Vec<Case>) {
+    for (queries, keys, dim, size) in [(33, 50, 32, Small), (7, 129, 64, Small), (1000, 1000, 64, Large), (1024, 1024, 128, Large)] {
+        for elem in [F16, BF16] {
+            for causal in [false, true] {
+                let plain = Attention::new(elem, dim, causal);
+                let config = if size == Small { plain.tile(16, 32, 1) } else { plain };
+                let config = config.for_shape(queries, keys);
+                list.push(Case::new(12, size, AttentionCase { config, queries, keys }));
+            }
+        }
+    }
 }

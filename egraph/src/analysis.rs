@@ -1,0 +1,489 @@
+//! Facts of a class, which hold for every node in it: type, constant, bounds, alignment, affine form, availability.
+//!
+//! Facts are joins of what the nodes say, so they only get sharper. A class whose elements all equal a constant gets that constant
+//! as a node. *Availability* is the number, in program order, of the event after which a value can be computed: entering a region,
+//! an effect, a read. A node's is the latest of its children's, a class's the earliest of its nodes'; since a rule's right side is
+//! made of parts of its left side, the earliest node of a class can stand wherever any of them stood.
+
+use crate::explain::Step;
+use crate::language::{Head, Kids, Node, Pool, TypeId};
+use crate::term::Term;
+use cranelift_entity::SecondaryMap;
+use egg::{Analysis, DidMerge, EGraph, Id};
+use smallvec::SmallVec;
+use tilelift_ir::ops::Rule;
+use tilelift_ir::{Attr, Extent, Literal, Op, Region, Scalar, Type, Value, interp, num};
+
+/// The graph.
+pub(crate) type Graph = EGraph<Node, Context>;
+
+/// An integer tile as `base + offset + sum(steps[d] * index[d])`, modulo the width of its type.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct Affine {
+    /// A scalar class.
+    pub(crate) base: Option<Id>,
+    pub(crate) offset: i64,
+    pub(crate) steps: SmallVec<[i64; 4]>,
+}
+
+/// What is known of a class.
+#[derive(Clone, Debug)]
+pub(crate) struct Fact {
+    pub(crate) ty: TypeId,
+    /// Event after which the value can be computed.
+    pub(crate) avail: u32,
+    /// Every element equals it.
+    pub(crate) value: Option<Literal>,
+    /// Bounds of every element, for integers and `i1`.
+    pub(crate) range: (i64, i64),
+    /// Every element is a multiple of 2 to this power.
+    pub(crate) zeros: u8,
+    /// Bit `d`: elements do not differ along dimension `d`.
+    pub(crate) same: u8,
+    /// Affine form of an integer.
+    pub(crate) affine: Option<Affine>,
+}
+
+/// A `for` as its index sees it.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Loop {
+    pub(crate) lo: Id,
+    pub(crate) hi: Id,
+    pub(crate) step: Id,
+}
+
+/// A store that opened an epoch of memory.
+#[derive(Clone, Debug)]
+pub(crate) struct Stored {
+    /// View, then indices.
+    pub(crate) place: Kids,
+    pub(crate) value: Id,
+}
+
+/// What nodes alone do not say: the pool, events, loops, stores.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Context {
+    pub(crate) pool: Pool,
+    /// The event that makes each leaf.
+    pub(crate) leaf_event: SecondaryMap<Value, u32>,
+    /// The region of each event.
+    pub(crate) event_region: Vec<Region>,
+    /// The event that opens each epoch; epoch 0 is that of pure ops.
+    pub(crate) epoch_event: Vec<u32>,
+    /// The store after which nothing else was written in each epoch.
+    pub(crate) epoch_store: Vec<Option<Stored>>,
+    /// Loops by their index.
+    pub(crate) loops: SecondaryMap<Value, Option<Loop>>,
+    /// Every new equality, where an explanation is wanted.
+    pub(crate) log: Option<Vec<Step>>,
+}
+
+/// All values of an integer type, `i1` included.
+pub(crate) fn full_range(elem: Scalar) -> (i64, i64) {
+    match elem.bits() {
+        1 => (0, 1),
+        b @ 2..=63 => (-(1 << (b - 1)), (1 << (b - 1)) - 1),
+        _ => (i64::MIN, i64::MAX),
+    }
+}
+
+fn fit((lo, hi): (i128, i128), elem: Scalar) -> (i64, i64) {
+    let (min, max) = full_range(elem);
+    if lo >= i128::from(min) && hi <= i128::from(max) { (lo as i64, hi as i64) } else { (min, max) }
+}
+
+fn power(x: i64) -> u8 {
+    if x == 0 { 63 } else { x.trailing_zeros().min(63) as u8 }
+}
+
+fn as_int(l: Option<Literal>) -> Option<i64> {
+    match l {
+        Some(Literal::Int(i)) => Some(i),
+        Some(Literal::Float(_)) | None => None,
+    }
+}
+
+/// True for ops whose elements are elements of their operands.
+fn moves(op: Op) -> bool {
+    matches!(op, Op::Splat | Op::Broadcast | Op::Reshape | Op::Transpose | Op::Slice | Op::Flip | Op::Split | Op::Concat | Op::Join)
+}
+
+impl Context {
+    fn constant(&self, node: &Node, kids: &[&Fact]) -> Option<Literal> {
+        let Head::Op { op, attrs, ty, .. } = node.head else { return None };
+        let attrs = self.pool.attrs(attrs);
+        if op == Op::Const {
+            return attrs.iter().find_map(|a| if let Attr::Literal(l) = a { Some(*l) } else { None });
+        }
+        if kids.is_empty() {
+            return None;
+        }
+        let first = kids[0].value?;
+        if moves(op) {
+            return kids.iter().all(|k| k.value == Some(first)).then_some(first);
+        }
+        if !interp::is_elementwise(op) {
+            return None;
+        }
+        let args: Option<SmallVec<[(Literal, Scalar); 3]>> = kids.iter().map(|k| k.value.map(|v| (v, self.pool.ty(k.ty).elem()))).collect();
+        interp::fold(op, attrs, &args?, self.pool.ty(ty).elem())
+    }
+
+    fn range(&self, node: &Node, kids: &[&Fact]) -> (i64, i64) {
+        let Head::Op { op, attrs, ty, .. } = node.head else { return self.leaf_range(node) };
+        let (attrs, ty) = (self.pool.attrs(attrs), self.pool.ty(ty));
+        let elem = ty.elem();
+        let full = full_range(elem);
+        if elem.is_float() {
+            return full;
+        }
+        let wide = |i: usize| (i128::from(kids[i].range.0), i128::from(kids[i].range.1));
+        let whole = |i: usize| !self.pool.ty(kids[i].ty).elem().is_float();
+        match op {
+            Op::ProgramId => (0, i64::from(i32::MAX) - 1),
+            Op::NumPrograms => (1, i64::from(i32::MAX)),
+            Op::Popcount | Op::Clz => fit((0, i128::from(elem.bits())), elem),
+            Op::Dim => (0, i64::from(i32::MAX)),
+            Op::Iota => match (attrs.first(), ty.shape()) {
+                (Some(Attr::Dim(d)), Some(shape)) => fit((0, i128::from(shape[*d as usize]) - 1), elem),
+                _ => full,
+            },
+            Op::Add => fit((wide(0).0 + wide(1).0, wide(0).1 + wide(1).1), elem),
+            Op::Sub => fit((wide(0).0 - wide(1).1, wide(0).1 - wide(1).0), elem),
+            Op::Mul => {
+                let ((a, b), (c, d)) = (wide(0), wide(1));
+                let all = [a * c, a * d, b * c, b * d];
+                fit((all.into_iter().min().unwrap_or(0), all.into_iter().max().unwrap_or(0)), elem)
+            }
+            Op::Minimum => (kids[0].range.0.min(kids[1].range.0), kids[0].range.1.min(kids[1].range.1)),
+            Op::Maximum => (kids[0].range.0.max(kids[1].range.0), kids[0].range.1.max(kids[1].range.1)),
+            Op::Div if kids[1].range.0 > 0 => {
+                let ((a, b), (c, d)) = (kids[0].range, kids[1].range);
+                // Toward zero: the smallest divisor gives the largest magnitude.
+                (if a < 0 { a / c } else { a / d }, if b < 0 { b / d } else { b / c })
+            }
+            Op::Rem if kids[1].range.0 > 0 => {
+                let top = kids[1].range.1 - 1;
+                let ((a, b), low) = (kids[0].range, -top);
+                (if a >= 0 { 0 } else { low.max(a) }, if b <= 0 { 0 } else { top.min(b) })
+            }
+            Op::And if kids[0].range.0 >= 0 || kids[1].range.0 >= 0 => {
+                let tops = kids.iter().filter(|k| k.range.0 >= 0).map(|k| k.range.1);
+                (0, tops.min().unwrap_or(full.1))
+            }
+            Op::ShrS | Op::ShrU if kids[0].range.0 >= 0 => {
+                let by = if kids[1].range.0 >= 0 { kids[1].range.0.min(63) } else { 0 };
+                (0, kids[0].range.1 >> by)
+            }
+            Op::Select => (kids[1].range.0.min(kids[2].range.0), kids[1].range.1.max(kids[2].range.1)),
+            Op::Cast if whole(0) && elem != Scalar::I1 => fit(wide(0), elem),
+            Op::Concat | Op::Join => (kids[0].range.0.min(kids[1].range.0), kids[0].range.1.max(kids[1].range.1)),
+            Op::Assume => kids[0].range,
+            _ if moves(op) => kids[0].range,
+            _ => full,
+        }
+    }
+
+    fn leaf_range(&self, node: &Node) -> (i64, i64) {
+        full_range(self.pool.ty(node.ty()).elem())
+    }
+
+    fn zeros(&self, node: &Node, kids: &[&Fact]) -> u8 {
+        let Head::Op { op, attrs, .. } = node.head else { return 0 };
+        match op {
+            Op::Add | Op::Sub | Op::Minimum | Op::Maximum | Op::Rem | Op::Or | Op::Xor | Op::Concat | Op::Join => {
+                kids[0].zeros.min(kids[1].zeros)
+            }
+            Op::Select => kids[1].zeros.min(kids[2].zeros),
+            Op::Mul => (kids[0].zeros + kids[1].zeros).min(63),
+            Op::Shl => match as_int(kids[1].value) {
+                Some(s @ 0..=63) => (kids[0].zeros + s as u8).min(63),
+                _ => kids[0].zeros,
+            },
+            Op::And => kids[0].zeros.max(kids[1].zeros),
+            Op::Cast if self.pool.ty(kids[0].ty).elem().is_int() => kids[0].zeros,
+            Op::Assume => match self.pool.attrs(attrs).first() {
+                Some(Attr::Divisor(n)) => kids[0].zeros.max(power(i64::from(*n))),
+                _ => kids[0].zeros,
+            },
+            Op::Dim => match (self.pool.ty(kids[0].ty).as_view(), self.pool.attrs(attrs).first()) {
+                (Some(v), Some(Attr::Dim(d))) => power(i64::from(v.dims[*d as usize].divisor())),
+                _ => 0,
+            },
+            _ if moves(op) => kids[0].zeros,
+            _ => 0,
+        }
+    }
+
+    fn same(&self, node: &Node, kids: &[&Fact]) -> u8 {
+        let Head::Op { op, attrs, ty, .. } = node.head else { return self.ones(node.ty()) };
+        let ones = self.ones(ty);
+        let Some(shape) = self.pool.ty(ty).shape() else { return 0 };
+        let all = (1u8 << shape.len()) - 1;
+        let from = |i: usize| self.pool.ty(kids[i].ty).shape().unwrap_or(&[]);
+        let attr = self.pool.attrs(attrs);
+        ones | match op {
+            Op::Splat => all,
+            Op::Iota => match attr.first() {
+                Some(Attr::Dim(d)) => all & !(1 << d),
+                _ => 0,
+            },
+            Op::Broadcast => {
+                let grown = (0..shape.len()).filter(|&d| shape[d] != from(0)[d]).fold(0, |m, d| m | 1 << d);
+                kids[0].same | grown
+            }
+            Op::Transpose => match attr.first() {
+                Some(Attr::Perm(p)) => p.iter().enumerate().fold(0, |m, (i, &d)| m | (kids[0].same >> d & 1) << i),
+                _ => 0,
+            },
+            Op::Slice | Op::Flip => kids[0].same,
+            // A tile of equal elements stays one in any form.
+            Op::Reshape if kids[0].same == (1 << from(0).len()) - 1 => all,
+            _ if interp::is_elementwise(op) => {
+                let of = |k: &&Fact| if matches!(self.pool.ty(k.ty), Type::Scalar(_)) { all } else { k.same };
+                kids.iter().map(of).fold(all, |m, s| m & s)
+            }
+            _ => 0,
+        }
+    }
+
+    /// The dimensions of extent 1.
+    fn ones(&self, ty: TypeId) -> u8 {
+        let shape = self.pool.ty(ty).shape().unwrap_or(&[]);
+        shape.iter().enumerate().filter(|&(_, &e)| e == 1).fold(0, |m, (d, _)| m | 1 << d)
+    }
+
+    fn affine(&self, node: &Node, kids: &[&Fact], id: Id) -> Option<Affine> {
+        let ty = self.pool.ty(node.ty());
+        if !ty.elem().is_int() {
+            return None;
+        }
+        let rank = ty.shape()?.len();
+        let zero = || SmallVec::from_elem(0, rank);
+        let own = || matches!(ty, Type::Scalar(_)).then(|| Affine { base: Some(id), offset: 0, steps: SmallVec::new() });
+        let Head::Op { op, attrs, .. } = node.head else { return own() };
+        let of = |i: usize| kids[i].affine.as_ref();
+        let attr = self.pool.attrs(attrs).first();
+        match op {
+            Op::Const => Some(Affine { base: None, offset: as_int(self.constant(node, kids))?, steps: SmallVec::new() }),
+            // A scalar that was cast or computed stands for itself.
+            Op::Splat => of(0).map(|a| Affine { base: a.base, offset: a.offset, steps: zero() }),
+            Op::Iota => match attr {
+                Some(Attr::Dim(d)) => {
+                    let mut steps = zero();
+                    steps[*d as usize] = 1;
+                    Some(Affine { base: None, offset: 0, steps })
+                }
+                _ => None,
+            },
+            Op::Add | Op::Sub => {
+                let sum = || {
+                    let (a, b) = (of(0)?, of(1)?);
+                    let sign = if op == Op::Sub { -1 } else { 1 };
+                    let base = match (a.base, b.base) {
+                        (x, None) => x,
+                        (None, y) if sign == 1 => y,
+                        _ => return None,
+                    };
+                    let offset = num::wrap(a.offset.wrapping_add(b.offset.wrapping_mul(sign)), ty.elem());
+                    let steps = a.steps.iter().zip(&b.steps).map(|(x, y)| x.wrapping_add(y.wrapping_mul(sign))).collect();
+                    Some(Affine { base, offset, steps })
+                };
+                sum().or_else(own)
+            }
+            Op::Mul => {
+                let scaled = || {
+                    let (a, c) = match (of(0), as_int(kids[1].value), of(1), as_int(kids[0].value)) {
+                        (Some(a), Some(c), _, _) | (_, _, Some(a), Some(c)) => (a, c),
+                        _ => return None,
+                    };
+                    if a.base.is_some() {
+                        return None;
+                    }
+                    let by = |x: &i64| num::wrap(x.wrapping_mul(c), ty.elem());
+                    Some(Affine { base: None, offset: by(&a.offset), steps: a.steps.iter().map(by).collect() })
+                };
+                scaled().or_else(own)
+            }
+            Op::Broadcast => {
+                let (a, from) = (of(0)?, self.pool.ty(kids[0].ty).shape()?);
+                let shape = ty.shape()?;
+                let steps = (0..rank).map(|d| if from[d] == shape[d] { a.steps[d] } else { 0 }).collect();
+                Some(Affine { base: a.base, offset: a.offset, steps })
+            }
+            Op::Transpose => match attr {
+                Some(Attr::Perm(p)) => {
+                    let a = of(0)?;
+                    Some(Affine { base: a.base, offset: a.offset, steps: p.iter().map(|&d| a.steps[d as usize]).collect() })
+                }
+                _ => None,
+            },
+            Op::Reshape if rank > 0 => {
+                // Extents of 1 come and go; the others keep their order.
+                let (a, from) = (of(0)?, self.pool.ty(kids[0].ty).shape()?);
+                let shape = ty.shape()?;
+                let long = |s: &[u32]| s.iter().copied().filter(|&e| e != 1).collect::<SmallVec<[u32; 4]>>();
+                if long(from) != long(shape) {
+                    return None;
+                }
+                let mut old = (0..from.len()).filter(|&d| from[d] != 1).map(|d| a.steps[d]);
+                let steps = shape.iter().map(|&e| if e == 1 { 0 } else { old.next().unwrap_or(0) }).collect();
+                Some(Affine { base: a.base, offset: a.offset, steps })
+            }
+            _ => own(),
+        }
+    }
+}
+
+impl Analysis<Node> for Context {
+    type Data = Fact;
+
+    fn make(graph: &mut Graph, node: &Node, id: Id) -> Fact {
+        let context = &graph.analysis;
+        let kids: SmallVec<[&Fact; 4]> = node.kids.iter().map(|&k| &graph[k].data).collect();
+        let own = match node.head {
+            Head::Leaf { value, .. } => context.leaf_event[value],
+            Head::Op { epoch, .. } => context.epoch_event[epoch as usize],
+        };
+        let avail = kids.iter().map(|k| k.avail).fold(own, u32::max);
+        let mut range = context.range(node, &kids);
+        let mut zeros = context.zeros(node, &kids);
+        if let Head::Leaf { value, .. } = node.head
+            && let Some(l) = context.loops[value]
+        {
+            let (lo, hi, step) = (&graph[l.lo].data, &graph[l.hi].data, &graph[l.step].data);
+            range = (lo.range.0, hi.range.1.saturating_sub(1).max(lo.range.0));
+            zeros = lo.zeros.min(step.zeros);
+        }
+        let mut value = context.constant(node, &kids);
+        if let Head::Op { op: Op::Dim, attrs, .. } = node.head
+            && let (Some(v), Some(Attr::Dim(d))) = (context.pool.ty(kids[0].ty).as_view(), context.pool.attrs(attrs).first())
+            && let Extent::Fixed(n) = v.dims[*d as usize]
+        {
+            value = Some(Literal::Int(i64::from(n)));
+        }
+        let elem = context.pool.ty(node.ty()).elem();
+        if value.is_none() && range.0 == range.1 && !elem.is_float() && !matches!(context.pool.ty(node.ty()), Type::View(_)) {
+            value = Some(Literal::Int(range.0));
+        }
+        if let Some(Literal::Int(i)) = value {
+            (range, zeros) = ((i, i), power(i));
+        }
+        let affine = match value {
+            Some(Literal::Int(offset)) if elem.is_int() => {
+                let rank = context.pool.ty(node.ty()).shape().unwrap_or(&[]).len();
+                Some(Affine { base: None, offset, steps: SmallVec::from_elem(0, rank) })
+            }
+            _ => context.affine(node, &kids, id),
+        };
+        Fact { ty: node.ty(), avail, value, range, zeros, same: context.same(node, &kids), affine }
+    }
+
+    fn merge(&mut self, a: &mut Fact, b: Fact) -> DidMerge {
+        debug_assert_eq!(a.ty, b.ty, "a rule made a class of two types: {} and {}", self.pool.ty(a.ty), self.pool.ty(b.ty));
+        debug_assert!(a.value.is_none() || b.value.is_none() || a.value == b.value, "a rule made {a:?} equal to {b:?}");
+        let (lo, hi) = (a.range.0.max(b.range.0), a.range.1.min(b.range.1));
+        // Code that never runs may have contradictory facts; any of them will do there.
+        let range = if lo <= hi { (lo, hi) } else { a.range };
+        // The form without a base says most.
+        let prefer_b = match (&a.affine, &b.affine) {
+            (Some(x), Some(y)) => x.base.is_some() && y.base.is_none(),
+            (None, Some(_)) => true,
+            (_, None) => false,
+        };
+        let joined = Fact {
+            ty: a.ty,
+            avail: a.avail.min(b.avail),
+            value: a.value.or(b.value),
+            range,
+            zeros: a.zeros.max(b.zeros),
+            same: a.same | b.same,
+            affine: if prefer_b { b.affine.clone() } else { a.affine.clone() },
+        };
+        let differs = |x: &Fact, y: &Fact| {
+            x.avail != y.avail || x.value != y.value || x.range != y.range || x.zeros != y.zeros || x.same != y.same || x.affine != y.affine
+        };
+        let did = DidMerge(differs(&joined, a), differs(&joined, &b));
+        *a = joined;
+        did
+    }
+
+    fn modify(graph: &mut Graph, id: Id) {
+        let fact = &graph[id].data;
+        let Some(literal) = fact.value else { return };
+        let ty = graph.analysis.pool.ty(fact.ty).clone();
+        let term = Term::full(literal, &ty);
+        if term.find(graph) == Some(graph.find(id)) {
+            return;
+        }
+        let Some(constant) = term.build(graph) else { return };
+        note(graph, crate::saturate::FOLD, graph.id_to_node(id).clone(), constant);
+        graph.union_trusted(id, constant, crate::saturate::FOLD);
+    }
+}
+
+/// Notes a step, if an explanation is wanted.
+pub(crate) fn note(graph: &mut Graph, rule: &'static str, left: Node, right: Id) {
+    let right = graph.id_to_node(right).clone();
+    if let Some(log) = &mut graph.analysis.log {
+        log.push(Step { rule, left, right });
+    }
+}
+
+/// Reads of a graph that rules make.
+pub(crate) trait Read {
+    /// Facts of a class.
+    fn fact(&self, id: Id) -> &Fact;
+    /// Type of a class.
+    fn ty(&self, id: Id) -> &Type;
+    /// The first node of an op in a class.
+    fn get(&self, id: Id, op: Op) -> Option<&Node>;
+    /// Attributes of a node.
+    fn attrs(&self, node: &Node) -> &[Attr];
+    /// The integer that every element equals.
+    fn int(&self, id: Id) -> Option<i64>;
+    /// The float that every element equals.
+    fn float(&self, id: Id) -> Option<f64>;
+    /// The type of a node's result.
+    fn node_ty(&self, node: &Node) -> &Type;
+}
+
+impl Read for Graph {
+    fn fact(&self, id: Id) -> &Fact {
+        &self[id].data
+    }
+    fn ty(&self, id: Id) -> &Type {
+        self.analysis.pool.ty(self[id].data.ty)
+    }
+    fn get(&self, id: Id, op: Op) -> Option<&Node> {
+        self[id].nodes.iter().find(|n| n.op() == Some(op))
+    }
+    fn attrs(&self, node: &Node) -> &[Attr] {
+        match node.head {
+            Head::Op { attrs, .. } => self.analysis.pool.attrs(attrs),
+            Head::Leaf { .. } => &[],
+        }
+    }
+    fn int(&self, id: Id) -> Option<i64> {
+        as_int(self[id].data.value)
+    }
+    fn float(&self, id: Id) -> Option<f64> {
+        match self[id].data.value {
+            Some(Literal::Float(bits)) => Some(f64::from_bits(bits)),
+            Some(Literal::Int(_)) | None => None,
+        }
+    }
+    fn node_ty(&self, node: &Node) -> &Type {
+        self.analysis.pool.ty(node.ty())
+    }
+}
+
+/// True for ops that stay where they are: they read memory or check a promise.
+pub(crate) fn pinned(op: Op) -> bool {
+    use tilelift_ir::Effects::{Control, Observes, Pure, Reads, Updates, Writes};
+    match op.info().effects {
+        Pure => op.info().rule == Rule::Assume,
+        Reads => true,
+        Writes | Updates | Observes | Control => false,
+    }
+}

@@ -1,0 +1,131 @@
+//! The logical cost of a node: a price per op family times the elements it makes or takes, times how often it runs.
+//!
+//! The unit is an operation of one lane. A scalar costs every lane of a program the operation, so it counts as many lanes. Prices are
+//! those of no particular machine: what they must get right is the order of alternatives that are the same for every machine.
+
+use crate::analysis::{Graph, Read};
+use crate::language::{Head, Node};
+use crate::skeleton::Skeleton;
+use tilelift_ir::ops::Rule;
+use tilelift_ir::{Op, Scalar, Type};
+
+/// Lanes that a program is thought to have.
+const LANES: u64 = 128;
+/// Prices are in sixteenths, so that cheap ops differ from free ones.
+const UNIT: u64 = 16;
+
+/// The family of an op: one row of the price table.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, PartialOrd, Ord, Hash)]
+pub enum Family {
+    /// Literals, splats, position queries: a register name.
+    Free,
+    /// Moves that only rename elements.
+    Rename,
+    /// Adds, compares, bit ops, selects, conversions.
+    Simple,
+    /// Products of wide integers.
+    Product,
+    /// Integer quotients.
+    Quotient,
+    /// Float quotients.
+    Division,
+    /// Functions of the special unit.
+    Function,
+    /// Moves between lanes.
+    Move,
+    /// Folds along an axis.
+    Fold,
+    /// Sorts.
+    Sort,
+    /// Matrix products, per product.
+    Matrix,
+    /// Reads of memory.
+    Read,
+}
+
+/// The price table, in sixteenths of a lane operation per element.
+pub const PRICES: &[(Family, u64)] = &[
+    (Family::Free, 0),
+    (Family::Rename, 4),
+    (Family::Simple, UNIT),
+    (Family::Product, 2 * UNIT),
+    (Family::Quotient, 24 * UNIT),
+    (Family::Division, 8 * UNIT),
+    (Family::Function, 4 * UNIT),
+    (Family::Move, 6 * UNIT),
+    (Family::Fold, 3 * UNIT),
+    (Family::Sort, 64 * UNIT),
+    (Family::Matrix, 1),
+    (Family::Read, 32 * UNIT),
+];
+
+impl Family {
+    /// Its price.
+    pub fn price(self) -> u64 {
+        PRICES.iter().find(|(f, _)| *f == self).map_or(UNIT, |(_, p)| *p)
+    }
+    /// The family of an op on elements of a type.
+    pub fn of(op: Op, elem: Scalar) -> Family {
+        match op.info().rule {
+            Rule::Explicit | Rule::Index | Rule::Splat | Rule::Assume => Family::Free,
+            Rule::Iota => Family::Rename,
+            Rule::Broadcast | Rule::Reshape | Rule::Slice | Rule::Join | Rule::Split | Rule::Concat | Rule::Bitcast => Family::Rename,
+            Rule::Transpose | Rule::Flip | Rule::GatherTile => Family::Move,
+            Rule::Reduce | Rule::ArgReduce | Rule::Scan | Rule::Histogram => Family::Fold,
+            Rule::Sort | Rule::ArgSort | Rule::TopK | Rule::ArgTopK => Family::Sort,
+            Rule::Dot => Family::Matrix,
+            Rule::Load | Rule::Gather => Family::Read,
+            _ => match op {
+                Op::Div if elem.is_float() => Family::Division,
+                Op::Div | Op::Rem | Op::DivU | Op::RemU => Family::Quotient,
+                Op::Mul | Op::MulHi | Op::MulHiU if elem.is_int() => Family::Product,
+                Op::Add | Op::Sub | Op::Mul | Op::Fma | Op::Neg | Op::Abs | Op::Floor | Op::Ceil | Op::Round | Op::Trunc => Family::Simple,
+                // What the table knows as a function of one float is one of the special unit.
+                _ if op.info().rule == Rule::SameFloat && op.info().operands.len() == 1 => Family::Function,
+                _ => Family::Simple,
+            },
+        }
+    }
+}
+
+fn lanes(ty: &Type) -> u64 {
+    match ty {
+        Type::Tile(t) => t.elements().max(LANES),
+        Type::Scalar(_) | Type::View(_) => LANES,
+    }
+}
+
+/// The cost of running a node once.
+pub(crate) fn once(g: &Graph, node: &Node) -> u64 {
+    let Head::Op { op, .. } = node.head else { return 0 };
+    let ty = g.node_ty(node);
+    let family = Family::of(op, ty.elem());
+    let widest = || node.kids.iter().map(|&k| lanes(g.ty(k))).chain([lanes(ty)]).max().unwrap_or(LANES);
+    let amount = match family {
+        Family::Matrix => {
+            let depth = g.ty(node.kids[0]).shape().and_then(|s| s.last()).map_or(1, |&k| u64::from(k));
+            lanes(ty).saturating_mul(depth)
+        }
+        Family::Rename | Family::Move | Family::Read => widest().saturating_mul(u64::from(ty.elem().bytes())) / 4,
+        Family::Fold | Family::Sort => widest(),
+        Family::Free | Family::Simple | Family::Product | Family::Quotient | Family::Division | Family::Function => {
+            // A wide type takes a pair of registers.
+            lanes(ty).saturating_mul(u64::from(ty.elem().bits().max(32) / 32))
+        }
+    };
+    let masks = if family == Family::Read { 1 + node.kids.len() as u64 } else { 0 };
+    amount.saturating_mul(family.price()).saturating_add(masks)
+}
+
+/// The cost of a node of a class: at least 1, so that a program's cost falls along every edge; weighted by the trips of the loop in
+/// which its operands are there, since elaboration moves it out of the loops inside of which they don't change.
+pub(crate) fn cost(g: &Graph, skeleton: &Skeleton, node: &Node, original: bool) -> u64 {
+    let own = match node.head {
+        Head::Leaf { .. } => 0,
+        Head::Op { epoch, .. } => g.analysis.epoch_event[epoch as usize],
+    };
+    let avail = node.kids.iter().map(|&k| g[k].data.avail).fold(own, u32::max);
+    let weight = skeleton.places[g.analysis.event_region[avail as usize]].weight;
+    // Of equal programs the author's.
+    once(g, node).saturating_mul(weight).saturating_add(if original { 1 } else { 2 })
+}

@@ -1,0 +1,571 @@
+//! Elaboration: the chosen nodes become a kernel again.
+//!
+//! ```text
+//! liveness    what effects need, through chosen nodes and carried values; control without effect or need is dropped
+//! placement   per class, operands last: the regions of its uses meet in one; from there it leaves loops that it does not depend on
+//! emission    the skeleton in order; an item first demands its operands, each in its place
+//! ```
+//!
+//! A class is computed once per place (value numbering). Reads and promises stand where they stood, if still needed. Literals,
+//! splats and position queries are made anew in each region that uses them: cheaper than a register over a loop.
+
+use crate::analysis::{Graph, Read, pinned};
+use crate::extract::{Candidate, Choice, Forest};
+use crate::language::Head;
+use crate::skeleton::{Block, Item, Skeleton};
+use cranelift_entity::SecondaryMap;
+use egg::Id;
+use indexmap::{IndexMap, IndexSet};
+use smallvec::SmallVec;
+use tilelift_ir::ops::OperandKind;
+use tilelift_ir::{Inst, Kernel, Literal, Loc, Op, Region, Type, Value, ValueDef};
+
+/// Why a choice does not become a kernel: a bug, answered with the input kernel.
+pub(crate) type Broken = String;
+
+/// Ops made anew where they are used.
+fn remade(op: Op) -> bool {
+    matches!(op, Op::Const | Op::Splat | Op::Iota | Op::ProgramId | Op::NumPrograms | Op::Dim)
+}
+
+/// Makes the kernel of a choice.
+pub(crate) fn elaborate(input: &Kernel, g: &Graph, s: &Skeleton, forest: &Forest, choice: &Choice) -> Result<Kernel, Broken> {
+    let live = Live::new(input, g, s, forest, choice)?;
+    let place = placement(input, g, s, forest, choice, &live)?;
+    let mut out = Kernel::new(&input.name);
+    out.hints = input.hints;
+    let mut origin: Vec<Option<Inst>> = vec![None; forest.ids.len()];
+    for (&id, &inst) in &s.origin {
+        origin[forest.at(g, id)].get_or_insert(inst);
+    }
+    let mut regions = SecondaryMap::new();
+    regions[input.body] = Some(out.body);
+    let mut e = Emitter {
+        input,
+        g,
+        s,
+        forest,
+        choice,
+        live: &live,
+        place: &place,
+        origin,
+        out,
+        regions,
+        values: vec![SmallVec::new(); forest.ids.len()],
+        pairs: IndexMap::new(),
+        loc: Loc::default(),
+    };
+    for &p in &input.params {
+        let v = e.out.add_param(input.ty(p).clone());
+        e.bind(p, input.body, v);
+    }
+    e.block(&s.body)?;
+    Ok(e.out)
+}
+
+/// What is needed.
+struct Live {
+    class: Vec<bool>,
+    control: IndexSet<Inst>,
+    /// Carried values and results of control: (instruction, number).
+    slot: IndexSet<(Inst, usize)>,
+}
+
+struct Marker<'a> {
+    input: &'a Kernel,
+    forest: &'a Forest,
+    g: &'a Graph,
+    items: SecondaryMap<Inst, Option<&'a Item>>,
+    owner: SecondaryMap<Region, Option<Inst>>,
+    /// The control around control.
+    around: SecondaryMap<Inst, Option<Inst>>,
+    live: Live,
+    work: Vec<usize>,
+}
+
+impl Live {
+    fn new(input: &Kernel, g: &Graph, s: &Skeleton, forest: &Forest, choice: &Choice) -> Result<Live, Broken> {
+        let live = Live { class: vec![false; forest.ids.len()], control: IndexSet::new(), slot: IndexSet::new() };
+        let (items, owner) = (SecondaryMap::new(), SecondaryMap::new());
+        let mut m = Marker { input, forest, g, items, owner, around: SecondaryMap::new(), live, work: Vec::new() };
+        m.register(&s.body);
+        m.effects(&s.body);
+        while let Some(class) = m.work.pop() {
+            let c = forest.chosen(choice, class).ok_or_else(|| format!("class {} has no choice", forest.ids[class]))?;
+            m.work.extend(c.kids.iter().copied().filter(|&k| !std::mem::replace(&mut m.live.class[k], true)));
+            if let Head::Leaf { value, .. } = c.node.head {
+                m.leaf(value);
+            }
+        }
+        Ok(m.live)
+    }
+
+    fn needs(&self, inst: Inst, n: usize) -> bool {
+        self.slot.contains(&(inst, n))
+    }
+}
+
+impl<'a> Marker<'a> {
+    fn register(&mut self, block: &'a Block) {
+        for item in &block.items {
+            if let Item::Control { inst, blocks, .. } = item {
+                self.items[*inst] = Some(item);
+                self.around[*inst] = self.owner[block.region];
+                for b in blocks {
+                    self.owner[b.region] = Some(*inst);
+                    self.register(b);
+                }
+            }
+        }
+    }
+
+    /// Marks what effects need; true if there are any.
+    fn effects(&mut self, block: &'a Block) -> bool {
+        let mut any = false;
+        for item in &block.items {
+            match item {
+                Item::Effect { args, .. } => {
+                    args.iter().for_each(|&a| self.need(a));
+                    any = true;
+                }
+                Item::Anchor { .. } => {}
+                Item::Control { inst, blocks, .. } => {
+                    let mut inner = false;
+                    for b in blocks {
+                        inner |= self.effects(b);
+                    }
+                    // A `while` may never end, which is an effect.
+                    if inner || self.input.insts[*inst].op == Op::While {
+                        self.control(*inst);
+                        any = true;
+                    }
+                }
+            }
+        }
+        any
+    }
+
+    fn need(&mut self, id: Id) {
+        let class = self.forest.at(self.g, id);
+        if !std::mem::replace(&mut self.live.class[class], true) {
+            self.work.push(class);
+        }
+    }
+
+    fn control(&mut self, inst: Inst) {
+        if !self.live.control.insert(inst) {
+            return;
+        }
+        let Some(Item::Control { args, blocks, .. }) = self.items[inst] else { return };
+        match self.input.insts[inst].op {
+            Op::For => args[..3].iter().for_each(|&a| self.need(a)),
+            Op::While => self.need(blocks[0].yields[0]),
+            _ => self.need(args[0]),
+        }
+        // The control around it runs, too.
+        if let Some(around) = self.around[inst] {
+            self.control(around);
+        }
+    }
+
+    fn leaf(&mut self, value: Value) {
+        match self.input.values[value].def {
+            ValueDef::KernelParam(_) => {}
+            ValueDef::Result(inst, n) => {
+                if self.items[inst].is_some() {
+                    self.slot(inst, n as usize);
+                }
+            }
+            ValueDef::RegionParam(region, n) => {
+                let Some(inst) = self.owner[region] else { return };
+                match (self.input.insts[inst].op, n as usize) {
+                    (Op::For, 0) => self.control(inst),
+                    (Op::For, n) => self.slot(inst, n - 1),
+                    (_, n) => self.slot(inst, n),
+                }
+            }
+        }
+    }
+
+    fn slot(&mut self, inst: Inst, n: usize) {
+        self.control(inst);
+        if !self.live.slot.insert((inst, n)) {
+            return;
+        }
+        let Some(Item::Control { args, blocks, .. }) = self.items[inst] else { return };
+        match self.input.insts[inst].op {
+            Op::For => [args[3 + n], blocks[0].yields[n]].into_iter().for_each(|a| self.need(a)),
+            Op::While => [args[n], blocks[1].yields[n]].into_iter().for_each(|a| self.need(a)),
+            _ => blocks.iter().for_each(|b| self.need(b.yields[n])),
+        }
+    }
+}
+
+fn is_pinned(c: &Candidate) -> bool {
+    c.node.op().is_some_and(pinned)
+}
+
+/// The region in which both are visible.
+fn meet(s: &Skeleton, mut a: Region, mut b: Region) -> Region {
+    while a != b {
+        let (x, y) = (s.places[a].depth, s.places[b].depth);
+        if x >= y {
+            a = s.places[a].parent.unwrap_or(a);
+        }
+        if y >= x && a != b {
+            b = s.places[b].parent.unwrap_or(b);
+        }
+    }
+    a
+}
+
+/// True if what `outer` defines is visible in `inner`.
+fn visible(s: &Skeleton, outer: Region, inner: Region) -> bool {
+    let mut at = inner;
+    while s.places[at].depth > s.places[outer].depth {
+        at = s.places[at].parent.unwrap_or(outer);
+    }
+    at == outer
+}
+
+/// The operands of control that its liveness asks for, with the region in which each is used.
+fn control_uses(input: &Kernel, live: &Live, inst: Inst, home: Region, args: &[Id], blocks: &[Block], visit: &mut dyn FnMut(Id, Region)) {
+    let op = input.insts[inst].op;
+    let carried = if op == Op::For { 3 } else { 0 };
+    match op {
+        Op::For => args[..3].iter().for_each(|&a| visit(a, home)),
+        Op::While => visit(blocks[0].yields[0], blocks[0].region),
+        _ => visit(args[0], home),
+    }
+    for n in 0..input.insts[inst].results.len() {
+        if !live.needs(inst, n) {
+            continue;
+        }
+        if op != Op::If {
+            visit(args[carried + n], home);
+        }
+        for b in blocks.iter().skip(usize::from(op == Op::While)) {
+            visit(b.yields[n], b.region);
+        }
+    }
+}
+
+fn placement(
+    input: &Kernel,
+    g: &Graph,
+    s: &Skeleton,
+    forest: &Forest,
+    choice: &Choice,
+    live: &Live,
+) -> Result<Vec<Option<Region>>, Broken> {
+    let mut used: Vec<Option<Region>> = vec![None; forest.ids.len()];
+    let join = |used: &mut Vec<Option<Region>>, class: usize, r: Region| {
+        used[class] = Some(used[class].map_or(r, |u| meet(s, u, r)));
+    };
+    // Uses by the skeleton.
+    fn visit<'b>(block: &'b Block, live: &Live, f: &mut dyn FnMut(&'b Item, Region)) {
+        for item in &block.items {
+            f(item, block.region);
+            if let Item::Control { inst, blocks, .. } = item
+                && live.control.contains(inst)
+            {
+                blocks.iter().for_each(|b| visit(b, live, f));
+            }
+        }
+    }
+    let mut roots = IndexSet::new();
+    let mut uses: Vec<(usize, Region)> = Vec::new();
+    visit(&s.body, live, &mut |item, region| match item {
+        Item::Effect { args, .. } => uses.extend(args.iter().map(|&a| (forest.at(g, a), region))),
+        Item::Anchor { class, epoch, .. } => {
+            let class = forest.at(g, *class);
+            if live.class[class]
+                && let Some(c) = forest.chosen(choice, class)
+                && is_pinned(c)
+                && c.node.epoch() == *epoch
+            {
+                roots.insert(class);
+                uses.extend(c.kids.iter().map(|&k| (k, region)));
+            }
+        }
+        Item::Control { inst, args, blocks } => {
+            if live.control.contains(inst) {
+                control_uses(input, live, *inst, region, args, blocks, &mut |id, r| uses.push((forest.at(g, id), r)));
+            }
+        }
+    });
+    for (class, region) in uses {
+        roots.insert(class);
+        join(&mut used, class, region);
+    }
+    let roots: Vec<usize> = roots.into_iter().collect();
+    let order = forest.order(&choice.of, &roots).ok_or("the choice has a cycle")?;
+    let mut place = vec![None; forest.ids.len()];
+    for &class in order.iter().rev() {
+        let (Some(c), Some(at)) = (forest.chosen(choice, class), used[class]) else { continue };
+        let Some(op) = c.node.op() else { continue };
+        if pinned(op) {
+            continue;
+        }
+        let target = if remade(op) { at } else { hoisted(g, s, forest, class, at) };
+        place[class] = Some(target);
+        c.kids.iter().for_each(|&k| join(&mut used, k, target));
+    }
+    Ok(place)
+}
+
+/// From `at` outward, out of every loop in which the class does not change.
+fn hoisted(g: &Graph, s: &Skeleton, forest: &Forest, class: usize, at: Region) -> Region {
+    let early = g.analysis.event_region[g[forest.ids[class]].data.avail as usize];
+    let (mut best, mut r) = (at, at);
+    while r != early {
+        let Some(parent) = s.places[r].parent else { break };
+        if s.places[r].repeats {
+            best = parent;
+        }
+        r = parent;
+    }
+    best
+}
+
+/// What instructions with several results are known by: region, op, attributes and operands.
+type Pair = (Region, Op, crate::language::AttrsId, SmallVec<[Value; 3]>);
+
+struct Emitter<'a> {
+    input: &'a Kernel,
+    g: &'a Graph,
+    s: &'a Skeleton,
+    forest: &'a Forest,
+    choice: &'a Choice,
+    live: &'a Live,
+    place: &'a [Option<Region>],
+    origin: Vec<Option<Inst>>,
+    out: Kernel,
+    /// New regions by old ones.
+    regions: SecondaryMap<Region, Option<Region>>,
+    /// Values of each class by the old region in which they stand.
+    values: Vec<SmallVec<[(Region, Value); 1]>>,
+    pairs: IndexMap<Pair, Inst>,
+    loc: Loc,
+}
+
+impl Emitter<'_> {
+    fn bind(&mut self, old: Value, region: Region, new: Value) {
+        if let Some(id) = self.s.class[old] {
+            let class = self.forest.at(self.g, id);
+            // A leaf that equals something else is bound only where it was chosen.
+            if let Some(c) = self.forest.chosen(self.choice, class)
+                && matches!(c.node.head, Head::Leaf { value, .. } if value == old)
+            {
+                self.values[class].push((region, new));
+            }
+        }
+    }
+
+    fn value(&self, class: usize, region: Region) -> Option<Value> {
+        self.values[class].iter().rev().find(|(r, _)| visible(self.s, *r, region)).map(|(_, v)| *v)
+    }
+
+    fn append(&mut self, region: Region, inst: Inst, loc: Loc) -> Result<(), Broken> {
+        let new = self.regions[region].ok_or_else(|| format!("{region} is not open"))?;
+        self.out.regions[new].insts.push(inst);
+        self.out.locs[inst] = loc;
+        Ok(())
+    }
+
+    /// The value of a class in a region, computed there or further out if it is not yet.
+    fn demand(&mut self, id: Id, region: Region) -> Result<Value, Broken> {
+        let class = self.forest.at(self.g, id);
+        self.demand_class(class, region)
+    }
+
+    fn demand_class(&mut self, class: usize, region: Region) -> Result<Value, Broken> {
+        let mut stack: Vec<(usize, Region, usize)> = Vec::new();
+        let (forest, choice) = (self.forest, self.choice);
+        let open = |e: &Self, class: usize, region: Region| -> Result<(usize, Region, usize), Broken> {
+            let c = forest.chosen(choice, class).ok_or("a class without a choice")?;
+            let target = match c.node.op() {
+                Some(op) if remade(op) => region,
+                Some(op) if !pinned(op) => e.place[class].ok_or_else(|| format!("no place for {op}"))?,
+                Some(op) => return Err(format!("{op} is used in front of its place")),
+                None => return Err(format!("{} is used where it is not visible", c.node)),
+            };
+            Ok((class, target, 0))
+        };
+        if let Some(v) = self.value(class, region) {
+            return Ok(v);
+        }
+        stack.push(open(self, class, region)?);
+        while let Some(&(at, target, next)) = stack.last() {
+            let c = forest.chosen(choice, at).ok_or("a class without a choice")?;
+            match c.kids.get(next) {
+                Some(&kid) => {
+                    let top = stack.len() - 1;
+                    stack[top].2 += 1;
+                    if self.value(kid, target).is_none() {
+                        stack.push(open(self, kid, target)?);
+                    }
+                }
+                None => {
+                    self.emit(at, c, target)?;
+                    stack.pop();
+                }
+            }
+        }
+        self.value(class, region).ok_or_else(|| format!("{} is not visible where it is used", self.forest.ids[class]))
+    }
+
+    /// Appends the chosen node of a class, whose operands are there, to a region.
+    fn emit(&mut self, class: usize, c: &Candidate, region: Region) -> Result<(), Broken> {
+        let Head::Op { op, present, attrs, ty, result, .. } = c.node.head else { return Err("a leaf is no instruction".into()) };
+        let args: SmallVec<[Value; 3]> =
+            c.kids.iter().map(|&k| self.value(k, region)).collect::<Option<_>>().ok_or_else(|| format!("{op} lacks an operand"))?;
+        let pool = &self.g.analysis.pool;
+        let ty = pool.ty(ty).clone();
+        let loc = self.origin[class].map_or(self.loc, |i| self.input.locs[i]);
+        let count = op.info().results();
+        let make = |out: &mut Kernel, n: usize| {
+            let types: SmallVec<[Type; 2]> = std::iter::repeat_n(ty.clone(), n).collect();
+            out.add_inst(op, &args, present, pool.attrs(attrs), &[], &types)
+        };
+        let inst = if count == 1 {
+            let inst = make(&mut self.out, 1);
+            self.append(region, inst, loc)?;
+            inst
+        } else {
+            let key: Pair = (region, op, attrs, args.clone());
+            match self.pairs.get(&key) {
+                Some(&inst) => inst,
+                None => {
+                    let inst = make(&mut self.out, count);
+                    self.append(region, inst, loc)?;
+                    self.pairs.insert(key, inst);
+                    inst
+                }
+            }
+        };
+        let v = self.out.insts[inst].results[usize::from(result)];
+        self.values[class].push((region, v));
+        Ok(())
+    }
+
+    fn block(&mut self, block: &Block) -> Result<(), Broken> {
+        let region = block.region;
+        for item in &block.items {
+            match item {
+                Item::Effect { inst, args } => self.effect(*inst, args, region)?,
+                Item::Anchor { inst, class, epoch } => {
+                    let class = self.forest.at(self.g, *class);
+                    self.loc = self.input.locs[*inst];
+                    let c = self.forest.chosen(self.choice, class);
+                    if let Some(c) = c
+                        && self.live.class[class]
+                        && is_pinned(c)
+                        && c.node.epoch() == *epoch
+                        && self.value(class, region).is_none()
+                    {
+                        for &k in &c.kids {
+                            self.demand_class(k, region)?;
+                        }
+                        self.emit(class, c, region)?;
+                    }
+                }
+                Item::Control { inst, args, blocks } => {
+                    if self.live.control.contains(inst) {
+                        self.control(*inst, args, blocks, region)?;
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn effect(&mut self, inst: Inst, args: &[Id], region: Region) -> Result<(), Broken> {
+        let d = &self.input.insts[inst];
+        self.loc = self.input.locs[inst];
+        let (kept, present) = self.without_true_mask(inst, args);
+        let mut new = SmallVec::<[Value; 6]>::new();
+        for id in kept {
+            new.push(self.demand(id, region)?);
+        }
+        let types: SmallVec<[Type; 1]> = d.results.iter().map(|&r| self.input.ty(r).clone()).collect();
+        let made = self.out.add_inst(d.op, &new, present, &d.attrs, &[], &types);
+        self.append(region, made, self.input.locs[inst])?;
+        for (n, &r) in d.results.iter().enumerate() {
+            let v = self.out.insts[made].results[n];
+            self.bind(r, region, v);
+        }
+        Ok(())
+    }
+
+    /// The operands but a mask that is true everywhere.
+    fn without_true_mask(&self, inst: Inst, args: &[Id]) -> (SmallVec<[Id; 6]>, u8) {
+        let d = &self.input.insts[inst];
+        let (mut kept, mut present) = (SmallVec::from_slice(args), d.present);
+        let words: SmallVec<[usize; 2]> = (0..d.op.info().operands.len())
+            .filter(|&i| d.op.info().operands[i].kind == OperandKind::Keyword && d.present >> i & 1 == 1)
+            .collect();
+        for (n, &word) in words.iter().enumerate() {
+            let at = args.len() - words.len() + n;
+            if d.op.info().operands[word].name == "mask" && self.g.fact(args[at]).value == Some(Literal::Int(1)) {
+                kept.remove(at);
+                present &= !(1 << word);
+            }
+        }
+        (kept, present)
+    }
+
+    fn control(&mut self, inst: Inst, args: &[Id], blocks: &[Block], region: Region) -> Result<(), Broken> {
+        let d = &self.input.insts[inst];
+        let loc = self.input.locs[inst];
+        self.loc = loc;
+        let carried = if d.op == Op::For { 3 } else { 0 };
+        let slots: SmallVec<[usize; 8]> = (0..d.results.len()).filter(|&n| self.live.needs(inst, n)).collect();
+        let mut operands = SmallVec::<[Value; 8]>::new();
+        let fixed = match d.op {
+            Op::For => 3,
+            Op::If => 1,
+            _ => 0,
+        };
+        for &a in &args[..fixed] {
+            operands.push(self.demand(a, region)?);
+        }
+        if d.op != Op::If {
+            for &n in &slots {
+                operands.push(self.demand(args[carried + n], region)?);
+            }
+        }
+        let mut regions = SmallVec::<[Region; 2]>::new();
+        for b in blocks {
+            let new = self.out.add_region();
+            self.regions[b.region] = Some(new);
+            regions.push(new);
+            for (n, &p) in self.input.regions[b.region].params.iter().enumerate() {
+                let slot = if d.op == Op::For { n.checked_sub(1) } else { Some(n) };
+                if slot.is_none_or(|n| slots.contains(&n)) {
+                    let v = self.out.add_region_param(new, self.input.ty(p).clone());
+                    self.bind(p, b.region, v);
+                }
+            }
+            self.block(b)?;
+            let condition = d.op == Op::While && regions.len() == 1;
+            let wanted: SmallVec<[Id; 8]> =
+                if condition { SmallVec::from_slice(&b.yields) } else { slots.iter().map(|&n| b.yields[n]).collect() };
+            let mut yields = SmallVec::<[Value; 8]>::new();
+            for id in wanted {
+                yields.push(self.demand(id, b.region)?);
+            }
+            let end = self.out.add_inst(Op::Yield, &yields, 0, &[], &[], &[]);
+            let end_loc = b.end.map_or(Loc::default(), |e| self.input.locs[e]);
+            self.append(b.region, end, end_loc)?;
+        }
+        let types: SmallVec<[Type; 4]> = slots.iter().map(|&n| self.input.ty(d.results[n]).clone()).collect();
+        let made = self.out.add_inst(d.op, &operands, d.present, &d.attrs, &regions, &types);
+        self.append(region, made, loc)?;
+        for (at, &n) in slots.iter().enumerate() {
+            let v = self.out.insts[made].results[at];
+            self.bind(d.results[n], region, v);
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,221 @@
+//! Why the chosen program: the chain of rules for each value that is computed in another way than it was written.
+//!
+//! While a graph is saturated for an explanation, every new equality is noted as a step: rule, node, node. In the final graph the
+//! steps join the nodes of a class; the explanation of a class is a shortest path from a node of the input program to the chosen
+//! one. Operands are explained in their own classes, so an explanation is as long as the program, not as the trees in it (a proof
+//! over whole terms would copy what the program shares).
+
+use crate::analysis::{Graph, Read};
+use crate::cost::{Family, once};
+use crate::extract::{Choice, Forest, canonical};
+use crate::language::{Head, Node};
+use crate::rules;
+use crate::{Options, Solved, solve};
+use egg::Id;
+use indexmap::{IndexMap, IndexSet};
+use std::collections::VecDeque;
+use std::fmt::Write;
+use tilelift_ir::{Attr, Verified, text};
+
+/// An equality that a rule, or the folding of constants, added.
+#[derive(Clone, Debug)]
+pub(crate) struct Step {
+    pub(crate) rule: &'static str,
+    pub(crate) left: Node,
+    pub(crate) right: Node,
+}
+
+/// A node in words: operands are classes, `e` and their number.
+fn words(g: &Graph, node: &Node) -> String {
+    let kid = |&k: &Id| match g.fact(k).value {
+        Some(l) => text::literal_text(l, g.ty(k).elem()),
+        None => format!("e{}", g.find(k)),
+    };
+    match node.head {
+        Head::Leaf { value, .. } => format!("value {value}"),
+        Head::Op { op, result, .. } => {
+            let mut out = op.to_string();
+            for a in g.attrs(node) {
+                let _ = match a {
+                    Attr::Literal(l) => write!(out, " {}", text::literal_text(*l, g.node_ty(node).elem())),
+                    other => write!(out, " {other:?}"),
+                };
+            }
+            let kids: Vec<String> = node.kids.iter().map(kid).collect();
+            let _ = write!(out, " {}", kids.join(", "));
+            if op.info().results() > 1 {
+                let _ = write!(out, " #{result}");
+            }
+            format!("{} : {}", out.trim_end(), g.node_ty(node))
+        }
+    }
+}
+
+/// The steps between canonical nodes, by the node on either side.
+struct Steps {
+    list: Vec<(Node, Node, &'static str)>,
+    at: IndexMap<Node, Vec<usize>>,
+}
+
+impl Steps {
+    fn new(g: &Graph) -> Steps {
+        let mut s = Steps { list: Vec::new(), at: IndexMap::new() };
+        for step in g.analysis.log.iter().flatten() {
+            let (a, b) = (canonical(g, &step.left), canonical(g, &step.right));
+            if a != b {
+                s.at.entry(a.clone()).or_default().push(s.list.len());
+                s.at.entry(b.clone()).or_default().push(s.list.len());
+                s.list.push((a, b, step.rule));
+            }
+        }
+        s
+    }
+
+    /// A shortest chain from one of some nodes to a node: rules with the node each leads to.
+    fn chain(&self, from: &[Node], to: &Node) -> Option<(Node, Vec<(&'static str, Node)>)> {
+        let mut came: IndexMap<Node, Option<(Node, &'static str)>> = from.iter().map(|n| (n.clone(), None)).collect();
+        let mut queue: VecDeque<Node> = from.iter().cloned().collect();
+        while let Some(n) = queue.pop_front() {
+            if n == *to {
+                let (mut path, mut at) = (Vec::new(), n);
+                while let Some((before, rule)) = came[&at].clone() {
+                    path.push((rule, at));
+                    at = before;
+                }
+                path.reverse();
+                return Some((at, path));
+            }
+            for &i in self.at.get(&n).into_iter().flatten() {
+                let (a, b, rule) = &self.list[i];
+                let next = if *a == n { b } else { a };
+                if !came.contains_key(next) {
+                    came.insert(next.clone(), Some((n.clone(), *rule)));
+                    queue.push_back(next.clone());
+                }
+            }
+        }
+        None
+    }
+}
+
+/// The explanation of a kernel's optimisation as text.
+pub fn explain(kernel: &Verified<'_>, options: &Options) -> String {
+    let Some(s) = solve(kernel.kernel(), options, true, 1) else { return "no program could be extracted\n".into() };
+    let mut out = format!("@{}: cost {} as written, {} chosen\n", kernel.name, s.report.before, s.report.after);
+    let steps = Steps::new(&s.graph);
+    let original: IndexSet<Node> = s.skeleton.original.iter().map(|n| canonical(&s.graph, n)).collect();
+    let order = s.forest.order(&s.choice.of, &s.forest.roots).unwrap_or_default();
+    for class in order {
+        let Some(c) = s.forest.chosen(&s.choice, class) else { continue };
+        let id = s.forest.ids[class];
+        if original.contains(&c.node) || c.node.op().is_none() {
+            continue;
+        }
+        let inputs: Vec<Node> = s.graph[id].nodes.iter().filter(|n| original.contains(*n)).cloned().collect();
+        let place = s.skeleton.origin.iter().find(|(k, _)| s.graph.find(**k) == id).map(|(_, &inst)| kernel.locs[inst].line);
+        let line = place.filter(|&l| l > 0).map_or(String::new(), |l| format!(" (line {l})"));
+        match steps.chain(&inputs, &c.node) {
+            Some((start, path)) => {
+                let _ = writeln!(out, "e{id}{line} = {}", words(&s.graph, &start));
+                for (rule, node) in path {
+                    let _ = writeln!(out, "    = {:<60} by {rule}", words(&s.graph, &node));
+                }
+            }
+            // A value that no instruction of the input computed: a part of some rule's answer.
+            None => {
+                let _ = writeln!(out, "e{id} := {}", words(&s.graph, &c.node));
+            }
+        }
+    }
+    if let Some(other) = s.others.first() {
+        runner_up(&s, other, &mut out);
+    }
+    out
+}
+
+/// What the next best program does otherwise, and what that costs by family of ops.
+fn runner_up(s: &Solved, other: &Choice, out: &mut String) {
+    let _ = writeln!(out, "next best program: cost {} ({:+})", other.total, i128::from(other.total) - i128::from(s.choice.total));
+    let spent = |choice: &Choice| {
+        let mut by: IndexMap<Family, i128> = IndexMap::new();
+        for class in s.forest.order(&choice.of, &s.forest.roots).unwrap_or_default() {
+            if let Some(c) = s.forest.chosen(choice, class)
+                && let Some(op) = c.node.op()
+            {
+                *by.entry(Family::of(op, s.graph.node_ty(&c.node).elem())).or_default() += i128::from(once(&s.graph, &c.node).max(1));
+            }
+        }
+        by
+    };
+    for class in 0..s.forest.ids.len() {
+        let (Some(a), Some(b)) = (s.forest.chosen(&s.choice, class), s.forest.chosen(other, class)) else { continue };
+        if a.node != b.node {
+            let _ = writeln!(out, "    e{}: {} instead of {}", s.forest.ids[class], words(&s.graph, &b.node), words(&s.graph, &a.node));
+        }
+    }
+    let (ours, theirs) = (spent(&s.choice), spent(other));
+    let families: IndexSet<Family> = ours.keys().chain(theirs.keys()).copied().collect();
+    for f in families {
+        let difference = theirs.get(&f).unwrap_or(&0) - ours.get(&f).unwrap_or(&0);
+        if difference != 0 {
+            let _ = writeln!(out, "    {f:?}: {difference:+}");
+        }
+    }
+}
+
+/// Looks at every step of an optimisation again, in the final graph: its rule is in the table and still answers on the step's node with
+/// something equal, and every chosen node is joined to the program that was read. Returns the number of steps.
+///
+/// # Errors
+/// The first step that does not hold.
+pub fn replay(kernel: &Verified<'_>, options: &Options) -> Result<usize, String> {
+    let s = solve(kernel.kernel(), options, true, 0).ok_or("no program could be extracted")?;
+    let g = &s.graph;
+    for step in g.analysis.log.iter().flatten() {
+        let (left, right) = (canonical(g, &step.left), canonical(g, &step.right));
+        let (a, b) = (g.lookup(left.clone()), g.lookup(right.clone()));
+        if a.is_none() || a != b {
+            return Err(format!("{}: {} and {} are not equal", step.rule, words(g, &left), words(g, &right)));
+        }
+        if step.rule == crate::saturate::FOLD {
+            continue;
+        }
+        let rule = rules::all().find(|r| r.name == step.rule).ok_or_else(|| format!("{} is no rule", step.rule))?;
+        let id = a.ok_or("a node is gone")?;
+        match (rule.apply)(g, id, &left) {
+            Some(term) if term.find(g) != Some(id) => return Err(format!("{} says something else of {}", step.rule, words(g, &left))),
+            // Sharper facts may leave a rule nothing to say.
+            Some(_) | None => {}
+        }
+    }
+    Ok(g.analysis.log.as_ref().map_or(0, Vec::len))
+}
+
+/// The graph for Graphviz: a box per class, the chosen nodes filled.
+pub fn dot(kernel: &Verified<'_>, options: &Options) -> String {
+    let Some(s) = solve(kernel.kernel(), options, false, 0) else { return String::new() };
+    let Solved { graph: g, forest, choice, .. } = &s;
+    let mut out = format!("digraph \"{}\" {{\n  compound=true; rankdir=BT; node [shape=box];\n", kernel.name);
+    for (class, &id) in forest.ids.iter().enumerate() {
+        let _ = writeln!(out, "  subgraph cluster_{class} {{ label=\"e{id}\";");
+        for (n, node) in g[id].nodes.iter().enumerate() {
+            let filled = if is_chosen(forest, choice, class, node) { " style=filled" } else { "" };
+            let _ = writeln!(out, "    n{class}_{n} [label=\"{}\"{filled}];", words(g, node).replace('"', "'"));
+        }
+        out.push_str("  }\n");
+    }
+    for (class, &id) in forest.ids.iter().enumerate() {
+        for (n, node) in g[id].nodes.iter().enumerate() {
+            for &k in &node.kids {
+                let to = forest.at(g, k);
+                let _ = writeln!(out, "  n{to}_0 -> n{class}_{n} [ltail=cluster_{to}];");
+            }
+        }
+    }
+    out.push_str("}\n");
+    out
+}
+
+fn is_chosen(forest: &Forest, choice: &Choice, class: usize, node: &Node) -> bool {
+    forest.chosen(choice, class).is_some_and(|c| c.node == *node)
+}

@@ -1,0 +1,155 @@
+//! The language of the e-graph: the op table's pure ops over small integers, and opaque leaves.
+//!
+//! ```text
+//! node = head + children        head = Leaf(value, type)
+//!                                    | Op(op, attributes, result type, which result, epoch)
+//! ```
+//!
+//! Types and attribute lists are numbers of a [`Pool`] that belongs to one graph, so that nodes are compared and ordered as
+//! integers and no string or global table decides an order. An op that reads memory carries an *epoch*: two loads are equal only
+//! within one state of memory and one region; the epoch of a pure op is 0. A new pure op of the table needs no line here.
+
+use egg::{FromOp, Id, Language};
+use indexmap::IndexSet;
+use smallvec::SmallVec;
+use std::fmt;
+use tilelift_ir::{Attr, Op, Type, Value};
+
+/// A type in a [`Pool`].
+#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
+pub(crate) struct TypeId(u32);
+
+/// An attribute list in a [`Pool`].
+#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
+pub(crate) struct AttrsId(u32);
+
+/// An attribute list, lead before trail.
+pub(crate) type Attrs = SmallVec<[Attr; 2]>;
+
+/// The types and attribute lists of one graph, numbered in order of appearance.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Pool {
+    types: IndexSet<Type>,
+    attrs: IndexSet<Attrs>,
+}
+
+impl Pool {
+    pub(crate) fn add_type(&mut self, ty: &Type) -> TypeId {
+        self.find_type(ty).unwrap_or_else(|| TypeId(self.types.insert_full(ty.clone()).0 as u32))
+    }
+    pub(crate) fn find_type(&self, ty: &Type) -> Option<TypeId> {
+        self.types.get_index_of(ty).map(|i| TypeId(i as u32))
+    }
+    pub(crate) fn ty(&self, id: TypeId) -> &Type {
+        &self.types[id.0 as usize]
+    }
+    pub(crate) fn add_attrs(&mut self, attrs: &Attrs) -> AttrsId {
+        self.find_attrs(attrs).unwrap_or_else(|| AttrsId(self.attrs.insert_full(attrs.clone()).0 as u32))
+    }
+    pub(crate) fn find_attrs(&self, attrs: &Attrs) -> Option<AttrsId> {
+        self.attrs.get_index_of(attrs).map(|i| AttrsId(i as u32))
+    }
+    pub(crate) fn attrs(&self, id: AttrsId) -> &Attrs {
+        &self.attrs[id.0 as usize]
+    }
+}
+
+/// What a node is, besides its children.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
+pub(crate) enum Head {
+    /// A value that the graph does not look into: a parameter, or the result of an effect or of control.
+    Leaf {
+        /// The value of the input kernel.
+        value: Value,
+        /// Its type.
+        ty: TypeId,
+    },
+    /// An op on the children.
+    Op {
+        /// The op; first, so that nodes of one op are neighbours in a class.
+        op: Op,
+        /// Presence bits of keyword operands.
+        present: u8,
+        /// Attributes.
+        attrs: AttrsId,
+        /// Type of the result.
+        ty: TypeId,
+        /// Which result of an op that has several.
+        result: u8,
+        /// State of memory and region of an op that reads; 0 for pure ops.
+        epoch: u32,
+    },
+}
+
+/// Children of a node.
+pub(crate) type Kids = SmallVec<[Id; 3]>;
+
+/// An e-node.
+#[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
+pub(crate) struct Node {
+    pub(crate) head: Head,
+    pub(crate) kids: Kids,
+}
+
+impl Node {
+    pub(crate) fn op(&self) -> Option<Op> {
+        match self.head {
+            Head::Leaf { .. } => None,
+            Head::Op { op, .. } => Some(op),
+        }
+    }
+    pub(crate) fn ty(&self) -> TypeId {
+        match self.head {
+            Head::Leaf { ty, .. } | Head::Op { ty, .. } => ty,
+        }
+    }
+    pub(crate) fn epoch(&self) -> u32 {
+        match self.head {
+            Head::Leaf { .. } => 0,
+            Head::Op { epoch, .. } => epoch,
+        }
+    }
+}
+
+impl Language for Node {
+    type Discriminant = Option<Op>;
+    fn discriminant(&self) -> Option<Op> {
+        self.op()
+    }
+    fn matches(&self, other: &Node) -> bool {
+        self.head == other.head && self.kids.len() == other.kids.len()
+    }
+    fn children(&self) -> &[Id] {
+        &self.kids
+    }
+    fn children_mut(&mut self) -> &mut [Id] {
+        &mut self.kids
+    }
+}
+
+impl fmt::Display for Node {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.head {
+            Head::Leaf { value, .. } => value.fmt(f),
+            Head::Op { op, .. } => op.fmt(f),
+        }
+    }
+}
+
+/// Nodes are made from kernels, never from text.
+#[derive(Debug)]
+pub(crate) struct NotText;
+
+impl fmt::Display for NotText {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("nodes are not parsed")
+    }
+}
+impl std::error::Error for NotText {}
+
+impl FromOp for Node {
+    type Error = NotText;
+    fn from_op(_: &str, _: Vec<Id>) -> Result<Node, NotText> {
+        Err(NotText)
+    }
+}

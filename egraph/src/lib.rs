@@ -1,0 +1,218 @@
+//! The optimizer's logical stage: equality saturation over a verified kernel.
+//!
+//! ```text
+//! Verified ── skeleton ─► Graph + Skeleton ── saturate ─► Graph ── extract ─► Choice ── elaborate ─► Kernel
+//!             pure ops in, effects in order     rules            cost              value numbering, loops
+//! ```
+//!
+//! [`optimise`] is a pure function: the same kernel and options give the same bytes on any machine and any thread. It always has an
+//! answer: fuel that runs out means extraction of what is there. `docs/optimizer.md` lists the rules.
+//!
+//! The crate knows no target.
+
+#![deny(missing_docs)]
+
+mod analysis;
+pub mod cost;
+mod elaborate;
+pub mod explain;
+mod extract;
+mod language;
+pub mod rules;
+mod saturate;
+mod skeleton;
+mod term;
+
+pub use rules::{Class, Rule};
+
+use extract::{Choice, Forest, Mode};
+use std::fmt;
+use std::time::{Duration, Instant};
+use tilelift_ir::{Kernel, Verified, verify};
+
+/// What the optimizer may do, and how long.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Options {
+    /// The loosest class of rules that may apply.
+    pub allow: Class,
+    /// Iterations of each phase.
+    pub iterations: usize,
+    /// Nodes of the graph, after which a phase ends.
+    pub nodes: usize,
+    /// Matches of each rule in each phase.
+    pub matches: usize,
+    /// Changes of a choice that are tried after extraction.
+    pub trials: usize,
+    /// For tests: rules in random order, and a random program of the graph instead of the cheapest.
+    pub chaos: Option<u64>,
+    /// For tests: this rule only.
+    pub only: Option<&'static str>,
+}
+
+impl Default for Options {
+    fn default() -> Options {
+        Options { allow: Class::Free, iterations: 8, nodes: 6000, matches: 4000, trials: 200, chaos: None, only: None }
+    }
+}
+
+impl Options {
+    pub(crate) fn admits(&self, rule: &Rule) -> bool {
+        rule.class <= self.allow && self.only.is_none_or(|n| n == rule.name)
+    }
+}
+
+/// Why a phase ended.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Stop {
+    /// Nothing was left to say.
+    Saturated,
+    /// The iterations were spent.
+    Iterations,
+    /// The graph has too many nodes.
+    Nodes,
+    /// A rule spent its matches.
+    Matches,
+}
+
+impl fmt::Display for Stop {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Stop::Saturated => "saturated",
+            Stop::Iterations => "iterations spent",
+            Stop::Nodes => "nodes spent",
+            Stop::Matches => "matches spent",
+        })
+    }
+}
+
+/// What a phase did.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct PhaseReport {
+    /// Its name.
+    pub name: &'static str,
+    /// Why it ended.
+    pub stop: Stop,
+    /// Iterations.
+    pub iterations: usize,
+    /// Nodes of the graph at its end.
+    pub nodes: usize,
+    /// Classes of the graph at its end.
+    pub classes: usize,
+}
+
+/// What a rule did. Its time is for people and never decides anything.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct RuleReport {
+    /// Its name.
+    pub name: &'static str,
+    /// Its class.
+    pub class: Class,
+    /// Classes in which it had something to say.
+    pub matches: usize,
+    /// Equalities that were new.
+    pub applied: usize,
+    /// Time of searching and applying.
+    pub time: Duration,
+}
+
+/// What an optimisation did.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Report {
+    /// The phases.
+    pub phases: Vec<PhaseReport>,
+    /// The rules that were tried, in table order.
+    pub rules: Vec<RuleReport>,
+    /// Cost of the program that was read, by the logical model.
+    pub before: u64,
+    /// Cost of the program that was made.
+    pub after: u64,
+    /// Set if a check failed and the input was returned: a bug, which the tests exclude.
+    pub fallback: Option<String>,
+    /// Time of building, saturating, extracting and elaborating, in that order.
+    pub times: [Duration; 4],
+}
+
+impl Report {
+    /// How often a rule applied.
+    pub fn applied(&self, name: &str) -> usize {
+        self.rules.iter().find(|r| r.name == name).map_or(0, |r| r.applied)
+    }
+    /// The loosest class of a rule that applied.
+    pub fn loosest(&self) -> Class {
+        self.rules.iter().filter(|r| r.applied > 0).map(|r| r.class).max().unwrap_or(Class::Exact)
+    }
+}
+
+impl fmt::Display for Report {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for p in &self.phases {
+            writeln!(f, "{:<10} {} after {} iterations: {} nodes in {} classes", p.name, p.stop, p.iterations, p.nodes, p.classes)?;
+        }
+        writeln!(f, "cost       {} before, {} after", self.before, self.after)?;
+        for (name, t) in ["build", "saturate", "extract", "elaborate"].iter().zip(self.times) {
+            writeln!(f, "{name:<10} {:.3} ms", t.as_secs_f64() * 1e3)?;
+        }
+        for r in self.rules.iter().filter(|r| r.applied > 0) {
+            let ms = r.time.as_secs_f64() * 1e3;
+            writeln!(f, "{:<32} {:<8} {} matches, {} applied, {ms:.3} ms", r.name, r.class.word(), r.matches, r.applied)?;
+        }
+        if let Some(why) = &self.fallback {
+            writeln!(f, "the input was kept: {why}")?;
+        }
+        Ok(())
+    }
+}
+
+/// A graph after saturation, with the choice: what [`optimise`] and [`explain`] share.
+pub(crate) struct Solved {
+    pub(crate) graph: analysis::Graph,
+    pub(crate) skeleton: skeleton::Skeleton,
+    pub(crate) forest: Forest,
+    pub(crate) choice: Choice,
+    pub(crate) others: Vec<Choice>,
+    pub(crate) report: Report,
+}
+
+pub(crate) fn solve(kernel: &Kernel, options: &Options, explained: bool, keep: usize) -> Option<Solved> {
+    let start = Instant::now();
+    let (graph, skeleton) = skeleton::build(kernel, explained);
+    let built = Instant::now();
+    let before = Forest::new(&graph, &skeleton);
+    let before = extract::extract(&before, Mode::Best, 0, 0).map_or(0, |(c, _)| c.total);
+    let (graph, phases, rules) = saturate::saturate(graph, options);
+    let saturated = Instant::now();
+    let forest = Forest::new(&graph, &skeleton);
+    let mode = options.chaos.map_or(Mode::Best, Mode::Chaos);
+    let (choice, others) = extract::extract(&forest, mode, keep, options.trials)?;
+    debug_assert_eq!(forest.check(&choice), Ok(()));
+    let extracted = Instant::now();
+    let report = Report {
+        phases,
+        rules,
+        before,
+        after: choice.total,
+        fallback: None,
+        times: [built - start, saturated - built, extracted - saturated, Duration::ZERO],
+    };
+    Some(Solved { graph, skeleton, forest, choice, others, report })
+}
+
+/// Makes a better kernel of a kernel.
+pub fn optimise(kernel: &Verified<'_>, options: &Options) -> (Kernel, Report) {
+    let input = kernel.kernel();
+    let kept = |why: String, report: Report| (input.clone(), Report { fallback: Some(why), ..report });
+    let Some(solved) = solve(input, options, false, 0) else {
+        return kept("no program could be extracted".into(), Report::default());
+    };
+    let Solved { graph, skeleton, forest, choice, mut report, .. } = solved;
+    let start = Instant::now();
+    let made = elaborate::elaborate(input, &graph, &skeleton, &forest, &choice);
+    report.times[3] = start.elapsed();
+    match made {
+        Err(why) => kept(why, report),
+        Ok(made) => match verify(&made).err() {
+            Some(e) => kept(e.to_string(), report),
+            None => (made, report),
+        },
+    }
+}

@@ -1,0 +1,204 @@
+//! Masks and reads: what bounds, alignment and loops imply is not asked again; a store is read back from registers.
+
+use super::{Class, Phase, Roots, Rule, Types};
+use crate::analysis::{Affine, Graph, Read};
+use crate::language::{Head, Node};
+use crate::term::Term;
+use egg::Id;
+use smallvec::SmallVec;
+use tilelift_ir::{Attr, CmpOp, Extent, Op, Scalar, Type, ViewType};
+
+const EVERY: Types = Types::Pairs(|t, u| t == u);
+const READS: &[Op] = &[Op::Load, Op::Gather];
+const MASK: u8 = 0b0100;
+const OTHER: u8 = 0b1000;
+
+fn present(n: &Node) -> u8 {
+    match n.head {
+        Head::Op { present, .. } => present,
+        Head::Leaf { .. } => 0,
+    }
+}
+
+fn view<'g>(g: &'g Graph, n: &Node) -> Option<&'g ViewType> {
+    g.ty(*n.kids.first()?).as_view()
+}
+
+/// The mask of a read.
+fn mask(g: &Graph, n: &Node) -> Option<Id> {
+    (present(n) & MASK != 0).then(|| n.kids.get(1 + view(g, n)?.rank()).copied()).flatten()
+}
+
+/// A read with another mask, or none.
+fn masked(g: &Graph, n: &Node, new: Option<Id>) -> Option<Term> {
+    let at = 1 + view(g, n)?.rank();
+    let mut kids: SmallVec<[Term; 3]> = n.kids.iter().map(Term::from).collect();
+    match new {
+        Some(m) => kids[at] = m.into(),
+        None => {
+            kids.remove(at);
+        }
+    }
+    Term::again(g, n, if new.is_none() { present(n) & !MASK } else { present(n) }, kids)
+}
+
+/// `x < y` of a comparison in either direction.
+fn less(g: &Graph, mask: Id) -> Option<(Id, Id)> {
+    let n = g.get(mask, Op::Cmp)?;
+    match g.attrs(n).first() {
+        Some(Attr::Cmp(CmpOp::Lt)) => Some((n.kids[0], n.kids[1])),
+        Some(Attr::Cmp(CmpOp::Gt)) => Some((n.kids[1], n.kids[0])),
+        _ => None,
+    }
+}
+
+/// The scalar that every element of a tile equals.
+fn scalar(g: &Graph, id: Id) -> Option<Id> {
+    let a = g.fact(id).affine.as_ref()?;
+    (a.offset == 0 && a.steps.iter().all(|&s| s == 0)).then_some(a.base?).map(|b| g.find(b))
+}
+
+/// True if a scalar is the extent of dimension `d` of a view.
+fn is_extent(g: &Graph, id: Id, of: Id, d: usize) -> bool {
+    g.get(id, Op::Dim)
+        .is_some_and(|n| g.find(n.kids[0]) == g.find(of) && matches!(g.attrs(n).first(), Some(Attr::Dim(k)) if *k as usize == d))
+}
+
+/// True if the mask only asks whether elements lie inside the view along a dimension, which the read asks anyway.
+fn asks_bounds(g: &Graph, n: &Node, mask: Id) -> bool {
+    let (Some(v), Some((x, y))) = (view(g, n), less(g, mask)) else { return false };
+    let Some(Affine { base, offset, steps }) = &g.fact(x).affine else { return false };
+    (0..v.rank()).any(|d| {
+        let extent = scalar(g, y).is_some_and(|y| is_extent(g, y, n.kids[0], d))
+            || matches!((v.dims[d], g.int(y)), (Extent::Fixed(n), Some(c)) if i64::from(n) == c);
+        let along = steps.iter().enumerate().all(|(k, &s)| s == i64::from(k == d) || g.node_ty(n).shape().is_some_and(|e| e[k] == 1));
+        let Some(at) = &g.fact(n.kids[1 + d]).affine else { return false };
+        extent && along && at.offset == *offset && at.base.map(|b| g.find(b)) == base.map(|b| g.find(b))
+    })
+}
+
+/// True if `index + past` is below `end` in every round of the loop that owns the index: bounds and step are aligned.
+fn loop_covers(g: &Graph, index: Id, past: i64, end: Id) -> bool {
+    let leaf = |n: &Node| match n.head {
+        Head::Leaf { value, .. } => g.analysis.loops[value],
+        Head::Op { .. } => None,
+    };
+    let Some(l) = g[index].nodes.iter().find_map(leaf) else { return false };
+    let Some(step) = g.int(l.step).filter(|s| *s > 0 && s & (s - 1) == 0) else { return false };
+    let aligned = |id: Id| u32::from(g.fact(id).zeros) >= step.trailing_zeros();
+    let same = g.find(l.hi) == g.find(end) || (g.int(end).is_some() && g.int(end) == g.int(l.hi));
+    same && past < step && aligned(l.lo) && aligned(l.hi)
+}
+
+/// True if the elements `index..index + extent` lie inside dimension `d` of a view.
+fn inside(g: &Graph, of: Id, d: usize, index: Id, extent: u32) -> bool {
+    let Some(v) = g.ty(of).as_view() else { return false };
+    let (lo, hi) = g.fact(index).range;
+    let fixed = matches!(v.dims[d], Extent::Fixed(n) if hi.saturating_add(i64::from(extent)) <= i64::from(n));
+    let leaf = |n: &Node| match n.head {
+        Head::Leaf { value, .. } => g.analysis.loops[value],
+        Head::Op { .. } => None,
+    };
+    let looped = || {
+        let hi = g[index].nodes.iter().find_map(leaf).map(|l| l.hi);
+        hi.is_some_and(|hi| is_extent(g, hi, of, d) && loop_covers(g, index, i64::from(extent) - 1, hi))
+    };
+    lo >= 0 && (fixed || looped())
+}
+
+pub(super) const RULES: &[Rule] = &[
+    Rule {
+        name: "mask-true",
+        class: Class::Exact,
+        says: "a read whose mask is true everywhere needs none",
+        phase: Phase::Simplify,
+        roots: Roots::Ops(READS),
+        apply: |g, _, n| if g.int(mask(g, n)?) == Some(1) { masked(g, n, None) } else { None },
+        over: EVERY,
+        fires: "v20 = splat true : M\nv21 = load v0[0, 8], mask=v20, other=s : A",
+        keeps: "v21 = load v0[0, 8], mask=m, other=s : A",
+    },
+    Rule {
+        name: "mask-false",
+        class: Class::Exact,
+        says: "a read whose mask is false everywhere is its `other`",
+        phase: Phase::Simplify,
+        roots: Roots::Ops(READS),
+        apply: |g, _, n| {
+            if g.int(mask(g, n)?) != Some(0) {
+                return None;
+            }
+            let ty = g.node_ty(n);
+            if present(n) & OTHER != 0 {
+                return Some(Term::with(Op::Splat, &[], Some(ty.clone()), [n.kids.last()?.into()]));
+            }
+            match ty.elem() {
+                // Its code 0 is no zero.
+                Scalar::F8E8M0 => None,
+                e if e.is_float() => Some(Term::float(0.0, ty)),
+                _ => Some(Term::int(0, ty)),
+            }
+        },
+        over: EVERY,
+        fires: "v20 = splat false : M\nv21 = load v0[0, 8], mask=v20, other=s : A",
+        keeps: "v21 = load v0[0, 8], mask=m, other=s : A",
+    },
+    Rule {
+        name: "mask-bounds",
+        class: Class::Exact,
+        says: "a mask that asks for elements inside the view asks what the read asks anyway; a part of an `and` likewise",
+        phase: Phase::Simplify,
+        roots: Roots::Ops(&[Op::Load]),
+        apply: |g, _, n| {
+            let m = mask(g, n)?;
+            if asks_bounds(g, n, m) {
+                return masked(g, n, None);
+            }
+            let and = g.get(m, Op::And)?;
+            let at = (0..2).find(|&k| asks_bounds(g, n, and.kids[k]))?;
+            masked(g, n, Some(and.kids[1 - at]))
+        },
+        over: EVERY,
+        fires: "v20 = iota 1 : tile<8x16xi32>\nv21 = splat i : tile<8x16xi32>\nv22 = add v20, v21\nv23 = dim v0, 1\nv24 = splat v23 : tile<8x16xi32>\nv25 = cmp lt v22, v24\nv26 = and v25, m\nv27 = load v0[j, i], mask=v26, other=s : A",
+        keeps: "v20 = iota 1 : tile<8x16xi32>\nv21 = splat i : tile<8x16xi32>\nv22 = add v20, v21\nv23 = dim v0, 0\nv24 = splat v23 : tile<8x16xi32>\nv25 = cmp lt v22, v24\nv27 = load v0[j, i], mask=v25, other=s : A",
+    },
+    Rule {
+        name: "mask-loop",
+        class: Class::Exact,
+        says: "index + e < end, in a loop up to `end` whose bounds and step are aligned to the tile, is true",
+        phase: Phase::Simplify,
+        roots: Roots::Ops(&[Op::Cmp]),
+        apply: |g, id, n| {
+            let (x, y) = less(g, id)?;
+            let a = g.fact(x).affine.as_ref()?;
+            let extents = g.ty(x).shape()?;
+            let past = a.steps.iter().zip(extents).map(|(&s, &e)| s.saturating_mul(i64::from(e) - 1)).fold(0i64, i64::saturating_add);
+            let end = scalar(g, y).unwrap_or(y);
+            let up = a.steps.iter().all(|&s| s >= 0) && a.offset == 0;
+            (up && loop_covers(g, g.find(a.base?), past, end)).then(|| Term::int(1, g.node_ty(n)))
+        },
+        over: Types::Each(&[Scalar::I32]),
+        fires: "v19 = shl i, 4\nv20 = for v21 in 0..v19 step 16 carry v22 = a {\nv23 = iota 1 : A\nv24 = splat v21 : A\nv25 = add v23, v24\nv26 = splat v19 : A\nv27 = cmp lt v25, v26\nv28 = cast v27 : A\nv29 = add v22, v28\nyield v29\n}",
+        keeps: "v19 = shl i, 3\nv20 = for v21 in 0..v19 step 16 carry v22 = a {\nv23 = iota 1 : A\nv24 = splat v21 : A\nv25 = add v23, v24\nv26 = splat v19 : A\nv27 = cmp lt v25, v26\nv28 = cast v27 : A\nv29 = add v22, v28\nyield v29\n}",
+    },
+    Rule {
+        name: "load-stored",
+        class: Class::Exact,
+        says: "a load of the place that was just stored, all of it inside the view, is what was stored",
+        phase: Phase::Simplify,
+        roots: Roots::Ops(&[Op::Load]),
+        apply: |g, _, n| {
+            let stored = g.analysis.epoch_store[n.epoch() as usize].as_ref()?;
+            let same = |a: &Id, b: &Id| g.find(*a) == g.find(*b);
+            if present(n) != 0 || stored.place.len() != n.kids.len() || !stored.place.iter().zip(&n.kids).all(|(a, b)| same(a, b)) {
+                return None;
+            }
+            let extents = g.node_ty(n).shape()?;
+            let covered = (0..extents.len()).all(|d| inside(g, n.kids[0], d, n.kids[1 + d], extents[d]));
+            (covered && g.ty(stored.value) == g.node_ty(n) && matches!(g.node_ty(n), Type::Tile(_))).then(|| stored.value.into())
+        },
+        over: EVERY,
+        fires: "store v0[0, 0], b\nv20 = load v0[0, 0] : A",
+        keeps: "store v0[0, 0], b\nstore v0[8, 0], c\nv20 = load v0[0, 0] : A",
+    },
+];

@@ -1,0 +1,133 @@
+//! The rules: a table, one entry a rule, in a file per family.
+//!
+//! A rule looks at one node of a class and answers with a term that equals it, or with nothing. It reads facts of classes
+//! ([`crate::analysis`]) and nodes a level or two down, changes nothing, and says each identity in one direction: the right side costs
+//! no more. Order of operands is settled where nodes are made, so no rule commutes or associates.
+//!
+//! An entry carries its own proof material: `fires` and `keeps` are programs in which the rule must and must not apply, over all the
+//! types of `over`; the tests run both, and compare the first with the interpreter on random inputs. A field that is missing does not
+//! compile. The contract, in [`Class`]: an `exact` rule keeps every bit (a NaN stays a NaN).
+
+mod algebra;
+mod casts;
+mod dots;
+mod float;
+mod integer;
+mod masks;
+mod moves;
+mod reduces;
+mod types;
+
+use crate::analysis::Graph;
+use crate::language::Node;
+use crate::term::Term;
+use egg::Id;
+use tilelift_ir::{Op, Scalar, interp};
+
+pub use types::{Types, pairs};
+
+/// What a rule may change.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, PartialOrd, Ord, Hash)]
+pub enum Class {
+    /// Nothing: every bit is the same.
+    Exact,
+    /// What the op itself leaves free: the order of a `dot`'s sum.
+    Free,
+    /// The order and number of roundings of float sums and products.
+    Reassoc,
+    /// A function for another of the same stated error.
+    Approx,
+}
+
+impl Class {
+    /// Every class, strictest first.
+    pub const ALL: &'static [Class] = &[Class::Exact, Class::Free, Class::Reassoc, Class::Approx];
+    /// Its word.
+    pub const fn word(self) -> &'static str {
+        match self {
+            Class::Exact => "exact",
+            Class::Free => "free",
+            Class::Reassoc => "reassoc",
+            Class::Approx => "approx",
+        }
+    }
+}
+
+/// When a rule joins in.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, PartialOrd, Ord)]
+pub(crate) enum Phase {
+    /// Only shrinks.
+    Simplify,
+    /// Moves ops past each other.
+    Move,
+}
+
+impl Phase {
+    pub(crate) const fn name(self) -> &'static str {
+        match self {
+            Phase::Simplify => "simplify",
+            Phase::Move => "move",
+        }
+    }
+}
+
+/// The ops at whose nodes a rule looks.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Roots {
+    /// These.
+    Ops(&'static [Op]),
+    /// Every op that works on each element by itself.
+    Elementwise,
+}
+
+impl Roots {
+    pub(crate) fn has(self, op: Op) -> bool {
+        match self {
+            Roots::Ops(list) => list.contains(&op),
+            Roots::Elementwise => interp::is_elementwise(op),
+        }
+    }
+    pub(crate) fn ops(self) -> impl Iterator<Item = Op> {
+        let (list, filter) = match self {
+            Roots::Ops(list) => (list, false),
+            Roots::Elementwise => (Op::ALL, true),
+        };
+        list.iter().copied().filter(move |&op| !filter || interp::is_elementwise(op))
+    }
+}
+
+/// A rule of the table.
+pub struct Rule {
+    /// Its name: family, what, detail.
+    pub name: &'static str,
+    /// What it may change.
+    pub class: Class,
+    /// The identity, for readers.
+    pub says: &'static str,
+    pub(crate) phase: Phase,
+    pub(crate) roots: Roots,
+    pub(crate) apply: fn(&Graph, Id, &Node) -> Option<Term>,
+    /// Types of `T` (and `U`) in the programs.
+    pub over: Types,
+    /// A program in which it applies; `tests/rules.rs` says what its letters mean.
+    pub fires: &'static str,
+    /// A program in which it does not.
+    pub keeps: &'static str,
+}
+
+/// The tables, in order.
+const TABLES: &[&[Rule]] =
+    &[algebra::RULES, integer::RULES, float::RULES, casts::RULES, moves::RULES, masks::RULES, reduces::RULES, dots::RULES];
+
+/// Every rule, in table order.
+pub fn all() -> impl Iterator<Item = &'static Rule> {
+    TABLES.iter().flat_map(|t| t.iter())
+}
+
+/// Number of the rule set; part of a compile's identity.
+pub const VERSION: u32 = 1;
+
+pub(crate) const INTS: &[Scalar] = &[Scalar::I8, Scalar::I16, Scalar::I32, Scalar::I64];
+pub(crate) const FLOATS: &[Scalar] = &[Scalar::F16, Scalar::BF16, Scalar::F32, Scalar::F64];
+pub(crate) const NUMBERS: &[Scalar] =
+    &[Scalar::I8, Scalar::I16, Scalar::I32, Scalar::I64, Scalar::F16, Scalar::BF16, Scalar::F32, Scalar::F64];

@@ -1,0 +1,126 @@
+//! Folds along an axis: of one element, of equal elements, of moved tiles. The order of a fold depends on its extent alone.
+
+use super::{Class, FLOATS, INTS, NUMBERS, Phase, Roots, Rule, Types};
+use crate::analysis::{Graph, Read};
+use crate::language::Node;
+use crate::term::Term;
+use egg::Id;
+use tilelift_ir::{Attr, Op, ReduceOp, Shape, Type, num};
+
+fn parts(g: &Graph, n: &Node) -> Option<(ReduceOp, usize)> {
+    match g.attrs(n) {
+        [Attr::Reduce(op), Attr::Dim(axis)] => Some((*op, *axis as usize)),
+        _ => None,
+    }
+}
+
+/// The extent along the axis, if elements are equal along it.
+fn equal_along(g: &Graph, n: &Node, axis: usize) -> Option<u32> {
+    let extent = g.ty(n.kids[0]).shape()?[axis];
+    (extent > 1 && g.fact(n.kids[0]).same >> axis & 1 == 1).then_some(extent)
+}
+
+/// The first element along an axis, without the axis.
+fn first(g: &Graph, n: &Node, axis: usize) -> Option<Term> {
+    let ty = g.ty(n.kids[0]).as_tile()?;
+    let mut shape = ty.shape.clone();
+    shape[axis] = 1;
+    let at: Shape = shape.iter().map(|_| 0).collect();
+    let slice = Term::with(Op::Slice, &[Attr::Offsets(at)], Some(Type::tile(&shape, ty.elem)), [n.kids[0].into()]);
+    Some(Term::with(Op::Reshape, &[], Some(g.node_ty(n).clone()), [slice]))
+}
+
+pub(super) const RULES: &[Rule] = &[
+    Rule {
+        name: "reduce-one",
+        class: Class::Exact,
+        says: "a reduction of one element is that element; a scan likewise",
+        phase: Phase::Simplify,
+        roots: Roots::Ops(&[Op::Reduce, Op::Scan, Op::ScanReverse]),
+        apply: |g, _, n| {
+            let (_, axis) = parts(g, n)?;
+            if g.ty(n.kids[0]).shape()?[axis] != 1 {
+                return None;
+            }
+            let x: Id = n.kids[0];
+            Some(if n.op() == Some(Op::Reduce) { Term::with(Op::Reshape, &[], Some(g.node_ty(n).clone()), [x.into()]) } else { x.into() })
+        },
+        over: Types::Each(NUMBERS),
+        fires: "v20 = reshape a : tile<8x1x16xT>\nv21 = scan add v20, axis 1\nv22 = reduce add v21, axis 1",
+        keeps: "v22 = reduce add a, axis 1",
+    },
+    Rule {
+        name: "reduce-choose-equal",
+        class: Class::Exact,
+        says: "minimum, maximum, and, or of equal elements are the first of them",
+        phase: Phase::Simplify,
+        roots: Roots::Ops(&[Op::Reduce]),
+        apply: |g, _, n| {
+            let (op, axis) = parts(g, n)?;
+            equal_along(g, n, axis)?;
+            matches!(op, ReduceOp::Minimum | ReduceOp::Maximum | ReduceOp::And | ReduceOp::Or).then(|| first(g, n, axis)).flatten()
+        },
+        over: Types::Each(NUMBERS),
+        fires: "v20 = slice a, [0, 3] : tile<8x1xT>\nv21 = broadcast v20 : A\nv22 = reduce maximum v21, axis 1",
+        keeps: "v20 = slice a, [0, 3] : tile<8x1xT>\nv21 = broadcast v20 : A\nv22 = reduce maximum v21, axis 0",
+    },
+    Rule {
+        name: "reduce-add-equal",
+        class: Class::Exact,
+        says: "the sum of n equal elements is n times the first: for integers, and for floats where n is a power of two",
+        phase: Phase::Simplify,
+        roots: Roots::Ops(&[Op::Reduce]),
+        apply: |g, _, n| {
+            let (op, axis) = parts(g, n)?;
+            let extent = equal_along(g, n, axis).filter(|_| op == ReduceOp::Add)?;
+            let (ty, by) = (g.node_ty(n), f64::from(extent));
+            let many = if !ty.elem().is_float() {
+                Term::int(i64::from(extent), ty)
+            } else if extent.is_power_of_two() && num::round(by, ty.elem()) == by {
+                // Every step of the tree doubles, which is exact, or overflows as the product does.
+                Term::float(by, ty)
+            } else {
+                return None;
+            };
+            Some(Term::op(Op::Mul, [first(g, n, axis)?, many]))
+        },
+        over: Types::Each(NUMBERS),
+        fires: "v20 = slice a, [0, 3] : tile<8x1xT>\nv21 = broadcast v20 : A\nv22 = reduce add v21, axis 1",
+        keeps: "v20 = slice a, [0, 3] : tile<8x1xT>\nv21 = broadcast v20 : A\nv22 = reduce add v21, axis 0",
+    },
+    Rule {
+        name: "reduce-broadcast",
+        class: Class::Exact,
+        says: "reduce (broadcast x) = broadcast (reduce x), along an axis that the broadcast leaves",
+        phase: Phase::Simplify,
+        roots: Roots::Ops(&[Op::Reduce]),
+        apply: |g, _, n| {
+            let (_, axis) = parts(g, n)?;
+            let x = g.get(n.kids[0], Op::Broadcast)?.kids[0];
+            let whole = g.ty(x).shape()?[axis] == g.ty(n.kids[0]).shape()?[axis];
+            (whole && matches!(g.node_ty(n), Type::Tile(_))).then(|| {
+                let inner = Term::with(Op::Reduce, g.attrs(n), None, [x.into()]);
+                Term::with(Op::Broadcast, &[], Some(g.node_ty(n).clone()), [inner])
+            })
+        },
+        over: Types::Each(FLOATS),
+        fires: "v20 = slice a, [3, 0] : tile<1x16xT>\nv21 = broadcast v20 : A\nv22 = reduce add v21, axis 1",
+        keeps: "v20 = slice a, [3, 0] : tile<1x16xT>\nv21 = broadcast v20 : A\nv22 = reduce add v21, axis 0",
+    },
+    Rule {
+        name: "reduce-transpose",
+        class: Class::Exact,
+        says: "reduce (transpose x) = reduce x along the other axis, for matrices",
+        phase: Phase::Simplify,
+        roots: Roots::Ops(&[Op::Reduce]),
+        apply: |g, _, n| {
+            let (op, axis) = parts(g, n)?;
+            let m = g.get(n.kids[0], Op::Transpose)?;
+            let Some(Attr::Perm(p)) = g.attrs(m).first() else { return None };
+            (p.len() <= 2).then(|| Term::with(Op::Reduce, &[Attr::Reduce(op), Attr::Dim(p[axis])], None, [m.kids[0].into()]))
+        },
+        over: Types::Each(INTS),
+        fires: "v20 = transpose a, [1, 0]\nv21 = reduce add v20, axis 1",
+        keeps: "v20 = reshape a : tile<8x4x4xT>\nv21 = transpose v20, [0, 2, 1]\nv22 = reduce add v21, axis 1",
+    },
+];

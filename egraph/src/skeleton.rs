@@ -1,0 +1,333 @@
+//! The skeleton: what keeps its order. Effects, control and the places of reads, each naming classes of the graph.
+//!
+//! ```text
+//! kernel ── build ─► Graph (pure ops, reads)  +  Skeleton: Block [ Effect, Anchor, Control [ Block … ] ] yields
+//! ```
+//!
+//! A read is a node with an *epoch*: a state of memory and a region. Memory changes state at every write and update, at the entry of
+//! a loop that writes, and behind control that writes. A read is looked up in the epochs of the enclosing regions first, so it is
+//! shared with one that stands before it in an outer region; its *anchor* says where it stood, the only place where it may stand.
+
+use crate::analysis::{Context, Graph, Loop, Stored, pinned};
+use crate::language::{Attrs, Head, Kids, Node};
+use crate::term::order;
+use cranelift_entity::SecondaryMap;
+use egg::Id;
+use indexmap::IndexMap;
+use smallvec::SmallVec;
+use tilelift_ir::{Effects, Inst, Kernel, Literal, Op, Region, Value};
+
+/// An entry of a block.
+#[derive(Clone, Debug)]
+pub(crate) enum Item {
+    /// An instruction with an effect, and the classes of its operands.
+    Effect { inst: Inst, args: Vec<Id> },
+    /// Where a read or another op that keeps its place stood.
+    Anchor { inst: Inst, class: Id, epoch: u32 },
+    /// Control, with its operands and regions.
+    Control { inst: Inst, args: Vec<Id>, blocks: Vec<Block> },
+}
+
+/// A region: its entries, and what it yields.
+#[derive(Clone, Debug)]
+pub(crate) struct Block {
+    pub(crate) region: Region,
+    pub(crate) items: Vec<Item>,
+    pub(crate) yields: Vec<Id>,
+    pub(crate) end: Option<Inst>,
+}
+
+/// Where a region hangs.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Place {
+    pub(crate) parent: Option<Region>,
+    /// Depth in the tree of regions.
+    pub(crate) depth: u32,
+    /// True for regions that repeat.
+    pub(crate) repeats: bool,
+    /// How often an instruction of it runs, by estimate.
+    pub(crate) weight: u64,
+}
+
+/// The skeleton of a kernel.
+#[derive(Clone, Debug)]
+pub(crate) struct Skeleton {
+    pub(crate) body: Block,
+    pub(crate) places: SecondaryMap<Region, Place>,
+    /// The instruction each class was made of first.
+    pub(crate) origin: IndexMap<Id, Inst>,
+    /// The nodes of the input program.
+    pub(crate) original: Vec<Node>,
+    /// The class of each value of the input kernel.
+    pub(crate) class: SecondaryMap<Value, Option<Id>>,
+}
+
+/// Rounds of a loop whose bounds are not known.
+const TRIPS: u64 = 16;
+/// The heaviest weight of a region.
+const HEAVIEST: u64 = 1 << 20;
+
+/// Splits a kernel into graph and skeleton.
+pub(crate) fn build(kernel: &Kernel, explained: bool) -> (Graph, Skeleton) {
+    let log = explained.then(Vec::new);
+    let context = Context { log, event_region: vec![kernel.body], epoch_event: vec![0], epoch_store: vec![None], ..Context::default() };
+    let graph = Graph::new(context);
+    let mut b = Builder {
+        kernel,
+        graph,
+        class: SecondaryMap::new(),
+        memory: 0,
+        memories: 0,
+        store: None,
+        scopes: vec![kernel.body],
+        epochs: IndexMap::new(),
+        places: SecondaryMap::new(),
+        origin: IndexMap::new(),
+        original: Vec::new(),
+    };
+    b.places[kernel.body] = Place { parent: None, depth: 0, repeats: false, weight: 1 };
+    for &p in &kernel.params {
+        b.leaf(p, 0);
+    }
+    let body = b.block(kernel.body);
+    b.graph.rebuild();
+    (b.graph, Skeleton { body, places: b.places, origin: b.origin, original: b.original, class: b.class })
+}
+
+struct Builder<'k> {
+    kernel: &'k Kernel,
+    graph: Graph,
+    class: SecondaryMap<Value, Option<Id>>,
+    /// The state of memory, and the number of states.
+    memory: u32,
+    memories: u32,
+    /// The store that made this state of memory.
+    store: Option<Stored>,
+    scopes: Vec<Region>,
+    epochs: IndexMap<(Option<u32>, Region), u32>,
+    places: SecondaryMap<Region, Place>,
+    origin: IndexMap<Id, Inst>,
+    original: Vec<Node>,
+}
+
+impl Builder<'_> {
+    fn event(&mut self, region: Region) -> u32 {
+        self.graph.analysis.event_region.push(region);
+        (self.graph.analysis.event_region.len() - 1) as u32
+    }
+
+    fn leaf(&mut self, value: Value, event: u32) {
+        self.graph.analysis.leaf_event[value] = event;
+        let ty = self.graph.analysis.pool.add_type(self.kernel.ty(value));
+        self.class[value] = Some(self.graph.add_uncanonical(Node { head: Head::Leaf { value, ty }, kids: Kids::new() }));
+    }
+
+    fn of(&self, v: Value) -> Id {
+        self.class[v].expect("a verified kernel defines values before their use")
+    }
+
+    fn all(&self, values: &[Value]) -> Vec<Id> {
+        values.iter().map(|&v| self.of(v)).collect()
+    }
+
+    fn region(&self) -> Region {
+        self.scopes[self.scopes.len() - 1]
+    }
+
+    fn forget(&mut self) {
+        self.memories += 1;
+        (self.memory, self.store) = (self.memories, None);
+    }
+
+    fn writes(&self, inst: Inst) -> bool {
+        let mut found = false;
+        for &r in &self.kernel.insts[inst].regions {
+            self.kernel.walk(r, &mut |i| found |= writes(self.kernel.insts[i].op));
+        }
+        found
+    }
+
+    fn block(&mut self, region: Region) -> Block {
+        let kernel = self.kernel;
+        let mut block = Block { region, items: Vec::new(), yields: Vec::new(), end: None };
+        for &inst in &kernel.regions[region].insts {
+            let d = &kernel.insts[inst];
+            match d.op.info().effects {
+                Effects::Pure if !pinned(d.op) => self.pure(inst, 0),
+                Effects::Pure | Effects::Reads => {
+                    let epoch = self.anchored(inst);
+                    block.items.push(Item::Anchor { inst, class: self.of(d.results[0]), epoch });
+                }
+                Effects::Writes | Effects::Updates | Effects::Observes => {
+                    let args = self.all(&d.args);
+                    if writes(d.op) {
+                        self.forget();
+                        if d.op == Op::Store && d.present & 0b1000 == 0 {
+                            let rank = kernel.ty(d.args[0]).as_view().map_or(0, |v| v.rank());
+                            self.store = Some(Stored { place: args[..1 + rank].iter().copied().collect(), value: args[1 + rank] });
+                        }
+                    }
+                    if !d.results.is_empty() {
+                        let event = self.event(region);
+                        d.results.iter().for_each(|&r| self.leaf(r, event));
+                    }
+                    block.items.push(Item::Effect { inst, args });
+                }
+                Effects::Control if d.op == Op::Yield => (block.yields, block.end) = (self.all(&d.args), Some(inst)),
+                Effects::Control => {
+                    let item = self.control(inst);
+                    block.items.push(item);
+                }
+            }
+        }
+        block
+    }
+
+    fn control(&mut self, inst: Inst) -> Item {
+        let (kernel, outer) = (self.kernel, self.region());
+        let d = &kernel.insts[inst];
+        let args = self.all(&d.args);
+        let writes = self.writes(inst);
+        let repeats = d.op != Op::If;
+        if writes && repeats {
+            self.forget();
+        }
+        let (before, stored) = (self.memory, self.store.clone());
+        let carried_from = if d.op == Op::For { 3 } else { 0 };
+        let trips = if d.op == Op::For { self.trips(&args) } else { TRIPS };
+        let mut blocks = Vec::new();
+        for &r in &d.regions {
+            let place = self.places[outer];
+            let weight = if repeats { place.weight.saturating_mul(trips).min(HEAVIEST) } else { place.weight };
+            self.places[r] = Place { parent: Some(outer), depth: place.depth + 1, repeats, weight };
+            let event = self.event(r);
+            for (n, &p) in kernel.regions[r].params.iter().enumerate() {
+                let carried = if d.op == Op::For { n.checked_sub(1) } else { Some(n) };
+                match carried {
+                    Some(k) if self.unchanged(inst, k) => self.class[p] = Some(args[carried_from + k]),
+                    Some(_) => self.leaf(p, event),
+                    None => {
+                        self.graph.analysis.loops[p] = Some(Loop { lo: args[0], hi: args[1], step: args[2] });
+                        self.leaf(p, event);
+                    }
+                }
+            }
+            (self.memory, self.store) = (before, stored.clone());
+            self.scopes.push(r);
+            blocks.push(self.block(r));
+            self.scopes.pop();
+        }
+        if writes {
+            self.forget();
+        }
+        let event = self.event(outer);
+        for (k, &r) in d.results.iter().enumerate() {
+            if repeats && self.unchanged(inst, k) {
+                self.class[r] = Some(args[carried_from + k]);
+            } else {
+                self.leaf(r, event);
+            }
+        }
+        Item::Control { inst, args, blocks }
+    }
+
+    /// True if a loop yields its carried value `k` as it got it.
+    fn unchanged(&self, inst: Inst, k: usize) -> bool {
+        let d = &self.kernel.insts[inst];
+        let Some(&body) = d.regions.last() else { return false };
+        let first = usize::from(d.op == Op::For);
+        d.op != Op::If && self.kernel.yields(body).get(k) == self.kernel.regions[body].params.get(first + k)
+    }
+
+    fn trips(&self, args: &[Id]) -> u64 {
+        let int = |id: Id| match self.graph[id].data.value {
+            Some(Literal::Int(i)) => Some(i),
+            _ => None,
+        };
+        match (int(args[0]), int(args[1]), int(args[2])) {
+            (Some(lo), Some(hi), Some(step)) if step > 0 => (hi.saturating_sub(lo).max(0) as u64).div_ceil(step as u64).max(1),
+            _ => TRIPS,
+        }
+    }
+
+    fn pure(&mut self, inst: Inst, epoch: u32) {
+        for n in 0..self.kernel.insts[inst].results.len() {
+            let node = self.node(inst, n as u8, epoch);
+            let id = self.graph.add_uncanonical(node.clone());
+            self.class[self.kernel.insts[inst].results[n]] = Some(id);
+            self.origin.entry(id).or_insert(inst);
+            self.original.push(node);
+        }
+    }
+
+    fn node(&mut self, inst: Inst, result: u8, epoch: u32) -> Node {
+        let d = &self.kernel.insts[inst];
+        let kids: Kids = d.args.iter().map(|&v| self.of(v)).collect();
+        let attrs: Attrs = d.attrs.iter().cloned().collect();
+        let pool = &mut self.graph.analysis.pool;
+        let ty = pool.add_type(self.kernel.ty(d.results[result as usize]));
+        let head = Head::Op { op: d.op, present: d.present, attrs: pool.add_attrs(&attrs), ty, result, epoch };
+        let mut node = Node { head, kids };
+        order(&self.graph, &mut node);
+        node
+    }
+
+    /// A read, or another op that keeps its place: shared with an equal one that stands in front of it in an enclosing region.
+    fn anchored(&mut self, inst: Inst) -> u32 {
+        let reads = self.kernel.insts[inst].op.info().effects == Effects::Reads;
+        let memory = reads.then_some(self.memory);
+        let scopes: SmallVec<[Region; 8]> = self.scopes.iter().copied().collect();
+        for scope in scopes {
+            let Some(&epoch) = self.epochs.get(&(memory, scope)) else { continue };
+            let node = self.node(inst, 0, epoch);
+            if let Some(id) = self.graph.lookup(node) {
+                self.class[self.kernel.insts[inst].results[0]] = Some(id);
+                return epoch;
+            }
+        }
+        let region = self.region();
+        let epoch = match self.epochs.get(&(memory, region)) {
+            Some(&e) => e,
+            None => {
+                let event = self.event(region);
+                let context = &mut self.graph.analysis;
+                context.epoch_event.push(event);
+                context.epoch_store.push(if reads { self.store.clone() } else { None });
+                let epoch = (context.epoch_event.len() - 1) as u32;
+                self.epochs.insert((memory, region), epoch);
+                epoch
+            }
+        };
+        self.pure(inst, epoch);
+        epoch
+    }
+}
+
+/// True for ops that change memory.
+fn writes(op: Op) -> bool {
+    match op.info().effects {
+        Effects::Writes | Effects::Updates => true,
+        Effects::Pure | Effects::Reads | Effects::Observes | Effects::Control => false,
+    }
+}
+
+impl Skeleton {
+    /// Every class that the skeleton names, in program order; anchors are no uses.
+    pub(crate) fn visit_classes(&self, visit: &mut dyn FnMut(Id, Region)) {
+        visit_block(&self.body, visit);
+    }
+}
+
+fn visit_block(block: &Block, visit: &mut dyn FnMut(Id, Region)) {
+    for item in &block.items {
+        match item {
+            Item::Effect { args, .. } => args.iter().for_each(|&a| visit(a, block.region)),
+            Item::Anchor { .. } => {}
+            Item::Control { args, blocks, .. } => {
+                args.iter().for_each(|&a| visit(a, block.region));
+                blocks.iter().for_each(|b| visit_block(b, visit));
+            }
+        }
+    }
+    block.yields.iter().for_each(|&y| visit(y, block.region));
+}
