@@ -61,25 +61,38 @@
 
 mod ast;
 mod banks;
+mod bulk;
+mod cluster;
 mod config;
+mod deadlock;
 mod decode;
 mod error;
 mod exec;
+mod flight;
+mod hop;
 mod lexer;
 mod machine;
+mod mbarrier;
 mod memory;
 mod num;
 mod op;
 mod parser;
+mod proxy;
 mod race;
 mod report;
+mod sched;
+mod tensor_map;
+mod tma;
 mod types;
 mod warp;
+mod wgmma;
+mod wgmma_math;
 
 pub use config::{Landing, Policy, SimConfig};
 pub use error::{ErrorKind, ParseError, SimError, Site};
 pub use memory::{Init, Memory, MemoryError};
 pub use report::{Report, SiteReport};
+pub use tensor_map::{MapElement, MapFill, MapSwizzle, TensorMap, TensorMapError};
 
 use op::Program;
 use types::Space;
@@ -115,6 +128,8 @@ pub enum Arg {
     F64(f64),
     /// A parameter array.
     Bytes(Vec<u8>),
+    /// A tensor map, for a `.param .align 64 .b8 name[128]`.
+    TensorMap(Box<TensorMap>),
 }
 
 /// A launch.

@@ -50,7 +50,7 @@ impl Machine<'_> {
     }
 
     /// One value of a register that must agree in all lanes of `mask`.
-    fn uniform(&self, w: &Warp, at: u32, mask: u32, r: Reg, what: &str) -> R<u32> {
+    pub(crate) fn uniform(&self, w: &Warp, at: u32, mask: u32, r: Reg, what: &str) -> R<u32> {
         let bad = w.poison(r) & mask;
         if bad != 0 {
             let m = format!("the {what} is an undefined value");
@@ -187,6 +187,6 @@ impl Machine<'_> {
         }
         self.ctas[self.cur].warps = warps;
         let b = &mut self.ctas[self.cur].bars[id as usize];
-        b.reset(self.n_warps as usize, self.copy_threads);
+        b.reset((self.n_warps * self.cluster_size) as usize, self.copy_threads);
     }
 }
