@@ -518,7 +518,7 @@ impl<'a> Parser<'a> {
             Tok::Punct(b'[') => {
                 self.pos += 1;
                 let base = if self.peek().tok == Tok::Ident { Some(self.name()?) } else { None };
-                let off = if base.is_some() && self.is(b']') { 0 } else { self.offset(base.is_none())? };
+                let off = if base.is_some() && (self.is(b']') || self.is(b',')) { 0 } else { self.offset(base.is_none())? };
                 if self.eat(b',') {
                     let at = self.peek();
                     let coords = self.operand()?;
@@ -538,7 +538,7 @@ impl<'a> Parser<'a> {
             }
             Tok::Ident => {
                 let n = self.name()?;
-                if n == "_" {
+                if n == "_" && !self.is(b'|') {
                     OperandKind::Sink
                 } else if self.eat(b'|') {
                     OperandKind::Pair(n, self.ident()?.0)
