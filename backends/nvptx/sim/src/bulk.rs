@@ -161,8 +161,8 @@ impl Machine<'_> {
 
     /// The mbarrier a copy completes on; its stream and clock.
     fn target(&mut self, w: &Warp, at: u32, l: usize, cta: usize, off: u64) -> R<(At, u32, u32)> {
+        // That the CTA outlives the copy is checked by the stream, not as a remote access.
         let mb = self.mbar_at(w, at, l, cta, off, true)?;
-        self.touch_remote(w, at, cta);
         let b = &mut self.ctas[cta].mbars[mb.1];
         b.in_flight += 1;
         let (stream, dense, clock) = (b.stream, b.dense, b.phase as u32 + 1);

@@ -21,6 +21,10 @@ const MAX_SHARED: u64 = 232_448;
 const MAX_CTAS: u64 = 1 << 24;
 /// How often polls that found nothing are let run again when nothing else can.
 const FUTILE: u32 = 64;
+/// Instructions without a poll after which a warp counts as working.
+const WORK: u32 = 64;
+/// Instructions after which something under way lands although warps can run.
+const LAZY: u64 = 20_000;
 
 /// A CTA barrier.
 #[derive(Clone, Debug, Default)]
@@ -124,6 +128,8 @@ pub(crate) struct Machine<'a> {
     pub(crate) flights: Vec<Flight>,
     /// mbarriers (by stream) whose phase has completed since the last step.
     pub(crate) wakes: Vec<u32>,
+    /// Rounds in which waiting polls were given a chance and nothing else happened.
+    pub(crate) futile: u32,
     /// Registers per thread at entry, when the text fixes them.
     pub(crate) entry_regs: Option<u32>,
     pub(crate) grid: [u32; 3],
@@ -246,6 +252,7 @@ pub(crate) fn launch(prog: &Program, src: &str, globals: &[u64], l: &Launch<'_>,
         streams: Vec::new(),
         flights: Vec::new(),
         wakes: Vec::new(),
+        futile: 0,
         entry_regs: prog.maxnreg.or_else(|| prog.minnctapersm.map(|n| (65536 / (n.max(1) * threads as u32) / 8 * 8).min(255))),
         grid: l.grid,
         block: l.block,
@@ -442,8 +449,7 @@ impl Machine<'_> {
         let mut waiting = list.into_iter();
         let mut left = self.cfg.max_instructions;
         let mut sched = Sched::new(self.cfg.policy);
-        // Rounds in which waiting polls were given a chance although nothing else happened.
-        let mut futile = 0;
+        let mut unlanded = 0;
         loop {
             let size = self.cluster_size as usize;
             let mut i = 0;
@@ -469,11 +475,11 @@ impl Machine<'_> {
             loop {
                 let Some((c, w, quantum)) = sched.pick(&self.ctas, &mut self.rng, self.n_warps) else {
                     if self.land_one()? {
-                        futile = 0;
+                        self.futile = 0;
                         continue;
                     }
-                    if futile < FUTILE && self.wake_polls() {
-                        futile += 1;
+                    if self.futile < FUTILE && self.wake_polls() {
+                        self.futile += 1;
                         continue;
                     }
                     return Err(self.deadlock());
@@ -490,15 +496,21 @@ impl Machine<'_> {
                 let done = warp.done();
                 let left_cluster = was_live != warp.live;
                 let pc = warp.pc;
-                if !warp.idle_poll {
-                    futile = 0;
+                if warp.since_poll > WORK {
+                    self.futile = 0;
                 }
                 self.ctas[c].warps[w] = warp;
                 if left_cluster {
+                    self.futile = 0;
                     self.lanes_left(c, w)?;
                 }
-                if !self.flights.is_empty() && self.cfg.landing == Landing::Random && self.rng.below(4) == 0 {
-                    self.land_one()?;
+                if !self.flights.is_empty() {
+                    // Nothing stays under way for ever while somebody spins.
+                    unlanded += used;
+                    if unlanded > LAZY || self.cfg.landing == Landing::Random && self.rng.below(4) == 0 {
+                        unlanded = 0;
+                        self.land_one()?;
+                    }
                 }
                 if done && self.ctas[c].done() {
                     sched.clear();

@@ -498,11 +498,11 @@ impl Machine<'_> {
                     return Ok(());
                 }
                 w.polls += 1;
-                w.idle_poll = true;
+                w.since_poll = 0;
             }
             Some(_) => {
                 w.polls = 0;
-                w.idle_poll = true;
+                w.since_poll = 0;
             }
             None => w.polls = 0,
         }
@@ -539,6 +539,7 @@ impl Machine<'_> {
     /// Wakes the warps that wait for the phases completed since the last call.
     pub(crate) fn wake_waiters(&mut self, w: &mut Warp) {
         for stream in std::mem::take(&mut self.wakes) {
+            self.futile = 0;
             for x in self.ctas.iter_mut().flat_map(|c| c.warps.iter_mut()).chain(std::iter::once(&mut *w)) {
                 let mut woken = false;
                 for g in x.others.iter_mut().filter(|g| g.wait == Wait::Mbar(stream)) {

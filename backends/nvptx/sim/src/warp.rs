@@ -104,8 +104,8 @@ pub(crate) struct Warp {
     pub(crate) nreg_changes: u32,
     /// Polls of mbarriers answered "not yet" in a row.
     pub(crate) polls: u32,
-    /// Everything in the last turn was polling.
-    pub(crate) idle_poll: bool,
+    /// Instructions since the last poll.
+    pub(crate) since_poll: u32,
 }
 
 /// Bulk groups of one thread.

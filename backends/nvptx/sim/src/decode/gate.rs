@@ -64,7 +64,6 @@ fn needs(i: &Instr) -> impl Iterator<Item = (Need, String)> + '_ {
         ("mbarrier", "try_wait", SM90),
         ("mbarrier", "expect_tx", TMA),
         ("mbarrier", "complete_tx", TMA),
-        ("mbarrier", "relaxed", TMA),
         ("cp", "bulk", TMA),
         ("fence", "mbarrier_init", TMA),
         ("fence", "async", TMA),
@@ -74,6 +73,9 @@ fn needs(i: &Instr) -> impl Iterator<Item = (Need, String)> + '_ {
         ("red", "async", ((8, 1), 90)),
         ("barrier", "cluster", SM90),
     ];
+    if name == "mbarrier" && has("relaxed") && (has("try_wait") || has("test_wait")) {
+        out.push((((8, 6), 90), form("relaxed")));
+    }
     for (o, m, need) in pairs {
         if o == name && has(m) {
             out.push((need, form(m)));

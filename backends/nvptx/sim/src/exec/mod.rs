@@ -46,10 +46,10 @@ impl Machine<'_> {
     /// Runs up to `quantum` instructions, or until the warp cannot go on. Returns the number executed.
     pub(crate) fn run(&mut self, w: &mut Warp, quantum: u64) -> R<u64> {
         let mut n = 0;
-        w.idle_poll = false;
         while n < quantum && w.active != 0 {
             self.step(w)?;
             n += 1;
+            w.since_poll = w.since_poll.saturating_add(1);
             if !self.wakes.is_empty() {
                 self.wake_waiters(w);
             }

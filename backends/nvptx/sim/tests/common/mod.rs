@@ -3,6 +3,7 @@
 
 pub mod gemm;
 pub mod hopper;
+pub mod pipeline;
 
 use std::collections::BTreeSet;
 use std::sync::Mutex;
