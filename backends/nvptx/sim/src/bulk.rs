@@ -252,17 +252,7 @@ impl Machine<'_> {
                 self.cluster_address(w, at, l, rank << RANK_SHIFT | SHARED_BASE)?;
             }
             let (mb, stream, clock) = self.target(w, at, l, mc, moff)?;
-            let i = Issue {
-                w,
-                at,
-                lane: l as u32,
-                eye: &w.clocks,
-                stream,
-                clock,
-                write: true,
-                strong: false,
-                generic: false,
-            };
+            let i = Issue { w, at, lane: l as u32, eye: &w.clocks, stream, clock, write: true, strong: false, generic: false };
             self.async_shared(&i, c, off, plan.bytes)?;
             if n == 0 {
                 let i = Issue { write: false, ..i };
@@ -335,17 +325,7 @@ impl Machine<'_> {
         let clock = t.committed + 1;
         let dense = self.streams[t.read as usize].dense;
         let w = &*w;
-        let i = Issue {
-            w,
-            at,
-            lane: l as u32,
-            eye: &w.clocks,
-            stream: t.read,
-            clock,
-            write: false,
-            strong: false,
-            generic: false,
-        };
+        let i = Issue { w, at, lane: l as u32, eye: &w.clocks, stream: t.read, clock, write: false, strong: false, generic: false };
         self.async_shared(&i, self.cur, off, plan.bytes)?;
         self.shared_source(w, at, l, self.cur, plan.runs.iter().map(|r| (r.shared, r.len)))?;
         if reduce.is_some() {
@@ -390,17 +370,7 @@ impl Machine<'_> {
         }
         let (mb, stream, clock) = self.target(w, at, l, cta, moff)?;
         let reduce = b.reduce.and_then(|(op, ty)| Some((op, ty?)));
-        let i = Issue {
-            w,
-            at,
-            lane: l as u32,
-            eye: &w.clocks,
-            stream,
-            clock,
-            write: false,
-            strong: false,
-            generic: false,
-        };
+        let i = Issue { w, at, lane: l as u32, eye: &w.clocks, stream, clock, write: false, strong: false, generic: false };
         self.async_shared(&i, self.cur, soff, size)?;
         self.shared_source(w, at, l, self.cur, std::iter::once((soff, size as u32)))?;
         self.async_shared(&Issue { write: true, strong: reduce.is_some(), ..i }, cta, off, size)?;
@@ -467,17 +437,7 @@ impl Machine<'_> {
                 data.extend_from_slice(&x.to_le_bytes()[..es as usize]);
             }
             let (mb, stream, clock) = self.target(w, at, l, cta, moff)?;
-            let i = Issue {
-                w,
-                at,
-                lane: l as u32,
-                eye: &w.clocks,
-                stream,
-                clock,
-                write: true,
-                strong: r.op.is_some(),
-                generic: true,
-            };
+            let i = Issue { w, at, lane: l as u32, eye: &w.clocks, stream, clock, write: true, strong: r.op.is_some(), generic: true };
             self.async_shared(&i, cta, off, size)?;
             if r.op.is_none() {
                 self.undefine(cta, off, size);

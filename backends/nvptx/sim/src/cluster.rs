@@ -205,6 +205,7 @@ impl Machine<'_> {
                 StreamKind::BulkRead | StreamKind::BulkWrite => {
                     "a bulk copy may still read its shared memory (the issuing thread needs cp.async.bulk.wait_group.read 0)"
                 }
+                StreamKind::Bar => "a barrier is in use",
                 StreamKind::Wgmma => "a wgmma has not been waited for (wgmma.wait_group 0)",
             };
             let mut e = self.fail(w, at, ErrorKind::InFlight, format!("the CTA exits while {what}"), None, None);

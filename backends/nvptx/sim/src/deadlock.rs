@@ -22,12 +22,7 @@ impl Machine<'_> {
                         Wait::Bar(id) => {
                             let b = &self.ctas[c].bars[id as usize];
                             let who: Vec<String> = b.log.iter().map(|x| x.0.to_string()).collect();
-                            format!(
-                                "for barrier {id}: {} of {} threads have arrived (warps {})",
-                                b.arrived,
-                                b.expected,
-                                who.join(", ")
-                            )
+                            format!("for barrier {id}: {} of {} threads have arrived (warps {})", b.arrived, b.expected, who.join(", "))
                         }
                         Wait::Mbar(stream) => format!("for {}", self.mbar_words(stream, w.slot)),
                         Wait::Cluster => {
@@ -40,7 +35,9 @@ impl Machine<'_> {
                                 .collect();
                             format!("for the cluster barrier, where these have not arrived: {}", missing.join(", "))
                         }
-                        Wait::Regs => format!("for registers: {} are free in the CTA and it has {} per thread", self.ctas[c].free_regs, w.nreg),
+                        Wait::Regs => {
+                            format!("for registers: {} are free in the CTA and it has {} per thread", self.ctas[c].free_regs, w.nreg)
+                        }
                         Wait::Wgmma => self.group_words(c, w),
                     };
                     if e.site.is_none() {

@@ -115,29 +115,70 @@ pub(crate) enum ProxyFence {
 /// An operation of this module.
 #[derive(Clone, Debug)]
 pub(crate) enum Hop {
-    MbarInit { addr: Addr, count: Reg },
-    MbarInval { addr: Addr },
+    MbarInit {
+        addr: Addr,
+        count: Reg,
+    },
+    MbarInval {
+        addr: Addr,
+    },
     MbarArrive(Arrive),
-    MbarTx { addr: Addr, bytes: Reg, expect: bool },
+    MbarTx {
+        addr: Addr,
+        bytes: Reg,
+        expect: bool,
+    },
     MbarWait(MbarWait),
-    MbarPending { d: Reg, state: Reg },
-    CpArrive { addr: Addr, noinc: bool },
+    MbarPending {
+        d: Reg,
+        state: Reg,
+    },
+    CpArrive {
+        addr: Addr,
+        noinc: bool,
+    },
     Bulk(Bulk),
     BulkCommit,
-    BulkWait { n: u32, read: bool },
+    BulkWait {
+        n: u32,
+        read: bool,
+    },
     /// `prefetch.tensormap`: the address must be that of a tensor map.
-    PrefetchMap { addr: Addr },
+    PrefetchMap {
+        addr: Addr,
+    },
     /// `fence.proxy.tensormap::generic.acquire`.
-    FenceMap { addr: Addr },
+    FenceMap {
+        addr: Addr,
+    },
     Fence(ProxyFence),
     WgFence,
     WgCommit,
-    WgWait { n: u32 },
+    WgWait {
+        n: u32,
+    },
     Wgmma(Wgmma),
-    SetMaxNReg { inc: bool, n: u32 },
-    ClusterArrive { relaxed: bool, aligned: bool },
-    ClusterWait { aligned: bool },
-    Mapa { d: Reg, a: Reg, rank: Reg, generic: bool },
-    GetCtaRank { d: Reg, a: Reg, generic: bool },
+    SetMaxNReg {
+        inc: bool,
+        n: u32,
+    },
+    ClusterArrive {
+        relaxed: bool,
+        aligned: bool,
+    },
+    ClusterWait {
+        aligned: bool,
+    },
+    Mapa {
+        d: Reg,
+        a: Reg,
+        rank: Reg,
+        generic: bool,
+    },
+    GetCtaRank {
+        d: Reg,
+        a: Reg,
+        generic: bool,
+    },
     Remote(Remote),
 }

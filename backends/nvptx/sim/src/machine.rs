@@ -68,6 +68,8 @@ pub(crate) struct Cta {
     pub(crate) shared: Shared,
     pub(crate) shadow: Shadow,
     pub(crate) bars: Vec<Barrier>,
+    /// Per barrier: generations completed, and the stream that counts them.
+    pub(crate) generations: [(u32, Option<u32>); 16],
     pub(crate) warps: Vec<Warp>,
     /// Linear number of its cluster and its rank there. CTAs of a cluster are neighbours in `Machine::ctas`.
     pub(crate) cluster: u32,
@@ -419,6 +421,7 @@ impl Machine<'_> {
             shared: Shared::new(len),
             shadow: Shadow::new(len),
             bars: (0..16).map(|_| Barrier::new(n, self.copy_threads)).collect(),
+            generations: [(0, None); 16],
             warps,
             cluster,
             rank,

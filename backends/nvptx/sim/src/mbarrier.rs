@@ -10,6 +10,7 @@
 //! `.release.cluster` and the wait is `.acquire.cluster`; with the default scope they only count (which is enough to
 //! order asynchronous copies behind asynchronous reads, the way ring buffers use them).
 
+use crate::config::Policy;
 use crate::error::{ErrorKind, Site};
 use crate::exec::{Fail, R, lanes};
 use crate::hop::{Arrive, MbarWait, Phase, Sem};
@@ -478,12 +479,19 @@ impl Machine<'_> {
                 );
                 return Err(self.mbar_fail(w, at, l, ErrorKind::Phase, e, addr, None));
             }
-            if b.phase == next {
+            // A wait may fail for no reason: programs must loop.
+            let spurious = matches!(self.cfg.policy, Policy::Random) && m.suspend && self.rng.below(8) == 0;
+            let b = &self.ctas[cta].mbars[i];
+            if b.phase == next && spurious {
+                w.since_poll = 0;
+            } else if b.phase == next {
                 yes |= 1 << l;
                 self.mbar_pass(w, (cta, i), phase, m.sem);
             } else {
                 let b = &mut self.ctas[cta].mbars[i];
-                if !b.waiters.iter().any(|x| x.0 == w.slot && x.1 + 1 == next && x.2.is_none()) {
+                // A single test is no promise to look again.
+                let waits = m.suspend || w.polls >= POLLS;
+                if waits && !b.waiters.iter().any(|x| x.0 == w.slot && x.1 + 1 == next && x.2.is_none()) {
                     b.waiters.push((w.slot, next - 1, None));
                 }
                 sleep = Some(b.stream);
@@ -491,7 +499,7 @@ impl Machine<'_> {
         }
         match sleep {
             Some(stream) if yes == 0 && w.polls != u32::MAX => {
-                if w.polls >= if m.suspend { 0 } else { POLLS } {
+                if w.polls >= if m.suspend { 1 } else { POLLS } {
                     self.stats[at as usize].executed -= 1;
                     w.polls = 0;
                     w.park(at, Wait::Mbar(stream));

@@ -115,7 +115,9 @@ impl Machine<'_> {
                 "this asynchronous operation {does} shared memory that ordinary code {}, ordered before it but without a proxy fence",
                 if old_write { "wrote" } else { "read" }
             );
-            note = Some("fence.proxy.async is needed between the two, best right after the ordinary access and before the barrier".to_string());
+            note = Some(
+                "fence.proxy.async is needed between the two, best right after the ordinary access and before the barrier".to_string(),
+            );
             ErrorKind::Proxy
         } else {
             let what = if old.agent & (ASYNC | STREAM) == STREAM {

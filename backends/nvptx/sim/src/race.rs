@@ -289,6 +289,8 @@ pub(crate) enum StreamKind {
     BulkWrite,
     /// Shared operands of a warpgroup's wgmma groups.
     Wgmma,
+    /// Completions of a named barrier (nothing is accessed in its name).
+    Bar,
 }
 
 /// A stream of asynchronous operations.

@@ -197,17 +197,8 @@ impl Machine<'_> {
                 self.hold(w, at, r, Hold::A)?;
             }
         }
-        let mine = Pending {
-            at,
-            warps: 0,
-            a,
-            b,
-            scale_d: p != 0,
-            ordinal: w.frag.committed + 1,
-            eye: None,
-            hb: Vec::new(),
-            computed: false,
-        };
+        let mine =
+            Pending { at, warps: 0, a, b, scale_d: p != 0, ordinal: w.frag.committed + 1, eye: None, hb: Vec::new(), computed: false };
         let k = w.frag.issued;
         w.frag.issued += 1;
         let group = &mut self.ctas[self.cur].groups[g];
@@ -266,17 +257,7 @@ impl Machine<'_> {
         let q = &mut self.ctas[self.cur].groups[g].queue[i];
         let (a, b, ordinal) = (q.a, q.b, q.ordinal);
         let Some(eye) = q.eye.take() else { return Ok(()) };
-        let issue = Issue {
-            w,
-            at: q.at,
-            lane: 0,
-            eye: &eye,
-            stream,
-            clock: ordinal,
-            write: false,
-            strong: false,
-            generic: false,
-        };
+        let issue = Issue { w, at: q.at, lane: 0, eye: &eye, stream, clock: ordinal, write: false, strong: false, generic: false };
         let dense = self.streams[stream as usize].dense;
         let owed = &mut self.ctas[self.cur].owed.streams;
         match owed.iter_mut().find(|x| x.0 == dense) {
@@ -293,7 +274,8 @@ impl Machine<'_> {
                 Err(m) => return Err(self.fail(w, issue.at, ErrorKind::Undefined, m, None, None)),
             };
             if let Some(bad) = chunks.iter().find(|&&c| c < crate::memory::SHARED_BASE || c - crate::memory::SHARED_BASE + 16 > len) {
-                let m = format!("the matrix descriptor {d:#018x} reaches shared address {bad:#x}, outside the {len} bytes of shared memory");
+                let m =
+                    format!("the matrix descriptor {d:#018x} reaches shared address {bad:#x}, outside the {len} bytes of shared memory");
                 return Err(self.fail(w, issue.at, ErrorKind::OutOfBounds, m, None, Some(*bad)));
             }
             let mut k = 0;
@@ -374,10 +356,7 @@ impl Machine<'_> {
         }
         // Operations that all four warps have waited for are forgotten.
         let cta = &mut self.ctas[self.cur];
-        let all = (0..4)
-            .map(|k| if k == w.id as usize % 4 { w.frag.waited } else { cta.warps[4 * g + k].frag.waited })
-            .min()
-            .unwrap_or(0);
+        let all = (0..4).map(|k| if k == w.id as usize % 4 { w.frag.waited } else { cta.warps[4 * g + k].frag.waited }).min().unwrap_or(0);
         let group = &mut cta.groups[g];
         while group.queue.front().is_some_and(|q| q.ordinal <= all && q.warps == 15) {
             group.queue.pop_front();

@@ -24,8 +24,7 @@ fn init(count: u32) -> String {
     )
 }
 
-const LOAD: &str =
-    "cp.async.bulk.tensor.2d.shared::cluster.global.tile.mbarrier::complete_tx::bytes [%r2], [%rd3, {%r10, %r10}], [%r5];";
+const LOAD: &str = "cp.async.bulk.tensor.2d.shared::cluster.global.tile.mbarrier::complete_tx::bytes [%r2], [%rd3, {%r10, %r10}], [%r5];";
 const EXPECT: &str = "mbarrier.arrive.expect_tx.shared::cta.b64 _, [%r5], 1024;";
 
 fn wait(label: &str, bar: &str, parity: u32) -> String {
@@ -183,7 +182,8 @@ fn phases_must_not_be_lost() {
     let body = format!("{} @%p2 bra W; @!%p1 {arrive} @!%p1 {arrive} bra D; {} D:", init(1), wait("W", "%r5", 0));
     fail(2, &body, &[K::Phase, K::Deadlock], "mbarrier");
     // With an order it is fine.
-    let ordered = format!("{} @%p2 bra W; @!%p1 {arrive} bar.sync 1, 64; @!%p1 {arrive} bra D; {} bar.sync 1, 64; D:", init(1), wait("W", "%r5", 0));
+    let ordered =
+        format!("{} @%p2 bra W; @!%p1 {arrive} bar.sync 1, 64; @!%p1 {arrive} bra D; {} bar.sync 1, 64; D:", init(1), wait("W", "%r5", 0));
     pass(2, &ordered);
     // Two phases late.
     let late = format!("{} @!%p1 {arrive} @!%p1 {arrive} bar.sync 1, 64; {}", init(1), wait("W", "%r5", 0));
@@ -210,13 +210,17 @@ fn bulk_stores() {
     fail(2, &no_bar, &[K::Race, K::Uninitialised], "cp.async.bulk.global");
     // The source is overwritten: after the wait and a barrier, or not.
     let again = "st.shared.u32 [%r7], %r12;";
-    let reuse = format!("{fill} fence.proxy.async.shared::cta; bar.sync 0; @%p1 bra N; {store} cp.async.bulk.wait_group.read 0; N: bar.sync 0; {again}");
+    let reuse = format!(
+        "{fill} fence.proxy.async.shared::cta; bar.sync 0; @%p1 bra N; {store} cp.async.bulk.wait_group.read 0; N: bar.sync 0; {again}"
+    );
     assert_eq!(pass(2, &reuse)[..64], (0..64).collect::<Vec<u32>>()[..]);
     fail(2, &reuse.replace("cp.async.bulk.wait_group.read 0;", ""), &[K::Race], "wait_group.read");
     fail(2, &reuse.replace("N: bar.sync 0;", "N:"), &[K::Race], "st.shared");
     fail(2, &reuse.replace("wait_group.read 0", "wait_group.read 1"), &[K::Race], "wait_group.read");
     // The destination is read: only a full wait covers it.
-    let read_back = format!("{fill} fence.proxy.async.shared::cta; bar.sync 0; @%p1 bra D; {store} cp.async.bulk.wait_group 0; ld.global.u32 %r20, [%rd1+4]; st.global.u32 [%rd1+1024], %r20; D:");
+    let read_back = format!(
+        "{fill} fence.proxy.async.shared::cta; bar.sync 0; @%p1 bra D; {store} cp.async.bulk.wait_group 0; ld.global.u32 %r20, [%rd1+4]; st.global.u32 [%rd1+1024], %r20; D:"
+    );
     assert_eq!(pass(2, &read_back)[256], 1);
     fail(2, &read_back.replace("wait_group 0", "wait_group.read 0"), &[K::Race], "without .read");
     // Leaving with the source still in use.
@@ -233,7 +237,9 @@ fn bulk_reductions() {
     let red = "cp.reduce.async.bulk.global.shared::cta.bulk_group.add.u32 [%rd1], [%r2], 256; cp.async.bulk.commit_group;";
     let twice = format!("{fill} @%p1 bra D; {red} {red} cp.async.bulk.wait_group.read 0; D:");
     assert_eq!(pass(2, &twice)[..64], (0..64).map(|i| 2 * i).collect::<Vec<u32>>()[..]);
-    let mixed = format!("{fill} setp.eq.u32 %p6, %r1, 32; @%p6 red.global.add.u32 [%rd1+128], %r11; @%p1 bra D; {red} cp.async.bulk.wait_group.read 0; D:");
+    let mixed = format!(
+        "{fill} setp.eq.u32 %p6, %r1, 32; @%p6 red.global.add.u32 [%rd1+128], %r11; @%p1 bra D; {red} cp.async.bulk.wait_group.read 0; D:"
+    );
     fail(2, &mixed, &[K::Race], "buffer `out`");
 }
 
@@ -243,7 +249,10 @@ fn completion_is_not_a_release_of_the_issuer() {
     let w = wait("W", "%r5", 0);
     // The arrival precedes the store; only the copy follows it.
     let body = |store: &str, after: &str| {
-        format!("{} @%p2 bra W; @%p1 bra W; {EXPECT} {store} {LOAD} {w} {after} @!%p2 bra D; ld.shared.u32 %r20, [%r2+8192]; st.global.u32 [%rd4], %r20; D:", init(1))
+        format!(
+            "{} @%p2 bra W; @%p1 bra W; {EXPECT} {store} {LOAD} {w} {after} @!%p2 bra D; ld.shared.u32 %r20, [%r2+8192]; st.global.u32 [%rd4], %r20; D:",
+            init(1)
+        )
     };
     fail(2, &body("st.shared.u32 [%r2+8192], %r12;", ""), &[K::Race], "8192");
     let sync = body("st.shared.u32 [%r2+8192], %r12;", "bar.sync 0;");
@@ -261,7 +270,10 @@ fn cp_async_and_mbarriers() {
     let noinc = format!("{} {copy} cp.async.mbarrier.arrive.noinc.shared::cta.b64 [%r5]; {w} {other}", init(64));
     assert_eq!(pass(2, &noinc)[..64], want[..]);
     // With the incrementing form the count is of the ordinary arrivals.
-    let inc = format!("{} {copy} cp.async.mbarrier.arrive.shared::cta.b64 [%r5]; mbarrier.arrive.shared::cta.b64 _, [%r5]; {w} {other}", init(64));
+    let inc = format!(
+        "{} {copy} cp.async.mbarrier.arrive.shared::cta.b64 [%r5]; mbarrier.arrive.shared::cta.b64 _, [%r5]; {w} {other}",
+        init(64)
+    );
     assert_eq!(pass(2, &inc)[..64], want[..]);
     fail(2, &noinc.replace(".noinc", ""), &[K::Deadlock], "64 of 64 arrivals are pending");
     fail(2, &noinc.replace("[%r5], 64", "[%r5], 63"), &[K::Mbarrier, K::Phase, K::Race], "cp.async");
@@ -272,7 +284,10 @@ fn cp_async_and_mbarriers() {
     let own = format!("{copy} cp.async.commit_group; cp.async.wait_group 0; {other}");
     fail(2, &own, &[K::Race, K::Uninitialised], "ld.shared");
     // The groups are not disturbed by arrivals between.
-    let mixed = format!("{} {copy} cp.async.mbarrier.arrive.noinc.shared::cta.b64 [%r5]; cp.async.commit_group; cp.async.wait_group 0; bar.sync 0; {other}", init(64));
+    let mixed = format!(
+        "{} {copy} cp.async.mbarrier.arrive.noinc.shared::cta.b64 [%r5]; cp.async.commit_group; cp.async.wait_group 0; bar.sync 0; {other}",
+        init(64)
+    );
     assert_eq!(pass(2, &mixed)[..64], want[..]);
     // A bulk store of them: ordinary copies need the proxy fence.
     let store = "bar.sync 0; @%p1 bra D; cp.async.bulk.global.shared::cta.bulk_group [%rd1], [%r2], 1024; cp.async.bulk.commit_group; cp.async.bulk.wait_group.read 0; D:";
@@ -313,7 +328,11 @@ fn mbarrier_misuse() {
     bad(1, format!("{} mbarrier.arrive.shared::cta.b64 _, [%r5], 2;", init(3)), K::Mbarrier, "2 arrivals when 1 of 3 are pending");
     bad(2, "@!%p1 mbarrier.init.shared::cta.b64 [%r5], 64; mbarrier.arrive.shared::cta.b64 _, [%r5];".into(), K::Mbarrier, "initialis");
     // No fence before an asynchronous copy counts on it.
-    let unfenced = format!("{} @%p1 bra W; {EXPECT} {LOAD} {} {OUT}", init(1).replace("fence.mbarrier_init.release.cluster;", ""), wait("W", "%r5", 0));
+    let unfenced = format!(
+        "{} @%p1 bra W; {EXPECT} {LOAD} {} {OUT}",
+        init(1).replace("fence.mbarrier_init.release.cluster;", ""),
+        wait("W", "%r5", 0)
+    );
     bad(1, unfenced, K::Mbarrier, "fence.mbarrier_init");
     bad(1, format!("{} @!%p1 mbarrier.expect_tx.relaxed.cta.shared::cta.b64 [%r5], 1048576;", init(1)), K::Mbarrier, "transaction count");
     bad(1, format!("{} {}", init(1), wait("W", "%r5", 2)).replace("[%r5], 2;", "[%r5], %r12;"), K::Mbarrier, "parity 2");
@@ -334,7 +353,15 @@ fn inval_and_reuse() {
         wait("W1", "%r5", 0)
     );
     assert_eq!(pass(1, &body)[0], 2);
-    fail(1, &body.replace("mbarrier.inval.shared::cta.b64 [%r5]; st", "mbarrier.inval.shared::cta.b64 [%r5]; mbarrier.arrive.shared::cta.b64 _, [%r5]; st"), &[K::Mbarrier], "invalidated");
+    fail(
+        1,
+        &body.replace(
+            "mbarrier.inval.shared::cta.b64 [%r5]; st",
+            "mbarrier.inval.shared::cta.b64 [%r5]; mbarrier.arrive.shared::cta.b64 _, [%r5]; st",
+        ),
+        &[K::Mbarrier],
+        "invalidated",
+    );
 }
 
 /// Tokens, counts above one, drops, `test_wait`, `.noComplete`.
@@ -370,7 +397,8 @@ fn polls_return() {
 /// The report of a deadlock names everybody and everything.
 #[test]
 fn deadlock_report() {
-    let body = format!("{} @%p2 bra B; {} bra D; B: bar.sync 3, 64; D:", init(5), wait("W", "%r5", 0)).replace("INITED: bar.sync 0;", "INITED: bar.sync 0; @!%p1 mbarrier.arrive.shared::cta.b64 _, [%r5], 2;");
+    let body = format!("{} @%p2 bra B; {} bra D; B: bar.sync 3, 64; D:", init(5), wait("W", "%r5", 0))
+        .replace("INITED: bar.sync 0;", "INITED: bar.sync 0; @!%p1 mbarrier.arrive.shared::cta.b64 _, [%r5], 2;");
     for c in schedules() {
         let e = run(&text(&body), 2, &c).expect_err("deadlock");
         assert_eq!(e.kind, K::Deadlock);
@@ -394,7 +422,9 @@ fn deadlock_report() {
 #[test]
 fn bulk_rules() {
     let with = |load: &str| format!("{} @%p1 bra W; {EXPECT} {load} {} {OUT}", init(1), wait("W", "%r5", 0));
-    let bulk = |dst: &str, src: &str, n: &str| format!("cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [{dst}], [{src}], {n}, [%r5];");
+    let bulk = |dst: &str, src: &str, n: &str| {
+        format!("cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [{dst}], [{src}], {n}, [%r5];")
+    };
     assert_eq!(pass(1, &with(&bulk("%r2", "%rd2", "1024")))[..32], ramp(32)[..]);
     fail(1, &with(&LOAD.replace("[%r2]", "[%r2+64]")), &[K::Misaligned], "multiple of 128");
     fail(1, &with(&bulk("%r2+8", "%rd2", "1024")), &[K::Misaligned], "multiple of 16");

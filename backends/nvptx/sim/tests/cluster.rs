@@ -86,7 +86,9 @@ fn ranks() {
 #[test]
 fn remote_memory() {
     let body = |a: &str, b: &str| {
-        format!("mad.lo.u32 %r11, %r3, 1000, %r1; st.shared::cluster.u32 [%r7], %r11; {a} ld.shared.u32 %r12, [%r8]; st.global.u32 [%rd4], %r12; {b}")
+        format!(
+            "mad.lo.u32 %r11, %r3, 1000, %r1; st.shared::cluster.u32 [%r7], %r11; {a} ld.shared.u32 %r12, [%r8]; st.global.u32 [%rd4], %r12; {b}"
+        )
     };
     let out = pass(2, 4, &body(SYNC, ""));
     for c in 0..4u32 {
@@ -107,7 +109,13 @@ fn remote_memory() {
     fail(2, 2, "mov.u32 %r11, 2; mapa.shared::cluster.u32 %r12, %r2, %r11;", &[K::Cluster], "rank 2");
     // The local form does not reach other CTAs.
     fail(2, 2, "st.shared.u32 [%r7], %r1;", &[K::OutOfBounds], "st.shared.u32");
-    let red = pass(2, 2, &format!("@!%p1 st.shared.u32 [%r2], %r10; {SYNC} mapa.shared::cluster.u32 %r11, %r2, %r10; red.relaxed.cluster.shared::cluster.add.u32 [%r11], %r1; {SYNC} @%p1 bra D; @%p2 bra D; ld.shared.u32 %r12, [%r2]; st.global.u32 [%rd1], %r12;"));
+    let red = pass(
+        2,
+        2,
+        &format!(
+            "@!%p1 st.shared.u32 [%r2], %r10; {SYNC} mapa.shared::cluster.u32 %r11, %r2, %r10; red.relaxed.cluster.shared::cluster.add.u32 [%r11], %r1; {SYNC} @%p1 bra D; @%p2 bra D; ld.shared.u32 %r12, [%r2]; st.global.u32 [%rd1], %r12;"
+        ),
+    );
     assert_eq!(red[0], 2 * (63 * 64 / 2));
 }
 
@@ -115,7 +123,13 @@ fn remote_memory() {
 fn cluster_barrier_rules() {
     pass(2, 2, &format!("{SYNC} {SYNC}"));
     fail(2, 2, "barrier.cluster.wait.acquire.aligned;", &[K::Cluster], "without having arrived");
-    fail(2, 2, "barrier.cluster.arrive.release.aligned; barrier.cluster.arrive.release.aligned;", &[K::Cluster], "again before it has waited");
+    fail(
+        2,
+        2,
+        "barrier.cluster.arrive.release.aligned; barrier.cluster.arrive.release.aligned;",
+        &[K::Cluster],
+        "again before it has waited",
+    );
     fail(2, 2, "setp.lt.u32 %p3, %r1, 16; @%p3 barrier.cluster.arrive.release.aligned;", &[K::Divergence], "aligned");
     fail(2, 2, &format!("@%p2 bra L; {SYNC} bra D; L: bar.sync 1, 128;"), &[K::Barrier, K::Deadlock], "");
     // Exited threads do not hold the others up.
@@ -189,17 +203,23 @@ fn bulk_between_ctas() {
 fn multicast() {
     let body = |expect: &str, end: &str| {
         format!(
-            "{} @!%p1 {expect}
+            "{} {expect}
              @%p1 bra W; @%p2 bra W; cp.async.bulk.tensor.2d.shared::cluster.global.tile.mbarrier::complete_tx::bytes.multicast::cluster [%r2], [%rd3, {{%r10, %r10}}], [%r5], %h1;
              W: mbarrier.try_wait.parity.shared::cta.b64 %p3, [%r5], 0; @!%p3 bra W; ld.shared.u32 %r11, [%r8]; st.global.u32 [%rd4], %r11; {end}",
             init(1)
         )
     };
-    let expect = "mbarrier.arrive.expect_tx.shared::cta.b64 _, [%r5], 512;";
+    let expect = "@!%p1 mbarrier.arrive.expect_tx.shared::cta.b64 _, [%r5], 512;";
     assert_eq!(pass(2, 2, &body(expect, ""))[64..], (1..=64).collect::<Vec<u32>>()[..]);
-    fail(2, 2, &body("@!%p2 mbarrier.arrive.expect_tx.shared::cta.b64 _, [%r5], 512;", ""), &[K::Deadlock], "CTA 1,0,0");
+    fail(2, 2, &body("@%p2 bra Q; @!%p1 mbarrier.arrive.expect_tx.shared::cta.b64 _, [%r5], 512; Q:", ""), &[K::Deadlock], "CTA 1,0,0");
     fail(2, 2, &body(&expect.replace("512", "1024"), ""), &[K::Deadlock], "transaction count 512");
-    fail(2, 2, &body(expect, "").replace("mov.u16 %h1, 3;", "mov.u16 %h1, 4;").replace("%h1;", "%h2;").replace("W: mb", "W: mb"), &[K::Poison], "CTA mask");
+    fail(
+        2,
+        2,
+        &body(expect, "").replace("mov.u16 %h1, 3;", "mov.u16 %h1, 4;").replace("%h1;", "%h2;").replace("W: mb", "W: mb"),
+        &[K::Poison],
+        "CTA mask",
+    );
     // Row 31: a receiver that does not wait leaves.
     let leave = body(expect, "").replace("W: mbarrier", "W: @%p2 bra D; mbarrier");
     fail(2, 2, &leave, &[K::InFlight, K::Cluster], "exit");
@@ -220,7 +240,9 @@ fn pool(directive: &str, body: &str) -> Result<(), SimError> {
 
 #[test]
 fn register_pool() {
-    let split = |dec: u32, inc: u32| format!("@%p1 bra P; setmaxnreg.inc.sync.aligned.u32 {inc}; bra D; P: setmaxnreg.dec.sync.aligned.u32 {dec}; D:");
+    let split = |dec: u32, inc: u32| {
+        format!("@%p1 bra P; setmaxnreg.inc.sync.aligned.u32 {inc}; bra D; P: setmaxnreg.dec.sync.aligned.u32 {dec}; D:")
+    };
     assert_eq!(pool(".minnctapersm 1", &split(40, 232)), Ok(()));
     assert_eq!(pool(".minnctapersm 1", &split(24, 240)), Ok(()));
     assert_eq!(pool(".maxnreg 168", &split(24, 240)), Ok(()));

@@ -110,7 +110,8 @@ fn attention() {
             for h in 0..heads {
                 for i in 0..len {
                     let at = |x: &[u16], r: usize, c: usize| f64::from(from_bf16(x[(h * len + r) * d + c]));
-                    let s: Vec<f64> = (0..len).map(|j| (0..d).map(|c| at(&q, i, c) * at(&k, j, c)).sum::<f64>() / (d as f64).sqrt()).collect();
+                    let s: Vec<f64> =
+                        (0..len).map(|j| (0..d).map(|c| at(&q, i, c) * at(&k, j, c)).sum::<f64>() / (d as f64).sqrt()).collect();
                     let top = s.iter().copied().fold(f64::NEG_INFINITY, f64::max);
                     let p: Vec<f64> = s.iter().map(|x| (x - top).exp()).collect();
                     let sum: f64 = p.iter().sum();

@@ -87,7 +87,7 @@ fn faults() {
         ("touch-accumulator", 1, &[K::InFlight], "add.f32 %c9"),
         ("no-wgmma-fence", 1, &[K::InFlight], "wgmma.fence"),
         ("no-full-wait", 1, &[K::Race, K::Uninitialised], "wgmma.mma_async"),
-        ("no-empty-wait", 1, &[K::Race, K::Phase], "cp.async.bulk.tensor"),
+        ("no-empty-wait", 1, &[K::Race, K::Phase, K::Mbarrier], ""),
         ("swapped-slot", 1, &[K::Race, K::Uninitialised], "wgmma.mma_async"),
         ("no-init-fence", 1, &[K::Mbarrier], "fence.mbarrier_init"),
         ("no-init-barrier", 1, &[K::Mbarrier], "initialis"),

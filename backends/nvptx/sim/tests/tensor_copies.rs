@@ -3,7 +3,9 @@
 mod common;
 use common::hopper::map_arg;
 use common::{Rng, module};
-use tilelift_nvptx_sim::{Arg, ErrorKind, Init, Landing, Launch, MapElement, MapFill, MapSwizzle, Memory, Module, Policy, SimConfig, SimError, TensorMap};
+use tilelift_nvptx_sim::{
+    Arg, ErrorKind, Init, Landing, Launch, MapElement, MapFill, MapSwizzle, Memory, Module, Policy, SimConfig, SimError, TensorMap,
+};
 
 /// A tile goes in, is stored word by word to `out`, comes in again from `img` and goes out to `map2`.
 fn text(rank: usize, out_op: &str) -> Module {
@@ -142,7 +144,8 @@ fn ranks_and_swizzles() {
                     fill: if element == MapElement::F32 { MapFill::Nan } else { MapFill::Zero },
                 };
                 for round in 0..4 {
-                    let at: Vec<i64> = (0..rank).map(|d| if d == 0 { (r.next() % 90) as i64 - 15 } else { (r.next() % 9) as i64 - 2 }).collect();
+                    let at: Vec<i64> =
+                        (0..rank).map(|d| if d == 0 { (r.next() % 90) as i64 - 15 } else { (r.next() % 9) as i64 - 2 }).collect();
                     if round == 3 && rank > 1 {
                         s.steps[rank - 1] = 2;
                     }

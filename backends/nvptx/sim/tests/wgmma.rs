@@ -168,10 +168,14 @@ fn text(c: &Case, image_bytes: usize) -> String {
     let mut s = String::new();
     let mut o = |l: &str| writeln!(s, "{l}").expect("string");
     o(".version 8.4\n.target sm_90a\n.address_size 64\n.extern .shared .align 1024 .b8 smem[];");
-    o(".visible .entry k(.param .u64 img, .param .u64 frag, .param .u64 init, .param .u64 out, .param .u64 da, .param .u64 db)\n.maxntid 128, 1, 1\n{");
+    o(
+        ".visible .entry k(.param .u64 img, .param .u64 frag, .param .u64 init, .param .u64 out, .param .u64 da, .param .u64 db)\n.maxntid 128, 1, 1\n{",
+    );
     o(".reg .pred %p<4>; .reg .b32 %r<16>; .reg .b64 %rd<16>; .reg .b32 %a<4>;");
     o(&format!(".reg .{rt} %c<{regs}>;"));
-    o("ld.param.u64 %rd1, [img]; ld.param.u64 %rd2, [frag]; ld.param.u64 %rd3, [init]; ld.param.u64 %rd4, [out]; ld.param.u64 %rd5, [da]; ld.param.u64 %rd6, [db];");
+    o(
+        "ld.param.u64 %rd1, [img]; ld.param.u64 %rd2, [frag]; ld.param.u64 %rd3, [init]; ld.param.u64 %rd4, [out]; ld.param.u64 %rd5, [da]; ld.param.u64 %rd6, [db];",
+    );
     o("mov.u32 %r1, %tid.x; mov.u32 %r2, smem; mul.lo.u32 %r3, %r1, 16;");
     o(&format!(
         "L: add.u32 %r4, %r2, %r3; cvt.u64.u32 %rd7, %r3; add.u64 %rd7, %rd7, %rd1; ld.global.v4.u32 {{%r5,%r6,%r7,%r8}}, [%rd7];
@@ -218,7 +222,8 @@ fn text(c: &Case, image_bytes: usize) -> String {
 
 fn run(c: &Case, config: SimConfig, seed: u64) {
     let mut rng = Rng(seed);
-    let mut matrix = |rows: usize, k: usize| -> Vec<Vec<i32>> { (0..rows).map(|_| (0..k).map(|_| (rng.next() % 7) as i32 - 3).collect()).collect() };
+    let mut matrix =
+        |rows: usize, k: usize| -> Vec<Vec<i32>> { (0..rows).map(|_| (0..k).map(|_| (rng.next() % 7) as i32 - 3).collect()).collect() };
     let k = c.a.k();
     let (a, b) = (matrix(64, k), matrix(c.n, k));
     let old = matrix(64, c.n);
@@ -248,7 +253,11 @@ fn run(c: &Case, config: SimConfig, seed: u64) {
     let regs = if half { c.n / 4 } else { c.n / 2 };
     let at = |t: usize, i: usize, h: usize| {
         let (w, g, q) = (t / 32, t % 32 / 4, t % 4);
-        if half { (16 * w + g + 8 * (i & 1), 8 * (i >> 1) + 2 * q + h) } else { (16 * w + g + 8 * (i >> 1 & 1), 8 * (i >> 2) + 2 * q + (i & 1)) }
+        if half {
+            (16 * w + g + 8 * (i & 1), 8 * (i >> 1) + 2 * q + h)
+        } else {
+            (16 * w + g + 8 * (i >> 1 & 1), 8 * (i >> 2) + 2 * q + (i & 1))
+        }
     };
     let mut init = Vec::new();
     for t in 0..128 {
@@ -257,12 +266,14 @@ fn run(c: &Case, config: SimConfig, seed: u64) {
                 let (r, col) = at(t, i, h);
                 old[r][col]
             };
-            init.extend(match c.acc {
-                "f32" => (v(0) as f32).to_bits(),
-                "s32" => v(0) as u32,
-                _ => u32::from(f16_bits(v(0))) | u32::from(f16_bits(v(1))) << 16,
-            }
-            .to_le_bytes());
+            init.extend(
+                match c.acc {
+                    "f32" => (v(0) as f32).to_bits(),
+                    "s32" => v(0) as u32,
+                    _ => u32::from(f16_bits(v(0))) | u32::from(f16_bits(v(1))) << 16,
+                }
+                .to_le_bytes(),
+            );
         }
     }
     let m = module(&text(c, img.len()));
@@ -378,10 +389,7 @@ fn scales_and_schedules() {
 /// 256 threads. Warpgroup 0 fills two 64x16 tiles (A at 0, B at 8192: rows of 32 bytes) and does `body`; the accumulators are %c0..%c31.
 fn rules(body: &str) -> Module {
     let list: Vec<String> = (0..32).map(|i| format!("%c{i}")).collect();
-    let mma = format!(
-        "wgmma.mma_async.sync.aligned.m64n64k16.f32.bf16.bf16 {{{}}}, %rd5, %rd6, %p2, 1, 1, 0, 0;",
-        list.join(",")
-    );
+    let mma = format!("wgmma.mma_async.sync.aligned.m64n64k16.f32.bf16.bf16 {{{}}}, %rd5, %rd6, %p2, 1, 1, 0, 0;", list.join(","));
     let rs = mma.replace("%rd5", "{%a0,%a1,%a2,%a3}").replace("1, 1, 0, 0", "1, 1, 0");
     let body = body
         .replace("MMA", &mma)
@@ -442,7 +450,12 @@ fn registers() {
     // Two on the same accumulators under one wait.
     fine(&format!("FENCE MMA MMA COMMIT WAIT 0; {ST}"), 32.0);
     fine(&format!("FENCE MMA COMMIT MMA COMMIT WAIT 1; WAIT 0; {ST}"), 32.0);
-    fine(&format!("FENCE MMRS COMMIT WAIT 0; mov.u32 %a0, 0; mov.u32 %a1, 0; mov.u32 %a2, 0; mov.u32 %a3, 0; FENCE MMRS COMMIT WAIT 0; {ST}"), 16.0);
+    fine(
+        &format!(
+            "FENCE MMRS COMMIT WAIT 0; mov.u32 %a0, 0; mov.u32 %a1, 0; mov.u32 %a2, 0; mov.u32 %a3, 0; FENCE MMRS COMMIT WAIT 0; {ST}"
+        ),
+        16.0,
+    );
     let k = ErrorKind::InFlight;
     wrong(&format!("FENCE MMA COMMIT {ST} WAIT 0;"), k, "st.global.f32");
     wrong(&format!("FENCE MMA COMMIT WAIT 1; {ST} WAIT 0;"), k, "is an accumulator");
@@ -472,7 +485,11 @@ fn shared_operands() {
     wrong(&format!("FENCE MMA COMMIT {again} WAIT 0;"), ErrorKind::Race, "wgmma.mma_async");
     fine(&format!("FENCE MMA COMMIT WAIT 0; bar.sync 1, 128; {again} {ST}"), 16.0);
     // The wait of another warpgroup's operation needs a barrier.
-    wrong("FENCE MMA COMMIT setp.lt.u32 %p4, %r1, 96; @%p4 bra L; WAIT 0; st.shared.u32 [%r2], %r10; bra E; L: WAIT 1; E: WAIT 0;", ErrorKind::Race, "");
+    wrong(
+        "FENCE MMA COMMIT setp.lt.u32 %p4, %r1, 96; @%p4 bra L; WAIT 0; st.shared.u32 [%r2], %r10; bra E; L: WAIT 1; E: WAIT 0;",
+        ErrorKind::Race,
+        "",
+    );
     let poke = "mov.u32 %r20, 0x7fff; mov.b64 %rd7, {%r20, %r6};";
     wrong(&format!("{poke} mov.b64 %rd5, %rd7; FENCE MMA COMMIT WAIT 0;"), ErrorKind::Undefined, "must be zero");
     wrong("mov.u32 %r20, 0x3000; mov.b64 %rd5, {%r20, %r6}; FENCE MMA COMMIT WAIT 0;", ErrorKind::OutOfBounds, "descriptor");

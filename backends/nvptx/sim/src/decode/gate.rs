@@ -73,6 +73,12 @@ fn needs(i: &Instr) -> impl Iterator<Item = (Need, String)> + '_ {
         ("red", "async", ((8, 1), 90)),
         ("barrier", "cluster", SM90),
     ];
+    if name == "cp"
+        && has("bulk")
+        && i.mods.iter().find(|m| matches!(m.0.as_str(), "shared::cta" | "global")).is_some_and(|m| m.0 == "shared::cta")
+    {
+        out.push((((8, 6), 90), "a bulk copy into `.shared::cta`".to_string()));
+    }
     if name == "mbarrier" && has("relaxed") && (has("try_wait") || has("test_wait")) {
         out.push((((8, 6), 90), form("relaxed")));
     }

@@ -373,7 +373,9 @@ impl Ix<'_, '_> {
         let ty = self.ty()?;
         let ok = match op {
             Some(o) => reduction_ok(o, ty) && ty.bits() >= 32 && !ty.is_float() && n == 1,
-            None => matches!(ty, Ty::B32 | Ty::U32 | Ty::S32 | Ty::F32 | Ty::B64 | Ty::U64 | Ty::S64 | Ty::F64) && n as u32 * ty.bytes() <= 16,
+            None => {
+                matches!(ty, Ty::B32 | Ty::U32 | Ty::S32 | Ty::F32 | Ty::B64 | Ty::U64 | Ty::S64 | Ty::F64) && n as u32 * ty.bytes() <= 16
+            }
         };
         if !ok {
             return self.err(format!("this asynchronous store does not exist for .{}", ty.name()));

@@ -518,9 +518,12 @@ impl<'a> Ix<'_, 'a> {
                 Ty::F64 | Ty::B64 => Ok(self.d.konst(true, *b)),
                 _ => self.d.err(o.span, format!("an f64 constant cannot be a .{}", ty.name())),
             },
-            OperandKind::Vec(_) | OperandKind::Addr(..) | OperandKind::Tensor(..) | OperandKind::Not(_) | OperandKind::Pair(..) | OperandKind::Sink => {
-                self.d.err(o.span, "a register or constant is expected here")
-            }
+            OperandKind::Vec(_)
+            | OperandKind::Addr(..)
+            | OperandKind::Tensor(..)
+            | OperandKind::Not(_)
+            | OperandKind::Pair(..)
+            | OperandKind::Sink => self.d.err(o.span, "a register or constant is expected here"),
         }
     }
 

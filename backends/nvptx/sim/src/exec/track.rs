@@ -47,11 +47,13 @@ pub(crate) fn stream_words(kind: StreamKind, wrote: bool) -> (&'static str, &'st
     match (kind, wrote) {
         (StreamKind::Mbar, true) => ("an asynchronous copy writes", "wait for the phase of its mbarrier that counts its bytes"),
         (StreamKind::Mbar, false) => ("an asynchronous copy reads", "wait for the phase of its mbarrier that counts its bytes"),
-        (StreamKind::BulkRead, _) => ("a bulk copy reads", "the issuing thread must run cp.async.bulk.wait_group.read, others need a barrier after it"),
-        (StreamKind::BulkWrite, _) => (
-            "a bulk copy writes",
-            "the issuing thread must run cp.async.bulk.wait_group (without .read), others need a barrier after it",
-        ),
+        (StreamKind::BulkRead, _) => {
+            ("a bulk copy reads", "the issuing thread must run cp.async.bulk.wait_group.read, others need a barrier after it")
+        }
+        (StreamKind::BulkWrite, _) => {
+            ("a bulk copy writes", "the issuing thread must run cp.async.bulk.wait_group (without .read), others need a barrier after it")
+        }
+        (StreamKind::Bar, _) => ("a barrier guards", "wait at the barrier"),
         (StreamKind::Wgmma, _) => ("a wgmma reads", "its warpgroup must run a covering wgmma.wait_group, others need a barrier after it"),
     }
 }

@@ -72,14 +72,7 @@ pub struct Go<'a> {
 }
 
 pub fn go(m: &Module, g: &Go<'_>, args: &[Arg], mem: &mut Memory) -> Result<Report, SimError> {
-    let l = Launch {
-        entry: g.entry,
-        grid: [g.grid, 1, 1],
-        block: [g.block, 1, 1],
-        shared_bytes: g.shared,
-        args,
-        config: g.config.clone(),
-    };
+    let l = Launch { entry: g.entry, grid: [g.grid, 1, 1], block: [g.block, 1, 1], shared_bytes: g.shared, args, config: g.config.clone() };
     m.launch(&l, mem)
 }
 

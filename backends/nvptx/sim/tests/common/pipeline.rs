@@ -49,7 +49,9 @@ pub fn ptx(p: &Plan<'_>) -> String {
         }
     }
     o("ld.param.u32 %r1, [kblocks]; ld.param.u32 %r2, [columns]; ld.param.u32 %r3, [tiles];");
-    o("mov.u32 %r4, %tid.x; mov.u32 %r5, smem; and.b32 %r6, %r4, 31; shr.u32 %r7, %r4, 5; shfl.sync.idx.b32 %r7, %r7, 0, 31, -1; shr.u32 %r8, %r7, 2;");
+    o(
+        "mov.u32 %r4, %tid.x; mov.u32 %r5, smem; and.b32 %r6, %r4, 31; shr.u32 %r7, %r4, 5; shfl.sync.idx.b32 %r7, %r7, 0, 31, -1; shr.u32 %r8, %r7, 2;",
+    );
     o(&format!("add.u32 %r9, %r5, {}; add.u32 %r10, %r9, {};", p.bars(), 8 * p.stages));
     o("mov.u32 %r11, %cluster_ctarank; mov.u32 %r12, %clusterid.x; mov.u32 %r13, %nclusterid.x; mov.u16 %h1, 3;");
     // Barriers: full at %r9, empty at %r10.
@@ -119,7 +121,9 @@ pub fn ptx(p: &Plan<'_>) -> String {
     }
     // Staging: two panels of 64 columns; row = lane & 15 of the warp's 16 rows, 16-byte chunk XOR row.
     o(&format!("mad.lo.u32 %r30, %r8, 16384, %r5; add.u32 %r30, %r30, {};", p.staging()));
-    o("and.b32 %r31, %r6, 15; mad.lo.u32 %r31, %r27, 16, %r31; mad.lo.u32 %r31, %r31, 128, %r30; and.b32 %r32, %r6, 7; shr.u32 %r33, %r6, 4;");
+    o(
+        "and.b32 %r31, %r6, 15; mad.lo.u32 %r31, %r27, 16, %r31; mad.lo.u32 %r31, %r31, 128, %r30; and.b32 %r32, %r6, 7; shr.u32 %r33, %r6, 4;",
+    );
     o("CT: setp.ge.u32 %p5, %r12, %r3; @%p5 bra CE;");
     o(&tile);
     o("mov.u32 %r18, 0;");
@@ -132,7 +136,10 @@ pub fn ptx(p: &Plan<'_>) -> String {
     }
     o(&format!("mad.lo.u32 %r24, %r14, {STAGE}, %r5; mad.lo.u32 %r34, %r8, 8192, %r24; shr.u32 %r34, %r34, 4; add.u32 %r35, %r24, 16384;"));
     if on("swapped-slot") {
-        o(&format!("add.u32 %r35, %r14, 1; setp.eq.u32 %p7, %r35, {}; @%p7 mov.u32 %r35, 0; mad.lo.u32 %r35, %r35, {STAGE}, %r5; add.u32 %r35, %r35, 16384;", p.stages));
+        o(&format!(
+            "add.u32 %r35, %r14, 1; setp.eq.u32 %p7, %r35, {}; @%p7 mov.u32 %r35, 0; mad.lo.u32 %r35, %r35, {STAGE}, %r5; add.u32 %r35, %r35, 16384;",
+            p.stages
+        ));
     }
     o("shr.u32 %r35, %r35, 4; setp.ne.u32 %p11, %r18, 0;");
     let mut list: Vec<String> = (0..64).map(|i| format!("%c{i}")).collect();
@@ -142,7 +149,11 @@ pub fn ptx(p: &Plan<'_>) -> String {
     }
     o("mov.u32 %r36, 0x40000040;");
     for k in 0..4 {
-        o(&format!("add.u32 %r37, %r34, {}; mov.b64 %rd3, {{%r37, %r36}}; add.u32 %r37, %r35, {}; mov.b64 %rd4, {{%r37, %r36}};", 2 * k, 2 * k));
+        o(&format!(
+            "add.u32 %r37, %r34, {}; mov.b64 %rd3, {{%r37, %r36}}; add.u32 %r37, %r35, {}; mov.b64 %rd4, {{%r37, %r36}};",
+            2 * k,
+            2 * k
+        ));
         let d = if k == 0 { "%p11" } else { "1" };
         o(&format!("wgmma.mma_async.sync.aligned.m64n128k16.f32.bf16.bf16 {{{acc}}}, %rd3, %rd4, {d}, 1, 1, 0, 0;"));
     }
