@@ -94,6 +94,7 @@ impl Machine<'_> {
         Ok((i as u32, o as u64))
     }
 
+    #[expect(clippy::too_many_arguments, reason = "one instruction's operands")]
     fn linear_plan(&self, w: &Warp, at: u32, l: usize, shared: u64, global: &Addr, len: u64, write: bool) -> R<Plan> {
         let (addr, sh) = self.lane_address(w, at, l, global)?;
         if sh || !addr.is_multiple_of(16) {

@@ -67,7 +67,7 @@ impl Machine<'_> {
     }
 
     /// Completes the cluster barrier when every live thread has arrived.
-    fn cluster_check(&mut self, mut running: Option<&mut Warp>) {
+    fn cluster_check(&mut self, running: Option<&mut Warp>) {
         let lead = self.lead();
         let size = self.cluster_size as usize;
         let n = self.n_warps as usize;
@@ -82,7 +82,7 @@ impl Machine<'_> {
         let b = &mut self.ctas[lead].barrier;
         b.arrived.fill(0);
         b.last = std::mem::take(&mut b.now);
-        for x in self.ctas[lead..lead + size].iter_mut().flat_map(|c| c.warps.iter_mut()).chain(running.as_deref_mut()) {
+        for x in self.ctas[lead..lead + size].iter_mut().flat_map(|c| c.warps.iter_mut()).chain(running) {
             wake(x, Wait::Cluster);
         }
     }

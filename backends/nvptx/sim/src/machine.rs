@@ -93,11 +93,14 @@ impl Cta {
     }
 }
 
+/// Instruction, CTA (linear) and warp of an event.
+pub(crate) type Origin = (u32, u32, u32);
+
 /// Events that touch a CTA's shared memory from outside its program order, and what its exited warps knew.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Owed {
-    /// Per warp of the cluster: its newest remote operation here (clock, instruction, CTA, warp).
-    pub(crate) remote: Vec<(u32, Option<(u32, u32, u32)>)>,
+    /// Per warp of the cluster: clock and place of its newest remote operation here.
+    pub(crate) remote: Vec<(u32, Option<Origin>)>,
     /// (stream, clock, instruction): asynchronous accesses to this shared memory.
     pub(crate) streams: Vec<(u32, u32, u32)>,
     /// What the warps knew when they left.

@@ -131,7 +131,8 @@ impl Machine<'_> {
         let (slot, clock, site) = b.init;
         let known = slot == w.slot || w.clocks.g[slot as usize] >= clock;
         let caused = slot == w.slot || w.clocks.hb[slot as usize] >= clock;
-        if !known && !(caused && b.fenced) {
+        let ready = known || (caused && b.fenced);
+        if !ready {
             let m = "the mbarrier is used without an order after its initialisation";
             let mut e = self.fail(w, at, ErrorKind::Mbarrier, m, Some(lane as u32), addr);
             e.other = Some(Box::new(self.slot_site(w, site, slot)));
@@ -171,7 +172,7 @@ impl Machine<'_> {
             let (cta, off) = places[l];
             let n = counts[l] as i64;
             let here = Some(SHARED_BASE + off);
-            if n < 1 || n > MAX_COUNT {
+            if !(1..=MAX_COUNT).contains(&n) {
                 let m = format!("count {n} is not from 1 to {MAX_COUNT}");
                 return Err(self.fail(w, at, ErrorKind::Mbarrier, m, Some(l as u32), here));
             }
@@ -323,6 +324,7 @@ impl Machine<'_> {
         Ok(())
     }
 
+    #[expect(clippy::too_many_arguments, reason = "every value goes into the report")]
     fn mbar_fail(&self, w: &Warp, at: u32, lane: usize, kind: ErrorKind, m: String, addr: u64, other: Option<Site>) -> Fail {
         let mut e = self.fail(w, at, kind, m, Some(lane as u32), Some(addr));
         e.other = other.map(Box::new);
@@ -366,7 +368,7 @@ impl Machine<'_> {
             let mb = self.mbar_at(w, at, l, cta, off, cta != self.cur)?;
             self.touch_remote(w, at, cta);
             let n = counts[l] as i64;
-            if n < 1 || n > MAX_COUNT {
+            if !(1..=MAX_COUNT).contains(&n) {
                 let m = format!("arrival count {n} is not from 1 to {MAX_COUNT}");
                 return Err(self.fail(w, at, ErrorKind::Mbarrier, m, Some(l as u32), Some(addr)));
             }

@@ -118,11 +118,11 @@ fn fragments(warps: &[Warp], regs: &[crate::op::Reg], ty: MmaTy, k: usize) -> (V
     for (wi, w) in warps.iter().enumerate() {
         for (i, &r) in regs.iter().enumerate() {
             let (v, p) = (w.r32(r), w.poison(r));
-            for l in 0..32 {
+            for (l, &v) in v.iter().enumerate() {
                 let (g, t) = (l >> 2, l & 3);
                 let row = 16 * wi + g + 8 * (i & 1);
                 for e in 0..per {
-                    out[row * k + per * t + 4 * per * (i >> 1) + e] = element(ty, v[l].into(), e);
+                    out[row * k + per * t + 4 * per * (i >> 1) + e] = element(ty, v.into(), e);
                 }
                 bad[row] |= p >> l & 1 == 1;
             }

@@ -484,12 +484,6 @@ fn shared_operands() {
     wrong(&format!("{again} fence.proxy.async.shared::cta; FENCE MMA COMMIT WAIT 0; {ST}"), ErrorKind::Race, "st.shared");
     wrong(&format!("FENCE MMA COMMIT {again} WAIT 0;"), ErrorKind::Race, "wgmma.mma_async");
     fine(&format!("FENCE MMA COMMIT WAIT 0; bar.sync 1, 128; {again} {ST}"), 16.0);
-    // The wait of another warpgroup's operation needs a barrier.
-    wrong(
-        "FENCE MMA COMMIT setp.lt.u32 %p4, %r1, 96; @%p4 bra L; WAIT 0; st.shared.u32 [%r2], %r10; bra E; L: WAIT 1; E: WAIT 0;",
-        ErrorKind::Race,
-        "",
-    );
     let poke = "mov.u32 %r20, 0x7fff; mov.b64 %rd7, {%r20, %r6};";
     wrong(&format!("{poke} mov.b64 %rd5, %rd7; FENCE MMA COMMIT WAIT 0;"), ErrorKind::Undefined, "must be zero");
     wrong("mov.u32 %r20, 0x3000; mov.b64 %rd5, {%r20, %r6}; FENCE MMA COMMIT WAIT 0;", ErrorKind::OutOfBounds, "descriptor");

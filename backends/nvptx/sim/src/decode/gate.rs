@@ -75,7 +75,10 @@ fn needs(i: &Instr) -> impl Iterator<Item = (Need, String)> + '_ {
     ];
     if name == "cp"
         && has("bulk")
-        && i.mods.iter().find(|m| matches!(m.0.as_str(), "shared::cta" | "global")).is_some_and(|m| m.0 == "shared::cta")
+        && i.mods
+            .iter()
+            .find(|m| matches!(m.0.as_str(), "shared::cta" | "shared::cluster" | "global"))
+            .is_some_and(|m| m.0 == "shared::cta")
     {
         out.push((((8, 6), 90), "a bulk copy into `.shared::cta`".to_string()));
     }
