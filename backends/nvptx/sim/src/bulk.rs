@@ -410,7 +410,8 @@ impl Machine<'_> {
     /// `cp.async.bulk.wait_group`.
     pub(crate) fn bulk_wait(&mut self, w: &mut Warp, mask: u32, n: u32, read: bool) -> R<()> {
         for l in lanes(mask) {
-            let t = *self.bulk_thread(w, l);
+            // A thread without groups has nothing to wait for.
+            let Some(t) = w.bulk.iter().find(|t| usize::from(t.lane) == l).copied() else { continue };
             let upto = t.committed.saturating_sub(n);
             self.land_groups(t.read, upto, !read)?;
             w.clocks.raise(self.streams[t.read as usize].dense, upto);

@@ -109,7 +109,7 @@ impl Machine<'_> {
                 return Err(self.fail(w, at, ErrorKind::Misaligned, m, Some(l as u32), Some(a)));
             }
             let off = a.wrapping_sub(SHARED_BASE);
-            if off + 8 > self.ctas[cta].shared.bytes.len() as u64 {
+            if off.saturating_add(8) > self.ctas[cta].shared.bytes.len() as u64 {
                 let m = format!("an mbarrier outside the {} bytes of shared memory", self.ctas[cta].shared.bytes.len());
                 return Err(self.fail(w, at, ErrorKind::OutOfBounds, m, Some(l as u32), Some(a)));
             }

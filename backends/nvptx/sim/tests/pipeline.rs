@@ -3,7 +3,7 @@
 mod common;
 use common::hopper::{Go, assert_product, gemm_memory, go, map_arg, map2, product, random, u16s};
 use common::pipeline::{Plan, ptx};
-use common::{module, schedules};
+use common::{Rng, module, schedules};
 use std::time::Instant;
 use tilelift_nvptx_sim::{Arg, ErrorKind, Landing, Module, Policy, Report, SimConfig, SimError};
 
@@ -121,6 +121,48 @@ fn faults() {
     let e = run(&m, &p, (128, 128, 256), 1, SimConfig::default()).expect_err("depth 1");
     assert_eq!(e.kind, K::Deadlock, "{e}");
     assert!(e.to_string().contains("mbarrier.try_wait.parity.shared::cta.b64 %p6, [%r21]"), "{e}");
+}
+
+/// Texts with a statement dropped or a digit changed: parse, run, end in some way.
+#[test]
+fn mutants_do_not_panic() {
+    let good = ptx(&Plan { cluster: 2, ..GOOD });
+    let parts: Vec<&str> = good.split_inclusive(';').collect();
+    let mut r = Rng(77);
+    let (mut ran, mut found) = (0, 0);
+    for i in 0..150 {
+        let at = r.next() as usize % parts.len();
+        let mut p: Vec<String> = parts.iter().map(|s| (*s).to_string()).collect();
+        if i % 2 == 0 {
+            p[at] = String::new();
+        } else {
+            let digits: Vec<usize> = p[at].bytes().enumerate().filter(|x| x.1.is_ascii_digit()).map(|x| x.0).collect();
+            let Some(&d) = digits.get(r.next() as usize % digits.len().max(1)) else { continue };
+            let digit = char::from(b'0' + (r.next() % 10) as u8).to_string();
+            p[at].replace_range(d..=d, &digit);
+        }
+        let Ok(m) = Module::parse(&p.concat()) else { continue };
+        if m.entries().next() != Some("gemm") || m.params("gemm").is_none_or(|p| p.len() != 6) {
+            continue;
+        }
+        ran += 1;
+        let landing = [Landing::Eager, Landing::Lazy, Landing::Random][i % 3];
+        let config = SimConfig { seed: i as u64, landing, max_instructions: 60_000, ..SimConfig::default() };
+        let plan = Plan { cluster: 2, ..GOOD };
+        // Elements that a mutant leaves unwritten are its own business.
+        let (a, b) = (random(256 * 128, 1), random(128 * 128, 2));
+        let (mut mem, pa, pb, pc) = gemm_memory(&a, &b, 256 * 128);
+        let args = [
+            map_arg(map2(pa, 256, 128, 64, 128)),
+            map_arg(map2(pb, 128, 128, 64, 64)),
+            map_arg(map2(pc, 256, 128, 64, 64)),
+            Arg::U32(2),
+            Arg::U32(1),
+            Arg::U32(1),
+        ];
+        found += usize::from(go(&m, &Go { entry: "gemm", grid: 2, block: 384, shared: plan.shared(), config }, &args, &mut mem).is_err());
+    }
+    assert!(ran > 60 && found > 30, "{ran} mutants ran, {found} were refused");
 }
 
 /// 256 x 256 x 256 in much less than the five seconds an optimised build may take.

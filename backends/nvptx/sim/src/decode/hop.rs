@@ -108,6 +108,9 @@ impl Ix<'_, '_> {
             "init" | "inval" => {
                 let space = self.mbar_space()?;
                 self.need("b64")?;
+                if space == Space::Cluster {
+                    return self.err("only mbarriers of the own CTA are initialised and invalidated");
+                }
                 let n = if what == "init" { 2 } else { 1 };
                 self.n_ops(n, n)?;
                 let addr = self.addr(0, space)?;
