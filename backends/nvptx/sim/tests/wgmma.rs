@@ -487,7 +487,7 @@ fn shared_operands() {
     let poke = "mov.u32 %r20, 0x7fff; mov.b64 %rd7, {%r20, %r6};";
     wrong(&format!("{poke} mov.b64 %rd5, %rd7; FENCE MMA COMMIT WAIT 0;"), ErrorKind::Undefined, "must be zero");
     wrong("mov.u32 %r20, 0x3000; mov.b64 %rd5, {%r20, %r6}; FENCE MMA COMMIT WAIT 0;", ErrorKind::OutOfBounds, "descriptor");
-    wrong("add.u32 %r5, %r4, 640; mov.b64 %rd6, {%r5, %r6}; FENCE MMA COMMIT WAIT 0;", ErrorKind::OutOfBounds, "descriptor");
+    wrong("add.u32 %r5, %r4, 704; mov.b64 %rd6, {%r5, %r6}; FENCE MMA COMMIT WAIT 0;", ErrorKind::OutOfBounds, "descriptor");
 }
 
 /// All four warps, all lanes, one instruction.
