@@ -40,6 +40,9 @@ pub(crate) struct Entry {
     pub(crate) params: Vec<Var>,
     pub(crate) reqntid: Option<[u32; 3]>,
     pub(crate) maxntid: Option<[u32; 3]>,
+    pub(crate) reqcluster: Option<[u32; 3]>,
+    pub(crate) maxnreg: Option<u32>,
+    pub(crate) minnctapersm: Option<u32>,
     pub(crate) body: Vec<Stmt>,
     pub(crate) end: Span,
 }
@@ -94,6 +97,8 @@ pub(crate) enum OperandKind {
     Vec(Vec<Operand>),
     /// `[base+offset]`; no base for an absolute address.
     Addr(Option<String>, i64),
+    /// `[map, {coordinates}]`
+    Tensor(String, Vec<Operand>),
     /// `!p`
     Not(String),
     /// `p|q`

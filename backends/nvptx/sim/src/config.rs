@@ -18,12 +18,13 @@ pub enum Policy {
     Starve(u32),
 }
 
-/// When the bytes of a `cp.async` reach shared memory. Programs must not depend on it.
+/// When asynchronous operations take effect: the bytes of `cp.async`, bulk copies and remote stores, and the results of
+/// wgmma. Programs must not depend on it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Landing {
     /// At issue.
     Eager,
-    /// When the issuing lane waits for the group.
+    /// When somebody waits for it and, for what completes on an mbarrier, nobody can run.
     Lazy,
     /// At a random moment in between.
     Random,
@@ -52,6 +53,11 @@ pub struct SimConfig {
     pub resident: u32,
     /// Linear indices of the CTAs to run; all of them when absent.
     pub ctas: Option<Vec<u32>>,
+    /// CTAs per cluster, for kernels whose text does not fix it.
+    pub cluster: Option<[u32; 3]>,
+    /// An asynchronous write over bytes that ordinary loads have read needs a proxy fence after the loads. The PTX
+    /// ISA's examples have it; much software leaves it out.
+    pub strict_proxy_reads: bool,
 }
 
 impl Default for SimConfig {
@@ -68,6 +74,8 @@ impl Default for SimConfig {
             counters: true,
             resident: 2,
             ctas: None,
+            cluster: None,
+            strict_proxy_reads: true,
         }
     }
 }

@@ -53,6 +53,16 @@ pub enum ErrorKind {
     Undefined,
     /// The launch description does not fit the kernel.
     BadLaunch,
+    /// An asynchronous access to data of ordinary accesses without the proxy fence between them.
+    Proxy,
+    /// Misuse of an mbarrier: not initialised, initialised twice, count or transaction overflow.
+    Mbarrier,
+    /// A wait for a phase that is already lost, or a phase that completes too early.
+    Phase,
+    /// A register of an asynchronous matrix operation touched before the wait that covers it, or without a fence.
+    InFlight,
+    /// Misuse of clusters: memory of a CTA that has exited, wrong rank, barrier out of step.
+    Cluster,
 }
 
 impl fmt::Display for ErrorKind {
@@ -70,6 +80,11 @@ impl fmt::Display for ErrorKind {
             ErrorKind::Trap => "trap",
             ErrorKind::Undefined => "undefined behaviour",
             ErrorKind::BadLaunch => "bad launch",
+            ErrorKind::Proxy => "missing proxy fence",
+            ErrorKind::Mbarrier => "mbarrier misuse",
+            ErrorKind::Phase => "phase",
+            ErrorKind::InFlight => "register in flight",
+            ErrorKind::Cluster => "cluster misuse",
         })
     }
 }

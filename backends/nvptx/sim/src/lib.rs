@@ -3,29 +3,40 @@
 //! [`Module::parse`] reads PTX as an assembler would; [`Module::launch`] runs a grid on simulated
 //! [`Memory`]. It computes what the kernel computes, and it looks for faults that hardware hides:
 //!
-//! * **Poison.** Registers and shared memory start undefined; so is the destination of a `cp.async` until
+//! * **Poison.** Registers and shared memory start undefined; so is the destination of an asynchronous copy until
 //!   it is waited for. Undefined values may be moved, computed with and stored to shared memory, but
 //!   one that reaches an address, a guard or branch predicate, or global memory is an error.
 //! * **Races** between warps on shared memory, and between warps and CTAs on global memory, by
-//!   happens-before, whatever the interleaving. `cp.async` counts as an agent of its own: its writes are
-//!   ordered by the wait of the issuing lane and, for everybody else, a barrier after that wait.
+//!   happens-before, whatever the interleaving. Asynchronous operations (`cp.async`, bulk and tensor copies, wgmma,
+//!   remote stores) count as agents of their own: their accesses are ordered by their own completion only.
+//! * **Proxies**: an asynchronous access to what ordinary code wrote (or read, before an overwrite) without the proxy
+//!   fence between them.
 //! * **Addresses**: out of bounds, misaligned, never written.
-//! * **Barriers**: executed by a part of a warp, wrong counts, warps that wait for ever.
+//! * **Barriers**: executed by a part of a warp, wrong counts, numbers used by two groups at once, warps that wait for ever. mbarriers:
+//!   use before initialisation, wrong counts and bytes, phases that complete too early or that a waiter can miss.
+//! * **Registers of wgmma** touched before the wait that covers them, or used by a wgmma without a fence.
+//! * **Clusters**: memory of a CTA that has exited, hand-over with the wrong scope; registers that `setmaxnreg` cannot give.
 //!
-//! Warps run in seeded orders ([`Policy`]) and copies land when the seed says ([`Landing`]): the same seed
+//! Warps run in seeded orders ([`Policy`]) and asynchronous operations land when the seed says ([`Landing`]): the same seed
 //! gives the same run on every machine. The [`Report`] counts instructions, bank conflicts and
-//! global sectors.
+//! global sectors (of ordinary accesses). A deadlock names every waiting warp, its instruction, and the state of what it waits for.
+//!
+//! Kernels that use tensor maps get them as [`Arg::TensorMap`], or from memory as [`TensorMap::encode`] gives them.
 //!
 //! # What is exact
 //! Integer operations, conversions, and add, sub, mul, fma, div, sqrt, rcp in f32, f16 and bf16 are
 //! correctly rounded. The other `.approx` functions are computed in f64 and rounded once to the type.
-//! `mma` sums exact products in f64 and rounds once. Compare those two groups with a tolerance.
+//! `mma` and `wgmma` sum exact products in f64 and round once. Compare those two groups with a tolerance.
 //! NaN results are the canonical NaN; f64 directed rounding is not modelled.
 //!
 //! # Model limits
-//! The instruction set is that of sm_80 plus a few later ones (`stmatrix`, `elect`, bf16 arithmetic).
-//! Whatever is not modelled is a [`ParseError`] that names it. Within a warp, program order
-//! counts as an order between lanes. A warp that has exited does not count as arrived at a barrier.
+//! The instruction set is that of sm_80 and most of sm_90a: not sparse wgmma, im2col and gather copies, device-side changes of tensor
+//! maps, cluster launch control, 128-bit registers. Whatever is not modelled is a [`ParseError`] that names it. Within a warp, program
+//! order counts as an order between lanes. A warp that has exited does not count as arrived at a CTA barrier.
+//! An asynchronous copy between two CTAs that is ordered by counting alone (the default scope of a remote arrival) is
+//! accepted after asynchronous reads, as ring buffers in practice rely on; for ordinary data it is not.
+//! `st.async` and `red.async` have the latency of copies but are of the ordinary proxy. A matrix descriptor's base
+//! offset shifts the rows by which the swizzle pattern repeats.
 //!
 //! # Example
 //! ```
@@ -61,25 +72,38 @@
 
 mod ast;
 mod banks;
+mod bulk;
+mod cluster;
 mod config;
+mod deadlock;
 mod decode;
 mod error;
 mod exec;
+mod flight;
+mod hop;
 mod lexer;
 mod machine;
+mod mbarrier;
 mod memory;
 mod num;
 mod op;
 mod parser;
+mod proxy;
 mod race;
 mod report;
+mod sched;
+mod tensor_map;
+mod tma;
 mod types;
 mod warp;
+mod wgmma;
+mod wgmma_math;
 
 pub use config::{Landing, Policy, SimConfig};
 pub use error::{ErrorKind, ParseError, SimError, Site};
 pub use memory::{Init, Memory, MemoryError};
 pub use report::{Report, SiteReport};
+pub use tensor_map::{MapElement, MapFill, MapSwizzle, TensorMap, TensorMapError};
 
 use op::Program;
 use types::Space;
@@ -115,6 +139,8 @@ pub enum Arg {
     F64(f64),
     /// A parameter array.
     Bytes(Vec<u8>),
+    /// A tensor map, for a `.param .align 64 .b8 name[128]`.
+    TensorMap(Box<TensorMap>),
 }
 
 /// A launch.

@@ -1,12 +1,17 @@
 //! The machine: CTAs in flight, the scheduler, launch checks, deadlock reports.
 
+use crate::cluster::ClusterBar;
 use crate::config::{Landing, Policy, Rng, SimConfig};
 use crate::error::{ErrorKind, SimError, Site};
+use crate::flight::Flight;
+use crate::mbarrier::Mbar;
 use crate::memory::{Memory, SHARED_BASE, Shared};
 use crate::op::{Fill, LaneMask, Op, Program, Special};
-use crate::race::{Clocks, Far, Shadow};
+use crate::race::{Clocks, Far, Shadow, Stream, StreamKind};
 use crate::report::{Report, SiteReport, Stat};
-use crate::warp::{FULL, Wait, Warp};
+use crate::sched::Sched;
+use crate::warp::{FULL, Warp};
+use crate::wgmma::Group;
 use crate::{Arg, Launch};
 use std::collections::{BTreeMap, HashMap};
 
@@ -14,8 +19,12 @@ use std::collections::{BTreeMap, HashMap};
 const MAX_SHARED: u64 = 232_448;
 /// More CTAs than this are not worth simulating; it also keeps warp numbers within 31 bits.
 const MAX_CTAS: u64 = 1 << 24;
-/// Instructions a warp may run in one turn under run-until-blocked policies before others get a turn.
-const LONG_TURN: u64 = 100_000;
+/// How often polls that found nothing are let run again when nothing else can.
+const FUTILE: u32 = 64;
+/// Instructions without a poll after which a warp counts as working.
+const WORK: u32 = 64;
+/// Instructions after which something under way lands although warps can run.
+const LAZY: u64 = 20_000;
 
 /// A CTA barrier.
 #[derive(Clone, Debug, Default)]
@@ -59,7 +68,43 @@ pub(crate) struct Cta {
     pub(crate) shared: Shared,
     pub(crate) shadow: Shadow,
     pub(crate) bars: Vec<Barrier>,
+    /// Per barrier: generations completed, and the stream that counts them.
+    pub(crate) generations: [(u32, Option<u32>); 16],
     pub(crate) warps: Vec<Warp>,
+    /// Linear number of its cluster and its rank there. CTAs of a cluster are neighbours in `Machine::ctas`.
+    pub(crate) cluster: u32,
+    pub(crate) rank: u32,
+    pub(crate) mbars: Vec<Mbar>,
+    /// Per warpgroup.
+    pub(crate) groups: Vec<Group>,
+    /// Registers that `setmaxnreg` can give out.
+    pub(crate) free_regs: u64,
+    /// What this CTA must know before its last warp leaves.
+    pub(crate) owed: Owed,
+    /// Of the whole cluster; used in the CTA of rank 0.
+    pub(crate) streams: u32,
+    pub(crate) barrier: ClusterBar,
+}
+
+impl Cta {
+    /// No thread is left.
+    pub(crate) fn done(&self) -> bool {
+        self.warps.iter().all(Warp::done)
+    }
+}
+
+/// Instruction, CTA (linear) and warp of an event.
+pub(crate) type Origin = (u32, u32, u32);
+
+/// Events that touch a CTA's shared memory from outside its program order, and what its exited warps knew.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Owed {
+    /// Per warp of the cluster: clock and place of its newest remote operation here.
+    pub(crate) remote: Vec<(u32, Option<Origin>)>,
+    /// (stream, clock, instruction): asynchronous accesses to this shared memory.
+    pub(crate) streams: Vec<(u32, u32, u32)>,
+    /// What the warps knew when they left.
+    pub(crate) known: Clocks,
 }
 
 /// State of a launch.
@@ -80,7 +125,19 @@ pub(crate) struct Machine<'a> {
     pub(crate) edges: HashMap<(u32, u64), Far>,
     pub(crate) stats: Vec<Stat>,
     pub(crate) rng: Rng,
-    grid: [u32; 3],
+    /// CTAs per cluster in each dimension, and together.
+    pub(crate) cluster: [u32; 3],
+    pub(crate) cluster_size: u32,
+    pub(crate) streams: Vec<Stream>,
+    /// Asynchronous operations that have not landed.
+    pub(crate) flights: Vec<Flight>,
+    /// mbarriers (by stream) whose phase has completed since the last step.
+    pub(crate) wakes: Vec<u32>,
+    /// Rounds in which waiting polls were given a chance and nothing else happened.
+    pub(crate) futile: u32,
+    /// Registers per thread at entry, when the text fixes them.
+    pub(crate) entry_regs: Option<u32>,
+    pub(crate) grid: [u32; 3],
     block: [u32; 3],
     shared_bytes: u64,
     dynamic: u64,
@@ -113,6 +170,7 @@ fn pack_args(prog: &Program, args: &[Arg]) -> Result<Vec<u8>, Box<SimError>> {
             Arg::F32(v) => v.to_le_bytes().to_vec(),
             Arg::F64(v) => v.to_le_bytes().to_vec(),
             Arg::Bytes(v) => v.clone(),
+            Arg::TensorMap(m) => m.encode().map_err(|e| bad(format!("argument {i} (`{}`): {e}", p.name)))?.to_vec(),
         };
         if b.len() as u64 != p.bytes {
             return Err(bad(format!("argument {i} (`{}`) has {} bytes but the parameter has {}", p.name, b.len(), p.bytes)));
@@ -120,6 +178,22 @@ fn pack_args(prog: &Program, args: &[Arg]) -> Result<Vec<u8>, Box<SimError>> {
         out[p.offset as usize..][..b.len()].copy_from_slice(&b);
     }
     Ok(out)
+}
+
+/// The cluster shape of a launch.
+fn cluster_of(prog: &Program, l: &Launch<'_>) -> Result<[u32; 3], Box<SimError>> {
+    let c = match (prog.reqcluster, l.config.cluster) {
+        (Some(a), Some(b)) if a != b => return Err(bad(format!("`.reqnctapercluster {a:?}` but the launch names clusters of {b:?}"))),
+        (Some(c), _) | (None, Some(c)) => c,
+        (None, None) => [1; 3],
+    };
+    if product(c) == 0 || product(c) > 16 {
+        return Err(bad(format!("a cluster of {c:?} CTAs is not from 1 to 16 CTAs")));
+    }
+    if (0..3).any(|i| !l.grid[i].is_multiple_of(c[i])) {
+        return Err(bad(format!("a grid of {:?} CTAs is not a multiple of the cluster {c:?}", l.grid)));
+    }
+    Ok(c)
 }
 
 /// Runs a launch.
@@ -143,6 +217,7 @@ pub(crate) fn launch(prog: &Program, src: &str, globals: &[u64], l: &Launch<'_>,
     {
         return Err(bad(format!("`.maxntid {m:?}` but the block has {threads} threads")));
     }
+    let cluster = cluster_of(prog, l)?;
     let dynamic = u64::from(l.shared_bytes);
     let base = (SHARED_BASE + prog.static_shared).next_multiple_of(prog.dyn_align) - SHARED_BASE;
     let shared_bytes = if dynamic > 0 { base + dynamic } else { prog.static_shared };
@@ -154,6 +229,9 @@ pub(crate) fn launch(prog: &Program, src: &str, globals: &[u64], l: &Launch<'_>,
         Some(v) => {
             if let Some(c) = v.iter().find(|&&c| u64::from(c) >= n_ctas) {
                 return Err(bad(format!("CTA {c} is not in a grid of {n_ctas}")));
+            }
+            if cluster != [1; 3] {
+                return Err(bad("a choice of CTAs is not possible with clusters: all of them run"));
             }
             v.clone()
         }
@@ -167,13 +245,20 @@ pub(crate) fn launch(prog: &Program, src: &str, globals: &[u64], l: &Launch<'_>,
         mem,
         params,
         n_warps,
-        copy_threads: if prog.uses_cp_async { n_warps as usize * 32 } else { 0 },
+        copy_threads: if prog.uses_cp_async { (n_warps * product(cluster) as u32) as usize * 32 } else { 0 },
         ctas: Vec::new(),
         cur: 0,
         gshadow,
         edges: HashMap::new(),
         stats: vec![Stat::default(); prog.code.len()],
         rng: Rng::new(l.config.seed),
+        cluster,
+        cluster_size: product(cluster) as u32,
+        streams: Vec::new(),
+        flights: Vec::new(),
+        wakes: Vec::new(),
+        futile: 0,
+        entry_regs: prog.maxnreg.or_else(|| prog.minnctapersm.map(|n| (65536 / (n.max(1) * threads as u32) / 8 * 8).min(255))),
         grid: l.grid,
         block: l.block,
         shared_bytes,
@@ -244,14 +329,65 @@ impl Machine<'_> {
             Special::SmId => cta[0],
             Special::NSmId => self.grid[0],
             Special::GridId => 1,
+            Special::ClusterId(i) => cta[usize::from(i)] / self.cluster[usize::from(i)],
+            Special::NClusterId(i) => self.grid[usize::from(i)] / self.cluster[usize::from(i)],
+            Special::ClusterCtaId(i) => cta[usize::from(i)] % self.cluster[usize::from(i)],
+            Special::ClusterNCtaId(i) => self.cluster[usize::from(i)],
+            Special::ClusterCtaRank => self.rank_of(cta),
+            Special::ClusterNCtaRank => self.cluster_size,
             Special::DynSmemSize => self.dynamic as u32,
             Special::TotalSmemSize => self.shared_bytes as u32,
         })
     }
 
-    fn new_cta(&self, linear: u32) -> Cta {
-        let id = self.coords(linear);
-        let n = self.n_warps as usize;
+    /// Rank in its cluster of the CTA with these coordinates.
+    pub(crate) fn rank_of(&self, cta: [u32; 3]) -> u32 {
+        let [x, y, z] = self.cluster;
+        cta[0] % x + x * (cta[1] % y + y * (cta[2] % z))
+    }
+
+    /// Coordinates of the CTA of some rank in a cluster.
+    pub(crate) fn cta_of(&self, cluster: u32, rank: u32) -> [u32; 3] {
+        let [x, y, _] = self.cluster;
+        let nx = self.grid[0] / x;
+        let ny = self.grid[1] / y;
+        let at = [cluster % nx, cluster / nx % ny, cluster / nx / ny];
+        let r = [rank % x, rank / x % y, rank / x / y];
+        [0, 1, 2].map(|i| at[i] * self.cluster[i] + r[i])
+    }
+
+    fn linear_of(&self, id: [u32; 3]) -> u32 {
+        id[0] + self.grid[0] * (id[1] + self.grid[1] * id[2])
+    }
+
+    /// Position of the cluster's CTA of rank 0.
+    pub(crate) fn lead(&self) -> usize {
+        self.cur - self.ctas[self.cur].rank as usize
+    }
+
+    /// Position of a CTA in flight by its linear number.
+    pub(crate) fn position(&self, linear: u32) -> Option<usize> {
+        self.ctas.iter().position(|c| c.linear == linear)
+    }
+
+    /// First global agent number of the current cluster.
+    pub(crate) fn agent_base(&self) -> u32 {
+        self.ctas[self.cur].cluster * self.n_warps * self.cluster_size
+    }
+
+    /// A new stream of the current cluster; returns its number in the launch.
+    pub(crate) fn new_stream(&mut self, kind: StreamKind, cta: u32, warp: u32) -> u32 {
+        let (lead, cluster) = (self.lead(), self.ctas[self.cur].cluster);
+        let dense = self.ctas[lead].streams;
+        self.ctas[lead].streams += 1;
+        self.streams.push(Stream { cluster, dense, kind, cta, warp });
+        self.streams.len() as u32 - 1
+    }
+
+    fn new_cta(&self, cluster: u32, rank: u32) -> Cta {
+        let id = self.cta_of(cluster, rank);
+        let linear = self.linear_of(id);
+        let n = (self.n_warps * self.cluster_size) as usize;
         let threads = product(self.block) as u32;
         let len = self.shared_bytes as usize;
         let warps = (0..self.n_warps)
@@ -272,8 +408,13 @@ impl Machine<'_> {
                 let lanes = (threads - wi * 32).min(32);
                 w.live = if lanes == 32 { FULL } else { (1 << lanes) - 1 };
                 w.active = w.live;
+                w.slot = rank * self.n_warps + wi;
+                w.home = id;
+                w.linear = linear;
+                w.nreg = self.entry_regs.unwrap_or(0);
                 w.clocks = Clocks::new(n, self.copy_threads);
-                w.clocks.g[wi as usize] = 1;
+                w.clocks.g[w.slot as usize] = 1;
+                w.clocks.hb[w.slot as usize] = 1;
                 w
             })
             .collect();
@@ -283,12 +424,23 @@ impl Machine<'_> {
             shared: Shared::new(len),
             shadow: Shadow::new(len),
             bars: (0..16).map(|_| Barrier::new(n, self.copy_threads)).collect(),
+            generations: [(0, None); 16],
             warps,
+            cluster,
+            rank,
+            mbars: Vec::new(),
+            groups: (0..self.n_warps.div_ceil(4)).map(|_| Group::default()).collect(),
+            free_regs: 0,
+            owed: Owed { remote: vec![(0, None); n], ..Owed::default() },
+            streams: 0,
+            barrier: ClusterBar::new(n, self.copy_threads),
         }
     }
 
-    fn run_all(mut self, mut list: Vec<u32>) -> Result<Report, Box<SimError>> {
+    fn run_all(mut self, list: Vec<u32>) -> Result<Report, Box<SimError>> {
         let n = list.len() as u64;
+        // Without clusters a cluster is a CTA.
+        let mut list = if self.cluster_size == 1 { list } else { (0..n as u32 / self.cluster_size).collect() };
         match self.cfg.policy {
             Policy::Random | Policy::Pct(_) => {
                 for i in (1..list.len()).rev() {
@@ -303,12 +455,23 @@ impl Machine<'_> {
         let mut waiting = list.into_iter();
         let mut left = self.cfg.max_instructions;
         let mut sched = Sched::new(self.cfg.policy);
+        let mut unlanded = 0;
         loop {
-            self.ctas.retain(|c| !c.warps.iter().all(Warp::done));
-            while self.ctas.len() < resident {
+            let size = self.cluster_size as usize;
+            let mut i = 0;
+            while i < self.ctas.len() {
+                if self.ctas[i..i + size].iter().all(Cta::done) {
+                    self.ctas.drain(i..i + size);
+                } else {
+                    i += size;
+                }
+            }
+            while self.ctas.is_empty() || self.ctas.len() + size <= resident {
                 let Some(c) = waiting.next() else { break };
-                let c = self.new_cta(c);
-                self.ctas.push(c);
+                for rank in 0..self.cluster_size {
+                    let cta = self.new_cta(c, rank);
+                    self.ctas.push(cta);
+                }
                 sched.clear();
             }
             if self.ctas.is_empty() {
@@ -317,10 +480,19 @@ impl Machine<'_> {
             // Turns until some CTA has finished.
             loop {
                 let Some((c, w, quantum)) = sched.pick(&self.ctas, &mut self.rng, self.n_warps) else {
+                    if self.land_one()? {
+                        self.futile = 0;
+                        continue;
+                    }
+                    if self.futile < FUTILE && self.wake_polls() {
+                        self.futile += 1;
+                        continue;
+                    }
                     return Err(self.deadlock());
                 };
                 self.cur = c;
                 let mut warp = std::mem::take(&mut self.ctas[c].warps[w]);
+                let was_live = warp.live;
                 let quantum = quantum.min(left);
                 let used = self.run(&mut warp, quantum)?;
                 left -= used;
@@ -328,9 +500,25 @@ impl Machine<'_> {
                     self.land_some(&mut warp);
                 }
                 let done = warp.done();
+                let left_cluster = was_live != warp.live;
                 let pc = warp.pc;
+                if warp.since_poll > WORK {
+                    self.futile = 0;
+                }
                 self.ctas[c].warps[w] = warp;
-                if done && self.ctas[c].warps.iter().all(Warp::done) {
+                if left_cluster {
+                    self.futile = 0;
+                    self.lanes_left(c, w)?;
+                }
+                if !self.flights.is_empty() {
+                    // Nothing stays under way for ever while somebody spins.
+                    unlanded += used;
+                    if unlanded > LAZY || self.cfg.landing == Landing::Random && self.rng.below(4) == 0 {
+                        unlanded = 0;
+                        self.land_one()?;
+                    }
+                }
+                if done && self.ctas[c].done() {
                     sched.clear();
                     break;
                 }
@@ -344,39 +532,8 @@ impl Machine<'_> {
                 }
             }
         }
+        while self.land_one()? {}
         Ok(self.report(n))
-    }
-
-    /// Describes every blocked warp.
-    fn deadlock(&mut self) -> Box<SimError> {
-        let mut e = SimError::new(ErrorKind::Deadlock, "no warp can make progress");
-        for c in 0..self.ctas.len() {
-            self.cur = c;
-            for w in &self.ctas[c].warps {
-                for g in &w.others {
-                    let Wait::Bar(id) = g.wait else { continue };
-                    let s = self.site(w, g.pc - 1, None, None);
-                    if e.site.is_none() {
-                        e.site = Some(Box::new(s.clone()));
-                    }
-                    let b = &self.ctas[c].bars[id as usize];
-                    let who: Vec<String> = b.log.iter().map(|x| x.0.to_string()).collect();
-                    e.notes.push(format!(
-                        "warp {} waits at {s} for barrier {id}: {} of {} threads have arrived (warps {})",
-                        w.id,
-                        b.arrived,
-                        b.expected,
-                        who.join(", ")
-                    ));
-                }
-            }
-            let gone: Vec<String> = self.ctas[c].warps.iter().filter(|w| w.done()).map(|w| w.id.to_string()).collect();
-            if !gone.is_empty() {
-                let [x, y, z] = self.ctas[c].id;
-                e.notes.push(format!("CTA {x},{y},{z}: warps {} have exited", gone.join(", ")));
-            }
-        }
-        e
     }
 
     fn report(self, ctas: u64) -> Report {
@@ -410,81 +567,5 @@ impl Machine<'_> {
             }
         }
         r
-    }
-}
-
-/// Chooses who runs next.
-struct Sched {
-    policy: Policy,
-    next: usize,
-    /// Priorities of the PCT policy, by (CTA, warp) position; higher runs first.
-    prio: Vec<u64>,
-    /// Consecutive long turns given to the same warp.
-    last: (usize, usize),
-    turns: u32,
-}
-
-impl Sched {
-    fn new(policy: Policy) -> Sched {
-        Sched { policy, next: 0, prio: Vec::new(), last: (usize::MAX, 0), turns: 0 }
-    }
-
-    /// The set of CTAs changed.
-    fn clear(&mut self) {
-        self.prio.clear();
-    }
-
-    /// (CTA position, warp, instructions to run), or `None` when nobody can run.
-    fn pick(&mut self, ctas: &[Cta], rng: &mut Rng, n: u32) -> Option<(usize, usize, u64)> {
-        let n = n as usize;
-        let total = ctas.len() * n;
-        let at = |i: usize| (i / n, i % n);
-        let ready = |i: usize| ctas[i / n].warps[i % n].runnable();
-        // Round robin, used directly by some policies and for fairness by the others.
-        let robin = |from: usize| (0..total).map(|k| (from + k) % total).find(|&i| ready(i));
-        let (i, quantum) = match self.policy {
-            Policy::Lockstep => (robin(self.next)?, 1),
-            Policy::InOrder => ((0..total).find(|&i| ready(i))?, LONG_TURN),
-            Policy::Reverse => ((0..total).rev().find(|&i| ready(i))?, LONG_TURN),
-            Policy::Random => {
-                let count = (0..total).filter(|&i| ready(i)).count();
-                if count == 0 {
-                    return None;
-                }
-                let k = rng.below(count as u64) as usize;
-                let exp = rng.below(8);
-                ((0..total).filter(|&i| ready(i)).nth(k)?, 1 + rng.below(1 << exp))
-            }
-            Policy::Pct(changes) => {
-                if self.prio.len() != total {
-                    self.prio = (0..total).map(|_| rng.next() | 1 << 63).collect();
-                }
-                let best = (0..total).filter(|&i| ready(i)).max_by_key(|&i| self.prio[i])?;
-                // A turn is 64 instructions: `changes` demotions per 1024 turns on average.
-                if rng.below(1024) < u64::from(changes) {
-                    self.prio[best] = rng.next() >> 1;
-                }
-                (best, 64)
-            }
-            Policy::Starve(s) => {
-                let poor = |i: usize| i % n == s as usize;
-                match (0..total).map(|k| (self.next + k) % total).find(|&i| ready(i) && !poor(i)) {
-                    Some(i) => (i, 64),
-                    None => (robin(self.next)?, 64),
-                }
-            }
-        };
-        // Whoever has had very many turns in a row may be waiting for somebody else.
-        let (mut i, mut quantum) = (i, quantum);
-        self.turns = if self.last == at(i) { self.turns + 1 } else { 0 };
-        if self.turns > 4 && quantum == LONG_TURN || self.turns > 4096 {
-            i = robin(i + 1)?;
-            quantum = 64;
-            self.turns = 0;
-        }
-        self.last = at(i);
-        self.next = i + 1;
-        let (c, w) = at(i);
-        Some((c, w, quantum))
     }
 }

@@ -10,6 +10,10 @@ use std::fmt;
 pub(crate) const SHARED_BASE: u64 = 1024;
 /// Generic address of shared-window address 0.
 pub(crate) const SHARED_WINDOW: u64 = 0x7f00_0000_0000_0000;
+/// Generic address of parameter 0.
+pub(crate) const PARAM_WINDOW: u64 = 0x7e00_0000_0000_0000;
+/// Bits of a shared address below the cluster rank; rank r is r + 1 there, and 0 is the own CTA.
+pub(crate) const RANK_SHIFT: u32 = 24;
 /// First buffer address.
 const GLOBAL_BASE: u64 = 0x10_0000_0000;
 /// Unmapped bytes between buffers.
@@ -68,7 +72,7 @@ impl Bits {
     }
 
     /// First clear position in `at .. at + n`, any length.
-    fn first_clear(&self, at: usize, n: usize) -> Option<usize> {
+    pub(crate) fn first_clear(&self, at: usize, n: usize) -> Option<usize> {
         let end = (at + n).min(self.len);
         let mut i = at;
         while i < end {
@@ -84,7 +88,7 @@ impl Bits {
         None
     }
 
-    fn fill(&mut self, at: usize, n: usize) {
+    pub(crate) fn fill(&mut self, at: usize, n: usize) {
         let mut i = at;
         while i < at + n {
             let step = (at + n - i).min(32);

@@ -527,6 +527,8 @@ pub(crate) enum Op {
         s: Reg,
     },
     Mma(Box<Mma>),
+    /// The asynchronous units of sm_90.
+    Hop(Box<crate::hop::Hop>),
 }
 
 /// `prmt` selection modes.
@@ -577,6 +579,12 @@ pub(crate) enum Special {
     SmId,
     NSmId,
     GridId,
+    ClusterId(u8),
+    NClusterId(u8),
+    ClusterCtaId(u8),
+    ClusterNCtaId(u8),
+    ClusterCtaRank,
+    ClusterNCtaRank,
     DynSmemSize,
     TotalSmemSize,
 }
@@ -630,4 +638,10 @@ pub(crate) struct Program {
     pub(crate) reqntid: Option<[u32; 3]>,
     pub(crate) maxntid: Option<[u32; 3]>,
     pub(crate) uses_cp_async: bool,
+    pub(crate) uses_wgmma: bool,
+    pub(crate) reqcluster: Option<[u32; 3]>,
+    pub(crate) maxnreg: Option<u32>,
+    pub(crate) minnctapersm: Option<u32>,
+    /// Per instruction, the 32-bit planes it names; empty when the kernel has no wgmma.
+    pub(crate) touched: Vec<SmallVec<[u32; 4]>>,
 }

@@ -236,18 +236,29 @@ impl<'a> Parser<'a> {
                 }
             }
         }
-        let mut e = Entry { name, params, reqntid: None, maxntid: None, body: Vec::new(), end: Span { start: 0, end: 0 } };
+        let mut e = Entry {
+            name,
+            params,
+            reqntid: None,
+            maxntid: None,
+            reqcluster: None,
+            maxnreg: None,
+            minnctapersm: None,
+            body: Vec::new(),
+            end: Span { start: 0, end: 0 },
+        };
         while let Some((d, t)) = self.dot() {
             match d {
                 "maxntid" => e.maxntid = Some(self.triple()?),
                 "reqntid" => e.reqntid = Some(self.triple()?),
-                "minnctapersm" | "maxnctapersm" | "maxnreg" => {
+                "minnctapersm" => e.minnctapersm = Some(self.small(32, "CTA count")?),
+                "maxnreg" => e.maxnreg = Some(self.small(255, "register count")?),
+                "maxnctapersm" | "maxclusterrank" => {
                     self.int()?;
                 }
                 "pragma" => self.skip_ignored(d)?,
-                "reqnctapercluster" | "maxclusterrank" | "explicitcluster" => {
-                    return self.err(t, format!("`.{d}`: clusters are not modelled"));
-                }
+                "reqnctapercluster" => e.reqcluster = Some(self.triple()?),
+                "explicitcluster" => {}
                 other => return self.err(t, format!("directive `.{other}` is not modelled here")),
             }
         }
@@ -507,12 +518,19 @@ impl<'a> Parser<'a> {
             Tok::Punct(b'[') => {
                 self.pos += 1;
                 let base = if self.peek().tok == Tok::Ident { Some(self.name()?) } else { None };
-                let off = if base.is_some() && self.is(b']') { 0 } else { self.offset(base.is_none())? };
-                if self.is(b',') {
-                    return self.err(self.peek(), "tensor coordinates are not modelled");
+                let off = if base.is_some() && (self.is(b']') || self.is(b',')) { 0 } else { self.offset(base.is_none())? };
+                if self.eat(b',') {
+                    let at = self.peek();
+                    let coords = self.operand()?;
+                    let (Some(base), 0, OperandKind::Vec(v)) = (base, off, coords.kind) else {
+                        return self.err(at, "`[map, {coordinates}]` is expected");
+                    };
+                    self.expect(b']')?;
+                    OperandKind::Tensor(base, v)
+                } else {
+                    self.expect(b']')?;
+                    OperandKind::Addr(base, off)
                 }
-                self.expect(b']')?;
-                OperandKind::Addr(base, off)
             }
             Tok::Punct(b'!') => {
                 self.pos += 1;
@@ -520,7 +538,7 @@ impl<'a> Parser<'a> {
             }
             Tok::Ident => {
                 let n = self.name()?;
-                if n == "_" {
+                if n == "_" && !self.is(b'|') {
                     OperandKind::Sink
                 } else if self.eat(b'|') {
                     OperandKind::Pair(n, self.ident()?.0)

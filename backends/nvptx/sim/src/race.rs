@@ -1,6 +1,7 @@
 //! Happens-before race detection.
 //!
-//! An *agent* is a warp or one thread's stream of `cp.async` operations. Every access leaves a record
+//! An *agent* is a warp, one thread's `cp.async` operations, or a *stream* of other asynchronous operations: the copies
+//! that complete on one mbarrier (clock: phase), one thread's bulk groups, one warpgroup's wgmma groups. Every access leaves a record
 //! (agent, the agent's clock, instruction) in the cell of the 32-byte granule it touches, with one bit
 //! per byte. A later access to the same bytes, one of the two being a write, is a race unless the
 //! record is *ordered* before it: known to the accessing warp through barriers, waits or fences.
@@ -11,7 +12,12 @@
 //!   warp clock g[w]:  1 ... 1 | bar | 2 ... 2     a record (w, 1) is ordered for v iff g_v[w] >= 1
 //!   cp.async of thread t: record (t, ordinal of its group), ordered for warp v iff v knows that
 //!   thread t waited for that group (at once for t itself, after a barrier for others)
+//!   stream k: record (k, n) is ordered for v iff s_v[k] >= n
 //! ```
+//!
+//! Two orders are kept beside the ordinary one. `a` is the part of `g` that a proxy fence has made visible to the
+//! asynchronous proxy: an asynchronous access must find generic records there. `hb` is bare causality, whatever
+//! the memory order of the operations that carried it: it judges barrier protocols, never data.
 
 use smallvec::SmallVec;
 use std::collections::BTreeMap;
@@ -20,13 +26,16 @@ use std::collections::BTreeMap;
 pub(crate) const GRANULE: u64 = 32;
 /// Agent bit of a thread's cp.async stream.
 pub(crate) const ASYNC: u32 = 1 << 31;
+/// Agent bit of a stream; the rest is its number in the launch.
+pub(crate) const STREAM: u32 = 1 << 30;
 /// Reads kept per global cell; more concurrent readers than this are forgotten, oldest first.
 const MAX_GLOBAL_READS: usize = 4;
 
 /// One access.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Rec {
-    /// Shared: warp, or `ASYNC | thread`. Global: CTA * warps per CTA + warp.
+    /// Shared: warp of the cluster, `ASYNC | thread` of the cluster, or `STREAM | n`. Global: cluster * warps per cluster + warp,
+    /// or `STREAM | n`.
     pub(crate) agent: u32,
     pub(crate) clock: u32,
     /// Instruction index.
@@ -37,6 +46,14 @@ pub(crate) struct Rec {
     pub(crate) lane: u8,
     /// Atomic or relaxed: two such accesses do not race.
     pub(crate) strong: bool,
+    pub(crate) write: bool,
+}
+
+impl Rec {
+    /// Both are strong and of one proxy.
+    fn mutual(&self, o: &Rec) -> bool {
+        self.strong && o.strong && (self.agent & STREAM) == (o.agent & STREAM)
+    }
 }
 
 /// Records of one granule.
@@ -79,10 +96,15 @@ fn merge(v: &mut [Rec], me: &Rec) -> bool {
 }
 
 impl Cell {
+    /// Some write, if there is a record of one.
+    pub(crate) fn newest_write(&self) -> Option<Rec> {
+        self.w.last().copied()
+    }
+
     /// Checks and records a read. `Err` is the conflicting write.
     pub(crate) fn read(&mut self, me: Rec, cap: bool, ordered: impl Fn(&Rec) -> bool) -> Result<(), Rec> {
         for w in &self.w {
-            if w.mask & me.mask != 0 && !(w.strong && me.strong) && !ordered(w) {
+            if w.mask & me.mask != 0 && !w.mutual(&me) && !ordered(w) {
                 return Err(*w);
             }
         }
@@ -104,7 +126,7 @@ impl Cell {
     pub(crate) fn write(&mut self, me: Rec, equal: bool, ordered: impl Fn(&Rec) -> bool) -> Result<Fine, (Rec, bool)> {
         let mut fine = Fine::Yes;
         for w in &self.w {
-            if w.mask & me.mask == 0 || (w.strong && me.strong) {
+            if w.mask & me.mask == 0 || w.mutual(&me) {
                 continue;
             }
             if w.agent == me.agent && w.seq == me.seq && w.clock == me.clock {
@@ -114,7 +136,7 @@ impl Cell {
             }
         }
         for r in &self.r {
-            if r.mask & me.mask != 0 && !(r.strong && me.strong) && !ordered(r) {
+            if r.mask & me.mask != 0 && !r.mutual(&me) && !ordered(r) {
                 return Err((*r, false));
             }
         }
@@ -128,41 +150,160 @@ impl Cell {
     }
 }
 
-/// Knowledge about warps of other CTAs, by global warp number.
-pub(crate) type Far = BTreeMap<u32, u32>;
+/// Knowledge about warps and streams of other clusters, by global agent number; `a` as in [`Clocks`].
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Far {
+    pub(crate) g: BTreeMap<u32, u32>,
+    pub(crate) a: BTreeMap<u32, u32>,
+}
+
+impl Far {
+    pub(crate) fn join(&mut self, o: &Far) {
+        join_map(&mut self.g, &o.g);
+        join_map(&mut self.a, &o.a);
+    }
+}
+
+/// Pointwise maximum.
+pub(crate) fn join_map(a: &mut BTreeMap<u32, u32>, b: &BTreeMap<u32, u32>) {
+    for (k, v) in b {
+        let e = a.entry(*k).or_insert(0);
+        *e = (*e).max(*v);
+    }
+}
+
+fn join_vec(a: &mut Vec<u32>, b: &[u32]) {
+    if a.len() < b.len() {
+        a.resize(b.len(), 0);
+    }
+    for (a, b) in a.iter_mut().zip(b) {
+        *a = (*a).max(*b);
+    }
+}
+
+fn meet_vec(a: &mut Vec<u32>, b: &[u32]) {
+    a.truncate(b.len());
+    for (a, b) in a.iter_mut().zip(b) {
+        *a = (*a).min(*b);
+    }
+}
 
 /// What a warp knows: everything recorded at or below these clocks happened before its next access.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Clocks {
-    /// Per warp of the CTA.
+    /// Per warp of the cluster.
     pub(crate) g: Vec<u32>,
-    /// Per thread of the CTA: newest cp.async group known to be complete and visible to this warp.
+    /// The parts of `g` that proxy fences have covered, for shared and for global memory.
+    pub(crate) a_shared: Vec<u32>,
+    pub(crate) a_global: Vec<u32>,
+    pub(crate) hb: Vec<u32>,
+    /// Per stream of the cluster; grows when streams appear.
+    pub(crate) s: Vec<u32>,
+    /// Per thread of the cluster: newest cp.async group known to be complete and visible to this warp.
     pub(crate) copies: Vec<u32>,
+    pub(crate) a_copies: Vec<u32>,
     pub(crate) far: Far,
 }
 
 impl Clocks {
     pub(crate) fn new(warps: usize, threads: usize) -> Clocks {
-        Clocks { g: vec![0; warps], copies: vec![0; threads], far: Far::new() }
+        let (w, t) = (vec![0; warps], vec![0; threads]);
+        Clocks {
+            g: w.clone(),
+            a_shared: w.clone(),
+            a_global: w.clone(),
+            hb: w,
+            s: Vec::new(),
+            copies: t.clone(),
+            a_copies: t,
+            far: Far::default(),
+        }
     }
 
     pub(crate) fn join(&mut self, o: &Clocks) {
-        for (a, b) in self.g.iter_mut().zip(&o.g) {
-            *a = (*a).max(*b);
+        join_vec(&mut self.g, &o.g);
+        join_vec(&mut self.a_shared, &o.a_shared);
+        join_vec(&mut self.a_global, &o.a_global);
+        join_vec(&mut self.copies, &o.copies);
+        join_vec(&mut self.a_copies, &o.a_copies);
+        self.far.join(&o.far);
+        self.join_count(o);
+    }
+
+    /// What mere counting carries: causality and completed streams, no generic accesses.
+    pub(crate) fn join_count(&mut self, o: &Clocks) {
+        join_vec(&mut self.hb, &o.hb);
+        join_vec(&mut self.s, &o.s);
+    }
+
+    /// Causality alone.
+    pub(crate) fn join_cause(&mut self, hb: &[u32]) {
+        join_vec(&mut self.hb, hb);
+    }
+
+    /// Keeps what both know (of the parts that shared-memory checks use).
+    pub(crate) fn meet(&mut self, o: &Clocks) {
+        meet_vec(&mut self.g, &o.g);
+        meet_vec(&mut self.a_shared, &o.a_shared);
+        meet_vec(&mut self.s, &o.s);
+        meet_vec(&mut self.copies, &o.copies);
+        meet_vec(&mut self.a_copies, &o.a_copies);
+    }
+
+    /// Clock of a stream.
+    pub(crate) fn stream(&self, dense: u32) -> u32 {
+        self.s.get(dense as usize).copied().unwrap_or(0)
+    }
+
+    /// The stream is known to have got at least to `clock`.
+    pub(crate) fn raise(&mut self, dense: u32, clock: u32) {
+        let i = dense as usize;
+        if self.s.len() <= i {
+            self.s.resize(i + 1, 0);
         }
-        for (a, b) in self.copies.iter_mut().zip(&o.copies) {
-            *a = (*a).max(*b);
+        self.s[i] = self.s[i].max(clock);
+    }
+
+    /// A proxy fence: what is known becomes known to the asynchronous proxy.
+    pub(crate) fn cover(&mut self, shared: bool, global: bool) {
+        if shared {
+            join_vec(&mut self.a_shared, &self.g);
+            join_vec(&mut self.a_copies, &self.copies);
         }
-        join_far(&mut self.far, &o.far);
+        if global {
+            join_vec(&mut self.a_global, &self.g);
+            let g = std::mem::take(&mut self.far.g);
+            join_map(&mut self.far.a, &g);
+            self.far.g = g;
+        }
     }
 }
 
-/// Pointwise maximum.
-pub(crate) fn join_far(a: &mut Far, b: &Far) {
-    for (k, v) in b {
-        let e = a.entry(*k).or_insert(0);
-        *e = (*e).max(*v);
-    }
+/// What a stream is, for reports.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum StreamKind {
+    /// Copies completing on an mbarrier.
+    Mbar,
+    /// Source reads of a thread's bulk groups.
+    BulkRead,
+    /// Destination writes of a thread's bulk groups.
+    BulkWrite,
+    /// Shared operands of a warpgroup's wgmma groups.
+    Wgmma,
+    /// Completions of a named barrier (nothing is accessed in its name).
+    Bar,
+}
+
+/// A stream of asynchronous operations.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Stream {
+    /// Linear number of the cluster, and position in its clocks.
+    pub(crate) cluster: u32,
+    pub(crate) dense: u32,
+    pub(crate) kind: StreamKind,
+    /// CTA and warp that own it (for an mbarrier: the CTA and its initialising warp).
+    pub(crate) cta: u32,
+    pub(crate) warp: u32,
 }
 
 /// Cells of a contiguous range, made page by page when first touched.
@@ -177,6 +318,11 @@ impl Shadow {
     pub(crate) fn new(bytes: usize) -> Shadow {
         let pages = (bytes as u64).div_ceil(GRANULE * PAGE) as usize;
         Shadow { pages: (0..pages).map(|_| None).collect() }
+    }
+
+    /// The cell of granule `g` if something has touched its page.
+    pub(crate) fn peek(&self, g: u64) -> Option<&Cell> {
+        self.pages.get((g / PAGE) as usize)?.as_ref().map(|p| &p[(g % PAGE) as usize])
     }
 
     /// The cell of granule `g`; the granule must lie in the range.
@@ -196,7 +342,7 @@ mod tests {
     use super::*;
 
     fn rec(agent: u32, clock: u32, seq: u32, mask: u32) -> Rec {
-        Rec { agent, clock, site: seq, seq, mask, lane: 0, strong: false }
+        Rec { agent, clock, site: seq, seq, mask, lane: 0, strong: false, write: true }
     }
 
     #[test]

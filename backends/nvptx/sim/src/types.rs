@@ -117,6 +117,8 @@ impl Ty {
 pub(crate) enum Space {
     Global,
     Shared,
+    /// The shared memory of every CTA of the cluster.
+    Cluster,
     Param,
     Const,
     /// No state space given: the address is generic.

@@ -6,6 +6,8 @@
 
 use crate::op::{PSrc, Reg};
 use crate::race::{Clocks, Far};
+use crate::wgmma::Fragments;
+use smallvec::SmallVec;
 
 /// All lanes.
 pub(crate) const FULL: u32 = u32::MAX;
@@ -19,6 +21,14 @@ pub(crate) enum Wait {
     Converge,
     /// It waits at a CTA barrier.
     Bar(u32),
+    /// It waits for a phase of the mbarrier with this stream, and will execute its instruction again.
+    Mbar(u32),
+    /// It waits at `barrier.cluster.wait`.
+    Cluster,
+    /// It waits for registers.
+    Regs,
+    /// It waits for wgmma operations that other warps of its warpgroup have not issued.
+    Wgmma,
 }
 
 /// Lanes at one instruction.
@@ -51,6 +61,11 @@ pub(crate) type Edge = Option<(Box<Clocks>, bool)>;
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Warp {
     pub(crate) id: u32,
+    /// Index among the warps of the cluster.
+    pub(crate) slot: u32,
+    /// Coordinates and linear number of its CTA.
+    pub(crate) home: [u32; 3],
+    pub(crate) linear: u32,
     pub(crate) r: Vec<[u32; 32]>,
     pub(crate) d: Vec<[u64; 32]>,
     pub(crate) p: Vec<u32>,
@@ -76,6 +91,31 @@ pub(crate) struct Warp {
     pub(crate) clocks: Clocks,
     pub(crate) released: Edge,
     pub(crate) acquired: Far,
+    /// Knowledge that relaxed mbarrier waits have seen and a fence will acquire.
+    pub(crate) seen: Option<Box<Clocks>>,
+    /// (lane, ordinal) of cp.async ordinals closed by an mbarrier arrival instead of a commit.
+    pub(crate) holes: SmallVec<[(u8, u32); 2]>,
+    pub(crate) bulk: SmallVec<[BulkThread; 1]>,
+    /// Addresses of tensor maps that fence.proxy.tensormap has made visible.
+    pub(crate) maps: SmallVec<[u64; 2]>,
+    pub(crate) frag: Fragments,
+    /// Registers per thread (`setmaxnreg`), and how often it was changed.
+    pub(crate) nreg: u32,
+    pub(crate) nreg_changes: u32,
+    /// Polls of mbarriers answered "not yet" in a row.
+    pub(crate) polls: u32,
+    /// Instructions since the last poll.
+    pub(crate) since_poll: u32,
+}
+
+/// Bulk groups of one thread.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct BulkThread {
+    pub(crate) lane: u8,
+    /// Streams: source reads, destination writes.
+    pub(crate) read: u32,
+    pub(crate) write: u32,
+    pub(crate) committed: u32,
 }
 
 impl Warp {

@@ -440,3 +440,40 @@ fn whole_warp_operations_need_the_whole_warp() {
     let outside = "mov.u32 %r1, %laneid; shfl.sync.idx.b32 %r2, %r1, 0, 31, 0xff;";
     must_fail("sm_80", outside, &warps(1), ErrorKind::Undefined, "lane 8");
 }
+
+/// Two groups that take turns with a pair of named barriers; the first turn needs a token.
+#[test]
+fn ping_pong_turns() {
+    let body = |token: &str, turns: u32| {
+        format!(
+            "mov.u32 %r1, %tid.x; shr.u32 %r2, %r1, 5; setp.ne.u32 %p1, %r2, 0; mov.u32 %r3, 0; mov.u32 %r9, smem; and.b32 %r10, %r1, 31;
+             mad.lo.u32 %r9, %r10, 4, %r9; mov.u32 %r4, 0; @%p1 bra T; st.shared.u32 [%r9], %r4; bra G; T: {token}
+             G: mov.u32 %r5, 3; @%p1 mov.u32 %r5, {turns};
+             L: @%p1 bra B; bar.sync 1, 64; bra C; B: bar.sync 2, 64;
+             C: ld.shared.u32 %r6, [%r9]; add.u32 %r6, %r6, 1; st.shared.u32 [%r9], %r6;
+             @%p1 bra E; bar.arrive 2, 64; bra F; E: bar.arrive 1, 64;
+             F: add.u32 %r3, %r3, 1; setp.lt.u32 %p2, %r3, %r5; @%p2 bra L;
+             mad.wide.u32 %rd2, %r10, 4, %rd1; @%p1 st.global.u32 [%rd2], %r6;"
+        )
+    };
+    assert_eq!(u32s(&must_pass("sm_80", &body("bar.arrive 1, 64;", 3), &warps(2), 128)), vec![6; 32]);
+    must_fail("sm_80", &body("", 3), &warps(2), ErrorKind::Deadlock, "barrier 1");
+    must_fail("sm_80", &body("bar.arrive 1, 64;", 4), &warps(2), ErrorKind::Deadlock, "barrier 2");
+}
+
+/// One barrier number for two pairs of warps: whoever comes first is counted together.
+#[test]
+fn one_number_for_two_pairs() {
+    let body = |id: &str| {
+        format!(
+            "mov.u32 %r1, %tid.x; mov.u32 %r2, smem; mad.lo.u32 %r3, %r1, 4, %r2; shr.u32 %r4, %r1, 6; st.shared.u32 [%r3], %r1;
+             add.u32 %r5, %r4, 1; bar.sync {id}, 64; xor.b32 %r6, %r1, 32; mad.lo.u32 %r6, %r6, 4, %r2; ld.shared.u32 %r7, [%r6];
+             mad.wide.u32 %rd2, %r1, 4, %rd1; st.global.u32 [%rd2], %r7;"
+        )
+    };
+    must_pass("sm_80", &body("%r5"), &warps(4), 512);
+    for config in schedules() {
+        let e = run_out("sm_80", &body("1"), &Run { config, ..warps(4) }, 512).unwrap_err();
+        assert!(matches!(e.kind, ErrorKind::Barrier | ErrorKind::Race | ErrorKind::Uninitialised), "{e}");
+    }
+}

@@ -44,7 +44,7 @@ fn refusals_are_located() {
         ),
         ("mma.sync.aligned.m16n8k16.row.row.f32.bf16.bf16.f32 {%f1,%f2,%f3,%f4},{%r1,%r2,%r3,%r4},{%r5,%r6},{%f1,%f2,%f3,%f4};", ".col"),
         ("cp.async.cg.shared.global [%r1], [%rd1], 8;", "16, or 4 or 8 with .ca"),
-        ("wgmma.fence.sync.aligned;", "`wgmma` is not modelled"),
+        ("wgmma.fence.sync.aligned;", "needs .target sm_90a"),
         ("mov.u64 %rd1, %clock64;", "no time"),
         ("mov.u32 %r1, 0x;", "bad integer"),
         ("mov.f32 %f1, 0f123;", "bad f32"),

@@ -130,9 +130,6 @@ impl Ix<'_, '_> {
             self.n_ops(1, 1)?;
             return Ok(Op::BarWarp { mask: self.src(0, Ty::B32)? });
         }
-        if self.has("cluster") {
-            return self.err("cluster barriers are not modelled");
-        }
         let aligned = self.has("aligned") || name == "bar";
         if self.has("sync") {
             self.n_ops(1, 2)?;

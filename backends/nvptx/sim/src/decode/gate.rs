@@ -13,12 +13,17 @@ const V74: Need = ((7, 4), 80);
 const V75: Need = ((7, 5), 80);
 const V78: Need = ((7, 8), 80);
 const SM90: Need = ((7, 8), 90);
+const TMA: Need = ((8, 0), 90);
 
 /// Opcodes that need more than the base.
 const OPCODES: &[(&str, Need)] = &[
     ("stmatrix", SM90),
     ("griddepcontrol", SM90),
-    ("elect", ((8, 0), 90)),
+    ("elect", TMA),
+    ("wgmma", TMA),
+    ("setmaxnreg", TMA),
+    ("mapa", SM90),
+    ("getctarank", SM90),
     ("movmatrix", V78),
     ("createpolicy", V74),
     ("applypriority", V74),
@@ -54,6 +59,37 @@ fn needs(i: &Instr) -> impl Iterator<Item = (Need, String)> + '_ {
     if let Some(o) = OPCODES.iter().find(|o| o.0 == name) {
         out.push((o.1, format!("`{name}`")));
     }
+    // (opcode, modifier) pairs.
+    let pairs = [
+        ("mbarrier", "try_wait", SM90),
+        ("mbarrier", "expect_tx", TMA),
+        ("mbarrier", "complete_tx", TMA),
+        ("cp", "bulk", TMA),
+        ("fence", "mbarrier_init", TMA),
+        ("fence", "async", TMA),
+        ("fence", "tensormap::generic", ((8, 3), 90)),
+        ("prefetch", "tensormap", TMA),
+        ("st", "async", ((8, 1), 90)),
+        ("red", "async", ((8, 1), 90)),
+        ("barrier", "cluster", SM90),
+    ];
+    if name == "cp"
+        && has("bulk")
+        && i.mods
+            .iter()
+            .find(|m| matches!(m.0.as_str(), "shared::cta" | "shared::cluster" | "global"))
+            .is_some_and(|m| m.0 == "shared::cta")
+    {
+        out.push((((8, 6), 90), "a bulk copy into `.shared::cta`".to_string()));
+    }
+    if name == "mbarrier" && has("relaxed") && (has("try_wait") || has("test_wait")) {
+        out.push((((8, 6), 90), form("relaxed")));
+    }
+    for (o, m, need) in pairs {
+        if o == name && has(m) {
+            out.push((need, form(m)));
+        }
+    }
     if bf16 && BF16_LATE.contains(&name) {
         out.push((SM90, form("bf16")));
     }
@@ -73,6 +109,7 @@ fn needs(i: &Instr) -> impl Iterator<Item = (Need, String)> + '_ {
         let need = match m.as_str() {
             "param::entry" => ((8, 4), 80),
             "shared::cta" if name != "cp" => V78,
+            "shared::cluster" => SM90,
             "cta" if matches!(name, "bar" | "barrier") => V78,
             m if m.starts_with("L1::") || m.starts_with("L2::") => V74,
             _ => continue,
@@ -86,6 +123,9 @@ impl Decoder<'_> {
     /// Refuses an instruction that the module's version or target does not have.
     pub(super) fn gate(&self, ast: &Ast, i: &Instr) -> Res<()> {
         let have = arch(&ast.target).unwrap_or(0);
+        if matches!(i.opcode.as_str(), "wgmma" | "setmaxnreg") && ast.target != "sm_90a" {
+            return self.err(i.span, format!("`{}` needs .target sm_90a", i.opcode));
+        }
         for (((major, minor), sm), what) in needs(i) {
             if ast.version < (major, minor) {
                 return self.err(i.span, format!("{what} needs .version {major}.{minor} or later"));

@@ -23,7 +23,7 @@ const SHAPES: &[(u32, u32, u32, MmaTy, usize, usize, usize)] = &[
     (8, 8, 4, MmaTy::F64, 1, 1, 2),
 ];
 
-fn mma_ty(s: &str) -> Option<MmaTy> {
+pub(super) fn mma_ty(s: &str) -> Option<MmaTy> {
     Some(match s {
         "f16" => MmaTy::F16,
         "bf16" => MmaTy::Bf16,
@@ -76,7 +76,7 @@ impl Ix<'_, '_> {
                 self.n_ops(2, 2)?;
                 Op::MovMatrix { d: self.dst(0, Ty::B32)?, s: self.src(1, Ty::B32)? }
             }
-            "wmma" | "wgmma" | "tcgen05" => return self.err(format!("`{name}` is not modelled")),
+            "wmma" | "tcgen05" => return self.err(format!("`{name}` is not modelled")),
             _ => return Ok(None),
         }))
     }

@@ -16,7 +16,7 @@ impl Ix<'_, '_> {
             "cvta" => {
                 let to = self.has("to");
                 let space = self.space()?;
-                if !matches!(space, Space::Global | Space::Shared | Space::Const) {
+                if !matches!(space, Space::Global | Space::Shared | Space::Cluster | Space::Const) && (to || space != Space::Param) {
                     return self.err("`cvta` of this state space is not modelled");
                 }
                 let ty = self.ty()?;
@@ -34,9 +34,6 @@ impl Ix<'_, '_> {
             "fence" | "membar" => {
                 let ok = name == "membar" || self.has("acq_rel") || self.has("sc");
                 let scope = self.scope();
-                if self.mods.first().is_some_and(|m| m.0.starts_with("proxy") || m.0.starts_with("mbarrier")) {
-                    return self.err("proxy and mbarrier fences are not modelled");
-                }
                 if !ok && name == "fence" {
                     return self.err("`fence` needs .acq_rel or .sc");
                 }
@@ -172,7 +169,7 @@ impl Ix<'_, '_> {
         });
         let cta = self.scope() == Some(true);
         let space = self.space()?;
-        if !matches!(space, Space::Global | Space::Shared | Space::Generic) {
+        if !matches!(space, Space::Global | Space::Shared | Space::Cluster | Space::Generic) {
             return self.err("atomics work on global and shared memory");
         }
         let op = match self.take(atom_op) {
@@ -227,9 +224,6 @@ impl Ix<'_, '_> {
                 _ => self.err_op(0, "the number of pending groups is a small constant"),
             };
         }
-        if self.mods.iter().any(|m| matches!(m.0, "bulk" | "mbarrier" | "reduce")) {
-            return self.err("bulk copies and mbarrier completion are not modelled");
-        }
         let ca = self.has("ca");
         if !ca {
             self.need("cg")?;
@@ -273,7 +267,7 @@ impl Ix<'_, '_> {
     }
 }
 
-fn atom_op(m: &str) -> Option<AtomOp> {
+pub(super) fn atom_op(m: &str) -> Option<AtomOp> {
     Some(match m {
         "add" => AtomOp::Add,
         "min" => AtomOp::Min,

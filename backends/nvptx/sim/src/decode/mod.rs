@@ -7,9 +7,11 @@
 mod ctrl;
 mod float;
 mod gate;
+mod hop;
 mod int;
 mod matrix;
 mod mem;
+mod regs;
 
 use crate::ast::{Ast, Entry, Instr, Operand, OperandKind, Span, Stmt, Var};
 use crate::error::ParseError;
@@ -99,6 +101,11 @@ impl<'a> Decoder<'a> {
             reqntid: e.reqntid,
             maxntid: e.maxntid,
             uses_cp_async: false,
+            uses_wgmma: false,
+            reqcluster: e.reqcluster,
+            maxnreg: e.maxnreg,
+            minnctapersm: e.minnctapersm,
+            touched: Vec::new(),
         };
         let mut d = Decoder {
             src,
@@ -147,6 +154,9 @@ impl<'a> Decoder<'a> {
                 // Every label of a scope is placed before its scope closes.
                 *target = labels[*target as usize].unwrap_or(u32::MAX);
             }
+        }
+        if d.prog.uses_wgmma {
+            d.prog.touched = d.prog.code.iter().map(|i| regs::planes(&i.op)).collect();
         }
         Ok(d.prog)
     }
@@ -355,6 +365,10 @@ fn special(name: &str) -> Option<(Special, Ty)> {
         Some(("ntid", c)) => Special::Ntid(dim(c)?),
         Some(("ctaid", c)) => Special::Ctaid(dim(c)?),
         Some(("nctaid", c)) => Special::Nctaid(dim(c)?),
+        Some(("clusterid", c)) => Special::ClusterId(dim(c)?),
+        Some(("nclusterid", c)) => Special::NClusterId(dim(c)?),
+        Some(("cluster_ctaid", c)) => Special::ClusterCtaId(dim(c)?),
+        Some(("cluster_nctaid", c)) => Special::ClusterNCtaId(dim(c)?),
         Some(_) => return None,
         None => match name {
             "laneid" => Special::LaneId,
@@ -365,6 +379,8 @@ fn special(name: &str) -> Option<(Special, Ty)> {
             "lanemask_lt" => Special::LaneMask(LaneMask::Lt),
             "lanemask_ge" => Special::LaneMask(LaneMask::Ge),
             "lanemask_gt" => Special::LaneMask(LaneMask::Gt),
+            "cluster_ctarank" => Special::ClusterCtaRank,
+            "cluster_nctarank" => Special::ClusterNCtaRank,
             "smid" => Special::SmId,
             "nsmid" => Special::NSmId,
             "gridid" => return Some((Special::GridId, Ty::U64)),
@@ -502,9 +518,12 @@ impl<'a> Ix<'_, 'a> {
                 Ty::F64 | Ty::B64 => Ok(self.d.konst(true, *b)),
                 _ => self.d.err(o.span, format!("an f64 constant cannot be a .{}", ty.name())),
             },
-            OperandKind::Vec(_) | OperandKind::Addr(..) | OperandKind::Not(_) | OperandKind::Pair(..) | OperandKind::Sink => {
-                self.d.err(o.span, "a register or constant is expected here")
-            }
+            OperandKind::Vec(_)
+            | OperandKind::Addr(..)
+            | OperandKind::Tensor(..)
+            | OperandKind::Not(_)
+            | OperandKind::Pair(..)
+            | OperandKind::Sink => self.d.err(o.span, "a register or constant is expected here"),
         }
     }
 
@@ -529,7 +548,9 @@ impl<'a> Ix<'_, 'a> {
                 Ok(self.d.konst(wide, at.wrapping_add(off as u64)))
             }
             Some(Found::Global(g)) if matches!(ty, Ty::U64 | Ty::B64 | Ty::S64) => Ok(self.d.fill(true, Fill::Global(g, off))),
-            Some(Found::Param(..)) => self.d.err(o.span, "the address of a parameter is not modelled: use ld.param"),
+            // Not an address yet: cvta.param makes it one.
+            Some(Found::Param(at)) if self.ins.opcode == "mov" && wide => Ok(self.d.konst(true, at.wrapping_add(off as u64))),
+            Some(Found::Param(..)) => self.d.err(o.span, "the address of a parameter is taken with mov.b64 and cvta.param only"),
             Some(Found::Pred(_) | Found::Label(_) | Found::Shared(_) | Found::Global(_)) => {
                 self.d.err(o.span, format!("`{n}` cannot be a .{} operand", ty.name()))
             }
@@ -649,13 +670,13 @@ impl<'a> Ix<'_, 'a> {
             (Some(Found::Param(..)), _) => return self.err_op(i, "a parameter is read with ld.param"),
             (Some(_), Space::Param) => return self.err_op(i, "a parameter name is expected here"),
             (Some(Found::Reg(r, t)), _) => {
-                let narrow_ok = matches!(space, Space::Shared);
+                let narrow_ok = matches!(space, Space::Shared | Space::Cluster);
                 if t.is_float() || !(t.bits() == 64 || (t.bits() == 32 && narrow_ok)) {
                     return self.err_op(i, format!("`{n}` is a .{} register: not an address here", t.name()));
                 }
                 (r, *off)
             }
-            (Some(Found::Shared(at)), Space::Shared) => (self.d.konst(true, at), *off),
+            (Some(Found::Shared(at)), Space::Shared | Space::Cluster) => (self.d.konst(true, at), *off),
             (Some(Found::Global(g)), Space::Global | Space::Const) => (self.d.fill(true, Fill::Global(g, 0)), *off),
             (Some(_), _) => return self.err_op(i, format!("`{n}` is not an address in this state space")),
             (None, _) => return self.err_op(i, format!("`{n}` is not declared")),
@@ -665,15 +686,14 @@ impl<'a> Ix<'_, 'a> {
 
     /// Consumes a state space.
     fn space(&mut self) -> Res<Space> {
-        for bad in ["shared::cluster", "local"] {
-            if self.has(bad) {
-                return self.err(format!("state space `.{bad}` is not modelled"));
-            }
+        if self.has("local") {
+            return self.err("state space `.local` is not modelled");
         }
         Ok(self
             .take(|m| match m {
                 "global" => Some(Space::Global),
                 "shared" | "shared::cta" => Some(Space::Shared),
+                "shared::cluster" => Some(Space::Cluster),
                 "param" | "param::entry" => Some(Space::Param),
                 "const" => Some(Space::Const),
                 _ => None,
@@ -683,6 +703,9 @@ impl<'a> Ix<'_, 'a> {
 
     fn decode(&mut self) -> Res<Op> {
         let name = self.ins.opcode.as_str();
+        if let Some(op) = self.hop_op(name)? {
+            return Ok(op);
+        }
         if let Some(op) = self.int_op(name)? {
             return Ok(op);
         }

@@ -68,11 +68,31 @@ fn apply(op: AtomOp, ty: Ty, old: u64, b: u64, c: u64) -> u64 {
     }
 }
 
+/// Applies a reduction to every element of a range.
+pub(crate) fn apply_element(op: AtomOp, ty: Ty, dst: &mut [u8], src: &[u8]) {
+    let n = ty.bytes() as usize;
+    let word = |b: &[u8]| b.iter().rev().fold(0u64, |v, &x| v << 8 | u64::from(x));
+    for (d, s) in dst.chunks_exact_mut(n).zip(src.chunks_exact(n)) {
+        let (old, b) = (word(d), word(s));
+        let new = match ty {
+            Ty::F16 | Ty::Bf16 if matches!(op, AtomOp::Min | AtomOp::Max) => {
+                let f = if ty == Ty::F16 { crate::num::f16_to_f32 } else { crate::num::bf16_to_f32 };
+                let (x, y) = (f(old as u16), f(b as u16));
+                let take = y.is_nan() || x.is_nan() && !y.is_nan();
+                let better = if op == AtomOp::Min { y < x } else { y > x };
+                if better || take && x.is_nan() { b } else { old }
+            }
+            _ => apply(op, ty, old, b, 0),
+        };
+        d.copy_from_slice(&new.to_le_bytes()[..n]);
+    }
+}
+
 impl Machine<'_> {
     /// Executes an atomic on the lanes of `mask`.
     pub(crate) fn atomic(&mut self, w: &mut Warp, at: u32, mask: u32, a: &Atom) -> R<()> {
         let size = u64::from(a.ty.bytes());
-        let pl = self.addresses(w, at, mask, &a.addr)?;
+        let mut pl = self.addresses(w, at, mask, &a.addr)?;
         let (b, c) = (w.wide(a.b), w.wide(a.c));
         let px = (w.poison(a.b) | w.poison(a.c)) & mask;
         let how = Access::Strong { write: true };
@@ -80,18 +100,26 @@ impl Machine<'_> {
         let mut old_poison = 0u32;
         let release = matches!(a.order, Order::Release | Order::AcqRel).then_some(a.cta);
         let acquire = matches!(a.order, Order::Acquire | Order::AcqRel);
-        for l in lanes(mask) {
-            self.sync_write(w, pl.shared >> l & 1 == 1, pl.addr[l], release);
+        for l in lanes(pl.global) {
+            self.sync_write(w, false, pl.addr[l], release);
             if a.d.is_some() {
                 self.sync_read(w, pl.addr[l], acquire);
             }
         }
-        if pl.shared != 0 {
-            let offs = self.shared_offsets(w, at, pl.shared, &pl.addr, size)?;
-            if self.cfg.races {
-                self.track_shared(w, at, pl.shared, &offs, size, how)?;
+        let homes = self.by_cta(w, at, &mut pl, a.addr.space)?;
+        for &(cta, mask) in &homes {
+            let home = std::mem::replace(&mut self.cur, cta);
+            for l in lanes(mask).filter(|_| cta == home || !a.cta) {
+                self.sync_write(w, true, pl.addr[l], release);
+                if a.d.is_some() {
+                    self.sync_read(w, pl.addr[l], acquire);
+                }
             }
-            for l in lanes(pl.shared) {
+            let offs = self.shared_offsets(w, at, mask, &pl.addr, size)?;
+            if self.cfg.races {
+                self.track_shared(w, at, mask, &offs, size, how)?;
+            }
+            for l in lanes(mask) {
                 let (v, p) = self.shared_read(w, at, l, offs[l], size)?;
                 old[l] = v as u64;
                 let poison = p != 0 || px >> l & 1 == 1;
@@ -99,7 +127,8 @@ impl Machine<'_> {
                 let new = apply(a.op, a.ty, old[l], b[l], c[l]);
                 self.shared_write(offs[l], size, new.into(), if poison { u32::MAX } else { 0 });
             }
-            self.count_shared(at, pl.shared, &offs, size as u32);
+            self.count_shared(at, mask, &offs, size as u32);
+            self.cur = home;
         }
         if pl.global != 0 {
             if px & pl.global != 0 {

@@ -11,6 +11,17 @@ use crate::op::CpAsync;
 use crate::race::{ASYNC, GRANULE, Rec, byte_mask};
 use crate::warp::{Flight, Warp};
 
+/// The newest ordinal that `wait_group n` of a lane covers. Ordinals closed by an mbarrier arrival belong to the next group.
+fn newest_complete(w: &Warp, l: usize, n: u32) -> u32 {
+    let hole = |e: u32| w.holes.contains(&(l as u8, e));
+    let (mut e, mut left) = (w.committed[l], n);
+    while e > 0 && (left > 0 || hole(e)) {
+        left -= u32::from(!hole(e));
+        e -= 1;
+    }
+    e
+}
+
 impl Machine<'_> {
     /// Issues a copy for the lanes of `mask`.
     pub(crate) fn cp_async(&mut self, w: &mut Warp, at: u32, mask: u32, c: &CpAsync) -> R<()> {
@@ -58,13 +69,14 @@ impl Machine<'_> {
         if self.cfg.races {
             for l in lanes(mask) {
                 let me = Rec {
-                    agent: ASYNC | (w.id * 32 + l as u32),
+                    agent: ASYNC | (w.slot * 32 + l as u32),
                     clock: ordinal[l],
                     site: at,
                     seq: w.seq,
                     mask: byte_mask(offs[l], size),
                     lane: l as u8,
                     strong: false,
+                    write: true,
                 };
                 self.shared_rec(w, at, Some(l as u32), offs[l] / GRANULE, me, true)?;
             }
@@ -120,7 +132,7 @@ impl Machine<'_> {
     }
 
     /// Writes the bytes of some lanes.
-    fn land(&mut self, f: &mut Flight, which: u32) {
+    pub(crate) fn land(&mut self, f: &mut Flight, which: u32) {
         let size = usize::from(f.size);
         for l in lanes(f.pending & which) {
             let mut b = [0u8; 16];
@@ -134,6 +146,19 @@ impl Machine<'_> {
             self.ctas[self.cur].shared.bytes[d..d + size].copy_from_slice(&b[..size]);
         }
         f.pending &= !which;
+    }
+
+    /// Lands the copies of one lane up to an ordinal, for the mbarrier that counts them.
+    pub(crate) fn finish_copies(&mut self, flights: &mut Vec<Flight>, lane: u8, upto: u32) {
+        let l = usize::from(lane);
+        flights.retain_mut(|f| {
+            if f.mask >> l & 1 == 1 && f.ordinal[l] <= upto {
+                self.land(f, 1 << l);
+                self.ctas[self.cur].shared.poison.set(f.dst[l] as usize, f.size.into(), false);
+                f.mask &= !(1 << l);
+            }
+            f.mask != 0
+        });
     }
 
     /// Lands some copies in flight: called between turns under the random policy.
@@ -158,7 +183,7 @@ impl Machine<'_> {
     /// `cp.async.wait_group n`.
     pub(crate) fn cp_wait(&mut self, w: &mut Warp, mask: u32, n: u32) {
         for l in lanes(mask) {
-            w.waited[l] = w.waited[l].max(w.committed[l].saturating_sub(n));
+            w.waited[l] = w.waited[l].max(newest_complete(w, l, n));
         }
         let mut flights = std::mem::take(&mut w.flights);
         flights.retain_mut(|f| {
@@ -182,7 +207,7 @@ impl Machine<'_> {
             return;
         }
         for l in lanes(mask) {
-            let c = &mut w.clocks.copies[w.id as usize * 32 + l];
+            let c = &mut w.clocks.copies[w.slot as usize * 32 + l];
             *c = (*c).max(w.waited[l]);
         }
     }

@@ -4,6 +4,7 @@ use super::{R, lanes};
 use crate::error::ErrorKind;
 use crate::machine::Machine;
 use crate::op::{BarKind, Op, PSrc, Reg};
+use crate::race::StreamKind;
 use crate::warp::{Group, Wait, Warp};
 
 /// Operands of a CTA barrier.
@@ -50,7 +51,7 @@ impl Machine<'_> {
     }
 
     /// One value of a register that must agree in all lanes of `mask`.
-    fn uniform(&self, w: &Warp, at: u32, mask: u32, r: Reg, what: &str) -> R<u32> {
+    pub(crate) fn uniform(&self, w: &Warp, at: u32, mask: u32, r: Reg, what: &str) -> R<u32> {
         let bad = w.poison(r) & mask;
         if bad != 0 {
             let m = format!("the {what} is an undefined value");
@@ -105,6 +106,16 @@ impl Machine<'_> {
             let m = format!("this warp arrives twice at barrier {id} before it completes");
             return Err(self.fail(w, at, ErrorKind::Barrier, m, None, None));
         }
+        if let (done, Some(stream)) = self.ctas[self.cur].generations[id as usize]
+            && w.clocks.stream(self.streams[stream as usize].dense) < done
+        {
+            let m = format!(
+                "this warp arrives at barrier {id} without an order after the barrier's last completion: it could have been counted there"
+            );
+            let mut e = self.fail(w, at, ErrorKind::Barrier, m, None, None);
+            e.notes.push("another barrier number is needed, or an order between the two uses of this one".to_string());
+            return Err(e);
+        }
         let (popc, and, or) = match b.p {
             None => (0, true, false),
             Some(p) => {
@@ -155,6 +166,10 @@ impl Machine<'_> {
 
     /// Completes a barrier: everyone who waits learns what everyone who arrived knew.
     fn release(&mut self, w: &mut Warp, id: u32) {
+        let (done, stream) = self.ctas[self.cur].generations[id as usize];
+        let stream = stream.unwrap_or_else(|| self.new_stream(StreamKind::Bar, w.linear, w.id));
+        let dense = self.streams[stream as usize].dense;
+        self.ctas[self.cur].generations[id as usize] = (done + 1, Some(stream));
         let mut warps = std::mem::take(&mut self.ctas[self.cur].warps);
         let bar = std::mem::take(&mut self.ctas[self.cur].bars[id as usize]);
         let me = w.id as usize;
@@ -180,6 +195,7 @@ impl Machine<'_> {
             }
             if woken {
                 x.clocks.join(&bar.clocks);
+                x.clocks.raise(dense, done + 1);
                 if i != me {
                     x.pick();
                 }
@@ -187,6 +203,6 @@ impl Machine<'_> {
         }
         self.ctas[self.cur].warps = warps;
         let b = &mut self.ctas[self.cur].bars[id as usize];
-        b.reset(self.n_warps as usize, self.copy_threads);
+        b.reset((self.n_warps * self.cluster_size) as usize, self.copy_threads);
     }
 }

@@ -6,13 +6,14 @@ use super::{R, lanes};
 use crate::banks;
 use crate::error::ErrorKind;
 use crate::machine::Machine;
-use crate::memory::{SHARED_BASE, SHARED_WINDOW};
+use crate::memory::{RANK_SHIFT, SHARED_BASE, SHARED_WINDOW};
 use crate::op::{Addr, MemOp, Order, Reg};
 use crate::types::Space;
 use crate::warp::Warp;
+use smallvec::SmallVec;
 
 /// Largest generic offset that still means the shared window.
-const WINDOW_SIZE: u64 = 1 << 24;
+pub(super) const WINDOW_SIZE: u64 = 1 << 29;
 
 /// Addresses of a warp access, split by where they point.
 pub(crate) struct Where {
@@ -44,7 +45,7 @@ impl Machine<'_> {
         }
         let (mut shared, mut global) = (0, 0);
         match a.space {
-            Space::Shared => shared = mask,
+            Space::Shared | Space::Cluster => shared = mask,
             Space::Global | Space::Const | Space::Param => global = mask,
             Space::Generic => {
                 for l in lanes(mask) {
@@ -59,6 +60,28 @@ impl Machine<'_> {
             }
         }
         Ok(Where { addr, shared, global })
+    }
+
+    /// Splits shared lanes by CTA (position, lanes) and takes the rank off their addresses.
+    pub(crate) fn by_cta(&mut self, w: &Warp, at: u32, pl: &mut Where, space: Space) -> R<SmallVec<[(usize, u32); 1]>> {
+        let mut out: SmallVec<[(usize, u32); 1]> = SmallVec::new();
+        if pl.shared == 0 {
+            return Ok(out);
+        }
+        if space == Space::Shared || !lanes(pl.shared).any(|l| pl.addr[l] >> RANK_SHIFT != 0) {
+            out.push((self.cur, pl.shared));
+            return Ok(out);
+        }
+        for l in lanes(pl.shared) {
+            let (cta, a) = self.cluster_address(w, at, l, pl.addr[l])?;
+            pl.addr[l] = a;
+            self.touch_remote(w, at, cta);
+            match out.iter_mut().find(|x| x.0 == cta) {
+                Some(x) => x.1 |= 1 << l,
+                None => out.push((cta, 1 << l)),
+            }
+        }
+        Ok(out)
     }
 
     /// Checks alignment and bounds of shared accesses; returns offsets from the window base.
@@ -83,6 +106,13 @@ impl Machine<'_> {
                 return Err(self.fail(w, at, ErrorKind::OutOfBounds, m, Some(l as u32), Some(a)));
             }
             offs[l] = off;
+        }
+        let mbars = &self.ctas[self.cur].mbars;
+        if !mbars.is_empty()
+            && let Some(l) = lanes(mask).find(|&l| mbars.iter().any(|b| b.off < offs[l] + size && offs[l] < b.off + 8))
+        {
+            let m = "an ordinary access to a live mbarrier";
+            return Err(self.fail(w, at, ErrorKind::Mbarrier, m, Some(l as u32), Some(addr[l])));
         }
         Ok(offs)
     }
@@ -228,17 +258,25 @@ impl Machine<'_> {
             b[..size as usize].copy_from_slice(data);
             vals = [u128::from_le_bytes(b); 32];
         } else {
-            let pl = self.addresses(w, at, mask, &m.addr)?;
+            let mut pl = self.addresses(w, at, mask, &m.addr)?;
             let how = if m.order == Order::Weak { Access::Read } else { Access::Strong { write: false } };
-            if pl.shared != 0 {
-                let offs = self.shared_offsets(w, at, pl.shared, &pl.addr, size)?;
+            let homes = self.by_cta(w, at, &mut pl, m.addr.space)?;
+            for &(cta, mask) in &homes {
+                let home = std::mem::replace(&mut self.cur, cta);
+                let offs = self.shared_offsets(w, at, mask, &pl.addr, size)?;
                 if self.cfg.races {
-                    self.track_shared(w, at, pl.shared, &offs, size, how)?;
+                    self.track_shared(w, at, mask, &offs, size, how)?;
                 }
-                for l in lanes(pl.shared) {
+                for l in lanes(mask) {
                     (vals[l], poison[l]) = self.shared_read(w, at, l, offs[l], size)?;
                 }
-                self.count_shared(at, pl.shared, &offs, size as u32);
+                self.count_shared(at, mask, &offs, size as u32);
+                if m.order != Order::Weak {
+                    for l in lanes(mask) {
+                        self.sync_read(w, pl.addr[l], m.order == Order::Acquire);
+                    }
+                }
+                self.cur = home;
             }
             if pl.global != 0 {
                 let places = self.global_places(w, at, pl.global, &pl.addr, size, false)?;
@@ -251,7 +289,7 @@ impl Machine<'_> {
                 self.count_global(at, pl.global, &pl.addr, size as u32);
             }
             if m.order != Order::Weak {
-                for l in lanes(mask) {
+                for l in lanes(pl.global) {
                     self.sync_read(w, pl.addr[l], m.order == Order::Acquire);
                 }
             }
@@ -271,7 +309,7 @@ impl Machine<'_> {
         let es = u64::from(m.ty.bytes());
         let size = es * m.regs.len() as u64;
         let ebits = es as u32 * 8;
-        let pl = self.addresses(w, at, mask, &m.addr)?;
+        let mut pl = self.addresses(w, at, mask, &m.addr)?;
         let mut vals = [0u128; 32];
         let mut poison = [0u32; 32];
         for (i, &r) in m.regs.iter().enumerate() {
@@ -289,21 +327,29 @@ impl Machine<'_> {
             }
         }
         let how = if m.order == Order::Weak { Access::Write } else { Access::Strong { write: true } };
+        let release = (m.order == Order::Release).then_some(m.cta);
         if m.order != Order::Weak {
-            let release = (m.order == Order::Release).then_some(m.cta);
-            for l in lanes(mask) {
-                self.sync_write(w, pl.shared >> l & 1 == 1, pl.addr[l], release);
+            for l in lanes(pl.global) {
+                self.sync_write(w, false, pl.addr[l], release);
             }
         }
-        if pl.shared != 0 {
-            let offs = self.shared_offsets(w, at, pl.shared, &pl.addr, size)?;
-            if self.cfg.races && self.track_shared(w, at, pl.shared, &offs, size, how)? {
-                self.check_same_instr(w, at, pl.shared, &pl.addr, size, &vals)?;
+        let homes = self.by_cta(w, at, &mut pl, m.addr.space)?;
+        for &(cta, mask) in &homes {
+            let home = std::mem::replace(&mut self.cur, cta);
+            if m.order != Order::Weak && (cta == home || !m.cta) {
+                for l in lanes(mask) {
+                    self.sync_write(w, true, pl.addr[l], release);
+                }
             }
-            for l in lanes(pl.shared) {
+            let offs = self.shared_offsets(w, at, mask, &pl.addr, size)?;
+            if self.cfg.races && self.track_shared(w, at, mask, &offs, size, how)? {
+                self.check_same_instr(w, at, mask, &pl.addr, size, &vals)?;
+            }
+            for l in lanes(mask) {
                 self.shared_write(offs[l], size, vals[l], poison[l]);
             }
-            self.count_shared(at, pl.shared, &offs, size as u32);
+            self.count_shared(at, mask, &offs, size as u32);
+            self.cur = home;
         }
         if pl.global != 0 {
             if let Some(l) = lanes(pl.global).find(|&l| poison[l] != 0) {

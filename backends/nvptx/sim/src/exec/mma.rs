@@ -18,7 +18,7 @@ use crate::warp::{FULL, Warp};
 use smallvec::SmallVec;
 
 /// Elements per register of an operand.
-fn per_reg(t: MmaTy) -> usize {
+pub(crate) fn per_reg(t: MmaTy) -> usize {
     match t {
         MmaTy::F16 | MmaTy::Bf16 => 2,
         MmaTy::S8 | MmaTy::U8 | MmaTy::E4m3 | MmaTy::E5m2 => 4,
@@ -27,7 +27,7 @@ fn per_reg(t: MmaTy) -> usize {
 }
 
 /// Element `e` of a register. 8-bit integers are exact in f64, and so are their sums here.
-fn element(t: MmaTy, v: u64, e: usize) -> f64 {
+pub(crate) fn element(t: MmaTy, v: u64, e: usize) -> f64 {
     match t {
         MmaTy::F16 => f16_to_f32((v >> (16 * e)) as u16).into(),
         MmaTy::Bf16 => bf16_to_f32((v >> (16 * e)) as u16).into(),

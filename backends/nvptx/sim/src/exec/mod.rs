@@ -5,6 +5,7 @@ mod copy;
 mod ctrl;
 mod cvt;
 mod float;
+mod hop;
 mod int;
 mod matrix;
 mod mem;
@@ -12,9 +13,13 @@ mod mma;
 mod track;
 mod warpops;
 
+pub(crate) use atomic::apply_element;
+pub(crate) use mma::{element, per_reg};
+pub(crate) use track::{Access, known_global, stream_words};
+
 use crate::error::{ErrorKind, SimError};
 use crate::machine::Machine;
-use crate::memory::SHARED_WINDOW;
+use crate::memory::{PARAM_WINDOW, SHARED_WINDOW};
 use crate::op::Op;
 use crate::types::{Space, Ty};
 use crate::warp::Warp;
@@ -44,6 +49,10 @@ impl Machine<'_> {
         while n < quantum && w.active != 0 {
             self.step(w)?;
             n += 1;
+            w.since_poll = w.since_poll.saturating_add(1);
+            if !self.wakes.is_empty() {
+                self.wake_waiters(w);
+            }
             if !w.others.is_empty() {
                 w.reconverge();
             }
@@ -70,6 +79,9 @@ impl Machine<'_> {
             return Ok(());
         }
         w.seq = w.seq.wrapping_add(1);
+        if !prog.touched.is_empty() {
+            self.touch(w, at)?;
+        }
         match &inst.op {
             Op::Nop => {}
             Op::Mov { d, s } => {
@@ -164,6 +176,9 @@ impl Machine<'_> {
                 let delta = match (space, to_generic) {
                     (Space::Shared, true) => SHARED_WINDOW,
                     (Space::Shared, false) => SHARED_WINDOW.wrapping_neg(),
+                    (Space::Cluster, true) => SHARED_WINDOW,
+                    (Space::Cluster, false) => SHARED_WINDOW.wrapping_neg(),
+                    (Space::Param, true) => PARAM_WINDOW,
                     (Space::Global | Space::Const | Space::Param | Space::Generic, _) => 0,
                 };
                 let v = w.d64(*s).map(|x| x.wrapping_add(delta));
@@ -172,8 +187,9 @@ impl Machine<'_> {
             Op::Isspacep { space, d, a } => {
                 let (x, p) = (w.d64(*a), w.poison(*a));
                 let v = (0..32).fold(0u32, |m, l| {
-                    let shared = x[l].wrapping_sub(SHARED_WINDOW) < 1 << 24;
-                    m | u32::from(shared == (*space == Space::Shared)) << l
+                    let off = x[l].wrapping_sub(SHARED_WINDOW);
+                    let shared = off < if *space == Space::Cluster { mem::WINDOW_SIZE } else { 1 << 24 };
+                    m | u32::from(shared == matches!(space, Space::Shared | Space::Cluster)) << l
                 });
                 w.set_p(*d, mask, v, p);
             }
@@ -246,6 +262,7 @@ impl Machine<'_> {
                 self.whole_warp(w, at, mask)?;
                 mma::exec(w, m);
             }
+            Op::Hop(h) => self.hop(w, at, mask, h)?,
         }
         Ok(())
     }

@@ -2,6 +2,8 @@
 #![allow(dead_code, reason = "each test file uses a part of this")]
 
 pub mod gemm;
+pub mod hopper;
+pub mod pipeline;
 
 use std::collections::BTreeSet;
 use std::sync::Mutex;
