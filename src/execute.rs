@@ -128,6 +128,8 @@ pub struct Launch<'a> {
     pub programs: Option<&'a [[u32; 3]]>,
     /// Seed of schedules, for the simulator.
     pub seed: u64,
+    /// Options of the compile.
+    pub options: &'a Options,
 }
 
 /// A device that is ready to run kernels.
@@ -208,7 +210,7 @@ impl Executor {
     /// # Errors
     /// Whatever keeps the kernel from running to its end.
     pub fn run(&self, kernel: &Kernel, launch: &Launch<'_>, memory: &mut Memory) -> Result<Option<Report>, ExecError> {
-        let Launch { grid, args, programs, seed } = *launch;
+        let Launch { grid, args, programs, seed, options: compiling } = *launch;
         match self {
             Executor::Interp => {
                 let verified: Verified<'_> = tilelift_ir::verify(kernel).map_err(CompileError::Verify)?;
@@ -216,13 +218,13 @@ impl Executor {
                 interp::interpret(&verified, grid, args, memory, &options).map_err(ExecError::Interp)?;
             }
             Executor::Lane(target) => {
-                let program = lower(kernel, target, &Options::default())?.program;
+                let program = lower(kernel, target, compiling)?.program;
                 interp::check_args(kernel, args, memory).map_err(|e| ExecError::Interp(e.into()))?;
                 let options = lane::LaneOptions { programs: programs.map(<[_]>::to_vec), ..lane::LaneOptions::default() };
                 lane::interpret(&program, target, grid, args, memory, &options).map_err(|e| ExecError::Lane(e.to_string()))?;
             }
             Executor::Sim(target) => {
-                let artifact = compile(kernel, target, &Options::default())?;
+                let artifact = compile(kernel, target, compiling)?;
                 let linear = |p: &[u32; 3]| p[0] + grid[0] * (p[1] + grid[1] * p[2]);
                 let base = SimDevice::schedule(seed);
                 let ctas = programs.map(|list| list.iter().map(linear).collect());
@@ -232,7 +234,7 @@ impl Executor {
             }
             #[cfg(feature = "cuda")]
             Executor::Cuda { device, target } => {
-                let artifact = compile(kernel, target, &Options::default())?;
+                let artifact = compile(kernel, target, compiling)?;
                 let loaded = device.load(&artifact)?;
                 device.execute(&loaded, grid, args, memory)?;
             }

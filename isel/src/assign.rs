@@ -14,7 +14,7 @@
 use crate::access::GlobalAccess;
 use crate::error::LowerError;
 use crate::plan::Plan;
-use crate::target::{MatrixId, Target};
+use crate::target::{GroupMatrixId, MatrixId, Target};
 use cranelift_entity::SecondaryMap;
 use std::collections::BTreeMap;
 use std::rc::Rc;
@@ -26,6 +26,8 @@ use tilelift_ir::{Attr, Inst, Kernel, Op, Precision, Scalar, Type, Value};
 pub(crate) struct DotPlan {
     /// The instruction; `None` for multiply-adds.
     pub instr: Option<MatrixId>,
+    /// The instruction of groups of warps, in a specialised loop; operands are then in shared memory, and their layouts mean nothing.
+    pub group: Option<GroupMatrixId>,
     /// Type in which the operands are multiplied: their own, or a wider one that the instruction takes and that holds them exactly.
     pub factor: Scalar,
     /// Layouts of A, B and the accumulator.
@@ -422,6 +424,13 @@ fn plan_dot(kernel: &Kernel, target: &Target, plan: &Plan, i: Inst) -> Result<Do
     let (Type::Tile(a), Type::Tile(c)) = (kernel.ty(d.args[0]), kernel.ty(d.args[2])) else {
         return Err(LowerError::unsupported("a dot of scalars", "use tiles"));
     };
+    if let Some(s) = plan.specialised()
+        && let Some(&(_, q)) = s.dots.iter().find(|x| x.0 == i)
+        && let Some(units) = &target.units
+    {
+        let d = Rc::new(Layout::fragment(&c.shape, &units.matrix[q.as_u32() as usize].d, &[s.consumers, 1], &[0, 1])?);
+        return Ok(DotPlan { instr: None, group: Some(q), factor: a.elem, a: d.clone(), b: d.clone(), d });
+    }
     let precision = match d.attrs.first() {
         Some(Attr::Precision(p)) => *p,
         _ => Precision::Exact,
@@ -452,6 +461,7 @@ fn plan_dot(kernel: &Kernel, target: &Target, plan: &Plan, i: Inst) -> Result<Do
     let warps = split_warps(plan.warps, [m, n], [fd.shape[0], fd.shape[1]]);
     Ok(DotPlan {
         instr: found.map(|q| MatrixId::from_u32(q as u32)),
+        group: None,
         factor: found.map_or(a.elem, |q| target.matrix[q].operand),
         a: Rc::new(Layout::operand_of(&a.shape, &fa, &warps, &order, &[Some(0), None])?),
         b: Rc::new(Layout::operand_of(&[k, n], &fb, &warps, &order, &[None, Some(1)])?),

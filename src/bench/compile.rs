@@ -8,7 +8,7 @@ use std::fmt;
 use std::hint::black_box;
 use std::time::Instant;
 use tilelift_ir::{BuildErrors, Scalar, verify};
-use tilelift_isel::{LowerOptions, Target, lane, lower, plan};
+use tilelift_isel::{Target, lane, lower, plan};
 use tilelift_nvptx::{EmitOptions, emit};
 
 /// Stages in order. `lower` includes planning and the choice of layouts; `plan` is the planning alone, timed once more.
@@ -76,7 +76,7 @@ pub(crate) fn measure(problem: &Problem, variant: &Variant, target: &Target, rep
     let mut totals = Vec::new();
     let mut text = 0;
     let (_, workload) = problem.workload(variant);
-    let (lower_options, emit_options) = (LowerOptions::default(), EmitOptions::default());
+    let (lower_options, emit_options) = (variant.options().lower, EmitOptions::default());
     for i in 0..WARM_UP + repeat.max(1) {
         let mut times = Vec::with_capacity(STAGES.len());
         let mut start = Instant::now();

@@ -13,7 +13,7 @@ use super::stats::{Summary, shuffled};
 use crate::runtime::cuda::blaslt::{BlasLt, LtError, LtProduct, Product};
 use crate::runtime::cuda::work::{self, Facts, Work};
 use crate::runtime::cuda::{CudaBuffer, CudaDevice, CudaError, CudaKernel, CudaStream};
-use crate::{Options, compile};
+use crate::compile;
 use std::fmt;
 use std::rc::Rc;
 use std::thread;
@@ -139,6 +139,11 @@ impl Bench {
         let mut bench = Bench { device: device.clone(), target: target.clone(), stream, facts, library, copy_rate: 0.0, protocol };
         bench.copy_rate = bench.measure_copy()?;
         Ok((bench, missing))
+    }
+
+    /// Multiprocessors of the device.
+    pub(crate) fn multiprocessors(&self) -> u32 {
+        self.facts.multiprocessors
     }
 
     /// The library's file and version.
@@ -306,7 +311,7 @@ impl Bench {
             Ok(kernel) => kernel,
             Err(e) => return refuse(e.to_string()),
         };
-        let artifact = match compile(&kernel, &self.target, &Options::default()) {
+        let artifact = match compile(&kernel, &self.target, &variant.options()) {
             Ok(artifact) => artifact,
             Err(e) => return refuse(e.to_string()),
         };

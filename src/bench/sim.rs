@@ -4,7 +4,7 @@
 use super::problem::{Problem, Variant};
 use super::report::quote;
 use crate::runtime::sim::{Report, SimConfig, SimDevice};
-use crate::{Options, compile};
+use crate::compile;
 use tilelift_ir::interp::{Buffer, Memory};
 use tilelift_isel::Target;
 use tilelift_kernels::{Case, Size};
@@ -29,7 +29,7 @@ pub(crate) fn measure(problem: &Problem, variant: &Variant, target: &Target) -> 
     let (label, workload) = problem.workload(variant);
     let case = Case { name: workload.name(), row: 0, size: Size::Large, workload };
     let kernel = case.build().map_err(|e| e.to_string())?;
-    let artifact = compile(&kernel, target, &Options::default()).map_err(|e| e.to_string())?;
+    let artifact = compile(&kernel, target, &variant.options()).map_err(|e| e.to_string())?;
     let (grid, tensors, sample) = (case.grid(), case.make_tensors(), case.sample(PROGRAMS));
     let mut memory = Memory::new();
     for (i, t) in tensors.iter().enumerate() {

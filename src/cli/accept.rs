@@ -50,7 +50,7 @@ pub fn run_case(case: &Case, device: &Executor, seeds: u64) -> Result<CaseResult
             let output = i + 1 == tensors.len();
             memory.add(if output { Buffer::uninit(t.bytes.len()) } else { Buffer::from_bytes(t.bytes.clone()) });
         }
-        let launch = Launch { grid, args: &args, programs: sample.as_deref(), seed };
+        let launch = Launch { grid, args: &args, programs: sample.as_deref(), seed, options: &crate::Options::default() };
         let start = Instant::now();
         device.run(&kernel, &launch, &mut memory).map_err(|e| format!("seed {seed}: {e}"))?;
         time += start.elapsed();

@@ -23,6 +23,7 @@ usage: tilelift compile FILE [OPTION…]
   --emit WHAT      ptx (the text, default), lane (the lane program) or tile (the verified kernel)
   --kernel NAME    only this kernel
   --warps N        warps per program instance, overriding the kernel's hint
+  --schedule NAME  specialised or pipelined (the planner's choice)
   --stages N       stages of pipelined loops, overriding the kernel's hint
   -o, --output F   write to a file
   --times          report the time of each stage on standard error";
@@ -125,6 +126,7 @@ pub(super) fn compile(parser: &mut lexopt::Parser, streams: &mut Streams<'_>) ->
             Long("kernel") => only = Some(options::text(parser)?),
             Long("warps") => opts.lower.warps = Some(options::number(parser, "warps", 1..=64)?),
             Long("stages") => opts.lower.stages = Some(options::number(parser, "stages", 1..=16)?),
+            Long("schedule") => opts.lower.schedule = Some(options::word(parser, "schedule", &options::SCHEDULES)?),
             Long("output") | Short('o') => output = Some(options::text(parser)?),
             Long("times") => times = true,
             Value(v) if path.is_none() => path = Some(v.to_string_lossy().into_owned()),

@@ -116,7 +116,7 @@ fn one(
         Ok(pair) => pair,
         Err(e) => return Ok(Err(e)),
     };
-    let launch = Launch { grid: run.grid, args: &args, programs: None, seed };
+    let launch = Launch { grid: run.grid, args: &args, programs: None, seed, options: &crate::Options::default() };
     let mut want = memory.clone();
     let reference = Executor::Interp.run(kernel, &launch, &mut want);
     if let Some(part) = &run.fails {

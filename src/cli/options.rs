@@ -4,7 +4,7 @@ use super::CliError;
 use crate::execute::{DeviceKind, ExecError, Executor};
 use crate::targets;
 use lexopt::ValueExt;
-use tilelift_isel::Target;
+use tilelift_isel::{ScheduleKind, Target};
 
 /// The value of the option just read, as text.
 pub(super) fn text(parser: &mut lexopt::Parser) -> Result<String, CliError> {
@@ -35,6 +35,9 @@ where
         CliError::Usage(format!("--{name} takes {}, not `{given}`", known.join(", ")))
     })
 }
+
+/// Words of schedules.
+pub(super) const SCHEDULES: [(&str, ScheduleKind); 2] = [("specialised", ScheduleKind::Specialised), ("pipelined", ScheduleKind::Pipelined)];
 
 /// The value of `--device`.
 pub(super) fn device(parser: &mut lexopt::Parser) -> Result<DeviceKind, CliError> {

@@ -228,7 +228,7 @@ impl Test<'_> {
             Err(e) => return self.fail(run.line, e),
         };
         let mut want = memory.clone();
-        let launch = Launch { grid: run.grid, args: &args, programs: None, seed: 0 };
+        let launch = Launch { grid: run.grid, args: &args, programs: None, seed: 0, options: &Options::default() };
         let refused = Executor::Interp.run(kernel, &launch, &mut want).err();
         match (&run.fails, &refused) {
             (None, None) => {}
@@ -283,7 +283,7 @@ impl Test<'_> {
     fn device(&mut self, o: &Outcome<'_>, device: &Executor, seed: u64) {
         let line = o.run.line;
         let mut got = o.memory.clone();
-        let launch = Launch { grid: o.run.grid, args: o.args, programs: None, seed };
+        let launch = Launch { grid: o.run.grid, args: o.args, programs: None, seed, options: &Options::default() };
         let result = device.run(o.kernel, &launch, &mut got).map(drop);
         let name = format!("{}, schedule {seed}", device.describe());
         match (result, o.refused) {

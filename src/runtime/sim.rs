@@ -7,7 +7,8 @@
 use crate::Artifact;
 use std::fmt;
 use tilelift_ir::interp::{Arg, ArgError, Buffer, Memory, check_args};
-use tilelift_isel::abi::{AbiError, marshal};
+use tilelift_isel::abi::{AbiError, ParamValue, marshal};
+use tilelift_isel::lane::{Param, persistent};
 use tilelift_nvptx_sim as ptx;
 
 pub use tilelift_nvptx_sim::{Landing, Policy, Report, SimConfig};
@@ -36,6 +37,8 @@ pub enum SimFailure {
     Abi(AbiError),
     /// The text does something that no hardware defines.
     Run(Box<ptx::SimError>),
+    /// A launch parameter that the simulator has no form of.
+    Param(&'static str),
     /// Simulated memory could not be read back.
     Memory(ptx::MemoryError),
 }
@@ -47,6 +50,7 @@ impl fmt::Display for SimFailure {
             SimFailure::Args(e) => e.fmt(f),
             SimFailure::Abi(e) => e.fmt(f),
             SimFailure::Run(e) => e.fmt(f),
+            SimFailure::Param(what) => write!(f, "the simulator takes no {what} as a launch parameter; run on hardware, or pipelined"),
             SimFailure::Memory(e) => e.fmt(f),
         }
     }
@@ -59,6 +63,7 @@ impl std::error::Error for SimFailure {
             SimFailure::Args(e) => Some(e),
             SimFailure::Abi(e) => Some(e),
             SimFailure::Run(e) => Some(e),
+            SimFailure::Param(_) => None,
             SimFailure::Memory(e) => Some(e),
         }
     }
@@ -98,19 +103,11 @@ impl SimDevice {
         check_args(&artifact.kernel, args, memory).map_err(SimFailure::Args)?;
         let mut device = ptx::Memory::new();
         let bases: Vec<u64> = memory.buffers.iter().enumerate().map(|(i, b)| device.alloc(&name_of(i, args), init_of(b))).collect();
-        let values = marshal(&artifact.params, args, |buffer, offset| bases[buffer] + offset).map_err(SimFailure::Abi)?;
-        let params: Vec<ptx::Arg> = values
-            .iter()
-            .map(|v| match v.size {
-                1 => ptx::Arg::U8(v.bits as u8),
-                2 => ptx::Arg::U16(v.bits as u16),
-                4 => ptx::Arg::U32(v.bits as u32),
-                _ => ptx::Arg::U64(v.bits),
-            })
-            .collect();
+        let values = marshal(&artifact.params, grid, args, |buffer, offset| bases[buffer] + offset).map_err(SimFailure::Abi)?;
+        let params: Vec<ptx::Arg> = values.iter().map(param).collect::<Result<_, _>>()?;
         let launch = ptx::Launch {
             entry: &artifact.entry,
-            grid,
+            grid: launched(&artifact.params, grid, self.config.ctas.is_some()),
             block: [artifact.threads, 1, 1],
             shared_bytes: artifact.shared_bytes,
             args: &params,
@@ -121,6 +118,30 @@ impl SimDevice {
             read_back(buffer, &device, base).map_err(SimFailure::Memory)?;
         }
         Ok(report)
+    }
+}
+
+/// Multiprocessors of the simulated device: few, so that instances run several grid positions in small tests, too.
+const MULTIPROCESSORS: u32 = 3;
+
+/// The grid that is launched: where instances run several positions of the asked one, a row of them. Chosen positions get an instance each.
+fn launched(params: &[Param], grid: [u32; 3], chosen: bool) -> [u32; 3] {
+    let all: u32 = grid.iter().product();
+    match (persistent(params), chosen) {
+        (false, _) => grid,
+        (true, true) => [all, 1, 1],
+        (true, false) => [all.min(MULTIPROCESSORS), 1, 1],
+    }
+}
+
+/// A launch parameter as the simulator takes it.
+fn param(v: &ParamValue) -> Result<ptx::Arg, SimFailure> {
+    match v {
+        ParamValue::Number { bits, size: 1 } => Ok(ptx::Arg::U8(*bits as u8)),
+        ParamValue::Number { bits, size: 2 } => Ok(ptx::Arg::U16(*bits as u16)),
+        ParamValue::Number { bits, size: 4 } => Ok(ptx::Arg::U32(*bits as u32)),
+        ParamValue::Number { bits, .. } => Ok(ptx::Arg::U64(*bits)),
+        ParamValue::Tensor(_) => Err(SimFailure::Param("description of a tensor")),
     }
 }
 

@@ -35,6 +35,7 @@ pub fn gfx942() -> Target {
         matrix: MATRIX.iter().map(Row::instr).collect(),
         copy_async: &[],
         load_matrix: false,
+        units: None,
     }
 }
 

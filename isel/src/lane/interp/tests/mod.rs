@@ -210,6 +210,7 @@ pub(crate) fn target() -> Target {
         matrix,
         copy_async: &[4, 8, 16],
         load_matrix: true,
+        units: None,
     }
 }
 
