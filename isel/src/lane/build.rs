@@ -653,6 +653,31 @@ impl LaneBuilder {
         init: &[LVal],
         body: impl FnOnce(&mut C, &mut LaneBuilder, LVal, &[LVal]) -> Result<Vec<LVal>, E>,
     ) -> Result<Vec<LVal>, E> {
+        self.counted(cx, bounds, init, false, body)
+    }
+
+    /// A counted loop that is known to run at least once.
+    ///
+    /// # Errors
+    /// The body's.
+    pub fn for_loop_that_runs<C, E>(
+        &mut self,
+        cx: &mut C,
+        bounds: [LVal; 3],
+        init: &[LVal],
+        body: impl FnOnce(&mut C, &mut LaneBuilder, LVal, &[LVal]) -> Result<Vec<LVal>, E>,
+    ) -> Result<Vec<LVal>, E> {
+        self.counted(cx, bounds, init, true, body)
+    }
+
+    fn counted<C, E>(
+        &mut self,
+        cx: &mut C,
+        bounds: [LVal; 3],
+        init: &[LVal],
+        runs: bool,
+        body: impl FnOnce(&mut C, &mut LaneBuilder, LVal, &[LVal]) -> Result<Vec<LVal>, E>,
+    ) -> Result<Vec<LVal>, E> {
         self.open();
         let at = self.here();
         let iv = self.new_val(self.ty(bounds[0]), at);
@@ -672,7 +697,7 @@ impl LaneBuilder {
             results.push(result);
         }
         let [lo, hi, step] = bounds;
-        self.effect(Inst::For(Box::new(For { iv, lo, hi, step, carried, body: block })));
+        self.effect(Inst::For(Box::new(For { iv, lo, hi, step, runs, carried, body: block })));
         Ok(results)
     }
 

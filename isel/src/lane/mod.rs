@@ -367,6 +367,8 @@ pub struct For {
     pub hi: LVal,
     /// Increment.
     pub step: LVal,
+    /// The first index is known to be below the end: the loop runs at least once.
+    pub runs: bool,
     /// Values carried around the loop.
     pub carried: Vec<Carried>,
     /// The body.

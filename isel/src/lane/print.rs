@@ -338,7 +338,7 @@ fn head(p: &Program, f: &mut dyn Write, inst: &Inst) -> fmt::Result {
             f.write_char(')')
         }
         Inst::For(l) => {
-            f.write_str("for ")?;
+            f.write_str(if l.runs { "for_once " } else { "for " })?;
             def(p, f, l.iv)?;
             write!(f, " in {}..{} step {}", l.lo, l.hi, l.step)?;
             carry(p, f, &l.carried)?;

@@ -327,7 +327,7 @@ impl Lower<'_> {
         }
         let held = init.len();
         init.extend_from_slice(&[start[0], start[1], start[0]]);
-        let results = b.for_loop(self, bounds, &init, |cx, b, iv, lanes| {
+        let results = b.for_loop_that_runs(self, bounds, &init, |cx, b, iv, lanes| {
             cx.values[params[0]] = Some(Held::Scalar(iv));
             cx.bind_sums(&params[1..], sums, &lanes[..held]);
             let [slot, parity, before] = [lanes[held], lanes[held + 1], lanes[held + 2]];

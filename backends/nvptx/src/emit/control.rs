@@ -60,7 +60,7 @@ impl Emitter<'_> {
         // Bytes are kept sign-extended in 16 bits, in which their arithmetic does not wrap.
         let bits = ty.bits().max(16);
         let (head, exit) = (self.label(), self.label());
-        if runs.is_none() {
+        if runs.is_none() && !l.runs {
             let p = self.fresh(Class::P);
             self.body.op("setp.ge.s").n(bits).s(" ").r(p).s(", ").r(iv).s(", ").o(hi_operand).end();
             self.branch_if(p, true, exit);

@@ -147,6 +147,9 @@ impl<'a> Machine<'a> {
         if step <= 0 {
             return Err(self.locate(inst, (LaneFault::Step { step }, 0)));
         }
+        if l.runs && lo >= hi {
+            return Err(self.locate(inst, (LaneFault::Malformed("a loop that runs at least once"), 0)));
+        }
         self.enter(&l.carried);
         self.turn(task, inst, l, [lo, hi, step])
     }
