@@ -6,6 +6,7 @@
 
 use super::fold::{eval_cmp, eval_int};
 use super::place::{Life, place};
+use super::sink::sink;
 use super::sweep::sweep;
 use super::unit::{Multiply, Role, Roles, Unit};
 use super::{
@@ -811,8 +812,9 @@ impl LaneBuilder {
         (self.read, self.written) = (false, false);
         let done = body(cx, self);
         self.role = None;
-        let (body, _) = self.close();
+        let (mut body, _) = self.close();
         done?;
+        sink(&mut body);
         Ok(Role { name: spec.name, first: spec.warps.0, warps: spec.warps.1, single: spec.single, registers: spec.registers, body })
     }
 

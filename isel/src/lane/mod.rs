@@ -17,9 +17,11 @@ mod fold;
 mod interp;
 mod place;
 pub(crate) mod print;
+mod sink;
 mod sweep;
 mod unit;
 mod verify;
+mod visit;
 
 pub use build::{LaneBuilder, RoleSpec};
 pub use interp::{LaneArg, LaneError, LaneFault, LaneOptions, LaneStats, Space, interpret};
