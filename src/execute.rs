@@ -8,7 +8,7 @@
 //! ```
 
 use crate::runtime::sim::{Report, SimConfig, SimDevice, SimFailure};
-use crate::{CompileError, OptLevel, Options, compile, lower};
+use crate::{CompileError, Options, compile, lower};
 use std::fmt;
 use tilelift_ir::interp::{self, Arg, InterpError, Memory};
 use tilelift_ir::{Kernel, Verified};
@@ -131,8 +131,8 @@ pub struct Launch<'a> {
     /// Rounds of one `while` that the interpreters allow; the simulator allows [`SIM_INSTRUCTIONS`] warp instructions per round. Their
     /// defaults if absent; hardware has no limit.
     pub steps: Option<u64>,
-    /// How much the kernel is improved first; the interpreter runs it as it is.
-    pub opt: OptLevel,
+    /// Options of the compile.
+    pub options: &'a Options,
 }
 
 /// Warp instructions that the simulator allows for each round of [`Launch::steps`].
@@ -216,8 +216,7 @@ impl Executor {
     /// # Errors
     /// Whatever keeps the kernel from running to its end.
     pub fn run(&self, kernel: &Kernel, launch: &Launch<'_>, memory: &mut Memory) -> Result<Option<Report>, ExecError> {
-        let Launch { grid, args, programs, seed, steps, opt } = *launch;
-        let compiling = || Options { opt, ..Options::default() };
+        let Launch { grid, args, programs, seed, steps, options: compiling } = *launch;
         match self {
             Executor::Interp => {
                 let verified: Verified<'_> = tilelift_ir::verify(kernel).map_err(CompileError::Verify)?;
@@ -226,14 +225,14 @@ impl Executor {
                 interp::interpret(&verified, grid, args, memory, &options).map_err(ExecError::Interp)?;
             }
             Executor::Lane(target) => {
-                let program = lower(kernel, target, &compiling())?.program;
+                let program = lower(kernel, target, compiling)?.program;
                 interp::check_args(kernel, args, memory).map_err(|e| ExecError::Interp(e.into()))?;
                 let usual = lane::LaneOptions::default();
                 let options = lane::LaneOptions { programs: programs.map(<[_]>::to_vec), steps: steps.unwrap_or(usual.steps), ..usual };
                 lane::interpret(&program, target, grid, args, memory, &options).map_err(|e| ExecError::Lane(e.to_string()))?;
             }
             Executor::Sim(target) => {
-                let artifact = compile(kernel, target, &compiling())?;
+                let artifact = compile(kernel, target, compiling)?;
                 let linear = |p: &[u32; 3]| p[0] + grid[0] * (p[1] + grid[1] * p[2]);
                 let base = SimDevice::schedule(seed);
                 let ctas = programs.map(|list| list.iter().map(linear).collect());
@@ -244,7 +243,7 @@ impl Executor {
             }
             #[cfg(feature = "cuda")]
             Executor::Cuda { device, target } => {
-                let artifact = compile(kernel, target, &compiling())?;
+                let artifact = compile(kernel, target, compiling)?;
                 let loaded = device.load(&artifact)?;
                 device.execute(&loaded, grid, args, memory)?;
             }

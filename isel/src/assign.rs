@@ -15,7 +15,7 @@ use crate::access::GlobalAccess;
 use crate::error::LowerError;
 use crate::packed;
 use crate::plan::Plan;
-use crate::target::{MatrixId, Target};
+use crate::target::{GroupMatrixId, MatrixId, Target};
 use cranelift_entity::SecondaryMap;
 use std::collections::BTreeMap;
 use std::rc::Rc;
@@ -27,6 +27,8 @@ use tilelift_ir::{Attr, Inst, Kernel, Op, Precision, Scalar, Type, Value};
 pub(crate) struct DotPlan {
     /// The instruction; `None` for multiply-adds.
     pub instr: Option<MatrixId>,
+    /// The instruction of groups of warps, in a specialised loop; operands are then in shared memory, and their layouts mean nothing.
+    pub group: Option<GroupMatrixId>,
     /// Types in which the operands are multiplied: their own, or wider ones that the instruction takes and that hold them exactly.
     pub factors: [Scalar; 2],
     /// Layout of the accumulator: that of `d` for a dot of matrices; of a batch, with every matrix of it in registers.
@@ -461,6 +463,13 @@ fn plan_dot(kernel: &Kernel, target: &Target, plan: &Plan, i: Inst) -> Result<Do
     let (Type::Tile(a), Type::Tile(bt), Type::Tile(c)) = (kernel.ty(d.args[0]), kernel.ty(d.args[1]), kernel.ty(d.args[2])) else {
         return Err(LowerError::unsupported("a dot of scalars", "use tiles"));
     };
+    if let Some(s) = plan.specialised()
+        && let Some(&(_, q)) = s.dots.iter().find(|x| x.0 == i)
+        && let Some(units) = &target.units
+    {
+        let d = Rc::new(Layout::fragment(&c.shape, &units.matrix[q.as_u32() as usize].d, &[s.consumers, 1], &[0, 1])?);
+        return Ok(DotPlan { instr: None, group: Some(q), factors: [a.elem, bt.elem], whole: d.clone(), a: d.clone(), b: d.clone(), d });
+    }
     let precision = match d.attrs.first() {
         Some(Attr::Precision(p)) => *p,
         _ => Precision::Exact,
@@ -502,6 +511,7 @@ fn plan_dot(kernel: &Kernel, target: &Target, plan: &Plan, i: Inst) -> Result<Do
     Ok(DotPlan {
         whole: Rc::new(whole),
         instr: found.map(|q| MatrixId::from_u32(q as u32)),
+        group: None,
         factors: found.map_or([a.elem, bt.elem], |q| [target.matrix[q].operand, target.matrix[q].operand_b]),
         a: Rc::new(Layout::operand_of(&[m, k], &fa, &warps, &order, &[Some(0), None])?),
         b: Rc::new(Layout::operand_of(&[k, n], &fb, &warps, &order, &[None, Some(1)])?),

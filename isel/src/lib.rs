@@ -11,6 +11,7 @@
 pub mod abi;
 mod access;
 mod assign;
+mod channel;
 mod error;
 mod facts;
 pub mod lane;
@@ -21,5 +22,5 @@ mod target;
 
 pub use error::LowerError;
 pub use lower::{Lowered, lower};
-pub use plan::{LowerOptions, Plan, plan};
-pub use target::{MatrixId, MatrixInstr, Target};
+pub use plan::{LowerOptions, Plan, Schedule, ScheduleKind, Specialised, plan};
+pub use target::{BulkTensor, GroupMatrix, GroupMatrixId, MatrixId, MatrixInstr, RegisterPool, Target, Units};

@@ -1,7 +1,14 @@
 //! The plan: what is decided before layouts, because layouts depend on it.
 
+mod specialise;
+
+pub use specialise::Specialised;
+pub(crate) use specialise::{ALIGN, PanelTile, trace};
+
 use crate::error::LowerError;
 use crate::target::Target;
+use std::fmt;
+use std::rc::Rc;
 use tilelift_ir::{Kernel, Op, Scalar, Type};
 
 /// What the caller pins; the kernel's own hints come next, then the defaults here.
@@ -9,17 +16,65 @@ use tilelift_ir::{Kernel, Op, Scalar, Type};
 pub struct LowerOptions {
     /// Warps per program instance.
     pub warps: Option<u32>,
-    /// Stages of pipelined loops; 1 turns pipelining off.
+    /// Stages of pipelined loops, slots of a specialised one's ring; 1 turns pipelining off.
     pub stages: Option<u32>,
+    /// How main loops run.
+    pub schedule: Option<ScheduleKind>,
+    /// Groups of warps that compute, of a specialised kernel.
+    pub consumers: Option<u32>,
+    /// Whether an instance of a specialised kernel runs several grid positions.
+    pub persistent: Option<bool>,
+}
+
+/// How the main loop of a kernel runs.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]
+pub enum ScheduleKind {
+    /// All warps copy and compute; copies run some iterations ahead.
+    Pipelined,
+    /// One warp copies, the others compute.
+    Specialised,
+}
+
+/// How the main loop runs, decided.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Schedule {
+    /// See [`ScheduleKind::Pipelined`].
+    Pipelined {
+        /// Why it is not specialised.
+        why: String,
+    },
+    /// See [`ScheduleKind::Specialised`].
+    Specialised(Rc<Specialised>),
 }
 
 /// Decisions for a kernel on a target.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Plan {
-    /// Warps per program instance, a power of two.
+    /// Warps that compute per program instance, a power of two; of a specialised kernel those of the consumers.
     pub warps: u32,
     /// Stages of pipelined loops, at least 1.
     pub stages: u32,
+    /// How the main loop runs.
+    pub schedule: Schedule,
+}
+
+impl Plan {
+    /// The specialised schedule, if it is that.
+    pub fn specialised(&self) -> Option<&Rc<Specialised>> {
+        match &self.schedule {
+            Schedule::Specialised(s) => Some(s),
+            Schedule::Pipelined { .. } => None,
+        }
+    }
+}
+
+impl fmt::Display for Plan {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.schedule {
+            Schedule::Pipelined { why } => write!(f, "pipelined: {} warps, {} stages (not specialised: {why})", self.warps, self.stages),
+            Schedule::Specialised(s) => s.fmt(f),
+        }
+    }
 }
 
 /// Stages when nobody asks: enough to cover global latency at the usual tile sizes.
@@ -33,6 +88,20 @@ const TILE_BYTES_PER_LANE: u64 = 64;
 /// # Errors
 /// More warps than the target runs, or a number that is no power of two.
 pub fn plan(kernel: &Kernel, target: &Target, options: &LowerOptions) -> Result<Plan, LowerError> {
+    let why = match (options.schedule, options.warps) {
+        (Some(ScheduleKind::Pipelined), _) => "asked for so".to_owned(),
+        (None, Some(n)) => format!("{n} warps are asked for"),
+        (Some(ScheduleKind::Specialised), _) | (None, None) => match specialise::specialise(kernel, target, options) {
+            Ok(s) => {
+                let warps = s.consumers * target.units.as_ref().map_or(1, |u| u.group_warps);
+                return Ok(Plan { warps, stages: s.depth, schedule: Schedule::Specialised(Rc::new(s)) });
+            }
+            Err(why) if options.schedule.is_some() => {
+                return Err(LowerError::unsupported("the specialised schedule", why));
+            }
+            Err(why) => why,
+        },
+    };
     let warps = match options.warps.or(kernel.hints.warps) {
         Some(w) => w,
         None => default_warps(kernel, target),
@@ -50,7 +119,7 @@ pub fn plan(kernel: &Kernel, target: &Target, options: &LowerOptions) -> Result<
         });
     }
     let stages = options.stages.or(kernel.hints.stages).unwrap_or(DEFAULT_STAGES).max(1);
-    Ok(Plan { warps, stages })
+    Ok(Plan { warps, stages, schedule: Schedule::Pipelined { why } })
 }
 
 fn default_warps(kernel: &Kernel, target: &Target) -> u32 {

@@ -104,6 +104,15 @@ impl Gemm {
         self
     }
 
+    /// Chooses the tile for machines that copy whole tiles and multiply them by groups of warps: 128 x 256, which moves the fewest bytes
+    /// per product, unless that leaves many of the multiprocessors without a tile.
+    pub fn for_units(self, m: u32, n: u32, multiprocessors: u32) -> Gemm {
+        let tiles = u64::from(programs(m, 128)) * u64::from(programs(n, 256));
+        let (bm, bn) = if 4 * tiles < 3 * u64::from(multiprocessors) { (64, 128) } else { (128, 256) };
+        let bk = self.bk;
+        self.tile(bm, bn, bk)
+    }
+
     /// Chooses warps per program and stages of the pipeline.
     pub fn schedule(mut self, warps: u32, stages: u32) -> Gemm {
         (self.warps, self.stages) = (warps, stages);

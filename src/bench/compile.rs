@@ -9,7 +9,7 @@ use std::fmt;
 use std::hint::black_box;
 use std::time::Instant;
 use tilelift_ir::{BuildErrors, Scalar, verify};
-use tilelift_isel::{LowerOptions, Target, lane, lower, plan};
+use tilelift_isel::{Target, lane, lower, plan};
 use tilelift_nvptx::{EmitOptions, emit};
 
 /// Stages in order. `optimise` includes the check of what it makes, `lower` planning and the choice of layouts; `plan` is the planning alone, timed once more.
@@ -83,7 +83,7 @@ pub(crate) fn measure(
     let mut totals = Vec::new();
     let mut text = 0;
     let (_, workload) = problem.workload(variant);
-    let (lower_options, emit_options) = (LowerOptions::default(), EmitOptions::default());
+    let (lower_options, emit_options) = (variant.options(opt).lower, EmitOptions::default());
     for i in 0..WARM_UP + repeat.max(1) {
         let mut times = Vec::with_capacity(STAGES.len());
         let mut start = Instant::now();

@@ -10,10 +10,10 @@ use super::limits;
 use super::problem::{Cost, Problem, Variant};
 use super::report::{Entry, Refusal, Row, Who};
 use super::stats::{Summary, shuffled};
+use crate::compile;
 use crate::runtime::cuda::blaslt::{BlasLt, LtError, LtProduct, Product};
 use crate::runtime::cuda::work::{self, Facts, Work};
 use crate::runtime::cuda::{CudaBuffer, CudaDevice, CudaError, CudaKernel, CudaStream};
-use crate::{Options, compile};
 use std::fmt;
 use std::rc::Rc;
 use std::thread;
@@ -141,6 +141,11 @@ impl Bench {
         let mut bench = Bench { device: device.clone(), target: target.clone(), stream, facts, library, copy_rate: 0.0, protocol };
         bench.copy_rate = bench.measure_copy()?;
         Ok((bench, missing))
+    }
+
+    /// Multiprocessors of the device.
+    pub(crate) fn multiprocessors(&self) -> u32 {
+        self.facts.multiprocessors
     }
 
     /// The library's file and version.
@@ -308,7 +313,7 @@ impl Bench {
             Ok(kernel) => kernel,
             Err(e) => return refuse(e.to_string()),
         };
-        let artifact = match compile(&kernel, &self.target, &Options { opt: self.protocol.opt, ..Options::default() }) {
+        let artifact = match compile(&kernel, &self.target, &variant.options(self.protocol.opt)) {
             Ok(artifact) => artifact,
             Err(e) => return refuse(e.to_string()),
         };

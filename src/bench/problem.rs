@@ -4,8 +4,10 @@
 //! Problem (kernel, element type, shape) ── with a Variant (tile, warps, stages) ─► Workload of the kernel library
 //! ```
 
+use crate::{OptLevel, Options};
 use std::fmt;
 use tilelift_ir::{Scalar, SortOrder};
+use tilelift_isel::{LowerOptions, ScheduleKind};
 use tilelift_kernels::tensor::Init;
 use tilelift_kernels::workload::{CumSumCase, GemmCase, RmsNormCase, SiluMulCase, SoftmaxCase, TransposeCase, VectorAddCase, Workload};
 use tilelift_kernels::workload_more::{LayerNormCase, SelectCase};
@@ -85,6 +87,19 @@ pub(crate) struct Variant {
     pub(crate) warps: Option<u32>,
     pub(crate) stages: Option<u32>,
     pub(crate) group: Option<u32>,
+    /// How the main loop runs.
+    pub(crate) schedule: Option<ScheduleKind>,
+    /// Multiprocessors of a machine with units that copy and multiply whole tiles.
+    pub(crate) units: Option<u32>,
+}
+
+impl Variant {
+    /// What the compiler is told.
+    pub(crate) fn options(&self, opt: OptLevel) -> Options {
+        // A ring of slots is as deep as fits, unless its depth was asked for.
+        let lower = LowerOptions { schedule: self.schedule, stages: self.stages, ..LowerOptions::default() };
+        Options { opt, lower, ..Options::default() }
+    }
 }
 
 impl Problem {
@@ -187,10 +202,21 @@ impl Problem {
             }
             Problem::Gemm { elem, out, trans, m, n, k } => {
                 let c = Gemm::new(elem).output(out).transposed(trans.0, trans.1).for_shape(m, n, k);
+                let c = match variant.units {
+                    Some(processors) if variant.schedule != Some(ScheduleKind::Pipelined) => c.for_units(m, n, processors),
+                    Some(_) | None => c,
+                };
                 let (warps, stages) = (variant.warps.unwrap_or(c.warps), variant.stages.unwrap_or(c.stages));
                 let (bm, bn, bk) = (pick(0, c.bm), pick(1, c.bn), pick(2, c.bk));
                 let config = Gemm { group: variant.group.unwrap_or(c.group), ..c.tile(bm, bn, bk).schedule(warps, stages) };
-                let name = label(&[config.bm, config.bn, config.bk], warps, Some(stages), Some(config.group));
+                let mut name = label(&[config.bm, config.bn, config.bk], warps, Some(stages), Some(config.group));
+                if variant.units.is_some() && variant.schedule != Some(ScheduleKind::Pipelined) {
+                    // Warps and stages follow from the tile there.
+                    name = format!("{}x{}x{} specialised g{}", config.bm, config.bn, config.bk, config.group);
+                    if let Some(s) = variant.stages {
+                        name += &format!(" s{s}");
+                    }
+                }
                 (name, Box::new(GemmCase { config, m, n, k }))
             }
         }
@@ -231,6 +257,9 @@ pub(crate) struct Selection {
     pub(crate) warps: Vec<u32>,
     pub(crate) stages: Vec<u32>,
     pub(crate) groups: Vec<u32>,
+    pub(crate) schedules: Vec<ScheduleKind>,
+    /// Multiprocessors of a machine with units, known once the device is.
+    pub(crate) units: Option<u32>,
 }
 
 /// Longest row that the bench sorts.
@@ -295,7 +324,15 @@ impl Selection {
         for &tile in &tiles {
             for &warps in &or_none(&self.warps, true) {
                 for &stages in &or_none(&self.stages, gemm) {
-                    list.extend(or_none(&self.groups, gemm).into_iter().map(|group| Variant { tile, warps, stages, group }));
+                    for &group in &or_none(&self.groups, gemm) {
+                        let schedules = if self.schedules.is_empty() || !gemm {
+                            vec![None]
+                        } else {
+                            self.schedules.iter().copied().map(Some).collect()
+                        };
+                        let units = self.units.filter(|_| gemm);
+                        list.extend(schedules.into_iter().map(|schedule| Variant { tile, warps, stages, group, schedule, units }));
+                    }
                 }
             }
         }
@@ -319,6 +356,8 @@ mod tests {
             warps: Vec::new(),
             stages: Vec::new(),
             groups: Vec::new(),
+            schedules: Vec::new(),
+            units: None,
         }
     }
 

@@ -4,7 +4,7 @@
 use super::problem::{Problem, Variant};
 use super::report::quote;
 use crate::runtime::sim::{Report, SimConfig, SimDevice};
-use crate::{OptLevel, Options, compile};
+use crate::{OptLevel, compile};
 use tilelift_isel::Target;
 use tilelift_kernels::{Case, Size};
 
@@ -28,7 +28,7 @@ pub(crate) fn measure(problem: &Problem, variant: &Variant, target: &Target, opt
     let (label, workload) = problem.workload(variant);
     let case = Case { name: workload.name(), row: 0, size: Size::Large, workload };
     let kernel = case.build().map_err(|e| e.to_string())?;
-    let artifact = compile(&kernel, target, &Options { opt, ..Options::default() }).map_err(|e| e.to_string())?;
+    let artifact = compile(&kernel, target, &variant.options(opt)).map_err(|e| e.to_string())?;
     let (grid, tensors, sample) = (case.grid(), case.make_tensors(), case.sample(PROGRAMS));
     let mut memory = case.memory(&tensors);
     let ctas = sample.iter().map(|p| p[0] + grid[0] * (p[1] + grid[1] * p[2])).collect();

@@ -1,8 +1,8 @@
 //! `accept`: the acceptance cases of the kernel library, on a device, judged against `f64` references.
 
 use super::{CliError, Outcome, Streams, options};
-use crate::OptLevel;
 use crate::execute::{DeviceKind, Executor, Launch};
+use crate::{OptLevel, Options};
 use lexopt::Arg::{Long, Short, Value};
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -75,6 +75,7 @@ pub fn run_case(case: &Case, device: &Executor, effort: Effort) -> Result<CaseRe
     } else {
         launches
     };
+    let options = Options { opt: effort.opt, ..Options::default() };
     let mut worst: Option<Verdict> = None;
     let mut time = Duration::ZERO;
     for seed in 0..effort.seeds.max(1) {
@@ -83,7 +84,7 @@ pub fn run_case(case: &Case, device: &Executor, effort: Effort) -> Result<CaseRe
             let mut memory = case.memory(&tensors);
             for l in &launches {
                 let launch =
-                    Launch { grid: l.grid, args: &l.args, programs: l.programs.as_deref(), seed: schedule, steps: None, opt: effort.opt };
+                    Launch { grid: l.grid, args: &l.args, programs: l.programs.as_deref(), seed: schedule, steps: None, options: &options };
                 let start = Instant::now();
                 device.run(&l.kernel, &launch, &mut memory).map_err(|e| format!("seed {seed}, @{}: {e}", l.kernel.name))?;
                 time += start.elapsed();

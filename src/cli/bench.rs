@@ -32,6 +32,7 @@ what to run (lists are separated by commas; every combination is run)
   --trans NAME,…      nn, nt, tn, tt (nn and nt)
   --tile T,…          tiles: MxNxK (gemm), ROWSxCOLS (transpose), ROWS (norms), N (elementwise)
   --warps N,…  --stages N,…  --group N,…
+  --schedule NAME,…   specialised or pipelined (gemm; the planner's choice)
   --no-library        leave cuBLASLt out
 how to measure
   --repeat N          rounds, a batch of every candidate in each (9; compile: 200)
@@ -112,6 +113,8 @@ fn job(parser: &mut lexopt::Parser) -> Result<Job, CliError> {
         warps: Vec::new(),
         stages: Vec::new(),
         groups: Vec::new(),
+        schedules: Vec::new(),
+        units: None,
     };
     let (mut compile, mut repeat, mut times, mut sets, mut seed) = (false, None, BURST, None, 1);
     let (mut library, mut kind, mut target, mut json, mut opt) = (true, DeviceKind::Cuda, None, None, OptLevel::default());
@@ -146,6 +149,7 @@ fn job(parser: &mut lexopt::Parser) -> Result<Job, CliError> {
             Long("warps") => s.warps = numbers(parser, "warps", 32)?,
             Long("stages") => s.stages = numbers(parser, "stages", 16)?,
             Long("group") => s.groups = numbers(parser, "group", 1 << 16)?,
+            Long("schedule") => s.schedules = words(parser, "schedule", &options::SCHEDULES)?,
             Long("no-library") => library = false,
             Long("repeat") => repeat = Some(options::number(parser, "repeat", 1..=100_000)?),
             Long("warm-ms") => times[0] = options::number(parser, "warm-ms", 0.0..=1e5)?,
@@ -377,11 +381,13 @@ fn hardware(job: &Job, json: &mut Json, streams: &mut Streams<'_>) -> Outcome {
             ),
         ),
     ];
+    let units = target.units.as_ref().map(|_| bench.multiprocessors());
+    let selection = Selection { units, ..job.selection.clone() };
     let mut wrong = 0;
     // Rows, too, come in a random order, so that none always follows the same one.
     for i in stats::shuffled(problems.len(), job.seed) {
         let problem = &problems[i];
-        match bench.row(problem, &job.selection.variants(problem.suite())) {
+        match bench.row(problem, &selection.variants(problem.suite())) {
             Ok(row) => {
                 writeln!(streams.out, "{}", row.table())?;
                 wrong += row.refused.iter().filter(|r| r.wrong).count();

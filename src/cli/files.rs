@@ -23,6 +23,7 @@ usage: tilelift compile FILE [OPTION…]
   --emit WHAT      ptx (the text, default), lane (the lane program) or tile (the verified kernel)
   --kernel NAME    only this kernel
   --warps N        warps per program instance, overriding the kernel's hint
+  --schedule NAME  specialised or pipelined (the planner's choice)
   --stages N       stages of pipelined loops, overriding the kernel's hint
   --opt N          0: as written (default), 1: equality saturation over the tile program
   -o, --output F   write to a file
@@ -126,6 +127,7 @@ pub(super) fn compile(parser: &mut lexopt::Parser, streams: &mut Streams<'_>) ->
             Long("kernel") => only = Some(options::text(parser)?),
             Long("warps") => opts.lower.warps = Some(options::number(parser, "warps", 1..=64)?),
             Long("stages") => opts.lower.stages = Some(options::number(parser, "stages", 1..=16)?),
+            Long("schedule") => opts.lower.schedule = Some(options::word(parser, "schedule", &options::SCHEDULES)?),
             Long("output") | Short('o') => output = Some(options::text(parser)?),
             Long("opt") => opts.opt = options::opt(parser)?,
             Long("times") => times = true,

@@ -8,7 +8,7 @@ use std::time::Instant;
 #[cfg(feature = "cuda")]
 use tilelift_ir::interp::Memory;
 use tilelift_ir::{Kernel, Scalar};
-use tilelift_isel::Target;
+use tilelift_isel::{LowerOptions, ScheduleKind, Target};
 use tilelift_kernels::tensor::Tensor;
 use tilelift_kernels::workload::GemmCase;
 use tilelift_kernels::{Activation, Case, Gemm, Size};
@@ -26,6 +26,7 @@ every element of C with a product in f64.
   --activation NAME   none (default), relu, silu, gelu
   --tile MxNxK        tile of a program instance
   --warps N --stages N
+  --schedule NAME     specialised or pipelined (the planner's choice)
   --device NAME       cuda, sim, lane or interp
   --target NAME       what to compile for
   --opt N             0: as written (default), 1: improved by equality saturation
@@ -39,15 +40,13 @@ struct Job {
     kind: Option<DeviceKind>,
     target: Option<Target>,
     emit: bool,
-    opt: OptLevel,
+    /// The tile was asked for.
+    tiled: bool,
+    options: Options,
 }
 
-impl Job {
-    fn options(&self) -> Options {
-        Options { opt: self.opt, ..Options::default() }
-    }
-}
-
+/// Multiprocessors that the choice of a tile assumes.
+const MULTIPROCESSORS: u32 = 132;
 /// Most elements of a matrix on the command line.
 const MAX_ELEMENTS: u64 = 1 << 28;
 /// Largest extent.
@@ -69,13 +68,18 @@ pub(super) fn run(parser: &mut lexopt::Parser, streams: &mut Streams<'_>) -> Out
             )));
         }
     }
-    let config = job.config.clone().epilogue(job.bias.then_some(job.config.out), job.activation).for_shape(m, n, k);
+    let target = device.target().cloned().unwrap_or_else(targets::usual);
+    let mut config = job.config.clone();
+    let specialised = target.units.is_some() && job.options.lower.schedule != Some(ScheduleKind::Pipelined);
+    if specialised && !job.tiled {
+        config = config.for_units(m, n, MULTIPROCESSORS);
+    }
+    let config = config.epilogue(job.bias.then_some(job.config.out), job.activation).for_shape(m, n, k);
     let workload = GemmCase { config, m, n, k };
     let case = Case { name: format!("{m}x{n}x{k}"), row: 9, size: Size::Small, workload: Box::new(workload) };
     let kernel = case.build().map_err(|e| CliError::Failed(e.to_string()))?;
-    let target = device.target().cloned().unwrap_or_else(targets::usual);
     if job.emit {
-        let (artifact, _) = compile_timed(&kernel, &target, &job.options()).map_err(|e| CliError::Failed(e.to_string()))?;
+        let (artifact, _) = compile_timed(&kernel, &target, &job.options).map_err(|e| CliError::Failed(e.to_string()))?;
         return Ok(write!(streams.out, "{}", artifact.text)?);
     }
     if let Some(note) = note {
@@ -84,10 +88,10 @@ pub(super) fn run(parser: &mut lexopt::Parser, streams: &mut Streams<'_>) -> Out
     writeln!(streams.out, "kernel      @{}, {m} x {n} x {k}, grid {:?}", kernel.name, case.grid())?;
     writeln!(streams.out, "device      {}", device.describe())?;
     if device.target().is_some_and(targets::has_text) {
-        compiled(&kernel, &target, &job.options(), streams)?;
+        compiled(&kernel, &target, &job.options, streams)?;
     }
     let tensors = case.make_tensors();
-    let output = execute(&device, &kernel, &case, &tensors, ([m, n, k], job.opt), streams)?;
+    let output = execute(&device, &kernel, &case, &tensors, [m, n, k], &job.options, streams)?;
     let verdict = case.check(&tensors, &[&output], None).map_err(|e| CliError::Failed(e.to_string()))?;
     writeln!(streams.out, "check       {verdict}")?;
     if verdict.pass() { Ok(()) } else { Err(CliError::Failed("the product is wrong".into())) }
@@ -96,7 +100,8 @@ pub(super) fn run(parser: &mut lexopt::Parser, streams: &mut Streams<'_>) -> Out
 fn job(parser: &mut lexopt::Parser) -> Result<Job, CliError> {
     let (mut extents, mut elem, mut out, mut order, mut bias) = ([None; 3], Scalar::F16, None, (false, false), false);
     let (mut activation, mut tile, mut warps, mut stages) = (Activation::None, None, None, None);
-    let (mut kind, mut target, mut emit, mut opt) = (None, None, false, OptLevel::default());
+    let (mut kind, mut target, mut emit, mut lower) = (None, None, false, LowerOptions::default());
+    let mut opt = OptLevel::default();
     while let Some(arg) = parser.next()? {
         match arg {
             Long("m") => extents[0] = Some(options::number(parser, "m", 1..=MAX)?),
@@ -116,6 +121,7 @@ fn job(parser: &mut lexopt::Parser) -> Result<Job, CliError> {
             Long("tile") => tile = Some(tile_of(&options::text(parser)?)?),
             Long("warps") => warps = Some(options::number(parser, "warps", 1..=32)?),
             Long("stages") => stages = Some(options::number(parser, "stages", 1..=16)?),
+            Long("schedule") => lower.schedule = Some(options::word(parser, "schedule", &options::SCHEDULES)?),
             Long("device") => kind = Some(options::device(parser)?),
             Long("target") => target = Some(options::target(parser)?),
             Long("opt") => opt = options::opt(parser)?,
@@ -130,7 +136,9 @@ fn job(parser: &mut lexopt::Parser) -> Result<Job, CliError> {
     }
     config.warps = warps.unwrap_or(config.warps);
     config.stages = stages.unwrap_or(config.stages);
-    Ok(Job { extents, config, bias, activation, kind, target, emit, opt })
+    lower.stages = stages;
+    let options = Options { opt, lower, ..Options::default() };
+    Ok(Job { extents, config, bias, activation, kind, target, emit, tiled: tile.is_some(), options })
 }
 
 fn tile_of(text: &str) -> Result<[u32; 3], CliError> {
@@ -141,6 +149,8 @@ fn tile_of(text: &str) -> Result<[u32; 3], CliError> {
 }
 
 fn compiled(kernel: &Kernel, target: &Target, options: &Options, streams: &mut Streams<'_>) -> Outcome {
+    let plan = crate::lower(kernel, target, options).map_err(|e| CliError::Failed(e.to_string()))?.plan;
+    writeln!(streams.out, "plan        {plan}")?;
     let (artifact, times) = compile_timed(kernel, target, options).map_err(|e| CliError::Failed(e.to_string()))?;
     let stages: Vec<String> = crate::Stage::ALL.iter().map(|&s| format!("{s} {:.2}", times.of(s).as_secs_f64() * 1e3)).collect();
     writeln!(streams.out, "compile     {:.2} ms ({} ms)", times.total().as_secs_f64() * 1e3, stages.join(", "))?;
@@ -160,12 +170,13 @@ fn execute(
     kernel: &Kernel,
     case: &Case,
     tensors: &[Tensor],
-    (extents, opt): ([u32; 3], OptLevel),
+    extents: [u32; 3],
+    options: &Options,
     streams: &mut Streams<'_>,
 ) -> Result<Vec<u8>, CliError> {
     let args = case.arguments();
     let mut memory = case.memory(tensors);
-    let launch = Launch { grid: case.grid(), args: &args, programs: None, seed: 0, steps: None, opt };
+    let launch = Launch { grid: case.grid(), args: &args, programs: None, seed: 0, steps: None, options };
     let products = extents.iter().map(|&e| f64::from(e)).product::<f64>();
     match device {
         #[cfg(feature = "cuda")]
@@ -235,8 +246,7 @@ fn on_gpu(
     streams: &mut Streams<'_>,
 ) -> Outcome {
     let failed = |e: crate::runtime::cuda::CudaError| CliError::Failed(e.to_string());
-    let options = Options { opt: launch.opt, ..Options::default() };
-    let (artifact, _) = compile_timed(kernel, target, &options).map_err(|e| CliError::Failed(e.to_string()))?;
+    let (artifact, _) = compile_timed(kernel, target, launch.options).map_err(|e| CliError::Failed(e.to_string()))?;
     let start = Instant::now();
     let loaded = device.load(&artifact).map_err(failed)?;
     writeln!(

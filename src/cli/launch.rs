@@ -2,10 +2,10 @@
 
 use super::files::{each, some};
 use super::{CliError, Outcome, Streams, input, options};
-use crate::OptLevel;
 use crate::execute::{DeviceKind, Executor, Launch};
 use crate::filetest::runline::{ArgSpec, Init, RunLine};
 use crate::filetest::{self, data, directive};
+use crate::{OptLevel, Options};
 use lexopt::Arg::{Long, Short, Value};
 use std::path::Path;
 use tilelift_ir::Kernel;
@@ -126,7 +126,8 @@ fn one(
         Ok(pair) => pair,
         Err(e) => return Ok(Err(e)),
     };
-    let launch = Launch { grid: run.grid, args: &args, programs: None, seed, steps, opt };
+    let options = Options { opt, ..Options::default() };
+    let launch = Launch { grid: run.grid, args: &args, programs: None, seed, steps, options: &options };
     let mut want = memory.clone();
     let reference = Executor::Interp.run(kernel, &launch, &mut want);
     if let Some(part) = &run.fails {

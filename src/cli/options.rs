@@ -4,7 +4,7 @@ use super::CliError;
 use crate::execute::{DeviceKind, ExecError, Executor};
 use crate::{OptLevel, targets};
 use lexopt::ValueExt;
-use tilelift_isel::Target;
+use tilelift_isel::{ScheduleKind, Target};
 
 /// The value of the option just read, as text.
 pub(super) fn text(parser: &mut lexopt::Parser) -> Result<String, CliError> {
@@ -42,6 +42,10 @@ pub(super) fn opt(parser: &mut lexopt::Parser) -> Result<OptLevel, CliError> {
     let n = number(parser, "opt", 0..=last)?;
     OptLevel::from_number(n).ok_or_else(|| CliError::Usage(format!("--opt takes a number from 0 to {last}")))
 }
+
+/// Words of schedules.
+pub(super) const SCHEDULES: [(&str, ScheduleKind); 2] =
+    [("specialised", ScheduleKind::Specialised), ("pipelined", ScheduleKind::Pipelined)];
 
 /// The value of `--device`.
 pub(super) fn device(parser: &mut lexopt::Parser) -> Result<DeviceKind, CliError> {

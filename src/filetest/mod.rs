@@ -242,7 +242,8 @@ impl Test<'_> {
             Err(e) => return self.fail(run.line, e),
         };
         let mut want = memory.clone();
-        let launch = Launch { grid: run.grid, args: &args, programs: None, seed: 0, steps: self.config.steps, opt: OptLevel::None };
+        let options = Options::default();
+        let launch = Launch { grid: run.grid, args: &args, programs: None, seed: 0, steps: self.config.steps, options: &options };
         let refused = Executor::Interp.run(kernel, &launch, &mut want).err();
         match (&run.fails, &refused) {
             (None, None) => {}
@@ -344,7 +345,8 @@ impl Test<'_> {
     fn device(&mut self, o: &Outcome<'_>, device: &Executor, seed: u64, opt: OptLevel) {
         let line = o.run.line;
         let mut got = o.memory.clone();
-        let launch = Launch { grid: o.run.grid, args: o.args, programs: None, seed, steps: self.config.steps, opt };
+        let options = Options { opt, ..Options::default() };
+        let launch = Launch { grid: o.run.grid, args: o.args, programs: None, seed, steps: self.config.steps, options: &options };
         let result = device.run(o.kernel, &launch, &mut got).map(drop);
         let name = format!("{}, schedule {seed}, level {}", device.describe(), opt as u32);
         match (result, o.refused) {

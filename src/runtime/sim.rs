@@ -6,8 +6,10 @@
 
 use crate::Artifact;
 use std::fmt;
+use tilelift_ir::Scalar;
 use tilelift_ir::interp::{Arg, ArgError, Buffer, Memory, check_args};
-use tilelift_isel::abi::{AbiError, marshal};
+use tilelift_isel::abi::{AbiError, ParamValue, TensorMap, marshal};
+use tilelift_isel::lane::{Param, persistent};
 use tilelift_nvptx_sim as ptx;
 
 pub use tilelift_nvptx_sim::{Landing, Policy, Report, SimConfig, SiteReport};
@@ -36,6 +38,8 @@ pub enum SimFailure {
     Abi(AbiError),
     /// The text does something that no hardware defines.
     Run(Box<ptx::SimError>),
+    /// A launch parameter that the simulator has no form of.
+    Param(&'static str),
     /// Simulated memory could not be read back.
     Memory(ptx::MemoryError),
 }
@@ -47,6 +51,7 @@ impl fmt::Display for SimFailure {
             SimFailure::Args(e) => e.fmt(f),
             SimFailure::Abi(e) => e.fmt(f),
             SimFailure::Run(e) => e.fmt(f),
+            SimFailure::Param(what) => write!(f, "the simulator takes no {what} as a launch parameter; run on hardware, or pipelined"),
             SimFailure::Memory(e) => e.fmt(f),
         }
     }
@@ -59,6 +64,7 @@ impl std::error::Error for SimFailure {
             SimFailure::Args(e) => Some(e),
             SimFailure::Abi(e) => Some(e),
             SimFailure::Run(e) => Some(e),
+            SimFailure::Param(_) => None,
             SimFailure::Memory(e) => Some(e),
         }
     }
@@ -98,19 +104,11 @@ impl SimDevice {
         check_args(&artifact.kernel, args, memory).map_err(SimFailure::Args)?;
         let mut device = ptx::Memory::new();
         let bases: Vec<u64> = memory.buffers.iter().enumerate().map(|(i, b)| device.alloc(&name_of(i, args), init_of(b))).collect();
-        let values = marshal(&artifact.params, args, |buffer, offset| bases[buffer] + offset).map_err(SimFailure::Abi)?;
-        let params: Vec<ptx::Arg> = values
-            .iter()
-            .map(|v| match v.size {
-                1 => ptx::Arg::U8(v.bits as u8),
-                2 => ptx::Arg::U16(v.bits as u16),
-                4 => ptx::Arg::U32(v.bits as u32),
-                _ => ptx::Arg::U64(v.bits),
-            })
-            .collect();
+        let values = marshal(&artifact.params, grid, args, |buffer, offset| bases[buffer] + offset).map_err(SimFailure::Abi)?;
+        let params: Vec<ptx::Arg> = values.iter().map(param).collect::<Result<_, _>>()?;
         let launch = ptx::Launch {
             entry: &artifact.entry,
-            grid,
+            grid: launched(&artifact.params, grid, self.config.ctas.is_some()),
             block: [artifact.threads, 1, 1],
             shared_bytes: artifact.shared_bytes,
             args: &params,
@@ -122,6 +120,55 @@ impl SimDevice {
         }
         Ok(report)
     }
+}
+
+/// Multiprocessors of the simulated device: few, so that instances run several grid positions in small tests, too.
+const MULTIPROCESSORS: u32 = 3;
+
+/// The grid that is launched: where instances run several positions of the asked one, a row of them. Chosen positions get an instance each.
+fn launched(params: &[Param], grid: [u32; 3], chosen: bool) -> [u32; 3] {
+    let all: u32 = grid.iter().product();
+    match (persistent(params), chosen) {
+        (false, _) => grid,
+        (true, true) => [all, 1, 1],
+        (true, false) => [all.min(MULTIPROCESSORS), 1, 1],
+    }
+}
+
+/// A launch parameter as the simulator takes it.
+fn param(v: &ParamValue) -> Result<ptx::Arg, SimFailure> {
+    match v {
+        ParamValue::Number { bits, size: 1 } => Ok(ptx::Arg::U8(*bits as u8)),
+        ParamValue::Number { bits, size: 2 } => Ok(ptx::Arg::U16(*bits as u16)),
+        ParamValue::Number { bits, size: 4 } => Ok(ptx::Arg::U32(*bits as u32)),
+        ParamValue::Number { bits, .. } => Ok(ptx::Arg::U64(*bits)),
+        ParamValue::Tensor(t) => tensor(t).map(|t| ptx::Arg::TensorMap(Box::new(t))),
+    }
+}
+
+/// The description of a tensor as the simulator takes it.
+fn tensor(t: &TensorMap) -> Result<ptx::TensorMap, SimFailure> {
+    let element = match t.elem {
+        Scalar::I8 | Scalar::F8E4M3 | Scalar::F8E5M2 | Scalar::F8E4M3Fnuz | Scalar::F8E5M2Fnuz | Scalar::F8E8M0 => ptx::MapElement::U8,
+        Scalar::I16 => ptx::MapElement::U16,
+        Scalar::I32 => ptx::MapElement::S32,
+        Scalar::I64 => ptx::MapElement::S64,
+        Scalar::F16 => ptx::MapElement::F16,
+        Scalar::BF16 => ptx::MapElement::Bf16,
+        Scalar::F32 if t.tf32 => ptx::MapElement::Tf32,
+        Scalar::F32 => ptx::MapElement::F32,
+        Scalar::F64 => ptx::MapElement::F64,
+        Scalar::I1 | Scalar::I4 | Scalar::F4E2M1 => return Err(SimFailure::Param("tensor whose elements bulk copies do not take")),
+    };
+    let swizzle = match t.span {
+        32 => ptx::MapSwizzle::B32,
+        64 => ptx::MapSwizzle::B64,
+        128 => ptx::MapSwizzle::B128,
+        _ => return Err(SimFailure::Param("tensor with panels of another width than 32, 64 or 128 bytes")),
+    };
+    // A tensor without elements is never touched, but its description wants extents of at least 1.
+    let dims: Vec<u64> = t.extents.iter().map(|&e| e.max(1)).collect();
+    Ok(ptx::TensorMap::new(t.base, element, &dims, &t.strides, &t.box_extents).swizzled(swizzle))
 }
 
 /// Names a buffer after the first parameter that looks into it, as the printer names parameters.

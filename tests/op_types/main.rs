@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use tilelift::execute::{DeviceKind, Executor, Launch};
 use tilelift::filetest::data::compare;
 use tilelift::filetest::runline::Tolerance;
-use tilelift::{CompileError, OptLevel, Options, compile, lower, targets};
+use tilelift::{CompileError, Options, compile, lower, targets};
 use tilelift_ir::interp::{Arg, Buffer, Memory, ScalarArg, ViewArg};
 use tilelift_ir::text::parse;
 use tilelift_ir::{Kernel, Op, Scalar, Type, num, verify};
@@ -119,7 +119,7 @@ fn run(kernel: &Kernel, args: &[Arg], memory: &Memory, kind: DeviceKind, target:
     let target = target.and_then(targets::by_name);
     let device = Executor::open(kind, target.as_ref()).map_err(|e| e.to_string())?;
     let mut memory = memory.clone();
-    let launch = Launch { grid: [1, 1, 1], args, programs: None, seed: 1, steps: None, opt: OptLevel::None };
+    let launch = Launch { grid: [1, 1, 1], args, programs: None, seed: 1, steps: None, options: &Options::default() };
     device.run(kernel, &launch, &mut memory).map_err(|e| format!("{kind}: {e}"))?;
     Ok(memory)
 }

@@ -14,7 +14,7 @@
 
 use tilelift_ir::layout::{BankModel, Coord, FragmentMap};
 use tilelift_ir::{Precision, Scalar};
-use tilelift_isel::{MatrixInstr, Target};
+use tilelift_isel::{BulkTensor, GroupMatrix, MatrixInstr, RegisterPool, Target, Units};
 
 /// A step of a fragment bit: rows, columns.
 type Step = [u32; 2];
@@ -253,6 +253,50 @@ fn chip(name: &'static str, shared_bytes: u32, newer: &[Row], code_casts: &'stat
         copy_async: &[16, 8, 4],
         code_casts,
         load_matrix: true,
+        units: None,
+    }
+}
+
+/// `wgmma` by the types of D, A and B, the K of an instruction, and whether operands may run along M or N ("Matrix shape" and
+/// "Transpose" of the asynchronous warpgroup instructions).
+const WGMMA: [(&str, Scalar, Scalar, Precision, u32, bool); 6] = [
+    ("f32.bf16.bf16", Scalar::BF16, Scalar::F32, Precision::Exact, 16, true),
+    ("f32.f16.f16", Scalar::F16, Scalar::F32, Precision::Exact, 16, true),
+    ("f32.tf32.tf32", Scalar::F32, Scalar::F32, Precision::Tf32, 8, false),
+    ("f32.e4m3.e4m3", Scalar::F8E4M3, Scalar::F32, Precision::Exact, 32, false),
+    ("f32.e5m2.e5m2", Scalar::F8E5M2, Scalar::F32, Precision::Exact, 32, false),
+    ("s32.s8.s8", Scalar::I8, Scalar::I32, Precision::Exact, 32, false),
+];
+
+/// D of `wgmma`: a warp has 16 of the 64 rows, spread as D of `mma`.
+const ACC_WGMMA_WARP: [Step; 2] = [[16, 0], [32, 0]];
+
+/// The units of Hopper. Tensor maps: "cuTensorMapEncodeTiled" of the driver's manual; registers: "setmaxnreg".
+fn hopper() -> Units {
+    let d = FragmentMap {
+        shape: Coord::from_slice(&[64, 8]),
+        warp: ACC_WGMMA_WARP.iter().map(|s| Coord::from_slice(s)).collect(),
+        ..map(&ACC)
+    };
+    let row = |&(name, operand, acc, precision, k, any_order): &(&'static str, Scalar, Scalar, Precision, u32, bool)| GroupMatrix {
+        name,
+        m: 64,
+        k,
+        // Integers skip some multiples of 8.
+        n_step: if acc == Scalar::I32 { 16 } else { 8 },
+        n_max: 256,
+        operand,
+        acc,
+        precision,
+        any_order,
+        d: d.clone(),
+    };
+    Units {
+        group_warps: 4,
+        matrix: WGMMA.iter().map(row).collect(),
+        bulk: BulkTensor { max_rank: 5, max_box: 256, align: 16, spans: &[128, 64, 32] },
+        registers: RegisterPool { total: 65536, unit: 8, least: 24, most: 240, copier: 40 },
+        named_barriers: 16,
     }
 }
 
@@ -269,9 +313,9 @@ pub fn sm_89() -> Target {
     chip("sm_89", 101_376, &MMA_SYNC_89, &OCP)
 }
 
-/// Hopper data-centre chips (H100, H200), with the warp-wide matrix instructions.
+/// Hopper data-centre chips (H100, H200).
 pub fn sm_90a() -> Target {
-    chip("sm_90a", 232_448, &MMA_SYNC_89, &OCP)
+    Target { units: Some(hopper()), ..chip("sm_90a", 232_448, &MMA_SYNC_89, &OCP) }
 }
 
 /// The target of that name.

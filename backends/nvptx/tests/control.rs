@@ -14,7 +14,7 @@ fn for_loop(a: &mut Asm, bounds: [LVal; 3], init: &[LVal], body: impl FnOnce(&mu
     let (block, next) = a.block(|a| body(a, iv, &params));
     let carried = carry(a, &params, init, &next);
     let results = carried.iter().map(|c| c.result).collect();
-    a.push(Inst::For(Box::new(For { iv, lo, hi, step, carried, body: block })));
+    a.push(Inst::For(Box::new(For { iv, lo, hi, step, runs: false, carried, body: block })));
     results
 }
 

@@ -4,7 +4,7 @@ use crate::case::Case;
 use crate::oracle::{Failure, Kind, Verdict, failure, guarded, reason};
 use tilelift_ir::interp::Memory;
 use tilelift_ir::{Kernel, verify};
-use tilelift_isel::abi::marshal;
+use tilelift_isel::abi::{ParamValue, marshal};
 use tilelift_isel::{LowerOptions, Target, lower};
 use tilelift_nvptx::{EmitOptions, PtxKernel, emit};
 use tilelift_nvptx_sim as ptx;
@@ -72,17 +72,18 @@ fn run(case: &Case, want: &Memory, kernel: &PtxKernel, module: &ptx::Module, con
         .enumerate()
         .map(|(i, b)| device.alloc(&format!("buffer {i}"), ptx::Init::Bytes(b.bytes().to_vec())))
         .collect();
-    let values =
-        marshal(&kernel.params, &case.args(), |buffer, offset| bases[buffer] + offset).map_err(|e| failure(Kind::Malformed, at, e))?;
+    let values = marshal(&kernel.params, case.grid, &case.args(), |buffer, offset| bases[buffer] + offset)
+        .map_err(|e| failure(Kind::Malformed, at, e))?;
     let args: Vec<ptx::Arg> = values
         .iter()
-        .map(|v| match v.size {
-            1 => ptx::Arg::U8(v.bits as u8),
-            2 => ptx::Arg::U16(v.bits as u16),
-            4 => ptx::Arg::U32(v.bits as u32),
-            _ => ptx::Arg::U64(v.bits),
+        .map(|v| match v {
+            ParamValue::Number { bits, size: 1 } => Ok(ptx::Arg::U8(*bits as u8)),
+            ParamValue::Number { bits, size: 2 } => Ok(ptx::Arg::U16(*bits as u16)),
+            ParamValue::Number { bits, size: 4 } => Ok(ptx::Arg::U32(*bits as u32)),
+            ParamValue::Number { bits, .. } => Ok(ptx::Arg::U64(*bits)),
+            ParamValue::Tensor(_) => Err(failure(Kind::Malformed, at, "a launch parameter describes a tensor")),
         })
-        .collect();
+        .collect::<Result<_, Failure>>()?;
     let launch = ptx::Launch {
         entry: &kernel.entry,
         grid: case.grid,

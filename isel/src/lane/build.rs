@@ -6,7 +6,9 @@
 
 use super::fold::{eval_cmp, eval_int};
 use super::place::{Life, place};
+use super::sink::sink;
 use super::sweep::sweep;
+use super::unit::{Multiply, Role, Roles, Unit};
 use super::{
     Alloc, AllocId, Atomic, BinOp, Block, Carried, For, If, Inst, LTy, LVal, Param, Program, ShuffleFrom, Special, UnOp, Vals, While,
 };
@@ -22,6 +24,8 @@ enum Key {
     Const(LTy, u64),
     Param(u32),
     Special(Special),
+    /// The warp in the role whose body is the frame of that number.
+    RoleWarp(u32),
     Shared(AllocId),
     Un(UnOp, LVal),
     Bin(BinOp, LVal, LVal),
@@ -76,6 +80,21 @@ pub struct LaneBuilder {
     written: bool,
     /// Formats whose codes the machine converts itself.
     pub(crate) code_casts: &'static [Scalar],
+    /// The role that is being filled: its frame's depth and number, its warps.
+    role: Option<(u32, u32, u32)>,
+}
+
+/// What a role is, but for its body.
+#[derive(Clone, Copy)]
+pub struct RoleSpec {
+    /// Its name.
+    pub name: &'static str,
+    /// First warp and number of warps.
+    pub warps: (u32, u32),
+    /// One lane runs it.
+    pub single: bool,
+    /// Registers per lane.
+    pub registers: Option<u32>,
 }
 
 impl LaneBuilder {
@@ -102,6 +121,7 @@ impl LaneBuilder {
             read: false,
             written: false,
             code_casts: &[],
+            role: None,
         }
     }
 
@@ -195,12 +215,29 @@ impl LaneBuilder {
 
     /// Where the lane stands.
     pub fn special(&mut self, what: Special) -> LVal {
+        if let (Special::Warp, Some((depth, frame, warps))) = (what, self.role) {
+            // Warps count from the role's first, so the number may not leave the role.
+            return if warps == 1 { self.i32(0) } else { self.role_warp(depth, frame) };
+        }
         match what {
             Special::Warp if self.program.warps == 1 => self.i32(0),
-            Special::Warp | Special::Lane | Special::ProgramId(_) | Special::NumPrograms(_) => {
+            Special::Warp | Special::Lane | Special::ProgramId(_) | Special::NumPrograms(_) | Special::Worker | Special::Workers => {
                 self.pure(Key::Special(what), &[LTy::I32], &[], |d| Inst::Special { dst: d[0], what })[0]
             }
         }
+    }
+
+    fn role_warp(&mut self, depth: u32, frame: u32) -> LVal {
+        let key = Key::RoleWarp(frame);
+        if let Some(v) = self.memo.get(&key) {
+            return v[0];
+        }
+        let dst = self.new_val(LTy::I32, depth);
+        let frame = &mut self.frames[depth as usize];
+        frame.block.push(Inst::Special { dst, what: Special::Warp });
+        frame.keys.push(key.clone());
+        self.memo.insert(key, Vals::from_slice(&[dst]));
+        dst
     }
 
     /// The program instance's position on a grid axis.
@@ -211,6 +248,11 @@ impl LaneBuilder {
     /// Makes an allocation in shared memory; bytes and alignment as in [`Alloc`].
     pub fn alloc(&mut self, bytes: u32, purpose: &'static str) -> AllocId {
         self.program.allocs.push(Alloc { bytes, align: 128, offset: 0, purpose })
+    }
+
+    /// As [`LaneBuilder::alloc`], with an alignment.
+    pub fn alloc_aligned(&mut self, bytes: u32, align: u32, purpose: &'static str) -> AllocId {
+        self.program.allocs.push(Alloc { bytes, align, offset: 0, purpose })
     }
 
     /// The address of an allocation.
@@ -641,6 +683,31 @@ impl LaneBuilder {
         init: &[LVal],
         body: impl FnOnce(&mut C, &mut LaneBuilder, LVal, &[LVal]) -> Result<Vec<LVal>, E>,
     ) -> Result<Vec<LVal>, E> {
+        self.counted(cx, bounds, init, false, body)
+    }
+
+    /// A counted loop that is known to run at least once.
+    ///
+    /// # Errors
+    /// The body's.
+    pub fn for_loop_that_runs<C, E>(
+        &mut self,
+        cx: &mut C,
+        bounds: [LVal; 3],
+        init: &[LVal],
+        body: impl FnOnce(&mut C, &mut LaneBuilder, LVal, &[LVal]) -> Result<Vec<LVal>, E>,
+    ) -> Result<Vec<LVal>, E> {
+        self.counted(cx, bounds, init, true, body)
+    }
+
+    fn counted<C, E>(
+        &mut self,
+        cx: &mut C,
+        bounds: [LVal; 3],
+        init: &[LVal],
+        runs: bool,
+        body: impl FnOnce(&mut C, &mut LaneBuilder, LVal, &[LVal]) -> Result<Vec<LVal>, E>,
+    ) -> Result<Vec<LVal>, E> {
         self.open();
         let at = self.here();
         let iv = self.new_val(self.ty(bounds[0]), at);
@@ -660,7 +727,7 @@ impl LaneBuilder {
             results.push(result);
         }
         let [lo, hi, step] = bounds;
-        self.effect(Inst::For(Box::new(For { iv, lo, hi, step, carried, body: block })));
+        self.effect(Inst::For(Box::new(For { iv, lo, hi, step, runs, carried, body: block })));
         Ok(results)
     }
 
@@ -725,6 +792,70 @@ impl LaneBuilder {
         let values = results.iter().map(|r| r.0).collect();
         self.effect(Inst::If(Box::new(If { condition, then, otherwise, results })));
         Ok(values)
+    }
+
+    /// The number of a launch parameter that is no value, appended if it is new.
+    pub fn tensor_param(&mut self, p: Param) -> u32 {
+        match self.program.params.iter().position(|q| *q == p) {
+            Some(i) => i as u32,
+            None => {
+                self.program.params.push(p);
+                self.program.params.len() as u32 - 1
+            }
+        }
+    }
+
+    /// A value that nothing looks at.
+    pub fn undefined(&mut self, ty: LTy) -> LVal {
+        let dst = self.results(&[ty])[0];
+        self.effect(Inst::Undefined { dst });
+        dst
+    }
+
+    /// What a unit does. Waits, fences and the life of the memory it uses are the caller's protocol.
+    pub fn unit(&mut self, u: Unit) {
+        self.effect(Inst::Unit(Box::new(u)));
+    }
+
+    /// Starts a multiplication; its results are made here.
+    pub fn multiply(&mut self, mut m: Multiply) -> Vec<LVal> {
+        let depth = self.here();
+        m.dsts = m.c.iter().map(|&v| self.new_val(self.program.vals[v], depth)).collect();
+        let dsts = m.dsts.clone();
+        self.unit(Unit::Multiply(Box::new(m)));
+        dsts
+    }
+
+    /// Fills the body of a role.
+    ///
+    /// # Errors
+    /// The body's.
+    pub fn role<C, E>(
+        &mut self,
+        cx: &mut C,
+        spec: RoleSpec,
+        body: impl FnOnce(&mut C, &mut LaneBuilder) -> Result<(), E>,
+    ) -> Result<Role, E> {
+        self.open();
+        self.role = Some((self.here(), self.block(), if spec.single { 1 } else { spec.warps.1 }));
+        (self.read, self.written) = (false, false);
+        let done = body(cx, self);
+        self.role = None;
+        let (mut body, _) = self.close();
+        done?;
+        sink(&mut body);
+        Ok(Role { name: spec.name, first: spec.warps.0, warps: spec.warps.1, single: spec.single, registers: spec.registers, body })
+    }
+
+    /// Ends the program with roles. They run side by side, so what one of them uses of shared memory is in use in all.
+    pub fn roles(&mut self, roles: Vec<Role>) {
+        self.effect(Inst::Roles(Box::new(Roles { roles })));
+        let now = self.clock;
+        for alloc in self.program.allocs.keys() {
+            if let Some(life) = &mut self.lives[alloc] {
+                *life = Life { first: 0, last: now };
+            }
+        }
     }
 
     /// The program: dead instructions gone, allocations placed.

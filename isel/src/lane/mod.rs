@@ -10,17 +10,23 @@
 //! Control flow is uniform over the program instance: conditions and bounds are the same in every lane.
 //! Cross-lane instructions ([`Inst::Shuffle`], [`Inst::Matrix`], [`Inst::LoadMatrix`], [`Inst::Barrier`]) are executed by every lane.
 //! Nothing here names a vendor: what a machine offers stands in [`crate::Target`].
+//! [`Roles`] and [`Unit`] are for warps that go their own ways and for the machinery beside them.
 
 mod build;
 mod fold;
 mod interp;
 mod place;
-mod print;
+pub(crate) mod print;
+mod sink;
 mod sweep;
+mod unit;
 mod verify;
+mod visit;
 
-pub use build::LaneBuilder;
+pub use build::{LaneBuilder, RoleSpec};
 pub use interp::{LaneArg, LaneError, LaneFault, LaneOptions, LaneStats, Space, interpret};
+pub use unit::{GroupOperand, Multiply, Panels, Place, Role, Roles, Unit, panel_byte};
+pub(crate) use verify::entry_registers;
 pub use verify::{LaneProblem, LaneVerifyError, verify};
 
 use crate::target::MatrixId;
@@ -97,6 +103,39 @@ pub enum ParamSource {
     Stride(u32, u32),
     /// Scalar argument `.0`; `i1` is passed as a byte.
     Scalar(u32),
+    /// Extent of the launch grid along an axis, of a program whose instances run several grid positions each; type `i32`.
+    Grid(GridAxis),
+    /// The description of a view for bulk copies, in the machine's own form. No instruction reads it as a value; its type is `i64`.
+    Tensor(TensorBox),
+}
+
+/// Which boxes of a view bulk copies move. Everything else (address, extents, strides) comes from the launch's arguments.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]
+pub struct TensorBox {
+    /// View argument.
+    pub view: u32,
+    /// Element type.
+    pub elem: Scalar,
+    /// Dimensions.
+    pub rank: u8,
+    /// The view's dimensions, innermost (contiguous) first.
+    pub order: [u8; TensorBox::RANK],
+    /// Extents of the box in that order.
+    pub extents: [u32; TensorBox::RANK],
+    /// Bytes of a panel's row; see [`Panels`].
+    pub span: u32,
+    /// True if `f32` elements are rounded to tf32 on their way.
+    pub tf32: bool,
+}
+
+impl TensorBox {
+    /// Most dimensions.
+    pub const RANK: usize = 5;
+
+    /// Bytes of a box.
+    pub fn bytes(&self) -> u32 {
+        self.extents[..usize::from(self.rank)].iter().product::<u32>() * self.elem.bytes()
+    }
 }
 
 /// A launch parameter.
@@ -132,6 +171,10 @@ pub enum Special {
     ProgramId(GridAxis),
     /// Extent of the grid along an axis.
     NumPrograms(GridAxis),
+    /// Number of the running instance, where instances run several grid positions each.
+    Worker,
+    /// How many such instances run.
+    Workers,
 }
 
 /// One-operand operations; meanings as the tile ops of the same name. The last four are for machines that convert codes, see
@@ -250,6 +293,8 @@ pub type Block = Vec<Inst>;
 #[derive(Clone, PartialEq, Debug)]
 #[allow(missing_docs)] // the fields are named in each variant's text
 pub enum Inst {
+    /// A value that nobody may look at: the accumulator of a multiplication that does not read it.
+    Undefined { dst: LVal },
     /// A literal: its bits, in the low bits (integers are sign-extended to 64; `i1` is 0 or 1).
     Const { dst: LVal, bits: u64 },
     /// Launch parameter number `index`.
@@ -316,6 +361,10 @@ pub enum Inst {
     While(Box<While>),
     /// Runs one of two blocks.
     If(Box<If>),
+    /// What asynchronous units do.
+    Unit(Box<Unit>),
+    /// Warps go their own ways; the last instruction of a program.
+    Roles(Box<Roles>),
 }
 
 /// A counted loop.
@@ -329,6 +378,8 @@ pub struct For {
     pub hi: LVal,
     /// Increment.
     pub step: LVal,
+    /// The first index is known to be below the end: the loop runs at least once.
+    pub runs: bool,
     /// Values carried around the loop.
     pub carried: Vec<Carried>,
     /// The body.
@@ -395,9 +446,28 @@ pub struct Program {
     pub body: Block,
 }
 
+/// True if launch parameters are those of a program whose instances run several grid positions each: it is launched as a row of as many
+/// instances as the machine runs at once, but no more than there are positions.
+pub fn persistent(params: &[Param]) -> bool {
+    params.iter().any(|p| matches!(p.source, ParamSource::Grid(_)))
+}
+
 impl Program {
     /// Threads per program instance.
     pub fn threads(&self) -> u32 {
         self.warps * self.lanes
+    }
+
+    /// True if an instance runs several positions of the launch grid, one after the other.
+    pub fn persistent(&self) -> bool {
+        persistent(&self.params)
+    }
+
+    /// The roles, if warps go their own ways.
+    pub fn roles(&self) -> Option<&Roles> {
+        match self.body.last() {
+            Some(Inst::Roles(r)) => Some(r),
+            Some(_) | None => None,
+        }
     }
 }

@@ -12,6 +12,7 @@
 //!   } -> l10:f32
 //! ```
 
+use super::unit::{GroupOperand, Place, Unit};
 use super::{AtomicKind, Block, Carried, Inst, LTy, LVal, ParamSource, Program, ShuffleFrom, Special};
 use std::fmt::{self, Write};
 use tilelift_ir::{CacheHint, num};
@@ -26,6 +27,19 @@ impl fmt::Display for Program {
                 ParamSource::Extent(v, d) => writeln!(f, "extent {d} of view {v}")?,
                 ParamSource::Stride(v, d) => writeln!(f, "stride {d} of view {v}")?,
                 ParamSource::Scalar(a) => writeln!(f, "scalar {a}")?,
+                ParamSource::Grid(a) => writeln!(f, "grid {a}")?,
+                ParamSource::Tensor(t) => {
+                    let rank = usize::from(t.rank);
+                    let rounded = if t.tf32 { ", tf32" } else { "" };
+                    writeln!(
+                        f,
+                        "boxes {:?} of view {}, order {:?}, span {}{rounded}",
+                        &t.extents[..rank],
+                        t.view,
+                        &t.order[..rank],
+                        t.span
+                    )?;
+                }
             }
         }
         for (id, a) in self.allocs.iter() {
@@ -63,6 +77,18 @@ fn block(p: &Program, f: &mut dyn Write, insts: &Block, depth: usize) -> fmt::Re
             block(p, f, &c.otherwise, depth + 1)?;
             yields(f, c.results.iter().map(|r| r.2), depth + 1)?;
             close(p, f, c.results.iter().map(|r| r.0), depth)?;
+        } else if let Inst::Roles(r) = inst {
+            for role in &r.roles {
+                write!(f, "{:1$}{2} warps {3}..{4}", "", depth * 2 + 2, role.name, role.first, role.first + role.warps)?;
+                f.write_str(if role.single { " one lane" } else { "" })?;
+                if let Some(n) = role.registers {
+                    write!(f, " registers {n}")?;
+                }
+                f.write_str(" {\n")?;
+                block(p, f, &role.body, depth + 2)?;
+                writeln!(f, "{:1$}}}", "", depth * 2 + 2)?;
+            }
+            writeln!(f, "{:1$}}}", "", depth * 2)?;
         }
     }
     Ok(())
@@ -161,6 +187,10 @@ fn head(p: &Program, f: &mut dyn Write, inst: &Inst) -> fmt::Result {
         f.write_str(" = ")
     };
     match inst {
+        Inst::Undefined { dst } => {
+            define(f, &[*dst])?;
+            f.write_str("undefined")
+        }
         Inst::Const { dst, bits } => {
             define(f, &[*dst])?;
             constant(f, p.vals.get(*dst).copied(), *bits)
@@ -176,6 +206,8 @@ fn head(p: &Program, f: &mut dyn Write, inst: &Inst) -> fmt::Result {
                 Special::Warp => f.write_str("special warp"),
                 Special::ProgramId(a) => write!(f, "special program_id {a}"),
                 Special::NumPrograms(a) => write!(f, "special num_programs {a}"),
+                Special::Worker => f.write_str("special worker"),
+                Special::Workers => f.write_str("special workers"),
             }
         }
         Inst::SharedAddr { dst, alloc } => {
@@ -313,7 +345,7 @@ fn head(p: &Program, f: &mut dyn Write, inst: &Inst) -> fmt::Result {
             f.write_char(')')
         }
         Inst::For(l) => {
-            f.write_str("for ")?;
+            f.write_str(if l.runs { "for_once " } else { "for " })?;
             def(p, f, l.iv)?;
             write!(f, " in {}..{} step {}", l.lo, l.hi, l.step)?;
             carry(p, f, &l.carried)?;
@@ -325,5 +357,92 @@ fn head(p: &Program, f: &mut dyn Write, inst: &Inst) -> fmt::Result {
             f.write_str(" {")
         }
         Inst::If(c) => write!(f, "if {} {{", c.condition),
+        Inst::Unit(u) => unit(p, f, u),
+        Inst::Roles(_) => f.write_str("roles {"),
     }
+}
+
+fn at(f: &mut dyn Write, to: &Place) -> fmt::Result {
+    place(f, to.addr, to.offset)
+}
+
+fn unit(p: &Program, f: &mut dyn Write, u: &Unit) -> fmt::Result {
+    match u {
+        Unit::InitBarrier { barrier, count, guard: g } => {
+            f.write_str("init_barrier ")?;
+            at(f, barrier)?;
+            write!(f, " count {count}")?;
+            guard(f, *g)
+        }
+        Unit::PublishBarriers => f.write_str("publish_barriers"),
+        Unit::Arrive { barrier, guard: g } => {
+            f.write_str("arrive ")?;
+            at(f, barrier)?;
+            guard(f, *g)
+        }
+        Unit::ArriveExpect { barrier, bytes } => {
+            f.write_str("arrive ")?;
+            at(f, barrier)?;
+            write!(f, " expect {bytes}")
+        }
+        Unit::Wait { barrier, parity } => {
+            f.write_str("wait ")?;
+            at(f, barrier)?;
+            write!(f, " parity {parity}")
+        }
+        Unit::PrefetchMap { map, guard: g } => {
+            write!(f, "prefetch_map {map}")?;
+            guard(f, *g)
+        }
+        Unit::BulkLoad { map, to, at: from, barrier } => {
+            f.write_str("bulk_load ")?;
+            at(f, to)?;
+            write!(f, " = boxes {map} (")?;
+            list(f, from.iter().copied())?;
+            f.write_str(") arrives ")?;
+            at(f, barrier)
+        }
+        Unit::BulkStore { map, from, at: to, guard: g } => {
+            write!(f, "bulk_store boxes {map} (")?;
+            list(f, to.iter().copied())?;
+            f.write_str(") = ")?;
+            at(f, from)?;
+            guard(f, *g)
+        }
+        Unit::CommitStores { guard: g } => {
+            f.write_str("commit_stores")?;
+            guard(f, *g)
+        }
+        Unit::WaitStoresRead { pending, guard: g } => {
+            write!(f, "wait_stores_read {pending}")?;
+            guard(f, *g)
+        }
+        Unit::FenceUnits => f.write_str("fence_units"),
+        Unit::GroupBarrier { warps } => write!(f, "group_barrier {warps}"),
+        Unit::StoreMatrix { srcs, to } => {
+            f.write_str("store_matrix ")?;
+            at(f, to)?;
+            f.write_str(" = ")?;
+            list(f, srcs.iter().copied())
+        }
+        Unit::FenceMatrices => f.write_str("fence_matrices"),
+        Unit::Multiply(m) => {
+            defs(p, f, m.dsts.iter().copied())?;
+            write!(f, " = {} n {} ", m.instr, m.n)?;
+            operand(f, &m.a)?;
+            f.write_char(' ')?;
+            operand(f, &m.b)?;
+            f.write_str(" on ")?;
+            list(f, m.c.iter().copied())?;
+            guard(f, m.accumulate)
+        }
+        Unit::CommitMatrices => f.write_str("commit_matrices"),
+        Unit::WaitMatrices { pending } => write!(f, "wait_matrices {pending}"),
+    }
+}
+
+fn operand(f: &mut dyn Write, o: &GroupOperand) -> fmt::Result {
+    at(f, &o.at)?;
+    let along = if o.panels.along_k { "k" } else { "mn" };
+    write!(f, " along {along} span {} stride {}", o.panels.span, o.panels.stride)
 }

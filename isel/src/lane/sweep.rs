@@ -8,7 +8,11 @@ pub(super) fn sweep(block: &mut Block, live: &mut SecondaryMap<LVal, bool>) {
     let mut keep = vec![true; block.len()];
     for (i, inst) in block.iter_mut().enumerate().rev() {
         match inst {
-            Inst::Const { dst, .. } | Inst::Param { dst, .. } | Inst::Special { dst, .. } | Inst::SharedAddr { dst, .. } => {
+            Inst::Undefined { dst }
+            | Inst::Const { dst, .. }
+            | Inst::Param { dst, .. }
+            | Inst::Special { dst, .. }
+            | Inst::SharedAddr { dst, .. } => {
                 keep[i] = live[*dst];
             }
             Inst::Un { dst, a, .. } | Inst::Cvt { dst, a } | Inst::RoundTf32 { dst, a } | Inst::Bitcast { dst, a } => {
@@ -106,6 +110,8 @@ pub(super) fn sweep(block: &mut Block, live: &mut SecondaryMap<LVal, bool>) {
                 drop_unused(&mut w.carried, live);
                 w.carried.iter().for_each(|c| live[c.init] = true);
             }
+            Inst::Unit(u) => u.operands(|v, _| live[v] = true),
+            Inst::Roles(r) => r.roles.iter_mut().for_each(|r| sweep(&mut r.body, live)),
             Inst::If(f) => {
                 f.results.retain(|(r, ..)| live[*r]);
                 for &(_, a, b) in &f.results {

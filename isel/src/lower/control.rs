@@ -54,6 +54,9 @@ impl Lower<'_> {
     }
 
     pub(super) fn for_op(&mut self, b: &mut LaneBuilder, i: Inst) -> Result<(), LowerError> {
+        if self.role.as_ref().is_some_and(|r| r.plan.main == i) {
+            return self.consume_loop(b, i);
+        }
         let kernel = self.kernel;
         let d = &kernel.insts[i];
         let bounds = [self.scalar(d.args[0])?, self.scalar(d.args[1])?, self.scalar(d.args[2])?];

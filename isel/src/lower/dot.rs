@@ -218,6 +218,9 @@ impl Lower<'_> {
         let Some(plan) = self.assigned.dots[i].clone() else {
             return Err(LowerError::unsupported("a dot", "it has no plan"));
         };
+        if let Some(q) = plan.group {
+            return self.group_dot(b, i, &plan, q);
+        }
         let acc = self.tile(b, d.args[2], &plan.whole)?;
         let held = self.kernel.ty(d.args[2]).elem();
         let sum = match plan.instr {

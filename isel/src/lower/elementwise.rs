@@ -80,8 +80,10 @@ impl Lower<'_> {
                 let elem = self.kernel.ty(d.results[0]).elem();
                 b.constant(LTy::holding(elem), literal_bits(*l, elem))
             }
-            (Op::ProgramId, Some(Attr::Grid(g))) => b.program_id(*g),
-            (Op::NumPrograms, Some(Attr::Grid(g))) => b.special(Special::NumPrograms(*g)),
+            (Op::ProgramId | Op::NumPrograms, Some(Attr::Grid(g))) => {
+                let what = if d.op == Op::ProgramId { Special::ProgramId(*g) } else { Special::NumPrograms(*g) };
+                self.grid_leaf(b, what).unwrap_or_else(|| b.special(what))
+            }
             (Op::Dim, Some(Attr::Dim(k))) => self.extent(b, d.args[0], *k as usize),
             // The verifier sees to the attributes.
             _ => b.i32(0),

@@ -18,6 +18,7 @@ mod narrow;
 mod packed;
 mod rearrange;
 mod reduce;
+mod roles;
 mod scan;
 mod scratch;
 mod shapes;
@@ -26,6 +27,9 @@ mod sort;
 mod stage;
 mod transcendental;
 mod vectors;
+mod warpgroup;
+
+pub(crate) use stage::{keeps_extents, staged_loads};
 
 use crate::assign::{Assignment, assign};
 use crate::error::LowerError;
@@ -79,6 +83,8 @@ pub(crate) struct Lower<'a> {
     slots: HashMap<Inst, Rc<stage::Staged>>,
     /// Copies of the pipelined loop that are still to be started in this iteration.
     refill: Option<stage::Refill>,
+    /// The role that is being lowered, of a specialised kernel.
+    role: Option<roles::RoleState>,
 }
 
 /// Tiles with more registers per lane than this are refused: no register allocator could hold them.
@@ -92,6 +98,7 @@ pub fn lower(kernel: &Verified<'_>, target: &Target, options: &LowerOptions) -> 
     let kernel: &Kernel = kernel;
     let plan = plan(kernel, target, options)?;
     let assigned = assign(kernel, target, &plan)?;
+    let specialised = plan.specialised().cloned();
     let mut cx = Lower {
         kernel,
         target,
@@ -103,12 +110,18 @@ pub fn lower(kernel: &Verified<'_>, target: &Target, options: &LowerOptions) -> 
         variants: HashMap::new(),
         slots: HashMap::new(),
         refill: None,
+        role: None,
     };
     cx.check_registers()?;
-    let mut b = LaneBuilder::new(&kernel.name, plan.warps, target.lanes);
+    // The producer has a group of warps of its own.
+    let others = if specialised.is_some() { target.units.as_ref().map_or(0, |u| u.group_warps) } else { 0 };
+    let mut b = LaneBuilder::new(&kernel.name, cx.plan.warps + others, target.lanes);
     b.code_casts = target.code_casts;
     cx.declare_params(&mut b);
-    cx.region(&mut b, kernel.body)?;
+    match &specialised {
+        Some(s) => cx.specialised(&mut b, s)?,
+        None => cx.region(&mut b, kernel.body)?,
+    }
     let program = b.finish();
     if program.shared_bytes > target.shared_bytes {
         return Err(LowerError::ResourceExceeded {
@@ -119,7 +132,7 @@ pub fn lower(kernel: &Verified<'_>, target: &Target, options: &LowerOptions) -> 
             loc: Default::default(),
         });
     }
-    Ok(Lowered { program, plan })
+    Ok(Lowered { program, plan: cx.plan })
 }
 
 impl<'a> Lower<'a> {
@@ -169,6 +182,9 @@ impl<'a> Lower<'a> {
     fn inst(&mut self, b: &mut LaneBuilder, i: Inst) -> Result<(), LowerError> {
         let kernel = self.kernel;
         let d = &kernel.insts[i];
+        if self.in_ring(i) {
+            return Ok(());
+        }
         match d.op {
             Op::Const | Op::ProgramId | Op::NumPrograms | Op::Dim => {
                 let v = self.leaf(b, i);

@@ -47,14 +47,14 @@ impl Staged {
 }
 
 /// True if a reshape only adds or drops extents of 1, as a batch dimension is dropped: every staged map follows it.
-fn keeps_extents(kernel: &Kernel, i: Inst) -> bool {
+pub(crate) fn keeps_extents(kernel: &Kernel, i: Inst) -> bool {
     let d = &kernel.insts[i];
     let real = |v: Value| kernel.ty(v).as_tile().map(|t| t.shape.iter().copied().filter(|&e| e != 1).collect::<Vec<u32>>());
     matches!((real(d.args[0]), real(d.results[0])), (Some(a), Some(b)) if a == b)
 }
 
 /// Loads without mask and `other` that are read by nothing but dots, through transposes and dropped extents of 1 at most.
-pub(super) fn staged_loads(kernel: &Kernel) -> SecondaryMap<Inst, bool> {
+pub(crate) fn staged_loads(kernel: &Kernel) -> SecondaryMap<Inst, bool> {
     let mut uses: SecondaryMap<Value, Vec<(Inst, usize)>> = SecondaryMap::new();
     let mut order = Vec::new();
     kernel.walk(kernel.body, &mut |i| order.push(i));
@@ -362,7 +362,7 @@ fn put(b: &mut LaneBuilder, to: &Staged, layout: &Layout, columns: &AccessColumn
 }
 
 /// Address of a slot of a ring.
-fn slot_base(b: &mut LaneBuilder, alloc: AllocId, slot: LVal, bytes: u32) -> LVal {
+pub(super) fn slot_base(b: &mut LaneBuilder, alloc: AllocId, slot: LVal, bytes: u32) -> LVal {
     let base = b.shared_addr(alloc);
     let size = b.i32(i64::from(bytes));
     let at = b.mul(slot, size);

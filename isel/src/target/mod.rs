@@ -3,6 +3,10 @@
 //! A backend fills one [`Target`] per chip; the lowering asks what is offered (a matrix instruction for these types, asynchronous
 //! copies, matrix loads), never who made the chip.
 
+mod units;
+
+pub use units::{BulkTensor, GroupMatrix, GroupMatrixId, RegisterPool, Units};
+
 use cranelift_entity::entity_impl;
 use tilelift_ir::layout::{BankModel, FragmentMap};
 use tilelift_ir::{Precision, Scalar};
@@ -60,6 +64,8 @@ pub struct Target {
     pub code_casts: &'static [Scalar],
     /// True if [`crate::lane::Inst::LoadMatrix`] exists.
     pub load_matrix: bool,
+    /// Roles, barrier words, bulk copies and matrix instructions of groups of warps; `None` if there are none.
+    pub units: Option<Units>,
 }
 
 impl Target {

@@ -2,13 +2,15 @@
 
 use super::context::{Context, CudaBuffer, CudaDevice, CudaStream};
 use super::error::{CudaError, check, describe};
+use super::tensor::{Encoded, encode};
 use crate::Artifact;
 use cudarc::driver::sys;
 use std::ffi::{CString, c_uint, c_void};
 use std::sync::Arc;
 use tilelift_ir::Type;
 use tilelift_ir::interp::{Arg, Buffer, Memory, check_args_in};
-use tilelift_isel::abi::marshal;
+use tilelift_isel::abi::{ParamValue, marshal};
+use tilelift_isel::lane::persistent;
 
 /// Shared memory that a block may have without asking for more.
 const STATIC_SHARED: u32 = 48 * 1024;
@@ -42,6 +44,8 @@ pub struct CudaKernel {
     artifact: Artifact,
     registers: u32,
     local_bytes: u32,
+    /// Instances that run at once, of a kernel whose instances run several grid positions.
+    resident: Option<u32>,
 }
 
 // SAFETY: the driver's functions may be launched from any thread; they live as long as the module, which is held.
@@ -83,7 +87,9 @@ impl CudaDevice {
             };
             let registers = attribute(A::CU_FUNC_ATTRIBUTE_NUM_REGS)?;
             let local_bytes = attribute(A::CU_FUNC_ATTRIBUTE_LOCAL_SIZE_BYTES)?;
-            Ok(CudaKernel { module, function, artifact: artifact.clone(), registers, local_bytes })
+            // Such a kernel fills a multiprocessor alone.
+            let resident = if persistent(&artifact.params) { Some(multiprocessors()?) } else { None };
+            Ok(CudaKernel { module, function, artifact: artifact.clone(), registers, local_bytes, resident })
         })
     }
 
@@ -194,14 +200,32 @@ impl CudaKernel {
         if grid.contains(&0) || grid[0] > i32::MAX as u32 || grid[1].max(grid[2]) > 65535 {
             return Err(CudaError::Grid { grid });
         }
-        let values = marshal(&self.artifact.params, args, |buffer, offset| buffers[buffer].address() + offset).map_err(CudaError::Abi)?;
-        let values: Box<[u64]> = values.iter().map(|v| v.bits).collect();
-        // Parameters are little-endian in the low bytes of each word, so a pointer to the word points to the parameter.
-        let pointers = values.iter().map(|v| std::ptr::from_ref(v).cast_mut().cast::<c_void>()).collect();
+        let values =
+            marshal(&self.artifact.params, grid, args, |buffer, offset| buffers[buffer].address() + offset).map_err(CudaError::Abi)?;
+        let values: Box<[Value]> = self.module.context.with(|| {
+            let value = |v: &ParamValue| match v {
+                ParamValue::Number { bits, .. } => Ok(Value::Number(*bits)),
+                ParamValue::Tensor(t) => encode(t).map(Value::Tensor),
+            };
+            values.iter().map(value).collect::<Result<_, CudaError>>()
+        })?;
+        // Numbers are little-endian in the low bytes of each word, so a pointer to the word points to the parameter.
+        let pointers = values
+            .iter()
+            .map(|v| match v {
+                Value::Number(bits) => std::ptr::from_ref(bits).cast_mut().cast::<c_void>(),
+                Value::Tensor(t) => std::ptr::from_ref(t).cast_mut().cast::<c_void>(),
+            })
+            .collect();
+        // The marshalling has seen to it that positions fit 31 bits.
+        let launched = match self.resident {
+            Some(n) => [n.min(grid.iter().product()), 1, 1],
+            None => grid,
+        };
         Ok(Binding {
             module: self.module.clone(),
             function: self.function,
-            grid,
+            grid: launched,
             threads: self.artifact.threads,
             shared_bytes: self.artifact.shared_bytes,
             _values: values,
@@ -224,6 +248,23 @@ impl CudaKernel {
     }
 }
 
+/// A launch parameter as the driver takes it.
+enum Value {
+    Number(u64),
+    Tensor(Encoded),
+}
+
+/// Multiprocessors of the current context's device.
+fn multiprocessors() -> Result<u32, CudaError> {
+    let (mut device, mut count) = (0, 0);
+    // SAFETY: a context is current, and the out pointer valid.
+    check("cuCtxGetDevice", unsafe { sys::cuCtxGetDevice(&mut device) })?;
+    let attribute = sys::CUdevice_attribute::CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT;
+    // SAFETY: the device is valid, and so is the out pointer.
+    check("cuDeviceGetAttribute", unsafe { sys::cuDeviceGetAttribute(&mut count, attribute, device) })?;
+    Ok(count.max(1) as u32)
+}
+
 /// A kernel with its grid and arguments, ready to launch any number of times.
 pub struct Binding {
     module: Arc<Module>,
@@ -232,7 +273,7 @@ pub struct Binding {
     threads: u32,
     shared_bytes: u32,
     /// What `pointers` point to.
-    _values: Box<[u64]>,
+    _values: Box<[Value]>,
     pointers: Box<[*mut c_void]>,
 }
 

@@ -15,6 +15,7 @@ mod context;
 mod error;
 mod kernel;
 mod probe;
+mod tensor;
 pub mod work;
 
 pub use context::{CudaBuffer, CudaDevice, CudaStream};

@@ -2,6 +2,7 @@
 
 use super::error::{CudaError, check};
 use cudarc::driver::sys;
+use std::ffi::c_void;
 use std::sync::OnceLock;
 
 /// The oldest supported driver, as the driver counts: CUDA 11.4, the oldest that the bindings know.
@@ -53,9 +54,27 @@ const FUNCTIONS: &[&str] = &[
 /// `cuEventElapsedTime`: the bindings name it differently from one CUDA version to the next, the driver keeps the first name.
 pub(super) type Elapsed = unsafe extern "C" fn(*mut f32, sys::CUevent, sys::CUevent) -> sys::CUresult;
 
+/// `cuTensorMapEncodeTiled`, which drivers before CUDA 12 lack: description, element type, rank, address, extents, strides, box,
+/// element strides, interleaving, swizzle, promotion in L2, filling outside.
+pub(super) type EncodeTiled = unsafe extern "C" fn(
+    *mut c_void,
+    u32,
+    u32,
+    *mut c_void,
+    *const u64,
+    *const u64,
+    *const u32,
+    *const u32,
+    u32,
+    u32,
+    u32,
+    u32,
+) -> sys::CUresult;
+
 /// What a successful look leaves behind.
 struct Driver {
     elapsed: Elapsed,
+    encode_tiled: Option<EncodeTiled>,
     /// Keeps `elapsed` loaded.
     _library: libloading::Library,
 }
@@ -78,6 +97,11 @@ pub(super) fn elapsed() -> Result<Elapsed, CudaError> {
     driver().map(|d| d.elapsed)
 }
 
+/// The function that describes tensors for bulk copies.
+pub(super) fn encode_tiled() -> Result<EncodeTiled, CudaError> {
+    driver()?.encode_tiled.ok_or(CudaError::MissingFunction { name: "cuTensorMapEncodeTiled" })
+}
+
 fn look() -> Result<Driver, CudaError> {
     // SAFETY: loading the driver library runs its initialisers, which are meant to run in any process.
     let library = LIBRARIES.iter().find_map(|&name| unsafe { libloading::Library::new(name) }.ok());
@@ -96,6 +120,8 @@ fn look() -> Result<Driver, CudaError> {
         Ok(symbol) => *symbol,
         Err(_) => return Err(CudaError::MissingFunction { name: "cuEventElapsedTime" }),
     };
+    // SAFETY: the type is the function's, by the driver's header: enumerations are unsigned integers there.
+    let encode_tiled = unsafe { library.get::<EncodeTiled>(b"cuTensorMapEncodeTiled") }.map(|symbol| *symbol).ok();
     // SAFETY: the library exists and has the function; cuInit may be called at any time, any number of times.
     let init = unsafe { sys::cuInit(0) };
     if init == sys::CUresult::CUDA_ERROR_NO_DEVICE {
@@ -105,5 +131,9 @@ fn look() -> Result<Driver, CudaError> {
     let mut version = 0;
     // SAFETY: the out pointer is valid.
     check("cuDriverGetVersion", unsafe { sys::cuDriverGetVersion(&mut version) })?;
-    if version < OLDEST { Err(CudaError::OldDriver { version, need: OLDEST }) } else { Ok(Driver { elapsed, _library: library }) }
+    if version < OLDEST {
+        Err(CudaError::OldDriver { version, need: OLDEST })
+    } else {
+        Ok(Driver { elapsed, encode_tiled, _library: library })
+    }
 }

@@ -24,7 +24,7 @@ fn reduce_type(e: MapElement) -> Option<Ty> {
         MapElement::F16 => Ty::F16,
         MapElement::Bf16 => Ty::Bf16,
         MapElement::F32 => Ty::F32,
-        MapElement::U8 | MapElement::U16 | MapElement::S64 | MapElement::F64 => return None,
+        MapElement::U8 | MapElement::U16 | MapElement::S64 | MapElement::F64 | MapElement::Tf32 => return None,
     })
 }
 
@@ -45,6 +45,8 @@ pub(crate) struct Plan {
     pub(crate) rows: Vec<(u32, u64, u64)>,
     pub(crate) bytes: u64,
     pub(crate) fill: Vec<u8>,
+    /// `f32` are rounded to tf32.
+    pub(crate) tf32: bool,
 }
 
 impl Machine<'_> {
@@ -103,7 +105,7 @@ impl Machine<'_> {
         }
         let (b, off) = self.global_range(w, at, l, addr, len, write)?;
         let runs = vec![Run { shared, mem: Mem::Global(b, off), len: len as u32 }];
-        Ok(Plan { runs, rows: vec![(b, off, len)], bytes: len, fill: Vec::new() })
+        Ok(Plan { runs, rows: vec![(b, off, len)], bytes: len, fill: Vec::new(), tf32: false })
     }
 
     /// All global bytes that are read must have been written.
@@ -276,6 +278,7 @@ impl Machine<'_> {
                 group: None,
                 reduce: None,
                 fill: plan.fill.clone(),
+                tf32: plan.tf32,
                 data: Vec::new(),
                 read: true,
             })?;
@@ -353,6 +356,7 @@ impl Machine<'_> {
             group: Some((t.read, clock)),
             reduce,
             fill: Vec::new(),
+            tf32: false,
             data: Vec::new(),
             read: false,
         })
@@ -395,6 +399,7 @@ impl Machine<'_> {
             group: None,
             reduce,
             fill: Vec::new(),
+            tf32: false,
             data: Vec::new(),
             read: true,
         })
@@ -460,6 +465,7 @@ impl Machine<'_> {
                 group: None,
                 reduce: r.op.map(|op| (op, r.ty)),
                 fill: Vec::new(),
+                tf32: false,
                 data,
                 read: true,
             })?;
@@ -495,6 +501,7 @@ impl Machine<'_> {
                 group: None,
                 reduce: None,
                 fill: Vec::new(),
+                tf32: false,
                 data: Vec::new(),
                 read: true,
             };

@@ -9,8 +9,9 @@ use crate::config::Landing;
 use crate::error::{ErrorKind, SimError, Site};
 use crate::exec::{R, apply_element};
 use crate::machine::Machine;
+use crate::num::f32_to_tf32;
 use crate::op::AtomOp;
-use crate::types::Ty;
+use crate::types::{Round, Ty};
 
 /// The other side of a run.
 #[derive(Clone, Copy, Debug)]
@@ -63,6 +64,8 @@ pub(crate) struct Flight {
     pub(crate) group: Option<(u32, u32)>,
     pub(crate) reduce: Option<(AtomOp, Ty)>,
     pub(crate) fill: Vec<u8>,
+    /// `f32` from global memory are rounded to tf32.
+    pub(crate) tf32: bool,
     pub(crate) data: Vec<u8>,
     /// The source has been read (stores).
     pub(crate) read: bool,
@@ -170,7 +173,12 @@ impl Machine<'_> {
             buf.clear();
             let mut poison = false;
             match r.mem {
-                Mem::Global(b, off) => buf.extend_from_slice(&self.mem.buffers[b as usize].bytes[off as usize..off as usize + n]),
+                Mem::Global(b, off) => {
+                    buf.extend_from_slice(&self.mem.buffers[b as usize].bytes[off as usize..off as usize + n]);
+                    if f.tf32 {
+                        round_tf32(&mut buf);
+                    }
+                }
                 Mem::Fill => buf.extend(f.fill.iter().cycle().take(n)),
                 Mem::Data(o) => buf.extend_from_slice(&f.data[o as usize..o as usize + n]),
                 Mem::Shared(o) => {
@@ -271,5 +279,14 @@ impl Machine<'_> {
         self.finish_copies(&mut flights, lane, upto);
         self.ctas[c].warps[wi].flights = flights;
         self.cur = was;
+    }
+}
+
+/// Rounds every `f32` of some bytes to tf32.
+fn round_tf32(bytes: &mut [u8]) {
+    for word in bytes.chunks_exact_mut(4) {
+        if let Ok(raw) = <[u8; 4]>::try_from(&*word) {
+            word.copy_from_slice(&f32_to_tf32(f32::from_le_bytes(raw), Round::Rna).to_le_bytes());
+        }
     }
 }

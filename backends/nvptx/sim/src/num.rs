@@ -155,8 +155,7 @@ pub(crate) fn f32_to_bf16(x: f32, mode: Round) -> u16 {
 }
 
 /// tf32 as its 32-bit pattern.
-#[cfg(test)]
-fn f32_to_tf32(x: f32, mode: Round) -> u32 {
+pub(crate) fn f32_to_tf32(x: f32, mode: Round) -> u32 {
     if x.is_nan() {
         return NAN32;
     }

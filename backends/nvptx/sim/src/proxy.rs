@@ -164,7 +164,8 @@ impl Machine<'_> {
             };
             let me = i.rec(mask);
             let cell = self.gshadow[buf as usize].cell(g);
-            let r = if i.write { cell.write(me, false, order) } else { cell.read(me, true, order).map(|()| Fine::Yes).map_err(|r| (r, true)) };
+            let r =
+                if i.write { cell.write(me, false, order) } else { cell.read(me, true, order).map(|()| Fine::Yes).map_err(|r| (r, true)) };
             let Err((old, old_write)) = r else { continue };
             let addr = self.mem.buffers[buf as usize].base + g * GRANULE + u64::from((old.mask & mask).trailing_zeros());
             let only_fence = plain(&old);

@@ -26,9 +26,11 @@ pub enum MapElement {
     F64,
     /// bfloat16.
     Bf16,
+    /// Single precision that loads round to tf32 (to the nearest, ties away from zero; the manual leaves ties open).
+    Tf32,
 }
 
-const ELEMENTS: [(MapElement, u32); 10] = [
+const ELEMENTS: [(MapElement, u32); 11] = [
     (MapElement::U8, 1),
     (MapElement::U16, 2),
     (MapElement::U32, 4),
@@ -39,6 +41,7 @@ const ELEMENTS: [(MapElement, u32); 10] = [
     (MapElement::F32, 4),
     (MapElement::F64, 8),
     (MapElement::Bf16, 2),
+    (MapElement::Tf32, 4),
 ];
 
 impl MapElement {
@@ -48,7 +51,7 @@ impl MapElement {
     }
 
     fn is_float(self) -> bool {
-        matches!(self, MapElement::F16 | MapElement::F32 | MapElement::F64 | MapElement::Bf16)
+        matches!(self, MapElement::F16 | MapElement::F32 | MapElement::F64 | MapElement::Bf16 | MapElement::Tf32)
     }
 }
 
@@ -270,7 +273,7 @@ impl TensorMap {
         let n = self.element.bytes() as usize;
         match (self.fill, self.element) {
             (MapFill::Nan, MapElement::F16 | MapElement::Bf16) => 0x7fffu16.to_le_bytes().to_vec(),
-            (MapFill::Nan, MapElement::F32) => crate::num::NAN32.to_le_bytes().to_vec(),
+            (MapFill::Nan, MapElement::F32 | MapElement::Tf32) => crate::num::NAN32.to_le_bytes().to_vec(),
             (MapFill::Nan, MapElement::F64) => f64::NAN.to_bits().to_le_bytes().to_vec(),
             _ => vec![0; n],
         }

@@ -7,7 +7,7 @@ use crate::flight::{Mem, Run};
 use crate::machine::Machine;
 use crate::memory::{PARAM_WINDOW, SHARED_BASE};
 use crate::race::STREAM;
-use crate::tensor_map::TensorMap;
+use crate::tensor_map::{MapElement, TensorMap};
 use crate::warp::Warp;
 
 impl Machine<'_> {
@@ -65,7 +65,13 @@ impl Machine<'_> {
         let rank = tile.len();
         let inner = i64::from(tile[0]);
         let rows: u64 = tile[1..].iter().map(|&n| u64::from(n)).product();
-        let mut plan = Plan { runs: Vec::new(), rows: Vec::new(), bytes: map.tile_bytes(), fill: map.fill_bytes() };
+        let mut plan = Plan {
+            runs: Vec::new(),
+            rows: Vec::new(),
+            bytes: map.tile_bytes(),
+            fill: map.fill_bytes(),
+            tf32: map.element == MapElement::Tf32,
+        };
         // Elements of a row inside the tensor: the same for every row.
         let lo = (-coords[0]).clamp(0, inner);
         let hi = (map.dims[0] as i64 - coords[0]).clamp(lo, inner);

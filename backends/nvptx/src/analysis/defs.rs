@@ -172,7 +172,10 @@ impl<'p> Defs<'p> {
                     self.forward(&i.then);
                     self.forward(&i.otherwise);
                 }
-                Inst::Un { .. }
+                Inst::Roles(r) => r.roles.iter().for_each(|r| self.forward(&r.body)),
+                Inst::Undefined { .. }
+                | Inst::Unit(_)
+                | Inst::Un { .. }
                 | Inst::Bin { .. }
                 | Inst::Fma { .. }
                 | Inst::MadWide { .. }
@@ -252,6 +255,7 @@ impl<'p> Defs<'p> {
                     self.backward(&i.otherwise);
                     self.backward(&i.then);
                 }
+                Nest::Roles(r) => r.roles.iter().rev().for_each(|r| self.backward(&r.body)),
                 Nest::Matrix { .. } | Nest::Plain => {}
             }
             if let Inst::Bin { dst, .. } = inst

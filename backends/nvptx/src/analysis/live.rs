@@ -157,7 +157,13 @@ impl Live<'_, '_> {
                     // The old value is written while operands are still needed: before a guarded update, and in every round of a loop.
                     a.dst.iter().for_each(|&d| self.define(d, 2 * p));
                 }
-                Inst::Const { .. }
+                Inst::Roles(r) => {
+                    self.step();
+                    r.roles.iter().for_each(|r| self.block(&r.body));
+                }
+                Inst::Undefined { .. }
+                | Inst::Unit(_)
+                | Inst::Const { .. }
                 | Inst::Param { .. }
                 | Inst::Special { .. }
                 | Inst::SharedAddr { .. }

@@ -2,7 +2,7 @@
 //!
 //! Loops and choices report only what they read in front of their blocks; whoever walks blocks handles the rest.
 
-use tilelift_isel::lane::{AtomicKind, For, If, Inst, LVal, ShuffleFrom, While};
+use tilelift_isel::lane::{AtomicKind, For, If, Inst, LVal, Roles, ShuffleFrom, Unit, While};
 
 /// How an operand is read.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -28,8 +28,9 @@ fn address(offset: i32) -> Role {
 pub(crate) fn operands(inst: &Inst, mut f: impl FnMut(LVal, Role)) {
     use Role::{Value, Word};
     match inst {
-        Inst::Const { .. } | Inst::Param { .. } | Inst::Special { .. } | Inst::SharedAddr { .. } => {}
-        Inst::CommitCopies | Inst::WaitCopies { .. } | Inst::Barrier => {}
+        Inst::Undefined { .. } | Inst::Const { .. } | Inst::Param { .. } | Inst::Special { .. } | Inst::SharedAddr { .. } => {}
+        Inst::Unit(u) => u.operands(|v, offset| f(v, offset.map_or(Value, address))),
+        Inst::Roles(_) | Inst::CommitCopies | Inst::WaitCopies { .. } | Inst::Barrier => {}
         Inst::Assert { condition } => f(*condition, Value),
         Inst::Un { a, .. } | Inst::Cvt { a, .. } | Inst::RoundTf32 { a, .. } | Inst::Bitcast { a, .. } | Inst::Unpack { a, .. } => {
             f(*a, Value);
@@ -89,7 +90,8 @@ pub(crate) fn operands(inst: &Inst, mut f: impl FnMut(LVal, Role)) {
 /// Calls `f` for every result of an instruction without blocks.
 pub(crate) fn results(inst: &Inst, mut f: impl FnMut(LVal)) {
     match inst {
-        Inst::Const { dst, .. }
+        Inst::Undefined { dst }
+        | Inst::Const { dst, .. }
         | Inst::Param { dst, .. }
         | Inst::Special { dst, .. }
         | Inst::SharedAddr { dst, .. }
@@ -109,7 +111,9 @@ pub(crate) fn results(inst: &Inst, mut f: impl FnMut(LVal)) {
         }
         Inst::Matrix { dsts, .. } => dsts.iter().for_each(|&d| f(d)),
         Inst::Atomic(a) => a.dst.iter().for_each(|&d| f(d)),
-        Inst::StoreGlobal { .. }
+        Inst::Unit(u) => u.results().iter().for_each(|&d| f(d)),
+        Inst::Roles(_)
+        | Inst::StoreGlobal { .. }
         | Inst::StoreShared { .. }
         | Inst::CopyAsync { .. }
         | Inst::CommitCopies
@@ -125,7 +129,8 @@ pub(crate) fn results(inst: &Inst, mut f: impl FnMut(LVal)) {
 /// True if an instruction only computes: unused, it may be left out.
 pub(crate) fn is_pure(inst: &Inst) -> bool {
     match inst {
-        Inst::Const { .. }
+        Inst::Undefined { .. }
+        | Inst::Const { .. }
         | Inst::Param { .. }
         | Inst::Special { .. }
         | Inst::SharedAddr { .. }
@@ -155,7 +160,9 @@ pub(crate) fn is_pure(inst: &Inst) -> bool {
         | Inst::Matrix { .. }
         | Inst::For(_)
         | Inst::While(_)
-        | Inst::If(_) => false,
+        | Inst::If(_)
+        | Inst::Unit(_)
+        | Inst::Roles(_) => false,
     }
 }
 
@@ -167,6 +174,8 @@ pub(crate) enum Nest<'a> {
     While(&'a While),
     /// A choice.
     If(&'a If),
+    /// Blocks of which each warp runs one.
+    Roles(&'a Roles),
     /// No block; accumulators are named, because they stay in place.
     Matrix {
         /// Results.
@@ -185,7 +194,13 @@ pub(crate) fn nest(inst: &Inst) -> Nest<'_> {
         Inst::While(l) => Nest::While(l),
         Inst::If(i) => Nest::If(i),
         Inst::Matrix { dsts, c, .. } => Nest::Matrix { dsts, c },
-        Inst::Const { .. }
+        Inst::Unit(u) => match &**u {
+            Unit::Multiply(m) => Nest::Matrix { dsts: &m.dsts, c: &m.c },
+            _ => Nest::Plain,
+        },
+        Inst::Roles(r) => Nest::Roles(r),
+        Inst::Undefined { .. }
+        | Inst::Const { .. }
         | Inst::Param { .. }
         | Inst::Special { .. }
         | Inst::SharedAddr { .. }

@@ -76,6 +76,7 @@ impl Webs {
                     self.results(&i.then);
                     self.results(&i.otherwise);
                 }
+                Nest::Roles(r) => r.roles.iter().for_each(|r| self.results(&r.body)),
                 Nest::Matrix { .. } | Nest::Plain => {}
             }
         }
@@ -109,6 +110,7 @@ impl Webs {
                         self.try_join(defs, result, b);
                     }
                 }
+                Nest::Roles(r) => r.roles.iter().for_each(|r| self.copies(defs, &r.body)),
                 Nest::Matrix { dsts, c } => dsts.iter().zip(c).for_each(|(&d, &c)| self.try_join(defs, d, c)),
                 Nest::Plain => {}
             }

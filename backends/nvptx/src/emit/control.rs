@@ -35,11 +35,11 @@ impl Emitter<'_> {
         self.body.s("$L").n(label).s(":\n");
     }
 
-    fn branch(&mut self, label: u32) {
+    pub(super) fn branch(&mut self, label: u32) {
         self.body.op("bra.uni $L").n(label).end();
     }
 
-    fn branch_if(&mut self, p: Reg, holds: bool, label: u32) {
+    pub(super) fn branch_if(&mut self, p: Reg, holds: bool, label: u32) {
         self.body.s(if holds { "\t@" } else { "\t@!" }).r(p).s(" bra.uni $L").n(label).end();
     }
 
@@ -60,7 +60,7 @@ impl Emitter<'_> {
         // Bytes are kept sign-extended in 16 bits, in which their arithmetic does not wrap.
         let bits = ty.bits().max(16);
         let (head, exit) = (self.label(), self.label());
-        if runs.is_none() {
+        if runs.is_none() && !l.runs {
             let p = self.fresh(Class::P);
             self.body.op("setp.ge.s").n(bits).s(" ").r(p).s(", ").r(iv).s(", ").o(hi_operand).end();
             self.branch_if(p, true, exit);
@@ -224,11 +224,12 @@ fn latch(ty: LTy, hi: Option<i64>, step: Option<i64>) -> Latch {
 /// has already shaped; unrolling them costs compile time and registers.
 fn keeps_rolled(block: &Block) -> bool {
     block.iter().any(|inst| match inst {
-        Inst::Matrix { .. } | Inst::CopyAsync { .. } | Inst::Barrier | Inst::Atomic(_) => true,
+        Inst::Matrix { .. } | Inst::CopyAsync { .. } | Inst::Barrier | Inst::Atomic(_) | Inst::Unit(_) | Inst::Roles(_) => true,
         Inst::For(l) => keeps_rolled(&l.body),
         Inst::While(l) => keeps_rolled(&l.test) || keeps_rolled(&l.body),
         Inst::If(i) => keeps_rolled(&i.then) || keeps_rolled(&i.otherwise),
-        Inst::Const { .. }
+        Inst::Undefined { .. }
+        | Inst::Const { .. }
         | Inst::Param { .. }
         | Inst::Special { .. }
         | Inst::SharedAddr { .. }

@@ -64,7 +64,8 @@ impl Emitter<'_> {
             },
             Inst::RoundTf32 { dst, a } => (Key::RoundTf32, ty(dst), dst, [Some(a), None, None]),
             Inst::Bitcast { dst, a } => (Key::Bits(ty(a)), ty(dst), dst, [Some(a), None, None]),
-            Inst::Const { .. }
+            Inst::Undefined { .. }
+            | Inst::Const { .. }
             | Inst::Param { .. }
             | Inst::Special { .. }
             | Inst::SharedAddr { .. }
@@ -85,7 +86,9 @@ impl Emitter<'_> {
             | Inst::Matrix { .. }
             | Inst::For(_)
             | Inst::While(_)
-            | Inst::If(_) => return None,
+            | Inst::If(_)
+            | Inst::Unit(_)
+            | Inst::Roles(_) => return None,
         })
     }
 

@@ -6,6 +6,7 @@
 //! control   loops, choices, copies of values that could not share a register
 //! atomic    indivisible updates
 //! memory    loads, stores, copies, cross-lane and matrix instructions
+//! units     roles, barrier words, bulk copies, matrix instructions of groups of warps
 //! text      numbers and registers into the string
 //! ```
 //!
@@ -17,6 +18,7 @@ mod control;
 mod expand;
 mod memory;
 mod text;
+mod units;
 
 use crate::analysis::{Address, Base, Def, Defs, Webs};
 use crate::class::{Class, memory_type};
@@ -114,6 +116,7 @@ fn newest(block: &Block, target: &Target) -> Option<(u8, u8)> {
             Inst::For(l) => inner(&[&l.body]),
             Inst::While(l) => inner(&[&l.test, &l.body]),
             Inst::If(c) => inner(&[&c.then, &c.otherwise]),
+            Inst::Roles(r) => r.roles.iter().filter_map(|r| newest(&r.body, target)).max(),
             _ => None,
         })
         .max()
@@ -149,6 +152,7 @@ fn wants_eviction(block: &Block) -> bool {
         Inst::For(l) => wants_eviction(&l.body),
         Inst::While(l) => wants_eviction(&l.test) || wants_eviction(&l.body),
         Inst::If(i) => wants_eviction(&i.then) || wants_eviction(&i.otherwise),
+        Inst::Roles(r) => r.roles.iter().any(|r| wants_eviction(&r.body)),
         _ => false,
     })
 }
@@ -161,6 +165,10 @@ enum Top {
     Thread,
     Lane,
     Warp,
+    /// The warp, the same register in all its lanes by construction.
+    UniformWarp,
+    /// A tensor's description.
+    Tensor(u32),
     Program(u32),
     Programs(u32),
     /// The start of shared memory plus an offset.
@@ -190,6 +198,8 @@ struct Emitter<'a> {
     derived: BTreeMap<(LVal, u32), (Reg, u32)>,
     /// The version has eviction priorities.
     eviction: bool,
+    /// The role that is being printed.
+    role: Option<units::RoleText>,
 }
 
 impl<'a> Emitter<'a> {
@@ -209,6 +219,7 @@ impl<'a> Emitter<'a> {
             blocks: 0,
             derived: BTreeMap::new(),
             eviction: false,
+            role: None,
         }
     }
 
@@ -263,12 +274,16 @@ impl<'a> Emitter<'a> {
             }
         }
         match what {
+            Special::Warp if self.role.is_some() => self.role_warp(),
+            Special::Warp if self.program.roles().is_some() => Opnd::Reg(self.load(Top::UniformWarp)),
             Special::Warp if self.program.warps == 1 => Opnd::Imm(Class::R, 0),
             Special::Lane if self.program.warps == 1 => Opnd::Reg(self.load(Top::Thread)),
             Special::Lane => Opnd::Reg(self.load(Top::Lane)),
             Special::Warp => Opnd::Reg(self.load(Top::Warp)),
             Special::ProgramId(a) => Opnd::Reg(self.load(Top::Program(axis(a)))),
             Special::NumPrograms(a) => Opnd::Reg(self.load(Top::Programs(axis(a)))),
+            Special::Worker => Opnd::Reg(self.load(Top::Program(0))),
+            Special::Workers => Opnd::Reg(self.load(Top::Programs(0))),
         }
     }
 
@@ -297,6 +312,20 @@ impl<'a> Emitter<'a> {
                 // Warps are rows of 32 threads; the hardware's own warp number may change while a program runs.
                 let (op, n) = if what == Top::Lane { ("and.b32 ", 31) } else { ("shr.u32 ", 5) };
                 self.top.op(op).r(r).s(", ").r(thread).s(", ").n(n).end();
+                r
+            }
+            Top::UniformWarp => {
+                let warp = self.load(Top::Warp);
+                let r = self.fresh(Class::R);
+                // Read from lane 0, the number is known to be the same in all lanes, and so is what is computed from it.
+                self.top.op("shfl.sync.idx.b32 ").r(r).s(", ").r(warp).s(", 0, 31, 0xFFFFFFFF").end();
+                r
+            }
+            Top::Tensor(i) => {
+                let r = self.fresh(Class::D);
+                self.top.op("mov.b64 ").r(r).s(", p").n(i).end();
+                // Without this, the parameter's offset would be taken for an address.
+                self.top.op("cvta.param.u64 ").r(r).s(", ").r(r).end();
                 r
             }
             Top::Shared(0) => {
@@ -381,7 +410,9 @@ impl<'a> Emitter<'a> {
             return Ok(());
         }
         match inst {
-            Inst::Const { .. } | Inst::Param { .. } | Inst::Special { .. } | Inst::SharedAddr { .. } => Ok(()),
+            Inst::Undefined { .. } | Inst::Const { .. } | Inst::Param { .. } | Inst::Special { .. } | Inst::SharedAddr { .. } => Ok(()),
+            Inst::Unit(u) => self.unit(u),
+            Inst::Roles(r) => self.roles(r),
             Inst::Un { .. }
             | Inst::Bin { .. }
             | Inst::Fma { .. }
@@ -435,7 +466,7 @@ impl<'a> Emitter<'a> {
                 Ok(())
             }
             Inst::Barrier => {
-                self.body.op("bar.sync 0").end();
+                self.barrier();
                 Ok(())
             }
             Inst::Shuffle { dst, a, from } => {
@@ -465,6 +496,10 @@ impl<'a> Emitter<'a> {
         }
         t.s(".visible .entry ").s(entry).s("(");
         for (i, p) in self.program.params.iter().enumerate() {
+            if matches!(p.source, ParamSource::Tensor(_)) {
+                t.s(if i > 0 { ",\n\t.param " } else { "\n\t.param " }).s(".align 64 .b8 p").n(i as i64).s("[128]");
+                continue;
+            }
             let ty = match p.ty {
                 LTy::I1 | LTy::Num(Scalar::I8) => ".u8",
                 LTy::Num(_) | LTy::B32 => memory_type(p.ty),
@@ -472,7 +507,9 @@ impl<'a> Emitter<'a> {
             t.s(if i > 0 { ",\n\t.param " } else { "\n\t.param " }).s(ty).s(" p").n(i as i64);
         }
         t.s(")\n.reqntid ").n(self.program.threads()).s(", 1, 1\n");
-        if let Some(n) = options.min_blocks {
+        // Registers move between roles only if their number at the start is known, which takes this line.
+        let moves = self.program.roles().is_some_and(|r| r.roles.iter().any(|r| r.registers.is_some()));
+        if let Some(n) = options.min_blocks.or(moves.then_some(1)) {
             t.s(".minnctapersm ").n(n).s("\n");
         }
         if let Some(n) = options.max_registers {

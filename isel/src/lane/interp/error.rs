@@ -142,6 +142,38 @@ pub enum LaneFault {
     },
     /// An assertion fails.
     Assertion,
+    /// All roles wait, and nothing is under way that could wake one; this is the wait of one of them.
+    Deadlock {
+        /// Address of the barrier word that is waited for.
+        word: u64,
+        /// Parity waited for.
+        parity: u64,
+        /// The word's phase.
+        phase: u64,
+        /// Arrivals and bytes that the phase still expects.
+        missing: (u32, i64),
+    },
+    /// A barrier word that was not made, or gets more arrivals than its phase expects.
+    BarrierWord {
+        /// Its address.
+        addr: u64,
+        /// What is wrong.
+        problem: &'static str,
+    },
+    /// A write to memory that a multiplication or bulk store under way still reads.
+    InUse {
+        /// Address of a byte.
+        addr: u64,
+    },
+    /// A unit reads bytes that a lane wrote without a fence behind the write.
+    Unfenced {
+        /// Address of a byte.
+        addr: u64,
+    },
+    /// A read of a result whose multiplication is not waited for, or of an undefined value.
+    NotReady,
+    /// The program ends while a unit still uses its shared memory.
+    UnderWay(&'static str),
     /// The program breaks an invariant that the verifier guarantees.
     Malformed(&'static str),
 }
@@ -182,6 +214,20 @@ impl fmt::Display for LaneFault {
                 }
             }
             LaneFault::ShuffleLane { lane } => write!(f, "lane {lane} is not in the warp"),
+            LaneFault::Deadlock { word, parity, phase, missing: (arrivals, bytes) } => write!(
+                f,
+                "all roles wait: this one for the phase of parity {parity} of the barrier word at {word:#x}, which is in phase {phase} and \
+                 lacks {arrivals} arrivals and {bytes} bytes"
+            ),
+            LaneFault::BarrierWord { addr, problem } => write!(f, "the barrier word at {addr:#x} {problem}"),
+            LaneFault::InUse { addr } => {
+                write!(f, "byte {addr:#x} is written while a multiplication or bulk store still reads it; wait for that first")
+            }
+            LaneFault::Unfenced { addr } => {
+                write!(f, "byte {addr:#x} is read by a unit, but no `fence_units` of the lane that wrote it came after the write")
+            }
+            LaneFault::NotReady => f.write_str("a value is read that nothing has made yet; wait for its multiplication first"),
+            LaneFault::UnderWay(what) => write!(f, "the program ends while {what} under way; wait for it first"),
             LaneFault::Assertion => f.write_str("the assertion fails"),
             LaneFault::Malformed(what) => write!(f, "the program is malformed ({what}); run the verifier"),
         }

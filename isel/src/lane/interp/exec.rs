@@ -1,43 +1,55 @@
-//! One program instance: instructions over columns, and control flow.
+//! One program instance: instructions over columns. [`super::task`] has control flow, [`super::units`] what units do.
 
 use super::super::print::inst_text;
-use super::super::{Atomic, AtomicKind, Block, Carried, For, If, Inst, LTy, LVal, Program, ShuffleFrom, Special, Vals, While};
+use super::super::{Atomic, AtomicKind, Inst, LTy, LVal, Program, ShuffleFrom, Special, Vals};
 use super::error::{LaneError, LaneFault, Space};
 use super::global::Global;
 use super::matrix::Table;
 use super::ops::{self, extend};
 use super::shared::{Shared, Who};
+use super::units::UnitState;
 use super::{LaneStats, Tables};
 use crate::abi::ParamValue;
 use crate::target::{MatrixId, Target};
 use cranelift_entity::EntityRef;
 use smallvec::SmallVec;
+use std::cell::Cell;
+use std::ops::Range;
 use tilelift_ir::GridAxis;
 
-/// A fault and the thread that met it.
-type Trap = (LaneFault, usize);
+/// A fault and the thread that met it, from the first of the role.
+pub(super) type Trap = (LaneFault, usize);
 
 /// Bytes of the widest access.
 const WIDEST: usize = 16;
 
 pub(crate) struct Machine<'a> {
-    code: &'a Program,
-    target: &'a Target,
+    pub(super) code: &'a Program,
+    pub(super) target: &'a Target,
     tables: Tables,
-    params: &'a [ParamValue],
+    pub(super) params: &'a [ParamValue],
     grid: [u32; 3],
-    at: [u32; 3],
+    pub(super) at: [u32; 3],
+    /// Number of the instance and of all instances, where an instance runs several grid positions.
+    pub(super) worker: [u32; 2],
     threads: usize,
-    lanes: usize,
+    pub(super) lanes: usize,
+    /// Threads that run now: all, or those of a role.
+    pub(super) live: Range<usize>,
+    /// The first warp of the role.
+    pub(super) first_warp: usize,
     /// A column per value: the value of every thread. Empty before the first definition.
-    regs: Vec<Vec<u64>>,
-    shared: Shared,
-    global: Global<'a>,
+    pub(super) regs: Vec<Vec<u64>>,
+    pub(super) shared: Shared,
+    pub(super) global: Global<'a>,
+    pub(super) units: UnitState,
+    /// An unready value was read.
+    pub(super) unready: Cell<bool>,
     fuel: u64,
     limit: u64,
     /// Most rounds of a `while`.
-    steps: u64,
-    stats: LaneStats,
+    pub(super) steps: u64,
+    pub(super) stats: LaneStats,
 }
 
 impl<'a> Machine<'a> {
@@ -57,11 +69,16 @@ impl<'a> Machine<'a> {
             params,
             grid,
             at: [0; 3],
+            worker: [0, 1],
             threads: code.threads() as usize,
             lanes: code.lanes as usize,
+            live: 0..code.threads() as usize,
+            first_warp: 0,
             regs: vec![Vec::new(); code.vals.len()],
-            shared: Shared::new(code.shared_bytes as usize, code.lanes as usize),
+            shared: Shared::new(code.shared_bytes as usize, code.lanes as usize, code.threads() as usize),
             global,
+            units: UnitState::new(code.vals.len()),
+            unready: Cell::new(false),
             fuel,
             limit: fuel,
             steps,
@@ -76,167 +93,113 @@ impl<'a> Machine<'a> {
     }
 
     /// Runs one program instance.
-    pub(crate) fn program(&mut self, at: [u32; 3]) -> Result<(), LaneError> {
-        self.at = at;
+    pub(crate) fn program(&mut self, at: [u32; 3], worker: [u32; 2]) -> Result<(), LaneError> {
+        (self.at, self.worker) = (at, worker);
+        (self.live, self.first_warp) = (0..self.threads, 0);
         self.shared.reset();
+        self.units.reset();
         self.stats.programs += 1;
-        let code = self.code;
-        self.block(&code.body)
+        self.whole()
     }
 
-    fn block(&mut self, insts: &'a Block) -> Result<(), LaneError> {
-        for inst in insts {
-            self.spend().map_err(|t| self.locate(inst, t))?;
-            match inst {
-                Inst::For(l) => self.counted(inst, l)?,
-                Inst::While(l) => self.conditional(inst, l)?,
-                Inst::If(c) => self.choice(inst, c)?,
-                Inst::Matrix { dsts, instr, a, b, c } => self.matrix(dsts, *instr, [a, b, c])?,
-                Inst::LoadGlobal { .. }
-                | Inst::StoreGlobal { .. }
-                | Inst::Atomic(_)
-                | Inst::LoadShared { .. }
-                | Inst::StoreShared { .. }
-                | Inst::LoadMatrix { .. }
-                | Inst::CopyAsync { .. }
-                | Inst::CommitCopies
-                | Inst::WaitCopies { .. }
-                | Inst::Barrier
-                | Inst::Assert { .. }
-                | Inst::Shuffle { .. } => self.effect(inst).map_err(|t| self.locate(inst, t))?,
-                Inst::Const { .. }
-                | Inst::Param { .. }
-                | Inst::Special { .. }
-                | Inst::SharedAddr { .. }
-                | Inst::Un { .. }
-                | Inst::Bin { .. }
-                | Inst::Fma { .. }
-                | Inst::MadWide { .. }
-                | Inst::Cmp { .. }
-                | Inst::Select { .. }
-                | Inst::Cvt { .. }
-                | Inst::RoundTf32 { .. }
-                | Inst::Bitcast { .. }
-                | Inst::Pack { .. }
-                | Inst::Unpack { .. } => self.pure(inst).map_err(|fault| self.locate(inst, (fault, 0)))?,
-            }
+    /// Runs an instruction that is no control.
+    pub(super) fn plain(&mut self, inst: &'a Inst) -> Result<(), LaneError> {
+        match inst {
+            Inst::Matrix { dsts, instr, a, b, c } => self.matrix(dsts, *instr, [a, b, c])?,
+            Inst::LoadGlobal { .. }
+            | Inst::StoreGlobal { .. }
+            | Inst::Atomic(_)
+            | Inst::LoadShared { .. }
+            | Inst::StoreShared { .. }
+            | Inst::LoadMatrix { .. }
+            | Inst::CopyAsync { .. }
+            | Inst::CommitCopies
+            | Inst::WaitCopies { .. }
+            | Inst::Barrier
+            | Inst::Assert { .. }
+            | Inst::Shuffle { .. } => self.effect(inst).map_err(|t| self.locate(inst, t))?,
+            Inst::Unit(u) => self.unit(u).map_err(|t| self.locate(inst, t))?,
+            Inst::Undefined { .. }
+            | Inst::Const { .. }
+            | Inst::Param { .. }
+            | Inst::Special { .. }
+            | Inst::SharedAddr { .. }
+            | Inst::Un { .. }
+            | Inst::Bin { .. }
+            | Inst::Fma { .. }
+            | Inst::MadWide { .. }
+            | Inst::Cmp { .. }
+            | Inst::Select { .. }
+            | Inst::Cvt { .. }
+            | Inst::RoundTf32 { .. }
+            | Inst::Bitcast { .. }
+            | Inst::Pack { .. }
+            | Inst::Unpack { .. }
+            | Inst::For(_)
+            | Inst::While(_)
+            | Inst::If(_)
+            | Inst::Roles(_) => self.pure(inst).map_err(|fault| self.locate(inst, (fault, 0)))?,
         }
-        Ok(())
+        if self.unready.replace(false) { Err(self.locate(inst, (LaneFault::NotReady, 0))) } else { Ok(()) }
     }
 
-    fn locate(&self, inst: &Inst, (fault, thread): Trap) -> LaneError {
-        LaneError::Fault { fault, inst: inst_text(self.code, inst), program: self.at, thread }
+    pub(super) fn locate(&self, inst: &Inst, (fault, thread): Trap) -> LaneError {
+        LaneError::Fault { fault, inst: inst_text(self.code, inst), program: self.at, thread: self.live.start + thread }
     }
 
-    fn spend(&mut self) -> Result<(), Trap> {
-        let cost = self.threads as u64;
+    pub(super) fn spend(&mut self) -> Result<(), Trap> {
+        let cost = self.live.len() as u64;
         self.fuel = self.fuel.checked_sub(cost).ok_or((LaneFault::Fuel { limit: self.limit }, 0))?;
         self.stats.instructions += cost;
         Ok(())
     }
 
-    fn ty(&self, v: LVal) -> LTy {
+    pub(super) fn ty(&self, v: LVal) -> LTy {
         self.code.vals[v]
     }
 
-    fn reg(&self, v: LVal) -> &[u64] {
-        &self.regs[v.index()]
+    /// The threads that run, by their number in the role.
+    pub(super) fn count(&self) -> usize {
+        self.live.len()
+    }
+
+    /// What the running threads hold.
+    pub(super) fn reg(&self, v: LVal) -> &[u64] {
+        if !self.units.ready(v) {
+            self.unready.set(true);
+        }
+        self.regs[v.index()].get(self.live.clone()).unwrap_or(&[])
     }
 
     /// Takes a column out to be written, sized for the program.
-    fn take(&mut self, v: LVal) -> Vec<u64> {
+    pub(super) fn take(&mut self, v: LVal) -> Vec<u64> {
         let mut column = std::mem::take(&mut self.regs[v.index()]);
         column.resize(self.threads, 0);
         column
     }
 
     /// Writes a column from others.
-    fn define(&mut self, v: LVal, f: impl FnOnce(&Self, &mut [u64]) -> Result<(), LaneFault>) -> Result<(), LaneFault> {
+    pub(super) fn define(&mut self, v: LVal, f: impl FnOnce(&Self, &mut [u64]) -> Result<(), LaneFault>) -> Result<(), LaneFault> {
         let mut column = self.take(v);
-        let done = f(self, &mut column);
+        let done = f(self, &mut column[self.live.clone()]);
         self.regs[v.index()] = column;
+        self.units.make_ready(v);
         done
     }
 
-    fn who(&self, thread: usize) -> Who {
+    pub(super) fn who(&self, thread: usize) -> Who {
+        let thread = self.live.start + thread;
         Who { thread, warp: thread / self.lanes }
     }
 
     /// The value of a column that must be the same in every thread.
-    fn uniform(&self, v: LVal) -> Result<u64, Trap> {
+    pub(super) fn uniform(&self, v: LVal) -> Result<u64, Trap> {
         let column = self.reg(v);
         let first = column.first().copied().unwrap_or(0);
         match column.iter().position(|&x| x != first) {
             None => Ok(first),
             Some(thread) => Err((LaneFault::Divergent { first, here: column[thread] }, thread)),
         }
-    }
-
-    // Control.
-
-    /// Copies columns side by side, as all are read before any is written.
-    fn assign(&mut self, pairs: impl Iterator<Item = (LVal, LVal)>) {
-        let columns: SmallVec<[(LVal, Vec<u64>); 16]> = pairs.map(|(to, from)| (to, self.regs[from.index()].clone())).collect();
-        for (to, column) in columns {
-            self.regs[to.index()] = column;
-        }
-    }
-
-    fn enter(&mut self, carried: &[Carried]) {
-        self.assign(carried.iter().map(|c| (c.param, c.init)));
-    }
-
-    fn leave(&mut self, carried: &[Carried]) {
-        self.assign(carried.iter().map(|c| (c.result, c.param)));
-    }
-
-    fn counted(&mut self, inst: &'a Inst, l: &'a For) -> Result<(), LaneError> {
-        let bound = |m: &Self, v| m.uniform(v).map(|x| x as i64).map_err(|t| m.locate(inst, t));
-        let (mut i, hi, step) = (bound(self, l.lo)?, bound(self, l.hi)?, bound(self, l.step)?);
-        if step <= 0 {
-            return Err(self.locate(inst, (LaneFault::Step { step }, 0)));
-        }
-        self.enter(&l.carried);
-        while i < hi {
-            self.spend().map_err(|t| self.locate(inst, t))?;
-            let mut iv = self.take(l.iv);
-            iv.fill(i as u64);
-            self.regs[l.iv.index()] = iv;
-            self.block(&l.body)?;
-            self.assign(l.carried.iter().map(|c| (c.param, c.next)));
-            let Some(next) = i.checked_add(step) else { break };
-            i = next;
-        }
-        self.leave(&l.carried);
-        Ok(())
-    }
-
-    fn conditional(&mut self, inst: &'a Inst, l: &'a While) -> Result<(), LaneError> {
-        self.enter(&l.carried);
-        let mut left = self.steps;
-        loop {
-            self.spend().map_err(|t| self.locate(inst, t))?;
-            self.block(&l.test)?;
-            if self.uniform(l.condition).map_err(|t| self.locate(inst, t))? == 0 {
-                break;
-            }
-            left = left.checked_sub(1).ok_or_else(|| self.locate(inst, (LaneFault::Rounds { limit: self.steps }, 0)))?;
-            self.block(&l.body)?;
-            self.assign(l.carried.iter().map(|c| (c.param, c.next)));
-        }
-        self.leave(&l.carried);
-        Ok(())
-    }
-
-    fn choice(&mut self, inst: &'a Inst, c: &'a If) -> Result<(), LaneError> {
-        if self.uniform(c.condition).map_err(|t| self.locate(inst, t))? != 0 {
-            self.block(&c.then)?;
-            self.assign(c.results.iter().map(|&(result, value, _)| (result, value)));
-        } else {
-            self.block(&c.otherwise)?;
-            self.assign(c.results.iter().map(|&(result, _, value)| (result, value)));
-        }
-        Ok(())
     }
 
     // Computation.
@@ -247,9 +210,12 @@ impl<'a> Machine<'a> {
             GridAxis::Y => 1,
             GridAxis::Z => 2,
         };
+        let thread = self.live.start + thread;
         match what {
             Special::Lane => (thread % self.lanes) as u64,
-            Special::Warp => (thread / self.lanes) as u64,
+            Special::Warp => (thread / self.lanes - self.first_warp) as u64,
+            Special::Worker => u64::from(self.worker[0]),
+            Special::Workers => u64::from(self.worker[1]),
             Special::ProgramId(a) => u64::from(self.at[axis(a)]),
             Special::NumPrograms(a) => u64::from(self.grid[axis(a)]),
         }
@@ -257,6 +223,11 @@ impl<'a> Machine<'a> {
 
     fn pure(&mut self, inst: &Inst) -> Result<(), LaneFault> {
         match inst {
+            Inst::Undefined { dst } => {
+                let done = self.define(*dst, |_, _| Ok(()));
+                self.units.make_undefined(*dst);
+                done
+            }
             Inst::Const { dst, bits } => {
                 let bits = extend(*bits, self.ty(*dst));
                 self.define(*dst, |_, d| {
@@ -265,8 +236,10 @@ impl<'a> Machine<'a> {
                 })
             }
             Inst::Param { dst, index } => {
-                let value = self.params.get(*index as usize).ok_or(LaneFault::Malformed("a missing launch parameter"))?;
-                let bits = extend(value.bits, self.ty(*dst));
+                let Some(ParamValue::Number { bits, .. }) = self.params.get(*index as usize) else {
+                    return Err(LaneFault::Malformed("a missing launch parameter"));
+                };
+                let bits = extend(*bits, self.ty(*dst));
                 self.define(*dst, |_, d| {
                     d.fill(bits);
                     Ok(())
@@ -337,18 +310,20 @@ impl<'a> Machine<'a> {
             | Inst::Matrix { .. }
             | Inst::For(_)
             | Inst::While(_)
-            | Inst::If(_) => Err(LaneFault::Malformed("not a computation")),
+            | Inst::If(_)
+            | Inst::Unit(_)
+            | Inst::Roles(_) => Err(LaneFault::Malformed("not a computation")),
         }
     }
 
     // Memory and other lanes.
 
-    fn active(&self, guard: Option<LVal>, thread: usize) -> bool {
+    pub(super) fn active(&self, guard: Option<LVal>, thread: usize) -> bool {
         guard.is_none_or(|g| self.reg(g)[thread] != 0)
     }
 
     /// Address of an access of a thread.
-    fn addr(&self, base: LVal, offset: i32, thread: usize) -> i64 {
+    pub(super) fn addr(&self, base: LVal, offset: i32, thread: usize) -> i64 {
         (self.reg(base)[thread] as i64).wrapping_add(i64::from(offset))
     }
 
@@ -363,11 +338,12 @@ impl<'a> Machine<'a> {
         let size = ty.bytes() as usize;
         let mut columns: SmallVec<[Vec<u64>; 4]> = dsts.iter().map(|&v| self.take(v)).collect();
         let mut buffer = [0; WIDEST];
-        for thread in 0..self.threads {
+        let start = self.live.start;
+        for thread in 0..self.count() {
             let bytes = &mut buffer[..size * dsts.len()];
             let fetched = read(self, thread, bytes).map_err(|f| (f, thread))?;
             for (i, column) in columns.iter_mut().enumerate() {
-                column[thread] = if fetched {
+                column[start + thread] = if fetched {
                     let mut raw = [0; 8];
                     raw[..size].copy_from_slice(&bytes[i * size..(i + 1) * size]);
                     extend(u64::from_le_bytes(raw), ty)
@@ -376,10 +352,16 @@ impl<'a> Machine<'a> {
                 };
             }
         }
+        self.put(dsts, columns.into_iter());
+        Ok(())
+    }
+
+    /// Puts written columns back.
+    fn put(&mut self, dsts: &[LVal], columns: impl Iterator<Item = Vec<u64>>) {
         for (&v, column) in dsts.iter().zip(columns) {
             self.regs[v.index()] = column;
+            self.units.make_ready(v);
         }
-        Ok(())
     }
 
     /// Hands the bytes of consecutive values of every active thread to `write`.
@@ -391,7 +373,7 @@ impl<'a> Machine<'a> {
     ) -> Result<(), Trap> {
         let size = self.ty(srcs[0]).bytes() as usize;
         let mut bytes = [0; WIDEST];
-        for thread in 0..self.threads {
+        for thread in 0..self.count() {
             if !self.active(guard, thread) {
                 continue;
             }
@@ -430,7 +412,7 @@ impl<'a> Machine<'a> {
             }),
             Inst::LoadMatrix { dsts, addr, offset, trans } => self.load_matrix(dsts, *addr, *offset, *trans),
             Inst::CopyAsync { shared, offset, global, global_offset, bytes, valid } => {
-                for thread in 0..self.threads {
+                for thread in 0..self.count() {
                     let mut data = [0; WIDEST];
                     let data = &mut data[..*bytes as usize];
                     let (to, from) = (self.addr(*shared, *offset, thread), self.addr(*global, *global_offset, thread));
@@ -478,10 +460,13 @@ impl<'a> Machine<'a> {
             | Inst::Bitcast { .. }
             | Inst::Pack { .. }
             | Inst::Unpack { .. }
+            | Inst::Undefined { .. }
             | Inst::Matrix { .. }
             | Inst::For(_)
             | Inst::While(_)
-            | Inst::If(_) => Err((LaneFault::Malformed("neither memory nor an exchange"), 0)),
+            | Inst::If(_)
+            | Inst::Unit(_)
+            | Inst::Roles(_) => Err((LaneFault::Malformed("neither memory nor an exchange"), 0)),
         }
     }
 
@@ -490,7 +475,9 @@ impl<'a> Machine<'a> {
         let ty = self.ty(a.value);
         let size = ty.bytes() as usize;
         let mut column = vec![0; self.threads];
-        for (thread, old) in column.iter_mut().enumerate() {
+        let start = self.live.start;
+        for thread in 0..self.count() {
+            let old = &mut column[start + thread];
             if !self.active(a.guard, thread) {
                 continue;
             }
@@ -527,14 +514,14 @@ impl<'a> Machine<'a> {
             (*read, *written) = (*read + size as u64, *written + size as u64);
         }
         if let Some(d) = a.dst {
-            self.regs[d.index()] = column;
+            self.put(&[d], std::iter::once(column));
         }
         Ok(())
     }
 
     fn shuffle(&mut self, dst: LVal, a: LVal, from: ShuffleFrom) -> Result<(), Trap> {
         let mut column = self.take(dst);
-        for (thread, d) in column.iter_mut().enumerate() {
+        for (thread, d) in column[self.live.clone()].iter_mut().enumerate() {
             let lane = match from {
                 ShuffleFrom::Xor(mask) => (thread % self.lanes) as i64 ^ i64::from(mask),
                 ShuffleFrom::Lane(l) => self.reg(l)[thread] as i64,
@@ -544,26 +531,27 @@ impl<'a> Machine<'a> {
             }
             *d = self.reg(a)[thread / self.lanes * self.lanes + lane as usize];
         }
-        self.regs[dst.index()] = column;
-        self.stats.shuffles += u64::from(self.code.warps);
+        self.put(&[dst], std::iter::once(column));
+        self.stats.shuffles += (self.count() / self.lanes) as u64;
         Ok(())
     }
 
     fn load_matrix(&mut self, dsts: &Vals, addr: LVal, offset: i32, trans: bool) -> Result<(), Trap> {
         let mut columns: SmallVec<[Vec<u64>; 4]> = dsts.iter().map(|&v| self.take(v)).collect();
-        for first in (0..self.threads).step_by(self.lanes) {
+        let start = self.live.start;
+        for first in (0..self.count()).step_by(self.lanes) {
             for (q, column) in columns.iter_mut().enumerate() {
                 let mut rows = [[0; WIDEST]; 8];
                 for (r, row) in rows.iter_mut().enumerate() {
                     let thread = first + 8 * q + r;
                     // The rows go to all lanes of the warp, so that the lane's own view of its copies doesn't count.
-                    let who = Who { thread: Who::NOBODY, warp: first / self.lanes };
+                    let who = Who { thread: Who::NOBODY, warp: (start + first) / self.lanes };
                     let at = self.addr(addr, offset, thread);
                     self.shared.read(who, at, row).map_err(|f| (f, thread))?;
                     self.stats.shared_read += WIDEST as u64;
                 }
                 let element = |r: usize, c: usize| u64::from(u16::from_le_bytes([rows[r][2 * c], rows[r][2 * c + 1]]));
-                for (lane, d) in column[first..first + self.lanes].iter_mut().enumerate() {
+                for (lane, d) in column[start + first..start + first + self.lanes].iter_mut().enumerate() {
                     let (line, pair) = (lane / 4 % 8, 2 * (lane % 4));
                     let [low, high] =
                         if trans { [element(pair, line), element(pair + 1, line)] } else { [element(line, pair), element(line, pair + 1)] };
@@ -571,9 +559,7 @@ impl<'a> Machine<'a> {
                 }
             }
         }
-        for (&v, column) in dsts.iter().zip(columns) {
-            self.regs[v.index()] = column;
-        }
+        self.put(dsts, columns.into_iter());
         Ok(())
     }
 
@@ -584,11 +570,9 @@ impl<'a> Machine<'a> {
             Some(table) => table,
             None => slot.insert(Table::new(self.target.matrix_instr(instr), self.lanes)?),
         };
-        table.run(&self.regs, &mut columns, operands, self.lanes);
-        for (&v, column) in dsts.iter().zip(columns) {
-            self.regs[v.index()] = column;
-        }
-        self.stats.matrices += u64::from(self.code.warps);
+        table.run(&self.regs, &mut columns, operands, self.live.clone(), self.lanes);
+        self.put(dsts, columns.into_iter());
+        self.stats.matrices += (self.count() / self.lanes) as u64;
         Ok(())
     }
 }

@@ -7,6 +7,7 @@ use super::super::LVal;
 use super::error::LaneError;
 use super::ops::f32_value;
 use crate::target::MatrixInstr;
+use std::ops::Range;
 use tilelift_ir::layout::FragmentMap;
 use tilelift_ir::{Precision, Scalar, num};
 
@@ -125,12 +126,11 @@ impl Table {
         })
     }
 
-    /// Runs the instruction for every warp: `dsts` are the columns of the result.
-    pub(crate) fn run(&mut self, regs: &[Vec<u64>], dsts: &mut [Vec<u64>], [a, b, c]: [&[LVal]; 3], lanes: usize) {
+    /// Runs the instruction for every warp of a range of threads: `dsts` are the columns of the result.
+    pub(crate) fn run(&mut self, regs: &[Vec<u64>], dsts: &mut [Vec<u64>], [a, b, c]: [&[LVal]; 3], threads: Range<usize>, lanes: usize) {
         let [_, n, k] = self.shape;
         let [am, bm, cm] = &mut self.scratch;
-        let threads = dsts.first().map_or(0, Vec::len);
-        for first in (0..threads).step_by(lanes) {
+        for first in threads.step_by(lanes) {
             self.a.gather(regs, a, first, self.tf32, am);
             self.b.gather(regs, b, first, self.tf32, bm);
             self.d.gather(regs, c, first, false, cm);

@@ -15,8 +15,10 @@ mod global;
 mod matrix;
 mod ops;
 mod shared;
+mod task;
 #[cfg(test)]
 pub(crate) mod tests;
+mod units;
 
 pub use error::{LaneError, LaneFault, Space};
 /// An argument of a launch, as the tile interpreter takes it.
@@ -38,12 +40,15 @@ pub struct LaneOptions {
     pub steps: u64,
     /// The programs to run, in this order; `None` runs the whole grid, x fastest.
     pub programs: Option<Vec<[u32; 3]>>,
+    /// How many instances of a persistent program run, if there are as many grid positions. A run of a list of programs gives each of
+    /// them an instance of its own.
+    pub workers: u32,
 }
 
 impl Default for LaneOptions {
     /// Fuel for some minutes, loops of some seconds, the whole grid.
     fn default() -> LaneOptions {
-        LaneOptions { fuel: 1 << 38, steps: 1 << 22, programs: None }
+        LaneOptions { fuel: 1 << 38, steps: 1 << 22, programs: None, workers: 3 }
     }
 }
 
@@ -100,28 +105,36 @@ pub fn interpret(
             return Err(LaneError::Buffer { buffer: v.buffer, count });
         }
     }
-    let params = marshal(&program.params, args, global::address)?;
+    let params = marshal(&program.params, grid, args, global::address)?;
     let tables = target.matrix.iter().map(|_| None).collect();
     let mut machine = exec::Machine::new(program, target, tables, &params, grid, Global::new(memory), [options.fuel, options.steps]);
-    let done = run_all(&mut machine, grid, options.programs.as_deref());
+    let persistent = program.persistent().then_some(options.workers.max(1));
+    let done = run_all(&mut machine, grid, options.programs.as_deref(), persistent);
     let stats = machine.finish();
     done.map(|()| stats)
 }
 
-fn run_all(machine: &mut exec::Machine<'_>, grid: [u32; 3], subset: Option<&[[u32; 3]]>) -> Result<(), LaneError> {
+fn run_all(machine: &mut exec::Machine<'_>, grid: [u32; 3], subset: Option<&[[u32; 3]]>, persistent: Option<u32>) -> Result<(), LaneError> {
+    // The launch parameters have been filled, so positions fit 32 bits where instances run several.
+    let linear = |[x, y, z]: [u32; 3]| x.wrapping_add(grid[0].wrapping_mul(y.wrapping_add(grid[1].wrapping_mul(z))));
+    let all = grid[0].wrapping_mul(grid[1]).wrapping_mul(grid[2]);
     if let Some(programs) = subset {
         for &program in programs {
             if program.iter().zip(grid).any(|(&at, n)| at >= n) {
                 return Err(LaneError::Program { program, grid });
             }
-            machine.program(program)?;
+            machine.program(program, [linear(program), all])?;
         }
         return Ok(());
+    }
+    if let Some(workers) = persistent {
+        let workers = workers.min(all);
+        return (0..workers).try_for_each(|w| machine.program([w, 0, 0], [w, workers]));
     }
     for z in 0..grid[2] {
         for y in 0..grid[1] {
             for x in 0..grid[0] {
-                machine.program([x, y, z])?;
+                machine.program([x, y, z], [0, 1])?;
             }
         }
     }

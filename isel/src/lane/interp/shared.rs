@@ -11,6 +11,7 @@
 
 use super::error::{LaneFault, Space};
 use std::collections::VecDeque;
+use std::ops::Range;
 
 /// Who runs an access: a thread, and the warp it is in.
 #[derive(Clone, Copy)]
@@ -37,6 +38,8 @@ enum State {
     Copied,
     /// Destination of a copy that isn't waited for.
     Pending,
+    /// Written by a bulk copy that has arrived: whoever waited for its barrier word sees it.
+    Bulk,
 }
 
 /// The last write and the readers of a byte. Epochs that are over need no resetting: they equal no later epoch.
@@ -75,10 +78,23 @@ pub(crate) struct Shared {
     open: Vec<Copy>,
     /// Closed groups, oldest first.
     groups: VecDeque<Vec<Copy>>,
+    /// Ranges that units still read, with the key of who unlocks them.
+    locks: Vec<(Range<usize>, Lock)>,
+    /// The step of each thread's last fence towards the units.
+    fences: Vec<u32>,
+}
+
+/// Whose end unlocks a range.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub(crate) enum Lock {
+    /// A group of multiplications, by number.
+    Matrices(u64),
+    /// A group of bulk stores of a thread, by number.
+    Stores(usize, u64),
 }
 
 impl Shared {
-    pub(crate) fn new(bytes: usize, lanes: usize) -> Shared {
+    pub(crate) fn new(bytes: usize, lanes: usize, threads: usize) -> Shared {
         Shared {
             bytes: vec![0; bytes],
             states: vec![State::Unwritten; bytes],
@@ -88,6 +104,8 @@ impl Shared {
             step: 0,
             open: Vec::new(),
             groups: VecDeque::new(),
+            locks: Vec::new(),
+            fences: vec![0; threads],
         }
     }
 
@@ -96,6 +114,7 @@ impl Shared {
         self.states.fill(State::Unwritten);
         self.open.clear();
         self.groups.clear();
+        self.locks.clear();
         self.epoch += 1;
     }
 
@@ -134,7 +153,7 @@ impl Shared {
         let t = &self.touches[at];
         t.write_epoch == self.epoch
             && match self.states[at] {
-                State::Unwritten => false,
+                State::Unwritten | State::Bulk => false,
                 State::Updated => true,
                 State::Written => usize::from(t.writer) / self.lanes != who.warp,
                 State::Copied | State::Pending => usize::from(t.writer) != who.thread,
@@ -148,7 +167,7 @@ impl Shared {
             match self.states[i] {
                 State::Unwritten => return Err(LaneFault::Uninitialised { space: Space::Shared, addr: i as u64 }),
                 State::Pending => return Err(LaneFault::PendingCopy { addr: i as u64, owner: usize::from(self.touches[i].writer) }),
-                State::Written | State::Updated | State::Copied => {}
+                State::Written | State::Updated | State::Copied | State::Bulk => {}
             }
             if self.unordered(i, who) {
                 return Err(self.race(i, true));
@@ -180,6 +199,7 @@ impl Shared {
     /// Writes the bytes of one aligned access.
     pub(crate) fn write(&mut self, who: Who, addr: i64, data: &[u8]) -> Result<(), LaneFault> {
         let at = self.place(addr, data.len())?;
+        self.check_locks(at..at + data.len())?;
         for (i, &byte) in (at..).zip(data) {
             self.check_write(who, i)?;
             let t = &self.touches[i];
@@ -210,7 +230,7 @@ impl Shared {
                         return Err(self.race(i, false));
                     }
                 }
-                State::Written | State::Copied | State::Pending => self.check_write(who, i)?,
+                State::Written | State::Copied | State::Pending | State::Bulk => self.check_write(who, i)?,
             }
         }
         out.copy_from_slice(&self.bytes[at..at + out.len()]);
@@ -268,5 +288,85 @@ impl Shared {
                 }
             }
         }
+    }
+
+    // Units.
+
+    fn check_locks(&self, range: Range<usize>) -> Result<(), LaneFault> {
+        match self.locks.iter().find(|(r, _)| r.start < range.end && range.start < r.end) {
+            Some((r, _)) => Err(LaneFault::InUse { addr: r.start.max(range.start) as u64 }),
+            None => Ok(()),
+        }
+    }
+
+    /// The thread's writes up to here are shown to the units.
+    pub(crate) fn fence(&mut self, thread: usize) {
+        self.fences[thread] = self.step;
+    }
+
+    /// Starts a bulk copy to a range.
+    pub(crate) fn bulk_start(&mut self, range: Range<usize>) -> Result<(), LaneFault> {
+        if range.end > self.bytes.len() {
+            return Err(LaneFault::Outside { space: Space::Shared, addr: range.start as u64, bytes: range.len() });
+        }
+        self.check_locks(range.clone())?;
+        for i in range {
+            if self.states[i] == State::Pending {
+                return Err(LaneFault::PendingCopy { addr: i as u64, owner: usize::from(self.touches[i].writer) });
+            }
+            self.mark(i, 0, State::Pending);
+        }
+        Ok(())
+    }
+
+    /// Bytes of a bulk copy arrive.
+    pub(crate) fn bulk_land(&mut self, at: usize, data: &[u8]) {
+        for (i, &byte) in (at..).zip(data) {
+            self.bytes[i] = byte;
+            self.mark(i, 0, State::Bulk);
+        }
+    }
+
+    /// A unit reads bytes for a thread that started it.
+    pub(crate) fn unit_read(&self, who: Who, at: usize, out: &mut [u8]) -> Result<(), LaneFault> {
+        let range = at..at + out.len();
+        if range.end > self.bytes.len() {
+            return Err(LaneFault::Outside { space: Space::Shared, addr: at as u64, bytes: out.len() });
+        }
+        for i in range.clone() {
+            let t = &self.touches[i];
+            match self.states[i] {
+                State::Unwritten => return Err(LaneFault::Uninitialised { space: Space::Shared, addr: i as u64 }),
+                State::Pending => return Err(LaneFault::PendingCopy { addr: i as u64, owner: usize::from(t.writer) }),
+                State::Bulk => {}
+                State::Written | State::Updated | State::Copied => {
+                    if self.unordered(i, who) {
+                        return Err(self.race(i, true));
+                    }
+                    if self.fences[usize::from(t.writer)] <= t.write_step {
+                        return Err(LaneFault::Unfenced { addr: i as u64 });
+                    }
+                }
+            }
+        }
+        out.copy_from_slice(&self.bytes[range]);
+        Ok(())
+    }
+
+    /// Units read a range until the key's end.
+    pub(crate) fn lock(&mut self, range: Range<usize>, key: Lock) {
+        if !self.locks.contains(&(range.clone(), key)) {
+            self.locks.push((range, key));
+        }
+    }
+
+    /// Ends locks.
+    pub(crate) fn unlock(&mut self, over: impl Fn(Lock) -> bool) {
+        self.locks.retain(|&(_, key)| !over(key));
+    }
+
+    /// A lock that is left, if there is one.
+    pub(crate) fn locked(&self) -> Option<Lock> {
+        self.locks.first().map(|l| l.1)
     }
 }

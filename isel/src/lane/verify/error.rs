@@ -95,6 +95,33 @@ pub enum LaneProblem {
         /// The sizes offered.
         offered: &'static [u32],
     },
+    /// A unit that the target lacks.
+    NoUnit(&'static str),
+    /// Roles that are not the program's last instruction.
+    RolesInside,
+    /// A role whose warps are none, overlap others', lie outside the program, or split a group.
+    RoleWarps(&'static str),
+    /// Registers of roles that the pool does not have.
+    RoleRegisters {
+        /// Registers of all roles together.
+        got: u32,
+        /// What the program starts with.
+        have: u32,
+    },
+    /// An instruction of several lanes in a role that one lane runs.
+    SingleLane,
+    /// A launch parameter that describes a tensor, read as a value.
+    TensorAsValue {
+        /// The parameter.
+        index: u32,
+    },
+    /// A bulk copy whose launch parameter describes no tensor, or one of another rank.
+    NotATensor {
+        /// The parameter.
+        index: u32,
+    },
+    /// A multiplication or bulk copy with a shape that the target lacks.
+    UnitShape(&'static str),
     /// A matrix load for a target without one.
     NoLoadMatrix,
     /// An exchange with a lane that the warp lacks.
@@ -132,6 +159,16 @@ impl fmt::Display for LaneProblem {
             LaneProblem::NoSuch { what, index } => write!(f, "the program has no {what} {index}"),
             LaneProblem::NoMatrix(id) => write!(f, "the target's table has no {id}"),
             LaneProblem::CopySize { got, offered } => write!(f, "an asynchronous copy of {got} bytes; the target offers {offered:?}"),
+            LaneProblem::NoUnit(what) => write!(f, "the target has no {what}; lower the kernel for this target"),
+            LaneProblem::RolesInside => f.write_str("roles end a program; put nothing behind them and no block around them"),
+            LaneProblem::RoleWarps(name) => write!(f, "the warps of role {name} are none, shared, outside the program, or part of a group"),
+            LaneProblem::RoleRegisters { got, have } => {
+                write!(f, "the roles ask for {got} registers, the program has {have}; ask for fewer, or give more up")
+            }
+            LaneProblem::SingleLane => f.write_str("an instruction of several lanes in a role that one lane runs"),
+            LaneProblem::TensorAsValue { index } => write!(f, "launch parameter {index} describes a tensor and has no value"),
+            LaneProblem::NotATensor { index } => write!(f, "launch parameter {index} describes no tensor of that many dimensions"),
+            LaneProblem::UnitShape(what) => write!(f, "{what} is not what the target's units take"),
             LaneProblem::NoLoadMatrix => f.write_str("the target has no matrix load; use plain shared loads"),
             LaneProblem::ShuffleMask { mask, lanes } => write!(f, "the mask {mask} leaves a warp of {lanes} lanes"),
         }

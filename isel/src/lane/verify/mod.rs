@@ -8,14 +8,17 @@
 //!
 //! The interpreter and the backends rely on these and don't repeat them.
 
+pub(crate) use units::entry_registers;
+
 mod error;
 #[cfg(test)]
 mod tests;
+mod units;
 
 pub use error::{LaneProblem, LaneVerifyError};
 
 use super::print::inst_text;
-use super::{Atomic, AtomicKind, BinOp, Block, Carried, Inst, LTy, LVal, ParamSource, Program, ShuffleFrom, Space, UnOp};
+use super::{Atomic, AtomicKind, BinOp, Block, Carried, Inst, LTy, LVal, Param, ParamSource, Program, ShuffleFrom, Space, UnOp};
 use crate::target::Target;
 use cranelift_entity::{EntityRef, SecondaryMap};
 use tilelift_ir::layout::FragmentMap;
@@ -27,7 +30,8 @@ use tilelift_ir::{AtomicOp, Class, Scalar};
 /// The first broken invariant in program order; the frame comes first.
 pub fn verify(program: &Program, target: &Target) -> Result<(), LaneVerifyError> {
     frame(program, target).map_err(|problem| LaneVerifyError { inst: None, problem })?;
-    let mut v = Verifier { program, target, state: SecondaryMap::new() };
+    units::last(program).map_err(|problem| LaneVerifyError { inst: None, problem })?;
+    let mut v = Verifier { program, target, state: SecondaryMap::new(), role: None };
     v.block(&program.body, Vec::new()).map(drop)
 }
 
@@ -53,6 +57,8 @@ struct Verifier<'a> {
     program: &'a Program,
     target: &'a Target,
     state: SecondaryMap<LVal, State>,
+    /// Warps of the role that is being checked, and whether one lane runs it.
+    role: Option<(u32, bool)>,
 }
 
 fn frame(p: &Program, t: &Target) -> Check {
@@ -76,7 +82,8 @@ fn frame(p: &Program, t: &Target) -> Check {
     for (index, param) in p.params.iter().enumerate() {
         let ok = match param.source {
             ParamSource::Pointer(_) | ParamSource::Stride(..) => param.ty == LTy::I64,
-            ParamSource::Extent(..) => param.ty == LTy::I32,
+            ParamSource::Extent(..) | ParamSource::Grid(_) => param.ty == LTy::I32,
+            ParamSource::Tensor(_) => param.ty == LTy::I64,
             ParamSource::Scalar(_) => matches!(param.ty, LTy::Num(_)),
         };
         if !ok {
@@ -157,7 +164,10 @@ impl Verifier<'_> {
                 self.end(otherwise);
                 c.results.iter().try_for_each(|&(r, ..)| self.ty(r).and_then(|t| self.def(r, t, defined))).map_err(at)?;
             }
-            Inst::Const { .. }
+            Inst::Roles(r) => units::roles(self, inst, r)?,
+            Inst::Unit(u) => units::unit(self, u, defined).map_err(at)?,
+            Inst::Undefined { .. }
+            | Inst::Const { .. }
             | Inst::Param { .. }
             | Inst::Special { .. }
             | Inst::SharedAddr { .. }
@@ -314,11 +324,12 @@ impl Verifier<'_> {
 
     fn simple(&mut self, inst: &Inst, defined: &mut Vec<LVal>) -> Check {
         match inst {
-            Inst::Const { dst, .. } => {
+            Inst::Undefined { dst } | Inst::Const { dst, .. } => {
                 let ty = self.ty(*dst)?;
                 self.def(*dst, ty, defined)
             }
             Inst::Param { dst, index } => match self.program.params.get(*index as usize) {
+                Some(Param { source: ParamSource::Tensor(_), .. }) => Err(LaneProblem::TensorAsValue { index: *index }),
                 Some(p) => self.def(*dst, p.ty, defined),
                 None => Err(LaneProblem::NoSuch { what: "launch parameter", index: *index }),
             },
@@ -478,7 +489,7 @@ impl Verifier<'_> {
                 self.def_all(dsts, ty, defined)
             }
             // Control has its own function; it has no operands of its own left to check.
-            Inst::For(_) | Inst::While(_) | Inst::If(_) => Ok(()),
+            Inst::For(_) | Inst::While(_) | Inst::If(_) | Inst::Unit(_) | Inst::Roles(_) => Ok(()),
         }
     }
 }

@@ -82,8 +82,14 @@ fn one_definition_before_use_in_scope() {
     let use_of = |a| Inst::Bin { dst: out, op: BinOp::Add, a, b: i };
     let base = asm.p.clone();
     let bodies: [(Vec<Inst>, LVal); 4] = [
-        (vec![Inst::For(Box::new(For { iv, lo: i, hi: i, step: i, carried: vec![], body: vec![make(inner)] })), use_of(inner)], inner),
-        (vec![Inst::For(Box::new(For { iv, lo: i, hi: i, step: i, carried: vec![], body: vec![] })), use_of(iv)], iv),
+        (
+            vec![
+                Inst::For(Box::new(For { iv, lo: i, hi: i, step: i, runs: false, carried: vec![], body: vec![make(inner)] })),
+                use_of(inner),
+            ],
+            inner,
+        ),
+        (vec![Inst::For(Box::new(For { iv, lo: i, hi: i, step: i, runs: false, carried: vec![], body: vec![] })), use_of(iv)], iv),
         (
             vec![Inst::While(Box::new(While { carried: vec![], test: vec![make(inner)], condition: yes, body: vec![] })), use_of(inner)],
             inner,
@@ -103,22 +109,22 @@ fn loops_and_choices_have_matching_types() {
     let carry = |param, init, next, result| vec![Carried { param, init, next, result }];
     let bad_init = |asm: &mut Asm, [i, x, ..]: [LVal; 6]| {
         let [iv, p, r] = [LTy::I32, f, f].map(|ty| asm.val(ty));
-        Inst::For(Box::new(For { iv, lo: i, hi: i, step: i, carried: carry(p, i, x, r), body: vec![] }))
+        Inst::For(Box::new(For { iv, lo: i, hi: i, step: i, runs: false, carried: carry(p, i, x, r), body: vec![] }))
     };
     assert_eq!(wrong(with(bad_init)), (0, "f32".into()));
     let bad_next = |asm: &mut Asm, [i, x, ..]: [LVal; 6]| {
         let [iv, p, r] = [LTy::I32, f, f].map(|ty| asm.val(ty));
-        Inst::For(Box::new(For { iv, lo: i, hi: i, step: i, carried: carry(p, x, iv, r), body: vec![] }))
+        Inst::For(Box::new(For { iv, lo: i, hi: i, step: i, runs: false, carried: carry(p, x, iv, r), body: vec![] }))
     };
     assert_eq!(wrong(with(bad_next)), (7, "f32".into()));
     let bad_result = |asm: &mut Asm, [i, x, ..]: [LVal; 6]| {
         let [iv, p, r] = [LTy::I32, f, LTy::I32].map(|ty| asm.val(ty));
-        Inst::For(Box::new(For { iv, lo: i, hi: i, step: i, carried: carry(p, x, x, r), body: vec![] }))
+        Inst::For(Box::new(For { iv, lo: i, hi: i, step: i, runs: false, carried: carry(p, x, x, r), body: vec![] }))
     };
     assert_eq!(wrong(with(bad_result)), (9, "f32".into()));
     let bad_bound = |asm: &mut Asm, [i, _, _, l, ..]: [LVal; 6]| {
         let iv = asm.val(LTy::I32);
-        Inst::For(Box::new(For { iv, lo: i, hi: l, step: i, carried: vec![], body: vec![] }))
+        Inst::For(Box::new(For { iv, lo: i, hi: l, step: i, runs: false, carried: vec![], body: vec![] }))
     };
     assert_eq!(wrong(with(bad_bound)), (3, "i32".into()));
     let bad_condition =

@@ -25,7 +25,7 @@ fn swapping(lo: i64, hi: i64, step: i64) -> Asm {
     let grown = asm.bin(BinOp::Add, y, iv);
     let body = std::mem::replace(&mut asm.p.body, outer);
     let carried = vec![Carried { param: x, init: x0, next: grown, result: xr }, Carried { param: y, init: y0, next: x, result: yr }];
-    asm.push(Inst::For(Box::new(For { iv, lo, hi, step, carried, body })));
+    asm.push(Inst::For(Box::new(For { iv, lo, hi, step, runs: false, carried, body })));
     asm.store(0, &[xr, yr]);
     asm
 }
@@ -110,7 +110,7 @@ fn divergent_control_is_refused() {
     let mut asm = Asm::new(1);
     let (lane, one) = (asm.special(Special::Lane), asm.i32(1));
     let iv = asm.val(LTy::I32);
-    asm.push(Inst::For(Box::new(For { iv, lo: one, hi: lane, step: one, carried: vec![], body: vec![] })));
+    asm.push(Inst::For(Box::new(For { iv, lo: one, hi: lane, step: one, runs: false, carried: vec![], body: vec![] })));
     assert_eq!(asm.fault(&mut Memory::new()), (LaneFault::Divergent { first: 0, here: 1 }, 1));
 }
 
@@ -215,7 +215,7 @@ fn a_value_carried_unchanged() {
     let (c, body) = carried(&mut asm, LTy::I32, init, |_, param| param);
     let (zero, three, one) = (asm.i32(0), asm.i32(3), asm.i32(1));
     let iv = asm.val(LTy::I32);
-    asm.push(Inst::For(Box::new(For { iv, lo: zero, hi: three, step: one, carried: vec![c], body })));
+    asm.push(Inst::For(Box::new(For { iv, lo: zero, hi: three, step: one, runs: false, carried: vec![c], body })));
     asm.store(0, &[c.result]);
     let mut m = memory([Buffer::uninit(128)]);
     asm.run(&mut m).unwrap();

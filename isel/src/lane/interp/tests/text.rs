@@ -122,6 +122,7 @@ pub(crate) fn everything() -> Asm {
         lo: i,
         hi: lane,
         step: warp,
+        runs: false,
         carried: vec![Carried { param: fp, init: x, next: fnext, result: fr }, Carried { param: ip, init: i, next: ip, result: ir }],
         body: vec![Inst::Un { dst: fnext, op: UnOp::Neg, a: fp }],
     })));

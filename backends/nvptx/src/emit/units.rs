@@ -1,0 +1,320 @@
+//! Roles, barrier words, bulk copies, matrix instructions of warpgroups.
+//!
+//! ```text
+//! roles    warp < end of the first?  ── setmaxnreg ─ (one lane: the first warp's elected one) body ─ to the end
+//!          warp < end of the second? ── …
+//! barrier  0 holds the whole program; roles and their groups count on from 1, as immediates: an id in a register would take all 16
+//! matrix   the descriptor's low word is address / 16 with the panels' distance above, the high word constant
+//! ```
+//! "Asynchronous warpgroup level matrix instructions", "mbarrier" and "Tensor copy" in the PTX ISA.
+
+use super::text::{Opnd, Reg};
+use super::{Class, Emitter, Top};
+use crate::analysis::{Address, Base};
+use crate::error::EmitError;
+use smallvec::SmallVec;
+use tilelift_isel::GroupMatrix;
+use tilelift_isel::lane::{Block, GroupOperand, Inst, LVal, Multiply, Panels, Place, Roles, Unit};
+
+/// What printing a role needs.
+#[derive(Clone, Copy)]
+pub(super) struct RoleText {
+    warps: u32,
+    /// The role's warp, where the role does not begin at 0.
+    warp: Option<Reg>,
+    /// Id of the role's barrier; those of its groups follow.
+    barrier: u32,
+}
+
+/// Derived registers: the low word of a descriptor; the distance of panels is added.
+const DESCRIPTOR: u32 = 1 << 16;
+
+impl Emitter<'_> {
+    /// The warp's number in its role.
+    pub(super) fn role_warp(&mut self) -> Opnd {
+        let Some(role) = self.role else { return Opnd::Imm(Class::R, 0) };
+        match role.warp {
+            Some(r) => Opnd::Reg(r),
+            None if role.warps == 1 => Opnd::Imm(Class::R, 0),
+            None => Opnd::Reg(self.load(Top::UniformWarp)),
+        }
+    }
+
+    pub(super) fn barrier(&mut self) {
+        match self.role {
+            None => self.body.op("bar.sync 0").end(),
+            Some(role) => self.body.op("bar.sync ").n(role.barrier).s(", ").n(role.warps * 32).end(),
+        }
+    }
+
+    pub(super) fn roles(&mut self, roles: &Roles) -> Result<(), EmitError> {
+        let warp = self.load(Top::UniformWarp);
+        let end = self.label();
+        let mut barrier = 1;
+        for r in &roles.roles {
+            let next = self.label();
+            let p = self.fresh(Class::P);
+            self.body.op("setp.ge.u32 ").r(p).s(", ").r(warp).s(", ").n(r.first + r.warps).end();
+            self.branch_if(p, true, next);
+            if let Some(n) = r.registers {
+                let way = if n >= entry_registers(self.program.warps) { "inc" } else { "dec" };
+                self.body.op("setmaxnreg.").s(way).s(".sync.aligned.u32 ").n(n).end();
+            }
+            let number = (r.first > 0).then(|| self.fresh(Class::R));
+            if let Some(n) = number {
+                self.body.op("add.s32 ").r(n).s(", ").r(warp).s(", ").n(-i64::from(r.first)).end();
+            }
+            if r.single {
+                let p = self.fresh(Class::P);
+                self.body.op("setp.ne.u32 ").r(p).s(", ").r(warp).s(", ").n(r.first).end();
+                self.branch_if(p, true, end);
+                // The elected lane is the one that the assembler knows to be alone.
+                let elected = self.fresh(Class::P);
+                self.body.op("elect.sync _|").r(elected).s(", 0xFFFFFFFF").end();
+                self.body.s("\t@!").r(elected).s(" bra $L").n(end).end();
+            }
+            self.role = Some(RoleText { warps: if r.single { 1 } else { r.warps }, warp: number, barrier });
+            barrier += 1 + groups(&r.body).map_or(0, |warps| r.warps / warps);
+            if barrier > 16 {
+                return Err(EmitError::TooLarge { what: "barriers of roles", need: barrier.into(), have: 16, target: self.target.name });
+            }
+            self.block(&r.body)?;
+            self.role = None;
+            self.branch(end);
+            self.place(next);
+        }
+        self.place(end);
+        Ok(())
+    }
+
+    /// Prints a place as `[base+offset]`.
+    fn at(&mut self, p: &Place) {
+        self.address(p.addr, p.offset);
+    }
+
+    /// The guard in front of an instruction; `None` if it never holds.
+    fn start(&mut self, guard: Option<LVal>, op: &str) -> bool {
+        use super::memory::Guard;
+        match self.guard(guard) {
+            Guard::Never => false,
+            Guard::Always => {
+                self.body.op(op);
+                true
+            }
+            Guard::If(p) => {
+                self.body.guarded(Some(p), op);
+                true
+            }
+        }
+    }
+
+    /// Prints `[tensor, {coordinates}]`.
+    fn tensor(&mut self, map: u32, at: &[LVal]) {
+        let tensor = self.load(Top::Tensor(map));
+        let at: SmallVec<[Opnd; 5]> = at.iter().map(|&v| self.operand(v)).collect();
+        self.body.s("[").r(tensor).s(", {");
+        for (i, &o) in at.iter().enumerate() {
+            self.body.s(if i > 0 { ", " } else { "" }).o(o);
+        }
+        self.body.s("}]");
+    }
+
+    pub(super) fn unit(&mut self, u: &Unit) -> Result<(), EmitError> {
+        match u {
+            Unit::InitBarrier { barrier, count, guard } => {
+                if self.start(*guard, "mbarrier.init.shared::cta.b64 ") {
+                    self.at(barrier);
+                    self.body.s(", ").n(*count).end();
+                }
+            }
+            Unit::PublishBarriers => self.body.op("fence.mbarrier_init.release.cluster").end(),
+            Unit::Arrive { barrier, guard } => {
+                if self.start(*guard, "mbarrier.arrive.shared::cta.b64 _, ") {
+                    self.at(barrier);
+                    self.body.end();
+                }
+            }
+            Unit::ArriveExpect { barrier, bytes } => {
+                self.body.op("mbarrier.arrive.expect_tx.shared::cta.b64 _, ");
+                self.at(barrier);
+                self.body.s(", ").n(*bytes).end();
+            }
+            Unit::Wait { barrier, parity } => {
+                let parity = self.operand(*parity);
+                let (p, again) = (self.fresh(Class::P), self.label());
+                self.place(again);
+                self.body.op("mbarrier.try_wait.parity.shared::cta.b64 ").r(p).s(", ");
+                self.at(barrier);
+                self.body.s(", ").o(parity).end();
+                self.body.s("\t@!").r(p).s(" bra $L").n(again).end();
+            }
+            Unit::PrefetchMap { map, guard } => {
+                let tensor = self.load(Top::Tensor(*map));
+                if self.start(*guard, "prefetch.tensormap [") {
+                    self.body.r(tensor).s("]").end();
+                }
+            }
+            Unit::BulkLoad { map, to, at, barrier } => {
+                self.body.op("cp.async.bulk.tensor.").n(at.len() as i64);
+                self.body.s("d.shared::cluster.global.tile.mbarrier::complete_tx::bytes ");
+                self.at(to);
+                self.body.s(", ");
+                self.tensor(*map, at);
+                self.body.s(", ");
+                self.at(barrier);
+                self.body.end();
+            }
+            Unit::BulkStore { map, from, at, guard } => {
+                if self.start(*guard, "cp.async.bulk.tensor.") {
+                    self.body.n(at.len() as i64).s("d.global.shared::cta.tile.bulk_group ");
+                    self.tensor(*map, at);
+                    self.body.s(", ");
+                    self.at(from);
+                    self.body.end();
+                }
+            }
+            Unit::CommitStores { guard } => {
+                if self.start(*guard, "cp.async.bulk.commit_group") {
+                    self.body.end();
+                }
+            }
+            Unit::WaitStoresRead { pending, guard } => {
+                if self.start(*guard, "cp.async.bulk.wait_group.read ") {
+                    self.body.n(*pending).end();
+                }
+            }
+            Unit::FenceUnits => self.body.op("fence.proxy.async.shared::cta").end(),
+            Unit::GroupBarrier { warps } => self.group_barrier(*warps),
+            Unit::StoreMatrix { srcs, to } => {
+                let srcs: SmallVec<[Reg; 16]> = srcs.iter().map(|&v| self.reg(v)).collect();
+                self.body.op("stmatrix.sync.aligned.m8n8.x").n(srcs.len() as i64).s(".shared.b16 ");
+                self.at(to);
+                self.body.s(", ").braced(&srcs).end();
+            }
+            Unit::FenceMatrices => self.body.op("wgmma.fence.sync.aligned").end(),
+            Unit::Multiply(m) => return self.multiply(m),
+            Unit::CommitMatrices => self.body.op("wgmma.commit_group.sync.aligned").end(),
+            Unit::WaitMatrices { pending } => self.body.op("wgmma.wait_group.sync.aligned ").n(*pending).end(),
+        }
+        Ok(())
+    }
+
+    /// One barrier per group, by branches over the group's number.
+    fn group_barrier(&mut self, warps: u32) {
+        let (all, first) = self.role.map_or((self.program.warps, 0), |r| (r.warps, r.barrier));
+        if warps == all {
+            self.barrier();
+            return;
+        }
+        let groups = all / warps;
+        let warp = match self.role {
+            Some(_) => self.role_warp(),
+            None => Opnd::Reg(self.load(Top::UniformWarp)),
+        };
+        let end = self.label();
+        for g in 0..groups {
+            let next = self.label();
+            if g + 1 < groups {
+                let p = self.fresh(Class::P);
+                self.body.op("setp.ge.u32 ").r(p).s(", ").o(warp).s(", ").n((g + 1) * warps).end();
+                self.branch_if(p, true, next);
+            }
+            self.body.op("bar.sync ").n(first + 1 + g).s(", ").n(warps * 32).end();
+            if g + 1 < groups {
+                self.branch(end);
+                self.place(next);
+            }
+        }
+        self.place(end);
+    }
+
+    fn multiply(&mut self, m: &Multiply) -> Result<(), EmitError> {
+        let row: &GroupMatrix = match &self.target.units {
+            Some(u) => &u.matrix[m.instr.as_u32() as usize],
+            None => {
+                return Err(EmitError::Unsupported { what: "a group matrix instruction".into(), reason: "the target has none" });
+            }
+        };
+        let accumulate = m.accumulate.map(|p| self.operand(p)).unwrap_or(Opnd::Imm(Class::P, 1));
+        let a = self.descriptor(&m.a);
+        let b = self.descriptor(&m.b);
+        let c: SmallVec<[Reg; 16]> = m.c.iter().map(|&v| self.reg(v)).collect();
+        let d: SmallVec<[Reg; 16]> = m.dsts.iter().map(|&v| self.home(v)).collect();
+        // The instruction has one list for C and D: where they could not share registers, C is copied first.
+        for (&from, &to) in c.iter().zip(&d) {
+            if from != to {
+                self.body.op(to.0.mov()).r(to).s(", ").r(from).end();
+            }
+        }
+        self.body.op("wgmma.mma_async.sync.aligned.m").n(row.m).s("n").n(m.n).s("k").n(row.k).s(".").s(row.name).s(" ");
+        self.body.braced(&d).s(", ").r(a).s(", ").r(b).s(", ").o(accumulate);
+        if row.acc.is_float() {
+            self.body.s(", 1, 1");
+        }
+        if row.any_order {
+            for o in [&m.a, &m.b] {
+                self.body.s(if o.panels.along_k { ", 0" } else { ", 1" });
+            }
+        }
+        self.body.end();
+        Ok(())
+    }
+
+    /// The descriptor of an operand.
+    fn descriptor(&mut self, o: &GroupOperand) -> Reg {
+        let Panels { span, along_k, stride } = o.panels;
+        // Along K the distance of panels is not looked at: an instruction stays inside one.
+        let lead = if along_k { 1 } else { stride / 16 };
+        let Address { base, offset } = self.defs.address(o.at.addr, o.at.offset);
+        let shift = |e: &mut Self, from: Reg, w: Reg| {
+            e.body.op("shr.u32 ").r(w).s(", ").r(from).s(", 4").end();
+            e.body.op("or.b32 ").r(w).s(", ").r(w).s(", ").n(lead << 16).end();
+        };
+        let low = match base {
+            Base::Value(v) => {
+                let r = self.reg(v);
+                self.derive(v, DESCRIPTOR + lead, Class::R, |e, w| shift(e, r, w))
+            }
+            Base::Shared => {
+                let (start, w) = (self.load(Top::Shared(0)), self.fresh(Class::R));
+                shift(self, start, w);
+                w
+            }
+        };
+        let mut word = low;
+        if offset != 0 {
+            word = self.fresh(Class::R);
+            self.body.op("add.s32 ").r(word).s(", ").r(low).s(", ").n(offset / 16).end();
+        }
+        let mode: u32 = match span {
+            128 => 1,
+            64 => 2,
+            _ => 3,
+        };
+        // Eight rows on.
+        let high = mode << 30 | (8 * span / 16);
+        let d = self.fresh(Class::D);
+        let high = self.load(Top::Const(Class::R, u64::from(high)));
+        self.body.op("mov.b64 ").r(d).s(", ").braced(&[word, high]).end();
+        d
+    }
+}
+
+/// Registers per lane at the start of a program of so many warps.
+fn entry_registers(warps: u32) -> u32 {
+    65536 / (warps * 32) / 8 * 8
+}
+
+/// Warps of the groups whose barriers a block has.
+fn groups(block: &Block) -> Option<u32> {
+    block.iter().find_map(|i| match i {
+        Inst::Unit(u) => match &**u {
+            Unit::GroupBarrier { warps } => Some(*warps),
+            _ => None,
+        },
+        Inst::For(l) => groups(&l.body),
+        Inst::While(l) => groups(&l.test).or_else(|| groups(&l.body)),
+        Inst::If(c) => groups(&c.then).or_else(|| groups(&c.otherwise)),
+        _ => None,
+    })
+}

@@ -1,0 +1,174 @@
+//! Specialised kernels of sm_90a: the plain product loop of the kernel library through the lane interpreter, and its text through the
+//! assembler, which must have nothing to say: an advisory about serialised multiplications would mean that they wait for one another.
+
+use tilelift_ir::Scalar;
+use tilelift_ir::interp::{Buffer, Memory};
+use tilelift_ir::verify::verify;
+use tilelift_isel::lane::{LaneOptions, interpret};
+use tilelift_isel::{LowerOptions, Lowered, Schedule, ScheduleKind, lower};
+use tilelift_kernels::workload::GemmCase;
+use tilelift_kernels::{Activation, Case, Gemm, Size};
+use tilelift_nvptx::{EmitOptions, emit, sm_80, sm_90a};
+
+fn case(config: Gemm, [m, n, k]: [u32; 3]) -> Case {
+    let config = config.for_shape(m, n, k);
+    Case { name: format!("{m}x{n}x{k}"), row: 9, size: Size::Small, workload: Box::new(GemmCase { config, m, n, k }) }
+}
+
+fn lowered(case: &Case, options: &LowerOptions) -> Lowered {
+    let kernel = case.build().unwrap();
+    lower(&verify(&kernel).unwrap(), &sm_90a(), options).unwrap_or_else(|e| panic!("{}: {e}", case.name))
+}
+
+/// Runs the lane program against the reference; every element counts.
+fn right(case: &Case, l: &Lowered) {
+    let tensors = case.make_tensors();
+    let mut memory = Memory::new();
+    for (i, t) in tensors.iter().enumerate() {
+        let output = i + 1 == tensors.len();
+        memory.add(if output { Buffer::uninit(t.bytes.len()) } else { Buffer::from_bytes(t.bytes.clone()) });
+    }
+    let run = interpret(&l.program, &sm_90a(), case.grid(), &case.arguments(), &mut memory, &LaneOptions::default());
+    run.unwrap_or_else(|e| panic!("{}: {e}", case.name));
+    let verdict = case.judge(&tensors, &memory, None).unwrap();
+    assert!(verdict.pass(), "{}: {verdict}", case.name);
+}
+
+/// Assembles the text; the assembler must neither spill nor complain.
+fn clean(case: &Case, l: &Lowered) -> String {
+    let text = emit(&l.program, &sm_90a(), &EmitOptions::default()).unwrap_or_else(|e| panic!("{}: {e}", case.name)).text;
+    match tilelift_oracle::assemble(&text, "sm_90a") {
+        Ok(r) => assert!(r.spills == 0 && r.stack == 0 && r.warnings.is_empty(), "{}: {r:?}", case.name),
+        Err(tilelift_oracle::AsmError::Missing) => assert!(!tilelift_oracle::required(), "ptxas is missing"),
+        Err(e) => panic!("{}: {e}", case.name),
+    }
+    text
+}
+
+fn both(config: Gemm, shape: [u32; 3], options: &LowerOptions) {
+    let case = case(config, shape);
+    let l = lowered(&case, options);
+    assert!(matches!(l.plan.schedule, Schedule::Specialised(_)), "{}: {}", case.name, l.plan);
+    right(&case, &l);
+    clean(&case, &l);
+}
+
+#[test]
+fn all_storage_orders() {
+    for elem in [Scalar::BF16, Scalar::F16] {
+        for order in [(false, false), (false, true), (true, false), (true, true)] {
+            let gemm = Gemm::new(elem).transposed(order.0, order.1).tile(128, 128, 64);
+            both(gemm, [200, 136, 200], &LowerOptions::default());
+        }
+    }
+}
+
+#[test]
+fn the_large_tile_and_its_text() {
+    let case = case(Gemm::new(Scalar::BF16).transposed(false, true).tile(128, 256, 64), [136, 264, 72]);
+    let l = lowered(&case, &LowerOptions::default());
+    right(&case, &l);
+    let text = clean(&case, &l);
+    for (what, times) in [
+        ("setmaxnreg.dec.sync.aligned.u32 40", 1),
+        ("setmaxnreg.inc.sync.aligned.u32 232", 1),
+        ("wgmma.mma_async.sync.aligned.m64n256k16.f32.bf16.bf16", 4),
+        ("cp.async.bulk.tensor.2d.shared::cluster", 2),
+        ("stmatrix.sync.aligned.m8n8.x4", 16),
+        ("cp.async.bulk.tensor.2d.global.shared::cta", 4),
+        ("cvta.param.u64", 3),
+        (".version 8.0\n", 1),
+        ("elect.sync", 1),
+    ] {
+        assert_eq!(text.matches(what).count(), times, "{what}");
+    }
+}
+
+#[test]
+fn tiles_of_all_kinds() {
+    for tile in [[64, 64, 64], [64, 8, 16], [64, 24, 32], [128, 176, 64], [128, 192, 32], [64, 96, 128], [256, 128, 16], [192, 80, 64]] {
+        let gemm = Gemm::new(Scalar::BF16).transposed(false, true).tile(tile[0], tile[1], tile[2]);
+        both(gemm, [130, 200, 136], &LowerOptions::default());
+    }
+}
+
+#[test]
+fn ragged_shapes_and_short_depths() {
+    for shape in [[1, 8, 8], [7, 1000, 8], [129, 8, 136], [64, 128, 64], [300, 24, 1000]] {
+        both(Gemm::new(Scalar::F16).tile(64, 128, 64), shape, &LowerOptions::default());
+    }
+    // Stores of rows that bulk copies do not take go out by lanes.
+    both(Gemm::new(Scalar::F16).transposed(false, true).tile(64, 128, 64), [65, 129, 72], &LowerOptions::default());
+}
+
+#[test]
+fn other_types() {
+    both(Gemm::new(Scalar::F32).transposed(false, true).tile(128, 64, 32), [130, 72, 100], &LowerOptions::default());
+    both(Gemm::new(Scalar::I8).transposed(false, true).tile(128, 64, 128), [130, 80, 144], &LowerOptions::default());
+    both(Gemm::new(Scalar::BF16).output(Scalar::F32).tile(128, 64, 64), [130, 72, 136], &LowerOptions::default());
+}
+
+#[test]
+fn epilogues() {
+    for activation in [Activation::None, Activation::Relu, Activation::Silu, Activation::Gelu] {
+        let gemm = Gemm::new(Scalar::BF16).epilogue(Some(Scalar::BF16), activation).tile(128, 256, 64);
+        both(gemm, [136, 264, 72], &LowerOptions::default());
+    }
+}
+
+#[test]
+fn every_choice_can_be_pinned() {
+    let gemm = || Gemm::new(Scalar::BF16).tile(128, 64, 64);
+    for options in [
+        LowerOptions { persistent: Some(false), ..LowerOptions::default() },
+        LowerOptions { stages: Some(2), ..LowerOptions::default() },
+        LowerOptions { consumers: Some(1), ..LowerOptions::default() },
+        LowerOptions { schedule: Some(ScheduleKind::Specialised), stages: Some(5), ..LowerOptions::default() },
+    ] {
+        both(gemm(), [300, 136, 520], &options);
+    }
+    let l = lowered(&case(gemm(), [128, 64, 64]), &LowerOptions { schedule: Some(ScheduleKind::Pipelined), ..LowerOptions::default() });
+    assert_eq!(l.plan.to_string(), "pipelined: 4 warps, 3 stages (not specialised: asked for so)");
+}
+
+#[test]
+fn an_empty_sum_is_zero() {
+    // A depth of zero at run time: the compiled kernel serves every depth.
+    let config = Gemm::new(Scalar::BF16).transposed(false, true).tile(64, 32, 64);
+    let general = Gemm { k: tilelift_ir::Extent::Dynamic(8), ..config.clone().for_shape(64, 32, 8) };
+    let kernel = general.build().unwrap();
+    let l = lower(&verify(&kernel).unwrap(), &sm_90a(), &LowerOptions::default()).unwrap();
+    assert!(matches!(l.plan.schedule, Schedule::Specialised(_)), "{}", l.plan);
+    use tilelift_ir::interp::{Arg, ViewArg};
+    let mut memory = Memory::new();
+    for bytes in [16, 16, 64 * 32 * 2] {
+        memory.add(Buffer::uninit(bytes));
+    }
+    let args: Vec<Arg> = [(0, [64, 0]), (1, [32, 0]), (2, [64, 32])].map(|(b, s)| ViewArg::dense(b, Scalar::BF16, &s).into()).into();
+    interpret(&l.program, &sm_90a(), [1, 1, 1], &args, &mut memory, &LaneOptions::default()).unwrap();
+    assert!(memory.buffers[2].bytes().iter().all(|&x| x == 0));
+}
+
+#[test]
+fn what_does_not_fit_is_declined_with_the_reason() {
+    let reason = |config: Gemm, shape: [u32; 3]| {
+        let l = lowered(&case(config, shape), &LowerOptions::default());
+        let Schedule::Pipelined { why } = l.plan.schedule else { panic!("{}", l.plan) };
+        why
+    };
+    for (config, shape, words) in [
+        (Gemm::new(Scalar::BF16), [128, 128, 131], "is not known to be a multiple of 16 bytes"),
+        (Gemm::new(Scalar::BF16).tile(32, 128, 64), [128, 128, 128], "32x128x64 is not made up of 64xNx16"),
+        (Gemm::new(Scalar::F32), [128, 128, 128], "must be contiguous along K"),
+        (Gemm::new(Scalar::BF16).tile(256, 256, 16), [256, 256, 128], "do not fit the registers"),
+    ] {
+        let why = reason(config, shape);
+        assert!(why.contains(words), "{why}");
+    }
+    let kernel = case(Gemm::new(Scalar::BF16), [128, 128, 128]).build().unwrap();
+    let older = lower(&verify(&kernel).unwrap(), &sm_80(), &LowerOptions::default()).unwrap();
+    assert!(older.plan.to_string().contains("sm_80 has no bulk copies"), "{}", older.plan);
+    let pinned = LowerOptions { schedule: Some(ScheduleKind::Specialised), ..LowerOptions::default() };
+    let refused = lower(&verify(&kernel).unwrap(), &sm_80(), &pinned).unwrap_err().to_string();
+    assert!(refused.contains("specialised") && refused.contains("no bulk copies"), "{refused}");
+}

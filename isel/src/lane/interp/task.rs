@@ -1,0 +1,234 @@
+//! Control flow: a stack of open blocks per task, so that a role can stop at a wait and go on later.
+//!
+//! ```text
+//! whole program: one task ── Roles ─► a task per role, in turn: each runs until it waits or ends; all waiting is a deadlock
+//! ```
+
+use super::super::unit::{Roles, Unit};
+use super::super::{Block, Carried, For, If, Inst, LVal, While};
+use super::error::{LaneError, LaneFault};
+use super::exec::Machine;
+use cranelift_entity::EntityRef;
+use smallvec::SmallVec;
+use std::ops::Range;
+
+/// What to do at the end of a block.
+#[derive(Clone, Copy)]
+enum End<'a> {
+    Done,
+    /// The next step of a counted loop: index, end, increment.
+    Step(&'a Inst, &'a For, [i64; 3]),
+    /// The loop's condition is known.
+    /// … and how many rounds are left.
+    Test(&'a Inst, &'a While, u64),
+    Again(&'a Inst, &'a While, u64),
+    Choice(&'a If, bool),
+}
+
+struct Frame<'a> {
+    block: &'a Block,
+    at: usize,
+    end: End<'a>,
+}
+
+/// Threads that run together.
+struct Task<'a> {
+    frames: Vec<Frame<'a>>,
+    live: Range<usize>,
+    first_warp: usize,
+}
+
+/// How a task stopped.
+enum Stop<'a> {
+    Ended,
+    Waits(&'a Inst),
+}
+
+impl<'a> Machine<'a> {
+    /// Runs the whole program.
+    pub(super) fn whole(&mut self) -> Result<(), LaneError> {
+        let code = self.code;
+        let mut task = Task::new(&code.body, self.live.clone(), 0);
+        match self.run(&mut task)? {
+            Stop::Ended => Ok(()),
+            Stop::Waits(inst) => Err(self.deadlock(inst)),
+        }
+    }
+
+    /// The roles take turns.
+    fn roles(&mut self, inst: &'a Inst, roles: &'a Roles) -> Result<(), LaneError> {
+        let all = self.live.clone();
+        let mut tasks: Vec<Task<'a>> = roles
+            .roles
+            .iter()
+            .map(|r| {
+                let first = r.first as usize * self.lanes;
+                let count = if r.single { 1 } else { r.warps as usize * self.lanes };
+                Task::new(&r.body, first..first + count, r.first as usize)
+            })
+            .collect();
+        let mut waiting: Option<(&Inst, Range<usize>, usize)> = None;
+        while !tasks.is_empty() {
+            let before = self.stats.instructions;
+            let mut left = Vec::new();
+            waiting = None;
+            for mut t in tasks {
+                (self.live, self.first_warp) = (t.live.clone(), t.first_warp);
+                if let Stop::Waits(i) = self.run(&mut t)? {
+                    waiting = waiting.or(Some((i, t.live.clone(), t.first_warp)));
+                    left.push(t);
+                }
+            }
+            tasks = left;
+            // A wait that is tried again costs nothing, so no cost is no progress.
+            if self.stats.instructions == before && !tasks.is_empty() {
+                break;
+            }
+        }
+        if let Some((i, live, first)) = waiting.filter(|_| !tasks.is_empty()) {
+            (self.live, self.first_warp) = (live, first);
+            return Err(self.deadlock(i));
+        }
+        (self.live, self.first_warp) = (all, 0);
+        self.nothing_under_way().map_err(|fault| self.locate(inst, (fault, 0)))
+    }
+
+    fn deadlock(&self, inst: &'a Inst) -> LaneError {
+        let fault = match inst {
+            Inst::Unit(u) => match &**u {
+                Unit::Wait { barrier, parity } => self.stuck(barrier, *parity),
+                _ => LaneFault::Malformed("a wait for nothing"),
+            },
+            _ => LaneFault::Malformed("a wait for nothing"),
+        };
+        self.locate(inst, (fault, 0))
+    }
+
+    fn run(&mut self, task: &mut Task<'a>) -> Result<Stop<'a>, LaneError> {
+        while let Some(frame) = task.frames.last_mut() {
+            let block = frame.block;
+            let Some(inst) = block.get(frame.at) else {
+                let end = frame.end;
+                task.frames.pop();
+                self.close(task, end)?;
+                continue;
+            };
+            frame.at += 1;
+            if let Inst::Unit(u) = inst
+                && let Unit::Wait { barrier, parity } = &**u
+                && !self.passes(barrier, *parity).map_err(|t| self.locate(inst, t))?
+            {
+                frame.at -= 1;
+                return Ok(Stop::Waits(inst));
+            }
+            self.spend().map_err(|t| self.locate(inst, t))?;
+            match inst {
+                Inst::For(l) => self.counted(task, inst, l)?,
+                Inst::While(l) => {
+                    self.enter(&l.carried);
+                    task.open(&l.test, End::Test(inst, l, self.steps));
+                }
+                Inst::If(c) => {
+                    let holds = self.uniform(c.condition).map_err(|t| self.locate(inst, t))? != 0;
+                    task.open(if holds { &c.then } else { &c.otherwise }, End::Choice(c, holds));
+                }
+                Inst::Roles(r) => self.roles(inst, r)?,
+                _ => self.plain(inst)?,
+            }
+            if self.unready.replace(false) {
+                return Err(self.locate(inst, (LaneFault::NotReady, 0)));
+            }
+        }
+        Ok(Stop::Ended)
+    }
+
+    fn counted(&mut self, task: &mut Task<'a>, inst: &'a Inst, l: &'a For) -> Result<(), LaneError> {
+        let bound = |m: &Self, v| m.uniform(v).map(|x| x as i64).map_err(|t| m.locate(inst, t));
+        let (lo, hi, step) = (bound(self, l.lo)?, bound(self, l.hi)?, bound(self, l.step)?);
+        if step <= 0 {
+            return Err(self.locate(inst, (LaneFault::Step { step }, 0)));
+        }
+        if l.runs && lo >= hi {
+            return Err(self.locate(inst, (LaneFault::Malformed("a loop that runs at least once"), 0)));
+        }
+        self.enter(&l.carried);
+        self.turn(task, inst, l, [lo, hi, step])
+    }
+
+    /// Starts an iteration, or leaves.
+    fn turn(&mut self, task: &mut Task<'a>, inst: &'a Inst, l: &'a For, at: [i64; 3]) -> Result<(), LaneError> {
+        if at[0] >= at[1] {
+            self.leave(&l.carried);
+            return Ok(());
+        }
+        self.spend().map_err(|t| self.locate(inst, t))?;
+        let mut iv = self.take(l.iv);
+        iv[self.live.clone()].fill(at[0] as u64);
+        self.regs[l.iv.index()] = iv;
+        task.open(&l.body, End::Step(inst, l, at));
+        Ok(())
+    }
+
+    fn close(&mut self, task: &mut Task<'a>, end: End<'a>) -> Result<(), LaneError> {
+        match end {
+            End::Done => {}
+            End::Step(inst, l, [i, hi, step]) => {
+                self.assign(l.carried.iter().map(|c| (c.param, c.next)));
+                // Past the largest index there is no other.
+                let next = i.checked_add(step).unwrap_or(hi);
+                self.turn(task, inst, l, [next, hi, step])?;
+            }
+            End::Test(inst, l, left) => {
+                if self.uniform(l.condition).map_err(|t| self.locate(inst, t))? == 0 {
+                    self.leave(&l.carried);
+                } else {
+                    self.spend().map_err(|t| self.locate(inst, t))?;
+                    let limit = self.steps;
+                    let left = left.checked_sub(1).ok_or_else(|| self.locate(inst, (LaneFault::Rounds { limit }, 0)))?;
+                    task.open(&l.body, End::Again(inst, l, left));
+                }
+            }
+            End::Again(inst, l, left) => {
+                self.assign(l.carried.iter().map(|c| (c.param, c.next)));
+                task.open(&l.test, End::Test(inst, l, left));
+            }
+            End::Choice(c, true) => self.assign(c.results.iter().map(|&(result, value, _)| (result, value))),
+            End::Choice(c, false) => self.assign(c.results.iter().map(|&(result, _, value)| (result, value))),
+        }
+        Ok(())
+    }
+
+    /// Copies columns side by side, as all are read before any is written.
+    fn assign(&mut self, pairs: impl Iterator<Item = (LVal, LVal)>) {
+        let live = self.live.clone();
+        let columns: SmallVec<[(LVal, LVal, Vec<u64>); 16]> =
+            pairs.map(|(to, from)| (to, from, self.regs[from.index()].get(live.clone()).unwrap_or(&[]).to_vec())).collect();
+        let states: SmallVec<[u64; 16]> = columns.iter().map(|(_, from, _)| self.units.state(*from)).collect();
+        for ((to, _, column), state) in columns.into_iter().zip(states) {
+            let mut whole = self.take(to);
+            if column.len() == live.len() {
+                whole[live.clone()].copy_from_slice(&column);
+            }
+            self.regs[to.index()] = whole;
+            self.units.set_state(to, state);
+        }
+    }
+
+    fn enter(&mut self, carried: &[Carried]) {
+        self.assign(carried.iter().map(|c| (c.param, c.init)));
+    }
+
+    fn leave(&mut self, carried: &[Carried]) {
+        self.assign(carried.iter().map(|c| (c.result, c.param)));
+    }
+}
+
+impl<'a> Task<'a> {
+    fn new(block: &'a Block, live: Range<usize>, first_warp: usize) -> Task<'a> {
+        Task { frames: vec![Frame { block, at: 0, end: End::Done }], live, first_warp }
+    }
+
+    fn open(&mut self, block: &'a Block, end: End<'a>) {
+        self.frames.push(Frame { block, at: 0, end });
+    }
+}

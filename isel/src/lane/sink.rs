@@ -1,0 +1,83 @@
+//! Puts every computation of a block right in front of the first instruction that needs it.
+//!
+//! The lowering expands a tile op for all registers before it comes to the next op, so of a chain of ops every step of every register
+//! would be held at once. Behind this pass a chain is computed register by register, where its end is stored.
+//!
+//! ```text
+//! x0 x1 x2 … y0 y1 y2 … store y0, y1 …      becomes      x0 y0 x1 y1 store y0, y1 …
+//! ```
+
+use super::visit::{computed, reads};
+use super::{Block, Inst, LVal};
+use std::collections::HashMap;
+
+/// Reorders a block and the blocks inside it.
+pub(super) fn sink(block: &mut Block) {
+    for inst in block.iter_mut() {
+        match inst {
+            Inst::For(l) => sink(&mut l.body),
+            Inst::While(l) => {
+                sink(&mut l.test);
+                sink(&mut l.body);
+            }
+            Inst::If(c) => {
+                sink(&mut c.then);
+                sink(&mut c.otherwise);
+            }
+            _ => {}
+        }
+    }
+    let mut makers: HashMap<LVal, usize> = HashMap::new();
+    for (n, inst) in block.iter().enumerate() {
+        computed(inst).unwrap_or(&[]).iter().for_each(|&v| {
+            makers.insert(v, n);
+        });
+    }
+    let mut left: Vec<Option<Inst>> = std::mem::take(block).into_iter().map(Some).collect();
+    let needs = |inst: &Inst| {
+        let mut list = Vec::new();
+        reads(inst, &mut |v| list.extend(makers.get(&v).copied()));
+        list
+    };
+    // Computations that nothing in the block needs are the block's results: they go last, in order.
+    let anchors: Vec<usize> = (0..left.len()).filter(|&n| left[n].as_ref().is_some_and(|i| computed(i).is_none())).collect();
+    for root in anchors.into_iter().chain(0..left.len()) {
+        // Operands first, without recursion: chains may be long.
+        let mut open = vec![(root, false)];
+        while let Some((n, ready)) = open.pop() {
+            let Some(inst) = &left[n] else { continue };
+            if ready {
+                block.extend(left[n].take());
+                continue;
+            }
+            open.push((n, true));
+            let mut list = needs(inst);
+            list.reverse();
+            open.extend(list.into_iter().filter(|&k| k != n).map(|k| (k, false)));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::lane::interp::tests::Asm;
+    use crate::lane::{BinOp, LTy};
+
+    #[test]
+    fn chains_are_computed_where_they_are_stored() {
+        let mut a = Asm::new(1);
+        let base = a.alloc(8);
+        let x: Vec<LVal> = (0..2).map(|i| a.i32(i)).collect();
+        let y: Vec<LVal> = x.iter().map(|&v| a.bin(BinOp::Add, v, v)).collect();
+        let z: Vec<LVal> = y.iter().map(|&v| a.bin(BinOp::Mul, v, v)).collect();
+        a.store_shared(base, 0, &z[..1]);
+        a.store_shared(base, 4, &z[1..]);
+        sink(&mut a.p.body);
+        let order: Vec<LVal> = a.p.body.iter().flat_map(|i| computed(i).unwrap_or(&[]).to_vec()).collect();
+        assert_eq!(order, [base, x[0], y[0], z[0], x[1], y[1], z[1]]);
+        assert!(matches!(a.p.body[4], Inst::StoreShared { .. }));
+        assert_eq!(a.p.vals[z[0]], LTy::I32);
+        a.run(&mut Default::default()).unwrap();
+    }
+}

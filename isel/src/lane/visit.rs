@@ -1,0 +1,125 @@
+//! What instructions read and make.
+
+use super::{AtomicKind, Block, Inst, LVal, ShuffleFrom};
+
+/// Calls `f` for every value that an instruction reads where it stands, or inside its blocks.
+pub(super) fn reads(inst: &Inst, f: &mut dyn FnMut(LVal)) {
+    let mut all = |vs: &[LVal]| vs.iter().for_each(|&v| f(v));
+    match inst {
+        Inst::Undefined { .. } | Inst::Const { .. } | Inst::Param { .. } | Inst::Special { .. } | Inst::SharedAddr { .. } => {}
+        Inst::CommitCopies | Inst::WaitCopies { .. } | Inst::Barrier => {}
+        Inst::Un { a, .. } | Inst::Cvt { a, .. } | Inst::RoundTf32 { a, .. } | Inst::Bitcast { a, .. } | Inst::Unpack { a, .. } => {
+            all(&[*a])
+        }
+        Inst::Bin { a, b, .. } | Inst::Cmp { a, b, .. } => all(&[*a, *b]),
+        Inst::Fma { a, b, c, .. } | Inst::MadWide { a, b, c, .. } | Inst::Select { c, a, b, .. } => all(&[*a, *b, *c]),
+        Inst::Pack { parts, .. } => all(parts),
+        Inst::LoadGlobal { addr, guard, other, .. } => {
+            all(&[*addr]);
+            all(guard.as_slice());
+            all(other);
+        }
+        Inst::StoreGlobal { srcs, addr, guard, .. } | Inst::StoreShared { srcs, addr, guard, .. } => {
+            all(&[*addr]);
+            all(guard.as_slice());
+            all(srcs);
+        }
+        Inst::Atomic(a) => {
+            all(&[a.addr, a.value]);
+            all(a.guard.as_slice());
+            if let AtomicKind::Cas(c) = a.kind {
+                all(&[c]);
+            }
+        }
+        Inst::LoadShared { addr, .. } | Inst::LoadMatrix { addr, .. } => all(&[*addr]),
+        Inst::CopyAsync { shared, global, valid, .. } => {
+            all(&[*shared, *global]);
+            all(valid.as_slice());
+        }
+        Inst::Assert { condition } => all(&[*condition]),
+        Inst::Shuffle { a, from, .. } => {
+            all(&[*a]);
+            if let ShuffleFrom::Lane(l) = from {
+                all(&[*l]);
+            }
+        }
+        Inst::Matrix { a, b, c, .. } => {
+            all(a);
+            all(b);
+            all(c);
+        }
+        Inst::Unit(u) => u.operands(|v, _| f(v)),
+        Inst::For(l) => {
+            all(&[l.lo, l.hi, l.step]);
+            l.carried.iter().for_each(|c| {
+                f(c.init);
+                f(c.next);
+            });
+            inside(&l.body, f);
+        }
+        Inst::While(l) => {
+            l.carried.iter().for_each(|c| {
+                f(c.init);
+                f(c.next);
+            });
+            f(l.condition);
+            inside(&l.test, f);
+            inside(&l.body, f);
+        }
+        Inst::If(c) => {
+            f(c.condition);
+            c.results.iter().for_each(|&(_, a, b)| {
+                f(a);
+                f(b);
+            });
+            inside(&c.then, f);
+            inside(&c.otherwise, f);
+        }
+        Inst::Roles(r) => r.roles.iter().for_each(|r| inside(&r.body, f)),
+    }
+}
+
+fn inside(block: &Block, f: &mut dyn FnMut(LVal)) {
+    block.iter().for_each(|i| reads(i, f));
+}
+
+/// The values of an instruction that only computes; `None` for any other.
+pub(super) fn computed(inst: &Inst) -> Option<&[LVal]> {
+    match inst {
+        Inst::Const { dst, .. }
+        | Inst::Param { dst, .. }
+        | Inst::Special { dst, .. }
+        | Inst::SharedAddr { dst, .. }
+        | Inst::Un { dst, .. }
+        | Inst::Bin { dst, .. }
+        | Inst::Fma { dst, .. }
+        | Inst::MadWide { dst, .. }
+        | Inst::Cmp { dst, .. }
+        | Inst::Select { dst, .. }
+        | Inst::Cvt { dst, .. }
+        | Inst::RoundTf32 { dst, .. }
+        | Inst::Bitcast { dst, .. }
+        | Inst::Pack { dst, .. } => Some(std::slice::from_ref(dst)),
+        Inst::Unpack { dsts, .. } => Some(dsts),
+        // Its place is where its register begins.
+        Inst::Undefined { .. }
+        | Inst::LoadGlobal { .. }
+        | Inst::StoreGlobal { .. }
+        | Inst::Atomic(_)
+        | Inst::LoadShared { .. }
+        | Inst::StoreShared { .. }
+        | Inst::LoadMatrix { .. }
+        | Inst::CopyAsync { .. }
+        | Inst::CommitCopies
+        | Inst::WaitCopies { .. }
+        | Inst::Barrier
+        | Inst::Assert { .. }
+        | Inst::Shuffle { .. }
+        | Inst::Matrix { .. }
+        | Inst::For(_)
+        | Inst::While(_)
+        | Inst::If(_)
+        | Inst::Unit(_)
+        | Inst::Roles(_) => None,
+    }
+}

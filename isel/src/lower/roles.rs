@@ -1,0 +1,378 @@
+//! Specialised kernels: a producer that copies, consumers that compute, a ring of slots between them.
+//!
+//! ```text
+//! slot s of D:  full[s]   one arrival and the bytes of all boxes a phase     empty[s]   an arrival of every consumer group a phase
+//!
+//! producer, per iteration n (slot n mod D, lap n div D)        consumers, per iteration n
+//!   wait empty[s], parity of the lap before                      wait full[s], parity of the lap
+//!   arrive full[s], expecting the bytes                          multiply, commit
+//!   bulk loads of all operands, arriving at full[s]              wait until one group of multiplications is under way
+//!                                                                arrive at empty of the slot before
+//! ```
+//!
+//! Slot and parity are carried through every loop, so that they go on from one grid position to the next. Both roles compute bounds
+//! and addresses for themselves, from the same tile instructions.
+
+use super::warpgroup::Sum;
+use super::{Held, Lower};
+use crate::channel::Channel;
+use crate::error::LowerError;
+use crate::lane::{AllocId, BinOp, LTy, LVal, LaneBuilder, Param, ParamSource, Place, RoleSpec, Special, Unit, Vals};
+use crate::plan::{ALIGN, Specialised};
+use std::rc::Rc;
+use tilelift_ir::{CmpOp, Effects, GridAxis, Inst, Literal, Op, Region, Type, Value};
+
+/// What lowering a role needs to know.
+pub(super) struct RoleState {
+    pub plan: Rc<Specialised>,
+    /// A ring of slots per load.
+    pub rings: Vec<AllocId>,
+    /// Staging per store through shared memory.
+    pub staging: Vec<AllocId>,
+    /// Launch parameters that describe the views of loads, and of stores.
+    pub load_maps: Vec<u32>,
+    pub store_maps: Vec<u32>,
+    barriers: AllocId,
+    channel: Channel,
+    /// The slot to use next, and its lap's parity.
+    ring: [LVal; 2],
+    /// True in one lane of each group; of the consumers only.
+    pub elected: Option<LVal>,
+    /// The position on the launch grid, and its extents, where they are not the machine's.
+    position: Option<[LVal; 3]>,
+    /// The slot that is being read, and whether this is no first step.
+    pub reading: Option<[LVal; 2]>,
+}
+
+const AXES: [GridAxis; 3] = [GridAxis::X, GridAxis::Y, GridAxis::Z];
+
+impl Lower<'_> {
+    pub(super) fn role_state(&self) -> Result<&RoleState, LowerError> {
+        self.role.as_ref().ok_or_else(|| LowerError::unsupported("a role", "the kernel is not specialised"))
+    }
+
+    fn role_mut(&mut self) -> Result<&mut RoleState, LowerError> {
+        self.role.as_mut().ok_or_else(|| LowerError::unsupported("a role", "the kernel is not specialised"))
+    }
+
+    /// True for what the ring makes of no concern to the consumers: loads into it, and other views of what is there.
+    pub(super) fn in_ring(&self, i: Inst) -> bool {
+        let Some(role) = &self.role else { return false };
+        let d = &self.kernel.insts[i];
+        match d.op {
+            Op::Load => role.plan.loads.iter().any(|l| l.0 == i),
+            Op::Transpose | Op::Reshape => self.kernel.def_inst(d.args[0]).is_some_and(|j| self.in_ring(j)),
+            _ => false,
+        }
+    }
+
+    /// Lowers the whole kernel.
+    pub(super) fn specialised(&mut self, b: &mut LaneBuilder, plan: &Rc<Specialised>) -> Result<(), LowerError> {
+        let Some(units) = &self.target.units else {
+            return Err(LowerError::unsupported("a specialised kernel", "the target has no units"));
+        };
+        let group = units.group_warps;
+        let boxes = |cx: &Self, list: &[(Inst, crate::plan::PanelTile)], rows: Option<u32>, b: &mut LaneBuilder| -> Vec<u32> {
+            list.iter()
+                .map(|(i, t)| {
+                    let mut spec = t.tensor_box(cx.param_number(cx.kernel.insts[*i].args[0]));
+                    if let Some(rows) = rows {
+                        spec.extents[1] = rows;
+                    }
+                    b.tensor_param(Param { ty: LTy::I64, source: ParamSource::Tensor(spec) })
+                })
+                .collect()
+        };
+        let rows = plan.dots.first().map_or(0, |&(_, q)| units.matrix[q.as_u32() as usize].m);
+        let load_maps = boxes(self, &plan.loads, None, b);
+        let store_maps = boxes(self, &plan.stores, Some(rows), b);
+        let channel = Channel::new(plan.depth, plan.consumers, plan.stage_bytes, plan.in_flight);
+        channel.check().map_err(|e| LowerError::unsupported("the ring of a specialised loop", e.to_string()))?;
+        let slot = |bytes: u32| bytes.next_multiple_of(ALIGN);
+        let rings: Vec<AllocId> =
+            plan.loads.iter().map(|(_, t)| b.alloc_aligned(slot(t.bytes()) * plan.depth, ALIGN, "ring of operands")).collect();
+        let staging: Vec<AllocId> = plan.stores.iter().map(|(_, t)| b.alloc_aligned(t.bytes(), ALIGN, "results")).collect();
+        let barriers = b.alloc_aligned(channel.barrier_bytes(), 8, "barrier words");
+
+        let lane = b.special(Special::Lane);
+        let warp = b.special(Special::Warp);
+        let zero = b.i32(0);
+        let both = b.bin(BinOp::Or, lane, warp);
+        let first = Some(b.cmp(CmpOp::Eq, both, zero));
+        let base = b.shared_addr(barriers);
+        for &map in load_maps.iter().chain(&store_maps) {
+            b.unit(Unit::PrefetchMap { map, guard: first });
+        }
+        for (offset, count) in channel.words() {
+            b.unit(Unit::InitBarrier { barrier: Place { addr: base, offset }, count, guard: first });
+        }
+        b.unit(Unit::PublishBarriers);
+        b.barrier();
+        rings.iter().chain(&staging).chain([&barriers]).for_each(|&a| b.touch(a));
+
+        let state = RoleState {
+            plan: plan.clone(),
+            rings,
+            staging,
+            load_maps,
+            store_maps,
+            barriers,
+            channel,
+            ring: [zero, zero],
+            elected: None,
+            position: None,
+            reading: None,
+        };
+        self.role = Some(state);
+        let registers = |k: usize| plan.registers.map(|r| r[k]);
+        let producer = RoleSpec { name: "producer", warps: (0, group), single: true, registers: registers(0) };
+        let consumers = RoleSpec { name: "consumers", warps: (group, group * plan.consumers), single: false, registers: registers(1) };
+        let kernel = self.kernel;
+        let before = self.values.clone();
+        let producer = b.role(self, producer, |cx, b| {
+            cx.each_position(b, |cx, b| {
+                cx.produce(b, kernel.body)?;
+                Ok(())
+            })
+        })?;
+        self.values = before;
+        self.variants.clear();
+        let consumers = b.role(self, consumers, |cx, b| {
+            cx.role_mut()?.elected = Some(elected(b, group));
+            cx.each_position(b, |cx, b| cx.region(b, kernel.body))?;
+            let guard = cx.role_state()?.elected;
+            if !cx.role_state()?.plan.stores.is_empty() {
+                b.unit(Unit::WaitStoresRead { pending: 0, guard });
+            }
+            Ok::<_, LowerError>(())
+        })?;
+        b.roles(vec![producer, consumers]);
+        self.role = None;
+        Ok(())
+    }
+
+    /// Runs a body for every grid position of the instance: one, or every so many-th.
+    fn each_position(
+        &mut self,
+        b: &mut LaneBuilder,
+        body: impl FnOnce(&mut Self, &mut LaneBuilder) -> Result<(), LowerError>,
+    ) -> Result<(), LowerError> {
+        let zero = b.i32(0);
+        self.role_mut()?.ring = [zero, zero];
+        if !self.role_state()?.plan.persistent {
+            return body(self, b);
+        }
+        let grid = AXES.map(|a| b.param(Param { ty: LTy::I32, source: ParamSource::Grid(a) }));
+        let plane = b.mul(grid[0], grid[1]);
+        let all = b.mul(plane, grid[2]);
+        let bounds = [b.special(Special::Worker), all, b.special(Special::Workers)];
+        b.for_loop(self, bounds, &[zero, zero], |cx, b, at, ring| {
+            let x = b.bin(BinOp::RemU, at, grid[0]);
+            let row = b.bin(BinOp::DivU, at, grid[0]);
+            let y = b.bin(BinOp::RemU, row, grid[1]);
+            let z = b.bin(BinOp::DivU, row, grid[1]);
+            let role = cx.role_mut()?;
+            (role.position, role.ring) = (Some([x, y, z]), [ring[0], ring[1]]);
+            body(cx, b)?;
+            Ok::<_, LowerError>(cx.role_state()?.ring.to_vec())
+        })?;
+        Ok(())
+    }
+
+    /// Grid position and extents in a role, where they are not the machine's.
+    pub(super) fn grid_leaf(&self, b: &mut LaneBuilder, what: Special) -> Option<LVal> {
+        let position = self.role.as_ref()?.position?;
+        let number = |a: GridAxis| AXES.iter().position(|&x| x == a).unwrap_or(0);
+        match what {
+            Special::ProgramId(a) => Some(position[number(a)]),
+            Special::NumPrograms(a) => Some(b.param(Param { ty: LTy::I32, source: ParamSource::Grid(a) })),
+            Special::Lane | Special::Warp | Special::Worker | Special::Workers => None,
+        }
+    }
+
+    /// The next slot of the ring, and its lap's parity.
+    fn turn(&self, b: &mut LaneBuilder, [slot, parity]: [LVal; 2]) -> Result<[LVal; 2], LowerError> {
+        let depth = self.role_state()?.channel.depth;
+        let (zero, one, last) = (b.i32(0), b.i32(1), b.i32(i64::from(depth - 1)));
+        let next = b.add(slot, one);
+        let wraps = b.cmp(CmpOp::Eq, slot, last);
+        let other = b.bin(BinOp::Xor, parity, one);
+        Ok([b.select(wraps, zero, next), b.select(wraps, other, parity)])
+    }
+
+    /// The barrier words of a slot: full and empty.
+    fn words(&self, b: &mut LaneBuilder, slot: LVal) -> Result<[Place; 2], LowerError> {
+        let role = self.role_state()?;
+        let base = b.shared_addr(role.barriers);
+        let eight = b.i32(8);
+        let at = b.mul(slot, eight);
+        let addr = b.add(base, at);
+        Ok([Place { addr, offset: role.channel.full(0) }, Place { addr, offset: role.channel.empty(0) }])
+    }
+
+    // The producer.
+
+    /// The scalars of a region as far as they follow from what is known, and the copies of the main loop.
+    fn produce(&mut self, b: &mut LaneBuilder, r: Region) -> Result<(), LowerError> {
+        let main = self.role_state()?.plan.main;
+        let kernel = self.kernel;
+        for &i in &kernel.regions[r].insts {
+            if i == main {
+                self.produce_loop(b, i).map_err(|e| e.at(kernel.locs[i]))?;
+                continue;
+            }
+            let d = &kernel.insts[i];
+            let scalar = |v: &Value| matches!(kernel.ty(*v), Type::Scalar(_));
+            let known = |v: &Value| matches!(kernel.ty(*v), Type::View(_)) || matches!(self.values[*v], Some(Held::Scalar(_)));
+            let pure = d.op.info().effects == Effects::Pure && d.regions.is_empty() && !d.results.is_empty();
+            if pure && d.results.iter().all(scalar) && d.args.iter().all(known) {
+                self.inst(b, i).map_err(|e| e.at(kernel.locs[i]))?;
+            }
+        }
+        Ok(())
+    }
+
+    fn produce_loop(&mut self, b: &mut LaneBuilder, i: Inst) -> Result<(), LowerError> {
+        let d = &self.kernel.insts[i];
+        let bounds = [self.scalar(d.args[0])?, self.scalar(d.args[1])?, self.scalar(d.args[2])?];
+        let region = d.regions[0];
+        let index = self.kernel.regions[region].params[0];
+        let start = self.role_state()?.ring;
+        let end = b.for_loop(self, bounds, &start, |cx, b, iv, ring| {
+            cx.values[index] = Some(Held::Scalar(iv));
+            cx.produce(b, region)?;
+            let [slot, parity] = [ring[0], ring[1]];
+            let [full, empty] = cx.words(b, slot)?;
+            let one = b.i32(1);
+            let before = b.bin(BinOp::Xor, parity, one);
+            b.unit(Unit::Wait { barrier: empty, parity: before });
+            b.unit(Unit::ArriveExpect { barrier: full, bytes: cx.slot_bytes()? });
+            let plan = cx.role_state()?.plan.clone();
+            for (k, (load, tile)) in plan.loads.iter().enumerate() {
+                let indices = cx.index_values(cx.kernel.operand(*load, "indices"))?;
+                let role = cx.role_state()?;
+                let (map, ring) = (role.load_maps[k], role.rings[k]);
+                let to = super::stage::slot_base(b, ring, slot, tile.bytes().next_multiple_of(ALIGN));
+                for p in 0..tile.panels() {
+                    let at: Vals = tile
+                        .order
+                        .iter()
+                        .enumerate()
+                        .map(|(n, &d)| if n == 0 { b.add_const(indices[d], i64::from(p * tile.per)) } else { indices[d] })
+                        .collect();
+                    let to = Place { addr: to, offset: (p * tile.panel_bytes()) as i32 };
+                    b.unit(Unit::BulkLoad { map, to, at, barrier: full });
+                }
+            }
+            cx.turn(b, [slot, parity]).map(|r| r.to_vec())
+        })?;
+        self.role_mut()?.ring = [end[0], end[1]];
+        Ok(())
+    }
+
+    /// Bytes that arrive in a slot.
+    fn slot_bytes(&self) -> Result<u32, LowerError> {
+        Ok(self.role_state()?.plan.loads.iter().map(|(_, t)| t.bytes()).sum())
+    }
+
+    // The consumers.
+
+    /// The main loop: multiplications of what arrives.
+    pub(super) fn consume_loop(&mut self, b: &mut LaneBuilder, i: Inst) -> Result<(), LowerError> {
+        let d = &self.kernel.insts[i];
+        let bounds = [self.scalar(d.args[0])?, self.scalar(d.args[1])?, self.scalar(d.args[2])?];
+        let mut sums = Vec::new();
+        for &v in &d.args[3..] {
+            let layout = self.layout_of(v)?;
+            let count = layout.size(tilelift_ir::layout::Axis::Reg) as usize;
+            // Sums that begin at zero are not looked at by the first multiplication.
+            let zero = self.is_zero(v);
+            let regs = self.tile(b, v, &layout)?.regs.clone();
+            sums.push(Sum { layout, count, zero, regs });
+        }
+        let start = self.role_state()?.ring;
+        let some = b.cmp(CmpOp::Lt, bounds[0], bounds[1]);
+        let run = |cx: &mut Self, b: &mut LaneBuilder| cx.multiply_all(b, i, bounds, &sums);
+        let ends = match b.as_const(some) {
+            Some(0) => sums.iter().flat_map(|s| s.regs.iter().copied()).chain(start).collect(),
+            Some(_) => run(self, b)?,
+            None => b.if_else(self, some, run, |_, _| Ok(sums.iter().flat_map(|s| s.regs.iter().copied()).chain(start).collect()))?,
+        };
+        let (regs, ring) = ends.split_at(ends.len() - 2);
+        self.role_mut()?.ring = [ring[0], ring[1]];
+        self.bind_sums(&d.results, &sums, regs);
+        Ok(())
+    }
+
+    /// The loop itself; returns the sums, slot and parity. There is at least one step.
+    fn multiply_all(&mut self, b: &mut LaneBuilder, i: Inst, bounds: [LVal; 3], sums: &[Sum]) -> Result<Vec<LVal>, LowerError> {
+        let kernel = self.kernel;
+        let region = kernel.insts[i].regions[0];
+        let params = &kernel.regions[region].params;
+        let role = self.role_state()?;
+        let (elected, pending) = (role.elected, role.plan.in_flight);
+        let start = role.ring;
+        let mut init: Vec<LVal> = Vec::new();
+        for s in sums {
+            if s.zero {
+                for &r in &s.regs {
+                    let ty = b.ty(r);
+                    init.push(b.undefined(ty));
+                }
+            } else {
+                init.extend_from_slice(&s.regs);
+            }
+        }
+        let held = init.len();
+        init.extend_from_slice(&[start[0], start[1], start[0]]);
+        let results = b.for_loop_that_runs(self, bounds, &init, |cx, b, iv, lanes| {
+            cx.values[params[0]] = Some(Held::Scalar(iv));
+            cx.bind_sums(&params[1..], sums, &lanes[..held]);
+            let [slot, parity, before] = [lanes[held], lanes[held + 1], lanes[held + 2]];
+            let [full, _] = cx.words(b, slot)?;
+            b.unit(Unit::Wait { barrier: full, parity });
+            let later = b.cmp(CmpOp::Ne, iv, bounds[0]);
+            cx.role_mut()?.reading = Some([slot, later]);
+            b.unit(Unit::FenceMatrices);
+            cx.region(b, region)?;
+            b.unit(Unit::CommitMatrices);
+            b.unit(Unit::WaitMatrices { pending });
+            // All but the newest multiplications are done: the slot before is read.
+            let [_, empty] = cx.words(b, before)?;
+            let guard = b.and_guard(elected, Some(later));
+            b.unit(Unit::Arrive { barrier: empty, guard });
+            cx.role_mut()?.reading = None;
+            let mut next = cx.sums_of(kernel.yields(region))?;
+            next.extend(cx.turn(b, [slot, parity])?);
+            next.push(slot);
+            Ok::<_, LowerError>(next)
+        })?;
+        b.unit(Unit::WaitMatrices { pending: 0 });
+        let [_, empty] = self.words(b, results[held + 2])?;
+        b.unit(Unit::Arrive { barrier: empty, guard: elected });
+        Ok(results[..held + 2].to_vec())
+    }
+
+    /// True for a tile that is a splat of zero.
+    pub(super) fn is_zero(&self, v: Value) -> bool {
+        let Some(i) = self.kernel.def_inst(v) else { return false };
+        let d = &self.kernel.insts[i];
+        let zero = |v: Value| match self.kernel.as_const(v) {
+            Some((Literal::Int(x), _)) => x == 0,
+            Some((Literal::Float(bits), _)) => f64::from_bits(bits) == 0.0,
+            None => false,
+        };
+        d.op == Op::Splat && zero(d.args[0])
+    }
+}
+
+/// True in the first lane of every group of warps.
+fn elected(b: &mut LaneBuilder, group: u32) -> LVal {
+    let lane = b.special(Special::Lane);
+    let warp = b.special(Special::Warp);
+    let mask = b.i32(i64::from(group - 1));
+    let within = b.bin(BinOp::And, warp, mask);
+    let both = b.bin(BinOp::Or, lane, within);
+    let zero = b.i32(0);
+    b.cmp(CmpOp::Eq, both, zero)
+}

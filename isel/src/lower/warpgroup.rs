@@ -1,0 +1,267 @@
+//! Dots by group matrix instructions, and results that leave through panels.
+//!
+//! ```text
+//! sums of M x N, C groups of warps, instructions of m rows:   rows m(g + C r) to m(g + C r) + m - 1 belong to group g, repetition r
+//! operand along K:        step k begins at panel k / span, byte k mod span of the rows
+//! operand along M or N:   step k begins at row k of the panels
+//! ```
+
+use super::{Held, Lower, Tile};
+use crate::access::GlobalAccess;
+use crate::assign::DotPlan;
+use crate::error::LowerError;
+use crate::lane::{BinOp, GroupOperand, LVal, LaneBuilder, Multiply, Panels, Place, Special, Unit, Vals};
+use crate::plan::{ALIGN, PanelTile, trace};
+use crate::target::{GroupMatrix, GroupMatrixId};
+use std::collections::BTreeMap;
+use std::rc::Rc;
+use tilelift_ir::layout::{Axis, Layout};
+use tilelift_ir::{Inst, Value};
+
+/// A sum that the main loop carries.
+pub(super) struct Sum {
+    pub layout: Rc<Layout>,
+    pub count: usize,
+    /// It begins at zero.
+    pub zero: bool,
+    /// What it begins at.
+    pub regs: Vec<LVal>,
+}
+
+impl Lower<'_> {
+    /// Binds values to the registers of sums.
+    pub(super) fn bind_sums(&mut self, values: &[Value], sums: &[Sum], regs: &[LVal]) {
+        let mut at = 0;
+        for (&v, s) in values.iter().zip(sums) {
+            let regs = regs[at..at + s.count].to_vec();
+            at += s.count;
+            self.values[v] = Some(Held::Tile(Rc::new(Tile { layout: s.layout.clone(), regs })));
+        }
+    }
+
+    /// The registers of sums.
+    pub(super) fn sums_of(&self, values: &[Value]) -> Result<Vec<LVal>, LowerError> {
+        let mut out = Vec::new();
+        for &v in values {
+            match &self.values[v] {
+                Some(Held::Tile(t)) => out.extend_from_slice(&t.regs),
+                Some(Held::Scalar(_) | Held::Staged(_)) | None => {
+                    return Err(LowerError::unsupported(format!("{v} as a sum"), "it is no tile in registers"));
+                }
+            }
+        }
+        Ok(out)
+    }
+
+    fn group_row(&self, q: GroupMatrixId) -> Result<&GroupMatrix, LowerError> {
+        let units = self.target.units.as_ref();
+        units
+            .and_then(|u| u.matrix.get(q.as_u32() as usize))
+            .ok_or_else(|| LowerError::unsupported("a dot", "the target has no such group matrix instruction"))
+    }
+
+    /// The number of the lane's group among the consumers.
+    fn group_number(&self, b: &mut LaneBuilder) -> LVal {
+        let warps = self.target.units.as_ref().map_or(1, |u| u.group_warps);
+        let warp = b.special(Special::Warp);
+        let shift = b.i32(i64::from(warps.trailing_zeros()));
+        b.bin(BinOp::ShrU, warp, shift)
+    }
+
+    /// An operand in the slot that is being read: its load's number, its tile, and whether it is contiguous along K.
+    fn panels(&self, v: Value, k_dim: usize) -> Result<(usize, PanelTile, bool), LowerError> {
+        let plan = &self.role_state()?.plan;
+        let contiguous = |j: Inst| plan.loads.iter().find(|l| l.0 == j).map(|l| l.1.contiguous());
+        let found = trace(self.kernel, v, &contiguous);
+        let at = found.and_then(|(load, c)| plan.loads.iter().position(|l| l.0 == load).map(|n| (n, c)));
+        match at {
+            Some((n, c)) => Ok((n, plan.loads[n].1.clone(), c == k_dim)),
+            None => Err(LowerError::unsupported(format!("{v} as an operand of a group matrix instruction"), "it is not in the ring")),
+        }
+    }
+
+    /// A dot of the main loop.
+    pub(super) fn group_dot(&mut self, b: &mut LaneBuilder, i: Inst, plan: &DotPlan, q: GroupMatrixId) -> Result<(), LowerError> {
+        let kernel = self.kernel;
+        let d = &kernel.insts[i];
+        let row = self.group_row(q)?.clone();
+        let Some([slot, later]) = self.role_state()?.reading else {
+            return Err(LowerError::unsupported("a dot", "it is not in the loop that was specialised"));
+        };
+        let consumers = self.role_state()?.plan.consumers;
+        let acc = self.tile(b, d.args[2], &plan.d)?;
+        let mut regs = acc.regs.clone();
+        let zero = self.sum_is_fresh(d.args[2]);
+        let group = self.group_number(b);
+        let (an, at, along_a) = self.panels(d.args[0], 1)?;
+        let (bn, bt, along_b) = self.panels(d.args[1], 0)?;
+        // Bytes from one group's rows to the next one's.
+        let rows = if along_a { row.m * at.span } else { row.m / at.per * at.panel_bytes() };
+        let a_base = {
+            let role = self.role_state()?;
+            let start = b.shared_addr(role.rings[an]);
+            let step = b.i32(i64::from(rows));
+            let own = b.mul(group, step);
+            let own = b.add(start, own);
+            let bytes = b.i32(i64::from(at.bytes().next_multiple_of(ALIGN)));
+            let at = b.mul(slot, bytes);
+            b.add(own, at)
+        };
+        let b_base = {
+            let role = self.role_state()?;
+            super::stage::slot_base(b, role.rings[bn], slot, bt.bytes().next_multiple_of(ALIGN))
+        };
+        let depth = kernel.ty(d.args[0]).as_tile().map_or(0, |t| t.shape[1]);
+        let n = plan.d.shape()[1];
+        let shares = shares(&plan.d, &row, consumers);
+        let size = row.operand.bytes();
+        for step in 0..depth / row.k {
+            let k = step * row.k;
+            let offset = |t: &PanelTile, along: bool| {
+                let byte = k * size;
+                if along { byte / t.span * t.panel_bytes() + byte % t.span } else { k * t.span }
+            };
+            let operand = |addr: LVal, offset: u32, t: &PanelTile, along_k: bool| GroupOperand {
+                at: Place { addr, offset: offset as i32 },
+                panels: Panels { span: t.span, along_k, stride: t.panel_bytes() },
+            };
+            for (r, list) in shares.iter().enumerate() {
+                let repeated = r as u32 * consumers * rows;
+                let c: Vec<LVal> = list.iter().map(|&x| regs[x as usize]).collect();
+                let dsts = b.multiply(Multiply {
+                    dsts: Vec::new(),
+                    c,
+                    instr: q,
+                    n,
+                    a: operand(a_base, offset(&at, along_a) + repeated, &at, along_a),
+                    b: operand(b_base, offset(&bt, along_b), &bt, along_b),
+                    accumulate: if zero && step == 0 { Some(later) } else { None },
+                });
+                list.iter().zip(dsts).for_each(|(&x, v)| regs[x as usize] = v);
+            }
+        }
+        self.set_tile(d.results[0], Tile { layout: plan.d.clone(), regs });
+        Ok(())
+    }
+
+    /// True for a carried sum that begins at zero, whose registers have no value before the first multiplication.
+    fn sum_is_fresh(&self, carried: Value) -> bool {
+        let Ok(role) = self.role_state() else { return false };
+        let main = &self.kernel.insts[role.plan.main];
+        let params = &self.kernel.regions[main.regions[0]].params;
+        params.iter().position(|&p| p == carried).is_some_and(|p| p > 0 && self.is_zero(main.args[p + 2]))
+    }
+
+    /// A store through shared memory, if it was planned so and the value is held as the multiplications left it.
+    pub(super) fn panel_store(&mut self, b: &mut LaneBuilder, i: Inst) -> Result<bool, LowerError> {
+        let kernel = self.kernel;
+        let Some(role) = &self.role else { return Ok(false) };
+        let Some(n) = role.plan.stores.iter().position(|s| s.0 == i) else { return Ok(false) };
+        let plan = role.plan.clone();
+        let (tile, map, staging, elected) = (&plan.stores[n].1, role.store_maps[n], role.staging[n], role.elected);
+        let value = kernel.operand(i, "value")[0];
+        let Some(Held::Tile(held)) = self.values[value].clone() else { return Ok(false) };
+        let dots: Vec<Rc<DotPlan>> = plan.dots.iter().filter_map(|&(j, _)| self.assigned.dots[j].clone()).collect();
+        let (Some(&(_, q)), true) = (plan.dots.first(), dots.iter().any(|p| *p.d == *held.layout)) else { return Ok(false) };
+        let row = self.group_row(q)?.clone();
+        let group_warps = self.target.units.as_ref().map_or(1, |u| u.group_warps);
+        let access = GlobalAccess::of(kernel, i);
+        let indices = self.index_values(&access.indices)?;
+        self.order_access(b, access.view_value, true, &held.layout, &indices);
+        // A group's rows of one repetition, panel by panel.
+        let share = row.m * tile.span * tile.panels();
+        let shares = shares(&held.layout, &row, plan.consumers);
+        let group = self.group_number(b);
+        let base = {
+            let start = b.shared_addr(staging);
+            let bytes = b.i32(i64::from(share * shares.len() as u32));
+            let own = b.mul(group, bytes);
+            b.add(start, own)
+        };
+        // Lane l stores row l mod 16 of its warp's 16, columns of 8 from l / 16 on; chunks are swizzled by the row.
+        let lane = b.special(Special::Lane);
+        let warp = b.special(Special::Warp);
+        let mut part = |source: LVal, mask: u32, times: u32| {
+            let m = b.i32(i64::from(mask));
+            let v = b.bin(BinOp::And, source, m);
+            let t = b.i32(i64::from(times));
+            b.mul(v, t)
+        };
+        let (down, warps_down) = (part(lane, 15, tile.span), part(warp, group_warps - 1, 16 * tile.span));
+        let row_part = b.add(down, warps_down);
+        let chunks = tile.span / 16;
+        let swizzle = {
+            // Rows repeat the swizzle every eight; with narrow panels it moves on every second or fourth row.
+            let by = b.i32(i64::from(7 - (chunks.trailing_zeros() + 4)));
+            let moved = b.bin(BinOp::ShrU, lane, by);
+            let mask = b.i32(i64::from(chunks - 1));
+            b.bin(BinOp::And, moved, mask)
+        };
+        let four = b.i32(4);
+        let right = b.bin(BinOp::ShrU, lane, four);
+        let chunk = b.bin(BinOp::Xor, right, swizzle);
+        let chunk = b.bin(BinOp::Shl, chunk, four);
+        let own = b.add(base, row_part);
+
+        b.unit(Unit::WaitStoresRead { pending: 0, guard: elected });
+        b.unit(Unit::GroupBarrier { warps: group_warps });
+        let columns = held.layout.shape()[1];
+        for (r, list) in shares.iter().enumerate() {
+            for c in (0..columns).step_by(16) {
+                // Eight registers of 16 columns: rows g and g + 8 of the left half, then of the right.
+                let at = (c / 8 * 4) as usize;
+                let words: Vals = list[at..at + 8]
+                    .chunks(2)
+                    .map(|pair| {
+                        let pair: Vec<LVal> = pair.iter().map(|&x| held.regs[x as usize]).collect();
+                        b.pack(&pair)
+                    })
+                    .collect();
+                let inside = c % tile.per * tile.elem.bytes();
+                let flip = b.i32(i64::from(inside));
+                let chunk = b.bin(BinOp::Xor, chunk, flip);
+                let addr = b.add(own, chunk);
+                let offset = r as u32 * share + c / tile.per * row.m * tile.span;
+                b.unit(Unit::StoreMatrix { srcs: words, to: Place { addr, offset: offset as i32 } });
+            }
+        }
+        b.unit(Unit::FenceUnits);
+        b.unit(Unit::GroupBarrier { warps: group_warps });
+        let m = b.i32(i64::from(row.m));
+        let first = b.mul(group, m);
+        let (fast, slow) = (tile.order[0], tile.order[1]);
+        let down = b.add(indices[slow], first);
+        for r in 0..shares.len() as u32 {
+            for p in 0..tile.panels() {
+                let right = b.add_const(indices[fast], i64::from(p * tile.per));
+                let down = b.add_const(down, i64::from(r * plan.consumers * row.m));
+                let from = Place { addr: base, offset: (r * share + p * row.m * tile.span) as i32 };
+                b.unit(Unit::BulkStore { map, from, at: Vals::from_slice(&[right, down]), guard: elected });
+            }
+        }
+        b.unit(Unit::CommitStores { guard: elected });
+        Ok(true)
+    }
+}
+
+/// The registers of each repetition of a group's rows, in the order in which the instruction lists them.
+fn shares(layout: &Layout, row: &GroupMatrix, consumers: u32) -> Vec<Vec<u32>> {
+    let mut lists: BTreeMap<u32, Vec<([u32; 2], u32)>> = BTreeMap::new();
+    for r in 0..layout.size(Axis::Reg) {
+        let c = layout.reg_coord(r);
+        let (step, width) = (row.m * consumers, row.d.shape[1]);
+        // Inside the fragment, registers count by the table's bits.
+        let bits = row.d.reg.iter().enumerate().fold(0, |n, (bit, column)| {
+            let on = (0..2).all(|d| column[d] == 0 || [c[0] % step, c[1] % width][d] & column[d] != 0);
+            n | u32::from(on) << bit
+        });
+        lists.entry(c[0] / step).or_default().push(([c[1] / width, bits], r));
+    }
+    lists
+        .into_values()
+        .map(|mut list| {
+            list.sort_unstable();
+            list.into_iter().map(|(_, r)| r).collect()
+        })
+        .collect()
+}

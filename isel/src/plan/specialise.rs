@@ -1,0 +1,403 @@
+//! The specialised schedule: where it applies, and its numbers.
+//!
+//! ```text
+//! one top-level loop: loads that bulk copies take ─► transposes ─► dots that group matrix instructions take ─► carried sums
+//! its addresses, bounds and trip count: pure scalars of parameters, grid position and index, so the producer can compute them, too
+//! ```
+//!
+//! Everything else of the kernel belongs to the consumers. What does not fit is declined with the reason; nothing has changed then.
+
+use super::LowerOptions;
+use crate::access::GlobalAccess;
+use crate::facts::power_of_two;
+use crate::lane::{TensorBox, entry_registers};
+use crate::lower::{keeps_extents, staged_loads};
+use crate::target::{GroupMatrixId, Target, Units};
+use cranelift_entity::EntityRef;
+use std::collections::HashSet;
+use std::fmt;
+use tilelift_ir::{Attr, Effects, Extent, Inst, Kernel, Op, Precision, Scalar, Type, Value, ValueDef};
+
+/// A kernel whose main loop is split between a producer that copies and consumers that compute.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Specialised {
+    /// Groups of warps that compute, each a share of the rows.
+    pub consumers: u32,
+    /// Slots of the ring between them.
+    pub depth: u32,
+    /// Groups of multiplications that may be under way while the next ones are issued.
+    pub in_flight: u32,
+    /// Registers per lane of producer and consumers, if they move.
+    pub registers: Option<[u32; 2]>,
+    /// An instance runs several grid positions.
+    pub persistent: bool,
+    /// Bytes of a slot.
+    pub stage_bytes: u32,
+    /// Bytes through which results leave.
+    pub staging_bytes: u32,
+    /// The loop.
+    pub(crate) main: Inst,
+    /// Its loads, in program order.
+    pub(crate) loads: Vec<(Inst, PanelTile)>,
+    /// Its dots.
+    pub(crate) dots: Vec<(Inst, GroupMatrixId)>,
+    /// Stores that bulk copies do.
+    pub(crate) stores: Vec<(Inst, PanelTile)>,
+}
+
+impl fmt::Display for Specialised {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "specialised: 1 producer warp, {} consumer groups, ring of {} slots of {} bytes, {} multiplication groups in flight",
+            self.consumers, self.depth, self.stage_bytes, self.in_flight
+        )?;
+        match self.registers {
+            Some([p, c]) => write!(f, ", registers {p} and {c}")?,
+            None => f.write_str(", registers as they are")?,
+        }
+        match self.stores.len() {
+            0 => f.write_str(", results stored by lanes")?,
+            _ => write!(f, ", results stored through {} bytes", self.staging_bytes)?,
+        }
+        f.write_str(if self.persistent { ", persistent" } else { ", one grid position each" })
+    }
+}
+
+/// A tile in panels, and the view it comes from or goes to.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct PanelTile {
+    /// The view's dimensions, contiguous one first.
+    pub order: Vec<usize>,
+    /// Extents of the tile, in the view's order of dimensions.
+    pub shape: Vec<u32>,
+    pub elem: Scalar,
+    /// Bytes of a panel's row.
+    pub span: u32,
+    /// Elements of a panel's row.
+    pub per: u32,
+    /// Rows of a panel.
+    pub rows: u32,
+    /// `f32` elements are rounded to tf32.
+    pub tf32: bool,
+}
+
+impl PanelTile {
+    /// The panels of a tile that a view's boxes make up, if bulk copies take the access.
+    fn of(kernel: &Kernel, i: Inst, shape: &[u32], units: &Units) -> Result<PanelTile, String> {
+        let access = GlobalAccess::of(kernel, i);
+        let (view, bulk) = (&*access.view, units.bulk);
+        let name = access.view_value;
+        if access.packed {
+            return Err(format!("two elements of {name} share a byte"));
+        }
+        let Some(fast) = access.contiguous() else { return Err(format!("no dimension of {name} is known to be contiguous")) };
+        let size = view.elem.bytes();
+        if view.rank() as u32 > bulk.max_rank {
+            return Err(format!("{name} has {} dimensions, bulk copies take {}", view.rank(), bulk.max_rank));
+        }
+        if access.mask.is_some() {
+            return Err(format!("the access of {name} has a mask"));
+        }
+        if !view.align.is_multiple_of(bulk.align) {
+            return Err(format!("{name} is aligned to {} bytes, bulk copies need {}", view.align, bulk.align));
+        }
+        let order = access.order();
+        for &d in &order[1..] {
+            let known = match view.stride(d) {
+                Extent::Fixed(s) => u64::from(s),
+                e @ Extent::Dynamic(_) => u64::from(power_of_two(i64::from(e.divisor()))),
+            };
+            if (known * u64::from(size)) % u64::from(bulk.align) != 0 {
+                return Err(format!("the stride of dimension {d} of {name} is not known to be a multiple of {} bytes", bulk.align));
+            }
+        }
+        let row = shape[fast] * size;
+        let Some(&span) = bulk.spans.iter().find(|&&s| row.is_multiple_of(s)) else {
+            return Err(format!("a row of {row} bytes of {name} is no multiple of {} bytes", bulk.spans.last().unwrap_or(&0)));
+        };
+        if order[1..].iter().any(|&d| shape[d] > bulk.max_box) {
+            return Err(format!("a tile of {name} has an extent above {}", bulk.max_box));
+        }
+        if order[1..].iter().filter(|&&d| shape[d] > 1).count() > 1 {
+            return Err(format!("a tile of {name} has more than two dimensions"));
+        }
+        let rows = order[1..].iter().map(|&d| shape[d]).product();
+        Ok(PanelTile { order, shape: shape.to_vec(), elem: view.elem, span, per: span / size, rows, tf32: false })
+    }
+
+    /// The dimension of the tile that runs along rows of panels.
+    pub fn contiguous(&self) -> usize {
+        self.order[0]
+    }
+
+    pub fn panels(&self) -> u32 {
+        self.shape[self.order[0]] / self.per
+    }
+
+    pub fn panel_bytes(&self) -> u32 {
+        self.rows * self.span
+    }
+
+    pub fn bytes(&self) -> u32 {
+        self.panels() * self.panel_bytes()
+    }
+
+    /// What bulk copies of one panel must know of view argument `view`.
+    pub fn tensor_box(&self, view: u32) -> TensorBox {
+        let mut b = TensorBox {
+            view,
+            elem: self.elem,
+            rank: self.order.len() as u8,
+            order: [0; TensorBox::RANK],
+            extents: [0; TensorBox::RANK],
+            span: self.span,
+            tf32: self.tf32,
+        };
+        for (k, &d) in self.order.iter().enumerate() {
+            b.order[k] = d as u8;
+            b.extents[k] = if k == 0 { self.per } else { self.shape[d] };
+        }
+        b
+    }
+}
+
+/// The load behind a dot's operand, through transposes and dropped extents, and the operand's dimension that is contiguous in memory.
+pub(crate) fn trace(kernel: &Kernel, v: Value, contiguous: &dyn Fn(Inst) -> Option<usize>) -> Option<(Inst, usize)> {
+    let i = kernel.def_inst(v)?;
+    let d = &kernel.insts[i];
+    match (d.op, d.attrs.first()) {
+        (Op::Load, _) => Some((i, contiguous(i)?)),
+        (Op::Transpose, Some(Attr::Perm(p))) => {
+            let (load, c) = trace(kernel, d.args[0], contiguous)?;
+            Some((load, p.iter().position(|&x| x as usize == c)?))
+        }
+        (Op::Reshape, _) if keeps_extents(kernel, i) => {
+            let (load, c) = trace(kernel, d.args[0], contiguous)?;
+            let from = &kernel.ty(d.args[0]).as_tile()?.shape;
+            let to = &kernel.ty(v).as_tile()?.shape;
+            let nth = from[..c].iter().filter(|&&e| e != 1).count();
+            let real = to.iter().enumerate().filter(|(_, e)| **e != 1).nth(nth)?;
+            Some((load, real.0))
+        }
+        _ => None,
+    }
+}
+
+/// Most slots of a ring that nobody asked for.
+const MAX_DEPTH: u32 = 8;
+
+/// Registers that consumers need beside their sums: addresses, the ring, the epilogue.
+const BESIDE_SUMS: u32 = 26;
+
+/// Decides whether and how a kernel is specialised.
+pub(super) fn specialise(kernel: &Kernel, target: &Target, options: &LowerOptions) -> Result<Specialised, String> {
+    let Some(units) = &target.units else { return Err(format!("{} has no bulk copies and group matrix instructions", target.name)) };
+    let staged = staged_loads(kernel);
+    let top = &kernel.regions[kernel.body].insts;
+    let of = |i: Inst| kernel.insts[i].regions.first().map(|&r| &kernel.regions[r].insts);
+    let loops: Vec<Inst> =
+        top.iter().copied().filter(|&i| kernel.insts[i].op == Op::For && of(i).is_some_and(|l| l.iter().any(|&j| staged[j]))).collect();
+    let &[main] = &loops[..] else {
+        return Err(match loops.len() {
+            0 => "no loop of the kernel's outermost level loads operands of dots".into(),
+            n => format!("{n} loops load operands of dots; one can be specialised"),
+        });
+    };
+    let region = kernel.insts[main].regions[0];
+    let body = &kernel.regions[region].insts;
+    if let Some(i) = kernel.insts.keys().find(|&i| staged[i] && !body.contains(&i)) {
+        return Err(format!("{} is an operand of a dot and loaded outside of the loop", kernel.insts[i].results[0]));
+    }
+    let mut loads = Vec::new();
+    let mut dots = Vec::new();
+    for &i in body {
+        let d = &kernel.insts[i];
+        let scalar = d.op.info().effects == Effects::Pure && d.results.iter().all(|&r| matches!(kernel.ty(r), Type::Scalar(_)));
+        match d.op {
+            Op::Load if staged[i] => {
+                let Type::Tile(t) = kernel.ty(d.results[0]) else { return Err("a load of a scalar".into()) };
+                loads.push((i, PanelTile::of(kernel, i, &t.shape, units)?));
+            }
+            Op::Dot => dots.push(i),
+            Op::Transpose | Op::Reshape | Op::Yield => {}
+            Op::Const => {}
+            _ if scalar && d.regions.is_empty() => {}
+            other => return Err(format!("the loop does more than load and multiply: `{}`", other.info().name)),
+        }
+    }
+    sole_views(kernel, &loads)?;
+    let dots =
+        dots.into_iter().map(|i| Ok((i, multiplication(kernel, units, main, i, &mut loads)?))).collect::<Result<Vec<_>, String>>()?;
+    if kernel.insts[main].results.len() != dots.len() {
+        return Err("the loop carries more than the sums of its dots".into());
+    }
+    addresses(kernel, main, &loads)?;
+
+    // Shares of the consumers.
+    let sums: Vec<[u32; 2]> = dots.iter().filter_map(|&(i, _)| sum_shape(kernel, i)).collect();
+    let rows = dots.iter().map(|&(_, q)| units.matrix[q.index()].m).max().unwrap_or(1);
+    let consumers = options.consumers.unwrap_or(if sums.iter().all(|s| s[0].is_multiple_of(2 * rows)) { 2 } else { 1 });
+    if consumers == 0 || sums.iter().any(|s| !s[0].is_multiple_of(consumers * rows)) {
+        return Err(format!("{consumers} groups of warps do not share {} rows of results by {rows}", sums[0][0]));
+    }
+    let lanes = consumers * units.group_warps * target.lanes;
+    let held = sums.iter().map(|s| s[0] * s[1] / lanes).sum::<u32>();
+    let warps = (consumers + 1) * units.group_warps;
+    if warps > target.max_warps {
+        return Err(format!("{warps} warps are more than {} runs", target.max_warps));
+    }
+    let registers = budget(target, units, consumers, held)?;
+
+    // Results that leave through shared memory.
+    let mut stores = Vec::new();
+    for &i in top {
+        if kernel.insts[i].op == Op::Store
+            && let Some(tile) = result_tile(kernel, i, units, &sums)
+        {
+            stores.push((i, tile));
+        }
+    }
+    let stage_bytes: u32 = loads.iter().map(|(_, t)| t.bytes().next_multiple_of(ALIGN)).sum();
+    let room = |staging: u32| target.shared_bytes.saturating_sub(staging + ALIGN) / stage_bytes.max(1);
+    let mut staging_bytes: u32 = stores.iter().map(|(_, t)| t.bytes()).sum();
+    if room(staging_bytes) < 2 {
+        stores.clear();
+        staging_bytes = 0;
+    }
+    let room = room(staging_bytes);
+    let depth = options.stages.unwrap_or(room.min(MAX_DEPTH));
+    if depth < 2 || depth > room {
+        return Err(format!("{} slots of {stage_bytes} bytes, where {room} fit beside the results, and 2 are the least", depth));
+    }
+    let persistent = options.persistent.unwrap_or(true);
+    Ok(Specialised { consumers, depth, in_flight: 1, registers, persistent, stage_bytes, staging_bytes, main, loads, dots, stores })
+}
+
+/// Panels begin at multiples of this.
+pub(crate) const ALIGN: u32 = 1024;
+
+/// Views that are loaded by bulk copies must not be stored to: the copies run ahead.
+fn sole_views(kernel: &Kernel, loads: &[(Inst, PanelTile)]) -> Result<(), String> {
+    let views: HashSet<Value> = loads.iter().map(|&(i, _)| kernel.insts[i].args[0]).collect();
+    let mut clash = None;
+    kernel.walk(kernel.body, &mut |i| {
+        let d = &kernel.insts[i];
+        if matches!(d.op.info().effects, Effects::Writes | Effects::Updates) && d.args.first().is_some_and(|v| views.contains(v)) {
+            clash = Some(d.args[0]);
+        }
+    });
+    clash.map_or(Ok(()), |v| Err(format!("{v} is stored to, and copies of it would run ahead")))
+}
+
+/// M and N of a dot.
+fn sum_shape(kernel: &Kernel, i: Inst) -> Option<[u32; 2]> {
+    let t = kernel.ty(kernel.insts[i].results[0]).as_tile()?;
+    (t.shape.len() == 2).then(|| [t.shape[0], t.shape[1]])
+}
+
+/// The instruction for a dot of the loop, whose sum must be carried from step to step and looked at by nothing else.
+fn multiplication(kernel: &Kernel, units: &Units, main: Inst, i: Inst, loads: &mut [(Inst, PanelTile)]) -> Result<GroupMatrixId, String> {
+    let d = &kernel.insts[i];
+    let region = kernel.insts[main].regions[0];
+    let result = d.results[0];
+    let position = kernel.yields(region).iter().position(|&v| v == result);
+    let carried = position.map(|p| kernel.regions[region].params[p + 1]);
+    let mut uses = 0;
+    kernel.walk(kernel.body, &mut |j| uses += kernel.insts[j].args.iter().filter(|&&a| a == result || Some(a) == carried).count());
+    if carried != Some(d.args[2]) || uses != 2 {
+        return Err(format!("{result} is not a sum that the loop just carries"));
+    }
+    let contiguous = |j: Inst| loads.iter().find(|l| l.0 == j).map(|l| l.1.contiguous());
+    let (Some(a), Some(b)) = (trace(kernel, d.args[0], &contiguous), trace(kernel, d.args[1], &contiguous)) else {
+        return Err(format!("an operand of {result} is not loaded in the loop"));
+    };
+    let precision = match d.attrs.first() {
+        Some(Attr::Precision(p)) => *p,
+        _ => Precision::Exact,
+    };
+    let elem = |v: Value| kernel.ty(v).elem();
+    let (Type::Tile(ta), Some([m, n])) = (kernel.ty(d.args[0]), sum_shape(kernel, i)) else {
+        return Err("a dot of no two dimensions".into());
+    };
+    let k = ta.shape[1];
+    let typed = |x: &crate::target::GroupMatrix| {
+        x.operand == elem(d.args[0]) && x.operand == elem(d.args[1]) && x.acc == elem(result) && x.precision == precision
+    };
+    let Some(at) = units.matrix.iter().position(typed) else {
+        return Err(format!("no group matrix instruction multiplies {} into {}", elem(d.args[0]), elem(result)));
+    };
+    let row = &units.matrix[at];
+    if !m.is_multiple_of(row.m) || !k.is_multiple_of(row.k) || !n.is_multiple_of(row.n_step) || n > row.n_max {
+        return Err(format!("{m}x{n}x{k} is not made up of {}xNx{}, N a multiple of {} up to {}", row.m, row.k, row.n_step, row.n_max));
+    }
+    let along_k = [a.1 == 1, b.1 == 0];
+    if !row.any_order && along_k != [true, true] {
+        return Err(format!("operands of {} must be contiguous along K", row.operand));
+    }
+    for (load, _) in [a, b] {
+        for (j, tile) in loads.iter_mut() {
+            tile.tf32 |= *j == load && precision == Precision::Tf32;
+        }
+    }
+    Ok(GroupMatrixId::new(at))
+}
+
+/// The producer must be able to compute bounds and addresses: pure scalars of parameters, grid position and the index.
+fn addresses(kernel: &Kernel, main: Inst, loads: &[(Inst, PanelTile)]) -> Result<(), String> {
+    let region = kernel.insts[main].regions[0];
+    let mut seen = HashSet::new();
+    fn known(kernel: &Kernel, v: Value, index: (tilelift_ir::Region, u32), seen: &mut HashSet<Value>) -> bool {
+        if !seen.insert(v) {
+            return true;
+        }
+        match kernel.values[v].def {
+            ValueDef::KernelParam(_) => true,
+            ValueDef::RegionParam(r, n) => (r, n) == index,
+            ValueDef::Result(i, _) => {
+                let d = &kernel.insts[i];
+                d.op.info().effects == Effects::Pure
+                    && d.regions.is_empty()
+                    && d.args.iter().all(|&a| !matches!(kernel.ty(a), Type::Tile(_)) && known(kernel, a, index, seen))
+            }
+        }
+    }
+    let bounds = kernel.insts[main].args[..3].iter().copied();
+    let indices = loads.iter().flat_map(|&(i, _)| kernel.operand(i, "indices").iter().copied());
+    for v in bounds.chain(indices) {
+        if !known(kernel, v, (region, 0), &mut seen) {
+            return Err(format!("{v} decides what is copied, and does not follow from parameters and indices alone"));
+        }
+    }
+    Ok(())
+}
+
+/// Registers of producer and consumers.
+fn budget(target: &Target, units: &Units, consumers: u32, held: u32) -> Result<Option<[u32; 2]>, String> {
+    let pool = &units.registers;
+    let entry = entry_registers(target, units, (consumers + 1) * units.group_warps);
+    let need = held + BESIDE_SUMS;
+    if need <= entry && consumers == 1 {
+        return Ok(None);
+    }
+    // A full house of sums takes what the producer can spare.
+    for producer in [pool.copier, pool.least] {
+        let all = entry * (consumers + 1) - producer;
+        let each = (all / consumers / pool.unit * pool.unit).min(pool.most);
+        if each > entry && need + BESIDE_SUMS / 2 <= each && producer <= entry {
+            return Ok(Some([producer, each]));
+        }
+    }
+    Err(format!("{held} sums per lane do not fit the registers of {consumers} groups of warps"))
+}
+
+/// The tile through which a store at the kernel's end leaves: of 16-bit elements, as large as a sum.
+fn result_tile(kernel: &Kernel, i: Inst, units: &Units, sums: &[[u32; 2]]) -> Option<PanelTile> {
+    let value = *kernel.operand(i, "value").first()?;
+    let t = kernel.ty(value).as_tile()?;
+    let whole = t.shape.len() == 2 && sums.contains(&[t.shape[0], t.shape[1]]);
+    if !whole || t.elem.bytes() != 2 || GlobalAccess::of(kernel, i).contiguous() != Some(1) {
+        return None;
+    }
+    PanelTile::of(kernel, i, &t.shape, units).ok()
+}

@@ -1,0 +1,78 @@
+//! Units beside the lanes: bulk copies of boxes, matrix instructions of several warps, a pool of registers.
+
+use cranelift_entity::entity_impl;
+use tilelift_ir::layout::FragmentMap;
+use tilelift_ir::{Precision, Scalar};
+
+/// A matrix instruction of a group of warps: an index into [`Units::matrix`]. Prints as `group2`.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct GroupMatrixId(u32);
+entity_impl!(GroupMatrixId, "group");
+
+/// A matrix instruction of several warps, which runs beside them: `D[MxN] = A[MxK] * B[KxN] + C[MxN]`, A and B in shared memory.
+#[derive(Clone, Debug)]
+pub struct GroupMatrix {
+    /// The types as the mnemonic has them.
+    pub name: &'static str,
+    /// Rows of A and D.
+    pub m: u32,
+    /// Columns of A, rows of B.
+    pub k: u32,
+    /// N is a multiple of this …
+    pub n_step: u32,
+    /// … up to this.
+    pub n_max: u32,
+    /// Element type of A and B.
+    pub operand: Scalar,
+    /// Element type of C and D.
+    pub acc: Scalar,
+    /// How operands are rounded.
+    pub precision: Precision,
+    /// True if operands may run along M or N, too; else both must run along K.
+    pub any_order: bool,
+    /// C and D over (m, n) for the least N; more columns repeat it.
+    pub d: FragmentMap,
+}
+
+/// Copies of boxes between tensors in global memory and panels in shared memory.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct BulkTensor {
+    /// Most dimensions of a tensor.
+    pub max_rank: u32,
+    /// Largest extent of a box.
+    pub max_box: u32,
+    /// The address of the tensor, and every stride but the innermost, are multiples of so many bytes.
+    pub align: u32,
+    /// Bytes of a panel's row, widest first.
+    pub spans: &'static [u32],
+}
+
+/// Registers that groups of warps may hand to one another.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct RegisterPool {
+    /// Registers of a program instance.
+    pub total: u32,
+    /// Registers per lane come in multiples of this …
+    pub unit: u32,
+    /// … from this …
+    pub least: u32,
+    /// … to this.
+    pub most: u32,
+    /// Registers that a role with nothing but copies needs.
+    pub copier: u32,
+}
+
+/// What several warps do together, and what they leave to machinery beside them.
+#[derive(Clone, Debug)]
+pub struct Units {
+    /// Warps of a group: those that run a [`GroupMatrix`], or change their registers, together.
+    pub group_warps: u32,
+    /// Matrix instructions of groups, preferred first.
+    pub matrix: Vec<GroupMatrix>,
+    /// Bulk copies of boxes.
+    pub bulk: BulkTensor,
+    /// The pool of registers.
+    pub registers: RegisterPool,
+    /// Barriers that hold a part of the warps.
+    pub named_barriers: u32,
+}
