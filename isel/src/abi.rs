@@ -148,13 +148,7 @@ pub fn marshal(
     params.iter().enumerate().map(|(i, p)| value(i, p, grid, args, &pointer_of)).collect()
 }
 
-fn value(
-    param: usize,
-    p: &Param,
-    grid: [u32; 3],
-    args: &[Arg],
-    pointer_of: &impl Fn(usize, u64) -> u64,
-) -> Result<ParamValue, AbiError> {
+fn value(param: usize, p: &Param, grid: [u32; 3], args: &[Arg], pointer_of: &impl Fn(usize, u64) -> u64) -> Result<ParamValue, AbiError> {
     let (bits, got) = match p.source {
         ParamSource::Pointer(arg) => {
             let v = view(param, arg, args)?;
@@ -260,15 +254,8 @@ mod tests {
 
     #[test]
     fn tensors_are_described_innermost_first() {
-        let spec = TensorBox {
-            view: 0,
-            elem: Scalar::BF16,
-            rank: 2,
-            order: [1, 0, 0, 0, 0],
-            extents: [64, 128, 0, 0, 0],
-            span: 128,
-            tf32: false,
-        };
+        let spec =
+            TensorBox { view: 0, elem: Scalar::BF16, rank: 2, order: [1, 0, 0, 0, 0], extents: [64, 128, 0, 0, 0], span: 128, tf32: false };
         let one = |shape: &[i64]| {
             let args = [ViewArg::dense(3, Scalar::BF16, shape).at(64).into()];
             marshal(&[param(LTy::I64, ParamSource::Tensor(spec))], [7, 5, 2], &args, |buffer, offset| 1000 * buffer as u64 + offset)

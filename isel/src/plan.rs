@@ -2,8 +2,8 @@
 
 mod specialise;
 
-pub(crate) use specialise::{ALIGN, PanelTile, trace};
 pub use specialise::Specialised;
+pub(crate) use specialise::{ALIGN, PanelTile, trace};
 
 use crate::error::LowerError;
 use crate::target::Target;

@@ -284,7 +284,11 @@ impl Selection {
             for &warps in &or_none(&self.warps, true) {
                 for &stages in &or_none(&self.stages, gemm) {
                     for &group in &or_none(&self.groups, gemm) {
-                        let schedules = if self.schedules.is_empty() || !gemm { vec![None] } else { self.schedules.iter().copied().map(Some).collect() };
+                        let schedules = if self.schedules.is_empty() || !gemm {
+                            vec![None]
+                        } else {
+                            self.schedules.iter().copied().map(Some).collect()
+                        };
                         let units = self.units.filter(|_| gemm);
                         list.extend(schedules.into_iter().map(|schedule| Variant { tile, warps, stages, group, schedule, units }));
                     }

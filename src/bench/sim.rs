@@ -3,8 +3,8 @@
 
 use super::problem::{Problem, Variant};
 use super::report::quote;
-use crate::runtime::sim::{Report, SimConfig, SimDevice};
 use crate::compile;
+use crate::runtime::sim::{Report, SimConfig, SimDevice};
 use tilelift_ir::interp::{Buffer, Memory};
 use tilelift_isel::Target;
 use tilelift_kernels::{Case, Size};

@@ -37,7 +37,8 @@ where
 }
 
 /// Words of schedules.
-pub(super) const SCHEDULES: [(&str, ScheduleKind); 2] = [("specialised", ScheduleKind::Specialised), ("pipelined", ScheduleKind::Pipelined)];
+pub(super) const SCHEDULES: [(&str, ScheduleKind); 2] =
+    [("specialised", ScheduleKind::Specialised), ("pipelined", ScheduleKind::Pipelined)];
 
 /// The value of `--device`.
 pub(super) fn device(parser: &mut lexopt::Parser) -> Result<DeviceKind, CliError> {

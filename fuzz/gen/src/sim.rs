@@ -72,8 +72,8 @@ fn run(case: &Case, want: &Memory, kernel: &PtxKernel, module: &ptx::Module, con
         .enumerate()
         .map(|(i, b)| device.alloc(&format!("buffer {i}"), ptx::Init::Bytes(b.bytes().to_vec())))
         .collect();
-    let values =
-        marshal(&kernel.params, case.grid, &case.args(), |buffer, offset| bases[buffer] + offset).map_err(|e| failure(Kind::Malformed, at, e))?;
+    let values = marshal(&kernel.params, case.grid, &case.args(), |buffer, offset| bases[buffer] + offset)
+        .map_err(|e| failure(Kind::Malformed, at, e))?;
     let args: Vec<ptx::Arg> = values
         .iter()
         .map(|v| match v {

@@ -216,12 +216,7 @@ impl LaneBuilder {
         }
         match what {
             Special::Warp if self.program.warps == 1 => self.i32(0),
-            Special::Warp
-            | Special::Lane
-            | Special::ProgramId(_)
-            | Special::NumPrograms(_)
-            | Special::Worker
-            | Special::Workers => {
+            Special::Warp | Special::Lane | Special::ProgramId(_) | Special::NumPrograms(_) | Special::Worker | Special::Workers => {
                 self.pure(Key::Special(what), &[LTy::I32], &[], |d| Inst::Special { dst: d[0], what })[0]
             }
         }

@@ -31,7 +31,14 @@ impl fmt::Display for Program {
                 ParamSource::Tensor(t) => {
                     let rank = usize::from(t.rank);
                     let rounded = if t.tf32 { ", tf32" } else { "" };
-                    writeln!(f, "boxes {:?} of view {}, order {:?}, span {}{rounded}", &t.extents[..rank], t.view, &t.order[..rank], t.span)?;
+                    writeln!(
+                        f,
+                        "boxes {:?} of view {}, order {:?}, span {}{rounded}",
+                        &t.extents[..rank],
+                        t.view,
+                        &t.order[..rank],
+                        t.span
+                    )?;
                 }
             }
         }

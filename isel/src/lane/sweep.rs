@@ -8,7 +8,11 @@ pub(super) fn sweep(block: &mut Block, live: &mut SecondaryMap<LVal, bool>) {
     let mut keep = vec![true; block.len()];
     for (i, inst) in block.iter_mut().enumerate().rev() {
         match inst {
-            Inst::Undefined { dst } | Inst::Const { dst, .. } | Inst::Param { dst, .. } | Inst::Special { dst, .. } | Inst::SharedAddr { dst, .. } => {
+            Inst::Undefined { dst }
+            | Inst::Const { dst, .. }
+            | Inst::Param { dst, .. }
+            | Inst::Special { dst, .. }
+            | Inst::SharedAddr { dst, .. } => {
                 keep[i] = live[*dst];
             }
             Inst::Un { dst, a, .. } | Inst::Cvt { dst, a } | Inst::RoundTf32 { dst, a } | Inst::Bitcast { dst, a } => {

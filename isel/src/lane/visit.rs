@@ -3,12 +3,14 @@
 use super::{AtomicKind, Block, Inst, LVal, ShuffleFrom};
 
 /// Calls `f` for every value that an instruction reads where it stands, or inside its blocks.
-pub(super) fn reads(inst: &Inst, f: &mut dyn FnMut(LVal)) {
+pub(crate) fn reads(inst: &Inst, f: &mut dyn FnMut(LVal)) {
     let mut all = |vs: &[LVal]| vs.iter().for_each(|&v| f(v));
     match inst {
         Inst::Undefined { .. } | Inst::Const { .. } | Inst::Param { .. } | Inst::Special { .. } | Inst::SharedAddr { .. } => {}
         Inst::CommitCopies | Inst::WaitCopies { .. } | Inst::Barrier => {}
-        Inst::Un { a, .. } | Inst::Cvt { a, .. } | Inst::RoundTf32 { a, .. } | Inst::Bitcast { a, .. } | Inst::Unpack { a, .. } => all(&[*a]),
+        Inst::Un { a, .. } | Inst::Cvt { a, .. } | Inst::RoundTf32 { a, .. } | Inst::Bitcast { a, .. } | Inst::Unpack { a, .. } => {
+            all(&[*a])
+        }
         Inst::Bin { a, b, .. } | Inst::Cmp { a, b, .. } => all(&[*a, *b]),
         Inst::Fma { a, b, c, .. } | Inst::MadWide { a, b, c, .. } | Inst::Select { c, a, b, .. } => all(&[*a, *b, *c]),
         Inst::Pack { parts, .. } => all(parts),
@@ -82,7 +84,7 @@ fn inside(block: &Block, f: &mut dyn FnMut(LVal)) {
 }
 
 /// The values of an instruction that only computes; `None` for any other.
-pub(super) fn computed(inst: &Inst) -> Option<&[LVal]> {
+pub(crate) fn computed(inst: &Inst) -> Option<&[LVal]> {
     match inst {
         Inst::Const { dst, .. }
         | Inst::Param { dst, .. }

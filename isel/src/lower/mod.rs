@@ -16,12 +16,12 @@ mod indexed;
 mod narrow;
 mod rearrange;
 mod reduce;
+mod roles;
 mod scan;
 mod scratch;
 mod shapes;
 mod shared;
 mod sort;
-mod roles;
 mod stage;
 mod vectors;
 mod warpgroup;
@@ -32,6 +32,7 @@ use crate::assign::{Assignment, assign};
 use crate::error::LowerError;
 use crate::lane::{AllocId, LTy, LVal, LaneBuilder, Param, ParamSource, Program};
 use crate::plan::{LowerOptions, Plan, plan};
+use crate::protocol::prove;
 use crate::target::Target;
 use cranelift_entity::SecondaryMap;
 use std::collections::HashMap;
@@ -125,6 +126,7 @@ pub fn lower(kernel: &Verified<'_>, target: &Target, options: &LowerOptions) -> 
             loc: Default::default(),
         });
     }
+    prove(&program, target).map_err(|e| LowerError::unsupported("a specialised kernel whose roles are not proved", e.to_string()))?;
     Ok(Lowered { program, plan: cx.plan })
 }
 

@@ -17,9 +17,7 @@ use super::warpgroup::Sum;
 use super::{Held, Lower};
 use crate::channel::Channel;
 use crate::error::LowerError;
-use crate::lane::{
-    AllocId, BinOp, LTy, LVal, LaneBuilder, Param, ParamSource, Place, RoleSpec, Special, Unit, Vals,
-};
+use crate::lane::{AllocId, BinOp, LTy, LVal, LaneBuilder, Param, ParamSource, Place, RoleSpec, Special, Unit, Vals};
 use crate::plan::{ALIGN, Specialised};
 use std::rc::Rc;
 use tilelift_ir::{CmpOp, Effects, GridAxis, Inst, Literal, Op, Region, Type, Value};

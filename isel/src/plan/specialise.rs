@@ -193,7 +193,8 @@ pub(super) fn specialise(kernel: &Kernel, target: &Target, options: &LowerOption
     let staged = staged_loads(kernel);
     let top = &kernel.regions[kernel.body].insts;
     let of = |i: Inst| kernel.insts[i].regions.first().map(|&r| &kernel.regions[r].insts);
-    let loops: Vec<Inst> = top.iter().copied().filter(|&i| kernel.insts[i].op == Op::For && of(i).is_some_and(|l| l.iter().any(|&j| staged[j]))).collect();
+    let loops: Vec<Inst> =
+        top.iter().copied().filter(|&i| kernel.insts[i].op == Op::For && of(i).is_some_and(|l| l.iter().any(|&j| staged[j]))).collect();
     let &[main] = &loops[..] else {
         return Err(match loops.len() {
             0 => "no loop of the kernel's outermost level loads operands of dots".into(),
@@ -223,7 +224,8 @@ pub(super) fn specialise(kernel: &Kernel, target: &Target, options: &LowerOption
         }
     }
     sole_views(kernel, &loads)?;
-    let dots = dots.into_iter().map(|i| Ok((i, multiplication(kernel, units, main, i, &mut loads)?))).collect::<Result<Vec<_>, String>>()?;
+    let dots =
+        dots.into_iter().map(|i| Ok((i, multiplication(kernel, units, main, i, &mut loads)?))).collect::<Result<Vec<_>, String>>()?;
     if kernel.insts[main].results.len() != dots.len() {
         return Err("the loop carries more than the sums of its dots".into());
     }
@@ -312,9 +314,13 @@ fn multiplication(kernel: &Kernel, units: &Units, main: Inst, i: Inst, loads: &m
         _ => Precision::Exact,
     };
     let elem = |v: Value| kernel.ty(v).elem();
-    let (Type::Tile(ta), Some([m, n])) = (kernel.ty(d.args[0]), sum_shape(kernel, i)) else { return Err("a dot of no two dimensions".into()) };
+    let (Type::Tile(ta), Some([m, n])) = (kernel.ty(d.args[0]), sum_shape(kernel, i)) else {
+        return Err("a dot of no two dimensions".into());
+    };
     let k = ta.shape[1];
-    let typed = |x: &crate::target::GroupMatrix| x.operand == elem(d.args[0]) && x.operand == elem(d.args[1]) && x.acc == elem(result) && x.precision == precision;
+    let typed = |x: &crate::target::GroupMatrix| {
+        x.operand == elem(d.args[0]) && x.operand == elem(d.args[1]) && x.acc == elem(result) && x.precision == precision
+    };
     let Some(at) = units.matrix.iter().position(typed) else {
         return Err(format!("no group matrix instruction multiplies {} into {}", elem(d.args[0]), elem(result)));
     };

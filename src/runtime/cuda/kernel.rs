@@ -200,7 +200,8 @@ impl CudaKernel {
         if grid.contains(&0) || grid[0] > i32::MAX as u32 || grid[1].max(grid[2]) > 65535 {
             return Err(CudaError::Grid { grid });
         }
-        let values = marshal(&self.artifact.params, grid, args, |buffer, offset| buffers[buffer].address() + offset).map_err(CudaError::Abi)?;
+        let values =
+            marshal(&self.artifact.params, grid, args, |buffer, offset| buffers[buffer].address() + offset).map_err(CudaError::Abi)?;
         let values: Box<[Value]> = self.module.context.with(|| {
             let value = |v: &ParamValue| match v {
                 ParamValue::Number { bits, .. } => Ok(Value::Number(*bits)),

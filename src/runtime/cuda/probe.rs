@@ -131,5 +131,9 @@ fn look() -> Result<Driver, CudaError> {
     let mut version = 0;
     // SAFETY: the out pointer is valid.
     check("cuDriverGetVersion", unsafe { sys::cuDriverGetVersion(&mut version) })?;
-    if version < OLDEST { Err(CudaError::OldDriver { version, need: OLDEST }) } else { Ok(Driver { elapsed, encode_tiled, _library: library }) }
+    if version < OLDEST {
+        Err(CudaError::OldDriver { version, need: OLDEST })
+    } else {
+        Ok(Driver { elapsed, encode_tiled, _library: library })
+    }
 }

@@ -112,12 +112,7 @@ pub fn interpret(
     done.map(|()| stats)
 }
 
-fn run_all(
-    machine: &mut exec::Machine<'_>,
-    grid: [u32; 3],
-    subset: Option<&[[u32; 3]]>,
-    persistent: Option<u32>,
-) -> Result<(), LaneError> {
+fn run_all(machine: &mut exec::Machine<'_>, grid: [u32; 3], subset: Option<&[[u32; 3]]>, persistent: Option<u32>) -> Result<(), LaneError> {
     // The launch parameters have been filled, so positions fit 32 bits where instances run several.
     let linear = |[x, y, z]: [u32; 3]| x.wrapping_add(grid[0].wrapping_mul(y.wrapping_add(grid[1].wrapping_mul(z))));
     let all = grid[0].wrapping_mul(grid[1]).wrapping_mul(grid[2]);

@@ -48,14 +48,7 @@ pub(crate) struct UnitState {
 
 impl UnitState {
     pub(super) fn new(values: usize) -> UnitState {
-        UnitState {
-            words: BTreeMap::new(),
-            flights: Vec::new(),
-            closed: 0,
-            done: 0,
-            made_by: vec![READY; values],
-            stores: BTreeMap::new(),
-        }
+        UnitState { words: BTreeMap::new(), flights: Vec::new(), closed: 0, done: 0, made_by: vec![READY; values], stores: BTreeMap::new() }
     }
 
     pub(super) fn reset(&mut self) {

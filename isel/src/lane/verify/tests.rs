@@ -82,7 +82,13 @@ fn one_definition_before_use_in_scope() {
     let use_of = |a| Inst::Bin { dst: out, op: BinOp::Add, a, b: i };
     let base = asm.p.clone();
     let bodies: [(Vec<Inst>, LVal); 4] = [
-        (vec![Inst::For(Box::new(For { iv, lo: i, hi: i, step: i, runs: false, carried: vec![], body: vec![make(inner)] })), use_of(inner)], inner),
+        (
+            vec![
+                Inst::For(Box::new(For { iv, lo: i, hi: i, step: i, runs: false, carried: vec![], body: vec![make(inner)] })),
+                use_of(inner),
+            ],
+            inner,
+        ),
         (vec![Inst::For(Box::new(For { iv, lo: i, hi: i, step: i, runs: false, carried: vec![], body: vec![] })), use_of(iv)], iv),
         (
             vec![Inst::While(Box::new(While { carried: vec![], test: vec![make(inner)], condition: yes, body: vec![] })), use_of(inner)],

@@ -121,7 +121,8 @@ pub(crate) fn everything() -> Asm {
         iv,
         lo: i,
         hi: lane,
-        step: warp, runs: false,
+        step: warp,
+        runs: false,
         carried: vec![Carried { param: fp, init: x, next: fnext, result: fr }, Carried { param: ip, init: i, next: ip, result: ir }],
         body: vec![Inst::Un { dst: fnext, op: UnOp::Neg, a: fp }],
     })));
