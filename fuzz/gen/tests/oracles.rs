@@ -58,7 +58,7 @@ fn results_do_not_depend_on_the_schedule() {
         let c = case(seed, &Config::default());
         let want = oracle::reference(&c).unwrap_or_else(|f| panic!("seed {seed}: {f}"));
         for warps in [1, 2, 4, 8] {
-            let options = LowerOptions { warps: Some(warps), stages: Some(1 + warps.trailing_zeros()) };
+            let options = LowerOptions { warps: Some(warps), stages: Some(1 + warps.trailing_zeros()), ..LowerOptions::default() };
             if let Err(f) = oracle::lane(&c, &want, target, &options) {
                 panic!("seed {seed}, {warps} warps: {f}\n{}", c.to_tile_text());
             }

@@ -195,7 +195,7 @@ fn key(s: &State<'_>) -> Key {
 impl<'a> Checker<'a> {
     fn text(&self, site: Site) -> String {
         // The pointer is only compared with those of the program's instructions.
-        fn find<'b>(block: &'b Block, at: *const Inst) -> Option<&'b Inst> {
+        fn find(block: &Block, at: *const Inst) -> Option<&Inst> {
             block.iter().find_map(|i| {
                 if std::ptr::eq(i, at) {
                     return Some(i);

@@ -228,7 +228,9 @@ pub fn simulated(kernel: &PtxKernel, grid: u32, data: &[Data]) -> Vec<Vec<u8>> {
                 let d = &data[v as usize];
                 sim::Arg::U32((d.bytes.len() / d.elem.bytes() as usize) as u32)
             }
-            ParamSource::Stride(..) | ParamSource::Scalar(_) => panic!("tests pass pointers and extents"),
+            ParamSource::Stride(..) | ParamSource::Scalar(_) | ParamSource::Grid(_) | ParamSource::Tensor(_) => {
+                panic!("tests pass pointers and extents")
+            }
         })
         .collect();
     let launch = sim::Launch {

@@ -87,7 +87,11 @@ fn judge(oracle: &str, sweep: bool, case: &Case) -> Result<Vec<Verdict>, Failure
     for target in oracle::targets() {
         verdicts.push(oracle::lane(case, &want, &target, &LowerOptions::default())?);
         for more in (1..4).filter(|_| sweep) {
-            let options = LowerOptions { warps: Some(1 << ((warps + more) % 4)), stages: Some(1 + (warps + 2 * more) % 4) };
+            let options = LowerOptions {
+                warps: Some(1 << ((warps + more) % 4)),
+                stages: Some(1 + (warps + 2 * more) % 4),
+                ..LowerOptions::default()
+            };
             verdicts.push(oracle::lane(case, &want, &target, &options)?);
         }
     }
