@@ -18,9 +18,11 @@ pub mod lane;
 mod lower;
 mod packed;
 mod plan;
+mod protocol;
 mod target;
 
 pub use error::LowerError;
 pub use lower::{Lowered, lower};
 pub use plan::{LowerOptions, Plan, Schedule, ScheduleKind, Specialised, plan};
+pub use protocol::{Proof, ProtocolError, prove};
 pub use target::{BulkTensor, GroupMatrix, GroupMatrixId, MatrixId, MatrixInstr, RegisterPool, Target, Units};

@@ -4,7 +4,7 @@ use super::BinOp;
 use tilelift_ir::{CmpOp, Scalar, num};
 
 /// Integer arithmetic as the tile ops define it; `None` for the ops that only floats have.
-pub(super) fn eval_int(op: BinOp, s: Scalar, x: i64, y: i64) -> Option<i64> {
+pub(crate) fn eval_int(op: BinOp, s: Scalar, x: i64, y: i64) -> Option<i64> {
     let width = i64::from(s.bits());
     let mask = if width == 64 { u64::MAX } else { (1 << width) - 1 };
     let wide = (y as u64 & mask) >= width as u64;
@@ -58,7 +58,7 @@ pub(super) fn eval_int(op: BinOp, s: Scalar, x: i64, y: i64) -> Option<i64> {
 }
 
 /// Comparison of two integers of a type.
-pub(super) fn eval_cmp(op: CmpOp, s: Scalar, x: i64, y: i64) -> bool {
+pub(crate) fn eval_cmp(op: CmpOp, s: Scalar, x: i64, y: i64) -> bool {
     let mask = if s.bits() == 64 { u64::MAX } else { (1u64 << s.bits()) - 1 };
     let (ux, uy) = (x as u64 & mask, y as u64 & mask);
     match op {

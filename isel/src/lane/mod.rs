@@ -14,16 +14,17 @@
 
 mod build;
 mod fold;
-mod interp;
+pub(crate) mod interp;
 mod place;
 pub(crate) mod print;
 mod sink;
 mod sweep;
 mod unit;
 mod verify;
-mod visit;
+pub(crate) mod visit;
 
 pub use build::{LaneBuilder, RoleSpec};
+pub(crate) use fold::{eval_cmp, eval_int};
 pub use interp::{LaneArg, LaneError, LaneFault, LaneOptions, LaneStats, Space, interpret};
 pub use unit::{GroupOperand, Multiply, Panels, Place, Role, Roles, Unit, panel_byte};
 pub(crate) use verify::entry_registers;

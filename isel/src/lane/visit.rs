@@ -3,7 +3,7 @@
 use super::{AtomicKind, Block, Inst, LVal, ShuffleFrom};
 
 /// Calls `f` for every value that an instruction reads where it stands, or inside its blocks.
-pub(super) fn reads(inst: &Inst, f: &mut dyn FnMut(LVal)) {
+pub(crate) fn reads(inst: &Inst, f: &mut dyn FnMut(LVal)) {
     let mut all = |vs: &[LVal]| vs.iter().for_each(|&v| f(v));
     match inst {
         Inst::Undefined { .. } | Inst::Const { .. } | Inst::Param { .. } | Inst::Special { .. } | Inst::SharedAddr { .. } => {}
@@ -84,7 +84,7 @@ fn inside(block: &Block, f: &mut dyn FnMut(LVal)) {
 }
 
 /// The values of an instruction that only computes; `None` for any other.
-pub(super) fn computed(inst: &Inst) -> Option<&[LVal]> {
+pub(crate) fn computed(inst: &Inst) -> Option<&[LVal]> {
     match inst {
         Inst::Const { dst, .. }
         | Inst::Param { dst, .. }

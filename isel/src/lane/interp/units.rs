@@ -258,7 +258,7 @@ impl Machine<'_> {
         &mut self,
         t: &TensorMap,
         at: &[i64],
-        f: &mut dyn FnMut(&mut Self, usize, Option<u64>) -> Result<(), LaneFault>,
+        mut f: impl FnMut(&mut Self, usize, Option<u64>) -> Result<(), LaneFault>,
     ) -> Result<(), LaneFault> {
         let size = t.elem.bytes() as usize;
         let elements: u32 = t.box_extents.iter().product();
@@ -288,7 +288,7 @@ impl Machine<'_> {
             return Err((LaneFault::Misaligned { space: Space::Shared, addr: to as u64, bytes: align }, 0));
         }
         let mut data = vec![0; bytes as usize];
-        let done = self.walk_box(&t, &at, &mut |m, byte, from| {
+        let done = self.walk_box(&t, &at, |m, byte, from| {
             if let Some(from) = from {
                 let to = swizzled(t.span, byte);
                 m.global.read(from, &mut data[to..to + size])?;
@@ -315,7 +315,7 @@ impl Machine<'_> {
         let size = t.elem.bytes() as usize;
         let who = self.who(thread);
         let mut data = [0; 8];
-        self.walk_box(&t, &at, &mut |m, byte, to| {
+        self.walk_box(&t, &at, |m, byte, to| {
             m.shared.unit_read(who, start + swizzled(t.span, byte), &mut data[..size])?;
             if let Some(to) = to {
                 m.global.write(to, &data[..size])?;

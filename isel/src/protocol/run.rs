@@ -1,0 +1,799 @@
+//! Runs the roles on what is known, and follows every answer to what is open.
+
+use super::ProtocolError;
+use super::streams::{Streams, matters};
+use super::value::{Abs, Env, eval};
+use crate::lane::print::inst_text;
+use crate::lane::visit::{computed, reads};
+use crate::lane::{Block, For, If, Inst, LVal, ParamSource, Place, Program, Role, Roles, Special, Unit};
+use crate::target::Units;
+use cranelift_entity::EntityRef;
+use std::collections::{BTreeMap, BTreeSet, HashSet, VecDeque};
+use std::rc::Rc;
+use tilelift_ir::CmpOp;
+
+/// States after which a program counts as too complex to prove.
+const MAX_STATES: usize = 1 << 14;
+
+/// A barrier word.
+#[derive(Clone, PartialEq, Eq, Hash)]
+struct Word {
+    count: u32,
+    pending: u32,
+    bytes: i64,
+    parity: bool,
+    /// Phases that ended since each role last passed a wait for one; the wait must come before a second one ends.
+    since: Vec<u8>,
+    /// What passing a wait for this phase, and for the one before, teaches: slots that are full, and slots whose reads are done.
+    gathered: Lesson,
+    taught: Lesson,
+    /// The last arrival, for messages.
+    last: Option<Site>,
+}
+
+/// Facts about slots that a role may rely on, because it has waited for them.
+#[derive(Clone, PartialEq, Eq, Hash, Default)]
+struct Lesson {
+    full: BTreeSet<i64>,
+    free: BTreeSet<i64>,
+}
+
+/// An instruction of a role, by address.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+struct Site(usize, *const Inst);
+
+/// A range that a bulk copy fills.
+#[derive(Clone, PartialEq, Eq, Hash)]
+struct Slot {
+    bytes: u32,
+    writer: Site,
+    /// The last read, if there was one.
+    read: Option<Site>,
+    /// Groups of multiplications that read it, by age: 0 is open.
+    readers: Vec<(u32, Site)>,
+    /// The reads are done, and an arrival has said so.
+    given: bool,
+}
+
+/// What staged results are up to.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+enum Staging {
+    Free,
+    Written,
+    Fenced,
+    Shown,
+    Leaving,
+    Committed,
+    Left,
+}
+
+#[derive(Clone, Copy)]
+enum End<'a> {
+    Done,
+    Turn(&'a For),
+    Choice(&'a If, bool),
+}
+
+#[derive(Clone)]
+struct Frame<'a> {
+    block: &'a Block,
+    at: usize,
+    end: End<'a>,
+}
+
+#[derive(Clone)]
+struct Task<'a> {
+    frames: Vec<Frame<'a>>,
+    env: Env,
+    /// What was known in front of each open loop: nothing else that a step makes outlives it.
+    outer: Vec<Rc<Env>>,
+    /// Position in each stream.
+    read: Vec<usize>,
+    /// What its staged results are up to, and since which instruction.
+    staging: (Staging, Option<Site>),
+    knows: Lesson,
+    done: bool,
+}
+
+#[derive(Clone)]
+struct State<'a> {
+    tasks: Vec<Task<'a>>,
+    words: BTreeMap<i64, Word>,
+    slots: BTreeMap<i64, Slot>,
+    /// Answers per stream that some role has yet to read; true goes round again.
+    answers: Vec<VecDeque<bool>>,
+}
+
+/// How far a role got.
+enum Step {
+    Ran,
+    Waits,
+    /// It needs an answer that is not there.
+    Open(usize),
+    /// The answers contradict what the program promises.
+    Impossible,
+    Ended,
+}
+
+struct Checker<'a> {
+    program: &'a Program,
+    roles: &'a Roles,
+    units: &'a Units,
+    streams: &'a Streams,
+    /// The roles that read each stream.
+    readers: Vec<Vec<usize>>,
+    /// Values that addresses, parities, guards and choices depend on; the others need not be computed.
+    relevant: HashSet<LVal>,
+}
+
+/// What makes two states equal.
+#[derive(PartialEq, Eq, Hash)]
+struct Key {
+    tasks: Vec<TaskKey>,
+    words: Vec<(i64, Word)>,
+    slots: Vec<(i64, Slot)>,
+    answers: Vec<VecDeque<bool>>,
+}
+
+#[derive(PartialEq, Eq, Hash)]
+struct TaskKey {
+    frames: Vec<(usize, usize)>,
+    env: Env,
+    read: Vec<usize>,
+    staging: Staging,
+    knows: Lesson,
+    done: bool,
+}
+
+/// Follows all answers.
+pub(super) fn explore(program: &Program, roles: &Roles, units: &Units, streams: &Streams) -> Result<usize, ProtocolError> {
+    let mut readers = vec![Vec::new(); streams.values().max().map_or(0, |m| m + 1)];
+    for (n, r) in roles.roles.iter().enumerate() {
+        indices(&r.body, &mut |iv| {
+            if let Some(&s) = streams.get(&iv) {
+                readers[s].push(n);
+            }
+        });
+    }
+    let checker = Checker { program, roles, units, streams, readers, relevant: relevant(program) };
+    let mut seen: HashSet<Key> = HashSet::new();
+    let mut open = vec![checker.start()?];
+    while let Some(mut state) = open.pop() {
+        let Some(stream) = checker.run(&mut state)? else { continue };
+        if !seen.insert(key(&state)) {
+            continue;
+        }
+        if seen.len() > MAX_STATES {
+            return Err(ProtocolError { problem: format!("more than {MAX_STATES} states"), here: "the program".into(), other: None });
+        }
+        for answer in [true, false] {
+            let mut next = state.clone();
+            next.answers[stream].push_back(answer);
+            open.push(next);
+        }
+    }
+    Ok(seen.len())
+}
+
+fn key(s: &State<'_>) -> Key {
+    let task = |t: &Task<'_>| TaskKey {
+        frames: t.frames.iter().map(|f| (std::ptr::from_ref(f.block).addr(), f.at)).collect(),
+        env: t.env.clone(),
+        read: t.read.clone(),
+        staging: t.staging.0,
+        knows: t.knows.clone(),
+        done: t.done,
+    };
+    Key {
+        tasks: s.tasks.iter().map(task).collect(),
+        words: s.words.iter().map(|(&a, w)| (a, Word { last: None, ..w.clone() })).collect(),
+        slots: s.slots.iter().map(|(&a, x)| (a, x.clone())).collect(),
+        answers: s.answers.clone(),
+    }
+}
+
+impl<'a> Checker<'a> {
+    fn text(&self, site: Site) -> String {
+        // The pointer is only compared with those of the program's instructions.
+        fn find(block: &Block, at: *const Inst) -> Option<&Inst> {
+            block.iter().find_map(|i| {
+                if std::ptr::eq(i, at) {
+                    return Some(i);
+                }
+                match i {
+                    Inst::For(l) => find(&l.body, at),
+                    Inst::If(c) => find(&c.then, at).or_else(|| find(&c.otherwise, at)),
+                    _ => None,
+                }
+            })
+        }
+        match self.roles.roles.get(site.0).and_then(|r| find(&r.body, site.1).map(|i| (r, i))) {
+            Some((r, i)) => format!("`{}` of {}", inst_text(self.program, i), r.name),
+            None => "the program's start".into(),
+        }
+    }
+
+    fn error<T>(&self, problem: impl Into<String>, here: Site, other: Option<Site>) -> Result<T, ProtocolError> {
+        Err(ProtocolError { problem: problem.into(), here: self.text(here), other: other.map(|s| self.text(s)) })
+    }
+
+    /// The state behind what all warps do together.
+    fn start(&self) -> Result<State<'a>, ProtocolError> {
+        let threads = self.program.threads() as usize;
+        let mut env = Env::new();
+        let mut words = BTreeMap::new();
+        let nowhere = Site(usize::MAX, std::ptr::null());
+        for inst in &self.program.body {
+            self.compute(inst, &mut env, 0, threads, 0);
+            if let Inst::Unit(u) = inst
+                && let Unit::InitBarrier { barrier, count, guard } = &**u
+            {
+                let lanes = guard.map_or(Some(threads as u32), |g| env.get(&g).and_then(|a| a.count(threads)));
+                let Some(at) = place(&env, barrier) else { return self.error("a barrier word of unknown address", nowhere, None) };
+                if lanes != Some(1) {
+                    return self.error(format!("the barrier word at {at:#x} is not made by one lane"), nowhere, None);
+                }
+                let since = vec![0; self.roles.roles.len()];
+                let word = Word {
+                    count: *count,
+                    pending: *count,
+                    bytes: 0,
+                    parity: false,
+                    since,
+                    gathered: Lesson::default(),
+                    taught: Lesson::default(),
+                    last: None,
+                };
+                if words.insert(at, word).is_some() {
+                    return self.error(format!("the barrier word at {at:#x} is made twice"), nowhere, None);
+                }
+            }
+        }
+        let streams = self.streams.values().max().map_or(0, |m| m + 1);
+        let tasks = self
+            .roles
+            .roles
+            .iter()
+            .map(|r| {
+                let first = (r.first * self.program.lanes) as usize;
+                let env = env.iter().map(|(&v, a)| (v, a.slice(first..first + lanes(self.program, r)))).collect();
+                let frames = vec![Frame { block: &r.body, at: 0, end: End::Done }];
+                Task {
+                    frames,
+                    env,
+                    outer: Vec::new(),
+                    read: vec![0; streams],
+                    staging: (Staging::Free, None),
+                    knows: Lesson::default(),
+                    done: false,
+                }
+            })
+            .collect();
+        Ok(State { tasks, words, slots: BTreeMap::new(), answers: vec![VecDeque::new(); streams] })
+    }
+
+    fn compute(&self, inst: &Inst, env: &mut Env, first: usize, count: usize, first_warp: usize) {
+        let lanes = self.program.lanes as usize;
+        let per = |f: &dyn Fn(usize) -> i64| Abs::Lanes(Rc::from((first..first + count).map(f).collect::<Vec<i64>>())).slice(0..count);
+        if !computed(inst).is_some_and(|list| list.iter().any(|v| self.relevant.contains(v))) {
+            return;
+        }
+        let made = match inst {
+            Inst::Special { dst, what: Special::Lane } => Some((*dst, per(&|t| (t % lanes) as i64))),
+            Inst::Special { dst, what: Special::Warp } => Some((*dst, per(&|t| (t / lanes - first_warp) as i64))),
+            Inst::SharedAddr { dst, alloc } => Some((*dst, Abs::All(i64::from(self.program.allocs[*alloc].offset)))),
+            _ => eval(inst, |v| self.program.vals[v], env),
+        };
+        match made {
+            Some((v, Abs::Any)) => {
+                env.remove(&v);
+            }
+            Some((v, a)) => {
+                env.insert(v, a);
+            }
+            None => {}
+        }
+    }
+
+    /// Runs until all roles have ended (`None`), or an answer is needed that is not there (its stream).
+    fn run(&self, s: &mut State<'a>) -> Result<Option<usize>, ProtocolError> {
+        loop {
+            let (mut ended, mut open, mut ran) = (0, None, false);
+            for t in 0..s.tasks.len() {
+                loop {
+                    match self.step(s, t)? {
+                        Step::Ran => {
+                            ran = true;
+                            continue;
+                        }
+                        Step::Waits => {}
+                        Step::Open(stream) => open = open.or(Some(stream)),
+                        Step::Impossible => return Ok(None),
+                        Step::Ended => ended += 1,
+                    }
+                    break;
+                }
+            }
+            self.trim(s);
+            if ended == s.tasks.len() {
+                return self.finish(s).map(|()| None);
+            }
+            if ran {
+                continue;
+            }
+            if open.is_some() {
+                return Ok(open);
+            }
+            return self.deadlock(s);
+        }
+    }
+
+    fn waits_for(&self, s: &State<'a>, t: usize) -> Option<(i64, Site)> {
+        let frame = s.tasks[t].frames.last()?;
+        let inst = frame.block.get(frame.at)?;
+        match inst {
+            Inst::Unit(u) => match &**u {
+                Unit::Wait { barrier, .. } => Some((place(&s.tasks[t].env, barrier)?, Site(t, inst))),
+                _ => None,
+            },
+            _ => None,
+        }
+    }
+
+    fn deadlock<T>(&self, s: &State<'a>) -> Result<T, ProtocolError> {
+        let waiting: Vec<(usize, (i64, Site))> = (0..s.tasks.len()).filter_map(|t| Some((t, self.waits_for(s, t)?))).collect();
+        let Some(&(_, (at, here))) = waiting.first() else {
+            return Err(ProtocolError { problem: "no role can go on".into(), here: "the program".into(), other: None });
+        };
+        let w = &s.words[&at];
+        let other = w.last.or(waiting.get(1).map(|x| x.1.1));
+        let problem = format!("a wait for ever, for a phase that lacks {} arrivals and {} bytes,", w.pending, w.bytes);
+        self.error(problem, here, other)
+    }
+
+    fn finish(&self, s: &State<'a>) -> Result<(), ProtocolError> {
+        for x in s.slots.values() {
+            if let Some(r) = x.readers.first() {
+                return self.error("a multiplication is under way at the end", r.1, None);
+            }
+            if x.read.is_none() {
+                return self.error("nobody reads what is copied", x.writer, None);
+            }
+        }
+        for (t, task) in s.tasks.iter().enumerate() {
+            if let (Staging::Free | Staging::Left, _) = task.staging {
+                continue;
+            }
+            let here = task.staging.1.unwrap_or(Site(t, std::ptr::null()));
+            return self.error("results are not known to have left at the end", here, None);
+        }
+        Ok(())
+    }
+
+    /// One step of a role.
+    fn step(&self, s: &mut State<'a>, t: usize) -> Result<Step, ProtocolError> {
+        let Some(frame) = s.tasks[t].frames.last() else {
+            s.tasks[t].done = true;
+            return Ok(Step::Ended);
+        };
+        let Some(inst) = frame.block.get(frame.at) else {
+            return self.close(s, t);
+        };
+        let role = &self.roles.roles[t];
+        let (first, count) = ((role.first * self.program.lanes) as usize, lanes(self.program, role));
+        match inst {
+            Inst::For(l) if matters(&l.body) => {
+                return self.turn(s, t, l, true);
+            }
+            Inst::If(c) if matters(&c.then) || matters(&c.otherwise) => {
+                let Some(holds) = self.condition(s, t, c)? else {
+                    // The answer of the loop that the condition stands for.
+                    return Ok(Step::Open(self.guards(c).unwrap_or(0)));
+                };
+                let skipped = if holds { None } else { self.guards(c) };
+                let task = &mut s.tasks[t];
+                // The loop that is not begun has had its answer.
+                if let Some(stream) = skipped {
+                    task.read[stream] += 1;
+                }
+                advance(task);
+                task.frames.push(Frame { block: if holds { &c.then } else { &c.otherwise }, at: 0, end: End::Choice(c, holds) });
+                return Ok(Step::Ran);
+            }
+            Inst::Unit(u) => {
+                if !self.unit(s, t, Site(t, inst), u, count)? {
+                    return Ok(Step::Waits);
+                }
+            }
+            Inst::For(_) | Inst::While(_) | Inst::If(_) => {}
+            _ => {
+                let mut env = std::mem::take(&mut s.tasks[t].env);
+                self.compute(inst, &mut env, first, count, role.first as usize);
+                s.tasks[t].env = env;
+            }
+        }
+        advance(&mut s.tasks[t]);
+        Ok(Step::Ran)
+    }
+
+    /// The end of a block.
+    fn close(&self, s: &mut State<'a>, t: usize) -> Result<Step, ProtocolError> {
+        let Some(frame) = s.tasks[t].frames.last() else { return Ok(Step::Ended) };
+        match frame.end {
+            End::Done => {
+                s.tasks[t].frames.pop();
+            }
+            End::Choice(c, holds) => {
+                let task = &mut s.tasks[t];
+                task.frames.pop();
+                enter(&mut task.env, c.results.iter().map(|&(r, a, b)| (r, if holds { a } else { b })));
+            }
+            End::Turn(l) => {
+                // The answer first: without it, the role stops here.
+                let stream = self.streams[&l.iv];
+                if s.answers[stream].get(s.tasks[t].read[stream]).is_none() {
+                    return Ok(Step::Open(stream));
+                }
+                let task = &mut s.tasks[t];
+                task.frames.pop();
+                return self.turn(s, t, l, false);
+            }
+        }
+        Ok(Step::Ran)
+    }
+
+    /// Goes round a loop again, or leaves it.
+    fn turn(&self, s: &mut State<'a>, t: usize, l: &'a For, first: bool) -> Result<Step, ProtocolError> {
+        let stream = self.streams[&l.iv];
+        let task = &mut s.tasks[t];
+        let Some(&again) = s.answers[stream].get(task.read[stream]) else { return Ok(Step::Open(stream)) };
+        if first && l.runs && !again {
+            return Ok(Step::Impossible);
+        }
+        task.read[stream] += 1;
+        if first {
+            advance(task);
+            task.outer.push(Rc::new(task.env.clone()));
+        }
+        let made = std::mem::take(&mut task.env);
+        task.env = task.outer.last().map_or_else(Env::new, |e| (**e).clone());
+        for c in l.carried.iter().filter(|c| self.relevant.contains(&c.param) || self.relevant.contains(&c.result)) {
+            let (from, to) = (if first { c.init } else { c.next }, if again { c.param } else { c.result });
+            match made.get(&from) {
+                Some(a) => task.env.insert(to, a.clone()),
+                None => task.env.remove(&to),
+            };
+        }
+        if again {
+            task.env.insert(l.iv, Abs::Index(l.lo, first));
+            task.frames.push(Frame { block: &l.body, at: 0, end: End::Turn(l) });
+        } else {
+            task.outer.pop();
+        }
+        Ok(Step::Ran)
+    }
+
+    /// The stream of the loop whose first step a condition stands for.
+    fn guards(&self, c: &'a If) -> Option<usize> {
+        c.then.iter().find_map(|i| match i {
+            Inst::For(l) if l.runs => self.streams.get(&l.iv).copied(),
+            _ => None,
+        })
+    }
+
+    /// Whether a choice is taken, if that is known.
+    fn condition(&self, s: &State<'a>, t: usize, c: &'a If) -> Result<Option<bool>, ProtocolError> {
+        if let Some(Abs::All(x)) = s.tasks[t].env.get(&c.condition) {
+            return Ok(Some(*x != 0));
+        }
+        // `lo < hi` around a loop from lo to hi that runs at least once is the loop's own first answer.
+        let stands = c.then.iter().any(|i| matches!(i, Inst::For(l) if l.runs && self.compares(c.condition, l.lo, l.hi)));
+        match self.guards(c).filter(|_| stands) {
+            Some(stream) => Ok(s.answers[stream].get(s.tasks[t].read[stream]).copied()),
+            None => {
+                let here = s.tasks[t].frames.last().and_then(|f| f.block.get(f.at)).map_or(std::ptr::null(), std::ptr::from_ref);
+                self.error("a choice that is not understood", Site(t, here), None)
+            }
+        }
+    }
+
+    /// True if a condition is `lo < hi`.
+    fn compares(&self, condition: LVal, lo: LVal, hi: LVal) -> bool {
+        fn find(block: &Block, c: LVal, lo: LVal, hi: LVal) -> bool {
+            block.iter().any(|i| match i {
+                Inst::Cmp { dst, op: CmpOp::Lt, a, b } => (*dst, *a, *b) == (c, lo, hi),
+                Inst::For(l) => find(&l.body, c, lo, hi),
+                Inst::Roles(r) => r.roles.iter().any(|r| find(&r.body, c, lo, hi)),
+                _ => false,
+            })
+        }
+        find(&self.program.body, condition, lo, hi)
+    }
+
+    /// What a unit does; false if it waits.
+    fn unit(&self, s: &mut State<'a>, t: usize, here: Site, u: &Unit, count: usize) -> Result<bool, ProtocolError> {
+        let known = |s: &State<'a>, p: &Place| match place(&s.tasks[t].env, p) {
+            Some(at) if s.words.contains_key(&at) => Ok(at),
+            Some(at) => self.error(format!("no barrier word is made at {at:#x}, used"), here, None),
+            None => self.error("the address of a barrier word is not understood", here, None),
+        };
+        match u {
+            Unit::Wait { barrier, parity } => {
+                let at = known(s, barrier)?;
+                let Some(Abs::All(parity)) = s.tasks[t].env.get(parity) else {
+                    return self.error("the parity is not understood", here, None);
+                };
+                let odd = parity & 1 == 1;
+                let Some(w) = s.words.get_mut(&at) else { return Ok(false) };
+                if w.since[t] > 1 {
+                    return self.error("a wait comes after the phase behind the one it is for, and can't tell them apart,", here, w.last);
+                }
+                if w.parity == odd {
+                    return Ok(false);
+                }
+                w.since[t] = 0;
+                let knows = &mut s.tasks[t].knows;
+                knows.full.extend(&w.taught.full);
+                knows.free.extend(&w.taught.free);
+            }
+            Unit::Arrive { barrier, guard } => {
+                let at = known(s, barrier)?;
+                let lanes = guard.map_or(Some(count as u32), |g| s.tasks[t].env.get(&g).and_then(|a| a.count(count)));
+                let Some(lanes) = lanes else { return self.error("how many lanes arrive is not understood", here, None) };
+                self.arrive(s, at, lanes, 0, here)?;
+            }
+            Unit::ArriveExpect { barrier, bytes } => {
+                let at = known(s, barrier)?;
+                self.arrive(s, at, 1, *bytes, here)?;
+            }
+            Unit::BulkLoad { map, to, barrier, .. } => {
+                let word = known(s, barrier)?;
+                let Some(at) = place(&s.tasks[t].env, to) else { return self.error("where a copy goes is not understood", here, None) };
+                let Some(ParamSource::Tensor(b)) = self.program.params.get(*map as usize).map(|p| p.source) else { return Ok(true) };
+                let bytes = b.bytes();
+                let end = at + i64::from(bytes);
+                let over = s.slots.range(..end).next_back().filter(|(a, x)| **a + i64::from(x.bytes) > at).map(|(&a, x)| (a, x.clone()));
+                if let Some((a, x)) = over {
+                    let Some(read) = x.read.filter(|_| a == at && x.bytes == bytes) else {
+                        return self.error("a copy overwrites what nobody has read,", here, Some(x.writer));
+                    };
+                    if !s.tasks[t].knows.free.contains(&at) {
+                        return self.error("a copy overwrites what a multiplication may still read,", here, Some(read));
+                    }
+                }
+                for task in &mut s.tasks {
+                    task.knows.full.remove(&at);
+                    task.knows.free.remove(&at);
+                }
+                s.slots.insert(at, Slot { bytes, writer: here, read: None, readers: Vec::new(), given: false });
+                // It may land at once; who reads it must have waited for the word in any case.
+                if let Some(w) = s.words.get_mut(&word) {
+                    w.bytes -= i64::from(bytes);
+                    w.gathered.full.insert(at);
+                    turn(w);
+                }
+            }
+            Unit::Multiply(m) => {
+                for o in [&m.a, &m.b] {
+                    let starts: Vec<i64> = match s.tasks[t].env.get(&o.at.addr) {
+                        Some(Abs::All(x)) => vec![*x],
+                        Some(Abs::Lanes(l)) => {
+                            let mut all = l.to_vec();
+                            all.sort_unstable();
+                            all.dedup();
+                            all
+                        }
+                        Some(Abs::Any | Abs::Index(..)) | None => {
+                            return self.error("the address of an operand is not understood", here, None);
+                        }
+                    };
+                    let rows =
+                        if std::ptr::eq(o, &raw const m.a) { self.units.matrix.get(m.instr.index()).map_or(0, |r| r.m) } else { m.n };
+                    let size = self.units.matrix.get(m.instr.index()).map_or(1, |r| r.operand.bytes());
+                    // Along M or N an operand reaches over several panels.
+                    let panels = if o.panels.along_k { 1 } else { rows.div_ceil(o.panels.span / size) };
+                    for (start, p) in starts.iter().flat_map(|s| (0..panels).map(move |p| (s, p))) {
+                        let at = start + i64::from(o.at.offset) + i64::from(p * o.panels.stride);
+                        let Some((&slot, x)) = s.slots.range_mut(..=at).next_back().filter(|(a, x)| **a + i64::from(x.bytes) > at) else {
+                            return self.error("a multiplication reads what nobody has copied,", here, None);
+                        };
+                        if !s.tasks[t].knows.full.contains(&slot) {
+                            let writer = x.writer;
+                            return self.error("a multiplication reads what may not have arrived,", here, Some(writer));
+                        }
+                        x.read = Some(here);
+                        x.given = false;
+                        if !x.readers.contains(&(0, here)) {
+                            x.readers.push((0, here));
+                        }
+                        s.tasks.iter_mut().for_each(|task| {
+                            task.knows.free.remove(&slot);
+                        });
+                    }
+                }
+            }
+            Unit::CommitMatrices => s.slots.values_mut().for_each(|x| x.readers.iter_mut().for_each(|r| r.0 += 1)),
+            Unit::WaitMatrices { pending } => s.slots.values_mut().for_each(|x| x.readers.retain(|r| r.0 <= *pending)),
+            Unit::StoreMatrix { .. } => self.staging(s, t, here, &[Staging::Free, Staging::Written], Staging::Written)?,
+            Unit::FenceUnits => self.staged(s, t, here, Staging::Written, Staging::Fenced),
+            Unit::GroupBarrier { .. } => {
+                self.staged(s, t, here, Staging::Fenced, Staging::Shown);
+                self.staged(s, t, here, Staging::Left, Staging::Free);
+            }
+            Unit::BulkStore { .. } => self.staging(s, t, here, &[Staging::Shown, Staging::Leaving], Staging::Leaving)?,
+            Unit::CommitStores { .. } => self.staged(s, t, here, Staging::Leaving, Staging::Committed),
+            Unit::WaitStoresRead { pending: 0, .. } => self.staged(s, t, here, Staging::Committed, Staging::Left),
+            Unit::WaitStoresRead { .. } | Unit::FenceMatrices | Unit::PublishBarriers | Unit::PrefetchMap { .. } => {}
+            Unit::InitBarrier { .. } => return self.error("a barrier word is made in a role", here, None),
+        }
+        Ok(true)
+    }
+
+    /// Moves results on, if they are there.
+    fn staged(&self, s: &mut State<'a>, t: usize, here: Site, from: Staging, to: Staging) {
+        let staging = &mut s.tasks[t].staging;
+        if staging.0 == from {
+            *staging = (to, Some(here));
+        }
+    }
+
+    /// Moves results on; they must be there.
+    fn staging(&self, s: &mut State<'a>, t: usize, here: Site, from: &[Staging], to: Staging) -> Result<(), ProtocolError> {
+        let (now, last) = s.tasks[t].staging;
+        if !from.contains(&now) {
+            let problem = match to {
+                Staging::Written => "results are written where others may still be read from,",
+                _ => "results leave before all of them are fenced and shown,",
+            };
+            return self.error(problem, here, last);
+        }
+        s.tasks[t].staging = (to, Some(here));
+        Ok(())
+    }
+
+    /// Drops answers that all roles have read that ever will.
+    fn trim(&self, s: &mut State<'a>) {
+        for (n, list) in s.answers.iter_mut().enumerate() {
+            let read = self.readers[n].iter().map(|&t| &s.tasks[t]).filter(|t| !t.done).map(|t| t.read[n]).min().unwrap_or(list.len());
+            list.drain(..read.min(list.len()));
+            s.tasks.iter_mut().for_each(|t| t.read[n] = t.read[n].saturating_sub(read));
+        }
+    }
+
+    fn arrive(&self, s: &mut State<'a>, at: i64, lanes: u32, bytes: u32, here: Site) -> Result<(), ProtocolError> {
+        let Some(w) = s.words.get_mut(&at) else { return Ok(()) };
+        if lanes == 0 {
+            return Ok(());
+        }
+        w.bytes += i64::from(bytes);
+        let Some(left) = w.pending.checked_sub(lanes) else {
+            return self.error(format!("{lanes} arrivals where a phase expects {} more", w.pending), here, w.last);
+        };
+        w.pending = left;
+        w.last = Some(here);
+        // Whoever waits for this learns of the slots that the role has done with since it last arrived anywhere. It may know more; to
+        // teach no more than that keeps states few, and refuses at most a program that releases a slot by way of another role.
+        for (&a, x) in s.slots.iter_mut() {
+            if !x.given && x.readers.is_empty() && x.read.is_some_and(|r| r.0 == here.0) {
+                x.given = true;
+                w.gathered.free.insert(a);
+            }
+        }
+        turn(w);
+        Ok(())
+    }
+}
+
+/// Ends a phase that has all it expects.
+fn turn(w: &mut Word) {
+    if w.pending == 0 && w.bytes == 0 {
+        w.parity = !w.parity;
+        w.pending = w.count;
+        w.taught = std::mem::take(&mut w.gathered);
+        w.since.iter_mut().for_each(|n| *n = (*n + 1).min(3));
+    }
+}
+
+fn lanes(program: &Program, role: &Role) -> usize {
+    if role.single { 1 } else { (role.warps * program.lanes) as usize }
+}
+
+/// The address of a place, if it is one and known.
+fn place(env: &Env, p: &Place) -> Option<i64> {
+    match env.get(&p.addr) {
+        Some(Abs::All(x)) => Some(x + i64::from(p.offset)),
+        Some(Abs::Any | Abs::Lanes(_) | Abs::Index(..)) | None => None,
+    }
+}
+
+fn advance(task: &mut Task<'_>) {
+    if let Some(f) = task.frames.last_mut() {
+        f.at += 1;
+    }
+}
+
+/// Assigns values side by side.
+fn enter(env: &mut Env, pairs: impl Iterator<Item = (LVal, LVal)>) {
+    let values: Vec<(LVal, Option<Abs>)> = pairs.map(|(to, from)| (to, env.get(&from).cloned())).collect();
+    for (to, a) in values {
+        match a {
+            Some(a) => {
+                env.insert(to, a);
+            }
+            None => {
+                env.remove(&to);
+            }
+        }
+    }
+}
+
+/// The values that decide what roles do to one another: what the units around the ring read, and what that is computed from.
+fn relevant(program: &Program) -> HashSet<LVal> {
+    let mut set = HashSet::new();
+    // Values flow forward in the text, and around loops: until nothing is added.
+    loop {
+        let before = set.len();
+        mark(&program.body, &mut set);
+        if set.len() == before {
+            return set;
+        }
+    }
+}
+
+fn mark(block: &Block, set: &mut HashSet<LVal>) {
+    for inst in block.iter().rev() {
+        match inst {
+            Inst::Unit(u) => match &**u {
+                Unit::StoreMatrix { .. } | Unit::BulkStore { .. } | Unit::PrefetchMap { .. } => {}
+                Unit::BulkLoad { to, barrier, .. } => set.extend([to.addr, barrier.addr]),
+                Unit::Multiply(m) => set.extend([m.a.at.addr, m.b.at.addr]),
+                other => other.operands(|v, _| {
+                    set.insert(v);
+                }),
+            },
+            Inst::For(l) => {
+                for c in &l.carried {
+                    if set.contains(&c.param) || set.contains(&c.result) {
+                        set.extend([c.param, c.result, c.next, c.init]);
+                    }
+                }
+                mark(&l.body, set);
+            }
+            Inst::If(c) => {
+                set.insert(c.condition);
+                for &(r, a, b) in &c.results {
+                    if set.contains(&r) {
+                        set.extend([a, b]);
+                    }
+                }
+                mark(&c.then, set);
+                mark(&c.otherwise, set);
+            }
+            Inst::Roles(r) => r.roles.iter().for_each(|r| mark(&r.body, set)),
+            other => {
+                if computed(other).is_some_and(|list| list.iter().any(|v| set.contains(v))) {
+                    reads(other, &mut |v| {
+                        set.insert(v);
+                    });
+                }
+            }
+        }
+    }
+}
+
+/// Calls `f` for the index of every counted loop.
+fn indices(block: &Block, f: &mut dyn FnMut(LVal)) {
+    for inst in block {
+        match inst {
+            Inst::For(l) => {
+                f(l.iv);
+                indices(&l.body, f);
+            }
+            Inst::If(c) => {
+                indices(&c.then, f);
+                indices(&c.otherwise, f);
+            }
+            _ => {}
+        }
+    }
+}

@@ -1,0 +1,116 @@
+//! What the checker knows of a lane value: a number for every lane, which step of its loop an index stands for, or nothing.
+
+use crate::lane::{BinOp, Inst, LTy, LVal, eval_cmp, eval_int};
+use std::collections::BTreeMap;
+use std::rc::Rc;
+use tilelift_ir::{CmpOp, Scalar};
+
+/// A value as far as it is known.
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+pub(super) enum Abs {
+    /// Any number.
+    Any,
+    /// The same number in all lanes.
+    All(i64),
+    /// A number per lane.
+    Lanes(Rc<[i64]>),
+    /// The index of a loop that starts at the value; true in the first step.
+    Index(LVal, bool),
+}
+
+impl Abs {
+    fn of(lanes: Vec<i64>) -> Abs {
+        match lanes.first() {
+            Some(&x) if lanes.iter().all(|&y| y == x) => Abs::All(x),
+            Some(_) | None => Abs::Lanes(lanes.into()),
+        }
+    }
+
+    /// Per-lane numbers from a range of threads of all threads' numbers.
+    pub(super) fn slice(&self, range: std::ops::Range<usize>) -> Abs {
+        match self {
+            Abs::Lanes(l) => Abs::of(l.get(range).unwrap_or(&[]).to_vec()),
+            Abs::Any | Abs::All(_) | Abs::Index(..) => self.clone(),
+        }
+    }
+
+    /// In how many of `lanes` lanes a condition holds.
+    pub(super) fn count(&self, lanes: usize) -> Option<u32> {
+        match self {
+            Abs::All(0) => Some(0),
+            Abs::All(_) => Some(lanes as u32),
+            Abs::Lanes(l) => Some(l.iter().filter(|&&x| x != 0).count() as u32),
+            Abs::Any | Abs::Index(..) => None,
+        }
+    }
+
+    fn zip(&self, other: &Abs, f: impl Fn(i64, i64) -> Option<i64>) -> Abs {
+        let all = |l: Option<Vec<i64>>| l.map_or(Abs::Any, Abs::of);
+        match (self, other) {
+            (Abs::All(x), Abs::All(y)) => f(*x, *y).map_or(Abs::Any, Abs::All),
+            (Abs::Lanes(l), Abs::All(y)) => all(l.iter().map(|&x| f(x, *y)).collect()),
+            (Abs::All(x), Abs::Lanes(l)) => all(l.iter().map(|&y| f(*x, y)).collect()),
+            (Abs::Lanes(a), Abs::Lanes(b)) if a.len() == b.len() => all(a.iter().zip(&**b).map(|(&x, &y)| f(x, y)).collect()),
+            // False wins whatever stands beside it is not used here: an unknown part makes the whole unknown.
+            _ => Abs::Any,
+        }
+    }
+}
+
+/// The values that are known.
+pub(super) type Env = BTreeMap<LVal, Abs>;
+
+/// Computes what an instruction makes, if it is arithmetic on integers or truth values.
+pub(super) fn eval(inst: &Inst, ty: impl Fn(LVal) -> LTy, env: &Env) -> Option<(LVal, Abs)> {
+    let get = |v: &LVal| env.get(v).cloned().unwrap_or(Abs::Any);
+    let scalar = |v: LVal| match ty(v) {
+        LTy::Num(s) if !s.is_float() => Some(s),
+        LTy::Num(_) | LTy::B32 => None,
+    };
+    match inst {
+        Inst::Const { dst, bits } => scalar(*dst).map(|_| (*dst, Abs::All(*bits as i64))),
+        Inst::Bin { dst, op, a, b } => {
+            let s = scalar(*dst)?;
+            Some((*dst, bin(*op, s, &get(a), &get(b))))
+        }
+        Inst::Cmp { dst, op, a, b } => {
+            let s = scalar(*a)?;
+            Some((*dst, compare(*op, s, (*a, &get(a)), (*b, &get(b)))))
+        }
+        Inst::Select { dst, c, a, b } => {
+            scalar(*dst)?;
+            let (a, b) = (get(a), get(b));
+            Some((
+                *dst,
+                match get(c) {
+                    Abs::All(0) => b,
+                    Abs::All(_) => a,
+                    Abs::Any | Abs::Lanes(_) | Abs::Index(..) => Abs::Any,
+                },
+            ))
+        }
+        Inst::Bitcast { dst, a } | Inst::Cvt { dst, a } if scalar(*dst).is_some() && scalar(*a).is_some() => Some((*dst, get(a))),
+        _ => None,
+    }
+}
+
+fn bin(op: BinOp, s: Scalar, a: &Abs, b: &Abs) -> Abs {
+    match (op, a, b) {
+        // A condition that is false everywhere decides a conjunction.
+        (BinOp::And, Abs::All(0), _) | (BinOp::And, _, Abs::All(0)) => Abs::All(0),
+        _ => a.zip(b, |x, y| eval_int(op, s, x, y)),
+    }
+}
+
+fn compare(op: CmpOp, s: Scalar, (va, a): (LVal, &Abs), (vb, b): (LVal, &Abs)) -> Abs {
+    let first = match (a, b) {
+        (Abs::Index(lo, first), _) if *lo == vb => Some(*first),
+        (_, Abs::Index(lo, first)) if *lo == va => Some(*first),
+        _ => None,
+    };
+    match (op, first) {
+        (CmpOp::Eq, Some(first)) => Abs::All(i64::from(first)),
+        (CmpOp::Ne, Some(first)) => Abs::All(i64::from(!first)),
+        _ => a.zip(b, |x, y| Some(i64::from(eval_cmp(op, s, x, y)))),
+    }
+}
