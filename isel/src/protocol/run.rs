@@ -8,7 +8,7 @@ use crate::lane::visit::{computed, reads};
 use crate::lane::{Block, For, If, Inst, LVal, ParamSource, Place, Program, Role, Roles, Special, Unit};
 use crate::target::Units;
 use cranelift_entity::EntityRef;
-use std::collections::{BTreeMap, BTreeSet, HashSet, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet, VecDeque};
 use std::rc::Rc;
 use tilelift_ir::CmpOp;
 
@@ -124,6 +124,8 @@ struct Checker<'a> {
     readers: Vec<Vec<usize>>,
     /// Values that addresses, parities, guards and choices depend on; the others need not be computed.
     relevant: HashSet<LVal>,
+    /// Conditions of the form `lo < hi`.
+    less: HashMap<LVal, (LVal, LVal)>,
 }
 
 /// What makes two states equal.
@@ -155,7 +157,9 @@ pub(super) fn explore(program: &Program, roles: &Roles, units: &Units, streams: 
             }
         });
     }
-    let checker = Checker { program, roles, units, streams, readers, relevant: relevant(program) };
+    let mut less = HashMap::new();
+    comparisons(&program.body, &mut less);
+    let checker = Checker { program, roles, units, streams, readers, relevant: relevant(program), less };
     let mut seen: HashSet<Key> = HashSet::new();
     let mut open = vec![checker.start()?];
     while let Some(mut state) = open.pop() {
@@ -487,7 +491,7 @@ impl<'a> Checker<'a> {
             return Ok(Some(*x != 0));
         }
         // `lo < hi` around a loop from lo to hi that runs at least once is the loop's own first answer.
-        let stands = c.then.iter().any(|i| matches!(i, Inst::For(l) if l.runs && self.compares(c.condition, l.lo, l.hi)));
+        let stands = c.then.iter().any(|i| matches!(i, Inst::For(l) if l.runs && self.less.get(&c.condition) == Some(&(l.lo, l.hi))));
         match self.guards(c).filter(|_| stands) {
             Some(stream) => Ok(s.answers[stream].get(s.tasks[t].read[stream]).copied()),
             None => {
@@ -495,19 +499,6 @@ impl<'a> Checker<'a> {
                 self.error("a choice that is not understood", Site(t, here), None)
             }
         }
-    }
-
-    /// True if a condition is `lo < hi`.
-    fn compares(&self, condition: LVal, lo: LVal, hi: LVal) -> bool {
-        fn find(block: &Block, c: LVal, lo: LVal, hi: LVal) -> bool {
-            block.iter().any(|i| match i {
-                Inst::Cmp { dst, op: CmpOp::Lt, a, b } => (*dst, *a, *b) == (c, lo, hi),
-                Inst::For(l) => find(&l.body, c, lo, hi),
-                Inst::Roles(r) => r.roles.iter().any(|r| find(&r.body, c, lo, hi)),
-                _ => false,
-            })
-        }
-        find(&self.program.body, condition, lo, hi)
     }
 
     /// What a unit does; false if it waits.
@@ -723,6 +714,20 @@ fn enter(env: &mut Env, pairs: impl Iterator<Item = (LVal, LVal)>) {
             None => {
                 env.remove(&to);
             }
+        }
+    }
+}
+
+/// The comparisons `lo < hi` of a block and the blocks inside it.
+fn comparisons(block: &Block, less: &mut HashMap<LVal, (LVal, LVal)>) {
+    for inst in block {
+        match inst {
+            Inst::Cmp { dst, op: CmpOp::Lt, a, b } => {
+                less.insert(*dst, (*a, *b));
+            }
+            Inst::For(l) => comparisons(&l.body, less),
+            Inst::Roles(r) => r.roles.iter().for_each(|r| comparisons(&r.body, less)),
+            _ => {}
         }
     }
 }
