@@ -6,6 +6,7 @@
 //!  2. `compile` verifies and lowers a kernel and prints the target's text. It needs no device and no toolkit, takes about a
 //!     millisecond, and gives the same bytes for the same input, so the text may be a cache's key;
 //!  3. the artifact says what a launch needs to know: entry, threads, shared memory, parameters.
+//!
 //! The second text has a mistake; its message is printed as the tool would.
 
 use tilelift::ir::text;

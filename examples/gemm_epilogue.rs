@@ -6,6 +6,7 @@
 //!  * `f16` operands and an `f32` accumulator become `mma` instructions, fed by `ldmatrix` from swizzled shared memory;
 //!  * `stages(3)` keeps two tiles in flight with `cp.async`, which is legal because the extents are declared multiples of 8;
 //!  * bias, ReLU and the cast run on the accumulator in registers, before the only store.
+//!
 //! The program prints how many of those instructions the text has, runs it on the simulator, and checks every element.
 
 use tilelift::ir::interp::{Arg, Buffer, Memory, ViewArg};

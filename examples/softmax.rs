@@ -5,6 +5,7 @@
 //!  * a tile may be longer than the row. Elements outside the view read what `other` says; here `-inf`, whose exponential is 0;
 //!  * `reduce_keep` leaves an axis of extent 1, which the next operation repeats along the row;
 //!  * the order of a reduction is part of the language, so interpreter, simulator and GPU give the same bits for the sum.
+//!
 //! The interpreter defines what a kernel means. This program runs it beside the simulator of the compiled text and compares both with
 //! a softmax in `f64`.
 

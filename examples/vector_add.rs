@@ -4,6 +4,7 @@
 //!  1. finds its place: instance `p` works on elements `1024 p` and following,
 //!  2. loads a tile of 1024 elements of `a` and `b` (what is behind the end reads 0),
 //!  3. adds them, and stores the sum (what is behind the end is not written).
+//!
 //! The builder types every step; `finish` gives the kernel. `compile` is a pure function from kernel and target to PTX text. The
 //! simulator then runs that text, the very bytes that a GPU's driver would get, and refuses whatever no hardware defines: races, reads
 //! of memory that nothing wrote, addresses outside the buffers. On a GPU, `runtime::cuda::CudaDevice` takes the simulator's place.

@@ -63,7 +63,7 @@ impl Step {
 
 /// A kernel, or several in sequence, with a shape. A kernel's parameters are its tensors in order and then its scalars.
 ///
-/// Outputs are the tensors with [`Role::Out`] or [`Role::InOut`], numbered among themselves. What programs write into an `Out` tensor
+/// Outputs are the tensors with [`Role::Out`](crate::tensor::Role::Out) or [`Role::InOut`](crate::tensor::Role::InOut), numbered among themselves. What programs write into an `Out` tensor
 /// is theirs alone; of an `InOut` tensor every element is judged, by what it must be after the programs that ran.
 pub trait Workload: Debug + Send + Sync {
     /// A name without spaces, with element types and extents.

@@ -1,7 +1,7 @@
 //! The rules: a table, one entry a rule, in a file per family.
 //!
 //! A rule looks at one node of a class and answers with a term that equals it, or with nothing. It reads facts of classes
-//! ([`crate::analysis`]) and nodes a level or two down, changes nothing, and says each identity in one direction: the right side costs
+//! (`analysis.rs`) and nodes a level or two down, changes nothing, and says each identity in one direction: the right side costs
 //! no more. Order of operands is settled where nodes are made, so no rule commutes or associates.
 //!
 //! An entry carries its own proof material: `fires` and `keeps` are programs in which the rule must and must not apply, over all the
