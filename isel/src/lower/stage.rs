@@ -98,8 +98,8 @@ struct Plan {
 /// keep the matrix unit idle.
 pub(super) struct Refill {
     ring: Rc<Ring>,
-    /// Loop index that they are for.
-    at: LVal,
+    /// Where each load of the ring reads then. Known early: once the body is lowered, its values are those of this iteration.
+    indices: Vec<Vec<LVal>>,
     /// Slot that they fill.
     slot: LVal,
     /// The block of the iteration; nested blocks may not run.
@@ -237,20 +237,29 @@ impl Lower<'_> {
         let mut at = bounds[0];
         for s in 0..stages - 1 {
             let slot = b.i32(i64::from(s));
-            self.fill(b, &ring, at, slot)?;
+            let indices = self.ring_indices(b, &ring, at)?;
+            self.fill(b, &ring, &indices, slot)?;
             at = b.add(at, ring.step);
         }
         Ok(Some(ring))
     }
 
-    /// Starts the copies for loop index `at` into slot number `slot`, as one group.
-    fn fill(&mut self, b: &mut LaneBuilder, ring: &Ring, at: LVal, slot: LVal) -> Result<(), LowerError> {
-        for (p, alloc, bytes) in &ring.plans {
+    /// Where each load of the ring reads at loop index `at`. In front of the loop's body, which must have no values yet.
+    fn ring_indices(&mut self, b: &mut LaneBuilder, ring: &Ring, at: LVal) -> Result<Vec<Vec<LVal>>, LowerError> {
+        let mut known = HashMap::from([(ring.iv, at)]);
+        let mut all = Vec::with_capacity(ring.plans.len());
+        for (p, ..) in &ring.plans {
             let access = GlobalAccess::of(self.kernel, p.inst);
-            let mut known = HashMap::from([(ring.iv, at)]);
-            let indices = access.indices.iter().map(|&v| self.shifted(b, v, &mut known)).collect::<Result<Vec<LVal>, _>>()?;
+            all.push(access.indices.iter().map(|&v| self.shifted(b, v, &mut known)).collect::<Result<Vec<LVal>, _>>()?);
+        }
+        Ok(all)
+    }
+
+    /// Starts the copies of the ring's loads at these indices into slot number `slot`, as one group.
+    fn fill(&mut self, b: &mut LaneBuilder, ring: &Ring, indices: &[Vec<LVal>], slot: LVal) -> Result<(), LowerError> {
+        for ((p, alloc, bytes), indices) in ring.plans.iter().zip(indices) {
             let base = slot_base(b, *alloc, slot, *bytes);
-            self.copy_tile(b, p, &indices, *alloc, base)?;
+            self.copy_tile(b, p, indices, *alloc, base)?;
         }
         b.commit_copies();
         Ok(())
@@ -259,7 +268,7 @@ impl Lower<'_> {
     /// Starts the copies that wait, if this is the block of their iteration.
     pub(super) fn refill(&mut self, b: &mut LaneBuilder) -> Result<(), LowerError> {
         match self.refill.take() {
-            Some(r) if r.block == b.block() => self.fill(b, &r.ring, r.at, r.slot),
+            Some(r) if r.block == b.block() => self.fill(b, &r.ring, &r.indices, r.slot),
             other => {
                 self.refill = other;
                 Ok(())
@@ -282,7 +291,8 @@ impl Lower<'_> {
         let ahead = b.cvt(ahead, b.ty(ring.step));
         let ahead = b.mul(ring.step, ahead);
         let at = b.add(iv, ahead);
-        self.refill = Some(Refill { ring: ring.clone(), at, slot: fill, block: b.block() });
+        let indices = self.ring_indices(b, ring, at)?;
+        self.refill = Some(Refill { ring: ring.clone(), indices, slot: fill, block: b.block() });
         for (p, alloc, bytes) in &ring.plans {
             let base = slot_base(b, *alloc, read, *bytes);
             self.slots.insert(p.inst, Rc::new(Staged { map: p.map.clone(), base, alloc: *alloc }));
