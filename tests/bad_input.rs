@@ -112,7 +112,7 @@ fn files_that_cannot_be_used_are_named() {
         (vec!["compile", &empty], Status::Failed, "has no kernel"),
         (vec!["compile", &wrong, "--kernel", "k"], Status::Failed, "wrong.tile:3:18: error[P0401]"),
         (vec!["check", &truncated], Status::Failed, "error[P0202]"),
-        (vec!["check", &unverified], Status::Failed, "unverified.tile:1:1: error[V0602]"),
+        (vec!["check", &unverified], Status::Failed, "unverified.tile:1:20: error[V0602]"),
         (vec!["interp", &directives], Status::Failed, "directives.tile:2: `rum:` is no directive"),
         (vec!["interp", &wrong], Status::Failed, "P0401"),
         (vec!["fmt", &wrong], Status::Failed, "P0401"),

@@ -424,6 +424,10 @@ impl Emitter<'_> {
         let ty = pool.ty(ty).clone();
         let loc = self.origin[class].map_or(self.loc, |i| self.input.locs[i]);
         let count = op.info().results();
+        if count == 0 {
+            // Its region would have to be carried into the graph; the kernel stays as it is.
+            return Err(format!("`{op}` owns a region"));
+        }
         let make = |out: &mut Kernel, n: usize| {
             let types: SmallVec<[Type; 2]> = std::iter::repeat_n(ty.clone(), n).collect();
             out.add_inst(op, &args, present, pool.attrs(attrs), &[], &types)

@@ -23,7 +23,9 @@ use crate::cursor::Cursor;
 use crate::entities::Value;
 use crate::kernel::Kernel;
 use crate::num;
-use crate::ops::{AtomicOp, Attr, CacheHint, CmpOp, GridAxis, Literal, MemoryOrder, Op, Precision, ReduceOp, Scope, SortOrder};
+use crate::ops::{
+    AtomicOp, Attr, CacheHint, CmpOp, GridAxis, Literal, MemoryOrder, Op, OperandKind, Precision, ReduceOp, Scope, SortOrder,
+};
 use crate::types::{Scalar, Shape, TileType, Type, ViewType};
 use crate::typing::result_type;
 use smallvec::SmallVec;
@@ -192,6 +194,11 @@ impl KernelBuilder {
     }
 
     fn push(&mut self, op: Op, args: &[Value], present: u8, attrs: &[Attr], explicit: Option<Type>) -> Value {
+        if let Some((takes, open)) = self.operands_of(op, args, present)
+            && (args.len() < takes || args.len() > takes && !open)
+        {
+            self.note(op.info().name, format!("{} operands are given; it takes {takes}", args.len()));
+        }
         let typed = {
             let types: SmallVec<[&Type; 6]> = args.iter().map(|&a| self.kernel.ty(a)).collect();
             result_type(op, &types, present, attrs, explicit.as_ref())
@@ -210,6 +217,18 @@ impl KernelBuilder {
         self.at.insert(&mut self.kernel, inst);
         // An op without a result (a store) hands back its first operand, which no caller uses.
         self.kernel.insts[inst].results.first().copied().unwrap_or_else(|| args[0])
+    }
+
+    /// Operands that an op on a view takes, one index per dimension among them, and whether more may follow; `None` for other ops, whose
+    /// methods see to it.
+    fn operands_of(&self, op: Op, args: &[Value], present: u8) -> Option<(usize, bool)> {
+        let of = |kind| op.info().operands.iter().filter(|o| o.kind == kind).count();
+        match self.kernel.ty(*args.first()?) {
+            Type::View(v) if of(OperandKind::Indices) > 0 => {
+                Some((of(OperandKind::Plain) + present.count_ones() as usize + v.rank(), of(OperandKind::Variadic) > 0))
+            }
+            Type::View(_) | Type::Scalar(_) | Type::Tile(_) => None,
+        }
     }
 
     /// Places an op that makes several values of one type.

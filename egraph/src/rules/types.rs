@@ -16,7 +16,8 @@ pub fn pairs(types: Types) -> Vec<(Scalar, Scalar)> {
     match types {
         Types::Each(list) => list.iter().map(|&t| (t, t)).collect(),
         Types::Pairs(admits) => {
-            let all = || Scalar::ALL.iter().copied();
+            // Tiles of elements that share bytes need even extents, which the rules' shapes do not have.
+            let all = || Scalar::ALL.iter().copied().filter(|t| !t.is_packed());
             all().flat_map(|t| all().map(move |u| (t, u))).filter(|&(t, u)| admits(t, u)).collect()
         }
     }

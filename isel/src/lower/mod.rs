@@ -34,7 +34,7 @@ pub(crate) use stage::{keeps_extents, staged_loads};
 use crate::assign::{Assignment, assign};
 use crate::error::LowerError;
 use crate::lane::{AllocId, LTy, LVal, LaneBuilder, Param, ParamSource, Program};
-use crate::plan::{LowerOptions, Plan, plan};
+use crate::plan::{LowerOptions, Plan, ScheduleKind, plan};
 use crate::target::Target;
 use cranelift_entity::SecondaryMap;
 use std::collections::HashMap;
@@ -96,7 +96,19 @@ const MAX_REGISTERS_PER_TILE: u32 = 1024;
 /// [`LowerError::Unsupported`] and [`LowerError::ResourceExceeded`], placed at the guilty instruction.
 pub fn lower(kernel: &Verified<'_>, target: &Target, options: &LowerOptions) -> Result<Lowered, LowerError> {
     let kernel: &Kernel = kernel;
-    let plan = plan(kernel, target, options)?;
+    let first = plan(kernel, target, options)?;
+    let free = options.schedule.is_none() && first.specialised().is_some();
+    match lower_as(kernel, target, first) {
+        // What else the kernel holds may not fit beside the ring.
+        Err(LowerError::ResourceExceeded { .. }) if free => {
+            let pipelined = LowerOptions { schedule: Some(ScheduleKind::Pipelined), ..*options };
+            lower_as(kernel, target, plan(kernel, target, &pipelined)?)
+        }
+        done => done,
+    }
+}
+
+fn lower_as(kernel: &Kernel, target: &Target, plan: Plan) -> Result<Lowered, LowerError> {
     let assigned = assign(kernel, target, &plan)?;
     let specialised = plan.specialised().cloned();
     let mut cx = Lower {

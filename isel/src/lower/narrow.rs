@@ -155,7 +155,10 @@ fn with_infinity(b: &mut LaneBuilder, code: LVal, bits: LVal, magnitude: LVal, t
 /// The `f32` of a code; exact.
 fn decode(b: &mut LaneBuilder, v: LVal, from: Scalar) -> LVal {
     let code = b.cvt(v, LTy::I32);
-    if let Some((_, op)) = machine_casts(b, from) {
+    // The machine's conversion of e5m2 makes ptxas 13.0 spill on sm_90a.
+    if from != Scalar::F8E5M2
+        && let Some((_, op)) = machine_casts(b, from)
+    {
         let bits = b.un(op, code);
         return b.bitcast(bits, LTy::F32);
     }
