@@ -160,7 +160,7 @@ fn what_does_not_fit_is_declined_with_the_reason() {
         (Gemm::new(Scalar::BF16).tile(32, 128, 64), [128, 128, 128], "32x128x64 is not made up of 64xNx16"),
         (Gemm::new(Scalar::F32).transposed(false, true), [128, 128, 128], "cut operands to tf32"),
         (Gemm::new(Scalar::BF16).tile(128, 128, 32).transposed(false, true), [128, 128, 128], "panels of 64 bytes"),
-        (Gemm::new(Scalar::BF16).tile(256, 256, 16), [256, 256, 128], "do not fit the registers"),
+        (Gemm::new(Scalar::BF16).tile(256, 256, 64), [256, 256, 128], "do not fit the registers"),
     ] {
         let why = reason(config, shape);
         assert!(why.contains(words), "{why}");
