@@ -156,8 +156,9 @@ pub(super) const I16: &[Rule] = rows! {
         "selp.b32 $r4, $r0, $r3, $p0",
         "cvt.u16.u32 $d, $r4",
     ]);
-    "minimum.i16" Key::Bin(Minimum), T16, Always => lines(&["min.s16 $d, #a, #b"]);
-    "maximum.i16" Key::Bin(Maximum), T16, Always => lines(&["max.s16 $d, #a, #b"]);
+    // 32 bits wide: of two 16-bit minima or maxima with one immediate, ptxas 13.0 makes a packed one whose upper half compares with 0.
+    "minimum.i16" Key::Bin(Minimum), T16, Always => lines(&["cvt.s32.s16 $r0, $a", "cvt.s32.s16 $r1, $b", "min.s32 $r2, $r0, $r1", "cvt.u16.u32 $d, $r2"]);
+    "maximum.i16" Key::Bin(Maximum), T16, Always => lines(&["cvt.s32.s16 $r0, $a", "cvt.s32.s16 $r1, $b", "max.s32 $r2, $r0, $r1", "cvt.u16.u32 $d, $r2"]);
     "minnum.i16" Key::Bin(MinNum), T16, Always => FLOATS_ONLY;
     "maxnum.i16" Key::Bin(MaxNum), T16, Always => FLOATS_ONLY;
     "and.i16" Key::Bin(And), T16, Always => lines(&["and.b16 $d, #a, #b"]);
@@ -171,8 +172,8 @@ pub(super) const I16: &[Rule] = rows! {
     "shr_u.i16" Key::Bin(ShrU), T16, Always => lines(&["cvt.u32.u16 $r0, $b", "shr.u16 $d, #a, $r0"]);
     "div_u.i16" Key::Bin(DivU), T16, Always => lines(&["cvt.u32.u16 $r0, $a", "cvt.u32.u16 $r1, $b", "setp.eq.s32 $p0, $r1, 0", "selp.b32 $r2, 1, $r1, $p0", "div.u32 $r3, $r0, $r2", "selp.b32 $r4, 0, $r3, $p0", "cvt.u16.u32 $d, $r4"]);
     "rem_u.i16" Key::Bin(RemU), T16, Always => lines(&["cvt.u32.u16 $r0, $a", "cvt.u32.u16 $r1, $b", "setp.eq.s32 $p0, $r1, 0", "selp.b32 $r2, 1, $r1, $p0", "rem.u32 $r3, $r0, $r2", "selp.b32 $r4, $r0, $r3, $p0", "cvt.u16.u32 $d, $r4"]);
-    "minimum_u.i16" Key::Bin(MinimumU), T16, Always => lines(&["min.u16 $d, #a, #b"]);
-    "maximum_u.i16" Key::Bin(MaximumU), T16, Always => lines(&["max.u16 $d, #a, #b"]);
+    "minimum_u.i16" Key::Bin(MinimumU), T16, Always => lines(&["cvt.u32.u16 $r0, $a", "cvt.u32.u16 $r1, $b", "min.u32 $r2, $r0, $r1", "cvt.u16.u32 $d, $r2"]);
+    "maximum_u.i16" Key::Bin(MaximumU), T16, Always => lines(&["cvt.u32.u16 $r0, $a", "cvt.u32.u16 $r1, $b", "max.u32 $r2, $r0, $r1", "cvt.u16.u32 $d, $r2"]);
     "mulhi.i16" Key::Bin(MulHi), T16, Always => lines(&["mul.hi.s16 $d, #a, #b"]);
     "mulhi_u.i16" Key::Bin(MulHiU), T16, Always => lines(&["mul.hi.u16 $d, #a, #b"]);
     "popcount.i16" Key::Un(Popcount), T16, Always => lines(&["cvt.u32.u16 $r0, $a", "popc.b32 $r1, $r0", "cvt.u16.u32 $d, $r1"]);
@@ -206,8 +207,8 @@ pub(super) const I8: &[Rule] = rows! {
         "selp.b32 $r4, $r0, $r3, $p0",
         "cvt.u16.u32 $d, $r4",
     ]);
-    "minimum.i8" Key::Bin(Minimum), T8, Always => lines(&["min.s16 $d, #a, #b"]);
-    "maximum.i8" Key::Bin(Maximum), T8, Always => lines(&["max.s16 $d, #a, #b"]);
+    "minimum.i8" Key::Bin(Minimum), T8, Always => lines(&["cvt.s32.s16 $r0, $a", "cvt.s32.s16 $r1, $b", "min.s32 $r2, $r0, $r1", "cvt.u16.u32 $d, $r2"]);
+    "maximum.i8" Key::Bin(Maximum), T8, Always => lines(&["cvt.s32.s16 $r0, $a", "cvt.s32.s16 $r1, $b", "max.s32 $r2, $r0, $r1", "cvt.u16.u32 $d, $r2"]);
     "minnum.i8" Key::Bin(MinNum), T8, Always => FLOATS_ONLY;
     "maxnum.i8" Key::Bin(MaxNum), T8, Always => FLOATS_ONLY;
     "and.i8" Key::Bin(And), T8, Always => lines(&["and.b16 $d, #a, #b"]);
@@ -230,8 +231,8 @@ pub(super) const I8: &[Rule] = rows! {
     ]);
     "div_u.i8" Key::Bin(DivU), T8, Always => lines(&["and.b16 $h0, $a, 255", "and.b16 $h1, $b, 255", "cvt.u32.u16 $r0, $h0", "cvt.u32.u16 $r1, $h1", "setp.eq.s32 $p0, $r1, 0", "selp.b32 $r2, 1, $r1, $p0", "div.u32 $r3, $r0, $r2", "selp.b32 $r4, 0, $r3, $p0", "cvt.u16.u32 $h2, $r4", "cvt.s16.s8 $d, $h2"]);
     "rem_u.i8" Key::Bin(RemU), T8, Always => lines(&["and.b16 $h0, $a, 255", "and.b16 $h1, $b, 255", "cvt.u32.u16 $r0, $h0", "cvt.u32.u16 $r1, $h1", "setp.eq.s32 $p0, $r1, 0", "selp.b32 $r2, 1, $r1, $p0", "rem.u32 $r3, $r0, $r2", "selp.b32 $r4, $r0, $r3, $p0", "cvt.u16.u32 $h2, $r4", "cvt.s16.s8 $d, $h2"]);
-    "minimum_u.i8" Key::Bin(MinimumU), T8, Always => lines(&["min.u16 $d, #a, #b"]);
-    "maximum_u.i8" Key::Bin(MaximumU), T8, Always => lines(&["max.u16 $d, #a, #b"]);
+    "minimum_u.i8" Key::Bin(MinimumU), T8, Always => lines(&["cvt.u32.u16 $r0, $a", "cvt.u32.u16 $r1, $b", "min.u32 $r2, $r0, $r1", "cvt.u16.u32 $d, $r2"]);
+    "maximum_u.i8" Key::Bin(MaximumU), T8, Always => lines(&["cvt.u32.u16 $r0, $a", "cvt.u32.u16 $r1, $b", "max.u32 $r2, $r0, $r1", "cvt.u16.u32 $d, $r2"]);
     "mulhi.i8" Key::Bin(MulHi), T8, Always => lines(&["mul.lo.s16 $h0, #a, #b", "shr.s16 $d, $h0, 8"]);
     "mulhi_u.i8" Key::Bin(MulHiU), T8, Always => lines(&["and.b16 $h0, $a, 255", "and.b16 $h1, $b, 255", "mul.lo.s16 $h2, $h0, $h1", "shr.u16 $h3, $h2, 8", "cvt.s16.s8 $d, $h3"]);
     "popcount.i8" Key::Un(Popcount), T8, Always => lines(&["and.b16 $h0, $a, 255", "cvt.u32.u16 $r0, $h0", "popc.b32 $r1, $r0", "cvt.u16.u32 $d, $r1"]);
