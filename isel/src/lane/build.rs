@@ -4,11 +4,13 @@
 //! allowed), and is shared with every later equal one inside that block. This is scoped value numbering and loop hoisting in one
 //! step, without a pass. [`LaneBuilder::finish`] removes what nothing uses and gives every allocation its place.
 
+mod roles;
+
+pub use roles::RoleSpec;
+
 use super::fold::{eval_cmp, eval_int};
 use super::place::{Life, place};
-use super::sink::sink;
 use super::sweep::sweep;
-use super::unit::{Multiply, Role, Roles, Unit};
 use super::{
     Alloc, AllocId, Atomic, BinOp, Block, Carried, For, If, Inst, LTy, LVal, Param, Program, ShuffleFrom, Special, UnOp, Vals, While,
 };
@@ -82,19 +84,6 @@ pub struct LaneBuilder {
     pub(crate) code_casts: &'static [Scalar],
     /// The role that is being filled: its frame's depth and number, its warps.
     role: Option<(u32, u32, u32)>,
-}
-
-/// What a role is, but for its body.
-#[derive(Clone, Copy)]
-pub struct RoleSpec {
-    /// Its name.
-    pub name: &'static str,
-    /// First warp and number of warps.
-    pub warps: (u32, u32),
-    /// One lane runs it.
-    pub single: bool,
-    /// Registers per lane.
-    pub registers: Option<u32>,
 }
 
 impl LaneBuilder {
@@ -792,70 +781,6 @@ impl LaneBuilder {
         let values = results.iter().map(|r| r.0).collect();
         self.effect(Inst::If(Box::new(If { condition, then, otherwise, results })));
         Ok(values)
-    }
-
-    /// The number of a launch parameter that is no value, appended if it is new.
-    pub fn tensor_param(&mut self, p: Param) -> u32 {
-        match self.program.params.iter().position(|q| *q == p) {
-            Some(i) => i as u32,
-            None => {
-                self.program.params.push(p);
-                self.program.params.len() as u32 - 1
-            }
-        }
-    }
-
-    /// A value that nothing looks at.
-    pub fn undefined(&mut self, ty: LTy) -> LVal {
-        let dst = self.results(&[ty])[0];
-        self.effect(Inst::Undefined { dst });
-        dst
-    }
-
-    /// What a unit does. Waits, fences and the life of the memory it uses are the caller's protocol.
-    pub fn unit(&mut self, u: Unit) {
-        self.effect(Inst::Unit(Box::new(u)));
-    }
-
-    /// Starts a multiplication; its results are made here.
-    pub fn multiply(&mut self, mut m: Multiply) -> Vec<LVal> {
-        let depth = self.here();
-        m.dsts = m.c.iter().map(|&v| self.new_val(self.program.vals[v], depth)).collect();
-        let dsts = m.dsts.clone();
-        self.unit(Unit::Multiply(Box::new(m)));
-        dsts
-    }
-
-    /// Fills the body of a role.
-    ///
-    /// # Errors
-    /// The body's.
-    pub fn role<C, E>(
-        &mut self,
-        cx: &mut C,
-        spec: RoleSpec,
-        body: impl FnOnce(&mut C, &mut LaneBuilder) -> Result<(), E>,
-    ) -> Result<Role, E> {
-        self.open();
-        self.role = Some((self.here(), self.block(), if spec.single { 1 } else { spec.warps.1 }));
-        (self.read, self.written) = (false, false);
-        let done = body(cx, self);
-        self.role = None;
-        let (mut body, _) = self.close();
-        done?;
-        sink(&mut body);
-        Ok(Role { name: spec.name, first: spec.warps.0, warps: spec.warps.1, single: spec.single, registers: spec.registers, body })
-    }
-
-    /// Ends the program with roles. They run side by side, so what one of them uses of shared memory is in use in all.
-    pub fn roles(&mut self, roles: Vec<Role>) {
-        self.effect(Inst::Roles(Box::new(Roles { roles })));
-        let now = self.clock;
-        for alloc in self.program.allocs.keys() {
-            if let Some(life) = &mut self.lives[alloc] {
-                *life = Life { first: 0, last: now };
-            }
-        }
     }
 
     /// The program: dead instructions gone, allocations placed.

@@ -123,3 +123,43 @@ pub(crate) fn computed(inst: &Inst) -> Option<&[LVal]> {
         | Inst::Roles(_) => None,
     }
 }
+
+/// The blocks inside an instruction, in order.
+pub(crate) fn blocks(inst: &Inst) -> Vec<&Block> {
+    match inst {
+        Inst::For(l) => vec![&l.body],
+        Inst::While(l) => vec![&l.test, &l.body],
+        Inst::If(c) => vec![&c.then, &c.otherwise],
+        Inst::Roles(r) => r.roles.iter().map(|r| &r.body).collect(),
+        Inst::Undefined { .. }
+        | Inst::LoadGlobal { .. }
+        | Inst::StoreGlobal { .. }
+        | Inst::Atomic(_)
+        | Inst::LoadShared { .. }
+        | Inst::StoreShared { .. }
+        | Inst::LoadMatrix { .. }
+        | Inst::CopyAsync { .. }
+        | Inst::CommitCopies
+        | Inst::WaitCopies { .. }
+        | Inst::Barrier
+        | Inst::Assert { .. }
+        | Inst::Shuffle { .. }
+        | Inst::Matrix { .. }
+        | Inst::Unit(_)
+        | Inst::Const { .. }
+        | Inst::Param { .. }
+        | Inst::Special { .. }
+        | Inst::SharedAddr { .. }
+        | Inst::Un { .. }
+        | Inst::Bin { .. }
+        | Inst::Fma { .. }
+        | Inst::MadWide { .. }
+        | Inst::Cmp { .. }
+        | Inst::Select { .. }
+        | Inst::Cvt { .. }
+        | Inst::RoundTf32 { .. }
+        | Inst::Bitcast { .. }
+        | Inst::Pack { .. }
+        | Inst::Unpack { .. } => Vec::new(),
+    }
+}

@@ -1,16 +1,16 @@
 //! Runs the roles on what is known, and follows every answer to what is open.
 
 use super::ProtocolError;
+use super::find::{comparisons, indices, relevant};
 use super::streams::{Streams, matters};
 use super::value::{Abs, Env, eval};
 use crate::lane::print::inst_text;
-use crate::lane::visit::{computed, reads};
+use crate::lane::visit::computed;
 use crate::lane::{Block, For, If, Inst, LVal, ParamSource, Place, Program, Role, Roles, Special, Unit};
 use crate::target::Units;
 use cranelift_entity::EntityRef;
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet, VecDeque};
 use std::rc::Rc;
-use tilelift_ir::CmpOp;
 
 /// States after which a program counts as too complex to prove.
 const MAX_STATES: usize = 1 << 14;
@@ -409,6 +409,13 @@ impl<'a> Checker<'a> {
                     return Ok(Step::Waits);
                 }
             }
+            Inst::While(l) if matters(&l.test) || matters(&l.body) => {
+                return self.error(
+                    "barrier words are used in a loop without a count, which the proof does not follow",
+                    Site(t, inst),
+                    None,
+                );
+            }
             Inst::For(_) | Inst::While(_) | Inst::If(_) => {}
             _ => {
                 let mut env = std::mem::take(&mut s.tasks[t].env);
@@ -714,91 +721,6 @@ fn enter(env: &mut Env, pairs: impl Iterator<Item = (LVal, LVal)>) {
             None => {
                 env.remove(&to);
             }
-        }
-    }
-}
-
-/// The comparisons `lo < hi` of a block and the blocks inside it.
-fn comparisons(block: &Block, less: &mut HashMap<LVal, (LVal, LVal)>) {
-    for inst in block {
-        match inst {
-            Inst::Cmp { dst, op: CmpOp::Lt, a, b } => {
-                less.insert(*dst, (*a, *b));
-            }
-            Inst::For(l) => comparisons(&l.body, less),
-            Inst::Roles(r) => r.roles.iter().for_each(|r| comparisons(&r.body, less)),
-            _ => {}
-        }
-    }
-}
-
-/// The values that decide what roles do to one another: what the units around the ring read, and what that is computed from.
-fn relevant(program: &Program) -> HashSet<LVal> {
-    let mut set = HashSet::new();
-    // Values flow forward in the text, and around loops: until nothing is added.
-    loop {
-        let before = set.len();
-        mark(&program.body, &mut set);
-        if set.len() == before {
-            return set;
-        }
-    }
-}
-
-fn mark(block: &Block, set: &mut HashSet<LVal>) {
-    for inst in block.iter().rev() {
-        match inst {
-            Inst::Unit(u) => match &**u {
-                Unit::StoreMatrix { .. } | Unit::BulkStore { .. } | Unit::PrefetchMap { .. } => {}
-                Unit::BulkLoad { to, barrier, .. } => set.extend([to.addr, barrier.addr]),
-                Unit::Multiply(m) => set.extend([m.a.at.addr, m.b.at.addr]),
-                other => other.operands(|v, _| {
-                    set.insert(v);
-                }),
-            },
-            Inst::For(l) => {
-                for c in &l.carried {
-                    if set.contains(&c.param) || set.contains(&c.result) {
-                        set.extend([c.param, c.result, c.next, c.init]);
-                    }
-                }
-                mark(&l.body, set);
-            }
-            Inst::If(c) => {
-                set.insert(c.condition);
-                for &(r, a, b) in &c.results {
-                    if set.contains(&r) {
-                        set.extend([a, b]);
-                    }
-                }
-                mark(&c.then, set);
-                mark(&c.otherwise, set);
-            }
-            Inst::Roles(r) => r.roles.iter().for_each(|r| mark(&r.body, set)),
-            other => {
-                if computed(other).is_some_and(|list| list.iter().any(|v| set.contains(v))) {
-                    reads(other, &mut |v| {
-                        set.insert(v);
-                    });
-                }
-            }
-        }
-    }
-}
-
-/// Calls `f` for the index of every counted loop.
-fn indices(block: &Block, f: &mut dyn FnMut(LVal)) {
-    for inst in block {
-        match inst {
-            Inst::For(l) => {
-                f(l.iv);
-                indices(&l.body, f);
-            }
-            Inst::If(c) => {
-                indices(&c.then, f);
-                indices(&c.otherwise, f);
-            }
-            _ => {}
         }
     }
 }

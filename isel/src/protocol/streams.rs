@@ -1,5 +1,6 @@
 //! Which loops of different roles go round equally often: those whose bounds are the same expressions of the same things.
 
+use crate::lane::visit::blocks;
 use crate::lane::{Block, For, Inst, LVal, Program, Roles, Unit};
 use std::collections::HashMap;
 
@@ -30,10 +31,7 @@ pub(super) fn streams(program: &Program, roles: &Roles) -> Streams {
 pub(super) fn matters(block: &Block) -> bool {
     block.iter().any(|i| match i {
         Inst::Unit(u) => !matches!(**u, Unit::PrefetchMap { .. }),
-        Inst::For(l) => matters(&l.body),
-        Inst::While(l) => matters(&l.test) || matters(&l.body),
-        Inst::If(c) => matters(&c.then) || matters(&c.otherwise),
-        _ => false,
+        other => blocks(other).into_iter().any(matters),
     })
 }
 
@@ -52,16 +50,7 @@ impl<'a> Finder<'a> {
                 | Inst::Cvt { dst, .. } => {
                     self.makers.insert(*dst, inst);
                 }
-                Inst::For(l) => self.makers_of(&l.body),
-                Inst::While(l) => {
-                    self.makers_of(&l.test);
-                    self.makers_of(&l.body);
-                }
-                Inst::If(c) => {
-                    self.makers_of(&c.then);
-                    self.makers_of(&c.otherwise);
-                }
-                _ => {}
+                other => blocks(other).into_iter().for_each(|b| self.makers_of(b)),
             }
         }
     }
@@ -82,11 +71,7 @@ impl<'a> Finder<'a> {
                     self.known.push((role, l, around));
                     self.loops(role, &l.body, Some(stream));
                 }
-                Inst::If(c) => {
-                    self.loops(role, &c.then, around);
-                    self.loops(role, &c.otherwise, around);
-                }
-                _ => {}
+                other => blocks(other).into_iter().for_each(|b| self.loops(role, b, around)),
             }
         }
     }

@@ -4,7 +4,7 @@ use super::prove;
 use crate::lane::interp::tests::{Asm, target};
 use crate::lane::{
     BinOp, Block, Carried, For, GroupOperand, Inst, LTy, LVal, Multiply, Panels, Param, ParamSource, Place, Program, Role, Roles, Special,
-    TensorBox, Unit, Vals,
+    TensorBox, Unit, Vals, While,
 };
 use crate::target::{BulkTensor, GroupMatrix, GroupMatrixId, RegisterPool, Target, Units};
 use cranelift_entity::EntityRef;
@@ -269,4 +269,21 @@ fn planted_faults_are_refused_and_named() {
             assert!(depth == 1 || (e.contains(words) && e.contains(site)), "{name}, {depth} slots: {e}");
         }
     }
+}
+
+/// A loop without a count is not followed, so what uses barrier words in one is refused, however harmless.
+#[test]
+fn barrier_words_in_a_loop_without_a_count_are_refused() {
+    let mut p = program(&PLAIN);
+    let mut constant = |ty| {
+        let dst = p.vals.push(ty);
+        (dst, Inst::Const { dst, bits: 0 })
+    };
+    let ((condition, test), (addr, at), (parity, zero)) = (constant(LTy::I1), constant(LTy::I32), constant(LTy::I32));
+    let wait = Inst::Unit(Box::new(Unit::Wait { barrier: Place { addr, offset: 0 }, parity }));
+    let never = While { carried: Vec::new(), test: vec![test], condition, body: vec![at, zero, wait] };
+    let Some(Inst::Roles(roles)) = p.body.last_mut() else { panic!("the program ends with its roles") };
+    roles.roles[0].body.push(Inst::While(Box::new(never)));
+    let e = prove(&p, &machine()).expect_err("a loop that the proof does not follow").to_string();
+    assert!(e.contains("loop without a count"), "{e}");
 }

@@ -289,12 +289,3 @@ fn the_interpreter_passes_samples_of_large_cases() {
         assert!(verdict.pass(), "{}: {verdict}", case.name);
     }
 }
-
-#[test]
-#[ignore = "minutes; run in release mode"]
-fn the_interpreter_passes_every_program_of_every_case() {
-    for case in &cases() {
-        let verdict = interpreted(case, None);
-        assert!(verdict.pass(), "{}: {verdict}", case.name);
-    }
-}

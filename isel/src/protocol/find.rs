@@ -1,0 +1,80 @@
+//! What the checker looks up before it runs: comparisons, loop indices, and the values that matter.
+
+use crate::lane::visit::{blocks, computed, reads};
+use crate::lane::{Block, Inst, LVal, Program, Unit};
+use std::collections::{HashMap, HashSet};
+use tilelift_ir::CmpOp;
+
+/// The comparisons `lo < hi` of a block and the blocks inside it.
+pub(super) fn comparisons(block: &Block, less: &mut HashMap<LVal, (LVal, LVal)>) {
+    for inst in block {
+        if let Inst::Cmp { dst, op: CmpOp::Lt, a, b } = inst {
+            less.insert(*dst, (*a, *b));
+        }
+        blocks(inst).into_iter().for_each(|b| comparisons(b, less));
+    }
+}
+
+/// The values that decide what roles do to one another: what the units around the ring read, and what that is computed from.
+pub(super) fn relevant(program: &Program) -> HashSet<LVal> {
+    let mut set = HashSet::new();
+    // Values flow forward in the text, and around loops: until nothing is added.
+    loop {
+        let before = set.len();
+        mark(&program.body, &mut set);
+        if set.len() == before {
+            return set;
+        }
+    }
+}
+
+fn mark(block: &Block, set: &mut HashSet<LVal>) {
+    for inst in block.iter().rev() {
+        match inst {
+            Inst::Unit(u) => match &**u {
+                Unit::StoreMatrix { .. } | Unit::BulkStore { .. } | Unit::PrefetchMap { .. } => {}
+                Unit::BulkLoad { to, barrier, .. } => set.extend([to.addr, barrier.addr]),
+                Unit::Multiply(m) => set.extend([m.a.at.addr, m.b.at.addr]),
+                other => other.operands(|v, _| {
+                    set.insert(v);
+                }),
+            },
+            Inst::For(l) => {
+                for c in &l.carried {
+                    if set.contains(&c.param) || set.contains(&c.result) {
+                        set.extend([c.param, c.result, c.next, c.init]);
+                    }
+                }
+                mark(&l.body, set);
+            }
+            Inst::If(c) => {
+                set.insert(c.condition);
+                for &(r, a, b) in &c.results {
+                    if set.contains(&r) {
+                        set.extend([a, b]);
+                    }
+                }
+                mark(&c.then, set);
+                mark(&c.otherwise, set);
+            }
+            Inst::Roles(r) => r.roles.iter().for_each(|r| mark(&r.body, set)),
+            other => {
+                if computed(other).is_some_and(|list| list.iter().any(|v| set.contains(v))) {
+                    reads(other, &mut |v| {
+                        set.insert(v);
+                    });
+                }
+            }
+        }
+    }
+}
+
+/// Calls `f` for the index of every counted loop.
+pub(super) fn indices(block: &Block, f: &mut dyn FnMut(LVal)) {
+    for inst in block {
+        if let Inst::For(l) = inst {
+            f(l.iv);
+        }
+        blocks(inst).into_iter().for_each(|b| indices(b, f));
+    }
+}
