@@ -6,9 +6,8 @@
 
 use crate::Artifact;
 use std::fmt;
-use tilelift_ir::Scalar;
 use tilelift_ir::interp::{Arg, ArgError, Buffer, Memory, check_args};
-use tilelift_isel::abi::{AbiError, ParamValue, TensorMap, marshal};
+use tilelift_isel::abi::{AbiError, ParamValue, marshal};
 use tilelift_isel::lane::{Param, persistent};
 use tilelift_nvptx_sim as ptx;
 
@@ -39,7 +38,7 @@ pub enum SimFailure {
     /// The text does something that no hardware defines.
     Run(Box<ptx::SimError>),
     /// A launch parameter that the simulator has no form of.
-    Param(&'static str),
+    Tensor(ptx::TensorMapError),
     /// Simulated memory could not be read back.
     Memory(ptx::MemoryError),
 }
@@ -51,7 +50,7 @@ impl fmt::Display for SimFailure {
             SimFailure::Args(e) => e.fmt(f),
             SimFailure::Abi(e) => e.fmt(f),
             SimFailure::Run(e) => e.fmt(f),
-            SimFailure::Param(what) => write!(f, "the simulator takes no {what} as a launch parameter; run on hardware, or pipelined"),
+            SimFailure::Tensor(e) => write!(f, "the simulator does not take a launch parameter: {e}; run on hardware, or pipelined"),
             SimFailure::Memory(e) => e.fmt(f),
         }
     }
@@ -64,7 +63,7 @@ impl std::error::Error for SimFailure {
             SimFailure::Args(e) => Some(e),
             SimFailure::Abi(e) => Some(e),
             SimFailure::Run(e) => Some(e),
-            SimFailure::Param(_) => None,
+            SimFailure::Tensor(e) => Some(e),
             SimFailure::Memory(e) => Some(e),
         }
     }
@@ -142,33 +141,10 @@ fn param(v: &ParamValue) -> Result<ptx::Arg, SimFailure> {
         ParamValue::Number { bits, size: 2 } => Ok(ptx::Arg::U16(*bits as u16)),
         ParamValue::Number { bits, size: 4 } => Ok(ptx::Arg::U32(*bits as u32)),
         ParamValue::Number { bits, .. } => Ok(ptx::Arg::U64(*bits)),
-        ParamValue::Tensor(t) => tensor(t).map(|t| ptx::Arg::TensorMap(Box::new(t))),
+        ParamValue::Tensor(t) => ptx::TensorMap::panel(t.base, (t.elem.bytes(), t.tf32), &t.extents, &t.strides, &t.box_extents, t.span)
+            .map(|t| ptx::Arg::TensorMap(Box::new(t)))
+            .map_err(SimFailure::Tensor),
     }
-}
-
-/// The description of a tensor as the simulator takes it.
-fn tensor(t: &TensorMap) -> Result<ptx::TensorMap, SimFailure> {
-    let element = match t.elem {
-        Scalar::I8 | Scalar::F8E4M3 | Scalar::F8E5M2 | Scalar::F8E4M3Fnuz | Scalar::F8E5M2Fnuz | Scalar::F8E8M0 => ptx::MapElement::U8,
-        Scalar::I16 => ptx::MapElement::U16,
-        Scalar::I32 => ptx::MapElement::S32,
-        Scalar::I64 => ptx::MapElement::S64,
-        Scalar::F16 => ptx::MapElement::F16,
-        Scalar::BF16 => ptx::MapElement::Bf16,
-        Scalar::F32 if t.tf32 => ptx::MapElement::Tf32,
-        Scalar::F32 => ptx::MapElement::F32,
-        Scalar::F64 => ptx::MapElement::F64,
-        Scalar::I1 | Scalar::I4 | Scalar::F4E2M1 => return Err(SimFailure::Param("tensor whose elements bulk copies do not take")),
-    };
-    let swizzle = match t.span {
-        32 => ptx::MapSwizzle::B32,
-        64 => ptx::MapSwizzle::B64,
-        128 => ptx::MapSwizzle::B128,
-        _ => return Err(SimFailure::Param("tensor with panels of another width than 32, 64 or 128 bytes")),
-    };
-    // A tensor without elements is never touched, but its description wants extents of at least 1.
-    let dims: Vec<u64> = t.extents.iter().map(|&e| e.max(1)).collect();
-    Ok(ptx::TensorMap::new(t.base, element, &dims, &t.strides, &t.box_extents).swizzled(swizzle))
 }
 
 /// Names a buffer after the first parameter that looks into it, as the printer names parameters.

@@ -4,7 +4,7 @@ use crate::case::Case;
 use crate::oracle::{Failure, Kind, Verdict, failure, guarded, reason};
 use tilelift_ir::interp::Memory;
 use tilelift_ir::{Kernel, verify};
-use tilelift_isel::abi::{ParamValue, TensorMap, marshal};
+use tilelift_isel::abi::{ParamValue, marshal};
 use tilelift_isel::{LowerOptions, Target, lower};
 use tilelift_nvptx::{EmitOptions, PtxKernel, emit};
 use tilelift_nvptx_sim as ptx;
@@ -20,22 +20,6 @@ pub fn schedules(seed: u64) -> [ptx::SimConfig; 2] {
         _ => ptx::Policy::Starve(0),
     };
     [lazy, ptx::SimConfig { seed: seed + 1, policy: other, ..base }]
-}
-
-/// The description of a tensor as the simulator takes it; copies ask for no more of elements than their size.
-fn tensor(t: &TensorMap) -> Option<ptx::TensorMap> {
-    let element = match t.elem.bytes() {
-        _ if t.tf32 => ptx::MapElement::Tf32,
-        1 => ptx::MapElement::U8,
-        2 => ptx::MapElement::U16,
-        4 => ptx::MapElement::U32,
-        8 => ptx::MapElement::U64,
-        _ => return None,
-    };
-    let swizzles = [ptx::MapSwizzle::B32, ptx::MapSwizzle::B64, ptx::MapSwizzle::B128];
-    let swizzle = swizzles.into_iter().find(|s| s.span() == Some(t.span))?;
-    let dims: Vec<u64> = t.extents.iter().map(|&e| e.max(1)).collect();
-    Some(ptx::TensorMap::new(t.base, element, &dims, &t.strides, &t.box_extents).swizzled(swizzle))
 }
 
 fn text_of(kernel: &Kernel, target: &Target, at: &str) -> Result<Result<PtxKernel, String>, Failure> {
@@ -97,10 +81,11 @@ fn run(case: &Case, want: &Memory, kernel: &PtxKernel, module: &ptx::Module, con
             ParamValue::Number { bits, size: 2 } => Ok(ptx::Arg::U16(*bits as u16)),
             ParamValue::Number { bits, size: 4 } => Ok(ptx::Arg::U32(*bits as u32)),
             ParamValue::Number { bits, .. } => Ok(ptx::Arg::U64(*bits)),
-            ParamValue::Tensor(t) => match tensor(t) {
-                Some(t) => Ok(ptx::Arg::TensorMap(Box::new(t))),
-                None => Err(failure(Kind::Malformed, at, "a launch parameter describes a tensor that no bulk copy takes")),
-            },
+            ParamValue::Tensor(t) => {
+                ptx::TensorMap::panel(t.base, (t.elem.bytes(), t.tf32), &t.extents, &t.strides, &t.box_extents, t.span)
+                    .map(|t| ptx::Arg::TensorMap(Box::new(t)))
+                    .map_err(|e| failure(Kind::Malformed, at, e))
+            }
         })
         .collect::<Result<_, Failure>>()?;
     let launch = ptx::Launch {

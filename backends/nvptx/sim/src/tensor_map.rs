@@ -147,6 +147,29 @@ impl TensorMap {
         }
     }
 
+    /// A map whose box is a panel of rows of `span` bytes, swizzled over that span: what kernels copy operands with. Elements count
+    /// by their size, but `f32` that are rounded to `tf32`. Extents of 0 are taken as 1: of such a tensor nothing is copied.
+    ///
+    /// # Errors
+    /// Elements of another size than 1, 2, 4 or 8 bytes, or a span that is no swizzle's.
+    pub fn panel(
+        base: u64,
+        (element_bytes, tf32): (u32, bool),
+        extents: &[u64],
+        strides: &[u64],
+        box_dims: &[u32],
+        span: u32,
+    ) -> Result<TensorMap, TensorMapError> {
+        let unsigned = [MapElement::U8, MapElement::U16, MapElement::U32, MapElement::U64];
+        let element = if tf32 { Some(MapElement::Tf32) } else { unsigned.into_iter().find(|e| e.bytes() == element_bytes) };
+        let Some(element) = element else { return Err(TensorMapError(format!("elements of {element_bytes} bytes"))) };
+        let Some(swizzle) = SWIZZLES.into_iter().find(|s| s.span() == Some(span)) else {
+            return Err(TensorMapError(format!("a panel of rows of {span} bytes")));
+        };
+        let dims: Vec<u64> = extents.iter().map(|&e| e.max(1)).collect();
+        Ok(TensorMap::new(base, element, &dims, strides, box_dims).swizzled(swizzle))
+    }
+
     /// The same map with another swizzle.
     pub fn swizzled(mut self, swizzle: MapSwizzle) -> TensorMap {
         self.swizzle = swizzle;
