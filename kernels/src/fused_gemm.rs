@@ -84,7 +84,7 @@ impl FusedGemm {
         let mut b = KernelBuilder::new(&format!("fused_gemm_{}_{}_{}", g.order(), g.elem, g.out));
         b.warps(g.warps).stages(g.stages);
         let a = b.param(if g.trans_a { self.view(g.elem, g.k, g.m) } else { self.view(g.elem, g.m, g.k) });
-        let right = if g.trans_b { self.view(g.elem, g.n, g.k) } else { self.view(g.elem, g.k, g.n) };
+        let right = if g.trans_b { self.view(g.elem_b, g.n, g.k) } else { self.view(g.elem_b, g.k, g.n) };
         let factors: Vec<Value> = (0..1 + usize::from(self.gate)).map(|_| b.param(right.clone())).collect();
         let bias = g.bias.map(|t| b.param(ViewType::dense(t, &[g.n])));
         let residual = self.residual.map(|r| b.param(self.view(r.elem(), g.m, g.n)));

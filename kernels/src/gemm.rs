@@ -20,9 +20,11 @@ use tilelift_ir::{BuildError, BuildErrors, Extent, Kernel, KernelBuilder, Scalar
 /// A matrix product with epilogue.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Gemm {
-    /// Element type of A and B: `f16`, `bf16`, `f32`, whose products are taken in tf32, or `i8`.
+    /// Element type of A: `f16`, `bf16`, `f32`, whose products are taken in tf32, a float of 8 or 4 bits, `i8` or `i4`.
     pub elem: Scalar,
-    /// Element type of C: `f16`, `bf16` or `f32`; `i32` for `i8` operands.
+    /// Element type of B: that of A, or any of its kind where they have 8 and 4 bits.
+    pub elem_b: Scalar,
+    /// Element type of C: `f16`, `bf16` or `f32`; `i32` for integer operands.
     pub out: Scalar,
     /// A is stored `KxM` instead of `MxK`.
     pub trans_a: bool,
@@ -53,12 +55,17 @@ pub struct Gemm {
 }
 
 impl Gemm {
-    /// A configuration for any shape, with tiles of 128 x 128 and 128 bytes of depth; C has the element type of A and B, but `i32` for
-    /// products of `i8`.
+    /// A configuration for any shape, with tiles of 128 x 128 and a depth of 128 bytes of A, and B of A's type; C has that type too, but
+    /// is `i32` for integers and `bf16` for floats of 8 and 4 bits.
     pub fn new(elem: Scalar) -> Gemm {
         Gemm {
             elem,
-            out: if elem == Scalar::I8 { Scalar::I32 } else { elem },
+            elem_b: elem,
+            out: match elem {
+                e if is_integer(e) => Scalar::I32,
+                e if e.is_narrow() => Scalar::BF16,
+                e => e,
+            },
             trans_a: false,
             trans_b: false,
             bias: None,
@@ -79,6 +86,12 @@ impl Gemm {
     /// Chooses how the operands are stored: A as `KxM` if `trans_a`, B as `NxK` if `trans_b`.
     pub fn transposed(mut self, trans_a: bool, trans_b: bool) -> Gemm {
         (self.trans_a, self.trans_b) = (trans_a, trans_b);
+        self
+    }
+
+    /// Chooses the element type of B.
+    pub fn weights(mut self, elem: Scalar) -> Gemm {
+        self.elem_b = elem;
         self
     }
 
@@ -135,6 +148,11 @@ impl Gemm {
         }
     }
 
+    /// The element types of A and B, one name if they are one.
+    pub fn operands(&self) -> String {
+        if self.elem == self.elem_b { self.elem.name().to_owned() } else { format!("{}_{}", self.elem, self.elem_b) }
+    }
+
     /// The kernel; its parameters are the views of A (`[M, K]`, or `[K, M]` if `trans_a`), B (`[K, N]`, or `[N, K]` if `trans_b`),
     /// the bias (`[N]`, only if there is one) and C (`[M, N]`).
     ///
@@ -142,10 +160,10 @@ impl Gemm {
     /// For element types that are not listed at the fields, a group of 0, and the builder's for tiles of no or too many elements.
     pub fn build(&self) -> Result<Kernel, BuildErrors> {
         self.check()?;
-        let mut b = KernelBuilder::new(&format!("gemm_{}_{}_{}", self.order(), self.elem, self.out));
+        let mut b = KernelBuilder::new(&format!("gemm_{}_{}_{}", self.order(), self.operands(), self.out));
         b.warps(self.warps).stages(self.stages);
         let a = b.param(if self.trans_a { matrix(self.elem, self.k, self.m) } else { matrix(self.elem, self.m, self.k) });
-        let w = b.param(if self.trans_b { matrix(self.elem, self.n, self.k) } else { matrix(self.elem, self.k, self.n) });
+        let w = b.param(if self.trans_b { matrix(self.elem_b, self.n, self.k) } else { matrix(self.elem_b, self.k, self.n) });
         let bias = self.bias.map(|t| b.param(vector(t, self.n)));
         let c = b.param(matrix(self.out, self.m, self.n));
 
@@ -172,7 +190,7 @@ impl Gemm {
 
     /// Element type of the sums.
     pub(crate) fn sum(&self) -> Scalar {
-        if self.elem == Scalar::I8 { Scalar::I32 } else { Scalar::F32 }
+        if is_integer(self.elem) { Scalar::I32 } else { Scalar::F32 }
     }
 
     /// First row and column of this program's tile; `c` is a view of C, whose last two dimensions count.
@@ -211,24 +229,43 @@ impl Gemm {
 
     pub(crate) fn check(&self) -> Result<(), BuildErrors> {
         let float = |t: Scalar| matches!(t, Scalar::F16 | Scalar::BF16 | Scalar::F32);
-        let bytes = self.elem == Scalar::I8;
-        let wrong =
-            [("elem", Some(self.elem), bytes), ("out", Some(self.out), bytes && self.out == Scalar::I32), ("bias", self.bias, false)];
+        let integers = is_integer(self.elem);
+        let narrow = self.elem.is_narrow() && self.elem != Scalar::F8E8M0;
+        let fits = match self.elem_b {
+            e if integers => is_integer(e),
+            e if narrow => e.is_narrow() && e != Scalar::F8E8M0,
+            e => e == self.elem,
+        };
+        let fields = [
+            ("elem", Some(self.elem), integers || narrow || float(self.elem)),
+            ("elem_b", Some(self.elem_b), fits),
+            ("out", Some(self.out), if integers { self.out == Scalar::I32 } else { float(self.out) }),
+            ("bias", self.bias, self.bias.is_none_or(float)),
+        ];
         let error = |message| BuildError { method: "Gemm::build".to_owned(), message };
-        let mut errors: Vec<BuildError> = wrong
+        let mut errors: Vec<BuildError> = fields
             .into_iter()
             .filter_map(|(field, t, ok)| Some((field, t?, ok)))
-            .filter(|&(_, t, ok)| !ok && !float(t))
-            .map(|(field, t, _)| error(format!("field `{field}` is {t}; use f16, bf16 or f32, or i8 operands with an i32 result")))
+            .filter(|&(_, _, ok)| !ok)
+            .map(|(field, t, _)| {
+                error(format!(
+                    "field `{field}` is {t}; use f16, bf16 or f32 throughout, floats of 8 and 4 bits for both operands, or i8 and i4 operands with an i32 result"
+                ))
+            })
             .collect();
-        if bytes && (self.out != Scalar::I32 || self.bias.is_some() || self.activation != Activation::None) {
-            errors.push(error("products of i8 have no epilogue: `out` is i32, and `bias` and `activation` are none".to_owned()));
+        if integers && (self.bias.is_some() || self.activation != Activation::None) {
+            errors.push(error("products of integers have no epilogue: `bias` and `activation` are none".to_owned()));
         }
         if self.group == 0 {
             errors.push(error("field `group` is 0; use 1 for no grouping".to_owned()));
         }
         if errors.is_empty() { Ok(()) } else { Err(BuildErrors(errors)) }
     }
+}
+
+/// The integers that have products.
+fn is_integer(elem: Scalar) -> bool {
+    matches!(elem, Scalar::I8 | Scalar::I4)
 }
 
 /// The tile of an operand at `at` with extents `shape`, both in the formula's order, from a view that may be stored transposed.

@@ -352,7 +352,7 @@ impl GemmCase {
 impl Workload for GemmCase {
     fn name(&self) -> String {
         let c = &self.config;
-        let input = if c.elem == Scalar::F32 { "tf32" } else { c.elem.name() };
+        let input = if c.elem == Scalar::F32 { "tf32".to_owned() } else { c.operands() };
         let mut name = format!("gemm_{}_{input}_{}_{}x{}x{}", c.order(), c.out, self.m, self.n, self.k);
         if let Some(t) = c.bias {
             name += &format!("_bias_{t}");
@@ -373,7 +373,7 @@ impl Workload for GemmCase {
         let stored = |transposed: bool, rows, cols| if transposed { [cols, rows] } else { [rows, cols] };
         let mut list = vec![
             TensorSpec::input("a", c.elem, &stored(c.trans_a, self.m, self.k), Init::Normal(1)),
-            TensorSpec::input("b", c.elem, &stored(c.trans_b, self.k, self.n), Init::Normal(2)),
+            TensorSpec::input("b", c.elem_b, &stored(c.trans_b, self.k, self.n), Init::Normal(2)),
         ];
         list.extend(c.bias.map(|t| TensorSpec::input("bias", t, &[self.n], Init::Normal(3))));
         list.push(TensorSpec::output("c", c.out, &[self.m, self.n]));

@@ -58,23 +58,50 @@ impl Tensor {
         ViewArg::dense(buffer, self.elem, &self.shape).at(self.offset).with_strides(&self.strides)
     }
 
-    /// Positions of the elements in the buffer, in bytes, row-major.
+    /// Positions of the elements in the buffer, in half bytes, row-major.
     fn positions(&self) -> Vec<usize> {
-        let mut list = vec![self.offset as usize];
+        let mut list = vec![2 * self.offset as usize];
         for (&extent, &stride) in self.shape.iter().zip(&self.strides) {
-            let step = stride as usize * self.elem.bytes() as usize;
+            let step = stride as usize * self.halves() as usize;
             list = list.into_iter().flat_map(|p| (0..extent as usize).map(move |i| p + i * step)).collect();
         }
         list
+    }
+
+    /// Half bytes of an element.
+    fn halves(&self) -> u32 {
+        if self.elem.is_packed() { 1 } else { 2 * self.elem.bytes() }
+    }
+
+    /// The bits at a position.
+    fn read(&self, bytes: &[u8], at: usize) -> u64 {
+        if self.elem.is_packed() {
+            let half = u64::from(bytes[at / 2] >> (at % 2 * 4) & 15);
+            return if self.elem.is_float() { half } else { num::wrap(half as i64, self.elem) as u64 };
+        }
+        let (at, width) = (at / 2, self.elem.bytes() as usize);
+        let mut raw = [0; 8];
+        raw[..width].copy_from_slice(&bytes[at..at + width]);
+        u64::from_le_bytes(raw)
+    }
+
+    fn write(&self, bytes: &mut [u8], at: usize, bits: u64) {
+        if self.elem.is_packed() {
+            let shift = at % 2 * 4;
+            let byte = &mut bytes[at / 2];
+            *byte = *byte & !(15 << shift) | (bits as u8 & 15) << shift;
+            return;
+        }
+        let (at, width) = (at / 2, self.elem.bytes() as usize);
+        bytes[at..at + width].copy_from_slice(&bits.to_le_bytes()[..width]);
     }
 
     fn buffer(&self) -> Buffer {
         let len = self.view(0).byte_range().end as usize;
         // What no element covers is NaN and -1; whoever writes it is found out.
         let mut bytes = vec![0xff; len];
-        let width = self.elem.bytes() as usize;
         for (i, at) in self.positions().into_iter().enumerate() {
-            bytes[at..at + width].copy_from_slice(&data::element(&self.init, i as u64, self.elem).to_le_bytes()[..width]);
+            self.write(&mut bytes, at, data::element(&self.init, i as u64, self.elem));
         }
         Buffer::from_bytes(bytes)
     }
@@ -157,18 +184,12 @@ fn tensor_difference(t: &Tensor, want: &[u8], got: &[u8]) -> Option<String> {
     if want == got {
         return None;
     }
-    let width = t.elem.bytes() as usize;
     let mut covered = vec![false; want.len()];
     let places = t.positions();
     let (mut wrong, mut first) = (0, None);
-    let read = |b: &[u8], at: usize| {
-        let mut raw = [0; 8];
-        raw[..width].copy_from_slice(&b[at..at + width]);
-        u64::from_le_bytes(raw)
-    };
     for (i, &at) in places.iter().enumerate() {
-        covered[at..at + width].fill(true);
-        let (w, g) = (read(want, at), read(got, at));
+        covered[at / 2..(at + t.halves() as usize).div_ceil(2)].fill(true);
+        let (w, g) = (t.read(want, at), t.read(got, at));
         if w != g && !close(t, w, g) {
             wrong += 1;
             first.get_or_insert((i, w, g));

@@ -14,7 +14,7 @@ use crate::{
 };
 use tilelift_ir::{Scalar, SortOrder};
 
-use Scalar::{BF16, F16, F32, I8, I32};
+use Scalar::{BF16, F16, F32, I4, I8, I32};
 use Size::{Large, Small};
 
 /// Every case, in the order of the kernel list.
@@ -308,6 +308,15 @@ fn integers(list: &mut Vec<Case>) {
         for (trans_a, trans_b) in ORDERS {
             let config = gemm(I8, m, n, k).transposed(trans_a, trans_b);
             list.push(Case::new(10, size, GemmCase { config, m, n, k }));
+        }
+    }
+    // Two elements share a byte: the inner extents are even.
+    for (m, n, k, size) in [(46, 70, 34, Small), (300, 400, 416, Large), (512, 1024, 768, Large)] {
+        for (trans_a, trans_b) in ORDERS {
+            for (a, b) in [(I4, I4), (I8, I4)] {
+                let config = gemm(a, m, n, k).weights(b).transposed(trans_a, trans_b);
+                list.push(Case::new(10, size, GemmCase { config, m, n, k }));
+            }
         }
     }
 }

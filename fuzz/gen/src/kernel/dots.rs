@@ -2,45 +2,73 @@
 
 use super::{Gen, Item, limit};
 use crate::case::Tolerance;
-use tilelift_ir::{KernelBuilder, Scalar, Type, Value};
+use tilelift_ir::{KernelBuilder, Precision, Scalar, Type, Value};
 
 /// Types of a dot, and what its k extent must be a multiple of.
 #[derive(Clone, Copy)]
 struct Kind {
     elem: Scalar,
+    /// Element type of B.
+    right: Scalar,
     acc: Scalar,
-    tf32: bool,
+    precision: Precision,
     k: u32,
 }
 
-const fn kind(elem: Scalar, acc: Scalar, tf32: bool, k: u32) -> Kind {
-    Kind { elem, acc, tf32, k }
+const fn kind(elem: Scalar, acc: Scalar, precision: Precision, k: u32) -> Kind {
+    Kind { elem, right: elem, acc, precision, k }
 }
 
-const KINDS: [Kind; 11] = [
-    kind(Scalar::F16, Scalar::F32, false, 16),
-    kind(Scalar::BF16, Scalar::F32, false, 16),
-    kind(Scalar::F32, Scalar::F32, true, 8),
-    kind(Scalar::F16, Scalar::F16, false, 16),
-    kind(Scalar::I8, Scalar::I32, false, 32),
-    kind(Scalar::F64, Scalar::F64, false, 8),
-    kind(Scalar::F32, Scalar::F32, false, 8),
-    kind(Scalar::F8E4M3, Scalar::F32, false, 32),
-    kind(Scalar::F8E5M2, Scalar::F32, false, 32),
-    kind(Scalar::F8E4M3Fnuz, Scalar::F32, false, 32),
-    kind(Scalar::F8E5M2Fnuz, Scalar::F32, false, 32),
+const fn mixed(elem: Scalar, right: Scalar, acc: Scalar) -> Kind {
+    Kind { elem, right, acc, precision: Precision::Exact, k: 32 }
+}
+
+/// The kinds and their weights; [`Gen::second`] takes from the head.
+const KINDS: [(u32, Kind); 19] = [
+    (20, kind(Scalar::F16, Scalar::F32, Precision::Exact, 16)),
+    (12, kind(Scalar::BF16, Scalar::F32, Precision::Exact, 16)),
+    (8, kind(Scalar::F32, Scalar::F32, Precision::Tf32, 8)),
+    (2, kind(Scalar::F16, Scalar::F16, Precision::Exact, 16)),
+    (8, kind(Scalar::I8, Scalar::I32, Precision::Exact, 32)),
+    (3, kind(Scalar::F64, Scalar::F64, Precision::Exact, 8)),
+    (1, kind(Scalar::F32, Scalar::F32, Precision::Exact, 8)),
+    (2, kind(Scalar::F8E4M3, Scalar::F32, Precision::Exact, 32)),
+    (2, kind(Scalar::F8E5M2, Scalar::F32, Precision::Exact, 32)),
+    (1, kind(Scalar::F8E4M3Fnuz, Scalar::F32, Precision::Exact, 32)),
+    (1, kind(Scalar::F8E5M2Fnuz, Scalar::F32, Precision::Exact, 32)),
+    (2, kind(Scalar::F32, Scalar::F32, Precision::Tf32x3, 8)),
+    (2, kind(Scalar::I4, Scalar::I32, Precision::Exact, 32)),
+    (2, mixed(Scalar::I8, Scalar::I4, Scalar::I32)),
+    (1, mixed(Scalar::I4, Scalar::I8, Scalar::I32)),
+    (1, kind(Scalar::F4E2M1, Scalar::F32, Precision::Exact, 32)),
+    (1, mixed(Scalar::F8E4M3, Scalar::F8E5M2, Scalar::F32)),
+    (1, mixed(Scalar::F8E5M2, Scalar::F4E2M1, Scalar::F32)),
+    (1, mixed(Scalar::F4E2M1, Scalar::F8E4M3Fnuz, Scalar::F32)),
 ];
 
 impl Kind {
     /// The largest operand magnitude that the instruction takes as it is.
     fn operand_limit(self) -> f64 {
-        if self.tf32 { 2048.0 } else { limit(self.elem) }
+        if self.precision == Precision::Exact { limit(self.elem).min(limit(self.right)) } else { 2048.0 }
+    }
+
+    /// As an operand B.
+    fn of_right(self) -> Kind {
+        Kind { elem: self.right, ..self }
+    }
+
+    fn dot(self, b: &mut KernelBuilder, [x, y, c]: [Value; 3]) -> Value {
+        match self.precision {
+            Precision::Exact => b.dot(x, y, c),
+            Precision::Tf32 => b.dot_tf32(x, y, c),
+            Precision::Tf32x3 => b.dot_tf32x3(x, y, c),
+        }
     }
 }
 
 impl Gen<'_> {
     fn kind(&mut self) -> Kind {
-        KINDS[self.src.weighted(&[20, 12, 8, 2, 8, 3, 1, 2, 2, 1, 1])]
+        KINDS[self.src.weighted(&KINDS.map(|k| k.0))].1
     }
 
     fn dot_shape(&mut self, kind: Kind) -> [u32; 3] {
@@ -59,8 +87,8 @@ impl Gen<'_> {
         if m * n > room || m * k > room || k * n > room || work > self.cfg.max_work { [16, 16, kind.k] } else { [m, n, k] }
     }
 
-    fn push_dot(&mut self, b: &mut KernelBuilder, kind: Kind, [a, bb, c]: [Value; 3], shape: [u32; 3], bound: Option<f64>) -> Item {
-        let v = if kind.tf32 { b.dot_tf32(a, bb, c) } else { b.dot(a, bb, c) };
+    fn push_dot(&mut self, b: &mut KernelBuilder, kind: Kind, operands: [Value; 3], shape: [u32; 3], bound: Option<f64>) -> Item {
+        let v = kind.dot(b, operands);
         self.work += u64::from(shape[0]) * u64::from(shape[1]) * u64::from(shape[2]) / 2 * self.times;
         self.put(b, v, bound)
     }
@@ -68,9 +96,14 @@ impl Gen<'_> {
     /// An operand with a bound of at most `most`, from memory or from a value at hand. `k` is the dimension that walks and its index.
     fn operand(&mut self, b: &mut KernelBuilder, kind: Kind, tile: [u32; 2], k: Option<(usize, Value)>, most: f64) -> Item {
         let elem = kind.elem;
-        if elem.is_narrow() {
-            // There is no arithmetic on 8-bit floats: the operand is made in f16 and cast.
-            let i = self.operand(b, Kind { elem: Scalar::F16, ..kind }, tile, k, most);
+        if elem.is_packed() && tile[1].is_multiple_of(2) && self.src.chance(128) {
+            let v = self.load_pairs(b, elem, &tile);
+            return Item { v, ty: b.ty(v).clone(), bound: Some(2.0) };
+        }
+        if elem.is_narrow() || elem.is_packed() {
+            // There is no arithmetic on them: the operand is made in another type and cast.
+            let made = if elem == Scalar::I4 { Scalar::I8 } else { Scalar::F16 };
+            let i = self.operand(b, Kind { elem: made, ..kind }, tile, k, most);
             let v = b.cast(i.v, elem);
             return Item { v, ty: b.ty(v).clone(), bound: i.bound };
         }
@@ -158,10 +191,29 @@ impl Gen<'_> {
             return;
         }
         let a = self.operand(b, kind, [m, k], None, most);
-        let bb = self.operand(b, kind, [k, n], None, most);
+        let bb = self.operand(b, kind.of_right(), [k, n], None, most);
         let c = self.accumulator(b, kind, [m, n]);
         let bound = Self::sum_bound(kind, &a, &bb, &c, k);
         self.push_dot(b, kind, [a.v, bb.v, c.v], [m, n, k], bound);
+    }
+
+    /// As many products as the batch has matrices: operands of two dimensions, seen as three.
+    pub(super) fn dot_batched(&mut self, b: &mut KernelBuilder) {
+        let kind = self.kind();
+        let batch = self.src.range(1, 4) as u32;
+        let [m, n, k] = self.dot_shape(kind);
+        let room = self.cfg.max_elements;
+        let [m, n, k] = if batch * m.max(k) * n.max(k) > room { [16, 16, kind.k] } else { [m, n, k] };
+        let most = Self::most(kind, k);
+        if most < 3.0 || batch * m.max(k) * n.max(k) > room {
+            return;
+        }
+        let a = self.operand(b, kind, [batch * m, k], None, most);
+        let bb = self.operand(b, kind.of_right(), [batch * k, n], None, most);
+        let c = self.accumulator(b, kind, [batch * m, n]);
+        let seen = [(a.v, [batch, m, k]), (bb.v, [batch, k, n]), (c.v, [batch, m, n])].map(|(v, shape)| b.reshape(v, &shape));
+        let bound = Self::sum_bound(kind, &a, &bb, &c, k);
+        self.push_dot(b, kind, seen, [batch * m, n, k], bound);
     }
 
     /// The usual loop over k, sometimes with a second dot that takes the first one's result, or other steps inside.
@@ -197,7 +249,7 @@ impl Gen<'_> {
             let before = self.times;
             self.times *= u64::from(trips);
             let a = self.operand(b, kind, [m, k], Some((1, iv)), most);
-            let bb = self.operand(b, kind, [k, n], Some((0, iv)), most);
+            let bb = self.operand(b, kind.of_right(), [k, n], Some((0, iv)), most);
             let next = match &second {
                 None => vec![self.push_dot(b, kind, [a.v, bb.v, carried[0]], [m, n, k], None).v],
                 Some(s) => {
@@ -207,7 +259,7 @@ impl Gen<'_> {
                     let p = self.push_dot(b, kind, [a.v, bb.v, zero], [m, n, k], bound);
                     let sum = b.add(carried[0], p.v);
                     let p = self.fit(b, s.kind, &p);
-                    let w = self.operand(b, s.kind, [n, s.columns], None, 2.0);
+                    let w = self.operand(b, s.kind.of_right(), [n, s.columns], None, 2.0);
                     let o = self.push_dot(b, s.kind, [p.v, w.v, carried[1]], [m, s.columns, n], None);
                     vec![sum, o.v]
                 }
@@ -228,8 +280,8 @@ impl Gen<'_> {
     /// A second dot `P * W` in a loop, where P is the `m x n` result of a first one.
     fn second(&mut self, b: &mut KernelBuilder, first: Kind, m: u32, n: u32) -> Option<Second> {
         let kind = match first.acc {
-            Scalar::F32 | Scalar::F16 => KINDS[self.src.weighted(&[3, 1, 1])],
-            Scalar::I32 => KINDS[4],
+            Scalar::F32 | Scalar::F16 => KINDS[self.src.weighted(&[3, 1, 1])].1,
+            Scalar::I32 => KINDS[4].1,
             _ => return None,
         };
         let columns = *self.src.pick(&[16, 32, 64]).unwrap_or(&16);
@@ -254,9 +306,9 @@ impl Gen<'_> {
         let kind = self.kind();
         let [m, n, k] = self.dot_shape(kind);
         let a = self.real_operand(b, kind.elem, [m, k]);
-        let bb = self.real_operand(b, kind.elem, [k, n]);
+        let bb = self.real_operand(b, kind.right, [k, n]);
         let c = b.full(&[m, n], 1i64, kind.acc);
-        let v = if kind.tf32 { b.dot_tf32(a, bb, c) } else { b.dot(a, bb, c) };
+        let v = kind.dot(b, [a, bb, c]);
         self.work += u64::from(m) * u64::from(n) * u64::from(k) / 2 * self.times;
         // (K + 2) units of roundoff times the sum of magnitudes, which are below 6 (see `Init::Rand`).
         let unit = match kind.acc {
@@ -270,6 +322,10 @@ impl Gen<'_> {
     }
 
     fn real_operand(&mut self, b: &mut KernelBuilder, elem: Scalar, tile: [u32; 2]) -> Value {
+        if elem == Scalar::I4 {
+            let v = self.real_operand(b, Scalar::I8, tile);
+            return b.cast(v, elem);
+        }
         if elem.is_narrow() {
             let v = self.real_operand(b, Scalar::F16, tile);
             return b.cast(v, elem);

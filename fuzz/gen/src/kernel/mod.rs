@@ -8,6 +8,7 @@ mod control;
 mod dots;
 mod indexed;
 mod ops;
+mod pairs;
 mod views;
 
 use crate::case::{Case, Param};
@@ -264,6 +265,8 @@ impl Gen<'_> {
             6,
             2,
             4,
+            4,
+            self.cfg.dots / 2,
             approx,
         ];
         match self.src.weighted(&weights) {
@@ -303,6 +306,8 @@ impl Gen<'_> {
             33 => self.combine(b),
             34 => self.random(b),
             35 => self.narrow(b),
+            36 => self.pairs(b),
+            37 => self.dot_batched(b),
             _ => self.approx_store(b),
         }
     }

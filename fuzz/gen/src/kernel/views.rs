@@ -149,7 +149,7 @@ impl Gen<'_> {
     }
 
     /// Where a load of `tile` elements along a dimension of `extent` starts.
-    fn index(&mut self, b: &mut KernelBuilder, extent: i64, tile: u32) -> Value {
+    pub(super) fn index(&mut self, b: &mut KernelBuilder, extent: i64, tile: u32) -> Value {
         let t = i64::from(tile);
         match self.src.weighted(&[8, 5, 5, 4, 3, 3, 2, 1, if self.cfg.wild { 1 } else { 0 }]) {
             0 => b.constant(0, Scalar::I32),
