@@ -288,6 +288,8 @@ fn hopper() -> Units {
         operand,
         acc,
         precision,
+        // Sums of 8-bit floats keep some 14 bits (DeepSeek-V3 report, section 3.3.2).
+        kept_depth: (operand.is_float() && operand.bytes() == 1).then_some(128),
         any_order,
         d: d.clone(),
     };

@@ -107,6 +107,26 @@ fn other_types() {
     both(Gemm::new(Scalar::BF16).output(Scalar::F32).tile(128, 64, 64), [130, 72, 136], &LowerOptions::default());
 }
 
+/// Sums of 8-bit floats keep few bits: after a step each group waits for its multiplications and adds them to sums of its own.
+#[test]
+fn eight_bit_floats_are_added_beside_the_multiplications() {
+    for elem in [Scalar::F8E4M3, Scalar::F8E5M2] {
+        for (tile, shape) in [([128, 128, 128], [130, 136, 400]), ([128, 64, 64], [200, 72, 208]), ([64, 24, 32], [65, 40, 96])] {
+            let gemm = Gemm::new(elem).transposed(false, true).tile(tile[0], tile[1], tile[2]);
+            both(gemm, shape, &LowerOptions::default());
+        }
+    }
+    let case = case(Gemm::new(Scalar::F8E4M3).transposed(false, true), [128, 128, 512]);
+    let l = lowered(&case, &LowerOptions::default());
+    let text = clean(&case, &l);
+    assert_eq!(text.matches("wgmma.wait_group.sync.aligned 0").count(), 1);
+    assert_eq!(text.matches("wgmma.mma_async.sync.aligned.m64n128k32.f32.e4m3.e4m3").count(), 4);
+    let deep = Gemm::new(Scalar::F8E4M3).transposed(false, true).tile(64, 64, 256).for_shape(64, 64, 512).build().unwrap();
+    let pinned = LowerOptions { schedule: Some(ScheduleKind::Specialised), ..LowerOptions::default() };
+    let refused = lower(&verify(&deep).unwrap(), &sm_90a(), &pinned).unwrap_err().to_string();
+    assert!(refused.contains("keep their bits over a depth of 128"), "{refused}");
+}
+
 #[test]
 fn epilogues() {
     for activation in [Activation::None, Activation::Relu, Activation::Silu, Activation::Gelu] {

@@ -314,7 +314,8 @@ impl Lower<'_> {
         let start = role.ring;
         let mut init: Vec<LVal> = Vec::new();
         for s in sums {
-            if s.zero {
+            // What lanes add to must have a value.
+            if s.zero && pending > 0 {
                 for &r in &s.regs {
                     let ty = b.ty(r);
                     init.push(b.undefined(ty));
@@ -337,19 +338,29 @@ impl Lower<'_> {
             cx.region(b, region)?;
             b.unit(Unit::CommitMatrices);
             b.unit(Unit::WaitMatrices { pending });
-            // All but the newest multiplications are done: the slot before is read.
-            let [_, empty] = cx.words(b, before)?;
-            let guard = b.and_guard(elected, Some(later));
-            b.unit(Unit::Arrive { barrier: empty, guard });
-            cx.role_mut()?.reading = None;
             let mut next = cx.sums_of(kernel.yields(region))?;
+            if pending > 0 {
+                // All but the newest multiplications are done: the slot before is read.
+                let [_, empty] = cx.words(b, before)?;
+                let guard = b.and_guard(elected, Some(later));
+                b.unit(Unit::Arrive { barrier: empty, guard });
+            } else {
+                let [_, empty] = cx.words(b, slot)?;
+                b.unit(Unit::Arrive { barrier: empty, guard: elected });
+                for (sum, &old) in next.iter_mut().zip(&lanes[..held]) {
+                    *sum = b.add(old, *sum);
+                }
+            }
+            cx.role_mut()?.reading = None;
             next.extend(cx.turn(b, [slot, parity])?);
             next.push(slot);
             Ok::<_, LowerError>(next)
         })?;
-        b.unit(Unit::WaitMatrices { pending: 0 });
-        let [_, empty] = self.words(b, results[held + 2])?;
-        b.unit(Unit::Arrive { barrier: empty, guard: elected });
+        if pending > 0 {
+            b.unit(Unit::WaitMatrices { pending: 0 });
+            let [_, empty] = self.words(b, results[held + 2])?;
+            b.unit(Unit::Arrive { barrier: empty, guard: elected });
+        }
         Ok(results[..held + 2].to_vec())
     }
 

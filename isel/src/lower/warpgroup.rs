@@ -10,7 +10,7 @@ use super::{Held, Lower, Tile};
 use crate::access::GlobalAccess;
 use crate::assign::DotPlan;
 use crate::error::LowerError;
-use crate::lane::{BinOp, GroupOperand, LVal, LaneBuilder, Multiply, Panels, Place, Special, Unit, Vals};
+use crate::lane::{BinOp, GroupOperand, LTy, LVal, LaneBuilder, Multiply, Panels, Place, Special, Unit, Vals};
 use crate::plan::{ALIGN, PanelTile, trace};
 use crate::target::{GroupMatrix, GroupMatrixId};
 use std::collections::BTreeMap;
@@ -91,7 +91,15 @@ impl Lower<'_> {
         let consumers = self.role_state()?.plan.consumers;
         let acc = self.tile(b, d.args[2], &plan.d)?;
         let mut regs = acc.regs.clone();
-        let zero = self.sum_is_fresh(d.args[2]);
+        // The step's products alone, where the lanes add them to the sum.
+        let alone = self.role_state()?.plan.in_flight == 0;
+        if alone {
+            for r in &mut regs {
+                let ty = b.ty(*r);
+                *r = b.undefined(ty);
+            }
+        }
+        let anew = if alone { Some(b.constant(LTy::I1, 0)) } else { self.sum_is_fresh(d.args[2]).then_some(later) };
         let group = self.group_number(b);
         let (an, at, along_a) = self.panels(d.args[0], 1)?;
         let (bn, bt, along_b) = self.panels(d.args[1], 0)?;
@@ -135,7 +143,7 @@ impl Lower<'_> {
                     n,
                     a: operand(a_base, offset(&at, along_a) + repeated, &at, along_a),
                     b: operand(b_base, offset(&bt, along_b), &bt, along_b),
-                    accumulate: if zero && step == 0 { Some(later) } else { None },
+                    accumulate: if step == 0 { anew } else { None },
                 });
                 list.iter().zip(dsts).for_each(|(&x, v)| regs[x as usize] = v);
             }

@@ -25,7 +25,7 @@ pub struct Specialised {
     pub consumers: u32,
     /// Slots of the ring between them.
     pub depth: u32,
-    /// Groups of multiplications that may be under way while the next ones are issued.
+    /// Groups of multiplications that may be under way while the next ones are issued; none where their sums are added by the lanes.
     pub in_flight: u32,
     /// Registers per lane of producer and consumers, if they move.
     pub registers: Option<[u32; 2]>,
@@ -247,7 +247,9 @@ pub(super) fn specialise(kernel: &Kernel, target: &Target, options: &LowerOption
         return Err(format!("{consumers} groups of warps do not share {} rows of results by {rows}", sums[0][0]));
     }
     let lanes = consumers * units.group_warps * target.lanes;
-    let held = sums.iter().map(|s| s[0] * s[1] / lanes).sum::<u32>();
+    // Sums that are added beside the instruction are there twice.
+    let in_flight = if dots.iter().any(|&(_, q)| units.matrix[q.index()].kept_depth.is_some()) { 0 } else { 1 };
+    let held = sums.iter().map(|s| s[0] * s[1] / lanes).sum::<u32>() * (2 - in_flight);
     let warps = (consumers + 1) * units.group_warps;
     if warps > target.max_warps {
         return Err(format!("{warps} warps are more than {} runs", target.max_warps));
@@ -276,7 +278,7 @@ pub(super) fn specialise(kernel: &Kernel, target: &Target, options: &LowerOption
         return Err(format!("{} slots of {stage_bytes} bytes, where {room} fit beside the results, and 2 are the least", depth));
     }
     let persistent = options.persistent.unwrap_or(true);
-    Ok(Specialised { consumers, depth, in_flight: 1, registers, persistent, stage_bytes, staging_bytes, main, loads, dots, stores })
+    Ok(Specialised { consumers, depth, in_flight, registers, persistent, stage_bytes, staging_bytes, main, loads, dots, stores })
 }
 
 /// Panels begin at multiples of this.
@@ -339,6 +341,9 @@ fn multiplication(kernel: &Kernel, units: &Units, main: Inst, i: Inst, loads: &m
     let row = &units.matrix[at];
     if !m.is_multiple_of(row.m) || !k.is_multiple_of(row.k) || !n.is_multiple_of(row.n_step) || n > row.n_max {
         return Err(format!("{m}x{n}x{k} is not made up of {}xNx{}, N a multiple of {} up to {}", row.m, row.k, row.n_step, row.n_max));
+    }
+    if let Some(most) = row.kept_depth.filter(|&most| k > most) {
+        return Err(format!("sums of {} keep their bits over a depth of {most}; a step has {k}", row.operand));
     }
     let along_k = [a.1 == 1, b.1 == 0];
     if !row.any_order && along_k != [true, true] {

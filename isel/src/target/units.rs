@@ -28,6 +28,8 @@ pub struct GroupMatrix {
     pub acc: Scalar,
     /// How operands are rounded.
     pub precision: Precision,
+    /// If D keeps fewer bits than its type, the depth after which sums have to be added in the type.
+    pub kept_depth: Option<u32>,
     /// True if operands may run along M or N, too; else both must run along K.
     pub any_order: bool,
     /// C and D over (m, n) for the least N; more columns repeat it.
