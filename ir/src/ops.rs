@@ -678,7 +678,7 @@ define_ops! {
     ArgMin "argmin" (a) - AxisDim ArgReduce Pure 0;
     /// Position of the largest element along an axis; ties and NaN as for `argmin`.
     ArgMax "argmax" (a) - AxisDim ArgReduce Pure 0;
-    /// Matrix product `a * b + c`: `MxK` by `KxN` plus `MxN`, or for each index of a leading dimension that all three have. Floats: products are exact, the sum may run in any order and round to the accumulator type at any step.
+    /// Matrix product `a * b + c`: `MxK` by `KxN` plus `MxN`, or for each index of a leading dimension that all three have. Floats: products are exact, the sum may run in any order and round to the accumulator type at any step; with operands of 8 bits, parts of it over a depth of up to 128 may keep only 13 bits below the highest bit of their largest addend.
     Dot "dot" (a, b, c) - Precision Dot Pure 0;
 
     /// Reads a tile of a view at an offset per dimension. Elements outside the view, or whose mask is false, are `other` (0 if absent).
