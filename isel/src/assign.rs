@@ -27,7 +27,8 @@ use tilelift_ir::{Attr, Inst, Kernel, Op, Precision, Scalar, Type, Value};
 pub(crate) struct DotPlan {
     /// The instruction; `None` for multiply-adds.
     pub instr: Option<MatrixId>,
-    /// The instruction of groups of warps, in a specialised loop; operands are then in shared memory, and their layouts mean nothing.
+    /// The instruction of groups of warps, in a specialised loop; operands are then in shared memory and their layouts mean
+    /// nothing, but A's if it is in registers.
     pub group: Option<GroupMatrixId>,
     /// Types in which the operands are multiplied: their own, or wider ones that the instruction takes and that hold them exactly.
     pub factors: [Scalar; 2],
@@ -467,8 +468,14 @@ fn plan_dot(kernel: &Kernel, target: &Target, plan: &Plan, i: Inst) -> Result<Do
         && let Some(&(_, q)) = s.dots.iter().find(|x| x.0 == i)
         && let Some(units) = &target.units
     {
-        let d = Rc::new(Layout::fragment(&c.shape, &units.matrix[q.as_u32() as usize].d, &[s.consumers, 1], &[0, 1])?);
-        return Ok(DotPlan { instr: None, group: Some(q), factors: [a.elem, bt.elem], whole: d.clone(), a: d.clone(), b: d.clone(), d });
+        let row = &units.matrix[q.as_u32() as usize];
+        let (groups, order) = ([s.consumers, 1], [0, 1]);
+        let d = Rc::new(Layout::fragment(&c.shape, &row.d, &groups, &order)?);
+        let left = match &row.a {
+            Some(map) => Rc::new(Layout::operand_of(&a.shape, map, &groups, &order, &[Some(0), None])?),
+            None => d.clone(),
+        };
+        return Ok(DotPlan { instr: None, group: Some(q), factors: [a.elem, bt.elem], whole: d.clone(), a: left, b: d.clone(), d });
     }
     let precision = match d.attrs.first() {
         Some(Attr::Precision(p)) => *p,

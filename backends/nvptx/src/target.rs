@@ -278,6 +278,16 @@ fn hopper() -> Units {
         warp: ACC_WGMMA_WARP.iter().map(|s| Coord::from_slice(s)).collect(),
         ..map(&ACC)
     };
+    // A in registers: that of `mma` for each warp's 16 rows.
+    let left = |operand: Scalar| {
+        let warp = match operand.bytes() {
+            1 => A8,
+            2 => A16,
+            _ => A_TF32,
+        };
+        let shape = Coord::from_slice(&[64, warp.shape[1]]);
+        FragmentMap { shape, warp: ACC_WGMMA_WARP.iter().map(|s| Coord::from_slice(s)).collect(), ..map(&warp) }
+    };
     let row = |&(name, operand, acc, precision, k, any_order): &(&'static str, Scalar, Scalar, Precision, u32, bool)| GroupMatrix {
         name,
         m: 64,
@@ -291,6 +301,7 @@ fn hopper() -> Units {
         // Sums of 8-bit floats keep some 14 bits (DeepSeek-V3 report, section 3.3.2).
         kept_depth: (operand.is_float() && operand.bytes() == 1).then_some(128),
         any_order,
+        a: Some(left(operand)),
         d: d.clone(),
     };
     Units {

@@ -6,8 +6,8 @@ use tilelift_ir::interp::{Buffer, Memory};
 use tilelift_ir::verify::verify;
 use tilelift_isel::lane::{LaneOptions, interpret};
 use tilelift_isel::{LowerOptions, Lowered, Schedule, ScheduleKind, lower};
-use tilelift_kernels::workload::GemmCase;
-use tilelift_kernels::{Activation, Case, Gemm, Size};
+use tilelift_kernels::workload::{AttentionCase, GemmCase};
+use tilelift_kernels::{Activation, Attention, Case, Gemm, Size};
 use tilelift_nvptx::{EmitOptions, emit, sm_80, sm_90a};
 
 fn case(config: Gemm, [m, n, k]: [u32; 3]) -> Case {
@@ -125,6 +125,27 @@ fn eight_bit_floats_are_added_beside_the_multiplications() {
     let pinned = LowerOptions { schedule: Some(ScheduleKind::Specialised), ..LowerOptions::default() };
     let refused = lower(&verify(&deep).unwrap(), &sm_90a(), &pinned).unwrap_err().to_string();
     assert!(refused.contains("keep their bits over a depth of 128"), "{refused}");
+}
+
+/// A loop with softmax between its two products: K and V come through the ring, queries and probabilities are multiplied from registers.
+#[test]
+fn attention() {
+    for (elem, dim, causal, tile, [queries, keys]) in [
+        (Scalar::BF16, 64, false, (64, 64), [100, 200]),
+        (Scalar::F16, 64, true, (128, 64), [200, 200]),
+        (Scalar::F16, 128, false, (128, 96), [128, 130]),
+        (Scalar::BF16, 128, true, (128, 64), [300, 70]),
+    ] {
+        let config = Attention::new(elem, dim, causal).tile(tile.0, tile.1, 4).for_shape(queries, keys);
+        let workload = Box::new(AttentionCase { config, queries, keys });
+        let case = Case { name: format!("{elem} {dim} {causal} {queries}x{keys}"), row: 17, size: Size::Small, workload };
+        let l = lowered(&case, &LowerOptions { schedule: Some(ScheduleKind::Specialised), ..LowerOptions::default() });
+        right(&case, &l);
+        let text = clean(&case, &l);
+        // The probabilities do not leave the registers: the only round trip is that of the queries, in front of the loop.
+        let (_, body) = text.split_once("setmaxnreg.inc").or(text.split_once("wgmma.fence")).unwrap();
+        assert!(!body.contains("shfl.sync.idx"), "{}", case.name);
+    }
 }
 
 #[test]

@@ -158,7 +158,11 @@ impl LaneBuilder {
         if let Some(v) = self.memo.get(&key) {
             return v.clone();
         }
-        let depth = uses.iter().map(|&u| self.depth[u]).max().unwrap_or(0);
+        let mut depth = uses.iter().map(|&u| self.depth[u]).max().unwrap_or(0);
+        // What a role computes stays in it: in front of the roles it would be held in registers that the others lack.
+        if let (false, Some((role, ..))) = (uses.is_empty(), self.role) {
+            depth = depth.max(role);
+        }
         let dsts: Vals = tys.iter().map(|&t| self.new_val(t, depth)).collect();
         let frame = &mut self.frames[depth as usize];
         frame.block.push(make(&dsts));

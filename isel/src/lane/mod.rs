@@ -26,7 +26,7 @@ pub(crate) mod visit;
 pub use build::{LaneBuilder, RoleSpec};
 pub(crate) use fold::{eval_cmp, eval_int};
 pub use interp::{LaneArg, LaneError, LaneFault, LaneOptions, LaneStats, Space, interpret};
-pub use unit::{GroupOperand, Multiply, Panels, Place, Role, Roles, Unit, panel_byte};
+pub use unit::{GroupOperand, LeftOperand, Multiply, Panels, Place, Role, Roles, Unit, panel_byte};
 pub(crate) use verify::entry_registers;
 pub use verify::{LaneProblem, LaneVerifyError, verify};
 

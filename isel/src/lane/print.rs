@@ -12,7 +12,7 @@
 //!   } -> l10:f32
 //! ```
 
-use super::unit::{GroupOperand, Place, Unit};
+use super::unit::{GroupOperand, LeftOperand, Place, Unit};
 use super::{AtomicKind, Block, Carried, Inst, LTy, LVal, ParamSource, Program, ShuffleFrom, Special};
 use std::fmt::{self, Write};
 use tilelift_ir::{CacheHint, num};
@@ -429,7 +429,10 @@ fn unit(p: &Program, f: &mut dyn Write, u: &Unit) -> fmt::Result {
         Unit::Multiply(m) => {
             defs(p, f, m.dsts.iter().copied())?;
             write!(f, " = {} n {} ", m.instr, m.n)?;
-            operand(f, &m.a)?;
+            match &m.a {
+                LeftOperand::Shared(o) => operand(f, o)?,
+                LeftOperand::Regs(words) => list(f, words.iter().copied())?,
+            }
             f.write_char(' ')?;
             operand(f, &m.b)?;
             f.write_str(" on ")?;

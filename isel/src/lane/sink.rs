@@ -8,7 +8,7 @@
 //! ```
 
 use super::visit::{computed, reads};
-use super::{Block, Inst, LVal};
+use super::{Block, Inst, LVal, Unit};
 use std::collections::HashMap;
 
 /// Reorders a block and the blocks inside it.
@@ -33,6 +33,7 @@ pub(super) fn sink(block: &mut Block) {
             makers.insert(v, n);
         });
     }
+    let fenced = fenced(block);
     let mut left: Vec<Option<Inst>> = std::mem::take(block).into_iter().map(Some).collect();
     let needs = |inst: &Inst| {
         let mut list = Vec::new();
@@ -52,10 +53,33 @@ pub(super) fn sink(block: &mut Block) {
             }
             open.push((n, true));
             let mut list = needs(inst);
+            list.extend(fenced.get(&n).into_iter().flatten().filter_map(|v| makers.get(v)).filter(|&&k| k < n));
             list.reverse();
             open.extend(list.into_iter().filter(|&k| k != n).map(|k| (k, false)));
         }
     }
+}
+
+/// What the multiplications behind each fence read, by the fence's place: registers that are written between fence and multiplication
+/// would want a fence of their own.
+fn fenced(block: &Block) -> HashMap<usize, Vec<LVal>> {
+    let mut all = HashMap::new();
+    let mut fence = None;
+    for (n, inst) in block.iter().enumerate() {
+        let Inst::Unit(u) = inst else { continue };
+        match &**u {
+            Unit::FenceMatrices => fence = Some(n),
+            Unit::CommitMatrices => fence = None,
+            Unit::Multiply(_) => {
+                if let Some(f) = fence {
+                    let list: &mut Vec<LVal> = all.entry(f).or_default();
+                    u.operands(|v, _| list.push(v));
+                }
+            }
+            _ => {}
+        }
+    }
+    all
 }
 
 #[cfg(test)]

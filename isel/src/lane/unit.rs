@@ -70,6 +70,15 @@ pub struct GroupOperand {
     pub panels: Panels,
 }
 
+/// The left operand of a group matrix instruction.
+#[derive(Clone, PartialEq, Debug)]
+pub enum LeftOperand {
+    /// In shared memory.
+    Shared(GroupOperand),
+    /// The words of its fragment, in the table's order. They must not change before the wait that covers the multiplication.
+    Regs(Vals),
+}
+
 /// Multiplies matrices with all warps of each group at once, asynchronously: `D = A B + C`, or `A B` where `accumulate` is false.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Multiply {
@@ -82,7 +91,7 @@ pub struct Multiply {
     /// Columns of B and D.
     pub n: u32,
     /// Left operand.
-    pub a: GroupOperand,
+    pub a: LeftOperand,
     /// Right operand.
     pub b: GroupOperand,
     /// False where `c` counts as zero; the same in all lanes. Absent: true.
@@ -223,7 +232,10 @@ impl Unit {
                 srcs.iter().for_each(|&v| f(v, None));
             }
             Unit::Multiply(m) => {
-                place(&m.a.at, &mut f);
+                match &m.a {
+                    LeftOperand::Shared(o) => place(&o.at, &mut f),
+                    LeftOperand::Regs(words) => words.iter().for_each(|&v| f(v, None)),
+                }
                 place(&m.b.at, &mut f);
                 m.c.iter().chain(&m.accumulate).for_each(|&v| f(v, None));
             }

@@ -8,14 +8,14 @@ use tilelift_ir::layout::{Axis, Layout};
 use tilelift_ir::{CmpOp, Inst, Region, Type, Value};
 
 /// How many lane values a carried value takes, and their layout if it is a tile.
-struct Slot {
+pub(super) struct Slot {
     layout: Option<Rc<Layout>>,
     count: usize,
 }
 
 impl Lower<'_> {
     /// The shape of the lane values for carried values, which have the types and layouts of `like`.
-    fn slots_of(&self, like: &[Value]) -> Result<Vec<Slot>, LowerError> {
+    pub(super) fn slots_of(&self, like: &[Value]) -> Result<Vec<Slot>, LowerError> {
         like.iter()
             .map(|&v| match self.kernel.ty(v) {
                 Type::Tile(_) => {
@@ -29,7 +29,7 @@ impl Lower<'_> {
     }
 
     /// Lane values of `values` in the given slots.
-    fn flatten(&mut self, b: &mut LaneBuilder, values: &[Value], slots: &[Slot]) -> Result<Vec<LVal>, LowerError> {
+    pub(super) fn flatten(&mut self, b: &mut LaneBuilder, values: &[Value], slots: &[Slot]) -> Result<Vec<LVal>, LowerError> {
         let mut out = Vec::new();
         for (&v, s) in values.iter().zip(slots) {
             match &s.layout {
@@ -41,7 +41,7 @@ impl Lower<'_> {
     }
 
     /// Binds values to lane values.
-    fn bind(&mut self, values: &[Value], slots: &[Slot], lanes: &[LVal]) {
+    pub(super) fn bind(&mut self, values: &[Value], slots: &[Slot], lanes: &[LVal]) {
         let mut at = 0;
         for (&v, s) in values.iter().zip(slots) {
             let regs = &lanes[at..at + s.count];

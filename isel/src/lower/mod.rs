@@ -90,6 +90,9 @@ pub(crate) struct Lower<'a> {
 /// Tiles with more registers per lane than this are refused: no register allocator could hold them.
 const MAX_REGISTERS_PER_TILE: u32 = 1024;
 
+/// The resource of which the ring of a specialised kernel takes what is left.
+const SHARED: &str = "shared memory (bytes)";
+
 /// Lowers a verified kernel for a target.
 ///
 /// # Errors
@@ -98,7 +101,18 @@ pub fn lower(kernel: &Verified<'_>, target: &Target, options: &LowerOptions) -> 
     let kernel: &Kernel = kernel;
     let first = plan(kernel, target, options)?;
     let free = options.schedule.is_none() && first.specialised().is_some();
-    match lower_as(kernel, target, first) {
+    let ring = first.specialised().map(|s| (s.depth, s.stage_bytes)).filter(|_| options.stages.is_none());
+    let mut done = lower_as(kernel, target, first);
+    // The ring took what else the kernel needs: it gives back as many slots.
+    if let (Err(LowerError::ResourceExceeded { resource: SHARED, need, have, .. }), Some((depth, bytes))) = (&done, ring) {
+        let over = need.saturating_sub(*have).div_ceil(u64::from(bytes.max(1)));
+        let stages = u64::from(depth).saturating_sub(over) as u32;
+        if stages >= 2 {
+            let smaller = LowerOptions { stages: Some(stages), ..*options };
+            done = lower_as(kernel, target, plan(kernel, target, &smaller)?);
+        }
+    }
+    match done {
         // What else the kernel holds may not fit beside the ring.
         Err(LowerError::ResourceExceeded { .. }) if free => {
             let pipelined = LowerOptions { schedule: Some(ScheduleKind::Pipelined), ..*options };
@@ -111,11 +125,16 @@ pub fn lower(kernel: &Verified<'_>, target: &Target, options: &LowerOptions) -> 
 fn lower_as(kernel: &Kernel, target: &Target, plan: Plan) -> Result<Lowered, LowerError> {
     let assigned = assign(kernel, target, &plan)?;
     let specialised = plan.specialised().cloned();
+    let mut staged = stage::staged_loads(kernel);
+    if let Some(s) = &specialised {
+        // Other operands of its dots are multiplied from registers.
+        kernel.insts.keys().for_each(|i| staged[i] = staged[i] && s.loads.iter().any(|l| l.0 == i));
+    }
     let mut cx = Lower {
         kernel,
         target,
         plan,
-        staged: stage::staged_loads(kernel),
+        staged,
         assigned,
         histories: hazards::histories(kernel),
         values: SecondaryMap::new(),
@@ -137,7 +156,7 @@ fn lower_as(kernel: &Kernel, target: &Target, plan: Plan) -> Result<Lowered, Low
     let program = b.finish();
     if program.shared_bytes > target.shared_bytes {
         return Err(LowerError::ResourceExceeded {
-            resource: "shared memory (bytes)",
+            resource: SHARED,
             need: u64::from(program.shared_bytes),
             have: u64::from(target.shared_bytes),
             remedy: "use smaller tiles or fewer stages (`stages=`)".into(),
@@ -365,7 +384,7 @@ impl<'a> Lower<'a> {
         match u32::try_from(bytes) {
             Ok(n) if n <= self.target.shared_bytes => Ok(b.alloc(n, purpose)),
             Ok(_) | Err(_) => Err(LowerError::ResourceExceeded {
-                resource: "shared memory (bytes)",
+                resource: SHARED,
                 need: bytes,
                 have: u64::from(self.target.shared_bytes),
                 remedy: format!("this is for one {purpose}: use a smaller tile or fewer stages (`stages=`)"),

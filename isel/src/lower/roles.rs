@@ -279,6 +279,9 @@ impl Lower<'_> {
 
     /// The main loop: multiplications of what arrives.
     pub(super) fn consume_loop(&mut self, b: &mut LaneBuilder, i: Inst) -> Result<(), LowerError> {
+        if self.role_state()?.plan.mixed {
+            return self.consume_mixed(b, i);
+        }
         let d = &self.kernel.insts[i];
         let bounds = [self.scalar(d.args[0])?, self.scalar(d.args[1])?, self.scalar(d.args[2])?];
         let mut sums = Vec::new();
@@ -301,6 +304,47 @@ impl Lower<'_> {
         let (regs, ring) = ends.split_at(ends.len() - 2);
         self.role_mut()?.ring = [ring[0], ring[1]];
         self.bind_sums(&d.results, &sums, regs);
+        Ok(())
+    }
+
+    /// A main loop that does more than multiply: any other loop, but that it waits for its slot and gives it back.
+    fn consume_mixed(&mut self, b: &mut LaneBuilder, i: Inst) -> Result<(), LowerError> {
+        let kernel = self.kernel;
+        let d = &kernel.insts[i];
+        let bounds = [self.scalar(d.args[0])?, self.scalar(d.args[1])?, self.scalar(d.args[2])?];
+        let region = d.regions[0];
+        let params = &kernel.regions[region].params;
+        // Left operands from in front of the loop are brought into their layout once.
+        for (j, _) in self.role_state()?.plan.dots.clone() {
+            let a = kernel.insts[j].args[0];
+            if let (Some(Held::Tile(_)), Some(dot)) = (&self.values[a], self.assigned.dots[j].clone()) {
+                self.tile(b, a, &dot.a)?;
+            }
+        }
+        let slots = self.slots_of(&params[1..])?;
+        let mut init = self.flatten(b, &d.args[3..], &slots)?;
+        let held = init.len();
+        init.extend_from_slice(&self.role_state()?.ring);
+        let results = b.for_loop(self, bounds, &init, |cx, b, iv, lanes| {
+            cx.forget_accesses();
+            cx.values[params[0]] = Some(Held::Scalar(iv));
+            cx.bind(&params[1..], &slots, &lanes[..held]);
+            let [slot, parity] = [lanes[held], lanes[held + 1]];
+            let [full, empty] = cx.words(b, slot)?;
+            b.unit(Unit::Wait { barrier: full, parity });
+            let always = b.constant(LTy::I1, 1);
+            cx.role_mut()?.reading = Some([slot, always]);
+            cx.region(b, region)?;
+            cx.role_mut()?.reading = None;
+            let guard = cx.role_state()?.elected;
+            b.unit(Unit::Arrive { barrier: empty, guard });
+            let mut next = cx.flatten(b, kernel.yields(region), &slots)?;
+            next.extend(cx.turn(b, [slot, parity])?);
+            Ok::<_, LowerError>(next)
+        })?;
+        self.forget_accesses();
+        self.role_mut()?.ring = [results[held], results[held + 1]];
+        self.bind(&d.results, &slots, &results[..held]);
         Ok(())
     }
 

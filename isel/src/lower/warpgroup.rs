@@ -10,10 +10,10 @@ use super::{Held, Lower, Tile};
 use crate::access::GlobalAccess;
 use crate::assign::DotPlan;
 use crate::error::LowerError;
-use crate::lane::{BinOp, GroupOperand, LTy, LVal, LaneBuilder, Multiply, Panels, Place, Special, Unit, Vals};
+use crate::lane::{BinOp, GroupOperand, LTy, LVal, LaneBuilder, LeftOperand, Multiply, Panels, Place, Special, Unit, Vals};
 use crate::plan::{ALIGN, PanelTile, trace};
 use crate::target::{GroupMatrix, GroupMatrixId};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::rc::Rc;
 use tilelift_ir::layout::{Axis, Layout};
 use tilelift_ir::{Inst, Value};
@@ -26,6 +26,42 @@ pub(super) struct Sum {
     pub zero: bool,
     /// What it begins at.
     pub regs: Vec<LVal>,
+}
+
+/// The left operand of a dot.
+enum Left {
+    /// In the ring: the address of the group's first row, how it lies, bytes of a group's rows.
+    Shared { base: LVal, tile: PanelTile, along: bool, rows: u32 },
+    /// Words of each fragment by its first row, in the first group, and its first column.
+    Regs(HashMap<(u32, u32), Vals>),
+}
+
+impl Left {
+    /// The operand of an instruction: its part from `k` on, in repetition `r` of the groups' rows.
+    fn at(&self, row: &GroupMatrix, k: u32, r: u32, consumers: u32) -> Result<LeftOperand, LowerError> {
+        match self {
+            Left::Shared { base, tile, along, rows } => {
+                Ok(LeftOperand::Shared(operand_at(*base, k, row, tile, *along, r * consumers * rows)))
+            }
+            Left::Regs(fragments) => {
+                let at = (r * consumers * row.m, k);
+                let words = fragments
+                    .get(&at)
+                    .ok_or_else(|| LowerError::unsupported("a dot", format!("the layout of its left operand has no fragment at {at:?}")))?;
+                Ok(LeftOperand::Regs(words.clone()))
+            }
+        }
+    }
+}
+
+/// The part of an operand in shared memory from `k` on, `more` bytes behind the base.
+fn operand_at(base: LVal, k: u32, row: &GroupMatrix, t: &PanelTile, along_k: bool, more: u32) -> GroupOperand {
+    let byte = k * row.operand.bytes();
+    let offset = if along_k { byte / t.span * t.panel_bytes() + byte % t.span } else { k * t.span };
+    GroupOperand {
+        at: Place { addr: base, offset: (offset + more) as i32 },
+        panels: Panels { span: t.span, along_k, stride: t.panel_bytes() },
+    }
 }
 
 impl Lower<'_> {
@@ -85,71 +121,98 @@ impl Lower<'_> {
         let kernel = self.kernel;
         let d = &kernel.insts[i];
         let row = self.group_row(q)?.clone();
-        let Some([slot, later]) = self.role_state()?.reading else {
+        let Some([_, later]) = self.role_state()?.reading else {
             return Err(LowerError::unsupported("a dot", "it is not in the loop that was specialised"));
         };
-        let consumers = self.role_state()?.plan.consumers;
-        let acc = self.tile(b, d.args[2], &plan.d)?;
-        let mut regs = acc.regs.clone();
-        // The step's products alone, where the lanes add them to the sum.
-        let alone = self.role_state()?.plan.in_flight == 0;
-        if alone {
-            for r in &mut regs {
-                let ty = b.ty(*r);
-                *r = b.undefined(ty);
+        let role = self.role_state()?;
+        let (consumers, mixed) = (role.plan.consumers, role.plan.mixed);
+        // The products alone, where lanes add them to the sum.
+        let alone = if mixed { row.kept_depth.is_some() } else { role.plan.in_flight == 0 };
+        let fresh = if mixed { self.is_zero(d.args[2]) } else { self.sum_is_fresh(d.args[2]) };
+        let acc = if mixed && fresh { None } else { Some(self.tile(b, d.args[2], &plan.d)?.regs.clone()) };
+        let mut regs = match &acc {
+            Some(regs) if !alone => regs.clone(),
+            _ => {
+                let ty = LTy::Num(row.acc);
+                (0..plan.d.size(Axis::Reg)).map(|_| b.undefined(ty)).collect()
             }
-        }
-        let anew = if alone { Some(b.constant(LTy::I1, 0)) } else { self.sum_is_fresh(d.args[2]).then_some(later) };
-        let group = self.group_number(b);
-        let (an, at, along_a) = self.panels(d.args[0], 1)?;
+        };
+        let anew = match (mixed, alone, fresh) {
+            (_, true, _) | (true, _, true) => Some(b.constant(LTy::I1, 0)),
+            (false, false, true) => Some(later),
+            (_, false, false) => None,
+        };
+        let left = self.left(b, i, plan, &row)?;
         let (bn, bt, along_b) = self.panels(d.args[1], 0)?;
-        // Bytes from one group's rows to the next one's.
-        let rows = if along_a { row.m * at.span } else { row.m / at.per * at.panel_bytes() };
-        let a_base = {
-            let role = self.role_state()?;
-            let start = b.shared_addr(role.rings[an]);
-            let step = b.i32(i64::from(rows));
-            let own = b.mul(group, step);
-            let own = b.add(start, own);
-            let bytes = b.i32(i64::from(at.bytes().next_multiple_of(ALIGN)));
-            let at = b.mul(slot, bytes);
-            b.add(own, at)
-        };
-        let b_base = {
-            let role = self.role_state()?;
-            super::stage::slot_base(b, role.rings[bn], slot, bt.bytes().next_multiple_of(ALIGN))
-        };
+        let b_base = self.ring_base(b, bn, &bt)?;
         let depth = kernel.ty(d.args[0]).as_tile().map_or(0, |t| t.shape[1]);
         let n = plan.d.shape()[1];
         let shares = shares(&plan.d, &row, consumers);
-        let size = row.operand.bytes();
+        if mixed {
+            b.unit(Unit::FenceMatrices);
+        }
         for step in 0..depth / row.k {
             let k = step * row.k;
-            let offset = |t: &PanelTile, along: bool| {
-                let byte = k * size;
-                if along { byte / t.span * t.panel_bytes() + byte % t.span } else { k * t.span }
-            };
-            let operand = |addr: LVal, offset: u32, t: &PanelTile, along_k: bool| GroupOperand {
-                at: Place { addr, offset: offset as i32 },
-                panels: Panels { span: t.span, along_k, stride: t.panel_bytes() },
-            };
             for (r, list) in shares.iter().enumerate() {
-                let repeated = r as u32 * consumers * rows;
                 let c: Vec<LVal> = list.iter().map(|&x| regs[x as usize]).collect();
                 let dsts = b.multiply(Multiply {
                     dsts: Vec::new(),
                     c,
                     instr: q,
                     n,
-                    a: operand(a_base, offset(&at, along_a) + repeated, &at, along_a),
-                    b: operand(b_base, offset(&bt, along_b), &bt, along_b),
+                    a: left.at(&row, k, r as u32, consumers)?,
+                    b: operand_at(b_base, k, &row, &bt, along_b, 0),
                     accumulate: if step == 0 { anew } else { None },
                 });
                 list.iter().zip(dsts).for_each(|(&x, v)| regs[x as usize] = v);
             }
         }
+        if mixed {
+            // What comes behind may look at the result at once.
+            b.unit(Unit::CommitMatrices);
+            b.unit(Unit::WaitMatrices { pending: 0 });
+            if let (true, Some(acc)) = (alone, acc) {
+                regs = acc.iter().zip(&regs).map(|(&x, &y)| b.add(x, y)).collect();
+            }
+        }
         self.set_tile(d.results[0], Tile { layout: plan.d.clone(), regs });
         Ok(())
+    }
+
+    /// The address of the slot that is being read, of a load's ring.
+    fn ring_base(&self, b: &mut LaneBuilder, load: usize, tile: &PanelTile) -> Result<LVal, LowerError> {
+        let role = self.role_state()?;
+        let Some([slot, _]) = role.reading else {
+            return Err(LowerError::unsupported("a dot", "it is not in the loop that was specialised"));
+        };
+        Ok(super::stage::slot_base(b, role.rings[load], slot, tile.bytes().next_multiple_of(ALIGN)))
+    }
+
+    /// The left operand of a dot: in the ring, or the words of its fragments in registers.
+    fn left(&mut self, b: &mut LaneBuilder, i: Inst, plan: &DotPlan, row: &GroupMatrix) -> Result<Left, LowerError> {
+        let v = self.kernel.insts[i].args[0];
+        let Ok((number, tile, along)) = self.panels(v, 1) else {
+            let Some(map) = &row.a else {
+                return Err(LowerError::unsupported(format!("{v} in registers"), format!("{} takes no such operand", row.name)));
+            };
+            let held = self.tile(b, v, &plan.a)?;
+            let per_word = (4 / row.operand.bytes()).max(1) as usize;
+            let mut fragments = HashMap::new();
+            for first in (0..plan.a.size(Axis::Reg)).step_by(1 << map.reg.len()) {
+                let regs = &held.regs[first as usize..][..1 << map.reg.len()];
+                let words: Vals = regs.chunks(per_word).map(|part| if per_word == 1 { part[0] } else { b.pack(part) }).collect();
+                let at = plan.a.reg_coord(first);
+                fragments.entry((at[0], at[1])).or_insert(words);
+            }
+            return Ok(Left::Regs(fragments));
+        };
+        // Bytes from one group's rows to the next one's.
+        let rows = if along { row.m * tile.span } else { row.m / tile.per * tile.panel_bytes() };
+        let group = self.group_number(b);
+        let step = b.i32(i64::from(rows));
+        let own = b.mul(group, step);
+        let base = self.ring_base(b, number, &tile)?;
+        Ok(Left::Shared { base: b.add(own, base), tile, along, rows })
     }
 
     /// True for a carried sum that begins at zero, whose registers have no value before the first multiplication.

@@ -5,6 +5,9 @@
 //! its addresses, bounds and trip count: pure scalars of parameters, grid position and index, so the producer can compute them, too
 //! ```
 //!
+//! A loop that does more with its products (softmax between two of them, say) goes the same way: its loads are the producer's, all else
+//! is the consumers', who then wait for each product where it stands. What they multiply from the left may be in their registers.
+//!
 //! Everything else of the kernel belongs to the consumers. What does not fit is declined with the reason; nothing has changed then.
 
 use super::LowerOptions;
@@ -35,6 +38,8 @@ pub struct Specialised {
     pub stage_bytes: u32,
     /// Bytes through which results leave.
     pub staging_bytes: u32,
+    /// The loop does more than multiply and add up.
+    pub(crate) mixed: bool,
     /// The loop.
     pub(crate) main: Inst,
     /// Its loads, in program order.
@@ -206,11 +211,9 @@ pub(super) fn specialise(kernel: &Kernel, target: &Target, options: &LowerOption
     };
     let region = kernel.insts[main].regions[0];
     let body = &kernel.regions[region].insts;
-    if let Some(i) = kernel.insts.keys().find(|&i| staged[i] && !body.contains(&i)) {
-        return Err(format!("{} is an operand of a dot and loaded outside of the loop", kernel.insts[i].results[0]));
-    }
     let mut loads = Vec::new();
     let mut dots = Vec::new();
+    let mut mixed = None;
     for &i in body {
         let d = &kernel.insts[i];
         let scalar = d.op.info().effects == Effects::Pure && d.results.iter().all(|&r| matches!(kernel.ty(r), Type::Scalar(_)));
@@ -223,8 +226,12 @@ pub(super) fn specialise(kernel: &Kernel, target: &Target, options: &LowerOption
             Op::Transpose | Op::Reshape | Op::Yield => {}
             Op::Const => {}
             _ if scalar && d.regions.is_empty() => {}
-            other => return Err(format!("the loop does more than load and multiply: `{}`", other.info().name)),
+            other if d.op.info().effects == Effects::Pure && d.regions.is_empty() => mixed = Some(other.info().name),
+            other => return Err(format!("the loop does more than load and compute: `{}`", other.info().name)),
         }
+    }
+    if let (Some(op), None) = (mixed, options.schedule) {
+        return Err(format!("a loop that does more than load and multiply (`{op}`) is specialised only where that is asked for"));
     }
     sole_views(kernel, &loads)?;
     if options.schedule.is_none()
@@ -232,9 +239,12 @@ pub(super) fn specialise(kernel: &Kernel, target: &Target, options: &LowerOption
     {
         return Err(format!("panels of {} bytes are specialised only where that is asked for", tile.span));
     }
-    let dots =
-        dots.into_iter().map(|i| Ok((i, multiplication(kernel, units, main, i, &mut loads)?))).collect::<Result<Vec<_>, String>>()?;
-    if kernel.insts[main].results.len() != dots.len() {
+    let mixed = mixed.is_some();
+    let dots = dots
+        .into_iter()
+        .map(|i| Ok((i, multiplication(kernel, units, main, i, &mut loads, mixed)?)))
+        .collect::<Result<Vec<_>, String>>()?;
+    if !mixed && kernel.insts[main].results.len() != dots.len() {
         return Err("the loop carries more than the sums of its dots".into());
     }
     addresses(kernel, main, &loads)?;
@@ -248,8 +258,10 @@ pub(super) fn specialise(kernel: &Kernel, target: &Target, options: &LowerOption
     }
     let lanes = consumers * units.group_warps * target.lanes;
     // Sums that are added beside the instruction are there twice.
-    let in_flight = if dots.iter().any(|&(_, q)| units.matrix[q.index()].kept_depth.is_some()) { 0 } else { 1 };
-    let held = sums.iter().map(|s| s[0] * s[1] / lanes).sum::<u32>() * (2 - in_flight);
+    let in_flight = if mixed || dots.iter().any(|&(_, q)| units.matrix[q.index()].kept_depth.is_some()) { 0 } else { 1 };
+    let held = sums.iter().map(|s| s[0] * s[1] / lanes).sum::<u32>();
+    // What stands between the products of a mixed loop takes as much beside them as addresses and the epilogue do.
+    let held = if mixed { held + left_registers(kernel, &dots, &loads, lanes) + BESIDE_SUMS } else { held * (2 - in_flight) };
     let warps = (consumers + 1) * units.group_warps;
     if warps > target.max_warps {
         return Err(format!("{warps} warps are more than {} runs", target.max_warps));
@@ -278,7 +290,7 @@ pub(super) fn specialise(kernel: &Kernel, target: &Target, options: &LowerOption
         return Err(format!("{} slots of {stage_bytes} bytes, where {room} fit beside the results, and 2 are the least", depth));
     }
     let persistent = options.persistent.unwrap_or(true);
-    Ok(Specialised { consumers, depth, in_flight, registers, persistent, stage_bytes, staging_bytes, main, loads, dots, stores })
+    Ok(Specialised { consumers, depth, in_flight, registers, persistent, stage_bytes, staging_bytes, mixed, main, loads, dots, stores })
 }
 
 /// Panels begin at multiples of this.
@@ -303,8 +315,30 @@ fn sum_shape(kernel: &Kernel, i: Inst) -> Option<[u32; 2]> {
     (t.shape.len() == 2).then(|| [t.shape[0], t.shape[1]])
 }
 
-/// The instruction for a dot of the loop, whose sum must be carried from step to step and looked at by nothing else.
-fn multiplication(kernel: &Kernel, units: &Units, main: Inst, i: Inst, loads: &mut [(Inst, PanelTile)]) -> Result<GroupMatrixId, String> {
+/// Registers per lane of the left operands that are in registers.
+fn left_registers(kernel: &Kernel, dots: &[(Inst, GroupMatrixId)], loads: &[(Inst, PanelTile)], lanes: u32) -> u32 {
+    let contiguous = |j: Inst| loads.iter().find(|l| l.0 == j).map(|l| l.1.contiguous());
+    let mut seen: Vec<Value> = Vec::new();
+    for &(i, _) in dots {
+        let a = kernel.insts[i].args[0];
+        if trace(kernel, a, &contiguous).is_none() && !seen.contains(&a) {
+            seen.push(a);
+        }
+    }
+    let bytes = |v: &Value| kernel.ty(*v).as_tile().map_or(0, |t| t.elements() * u64::from(t.elem.bytes()));
+    seen.iter().map(|v| (bytes(v) / 4 / u64::from(lanes)) as u32).sum()
+}
+
+/// The instruction for a dot of the loop. Unless more is done with it there, its sum must be carried from step to step and looked at by
+/// nothing else, and its operands come from the loop's loads.
+fn multiplication(
+    kernel: &Kernel,
+    units: &Units,
+    main: Inst,
+    i: Inst,
+    loads: &mut [(Inst, PanelTile)],
+    mixed: bool,
+) -> Result<GroupMatrixId, String> {
     let d = &kernel.insts[i];
     let region = kernel.insts[main].regions[0];
     let result = d.results[0];
@@ -312,13 +346,16 @@ fn multiplication(kernel: &Kernel, units: &Units, main: Inst, i: Inst, loads: &m
     let carried = position.map(|p| kernel.regions[region].params[p + 1]);
     let mut uses = 0;
     kernel.walk(kernel.body, &mut |j| uses += kernel.insts[j].args.iter().filter(|&&a| a == result || Some(a) == carried).count());
-    if carried != Some(d.args[2]) || uses != 2 {
+    if !mixed && (carried != Some(d.args[2]) || uses != 2) {
         return Err(format!("{result} is not a sum that the loop just carries"));
     }
     let contiguous = |j: Inst| loads.iter().find(|l| l.0 == j).map(|l| l.1.contiguous());
-    let (Some(a), Some(b)) = (trace(kernel, d.args[0], &contiguous), trace(kernel, d.args[1], &contiguous)) else {
-        return Err(format!("an operand of {result} is not loaded in the loop"));
+    let (a, Some(b)) = (trace(kernel, d.args[0], &contiguous), trace(kernel, d.args[1], &contiguous)) else {
+        return Err(format!("the right operand of {result} is not loaded in the loop"));
     };
+    if a.is_none() && !mixed {
+        return Err(format!("the left operand of {result} is not loaded in the loop"));
+    }
     let precision = match d.attrs.first() {
         Some(Attr::Precision(p)) => *p,
         _ => Precision::Exact,
@@ -345,11 +382,14 @@ fn multiplication(kernel: &Kernel, units: &Units, main: Inst, i: Inst, loads: &m
     if let Some(most) = row.kept_depth.filter(|&most| k > most) {
         return Err(format!("sums of {} keep their bits over a depth of {most}; a step has {k}", row.operand));
     }
-    let along_k = [a.1 == 1, b.1 == 0];
+    if a.is_none() && row.a.is_none() {
+        return Err(format!("the left operand of {result} is not loaded in the loop, and {} takes none from registers", row.name));
+    }
+    let along_k = [a.is_none_or(|a| a.1 == 1), b.1 == 0];
     if !row.any_order && along_k != [true, true] {
         return Err(format!("operands of {} must be contiguous along K", row.operand));
     }
-    for (load, _) in [a, b] {
+    for (load, _) in a.into_iter().chain([b]) {
         for (j, tile) in loads.iter_mut() {
             tile.tf32 |= *j == load && precision == Precision::Tf32;
         }

@@ -1,7 +1,7 @@
 //! What the checker looks up before it runs: comparisons, loop indices, and the values that matter.
 
 use crate::lane::visit::{blocks, computed, reads};
-use crate::lane::{Block, Inst, LVal, Program, Unit};
+use crate::lane::{Block, Inst, LVal, LeftOperand, Program, Unit};
 use std::collections::{HashMap, HashSet};
 use tilelift_ir::CmpOp;
 
@@ -34,7 +34,12 @@ fn mark(block: &Block, set: &mut HashSet<LVal>) {
             Inst::Unit(u) => match &**u {
                 Unit::StoreMatrix { .. } | Unit::BulkStore { .. } | Unit::PrefetchMap { .. } => {}
                 Unit::BulkLoad { to, barrier, .. } => set.extend([to.addr, barrier.addr]),
-                Unit::Multiply(m) => set.extend([m.a.at.addr, m.b.at.addr]),
+                Unit::Multiply(m) => {
+                    set.insert(m.b.at.addr);
+                    if let LeftOperand::Shared(o) = &m.a {
+                        set.insert(o.at.addr);
+                    }
+                }
                 other => other.operands(|v, _| {
                     set.insert(v);
                 }),

@@ -6,7 +6,7 @@ use super::streams::{Streams, matters};
 use super::value::{Abs, Env, eval};
 use crate::lane::print::inst_text;
 use crate::lane::visit::computed;
-use crate::lane::{Block, For, If, Inst, LVal, ParamSource, Place, Program, Role, Roles, Special, Unit};
+use crate::lane::{Block, For, If, Inst, LVal, LeftOperand, ParamSource, Place, Program, Role, Roles, Special, Unit};
 use crate::target::Units;
 use cranelift_entity::EntityRef;
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet, VecDeque};
@@ -572,7 +572,11 @@ impl<'a> Checker<'a> {
                 }
             }
             Unit::Multiply(m) => {
-                for o in [&m.a, &m.b] {
+                let left = match &m.a {
+                    LeftOperand::Shared(o) => Some((o, self.units.matrix.get(m.instr.index()).map_or(0, |r| r.m))),
+                    LeftOperand::Regs(_) => None,
+                };
+                for (o, rows) in left.into_iter().chain([(&m.b, m.n)]) {
                     let starts: Vec<i64> = match s.tasks[t].env.get(&o.at.addr) {
                         Some(Abs::All(x)) => vec![*x],
                         Some(Abs::Lanes(l)) => {
@@ -585,8 +589,6 @@ impl<'a> Checker<'a> {
                             return self.error("the address of an operand is not understood", here, None);
                         }
                     };
-                    let rows =
-                        if std::ptr::eq(o, &raw const m.a) { self.units.matrix.get(m.instr.index()).map_or(0, |r| r.m) } else { m.n };
                     let size = self.units.matrix.get(m.instr.index()).map_or(1, |r| r.operand.bytes());
                     // Along M or N an operand reaches over several panels.
                     let panels = if o.panels.along_k { 1 } else { rows.div_ceil(o.panels.span / size) };

@@ -3,8 +3,8 @@
 use super::prove;
 use crate::lane::interp::tests::{Asm, target};
 use crate::lane::{
-    BinOp, Block, Carried, For, GroupOperand, Inst, LTy, LVal, Multiply, Panels, Param, ParamSource, Place, Program, Role, Roles, Special,
-    TensorBox, Unit, Vals, While,
+    BinOp, Block, Carried, For, GroupOperand, Inst, LTy, LVal, LeftOperand, Multiply, Panels, Param, ParamSource, Place, Program, Role,
+    Roles, Special, TensorBox, Unit, Vals, While,
 };
 use crate::target::{BulkTensor, GroupMatrix, GroupMatrixId, RegisterPool, Target, Units};
 use cranelift_entity::EntityRef;
@@ -195,7 +195,7 @@ fn program(ring: &Ring) -> Program {
                     c: r[3..].to_vec(),
                     instr: GroupMatrixId::new(0),
                     n: 8,
-                    a: operand,
+                    a: LeftOperand::Shared(operand),
                     b: operand,
                     accumulate: Some(later),
                 };

@@ -9,7 +9,7 @@ use tilelift_ir::{Precision, Scalar};
 pub struct GroupMatrixId(u32);
 entity_impl!(GroupMatrixId, "group");
 
-/// A matrix instruction of several warps, which runs beside them: `D[MxN] = A[MxK] * B[KxN] + C[MxN]`, A and B in shared memory.
+/// A matrix instruction of several warps, which runs beside them: `D[MxN] = A[MxK] * B[KxN] + C[MxN]`, B in shared memory and A there or in registers.
 #[derive(Clone, Debug)]
 pub struct GroupMatrix {
     /// The types as the mnemonic has them.
@@ -32,6 +32,8 @@ pub struct GroupMatrix {
     pub kept_depth: Option<u32>,
     /// True if operands may run along M or N, too; else both must run along K.
     pub any_order: bool,
+    /// A over (m, k), where it may lie in registers.
+    pub a: Option<FragmentMap>,
     /// C and D over (m, n) for the least N; more columns repeat it.
     pub d: FragmentMap,
 }

@@ -14,7 +14,7 @@ use crate::analysis::{Address, Base};
 use crate::error::EmitError;
 use smallvec::SmallVec;
 use tilelift_isel::GroupMatrix;
-use tilelift_isel::lane::{Block, GroupOperand, Inst, LVal, Multiply, Panels, Place, Roles, Unit};
+use tilelift_isel::lane::{Block, GroupOperand, Inst, LVal, LeftOperand, Multiply, Panels, Place, Roles, Unit};
 
 /// What printing a role needs.
 #[derive(Clone, Copy)]
@@ -236,7 +236,10 @@ impl Emitter<'_> {
             }
         };
         let accumulate = m.accumulate.map(|p| self.operand(p)).unwrap_or(Opnd::Imm(Class::P, 1));
-        let a = self.descriptor(&m.a);
+        let a: SmallVec<[Reg; 4]> = match &m.a {
+            LeftOperand::Shared(o) => SmallVec::from_slice(&[self.descriptor(o)]),
+            LeftOperand::Regs(words) => words.iter().map(|&v| self.reg(v)).collect(),
+        };
         let b = self.descriptor(&m.b);
         let c: SmallVec<[Reg; 16]> = m.c.iter().map(|&v| self.reg(v)).collect();
         let d: SmallVec<[Reg; 16]> = m.dsts.iter().map(|&v| self.home(v)).collect();
@@ -247,12 +250,18 @@ impl Emitter<'_> {
             }
         }
         self.body.op("wgmma.mma_async.sync.aligned.m").n(row.m).s("n").n(m.n).s("k").n(row.k).s(".").s(row.name).s(" ");
-        self.body.braced(&d).s(", ").r(a).s(", ").r(b).s(", ").o(accumulate);
+        self.body.braced(&d).s(", ");
+        match &m.a {
+            LeftOperand::Shared(_) => self.body.r(a[0]),
+            LeftOperand::Regs(_) => self.body.braced(&a),
+        };
+        self.body.s(", ").r(b).s(", ").o(accumulate);
         if row.acc.is_float() {
             self.body.s(", 1, 1");
         }
         if row.any_order {
-            for o in [&m.a, &m.b] {
+            let left = if let LeftOperand::Shared(o) = &m.a { Some(o) } else { None };
+            for o in left.into_iter().chain([&m.b]) {
                 self.body.s(if o.panels.along_k { ", 0" } else { ", 1" });
             }
         }

@@ -1,7 +1,7 @@
 //! Asynchronous units, as late as they may be: a bulk copy lands when somebody waits for its barrier word, and what a multiplication or
 //! a bulk store reads stays locked until the wait that covers it. Results of multiplications are computed at once, but count as unready.
 
-use super::super::unit::{GroupOperand, Multiply, Place, Unit};
+use super::super::unit::{GroupOperand, LeftOperand, Multiply, Place, Unit};
 use super::super::{LVal, Vals};
 use super::error::{LaneFault, Space};
 use super::exec::{Machine, Trap};
@@ -10,6 +10,8 @@ use crate::abi::{ParamValue, TensorMap};
 use crate::target::GroupMatrix;
 use cranelift_entity::EntityRef;
 use std::collections::BTreeMap;
+use std::ops::Range;
+use tilelift_ir::layout::FragmentMap;
 use tilelift_ir::{Precision, Scalar, num};
 
 /// A barrier word.
@@ -382,6 +384,25 @@ impl Machine<'_> {
         Ok(())
     }
 
+    /// Collects an operand A that a group of threads holds in registers; row-major.
+    fn left_fragment(&mut self, row: &GroupMatrix, words: &Vals, threads: Range<usize>, out: &mut Vec<f64>) -> Result<(), Trap> {
+        let Some(map) = &row.a else { return Err((LaneFault::Malformed("a left operand in registers"), 0)) };
+        let bits = row.operand.bits();
+        let per_word = (32 / bits).max(1);
+        out.clear();
+        out.resize((row.m * row.k) as usize, 0.0);
+        for t in threads.clone() {
+            let (lane, warp) = (t % self.lanes, (t - threads.start) / self.lanes);
+            for e in 0..1u32 << map.reg.len() {
+                let word = self.reg(words[(e / per_word) as usize])[t];
+                let at = fragment_place(map, e as usize, lane, warp);
+                let code = word >> (e % per_word * bits);
+                out[(at[0] * row.k + at[1]) as usize] = number(code, row.operand, row.precision);
+            }
+        }
+        Ok(())
+    }
+
     fn multiply(&mut self, m: &Multiply) -> Result<(), Trap> {
         let target = self.target;
         let Some((row, units)) = target.units.as_ref().and_then(|u| Some((u.matrix.get(m.instr.index())?, u))) else {
@@ -399,30 +420,24 @@ impl Machine<'_> {
         let start = self.live.start;
         let (mut a, mut b) = (Vec::new(), Vec::new());
         let mut columns: Vec<Vec<u64>> = m.dsts.iter().map(|&v| self.take(v)).collect();
-        let place = |r: usize, lane: usize, warp: usize| {
-            let mut at = [0u32, 0];
-            let bits = [(r, &row.d.reg), (lane, &row.d.lane), (warp, &row.d.warp)];
-            for (x, list) in bits {
-                for (_, c) in list.iter().enumerate().filter(|(i, _)| x >> i & 1 == 1) {
-                    (at[0], at[1]) = (at[0] ^ c[0], at[1] ^ c[1]);
-                }
-            }
-            at
-        };
         for first in (0..self.count()).step_by(group) {
-            for o in [&m.a, &m.b] {
+            let left = if let LeftOperand::Shared(o) = &m.a { Some(o) } else { None };
+            for o in left.into_iter().chain([&m.b]) {
                 let here = self.addr(o.at.addr, o.at.offset, first);
                 if let Some(t) = (first..first + group).find(|&t| self.addr(o.at.addr, o.at.offset, t) != here) {
                     return Err((LaneFault::Divergent { first: here as u64, here: self.addr(o.at.addr, o.at.offset, t) as u64 }, t));
                 }
             }
-            self.operand(row, &m.a, row.m, first, &mut a)?;
+            match &m.a {
+                LeftOperand::Shared(o) => self.operand(row, o, row.m, first, &mut a)?,
+                LeftOperand::Regs(words) => self.left_fragment(row, words, first..first + group, &mut a)?,
+            }
             self.operand(row, &m.b, m.n, first, &mut b)?;
             let k = row.k as usize;
             for t in first..first + group {
                 let (lane, warp) = (t % self.lanes, (t - first) / self.lanes);
                 for (i, column) in columns.iter_mut().enumerate() {
-                    let [r, c] = place(i % per, lane, warp);
+                    let [r, c] = fragment_place(&row.d, i % per, lane, warp);
                     let c = c as usize + i / per * row.d.shape[1] as usize;
                     let sum: f64 = a[r as usize * k..][..k].iter().zip(&b[c * k..][..k]).map(|(x, y)| x * y).sum();
                     let before = if accumulate { self.regs[m.c[i].index()][start + t] } else { 0 };
@@ -443,6 +458,17 @@ impl Machine<'_> {
         self.stats.matrices += (self.count() / group) as u64;
         Ok(())
     }
+}
+
+/// Row and column of a register of a lane.
+fn fragment_place(map: &FragmentMap, reg: usize, lane: usize, warp: usize) -> [u32; 2] {
+    let mut at = [0u32, 0];
+    for (x, list) in [(reg, &map.reg), (lane, &map.lane), (warp, &map.warp)] {
+        for (_, c) in list.iter().enumerate().filter(|(i, _)| x >> i & 1 == 1) {
+            (at[0], at[1]) = (at[0] ^ c[0], at[1] ^ c[1]);
+        }
+    }
+    at
 }
 
 /// The number behind bits.

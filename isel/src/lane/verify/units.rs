@@ -1,6 +1,6 @@
 //! Rules of roles and units.
 
-use super::super::unit::{GroupOperand, Multiply, Place, Roles, Unit};
+use super::super::unit::{GroupOperand, LeftOperand, Multiply, Place, Roles, Unit};
 use super::{Check, LTy, LVal, LaneProblem, LaneVerifyError, ParamSource, Program, Verifier, fragment_values};
 use crate::lane::{Block, Inst, print::inst_text};
 use crate::target::{Target, Units};
@@ -113,9 +113,21 @@ fn multiply(v: &mut Verifier<'_>, m: &Multiply, defined: &mut Vec<LVal>) -> Chec
         let along = o.panels.along_k || row.any_order;
         if along && units.bulk.spans.contains(&o.panels.span) { Ok(()) } else { Err(LaneProblem::UnitShape("an operand")) }
     };
-    operand(&m.a)?;
+    match (&m.a, &row.a) {
+        (LeftOperand::Shared(o), _) => {
+            operand(o)?;
+            place(v, &o.at)?;
+        }
+        (LeftOperand::Regs(words), Some(map)) => {
+            let (want, ty) = fragment_values(map, row.operand);
+            if words.len() != want {
+                return Err(LaneProblem::Count { what: "words of the left operand", got: words.len(), want: want.to_string() });
+            }
+            v.want_all(words, ty)?;
+        }
+        (LeftOperand::Regs(_), None) => return Err(LaneProblem::NoUnit("group matrix instruction with its left operand in registers")),
+    }
     operand(&m.b)?;
-    place(v, &m.a.at)?;
     place(v, &m.b.at)?;
     guard(v, m.accumulate)?;
     let (per, ty) = fragment_values(&row.d, row.acc);
