@@ -155,6 +155,11 @@ fn ragged_shapes_and_short_depths() {
 fn other_types() {
     both(Gemm::new(Scalar::I8).transposed(false, true).tile(128, 64, 128), [130, 80, 144], &LowerOptions::default());
     both(Gemm::new(Scalar::BF16).output(Scalar::F32).tile(128, 64, 64), [130, 72, 136], &LowerOptions::default());
+    // Operands of tf32 run along K.
+    let config = Gemm::new(Scalar::F32).transposed(false, true).tile(128, 128, 32);
+    both(config.clone(), [130, 136, 200], &LowerOptions::default());
+    let case = case(config, [130, 136, 200]);
+    simulated(&case, &lowered(&case, &LowerOptions::default()));
 }
 
 /// Sums of 8-bit floats keep few bits: after a step each group waits for its multiplications and adds them to sums of its own.
@@ -252,7 +257,7 @@ fn what_does_not_fit_is_declined_with_the_reason() {
     for (config, shape, words) in [
         (Gemm::new(Scalar::BF16), [128, 128, 131], "is not known to be a multiple of 16 bytes"),
         (Gemm::new(Scalar::BF16).tile(32, 128, 64), [128, 128, 128], "32x128x64 is not made up of 64xNx16"),
-        (Gemm::new(Scalar::F32).transposed(false, true), [128, 128, 128], "cut operands to tf32"),
+        (Gemm::new(Scalar::F32), [128, 128, 128], "must be contiguous along K"),
         (Gemm::new(Scalar::BF16).tile(128, 128, 32).transposed(false, true), [128, 128, 128], "panels of 64 bytes"),
         (Gemm::new(Scalar::BF16).tile(256, 256, 64), [256, 256, 128], "do not fit the registers"),
     ] {

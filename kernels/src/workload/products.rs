@@ -4,7 +4,7 @@ use super::{Ran, ScalarSpec, Workload, block, tile_rows};
 use crate::facts::programs;
 use crate::fused_gemm::{FusedGemm, Residual};
 use crate::gemv::{GROUP, Gemv, Weights};
-use crate::reference::{Expected, GemmReference, Reference, U, row_major, row_product, unit_roundoff};
+use crate::reference::{Expected, GemmReference, Reference, U, row_major, row_product, sum_error, unit_roundoff};
 use crate::tensor::{Init, Tensor, TensorSpec};
 use std::ops::Range;
 use tilelift_ir::{BuildErrors, Kernel, Scalar};
@@ -141,12 +141,12 @@ impl Workload for FusedGemmCase {
                     s += bias.get(j);
                     z += bias.get(j).abs();
                 }
-                let before = (k as f64 + 2.0) * 2.0 * U * z;
+                let before = sum_error(k, tf32) * z;
                 let mut error = g.activation.lipschitz() * before + g.activation.error() * (s.abs() + before);
                 let mut value = g.activation.eval(s);
                 if let Some((t, y)) = products.get(1) {
                     let (t, y) = (t[at], y[at]);
-                    let other = (k as f64 + 2.0) * 2.0 * U * y;
+                    let other = sum_error(k, tf32) * y;
                     error = error * (t.abs() + other) + other * value.abs();
                     value *= t;
                     error += U * (value.abs() + error);

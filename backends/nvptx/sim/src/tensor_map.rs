@@ -26,7 +26,7 @@ pub enum MapElement {
     F64,
     /// bfloat16.
     Bf16,
-    /// Single precision that loads round to tf32 (to the nearest, ties away from zero; the manual leaves ties open).
+    /// Single precision that loads cut to tf32 (the manual says rounded; an H200 cuts).
     Tf32,
 }
 
@@ -148,7 +148,7 @@ impl TensorMap {
     }
 
     /// A map whose box is a panel of rows of `span` bytes, swizzled over that span: what kernels copy operands with. Elements count
-    /// by their size, but `f32` that are rounded to `tf32`. Extents of 0 are taken as 1: of such a tensor nothing is copied.
+    /// by their size, but `f32` that become `tf32`. Extents of 0 are taken as 1: of such a tensor nothing is copied.
     ///
     /// # Errors
     /// Elements of another size than 1, 2, 4 or 8 bytes, or a span that is no swizzle's.

@@ -297,8 +297,9 @@ impl Machine<'_> {
                 m.stats.global_read += size as u64;
                 if t.tf32 {
                     let bits = u32::from_le_bytes([data[to], data[to + 1], data[to + 2], data[to + 3]]);
-                    let rounded = num::round_tf32(f64::from(f32::from_bits(bits))) as f32;
-                    data[to..to + 4].copy_from_slice(&rounded.to_bits().to_le_bytes());
+                    // Cut, as the units do it; a NaN stays one.
+                    let cut = if f32::from_bits(bits).is_nan() { f32::NAN.to_bits() } else { bits & !0x1fff };
+                    data[to..to + 4].copy_from_slice(&cut.to_le_bytes());
                 }
             }
             Ok(())
