@@ -1,7 +1,9 @@
 //! The plan: what is decided before layouts, because layouts depend on it.
 
+mod overlap;
 mod specialise;
 
+pub(crate) use overlap::{Overlap, is_zero};
 pub use specialise::Specialised;
 pub(crate) use specialise::{ALIGN, PanelTile, trace};
 
@@ -24,6 +26,8 @@ pub struct LowerOptions {
     pub consumers: Option<u32>,
     /// Whether an instance of a specialised kernel runs several grid positions.
     pub persistent: Option<bool>,
+    /// Whether products of a specialised loop run while lanes compute between them.
+    pub overlap: Option<bool>,
 }
 
 /// How the main loop of a kernel runs.

@@ -196,14 +196,22 @@ fn attention() {
         let config = Attention::new(elem, dim, causal).tile(tile.0, tile.1, 4).for_shape(queries, keys);
         let workload = Box::new(AttentionCase { config, queries, keys });
         let case = Case { name: format!("{elem} {dim} {causal} {queries}x{keys}"), row: 17, size: Size::Small, workload };
-        let l = lowered(&case, &LowerOptions { schedule: Some(ScheduleKind::Specialised), ..LowerOptions::default() });
-        right(&case, &l);
-        simulated(&case, &l);
-        let text = clean(&case, &l);
-        // The probabilities do not leave the registers: the only round trip is that of the queries, in front of the loop.
-        let (_, body) = text.split_once("setmaxnreg.inc").or(text.split_once("wgmma.fence")).unwrap();
-        assert!(!body.contains("shfl.sync.idx"), "{}", case.name);
+        for overlap in [false, true] {
+            let options = LowerOptions { schedule: Some(ScheduleKind::Specialised), overlap: Some(overlap), ..LowerOptions::default() };
+            let l = lowered(&case, &options);
+            right(&case, &l);
+            simulated(&case, &l);
+            attention_text(&case, &l, overlap);
+        }
     }
+}
+
+fn attention_text(case: &Case, l: &Lowered, overlap: bool) {
+    let text = clean(case, l);
+    assert_eq!(text.contains("wgmma.wait_group.sync.aligned 1"), overlap);
+    // The probabilities do not leave the registers: the only round trip is that of the queries, in front of the loop.
+    let (_, body) = text.split_once("setmaxnreg.inc").or(text.split_once("wgmma.fence")).unwrap();
+    assert!(!body.contains("shfl.sync.idx"), "{}", case.name);
 }
 
 #[test]

@@ -9,8 +9,8 @@ use tilelift_ir::{CmpOp, Inst, Region, Type, Value};
 
 /// How many lane values a carried value takes, and their layout if it is a tile.
 pub(super) struct Slot {
-    layout: Option<Rc<Layout>>,
-    count: usize,
+    pub layout: Option<Rc<Layout>>,
+    pub count: usize,
 }
 
 impl Lower<'_> {

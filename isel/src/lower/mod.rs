@@ -15,6 +15,7 @@ mod global;
 mod hazards;
 mod indexed;
 mod narrow;
+mod overlap;
 mod packed;
 mod rearrange;
 mod reduce;

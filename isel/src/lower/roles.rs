@@ -18,9 +18,9 @@ use super::{Held, Lower};
 use crate::channel::Channel;
 use crate::error::LowerError;
 use crate::lane::{AllocId, BinOp, LTy, LVal, LaneBuilder, Param, ParamSource, Place, RoleSpec, Special, Unit, Vals};
-use crate::plan::{ALIGN, Specialised};
+use crate::plan::{ALIGN, Specialised, is_zero};
 use std::rc::Rc;
-use tilelift_ir::{CmpOp, Effects, GridAxis, Inst, Literal, Op, Region, Type, Value};
+use tilelift_ir::{CmpOp, Effects, GridAxis, Inst, Op, Region, Type, Value};
 
 /// What lowering a role needs to know.
 pub(super) struct RoleState {
@@ -35,7 +35,7 @@ pub(super) struct RoleState {
     barriers: AllocId,
     channel: Channel,
     /// The slot to use next, and its lap's parity.
-    ring: [LVal; 2],
+    pub ring: [LVal; 2],
     /// True in one lane of each group; of the consumers only.
     pub elected: Option<LVal>,
     /// The position on the launch grid, and its extents, where they are not the machine's.
@@ -51,7 +51,7 @@ impl Lower<'_> {
         self.role.as_ref().ok_or_else(|| LowerError::unsupported("a role", "the kernel is not specialised"))
     }
 
-    fn role_mut(&mut self) -> Result<&mut RoleState, LowerError> {
+    pub(super) fn role_mut(&mut self) -> Result<&mut RoleState, LowerError> {
         self.role.as_mut().ok_or_else(|| LowerError::unsupported("a role", "the kernel is not specialised"))
     }
 
@@ -191,7 +191,7 @@ impl Lower<'_> {
     }
 
     /// The next slot of the ring, and its lap's parity.
-    fn turn(&self, b: &mut LaneBuilder, [slot, parity]: [LVal; 2]) -> Result<[LVal; 2], LowerError> {
+    pub(super) fn turn(&self, b: &mut LaneBuilder, [slot, parity]: [LVal; 2]) -> Result<[LVal; 2], LowerError> {
         let depth = self.role_state()?.channel.depth;
         let (zero, one, last) = (b.i32(0), b.i32(1), b.i32(i64::from(depth - 1)));
         let next = b.add(slot, one);
@@ -201,7 +201,7 @@ impl Lower<'_> {
     }
 
     /// The barrier words of a slot: full and empty.
-    fn words(&self, b: &mut LaneBuilder, slot: LVal) -> Result<[Place; 2], LowerError> {
+    pub(super) fn words(&self, b: &mut LaneBuilder, slot: LVal) -> Result<[Place; 2], LowerError> {
         let role = self.role_state()?;
         let base = b.shared_addr(role.barriers);
         let eight = b.i32(8);
@@ -279,8 +279,12 @@ impl Lower<'_> {
 
     /// The main loop: multiplications of what arrives.
     pub(super) fn consume_loop(&mut self, b: &mut LaneBuilder, i: Inst) -> Result<(), LowerError> {
-        if self.role_state()?.plan.mixed {
-            return self.consume_mixed(b, i);
+        let plan = &self.role_state()?.plan;
+        if plan.mixed {
+            return match plan.overlap.clone() {
+                Some(parts) => self.consume_overlapped(b, i, &parts),
+                None => self.consume_mixed(b, i),
+            };
         }
         let d = &self.kernel.insts[i];
         let bounds = [self.scalar(d.args[0])?, self.scalar(d.args[1])?, self.scalar(d.args[2])?];
@@ -289,7 +293,7 @@ impl Lower<'_> {
             let layout = self.layout_of(v)?;
             let count = layout.size(tilelift_ir::layout::Axis::Reg) as usize;
             // Sums that begin at zero are not looked at by the first multiplication.
-            let zero = self.is_zero(v);
+            let zero = is_zero(self.kernel, v);
             let regs = self.tile(b, v, &layout)?.regs.clone();
             sums.push(Sum { layout, count, zero, regs });
         }
@@ -314,13 +318,7 @@ impl Lower<'_> {
         let bounds = [self.scalar(d.args[0])?, self.scalar(d.args[1])?, self.scalar(d.args[2])?];
         let region = d.regions[0];
         let params = &kernel.regions[region].params;
-        // Left operands from in front of the loop are brought into their layout once.
-        for (j, _) in self.role_state()?.plan.dots.clone() {
-            let a = kernel.insts[j].args[0];
-            if let (Some(Held::Tile(_)), Some(dot)) = (&self.values[a], self.assigned.dots[j].clone()) {
-                self.tile(b, a, &dot.a)?;
-            }
-        }
+        self.bring_left_operands(b)?;
         let slots = self.slots_of(&params[1..])?;
         let mut init = self.flatten(b, &d.args[3..], &slots)?;
         let held = init.len();
@@ -345,6 +343,17 @@ impl Lower<'_> {
         self.forget_accesses();
         self.role_mut()?.ring = [results[held], results[held + 1]];
         self.bind(&d.results, &slots, &results[..held]);
+        Ok(())
+    }
+
+    /// Brings left operands from in front of the loop into their layout, once.
+    pub(super) fn bring_left_operands(&mut self, b: &mut LaneBuilder) -> Result<(), LowerError> {
+        for (i, _) in self.role_state()?.plan.dots.clone() {
+            let a = self.kernel.insts[i].args[0];
+            if let (Some(Held::Tile(_)), Some(dot)) = (&self.values[a], self.assigned.dots[i].clone()) {
+                self.tile(b, a, &dot.a)?;
+            }
+        }
         Ok(())
     }
 
@@ -406,18 +415,6 @@ impl Lower<'_> {
             b.unit(Unit::Arrive { barrier: empty, guard: elected });
         }
         Ok(results[..held + 2].to_vec())
-    }
-
-    /// True for a tile that is a splat of zero.
-    pub(super) fn is_zero(&self, v: Value) -> bool {
-        let Some(i) = self.kernel.def_inst(v) else { return false };
-        let d = &self.kernel.insts[i];
-        let zero = |v: Value| match self.kernel.as_const(v) {
-            Some((Literal::Int(x), _)) => x == 0,
-            Some((Literal::Float(bits), _)) => f64::from_bits(bits) == 0.0,
-            None => false,
-        };
-        d.op == Op::Splat && zero(d.args[0])
     }
 }
 

@@ -11,9 +11,9 @@ use crate::access::GlobalAccess;
 use crate::assign::DotPlan;
 use crate::error::LowerError;
 use crate::lane::{BinOp, GroupOperand, LTy, LVal, LaneBuilder, LeftOperand, Multiply, Panels, Place, Special, Unit, Vals};
-use crate::plan::{ALIGN, PanelTile, trace};
+use crate::plan::{ALIGN, PanelTile, is_zero, trace};
 use crate::target::{GroupMatrix, GroupMatrixId};
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 use std::rc::Rc;
 use tilelift_ir::layout::{Axis, Layout};
 use tilelift_ir::{Inst, Value};
@@ -28,12 +28,22 @@ pub(super) struct Sum {
     pub regs: Vec<LVal>,
 }
 
+/// What a dot's result begins at.
+pub(super) enum Start {
+    /// Zero.
+    Zero,
+    /// These registers.
+    Sum(Vec<LVal>),
+    /// These registers where the condition holds, else zero.
+    Later(Vec<LVal>, LVal),
+}
+
 /// The left operand of a dot.
-enum Left {
+pub(super) enum Left {
     /// In the ring: the address of the group's first row, how it lies, bytes of a group's rows.
     Shared { base: LVal, tile: PanelTile, along: bool, rows: u32 },
     /// Words of each fragment by its first row, in the first group, and its first column.
-    Regs(HashMap<(u32, u32), Vals>),
+    Regs(BTreeMap<(u32, u32), Vals>),
 }
 
 impl Left {
@@ -118,39 +128,66 @@ impl Lower<'_> {
 
     /// A dot of the main loop.
     pub(super) fn group_dot(&mut self, b: &mut LaneBuilder, i: Inst, plan: &DotPlan, q: GroupMatrixId) -> Result<(), LowerError> {
-        let kernel = self.kernel;
-        let d = &kernel.insts[i];
-        let row = self.group_row(q)?.clone();
-        let Some([_, later]) = self.role_state()?.reading else {
+        let c = self.kernel.insts[i].args[2];
+        let kept = self.group_row(q)?.kept_depth;
+        let role = self.role_state()?;
+        let Some([_, later]) = role.reading else {
             return Err(LowerError::unsupported("a dot", "it is not in the loop that was specialised"));
         };
-        let role = self.role_state()?;
-        let (consumers, mixed) = (role.plan.consumers, role.plan.mixed);
+        let mixed = role.plan.mixed;
         // The products alone, where lanes add them to the sum.
-        let alone = if mixed { row.kept_depth.is_some() } else { role.plan.in_flight == 0 };
-        let fresh = if mixed { self.is_zero(d.args[2]) } else { self.sum_is_fresh(d.args[2]) };
-        let acc = if mixed && fresh { None } else { Some(self.tile(b, d.args[2], &plan.d)?.regs.clone()) };
-        let mut regs = match &acc {
-            Some(regs) if !alone => regs.clone(),
-            _ => {
-                let ty = LTy::Num(row.acc);
-                (0..plan.d.size(Axis::Reg)).map(|_| b.undefined(ty)).collect()
-            }
+        let alone = if mixed { kept.is_some() } else { role.plan.in_flight == 0 };
+        let fresh = if mixed { is_zero(self.kernel, c) } else { self.sum_is_fresh(c) };
+        let acc = if mixed && fresh { None } else { Some(self.tile(b, c, &plan.d)?.regs.clone()) };
+        let start = match (mixed, alone, fresh, &acc) {
+            (false, false, true, Some(regs)) => Start::Later(regs.clone(), later),
+            (_, false, _, Some(regs)) => Start::Sum(regs.clone()),
+            _ => Start::Zero,
         };
-        let anew = match (mixed, alone, fresh) {
-            (_, true, _) | (true, _, true) => Some(b.constant(LTy::I1, 0)),
-            (false, false, true) => Some(later),
-            (_, false, false) => None,
-        };
-        let left = self.left(b, i, plan, &row)?;
-        let (bn, bt, along_b) = self.panels(d.args[1], 0)?;
-        let b_base = self.ring_base(b, bn, &bt)?;
-        let depth = kernel.ty(d.args[0]).as_tile().map_or(0, |t| t.shape[1]);
-        let n = plan.d.shape()[1];
-        let shares = shares(&plan.d, &row, consumers);
+        let left = self.left(b, i, plan, q)?;
         if mixed {
             b.unit(Unit::FenceMatrices);
         }
+        let mut regs = self.start_dot(b, i, plan, q, &left, start)?;
+        if mixed {
+            // What comes behind may look at the result at once.
+            b.unit(Unit::CommitMatrices);
+            b.unit(Unit::WaitMatrices { pending: 0 });
+            if let (true, Some(acc)) = (alone, acc) {
+                regs = acc.iter().zip(&regs).map(|(&x, &y)| b.add(x, y)).collect();
+            }
+        }
+        self.set_tile(self.kernel.insts[i].results[0], Tile { layout: plan.d.clone(), regs });
+        Ok(())
+    }
+
+    /// Starts the multiplications of a dot, with what is in the slot that is being read; gives the registers of the result.
+    pub(super) fn start_dot(
+        &mut self,
+        b: &mut LaneBuilder,
+        i: Inst,
+        plan: &DotPlan,
+        q: GroupMatrixId,
+        left: &Left,
+        start: Start,
+    ) -> Result<Vec<LVal>, LowerError> {
+        let d = &self.kernel.insts[i];
+        let row = self.group_row(q)?.clone();
+        let consumers = self.role_state()?.plan.consumers;
+        let (mut regs, anew) = match start {
+            Start::Sum(regs) => (regs, None),
+            Start::Later(regs, later) => (regs, Some(later)),
+            Start::Zero => {
+                let ty = LTy::Num(row.acc);
+                let regs = (0..plan.d.size(Axis::Reg)).map(|_| b.undefined(ty)).collect();
+                (regs, Some(b.constant(LTy::I1, 0)))
+            }
+        };
+        let (bn, bt, along_b) = self.panels(d.args[1], 0)?;
+        let b_base = self.ring_base(b, bn, &bt)?;
+        let depth = self.kernel.ty(d.args[0]).as_tile().map_or(0, |t| t.shape[1]);
+        let n = plan.d.shape()[1];
+        let shares = shares(&plan.d, &row, consumers);
         for step in 0..depth / row.k {
             let k = step * row.k;
             for (r, list) in shares.iter().enumerate() {
@@ -167,16 +204,7 @@ impl Lower<'_> {
                 list.iter().zip(dsts).for_each(|(&x, v)| regs[x as usize] = v);
             }
         }
-        if mixed {
-            // What comes behind may look at the result at once.
-            b.unit(Unit::CommitMatrices);
-            b.unit(Unit::WaitMatrices { pending: 0 });
-            if let (true, Some(acc)) = (alone, acc) {
-                regs = acc.iter().zip(&regs).map(|(&x, &y)| b.add(x, y)).collect();
-            }
-        }
-        self.set_tile(d.results[0], Tile { layout: plan.d.clone(), regs });
-        Ok(())
+        Ok(regs)
     }
 
     /// The address of the slot that is being read, of a load's ring.
@@ -189,7 +217,8 @@ impl Lower<'_> {
     }
 
     /// The left operand of a dot: in the ring, or the words of its fragments in registers.
-    fn left(&mut self, b: &mut LaneBuilder, i: Inst, plan: &DotPlan, row: &GroupMatrix) -> Result<Left, LowerError> {
+    pub(super) fn left(&mut self, b: &mut LaneBuilder, i: Inst, plan: &DotPlan, q: GroupMatrixId) -> Result<Left, LowerError> {
+        let row = self.group_row(q)?.clone();
         let v = self.kernel.insts[i].args[0];
         let Ok((number, tile, along)) = self.panels(v, 1) else {
             let Some(map) = &row.a else {
@@ -197,7 +226,7 @@ impl Lower<'_> {
             };
             let held = self.tile(b, v, &plan.a)?;
             let per_word = (4 / row.operand.bytes()).max(1) as usize;
-            let mut fragments = HashMap::new();
+            let mut fragments = BTreeMap::new();
             for first in (0..plan.a.size(Axis::Reg)).step_by(1 << map.reg.len()) {
                 let regs = &held.regs[first as usize..][..1 << map.reg.len()];
                 let words: Vals = regs.chunks(per_word).map(|part| if per_word == 1 { part[0] } else { b.pack(part) }).collect();
@@ -220,7 +249,7 @@ impl Lower<'_> {
         let Ok(role) = self.role_state() else { return false };
         let main = &self.kernel.insts[role.plan.main];
         let params = &self.kernel.regions[main.regions[0]].params;
-        params.iter().position(|&p| p == carried).is_some_and(|p| p > 0 && self.is_zero(main.args[p + 2]))
+        params.iter().position(|&p| p == carried).is_some_and(|p| p > 0 && is_zero(self.kernel, main.args[p + 2]))
     }
 
     /// A store through shared memory, if it was planned so and the value is held as the multiplications left it.

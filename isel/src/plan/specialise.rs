@@ -11,6 +11,7 @@
 //! Everything else of the kernel belongs to the consumers. What does not fit is declined with the reason; nothing has changed then.
 
 use super::LowerOptions;
+use super::overlap::{Overlap, overlap};
 use crate::access::GlobalAccess;
 use crate::facts::power_of_two;
 use crate::lane::{TensorBox, entry_registers};
@@ -40,6 +41,8 @@ pub struct Specialised {
     pub staging_bytes: u32,
     /// The loop does more than multiply and add up.
     pub(crate) mixed: bool,
+    /// Its parts, if its products run while the lanes compute.
+    pub(crate) overlap: Option<Overlap>,
     /// The loop.
     pub(crate) main: Inst,
     /// Its loads, in program order.
@@ -64,6 +67,9 @@ impl fmt::Display for Specialised {
         match self.stores.len() {
             0 => f.write_str(", results stored by lanes")?,
             _ => write!(f, ", results stored through {} bytes", self.staging_bytes)?,
+        }
+        if self.overlap.is_some() {
+            f.write_str(", products under way while lanes compute")?;
         }
         f.write_str(if self.persistent { ", persistent" } else { ", one grid position each" })
     }
@@ -258,7 +264,18 @@ pub(super) fn specialise(kernel: &Kernel, target: &Target, options: &LowerOption
     }
     let lanes = consumers * units.group_warps * target.lanes;
     // Sums that are added beside the instruction are there twice.
-    let in_flight = if mixed || dots.iter().any(|&(_, q)| units.matrix[q.index()].kept_depth.is_some()) { 0 } else { 1 };
+    let brief = dots.iter().any(|&(_, q)| units.matrix[q.index()].kept_depth.is_some());
+    let insts: Vec<Inst> = dots.iter().map(|d| d.0).collect();
+    let parts = match (mixed && !brief, options.overlap) {
+        (false, Some(true)) => Err("its products and sums are one".to_owned()),
+        (false, _) | (true, Some(false)) => Ok(None),
+        (true, _) => overlap(kernel, main, &insts, &loads).map(Some),
+    };
+    let parts = match (parts, options.overlap) {
+        (Err(why), Some(true)) => return Err(format!("products cannot run while lanes compute: {why}")),
+        (parts, _) => parts.unwrap_or(None),
+    };
+    let in_flight = if parts.is_none() && (mixed || brief) { 0 } else { 1 };
     let held = sums.iter().map(|s| s[0] * s[1] / lanes).sum::<u32>();
     // What stands between the products of a mixed loop takes as much beside them as addresses and the epilogue do.
     let held = if mixed { held + left_registers(kernel, &dots, &loads, lanes) + BESIDE_SUMS } else { held * (2 - in_flight) };
@@ -290,7 +307,21 @@ pub(super) fn specialise(kernel: &Kernel, target: &Target, options: &LowerOption
         return Err(format!("{} slots of {stage_bytes} bytes, where {room} fit beside the results, and 2 are the least", depth));
     }
     let persistent = options.persistent.unwrap_or(true);
-    Ok(Specialised { consumers, depth, in_flight, registers, persistent, stage_bytes, staging_bytes, mixed, main, loads, dots, stores })
+    Ok(Specialised {
+        consumers,
+        depth,
+        in_flight,
+        registers,
+        persistent,
+        stage_bytes,
+        staging_bytes,
+        mixed,
+        overlap: parts,
+        main,
+        loads,
+        dots,
+        stores,
+    })
 }
 
 /// Panels begin at multiples of this.

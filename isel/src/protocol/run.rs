@@ -55,6 +55,16 @@ struct Slot {
     given: bool,
 }
 
+impl Slot {
+    /// The same without the instructions, which only messages name.
+    fn without_sites(&self) -> Slot {
+        let none = Site(0, std::ptr::null());
+        let mut readers: Vec<(u32, Site)> = self.readers.iter().map(|r| (r.0, none)).collect();
+        readers.dedup();
+        Slot { bytes: self.bytes, writer: none, read: self.read.map(|r| Site(r.0, none.1)), readers, given: self.given }
+    }
+}
+
 /// What staged results are up to.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 enum Staging {
@@ -92,6 +102,8 @@ struct Task<'a> {
     /// What its staged results are up to, and since which instruction.
     staging: (Staging, Option<Site>),
     knows: Lesson,
+    /// The word that it waited for last.
+    waited: Option<i64>,
     done: bool,
 }
 
@@ -100,6 +112,8 @@ struct State<'a> {
     tasks: Vec<Task<'a>>,
     words: BTreeMap<i64, Word>,
     slots: BTreeMap<i64, Slot>,
+    /// The word that was waited for in front of the last copy into each slot: whose arrivals have to say that it is free.
+    guards: BTreeMap<i64, i64>,
     /// Answers per stream that some role has yet to read; true goes round again.
     answers: Vec<VecDeque<bool>>,
 }
@@ -134,6 +148,7 @@ struct Key {
     tasks: Vec<TaskKey>,
     words: Vec<(i64, Word)>,
     slots: Vec<(i64, Slot)>,
+    guards: BTreeMap<i64, i64>,
     answers: Vec<VecDeque<bool>>,
 }
 
@@ -144,15 +159,16 @@ struct TaskKey {
     read: Vec<usize>,
     staging: Staging,
     knows: Lesson,
+    waited: Option<i64>,
     done: bool,
 }
 
 /// Follows all answers.
 pub(super) fn explore(program: &Program, roles: &Roles, units: &Units, streams: &Streams) -> Result<usize, ProtocolError> {
-    let mut readers = vec![Vec::new(); streams.values().max().map_or(0, |m| m + 1)];
+    let mut readers = vec![Vec::new(); streams.of.values().max().map_or(0, |m| m + 1)];
     for (n, r) in roles.roles.iter().enumerate() {
         indices(&r.body, &mut |iv| {
-            if let Some(&s) = streams.get(&iv) {
+            if let Some(&s) = streams.of.get(&iv) {
                 readers[s].push(n);
             }
         });
@@ -186,12 +202,14 @@ fn key(s: &State<'_>) -> Key {
         read: t.read.clone(),
         staging: t.staging.0,
         knows: t.knows.clone(),
+        waited: t.waited,
         done: t.done,
     };
     Key {
         tasks: s.tasks.iter().map(task).collect(),
         words: s.words.iter().map(|(&a, w)| (a, Word { last: None, ..w.clone() })).collect(),
-        slots: s.slots.iter().map(|(&a, x)| (a, x.clone())).collect(),
+        slots: s.slots.iter().map(|(&a, x)| (a, x.without_sites())).collect(),
+        guards: s.guards.clone(),
         answers: s.answers.clone(),
     }
 }
@@ -253,7 +271,7 @@ impl<'a> Checker<'a> {
                 }
             }
         }
-        let streams = self.streams.values().max().map_or(0, |m| m + 1);
+        let streams = self.streams.of.values().max().map_or(0, |m| m + 1);
         let tasks = self
             .roles
             .roles
@@ -269,11 +287,12 @@ impl<'a> Checker<'a> {
                     read: vec![0; streams],
                     staging: (Staging::Free, None),
                     knows: Lesson::default(),
+                    waited: None,
                     done: false,
                 }
             })
             .collect();
-        Ok(State { tasks, words, slots: BTreeMap::new(), answers: vec![VecDeque::new(); streams] })
+        Ok(State { tasks, words, slots: BTreeMap::new(), guards: BTreeMap::new(), answers: vec![VecDeque::new(); streams] })
     }
 
     fn compute(&self, inst: &Inst, env: &mut Env, first: usize, count: usize, first_warp: usize) {
@@ -392,12 +411,12 @@ impl<'a> Checker<'a> {
             Inst::If(c) if matters(&c.then) || matters(&c.otherwise) => {
                 let Some(holds) = self.condition(s, t, c)? else {
                     // The answer of the loop that the condition stands for.
-                    return Ok(Step::Open(self.guards(c).unwrap_or(0)));
+                    return Ok(Step::Open(self.guards(c).map_or(0, |g| g.0)));
                 };
-                let skipped = if holds { None } else { self.guards(c) };
+                // A loop that is not begun has had its answer; so has one whose first step stands in front of it.
+                let answered = self.guards(c).filter(|g| !holds || g.1).map(|g| g.0);
                 let task = &mut s.tasks[t];
-                // The loop that is not begun has had its answer.
-                if let Some(stream) = skipped {
+                if let Some(stream) = answered {
                     task.read[stream] += 1;
                 }
                 advance(task);
@@ -441,7 +460,7 @@ impl<'a> Checker<'a> {
             }
             End::Turn(l) => {
                 // The answer first: without it, the role stops here.
-                let stream = self.streams[&l.iv];
+                let stream = self.streams.of[&l.iv];
                 if s.answers[stream].get(s.tasks[t].read[stream]).is_none() {
                     return Ok(Step::Open(stream));
                 }
@@ -455,7 +474,7 @@ impl<'a> Checker<'a> {
 
     /// Goes round a loop again, or leaves it.
     fn turn(&self, s: &mut State<'a>, t: usize, l: &'a For, first: bool) -> Result<Step, ProtocolError> {
-        let stream = self.streams[&l.iv];
+        let stream = self.streams.of[&l.iv];
         let task = &mut s.tasks[t];
         let Some(&again) = s.answers[stream].get(task.read[stream]) else { return Ok(Step::Open(stream)) };
         if first && l.runs && !again {
@@ -484,10 +503,10 @@ impl<'a> Checker<'a> {
         Ok(Step::Ran)
     }
 
-    /// The stream of the loop whose first step a condition stands for.
-    fn guards(&self, c: &'a If) -> Option<usize> {
+    /// The stream of the loop whose first step a condition stands for, and whether that step is in front of the loop.
+    fn guards(&self, c: &'a If) -> Option<(usize, bool)> {
         c.then.iter().find_map(|i| match i {
-            Inst::For(l) if l.runs => self.streams.get(&l.iv).copied(),
+            Inst::For(l) if l.runs || self.streams.behind.contains(&l.iv) => Some((*self.streams.of.get(&l.iv)?, !l.runs)),
             _ => None,
         })
     }
@@ -498,9 +517,10 @@ impl<'a> Checker<'a> {
             return Ok(Some(*x != 0));
         }
         // `lo < hi` around a loop from lo to hi that runs at least once is the loop's own first answer.
-        let stands = c.then.iter().any(|i| matches!(i, Inst::For(l) if l.runs && self.less.get(&c.condition) == Some(&(l.lo, l.hi))));
+        let whole = |l: &For| l.runs && self.less.get(&c.condition) == Some(&(l.lo, l.hi));
+        let stands = c.then.iter().any(|i| matches!(i, Inst::For(l) if whole(l) || self.streams.behind.contains(&l.iv)));
         match self.guards(c).filter(|_| stands) {
-            Some(stream) => Ok(s.answers[stream].get(s.tasks[t].read[stream]).copied()),
+            Some((stream, _)) => Ok(s.answers[stream].get(s.tasks[t].read[stream]).copied()),
             None => {
                 let here = s.tasks[t].frames.last().and_then(|f| f.block.get(f.at)).map_or(std::ptr::null(), std::ptr::from_ref);
                 self.error("a choice that is not understood", Site(t, here), None)
@@ -530,6 +550,7 @@ impl<'a> Checker<'a> {
                     return Ok(false);
                 }
                 w.since[t] = 0;
+                s.tasks[t].waited = Some(at);
                 let knows = &mut s.tasks[t].knows;
                 knows.full.extend(&w.taught.full);
                 knows.free.extend(&w.taught.free);
@@ -564,6 +585,9 @@ impl<'a> Checker<'a> {
                     task.knows.free.remove(&at);
                 }
                 s.slots.insert(at, Slot { bytes, writer: here, read: None, readers: Vec::new(), given: false });
+                if let Some(waited) = s.tasks[t].waited {
+                    s.guards.insert(at, waited);
+                }
                 // It may land at once; who reads it must have waited for the word in any case.
                 if let Some(w) = s.words.get_mut(&word) {
                     w.bytes -= i64::from(bytes);
@@ -671,10 +695,11 @@ impl<'a> Checker<'a> {
         };
         w.pending = left;
         w.last = Some(here);
-        // Whoever waits for this learns of the slots that the role has done with since it last arrived anywhere. It may know more; to
-        // teach no more than that keeps states few, and refuses at most a program that releases a slot by way of another role.
+        // Whoever waits for this learns of the slots that are refilled behind such a wait and that the role has done with. It may know
+        // more; to teach no more than that keeps states few, and refuses at most a program that releases a slot by way of another role.
         for (&a, x) in s.slots.iter_mut() {
-            if !x.given && x.readers.is_empty() && x.read.is_some_and(|r| r.0 == here.0) {
+            let told = s.guards.get(&a).is_none_or(|&word| word == at);
+            if told && !x.given && x.readers.is_empty() && x.read.is_some_and(|r| r.0 == here.0) {
                 x.given = true;
                 w.gathered.free.insert(a);
             }

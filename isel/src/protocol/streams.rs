@@ -1,28 +1,46 @@
 //! Which loops of different roles go round equally often: those whose bounds are the same expressions of the same things.
+//!
+//! A loop may have its first step in front of it: `if x < hi { …; for x + step to hi step { … } }` goes round as often as
+//! `for x to hi step`, the choice being its first turn.
 
 use crate::lane::visit::blocks;
-use crate::lane::{Block, For, Inst, LVal, Program, Roles, Unit};
-use std::collections::HashMap;
+use crate::lane::{BinOp, Block, For, Inst, LVal, Program, Roles, Unit};
+use std::collections::{HashMap, HashSet};
+use tilelift_ir::CmpOp;
 
 /// Numbers of loops: loops with one number go round equally often. Keyed by the loop's index.
-pub(super) type Streams = HashMap<LVal, usize>;
+#[derive(Default)]
+pub(super) struct Streams {
+    /// The numbers.
+    pub of: HashMap<LVal, usize>,
+    /// Loops whose first step stands in front of them.
+    pub behind: HashSet<LVal>,
+}
+
+/// A loop as far as it decides how often it goes round.
+struct Known {
+    role: usize,
+    bounds: [LVal; 3],
+    stream: usize,
+    /// The number of the loop around it.
+    around: Option<usize>,
+}
 
 struct Finder<'a> {
     /// The instruction behind each computed value, and the loop behind each index.
     makers: HashMap<LVal, &'a Inst>,
     streams: Streams,
-    /// A loop of each number, by role, and the number of the loop around it.
-    known: Vec<(usize, &'a For, Option<usize>)>,
+    known: Vec<Known>,
     same: HashMap<(LVal, LVal), bool>,
 }
 
 /// Numbers the loops in which barrier words are used.
 pub(super) fn streams(program: &Program, roles: &Roles) -> Streams {
-    let mut f = Finder { makers: HashMap::new(), streams: HashMap::new(), known: Vec::new(), same: HashMap::new() };
+    let mut f = Finder { makers: HashMap::new(), streams: Streams::default(), known: Vec::new(), same: HashMap::new() };
     f.makers_of(&program.body);
     for (n, role) in roles.roles.iter().enumerate() {
         f.makers_of(&role.body);
-        f.loops(n, &role.body, None);
+        f.loops(n, &role.body, None, None);
     }
     f.streams
 }
@@ -55,25 +73,52 @@ impl<'a> Finder<'a> {
         }
     }
 
-    fn loops(&mut self, role: usize, block: &'a Block, around: Option<usize>) {
+    /// Numbers the loops of a block; `choice` is the condition of the choice whose block it is.
+    fn loops(&mut self, role: usize, block: &'a Block, around: Option<usize>, choice: Option<LVal>) {
         for inst in block {
             match inst {
                 Inst::For(l) if matters(&l.body) => {
-                    let taken: Vec<usize> = self.known.iter().enumerate().filter(|(_, k)| k.0 == role).map(|(n, _)| n).collect();
-                    let candidates: Vec<(usize, &'a For)> =
-                        self.known.iter().filter(|k| k.0 != role && k.2 == around).map(|k| (self.streams[&k.1.iv], k.1)).collect();
-                    let own: Vec<usize> = taken.iter().map(|&n| self.streams[&self.known[n].1.iv]).collect();
-                    let found = candidates.into_iter().find(|(s, k)| {
-                        !own.contains(s) && [(l.lo, k.lo), (l.hi, k.hi), (l.step, k.step)].into_iter().all(|(a, b)| self.equal(a, b))
-                    });
-                    let stream = found.map_or(self.streams.values().max().map_or(0, |m| m + 1), |f| f.0);
-                    self.streams.insert(l.iv, stream);
-                    self.known.push((role, l, around));
-                    self.loops(role, &l.body, Some(stream));
+                    let first = choice.and_then(|c| self.first_step(c, l));
+                    if first.is_some() {
+                        self.streams.behind.insert(l.iv);
+                    }
+                    let bounds = [first.unwrap_or(l.lo), l.hi, l.step];
+                    let own: Vec<usize> = self.known.iter().filter(|k| k.role == role).map(|k| k.stream).collect();
+                    let others: Vec<(usize, [LVal; 3])> =
+                        self.known.iter().filter(|k| k.role != role && k.around == around).map(|k| (k.stream, k.bounds)).collect();
+                    let found =
+                        others.into_iter().find(|(s, other)| !own.contains(s) && bounds.iter().zip(other).all(|(&a, &b)| self.equal(a, b)));
+                    let stream = found.map_or(self.streams.of.values().max().map_or(0, |m| m + 1), |f| f.0);
+                    self.streams.of.insert(l.iv, stream);
+                    self.known.push(Known { role, bounds, stream, around });
+                    self.loops(role, &l.body, Some(stream), None);
                 }
-                other => blocks(other).into_iter().for_each(|b| self.loops(role, b, around)),
+                Inst::If(c) => {
+                    self.loops(role, &c.then, around, Some(c.condition));
+                    self.loops(role, &c.otherwise, around, None);
+                }
+                other => blocks(other).into_iter().for_each(|b| self.loops(role, b, around, None)),
             }
         }
+    }
+
+    /// Where a loop would begin with its first step in it, if `condition` says that there is one.
+    fn first_step(&mut self, condition: LVal, l: &For) -> Option<LVal> {
+        let Some(&Inst::Cmp { op: CmpOp::Lt, a: x, b: hi, .. }) = self.makers.get(&condition).copied() else { return None };
+        let constant = |f: &Self, v: LVal| match f.makers.get(&v) {
+            Some(Inst::Const { bits, .. }) => Some(*bits as i64),
+            _ => None,
+        };
+        let behind = match self.makers.get(&l.lo).copied() {
+            Some(&Inst::Bin { op: BinOp::Add, a, b, .. }) => {
+                (self.equal(a, x) && self.equal(b, l.step)) || (self.equal(b, x) && self.equal(a, l.step))
+            }
+            Some(Inst::Const { bits, .. }) => {
+                constant(self, x).zip(constant(self, l.step)).is_some_and(|(x, step)| x.checked_add(step) == Some(*bits as i64))
+            }
+            _ => false,
+        };
+        (behind && !l.runs && self.equal(l.hi, hi)).then_some(x)
     }
 
     /// True if two values are the same expression.
@@ -84,7 +129,7 @@ impl<'a> Finder<'a> {
         if let Some(&known) = self.same.get(&(a, b)) {
             return known;
         }
-        let indices = self.streams.get(&a).zip(self.streams.get(&b)).is_some_and(|(x, y)| x == y);
+        let indices = self.streams.of.get(&a).zip(self.streams.of.get(&b)).is_some_and(|(x, y)| x == y);
         let result = indices
             || match (self.makers.get(&a).copied(), self.makers.get(&b).copied()) {
                 (Some(Inst::Const { bits: x, .. }), Some(Inst::Const { bits: y, .. })) => x == y,

@@ -30,7 +30,9 @@ fn machine() -> Target {
         operand: Scalar::BF16,
         acc: Scalar::F32,
         precision: Precision::Exact,
+        kept_depth: None,
         any_order: true,
+        a: None,
         d,
     };
     let units = Units {

@@ -1,0 +1,116 @@
+//! Loops that compute between two products: which products may run while the lanes compute.
+//!
+//! ```text
+//! early   a product of what arrives and what stands in front of the loop: it may be started a step ahead
+//! head    what the lanes make of it
+//! late    a product whose sum the loop carries, and that nothing else in the step looks at: it may end a step later
+//! tail    what is done to such sums before the next product is added
+//!
+//! step n:   start early(n) ─ start late(n-1) ─ wait for early(n) ─ head(n) ─ wait for late(n-1), give slot n-1 back ─ tail(n)
+//! ```
+//!
+//! Attention is of this kind: scores are early, softmax is head, weighted values are late, and their rescaling is tail. The order of the
+//! additions is the loop's, so no number changes (Tawa, section 4, calls the parts T, C and U).
+
+use super::PanelTile;
+use super::specialise::trace;
+use std::collections::HashSet;
+use tilelift_ir::{Effects, Inst, Kernel, Literal, Op, Value, ValueDef};
+
+/// The parts of a loop; what is in none of the lists is head.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct Overlap {
+    /// Products that are started a step ahead.
+    pub early: Vec<Inst>,
+    /// Products that end a step later.
+    pub late: Vec<Inst>,
+    /// What stands between late products of different steps, in program order.
+    pub tail: Vec<Inst>,
+}
+
+/// True for a tile that is a splat of zero.
+pub(crate) fn is_zero(kernel: &Kernel, v: Value) -> bool {
+    let Some(i) = kernel.def_inst(v) else { return false };
+    let d = &kernel.insts[i];
+    let zero = |v: Value| match kernel.as_const(v) {
+        Some((Literal::Int(x), _)) => x == 0,
+        Some((Literal::Float(bits), _)) => f64::from_bits(bits) == 0.0,
+        None => false,
+    };
+    d.op == Op::Splat && zero(d.args[0])
+}
+
+/// Takes a loop apart.
+///
+/// # Errors
+/// Why its products have to wait for one another.
+pub(super) fn overlap(kernel: &Kernel, main: Inst, dots: &[Inst], loads: &[(Inst, PanelTile)]) -> Result<Overlap, String> {
+    let bounds = &kernel.insts[main].args[..2];
+    if bounds.iter().all(|&v| kernel.as_const(v).is_some()) {
+        return Err("its number of steps is a constant, and the proof of its barriers follows open numbers".into());
+    }
+    let region = kernel.insts[main].regions[0];
+    let (body, params, yields) = (&kernel.regions[region].insts, &kernel.regions[region].params, kernel.yields(region));
+    let uses = |v: Value| {
+        let args = body.iter().flat_map(|&j| kernel.insts[j].args.iter().map(move |&a| (j, a)));
+        args.filter(move |&(_, a)| a == v).map(|(j, _)| j)
+    };
+    let contiguous = |j: Inst| loads.iter().find(|l| l.0 == j).map(|l| l.1.contiguous());
+    let from_ring = |v: Value| trace(kernel, v, &contiguous).is_some();
+    let inside: HashSet<Inst> = body.iter().copied().collect();
+    let outside = |v: Value| match kernel.values[v].def {
+        ValueDef::KernelParam(_) => true,
+        ValueDef::RegionParam(r, _) => r != region,
+        ValueDef::Result(i, _) => !inside.contains(&i),
+    };
+
+    let mut parts = Overlap { early: Vec::new(), late: Vec::new(), tail: Vec::new() };
+    let mut after: HashSet<Value> = HashSet::new();
+    for &i in dots {
+        let d = &kernel.insts[i];
+        let result = d.results[0];
+        let [a, c] = [d.args[0], d.args[2]];
+        if (from_ring(a) || outside(a)) && (outside(c) || is_zero(kernel, c)) {
+            parts.early.push(i);
+            continue;
+        }
+        // The yield is an instruction of the region, too.
+        let only = uses(result).all(|j| kernel.insts[j].op == Op::Yield);
+        let place = yields.iter().position(|&y| y == result);
+        match place {
+            Some(k) if only && !from_ring(a) && yields.iter().filter(|&&y| y == result).count() == 1 => {
+                parts.late.push(i);
+                after.insert(params[k + 1]);
+            }
+            Some(_) | None => return Err(format!("{result} is looked at in the step that makes it, and made of what the step computes")),
+        }
+    }
+    if parts.early.is_empty() || parts.late.is_empty() {
+        return Err("it has no two products one behind the other".into());
+    }
+    for &i in body {
+        let d = &kernel.insts[i];
+        if parts.late.contains(&i) || d.op == Op::Yield {
+            continue;
+        }
+        if d.args.iter().any(|a| after.contains(a)) {
+            if parts.early.contains(&i) || d.op.info().effects != Effects::Pure {
+                return Err(format!("{} needs the sum of the step before", d.op.info().name));
+            }
+            parts.tail.push(i);
+            after.extend(d.results.iter().copied());
+        }
+    }
+    for &i in &parts.late {
+        let d = &kernel.insts[i];
+        if d.args[..2].iter().any(|a| after.contains(a)) {
+            return Err(format!("an operand of {} needs the sum of the step before", d.results[0]));
+        }
+    }
+    for (k, y) in yields.iter().enumerate() {
+        if after.contains(y) {
+            return Err(format!("the carried value {} needs the sum of the step before", params[k + 1]));
+        }
+    }
+    Ok(parts)
+}
