@@ -10,7 +10,7 @@ use tilelift_ir::ops::Rule;
 use tilelift_ir::{Op, Scalar, Type};
 
 /// Lanes that a program is thought to have.
-const LANES: u64 = 128;
+pub(crate) const LANES: u64 = 128;
 /// Prices are in sixteenths, so that cheap ops differ from free ones.
 const UNIT: u64 = 16;
 

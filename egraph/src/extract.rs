@@ -49,7 +49,7 @@ pub(crate) struct Choice {
 pub(crate) enum Mode {
     /// The cheapest.
     Best,
-    /// The first acyclic one of a random order; for tests.
+    /// A random one, or about the dearest; for tests.
     Chaos(u64),
 }
 
@@ -304,19 +304,22 @@ fn settle<K: Ord>(forest: &Forest, key: &mut dyn FnMut(usize, u32) -> K) -> Opti
     forest.order(&of, &forest.roots).map(|_| of)
 }
 
-/// A choice that a random order makes.
+/// A choice that an odd seed makes at random; an even one takes the dearest node that is ready, which is about the worst program.
 fn chaos(forest: &Forest, seed: u64) -> Option<Vec<Option<u32>>> {
     let mut state = seed | 1;
     settle(forest, &mut |class, n| {
+        let cost = forest.nodes[class][n as usize].cost;
+        if seed.is_multiple_of(2) {
+            return u64::MAX - cost;
+        }
         state ^= (class as u64) << 32 ^ u64::from(n);
         // xorshift64*
         state ^= state >> 12;
         state ^= state << 25;
         state ^= state >> 27;
         state = state.max(1);
-        // The larger candidates come first more often: worst choices are the point.
-        let size = forest.nodes[class][n as usize].cost.ilog2();
-        (state.wrapping_mul(0x2545_F491_4F6C_DD1D) >> 58).saturating_sub(u64::from(size))
+        // The larger candidates come first more often: bad choices are the point.
+        (state.wrapping_mul(0x2545_F491_4F6C_DD1D) >> 58).saturating_sub(u64::from(cost.ilog2()))
     })
 }
 

@@ -7,8 +7,12 @@
 //! A read is a node with an *epoch*: a state of memory and a region. Memory changes state at every write and update, at the entry of
 //! a loop that writes, and behind control that writes. A read is looked up in the epochs of the enclosing regions first, so it is
 //! shared with one that stands before it in an outer region; its *anchor* says where it stood, the only place where it may stand.
+//!
+//! An op with a combining region (`reduce_by`, the scans) is an entry like control: its operands and its region's values are classes, so
+//! both are optimised, what the region need not repeat leaves it, and an op whose results nobody needs is left out.
 
 use crate::analysis::{Context, Graph, Loop, Stored, pinned};
+use crate::cost::LANES;
 use crate::language::{Attrs, Head, Kids, Node};
 use crate::term::order;
 use cranelift_entity::SecondaryMap;
@@ -24,7 +28,7 @@ pub(crate) enum Item {
     Effect { inst: Inst, args: Vec<Id> },
     /// Where a read or another op that keeps its place stood.
     Anchor { inst: Inst, class: Id, epoch: u32 },
-    /// Control, with its operands and regions.
+    /// Control, or an op with a combining region, with its operands and regions.
     Control { inst: Inst, args: Vec<Id>, blocks: Vec<Block> },
 }
 
@@ -45,6 +49,8 @@ pub(crate) struct Place {
     pub(crate) depth: u32,
     /// True for regions that repeat.
     pub(crate) repeats: bool,
+    /// True for the region of a combining op, which holds ops on scalars only.
+    pub(crate) combines: bool,
     /// How often an instruction of it runs, by estimate.
     pub(crate) weight: u64,
 }
@@ -85,7 +91,7 @@ pub(crate) fn build(kernel: &Kernel, explained: bool) -> (Graph, Skeleton) {
         origin: IndexMap::new(),
         original: Vec::new(),
     };
-    b.places[kernel.body] = Place { parent: None, depth: 0, repeats: false, weight: 1 };
+    b.places[kernel.body] = Place { weight: 1, ..Place::default() };
     for &p in &kernel.params {
         b.leaf(p, 0);
     }
@@ -153,6 +159,10 @@ impl Builder<'_> {
         for &inst in &kernel.regions[region].insts {
             let d = &kernel.insts[inst];
             match d.op.info().effects {
+                Effects::Pure if combining(d.op) => {
+                    let item = self.control(inst);
+                    block.items.push(item);
+                }
                 Effects::Pure if !pinned(d.op) => self.pure(inst, 0),
                 Effects::Pure | Effects::Reads => {
                     let epoch = self.anchored(inst);
@@ -194,12 +204,17 @@ impl Builder<'_> {
         }
         let (before, stored) = (self.memory, self.store.clone());
         let carried_from = if d.op == Op::For { 3 } else { 0 };
-        let trips = if d.op == Op::For { self.trips(&args) } else { TRIPS };
+        let trips = match d.op {
+            Op::For => self.trips(&args),
+            // About once per element, by all lanes.
+            op if combining(op) => kernel.ty(d.args[0]).as_tile().map_or(2, |t| t.elements() / LANES).max(2),
+            _ => TRIPS,
+        };
         let mut blocks = Vec::new();
         for &r in &d.regions {
             let place = self.places[outer];
             let weight = if repeats { place.weight.saturating_mul(trips).min(HEAVIEST) } else { place.weight };
-            self.places[r] = Place { parent: Some(outer), depth: place.depth + 1, repeats, weight };
+            self.places[r] = Place { parent: Some(outer), depth: place.depth + 1, repeats, combines: combining(d.op), weight };
             let event = self.event(r);
             for (n, &p) in kernel.regions[r].params.iter().enumerate() {
                 let carried = if d.op == Op::For { n.checked_sub(1) } else { Some(n) };
@@ -236,7 +251,7 @@ impl Builder<'_> {
         let d = &self.kernel.insts[inst];
         let Some(&body) = d.regions.last() else { return false };
         let first = usize::from(d.op == Op::For);
-        d.op != Op::If && self.kernel.yields(body).get(k) == self.kernel.regions[body].params.get(first + k)
+        d.op != Op::If && !combining(d.op) && self.kernel.yields(body).get(k) == self.kernel.regions[body].params.get(first + k)
     }
 
     fn trips(&self, args: &[Id]) -> u64 {
@@ -301,6 +316,11 @@ impl Builder<'_> {
         self.pure(inst, epoch);
         epoch
     }
+}
+
+/// True for ops whose region combines elements: without effects, but kept in the skeleton as control is, for the sake of the region.
+pub(crate) fn combining(op: Op) -> bool {
+    op.info().effects == Effects::Pure && op.info().regions > 0
 }
 
 /// True for ops that change memory.
