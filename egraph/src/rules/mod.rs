@@ -16,6 +16,7 @@ mod integer;
 mod masks;
 mod moves;
 mod reduces;
+mod scales;
 mod types;
 
 use crate::analysis::Graph;
@@ -117,7 +118,7 @@ pub struct Rule {
 
 /// The tables, in order.
 const TABLES: &[&[Rule]] =
-    &[algebra::RULES, integer::RULES, float::RULES, casts::RULES, moves::RULES, masks::RULES, reduces::RULES, dots::RULES];
+    &[algebra::RULES, integer::RULES, float::RULES, scales::RULES, casts::RULES, moves::RULES, masks::RULES, reduces::RULES, dots::RULES];
 
 /// Every rule, in table order.
 pub fn all() -> impl Iterator<Item = &'static Rule> {
@@ -125,7 +126,7 @@ pub fn all() -> impl Iterator<Item = &'static Rule> {
 }
 
 /// Number of the rule set; part of a compile's identity.
-pub const VERSION: u32 = 1;
+pub const VERSION: u32 = 2;
 
 pub(crate) const INTS: &[Scalar] = &[Scalar::I8, Scalar::I16, Scalar::I32, Scalar::I64];
 pub(crate) const FLOATS: &[Scalar] = &[Scalar::F16, Scalar::BF16, Scalar::F32, Scalar::F64];

@@ -149,11 +149,12 @@ impl Lower<'_> {
             .iter()
             .find_map(|a| if let Attr::Sync(o, s) = a { Some((*o, *s)) } else { None })
             .unwrap_or((MemoryOrder::Relaxed, Scope::Gpu));
-        self.order_indexed(b, x.view, true, &layout);
-        // What the other lanes did in front of a releasing update comes before it: each of them may be the one that is seen.
+        // What the other lanes did in front of a releasing update comes before it: each of them may be the one that is seen. The barrier
+        // stands in front of the update's own note, which it would wipe out.
         if order.releases() {
             self.order_all(b);
         }
+        self.order_indexed(b, x.view, true, &layout);
         let (idle_lanes, idle_warps) = (layout.free_mask(Axis::Lane), layout.free_mask(Axis::Warp));
         let writer = representative(b, idle_lanes, idle_warps);
         let copies = first_copies(&layout);
