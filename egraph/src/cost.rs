@@ -79,6 +79,8 @@ impl Family {
                 Op::Div if elem.is_float() => Family::Division,
                 Op::Div | Op::Rem | Op::DivU | Op::RemU => Family::Quotient,
                 Op::Mul | Op::MulHi | Op::MulHiU if elem.is_int() => Family::Product,
+                // The sign of a float operand is part of the instruction that takes it.
+                Op::Neg | Op::Abs if elem.is_float() => Family::Rename,
                 Op::Add | Op::Sub | Op::Mul | Op::Fma | Op::Neg | Op::Abs | Op::Floor | Op::Ceil | Op::Round | Op::Trunc => Family::Simple,
                 // What the table knows as a function of one float is one of the special unit.
                 _ if op.info().rule == Rule::SameFloat && op.info().operands.len() == 1 => Family::Function,

@@ -11,7 +11,7 @@
 //! An op with a combining region (`reduce_by`, the scans) is an entry like control: its operands and its region's values are classes, so
 //! both are optimised, what the region need not repeat leaves it, and an op whose results nobody needs is left out.
 
-use crate::analysis::{Context, Graph, Loop, Stored, pinned};
+use crate::analysis::{Context, Graph, Loop, Read, Stored, pinned};
 use crate::cost::LANES;
 use crate::language::{Attrs, Head, Kids, Node};
 use crate::term::order;
@@ -19,7 +19,7 @@ use cranelift_entity::SecondaryMap;
 use egg::Id;
 use indexmap::IndexMap;
 use smallvec::SmallVec;
-use tilelift_ir::{Effects, Inst, Kernel, Literal, Op, Region, Value};
+use tilelift_ir::{Effects, Extent, Inst, Kernel, Literal, Op, Region, Value, ViewType};
 
 /// An entry of a block.
 #[derive(Clone, Debug)]
@@ -76,7 +76,7 @@ const HEAVIEST: u64 = 1 << 20;
 /// Splits a kernel into graph and skeleton.
 pub(crate) fn build(kernel: &Kernel, explained: bool) -> (Graph, Skeleton) {
     let log = explained.then(Vec::new);
-    let context = Context { log, event_region: vec![kernel.body], epoch_event: vec![0], epoch_store: vec![None], ..Context::default() };
+    let context = Context { log, event_region: vec![kernel.body], epoch_event: vec![0], epoch_stores: vec![Vec::new()], ..Context::default() };
     let graph = Graph::new(context);
     let mut b = Builder {
         kernel,
@@ -84,7 +84,7 @@ pub(crate) fn build(kernel: &Kernel, explained: bool) -> (Graph, Skeleton) {
         class: SecondaryMap::new(),
         memory: 0,
         memories: 0,
-        store: None,
+        stores: Vec::new(),
         scopes: vec![kernel.body],
         epochs: IndexMap::new(),
         places: SecondaryMap::new(),
@@ -107,8 +107,8 @@ struct Builder<'k> {
     /// The state of memory, and the number of states.
     memory: u32,
     memories: u32,
-    /// The store that made this state of memory.
-    store: Option<Stored>,
+    /// The stores that this state of memory still shows.
+    stores: Vec<Stored>,
     scopes: Vec<Region>,
     epochs: IndexMap<(Option<u32>, Region), u32>,
     places: SecondaryMap<Region, Place>,
@@ -142,7 +142,17 @@ impl Builder<'_> {
 
     fn forget(&mut self) {
         self.memories += 1;
-        (self.memory, self.store) = (self.memories, None);
+        self.memory = self.memories;
+        self.stores.clear();
+    }
+
+    /// Notes a store, and the earlier ones of the same view that it cannot have touched.
+    fn stored(&mut self, args: &[Id], earlier: Vec<Stored>) {
+        let g = &self.graph;
+        let rank = g.ty(args[0]).as_view().map_or(0, |v| v.rank());
+        let new = Stored { place: args[..1 + rank].iter().copied().collect(), value: args[1 + rank], mask: args.get(2 + rank).copied() };
+        self.stores = earlier.into_iter().filter(|old| g.find(old.place[0]) == g.find(new.place[0]) && apart(g, old, &new)).collect();
+        self.stores.push(new);
     }
 
     fn writes(&self, inst: Inst) -> bool {
@@ -171,10 +181,10 @@ impl Builder<'_> {
                 Effects::Writes | Effects::Updates | Effects::Observes => {
                     let args = self.all(&d.args);
                     if writes(d.op) {
+                        let earlier = std::mem::take(&mut self.stores);
                         self.forget();
-                        if d.op == Op::Store && d.present & 0b1000 == 0 {
-                            let rank = kernel.ty(d.args[0]).as_view().map_or(0, |v| v.rank());
-                            self.store = Some(Stored { place: args[..1 + rank].iter().copied().collect(), value: args[1 + rank] });
+                        if d.op == Op::Store && kernel.ty(d.args[0]).as_view().is_some_and(injective) {
+                            self.stored(&args, earlier);
                         }
                     }
                     if !d.results.is_empty() {
@@ -202,7 +212,7 @@ impl Builder<'_> {
         if writes && repeats {
             self.forget();
         }
-        let (before, stored) = (self.memory, self.store.clone());
+        let (before, stored) = (self.memory, self.stores.clone());
         let carried_from = if d.op == Op::For { 3 } else { 0 };
         let trips = match d.op {
             Op::For => self.trips(&args),
@@ -227,7 +237,7 @@ impl Builder<'_> {
                     }
                 }
             }
-            (self.memory, self.store) = (before, stored.clone());
+            (self.memory, self.stores) = (before, stored.clone());
             self.scopes.push(r);
             blocks.push(self.block(r));
             self.scopes.pop();
@@ -307,7 +317,7 @@ impl Builder<'_> {
                 let event = self.event(region);
                 let context = &mut self.graph.analysis;
                 context.epoch_event.push(event);
-                context.epoch_store.push(if reads { self.store.clone() } else { None });
+                context.epoch_stores.push(if reads { self.stores.clone() } else { Vec::new() });
                 let epoch = (context.epoch_event.len() - 1) as u32;
                 self.epochs.insert((memory, region), epoch);
                 epoch
@@ -321,6 +331,34 @@ impl Builder<'_> {
 /// True for ops whose region combines elements: without effects, but kept in the skeleton as control is, for the sake of the region.
 pub(crate) fn combining(op: Op) -> bool {
     op.info().effects == Effects::Pure && op.info().regions > 0
+}
+
+/// True if different indices are different addresses: the view is dense, or its fixed strides leave room for what is inside of them.
+fn injective(view: &ViewType) -> bool {
+    let Some(strides) = &view.strides else { return true };
+    let fixed = |e: &Extent| if let Extent::Fixed(n) = e { Some(u64::from(*n)) } else { None };
+    let Some(mut dims) = strides.iter().zip(&view.dims).map(|(s, d)| Some((fixed(s)?, fixed(d)))).collect::<Option<Vec<_>>>() else {
+        return false;
+    };
+    dims.sort_unstable();
+    // The largest distance of elements so far, if it is known.
+    let mut span = Some(0u64);
+    dims.into_iter().all(|(stride, extent)| {
+        let fits = span.is_some_and(|s| stride > s);
+        span = extent.zip(span).and_then(|(e, s)| stride.checked_mul(e.saturating_sub(1))?.checked_add(s));
+        fits
+    })
+}
+
+/// True if two stores of one view touch no element in common: along some dimension their indices differ by a known distance.
+fn apart(g: &Graph, a: &Stored, b: &Stored) -> bool {
+    let (Some(x), Some(y)) = (g.ty(a.value).shape(), g.ty(b.value).shape()) else { return false };
+    (0..x.len().min(y.len())).any(|d| {
+        let (Some(p), Some(q)) = (&g.fact(a.place[1 + d]).affine, &g.fact(b.place[1 + d]).affine) else { return false };
+        // Distances modulo 2^32, as indices are.
+        let (up, down) = (q.offset.wrapping_sub(p.offset) as u32, p.offset.wrapping_sub(q.offset) as u32);
+        p.base.map(|i| g.find(i)) == q.base.map(|i| g.find(i)) && up >= x[d] && down >= y[d]
+    })
 }
 
 /// True for ops that change memory.
