@@ -355,7 +355,9 @@ impl Analysis<Node> for Context {
             let (lo, hi, step) = (&graph[l.lo].data, &graph[l.hi].data, &graph[l.step].data);
             let last = match (as_int(lo.value), as_int(hi.value), as_int(step.value)) {
                 // The last round of a loop whose bounds are known.
-                (Some(lo), Some(hi), Some(step)) if step > 0 && hi > lo => hi.checked_sub(lo).map_or(hi - 1, |n| lo + (n - 1) / step * step),
+                (Some(lo), Some(hi), Some(step)) if step > 0 && hi > lo => {
+                    hi.checked_sub(lo).map_or(hi - 1, |n| lo + (n - 1) / step * step)
+                }
                 _ => hi.range.1.saturating_sub(1),
             };
             range = (lo.range.0, last.max(lo.range.0));

@@ -7,7 +7,7 @@ use crate::analysis::{Graph, Read};
 use crate::language::{Head, Node};
 use crate::skeleton::Skeleton;
 use tilelift_ir::ops::Rule;
-use tilelift_ir::{Op, Scalar, Type};
+use tilelift_ir::{Attr, Op, Precision, Scalar, Type};
 
 /// Lanes that a program is thought to have.
 pub(crate) const LANES: u64 = 128;
@@ -31,13 +31,15 @@ pub enum Family {
     Division,
     /// Functions of the special unit.
     Function,
+    /// Functions of which the special unit does a part.
+    Composite,
     /// Moves between lanes.
     Move,
     /// Folds along an axis.
     Fold,
     /// Sorts.
     Sort,
-    /// Matrix products, per product.
+    /// Matrix products, per product of two 16-bit numbers; wider ones in proportion, exact 32 and 64 bits on the lanes.
     Matrix,
     /// Reads of memory.
     Read,
@@ -52,6 +54,7 @@ pub const PRICES: &[(Family, u64)] = &[
     (Family::Quotient, 24 * UNIT),
     (Family::Division, 8 * UNIT),
     (Family::Function, 4 * UNIT),
+    (Family::Composite, 10 * UNIT),
     (Family::Move, 6 * UNIT),
     (Family::Fold, 3 * UNIT),
     (Family::Sort, 64 * UNIT),
@@ -82,6 +85,7 @@ impl Family {
                 // The sign of a float operand is part of the instruction that takes it.
                 Op::Neg | Op::Abs if elem.is_float() => Family::Rename,
                 Op::Add | Op::Sub | Op::Mul | Op::Fma | Op::Neg | Op::Abs | Op::Floor | Op::Ceil | Op::Round | Op::Trunc => Family::Simple,
+                Op::Exp | Op::Log | Op::Sin | Op::Cos | Op::Erf => Family::Composite,
                 // What the table knows as a function of one float is one of the special unit.
                 _ if op.info().rule == Rule::SameFloat && op.info().operands.len() == 1 => Family::Function,
                 _ => Family::Simple,
@@ -106,11 +110,15 @@ pub(crate) fn once(g: &Graph, node: &Node) -> u64 {
     let amount = match family {
         Family::Matrix => {
             let depth = g.ty(node.kids[0]).shape().and_then(|s| s.last()).map_or(1, |&k| u64::from(k));
-            lanes(ty).saturating_mul(depth)
+            let elem = g.ty(node.kids[0]).elem();
+            let exact = g.attrs(node).contains(&Attr::Precision(Precision::Exact));
+            let width =
+                if elem.is_float() && elem.bits() >= 32 && exact { u64::from(elem.bits()) * UNIT / 2 } else { u64::from(elem.bits()) };
+            lanes(ty).saturating_mul(depth).saturating_mul(width) / 16
         }
         Family::Rename | Family::Move | Family::Read => widest().saturating_mul(u64::from(ty.elem().bytes())) / 4,
         Family::Fold | Family::Sort => widest(),
-        Family::Free | Family::Simple | Family::Product | Family::Quotient | Family::Division | Family::Function => {
+        Family::Free | Family::Simple | Family::Product | Family::Quotient | Family::Division | Family::Function | Family::Composite => {
             // A wide type takes a pair of registers.
             lanes(ty).saturating_mul(u64::from(ty.elem().bits().max(32) / 32))
         }

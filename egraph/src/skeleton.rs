@@ -76,7 +76,8 @@ const HEAVIEST: u64 = 1 << 20;
 /// Splits a kernel into graph and skeleton.
 pub(crate) fn build(kernel: &Kernel, explained: bool) -> (Graph, Skeleton) {
     let log = explained.then(Vec::new);
-    let context = Context { log, event_region: vec![kernel.body], epoch_event: vec![0], epoch_stores: vec![Vec::new()], ..Context::default() };
+    let context =
+        Context { log, event_region: vec![kernel.body], epoch_event: vec![0], epoch_stores: vec![Vec::new()], ..Context::default() };
     let graph = Graph::new(context);
     let mut b = Builder {
         kernel,

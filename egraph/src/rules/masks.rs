@@ -220,11 +220,8 @@ pub(super) const RULES: &[Rule] = &[
         apply: |g, _, n| {
             let (stored, m) = (source(g, n)?, mask(g, n)?);
             let ty = g.node_ty(n);
-            let other = if present(n) & OTHER != 0 {
-                Term::with(Op::Splat, &[], Some(ty.clone()), [n.kids.last()?.into()])
-            } else {
-                nothing(ty)?
-            };
+            let other =
+                if present(n) & OTHER != 0 { Term::with(Op::Splat, &[], Some(ty.clone()), [n.kids.last()?.into()]) } else { nothing(ty)? };
             stored.mask.is_none_or(|s| g.find(s) == g.find(m)).then(|| Term::op(Op::Select, [m.into(), stored.value.into(), other]))
         },
         over: EVERY,
