@@ -5,7 +5,7 @@
 //! an effect, a read. A node's is the latest of its children's, a class's the earliest of its nodes'; since a rule's right side is
 //! made of parts of its left side, the earliest node of a class can stand wherever any of them stood.
 
-use crate::explain::Step;
+use crate::explain::{Event, Step};
 use crate::language::{Head, Kids, Node, Pool, TypeId};
 use crate::term::Term;
 use cranelift_entity::SecondaryMap;
@@ -75,8 +75,8 @@ pub(crate) struct Context {
     pub(crate) epoch_stores: Vec<Vec<Stored>>,
     /// Loops by their index.
     pub(crate) loops: SecondaryMap<Value, Option<Loop>>,
-    /// Every new equality, where an explanation is wanted.
-    pub(crate) log: Option<Vec<Step>>,
+    /// Every equality in order, where an explanation is wanted.
+    pub(crate) log: Option<Vec<Event>>,
 }
 
 /// All values of an integer type, `i1` included.
@@ -431,16 +431,18 @@ impl Analysis<Node> for Context {
             return;
         }
         let Some(constant) = term.build(graph) else { return };
-        note(graph, crate::saturate::FOLD, graph.id_to_node(id).clone(), constant);
+        if graph.analysis.log.is_some() {
+            let node = graph.id_to_node(id).clone();
+            note(graph, Event::Step(Step { rule: crate::saturate::FOLD, class: id, node, left: id, right: Some(constant) }));
+        }
         graph.union_trusted(id, constant, crate::saturate::FOLD);
     }
 }
 
-/// Notes a step, if an explanation is wanted.
-pub(crate) fn note(graph: &mut Graph, rule: &'static str, left: Node, right: Id) {
-    let right = graph.id_to_node(right).clone();
+/// Notes an event, if an explanation is wanted.
+pub(crate) fn note(graph: &mut Graph, event: Event) {
     if let Some(log) = &mut graph.analysis.log {
-        log.push(Step { rule, left, right });
+        log.push(event);
     }
 }
 

@@ -1,6 +1,6 @@
 //! Why the chosen program: the chain of rules for each value that is computed in another way than it was written.
 //!
-//! While a graph is saturated for an explanation, every new equality is noted as a step: rule, node, node. In the final graph the
+//! While a graph is saturated for an explanation, every equality is noted as a step: rule, node, node. In the final graph the
 //! steps join the nodes of a class; the explanation of a class is a shortest path from a node of the input program to the chosen
 //! one. Operands are explained in their own classes, so an explanation is as long as the program, not as the trees in it (a proof
 //! over whole terms would copy what the program shares).
@@ -9,7 +9,6 @@ use crate::analysis::{Graph, Read};
 use crate::cost::{Family, once};
 use crate::extract::{Choice, Forest, canonical};
 use crate::language::{Head, Node};
-use crate::rules;
 use crate::{Options, Solved, solve};
 use egg::Id;
 use indexmap::{IndexMap, IndexSet};
@@ -17,16 +16,28 @@ use std::collections::VecDeque;
 use std::fmt::Write;
 use tilelift_ir::{Attr, Verified, text};
 
-/// An equality that a rule, or the folding of constants, added.
-#[derive(Clone, Debug)]
+/// An answer of a rule, or a constant that the graph folded.
+#[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Step {
     pub(crate) rule: &'static str,
-    pub(crate) left: Node,
-    pub(crate) right: Node,
+    /// The class in which the rule looked, and the node at which.
+    pub(crate) class: Id,
+    pub(crate) node: Node,
+    /// The node as a term; the answer, unless it has no type.
+    pub(crate) left: Id,
+    pub(crate) right: Option<Id>,
+}
+
+/// An entry of the log that is kept for an explanation.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) enum Event {
+    /// The graph was brought in order, between two rounds of rules.
+    Rebuild,
+    Step(Step),
 }
 
 /// A node in words: operands are classes, `e` and their number.
-fn words(g: &Graph, node: &Node) -> String {
+pub(crate) fn words(g: &Graph, node: &Node) -> String {
     let kid = |&k: &Id| match g.fact(k).value {
         Some(l) => text::literal_text(l, g.ty(k).elem()),
         None => format!("e{}", g.find(k)),
@@ -60,12 +71,13 @@ struct Steps {
 impl Steps {
     fn new(g: &Graph) -> Steps {
         let mut s = Steps { list: Vec::new(), at: IndexMap::new() };
-        for step in g.analysis.log.iter().flatten() {
-            let (a, b) = (canonical(g, &step.left), canonical(g, &step.right));
+        for event in g.analysis.log.iter().flatten() {
+            let Event::Step(Step { rule, left, right: Some(right), .. }) = event else { continue };
+            let (a, b) = (canonical(g, g.id_to_node(*left)), canonical(g, g.id_to_node(*right)));
             if a != b {
                 s.at.entry(a.clone()).or_default().push(s.list.len());
                 s.at.entry(b.clone()).or_default().push(s.list.len());
-                s.list.push((a, b, step.rule));
+                s.list.push((a, b, rule));
             }
         }
         s
@@ -161,34 +173,6 @@ fn runner_up(s: &Solved, other: &Choice, out: &mut String) {
             let _ = writeln!(out, "    {f:?}: {difference:+}");
         }
     }
-}
-
-/// Looks at every step of an optimisation again, in the final graph: its rule is in the table and still answers on the step's node with
-/// something equal, and every chosen node is joined to the program that was read. Returns the number of steps.
-///
-/// # Errors
-/// The first step that does not hold.
-pub fn replay(kernel: &Verified<'_>, options: &Options) -> Result<usize, String> {
-    let s = solve(kernel.kernel(), options, true, 0).ok_or("no program could be extracted")?;
-    let g = &s.graph;
-    for step in g.analysis.log.iter().flatten() {
-        let (left, right) = (canonical(g, &step.left), canonical(g, &step.right));
-        let (a, b) = (g.lookup(left.clone()), g.lookup(right.clone()));
-        if a.is_none() || a != b {
-            return Err(format!("{}: {} and {} are not equal", step.rule, words(g, &left), words(g, &right)));
-        }
-        if step.rule == crate::saturate::FOLD {
-            continue;
-        }
-        let rule = rules::all().find(|r| r.name == step.rule).ok_or_else(|| format!("{} is no rule", step.rule))?;
-        let id = a.ok_or("a node is gone")?;
-        match (rule.apply)(g, id, &left) {
-            Some(term) if term.find(g) != Some(id) => return Err(format!("{} says something else of {}", step.rule, words(g, &left))),
-            // Sharper facts may leave a rule nothing to say.
-            Some(_) | None => {}
-        }
-    }
-    Ok(g.analysis.log.as_ref().map_or(0, Vec::len))
 }
 
 /// The graph for Graphviz: a box per class, the chosen nodes filled.

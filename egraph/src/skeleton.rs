@@ -79,6 +79,7 @@ pub(crate) fn build(kernel: &Kernel, explained: bool) -> (Graph, Skeleton) {
     let context =
         Context { log, event_region: vec![kernel.body], epoch_event: vec![0], epoch_stores: vec![Vec::new()], ..Context::default() };
     let graph = Graph::new(context);
+    let graph = if explained { graph.with_explanations_enabled().without_explanation_length_optimization() } else { graph };
     let mut b = Builder {
         kernel,
         graph,
