@@ -202,7 +202,8 @@ impl Context {
                 _ => kids[0].zeros,
             },
             Op::And => kids[0].zeros.max(kids[1].zeros),
-            Op::Cast if self.pool.ty(kids[0].ty).elem().is_int() => kids[0].zeros,
+            // A cast to `i1` asks whether there is any bit.
+            Op::Cast if self.pool.ty(kids[0].ty).elem().is_int() && self.pool.ty(node.ty()).elem() != Scalar::I1 => kids[0].zeros,
             Op::Assume => match self.pool.attrs(attrs).first() {
                 Some(Attr::Divisor(n)) => kids[0].zeros.max(power(i64::from(*n))),
                 _ => kids[0].zeros,

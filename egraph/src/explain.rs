@@ -9,9 +9,11 @@ use crate::analysis::{Graph, Read};
 use crate::cost::{Family, once};
 use crate::extract::{Choice, Forest, canonical};
 use crate::language::{Head, Node};
+use crate::whole::Whole;
 use crate::{Options, Solved, solve};
 use egg::Id;
 use indexmap::{IndexMap, IndexSet};
+use std::cmp::Ordering;
 use std::collections::VecDeque;
 use std::fmt::Write;
 use tilelift_ir::{Attr, Verified, text};
@@ -112,7 +114,7 @@ impl Steps {
 
 /// The explanation of a kernel's optimisation as text.
 pub fn explain(kernel: &Verified<'_>, options: &Options) -> String {
-    let Some(s) = solve(kernel.kernel(), options, true, 1) else { return "no program could be extracted\n".into() };
+    let Some(s) = solve(kernel.kernel(), options, true) else { return "no program could be extracted\n".into() };
     let mut out = format!("@{}: cost {} as written, {} chosen\n", kernel.name, s.report.before, s.report.after);
     let steps = Steps::new(&s.graph);
     let original: IndexSet<Node> = s.skeleton.original.iter().map(|n| canonical(&s.graph, n)).collect();
@@ -139,15 +141,23 @@ pub fn explain(kernel: &Verified<'_>, options: &Options) -> String {
             }
         }
     }
-    if let Some(other) = s.others.first() {
-        runner_up(&s, other, &mut out);
+    let _ = writeln!(out, "whole kernel {}", s.whole);
+    if let Some((other, whole)) = s.others.first() {
+        runner_up(&s, other, whole, &mut out);
     }
     out
 }
 
-/// What the next best program does otherwise, and what that costs by family of ops.
-fn runner_up(s: &Solved, other: &Choice, out: &mut String) {
-    let _ = writeln!(out, "next best program: cost {} ({:+})", other.total, i128::from(other.total) - i128::from(s.choice.total));
+/// What the next best program does otherwise, and why it was not taken: the cost of the whole kernel, and of nodes by family of ops.
+fn runner_up(s: &Solved, other: &Choice, whole: &Whole, out: &mut String) {
+    let _ = writeln!(out, "next best program {whole}");
+    let (ours, theirs) = (s.whole.time(), whole.time());
+    let nodes = i128::from(other.total) - i128::from(s.choice.total);
+    let _ = match theirs.cmp(&ours) {
+        Ordering::Greater => writeln!(out, "    not taken: the whole kernel costs {} more; its nodes {nodes:+}", theirs - ours),
+        Ordering::Equal if nodes > 0 => writeln!(out, "    not taken: the whole kernel costs the same, its nodes {nodes:+}"),
+        Ordering::Equal | Ordering::Less => writeln!(out, "    not taken: all costs are the same, and it was found later"),
+    };
     let spent = |choice: &Choice| {
         let mut by: IndexMap<Family, i128> = IndexMap::new();
         for class in s.forest.order(&choice.of, &s.forest.roots).unwrap_or_default() {
@@ -177,7 +187,7 @@ fn runner_up(s: &Solved, other: &Choice, out: &mut String) {
 
 /// The graph for Graphviz: a box per class, the chosen nodes filled.
 pub fn dot(kernel: &Verified<'_>, options: &Options) -> String {
-    let Some(s) = solve(kernel.kernel(), options, false, 0) else { return String::new() };
+    let Some(s) = solve(kernel.kernel(), options, false) else { return String::new() };
     let Solved { graph: g, forest, choice, .. } = &s;
     let mut out = format!("digraph \"{}\" {{\n  compound=true; rankdir=BT; node [shape=box];\n", kernel.name);
     for (class, &id) in forest.ids.iter().enumerate() {

@@ -33,7 +33,7 @@ pub struct Proof {
 /// # Errors
 /// The first step that is no instance of its rule, or the first place where a proof has a gap.
 pub fn prove(kernel: &Verified<'_>, options: &Options) -> Result<Proof, String> {
-    let s = solve(kernel.kernel(), options, true, 0).ok_or("no program could be extracted")?;
+    let s = solve(kernel.kernel(), options, true).ok_or("no program could be extracted")?;
     let steps = repeat(kernel, &s, options)?;
     let (roots, edges) = follow(s)?;
     Ok(Proof { steps, roots, edges })
@@ -221,7 +221,7 @@ mod tests {
         let file = text::parse(source).expect("parses");
         let kernel = verify(&file.kernels[0]).expect("verifies");
         let options = Options::default();
-        let solved = || solve(kernel.kernel(), &options, true, 0).expect("a program");
+        let solved = || solve(kernel.kernel(), &options, true).expect("a program");
         let proof = prove(&kernel, &options).expect("a proof");
         assert!(proof.steps >= 2 && proof.edges >= 2, "{proof:?}");
         let rules: Vec<usize> = {

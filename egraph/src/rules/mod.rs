@@ -120,6 +120,20 @@ pub struct Rule {
 const TABLES: &[&[Rule]] =
     &[algebra::RULES, integer::RULES, float::RULES, scales::RULES, casts::RULES, moves::RULES, masks::RULES, reduces::RULES, dots::RULES];
 
+/// A rule whose programs are empty does not compile.
+const _: () = {
+    let mut t = 0;
+    while t < TABLES.len() {
+        let mut r = 0;
+        while r < TABLES[t].len() {
+            let rule = &TABLES[t][r];
+            assert!(!rule.fires.is_empty() && !rule.keeps.is_empty() && !rule.says.is_empty(), "a rule without its programs");
+            r += 1;
+        }
+        t += 1;
+    }
+};
+
 /// Every rule, in table order.
 pub fn all() -> impl Iterator<Item = &'static Rule> {
     TABLES.iter().flat_map(|t| t.iter())
