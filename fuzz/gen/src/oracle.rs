@@ -172,6 +172,11 @@ fn better(case: &Case, chaos: Option<u64>, at: &str) -> Result<Case, Failure> {
     }
 }
 
+/// What the optimizer does to a case's kernel, if it verifies.
+pub fn report_of(case: &Case) -> Option<tilelift_egraph::Report> {
+    verify(&case.kernel).ok().map(|v| tilelift_egraph::optimise(&v, &tilelift_egraph::Options::default()).1)
+}
+
 /// The interpreter on the kernel against the interpreter on what the optimizer makes of it by exact rules: equal bits. With `chaos`,
 /// rules come in a random order, and a random program of the graph, or about the dearest, is taken.
 ///

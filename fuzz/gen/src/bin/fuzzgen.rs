@@ -25,7 +25,7 @@ struct Options {
     /// Print the PTX text, the lane program.
     ptx: bool,
     lanes: bool,
-    /// Print which cases took longest from kernel to PTX text.
+    /// Print which cases took longest from kernel to PTX text, and in the optimizer.
     times: bool,
 }
 
@@ -139,7 +139,16 @@ fn main() -> ExitCode {
         if o.times {
             let start = Instant::now();
             let bytes = oracle::ptx_text(&case.kernel, &oracle::targets()[0]).len();
-            times.push((start.elapsed(), seed, bytes, case.kernel.insts.len()));
+            let text = start.elapsed();
+            let report = oracle::report_of(&case);
+            times.push((
+                text,
+                start.elapsed() - text,
+                seed,
+                bytes,
+                case.kernel.insts.len(),
+                report.map_or(0, |r| r.phases.iter().map(|p| p.nodes).max().unwrap_or(0)),
+            ));
         }
         if o.ptx {
             println!("{}", oracle::ptx_text(&case.kernel, &oracle::targets()[0]));
@@ -167,8 +176,12 @@ fn main() -> ExitCode {
         }
     }
     times.sort();
-    for (time, seed, bytes, insts) in times.iter().rev().take(8) {
+    for (time, _, seed, bytes, insts, _) in times.iter().rev().take(8) {
         println!("{time:?} for seed {seed}: {insts} instructions to {bytes} bytes");
+    }
+    times.sort_by_key(|t| t.1);
+    for (_, time, seed, _, insts, nodes) in times.iter().rev().take(8) {
+        println!("{time:?} in the optimizer for seed {seed}: {insts} instructions, {nodes} nodes");
     }
     println!("{passed} passed");
     for (r, n) in &refused {
