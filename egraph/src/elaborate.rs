@@ -3,7 +3,7 @@
 //! ```text
 //! liveness    what effects need, through chosen nodes and carried values; control without effect or need is dropped
 //! placement   per class, operands last: the regions of its uses meet in one; from there it leaves loops that it does not depend on
-//! emission    the skeleton in order; an item first demands its operands, each in its place
+//! emission    the skeleton in order; an item first demands its operands, each in its place; other values where their author had them
 //! ```
 //!
 //! A class is computed once per place (value numbering). Reads and promises stand where they stood, if still needed. Literals,
@@ -128,7 +128,7 @@ impl<'a> Marker<'a> {
                     args.iter().for_each(|&a| self.need(a));
                     any = true;
                 }
-                Item::Anchor { .. } => {}
+                Item::Pure { .. } | Item::Anchor { .. } => {}
                 Item::Control { inst, blocks, .. } => {
                     let mut inner = false;
                     for b in blocks {
@@ -288,6 +288,7 @@ fn placement(
     let mut uses: Vec<(usize, Region)> = Vec::new();
     visit(&s.body, live, &mut |item, region| match item {
         Item::Effect { args, .. } => uses.extend(args.iter().map(|&a| (forest.at(g, a), region))),
+        Item::Pure { .. } => {}
         Item::Anchor { class, epoch, .. } => {
             let class = forest.at(g, *class);
             if live.class[class]
@@ -468,11 +469,35 @@ impl Emitter<'_> {
         Ok(())
     }
 
+    /// True if all that a class needs is there, or can be computed from what is.
+    fn ready(&self, class: usize, region: Region) -> bool {
+        let (mut seen, mut work) = (IndexSet::new(), vec![class]);
+        while let Some(at) = work.pop() {
+            if self.value(at, region).is_some() || !seen.insert(at) {
+                continue;
+            }
+            match self.forest.chosen(self.choice, at) {
+                Some(c) if c.node.op().is_some_and(|op| !pinned(op)) => work.extend(&c.kids),
+                Some(_) | None => return false,
+            }
+        }
+        true
+    }
+
     fn block(&mut self, block: &Block) -> Result<(), Broken> {
         let region = block.region;
         for item in &block.items {
             match item {
                 Item::Effect { inst, args } => self.effect(*inst, args, region)?,
+                Item::Pure { classes } => {
+                    for &id in classes {
+                        let class = self.forest.at(self.g, id);
+                        // A value that belongs here, and whose reads have been made, is computed where its author did.
+                        if self.live.class[class] && self.place[class] == Some(region) && self.ready(class, region) {
+                            self.demand_class(class, region)?;
+                        }
+                    }
+                }
                 Item::Anchor { inst, class, epoch } => {
                     let class = self.forest.at(self.g, *class);
                     self.loc = self.input.locs[*inst];

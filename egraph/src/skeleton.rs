@@ -26,6 +26,8 @@ use tilelift_ir::{Effects, Extent, Inst, Kernel, Literal, Op, Region, Value, Vie
 pub(crate) enum Item {
     /// An instruction with an effect, and the classes of its operands.
     Effect { inst: Inst, args: Vec<Id> },
+    /// Where a pure op stood, and its results: the order of what has no place of its own is the author's, as far as it can be.
+    Pure { classes: SmallVec<[Id; 1]> },
     /// Where a read or another op that keeps its place stood.
     Anchor { inst: Inst, class: Id, epoch: u32 },
     /// Control, or an op with a combining region, with its operands and regions.
@@ -175,7 +177,10 @@ impl Builder<'_> {
                     let item = self.control(inst);
                     block.items.push(item);
                 }
-                Effects::Pure if !pinned(d.op) => self.pure(inst, 0),
+                Effects::Pure if !pinned(d.op) => {
+                    self.pure(inst, 0);
+                    block.items.push(Item::Pure { classes: d.results.iter().map(|&r| self.of(r)).collect() });
+                }
                 Effects::Pure | Effects::Reads => {
                     let epoch = self.anchored(inst);
                     block.items.push(Item::Anchor { inst, class: self.of(d.results[0]), epoch });
@@ -382,7 +387,7 @@ fn visit_block(block: &Block, visit: &mut dyn FnMut(Id, Region)) {
     for item in &block.items {
         match item {
             Item::Effect { args, .. } => args.iter().for_each(|&a| visit(a, block.region)),
-            Item::Anchor { .. } => {}
+            Item::Pure { .. } | Item::Anchor { .. } => {}
             Item::Control { args, blocks, .. } => {
                 args.iter().for_each(|&a| visit(a, block.region));
                 blocks.iter().for_each(|b| visit_block(b, visit));
