@@ -20,9 +20,9 @@ use tilelift_nvptx::{EmitError, EmitOptions};
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Hash, PartialOrd, Ord)]
 pub enum OptLevel {
     /// Not at all.
-    #[default]
     None,
     /// Equality saturation over the tile program.
+    #[default]
     Logical,
 }
 
@@ -51,7 +51,7 @@ fn improved<'k>(kernel: &Verified<'k>, level: OptLevel) -> Cow<'k, Kernel> {
     }
 }
 
-/// What a compile may be told. The default lets the kernel's hints and the planner decide.
+/// What a compile may be told. The default improves the tile program, and lets the kernel's hints and the planner decide.
 #[derive(Clone, Debug, Default)]
 pub struct Options {
     /// How much the kernel is improved first.

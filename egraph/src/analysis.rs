@@ -5,7 +5,7 @@
 //! an effect, a read. A node's is the latest of its children's, a class's the earliest of its nodes'; since a rule's right side is
 //! made of parts of its left side, the earliest node of a class can stand wherever any of them stood.
 
-use crate::explain::Step;
+use crate::explain::{Event, Step};
 use crate::language::{Head, Kids, Node, Pool, TypeId};
 use crate::term::Term;
 use cranelift_entity::SecondaryMap;
@@ -52,12 +52,13 @@ pub(crate) struct Loop {
     pub(crate) step: Id,
 }
 
-/// A store that opened an epoch of memory.
+/// A store whose elements nothing has written since.
 #[derive(Clone, Debug)]
 pub(crate) struct Stored {
     /// View, then indices.
     pub(crate) place: Kids,
     pub(crate) value: Id,
+    pub(crate) mask: Option<Id>,
 }
 
 /// What nodes alone do not say: the pool, events, loops, stores.
@@ -70,12 +71,12 @@ pub(crate) struct Context {
     pub(crate) event_region: Vec<Region>,
     /// The event that opens each epoch; epoch 0 is that of pure ops.
     pub(crate) epoch_event: Vec<u32>,
-    /// The store after which nothing else was written in each epoch.
-    pub(crate) epoch_store: Vec<Option<Stored>>,
+    /// The stores that are still to be read in each epoch, the last one at the end.
+    pub(crate) epoch_stores: Vec<Vec<Stored>>,
     /// Loops by their index.
     pub(crate) loops: SecondaryMap<Value, Option<Loop>>,
-    /// Every new equality, where an explanation is wanted.
-    pub(crate) log: Option<Vec<Step>>,
+    /// Every equality in order, where an explanation is wanted.
+    pub(crate) log: Option<Vec<Event>>,
 }
 
 /// All values of an integer type, `i1` included.
@@ -201,7 +202,8 @@ impl Context {
                 _ => kids[0].zeros,
             },
             Op::And => kids[0].zeros.max(kids[1].zeros),
-            Op::Cast if self.pool.ty(kids[0].ty).elem().is_int() => kids[0].zeros,
+            // A cast to `i1` asks whether there is any bit.
+            Op::Cast if self.pool.ty(kids[0].ty).elem().is_int() && self.pool.ty(node.ty()).elem() != Scalar::I1 => kids[0].zeros,
             Op::Assume => match self.pool.attrs(attrs).first() {
                 Some(Attr::Divisor(n)) => kids[0].zeros.max(power(i64::from(*n))),
                 _ => kids[0].zeros,
@@ -352,7 +354,14 @@ impl Analysis<Node> for Context {
             && let Some(l) = context.loops[value]
         {
             let (lo, hi, step) = (&graph[l.lo].data, &graph[l.hi].data, &graph[l.step].data);
-            range = (lo.range.0, hi.range.1.saturating_sub(1).max(lo.range.0));
+            let last = match (as_int(lo.value), as_int(hi.value), as_int(step.value)) {
+                // The last round of a loop whose bounds are known.
+                (Some(lo), Some(hi), Some(step)) if step > 0 && hi > lo => {
+                    hi.checked_sub(lo).map_or(hi - 1, |n| lo + (n - 1) / step * step)
+                }
+                _ => hi.range.1.saturating_sub(1),
+            };
+            range = (lo.range.0, last.max(lo.range.0));
             zeros = lo.zeros.min(step.zeros);
         }
         let mut value = context.constant(node, &kids);
@@ -361,6 +370,12 @@ impl Analysis<Node> for Context {
             && let Extent::Fixed(n) = v.dims[*d as usize]
         {
             value = Some(Literal::Int(i64::from(n)));
+        }
+        if (1..63).contains(&zeros) {
+            // Bounds of a multiple are multiples.
+            let below = |x: i64| x >> zeros << zeros;
+            let (lo, hi) = (range.0.checked_add((1 << zeros) - 1).map_or(range.0, below), below(range.1));
+            range = if lo <= hi { (lo, hi) } else { range };
         }
         let elem = context.pool.ty(node.ty()).elem();
         if value.is_none() && range.0 == range.1 && !elem.is_float() && !matches!(context.pool.ty(node.ty()), Type::View(_)) {
@@ -417,16 +432,18 @@ impl Analysis<Node> for Context {
             return;
         }
         let Some(constant) = term.build(graph) else { return };
-        note(graph, crate::saturate::FOLD, graph.id_to_node(id).clone(), constant);
+        if graph.analysis.log.is_some() {
+            let node = graph.id_to_node(id).clone();
+            note(graph, Event::Step(Step { rule: crate::saturate::FOLD, class: id, node, left: id, right: Some(constant) }));
+        }
         graph.union_trusted(id, constant, crate::saturate::FOLD);
     }
 }
 
-/// Notes a step, if an explanation is wanted.
-pub(crate) fn note(graph: &mut Graph, rule: &'static str, left: Node, right: Id) {
-    let right = graph.id_to_node(right).clone();
+/// Notes an event, if an explanation is wanted.
+pub(crate) fn note(graph: &mut Graph, event: Event) {
     if let Some(log) = &mut graph.analysis.log {
-        log.push(Step { rule, left, right });
+        log.push(event);
     }
 }
 

@@ -6,11 +6,12 @@
 use crate::analysis::{Graph, Read};
 use crate::language::{Head, Node};
 use crate::skeleton::Skeleton;
+use smallvec::SmallVec;
 use tilelift_ir::ops::Rule;
-use tilelift_ir::{Op, Scalar, Type};
+use tilelift_ir::{Attr, Op, Precision, Scalar, Type};
 
 /// Lanes that a program is thought to have.
-const LANES: u64 = 128;
+pub(crate) const LANES: u64 = 128;
 /// Prices are in sixteenths, so that cheap ops differ from free ones.
 const UNIT: u64 = 16;
 
@@ -31,13 +32,15 @@ pub enum Family {
     Division,
     /// Functions of the special unit.
     Function,
+    /// Functions of which the special unit does a part.
+    Composite,
     /// Moves between lanes.
     Move,
     /// Folds along an axis.
     Fold,
     /// Sorts.
     Sort,
-    /// Matrix products, per product.
+    /// Matrix products, per product of two 16-bit numbers; wider ones in proportion, exact 32 and 64 bits on the lanes.
     Matrix,
     /// Reads of memory.
     Read,
@@ -52,6 +55,7 @@ pub const PRICES: &[(Family, u64)] = &[
     (Family::Quotient, 24 * UNIT),
     (Family::Division, 8 * UNIT),
     (Family::Function, 4 * UNIT),
+    (Family::Composite, 10 * UNIT),
     (Family::Move, 6 * UNIT),
     (Family::Fold, 3 * UNIT),
     (Family::Sort, 64 * UNIT),
@@ -59,7 +63,37 @@ pub const PRICES: &[(Family, u64)] = &[
     (Family::Read, 32 * UNIT),
 ];
 
+/// The parts of a machine that work side by side.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, PartialOrd, Ord, Hash)]
+pub enum Unit {
+    /// Arithmetic of the lanes.
+    Lanes,
+    /// The special unit.
+    Functions,
+    /// Moves between lanes.
+    Exchange,
+    /// Matrix products.
+    Matrix,
+    /// Memory.
+    Memory,
+}
+
+impl Unit {
+    /// Every unit.
+    pub const ALL: &'static [Unit] = &[Unit::Lanes, Unit::Functions, Unit::Exchange, Unit::Matrix, Unit::Memory];
+}
+
 impl Family {
+    /// The part of a machine that is busy with it.
+    pub fn unit(self) -> Unit {
+        match self {
+            Family::Free | Family::Rename | Family::Simple | Family::Product | Family::Quotient | Family::Division => Unit::Lanes,
+            Family::Function | Family::Composite => Unit::Functions,
+            Family::Move | Family::Fold | Family::Sort => Unit::Exchange,
+            Family::Matrix => Unit::Matrix,
+            Family::Read => Unit::Memory,
+        }
+    }
     /// Its price.
     pub fn price(self) -> u64 {
         PRICES.iter().find(|(f, _)| *f == self).map_or(UNIT, |(_, p)| *p)
@@ -79,7 +113,10 @@ impl Family {
                 Op::Div if elem.is_float() => Family::Division,
                 Op::Div | Op::Rem | Op::DivU | Op::RemU => Family::Quotient,
                 Op::Mul | Op::MulHi | Op::MulHiU if elem.is_int() => Family::Product,
+                // The sign of a float operand is part of the instruction that takes it.
+                Op::Neg | Op::Abs if elem.is_float() => Family::Rename,
                 Op::Add | Op::Sub | Op::Mul | Op::Fma | Op::Neg | Op::Abs | Op::Floor | Op::Ceil | Op::Round | Op::Trunc => Family::Simple,
+                Op::Exp | Op::Log | Op::Sin | Op::Cos | Op::Erf => Family::Composite,
                 // What the table knows as a function of one float is one of the special unit.
                 _ if op.info().rule == Rule::SameFloat && op.info().operands.len() == 1 => Family::Function,
                 _ => Family::Simple,
@@ -95,26 +132,34 @@ fn lanes(ty: &Type) -> u64 {
     }
 }
 
-/// The cost of running a node once.
-pub(crate) fn once(g: &Graph, node: &Node) -> u64 {
-    let Head::Op { op, .. } = node.head else { return 0 };
-    let ty = g.node_ty(node);
+/// The cost of running an op once on operands of some types.
+pub(crate) fn price(op: Op, attrs: &[Attr], ty: &Type, kids: &[&Type]) -> u64 {
     let family = Family::of(op, ty.elem());
-    let widest = || node.kids.iter().map(|&k| lanes(g.ty(k))).chain([lanes(ty)]).max().unwrap_or(LANES);
+    let widest = || kids.iter().map(|k| lanes(k)).chain([lanes(ty)]).max().unwrap_or(LANES);
     let amount = match family {
         Family::Matrix => {
-            let depth = g.ty(node.kids[0]).shape().and_then(|s| s.last()).map_or(1, |&k| u64::from(k));
-            lanes(ty).saturating_mul(depth)
+            let (elem, depth) = (kids[0].elem(), kids[0].shape().and_then(|s| s.last()).map_or(1, |&k| u64::from(k)));
+            let bits = u64::from(elem.bits());
+            let exact = elem.is_float() && bits >= 32 && attrs.contains(&Attr::Precision(Precision::Exact));
+            let width = if exact { bits * UNIT / 2 } else { bits };
+            lanes(ty).saturating_mul(depth).saturating_mul(width) / 16
         }
         Family::Rename | Family::Move | Family::Read => widest().saturating_mul(u64::from(ty.elem().bytes())) / 4,
         Family::Fold | Family::Sort => widest(),
-        Family::Free | Family::Simple | Family::Product | Family::Quotient | Family::Division | Family::Function => {
+        Family::Free | Family::Simple | Family::Product | Family::Quotient | Family::Division | Family::Function | Family::Composite => {
             // A wide type takes a pair of registers.
             lanes(ty).saturating_mul(u64::from(ty.elem().bits().max(32) / 32))
         }
     };
-    let masks = if family == Family::Read { 1 + node.kids.len() as u64 } else { 0 };
+    let masks = if family == Family::Read { 1 + kids.len() as u64 } else { 0 };
     amount.saturating_mul(family.price()).saturating_add(masks)
+}
+
+/// The cost of running a node once.
+pub(crate) fn once(g: &Graph, node: &Node) -> u64 {
+    let Head::Op { op, .. } = node.head else { return 0 };
+    let kids: SmallVec<[&Type; 6]> = node.kids.iter().map(|&k| g.ty(k)).collect();
+    price(op, g.attrs(node), g.node_ty(node), &kids)
 }
 
 /// The cost of a node of a class: at least 1, so that a program's cost falls along every edge; weighted by the trips of the loop in

@@ -3,7 +3,7 @@
 //! ```text
 //! liveness    what effects need, through chosen nodes and carried values; control without effect or need is dropped
 //! placement   per class, operands last: the regions of its uses meet in one; from there it leaves loops that it does not depend on
-//! emission    the skeleton in order; an item first demands its operands, each in its place
+//! emission    the skeleton in order; an item first demands its operands, each in its place; other values where their author had them
 //! ```
 //!
 //! A class is computed once per place (value numbering). Reads and promises stand where they stood, if still needed. Literals,
@@ -12,7 +12,7 @@
 use crate::analysis::{Graph, Read, pinned};
 use crate::extract::{Candidate, Choice, Forest};
 use crate::language::Head;
-use crate::skeleton::{Block, Item, Skeleton};
+use crate::skeleton::{Block, Item, Place, Skeleton, combining};
 use cranelift_entity::SecondaryMap;
 use egg::Id;
 use indexmap::{IndexMap, IndexSet};
@@ -128,7 +128,7 @@ impl<'a> Marker<'a> {
                     args.iter().for_each(|&a| self.need(a));
                     any = true;
                 }
-                Item::Anchor { .. } => {}
+                Item::Pure { .. } | Item::Anchor { .. } => {}
                 Item::Control { inst, blocks, .. } => {
                     let mut inner = false;
                     for b in blocks {
@@ -160,6 +160,11 @@ impl<'a> Marker<'a> {
         match self.input.insts[inst].op {
             Op::For => args[..3].iter().for_each(|&a| self.need(a)),
             Op::While => self.need(blocks[0].yields[0]),
+            // Any result may hang on any operand.
+            op if combining(op) => {
+                self.live.slot.extend((0..args.len()).map(|n| (inst, n)));
+                args.iter().chain(&blocks[0].yields).for_each(|&a| self.need(a));
+            }
             _ => self.need(args[0]),
         }
         // The control around it runs, too.
@@ -180,6 +185,7 @@ impl<'a> Marker<'a> {
                 let Some(inst) = self.owner[region] else { return };
                 match (self.input.insts[inst].op, n as usize) {
                     (Op::For, 0) => self.control(inst),
+                    (op, _) if combining(op) => self.control(inst),
                     (Op::For, n) => self.slot(inst, n - 1),
                     (_, n) => self.slot(inst, n),
                 }
@@ -194,6 +200,7 @@ impl<'a> Marker<'a> {
         }
         let Some(Item::Control { args, blocks, .. }) = self.items[inst] else { return };
         match self.input.insts[inst].op {
+            op if combining(op) => {}
             Op::For => [args[3 + n], blocks[0].yields[n]].into_iter().for_each(|a| self.need(a)),
             Op::While => [args[n], blocks[1].yields[n]].into_iter().for_each(|a| self.need(a)),
             _ => blocks.iter().for_each(|b| self.need(b.yields[n])),
@@ -231,6 +238,10 @@ fn visible(s: &Skeleton, outer: Region, inner: Region) -> bool {
 /// The operands of control that its liveness asks for, with the region in which each is used.
 fn control_uses(input: &Kernel, live: &Live, inst: Inst, home: Region, args: &[Id], blocks: &[Block], visit: &mut dyn FnMut(Id, Region)) {
     let op = input.insts[inst].op;
+    if combining(op) {
+        args.iter().for_each(|&a| visit(a, home));
+        return blocks[0].yields.iter().for_each(|&y| visit(y, blocks[0].region));
+    }
     let carried = if op == Op::For { 3 } else { 0 };
     match op {
         Op::For => args[..3].iter().for_each(|&a| visit(a, home)),
@@ -277,6 +288,7 @@ fn placement(
     let mut uses: Vec<(usize, Region)> = Vec::new();
     visit(&s.body, live, &mut |item, region| match item {
         Item::Effect { args, .. } => uses.extend(args.iter().map(|&a| (forest.at(g, a), region))),
+        Item::Pure { .. } => {}
         Item::Anchor { class, epoch, .. } => {
             let class = forest.at(g, *class);
             if live.class[class]
@@ -307,11 +319,19 @@ fn placement(
         if pinned(op) {
             continue;
         }
-        let target = if remade(op) { at } else { hoisted(g, s, forest, class, at) };
+        let target = if remade(op) { allowed(s, op, at) } else { hoisted(g, s, forest, class, at) };
         place[class] = Some(target);
         c.kids.iter().for_each(|&k| join(&mut used, k, target));
     }
     Ok(place)
+}
+
+/// Where an op that is made anew in a region may stand: a combining region holds ops on scalars only.
+fn allowed(s: &Skeleton, op: Op, at: Region) -> Region {
+    match s.places[at] {
+        Place { combines: true, parent: Some(parent), .. } if !op.is_scalar() => parent,
+        _ => at,
+    }
 }
 
 /// From `at` outward, out of every loop in which the class does not change.
@@ -385,7 +405,7 @@ impl Emitter<'_> {
         let open = |e: &Self, class: usize, region: Region| -> Result<(usize, Region, usize), Broken> {
             let c = forest.chosen(choice, class).ok_or("a class without a choice")?;
             let target = match c.node.op() {
-                Some(op) if remade(op) => region,
+                Some(op) if remade(op) => allowed(e.s, op, region),
                 Some(op) if !pinned(op) => e.place[class].ok_or_else(|| format!("no place for {op}"))?,
                 Some(op) => return Err(format!("{op} is used in front of its place")),
                 None => return Err(format!("{} is used where it is not visible", c.node)),
@@ -424,10 +444,6 @@ impl Emitter<'_> {
         let ty = pool.ty(ty).clone();
         let loc = self.origin[class].map_or(self.loc, |i| self.input.locs[i]);
         let count = op.info().results();
-        if count == 0 {
-            // Its region would have to be carried into the graph; the kernel stays as it is.
-            return Err(format!("`{op}` owns a region"));
-        }
         let make = |out: &mut Kernel, n: usize| {
             let types: SmallVec<[Type; 2]> = std::iter::repeat_n(ty.clone(), n).collect();
             out.add_inst(op, &args, present, pool.attrs(attrs), &[], &types)
@@ -453,11 +469,35 @@ impl Emitter<'_> {
         Ok(())
     }
 
+    /// True if all that a class needs is there, or can be computed from what is.
+    fn ready(&self, class: usize, region: Region) -> bool {
+        let (mut seen, mut work) = (IndexSet::new(), vec![class]);
+        while let Some(at) = work.pop() {
+            if self.value(at, region).is_some() || !seen.insert(at) {
+                continue;
+            }
+            match self.forest.chosen(self.choice, at) {
+                Some(c) if c.node.op().is_some_and(|op| !pinned(op)) => work.extend(&c.kids),
+                Some(_) | None => return false,
+            }
+        }
+        true
+    }
+
     fn block(&mut self, block: &Block) -> Result<(), Broken> {
         let region = block.region;
         for item in &block.items {
             match item {
                 Item::Effect { inst, args } => self.effect(*inst, args, region)?,
+                Item::Pure { classes } => {
+                    for &id in classes {
+                        let class = self.forest.at(self.g, id);
+                        // A value that belongs here, and whose reads have been made, is computed where its author did.
+                        if self.live.class[class] && self.place[class] == Some(region) && self.ready(class, region) {
+                            self.demand_class(class, region)?;
+                        }
+                    }
+                }
                 Item::Anchor { inst, class, epoch } => {
                     let class = self.forest.at(self.g, *class);
                     self.loc = self.input.locs[*inst];
@@ -529,12 +569,13 @@ impl Emitter<'_> {
         let fixed = match d.op {
             Op::For => 3,
             Op::If => 1,
+            op if combining(op) => args.len(),
             _ => 0,
         };
         for &a in &args[..fixed] {
             operands.push(self.demand(a, region)?);
         }
-        if d.op != Op::If {
+        if d.op != Op::If && !combining(d.op) {
             for &n in &slots {
                 operands.push(self.demand(args[carried + n], region)?);
             }
@@ -546,7 +587,7 @@ impl Emitter<'_> {
             regions.push(new);
             for (n, &p) in self.input.regions[b.region].params.iter().enumerate() {
                 let slot = if d.op == Op::For { n.checked_sub(1) } else { Some(n) };
-                if slot.is_none_or(|n| slots.contains(&n)) {
+                if combining(d.op) || slot.is_none_or(|n| slots.contains(&n)) {
                     let v = self.out.add_region_param(new, self.input.ty(p).clone());
                     self.bind(p, b.region, v);
                 }

@@ -1,6 +1,6 @@
 //! Why the chosen program: the chain of rules for each value that is computed in another way than it was written.
 //!
-//! While a graph is saturated for an explanation, every new equality is noted as a step: rule, node, node. In the final graph the
+//! While a graph is saturated for an explanation, every equality is noted as a step: rule, node, node. In the final graph the
 //! steps join the nodes of a class; the explanation of a class is a shortest path from a node of the input program to the chosen
 //! one. Operands are explained in their own classes, so an explanation is as long as the program, not as the trees in it (a proof
 //! over whole terms would copy what the program shares).
@@ -9,24 +9,37 @@ use crate::analysis::{Graph, Read};
 use crate::cost::{Family, once};
 use crate::extract::{Choice, Forest, canonical};
 use crate::language::{Head, Node};
-use crate::rules;
+use crate::whole::Whole;
 use crate::{Options, Solved, solve};
 use egg::Id;
 use indexmap::{IndexMap, IndexSet};
+use std::cmp::Ordering;
 use std::collections::VecDeque;
 use std::fmt::Write;
 use tilelift_ir::{Attr, Verified, text};
 
-/// An equality that a rule, or the folding of constants, added.
-#[derive(Clone, Debug)]
+/// An answer of a rule, or a constant that the graph folded.
+#[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Step {
     pub(crate) rule: &'static str,
-    pub(crate) left: Node,
-    pub(crate) right: Node,
+    /// The class in which the rule looked, and the node at which.
+    pub(crate) class: Id,
+    pub(crate) node: Node,
+    /// The node as a term; the answer, unless it has no type.
+    pub(crate) left: Id,
+    pub(crate) right: Option<Id>,
+}
+
+/// An entry of the log that is kept for an explanation.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) enum Event {
+    /// The graph was brought in order, between two rounds of rules.
+    Rebuild,
+    Step(Step),
 }
 
 /// A node in words: operands are classes, `e` and their number.
-fn words(g: &Graph, node: &Node) -> String {
+pub(crate) fn words(g: &Graph, node: &Node) -> String {
     let kid = |&k: &Id| match g.fact(k).value {
         Some(l) => text::literal_text(l, g.ty(k).elem()),
         None => format!("e{}", g.find(k)),
@@ -60,12 +73,13 @@ struct Steps {
 impl Steps {
     fn new(g: &Graph) -> Steps {
         let mut s = Steps { list: Vec::new(), at: IndexMap::new() };
-        for step in g.analysis.log.iter().flatten() {
-            let (a, b) = (canonical(g, &step.left), canonical(g, &step.right));
+        for event in g.analysis.log.iter().flatten() {
+            let Event::Step(Step { rule, left, right: Some(right), .. }) = event else { continue };
+            let (a, b) = (canonical(g, g.id_to_node(*left)), canonical(g, g.id_to_node(*right)));
             if a != b {
                 s.at.entry(a.clone()).or_default().push(s.list.len());
                 s.at.entry(b.clone()).or_default().push(s.list.len());
-                s.list.push((a, b, step.rule));
+                s.list.push((a, b, rule));
             }
         }
         s
@@ -100,7 +114,7 @@ impl Steps {
 
 /// The explanation of a kernel's optimisation as text.
 pub fn explain(kernel: &Verified<'_>, options: &Options) -> String {
-    let Some(s) = solve(kernel.kernel(), options, true, 1) else { return "no program could be extracted\n".into() };
+    let Some(s) = solve(kernel.kernel(), options, true) else { return "no program could be extracted\n".into() };
     let mut out = format!("@{}: cost {} as written, {} chosen\n", kernel.name, s.report.before, s.report.after);
     let steps = Steps::new(&s.graph);
     let original: IndexSet<Node> = s.skeleton.original.iter().map(|n| canonical(&s.graph, n)).collect();
@@ -127,15 +141,23 @@ pub fn explain(kernel: &Verified<'_>, options: &Options) -> String {
             }
         }
     }
-    if let Some(other) = s.others.first() {
-        runner_up(&s, other, &mut out);
+    let _ = writeln!(out, "whole kernel {}", s.whole);
+    if let Some((other, whole)) = s.others.first() {
+        runner_up(&s, other, whole, &mut out);
     }
     out
 }
 
-/// What the next best program does otherwise, and what that costs by family of ops.
-fn runner_up(s: &Solved, other: &Choice, out: &mut String) {
-    let _ = writeln!(out, "next best program: cost {} ({:+})", other.total, i128::from(other.total) - i128::from(s.choice.total));
+/// What the next best program does otherwise, and why it was not taken: the cost of the whole kernel, and of nodes by family of ops.
+fn runner_up(s: &Solved, other: &Choice, whole: &Whole, out: &mut String) {
+    let _ = writeln!(out, "next best program {whole}");
+    let (ours, theirs) = (s.whole.time(), whole.time());
+    let nodes = i128::from(other.total) - i128::from(s.choice.total);
+    let _ = match theirs.cmp(&ours) {
+        Ordering::Greater => writeln!(out, "    not taken: the whole kernel costs {} more; its nodes {nodes:+}", theirs - ours),
+        Ordering::Equal if nodes > 0 => writeln!(out, "    not taken: the whole kernel costs the same, its nodes {nodes:+}"),
+        Ordering::Equal | Ordering::Less => writeln!(out, "    not taken: all costs are the same, and it was found later"),
+    };
     let spent = |choice: &Choice| {
         let mut by: IndexMap<Family, i128> = IndexMap::new();
         for class in s.forest.order(&choice.of, &s.forest.roots).unwrap_or_default() {
@@ -163,37 +185,9 @@ fn runner_up(s: &Solved, other: &Choice, out: &mut String) {
     }
 }
 
-/// Looks at every step of an optimisation again, in the final graph: its rule is in the table and still answers on the step's node with
-/// something equal, and every chosen node is joined to the program that was read. Returns the number of steps.
-///
-/// # Errors
-/// The first step that does not hold.
-pub fn replay(kernel: &Verified<'_>, options: &Options) -> Result<usize, String> {
-    let s = solve(kernel.kernel(), options, true, 0).ok_or("no program could be extracted")?;
-    let g = &s.graph;
-    for step in g.analysis.log.iter().flatten() {
-        let (left, right) = (canonical(g, &step.left), canonical(g, &step.right));
-        let (a, b) = (g.lookup(left.clone()), g.lookup(right.clone()));
-        if a.is_none() || a != b {
-            return Err(format!("{}: {} and {} are not equal", step.rule, words(g, &left), words(g, &right)));
-        }
-        if step.rule == crate::saturate::FOLD {
-            continue;
-        }
-        let rule = rules::all().find(|r| r.name == step.rule).ok_or_else(|| format!("{} is no rule", step.rule))?;
-        let id = a.ok_or("a node is gone")?;
-        match (rule.apply)(g, id, &left) {
-            Some(term) if term.find(g) != Some(id) => return Err(format!("{} says something else of {}", step.rule, words(g, &left))),
-            // Sharper facts may leave a rule nothing to say.
-            Some(_) | None => {}
-        }
-    }
-    Ok(g.analysis.log.as_ref().map_or(0, Vec::len))
-}
-
 /// The graph for Graphviz: a box per class, the chosen nodes filled.
 pub fn dot(kernel: &Verified<'_>, options: &Options) -> String {
-    let Some(s) = solve(kernel.kernel(), options, false, 0) else { return String::new() };
+    let Some(s) = solve(kernel.kernel(), options, false) else { return String::new() };
     let Solved { graph: g, forest, choice, .. } = &s;
     let mut out = format!("digraph \"{}\" {{\n  compound=true; rankdir=BT; node [shape=box];\n", kernel.name);
     for (class, &id) in forest.ids.iter().enumerate() {

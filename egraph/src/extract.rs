@@ -21,6 +21,8 @@ use std::collections::BinaryHeap;
 pub(crate) struct Forest {
     /// The class of each number, ascending.
     pub(crate) ids: Vec<Id>,
+    /// The event after which each class can be computed.
+    pub(crate) avail: Vec<u32>,
     /// Candidates of each class.
     pub(crate) nodes: Vec<Vec<Candidate>>,
     /// What the program needs.
@@ -32,6 +34,8 @@ pub(crate) struct Forest {
 pub(crate) struct Candidate {
     pub(crate) node: Node,
     pub(crate) cost: u64,
+    /// The event that makes it, if it is a leaf or a read.
+    pub(crate) own: u32,
     pub(crate) kids: Vec<usize>,
 }
 
@@ -49,7 +53,7 @@ pub(crate) struct Choice {
 pub(crate) enum Mode {
     /// The cheapest.
     Best,
-    /// The first acyclic one of a random order; for tests.
+    /// A random one, or about the dearest; for tests.
     Chaos(u64),
 }
 
@@ -74,7 +78,7 @@ impl Forest {
                     let avail = node.kids.iter().map(|&k| g[k].data.avail).fold(own, u32::max);
                     if avail == class.data.avail {
                         let cost = cost::cost(g, skeleton, node, original.contains(node));
-                        list.push(Candidate { node: node.clone(), cost, kids: node.kids.iter().map(|&k| at(k)).collect() });
+                        list.push(Candidate { node: node.clone(), cost, own, kids: node.kids.iter().map(|&k| at(k)).collect() });
                     }
                 }
                 list
@@ -84,7 +88,8 @@ impl Forest {
         skeleton.visit_classes(&mut |id, _| {
             roots.insert(at(id));
         });
-        Forest { ids, nodes, roots: roots.into_iter().collect() }
+        let avail = ids.iter().map(|&id| g[id].data.avail).collect();
+        Forest { ids, avail, nodes, roots: roots.into_iter().collect() }
     }
 
     /// The number of a class.
@@ -139,18 +144,25 @@ impl Forest {
         Some(order.iter().fold(0u64, |sum, &c| sum.saturating_add(of[c].map_or(0, |n| self.nodes[c][n as usize].cost))))
     }
 
-    /// Checks a choice: every class that is needed has a candidate of its own, no cycle, the stated cost.
+    /// Checks a choice: every class that is needed has a candidate of its own, which can be computed as early as its class; no cycle; the
+    /// stated cost.
     pub(crate) fn check(&self, choice: &Choice) -> Result<(), String> {
         for (class, c) in choice.of.iter().enumerate() {
             if c.is_some_and(|c| c as usize >= self.nodes[class].len()) {
                 return Err(format!("class {} has no candidate {c:?}", self.ids[class]));
             }
         }
-        match self.total(&choice.of) {
-            None => Err("the choice has a cycle or misses a class".into()),
-            Some(t) if t != choice.total => Err(format!("the choice costs {t}, not {}", choice.total)),
-            Some(_) => Ok(()),
+        let order = self.order(&choice.of, &self.roots).ok_or("the choice has a cycle or misses a class")?;
+        let (mut event, mut total) = (vec![0u32; self.ids.len()], 0u64);
+        for class in order {
+            let c = self.chosen(choice, class).ok_or("the choice misses a class")?;
+            event[class] = c.kids.iter().map(|&k| event[k]).fold(c.own, u32::max);
+            if event[class] > self.avail[class] {
+                return Err(format!("class {} is computed behind event {}, too late", self.ids[class], event[class]));
+            }
+            total = total.saturating_add(c.cost);
         }
+        if total == choice.total { Ok(()) } else { Err(format!("the choice costs {total}, not {}", choice.total)) }
     }
 }
 
@@ -304,19 +316,22 @@ fn settle<K: Ord>(forest: &Forest, key: &mut dyn FnMut(usize, u32) -> K) -> Opti
     forest.order(&of, &forest.roots).map(|_| of)
 }
 
-/// A choice that a random order makes.
+/// A choice that an odd seed makes at random; an even one takes the dearest node that is ready, which is about the worst program.
 fn chaos(forest: &Forest, seed: u64) -> Option<Vec<Option<u32>>> {
     let mut state = seed | 1;
     settle(forest, &mut |class, n| {
+        let cost = forest.nodes[class][n as usize].cost;
+        if seed.is_multiple_of(2) {
+            return u64::MAX - cost;
+        }
         state ^= (class as u64) << 32 ^ u64::from(n);
         // xorshift64*
         state ^= state >> 12;
         state ^= state << 25;
         state ^= state >> 27;
         state = state.max(1);
-        // The larger candidates come first more often: worst choices are the point.
-        let size = forest.nodes[class][n as usize].cost.ilog2();
-        (state.wrapping_mul(0x2545_F491_4F6C_DD1D) >> 58).saturating_sub(u64::from(size))
+        // The larger candidates come first more often: bad choices are the point.
+        (state.wrapping_mul(0x2545_F491_4F6C_DD1D) >> 58).saturating_sub(u64::from(cost.ilog2()))
     })
 }
 
@@ -360,7 +375,7 @@ mod tests {
     use crate::language::{Head, Kids, Pool};
     use tilelift_ir::{Scalar, Type, Value};
 
-    /// A forest of up to 7 classes with random candidates; every class has one without operands or none at all is reachable.
+    /// A forest of up to 7 classes with random candidates and events.
     fn random(seed: u64) -> Forest {
         let mut state = seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1;
         let mut below = |n: u64| {
@@ -371,7 +386,7 @@ mod tests {
         };
         let ty = Pool::default().add_type(&Type::Scalar(Scalar::I32));
         let classes = 3 + below(5) as usize;
-        let nodes = (0..classes)
+        let mut nodes: Vec<Vec<Candidate>> = (0..classes)
             .map(|class| {
                 let count = 1 + below(3);
                 (0..=count)
@@ -383,12 +398,24 @@ mod tests {
                             (0..below(3)).map(|_| below(classes as u64) as usize).collect()
                         };
                         let head = Head::Leaf { value: Value::from_u32(class as u32 * 8 + n as u32), ty };
-                        Candidate { node: Node { head, kids: Kids::new() }, cost: 1 + below(9), kids }
+                        Candidate {
+                            node: Node { head, kids: Kids::new() },
+                            cost: 1 + below(9),
+                            own: below(4).saturating_sub(1) as u32,
+                            kids,
+                        }
                     })
                     .collect()
             })
             .collect();
-        Forest { ids: (0..classes).map(Id::from).collect(), nodes, roots: vec![0, 1] }
+        // As the graph does it: a class is there with its earliest node, and only the nodes that are as early may be chosen.
+        let mut avail = vec![u32::MAX; classes];
+        let at = |avail: &[u32], c: &Candidate| c.kids.iter().map(|&k| avail[k]).fold(c.own, u32::max);
+        for _ in 0..=classes {
+            avail = nodes.iter().map(|list| list.iter().map(|c| at(&avail, c)).min().unwrap_or(0)).collect();
+        }
+        nodes.iter_mut().enumerate().for_each(|(class, list)| list.retain(|c| at(&avail, c) == avail[class]));
+        Forest { ids: (0..classes).map(Id::from).collect(), avail, nodes, roots: vec![0, 1] }
     }
 
     fn optimum(forest: &Forest) -> u64 {
@@ -444,11 +471,15 @@ mod tests {
         let mut hole = choice.clone();
         hole.of[0] = None;
         assert!(forest.check(&hole).is_err());
-        let mut alien = choice;
+        let mut alien = choice.clone();
         alien.of[0] = Some(99);
         assert!(forest.check(&alien).is_err());
         let kid = |k: usize| Candidate { kids: vec![k], ..forest.nodes[0][0].clone() };
-        let ring = Forest { ids: forest.ids[..2].to_vec(), nodes: vec![vec![kid(1)], vec![kid(0)]], roots: vec![0] };
+        let mut late = forest.clone();
+        late.avail = vec![0; late.ids.len()];
+        late.nodes.iter_mut().flatten().for_each(|c| c.own = 1);
+        assert!(late.check(&choice).is_err_and(|e| e.contains("too late")));
+        let ring = Forest { ids: forest.ids[..2].to_vec(), avail: vec![0; 2], nodes: vec![vec![kid(1)], vec![kid(0)]], roots: vec![0] };
         assert!(ring.check(&Choice { of: vec![Some(0), Some(0)], total: 2 }).is_err());
         assert!(extract(&ring, Mode::Best, 0, 100).is_none());
     }

@@ -18,10 +18,12 @@ mod elaborate;
 pub mod explain;
 mod extract;
 mod language;
+pub mod prove;
 pub mod rules;
 mod saturate;
 mod skeleton;
 mod term;
+mod whole;
 
 pub use rules::{Class, Rule};
 
@@ -29,6 +31,7 @@ use extract::{Choice, Forest, Mode};
 use std::fmt;
 use std::time::{Duration, Instant};
 use tilelift_ir::{Kernel, Verified, verify};
+use whole::Whole;
 
 /// What the optimizer may do, and how long.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -43,6 +46,8 @@ pub struct Options {
     pub matches: usize,
     /// Changes of a choice that are tried after extraction.
     pub trials: usize,
+    /// Choices that are kept, and ranked by the cost of the whole kernel.
+    pub keep: usize,
     /// For tests: rules in random order, and a random program of the graph instead of the cheapest.
     pub chaos: Option<u64>,
     /// For tests: this rule only.
@@ -51,7 +56,7 @@ pub struct Options {
 
 impl Default for Options {
     fn default() -> Options {
-        Options { allow: Class::Free, iterations: 8, nodes: 6000, matches: 4000, trials: 200, chaos: None, only: None }
+        Options { allow: Class::Free, iterations: 8, nodes: 6000, matches: 4000, trials: 200, keep: 4, chaos: None, only: None }
     }
 }
 
@@ -163,17 +168,29 @@ impl fmt::Display for Report {
     }
 }
 
+/// A choice with its kernel.
+struct Ranked {
+    choice: Choice,
+    made: Result<Kernel, String>,
+    whole: Whole,
+}
+
 /// A graph after saturation, with the choice: what [`optimise`] and [`explain`] share.
 pub(crate) struct Solved {
     pub(crate) graph: analysis::Graph,
     pub(crate) skeleton: skeleton::Skeleton,
     pub(crate) forest: Forest,
     pub(crate) choice: Choice,
-    pub(crate) others: Vec<Choice>,
+    /// The kernel of the choice.
+    pub(crate) made: Result<Kernel, String>,
+    /// What the kernel of the choice costs.
+    pub(crate) whole: Whole,
+    /// The choices behind it, with what their kernels cost.
+    pub(crate) others: Vec<(Choice, Whole)>,
     pub(crate) report: Report,
 }
 
-pub(crate) fn solve(kernel: &Kernel, options: &Options, explained: bool, keep: usize) -> Option<Solved> {
+pub(crate) fn solve(kernel: &Kernel, options: &Options, explained: bool) -> Option<Solved> {
     let start = Instant::now();
     let (graph, skeleton) = skeleton::build(kernel, explained);
     let built = Instant::now();
@@ -183,36 +200,75 @@ pub(crate) fn solve(kernel: &Kernel, options: &Options, explained: bool, keep: u
     let saturated = Instant::now();
     let forest = Forest::new(&graph, &skeleton);
     let mode = options.chaos.map_or(Mode::Best, Mode::Chaos);
-    let (choice, others) = extract::extract(&forest, mode, keep, options.trials)?;
-    debug_assert_eq!(forest.check(&choice), Ok(()));
+    let (first, others) = extract::extract(&forest, mode, options.keep.saturating_sub(1), options.trials)?;
+    debug_assert_eq!(forest.check(&first), Ok(()));
     let extracted = Instant::now();
+    // Nothing that is dearer than the program as written, node by node, gets a chance.
+    let limit = first.total.max(before);
+    let mut ranked: Vec<Ranked> = std::iter::once(first)
+        .chain(others.into_iter().filter(|o| o.total <= limit))
+        .map(|choice| {
+            let made = elaborate::elaborate(kernel, &graph, &skeleton, &forest, &choice);
+            let whole = made.as_ref().map_or(Whole::default(), whole::judge);
+            Ranked { choice, made, whole }
+        })
+        .collect();
+    // Of kernels that cost the same the one whose nodes cost less; the sort keeps the order of choices.
+    ranked.sort_by_key(|r| (r.made.is_err(), r.whole.time(), r.choice.total));
+    let mut ranked = ranked.into_iter();
+    let Ranked { choice, made, whole } = ranked.next()?;
+    let others = ranked.filter(|r| r.made.is_ok()).map(|r| (r.choice, r.whole)).collect();
+    let elaborated = Instant::now();
     let report = Report {
         phases,
         rules,
         before,
         after: choice.total,
         fallback: None,
-        times: [built - start, saturated - built, extracted - saturated, Duration::ZERO],
+        times: [built - start, saturated - built, extracted - saturated, elaborated - extracted],
     };
-    Some(Solved { graph, skeleton, forest, choice, others, report })
+    Some(Solved { graph, skeleton, forest, choice, made, whole, others, report })
 }
 
 /// Makes a better kernel of a kernel.
 pub fn optimise(kernel: &Verified<'_>, options: &Options) -> (Kernel, Report) {
     let input = kernel.kernel();
     let kept = |why: String, report: Report| (input.clone(), Report { fallback: Some(why), ..report });
-    let Some(solved) = solve(input, options, false, 0) else {
+    let Some(Solved { made, report, .. }) = solve(input, options, false) else {
         return kept("no program could be extracted".into(), Report::default());
     };
-    let Solved { graph, skeleton, forest, choice, mut report, .. } = solved;
-    let start = Instant::now();
-    let made = elaborate::elaborate(input, &graph, &skeleton, &forest, &choice);
-    report.times[3] = start.elapsed();
     match made {
         Err(why) => kept(why, report),
         Ok(made) => match verify(&made).err() {
             Some(e) => kept(e.to_string(), report),
             None => (made, report),
         },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tilelift_kernels::{Size, cases};
+
+    /// The kernel that is taken is the best of those that were kept, and ranking by the whole kernel is more than ranking by nodes.
+    #[test]
+    fn the_best_whole_kernel_is_taken() {
+        let (mut kept, mut overruled) = (0, 0);
+        for case in cases().iter().filter(|c| c.size == Size::Small) {
+            let kernel = case.build().expect("kernels of the library build");
+            let options = Options { allow: Class::Approx, ..Options::default() };
+            let s = solve(&kernel, &options, false).expect("a program");
+            for (other, whole) in &s.others {
+                assert_eq!(s.forest.check(other), Ok(()), "{}", case.name);
+                assert!((whole.time(), other.total) >= (s.whole.time(), s.choice.total), "{}: {whole} before {}", case.name, s.whole);
+                overruled += usize::from(other.total < s.choice.total);
+            }
+            assert_eq!(s.forest.check(&s.choice), Ok(()), "{}", case.name);
+            assert_eq!(whole::judge(s.made.as_ref().expect("it was made")), s.whole, "{}", case.name);
+            kept += s.others.len();
+        }
+        assert!(kept >= 50, "only {kept} runners-up");
+        println!("{kept} kept, {overruled} overruled");
     }
 }

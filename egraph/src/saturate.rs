@@ -9,8 +9,10 @@
 //! right as before. Matches are collected in the order of class numbers, so equal inputs give equal graphs.
 
 use crate::analysis::{Context, Graph, note};
+use crate::explain::{Event, Step};
 use crate::language::Node;
 use crate::rules::{Phase, Rule};
+use crate::term::Term;
 use crate::{Options, PhaseReport, RuleReport, Stop};
 use egg::{Applier, EGraph, Id, PatternAst, Rewrite, RewriteScheduler, Runner, SearchMatches, Searcher, StopReason, Subst, Symbol, Var};
 use std::cell::RefCell;
@@ -26,7 +28,7 @@ struct Find(&'static Rule);
 /// Adds what a rule says.
 struct Add(&'static Rule);
 
-fn answers(g: &Graph, rule: &Rule, id: Id, node: &Node) -> Option<crate::term::Term> {
+fn answers(g: &Graph, rule: &Rule, id: Id, node: &Node) -> Option<Term> {
     let term = (rule.apply)(g, id, node)?;
     (term.find(g) != Some(g.find(id))).then_some(term)
 }
@@ -59,23 +61,26 @@ impl Searcher<Node, Context> for Find {
 }
 
 impl Applier<Node, Context> for Add {
-    fn apply_one(&self, g: &mut Graph, id: Id, _: &Subst, _: Option<&PatternAst<Node>>, name: Symbol) -> Vec<Id> {
+    fn apply_one(&self, g: &mut Graph, id: Id, _: &Subst, _: Option<&PatternAst<Node>>, _: Symbol) -> Vec<Id> {
         let id = g.find(id);
         let nodes: Vec<Node> = g[id].nodes.iter().filter(|n| n.op().is_some_and(|op| self.0.roots.has(op))).cloned().collect();
         let mut changed = Vec::new();
         for node in nodes {
             let Some(term) = answers(g, self.0, id, &node) else { continue };
-            let Some(right) = term.build(g) else { continue };
-            let left = g.add_uncanonical(node.clone());
-            if g.find(left) != g.find(right) {
-                note(g, self.0.name, node, right);
-            }
-            if g.union_trusted(left, right, name) {
-                changed.push(g.find(left));
-            }
+            changed.extend(step(g, self.0.name, id, &node, &term));
         }
         changed
     }
+}
+
+/// Makes a node equal to what a rule says of it; the class, if that was new.
+pub(crate) fn step(g: &mut Graph, rule: &'static str, class: Id, node: &Node, term: &Term) -> Option<Id> {
+    let right = term.build(g);
+    let left = if right.is_some() { g.add_uncanonical(node.clone()) } else { class };
+    if g.analysis.log.is_some() {
+        note(g, Event::Step(Step { rule, class, node: node.clone(), left, right }));
+    }
+    g.union_trusted(left, right?, rule).then(|| g.find(left))
 }
 
 /// What the runs of a rule came to.
@@ -91,6 +96,8 @@ struct Count {
 struct Fuel {
     limit: usize,
     names: Vec<Symbol>,
+    /// The round in which rules are applied.
+    round: Option<usize>,
     counts: Rc<RefCell<Vec<Count>>>,
 }
 
@@ -115,12 +122,16 @@ impl RewriteScheduler<Node, Context> for Fuel {
 
     fn apply_rewrite(
         &mut self,
-        _: usize,
+        round: usize,
         g: &mut EGraph<Node, Context>,
         rule: &Rewrite<Node, Context>,
         found: Vec<SearchMatches<'_, Node>>,
     ) -> usize {
         let start = Instant::now();
+        if self.round != Some(round) {
+            self.round = Some(round);
+            note(g, Event::Rebuild);
+        }
         let n = rule.apply(g, &found).len();
         let i = self.index(rule.name);
         let c = &mut self.counts.borrow_mut()[i];
@@ -142,7 +153,8 @@ pub(crate) fn saturate(mut g: Graph, options: &Options) -> (Graph, Vec<PhaseRepo
         let rewrites: Vec<Rewrite<Node, Context>> =
             rules.iter().map(|r| Rewrite::new(r.name, Find(r), Add(r)).expect("a rule without variables")).collect();
         let counts = Rc::new(RefCell::new(vec![Count::default(); rules.len()]));
-        let fuel = Fuel { limit: options.matches, names: rewrites.iter().map(|r| r.name).collect(), counts: Rc::clone(&counts) };
+        let fuel =
+            Fuel { limit: options.matches, names: rewrites.iter().map(|r| r.name).collect(), round: None, counts: Rc::clone(&counts) };
         let runner: Runner<Node, Context> = Runner::new(Context::default())
             .with_egraph(g)
             .with_scheduler(fuel)

@@ -7,24 +7,30 @@
 //! A read is a node with an *epoch*: a state of memory and a region. Memory changes state at every write and update, at the entry of
 //! a loop that writes, and behind control that writes. A read is looked up in the epochs of the enclosing regions first, so it is
 //! shared with one that stands before it in an outer region; its *anchor* says where it stood, the only place where it may stand.
+//!
+//! An op with a combining region (`reduce_by`, the scans) is an entry like control: its operands and its region's values are classes, so
+//! both are optimised, what the region need not repeat leaves it, and an op whose results nobody needs is left out.
 
-use crate::analysis::{Context, Graph, Loop, Stored, pinned};
+use crate::analysis::{Context, Graph, Loop, Read, Stored, pinned};
+use crate::cost::LANES;
 use crate::language::{Attrs, Head, Kids, Node};
 use crate::term::order;
 use cranelift_entity::SecondaryMap;
 use egg::Id;
 use indexmap::IndexMap;
 use smallvec::SmallVec;
-use tilelift_ir::{Effects, Inst, Kernel, Literal, Op, Region, Value};
+use tilelift_ir::{Effects, Extent, Inst, Kernel, Literal, Op, Region, Value, ViewType};
 
 /// An entry of a block.
 #[derive(Clone, Debug)]
 pub(crate) enum Item {
     /// An instruction with an effect, and the classes of its operands.
     Effect { inst: Inst, args: Vec<Id> },
+    /// Where a pure op stood, and its results: the order of what has no place of its own is the author's, as far as it can be.
+    Pure { classes: SmallVec<[Id; 1]> },
     /// Where a read or another op that keeps its place stood.
     Anchor { inst: Inst, class: Id, epoch: u32 },
-    /// Control, with its operands and regions.
+    /// Control, or an op with a combining region, with its operands and regions.
     Control { inst: Inst, args: Vec<Id>, blocks: Vec<Block> },
 }
 
@@ -45,6 +51,8 @@ pub(crate) struct Place {
     pub(crate) depth: u32,
     /// True for regions that repeat.
     pub(crate) repeats: bool,
+    /// True for the region of a combining op, which holds ops on scalars only.
+    pub(crate) combines: bool,
     /// How often an instruction of it runs, by estimate.
     pub(crate) weight: u64,
 }
@@ -70,22 +78,24 @@ const HEAVIEST: u64 = 1 << 20;
 /// Splits a kernel into graph and skeleton.
 pub(crate) fn build(kernel: &Kernel, explained: bool) -> (Graph, Skeleton) {
     let log = explained.then(Vec::new);
-    let context = Context { log, event_region: vec![kernel.body], epoch_event: vec![0], epoch_store: vec![None], ..Context::default() };
+    let context =
+        Context { log, event_region: vec![kernel.body], epoch_event: vec![0], epoch_stores: vec![Vec::new()], ..Context::default() };
     let graph = Graph::new(context);
+    let graph = if explained { graph.with_explanations_enabled().without_explanation_length_optimization() } else { graph };
     let mut b = Builder {
         kernel,
         graph,
         class: SecondaryMap::new(),
         memory: 0,
         memories: 0,
-        store: None,
+        stores: Vec::new(),
         scopes: vec![kernel.body],
         epochs: IndexMap::new(),
         places: SecondaryMap::new(),
         origin: IndexMap::new(),
         original: Vec::new(),
     };
-    b.places[kernel.body] = Place { parent: None, depth: 0, repeats: false, weight: 1 };
+    b.places[kernel.body] = Place { weight: 1, ..Place::default() };
     for &p in &kernel.params {
         b.leaf(p, 0);
     }
@@ -101,8 +111,8 @@ struct Builder<'k> {
     /// The state of memory, and the number of states.
     memory: u32,
     memories: u32,
-    /// The store that made this state of memory.
-    store: Option<Stored>,
+    /// The stores that this state of memory still shows.
+    stores: Vec<Stored>,
     scopes: Vec<Region>,
     epochs: IndexMap<(Option<u32>, Region), u32>,
     places: SecondaryMap<Region, Place>,
@@ -136,7 +146,17 @@ impl Builder<'_> {
 
     fn forget(&mut self) {
         self.memories += 1;
-        (self.memory, self.store) = (self.memories, None);
+        self.memory = self.memories;
+        self.stores.clear();
+    }
+
+    /// Notes a store, and the earlier ones of the same view that it cannot have touched.
+    fn stored(&mut self, args: &[Id], earlier: Vec<Stored>) {
+        let g = &self.graph;
+        let rank = g.ty(args[0]).as_view().map_or(0, |v| v.rank());
+        let new = Stored { place: args[..1 + rank].iter().copied().collect(), value: args[1 + rank], mask: args.get(2 + rank).copied() };
+        self.stores = earlier.into_iter().filter(|old| g.find(old.place[0]) == g.find(new.place[0]) && apart(g, old, &new)).collect();
+        self.stores.push(new);
     }
 
     fn writes(&self, inst: Inst) -> bool {
@@ -153,7 +173,14 @@ impl Builder<'_> {
         for &inst in &kernel.regions[region].insts {
             let d = &kernel.insts[inst];
             match d.op.info().effects {
-                Effects::Pure if !pinned(d.op) => self.pure(inst, 0),
+                Effects::Pure if combining(d.op) => {
+                    let item = self.control(inst);
+                    block.items.push(item);
+                }
+                Effects::Pure if !pinned(d.op) => {
+                    self.pure(inst, 0);
+                    block.items.push(Item::Pure { classes: d.results.iter().map(|&r| self.of(r)).collect() });
+                }
                 Effects::Pure | Effects::Reads => {
                     let epoch = self.anchored(inst);
                     block.items.push(Item::Anchor { inst, class: self.of(d.results[0]), epoch });
@@ -161,10 +188,10 @@ impl Builder<'_> {
                 Effects::Writes | Effects::Updates | Effects::Observes => {
                     let args = self.all(&d.args);
                     if writes(d.op) {
+                        let earlier = std::mem::take(&mut self.stores);
                         self.forget();
-                        if d.op == Op::Store && d.present & 0b1000 == 0 {
-                            let rank = kernel.ty(d.args[0]).as_view().map_or(0, |v| v.rank());
-                            self.store = Some(Stored { place: args[..1 + rank].iter().copied().collect(), value: args[1 + rank] });
+                        if d.op == Op::Store && kernel.ty(d.args[0]).as_view().is_some_and(injective) {
+                            self.stored(&args, earlier);
                         }
                     }
                     if !d.results.is_empty() {
@@ -192,14 +219,19 @@ impl Builder<'_> {
         if writes && repeats {
             self.forget();
         }
-        let (before, stored) = (self.memory, self.store.clone());
+        let (before, stored) = (self.memory, self.stores.clone());
         let carried_from = if d.op == Op::For { 3 } else { 0 };
-        let trips = if d.op == Op::For { self.trips(&args) } else { TRIPS };
+        let trips = match d.op {
+            Op::For => self.trips(&args),
+            // About once per element, by all lanes.
+            op if combining(op) => kernel.ty(d.args[0]).as_tile().map_or(2, |t| t.elements() / LANES).max(2),
+            _ => TRIPS,
+        };
         let mut blocks = Vec::new();
         for &r in &d.regions {
             let place = self.places[outer];
             let weight = if repeats { place.weight.saturating_mul(trips).min(HEAVIEST) } else { place.weight };
-            self.places[r] = Place { parent: Some(outer), depth: place.depth + 1, repeats, weight };
+            self.places[r] = Place { parent: Some(outer), depth: place.depth + 1, repeats, combines: combining(d.op), weight };
             let event = self.event(r);
             for (n, &p) in kernel.regions[r].params.iter().enumerate() {
                 let carried = if d.op == Op::For { n.checked_sub(1) } else { Some(n) };
@@ -212,7 +244,7 @@ impl Builder<'_> {
                     }
                 }
             }
-            (self.memory, self.store) = (before, stored.clone());
+            (self.memory, self.stores) = (before, stored.clone());
             self.scopes.push(r);
             blocks.push(self.block(r));
             self.scopes.pop();
@@ -236,7 +268,7 @@ impl Builder<'_> {
         let d = &self.kernel.insts[inst];
         let Some(&body) = d.regions.last() else { return false };
         let first = usize::from(d.op == Op::For);
-        d.op != Op::If && self.kernel.yields(body).get(k) == self.kernel.regions[body].params.get(first + k)
+        d.op != Op::If && !combining(d.op) && self.kernel.yields(body).get(k) == self.kernel.regions[body].params.get(first + k)
     }
 
     fn trips(&self, args: &[Id]) -> u64 {
@@ -292,7 +324,7 @@ impl Builder<'_> {
                 let event = self.event(region);
                 let context = &mut self.graph.analysis;
                 context.epoch_event.push(event);
-                context.epoch_store.push(if reads { self.store.clone() } else { None });
+                context.epoch_stores.push(if reads { self.stores.clone() } else { Vec::new() });
                 let epoch = (context.epoch_event.len() - 1) as u32;
                 self.epochs.insert((memory, region), epoch);
                 epoch
@@ -301,6 +333,39 @@ impl Builder<'_> {
         self.pure(inst, epoch);
         epoch
     }
+}
+
+/// True for ops whose region combines elements: without effects, but kept in the skeleton as control is, for the sake of the region.
+pub(crate) fn combining(op: Op) -> bool {
+    op.info().effects == Effects::Pure && op.info().regions > 0
+}
+
+/// True if different indices are different addresses: the view is dense, or its fixed strides leave room for what is inside of them.
+fn injective(view: &ViewType) -> bool {
+    let Some(strides) = &view.strides else { return true };
+    let fixed = |e: &Extent| if let Extent::Fixed(n) = e { Some(u64::from(*n)) } else { None };
+    let Some(mut dims) = strides.iter().zip(&view.dims).map(|(s, d)| Some((fixed(s)?, fixed(d)))).collect::<Option<Vec<_>>>() else {
+        return false;
+    };
+    dims.sort_unstable();
+    // The largest distance of elements so far, if it is known.
+    let mut span = Some(0u64);
+    dims.into_iter().all(|(stride, extent)| {
+        let fits = span.is_some_and(|s| stride > s);
+        span = extent.zip(span).and_then(|(e, s)| stride.checked_mul(e.saturating_sub(1))?.checked_add(s));
+        fits
+    })
+}
+
+/// True if two stores of one view touch no element in common: along some dimension their indices differ by a known distance.
+fn apart(g: &Graph, a: &Stored, b: &Stored) -> bool {
+    let (Some(x), Some(y)) = (g.ty(a.value).shape(), g.ty(b.value).shape()) else { return false };
+    (0..x.len().min(y.len())).any(|d| {
+        let (Some(p), Some(q)) = (&g.fact(a.place[1 + d]).affine, &g.fact(b.place[1 + d]).affine) else { return false };
+        // Distances modulo 2^32, as indices are.
+        let (up, down) = (q.offset.wrapping_sub(p.offset) as u32, p.offset.wrapping_sub(q.offset) as u32);
+        p.base.map(|i| g.find(i)) == q.base.map(|i| g.find(i)) && up >= x[d] && down >= y[d]
+    })
 }
 
 /// True for ops that change memory.
@@ -322,7 +387,7 @@ fn visit_block(block: &Block, visit: &mut dyn FnMut(Id, Region)) {
     for item in &block.items {
         match item {
             Item::Effect { args, .. } => args.iter().for_each(|&a| visit(a, block.region)),
-            Item::Anchor { .. } => {}
+            Item::Pure { .. } | Item::Anchor { .. } => {}
             Item::Control { args, blocks, .. } => {
                 args.iter().for_each(|&a| visit(a, block.region));
                 blocks.iter().for_each(|b| visit_block(b, visit));

@@ -70,6 +70,7 @@ fn program(body: &str, t: Scalar, u: Scalar) -> Kernel {
             "zero" => "0".into(),
             // An extent in front of the element, such as 8x1xT.
             w if w.ends_with("xT") => format!("{}{t}", &w[..w.len() - 1]),
+            w if w.ends_with("xU") => format!("{}{u}", &w[..w.len() - 1]),
             w => w.to_owned(),
         };
         code.push_str(&new);

@@ -22,7 +22,7 @@ Runs the acceptance cases and prints a table; E is the worst error in units of t
   --full          every program of the large cases on slow devices, too: hours on the simulator
   --twice         the first inputs run twice, and have to give the same bits
   --jobs N        cases at a time, each in a thread (1); the table keeps its order
-  --opt N         0: as written (default), 1: improved by equality saturation
+  --opt N         0: as written, 1: improved by equality saturation (default)
   --list          print the names only";
 
 /// Programs of a large case that a slow device runs.
@@ -55,7 +55,7 @@ pub struct Effort {
 impl Effort {
     /// A number of sets; slow devices sample the programs of large cases.
     pub const fn seeds(seeds: u64) -> Effort {
-        Effort { seeds, full: false, twice: false, opt: OptLevel::None }
+        Effort { seeds, full: false, twice: false, opt: OptLevel::Logical }
     }
 }
 

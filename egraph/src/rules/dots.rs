@@ -1,10 +1,13 @@
-//! Matrix products: what is added goes into the accumulator, what was only widened goes in as it was.
+//! Matrix products: what is added goes into the accumulator; what was only widened, or dequantised, goes in as it was, and the scale
+//! is applied to the result.
 
 use super::{Class, Phase, Roots, Rule, Types};
 use crate::analysis::{Graph, Read};
+use crate::language::Node;
 use crate::term::Term;
 use egg::Id;
-use tilelift_ir::{Attr, Literal, Op, Precision, Scalar, num};
+use smallvec::SmallVec;
+use tilelift_ir::{Attr, Literal, Op, Precision, Scalar, Type, num};
 
 const INTO_F32: Types = Types::Each(&[Scalar::F16, Scalar::BF16]);
 
@@ -14,6 +17,53 @@ fn zero(g: &Graph, id: Id) -> bool {
         Some(Literal::Float(bits)) => f64::from_bits(bits) == 0.0,
         None => false,
     }
+}
+
+/// A factor of an operand that is the same along the axis that the product sums over, as a factor of the result.
+fn outside(g: &Graph, s: Id, axis: usize, to: &Type) -> Option<Term> {
+    if let Some(c) = g.float(s) {
+        return Some(Term::float(c, to));
+    }
+    let widened = |id: Id, ty: Type| if *g.ty(id) == ty { id.into() } else { Term::with(Op::Cast, &[], Some(ty), [id.into()]) };
+    if let Some(x) = g.get(s, Op::Splat).map(|n| n.kids[0]) {
+        return Some(Term::with(Op::Splat, &[], Some(to.clone()), [widened(x, Type::Scalar(to.elem()))]));
+    }
+    let x = g.get(s, Op::Broadcast)?.kids[0];
+    let from = g.ty(x).as_tile().filter(|t| t.shape[axis] == 1)?;
+    let wide = widened(x, Type::tile(&from.shape, to.elem()));
+    Some(if from.shape[..] == *to.shape()? { wide } else { Term::with(Op::Broadcast, &[], Some(to.clone()), [wide]) })
+}
+
+/// `dot x y 0` and the factor, where operand `side` is `x * s`.
+fn unscaled(g: &Graph, n: &Node, side: usize) -> Option<Term> {
+    let m = g.get(n.kids[side], Op::Mul)?;
+    let rank = g.node_ty(n).shape()?.len();
+    let axis = if side == 0 { rank - 1 } else { rank - 2 };
+    (0..2).find_map(|k| {
+        let factor = outside(g, m.kids[1 - k], axis, g.node_ty(n))?;
+        let mut kids: SmallVec<[Term; 3]> = n.kids.iter().map(Term::from).collect();
+        kids[side] = m.kids[k].into();
+        Some(Term::op(Op::Mul, [Term::make(Op::Dot, g.attrs(n), None, kids), factor]))
+    })
+}
+
+/// The product of two operands that were converted from 8-bit integers, in 32 bits; its sums are exact.
+fn of_integers(g: &Graph, n: &Node) -> Option<Term> {
+    let narrow = |k: Id| g.get(k, Op::Cast).map(|m| m.kids[0]).filter(|&x| g.ty(x).elem() == Scalar::I8);
+    let (a, b) = (narrow(n.kids[0])?, narrow(n.kids[1])?);
+    let ty = g.node_ty(n);
+    // 2^16 products of at most 2^14.
+    let short = *g.ty(a).shape()?.last()? <= 1 << 16;
+    (short && ty.elem() == Scalar::F32).then(|| {
+        let none = Term::int(0, &ty.with_elem(Scalar::I32));
+        let sum = Term::with(Op::Dot, &[Attr::Precision(Precision::Exact)], None, [a.into(), b.into(), none]);
+        Term::with(Op::Cast, &[], Some(ty.clone()), [sum])
+    })
+}
+
+/// True for a +0 in every element.
+fn plus_zero(g: &Graph, id: Id) -> bool {
+    g.fact(id).value == Some(Literal::Float(0))
 }
 
 pub(super) const RULES: &[Rule] = &[
@@ -50,6 +100,44 @@ pub(super) const RULES: &[Rule] = &[
         over: INTO_F32,
         fires: "v20 = transpose b, [1, 0]\nv21 = splat 0.0 : tile<8x8xf32>\nv22 = cast a : tile<8x16xf32>\nv23 = cast v20 : tile<16x8xf32>\nv24 = dot v22, v23, v21",
         keeps: "v20 = transpose b, [1, 0]\nv21 = splat 0.0 : tile<8x8xf32>\nv22 = dot a, v20, v21",
+    },
+    Rule {
+        name: "dot-integers",
+        class: Class::Free,
+        says: "dot of two operands that are i8 made floats, plus 0 = the conversion of the dot of the integers",
+        phase: Phase::Simplify,
+        roots: Roots::Ops(&[Op::Dot]),
+        apply: |g, _, n| if plus_zero(g, n.kids[2]) { of_integers(g, n) } else { None },
+        over: INTO_F32,
+        fires: "v20 = cast m : tile<8x16xi8>\nv21 = cast v20 : A\nv22 = transpose v13, [1, 0]\nv23 = cast v22 : tile<16x8xT>\nv24 = splat 0.0 : tile<8x8xf32>\nv25 = dot v21, v23, v24",
+        keeps: "v20 = cast m : tile<8x16xi8>\nv21 = cast v20 : A\nv22 = transpose b, [1, 0]\nv24 = splat 0.0 : tile<8x8xf32>\nv25 = dot v21, v22, v24",
+    },
+    Rule {
+        name: "dot-integers-add",
+        class: Class::Reassoc,
+        says: "dot of two operands that are i8 made floats = the conversion of the dot of the integers + c; a sum -0 may become +0",
+        phase: Phase::Simplify,
+        roots: Roots::Ops(&[Op::Dot]),
+        apply: |g, _, n| {
+            if plus_zero(g, n.kids[2]) { None } else { Some(Term::op(Op::Add, [of_integers(g, n)?, n.kids[2].into()])) }
+        },
+        over: INTO_F32,
+        fires: "v20 = cast m : tile<8x16xi8>\nv21 = cast v20 : A\nv22 = transpose v13, [1, 0]\nv23 = cast v22 : tile<16x8xT>\nv24 = splat 0.5 : tile<8x8xf32>\nv25 = dot v21, v23, v24",
+        keeps: "v20 = cast m : tile<8x16xi8>\nv21 = cast v20 : A\nv22 = transpose v13, [1, 0]\nv23 = cast v22 : tile<16x8xT>\nv24 = splat 0.0 : tile<8x8xf32>\nv25 = dot v21, v23, v24",
+    },
+    Rule {
+        name: "dot-scale",
+        class: Class::Reassoc,
+        says: "dot (a * s) b 0 = (dot a b 0) * s, for s that is the same along the axis that is summed; b likewise",
+        phase: Phase::Simplify,
+        roots: Roots::Ops(&[Op::Dot]),
+        apply: |g, _, n| {
+            let wide = matches!(g.node_ty(n).elem(), Scalar::F32 | Scalar::F64) && plus_zero(g, n.kids[2]);
+            if wide { unscaled(g, n, 0).or_else(|| unscaled(g, n, 1)) } else { None }
+        },
+        over: Types::Each(&[Scalar::F32]),
+        fires: "v20 = slice b, [0, 3] : tile<8x1xT>\nv21 = broadcast v20 : A\nv22 = mul a, v21\nv23 = slice c, [0, 0] : tile<8x2xT>\nv24 = slice v22, [0, 0] : tile<8x2xT>\nv25 = slice v21, [0, 0] : tile<8x2xT>\nv26 = mul v23, v25\nv27 = splat s : tile<2x8xT>\nv28 = slice a, [0, 0] : tile<2x8xT>\nv29 = mul v28, v27\nv30 = splat 0.0 : tile<8x8xf32>\nv31 = dot v26, v28, v30\nv32 = dot v24, v29, v30\nv33 = sub v31, v32",
+        keeps: "v20 = slice b, [3, 0] : tile<1x16xT>\nv21 = broadcast v20 : A\nv22 = mul a, v21\nv23 = transpose c, [1, 0]\nv30 = splat 0.0 : tile<8x8xf32>\nv31 = dot v22, v23, v30",
     },
     Rule {
         name: "dot-nothing",

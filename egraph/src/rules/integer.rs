@@ -135,16 +135,16 @@ pub(super) const RULES: &[Rule] = &[
     Rule {
         name: "int-rem-aligned",
         class: Class::Exact,
-        says: "x rem c = 0, for x a multiple of c, a power of two",
+        says: "x rem_u c = 0, for x a multiple of c, a power of two; of rem the facts say so",
         phase: Phase::Simplify,
-        roots: Roots::Ops(&[Op::Rem, Op::RemU]),
+        roots: Roots::Ops(&[Op::RemU]),
         apply: |g, _, n| {
             let e = exponent(g.int(n.kids[1])?)?;
             (e <= i64::from(g.fact(n.kids[0]).zeros)).then(|| Term::int(0, g.node_ty(n)))
         },
         over: Types::Each(INTS),
-        fires: "v20 = splat 16 : A\nv21 = mul a, v20\nv22 = splat 8 : A\nv23 = rem v21, v22",
-        keeps: "v20 = splat 4 : A\nv21 = mul a, v20\nv22 = splat 8 : A\nv23 = rem v21, v22",
+        fires: "v20 = splat 16 : A\nv21 = mul a, v20\nv22 = splat 8 : A\nv23 = rem_u v21, v22",
+        keeps: "v20 = splat 4 : A\nv21 = mul a, v20\nv22 = splat 8 : A\nv23 = rem_u v21, v22",
     },
     Rule {
         name: "int-div-mul",

@@ -1,7 +1,7 @@
 //! Masks and reads: what bounds, alignment and loops imply is not asked again; a store is read back from registers.
 
 use super::{Class, Phase, Roots, Rule, Types};
-use crate::analysis::{Affine, Graph, Read};
+use crate::analysis::{Affine, Graph, Read, Stored};
 use crate::language::{Head, Node};
 use crate::term::Term;
 use egg::Id;
@@ -106,6 +106,27 @@ fn inside(g: &Graph, of: Id, d: usize, index: Id, extent: u32) -> bool {
     lo >= 0 && (fixed || looped())
 }
 
+/// The store that a load reads back: of the same place, all of it inside the view.
+fn source<'g>(g: &'g Graph, n: &Node) -> Option<&'g Stored> {
+    let extents = g.node_ty(n).as_tile()?.shape.clone();
+    let place = n.kids.get(..=extents.len())?;
+    let same = |a: &Id, b: &Id| g.find(*a) == g.find(*b);
+    let here = |s: &&Stored| s.place.len() == place.len() && s.place.iter().zip(place).all(|(a, b)| same(a, b));
+    let stored = g.analysis.epoch_stores[n.epoch() as usize].iter().rev().find(here)?;
+    let covered = (0..extents.len()).all(|d| inside(g, place[0], d, place[1 + d], extents[d]));
+    (covered && g.ty(stored.value) == g.node_ty(n)).then_some(stored)
+}
+
+/// What a read makes of elements that it may not read, if nothing else is said.
+fn nothing(ty: &Type) -> Option<Term> {
+    match ty.elem() {
+        // Its code 0 is no zero.
+        Scalar::F8E8M0 => None,
+        e if e.is_float() => Some(Term::float(0.0, ty)),
+        _ => Some(Term::int(0, ty)),
+    }
+}
+
 pub(super) const RULES: &[Rule] = &[
     Rule {
         name: "mask-true",
@@ -132,12 +153,7 @@ pub(super) const RULES: &[Rule] = &[
             if present(n) & OTHER != 0 {
                 return Some(Term::with(Op::Splat, &[], Some(ty.clone()), [n.kids.last()?.into()]));
             }
-            match ty.elem() {
-                // Its code 0 is no zero.
-                Scalar::F8E8M0 => None,
-                e if e.is_float() => Some(Term::float(0.0, ty)),
-                _ => Some(Term::int(0, ty)),
-            }
+            nothing(ty)
         },
         over: EVERY,
         fires: "v20 = splat false : M\nv21 = load v0[0, 8], mask=v20, other=s : A",
@@ -174,8 +190,8 @@ pub(super) const RULES: &[Rule] = &[
             let extents = g.ty(x).shape()?;
             let past = a.steps.iter().zip(extents).map(|(&s, &e)| s.saturating_mul(i64::from(e) - 1)).fold(0i64, i64::saturating_add);
             let end = scalar(g, y).unwrap_or(y);
-            let up = a.steps.iter().all(|&s| s >= 0) && a.offset == 0;
-            (up && loop_covers(g, g.find(a.base?), past, end)).then(|| Term::int(1, g.node_ty(n)))
+            let up = a.steps.iter().all(|&s| s >= 0) && a.offset >= 0;
+            (up && loop_covers(g, g.find(a.base?), past.saturating_add(a.offset), end)).then(|| Term::int(1, g.node_ty(n)))
         },
         over: Types::Each(&[Scalar::I32]),
         fires: "v19 = shl i, 4\nv20 = for v21 in 0..v19 step 16 carry v22 = a {\nv23 = iota 1 : A\nv24 = splat v21 : A\nv25 = add v23, v24\nv26 = splat v19 : A\nv27 = cmp lt v25, v26\nv28 = cast v27 : A\nv29 = add v22, v28\nyield v29\n}",
@@ -184,21 +200,32 @@ pub(super) const RULES: &[Rule] = &[
     Rule {
         name: "load-stored",
         class: Class::Exact,
-        says: "a load of the place that was just stored, all of it inside the view, is what was stored",
+        says: "a load of the place that was just stored, all of it inside the view, is what was stored; stores elsewhere in the view between them do no harm",
         phase: Phase::Simplify,
         roots: Roots::Ops(&[Op::Load]),
         apply: |g, _, n| {
-            let stored = g.analysis.epoch_store[n.epoch() as usize].as_ref()?;
-            let same = |a: &Id, b: &Id| g.find(*a) == g.find(*b);
-            if present(n) != 0 || stored.place.len() != n.kids.len() || !stored.place.iter().zip(&n.kids).all(|(a, b)| same(a, b)) {
-                return None;
-            }
-            let extents = g.node_ty(n).shape()?;
-            let covered = (0..extents.len()).all(|d| inside(g, n.kids[0], d, n.kids[1 + d], extents[d]));
-            (covered && g.ty(stored.value) == g.node_ty(n) && matches!(g.node_ty(n), Type::Tile(_))).then(|| stored.value.into())
+            let stored = source(g, n)?;
+            (present(n) & MASK == 0 && stored.mask.is_none()).then(|| stored.value.into())
         },
         over: EVERY,
-        fires: "store v0[0, 0], b\nv20 = load v0[0, 0] : A",
-        keeps: "store v0[0, 0], b\nstore v0[8, 0], c\nv20 = load v0[0, 0] : A",
+        fires: "store v0[0, 0], b\nstore v0[8, 0], c\nv20 = load v0[0, 0] : A\nstore v0[i, j], c\nv21 = add i, 4\nv22 = slice a, [0, 0] : tile<4x16xT>\nstore v0[v21, j], v22\nv23 = load v0[0, 0] : A\nv24 = select m, v20, v23",
+        keeps: "store v0[0, 0], b\nstore v0[7, 0], c\nv20 = load v0[0, 0] : A\nstore v0[0, 0], b\nstore v0[i, 0], c\nv21 = load v0[0, 0] : A\nv22 = select m, v20, v21",
+    },
+    Rule {
+        name: "load-stored-mask",
+        class: Class::Exact,
+        says: "a masked load of the place that was just stored, all of it inside the view, under the same mask or none, is select mask stored other",
+        phase: Phase::Simplify,
+        roots: Roots::Ops(&[Op::Load]),
+        apply: |g, _, n| {
+            let (stored, m) = (source(g, n)?, mask(g, n)?);
+            let ty = g.node_ty(n);
+            let other =
+                if present(n) & OTHER != 0 { Term::with(Op::Splat, &[], Some(ty.clone()), [n.kids.last()?.into()]) } else { nothing(ty)? };
+            stored.mask.is_none_or(|s| g.find(s) == g.find(m)).then(|| Term::op(Op::Select, [m.into(), stored.value.into(), other]))
+        },
+        over: EVERY,
+        fires: "store v0[0, 0], b, mask=m\nv20 = load v0[0, 0], mask=m, other=s : A\nstore v1[0, 0], a\nv21 = load v1[0, 0], mask=m, other=r : A\nv22 = select m, v21, v20",
+        keeps: "store v0[0, 0], b, mask=m\nv19 = not m\nv20 = load v0[0, 0], mask=v19, other=s : A\nstore v0[0, 0], b, mask=m\nv21 = load v0[0, 0] : A\nv22 = select m, v20, v21",
     },
 ];

@@ -16,6 +16,7 @@ mod integer;
 mod masks;
 mod moves;
 mod reduces;
+mod scales;
 mod types;
 
 use crate::analysis::Graph;
@@ -117,7 +118,21 @@ pub struct Rule {
 
 /// The tables, in order.
 const TABLES: &[&[Rule]] =
-    &[algebra::RULES, integer::RULES, float::RULES, casts::RULES, moves::RULES, masks::RULES, reduces::RULES, dots::RULES];
+    &[algebra::RULES, integer::RULES, float::RULES, scales::RULES, casts::RULES, moves::RULES, masks::RULES, reduces::RULES, dots::RULES];
+
+/// A rule whose programs are empty does not compile.
+const _: () = {
+    let mut t = 0;
+    while t < TABLES.len() {
+        let mut r = 0;
+        while r < TABLES[t].len() {
+            let rule = &TABLES[t][r];
+            assert!(!rule.fires.is_empty() && !rule.keeps.is_empty() && !rule.says.is_empty(), "a rule without its programs");
+            r += 1;
+        }
+        t += 1;
+    }
+};
 
 /// Every rule, in table order.
 pub fn all() -> impl Iterator<Item = &'static Rule> {
@@ -125,7 +140,7 @@ pub fn all() -> impl Iterator<Item = &'static Rule> {
 }
 
 /// Number of the rule set; part of a compile's identity.
-pub const VERSION: u32 = 1;
+pub const VERSION: u32 = 2;
 
 pub(crate) const INTS: &[Scalar] = &[Scalar::I8, Scalar::I16, Scalar::I32, Scalar::I64];
 pub(crate) const FLOATS: &[Scalar] = &[Scalar::F16, Scalar::BF16, Scalar::F32, Scalar::F64];

@@ -329,4 +329,29 @@ pub(super) const RULES: &[Rule] = &[
         fires: "v20 = cast a : B\nv21 = transpose v20, [1, 0]\nv22 = flip v21, axis 1",
         keeps: "v20 = cast a : tile<8x16xi1>\nv21 = transpose v20, [1, 0]",
     },
+    Rule {
+        name: "narrow-early",
+        class: Class::Exact,
+        says: "a cast to a narrower type of a reshape, concat or join = the reshape, concat or join of the cast",
+        phase: Phase::Move,
+        roots: Roots::Ops(&[Op::Cast]),
+        apply: |g, _, n| {
+            let (ty, x) = (g.node_ty(n), n.kids[0]);
+            let (large, small) = (g.ty(x).elem(), ty.elem());
+            if small.bits() >= large.bits() || small.bits() < 8 || !matches!(ty, Type::Tile(_)) {
+                return None;
+            }
+            let m = [Op::Reshape, Op::Concat, Op::Join].into_iter().find_map(|op| g.get(x, op))?;
+            let cut = |k: &Id| match g.ty(*k) {
+                Type::Tile(_) => Some(Term::with(Op::Cast, &[], Some(g.ty(*k).with_elem(small)), [k.into()])),
+                Type::Scalar(_) | Type::View(_) => None,
+            };
+            let kids: SmallVec<[Term; 3]> = m.kids.iter().map(cut).collect::<Option<_>>()?;
+            let written = m.op()?.info().typed().then(|| ty.clone());
+            Some(Term::make(m.op()?, g.attrs(m), written, kids))
+        },
+        over: Types::Pairs(|t, u| u.bits() >= 8 && t.bits() > u.bits()),
+        fires: "v20 = concat a, b, axis 1\nv21 = reshape v20 : tile<128x2xT>\nv22 = cast v21 : tile<128x2xU>\nv23 = join c, c\nv24 = cast v23 : tile<8x16x2xU>\nv25 = reshape v24 : tile<128x2xU>\nv26 = concat v22, v25, axis 0",
+        keeps: "v20 = cast a : B\nv21 = reshape v20 : tile<128xU>",
+    },
 ];

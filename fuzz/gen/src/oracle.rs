@@ -161,35 +161,54 @@ pub fn lane(case: &Case, want: &Memory, target: &Target, options: &LowerOptions)
     })
 }
 
-/// The interpreter on the kernel against the interpreter on what the optimizer makes of it by exact rules: equal bits.
+/// What the optimizer makes of a case's kernel by exact rules.
+fn better(case: &Case, chaos: Option<u64>, at: &str) -> Result<Case, Failure> {
+    let verified = verify(&case.kernel).map_err(|e| failure(Kind::Generator, "verifier", e))?;
+    let options = tilelift_egraph::Options { allow: tilelift_egraph::Class::Exact, chaos, ..Default::default() };
+    let (kernel, report) = tilelift_egraph::optimise(&verified, &options);
+    match report.fallback {
+        Some(why) => Err(failure(Kind::Malformed, at, why)),
+        None => Ok(Case { kernel, ..case.clone() }),
+    }
+}
+
+/// What the optimizer does to a case's kernel, if it verifies.
+pub fn report_of(case: &Case) -> Option<tilelift_egraph::Report> {
+    verify(&case.kernel).ok().map(|v| tilelift_egraph::optimise(&v, &tilelift_egraph::Options::default()).1)
+}
+
+/// The interpreter on the kernel against the interpreter on what the optimizer makes of it by exact rules: equal bits. With `chaos`,
+/// rules come in a random order, and a random program of the graph, or about the dearest, is taken.
 ///
 /// # Errors
 /// A panic, a kernel that does not verify or stops, or other numbers.
 pub fn optimised(case: &Case, want: &Memory, chaos: Option<u64>) -> Result<Verdict, Failure> {
     let at = chaos.map_or("optimizer".to_owned(), |seed| format!("optimizer, chaos {seed}"));
     guarded(&at, || {
-        let verified = verify(&case.kernel).map_err(|e| failure(Kind::Generator, "verifier", e))?;
-        let options = tilelift_egraph::Options { allow: tilelift_egraph::Class::Exact, chaos, ..Default::default() };
-        let (kernel, report) = tilelift_egraph::optimise(&verified, &options);
-        if let Some(why) = report.fallback {
-            // Ops with a combining region are the one thing that it leaves alone.
-            if why.ends_with("owns a region") {
-                return Ok(Verdict::Refused(why));
-            }
-            return Err(failure(Kind::Malformed, &at, why));
-        }
+        let better = better(case, chaos, &at)?;
         let params = case.params.iter().cloned().map(|p| match p {
             crate::case::Param::Tensor(t) => crate::case::Param::Tensor(crate::case::Tensor { tolerance: None, ..t }),
             scalar @ crate::case::Param::Scalar(_) => scalar,
         });
         let exact = Case { params: params.collect(), ..case.clone() };
-        let better = Case { kernel, ..case.clone() };
         let got = reference(&better).map_err(|e| failure(Kind::Fault, &at, format!("{e}\n{}", text::print(&better.kernel))))?;
         match exact.difference(want, &got) {
             Some(d) => Err(failure(Kind::Mismatch, &at, format!("{d}\n{}", text::print(&better.kernel)))),
             None => Ok(Verdict::Pass),
         }
     })
+}
+
+/// The interpreter on the kernel against the simulator on the text of what the optimizer makes of it.
+///
+/// # Errors
+/// As [`optimised`] and [`sim`].
+pub fn optimised_text(case: &Case, want: &Memory, chaos: Option<u64>, target: &Target) -> Result<Verdict, Failure> {
+    let at = chaos.map_or("optimizer, sim".to_owned(), |seed| format!("optimizer, chaos {seed}, sim"));
+    let better = guarded(&at, || better(case, chaos, &at))?;
+    let seed = case.kernel.insts.len() as u64;
+    sim(&better, want, target, &schedules(seed)[(seed % 2) as usize..][..1])
+        .map_err(|f| failure(f.kind, &at, format!("{}\n{}", f.message, text::print(&better.kernel))))
 }
 
 /// The lane program of a kernel as text, for a report on a failure.

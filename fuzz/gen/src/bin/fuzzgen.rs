@@ -1,7 +1,7 @@
 //! Runs random kernels against an oracle and prints what fails, reduced, as `.tile` text.
 //!
 //! ```text
-//! fuzzgen --oracle text|lane|sim --count 10000 --seed 0 [--approx] [--small] [--print] [--out FOLDER] [--limit FAILURES]
+//! fuzzgen --oracle text|interp|lane|sim|opt|opt-sim --count 10000 --seed 0 [--approx] [--small] [--print] [--out FOLDER] [--limit FAILURES]
 //!         [--dots WEIGHT] [--control WEIGHT] [--steps MOST] [--elements MOST] [--sweep] [--ptx] [--lanes] [--times]
 //! ```
 
@@ -25,7 +25,7 @@ struct Options {
     /// Print the PTX text, the lane program.
     ptx: bool,
     lanes: bool,
-    /// Print which cases took longest from kernel to PTX text.
+    /// Print which cases took longest from kernel to PTX text, and in the optimizer.
     times: bool,
 }
 
@@ -71,7 +71,7 @@ fn options() -> Result<Options, String> {
 }
 
 /// Every way the oracle tries a case; the first failure, and the refusals.
-fn judge(oracle: &str, sweep: bool, case: &Case) -> Result<Vec<Verdict>, Failure> {
+fn judge(oracle: &str, sweep: bool, seed: u64, case: &Case) -> Result<Vec<Verdict>, Failure> {
     if oracle == "text" {
         return Ok(vec![oracle::text_round_trip(case)?]);
     }
@@ -82,6 +82,16 @@ fn judge(oracle: &str, sweep: bool, case: &Case) -> Result<Vec<Verdict>, Failure
     }
     if oracle == "sim" {
         return Ok(vec![oracle::sim(case, &want, &oracle::targets()[0], &oracle::schedules(case.kernel.insts.len() as u64))?]);
+    }
+    if oracle == "opt" || oracle == "opt-sim" {
+        // The level, and chaos: two seeds give two kinds of choice.
+        for chaos in [None, Some(2 * seed), Some(2 * seed + 1)] {
+            verdicts.push(match oracle {
+                "opt" => oracle::optimised(case, &want, chaos)?,
+                _ => oracle::optimised_text(case, &want, chaos, &oracle::targets()[0])?,
+            });
+        }
+        return Ok(verdicts);
     }
     let warps = case.kernel.hints.warps.unwrap_or(4).trailing_zeros();
     for target in oracle::targets() {
@@ -129,7 +139,16 @@ fn main() -> ExitCode {
         if o.times {
             let start = Instant::now();
             let bytes = oracle::ptx_text(&case.kernel, &oracle::targets()[0]).len();
-            times.push((start.elapsed(), seed, bytes, case.kernel.insts.len()));
+            let text = start.elapsed();
+            let report = oracle::report_of(&case);
+            times.push((
+                text,
+                start.elapsed() - text,
+                seed,
+                bytes,
+                case.kernel.insts.len(),
+                report.map_or(0, |r| r.phases.iter().map(|p| p.nodes).max().unwrap_or(0)),
+            ));
         }
         if o.ptx {
             println!("{}", oracle::ptx_text(&case.kernel, &oracle::targets()[0]));
@@ -137,7 +156,7 @@ fn main() -> ExitCode {
         if o.lanes {
             println!("{}", oracle::lane_text(&case.kernel, &oracle::targets()[0]));
         }
-        match judge(&o.oracle, o.sweep, &case) {
+        match judge(&o.oracle, o.sweep, seed, &case) {
             Ok(verdicts) => {
                 for v in verdicts {
                     match v {
@@ -157,8 +176,12 @@ fn main() -> ExitCode {
         }
     }
     times.sort();
-    for (time, seed, bytes, insts) in times.iter().rev().take(8) {
+    for (time, _, seed, bytes, insts, _) in times.iter().rev().take(8) {
         println!("{time:?} for seed {seed}: {insts} instructions to {bytes} bytes");
+    }
+    times.sort_by_key(|t| t.1);
+    for (_, time, seed, _, insts, nodes) in times.iter().rev().take(8) {
+        println!("{time:?} in the optimizer for seed {seed}: {insts} instructions, {nodes} nodes");
     }
     println!("{passed} passed");
     for (r, n) in &refused {
@@ -178,10 +201,10 @@ fn signature(f: &Failure) -> String {
 
 fn report(o: &Options, seed: u64, case: &Case, bytes: &[u8], f: &Failure) {
     let same = |g: &Failure| g.kind == f.kind && g.at == f.at && signature(g) == signature(f);
-    let fails = |c: &Case| judge(&o.oracle, o.sweep, c).err().as_ref().is_some_and(same);
+    let fails = |c: &Case| judge(&o.oracle, o.sweep, seed, c).err().as_ref().is_some_and(same);
     let small = shrink(bytes, &o.cfg, &fails).map_or_else(|| case.clone(), |(_, c)| c);
     let small = reduce(&small, &fails);
-    let now = judge(&o.oracle, o.sweep, &small).err().map_or_else(String::new, |f| f.to_string());
+    let now = judge(&o.oracle, o.sweep, seed, &small).err().map_or_else(String::new, |f| f.to_string());
     let text = format!("; {}\n{}", now.replace('\n', "\n; "), small.to_tile_text());
     println!("{text}");
     if let Some(folder) = &o.out {

@@ -1,0 +1,245 @@
+//! Proofs: every step of an optimisation is made again, and what the optimizer chose is shown to follow from what was written.
+//!
+//! ```text
+//! saturate, egg's explanations on ─► log of steps ─► made again, one by one, in a fresh graph     each is an instance of its rule
+//!                                 └► egg's proof: written = chosen, per root of the skeleton      each edge is a step of the log
+//! ```
+//!
+//! A proof is a tree whose parts are shared. It is walked once per part, so its cost is that of the graph, not of the terms in it.
+
+use crate::analysis::Graph;
+use crate::explain::{Event, Step, words};
+use crate::language::Head;
+use crate::{Options, Solved, rules, saturate::FOLD, skeleton, solve};
+use egg::{Id, TreeExplanation, TreeTerm};
+use indexmap::{IndexMap, IndexSet};
+use smallvec::SmallVec;
+use std::rc::Rc;
+use tilelift_ir::Verified;
+
+/// What was proved.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Proof {
+    /// Steps that were made again.
+    pub steps: usize,
+    /// Values of the program that were proved to equal what was written.
+    pub roots: usize,
+    /// Uses of steps in those proofs.
+    pub edges: usize,
+}
+
+/// Proves an optimisation of a kernel.
+///
+/// # Errors
+/// The first step that is no instance of its rule, or the first place where a proof has a gap.
+pub fn prove(kernel: &Verified<'_>, options: &Options) -> Result<Proof, String> {
+    let s = solve(kernel.kernel(), options, true).ok_or("no program could be extracted")?;
+    let steps = repeat(kernel, &s, options)?;
+    let (roots, edges) = follow(s)?;
+    Ok(Proof { steps, roots, edges })
+}
+
+/// Checks that every root of the chosen program follows from what was written: roots, uses of steps.
+fn follow(s: Solved) -> Result<(usize, usize), String> {
+    let Solved { mut graph, skeleton, forest, choice, .. } = s;
+    // The chosen program as terms of its own.
+    let mut built: Vec<Option<Id>> = vec![None; forest.ids.len()];
+    for class in forest.order(&choice.of, &forest.roots).ok_or("the choice has a cycle")? {
+        let c = forest.chosen(&choice, class).ok_or("a class without a choice")?;
+        let mut node = c.node.clone();
+        for (k, &kid) in node.kids.iter_mut().zip(&c.kids) {
+            *k = built[kid].ok_or("operands come first")?;
+        }
+        built[class] = Some(graph.add_uncanonical(node));
+    }
+    let mut roots = IndexSet::new();
+    skeleton.visit_classes(&mut |id, _| _ = roots.insert(id));
+    let proofs: Vec<(Id, Id, TreeExplanation<_>)> = roots
+        .into_iter()
+        .map(|left| {
+            let right = built[forest.at(&graph, left)].ok_or("a root without a choice")?;
+            Ok((left, right, graph.explain_id_equivalence(left, right).explanation_trees))
+        })
+        .collect::<Result<_, String>>()?;
+    let mut checker = Checker::new(&graph);
+    for (left, right, proof) in &proofs {
+        checker.proof(*left, *right, proof)?;
+    }
+    Ok((proofs.len(), checker.edges))
+}
+
+/// Makes the steps of a log again in a fresh graph: where the log says so the named rule must answer, with that very term.
+fn repeat(kernel: &Verified<'_>, s: &Solved, options: &Options) -> Result<usize, String> {
+    let (mut g, _) = skeleton::build(kernel.kernel(), true);
+    let log = s.graph.analysis.log.as_deref().unwrap_or_default();
+    let mut count = 0;
+    for event in log {
+        match event {
+            Event::Rebuild => {
+                g.rebuild();
+                crate::analysis::note(&mut g, Event::Rebuild);
+            }
+            // The graph folds by itself; whether it did is seen below.
+            Event::Step(step) if step.rule == FOLD => {}
+            Event::Step(step) => {
+                again(&mut g, step, options).map_err(|e| format!("{} on {}: {e}", step.rule, words(&s.graph, &step.node)))?;
+                count += 1;
+            }
+        }
+    }
+    g.rebuild();
+    let made = g.analysis.log.as_deref().unwrap_or_default();
+    if made != log {
+        let at = made.iter().zip(log).take_while(|(a, b)| a == b).count();
+        return Err(format!("step {at} of {} is {:?} when it is made again, not {:?}", log.len(), made.get(at), log.get(at)));
+    }
+    Ok(count)
+}
+
+fn again(g: &mut Graph, step: &Step, options: &Options) -> Result<(), String> {
+    let rule = rules::all().find(|r| r.name == step.rule && options.admits(r)).ok_or("no such rule may apply")?;
+    if !step.node.op().is_some_and(|op| rule.roots.has(op)) {
+        return Err("the rule does not look at this op".into());
+    }
+    let term = (rule.apply)(g, step.class, &step.node).ok_or("the rule has nothing to say")?;
+    crate::saturate::step(g, rule.name, step.class, &step.node, &term);
+    Ok(())
+}
+
+/// A term: its head and the numbers of its operands.
+type Term = (Head, SmallVec<[u32; 3]>);
+
+/// Checks proofs against the steps of the log.
+struct Checker<'g> {
+    g: &'g Graph,
+    terms: IndexSet<Term>,
+    of_id: IndexMap<Id, u32>,
+    /// The steps: left term, right term, rule.
+    steps: IndexSet<(u32, u32, &'static str)>,
+    /// First and last term of the parts of proofs that were checked, by address.
+    parts: IndexMap<*const TreeTerm<crate::language::Node>, (u32, u32)>,
+    edges: usize,
+}
+
+impl<'g> Checker<'g> {
+    fn new(g: &'g Graph) -> Checker<'g> {
+        let mut c = Checker { g, terms: IndexSet::new(), of_id: IndexMap::new(), steps: IndexSet::new(), parts: IndexMap::new(), edges: 0 };
+        for event in g.analysis.log.iter().flatten() {
+            if let Event::Step(Step { rule, left, right: Some(right), .. }) = event {
+                let step = (c.term(*left), c.term(*right), *rule);
+                c.steps.insert(step);
+            }
+        }
+        c
+    }
+
+    fn number(&mut self, head: Head, kids: SmallVec<[u32; 3]>) -> u32 {
+        self.terms.insert_full((head, kids)).0 as u32
+    }
+
+    /// The term that a number of the graph stands for, as it was added.
+    fn term(&mut self, id: Id) -> u32 {
+        if let Some(&t) = self.of_id.get(&id) {
+            return t;
+        }
+        let node = self.g.id_to_node(id);
+        let kids = node.kids.iter().map(|&k| self.term(k)).collect();
+        let t = self.number(node.head, kids);
+        self.of_id.insert(id, t);
+        t
+    }
+
+    fn proof(&mut self, left: Id, right: Id, proof: &TreeExplanation<crate::language::Node>) -> Result<(), String> {
+        let (first, last) = self.chain(proof)?;
+        if (first, last) != (self.term(left), self.term(right)) {
+            return Err(format!("a proof about {} is of something else", words(self.g, self.g.id_to_node(left))));
+        }
+        Ok(())
+    }
+
+    /// Checks a chain of terms; its first and last.
+    fn chain(&mut self, proof: &TreeExplanation<crate::language::Node>) -> Result<(u32, u32), String> {
+        let mut ends: Option<(u32, u32)> = None;
+        for part in proof {
+            let (from, to) = self.part(part)?;
+            let Some((first, before)) = ends else {
+                ends = Some((from, to));
+                continue;
+            };
+            let step = match (part.forward_rule, part.backward_rule) {
+                (Some(rule), None) => Some((before, from, rule)),
+                (None, Some(rule)) => Some((from, before, rule)),
+                (None, None) => None,
+                (Some(_), Some(_)) => return Err("a part of a proof goes both ways".into()),
+            };
+            let holds = match step {
+                Some((a, b, rule)) => {
+                    self.edges += 1;
+                    rule_name(rule.as_str()).is_some_and(|name| self.steps.contains(&(a, b, name)))
+                }
+                None => before == from,
+            };
+            if !holds {
+                let rule = step.map_or("the same operands".to_owned(), |s| s.2.to_string());
+                return Err(format!("a gap of a proof at {}: no step by {rule} leads there", words(self.g, &part.node)));
+            }
+            ends = Some((first, to));
+        }
+        ends.ok_or_else(|| "an empty proof".into())
+    }
+
+    fn part(&mut self, part: &Rc<TreeTerm<crate::language::Node>>) -> Result<(u32, u32), String> {
+        if let Some(&ends) = self.parts.get(&Rc::as_ptr(part)) {
+            return Ok(ends);
+        }
+        let mut ends = (SmallVec::new(), SmallVec::new());
+        for child in &part.child_proofs {
+            let (first, last) = self.chain(child)?;
+            ends.0.push(first);
+            ends.1.push(last);
+        }
+        let ends = (self.number(part.node.head, ends.0), self.number(part.node.head, ends.1));
+        self.parts.insert(Rc::as_ptr(part), ends);
+        Ok(ends)
+    }
+}
+
+/// The name of the table that a proof means.
+fn rule_name(name: &str) -> Option<&'static str> {
+    if name == FOLD { Some(FOLD) } else { rules::all().find(|r| r.name == name).map(|r| r.name) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tilelift_ir::{text, verify};
+
+    /// A log that lacks a step, or names another rule for one, must not pass for a proof.
+    #[test]
+    fn a_broken_log_proves_nothing() {
+        let source = "kernel @k(v0: view<i32, [16]>, v1: view<i32, [16]>) {\nv2 = load v0[0] : tile<16xi32>\nv3 = neg v2\nv4 = neg v3\nv5 = splat 0 : tile<16xi32>\nv6 = add v4, v5\nstore v1[0], v6\n}";
+        let file = text::parse(source).expect("parses");
+        let kernel = verify(&file.kernels[0]).expect("verifies");
+        let options = Options::default();
+        let solved = || solve(kernel.kernel(), &options, true).expect("a program");
+        let proof = prove(&kernel, &options).expect("a proof");
+        assert!(proof.steps >= 2 && proof.edges >= 2, "{proof:?}");
+        let rules: Vec<usize> = {
+            let s = solved();
+            let log = s.graph.analysis.log.as_ref().expect("a log");
+            (0..log.len()).filter(|&i| matches!(&log[i], Event::Step(s) if s.rule == "neg-neg" || s.rule == "add-zero")).collect()
+        };
+        assert!(rules.len() >= 2);
+        for i in rules {
+            let mut lacking = solved();
+            lacking.graph.analysis.log.as_mut().expect("a log").remove(i);
+            assert!(follow(lacking).expect_err("a gap").contains("gap"));
+            let mut wrong = solved();
+            if let Event::Step(s) = &mut wrong.graph.analysis.log.as_mut().expect("a log")[i] {
+                s.rule = "sub-self";
+            }
+            assert!(repeat(&kernel, &wrong, &options).is_err());
+            assert!(follow(wrong).is_err());
+        }
+    }
+}

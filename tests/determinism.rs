@@ -1,0 +1,73 @@
+//! Equal bytes from equal input: in any thread, in any process, at every level of optimisation.
+//!
+//! `TILELIFT_DETERMINISM=20` starts that many processes for each file instead of three.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use tilelift::filetest::find;
+use tilelift::{OptLevel, Options, compile, targets};
+use tilelift_ir::{Kernel, text, verify};
+use tilelift_kernels::{Size, cases};
+
+fn files() -> Vec<PathBuf> {
+    find(&Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/tile")).expect("the file tests are there")
+}
+
+/// The kernels of the library and of the file tests.
+fn corpus() -> Vec<Kernel> {
+    let small = cases().into_iter().filter(|c| c.size == Size::Small);
+    let mut out: Vec<Kernel> = small.map(|c| c.build().expect("kernels of the library build")).collect();
+    for path in files() {
+        let source = std::fs::read_to_string(&path).expect("a text");
+        out.extend(text::parse(&source).map_or(Vec::new(), |f| f.kernels).into_iter().filter(|k| verify(k).is_ok()));
+    }
+    assert!(out.len() >= 120, "only {} kernels", out.len());
+    out
+}
+
+/// Texts of a kernel at every level, or why there is none.
+fn texts(kernel: &Kernel) -> Vec<String> {
+    let target = targets::usual();
+    let one = |&opt| match compile(kernel, &target, &Options { opt, ..Options::default() }) {
+        Ok(artifact) => artifact.text,
+        Err(e) => e.to_string(),
+    };
+    OptLevel::ALL.iter().map(one).collect()
+}
+
+#[test]
+fn eight_threads_make_the_same_bytes() {
+    let corpus = corpus();
+    let want: Vec<Vec<String>> = corpus.iter().map(texts).collect();
+    std::thread::scope(|s| {
+        for thread in 0..8 {
+            let (corpus, want) = (&corpus, &want);
+            s.spawn(move || {
+                // Each thread has an order of its own, so that no two do the same at one time. It takes every fourth kernel.
+                for i in (0..corpus.len()).map(|i| (i * 7 + thread * 13) % corpus.len()).filter(|i| (i + thread) % 4 == 0) {
+                    assert!(texts(&corpus[i]) == want[i], "@{} in thread {thread}", corpus[i].name);
+                }
+            });
+        }
+    });
+}
+
+#[test]
+fn processes_make_the_same_bytes() {
+    let runs = std::env::var("TILELIFT_DETERMINISM").ok().and_then(|n| n.parse().ok()).unwrap_or(3);
+    let chosen: Vec<PathBuf> =
+        files().into_iter().filter(|p| p.components().any(|c| c.as_os_str() == "opt" || c.as_os_str() == "dot")).collect();
+    assert!(chosen.len() >= 12, "only {} files", chosen.len());
+    for path in chosen {
+        let once = || {
+            let out =
+                Command::new(env!("CARGO_BIN_EXE_tilelift")).args(["compile", "--opt", "1"]).arg(&path).output().expect("the tool starts");
+            (out.status.code(), out.stdout, out.stderr)
+        };
+        let first = once();
+        assert!(!first.1.is_empty() || !first.2.is_empty(), "{}", path.display());
+        for _ in 1..runs {
+            assert!(once() == first, "{}", path.display());
+        }
+    }
+}
