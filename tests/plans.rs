@@ -1,0 +1,38 @@
+//! The optimizer must not take a kernel's schedule away: what is specialised as written is specialised at every level, by the same plan.
+
+use tilelift::ir::{Kernel, Scalar};
+use tilelift::isel::Schedule;
+use tilelift::{OptLevel, Options, lower, targets};
+use tilelift_kernels::{Activation, Gemm};
+
+fn plans(kernel: &Kernel) -> Vec<String> {
+    let levels = (0..).map_while(OptLevel::from_number);
+    let plan = |opt| {
+        let target = targets::by_name("sm_90a").unwrap();
+        let lowered = lower(kernel, &target, &Options { opt, ..Options::default() }).unwrap();
+        assert!(matches!(lowered.plan.schedule, Schedule::Specialised(_)), "{} at {opt:?}: {}", kernel.name, lowered.plan);
+        lowered.plan.to_string()
+    };
+    levels.map(plan).collect()
+}
+
+#[test]
+fn products_are_specialised_alike_at_every_level() {
+    let shapes = [[4096, 4096, 4096], [2048, 2048, 2048], [8192, 8192, 256]];
+    for [m, n, k] in shapes {
+        for elem in [Scalar::BF16, Scalar::F16, Scalar::I8, Scalar::F8E4M3] {
+            for (trans_a, trans_b) in [(false, false), (false, true), (true, false), (true, true)] {
+                // Operands of other than 16 bits run along K.
+                if elem.bytes() != 2 && (trans_a, trans_b) != (false, true) {
+                    continue;
+                }
+                let plain = Gemm::new(elem).transposed(trans_a, trans_b).for_units(m, n, 132).for_shape(m, n, k);
+                let epilogue = plain.clone().epilogue(Some(elem), Activation::Gelu);
+                for gemm in [plain, epilogue].into_iter().take(if elem.bytes() == 2 { 2 } else { 1 }) {
+                    let all = plans(&gemm.build().unwrap());
+                    assert!(all.windows(2).all(|w| w[0] == w[1]), "{gemm:?}: {all:#?}");
+                }
+            }
+        }
+    }
+}
