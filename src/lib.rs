@@ -47,10 +47,12 @@ pub mod execute;
 pub mod filetest;
 #[cfg(feature = "cli")]
 pub mod foreign;
+pub mod graph;
 pub mod runtime;
 pub mod targets;
 
 pub use artifact::Artifact;
+pub use graph::Graph;
 pub use compile::{CompileError, OptLevel, Options, Stage, StageTimes, compile, compile_timed, lower, optimise};
 pub use tilelift_egraph as egraph;
 pub use tilelift_ir as ir;
