@@ -159,3 +159,57 @@ pub fn gate() -> Kernel {
     b.store(z, &[at], t);
     b.finish().expect("well built")
 }
+
+/// `z = z + f(x)` of matrices, in place.
+pub fn accumulate(tile: [u32; 2]) -> Kernel {
+    let mut b = KernelBuilder::new("accumulate");
+    b.warps(4);
+    let [x, z] = [(); 2].map(|()| b.param(matrix(Scalar::F16)));
+    let (px, py) = (b.program_id(0), b.program_id(1));
+    let (col, row) = (b.mul(px, tile[1]), b.mul(py, tile[0]));
+    let [p, q] = [x, z].map(|v| {
+        let t = b.load(v, &[row, col], &tile);
+        b.cast(t, Scalar::F32)
+    });
+    let t = b.fma(p, 0.5f32, q);
+    let t = b.cast(t, Scalar::F16);
+    b.store(z, &[row, col], t);
+    b.finish().expect("well built")
+}
+
+/// `z = x` where column and row are of one parity, else 1: needs to know where it is.
+pub fn checkered(tile: [u32; 2]) -> Kernel {
+    let mut b = KernelBuilder::new("checkered");
+    b.warps(4);
+    let [x, z] = [(); 2].map(|()| b.param(matrix(Scalar::F16)));
+    let (px, py) = (b.program_id(0), b.program_id(1));
+    let (col, row) = (b.mul(px, tile[1]), b.mul(py, tile[0]));
+    let t = b.load(x, &[row, col], &tile);
+    let along = |b: &mut KernelBuilder, start: Value, axis: u32| {
+        let steps = b.iota(&tile, axis);
+        b.add(steps, start)
+    };
+    let (r, c) = (along(&mut b, row, 0), along(&mut b, col, 1));
+    let sum = b.add(r, c);
+    let odd = b.and(sum, 1);
+    let odd = b.cmp(tilelift::ir::CmpOp::Eq, odd, 1);
+    let one = b.full(&tile, 1.0, Scalar::F16);
+    let t = b.select(odd, one, t);
+    b.store(z, &[row, col], t);
+    b.finish().expect("well built")
+}
+
+/// `z = x + transpose(y)`.
+pub fn add_transposed(tile: [u32; 2]) -> Kernel {
+    let mut b = KernelBuilder::new("add_transposed");
+    b.warps(4);
+    let [x, y, z] = [(); 3].map(|()| b.param(matrix(Scalar::F16)));
+    let (px, py) = (b.program_id(0), b.program_id(1));
+    let (col, row) = (b.mul(px, tile[1]), b.mul(py, tile[0]));
+    let p = b.load(x, &[row, col], &tile);
+    let q = b.load(y, &[col, row], &[tile[1], tile[0]]);
+    let q = b.transpose(q, &[1, 0]);
+    let t = b.add(p, q);
+    b.store(z, &[row, col], t);
+    b.finish().expect("well built")
+}

@@ -5,6 +5,7 @@
 
 mod kernels;
 mod pipeline;
+mod random;
 
 use kernels::*;
 use tilelift::graph::{Bound, Decision, FuseOptions, Fused, Graph, Launch, Outcome, RefusalKind, Role, TensorId};

@@ -39,3 +39,87 @@ fn four_kernels_become_two() {
         assert!(fused.report.cost[1] < fused.report.cost[0] && fused.report.bytes[1] < fused.report.bytes[0]);
     }
 }
+
+/// Bias, GELU and residual as three kernels behind a product that the caller looks at only through them.
+fn gelu(b: &mut tilelift::ir::KernelBuilder, x: tilelift::ir::Value) -> tilelift::ir::Value {
+    let square = b.mul(x, x);
+    let t = b.mul(square, -0.071_354_81f32);
+    let t = b.add(t, -1.595_769_1f32);
+    let t = b.mul(t, x);
+    let e = b.exp(t);
+    let d = b.add(e, 1.0f32);
+    b.div(x, d)
+}
+
+fn epilogue(m: u32, n: u32, k: u32) -> Graph {
+    let mut g = Graph::new();
+    let x = tensor(&mut g, "x", &[m, k], Role::Input);
+    let w = tensor(&mut g, "w", &[k, n], Role::Input);
+    let bias = g.tensor("bias", Scalar::F32, &[n.into()], Role::Input);
+    let residual = tensor(&mut g, "residual", &[m, n], Role::Input);
+    let [t, u, v] = ["t", "u", "v"].map(|name| tensor(&mut g, name, &[m, n], Role::Intermediate));
+    let y = tensor(&mut g, "y", &[m, n], Role::Output);
+    g.add("product", product(), product_grid(m, n), &[x.into(), w.into(), t.into()]).expect("product");
+    let grid = pointwise_grid(m, n, SMALL);
+    g.add("bias", bias_act(SMALL, |_, t| t), grid, &[t.into(), bias.into(), u.into()]).expect("bias");
+    let wide = [16, 128];
+    let act = pointwise("gelu", 1, wide, |b, t| gelu(b, t[0]));
+    g.add("gelu", act, pointwise_grid(m, n, wide), &[u.into(), v.into()]).expect("gelu");
+    let add = pointwise("residual", 2, SMALL, |b, t| b.add(t[0], t[1]));
+    g.add("residual", add, grid, &[v.into(), residual.into(), y.into()]).expect("residual");
+    g
+}
+
+/// Global bytes by the instructions that move them: asked for by loads, and stored.
+fn traffic(reports: &[Report]) -> [u64; 2] {
+    let of = |store: bool| {
+        let sites = reports.iter().flat_map(|r| &r.sites).filter(|s| s.transactions > 0);
+        sites.filter(|s| s.text.contains("st.global") == store).map(|s| s.requested_bytes).sum()
+    };
+    [of(false), of(true)]
+}
+
+/// Bytes that lanes ask for at instructions of a kind.
+fn bytes(reports: &[Report], word: &str) -> u64 {
+    let sites = reports.iter().flat_map(|r| &r.sites).filter(|s| s.text.contains(word));
+    sites.map(|s| s.requested_bytes).sum()
+}
+
+#[test]
+fn a_fused_epilogue_touches_each_byte_once() {
+    let (m, n, k) = (128, 128, 64);
+    let fused = fuse(&epilogue(m, n, k));
+    assert_eq!(names(&fused), ["product + bias + gelu + residual"], "{}", fused.report);
+    let (_, reports) = simulated(&fused.graph, &Bound::default(), "sm_80", 0);
+    let matrix = u64::from(m * n * 2);
+    assert_eq!(bytes(&reports, "st.global"), matrix, "y is stored once, t, u and v never");
+    assert_eq!(bytes(&reports, "ld.global.v4.b32"), matrix, "residual is loaded once, t, u and v never");
+    // Operands: each tile column reads x, each tile row w. What is left is the bias, an `f32` per lane and column that it holds.
+    assert_eq!(bytes(&reports, "cp.async"), u64::from(m * k * 2 * n / 64 + k * n * 2 * m / 64));
+    let bias = reports[0].sites.iter().filter(|s| s.text.contains("ld.global.v2.f32"));
+    let (sectors, asked) = bias.fold((0, 0), |n, s| (n.0 + s.sectors, n.1 + s.requested_bytes));
+    assert_eq!(reports[0].requested_bytes, 2 * matrix + bytes(&reports, "cp.async") + asked);
+    // 64 columns of 4 bytes for each of the 4 tiles, and each of the 2 warps beside each other there.
+    assert_eq!(sectors * 32, 4 * 2 * 64 * 4);
+}
+
+#[test]
+fn pointwise_kernels_of_different_tiles_become_one_that_touches_each_byte_once() {
+    let (m, n) = (96, 128);
+    let mut g = Graph::new();
+    let [x, y] = ["x", "y"].map(|name| tensor(&mut g, name, &[m, n], Role::Input));
+    let [t, u] = ["t", "u"].map(|name| tensor(&mut g, name, &[m, n], Role::Intermediate));
+    let z = tensor(&mut g, "z", &[m, n], Role::Output);
+    let tiles = [[32, 64], [16, 128], [8, 32]];
+    let add = pointwise("twice", 1, tiles[0], |b, t| b.add(t[0], t[0]));
+    g.add("twice", add, pointwise_grid(m, n, tiles[0]), &[x.into(), t.into()]).expect("twice");
+    let act = pointwise("gelu", 1, tiles[1], |b, t| gelu(b, t[0]));
+    g.add("gelu", act, pointwise_grid(m, n, tiles[1]), &[t.into(), u.into()]).expect("gelu");
+    let mul = pointwise("product", 2, tiles[2], |b, t| b.mul(t[0], t[1]));
+    g.add("product", mul, pointwise_grid(m, n, tiles[2]), &[u.into(), y.into(), z.into()]).expect("product");
+    let fused = fuse(&g);
+    assert_eq!(names(&fused), ["twice + gelu + product"], "{}", fused.report);
+    let (_, reports) = simulated(&fused.graph, &Bound::default(), "sm_80", 0);
+    assert_eq!(bytes(&reports, "ld.global"), u64::from(2 * m * n * 2));
+    assert_eq!(bytes(&reports, "st.global"), u64::from(m * n * 2));
+}
