@@ -105,8 +105,8 @@ impl<'g> Pair<'g> {
     }
 
     /// Whether what both kernels do to tensors other than T may run program by program. `moved` says whose accesses are written again
-    /// at `place`; `apart` whether the places of the programs have no element in common.
-    fn meets(&self, moved: Option<&Seen<'g>>, place: Option<(&Place, bool)>) -> Result<(), Refusal> {
+    /// and from where, `place` says where to; its tiling, whether the programs' places have no element in common.
+    fn meets(&self, moved: Option<(&Seen<'g>, &Place)>, place: Option<(&Place, Tiling)>) -> Result<(), Refusal> {
         for (id, _) in self.producer.node.args.iter().filter_map(|a| a.tensor()) {
             if id == self.tensor {
                 continue;
@@ -128,11 +128,11 @@ impl<'g> Pair<'g> {
                     let first = all.next().and_then(|a| a.place.as_ref());
                     first.is_some_and(|f| all.all(|a| a.place.as_ref() == Some(f)) && self.tiling(self.producer.node, id, f).apart)
                 }
-                // Those of the moved kernel will be at the place; those of the other have to be there.
-                (Some(moved), Some((place, apart))) => {
+                // Those of the moved kernel that are at its anchor will be at the place; those of the other have to be there.
+                (Some((moved, anchor)), Some((place, Tiling { apart, .. }))) => {
                     let other = if std::ptr::eq(moved, &self.producer) { &self.consumer } else { &self.producer };
-                    let dims = |t: TensorId| &self.graph.tensors[t.index()].dims;
-                    apart && dims(id) == dims(self.tensor) && other.of(id).all(|a| a.outermost && a.place.as_ref() == Some(place))
+                    let there = |a: &Access| a.outermost && a.place.as_ref() == Some(place);
+                    apart && self.anchored(moved, anchor, id) && other.of(id).all(there) && self.in_order(other, id)
                 }
                 (Some(_), None) => false,
             };
@@ -151,10 +151,32 @@ impl<'g> Pair<'g> {
         Ok(())
     }
 
-    /// A tensor that a kernel reads and writes, so that no element may be computed twice.
-    fn in_place(&self, seen: &Seen<'g>) -> Option<TensorId> {
-        let ids = seen.node.args.iter().filter_map(|a| a.tensor()).map(|(t, _)| t).filter(|&t| t != self.tensor);
-        ids.into_iter().find(|&t| uses(seen.node, t) == crate::graph::Use { reads: true, writes: true })
+    /// True if a kernel accesses a tensor at its anchor in T only, and the tensor has T's extents.
+    fn anchored(&self, seen: &Seen<'g>, anchor: &Place, id: TensorId) -> bool {
+        let dims = |t: TensorId| &self.graph.tensors[t.index()].dims;
+        dims(id) == dims(self.tensor) && seen.of(id).all(|a| a.place.as_ref() == Some(anchor))
+    }
+
+    /// True if accesses of a tensor in the kernel that stays keep their side of the only access of T, where the other kernel is put:
+    /// the producer's stand before it, and what the consumer does to the tensor is done behind it.
+    fn in_order(&self, stays: &Seen<'g>, id: TensorId) -> bool {
+        let consumer = std::ptr::eq(stays, &self.consumer);
+        let at = stays.accesses.iter().position(|a| a.tensor == self.tensor && if consumer { a.reads } else { a.writes });
+        let Some(at) = at else { return false };
+        stays.accesses.iter().enumerate().filter(|(_, a)| a.tensor == id).all(|(n, a)| if consumer { n > at || !a.writes } else { n < at })
+    }
+
+    /// Whether a kernel that is written again may keep changing tensors in place: no element may be computed twice, or by one program
+    /// and looked at by another.
+    fn changes(&self, moved: &Seen<'g>, anchor: &Place, to: &Node, apart: bool) -> Result<(), Refusal> {
+        for (id, _) in moved.node.args.iter().filter_map(|a| a.tensor()) {
+            let all = uses(moved.node, id);
+            if id != self.tensor && all.reads && all.writes && !(apart && self.anchored(moved, anchor, id)) {
+                let why = format!("`{}` changes `{}` in place, and tiles of `{}` may overlap", moved.node.name, self.name(id), to.name);
+                return self.refuse(RefusalKind::Hazard, why);
+            }
+        }
+        Ok(())
     }
 
     fn maker(&self, keep: bool) -> Maker<'g> {
@@ -199,11 +221,8 @@ impl<'g> Pair<'g> {
             return self.refuse(RefusalKind::Coverage, why);
         }
         let apart = single.is_some_and(|(_, t)| t.apart);
-        if let Some(id) = self.in_place(&self.consumer).filter(|_| !apart) {
-            let why = format!("`{}` changes `{}` in place, and tiles of `{}` may overlap", c.name, self.name(id), p.name);
-            return self.refuse(RefusalKind::Hazard, why);
-        }
-        self.meets(Some(&self.consumer), single.map(|(place, t)| (place, t.apart)))?;
+        self.changes(&self.consumer, anchor, p, apart)?;
+        self.meets(Some((&self.consumer, anchor)), single)?;
         let writes_too = uses(c, self.tensor).writes;
         let keep = self.wanted && !self.overwritten();
         if keep && writes_too {
@@ -263,11 +282,8 @@ impl<'g> Pair<'g> {
             return self.refuse(RefusalKind::Coverage, why);
         }
         let apart = single.is_some_and(|(_, t)| t.apart);
-        if let Some(id) = self.in_place(&self.producer).filter(|_| !apart) {
-            let why = format!("`{}` changes `{}` in place, and tiles of `{}` may overlap", p.name, self.name(id), c.name);
-            return self.refuse(RefusalKind::Hazard, why);
-        }
-        self.meets(Some(&self.producer), single.map(|(place, t)| (place, t.apart)))?;
+        self.changes(&self.producer, anchor, c, apart)?;
+        self.meets(Some((&self.producer, anchor)), single)?;
         let mut maker = self.maker(keep);
         let mut copier = Copier::new(c);
         let mut change = |copier: &mut Copier<'g>, maker: &mut Maker<'g>, inst| {
