@@ -185,6 +185,11 @@ impl Graph {
         &self.tensors
     }
 
+    /// The numbers of the tensors.
+    pub fn ids(&self) -> impl Iterator<Item = TensorId> + use<> {
+        (0..self.tensors.len() as u32).map(TensorId)
+    }
+
     /// The nodes, in the order in which they run.
     pub fn nodes(&self) -> &[Node] {
         &self.nodes

@@ -6,6 +6,7 @@
 mod kernels;
 mod pipeline;
 mod random;
+mod refusals;
 
 use kernels::*;
 use tilelift::graph::{Bound, Decision, FuseOptions, Fused, Graph, Launch, Outcome, RefusalKind, Role, TensorId};

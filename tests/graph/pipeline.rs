@@ -70,15 +70,6 @@ fn epilogue(m: u32, n: u32, k: u32) -> Graph {
     g
 }
 
-/// Global bytes by the instructions that move them: asked for by loads, and stored.
-fn traffic(reports: &[Report]) -> [u64; 2] {
-    let of = |store: bool| {
-        let sites = reports.iter().flat_map(|r| &r.sites).filter(|s| s.transactions > 0);
-        sites.filter(|s| s.text.contains("st.global") == store).map(|s| s.requested_bytes).sum()
-    };
-    [of(false), of(true)]
-}
-
 /// Bytes that lanes ask for at instructions of a kind.
 fn bytes(reports: &[Report], word: &str) -> u64 {
     let sites = reports.iter().flat_map(|r| &r.sites).filter(|s| s.text.contains(word));
@@ -122,4 +113,61 @@ fn pointwise_kernels_of_different_tiles_become_one_that_touches_each_byte_once()
     let (_, reports) = simulated(&fused.graph, &Bound::default(), "sm_80", 0);
     assert_eq!(bytes(&reports, "ld.global"), u64::from(2 * m * n * 2));
     assert_eq!(bytes(&reports, "st.global"), u64::from(m * n * 2));
+}
+
+/// The library's kernels at the tiles of a machine that copies whole tiles and multiplies them by groups of warps.
+fn library_layer(m: u32, n: u32, k: u32) -> Graph {
+    use tilelift_kernels::{Gemm, RmsNorm};
+    let mut g = Graph::new();
+    let elem = Scalar::BF16;
+    let mut make = |name: &str, dims: &[u32], role| g.tensor(name, elem, &dims.iter().map(|&d| d.into()).collect::<Vec<_>>(), role);
+    let (x, scale, w) = (make("x", &[m, k], Role::Input), make("scale", &[k], Role::Input), make("w", &[k, n], Role::Input));
+    let (h, t) = (make("h", &[m, k], Role::Intermediate), make("t", &[m, n], Role::Intermediate));
+    let (residual, y) = (make("residual", &[m, n], Role::Input), make("y", &[m, n], Role::Output));
+    let bias = g.tensor("bias", Scalar::F32, &[n.into()], Role::Input);
+    let u = g.tensor("u", Scalar::F16, &[m.into(), n.into()], Role::Intermediate);
+    let norm = RmsNorm::new(elem, k).for_shape(m, k);
+    let eps = ScalarArg::float(Scalar::F32, 1e-5);
+    g.add("norm", norm.build().expect("norm"), norm.grid(m), &[x.into(), scale.into(), h.into(), eps.into()]).expect("norm");
+    let gemm = Gemm::new(elem).for_shape(m, n, k).tile(64, 128, 64);
+    g.add("gemm", gemm.build().expect("gemm"), gemm.grid(m, n), &[h.into(), w.into(), t.into()]).expect("gemm");
+    // Another element type in between, so that the casts count.
+    let mut b = tilelift::ir::KernelBuilder::new("bias_silu");
+    let [p, q, r] = [matrix(elem), vector(Scalar::F32), matrix(Scalar::F16)].map(|v| b.param(v));
+    let (px, py) = (b.program_id(0), b.program_id(1));
+    let (col, row) = (b.mul(px, 128), b.mul(py, 16));
+    let tile = b.load(p, &[row, col], &[16, 128]);
+    let tile = b.cast(tile, Scalar::F32);
+    let v = b.load(q, &[col], &[128]);
+    let v = b.expand_dims(v, 0);
+    let tile = b.add(tile, v);
+    let tile = silu(&mut b, tile);
+    let tile = b.cast(tile, Scalar::F16);
+    b.store(r, &[row, col], tile);
+    let grid = pointwise_grid(m, n, [16, 128]);
+    g.add("bias_silu", b.finish().expect("bias_silu"), grid, &[t.into(), bias.into(), u.into()]).expect("bias_silu");
+    let mut b = tilelift::ir::KernelBuilder::new("residual");
+    let [p, q, r] = [matrix(Scalar::F16), matrix(elem), matrix(elem)].map(|v| b.param(v));
+    let (px, py) = (b.program_id(0), b.program_id(1));
+    let (col, row) = (b.mul(px, 64), b.mul(py, 32));
+    let [p, q] = [p, q].map(|v| {
+        let tile = b.load(v, &[row, col], &[32, 64]);
+        b.cast(tile, Scalar::F32)
+    });
+    let tile = b.add(p, q);
+    let tile = b.cast(tile, elem);
+    b.store(r, &[row, col], tile);
+    let grid = pointwise_grid(m, n, [32, 64]);
+    g.add("residual", b.finish().expect("residual"), grid, &[u.into(), residual.into(), y.into()]).expect("residual");
+    g
+}
+
+#[test]
+fn a_specialised_product_stays_specialised_with_its_epilogue() {
+    let graph = library_layer(192, 256, 128);
+    let fused = fuse_as(&graph, &Bound::default(), "sm_90a", FuseOptions::default());
+    assert_eq!(names(&fused), ["norm", "gemm + bias_silu + residual"], "{}", fused.report);
+    let target = targets::by_name("sm_90a").expect("a known target");
+    let lowered = tilelift::lower(&fused.graph.nodes()[1].kernel, &target, &Options::default()).expect("it lowers");
+    assert!(lowered.plan.specialised().is_some(), "{}", lowered.plan);
 }
