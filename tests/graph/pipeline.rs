@@ -171,3 +171,51 @@ fn a_specialised_product_stays_specialised_with_its_epilogue() {
     let lowered = tilelift::lower(&fused.graph.nodes()[1].kernel, &target, &Options::default()).expect("it lowers");
     assert!(lowered.plan.specialised().is_some(), "{}", lowered.plan);
 }
+
+#[test]
+fn a_normalisation_of_whole_rows_follows_a_product() {
+    // A tile of the product holds rows of 48 or 64 columns; what lies beyond the 48th must not count.
+    for (m, n) in [(100, 64), (70, 48)] {
+        let mut g = Graph::new();
+        let x = tensor(&mut g, "x", &[m, 32], Role::Input);
+        let w = tensor(&mut g, "w", &[32, n], Role::Input);
+        let scale = tensor(&mut g, "scale", &[n], Role::Input);
+        let [t, u] = ["t", "u"].map(|name| tensor(&mut g, name, &[m, n], Role::Intermediate));
+        let y = tensor(&mut g, "y", &[m, n], Role::Output);
+        let eps = ScalarArg::float(Scalar::F32, 1e-5);
+        g.add("product", product(), product_grid(m, n), &[x.into(), w.into(), t.into()]).expect("product");
+        let plus = pointwise("plus", 1, SMALL, |b, t| b.add(t[0], 1.0f32));
+        g.add("plus", plus, pointwise_grid(m, n, SMALL), &[t.into(), u.into()]).expect("plus");
+        let norm = rms_norm(4, 64);
+        g.add("norm", norm, [m.div_ceil(4), 1, 1], &[u.into(), scale.into(), y.into(), eps.into()]).expect("norm");
+        let fused = fuse(&g);
+        assert_eq!(names(&fused), ["product + plus + norm"], "{}", fused.report);
+        let text = tilelift::ir::text::print(&fused.graph.nodes()[0].kernel);
+        assert_eq!(text.contains("select"), n < 64, "{text}");
+    }
+}
+
+#[test]
+fn pointwise_and_row_wise_kernels_become_one() {
+    // Another number of rows a program in each row-wise kernel, other tiles in each pointwise one; the sum is looked at, too.
+    for (m, n) in [(64, 64), (37, 50)] {
+        let mut g = Graph::new();
+        let [x, residual, up] = ["x", "residual", "up"].map(|name| tensor(&mut g, name, &[m, n], Role::Input));
+        let scale = tensor(&mut g, "scale", &[n], Role::Input);
+        let sum = tensor(&mut g, "sum", &[m, n], Role::Output);
+        let [h, p] = ["h", "p"].map(|name| tensor(&mut g, name, &[m, n], Role::Intermediate));
+        let y = tensor(&mut g, "y", &[m, n], Role::Output);
+        let eps = ScalarArg::float(Scalar::F32, 1e-5);
+        let add = pointwise("add", 2, SMALL, |b, t| b.add(t[0], t[1]));
+        g.add("add", add, pointwise_grid(m, n, SMALL), &[x.into(), residual.into(), sum.into()]).expect("add");
+        g.add("norm", rms_norm(4, 64), [m.div_ceil(4), 1, 1], &[sum.into(), scale.into(), h.into(), eps.into()]).expect("norm");
+        g.add("softmax", softmax(1, 64), [m, 1, 1], &[h.into(), p.into()]).expect("softmax");
+        let gate = pointwise("gate", 2, [8, 32], |b, t| {
+            let s = silu(b, t[0]);
+            b.mul(s, t[1])
+        });
+        g.add("gate", gate, pointwise_grid(m, n, [8, 32]), &[p.into(), up.into(), y.into()]).expect("gate");
+        let fused = fuse(&g);
+        assert_eq!(names(&fused), ["add + norm + softmax + gate"], "{}", fused.report);
+    }
+}

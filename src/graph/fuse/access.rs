@@ -37,7 +37,13 @@ pub(crate) struct Seen<'g> {
 
 impl<'g> Seen<'g> {
     pub fn new(graph: &Graph, node: &'g Node, atoms: &mut Atoms) -> Seen<'g> {
-        let sums = atoms.scalars(graph, node);
+        let mut sums = atoms.scalars(graph, node);
+        for sum in sums.values_mut() {
+            // What is the same in every program, such as the column of a product with one column of tiles.
+            if let Some(n) = atoms.constant(sum, &node.grid) {
+                *sum = Sum::number(n);
+            }
+        }
         let mut seen = Seen { node, sums, accesses: Vec::new() };
         seen.region(node.kernel.body, true);
         seen

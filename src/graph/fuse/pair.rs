@@ -236,7 +236,7 @@ impl<'g> Pair<'g> {
             let value = copier.value(maker, kernel.operand(inst, "value")[0])?;
             let at = copier.values(maker, kernel.operand(inst, "indices"))?;
             let mask = copier.values(maker, kernel.operand(inst, "mask"))?.first().copied();
-            let target = Target { at: at.clone(), shape: place.shape.clone(), flat: place.flat, tile: Some(value), mask };
+            let target = Target { place, at: at.clone(), tile: Some(value), mask };
             if keep {
                 let view = maker.view(self.tensor, place.flat)?;
                 let args: Vec<Value> = [view].into_iter().chain(at).chain([value]).chain(mask).collect();
@@ -289,7 +289,7 @@ impl<'g> Pair<'g> {
         let mut change = |copier: &mut Copier<'g>, maker: &mut Maker<'g>, inst| {
             let Some((_, place)) = loads.iter().find(|(a, _)| a.inst == inst) else { return Ok(false) };
             let at = copier.values(maker, c.kernel.operand(inst, "indices"))?;
-            let target = Target { at: at.clone(), shape: place.shape.clone(), flat: place.flat, tile: None, mask: None };
+            let target = Target { place, at, tile: None, mask: None };
             let made = Retile::new(maker, (&self.producer, &self.atoms), (self.tensor, anchor), target, keep)?.write(maker)?;
             let Some(tile) = made else { return self.refuse(RefusalKind::Place, "the tile is not stored".into()) };
             self.forward(copier, maker, inst, place, tile)?;

@@ -13,6 +13,10 @@
 //! ```
 //!
 //! Elements outside the tensors differ from those of the original; no store keeps them, since all aligned extents are equal.
+//!
+//! A dimension along which the tile stays as it is, same place and extent, is *settled*: folds, scans and sorts along it are the same
+//! there, so a row-wise kernel is written again for another number of rows. What lies outside of the tensor counts in them, so a tile that
+//! was not loaded is masked along settled dimensions.
 
 use super::access::{Place, Seen};
 use super::maker::Maker;
@@ -20,7 +24,8 @@ use super::sym::Atoms;
 use super::{Refusal, RefusalKind};
 use crate::graph::{Size, TensorId};
 use std::collections::BTreeMap;
-use tilelift_ir::{Attr, Effects, Inst, Op, Type, Value, ValueDef};
+use tilelift_ir::ops::Rule;
+use tilelift_ir::{Attr, Effects, Inst, Literal, Op, Scalar, Type, Value, ValueDef};
 
 /// Which anchor dimension each dimension of a value is aligned with.
 type Tags = Vec<Option<usize>>;
@@ -37,12 +42,11 @@ enum Rep {
 }
 
 /// Where the kernel shall be written.
-pub(crate) struct Target {
+pub(crate) struct Target<'a> {
+    /// Where that is, as the kernel that stays says it.
+    pub place: &'a Place,
     /// Index of the first element, in the new kernel.
     pub at: Vec<Value>,
-    pub shape: Vec<u32>,
-    /// The tensor is seen as a vector there.
-    pub flat: bool,
     /// The tile, if it is there already: loads of it are this value.
     pub tile: Option<Value>,
     /// Only elements of this mask are stored.
@@ -56,7 +60,7 @@ pub(crate) struct Retile<'a, 'g> {
     /// The tensor whose tile is the anchor, and the anchor.
     pub tensor: TensorId,
     pub anchor: &'a Place,
-    pub target: Target,
+    pub target: Target<'a>,
     /// Whether stores of the anchor tensor are written; what they store is returned either way.
     pub keep: bool,
     reps: BTreeMap<Value, Rep>,
@@ -64,6 +68,10 @@ pub(crate) struct Retile<'a, 'g> {
     extents: Vec<Size>,
     /// The anchor is a vector, the target is not.
     unrolled: bool,
+    /// Dimensions of the anchor that stay as they are.
+    settled: Vec<bool>,
+    /// The kernel combines elements along settled dimensions.
+    combines: bool,
 }
 
 impl<'a, 'g> Retile<'a, 'g> {
@@ -71,20 +79,31 @@ impl<'a, 'g> Retile<'a, 'g> {
         maker: &Maker<'g>,
         (seen, atoms): (&'a Seen<'g>, &'a Atoms),
         (tensor, anchor): (TensorId, &'a Place),
-        target: Target,
+        target: Target<'a>,
         keep: bool,
     ) -> Result<Retile<'a, 'g>, Refusal> {
         let name = || maker.graph.tensors()[tensor.index()].name.clone();
-        if !anchor.flat && target.flat {
+        if !anchor.flat && target.place.flat {
             return Err(Refusal::new(RefusalKind::Place, format!("one kernel sees `{}` as a vector, the other does not", name())));
         }
-        if anchor.flat == target.flat && anchor.shape.len() != target.shape.len() {
+        if anchor.flat == target.place.flat && anchor.shape.len() != target.place.shape.len() {
             return Err(Refusal::new(RefusalKind::Shape, format!("tiles of `{}` have different numbers of dimensions", name())));
         }
         let extents = maker.graph.extents(&maker.graph.tensors()[tensor.index()], anchor.flat);
-        let unrolled = anchor.flat && !target.flat;
+        let unrolled = anchor.flat && !target.place.flat;
         let (reps, scalars) = (BTreeMap::new(), BTreeMap::new());
-        Ok(Retile { seen, atoms, tensor, anchor, target, keep, reps, scalars, extents, unrolled })
+        let stays = |d: usize| {
+            let (a, t) = (anchor, target.place);
+            !a.flat && !t.flat && a.index[d] == t.index[d] && a.shape[d] == t.shape[d] && !atoms.moves(&a.index[d])
+        };
+        let settled: Vec<bool> = (0..anchor.shape.len()).map(stays).collect();
+        let mut combines = false;
+        seen.node.kernel.walk(seen.node.kernel.body, &mut |i| combines |= along_axis(seen.node.kernel.insts[i].op));
+        let this = Retile { seen, atoms, tensor, anchor, target, keep, reps, scalars, extents, unrolled, settled, combines };
+        if this.combines && this.target.mask.is_some() {
+            return Err(Refusal::new(RefusalKind::Shape, format!("`{}` combines elements that are stored under a mask", seen.node.name)));
+        }
+        Ok(this)
     }
 
     fn no(&self, inst: Inst, why: &str) -> Refusal {
@@ -124,9 +143,9 @@ impl<'a, 'g> Retile<'a, 'g> {
     /// The shape of a value of these tags.
     fn shape(&self, tags: &Tags) -> Vec<u32> {
         if self.unrolled {
-            return self.target.shape.clone();
+            return self.target.place.shape.clone();
         }
-        tags.iter().map(|t| t.map_or(1, |d| self.target.shape[d])).collect()
+        tags.iter().map(|t| t.map_or(1, |d| self.target.place.shape[d])).collect()
     }
 
     /// A scalar of the old kernel in the new one; it must not depend on the program's position.
@@ -136,6 +155,12 @@ impl<'a, 'g> Retile<'a, 'g> {
         }
         let node = self.seen.node;
         let kernel = &node.kernel;
+        let number = self.seen.sums.get(&v).and_then(|s| s.as_number()).filter(|_| *kernel.ty(v) == Type::Scalar(Scalar::I32));
+        if let Some(n) = number {
+            let new = maker.literal(Literal::Int(i64::from(n)), Scalar::I32);
+            self.scalars.insert(v, new);
+            return Ok(new);
+        }
         let new = match kernel.values[v].def {
             ValueDef::KernelParam(p) => maker.scalar(&node.args[p as usize], kernel.ty(v)),
             ValueDef::RegionParam(..) => return Err(self.no(inst, "uses the index of a loop")),
@@ -176,7 +201,10 @@ impl<'a, 'g> Retile<'a, 'g> {
                 let s = self.scalar(maker, *v, inst)?;
                 maker.splat(s, &shape)
             }
-            Rep::Steps { .. } => Err(self.no(inst, "uses the index inside the tile by itself")),
+            Rep::Steps { .. } => match self.steps(maker, rep, tags.len())? {
+                Some(rep) => self.tile(maker, &rep, tags, inst),
+                None => Err(self.no(inst, "uses the index inside the tile by itself")),
+            },
             Rep::Tile { value, tags: have } if have == tags => Ok(*value),
             Rep::Tile { value, tags: have } => {
                 if have.len() != tags.len() || have.iter().zip(tags).any(|(h, w)| h.is_some() && h != w) {
@@ -188,13 +216,39 @@ impl<'a, 'g> Retile<'a, 'g> {
         }
     }
 
+    /// The index along a settled dimension, which is what it was.
+    fn steps(&mut self, maker: &mut Maker<'g>, rep: &Rep, rank: usize) -> Result<Option<Rep>, Refusal> {
+        let &Rep::Steps { axis, extent } = rep else { return Ok(None) };
+        let Some(d) = self.settled_for(axis, extent) else { return Ok(None) };
+        let mut tags: Tags = vec![None; rank];
+        tags[axis] = Some(d);
+        let ty = Type::tile(&self.shape(&tags), Scalar::I32);
+        Ok(Some(Rep::Tile { value: maker.op(Op::Iota, &[], &[Attr::Dim(axis as u32)], Some(&ty))?, tags }))
+    }
+
+    /// The settled dimension that an index along this axis counts.
+    fn settled_for(&self, axis: usize, extent: u32) -> Option<usize> {
+        let fits = |d: &usize| self.settled[*d] && self.anchor.shape[*d] == extent;
+        Some(axis).filter(|d| *d < self.settled.len() && fits(d)).or_else(|| (0..self.settled.len()).find(fits))
+    }
+
     /// The alignment that several values have together; `None` if all of them are splats.
     fn join<'r>(&self, reps: impl IntoIterator<Item = &'r Rep>, inst: Inst) -> Result<Option<Tags>, Refusal> {
         let mut all: Option<Tags> = None;
         for rep in reps {
             match (rep, &mut all) {
                 (Rep::Splat(_), _) => {}
-                (Rep::Steps { .. }, _) => return Err(self.no(inst, "uses the index inside the tile by itself")),
+                (Rep::Steps { axis, extent }, have) => {
+                    let Some(d) = self.settled_for(*axis, *extent) else {
+                        return Err(self.no(inst, "uses the index inside the tile by itself"));
+                    };
+                    let rank = self.seen.node.kernel.insts[inst].results.first().and_then(|&r| self.seen.node.kernel.ty(r).shape());
+                    let have = have.get_or_insert_with(|| vec![None; rank.map_or(1, <[u32]>::len)]);
+                    if have[*axis].is_some_and(|h| h != d) {
+                        return Err(self.no(inst, "combines elements of different places"));
+                    }
+                    have[*axis] = Some(d);
+                }
                 (Rep::Tile { tags, .. }, None) => all = Some(tags.clone()),
                 (Rep::Tile { tags, .. }, Some(have)) => {
                     for (h, t) in have.iter_mut().zip(tags) {
@@ -240,10 +294,28 @@ impl<'a, 'g> Retile<'a, 'g> {
             },
             (Op::Reshape, _) => self.reshape(maker, inst)?,
             (op, _) if tilelift_ir::interp::is_elementwise(op) || op == Op::Philox => return self.elementwise(maker, inst),
+            (op, Some(_)) if along_axis(op) => self.along(maker, inst)?,
             _ => return Err(self.no(inst, "mixes the elements of a tile")),
         };
         self.reps.insert(result, rep);
         Ok(())
+    }
+
+    /// A fold, scan or sort along a settled dimension.
+    fn along(&mut self, maker: &mut Maker<'g>, inst: Inst) -> Result<Rep, Refusal> {
+        let d = &self.seen.node.kernel.insts[inst];
+        let (Some(Attr::Dim(axis)), Rep::Tile { value, mut tags }) = (d.attrs.last(), self.rep(d.args[0])) else {
+            return Err(self.no(inst, "combines equal elements"));
+        };
+        let axis = *axis as usize;
+        if !tags[axis].is_some_and(|d| self.settled[d]) {
+            return Err(self.no(inst, "mixes the elements of a tile"));
+        }
+        let value = maker.op(d.op, &[value], &d.attrs, None)?;
+        if matches!(d.op.info().rule, Rule::Reduce | Rule::ArgReduce) {
+            tags.remove(axis);
+        }
+        Ok(Rep::Tile { value, tags })
     }
 
     /// A reshape that adds or drops extents of 1.
@@ -330,7 +402,10 @@ impl<'a, 'g> Retile<'a, 'g> {
         };
         let anchored = |k: &usize| self.seen.sums.get(&start) == Some(&self.anchor.index[*k]) && self.anchor.shape[*k] == extent;
         let Some(dim) = (0..self.anchor.shape.len()).find(anchored) else {
-            return Err(self.no(inst, "counts from another place than the tile's"));
+            return match self.settled_for(axis, extent) {
+                Some(_) => Ok(None),
+                None => Err(self.no(inst, "counts from another place than the tile's")),
+            };
         };
         let mut tags: Tags = vec![None; kernel.ty(d.results[0]).shape().map_or(1, <[u32]>::len)];
         tags[axis] = Some(dim);
@@ -399,6 +474,15 @@ impl<'a, 'g> Retile<'a, 'g> {
             }
             let tags: Tags = (0..self.anchor.shape.len()).map(Some).collect();
             let mut value = tile;
+            if self.combines {
+                let other = match other {
+                    Some(o) => Some(self.scalar(maker, o, inst)?),
+                    None => None,
+                };
+                let free: Vec<bool> = self.settled.iter().map(|s| !s).collect();
+                let extents = self.extents.clone();
+                value = maker.inside(value, &self.target.at.clone(), &extents, other, &free)?;
+            }
             if let Some(m) = mask {
                 let m = self.tile(maker, &self.rep(m), &tags, inst)?;
                 let shape = self.shape(&tags);
@@ -469,7 +553,7 @@ impl<'a, 'g> Retile<'a, 'g> {
             let (view, at, tags) = self.align(maker, inst)?;
             (Some(view), at, tags)
         };
-        if tags.iter().filter(|t| t.is_some()).count() != self.anchor.shape.len() {
+        if (0..self.anchor.shape.len()).any(|d| !self.settled[d] && !tags.contains(&Some(d))) {
             return Err(self.no(inst, "stores less than the tile"));
         }
         let tile = self.tile(maker, &self.rep(value), &tags, inst)?;
@@ -500,4 +584,9 @@ impl<'a, 'g> Retile<'a, 'g> {
         }
         Ok(own.then_some(tile))
     }
+}
+
+/// True for ops that combine or move elements along one axis and do to each line the same.
+fn along_axis(op: Op) -> bool {
+    matches!(op.info().rule, Rule::Reduce | Rule::ArgReduce | Rule::Scan | Rule::Sort | Rule::ArgSort | Rule::Flip)
 }

@@ -8,10 +8,13 @@
 //!
 //! The sums are of `i32` and wrap, as the IR's arithmetic does, so equality of sums is equality of values. Other types are atoms.
 
-use crate::graph::{Graph, Node, NodeArg, Size};
+use crate::graph::{Graph, Grid, Node, NodeArg, Size};
 use std::collections::{BTreeMap, HashMap};
 use tilelift_ir::interp::{ScalarArg, fold};
 use tilelift_ir::{Attr, GridAxis, Literal, Op, Region, Scalar, Type, Value};
+
+/// Programs that are looked at one by one at most.
+pub(crate) const MOST_PROGRAMS: u64 = 1 << 16;
 
 /// A sum: `offset + Σ factor * atom`, atoms in order, factors not 0.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
@@ -213,6 +216,19 @@ impl Atoms {
             Atom::Op(_, _, sums, _) => sums.iter().any(|s| self.moves(s)),
             Atom::Programs(_) | Atom::Size(_) | Atom::Argument(_) | Atom::Literal(..) => false,
         })
+    }
+
+    /// The value, if every program of a grid has the same; only small grids are looked through.
+    pub fn constant(&self, sum: &Sum, grid: &Grid) -> Option<i32> {
+        let grid = grid.fixed().filter(|_| self.moves(sum))?;
+        let count = grid.iter().fold(1u64, |n, &e| n.saturating_mul(u64::from(e)));
+        if count == 0 || count > MOST_PROGRAMS {
+            return None;
+        }
+        let value = |n: u32| self.at(sum, [n % grid[0], n / grid[0] % grid[1], n / grid[0] / grid[1]], grid);
+        let (first, count) = (value(0)?, count as u32);
+        // The last one first: it differs, if any does, as a rule.
+        (0..count).rev().all(|n| value(n) == Some(first)).then_some(first)
     }
 
     /// The value for a program of a grid of known extents.

@@ -4,12 +4,9 @@
 //! numbers and the grid is not too large. The first holds for symbols, the second for any order of the programs.
 
 use super::access::Place;
-use super::sym::{Atom, Atoms, Sum};
+use super::sym::{Atom, Atoms, MOST_PROGRAMS, Sum};
 use crate::graph::{Count, Grid, Size};
 use std::collections::BTreeSet;
-
-/// Programs that are looked at one by one at most.
-const MOST_PROGRAMS: u64 = 1 << 16;
 
 /// What is known of the tiles of a grid.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
