@@ -213,3 +213,17 @@ pub fn add_transposed(tile: [u32; 2]) -> Kernel {
     b.store(z, &[row, col], t);
     b.finish().expect("well built")
 }
+
+/// The largest element so far, along rows (`by_rows`, this many of them a program) or along columns.
+pub fn running_maximum(by_rows: bool, lines: u32) -> Kernel {
+    let mut b = KernelBuilder::new("running_maximum");
+    let [x, y] = [(); 2].map(|()| b.param(matrix(Scalar::F16)));
+    let at = b.program_id(0);
+    let at = b.mul(at, lines);
+    let zero = b.constant(0, Scalar::I32);
+    let (place, shape) = if by_rows { ([at, zero], [lines, 64]) } else { ([zero, at], [64, lines]) };
+    let t = b.load(x, &place, &shape);
+    let t = b.scan(ReduceOp::Maximum, t, u32::from(by_rows));
+    b.store(y, &place, t);
+    b.finish().expect("well built")
+}

@@ -219,3 +219,27 @@ fn pointwise_and_row_wise_kernels_become_one() {
         assert_eq!(names(&fused), ["add + norm + softmax + gate"], "{}", fused.report);
     }
 }
+
+#[test]
+fn a_normalisation_goes_in_front_of_a_product_without_its_folds() {
+    // The normalised matrix is never stored. It does not pay where operands are copied ahead, so it is asked for.
+    for (m, n, k) in [(128, 64, 256), (70, 33, 200)] {
+        let mut g = Graph::new();
+        let x = tensor(&mut g, "x", &[m, k], Role::Input);
+        let scale = tensor(&mut g, "scale", &[k], Role::Input);
+        let w = tensor(&mut g, "w", &[k, n], Role::Input);
+        let h = tensor(&mut g, "h", &[m, k], Role::Intermediate);
+        let y = tensor(&mut g, "y", &[m, n], Role::Output);
+        let eps = ScalarArg::float(Scalar::F32, 1e-5);
+        g.add("norm", rms_norm(4, 256), [m.div_ceil(4), 1, 1], &[x.into(), scale.into(), h.into(), eps.into()]).expect("norm");
+        g.add("product", product(), product_grid(m, n), &[h.into(), w.into(), y.into()]).expect("product");
+        let apart = fuse(&g);
+        assert_eq!(names(&apart), ["norm", "product"], "{}", apart.report);
+        assert!(refusals(&apart.report.decisions[0]).contains(&RefusalKind::Cost), "{}", apart.report);
+        let fused = fuse_as(&g, &Bound::default(), "sm_80", FuseOptions { always: true, ..FuseOptions::default() });
+        assert_eq!(names(&fused), ["norm (folds)", "norm + product"], "{}", fused.report);
+        assert!(matches!(fused.report.decisions[0].outcome, Outcome::Fused { how: How::SplitPrologue, .. }), "{}", fused.report);
+        let folds = fused.graph.tensors().last().expect("the split made one");
+        assert_eq!((folds.elem, folds.dims.as_slice()), (Scalar::F32, [m.into()].as_slice()));
+    }
+}

@@ -51,13 +51,13 @@ fn a_tile_that_does_not_move_with_the_other_is_refused() {
     let x = tensor(&mut g, "x", &[48, 48], Role::Input);
     let t = tensor(&mut g, "t", &[48, 48], Role::Intermediate);
     let y = tensor(&mut g, "y", &[48, 48], Role::Output);
-    g.add("first", softmax(2, 64), [24, 1, 1], &[x.into(), t.into()]).expect("first");
+    g.add("first", running_maximum(true, 2), [24, 1, 1], &[x.into(), t.into()]).expect("first");
     g.add("flipped", flipped, [3, 3, 1], &[t.into(), y.into()]).expect("flipped");
     let (kinds, text) = why(&g);
-    assert_eq!(kinds, [RefusalKind::Shape, RefusalKind::Grid, RefusalKind::Shape]);
+    assert_eq!(kinds, [RefusalKind::Shape, RefusalKind::Grid, RefusalKind::Shape, RefusalKind::Shape]);
     assert!(text.contains("`store` in `flipped`: combines elements of different places"), "{text}");
     assert!(text.contains("`first` runs on a grid of 24x1x1, `flipped` on one of 3x3x1"), "{text}");
-    assert!(text.contains("prologue: `reduce` in `first`: mixes the elements of a tile"), "{text}");
+    assert!(text.contains("prologue: `scan` in `first`: mixes the elements of a tile"), "{text}");
 }
 
 #[test]
@@ -84,15 +84,7 @@ fn a_node_in_between_keeps_the_order() {
     let y = tensor(&mut g, "y", &[40, 48], Role::Output);
     g.add("first", softmax(2, 64), [20, 1, 1], &[x.into(), t.into()]).expect("first");
     // Columns, where the others have rows: nothing joins them.
-    let mut b = KernelBuilder::new("between");
-    let [p, q] = [(); 2].map(|()| b.param(matrix(Scalar::F16)));
-    let at = b.program_id(0);
-    let at = b.mul(at, 16);
-    let zero = b.constant(0, Scalar::I32);
-    let tile = b.load(p, &[zero, at], &[64, 16]);
-    let tile = b.scan(tilelift::ir::ReduceOp::Maximum, tile, 0);
-    b.store(q, &[zero, at], tile);
-    g.add("between", b.finish().expect("well built"), [3, 1, 1], &[t.into(), u.into()]).expect("between");
+    g.add("between", running_maximum(false, 16), [3, 1, 1], &[t.into(), u.into()]).expect("between");
     // Rows again, as in `first`: one kernel with it, were it not for the one in between.
     let mut b = KernelBuilder::new("last");
     let [p, q, z] = [(); 3].map(|()| b.param(matrix(Scalar::F16)));
@@ -129,17 +121,9 @@ fn what_others_read_is_stored_still() {
     let mut g = two(softmax(2, 64), [20, 1, 1], double(), grid());
     let t = g.tensors().iter().position(|t| t.name == "t").expect("it is there");
     let z = tensor(&mut g, "z", &[40, 48], Role::Output);
-    // Reads `t` as a vector, in another order: stays apart, so that `t` is stored.
-    let mut b = KernelBuilder::new("flipped");
-    let [p, q] = [(); 2].map(|()| b.param(matrix(Scalar::F16)));
-    let at = b.program_id(0);
-    let at = b.mul(at, 16);
-    let zero = b.constant(0, Scalar::I32);
-    let tile = b.load(p, &[zero, at], &[64, 16]);
-    let tile = b.scan(tilelift::ir::ReduceOp::Maximum, tile, 0);
-    b.store(q, &[zero, at], tile);
+    // Columns, which stay apart from rows, so that `t` is stored.
     let ids: Vec<TensorId> = g.ids().collect();
-    g.add("columns", b.finish().expect("well built"), [3, 1, 1], &[ids[t].into(), z.into()]).expect("columns");
+    g.add("columns", running_maximum(false, 16), [3, 1, 1], &[ids[t].into(), z.into()]).expect("columns");
     let fused = fuse(&g);
     assert_eq!(names(&fused), ["first + second", "columns"], "{}", fused.report);
     let stores = fused.graph.nodes()[0].args.iter().filter(|a| **a == NodeArg::Tensor(ids[t])).count();
@@ -183,7 +167,7 @@ fn a_prologue_that_is_computed_too_often_costs_too_much() {
     g.add("act", act, pointwise_grid(m, k, TILE), &[x.into(), t.into()]).expect("act");
     g.add("product", product(), product_grid(m, n), &[t.into(), w.into(), y.into()]).expect("product");
     let fused = g.fuse(&targets::usual(), &FuseOptions::default());
-    assert_eq!(refusals(&fused.report.decisions[0]).last(), Some(&RefusalKind::Cost), "{}", fused.report);
+    assert!(refusals(&fused.report.decisions[0]).contains(&RefusalKind::Cost), "{}", fused.report);
 }
 
 #[test]

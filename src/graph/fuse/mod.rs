@@ -15,10 +15,11 @@ mod demand;
 mod maker;
 mod pair;
 mod retile;
+mod split;
 mod sym;
 mod tiles;
 
-use super::{Graph, Node, TensorId, uses};
+use super::{Graph, Node, Tensor, TensorId, uses};
 use crate::{OptLevel, Options};
 use cost::{Estimate, estimate};
 use pair::Pair;
@@ -50,17 +51,20 @@ pub enum How {
     SameTile,
     /// The producer runs on the consumer's tiles, in the place of its loads.
     Prologue,
+    /// The producer's folds stay a kernel, and what it does with them runs in the place of the consumer's loads.
+    SplitPrologue,
 }
 
 impl How {
     /// Every way, in the order in which equal costs choose.
-    pub const ALL: &'static [How] = &[How::Epilogue, How::SameTile, How::Prologue];
+    pub const ALL: &'static [How] = &[How::Epilogue, How::SameTile, How::Prologue, How::SplitPrologue];
     /// Its name.
     pub const fn word(self) -> &'static str {
         match self {
             How::Epilogue => "epilogue",
             How::SameTile => "same tile",
             How::Prologue => "prologue",
+            How::SplitPrologue => "split prologue",
         }
     }
 }
@@ -185,6 +189,16 @@ struct Candidate {
     after: Estimate,
     /// The position at which it runs, when both are taken out.
     at: usize,
+    /// What stays in the producer's place, and the tensors from there to the fused node.
+    folds: Option<(Node, Estimate, Vec<Tensor>)>,
+}
+
+impl Candidate {
+    /// Cost of all that takes the place of the two.
+    fn cost(&self) -> Estimate {
+        let folds = self.folds.as_ref().map_or(Estimate::default(), |f| f.1);
+        Estimate { cost: self.after.cost.saturating_add(folds.cost), bytes: self.after.bytes.saturating_add(folds.bytes) }
+    }
 }
 
 /// What was found out about pairs, by what stays the same while other nodes are fused.
@@ -198,7 +212,7 @@ impl Graph {
         let mut search = Search {
             graph: self.clone(),
             ids: (0..self.nodes.len() as u32).collect(),
-            costs: self.nodes.iter().map(|n| estimate(self, n, options.typical)).collect(),
+            costs: self.nodes.iter().map(|n| estimate(self, n, options.typical, target)).collect(),
             next: self.nodes.len() as u32,
             known: Known::new(),
             target,
@@ -255,7 +269,7 @@ impl Search<'_> {
                 self.known.insert(key, found);
             }
             let Some(Ok(found)) = self.known.get(&key) else { continue };
-            let gain = self.costs[p].cost.saturating_add(self.costs[c].cost).saturating_sub(found.after.cost);
+            let gain = self.costs[p].cost.saturating_add(self.costs[c].cost).saturating_sub(found.cost().cost);
             if best.is_none_or(|(g, _)| gain > g) {
                 best = Some((gain, (p, c, t)));
             }
@@ -263,9 +277,7 @@ impl Search<'_> {
         let (_, (p, c, t)) = best?;
         let key = (self.ids[p], self.ids[c], t);
         let Some(Ok(found)) = self.known.remove(&key) else { return None };
-        // What was found of other pairs may rest on the nodes that are fused now.
-        self.known.retain(|_, v| v.is_err());
-        let (before, after) = ([self.costs[p], self.costs[c]], found.after);
+        let (before, after) = ([self.costs[p], self.costs[c]], found.cost());
         let decision = self.decision(
             (p, c, t),
             Outcome::Fused {
@@ -279,13 +291,21 @@ impl Search<'_> {
             self.ids.remove(n);
             self.costs.remove(n);
         }
-        self.graph.nodes.insert(found.at, found.node);
-        self.ids.insert(found.at, self.next);
-        self.costs.insert(found.at, after);
-        self.next += 1;
-        // Reasons of order and of who else reads may be gone.
+        self.insert(found.at, found.node, found.after);
+        if let Some((node, cost, tensors)) = found.folds {
+            self.graph.tensors.extend(tensors);
+            self.insert(p, node, cost);
+        }
+        // Proofs and reasons that rest on order, on who else reads, or on the nodes that are gone.
         self.known.clear();
         Some(decision)
+    }
+
+    fn insert(&mut self, at: usize, node: Node, cost: Estimate) {
+        self.graph.nodes.insert(at, node);
+        self.ids.insert(at, self.next);
+        self.costs.insert(at, cost);
+        self.next += 1;
     }
 
     fn decision(&self, (p, c, t): (usize, usize, TensorId), outcome: Outcome) -> Decision {
@@ -307,20 +327,41 @@ impl Search<'_> {
 
     /// The cheapest way to fuse a pair, or the reasons against all.
     fn candidate(&self, p: usize, c: usize, t: TensorId) -> Result<Candidate, Vec<(Option<How>, Refusal)>> {
-        let at = self.position(p, c).map_err(|why| vec![(None, why)])?;
+        let at = position(&self.graph, p, c).map_err(|why| vec![(None, why)])?;
         let pair = Pair::new(&self.graph, p, c, t);
         let mut best: Option<Candidate> = None;
         let mut reasons = Vec::new();
+        let before = self.costs[p].cost.saturating_add(self.costs[c].cost);
         for &how in How::ALL {
-            let made = pair.fuse(how).and_then(|node| self.improved(node)).and_then(|node| self.accepted(p, c, node));
-            match made {
-                Ok(node) => {
-                    let after = estimate(&self.graph, &node, self.options.typical);
-                    let before = self.costs[p].cost.saturating_add(self.costs[c].cost);
-                    if after.cost >= before && !self.options.always {
-                        reasons.push((Some(how), Refusal::new(RefusalKind::Cost, format!("it would cost {} instead of {before}", after.cost))));
-                    } else if best.as_ref().is_none_or(|b| after.cost < b.after.cost) {
-                        best = Some(Candidate { how, node, after, at });
+            let made = match how {
+                How::Epilogue => pair.epilogue().map(|node| (node, None)),
+                How::SameTile => pair.same_tile().map(|node| (node, None)),
+                How::Prologue => pair.prologue().map(|node| (node, None)),
+                // Where the whole producer goes in front of the consumer there is nothing to split.
+                How::SplitPrologue if best.is_some() => continue,
+                How::SplitPrologue => self.split(&pair, p, c, t).map(|(node, folds)| (node, Some(folds))),
+            };
+            let found = made.and_then(|(node, folds)| {
+                let node = self.accepted(p, c, self.improved(node)?)?;
+                let mut sized = self.graph.clone();
+                let folds = match folds {
+                    Some((node, tensors)) => {
+                        sized.tensors.extend(tensors.iter().cloned());
+                        let node = self.accepted(p, p, self.improved(node)?)?;
+                        Some((estimate(&sized, &node, self.options.typical, self.target), node, tensors))
+                    }
+                    None => None,
+                };
+                let after = estimate(&sized, &node, self.options.typical, self.target);
+                Ok(Candidate { how, node, after, at, folds: folds.map(|(cost, node, tensors)| (node, cost, tensors)) })
+            });
+            match found {
+                Ok(found) => {
+                    let after = found.cost().cost;
+                    if after >= before && !self.options.always {
+                        reasons.push((Some(how), Refusal::new(RefusalKind::Cost, format!("it would cost {after} instead of {before}"))));
+                    } else if best.as_ref().is_none_or(|b| after < b.cost().cost) {
+                        best = Some(found);
                     }
                 }
                 Err(why) => reasons.push((Some(how), why)),
@@ -329,25 +370,16 @@ impl Search<'_> {
         best.ok_or(reasons)
     }
 
-    /// Where the fused node may run: in the consumer's place, or in the producer's.
-    fn position(&self, p: usize, c: usize) -> Result<usize, Refusal> {
-        let nodes = &self.graph.nodes;
-        let conflict = |a: &Node, b: &Node| {
-            let ids = a.args.iter().filter_map(|x| x.tensor()).map(|(t, _)| t);
-            ids.into_iter().any(|t| {
-                let (a, b) = (uses(a, t), uses(b, t));
-                (a.writes && (b.reads || b.writes)) || (b.writes && a.reads)
-            })
-        };
-        let against = |moved: usize| (p + 1..c).find(|&n| conflict(&nodes[moved], &nodes[n]));
-        match (against(p), against(c)) {
-            (None, _) => Ok(c - 1),
-            (_, None) => Ok(p),
-            (Some(n), Some(_)) => Err(Refusal::new(
-                RefusalKind::Order,
-                format!("`{}` stands between `{}` and `{}` and needs the order", nodes[n].name, nodes[p].name, nodes[c].name),
-            )),
+    /// The fused node of a producer whose folds stay behind, the node of these, and the tensors between them.
+    fn split(&self, pair: &Pair<'_>, p: usize, c: usize, t: TensorId) -> Result<(Node, (Node, Vec<Tensor>)), Refusal> {
+        if pair.wanted() {
+            let why = format!("`{}` is read by others, too", self.graph.tensors[t.index()].name);
+            return Err(Refusal::new(RefusalKind::Place, why));
         }
+        let trial = split::split(&self.graph, p, t)?;
+        position(&trial, p + 1, c + 1)?;
+        let node = Pair::new(&trial, p + 1, c + 1, t).prologue()?;
+        Ok((node, (trial.nodes[p].clone(), trial.tensors[self.graph.tensors.len()..].to_vec())))
     }
 
     /// The node with its kernel through the logical stage.
@@ -372,5 +404,26 @@ impl Search<'_> {
             }
         }
         Ok(node)
+    }
+}
+
+/// Where the fused node may run: in the consumer's place, or in the producer's.
+fn position(graph: &Graph, p: usize, c: usize) -> Result<usize, Refusal> {
+    let nodes = &graph.nodes;
+    let conflict = |a: &Node, b: &Node| {
+        let ids = a.args.iter().filter_map(|x| x.tensor()).map(|(t, _)| t);
+        ids.into_iter().any(|t| {
+            let (a, b) = (uses(a, t), uses(b, t));
+            (a.writes && (b.reads || b.writes)) || (b.writes && a.reads)
+        })
+    };
+    let against = |moved: usize| (p + 1..c).find(|&n| conflict(&nodes[moved], &nodes[n]));
+    match (against(p), against(c)) {
+        (None, _) => Ok(c - 1),
+        (_, None) => Ok(p),
+        (Some(n), Some(_)) => Err(Refusal::new(
+            RefusalKind::Order,
+            format!("`{}` stands between `{}` and `{}` and needs the order", nodes[n].name, nodes[p].name, nodes[c].name),
+        )),
     }
 }

@@ -17,7 +17,7 @@ use super::maker::{Copier, Maker};
 use super::retile::{Retile, Target};
 use super::sym::Atoms;
 use super::tiles::{Tiling, tiling};
-use super::{How, Refusal, RefusalKind};
+use super::{Refusal, RefusalKind};
 use crate::graph::{Graph, Node, Role, TensorId, uses};
 use tilelift_ir::{Hints, Kernel, Op, Value};
 
@@ -195,16 +195,13 @@ impl<'g> Pair<'g> {
         Node { name, kernel, grid: like.grid.clone(), args }
     }
 
-    /// The fused node, made in one of the ways.
-    pub fn fuse(&self, how: How) -> Result<Node, Refusal> {
-        match how {
-            How::Epilogue => self.epilogue(),
-            How::Prologue => self.prologue(),
-            How::SameTile => self.same_tile(),
-        }
+    /// True if somebody else looks at what the producer stores.
+    pub fn wanted(&self) -> bool {
+        self.wanted
     }
 
-    fn epilogue(&self) -> Result<Node, Refusal> {
+    /// The consumer on the producer's tiles.
+    pub fn epilogue(&self) -> Result<Node, Refusal> {
         let (stores, loads) = (self.stores()?, self.loads()?);
         let (p, c) = (self.producer.node, self.consumer.node);
         let Some(&(_, anchor)) = loads.first() else { return self.refuse(RefusalKind::Place, "nothing is loaded".into()) };
@@ -250,7 +247,8 @@ impl<'g> Pair<'g> {
         Ok(self.finish(maker, p, hints))
     }
 
-    fn prologue(&self) -> Result<Node, Refusal> {
+    /// The producer on the consumer's tiles.
+    pub fn prologue(&self) -> Result<Node, Refusal> {
         let (stores, loads) = (self.stores()?, self.loads()?);
         let (p, c) = (self.producer.node, self.consumer.node);
         let &[(store, anchor)] = &stores[..] else {
@@ -299,7 +297,8 @@ impl<'g> Pair<'g> {
         Ok(self.finish(maker, c, c.kernel.hints))
     }
 
-    fn same_tile(&self) -> Result<Node, Refusal> {
+    /// Both bodies in each program.
+    pub fn same_tile(&self) -> Result<Node, Refusal> {
         let (stores, loads) = (self.stores()?, self.loads()?);
         let (p, c) = (self.producer.node, self.consumer.node);
         let tensor = self.name(self.tensor);

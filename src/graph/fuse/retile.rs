@@ -28,7 +28,7 @@ use tilelift_ir::ops::Rule;
 use tilelift_ir::{Attr, Effects, Inst, Literal, Op, Scalar, Type, Value, ValueDef};
 
 /// Which anchor dimension each dimension of a value is aligned with.
-type Tags = Vec<Option<usize>>;
+pub(crate) type Tags = Vec<Option<usize>>;
 
 /// A value of the pointwise kernel in the new one.
 #[derive(Clone, Debug)]
@@ -112,7 +112,7 @@ impl<'a, 'g> Retile<'a, 'g> {
     }
 
     /// Writes the kernel; the tile that it stores to the anchor's tensor, if it does.
-    pub fn write(mut self, maker: &mut Maker<'g>) -> Result<Option<Value>, Refusal> {
+    pub fn write(&mut self, maker: &mut Maker<'g>) -> Result<Option<Value>, Refusal> {
         let kernel = &self.seen.node.kernel;
         let mut stored = None;
         for &inst in &kernel.regions[kernel.body].insts {
@@ -138,6 +138,14 @@ impl<'a, 'g> Retile<'a, 'g> {
             }
         }
         Ok(stored)
+    }
+
+    /// How a value that was written lies to the anchor.
+    pub fn tags(&self, v: Value) -> Option<Tags> {
+        match self.reps.get(&v)? {
+            Rep::Tile { tags, .. } => Some(tags.clone()),
+            Rep::Splat(_) | Rep::Steps { .. } => None,
+        }
     }
 
     /// The shape of a value of these tags.
