@@ -52,8 +52,8 @@ pub mod runtime;
 pub mod targets;
 
 pub use artifact::Artifact;
-pub use graph::Graph;
 pub use compile::{CompileError, OptLevel, Options, Stage, StageTimes, compile, compile_timed, lower, optimise};
+pub use graph::Graph;
 pub use tilelift_egraph as egraph;
 pub use tilelift_ir as ir;
 pub use tilelift_isel as isel;
@@ -62,3 +62,8 @@ pub use tilelift_isel as isel;
 #[cfg(doctest)]
 #[doc = include_str!("../README.md")]
 struct ReadmeDoctests;
+
+/// The example of the page on graphs.
+#[cfg(doctest)]
+#[doc = include_str!("../docs/graph.md")]
+struct GraphDoctests;

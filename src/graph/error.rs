@@ -103,8 +103,12 @@ impl fmt::Display for GraphError {
         match self {
             GraphError::Verify { node, errors } => write!(f, "the kernel of `{node}` is not well formed: {errors}"),
             GraphError::Count { node, want, got } => write!(f, "`{node}` has {got} arguments, its kernel {want} parameters"),
-            GraphError::UnknownTensor { node, param } => write!(f, "argument {param} of `{node}` is a tensor that this graph does not have"),
-            GraphError::UnknownScalar { node, param } => write!(f, "argument {param} of `{node}` is a scalar that this graph does not have"),
+            GraphError::UnknownTensor { node, param } => {
+                write!(f, "argument {param} of `{node}` is a tensor that this graph does not have")
+            }
+            GraphError::UnknownScalar { node, param } => {
+                write!(f, "argument {param} of `{node}` is a scalar that this graph does not have")
+            }
             GraphError::UnknownSize { place } => write!(f, "{place} has an extent that this graph does not have"),
             GraphError::Kind { node, param, want, got } => write!(f, "argument {param} of `{node}` is {got}, the parameter is {want}"),
             GraphError::Promise { node, param, tensor, what } => write!(f, "argument {param} of `{node}`, tensor `{tensor}`: {what}"),

@@ -28,7 +28,8 @@ fn filled(graph: &Graph, bound: &Bound) -> Memory {
             h = (h ^ (h >> 12)).wrapping_mul(0x297a_2d39);
             f64::from((h ^ (h >> 15)) % 2001) / 1000.0 - 1.0
         };
-        let all: Vec<u8> = (0..count).flat_map(|k| num::to_bits(num::round(value(k), t.elem), t.elem).to_le_bytes()[..bytes].to_vec()).collect();
+        let all: Vec<u8> =
+            (0..count).flat_map(|k| num::to_bits(num::round(value(k), t.elem), t.elem).to_le_bytes()[..bytes].to_vec()).collect();
         memory.buffers[i] = Buffer::from_bytes(all);
     }
     memory
@@ -66,7 +67,12 @@ fn fuse_as(graph: &Graph, bound: &Bound, target: &str, options: FuseOptions) -> 
     let fused = graph.fuse(&targets::by_name(target).expect("a known target"), &options);
     let (want, got) = (interpreted(graph, bound), interpreted(&fused.graph, bound));
     for i in seen(graph) {
-        assert!(want.buffers[i].bytes() == got.buffers[i].bytes(), "`{}` differs on the interpreter\n{}", graph.tensors()[i].name, fused.report);
+        assert!(
+            want.buffers[i].bytes() == got.buffers[i].bytes(),
+            "`{}` differs on the interpreter\n{}",
+            graph.tensors()[i].name,
+            fused.report
+        );
     }
     let (want, _) = simulated(graph, bound, target, 0);
     for seed in 0..2 {

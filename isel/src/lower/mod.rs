@@ -86,6 +86,8 @@ pub(crate) struct Lower<'a> {
     refill: Option<stage::Refill>,
     /// The role that is being lowered, of a specialised kernel.
     role: Option<roles::RoleState>,
+    /// Loads are done in the layout in which their tile is wanted.
+    direct: bool,
 }
 
 /// Tiles with more registers per lane than this are refused: no register allocator could hold them.
@@ -103,27 +105,31 @@ pub fn lower(kernel: &Verified<'_>, target: &Target, options: &LowerOptions) -> 
     let first = plan(kernel, target, options)?;
     let free = options.schedule.is_none() && first.specialised().is_some();
     let ring = first.specialised().map(|s| (s.depth, s.stage_bytes)).filter(|_| options.stages.is_none());
-    let mut done = lower_as(kernel, target, first);
+    let mut done = lower_as(kernel, target, first.clone(), false);
     // The ring took what else the kernel needs: it gives back as many slots.
     if let (Err(LowerError::ResourceExceeded { resource: SHARED, need, have, .. }), Some((depth, bytes))) = (&done, ring) {
         let over = need.saturating_sub(*have).div_ceil(u64::from(bytes.max(1)));
         let stages = u64::from(depth).saturating_sub(over) as u32;
         if stages >= 2 {
             let smaller = LowerOptions { stages: Some(stages), ..*options };
-            done = lower_as(kernel, target, plan(kernel, target, &smaller)?);
+            done = lower_as(kernel, target, plan(kernel, target, &smaller)?, false);
         }
+    }
+    // What is loaded beside the ring needs no way through shared memory if it is loaded as it is wanted.
+    if free && matches!(done, Err(LowerError::ResourceExceeded { .. })) {
+        done = lower_as(kernel, target, first, true);
     }
     match done {
         // What else the kernel holds may not fit beside the ring.
         Err(LowerError::ResourceExceeded { .. }) if free => {
             let pipelined = LowerOptions { schedule: Some(ScheduleKind::Pipelined), ..*options };
-            lower_as(kernel, target, plan(kernel, target, &pipelined)?)
+            lower_as(kernel, target, plan(kernel, target, &pipelined)?, false)
         }
         done => done,
     }
 }
 
-fn lower_as(kernel: &Kernel, target: &Target, plan: Plan) -> Result<Lowered, LowerError> {
+fn lower_as(kernel: &Kernel, target: &Target, plan: Plan, direct: bool) -> Result<Lowered, LowerError> {
     let assigned = assign(kernel, target, &plan)?;
     let specialised = plan.specialised().cloned();
     let mut staged = stage::staged_loads(kernel);
@@ -143,6 +149,7 @@ fn lower_as(kernel: &Kernel, target: &Target, plan: Plan) -> Result<Lowered, Low
         slots: HashMap::new(),
         refill: None,
         role: None,
+        direct,
     };
     cx.check_registers()?;
     // The producer has a group of warps of its own.

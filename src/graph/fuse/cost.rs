@@ -7,8 +7,8 @@
 //! copies: the loop waits for its bytes. Where the target has such copies, such bytes cost [`EXPOSED`] times more.
 
 use crate::graph::{Count, Graph, Node};
-use tilelift_egraph::cost::Family;
 use std::collections::BTreeSet;
+use tilelift_egraph::cost::Family;
 use tilelift_ir::{Effects, Extent, Inst, Kernel, Literal, Op, Region, Type, Value, verify};
 use tilelift_isel::Target;
 
@@ -101,7 +101,8 @@ impl Traffic {
         let insts = &kernel.regions[region].insts;
         if region != kernel.body {
             let dots = insts.iter().filter(|&&i| kernel.insts[i].op == Op::Dot);
-            let loads: BTreeSet<Inst> = dots.flat_map(|&i| &kernel.insts[i].args[..2]).flat_map(|&v| computed_from(kernel, region, v)).collect();
+            let loads: BTreeSet<Inst> =
+                dots.flat_map(|&i| &kernel.insts[i].args[..2]).flat_map(|&v| computed_from(kernel, region, v)).collect();
             let waited = loads.iter().map(|&i| bytes(kernel, kernel.insts[i].results[0])).sum::<u64>();
             self.exposed = self.exposed.saturating_add(waited.saturating_mul(times));
         }

@@ -443,11 +443,15 @@ impl<'a, 'g> Retile<'a, 'g> {
         let mut at = Vec::new();
         for (k, (index, &extent)) in place.index.iter().zip(&place.shape).enumerate() {
             let anchored = |d: &usize| {
-                self.anchor.index[*d] == *index && self.anchor.shape[*d] == extent && self.extents[*d] == extents[k] && !tags.contains(&Some(*d))
+                self.anchor.index[*d] == *index
+                    && self.anchor.shape[*d] == extent
+                    && self.extents[*d] == extents[k]
+                    && !tags.contains(&Some(*d))
             };
             // Of two dimensions that look alike the one that has the same number from the end, as in `bias[col]` beside `t[row, col]`.
             let same_end = (k + self.anchor.shape.len()).checked_sub(place.shape.len());
-            let dim = same_end.filter(|d| *d < self.anchor.shape.len() && anchored(d)).or_else(|| (0..self.anchor.shape.len()).find(anchored));
+            let dim =
+                same_end.filter(|d| *d < self.anchor.shape.len() && anchored(d)).or_else(|| (0..self.anchor.shape.len()).find(anchored));
             match dim {
                 Some(d) => {
                     tags.push(Some(d));

@@ -186,7 +186,8 @@ impl Atoms {
         if !tilelift_ir::interp::is_elementwise(op) {
             return None;
         }
-        let literals: Option<Vec<(Literal, Scalar)>> = sums.iter().zip(args).map(|(s, &a)| self.literal(s, node.kernel.ty(a).elem())).collect();
+        let literals: Option<Vec<(Literal, Scalar)>> =
+            sums.iter().zip(args).map(|(s, &a)| self.literal(s, node.kernel.ty(a).elem())).collect();
         if let Some(l) = literals.and_then(|l| fold(op, attrs, &l, elem)) {
             return Some(match l {
                 Literal::Int(n) if word => Sum::number(n as i32),
