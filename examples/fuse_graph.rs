@@ -4,7 +4,7 @@
 //! product, 16 x 128 and 32 x 32 of the elementwise ones. `Graph::fuse` proves that the elementwise kernels cover the tensor and compute
 //! each element from the same element, and writes them again at the product's tile, behind its loop. The tensors between them disappear:
 //!  * what would have been stored is rounded to the tensor's type still, so results are the same bit for bit;
-//!  * extents that the graph states as numbers become facts of the fused kernel, so its accesses are wide;
+//!  * what divides the extents that the graph states becomes a fact of the fused kernel, so its accesses are wide;
 //!  * the report says what was done with every pair, at which cost, or why not.
 //!
 //! The program fuses for `sm_80`, runs both graphs on the simulator, and compares every byte and the traffic.

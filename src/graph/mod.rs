@@ -331,11 +331,13 @@ impl Graph {
         factor.into_iter().chain(size.symbols().map(name)).collect::<Vec<_>>().join("*")
     }
 
-    /// The type of a parameter for a tensor, with all that the graph knows.
+    /// The type of a parameter for a tensor. Extents are facts of divisibility only, as a kernel for any shape has them: numbers would
+    /// specialise it, and loops of known rounds are another program to the machine's assembler.
     pub(crate) fn view_type(&self, id: TensorId, flat: bool) -> ViewType {
         let t = &self.tensors[id.index()];
+        let divides = |s: &Size| 1 << self.divisor(s).trailing_zeros().min(LARGEST_POWER);
         let fact = |s: &Size| s.fixed().map_or_else(|| Extent::Dynamic(self.divisor(s).max(1)), Extent::Fixed);
-        let dims: Vec<Extent> = self.extents(t, flat).iter().map(fact).collect();
+        let dims: Vec<Extent> = self.extents(t, flat).iter().map(|s| Extent::Dynamic(divides(s))).collect();
         let view = ViewType::dense(t.elem, &dims);
         match &t.strides {
             Some(s) => view.with_strides(&s.iter().map(fact).collect::<Vec<_>>()),
@@ -343,6 +345,9 @@ impl Graph {
         }
     }
 }
+
+/// Exponent of the largest power of two that a parameter's type states.
+const LARGEST_POWER: u32 = 12;
 
 /// What a node does to the tensor behind a parameter.
 pub(crate) fn uses_of_param(node: &Node, param: usize) -> Use {

@@ -42,7 +42,7 @@ use std::collections::HashMap;
 use std::rc::Rc;
 use tilelift_ir::layout::Layout;
 use tilelift_ir::verify::Verified;
-use tilelift_ir::{Attr, Inst, Kernel, Op, Region, Type, Value};
+use tilelift_ir::{Attr, Effects, Inst, Kernel, Op, Region, Type, Value};
 
 /// A lowered kernel.
 #[derive(Clone, PartialEq, Debug)]
@@ -156,6 +156,7 @@ fn lower_as(kernel: &Kernel, target: &Target, plan: Plan, direct: bool) -> Resul
     let others = if specialised.is_some() { target.units.as_ref().map_or(0, |u| u.group_warps) } else { 0 };
     let mut b = LaneBuilder::new(&kernel.name, cx.plan.warps + others, target.lanes);
     b.code_casts = target.code_casts;
+    b.sink_loads = direct && loads_what_it_leaves(kernel);
     cx.declare_params(&mut b);
     match &specialised {
         Some(s) => cx.specialised(&mut b, s)?,
@@ -176,6 +177,24 @@ fn lower_as(kernel: &Kernel, target: &Target, plan: Plan, direct: bool) -> Resul
     crate::protocol::prove(&program, target)
         .map_err(|e| LowerError::unsupported("a specialised kernel whose roles are not proved", e.to_string()))?;
     Ok(Lowered { program, plan: cx.plan })
+}
+
+/// True if no view that is read by a program is written by one.
+fn loads_what_it_leaves(kernel: &Kernel) -> bool {
+    let (mut read, mut written) = (Vec::new(), Vec::new());
+    kernel.walk(kernel.body, &mut |i| {
+        let d = &kernel.insts[i];
+        match d.op.info().effects {
+            Effects::Reads => read.push(d.args[0]),
+            Effects::Writes => written.push(d.args[0]),
+            Effects::Updates => {
+                read.push(d.args[0]);
+                written.push(d.args[0]);
+            }
+            Effects::Pure | Effects::Observes | Effects::Control => {}
+        }
+    });
+    written.iter().all(|w| !read.contains(w))
 }
 
 impl<'a> Lower<'a> {

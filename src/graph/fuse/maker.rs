@@ -1,6 +1,7 @@
 //! Makes a kernel of parts of others: parameters follow from the tensors and scalars that the parts use, instructions are typed by the
 //! IR's own rules, and [`Copier`] copies a body with room for a change at each instruction.
 
+use super::access::Place;
 use super::sym::ScalarKey;
 use super::{Refusal, RefusalKind};
 use crate::graph::{Graph, Node, NodeArg, Size, TensorId};
@@ -84,18 +85,16 @@ impl<'g> Maker<'g> {
         self.kernel.insts[inst].results[0]
     }
 
-    /// An extent: a literal, or the extent of a tensor that has it.
+    /// An extent: that of a tensor that remains, or a literal.
     pub fn size(&mut self, size: &Size) -> Result<Value, Refusal> {
-        if let Some(n) = size.fixed() {
-            return Ok(self.literal(Literal::Int(i64::from(n)), Scalar::I32));
-        }
         let graph = self.graph;
         let has = |id: &TensorId| graph.tensors()[id.index()].dims.iter().position(|d| d == size);
-        match self.others.iter().find_map(|id| Some((*id, has(id)?))) {
-            Some((id, d)) => {
-                let view = self.view(id, false)?;
-                self.op(Op::Dim, &[view], &[Attr::Dim(d as u32)], None)
-            }
+        if let Some((id, d)) = self.others.iter().find_map(|id| Some((*id, has(id)?))) {
+            let view = self.view(id, false)?;
+            return self.op(Op::Dim, &[view], &[Attr::Dim(d as u32)], None);
+        }
+        match size.fixed() {
+            Some(n) => Ok(self.literal(Literal::Int(i64::from(n)), Scalar::I32)),
             None => Err(Refusal::new(RefusalKind::Shape, format!("no tensor that remains has the extent {}", graph.say(size)))),
         }
     }
@@ -105,13 +104,20 @@ impl<'g> Maker<'g> {
         self.op(Op::Splat, &[scalar], &[], Some(&ty))
     }
 
-    /// A tile where it lies inside a tensor, `other` elsewhere; dimensions for which `free` holds are not asked.
-    pub fn inside(&mut self, tile: Value, at: &[Value], extents: &[Size], other: Option<Value>, free: &[bool]) -> Result<Value, Refusal> {
+    /// A tile at a place where it lies inside a tensor, `other` elsewhere; dimensions for which `free` holds are not asked.
+    pub fn inside(
+        &mut self,
+        tile: Value,
+        (at, place): (&[Value], &Place),
+        extents: &[Size],
+        other: Option<Value>,
+        free: &[bool],
+    ) -> Result<Value, Refusal> {
         let Type::Tile(ty) = self.kernel.ty(tile).clone() else { return Ok(tile) };
         let mut mask = None;
         for (d, size) in extents.iter().enumerate() {
-            let start = self.kernel.as_const(at[d]).and_then(|(l, _)| if let Literal::Int(n) = l { Some(n) } else { None });
-            let fits = start.zip(size.fixed()).is_some_and(|(s, n)| s >= 0 && s + i64::from(ty.shape[d]) <= i64::from(n));
+            let known = place.index[d].as_number().zip(size.fixed());
+            let fits = known.is_some_and(|(s, n)| s >= 0 && i64::from(s) + i64::from(ty.shape[d]) <= i64::from(n));
             if free[d] || fits {
                 continue;
             }

@@ -358,7 +358,7 @@ impl<'g> Pair<'g> {
         let at = copier.values(maker, kernel.operand(inst, "indices"))?;
         let extents = self.graph.extents(&self.graph.tensors[self.tensor.index()], place.flat);
         let free: Vec<bool> = (0..place.shape.len()).map(|d| dropped(self.graph, &self.consumer, inst, d)).collect();
-        let mut tile = maker.inside(tile, &at, &extents, other, &free)?;
+        let mut tile = maker.inside(tile, (&at, place), &extents, other, &free)?;
         if let Some(&m) = copier.values(maker, kernel.operand(inst, "mask"))?.first() {
             let elem = maker.kernel.ty(tile).elem();
             let other = match other {
