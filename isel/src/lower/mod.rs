@@ -106,18 +106,19 @@ pub fn lower(kernel: &Verified<'_>, target: &Target, options: &LowerOptions) -> 
     let free = options.schedule.is_none() && first.specialised().is_some();
     let ring = first.specialised().map(|s| (s.depth, s.stage_bytes)).filter(|_| options.stages.is_none());
     let mut done = lower_as(kernel, target, first.clone(), false);
-    // The ring took what else the kernel needs: it gives back as many slots.
     if let (Err(LowerError::ResourceExceeded { resource: SHARED, need, have, .. }), Some((depth, bytes))) = (&done, ring) {
         let over = need.saturating_sub(*have).div_ceil(u64::from(bytes.max(1)));
         let stages = u64::from(depth).saturating_sub(over) as u32;
-        if stages >= 2 {
-            let smaller = LowerOptions { stages: Some(stages), ..*options };
-            done = lower_as(kernel, target, plan(kernel, target, &smaller)?, false);
-        }
-    }
-    // What is loaded beside the ring needs no way through shared memory if it is loaded as it is wanted.
-    if free && matches!(done, Err(LowerError::ResourceExceeded { .. })) {
-        done = lower_as(kernel, target, first, true);
+        // What is loaded beside the ring needs no way through shared memory if it is loaded as it is wanted. Else the ring took what the
+        // kernel needs, and gives back as many slots.
+        let direct = lower_as(kernel, target, first, true);
+        done = match direct {
+            Err(LowerError::ResourceExceeded { .. }) if stages >= 2 => {
+                let smaller = LowerOptions { stages: Some(stages), ..*options };
+                lower_as(kernel, target, plan(kernel, target, &smaller)?, false)
+            }
+            direct => direct,
+        };
     }
     match done {
         // What else the kernel holds may not fit beside the ring.
