@@ -44,8 +44,8 @@ fn four_kernels_become_two() {
 /// Bias, GELU and residual as three kernels behind a product that the caller looks at only through them.
 fn gelu(b: &mut tilelift::ir::KernelBuilder, x: tilelift::ir::Value) -> tilelift::ir::Value {
     let square = b.mul(x, x);
-    let t = b.mul(square, -0.071_354_81f32);
-    let t = b.add(t, -1.595_769_1f32);
+    let t = b.mul(square, -0.071_354_8f32);
+    let t = b.add(t, -1.595_769f32);
     let t = b.mul(t, x);
     let e = b.exp(t);
     let d = b.add(e, 1.0f32);

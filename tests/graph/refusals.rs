@@ -176,7 +176,7 @@ fn extents_that_are_known_at_launch_are_fused_by_form() {
     let (m, n) = (g.size("m", 1), g.size("n", 8));
     let dims = [m.clone(), n.clone()];
     let x = g.tensor("x", Scalar::F16, &dims, Role::Input);
-    let bias = g.tensor("bias", Scalar::F32, &[n.clone()], Role::Input);
+    let bias = g.tensor("bias", Scalar::F32, std::slice::from_ref(&n), Role::Input);
     let [t, u] = ["t", "u"].map(|name| g.tensor(name, Scalar::F16, &dims, Role::Intermediate));
     let y = g.tensor("y", Scalar::F16, &dims, Role::Output);
     let tiles = |tile: [u32; 2]| Grid([Count::tiles(&n, tile[1]), Count::tiles(&m, tile[0]), Count::from(1)]);
@@ -208,6 +208,9 @@ fn a_vector_kernel_follows_the_tiles_of_a_product() {
     assert_eq!(names(&fused), ["product + gate"], "{}", fused.report);
 }
 
+/// Arguments that are refused, and with which error.
+type Wrong<'a> = (&'a [NodeArg], fn(&GraphError) -> bool);
+
 #[test]
 fn a_graph_refuses_what_it_can_see_is_wrong() {
     let mut g = Graph::new();
@@ -218,7 +221,7 @@ fn a_graph_refuses_what_it_can_see_is_wrong() {
     let elsewhere = Graph::new().size("elsewhere", 1);
     let other = g.tensor("other", Scalar::F16, &[elsewhere.clone(), elsewhere], Role::Output);
     let mut add = |args: &[NodeArg]| g.add("n", copy(), grid(), args).expect_err("refused");
-    let refused: &[(&[NodeArg], fn(&GraphError) -> bool)] = &[
+    let refused: &[Wrong<'_>] = &[
         (&[x.into()], |e| matches!(e, GraphError::Count { want: 2, got: 1, .. })),
         (&[t.into(), x.into()], |e| matches!(e, GraphError::ReadBeforeWrite { .. })),
         (&[x.into(), x.into()], |e| matches!(e, GraphError::TwoViews { .. } | GraphError::WritesInput { .. })),

@@ -6,8 +6,8 @@
 //! the pair that gains most is fused, and so on until no pair gains
 //! ```
 //!
-//! Nothing is recognised by name: a kernel is what its instructions say. Indices are compared as sums ([`sym`]), tiles as places
-//! ([`tiles`]), bodies are rewritten instruction by instruction ([`retile`]). Where a proof fails both kernels stay, with the reason.
+//! Nothing is recognised by name: a kernel is what its instructions say. Indices are compared as sums (`sym.rs`), tiles as places
+//! (`tiles.rs`), bodies are rewritten instruction by instruction (`retile.rs`). Where a proof fails both kernels stay, with the reason.
 
 mod access;
 mod cost;
