@@ -96,6 +96,9 @@ const MAX_REGISTERS_PER_TILE: u32 = 1024;
 /// The resource of which the ring of a specialised kernel takes what is left.
 const SHARED: &str = "shared memory (bytes)";
 
+/// Slots of a ring below which copies are no longer far enough ahead.
+const FEW_SLOTS: u32 = 4;
+
 /// Lowers a verified kernel for a target.
 ///
 /// # Errors
@@ -109,16 +112,15 @@ pub fn lower(kernel: &Verified<'_>, target: &Target, options: &LowerOptions) -> 
     if let (Err(LowerError::ResourceExceeded { resource: SHARED, need, have, .. }), Some((depth, bytes))) = (&done, ring) {
         let over = need.saturating_sub(*have).div_ceil(u64::from(bytes.max(1)));
         let stages = u64::from(depth).saturating_sub(over) as u32;
-        // What is loaded beside the ring needs no way through shared memory if it is loaded as it is wanted. Else the ring took what the
-        // kernel needs, and gives back as many slots.
-        let direct = lower_as(kernel, target, first, true);
-        done = match direct {
-            Err(LowerError::ResourceExceeded { .. }) if stages >= 2 => {
-                let smaller = LowerOptions { stages: Some(stages), ..*options };
-                lower_as(kernel, target, plan(kernel, target, &smaller)?, false)
-            }
-            direct => direct,
-        };
+        // The ring took what the kernel needs, and gives back as many slots. Where few would remain, what is loaded beside it is loaded
+        // as it is wanted and needs no way through shared memory, if that is enough.
+        if stages < FEW_SLOTS {
+            done = lower_as(kernel, target, first, true);
+        }
+        if matches!(done, Err(LowerError::ResourceExceeded { .. })) && stages >= 2 {
+            let smaller = LowerOptions { stages: Some(stages), ..*options };
+            done = lower_as(kernel, target, plan(kernel, target, &smaller)?, false);
+        }
     }
     match done {
         // What else the kernel holds may not fit beside the ring.
