@@ -237,3 +237,40 @@ fn a_graph_refuses_what_it_can_see_is_wrong() {
         assert!(!e.to_string().is_empty());
     }
 }
+
+#[test]
+fn what_a_kernel_reads_after_its_own_store_is_not_the_producers() {
+    // `t = 2 t; y = t`: the second load sees what the kernel stored.
+    let mut b = KernelBuilder::new("twice");
+    let [t, y] = [(); 2].map(|()| b.param(matrix(Scalar::F16)));
+    let (px, py) = (b.program_id(0), b.program_id(1));
+    let (col, row) = (b.mul(px, TILE[1]), b.mul(py, TILE[0]));
+    let tile = b.load(t, &[row, col], &TILE);
+    let tile = b.add(tile, tile);
+    b.store(t, &[row, col], tile);
+    let tile = b.load(t, &[row, col], &TILE);
+    b.store(y, &[row, col], tile);
+    let g = two(double(), grid(), b.finish().expect("well built"), grid());
+    let (kinds, text) = why(&g);
+    assert!(kinds.contains(&RefusalKind::Hazard), "{text}");
+    assert!(text.contains("`second` may read elements of `t` that it stored"), "{text}");
+}
+
+#[test]
+fn scalars_that_grow_without_end_end_the_attempt() {
+    // 2^60 terms, if each were looked at.
+    let mut b = KernelBuilder::new("grown");
+    let [x, y] = [(); 2].map(|()| b.param(matrix(Scalar::F16)));
+    let (mut at, row) = (b.program_id(0), b.program_id(1));
+    for _ in 0..60 {
+        at = b.mul(at, at);
+    }
+    let row = b.mul(row, TILE[0]);
+    let col = b.mul(at, TILE[1]);
+    let tile = b.load(x, &[row, col], &TILE);
+    b.store(y, &[row, col], tile);
+    // The first two columns of tiles: 0 and 1, raised to any power.
+    let g = two(double(), grid(), b.finish().expect("well built"), [2, 3, 1]);
+    let fused = g.fuse(&targets::usual(), &FuseOptions { always: true, ..FuseOptions::default() });
+    assert_eq!(interpreted(&g, &Bound::default()).buffers[2].bytes(), interpreted(&fused.graph, &Bound::default()).buffers[2].bytes());
+}

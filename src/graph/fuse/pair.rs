@@ -64,6 +64,24 @@ impl<'g> Pair<'g> {
         self.consumer.of(self.tensor).any(|a| a.writes && !a.reads && !a.masked && a.outermost && covers(a))
     }
 
+    /// True if the producer may look at T after it stored there.
+    fn reread(&self) -> bool {
+        let all: Vec<&Access> = self.producer.of(self.tensor).collect();
+        let first = all.iter().position(|a| a.writes).unwrap_or(all.len());
+        all.iter().enumerate().any(|(n, a)| a.reads && (n > first || !a.outermost))
+    }
+
+    /// Whether all that the consumer reads of T is the producer's: it stores nothing there before it has read all.
+    fn reads_first(&self) -> Result<(), Refusal> {
+        let all: Vec<&Access> = self.consumer.of(self.tensor).collect();
+        let last = all.iter().rposition(|a| a.reads).unwrap_or(0);
+        if all.iter().enumerate().any(|(n, a)| a.writes && (n <= last || !a.outermost)) {
+            let why = format!("`{}` may read elements of `{}` that it stored", self.consumer.node.name, self.name(self.tensor));
+            return self.refuse(RefusalKind::Hazard, why);
+        }
+        Ok(())
+    }
+
     fn refuse<T>(&self, kind: RefusalKind, why: String) -> Result<T, Refusal> {
         Err(Refusal::new(kind, why))
     }
@@ -221,7 +239,8 @@ impl<'g> Pair<'g> {
         self.changes(&self.consumer, anchor, p, apart)?;
         self.meets(Some((&self.consumer, anchor)), single)?;
         let writes_too = uses(c, self.tensor).writes;
-        let keep = self.wanted && !self.overwritten();
+        self.reads_first()?;
+        let keep = (self.wanted && !self.overwritten()) || self.reread();
         if keep && writes_too {
             return self.refuse(RefusalKind::Hazard, format!("`{}` changes parts of `{}`", c.name, self.name(self.tensor)));
         }
@@ -264,6 +283,7 @@ impl<'g> Pair<'g> {
             let why = format!("`{}` is not known to be written by `{}` everywhere", self.name(self.tensor), p.name);
             return self.refuse(RefusalKind::Coverage, why);
         }
+        self.reads_first()?;
         let overwritten = self.overwritten();
         let keep = self.wanted && !overwritten;
         if uses(c, self.tensor).writes && (keep || !overwritten) {

@@ -72,7 +72,12 @@ pub(crate) struct Retile<'a, 'g> {
     settled: Vec<bool>,
     /// The kernel combines elements along settled dimensions.
     combines: bool,
+    /// Scalars upon scalars that are being made.
+    depth: u32,
 }
+
+/// Scalars upon scalars that are followed at most.
+const DEEPEST: u32 = 256;
 
 impl<'a, 'g> Retile<'a, 'g> {
     pub fn new(
@@ -99,7 +104,7 @@ impl<'a, 'g> Retile<'a, 'g> {
         let settled: Vec<bool> = (0..anchor.shape.len()).map(stays).collect();
         let mut combines = false;
         seen.node.kernel.walk(seen.node.kernel.body, &mut |i| combines |= along_axis(seen.node.kernel.insts[i].op));
-        let this = Retile { seen, atoms, tensor, anchor, target, keep, reps, scalars, extents, unrolled, settled, combines };
+        let this = Retile { seen, atoms, tensor, anchor, target, keep, reps, scalars, extents, unrolled, settled, combines, depth: 0 };
         if this.combines && this.target.mask.is_some() {
             return Err(Refusal::new(RefusalKind::Shape, format!("`{}` combines elements that are stored under a mask", seen.node.name)));
         }
@@ -184,7 +189,12 @@ impl<'a, 'g> Retile<'a, 'g> {
                         maker.size(&extents[*k as usize])?
                     }
                     (op, _) if d.regions.is_empty() && op.info().effects == Effects::Pure => {
+                        self.depth += 1;
+                        if self.depth > DEEPEST {
+                            return Err(self.no(inst, "follows from too many scalars"));
+                        }
                         let args = d.args.iter().map(|&a| self.scalar(maker, a, inst)).collect::<Result<Vec<_>, _>>()?;
+                        self.depth -= 1;
                         let explicit = (op.info().typed() || op == Op::Const).then(|| kernel.ty(v).clone());
                         let all = maker.results(op, &args, d.present, &d.attrs, explicit.as_ref())?;
                         all[n as usize]

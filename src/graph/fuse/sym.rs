@@ -14,7 +14,7 @@ use tilelift_ir::interp::{ScalarArg, fold};
 use tilelift_ir::{Attr, GridAxis, Literal, Op, Region, Scalar, Type, Value};
 
 /// Programs that are looked at one by one at most.
-pub(crate) const MOST_PROGRAMS: u64 = 1 << 16;
+pub(crate) const MOST_PROGRAMS: u64 = 1 << 14;
 
 /// A sum: `offset + Σ factor * atom`, atoms in order, factors not 0.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
@@ -80,10 +80,23 @@ impl ScalarKey {
     }
 }
 
+/// A program for which sums are computed, and atoms that are.
+struct Place {
+    program: [u32; 3],
+    grid: [u32; 3],
+    depth: u32,
+    known: BTreeMap<u32, Option<i32>>,
+}
+
+/// Ops upon ops that are followed at most.
+const DEEPEST: u32 = 256;
+
 /// The atoms of several kernels.
 #[derive(Default)]
 pub(crate) struct Atoms {
     list: Vec<Atom>,
+    /// Whether each differs from program to program, or may.
+    moving: Vec<bool>,
     numbers: HashMap<Atom, u32>,
     opaque: u32,
 }
@@ -93,6 +106,12 @@ impl Atoms {
         let next = self.list.len() as u32;
         let n = *self.numbers.entry(atom.clone()).or_insert(next);
         if n == next {
+            let moves = match &atom {
+                Atom::Program(_) | Atom::Opaque(_) => true,
+                Atom::Op(_, _, sums, _) => sums.iter().any(|s| self.moves(s)),
+                Atom::Programs(_) | Atom::Size(_) | Atom::Argument(_) | Atom::Literal(..) => false,
+            };
+            self.moving.push(moves);
             self.list.push(atom);
         }
         Sum::atom(n)
@@ -212,11 +231,7 @@ impl Atoms {
 
     /// True if the sum differs from program to program, or may.
     pub fn moves(&self, sum: &Sum) -> bool {
-        sum.terms.iter().any(|&(a, _)| match self.atom(a) {
-            Atom::Program(_) | Atom::Opaque(_) => true,
-            Atom::Op(_, _, sums, _) => sums.iter().any(|s| self.moves(s)),
-            Atom::Programs(_) | Atom::Size(_) | Atom::Argument(_) | Atom::Literal(..) => false,
-        })
+        sum.terms.iter().any(|&(a, _)| self.moving[a as usize])
     }
 
     /// The value, if every program of a grid has the same; only small grids are looked through.
@@ -234,15 +249,31 @@ impl Atoms {
 
     /// The value for a program of a grid of known extents.
     pub fn at(&self, sum: &Sum, program: [u32; 3], grid: [u32; 3]) -> Option<i32> {
-        sum.terms.iter().try_fold(sum.offset, |n, &(a, f)| Some(n.wrapping_add(self.atom_at(a, program, grid)?.wrapping_mul(f))))
+        self.sum_at(sum, &mut Place { program, grid, depth: 0, known: BTreeMap::new() })
     }
 
-    fn atom_at(&self, a: u32, program: [u32; 3], grid: [u32; 3]) -> Option<i32> {
+    fn sum_at(&self, sum: &Sum, at: &mut Place) -> Option<i32> {
+        sum.terms.iter().try_fold(sum.offset, |n, &(a, f)| {
+            let value = match at.known.get(&a) {
+                Some(v) => *v,
+                None => {
+                    at.depth += 1;
+                    let v = if at.depth > DEEPEST { None } else { self.atom_at(a, at) };
+                    at.depth -= 1;
+                    at.known.insert(a, v);
+                    v
+                }
+            };
+            Some(n.wrapping_add(value?.wrapping_mul(f)))
+        })
+    }
+
+    fn atom_at(&self, a: u32, at: &mut Place) -> Option<i32> {
         match self.atom(a) {
-            Atom::Program(axis) => Some(program[*axis as usize] as i32),
-            Atom::Programs(axis) => Some(grid[*axis as usize] as i32),
+            Atom::Program(axis) => Some(at.program[*axis as usize] as i32),
+            Atom::Programs(axis) => Some(at.grid[*axis as usize] as i32),
             Atom::Op(op, attrs, sums, Scalar::I32) => {
-                let args: Vec<i32> = sums.iter().map(|s| self.at(s, program, grid)).collect::<Option<_>>()?;
+                let args: Vec<i32> = sums.iter().map(|s| self.sum_at(s, at)).collect::<Option<_>>()?;
                 match (op, &args[..]) {
                     // The common ones; the interpreter's own arithmetic does the rest.
                     (Op::Div, [a, b]) if *b > 0 => Some(a / b),
