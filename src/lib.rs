@@ -47,11 +47,13 @@ pub mod execute;
 pub mod filetest;
 #[cfg(feature = "cli")]
 pub mod foreign;
+pub mod graph;
 pub mod runtime;
 pub mod targets;
 
 pub use artifact::Artifact;
 pub use compile::{CompileError, OptLevel, Options, Stage, StageTimes, compile, compile_timed, lower, optimise};
+pub use graph::Graph;
 pub use tilelift_egraph as egraph;
 pub use tilelift_ir as ir;
 pub use tilelift_isel as isel;
@@ -60,3 +62,8 @@ pub use tilelift_isel as isel;
 #[cfg(doctest)]
 #[doc = include_str!("../README.md")]
 struct ReadmeDoctests;
+
+/// The example of the page on graphs.
+#[cfg(doctest)]
+#[doc = include_str!("../docs/graph.md")]
+struct GraphDoctests;

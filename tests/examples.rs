@@ -4,6 +4,8 @@
 mod compile_text;
 #[path = "../examples/find_a_race.rs"]
 mod find_a_race;
+#[path = "../examples/fuse_graph.rs"]
+mod fuse_graph;
 #[path = "../examples/gemm_epilogue.rs"]
 mod gemm_epilogue;
 #[path = "../examples/softmax.rs"]
@@ -18,6 +20,7 @@ type Main = fn() -> Result<(), Box<dyn Error>>;
 const EXAMPLES: &[(&str, Main)] = &[
     ("compile_text", compile_text::main),
     ("find_a_race", find_a_race::main),
+    ("fuse_graph", fuse_graph::main),
     ("gemm_epilogue", gemm_epilogue::main),
     ("softmax", softmax::main),
     ("vector_add", vector_add::main),

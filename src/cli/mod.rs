@@ -15,6 +15,7 @@ mod files;
 mod gemm;
 mod input;
 mod launch;
+mod layer;
 mod optimise;
 mod options;
 mod sim;
@@ -137,6 +138,12 @@ const COMMANDS: &[Command] = &[
         run: optimise::dot,
     },
     Command { name: "gemm", summary: "build, compile, run and check a matrix product", help: gemm::HELP, run: gemm::run },
+    Command {
+        name: "layer",
+        summary: "fuse a layer of four kernels, run both, compare, time on a GPU",
+        help: layer::HELP,
+        run: layer::run,
+    },
     Command { name: "accept", summary: "run the acceptance cases of the kernel library", help: accept::HELP, run: accept::run },
     Command { name: "bench", summary: "time kernels against cuBLASLt and copies, or compiles", help: bench::HELP, run: bench::run },
     Command { name: "devices", summary: "list devices and targets", help: devices::HELP, run: devices::run },

@@ -82,6 +82,8 @@ pub struct LaneBuilder {
     written: bool,
     /// Formats whose codes the machine converts itself.
     pub(crate) code_casts: &'static [Scalar],
+    /// Global loads of roles move to their uses: the kernel writes nothing that it loads.
+    pub(crate) sink_loads: bool,
     /// The role that is being filled: its frame's depth and number, its warps.
     role: Option<(u32, u32, u32)>,
 }
@@ -110,6 +112,7 @@ impl LaneBuilder {
             read: false,
             written: false,
             code_casts: &[],
+            sink_loads: false,
             role: None,
         }
     }

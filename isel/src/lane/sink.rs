@@ -6,30 +6,40 @@
 //! ```text
 //! x0 x1 x2 … y0 y1 y2 … store y0, y1 …      becomes      x0 y0 x1 y1 store y0, y1 …
 //! ```
+//!
+//! Loads of memory that the kernel only reads move likewise, if asked for: what they load is then not held beside everything else.
 
 use super::visit::{computed, reads};
 use super::{Block, Inst, LVal, Unit};
 use std::collections::HashMap;
 
-/// Reorders a block and the blocks inside it.
-pub(super) fn sink(block: &mut Block) {
+/// What an instruction that may move makes.
+fn moves(inst: &Inst, loads: bool) -> Option<&[LVal]> {
+    match inst {
+        Inst::LoadGlobal { dsts, .. } if loads => Some(dsts),
+        other => computed(other),
+    }
+}
+
+/// Reorders a block and the blocks inside it; `loads` says that global loads may move, too.
+pub(super) fn sink(block: &mut Block, loads: bool) {
     for inst in block.iter_mut() {
         match inst {
-            Inst::For(l) => sink(&mut l.body),
+            Inst::For(l) => sink(&mut l.body, loads),
             Inst::While(l) => {
-                sink(&mut l.test);
-                sink(&mut l.body);
+                sink(&mut l.test, loads);
+                sink(&mut l.body, loads);
             }
             Inst::If(c) => {
-                sink(&mut c.then);
-                sink(&mut c.otherwise);
+                sink(&mut c.then, loads);
+                sink(&mut c.otherwise, loads);
             }
             _ => {}
         }
     }
     let mut makers: HashMap<LVal, usize> = HashMap::new();
     for (n, inst) in block.iter().enumerate() {
-        computed(inst).unwrap_or(&[]).iter().for_each(|&v| {
+        moves(inst, loads).unwrap_or(&[]).iter().for_each(|&v| {
             makers.insert(v, n);
         });
     }
@@ -41,7 +51,7 @@ pub(super) fn sink(block: &mut Block) {
         list
     };
     // Computations that nothing in the block needs are the block's results: they go last, in order.
-    let anchors: Vec<usize> = (0..left.len()).filter(|&n| left[n].as_ref().is_some_and(|i| computed(i).is_none())).collect();
+    let anchors: Vec<usize> = (0..left.len()).filter(|&n| left[n].as_ref().is_some_and(|i| moves(i, loads).is_none())).collect();
     for root in anchors.into_iter().chain(0..left.len()) {
         // Operands first, without recursion: chains may be long.
         let mut open = vec![(root, false)];
@@ -97,11 +107,26 @@ mod tests {
         let z: Vec<LVal> = y.iter().map(|&v| a.bin(BinOp::Mul, v, v)).collect();
         a.store_shared(base, 0, &z[..1]);
         a.store_shared(base, 4, &z[1..]);
-        sink(&mut a.p.body);
+        sink(&mut a.p.body, false);
         let order: Vec<LVal> = a.p.body.iter().flat_map(|i| computed(i).unwrap_or(&[]).to_vec()).collect();
         assert_eq!(order, [base, x[0], y[0], z[0], x[1], y[1], z[1]]);
         assert!(matches!(a.p.body[4], Inst::StoreShared { .. }));
         assert_eq!(a.p.vals[z[0]], LTy::I32);
         a.run(&mut Default::default()).unwrap();
+    }
+
+    #[test]
+    fn loads_move_where_that_is_asked_for() {
+        for loads in [false, true] {
+            let mut a = Asm::new(1);
+            let base = a.alloc(8);
+            let x: Vec<LVal> = (0..2).map(|_| a.load(0, LTy::I32)).collect();
+            a.store_shared(base, 0, &x[..1]);
+            a.store_shared(base, 4, &x[1..]);
+            sink(&mut a.p.body, loads);
+            let kinds: Vec<bool> =
+                a.p.body.iter().filter(|i| computed(i).is_none()).map(|i| matches!(i, Inst::LoadGlobal { .. })).collect();
+            assert_eq!(kinds, if loads { [true, false, true, false] } else { [true, true, false, false] });
+        }
     }
 }

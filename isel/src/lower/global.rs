@@ -210,7 +210,7 @@ impl Lower<'_> {
             return self.load_packed(b, i, access);
         }
         let elem = access.view.elem;
-        let layout = self.choose_layout(&access, &want, elem, true)?;
+        let layout = if self.direct { want } else { self.choose_layout(&access, &want, elem, true)? };
         let indices = self.index_values(&access.indices)?;
         let other = match self.kernel.operand(i, "other").first() {
             Some(&o) => Some(self.scalar(o)?),

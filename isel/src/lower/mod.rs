@@ -42,7 +42,7 @@ use std::collections::HashMap;
 use std::rc::Rc;
 use tilelift_ir::layout::Layout;
 use tilelift_ir::verify::Verified;
-use tilelift_ir::{Attr, Inst, Kernel, Op, Region, Type, Value};
+use tilelift_ir::{Attr, Effects, Inst, Kernel, Op, Region, Type, Value};
 
 /// A lowered kernel.
 #[derive(Clone, PartialEq, Debug)]
@@ -86,6 +86,8 @@ pub(crate) struct Lower<'a> {
     refill: Option<stage::Refill>,
     /// The role that is being lowered, of a specialised kernel.
     role: Option<roles::RoleState>,
+    /// Loads are done in the layout in which their tile is wanted.
+    direct: bool,
 }
 
 /// Tiles with more registers per lane than this are refused: no register allocator could hold them.
@@ -93,6 +95,9 @@ const MAX_REGISTERS_PER_TILE: u32 = 1024;
 
 /// The resource of which the ring of a specialised kernel takes what is left.
 const SHARED: &str = "shared memory (bytes)";
+
+/// Slots of a ring below which copies are no longer far enough ahead.
+const FEW_SLOTS: u32 = 4;
 
 /// Lowers a verified kernel for a target.
 ///
@@ -103,27 +108,31 @@ pub fn lower(kernel: &Verified<'_>, target: &Target, options: &LowerOptions) -> 
     let first = plan(kernel, target, options)?;
     let free = options.schedule.is_none() && first.specialised().is_some();
     let ring = first.specialised().map(|s| (s.depth, s.stage_bytes)).filter(|_| options.stages.is_none());
-    let mut done = lower_as(kernel, target, first);
-    // The ring took what else the kernel needs: it gives back as many slots.
+    let mut done = lower_as(kernel, target, first.clone(), false);
     if let (Err(LowerError::ResourceExceeded { resource: SHARED, need, have, .. }), Some((depth, bytes))) = (&done, ring) {
         let over = need.saturating_sub(*have).div_ceil(u64::from(bytes.max(1)));
         let stages = u64::from(depth).saturating_sub(over) as u32;
-        if stages >= 2 {
+        // The ring took what the kernel needs, and gives back as many slots. Where few would remain, what is loaded beside it is loaded
+        // as it is wanted and needs no way through shared memory, if that is enough.
+        if stages < FEW_SLOTS {
+            done = lower_as(kernel, target, first, true);
+        }
+        if matches!(done, Err(LowerError::ResourceExceeded { .. })) && stages >= 2 {
             let smaller = LowerOptions { stages: Some(stages), ..*options };
-            done = lower_as(kernel, target, plan(kernel, target, &smaller)?);
+            done = lower_as(kernel, target, plan(kernel, target, &smaller)?, false);
         }
     }
     match done {
         // What else the kernel holds may not fit beside the ring.
         Err(LowerError::ResourceExceeded { .. }) if free => {
             let pipelined = LowerOptions { schedule: Some(ScheduleKind::Pipelined), ..*options };
-            lower_as(kernel, target, plan(kernel, target, &pipelined)?)
+            lower_as(kernel, target, plan(kernel, target, &pipelined)?, false)
         }
         done => done,
     }
 }
 
-fn lower_as(kernel: &Kernel, target: &Target, plan: Plan) -> Result<Lowered, LowerError> {
+fn lower_as(kernel: &Kernel, target: &Target, plan: Plan, direct: bool) -> Result<Lowered, LowerError> {
     let assigned = assign(kernel, target, &plan)?;
     let specialised = plan.specialised().cloned();
     let mut staged = stage::staged_loads(kernel);
@@ -143,12 +152,14 @@ fn lower_as(kernel: &Kernel, target: &Target, plan: Plan) -> Result<Lowered, Low
         slots: HashMap::new(),
         refill: None,
         role: None,
+        direct,
     };
     cx.check_registers()?;
     // The producer has a group of warps of its own.
     let others = if specialised.is_some() { target.units.as_ref().map_or(0, |u| u.group_warps) } else { 0 };
     let mut b = LaneBuilder::new(&kernel.name, cx.plan.warps + others, target.lanes);
     b.code_casts = target.code_casts;
+    b.sink_loads = direct && loads_what_it_leaves(kernel);
     cx.declare_params(&mut b);
     match &specialised {
         Some(s) => cx.specialised(&mut b, s)?,
@@ -169,6 +180,24 @@ fn lower_as(kernel: &Kernel, target: &Target, plan: Plan) -> Result<Lowered, Low
     crate::protocol::prove(&program, target)
         .map_err(|e| LowerError::unsupported("a specialised kernel whose roles are not proved", e.to_string()))?;
     Ok(Lowered { program, plan: cx.plan })
+}
+
+/// True if no view that is read by a program is written by one.
+fn loads_what_it_leaves(kernel: &Kernel) -> bool {
+    let (mut read, mut written) = (Vec::new(), Vec::new());
+    kernel.walk(kernel.body, &mut |i| {
+        let d = &kernel.insts[i];
+        match d.op.info().effects {
+            Effects::Reads => read.push(d.args[0]),
+            Effects::Writes => written.push(d.args[0]),
+            Effects::Updates => {
+                read.push(d.args[0]);
+                written.push(d.args[0]);
+            }
+            Effects::Pure | Effects::Observes | Effects::Control => {}
+        }
+    });
+    written.iter().all(|w| !read.contains(w))
 }
 
 impl<'a> Lower<'a> {

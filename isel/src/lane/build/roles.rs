@@ -69,7 +69,7 @@ impl LaneBuilder {
         self.role = None;
         let (mut body, _) = self.close();
         done?;
-        sink(&mut body);
+        sink(&mut body, self.sink_loads);
         Ok(Role { name: spec.name, first: spec.warps.0, warps: spec.warps.1, single: spec.single, registers: spec.registers, body })
     }
 

@@ -1,0 +1,241 @@
+//! `layer`: a layer of a model as a graph of four kernels, fused, run both ways, compared, and timed on a GPU.
+//!
+//! ```text
+//! x ─► norm ─► h ─► product ─► t ─► bias, silu ─► u ─► + residual ─► y
+//! ```
+
+use super::{CliError, Outcome, Streams, options};
+use crate::execute::{DeviceKind, Executor};
+use crate::graph::{Bound, FuseOptions, Graph, Launch, Role};
+use crate::{OptLevel, Options, targets};
+use lexopt::Arg::{Long, Short, Value};
+use tilelift_ir::interp::{Buffer, Memory, ScalarArg};
+use tilelift_ir::{BuildErrors, Kernel, KernelBuilder, Scalar, ViewType, num};
+use tilelift_isel::Target;
+use tilelift_kernels::{Activation, Gemm, RmsNorm, known};
+
+pub(super) const HELP: &str = "\
+usage: tilelift layer [OPTION…]
+
+Writes RMSNorm, a product, bias and SiLU, and a residual as four kernels of a graph, fuses what lines up, says what was done with each
+pair and why, runs both graphs, and compares every element of the result. On a GPU it times both, back to back on one stream.
+  --m N --n N --k N   extents of the product (4096 on a GPU, 256 elsewhere)
+  --dtype NAME        bf16 (default) or f16
+  --always            fuse wherever it is right, whatever it costs
+  --device NAME       cuda, sim, lane or interp
+  --target NAME       what to compile for
+  --print             print the fused kernels and stop";
+
+/// Multiprocessors that the choice of a tile assumes.
+const MULTIPROCESSORS: u32 = 132;
+/// Largest extent: a matrix on the command line has at most 2^28 elements.
+const MAX: u32 = 1 << 14;
+/// Tile of the elementwise kernels.
+const TILE: [u32; 2] = [8, 512];
+
+pub(super) fn run(parser: &mut lexopt::Parser, streams: &mut Streams<'_>) -> Outcome {
+    let (mut extents, mut elem, mut fuse, mut kind, mut target, mut print) =
+        ([None; 3], Scalar::BF16, FuseOptions::default(), None, None, false);
+    while let Some(arg) = parser.next()? {
+        match arg {
+            Long("m") => extents[0] = Some(options::number(parser, "m", 1..=MAX)?),
+            Long("n") => extents[1] = Some(options::number(parser, "n", 1..=MAX)?),
+            Long("k") => extents[2] = Some(options::number(parser, "k", 1..=MAX)?),
+            Long("dtype") => elem = options::word(parser, "dtype", &[("f16", Scalar::F16), ("bf16", Scalar::BF16)])?,
+            Long("always") => fuse.always = true,
+            Long("device") => kind = Some(options::device(parser)?),
+            Long("target") => target = Some(options::target(parser)?),
+            Long("print") => print = true,
+            Long(_) | Short(_) | Value(_) => return Err(arg.unexpected().into()),
+        }
+    }
+    let (device, note) = match kind {
+        Some(kind) => (options::open(kind, target.as_ref())?, None),
+        None => options::best(target.as_ref())?,
+    };
+    let usual = if device.kind() == DeviceKind::Cuda { 4096 } else { 256 };
+    let [m, n, k] = extents.map(|e| e.unwrap_or(usual));
+    let target = device.target().cloned().or(target).unwrap_or_else(targets::usual);
+    let failed = |e: &dyn std::fmt::Display| CliError::Failed(e.to_string());
+    let graph = layer(elem, [m, n, k], &target).map_err(|e| failed(&e))?;
+    let fused = graph.fuse(&target, &fuse);
+    if print {
+        writeln!(streams.out, "; {}", fused.report.to_string().replace("\n", "\n; "))?;
+        for node in fused.graph.nodes() {
+            write!(streams.out, "{}", tilelift_ir::text::print(&node.kernel))?;
+        }
+        return Ok(());
+    }
+    if let Some(note) = note {
+        writeln!(streams.out, "{note}; the kernels run on the simulator of their PTX text instead")?;
+    }
+    writeln!(streams.out, "layer       {m} x {n} x {k}, {elem}, for {}", target.name)?;
+    writeln!(streams.out, "device      {}", device.describe())?;
+    writeln!(streams.out, "{}", fused.report)?;
+    let mut results = Vec::new();
+    for graph in [&graph, &fused.graph] {
+        let names: Vec<&str> = graph.nodes().iter().map(|n| n.name.as_str()).collect();
+        write!(streams.out, "{} kernels   {}", names.len(), names.join("; "))?;
+        let mut memory = filled(graph).map_err(|e| failed(&e))?;
+        let note = execute(&device, graph, &mut memory)?;
+        writeln!(streams.out, "{note}")?;
+        results.push(memory);
+    }
+    let y = graph.tensors().iter().position(|t| t.role.is_seen()).unwrap_or(0);
+    let [four, one] = [&results[0], &results[1]].map(|m| m.buffers[y].bytes().chunks_exact(elem.bytes() as usize));
+    let differ = four.zip(one).filter(|(a, b)| a != b).count();
+    writeln!(streams.out, "check       {differ} of {} elements differ", u64::from(m) * u64::from(n))?;
+    if differ == 0 { Ok(()) } else { Err(CliError::Failed("the graphs do not give the same bits".into())) }
+}
+
+/// The graph of the four kernels.
+fn layer(elem: Scalar, [m, n, k]: [u32; 3], target: &Target) -> Result<Graph, Box<dyn std::error::Error>> {
+    let mut g = Graph::new();
+    let mut make = |name: &str, elem, dims: &[u32], role| g.tensor(name, elem, &dims.iter().map(|&d| d.into()).collect::<Vec<_>>(), role);
+    let (x, scale) = (make("x", elem, &[m, k], Role::Input), make("scale", elem, &[k], Role::Input));
+    let (w, bias) = (make("w", elem, &[k, n], Role::Input), make("bias", Scalar::F32, &[n], Role::Input));
+    let residual = make("residual", elem, &[m, n], Role::Input);
+    let [h, t, u] = [("h", k), ("t", n), ("u", n)].map(|(name, cols)| make(name, elem, &[m, cols], Role::Intermediate));
+    let y = make("y", elem, &[m, n], Role::Output);
+
+    let norm = RmsNorm::new(elem, k).for_shape(m, k);
+    let eps = ScalarArg::float(Scalar::F32, 1e-5);
+    g.add("norm", norm.build()?, norm.grid(m), &[x.into(), scale.into(), h.into(), eps.into()])?;
+    let gemm = Gemm::new(elem).for_shape(m, n, k);
+    let gemm = if target.units.is_some() { gemm.for_units(m, n, MULTIPROCESSORS) } else { gemm };
+    g.add("product", gemm.build()?, gemm.grid(m, n), &[h.into(), w.into(), t.into()])?;
+    let grid = [n.div_ceil(TILE[1]), m.div_ceil(TILE[0]), 1];
+    g.add("bias_silu", bias_silu(elem, m, n)?, grid, &[t.into(), bias.into(), u.into()])?;
+    g.add("residual", add(elem, m, n)?, grid, &[u.into(), residual.into(), y.into()])?;
+    Ok(g)
+}
+
+/// `out = silu(x + bias)`.
+fn bias_silu(elem: Scalar, m: u32, n: u32) -> Result<Kernel, BuildErrors> {
+    let mut b = KernelBuilder::new("bias_silu");
+    b.warps(4);
+    let matrix = ViewType::dense(elem, &[known(m), known(n)]);
+    let (x, bias, out) = (b.param(matrix.clone()), b.param(ViewType::dense(Scalar::F32, &[known(n)])), b.param(matrix));
+    let (px, py) = (b.program_id(0), b.program_id(1));
+    let (col, row) = (b.mul(px, TILE[1]), b.mul(py, TILE[0]));
+    let t = b.load(x, &[row, col], &TILE);
+    let t = b.cast(t, Scalar::F32);
+    let v = b.load(bias, &[col], &TILE[1..]);
+    let v = b.expand_dims(v, 0);
+    let t = b.add(t, v);
+    let t = Activation::Silu.apply(&mut b, t);
+    let t = b.cast(t, elem);
+    b.store(out, &[row, col], t);
+    b.finish()
+}
+
+/// `out = x + residual`.
+fn add(elem: Scalar, m: u32, n: u32) -> Result<Kernel, BuildErrors> {
+    let mut b = KernelBuilder::new("residual");
+    b.warps(4);
+    let [x, residual, out] = [(); 3].map(|()| b.param(ViewType::dense(elem, &[known(m), known(n)])));
+    let (px, py) = (b.program_id(0), b.program_id(1));
+    let (col, row) = (b.mul(px, TILE[1]), b.mul(py, TILE[0]));
+    let [p, q] = [x, residual].map(|v| {
+        let t = b.load(v, &[row, col], &TILE);
+        b.cast(t, Scalar::F32)
+    });
+    let t = b.add(p, q);
+    let t = b.cast(t, elem);
+    b.store(out, &[row, col], t);
+    b.finish()
+}
+
+/// Memory with numbers between -1 and 1 in the inputs; weights are smaller, so that sums stay small.
+fn filled(graph: &Graph) -> Result<Memory, crate::graph::GraphError> {
+    let mut memory = graph.memory(&Bound::default())?;
+    for (i, t) in graph.tensors().iter().enumerate().filter(|(_, t)| t.role.is_filled()) {
+        let size = t.elem.bytes() as usize;
+        let range = if t.name == "w" { 1.0 / 32.0 } else { 1.0 };
+        let mut state = 0x9e37_79b9_7f4a_7c15u64.wrapping_mul(i as u64 + 1);
+        let mut bytes = Vec::with_capacity(memory.buffers[i].len());
+        while bytes.len() < memory.buffers[i].len() {
+            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            let value = ((state >> 40) as f64 / f64::from(1u32 << 23) - 1.0) * range;
+            bytes.extend_from_slice(&num::to_bits(num::round(value, t.elem), t.elem).to_le_bytes()[..size]);
+        }
+        memory.buffers[i] = Buffer::from_bytes(bytes);
+    }
+    Ok(memory)
+}
+
+/// Options of every compile: kernels that were fused are improved already, the others should not lose by that.
+fn compiling() -> Options {
+    Options { opt: OptLevel::Logical, ..Options::default() }
+}
+
+/// Runs a graph over host memory, and says what there is to say.
+fn execute(device: &Executor, graph: &Graph, memory: &mut Memory) -> Result<String, CliError> {
+    #[cfg(feature = "cuda")]
+    if let Executor::Cuda { device, target } = device {
+        return on_gpu(device, target, graph, memory).map_err(CliError::Failed);
+    }
+    let options = compiling();
+    let mut sectors = None;
+    let launched = graph.run(&Bound::default(), memory, |launch: &Launch<'_>, memory| {
+        let how = crate::execute::Launch { grid: launch.grid, args: &launch.args, programs: None, seed: 0, steps: None, options: &options };
+        let report = device.run(launch.kernel, &how, memory)?;
+        if let Some(r) = report {
+            *sectors.get_or_insert(0) += r.sectors;
+        }
+        Ok::<(), crate::execute::ExecError>(())
+    });
+    launched.map_err(|e| CliError::Failed(e.to_string()))?;
+    Ok(sectors.map_or_else(String::new, |n| format!(": {n} sectors of 32 bytes")))
+}
+
+/// Layers that warm the GPU up, and that are timed.
+#[cfg(feature = "cuda")]
+const WARM_UP: u32 = 5;
+#[cfg(feature = "cuda")]
+const TIMED: u32 = 30;
+
+#[cfg(feature = "cuda")]
+fn on_gpu(device: &crate::runtime::cuda::CudaDevice, target: &Target, graph: &Graph, memory: &mut Memory) -> Result<String, String> {
+    use crate::runtime::cuda::work::{self, Work};
+    let failed = |e: crate::runtime::cuda::CudaError| e.to_string();
+    let mut buffers = Vec::new();
+    for (host, t) in memory.buffers.iter().zip(graph.tensors()) {
+        let mut buffer = device.alloc(host.len()).map_err(failed)?;
+        if t.role.is_filled() {
+            buffer.upload(host.bytes()).map_err(failed)?;
+        }
+        buffers.push(buffer);
+    }
+    let launches = graph.launches(&Bound::default()).map_err(|e| e.to_string())?;
+    let mut kernels = Vec::new();
+    for launch in &launches {
+        let artifact = crate::compile(launch.kernel, target, &compiling()).map_err(|e| format!("`{}`: {e}", launch.name))?;
+        kernels.push(device.load(&artifact).map_err(failed)?);
+    }
+    let stream = device.stream().map_err(failed)?;
+    let work = |(launch, kernel): (&Launch<'_>, _)| Work::kernel(kernel, launch.grid, &launch.args, &buffers);
+    let works: Vec<Work<'_>> = launches.iter().zip(&kernels).map(work).collect::<Result<_, _>>().map_err(failed)?;
+    let count = works.len() as u32;
+    let layer = work::time(&works, WARM_UP * count, TIMED * count, &stream).map_err(failed)? * f64::from(count);
+    let mut note = format!("\nrun         {:.1} us a layer, mean of {TIMED}; by itself", layer * 1e6);
+    for (n, (launch, kernel)) in works.iter().zip(launches.iter().zip(&kernels)) {
+        let alone = work::time(std::slice::from_ref(n), WARM_UP, TIMED, &stream).map_err(failed)?;
+        note += &format!(
+            ", `{}` {:.1} us ({} registers, {} bytes spilled)",
+            launch.name,
+            alone * 1e6,
+            kernel.registers(),
+            kernel.local_bytes()
+        );
+    }
+    drop(works);
+    for ((buffer, host), t) in buffers.iter().zip(&mut memory.buffers).zip(graph.tensors()) {
+        if t.role.is_seen() {
+            let mut bytes = vec![0; host.len()];
+            buffer.download(&mut bytes).map_err(failed)?;
+            *host = Buffer::from_bytes(bytes);
+        }
+    }
+    Ok(note)
+}

@@ -1,0 +1,240 @@
+//! Makes a kernel of parts of others: parameters follow from the tensors and scalars that the parts use, instructions are typed by the
+//! IR's own rules, and [`Copier`] copies a body with room for a change at each instruction.
+
+use super::access::Place;
+use super::sym::ScalarKey;
+use super::{Refusal, RefusalKind};
+use crate::graph::{Graph, Node, NodeArg, Size, TensorId};
+use std::collections::BTreeMap;
+use tilelift_ir::typing::result_type;
+use tilelift_ir::{Attr, CmpOp, Cursor, Inst, Kernel, Literal, Op, Region, Scalar, Type, Value};
+
+/// A kernel in the making.
+pub(crate) struct Maker<'g> {
+    pub graph: &'g Graph,
+    pub kernel: Kernel,
+    pub args: Vec<NodeArg>,
+    at: Cursor,
+    /// The tensor that shall disappear.
+    gone: Option<TensorId>,
+    /// Tensors whose extents stand in for those of one that is gone.
+    others: Vec<TensorId>,
+}
+
+impl<'g> Maker<'g> {
+    pub fn new(graph: &'g Graph, name: &str, gone: Option<TensorId>, others: Vec<TensorId>) -> Maker<'g> {
+        let kernel = Kernel::new(name);
+        let at = Cursor::start(kernel.body);
+        Maker { graph, kernel, args: Vec::new(), at, gone, others }
+    }
+
+    fn param(&mut self, arg: NodeArg, ty: Type) -> Value {
+        self.args.push(arg);
+        self.kernel.add_param(ty)
+    }
+
+    /// The parameter of a tensor.
+    pub fn view(&mut self, id: TensorId, flat: bool) -> Result<Value, Refusal> {
+        let arg = if flat { NodeArg::Flat(id) } else { NodeArg::Tensor(id) };
+        if self.gone == Some(id) {
+            let name = &self.graph.tensors()[id.index()].name;
+            return Err(Refusal::new(RefusalKind::Place, format!("`{name}` is accessed in another way, too")));
+        }
+        match self.args.iter().position(|a| *a == arg) {
+            Some(p) => Ok(self.kernel.params[p]),
+            None => {
+                let ty = Type::View(self.graph.view_type(id, flat));
+                Ok(self.param(arg, ty))
+            }
+        }
+    }
+
+    /// The parameter of a scalar argument.
+    pub fn scalar(&mut self, arg: &NodeArg, ty: &Type) -> Value {
+        let key = ScalarKey::of(arg);
+        match self.args.iter().position(|a| ScalarKey::of(a) == key && key.is_some()) {
+            Some(p) => self.kernel.params[p],
+            None => self.param(*arg, ty.clone()),
+        }
+    }
+
+    /// Appends an instruction whose results have these types.
+    pub fn push(&mut self, op: Op, args: &[Value], present: u8, attrs: &[Attr], regions: &[Region], types: &[Type]) -> Inst {
+        let inst = self.kernel.add_inst(op, args, present, attrs, regions, types);
+        self.at.insert(&mut self.kernel, inst);
+        inst
+    }
+
+    /// Appends an op without regions; the types of its results follow from the IR's rules.
+    pub fn results(&mut self, op: Op, args: &[Value], present: u8, attrs: &[Attr], explicit: Option<&Type>) -> Result<Vec<Value>, Refusal> {
+        let types: Vec<&Type> = args.iter().map(|&v| self.kernel.ty(v)).collect();
+        let made = result_type(op, &types, present, attrs, explicit).map_err(|e| Refusal::new(RefusalKind::Shape, e))?;
+        let all: Vec<Type> = made.into_iter().cycle().take(op.info().results()).collect();
+        let inst = self.push(op, args, present, attrs, &[], &all);
+        Ok(self.kernel.insts[inst].results.to_vec())
+    }
+
+    /// As [`Maker::results`] for an op with one result.
+    pub fn op(&mut self, op: Op, args: &[Value], attrs: &[Attr], explicit: Option<&Type>) -> Result<Value, Refusal> {
+        let all = self.results(op, args, 0, attrs, explicit)?;
+        all.first().copied().ok_or_else(|| Refusal::new(RefusalKind::Shape, format!("`{op}` has no result")))
+    }
+
+    pub fn literal(&mut self, literal: Literal, elem: Scalar) -> Value {
+        let inst = self.push(Op::Const, &[], 0, &[Attr::Literal(literal)], &[], &[Type::Scalar(elem)]);
+        self.kernel.insts[inst].results[0]
+    }
+
+    /// An extent: that of a tensor that remains, or a literal.
+    pub fn size(&mut self, size: &Size) -> Result<Value, Refusal> {
+        let graph = self.graph;
+        let has = |id: &TensorId| graph.tensors()[id.index()].dims.iter().position(|d| d == size);
+        if let Some((id, d)) = self.others.iter().find_map(|id| Some((*id, has(id)?))) {
+            let view = self.view(id, false)?;
+            return self.op(Op::Dim, &[view], &[Attr::Dim(d as u32)], None);
+        }
+        match size.fixed() {
+            Some(n) => Ok(self.literal(Literal::Int(i64::from(n)), Scalar::I32)),
+            None => Err(Refusal::new(RefusalKind::Shape, format!("no tensor that remains has the extent {}", graph.say(size)))),
+        }
+    }
+
+    pub fn splat(&mut self, scalar: Value, shape: &[u32]) -> Result<Value, Refusal> {
+        let ty = Type::tile(shape, self.kernel.ty(scalar).elem());
+        self.op(Op::Splat, &[scalar], &[], Some(&ty))
+    }
+
+    /// A tile at a place where it lies inside a tensor, `other` elsewhere; dimensions for which `free` holds are not asked.
+    pub fn inside(
+        &mut self,
+        tile: Value,
+        (at, place): (&[Value], &Place),
+        extents: &[Size],
+        other: Option<Value>,
+        free: &[bool],
+    ) -> Result<Value, Refusal> {
+        let Type::Tile(ty) = self.kernel.ty(tile).clone() else { return Ok(tile) };
+        let mut mask = None;
+        for (d, size) in extents.iter().enumerate() {
+            let known = place.index[d].as_number().zip(size.fixed());
+            let fits = known.is_some_and(|(s, n)| s >= 0 && i64::from(s) + i64::from(ty.shape[d]) <= i64::from(n));
+            if free[d] || fits {
+                continue;
+            }
+            let along = Type::tile(&ty.shape, Scalar::I32);
+            let iota = self.op(Op::Iota, &[], &[Attr::Dim(d as u32)], Some(&along))?;
+            let start = self.splat(at[d], &ty.shape)?;
+            let place = self.op(Op::Add, &[start, iota], &[], None)?;
+            let end = self.size(size)?;
+            let end = self.splat(end, &ty.shape)?;
+            let below = self.op(Op::Cmp, &[place, end], &[Attr::Cmp(CmpOp::Lt)], None)?;
+            mask = Some(match mask {
+                Some(m) => self.op(Op::And, &[m, below], &[], None)?,
+                None => below,
+            });
+        }
+        let Some(mask) = mask else { return Ok(tile) };
+        let other = match other {
+            Some(o) => o,
+            None => self.zero(ty.elem)?,
+        };
+        let other = self.splat(other, &ty.shape)?;
+        self.op(Op::Select, &[mask, tile, other], &[], None)
+    }
+
+    /// What a load reads outside if nothing else is said: all bits 0.
+    pub fn zero(&mut self, elem: Scalar) -> Result<Value, Refusal> {
+        if elem.is_narrow() {
+            let byte = self.literal(Literal::Int(0), Scalar::I8);
+            if elem.bits() == 8 {
+                return self.op(Op::Bitcast, &[byte], &[], Some(&Type::Scalar(elem)));
+            }
+            return self.op(Op::Cast, &[byte], &[], Some(&Type::Scalar(elem)));
+        }
+        Ok(self.literal(if elem.is_float() { Literal::Float(0f64.to_bits()) } else { Literal::Int(0) }, elem))
+    }
+}
+
+/// Copies bodies into a kernel in the making.
+pub(crate) struct Copier<'g> {
+    pub node: &'g Node,
+    pub map: BTreeMap<Value, Value>,
+}
+
+/// What may be done in an instruction's place: `true` if it was.
+pub(crate) type Change<'a, 'g> = dyn FnMut(&mut Copier<'g>, &mut Maker<'g>, Inst) -> Result<bool, Refusal> + 'a;
+
+impl<'g> Copier<'g> {
+    pub fn new(node: &'g Node) -> Copier<'g> {
+        Copier { node, map: BTreeMap::new() }
+    }
+
+    /// The copy of a value.
+    pub fn value(&mut self, maker: &mut Maker<'g>, v: Value) -> Result<Value, Refusal> {
+        if let Some(&new) = self.map.get(&v) {
+            return Ok(new);
+        }
+        let node = self.node;
+        let Some(param) = node.kernel.params.iter().position(|&p| p == v) else {
+            return Err(Refusal::new(RefusalKind::Place, format!("{v} is used where it is not there")));
+        };
+        Ok(match node.args[param].tensor() {
+            Some((id, flat)) => maker.view(id, flat)?,
+            None => maker.scalar(&node.args[param], node.kernel.ty(v)),
+        })
+    }
+
+    pub fn values(&mut self, maker: &mut Maker<'g>, all: &[Value]) -> Result<Vec<Value>, Refusal> {
+        all.iter().map(|&v| self.value(maker, v)).collect()
+    }
+
+    pub fn body(&mut self, maker: &mut Maker<'g>, change: &mut Change<'_, 'g>) -> Result<(), Refusal> {
+        self.region(maker, self.node.kernel.body, change)
+    }
+
+    fn region(&mut self, maker: &mut Maker<'g>, region: Region, change: &mut Change<'_, 'g>) -> Result<(), Refusal> {
+        let node = self.node;
+        for &inst in &node.kernel.regions[region].insts {
+            if !change(self, maker, inst)? {
+                self.inst(maker, inst, change)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn inst(&mut self, maker: &mut Maker<'g>, inst: Inst, change: &mut Change<'_, 'g>) -> Result<(), Refusal> {
+        let node = self.node;
+        let d = &node.kernel.insts[inst];
+        if let (Op::Dim, Some(Attr::Dim(k))) = (d.op, d.attrs.first())
+            && let Some((id, flat)) = node.kernel.params.iter().position(|&p| p == d.args[0]).and_then(|p| node.args[p].tensor())
+            && maker.gone == Some(id)
+        {
+            let graph = maker.graph;
+            let extents = graph.extents(&graph.tensors()[id.index()], flat);
+            let size = maker.size(&extents[*k as usize])?;
+            self.map.insert(d.results[0], size);
+            return Ok(());
+        }
+        let args = self.values(maker, &d.args)?;
+        let mut regions = Vec::new();
+        for &r in &d.regions {
+            let new = maker.kernel.add_region();
+            for &p in &node.kernel.regions[r].params {
+                let v = maker.kernel.add_region_param(new, node.kernel.ty(p).clone());
+                self.map.insert(p, v);
+            }
+            let outer = std::mem::replace(&mut maker.at, Cursor::start(new));
+            let copied = self.region(maker, r, change);
+            maker.at = outer;
+            copied?;
+            regions.push(new);
+        }
+        let types: Vec<Type> = d.results.iter().map(|&r| node.kernel.ty(r).clone()).collect();
+        let new = maker.push(d.op, &args, d.present, &d.attrs, &regions, &types);
+        for (k, &r) in d.results.iter().enumerate() {
+            let v = maker.kernel.insts[new].results[k];
+            self.map.insert(r, v);
+        }
+        Ok(())
+    }
+}

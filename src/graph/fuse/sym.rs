@@ -1,0 +1,301 @@
+//! What scalars of kernels are: sums of integer multiples of *atoms*, so that equal scalars of different kernels compare equal.
+//!
+//! ```text
+//! v5 = mul (program_id x), 128 ; v6 = add v5, 64         64 + 128 * program x
+//! dim of a tensor                                        the extent that the graph states: a number, or an atom
+//! div, rem, minimum, …                                   an atom of op and operands; folded where these are numbers
+//! ```
+//!
+//! The sums are of `i32` and wrap, as the IR's arithmetic does, so equality of sums is equality of values. Other types are atoms.
+
+use crate::graph::{Graph, Grid, Node, NodeArg, Size};
+use std::collections::{BTreeMap, HashMap};
+use tilelift_ir::interp::{ScalarArg, fold};
+use tilelift_ir::{Attr, GridAxis, Literal, Op, Region, Scalar, Type, Value};
+
+/// Programs that are looked at one by one at most.
+pub(crate) const MOST_PROGRAMS: u64 = 1 << 14;
+
+/// A sum: `offset + Σ factor * atom`, atoms in order, factors not 0.
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+pub(crate) struct Sum {
+    pub offset: i32,
+    pub terms: Vec<(u32, i32)>,
+}
+
+impl Sum {
+    pub fn number(n: i32) -> Sum {
+        Sum { offset: n, terms: Vec::new() }
+    }
+    fn atom(a: u32) -> Sum {
+        Sum { offset: 0, terms: vec![(a, 1)] }
+    }
+    pub fn as_number(&self) -> Option<i32> {
+        self.terms.is_empty().then_some(self.offset)
+    }
+    fn add(&self, other: &Sum, factor: i32) -> Sum {
+        let mut all: BTreeMap<u32, i32> = self.terms.iter().copied().collect();
+        for &(a, f) in &other.terms {
+            let e = all.entry(a).or_insert(0);
+            *e = e.wrapping_add(f.wrapping_mul(factor));
+        }
+        let terms = all.into_iter().filter(|t| t.1 != 0).collect();
+        Sum { offset: self.offset.wrapping_add(other.offset.wrapping_mul(factor)), terms }
+    }
+}
+
+/// What a sum is made of.
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+pub(crate) enum Atom {
+    /// The position on a grid axis.
+    Program(GridAxis),
+    /// The grid's extent along an axis.
+    Programs(GridAxis),
+    /// An extent.
+    Size(Size),
+    /// A scalar argument.
+    Argument(ScalarKey),
+    /// An op on scalars, of the type that it makes.
+    Op(Op, Vec<Attr>, Vec<Sum>, Scalar),
+    /// A literal that is no `i32`.
+    Literal(Literal, Scalar),
+    /// The parameter of a region, or the result of anything else: equal to itself only.
+    Opaque(u32),
+}
+
+/// A scalar argument as a key.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
+pub(crate) enum ScalarKey {
+    Given(u32),
+    Number(Scalar, u64),
+}
+
+impl ScalarKey {
+    pub fn of(arg: &NodeArg) -> Option<ScalarKey> {
+        match arg {
+            NodeArg::Scalar(s) => Some(ScalarKey::Number(s.elem(), s.bits())),
+            NodeArg::Input(s) => Some(ScalarKey::Given(s.0)),
+            NodeArg::Tensor(_) | NodeArg::Flat(_) => None,
+        }
+    }
+}
+
+/// A program for which sums are computed, and atoms that are.
+struct Place {
+    program: [u32; 3],
+    grid: [u32; 3],
+    depth: u32,
+    known: BTreeMap<u32, Option<i32>>,
+}
+
+/// Ops upon ops that are followed at most.
+const DEEPEST: u32 = 256;
+
+/// The atoms of several kernels.
+#[derive(Default)]
+pub(crate) struct Atoms {
+    list: Vec<Atom>,
+    /// Whether each differs from program to program, or may.
+    moving: Vec<bool>,
+    numbers: HashMap<Atom, u32>,
+    opaque: u32,
+}
+
+impl Atoms {
+    fn intern(&mut self, atom: Atom) -> Sum {
+        let next = self.list.len() as u32;
+        let n = *self.numbers.entry(atom.clone()).or_insert(next);
+        if n == next {
+            let moves = match &atom {
+                Atom::Program(_) | Atom::Opaque(_) => true,
+                Atom::Op(_, _, sums, _) => sums.iter().any(|s| self.moves(s)),
+                Atom::Programs(_) | Atom::Size(_) | Atom::Argument(_) | Atom::Literal(..) => false,
+            };
+            self.moving.push(moves);
+            self.list.push(atom);
+        }
+        Sum::atom(n)
+    }
+
+    pub fn size(&mut self, size: &Size) -> Sum {
+        match size.fixed() {
+            Some(n) => Sum::number(n as i32),
+            None => self.intern(Atom::Size(size.clone())),
+        }
+    }
+
+    fn opaque(&mut self) -> Sum {
+        self.opaque += 1;
+        self.intern(Atom::Opaque(self.opaque))
+    }
+
+    pub fn atom(&self, n: u32) -> &Atom {
+        &self.list[n as usize]
+    }
+
+    /// The scalars of a kernel, and the indices of its loops.
+    pub fn scalars(&mut self, graph: &Graph, node: &Node) -> BTreeMap<Value, Sum> {
+        let kernel = &node.kernel;
+        let mut known = BTreeMap::new();
+        for (&v, arg) in kernel.params.iter().zip(&node.args) {
+            let sum = match arg {
+                NodeArg::Scalar(s) if s.elem() == Scalar::I32 => Some(Sum::number(number(s))),
+                _ => ScalarKey::of(arg).map(|k| self.intern(Atom::Argument(k))),
+            };
+            known.extend(sum.map(|s| (v, s)));
+        }
+        self.region(graph, node, kernel.body, &mut known);
+        known
+    }
+
+    fn region(&mut self, graph: &Graph, node: &Node, region: Region, known: &mut BTreeMap<Value, Sum>) {
+        let kernel = &node.kernel;
+        for &p in &kernel.regions[region].params {
+            known.insert(p, self.opaque());
+        }
+        for &i in &kernel.regions[region].insts {
+            let d = &kernel.insts[i];
+            for &r in &d.regions {
+                self.region(graph, node, r, known);
+            }
+            for &r in &d.results {
+                if let Type::Scalar(elem) = kernel.ty(r) {
+                    let sum = self.result(graph, node, d.op, &d.attrs, &d.args, *elem, known);
+                    known.insert(r, sum.unwrap_or_else(|| self.opaque()));
+                }
+            }
+        }
+    }
+
+    #[allow(clippy::too_many_arguments, reason = "an instruction in its parts")]
+    fn result(
+        &mut self,
+        graph: &Graph,
+        node: &Node,
+        op: Op,
+        attrs: &[Attr],
+        args: &[Value],
+        elem: Scalar,
+        known: &BTreeMap<Value, Sum>,
+    ) -> Option<Sum> {
+        let word = elem == Scalar::I32;
+        match (op, attrs.first()) {
+            (Op::Const, Some(Attr::Literal(Literal::Int(n)))) if word => return Some(Sum::number(*n as i32)),
+            (Op::Const, Some(Attr::Literal(l))) => return Some(self.intern(Atom::Literal(*l, elem))),
+            (Op::ProgramId, Some(Attr::Grid(axis))) => return Some(self.intern(Atom::Program(*axis))),
+            (Op::NumPrograms, Some(Attr::Grid(axis))) => return Some(self.intern(Atom::Programs(*axis))),
+            (Op::Dim, Some(Attr::Dim(d))) => {
+                let param = node.kernel.params.iter().position(|p| Some(p) == args.first())?;
+                let (id, flat) = node.args[param].tensor()?;
+                let size = graph.extents(&graph.tensors()[id.index()], flat).get(*d as usize)?.clone();
+                return Some(self.size(&size));
+            }
+            _ => {}
+        }
+        let sums: Vec<Sum> = args.iter().map(|a| known.get(a).cloned()).collect::<Option<_>>()?;
+        match (op, &sums[..]) {
+            (Op::Add, [a, b]) if word => return Some(a.add(b, 1)),
+            (Op::Sub, [a, b]) if word => return Some(a.add(b, -1)),
+            (Op::Neg, [a]) if word => return Some(Sum::number(0).add(a, -1)),
+            (Op::Assume, [a]) => return Some(a.clone()),
+            (Op::Mul, [a, b]) if word && b.as_number().is_some() => return Some(Sum::number(0).add(a, b.offset)),
+            (Op::Mul, [a, b]) if word && a.as_number().is_some() => return Some(Sum::number(0).add(b, a.offset)),
+            _ => {}
+        }
+        if !tilelift_ir::interp::is_elementwise(op) {
+            return None;
+        }
+        let literals: Option<Vec<(Literal, Scalar)>> =
+            sums.iter().zip(args).map(|(s, &a)| self.literal(s, node.kernel.ty(a).elem())).collect();
+        if let Some(l) = literals.and_then(|l| fold(op, attrs, &l, elem)) {
+            return Some(match l {
+                Literal::Int(n) if word => Sum::number(n as i32),
+                l => self.intern(Atom::Literal(l, elem)),
+            });
+        }
+        Some(self.intern(Atom::Op(op, attrs.to_vec(), sums, elem)))
+    }
+
+    fn literal(&self, sum: &Sum, elem: Scalar) -> Option<(Literal, Scalar)> {
+        if let Some(n) = sum.as_number().filter(|_| elem == Scalar::I32) {
+            return Some((Literal::Int(i64::from(n)), elem));
+        }
+        match (&sum.terms[..], sum.offset) {
+            (&[(a, 1)], 0) => match self.atom(a) {
+                Atom::Literal(l, t) => Some((*l, *t)),
+                _ => None,
+            },
+            _ => None,
+        }
+    }
+
+    /// True if the sum differs from program to program, or may.
+    pub fn moves(&self, sum: &Sum) -> bool {
+        sum.terms.iter().any(|&(a, _)| self.moving[a as usize])
+    }
+
+    /// The value, if every program of a grid has the same; only small grids are looked through.
+    pub fn constant(&self, sum: &Sum, grid: &Grid) -> Option<i32> {
+        let grid = grid.fixed().filter(|_| self.moves(sum))?;
+        let count = grid.iter().fold(1u64, |n, &e| n.saturating_mul(u64::from(e)));
+        if count == 0 || count > MOST_PROGRAMS {
+            return None;
+        }
+        let value = |n: u32| self.at(sum, [n % grid[0], n / grid[0] % grid[1], n / grid[0] / grid[1]], grid);
+        let (first, count) = (value(0)?, count as u32);
+        // The last one first: it differs, if any does, as a rule.
+        (0..count).rev().all(|n| value(n) == Some(first)).then_some(first)
+    }
+
+    /// The value for a program of a grid of known extents.
+    pub fn at(&self, sum: &Sum, program: [u32; 3], grid: [u32; 3]) -> Option<i32> {
+        self.sum_at(sum, &mut Place { program, grid, depth: 0, known: BTreeMap::new() })
+    }
+
+    fn sum_at(&self, sum: &Sum, at: &mut Place) -> Option<i32> {
+        sum.terms.iter().try_fold(sum.offset, |n, &(a, f)| {
+            let value = match at.known.get(&a) {
+                Some(v) => *v,
+                None => {
+                    at.depth += 1;
+                    let v = if at.depth > DEEPEST { None } else { self.atom_at(a, at) };
+                    at.depth -= 1;
+                    at.known.insert(a, v);
+                    v
+                }
+            };
+            Some(n.wrapping_add(value?.wrapping_mul(f)))
+        })
+    }
+
+    fn atom_at(&self, a: u32, at: &mut Place) -> Option<i32> {
+        match self.atom(a) {
+            Atom::Program(axis) => Some(at.program[*axis as usize] as i32),
+            Atom::Programs(axis) => Some(at.grid[*axis as usize] as i32),
+            Atom::Op(op, attrs, sums, Scalar::I32) => {
+                let args: Vec<i32> = sums.iter().map(|s| self.sum_at(s, at)).collect::<Option<_>>()?;
+                match (op, &args[..]) {
+                    // The common ones; the interpreter's own arithmetic does the rest.
+                    (Op::Div, [a, b]) if *b > 0 => Some(a / b),
+                    (Op::Rem, [a, b]) if *b > 0 => Some(a % b),
+                    (Op::Minimum, [a, b]) => Some(*a.min(b)),
+                    (Op::Maximum, [a, b]) => Some(*a.max(b)),
+                    (Op::Mul, [a, b]) => Some(a.wrapping_mul(*b)),
+                    _ => {
+                        let words: Vec<(Literal, Scalar)> = args.iter().map(|&n| (Literal::Int(i64::from(n)), Scalar::I32)).collect();
+                        match fold(*op, attrs, &words, Scalar::I32)? {
+                            Literal::Int(n) => Some(n as i32),
+                            Literal::Float(_) => None,
+                        }
+                    }
+                }
+            }
+            Atom::Op(..) | Atom::Size(_) | Atom::Argument(_) | Atom::Literal(..) | Atom::Opaque(_) => None,
+        }
+    }
+}
+
+/// The number of an `i32` argument.
+fn number(s: &ScalarArg) -> i32 {
+    s.bits() as i32
+}

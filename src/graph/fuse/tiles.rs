@@ -1,0 +1,78 @@
+//! Where the tiles of a grid lie in a tensor: whether they cover it, and whether each element has one program.
+//!
+//! Two proofs: by form, where an index is a grid axis times the tile's extent; and by looking at every program, where all extents are
+//! numbers and the grid is not too large. The first holds for symbols, the second for any order of the programs.
+
+use super::access::Place;
+use super::sym::{Atom, Atoms, MOST_PROGRAMS, Sum};
+use crate::graph::{Count, Grid, Size};
+use std::collections::BTreeSet;
+
+/// What is known of the tiles of a grid.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub(crate) struct Tiling {
+    /// Every element of the tensor lies in a tile.
+    pub covers: bool,
+    /// No element lies in two.
+    pub apart: bool,
+}
+
+/// Looks at the tiles that the programs of a grid access at a place.
+pub(crate) fn tiling(atoms: &Atoms, grid: &Grid, place: &Place, extents: &[Size]) -> Tiling {
+    let by_form = by_form(atoms, grid, place, extents);
+    if by_form == (Tiling { covers: true, apart: true }) {
+        return by_form;
+    }
+    let looked = one_by_one(atoms, grid, place, extents).unwrap_or_default();
+    Tiling { covers: by_form.covers || looked.covers, apart: by_form.apart || looked.apart }
+}
+
+fn by_form(atoms: &Atoms, grid: &Grid, place: &Place, extents: &[Size]) -> Tiling {
+    let mut all = Tiling { covers: true, apart: true };
+    let mut used = [false; 3];
+    for ((index, &tile), extent) in place.index.iter().zip(&place.shape).zip(extents) {
+        match (index.offset, &index.terms[..]) {
+            (0, []) => all.covers &= extent.fixed().is_some_and(|n| n <= tile),
+            (0, &[(a, factor)]) => {
+                let Atom::Program(axis) = atoms.atom(a) else { return Tiling::default() };
+                let axis = *axis as usize;
+                if used[axis] {
+                    return Tiling::default();
+                }
+                used[axis] = true;
+                all.covers &= factor == tile as i32 && grid.0[axis] == Count::tiles(extent, tile);
+                all.apart &= factor >= tile as i32;
+            }
+            _ => return Tiling::default(),
+        }
+    }
+    all.apart &= (0..3).all(|axis| used[axis] || grid.0[axis].fixed() == Some(1));
+    all
+}
+
+fn one_by_one(atoms: &Atoms, grid: &Grid, place: &Place, extents: &[Size]) -> Option<Tiling> {
+    let grid = grid.fixed()?;
+    let extents: Vec<i64> = extents.iter().map(|e| e.fixed().map(i64::from)).collect::<Option<_>>()?;
+    if grid.iter().fold(1u64, |n, &e| n.saturating_mul(u64::from(e))) > MOST_PROGRAMS {
+        return None;
+    }
+    let mut seen: BTreeSet<Vec<i64>> = BTreeSet::new();
+    let mut apart = true;
+    let value = |sum: &Sum, program| atoms.at(sum, program, grid).map(i64::from);
+    for z in 0..grid[2] {
+        for y in 0..grid[1] {
+            for x in 0..grid[0] {
+                let origin: Vec<i64> = place.index.iter().map(|s| value(s, [x, y, z])).collect::<Option<_>>()?;
+                if origin.iter().zip(&place.shape).any(|(o, &t)| o % i64::from(t) != 0) {
+                    // Tiles off the raster: nothing is known.
+                    return None;
+                }
+                if origin.iter().zip(&extents).all(|(o, e)| (0..*e).contains(o)) {
+                    apart &= seen.insert(origin);
+                }
+            }
+        }
+    }
+    let want = extents.iter().zip(&place.shape).fold(1u64, |n, (&e, &t)| n.saturating_mul((e as u64).div_ceil(u64::from(t.max(1)))));
+    Some(Tiling { covers: seen.len() as u64 == want, apart })
+}
