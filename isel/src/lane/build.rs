@@ -82,6 +82,7 @@ pub struct LaneBuilder {
     written: bool,
     /// Formats whose codes the machine converts itself.
     pub(crate) code_casts: &'static [Scalar],
+    pub(crate) meter: super::traffic::Meter,
     /// The role that is being filled: its frame's depth and number, its warps.
     role: Option<(u32, u32, u32)>,
 }
@@ -110,6 +111,7 @@ impl LaneBuilder {
             read: false,
             written: false,
             code_casts: &[],
+            meter: Default::default(),
             role: None,
         }
     }
