@@ -13,7 +13,7 @@ use std::borrow::Cow;
 use std::fmt;
 use std::time::{Duration, Instant};
 use tilelift_ir::{Kernel, Loc, Verified, VerifyErrors};
-use tilelift_isel::{LowerError, LowerOptions, Lowered, Target, lane};
+use tilelift_isel::{LayoutChoice, LowerError, LowerOptions, Lowered, Target, lane};
 use tilelift_nvptx::{EmitError, EmitOptions};
 
 /// How much a kernel is improved before it is lowered.
@@ -24,11 +24,13 @@ pub enum OptLevel {
     /// Equality saturation over the tile program.
     #[default]
     Logical,
+    /// That, and layouts chosen by equality saturation over the program in registers.
+    Physical,
 }
 
 impl OptLevel {
     /// Every level, in order: a level's number is its position.
-    pub const ALL: &'static [OptLevel] = &[OptLevel::None, OptLevel::Logical];
+    pub const ALL: &'static [OptLevel] = &[OptLevel::None, OptLevel::Logical, OptLevel::Physical];
 
     /// The level of a number.
     pub fn from_number(n: usize) -> Option<OptLevel> {
@@ -47,7 +49,7 @@ pub fn optimise(kernel: &Kernel, level: OptLevel) -> Result<Cow<'_, Kernel>, Com
 fn improved<'k>(kernel: &Verified<'k>, level: OptLevel) -> Cow<'k, Kernel> {
     match level {
         OptLevel::None => Cow::Borrowed(kernel.kernel()),
-        OptLevel::Logical => Cow::Owned(tilelift_egraph::optimise(kernel, &tilelift_egraph::Options::default()).0),
+        OptLevel::Logical | OptLevel::Physical => Cow::Owned(tilelift_egraph::optimise(kernel, &tilelift_egraph::Options::default()).0),
     }
 }
 
@@ -62,6 +64,14 @@ pub struct Options {
     pub emit: EmitOptions,
     /// Skip the check of the lane program that guards the emission. The check is on by default.
     pub trust_lowering: bool,
+}
+
+impl Options {
+    /// The options of the lowering at this level: from the physical one on, layouts are searched.
+    pub fn lowering(&self) -> LowerOptions {
+        let layouts = if self.opt >= OptLevel::Physical { LayoutChoice::Searched } else { self.lower.layouts };
+        LowerOptions { layouts, ..self.lower }
+    }
 }
 
 /// A stage of a compile.
@@ -269,7 +279,7 @@ pub fn lower(kernel: &Kernel, target: &Target, options: &Options) -> Result<Lowe
 }
 
 fn lower_verified(verified: &Verified<'_>, target: &Target, options: &Options) -> Result<Lowered, CompileError> {
-    let lowered = tilelift_isel::lower(verified, target, &options.lower)?;
+    let lowered = tilelift_isel::lower(verified, target, &options.lowering())?;
     if !options.trust_lowering {
         lane::verify(&lowered.program, target).map_err(|e| CompileError::Lane(e.to_string()))?;
     }

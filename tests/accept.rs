@@ -64,6 +64,15 @@ fn small_cases_pass_optimised() {
 }
 
 #[test]
+fn small_cases_pass_with_searched_layouts() {
+    each(&of(Size::Small), |c| {
+        passes_at(c, DeviceKind::Lane, "gfx942", 1, OptLevel::Physical)?;
+        passes_at(c, DeviceKind::Lane, "sm_90a", 1, OptLevel::Physical)?;
+        passes_at(c, DeviceKind::Sim, "sm_80", 1, OptLevel::Physical)
+    });
+}
+
+#[test]
 fn small_cases_pass_as_lane_programs_of_sm_80() {
     each(&of(Size::Small), |c| passes(c, DeviceKind::Lane, "sm_80", 1));
 }

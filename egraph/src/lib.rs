@@ -18,6 +18,7 @@ mod elaborate;
 pub mod explain;
 mod extract;
 mod language;
+pub mod physical;
 pub mod prove;
 pub mod rules;
 mod saturate;

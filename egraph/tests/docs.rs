@@ -16,13 +16,26 @@ fn table() -> String {
     out
 }
 
+fn layout_table() -> String {
+    let mut out = String::from("| rule | says |\n|---|---|\n");
+    for r in tilelift_egraph::physical::rules::all() {
+        writeln!(out, "| `{}` | {} |", r.name, r.says).expect("a string takes all");
+    }
+    out
+}
+
 #[test]
 fn the_rules_are_listed() {
+    listed("<!-- generated: rules -->\n", &table());
+    listed("<!-- generated: layout rules -->\n", &layout_table());
+}
+
+fn listed(start: &str, table: &str) {
     let text = std::fs::read_to_string(PATH).expect("the page is there");
-    let (start, end) = ("<!-- generated: rules -->\n", "<!-- end -->");
+    let end = "<!-- end -->";
     let (head, rest) = text.split_once(start).expect("the page has a place for the rules");
     let (old, tail) = rest.split_once(end).expect("the place ends");
-    let new = format!("{}\n", table());
+    let new = format!("{table}\n");
     if std::env::var_os("TILELIFT_BLESS").is_some_and(|v| v == "1") {
         std::fs::write(PATH, format!("{head}{start}\n{new}{end}{tail}")).expect("the page can be written");
     } else {

@@ -1,8 +1,13 @@
 //! What the facts of a view and its indices say about a global access.
 
+use crate::error::LowerError;
 use crate::facts::{divisor, power_of_two};
+use crate::plan::Plan;
+use crate::target::Target;
 use smallvec::SmallVec;
 use std::borrow::Cow;
+use std::rc::Rc;
+use tilelift_ir::layout::{AccessColumns, Axis, Layout, coalesced, sector_efficiency, vectors_without};
 use tilelift_ir::{Extent, Inst, Kernel, Op, Scalar, Type, Value, ViewType};
 
 /// The view of the bytes of a view whose elements share bytes in pairs.
@@ -84,4 +89,37 @@ impl<'a> GlobalAccess<'a> {
         }
         if self.mask.is_some() { 1 } else { vec }
     }
+}
+
+/// Tiles up to this size are loaded in whatever layout they are wanted: their traffic does not matter.
+const SMALL_TILE_BYTES: u64 = 4096;
+
+/// Bytes of a DRAM sector.
+const SECTOR: u32 = 32;
+
+/// The layout for a global access of a tile that is wanted in `want`: that one if it costs no more sectors or the tile is small,
+/// else the coalesced one.
+pub(crate) fn access_layout_for(
+    target: &Target,
+    plan: &Plan,
+    access: &GlobalAccess<'_>,
+    want: &Rc<Layout>,
+    elem: Scalar,
+    is_load: bool,
+) -> Result<Rc<Layout>, LowerError> {
+    let bytes = elem.bytes();
+    let order = access.order();
+    let vec = access.vector_elements(target.vector_bytes);
+    let best = Rc::new(coalesced(want.shape(), bytes, &order, vec, target.lanes, plan.warps)?);
+    let elements: u64 = want.shape().iter().map(|&e| u64::from(e)).product();
+    if is_load && elements * u64::from(bytes) <= SMALL_TILE_BYTES {
+        return Ok(want.clone());
+    }
+    let score = |l: &Layout| -> Result<(u32, u32), LowerError> {
+        let columns = AccessColumns::global(l, &order)?;
+        let v = vectors_without(&columns, bytes, vec * bytes, l.free_mask(Axis::Reg));
+        Ok((sector_efficiency(&columns, bytes, v.width, SECTOR), v.width))
+    };
+    let (have, ideal) = (score(want)?, score(&best)?);
+    Ok(if have.0 >= ideal.0 && 4 * have.1 >= ideal.1 { want.clone() } else { best })
 }

@@ -28,6 +28,18 @@ pub struct LowerOptions {
     pub persistent: Option<bool>,
     /// Whether products of a specialised loop run while lanes compute between them.
     pub overlap: Option<bool>,
+    /// How layouts are chosen.
+    pub layouts: LayoutChoice,
+}
+
+/// How the layouts of tiles are chosen.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Hash)]
+pub enum LayoutChoice {
+    /// Dots and accesses propose, the first proposal spreads.
+    #[default]
+    Spread,
+    /// Equality saturation over layouts, conversions and their places, by machine cost.
+    Searched,
 }
 
 /// How the main loop of a kernel runs.

@@ -9,7 +9,7 @@ mod nv;
 
 use tilelift_ir::verify::verify;
 use tilelift_isel::lane::{LaneOptions, interpret};
-use tilelift_isel::{LowerOptions, Target, lower};
+use tilelift_isel::{LayoutChoice, LowerOptions, Target, lower};
 use tilelift_kernels::{Size, cases};
 
 #[test]
@@ -30,6 +30,27 @@ fn small_cases_are_right_on_both_tables() {
         }
     }
     assert_eq!(bad, 0);
+}
+
+#[test]
+fn layouts_of_every_kernel_are_searched_and_fit() {
+    let options = LowerOptions { layouts: LayoutChoice::Searched, ..LowerOptions::default() };
+    let mut seen = std::collections::HashSet::new();
+    for target in [nv::sm_80(), amd::gfx942()] {
+        for case in cases() {
+            for l in case.launches(None).expect("a case builds") {
+                if !seen.insert((target.name, tilelift_ir::text::print(&l.kernel))) {
+                    continue;
+                }
+                let verified = verify(&l.kernel).expect("a case verifies");
+                let Ok(plain) = lower(&verified, &target, &LowerOptions::default()) else { continue };
+                let found = lower(&verified, &target, &options).expect("what lowers plainly lowers");
+                assert!(found.searched, "{} {}: the plain assignment was the answer", target.name, case.name);
+                assert!(!plain.searched);
+                assert_eq!(found, lower(&verified, &target, &options).expect("it lowered before"), "{} {}", target.name, case.name);
+            }
+        }
+    }
 }
 
 fn run(case: &tilelift_kernels::Case, target: &Target) -> Result<(), String> {

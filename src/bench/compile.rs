@@ -9,7 +9,7 @@ use std::fmt;
 use std::hint::black_box;
 use std::time::Instant;
 use tilelift_ir::{BuildErrors, Scalar, verify};
-use tilelift_isel::{LowerOptions, Target, lane, lower, plan};
+use tilelift_isel::{Target, lane, lower, plan};
 use tilelift_kernels::Attention;
 use tilelift_kernels::workload::{AttentionCase, Workload};
 use tilelift_nvptx::{EmitOptions, emit};
@@ -89,7 +89,8 @@ pub(crate) fn measure(
     let mut samples = vec![Vec::new(); STAGES.len()];
     let mut totals = Vec::new();
     let mut text = 0;
-    let (lower_options, emit_options) = (LowerOptions::default(), EmitOptions::default());
+    let lower_options = crate::Options { opt, ..Default::default() }.lowering();
+    let emit_options = EmitOptions::default();
     for i in 0..WARM_UP + repeat.max(1) {
         let mut times = Vec::with_capacity(STAGES.len());
         let mut start = Instant::now();

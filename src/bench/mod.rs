@@ -3,6 +3,7 @@
 //! ```text
 //!  Selection ─► Problem × Variant ─► gpu   times on hardware, against cuBLASLt and device copies   ─┐
 //!                                └─► sim   counts of the simulator: instructions, conflicts, sectors ├─► report
+//!  kernel list ────────────────────► layouts  counts without and with searched layouts              │
 //!  kernel list ────────────────────► compile  wall time of every stage of the compiler              ─┘
 //! ```
 //!
@@ -18,6 +19,7 @@ pub(crate) mod compile;
 pub(crate) mod fill;
 #[cfg(feature = "cuda")]
 pub(crate) mod gpu;
+pub(crate) mod layouts;
 #[cfg(feature = "cuda")]
 pub(crate) mod limits;
 pub(crate) mod locate;

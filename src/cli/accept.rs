@@ -22,7 +22,7 @@ Runs the acceptance cases and prints a table; E is the worst error in units of t
   --full          every program of the large cases on slow devices, too: hours on the simulator
   --twice         the first inputs run twice, and have to give the same bits
   --jobs N        cases at a time, each in a thread (1); the table keeps its order
-  --opt N         0: as written, 1: improved by equality saturation (default)
+  --opt N         0: as written, 1: improved by equality saturation (default), 2: layouts, too
   --list          print the names only";
 
 /// Programs of a large case that a slow device runs.

@@ -44,7 +44,7 @@ how to measure
   --steady            no rests, long batches: the speed of a hot GPU (as --rest-ms 0 --warm-ms 200 --batch-ms 350)
   --device NAME       cuda (default), or sim: counts per program instead of times
   --target NAME       what to compile for
-  --opt N             0: kernels as written, 1: improved by equality saturation (default)
+  --opt N             0: kernels as written, 1: improved by equality saturation (default), 2: layouts, too
   --json FILE         results as JSON, too";
 
 /// What goes to the JSON file.

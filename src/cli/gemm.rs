@@ -29,7 +29,7 @@ every element of C with a product in f64.
   --schedule NAME     specialised or pipelined (the planner's choice)
   --device NAME       cuda, sim, lane or interp
   --target NAME       what to compile for
-  --opt N             0: as written, 1: improved by equality saturation (default)
+  --opt N             0: as written, 1: improved by equality saturation (default), 2: layouts, too
   --emit              print the compiled text and stop";
 
 struct Job {

@@ -19,7 +19,7 @@ Executes every `; run:` line of the files, prints what the kernels wrote, and co
   --target NAME   what to compile for
   --seed N        schedule of the simulator (0)
   --steps N       rounds after which a `while` is given up (4194304); the simulator gives up after 100 N warp instructions
-  --opt N         0: as written, 1: improved by equality saturation (default)";
+  --opt N         0: as written, 1: improved by equality saturation (default), 2: layouts, too";
 
 pub(super) const INTERP_HELP: &str = "\
 usage: tilelift interp FILE… [OPTION…]

@@ -1,23 +1,29 @@
 //! `opt`, `explain` and `dot`: what the optimizer makes of a file, and why.
 
 use super::{CliError, Outcome, Streams, input, options};
+use crate::bench::layouts;
+use crate::{OptLevel, targets};
 use lexopt::Arg::{Long, Short, Value};
 use tilelift_egraph::{Class, Options, explain as reasons, optimise};
-use tilelift_ir::{Verified, text, verify};
+use tilelift_ir::{Kernel, Verified, text, verify};
+use tilelift_isel::{LowerOptions, Target, choose};
 
 pub(super) const OPT_HELP: &str = "\
 usage: tilelift opt FILE [OPTION…]
+       tilelift opt --table [TEXT] [--target NAME]
 
-Prints every kernel of the file after a stage of the optimizer.
-  --stage NAME    logical (default): equality saturation over the tile program
+Prints every kernel of the file after a stage of the optimizer. With --table: what the simulator counts for kernels of the library
+whose name contains TEXT, per program, at level 0 and at level 2.
+  --stage NAME    logical (default): equality saturation over the tile program; physical: that, then the layouts of its tiles
+  --target NAME   what layouts are chosen for (with --stage physical)
   --allow CLASS   the loosest rules that may apply: exact, free (default), reassoc, approx
   --report        what the phases and rules did, on standard error";
 
 pub(super) const EXPLAIN_HELP: &str = "\
-usage: tilelift explain FILE [--allow CLASS]
+usage: tilelift explain FILE [--allow CLASS] [--stage NAME] [--target NAME]
 
 Prints, for every value that the optimizer computes in another way than the file, the chain of rules that leads there, and what the
-next best program would cost.
+next best program would cost. With --stage physical, the layouts, and the rule behind each that is not the plain assignment's.
   --allow CLASS   the loosest rules that may apply: exact, free (default), reassoc, approx";
 
 pub(super) const DOT_HELP: &str = "\
@@ -31,25 +37,35 @@ struct Job {
     path: String,
     options: Options,
     report: bool,
+    target: Option<Target>,
+    physical: bool,
+    table: bool,
 }
 
 fn job(parser: &mut lexopt::Parser, stages: bool) -> Result<Job, CliError> {
-    let (mut path, mut allow, mut report) = (None, None, false);
+    let (mut path, mut allow, mut report, mut target, mut physical) = (None, None, false, None, false);
+    let mut table = false;
     while let Some(arg) = parser.next()? {
         match arg {
-            Long("stage") if stages => options::word(parser, "stage", &[("logical", ())])?,
+            Long("stage") if stages => physical = options::word(parser, "stage", &[("logical", false), ("physical", true)])?,
+            Long("target") if stages => target = Some(options::target(parser)?),
             Long("allow") => {
                 let words: Vec<(&str, Class)> = Class::ALL.iter().map(|&c| (c.word(), c)).collect();
                 allow = Some(options::word(parser, "allow", &words)?);
             }
             Long("report") if stages => report = true,
+            Long("table") if stages => table = true,
             Value(v) if path.is_none() => path = Some(v.to_string_lossy().into_owned()),
             Value(_) | Long(_) | Short(_) => return Err(arg.unexpected().into()),
         }
     }
-    let path = path.ok_or_else(|| CliError::Usage("no file is given".into()))?;
+    let path = match path {
+        Some(p) => p,
+        None if table => String::new(),
+        None => return Err(CliError::Usage("no file is given".into())),
+    };
     let usual = Options::default();
-    Ok(Job { path, options: Options { allow: allow.unwrap_or(usual.allow), ..usual }, report })
+    Ok(Job { path, options: Options { allow: allow.unwrap_or(usual.allow), ..usual }, report, target, physical, table })
 }
 
 fn each(job: &Job, streams: &mut Streams<'_>, mut f: impl FnMut(&Verified<'_>, &mut Streams<'_>) -> Outcome) -> Outcome {
@@ -64,18 +80,67 @@ fn each(job: &Job, streams: &mut Streams<'_>, mut f: impl FnMut(&Verified<'_>, &
 
 pub(super) fn opt(parser: &mut lexopt::Parser, streams: &mut Streams<'_>) -> Outcome {
     let job = job(parser, true)?;
+    if job.table {
+        return table(&job, streams);
+    }
     each(&job, streams, |kernel, streams| {
         let (made, report) = optimise(kernel, &job.options);
         if job.report {
             write!(streams.err, "@{}\n{report}", kernel.name)?;
+        }
+        if job.physical {
+            return with_layouts(&job, &made, false, streams);
         }
         Ok(write!(streams.out, "{}", text::print(&made))?)
     })
 }
 
 pub(super) fn explain(parser: &mut lexopt::Parser, streams: &mut Streams<'_>) -> Outcome {
-    let job = job(parser, false)?;
-    each(&job, streams, |kernel, streams| Ok(write!(streams.out, "{}", reasons::explain(kernel, &job.options))?))
+    let job = job(parser, true)?;
+    each(&job, streams, |kernel, streams| {
+        if job.physical {
+            return with_layouts(&job, &optimise(kernel, &job.options).0, true, streams);
+        }
+        Ok(write!(streams.out, "{}", reasons::explain(kernel, &job.options))?)
+    })
+}
+
+/// The table of what searched layouts change.
+fn table(job: &Job, streams: &mut Streams<'_>) -> Outcome {
+    let target = job.target.clone().unwrap_or_else(targets::usual);
+    write!(streams.out, "{}", layouts::HEAD)?;
+    for case in layouts::selected(&job.path) {
+        let counts = [OptLevel::None, OptLevel::Physical].map(|opt| layouts::measure(&case, &target, opt));
+        let [Ok(plain), Ok(searched)] = counts else {
+            let why: Vec<String> = counts.into_iter().filter_map(Result::err).collect();
+            return Err(CliError::Failed(format!("{}: {}", case.name, why.join("; "))));
+        };
+        write!(streams.out, "{}", layouts::row(&case.name, [plain, searched]))?;
+        streams.out.flush()?;
+    }
+    Ok(())
+}
+
+/// Prints a kernel with its layouts.
+fn with_layouts(job: &Job, kernel: &Kernel, reasons: bool, streams: &mut Streams<'_>) -> Outcome {
+    let target = job.target.clone().unwrap_or_else(targets::usual);
+    let verified = verify(kernel).map_err(|e| CliError::Failed(e.to_string()))?;
+    let chosen = choose(&verified, &target, &LowerOptions::default(), reasons).map_err(|e| CliError::Failed(e.to_string()))?;
+    let Some(chosen) = chosen else {
+        return Ok(write!(streams.out, "; the schedule fixes all layouts\n{}", text::print(kernel))?);
+    };
+    if job.report {
+        let others: Vec<String> = chosen.others.iter().map(|c| (c / 16).to_string()).collect();
+        writeln!(
+            streams.err,
+            "@{}: {} nodes in {} classes; runners-up: {}",
+            kernel.name,
+            chosen.size[0],
+            chosen.size[1],
+            others.join(" ")
+        )?;
+    }
+    Ok(write!(streams.out, "{}", chosen.text)?)
 }
 
 pub(super) fn dot(parser: &mut lexopt::Parser, streams: &mut Streams<'_>) -> Outcome {

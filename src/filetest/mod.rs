@@ -299,7 +299,7 @@ impl Test<'_> {
         }
     }
 
-    /// The levels of optimisation at which launches run: those that make another kernel than the one below.
+    /// The levels of optimisation at which launches run: those that make another kernel, or another lane program, than the one below.
     fn levels(&self, kernel: &Kernel) -> Vec<OptLevel> {
         if let Some(level) = self.config.opt {
             return vec![level];
@@ -308,7 +308,7 @@ impl Test<'_> {
         let mut list = Vec::new();
         for &level in OptLevel::ALL {
             let made = crate::optimise(kernel, level).ok().map(|k| text::print(&k));
-            if list.is_empty() || made != last {
+            if list.is_empty() || made != last || level >= OptLevel::Physical && lays_out_anew(kernel) {
                 list.push(level);
             }
             last = made;
@@ -408,4 +408,11 @@ fn compiled(
 
 fn compile_error(e: &CompileError) -> Reported {
     Reported { line: e.loc().line, code: e.code().to_owned(), message: e.to_string() }
+}
+
+/// True if searching the layouts of a kernel changes what its lanes do on a machine.
+fn lays_out_anew(kernel: &Kernel) -> bool {
+    let program = |target: &Target, opt: OptLevel| lower(kernel, target, &Options { opt, ..Options::default() }).ok().map(|l| l.program);
+    let targets = ["sm_80", "gfx942"].into_iter().filter_map(targets::by_name);
+    targets.into_iter().any(|t| program(&t, OptLevel::Logical) != program(&t, OptLevel::Physical))
 }

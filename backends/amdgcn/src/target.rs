@@ -14,7 +14,7 @@
 
 use tilelift_ir::layout::{BankModel, FragmentMap};
 use tilelift_ir::{Precision, Scalar};
-use tilelift_isel::{MatrixInstr, Target};
+use tilelift_isel::{Costs, MatrixInstr, Target};
 
 /// Lanes of a wavefront.
 const LANES: u32 = 64;
@@ -36,6 +36,7 @@ pub fn gfx942() -> Target {
         copy_async: &[],
         code_casts: &[],
         load_matrix: false,
+        costs: Costs::CDNA3,
         units: None,
     }
 }

@@ -14,7 +14,7 @@
 
 use tilelift_ir::layout::{BankModel, Coord, FragmentMap};
 use tilelift_ir::{Precision, Scalar};
-use tilelift_isel::{BulkTensor, GroupMatrix, MatrixInstr, RegisterPool, Target, Units};
+use tilelift_isel::{BulkTensor, Costs, GroupMatrix, MatrixInstr, RegisterPool, Target, Units};
 
 /// A step of a fragment bit: rows, columns.
 type Step = [u32; 2];
@@ -253,6 +253,7 @@ fn chip(name: &'static str, shared_bytes: u32, newer: &[Row], code_casts: &'stat
         copy_async: &[16, 8, 4],
         code_casts,
         load_matrix: true,
+        costs: Costs::H200,
         units: None,
     }
 }

@@ -52,11 +52,11 @@ pub use fragment::FragmentMap;
 pub use global::coalesced;
 pub use ldmatrix::{LdMatrixGroup, LdMatrixPlan, ldmatrix_applies};
 pub use map::{Axis, Layout, LayoutKey};
-pub use plan::{Conversion, plan_conversion, plan_in_warp};
+pub use plan::{Conversion, plan_conversion, plan_in_registers, plan_in_warp};
 pub use roundtrip::{RoundTripPlan, plan_round_trip};
 pub use shared::SharedMap;
 pub use shuffle::{SelectPlan, SelectStep, Shuffle, ShufflePlan};
-pub use swizzle::{operand_chunk_bytes, operand_swizzle, panel_swizzle};
+pub use swizzle::{operand_chunk_bytes, operand_swizzle, panel_swizzle, turned_swizzle};
 
 #[cfg(test)]
 mod tests;

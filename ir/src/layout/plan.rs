@@ -34,24 +34,35 @@ pub enum Conversion {
 /// each other or `lanes`; [`LayoutError::Unsupported`] across blocks of a cluster.
 pub fn plan_conversion(from: &Layout, to: &Layout, elem_bytes: u32, lanes: u32, banks: &BankModel) -> Result<Conversion, LayoutError> {
     let pair = Pair::new(from, to)?;
-    let here = from.size(super::Axis::Lane);
-    if here != lanes {
-        return Err(LayoutError::AxisMismatch { axis: "lane", left: here, right: lanes });
-    }
-    let quick = match pair.class() {
-        ConversionClass::Identity => Some(Conversion::Identity),
-        ConversionClass::Rename => pair.rename().map(Conversion::Rename),
-        ConversionClass::InLane => plan_selects(&pair).map(Conversion::InLane),
-        ConversionClass::InWarp => {
-            let plan = plan_shuffles(&pair).filter(|p| p.rank <= SHUFFLE_RANK);
-            plan.map(Conversion::InWarp)
-        }
-        ConversionClass::InCta | ConversionClass::Cluster => None,
-    };
-    match quick {
+    match quick(&pair, lanes)? {
         Some(conversion) => Ok(conversion),
         None => Ok(Conversion::RoundTrip(Box::new(plan_pair(&pair, elem_bytes, banks)?))),
     }
+}
+
+/// As [`plan_conversion`], but `None` where it goes through shared memory: that is much quicker to know than how.
+///
+/// # Errors
+/// As [`plan_conversion`].
+pub fn plan_in_registers(from: &Layout, to: &Layout, lanes: u32) -> Result<Option<Conversion>, LayoutError> {
+    quick(&Pair::new(from, to)?, lanes)
+}
+
+fn quick(pair: &Pair, lanes: u32) -> Result<Option<Conversion>, LayoutError> {
+    let here = pair.from.size(super::Axis::Lane);
+    if here != lanes {
+        return Err(LayoutError::AxisMismatch { axis: "lane", left: here, right: lanes });
+    }
+    Ok(match pair.class() {
+        ConversionClass::Identity => Some(Conversion::Identity),
+        ConversionClass::Rename => pair.rename().map(Conversion::Rename),
+        ConversionClass::InLane => plan_selects(pair).map(Conversion::InLane),
+        ConversionClass::InWarp => {
+            let plan = plan_shuffles(pair).filter(|p| p.rank <= SHUFFLE_RANK);
+            plan.map(Conversion::InWarp)
+        }
+        ConversionClass::InCta | ConversionClass::Cluster => None,
+    })
 }
 
 /// The warp-local schedule of a conversion whatever its cost; `None` when it crosses warps.

@@ -51,6 +51,22 @@ pub fn operand_swizzle(shape: &[u32], elem_bytes: u32, contiguous_dim: usize) ->
 /// # Errors
 /// [`LayoutError::NoSuchDim`] or a bad shape.
 pub fn panel_swizzle(shape: &[u32], elem_bytes: u32, contiguous_dim: usize, span_bytes: u32) -> Result<SharedMap, LayoutError> {
+    turned_swizzle(shape, elem_bytes, contiguous_dim, span_bytes, [0, 0])
+}
+
+/// As [`panel_swizzle`], without the lowest `skip` row bits and the others turned by `turn` places
+/// before they meet the chunk bits: for lanes that read single words of several rows, where rows and
+/// columns compete for the low chunk bits, or low rows are in one lane.
+///
+/// # Errors
+/// [`LayoutError::NoSuchDim`] or a bad shape.
+pub fn turned_swizzle(
+    shape: &[u32],
+    elem_bytes: u32,
+    contiguous_dim: usize,
+    span_bytes: u32,
+    [skip, turn]: [u32; 2],
+) -> Result<SharedMap, LayoutError> {
     operand_chunk_bytes(shape, elem_bytes, contiguous_dim)?;
     let space = Space::new(shape)?;
     let elem = elem_bytes.max(1).ilog2();
@@ -59,7 +75,8 @@ pub fn panel_swizzle(shape: &[u32], elem_bytes: u32, contiguous_dim: usize, span
     let chunk = CHUNK_BYTES.ilog2().saturating_sub(elem);
     // Chunk bits of a panel; they are XORed with the row bits above one 128-byte line.
     let swizzled = panel.saturating_sub(chunk);
-    let rows_per_line = LINE_BYTES.ilog2().saturating_sub(elem + panel);
+    // The first row bit that is XORed.
+    let rows_per_line = LINE_BYTES.ilog2().saturating_sub(elem + panel) + skip;
     let mut offset: Vec<u32> = (0..panel).map(|j| space.dim_bit(contiguous_dim, j)).collect();
     let mut row = 0;
     let rows = || (0..shape.len()).rev().filter(|&d| d != contiguous_dim);
@@ -67,7 +84,7 @@ pub fn panel_swizzle(shape: &[u32], elem_bytes: u32, contiguous_dim: usize, span
         for j in 0..space.dim_bits(dim) {
             let mut column = space.dim_bit(dim, j);
             if row >= rows_per_line && row - rows_per_line < swizzled {
-                column |= space.dim_bit(contiguous_dim, chunk + row - rows_per_line);
+                column |= space.dim_bit(contiguous_dim, chunk + (row - rows_per_line + turn) % swizzled);
             }
             offset.push(column);
             row += 1;

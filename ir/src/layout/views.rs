@@ -165,6 +165,18 @@ impl Layout {
         Self::new(space, axes)
     }
 
+    /// True if a dimension lies in register bits and digits that run along no other dimension: the
+    /// registers alone say the coordinate.
+    pub fn in_registers(&self, dim: usize) -> bool {
+        let elsewhere = [Axis::Lane, Axis::Warp, Axis::Block];
+        let none = elsewhere.iter().all(|&a| (0..self.bits(a)).all(|i| self.column(a, i)[dim] == 0));
+        let alone = (0..self.bits(Axis::Reg)).all(|i| {
+            let c = self.column(Axis::Reg, i);
+            c[dim] == 0 || c.iter().enumerate().all(|(k, &x)| k == dim || x == 0)
+        });
+        none && alone
+    }
+
     /// For each register of this layout, the register of [`Layout::slice`] (equally of
     /// [`Layout::with_dim_broadcast`]) that holds the element with coordinate `dim` removed.
     pub fn slice_registers(&self, dim: usize) -> Vec<u32> {

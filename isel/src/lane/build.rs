@@ -84,6 +84,7 @@ pub struct LaneBuilder {
     pub(crate) code_casts: &'static [Scalar],
     /// Global loads of roles move to their uses: the kernel writes nothing that it loads.
     pub(crate) sink_loads: bool,
+    pub(crate) meter: super::traffic::Meter,
     /// The role that is being filled: its frame's depth and number, its warps.
     role: Option<(u32, u32, u32)>,
 }
@@ -113,6 +114,7 @@ impl LaneBuilder {
             written: false,
             code_casts: &[],
             sink_loads: false,
+            meter: Default::default(),
             role: None,
         }
     }

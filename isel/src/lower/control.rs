@@ -80,6 +80,7 @@ impl Lower<'_> {
             cx.forget_accesses();
             cx.values[params[0]] = Some(Held::Scalar(iv));
             cx.bind(&params[1..], &slots, &lanes[..carried]);
+            cx.convert_all(b, &params[1..])?;
             let mut next_ring = Vec::new();
             if let Some(ring) = &ring {
                 next_ring = cx.turn_pipeline(b, ring, iv, &lanes[carried..])?;
@@ -112,11 +113,13 @@ impl Lower<'_> {
             |cx, b, lanes| {
                 cx.forget_accesses();
                 cx.bind(&kernel.regions[test].params, &slots, lanes);
+                cx.convert_all(b, &kernel.regions[test].params)?;
                 cx.region(b, test)?;
                 cx.scalar(kernel.yields(test)[0])
             },
             |cx, b, lanes| {
                 cx.bind(&kernel.regions[run].params, &slots, lanes);
+                cx.convert_all(b, &kernel.regions[run].params)?;
                 cx.region(b, run)?;
                 cx.flatten(b, kernel.yields(run), &slots)
             },

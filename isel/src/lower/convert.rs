@@ -6,7 +6,7 @@ use super::{Lower, Tile};
 use crate::error::LowerError;
 use crate::lane::{AllocId, BinOp, LVal, LaneBuilder, ShuffleFrom, Special};
 use std::rc::Rc;
-use tilelift_ir::layout::{Axis, Conversion, Layout, RoundTripPlan, SelectStep, Shuffle, ShufflePlan, plan_conversion};
+use tilelift_ir::layout::{Axis, Conversion, Layout, RoundTripPlan, SelectStep, SharedOp, Shuffle, ShufflePlan, plan_conversion};
 use tilelift_ir::{CmpOp, Scalar};
 
 impl Lower<'_> {
@@ -14,6 +14,12 @@ impl Lower<'_> {
     pub(super) fn convert(&mut self, b: &mut LaneBuilder, tile: &Tile, want: &Rc<Layout>, elem: Scalar) -> Result<Tile, LowerError> {
         let bytes = memory_type(elem).bytes();
         let plan = plan_conversion(&tile.layout, want, bytes, self.target.lanes, &self.target.banks)?;
+        match &plan {
+            Conversion::Identity | Conversion::Rename(_) => {}
+            Conversion::InLane(_) => self.conversions[0] += 1,
+            Conversion::InWarp(_) => self.conversions[1] += 1,
+            Conversion::RoundTrip(_) => self.conversions[2] += 1,
+        }
         let regs = match &plan {
             Conversion::Identity => tile.regs.clone(),
             Conversion::Rename(map) => map.iter().map(|&r| tile.regs[r as usize]).collect(),
@@ -112,6 +118,8 @@ fn round_trip(
             let (addr, offset) = points.at(b, part[0]);
             let elems: Vec<LVal> = part.iter().map(|&r| source[r as usize]).collect();
             let words = to_words(b, &elems, elem);
+            let writing = b.warps() >> p.idle_warps.count_ones();
+            b.meter.shared(&columns, part.len() as u32 * bytes, SharedOp::Store, p.idle_lanes, writing);
             b.store_shared(words, alloc, addr, offset, guard);
         }
     }
@@ -121,6 +129,8 @@ fn round_trip(
     for group in &p.load_regs {
         for part in group.chunks(legal_width(group.len() as u32, memory_type(elem)) as usize) {
             let (addr, offset) = points.at(b, part[0]);
+            let warps = b.warps();
+            b.meter.shared(&columns, part.len() as u32 * bytes, SharedOp::Load, 0, warps);
             let words = b.load_shared(&word_types(part.len() as u32, elem), alloc, addr, offset);
             let elems = from_words(b, &words, elem, part.len() as u32);
             for (&r, e) in part.iter().zip(elems) {

@@ -8,14 +8,14 @@ use super::shared::SharedPoints;
 use super::stage::Staged;
 use super::vectors::{from_words, legal_width, to_words, word_types};
 use super::{Held, Lower, Tile, narrow};
-use crate::assign::DotPlan;
+use crate::dots::DotPlan;
 use crate::error::LowerError;
 use crate::lane::{BinOp, LTy, LVal, LaneBuilder, Special, Vals};
 use crate::target::{MatrixId, Target};
 use smallvec::SmallVec;
 use std::collections::{BTreeSet, HashMap};
 use std::rc::Rc;
-use tilelift_ir::layout::{AccessColumns, Axis, Layout, LdMatrixPlan, ldmatrix_applies, vectors_without};
+use tilelift_ir::layout::{AccessColumns, Axis, Layout, LdMatrixPlan, SharedOp, ldmatrix_applies, vectors_without};
 use tilelift_ir::{Attr, Inst, Precision, Scalar, Value};
 
 /// Where the fragments of an operand come from.
@@ -105,11 +105,16 @@ impl Operand {
             }
             Source::Vectors { columns, groups, staged } => {
                 let group = groups[self.group_of[&first]].clone();
+                if group.len() < self.per_word as usize {
+                    return self.gather(b, first);
+                }
                 let points = SharedPoints::new(b, columns, staged.base);
                 let mut elems = HashMap::new();
                 for part in group.chunks(legal_width(group.len() as u32, self.elem) as usize) {
                     let n = part.len() as u32;
                     let (addr, offset) = points.at(b, part[0]);
+                    let warps = b.warps();
+                    b.meter.shared(columns, n * self.elem.bytes(), SharedOp::Load, 0, warps);
                     let words = b.load_shared(&word_types(n, self.elem), staged.alloc, addr, offset);
                     let values = from_words(b, &words, self.elem, n);
                     for (&r, v) in part.iter().zip(values) {
@@ -151,6 +156,8 @@ impl Operand {
         let mut parts = Vec::new();
         for r in first..first + self.per_word {
             let (addr, offset) = points.at(b, r);
+            let warps = b.warps();
+            b.meter.shared(columns, self.elem.bytes(), SharedOp::Load, 0, warps);
             let v = b.load_shared(&word_types(1, self.elem), staged.alloc, addr, offset)[0];
             parts.push(narrow::cast(b, v, self.elem, self.factor));
         }
@@ -185,6 +192,8 @@ fn load_matrices(b: &mut LaneBuilder, plan: &LdMatrixPlan, staged: &Staged, xor:
         let d = b.bin(BinOp::Xor, d, flip);
         addr = b.add(addr, d);
     }
+    let warps = b.warps();
+    b.meter.matrices(plan.count, plan.passes(), warps);
     b.load_matrix(plan.count as usize, staged.alloc, addr, ((xor & !mask) + add) as i32, plan.trans)
 }
 
@@ -242,8 +251,8 @@ impl Lower<'_> {
                     self.matrix_dot(b, &plan, q, [left, right], &mut regs)?;
                 }
                 None => {
-                    let left = self.in_shared(b, d.args[0])?;
-                    let right = if d.args[1] == d.args[0] { left.clone() } else { self.in_shared(b, d.args[1])? };
+                    let left = self.in_shared(b, d.args[0], &plan.a)?;
+                    let right = if d.args[1] == d.args[0] { left.clone() } else { self.in_shared(b, d.args[1], &plan.b)? };
                     self.lane_dot(b, i, &plan, LTy::Num(sum), [left, right], &mut regs)?;
                 }
             }
@@ -288,8 +297,8 @@ impl Lower<'_> {
                     self.matrix_dot(b, plan, q, [operand(0), operand(1)], &mut own)?;
                 }
                 None => {
-                    let left = Rc::new(self.stage_tile(b, &parts[0], operands[0].2)?);
-                    let right = Rc::new(self.stage_tile(b, &parts[1], operands[1].2)?);
+                    let left = Rc::new(self.stage_tile(b, &parts[0], operands[0].2, &plan.a)?);
+                    let right = Rc::new(self.stage_tile(b, &parts[1], operands[1].2, &plan.b)?);
                     self.lane_dot(b, i, plan, LTy::Num(sum), [left, right], &mut own)?;
                 }
             }
@@ -403,12 +412,12 @@ impl Lower<'_> {
     }
 
     /// An operand of a dot in shared memory, brought there if it is in registers.
-    fn in_shared(&mut self, b: &mut LaneBuilder, v: Value) -> Result<Rc<Staged>, LowerError> {
+    fn in_shared(&mut self, b: &mut LaneBuilder, v: Value, reader: &Rc<Layout>) -> Result<Rc<Staged>, LowerError> {
         if let Some(Held::Staged(s)) = &self.values[v] {
             return Ok(s.clone());
         }
         let tile = self.own_tile(b, v)?;
-        Ok(Rc::new(self.stage_tile(b, &tile, self.kernel.ty(v).elem())?))
+        Ok(Rc::new(self.stage_tile(b, &tile, self.kernel.ty(v).elem(), reader)?))
     }
 
     /// The widest vectors that read a layout's elements from shared memory.

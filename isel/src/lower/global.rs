@@ -11,18 +11,12 @@ use super::elementwise::Coords;
 use super::shared::representative;
 use super::vectors::{from_words, legal_width, to_words, word_types};
 use super::{Held, Lower, Tile};
-use crate::access::GlobalAccess;
+use crate::access::{GlobalAccess, access_layout_for};
 use crate::error::LowerError;
 use crate::lane::{BinOp, LTy, LVal, LaneBuilder, Param, ParamSource, Vals};
 use std::rc::Rc;
-use tilelift_ir::layout::{AccessColumns, Axis, Layout, coalesced, sector_efficiency, vectors_without};
-use tilelift_ir::{Attr, CacheHint, CmpOp, Extent, Inst, Scalar, Type, Value, ValueDef};
-
-/// Tiles up to this size are loaded in whatever layout they are wanted: their traffic does not matter.
-const SMALL_TILE_BYTES: u64 = 4096;
-
-/// Bytes of a DRAM sector.
-const SECTOR: u32 = 32;
+use tilelift_ir::layout::{AccessColumns, Axis, Layout, vectors_without};
+use tilelift_ir::{Attr, CacheHint, CmpOp, Extent, Inst, Type, Value, ValueDef};
 
 /// Addresses and guards of one access in one layout.
 pub(super) struct Points<'k> {
@@ -167,32 +161,6 @@ impl Lower<'_> {
         }
     }
 
-    /// The layout for a global access of a tile that is wanted in `want`: that one if it costs no more sectors or the tile is small,
-    /// else the coalesced one.
-    pub(super) fn choose_layout(
-        &self,
-        access: &GlobalAccess<'_>,
-        want: &Rc<Layout>,
-        elem: Scalar,
-        is_load: bool,
-    ) -> Result<Rc<Layout>, LowerError> {
-        let bytes = elem.bytes();
-        let order = access.order();
-        let vec = access.vector_elements(self.target.vector_bytes);
-        let best = Rc::new(coalesced(want.shape(), bytes, &order, vec, self.target.lanes, self.plan.warps)?);
-        let elements: u64 = want.shape().iter().map(|&e| u64::from(e)).product();
-        if is_load && elements * u64::from(bytes) <= SMALL_TILE_BYTES {
-            return Ok(want.clone());
-        }
-        let score = |l: &Layout| -> Result<(u32, u32), LowerError> {
-            let columns = AccessColumns::global(l, &order)?;
-            let v = vectors_without(&columns, bytes, vec * bytes, l.free_mask(Axis::Reg));
-            Ok((sector_efficiency(&columns, bytes, v.width, SECTOR), v.width))
-        };
-        let (have, ideal) = (score(want)?, score(&best)?);
-        Ok(if have.0 >= ideal.0 && 4 * have.1 >= ideal.1 { want.clone() } else { best })
-    }
-
     pub(super) fn load(&mut self, b: &mut LaneBuilder, i: Inst) -> Result<(), LowerError> {
         let result = self.kernel.insts[i].results[0];
         if let Some(s) = self.slots.get(&i) {
@@ -210,7 +178,8 @@ impl Lower<'_> {
             return self.load_packed(b, i, access);
         }
         let elem = access.view.elem;
-        let layout = if self.direct { want } else { self.choose_layout(&access, &want, elem, true)? };
+        let layout =
+            if self.direct || self.searched() { want } else { access_layout_for(self.target, &self.plan, &access, &want, elem, true)? };
         let indices = self.index_values(&access.indices)?;
         let other = match self.kernel.operand(i, "other").first() {
             Some(&o) => Some(self.scalar(o)?),
@@ -262,6 +231,7 @@ impl Lower<'_> {
                     }
                     None => Vals::new(),
                 };
+                b.meter.global(&columns, elem.bytes(), n, self.plan.warps);
                 let words = b.load_global_hinted(&word_types(n, elem), (addr, offset), guard, other, cache);
                 let elems = from_words(b, &words, elem, n);
                 for (&r, e) in part.iter().zip(elems) {
@@ -289,7 +259,13 @@ impl Lower<'_> {
         };
         let held = if access.packed { Rc::new(crate::packed::bytes_of(&held)?) } else { held };
         // A specialised kernel's shared memory is full: results leave as they are held.
-        let layout = if self.role.is_some() { held } else { self.choose_layout(&access, &held, elem, false)? };
+        let layout = if self.role.is_some() {
+            held
+        } else if self.searched() && !access.packed {
+            self.layout_of(value)?
+        } else {
+            access_layout_for(self.target, &self.plan, &access, &held, elem, false)?
+        };
         let (tile, indices) = if access.packed {
             (self.bytes_in(b, value, &layout)?, self.byte_indices(b, &access)?)
         } else {
@@ -308,6 +284,8 @@ impl Lower<'_> {
                 let elems: Vec<LVal> = part.iter().map(|&r| tile.regs[r as usize]).collect();
                 let words = to_words(b, &elems, elem);
                 let guard = b.and_guard(writer, guard);
+                let writing = self.plan.warps >> layout.free_mask(Axis::Warp).count_ones();
+                b.meter.global(&columns, elem.bytes(), part.len() as u32, writing);
                 b.store_global_hinted(words, addr, offset, guard, cache);
             }
         }

@@ -30,16 +30,20 @@ mod transcendental;
 mod vectors;
 mod warpgroup;
 
+pub(crate) use reduce::{Owner, owners};
 pub(crate) use stage::{keeps_extents, staged_loads};
+pub(crate) use vectors::{legal_width, memory_type};
 
 use crate::assign::{Assignment, assign};
 use crate::error::LowerError;
-use crate::lane::{AllocId, LTy, LVal, LaneBuilder, Param, ParamSource, Program};
-use crate::plan::{LowerOptions, Plan, ScheduleKind, plan};
+use crate::lane::{AllocId, LTy, LVal, LaneBuilder, Param, ParamSource, Program, Traffic};
+use crate::physical::Search;
+use crate::plan::{LayoutChoice, LowerOptions, Plan, ScheduleKind, plan};
 use crate::target::Target;
 use cranelift_entity::SecondaryMap;
 use std::collections::HashMap;
 use std::rc::Rc;
+use tilelift_egraph::physical::{Form, Source};
 use tilelift_ir::layout::Layout;
 use tilelift_ir::verify::Verified;
 use tilelift_ir::{Attr, Effects, Inst, Kernel, Op, Region, Type, Value};
@@ -51,6 +55,12 @@ pub struct Lowered {
     pub program: Program,
     /// The plan it follows.
     pub plan: Plan,
+    /// Conversions between layouts in its text that move data: by selects, by shuffles, through shared memory.
+    pub conversions: [u32; 3],
+    /// True if its layouts were searched.
+    pub searched: bool,
+    /// What its memory accesses will cost, as far as layouts say it.
+    pub traffic: Traffic,
 }
 
 /// A tile value spread over registers.
@@ -88,6 +98,10 @@ pub(crate) struct Lower<'a> {
     role: Option<roles::RoleState>,
     /// Loads are done in the layout in which their tile is wanted.
     direct: bool,
+    /// The instruction that is being lowered, and the form it runs in, where layouts were searched.
+    running: Option<(Inst, Form)>,
+    /// See [`Lowered::conversions`].
+    conversions: [u32; 3],
 }
 
 /// Tiles with more registers per lane than this are refused: no register allocator could hold them.
@@ -108,32 +122,46 @@ pub fn lower(kernel: &Verified<'_>, target: &Target, options: &LowerOptions) -> 
     let first = plan(kernel, target, options)?;
     let free = options.schedule.is_none() && first.specialised().is_some();
     let ring = first.specialised().map(|s| (s.depth, s.stage_bytes)).filter(|_| options.stages.is_none());
-    let mut done = lower_as(kernel, target, first.clone(), false);
+    let mut done = lower_as(kernel, target, first.clone(), options.layouts, false);
     if let (Err(LowerError::ResourceExceeded { resource: SHARED, need, have, .. }), Some((depth, bytes))) = (&done, ring) {
         let over = need.saturating_sub(*have).div_ceil(u64::from(bytes.max(1)));
         let stages = u64::from(depth).saturating_sub(over) as u32;
         // The ring took what the kernel needs, and gives back as many slots. Where few would remain, what is loaded beside it is loaded
         // as it is wanted and needs no way through shared memory, if that is enough.
         if stages < FEW_SLOTS {
-            done = lower_as(kernel, target, first, true);
+            done = lower_as(kernel, target, first, options.layouts, true);
         }
         if matches!(done, Err(LowerError::ResourceExceeded { .. })) && stages >= 2 {
             let smaller = LowerOptions { stages: Some(stages), ..*options };
-            done = lower_as(kernel, target, plan(kernel, target, &smaller)?, false);
+            done = lower_as(kernel, target, plan(kernel, target, &smaller)?, options.layouts, false);
         }
     }
     match done {
         // What else the kernel holds may not fit beside the ring.
         Err(LowerError::ResourceExceeded { .. }) if free => {
             let pipelined = LowerOptions { schedule: Some(ScheduleKind::Pipelined), ..*options };
-            lower_as(kernel, target, plan(kernel, target, &pipelined)?, false)
+            lower_as(kernel, target, plan(kernel, target, &pipelined)?, options.layouts, false)
         }
         done => done,
     }
 }
 
-fn lower_as(kernel: &Kernel, target: &Target, plan: Plan, direct: bool) -> Result<Lowered, LowerError> {
-    let assigned = assign(kernel, target, &plan)?;
+fn lower_as(kernel: &Kernel, target: &Target, plan: Plan, layouts: LayoutChoice, direct: bool) -> Result<Lowered, LowerError> {
+    let plain = assign(kernel, target, &plan)?;
+    if layouts == LayoutChoice::Searched
+        && !direct
+        && let Some(found) = Search::new(kernel, target, &plan, &plain, &stage::staged_loads(kernel)).and_then(|s| s.solve())
+    {
+        // A choice that does not fit the machine is not the kernel's fault.
+        match lower_with(kernel, target, plan.clone(), plain.with(&found), false) {
+            Err(_) => return lower_with(kernel, target, plan.clone(), assign(kernel, target, &plan)?, false),
+            done => return done,
+        }
+    }
+    lower_with(kernel, target, plan, plain, direct)
+}
+
+fn lower_with(kernel: &Kernel, target: &Target, plan: Plan, assigned: Assignment, direct: bool) -> Result<Lowered, LowerError> {
     let specialised = plan.specialised().cloned();
     let mut staged = stage::staged_loads(kernel);
     if let Some(s) = &specialised {
@@ -153,6 +181,8 @@ fn lower_as(kernel: &Kernel, target: &Target, plan: Plan, direct: bool) -> Resul
         refill: None,
         role: None,
         direct,
+        running: None,
+        conversions: [0; 3],
     };
     cx.check_registers()?;
     // The producer has a group of warps of its own.
@@ -160,11 +190,13 @@ fn lower_as(kernel: &Kernel, target: &Target, plan: Plan, direct: bool) -> Resul
     let mut b = LaneBuilder::new(&kernel.name, cx.plan.warps + others, target.lanes);
     b.code_casts = target.code_casts;
     b.sink_loads = direct && loads_what_it_leaves(kernel);
+    b.meter.banks = Some(target.banks.clone());
     cx.declare_params(&mut b);
     match &specialised {
         Some(s) => cx.specialised(&mut b, s)?,
         None => cx.region(&mut b, kernel.body)?,
     }
+    let traffic = b.meter.counts;
     let program = b.finish();
     if program.shared_bytes > target.shared_bytes {
         return Err(LowerError::ResourceExceeded {
@@ -179,7 +211,7 @@ fn lower_as(kernel: &Kernel, target: &Target, plan: Plan, direct: bool) -> Resul
     #[cfg(debug_assertions)]
     crate::protocol::prove(&program, target)
         .map_err(|e| LowerError::unsupported("a specialised kernel whose roles are not proved", e.to_string()))?;
-    Ok(Lowered { program, plan: cx.plan })
+    Ok(Lowered { program, plan: cx.plan, conversions: cx.conversions, searched: cx.assigned.searched, traffic })
 }
 
 /// True if no view that is read by a program is written by one.
@@ -244,12 +276,59 @@ impl<'a> Lower<'a> {
         Ok(())
     }
 
+    /// An instruction: once, or once per form in which it is to run; then the conversions of its results.
     fn inst(&mut self, b: &mut LaneBuilder, i: Inst) -> Result<(), LowerError> {
-        let kernel = self.kernel;
-        let d = &kernel.insts[i];
         if self.in_ring(i) {
             return Ok(());
         }
+        let kernel = self.kernel;
+        let results = &kernel.insts[i].results;
+        let forms = self.assigned.forms[i].clone();
+        if forms.is_empty() {
+            self.inst_once(b, i)?;
+        }
+        let mut first: Vec<Option<Held>> = Vec::new();
+        for (n, form) in forms.iter().enumerate() {
+            self.running = Some((i, form.clone()));
+            let done = self.inst_once(b, i);
+            self.running = None;
+            done?;
+            if n == 0 {
+                first = results.iter().map(|&v| self.values[v].clone()).collect();
+                continue;
+            }
+            for (&v, first) in results.iter().zip(&first) {
+                let again = std::mem::replace(&mut self.values[v], first.clone());
+                if let Some(Held::Tile(t)) = again {
+                    self.variants.entry(v).or_default().push((t, b.block()));
+                }
+            }
+        }
+        self.convert_all(b, results)
+    }
+
+    /// Makes the conversions of values that have just come to be.
+    fn convert_all(&mut self, b: &mut LaneBuilder, values: &[Value]) -> Result<(), LowerError> {
+        for &v in values {
+            let list = self.assigned.variants[v].clone();
+            for x in list.iter() {
+                let Source::Convert(from) = x.source else { continue };
+                let from = self.tile(b, v, &list[from].layout)?;
+                let tile = Rc::new(self.convert(b, &from, &x.layout, self.kernel.ty(v).elem())?);
+                self.variants.entry(v).or_default().push((tile, b.block()));
+            }
+        }
+        Ok(())
+    }
+
+    /// True if the layouts of the instruction that is being lowered were searched.
+    fn searched(&self) -> bool {
+        self.running.is_some()
+    }
+
+    fn inst_once(&mut self, b: &mut LaneBuilder, i: Inst) -> Result<(), LowerError> {
+        let kernel = self.kernel;
+        let d = &kernel.insts[i];
         match d.op {
             Op::Const | Op::ProgramId | Op::NumPrograms | Op::Dim => {
                 let v = self.leaf(b, i);
@@ -362,7 +441,16 @@ impl<'a> Lower<'a> {
         }
     }
 
+    /// The layout of a value: as the running form has it, else its own.
     fn layout_of(&self, v: Value) -> Result<Rc<Layout>, LowerError> {
+        if let Some((i, form)) = &self.running {
+            let d = &self.kernel.insts[*i];
+            let result = d.results.iter().position(|&r| r == v).and_then(|k| form.results[k].as_ref());
+            let operand = || d.args.iter().position(|&a| a == v).and_then(|k| form.operands[k].as_ref());
+            if let Some(l) = result.or_else(operand) {
+                return Ok(l.clone());
+            }
+        }
         match self.assigned.layout(v) {
             Some(l) => Ok(l.clone()),
             None => Err(LowerError::unsupported(format!("{v} as a tile"), "it has no layout")),

@@ -11,7 +11,7 @@
 use super::control::Slot;
 use super::warpgroup::{Left, Start};
 use super::{Held, Lower, Tile};
-use crate::assign::DotPlan;
+use crate::dots::DotPlan;
 use crate::error::LowerError;
 use crate::lane::{LTy, LVal, LaneBuilder, Unit, Vals};
 use crate::plan::{Overlap, is_zero};

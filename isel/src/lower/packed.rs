@@ -7,7 +7,7 @@
 //! ```
 
 use super::{Lower, Tile};
-use crate::access::GlobalAccess;
+use crate::access::{GlobalAccess, access_layout_for};
 use crate::error::LowerError;
 use crate::lane::{BinOp, LTy, LVal, LaneBuilder};
 use crate::packed::{bytes_of, halves_of};
@@ -113,7 +113,7 @@ impl Lower<'_> {
     pub(super) fn load_packed(&mut self, b: &mut LaneBuilder, i: Inst, access: GlobalAccess<'_>) -> Result<(), LowerError> {
         let result = self.kernel.insts[i].results[0];
         let want = Rc::new(bytes_of(&*self.layout_of(result)?)?);
-        let layout = self.choose_layout(&access, &want, Scalar::I8, true)?;
+        let layout = if self.searched() { want } else { access_layout_for(self.target, &self.plan, &access, &want, Scalar::I8, true)? };
         let indices = self.byte_indices(b, &access)?;
         let other = match self.kernel.operand(i, "other").first() {
             Some(&o) => Some(self.scalar(o)?),

@@ -29,17 +29,6 @@ enum Place {
     Mirror(u32),
 }
 
-/// True if a dimension lies in register bits and digits that run along no other dimension: the registers alone say the coordinate.
-fn in_registers(layout: &Layout, dim: usize) -> bool {
-    let elsewhere = [Axis::Lane, Axis::Warp, Axis::Block];
-    let none = elsewhere.iter().all(|&a| (0..layout.bits(a)).all(|i| layout.column(a, i)[dim] == 0));
-    let alone = (0..layout.bits(Axis::Reg)).all(|i| {
-        let c = layout.column(Axis::Reg, i);
-        c[dim] == 0 || c.iter().enumerate().all(|(k, &x)| k == dim || x == 0)
-    });
-    none && alone
-}
-
 /// A layout with one more dimension at `dim`, of an extent that lies in registers.
 fn with_dim(layout: &Layout, dim: usize, extent: u32) -> Result<Layout, LowerError> {
     Ok(layout.expand_dims(dim).broadcast(dim, extent)?)
@@ -54,7 +43,7 @@ impl Lower<'_> {
         let d = &self.kernel.insts[i];
         let want = self.layout_of(d.results[0])?;
         let dim = want.rank() - 1;
-        let layout = if in_registers(&want, dim) { want } else { Rc::new(with_dim(&*self.layout_of(d.args[0])?, dim, 2)?) };
+        let layout = if want.in_registers(dim) { want } else { Rc::new(with_dim(&*self.layout_of(d.args[0])?, dim, 2)?) };
         let source = Rc::new(layout.slice(dim));
         let parts = [self.tile(b, d.args[0], &source)?, self.tile(b, d.args[1], &source)?];
         let from = layout.slice_registers(dim);
@@ -67,7 +56,7 @@ impl Lower<'_> {
         let d = &self.kernel.insts[i];
         let own = self.layout_of(d.args[0])?;
         let dim = own.rank() - 1;
-        let layout = if in_registers(&own, dim) {
+        let layout = if own.in_registers(dim) {
             own
         } else if dim == 0 {
             Rc::new(Layout::replicated(&[2], &[0], self.target.lanes, self.plan.warps)?)
@@ -238,7 +227,7 @@ fn chunks(tile: &Tile, offsets: &[u32], to: &[u32]) -> Option<(Layout, Vec<LVal>
     let mut layout = tile.layout.reshape(&shape).ok()?;
     let mut regs = tile.regs.clone();
     for (dim, at) in cuts.into_iter().rev() {
-        if !in_registers(&layout, dim) {
+        if !layout.in_registers(dim) {
             return None;
         }
         (layout, regs) = chunk(&layout, dim, at, &regs).ok()?;

@@ -16,7 +16,7 @@ use tilelift_ir::{Attr, CmpOp, Inst, Op, ReduceOp, Scalar, TileType, Type, Value
 
 /// Which bit of which axis owns one bit of the reduced dimension.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Owner {
+pub(crate) enum Owner {
     Reg(u32),
     Lane(u32),
     Warp(u32),
@@ -35,7 +35,7 @@ pub(super) fn combine_op(r: ReduceOp) -> Op {
 }
 
 /// The owner of each bit of dimension `dim`; `None` unless each bit has an owner of its own.
-pub(super) fn owners(layout: &Layout, dim: usize) -> Option<Vec<Owner>> {
+pub(crate) fn owners(layout: &Layout, dim: usize) -> Option<Vec<Owner>> {
     let bits = layout.shape()[dim].trailing_zeros();
     let mut found = vec![None; bits as usize];
     for axis in [Axis::Reg, Axis::Lane, Axis::Warp] {

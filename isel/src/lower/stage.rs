@@ -17,10 +17,11 @@ use super::{Held, Lower, Tile};
 use crate::access::GlobalAccess;
 use crate::error::LowerError;
 use crate::lane::{AllocId, LVal, LaneBuilder};
+use crate::physical::staging;
 use cranelift_entity::SecondaryMap;
 use std::collections::{HashMap, HashSet};
 use std::rc::Rc;
-use tilelift_ir::layout::{AccessColumns, Axis, Layout, SharedMap, coalesced, operand_swizzle, vectors_without};
+use tilelift_ir::layout::{AccessColumns, Axis, Layout, SharedMap, SharedOp, coalesced, operand_swizzle, vectors_without};
 use tilelift_ir::{CmpOp, Effects, Inst, Kernel, Op, Scalar, Type, Value};
 
 /// A tile in shared memory.
@@ -125,9 +126,14 @@ impl Lower<'_> {
             return Err(LowerError::unsupported("a load of a scalar", "load a tile"));
         };
         let order = access.order();
-        let map = operand_swizzle(&t.shape, bytes, order[0])?;
         let vec = legal_width(access.vector_elements(self.target.vector_bytes), elem);
         let layout = coalesced(&t.shape, bytes, &order, vec, self.target.lanes, self.plan.warps)?;
+        let map = if self.assigned.searched {
+            let readers = staging::readers(self.kernel, self.target, &self.assigned, self.kernel.insts[i].results[0]);
+            staging::choose(&t.shape, bytes, order[0], Some((&layout, vec * bytes)), &readers, self.target)?.0
+        } else {
+            operand_swizzle(&t.shape, bytes, order[0])?
+        };
         // A vector must be one in both memories.
         let global = AccessColumns::global(&layout, &order)?;
         let width = vectors_without(&global, bytes, vec * bytes, 0).width;
@@ -144,11 +150,14 @@ impl Lower<'_> {
         let access = GlobalAccess::of(self.kernel, p.inst);
         self.order_access(b, access.view_value, false, &p.layout, indices);
         let target = SharedPoints::new(b, &p.columns, base);
+        let (columns, size) = (AccessColumns::global(&p.layout, &access.order())?, access.view.elem.bytes());
         let points = self.points(b, access, indices, &p.layout)?;
         let bytes = p.copy.unwrap_or(0);
         for group in &p.groups {
             let (global, global_offset, guard) = self.point(b, &points, &p.layout, group[0]);
             let shared = target.at(b, group[0]);
+            b.meter.global(&columns, size, bytes / size, self.plan.warps);
+            b.meter.shared(&p.columns, bytes, SharedOp::Store, 0, self.plan.warps);
             b.copy_async(alloc, shared, (global, global_offset), bytes, guard);
         }
         Ok(())
@@ -179,10 +188,16 @@ impl Lower<'_> {
     }
 
     /// Writes a tile that is in registers to shared memory, for a dot.
-    pub(super) fn stage_tile(&mut self, b: &mut LaneBuilder, tile: &Tile, elem: Scalar) -> Result<Staged, LowerError> {
+    pub(super) fn stage_tile(&mut self, b: &mut LaneBuilder, tile: &Tile, elem: Scalar, reader: &Rc<Layout>) -> Result<Staged, LowerError> {
         let bytes = elem.bytes();
         let shape = tile.layout.shape();
-        let map = operand_swizzle(shape, bytes, shape.len() - 1)?;
+        let last = shape.len() - 1;
+        let map = if self.assigned.searched {
+            let readers = [staging::Reader::of(reader, false)];
+            staging::choose(shape, bytes, last, Some((&tile.layout, self.target.vector_bytes)), &readers, self.target)?.0
+        } else {
+            operand_swizzle(shape, bytes, last)?
+        };
         let alloc = self.alloc(b, u64::from(map.elements()) * u64::from(bytes), "operand")?;
         let base = b.shared_addr(alloc);
         let columns = map.columns_from(&tile.layout)?;
@@ -366,6 +381,9 @@ fn put(b: &mut LaneBuilder, to: &Staged, layout: &Layout, columns: &AccessColumn
             let (addr, offset) = points.at(b, part[0]);
             let elems: Vec<LVal> = part.iter().map(|&r| regs[r as usize]).collect();
             let words = to_words(b, &elems, elem);
+            let writing = b.warps() >> layout.free_mask(Axis::Warp).count_ones();
+            let bytes = part.len() as u32 * elem.bytes();
+            b.meter.shared(columns, bytes, SharedOp::Store, layout.free_mask(Axis::Lane), writing);
             b.store_shared(words, to.alloc, addr, offset, writer);
         }
     }

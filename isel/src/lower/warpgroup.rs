@@ -8,7 +8,7 @@
 
 use super::{Held, Lower, Tile};
 use crate::access::GlobalAccess;
-use crate::assign::DotPlan;
+use crate::dots::DotPlan;
 use crate::error::LowerError;
 use crate::lane::{BinOp, GroupOperand, LTy, LVal, LaneBuilder, LeftOperand, Multiply, Panels, Place, Special, Unit, Vals};
 use crate::plan::{ALIGN, PanelTile, is_zero, trace};

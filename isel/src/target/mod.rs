@@ -3,8 +3,10 @@
 //! A backend fills one [`Target`] per chip; the lowering asks what is offered (a matrix instruction for these types, asynchronous
 //! copies, matrix loads), never who made the chip.
 
+mod costs;
 mod units;
 
+pub use costs::Costs;
 pub use units::{BulkTensor, GroupMatrix, GroupMatrixId, RegisterPool, Units};
 
 use cranelift_entity::entity_impl;
@@ -64,6 +66,8 @@ pub struct Target {
     pub code_casts: &'static [Scalar],
     /// True if [`crate::lane::Inst::LoadMatrix`] exists.
     pub load_matrix: bool,
+    /// What the machine's work costs.
+    pub costs: Costs,
     /// Roles, barrier words, bulk copies and matrix instructions of groups of warps; `None` if there are none.
     pub units: Option<Units>,
 }

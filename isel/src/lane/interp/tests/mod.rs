@@ -215,6 +215,7 @@ pub(crate) fn target() -> Target {
         copy_async: &[4, 8, 16],
         code_casts: &[],
         load_matrix: true,
+        costs: crate::Costs::H200,
         units: None,
     }
 }

@@ -1,0 +1,281 @@
+//! Extraction: a layout for everything that control carries, and a way for every class that is needed.
+//!
+//! ```text
+//! per choice of the controls:   classes in program order take their cheapest way, conversions only from what is made
+//! search over the controls:     one at a time, each candidate by the cost of the whole program
+//! the best few:                 again by cost sets, then ranked with registers counted
+//! ```
+//!
+//! A class is as cheap as the *set* of units that it takes: what is shared is paid once. That is exact for a set, but dear to carry
+//! around for every candidate; the search shares a class's cost out to its readers instead, and sums what was chosen without doubles.
+
+use super::forest::{Choice, Forest, Pick};
+use super::graph::LayoutId;
+use super::{Limits, Machine, Problem, pressure};
+
+/// Without an answer.
+const NEVER: u64 = u64::MAX / 4;
+
+/// How classes are priced while they choose.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Pricing {
+    /// A class costs each of its readers a share.
+    Shares,
+    /// A class costs the units of its set.
+    Sets,
+    /// Shares, and every value has the first of its layouts, or is converted from it.
+    Plain,
+}
+
+/// A set of units.
+#[derive(Clone, Debug, Default)]
+struct Set(Vec<u64>);
+
+impl Set {
+    fn new(units: usize) -> Set {
+        Set(vec![0; units.div_ceil(64)])
+    }
+    fn add(&mut self, unit: u32) {
+        self.0[unit as usize / 64] |= 1 << (unit % 64);
+    }
+    fn join(&mut self, other: &Set) {
+        self.0.iter_mut().zip(&other.0).for_each(|(x, y)| *x |= y);
+    }
+    fn cost(&self, cost: &[u64]) -> u64 {
+        let mut sum = 0u64;
+        for (n, &word) in self.0.iter().enumerate() {
+            let mut rest = word;
+            while rest != 0 {
+                sum = sum.saturating_add(cost[n * 64 + rest.trailing_zeros() as usize]);
+                rest &= rest - 1;
+            }
+        }
+        sum
+    }
+}
+
+/// The cheapest way of every class, the controls given.
+pub(crate) fn greedy(f: &Forest, controls: &[LayoutId], pricing: Pricing) -> Option<Choice> {
+    let n = f.classes.len();
+    let mut price = vec![NEVER; n];
+    let mut sets: Vec<Set> = if pricing == Pricing::Sets { vec![Set::default(); n] } else { Vec::new() };
+    let mut picks = vec![Pick::None; n];
+    let mut at = 0;
+    while at < f.order.len() {
+        // The classes of one value stand together; conversions between them come behind.
+        let value = f.classes[f.order[at] as usize].value;
+        let end = match value {
+            Some(_) => (at..f.order.len()).find(|&k| f.classes[f.order[k] as usize].value != value).unwrap_or(f.order.len()),
+            None => at + 1,
+        };
+        let group = &f.order[at..end];
+        at = end;
+        for &c in group {
+            let class = &f.classes[c as usize];
+            if pricing == Pricing::Plain && value.is_some_and(|v| f.of[v].first() != Some(&c)) {
+                continue;
+            }
+            if let Some(control) = class.given {
+                if controls[control as usize] == class.layout {
+                    (price[c as usize], picks[c as usize]) = (0, Pick::Given);
+                    if pricing == Pricing::Sets {
+                        sets[c as usize] = Set::new(f.units.len());
+                    }
+                }
+                continue;
+            }
+            for (w, way) in class.ways.iter().enumerate() {
+                if way.kids.iter().any(|&k| price[k as usize] >= NEVER) {
+                    continue;
+                }
+                let own = f.cost[way.unit as usize];
+                let mut set = Set::default();
+                let cost = if pricing == Pricing::Sets {
+                    set = Set::new(f.units.len());
+                    set.add(way.unit);
+                    way.kids.iter().for_each(|&k| set.join(&sets[k as usize]));
+                    set.cost(&f.cost)
+                } else {
+                    way.kids.iter().fold(own, |s, &k| s.saturating_add(price[k as usize] / f.classes[k as usize].fanout)).min(NEVER - 1)
+                };
+                if cost < price[c as usize] {
+                    (price[c as usize], picks[c as usize]) = (cost, Pick::Way(w as u32));
+                    if pricing == Pricing::Sets {
+                        sets[c as usize] = set;
+                    }
+                }
+            }
+        }
+        let made: Vec<(u32, u64)> = group.iter().map(|&c| (c, price[c as usize])).collect();
+        for &c in group {
+            for (x, &(from, unit)) in f.classes[c as usize].converts.iter().enumerate() {
+                let Some(&(_, base)) = made.iter().find(|m| m.0 == from).filter(|m| m.1 < NEVER) else { continue };
+                let cost = base.saturating_add(f.cost[unit as usize]).min(NEVER - 1);
+                if cost < price[c as usize] {
+                    (price[c as usize], picks[c as usize]) = (cost, Pick::Convert(x as u32));
+                    if pricing == Pricing::Sets {
+                        let mut set = sets[from as usize].clone();
+                        set.add(unit);
+                        sets[c as usize] = set;
+                    }
+                }
+            }
+        }
+        // A conversion starts from what is made, not from another conversion.
+        for &c in group {
+            let Pick::Convert(x) = picks[c as usize] else { continue };
+            let from = f.classes[c as usize].converts[x as usize].0;
+            if matches!(picks[from as usize], Pick::Convert(_)) {
+                unchain(f, c, from, &mut picks);
+            }
+        }
+    }
+    let total = f.total(controls, &picks)?;
+    Some(Choice { controls: controls.to_vec(), picks, total })
+}
+
+/// Lets a class whose conversion starts at a converted class start where that one does.
+fn unchain(f: &Forest, c: u32, from: u32, picks: &mut [Pick]) {
+    let mut at = from;
+    while let Pick::Convert(x) = picks[at as usize] {
+        at = f.classes[at as usize].converts[x as usize].0;
+    }
+    if let Some(x) = f.classes[c as usize].converts.iter().position(|&(from, _)| from == at) {
+        picks[c as usize] = Pick::Convert(x as u32);
+    }
+}
+
+/// The cost of the program in the plain assignment's layouts.
+pub(crate) fn plain(f: &Forest) -> Option<u64> {
+    let controls = first(f)?;
+    greedy(f, &controls, Pricing::Plain).map(|c| c.total)
+}
+
+fn first(f: &Forest) -> Option<Vec<LayoutId>> {
+    f.controls.iter().map(|c| c.layouts.first().copied()).collect()
+}
+
+/// The best choice, and the costs of the runners-up: the best few by the sum of their units, ranked with registers counted.
+pub(crate) fn extract(f: &Forest, problem: &Problem<'_>, machine: &dyn Machine, limits: &Limits) -> Option<(Choice, Vec<u64>)> {
+    let mut ranked: Vec<(u64, Choice)> = Vec::new();
+    for c in search(f, limits)? {
+        let registers = pressure::spills(f, problem, machine, &c).saturating_mul(machine.spill());
+        ranked.push((c.total.saturating_add(registers), c));
+    }
+    ranked.sort_by_key(|(t, _)| *t);
+    let others = ranked.iter().skip(1).map(|(t, _)| *t).collect();
+    ranked.into_iter().next().map(|(_, c)| (c, others))
+}
+
+/// The best few choices: one control is changed at a time, as long as the program gets cheaper.
+pub(crate) fn search(f: &Forest, limits: &Limits) -> Option<Vec<Choice>> {
+    let mut kept: Vec<Choice> = Vec::new();
+    let mut keep = |c: &Choice| {
+        if kept.iter().all(|k| k.controls != c.controls) {
+            kept.push(c.clone());
+            kept.sort_by_key(|k| k.total);
+            kept.truncate(limits.keep.max(1));
+        }
+    };
+    let mut best = greedy(f, &first(f)?, Pricing::Shares)?;
+    keep(&best);
+    let mut trials = limits.trials;
+    loop {
+        let before = best.total;
+        for n in 0..f.controls.len() {
+            for &l in &f.controls[n].layouts {
+                if l == best.controls[n] || trials == 0 {
+                    continue;
+                }
+                trials -= 1;
+                let mut controls = best.controls.clone();
+                controls[n] = l;
+                let Some(c) = greedy(f, &controls, Pricing::Shares) else { continue };
+                keep(&c);
+                if c.total < best.total {
+                    best = c;
+                }
+            }
+        }
+        if best.total == before || trials == 0 {
+            break;
+        }
+    }
+    let mut out: Vec<Choice> = Vec::new();
+    for c in kept {
+        let sets = greedy(f, &c.controls, Pricing::Sets).filter(|s| s.total < c.total);
+        out.push(polish(f, sets.unwrap_or(c)));
+    }
+    out.sort_by_key(|c| c.total);
+    Some(out)
+}
+
+/// Changes of single classes as long as the program gets cheaper by them. Readers of a class that is given up for a conversion from
+/// another move over to that one.
+pub(crate) fn polish(f: &Forest, mut best: Choice) -> Choice {
+    let mut fuel = POLISH;
+    loop {
+        let before = best.total;
+        let Some(needed) = f.needed(&best.controls, &best.picks) else { return best };
+        for c in (0..f.classes.len()).filter(|&c| needed[c]) {
+            let class = &f.classes[c];
+            if class.given.is_some() && best.picks[c] == Pick::Given || class.ways.len() + class.converts.len() < 2 {
+                continue;
+            }
+            let ways = (0..class.ways.len()).map(|w| Pick::Way(w as u32));
+            let converts = (0..class.converts.len()).map(|x| Pick::Convert(x as u32));
+            for pick in ways.chain(converts) {
+                if pick == best.picks[c] || fuel == 0 {
+                    continue;
+                }
+                fuel -= 1;
+                let mut picks = best.picks.clone();
+                picks[c] = pick;
+                if let Pick::Convert(x) = pick {
+                    let from = class.converts[x as usize].0;
+                    make(f, &best.controls, from, &mut picks);
+                    rebase(f, c as u32, from, &mut picks);
+                }
+                if let Some(total) = f.total(&best.controls, &picks)
+                    && total < best.total
+                {
+                    best = Choice { picks, total, ..best };
+                }
+            }
+        }
+        if best.total == before || fuel == 0 {
+            return best;
+        }
+    }
+}
+
+/// Has a class made, not converted.
+fn make(f: &Forest, controls: &[LayoutId], c: u32, picks: &mut [Pick]) {
+    let class = &f.classes[c as usize];
+    if !matches!(picks[c as usize], Pick::Convert(_) | Pick::None) {
+        return;
+    }
+    if class.given.is_some_and(|k| controls[k as usize] == class.layout) {
+        picks[c as usize] = Pick::Given;
+    } else if !class.ways.is_empty() {
+        let cheapest = (0..class.ways.len()).min_by_key(|&w| (f.cost[class.ways[w].unit as usize], w));
+        picks[c as usize] = cheapest.map_or(Pick::None, |w| Pick::Way(w as u32));
+    }
+}
+
+/// Lets conversions of the same value that start at `from` start at `to`.
+fn rebase(f: &Forest, from: u32, to: u32, picks: &mut [Pick]) {
+    let Some(v) = f.classes[from as usize].value else { return };
+    for &o in &f.of[v] {
+        let class = &f.classes[o as usize];
+        if let Pick::Convert(x) = picks[o as usize]
+            && class.converts[x as usize].0 == from
+            && let Some(x) = class.converts.iter().position(|c| c.0 == to)
+        {
+            picks[o as usize] = Pick::Convert(x as u32);
+        }
+    }
+}
+
+/// Single changes that are tried.
+const POLISH: usize = 150;

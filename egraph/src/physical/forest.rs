@@ -1,0 +1,405 @@
+//! The graph with dense numbers and prices: what extraction works on.
+//!
+//! ```text
+//! class = a slot of the graph, or an instruction that has to run      unit = what is paid once: a form, or a conversion
+//! ways:      a unit and the classes it needs                          controls: the values that a loop or a choice carries together
+//! converts:  a unit and the class it starts from
+//! ```
+//!
+//! A unit costs what the machine says times the trips of the region that it stands in: a form stands where its instruction does, a
+//! conversion where its value is made.
+
+use super::graph::{Graph, Head, LayoutId};
+use super::{Form, Machine, Problem, Solution, Source, Variant};
+use cranelift_entity::SecondaryMap;
+use egg::Id;
+use smallvec::SmallVec;
+use std::collections::HashMap;
+use tilelift_ir::{Inst, Kernel, Literal, Op, Region, Value, ValueDef};
+
+/// Rounds of a loop whose bounds are not known.
+const TRIPS: u64 = 16;
+/// The heaviest weight of a region.
+const HEAVIEST: u64 = 1 << 24;
+
+/// A way to have a class.
+#[derive(Clone, Debug)]
+pub(crate) struct Way {
+    pub(crate) unit: u32,
+    pub(crate) kids: SmallVec<[u32; 4]>,
+}
+
+/// What a choice takes for a class.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub(crate) enum Pick {
+    #[default]
+    None,
+    Given,
+    Way(u32),
+    Convert(u32),
+}
+
+/// A value in a layout, or an instruction that has to run.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Class {
+    pub(crate) value: Option<Value>,
+    pub(crate) layout: LayoutId,
+    pub(crate) ways: Vec<Way>,
+    /// Classes of the same value to convert from, and the units.
+    pub(crate) converts: Vec<(u32, u32)>,
+    /// Carried by that control.
+    pub(crate) given: Option<u32>,
+    /// Uses of the value.
+    pub(crate) fanout: u64,
+}
+
+/// What a unit is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Unit {
+    Form(u32),
+    Convert(u32, u32),
+}
+
+/// Values that one layout is chosen for.
+#[derive(Clone, Debug)]
+pub(crate) struct Control {
+    /// The layouts that all of them may have, that of the plain assignment first.
+    pub(crate) layouts: Vec<LayoutId>,
+    /// Values that have to be had in it: initial values and yields.
+    pub(crate) wants: Vec<Value>,
+}
+
+/// See the module.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Forest {
+    pub(crate) classes: Vec<Class>,
+    /// Classes, operands first: those of values in program order, then those of instructions.
+    pub(crate) order: Vec<u32>,
+    /// Per value its classes.
+    pub(crate) of: SecondaryMap<Value, SmallVec<[u32; 6]>>,
+    pub(crate) units: Vec<Unit>,
+    pub(crate) cost: Vec<u64>,
+    /// Classes of instructions that have to run.
+    pub(crate) done: Vec<(u32, Inst)>,
+    pub(crate) controls: Vec<Control>,
+    /// Registers of the tile, per class.
+    pub(crate) registers: Vec<u64>,
+}
+
+/// A choice: a layout per control, a way per class that is needed, the cost of all of it.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct Choice {
+    pub(crate) controls: Vec<LayoutId>,
+    pub(crate) picks: Vec<Pick>,
+    pub(crate) total: u64,
+}
+
+/// Where regions stand: per region how often it runs.
+pub(crate) fn weights(kernel: &Kernel) -> SecondaryMap<Region, u64> {
+    let mut out = SecondaryMap::with_default(1);
+    fn visit(kernel: &Kernel, r: Region, here: u64, out: &mut SecondaryMap<Region, u64>) {
+        out[r] = here;
+        for &i in &kernel.regions[r].insts {
+            let d = &kernel.insts[i];
+            let rounds = match d.op {
+                Op::For => trips(kernel, &d.args),
+                Op::While => TRIPS,
+                _ => 1,
+            };
+            d.regions.iter().for_each(|&inner| visit(kernel, inner, here.saturating_mul(rounds).min(HEAVIEST), out));
+        }
+    }
+    visit(kernel, kernel.body, 1, &mut out);
+    out
+}
+
+fn trips(kernel: &Kernel, args: &[Value]) -> u64 {
+    let known = |v: Value| match kernel.as_const(v) {
+        Some((Literal::Int(x), _)) => Some(x),
+        _ => None,
+    };
+    match (known(args[0]), known(args[1]), known(args[2])) {
+        (Some(a), Some(b), Some(s)) if s > 0 && b > a => ((b - a) as u64).div_ceil(s as u64),
+        (Some(a), Some(b), Some(_)) if b <= a => 1,
+        _ => TRIPS,
+    }
+}
+
+/// The region of each instruction.
+pub(crate) fn regions(kernel: &Kernel) -> SecondaryMap<Inst, Region> {
+    let mut out = SecondaryMap::with_default(kernel.body);
+    for (r, data) in &kernel.regions {
+        data.insts.iter().for_each(|&i| out[i] = r);
+    }
+    out
+}
+
+/// Positions of values in program order; parameters of a region stand in front of it.
+pub(crate) fn positions(kernel: &Kernel) -> (SecondaryMap<Inst, u32>, SecondaryMap<Value, u32>) {
+    let (mut insts, mut values) = (SecondaryMap::new(), SecondaryMap::new());
+    fn visit(kernel: &Kernel, r: Region, at: &mut u32, insts: &mut SecondaryMap<Inst, u32>, values: &mut SecondaryMap<Value, u32>) {
+        for &p in &kernel.regions[r].params {
+            values[p] = *at;
+        }
+        *at += 1;
+        for &i in &kernel.regions[r].insts {
+            kernel.insts[i].regions.iter().for_each(|&inner| visit(kernel, inner, at, insts, values));
+            insts[i] = *at;
+            kernel.insts[i].results.iter().for_each(|&v| values[v] = *at);
+            *at += 1;
+        }
+    }
+    visit(kernel, kernel.body, &mut 1, &mut insts, &mut values);
+    (insts, values)
+}
+
+impl Forest {
+    pub(crate) fn new(g: &Graph<'_>, problem: &Problem<'_>, machine: &dyn Machine) -> Forest {
+        let (cx, kernel) = (&g.analysis, problem.kernel);
+        let (weight, region) = (weights(kernel), regions(kernel));
+        let place = |v: Value| match kernel.values[v].def {
+            ValueDef::Result(i, _) => weight[region[i]],
+            ValueDef::RegionParam(r, _) => weight[r],
+            ValueDef::KernelParam(_) => 1,
+        };
+        let mut f = Forest::default();
+        let mut at: HashMap<Id, u32> = HashMap::new();
+        for (n, s) in cx.slots.iter().enumerate() {
+            at.insert(g.find(s.id), n as u32);
+            f.of[s.value].push(n as u32);
+            let readers = cx.touching[s.value].iter().filter(|&&i| kernel.insts[i].args.contains(&s.value)).count().max(1);
+            f.classes.push(Class { value: Some(s.value), layout: s.layout, fanout: readers as u64, ..Class::default() });
+            let elem = kernel.ty(s.value).elem();
+            let bytes = u64::from(cx.layout(s.layout).size(tilelift_ir::layout::Axis::Reg)) * u64::from(elem.bytes());
+            f.registers.push(bytes.div_ceil(4));
+        }
+        for (k, &(inst, id)) in cx.done.iter().enumerate() {
+            let n = (cx.slots.len() + k) as u32;
+            at.insert(g.find(id), n);
+            f.done.push((n, inst));
+            f.classes.push(Class { fanout: 1, ..Class::default() });
+            f.registers.push(0);
+        }
+        // A form that the machine refuses is no unit.
+        let mut form_unit: Vec<Option<u32>> = Vec::with_capacity(cx.forms.len());
+        for (n, (key, _)) in cx.forms.iter().enumerate() {
+            let cost = machine.run(key.inst, &cx.form(key)).map(|c| c.saturating_mul(weight[region[key.inst]]));
+            form_unit.push(cost.map(|c| f.add_unit(Unit::Form(n as u32), c)));
+        }
+        let mut prices: HashMap<(LayoutId, LayoutId, u32), Option<u64>> = HashMap::new();
+        for n in 0..f.classes.len() {
+            let id = if n < cx.slots.len() { cx.slots[n].id } else { cx.done[n - cx.slots.len()].1 };
+            for node in &g[g.find(id)].nodes {
+                match node.head {
+                    Head::Slot(_) | Head::Done(_) | Head::Given(_) => {}
+                    Head::Run(form, _) => {
+                        let Some(unit) = form_unit[form as usize] else { continue };
+                        let kids = node.kids.iter().map(|&k| at[&g.find(k)]).collect();
+                        f.classes[n].ways.push(Way { unit, kids });
+                    }
+                    Head::Convert(_) => {
+                        let from = at[&g.find(node.kids[0])];
+                        let Some(v) = f.classes[n].value else { continue };
+                        let (a, b) = (f.classes[from as usize].layout, f.classes[n].layout);
+                        let elem = kernel.ty(v).elem();
+                        let price = prices.entry((a, b, elem.bytes())).or_insert_with(|| machine.convert(cx.layout(a), cx.layout(b), elem));
+                        // A conversion is never quite free: of equal programs the one with fewer.
+                        let Some(price) = *price else { continue };
+                        let unit = f.add_unit(Unit::Convert(from, n as u32), (price + 1).saturating_mul(place(v)));
+                        f.classes[n].converts.push((from, unit));
+                    }
+                }
+            }
+            f.classes[n].ways.sort_by_key(|w| w.unit);
+            f.classes[n].converts.sort_unstable();
+        }
+        f.add_controls(cx, kernel, problem);
+        let (_, positions) = positions(kernel);
+        f.order = (0..f.classes.len() as u32).collect();
+        f.order.sort_by_key(|&c| (f.classes[c as usize].value.map_or(u32::MAX, |v| positions[v]), c));
+        f
+    }
+
+    fn add_unit(&mut self, unit: Unit, cost: u64) -> u32 {
+        self.units.push(unit);
+        self.cost.push(cost);
+        self.units.len() as u32 - 1
+    }
+
+    fn add_controls(&mut self, cx: &super::graph::Context<'_>, kernel: &Kernel, problem: &Problem<'_>) {
+        kernel.walk(kernel.body, &mut |i| {
+            let d = &kernel.insts[i];
+            for (k, &r) in d.results.iter().enumerate() {
+                let Some(base) = &problem.base[r] else { continue };
+                let (members, wants): (Vec<Value>, Vec<Value>) = match d.op {
+                    Op::For => {
+                        let body = d.regions[0];
+                        (vec![kernel.regions[body].params[k + 1], r], vec![d.args[3 + k], kernel.yields(body)[k]])
+                    }
+                    Op::While => {
+                        let params = d.regions.iter().map(|&r| kernel.regions[r].params[k]);
+                        (params.chain([r]).collect(), vec![d.args[k], kernel.yields(d.regions[1])[k]])
+                    }
+                    Op::If => (vec![r], d.regions.iter().map(|&r| kernel.yields(r)[k]).collect()),
+                    _ => continue,
+                };
+                let everywhere = |l: LayoutId| members.iter().chain(&wants).all(|&v| cx.find(v, l).is_some());
+                let first = cx.layouts.get_index_of(base).map(|l| l as LayoutId);
+                let mut layouts: Vec<LayoutId> = first.filter(|&l| everywhere(l)).into_iter().collect();
+                for &s in &cx.of[r] {
+                    let l = cx.slots[s as usize].layout;
+                    if everywhere(l) && !layouts.contains(&l) {
+                        layouts.push(l);
+                    }
+                }
+                let control = self.controls.len() as u32;
+                for v in members {
+                    for &c in &cx.of[v] {
+                        self.classes[c as usize].given = Some(control);
+                    }
+                }
+                self.controls.push(Control { layouts, wants });
+            }
+        });
+    }
+
+    /// The class of a value in a layout.
+    pub(crate) fn class(&self, v: Value, l: LayoutId) -> Option<u32> {
+        self.of[v].iter().copied().find(|&c| self.classes[c as usize].layout == l)
+    }
+
+    /// What the program needs: instructions that have to run, and what control carries.
+    pub(crate) fn roots(&self, controls: &[LayoutId]) -> Option<Vec<u32>> {
+        let mut roots: Vec<u32> = self.done.iter().map(|d| d.0).collect();
+        for (c, &l) in self.controls.iter().zip(controls) {
+            for &v in &c.wants {
+                roots.push(self.class(v, l)?);
+            }
+        }
+        Some(roots)
+    }
+
+    /// The classes that the roots need; `None` if one has no way, or ways in a circle.
+    pub(crate) fn needed(&self, controls: &[LayoutId], picks: &[Pick]) -> Option<Vec<bool>> {
+        let mut state = vec![0u8; self.classes.len()];
+        for root in self.roots(controls)? {
+            self.visit(root, controls, picks, &mut state)?;
+        }
+        Some(state.into_iter().map(|s| s == 2).collect())
+    }
+
+    fn visit(&self, c: u32, controls: &[LayoutId], picks: &[Pick], state: &mut [u8]) -> Option<()> {
+        match state[c as usize] {
+            2 => return Some(()),
+            1 => return None,
+            _ => state[c as usize] = 1,
+        }
+        let class = &self.classes[c as usize];
+        match picks[c as usize] {
+            Pick::None => return None,
+            Pick::Given => {
+                let control = class.given?;
+                if controls[control as usize] != class.layout {
+                    return None;
+                }
+            }
+            Pick::Way(w) => {
+                for &k in &class.ways.get(w as usize)?.kids {
+                    self.visit(k, controls, picks, state)?;
+                }
+            }
+            Pick::Convert(x) => self.visit(class.converts.get(x as usize)?.0, controls, picks, state)?,
+        }
+        state[c as usize] = 2;
+        Some(())
+    }
+
+    /// The units that a choice takes, each once.
+    pub(crate) fn taken(&self, needed: &[bool], picks: &[Pick]) -> Vec<u32> {
+        let mut units: Vec<u32> = Vec::new();
+        for (n, class) in self.classes.iter().enumerate().filter(|(n, _)| needed[*n]) {
+            match picks[n] {
+                Pick::None | Pick::Given => {}
+                Pick::Way(w) => units.push(class.ways[w as usize].unit),
+                Pick::Convert(x) => units.push(class.converts[x as usize].1),
+            }
+        }
+        units.sort_unstable();
+        units.dedup();
+        units
+    }
+
+    /// The cost of a choice from scratch.
+    pub(crate) fn total(&self, controls: &[LayoutId], picks: &[Pick]) -> Option<u64> {
+        let needed = self.needed(controls, picks)?;
+        Some(self.taken(&needed, picks).iter().fold(0u64, |sum, &u| sum.saturating_add(self.cost[u as usize])))
+    }
+
+    /// Checks a choice: everything that is needed is available without a circle, control carries what it is chosen to, the cost is
+    /// the stated one.
+    pub(crate) fn check(&self, choice: &Choice) -> Result<(), String> {
+        if choice.controls.len() != self.controls.len() || choice.picks.len() != self.classes.len() {
+            return Err("the choice is of another program".into());
+        }
+        if let Some(n) = (0..self.controls.len()).find(|&n| !self.controls[n].layouts.contains(&choice.controls[n])) {
+            return Err(format!("control {n} can't carry layout {}", choice.controls[n]));
+        }
+        match self.total(&choice.controls, &choice.picks) {
+            None => Err("the choice has a circle or misses a class".into()),
+            Some(t) if t != choice.total => Err(format!("the choice costs {t}, not {}", choice.total)),
+            Some(_) => Ok(()),
+        }
+    }
+
+    /// The choice in terms of the kernel.
+    pub(crate) fn solution(&self, g: &Graph<'_>, choice: &Choice) -> Solution {
+        let cx = &g.analysis;
+        let mut out = Solution::default();
+        let Some(needed) = self.needed(&choice.controls, &choice.picks) else { return out };
+        let mut number: HashMap<u32, usize> = HashMap::new();
+        for &unit in &self.taken(&needed, &choice.picks) {
+            let Unit::Form(n) = self.units[unit as usize] else { continue };
+            let Some((key, _)) = cx.forms.get_index(n as usize) else { continue };
+            let list = &mut out.forms[key.inst];
+            number.insert(unit, list.len());
+            let form: Form = cx.form(key);
+            list.push(form);
+        }
+        for (v, classes) in self.of.iter() {
+            let mut list: Vec<(u32, Variant)> = Vec::new();
+            let here = |c: &u32| needed[*c as usize];
+            for &c in classes.iter().filter(|c| here(c)) {
+                let class = &self.classes[c as usize];
+                let (source, cost) = match choice.picks[c as usize] {
+                    Pick::Given => (Source::Given, 0),
+                    Pick::Way(w) => {
+                        let unit = class.ways[w as usize].unit;
+                        (Source::Run(number.get(&unit).copied().unwrap_or(0)), self.cost[unit as usize])
+                    }
+                    Pick::None | Pick::Convert(_) => continue,
+                };
+                let rule = cx.slots[c as usize].rule;
+                list.push((c, Variant { layout: cx.layout(class.layout).clone(), source, cost, rule }));
+            }
+            // The first way in which an instruction runs makes the value itself.
+            list.sort_by_key(|(_, x)| match x.source {
+                Source::Run(n) => n,
+                Source::Given | Source::Convert(_) => 0,
+            });
+            let made = list.len();
+            for &c in classes.iter().filter(|c| here(c)) {
+                let class = &self.classes[c as usize];
+                let Pick::Convert(x) = choice.picks[c as usize] else { continue };
+                let (from, unit) = class.converts[x as usize];
+                let Some(at) = list[..made].iter().position(|(f, _)| *f == from) else { continue };
+                let rule = cx.slots[c as usize].rule;
+                let layout = cx.layout(class.layout).clone();
+                list.push((c, Variant { layout, source: Source::Convert(at), cost: self.cost[unit as usize], rule }));
+            }
+            if !list.is_empty() {
+                out.values[v] = list.into_iter().map(|(_, x)| x).collect();
+            }
+        }
+        out
+    }
+}

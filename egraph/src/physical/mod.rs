@@ -1,0 +1,155 @@
+//! The optimizer's physical stage: equality saturation chooses a register layout for every tile value, and where it is converted.
+//!
+//! ```text
+//! Problem ── saturate ─► Graph ── forest ─► Forest ── extract ─► Choice ─► Solution
+//! kernel, layouts of     classes `value @ layout`   dense, priced     cheapest     a list of layouts per value,
+//! the plain assignment   and the ways to get there  by the machine    ways         how each is made
+//! ```
+//!
+//! A class of the graph is a value in a layout. Its nodes are the ways to have it: run the instruction with operands in the layouts
+//! that this needs, convert it from another layout, or find it there (what control carries). Candidates come from anchors alone, and
+//! spread by the table in [`rules`]: a conversion that moves past an op is the op run in the other layout, a conversion that is
+//! replaced by computing again is a second way to run it. Conversions stand where their value is made, so one of a value from outside
+//! a loop stands outside.
+//!
+//! What runs exactly once and ties several values (loops and choices) is not a node: its layouts are chosen jointly, each candidate
+//! by the cost of the whole program. The module knows tiles and layouts; what anything costs is asked of a [`Machine`].
+
+mod explain;
+mod extract;
+mod forest;
+mod graph;
+mod pressure;
+pub mod rules;
+mod saturate;
+
+#[cfg(test)]
+mod tests;
+
+pub use explain::print;
+
+use crate::Stop;
+use cranelift_entity::SecondaryMap;
+use smallvec::SmallVec;
+use std::rc::Rc;
+use tilelift_ir::layout::Layout;
+use tilelift_ir::{Inst, Kernel, Scalar, Value};
+
+/// Layouts of operands or results; `None` for what has none: scalars, views, tiles outside of registers.
+pub type Layouts = SmallVec<[Option<Rc<Layout>>; 4]>;
+
+/// A way to run an instruction: the layouts that its operands come in and its results go out in.
+#[derive(Clone, PartialEq, Eq, Hash, Debug, Default)]
+pub struct Form {
+    /// One per operand.
+    pub operands: Layouts,
+    /// One per result.
+    pub results: Layouts,
+}
+
+/// What anything costs. All costs are of one run, in sixteenths of a cycle of one multiprocessor, for all warps of a program.
+pub trait Machine {
+    /// The ways that an instruction proposes by itself: fragments of a matrix instruction, coalesced accesses.
+    fn anchors(&self, inst: Inst) -> Vec<Form>;
+    /// True if an instruction runs in no other way than those.
+    fn fixed(&self, inst: Inst) -> bool;
+    /// The cost of a way to run an instruction; `None` if the machine can't.
+    fn run(&self, inst: Inst, form: &Form) -> Option<u64>;
+    /// The cost of a conversion; `None` if there is none.
+    fn convert(&self, from: &Layout, to: &Layout, elem: Scalar) -> Option<u64>;
+    /// 32-bit registers of a lane that tiles may take.
+    fn registers(&self) -> u64;
+    /// The cost of keeping one register in memory and fetching it back.
+    fn spill(&self) -> u64;
+}
+
+/// A kernel with the layouts that the plain assignment gave it.
+pub struct Problem<'k> {
+    /// The kernel.
+    pub kernel: &'k Kernel,
+    /// Layouts of the plain assignment; `None` for values that are no tiles in registers.
+    pub base: SecondaryMap<Value, Option<Rc<Layout>>>,
+}
+
+/// Bounds of the search.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Limits {
+    /// Candidate layouts of a value.
+    pub layouts: usize,
+    /// Nodes of the graph.
+    pub nodes: usize,
+    /// Iterations of a phase.
+    pub iterations: usize,
+    /// Evaluations of the whole program.
+    pub trials: usize,
+    /// Programs that are kept for the last ranking.
+    pub keep: usize,
+    /// For tests: this rule only, beside conversions and what ties values together.
+    pub only: Option<&'static str>,
+}
+
+impl Default for Limits {
+    fn default() -> Limits {
+        Limits { layouts: 6, nodes: 8000, iterations: 64, trials: 64, keep: 4, only: None }
+    }
+}
+
+/// How a value comes to be in a layout.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Source {
+    /// Its instruction is run so: the number of the form.
+    Run(usize),
+    /// Control carries it so.
+    Given,
+    /// It is converted, from the layout of this number of the same value.
+    Convert(usize),
+}
+
+/// A value in a layout.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Variant {
+    /// The layout.
+    pub layout: Rc<Layout>,
+    /// How it gets there.
+    pub source: Source,
+    /// The cost of that, loops counted.
+    pub cost: u64,
+    /// The rule that proposed the layout for this value, and where it came from.
+    pub rule: &'static str,
+}
+
+/// What was chosen.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Solution {
+    /// Per value its layouts in the order in which they are made: those that are run or given, then conversions.
+    pub values: SecondaryMap<Value, Vec<Variant>>,
+    /// Per instruction the ways in which it runs: one, or several where that is cheaper than a conversion.
+    pub forms: SecondaryMap<Inst, Vec<Form>>,
+    /// The cost of the program, and what it would cost if every value had the plain assignment's layout.
+    pub cost: u64,
+    /// See [`Solution::cost`]; `None` if the machine can't do that.
+    pub plain: Option<u64>,
+    /// Nodes and classes of the graph.
+    pub size: [usize; 2],
+    /// Why the search for candidates ended.
+    pub stop: Option<Stop>,
+    /// Runners-up: the cost of each.
+    pub others: Vec<u64>,
+}
+
+/// Chooses layouts. `None` if no way through the program is found; the plain assignment is the answer then.
+pub fn solve(problem: &Problem<'_>, machine: &dyn Machine, limits: &Limits) -> Option<Solution> {
+    let (graph, stop) = saturate::saturate(problem, machine, limits);
+    let forest = forest::Forest::new(&graph, problem, machine);
+    let (choice, others) = extract::extract(&forest, problem, machine, limits)?;
+    let found = forest.solution(&graph, &choice);
+    debug_assert_eq!(forest.check(&choice), Ok(()));
+    Some(Solution {
+        cost: choice.total,
+        plain: extract::plain(&forest),
+        size: [graph.total_number_of_nodes(), graph.number_of_classes()],
+        stop: Some(stop),
+        others,
+        ..found
+    })
+}

@@ -1,0 +1,194 @@
+//! Saturation: candidates spread from the anchors, then conversions join the candidates of each value.
+//!
+//! ```text
+//! spread    every new slot is shown to the rules of the instructions that make or read its value, until nothing is new
+//! convert   between any two layouts of one value: a dense matrix, no chains
+//! ```
+//!
+//! A slot is looked at once per rule, so the work grows with slots times rules. Fuel is layouts per value and nodes, never a clock.
+
+use super::graph::{Context, Graph, Head, Node, add_form, slot};
+use super::rules::{ANCHOR, CARRIED, CONVERT, PLAIN, Rule, Touch};
+use super::{Form, Limits, Machine, Problem};
+use crate::Stop;
+use egg::{Applier, Id, PatternAst, Rewrite, Runner, SearchMatches, Searcher, SimpleScheduler, StopReason, Subst, Symbol, Var};
+use smallvec::smallvec;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+use tilelift_ir::{Kernel, Op, Value};
+
+/// What looks at new slots.
+#[derive(Clone, Copy)]
+enum Look {
+    Rule(&'static Rule),
+    Carried,
+    Convert,
+}
+
+/// Finds the slots that are new since the last time.
+struct Find {
+    look: Look,
+    seen: AtomicUsize,
+}
+
+struct Add(Look);
+
+impl<'k> Searcher<Node, Context<'k>> for Find {
+    fn search_eclass_with_limit(&self, _: &Graph<'k>, id: Id, limit: usize) -> Option<SearchMatches<'_, Node>> {
+        (limit > 0).then(|| SearchMatches { eclass: id, substs: vec![Subst::default()], ast: None })
+    }
+
+    fn search_with_limit(&self, g: &Graph<'k>, limit: usize) -> Vec<SearchMatches<'_, Node>> {
+        let slots = &g.analysis.slots;
+        let seen = self.seen.swap(slots.len(), Ordering::Relaxed);
+        let found = slots[seen.min(slots.len())..].iter().filter(|s| match self.look {
+            Look::Rule(r) => g.analysis.touching[s.value].iter().any(|&i| concerns(g, r, i)),
+            Look::Carried => !g.analysis.tied[s.value].is_empty(),
+            Look::Convert => g.analysis.of[s.value].len() > 1,
+        });
+        found.take(limit).filter_map(|s| self.search_eclass_with_limit(g, g.find(s.id), 1)).collect()
+    }
+
+    fn vars(&self) -> Vec<Var> {
+        Vec::new()
+    }
+}
+
+fn concerns(g: &Graph<'_>, rule: &Rule, i: tilelift_ir::Inst) -> bool {
+    !g.analysis.fixed[i] && rule.ops.contains(&g.analysis.kernel.insts[i].op.info().rule)
+}
+
+impl<'k> Applier<Node, Context<'k>> for Add {
+    fn apply_one(&self, g: &mut Graph<'k>, id: Id, _: &Subst, _: Option<&PatternAst<Node>>, _: Symbol) -> Vec<Id> {
+        let before = g.total_size();
+        let name = g[id].nodes.iter().find_map(|n| if let Head::Slot(s) = n.head { Some(s) } else { None });
+        let Some(name) = name else { return Vec::new() };
+        let s = g.analysis.slots[name as usize].clone();
+        match self.0 {
+            Look::Rule(rule) => {
+                let layout = g.analysis.layout(s.layout).clone();
+                for i in g.analysis.touching[s.value].clone() {
+                    if !concerns(g, rule, i) {
+                        continue;
+                    }
+                    let kernel = g.analysis.kernel;
+                    let d = &kernel.insts[i];
+                    let results = (0..d.results.len()).filter(|&k| d.results[k] == s.value).map(Touch::Result);
+                    let operands = (0..d.args.len()).filter(|&k| d.args[k] == s.value).map(Touch::Operand);
+                    for touch in results.chain(operands) {
+                        if let Some(form) = (rule.form)(kernel, i, touch, &layout) {
+                            add_form(g, i, &form, rule.name);
+                        }
+                    }
+                }
+            }
+            Look::Carried => {
+                for t in g.analysis.tied[s.value].clone() {
+                    for v in g.analysis.ties[t as usize].clone() {
+                        slot(g, v, s.layout, CARRIED);
+                    }
+                }
+            }
+            Look::Convert => {
+                for other in g.analysis.of[s.value].clone() {
+                    if other != name {
+                        let from = g.find(g.analysis.slots[other as usize].id);
+                        let node = g.add(Node { head: Head::Convert(name), kids: smallvec![from] });
+                        g.union_trusted(s.id, node, CONVERT);
+                    }
+                }
+            }
+        }
+        if g.total_size() == before { Vec::new() } else { vec![g.find(id)] }
+    }
+}
+
+/// The values that control carries from one to another: per carried tile its initial values, parameters, yields and results.
+pub(super) fn ties(kernel: &Kernel, laid: &dyn Fn(Value) -> bool) -> Vec<Vec<Value>> {
+    let mut out = Vec::new();
+    kernel.walk(kernel.body, &mut |i| {
+        let d = &kernel.insts[i];
+        for (k, &r) in d.results.iter().enumerate().filter(|(_, r)| laid(**r)) {
+            let mut list = vec![r];
+            match d.op {
+                Op::For => {
+                    list.extend([kernel.regions[d.regions[0]].params[k + 1], d.args[3 + k], kernel.yields(d.regions[0])[k]]);
+                }
+                Op::While => {
+                    let params = d.regions.iter().map(|&r| kernel.regions[r].params[k]);
+                    list.extend(params.chain([d.args[k], kernel.yields(d.regions[1])[k]]));
+                }
+                Op::If => list.extend(d.regions.iter().map(|&r| kernel.yields(r)[k])),
+                _ => continue,
+            }
+            list.dedup();
+            out.push(list);
+        }
+    });
+    out
+}
+
+fn rewrite<'k>(name: &'static str, look: Look) -> Rewrite<Node, Context<'k>> {
+    Rewrite::new(name, Find { look, seen: AtomicUsize::new(0) }, Add(look)).expect("a rule without variables")
+}
+
+/// Builds the graph and saturates it.
+pub(super) fn saturate<'k>(problem: &Problem<'k>, machine: &dyn Machine, limits: &Limits) -> (Graph<'k>, Stop) {
+    let kernel = problem.kernel;
+    let laid = |v: Value| problem.base[v].is_some();
+    let context = Context::new(kernel, &laid, &|i| machine.fixed(i), ties(kernel, &laid), limits);
+    let mut g = Graph::new(context);
+    let mut insts = Vec::new();
+    kernel.walk(kernel.body, &mut |i| insts.push(i));
+    // The plain layouts first, so that no value is without one; then what the machine proposes.
+    for v in kernel.values.keys() {
+        if let Some(l) = &problem.base[v] {
+            let l = g.analysis.layout_id(l);
+            slot(&mut g, v, l, PLAIN);
+        }
+    }
+    for &i in &insts {
+        for form in machine.anchors(i) {
+            add_form(&mut g, i, &form, ANCHOR);
+        }
+    }
+    let spread: Vec<Rewrite<Node, Context<'k>>> = super::rules::all()
+        .iter()
+        .filter(|r| limits.only.is_none_or(|n| n == r.name))
+        .map(|r| rewrite(r.name, Look::Rule(r)))
+        .chain([rewrite(CARRIED, Look::Carried)])
+        .collect();
+    let run = |g: Graph<'k>, rules: &[Rewrite<Node, Context<'k>>], nodes: usize| {
+        let context = Context::new(kernel, &|_| false, &|_| false, Vec::new(), limits);
+        Runner::<Node, Context<'k>>::new(context)
+            .with_egraph(g)
+            .with_scheduler(SimpleScheduler)
+            .with_iter_limit(limits.iterations)
+            .with_node_limit(nodes)
+            .with_time_limit(Duration::MAX)
+            .run(rules)
+    };
+    let runner = run(g, &spread, limits.nodes);
+    let stop = match &runner.stop_reason {
+        Some(StopReason::Saturated) | None => Stop::Saturated,
+        Some(StopReason::NodeLimit(_)) => Stop::Nodes,
+        Some(StopReason::IterationLimit(_) | StopReason::TimeLimit(_) | StopReason::Other(_)) => Stop::Iterations,
+    };
+    let mut g = runner.egraph;
+    // An instruction that no rule says anything of runs as in the plain assignment.
+    for &i in &insts {
+        let d = &kernel.insts[i];
+        let of = |v: &Value| problem.base[*v].clone();
+        let form = Form { operands: d.args.iter().map(of).collect(), results: d.results.iter().map(of).collect() };
+        let carries = matches!(d.op, Op::For | Op::While | Op::If | Op::Yield);
+        let tiles = form.operands.iter().chain(&form.results).any(Option::is_some);
+        if !carries && tiles && !g.analysis.forms.keys().any(|k| k.inst == i) {
+            add_form(&mut g, i, &form, PLAIN);
+        }
+    }
+    g.rebuild();
+    // As many as layouts per value allow.
+    let mut g = run(g, &[rewrite(CONVERT, Look::Convert)], usize::MAX).egraph;
+    g.rebuild();
+    (g, stop)
+}

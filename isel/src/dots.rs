@@ -1,0 +1,227 @@
+//! Plans of dots: the matrix instruction, or multiply-adds of lanes; how warps share the product; the layouts that follow.
+
+use crate::error::LowerError;
+use crate::plan::Plan;
+use crate::target::{GroupMatrixId, MatrixId, Target};
+use std::rc::Rc;
+use tilelift_egraph::physical::Form;
+use tilelift_ir::layout::{Axis, Coord, FragmentMap, Layout};
+use tilelift_ir::{Attr, Inst, Kernel, Precision, Scalar, Type};
+
+/// How a dot runs: on matrix instructions, or by multiply-adds of single lanes.
+#[derive(Clone, Debug)]
+pub(crate) struct DotPlan {
+    /// The instruction; `None` for multiply-adds.
+    pub instr: Option<MatrixId>,
+    /// The instruction of groups of warps, in a specialised loop; operands are then in shared memory and their layouts mean
+    /// nothing, but A's if it is in registers.
+    pub group: Option<GroupMatrixId>,
+    /// Types in which the operands are multiplied: their own, or wider ones that the instruction takes and that hold them exactly.
+    pub factors: [Scalar; 2],
+    /// Layout of the accumulator: that of `d` for a dot of matrices; of a batch, with every matrix of it in registers.
+    pub whole: Rc<Layout>,
+    /// Layouts of A, B and the accumulator of one matrix product.
+    pub a: Rc<Layout>,
+    pub b: Rc<Layout>,
+    pub d: Rc<Layout>,
+    /// Other plans for the same product: warps along M alone, and k in another order on both sides ([`turned`]).
+    pub others: Vec<Rc<DotPlan>>,
+}
+
+impl DotPlan {
+    /// True if a form has accumulator and operands, as far as they are in registers, where this plan wants them.
+    pub fn takes(&self, form: &Form) -> bool {
+        let fits = |x: Option<&Option<Rc<Layout>>>, l: &Rc<Layout>| x.and_then(Option::as_ref).is_none_or(|x| x == l);
+        fits(form.operands.first(), &self.a) && fits(form.operands.get(1), &self.b) && fits(form.results.first(), &self.whole)
+    }
+
+    /// The plan for a form: this one if it can.
+    pub fn that_takes<'p>(self: &'p Rc<DotPlan>, form: &Form) -> &'p Rc<DotPlan> {
+        if self.takes(form) { self } else { self.others.iter().find(|p| p.takes(form)).unwrap_or(self) }
+    }
+}
+
+/// The same product with k in another order on both sides: that of the registers of a lane first, so that a lane's part of a row is one
+/// run of memory. `None` where it is the same, or can't be said.
+fn turned(plan: &DotPlan) -> Option<DotPlan> {
+    let order = lane_order(&plan.b, 0)?;
+    let (a, b) = (turn(&plan.a, 1, &order)?, turn(&plan.b, 0, &order)?);
+    (a != *plan.a || b != *plan.b).then(|| DotPlan { a: Rc::new(a), b: Rc::new(b), others: Vec::new(), ..plan.clone() })
+}
+
+/// Bits of a dimension: those of registers, then the others; `None` unless each is a column of its own.
+fn lane_order(l: &Layout, dim: usize) -> Option<Vec<u32>> {
+    let mut order = Vec::new();
+    for axis in [Axis::Reg, Axis::Lane, Axis::Warp] {
+        for i in 0..l.bits(axis) {
+            let c = l.column(axis, i)[dim];
+            if c != 0 {
+                order.push(c.is_power_of_two().then(|| c.trailing_zeros())?);
+            }
+        }
+    }
+    let mut sorted = order.clone();
+    sorted.sort_unstable();
+    let whole = sorted.iter().enumerate().all(|(at, &b)| b == at as u32) && l.shape()[dim] == 1 << sorted.len();
+    whole.then_some(order)
+}
+
+/// A layout with the bits of a dimension renamed: bit `order[n]` becomes bit `n`.
+fn turn(l: &Layout, dim: usize, order: &[u32]) -> Option<Layout> {
+    let mut axes = Vec::new();
+    for axis in [Axis::Reg, Axis::Lane, Axis::Warp] {
+        if !l.odd(axis).is_empty() {
+            return None;
+        }
+        let columns = (0..l.bits(axis)).map(|i| {
+            let mut c = l.column(axis, i);
+            c[dim] = order.iter().enumerate().fold(0, |sum, (n, &bit)| sum | (c[dim] >> bit & 1) << n);
+            c
+        });
+        axes.push((axis, columns.collect()));
+    }
+    Layout::from_columns(l.shape(), &axes).ok()
+}
+
+/// Chooses the matrix instruction of a dot and spreads the warps over M and N. Types and extents without one are left to multiply-adds.
+pub(crate) fn plan_dot(kernel: &Kernel, target: &Target, plan: &Plan, i: Inst) -> Result<DotPlan, LowerError> {
+    let d = &kernel.insts[i];
+    let (Type::Tile(a), Type::Tile(bt), Type::Tile(c)) = (kernel.ty(d.args[0]), kernel.ty(d.args[1]), kernel.ty(d.args[2])) else {
+        return Err(LowerError::unsupported("a dot of scalars", "use tiles"));
+    };
+    if let Some(s) = plan.specialised()
+        && let Some(&(_, q)) = s.dots.iter().find(|x| x.0 == i)
+        && let Some(units) = &target.units
+    {
+        let row = &units.matrix[q.as_u32() as usize];
+        let (groups, order) = ([s.consumers, 1], [0, 1]);
+        let d = Rc::new(Layout::fragment(&c.shape, &row.d, &groups, &order)?);
+        let left = match &row.a {
+            Some(map) => Rc::new(Layout::operand_of(&a.shape, map, &groups, &order, &[Some(0), None])?),
+            None => d.clone(),
+        };
+        let factors = [a.elem, bt.elem];
+        return Ok(DotPlan { instr: None, group: Some(q), factors, whole: d.clone(), a: left, b: d.clone(), d, others: Vec::new() });
+    }
+    let precision = match d.attrs.first() {
+        Some(Attr::Precision(p)) => *p,
+        _ => Precision::Exact,
+    };
+    let rank = c.shape.len();
+    let (m, n, k) = (c.shape[rank - 2], c.shape[rank - 1], a.shape[rank - 1]);
+    // Three products of tf32 numbers.
+    let precision = if precision == Precision::Tf32x3 { Precision::Tf32 } else { precision };
+    let find = |[fa, fb]: [Scalar; 2], acc: Scalar| {
+        target.matrix.iter().position(|x| {
+            let s = x.shape;
+            let typed = x.operand == fa && x.operand_b == fb && x.acc == acc && x.precision == precision;
+            typed && m.is_multiple_of(s[0]) && n.is_multiple_of(s[1]) && k.is_multiple_of(s[2])
+        })
+    };
+    // A sum may be kept wider than its type.
+    let wider = |factors| find(factors, c.elem).or_else(|| if c.elem == Scalar::F16 { find(factors, Scalar::F32) } else { None });
+    // Every float of up to 8 bits with a fraction is a number of f16, every i4 one of i8.
+    let found = wider([a.elem, bt.elem]).or_else(|| match a.elem {
+        Scalar::I4 | Scalar::I8 => wider([Scalar::I8; 2]),
+        s if s.is_narrow() => wider([Scalar::F16; 2]),
+        _ => None,
+    });
+    let order = [0, 1];
+    let (fa, fb, fd) = match found {
+        Some(q) => {
+            let instr = &target.matrix[q];
+            let mut b = instr.b.clone();
+            // Neighbouring n tiles in neighbouring registers: one matrix load then feeds two instructions of one k step.
+            b.rep_order = vec![1, 0];
+            (instr.a.clone(), b, instr.d.clone())
+        }
+        None => lane_fragments(target.lanes, plan.warps, [m, n]),
+    };
+    let atom = [fd.shape[0], fd.shape[1]];
+    let spread = |warps: [u32; 2]| -> Result<DotPlan, LowerError> {
+        let acc = Layout::fragment(&[m, n], &fd, &warps, &order)?;
+        let whole = if rank == 3 { acc.expand_dims(0).broadcast(0, c.shape[0])? } else { acc.clone() };
+        Ok(DotPlan {
+            whole: Rc::new(whole),
+            instr: found.map(|q| MatrixId::from_u32(q as u32)),
+            group: None,
+            factors: found.map_or([a.elem, bt.elem], |q| [target.matrix[q].operand, target.matrix[q].operand_b]),
+            a: Rc::new(Layout::operand_of(&[m, k], &fa, &warps, &order, &[Some(0), None])?),
+            b: Rc::new(Layout::operand_of(&[k, n], &fb, &warps, &order, &[None, Some(1)])?),
+            d: Rc::new(acc),
+            others: Vec::new(),
+        })
+    };
+    let warps = split_warps(plan.warps, [m, n], atom);
+    let mut first = spread(warps)?;
+    if found.is_some() {
+        let mut others: Vec<DotPlan> = turned(&first).into_iter().collect();
+        // Rows alone: what is reduced along N stays in a warp, and the accumulator is an operand of the next product.
+        if warps != [plan.warps, 1] && (m / atom[0]).is_multiple_of(plan.warps) {
+            let rows = spread([plan.warps, 1])?;
+            let other = turned(&rows);
+            others.push(rows);
+            others.extend(other);
+        }
+        first.others = others.into_iter().map(Rc::new).collect();
+    }
+    Ok(first)
+}
+
+/// Fragments of a dot by multiply-adds: a lane holds a block of up to 4x4 accumulators, the rows of A and the columns of B that they
+/// need; lanes of one row (column) read the same elements of A (B).
+fn lane_fragments(lanes: u32, warps: u32, [m, n]: [u32; 2]) -> (FragmentMap, FragmentMap, FragmentMap) {
+    let (m, n) = (m.trailing_zeros(), n.trailing_zeros());
+    let lane_bits = lanes.trailing_zeros();
+    let spare = (m + n).saturating_sub(lane_bits + warps.trailing_zeros());
+    let reg_n = n.min(2).min(spare);
+    let reg_m = m.min(2).min(spare - reg_n);
+    let lane_m = (m - reg_m).min(lane_bits.saturating_sub((n - reg_n).min(lane_bits.div_ceil(2))));
+    let lane_n = (n - reg_n).min(lane_bits - lane_m);
+    let idle = lane_bits - lane_m - lane_n;
+    let run = |dim: usize, from: u32, count: u32| {
+        (from..from + count).map(move |bit| {
+            let mut c = Coord::from_elem(0, 2);
+            if dim < 2 {
+                c[dim] = 1 << bit;
+            }
+            c
+        })
+    };
+    const NONE: usize = 2;
+    let map = |shape: [u32; 2], reg: Vec<Coord>, lane: Vec<Coord>| FragmentMap {
+        shape: Coord::from_slice(&shape),
+        reg,
+        lane,
+        warp: Vec::new(),
+        rep_order: vec![1, 0],
+    };
+    let (rows, columns) = (1 << (reg_m + lane_m), 1 << (reg_n + lane_n));
+    let idle = || run(NONE, 0, idle);
+    let a = map([rows, 1], run(0, 0, reg_m).collect(), run(NONE, 0, lane_n).chain(run(0, reg_m, lane_m)).chain(idle()).collect());
+    let b = map([1, columns], run(1, 0, reg_n).collect(), run(1, reg_n, lane_n).chain(run(NONE, 0, lane_m)).chain(idle()).collect());
+    let d = map(
+        [rows, columns],
+        run(1, 0, reg_n).chain(run(0, 0, reg_m)).collect(),
+        run(1, reg_n, lane_n).chain(run(0, reg_m, lane_m)).chain(idle()).collect(),
+    );
+    (a, b, d)
+}
+
+/// Warps along M and N: halve the longer side of a warp's share as long as the instruction still fits; the rest hold copies.
+fn split_warps(warps: u32, tile: [u32; 2], atom: [u32; 2]) -> [u32; 2] {
+    let mut split = [1u32; 2];
+    let room = |split: &[u32; 2], d: usize| (tile[d] / atom[d] / split[d]).is_multiple_of(2);
+    while split[0] * split[1] < warps {
+        let share = [tile[0] / split[0], tile[1] / split[1]];
+        let long = usize::from(share[1] > share[0]);
+        if room(&split, long) {
+            split[long] *= 2;
+        } else if room(&split, 1 - long) {
+            split[1 - long] *= 2;
+        } else {
+            split[long] *= 2;
+        }
+    }
+    split
+}

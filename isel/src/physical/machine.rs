@@ -1,0 +1,368 @@
+//! Prices: what an instruction costs in a form, what a conversion costs, from the target's table.
+
+use super::{folds, staging};
+use crate::access::GlobalAccess;
+use crate::assign::{Assignment, access_layout};
+use crate::dots::DotPlan;
+use crate::lower::{legal_width, memory_type};
+use crate::packed;
+use crate::plan::Plan;
+use crate::target::Target;
+use cranelift_entity::SecondaryMap;
+use std::cell::RefCell;
+use std::collections::HashMap;
+use std::rc::Rc;
+use tilelift_egraph::cost::Family;
+use tilelift_egraph::physical::{Form, Layouts, Machine};
+use tilelift_ir::layout::{
+    AccessColumns, Axis, Conversion, Layout, conversion_cost, operand_swizzle, plan_in_registers, sectors, vectors_without,
+};
+use tilelift_ir::ops::Rule;
+use tilelift_ir::{Attr, Inst, Kernel, Op, Scalar, Type, Value};
+
+/// Bytes of a sector, and of a line of the cache.
+const SECTOR: u32 = 32;
+const LINE: u32 = 128;
+/// Instructions for the address and the bounds of one access.
+const ADDRESS: u64 = 4;
+
+/// The machine of a search.
+pub(super) struct Prices<'a> {
+    kernel: &'a Kernel,
+    target: &'a Target,
+    plan: &'a Plan,
+    plain: &'a Assignment,
+    /// Values that are in shared memory, not in registers.
+    memory: SecondaryMap<Value, bool>,
+    /// Costs of fetching operands.
+    fetches: RefCell<HashMap<Fetch, Option<u64>>>,
+}
+
+/// An operand in shared memory: the layout it is wanted in, bytes of an element, whether it is multiplied in its own type, and its
+/// contiguous dimension.
+type Fetch = (Rc<Layout>, u32, bool, usize);
+
+impl<'a> Prices<'a> {
+    pub fn new(
+        kernel: &'a Kernel,
+        target: &'a Target,
+        plan: &'a Plan,
+        plain: &'a Assignment,
+        memory: SecondaryMap<Value, bool>,
+    ) -> Prices<'a> {
+        Prices { kernel, target, plan, plain, memory, fetches: RefCell::default() }
+    }
+
+    fn warps(&self) -> u64 {
+        u64::from(self.plan.warps)
+    }
+
+    fn tile(&self, v: Value) -> bool {
+        matches!(self.kernel.ty(v), Type::Tile(_)) && !self.memory[v]
+    }
+
+    /// The plain assignment's layouts of operands and results.
+    fn plainly(&self, i: Inst) -> Form {
+        let d = &self.kernel.insts[i];
+        let of = |v: &Value| if self.tile(*v) { self.plain.layout(*v).cloned() } else { None };
+        Form { operands: d.args.iter().map(of).collect(), results: d.results.iter().map(of).collect() }
+    }
+
+    /// One layout for all tiles of an instruction.
+    fn all_in(&self, i: Inst, l: &Rc<Layout>) -> Form {
+        let d = &self.kernel.insts[i];
+        let of = |v: &Value| self.tile(*v).then(|| l.clone());
+        Form { operands: d.args.iter().map(of).collect(), results: d.results.iter().map(of).collect() }
+    }
+
+    /// The ways to run a dot.
+    fn dots(&self, i: Inst) -> Vec<Form> {
+        let Some(plan) = &self.plain.dots[i] else { return vec![self.plainly(i)] };
+        [plan].into_iter().chain(&plan.others).filter_map(|p| self.dot(i, p)).collect()
+    }
+
+    fn dot(&self, i: Inst, plan: &DotPlan) -> Option<Form> {
+        let d = &self.kernel.insts[i];
+        let mut form = self.plainly(i);
+        form.results = [Some(plan.whole.clone())].into_iter().collect();
+        let mut operands: Layouts = form.operands.clone();
+        operands[2] = Some(plan.whole.clone());
+        let batch = if plan.whole.rank() == 3 { Some(plan.whole.shape()[0]) } else { None };
+        for (k, l) in [(0, &plan.a), (1, &plan.b)] {
+            if !self.tile(d.args[k]) {
+                continue;
+            }
+            match batch {
+                Some(n) => operands[k] = Some(Rc::new(l.expand_dims(0).broadcast(0, n).ok()?)),
+                // Multiply-adds read shared memory, into which an operand goes from any layout.
+                None if plan.instr.is_some() => operands[k] = Some(l.clone()),
+                None => {}
+            }
+        }
+        form.operands = operands;
+        Some(form)
+    }
+
+    /// Cost of a global access in a layout, per direction.
+    fn access(&self, i: Inst, layout: &Layout, is_load: bool) -> Option<u64> {
+        let access = GlobalAccess::of(self.kernel, i);
+        let elem = access.view.elem;
+        let bytes = elem.bytes();
+        let columns = AccessColumns::global(layout, &access.order()).ok()?;
+        let vec = legal_width(access.vector_elements(self.target.vector_bytes), memory_type(elem));
+        let vectors = vectors_without(&columns, bytes, vec * bytes, layout.free_mask(Axis::Reg));
+        let touched = u64::from(sectors(&columns, bytes, vectors.width, SECTOR));
+        let lines = u64::from(sectors(&columns, bytes, vectors.width, LINE));
+        let groups = vectors.groups.len() as u64 * u64::from((vectors.width * bytes).div_ceil(self.target.vector_bytes).max(1));
+        let copies = layout.free_mask(Axis::Warp).count_ones();
+        // Warps that read what others read find it in the cache; those that would write it again do not.
+        let distinct = self.warps() >> copies;
+        let issuing = if is_load { self.warps() } else { distinct };
+        let c = &self.target.costs;
+        // Sectors stream while lines are looked up.
+        let moving = (distinct * touched * c.sector).max(issuing * lines * c.line);
+        Some(groups * (moving + self.warps() * ADDRESS * c.alu))
+    }
+
+    /// An access whose elements lie anywhere: every lane its sector, as far as neighbours in the last dimension are not neighbours in
+    /// lanes.
+    fn scattered(&self, layout: &Layout, elem: Scalar) -> Option<u64> {
+        let order: Vec<usize> = (0..layout.rank()).rev().collect();
+        let columns = AccessColumns::global(layout, &order).ok()?;
+        let touched = u64::from(sectors(&columns, elem.bytes(), 1, SECTOR));
+        let copies = layout.free_mask(Axis::Reg).count_ones();
+        let groups = u64::from(layout.size(Axis::Reg)) >> copies;
+        let distinct = self.warps() >> layout.free_mask(Axis::Warp).count_ones();
+        let c = &self.target.costs;
+        Some(groups * (distinct * touched * c.sector + self.warps() * ADDRESS * c.alu))
+    }
+
+    /// An op on every register of a layout.
+    fn per_register(&self, family: Family, layout: &Layout, elem: Scalar) -> u64 {
+        let wide = u64::from(elem.bits().max(32) / 32);
+        let c = &self.target.costs;
+        // Prices of the logical model are in sixteenths of a simple op.
+        let each = if family == Family::Function { c.special } else { family.price() * c.alu / 16 };
+        u64::from(layout.size(Axis::Reg)) * wide * each * self.warps()
+    }
+
+    fn axis(&self, i: Inst) -> usize {
+        let attr = self.kernel.insts[i].attrs.iter().find_map(|a| if let Attr::Dim(d) = a { Some(*d as usize) } else { None });
+        attr.unwrap_or(0)
+    }
+}
+
+impl Machine for Prices<'_> {
+    fn anchors(&self, i: Inst) -> Vec<Form> {
+        let d = &self.kernel.insts[i];
+        if self.fixed(i) {
+            return if d.op == Op::Dot { self.dots(i) } else { vec![self.plainly(i)] };
+        }
+        let v = match d.op {
+            Op::Load if !self.memory[d.results[0]] => d.results[0],
+            Op::Store => self.kernel.operand(i, "value")[0],
+            _ => return Vec::new(),
+        };
+        match access_layout(self.kernel, self.target, self.plan, i, v) {
+            Ok(l) => vec![self.all_in(i, &Rc::new(l))],
+            Err(_) => Vec::new(),
+        }
+    }
+
+    fn fixed(&self, i: Inst) -> bool {
+        let d = &self.kernel.insts[i];
+        let shape = |v: Value| self.kernel.ty(v).shape().map(<[u32]>::to_vec);
+        match d.op.info().rule {
+            Rule::Dot | Rule::Atomic | Rule::GatherTile | Rule::Histogram | Rule::Sort | Rule::ArgSort => true,
+            Rule::TopK | Rule::ArgTopK | Rule::ReduceBy | Rule::ScanBy | Rule::Print => true,
+            // Elements that share bytes change their shape on the way.
+            Rule::Store => self.kernel.ty(self.kernel.operand(i, "value")[0]).elem().is_packed(),
+            Rule::Bitcast => shape(d.args[0]) != shape(d.results[0]),
+            _ => false,
+        }
+    }
+
+    fn run(&self, i: Inst, form: &Form) -> Option<u64> {
+        let d = &self.kernel.insts[i];
+        let c = &self.target.costs;
+        let operand = || form.operands.iter().flatten().next();
+        let result = || form.results.iter().flatten().next();
+        if self.fixed(i) && d.op != Op::Dot {
+            return Some(1);
+        }
+        match d.op.info().rule {
+            Rule::Dot => self.product(i, form),
+            Rule::Load if self.kernel.ty(d.results[0]).elem().is_packed() => {
+                let whole = result()?;
+                let bytes = packed::bytes_of(whole).ok()?;
+                // Both halves of a byte arrive in one lane.
+                let arrives = packed::halves_of(&bytes).ok()?.0.key(0) == whole.key(0);
+                if arrives { self.access(i, &bytes, true) } else { None }
+            }
+            Rule::Load => self.access(i, result()?, true),
+            Rule::Store => {
+                let value = self.kernel.insts[i].args.iter().position(|v| *v == self.kernel.operand(i, "value")[0])?;
+                self.access(i, form.operands[value].as_ref()?, false)
+            }
+            Rule::Gather | Rule::Scatter => {
+                let v = if d.op == Op::Gather { d.results[0] } else { self.kernel.operand(i, "value")[0] };
+                self.scattered(result().or_else(operand)?, self.kernel.ty(v).elem())
+            }
+            Rule::Reduce | Rule::ArgReduce => {
+                let (l, dim) = (operand()?, self.axis(i));
+                let Some(count) = folds::reduction(l, dim) else { return self.spread_first(l, d.args[0]) };
+                let per = if d.op == Op::Reduce { c.alu } else { 6 * c.alu };
+                let count = if d.op == Op::Reduce { count } else { folds::FoldCount { shuffles: 2 * count.shuffles, ..count } };
+                Some(count.price(c, per, self.warps()))
+            }
+            Rule::Scan => {
+                let (l, dim) = (operand()?, self.axis(i));
+                match folds::scan(l, dim) {
+                    Some(count) => Some(count.price(c, c.alu, self.warps())),
+                    None => self.spread_first(l, d.args[0]),
+                }
+            }
+            Rule::Flip => {
+                let (l, dim) = (operand()?, self.axis(i));
+                match folds::scan(l, dim) {
+                    Some(count) if count.exchanges == 0 => {
+                        Some(if count.shuffles > 0 { u64::from(l.size(Axis::Reg)) * c.shuffle * self.warps() } else { 0 })
+                    }
+                    _ => self.spread_first(l, d.args[0]),
+                }
+            }
+            Rule::Broadcast | Rule::Reshape | Rule::Transpose | Rule::Join | Rule::Split | Rule::Concat | Rule::Slice => {
+                Some(if form.operands.iter().flatten().next().is_some() { self.moved(i, form) } else { 0 })
+            }
+            _ => {
+                let Some(l) = result().or_else(operand) else { return Some(0) };
+                let v = d.results.first().or(d.args.first())?;
+                let elem = self.kernel.ty(*v).elem();
+                // A narrowing conversion works on what it reads.
+                let elem = if d.op == Op::Cast && self.kernel.ty(d.args[0]).elem().bits() > elem.bits() {
+                    self.kernel.ty(d.args[0]).elem()
+                } else {
+                    elem
+                };
+                Some(self.per_register(Family::of(d.op, elem), l, elem))
+            }
+        }
+    }
+
+    fn convert(&self, from: &Layout, to: &Layout, elem: Scalar) -> Option<u64> {
+        let bytes = memory_type(elem).bytes();
+        let c = &self.target.costs;
+        match plan_in_registers(from, to, self.target.lanes).ok()? {
+            None => self.round_trip(from, to, bytes),
+            Some(plan) => {
+                let cost = conversion_cost(&plan, bytes, self.plan.warps);
+                let shuffles = if let Conversion::InWarp(p) = &plan { u64::from(p.shuffle_count() * bytes.div_ceil(4)) } else { 0 };
+                Some((shuffles * c.shuffle + u64::from(cost.selects) * c.alu) * self.warps())
+            }
+        }
+    }
+
+    fn registers(&self) -> u64 {
+        // Addresses, loop counts and what the assembler needs for itself.
+        u64::from(self.target.registers).saturating_sub(48)
+    }
+
+    fn spill(&self) -> u64 {
+        self.target.costs.spill * self.warps()
+    }
+}
+
+impl Prices<'_> {
+    /// What a dot costs: its matrix instructions, and fetching the operands that wait in shared memory, in the swizzle that suits the
+    /// form.
+    fn product(&self, i: Inst, form: &Form) -> Option<u64> {
+        let plan = self.plain.dots[i].as_ref()?;
+        if plan.others.is_empty() {
+            // Nothing to choose between.
+            return Some(1);
+        }
+        let plan = plan.that_takes(form);
+        let c = &self.target.costs;
+        let depth = plan.a.shape().last().copied().map_or(1, u64::from);
+        // Lanes that hold copies of an accumulator multiply, too.
+        let mut sum = u64::from(plan.d.size(Axis::Reg) * self.target.lanes) * depth * c.product / 1024 * self.warps();
+        for (k, layout) in [(0, &plan.a), (1, &plan.b)] {
+            let v = self.kernel.insts[i].args[k];
+            if plan.instr.is_none() || !self.memory[v] {
+                continue;
+            }
+            let elem = self.kernel.ty(v).elem();
+            let plain = plan.factors[k] == elem;
+            let fast = self.contiguous(v);
+            let key = (layout.clone(), elem.bytes(), plain, fast);
+            sum += (*self.fetches.borrow_mut().entry(key).or_insert_with(|| self.fetch(layout, fast, plain, elem)))?;
+        }
+        Some(sum.max(1))
+    }
+
+    /// Fetching an operand's fragments from shared memory, where dimension `fast` is contiguous. By matrix loads as they are; vectors
+    /// as if without conflicts, which the choice of the swizzle sees to.
+    fn fetch(&self, layout: &Rc<Layout>, fast: usize, plain: bool, elem: Scalar) -> Option<u64> {
+        let c = &self.target.costs;
+        let reader = staging::Reader::of(layout, self.target.load_matrix && plain);
+        let map = operand_swizzle(layout.shape(), elem.bytes(), fast).ok()?;
+        let [passes, instructions] = staging::reads(&map, &reader, elem.bytes(), self.target).ok()?;
+        let passes = if staging::by_matrices(&map, &reader, elem.bytes()) {
+            passes
+        } else {
+            staging::least(None, &[reader], elem.bytes()).max(instructions)
+        };
+        Some((u64::from(passes) * c.wavefront + u64::from(instructions) * 2 * c.alu) * self.warps())
+    }
+
+    /// The dimension along which a staged operand is contiguous: that of its load, through transposes.
+    fn contiguous(&self, v: Value) -> usize {
+        let Some(i) = self.kernel.def_inst(v) else { return 0 };
+        let d = &self.kernel.insts[i];
+        match (d.op, d.attrs.first()) {
+            (Op::Transpose, Some(Attr::Perm(p))) => {
+                let inner = self.contiguous(d.args[0]);
+                p.iter().position(|&x| x as usize == inner).unwrap_or(0)
+            }
+            (Op::Load, _) => {
+                let rank = self.kernel.ty(v).shape().map_or(0, <[u32]>::len);
+                GlobalAccess::of(self.kernel, i).order().first().map_or(0, |&d| d.min(rank.saturating_sub(1)))
+            }
+            // A reshape drops extents of 1: rows stay rows.
+            _ => self.kernel.ty(v).shape().map_or(0, |s| s.len().saturating_sub(1)),
+        }
+    }
+
+    /// A trip through shared memory. Where its map is free to choose it has no conflicts (the plan of a conversion makes it so), so the
+    /// bytes say how many passes it takes; instructions are counted as if half of them were as wide as can be.
+    fn round_trip(&self, from: &Layout, to: &Layout, bytes: u32) -> Option<u64> {
+        let elements: u64 = from.shape().iter().map(|&e| u64::from(e)).product();
+        if elements * u64::from(bytes) > u64::from(self.target.shared_bytes) {
+            return None;
+        }
+        let side = |l: &Layout, copies: u32| (u64::from(l.size(Axis::Reg) * l.size(Axis::Lane)) * u64::from(bytes)) >> copies;
+        let stored = side(from, from.free_mask(Axis::Reg).count_ones() + from.free_mask(Axis::Lane).count_ones());
+        let stored = (stored * self.warps()) >> from.free_mask(Axis::Warp).count_ones();
+        let loaded = side(to, to.free_mask(Axis::Lane).count_ones()) * self.warps();
+        let line = u64::from(self.target.banks.banks) * 4;
+        let c = &self.target.costs;
+        let passes = stored.div_ceil(line) + loaded.div_ceil(line);
+        let wait = 2 * c.shared_latency + 2 * (c.barrier[0] + c.barrier[1] * self.warps());
+        Some(passes * (c.wavefront + c.alu) + wait)
+    }
+
+    /// An op whose lowering first brings its operand to a layout that keeps bits apart.
+    fn spread_first(&self, l: &Layout, v: Value) -> Option<u64> {
+        let elem = self.kernel.ty(v).elem();
+        let words = u64::from(l.size(Axis::Reg)) * self.warps() * u64::from(memory_type(elem).bytes().div_ceil(4));
+        let c = &self.target.costs;
+        Some(8 * words * c.wavefront + 4 * (c.barrier[0] + c.barrier[1] * self.warps()) + 4 * c.shared_latency)
+    }
+
+    /// Renames; what does not follow by renaming goes through shared memory, word by word.
+    fn moved(&self, i: Inst, form: &Form) -> u64 {
+        let d = &self.kernel.insts[i];
+        let follows = *form != self.plainly(i) || tilelift_egraph::physical::rules::follows(self.kernel, i, form);
+        if follows { 0 } else { form.operands.iter().flatten().next().and_then(|l| self.spread_first(l, d.args[0])).unwrap_or(0) }
+    }
+}

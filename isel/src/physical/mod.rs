@@ -1,0 +1,109 @@
+//! The physical stage of the optimizer, on this side: prices for the search over layouts, and its outcome as an assignment.
+//!
+//! ```text
+//! Assignment (plain) ─► Problem ── tilelift_egraph::physical::solve ─► Solution ─► Assignment with forms and variants
+//!                         prices: machine.rs, folds.rs
+//! ```
+//!
+//! The lowering runs an instruction once per form, operands and results in its layouts, and makes the conversions of a value where the
+//! value is made. Whatever the search leaves open is done as the plain assignment says, and a value that is wanted in another layout
+//! than it is there in is converted on demand: a choice can be slow, never wrong.
+
+mod folds;
+mod machine;
+pub(crate) mod staging;
+
+use crate::assign::Assignment;
+use crate::error::LowerError;
+use crate::plan::{LowerOptions, Plan};
+use crate::target::Target;
+use cranelift_entity::SecondaryMap;
+use machine::Prices;
+use tilelift_egraph::physical::{Limits, Problem, Solution, print, solve};
+use tilelift_ir::{Inst, Kernel, Op, Value, Verified};
+
+/// The values that wait in shared memory for dots: staged loads, and other views of them.
+fn in_memory(kernel: &Kernel, plan: &Plan, staged: &SecondaryMap<Inst, bool>) -> SecondaryMap<Value, bool> {
+    let mut out = SecondaryMap::with_default(false);
+    kernel.walk(kernel.body, &mut |i| {
+        let d = &kernel.insts[i];
+        let here = match d.op {
+            Op::Load => staged[i] || plan.specialised().is_some_and(|s| s.loads.iter().any(|l| l.0 == i)),
+            Op::Transpose | Op::Reshape => out[d.args[0]],
+            _ => false,
+        };
+        if here {
+            d.results.iter().for_each(|&v| out[v] = true);
+        }
+    });
+    out
+}
+
+/// What the search says of a kernel, for people.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Chosen {
+    /// The kernel's text with a layout behind every tile, and where it is converted.
+    pub text: String,
+    /// Nodes and classes of the graph.
+    pub size: [usize; 2],
+    /// Costs of the programs that came behind the chosen one, in sixteenths of a cycle.
+    pub others: Vec<u64>,
+}
+
+/// Searches the layouts of a kernel and shows them. With `reasons`, the rule behind each layout that is not the plain one is named.
+/// `None` where nothing is searched.
+///
+/// # Errors
+/// What the plan or the plain assignment refuses.
+pub fn choose(kernel: &Verified<'_>, target: &Target, options: &LowerOptions, reasons: bool) -> Result<Option<Chosen>, LowerError> {
+    let kernel: &Kernel = kernel;
+    let plan = crate::plan::plan(kernel, target, options)?;
+    let plain = crate::assign::assign(kernel, target, &plan)?;
+    let staged = crate::lower::staged_loads(kernel);
+    let Some(search) = Search::new(kernel, target, &plan, &plain, &staged) else { return Ok(None) };
+    let Some(found) = search.solve() else { return Ok(None) };
+    Ok(Some(Chosen { text: search.print(&found, reasons), size: found.size, others: found.others.clone() }))
+}
+
+/// A problem with its machine.
+pub(crate) struct Search<'a> {
+    problem: Problem<'a>,
+    prices: Prices<'a>,
+}
+
+impl<'a> Search<'a> {
+    /// The search for a kernel; `None` where layouts are fixed: the fragments of a specialised loop leave nothing to choose.
+    pub fn new(
+        kernel: &'a Kernel,
+        target: &'a Target,
+        plan: &'a Plan,
+        plain: &'a Assignment,
+        staged: &SecondaryMap<Inst, bool>,
+    ) -> Option<Search<'a>> {
+        if plan.specialised().is_some() {
+            return None;
+        }
+        let memory = in_memory(kernel, plan, staged);
+        let mut base = SecondaryMap::new();
+        // Only what the walk reaches: a region that nobody runs has no layouts.
+        kernel.walk(kernel.body, &mut |i| {
+            let d = &kernel.insts[i];
+            let params = d.regions.iter().flat_map(|&r| kernel.regions[r].params.iter());
+            for &v in d.results.iter().chain(params).filter(|&&v| !memory[v]) {
+                base[v] = plain.layout(v).cloned();
+            }
+        });
+        let prices = Prices::new(kernel, target, plan, plain, memory);
+        Some(Search { problem: Problem { kernel, base }, prices })
+    }
+
+    /// The solution, if there is one.
+    pub fn solve(&self) -> Option<Solution> {
+        solve(&self.problem, &self.prices, &Limits::default())
+    }
+
+    /// The kernel with the solution's layouts.
+    pub fn print(&self, solution: &Solution, reasons: bool) -> String {
+        print(&self.problem, solution, reasons)
+    }
+}

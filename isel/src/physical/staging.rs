@@ -1,0 +1,153 @@
+//! Where the elements of a staged operand lie in shared memory: the swizzle with the fewest passes over the banks, writers and readers
+//! together, counted exactly.
+//!
+//! ```text
+//! copies into the tile ─► map ─► fragments: by matrix loads where they divide the access, else by vectors
+//! ```
+
+use crate::assign::Assignment;
+use crate::target::Target;
+use std::rc::Rc;
+use tilelift_ir::layout::{
+    Axis, Layout, LayoutError, SharedMap, SharedOp, ldmatrix_applies, operand_swizzle, turned_swizzle, vectors_without, wavefronts,
+};
+use tilelift_ir::{Attr, Kernel, Op, Value};
+
+/// Another view of the same memory.
+#[derive(Clone, Debug)]
+enum View {
+    Transpose(Vec<usize>),
+    Reshape(Vec<u32>),
+}
+
+/// A dot that reads a staged tile.
+#[derive(Clone, Debug)]
+pub(crate) struct Reader {
+    views: Vec<View>,
+    layout: Rc<Layout>,
+    /// Matrix loads may bring it.
+    matrices: bool,
+}
+
+impl Reader {
+    /// A reader of the tile itself.
+    pub fn of(layout: &Rc<Layout>, matrices: bool) -> Reader {
+        Reader { views: Vec::new(), layout: layout.clone(), matrices }
+    }
+
+    fn seen(&self, map: &SharedMap) -> Result<SharedMap, LayoutError> {
+        self.views.iter().try_fold(map.clone(), |m, v| match v {
+            View::Transpose(p) => m.transpose(p),
+            View::Reshape(s) => m.reshape(s),
+        })
+    }
+}
+
+/// The dots that read a value in shared memory, through transposes and reshapes.
+pub(crate) fn readers(kernel: &Kernel, target: &Target, assigned: &Assignment, v: Value) -> Vec<Reader> {
+    let mut out = Vec::new();
+    let mut open: Vec<(Value, Vec<View>)> = vec![(v, Vec::new())];
+    while let Some((v, views)) = open.pop() {
+        for (i, d) in kernel.insts.iter().filter(|(_, d)| d.args.contains(&v)) {
+            let mut further = views.clone();
+            match (d.op, d.attrs.first()) {
+                (Op::Transpose, Some(Attr::Perm(p))) => further.push(View::Transpose(p.iter().map(|&x| x as usize).collect())),
+                (Op::Reshape, _) => further.push(View::Reshape(kernel.ty(d.results[0]).shape().unwrap_or(&[]).to_vec())),
+                (Op::Dot, _) => {
+                    let Some(plan) = &assigned.dots[i] else { continue };
+                    let elem = kernel.ty(v).elem();
+                    for (k, layout) in [(0, &plan.a), (1, &plan.b)] {
+                        if d.args[k] == v {
+                            let matrices = target.load_matrix && plan.instr.is_some() && plan.factors[k] == elem;
+                            out.push(Reader { views: views.clone(), layout: layout.clone(), matrices });
+                        }
+                    }
+                    continue;
+                }
+                _ => continue,
+            }
+            open.push((d.results[0], further));
+        }
+    }
+    out
+}
+
+/// Passes and instructions of one warp that writes a tile in a layout, in vectors of at most `bytes`.
+pub(crate) fn writes(map: &SharedMap, layout: &Layout, elem: u32, bytes: u32, target: &Target) -> Result<[u32; 2], LayoutError> {
+    let columns = map.columns_from(layout)?;
+    let v = vectors_without(&columns, elem, bytes, layout.free_mask(Axis::Reg));
+    let w = wavefronts(&columns, elem, v.width, SharedOp::Store, &target.banks, layout.free_mask(Axis::Lane));
+    let n = v.groups.len() as u32;
+    Ok([w.total() * n, n])
+}
+
+/// Passes and instructions of one warp that fetches a dot's fragments.
+pub(crate) fn reads(map: &SharedMap, reader: &Reader, elem: u32, target: &Target) -> Result<[u32; 2], LayoutError> {
+    let columns = reader.seen(map)?.columns_from(&reader.layout)?;
+    let plan = if reader.matrices { ldmatrix_applies(&columns, elem) } else { None };
+    if let Some(plan) = plan {
+        let n = plan.groups.len() as u32;
+        return Ok([plan.passes() * plan.count * n, n]);
+    }
+    let v = vectors_without(&columns, elem, target.vector_bytes, reader.layout.free_mask(Axis::Reg));
+    let w = wavefronts(&columns, elem, v.width, SharedOp::Load, &target.banks, 0);
+    let n = v.groups.len() as u32;
+    Ok([w.total() * n, n])
+}
+
+/// True if matrix loads bring a reader's fragments.
+pub(crate) fn by_matrices(map: &SharedMap, reader: &Reader, elem: u32) -> bool {
+    let columns = reader.seen(map).and_then(|m| m.columns_from(&reader.layout));
+    reader.matrices && columns.is_ok_and(|c| ldmatrix_applies(&c, elem).is_some())
+}
+
+/// The map for a tile that a layout writes in vectors of at most so many bytes (if that is known), and dots read. The plain swizzle wins
+/// a tie.
+///
+/// # Errors
+/// A tile that has no plain map.
+pub(crate) fn choose(
+    shape: &[u32],
+    elem: u32,
+    fast: usize,
+    writer: Option<(&Layout, u32)>,
+    readers: &[Reader],
+    target: &Target,
+) -> Result<(SharedMap, [u32; 2]), LayoutError> {
+    let plain = operand_swizzle(shape, elem, fast)?;
+    let cost = |map: &SharedMap| -> Result<[u32; 2], LayoutError> {
+        let first = writer.map_or(Ok([0, 0]), |(l, bytes)| writes(map, l, elem, bytes, target));
+        readers.iter().try_fold(first?, |sum, r| {
+            let more = reads(map, r, elem, target)?;
+            Ok([sum[0] + more[0], sum[1] + more[1]])
+        })
+    };
+    // What cannot be counted stays as it is.
+    let Ok(mut best) = cost(&plain) else { return Ok((plain, [u32::MAX; 2])) };
+    let mut chosen = plain;
+    let least = least(writer.map(|w| w.0), readers, elem);
+    for span in [128, 64, 32] {
+        for (skip, turn) in (0..4).flat_map(|s| (0..3).map(move |t| (s, t))) {
+            // As few passes as bytes need can't be undercut.
+            if best[0] <= least {
+                return Ok((chosen, best));
+            }
+            let Ok(map) = turned_swizzle(shape, elem, fast, span, [skip, turn]) else { continue };
+            if let Ok(c) = cost(&map)
+                && c < best
+            {
+                (best, chosen) = (c, map);
+            }
+        }
+    }
+    Ok((chosen, best))
+}
+
+/// Passes of one warp that bytes alone ask for: what it writes and reads, 128 bytes a pass.
+pub(crate) fn least(writer: Option<&Layout>, readers: &[Reader], elem: u32) -> u32 {
+    let passes = |l: &Layout| {
+        let copies = l.free_mask(Axis::Reg).count_ones() + l.free_mask(Axis::Lane).count_ones();
+        ((l.size(Axis::Reg) * l.size(Axis::Lane) * elem) >> copies) / 128
+    };
+    readers.iter().fold(writer.map_or(0, passes), |sum, r| sum + passes(&r.layout))
+}
