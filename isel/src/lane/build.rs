@@ -4,6 +4,7 @@
 //! allowed), and is shared with every later equal one inside that block. This is scoped value numbering and loop hoisting in one
 //! step, without a pass. [`LaneBuilder::finish`] removes what nothing uses and gives every allocation its place.
 
+mod control;
 mod roles;
 
 pub use roles::RoleSpec;
@@ -11,9 +12,7 @@ pub use roles::RoleSpec;
 use super::fold::{eval_cmp, eval_int};
 use super::place::{Life, place};
 use super::sweep::sweep;
-use super::{
-    Alloc, AllocId, Atomic, BinOp, Block, Carried, For, If, Inst, LTy, LVal, Param, Program, ShuffleFrom, Special, UnOp, Vals, While,
-};
+use super::{Alloc, AllocId, Atomic, BinOp, Block, Inst, LTy, LVal, Param, Program, ShuffleFrom, Special, UnOp, Vals};
 use crate::target::MatrixId;
 use cranelift_entity::{PrimaryMap, SecondaryMap};
 use smallvec::SmallVec;
@@ -640,156 +639,6 @@ impl LaneBuilder {
         let dsts: SmallVec<[LVal; 16]> = tys.iter().map(|&t| self.new_val(t, depth)).collect();
         self.effect(Inst::Matrix { dsts: dsts.clone(), instr, a, b, c });
         dsts
-    }
-
-    fn open(&mut self) {
-        let start = self.clock;
-        let id = self.next_frame;
-        self.next_frame += 1;
-        self.frames.push(Frame { id, start, ..Frame::default() });
-    }
-
-    fn close(&mut self) -> (Block, u32) {
-        let frame = self.frames.pop().unwrap_or_default();
-        for k in &frame.keys {
-            self.memo.remove(k);
-        }
-        (frame.block, frame.start)
-    }
-
-    /// What a loop uses that was made before it lives to its end.
-    fn extend_lives(&mut self, start: u32) {
-        let now = self.clock;
-        for alloc in self.program.allocs.keys() {
-            if let Some(Life { first, last }) = self.lives[alloc]
-                && first < start
-                && last >= start
-            {
-                self.lives[alloc] = Some(Life { first, last: now });
-            }
-        }
-    }
-
-    /// A counted loop. The body gets the index and the carried values and returns the next ones.
-    ///
-    /// # Errors
-    /// The body's.
-    pub fn for_loop<C, E>(
-        &mut self,
-        cx: &mut C,
-        bounds: [LVal; 3],
-        init: &[LVal],
-        body: impl FnOnce(&mut C, &mut LaneBuilder, LVal, &[LVal]) -> Result<Vec<LVal>, E>,
-    ) -> Result<Vec<LVal>, E> {
-        self.counted(cx, bounds, init, false, body)
-    }
-
-    /// A counted loop that is known to run at least once.
-    ///
-    /// # Errors
-    /// The body's.
-    pub fn for_loop_that_runs<C, E>(
-        &mut self,
-        cx: &mut C,
-        bounds: [LVal; 3],
-        init: &[LVal],
-        body: impl FnOnce(&mut C, &mut LaneBuilder, LVal, &[LVal]) -> Result<Vec<LVal>, E>,
-    ) -> Result<Vec<LVal>, E> {
-        self.counted(cx, bounds, init, true, body)
-    }
-
-    fn counted<C, E>(
-        &mut self,
-        cx: &mut C,
-        bounds: [LVal; 3],
-        init: &[LVal],
-        runs: bool,
-        body: impl FnOnce(&mut C, &mut LaneBuilder, LVal, &[LVal]) -> Result<Vec<LVal>, E>,
-    ) -> Result<Vec<LVal>, E> {
-        self.open();
-        let at = self.here();
-        let iv = self.new_val(self.ty(bounds[0]), at);
-        let params: Vec<LVal> = init.iter().map(|&v| self.new_val(self.program.vals[v], at)).collect();
-        // The back edge: what the body's end did, its start must expect.
-        (self.read, self.written) = (true, true);
-        let next = body(cx, self, iv, &params)?;
-        let (block, start) = self.close();
-        self.extend_lives(start);
-        (self.read, self.written) = (true, true);
-        let depth = self.here();
-        let mut carried = Vec::new();
-        let mut results = Vec::new();
-        for ((&param, &init), &next) in params.iter().zip(init).zip(&next) {
-            let result = self.new_val(self.program.vals[param], depth);
-            carried.push(Carried { param, init, next, result });
-            results.push(result);
-        }
-        let [lo, hi, step] = bounds;
-        self.effect(Inst::For(Box::new(For { iv, lo, hi, step, runs, carried, body: block })));
-        Ok(results)
-    }
-
-    /// A loop on a condition.
-    ///
-    /// # Errors
-    /// Those of the two blocks.
-    pub fn while_loop<C, E>(
-        &mut self,
-        cx: &mut C,
-        init: &[LVal],
-        test: impl FnOnce(&mut C, &mut LaneBuilder, &[LVal]) -> Result<LVal, E>,
-        body: impl FnOnce(&mut C, &mut LaneBuilder, &[LVal]) -> Result<Vec<LVal>, E>,
-    ) -> Result<Vec<LVal>, E> {
-        self.open();
-        let at = self.here();
-        let params: Vec<LVal> = init.iter().map(|&v| self.new_val(self.program.vals[v], at)).collect();
-        (self.read, self.written) = (true, true);
-        // The test's values are seen by the body: two frames on one another, printed as two blocks.
-        let condition = test(cx, self, &params)?;
-        self.open();
-        let next = body(cx, self, &params)?;
-        let (run, _) = self.close();
-        let (test, start) = self.close();
-        self.extend_lives(start);
-        (self.read, self.written) = (true, true);
-        let depth = self.here();
-        let mut carried = Vec::new();
-        let mut results = Vec::new();
-        for ((&param, &init), &next) in params.iter().zip(init).zip(&next) {
-            let result = self.new_val(self.program.vals[param], depth);
-            carried.push(Carried { param, init, next, result });
-            results.push(result);
-        }
-        self.effect(Inst::While(Box::new(While { carried, test, condition, body: run })));
-        Ok(results)
-    }
-
-    /// A choice between two blocks that make values of the same types.
-    ///
-    /// # Errors
-    /// Those of the two blocks.
-    pub fn if_else<C, E>(
-        &mut self,
-        cx: &mut C,
-        condition: LVal,
-        then: impl FnOnce(&mut C, &mut LaneBuilder) -> Result<Vec<LVal>, E>,
-        otherwise: impl FnOnce(&mut C, &mut LaneBuilder) -> Result<Vec<LVal>, E>,
-    ) -> Result<Vec<LVal>, E> {
-        let before = (self.read, self.written);
-        self.open();
-        let a = then(cx, self)?;
-        let (then, _) = self.close();
-        let after = (self.read, self.written);
-        (self.read, self.written) = before;
-        self.open();
-        let b = otherwise(cx, self)?;
-        let (otherwise, _) = self.close();
-        (self.read, self.written) = (self.read | after.0, self.written | after.1);
-        let depth = self.here();
-        let results: Vec<(LVal, LVal, LVal)> = a.iter().zip(&b).map(|(&a, &b)| (self.new_val(self.program.vals[a], depth), a, b)).collect();
-        let values = results.iter().map(|r| r.0).collect();
-        self.effect(Inst::If(Box::new(If { condition, then, otherwise, results })));
-        Ok(values)
     }
 
     /// The program: dead instructions gone, allocations placed.
