@@ -25,7 +25,7 @@ usage: tilelift compile FILE [OPTION…]
   --warps N        warps per program instance, overriding the kernel's hint
   --schedule NAME  specialised or pipelined (the planner's choice)
   --stages N       stages of pipelined loops, overriding the kernel's hint
-  --opt N          0: as written, 1: equality saturation over the tile program (default)
+  --opt N          0: as written, 1: equality saturation over the tile program (default), 2: layouts, too
   -o, --output F   write to a file
   --times          report the time of each stage on standard error";
 

@@ -19,7 +19,9 @@ Executes every `; run:` line of the files, prints what the kernels wrote, and co
   --target NAME   what to compile for
   --seed N        schedule of the simulator (0)
   --steps N       rounds after which a `while` is given up (4194304); the simulator gives up after 100 N warp instructions
-  --opt N         0: as written, 1: improved by equality saturation (default), 2: layouts, too";
+  --opt N         0: as written, 1: improved by equality saturation (default), 2: layouts, too
+  --schedule NAME specialised or pipelined (the planner's choice)
+  --warps N, --stages N   instead of the kernel's hints";
 
 pub(super) const INTERP_HELP: &str = "\
 usage: tilelift interp FILE… [OPTION…]
@@ -39,14 +41,17 @@ Runs the file tests of files and folders; docs/testing.md describes the directiv
 
 pub(super) fn run(parser: &mut lexopt::Parser, streams: &mut Streams<'_>) -> Outcome {
     let (mut paths, mut kind, mut target, mut seed, mut steps) = (Vec::new(), None, None, 0, None);
-    let mut opt = OptLevel::default();
+    let mut options = Options::default();
     while let Some(arg) = parser.next()? {
         match arg {
             Long("device") => kind = Some(options::device(parser)?),
             Long("target") => target = Some(options::target(parser)?),
             Long("steps") => steps = Some(options::number(parser, "steps", 0..=u64::MAX)?),
             Long("seed") => seed = options::number(parser, "seed", 0..=u64::MAX)?,
-            Long("opt") => opt = options::opt(parser)?,
+            Long("opt") => options.opt = options::opt(parser)?,
+            Long("schedule") => options.lower.schedule = Some(options::word(parser, "schedule", &options::SCHEDULES)?),
+            Long("warps") => options.lower.warps = Some(options::number(parser, "warps", 1..=64)?),
+            Long("stages") => options.lower.stages = Some(options::number(parser, "stages", 1..=16)?),
             Value(v) => paths.push(v.to_string_lossy().into_owned()),
             Long(_) | Short(_) => return Err(arg.unexpected().into()),
         }
@@ -62,7 +67,7 @@ pub(super) fn run(parser: &mut lexopt::Parser, streams: &mut Streams<'_>) -> Out
             device
         }
     };
-    each(&paths, streams, |path, streams| execute(path, &device, (seed, steps, opt), streams))
+    each(&paths, streams, |path, streams| execute(path, &device, (seed, steps), &options, streams))
 }
 
 pub(super) fn interp(parser: &mut lexopt::Parser, streams: &mut Streams<'_>) -> Outcome {
@@ -77,10 +82,11 @@ pub(super) fn interp(parser: &mut lexopt::Parser, streams: &mut Streams<'_>) -> 
         }
     }
     let device = options::open(DeviceKind::Interp, None)?;
-    each(&some(paths)?, streams, |path, streams| execute(path, &device, (0, steps, OptLevel::None), streams))
+    let options = Options { opt: OptLevel::None, ..Options::default() };
+    each(&some(paths)?, streams, |path, streams| execute(path, &device, (0, steps), &options, streams))
 }
 
-fn execute(path: &str, device: &Executor, schedule: (u64, Option<u64>, OptLevel), streams: &mut Streams<'_>) -> Outcome {
+fn execute(path: &str, device: &Executor, schedule: (u64, Option<u64>), options: &Options, streams: &mut Streams<'_>) -> Outcome {
     let source = input::read(path)?;
     let file = input::load(&source, streams)?;
     let directives = directives(path, &source.text, streams)?;
@@ -91,7 +97,7 @@ fn execute(path: &str, device: &Executor, schedule: (u64, Option<u64>, OptLevel)
     for run in &directives {
         let kernel =
             file.kernel(&run.kernel).ok_or_else(|| CliError::Failed(format!("{path}:{}: there is no kernel @{}", run.line, run.kernel)))?;
-        if let Err(message) = one(path, run, kernel, device, schedule, streams)? {
+        if let Err(message) = one(path, run, kernel, device, schedule, options, streams)? {
             writeln!(streams.err, "{path}:{}: {message}", run.line)?;
             wrong += 1;
         }
@@ -119,15 +125,15 @@ fn one(
     run: &RunLine,
     kernel: &Kernel,
     device: &Executor,
-    (seed, steps, opt): (u64, Option<u64>, OptLevel),
+    (seed, steps): (u64, Option<u64>),
+    options: &Options,
     streams: &mut Streams<'_>,
 ) -> Result<Result<(), String>, CliError> {
     let (args, memory) = match data::arguments(run, kernel) {
         Ok(pair) => pair,
         Err(e) => return Ok(Err(e)),
     };
-    let options = Options { opt, ..Options::default() };
-    let launch = Launch { grid: run.grid, args: &args, programs: None, seed, steps, options: &options };
+    let launch = Launch { grid: run.grid, args: &args, programs: None, seed, steps, options };
     let mut want = memory.clone();
     let reference = Executor::Interp.run(kernel, &launch, &mut want);
     if let Some(part) = &run.fails {

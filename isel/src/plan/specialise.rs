@@ -304,7 +304,9 @@ pub(super) fn specialise(kernel: &Kernel, target: &Target, options: &LowerOption
     let room = room(staging_bytes);
     let depth = options.stages.unwrap_or(room.min(MAX_DEPTH));
     if depth < 2 || depth > room {
-        return Err(format!("{} slots of {stage_bytes} bytes, where {room} fit beside the results, and 2 are the least", depth));
+        return Err(format!(
+            "its ring would have {depth} of the {room} slots of {stage_bytes} bytes that fit beside the results, and 2 are the least; use smaller tiles, or other `stages=`"
+        ));
     }
     let persistent = options.persistent.unwrap_or(true);
     Ok(Specialised {
@@ -469,7 +471,7 @@ fn budget(target: &Target, units: &Units, consumers: u32, held: u32) -> Result<O
             return Ok(Some([producer, each]));
         }
     }
-    Err(format!("{held} sums per lane do not fit the registers of {consumers} groups of warps"))
+    Err(format!("{held} sums per lane do not fit the registers of {consumers} groups of warps; use a smaller tile"))
 }
 
 /// The tile through which a store at the kernel's end leaves: of 16-bit elements, as large as a sum.
