@@ -77,16 +77,13 @@ fn fenced(block: &Block) -> HashMap<usize, Vec<LVal>> {
     let mut fence = None;
     for (n, inst) in block.iter().enumerate() {
         let Inst::Unit(u) = inst else { continue };
-        match &**u {
-            Unit::FenceMatrices => fence = Some(n),
-            Unit::CommitMatrices => fence = None,
-            Unit::Multiply(_) => {
-                if let Some(f) = fence {
-                    let list: &mut Vec<LVal> = all.entry(f).or_default();
-                    u.operands(|v, _| list.push(v));
-                }
-            }
-            _ => {}
+        if **u == Unit::FenceMatrices {
+            fence = Some(n);
+        } else if **u == Unit::CommitMatrices {
+            fence = None;
+        } else if let (Unit::Multiply(_), Some(f)) = (&**u, fence) {
+            let list: &mut Vec<LVal> = all.entry(f).or_default();
+            u.operands(|v, _| list.push(v));
         }
     }
     all

@@ -79,17 +79,21 @@ impl LaneBuilder {
         let (block, start) = self.close();
         self.extend_lives(start);
         (self.read, self.written) = (true, true);
-        let depth = self.here();
-        let mut carried = Vec::new();
-        let mut results = Vec::new();
-        for ((&param, &init), &next) in params.iter().zip(init).zip(&next) {
-            let result = self.new_val(self.program.vals[param], depth);
-            carried.push(Carried { param, init, next, result });
-            results.push(result);
-        }
+        let carried = self.carried(&params, init, &next);
+        let results = carried.iter().map(|c| c.result).collect();
         let [lo, hi, step] = bounds;
         self.effect(Inst::For(Box::new(For { iv, lo, hi, step, runs, carried, body: block })));
         Ok(results)
+    }
+
+    /// The carried values of a loop, with results behind it.
+    fn carried(&mut self, params: &[LVal], init: &[LVal], next: &[LVal]) -> Vec<Carried> {
+        let depth = self.here();
+        let mut one = |((&param, &init), &next): ((&LVal, &LVal), &LVal)| {
+            let result = self.new_val(self.program.vals[param], depth);
+            Carried { param, init, next, result }
+        };
+        params.iter().zip(init).zip(next).map(&mut one).collect()
     }
 
     /// A loop on a condition.
@@ -115,14 +119,8 @@ impl LaneBuilder {
         let (test, start) = self.close();
         self.extend_lives(start);
         (self.read, self.written) = (true, true);
-        let depth = self.here();
-        let mut carried = Vec::new();
-        let mut results = Vec::new();
-        for ((&param, &init), &next) in params.iter().zip(init).zip(&next) {
-            let result = self.new_val(self.program.vals[param], depth);
-            carried.push(Carried { param, init, next, result });
-            results.push(result);
-        }
+        let carried = self.carried(&params, init, &next);
+        let results = carried.iter().map(|c| c.result).collect();
         self.effect(Inst::While(Box::new(While { carried, test, condition, body: run })));
         Ok(results)
     }
