@@ -245,8 +245,17 @@ impl<'a> Checker<'a> {
         let mut env = Env::new();
         let mut words = BTreeMap::new();
         let nowhere = Site(usize::MAX, std::ptr::null());
+        // Made words that the units, and then the other warps, may not see yet.
+        let (mut private, mut unseen) = (false, false);
         for inst in &self.program.body {
             self.compute(inst, &mut env, 0, threads, 0);
+            match inst {
+                Inst::Unit(u) if **u == Unit::PublishBarriers => private = false,
+                Inst::Barrier => unseen = private,
+                Inst::Roles(_) if private => return self.error("barrier words are not published to the units", nowhere, None),
+                Inst::Roles(_) if unseen => return self.error("warps do not wait until barrier words are made", nowhere, None),
+                _ => {}
+            }
             if let Inst::Unit(u) = inst
                 && let Unit::InitBarrier { barrier, count, guard } = &**u
             {
@@ -266,6 +275,7 @@ impl<'a> Checker<'a> {
                     taught: Lesson::default(),
                     last: None,
                 };
+                (private, unseen) = (true, true);
                 if words.insert(at, word).is_some() {
                     return self.error(format!("the barrier word at {at:#x} is made twice"), nowhere, None);
                 }

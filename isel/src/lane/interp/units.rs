@@ -298,7 +298,8 @@ impl Machine<'_> {
                 if t.tf32 {
                     let bits = u32::from_le_bytes([data[to], data[to + 1], data[to + 2], data[to + 3]]);
                     // To nearest, ties to even, as the copy units do it; a NaN stays one.
-                    let nearest = if f32::from_bits(bits).is_nan() { f32::NAN.to_bits() } else { (bits + 0xfff + (bits >> 13 & 1)) & !0x1fff };
+                    let nearest =
+                        if f32::from_bits(bits).is_nan() { f32::NAN.to_bits() } else { (bits + 0xfff + (bits >> 13 & 1)) & !0x1fff };
                     data[to..to + 4].copy_from_slice(&nearest.to_le_bytes());
                 }
             }
