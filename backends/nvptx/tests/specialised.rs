@@ -194,7 +194,7 @@ fn attention() {
         (Scalar::BF16, 128, true, (128, 64), [300, 70]),
     ] {
         let config = Attention::new(elem, dim, causal).tile(tile.0, tile.1, 4).for_shape(queries, keys);
-        let workload = Box::new(AttentionCase { config, queries, keys });
+        let workload = Box::new(AttentionCase { config, queries, keys, heads: 1 });
         let case = Case { name: format!("{elem} {dim} {causal} {queries}x{keys}"), row: 17, size: Size::Small, workload };
         for overlap in [false, true] {
             let options = LowerOptions { schedule: Some(ScheduleKind::Specialised), overlap: Some(overlap), ..LowerOptions::default() };

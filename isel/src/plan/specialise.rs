@@ -477,10 +477,21 @@ fn budget(target: &Target, units: &Units, consumers: u32, held: u32) -> Result<O
 /// The tile through which a store at the kernel's end leaves: of 16-bit elements, as large as a sum.
 fn result_tile(kernel: &Kernel, i: Inst, units: &Units, sums: &[[u32; 2]]) -> Option<PanelTile> {
     let value = *kernel.operand(i, "value").first()?;
-    let t = kernel.ty(value).as_tile()?;
+    let shape = &kernel.ty(value).as_tile()?.shape;
+    let t = kernel.ty(behind_reshapes(kernel, value)).as_tile()?;
     let whole = t.shape.len() == 2 && sums.contains(&[t.shape[0], t.shape[1]]);
-    if !whole || t.elem.bytes() != 2 || GlobalAccess::of(kernel, i).contiguous() != Some(1) {
+    if !whole || t.elem.bytes() != 2 || GlobalAccess::of(kernel, i).contiguous() != Some(shape.len() - 1) {
         return None;
     }
-    PanelTile::of(kernel, i, &t.shape, units).ok()
+    let tile = PanelTile::of(kernel, i, shape, units).ok()?;
+    // Rows are the view's dimension behind its columns; others have one element.
+    (tile.shape[tile.order[1]] == t.shape[0]).then_some(tile)
+}
+
+/// The value of which a tile is another view: the same elements in the same order, with other extents of 1.
+pub(crate) fn behind_reshapes(kernel: &Kernel, mut v: Value) -> Value {
+    while let Some(i) = kernel.def_inst(v).filter(|&i| kernel.insts[i].op == Op::Reshape && keeps_extents(kernel, i)) {
+        v = kernel.insts[i].args[0];
+    }
+    v
 }

@@ -349,7 +349,7 @@ fn attentions(list: &mut Vec<Case>) {
                 let plain = Attention::new(elem, dim, causal);
                 let config = if size == Small { plain.tile(16, 32, 1) } else { plain };
                 let config = config.for_shape(queries, keys);
-                list.push(Case::new(17, size, AttentionCase { config, queries, keys }));
+                list.push(Case::new(17, size, AttentionCase { config, queries, keys, heads: 1 }));
             }
         }
     }
