@@ -24,6 +24,8 @@ pub struct Attention {
     pub tile_keys: u32,
     /// Warps per program.
     pub warps: u32,
+    /// Stages of the pipeline, where the loop is one.
+    pub stages: u32,
     /// What is known of the number of queries.
     pub queries: Extent,
     /// What is known of the number of keys.
@@ -40,13 +42,20 @@ const MAX_GROUP: u32 = 16;
 impl Attention {
     /// A configuration for any number of queries and keys.
     pub fn new(elem: Scalar, dim: u32, causal: bool) -> Attention {
-        Attention { elem, dim, causal, tile_queries: 64, tile_keys: 64, warps: 4, queries: ANY, keys: ANY, heads: None, group: 1 }
+        Attention { elem, dim, causal, tile_queries: 64, tile_keys: 64, warps: 4, stages: 3, queries: ANY, keys: ANY, heads: None, group: 1 }
     }
 
     /// Another tile, and its warps.
     pub fn tile(mut self, queries: u32, keys: u32, warps: u32) -> Attention {
         (self.tile_queries, self.tile_keys, self.warps) = (queries, keys, warps);
         self
+    }
+
+    /// Chooses the tile for machines that copy whole tiles and multiply them by groups of warps: two groups of 64 queries, and as many
+    /// keys as a lane has registers for beside their values.
+    pub fn for_units(self) -> Attention {
+        let keys = if self.dim > 64 { 96 } else { 128 };
+        Attention { stages: 2, ..self.tile(128, keys, 8) }
     }
 
     /// States the facts of a shape.
@@ -70,7 +79,7 @@ impl Attention {
     pub fn build(&self) -> Result<Kernel, BuildErrors> {
         let (rows, cols, dim) = (self.tile_queries, self.tile_keys, self.dim);
         let mut b = KernelBuilder::new(&format!("attention_{}{}", self.elem, if self.causal { "_causal" } else { "" }));
-        b.warps(self.warps);
+        b.warps(self.warps).stages(self.stages);
         let dims = |n: Extent| self.heads.into_iter().chain([n, Extent::Fixed(dim)]).collect::<Vec<Extent>>();
         let view = |n: Extent| ViewType::dense(self.elem, &dims(n));
         let (q, k) = (b.param(view(self.queries)), b.param(view(self.keys)));

@@ -241,6 +241,7 @@ impl Problem {
             }
             Problem::Attention { elem, causal, heads, length, dim } => {
                 let c = Attention::new(elem, dim, causal).for_shape(length, length).heads(heads);
+                let c = if variant.units.is_some() && variant.schedule != Some(ScheduleKind::Pipelined) { c.for_units() } else { c };
                 let warps = variant.warps.unwrap_or(c.warps);
                 let group = variant.group.filter(|g| heads.is_multiple_of(*g)).unwrap_or(c.group);
                 let config = Attention { group, ..c.clone().tile(pick(0, c.tile_queries), pick(1, c.tile_keys), warps) };
@@ -373,7 +374,7 @@ impl Selection {
         }
         let attention = suite == Suite::Attention;
         let products = suite == Suite::Gemm || attention;
-        let start = Variant { units: self.units.filter(|_| suite == Suite::Gemm), ..Variant::default() };
+        let start = Variant { units: self.units.filter(|_| products), ..Variant::default() };
         let mut list = vec![start];
         // Every choice in turn multiplies the list.
         macro_rules! with {

@@ -163,7 +163,8 @@ pub(super) const ROWS: &[Rule] = rows! {
     // The fused operation is that of f32, rounded again.
     "fma.bf16" Key::Fma, BF16, Always => ViaF32;
     "exp.bf16" Key::Un(Exp), BF16, Always => ViaF32;
-    "exp2.bf16" Key::Un(Exp2), BF16, Always => ViaF32;
+    // Its subnormal numbers are those of f32.
+    "exp2.bf16" Key::Un(Exp2), BF16, Always => lines(&["mov.b32 $f0, {0, $a}", "ex2.approx.f32 $f1, $f0", "cvt.rn.bf16.f32 $d, $f1"]);
     "log.bf16" Key::Un(Log), BF16, Always => ViaF32;
     "log2.bf16" Key::Un(Log2), BF16, Always => ViaF32;
     "sqrt.bf16" Key::Un(Sqrt), BF16, Always => ViaF32;
