@@ -9,9 +9,9 @@ use std::fmt;
 use tilelift_ir::{Scalar, SortOrder};
 use tilelift_isel::{LowerOptions, ScheduleKind};
 use tilelift_kernels::tensor::Init;
-use tilelift_kernels::workload::{CumSumCase, GemmCase, RmsNormCase, SiluMulCase, SoftmaxCase, TransposeCase, VectorAddCase, Workload};
+use tilelift_kernels::workload::{AttentionCase, CumSumCase, GemmCase, RmsNormCase, SiluMulCase, SoftmaxCase, TransposeCase, VectorAddCase, Workload};
 use tilelift_kernels::workload_more::{LayerNormCase, SelectCase};
-use tilelift_kernels::{CumSum, Gemm, LayerNorm, RmsNorm, Select, SiluMul, Softmax, Transpose, VectorAdd};
+use tilelift_kernels::{Attention, CumSum, Gemm, LayerNorm, RmsNorm, Select, SiluMul, Softmax, Transpose, VectorAdd};
 
 /// A group of problems.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, PartialOrd, Ord)]
@@ -21,10 +21,12 @@ pub(crate) enum Suite {
     Rows,
     Transpose,
     Gemm,
+    Attention,
 }
 
 impl Suite {
-    pub(crate) const ALL: &'static [Suite] = &[Suite::Elementwise, Suite::Norms, Suite::Rows, Suite::Transpose, Suite::Gemm];
+    pub(crate) const ALL: &'static [Suite] =
+        &[Suite::Elementwise, Suite::Norms, Suite::Rows, Suite::Transpose, Suite::Gemm, Suite::Attention];
 
     /// The word on the command line.
     pub(crate) const fn word(self) -> &'static str {
@@ -34,6 +36,7 @@ impl Suite {
             Suite::Rows => "rows",
             Suite::Transpose => "transpose",
             Suite::Gemm => "gemm",
+            Suite::Attention => "attention",
         }
     }
 
@@ -43,6 +46,7 @@ impl Suite {
             Suite::Elementwise => "N",
             Suite::Norms | Suite::Rows | Suite::Transpose => "ROWSxCOLS",
             Suite::Gemm => "MxNxK",
+            Suite::Attention => "BATCHxHEADSxLENGTHxDIM",
         }
     }
 
@@ -52,6 +56,7 @@ impl Suite {
             Suite::Elementwise => 1,
             Suite::Norms | Suite::Rows | Suite::Transpose => 2,
             Suite::Gemm => 3,
+            Suite::Attention => 4,
         }
     }
 }
@@ -68,6 +73,8 @@ pub(crate) enum Problem {
     Sort { elem: Scalar, rows: u32, cols: u32 },
     Transpose { elem: Scalar, rows: u32, cols: u32 },
     Gemm { elem: Scalar, out: Scalar, trans: (bool, bool), m: u32, n: u32, k: u32 },
+    /// As many queries as keys, of `heads` heads over all of the batch.
+    Attention { elem: Scalar, causal: bool, heads: u32, length: u32, dim: u32 },
 }
 
 /// What a problem costs at least.
@@ -91,13 +98,20 @@ pub(crate) struct Variant {
     pub(crate) schedule: Option<ScheduleKind>,
     /// Multiprocessors of a machine with units that copy and multiply whole tiles.
     pub(crate) units: Option<u32>,
+    /// Whether products run while lanes compute, where loops are specialised.
+    pub(crate) overlap: Option<bool>,
+    /// Whether an instance runs several grid positions, where loops are specialised.
+    pub(crate) persistent: Option<bool>,
+    /// Groups of warps that compute, where loops are specialised.
+    pub(crate) consumers: Option<u32>,
 }
 
 impl Variant {
     /// What the compiler is told.
     pub(crate) fn options(&self, opt: OptLevel) -> Options {
         // A ring of slots is as deep as fits, unless its depth was asked for.
-        let lower = LowerOptions { schedule: self.schedule, stages: self.stages, ..LowerOptions::default() };
+        let Variant { schedule, stages, overlap, persistent, consumers, .. } = *self;
+        let lower = LowerOptions { schedule, stages, overlap, persistent, consumers, ..LowerOptions::default() };
         Options { opt, lower, ..Options::default() }
     }
 }
@@ -110,6 +124,7 @@ impl Problem {
             Problem::CumSum { .. } | Problem::Sort { .. } => Suite::Rows,
             Problem::Transpose { .. } => Suite::Transpose,
             Problem::Gemm { .. } => Suite::Gemm,
+            Problem::Attention { .. } => Suite::Attention,
         }
     }
 
@@ -123,7 +138,8 @@ impl Problem {
             | Problem::CumSum { elem, .. }
             | Problem::Sort { elem, .. }
             | Problem::Transpose { elem, .. }
-            | Problem::Gemm { elem, .. } => elem,
+            | Problem::Gemm { elem, .. }
+            | Problem::Attention { elem, .. } => elem,
         }
     }
 
@@ -131,6 +147,10 @@ impl Problem {
     pub(crate) fn cost(&self) -> Cost {
         match *self {
             Problem::Gemm { m, n, k, .. } => Cost::Flops(2.0 * f64::from(m) * f64::from(n) * f64::from(k)),
+            // Two products; half of the scores are hidden from a causal one.
+            Problem::Attention { causal, heads, length, dim, .. } => {
+                Cost::Flops(4.0 * f64::from(heads) * f64::from(length).powi(2) * f64::from(dim) / if causal { 2.0 } else { 1.0 })
+            }
             Problem::VectorAdd { .. }
             | Problem::SiluMul { .. }
             | Problem::Softmax { .. }
@@ -219,6 +239,25 @@ impl Problem {
                 }
                 (name, Box::new(GemmCase { config, m, n, k }))
             }
+            Problem::Attention { elem, causal, heads, length, dim } => {
+                let c = Attention::new(elem, dim, causal).for_shape(length, length).heads(heads);
+                let c = if variant.units.is_some() && variant.schedule != Some(ScheduleKind::Pipelined) { c.for_units() } else { c };
+                let warps = variant.warps.unwrap_or(c.warps);
+                let group = variant.group.filter(|g| heads.is_multiple_of(*g)).unwrap_or(c.group);
+                let config = Attention { group, ..c.clone().tile(pick(0, c.tile_queries), pick(1, c.tile_keys), warps) };
+                let mut name = format!("{}x{}", config.tile_queries, config.tile_keys);
+                name += match variant.schedule {
+                    Some(ScheduleKind::Specialised) => " specialised",
+                    Some(ScheduleKind::Pipelined) => " pipelined",
+                    None => "",
+                };
+                let numbers = [("w", variant.warps), ("s", variant.stages), ("g", variant.group), ("c", variant.consumers)];
+                numbers.iter().filter_map(|(l, v)| v.map(|v| format!(" {l}{v}"))).for_each(|part| name += &part);
+                let switches = [("overlap", variant.overlap), ("persistent", variant.persistent)];
+                let word = |(what, on): &(&str, Option<bool>)| on.map(|on| format!(" {}{what}", if on { "" } else { "no " }));
+                switches.iter().filter_map(word).for_each(|part| name += &part);
+                (name, Box::new(AttentionCase { config, queries: length, keys: length, heads }))
+            }
         }
     }
 }
@@ -258,12 +297,21 @@ pub(crate) struct Selection {
     pub(crate) stages: Vec<u32>,
     pub(crate) groups: Vec<u32>,
     pub(crate) schedules: Vec<ScheduleKind>,
+    /// Whether attention is causal.
+    pub(crate) causal: Vec<bool>,
+    pub(crate) overlaps: Vec<bool>,
+    pub(crate) persistent: Vec<bool>,
+    pub(crate) consumers: Vec<u32>,
     /// Multiprocessors of a machine with units, known once the device is.
     pub(crate) units: Option<u32>,
 }
 
 /// Longest row that the bench sorts.
 const SORT_COLS: u32 = 4096;
+
+/// Queries of attention, over all heads, and their elements, where only a length is given.
+const HEAD_ROWS: u32 = 1 << 18;
+const HEAD_DIM: u32 = 128;
 
 /// Rows of the norms where only columns are given.
 const NORM_ROWS: u32 = 16384;
@@ -288,6 +336,7 @@ impl Selection {
             Suite::Norms | Suite::Rows => vec![NORM_ROWS, s],
             Suite::Transpose => vec![s, s],
             Suite::Gemm => vec![s, s, s],
+            Suite::Attention => vec![1, (HEAD_ROWS / s).max(1), s, HEAD_DIM],
         });
         let whole = self.shapes.iter().filter(|s| s.len() == suite.rank()).cloned();
         let asked: Vec<Vec<u32>> = sized.chain(whole).collect();
@@ -310,32 +359,37 @@ impl Selection {
                 let out = self.out.unwrap_or(elem);
                 list.extend(self.trans.iter().map(|&trans| Problem::Gemm { elem, out, trans, m, n, k }));
             }
-            (Suite::Elementwise | Suite::Norms | Suite::Rows | Suite::Transpose | Suite::Gemm, _) => {}
+            (Suite::Attention, &[batch, heads, length, dim]) => {
+                let heads = batch.saturating_mul(heads);
+                list.extend(self.causal.iter().map(|&causal| Problem::Attention { elem, causal, heads, length, dim }));
+            }
+            (Suite::Elementwise | Suite::Norms | Suite::Rows | Suite::Transpose | Suite::Gemm | Suite::Attention, _) => {}
         }
     }
 
     /// Every variant: all combinations of tiles, warps, stages and groups.
     pub(crate) fn variants(&self, suite: Suite) -> Vec<Variant> {
-        let or_none =
-            |list: &[u32], used: bool| if list.is_empty() || !used { vec![None] } else { list.iter().copied().map(Some).collect() };
-        let gemm = suite == Suite::Gemm;
-        let tiles = if self.tiles.is_empty() { vec![None] } else { self.tiles.iter().copied().map(Some).collect() };
-        let mut list = Vec::new();
-        for &tile in &tiles {
-            for &warps in &or_none(&self.warps, true) {
-                for &stages in &or_none(&self.stages, gemm) {
-                    for &group in &or_none(&self.groups, gemm) {
-                        let schedules = if self.schedules.is_empty() || !gemm {
-                            vec![None]
-                        } else {
-                            self.schedules.iter().copied().map(Some).collect()
-                        };
-                        let units = self.units.filter(|_| gemm);
-                        list.extend(schedules.into_iter().map(|schedule| Variant { tile, warps, stages, group, schedule, units }));
-                    }
-                }
-            }
+        fn choices<T: Copy>(list: &[T], used: bool) -> Vec<Option<T>> {
+            if list.is_empty() || !used { vec![None] } else { list.iter().copied().map(Some).collect() }
         }
+        let attention = suite == Suite::Attention;
+        let products = suite == Suite::Gemm || attention;
+        let start = Variant { units: self.units.filter(|_| products), ..Variant::default() };
+        let mut list = vec![start];
+        // Every choice in turn multiplies the list.
+        macro_rules! with {
+            ($field:ident, $from:expr, $used:expr) => {
+                list = list.iter().flat_map(|&v| choices($from, $used).into_iter().map(move |$field| Variant { $field, ..v })).collect();
+            };
+        }
+        with!(tile, &self.tiles, true);
+        with!(warps, &self.warps, true);
+        with!(stages, &self.stages, products);
+        with!(group, &self.groups, products);
+        with!(schedule, &self.schedules, products);
+        with!(overlap, &self.overlaps, attention);
+        with!(persistent, &self.persistent, attention);
+        with!(consumers, &self.consumers, attention);
         list
     }
 }
@@ -357,6 +411,10 @@ mod tests {
             stages: Vec::new(),
             groups: Vec::new(),
             schedules: Vec::new(),
+            causal: vec![false, true],
+            overlaps: Vec::new(),
+            persistent: Vec::new(),
+            consumers: Vec::new(),
             units: None,
         }
     }
@@ -364,7 +422,7 @@ mod tests {
     #[test]
     fn sizes_and_shapes_go_to_the_suites_they_suit() {
         let usual = |s: Suite| vec![vec![64; s.rank()]];
-        assert_eq!(selection().problems(&usual).len(), 2 + 3 + 2 + 1 + 2);
+        assert_eq!(selection().problems(&usual).len(), 2 + 3 + 2 + 1 + 2 + 2);
         let one = Selection { shapes: vec![vec![10, 20], vec![1, 2, 3]], suites: vec![Suite::Transpose], ..selection() };
         assert_eq!(one.problems(&usual), [Problem::Transpose { elem: Scalar::BF16, rows: 10, cols: 20 }]);
         let sized = Selection { sizes: vec![512], suites: vec![Suite::Gemm], trans: vec![(true, false)], ..selection() };
@@ -381,6 +439,11 @@ mod tests {
         assert_eq!(p.workload(&all[0]).0, "128x256x64 w4 s2 g8");
         assert_eq!(p.name(), "gemm_nt_bf16_f32_64x64x64");
         assert_eq!(s.variants(Suite::Transpose).len(), 4, "stages mean nothing to a transposition");
+        let s = Selection { overlaps: vec![true, false], tiles: vec![[128, 64, 0]], ..selection() };
+        let both = s.variants(Suite::Attention);
+        assert_eq!((both.len(), s.variants(Suite::Gemm).len()), (2, 1));
+        let p = Problem::Attention { elem: Scalar::BF16, causal: false, heads: 6, length: 100, dim: 64 };
+        assert_eq!((p.workload(&both[1]).0.as_str(), p.name().as_str()), ("128x64 no overlap", "attention_bf16_6x100x100x64"));
         assert_eq!(selection().variants(Suite::Norms), [Variant::default()]);
     }
 
@@ -392,5 +455,7 @@ mod tests {
         assert_eq!(p.cost(), Cost::Bytes(f64::from(10 * 8 * 4 * 2 + 8 * 4)));
         let p = Problem::Gemm { elem: Scalar::F16, out: Scalar::F16, trans: (false, false), m: 3, n: 5, k: 7 };
         assert_eq!(p.cost(), Cost::Flops(210.0));
+        let p = Problem::Attention { elem: Scalar::F16, causal: true, heads: 2, length: 4, dim: 8 };
+        assert_eq!(p.cost(), Cost::Flops(512.0));
     }
 }

@@ -18,6 +18,7 @@ pub(crate) mod interp;
 mod place;
 pub(crate) mod print;
 mod sink;
+mod choice;
 mod sweep;
 mod traffic;
 mod unit;

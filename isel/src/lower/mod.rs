@@ -14,6 +14,7 @@ mod elementwise;
 mod global;
 mod hazards;
 mod indexed;
+mod masks;
 mod narrow;
 mod overlap;
 mod packed;
@@ -339,6 +340,7 @@ impl<'a> Lower<'a> {
                 let tile = self.born(b, i, &layout);
                 self.set_tile(d.results[0], tile);
             }
+            Op::Select if self.masked_select(b, i)? => {}
             Op::Add
             | Op::Sub
             | Op::Mul

@@ -219,7 +219,7 @@ pub(super) fn specialise(kernel: &Kernel, target: &Target, options: &LowerOption
     let body = &kernel.regions[region].insts;
     let mut loads = Vec::new();
     let mut dots = Vec::new();
-    let mut mixed = None;
+    let mut mixed = false;
     for &i in body {
         let d = &kernel.insts[i];
         let scalar = d.op.info().effects == Effects::Pure && d.results.iter().all(|&r| matches!(kernel.ty(r), Type::Scalar(_)));
@@ -232,12 +232,9 @@ pub(super) fn specialise(kernel: &Kernel, target: &Target, options: &LowerOption
             Op::Transpose | Op::Reshape | Op::Yield => {}
             Op::Const => {}
             _ if scalar && d.regions.is_empty() => {}
-            other if d.op.info().effects == Effects::Pure && d.regions.is_empty() => mixed = Some(other.info().name),
+            _ if d.op.info().effects == Effects::Pure && d.regions.is_empty() => mixed = true,
             other => return Err(format!("the loop does more than load and compute: `{}`", other.info().name)),
         }
-    }
-    if let (Some(op), None) = (mixed, options.schedule) {
-        return Err(format!("a loop that does more than load and multiply (`{op}`) is specialised only where that is asked for"));
     }
     sole_views(kernel, &loads)?;
     if options.schedule.is_none()
@@ -245,7 +242,6 @@ pub(super) fn specialise(kernel: &Kernel, target: &Target, options: &LowerOption
     {
         return Err(format!("panels of {} bytes are specialised only where that is asked for", tile.span));
     }
-    let mixed = mixed.is_some();
     let dots = dots
         .into_iter()
         .map(|i| Ok((i, multiplication(kernel, units, main, i, &mut loads, mixed)?)))
@@ -273,8 +269,15 @@ pub(super) fn specialise(kernel: &Kernel, target: &Target, options: &LowerOption
     };
     let parts = match (parts, options.overlap) {
         (Err(why), Some(true)) => return Err(format!("products cannot run while lanes compute: {why}")),
+        (Err(why), None) if options.schedule.is_none() => {
+            return Err(format!("products would wait for what the lanes compute between them: {why}"));
+        }
         (parts, _) => parts.unwrap_or(None),
     };
+    // Lanes that compute leave the matrix units idle, unless those of another group multiply meanwhile.
+    if mixed && consumers < 2 && options.schedule.is_none() {
+        return Err(format!("{} rows make one group of warps, and nothing is multiplied while it computes; use taller tiles", sums[0][0]));
+    }
     let in_flight = if parts.is_none() && (mixed || brief) { 0 } else { 1 };
     let held = sums.iter().map(|s| s[0] * s[1] / lanes).sum::<u32>();
     // What stands between the products of a mixed loop takes as much beside them as addresses and the epilogue do.
@@ -308,7 +311,8 @@ pub(super) fn specialise(kernel: &Kernel, target: &Target, options: &LowerOption
             "its ring would have {depth} of the {room} slots of {stage_bytes} bytes that fit beside the results, and 2 are the least; use smaller tiles, or other `stages=`"
         ));
     }
-    let persistent = options.persistent.unwrap_or(true);
+    // Positions that take long drift apart where nothing deals them out, and no longer share what is in the cache.
+    let persistent = options.persistent.unwrap_or(!mixed);
     Ok(Specialised {
         consumers,
         depth,
@@ -477,10 +481,21 @@ fn budget(target: &Target, units: &Units, consumers: u32, held: u32) -> Result<O
 /// The tile through which a store at the kernel's end leaves: of 16-bit elements, as large as a sum.
 fn result_tile(kernel: &Kernel, i: Inst, units: &Units, sums: &[[u32; 2]]) -> Option<PanelTile> {
     let value = *kernel.operand(i, "value").first()?;
-    let t = kernel.ty(value).as_tile()?;
+    let shape = &kernel.ty(value).as_tile()?.shape;
+    let t = kernel.ty(behind_reshapes(kernel, value)).as_tile()?;
     let whole = t.shape.len() == 2 && sums.contains(&[t.shape[0], t.shape[1]]);
-    if !whole || t.elem.bytes() != 2 || GlobalAccess::of(kernel, i).contiguous() != Some(1) {
+    if !whole || t.elem.bytes() != 2 || GlobalAccess::of(kernel, i).contiguous() != Some(shape.len() - 1) {
         return None;
     }
-    PanelTile::of(kernel, i, &t.shape, units).ok()
+    let tile = PanelTile::of(kernel, i, shape, units).ok()?;
+    // Rows are the view's dimension behind its columns; others have one element.
+    (tile.shape[tile.order[1]] == t.shape[0]).then_some(tile)
+}
+
+/// The value of which a tile is another view: the same elements in the same order, with other extents of 1.
+pub(crate) fn behind_reshapes(kernel: &Kernel, mut v: Value) -> Value {
+    while let Some(i) = kernel.def_inst(v).filter(|&i| kernel.insts[i].op == Op::Reshape && keeps_extents(kernel, i)) {
+        v = kernel.insts[i].args[0];
+    }
+    v
 }

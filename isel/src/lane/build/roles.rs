@@ -2,6 +2,7 @@
 
 use super::LaneBuilder;
 use crate::lane::place::Life;
+use crate::lane::choice::into_arms;
 use crate::lane::sink::sink;
 use crate::lane::unit::{Multiply, Role, Roles, Unit};
 use crate::lane::{Inst, LTy, LVal, Param};
@@ -69,6 +70,7 @@ impl LaneBuilder {
         self.role = None;
         let (mut body, _) = self.close();
         done?;
+        into_arms(&mut body, &[]);
         sink(&mut body, self.sink_loads);
         Ok(Role { name: spec.name, first: spec.warps.0, warps: spec.warps.1, single: spec.single, registers: spec.registers, body })
     }
