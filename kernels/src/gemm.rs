@@ -197,11 +197,16 @@ impl Gemm {
 
     /// First row and column of this program's tile; `c` is a view of C, whose last two dimensions count.
     pub(crate) fn origin(&self, b: &mut KernelBuilder, c: Value) -> (Value, Value) {
+        let pid = b.program_id(0);
+        self.origin_of(b, c, pid)
+    }
+
+    /// The same of the tile of a program number.
+    pub(crate) fn origin_of(&self, b: &mut KernelBuilder, c: Value, pid: Value) -> (Value, Value) {
         let rank = b.ty(c).as_view().map_or(2, |v| v.rank() as u32);
         let (m, n) = (b.dim(c, rank - 2), b.dim(c, rank - 1));
         let tiles_m = b.ceil_div(m, self.bm);
         let tiles_n = b.ceil_div(n, self.bn);
-        let pid = b.program_id(0);
         let per_group = b.mul(tiles_n, self.group);
         let which = b.div(pid, per_group);
         let first = b.mul(which, self.group);
@@ -271,7 +276,7 @@ fn is_integer(elem: Scalar) -> bool {
 }
 
 /// The tile of an operand at `at` with extents `shape`, both in the formula's order, from a view that may be stored transposed.
-fn operand(b: &mut KernelBuilder, view: Value, transposed: bool, at: [Value; 2], shape: [u32; 2]) -> Value {
+pub(crate) fn operand(b: &mut KernelBuilder, view: Value, transposed: bool, at: [Value; 2], shape: [u32; 2]) -> Value {
     if transposed {
         let t = b.load(view, &[at[1], at[0]], &[shape[1], shape[0]]);
         b.transpose(t, &[1, 0])

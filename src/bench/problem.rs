@@ -7,11 +7,14 @@
 use crate::{OptLevel, Options};
 use std::fmt;
 use tilelift_ir::{Scalar, SortOrder};
-use tilelift_isel::{LowerOptions, ScheduleKind};
+use tilelift_isel::products::{Choice, Product, rank};
+use tilelift_isel::{LowerOptions, ScheduleKind, Target};
 use tilelift_kernels::tensor::Init;
-use tilelift_kernels::workload::{CumSumCase, GemmCase, RmsNormCase, SiluMulCase, SoftmaxCase, TransposeCase, VectorAddCase, Workload};
+use tilelift_kernels::workload::{
+    CumSumCase, GemmCase, RmsNormCase, SiluMulCase, SoftmaxCase, SplitGemmCase, TransposeCase, VectorAddCase, Workload,
+};
 use tilelift_kernels::workload_more::{LayerNormCase, SelectCase};
-use tilelift_kernels::{CumSum, Gemm, LayerNorm, RmsNorm, Select, SiluMul, Softmax, Transpose, VectorAdd};
+use tilelift_kernels::{CumSum, Gemm, LayerNorm, RmsNorm, Select, SiluMul, Softmax, SplitGemm, Transpose, VectorAdd};
 
 /// A group of problems.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, PartialOrd, Ord)]
@@ -87,17 +90,35 @@ pub(crate) struct Variant {
     pub(crate) warps: Option<u32>,
     pub(crate) stages: Option<u32>,
     pub(crate) group: Option<u32>,
+    /// Groups of warps that multiply, of a specialised kernel.
+    pub(crate) consumers: Option<u32>,
     /// How the main loop runs.
     pub(crate) schedule: Option<ScheduleKind>,
-    /// Multiprocessors of a machine with units that copy and multiply whole tiles.
-    pub(crate) units: Option<u32>,
+    /// Parts of the depth of a product.
+    pub(crate) splits: Option<u32>,
+    /// The machine has units that copy and multiply whole tiles.
+    pub(crate) units: bool,
+}
+
+impl From<Choice> for Variant {
+    fn from(c: Choice) -> Variant {
+        Variant {
+            tile: Some(c.tile),
+            stages: Some(c.stages),
+            group: Some(c.group),
+            consumers: Some(c.consumers),
+            splits: Some(c.splits),
+            units: true,
+            ..Variant::default()
+        }
+    }
 }
 
 impl Variant {
     /// What the compiler is told.
     pub(crate) fn options(&self, opt: OptLevel) -> Options {
         // A ring of slots is as deep as fits, unless its depth was asked for.
-        let lower = LowerOptions { schedule: self.schedule, stages: self.stages, ..LowerOptions::default() };
+        let lower = LowerOptions { schedule: self.schedule, stages: self.stages, consumers: self.consumers, ..LowerOptions::default() };
         Options { opt, lower, ..Options::default() }
     }
 }
@@ -141,6 +162,14 @@ impl Problem {
             | Problem::Transpose { .. } => {
                 Cost::Bytes(self.workload(&Variant::default()).1.tensors().iter().map(|t| t.byte_len() as f64).sum())
             }
+        }
+    }
+
+    /// The product, if it is one.
+    pub(crate) fn product(&self) -> Option<Product> {
+        match *self {
+            Problem::Gemm { elem, out, trans, m, n, k } => Some(Product { shape: [m, n, k], elem, out, trans }),
+            _ => None,
         }
     }
 
@@ -202,22 +231,26 @@ impl Problem {
             }
             Problem::Gemm { elem, out, trans, m, n, k } => {
                 let c = Gemm::new(elem).output(out).transposed(trans.0, trans.1).for_shape(m, n, k);
-                let c = match variant.units {
-                    Some(processors) if variant.schedule != Some(ScheduleKind::Pipelined) => c.for_units(m, n, processors),
-                    Some(_) | None => c,
-                };
                 let (warps, stages) = (variant.warps.unwrap_or(c.warps), variant.stages.unwrap_or(c.stages));
                 let (bm, bn, bk) = (pick(0, c.bm), pick(1, c.bn), pick(2, c.bk));
                 let config = Gemm { group: variant.group.unwrap_or(c.group), ..c.tile(bm, bn, bk).schedule(warps, stages) };
                 let mut name = label(&[config.bm, config.bn, config.bk], warps, Some(stages), Some(config.group));
-                if variant.units.is_some() && variant.schedule != Some(ScheduleKind::Pipelined) {
+                if variant.units && variant.schedule != Some(ScheduleKind::Pipelined) {
                     // Warps and stages follow from the tile there.
                     name = format!("{}x{}x{} specialised g{}", config.bm, config.bn, config.bk, config.group);
-                    if let Some(s) = variant.stages {
-                        name += &format!(" s{s}");
+                    for (letter, value) in [('c', variant.consumers), ('s', variant.stages)] {
+                        if let Some(v) = value {
+                            name += &format!(" {letter}{v}");
+                        }
                     }
                 }
-                (name, Box::new(GemmCase { config, m, n, k }))
+                match variant.splits {
+                    Some(splits) if splits > 1 => {
+                        name += &format!(" k{splits}");
+                        (name, Box::new(SplitGemmCase { config: SplitGemm::new(config, splits), m, n, k }))
+                    }
+                    Some(_) | None => (name, Box::new(GemmCase { config, m, n, k })),
+                }
             }
         }
     }
@@ -250,16 +283,16 @@ pub(crate) struct Selection {
     /// Whole shapes; each belongs to the suites of its rank.
     pub(crate) shapes: Vec<Vec<u32>>,
     pub(crate) elems: Vec<Scalar>,
-    /// Element type of C; that of A and B if absent.
+    /// Element type of C; the configuration's own if absent.
     pub(crate) out: Option<Scalar>,
     pub(crate) trans: Vec<(bool, bool)>,
     pub(crate) tiles: Vec<[u32; 3]>,
     pub(crate) warps: Vec<u32>,
     pub(crate) stages: Vec<u32>,
     pub(crate) groups: Vec<u32>,
+    pub(crate) consumers: Vec<u32>,
     pub(crate) schedules: Vec<ScheduleKind>,
-    /// Multiprocessors of a machine with units, known once the device is.
-    pub(crate) units: Option<u32>,
+    pub(crate) splits: Vec<u32>,
 }
 
 /// Longest row that the bench sorts.
@@ -295,6 +328,10 @@ impl Selection {
     }
 
     fn of_shape(&self, suite: Suite, elem: Scalar, shape: &[u32], list: &mut Vec<Problem>) {
+        // Types of 8 bits have products only.
+        if suite != Suite::Gemm && elem.bytes() == 1 {
+            return;
+        }
         match (suite, shape) {
             (Suite::Elementwise, &[n]) => list.extend([Problem::VectorAdd { elem, n }, Problem::SiluMul { elem, n }]),
             (Suite::Norms, &[rows, cols]) => list.extend([
@@ -307,36 +344,40 @@ impl Selection {
             (Suite::Rows, &[rows, cols]) => list.extend([Problem::CumSum { elem, rows, cols }, Problem::Sort { elem, rows, cols }]),
             (Suite::Transpose, &[rows, cols]) => list.push(Problem::Transpose { elem, rows, cols }),
             (Suite::Gemm, &[m, n, k]) => {
-                let out = self.out.unwrap_or(elem);
+                let out = self.out.unwrap_or_else(|| Gemm::new(elem).out);
                 list.extend(self.trans.iter().map(|&trans| Problem::Gemm { elem, out, trans, m, n, k }));
             }
             (Suite::Elementwise | Suite::Norms | Suite::Rows | Suite::Transpose | Suite::Gemm, _) => {}
         }
     }
 
-    /// Every variant: all combinations of tiles, warps, stages and groups.
-    pub(crate) fn variants(&self, suite: Suite) -> Vec<Variant> {
-        let or_none =
-            |list: &[u32], used: bool| if list.is_empty() || !used { vec![None] } else { list.iter().copied().map(Some).collect() };
-        let gemm = suite == Suite::Gemm;
-        let tiles = if self.tiles.is_empty() { vec![None] } else { self.tiles.iter().copied().map(Some).collect() };
-        let mut list = Vec::new();
-        for &tile in &tiles {
-            for &warps in &or_none(&self.warps, true) {
-                for &stages in &or_none(&self.stages, gemm) {
-                    for &group in &or_none(&self.groups, gemm) {
-                        let schedules = if self.schedules.is_empty() || !gemm {
-                            vec![None]
-                        } else {
-                            self.schedules.iter().copied().map(Some).collect()
-                        };
-                        let units = self.units.filter(|_| gemm);
-                        list.extend(schedules.into_iter().map(|schedule| Variant { tile, warps, stages, group, schedule, units }));
-                    }
-                }
+    /// Every variant: all combinations of tiles, warps, stages, groups, consumers, parts and schedules. On a target with units, products
+    /// run with the choice of the model where no tile is given.
+    pub(crate) fn variants(&self, problem: &Problem, target: Option<&Target>) -> Vec<Variant> {
+        fn each<T: Copy>(list: Vec<Variant>, values: &[T], used: bool, set: impl Fn(&mut Variant, T)) -> Vec<Variant> {
+            if values.is_empty() || !used {
+                return list;
             }
+            let with = |v: &Variant, &x: &T| {
+                let mut v = *v;
+                set(&mut v, x);
+                v
+            };
+            list.iter().flat_map(|v| values.iter().map(move |x| with(v, x))).collect()
         }
-        list
+        let gemm = problem.suite() == Suite::Gemm;
+        let pipelined = self.schedules.contains(&ScheduleKind::Pipelined);
+        let units = target.filter(|t| gemm && t.units.is_some());
+        let modelled = units.filter(|_| self.tiles.is_empty() && !pipelined);
+        let best = modelled.and_then(|t| rank(t, &problem.product()?).first().map(|r| r.choice));
+        let list = vec![best.map_or(Variant { units: units.is_some(), ..Variant::default() }, Variant::from)];
+        let list = each(list, &self.tiles, true, |v, x| v.tile = Some(x));
+        let list = each(list, &self.warps, true, |v, x| v.warps = Some(x));
+        let list = each(list, &self.stages, gemm, |v, x| v.stages = Some(x));
+        let list = each(list, &self.groups, gemm, |v, x| v.group = Some(x));
+        let list = each(list, &self.splits, gemm, |v, x| v.splits = Some(x));
+        let list = each(list, &self.consumers, gemm, |v, x| v.consumers = Some(x));
+        each(list, &self.schedules, gemm, |v, x| v.schedule = Some(x))
     }
 }
 
@@ -356,8 +397,9 @@ mod tests {
             warps: Vec::new(),
             stages: Vec::new(),
             groups: Vec::new(),
+            consumers: Vec::new(),
             schedules: Vec::new(),
-            units: None,
+            splits: Vec::new(),
         }
     }
 
@@ -375,13 +417,17 @@ mod tests {
     #[test]
     fn variants_are_all_combinations_and_name_their_schedule() {
         let s = Selection { tiles: vec![[128, 256, 64], [64, 64, 32]], warps: vec![4, 8], stages: vec![2, 3, 4], ..selection() };
-        let all = s.variants(Suite::Gemm);
-        assert_eq!(all.len(), 12);
         let p = Problem::Gemm { elem: Scalar::BF16, out: Scalar::F32, trans: (false, true), m: 64, n: 64, k: 64 };
+        let all = s.variants(&p, None);
+        assert_eq!(all.len(), 12);
         assert_eq!(p.workload(&all[0]).0, "128x256x64 w4 s2 g8");
         assert_eq!(p.name(), "gemm_nt_bf16_f32_64x64x64");
-        assert_eq!(s.variants(Suite::Transpose).len(), 4, "stages mean nothing to a transposition");
-        assert_eq!(selection().variants(Suite::Norms), [Variant::default()]);
+        let other = Problem::Transpose { elem: Scalar::BF16, rows: 64, cols: 64 };
+        assert_eq!(s.variants(&other, None).len(), 4, "stages mean nothing to a transposition");
+        assert_eq!(selection().variants(&other, None), [Variant::default()]);
+        let target = crate::targets::by_name("sm_90a");
+        let modelled = selection().variants(&p, target.as_ref());
+        assert!(modelled.len() == 1 && modelled[0].units && modelled[0].tile.is_some());
     }
 
     #[test]

@@ -27,11 +27,13 @@ what to run (lists are separated by commas; every combination is run)
   --suite NAME,…      as SUITE
   --sizes N,…         elements, columns, sides of squares or cubes, as the suite has it
   --shape S,…         whole shapes: N (elementwise), ROWSxCOLS (norms, transpose), MxNxK (gemm)
-  --dtype NAME,…      bf16 (default), f16, f32; tf32 is f32
-  --out NAME          element type of a product: bf16, f16 or f32 (that of the operands)
+  --dtype NAME,…      bf16 (default), f16, f32; tf32 is f32; gemm also f8e4m3, f8e5m2, i8
+  --out NAME          element type of a product: bf16, f16 or f32; i32 of i8 (that of the operands; bf16 of 8-bit floats)
   --trans NAME,…      nn, nt, tn, tt (nn and nt)
   --tile T,…          tiles: MxNxK (gemm), ROWSxCOLS (transpose), ROWS (norms), N (elementwise)
   --warps N,…  --stages N,…  --group N,…
+  --splits N,…        parts of the depth, added up by a second launch (gemm; the model's choice)
+  --consumers N,…     groups of warps that multiply (gemm; the planner's choice)
   --schedule NAME,…   specialised or pipelined (gemm; the planner's choice)
   --no-library        leave cuBLASLt out
 how to measure
@@ -79,7 +81,16 @@ const STEADY: [f64; 3] = [200.0, 350.0, 0.0];
 /// Largest extent on the command line.
 const MAX: u32 = 1 << 30;
 const ORDERS: [(&str, (bool, bool)); 4] = [("nn", (false, false)), ("nt", (false, true)), ("tn", (true, false)), ("tt", (true, true))];
-const ELEMS: [(&str, Scalar); 4] = [("bf16", Scalar::BF16), ("f16", Scalar::F16), ("f32", Scalar::F32), ("tf32", Scalar::F32)];
+const ELEMS: [(&str, Scalar); 7] = [
+    ("bf16", Scalar::BF16),
+    ("f16", Scalar::F16),
+    ("f32", Scalar::F32),
+    ("tf32", Scalar::F32),
+    ("f8e4m3", Scalar::F8E4M3),
+    ("f8e5m2", Scalar::F8E5M2),
+    ("i8", Scalar::I8),
+];
+const OUTS: [(&str, Scalar); 4] = [("bf16", Scalar::BF16), ("f16", Scalar::F16), ("f32", Scalar::F32), ("i32", Scalar::I32)];
 
 pub(super) fn run(parser: &mut lexopt::Parser, streams: &mut Streams<'_>) -> Outcome {
     let job = job(parser)?;
@@ -113,8 +124,9 @@ fn job(parser: &mut lexopt::Parser) -> Result<Job, CliError> {
         warps: Vec::new(),
         stages: Vec::new(),
         groups: Vec::new(),
+        consumers: Vec::new(),
         schedules: Vec::new(),
-        units: None,
+        splits: Vec::new(),
     };
     let (mut compile, mut repeat, mut times, mut sets, mut seed) = (false, None, BURST, None, 1);
     let (mut library, mut kind, mut target, mut json, mut opt) = (true, DeviceKind::Cuda, None, None, OptLevel::default());
@@ -135,7 +147,7 @@ fn job(parser: &mut lexopt::Parser) -> Result<Job, CliError> {
                 }
             }
             Long("dtype") => s.elems = words(parser, "dtype", &ELEMS)?,
-            Long("out") => s.out = Some(options::word(parser, "out", &ELEMS[..3])?),
+            Long("out") => s.out = Some(options::word(parser, "out", &OUTS)?),
             Long("trans") => s.trans = words(parser, "trans", &ORDERS)?,
             Long("tile") => {
                 let list = options::text(parser)?;
@@ -148,6 +160,8 @@ fn job(parser: &mut lexopt::Parser) -> Result<Job, CliError> {
             }
             Long("warps") => s.warps = numbers(parser, "warps", 32)?,
             Long("stages") => s.stages = numbers(parser, "stages", 16)?,
+            Long("consumers") => s.consumers = numbers(parser, "consumers", 8)?,
+            Long("splits") => s.splits = numbers(parser, "splits", 64)?,
             Long("group") => s.groups = numbers(parser, "group", 1 << 16)?,
             Long("schedule") => s.schedules = words(parser, "schedule", &options::SCHEDULES)?,
             Long("no-library") => library = false,
@@ -291,7 +305,7 @@ fn small(suite: Suite) -> Vec<Vec<u32>> {
 fn counts(job: &Job, json: &mut Json, streams: &mut Streams<'_>) -> Outcome {
     let target = job.target.clone().unwrap_or_else(targets::usual);
     let problems = problems(job, &small, streams)?;
-    let jobs = || problems.iter().flat_map(|p| job.selection.variants(p.suite()).into_iter().map(move |v| (p, v)));
+    let jobs = || problems.iter().flat_map(|p| job.selection.variants(p, None).into_iter().map(move |v| (p, v)));
     let width = jobs().map(|(p, v)| p.name().len() + 1 + p.workload(&v).0.len()).max().unwrap_or(0);
     writeln!(streams.out, "counts of the simulator for {}; warp instructions, shared-memory wavefronts, 32-byte sectors", target.name)?;
     writeln!(streams.out, "{}", sim::head(width))?;
@@ -382,13 +396,11 @@ fn hardware(job: &Job, json: &mut Json, streams: &mut Streams<'_>) -> Outcome {
             ),
         ),
     ];
-    let units = target.units.as_ref().map(|_| bench.multiprocessors());
-    let selection = Selection { units, ..job.selection.clone() };
     let mut wrong = 0;
     // Rows, too, come in a random order, so that none always follows the same one.
     for i in stats::shuffled(problems.len(), job.seed) {
         let problem = &problems[i];
-        match bench.row(problem, &selection.variants(problem.suite())) {
+        match bench.row(problem, &job.selection.variants(problem, Some(target))) {
             Ok(row) => {
                 writeln!(streams.out, "{}", row.table())?;
                 wrong += row.refused.iter().filter(|r| r.wrong).count();
@@ -421,7 +433,8 @@ mod tests {
         let s = &j.selection;
         assert_eq!((s.suites.as_slice(), s.shapes.len(), s.elems.len()), (&[Suite::Gemm][..], 2, 2));
         assert_eq!((s.trans.as_slice(), s.tiles.as_slice()), (&[(false, true)][..], &[[128, 256, 64]][..]));
-        assert_eq!((s.variants(Suite::Gemm).len(), j.repeat, j.times), (2, Some(5), BURST));
+        let p = s.problems(&|_| Vec::new())[0];
+        assert_eq!((s.variants(&p, None).len(), j.repeat, j.times), (2, Some(5), BURST));
         let j = parse("transpose --tile 32x64 --steady --rest-ms 5 --device sim").unwrap();
         assert_eq!((j.selection.tiles[0], j.times, j.kind), ([32, 64, 0], [200.0, 350.0, 5.0], DeviceKind::Sim));
         let j = parse("").unwrap();

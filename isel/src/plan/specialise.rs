@@ -196,7 +196,7 @@ pub(crate) fn trace(kernel: &Kernel, v: Value, contiguous: &dyn Fn(Inst) -> Opti
 }
 
 /// Most slots of a ring that nobody asked for.
-const MAX_DEPTH: u32 = 8;
+pub(crate) const MAX_DEPTH: u32 = 8;
 
 /// Registers that consumers need beside their sums: addresses, the ring, the epilogue.
 const BESIDE_SUMS: u32 = 26;
@@ -456,7 +456,7 @@ fn addresses(kernel: &Kernel, main: Inst, loads: &[(Inst, PanelTile)]) -> Result
 }
 
 /// Registers of producer and consumers.
-fn budget(target: &Target, units: &Units, consumers: u32, held: u32) -> Result<Option<[u32; 2]>, String> {
+pub(crate) fn budget(target: &Target, units: &Units, consumers: u32, held: u32) -> Result<Option<[u32; 2]>, String> {
     let pool = &units.registers;
     let entry = entry_registers(target, units, (consumers + 1) * units.group_warps);
     let need = held + BESIDE_SUMS;
