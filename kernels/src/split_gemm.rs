@@ -10,7 +10,7 @@
 //! Through the workspace the sums of the parts meet in one order: every run gives the same bits. Atomics meet in any order.
 
 use crate::facts::{matrix, programs, vector};
-use crate::gemm::{Gemm, operand};
+use crate::gemm::Gemm;
 use tilelift_ir::{AtomicOp, BuildError, BuildErrors, Extent, Kernel, KernelBuilder, Scalar, Update, Value, ViewType};
 
 /// Where the parts of the depth meet.
@@ -93,12 +93,7 @@ impl SplitGemm {
         let first = b.mul(part, long);
         let last = b.add(first, long);
         let last = b.minimum(last, depth);
-        let zero = b.full(&[g.bm, g.bn], 0, g.sum());
-        let sum = b.for_loop(first, last, g.bk, &[zero], |b, k, acc| {
-            let x = operand(b, a, g.trans_a, [row, k], [g.bm, g.bk]);
-            let y = operand(b, w, g.trans_b, [k, col], [g.bk, g.bn]);
-            vec![if g.elem == Scalar::F32 { b.dot_tf32(x, y, acc[0]) } else { b.dot(x, y, acc[0]) }]
-        })[0];
+        let sum = g.products(&mut b, [a, w], [row, col], [first.into(), last.into()]);
         match self.meeting {
             Meeting::Workspace => {
                 let t = b.expand_dims(sum, 0);

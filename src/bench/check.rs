@@ -50,6 +50,7 @@ pub(crate) struct Decoder {
 impl Decoder {
     pub(crate) fn new(elem: Scalar) -> Decoder {
         let table = match elem.bytes() {
+            1 if elem == Scalar::I8 => (0..=u8::MAX).map(|b| f32::from(b as i8)).collect(),
             width @ (1 | 2) => (0..1u64 << (8 * width)).map(|b| num::from_bits(b, elem) as f32).collect(),
             _ => Vec::new(),
         };

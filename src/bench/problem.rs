@@ -4,6 +4,7 @@
 //! Problem (kernel, element type, shape) ── with a Variant (tile, warps, stages) ─► Workload of the kernel library
 //! ```
 
+use super::records::{self, Record};
 use crate::{OptLevel, Options};
 use std::fmt;
 use tilelift_ir::{Scalar, SortOrder};
@@ -59,6 +60,22 @@ impl Suite {
     }
 }
 
+/// Storage orders of the operands of products, by name.
+pub(crate) const ORDERS: [(&str, (bool, bool)); 4] =
+    [("nn", (false, false)), ("nt", (false, true)), ("tn", (true, false)), ("tt", (true, true))];
+/// Element types of operands.
+pub(crate) const ELEMS: [(&str, Scalar); 7] = [
+    ("bf16", Scalar::BF16),
+    ("f16", Scalar::F16),
+    ("f32", Scalar::F32),
+    ("tf32", Scalar::F32),
+    ("f8e4m3", Scalar::F8E4M3),
+    ("f8e5m2", Scalar::F8E5M2),
+    ("i8", Scalar::I8),
+];
+/// Element types of results.
+pub(crate) const OUTS: [(&str, Scalar); 4] = [("bf16", Scalar::BF16), ("f16", Scalar::F16), ("f32", Scalar::F32), ("i32", Scalar::I32)];
+
 /// A kernel of the library with element type and shape.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Problem {
@@ -92,6 +109,10 @@ pub(crate) struct Variant {
     pub(crate) group: Option<u32>,
     /// Groups of warps that multiply, of a specialised kernel.
     pub(crate) consumers: Option<u32>,
+    /// Teams that take tiles in turns.
+    pub(crate) teams: Option<u32>,
+    /// Operands are multiplied the other way round.
+    pub(crate) swapped: bool,
     /// How the main loop runs.
     pub(crate) schedule: Option<ScheduleKind>,
     /// Parts of the depth of a product.
@@ -107,6 +128,8 @@ impl From<Choice> for Variant {
             stages: Some(c.stages),
             group: Some(c.group),
             consumers: Some(c.consumers),
+            teams: Some(c.teams),
+            swapped: c.swapped,
             splits: Some(c.splits),
             units: true,
             ..Variant::default()
@@ -118,7 +141,13 @@ impl Variant {
     /// What the compiler is told.
     pub(crate) fn options(&self, opt: OptLevel) -> Options {
         // A ring of slots is as deep as fits, unless its depth was asked for.
-        let lower = LowerOptions { schedule: self.schedule, stages: self.stages, consumers: self.consumers, ..LowerOptions::default() };
+        let lower = LowerOptions {
+            schedule: self.schedule,
+            stages: self.stages,
+            consumers: self.consumers,
+            teams: self.teams,
+            ..LowerOptions::default()
+        };
         Options { opt, lower, ..Options::default() }
     }
 }
@@ -233,16 +262,19 @@ impl Problem {
                 let c = Gemm::new(elem).output(out).transposed(trans.0, trans.1).for_shape(m, n, k);
                 let (warps, stages) = (variant.warps.unwrap_or(c.warps), variant.stages.unwrap_or(c.stages));
                 let (bm, bn, bk) = (pick(0, c.bm), pick(1, c.bn), pick(2, c.bk));
-                let config = Gemm { group: variant.group.unwrap_or(c.group), ..c.tile(bm, bn, bk).schedule(warps, stages) };
+                let config = Gemm { group: variant.group.unwrap_or(c.group), ..c.tile(bm, bn, bk).schedule(warps, stages).swap(variant.swapped) };
                 let mut name = label(&[config.bm, config.bn, config.bk], warps, Some(stages), Some(config.group));
                 if variant.units && variant.schedule != Some(ScheduleKind::Pipelined) {
                     // Warps and stages follow from the tile there.
                     name = format!("{}x{}x{} specialised g{}", config.bm, config.bn, config.bk, config.group);
-                    for (letter, value) in [('c', variant.consumers), ('s', variant.stages)] {
+                    for (letter, value) in [('c', variant.consumers), ('t', variant.teams.filter(|&t| t > 1)), ('s', variant.stages)] {
                         if let Some(v) = value {
                             name += &format!(" {letter}{v}");
                         }
                     }
+                }
+                if variant.swapped {
+                    name += " swapped";
                 }
                 match variant.splits {
                     Some(splits) if splits > 1 => {
@@ -293,6 +325,11 @@ pub(crate) struct Selection {
     pub(crate) consumers: Vec<u32>,
     pub(crate) schedules: Vec<ScheduleKind>,
     pub(crate) splits: Vec<u32>,
+    pub(crate) teams: Vec<u32>,
+    /// Whether operands of products are multiplied the other way round.
+    pub(crate) swapped: bool,
+    /// Measured choices, which go before the model's.
+    pub(crate) records: Vec<Record>,
 }
 
 /// Longest row that the bench sorts.
@@ -369,13 +406,16 @@ impl Selection {
         let pipelined = self.schedules.contains(&ScheduleKind::Pipelined);
         let units = target.filter(|t| gemm && t.units.is_some());
         let modelled = units.filter(|_| self.tiles.is_empty() && !pipelined);
-        let best = modelled.and_then(|t| rank(t, &problem.product()?).first().map(|r| r.choice));
-        let list = vec![best.map_or(Variant { units: units.is_some(), ..Variant::default() }, Variant::from)];
+        let measured = problem.product().and_then(|p| records::best(&self.records, &p)).map(|r| r.choice);
+        let best = modelled.and_then(|t| measured.or_else(|| rank(t, &problem.product()?).first().map(|r| r.choice)));
+        let plain = Variant { units: units.is_some(), swapped: gemm && self.swapped, ..Variant::default() };
+        let list = vec![best.map_or(plain, Variant::from)];
         let list = each(list, &self.tiles, true, |v, x| v.tile = Some(x));
         let list = each(list, &self.warps, true, |v, x| v.warps = Some(x));
         let list = each(list, &self.stages, gemm, |v, x| v.stages = Some(x));
         let list = each(list, &self.groups, gemm, |v, x| v.group = Some(x));
         let list = each(list, &self.splits, gemm, |v, x| v.splits = Some(x));
+        let list = each(list, &self.teams, gemm, |v, x| v.teams = Some(x));
         let list = each(list, &self.consumers, gemm, |v, x| v.consumers = Some(x));
         each(list, &self.schedules, gemm, |v, x| v.schedule = Some(x))
     }
@@ -400,6 +440,9 @@ mod tests {
             consumers: Vec::new(),
             schedules: Vec::new(),
             splits: Vec::new(),
+            teams: Vec::new(),
+            swapped: false,
+            records: Vec::new(),
         }
     }
 

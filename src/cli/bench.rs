@@ -4,9 +4,9 @@
 #![cfg_attr(not(feature = "cuda"), allow(dead_code))]
 
 use super::{CliError, Outcome, Streams, options};
-use crate::bench::problem::{Selection, Suite, Variant};
+use crate::bench::problem::{ELEMS, ORDERS, OUTS, Selection, Suite, Variant};
 use crate::bench::report::quote;
-use crate::bench::{compile, sim};
+use crate::bench::{compile, records, sim};
 use crate::execute::DeviceKind;
 use crate::{OptLevel, targets};
 use lexopt::Arg::{Long, Short, Value};
@@ -34,6 +34,8 @@ what to run (lists are separated by commas; every combination is run)
   --warps N,…  --stages N,…  --group N,…
   --splits N,…        parts of the depth, added up by a second launch (gemm; the model's choice)
   --consumers N,…     groups of warps that multiply (gemm; the planner's choice)
+  --teams N,…         1, or 2 that take tiles in turns (gemm; the model's choice)
+  --swapped           multiply operands the other way round (gemm with a tile; the model's choice)
   --schedule NAME,…   specialised or pipelined (gemm; the planner's choice)
   --no-library        leave cuBLASLt out
 how to measure
@@ -47,6 +49,7 @@ how to measure
   --device NAME       cuda (default), or sim: counts per program instead of times
   --target NAME       what to compile for
   --opt N             0: kernels as written, 1: improved by equality saturation (default), 2: layouts, too
+  --records FILE      measurements of `tune`: products run with the quickest choice in them instead of the model's
   --json FILE         results as JSON, too";
 
 /// What goes to the JSON file.
@@ -80,17 +83,6 @@ const BURST: [f64; 3] = [6.0, 20.0, 100.0];
 const STEADY: [f64; 3] = [200.0, 350.0, 0.0];
 /// Largest extent on the command line.
 const MAX: u32 = 1 << 30;
-const ORDERS: [(&str, (bool, bool)); 4] = [("nn", (false, false)), ("nt", (false, true)), ("tn", (true, false)), ("tt", (true, true))];
-const ELEMS: [(&str, Scalar); 7] = [
-    ("bf16", Scalar::BF16),
-    ("f16", Scalar::F16),
-    ("f32", Scalar::F32),
-    ("tf32", Scalar::F32),
-    ("f8e4m3", Scalar::F8E4M3),
-    ("f8e5m2", Scalar::F8E5M2),
-    ("i8", Scalar::I8),
-];
-const OUTS: [(&str, Scalar); 4] = [("bf16", Scalar::BF16), ("f16", Scalar::F16), ("f32", Scalar::F32), ("i32", Scalar::I32)];
 
 pub(super) fn run(parser: &mut lexopt::Parser, streams: &mut Streams<'_>) -> Outcome {
     let job = job(parser)?;
@@ -127,6 +119,9 @@ fn job(parser: &mut lexopt::Parser) -> Result<Job, CliError> {
         consumers: Vec::new(),
         schedules: Vec::new(),
         splits: Vec::new(),
+        teams: Vec::new(),
+        swapped: false,
+        records: Vec::new(),
     };
     let (mut compile, mut repeat, mut times, mut sets, mut seed) = (false, None, BURST, None, 1);
     let (mut library, mut kind, mut target, mut json, mut opt) = (true, DeviceKind::Cuda, None, None, OptLevel::default());
@@ -162,6 +157,8 @@ fn job(parser: &mut lexopt::Parser) -> Result<Job, CliError> {
             Long("stages") => s.stages = numbers(parser, "stages", 16)?,
             Long("consumers") => s.consumers = numbers(parser, "consumers", 8)?,
             Long("splits") => s.splits = numbers(parser, "splits", 64)?,
+            Long("swapped") => s.swapped = true,
+            Long("teams") => s.teams = numbers(parser, "teams", 2)?,
             Long("group") => s.groups = numbers(parser, "group", 1 << 16)?,
             Long("schedule") => s.schedules = words(parser, "schedule", &options::SCHEDULES)?,
             Long("no-library") => library = false,
@@ -175,6 +172,7 @@ fn job(parser: &mut lexopt::Parser) -> Result<Job, CliError> {
             Long("device") => kind = options::word(parser, "device", &[("cuda", DeviceKind::Cuda), ("sim", DeviceKind::Sim)])?,
             Long("target") => target = Some(options::target(parser)?),
             Long("opt") => opt = options::opt(parser)?,
+            Long("records") => s.records = records::read(&options::text(parser)?).map_err(CliError::Unusable)?,
             Long("json") => json = Some(options::text(parser)?),
             Long(_) | Short(_) => return Err(arg.unexpected().into()),
         }

@@ -35,6 +35,10 @@ pub struct Choice {
     pub tile: [u32; 3],
     /// Groups of warps that share a tile.
     pub consumers: u32,
+    /// Teams of so many groups; two take tiles in turns.
+    pub teams: u32,
+    /// The operands are multiplied the other way round, so that columns of C are the instruction's rows.
+    pub swapped: bool,
     /// Slots of the ring.
     pub stages: u32,
     /// Tile rows per group of the order.
@@ -46,7 +50,10 @@ pub struct Choice {
 impl fmt::Display for Choice {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let [m, n, k] = self.tile;
-        write!(f, "{m}x{n}x{k} c{} s{} g{}", self.consumers, self.stages, self.group)?;
+        write!(f, "{m}x{n}x{k}{} c{} s{} g{}", if self.swapped { " swapped" } else { "" }, self.consumers, self.stages, self.group)?;
+        if self.teams > 1 {
+            write!(f, " t{}", self.teams)?;
+        }
         if self.splits > 1 { write!(f, " k{}", self.splits) } else { Ok(()) }
     }
 }
@@ -70,6 +77,8 @@ const DEPTHS: [u32; 3] = [128, 256, 512];
 const GROUPS: [u32; 4] = [1, 4, 8, 16];
 /// Parts of the depth.
 const SPLITS: [u32; 7] = [1, 2, 3, 4, 6, 8, 16];
+/// Rows of C below which the operands may be multiplied the other way round.
+const FEW_ROWS: u32 = 128;
 /// Steps that a part of the depth must have to be worth its sums.
 const LEAST_STEPS: u32 = 4;
 
@@ -87,21 +96,24 @@ pub fn candidates(target: &Target, product: &Product) -> Vec<Choice> {
     let [m, n, k] = product.shape;
     let (size, out) = (product.elem.bytes(), product.out.bytes());
     let mut list = Vec::new();
-    let mut push = |tile: [u32; 3]| {
+    let mut push = |tile: [u32; 3], teams: u32, swapped: bool| {
         let [bm, bn, bk] = tile;
-        let consumers = if bm.is_multiple_of(2 * row.m) { 2 } else { bm / row.m };
+        let [rows, columns] = if swapped { [bn, bm] } else { [bm, bn] };
+        let consumers = if teams == 1 && rows.is_multiple_of(2 * row.m) { 2 } else { 1 };
         let sums = bm * bn / (consumers * units.group_warps * target.lanes);
         let held = if row.kept_depth.is_some() { 2 * sums } else { sums };
-        let fits =
-            bm.is_multiple_of(row.m) && bn.is_multiple_of(row.n_step) && bn <= row.n_max && row.kept_depth.is_none_or(|most| bk <= most);
+        let whole = rows.is_multiple_of(row.m) && columns.is_multiple_of(row.n_step) && columns <= row.n_max;
+        let fits = whole && row.kept_depth.is_none_or(|most| bk <= most);
         // Operands that do not run along K come in panels of 128 bytes across.
         let across = (!product.trans.0 || (bm * size).is_multiple_of(128)) && (product.trans.1 || (bn * size).is_multiple_of(128));
-        if !fits || !across || budget(target, units, consumers, held).is_err() {
+        // Sums that lanes add leave nothing to take turns for.
+        let takes_turns = teams == 1 || row.kept_depth.is_none();
+        if !fits || !across || !takes_turns || budget(target, units, teams * consumers, held).is_err() {
             return;
         }
         let stage = (bm + bn) * bk * size;
         let room = |staging: u32| target.shared_bytes.saturating_sub(staging + ALIGN) / stage;
-        let staging = if out == 2 { bm * bn * out } else { 0 };
+        let staging = if out == 2 && (!swapped || bm == bn) { teams * bm * bn * out } else { 0 };
         let stages = if room(staging) < 2 { room(0) } else { room(staging) }.min(MAX_DEPTH);
         if stages < 2 {
             return;
@@ -110,11 +122,11 @@ pub fn candidates(target: &Target, product: &Product) -> Vec<Choice> {
         for splits in SPLITS {
             let steps = k.div_ceil(bk).div_ceil(splits);
             // More parts than make up for idle multiprocessors only add sums.
-            if splits > 1 && (steps < LEAST_STEPS || tiles * (splits - 1) >= 2 * machine.multiprocessors) {
+            if splits > 1 && (teams > 1 || steps < LEAST_STEPS || tiles * (splits - 1) >= 2 * machine.multiprocessors) {
                 break;
             }
             for group in GROUPS.into_iter().filter(|&g| g == 1 || g < 2 * m.div_ceil(bm)) {
-                list.push(Choice { tile, consumers, stages, group, splits });
+                list.push(Choice { tile, consumers, teams, swapped, stages, group, splits });
             }
         }
     };
@@ -127,7 +139,18 @@ pub fn candidates(target: &Target, product: &Product) -> Vec<Choice> {
             for depth in DEPTHS {
                 // Deep steps are for narrow tiles, whose copies would be small.
                 if depth == DEPTHS[0] || bm * bn <= 64 * 128 {
-                    push([bm, bn, depth / size]);
+                    push([bm, bn, depth / size], 1, false);
+                    push([bm, bn, depth / size], 2, false);
+                }
+            }
+        }
+    }
+    // Few rows: the other way round none of the instruction's are wasted.
+    if m <= FEW_ROWS {
+        for bm in [16, 32, 64, 128].into_iter().filter(|&bm| bm < 2 * m.max(16)) {
+            for bn in [64, 128] {
+                for depth in DEPTHS {
+                    push([bm, bn, depth / size], 1, true);
                 }
             }
         }
@@ -144,7 +167,7 @@ pub fn rank(target: &Target, product: &Product) -> Vec<Ranked> {
     list.sort_by(|a, b| a.prediction.total().total_cmp(&b.prediction.total()));
     let mut seen = Vec::new();
     list.retain(|r| {
-        let what = (r.choice.tile, r.choice.splits);
+        let what = (r.choice.tile, r.choice.swapped, r.choice.teams, r.choice.splits);
         let new = !seen.contains(&what);
         seen.push(what);
         new

@@ -87,22 +87,27 @@ pub fn predict(target: &Target, product: &Product, choice: &Choice) -> Option<Pr
     let steps = ((k / bk).ceil() / splits).ceil();
 
     // A step of one tile.
-    let instructions = bm / f64::from(row.m) * (bk * size / 32.0);
-    let matrix = instructions * bn * machine.column;
-    let shared = instructions * (machine.operands[0] + bn * machine.operands[1]);
+    let (rows, columns) = if choice.swapped { (bn, bm) } else { (bm, bn) };
+    let instructions = rows / f64::from(row.m) * (bk * size / 32.0);
+    let matrix = instructions * columns * machine.column;
+    let shared = instructions * (machine.operands[0] + columns * machine.operands[1]);
     let sums = bm * bn / (groups * f64::from(units.group_warps * target.lanes));
     let busy = matrix.max(shared);
     // Sums that lanes add wait for their products; else the next ones are started in time.
-    let between = if row.kept_depth.is_some() { machine.turn + machine.drain + sums } else { machine.turn };
-    let turns = busy / groups + between;
+    let turns = if row.kept_depth.is_some() { busy / groups + machine.turn + machine.drain + sums } else { 2.0 * machine.turn };
     // Rows beyond the matrix are not fetched.
     let bytes = (bm.min(m) + bn.min(n)) * bk * size;
     let inside = bytes * (f64::from(choice.stages) - 1.0).max(1.0);
     let cache = bytes * machine.cache[2] / rate(machine.cache[0], machine.cache[1], inside);
+    // Rows of boxes that lie outside.
+    let outside = ((bm - m).max(0.0) + (bn - n).max(0.0)) * (bk * size / 128.0) * machine.outside;
+    let cache = cache.max(outside);
     let bounds = [(matrix, Bound::Matrix), (shared, Bound::Shared), (turns, Bound::Turns), (cache, Bound::Cache)];
     let (step, mut bound) = bounds.into_iter().fold((0.0, Bound::Matrix), |best, b| if b.0 > best.0 { b } else { best });
     let epilogue = machine.epilogue[0] + machine.epilogue[1] * sums * groups;
-    let whole = steps * step + epilogue;
+    let main = steps * step;
+    // Two teams: one's epilogue runs beside the other's main loop.
+    let whole = if choice.teams > 1 { (main + machine.turn).max((main + epilogue) / 2.0) } else { main + epilogue };
     let leaving = bm * bn * if choice.splits > 1 { 4.0 } else { out } / machine.store;
     let whole = if leaving > whole {
         bound = Bound::Stores;
@@ -112,7 +117,9 @@ pub fn predict(target: &Target, product: &Product, choice: &Choice) -> Option<Pr
     };
     // The more bytes a product moves, the slower the clock that power allows.
     let clock = machine.clock / (1.0 + machine.heat * (bm + bn) * size / (2.0 * bm * bn));
-    let mut main = waves * (whole - epilogue).max(0.0) / clock;
+    // What an epilogue adds to its main loop, and the last one of all.
+    let behind = waves * (whole - main) + if choice.teams > 1 { epilogue } else { 0.0 };
+    let mut main = waves * main / clock;
 
     // Memory: what each round of tiles reads first.
     let once = (m * k + n * k) * size;
@@ -128,7 +135,7 @@ pub fn predict(target: &Target, product: &Product, choice: &Choice) -> Option<Pr
     let [total, one, latency] = machine.memory;
     let cycles = 1980.0;
     let each = rate((total / active / cycles).min(one), latency, inside);
-    let memory = traffic / (each * active * cycles);
+    let memory = traffic / (each * active * cycles) + waves * steps * outside / cycles;
     if memory > main {
         (main, bound) = (memory, Bound::Memory);
     }
@@ -145,7 +152,7 @@ pub fn predict(target: &Target, product: &Product, choice: &Choice) -> Option<Pr
         launch: machine.launch[0],
         fill: machine.launch[1],
         main,
-        epilogue: waves * epilogue / clock,
+        epilogue: behind / clock,
         parts,
         bound,
     })

@@ -24,6 +24,8 @@ pub struct Machine {
     pub cache_bytes: f64,
     /// Bytes per microsecond from memory, bytes per cycle that one multiprocessor can take, cycles until the first come.
     pub memory: [f64; 3],
+    /// Cycles of a row of a box that lies outside its tensor.
+    pub outside: f64,
     /// Bytes per cycle and multiprocessor that leave.
     pub store: f64,
     /// Cycles of an epilogue: once, and per sum of a lane and group.
@@ -45,6 +47,7 @@ impl Machine {
         cache: [34.0, 800.0, 0.6],
         cache_bytes: 4e7,
         memory: [4.3e6, 67.0, 1400.0],
+        outside: 3.0,
         store: 18.0,
         epilogue: [800.0, 6.0],
         launch: [0.9, 1.0],
