@@ -18,31 +18,35 @@ struct Subject {
     name: String,
     case: Case,
     program: Program,
-    grid: [u32; 3],
 }
 
 impl Subject {
-    fn new(name: String, workload: Box<dyn Workload>, overlap: bool) -> Subject {
+    fn new(name: String, workload: Box<dyn Workload>, teams: Option<u32>, overlap: bool) -> Subject {
         let case = Case { name, row: 9, size: Size::Small, workload };
         let kernel = case.build().unwrap();
-        let options = LowerOptions { schedule: Some(ScheduleKind::Specialised), overlap: Some(overlap), ..LowerOptions::default() };
+        let options = LowerOptions {
+            schedule: Some(ScheduleKind::Specialised),
+            overlap: Some(overlap),
+            teams,
+            // Faults of what is used again show only where it is.
+            persistent: Some(true),
+            ..LowerOptions::default()
+        };
         let l = lower(&verify(&kernel).unwrap(), &sm_90a(), &options).unwrap_or_else(|e| panic!("{}: {e}", case.name));
-        let Schedule::Specialised(s) = &l.plan.schedule else { panic!("{}: {}", case.name, l.plan) };
-        // Fewer instances than grid positions, where they may run several.
-        let grid = if s.persistent { [2, 1, 1] } else { case.grid() };
-        Subject { name: case.name.clone(), program: l.program, grid, case }
+        assert!(matches!(l.plan.schedule, Schedule::Specialised(_)), "{}: {}", case.name, l.plan);
+        Subject { name: case.name.clone(), program: l.program, case }
     }
 
-    fn gemm(elem: Scalar, [trans_a, trans_b]: [bool; 2], [m, n, k]: [u32; 3], tile: [u32; 3]) -> Subject {
+    fn gemm(elem: Scalar, [trans_a, trans_b]: [bool; 2], [m, n, k]: [u32; 3], tile: [u32; 3], teams: u32) -> Subject {
         let config = Gemm::new(elem).transposed(trans_a, trans_b).tile(tile[0], tile[1], tile[2]).for_shape(m, n, k);
-        let name = format!("{elem} {trans_a} {trans_b} {m}x{n}x{k} {tile:?}");
-        Subject::new(name, Box::new(GemmCase { config, m, n, k }), false)
+        let name = format!("{elem} {trans_a} {trans_b} {m}x{n}x{k} {tile:?} {teams}");
+        Subject::new(name, Box::new(GemmCase { config, m, n, k }), Some(teams), false)
     }
 
     fn attention(elem: Scalar, dim: u32, causal: bool, tile: [u32; 2], [queries, keys]: [u32; 2], overlap: bool) -> Subject {
         let config = Attention::new(elem, dim, causal).tile(tile[0], tile[1], 4).for_shape(queries, keys);
         let name = format!("attention {elem} {dim} {causal} {queries}x{keys} {overlap}");
-        Subject::new(name, Box::new(AttentionCase { config, queries, keys }), overlap)
+        Subject::new(name, Box::new(AttentionCase { config, queries, keys, heads: 1 }), None, overlap)
     }
 
     /// What the simulator says about the text of a program: nothing, or the fault.
@@ -71,7 +75,8 @@ impl Subject {
             .collect();
         let launch = sim::Launch {
             entry: &kernel.entry,
-            grid: self.grid,
+            // Fewer instances than grid positions.
+            grid: [2, 1, 1],
             block: [kernel.threads, 1, 1],
             shared_bytes: kernel.shared_bytes,
             args: &args,
@@ -97,15 +102,17 @@ fn subjects() -> Vec<Subject> {
     use Scalar::{BF16, F8E4M3, F16, F32, I8};
     let (nn, nt, tn, tt) = ([false, false], [false, true], [true, false], [true, true]);
     vec![
-        Subject::gemm(BF16, nt, [200, 136, 520], [128, 128, 64]),
-        Subject::gemm(BF16, nn, [200, 136, 520], [128, 128, 64]),
-        Subject::gemm(F16, tn, [200, 136, 520], [128, 128, 64]),
-        Subject::gemm(F16, tt, [136, 200, 520], [64, 128, 64]),
-        Subject::gemm(BF16, nt, [136, 264, 520], [128, 256, 64]),
-        Subject::gemm(BF16, nt, [264, 96, 520], [192, 80, 64]),
-        Subject::gemm(F32, nt, [136, 136, 264], [128, 128, 32]),
-        Subject::gemm(I8, nt, [136, 136, 1040], [128, 128, 128]),
-        Subject::gemm(F8E4M3, nt, [136, 136, 1040], [128, 128, 128]),
+        Subject::gemm(BF16, nt, [200, 136, 520], [128, 128, 64], 1),
+        Subject::gemm(BF16, nn, [200, 136, 520], [128, 128, 64], 1),
+        Subject::gemm(F16, tn, [200, 136, 520], [128, 128, 64], 1),
+        Subject::gemm(F16, tt, [136, 200, 520], [64, 128, 64], 1),
+        Subject::gemm(BF16, nt, [136, 264, 520], [128, 256, 64], 1),
+        Subject::gemm(BF16, nt, [264, 96, 520], [192, 80, 64], 1),
+        Subject::gemm(F32, nt, [136, 136, 264], [128, 128, 32], 1),
+        Subject::gemm(I8, nt, [136, 136, 1040], [128, 128, 128], 1),
+        Subject::gemm(F8E4M3, nt, [136, 136, 1040], [128, 128, 128], 1),
+        Subject::gemm(BF16, nt, [392, 136, 328], [128, 128, 64], 2),
+        Subject::gemm(F16, nn, [392, 136, 328], [64, 128, 64], 2),
         Subject::attention(F16, 64, false, [128, 64], [520, 1100], false),
         Subject::attention(F16, 64, true, [128, 64], [520, 520], true),
         Subject::attention(BF16, 128, false, [128, 64], [520, 800], true),

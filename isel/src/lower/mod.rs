@@ -188,7 +188,8 @@ fn lower_with(kernel: &Kernel, target: &Target, plan: Plan, assigned: Assignment
     cx.check_registers()?;
     // The producer has a group of warps of its own.
     let others = if specialised.is_some() { target.units.as_ref().map_or(0, |u| u.group_warps) } else { 0 };
-    let mut b = LaneBuilder::new(&kernel.name, cx.plan.warps + others, target.lanes);
+    let teams = specialised.as_ref().map_or(1, |s| s.teams);
+    let mut b = LaneBuilder::new(&kernel.name, teams * cx.plan.warps + others, target.lanes);
     b.code_casts = target.code_casts;
     b.sink_loads = direct && loads_what_it_leaves(kernel);
     b.meter.banks = Some(target.banks.clone());

@@ -216,6 +216,7 @@ pub(crate) fn target() -> Target {
         code_casts: &[],
         load_matrix: true,
         costs: crate::Costs::H200,
+        machine: None,
         units: None,
     }
 }
