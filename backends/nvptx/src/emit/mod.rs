@@ -424,6 +424,10 @@ impl<'a> Emitter<'a> {
             | Inst::Bitcast { .. } => self.compute(inst),
             Inst::Pack { dst, parts } => self.pack(*dst, parts),
             Inst::Unpack { dsts, a } => self.unpack(dsts, *a),
+            Inst::Divide { dsts, a, b } => {
+                self.divide(dsts, a, b);
+                Ok(())
+            }
             Inst::LoadGlobal { dsts, addr, offset, guard, other, cache } => {
                 self.load_global(dsts, (*addr, *offset), *guard, other, *cache);
                 Ok(())
