@@ -197,8 +197,9 @@ impl Problem {
             Problem::Transpose { elem, rows, cols } => {
                 let c = Transpose::new(elem).for_shape(rows, cols);
                 let (tile_rows, tile_cols) = (pick(0, c.tile_rows), pick(1, c.tile_cols));
-                let config = Transpose { tile_rows, tile_cols, warps: variant.warps.unwrap_or(c.warps), ..c };
-                (label(&[tile_rows, tile_cols], config.warps, None, None), Box::new(TransposeCase { config, rows, cols, init }))
+                let (warps, group) = (variant.warps.unwrap_or(c.warps), variant.group.unwrap_or(c.group));
+                let config = Transpose { tile_rows, tile_cols, warps, group, ..c };
+                (label(&[tile_rows, tile_cols], config.warps, None, Some(group)), Box::new(TransposeCase { config, rows, cols, init }))
             }
             Problem::Gemm { elem, out, trans, m, n, k } => {
                 let c = Gemm::new(elem).output(out).transposed(trans.0, trans.1).for_shape(m, n, k);
@@ -324,7 +325,7 @@ impl Selection {
         for &tile in &tiles {
             for &warps in &or_none(&self.warps, true) {
                 for &stages in &or_none(&self.stages, gemm) {
-                    for &group in &or_none(&self.groups, gemm) {
+                    for &group in &or_none(&self.groups, gemm || suite == Suite::Transpose) {
                         let schedules = if self.schedules.is_empty() || !gemm {
                             vec![None]
                         } else {
