@@ -22,6 +22,7 @@ pair and why, runs both graphs, and compares every element of the result. On a G
 each kernel by itself, in shuffled rounds with rests, and gives medians.
   --m N --n N --k N   extents of the product (4096 on a GPU, 256 elsewhere)
   --dtype NAME        bf16 (default) or f16
+  --activation NAME   silu (default), gelu, relu or none, behind the bias
   --always            fuse wherever it is right, whatever it costs
   --device NAME       cuda, sim, lane or interp
   --target NAME       what to compile for
@@ -31,10 +32,14 @@ each kernel by itself, in shuffled rounds with rests, and gives medians.
 const MULTIPROCESSORS: u32 = 132;
 /// Largest extent: a matrix on the command line has at most 2^28 elements.
 const MAX: u32 = 1 << 14;
+/// What may stand behind the bias.
+const ACTIVATIONS: &[(&str, Activation)] =
+    &[("silu", Activation::Silu), ("gelu", Activation::Gelu), ("relu", Activation::Relu), ("none", Activation::None)];
 /// Tile of the elementwise kernels.
 const TILE: [u32; 2] = [8, 512];
 
 pub(super) fn run(parser: &mut lexopt::Parser, streams: &mut Streams<'_>) -> Outcome {
+    let mut activation = Activation::Silu;
     let (mut extents, mut elem, mut fuse, mut kind, mut target, mut print) =
         ([None; 3], Scalar::BF16, FuseOptions::default(), None, None, false);
     while let Some(arg) = parser.next()? {
@@ -43,6 +48,7 @@ pub(super) fn run(parser: &mut lexopt::Parser, streams: &mut Streams<'_>) -> Out
             Long("n") => extents[1] = Some(options::number(parser, "n", 1..=MAX)?),
             Long("k") => extents[2] = Some(options::number(parser, "k", 1..=MAX)?),
             Long("dtype") => elem = options::word(parser, "dtype", &[("f16", Scalar::F16), ("bf16", Scalar::BF16)])?,
+            Long("activation") => activation = options::word(parser, "activation", ACTIVATIONS)?,
             Long("always") => fuse.always = true,
             Long("device") => kind = Some(options::device(parser)?),
             Long("target") => target = Some(options::target(parser)?),
@@ -58,7 +64,7 @@ pub(super) fn run(parser: &mut lexopt::Parser, streams: &mut Streams<'_>) -> Out
     let [m, n, k] = extents.map(|e| e.unwrap_or(usual));
     let target = device.target().cloned().or(target).unwrap_or_else(targets::usual);
     let failed = |e: &dyn std::fmt::Display| CliError::Failed(e.to_string());
-    let graph = layer(elem, [m, n, k], &target).map_err(|e| failed(&e))?;
+    let graph = layer(elem, activation, [m, n, k], &target).map_err(|e| failed(&e))?;
     let fused = graph.fuse(&target, &fuse);
     if print {
         writeln!(streams.out, "; {}", fused.report.to_string().replace("\n", "\n; "))?;
@@ -88,7 +94,7 @@ pub(super) fn run(parser: &mut lexopt::Parser, streams: &mut Streams<'_>) -> Out
 }
 
 /// The graph of the four kernels.
-fn layer(elem: Scalar, [m, n, k]: [u32; 3], target: &Target) -> Result<Graph, Box<dyn std::error::Error>> {
+fn layer(elem: Scalar, activation: Activation, [m, n, k]: [u32; 3], target: &Target) -> Result<Graph, Box<dyn std::error::Error>> {
     let mut g = Graph::new();
     let mut make = |name: &str, elem, dims: &[u32], role| g.tensor(name, elem, &dims.iter().map(|&d| d.into()).collect::<Vec<_>>(), role);
     let (x, scale) = (make("x", elem, &[m, k], Role::Input), make("scale", elem, &[k], Role::Input));
@@ -104,14 +110,14 @@ fn layer(elem: Scalar, [m, n, k]: [u32; 3], target: &Target) -> Result<Graph, Bo
     let gemm = if target.units.is_some() { gemm.for_units(m, n, MULTIPROCESSORS) } else { gemm };
     g.add("product", gemm.build()?, gemm.grid(m, n), &[h.into(), w.into(), t.into()])?;
     let grid = [n.div_ceil(TILE[1]), m.div_ceil(TILE[0]), 1];
-    g.add("bias_silu", bias_silu(elem, m, n)?, grid, &[t.into(), bias.into(), u.into()])?;
+    g.add("bias_act", bias_act(elem, activation, m, n)?, grid, &[t.into(), bias.into(), u.into()])?;
     g.add("residual", add(elem, m, n)?, grid, &[u.into(), residual.into(), y.into()])?;
     Ok(g)
 }
 
-/// `out = silu(x + bias)`.
-fn bias_silu(elem: Scalar, m: u32, n: u32) -> Result<Kernel, BuildErrors> {
-    let mut b = KernelBuilder::new("bias_silu");
+/// `out = act(x + bias)`.
+fn bias_act(elem: Scalar, activation: Activation, m: u32, n: u32) -> Result<Kernel, BuildErrors> {
+    let mut b = KernelBuilder::new("bias_act");
     b.warps(4);
     let matrix = ViewType::dense(elem, &[known(m), known(n)]);
     let (x, bias, out) = (b.param(matrix.clone()), b.param(ViewType::dense(Scalar::F32, &[known(n)])), b.param(matrix));
@@ -122,7 +128,7 @@ fn bias_silu(elem: Scalar, m: u32, n: u32) -> Result<Kernel, BuildErrors> {
     let v = b.load(bias, &[col], &TILE[1..]);
     let v = b.expand_dims(v, 0);
     let t = b.add(t, v);
-    let t = Activation::Silu.apply(&mut b, t);
+    let t = activation.apply(&mut b, t);
     let t = b.cast(t, elem);
     b.store(out, &[row, col], t);
     b.finish()

@@ -159,15 +159,20 @@ impl Emitter<'_> {
         if let Some(inside) = inside {
             let bit = self.fresh(Class::R);
             let [outside, any] = [(); 2].map(|()| self.fresh(Class::P));
-            let end = self.label();
+            let [all, end] = [(); 2].map(|()| self.label());
             self.body.op("and.b32 ").r(bit).s(", ").r(inside).s(", ").n(1 << 30).end();
             self.body.op("setp.eq.s32 ").r(outside).s(", ").r(bit).s(", 0").end();
             self.body.op("vote.sync.any.pred ").r(any).s(", ").r(outside).s(", 0xFFFFFFFF").end();
-            self.branch_if(any, false, end);
+            self.branch_if(any, true, all);
+            self.place(end);
+            // Behind the program, so that what is hardly ever run stands in nobody's way.
+            std::mem::swap(&mut self.body, &mut self.rare);
+            self.place(all);
             for (&[a, b], &q) in pairs.iter().zip(&quotients) {
                 self.body.op("div.rn.f32 ").r(q).s(", ").r(a).s(", ").r(b).end();
             }
-            self.place(end);
+            self.branch(end);
+            std::mem::swap(&mut self.body, &mut self.rare);
         }
         for (&d, &q) in dsts.iter().zip(&quotients) {
             let d = self.home(d);

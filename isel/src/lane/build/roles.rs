@@ -7,7 +7,7 @@ use crate::lane::unit::{Multiply, Role, Roles, Unit};
 use crate::lane::{Inst, LTy, LVal, Param};
 
 /// Registers of a lane beside the values that are counted: what one chain of computations takes.
-const SPARE: u32 = 16;
+const SPARE: u32 = 24;
 
 /// What a role is, but for its body.
 #[derive(Clone, Copy)]

@@ -215,7 +215,22 @@ pub(crate) fn target() -> Target {
         copy_async: &[4, 8, 16],
         code_casts: &[],
         load_matrix: true,
-        costs: crate::Costs::H200,
+        costs: crate::Costs {
+            alu: 8,
+            special: 32,
+            product: 12,
+            shuffle: 16,
+            wavefront: 16,
+            shared_latency: 480,
+            barrier: [198, 32],
+            sector: 30,
+            line: 16,
+            spill: 64,
+            group_product: 11,
+            processors: 132,
+            megahertz: 1980,
+            launch: 2100,
+        },
         units: None,
     }
 }
