@@ -310,8 +310,9 @@ impl Problem {
             Problem::Transpose { elem, rows, cols } => {
                 let c = Transpose::new(elem).for_shape(rows, cols);
                 let (tile_rows, tile_cols) = (pick(0, c.tile_rows), pick(1, c.tile_cols));
-                let config = Transpose { tile_rows, tile_cols, warps: variant.warps.unwrap_or(c.warps), ..c };
-                (label(&[tile_rows, tile_cols], config.warps, None, None), Box::new(TransposeCase { config, rows, cols, init }))
+                let (warps, group) = (variant.warps.unwrap_or(c.warps), variant.group.unwrap_or(c.group));
+                let config = Transpose { tile_rows, tile_cols, warps, group, ..c };
+                (label(&[tile_rows, tile_cols], config.warps, None, Some(group)), Box::new(TransposeCase { config, rows, cols, init }))
             }
             Problem::Gemm { elem, out, trans, m, n, k } => {
                 let c = Gemm::new(elem).output(out).transposed(trans.0, trans.1).for_shape(m, n, k);
@@ -503,7 +504,7 @@ impl Selection {
         let list = each(list, &self.tiles, true, |v, x| v.tile = Some(x));
         let list = each(list, &self.warps, true, |v, x| v.warps = Some(x));
         let list = each(list, &self.stages, loops, |v, x| v.stages = Some(x));
-        let list = each(list, &self.groups, loops, |v, x| v.group = Some(x));
+        let list = each(list, &self.groups, loops || problem.suite() == Suite::Transpose, |v, x| v.group = Some(x));
         let list = each(list, &self.splits, gemm, |v, x| v.splits = Some(x));
         let list = each(list, &self.teams, gemm, |v, x| v.teams = Some(x));
         let list = each(list, &self.consumers, loops, |v, x| v.consumers = Some(x));

@@ -14,6 +14,10 @@ pub(crate) fn reads(inst: &Inst, f: &mut dyn FnMut(LVal)) {
         Inst::Bin { a, b, .. } | Inst::Cmp { a, b, .. } => all(&[*a, *b]),
         Inst::Fma { a, b, c, .. } | Inst::MadWide { a, b, c, .. } | Inst::Select { c, a, b, .. } => all(&[*a, *b, *c]),
         Inst::Pack { parts, .. } => all(parts),
+        Inst::Divide { a, b, .. } => {
+            all(a);
+            all(b);
+        }
         Inst::LoadGlobal { addr, guard, other, .. } => {
             all(&[*addr]);
             all(guard.as_slice());
@@ -100,7 +104,7 @@ pub(crate) fn computed(inst: &Inst) -> Option<&[LVal]> {
         | Inst::RoundTf32 { dst, .. }
         | Inst::Bitcast { dst, .. }
         | Inst::Pack { dst, .. } => Some(std::slice::from_ref(dst)),
-        Inst::Unpack { dsts, .. } => Some(dsts),
+        Inst::Unpack { dsts, .. } | Inst::Divide { dsts, .. } => Some(dsts),
         // Its place is where its register begins.
         Inst::Undefined { .. }
         | Inst::LoadGlobal { .. }
@@ -150,6 +154,7 @@ pub(crate) fn results(inst: &Inst) -> Vec<LVal> {
         | Inst::Un { .. }
         | Inst::Bin { .. }
         | Inst::Fma { .. }
+        | Inst::Divide { .. }
         | Inst::MadWide { .. }
         | Inst::Cmp { .. }
         | Inst::Select { .. }
@@ -197,6 +202,7 @@ pub(crate) fn blocks(inst: &Inst) -> Vec<&Block> {
         | Inst::RoundTf32 { .. }
         | Inst::Bitcast { .. }
         | Inst::Pack { .. }
+        | Inst::Divide { .. }
         | Inst::Unpack { .. } => Vec::new(),
     }
 }

@@ -14,7 +14,7 @@ use super::LowerOptions;
 use super::overlap::{Overlap, overlap};
 use crate::access::GlobalAccess;
 use crate::facts::power_of_two;
-use crate::lane::{TensorBox, entry_registers};
+use crate::lane::{LVal, LaneBuilder, TensorBox, Vals, entry_registers};
 use crate::lower::{keeps_extents, staged_loads};
 use crate::target::{GroupMatrixId, Target, Units};
 use cranelift_entity::EntityRef;
@@ -53,6 +53,8 @@ pub struct Specialised {
     pub(crate) dots: Vec<(Inst, GroupMatrixId)>,
     /// Stores that bulk copies do.
     pub(crate) stores: Vec<(Inst, PanelTile)>,
+    /// Tiles that are loaded behind the loop; the producer brings them near in front of it.
+    pub(crate) later: Vec<(Inst, PanelTile)>,
 }
 
 impl fmt::Display for Specialised {
@@ -157,6 +159,12 @@ impl PanelTile {
 
     pub fn bytes(&self) -> u32 {
         self.panels() * self.panel_bytes()
+    }
+
+    /// The first element of a panel, innermost dimension first, of the tile at these indices.
+    pub fn panel_at(&self, b: &mut LaneBuilder, indices: &[LVal], panel: u32) -> Vals {
+        let along = |(n, &d): (usize, &usize)| if n == 0 { b.add_const(indices[d], i64::from(panel * self.per)) } else { indices[d] };
+        self.order.iter().enumerate().map(along).collect()
     }
 
     /// What bulk copies of one panel must know of view argument `view`.
@@ -342,7 +350,20 @@ pub(super) fn specialise(kernel: &Kernel, target: &Target, options: &LowerOption
         loads,
         dots,
         stores,
+        later: loaded_behind(kernel, main, units),
     })
+}
+
+/// The tiles that are loaded behind the main loop, where boxes make them up.
+fn loaded_behind(kernel: &Kernel, main: Inst, units: &Units) -> Vec<(Inst, PanelTile)> {
+    let behind = kernel.regions[kernel.body].insts.iter().copied().skip_while(|&i| i != main).skip(1);
+    let tile = |i: Inst| {
+        let t = kernel.ty(*kernel.insts[i].results.first()?).as_tile()?;
+        // Vectors stay in the cache from one program to the next.
+        let whole = t.shape.iter().filter(|&&e| e > 1).count() > 1;
+        Some((i, PanelTile::of(kernel, i, &t.shape, units).ok().filter(|_| whole)?))
+    };
+    behind.filter(|&i| kernel.insts[i].op == Op::Load).filter_map(tile).collect()
 }
 
 /// Panels begin at multiples of this.
