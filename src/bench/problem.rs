@@ -100,6 +100,8 @@ pub(crate) struct Variant {
     pub(crate) units: Option<u32>,
     /// Whether products run while lanes compute, where loops are specialised.
     pub(crate) overlap: Option<bool>,
+    /// Whether products run a whole step ahead then.
+    pub(crate) ahead: Option<bool>,
     /// Whether an instance runs several grid positions, where loops are specialised.
     pub(crate) persistent: Option<bool>,
     /// Groups of warps that compute, where loops are specialised.
@@ -110,8 +112,8 @@ impl Variant {
     /// What the compiler is told.
     pub(crate) fn options(&self, opt: OptLevel) -> Options {
         // A ring of slots is as deep as fits, unless its depth was asked for.
-        let Variant { schedule, stages, overlap, persistent, consumers, .. } = *self;
-        let lower = LowerOptions { schedule, stages, overlap, persistent, consumers, ..LowerOptions::default() };
+        let Variant { schedule, stages, overlap, ahead, persistent, consumers, .. } = *self;
+        let lower = LowerOptions { schedule, stages, overlap, ahead, persistent, consumers, ..LowerOptions::default() };
         Options { opt, lower, ..Options::default() }
     }
 }
@@ -253,7 +255,7 @@ impl Problem {
                 };
                 let numbers = [("w", variant.warps), ("s", variant.stages), ("g", variant.group), ("c", variant.consumers)];
                 numbers.iter().filter_map(|(l, v)| v.map(|v| format!(" {l}{v}"))).for_each(|part| name += &part);
-                let switches = [("overlap", variant.overlap), ("persistent", variant.persistent)];
+                let switches = [("overlap", variant.overlap), ("ahead", variant.ahead), ("persistent", variant.persistent)];
                 let word = |(what, on): &(&str, Option<bool>)| on.map(|on| format!(" {}{what}", if on { "" } else { "no " }));
                 switches.iter().filter_map(word).for_each(|part| name += &part);
                 (name, Box::new(AttentionCase { config, queries: length, keys: length, heads }))
@@ -300,6 +302,7 @@ pub(crate) struct Selection {
     /// Whether attention is causal.
     pub(crate) causal: Vec<bool>,
     pub(crate) overlaps: Vec<bool>,
+    pub(crate) aheads: Vec<bool>,
     pub(crate) persistent: Vec<bool>,
     pub(crate) consumers: Vec<u32>,
     /// Multiprocessors of a machine with units, known once the device is.
@@ -388,6 +391,7 @@ impl Selection {
         with!(group, &self.groups, products);
         with!(schedule, &self.schedules, products);
         with!(overlap, &self.overlaps, attention);
+        with!(ahead, &self.aheads, attention);
         with!(persistent, &self.persistent, attention);
         with!(consumers, &self.consumers, attention);
         list
@@ -413,6 +417,7 @@ mod tests {
             schedules: Vec::new(),
             causal: vec![false, true],
             overlaps: Vec::new(),
+            aheads: Vec::new(),
             persistent: Vec::new(),
             consumers: Vec::new(),
             units: None,

@@ -6,6 +6,7 @@
 //! Held::Staged { map, base, … }       a dot operand that waits in shared memory
 //! ```
 
+mod ahead;
 mod combine;
 mod control;
 mod convert;

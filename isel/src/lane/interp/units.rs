@@ -229,6 +229,7 @@ impl Machine<'_> {
                 }
                 Ok(())
             }
+            Unit::Hold => Ok(()),
             Unit::FenceUnits => {
                 for t in self.live.clone() {
                     self.shared.fence(t);
