@@ -28,8 +28,6 @@ pub struct LowerOptions {
     pub persistent: Option<bool>,
     /// Whether products of a specialised loop run while lanes compute between them.
     pub overlap: Option<bool>,
-    /// Whether products that wait for nothing in their step run a whole step ahead there; they are held twice.
-    pub ahead: Option<bool>,
     /// How layouts are chosen.
     pub layouts: LayoutChoice,
 }

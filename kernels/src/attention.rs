@@ -42,7 +42,19 @@ const MAX_GROUP: u32 = 16;
 impl Attention {
     /// A configuration for any number of queries and keys.
     pub fn new(elem: Scalar, dim: u32, causal: bool) -> Attention {
-        Attention { elem, dim, causal, tile_queries: 64, tile_keys: 64, warps: 4, stages: 3, queries: ANY, keys: ANY, heads: None, group: 1 }
+        Attention {
+            elem,
+            dim,
+            causal,
+            tile_queries: 64,
+            tile_keys: 64,
+            warps: 4,
+            stages: 3,
+            queries: ANY,
+            keys: ANY,
+            heads: None,
+            group: 1,
+        }
     }
 
     /// Another tile, and its warps.

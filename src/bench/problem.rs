@@ -9,7 +9,9 @@ use std::fmt;
 use tilelift_ir::{Scalar, SortOrder};
 use tilelift_isel::{LowerOptions, ScheduleKind};
 use tilelift_kernels::tensor::Init;
-use tilelift_kernels::workload::{AttentionCase, CumSumCase, GemmCase, RmsNormCase, SiluMulCase, SoftmaxCase, TransposeCase, VectorAddCase, Workload};
+use tilelift_kernels::workload::{
+    AttentionCase, CumSumCase, GemmCase, RmsNormCase, SiluMulCase, SoftmaxCase, TransposeCase, VectorAddCase, Workload,
+};
 use tilelift_kernels::workload_more::{LayerNormCase, SelectCase};
 use tilelift_kernels::{Attention, CumSum, Gemm, LayerNorm, RmsNorm, Select, SiluMul, Softmax, Transpose, VectorAdd};
 
@@ -64,17 +66,60 @@ impl Suite {
 /// A kernel of the library with element type and shape.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Problem {
-    VectorAdd { elem: Scalar, n: u32 },
-    SiluMul { elem: Scalar, n: u32 },
-    Softmax { elem: Scalar, rows: u32, cols: u32 },
-    RmsNorm { elem: Scalar, rows: u32, cols: u32 },
-    LayerNorm { elem: Scalar, rows: u32, cols: u32 },
-    CumSum { elem: Scalar, rows: u32, cols: u32 },
-    Sort { elem: Scalar, rows: u32, cols: u32 },
-    Transpose { elem: Scalar, rows: u32, cols: u32 },
-    Gemm { elem: Scalar, out: Scalar, trans: (bool, bool), m: u32, n: u32, k: u32 },
+    VectorAdd {
+        elem: Scalar,
+        n: u32,
+    },
+    SiluMul {
+        elem: Scalar,
+        n: u32,
+    },
+    Softmax {
+        elem: Scalar,
+        rows: u32,
+        cols: u32,
+    },
+    RmsNorm {
+        elem: Scalar,
+        rows: u32,
+        cols: u32,
+    },
+    LayerNorm {
+        elem: Scalar,
+        rows: u32,
+        cols: u32,
+    },
+    CumSum {
+        elem: Scalar,
+        rows: u32,
+        cols: u32,
+    },
+    Sort {
+        elem: Scalar,
+        rows: u32,
+        cols: u32,
+    },
+    Transpose {
+        elem: Scalar,
+        rows: u32,
+        cols: u32,
+    },
+    Gemm {
+        elem: Scalar,
+        out: Scalar,
+        trans: (bool, bool),
+        m: u32,
+        n: u32,
+        k: u32,
+    },
     /// As many queries as keys, of `heads` heads over all of the batch.
-    Attention { elem: Scalar, causal: bool, heads: u32, length: u32, dim: u32 },
+    Attention {
+        elem: Scalar,
+        causal: bool,
+        heads: u32,
+        length: u32,
+        dim: u32,
+    },
 }
 
 /// What a problem costs at least.
@@ -100,8 +145,6 @@ pub(crate) struct Variant {
     pub(crate) units: Option<u32>,
     /// Whether products run while lanes compute, where loops are specialised.
     pub(crate) overlap: Option<bool>,
-    /// Whether products run a whole step ahead then.
-    pub(crate) ahead: Option<bool>,
     /// Whether an instance runs several grid positions, where loops are specialised.
     pub(crate) persistent: Option<bool>,
     /// Groups of warps that compute, where loops are specialised.
@@ -112,8 +155,8 @@ impl Variant {
     /// What the compiler is told.
     pub(crate) fn options(&self, opt: OptLevel) -> Options {
         // A ring of slots is as deep as fits, unless its depth was asked for.
-        let Variant { schedule, stages, overlap, ahead, persistent, consumers, .. } = *self;
-        let lower = LowerOptions { schedule, stages, overlap, ahead, persistent, consumers, ..LowerOptions::default() };
+        let Variant { schedule, stages, overlap, persistent, consumers, .. } = *self;
+        let lower = LowerOptions { schedule, stages, overlap, persistent, consumers, ..LowerOptions::default() };
         Options { opt, lower, ..Options::default() }
     }
 }
@@ -255,7 +298,7 @@ impl Problem {
                 };
                 let numbers = [("w", variant.warps), ("s", variant.stages), ("g", variant.group), ("c", variant.consumers)];
                 numbers.iter().filter_map(|(l, v)| v.map(|v| format!(" {l}{v}"))).for_each(|part| name += &part);
-                let switches = [("overlap", variant.overlap), ("ahead", variant.ahead), ("persistent", variant.persistent)];
+                let switches = [("overlap", variant.overlap), ("persistent", variant.persistent)];
                 let word = |(what, on): &(&str, Option<bool>)| on.map(|on| format!(" {}{what}", if on { "" } else { "no " }));
                 switches.iter().filter_map(word).for_each(|part| name += &part);
                 (name, Box::new(AttentionCase { config, queries: length, keys: length, heads }))
@@ -302,7 +345,6 @@ pub(crate) struct Selection {
     /// Whether attention is causal.
     pub(crate) causal: Vec<bool>,
     pub(crate) overlaps: Vec<bool>,
-    pub(crate) aheads: Vec<bool>,
     pub(crate) persistent: Vec<bool>,
     pub(crate) consumers: Vec<u32>,
     /// Multiprocessors of a machine with units, known once the device is.
@@ -391,7 +433,6 @@ impl Selection {
         with!(group, &self.groups, products);
         with!(schedule, &self.schedules, products);
         with!(overlap, &self.overlaps, attention);
-        with!(ahead, &self.aheads, attention);
         with!(persistent, &self.persistent, attention);
         with!(consumers, &self.consumers, attention);
         list
@@ -417,7 +458,6 @@ mod tests {
             schedules: Vec::new(),
             causal: vec![false, true],
             overlaps: Vec::new(),
-            aheads: Vec::new(),
             persistent: Vec::new(),
             consumers: Vec::new(),
             units: None,

@@ -35,8 +35,7 @@ what to run (lists are separated by commas; every combination is run)
   --warps N,…  --stages N,…  --group N,…
   --schedule NAME,…   specialised or pipelined (gemm, attention; the planner's choice)
   --causal WORD,…     on, off (attention; both)
-  --overlap WORD,…  --ahead WORD,…  --persistent WORD,…  --consumers N,…
-                      of specialised loops (attention; the planner's choice)
+  --overlap WORD,…  --persistent WORD,…  --consumers N,…   of specialised loops (attention; the planner's choice)
   --no-library        leave cuBLASLt out
 how to measure
   --repeat N          rounds, a batch of every candidate in each (9; compile: 200)
@@ -125,7 +124,6 @@ fn job(parser: &mut lexopt::Parser) -> Result<Job, CliError> {
         schedules: Vec::new(),
         causal: Vec::new(),
         overlaps: Vec::new(),
-        aheads: Vec::new(),
         persistent: Vec::new(),
         consumers: Vec::new(),
         units: None,
@@ -167,7 +165,6 @@ fn job(parser: &mut lexopt::Parser) -> Result<Job, CliError> {
             Long("schedule") => s.schedules = words(parser, "schedule", &options::SCHEDULES)?,
             Long("causal") => s.causal = words(parser, "causal", &SWITCH)?,
             Long("overlap") => s.overlaps = words(parser, "overlap", &SWITCH)?,
-            Long("ahead") => s.aheads = words(parser, "ahead", &SWITCH)?,
             Long("persistent") => s.persistent = words(parser, "persistent", &SWITCH)?,
             Long("consumers") => s.consumers = numbers(parser, "consumers", 8)?,
             Long("no-library") => library = false,

@@ -13,12 +13,12 @@
 //! [`Roles`] and [`Unit`] are for warps that go their own ways and for the machinery beside them.
 
 mod build;
+mod choice;
 mod fold;
 pub(crate) mod interp;
 mod place;
 pub(crate) mod print;
 mod sink;
-mod choice;
 mod sweep;
 mod traffic;
 mod unit;

@@ -6,7 +6,6 @@
 //! Held::Staged { map, base, … }       a dot operand that waits in shared memory
 //! ```
 
-mod ahead;
 mod combine;
 mod control;
 mod convert;

@@ -22,7 +22,7 @@ use tilelift_ir::{CmpOp, Inst, Region, Value};
 
 /// What the late products of a step need: the words of each left operand by fragment, and the sums; no sum means zero.
 #[derive(Default)]
-pub(super) struct Pending {
+struct Pending {
     lefts: Vec<BTreeMap<(u32, u32), Vals>>,
     sums: Vec<Option<Vec<LVal>>>,
 }
@@ -55,9 +55,7 @@ impl Lower<'_> {
         let init = self.flatten(b, &d.args[3..], &slots)?;
         let start = self.role_state()?.ring;
         let some = b.cmp(CmpOp::Lt, bounds[0], bounds[1]);
-        let run = |cx: &mut Self, b: &mut LaneBuilder| {
-            if parts.ahead { cx.steps_ahead(b, i, parts, bounds, &slots, &init) } else { cx.overlapped_steps(b, i, parts, bounds, &slots, &init) }
-        };
+        let run = |cx: &mut Self, b: &mut LaneBuilder| cx.overlapped_steps(b, i, parts, bounds, &slots, &init);
         let none = || init.iter().copied().chain(start).collect::<Vec<LVal>>();
         let ends = match b.as_const(some) {
             Some(0) => none(),
@@ -120,7 +118,7 @@ impl Lower<'_> {
             b.unit(Unit::WaitMatrices { pending: 1 });
             cx.bind_heads(params, &late, slots, &lanes[..held]);
             cx.head(b, i, parts)?;
-            if std::env::var("TL_HOLD").is_ok() {
+            if parts.hold {
                 b.unit(Unit::Hold);
             }
             b.unit(Unit::WaitMatrices { pending: 0 });
@@ -157,14 +155,14 @@ impl Lower<'_> {
     }
 
     /// Which carried values are sums of late products.
-    pub(super) fn late_yields(&self, i: Inst, parts: &Overlap) -> Vec<bool> {
+    fn late_yields(&self, i: Inst, parts: &Overlap) -> Vec<bool> {
         let kernel = self.kernel;
         let yields = kernel.yields(kernel.insts[i].regions[0]);
         yields.iter().map(|&y| parts.late.iter().any(|&l| kernel.insts[l].results[0] == y)).collect()
     }
 
     /// Waits for a slot and starts the early products of what is in it.
-    pub(super) fn start_early(&mut self, b: &mut LaneBuilder, parts: &Overlap, [slot, parity]: [LVal; 2]) -> Result<(), LowerError> {
+    fn start_early(&mut self, b: &mut LaneBuilder, parts: &Overlap, [slot, parity]: [LVal; 2]) -> Result<(), LowerError> {
         let [full, _] = self.words(b, slot)?;
         b.unit(Unit::Wait { barrier: full, parity });
         self.read_slot(b, Some(slot))?;
@@ -185,7 +183,7 @@ impl Lower<'_> {
     }
 
     /// Starts the late products of the step whose slot this is; gives the registers of their results.
-    pub(super) fn start_late(&mut self, b: &mut LaneBuilder, parts: &Overlap, pending: &Pending, slot: LVal) -> Result<Vec<Vec<LVal>>, LowerError> {
+    fn start_late(&mut self, b: &mut LaneBuilder, parts: &Overlap, pending: &Pending, slot: LVal) -> Result<Vec<Vec<LVal>>, LowerError> {
         self.read_slot(b, Some(slot))?;
         let mut sums = Vec::new();
         for (n, &i) in parts.late.iter().enumerate() {
@@ -204,13 +202,13 @@ impl Lower<'_> {
         Ok(())
     }
 
-    pub(super) fn planned(&self, i: Inst) -> Result<(Rc<DotPlan>, GroupMatrixId), LowerError> {
+    fn planned(&self, i: Inst) -> Result<(Rc<DotPlan>, GroupMatrixId), LowerError> {
         let found = self.assigned.dots[i].clone().and_then(|p| Some((p.clone(), p.group?)));
         found.ok_or_else(|| LowerError::unsupported("a dot", "it has no plan"))
     }
 
     /// Forgets conversions of what a step makes: the same instructions are lowered again for another step.
-    pub(super) fn forget_step(&mut self, region: Region) {
+    fn forget_step(&mut self, region: Region) {
         let r = &self.kernel.regions[region];
         let made = r.insts.iter().flat_map(|&j| &self.kernel.insts[j].results).chain(&r.params);
         for v in made {
@@ -219,7 +217,7 @@ impl Lower<'_> {
     }
 
     /// What the lanes make of the early products.
-    pub(super) fn head(&mut self, b: &mut LaneBuilder, i: Inst, parts: &Overlap) -> Result<(), LowerError> {
+    fn head(&mut self, b: &mut LaneBuilder, i: Inst, parts: &Overlap) -> Result<(), LowerError> {
         let region = self.kernel.insts[i].regions[0];
         for &j in &self.kernel.regions[region].insts {
             if ![&parts.early, &parts.late, &parts.tail].iter().any(|part| part.contains(&j)) {
@@ -229,12 +227,12 @@ impl Lower<'_> {
         Ok(())
     }
 
-    pub(super) fn tail(&mut self, b: &mut LaneBuilder, parts: &Overlap) -> Result<(), LowerError> {
+    fn tail(&mut self, b: &mut LaneBuilder, parts: &Overlap) -> Result<(), LowerError> {
         parts.tail.iter().try_for_each(|&j| self.inst(b, j).map_err(|e| e.at(self.kernel.locs[j])))
     }
 
     /// What this step leaves to its late products.
-    pub(super) fn pending(&mut self, b: &mut LaneBuilder, parts: &Overlap) -> Result<Pending, LowerError> {
+    fn pending(&mut self, b: &mut LaneBuilder, parts: &Overlap) -> Result<Pending, LowerError> {
         let mut out = Pending::default();
         for &i in &parts.late {
             let (plan, q) = self.planned(i)?;
@@ -249,7 +247,7 @@ impl Lower<'_> {
     }
 
     /// Binds the carried values that heads make.
-    pub(super) fn bind_heads(&mut self, params: &[Value], late: &[bool], slots: &[Slot], lanes: &[LVal]) {
+    fn bind_heads(&mut self, params: &[Value], late: &[bool], slots: &[Slot], lanes: &[LVal]) {
         let mut at = 0;
         for (k, s) in slots.iter().enumerate().filter(|(k, _)| !late[*k]) {
             self.bind(&params[k + 1..=k + 1], std::slice::from_ref(s), &lanes[at..at + s.count]);
@@ -258,7 +256,7 @@ impl Lower<'_> {
     }
 
     /// Binds the values that stand for sums of late products, in the order of the yields.
-    pub(super) fn bind_late(&mut self, parts: &Overlap, yields: &[Value], values: &[Value], sums: &[Vec<LVal>]) {
+    fn bind_late(&mut self, parts: &Overlap, yields: &[Value], values: &[Value], sums: &[Vec<LVal>]) {
         for (&i, regs) in parts.late.iter().zip(sums) {
             let result = self.kernel.insts[i].results[0];
             if let (Some(k), Some(plan)) = (yields.iter().position(|&y| y == result), self.assigned.dots[i].clone()) {

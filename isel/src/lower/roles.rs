@@ -86,8 +86,7 @@ impl Lower<'_> {
         let rows = plan.dots.first().map_or(0, |&(_, q)| units.matrix[q.as_u32() as usize].m);
         let load_maps = boxes(self, &plan.loads, None, b);
         let store_maps = boxes(self, &plan.stores, Some(rows), b);
-        let lag = plan.in_flight + plan.overlap.as_ref().map_or(0, |parts| u32::from(parts.ahead));
-        let channel = Channel::new(plan.depth, plan.consumers, plan.stage_bytes, lag);
+        let channel = Channel::new(plan.depth, plan.consumers, plan.stage_bytes, plan.in_flight);
         channel.check().map_err(|e| LowerError::unsupported("the ring of a specialised loop", e.to_string()))?;
         let slot = |bytes: u32| bytes.next_multiple_of(ALIGN);
         let rings: Vec<AllocId> =

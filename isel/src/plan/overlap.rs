@@ -26,8 +26,8 @@ pub(crate) struct Overlap {
     pub late: Vec<Inst>,
     /// What stands between late products of different steps, in program order.
     pub tail: Vec<Inst>,
-    /// Early products are started a whole step ahead, and held twice.
-    pub ahead: bool,
+    /// The lanes take longer than the products: their computations must not wait for late products.
+    pub hold: bool,
 }
 
 /// True for a tile that is a splat of zero.
@@ -66,7 +66,7 @@ pub(super) fn overlap(kernel: &Kernel, main: Inst, dots: &[Inst], loads: &[(Inst
         ValueDef::Result(i, _) => !inside.contains(&i),
     };
 
-    let mut parts = Overlap { early: Vec::new(), late: Vec::new(), tail: Vec::new(), ahead: false };
+    let mut parts = Overlap { early: Vec::new(), late: Vec::new(), tail: Vec::new(), hold: false };
     let mut after: HashSet<Value> = HashSet::new();
     for &i in dots {
         let d = &kernel.insts[i];

@@ -68,10 +68,8 @@ impl fmt::Display for Specialised {
             0 => f.write_str(", results stored by lanes")?,
             _ => write!(f, ", results stored through {} bytes", self.staging_bytes)?,
         }
-        match &self.overlap {
-            Some(parts) if parts.ahead => f.write_str(", products under way while lanes compute, a step ahead")?,
-            Some(_) => f.write_str(", products under way while lanes compute")?,
-            None => {}
+        if self.overlap.is_some() {
+            f.write_str(", products under way while lanes compute")?;
         }
         f.write_str(if self.persistent { ", persistent" } else { ", one grid position each" })
     }
@@ -289,13 +287,6 @@ pub(super) fn specialise(kernel: &Kernel, target: &Target, options: &LowerOption
         return Err(format!("{warps} warps are more than {} runs", target.max_warps));
     }
     let registers = budget(target, units, consumers, held)?;
-    let mut parts = parts;
-    if let Some(parts) = &mut parts {
-        // Their registers once more, beside those of addresses and of what the lanes make of them.
-        let early = parts.early.iter().filter_map(|&i| sum_shape(kernel, i)).map(|s| s[0] * s[1] / lanes).sum::<u32>();
-        let most = registers.map_or(entry_registers(target, units, warps), |r| r[1]);
-        parts.ahead = options.ahead.unwrap_or(held + early + BESIDE_SUMS <= most);
-    }
 
     // Results that leave through shared memory.
     let mut stores = Vec::new();
@@ -315,12 +306,6 @@ pub(super) fn specialise(kernel: &Kernel, target: &Target, options: &LowerOption
     }
     let room = room(staging_bytes);
     let depth = options.stages.unwrap_or(room.min(MAX_DEPTH));
-    if let Some(parts) = &mut parts
-        && options.ahead.is_none()
-    {
-        // Three slots are in use then, and the next copies want one more.
-        parts.ahead &= depth > 3;
-    }
     if depth < 2 || depth > room {
         return Err(format!(
             "its ring would have {depth} of the {room} slots of {stage_bytes} bytes that fit beside the results, and 2 are the least; use smaller tiles, or other `stages=`"

@@ -1,8 +1,8 @@
 //! Roles and asynchronous units: what only specialised kernels are made of.
 
 use super::LaneBuilder;
-use crate::lane::place::Life;
 use crate::lane::choice::into_arms;
+use crate::lane::place::Life;
 use crate::lane::sink::sink;
 use crate::lane::unit::{Multiply, Role, Roles, Unit};
 use crate::lane::{Inst, LTy, LVal, Param};
