@@ -4,9 +4,9 @@
 #![cfg_attr(not(feature = "cuda"), allow(dead_code))]
 
 use super::{CliError, Outcome, Streams, options};
-use crate::bench::problem::{Selection, Suite, Variant};
+use crate::bench::problem::{ELEMS, ORDERS, OUTS, Selection, Suite, Variant};
 use crate::bench::report::quote;
-use crate::bench::{compile, sim};
+use crate::bench::{compile, records, sim};
 use crate::execute::DeviceKind;
 use crate::{OptLevel, targets};
 use lexopt::Arg::{Long, Short, Value};
@@ -28,14 +28,19 @@ what to run (lists are separated by commas; every combination is run)
   --sizes N,…         elements, columns, sides of squares or cubes, as the suite has it
   --shape S,…         whole shapes: N (elementwise), ROWSxCOLS (norms, transpose), MxNxK (gemm),
                       BATCHxHEADSxLENGTHxDIM (attention)
-  --dtype NAME,…      bf16 (default), f16, f32; tf32 is f32
-  --out NAME          element type of a product: bf16, f16 or f32 (that of the operands)
+  --dtype NAME,…      bf16 (default), f16, f32; tf32 is f32; gemm also f8e4m3, f8e5m2, i8
+  --out NAME          element type of a product: bf16, f16 or f32; i32 of i8 (that of the operands; bf16 of 8-bit floats)
   --trans NAME,…      nn, nt, tn, tt (nn and nt)
   --tile T,…          tiles: MxNxK (gemm), ROWSxCOLS (transpose), ROWS (norms), N (elementwise), QUERIESxKEYS (attention)
   --warps N,…  --stages N,…  --group N,…
   --schedule NAME,…   specialised or pipelined (gemm, attention; the planner's choice)
+  --splits N,…        parts of the depth, added up by a second launch (gemm; the model's choice)
+  --consumers N,…     groups of warps that multiply (gemm, attention; the planner's choice)
+  --teams N,…         1, or 2 that take tiles in turns (gemm; the model's choice)
+  --swapped           multiply operands the other way round (gemm with a tile; the model's choice)
   --causal WORD,…     on, off (attention; both)
-  --overlap WORD,…  --persistent WORD,…  --consumers N,…   of specialised loops (attention; the planner's choice)
+  --overlap WORD,…    products run while lanes compute: on, off (attention; the planner's choice)
+  --persistent WORD,… an instance runs several grid positions: on, off (gemm, attention; the planner's choice)
   --no-library        leave cuBLASLt out
 how to measure
   --repeat N          rounds, a batch of every candidate in each (9; compile: 200)
@@ -48,6 +53,7 @@ how to measure
   --device NAME       cuda (default), or sim: counts per program instead of times
   --target NAME       what to compile for
   --opt N             0: kernels as written, 1: improved by equality saturation (default), 2: layouts, too
+  --records FILE      measurements of `tune`: products run with the quickest choice in them instead of the model's
   --json FILE         results as JSON, too
   --emit              print the compiled texts and stop";
 
@@ -83,9 +89,7 @@ const BURST: [f64; 3] = [6.0, 20.0, 100.0];
 const STEADY: [f64; 3] = [200.0, 350.0, 0.0];
 /// Largest extent on the command line.
 const MAX: u32 = 1 << 30;
-const ORDERS: [(&str, (bool, bool)); 4] = [("nn", (false, false)), ("nt", (false, true)), ("tn", (true, false)), ("tt", (true, true))];
 const SWITCH: [(&str, bool); 2] = [("on", true), ("off", false)];
-const ELEMS: [(&str, Scalar); 4] = [("bf16", Scalar::BF16), ("f16", Scalar::F16), ("f32", Scalar::F32), ("tf32", Scalar::F32)];
 
 pub(super) fn run(parser: &mut lexopt::Parser, streams: &mut Streams<'_>) -> Outcome {
     let job = job(parser)?;
@@ -121,12 +125,15 @@ fn job(parser: &mut lexopt::Parser) -> Result<Job, CliError> {
         warps: Vec::new(),
         stages: Vec::new(),
         groups: Vec::new(),
+        consumers: Vec::new(),
         schedules: Vec::new(),
+        splits: Vec::new(),
+        teams: Vec::new(),
+        swapped: false,
+        records: Vec::new(),
         causal: Vec::new(),
         overlaps: Vec::new(),
         persistent: Vec::new(),
-        consumers: Vec::new(),
-        units: None,
     };
     let (mut compile, mut repeat, mut times, mut sets, mut seed) = (false, None, BURST, None, 1);
     let (mut library, mut kind, mut target, mut json, mut opt) = (true, DeviceKind::Cuda, None, None, OptLevel::default());
@@ -148,7 +155,7 @@ fn job(parser: &mut lexopt::Parser) -> Result<Job, CliError> {
                 }
             }
             Long("dtype") => s.elems = words(parser, "dtype", &ELEMS)?,
-            Long("out") => s.out = Some(options::word(parser, "out", &ELEMS[..3])?),
+            Long("out") => s.out = Some(options::word(parser, "out", &OUTS)?),
             Long("trans") => s.trans = words(parser, "trans", &ORDERS)?,
             Long("tile") => {
                 let list = options::text(parser)?;
@@ -161,12 +168,15 @@ fn job(parser: &mut lexopt::Parser) -> Result<Job, CliError> {
             }
             Long("warps") => s.warps = numbers(parser, "warps", 32)?,
             Long("stages") => s.stages = numbers(parser, "stages", 16)?,
+            Long("consumers") => s.consumers = numbers(parser, "consumers", 8)?,
+            Long("splits") => s.splits = numbers(parser, "splits", 64)?,
+            Long("swapped") => s.swapped = true,
+            Long("teams") => s.teams = numbers(parser, "teams", 2)?,
             Long("group") => s.groups = numbers(parser, "group", 1 << 16)?,
             Long("schedule") => s.schedules = words(parser, "schedule", &options::SCHEDULES)?,
             Long("causal") => s.causal = words(parser, "causal", &SWITCH)?,
             Long("overlap") => s.overlaps = words(parser, "overlap", &SWITCH)?,
             Long("persistent") => s.persistent = words(parser, "persistent", &SWITCH)?,
-            Long("consumers") => s.consumers = numbers(parser, "consumers", 8)?,
             Long("no-library") => library = false,
             Long("repeat") => repeat = Some(options::number(parser, "repeat", 1..=100_000)?),
             Long("warm-ms") => times[0] = options::number(parser, "warm-ms", 0.0..=1e5)?,
@@ -179,6 +189,7 @@ fn job(parser: &mut lexopt::Parser) -> Result<Job, CliError> {
             Long("target") => target = Some(options::target(parser)?),
             Long("opt") => opt = options::opt(parser)?,
             Long("emit") => emit = true,
+            Long("records") => s.records = records::read(&options::text(parser)?).map_err(CliError::Unusable)?,
             Long("json") => json = Some(options::text(parser)?),
             Long(_) | Short(_) => return Err(arg.unexpected().into()),
         }
@@ -302,7 +313,7 @@ fn compiles(job: &Job, json: &mut Json, streams: &mut Streams<'_>) -> Outcome {
 fn texts(job: &Job, streams: &mut Streams<'_>) -> Outcome {
     let target = job.target.clone().unwrap_or_else(targets::usual);
     for problem in problems(job, &small, streams)? {
-        for variant in job.selection.variants(problem.suite()) {
+        for variant in job.selection.variants(&problem, Some(&target)) {
             let (label, workload) = problem.workload(&variant);
             let failed = |e: String| CliError::Failed(format!("{problem} {label}: {e}"));
             let kernel = workload.build().map_err(|e| failed(e.to_string()))?;
@@ -328,7 +339,7 @@ fn small(suite: Suite) -> Vec<Vec<u32>> {
 fn counts(job: &Job, json: &mut Json, streams: &mut Streams<'_>) -> Outcome {
     let target = job.target.clone().unwrap_or_else(targets::usual);
     let problems = problems(job, &small, streams)?;
-    let jobs = || problems.iter().flat_map(|p| job.selection.variants(p.suite()).into_iter().map(move |v| (p, v)));
+    let jobs = || problems.iter().flat_map(|p| job.selection.variants(p, None).into_iter().map(move |v| (p, v)));
     let width = jobs().map(|(p, v)| p.name().len() + 1 + p.workload(&v).0.len()).max().unwrap_or(0);
     writeln!(streams.out, "counts of the simulator for {}; warp instructions, shared-memory wavefronts, 32-byte sectors", target.name)?;
     writeln!(streams.out, "{}", sim::head(width))?;
@@ -420,13 +431,11 @@ fn hardware(job: &Job, json: &mut Json, streams: &mut Streams<'_>) -> Outcome {
             ),
         ),
     ];
-    let units = target.units.as_ref().map(|_| bench.multiprocessors());
-    let selection = Selection { units, ..job.selection.clone() };
     let mut wrong = 0;
     // Rows, too, come in a random order, so that none always follows the same one.
     for i in stats::shuffled(problems.len(), job.seed) {
         let problem = &problems[i];
-        match bench.row(problem, &selection.variants(problem.suite())) {
+        match bench.row(problem, &job.selection.variants(problem, Some(target))) {
             Ok(row) => {
                 writeln!(streams.out, "{}", row.table())?;
                 wrong += row.refused.iter().filter(|r| r.wrong).count();
@@ -459,7 +468,8 @@ mod tests {
         let s = &j.selection;
         assert_eq!((s.suites.as_slice(), s.shapes.len(), s.elems.len()), (&[Suite::Gemm][..], 2, 2));
         assert_eq!((s.trans.as_slice(), s.tiles.as_slice()), (&[(false, true)][..], &[[128, 256, 64]][..]));
-        assert_eq!((s.variants(Suite::Gemm).len(), j.repeat, j.times), (2, Some(5), BURST));
+        let p = s.problems(&|_| Vec::new())[0];
+        assert_eq!((s.variants(&p, None).len(), j.repeat, j.times), (2, Some(5), BURST));
         let j = parse("transpose --tile 32x64 --steady --rest-ms 5 --device sim").unwrap();
         assert_eq!((j.selection.tiles[0], j.times, j.kind), ([32, 64, 0], [200.0, 350.0, 5.0], DeviceKind::Sim));
         let j = parse("").unwrap();

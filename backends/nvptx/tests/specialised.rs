@@ -248,6 +248,35 @@ fn every_choice_can_be_pinned() {
     assert_eq!(l.plan.to_string(), "pipelined: 4 warps, 3 stages (not specialised: asked for so)");
 }
 
+/// Two instances with five to seven tiles each: every parity of turns, teams with and without a last tile, rings of all depths.
+#[test]
+fn two_teams_take_tiles_in_turns() {
+    for (stages, shape) in [(2, [300, 264, 72]), (3, [300, 328, 200]), (4, [640, 136, 520]), (5, [64, 64, 64])] {
+        for persistent in [None, Some(true)] {
+            let options = LowerOptions { teams: Some(2), stages: Some(stages), persistent, ..LowerOptions::default() };
+            both(Gemm::new(Scalar::BF16).transposed(false, true).tile(128, 64, 64), shape, &options);
+        }
+    }
+    let wide = LowerOptions { teams: Some(2), ..LowerOptions::default() };
+    both(Gemm::new(Scalar::BF16).transposed(false, true).tile(128, 192, 64), [300, 400, 264], &wide);
+    both(Gemm::new(Scalar::F32).transposed(false, true).tile(64, 128, 32), [200, 264, 100], &wide);
+    let refused = |config: Gemm, options: LowerOptions| {
+        let kernel = case(config, [128, 128, 128]).build().unwrap();
+        let options = LowerOptions { schedule: Some(ScheduleKind::Specialised), ..options };
+        lower(&verify(&kernel).unwrap(), &sm_90a(), &options).unwrap_err().to_string()
+    };
+    let plain = || Gemm::new(Scalar::BF16).transposed(false, true).tile(128, 64, 64);
+    for (config, options, words) in [
+        (plain(), LowerOptions { teams: Some(3), ..LowerOptions::default() }, "3 teams"),
+        (plain(), LowerOptions { persistent: Some(false), ..wide }, "several grid positions"),
+        (Gemm::new(Scalar::F8E4M3).transposed(false, true).tile(128, 64, 128), wide, "no more than multiply"),
+        (plain().tile(128, 256, 64), wide, "do not fit the registers"),
+    ] {
+        let e = refused(config, options);
+        assert!(e.contains(words), "{e}");
+    }
+}
+
 #[test]
 fn an_empty_sum_is_zero() {
     // A depth of zero at run time: the compiled kernel serves every depth.

@@ -133,12 +133,24 @@ pub enum Unit {
         /// `i32`, 0 or 1.
         parity: LVal,
     },
+    /// Passes over a phase of a barrier word that another role waits for instead. Nothing happens; the proof counts phases by it.
+    Pass {
+        /// The word.
+        barrier: Place,
+    },
     /// Fetches the description of a tensor ahead of its use.
     PrefetchMap {
         /// Launch parameter that holds it.
         map: u32,
         /// Where it happens.
         guard: Option<LVal>,
+    },
+    /// Fetches a box of a tensor into the cache that all processors share. A hint: it is right anywhere.
+    BulkPrefetch {
+        /// Launch parameter that describes tensor and box.
+        map: u32,
+        /// First element, innermost dimension first, `i32`.
+        at: Vals,
     },
     /// Starts copying a box of a tensor to a panel. What lies outside the tensor arrives as zeros. All bytes of the box count as arrived.
     BulkLoad {
@@ -212,7 +224,7 @@ impl Unit {
                 place(barrier, &mut f);
                 guard.iter().for_each(|&g| f(g, None));
             }
-            Unit::ArriveExpect { barrier, .. } => place(barrier, &mut f),
+            Unit::ArriveExpect { barrier, .. } | Unit::Pass { barrier } => place(barrier, &mut f),
             Unit::Wait { barrier, parity } => {
                 place(barrier, &mut f);
                 f(*parity, None);
@@ -220,6 +232,7 @@ impl Unit {
             Unit::PrefetchMap { guard, .. } | Unit::CommitStores { guard } | Unit::WaitStoresRead { guard, .. } => {
                 guard.iter().for_each(|&g| f(g, None));
             }
+            Unit::BulkPrefetch { at, .. } => at.iter().for_each(|&v| f(v, None)),
             Unit::BulkLoad { to, at, barrier, .. } => {
                 place(to, &mut f);
                 place(barrier, &mut f);
@@ -260,7 +273,9 @@ impl Unit {
             | Unit::Arrive { .. }
             | Unit::ArriveExpect { .. }
             | Unit::Wait { .. }
+            | Unit::Pass { .. }
             | Unit::PrefetchMap { .. }
+            | Unit::BulkPrefetch { .. }
             | Unit::BulkLoad { .. }
             | Unit::BulkStore { .. }
             | Unit::CommitStores { .. }

@@ -37,7 +37,7 @@ pub(crate) use vectors::{legal_width, memory_type};
 
 use crate::assign::{Assignment, assign};
 use crate::error::LowerError;
-use crate::lane::{AllocId, LTy, LVal, LaneBuilder, Param, ParamSource, Program, Traffic};
+use crate::lane::{AllocId, LTy, LVal, LaneBuilder, Param, ParamSource, Program, Traffic, entry_registers};
 use crate::physical::Search;
 use crate::plan::{LayoutChoice, LowerOptions, Plan, ScheduleKind, plan};
 use crate::target::Target;
@@ -188,9 +188,12 @@ fn lower_with(kernel: &Kernel, target: &Target, plan: Plan, assigned: Assignment
     cx.check_registers()?;
     // The producer has a group of warps of its own.
     let others = if specialised.is_some() { target.units.as_ref().map_or(0, |u| u.group_warps) } else { 0 };
-    let mut b = LaneBuilder::new(&kernel.name, cx.plan.warps + others, target.lanes);
+    let teams = specialised.as_ref().map_or(1, |s| s.teams);
+    let mut b = LaneBuilder::new(&kernel.name, teams * cx.plan.warps + others, target.lanes);
     b.code_casts = target.code_casts;
-    b.sink_loads = direct && loads_what_it_leaves(kernel);
+    if direct && loads_what_it_leaves(kernel) {
+        b.sink_loads = Some(target.units.as_ref().map_or(target.registers, |u| entry_registers(target, u, b.warps())));
+    }
     b.meter.banks = Some(target.banks.clone());
     cx.declare_params(&mut b);
     match &specialised {

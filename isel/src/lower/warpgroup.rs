@@ -258,7 +258,7 @@ impl Lower<'_> {
         let Some(role) = &self.role else { return Ok(false) };
         let Some(n) = role.plan.stores.iter().position(|s| s.0 == i) else { return Ok(false) };
         let plan = role.plan.clone();
-        let (tile, map, staging, elected) = (&plan.stores[n].1, role.store_maps[n], role.staging[n], role.elected);
+        let (tile, map, staging, elected) = (&plan.stores[n].1, role.store_maps[n], role.staging[role.team][n], role.elected);
         let value = behind_reshapes(kernel, kernel.operand(i, "value")[0]);
         let Some(Held::Tile(held)) = self.values[value].clone() else { return Ok(false) };
         let dots: Vec<Rc<DotPlan>> = plan.dots.iter().filter_map(|&(j, _)| self.assigned.dots[j].clone()).collect();

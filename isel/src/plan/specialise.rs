@@ -14,7 +14,7 @@ use super::LowerOptions;
 use super::overlap::{Overlap, overlap};
 use crate::access::GlobalAccess;
 use crate::facts::power_of_two;
-use crate::lane::{TensorBox, entry_registers};
+use crate::lane::{LVal, LaneBuilder, TensorBox, Vals, entry_registers};
 use crate::lower::{keeps_extents, staged_loads};
 use crate::target::{GroupMatrixId, Target, Units};
 use cranelift_entity::EntityRef;
@@ -27,6 +27,8 @@ use tilelift_ir::{Attr, Effects, Extent, Inst, Kernel, Op, Precision, Scalar, Ty
 pub struct Specialised {
     /// Groups of warps that compute, each a share of the rows.
     pub consumers: u32,
+    /// Teams of so many groups: two of them take grid positions in turns, one multiplying while the other stores.
+    pub teams: u32,
     /// Slots of the ring between them.
     pub depth: u32,
     /// Groups of multiplications that may be under way while the next ones are issued; none where their sums are added by the lanes.
@@ -51,6 +53,8 @@ pub struct Specialised {
     pub(crate) dots: Vec<(Inst, GroupMatrixId)>,
     /// Stores that bulk copies do.
     pub(crate) stores: Vec<(Inst, PanelTile)>,
+    /// Tiles that are loaded behind the loop; the producer brings them near in front of it.
+    pub(crate) later: Vec<(Inst, PanelTile)>,
 }
 
 impl fmt::Display for Specialised {
@@ -60,6 +64,9 @@ impl fmt::Display for Specialised {
             "specialised: 1 producer warp, {} consumer groups, ring of {} slots of {} bytes, {} multiplication groups in flight",
             self.consumers, self.depth, self.stage_bytes, self.in_flight
         )?;
+        if self.teams > 1 {
+            write!(f, ", {} teams in turns", self.teams)?;
+        }
         match self.registers {
             Some([p, c]) => write!(f, ", registers {p} and {c}")?,
             None => f.write_str(", registers as they are")?,
@@ -154,6 +161,12 @@ impl PanelTile {
         self.panels() * self.panel_bytes()
     }
 
+    /// The first element of a panel, innermost dimension first, of the tile at these indices.
+    pub fn panel_at(&self, b: &mut LaneBuilder, indices: &[LVal], panel: u32) -> Vals {
+        let along = |(n, &d): (usize, &usize)| if n == 0 { b.add_const(indices[d], i64::from(panel * self.per)) } else { indices[d] };
+        self.order.iter().enumerate().map(along).collect()
+    }
+
     /// What bulk copies of one panel must know of view argument `view`.
     pub fn tensor_box(&self, view: u32) -> TensorBox {
         let mut b = TensorBox {
@@ -196,7 +209,7 @@ pub(crate) fn trace(kernel: &Kernel, v: Value, contiguous: &dyn Fn(Inst) -> Opti
 }
 
 /// Most slots of a ring that nobody asked for.
-const MAX_DEPTH: u32 = 8;
+pub(crate) const MAX_DEPTH: u32 = 8;
 
 /// Registers that consumers need beside their sums: addresses, the ring, the epilogue.
 const BESIDE_SUMS: u32 = 26;
@@ -254,7 +267,9 @@ pub(super) fn specialise(kernel: &Kernel, target: &Target, options: &LowerOption
     // Shares of the consumers.
     let sums: Vec<[u32; 2]> = dots.iter().filter_map(|&(i, _)| sum_shape(kernel, i)).collect();
     let rows = dots.iter().map(|&(_, q)| units.matrix[q.index()].m).max().unwrap_or(1);
-    let consumers = options.consumers.unwrap_or(if sums.iter().all(|s| s[0].is_multiple_of(2 * rows)) { 2 } else { 1 });
+    let teams = options.teams.unwrap_or(1);
+    let usual = if teams == 1 && sums.iter().all(|s| s[0].is_multiple_of(2 * rows)) { 2 } else { 1 };
+    let consumers = options.consumers.unwrap_or(usual);
     if consumers == 0 || sums.iter().any(|s| !s[0].is_multiple_of(consumers * rows)) {
         return Err(format!("{consumers} groups of warps do not share {} rows of results by {rows}", sums[0][0]));
     }
@@ -265,7 +280,7 @@ pub(super) fn specialise(kernel: &Kernel, target: &Target, options: &LowerOption
     let parts = match (mixed && !brief, options.overlap) {
         (false, Some(true)) => Err("its products and sums are one".to_owned()),
         (false, _) | (true, Some(false)) => Ok(None),
-        (true, _) => overlap(kernel, main, &insts, &loads).map(Some),
+        (true, _) => overlap(kernel, target, main, &insts, &loads).map(Some),
     };
     let parts = match (parts, options.overlap) {
         (Err(why), Some(true)) => return Err(format!("products cannot run while lanes compute: {why}")),
@@ -279,14 +294,23 @@ pub(super) fn specialise(kernel: &Kernel, target: &Target, options: &LowerOption
         return Err(format!("{} rows make one group of warps, and nothing is multiplied while it computes; use taller tiles", sums[0][0]));
     }
     let in_flight = if parts.is_none() && (mixed || brief) { 0 } else { 1 };
+    // Positions that take long drift apart where nothing deals them out, and no longer share what is in the cache.
+    let persistent = options.persistent.unwrap_or(!mixed);
+    match teams {
+        1 => {}
+        2 if mixed || in_flight == 0 => return Err("teams take turns only where the loop does no more than multiply".into()),
+        2 if !persistent => return Err("teams take turns only where an instance runs several grid positions".into()),
+        2 => {}
+        n => return Err(format!("{n} teams; one team, or two that take turns, are known")),
+    }
     let held = sums.iter().map(|s| s[0] * s[1] / lanes).sum::<u32>();
     // What stands between the products of a mixed loop takes as much beside them as addresses and the epilogue do.
     let held = if mixed { held + left_registers(kernel, &dots, &loads, lanes) + BESIDE_SUMS } else { held * (2 - in_flight) };
-    let warps = (consumers + 1) * units.group_warps;
+    let warps = (teams * consumers + 1) * units.group_warps;
     if warps > target.max_warps {
         return Err(format!("{warps} warps are more than {} runs", target.max_warps));
     }
-    let registers = budget(target, units, consumers, held)?;
+    let registers = budget(target, units, teams * consumers, held)?;
 
     // Results that leave through shared memory.
     let mut stores = Vec::new();
@@ -299,7 +323,7 @@ pub(super) fn specialise(kernel: &Kernel, target: &Target, options: &LowerOption
     }
     let stage_bytes: u32 = loads.iter().map(|(_, t)| t.bytes().next_multiple_of(ALIGN)).sum();
     let room = |staging: u32| target.shared_bytes.saturating_sub(staging + ALIGN) / stage_bytes.max(1);
-    let mut staging_bytes: u32 = stores.iter().map(|(_, t)| t.bytes()).sum();
+    let mut staging_bytes: u32 = teams * stores.iter().map(|(_, t)| t.bytes()).sum::<u32>();
     if room(staging_bytes) < 2 {
         stores.clear();
         staging_bytes = 0;
@@ -311,10 +335,9 @@ pub(super) fn specialise(kernel: &Kernel, target: &Target, options: &LowerOption
             "its ring would have {depth} of the {room} slots of {stage_bytes} bytes that fit beside the results, and 2 are the least; use smaller tiles, or other `stages=`"
         ));
     }
-    // Positions that take long drift apart where nothing deals them out, and no longer share what is in the cache.
-    let persistent = options.persistent.unwrap_or(!mixed);
     Ok(Specialised {
         consumers,
+        teams,
         depth,
         in_flight,
         registers,
@@ -327,7 +350,20 @@ pub(super) fn specialise(kernel: &Kernel, target: &Target, options: &LowerOption
         loads,
         dots,
         stores,
+        later: loaded_behind(kernel, main, units),
     })
+}
+
+/// The tiles that are loaded behind the main loop, where boxes make them up.
+fn loaded_behind(kernel: &Kernel, main: Inst, units: &Units) -> Vec<(Inst, PanelTile)> {
+    let behind = kernel.regions[kernel.body].insts.iter().copied().skip_while(|&i| i != main).skip(1);
+    let tile = |i: Inst| {
+        let t = kernel.ty(*kernel.insts[i].results.first()?).as_tile()?;
+        // Vectors stay in the cache from one program to the next.
+        let whole = t.shape.iter().filter(|&&e| e > 1).count() > 1;
+        Some((i, PanelTile::of(kernel, i, &t.shape, units).ok().filter(|_| whole)?))
+    };
+    behind.filter(|&i| kernel.insts[i].op == Op::Load).filter_map(tile).collect()
 }
 
 /// Panels begin at multiples of this.
@@ -459,8 +495,8 @@ fn addresses(kernel: &Kernel, main: Inst, loads: &[(Inst, PanelTile)]) -> Result
     Ok(())
 }
 
-/// Registers of producer and consumers.
-fn budget(target: &Target, units: &Units, consumers: u32, held: u32) -> Result<Option<[u32; 2]>, String> {
+/// Registers of producer and consumers, so many groups in all.
+pub(crate) fn budget(target: &Target, units: &Units, consumers: u32, held: u32) -> Result<Option<[u32; 2]>, String> {
     let pool = &units.registers;
     let entry = entry_registers(target, units, (consumers + 1) * units.group_warps);
     let need = held + BESIDE_SUMS;

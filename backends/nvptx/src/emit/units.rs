@@ -148,11 +148,17 @@ impl Emitter<'_> {
                 self.body.s(", ").o(parity).end();
                 self.body.s("\t@!").r(p).s(" bra $L").n(again).end();
             }
+            Unit::Pass { .. } => {}
             Unit::PrefetchMap { map, guard } => {
                 let tensor = self.load(Top::Tensor(*map));
                 if self.start(*guard, "prefetch.tensormap [") {
                     self.body.r(tensor).s("]").end();
                 }
+            }
+            Unit::BulkPrefetch { map, at } => {
+                self.body.op("cp.async.bulk.prefetch.tensor.").n(at.len() as i64).s("d.L2.global.tile ");
+                self.tensor(*map, at);
+                self.body.end();
             }
             Unit::BulkLoad { map, to, at, barrier } => {
                 self.body.op("cp.async.bulk.tensor.").n(at.len() as i64);

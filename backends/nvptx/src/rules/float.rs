@@ -96,6 +96,7 @@ pub(super) const ROWS: &[Rule] = rows! {
         "or.b32 $r3, $r2, $r1",
         "mov.b32 $d, $r3",
     ]);
+    "round_bf16.f32" Key::Un(RoundBf16), F32, Always => lines(&["mov.f32 $f0, 0f00000000", "cvt.rn.bf16x2.f32 $r0, $a, $f0", "mov.b32 $d, $r0"]);
     "round_tf32" Key::RoundTf32, F32, Always => lines(&["cvt.rna.tf32.f32 $r0, $a", "mov.b32 $d, $r0"]);
     // f64; its minimum and maximum lack the form that propagates NaN
     "neg.f64" Key::Un(Neg), F64, Always => lines(&["neg.f64 $d, $a"]);

@@ -155,10 +155,12 @@ pub(super) fn unit(v: &mut Verifier<'_>, u: &Unit, defined: &mut Vec<LVal>) -> C
             place(v, barrier)?;
             v.want(*parity, LTy::I32)
         }
+        Unit::Pass { barrier } => place(v, barrier),
         Unit::PrefetchMap { map, guard: g } => {
             tensor(v, *map, None)?;
             guard(v, *g)
         }
+        Unit::BulkPrefetch { map, at } => tensor(v, *map, Some(at)),
         Unit::BulkLoad { map, to, at, barrier } => {
             if !matches!(v.role, Some((_, true))) {
                 return Err(LaneProblem::UnitShape("a bulk load by more than one lane"));
