@@ -193,7 +193,7 @@ impl Machine<'_> {
                 }
                 Ok(())
             }
-            Unit::PublishBarriers | Unit::FenceMatrices | Unit::PrefetchMap { .. } | Unit::BulkPrefetch { .. } => Ok(()),
+            Unit::PublishBarriers | Unit::FenceMatrices | Unit::PrefetchMap { .. } => Ok(()),
             Unit::Arrive { barrier, guard } => {
                 for t in self.guarded(*guard) {
                     let at = self.place(barrier, t)?;
