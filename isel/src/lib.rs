@@ -20,6 +20,7 @@ mod lower;
 mod packed;
 mod physical;
 mod plan;
+pub mod products;
 mod protocol;
 mod target;
 
@@ -28,4 +29,4 @@ pub use lower::{Lowered, lower};
 pub use physical::{Chosen, choose, foresee, seconds};
 pub use plan::{LayoutChoice, LowerOptions, Plan, Schedule, ScheduleKind, Specialised, plan};
 pub use protocol::{Proof, ProtocolError, prove};
-pub use target::{BulkTensor, Costs, GroupMatrix, GroupMatrixId, MatrixId, MatrixInstr, RegisterPool, Target, Units};
+pub use target::{BulkTensor, Costs, GroupMatrix, GroupMatrixId, Machine, MatrixId, MatrixInstr, RegisterPool, Target, Units};

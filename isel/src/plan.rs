@@ -5,7 +5,7 @@ mod specialise;
 
 pub(crate) use overlap::{Overlap, is_zero};
 pub use specialise::Specialised;
-pub(crate) use specialise::{ALIGN, PanelTile, trace};
+pub(crate) use specialise::{ALIGN, MAX_DEPTH, PanelTile, behind_reshapes, budget, trace};
 
 use crate::error::LowerError;
 use crate::target::Target;
@@ -24,6 +24,8 @@ pub struct LowerOptions {
     pub schedule: Option<ScheduleKind>,
     /// Groups of warps that compute, of a specialised kernel.
     pub consumers: Option<u32>,
+    /// Teams of a specialised kernel that take grid positions in turns, each with consumers of its own.
+    pub teams: Option<u32>,
     /// Whether an instance of a specialised kernel runs several grid positions.
     pub persistent: Option<bool>,
     /// Whether products of a specialised loop run while lanes compute between them.

@@ -34,7 +34,7 @@ pub struct Case {
     /// Unique name.
     pub name: String,
     /// Row of the kernel list: 1 pointwise, 2 quantisation, 3 softmax, 4 norms, 5 sorts, 6 transposition and indices, 7 rotary
-    /// embedding, 8 GEMV, 9 GEMM, 10 GEMM of integers, 11 GEMM with epilogue, 17 attention.
+    /// embedding, 8 GEMV, 9 GEMM, 10 GEMM of integers, 11 GEMM with epilogue, 12 GEMM with a split depth, 17 attention.
     pub row: u32,
     /// How much work it is.
     pub size: Size,

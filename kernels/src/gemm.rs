@@ -15,7 +15,7 @@
 
 use crate::activation::Activation;
 use crate::facts::{ANY, known, matrix, programs, vector};
-use tilelift_ir::{BuildError, BuildErrors, Extent, Kernel, KernelBuilder, Scalar, Value};
+use tilelift_ir::{BuildError, BuildErrors, Extent, Kernel, KernelBuilder, Operand, Scalar, Value};
 
 /// A matrix product with epilogue.
 #[derive(Clone, PartialEq, Debug)]
@@ -42,6 +42,8 @@ pub struct Gemm {
     pub bk: u32,
     /// Tile rows per group of the program order.
     pub group: u32,
+    /// Multiply the operands the other way round, `Cᵀ = Bᵀ · Aᵀ`: for machines whose matrix instructions have more rows than A.
+    pub swapped: bool,
     /// Warps per program.
     pub warps: u32,
     /// Stages of the loop's pipeline.
@@ -74,6 +76,7 @@ impl Gemm {
             bn: 128,
             bk: 128 / elem.bytes(),
             group: 8,
+            swapped: false,
             // Larger shares per warp read the operands less often; f32 operands would run out of registers.
             warps: if elem.bytes() == 2 { 4 } else { 8 },
             stages: 3,
@@ -128,6 +131,12 @@ impl Gemm {
         self.tile(bm, bn, bk)
     }
 
+    /// Chooses to multiply the operands the other way round.
+    pub fn swap(mut self, swapped: bool) -> Gemm {
+        self.swapped = swapped;
+        self
+    }
+
     /// Chooses warps per program and stages of the pipeline.
     pub fn schedule(mut self, warps: u32, stages: u32) -> Gemm {
         (self.warps, self.stages) = (warps, stages);
@@ -171,13 +180,7 @@ impl Gemm {
 
         let (row, col) = self.origin(&mut b, c);
         let depth = b.dim(a, u32::from(!self.trans_a));
-        let zero = b.full(&[self.bm, self.bn], 0, self.sum());
-        let sum = b.for_loop(0, depth, self.bk, &[zero], |b, k, acc| {
-            let x = operand(b, a, self.trans_a, [row, k], [self.bm, self.bk]);
-            let y = operand(b, w, self.trans_b, [k, col], [self.bk, self.bn]);
-            vec![if self.elem == Scalar::F32 { b.dot_tf32(x, y, acc[0]) } else { b.dot(x, y, acc[0]) }]
-        });
-        let mut t = sum[0];
+        let mut t = self.products(&mut b, [a, w], [row, col], [0.into(), depth.into()]);
         if let Some(bias) = bias {
             let v = b.load(bias, &[col], &[self.bn]);
             let v = b.cast(v, Scalar::F32);
@@ -190,6 +193,21 @@ impl Gemm {
         b.finish()
     }
 
+    /// The sum over a part of the depth of the tile at `at`, of the views of A and B.
+    pub(crate) fn products(&self, b: &mut KernelBuilder, [a, w]: [Value; 2], [row, col]: [Value; 2], depth: [Operand; 2]) -> Value {
+        let Gemm { bm, bn, bk, .. } = *self;
+        let zero = b.full(&if self.swapped { [bn, bm] } else { [bm, bn] }, 0, self.sum());
+        let sum = b.for_loop(depth[0], depth[1], bk, &[zero], |b, k, acc| {
+            let (x, y) = if self.swapped {
+                (operand(b, w, !self.trans_b, [col, k], [bn, bk]), operand(b, a, !self.trans_a, [k, row], [bk, bm]))
+            } else {
+                (operand(b, a, self.trans_a, [row, k], [bm, bk]), operand(b, w, self.trans_b, [k, col], [bk, bn]))
+            };
+            vec![if self.elem == Scalar::F32 { b.dot_tf32(x, y, acc[0]) } else { b.dot(x, y, acc[0]) }]
+        })[0];
+        if self.swapped { b.transpose(sum, &[1, 0]) } else { sum }
+    }
+
     /// Element type of the sums.
     pub(crate) fn sum(&self) -> Scalar {
         if is_integer(self.elem) { Scalar::I32 } else { Scalar::F32 }
@@ -197,11 +215,16 @@ impl Gemm {
 
     /// First row and column of this program's tile; `c` is a view of C, whose last two dimensions count.
     pub(crate) fn origin(&self, b: &mut KernelBuilder, c: Value) -> (Value, Value) {
+        let pid = b.program_id(0);
+        self.origin_of(b, c, pid)
+    }
+
+    /// The same of the tile of a program number.
+    pub(crate) fn origin_of(&self, b: &mut KernelBuilder, c: Value, pid: Value) -> (Value, Value) {
         let rank = b.ty(c).as_view().map_or(2, |v| v.rank() as u32);
         let (m, n) = (b.dim(c, rank - 2), b.dim(c, rank - 1));
         let tiles_m = b.ceil_div(m, self.bm);
         let tiles_n = b.ceil_div(n, self.bn);
-        let pid = b.program_id(0);
         let per_group = b.mul(tiles_n, self.group);
         let which = b.div(pid, per_group);
         let first = b.mul(which, self.group);
@@ -271,7 +294,7 @@ fn is_integer(elem: Scalar) -> bool {
 }
 
 /// The tile of an operand at `at` with extents `shape`, both in the formula's order, from a view that may be stored transposed.
-fn operand(b: &mut KernelBuilder, view: Value, transposed: bool, at: [Value; 2], shape: [u32; 2]) -> Value {
+pub(crate) fn operand(b: &mut KernelBuilder, view: Value, transposed: bool, at: [Value; 2], shape: [u32; 2]) -> Value {
     if transposed {
         let t = b.load(view, &[at[1], at[0]], &[shape[1], shape[0]]);
         b.transpose(t, &[1, 0])

@@ -10,12 +10,14 @@ mod products;
 mod quantise;
 mod rows;
 mod scatter;
+mod split;
 
 pub use attention::AttentionCase;
 pub use products::{FusedGemmCase, GemvCase};
 pub use quantise::QuantiseCase;
 pub use rows::{CumSumCase, LongSortCase, RowFoldCase};
 pub use scatter::ScatterAddCase;
+pub use split::SplitGemmCase;
 
 use crate::facts::programs;
 use crate::reference::{self, GemmReference, Reference};

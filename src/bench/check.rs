@@ -13,6 +13,9 @@ use tilelift_kernels::{Tensor, rng};
 /// Half a unit in the last place of `f32` at 1.
 const U: f64 = 1.0 / (1u64 << 24) as f64;
 
+/// A unit in the last place of the sums that matrix units keep of 8-bit floats, at 1.
+const KEPT: f64 = 1.0 / (1u64 << 13) as f64;
+
 /// What is wrong with an output.
 #[derive(Clone, PartialEq, Debug)]
 pub(crate) enum Wrong {
@@ -40,30 +43,41 @@ impl fmt::Display for Wrong {
 /// Reads elements quickly.
 pub(crate) struct Decoder {
     elem: Scalar,
-    /// Every number of a type of 2 bytes.
-    halves: Vec<f32>,
+    /// Every number of a type of 1 or 2 bytes.
+    table: Vec<f32>,
 }
 
 impl Decoder {
     pub(crate) fn new(elem: Scalar) -> Decoder {
-        let halves = if elem.bytes() == 2 { (0..1 << 16).map(|b| num::from_bits(b, elem) as f32).collect() } else { Vec::new() };
-        Decoder { elem, halves }
+        let table = match elem.bytes() {
+            1 if elem == Scalar::I8 => (0..=u8::MAX).map(|b| f32::from(b as i8)).collect(),
+            width @ (1 | 2) => (0..1u64 << (8 * width)).map(|b| num::from_bits(b, elem) as f32).collect(),
+            _ => Vec::new(),
+        };
+        Decoder { elem, table }
     }
 
     /// Element `index`; beyond the bytes, NaN.
     pub(crate) fn get(&self, bytes: &[u8], index: usize) -> f64 {
         let width = self.elem.bytes() as usize;
         match bytes.get(index * width..(index + 1) * width) {
-            Some(&[a, b]) => f64::from(self.halves[usize::from(u16::from_le_bytes([a, b]))]),
+            Some(&[a]) => f64::from(self.table[usize::from(a)]),
+            Some(&[a, b]) => f64::from(self.table[usize::from(u16::from_le_bytes([a, b]))]),
+            Some(&[a, b, c, d]) if self.elem == Scalar::I32 => f64::from(i32::from_le_bytes([a, b, c, d])),
             Some(&[a, b, c, d]) => f64::from(f32::from_le_bytes([a, b, c, d])),
             _ => f64::NAN,
         }
     }
 }
 
+/// The byte that outputs are filled with: its elements are NaN, or integers that no product comes near.
+pub(crate) const fn poison(elem: Scalar) -> u8 {
+    if elem.is_float() { 0xff } else { 0x80 }
+}
+
 /// Finds an element whose bytes are all poison.
 pub(crate) fn unwritten(output: &[u8], elem: Scalar) -> Result<(), Wrong> {
-    let poison = [0xff; 8];
+    let poison = [poison(elem); 8];
     let width = elem.bytes() as usize;
     match output.chunks_exact(width).position(|e| e == &poison[..width]) {
         Some(index) => Err(Wrong::Unwritten { index }),
@@ -71,9 +85,15 @@ pub(crate) fn unwritten(output: &[u8], elem: Scalar) -> Result<(), Wrong> {
     }
 }
 
-/// Compares the elements of up to `programs` programs, the first, the last and others at random, with the workload's reference.
-/// Returns the number of elements compared.
-pub(crate) fn sample(workload: &dyn Workload, tensors: &[Tensor], output: &[u8], programs: u64, seed: u64) -> Result<usize, Wrong> {
+/// Compares the elements of up to `programs` programs, the first, the last and others at random, with the workload's reference: of each
+/// program up to `rows` rows at random. Returns the number of elements compared.
+pub(crate) fn sample(
+    workload: &dyn Workload,
+    tensors: &[Tensor],
+    output: &[u8],
+    (programs, rows): (u64, usize),
+    seed: u64,
+) -> Result<usize, Wrong> {
     let Some(elem) = workload.tensors().last().map(|t| t.elem) else { return Ok(0) };
     let decoder = Decoder::new(elem);
     let reference = workload.reference(0, tensors, None);
@@ -86,7 +106,14 @@ pub(crate) fn sample(workload: &dyn Workload, tensors: &[Tensor], output: &[u8],
             1 => total - 1,
             _ => rng::bits(seed, i) % total,
         };
-        for range in workload.owned(0, [(p % x) as u32, (p / x % y) as u32, (p / x / y) as u32]) {
+        let mut owned = workload.owned(0, [(p % x) as u32, (p / x % y) as u32, (p / x / y) as u32]);
+        for r in 0..owned.len().min(rows) {
+            // The rows to compare go to the front.
+            let other = r + (rng::bits(seed ^ p, r as u64) % (owned.len() - r) as u64) as usize;
+            owned.swap(r, other);
+        }
+        owned.truncate(rows);
+        for range in owned {
             for (index, want) in range.clone().zip(reference(range)) {
                 let got = decoder.get(output, index);
                 let near = (got - want.value).abs() <= want.tolerance || got == num::round(want.value, elem);
@@ -107,6 +134,8 @@ pub(crate) struct Judge {
     pub(crate) n: usize,
     pub(crate) k: usize,
     pub(crate) trans: (bool, bool),
+    /// Element type of the operands.
+    pub(crate) elem: Scalar,
     pub(crate) out: Scalar,
 }
 
@@ -115,17 +144,23 @@ impl Judge {
     /// standard deviations), and one in eight additions at most loses a unit in the last place, `2 u`, of its partial sum.
     fn sum_error(&self) -> f64 {
         let k = self.k as f64;
-        k / 8.0 * 2.0 * U * 6.0 * k.sqrt()
+        match self.elem {
+            Scalar::I8 => 0.0,
+            // The units keep some 14 bits of such sums, which are taken over every 128 of depth: a unit of the partial sum of a
+            // step may be lost in each of its four instructions.
+            e if e.bytes() == 1 => k / 32.0 * KEPT * 6.0 * k.min(128.0).sqrt() + k / 8.0 * 2.0 * U * 6.0 * k.sqrt(),
+            _ => k / 8.0 * 2.0 * U * 6.0 * k.sqrt(),
+        }
     }
 
     /// What rounding a value of that size to the result's type may add.
     fn rounding(&self, value: f64) -> f64 {
-        if self.out == Scalar::F32 { 0.0 } else { value.abs() * unit_roundoff(self.out) + 1e-7 }
+        if matches!(self.out, Scalar::F32 | Scalar::I32) { 0.0 } else { value.abs() * unit_roundoff(self.out) + 1e-7 }
     }
 
     /// Compares `count` random elements with sums in `f64`.
     pub(crate) fn sample(&self, a: &Tensor, b: &Tensor, output: &[u8], count: u64, seed: u64) -> Result<usize, Wrong> {
-        let Judge { m, n, k, trans, out } = *self;
+        let Judge { m, n, k, trans, out, .. } = *self;
         let want_bytes = m * n * out.bytes() as usize;
         if output.len() != want_bytes {
             return Err(Wrong::Length { got: output.len(), want: want_bytes });
@@ -197,7 +232,8 @@ impl Judge {
     /// The relative error in the 2-norm: partial sums lose half a unit on average once in 8 products, and every value is rounded;
     /// `outputs` of them.
     fn norm(&self, error2: f64, norm2: f64, outputs: f64) -> Result<(), Wrong> {
-        let rounding = if self.out == Scalar::F32 { 0.0 } else { unit_roundoff(self.out) };
+        let rounding = if matches!(self.out, Scalar::F32 | Scalar::I32) { 0.0 } else { unit_roundoff(self.out) };
+        let rounding = rounding + if self.elem.is_float() && self.elem.bytes() == 1 { 4.0 * KEPT } else { 0.0 };
         let bar = outputs * (self.k as f64 / 8.0 * U + 2f64.powi(-19) + rounding);
         let rel_l2 = if error2 == 0.0 { 0.0 } else { (error2 / norm2).sqrt() };
         if rel_l2 <= bar { Ok(()) } else { Err(Wrong::Norm { rel_l2, bar }) }
@@ -227,7 +263,7 @@ mod tests {
     #[test]
     fn right_products_pass_and_one_missing_term_is_found() {
         for (out, trans) in [(Scalar::BF16, (false, true)), (Scalar::F16, (true, false)), (Scalar::F32, (false, false))] {
-            let j = Judge { m: 24, n: 40, k: 512, trans, out };
+            let j = Judge { m: 24, n: 40, k: 512, trans, elem: Scalar::BF16, out };
             let normals = Normals::new(Scalar::BF16, false).unwrap();
             let (a, b) = (normals.tensor(&[24 * 512], 1), normals.tensor(&[512 * 40], 2));
             let right = product(&j, &a, &b);
@@ -245,8 +281,27 @@ mod tests {
     }
 
     #[test]
+    fn products_of_bytes_are_judged_exactly_or_by_the_bits_that_units_keep() {
+        for (elem, out) in [(Scalar::I8, Scalar::I32), (Scalar::F8E4M3, Scalar::BF16)] {
+            let j = Judge { m: 16, n: 24, k: 256, trans: (false, true), elem, out };
+            let normals = Normals::new(elem, false).unwrap();
+            let (a, b) = (normals.tensor(&[16 * 256], 1), normals.tensor(&[24 * 256], 2));
+            let mut c = product(&j, &a, &b);
+            assert_eq!((j.sample(&a, &b, &c, 1000, 3), unwritten(&c, out)), (Ok(1000), Ok(())));
+            assert_eq!(j.against(&c, &c), Ok(384));
+            let before = c.clone();
+            // One too many in one element, and one that was never written.
+            c[4] ^= 1;
+            assert_eq!(j.against(&c, &before).is_err(), out == Scalar::I32);
+            let width = out.bytes() as usize;
+            c[..width].fill(poison(out));
+            assert_eq!(unwritten(&c, out), Err(Wrong::Unwritten { index: 0 }));
+        }
+    }
+
+    #[test]
     fn nan_poison_and_lengths_are_found() {
-        let j = Judge { m: 4, n: 4, k: 16, trans: (false, false), out: Scalar::BF16 };
+        let j = Judge { m: 4, n: 4, k: 16, trans: (false, false), elem: Scalar::BF16, out: Scalar::BF16 };
         let zeros = [0u8; 32];
         let mut holes = zeros;
         holes[6..8].fill(0xff);
@@ -263,8 +318,8 @@ mod tests {
         let normals = Normals::new(Scalar::F32, false).unwrap();
         let tensors: Vec<Tensor> = (0..3).map(|s| normals.tensor(&[5000], s)).collect();
         let mut sum: Vec<u8> = (0..5000).flat_map(|i| ((tensors[0].get(i) + tensors[1].get(i)) as f32).to_le_bytes()).collect();
-        assert_eq!(sample(&*workload, &tensors, &sum, 100, 1).map(|n| n > 1000), Ok(true));
+        assert_eq!(sample(&*workload, &tensors, &sum, (100, usize::MAX), 1).map(|n| n > 1000), Ok(true));
         sum[4 * 4999] ^= 0x40;
-        assert!(matches!(sample(&*workload, &tensors, &sum, 2, 1), Err(Wrong::Element { index: 4999, .. })));
+        assert!(matches!(sample(&*workload, &tensors, &sum, (2, usize::MAX), 1), Err(Wrong::Element { index: 4999, .. })));
     }
 }

@@ -21,6 +21,7 @@ use std::time::Duration;
 use tilelift_ir::Scalar;
 use tilelift_ir::interp::Arg;
 use tilelift_isel::Target;
+use tilelift_kernels::tensor::Role;
 use tilelift_kernels::workload::Workload;
 use tilelift_kernels::{Case, Size, Tensor};
 
@@ -61,7 +62,7 @@ impl fmt::Display for BenchError {
         match self {
             BenchError::Cuda(e) => e.fmt(f),
             BenchError::Memory { need, have } => write!(f, "the tensors need {need} bytes, the device has {have}; choose a smaller shape"),
-            BenchError::Type(t) => write!(f, "benches know f16, bf16 and f32 (tf32), not {t}"),
+            BenchError::Type(t) => write!(f, "benches know f16, bf16, f32 (tf32), f8e4m3, f8e5m2 and i8, not {t}"),
         }
     }
 }
@@ -86,6 +87,8 @@ const COPY: usize = 1 << 30;
 const SAMPLES: (u64, u64) = (512, 4096);
 /// Programs whose elements are compared with a reference.
 const PROGRAMS: u64 = 64;
+/// Rows of each such program, where an element is the work of many.
+const ROWS: usize = 2;
 
 /// A device, ready to bench.
 pub(crate) struct Bench {
@@ -99,12 +102,32 @@ pub(crate) struct Bench {
     protocol: Protocol,
 }
 
-/// A kernel of ours that passed its check.
+/// Kernels of ours that passed their check, one behind the other.
 struct Ready {
     label: String,
-    kernel: CudaKernel,
-    grid: [u32; 3],
-    args: Vec<Arg>,
+    launches: Vec<(CudaKernel, [u32; 3], Vec<Arg>)>,
+    /// Tensors for intermediate results, and where they stand among the tensors.
+    scratch: Vec<(usize, CudaBuffer)>,
+}
+
+impl Ready {
+    /// One run with the tensors of a set.
+    fn work<'b>(&'b self, set: &'b [CudaBuffer]) -> Result<Work<'b>, CudaError> {
+        let mut buffers: Vec<&CudaBuffer> = set.iter().collect();
+        for (at, buffer) in &self.scratch {
+            buffers.insert((*at).min(buffers.len()), buffer);
+        }
+        Work::kernels(&self.launches, &buffers)
+    }
+
+    /// The most of all kernels: registers, spilled bytes, threads, shared bytes.
+    fn resources(&self) -> [u32; 4] {
+        self.launches.iter().fold([0; 4], |most, (kernel, _, _)| {
+            let a = kernel.artifact();
+            let own = [kernel.registers(), kernel.local_bytes(), a.threads, a.shared_bytes];
+            std::array::from_fn(|i| most[i].max(own[i]))
+        })
+    }
 }
 
 /// Tensors on the device: `buffers[set][tensor]`, and the first set's on the host.
@@ -141,11 +164,6 @@ impl Bench {
         let mut bench = Bench { device: device.clone(), target: target.clone(), stream, facts, library, copy_rate: 0.0, protocol };
         bench.copy_rate = bench.measure_copy()?;
         Ok((bench, missing))
-    }
-
-    /// Multiprocessors of the device.
-    pub(crate) fn multiprocessors(&self) -> u32 {
-        self.facts.multiprocessors
     }
 
     /// The library's file and version.
@@ -186,7 +204,8 @@ impl Bench {
         };
         if check.is_empty() {
             check = match problem.cost() {
-                Cost::Flops(_) => format!("{} random elements against f64", SAMPLES.1),
+                Cost::Flops(_) if judge(problem).is_some() => format!("{} random elements against f64", SAMPLES.1),
+                Cost::Flops(_) => format!("{ROWS} rows of each of {PROGRAMS} programs against f64"),
                 Cost::Bytes(_) => format!("{PROGRAMS} programs' elements against f64"),
             };
         }
@@ -200,10 +219,8 @@ impl Bench {
         let copies = self.copies(problem, data.sets.len())?;
         let mut candidates = Vec::new();
         for r in &ready {
-            let works = data.sets.iter().map(|set| Work::kernel(&r.kernel, r.grid, &r.args, set)).collect::<Result<_, _>>()?;
-            let a = r.kernel.artifact();
-            let resources = [r.kernel.registers(), r.kernel.local_bytes(), a.threads, a.shared_bytes];
-            candidates.push(self.candidate(Who::Ours, r.label.clone(), Some(resources), works)?);
+            let works = data.sets.iter().map(|set| r.work(set)).collect::<Result<_, _>>()?;
+            candidates.push(self.candidate(Who::Ours, r.label.clone(), Some(r.resources()), works)?);
         }
         if let (Some((lt, _)), Some(_)) = (&product, &theirs) {
             let works = data.sets.iter().map(|s| Work::product(lt, [&s[0], &s[1], &s[2]])).collect::<Result<_, _>>()?;
@@ -289,7 +306,7 @@ impl Bench {
 
     /// Runs the library once on the first set, and judges what it wrote; the judged bytes.
     fn check_library(&self, lt: &LtProduct, judge: &Judge, data: &mut Data) -> Result<Result<Vec<u8>, Wrong>, BenchError> {
-        poison(&mut data.sets[0])?;
+        poison(&mut data.sets[0], judge.out)?;
         let set = &data.sets[0];
         work::run(&Work::product(lt, [&set[0], &set[1], &set[2]])?, &self.stream)?;
         let bytes = output(set)?;
@@ -309,39 +326,53 @@ impl Bench {
         let (label, workload) = problem.workload(variant);
         let name = format!("tilelift {label}");
         let refuse = |reason: String| Ok(Err(Refusal { label: name.clone(), reason, wrong: false }));
-        let kernel = match workload.build() {
-            Ok(kernel) => kernel,
-            Err(e) => return refuse(e.to_string()),
-        };
-        let artifact = match compile(&kernel, &self.target, &variant.options(self.protocol.opt)) {
-            Ok(artifact) => artifact,
-            Err(e) => return refuse(e.to_string()),
-        };
-        let kernel = match self.device.load(&artifact) {
-            Ok(kernel) => kernel,
-            Err(e @ (CudaError::Jit { .. } | CudaError::SharedMemory { .. } | CudaError::Target { .. })) => return refuse(e.to_string()),
-            Err(e) => return Err(e.into()),
-        };
         let case = Case { name: workload.name(), row: 0, size: Size::Large, workload };
-        let (grid, args) = (case.grid(), case.arguments());
-        poison(&mut data.sets[0])?;
+        let steps = match case.launches(None) {
+            Ok(steps) => steps,
+            Err(e) => return refuse(e.to_string()),
+        };
+        let mut launches = Vec::new();
+        for (n, step) in steps.into_iter().enumerate() {
+            // What was asked for is meant for the products; what follows them plans for itself.
+            let options = if n == 0 { variant.options(self.protocol.opt) } else { Variant::default().options(self.protocol.opt) };
+            let artifact = match compile(&step.kernel, &self.target, &options) {
+                Ok(artifact) => artifact,
+                Err(e) => return refuse(e.to_string()),
+            };
+            match self.device.load(&artifact) {
+                Ok(kernel) => launches.push((kernel, step.grid, step.args)),
+                Err(e @ (CudaError::Jit { .. } | CudaError::SharedMemory { .. } | CudaError::Target { .. })) => {
+                    return refuse(e.to_string());
+                }
+                Err(e) => return Err(e.into()),
+            }
+        }
+        let mut scratch = Vec::new();
+        for (at, t) in case.tensors().iter().enumerate().filter(|(_, t)| t.role == Role::Scratch) {
+            scratch.push((at, self.device.alloc(t.byte_len())?));
+        }
+        let ready = Ready { label, launches, scratch };
+        let elem = case.tensors().last().map_or(problem.elem(), |t| t.elem);
+        poison(&mut data.sets[0], elem)?;
         let set = &data.sets[0];
-        match Work::kernel(&kernel, grid, &args, set).and_then(|w| work::run(&w, &self.stream)) {
+        match ready.work(set).and_then(|w| work::run(&w, &self.stream)) {
             Ok(()) => {}
             // Too many threads for the registers of the kernel, say; the context survives.
             Err(e @ CudaError::Driver { call: "cuLaunchKernel", .. }) => return refuse(e.to_string()),
             Err(e) => return Err(e.into()),
         }
         let bytes = output(set)?;
-        let elem = case.tensors().last().map_or(problem.elem(), |t| t.elem);
         let seed = self.protocol.seed;
         let verdict = check::unwritten(&bytes, elem).and_then(|()| match (judge(problem), theirs) {
             (Some(judge), Some(theirs)) => judge.against(&bytes, theirs),
             (Some(judge), None) => judge.sample(&data.host[0], &data.host[1], &bytes, SAMPLES.1, seed),
-            (None, _) => check::sample(&*case.workload, &data.host, &bytes, PROGRAMS, seed),
+            (None, _) => {
+                let rows = if matches!(problem.cost(), Cost::Flops(_)) { ROWS } else { usize::MAX };
+                check::sample(&*case.workload, &data.host, &bytes, (PROGRAMS, rows), seed)
+            }
         });
         Ok(match verdict {
-            Ok(_) => Ok(Ready { label, kernel, grid, args }),
+            Ok(_) => Ok(ready),
             Err(wrong) => Err(Refusal { label: name, reason: wrong.to_string(), wrong: true }),
         })
     }
@@ -397,7 +428,7 @@ impl Candidate<'_> {
 /// How to judge a product; nothing for other problems.
 fn judge(problem: &Problem) -> Option<Judge> {
     match *problem {
-        Problem::Gemm { m, n, k, trans, out, .. } => Some(Judge { m: m as usize, n: n as usize, k: k as usize, trans, out }),
+        Problem::Gemm { m, n, k, trans, elem, out } => Some(Judge { m: m as usize, n: n as usize, k: k as usize, trans, elem, out }),
         Problem::VectorAdd { .. }
         | Problem::SiluMul { .. }
         | Problem::Softmax { .. }
@@ -405,13 +436,14 @@ fn judge(problem: &Problem) -> Option<Judge> {
         | Problem::LayerNorm { .. }
         | Problem::CumSum { .. }
         | Problem::Sort { .. }
-        | Problem::Transpose { .. } => None,
+        | Problem::Transpose { .. }
+        | Problem::Attention { .. } => None,
     }
 }
 
 /// Fills a set's output with poison.
-fn poison(set: &mut [CudaBuffer]) -> Result<(), CudaError> {
-    set.last_mut().map_or(Ok(()), |b| b.fill(0xff))
+fn poison(set: &mut [CudaBuffer], elem: Scalar) -> Result<(), CudaError> {
+    set.last_mut().map_or(Ok(()), |b| b.fill(check::poison(elem)))
 }
 
 /// The bytes of a set's output.

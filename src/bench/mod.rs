@@ -26,6 +26,7 @@ pub(crate) mod layouts;
 pub(crate) mod limits;
 pub(crate) mod locate;
 pub(crate) mod problem;
+pub(crate) mod records;
 pub(crate) mod report;
 pub(crate) mod sim;
 pub(crate) mod stats;

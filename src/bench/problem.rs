@@ -4,14 +4,18 @@
 //! Problem (kernel, element type, shape) ── with a Variant (tile, warps, stages) ─► Workload of the kernel library
 //! ```
 
+use super::records::{self, Record};
 use crate::{OptLevel, Options};
 use std::fmt;
 use tilelift_ir::{Scalar, SortOrder};
-use tilelift_isel::{LowerOptions, ScheduleKind};
+use tilelift_isel::products::{Choice, Product, rank};
+use tilelift_isel::{LowerOptions, ScheduleKind, Target};
 use tilelift_kernels::tensor::Init;
-use tilelift_kernels::workload::{CumSumCase, GemmCase, RmsNormCase, SiluMulCase, SoftmaxCase, TransposeCase, VectorAddCase, Workload};
+use tilelift_kernels::workload::{
+    AttentionCase, CumSumCase, GemmCase, RmsNormCase, SiluMulCase, SoftmaxCase, SplitGemmCase, TransposeCase, VectorAddCase, Workload,
+};
 use tilelift_kernels::workload_more::{LayerNormCase, SelectCase};
-use tilelift_kernels::{CumSum, Gemm, LayerNorm, RmsNorm, Select, SiluMul, Softmax, Transpose, VectorAdd};
+use tilelift_kernels::{Attention, CumSum, Gemm, LayerNorm, RmsNorm, Select, SiluMul, Softmax, SplitGemm, Transpose, VectorAdd};
 
 /// A group of problems.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, PartialOrd, Ord)]
@@ -21,10 +25,12 @@ pub(crate) enum Suite {
     Rows,
     Transpose,
     Gemm,
+    Attention,
 }
 
 impl Suite {
-    pub(crate) const ALL: &'static [Suite] = &[Suite::Elementwise, Suite::Norms, Suite::Rows, Suite::Transpose, Suite::Gemm];
+    pub(crate) const ALL: &'static [Suite] =
+        &[Suite::Elementwise, Suite::Norms, Suite::Rows, Suite::Transpose, Suite::Gemm, Suite::Attention];
 
     /// The word on the command line.
     pub(crate) const fn word(self) -> &'static str {
@@ -34,6 +40,7 @@ impl Suite {
             Suite::Rows => "rows",
             Suite::Transpose => "transpose",
             Suite::Gemm => "gemm",
+            Suite::Attention => "attention",
         }
     }
 
@@ -43,6 +50,7 @@ impl Suite {
             Suite::Elementwise => "N",
             Suite::Norms | Suite::Rows | Suite::Transpose => "ROWSxCOLS",
             Suite::Gemm => "MxNxK",
+            Suite::Attention => "BATCHxHEADSxLENGTHxDIM",
         }
     }
 
@@ -52,22 +60,84 @@ impl Suite {
             Suite::Elementwise => 1,
             Suite::Norms | Suite::Rows | Suite::Transpose => 2,
             Suite::Gemm => 3,
+            Suite::Attention => 4,
         }
     }
 }
 
+/// Storage orders of the operands of products, by name.
+pub(crate) const ORDERS: [(&str, (bool, bool)); 4] =
+    [("nn", (false, false)), ("nt", (false, true)), ("tn", (true, false)), ("tt", (true, true))];
+/// Element types of operands.
+pub(crate) const ELEMS: [(&str, Scalar); 7] = [
+    ("bf16", Scalar::BF16),
+    ("f16", Scalar::F16),
+    ("f32", Scalar::F32),
+    ("tf32", Scalar::F32),
+    ("f8e4m3", Scalar::F8E4M3),
+    ("f8e5m2", Scalar::F8E5M2),
+    ("i8", Scalar::I8),
+];
+/// Element types of results.
+pub(crate) const OUTS: [(&str, Scalar); 4] = [("bf16", Scalar::BF16), ("f16", Scalar::F16), ("f32", Scalar::F32), ("i32", Scalar::I32)];
+
 /// A kernel of the library with element type and shape.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Problem {
-    VectorAdd { elem: Scalar, n: u32 },
-    SiluMul { elem: Scalar, n: u32 },
-    Softmax { elem: Scalar, rows: u32, cols: u32 },
-    RmsNorm { elem: Scalar, rows: u32, cols: u32 },
-    LayerNorm { elem: Scalar, rows: u32, cols: u32 },
-    CumSum { elem: Scalar, rows: u32, cols: u32 },
-    Sort { elem: Scalar, rows: u32, cols: u32 },
-    Transpose { elem: Scalar, rows: u32, cols: u32 },
-    Gemm { elem: Scalar, out: Scalar, trans: (bool, bool), m: u32, n: u32, k: u32 },
+    VectorAdd {
+        elem: Scalar,
+        n: u32,
+    },
+    SiluMul {
+        elem: Scalar,
+        n: u32,
+    },
+    Softmax {
+        elem: Scalar,
+        rows: u32,
+        cols: u32,
+    },
+    RmsNorm {
+        elem: Scalar,
+        rows: u32,
+        cols: u32,
+    },
+    LayerNorm {
+        elem: Scalar,
+        rows: u32,
+        cols: u32,
+    },
+    CumSum {
+        elem: Scalar,
+        rows: u32,
+        cols: u32,
+    },
+    Sort {
+        elem: Scalar,
+        rows: u32,
+        cols: u32,
+    },
+    Transpose {
+        elem: Scalar,
+        rows: u32,
+        cols: u32,
+    },
+    Gemm {
+        elem: Scalar,
+        out: Scalar,
+        trans: (bool, bool),
+        m: u32,
+        n: u32,
+        k: u32,
+    },
+    /// As many queries as keys, of `heads` heads over all of the batch.
+    Attention {
+        elem: Scalar,
+        causal: bool,
+        heads: u32,
+        length: u32,
+        dim: u32,
+    },
 }
 
 /// What a problem costs at least.
@@ -87,17 +157,46 @@ pub(crate) struct Variant {
     pub(crate) warps: Option<u32>,
     pub(crate) stages: Option<u32>,
     pub(crate) group: Option<u32>,
+    /// Groups of warps that multiply, of a specialised kernel.
+    pub(crate) consumers: Option<u32>,
+    /// Teams that take tiles in turns.
+    pub(crate) teams: Option<u32>,
+    /// Operands are multiplied the other way round.
+    pub(crate) swapped: bool,
     /// How the main loop runs.
     pub(crate) schedule: Option<ScheduleKind>,
-    /// Multiprocessors of a machine with units that copy and multiply whole tiles.
-    pub(crate) units: Option<u32>,
+    /// Whether products run while lanes compute, where loops are specialised.
+    pub(crate) overlap: Option<bool>,
+    /// Whether an instance runs several grid positions, where loops are specialised.
+    pub(crate) persistent: Option<bool>,
+    /// Parts of the depth of a product.
+    pub(crate) splits: Option<u32>,
+    /// The machine has units that copy and multiply whole tiles.
+    pub(crate) units: bool,
+}
+
+impl From<Choice> for Variant {
+    fn from(c: Choice) -> Variant {
+        Variant {
+            tile: Some(c.tile),
+            stages: Some(c.stages),
+            group: Some(c.group),
+            consumers: Some(c.consumers),
+            teams: Some(c.teams),
+            swapped: c.swapped,
+            splits: Some(c.splits),
+            units: true,
+            ..Variant::default()
+        }
+    }
 }
 
 impl Variant {
     /// What the compiler is told.
     pub(crate) fn options(&self, opt: OptLevel) -> Options {
         // A ring of slots is as deep as fits, unless its depth was asked for.
-        let lower = LowerOptions { schedule: self.schedule, stages: self.stages, ..LowerOptions::default() };
+        let Variant { schedule, stages, overlap, persistent, consumers, teams, .. } = *self;
+        let lower = LowerOptions { schedule, stages, overlap, persistent, consumers, teams, ..LowerOptions::default() };
         Options { opt, lower, ..Options::default() }
     }
 }
@@ -110,6 +209,7 @@ impl Problem {
             Problem::CumSum { .. } | Problem::Sort { .. } => Suite::Rows,
             Problem::Transpose { .. } => Suite::Transpose,
             Problem::Gemm { .. } => Suite::Gemm,
+            Problem::Attention { .. } => Suite::Attention,
         }
     }
 
@@ -123,7 +223,8 @@ impl Problem {
             | Problem::CumSum { elem, .. }
             | Problem::Sort { elem, .. }
             | Problem::Transpose { elem, .. }
-            | Problem::Gemm { elem, .. } => elem,
+            | Problem::Gemm { elem, .. }
+            | Problem::Attention { elem, .. } => elem,
         }
     }
 
@@ -131,6 +232,10 @@ impl Problem {
     pub(crate) fn cost(&self) -> Cost {
         match *self {
             Problem::Gemm { m, n, k, .. } => Cost::Flops(2.0 * f64::from(m) * f64::from(n) * f64::from(k)),
+            // Two products; half of the scores are hidden from a causal one.
+            Problem::Attention { causal, heads, length, dim, .. } => {
+                Cost::Flops(4.0 * f64::from(heads) * f64::from(length).powi(2) * f64::from(dim) / if causal { 2.0 } else { 1.0 })
+            }
             Problem::VectorAdd { .. }
             | Problem::SiluMul { .. }
             | Problem::Softmax { .. }
@@ -141,6 +246,14 @@ impl Problem {
             | Problem::Transpose { .. } => {
                 Cost::Bytes(self.workload(&Variant::default()).1.tensors().iter().map(|t| t.byte_len() as f64).sum())
             }
+        }
+    }
+
+    /// The product, if it is one.
+    pub(crate) fn product(&self) -> Option<Product> {
+        match *self {
+            Problem::Gemm { elem, out, trans, m, n, k } => Some(Product { shape: [m, n, k], elem, out, trans }),
+            _ => None,
         }
     }
 
@@ -203,22 +316,49 @@ impl Problem {
             }
             Problem::Gemm { elem, out, trans, m, n, k } => {
                 let c = Gemm::new(elem).output(out).transposed(trans.0, trans.1).for_shape(m, n, k);
-                let c = match variant.units {
-                    Some(processors) if variant.schedule != Some(ScheduleKind::Pipelined) => c.for_units(m, n, processors),
-                    Some(_) | None => c,
-                };
                 let (warps, stages) = (variant.warps.unwrap_or(c.warps), variant.stages.unwrap_or(c.stages));
                 let (bm, bn, bk) = (pick(0, c.bm), pick(1, c.bn), pick(2, c.bk));
-                let config = Gemm { group: variant.group.unwrap_or(c.group), ..c.tile(bm, bn, bk).schedule(warps, stages) };
+                let config =
+                    Gemm { group: variant.group.unwrap_or(c.group), ..c.tile(bm, bn, bk).schedule(warps, stages).swap(variant.swapped) };
                 let mut name = label(&[config.bm, config.bn, config.bk], warps, Some(stages), Some(config.group));
-                if variant.units.is_some() && variant.schedule != Some(ScheduleKind::Pipelined) {
+                if variant.units && variant.schedule != Some(ScheduleKind::Pipelined) {
                     // Warps and stages follow from the tile there.
                     name = format!("{}x{}x{} specialised g{}", config.bm, config.bn, config.bk, config.group);
-                    if let Some(s) = variant.stages {
-                        name += &format!(" s{s}");
+                    for (letter, value) in [('c', variant.consumers), ('t', variant.teams.filter(|&t| t > 1)), ('s', variant.stages)] {
+                        if let Some(v) = value {
+                            name += &format!(" {letter}{v}");
+                        }
                     }
                 }
-                (name, Box::new(GemmCase { config, m, n, k }))
+                if variant.swapped {
+                    name += " swapped";
+                }
+                match variant.splits {
+                    Some(splits) if splits > 1 => {
+                        name += &format!(" k{splits}");
+                        (name, Box::new(SplitGemmCase { config: SplitGemm::new(config, splits), m, n, k }))
+                    }
+                    Some(_) | None => (name, Box::new(GemmCase { config, m, n, k })),
+                }
+            }
+            Problem::Attention { elem, causal, heads, length, dim } => {
+                let c = Attention::new(elem, dim, causal).for_shape(length, length).heads(heads);
+                let c = if variant.units && variant.schedule != Some(ScheduleKind::Pipelined) { c.for_units() } else { c };
+                let warps = variant.warps.unwrap_or(c.warps);
+                let group = variant.group.filter(|g| heads.is_multiple_of(*g)).unwrap_or(c.group);
+                let config = Attention { group, ..c.clone().tile(pick(0, c.tile_queries), pick(1, c.tile_keys), warps) };
+                let mut name = format!("{}x{}", config.tile_queries, config.tile_keys);
+                name += match variant.schedule {
+                    Some(ScheduleKind::Specialised) => " specialised",
+                    Some(ScheduleKind::Pipelined) => " pipelined",
+                    None => "",
+                };
+                let numbers = [("w", variant.warps), ("s", variant.stages), ("g", variant.group), ("c", variant.consumers)];
+                numbers.iter().filter_map(|(l, v)| v.map(|v| format!(" {l}{v}"))).for_each(|part| name += &part);
+                let switches = [("overlap", variant.overlap), ("persistent", variant.persistent)];
+                let word = |(what, on): &(&str, Option<bool>)| on.map(|on| format!(" {}{what}", if on { "" } else { "no " }));
+                switches.iter().filter_map(word).for_each(|part| name += &part);
+                (name, Box::new(AttentionCase { config, queries: length, keys: length, heads }))
             }
         }
     }
@@ -251,20 +391,33 @@ pub(crate) struct Selection {
     /// Whole shapes; each belongs to the suites of its rank.
     pub(crate) shapes: Vec<Vec<u32>>,
     pub(crate) elems: Vec<Scalar>,
-    /// Element type of C; that of A and B if absent.
+    /// Element type of C; the configuration's own if absent.
     pub(crate) out: Option<Scalar>,
     pub(crate) trans: Vec<(bool, bool)>,
     pub(crate) tiles: Vec<[u32; 3]>,
     pub(crate) warps: Vec<u32>,
     pub(crate) stages: Vec<u32>,
     pub(crate) groups: Vec<u32>,
+    pub(crate) consumers: Vec<u32>,
     pub(crate) schedules: Vec<ScheduleKind>,
-    /// Multiprocessors of a machine with units, known once the device is.
-    pub(crate) units: Option<u32>,
+    /// Whether attention is causal.
+    pub(crate) causal: Vec<bool>,
+    pub(crate) overlaps: Vec<bool>,
+    pub(crate) persistent: Vec<bool>,
+    pub(crate) splits: Vec<u32>,
+    pub(crate) teams: Vec<u32>,
+    /// Whether operands of products are multiplied the other way round.
+    pub(crate) swapped: bool,
+    /// Measured choices, which go before the model's.
+    pub(crate) records: Vec<Record>,
 }
 
 /// Longest row that the bench sorts.
 const SORT_COLS: u32 = 4096;
+
+/// Queries of attention, over all heads, and their elements, where only a length is given.
+const HEAD_ROWS: u32 = 1 << 18;
+const HEAD_DIM: u32 = 128;
 
 /// Rows of the norms where only columns are given.
 const NORM_ROWS: u32 = 16384;
@@ -289,6 +442,7 @@ impl Selection {
             Suite::Norms | Suite::Rows => vec![NORM_ROWS, s],
             Suite::Transpose => vec![s, s],
             Suite::Gemm => vec![s, s, s],
+            Suite::Attention => vec![1, (HEAD_ROWS / s).max(1), s, HEAD_DIM],
         });
         let whole = self.shapes.iter().filter(|s| s.len() == suite.rank()).cloned();
         let asked: Vec<Vec<u32>> = sized.chain(whole).collect();
@@ -296,6 +450,10 @@ impl Selection {
     }
 
     fn of_shape(&self, suite: Suite, elem: Scalar, shape: &[u32], list: &mut Vec<Problem>) {
+        // Types of 8 bits have products only.
+        if suite != Suite::Gemm && elem.bytes() == 1 {
+            return;
+        }
         match (suite, shape) {
             (Suite::Elementwise, &[n]) => list.extend([Problem::VectorAdd { elem, n }, Problem::SiluMul { elem, n }]),
             (Suite::Norms, &[rows, cols]) => list.extend([
@@ -308,36 +466,51 @@ impl Selection {
             (Suite::Rows, &[rows, cols]) => list.extend([Problem::CumSum { elem, rows, cols }, Problem::Sort { elem, rows, cols }]),
             (Suite::Transpose, &[rows, cols]) => list.push(Problem::Transpose { elem, rows, cols }),
             (Suite::Gemm, &[m, n, k]) => {
-                let out = self.out.unwrap_or(elem);
+                let out = self.out.unwrap_or_else(|| Gemm::new(elem).out);
                 list.extend(self.trans.iter().map(|&trans| Problem::Gemm { elem, out, trans, m, n, k }));
             }
-            (Suite::Elementwise | Suite::Norms | Suite::Rows | Suite::Transpose | Suite::Gemm, _) => {}
+            (Suite::Attention, &[batch, heads, length, dim]) => {
+                let heads = batch.saturating_mul(heads);
+                list.extend(self.causal.iter().map(|&causal| Problem::Attention { elem, causal, heads, length, dim }));
+            }
+            (Suite::Elementwise | Suite::Norms | Suite::Rows | Suite::Transpose | Suite::Gemm | Suite::Attention, _) => {}
         }
     }
 
-    /// Every variant: all combinations of tiles, warps, stages and groups.
-    pub(crate) fn variants(&self, suite: Suite) -> Vec<Variant> {
-        let or_none =
-            |list: &[u32], used: bool| if list.is_empty() || !used { vec![None] } else { list.iter().copied().map(Some).collect() };
-        let gemm = suite == Suite::Gemm;
-        let tiles = if self.tiles.is_empty() { vec![None] } else { self.tiles.iter().copied().map(Some).collect() };
-        let mut list = Vec::new();
-        for &tile in &tiles {
-            for &warps in &or_none(&self.warps, true) {
-                for &stages in &or_none(&self.stages, gemm) {
-                    for &group in &or_none(&self.groups, gemm || suite == Suite::Transpose) {
-                        let schedules = if self.schedules.is_empty() || !gemm {
-                            vec![None]
-                        } else {
-                            self.schedules.iter().copied().map(Some).collect()
-                        };
-                        let units = self.units.filter(|_| gemm);
-                        list.extend(schedules.into_iter().map(|schedule| Variant { tile, warps, stages, group, schedule, units }));
-                    }
-                }
+    /// Every variant: all combinations of tiles, warps, stages, groups, consumers, parts and schedules. On a target with units, products
+    /// run with the choice of the model where no tile is given.
+    pub(crate) fn variants(&self, problem: &Problem, target: Option<&Target>) -> Vec<Variant> {
+        fn each<T: Copy>(list: Vec<Variant>, values: &[T], used: bool, set: impl Fn(&mut Variant, T)) -> Vec<Variant> {
+            if values.is_empty() || !used {
+                return list;
             }
+            let with = |v: &Variant, &x: &T| {
+                let mut v = *v;
+                set(&mut v, x);
+                v
+            };
+            list.iter().flat_map(|v| values.iter().map(move |x| with(v, x))).collect()
         }
-        list
+        let gemm = problem.suite() == Suite::Gemm;
+        let attention = problem.suite() == Suite::Attention;
+        let loops = gemm || attention;
+        let pipelined = self.schedules.contains(&ScheduleKind::Pipelined);
+        let units = target.filter(|t| loops && t.units.is_some());
+        let modelled = units.filter(|_| gemm && self.tiles.is_empty() && !pipelined);
+        let measured = problem.product().and_then(|p| records::best(&self.records, &p)).map(|r| r.choice);
+        let best = modelled.and_then(|t| measured.or_else(|| rank(t, &problem.product()?).first().map(|r| r.choice)));
+        let plain = Variant { units: units.is_some(), swapped: gemm && self.swapped, ..Variant::default() };
+        let list = vec![best.map_or(plain, Variant::from)];
+        let list = each(list, &self.tiles, true, |v, x| v.tile = Some(x));
+        let list = each(list, &self.warps, true, |v, x| v.warps = Some(x));
+        let list = each(list, &self.stages, loops, |v, x| v.stages = Some(x));
+        let list = each(list, &self.groups, loops || problem.suite() == Suite::Transpose, |v, x| v.group = Some(x));
+        let list = each(list, &self.splits, gemm, |v, x| v.splits = Some(x));
+        let list = each(list, &self.teams, gemm, |v, x| v.teams = Some(x));
+        let list = each(list, &self.consumers, loops, |v, x| v.consumers = Some(x));
+        let list = each(list, &self.overlaps, attention, |v, x| v.overlap = Some(x));
+        let list = each(list, &self.persistent, loops, |v, x| v.persistent = Some(x));
+        each(list, &self.schedules, loops, |v, x| v.schedule = Some(x))
     }
 }
 
@@ -357,15 +530,22 @@ mod tests {
             warps: Vec::new(),
             stages: Vec::new(),
             groups: Vec::new(),
+            consumers: Vec::new(),
             schedules: Vec::new(),
-            units: None,
+            causal: vec![false, true],
+            overlaps: Vec::new(),
+            persistent: Vec::new(),
+            splits: Vec::new(),
+            teams: Vec::new(),
+            swapped: false,
+            records: Vec::new(),
         }
     }
 
     #[test]
     fn sizes_and_shapes_go_to_the_suites_they_suit() {
         let usual = |s: Suite| vec![vec![64; s.rank()]];
-        assert_eq!(selection().problems(&usual).len(), 2 + 3 + 2 + 1 + 2);
+        assert_eq!(selection().problems(&usual).len(), 2 + 3 + 2 + 1 + 2 + 2);
         let one = Selection { shapes: vec![vec![10, 20], vec![1, 2, 3]], suites: vec![Suite::Transpose], ..selection() };
         assert_eq!(one.problems(&usual), [Problem::Transpose { elem: Scalar::BF16, rows: 10, cols: 20 }]);
         let sized = Selection { sizes: vec![512], suites: vec![Suite::Gemm], trans: vec![(true, false)], ..selection() };
@@ -376,13 +556,25 @@ mod tests {
     #[test]
     fn variants_are_all_combinations_and_name_their_schedule() {
         let s = Selection { tiles: vec![[128, 256, 64], [64, 64, 32]], warps: vec![4, 8], stages: vec![2, 3, 4], ..selection() };
-        let all = s.variants(Suite::Gemm);
-        assert_eq!(all.len(), 12);
         let p = Problem::Gemm { elem: Scalar::BF16, out: Scalar::F32, trans: (false, true), m: 64, n: 64, k: 64 };
+        let all = s.variants(&p, None);
+        assert_eq!(all.len(), 12);
         assert_eq!(p.workload(&all[0]).0, "128x256x64 w4 s2 g8");
         assert_eq!(p.name(), "gemm_nt_bf16_f32_64x64x64");
-        assert_eq!(s.variants(Suite::Transpose).len(), 4, "stages mean nothing to a transposition");
-        assert_eq!(selection().variants(Suite::Norms), [Variant::default()]);
+        let other = Problem::Transpose { elem: Scalar::BF16, rows: 64, cols: 64 };
+        assert_eq!(s.variants(&other, None).len(), 4, "stages mean nothing to a transposition");
+        assert_eq!(selection().variants(&other, None), [Variant::default()]);
+        let target = crate::targets::by_name("sm_90a");
+        let modelled = selection().variants(&p, target.as_ref());
+        assert!(modelled.len() == 1 && modelled[0].units && modelled[0].tile.is_some());
+        let s = Selection { overlaps: vec![true, false], tiles: vec![[128, 64, 0]], ..selection() };
+        let attention = Problem::Attention { elem: Scalar::BF16, causal: false, heads: 6, length: 100, dim: 64 };
+        let both = s.variants(&attention, None);
+        assert_eq!((both.len(), s.variants(&p, None).len()), (2, 1));
+        assert_eq!(
+            (attention.workload(&both[1]).0.as_str(), attention.name().as_str()),
+            ("128x64 no overlap", "attention_bf16_6x100x100x64")
+        );
     }
 
     #[test]
@@ -393,5 +585,7 @@ mod tests {
         assert_eq!(p.cost(), Cost::Bytes(f64::from(10 * 8 * 4 * 2 + 8 * 4)));
         let p = Problem::Gemm { elem: Scalar::F16, out: Scalar::F16, trans: (false, false), m: 3, n: 5, k: 7 };
         assert_eq!(p.cost(), Cost::Flops(210.0));
+        let p = Problem::Attention { elem: Scalar::F16, causal: true, heads: 2, length: 4, dim: 8 };
+        assert_eq!(p.cost(), Cost::Flops(512.0));
     }
 }

@@ -86,6 +86,11 @@ impl Row {
         self.base().filter(|b| b.who != entry.who).map(|b| b.seconds.median / entry.seconds.median)
     }
 
+    /// The median of our candidate of that label.
+    pub(crate) fn seconds(&self, label: &str) -> Option<f64> {
+        self.entries.iter().find(|e| e.who == Who::Ours && e.label == label).map(|e| e.seconds.median)
+    }
+
     /// The table.
     pub(crate) fn table(&self) -> String {
         let name = |e: &Entry| format!("{} {}", e.who.word(), e.label).trim_end().to_owned();

@@ -8,6 +8,7 @@ use std::time::Instant;
 #[cfg(feature = "cuda")]
 use tilelift_ir::interp::Memory;
 use tilelift_ir::{Kernel, Scalar};
+use tilelift_isel::products::{Product, rank};
 use tilelift_isel::{LowerOptions, ScheduleKind, Target};
 use tilelift_kernels::tensor::Tensor;
 use tilelift_kernels::workload::GemmCase;
@@ -45,8 +46,6 @@ struct Job {
     options: Options,
 }
 
-/// Multiprocessors that the choice of a tile assumes.
-const MULTIPROCESSORS: u32 = 132;
 /// Most elements of a matrix on the command line.
 const MAX_ELEMENTS: u64 = 1 << 28;
 /// Largest extent.
@@ -69,17 +68,24 @@ pub(super) fn run(parser: &mut lexopt::Parser, streams: &mut Streams<'_>) -> Out
         }
     }
     let target = device.target().cloned().unwrap_or_else(targets::usual);
-    let mut config = job.config.clone();
+    let (mut config, mut options) = (job.config.clone(), job.options.clone());
     let specialised = target.units.is_some() && job.options.lower.schedule != Some(ScheduleKind::Pipelined);
     if specialised && !job.tiled {
-        config = config.for_units(m, n, MULTIPROCESSORS);
+        let Gemm { elem, out, trans_a, trans_b, .. } = config;
+        let product = Product { shape: [m, n, k], elem, out, trans: (trans_a, trans_b) };
+        // Parts of the depth take a second launch, which this command does not make.
+        if let Some(best) = rank(&target, &product).into_iter().map(|r| r.choice).find(|c| c.splits == 1) {
+            let [bm, bn, bk] = best.tile;
+            config = Gemm { group: best.group, ..config.tile(bm, bn, bk).swap(best.swapped) };
+            options.lower = LowerOptions { consumers: Some(best.consumers), teams: Some(best.teams), ..options.lower };
+        }
     }
     let config = config.epilogue(job.bias.then_some(job.config.out), job.activation).for_shape(m, n, k);
     let workload = GemmCase { config, m, n, k };
     let case = Case { name: format!("{m}x{n}x{k}"), row: 9, size: Size::Small, workload: Box::new(workload) };
     let kernel = case.build().map_err(|e| CliError::Failed(e.to_string()))?;
     if job.emit {
-        let (artifact, _) = compile_timed(&kernel, &target, &job.options).map_err(|e| CliError::Failed(e.to_string()))?;
+        let (artifact, _) = compile_timed(&kernel, &target, &options).map_err(|e| CliError::Failed(e.to_string()))?;
         return Ok(write!(streams.out, "{}", artifact.text)?);
     }
     if let Some(note) = note {
@@ -88,10 +94,10 @@ pub(super) fn run(parser: &mut lexopt::Parser, streams: &mut Streams<'_>) -> Out
     writeln!(streams.out, "kernel      @{}, {m} x {n} x {k}, grid {:?}", kernel.name, case.grid())?;
     writeln!(streams.out, "device      {}", device.describe())?;
     if device.target().is_some_and(targets::has_text) {
-        compiled(&kernel, &target, &job.options, streams)?;
+        compiled(&kernel, &target, &options, streams)?;
     }
     let tensors = case.make_tensors();
-    let output = execute(&device, &kernel, &case, &tensors, [m, n, k], &job.options, streams)?;
+    let output = execute(&device, &kernel, &case, &tensors, [m, n, k], &options, streams)?;
     let verdict = case.check(&tensors, &[&output], None).map_err(|e| CliError::Failed(e.to_string()))?;
     writeln!(streams.out, "check       {verdict}")?;
     if verdict.pass() { Ok(()) } else { Err(CliError::Failed("the product is wrong".into())) }

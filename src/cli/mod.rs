@@ -18,6 +18,7 @@ mod launch;
 mod layer;
 mod optimise;
 mod options;
+mod plan;
 mod sim;
 
 use std::ffi::OsString;
@@ -138,6 +139,8 @@ const COMMANDS: &[Command] = &[
         run: optimise::dot,
     },
     Command { name: "gemm", summary: "build, compile, run and check a matrix product", help: gemm::HELP, run: gemm::run },
+    Command { name: "plan", summary: "rank the tiles of a product by a model of the machine", help: plan::PLAN_HELP, run: plan::plan },
+    Command { name: "tune", summary: "time the first choices of the model on a GPU", help: plan::TUNE_HELP, run: plan::tune },
     Command {
         name: "layer",
         summary: "fuse a layer of four kernels, run both, compare, time on a GPU",

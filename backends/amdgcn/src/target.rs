@@ -37,6 +37,7 @@ pub fn gfx942() -> Target {
         code_casts: &[],
         load_matrix: false,
         costs: CDNA3,
+        machine: None,
         units: None,
     }
 }

@@ -14,7 +14,7 @@
 
 use tilelift_ir::layout::{BankModel, Coord, FragmentMap};
 use tilelift_ir::{Precision, Scalar};
-use tilelift_isel::{BulkTensor, Costs, GroupMatrix, MatrixInstr, RegisterPool, Target, Units};
+use tilelift_isel::{BulkTensor, Costs, GroupMatrix, Machine, MatrixInstr, RegisterPool, Target, Units};
 
 /// A step of a fragment bit: rows, columns.
 type Step = [u32; 2];
@@ -254,6 +254,7 @@ fn chip(name: &'static str, shared_bytes: u32, newer: &[Row], code_casts: &'stat
         code_casts,
         load_matrix: true,
         costs: H200,
+        machine: None,
         units: None,
     }
 }
@@ -349,7 +350,7 @@ pub fn sm_89() -> Target {
 
 /// Hopper data-centre chips (H100, H200).
 pub fn sm_90a() -> Target {
-    Target { units: Some(hopper()), ..chip("sm_90a", 232_448, &MMA_SYNC_89, &OCP) }
+    Target { units: Some(hopper()), machine: Some(Machine::H200), ..chip("sm_90a", 232_448, &MMA_SYNC_89, &OCP) }
 }
 
 /// The target of that name.

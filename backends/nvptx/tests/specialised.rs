@@ -187,14 +187,19 @@ fn eight_bit_floats_are_added_beside_the_multiplications() {
 /// A loop with softmax between its two products: K and V come through the ring, queries and probabilities are multiplied from registers.
 #[test]
 fn attention() {
-    for (elem, dim, causal, tile, [queries, keys]) in [
-        (Scalar::BF16, 64, false, (64, 64), [100, 200]),
-        (Scalar::F16, 64, true, (128, 64), [200, 200]),
-        (Scalar::F16, 128, false, (128, 96), [128, 130]),
-        (Scalar::BF16, 128, true, (128, 64), [300, 70]),
+    for (elem, dim, causal, tile, [queries, keys], heads) in [
+        (Scalar::BF16, 64, false, Some((64, 64)), [100, 200], 1),
+        (Scalar::F16, 64, true, Some((128, 64)), [200, 200], 1),
+        (Scalar::F16, 128, false, Some((128, 96)), [128, 130], 1),
+        (Scalar::BF16, 128, true, Some((128, 64)), [300, 70], 1),
+        (Scalar::F16, 128, true, None, [300, 300], 2),
+        (Scalar::BF16, 64, true, None, [200, 500], 3),
+        (Scalar::BF16, 64, false, None, [130, 130], 2),
     ] {
-        let config = Attention::new(elem, dim, causal).tile(tile.0, tile.1, 4).for_shape(queries, keys);
-        let workload = Box::new(AttentionCase { config, queries, keys });
+        let plain = Attention::new(elem, dim, causal).for_shape(queries, keys);
+        let config = tile.map_or(plain.clone().for_units(), |(rows, keys)| plain.tile(rows, keys, 4));
+        let config = if heads > 1 { config.heads(heads) } else { config };
+        let workload = Box::new(AttentionCase { config, queries, keys, heads });
         let case = Case { name: format!("{elem} {dim} {causal} {queries}x{keys}"), row: 17, size: Size::Small, workload };
         for overlap in [false, true] {
             let options = LowerOptions { schedule: Some(ScheduleKind::Specialised), overlap: Some(overlap), ..LowerOptions::default() };
@@ -235,6 +240,35 @@ fn every_choice_can_be_pinned() {
     }
     let l = lowered(&case(gemm(), [128, 64, 64]), &LowerOptions { schedule: Some(ScheduleKind::Pipelined), ..LowerOptions::default() });
     assert_eq!(l.plan.to_string(), "pipelined: 4 warps, 3 stages (not specialised: asked for so)");
+}
+
+/// Two instances with five to seven tiles each: every parity of turns, teams with and without a last tile, rings of all depths.
+#[test]
+fn two_teams_take_tiles_in_turns() {
+    for (stages, shape) in [(2, [300, 264, 72]), (3, [300, 328, 200]), (4, [640, 136, 520]), (5, [64, 64, 64])] {
+        for persistent in [None, Some(true)] {
+            let options = LowerOptions { teams: Some(2), stages: Some(stages), persistent, ..LowerOptions::default() };
+            both(Gemm::new(Scalar::BF16).transposed(false, true).tile(128, 64, 64), shape, &options);
+        }
+    }
+    let wide = LowerOptions { teams: Some(2), ..LowerOptions::default() };
+    both(Gemm::new(Scalar::BF16).transposed(false, true).tile(128, 192, 64), [300, 400, 264], &wide);
+    both(Gemm::new(Scalar::F32).transposed(false, true).tile(64, 128, 32), [200, 264, 100], &wide);
+    let refused = |config: Gemm, options: LowerOptions| {
+        let kernel = case(config, [128, 128, 128]).build().unwrap();
+        let options = LowerOptions { schedule: Some(ScheduleKind::Specialised), ..options };
+        lower(&verify(&kernel).unwrap(), &sm_90a(), &options).unwrap_err().to_string()
+    };
+    let plain = || Gemm::new(Scalar::BF16).transposed(false, true).tile(128, 64, 64);
+    for (config, options, words) in [
+        (plain(), LowerOptions { teams: Some(3), ..LowerOptions::default() }, "3 teams"),
+        (plain(), LowerOptions { persistent: Some(false), ..wide }, "several grid positions"),
+        (Gemm::new(Scalar::F8E4M3).transposed(false, true).tile(128, 64, 128), wide, "no more than multiply"),
+        (plain().tile(128, 256, 64), wide, "do not fit the registers"),
+    ] {
+        let e = refused(config, options);
+        assert!(e.contains(words), "{e}");
+    }
 }
 
 #[test]

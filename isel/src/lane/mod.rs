@@ -13,6 +13,7 @@
 //! [`Roles`] and [`Unit`] are for warps that go their own ways and for the machinery beside them.
 
 mod build;
+mod choice;
 mod fold;
 pub(crate) mod interp;
 mod place;

@@ -397,6 +397,10 @@ fn unit(p: &Program, f: &mut dyn Write, u: &Unit) -> fmt::Result {
             at(f, barrier)?;
             write!(f, " parity {parity}")
         }
+        Unit::Pass { barrier } => {
+            f.write_str("pass ")?;
+            at(f, barrier)
+        }
         Unit::PrefetchMap { map, guard: g } => {
             write!(f, "prefetch_map {map}")?;
             guard(f, *g)

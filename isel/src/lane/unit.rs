@@ -133,6 +133,11 @@ pub enum Unit {
         /// `i32`, 0 or 1.
         parity: LVal,
     },
+    /// Passes over a phase of a barrier word that another role waits for instead. Nothing happens; the proof counts phases by it.
+    Pass {
+        /// The word.
+        barrier: Place,
+    },
     /// Fetches the description of a tensor ahead of its use.
     PrefetchMap {
         /// Launch parameter that holds it.
@@ -210,7 +215,7 @@ impl Unit {
                 place(barrier, &mut f);
                 guard.iter().for_each(|&g| f(g, None));
             }
-            Unit::ArriveExpect { barrier, .. } => place(barrier, &mut f),
+            Unit::ArriveExpect { barrier, .. } | Unit::Pass { barrier } => place(barrier, &mut f),
             Unit::Wait { barrier, parity } => {
                 place(barrier, &mut f);
                 f(*parity, None);
@@ -257,6 +262,7 @@ impl Unit {
             | Unit::Arrive { .. }
             | Unit::ArriveExpect { .. }
             | Unit::Wait { .. }
+            | Unit::Pass { .. }
             | Unit::PrefetchMap { .. }
             | Unit::BulkLoad { .. }
             | Unit::BulkStore { .. }

@@ -128,6 +128,44 @@ pub(crate) fn computed(inst: &Inst) -> Option<&[LVal]> {
     }
 }
 
+/// The values that an instruction makes for those behind it.
+pub(crate) fn results(inst: &Inst) -> Vec<LVal> {
+    match inst {
+        Inst::Undefined { dst } | Inst::Shuffle { dst, .. } => vec![*dst],
+        Inst::LoadGlobal { dsts, .. } | Inst::LoadShared { dsts, .. } | Inst::LoadMatrix { dsts, .. } => dsts.to_vec(),
+        Inst::Matrix { dsts, .. } => dsts.to_vec(),
+        Inst::Atomic(a) => a.dst.into_iter().collect(),
+        Inst::For(l) => l.carried.iter().map(|c| c.result).collect(),
+        Inst::While(l) => l.carried.iter().map(|c| c.result).collect(),
+        Inst::If(c) => c.results.iter().map(|r| r.0).collect(),
+        Inst::Unit(u) => u.results().to_vec(),
+        Inst::StoreGlobal { .. }
+        | Inst::StoreShared { .. }
+        | Inst::CopyAsync { .. }
+        | Inst::CommitCopies
+        | Inst::WaitCopies { .. }
+        | Inst::Barrier
+        | Inst::Assert { .. }
+        | Inst::Roles(_) => Vec::new(),
+        Inst::Const { .. }
+        | Inst::Param { .. }
+        | Inst::Special { .. }
+        | Inst::SharedAddr { .. }
+        | Inst::Un { .. }
+        | Inst::Bin { .. }
+        | Inst::Fma { .. }
+        | Inst::Divide { .. }
+        | Inst::MadWide { .. }
+        | Inst::Cmp { .. }
+        | Inst::Select { .. }
+        | Inst::Cvt { .. }
+        | Inst::RoundTf32 { .. }
+        | Inst::Bitcast { .. }
+        | Inst::Pack { .. }
+        | Inst::Unpack { .. } => computed(inst).unwrap_or_default().to_vec(),
+    }
+}
+
 /// The blocks inside an instruction, in order.
 pub(crate) fn blocks(inst: &Inst) -> Vec<&Block> {
     match inst {

@@ -14,6 +14,7 @@ mod elementwise;
 mod global;
 mod hazards;
 mod indexed;
+mod masks;
 mod narrow;
 mod overlap;
 mod packed;
@@ -192,7 +193,8 @@ fn lower_with(kernel: &Kernel, target: &Target, plan: Plan, assigned: Assignment
     cx.check_registers()?;
     // The producer has a group of warps of its own.
     let others = if specialised.is_some() { target.units.as_ref().map_or(0, |u| u.group_warps) } else { 0 };
-    let mut b = LaneBuilder::new(&kernel.name, cx.plan.warps + others, target.lanes);
+    let teams = specialised.as_ref().map_or(1, |s| s.teams);
+    let mut b = LaneBuilder::new(&kernel.name, teams * cx.plan.warps + others, target.lanes);
     b.code_casts = target.code_casts;
     if direct && loads_what_it_leaves(kernel) {
         b.sink_loads = Some(target.units.as_ref().map_or(target.registers, |u| entry_registers(target, u, b.warps())));
@@ -346,6 +348,7 @@ impl<'a> Lower<'a> {
                 let tile = self.born(b, i, &layout);
                 self.set_tile(d.results[0], tile);
             }
+            Op::Select if self.masked_select(b, i)? => {}
             Op::Add
             | Op::Sub
             | Op::Mul

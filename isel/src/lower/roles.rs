@@ -27,8 +27,14 @@ pub(super) struct RoleState {
     pub plan: Rc<Specialised>,
     /// A ring of slots per load.
     pub rings: Vec<AllocId>,
-    /// Staging per store through shared memory.
-    pub staging: Vec<AllocId>,
+    /// Staging per team and store through shared memory.
+    pub staging: Vec<Vec<AllocId>>,
+    /// The team that is being lowered.
+    pub team: usize,
+    /// Whose turn it is: this team's word, the other's, and the parity to wait for.
+    turns: Option<([Place; 2], LVal)>,
+    /// Grid positions of the other team are passed over.
+    passing: bool,
     /// Launch parameters that describe the views of loads, and of stores.
     pub load_maps: Vec<u32>,
     pub store_maps: Vec<u32>,
@@ -91,8 +97,11 @@ impl Lower<'_> {
         let slot = |bytes: u32| bytes.next_multiple_of(ALIGN);
         let rings: Vec<AllocId> =
             plan.loads.iter().map(|(_, t)| b.alloc_aligned(slot(t.bytes()) * plan.depth, ALIGN, "ring of operands")).collect();
-        let staging: Vec<AllocId> = plan.stores.iter().map(|(_, t)| b.alloc_aligned(t.bytes(), ALIGN, "results")).collect();
-        let barriers = b.alloc_aligned(channel.barrier_bytes(), 8, "barrier words");
+        let own = |b: &mut LaneBuilder| plan.stores.iter().map(|(_, t)| b.alloc_aligned(t.bytes(), ALIGN, "results")).collect();
+        let staging: Vec<Vec<AllocId>> = (0..plan.teams).map(|_| own(b)).collect();
+        // A word per team says that it may multiply, if there are two.
+        let turns: Vec<i32> = (0..plan.teams).filter(|_| plan.teams > 1).map(|t| (channel.barrier_bytes() + 8 * t) as i32).collect();
+        let barriers = b.alloc_aligned(channel.barrier_bytes() + 8 * turns.len() as u32, 8, "barrier words");
 
         let lane = b.special(Special::Lane);
         let warp = b.special(Special::Warp);
@@ -103,17 +112,20 @@ impl Lower<'_> {
         for &map in load_maps.iter().chain(&store_maps) {
             b.unit(Unit::PrefetchMap { map, guard: first });
         }
-        for (offset, count) in channel.words() {
+        for (offset, count) in channel.words().chain(turns.iter().map(|&t| (t, 1))) {
             b.unit(Unit::InitBarrier { barrier: Place { addr: base, offset }, count, guard: first });
         }
         b.unit(Unit::PublishBarriers);
         b.barrier();
-        rings.iter().chain(&staging).chain([&barriers]).for_each(|&a| b.touch(a));
+        rings.iter().chain(staging.iter().flatten()).chain([&barriers]).for_each(|&a| b.touch(a));
 
         let state = RoleState {
             plan: plan.clone(),
             rings,
             staging,
+            team: 0,
+            turns: None,
+            passing: false,
             load_maps,
             store_maps,
             barriers,
@@ -126,7 +138,6 @@ impl Lower<'_> {
         self.role = Some(state);
         let registers = |k: usize| plan.registers.map(|r| r[k]);
         let producer = RoleSpec { name: "producer", warps: (0, group), single: true, registers: registers(0) };
-        let consumers = RoleSpec { name: "consumers", warps: (group, group * plan.consumers), single: false, registers: registers(1) };
         let kernel = self.kernel;
         let before = self.values.clone();
         let producer = b.role(self, producer, |cx, b| {
@@ -135,18 +146,29 @@ impl Lower<'_> {
                 Ok(())
             })
         })?;
-        self.values = before;
-        self.variants.clear();
-        let consumers = b.role(self, consumers, |cx, b| {
-            cx.role_mut()?.elected = Some(elected(b, group));
-            cx.each_position(b, |cx, b| cx.region(b, kernel.body))?;
-            let guard = cx.role_state()?.elected;
-            if !cx.role_state()?.plan.stores.is_empty() {
-                b.unit(Unit::WaitStoresRead { pending: 0, guard });
-            }
-            Ok::<_, LowerError>(())
-        })?;
-        b.roles(vec![producer, consumers]);
+        let mut roles = vec![producer];
+        for team in 0..plan.teams {
+            self.values = before.clone();
+            self.variants.clear();
+            let name = if plan.teams == 1 { "consumers" } else { ["first team", "second team"][team as usize & 1] };
+            let first = group * (1 + team * plan.consumers);
+            let spec = RoleSpec { name, warps: (first, group * plan.consumers), single: false, registers: registers(1) };
+            roles.push(b.role(self, spec, |cx, b| {
+                let role = cx.role_mut()?;
+                (role.elected, role.team) = (Some(elected(b, group)), team as usize);
+                if plan.teams == 1 {
+                    cx.each_position(b, |cx, b| cx.region(b, kernel.body))?;
+                } else {
+                    cx.every_other_position(b, [turns[team as usize], turns[1 - team as usize]])?;
+                }
+                let guard = cx.role_state()?.elected;
+                if !cx.role_state()?.plan.stores.is_empty() {
+                    b.unit(Unit::WaitStoresRead { pending: 0, guard });
+                }
+                Ok::<_, LowerError>(())
+            })?);
+        }
+        b.roles(roles);
         self.role = None;
         Ok(())
     }
@@ -176,6 +198,65 @@ impl Lower<'_> {
             body(cx, b)?;
             Ok::<_, LowerError>(cx.role_state()?.ring.to_vec())
         })?;
+        Ok(())
+    }
+
+    /// Runs the kernel for every other grid position of the instance, beginning with the first or the second one, and passes over the
+    /// rest. `words` say that it is this team's turn to multiply, and the other's.
+    fn every_other_position(&mut self, b: &mut LaneBuilder, words: [i32; 2]) -> Result<(), LowerError> {
+        let kernel = self.kernel;
+        let (zero, one) = (b.i32(0), b.i32(1));
+        let team = b.i32(self.role_state()?.team as i64);
+        let base = b.shared_addr(self.role_state()?.barriers);
+        let words = words.map(|offset| Place { addr: base, offset });
+        let grid = AXES.map(|a| b.param(Param { ty: LTy::I32, source: ParamSource::Grid(a) }));
+        let plane = b.mul(grid[0], grid[1]);
+        let all = b.mul(plane, grid[2]);
+        let bounds = [b.special(Special::Worker), all, b.special(Special::Workers)];
+        // The first turn needs no word: a fresh one is past the phase of parity 1.
+        let fresh = b.bin(BinOp::Xor, team, one);
+        b.for_loop(self, bounds, &[zero, zero, zero, fresh], |cx, b, at, state| {
+            let x = b.bin(BinOp::RemU, at, grid[0]);
+            let row = b.bin(BinOp::DivU, at, grid[0]);
+            let y = b.bin(BinOp::RemU, row, grid[1]);
+            let z = b.bin(BinOp::DivU, row, grid[1]);
+            let role = cx.role_mut()?;
+            (role.position, role.ring) = (Some([x, y, z]), [state[0], state[1]]);
+            let mine = b.cmp(CmpOp::Eq, state[2], team);
+            let outer = cx.values.clone();
+            let run = |cx: &mut Self, b: &mut LaneBuilder| {
+                cx.role_mut()?.turns = Some((words, state[3]));
+                cx.region(b, kernel.body)?;
+                let next = b.bin(BinOp::Xor, state[3], one);
+                let [slot, parity] = cx.role_state()?.ring;
+                Ok::<_, LowerError>(vec![slot, parity, next])
+            };
+            let pass = |cx: &mut Self, b: &mut LaneBuilder| {
+                cx.values = outer.clone();
+                cx.variants.clear();
+                let role = cx.role_mut()?;
+                (role.ring, role.passing) = ([state[0], state[1]], true);
+                cx.produce(b, kernel.body)?;
+                let role = cx.role_mut()?;
+                role.passing = false;
+                Ok::<_, LowerError>(vec![role.ring[0], role.ring[1], state[3]])
+            };
+            let ends = b.if_else(cx, mine, run, pass)?;
+            cx.values = outer.clone();
+            cx.variants.clear();
+            let next = b.bin(BinOp::Xor, state[2], one);
+            Ok::<_, LowerError>(vec![ends[0], ends[1], next, ends[2]])
+        })?;
+        self.role_mut()?.turns = None;
+        Ok(())
+    }
+
+    /// Tells the other team that it may multiply, if there is one.
+    fn hand_over(&mut self, b: &mut LaneBuilder) -> Result<(), LowerError> {
+        let role = self.role_state()?;
+        if let Some(([_, other], _)) = role.turns {
+            b.unit(Unit::Arrive { barrier: other, guard: role.elected });
+        }
         Ok(())
     }
 
@@ -240,9 +321,15 @@ impl Lower<'_> {
         let start = self.role_state()?.ring;
         let end = b.for_loop(self, bounds, &start, |cx, b, iv, ring| {
             cx.values[index] = Some(Held::Scalar(iv));
-            cx.produce(b, region)?;
+            if !cx.role_state()?.passing {
+                cx.produce(b, region)?;
+            }
             let [slot, parity] = [ring[0], ring[1]];
             let [full, empty] = cx.words(b, slot)?;
+            if cx.role_state()?.passing {
+                b.unit(Unit::Pass { barrier: full });
+                return cx.turn(b, [slot, parity]).map(|r| r.to_vec());
+            }
             let one = b.i32(1);
             let before = b.bin(BinOp::Xor, parity, one);
             b.unit(Unit::Wait { barrier: empty, parity: before });
@@ -293,12 +380,19 @@ impl Lower<'_> {
             sums.push(Sum { layout, count, zero, regs });
         }
         let start = self.role_state()?.ring;
+        if let Some(([own, _], parity)) = self.role_state()?.turns {
+            b.unit(Unit::Wait { barrier: own, parity });
+        }
         let some = b.cmp(CmpOp::Lt, bounds[0], bounds[1]);
         let run = |cx: &mut Self, b: &mut LaneBuilder| cx.multiply_all(b, i, bounds, &sums);
+        let none = |cx: &mut Self, b: &mut LaneBuilder| {
+            cx.hand_over(b)?;
+            Ok(sums.iter().flat_map(|s| s.regs.iter().copied()).chain(start).collect())
+        };
         let ends = match b.as_const(some) {
-            Some(0) => sums.iter().flat_map(|s| s.regs.iter().copied()).chain(start).collect(),
+            Some(0) => none(self, b)?,
             Some(_) => run(self, b)?,
-            None => b.if_else(self, some, run, |_, _| Ok(sums.iter().flat_map(|s| s.regs.iter().copied()).chain(start).collect()))?,
+            None => b.if_else(self, some, run, none)?,
         };
         let (regs, ring) = ends.split_at(ends.len() - 2);
         self.role_mut()?.ring = [ring[0], ring[1]];
@@ -404,6 +498,8 @@ impl Lower<'_> {
             next.push(slot);
             Ok::<_, LowerError>(next)
         })?;
+        // All multiplications are issued: the unit takes the other team's next.
+        self.hand_over(b)?;
         if pending > 0 {
             b.unit(Unit::WaitMatrices { pending: 0 });
             let [_, empty] = self.words(b, results[held + 2])?;

@@ -27,6 +27,8 @@ use tilelift_ir::{Attr, Effects, Extent, Inst, Kernel, Op, Precision, Scalar, Ty
 pub struct Specialised {
     /// Groups of warps that compute, each a share of the rows.
     pub consumers: u32,
+    /// Teams of so many groups: two of them take grid positions in turns, one multiplying while the other stores.
+    pub teams: u32,
     /// Slots of the ring between them.
     pub depth: u32,
     /// Groups of multiplications that may be under way while the next ones are issued; none where their sums are added by the lanes.
@@ -60,6 +62,9 @@ impl fmt::Display for Specialised {
             "specialised: 1 producer warp, {} consumer groups, ring of {} slots of {} bytes, {} multiplication groups in flight",
             self.consumers, self.depth, self.stage_bytes, self.in_flight
         )?;
+        if self.teams > 1 {
+            write!(f, ", {} teams in turns", self.teams)?;
+        }
         match self.registers {
             Some([p, c]) => write!(f, ", registers {p} and {c}")?,
             None => f.write_str(", registers as they are")?,
@@ -202,7 +207,7 @@ pub(crate) fn trace(kernel: &Kernel, v: Value, contiguous: &dyn Fn(Inst) -> Opti
 }
 
 /// Most slots of a ring that nobody asked for.
-const MAX_DEPTH: u32 = 8;
+pub(crate) const MAX_DEPTH: u32 = 8;
 
 /// Registers that consumers need beside their sums: addresses, the ring, the epilogue.
 const BESIDE_SUMS: u32 = 26;
@@ -225,7 +230,7 @@ pub(super) fn specialise(kernel: &Kernel, target: &Target, options: &LowerOption
     let body = &kernel.regions[region].insts;
     let mut loads = Vec::new();
     let mut dots = Vec::new();
-    let mut mixed = None;
+    let mut mixed = false;
     for &i in body {
         let d = &kernel.insts[i];
         let scalar = d.op.info().effects == Effects::Pure && d.results.iter().all(|&r| matches!(kernel.ty(r), Type::Scalar(_)));
@@ -238,12 +243,9 @@ pub(super) fn specialise(kernel: &Kernel, target: &Target, options: &LowerOption
             Op::Transpose | Op::Reshape | Op::Yield => {}
             Op::Const => {}
             _ if scalar && d.regions.is_empty() => {}
-            other if d.op.info().effects == Effects::Pure && d.regions.is_empty() => mixed = Some(other.info().name),
+            _ if d.op.info().effects == Effects::Pure && d.regions.is_empty() => mixed = true,
             other => return Err(format!("the loop does more than load and compute: `{}`", other.info().name)),
         }
-    }
-    if let (Some(op), None) = (mixed, options.schedule) {
-        return Err(format!("a loop that does more than load and multiply (`{op}`) is specialised only where that is asked for"));
     }
     sole_views(kernel, &loads)?;
     if options.schedule.is_none()
@@ -251,7 +253,6 @@ pub(super) fn specialise(kernel: &Kernel, target: &Target, options: &LowerOption
     {
         return Err(format!("panels of {} bytes are specialised only where that is asked for", tile.span));
     }
-    let mixed = mixed.is_some();
     let dots = dots
         .into_iter()
         .map(|i| Ok((i, multiplication(kernel, units, main, i, &mut loads, mixed)?)))
@@ -264,7 +265,9 @@ pub(super) fn specialise(kernel: &Kernel, target: &Target, options: &LowerOption
     // Shares of the consumers.
     let sums: Vec<[u32; 2]> = dots.iter().filter_map(|&(i, _)| sum_shape(kernel, i)).collect();
     let rows = dots.iter().map(|&(_, q)| units.matrix[q.index()].m).max().unwrap_or(1);
-    let consumers = options.consumers.unwrap_or(if sums.iter().all(|s| s[0].is_multiple_of(2 * rows)) { 2 } else { 1 });
+    let teams = options.teams.unwrap_or(1);
+    let usual = if teams == 1 && sums.iter().all(|s| s[0].is_multiple_of(2 * rows)) { 2 } else { 1 };
+    let consumers = options.consumers.unwrap_or(usual);
     if consumers == 0 || sums.iter().any(|s| !s[0].is_multiple_of(consumers * rows)) {
         return Err(format!("{consumers} groups of warps do not share {} rows of results by {rows}", sums[0][0]));
     }
@@ -279,17 +282,33 @@ pub(super) fn specialise(kernel: &Kernel, target: &Target, options: &LowerOption
     };
     let parts = match (parts, options.overlap) {
         (Err(why), Some(true)) => return Err(format!("products cannot run while lanes compute: {why}")),
+        (Err(why), None) if options.schedule.is_none() => {
+            return Err(format!("products would wait for what the lanes compute between them: {why}"));
+        }
         (parts, _) => parts.unwrap_or(None),
     };
+    // Lanes that compute leave the matrix units idle, unless those of another group multiply meanwhile.
+    if mixed && consumers < 2 && options.schedule.is_none() {
+        return Err(format!("{} rows make one group of warps, and nothing is multiplied while it computes; use taller tiles", sums[0][0]));
+    }
     let in_flight = if parts.is_none() && (mixed || brief) { 0 } else { 1 };
+    // Positions that take long drift apart where nothing deals them out, and no longer share what is in the cache.
+    let persistent = options.persistent.unwrap_or(!mixed);
+    match teams {
+        1 => {}
+        2 if mixed || in_flight == 0 => return Err("teams take turns only where the loop does no more than multiply".into()),
+        2 if !persistent => return Err("teams take turns only where an instance runs several grid positions".into()),
+        2 => {}
+        n => return Err(format!("{n} teams; one team, or two that take turns, are known")),
+    }
     let held = sums.iter().map(|s| s[0] * s[1] / lanes).sum::<u32>();
     // What stands between the products of a mixed loop takes as much beside them as addresses and the epilogue do.
     let held = if mixed { held + left_registers(kernel, &dots, &loads, lanes) + BESIDE_SUMS } else { held * (2 - in_flight) };
-    let warps = (consumers + 1) * units.group_warps;
+    let warps = (teams * consumers + 1) * units.group_warps;
     if warps > target.max_warps {
         return Err(format!("{warps} warps are more than {} runs", target.max_warps));
     }
-    let registers = budget(target, units, consumers, held)?;
+    let registers = budget(target, units, teams * consumers, held)?;
 
     // Results that leave through shared memory.
     let mut stores = Vec::new();
@@ -302,7 +321,7 @@ pub(super) fn specialise(kernel: &Kernel, target: &Target, options: &LowerOption
     }
     let stage_bytes: u32 = loads.iter().map(|(_, t)| t.bytes().next_multiple_of(ALIGN)).sum();
     let room = |staging: u32| target.shared_bytes.saturating_sub(staging + ALIGN) / stage_bytes.max(1);
-    let mut staging_bytes: u32 = stores.iter().map(|(_, t)| t.bytes()).sum();
+    let mut staging_bytes: u32 = teams * stores.iter().map(|(_, t)| t.bytes()).sum::<u32>();
     if room(staging_bytes) < 2 {
         stores.clear();
         staging_bytes = 0;
@@ -314,9 +333,9 @@ pub(super) fn specialise(kernel: &Kernel, target: &Target, options: &LowerOption
             "its ring would have {depth} of the {room} slots of {stage_bytes} bytes that fit beside the results, and 2 are the least; use smaller tiles, or other `stages=`"
         ));
     }
-    let persistent = options.persistent.unwrap_or(true);
     Ok(Specialised {
         consumers,
+        teams,
         depth,
         in_flight,
         registers,
@@ -461,8 +480,8 @@ fn addresses(kernel: &Kernel, main: Inst, loads: &[(Inst, PanelTile)]) -> Result
     Ok(())
 }
 
-/// Registers of producer and consumers.
-fn budget(target: &Target, units: &Units, consumers: u32, held: u32) -> Result<Option<[u32; 2]>, String> {
+/// Registers of producer and consumers, so many groups in all.
+pub(crate) fn budget(target: &Target, units: &Units, consumers: u32, held: u32) -> Result<Option<[u32; 2]>, String> {
     let pool = &units.registers;
     let entry = entry_registers(target, units, (consumers + 1) * units.group_warps);
     let need = held + BESIDE_SUMS;
@@ -483,10 +502,21 @@ fn budget(target: &Target, units: &Units, consumers: u32, held: u32) -> Result<O
 /// The tile through which a store at the kernel's end leaves: of 16-bit elements, as large as a sum.
 fn result_tile(kernel: &Kernel, i: Inst, units: &Units, sums: &[[u32; 2]]) -> Option<PanelTile> {
     let value = *kernel.operand(i, "value").first()?;
-    let t = kernel.ty(value).as_tile()?;
+    let shape = &kernel.ty(value).as_tile()?.shape;
+    let t = kernel.ty(behind_reshapes(kernel, value)).as_tile()?;
     let whole = t.shape.len() == 2 && sums.contains(&[t.shape[0], t.shape[1]]);
-    if !whole || t.elem.bytes() != 2 || GlobalAccess::of(kernel, i).contiguous() != Some(1) {
+    if !whole || t.elem.bytes() != 2 || GlobalAccess::of(kernel, i).contiguous() != Some(shape.len() - 1) {
         return None;
     }
-    PanelTile::of(kernel, i, &t.shape, units).ok()
+    let tile = PanelTile::of(kernel, i, shape, units).ok()?;
+    // Rows are the view's dimension behind its columns; others have one element.
+    (tile.shape[tile.order[1]] == t.shape[0]).then_some(tile)
+}
+
+/// The value of which a tile is another view: the same elements in the same order, with other extents of 1.
+pub(crate) fn behind_reshapes(kernel: &Kernel, mut v: Value) -> Value {
+    while let Some(i) = kernel.def_inst(v).filter(|&i| kernel.insts[i].op == Op::Reshape && keeps_extents(kernel, i)) {
+        v = kernel.insts[i].args[0];
+    }
+    v
 }

@@ -22,8 +22,9 @@ struct Word {
     pending: u32,
     bytes: i64,
     parity: bool,
-    /// Phases that ended since each role last passed a wait for one; the wait must come before a second one ends.
-    since: Vec<u8>,
+    /// Phases that ended since each role last passed a wait for one, less those that it passed over: a wait must be for the one under
+    /// way or the one before.
+    since: Vec<i32>,
     /// What passing a wait for this phase, and for the one before, teaches: slots that are full, and slots whose reads are done.
     gathered: Lesson,
     taught: Lesson,
@@ -59,9 +60,12 @@ impl Slot {
     /// The same without the instructions, which only messages name.
     fn without_sites(&self) -> Slot {
         let none = Site(0, std::ptr::null());
-        let mut readers: Vec<(u32, Site)> = self.readers.iter().map(|r| (r.0, none)).collect();
+        let mut readers: Vec<(u32, Site)> = self.readers.iter().map(|r| (r.0, Site(r.1.0, none.1))).collect();
+        readers.sort_unstable_by_key(|r| (r.0, r.1.0));
         readers.dedup();
-        Slot { bytes: self.bytes, writer: none, read: self.read.map(|r| Site(r.0, none.1)), readers, given: self.given }
+        // Who read it matters until that is said.
+        let read = self.read.map(|r| Site(if self.given { 0 } else { r.0 }, none.1));
+        Slot { bytes: self.bytes, writer: none, read, readers, given: self.given }
     }
 }
 
@@ -245,8 +249,17 @@ impl<'a> Checker<'a> {
         let mut env = Env::new();
         let mut words = BTreeMap::new();
         let nowhere = Site(usize::MAX, std::ptr::null());
+        // Made words that the units, and then the other warps, may not see yet.
+        let (mut private, mut unseen) = (false, false);
         for inst in &self.program.body {
             self.compute(inst, &mut env, 0, threads, 0);
+            match inst {
+                Inst::Unit(u) if **u == Unit::PublishBarriers => private = false,
+                Inst::Barrier => unseen = private,
+                Inst::Roles(_) if private => return self.error("barrier words are not published to the units", nowhere, None),
+                Inst::Roles(_) if unseen => return self.error("warps do not wait until barrier words are made", nowhere, None),
+                _ => {}
+            }
             if let Inst::Unit(u) = inst
                 && let Unit::InitBarrier { barrier, count, guard } = &**u
             {
@@ -266,6 +279,7 @@ impl<'a> Checker<'a> {
                     taught: Lesson::default(),
                     last: None,
                 };
+                (private, unseen) = (true, true);
                 if words.insert(at, word).is_some() {
                     return self.error(format!("the barrier word at {at:#x} is made twice"), nowhere, None);
                 }
@@ -505,8 +519,10 @@ impl<'a> Checker<'a> {
 
     /// The stream of the loop whose first step a condition stands for, and whether that step is in front of the loop.
     fn guards(&self, c: &'a If) -> Option<(usize, bool)> {
+        // `lo < hi` around a loop from lo to hi that runs at least once is the loop's own first answer.
+        let whole = |l: &For| l.runs && self.less.get(&c.condition) == Some(&(l.lo, l.hi));
         c.then.iter().find_map(|i| match i {
-            Inst::For(l) if l.runs || self.streams.behind.contains(&l.iv) => Some((*self.streams.of.get(&l.iv)?, !l.runs)),
+            Inst::For(l) if whole(l) || self.streams.behind.contains(&l.iv) => Some((*self.streams.of.get(&l.iv)?, !l.runs)),
             _ => None,
         })
     }
@@ -516,10 +532,7 @@ impl<'a> Checker<'a> {
         if let Some(Abs::All(x)) = s.tasks[t].env.get(&c.condition) {
             return Ok(Some(*x != 0));
         }
-        // `lo < hi` around a loop from lo to hi that runs at least once is the loop's own first answer.
-        let whole = |l: &For| l.runs && self.less.get(&c.condition) == Some(&(l.lo, l.hi));
-        let stands = c.then.iter().any(|i| matches!(i, Inst::For(l) if whole(l) || self.streams.behind.contains(&l.iv)));
-        match self.guards(c).filter(|_| stands) {
+        match self.guards(c) {
             Some((stream, _)) => Ok(s.answers[stream].get(s.tasks[t].read[stream]).copied()),
             None => {
                 let here = s.tasks[t].frames.last().and_then(|f| f.block.get(f.at)).map_or(std::ptr::null(), std::ptr::from_ref);
@@ -543,6 +556,13 @@ impl<'a> Checker<'a> {
                 };
                 let odd = parity & 1 == 1;
                 let Some(w) = s.words.get_mut(&at) else { return Ok(false) };
+                if w.since[t] < 0 {
+                    return self.error(
+                        "a wait comes before the phase in front of the one it is for, and can't tell them apart,",
+                        here,
+                        w.last,
+                    );
+                }
                 if w.since[t] > 1 {
                     return self.error("a wait comes after the phase behind the one it is for, and can't tell them apart,", here, w.last);
                 }
@@ -550,7 +570,10 @@ impl<'a> Checker<'a> {
                     return Ok(false);
                 }
                 w.since[t] = 0;
-                s.tasks[t].waited = Some(at);
+                // Only a role of one lane copies.
+                if self.roles.roles[t].single {
+                    s.tasks[t].waited = Some(at);
+                }
                 let knows = &mut s.tasks[t].knows;
                 knows.full.extend(&w.taught.full);
                 knows.free.extend(&w.taught.free);
@@ -564,6 +587,12 @@ impl<'a> Checker<'a> {
             Unit::ArriveExpect { barrier, bytes } => {
                 let at = known(s, barrier)?;
                 self.arrive(s, at, 1, *bytes, here)?;
+            }
+            Unit::Pass { barrier } => {
+                let at = known(s, barrier)?;
+                if let Some(w) = s.words.get_mut(&at) {
+                    w.since[t] -= 1;
+                }
             }
             Unit::BulkLoad { map, to, barrier, .. } => {
                 let word = known(s, barrier)?;
@@ -636,8 +665,10 @@ impl<'a> Checker<'a> {
                     }
                 }
             }
-            Unit::CommitMatrices => s.slots.values_mut().for_each(|x| x.readers.iter_mut().for_each(|r| r.0 += 1)),
-            Unit::WaitMatrices { pending } => s.slots.values_mut().for_each(|x| x.readers.retain(|r| r.0 <= *pending)),
+            Unit::CommitMatrices => {
+                s.slots.values_mut().flat_map(|x| &mut x.readers).filter(|r| r.1.0 == t).for_each(|r| r.0 += 1);
+            }
+            Unit::WaitMatrices { pending } => s.slots.values_mut().for_each(|x| x.readers.retain(|r| r.1.0 != t || r.0 <= *pending)),
             Unit::StoreMatrix { .. } => self.staging(s, t, here, &[Staging::Free, Staging::Written], Staging::Written)?,
             Unit::FenceUnits => self.staged(s, t, here, Staging::Written, Staging::Fenced),
             Unit::GroupBarrier { .. } => {
@@ -702,6 +733,7 @@ impl<'a> Checker<'a> {
             if told && !x.given && x.readers.is_empty() && x.read.is_some_and(|r| r.0 == here.0) {
                 x.given = true;
                 w.gathered.free.insert(a);
+                s.tasks[here.0].knows.full.remove(&a);
             }
         }
         turn(w);

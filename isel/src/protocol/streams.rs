@@ -6,6 +6,7 @@
 use crate::lane::visit::blocks;
 use crate::lane::{BinOp, Block, For, Inst, LVal, Program, Roles, Unit};
 use std::collections::{HashMap, HashSet};
+use std::ops::Range;
 use tilelift_ir::CmpOp;
 
 /// Numbers of loops: loops with one number go round equally often. Keyed by the loop's index.
@@ -31,12 +32,15 @@ struct Finder<'a> {
     makers: HashMap<LVal, &'a Inst>,
     streams: Streams,
     known: Vec<Known>,
+    /// Loops, by their place in the list, of the other branch of a choice: of the two only one goes round.
+    instead: Vec<Range<usize>>,
     same: HashMap<(LVal, LVal), bool>,
 }
 
 /// Numbers the loops in which barrier words are used.
 pub(super) fn streams(program: &Program, roles: &Roles) -> Streams {
-    let mut f = Finder { makers: HashMap::new(), streams: Streams::default(), known: Vec::new(), same: HashMap::new() };
+    let mut f =
+        Finder { makers: HashMap::new(), streams: Streams::default(), known: Vec::new(), instead: Vec::new(), same: HashMap::new() };
     f.makers_of(&program.body);
     for (n, role) in roles.roles.iter().enumerate() {
         f.makers_of(&role.body);
@@ -83,7 +87,9 @@ impl<'a> Finder<'a> {
                         self.streams.behind.insert(l.iv);
                     }
                     let bounds = [first.unwrap_or(l.lo), l.hi, l.step];
-                    let own: Vec<usize> = self.known.iter().filter(|k| k.role == role).map(|k| k.stream).collect();
+                    let instead = |n: usize| self.instead.iter().any(|r| r.contains(&n));
+                    let own: Vec<usize> =
+                        self.known.iter().enumerate().filter(|(n, k)| k.role == role && !instead(*n)).map(|(_, k)| k.stream).collect();
                     let others: Vec<(usize, [LVal; 3])> =
                         self.known.iter().filter(|k| k.role != role && k.around == around).map(|k| (k.stream, k.bounds)).collect();
                     let found =
@@ -94,8 +100,11 @@ impl<'a> Finder<'a> {
                     self.loops(role, &l.body, Some(stream), None);
                 }
                 Inst::If(c) => {
+                    let first = self.known.len();
                     self.loops(role, &c.then, around, Some(c.condition));
+                    self.instead.push(first..self.known.len());
                     self.loops(role, &c.otherwise, around, None);
+                    self.instead.pop();
                 }
                 other => blocks(other).into_iter().for_each(|b| self.loops(role, b, around, None)),
             }

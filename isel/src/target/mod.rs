@@ -4,9 +4,11 @@
 //! copies, matrix loads), never who made the chip.
 
 mod costs;
+mod machine;
 mod units;
 
 pub use costs::Costs;
+pub use machine::Machine;
 pub use units::{BulkTensor, GroupMatrix, GroupMatrixId, RegisterPool, Units};
 
 use cranelift_entity::entity_impl;
@@ -68,6 +70,8 @@ pub struct Target {
     pub load_matrix: bool,
     /// What the machine's work costs.
     pub costs: Costs,
+    /// What whole products cost on the machine; `None` if nobody measured that.
+    pub machine: Option<Machine>,
     /// Roles, barrier words, bulk copies and matrix instructions of groups of warps; `None` if there are none.
     pub units: Option<Units>,
 }

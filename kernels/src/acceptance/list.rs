@@ -5,12 +5,12 @@ use crate::quantise::Output;
 use crate::tensor::Init;
 use crate::workload::{
     AttentionCase, CumSumCase, FusedGemmCase, GemmCase, GemvCase, LongSortCase, QuantiseCase, RmsNormCase, RowFoldCase, ScatterAddCase,
-    SiluMulCase, SoftmaxCase, TransposeCase, VectorAddCase,
+    SiluMulCase, SoftmaxCase, SplitGemmCase, TransposeCase, VectorAddCase,
 };
 use crate::workload_more::{BincountCase, GatherRowsCase, LayerNormCase, RotaryCase, SelectCase};
 use crate::{
     Activation, Attention, Bincount, CumSum, Fold, FusedGemm, GatherRows, Gemm, Gemv, LayerNorm, LongSort, Quantise, Residual, RmsNorm,
-    Rotary, RowFold, ScatterAdd, Select, SiluMul, Softmax, Transpose, VectorAdd, Weights,
+    Rotary, RowFold, ScatterAdd, Select, SiluMul, Softmax, SplitGemm, Transpose, VectorAdd, Weights,
 };
 use tilelift_ir::{Scalar, SortOrder};
 
@@ -36,6 +36,7 @@ pub fn cases() -> Vec<Case> {
     integers(&mut list);
     epilogues(&mut list);
     fused(&mut list);
+    splits(&mut list);
     attentions(&mut list);
     list
 }
@@ -342,6 +343,40 @@ fn fused(list: &mut Vec<Case>) {
     push(Large, FusedGemm::new(gemm(BF16, m, n, k).epilogue(Some(BF16), Activation::Gelu)).plus(Residual::Plain(BF16)), 1, m, n, k);
 }
 
+/// Products with their depth in parts: as many as divide the steps or not, a part without a step, rows that are no multiple of 16 bytes.
+fn splits(list: &mut Vec<Case>) {
+    let shapes = [
+        (64, 128, 512, 4, Small),
+        (20, 33, 203, 3, Small),
+        (70, 130, 96, 5, Small),
+        (256, 1024, 512, 2, Large),
+        (1024, 1024, 1024, 4, Large),
+        (96, 192, 36_868, 16, Large),
+    ];
+    for (m, n, k, splits, size) in shapes {
+        for elem in [F16, BF16, F32] {
+            // The cut to tf32 and the rounding of so many sums are beyond 1e-3 together.
+            if elem == F32 && k > 10_000 {
+                continue;
+            }
+            let config = gemm(elem, m, n, k).transposed(false, true);
+            let config = if size == Small {
+                config
+            } else {
+                Gemm::new(elem).transposed(false, true).tile(64, 128, 128 / elem.bytes()).for_shape(m, n, k)
+            };
+            let push = |list: &mut Vec<Case>, config| list.push(Case::new(12, size, SplitGemmCase { config, m, n, k }));
+            push(list, SplitGemm::new(config.clone(), splits));
+            push(list, SplitGemm::new(config.clone().epilogue(Some(elem), Activation::Relu), splits));
+            push(list, SplitGemm::new(config.output(F32), splits).by_atomics());
+        }
+    }
+    let (m, n, k) = (45, 70, 133);
+    let config = gemm(I8, m, n, k);
+    list.push(Case::new(12, Small, SplitGemmCase { config: SplitGemm::new(config.clone(), 2), m, n, k }));
+    list.push(Case::new(12, Small, SplitGemmCase { config: SplitGemm::new(config, 2).by_atomics(), m, n, k }));
+}
+
 fn attentions(list: &mut Vec<Case>) {
     for (queries, keys, dim, size) in [(33, 50, 32, Small), (7, 129, 64, Small), (1000, 1000, 64, Large), (1024, 1024, 128, Large)] {
         for elem in [F16, BF16] {
@@ -349,8 +384,16 @@ fn attentions(list: &mut Vec<Case>) {
                 let plain = Attention::new(elem, dim, causal);
                 let config = if size == Small { plain.tile(16, 32, 1) } else { plain };
                 let config = config.for_shape(queries, keys);
-                list.push(Case::new(17, size, AttentionCase { config, queries, keys }));
+                list.push(Case::new(17, size, AttentionCase { config, queries, keys, heads: 1 }));
             }
+        }
+    }
+    // Heads, and tiles that two groups of warps share where there are units for that.
+    for (heads, queries, keys, dim, size) in [(2, 70, 200, 64, Small), (3, 130, 130, 128, Small), (6, 1000, 1000, 128, Large)] {
+        for (elem, causal) in [(F16, true), (BF16, false)] {
+            let config = Attention { stages: 2, ..Attention::new(elem, dim, causal).tile(128, 4096 / dim, 8) };
+            let config = config.heads(heads).for_shape(queries, keys);
+            list.push(Case::new(17, size, AttentionCase { config, queries, keys, heads }));
         }
     }
 }

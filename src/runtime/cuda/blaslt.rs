@@ -40,8 +40,10 @@ const REDUCE_IN_F32: u32 = 2;
 /// `CUBLAS_COMPUTE_32F` and `CUBLAS_COMPUTE_32F_FAST_TF32`.
 const COMPUTE_F32: c_int = 68;
 const COMPUTE_TF32: c_int = 77;
-/// `CUDA_R_32F`: the type of alpha and beta.
-const SCALE_TYPE: c_int = 0;
+const COMPUTE_I32: c_int = 72;
+/// `CUDA_R_32F` and `CUDA_R_32I`: the type of alpha and beta.
+const SCALE_F32: c_int = 0;
+const SCALE_I32: c_int = 10;
 /// The workspace that NVIDIA recommends for Hopper (cuBLAS documentation, "cublasSetWorkspace").
 const WORKSPACE: usize = 32 << 20;
 
@@ -209,24 +211,33 @@ impl Product {
             Scalar::F32 => Some(0),
             Scalar::F16 => Some(2),
             Scalar::BF16 => Some(14),
+            Scalar::I8 => Some(3),
+            Scalar::I32 => Some(10),
+            Scalar::F8E4M3 => Some(28),
+            Scalar::F8E5M2 => Some(29),
             // Products of other types are not compared with the library.
             Scalar::I1
-            | Scalar::I8
             | Scalar::I16
-            | Scalar::I32
             | Scalar::I64
             | Scalar::F64
-            | Scalar::F8E4M3
-            | Scalar::F8E5M2
             | Scalar::F8E4M3Fnuz
             | Scalar::F8E5M2Fnuz
             | Scalar::F8E8M0
             | Scalar::F4E2M1
             | Scalar::I4 => None,
         };
-        let compute = if self.elem == Scalar::F32 { COMPUTE_TF32 } else { COMPUTE_F32 };
+        let compute = match self.elem {
+            Scalar::F32 => COMPUTE_TF32,
+            Scalar::I8 => COMPUTE_I32,
+            _ => COMPUTE_F32,
+        };
+        let suits = match self.elem {
+            Scalar::I8 => self.out == Scalar::I32,
+            Scalar::F8E4M3 | Scalar::F8E5M2 => matches!(self.out, Scalar::BF16 | Scalar::F16 | Scalar::F32),
+            elem => self.out == elem || self.out == Scalar::F32,
+        };
         match (number(self.elem), number(self.out)) {
-            (Some(elem), Some(out)) if self.out == self.elem || self.out == Scalar::F32 => Ok((compute, elem, out)),
+            (Some(elem), Some(out)) if suits => Ok((compute, elem, out)),
             _ => Err(LtError::Types { elem: self.elem, out: self.out }),
         }
     }
@@ -309,7 +320,9 @@ impl BlasLt {
         };
         let api = &self.api;
         // SAFETY: the out pointer is valid. Here and below, `LtProduct::drop` destroys what was made.
-        self.call("cublasLtMatmulDescCreate", || unsafe { (api.desc_create)(&mut made.desc, compute, SCALE_TYPE) })?;
+        let scale = if compute == COMPUTE_I32 { SCALE_I32 } else { SCALE_F32 };
+        // SAFETY: as above.
+        self.call("cublasLtMatmulDescCreate", || unsafe { (api.desc_create)(&mut made.desc, compute, scale) })?;
         for (attribute, operand) in DESC_TRANS.into_iter().zip(&operands) {
             let op = OP[usize::from(operand.transposed)];
             let value = std::ptr::from_ref(&op).cast();
@@ -420,11 +433,13 @@ impl LtProduct {
     /// finished; nothing else may use C, or launch this product on another stream, meanwhile.
     pub(super) unsafe fn launch(&self, stream: &CudaStream, a: u64, b: u64, c: u64) -> Result<(), CudaError> {
         let pointer = |address: u64| std::ptr::without_provenance_mut::<c_void>(address as usize);
-        let (one, zero) = (1f32, 0f32);
+        // Four bytes, as the type of the sums has it.
+        let one: u32 = if self.product.elem == Scalar::I8 { 1 } else { 1f32.to_bits() };
+        let zero = 0u32;
         let [first, second, result] = self.layouts;
         let c = pointer(c);
-        // SAFETY: the descriptors were made for these operands; alpha and beta are f32 on the host, as the descriptor says by
-        // default, and are read before the call returns; the workspace is as long as said; the caller vouches for the rest.
+        // SAFETY: the descriptors were made for these operands; alpha and beta are on the host, of the descriptor's scale
+        // type, and are read before the call returns; the workspace is as long as said; the caller vouches for the rest.
         let go = || unsafe {
             (self.lt.api.matmul)(
                 self.lt.handle,
@@ -518,7 +533,9 @@ mod tests {
         assert_eq!(of(Scalar::BF16, Scalar::BF16), Ok((68, 14, 14)));
         assert_eq!(of(Scalar::F16, Scalar::F32), Ok((68, 2, 0)));
         assert_eq!(of(Scalar::F32, Scalar::F32), Ok((77, 0, 0)));
-        for (elem, out) in [(Scalar::I8, Scalar::I32), (Scalar::BF16, Scalar::F16), (Scalar::F64, Scalar::F64)] {
+        assert_eq!(of(Scalar::F8E4M3, Scalar::BF16), Ok((68, 28, 14)));
+        assert_eq!(of(Scalar::I8, Scalar::I32), Ok((72, 3, 10)));
+        for (elem, out) in [(Scalar::I8, Scalar::F32), (Scalar::BF16, Scalar::F16), (Scalar::F64, Scalar::F64)] {
             assert_eq!(of(elem, out), Err(LtError::Types { elem, out }));
         }
     }

@@ -23,7 +23,7 @@ pub struct Work<'b> {
 }
 
 enum What<'b> {
-    Kernel(Binding),
+    Kernels(Vec<Binding>),
     Product { product: &'b LtProduct, a: u64, b: u64, c: u64 },
     Copy { from: u64, to: u64, bytes: usize },
 }
@@ -35,7 +35,16 @@ impl<'b> Work<'b> {
     /// As [`CudaKernel::bind`].
     pub fn kernel(kernel: &CudaKernel, grid: [u32; 3], args: &[Arg], buffers: &'b [CudaBuffer]) -> Result<Work<'b>, CudaError> {
         let binding = kernel.bind(grid, args, &buffers.iter().collect::<Vec<_>>())?;
-        Ok(Work { what: What::Kernel(binding), buffers: PhantomData })
+        Ok(Work { what: What::Kernels(vec![binding]), buffers: PhantomData })
+    }
+
+    /// Launches of kernels, one behind the other; `args` refer to `buffers` by index.
+    ///
+    /// # Errors
+    /// As [`CudaKernel::bind`].
+    pub fn kernels(launches: &[(CudaKernel, [u32; 3], Vec<Arg>)], buffers: &[&'b CudaBuffer]) -> Result<Work<'b>, CudaError> {
+        let bindings = launches.iter().map(|(kernel, grid, args)| kernel.bind(*grid, args, buffers)).collect::<Result<_, _>>()?;
+        Ok(Work { what: What::Kernels(bindings), buffers: PhantomData })
     }
 
     /// A product of cuBLASLt; the buffers hold A, B and C.
@@ -66,7 +75,7 @@ impl<'b> Work<'b> {
         match &self.what {
             // SAFETY: the buffers are borrowed for as long as the work; the safe functions below wait for the stream before they
             // return. The host never looks at the memory while it is borrowed, other than through the driver.
-            What::Kernel(binding) => unsafe { binding.launch(stream) },
+            What::Kernels(list) => list.iter().try_for_each(|binding| unsafe { binding.launch(stream) }),
             // SAFETY: as above; the lengths were checked, and the driver aligns allocations to 256 bytes.
             What::Product { product, a, b, c } => unsafe { product.launch(stream, *a, *b, *c) },
             What::Copy { from, to, bytes } => stream.context.with(|| {

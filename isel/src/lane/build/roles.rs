@@ -1,6 +1,7 @@
 //! Roles and asynchronous units: what only specialised kernels are made of.
 
 use super::LaneBuilder;
+use crate::lane::choice::into_arms;
 use crate::lane::place::Life;
 use crate::lane::sink::{Loads, sink, words};
 use crate::lane::unit::{Multiply, Role, Roles, Unit};
@@ -72,6 +73,7 @@ impl LaneBuilder {
         self.role = None;
         let (mut body, _) = self.close();
         done?;
+        into_arms(&mut body, &[]);
         let room = self.sink_loads.map(|own| spec.registers.unwrap_or(own).saturating_sub(SPARE));
         // Literals are parts of instructions.
         let words = |v: LVal| if self.as_const(v).is_some() { 0 } else { words(self.ty(v)) };

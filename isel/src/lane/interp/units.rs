@@ -39,9 +39,9 @@ const UNDEFINED: u64 = u64::MAX;
 pub(crate) struct UnitState {
     words: BTreeMap<usize, Word>,
     flights: Vec<Flight>,
-    /// Groups of multiplications closed, and waited for; groups count from 1.
+    /// Groups of multiplications closed, which count from 1, and those not waited for, by the first thread of their role.
     closed: u64,
-    done: u64,
+    open: BTreeMap<usize, Vec<u64>>,
     /// The group that makes each value, [`READY`] or [`UNDEFINED`].
     made_by: Vec<u64>,
     /// Groups of bulk stores closed, by thread.
@@ -50,19 +50,32 @@ pub(crate) struct UnitState {
 
 impl UnitState {
     pub(super) fn new(values: usize) -> UnitState {
-        UnitState { words: BTreeMap::new(), flights: Vec::new(), closed: 0, done: 0, made_by: vec![READY; values], stores: BTreeMap::new() }
+        UnitState {
+            words: BTreeMap::new(),
+            flights: Vec::new(),
+            closed: 0,
+            open: BTreeMap::new(),
+            made_by: vec![READY; values],
+            stores: BTreeMap::new(),
+        }
     }
 
     pub(super) fn reset(&mut self) {
         self.words.clear();
         self.flights.clear();
         self.stores.clear();
-        (self.closed, self.done) = (0, 0);
+        self.closed = 0;
+        self.open.clear();
         self.made_by.fill(READY);
     }
 
     pub(super) fn ready(&self, v: LVal) -> bool {
-        self.made_by[v.index()] <= self.done
+        self.done(self.made_by[v.index()])
+    }
+
+    /// True if a group of multiplications has been waited for.
+    fn done(&self, group: u64) -> bool {
+        group <= self.closed && !self.open.values().any(|l| l.contains(&group))
     }
 
     pub(super) fn state(&self, v: LVal) -> u64 {
@@ -193,7 +206,7 @@ impl Machine<'_> {
                 }
                 Ok(())
             }
-            Unit::PublishBarriers | Unit::FenceMatrices | Unit::PrefetchMap { .. } => Ok(()),
+            Unit::PublishBarriers | Unit::FenceMatrices | Unit::PrefetchMap { .. } | Unit::Pass { .. } => Ok(()),
             Unit::Arrive { barrier, guard } => {
                 for t in self.guarded(*guard) {
                     let at = self.place(barrier, t)?;
@@ -244,12 +257,16 @@ impl Machine<'_> {
             Unit::Multiply(m) => self.multiply(m),
             Unit::CommitMatrices => {
                 self.units.closed += 1;
+                let id = self.units.closed;
+                self.units.open.entry(self.live.start).or_default().push(id);
                 Ok(())
             }
             Unit::WaitMatrices { pending } => {
-                self.units.done = self.units.closed.saturating_sub(u64::from(*pending));
-                let done = self.units.done;
-                self.shared.unlock(|l| matches!(l, Lock::Matrices(n) if n <= done));
+                let open = self.units.open.entry(self.live.start).or_default();
+                let over = open.len().saturating_sub(*pending as usize);
+                open.drain(..over);
+                let units = &self.units;
+                self.shared.unlock(|l| matches!(l, Lock::Matrices(n) if units.done(n)));
                 Ok(())
             }
         }
@@ -297,9 +314,10 @@ impl Machine<'_> {
                 m.stats.global_read += size as u64;
                 if t.tf32 {
                     let bits = u32::from_le_bytes([data[to], data[to + 1], data[to + 2], data[to + 3]]);
-                    // Cut, as the units do it; a NaN stays one.
-                    let cut = if f32::from_bits(bits).is_nan() { f32::NAN.to_bits() } else { bits & !0x1fff };
-                    data[to..to + 4].copy_from_slice(&cut.to_le_bytes());
+                    // To nearest, ties to even, as the copy units do it; a NaN stays one.
+                    let nearest =
+                        if f32::from_bits(bits).is_nan() { f32::NAN.to_bits() } else { (bits + 0xfff + (bits >> 13 & 1)) & !0x1fff };
+                    data[to..to + 4].copy_from_slice(&nearest.to_le_bytes());
                 }
             }
             Ok(())

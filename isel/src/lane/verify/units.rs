@@ -155,6 +155,7 @@ pub(super) fn unit(v: &mut Verifier<'_>, u: &Unit, defined: &mut Vec<LVal>) -> C
             place(v, barrier)?;
             v.want(*parity, LTy::I32)
         }
+        Unit::Pass { barrier } => place(v, barrier),
         Unit::PrefetchMap { map, guard: g } => {
             tensor(v, *map, None)?;
             guard(v, *g)

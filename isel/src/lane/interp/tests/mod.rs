@@ -215,6 +215,7 @@ pub(crate) fn target() -> Target {
         copy_async: &[4, 8, 16],
         code_casts: &[],
         load_matrix: true,
+        machine: None,
         costs: crate::Costs {
             alu: 8,
             special: 32,

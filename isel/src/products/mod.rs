@@ -1,0 +1,176 @@
+//! Which tile, ring and order a product of matrices should run with, by a model of the machine: no product is ever looked up.
+//!
+//! ```text
+//! Product ── candidates(target): what the planner would specialise ─► predict(…): time by what bounds it ─► rank(…): best first
+//! ```
+//!
+//! An engine asks [`rank`] for a product's shape and builds the kernel with the first answer, or times the first few and keeps the best.
+
+mod model;
+
+pub use model::{Bound, Prediction, predict};
+
+use crate::plan::{ALIGN, MAX_DEPTH, budget};
+use crate::target::{GroupMatrix, Target, Units};
+use std::fmt;
+use tilelift_ir::{Precision, Scalar};
+
+/// A product of matrices, `C[M, N] = A[M, K] B[K, N]`.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]
+pub struct Product {
+    /// Rows of C, columns of C, depth.
+    pub shape: [u32; 3],
+    /// Element type of A and B.
+    pub elem: Scalar,
+    /// Element type of C.
+    pub out: Scalar,
+    /// Whether A is stored `KxM`, and B `NxK`.
+    pub trans: (bool, bool),
+}
+
+/// How a product runs on a machine with units.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]
+pub struct Choice {
+    /// Rows and columns of a tile, depth of a step.
+    pub tile: [u32; 3],
+    /// Groups of warps that share a tile.
+    pub consumers: u32,
+    /// Teams of so many groups; two take tiles in turns.
+    pub teams: u32,
+    /// The operands are multiplied the other way round, so that columns of C are the instruction's rows.
+    pub swapped: bool,
+    /// Slots of the ring.
+    pub stages: u32,
+    /// Tile rows per group of the order.
+    pub group: u32,
+    /// Parts of the depth, each summed by a program of its own.
+    pub splits: u32,
+}
+
+impl fmt::Display for Choice {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let [m, n, k] = self.tile;
+        write!(f, "{m}x{n}x{k}{} c{} s{} g{}", if self.swapped { " swapped" } else { "" }, self.consumers, self.stages, self.group)?;
+        if self.teams > 1 {
+            write!(f, " t{}", self.teams)?;
+        }
+        if self.splits > 1 { write!(f, " k{}", self.splits) } else { Ok(()) }
+    }
+}
+
+/// A choice and what the model says of it.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct Ranked {
+    /// The choice.
+    pub choice: Choice,
+    /// Its time and what makes it up.
+    pub prediction: Prediction,
+}
+
+/// Rows of tiles that are considered.
+const ROWS: [u32; 4] = [64, 128, 192, 256];
+/// Columns of tiles that are considered.
+const COLUMNS: [u32; 10] = [32, 64, 96, 112, 128, 160, 176, 192, 224, 256];
+/// Depths of a step in bytes: one panel, two, four.
+const DEPTHS: [u32; 3] = [128, 256, 512];
+/// Tile rows per group of the order.
+const GROUPS: [u32; 4] = [1, 4, 8, 16];
+/// Parts of the depth.
+const SPLITS: [u32; 7] = [1, 2, 3, 4, 6, 8, 16];
+/// Rows of C below which the operands may be multiplied the other way round.
+const FEW_ROWS: u32 = 128;
+/// Steps that a part of the depth must have to be worth its sums.
+const LEAST_STEPS: u32 = 4;
+
+/// The instruction that multiplies a product's operands.
+pub(crate) fn instruction<'t>(units: &'t Units, product: &Product) -> Option<&'t GroupMatrix> {
+    let along_k = !product.trans.0 && product.trans.1;
+    let precision = if product.elem == Scalar::F32 { Precision::Tf32 } else { Precision::Exact };
+    units.matrix.iter().find(|r| r.operand == product.elem && r.precision == precision && (r.any_order || along_k))
+}
+
+/// Everything that the planner would specialise, for a product on a target: none if it has no units, or none for these types.
+pub fn candidates(target: &Target, product: &Product) -> Vec<Choice> {
+    let (Some(units), Some(machine)) = (&target.units, &target.machine) else { return Vec::new() };
+    let Some(row) = instruction(units, product) else { return Vec::new() };
+    let [m, n, k] = product.shape;
+    let (size, out) = (product.elem.bytes(), product.out.bytes());
+    let mut list = Vec::new();
+    let mut push = |tile: [u32; 3], teams: u32, swapped: bool| {
+        let [bm, bn, bk] = tile;
+        let [rows, columns] = if swapped { [bn, bm] } else { [bm, bn] };
+        let consumers = if teams == 1 && rows.is_multiple_of(2 * row.m) { 2 } else { 1 };
+        let sums = bm * bn / (consumers * units.group_warps * target.lanes);
+        let held = if row.kept_depth.is_some() { 2 * sums } else { sums };
+        let whole = rows.is_multiple_of(row.m) && columns.is_multiple_of(row.n_step) && columns <= row.n_max;
+        let fits = whole && row.kept_depth.is_none_or(|most| bk <= most);
+        // Operands that do not run along K come in panels of 128 bytes across.
+        let across = (!product.trans.0 || (bm * size).is_multiple_of(128)) && (product.trans.1 || (bn * size).is_multiple_of(128));
+        // Sums that lanes add leave nothing to take turns for.
+        let takes_turns = teams == 1 || row.kept_depth.is_none();
+        if !fits || !across || !takes_turns || budget(target, units, teams * consumers, held).is_err() {
+            return;
+        }
+        let stage = (bm + bn) * bk * size;
+        let room = |staging: u32| target.shared_bytes.saturating_sub(staging + ALIGN) / stage;
+        let staging = if out == 2 && (!swapped || bm == bn) { teams * bm * bn * out } else { 0 };
+        let stages = if room(staging) < 2 { room(0) } else { room(staging) }.min(MAX_DEPTH);
+        if stages < 2 {
+            return;
+        }
+        let tiles = m.div_ceil(bm) * n.div_ceil(bn);
+        for splits in SPLITS {
+            let steps = k.div_ceil(bk).div_ceil(splits);
+            // More parts than make up for idle multiprocessors only add sums.
+            if splits > 1 && (teams > 1 || steps < LEAST_STEPS || tiles * (splits - 1) >= 2 * machine.multiprocessors) {
+                break;
+            }
+            for group in GROUPS.into_iter().filter(|&g| g == 1 || g < 2 * m.div_ceil(bm)) {
+                list.push(Choice { tile, consumers, teams, swapped, stages, group, splits });
+            }
+        }
+    };
+    for bm in ROWS {
+        for bn in COLUMNS {
+            // A tile that is mostly padding is never best.
+            if (bm > row.m && bm >= 2 * m) || bn >= 2 * n.max(32) {
+                continue;
+            }
+            for depth in DEPTHS {
+                // Deep steps are for narrow tiles, whose copies would be small.
+                if depth == DEPTHS[0] || bm * bn <= 64 * 128 {
+                    push([bm, bn, depth / size], 1, false);
+                    push([bm, bn, depth / size], 2, false);
+                }
+            }
+        }
+    }
+    // Few rows: the other way round none of the instruction's are wasted.
+    if m <= FEW_ROWS {
+        for bm in [16, 32, 64, 128].into_iter().filter(|&bm| bm < 2 * m.max(16)) {
+            for bn in [64, 128] {
+                for depth in DEPTHS {
+                    push([bm, bn, depth / size], 1, true);
+                }
+            }
+        }
+    }
+    list
+}
+
+/// The choices for a product by predicted time, best first; of those that differ in their order alone, the best one.
+pub fn rank(target: &Target, product: &Product) -> Vec<Ranked> {
+    let mut list: Vec<Ranked> = candidates(target, product)
+        .into_iter()
+        .filter_map(|choice| Some(Ranked { choice, prediction: predict(target, product, &choice)? }))
+        .collect();
+    list.sort_by(|a, b| a.prediction.total().total_cmp(&b.prediction.total()));
+    let mut seen = Vec::new();
+    list.retain(|r| {
+        let what = (r.choice.tile, r.choice.swapped, r.choice.teams, r.choice.splits);
+        let new = !seen.contains(&what);
+        seen.push(what);
+        new
+    });
+    list
+}

@@ -1,0 +1,159 @@
+//! The time of a product: waves of tiles, each bounded by the unit that is busiest, and what stands in front of and behind them.
+//!
+//! ```text
+//! launch ─ fill ─┬─ tile ─ tile ─ … ─┬─ parts       tile = steps * max(matrix unit, shared memory, group turns, cache) + epilogue
+//!                └─ as long as memory ┘              memory = bytes of all waves at the rate that bytes in flight allow
+//! ```
+
+use super::{Choice, Product, instruction};
+use crate::target::Target;
+use std::fmt;
+
+/// What bounds the main part of a product.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]
+pub enum Bound {
+    /// The matrix unit.
+    Matrix,
+    /// Operands on their way from shared memory to the matrix unit.
+    Shared,
+    /// Groups of warps between their multiplications.
+    Turns,
+    /// Operands from the cache that all multiprocessors share.
+    Cache,
+    /// Memory.
+    Memory,
+    /// Results on their way out.
+    Stores,
+}
+
+impl fmt::Display for Bound {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Bound::Matrix => "matrix unit",
+            Bound::Shared => "shared memory",
+            Bound::Turns => "turns",
+            Bound::Cache => "cache",
+            Bound::Memory => "memory",
+            Bound::Stores => "stores",
+        })
+    }
+}
+
+/// A predicted time; all parts in microseconds.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct Prediction {
+    /// Rounds of tiles, one per multiprocessor each.
+    pub waves: u32,
+    /// Share of the last rounds' multiprocessors that has a tile, over all rounds.
+    pub filled: f64,
+    /// The launch.
+    pub launch: f64,
+    /// Until the first multiplication starts.
+    pub fill: f64,
+    /// The main loops of all rounds.
+    pub main: f64,
+    /// What of the epilogues nothing hides.
+    pub epilogue: f64,
+    /// Sums of the parts of the depth.
+    pub parts: f64,
+    /// What bounds the main loops.
+    pub bound: Bound,
+}
+
+impl Prediction {
+    /// The whole time.
+    pub fn total(&self) -> f64 {
+        self.launch + self.fill + self.main + self.epilogue + self.parts
+    }
+}
+
+/// The rate of a way that carries `peak`, the first byte taking `latency`, with `inside` bytes on it at a time.
+fn rate(peak: f64, latency: f64, inside: f64) -> f64 {
+    1.0 / (1.0 / peak).hypot(latency / inside.max(1.0))
+}
+
+/// Predicts the time of a product. None for a target without prices, or types that it does not multiply by groups of warps.
+pub fn predict(target: &Target, product: &Product, choice: &Choice) -> Option<Prediction> {
+    let (units, machine) = (target.units.as_ref()?, target.machine.as_ref()?);
+    let row = instruction(units, product)?;
+    let [m, n, k] = product.shape.map(f64::from);
+    let [bm, bn, bk] = choice.tile.map(f64::from);
+    let (size, out) = (f64::from(product.elem.bytes()), f64::from(product.out.bytes()));
+    let (groups, processors) = (f64::from(choice.consumers), f64::from(machine.multiprocessors));
+    let splits = f64::from(choice.splits);
+    let (down, across) = ((m / bm).ceil(), (n / bn).ceil());
+    let tiles = down * across * splits;
+    let waves = (tiles / processors).ceil();
+    let steps = ((k / bk).ceil() / splits).ceil();
+
+    // A step of one tile.
+    let (rows, columns) = if choice.swapped { (bn, bm) } else { (bm, bn) };
+    let instructions = rows / f64::from(row.m) * (bk * size / 32.0);
+    let matrix = instructions * columns * machine.column;
+    let shared = instructions * (machine.operands[0] + columns * machine.operands[1]);
+    let sums = bm * bn / (groups * f64::from(units.group_warps * target.lanes));
+    let busy = matrix.max(shared);
+    // Sums that lanes add wait for their products; else the next ones are started in time.
+    let turns = if row.kept_depth.is_some() { busy / groups + machine.turn + machine.drain + sums } else { 2.0 * machine.turn };
+    // Rows beyond the matrix are not fetched.
+    let bytes = (bm.min(m) + bn.min(n)) * bk * size;
+    let inside = bytes * (f64::from(choice.stages) - 1.0).max(1.0);
+    let cache = bytes * machine.cache[2] / rate(machine.cache[0], machine.cache[1], inside);
+    // Rows of boxes that lie outside.
+    let outside = ((bm - m).max(0.0) + (bn - n).max(0.0)) * (bk * size / 128.0) * machine.outside;
+    let cache = cache.max(outside);
+    let bounds = [(matrix, Bound::Matrix), (shared, Bound::Shared), (turns, Bound::Turns), (cache, Bound::Cache)];
+    let (step, mut bound) = bounds.into_iter().fold((0.0, Bound::Matrix), |best, b| if b.0 > best.0 { b } else { best });
+    let epilogue = machine.epilogue[0] + machine.epilogue[1] * sums * groups;
+    let main = steps * step;
+    // Two teams: one's epilogue runs beside the other's main loop.
+    let whole = if choice.teams > 1 { (main + machine.turn).max((main + epilogue) / 2.0) } else { main + epilogue };
+    let leaving = bm * bn * if choice.splits > 1 { 4.0 } else { out } / machine.store;
+    let whole = if leaving > whole {
+        bound = Bound::Stores;
+        leaving
+    } else {
+        whole
+    };
+    // The more bytes a product moves, the slower the clock that power allows.
+    let clock = machine.clock / (1.0 + machine.heat * (bm + bn) * size / (2.0 * bm * bn));
+    // What an epilogue adds to its main loop, and the last one of all.
+    let behind = waves * (whole - main) + if choice.teams > 1 { epilogue } else { 0.0 };
+    let mut main = waves * main / clock;
+
+    // Memory: what each round of tiles reads first.
+    let once = (m * k + n * k) * size;
+    let traffic = if once <= machine.cache_bytes {
+        once
+    } else {
+        let group = f64::from(choice.group).min(down);
+        let together = (processors / splits / group).min(across).max(1.0);
+        let rounds = (down * across * splits / processors).max(1.0);
+        (rounds * (group * bm.min(m) + together * bn.min(n)) * k * size).max(once)
+    } + m * n * out;
+    let active = tiles.min(processors);
+    let [total, one, latency] = machine.memory;
+    let cycles = 1980.0;
+    let each = rate((total / active / cycles).min(one), latency, inside);
+    let memory = traffic / (each * active * cycles) + waves * steps * outside / cycles;
+    if memory > main {
+        (main, bound) = (memory, Bound::Memory);
+    }
+    let parts = if choice.splits > 1 {
+        // Written once by all, read once by the kernel that adds them up.
+        let sums = splits * m * n * 4.0;
+        machine.launch[0] + machine.launch[1] + (sums + m * n * out) / (0.6 * total)
+    } else {
+        0.0
+    };
+    Some(Prediction {
+        waves: waves as u32,
+        filled: tiles / (waves * processors),
+        launch: machine.launch[0],
+        fill: machine.launch[1],
+        main,
+        epilogue: behind / clock,
+        parts,
+        bound,
+    })
+}

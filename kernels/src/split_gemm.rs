@@ -1,0 +1,203 @@
+//! GEMM whose depth is split over programs, for products with fewer tiles than a machine has multiprocessors.
+//!
+//! ```text
+//!            ┌ part 0 of K ─► W[0, tile] ┐
+//!   tile ────┼ part 1 of K ─► W[1, tile] ┼─ second launch, in this order ─► C = act(W[0] + W[1] + … + bias)     Meeting::Workspace
+//!            └ …                         ┘
+//!   tile, part ─► atomic add into C, which the caller has filled                                                Meeting::Atomics
+//! ```
+//!
+//! Through the workspace the sums of the parts meet in one order: every run gives the same bits. Atomics meet in any order.
+
+use crate::facts::{matrix, programs, vector};
+use crate::gemm::Gemm;
+use tilelift_ir::{AtomicOp, BuildError, BuildErrors, Extent, Kernel, KernelBuilder, Scalar, Update, Value, ViewType};
+
+/// Where the parts of the depth meet.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]
+pub enum Meeting {
+    /// In a workspace `[splits, M, N]` of the sums' type, which a second launch adds up in order.
+    Workspace,
+    /// In C itself, by atomic additions; C has the sums' type, and no epilogue.
+    Atomics,
+}
+
+/// A matrix product with its depth in parts.
+#[derive(Clone, PartialEq, Debug)]
+pub struct SplitGemm {
+    /// The product: types, storage, epilogue, tile.
+    pub gemm: Gemm,
+    /// Parts of the depth.
+    pub splits: u32,
+    /// Where they meet.
+    pub meeting: Meeting,
+}
+
+/// Most parts: the second launch has a load for each in its text.
+const MOST: u32 = 64;
+
+/// Rows of a tile that a program of the second launch adds up, where they divide the tile's.
+const ROWS: u32 = 8;
+
+impl SplitGemm {
+    /// A product in parts that meet in a workspace.
+    pub fn new(gemm: Gemm, splits: u32) -> SplitGemm {
+        SplitGemm { gemm, splits, meeting: Meeting::Workspace }
+    }
+
+    /// Lets the parts meet in C.
+    pub fn by_atomics(mut self) -> SplitGemm {
+        self.meeting = Meeting::Atomics;
+        self
+    }
+
+    fn check(&self) -> Result<(), BuildErrors> {
+        self.gemm.check()?;
+        let error =
+            |message: &str| Err(BuildErrors(vec![BuildError { method: "SplitGemm::build".to_owned(), message: message.to_owned() }]));
+        if self.splits == 0 || self.splits > MOST {
+            return error("`splits` goes from 1 to 64");
+        }
+        let plain = self.gemm.bias.is_none() && self.gemm.activation == crate::Activation::None && self.gemm.out == self.gemm.sum();
+        if self.meeting == Meeting::Atomics && !plain {
+            return error("parts that meet by atomics have no epilogue, and C has the type of the sums (f32, or i32 of integers)");
+        }
+        Ok(())
+    }
+
+    /// The first kernel; its parameters are the views of A, B, as [`Gemm::build`] has them, and the workspace, or C for atomics. Its
+    /// grid is that of the product, `splits` times as wide.
+    ///
+    /// # Errors
+    /// As [`Gemm::build`]; no or too many parts; an epilogue beside atomics.
+    pub fn build(&self) -> Result<Kernel, BuildErrors> {
+        self.check()?;
+        let g = &self.gemm;
+        let mut b = KernelBuilder::new(&format!("split_gemm_{}_{}_{}", g.order(), g.operands(), g.sum()));
+        b.warps(g.warps).stages(g.stages);
+        let a = b.param(if g.trans_a { matrix(g.elem, g.k, g.m) } else { matrix(g.elem, g.m, g.k) });
+        let w = b.param(if g.trans_b { matrix(g.elem_b, g.n, g.k) } else { matrix(g.elem_b, g.k, g.n) });
+        let out = b.param(match self.meeting {
+            Meeting::Workspace => self.workspace(),
+            Meeting::Atomics => matrix(g.sum(), g.m, g.n),
+        });
+        let pid = b.program_id(0);
+        let tile = b.div(pid, self.splits);
+        let part = b.rem(pid, self.splits);
+        let (row, col) = g.origin_of(&mut b, out, tile);
+        let depth = b.dim(a, u32::from(!g.trans_a));
+        // Whole steps for every part: the last ones may have fewer, or none.
+        let steps = b.ceil_div(depth, g.bk);
+        let each = b.ceil_div(steps, self.splits);
+        let long = b.mul(each, g.bk);
+        let first = b.mul(part, long);
+        let last = b.add(first, long);
+        let last = b.minimum(last, depth);
+        let sum = g.products(&mut b, [a, w], [row, col], [first.into(), last.into()]);
+        match self.meeting {
+            Meeting::Workspace => {
+                let t = b.expand_dims(sum, 0);
+                b.store(out, &[part, row, col], t);
+            }
+            Meeting::Atomics => {
+                let down = positions(&mut b, row, &[g.bm, 1], 0);
+                let across = positions(&mut b, col, &[1, g.bn], 1);
+                b.atomic(AtomicOp::Add, out, &[down, across], sum, Update::default());
+            }
+        }
+        b.finish()
+    }
+
+    /// The second kernel, of parts that meet in a workspace; its parameters are the views of the workspace, the bias (`[N]`, only if
+    /// there is one) and C.
+    ///
+    /// # Errors
+    /// As [`SplitGemm::build`].
+    pub fn build_sums(&self) -> Result<Kernel, BuildErrors> {
+        self.check()?;
+        let g = &self.gemm;
+        let mut b = KernelBuilder::new(&format!("split_gemm_sums_{}_{}", g.sum(), g.out));
+        b.warps(4);
+        let w = b.param(self.workspace());
+        let bias = g.bias.map(|t| b.param(vector(t, g.n)));
+        let c = b.param(matrix(g.out, g.m, g.n));
+        let pid = b.program_id(0);
+        let tile = b.div(pid, self.pieces());
+        let piece = b.rem(pid, self.pieces());
+        let (row, col) = g.origin_of(&mut b, c, tile);
+        let rows = g.bm / self.pieces();
+        let down = b.mul(piece, rows);
+        let row = b.add(row, down);
+        let load = |b: &mut KernelBuilder, part: u32| {
+            let part = b.constant(i64::from(part), Scalar::I32);
+            let t = b.load(w, &[part, row, col], &[1, rows, g.bn]);
+            b.reshape(t, &[rows, g.bn])
+        };
+        let parts: Vec<Value> = (0..self.splits).map(|s| load(&mut b, s)).collect();
+        let mut t = parts[0];
+        for &part in &parts[1..] {
+            t = b.add(t, part);
+        }
+        if let Some(bias) = bias {
+            let v = b.load(bias, &[col], &[g.bn]);
+            let v = b.cast(v, Scalar::F32);
+            let v = b.expand_dims(v, 0);
+            t = b.add(t, v);
+        }
+        let t = g.activation.apply(&mut b, t);
+        let t = b.cast(t, g.out);
+        b.store(c, &[row, col], t);
+        b.finish()
+    }
+
+    /// The workspace's view.
+    fn workspace(&self) -> ViewType {
+        ViewType::dense(self.gemm.sum(), &[Extent::Fixed(self.splits), self.gemm.m, self.gemm.n])
+    }
+
+    /// Programs of the second launch per tile.
+    fn pieces(&self) -> u32 {
+        if self.gemm.bm.is_multiple_of(ROWS) { self.gemm.bm / ROWS } else { 1 }
+    }
+
+    /// The first launch's grid for a shape.
+    pub fn grid(&self, m: u32, n: u32) -> [u32; 3] {
+        self.wide(m, n, self.splits)
+    }
+
+    /// The second launch's grid for a shape.
+    pub fn grid_sums(&self, m: u32, n: u32) -> [u32; 3] {
+        self.wide(m, n, self.pieces())
+    }
+
+    fn wide(&self, m: u32, n: u32, times: u32) -> [u32; 3] {
+        [programs(m, self.gemm.bm).saturating_mul(programs(n, self.gemm.bn)).saturating_mul(times), 1, 1]
+    }
+}
+
+/// Positions from `first` on along one dimension of a tile.
+fn positions(b: &mut KernelBuilder, first: Value, shape: &[u32], dim: u32) -> Value {
+    let t = b.iota(shape, dim);
+    b.add(t, first)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Activation;
+
+    #[test]
+    fn parts_and_epilogues_that_do_not_go_together_are_refused() {
+        let plain = Gemm::new(Scalar::BF16).output(Scalar::F32);
+        for splits in [0, 65] {
+            let e = SplitGemm::new(plain.clone(), splits).build().unwrap_err().to_string();
+            assert!(e.contains("from 1 to 64"), "{e}");
+        }
+        let biased = plain.clone().epilogue(Some(Scalar::F32), Activation::None);
+        for wrong in [biased, Gemm::new(Scalar::BF16)] {
+            let e = SplitGemm::new(wrong, 2).by_atomics().build().unwrap_err().to_string();
+            assert!(e.contains("type of the sums"), "{e}");
+        }
+        assert_eq!(SplitGemm::new(plain.tile(64, 128, 64), 3).grid(128, 128), [6, 1, 1]);
+    }
+}
