@@ -141,11 +141,50 @@ pub fn explain(kernel: &Verified<'_>, options: &Options) -> String {
             }
         }
     }
+    removed(kernel, &s, &steps, &mut out);
     let _ = writeln!(out, "whole kernel {}", s.whole);
     if let Some((other, whole)) = s.others.first() {
         runner_up(&s, other, whole, &mut out);
     }
     out
+}
+
+/// The values of the input that the chosen program does not compute as they were written, for another value of the input is the same, or
+/// because nobody needs them any more.
+fn removed(kernel: &Verified<'_>, s: &Solved, steps: &Steps, out: &mut String) {
+    let g = &s.graph;
+    let needed: IndexSet<usize> = s.forest.order(&s.choice.of, &s.forest.roots).unwrap_or_default().into_iter().collect();
+    let original: IndexSet<Node> = s.skeleton.original.iter().map(|n| canonical(g, n)).collect();
+    for node in &original {
+        // Constants are parts of what uses them.
+        if node.op().is_none_or(|op| Family::of(op, g.node_ty(node).elem()) == Family::Free) {
+            continue;
+        }
+        let Some(id) = g.lookup(node.clone()) else { continue };
+        let class = s.forest.at(g, id);
+        let place = s.skeleton.origin.iter().find(|(k, _)| g.find(**k) == g.find(id)).map(|(_, &inst)| kernel.locs[inst].line);
+        let line = place.filter(|&l| l > 0).map_or(String::new(), |l| format!(" (line {l})"));
+        let chosen = s.forest.chosen(&s.choice, class).filter(|_| needed.contains(&class));
+        match chosen {
+            Some(c) if c.node == *node || !original.contains(&c.node) => {}
+            Some(c) => {
+                let _ = writeln!(out, "e{id}{line} = {}", words(g, node));
+                match steps.chain(std::slice::from_ref(node), &c.node) {
+                    Some((_, path)) => {
+                        for (rule, node) in path {
+                            let _ = writeln!(out, "    = {:<60} by {rule}", words(g, &node));
+                        }
+                    }
+                    None => {
+                        let _ = writeln!(out, "    = {}", words(g, &c.node));
+                    }
+                }
+            }
+            None => {
+                let _ = writeln!(out, "e{id}{line} = {}\n    is not needed any more", words(g, node));
+            }
+        }
+    }
 }
 
 /// What the next best program does otherwise, and why it was not taken: the cost of the whole kernel, and of nodes by family of ops.

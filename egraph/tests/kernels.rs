@@ -128,3 +128,15 @@ fn explanations_name_their_rules() {
         assert!(dot.starts_with("digraph") && dot.trim_end().ends_with('}') && dot.contains("style=filled"));
     }
 }
+
+#[test]
+fn explanations_name_what_is_not_computed_any_more() {
+    let source = "kernel @k(v0: view<f32, [64]>, v1: view<f32, [64]>) warps=1 {\n    v2 = load v0[0] : tile<64xf32>\n    v3 = neg v2\n    \
+                  v4 = neg v3\n    v5 = mul v2, v2\n    store v1[0], v4\n}\n";
+    let kernel = text::parse(source).expect("parses").kernels.remove(0);
+    let why = tilelift_egraph::explain::explain(&verify(&kernel).expect("verifies"), &Options::default());
+    assert!(why.contains("by neg-neg") && why.contains("(line 3) = neg"), "{why}");
+    let gone: Vec<&str> = why.split("is not needed any more").collect();
+    assert_eq!(gone.len(), 3, "the inner negation and the square: {why}");
+    assert!(why.contains("(line 5) = mul"), "{why}");
+}

@@ -8,6 +8,9 @@
 use crate::facts::{ANY, known, matrix, programs};
 use tilelift_ir::{BuildErrors, Extent, Kernel, KernelBuilder, Scalar, Value};
 
+/// Elements from which on tiles are larger.
+const LARGE: u64 = 1 << 25;
+
 /// The transpose of a `rows x cols` matrix.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Transpose {
@@ -33,9 +36,13 @@ impl Transpose {
         Transpose { elem, tile_rows: 64, tile_cols: 64, warps: 4, group: 1, rows: ANY, cols: ANY }
     }
 
-    /// States the facts of a shape.
+    /// States the facts of a shape, and takes larger tiles where there are enough of them for any machine: lines are then written whole and
+    /// more of them are under way.
     pub fn for_shape(mut self, rows: u32, cols: u32) -> Transpose {
         (self.rows, self.cols) = (known(rows), known(cols));
+        if self.elem.bytes() == 2 && u64::from(rows) * u64::from(cols) >= LARGE {
+            (self.tile_rows, self.tile_cols, self.warps) = (128, 128, 8);
+        }
         self
     }
 

@@ -182,6 +182,9 @@ fn emitted(
             Ok((artifact, t)) => {
                 if times {
                     writeln!(streams.err, "@{}\n{t}", kernel.name)?;
+                    if let Ok(Some(why)) = lower(kernel, target, opts).map(|l| l.gave_way) {
+                        writeln!(streams.err, "the layouts that were found do not fit, the plain ones are used: {why}")?;
+                    }
                 }
                 Ok(artifact.text)
             }

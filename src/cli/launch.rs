@@ -18,7 +18,8 @@ Executes every `; run:` line of the files, prints what the kernels wrote, and co
   --device NAME   cuda, sim, lane or interp (cuda if there is a GPU, else sim)
   --target NAME   what to compile for
   --seed N        schedule of the simulator (0)
-  --steps N       rounds after which a `while` is given up (4194304); the simulator gives up after 100 N warp instructions
+  --steps N       rounds after which a `while` is given up, and most programs of a grid (4194304); the simulator gives up after 100 N
+                  warp instructions
   --opt N         0: as written, 1: improved by equality saturation (default), 2: layouts, too
   --schedule NAME specialised or pipelined (the planner's choice)
   --warps N, --stages N   instead of the kernel's hints";
@@ -27,7 +28,7 @@ pub(super) const INTERP_HELP: &str = "\
 usage: tilelift interp FILE… [OPTION…]
 
 Executes every `; run:` line of the files on the reference interpreter and prints what the kernels wrote.
-  --steps N   rounds after which a `while` is given up (4194304)";
+  --steps N   rounds after which a `while` is given up, and most programs of a grid (4194304)";
 
 pub(super) const TEST_HELP: &str = "\
 usage: tilelift test PATH… [OPTION…]
@@ -129,7 +130,7 @@ fn one(
     options: &Options,
     streams: &mut Streams<'_>,
 ) -> Result<Result<(), String>, CliError> {
-    let (args, memory) = match data::arguments(run, kernel) {
+    let (args, memory) = match run.bounded(steps).and_then(|()| data::arguments(run, kernel)) {
         Ok(pair) => pair,
         Err(e) => return Ok(Err(e)),
     };

@@ -7,7 +7,7 @@ use crate::targets;
 use lexopt::Arg::{Long, Short, Value};
 use tilelift_egraph::{Class, Options, explain as reasons, optimise};
 use tilelift_ir::{Kernel, Verified, text, verify};
-use tilelift_isel::{LowerOptions, Target, choose};
+use tilelift_isel::{LayoutChoice, LowerOptions, Target, choose};
 use tilelift_kernels::{Case, CaseLaunch, Size, cases};
 
 pub(super) const OPT_HELP: &str = "\
@@ -186,6 +186,14 @@ fn with_layouts(job: &Job, kernel: &Kernel, reasons: bool, streams: &mut Streams
             chosen.size[1],
             others.join(" ")
         )?;
+        let options = LowerOptions { layouts: LayoutChoice::Searched, ..LowerOptions::default() };
+        match tilelift_isel::lower(&verified, &target, &options).map(|l| l.gave_way) {
+            Ok(None) => {}
+            Ok(Some(why)) => {
+                writeln!(streams.err, "@{}: these layouts do not fit, the plain ones are used instead: {why}", kernel.name)?;
+            }
+            Err(why) => writeln!(streams.err, "@{}: does not lower for {}: {why}", kernel.name, target.name)?,
+        }
     }
     Ok(write!(streams.out, "{}", chosen.text)?)
 }

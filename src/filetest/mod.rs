@@ -237,7 +237,7 @@ impl Test<'_> {
         let Some(kernel) = kernels.iter().find(|k| k.name == run.kernel) else {
             return self.fail(run.line, format!("the file has no kernel @{}", run.kernel));
         };
-        let (args, memory) = match data::arguments(run, kernel) {
+        let (args, memory) = match run.bounded(self.config.steps).and_then(|()| data::arguments(run, kernel)) {
             Ok(pair) => pair,
             Err(e) => return self.fail(run.line, e),
         };

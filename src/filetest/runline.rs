@@ -141,6 +141,25 @@ pub struct RunLine {
     pub fails: Option<String>,
 }
 
+/// Programs that a run line may have, unless another bound is asked for.
+const MOST_PROGRAMS: u64 = 1 << 22;
+
+impl RunLine {
+    /// Refuses a grid of more programs than the bound on steps, of which each takes at least one. What must be refused in any case may ask
+    /// for any grid.
+    ///
+    /// # Errors
+    /// A sentence with both numbers.
+    pub fn bounded(&self, steps: Option<u64>) -> Result<(), String> {
+        let programs = self.grid.iter().fold(1u64, |n, &e| n.saturating_mul(u64::from(e)));
+        let most = steps.unwrap_or(MOST_PROGRAMS);
+        if programs > most && self.fails.is_none() {
+            return Err(format!("the grid has {programs} programs, more than the {most} steps that are allowed (`--steps`)"));
+        }
+        Ok(())
+    }
+}
+
 /// A run line that does not parse.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct RunLineError {
@@ -421,6 +440,15 @@ mod tests {
         assert_eq!(r.expect.len(), 2);
         assert!(r.expect[1].near);
         assert_eq!(parse(1, "@k(grid=1) fails: some words").unwrap().fails.as_deref(), Some("some words"));
+    }
+
+    #[test]
+    fn grids_are_bounded_by_steps() {
+        let bounded = |text: &str, steps| parse(1, text).unwrap().bounded(steps);
+        assert_eq!(bounded("@k(grid=[16, 4])", Some(64)), Ok(()));
+        assert!(bounded("@k(grid=[16, 4])", Some(63)).unwrap_err().contains("64 programs"));
+        assert!(bounded("@k(grid=[65535, 65535, 65535])", None).unwrap_err().contains("--steps"));
+        assert_eq!(bounded("@k(grid=[65535, 65535]) fails: too large", None), Ok(()), "what must be refused is refused elsewhere");
     }
 
     #[test]

@@ -405,11 +405,6 @@ fn unit(p: &Program, f: &mut dyn Write, u: &Unit) -> fmt::Result {
             write!(f, "prefetch_map {map}")?;
             guard(f, *g)
         }
-        Unit::BulkPrefetch { map, at: from } => {
-            write!(f, "bulk_prefetch boxes {map} (")?;
-            list(f, from.iter().copied())?;
-            f.write_str(")")
-        }
         Unit::BulkLoad { map, to, at: from, barrier } => {
             f.write_str("bulk_load ")?;
             at(f, to)?;

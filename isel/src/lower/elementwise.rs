@@ -19,7 +19,7 @@ fn literal_bits(l: Literal, ty: Scalar) -> u64 {
 }
 
 /// Quotients that are computed at once: enough that none waits for the other's steps.
-const AT_ONCE: usize = 4;
+const AT_ONCE: usize = 8;
 
 /// Lane and warp parts of the coordinates of a layout, per dimension, with the bits they may set.
 pub(crate) struct Coords {

@@ -60,6 +60,8 @@ pub struct Lowered {
     pub conversions: [u32; 3],
     /// True if its layouts were searched.
     pub searched: bool,
+    /// Why the layouts that were found gave way to the plain ones, if they did.
+    pub gave_way: Option<String>,
     /// What its memory accesses will cost, as far as layouts say it.
     pub traffic: Traffic,
 }
@@ -155,7 +157,10 @@ fn lower_as(kernel: &Kernel, target: &Target, plan: Plan, layouts: LayoutChoice,
     {
         // A choice that does not fit the machine is not the kernel's fault.
         match lower_with(kernel, target, plan.clone(), plain.with(&found), false) {
-            Err(_) => return lower_with(kernel, target, plan.clone(), assign(kernel, target, &plan)?, false),
+            Err(why) => {
+                let done = lower_with(kernel, target, plan.clone(), assign(kernel, target, &plan)?, false)?;
+                return Ok(Lowered { gave_way: Some(why.to_string()), ..done });
+            }
             done => return done,
         }
     }
@@ -215,7 +220,7 @@ fn lower_with(kernel: &Kernel, target: &Target, plan: Plan, assigned: Assignment
     #[cfg(debug_assertions)]
     crate::protocol::prove(&program, target)
         .map_err(|e| LowerError::unsupported("a specialised kernel whose roles are not proved", e.to_string()))?;
-    Ok(Lowered { program, plan: cx.plan, conversions: cx.conversions, searched: cx.assigned.searched, traffic })
+    Ok(Lowered { program, plan: cx.plan, conversions: cx.conversions, searched: cx.assigned.searched, gave_way: None, traffic })
 }
 
 /// True if no view that is read by a program is written by one.

@@ -4,14 +4,16 @@
 //! time = launch + programs * cost of one / processors          but at least one program's cost
 //! ```
 //!
-//! The search's price of a program adds up what it issues, looks up and moves, as if nothing overlapped. Specialised loops are not searched:
-//! their copies run beside the matrix unit, so the products' price is that of the loop, and what is stored and loaded behind it comes on top.
+//! The search's price of a program adds up what it issues and what it moves. Here they run side by side, for many programs share a
+//! multiprocessor: each is priced with the other for nothing, and the dearer counts whole, of the other a quarter. Specialised loops are not
+//! searched: their copies run beside the matrix unit, so the products' price is that of the loop, and what is stored and loaded behind it comes
+//! on top.
 
 use super::Search;
 use crate::access::GlobalAccess;
 use crate::error::LowerError;
 use crate::plan::{LayoutChoice, LowerOptions, Specialised};
-use crate::target::Target;
+use crate::target::{Costs, Target};
 use tilelift_ir::{Inst, Kernel, Literal, Op, Value, Verified};
 
 /// Bytes of a sector.
@@ -32,8 +34,16 @@ pub fn foresee(kernel: &Verified<'_>, target: &Target, options: &LowerOptions) -
     }
     let plain = crate::assign::assign(kernel, target, &plan)?;
     let staged = crate::lower::staged_loads(kernel);
-    let found = Search::new(kernel, target, &plan, &plain, &staged).and_then(|s| s.solve());
-    Ok(found.and_then(|f| if options.layouts == LayoutChoice::Searched { Some(f.cost) } else { f.plain }))
+    let priced = |costs: Costs| {
+        let machine = Target { costs, ..target.clone() };
+        let found = Search::new(kernel, &machine, &plan, &plain, &staged)?.solve()?;
+        if options.layouts == LayoutChoice::Searched { Some(found.cost) } else { found.plain }
+    };
+    let c = target.costs;
+    let issues = priced(Costs { sector: 0, line: 0, ..c });
+    let nothing = Costs { alu: 0, special: 0, product: 0, shuffle: 0, wavefront: 0, shared_latency: 0, barrier: [0; 2], spill: 0, ..c };
+    let moves = priced(nothing);
+    Ok(issues.zip(moves).map(|(a, b)| a.max(b) + a.min(b) / 4))
 }
 
 fn specialised(kernel: &Kernel, target: &Target, plan: &Specialised) -> Option<u64> {

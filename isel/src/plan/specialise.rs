@@ -53,8 +53,6 @@ pub struct Specialised {
     pub(crate) dots: Vec<(Inst, GroupMatrixId)>,
     /// Stores that bulk copies do.
     pub(crate) stores: Vec<(Inst, PanelTile)>,
-    /// Tiles that are loaded behind the loop; the producer brings them near in front of it.
-    pub(crate) later: Vec<(Inst, PanelTile)>,
 }
 
 impl fmt::Display for Specialised {
@@ -350,20 +348,7 @@ pub(super) fn specialise(kernel: &Kernel, target: &Target, options: &LowerOption
         loads,
         dots,
         stores,
-        later: loaded_behind(kernel, main, units),
     })
-}
-
-/// The tiles that are loaded behind the main loop, where boxes make them up.
-fn loaded_behind(kernel: &Kernel, main: Inst, units: &Units) -> Vec<(Inst, PanelTile)> {
-    let behind = kernel.regions[kernel.body].insts.iter().copied().skip_while(|&i| i != main).skip(1);
-    let tile = |i: Inst| {
-        let t = kernel.ty(*kernel.insts[i].results.first()?).as_tile()?;
-        // Vectors stay in the cache from one program to the next.
-        let whole = t.shape.iter().filter(|&&e| e > 1).count() > 1;
-        Some((i, PanelTile::of(kernel, i, &t.shape, units).ok().filter(|_| whole)?))
-    };
-    behind.filter(|&i| kernel.insts[i].op == Op::Load).filter_map(tile).collect()
 }
 
 /// Panels begin at multiples of this.

@@ -32,7 +32,7 @@ fn mark(block: &Block, set: &mut HashSet<LVal>) {
     for inst in block.iter().rev() {
         match inst {
             Inst::Unit(u) => match &**u {
-                Unit::StoreMatrix { .. } | Unit::BulkStore { .. } | Unit::PrefetchMap { .. } | Unit::BulkPrefetch { .. } => {}
+                Unit::StoreMatrix { .. } | Unit::BulkStore { .. } | Unit::PrefetchMap { .. } => {}
                 Unit::BulkLoad { to, barrier, .. } => set.extend([to.addr, barrier.addr]),
                 Unit::Multiply(m) => {
                     set.insert(m.b.at.addr);

@@ -206,9 +206,7 @@ impl Machine<'_> {
                 }
                 Ok(())
             }
-            Unit::PublishBarriers | Unit::FenceMatrices | Unit::PrefetchMap { .. } | Unit::BulkPrefetch { .. } | Unit::Pass { .. } => {
-                Ok(())
-            }
+            Unit::PublishBarriers | Unit::FenceMatrices | Unit::PrefetchMap { .. } | Unit::Pass { .. } => Ok(()),
             Unit::Arrive { barrier, guard } => {
                 for t in self.guarded(*guard) {
                     let at = self.place(barrier, t)?;
