@@ -262,7 +262,8 @@ impl Problem {
                 let c = Gemm::new(elem).output(out).transposed(trans.0, trans.1).for_shape(m, n, k);
                 let (warps, stages) = (variant.warps.unwrap_or(c.warps), variant.stages.unwrap_or(c.stages));
                 let (bm, bn, bk) = (pick(0, c.bm), pick(1, c.bn), pick(2, c.bk));
-                let config = Gemm { group: variant.group.unwrap_or(c.group), ..c.tile(bm, bn, bk).schedule(warps, stages).swap(variant.swapped) };
+                let config =
+                    Gemm { group: variant.group.unwrap_or(c.group), ..c.tile(bm, bn, bk).schedule(warps, stages).swap(variant.swapped) };
                 let mut name = label(&[config.bm, config.bn, config.bk], warps, Some(stages), Some(config.group));
                 if variant.units && variant.schedule != Some(ScheduleKind::Pipelined) {
                     // Warps and stages follow from the tile there.

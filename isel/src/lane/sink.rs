@@ -7,9 +7,11 @@
 //! x0 x1 x2 … y0 y1 y2 … store y0, y1 …      becomes      x0 y0 x1 y1 store y0, y1 …
 //! ```
 //!
+//! Where bulk stores go is computed in front of the loop of multiplications, beside the way of its first operands.
+//!
 //! Loads of memory that the kernel only reads move likewise, if asked for: what they load is then not held beside everything else.
 
-use super::visit::{computed, reads};
+use super::visit::{blocks, computed, reads};
 use super::{Block, Inst, LVal, Unit};
 use std::collections::HashMap;
 
@@ -43,7 +45,8 @@ pub(super) fn sink(block: &mut Block, loads: bool) {
             makers.insert(v, n);
         });
     }
-    let fenced = fenced(block);
+    let mut early = fenced(block);
+    early.extend(destinations(block, &makers));
     let mut left: Vec<Option<Inst>> = std::mem::take(block).into_iter().map(Some).collect();
     let needs = |inst: &Inst| {
         let mut list = Vec::new();
@@ -63,7 +66,7 @@ pub(super) fn sink(block: &mut Block, loads: bool) {
             }
             open.push((n, true));
             let mut list = needs(inst);
-            list.extend(fenced.get(&n).into_iter().flatten().filter_map(|v| makers.get(v)).filter(|&&k| k < n));
+            list.extend(early.get(&n).into_iter().flatten().filter_map(|v| makers.get(v)).filter(|&&k| k < n));
             list.reverse();
             open.extend(list.into_iter().filter(|&k| k != n).map(|k| (k, false)));
         }
@@ -84,6 +87,36 @@ fn fenced(block: &Block) -> HashMap<usize, Vec<LVal>> {
         } else if let (Unit::Multiply(_), Some(f)) = (&**u, fence) {
             let list: &mut Vec<LVal> = all.entry(f).or_default();
             u.operands(|v, _| list.push(v));
+        }
+    }
+    all
+}
+
+/// What was computed in front of a loop of multiplications for the coordinates of bulk stores behind it, by the loop's place.
+fn destinations(block: &Block, makers: &HashMap<LVal, usize>) -> HashMap<usize, Vec<LVal>> {
+    fn multiplies(inst: &Inst) -> bool {
+        match inst {
+            Inst::Unit(u) => matches!(**u, Unit::Multiply(_)),
+            other => blocks(other).into_iter().any(|b| b.iter().any(multiplies)),
+        }
+    }
+    let mut all: HashMap<usize, Vec<LVal>> = HashMap::new();
+    let mut main = None;
+    for (n, inst) in block.iter().enumerate() {
+        match (inst, main) {
+            (Inst::For(_) | Inst::If(_), None) if multiplies(inst) => main = Some(n),
+            (Inst::Unit(u), Some(main)) => {
+                let Unit::BulkStore { at, .. } = &**u else { continue };
+                let mut open: Vec<LVal> = at.to_vec();
+                while let Some(v) = open.pop() {
+                    match makers.get(&v) {
+                        Some(&k) if k > main => reads(&block[k], &mut |x| open.push(x)),
+                        Some(_) => all.entry(main).or_default().push(v),
+                        None => {}
+                    }
+                }
+            }
+            _ => {}
         }
     }
     all

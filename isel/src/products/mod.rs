@@ -113,7 +113,9 @@ pub fn candidates(target: &Target, product: &Product) -> Vec<Choice> {
         }
         let stage = (bm + bn) * bk * size;
         let room = |staging: u32| target.shared_bytes.saturating_sub(staging + ALIGN) / stage;
-        let staging = if out == 2 && (!swapped || bm == bn) { teams * bm * bn * out } else { 0 };
+        // Teams let the rows of one instruction leave at a time.
+        let leaving = if teams > 1 { teams * row.m * consumers } else { rows };
+        let staging = if out == 2 && (!swapped || bm == bn) { leaving * columns * out } else { 0 };
         let stages = if room(staging) < 2 { room(0) } else { room(staging) }.min(MAX_DEPTH);
         if stages < 2 {
             return;
