@@ -37,6 +37,28 @@ struct Word {
 struct Lesson {
     full: BTreeSet<i64>,
     free: BTreeSet<i64>,
+    /// Of each word that counts bytes, how many of the phases that have ended are not known to have; words of which two or more are
+    /// not there. Kept for roles that pass over phases only: others know of the phases that they have waited for.
+    behind: BTreeMap<i64, i32>,
+}
+
+impl Lesson {
+    fn learn(&mut self, behind: &BTreeMap<i64, i32>) {
+        for (&at, &n) in behind {
+            let own = self.behind.entry(at).or_insert(n);
+            *own = n.min(*own);
+        }
+    }
+
+    /// Another phase of a word has ended.
+    fn ended(&mut self, at: i64) {
+        if let Some(n) = self.behind.get_mut(&at) {
+            *n += 1;
+            if *n > 1 {
+                self.behind.remove(&at);
+            }
+        }
+    }
 }
 
 /// An instruction of a role, by address.
@@ -118,6 +140,8 @@ struct State<'a> {
     slots: BTreeMap<i64, Slot>,
     /// The word that was waited for in front of the last copy into each slot: whose arrivals have to say that it is free.
     guards: BTreeMap<i64, i64>,
+    /// The words that count bytes.
+    loaded: BTreeSet<i64>,
     /// Answers per stream that some role has yet to read; true goes round again.
     answers: Vec<VecDeque<bool>>,
 }
@@ -144,6 +168,8 @@ struct Checker<'a> {
     relevant: HashSet<LVal>,
     /// Conditions of the form `lo < hi`.
     less: HashMap<LVal, (LVal, LVal)>,
+    /// Roles that pass over phases.
+    passes: Vec<bool>,
 }
 
 /// What makes two states equal.
@@ -179,7 +205,8 @@ pub(super) fn explore(program: &Program, roles: &Roles, units: &Units, streams: 
     }
     let mut less = HashMap::new();
     comparisons(&program.body, &mut less);
-    let checker = Checker { program, roles, units, streams, readers, relevant: relevant(program), less };
+    let passes = roles.roles.iter().map(|r| passes(&r.body)).collect();
+    let checker = Checker { program, roles, units, streams, readers, relevant: relevant(program), less, passes };
     let mut seen: HashSet<Key> = HashSet::new();
     let mut open = vec![checker.start()?];
     while let Some(mut state) = open.pop() {
@@ -296,7 +323,14 @@ impl<'a> Checker<'a> {
                 }
             })
             .collect();
-        Ok(State { tasks, words, slots: BTreeMap::new(), guards: BTreeMap::new(), answers: vec![VecDeque::new(); streams] })
+        Ok(State {
+            tasks,
+            words,
+            slots: BTreeMap::new(),
+            guards: BTreeMap::new(),
+            loaded: BTreeSet::new(),
+            answers: vec![VecDeque::new(); streams],
+        })
     }
 
     fn compute(&self, inst: &Inst, env: &mut Env, first: usize, count: usize, first_warp: usize) {
@@ -546,9 +580,12 @@ impl<'a> Checker<'a> {
                 };
                 let odd = parity & 1 == 1;
                 let Some(w) = s.words.get_mut(&at) else { return Ok(false) };
-                if w.since[t] < 0 {
+                // It must have learnt that the phase in front of the one it waits for has ended, in whatever order the roles run.
+                let unknown =
+                    if self.passes[t] && s.loaded.contains(&at) { s.tasks[t].knows.behind.get(&at).copied().unwrap_or(2) } else { 0 };
+                if w.since[t] < unknown {
                     return self.error(
-                        "a wait comes before the phase in front of the one it is for, and can't tell them apart,",
+                        "a wait may come before the phase in front of the one it is for, and can't tell them apart,",
                         here,
                         w.last,
                     );
@@ -559,6 +596,9 @@ impl<'a> Checker<'a> {
                 if w.parity == odd {
                     return Ok(false);
                 }
+                if self.passes[t] && w.since[t] > 0 && s.loaded.contains(&at) {
+                    s.tasks[t].knows.behind.insert(at, 0);
+                }
                 w.since[t] = 0;
                 // Only a role of one lane copies.
                 if self.roles.roles[t].single {
@@ -567,6 +607,9 @@ impl<'a> Checker<'a> {
                 let knows = &mut s.tasks[t].knows;
                 knows.full.extend(&w.taught.full);
                 knows.free.extend(&w.taught.free);
+                if self.passes[t] {
+                    knows.learn(&w.taught.behind);
+                }
             }
             Unit::Arrive { barrier, guard } => {
                 let at = known(s, barrier)?;
@@ -576,6 +619,12 @@ impl<'a> Checker<'a> {
             }
             Unit::ArriveExpect { barrier, bytes } => {
                 let at = known(s, barrier)?;
+                // None of its phases has ended yet, which all know.
+                if s.loaded.insert(at) {
+                    s.tasks.iter_mut().zip(&self.passes).filter(|(_, p)| **p).for_each(|(t, _)| {
+                        t.knows.behind.insert(at, 0);
+                    });
+                }
                 self.arrive(s, at, 1, *bytes, here)?;
             }
             Unit::Pass { barrier } => {
@@ -611,8 +660,8 @@ impl<'a> Checker<'a> {
                 if let Some(w) = s.words.get_mut(&word) {
                     w.bytes -= i64::from(bytes);
                     w.gathered.full.insert(at);
-                    turn(w);
                 }
+                turn(s, word);
             }
             Unit::Multiply(m) => {
                 let left = match &m.a {
@@ -726,19 +775,34 @@ impl<'a> Checker<'a> {
                 s.tasks[here.0].knows.full.remove(&a);
             }
         }
-        turn(w);
+        // Who hands a turn over tells what it knows, and forgets it: it will be told.
+        if self.passes[here.0] && !s.loaded.contains(&at) && !s.guards.values().any(|&word| word == at) {
+            w.gathered.learn(&std::mem::take(&mut s.tasks[here.0].knows.behind));
+        }
+        turn(s, at);
         Ok(())
     }
 }
 
 /// Ends a phase that has all it expects.
-fn turn(w: &mut Word) {
+fn turn(s: &mut State<'_>, at: i64) {
+    let Some(w) = s.words.get_mut(&at) else { return };
     if w.pending == 0 && w.bytes == 0 {
         w.parity = !w.parity;
         w.pending = w.count;
         w.taught = std::mem::take(&mut w.gathered);
         w.since.iter_mut().for_each(|n| *n = (*n + 1).min(3));
+        s.words.values_mut().flat_map(|w| [&mut w.gathered, &mut w.taught]).for_each(|l| l.ended(at));
+        s.tasks.iter_mut().for_each(|t| t.knows.ended(at));
     }
+}
+
+/// True if a block passes over phases of words.
+fn passes(block: &Block) -> bool {
+    block.iter().any(|i| match i {
+        Inst::Unit(u) => matches!(**u, Unit::Pass { .. }),
+        other => crate::lane::visit::blocks(other).into_iter().any(passes),
+    })
 }
 
 fn lanes(program: &Program, role: &Role) -> usize {
