@@ -216,37 +216,81 @@ impl Executor {
     /// # Errors
     /// Whatever keeps the kernel from running to its end.
     pub fn run(&self, kernel: &Kernel, launch: &Launch<'_>, memory: &mut Memory) -> Result<Option<Report>, ExecError> {
-        let Launch { grid, args, programs, seed, steps, options: compiling } = *launch;
+        self.prepare(kernel, launch.options)?.run(launch, memory)
+    }
+
+    /// Compiles and loads a kernel, to run it as often as one likes.
+    ///
+    /// # Errors
+    /// A kernel that is wrong, does not compile or does not load.
+    pub fn prepare<'a>(&'a self, kernel: &'a Kernel, options: &Options) -> Result<Prepared<'a>, ExecError> {
+        Ok(match self {
+            Executor::Interp => Prepared::Interp(tilelift_ir::verify(kernel).map_err(CompileError::Verify)?),
+            Executor::Lane(target) => Prepared::Lane { kernel, target, program: Box::new(lower(kernel, target, options)?.program) },
+            Executor::Sim(target) => Prepared::Sim(Box::new(compile(kernel, target, options)?)),
+            #[cfg(feature = "cuda")]
+            Executor::Cuda { device, target } => {
+                Prepared::Cuda { device, kernel: Box::new(device.load(&compile(kernel, target, options)?)?) }
+            }
+        })
+    }
+}
+
+/// A kernel that is ready to run on a device.
+pub enum Prepared<'a> {
+    /// For the reference interpreter.
+    Interp(Verified<'a>),
+    /// For the lane interpreter.
+    Lane {
+        /// What was compiled.
+        kernel: &'a Kernel,
+        /// What for.
+        target: &'a Target,
+        /// What came out.
+        program: Box<lane::Program>,
+    },
+    /// For the simulator, which reads the text at each launch.
+    Sim(Box<crate::Artifact>),
+    /// For hardware.
+    #[cfg(feature = "cuda")]
+    Cuda {
+        /// Where it is loaded.
+        device: &'a crate::runtime::cuda::CudaDevice,
+        /// The loaded kernel.
+        kernel: Box<crate::runtime::cuda::CudaKernel>,
+    },
+}
+
+impl Prepared<'_> {
+    /// Runs over host memory; the simulator returns what it counted. The launch's options play no part.
+    ///
+    /// # Errors
+    /// Whatever keeps the kernel from running to its end.
+    pub fn run(&self, launch: &Launch<'_>, memory: &mut Memory) -> Result<Option<Report>, ExecError> {
+        let Launch { grid, args, programs, seed, steps, options: _ } = *launch;
         match self {
-            Executor::Interp => {
-                let verified: Verified<'_> = tilelift_ir::verify(kernel).map_err(CompileError::Verify)?;
+            Prepared::Interp(verified) => {
                 let usual = interp::Options::default();
                 let options = interp::Options { programs: programs.map(<[_]>::to_vec), steps: steps.unwrap_or(usual.steps), ..usual };
-                interp::interpret(&verified, grid, args, memory, &options).map_err(ExecError::Interp)?;
+                interp::interpret(verified, grid, args, memory, &options).map_err(ExecError::Interp)?;
             }
-            Executor::Lane(target) => {
-                let program = lower(kernel, target, compiling)?.program;
+            Prepared::Lane { kernel, target, program } => {
                 interp::check_args(kernel, args, memory).map_err(|e| ExecError::Interp(e.into()))?;
                 let usual = lane::LaneOptions::default();
                 let options = lane::LaneOptions { programs: programs.map(<[_]>::to_vec), steps: steps.unwrap_or(usual.steps), ..usual };
-                lane::interpret(&program, target, grid, args, memory, &options).map_err(|e| ExecError::Lane(e.to_string()))?;
+                lane::interpret(program, target, grid, args, memory, &options).map_err(|e| ExecError::Lane(e.to_string()))?;
             }
-            Executor::Sim(target) => {
-                let artifact = compile(kernel, target, compiling)?;
+            Prepared::Sim(artifact) => {
                 let linear = |p: &[u32; 3]| p[0] + grid[0] * (p[1] + grid[1] * p[2]);
                 let base = SimDevice::schedule(seed);
                 let ctas = programs.map(|list| list.iter().map(linear).collect());
                 let max_instructions = steps.map_or(base.max_instructions, |n| n.saturating_mul(SIM_INSTRUCTIONS));
                 let device = SimDevice::new(SimConfig { ctas, max_instructions, ..base });
-                let loaded = device.load(&artifact)?;
+                let loaded = device.load(artifact)?;
                 return Ok(Some(device.execute(&loaded, grid, args, memory)?));
             }
             #[cfg(feature = "cuda")]
-            Executor::Cuda { device, target } => {
-                let artifact = compile(kernel, target, compiling)?;
-                let loaded = device.load(&artifact)?;
-                device.execute(&loaded, grid, args, memory)?;
-            }
+            Prepared::Cuda { device, kernel } => device.execute(kernel, grid, args, memory)?,
         }
         Ok(None)
     }

@@ -3,7 +3,7 @@
 use tilelift::ir::{Kernel, Scalar};
 use tilelift::isel::Schedule;
 use tilelift::{OptLevel, Options, lower, targets};
-use tilelift_kernels::{Activation, Gemm};
+use tilelift_kernels::{Activation, Attention, Gemm};
 
 fn plans(kernel: &Kernel) -> Vec<String> {
     let levels = (0..).map_while(OptLevel::from_number);
@@ -35,4 +35,26 @@ fn products_are_specialised_alike_at_every_level() {
             }
         }
     }
+}
+
+#[test]
+fn attention_is_specialised_alike_at_every_level() {
+    for (dim, causal, heads) in [(64, false, None), (64, true, Some(48)), (128, false, Some(48)), (128, true, None)] {
+        for elem in [Scalar::BF16, Scalar::F16] {
+            let plain = Attention::new(elem, dim, causal).for_units().for_shape(4096, 4096);
+            let kernel = heads.map_or(plain.clone(), |h| plain.heads(h)).build().unwrap();
+            let all = plans(&kernel);
+            assert!(all.windows(2).all(|w| w[0] == w[1]), "{dim} {causal}: {all:#?}");
+            // Products run while lanes compute, and the machine deals out the programs.
+            assert!(all[0].contains("2 consumer groups") && all[0].contains("under way while lanes compute"), "{}", all[0]);
+            assert!(all[0].contains("results stored through") && all[0].contains("one grid position each"), "{}", all[0]);
+        }
+    }
+}
+
+#[test]
+fn attention_of_one_group_of_warps_is_pipelined_with_the_reason() {
+    let kernel = Attention::new(Scalar::BF16, 128, false).for_shape(1024, 1024).build().unwrap();
+    let lowered = lower(&kernel, &targets::by_name("sm_90a").unwrap(), &Options::default()).unwrap();
+    assert!(lowered.plan.to_string().contains("nothing is multiplied while it computes"), "{}", lowered.plan);
 }

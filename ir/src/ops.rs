@@ -102,7 +102,7 @@ words! {
     Precision {
         /// Products of the operands as they are.
         Exact "exact",
-        /// `f32` operands become tf32 (10 fraction bits) before they are multiplied: rounded to nearest, ties away, or cut where a target's units do it so.
+        /// `f32` operands become tf32 (10 fraction bits) before they are multiplied: rounded to nearest; a tie goes away from zero, or to even where a target's units do it so.
         Tf32 "tf32",
         /// `f32` operands are taken as `hi + lo`, `hi` being the operand rounded to tf32 and `lo` the rest rounded to tf32; the product is `lo * hi + hi * lo + hi * hi`.
         Tf32x3 "tf32x3",

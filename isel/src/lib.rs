@@ -26,7 +26,7 @@ mod target;
 
 pub use error::LowerError;
 pub use lower::{Lowered, lower};
-pub use physical::{Chosen, choose};
+pub use physical::{Chosen, choose, foresee, seconds};
 pub use plan::{LayoutChoice, LowerOptions, Plan, Schedule, ScheduleKind, Specialised, plan};
 pub use protocol::{Proof, ProtocolError, prove};
 pub use target::{BulkTensor, Costs, GroupMatrix, GroupMatrixId, Machine, MatrixId, MatrixInstr, RegisterPool, Target, Units};

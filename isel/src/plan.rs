@@ -5,7 +5,7 @@ mod specialise;
 
 pub(crate) use overlap::{Overlap, is_zero};
 pub use specialise::Specialised;
-pub(crate) use specialise::{ALIGN, MAX_DEPTH, PanelTile, budget, trace};
+pub(crate) use specialise::{ALIGN, MAX_DEPTH, PanelTile, behind_reshapes, budget, trace};
 
 use crate::error::LowerError;
 use crate::target::Target;

@@ -1,10 +1,13 @@
-//! Attention of one head: `o = softmax(scale * q k^T) v`, keys beyond the end (and, if causal, behind the query) left out.
+//! Attention: `o = softmax(scale * q k^T) v`, keys beyond the end (and, if causal, behind the query) left out; of one head or of many.
 //!
 //! A program holds a block of queries and goes over the keys once: the row maximum, the sum and the weighted values are carried and
-//! rescaled when the maximum grows. Key 0 is seen by every query, so the maximum is finite from the first round on.
+//! rescaled when the maximum grows. Key 0 is seen by every query, so the maximum is finite from the first round on. Maxima are those of
+//! the unscaled scores; the scale goes into the exponential, which is of base 2: a product and a sum in one step per score.
+//!
+//! A causal program ends at its diagonal, so programs take unequal times: the longest come first, some heads side by side.
 
 use crate::facts::{ANY, known, programs};
-use tilelift_ir::{BuildErrors, CmpOp, Extent, Kernel, KernelBuilder, ReduceOp, Scalar, ViewType};
+use tilelift_ir::{BuildErrors, CmpOp, Extent, Kernel, KernelBuilder, ReduceOp, Scalar, Value, ViewType};
 
 /// Attention of `queries` rows to `keys` rows of `dim` elements.
 #[derive(Clone, PartialEq, Debug)]
@@ -21,16 +24,37 @@ pub struct Attention {
     pub tile_keys: u32,
     /// Warps per program.
     pub warps: u32,
+    /// Stages of the pipeline, where the loop is one.
+    pub stages: u32,
     /// What is known of the number of queries.
     pub queries: Extent,
     /// What is known of the number of keys.
     pub keys: Extent,
+    /// What is known of the number of heads, which is then the first dimension of all four; without it they are matrices.
+    pub heads: Option<Extent>,
+    /// Heads that a causal program order walks side by side; divides their number.
+    pub group: u32,
 }
+
+/// Most heads that [`Attention::heads`] walks side by side: their keys and values stay in a cache of tens of megabytes.
+const MAX_GROUP: u32 = 16;
 
 impl Attention {
     /// A configuration for any number of queries and keys.
     pub fn new(elem: Scalar, dim: u32, causal: bool) -> Attention {
-        Attention { elem, dim, causal, tile_queries: 64, tile_keys: 64, warps: 4, queries: ANY, keys: ANY }
+        Attention {
+            elem,
+            dim,
+            causal,
+            tile_queries: 64,
+            tile_keys: 64,
+            warps: 4,
+            stages: 3,
+            queries: ANY,
+            keys: ANY,
+            heads: None,
+            group: 1,
+        }
     }
 
     /// Another tile, and its warps.
@@ -39,42 +63,63 @@ impl Attention {
         self
     }
 
+    /// Chooses the tile for machines that copy whole tiles and multiply them by groups of warps: two groups of 64 queries, and as many
+    /// keys as a lane has registers for beside their values.
+    pub fn for_units(self) -> Attention {
+        let keys = if self.dim > 64 { 96 } else { 128 };
+        Attention { stages: 2, ..self.tile(128, keys, 8) }
+    }
+
     /// States the facts of a shape.
     pub fn for_shape(mut self, queries: u32, keys: u32) -> Attention {
         (self.queries, self.keys) = (known(queries), known(keys));
         self
     }
 
-    /// The kernel; its parameters are the views `q[queries, dim]`, `k[keys, dim]`, `v[keys, dim]`, `o[queries, dim]` and the scalar
-    /// `scale`, an `f32`.
+    /// Makes it attention of a number of heads.
+    pub fn heads(mut self, heads: u32) -> Attention {
+        self.heads = Some(known(heads));
+        self.group = (1..=MAX_GROUP).rev().find(|g| heads.is_multiple_of(*g)).unwrap_or(1);
+        self
+    }
+
+    /// The kernel; its parameters are the views `q[queries, dim]`, `k[keys, dim]`, `v[keys, dim]`, `o[queries, dim]`, each with the heads
+    /// in front if there are any, and the scalar `scale`, an `f32` above zero.
     ///
     /// # Errors
     /// The builder's, for tiles of no or too many elements, or other element types.
     pub fn build(&self) -> Result<Kernel, BuildErrors> {
         let (rows, cols, dim) = (self.tile_queries, self.tile_keys, self.dim);
         let mut b = KernelBuilder::new(&format!("attention_{}{}", self.elem, if self.causal { "_causal" } else { "" }));
-        b.warps(self.warps);
-        let view = |n: Extent| ViewType::dense(self.elem, &[n, Extent::Fixed(dim)]);
+        b.warps(self.warps).stages(self.stages);
+        let dims = |n: Extent| self.heads.into_iter().chain([n, Extent::Fixed(dim)]).collect::<Vec<Extent>>();
+        let view = |n: Extent| ViewType::dense(self.elem, &dims(n));
         let (q, k) = (b.param(view(self.queries)), b.param(view(self.keys)));
         let (v, o) = (b.param(view(self.keys)), b.param(view(self.queries)));
         let scale = b.param(Scalar::F32);
-        let pid = b.program_id(0);
-        let row = b.mul(pid, rows);
+        let (head, row) = self.origin(&mut b);
         let zero = b.constant(0, Scalar::I32);
-        let queries = b.load(q, &[row, zero], &[rows, dim]);
-        let end = b.dim(k, 0);
+        let queries = tile(&mut b, q, head, row, [rows, dim]);
+        let log2_e = b.constant(std::f64::consts::LOG2_E, Scalar::F32);
+        let scale = b.mul(scale, log2_e);
+        let keys_end = b.dim(k, u32::from(head.is_some()));
+        let end = if self.causal {
+            let diagonal = b.add(row, rows);
+            b.minimum(keys_end, diagonal)
+        } else {
+            keys_end
+        };
         let most = b.full(&[rows, 1], f64::NEG_INFINITY, Scalar::F32);
         let sum = b.full(&[rows, 1], 0.0, Scalar::F32);
         let acc = b.full(&[rows, dim], 0.0, Scalar::F32);
         let carried = b.for_loop(0, end, cols, &[most, sum, acc], |b, at, carried| {
-            let keys = b.load(k, &[at, zero], &[cols, dim]);
+            let keys = tile(b, k, head, at, [cols, dim]);
             let keys = b.transpose(keys, &[1, 0]);
             let none = b.full(&[rows, cols], 0.0, Scalar::F32);
             let s = b.dot(queries, keys, none);
-            let s = b.mul(s, scale);
             let key = b.iota(&[rows, cols], 1);
             let key = b.add(key, at);
-            let mut seen = b.cmp(CmpOp::Lt, key, end);
+            let mut seen = b.cmp(CmpOp::Lt, key, keys_end);
             if self.causal {
                 let query = b.iota(&[rows, cols], 0);
                 let query = b.add(query, row);
@@ -85,27 +130,85 @@ impl Attention {
             let s = b.select(seen, s, hidden);
             let top = b.reduce_keep(ReduceOp::Maximum, s, 1);
             let most = b.maximum(carried[0], top);
-            let s = b.sub(s, most);
-            let p = b.exp(s);
+            let shift = b.mul(most, scale);
+            let shift = b.neg(shift);
+            let s = b.fma(s, scale, shift);
+            let p = b.exp2(s);
             let fade = b.sub(carried[0], most);
-            let fade = b.exp(fade);
+            let fade = b.mul(fade, scale);
+            let fade = b.exp2(fade);
             let old = b.mul(carried[1], fade);
             let new = b.reduce_keep(ReduceOp::Add, p, 1);
             let sum = b.add(old, new);
             let acc = b.mul(carried[2], fade);
             let p = b.cast(p, self.elem);
-            let values = b.load(v, &[at, zero], &[cols, dim]);
+            let values = tile(b, v, head, at, [cols, dim]);
             let acc = b.dot(p, values, acc);
             vec![most, sum, acc]
         });
-        let out = b.div(carried[2], carried[1]);
+        let share = b.rcp(carried[1]);
+        let out = b.mul(carried[2], share);
         let out = b.cast(out, self.elem);
-        b.store(o, &[row, zero], out);
+        match head {
+            Some(h) => {
+                let out = b.expand_dims(out, 0);
+                b.store(o, &[h, row, zero], out);
+            }
+            None => b.store(o, &[row, zero], out),
+        }
         b.finish()
     }
 
-    /// The grid for a number of queries.
-    pub fn grid(&self, queries: u32) -> [u32; 3] {
-        [programs(queries, self.tile_queries), 1, 1]
+    /// The head, if there are any, and the first query of a program.
+    fn origin(&self, b: &mut KernelBuilder) -> (Option<Value>, Value) {
+        let axis = usize::from(self.causal && self.heads.is_some());
+        let mut block = b.program_id(axis);
+        if self.causal {
+            let all = b.num_programs(axis);
+            let last = b.sub(all, 1);
+            block = b.sub(last, block);
+        }
+        let row = b.mul(block, self.tile_queries);
+        let head = match (self.heads, self.causal) {
+            (None, _) => None,
+            (Some(_), false) => Some(b.program_id(1)),
+            (Some(_), true) => {
+                let (inside, group) = (b.program_id(0), b.program_id(2));
+                let first = b.mul(group, self.group);
+                Some(b.add(first, inside))
+            }
+        };
+        (head, row)
+    }
+
+    /// The block of queries and the head of a program, for a number of queries.
+    pub fn place(&self, queries: u32, program: [u32; 3]) -> (u32, u32) {
+        let blocks = programs(queries, self.tile_queries);
+        let last = |block: u32| if self.causal { blocks.wrapping_sub(1).wrapping_sub(block) } else { block };
+        match (self.heads, self.causal) {
+            (Some(_), true) => (last(program[1]), program[2] * self.group + program[0]),
+            (Some(_), false) | (None, _) => (last(program[0]), program[1]),
+        }
+    }
+
+    /// The grid for a number of queries and of heads, which is 1 for matrices.
+    pub fn grid(&self, queries: u32, heads: u32) -> [u32; 3] {
+        let blocks = programs(queries, self.tile_queries);
+        match (self.heads, self.causal) {
+            (Some(_), true) => [self.group, blocks, heads / self.group.max(1)],
+            (Some(_), false) | (None, _) => [blocks, heads, 1],
+        }
+    }
+}
+
+/// A tile of a head's matrix.
+fn tile(b: &mut KernelBuilder, view: Value, head: Option<Value>, row: Value, shape: [u32; 2]) -> Value {
+    let zero = b.constant(0, Scalar::I32);
+    match head {
+        Some(h) => {
+            let t = b.load(view, &[h, row, zero], &[1, shape[0], shape[1]]);
+            b.reshape(t, &shape)
+        }
+        None => b.load(view, &[row, zero], &shape),
     }
 }

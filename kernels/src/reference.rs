@@ -233,7 +233,7 @@ pub struct GemmReference {
     pub trans_a: bool,
     /// B is stored `NxK`.
     pub trans_b: bool,
-    /// Operands are rounded, or cut, to tf32.
+    /// Operands are rounded to tf32.
     pub tf32: bool,
     /// Applied to the biased sum.
     pub activation: Activation,
@@ -280,14 +280,16 @@ impl GemmReference {
             return 0.0;
         }
         let rounding = if self.out == Scalar::F32 { 0.0 } else { unit_roundoff(self.out) };
-        // Cut operands are half a unit smaller on average than rounded ones.
-        let cut = if self.tf32 { 2f64.powi(-10) } else { 0.0 };
-        self.shape[2] as f64 / 8.0 * U + 2f64.powi(-19) + rounding + cut
+        self.shape[2] as f64 / 8.0 * U + 2f64.powi(-19) + rounding + if self.tf32 { TIES } else { 0.0 }
     }
 }
 
+/// What the two ways to round a tie to tf32 make of a product of two matrices, relative: one operand in `2^13` is a tie, half of these
+/// differ, by a unit of `2^-10` at most, in both factors, so `sqrt(2^-13) 2^-10`, with a factor of 2 for matrices of few elements.
+pub(crate) const TIES: f64 = 3.0e-5;
+
 /// The error of a sum of `k` products and a bias, in parts of the sum of their magnitudes. Of tf32 operands the rounded numbers count;
-/// a target may cut them, which makes each of two factors smaller by a unit of `2^-10` at most.
+/// a target may round ties to even, which changes each of two factors by a unit of `2^-10` at most.
 pub(crate) fn sum_error(k: usize, tf32: bool) -> f64 {
     (k as f64 + 2.0) * 2.0 * U + if tf32 { 2f64.powi(-9) } else { 0.0 }
 }

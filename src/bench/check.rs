@@ -85,9 +85,15 @@ pub(crate) fn unwritten(output: &[u8], elem: Scalar) -> Result<(), Wrong> {
     }
 }
 
-/// Compares the elements of up to `programs` programs, the first, the last and others at random, with the workload's reference.
-/// Returns the number of elements compared.
-pub(crate) fn sample(workload: &dyn Workload, tensors: &[Tensor], output: &[u8], programs: u64, seed: u64) -> Result<usize, Wrong> {
+/// Compares the elements of up to `programs` programs, the first, the last and others at random, with the workload's reference: of each
+/// program up to `rows` rows at random. Returns the number of elements compared.
+pub(crate) fn sample(
+    workload: &dyn Workload,
+    tensors: &[Tensor],
+    output: &[u8],
+    (programs, rows): (u64, usize),
+    seed: u64,
+) -> Result<usize, Wrong> {
     let Some(elem) = workload.tensors().last().map(|t| t.elem) else { return Ok(0) };
     let decoder = Decoder::new(elem);
     let reference = workload.reference(0, tensors, None);
@@ -100,7 +106,14 @@ pub(crate) fn sample(workload: &dyn Workload, tensors: &[Tensor], output: &[u8],
             1 => total - 1,
             _ => rng::bits(seed, i) % total,
         };
-        for range in workload.owned(0, [(p % x) as u32, (p / x % y) as u32, (p / x / y) as u32]) {
+        let mut owned = workload.owned(0, [(p % x) as u32, (p / x % y) as u32, (p / x / y) as u32]);
+        for r in 0..owned.len().min(rows) {
+            // The rows to compare go to the front.
+            let other = r + (rng::bits(seed ^ p, r as u64) % (owned.len() - r) as u64) as usize;
+            owned.swap(r, other);
+        }
+        owned.truncate(rows);
+        for range in owned {
             for (index, want) in range.clone().zip(reference(range)) {
                 let got = decoder.get(output, index);
                 let near = (got - want.value).abs() <= want.tolerance || got == num::round(want.value, elem);
@@ -305,8 +318,8 @@ mod tests {
         let normals = Normals::new(Scalar::F32, false).unwrap();
         let tensors: Vec<Tensor> = (0..3).map(|s| normals.tensor(&[5000], s)).collect();
         let mut sum: Vec<u8> = (0..5000).flat_map(|i| ((tensors[0].get(i) + tensors[1].get(i)) as f32).to_le_bytes()).collect();
-        assert_eq!(sample(&*workload, &tensors, &sum, 100, 1).map(|n| n > 1000), Ok(true));
+        assert_eq!(sample(&*workload, &tensors, &sum, (100, usize::MAX), 1).map(|n| n > 1000), Ok(true));
         sum[4 * 4999] ^= 0x40;
-        assert!(matches!(sample(&*workload, &tensors, &sum, 2, 1), Err(Wrong::Element { index: 4999, .. })));
+        assert!(matches!(sample(&*workload, &tensors, &sum, (2, usize::MAX), 1), Err(Wrong::Element { index: 4999, .. })));
     }
 }

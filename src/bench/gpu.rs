@@ -87,6 +87,8 @@ const COPY: usize = 1 << 30;
 const SAMPLES: (u64, u64) = (512, 4096);
 /// Programs whose elements are compared with a reference.
 const PROGRAMS: u64 = 64;
+/// Rows of each such program, where an element is the work of many.
+const ROWS: usize = 2;
 
 /// A device, ready to bench.
 pub(crate) struct Bench {
@@ -202,7 +204,8 @@ impl Bench {
         };
         if check.is_empty() {
             check = match problem.cost() {
-                Cost::Flops(_) => format!("{} random elements against f64", SAMPLES.1),
+                Cost::Flops(_) if judge(problem).is_some() => format!("{} random elements against f64", SAMPLES.1),
+                Cost::Flops(_) => format!("{ROWS} rows of each of {PROGRAMS} programs against f64"),
                 Cost::Bytes(_) => format!("{PROGRAMS} programs' elements against f64"),
             };
         }
@@ -363,7 +366,10 @@ impl Bench {
         let verdict = check::unwritten(&bytes, elem).and_then(|()| match (judge(problem), theirs) {
             (Some(judge), Some(theirs)) => judge.against(&bytes, theirs),
             (Some(judge), None) => judge.sample(&data.host[0], &data.host[1], &bytes, SAMPLES.1, seed),
-            (None, _) => check::sample(&*case.workload, &data.host, &bytes, PROGRAMS, seed),
+            (None, _) => {
+                let rows = if matches!(problem.cost(), Cost::Flops(_)) { ROWS } else { usize::MAX };
+                check::sample(&*case.workload, &data.host, &bytes, (PROGRAMS, rows), seed)
+            }
         });
         Ok(match verdict {
             Ok(_) => Ok(ready),
@@ -430,7 +436,8 @@ fn judge(problem: &Problem) -> Option<Judge> {
         | Problem::LayerNorm { .. }
         | Problem::CumSum { .. }
         | Problem::Sort { .. }
-        | Problem::Transpose { .. } => None,
+        | Problem::Transpose { .. }
+        | Problem::Attention { .. } => None,
     }
 }
 

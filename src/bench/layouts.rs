@@ -115,20 +115,29 @@ pub(crate) fn measure(case: &Case, target: &Target, opt: OptLevel) -> Result<Cou
     })
 }
 
-/// The table's head, as Markdown.
-pub(crate) const HEAD: &str = "\
-| kernel | conversions | shared bytes | conflicts | sectors | warp instructions |
-|---|---|---|---|---|---|
-";
+/// All names of the table.
+pub(crate) fn names() -> Vec<String> {
+    CASES.iter().map(|n| (*n).to_owned()).collect()
+}
+
+/// The table's head, as Markdown; with a column for times, if they are taken.
+pub(crate) fn head(timed: bool) -> String {
+    let more = if timed { [" us |", "---|"] } else { [""; 2] };
+    format!(
+        "| kernel | conversions | shared bytes | conflicts | sectors | warp instructions |{}\n|---|---|---|---|---|---|{}\n",
+        more[0], more[1]
+    )
+}
 
 /// A row of the table: `level 0 → level 2`, one number where they are equal.
-pub(crate) fn row(name: &str, [plain, searched]: [Counts; 2]) -> String {
+pub(crate) fn row(name: &str, [plain, searched]: [Counts; 2], times: Option<[Option<f64>; 2]>) -> String {
     let cell = |f: fn(&Counts) -> u64| {
         let (a, b) = (f(&plain), f(&searched));
         if a == b { a.to_string() } else { format!("{a} → {b}") }
     };
     let cells = [cell(|c| c.conversions), cell(|c| c.shared_bytes), cell(|c| c.conflicts), cell(|c| c.sectors), cell(|c| c.instructions)];
-    format!("| `{name}` | {} |\n", cells.join(" | "))
+    let time = times.map_or_else(String::new, |t| format!(" {} |", super::foresee::cell(t)));
+    format!("| `{name}` | {} |{time}\n", cells.join(" | "))
 }
 
 #[cfg(test)]

@@ -4,6 +4,7 @@
 //!  Selection ─► Problem × Variant ─► gpu   times on hardware, against cuBLASLt and device copies   ─┐
 //!                                └─► sim   counts of the simulator: instructions, conflicts, sectors ├─► report
 //!  kernel list ────────────────────► layouts  counts without and with searched layouts              │
+//!  kernel list ────────────────────► foresee  times of the cost model, beside measured ones
 //!  kernel list ────────────────────► compile  wall time of every stage of the compiler              ─┘
 //! ```
 //!
@@ -17,6 +18,7 @@
 pub(crate) mod check;
 pub(crate) mod compile;
 pub(crate) mod fill;
+pub(crate) mod foresee;
 #[cfg(feature = "cuda")]
 pub(crate) mod gpu;
 pub(crate) mod layouts;

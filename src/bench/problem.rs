@@ -12,10 +12,10 @@ use tilelift_isel::products::{Choice, Product, rank};
 use tilelift_isel::{LowerOptions, ScheduleKind, Target};
 use tilelift_kernels::tensor::Init;
 use tilelift_kernels::workload::{
-    CumSumCase, GemmCase, RmsNormCase, SiluMulCase, SoftmaxCase, SplitGemmCase, TransposeCase, VectorAddCase, Workload,
+    AttentionCase, CumSumCase, GemmCase, RmsNormCase, SiluMulCase, SoftmaxCase, SplitGemmCase, TransposeCase, VectorAddCase, Workload,
 };
 use tilelift_kernels::workload_more::{LayerNormCase, SelectCase};
-use tilelift_kernels::{CumSum, Gemm, LayerNorm, RmsNorm, Select, SiluMul, Softmax, SplitGemm, Transpose, VectorAdd};
+use tilelift_kernels::{Attention, CumSum, Gemm, LayerNorm, RmsNorm, Select, SiluMul, Softmax, SplitGemm, Transpose, VectorAdd};
 
 /// A group of problems.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, PartialOrd, Ord)]
@@ -25,10 +25,12 @@ pub(crate) enum Suite {
     Rows,
     Transpose,
     Gemm,
+    Attention,
 }
 
 impl Suite {
-    pub(crate) const ALL: &'static [Suite] = &[Suite::Elementwise, Suite::Norms, Suite::Rows, Suite::Transpose, Suite::Gemm];
+    pub(crate) const ALL: &'static [Suite] =
+        &[Suite::Elementwise, Suite::Norms, Suite::Rows, Suite::Transpose, Suite::Gemm, Suite::Attention];
 
     /// The word on the command line.
     pub(crate) const fn word(self) -> &'static str {
@@ -38,6 +40,7 @@ impl Suite {
             Suite::Rows => "rows",
             Suite::Transpose => "transpose",
             Suite::Gemm => "gemm",
+            Suite::Attention => "attention",
         }
     }
 
@@ -47,6 +50,7 @@ impl Suite {
             Suite::Elementwise => "N",
             Suite::Norms | Suite::Rows | Suite::Transpose => "ROWSxCOLS",
             Suite::Gemm => "MxNxK",
+            Suite::Attention => "BATCHxHEADSxLENGTHxDIM",
         }
     }
 
@@ -56,6 +60,7 @@ impl Suite {
             Suite::Elementwise => 1,
             Suite::Norms | Suite::Rows | Suite::Transpose => 2,
             Suite::Gemm => 3,
+            Suite::Attention => 4,
         }
     }
 }
@@ -79,15 +84,60 @@ pub(crate) const OUTS: [(&str, Scalar); 4] = [("bf16", Scalar::BF16), ("f16", Sc
 /// A kernel of the library with element type and shape.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Problem {
-    VectorAdd { elem: Scalar, n: u32 },
-    SiluMul { elem: Scalar, n: u32 },
-    Softmax { elem: Scalar, rows: u32, cols: u32 },
-    RmsNorm { elem: Scalar, rows: u32, cols: u32 },
-    LayerNorm { elem: Scalar, rows: u32, cols: u32 },
-    CumSum { elem: Scalar, rows: u32, cols: u32 },
-    Sort { elem: Scalar, rows: u32, cols: u32 },
-    Transpose { elem: Scalar, rows: u32, cols: u32 },
-    Gemm { elem: Scalar, out: Scalar, trans: (bool, bool), m: u32, n: u32, k: u32 },
+    VectorAdd {
+        elem: Scalar,
+        n: u32,
+    },
+    SiluMul {
+        elem: Scalar,
+        n: u32,
+    },
+    Softmax {
+        elem: Scalar,
+        rows: u32,
+        cols: u32,
+    },
+    RmsNorm {
+        elem: Scalar,
+        rows: u32,
+        cols: u32,
+    },
+    LayerNorm {
+        elem: Scalar,
+        rows: u32,
+        cols: u32,
+    },
+    CumSum {
+        elem: Scalar,
+        rows: u32,
+        cols: u32,
+    },
+    Sort {
+        elem: Scalar,
+        rows: u32,
+        cols: u32,
+    },
+    Transpose {
+        elem: Scalar,
+        rows: u32,
+        cols: u32,
+    },
+    Gemm {
+        elem: Scalar,
+        out: Scalar,
+        trans: (bool, bool),
+        m: u32,
+        n: u32,
+        k: u32,
+    },
+    /// As many queries as keys, of `heads` heads over all of the batch.
+    Attention {
+        elem: Scalar,
+        causal: bool,
+        heads: u32,
+        length: u32,
+        dim: u32,
+    },
 }
 
 /// What a problem costs at least.
@@ -115,6 +165,10 @@ pub(crate) struct Variant {
     pub(crate) swapped: bool,
     /// How the main loop runs.
     pub(crate) schedule: Option<ScheduleKind>,
+    /// Whether products run while lanes compute, where loops are specialised.
+    pub(crate) overlap: Option<bool>,
+    /// Whether an instance runs several grid positions, where loops are specialised.
+    pub(crate) persistent: Option<bool>,
     /// Parts of the depth of a product.
     pub(crate) splits: Option<u32>,
     /// The machine has units that copy and multiply whole tiles.
@@ -141,13 +195,8 @@ impl Variant {
     /// What the compiler is told.
     pub(crate) fn options(&self, opt: OptLevel) -> Options {
         // A ring of slots is as deep as fits, unless its depth was asked for.
-        let lower = LowerOptions {
-            schedule: self.schedule,
-            stages: self.stages,
-            consumers: self.consumers,
-            teams: self.teams,
-            ..LowerOptions::default()
-        };
+        let Variant { schedule, stages, overlap, persistent, consumers, teams, .. } = *self;
+        let lower = LowerOptions { schedule, stages, overlap, persistent, consumers, teams, ..LowerOptions::default() };
         Options { opt, lower, ..Options::default() }
     }
 }
@@ -160,6 +209,7 @@ impl Problem {
             Problem::CumSum { .. } | Problem::Sort { .. } => Suite::Rows,
             Problem::Transpose { .. } => Suite::Transpose,
             Problem::Gemm { .. } => Suite::Gemm,
+            Problem::Attention { .. } => Suite::Attention,
         }
     }
 
@@ -173,7 +223,8 @@ impl Problem {
             | Problem::CumSum { elem, .. }
             | Problem::Sort { elem, .. }
             | Problem::Transpose { elem, .. }
-            | Problem::Gemm { elem, .. } => elem,
+            | Problem::Gemm { elem, .. }
+            | Problem::Attention { elem, .. } => elem,
         }
     }
 
@@ -181,6 +232,10 @@ impl Problem {
     pub(crate) fn cost(&self) -> Cost {
         match *self {
             Problem::Gemm { m, n, k, .. } => Cost::Flops(2.0 * f64::from(m) * f64::from(n) * f64::from(k)),
+            // Two products; half of the scores are hidden from a causal one.
+            Problem::Attention { causal, heads, length, dim, .. } => {
+                Cost::Flops(4.0 * f64::from(heads) * f64::from(length).powi(2) * f64::from(dim) / if causal { 2.0 } else { 1.0 })
+            }
             Problem::VectorAdd { .. }
             | Problem::SiluMul { .. }
             | Problem::Softmax { .. }
@@ -255,8 +310,9 @@ impl Problem {
             Problem::Transpose { elem, rows, cols } => {
                 let c = Transpose::new(elem).for_shape(rows, cols);
                 let (tile_rows, tile_cols) = (pick(0, c.tile_rows), pick(1, c.tile_cols));
-                let config = Transpose { tile_rows, tile_cols, warps: variant.warps.unwrap_or(c.warps), ..c };
-                (label(&[tile_rows, tile_cols], config.warps, None, None), Box::new(TransposeCase { config, rows, cols, init }))
+                let (warps, group) = (variant.warps.unwrap_or(c.warps), variant.group.unwrap_or(c.group));
+                let config = Transpose { tile_rows, tile_cols, warps, group, ..c };
+                (label(&[tile_rows, tile_cols], config.warps, None, Some(group)), Box::new(TransposeCase { config, rows, cols, init }))
             }
             Problem::Gemm { elem, out, trans, m, n, k } => {
                 let c = Gemm::new(elem).output(out).transposed(trans.0, trans.1).for_shape(m, n, k);
@@ -284,6 +340,25 @@ impl Problem {
                     }
                     Some(_) | None => (name, Box::new(GemmCase { config, m, n, k })),
                 }
+            }
+            Problem::Attention { elem, causal, heads, length, dim } => {
+                let c = Attention::new(elem, dim, causal).for_shape(length, length).heads(heads);
+                let c = if variant.units && variant.schedule != Some(ScheduleKind::Pipelined) { c.for_units() } else { c };
+                let warps = variant.warps.unwrap_or(c.warps);
+                let group = variant.group.filter(|g| heads.is_multiple_of(*g)).unwrap_or(c.group);
+                let config = Attention { group, ..c.clone().tile(pick(0, c.tile_queries), pick(1, c.tile_keys), warps) };
+                let mut name = format!("{}x{}", config.tile_queries, config.tile_keys);
+                name += match variant.schedule {
+                    Some(ScheduleKind::Specialised) => " specialised",
+                    Some(ScheduleKind::Pipelined) => " pipelined",
+                    None => "",
+                };
+                let numbers = [("w", variant.warps), ("s", variant.stages), ("g", variant.group), ("c", variant.consumers)];
+                numbers.iter().filter_map(|(l, v)| v.map(|v| format!(" {l}{v}"))).for_each(|part| name += &part);
+                let switches = [("overlap", variant.overlap), ("persistent", variant.persistent)];
+                let word = |(what, on): &(&str, Option<bool>)| on.map(|on| format!(" {}{what}", if on { "" } else { "no " }));
+                switches.iter().filter_map(word).for_each(|part| name += &part);
+                (name, Box::new(AttentionCase { config, queries: length, keys: length, heads }))
             }
         }
     }
@@ -325,6 +400,10 @@ pub(crate) struct Selection {
     pub(crate) groups: Vec<u32>,
     pub(crate) consumers: Vec<u32>,
     pub(crate) schedules: Vec<ScheduleKind>,
+    /// Whether attention is causal.
+    pub(crate) causal: Vec<bool>,
+    pub(crate) overlaps: Vec<bool>,
+    pub(crate) persistent: Vec<bool>,
     pub(crate) splits: Vec<u32>,
     pub(crate) teams: Vec<u32>,
     /// Whether operands of products are multiplied the other way round.
@@ -335,6 +414,10 @@ pub(crate) struct Selection {
 
 /// Longest row that the bench sorts.
 const SORT_COLS: u32 = 4096;
+
+/// Queries of attention, over all heads, and their elements, where only a length is given.
+const HEAD_ROWS: u32 = 1 << 18;
+const HEAD_DIM: u32 = 128;
 
 /// Rows of the norms where only columns are given.
 const NORM_ROWS: u32 = 16384;
@@ -359,6 +442,7 @@ impl Selection {
             Suite::Norms | Suite::Rows => vec![NORM_ROWS, s],
             Suite::Transpose => vec![s, s],
             Suite::Gemm => vec![s, s, s],
+            Suite::Attention => vec![1, (HEAD_ROWS / s).max(1), s, HEAD_DIM],
         });
         let whole = self.shapes.iter().filter(|s| s.len() == suite.rank()).cloned();
         let asked: Vec<Vec<u32>> = sized.chain(whole).collect();
@@ -385,7 +469,11 @@ impl Selection {
                 let out = self.out.unwrap_or_else(|| Gemm::new(elem).out);
                 list.extend(self.trans.iter().map(|&trans| Problem::Gemm { elem, out, trans, m, n, k }));
             }
-            (Suite::Elementwise | Suite::Norms | Suite::Rows | Suite::Transpose | Suite::Gemm, _) => {}
+            (Suite::Attention, &[batch, heads, length, dim]) => {
+                let heads = batch.saturating_mul(heads);
+                list.extend(self.causal.iter().map(|&causal| Problem::Attention { elem, causal, heads, length, dim }));
+            }
+            (Suite::Elementwise | Suite::Norms | Suite::Rows | Suite::Transpose | Suite::Gemm | Suite::Attention, _) => {}
         }
     }
 
@@ -404,21 +492,25 @@ impl Selection {
             list.iter().flat_map(|v| values.iter().map(move |x| with(v, x))).collect()
         }
         let gemm = problem.suite() == Suite::Gemm;
+        let attention = problem.suite() == Suite::Attention;
+        let loops = gemm || attention;
         let pipelined = self.schedules.contains(&ScheduleKind::Pipelined);
-        let units = target.filter(|t| gemm && t.units.is_some());
-        let modelled = units.filter(|_| self.tiles.is_empty() && !pipelined);
+        let units = target.filter(|t| loops && t.units.is_some());
+        let modelled = units.filter(|_| gemm && self.tiles.is_empty() && !pipelined);
         let measured = problem.product().and_then(|p| records::best(&self.records, &p)).map(|r| r.choice);
         let best = modelled.and_then(|t| measured.or_else(|| rank(t, &problem.product()?).first().map(|r| r.choice)));
         let plain = Variant { units: units.is_some(), swapped: gemm && self.swapped, ..Variant::default() };
         let list = vec![best.map_or(plain, Variant::from)];
         let list = each(list, &self.tiles, true, |v, x| v.tile = Some(x));
         let list = each(list, &self.warps, true, |v, x| v.warps = Some(x));
-        let list = each(list, &self.stages, gemm, |v, x| v.stages = Some(x));
-        let list = each(list, &self.groups, gemm, |v, x| v.group = Some(x));
+        let list = each(list, &self.stages, loops, |v, x| v.stages = Some(x));
+        let list = each(list, &self.groups, loops || problem.suite() == Suite::Transpose, |v, x| v.group = Some(x));
         let list = each(list, &self.splits, gemm, |v, x| v.splits = Some(x));
         let list = each(list, &self.teams, gemm, |v, x| v.teams = Some(x));
-        let list = each(list, &self.consumers, gemm, |v, x| v.consumers = Some(x));
-        each(list, &self.schedules, gemm, |v, x| v.schedule = Some(x))
+        let list = each(list, &self.consumers, loops, |v, x| v.consumers = Some(x));
+        let list = each(list, &self.overlaps, attention, |v, x| v.overlap = Some(x));
+        let list = each(list, &self.persistent, loops, |v, x| v.persistent = Some(x));
+        each(list, &self.schedules, loops, |v, x| v.schedule = Some(x))
     }
 }
 
@@ -440,6 +532,9 @@ mod tests {
             groups: Vec::new(),
             consumers: Vec::new(),
             schedules: Vec::new(),
+            causal: vec![false, true],
+            overlaps: Vec::new(),
+            persistent: Vec::new(),
             splits: Vec::new(),
             teams: Vec::new(),
             swapped: false,
@@ -450,7 +545,7 @@ mod tests {
     #[test]
     fn sizes_and_shapes_go_to_the_suites_they_suit() {
         let usual = |s: Suite| vec![vec![64; s.rank()]];
-        assert_eq!(selection().problems(&usual).len(), 2 + 3 + 2 + 1 + 2);
+        assert_eq!(selection().problems(&usual).len(), 2 + 3 + 2 + 1 + 2 + 2);
         let one = Selection { shapes: vec![vec![10, 20], vec![1, 2, 3]], suites: vec![Suite::Transpose], ..selection() };
         assert_eq!(one.problems(&usual), [Problem::Transpose { elem: Scalar::BF16, rows: 10, cols: 20 }]);
         let sized = Selection { sizes: vec![512], suites: vec![Suite::Gemm], trans: vec![(true, false)], ..selection() };
@@ -472,6 +567,14 @@ mod tests {
         let target = crate::targets::by_name("sm_90a");
         let modelled = selection().variants(&p, target.as_ref());
         assert!(modelled.len() == 1 && modelled[0].units && modelled[0].tile.is_some());
+        let s = Selection { overlaps: vec![true, false], tiles: vec![[128, 64, 0]], ..selection() };
+        let attention = Problem::Attention { elem: Scalar::BF16, causal: false, heads: 6, length: 100, dim: 64 };
+        let both = s.variants(&attention, None);
+        assert_eq!((both.len(), s.variants(&p, None).len()), (2, 1));
+        assert_eq!(
+            (attention.workload(&both[1]).0.as_str(), attention.name().as_str()),
+            ("128x64 no overlap", "attention_bf16_6x100x100x64")
+        );
     }
 
     #[test]
@@ -482,5 +585,7 @@ mod tests {
         assert_eq!(p.cost(), Cost::Bytes(f64::from(10 * 8 * 4 * 2 + 8 * 4)));
         let p = Problem::Gemm { elem: Scalar::F16, out: Scalar::F16, trans: (false, false), m: 3, n: 5, k: 7 };
         assert_eq!(p.cost(), Cost::Flops(210.0));
+        let p = Problem::Attention { elem: Scalar::F16, causal: true, heads: 2, length: 4, dim: 8 };
+        assert_eq!(p.cost(), Cost::Flops(512.0));
     }
 }

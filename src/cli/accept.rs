@@ -1,7 +1,7 @@
 //! `accept`: the acceptance cases of the kernel library, on a device, judged against `f64` references.
 
 use super::{CliError, Outcome, Streams, options};
-use crate::execute::{DeviceKind, Executor, Launch};
+use crate::execute::{DeviceKind, Executor, Launch, Prepared};
 use crate::{OptLevel, Options};
 use lexopt::Arg::{Long, Short, Value};
 use std::collections::BTreeMap;
@@ -20,7 +20,8 @@ Runs the acceptance cases and prints a table; E is the worst error in units of t
   --seeds N       sets of random inputs per case (1); on the simulator each runs under another schedule
   --large         the large cases, too; devices that are slow run a sample of their programs
   --full          every program of the large cases on slow devices, too: hours on the simulator
-  --twice         the first inputs run twice, and have to give the same bits
+  --runs N        the first inputs run N times, and have to give the same bits each time (1)
+  --twice         as --runs 2
   --jobs N        cases at a time, each in a thread (1); the table keeps its order
   --opt N         0: as written, 1: improved by equality saturation (default), 2: layouts, too
   --list          print the names only";
@@ -46,8 +47,8 @@ pub struct Effort {
     pub seeds: u64,
     /// Every program of a large case, on slow devices too, instead of a sample.
     pub full: bool,
-    /// The first set of inputs runs twice, on the simulator under two schedules, and both runs have to give the same bits.
-    pub twice: bool,
+    /// The first set of inputs runs so often, on the simulator under as many schedules, and all runs have to give the same bits.
+    pub runs: u64,
     /// How much kernels are improved first.
     pub opt: OptLevel,
 }
@@ -55,7 +56,7 @@ pub struct Effort {
 impl Effort {
     /// A number of sets; slow devices sample the programs of large cases.
     pub const fn seeds(seeds: u64) -> Effort {
-        Effort { seeds, full: false, twice: false, opt: OptLevel::Logical }
+        Effort { seeds, full: false, runs: 1, opt: OptLevel::Logical }
     }
 }
 
@@ -77,25 +78,32 @@ pub fn run_case(case: &Case, device: &Executor, effort: Effort) -> Result<CaseRe
     };
     let options = Options { opt: effort.opt, ..Options::default() };
     let mut worst: Option<Verdict> = None;
-    let mut time = Duration::ZERO;
+    let start = Instant::now();
+    let prepared = launches
+        .iter()
+        .map(|l| device.prepare(&l.kernel, &options).map_err(|e| format!("@{}: {e}", l.kernel.name)))
+        .collect::<Result<Vec<Prepared<'_>>, String>>()?;
+    let mut time = start.elapsed();
     for seed in 0..effort.seeds.max(1) {
         let tensors = case.make_variant(seed);
         let mut run = |schedule: u64| {
             let mut memory = case.memory(&tensors);
-            for l in &launches {
+            for (l, p) in launches.iter().zip(&prepared) {
                 let launch =
                     Launch { grid: l.grid, args: &l.args, programs: l.programs.as_deref(), seed: schedule, steps: None, options: &options };
                 let start = Instant::now();
-                device.run(&l.kernel, &launch, &mut memory).map_err(|e| format!("seed {seed}, @{}: {e}", l.kernel.name))?;
+                p.run(&launch, &mut memory).map_err(|e| format!("seed {seed}, @{}: {e}", l.kernel.name))?;
                 time += start.elapsed();
             }
             Ok::<_, String>(memory)
         };
         let memory = run(seed)?;
-        if effort.twice && seed == 0 && case.workload.deterministic() {
-            let again = run(seed + 1)?;
-            if let Some(i) = memory.buffers.iter().zip(&again.buffers).position(|(a, b)| a.bytes() != b.bytes()) {
-                return Err(format!("a second run on the same inputs gave other bits in `{}`", case.tensors()[i].name));
+        let more = if seed == 0 { effort.runs.max(1) } else { 1 };
+        for n in 1..more {
+            let again = run(seed + n)?;
+            let other = memory.buffers.iter().zip(&again.buffers).position(|(a, b)| a.bytes() != b.bytes());
+            if let Some(i) = other.filter(|_| case.workload.deterministic()) {
+                return Err(format!("run {} on the same inputs gave other bits in `{}`", n + 1, case.tensors()[i].name));
             }
         }
         let verdict = case.judge(&tensors, &memory, sample.as_deref()).map_err(|e| format!("seed {seed}: {e}"))?;
@@ -121,7 +129,8 @@ pub(super) fn run(parser: &mut lexopt::Parser, streams: &mut Streams<'_>) -> Out
             Long("opt") => effort.opt = options::opt(parser)?,
             Long("large") => large = true,
             Long("full") => effort.full = true,
-            Long("twice") => effort.twice = true,
+            Long("runs") => effort.runs = options::number(parser, "runs", 1..=1_000_000)?,
+            Long("twice") => effort.runs = 2,
             Long("jobs") => jobs = options::number(parser, "jobs", 1..=256usize)?,
             Long("list") => list = true,
             Long(_) | Short(_) | Value(_) => return Err(arg.unexpected().into()),

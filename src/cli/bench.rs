@@ -20,23 +20,27 @@ usage: tilelift bench [SUITE…] [OPTION…]
 
 Times kernels on the GPU: ours in every variant asked for, cuBLASLt (products) and a device copy (the others), interleaved in one
 process. Every output is checked before it is timed. Suites: elementwise, norms (softmax,
-RMSNorm, LayerNorm), rows (running sums, sorts of up to 4096 columns), transpose, gemm; all of them for `all`, or if none is named.
+RMSNorm, LayerNorm), rows (running sums, sorts of up to 4096 columns), transpose, gemm, attention; all of them for `all`, or if none is named.
 `compile` times every stage of the compiler for the kernels of the library, and needs no GPU.
 
 what to run (lists are separated by commas; every combination is run)
   --suite NAME,…      as SUITE
   --sizes N,…         elements, columns, sides of squares or cubes, as the suite has it
-  --shape S,…         whole shapes: N (elementwise), ROWSxCOLS (norms, transpose), MxNxK (gemm)
+  --shape S,…         whole shapes: N (elementwise), ROWSxCOLS (norms, transpose), MxNxK (gemm),
+                      BATCHxHEADSxLENGTHxDIM (attention)
   --dtype NAME,…      bf16 (default), f16, f32; tf32 is f32; gemm also f8e4m3, f8e5m2, i8
   --out NAME          element type of a product: bf16, f16 or f32; i32 of i8 (that of the operands; bf16 of 8-bit floats)
   --trans NAME,…      nn, nt, tn, tt (nn and nt)
-  --tile T,…          tiles: MxNxK (gemm), ROWSxCOLS (transpose), ROWS (norms), N (elementwise)
+  --tile T,…          tiles: MxNxK (gemm), ROWSxCOLS (transpose), ROWS (norms), N (elementwise), QUERIESxKEYS (attention)
   --warps N,…  --stages N,…  --group N,…
+  --schedule NAME,…   specialised or pipelined (gemm, attention; the planner's choice)
   --splits N,…        parts of the depth, added up by a second launch (gemm; the model's choice)
-  --consumers N,…     groups of warps that multiply (gemm; the planner's choice)
+  --consumers N,…     groups of warps that multiply (gemm, attention; the planner's choice)
   --teams N,…         1, or 2 that take tiles in turns (gemm; the model's choice)
   --swapped           multiply operands the other way round (gemm with a tile; the model's choice)
-  --schedule NAME,…   specialised or pipelined (gemm; the planner's choice)
+  --causal WORD,…     on, off (attention; both)
+  --overlap WORD,…    products run while lanes compute: on, off (attention; the planner's choice)
+  --persistent WORD,… an instance runs several grid positions: on, off (gemm, attention; the planner's choice)
   --no-library        leave cuBLASLt out
 how to measure
   --repeat N          rounds, a batch of every candidate in each (9; compile: 200)
@@ -50,7 +54,8 @@ how to measure
   --target NAME       what to compile for
   --opt N             0: kernels as written, 1: improved by equality saturation (default), 2: layouts, too
   --records FILE      measurements of `tune`: products run with the quickest choice in them instead of the model's
-  --json FILE         results as JSON, too";
+  --json FILE         results as JSON, too
+  --emit              print the compiled texts and stop";
 
 /// What goes to the JSON file.
 #[derive(Default)]
@@ -75,6 +80,7 @@ struct Job {
     target: Option<Target>,
     json: Option<String>,
     opt: OptLevel,
+    emit: bool,
 }
 
 const REPEAT: u32 = 9;
@@ -83,11 +89,14 @@ const BURST: [f64; 3] = [6.0, 20.0, 100.0];
 const STEADY: [f64; 3] = [200.0, 350.0, 0.0];
 /// Largest extent on the command line.
 const MAX: u32 = 1 << 30;
+const SWITCH: [(&str, bool); 2] = [("on", true), ("off", false)];
 
 pub(super) fn run(parser: &mut lexopt::Parser, streams: &mut Streams<'_>) -> Outcome {
     let job = job(parser)?;
     let mut json = Json::default();
-    let result = if job.compile {
+    let result = if job.emit {
+        texts(&job, streams)
+    } else if job.compile {
         compiles(&job, &mut json, streams)
     } else if job.kind == DeviceKind::Cuda {
         hardware(&job, &mut json, streams)
@@ -122,9 +131,13 @@ fn job(parser: &mut lexopt::Parser) -> Result<Job, CliError> {
         teams: Vec::new(),
         swapped: false,
         records: Vec::new(),
+        causal: Vec::new(),
+        overlaps: Vec::new(),
+        persistent: Vec::new(),
     };
     let (mut compile, mut repeat, mut times, mut sets, mut seed) = (false, None, BURST, None, 1);
     let (mut library, mut kind, mut target, mut json, mut opt) = (true, DeviceKind::Cuda, None, None, OptLevel::default());
+    let mut emit = false;
     while let Some(arg) = parser.next()? {
         match arg {
             Value(v) if v == "compile" => compile = true,
@@ -138,7 +151,7 @@ fn job(parser: &mut lexopt::Parser) -> Result<Job, CliError> {
             Long("shape") => {
                 let list = options::text(parser)?;
                 for word in list.split(',') {
-                    s.shapes.push(extents(word, "shape", MAX)?);
+                    s.shapes.push(extents(word, "shape", 4, MAX)?);
                 }
             }
             Long("dtype") => s.elems = words(parser, "dtype", &ELEMS)?,
@@ -148,7 +161,7 @@ fn job(parser: &mut lexopt::Parser) -> Result<Job, CliError> {
                 let list = options::text(parser)?;
                 for word in list.split(',') {
                     let mut tile = [0; 3];
-                    let given = extents(word, "tile", 1 << 20)?;
+                    let given = extents(word, "tile", 3, 1 << 20)?;
                     tile[..given.len()].copy_from_slice(&given);
                     s.tiles.push(tile);
                 }
@@ -161,6 +174,9 @@ fn job(parser: &mut lexopt::Parser) -> Result<Job, CliError> {
             Long("teams") => s.teams = numbers(parser, "teams", 2)?,
             Long("group") => s.groups = numbers(parser, "group", 1 << 16)?,
             Long("schedule") => s.schedules = words(parser, "schedule", &options::SCHEDULES)?,
+            Long("causal") => s.causal = words(parser, "causal", &SWITCH)?,
+            Long("overlap") => s.overlaps = words(parser, "overlap", &SWITCH)?,
+            Long("persistent") => s.persistent = words(parser, "persistent", &SWITCH)?,
             Long("no-library") => library = false,
             Long("repeat") => repeat = Some(options::number(parser, "repeat", 1..=100_000)?),
             Long("warm-ms") => times[0] = options::number(parser, "warm-ms", 0.0..=1e5)?,
@@ -172,6 +188,7 @@ fn job(parser: &mut lexopt::Parser) -> Result<Job, CliError> {
             Long("device") => kind = options::word(parser, "device", &[("cuda", DeviceKind::Cuda), ("sim", DeviceKind::Sim)])?,
             Long("target") => target = Some(options::target(parser)?),
             Long("opt") => opt = options::opt(parser)?,
+            Long("emit") => emit = true,
             Long("records") => s.records = records::read(&options::text(parser)?).map_err(CliError::Unusable)?,
             Long("json") => json = Some(options::text(parser)?),
             Long(_) | Short(_) => return Err(arg.unexpected().into()),
@@ -186,6 +203,9 @@ fn job(parser: &mut lexopt::Parser) -> Result<Job, CliError> {
     if s.elems.is_empty() {
         s.elems = vec![Scalar::BF16];
     }
+    if s.causal.is_empty() {
+        s.causal = vec![false, true];
+    }
     if s.trans.is_empty() {
         s.trans = ORDERS[..2].iter().map(|o| o.1).collect();
     }
@@ -199,7 +219,7 @@ fn job(parser: &mut lexopt::Parser) -> Result<Job, CliError> {
             )));
         }
     }
-    Ok(Job { selection: s, compile, repeat, times, sets, seed, library, kind, target, json, opt })
+    Ok(Job { selection: s, compile, repeat, times, sets, seed, library, kind, target, json, opt, emit })
 }
 
 /// Adds the suite of a word, or every suite for `all`.
@@ -237,12 +257,12 @@ fn words<T: Copy>(parser: &mut lexopt::Parser, name: &str, known: &[(&str, T)]) 
     list.split(',').map(|w| known.iter().find(|(k, _)| *k == w).map(|&(_, t)| t).ok_or_else(|| wrong(w))).collect()
 }
 
-/// One to three extents with `x` between them.
-fn extents(word: &str, name: &str, max: u32) -> Result<Vec<u32>, CliError> {
+/// One to `most` extents with `x` between them.
+fn extents(word: &str, name: &str, most: usize, max: u32) -> Result<Vec<u32>, CliError> {
     let parts: Option<Vec<u32>> = word.split('x').map(|p| p.parse().ok().filter(|e| (1..=max).contains(e))).collect();
     parts
-        .filter(|p| (1..=3).contains(&p.len()))
-        .ok_or_else(|| CliError::Usage(format!("--{name} takes up to three extents from 1 to {max} such as 128x128x64, not `{word}`")))
+        .filter(|p| (1..=most).contains(&p.len()))
+        .ok_or_else(|| CliError::Usage(format!("--{name} takes up to {most} extents from 1 to {max} such as 128x128x64, not `{word}`")))
 }
 
 /// Most elements of a tensor: what an index of 32 bits can reach.
@@ -289,6 +309,21 @@ fn compiles(job: &Job, json: &mut Json, streams: &mut Streams<'_>) -> Outcome {
     Ok(())
 }
 
+/// The texts of all variants.
+fn texts(job: &Job, streams: &mut Streams<'_>) -> Outcome {
+    let target = job.target.clone().unwrap_or_else(targets::usual);
+    for problem in problems(job, &small, streams)? {
+        for variant in job.selection.variants(&problem, Some(&target)) {
+            let (label, workload) = problem.workload(&variant);
+            let failed = |e: String| CliError::Failed(format!("{problem} {label}: {e}"));
+            let kernel = workload.build().map_err(|e| failed(e.to_string()))?;
+            let artifact = crate::compile(&kernel, &target, &variant.options(job.opt)).map_err(|e| failed(e.to_string()))?;
+            writeln!(streams.out, "// {problem} {label}\n{}", artifact.text)?;
+        }
+    }
+    Ok(())
+}
+
 /// Shapes that the simulator runs in seconds.
 fn small(suite: Suite) -> Vec<Vec<u32>> {
     match suite {
@@ -297,6 +332,7 @@ fn small(suite: Suite) -> Vec<Vec<u32>> {
         Suite::Rows => vec![vec![64, 1024]],
         Suite::Transpose => vec![vec![512, 512]],
         Suite::Gemm => vec![vec![512, 512, 512]],
+        Suite::Attention => vec![vec![1, 2, 256, 64]],
     }
 }
 
@@ -339,6 +375,7 @@ fn usual(suite: Suite) -> Vec<Vec<u32>> {
         Suite::Rows => vec![vec![16384, 8192], vec![16384, 2048]],
         Suite::Transpose => vec![vec![8192, 8192]],
         Suite::Gemm => [1024, 2048, 4096, 8192].into_iter().map(|s| vec![s, s, s]).collect(),
+        Suite::Attention => vec![vec![4, 48, 4096, 128], vec![1, 48, 16384, 128], vec![4, 48, 4096, 64]],
     }
 }
 
@@ -436,7 +473,7 @@ mod tests {
         let j = parse("transpose --tile 32x64 --steady --rest-ms 5 --device sim").unwrap();
         assert_eq!((j.selection.tiles[0], j.times, j.kind), ([32, 64, 0], [200.0, 350.0, 5.0], DeviceKind::Sim));
         let j = parse("").unwrap();
-        assert_eq!((j.selection.suites.len(), j.selection.trans.len(), j.compile), (5, 2, false));
+        assert_eq!((j.selection.suites.len(), j.selection.trans.len(), j.compile), (6, 2, false));
         assert!(parse("compile --target sm_90a").unwrap().compile);
     }
 
@@ -446,7 +483,7 @@ mod tests {
             ("gem", "elementwise"),
             ("gemm --sizes 0", "from 1 to"),
             ("gemm --sizes 8,", "separated by commas"),
-            ("gemm --shape 1x2x3x4", "up to three extents"),
+            ("gemm --shape 1x2x3x4x5", "up to 4 extents"),
             ("gemm --shape 64x64", "MxNxK"),
             ("--dtype int8", "bf16"),
             ("--trans nx", "nn, nt"),

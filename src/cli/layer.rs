@@ -18,9 +18,11 @@ pub(super) const HELP: &str = "\
 usage: tilelift layer [OPTION…]
 
 Writes RMSNorm, a product, bias and SiLU, and a residual as four kernels of a graph, fuses what lines up, says what was done with each
-pair and why, runs both graphs, and compares every element of the result. On a GPU it times both, back to back on one stream.
+pair and why, runs both graphs, and compares every element of the result. On a GPU it times both graphs and
+each kernel by itself, in shuffled rounds with rests, and gives medians.
   --m N --n N --k N   extents of the product (4096 on a GPU, 256 elsewhere)
   --dtype NAME        bf16 (default) or f16
+  --activation NAME   silu (default), gelu, relu or none, behind the bias
   --always            fuse wherever it is right, whatever it costs
   --device NAME       cuda, sim, lane or interp
   --target NAME       what to compile for
@@ -30,10 +32,14 @@ pair and why, runs both graphs, and compares every element of the result. On a G
 const MULTIPROCESSORS: u32 = 132;
 /// Largest extent: a matrix on the command line has at most 2^28 elements.
 const MAX: u32 = 1 << 14;
+/// What may stand behind the bias.
+const ACTIVATIONS: &[(&str, Activation)] =
+    &[("silu", Activation::Silu), ("gelu", Activation::Gelu), ("relu", Activation::Relu), ("none", Activation::None)];
 /// Tile of the elementwise kernels.
 const TILE: [u32; 2] = [8, 512];
 
 pub(super) fn run(parser: &mut lexopt::Parser, streams: &mut Streams<'_>) -> Outcome {
+    let mut activation = Activation::Silu;
     let (mut extents, mut elem, mut fuse, mut kind, mut target, mut print) =
         ([None; 3], Scalar::BF16, FuseOptions::default(), None, None, false);
     while let Some(arg) = parser.next()? {
@@ -42,6 +48,7 @@ pub(super) fn run(parser: &mut lexopt::Parser, streams: &mut Streams<'_>) -> Out
             Long("n") => extents[1] = Some(options::number(parser, "n", 1..=MAX)?),
             Long("k") => extents[2] = Some(options::number(parser, "k", 1..=MAX)?),
             Long("dtype") => elem = options::word(parser, "dtype", &[("f16", Scalar::F16), ("bf16", Scalar::BF16)])?,
+            Long("activation") => activation = options::word(parser, "activation", ACTIVATIONS)?,
             Long("always") => fuse.always = true,
             Long("device") => kind = Some(options::device(parser)?),
             Long("target") => target = Some(options::target(parser)?),
@@ -57,7 +64,7 @@ pub(super) fn run(parser: &mut lexopt::Parser, streams: &mut Streams<'_>) -> Out
     let [m, n, k] = extents.map(|e| e.unwrap_or(usual));
     let target = device.target().cloned().or(target).unwrap_or_else(targets::usual);
     let failed = |e: &dyn std::fmt::Display| CliError::Failed(e.to_string());
-    let graph = layer(elem, [m, n, k], &target).map_err(|e| failed(&e))?;
+    let graph = layer(elem, activation, [m, n, k], &target).map_err(|e| failed(&e))?;
     let fused = graph.fuse(&target, &fuse);
     if print {
         writeln!(streams.out, "; {}", fused.report.to_string().replace("\n", "\n; "))?;
@@ -72,14 +79,12 @@ pub(super) fn run(parser: &mut lexopt::Parser, streams: &mut Streams<'_>) -> Out
     writeln!(streams.out, "layer       {m} x {n} x {k}, {elem}, for {}", target.name)?;
     writeln!(streams.out, "device      {}", device.describe())?;
     writeln!(streams.out, "{}", fused.report)?;
-    let mut results = Vec::new();
-    for graph in [&graph, &fused.graph] {
+    let graphs = [&graph, &fused.graph];
+    let mut results = graphs.iter().map(|g| filled(g)).collect::<Result<Vec<Memory>, _>>().map_err(|e| failed(&e))?;
+    let notes = execute(&device, graphs, &mut results)?;
+    for (graph, note) in graphs.iter().zip(notes) {
         let names: Vec<&str> = graph.nodes().iter().map(|n| n.name.as_str()).collect();
-        write!(streams.out, "{} kernels   {}", names.len(), names.join("; "))?;
-        let mut memory = filled(graph).map_err(|e| failed(&e))?;
-        let note = execute(&device, graph, &mut memory)?;
-        writeln!(streams.out, "{note}")?;
-        results.push(memory);
+        writeln!(streams.out, "{} kernels   {}{note}", names.len(), names.join("; "))?;
     }
     let y = graph.tensors().iter().position(|t| t.role.is_seen()).unwrap_or(0);
     let [four, one] = [&results[0], &results[1]].map(|m| m.buffers[y].bytes().chunks_exact(elem.bytes() as usize));
@@ -89,7 +94,7 @@ pub(super) fn run(parser: &mut lexopt::Parser, streams: &mut Streams<'_>) -> Out
 }
 
 /// The graph of the four kernels.
-fn layer(elem: Scalar, [m, n, k]: [u32; 3], target: &Target) -> Result<Graph, Box<dyn std::error::Error>> {
+fn layer(elem: Scalar, activation: Activation, [m, n, k]: [u32; 3], target: &Target) -> Result<Graph, Box<dyn std::error::Error>> {
     let mut g = Graph::new();
     let mut make = |name: &str, elem, dims: &[u32], role| g.tensor(name, elem, &dims.iter().map(|&d| d.into()).collect::<Vec<_>>(), role);
     let (x, scale) = (make("x", elem, &[m, k], Role::Input), make("scale", elem, &[k], Role::Input));
@@ -105,14 +110,14 @@ fn layer(elem: Scalar, [m, n, k]: [u32; 3], target: &Target) -> Result<Graph, Bo
     let gemm = if target.units.is_some() { gemm.for_units(m, n, MULTIPROCESSORS) } else { gemm };
     g.add("product", gemm.build()?, gemm.grid(m, n), &[h.into(), w.into(), t.into()])?;
     let grid = [n.div_ceil(TILE[1]), m.div_ceil(TILE[0]), 1];
-    g.add("bias_silu", bias_silu(elem, m, n)?, grid, &[t.into(), bias.into(), u.into()])?;
+    g.add("bias_act", bias_act(elem, activation, m, n)?, grid, &[t.into(), bias.into(), u.into()])?;
     g.add("residual", add(elem, m, n)?, grid, &[u.into(), residual.into(), y.into()])?;
     Ok(g)
 }
 
-/// `out = silu(x + bias)`.
-fn bias_silu(elem: Scalar, m: u32, n: u32) -> Result<Kernel, BuildErrors> {
-    let mut b = KernelBuilder::new("bias_silu");
+/// `out = act(x + bias)`.
+fn bias_act(elem: Scalar, activation: Activation, m: u32, n: u32) -> Result<Kernel, BuildErrors> {
+    let mut b = KernelBuilder::new("bias_act");
     b.warps(4);
     let matrix = ViewType::dense(elem, &[known(m), known(n)]);
     let (x, bias, out) = (b.param(matrix.clone()), b.param(ViewType::dense(Scalar::F32, &[known(n)])), b.param(matrix));
@@ -123,7 +128,7 @@ fn bias_silu(elem: Scalar, m: u32, n: u32) -> Result<Kernel, BuildErrors> {
     let v = b.load(bias, &[col], &TILE[1..]);
     let v = b.expand_dims(v, 0);
     let t = b.add(t, v);
-    let t = Activation::Silu.apply(&mut b, t);
+    let t = activation.apply(&mut b, t);
     let t = b.cast(t, elem);
     b.store(out, &[row, col], t);
     b.finish()
@@ -169,73 +174,115 @@ fn compiling() -> Options {
     Options { opt: OptLevel::Logical, ..Options::default() }
 }
 
-/// Runs a graph over host memory, and says what there is to say.
-fn execute(device: &Executor, graph: &Graph, memory: &mut Memory) -> Result<String, CliError> {
+/// Runs both graphs over host memory, and says what there is to say of each.
+fn execute(device: &Executor, graphs: [&Graph; 2], memories: &mut [Memory]) -> Result<Vec<String>, CliError> {
     #[cfg(feature = "cuda")]
     if let Executor::Cuda { device, target } = device {
-        return on_gpu(device, target, graph, memory).map_err(CliError::Failed);
+        return on_gpu(device, target, graphs, memories).map_err(CliError::Failed);
     }
     let options = compiling();
-    let mut sectors = None;
-    let launched = graph.run(&Bound::default(), memory, |launch: &Launch<'_>, memory| {
-        let how = crate::execute::Launch { grid: launch.grid, args: &launch.args, programs: None, seed: 0, steps: None, options: &options };
-        let report = device.run(launch.kernel, &how, memory)?;
-        if let Some(r) = report {
-            *sectors.get_or_insert(0) += r.sectors;
-        }
-        Ok::<(), crate::execute::ExecError>(())
-    });
-    launched.map_err(|e| CliError::Failed(e.to_string()))?;
-    Ok(sectors.map_or_else(String::new, |n| format!(": {n} sectors of 32 bytes")))
+    let mut notes = Vec::new();
+    for (graph, memory) in graphs.into_iter().zip(memories) {
+        let mut sectors = None;
+        let launched = graph.run(&Bound::default(), memory, |launch: &Launch<'_>, memory| {
+            let how =
+                crate::execute::Launch { grid: launch.grid, args: &launch.args, programs: None, seed: 0, steps: None, options: &options };
+            let report = device.run(launch.kernel, &how, memory)?;
+            if let Some(r) = report {
+                *sectors.get_or_insert(0) += r.sectors;
+            }
+            Ok::<(), crate::execute::ExecError>(())
+        });
+        launched.map_err(|e| CliError::Failed(e.to_string()))?;
+        notes.push(sectors.map_or_else(String::new, |n| format!(": {n} sectors of 32 bytes")));
+    }
+    Ok(notes)
 }
 
-/// Layers that warm the GPU up, and that are timed.
+/// Rounds, each of which times both graphs and each kernel by itself once, in a new order; launches of a layer in front of a batch, and in
+/// one; the rest before it, in milliseconds.
+#[cfg(feature = "cuda")]
+const ROUNDS: u32 = 9;
 #[cfg(feature = "cuda")]
 const WARM_UP: u32 = 5;
 #[cfg(feature = "cuda")]
 const TIMED: u32 = 30;
+#[cfg(feature = "cuda")]
+const REST: u64 = 50;
 
 #[cfg(feature = "cuda")]
-fn on_gpu(device: &crate::runtime::cuda::CudaDevice, target: &Target, graph: &Graph, memory: &mut Memory) -> Result<String, String> {
+fn on_gpu(
+    device: &crate::runtime::cuda::CudaDevice,
+    target: &Target,
+    graphs: [&Graph; 2],
+    memories: &mut [Memory],
+) -> Result<Vec<String>, String> {
+    use crate::bench::stats::{Summary, shuffled};
     use crate::runtime::cuda::work::{self, Work};
     let failed = |e: crate::runtime::cuda::CudaError| e.to_string();
-    let mut buffers = Vec::new();
-    for (host, t) in memory.buffers.iter().zip(graph.tensors()) {
-        let mut buffer = device.alloc(host.len()).map_err(failed)?;
-        if t.role.is_filled() {
-            buffer.upload(host.bytes()).map_err(failed)?;
+    let (mut buffers, mut launches, mut kernels) = (Vec::new(), Vec::new(), Vec::new());
+    for (graph, memory) in graphs.iter().zip(memories.iter()) {
+        let mut list = Vec::new();
+        for (host, t) in memory.buffers.iter().zip(graph.tensors()) {
+            let mut buffer = device.alloc(host.len()).map_err(failed)?;
+            if t.role.is_filled() {
+                buffer.upload(host.bytes()).map_err(failed)?;
+            }
+            list.push(buffer);
         }
-        buffers.push(buffer);
-    }
-    let launches = graph.launches(&Bound::default()).map_err(|e| e.to_string())?;
-    let mut kernels = Vec::new();
-    for launch in &launches {
-        let artifact = crate::compile(launch.kernel, target, &compiling()).map_err(|e| format!("`{}`: {e}", launch.name))?;
-        kernels.push(device.load(&artifact).map_err(failed)?);
+        buffers.push(list);
+        let list = graph.launches(&Bound::default()).map_err(|e| e.to_string())?;
+        let mut loaded = Vec::new();
+        for launch in &list {
+            let artifact = crate::compile(launch.kernel, target, &compiling()).map_err(|e| format!("`{}`: {e}", launch.name))?;
+            loaded.push(device.load(&artifact).map_err(failed)?);
+        }
+        launches.push(list);
+        kernels.push(loaded);
     }
     let stream = device.stream().map_err(failed)?;
-    let work = |(launch, kernel): (&Launch<'_>, _)| Work::kernel(kernel, launch.grid, &launch.args, &buffers);
-    let works: Vec<Work<'_>> = launches.iter().zip(&kernels).map(work).collect::<Result<_, _>>().map_err(failed)?;
-    let count = works.len() as u32;
-    let layer = work::time(&works, WARM_UP * count, TIMED * count, &stream).map_err(failed)? * f64::from(count);
-    let mut note = format!("\nrun         {:.1} us a layer, mean of {TIMED}; by itself", layer * 1e6);
-    for (n, (launch, kernel)) in works.iter().zip(launches.iter().zip(&kernels)) {
-        let alone = work::time(std::slice::from_ref(n), WARM_UP, TIMED, &stream).map_err(failed)?;
-        note += &format!(
-            ", `{}` {:.1} us ({} registers, {} bytes spilled)",
-            launch.name,
-            alone * 1e6,
-            kernel.registers(),
-            kernel.local_bytes()
-        );
+    // Of each graph its works, and of the candidates the graph and the first and last of its works.
+    let mut works: Vec<Vec<Work<'_>>> = Vec::new();
+    let mut candidates = Vec::new();
+    for (g, list) in launches.iter().enumerate() {
+        let work = |(launch, kernel): (&Launch<'_>, _)| Work::kernel(kernel, launch.grid, &launch.args, &buffers[g]);
+        works.push(list.iter().zip(&kernels[g]).map(work).collect::<Result<_, _>>().map_err(failed)?);
+        candidates.push((g, 0..list.len()));
+        candidates.extend((0..list.len()).map(|n| (g, n..n + 1)));
     }
-    drop(works);
-    for ((buffer, host), t) in buffers.iter().zip(&mut memory.buffers).zip(graph.tensors()) {
-        if t.role.is_seen() {
-            let mut bytes = vec![0; host.len()];
-            buffer.download(&mut bytes).map_err(failed)?;
-            *host = Buffer::from_bytes(bytes);
+    let mut samples = vec![Vec::new(); candidates.len()];
+    for round in 0..ROUNDS {
+        for i in shuffled(candidates.len(), u64::from(round)) {
+            std::thread::sleep(std::time::Duration::from_millis(REST));
+            let (g, range) = candidates[i].clone();
+            let part = &works[g][range];
+            let count = part.len() as u32;
+            samples[i].push(work::time(part, WARM_UP * count, TIMED * count, &stream).map_err(failed)? * f64::from(count) * 1e6);
         }
     }
-    Ok(note)
+    let mut notes = vec![String::new(); graphs.len()];
+    for ((g, range), times) in candidates.into_iter().zip(&samples) {
+        let Some(s) = Summary::of(times) else { continue };
+        let spread = format!("{:.1} us ({:.1} to {:.1})", s.median, s.min, s.max);
+        let whole = notes[g].is_empty();
+        notes[g] += &match range.len() {
+            _ if whole => format!("\nrun         {spread} a layer, median of {}; by itself", s.n),
+            _ => {
+                let kernel = &kernels[g][range.start];
+                let (registers, spilled) = (kernel.registers(), kernel.local_bytes());
+                format!("\n            `{}` {spread}, {registers} registers, {spilled} bytes spilled", launches[g][range.start].name)
+            }
+        };
+    }
+    drop(works);
+    for ((graph, memory), buffers) in graphs.iter().zip(memories).zip(&buffers) {
+        for ((buffer, host), t) in buffers.iter().zip(&mut memory.buffers).zip(graph.tensors()) {
+            if t.role.is_seen() {
+                let mut bytes = vec![0; host.len()];
+                buffer.download(&mut bytes).map_err(failed)?;
+                *host = Buffer::from_bytes(bytes);
+            }
+        }
+    }
+    Ok(notes)
 }

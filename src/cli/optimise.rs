@@ -1,21 +1,27 @@
 //! `opt`, `explain` and `dot`: what the optimizer makes of a file, and why.
 
 use super::{CliError, Outcome, Streams, input, options};
-use crate::bench::layouts;
-use crate::{OptLevel, targets};
+use crate::bench::{foresee, layouts};
+use crate::execute::{DeviceKind, Executor};
+use crate::targets;
 use lexopt::Arg::{Long, Short, Value};
 use tilelift_egraph::{Class, Options, explain as reasons, optimise};
 use tilelift_ir::{Kernel, Verified, text, verify};
 use tilelift_isel::{LowerOptions, Target, choose};
+use tilelift_kernels::{Case, CaseLaunch, Size, cases};
 
 pub(super) const OPT_HELP: &str = "\
 usage: tilelift opt FILE [OPTION…]
-       tilelift opt --table [TEXT] [--target NAME]
+       tilelift opt --table [TEXT] [--target NAME] [--device cuda]
+       tilelift opt --times [TEXT] [--target NAME] [--device cuda] [--large]
 
 Prints every kernel of the file after a stage of the optimizer. With --table: what the simulator counts for kernels of the library
-whose name contains TEXT, per program, at level 0 and at level 2.
+whose name contains TEXT, per program, at level 0 and at level 2. With --times: the time that the cost model foresees for whole launches of
+the library's acceptance cases, at level 0 and at level 2.
   --stage NAME    logical (default): equality saturation over the tile program; physical: that, then the layouts of its tiles
   --target NAME   what layouts are chosen for (with --stage physical)
+  --device cuda   launches are timed as well (with --table and --times)
+  --large         the large cases instead of the small ones (with --times)
   --allow CLASS   the loosest rules that may apply: exact, free (default), reassoc, approx
   --report        what the phases and rules did, on standard error";
 
@@ -40,11 +46,14 @@ struct Job {
     target: Option<Target>,
     physical: bool,
     table: bool,
+    times: bool,
+    large: bool,
+    device: Option<DeviceKind>,
 }
 
 fn job(parser: &mut lexopt::Parser, stages: bool) -> Result<Job, CliError> {
     let (mut path, mut allow, mut report, mut target, mut physical) = (None, None, false, None, false);
-    let mut table = false;
+    let (mut table, mut times, mut large, mut device) = (false, false, false, None);
     while let Some(arg) = parser.next()? {
         match arg {
             Long("stage") if stages => physical = options::word(parser, "stage", &[("logical", false), ("physical", true)])?,
@@ -55,17 +64,30 @@ fn job(parser: &mut lexopt::Parser, stages: bool) -> Result<Job, CliError> {
             }
             Long("report") if stages => report = true,
             Long("table") if stages => table = true,
+            Long("times") if stages => times = true,
+            Long("large") if stages => large = true,
+            Long("device") if stages => device = Some(options::word(parser, "device", &[("cuda", DeviceKind::Cuda)])?),
             Value(v) if path.is_none() => path = Some(v.to_string_lossy().into_owned()),
             Value(_) | Long(_) | Short(_) => return Err(arg.unexpected().into()),
         }
     }
     let path = match path {
         Some(p) => p,
-        None if table => String::new(),
+        None if table || times => String::new(),
         None => return Err(CliError::Usage("no file is given".into())),
     };
     let usual = Options::default();
-    Ok(Job { path, options: Options { allow: allow.unwrap_or(usual.allow), ..usual }, report, target, physical, table })
+    Ok(Job {
+        path,
+        options: Options { allow: allow.unwrap_or(usual.allow), ..usual },
+        report,
+        target,
+        physical,
+        table,
+        times,
+        large,
+        device,
+    })
 }
 
 fn each(job: &Job, streams: &mut Streams<'_>, mut f: impl FnMut(&Verified<'_>, &mut Streams<'_>) -> Outcome) -> Outcome {
@@ -80,7 +102,7 @@ fn each(job: &Job, streams: &mut Streams<'_>, mut f: impl FnMut(&Verified<'_>, &
 
 pub(super) fn opt(parser: &mut lexopt::Parser, streams: &mut Streams<'_>) -> Outcome {
     let job = job(parser, true)?;
-    if job.table {
+    if job.table || job.times {
         return table(&job, streams);
     }
     each(&job, streams, |kernel, streams| {
@@ -105,20 +127,45 @@ pub(super) fn explain(parser: &mut lexopt::Parser, streams: &mut Streams<'_>) ->
     })
 }
 
-/// The table of what searched layouts change.
+/// The table of what searched layouts change, or of times.
 fn table(job: &Job, streams: &mut Streams<'_>) -> Outcome {
-    let target = job.target.clone().unwrap_or_else(targets::usual);
-    write!(streams.out, "{}", layouts::HEAD)?;
-    for case in layouts::selected(&job.path) {
-        let counts = [OptLevel::None, OptLevel::Physical].map(|opt| layouts::measure(&case, &target, opt));
-        let [Ok(plain), Ok(searched)] = counts else {
-            let why: Vec<String> = counts.into_iter().filter_map(Result::err).collect();
-            return Err(CliError::Failed(format!("{}: {}", case.name, why.join("; "))));
+    let device = job.device.map(|kind| options::open(kind, job.target.as_ref())).transpose()?;
+    let of_device = device.as_ref().and_then(|d| d.target().cloned());
+    let target = job.target.clone().or(of_device).unwrap_or_else(targets::usual);
+    let list = match (job.table, job.large) {
+        (true, _) => layouts::selected(&job.path),
+        (false, large) => foresee::selected(&job.path, if large { Size::Large } else { Size::Small }),
+    };
+    if list.is_empty() {
+        let known: Vec<String> = if job.table { layouts::names() } else { cases().into_iter().map(|c| c.name).collect() };
+        return Err(CliError::Usage(format!("no kernel of the table has a name with `{}`; known are {}", job.path, known.join(", "))));
+    }
+    write!(streams.out, "{}", if job.table { layouts::head(device.is_some()) } else { foresee::HEAD.to_owned() })?;
+    for case in list {
+        let failed = |e: String| CliError::Failed(format!("{}: {e}", case.name));
+        let launches = case.launches(None).map_err(|e| failed(e.to_string()))?;
+        let times = timed(&case, &launches, device.as_ref()).map_err(failed)?;
+        let line = if job.table {
+            let [plain, searched] = foresee::LEVELS.map(|opt| layouts::measure(&case, &target, opt));
+            layouts::row(&case.name, [plain.map_err(failed)?, searched.map_err(failed)?], times)
+        } else {
+            let [plain, searched] = foresee::LEVELS.map(|opt| foresee::foreseen(&launches, &target, opt));
+            foresee::row(&case.name, [plain.map_err(failed)?, searched.map_err(failed)?], times.unwrap_or_default())
         };
-        write!(streams.out, "{}", layouts::row(&case.name, [plain, searched]))?;
+        write!(streams.out, "{line}")?;
         streams.out.flush()?;
     }
     Ok(())
+}
+
+/// Seconds of a case's launches at both levels, where there is a device to time them on.
+fn timed(case: &Case, launches: &[CaseLaunch], device: Option<&Executor>) -> Result<Option<[Option<f64>; 2]>, String> {
+    #[cfg(feature = "cuda")]
+    if let Some(Executor::Cuda { device, target }) = device {
+        return foresee::measured(case, launches, device, target).map(Some);
+    }
+    let _ = (case, launches, device);
+    Ok(None)
 }
 
 /// Prints a kernel with its layouts.

@@ -4,7 +4,7 @@ mod common;
 
 use common::*;
 use tilelift_ir::{CmpOp, Scalar, num};
-use tilelift_isel::lane::{BinOp, Inst, LTy, UnOp};
+use tilelift_isel::lane::{BinOp, Inst, LTy, UnOp, Vals};
 
 const INTS: [Scalar; 4] = [Scalar::I8, Scalar::I16, Scalar::I32, Scalar::I64];
 const FLOATS: [Scalar; 4] = [Scalar::F16, Scalar::BF16, Scalar::F32, Scalar::F64];
@@ -225,6 +225,40 @@ fn fused_and_wide() {
     agree(asm, &p, (n / 32) as u32, &data, Tolerance::Exact);
     let p = elementwise("tf32", &[F32], F32, |a, v| a.def(F32, |dst| Inst::RoundTf32 { dst, a: v[0] }));
     agree(asm, &p, 32, &[bits(Scalar::F32, &sample(Scalar::F32, 1024, 7)), Data::zeros(Scalar::F32, 1024)], Tolerance::Exact);
+    asm.check("sm_80");
+}
+
+/// Several at once, by the short way where all exponents are moderate, in full elsewhere; in both every bit is that of the quotient.
+#[test]
+fn quotients_at_once_are_those_of_one_at_a_time() {
+    let asm = &mut Assembly::default();
+    let all = pairs(Scalar::F32, N, 17);
+    // Exponents around that of 1, one pair in a thousand a little outside of what the short way takes.
+    let (mut x, mut y) = (sample(Scalar::I32, N, 18), sample(Scalar::I32, N, 19));
+    for (n, (x, y)) in x.iter_mut().zip(&mut y).enumerate() {
+        let moderate = |v: u64, at: u64| (v & 0x807f_ffff) | ((at + (v >> 23) % 60) << 23);
+        (*x, *y) = (moderate(*x, 97), moderate(*y, 97));
+        match n % 1000 {
+            17 => *x = (*x & 0x807f_ffff) | (20 << 23),
+            417 => *y = (*y & 0x807f_ffff) | (230 << 23),
+            _ => {}
+        }
+    }
+    for (x, y) in [all, (x, y)] {
+        let n = x.len() / 32 * 32;
+        for which in 0..3 {
+            let p = elementwise(&format!("divide_{which}"), &[F32, F32], F32, |a, v| {
+                let (one, dsts) = (a.f32(1.0), a.vals(F32, 3));
+                let (a_, b_) = (Vals::from_slice(&[v[0], v[1], one]), Vals::from_slice(&[v[1], v[0], v[1]]));
+                a.push(Inst::Divide { dsts: dsts.clone(), a: a_, b: b_ });
+                dsts[which]
+            });
+            let data = [bits(Scalar::F32, &x[..n]), bits(Scalar::F32, &y[..n]), Data::zeros(Scalar::F32, n)];
+            agree(asm, &p, (n / 32) as u32, &data, Tolerance::Exact);
+        }
+    }
+    let p = elementwise("round_bf16", &[F32], F32, |a, v| a.un(UnOp::RoundBf16, v[0]));
+    agree(asm, &p, 128, &[bits(Scalar::F32, &sample(Scalar::F32, 4096, 20)), Data::zeros(Scalar::F32, 4096)], Tolerance::Exact);
     asm.check("sm_80");
 }
 

@@ -187,14 +187,19 @@ fn eight_bit_floats_are_added_beside_the_multiplications() {
 /// A loop with softmax between its two products: K and V come through the ring, queries and probabilities are multiplied from registers.
 #[test]
 fn attention() {
-    for (elem, dim, causal, tile, [queries, keys]) in [
-        (Scalar::BF16, 64, false, (64, 64), [100, 200]),
-        (Scalar::F16, 64, true, (128, 64), [200, 200]),
-        (Scalar::F16, 128, false, (128, 96), [128, 130]),
-        (Scalar::BF16, 128, true, (128, 64), [300, 70]),
+    for (elem, dim, causal, tile, [queries, keys], heads) in [
+        (Scalar::BF16, 64, false, Some((64, 64)), [100, 200], 1),
+        (Scalar::F16, 64, true, Some((128, 64)), [200, 200], 1),
+        (Scalar::F16, 128, false, Some((128, 96)), [128, 130], 1),
+        (Scalar::BF16, 128, true, Some((128, 64)), [300, 70], 1),
+        (Scalar::F16, 128, true, None, [300, 300], 2),
+        (Scalar::BF16, 64, true, None, [200, 500], 3),
+        (Scalar::BF16, 64, false, None, [130, 130], 2),
     ] {
-        let config = Attention::new(elem, dim, causal).tile(tile.0, tile.1, 4).for_shape(queries, keys);
-        let workload = Box::new(AttentionCase { config, queries, keys });
+        let plain = Attention::new(elem, dim, causal).for_shape(queries, keys);
+        let config = tile.map_or(plain.clone().for_units(), |(rows, keys)| plain.tile(rows, keys, 4));
+        let config = if heads > 1 { config.heads(heads) } else { config };
+        let workload = Box::new(AttentionCase { config, queries, keys, heads });
         let case = Case { name: format!("{elem} {dim} {causal} {queries}x{keys}"), row: 17, size: Size::Small, workload };
         for overlap in [false, true] {
             let options = LowerOptions { schedule: Some(ScheduleKind::Specialised), overlap: Some(overlap), ..LowerOptions::default() };

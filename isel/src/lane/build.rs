@@ -34,6 +34,7 @@ enum Key {
     MadWide(LVal, LVal, LVal),
     Cmp(CmpOp, LVal, LVal),
     Select(LVal, LVal, LVal),
+    Divide(Vals, Vals),
     Cvt(LTy, LVal),
     RoundTf32(LVal),
     Bitcast(LTy, LVal),
@@ -53,6 +54,8 @@ enum Known {
     Part(LVal, u32),
     /// Bits of the value under another type.
     Cast(LVal),
+    /// The `f32` rounded to `bf16`.
+    Rounded(LVal),
     /// The 4 bits from bit `.1` on of the `i32` `.0`, sign-extended.
     Half(LVal, u32),
 }
@@ -81,8 +84,9 @@ pub struct LaneBuilder {
     written: bool,
     /// Formats whose codes the machine converts itself.
     pub(crate) code_casts: &'static [Scalar],
-    /// Global loads of roles move to their uses: the kernel writes nothing that it loads.
-    pub(crate) sink_loads: bool,
+    /// Global loads of roles move towards their uses, for the kernel writes nothing that it loads; the registers of a lane of a role that
+    /// asks for none.
+    pub(crate) sink_loads: Option<u32>,
     pub(crate) meter: super::traffic::Meter,
     /// The role that is being filled: its frame's depth and number, its warps.
     role: Option<(u32, u32, u32)>,
@@ -112,7 +116,7 @@ impl LaneBuilder {
             read: false,
             written: false,
             code_casts: &[],
-            sink_loads: false,
+            sink_loads: None,
             meter: Default::default(),
             role: None,
         }
@@ -319,7 +323,7 @@ impl LaneBuilder {
                     let c = self.constant(ty, num::wrap(c.wrapping_add(y), s) as u64);
                     Some(self.bin(BinOp::Add, x, c))
                 }
-                Known::Nothing | Known::Const(_) | Known::Part(..) | Known::Cast(_) | Known::Half(..) => None,
+                Known::Nothing | Known::Const(_) | Known::Part(..) | Known::Cast(_) | Known::Rounded(_) | Known::Half(..) => None,
             },
             _ => None,
         }
@@ -406,7 +410,23 @@ impl LaneBuilder {
         {
             return self.constant(to, num::wrap(c as i64, t) as u64);
         }
-        self.pure(Key::Cvt(to, a), &[to], &[a], |d| Inst::Cvt { dst: d[0], a })[0]
+        if let (Known::Rounded(x), LTy::F32) = (self.known[a], to) {
+            return self.un(UnOp::RoundBf16, x);
+        }
+        let v = self.pure(Key::Cvt(to, a), &[to], &[a], |d| Inst::Cvt { dst: d[0], a })[0];
+        if (self.ty(a), to) == (LTy::F32, LTy::Num(Scalar::BF16)) {
+            self.known[v] = Known::Rounded(a);
+        }
+        v
+    }
+
+    /// Quotients of `f32`, in lanes that run together; see [`Inst::Divide`].
+    pub fn divide(&mut self, pairs: &[(LVal, LVal)]) -> Vals {
+        let (a, b): (Vec<LVal>, Vec<LVal>) = pairs.iter().copied().unzip();
+        let types = vec![LTy::F32; a.len()];
+        let all = [&a[..], &b[..]].concat();
+        let (a, b) = (Vals::from_vec(a), Vals::from_vec(b));
+        self.pure(Key::Divide(a.clone(), b.clone()), &types, &all, |d| Inst::Divide { dsts: d.clone(), a, b })
     }
 
     /// Rounds an `f32` to tf32.
@@ -456,7 +476,8 @@ impl LaneBuilder {
     pub fn byte_of_word(&self, v: LVal) -> Option<(LVal, u32)> {
         match self.known[v] {
             Known::Part(word, n) if self.ty(v) == LTy::Num(Scalar::I8) => Some((word, n)),
-            Known::Part(..) | Known::Nothing | Known::Const(_) | Known::AddConst(..) | Known::Cast(_) | Known::Half(..) => None,
+            Known::Part(..) | Known::Nothing | Known::Const(_) | Known::AddConst(..) => None,
+            Known::Cast(_) | Known::Rounded(_) | Known::Half(..) => None,
         }
     }
 

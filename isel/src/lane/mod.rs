@@ -13,6 +13,7 @@
 //! [`Roles`] and [`Unit`] are for warps that go their own ways and for the machinery beside them.
 
 mod build;
+mod choice;
 mod fold;
 pub(crate) mod interp;
 mod place;
@@ -205,6 +206,8 @@ pub enum UnOp {
     Erf,
     Popcount,
     Clz,
+    /// An `f32` rounded to the nearest `bf16`.
+    RoundBf16,
     /// The code of the `f8e4m3` nearest to the `f32` of those bits, infinities becoming the largest number; `i32` only, as the next three.
     EncodeE4M3,
     /// As [`UnOp::EncodeE4M3`], for `f8e5m2`; it saturates, too.
@@ -318,6 +321,9 @@ pub enum Inst {
     Cmp { dst: LVal, op: CmpOp, a: LVal, b: LVal },
     /// `c ? a : b`.
     Select { dst: LVal, c: LVal, a: LVal, b: LVal },
+    /// Quotients of several pairs of `f32`, each as `Bin` has it, in lanes that run together: what one check may decide for all of them
+    /// is checked once.
+    Divide { dsts: Vals, a: Vals, b: Vals },
     /// Conversion by value between the types of `a` and `dst`, as the tile op `cast`.
     Cvt { dst: LVal, a: LVal },
     /// Rounds an `f32` to tf32 (nearest, ties away), kept in an `f32`.

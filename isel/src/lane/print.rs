@@ -265,6 +265,13 @@ fn head(p: &Program, f: &mut dyn Write, inst: &Inst) -> fmt::Result {
             define(f, dsts)?;
             write!(f, "unpack {a}")
         }
+        Inst::Divide { dsts, a, b } => {
+            define(f, dsts)?;
+            f.write_str("divide ")?;
+            list(f, a.iter().copied())?;
+            f.write_str(" by ")?;
+            list(f, b.iter().copied())
+        }
         Inst::LoadGlobal { dsts, addr, offset, guard: g, other, cache } => {
             define(f, dsts)?;
             write!(f, "load.global{} ", hint(*cache))?;
@@ -397,6 +404,11 @@ fn unit(p: &Program, f: &mut dyn Write, u: &Unit) -> fmt::Result {
         Unit::PrefetchMap { map, guard: g } => {
             write!(f, "prefetch_map {map}")?;
             guard(f, *g)
+        }
+        Unit::BulkPrefetch { map, at: from } => {
+            write!(f, "bulk_prefetch boxes {map} (")?;
+            list(f, from.iter().copied())?;
+            f.write_str(")")
         }
         Unit::BulkLoad { map, to, at: from, barrier } => {
             f.write_str("bulk_load ")?;

@@ -9,11 +9,25 @@
 //!
 //! Where bulk stores go is computed in front of the loop of multiplications, beside the way of its first operands.
 //!
-//! Loads of memory that the kernel only reads move likewise, if asked for: what they load is then not held beside everything else.
+//! Loads of memory that the kernel only reads move likewise, if asked for, but not all the way: as far ahead of their uses as registers
+//! allow, so that one load's wait covers those behind it.
+//!
+//! ```text
+//! l0 l1 l2 … x0 x1 x2 … store x0 …      becomes      l0 l1 l2   x0 store x0   l3 l4   x1 store x1 …
+//! ```
 
 use super::visit::{blocks, computed, reads};
-use super::{Block, Inst, LVal, Unit};
-use std::collections::HashMap;
+use super::{Block, Inst, LTy, LVal, Unit};
+use std::collections::{HashMap, VecDeque};
+
+/// How global loads may move.
+#[derive(Clone, Copy)]
+pub(super) struct Loads<'a> {
+    /// Registers of a lane that may be in use where a load is started ahead.
+    pub room: u32,
+    /// Registers of a lane that a value takes.
+    pub words: &'a dyn Fn(LVal) -> u32,
+}
 
 /// What an instruction that may move makes.
 fn moves(inst: &Inst, loads: bool) -> Option<&[LVal]> {
@@ -23,8 +37,16 @@ fn moves(inst: &Inst, loads: bool) -> Option<&[LVal]> {
     }
 }
 
-/// Reorders a block and the blocks inside it; `loads` says that global loads may move, too.
-pub(super) fn sink(block: &mut Block, loads: bool) {
+/// Registers that a value of a type takes.
+pub(super) fn words(ty: LTy) -> u32 {
+    match ty {
+        LTy::I1 => 0,
+        other => other.bits().div_ceil(32),
+    }
+}
+
+/// Reorders a block and the blocks inside it; with `loads`, global loads may move, too.
+pub(super) fn sink(block: &mut Block, loads: Option<Loads<'_>>) {
     for inst in block.iter_mut() {
         match inst {
             Inst::For(l) => sink(&mut l.body, loads),
@@ -39,43 +61,183 @@ pub(super) fn sink(block: &mut Block, loads: bool) {
             _ => {}
         }
     }
+    let movable = loads.is_some();
     let mut makers: HashMap<LVal, usize> = HashMap::new();
     for (n, inst) in block.iter().enumerate() {
-        moves(inst, loads).unwrap_or(&[]).iter().for_each(|&v| {
+        moves(inst, movable).unwrap_or(&[]).iter().for_each(|&v| {
             makers.insert(v, n);
         });
     }
-    let mut early = fenced(block);
-    early.extend(destinations(block, &makers));
-    let mut left: Vec<Option<Inst>> = std::mem::take(block).into_iter().map(Some).collect();
-    let needs = |inst: &Inst| {
-        let mut list = Vec::new();
-        reads(inst, &mut |v| list.extend(makers.get(&v).copied()));
-        list
-    };
+    let left: Vec<Option<Inst>> = std::mem::take(block).into_iter().map(Some).collect();
     // Computations that nothing in the block needs are the block's results: they go last, in order.
-    let anchors: Vec<usize> = (0..left.len()).filter(|&n| left[n].as_ref().is_some_and(|i| moves(i, loads).is_none())).collect();
-    for root in anchors.into_iter().chain(0..left.len()) {
-        // Operands first, without recursion: chains may be long.
-        let mut open = vec![(root, false)];
-        while let Some((n, ready)) = open.pop() {
-            let Some(inst) = &left[n] else { continue };
+    let anchors: Vec<usize> = (0..left.len()).filter(|&n| left[n].as_ref().is_some_and(|i| moves(i, movable).is_none())).collect();
+    let whole: Vec<&Inst> = left.iter().flatten().collect();
+    let mut early = fenced(&whole);
+    early.extend(destinations(&whole, &makers));
+    let mut order = Order { makers: &makers, early: &early, open: Vec::new() };
+    let mut ahead = loads.map(|l| Ahead::new(&whole, &anchors, &mut order, l));
+    let mut left = left;
+    let roots = anchors.into_iter().map(|n| (n, true)).chain((0..left.len()).map(|n| (n, false)));
+    for (root, anchor) in roots {
+        if let Some(ahead) = ahead.as_mut().filter(|_| anchor) {
+            while let Some(load) = ahead.next(&left, root) {
+                order.take(load, &mut left, |inst| {
+                    ahead.passed(&inst);
+                    block.push(inst);
+                });
+            }
+        }
+        order.take(root, &mut left, |inst| {
+            if let Some(ahead) = &mut ahead {
+                ahead.passed(&inst);
+            }
+            block.push(inst);
+        });
+    }
+}
+
+/// The order of instructions: operands first.
+struct Order<'a> {
+    makers: &'a HashMap<LVal, usize>,
+    /// What else must be there in front of an instruction.
+    early: &'a HashMap<usize, Vec<LVal>>,
+    /// Instructions to look at, and whether their operands have been; without recursion, for chains may be long.
+    open: Vec<(usize, bool)>,
+}
+
+impl Order<'_> {
+    /// Pushes what an instruction needs, first operand on top.
+    fn needs(&mut self, n: usize, inst: &Inst) {
+        let start = self.open.len();
+        reads(inst, &mut |v| self.open.extend(self.makers.get(&v).map(|&k| (k, false))));
+        let early = self.early.get(&n).into_iter().flatten();
+        self.open.extend(early.filter_map(|v| self.makers.get(v)).filter(|&&k| k < n).map(|&k| (k, false)));
+        let mut at = start;
+        for k in start..self.open.len() {
+            if self.open[k].0 != n {
+                self.open[at] = self.open[k];
+                at += 1;
+            }
+        }
+        self.open.truncate(at);
+        self.open[start..].reverse();
+    }
+
+    /// Takes an instruction, behind all it needs that is left.
+    fn take(&mut self, root: usize, left: &mut [Option<Inst>], mut out: impl FnMut(Inst)) {
+        self.open.push((root, false));
+        while let Some((n, ready)) = self.open.pop() {
             if ready {
-                block.extend(left[n].take());
+                left[n].take().into_iter().for_each(&mut out);
                 continue;
             }
-            open.push((n, true));
-            let mut list = needs(inst);
-            list.extend(early.get(&n).into_iter().flatten().filter_map(|v| makers.get(v)).filter(|&&k| k < n));
-            list.reverse();
-            open.extend(list.into_iter().filter(|&k| k != n).map(|k| (k, false)));
+            let Some(inst) = &left[n] else { continue };
+            self.open.push((n, true));
+            self.needs(n, inst);
         }
+    }
+}
+
+/// Loads that are started ahead of the instructions that need them.
+struct Ahead<'a> {
+    loads: Loads<'a>,
+    /// Loads to come, by first need.
+    queue: VecDeque<usize>,
+    /// How many instructions to come read each value.
+    uses: HashMap<LVal, u32>,
+    /// Registers in use.
+    live: u32,
+}
+
+impl<'a> Ahead<'a> {
+    fn new(block: &[&Inst], anchors: &[usize], order: &mut Order<'_>, loads: Loads<'a>) -> Ahead<'a> {
+        let mut uses: HashMap<LVal, u32> = HashMap::new();
+        let mut seen = Vec::new();
+        for inst in block {
+            distinct(inst, &mut seen);
+            seen.iter().for_each(|&v| *uses.entry(v).or_default() += 1);
+        }
+        // What comes from outside is there from the start.
+        let mut own: Vec<LVal> = Vec::new();
+        block.iter().for_each(|i| made(i, &mut own));
+        let own: std::collections::HashSet<LVal> = own.into_iter().collect();
+        let live = uses.keys().filter(|v| !own.contains(v)).map(|&v| (loads.words)(v)).sum();
+        let mut queue = VecDeque::new();
+        let mut done = vec![false; block.len()];
+        for &root in anchors {
+            order.open.push((root, false));
+            while let Some((n, ready)) = order.open.pop() {
+                if ready {
+                    if matches!(block[n], Inst::LoadGlobal { .. }) {
+                        queue.push_back(n);
+                    }
+                } else if !std::mem::replace(&mut done[n], true) {
+                    order.open.push((n, true));
+                    order.needs(n, block[n]);
+                }
+            }
+        }
+        Ahead { loads, queue, uses, live }
+    }
+
+    /// The next load that may be started in front of an instruction.
+    fn next(&mut self, left: &[Option<Inst>], anchor: usize) -> Option<usize> {
+        while let Some(&n) = self.queue.front() {
+            if let Some(Inst::LoadGlobal { dsts, .. }) = &left[n] {
+                let size: u32 = dsts.iter().map(|&v| (self.loads.words)(v)).sum();
+                if n > anchor || self.live + size > self.loads.room {
+                    return None;
+                }
+                self.queue.pop_front();
+                return Some(n);
+            }
+            self.queue.pop_front();
+        }
+        None
+    }
+
+    /// Counts registers behind an instruction.
+    fn passed(&mut self, inst: &Inst) {
+        let mut list = Vec::new();
+        distinct(inst, &mut list);
+        for v in list.drain(..) {
+            if let Some(n) = self.uses.get_mut(&v) {
+                *n = n.saturating_sub(1);
+                if *n == 0 {
+                    self.live = self.live.saturating_sub((self.loads.words)(v));
+                }
+            }
+        }
+        made(inst, &mut list);
+        self.live += list.iter().filter(|v| self.uses.contains_key(v)).map(|&v| (self.loads.words)(v)).sum::<u32>();
+    }
+}
+
+/// The values that an instruction reads, each once.
+fn distinct(inst: &Inst, out: &mut Vec<LVal>) {
+    out.clear();
+    reads(inst, &mut |v| out.push(v));
+    out.sort_unstable();
+    out.dedup();
+}
+
+/// Appends the values that an instruction makes for those behind it.
+fn made(inst: &Inst, out: &mut Vec<LVal>) {
+    match inst {
+        Inst::LoadGlobal { dsts, .. } | Inst::LoadShared { dsts, .. } | Inst::LoadMatrix { dsts, .. } => out.extend_from_slice(dsts),
+        Inst::Undefined { dst } | Inst::Shuffle { dst, .. } => out.push(*dst),
+        Inst::Matrix { dsts, .. } => out.extend_from_slice(dsts),
+        Inst::Unit(u) => out.extend_from_slice(u.results()),
+        Inst::For(l) => out.extend(l.carried.iter().map(|c| c.result)),
+        Inst::While(l) => out.extend(l.carried.iter().map(|c| c.result)),
+        Inst::If(c) => out.extend(c.results.iter().map(|r| r.0)),
+        other => out.extend_from_slice(computed(other).unwrap_or(&[])),
     }
 }
 
 /// What the multiplications behind each fence read, by the fence's place: registers that are written between fence and multiplication
 /// would want a fence of their own.
-fn fenced(block: &Block) -> HashMap<usize, Vec<LVal>> {
+fn fenced(block: &[&Inst]) -> HashMap<usize, Vec<LVal>> {
     let mut all = HashMap::new();
     let mut fence = None;
     for (n, inst) in block.iter().enumerate() {
@@ -93,7 +255,7 @@ fn fenced(block: &Block) -> HashMap<usize, Vec<LVal>> {
 }
 
 /// What was computed in front of a loop of multiplications for the coordinates of bulk stores behind it, by the loop's place.
-fn destinations(block: &Block, makers: &HashMap<LVal, usize>) -> HashMap<usize, Vec<LVal>> {
+fn destinations(block: &[&Inst], makers: &HashMap<LVal, usize>) -> HashMap<usize, Vec<LVal>> {
     fn multiplies(inst: &Inst) -> bool {
         match inst {
             Inst::Unit(u) => matches!(**u, Unit::Multiply(_)),
@@ -110,7 +272,7 @@ fn destinations(block: &Block, makers: &HashMap<LVal, usize>) -> HashMap<usize, 
                 let mut open: Vec<LVal> = at.to_vec();
                 while let Some(v) = open.pop() {
                     match makers.get(&v) {
-                        Some(&k) if k > main => reads(&block[k], &mut |x| open.push(x)),
+                        Some(&k) if k > main => reads(block[k], &mut |x| open.push(x)),
                         Some(_) => all.entry(main).or_default().push(v),
                         None => {}
                     }
@@ -137,7 +299,7 @@ mod tests {
         let z: Vec<LVal> = y.iter().map(|&v| a.bin(BinOp::Mul, v, v)).collect();
         a.store_shared(base, 0, &z[..1]);
         a.store_shared(base, 4, &z[1..]);
-        sink(&mut a.p.body, false);
+        sink(&mut a.p.body, None);
         let order: Vec<LVal> = a.p.body.iter().flat_map(|i| computed(i).unwrap_or(&[]).to_vec()).collect();
         assert_eq!(order, [base, x[0], y[0], z[0], x[1], y[1], z[1]]);
         assert!(matches!(a.p.body[4], Inst::StoreShared { .. }));
@@ -145,18 +307,47 @@ mod tests {
         a.run(&mut Default::default()).unwrap();
     }
 
+    /// Loads and stores of a block in order: `l` or `s` each.
+    fn order(block: &Block) -> String {
+        let letter = |i: &Inst| match i {
+            Inst::LoadGlobal { .. } => Some('l'),
+            Inst::StoreShared { .. } => Some('s'),
+            _ => None,
+        };
+        block.iter().filter_map(letter).collect()
+    }
+
     #[test]
-    fn loads_move_where_that_is_asked_for() {
-        for loads in [false, true] {
+    fn loads_go_ahead_as_far_as_registers_allow() {
+        let stored = |room: Option<u32>| {
             let mut a = Asm::new(1);
-            let base = a.alloc(8);
-            let x: Vec<LVal> = (0..2).map(|_| a.load(0, LTy::I32)).collect();
-            a.store_shared(base, 0, &x[..1]);
-            a.store_shared(base, 4, &x[1..]);
-            sink(&mut a.p.body, loads);
-            let kinds: Vec<bool> =
-                a.p.body.iter().filter(|i| computed(i).is_none()).map(|i| matches!(i, Inst::LoadGlobal { .. })).collect();
-            assert_eq!(kinds, if loads { [true, false, true, false] } else { [true, true, false, false] });
-        }
+            let base = a.alloc(16);
+            let x: Vec<LVal> = (0..4).map(|_| a.load(0, LTy::I32)).collect();
+            for (n, v) in x.iter().enumerate() {
+                a.store_shared(base, 4 * n as i32, &[*v]);
+            }
+            let types = a.p.vals.clone();
+            let taken = |v: LVal| words(types[v]);
+            sink(&mut a.p.body, room.map(|room| Loads { room, words: &taken }));
+            order(&a.p.body)
+        };
+        assert_eq!(stored(None), "llllssss", "where nothing was asked for, loads stay");
+        assert_eq!(stored(Some(0)), "lslslsls", "no room: each where it is needed");
+        assert_eq!(stored(Some(100)), "llllssss");
+        // Loads in front of the first store, room by room.
+        let ahead: Vec<usize> = (0..16).map(|n| stored(Some(n)).find('s').unwrap_or(0)).collect();
+        assert!(ahead.is_sorted() && ahead.contains(&2) && ahead.contains(&3), "{ahead:?}");
+    }
+
+    #[test]
+    fn loads_stay_behind_what_stood_in_front_of_them() {
+        let mut a = Asm::new(1);
+        let base = a.alloc(8);
+        let one = a.i32(1);
+        a.store_shared(base, 0, &[one]);
+        let x = a.load(0, LTy::I32);
+        a.store_shared(base, 4, &[x]);
+        sink(&mut a.p.body, Some(Loads { room: 100, words: &|_| 1 }));
+        assert_eq!(order(&a.p.body), "sls");
     }
 }

@@ -45,6 +45,13 @@ pub(super) fn sweep(block: &mut Block, live: &mut SecondaryMap<LVal, bool>) {
                     live[*a] = true;
                 }
             }
+            Inst::Divide { dsts, a, b } => {
+                keep[i] = dsts.iter().any(|&d| live[d]);
+                if keep[i] {
+                    use_all(live, a);
+                    use_all(live, b);
+                }
+            }
             Inst::LoadGlobal { dsts, addr, guard, other, .. } => {
                 keep[i] = dsts.iter().any(|&d| live[d]);
                 if keep[i] {

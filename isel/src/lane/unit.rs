@@ -145,6 +145,13 @@ pub enum Unit {
         /// Where it happens.
         guard: Option<LVal>,
     },
+    /// Fetches a box of a tensor into the cache that all processors share. A hint: it is right anywhere.
+    BulkPrefetch {
+        /// Launch parameter that describes tensor and box.
+        map: u32,
+        /// First element, innermost dimension first, `i32`.
+        at: Vals,
+    },
     /// Starts copying a box of a tensor to a panel. What lies outside the tensor arrives as zeros. All bytes of the box count as arrived.
     BulkLoad {
         /// Launch parameter that describes tensor and box.
@@ -223,6 +230,7 @@ impl Unit {
             Unit::PrefetchMap { guard, .. } | Unit::CommitStores { guard } | Unit::WaitStoresRead { guard, .. } => {
                 guard.iter().for_each(|&g| f(g, None));
             }
+            Unit::BulkPrefetch { at, .. } => at.iter().for_each(|&v| f(v, None)),
             Unit::BulkLoad { to, at, barrier, .. } => {
                 place(to, &mut f);
                 place(barrier, &mut f);
@@ -264,6 +272,7 @@ impl Unit {
             | Unit::Wait { .. }
             | Unit::Pass { .. }
             | Unit::PrefetchMap { .. }
+            | Unit::BulkPrefetch { .. }
             | Unit::BulkLoad { .. }
             | Unit::BulkStore { .. }
             | Unit::CommitStores { .. }

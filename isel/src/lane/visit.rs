@@ -14,6 +14,10 @@ pub(crate) fn reads(inst: &Inst, f: &mut dyn FnMut(LVal)) {
         Inst::Bin { a, b, .. } | Inst::Cmp { a, b, .. } => all(&[*a, *b]),
         Inst::Fma { a, b, c, .. } | Inst::MadWide { a, b, c, .. } | Inst::Select { c, a, b, .. } => all(&[*a, *b, *c]),
         Inst::Pack { parts, .. } => all(parts),
+        Inst::Divide { a, b, .. } => {
+            all(a);
+            all(b);
+        }
         Inst::LoadGlobal { addr, guard, other, .. } => {
             all(&[*addr]);
             all(guard.as_slice());
@@ -100,7 +104,7 @@ pub(crate) fn computed(inst: &Inst) -> Option<&[LVal]> {
         | Inst::RoundTf32 { dst, .. }
         | Inst::Bitcast { dst, .. }
         | Inst::Pack { dst, .. } => Some(std::slice::from_ref(dst)),
-        Inst::Unpack { dsts, .. } => Some(dsts),
+        Inst::Unpack { dsts, .. } | Inst::Divide { dsts, .. } => Some(dsts),
         // Its place is where its register begins.
         Inst::Undefined { .. }
         | Inst::LoadGlobal { .. }
@@ -121,6 +125,44 @@ pub(crate) fn computed(inst: &Inst) -> Option<&[LVal]> {
         | Inst::If(_)
         | Inst::Unit(_)
         | Inst::Roles(_) => None,
+    }
+}
+
+/// The values that an instruction makes for those behind it.
+pub(crate) fn results(inst: &Inst) -> Vec<LVal> {
+    match inst {
+        Inst::Undefined { dst } | Inst::Shuffle { dst, .. } => vec![*dst],
+        Inst::LoadGlobal { dsts, .. } | Inst::LoadShared { dsts, .. } | Inst::LoadMatrix { dsts, .. } => dsts.to_vec(),
+        Inst::Matrix { dsts, .. } => dsts.to_vec(),
+        Inst::Atomic(a) => a.dst.into_iter().collect(),
+        Inst::For(l) => l.carried.iter().map(|c| c.result).collect(),
+        Inst::While(l) => l.carried.iter().map(|c| c.result).collect(),
+        Inst::If(c) => c.results.iter().map(|r| r.0).collect(),
+        Inst::Unit(u) => u.results().to_vec(),
+        Inst::StoreGlobal { .. }
+        | Inst::StoreShared { .. }
+        | Inst::CopyAsync { .. }
+        | Inst::CommitCopies
+        | Inst::WaitCopies { .. }
+        | Inst::Barrier
+        | Inst::Assert { .. }
+        | Inst::Roles(_) => Vec::new(),
+        Inst::Const { .. }
+        | Inst::Param { .. }
+        | Inst::Special { .. }
+        | Inst::SharedAddr { .. }
+        | Inst::Un { .. }
+        | Inst::Bin { .. }
+        | Inst::Fma { .. }
+        | Inst::Divide { .. }
+        | Inst::MadWide { .. }
+        | Inst::Cmp { .. }
+        | Inst::Select { .. }
+        | Inst::Cvt { .. }
+        | Inst::RoundTf32 { .. }
+        | Inst::Bitcast { .. }
+        | Inst::Pack { .. }
+        | Inst::Unpack { .. } => computed(inst).unwrap_or_default().to_vec(),
     }
 }
 
@@ -160,6 +202,7 @@ pub(crate) fn blocks(inst: &Inst) -> Vec<&Block> {
         | Inst::RoundTf32 { .. }
         | Inst::Bitcast { .. }
         | Inst::Pack { .. }
+        | Inst::Divide { .. }
         | Inst::Unpack { .. } => Vec::new(),
     }
 }

@@ -14,6 +14,7 @@ mod elementwise;
 mod global;
 mod hazards;
 mod indexed;
+mod masks;
 mod narrow;
 mod overlap;
 mod packed;
@@ -36,7 +37,7 @@ pub(crate) use vectors::{legal_width, memory_type};
 
 use crate::assign::{Assignment, assign};
 use crate::error::LowerError;
-use crate::lane::{AllocId, LTy, LVal, LaneBuilder, Param, ParamSource, Program, Traffic};
+use crate::lane::{AllocId, LTy, LVal, LaneBuilder, Param, ParamSource, Program, Traffic, entry_registers};
 use crate::physical::Search;
 use crate::plan::{LayoutChoice, LowerOptions, Plan, ScheduleKind, plan};
 use crate::target::Target;
@@ -190,7 +191,9 @@ fn lower_with(kernel: &Kernel, target: &Target, plan: Plan, assigned: Assignment
     let teams = specialised.as_ref().map_or(1, |s| s.teams);
     let mut b = LaneBuilder::new(&kernel.name, teams * cx.plan.warps + others, target.lanes);
     b.code_casts = target.code_casts;
-    b.sink_loads = direct && loads_what_it_leaves(kernel);
+    if direct && loads_what_it_leaves(kernel) {
+        b.sink_loads = Some(target.units.as_ref().map_or(target.registers, |u| entry_registers(target, u, b.warps())));
+    }
     b.meter.banks = Some(target.banks.clone());
     cx.declare_params(&mut b);
     match &specialised {
@@ -340,6 +343,7 @@ impl<'a> Lower<'a> {
                 let tile = self.born(b, i, &layout);
                 self.set_tile(d.results[0], tile);
             }
+            Op::Select if self.masked_select(b, i)? => {}
             Op::Add
             | Op::Sub
             | Op::Mul

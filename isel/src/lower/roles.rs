@@ -17,7 +17,7 @@ use super::warpgroup::Sum;
 use super::{Held, Lower};
 use crate::channel::Channel;
 use crate::error::LowerError;
-use crate::lane::{AllocId, BinOp, LTy, LVal, LaneBuilder, Param, ParamSource, Place, RoleSpec, Special, Unit, Vals};
+use crate::lane::{AllocId, BinOp, LTy, LVal, LaneBuilder, Param, ParamSource, Place, RoleSpec, Special, Unit};
 use crate::plan::{ALIGN, Specialised, is_zero};
 use std::rc::Rc;
 use tilelift_ir::{CmpOp, Effects, GridAxis, Inst, Op, Region, Type, Value};
@@ -38,6 +38,8 @@ pub(super) struct RoleState {
     /// Launch parameters that describe the views of loads, and of stores.
     pub load_maps: Vec<u32>,
     pub store_maps: Vec<u32>,
+    /// Those of what is loaded behind the main loop.
+    later_maps: Vec<u32>,
     barriers: AllocId,
     channel: Channel,
     /// The slot to use next, and its lap's parity.
@@ -92,6 +94,7 @@ impl Lower<'_> {
         let rows = plan.dots.first().map_or(0, |&(_, q)| units.matrix[q.as_u32() as usize].m);
         let load_maps = boxes(self, &plan.loads, None, b);
         let store_maps = boxes(self, &plan.stores, Some(rows), b);
+        let later_maps = boxes(self, &plan.later, None, b);
         let channel = Channel::new(plan.depth, plan.consumers, plan.stage_bytes, plan.in_flight);
         channel.check().map_err(|e| LowerError::unsupported("the ring of a specialised loop", e.to_string()))?;
         let slot = |bytes: u32| bytes.next_multiple_of(ALIGN);
@@ -130,6 +133,7 @@ impl Lower<'_> {
             passing: false,
             load_maps,
             store_maps,
+            later_maps,
             barriers,
             channel,
             ring: [zero, zero],
@@ -301,6 +305,7 @@ impl Lower<'_> {
         let kernel = self.kernel;
         for &i in &kernel.regions[r].insts {
             if i == main {
+                self.bring_near(b);
                 self.produce_loop(b, i).map_err(|e| e.at(kernel.locs[i]))?;
                 continue;
             }
@@ -313,6 +318,18 @@ impl Lower<'_> {
             }
         }
         Ok(())
+    }
+
+    /// What is loaded behind the main loop, as far as its place is known in front of it, comes into the cache while the loop runs.
+    fn bring_near(&mut self, b: &mut LaneBuilder) {
+        let Ok(role) = self.role_state() else { return };
+        for ((load, tile), map) in role.plan.clone().later.iter().zip(role.later_maps.clone()) {
+            let Ok(indices) = self.index_values(self.kernel.operand(*load, "indices")) else { continue };
+            for p in 0..tile.panels() {
+                let at = tile.panel_at(b, &indices, p);
+                b.unit(Unit::BulkPrefetch { map, at });
+            }
+        }
     }
 
     fn produce_loop(&mut self, b: &mut LaneBuilder, i: Inst) -> Result<(), LowerError> {
@@ -343,12 +360,7 @@ impl Lower<'_> {
                 let (map, ring) = (role.load_maps[k], role.rings[k]);
                 let to = super::stage::slot_base(b, ring, slot, tile.bytes().next_multiple_of(ALIGN));
                 for p in 0..tile.panels() {
-                    let at: Vals = tile
-                        .order
-                        .iter()
-                        .enumerate()
-                        .map(|(n, &d)| if n == 0 { b.add_const(indices[d], i64::from(p * tile.per)) } else { indices[d] })
-                        .collect();
+                    let at = tile.panel_at(b, &indices, p);
                     let to = Place { addr: to, offset: (p * tile.panel_bytes()) as i32 };
                     b.unit(Unit::BulkLoad { map, to, at, barrier: full });
                 }

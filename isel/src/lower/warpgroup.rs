@@ -11,7 +11,7 @@ use crate::access::GlobalAccess;
 use crate::dots::DotPlan;
 use crate::error::LowerError;
 use crate::lane::{BinOp, GroupOperand, LTy, LVal, LaneBuilder, LeftOperand, Multiply, Panels, Place, Special, Unit, Vals};
-use crate::plan::{ALIGN, PanelTile, is_zero, trace};
+use crate::plan::{ALIGN, PanelTile, behind_reshapes, is_zero, trace};
 use crate::target::{GroupMatrix, GroupMatrixId};
 use std::collections::BTreeMap;
 use std::rc::Rc;
@@ -259,7 +259,7 @@ impl Lower<'_> {
         let Some(n) = role.plan.stores.iter().position(|s| s.0 == i) else { return Ok(false) };
         let plan = role.plan.clone();
         let (tile, map, staging, elected) = (&plan.stores[n].1, role.store_maps[n], role.staging[role.team][n], role.elected);
-        let value = kernel.operand(i, "value")[0];
+        let value = behind_reshapes(kernel, kernel.operand(i, "value")[0]);
         let Some(Held::Tile(held)) = self.values[value].clone() else { return Ok(false) };
         let dots: Vec<Rc<DotPlan>> = plan.dots.iter().filter_map(|&(j, _)| self.assigned.dots[j].clone()).collect();
         let (Some(&(_, q)), true) = (plan.dots.first(), dots.iter().any(|p| *p.d == *held.layout)) else { return Ok(false) };
@@ -340,7 +340,8 @@ impl Lower<'_> {
                     let right = b.add_const(indices[fast], i64::from(p * tile.per));
                     let down = b.add_const(down, i64::from(repetition * plan.consumers * row.m));
                     let from = Place { addr: base, offset: (r * share + p * row.m * tile.span) as i32 };
-                    b.unit(Unit::BulkStore { map, from, at: Vals::from_slice(&[right, down]), guard: elected });
+                    let at = [right, down].into_iter().chain(tile.order[2..].iter().map(|&d| indices[d])).collect();
+                    b.unit(Unit::BulkStore { map, from, at, guard: elected });
                 }
             }
             b.unit(Unit::CommitStores { guard: elected });

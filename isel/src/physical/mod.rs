@@ -10,8 +10,11 @@
 //! than it is there in is converted on demand: a choice can be slow, never wrong.
 
 mod folds;
+mod foresee;
 mod machine;
 pub(crate) mod staging;
+
+pub use foresee::{foresee, seconds};
 
 use crate::assign::Assignment;
 use crate::error::LowerError;

@@ -14,7 +14,7 @@ use super::LowerOptions;
 use super::overlap::{Overlap, overlap};
 use crate::access::GlobalAccess;
 use crate::facts::power_of_two;
-use crate::lane::{TensorBox, entry_registers};
+use crate::lane::{LVal, LaneBuilder, TensorBox, Vals, entry_registers};
 use crate::lower::{keeps_extents, staged_loads};
 use crate::target::{GroupMatrixId, Target, Units};
 use cranelift_entity::EntityRef;
@@ -55,6 +55,8 @@ pub struct Specialised {
     pub(crate) dots: Vec<(Inst, GroupMatrixId)>,
     /// Stores that bulk copies do.
     pub(crate) stores: Vec<(Inst, PanelTile)>,
+    /// Tiles that are loaded behind the loop; the producer brings them near in front of it.
+    pub(crate) later: Vec<(Inst, PanelTile)>,
 }
 
 impl fmt::Display for Specialised {
@@ -161,6 +163,12 @@ impl PanelTile {
         self.panels() * self.panel_bytes()
     }
 
+    /// The first element of a panel, innermost dimension first, of the tile at these indices.
+    pub fn panel_at(&self, b: &mut LaneBuilder, indices: &[LVal], panel: u32) -> Vals {
+        let along = |(n, &d): (usize, &usize)| if n == 0 { b.add_const(indices[d], i64::from(panel * self.per)) } else { indices[d] };
+        self.order.iter().enumerate().map(along).collect()
+    }
+
     /// What bulk copies of one panel must know of view argument `view`.
     pub fn tensor_box(&self, view: u32) -> TensorBox {
         let mut b = TensorBox {
@@ -226,7 +234,7 @@ pub(super) fn specialise(kernel: &Kernel, target: &Target, options: &LowerOption
     let body = &kernel.regions[region].insts;
     let mut loads = Vec::new();
     let mut dots = Vec::new();
-    let mut mixed = None;
+    let mut mixed = false;
     for &i in body {
         let d = &kernel.insts[i];
         let scalar = d.op.info().effects == Effects::Pure && d.results.iter().all(|&r| matches!(kernel.ty(r), Type::Scalar(_)));
@@ -239,12 +247,9 @@ pub(super) fn specialise(kernel: &Kernel, target: &Target, options: &LowerOption
             Op::Transpose | Op::Reshape | Op::Yield => {}
             Op::Const => {}
             _ if scalar && d.regions.is_empty() => {}
-            other if d.op.info().effects == Effects::Pure && d.regions.is_empty() => mixed = Some(other.info().name),
+            _ if d.op.info().effects == Effects::Pure && d.regions.is_empty() => mixed = true,
             other => return Err(format!("the loop does more than load and compute: `{}`", other.info().name)),
         }
-    }
-    if let (Some(op), None) = (mixed, options.schedule) {
-        return Err(format!("a loop that does more than load and multiply (`{op}`) is specialised only where that is asked for"));
     }
     sole_views(kernel, &loads)?;
     if options.schedule.is_none()
@@ -252,7 +257,6 @@ pub(super) fn specialise(kernel: &Kernel, target: &Target, options: &LowerOption
     {
         return Err(format!("panels of {} bytes are specialised only where that is asked for", tile.span));
     }
-    let mixed = mixed.is_some();
     let dots = dots
         .into_iter()
         .map(|i| Ok((i, multiplication(kernel, units, main, i, &mut loads, mixed)?)))
@@ -282,10 +286,18 @@ pub(super) fn specialise(kernel: &Kernel, target: &Target, options: &LowerOption
     };
     let parts = match (parts, options.overlap) {
         (Err(why), Some(true)) => return Err(format!("products cannot run while lanes compute: {why}")),
+        (Err(why), None) if options.schedule.is_none() => {
+            return Err(format!("products would wait for what the lanes compute between them: {why}"));
+        }
         (parts, _) => parts.unwrap_or(None),
     };
+    // Lanes that compute leave the matrix units idle, unless those of another group multiply meanwhile.
+    if mixed && consumers < 2 && options.schedule.is_none() {
+        return Err(format!("{} rows make one group of warps, and nothing is multiplied while it computes; use taller tiles", sums[0][0]));
+    }
     let in_flight = if parts.is_none() && (mixed || brief) { 0 } else { 1 };
-    let persistent = options.persistent.unwrap_or(true);
+    // Positions that take long drift apart where nothing deals them out, and no longer share what is in the cache.
+    let persistent = options.persistent.unwrap_or(!mixed);
     match teams {
         1 => {}
         2 if mixed || in_flight == 0 => return Err("teams take turns only where the loop does no more than multiply".into()),
@@ -343,7 +355,20 @@ pub(super) fn specialise(kernel: &Kernel, target: &Target, options: &LowerOption
         loads,
         dots,
         stores,
+        later: loaded_behind(kernel, main, units),
     })
+}
+
+/// The tiles that are loaded behind the main loop, where boxes make them up.
+fn loaded_behind(kernel: &Kernel, main: Inst, units: &Units) -> Vec<(Inst, PanelTile)> {
+    let behind = kernel.regions[kernel.body].insts.iter().copied().skip_while(|&i| i != main).skip(1);
+    let tile = |i: Inst| {
+        let t = kernel.ty(*kernel.insts[i].results.first()?).as_tile()?;
+        // Vectors stay in the cache from one program to the next.
+        let whole = t.shape.iter().filter(|&&e| e > 1).count() > 1;
+        Some((i, PanelTile::of(kernel, i, &t.shape, units).ok().filter(|_| whole)?))
+    };
+    behind.filter(|&i| kernel.insts[i].op == Op::Load).filter_map(tile).collect()
 }
 
 /// Panels begin at multiples of this.
@@ -497,10 +522,21 @@ pub(crate) fn budget(target: &Target, units: &Units, consumers: u32, held: u32) 
 /// The tile through which a store at the kernel's end leaves: of 16-bit elements, as large as a sum.
 fn result_tile(kernel: &Kernel, i: Inst, units: &Units, sums: &[[u32; 2]]) -> Option<PanelTile> {
     let value = *kernel.operand(i, "value").first()?;
-    let t = kernel.ty(value).as_tile()?;
+    let shape = &kernel.ty(value).as_tile()?.shape;
+    let t = kernel.ty(behind_reshapes(kernel, value)).as_tile()?;
     let whole = t.shape.len() == 2 && sums.contains(&[t.shape[0], t.shape[1]]);
-    if !whole || t.elem.bytes() != 2 || GlobalAccess::of(kernel, i).contiguous() != Some(1) {
+    if !whole || t.elem.bytes() != 2 || GlobalAccess::of(kernel, i).contiguous() != Some(shape.len() - 1) {
         return None;
     }
-    PanelTile::of(kernel, i, &t.shape, units).ok()
+    let tile = PanelTile::of(kernel, i, shape, units).ok()?;
+    // Rows are the view's dimension behind its columns; others have one element.
+    (tile.shape[tile.order[1]] == t.shape[0]).then_some(tile)
+}
+
+/// The value of which a tile is another view: the same elements in the same order, with other extents of 1.
+pub(crate) fn behind_reshapes(kernel: &Kernel, mut v: Value) -> Value {
+    while let Some(i) = kernel.def_inst(v).filter(|&i| kernel.insts[i].op == Op::Reshape && keeps_extents(kernel, i)) {
+        v = kernel.insts[i].args[0];
+    }
+    v
 }

@@ -118,7 +118,8 @@ pub fn predict(target: &Target, product: &Product, choice: &Choice) -> Option<Pr
         (tile, bound) = (steps * cache + leaving, Bound::Stores);
     }
     let cycles = waves * tile;
-    let last = if choice.teams > 1 { epilogue } else { 0.0 };
+    // Behind the last tile nothing hides anything.
+    let last = leaving + if choice.teams > 1 { epilogue } else { 0.0 };
 
     // Memory: what each round of tiles reads first.
     let once = (m * k + n * k) * size;

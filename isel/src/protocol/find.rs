@@ -32,7 +32,7 @@ fn mark(block: &Block, set: &mut HashSet<LVal>) {
     for inst in block.iter().rev() {
         match inst {
             Inst::Unit(u) => match &**u {
-                Unit::StoreMatrix { .. } | Unit::BulkStore { .. } | Unit::PrefetchMap { .. } => {}
+                Unit::StoreMatrix { .. } | Unit::BulkStore { .. } | Unit::PrefetchMap { .. } | Unit::BulkPrefetch { .. } => {}
                 Unit::BulkLoad { to, barrier, .. } => set.extend([to.addr, barrier.addr]),
                 Unit::Multiply(m) => {
                     set.insert(m.b.at.addr);
@@ -82,4 +82,12 @@ pub(super) fn indices(block: &Block, f: &mut dyn FnMut(LVal)) {
         }
         blocks(inst).into_iter().for_each(|b| indices(b, f));
     }
+}
+
+/// True if a block passes over phases of words.
+pub(super) fn passes(block: &Block) -> bool {
+    block.iter().any(|i| match i {
+        Inst::Unit(u) => matches!(**u, Unit::Pass { .. }),
+        other => blocks(other).into_iter().any(passes),
+    })
 }

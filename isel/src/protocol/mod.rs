@@ -7,16 +7,20 @@
 //!              ── states that were seen before are not followed again: slots and parities repeat, so there are few
 //! ```
 //!
+//! What multiplications take from registers and leave in them is each role's own affair: [`flight`] follows it without regard to the rest.
+//!
 //! A role waits only for a conjunction of events of others, so for one sequence of answers either every order of steps ends or none
 //! does: one order decides about deadlock. About what must not overlap it decides, too, because each role keeps what it has learnt by
 //! waiting: it may read a slot, or overwrite it, only if a wait has told it that the slot is full, or that its reads are done.
 
 mod find;
+mod flight;
 mod run;
 mod streams;
 #[cfg(test)]
 mod tests;
 mod value;
+mod word;
 
 use crate::lane::Program;
 use crate::target::Target;
@@ -58,6 +62,7 @@ pub struct Proof {
 /// The first thing that may go wrong, or that is not understood.
 pub fn prove(program: &Program, target: &Target) -> Result<Proof, ProtocolError> {
     let (Some(roles), Some(units)) = (program.roles(), &target.units) else { return Ok(Proof::default()) };
+    roles.roles.iter().try_for_each(|r| flight::check(program, r))?;
     let streams = streams::streams(program, roles);
     run::explore(program, roles, units, &streams).map(|states| Proof { states })
 }

@@ -1,9 +1,10 @@
 //! Runs the roles on what is known, and follows every answer to what is open.
 
 use super::ProtocolError;
-use super::find::{comparisons, indices, relevant};
+use super::find::{comparisons, indices, passes, relevant};
 use super::streams::{Streams, matters};
 use super::value::{Abs, Env, eval};
+use super::word::{Lesson, Site, Slot, Staging, Word};
 use crate::lane::print::inst_text;
 use crate::lane::visit::computed;
 use crate::lane::{Block, For, If, Inst, LVal, LeftOperand, ParamSource, Place, Program, Role, Roles, Special, Unit};
@@ -14,94 +15,6 @@ use std::rc::Rc;
 
 /// States after which a program counts as too complex to prove.
 const MAX_STATES: usize = 1 << 14;
-
-/// A barrier word.
-#[derive(Clone, PartialEq, Eq, Hash)]
-struct Word {
-    count: u32,
-    pending: u32,
-    bytes: i64,
-    parity: bool,
-    /// Phases that ended since each role last passed a wait for one, less those that it passed over: a wait must be for the one under
-    /// way or the one before.
-    since: Vec<i32>,
-    /// What passing a wait for this phase, and for the one before, teaches: slots that are full, and slots whose reads are done.
-    gathered: Lesson,
-    taught: Lesson,
-    /// The last arrival, for messages.
-    last: Option<Site>,
-}
-
-/// Facts about slots that a role may rely on, because it has waited for them.
-#[derive(Clone, PartialEq, Eq, Hash, Default)]
-struct Lesson {
-    full: BTreeSet<i64>,
-    free: BTreeSet<i64>,
-    /// Of each word that counts bytes, how many of the phases that have ended are not known to have; words of which two or more are
-    /// not there. Kept for roles that pass over phases only: others know of the phases that they have waited for.
-    behind: BTreeMap<i64, i32>,
-}
-
-impl Lesson {
-    fn learn(&mut self, behind: &BTreeMap<i64, i32>) {
-        for (&at, &n) in behind {
-            let own = self.behind.entry(at).or_insert(n);
-            *own = n.min(*own);
-        }
-    }
-
-    /// Another phase of a word has ended.
-    fn ended(&mut self, at: i64) {
-        if let Some(n) = self.behind.get_mut(&at) {
-            *n += 1;
-            if *n > 1 {
-                self.behind.remove(&at);
-            }
-        }
-    }
-}
-
-/// An instruction of a role, by address.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-struct Site(usize, *const Inst);
-
-/// A range that a bulk copy fills.
-#[derive(Clone, PartialEq, Eq, Hash)]
-struct Slot {
-    bytes: u32,
-    writer: Site,
-    /// The last read, if there was one.
-    read: Option<Site>,
-    /// Groups of multiplications that read it, by age: 0 is open.
-    readers: Vec<(u32, Site)>,
-    /// The reads are done, and an arrival has said so.
-    given: bool,
-}
-
-impl Slot {
-    /// The same without the instructions, which only messages name.
-    fn without_sites(&self) -> Slot {
-        let none = Site(0, std::ptr::null());
-        let mut readers: Vec<(u32, Site)> = self.readers.iter().map(|r| (r.0, Site(r.1.0, none.1))).collect();
-        readers.sort_unstable_by_key(|r| (r.0, r.1.0));
-        readers.dedup();
-        // Who read it matters until that is said.
-        let read = self.read.map(|r| Site(if self.given { 0 } else { r.0 }, none.1));
-        Slot { bytes: self.bytes, writer: none, read, readers, given: self.given }
-    }
-}
-
-/// What staged results are up to.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-enum Staging {
-    Free,
-    Written,
-    Fenced,
-    Shown,
-    Leaving,
-    Committed,
-    Left,
-}
 
 #[derive(Clone, Copy)]
 enum End<'a> {
@@ -276,8 +189,17 @@ impl<'a> Checker<'a> {
         let mut env = Env::new();
         let mut words = BTreeMap::new();
         let nowhere = Site(usize::MAX, std::ptr::null());
+        // Made words that the units, and then the other warps, may not see yet.
+        let (mut private, mut unseen) = (false, false);
         for inst in &self.program.body {
             self.compute(inst, &mut env, 0, threads, 0);
+            match inst {
+                Inst::Unit(u) if **u == Unit::PublishBarriers => private = false,
+                Inst::Barrier => unseen = private,
+                Inst::Roles(_) if private => return self.error("barrier words are not published to the units", nowhere, None),
+                Inst::Roles(_) if unseen => return self.error("warps do not wait until barrier words are made", nowhere, None),
+                _ => {}
+            }
             if let Inst::Unit(u) = inst
                 && let Unit::InitBarrier { barrier, count, guard } = &**u
             {
@@ -297,6 +219,7 @@ impl<'a> Checker<'a> {
                     taught: Lesson::default(),
                     last: None,
                 };
+                (private, unseen) = (true, true);
                 if words.insert(at, word).is_some() {
                     return self.error(format!("the barrier word at {at:#x} is made twice"), nowhere, None);
                 }
@@ -608,7 +531,8 @@ impl<'a> Checker<'a> {
                 knows.full.extend(&w.taught.full);
                 knows.free.extend(&w.taught.free);
                 if self.passes[t] {
-                    knows.learn(&w.taught.behind);
+                    // Told once: what is left behind would only make states many.
+                    knows.learn(&std::mem::take(&mut w.taught.behind));
                 }
             }
             Unit::Arrive { barrier, guard } => {
@@ -717,7 +641,8 @@ impl<'a> Checker<'a> {
             Unit::BulkStore { .. } => self.staging(s, t, here, &[Staging::Shown, Staging::Leaving], Staging::Leaving)?,
             Unit::CommitStores { .. } => self.staged(s, t, here, Staging::Leaving, Staging::Committed),
             Unit::WaitStoresRead { pending: 0, .. } => self.staged(s, t, here, Staging::Committed, Staging::Left),
-            Unit::WaitStoresRead { .. } | Unit::FenceMatrices | Unit::PublishBarriers | Unit::PrefetchMap { .. } => {}
+            Unit::WaitStoresRead { .. } | Unit::FenceMatrices | Unit::PublishBarriers => {}
+            Unit::PrefetchMap { .. } | Unit::BulkPrefetch { .. } => {}
             Unit::InitBarrier { .. } => return self.error("a barrier word is made in a role", here, None),
         }
         Ok(true)
@@ -795,14 +720,6 @@ fn turn(s: &mut State<'_>, at: i64) {
         s.words.values_mut().flat_map(|w| [&mut w.gathered, &mut w.taught]).for_each(|l| l.ended(at));
         s.tasks.iter_mut().for_each(|t| t.knows.ended(at));
     }
-}
-
-/// True if a block passes over phases of words.
-fn passes(block: &Block) -> bool {
-    block.iter().any(|i| match i {
-        Inst::Unit(u) => matches!(**u, Unit::Pass { .. }),
-        other => crate::lane::visit::blocks(other).into_iter().any(passes),
-    })
 }
 
 fn lanes(program: &Program, role: &Role) -> usize {

@@ -52,7 +52,7 @@ pub(super) fn streams(program: &Program, roles: &Roles) -> Streams {
 /// True if barrier words, or what they guard, are used in a block.
 pub(super) fn matters(block: &Block) -> bool {
     block.iter().any(|i| match i {
-        Inst::Unit(u) => !matches!(**u, Unit::PrefetchMap { .. }),
+        Inst::Unit(u) => !matches!(**u, Unit::PrefetchMap { .. } | Unit::BulkPrefetch { .. }),
         other => blocks(other).into_iter().any(matters),
     })
 }

@@ -152,6 +152,7 @@ fn program(ring: &Ring) -> Program {
             unit(&mut a, Unit::InitBarrier { barrier: Place { addr: words, offset: offset as i32 }, count, guard: Some(first) });
         }
     }
+    unit(&mut a, Unit::PublishBarriers);
     a.push(Inst::Barrier);
     let (full, empty) = if ring.swapped { (8 * ring.depth, 0) } else { (0, 8 * ring.depth) };
     let producer = inside(&mut a, |a| {

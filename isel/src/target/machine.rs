@@ -40,27 +40,3 @@ pub struct Machine {
     /// Microseconds of a launch until its first multiplication starts, and between two launches.
     pub launch: [f64; 2],
 }
-
-impl Machine {
-    /// NVIDIA H200. Columns, operands and what one multiprocessor can take are measured of the units alone; the others are fitted to
-    /// 100 products, by tile, of bf16, e4m3 and `i8` (`docs/perf-log.md`), which they meet within 4.2% (root of the mean square).
-    pub const H200: Machine = Machine {
-        multiprocessors: 132,
-        clock: 1790.0,
-        idle: 0.155,
-        heat: [0.00096, 0.00166, 0.0034],
-        column: 0.5,
-        operands: [16.0, 0.25],
-        turn: 57.0,
-        drain: 56.0,
-        cache: [38.0, 2850.0, 0.337],
-        fetch: [800.0, 64.0],
-        cache_bytes: 4e7,
-        memory: [3.96e6, 67.0, 300.0],
-        memory_clock: 1980.0,
-        outside: 1.24,
-        store: 29.9,
-        epilogue: [53.0, 5.8],
-        launch: [4.65, 0.58],
-    };
-}

@@ -384,8 +384,16 @@ fn attentions(list: &mut Vec<Case>) {
                 let plain = Attention::new(elem, dim, causal);
                 let config = if size == Small { plain.tile(16, 32, 1) } else { plain };
                 let config = config.for_shape(queries, keys);
-                list.push(Case::new(17, size, AttentionCase { config, queries, keys }));
+                list.push(Case::new(17, size, AttentionCase { config, queries, keys, heads: 1 }));
             }
+        }
+    }
+    // Heads, and tiles that two groups of warps share where there are units for that.
+    for (heads, queries, keys, dim, size) in [(2, 70, 200, 64, Small), (3, 130, 130, 128, Small), (6, 1000, 1000, 128, Large)] {
+        for (elem, causal) in [(F16, true), (BF16, false)] {
+            let config = Attention { stages: 2, ..Attention::new(elem, dim, causal).tile(128, 4096 / dim, 8) };
+            let config = config.heads(heads).for_shape(queries, keys);
+            list.push(Case::new(17, size, AttentionCase { config, queries, keys, heads }));
         }
     }
 }

@@ -4,7 +4,7 @@ use super::{Ran, ScalarSpec, Workload, block, tile_rows};
 use crate::facts::programs;
 use crate::fused_gemm::{FusedGemm, Residual};
 use crate::gemv::{GROUP, Gemv, Weights};
-use crate::reference::{Expected, GemmReference, Reference, U, row_major, row_product, sum_error, unit_roundoff};
+use crate::reference::{Expected, GemmReference, Reference, TIES, U, row_major, row_product, sum_error, unit_roundoff};
 use crate::tensor::{Init, Tensor, TensorSpec};
 use std::ops::Range;
 use tilelift_ir::{BuildErrors, Kernel, Scalar};
@@ -167,7 +167,8 @@ impl Workload for FusedGemmCase {
         let tf32 = g.elem == Scalar::F32;
         let plain = GemmReference { shape, trans_a: g.trans_a, trans_b: g.trans_b, tf32, activation: g.activation, out: g.out };
         // A gate has the errors of two products.
-        Some(plain.rel_l2() + if self.config.gate { f64::from(self.k) / 8.0 * U + 2f64.powi(-19) } else { 0.0 })
+        let other = f64::from(self.k) / 8.0 * U + 2f64.powi(-19) + if tf32 { TIES } else { 0.0 };
+        Some(plain.rel_l2() + if self.config.gate { other } else { 0.0 })
     }
 }
 

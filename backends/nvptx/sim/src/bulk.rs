@@ -45,7 +45,7 @@ pub(crate) struct Plan {
     pub(crate) rows: Vec<(u32, u64, u64)>,
     pub(crate) bytes: u64,
     pub(crate) fill: Vec<u8>,
-    /// `f32` are cut to tf32.
+    /// `f32` are rounded to tf32.
     pub(crate) tf32: bool,
 }
 

@@ -64,7 +64,7 @@ pub(crate) struct Flight {
     pub(crate) group: Option<(u32, u32)>,
     pub(crate) reduce: Option<(AtomOp, Ty)>,
     pub(crate) fill: Vec<u8>,
-    /// `f32` from global memory are cut to tf32.
+    /// `f32` from global memory are rounded to tf32.
     pub(crate) tf32: bool,
     pub(crate) data: Vec<u8>,
     /// The source has been read (stores).
@@ -176,7 +176,7 @@ impl Machine<'_> {
                 Mem::Global(b, off) => {
                     buf.extend_from_slice(&self.mem.buffers[b as usize].bytes[off as usize..off as usize + n]);
                     if f.tf32 {
-                        cut_to_tf32(&mut buf);
+                        round_to_tf32(&mut buf);
                     }
                 }
                 Mem::Fill => buf.extend(f.fill.iter().cycle().take(n)),
@@ -282,11 +282,12 @@ impl Machine<'_> {
     }
 }
 
-/// Makes every `f32` of some bytes one of tf32: the bits that it lacks are cut, as measured on an H200.
-fn cut_to_tf32(bytes: &mut [u8]) {
+/// Makes every `f32` of some bytes one of tf32: to nearest, ties to even, as an H200 does (its products differ from those of operands
+/// rounded with ties away by a relative 8e-6, which is what the ties account for).
+fn round_to_tf32(bytes: &mut [u8]) {
     for word in bytes.chunks_exact_mut(4) {
         if let Ok(raw) = <[u8; 4]>::try_from(&*word) {
-            word.copy_from_slice(&f32_to_tf32(f32::from_le_bytes(raw), Round::Rz).to_le_bytes());
+            word.copy_from_slice(&f32_to_tf32(f32::from_le_bytes(raw), Round::Rn).to_le_bytes());
         }
     }
 }

@@ -26,7 +26,7 @@ pub enum MapElement {
     F64,
     /// bfloat16.
     Bf16,
-    /// Single precision that loads cut to tf32 (the manual says rounded; an H200 cuts).
+    /// Single precision that loads round to tf32.
     Tf32,
 }
 

@@ -184,6 +184,7 @@ impl<'p> Defs<'p> {
                 | Inst::RoundTf32 { .. }
                 | Inst::Pack { .. }
                 | Inst::Unpack { .. }
+                | Inst::Divide { .. }
                 | Inst::LoadGlobal { .. }
                 | Inst::StoreGlobal { .. }
                 | Inst::Atomic(_)

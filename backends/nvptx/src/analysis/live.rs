@@ -178,6 +178,7 @@ impl Live<'_, '_> {
                 | Inst::Bitcast { .. }
                 | Inst::Pack { .. }
                 | Inst::Unpack { .. }
+                | Inst::Divide { .. }
                 | Inst::StoreGlobal { .. }
                 | Inst::LoadShared { .. }
                 | Inst::StoreShared { .. }

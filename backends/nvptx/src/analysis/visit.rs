@@ -45,6 +45,7 @@ pub(crate) fn operands(inst: &Inst, mut f: impl FnMut(LVal, Role)) {
             f(*c, Value);
         }
         Inst::Pack { parts, .. } => parts.iter().for_each(|&v| f(v, Value)),
+        Inst::Divide { a, b, .. } => a.iter().chain(b).for_each(|&v| f(v, Value)),
         Inst::LoadGlobal { addr, offset, guard, other, .. } => {
             f(*addr, address(*offset));
             guard.iter().chain(other).for_each(|&v| f(v, Value));
@@ -106,7 +107,11 @@ pub(crate) fn results(inst: &Inst, mut f: impl FnMut(LVal)) {
         | Inst::Bitcast { dst, .. }
         | Inst::Pack { dst, .. }
         | Inst::Shuffle { dst, .. } => f(*dst),
-        Inst::Unpack { dsts, .. } | Inst::LoadGlobal { dsts, .. } | Inst::LoadShared { dsts, .. } | Inst::LoadMatrix { dsts, .. } => {
+        Inst::Unpack { dsts, .. }
+        | Inst::Divide { dsts, .. }
+        | Inst::LoadGlobal { dsts, .. }
+        | Inst::LoadShared { dsts, .. }
+        | Inst::LoadMatrix { dsts, .. } => {
             dsts.iter().for_each(|&d| f(d));
         }
         Inst::Matrix { dsts, .. } => dsts.iter().for_each(|&d| f(d)),
@@ -144,6 +149,7 @@ pub(crate) fn is_pure(inst: &Inst) -> bool {
         | Inst::RoundTf32 { .. }
         | Inst::Bitcast { .. }
         | Inst::Pack { .. }
+        | Inst::Divide { .. }
         | Inst::Unpack { .. } => true,
         Inst::LoadGlobal { .. }
         | Inst::StoreGlobal { .. }
@@ -215,6 +221,7 @@ pub(crate) fn nest(inst: &Inst) -> Nest<'_> {
         | Inst::Bitcast { .. }
         | Inst::Pack { .. }
         | Inst::Unpack { .. }
+        | Inst::Divide { .. }
         | Inst::LoadGlobal { .. }
         | Inst::StoreGlobal { .. }
         | Inst::Atomic(_)

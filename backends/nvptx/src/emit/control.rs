@@ -244,6 +244,7 @@ fn keeps_rolled(block: &Block) -> bool {
         | Inst::Bitcast { .. }
         | Inst::Pack { .. }
         | Inst::Unpack { .. }
+        | Inst::Divide { .. }
         | Inst::LoadGlobal { .. }
         | Inst::StoreGlobal { .. }
         | Inst::LoadShared { .. }

@@ -71,6 +71,7 @@ impl Emitter<'_> {
             | Inst::SharedAddr { .. }
             | Inst::Pack { .. }
             | Inst::Unpack { .. }
+            | Inst::Divide { .. }
             | Inst::LoadGlobal { .. }
             | Inst::StoreGlobal { .. }
             | Inst::Atomic(_)
@@ -117,6 +118,66 @@ impl Emitter<'_> {
         };
         self.body.op(op).r(d).s(", ").r(w).end();
         Ok(())
+    }
+
+    /// Quotients by the reciprocal, a step of Newton's method and a step for the remainder, which is exact: what the assembler makes of
+    /// `div.rn`, but without a branch for each. The last bits are right where no step leaves the normal numbers; where the exponent of some
+    /// divisor or quotient is not well inside, in any lane, all are divided once more in full.
+    ///
+    /// ```text
+    /// bits + (128 - low) << 23 has bit 30 set   if and only if   the exponent's field is from low to low + 127
+    /// divisors: 64 to 191, quotients: 90 to 217, so dividends are at least 2^-100, and their remainders normal
+    /// ```
+    pub(super) fn divide(&mut self, dsts: &[LVal], a: &[LVal], b: &[LVal]) {
+        let pairs: Vec<[Reg; 2]> = a.iter().zip(b).map(|(&a, &b)| [self.reg(a), self.reg(b)]).collect();
+        let mut quotients = Vec::with_capacity(pairs.len());
+        let mut inside: Option<Reg> = None;
+        for &[a, b] in &pairs {
+            let [minus, rcp, error, better, rough, rest, q] = [(); 7].map(|()| self.fresh(Class::F));
+            self.body.op("neg.f32 ").r(minus).s(", ").r(b).end();
+            self.body.op("rcp.approx.ftz.f32 ").r(rcp).s(", ").r(b).end();
+            self.body.op("fma.rn.f32 ").r(error).s(", ").r(minus).s(", ").r(rcp).s(", 0f3F800000").end();
+            self.body.op("fma.rn.f32 ").r(better).s(", ").r(rcp).s(", ").r(error).s(", ").r(rcp).end();
+            self.body.op("mul.rn.f32 ").r(rough).s(", ").r(a).s(", ").r(better).end();
+            self.body.op("fma.rn.f32 ").r(rest).s(", ").r(minus).s(", ").r(rough).s(", ").r(a).end();
+            self.body.op("fma.rn.f32 ").r(q).s(", ").r(better).s(", ").r(rest).s(", ").r(rough).end();
+            for (x, low) in [(b, 64u32), (rough, 90)] {
+                let [bits, sum] = [(); 2].map(|()| self.fresh(Class::R));
+                self.body.op("mov.b32 ").r(bits).s(", ").r(x).end();
+                self.body.op("add.s32 ").r(sum).s(", ").r(bits).s(", ").n((128 - low) << 23).end();
+                inside = Some(match inside {
+                    None => sum,
+                    Some(before) => {
+                        let both = self.fresh(Class::R);
+                        self.body.op("and.b32 ").r(both).s(", ").r(before).s(", ").r(sum).end();
+                        both
+                    }
+                });
+            }
+            quotients.push(q);
+        }
+        if let Some(inside) = inside {
+            let bit = self.fresh(Class::R);
+            let [outside, any] = [(); 2].map(|()| self.fresh(Class::P));
+            let [all, end] = [(); 2].map(|()| self.label());
+            self.body.op("and.b32 ").r(bit).s(", ").r(inside).s(", ").n(1 << 30).end();
+            self.body.op("setp.eq.s32 ").r(outside).s(", ").r(bit).s(", 0").end();
+            self.body.op("vote.sync.any.pred ").r(any).s(", ").r(outside).s(", 0xFFFFFFFF").end();
+            self.branch_if(any, true, all);
+            self.place(end);
+            // Behind the program, so that what is hardly ever run stands in nobody's way.
+            std::mem::swap(&mut self.body, &mut self.rare);
+            self.place(all);
+            for (&[a, b], &q) in pairs.iter().zip(&quotients) {
+                self.body.op("div.rn.f32 ").r(q).s(", ").r(a).s(", ").r(b).end();
+            }
+            self.branch(end);
+            std::mem::swap(&mut self.body, &mut self.rare);
+        }
+        for (&d, &q) in dsts.iter().zip(&quotients) {
+            let d = self.home(d);
+            self.body.op("mov.f32 ").r(d).s(", ").r(q).end();
+        }
     }
 
     fn widen(&mut self, from: LTy, v: Opnd) -> Opnd {

@@ -185,6 +185,8 @@ struct Emitter<'a> {
     top: Text,
     /// The program.
     body: Text,
+    /// Parts of the program that are jumped to and hardly ever run; they stand behind it.
+    rare: Text,
     /// Registers in use per class.
     count: [u32; 6],
     /// Number plus one of a web's register, by its representative.
@@ -211,6 +213,7 @@ impl<'a> Emitter<'a> {
             webs,
             top: Text::default(),
             body: Text { out: String::with_capacity(program.vals.len() * 40) },
+            rare: Text::default(),
             count: [0; 6],
             number: SecondaryMap::with_capacity(program.vals.len()),
             loaded: BTreeMap::new(),
@@ -424,6 +427,10 @@ impl<'a> Emitter<'a> {
             | Inst::Bitcast { .. } => self.compute(inst),
             Inst::Pack { dst, parts } => self.pack(*dst, parts),
             Inst::Unpack { dsts, a } => self.unpack(dsts, *a),
+            Inst::Divide { dsts, a, b } => {
+                self.divide(dsts, a, b);
+                Ok(())
+            }
             Inst::LoadGlobal { dsts, addr, offset, guard, other, cache } => {
                 self.load_global(dsts, (*addr, *offset), *guard, other, *cache);
                 Ok(())
@@ -522,7 +529,7 @@ impl<'a> Emitter<'a> {
                 t.s("\t.reg ").s(class.declared()).s(" ").s(class.prefix()).s("<").n(n + 1).s(">;\n");
             }
         }
-        t.s(&std::mem::take(&mut self.top.out)).s(&std::mem::take(&mut self.body.out)).s("\tret;\n}\n");
+        t.s(&std::mem::take(&mut self.top.out)).s(&std::mem::take(&mut self.body.out)).s("\tret;\n").s(&self.rare.out).s("}\n");
         t.out
     }
 }

@@ -155,6 +155,11 @@ impl Emitter<'_> {
                     self.body.r(tensor).s("]").end();
                 }
             }
+            Unit::BulkPrefetch { map, at } => {
+                self.body.op("cp.async.bulk.prefetch.tensor.").n(at.len() as i64).s("d.L2.global.tile ");
+                self.tensor(*map, at);
+                self.body.end();
+            }
             Unit::BulkLoad { map, to, at, barrier } => {
                 self.body.op("cp.async.bulk.tensor.").n(at.len() as i64);
                 self.body.s("d.shared::cluster.global.tile.mbarrier::complete_tx::bytes ");

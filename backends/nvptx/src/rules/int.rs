@@ -128,11 +128,13 @@ pub(super) const I64: &[Rule] = rows! {
 
 /// `i16`.
 pub(super) const I16: &[Rule] = rows! {
-    "neg.i16" Key::Un(Neg), T16, Always => lines(&["neg.s16 $d, #a"]);
-    "abs.i16" Key::Un(Abs), T16, Always => lines(&["abs.s16 $d, #a"]);
+    // 32 bits wide: ptxas 13.0 takes a 16-bit negative or magnitude of -32768 for +32768 where it is compared or widened. It makes a
+    // negative of a difference from the constant 0, too.
+    "neg.i16" Key::Un(Neg), T16, Always => lines(&["cvt.s32.s16 $r0, $a", "neg.s32 $r1, $r0", "cvt.u16.u32 $d, $r1"]);
+    "abs.i16" Key::Un(Abs), T16, Always => lines(&["cvt.s32.s16 $r0, $a", "abs.s32 $r1, $r0", "cvt.u16.u32 $d, $r1"]);
     "not.i16" Key::Un(Not), T16, Always => lines(&["not.b16 $d, #a"]);
     "add.i16" Key::Bin(Add), T16, Always => lines(&["add.s16 $d, #a, #b"]);
-    "sub.i16" Key::Bin(Sub), T16, Always => lines(&["sub.s16 $d, #a, #b"]);
+    "sub.i16" Key::Bin(Sub), T16, Always => lines(&["cvt.u32.u16 $r0, $a", "cvt.u32.u16 $r1, $b", "sub.s32 $r2, $r0, $r1", "cvt.u16.u32 $d, $r2"]);
     "mul.i16.power" Key::Bin(Mul), T16, Power => lines(&["shl.b16 $d, #a, $k"]);
     "mul.i16" Key::Bin(Mul), T16, Always => lines(&["mul.lo.s16 $d, #a, #b"]);
     "div.i16.const" Key::Bin(Div), T16, Divisor => lines(&["div.s16 $d, #a, #b"]);

@@ -19,6 +19,7 @@ const UN_OPS: [UnOp; UNS] = [
     UnOp::Ceil,
     UnOp::Popcount,
     UnOp::Clz,
+    UnOp::RoundBf16,
     UnOp::EncodeE4M3,
     UnOp::EncodeE5M2,
     UnOp::DecodeE4M3,

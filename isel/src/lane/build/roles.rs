@@ -1,10 +1,14 @@
 //! Roles and asynchronous units: what only specialised kernels are made of.
 
 use super::LaneBuilder;
+use crate::lane::choice::into_arms;
 use crate::lane::place::Life;
-use crate::lane::sink::sink;
+use crate::lane::sink::{Loads, sink, words};
 use crate::lane::unit::{Multiply, Role, Roles, Unit};
 use crate::lane::{Inst, LTy, LVal, Param};
+
+/// Registers of a lane beside the values that are counted: what one chain of computations takes.
+const SPARE: u32 = 24;
 
 /// What a role is, but for its body.
 #[derive(Clone, Copy)]
@@ -69,7 +73,11 @@ impl LaneBuilder {
         self.role = None;
         let (mut body, _) = self.close();
         done?;
-        sink(&mut body, self.sink_loads);
+        into_arms(&mut body, &[]);
+        let room = self.sink_loads.map(|own| spec.registers.unwrap_or(own).saturating_sub(SPARE));
+        // Literals are parts of instructions.
+        let words = |v: LVal| if self.as_const(v).is_some() { 0 } else { words(self.ty(v)) };
+        sink(&mut body, room.map(|room| Loads { room, words: &words }));
         Ok(Role { name: spec.name, first: spec.warps.0, warps: spec.warps.1, single: spec.single, registers: spec.registers, body })
     }
 

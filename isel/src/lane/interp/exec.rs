@@ -1,7 +1,7 @@
 //! One program instance: instructions over columns. [`super::task`] has control flow, [`super::units`] what units do.
 
 use super::super::print::inst_text;
-use super::super::{Atomic, AtomicKind, Inst, LTy, LVal, Program, ShuffleFrom, Special, Vals};
+use super::super::{Atomic, AtomicKind, BinOp, Inst, LTy, LVal, Program, ShuffleFrom, Special, Vals};
 use super::error::{LaneError, LaneFault, Space};
 use super::global::Global;
 use super::matrix::Table;
@@ -135,6 +135,7 @@ impl<'a> Machine<'a> {
             | Inst::Bitcast { .. }
             | Inst::Pack { .. }
             | Inst::Unpack { .. }
+            | Inst::Divide { .. }
             | Inst::For(_)
             | Inst::While(_)
             | Inst::If(_)
@@ -285,6 +286,10 @@ impl<'a> Machine<'a> {
                 }
                 Ok(())
             }),
+            Inst::Divide { dsts, a, b } => dsts
+                .iter()
+                .zip(a.iter().zip(b))
+                .try_for_each(|(&dst, (&a, &b))| self.define(dst, |m, d| ops::bin(BinOp::Div, m.ty(a), d, m.reg(a), m.reg(b)))),
             Inst::Unpack { dsts, a } => {
                 let bits = 32 / dsts.len() as u32;
                 dsts.iter().enumerate().try_for_each(|(i, &dst)| {
@@ -460,6 +465,7 @@ impl<'a> Machine<'a> {
             | Inst::Bitcast { .. }
             | Inst::Pack { .. }
             | Inst::Unpack { .. }
+            | Inst::Divide { .. }
             | Inst::Undefined { .. }
             | Inst::Matrix { .. }
             | Inst::For(_)

@@ -122,6 +122,7 @@ pub(crate) fn un(op: UnOp, ty: LTy, d: &mut [u64], a: &[u64]) -> Result<(), Lane
         UnOp::Erf => float1(elem, d, a, num::erf),
         UnOp::Popcount => int1(elem, d, a, |x| i64::from(unsigned(x, elem).count_ones())),
         UnOp::Clz => int1(elem, d, a, |x| i64::from(unsigned(x, elem).leading_zeros() + elem.bits()) - 64),
+        UnOp::RoundBf16 => float1(elem, d, a, |x| num::round(x, Scalar::BF16)),
         UnOp::EncodeE4M3 => int1(elem, d, a, |x| encode(x, Scalar::F8E4M3)),
         UnOp::EncodeE5M2 => int1(elem, d, a, |x| encode(x, Scalar::F8E5M2)),
         UnOp::DecodeE4M3 => int1(elem, d, a, |x| decode(x, Scalar::F8E4M3)),

@@ -206,7 +206,9 @@ impl Machine<'_> {
                 }
                 Ok(())
             }
-            Unit::PublishBarriers | Unit::FenceMatrices | Unit::PrefetchMap { .. } | Unit::Pass { .. } => Ok(()),
+            Unit::PublishBarriers | Unit::FenceMatrices | Unit::PrefetchMap { .. } | Unit::BulkPrefetch { .. } | Unit::Pass { .. } => {
+                Ok(())
+            }
             Unit::Arrive { barrier, guard } => {
                 for t in self.guarded(*guard) {
                     let at = self.place(barrier, t)?;
@@ -314,9 +316,10 @@ impl Machine<'_> {
                 m.stats.global_read += size as u64;
                 if t.tf32 {
                     let bits = u32::from_le_bytes([data[to], data[to + 1], data[to + 2], data[to + 3]]);
-                    // Cut, as the units do it; a NaN stays one.
-                    let cut = if f32::from_bits(bits).is_nan() { f32::NAN.to_bits() } else { bits & !0x1fff };
-                    data[to..to + 4].copy_from_slice(&cut.to_le_bytes());
+                    // To nearest, ties to even, as the copy units do it; a NaN stays one.
+                    let nearest =
+                        if f32::from_bits(bits).is_nan() { f32::NAN.to_bits() } else { (bits + 0xfff + (bits >> 13 & 1)) & !0x1fff };
+                    data[to..to + 4].copy_from_slice(&nearest.to_le_bytes());
                 }
             }
             Ok(())

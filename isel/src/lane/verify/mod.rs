@@ -101,6 +101,7 @@ fn un_classes(op: UnOp) -> &'static [Class] {
         UnOp::Popcount | UnOp::Clz => &[Class::Int],
         UnOp::EncodeE4M3 | UnOp::EncodeE5M2 | UnOp::DecodeE4M3 | UnOp::DecodeE5M2 => &[Class::Int],
         UnOp::Round | UnOp::Trunc | UnOp::Rcp | UnOp::Sin | UnOp::Cos | UnOp::Erf => &[Class::Float],
+        UnOp::RoundBf16 => &[Class::Float],
         UnOp::Exp | UnOp::Exp2 | UnOp::Log | UnOp::Log2 | UnOp::Sqrt | UnOp::Rsqrt | UnOp::Tanh | UnOp::Floor | UnOp::Ceil => {
             &[Class::Float]
         }
@@ -182,6 +183,7 @@ impl Verifier<'_> {
             | Inst::Bitcast { .. }
             | Inst::Pack { .. }
             | Inst::Unpack { .. }
+            | Inst::Divide { .. }
             | Inst::LoadGlobal { .. }
             | Inst::StoreGlobal { .. }
             | Inst::Atomic(_)
@@ -341,6 +343,9 @@ impl Verifier<'_> {
                 self.def(*dst, LTy::I32, defined)
             }
             Inst::Un { dst, op, a } => {
+                if *op == UnOp::RoundBf16 {
+                    self.want(*a, LTy::F32)?;
+                }
                 let ty = self.number(*a, un_classes(*op))?;
                 self.def(*dst, ty, defined)
             }
@@ -407,6 +412,17 @@ impl Verifier<'_> {
                 self.want(*a, LTy::B32)?;
                 let ty = self.parts(dsts)?;
                 self.def_all(dsts, ty, defined)
+            }
+            Inst::Divide { dsts, a, b } => {
+                if matches!(self.role, Some((_, true))) {
+                    return Err(LaneProblem::SingleLane);
+                }
+                if dsts.is_empty() || a.len() != dsts.len() || b.len() != dsts.len() {
+                    return Err(LaneProblem::Count { what: "quotients", got: dsts.len(), want: format!("{} and {}", a.len(), b.len()) });
+                }
+                self.want_all(a, LTy::F32)?;
+                self.want_all(b, LTy::F32)?;
+                self.def_all(dsts, LTy::F32, defined)
             }
             Inst::LoadGlobal { dsts, addr, guard, other, .. } => {
                 self.access(*addr, LTy::I64, *guard)?;

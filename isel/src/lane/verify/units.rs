@@ -160,6 +160,7 @@ pub(super) fn unit(v: &mut Verifier<'_>, u: &Unit, defined: &mut Vec<LVal>) -> C
             tensor(v, *map, None)?;
             guard(v, *g)
         }
+        Unit::BulkPrefetch { map, at } => tensor(v, *map, Some(at)),
         Unit::BulkLoad { map, to, at, barrier } => {
             if !matches!(v.role, Some((_, true))) {
                 return Err(LaneProblem::UnitShape("a bulk load by more than one lane"));

@@ -1,0 +1,113 @@
+//! Masks that hold everywhere in most steps: a tail of keys, the diagonal of a causal loop.
+//!
+//! ```text
+//! select (at + iota < end) x y      is x where  at + extent - 1 < end:  one comparison of numbers that all lanes have alike
+//! ```
+//!
+//! What a mask compares is known between bounds: `base + 0 … base + span`, base a scalar, span a constant. Where the bounds already
+//! decide for true, a choice around the selects leaves out both them and the mask.
+
+use super::{Lower, Tile};
+use crate::error::LowerError;
+use crate::lane::{BinOp, LTy, LVal, LaneBuilder};
+use crate::lower::keeps_extents;
+use tilelift_ir::layout::Axis;
+use tilelift_ir::{Attr, CmpOp, Inst, Op, Scalar, Type, Value};
+
+/// Elements per lane from which on a choice is worth its place.
+const MIN_REGISTERS: u32 = 16;
+
+/// All elements of a tile lie in `base + 0 … base + span`, by `i32` arithmetic that wraps.
+struct Range {
+    base: LVal,
+    span: i64,
+}
+
+impl Lower<'_> {
+    /// A select of tiles whose mask can be seen to hold everywhere: a choice. Nothing happens, and the answer is false, for any other.
+    pub(super) fn masked_select(&mut self, b: &mut LaneBuilder, i: Inst) -> Result<bool, LowerError> {
+        let d = &self.kernel.insts[i];
+        let result = d.results[0];
+        if self.role.is_none() || !matches!(self.kernel.ty(result), Type::Tile(_)) {
+            return Ok(false);
+        }
+        let layout = self.layout_of(result)?;
+        if layout.size(Axis::Reg) < MIN_REGISTERS || !matches!(self.kernel.ty(d.args[0]), Type::Tile(_)) {
+            return Ok(false);
+        }
+        let Some(all) = self.all_true(b, d.args[0]) else { return Ok(false) };
+        let [mask, yes, no] = [d.args[0], d.args[1], d.args[2]].map(|v| self.tile(b, v, &layout));
+        let (mask, yes, no) = (mask?, yes?, no?);
+        let each = |_: &mut Self, b: &mut LaneBuilder| {
+            let regs = (0..mask.regs.len()).map(|r| b.select(mask.regs[r], yes.regs[r], no.regs[r]));
+            Ok::<_, LowerError>(regs.collect())
+        };
+        let regs = match b.as_const(all) {
+            Some(0) => each(self, b)?,
+            Some(_) => yes.regs.clone(),
+            None => b.if_else(self, all, |_, _| Ok(yes.regs.clone()), each)?,
+        };
+        self.set_tile(result, Tile { layout, regs });
+        Ok(true)
+    }
+
+    /// A condition on scalars under which a mask holds everywhere.
+    fn all_true(&mut self, b: &mut LaneBuilder, mask: Value) -> Option<LVal> {
+        let i = self.kernel.def_inst(mask)?;
+        let d = &self.kernel.insts[i];
+        match (d.op, d.attrs.first()) {
+            (Op::And, _) => {
+                let (x, y) = (self.all_true(b, d.args[0])?, self.all_true(b, d.args[1])?);
+                Some(b.bin(BinOp::And, x, y))
+            }
+            (Op::Broadcast, _) => self.all_true(b, d.args[0]),
+            (Op::Splat, _) => self.scalar(d.args[0]).ok(),
+            (Op::Cmp, Some(&Attr::Cmp(op))) if self.kernel.ty(d.args[0]).elem() == Scalar::I32 => {
+                let (x, y) = (self.range(b, d.args[0])?, self.range(b, d.args[1])?);
+                let (less, more) = match op {
+                    CmpOp::Lt | CmpOp::Le => (x, y),
+                    CmpOp::Gt | CmpOp::Ge => (y, x),
+                    CmpOp::Eq | CmpOp::Ne | CmpOp::Ult | CmpOp::Ule | CmpOp::Ugt | CmpOp::Uge => return None,
+                };
+                let strict = matches!(op, CmpOp::Lt | CmpOp::Gt);
+                let top = b.add_const(less.base, less.span);
+                let decided = b.cmp(if strict { CmpOp::Lt } else { CmpOp::Le }, top, more.base);
+                // Neither side wraps on its way.
+                let more_top = b.add_const(more.base, more.span);
+                let straight = [(&less, top), (&more, more_top)].map(|(r, top)| (r.span > 0).then(|| b.cmp(CmpOp::Le, r.base, top)));
+                straight.into_iter().fold(Some(decided), |all, s| b.and_guard(all, s))
+            }
+            _ => None,
+        }
+    }
+
+    /// The bounds of a tile or scalar of `i32`.
+    fn range(&mut self, b: &mut LaneBuilder, v: Value) -> Option<Range> {
+        if let Type::Scalar(Scalar::I32) = self.kernel.ty(v) {
+            return self.scalar(v).ok().map(|base| Range { base, span: 0 });
+        }
+        let i = self.kernel.def_inst(v)?;
+        let d = &self.kernel.insts[i];
+        match d.op {
+            Op::Splat | Op::Broadcast | Op::Transpose => self.range(b, d.args[0]),
+            Op::Reshape if keeps_extents(self.kernel, i) => self.range(b, d.args[0]),
+            Op::Iota => {
+                let extent = self.kernel.ty(v).as_tile()?.shape[self.dim_attr(i)];
+                Some(Range { base: b.constant(LTy::Num(Scalar::I32), 0), span: i64::from(extent) - 1 })
+            }
+            Op::Add | Op::Sub => {
+                let (x, y) = (self.range(b, d.args[0])?, self.range(b, d.args[1])?);
+                let span = x.span + y.span;
+                let base = if d.op == Op::Add {
+                    b.add(x.base, y.base)
+                } else {
+                    let low = b.bin(BinOp::Sub, x.base, y.base);
+                    b.add_const(low, -y.span)
+                };
+                // A longer way could wrap twice.
+                (span < i64::from(i32::MAX)).then_some(Range { base, span })
+            }
+            _ => None,
+        }
+    }
+}

@@ -1,0 +1,79 @@
+//! How long a launch should take: the prices behind the choice of layouts, summed up.
+//!
+//! ```text
+//! time = launch + programs * cost of one / processors          but at least one program's cost
+//! ```
+//!
+//! The search's price of a program adds up what it issues, looks up and moves, as if nothing overlapped. Specialised loops are not searched:
+//! their copies run beside the matrix unit, so the products' price is that of the loop, and what is stored and loaded behind it comes on top.
+
+use super::Search;
+use crate::access::GlobalAccess;
+use crate::error::LowerError;
+use crate::plan::{LayoutChoice, LowerOptions, Specialised};
+use crate::target::Target;
+use tilelift_ir::{Inst, Kernel, Literal, Op, Value, Verified};
+
+/// Bytes of a sector.
+const SECTOR: u64 = 32;
+/// Rounds of a loop whose bounds are not known.
+const ROUNDS: u64 = 16;
+
+/// The cost of a program, in sixteenths of a cycle of a multiprocessor, with layouts as the options say; `None` where the machine has no
+/// price for it. Loops count with the rounds that constant bounds give them.
+///
+/// # Errors
+/// What the plan or the plain assignment refuses.
+pub fn foresee(kernel: &Verified<'_>, target: &Target, options: &LowerOptions) -> Result<Option<u64>, LowerError> {
+    let kernel: &Kernel = kernel;
+    let plan = crate::plan::plan(kernel, target, options)?;
+    if let Some(s) = plan.specialised() {
+        return Ok(specialised(kernel, target, s));
+    }
+    let plain = crate::assign::assign(kernel, target, &plan)?;
+    let staged = crate::lower::staged_loads(kernel);
+    let found = Search::new(kernel, target, &plan, &plain, &staged).and_then(|s| s.solve());
+    Ok(found.and_then(|f| if options.layouts == LayoutChoice::Searched { Some(f.cost) } else { f.plain }))
+}
+
+fn specialised(kernel: &Kernel, target: &Target, plan: &Specialised) -> Option<u64> {
+    let c = &target.costs;
+    let product = |i: Inst| {
+        let shape = |n: usize| kernel.ty(kernel.insts[i].args[n]).as_tile().map(|t| t.shape.clone());
+        let (a, b) = (shape(0)?, shape(1)?);
+        Some(u64::from(a[0]) * u64::from(a[1]) * u64::from(b[1]) * c.group_product / 1024)
+    };
+    if c.group_product == 0 {
+        return None;
+    }
+    let step: u64 = plan.dots.iter().map(|d| product(d.0)).sum::<Option<u64>>()?;
+    let bounds = &kernel.insts[plan.main].args;
+    let known = |v: Value| match kernel.as_const(v) {
+        Some((Literal::Int(x), _)) => Some(x),
+        _ => None,
+    };
+    let rounds = match (known(bounds[0]), known(bounds[1]), known(bounds[2])) {
+        (Some(lo), Some(hi), Some(by)) if by > 0 => (hi - lo).max(0).unsigned_abs().div_ceil(by.unsigned_abs()),
+        _ => ROUNDS,
+    };
+    let moved = |i: Inst| {
+        let d = &kernel.insts[i];
+        let v = match d.op {
+            Op::Load => *d.results.first()?,
+            Op::Store => *kernel.operand(i, "value").first()?,
+            _ => return None,
+        };
+        let t = kernel.ty(v).as_tile()?;
+        let bytes = t.elements() * u64::from(GlobalAccess::of(kernel, i).view.elem.bytes());
+        Some(bytes.div_ceil(SECTOR) * c.sector)
+    };
+    let around: u64 = kernel.regions[kernel.body].insts.iter().filter_map(|&i| moved(i)).sum();
+    Some(step * rounds + around)
+}
+
+/// The seconds that a launch of so many programs of a cost takes.
+pub fn seconds(cost: u64, programs: u64, target: &Target) -> f64 {
+    let c = &target.costs;
+    let cycles = (cost as f64 / 16.0) * (programs as f64 / c.processors as f64).max(1.0);
+    c.launch as f64 * 1e-9 + cycles / (c.megahertz as f64 * 1e6)
+}
