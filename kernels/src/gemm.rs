@@ -225,15 +225,23 @@ impl Gemm {
         let (m, n) = (b.dim(c, rank - 2), b.dim(c, rank - 1));
         let tiles_m = b.ceil_div(m, self.bm);
         let tiles_n = b.ceil_div(n, self.bn);
-        let per_group = b.mul(tiles_n, self.group);
-        let which = b.div(pid, per_group);
-        let first = b.mul(which, self.group);
-        let left = b.sub(tiles_m, first);
-        let height = b.minimum(left, self.group);
-        let inside = b.rem(pid, per_group);
-        let down = b.rem(inside, height);
-        let pm = b.add(first, down);
-        let pn = b.div(inside, height);
+        // Quotients take long, and every tile waits for these: remainders come of them by a product.
+        let split = |b: &mut KernelBuilder, x: Value, by: Value| {
+            let q = b.div(x, by);
+            let whole = b.mul(q, by);
+            (q, b.sub(x, whole))
+        };
+        let (pm, pn) = if self.group == 1 {
+            split(b, pid, tiles_n)
+        } else {
+            let per_group = b.mul(tiles_n, self.group);
+            let (which, inside) = split(b, pid, per_group);
+            let first = b.mul(which, self.group);
+            let left = b.sub(tiles_m, first);
+            let height = b.minimum(left, self.group);
+            let (pn, down) = split(b, inside, height);
+            (b.add(first, down), pn)
+        };
         (b.mul(pm, self.bm), b.mul(pn, self.bn))
     }
 

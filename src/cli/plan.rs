@@ -15,8 +15,8 @@ pub(super) const PLAN_HELP: &str = "\
 usage: tilelift plan gemm [OPTION…]
 
 Prints the tiles, rings and orders with which a product may run on a target with bulk copies and group matrix instructions, by the time
-that the model predicts, and what the time is made of: rounds of tiles and how full they are, the launch, the first copies, the main
-loops and what bounds them, epilogues, and sums of parts of the depth. The first line is what `gemm` and `bench gemm` take.
+that the model predicts, and what the time is made of: rounds of tiles and how full they are, the launch, the main loops and
+what bounds them, epilogues, and sums of parts of the depth. The first line is what `gemm` and `bench gemm` take.
   --m N --n N --k N   extents (4096)
   --dtype NAME        bf16 (default), f16, tf32, f8e4m3, f8e5m2, i8
   --out NAME          element type of C (that of A and B; bf16 of 8-bit floats, i32 of integers)
@@ -115,22 +115,21 @@ pub(super) fn plan(parser: &mut lexopt::Parser, streams: &mut Streams<'_>) -> Ou
     )?;
     writeln!(
         streams.out,
-        "{:<28} {:>9} {:>8} {:>6} {:>6} {:>7} {:>6} {:>9} {:>8} {:>7}  {:<14} {:>9}",
-        "choice", "total", "TFLOP/s", "waves", "full", "launch", "fill", "main", "epilogue", "parts", "bound", "measured"
+        "{:<28} {:>9} {:>8} {:>6} {:>6} {:>7} {:>9} {:>8} {:>7}  {:<14} {:>9}",
+        "choice", "total", "TFLOP/s", "waves", "full", "launch", "main", "epilogue", "parts", "bound", "measured"
     )?;
     for r in list.iter().take(job.top) {
         let p: &Prediction = &r.prediction;
         let measured = records::of(&known, &job.product, &r.choice).map_or_else(|| "-".to_owned(), |x| format!("{:.2}", x.seconds * 1e6));
         writeln!(
             streams.out,
-            "{:<28} {:>9.2} {:>8.1} {:>6} {:>5.0}% {:>7.2} {:>6.2} {:>9.2} {:>8.2} {:>7.2}  {:<14} {:>9}",
+            "{:<28} {:>9.2} {:>8.1} {:>6} {:>5.0}% {:>7.2} {:>9.2} {:>8.2} {:>7.2}  {:<14} {:>9}",
             r.choice.to_string(),
             p.total(),
             flops / p.total() * 1e-6,
             p.waves,
             100.0 * p.filled,
             p.launch,
-            p.fill,
             p.main,
             p.epilogue,
             p.parts,

@@ -7,6 +7,8 @@
 //! x0 x1 x2 … y0 y1 y2 … store y0, y1 …      becomes      x0 y0 x1 y1 store y0, y1 …
 //! ```
 //!
+//! Where bulk stores go is computed in front of the loop of multiplications, beside the way of its first operands.
+//!
 //! Loads of memory that the kernel only reads move likewise, if asked for, but not all the way: as far ahead of their uses as registers
 //! allow, so that one load's wait covers those behind it.
 //!
@@ -14,7 +16,7 @@
 //! l0 l1 l2 … x0 x1 x2 … store x0 …      becomes      l0 l1 l2   x0 store x0   l3 l4   x1 store x1 …
 //! ```
 
-use super::visit::{computed, reads};
+use super::visit::{blocks, computed, reads};
 use super::{Block, Inst, LTy, LVal, Unit};
 use std::collections::{HashMap, VecDeque};
 
@@ -70,8 +72,9 @@ pub(super) fn sink(block: &mut Block, loads: Option<Loads<'_>>) {
     // Computations that nothing in the block needs are the block's results: they go last, in order.
     let anchors: Vec<usize> = (0..left.len()).filter(|&n| left[n].as_ref().is_some_and(|i| moves(i, movable).is_none())).collect();
     let whole: Vec<&Inst> = left.iter().flatten().collect();
-    let fenced = fenced(&whole);
-    let mut order = Order { makers: &makers, fenced: &fenced, open: Vec::new() };
+    let mut early = fenced(&whole);
+    early.extend(destinations(&whole, &makers));
+    let mut order = Order { makers: &makers, early: &early, open: Vec::new() };
     let mut ahead = loads.map(|l| Ahead::new(&whole, &anchors, &mut order, l));
     let mut left = left;
     let roots = anchors.into_iter().map(|n| (n, true)).chain((0..left.len()).map(|n| (n, false)));
@@ -96,7 +99,8 @@ pub(super) fn sink(block: &mut Block, loads: Option<Loads<'_>>) {
 /// The order of instructions: operands first.
 struct Order<'a> {
     makers: &'a HashMap<LVal, usize>,
-    fenced: &'a HashMap<usize, Vec<LVal>>,
+    /// What else must be there in front of an instruction.
+    early: &'a HashMap<usize, Vec<LVal>>,
     /// Instructions to look at, and whether their operands have been; without recursion, for chains may be long.
     open: Vec<(usize, bool)>,
 }
@@ -106,8 +110,8 @@ impl Order<'_> {
     fn needs(&mut self, n: usize, inst: &Inst) {
         let start = self.open.len();
         reads(inst, &mut |v| self.open.extend(self.makers.get(&v).map(|&k| (k, false))));
-        let fenced = self.fenced.get(&n).into_iter().flatten();
-        self.open.extend(fenced.filter_map(|v| self.makers.get(v)).filter(|&&k| k < n).map(|&k| (k, false)));
+        let early = self.early.get(&n).into_iter().flatten();
+        self.open.extend(early.filter_map(|v| self.makers.get(v)).filter(|&&k| k < n).map(|&k| (k, false)));
         let mut at = start;
         for k in start..self.open.len() {
             if self.open[k].0 != n {
@@ -245,6 +249,36 @@ fn fenced(block: &[&Inst]) -> HashMap<usize, Vec<LVal>> {
         } else if let (Unit::Multiply(_), Some(f)) = (&**u, fence) {
             let list: &mut Vec<LVal> = all.entry(f).or_default();
             u.operands(|v, _| list.push(v));
+        }
+    }
+    all
+}
+
+/// What was computed in front of a loop of multiplications for the coordinates of bulk stores behind it, by the loop's place.
+fn destinations(block: &[&Inst], makers: &HashMap<LVal, usize>) -> HashMap<usize, Vec<LVal>> {
+    fn multiplies(inst: &Inst) -> bool {
+        match inst {
+            Inst::Unit(u) => matches!(**u, Unit::Multiply(_)),
+            other => blocks(other).into_iter().any(|b| b.iter().any(multiplies)),
+        }
+    }
+    let mut all: HashMap<usize, Vec<LVal>> = HashMap::new();
+    let mut main = None;
+    for (n, inst) in block.iter().enumerate() {
+        match (inst, main) {
+            (Inst::For(_) | Inst::If(_), None) if multiplies(inst) => main = Some(n),
+            (Inst::Unit(u), Some(main)) => {
+                let Unit::BulkStore { at, .. } = &**u else { continue };
+                let mut open: Vec<LVal> = at.to_vec();
+                while let Some(v) = open.pop() {
+                    match makers.get(&v) {
+                        Some(&k) if k > main => reads(block[k], &mut |x| open.push(x)),
+                        Some(_) => all.entry(main).or_default().push(v),
+                        None => {}
+                    }
+                }
+            }
+            _ => {}
         }
     }
     all

@@ -97,7 +97,9 @@ impl Lower<'_> {
         let slot = |bytes: u32| bytes.next_multiple_of(ALIGN);
         let rings: Vec<AllocId> =
             plan.loads.iter().map(|(_, t)| b.alloc_aligned(slot(t.bytes()) * plan.depth, ALIGN, "ring of operands")).collect();
-        let own = |b: &mut LaneBuilder| plan.stores.iter().map(|(_, t)| b.alloc_aligned(t.bytes(), ALIGN, "results")).collect();
+        let own = |b: &mut LaneBuilder| {
+            plan.stores.iter().map(|(_, t)| b.alloc_aligned(t.bytes() / plan.staging_parts, ALIGN, "results")).collect()
+        };
         let staging: Vec<Vec<AllocId>> = (0..plan.teams).map(|_| own(b)).collect();
         // A word per team says that it may multiply, if there are two.
         let turns: Vec<i32> = (0..plan.teams).filter(|_| plan.teams > 1).map(|t| (channel.barrier_bytes() + 8 * t) as i32).collect();
@@ -500,6 +502,7 @@ impl Lower<'_> {
         })?;
         // All multiplications are issued: the unit takes the other team's next.
         self.hand_over(b)?;
+        // Here, not behind the choice around the loop: the assembler gives up on products under way where branches meet.
         if pending > 0 {
             b.unit(Unit::WaitMatrices { pending: 0 });
             let [_, empty] = self.words(b, results[held + 2])?;

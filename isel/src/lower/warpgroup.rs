@@ -274,7 +274,7 @@ impl Lower<'_> {
         let group = self.group_number(b);
         let base = {
             let start = b.shared_addr(staging);
-            let bytes = b.i32(i64::from(share * shares.len() as u32));
+            let bytes = b.i32(i64::from(share * shares.len() as u32 / plan.staging_parts));
             let own = b.mul(group, bytes);
             b.add(start, own)
         };
@@ -303,44 +303,49 @@ impl Lower<'_> {
         let chunk = b.bin(BinOp::Shl, chunk, four);
         let own = b.add(base, row_part);
 
-        b.unit(Unit::WaitStoresRead { pending: 0, guard: elected });
-        b.unit(Unit::GroupBarrier { warps: group_warps });
         let columns = held.layout.shape()[1];
-        for (r, list) in shares.iter().enumerate() {
-            for c in (0..columns).step_by(16) {
-                // Eight registers of 16 columns: rows g and g + 8 of the left half, then of the right.
-                let at = (c / 8 * 4) as usize;
-                let words: Vals = list[at..at + 8]
-                    .chunks(2)
-                    .map(|pair| {
-                        let pair: Vec<LVal> = pair.iter().map(|&x| held.regs[x as usize]).collect();
-                        b.pack(&pair)
-                    })
-                    .collect();
-                let inside = c % tile.per * tile.elem.bytes();
-                let flip = b.i32(i64::from(inside));
-                let chunk = b.bin(BinOp::Xor, chunk, flip);
-                let addr = b.add(own, chunk);
-                let offset = r as u32 * share + c / tile.per * row.m * tile.span;
-                b.unit(Unit::StoreMatrix { srcs: words, to: Place { addr, offset: offset as i32 } });
-            }
-        }
-        b.unit(Unit::FenceUnits);
-        b.unit(Unit::GroupBarrier { warps: group_warps });
         let m = b.i32(i64::from(row.m));
         let first = b.mul(group, m);
         let (fast, slow) = (tile.order[0], tile.order[1]);
         let down = b.add(indices[slow], first);
-        for r in 0..shares.len() as u32 {
-            for p in 0..tile.panels() {
-                let right = b.add_const(indices[fast], i64::from(p * tile.per));
-                let down = b.add_const(down, i64::from(r * plan.consumers * row.m));
-                let from = Place { addr: base, offset: (r * share + p * row.m * tile.span) as i32 };
-                let at = [right, down].into_iter().chain(tile.order[2..].iter().map(|&d| indices[d])).collect();
-                b.unit(Unit::BulkStore { map, from, at, guard: elected });
+        // Repetitions that leave together, side by side; the next ones take their place.
+        let together = shares.len().div_ceil(plan.staging_parts as usize);
+        for (part, lists) in shares.chunks(together).enumerate() {
+            b.unit(Unit::WaitStoresRead { pending: 0, guard: elected });
+            b.unit(Unit::GroupBarrier { warps: group_warps });
+            for (r, list) in lists.iter().enumerate() {
+                for c in (0..columns).step_by(16) {
+                    // Eight registers of 16 columns: rows g and g + 8 of the left half, then of the right.
+                    let at = (c / 8 * 4) as usize;
+                    let words: Vals = list[at..at + 8]
+                        .chunks(2)
+                        .map(|pair| {
+                            let pair: Vec<LVal> = pair.iter().map(|&x| held.regs[x as usize]).collect();
+                            b.pack(&pair)
+                        })
+                        .collect();
+                    let inside = c % tile.per * tile.elem.bytes();
+                    let flip = b.i32(i64::from(inside));
+                    let chunk = b.bin(BinOp::Xor, chunk, flip);
+                    let addr = b.add(own, chunk);
+                    let offset = r as u32 * share + c / tile.per * row.m * tile.span;
+                    b.unit(Unit::StoreMatrix { srcs: words, to: Place { addr, offset: offset as i32 } });
+                }
             }
+            b.unit(Unit::FenceUnits);
+            b.unit(Unit::GroupBarrier { warps: group_warps });
+            for r in 0..lists.len() as u32 {
+                let repetition = (part * together) as u32 + r;
+                for p in 0..tile.panels() {
+                    let right = b.add_const(indices[fast], i64::from(p * tile.per));
+                    let down = b.add_const(down, i64::from(repetition * plan.consumers * row.m));
+                    let from = Place { addr: base, offset: (r * share + p * row.m * tile.span) as i32 };
+                    let at = [right, down].into_iter().chain(tile.order[2..].iter().map(|&d| indices[d])).collect();
+                    b.unit(Unit::BulkStore { map, from, at, guard: elected });
+                }
+            }
+            b.unit(Unit::CommitStores { guard: elected });
         }
-        b.unit(Unit::CommitStores { guard: elected });
         Ok(true)
     }
 }

@@ -41,6 +41,8 @@ pub struct Specialised {
     pub stage_bytes: u32,
     /// Bytes through which results leave.
     pub staging_bytes: u32,
+    /// Of a group's rows so many parts leave one behind the other through the same bytes: teams have the time, and the ring the room.
+    pub staging_parts: u32,
     /// The loop does more than multiply and add up.
     pub(crate) mixed: bool,
     /// Its parts, if its products run while the lanes compute.
@@ -321,7 +323,9 @@ pub(super) fn specialise(kernel: &Kernel, target: &Target, options: &LowerOption
     }
     let stage_bytes: u32 = loads.iter().map(|(_, t)| t.bytes().next_multiple_of(ALIGN)).sum();
     let room = |staging: u32| target.shared_bytes.saturating_sub(staging + ALIGN) / stage_bytes.max(1);
-    let mut staging_bytes: u32 = teams * stores.iter().map(|(_, t)| t.bytes()).sum::<u32>();
+    let repetitions = sums.iter().map(|s| s[0] / (consumers * rows)).min().unwrap_or(1);
+    let staging_parts = if teams > 1 && sums.iter().all(|s| s[0] == repetitions * consumers * rows) { repetitions } else { 1 };
+    let mut staging_bytes: u32 = teams * stores.iter().map(|(_, t)| t.bytes() / staging_parts).sum::<u32>();
     if room(staging_bytes) < 2 {
         stores.clear();
         staging_bytes = 0;
@@ -342,6 +346,7 @@ pub(super) fn specialise(kernel: &Kernel, target: &Target, options: &LowerOption
         persistent,
         stage_bytes,
         staging_bytes,
+        staging_parts,
         mixed,
         overlap: parts,
         main,

@@ -73,12 +73,14 @@ const ROWS: [u32; 4] = [64, 128, 192, 256];
 const COLUMNS: [u32; 10] = [32, 64, 96, 112, 128, 160, 176, 192, 224, 256];
 /// Depths of a step in bytes: one panel, two, four.
 const DEPTHS: [u32; 3] = [128, 256, 512];
-/// Tile rows per group of the order.
-const GROUPS: [u32; 4] = [1, 4, 8, 16];
+/// Tile rows per group of the order; of those that make no difference, the first.
+const GROUPS: [u32; 4] = [8, 16, 4, 1];
 /// Parts of the depth.
 const SPLITS: [u32; 7] = [1, 2, 3, 4, 6, 8, 16];
 /// Rows of C below which the operands may be multiplied the other way round.
 const FEW_ROWS: u32 = 128;
+/// Bytes across of the narrowest panels that are considered.
+const NARROWEST: u32 = 64;
 /// Steps that a part of the depth must have to be worth its sums.
 const LEAST_STEPS: u32 = 4;
 
@@ -103,6 +105,8 @@ pub fn candidates(target: &Target, product: &Product) -> Vec<Choice> {
         let sums = bm * bn / (consumers * units.group_warps * target.lanes);
         let held = if row.kept_depth.is_some() { 2 * sums } else { sums };
         let whole = rows.is_multiple_of(row.m) && columns.is_multiple_of(row.n_step) && columns <= row.n_max;
+        // Results leave in panels of 64 bytes across at least: narrower ones are not measured.
+        let whole = whole && (swapped || (columns * out).is_multiple_of(NARROWEST));
         let fits = whole && row.kept_depth.is_none_or(|most| bk <= most);
         // Operands that do not run along K come in panels of 128 bytes across.
         let across = (!product.trans.0 || (bm * size).is_multiple_of(128)) && (product.trans.1 || (bn * size).is_multiple_of(128));
@@ -113,7 +117,9 @@ pub fn candidates(target: &Target, product: &Product) -> Vec<Choice> {
         }
         let stage = (bm + bn) * bk * size;
         let room = |staging: u32| target.shared_bytes.saturating_sub(staging + ALIGN) / stage;
-        let staging = if out == 2 && (!swapped || bm == bn) { teams * bm * bn * out } else { 0 };
+        // Teams let the rows of one instruction leave at a time.
+        let leaving = if teams > 1 { teams * row.m * consumers } else { rows };
+        let staging = if out == 2 && (!swapped || bm == bn) { leaving * columns * out } else { 0 };
         let stages = if room(staging) < 2 { room(0) } else { room(staging) }.min(MAX_DEPTH);
         if stages < 2 {
             return;

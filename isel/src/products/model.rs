@@ -1,8 +1,8 @@
 //! The time of a product: waves of tiles, each bounded by the unit that is busiest, and what stands in front of and behind them.
 //!
 //! ```text
-//! launch ─ fill ─┬─ tile ─ tile ─ … ─┬─ parts       tile = steps * max(matrix unit, shared memory, group turns, cache) + epilogue
-//!                └─ as long as memory ┘              memory = bytes of all waves at the rate that bytes in flight allow
+//! launch ─┬─ tile ─ tile ─ … ─┬─ parts       tile = steps * max(matrix unit, shared memory, group turns, cache) + epilogue
+//!         └─ as long as memory ┘              memory = bytes of all waves at the rate that bytes in flight allow
 //! ```
 
 use super::{Choice, Product, instruction};
@@ -20,6 +20,8 @@ pub enum Bound {
     Turns,
     /// Operands from the cache that all multiprocessors share.
     Cache,
+    /// Slots of the ring, which are too few for the way of the operands.
+    Ring,
     /// Memory.
     Memory,
     /// Results on their way out.
@@ -33,6 +35,7 @@ impl fmt::Display for Bound {
             Bound::Shared => "shared memory",
             Bound::Turns => "turns",
             Bound::Cache => "cache",
+            Bound::Ring => "ring",
             Bound::Memory => "memory",
             Bound::Stores => "stores",
         })
@@ -44,12 +47,10 @@ impl fmt::Display for Bound {
 pub struct Prediction {
     /// Rounds of tiles, one per multiprocessor each.
     pub waves: u32,
-    /// Share of the last rounds' multiprocessors that has a tile, over all rounds.
+    /// Share of the multiprocessors that has a tile, over all rounds.
     pub filled: f64,
-    /// The launch.
+    /// The launch, until the first multiplication starts.
     pub launch: f64,
-    /// Until the first multiplication starts.
-    pub fill: f64,
     /// The main loops of all rounds.
     pub main: f64,
     /// What of the epilogues nothing hides.
@@ -63,7 +64,7 @@ pub struct Prediction {
 impl Prediction {
     /// The whole time.
     pub fn total(&self) -> f64 {
-        self.launch + self.fill + self.main + self.epilogue + self.parts
+        self.launch + self.main + self.epilogue + self.parts
     }
 }
 
@@ -101,59 +102,56 @@ pub fn predict(target: &Target, product: &Product, choice: &Choice) -> Option<Pr
     let cache = bytes * machine.cache[2] / rate(machine.cache[0], machine.cache[1], inside);
     // Rows of boxes that lie outside.
     let outside = ((bm - m).max(0.0) + (bn - n).max(0.0)) * (bk * size / 128.0) * machine.outside;
-    let cache = cache.max(outside);
-    let bounds = [(matrix, Bound::Matrix), (shared, Bound::Shared), (turns, Bound::Turns), (cache, Bound::Cache)];
+    // A slot must be back before its turn comes again.
+    let back = (machine.fetch[0] + bytes / machine.fetch[1]) / (f64::from(choice.stages) - 1.0).max(1.0);
+    let bounds =
+        [(matrix, Bound::Matrix), (shared, Bound::Shared), (turns, Bound::Turns), (cache.max(outside), Bound::Cache), (back, Bound::Ring)];
     let (step, mut bound) = bounds.into_iter().fold((0.0, Bound::Matrix), |best, b| if b.0 > best.0 { b } else { best });
-    let epilogue = machine.epilogue[0] + machine.epilogue[1] * sums * groups;
+
+    // A tile: its main loop, its epilogue, and the way of all its bytes through the cache.
     let main = steps * step;
+    let epilogue = machine.epilogue[0] + machine.epilogue[1] * sums * groups;
     // Two teams: one's epilogue runs beside the other's main loop.
-    let whole = if choice.teams > 1 { (main + machine.turn).max((main + epilogue) / 2.0) } else { main + epilogue };
+    let mut tile = if choice.teams > 1 { (main + machine.turn).max((main + epilogue) / 2.0) } else { main + epilogue };
     let leaving = bm * bn * if choice.splits > 1 { 4.0 } else { out } / machine.store;
-    let whole = if leaving > whole {
-        bound = Bound::Stores;
-        leaving
-    } else {
-        whole
-    };
-    // The more bytes a product moves, the slower the clock that power allows.
-    let clock = machine.clock / (1.0 + machine.heat * (bm + bn) * size / (2.0 * bm * bn));
-    // What an epilogue adds to its main loop, and the last one of all.
-    let behind = waves * (whole - main) + if choice.teams > 1 { epilogue } else { 0.0 };
-    let mut main = waves * main / clock;
+    if steps * cache + leaving > tile {
+        (tile, bound) = (steps * cache + leaving, Bound::Stores);
+    }
+    let cycles = waves * tile;
+    // Behind the last tile nothing hides anything.
+    let last = leaving + if choice.teams > 1 { epilogue } else { 0.0 };
 
     // Memory: what each round of tiles reads first.
     let once = (m * k + n * k) * size;
     let traffic = if once <= machine.cache_bytes {
         once
     } else {
-        let group = f64::from(choice.group).min(down);
-        let together = (processors / splits / group).min(across).max(1.0);
-        let rounds = (down * across * splits / processors).max(1.0);
+        let beside = processors / splits;
+        let together = (beside / f64::from(choice.group).min(down)).min(across).max(1.0);
+        let group = f64::from(choice.group).max(beside / together).min(down);
+        let rounds = (tiles / processors).max(1.0);
         (rounds * (group * bm.min(m) + together * bn.min(n)) * k * size).max(once)
     } + m * n * out;
     let active = tiles.min(processors);
     let [total, one, latency] = machine.memory;
-    let cycles = 1980.0;
-    let each = rate((total / active / cycles).min(one), latency, inside);
-    let memory = traffic / (each * active * cycles) + waves * steps * outside / cycles;
-    if memory > main {
-        (main, bound) = (memory, Bound::Memory);
+    let each = rate((total / active / machine.memory_clock).min(one), latency, inside);
+    let memory = traffic / (each * active * machine.memory_clock) + waves * steps * outside / machine.memory_clock;
+
+    // The more bytes a product moves in a cycle, the slower the clock that power allows.
+    let filled = tiles / (waves * processors);
+    let operands = instructions * (f64::from(row.m) + columns) * 32.0;
+    let heat = [bytes / step, operands / step, traffic / (cycles * processors)];
+    let slower: f64 = machine.heat.iter().zip(heat).map(|(price, amount)| price * amount).sum();
+    let clock = machine.clock * (1.0 + machine.idle * (1.0 - filled)) / (1.0 + slower);
+    let (mut main, mut behind) = (waves * main / clock, (waves * (tile - main) + last) / clock);
+    if memory > main + behind {
+        (main, behind, bound) = (memory, 0.0, Bound::Memory);
     }
     let parts = if choice.splits > 1 {
-        // Written once by all, read once by the kernel that adds them up.
-        let sums = splits * m * n * 4.0;
-        machine.launch[0] + machine.launch[1] + (sums + m * n * out) / (0.6 * total)
+        // Written by all, read by the kernel that adds them up, beside what both launches cost.
+        machine.launch[1] + (splits * m * n * 4.0 + m * n * out) / (0.6 * total)
     } else {
         0.0
     };
-    Some(Prediction {
-        waves: waves as u32,
-        filled: tiles / (waves * processors),
-        launch: machine.launch[0],
-        fill: machine.launch[1],
-        main,
-        epilogue: behind / clock,
-        parts,
-        bound,
-    })
+    Some(Prediction { waves: waves as u32, filled, launch: machine.launch[0], main, epilogue: behind, parts, bound })
 }

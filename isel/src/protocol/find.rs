@@ -83,3 +83,11 @@ pub(super) fn indices(block: &Block, f: &mut dyn FnMut(LVal)) {
         blocks(inst).into_iter().for_each(|b| indices(b, f));
     }
 }
+
+/// True if a block passes over phases of words.
+pub(super) fn passes(block: &Block) -> bool {
+    block.iter().any(|i| match i {
+        Inst::Unit(u) => matches!(**u, Unit::Pass { .. }),
+        other => blocks(other).into_iter().any(passes),
+    })
+}

@@ -20,6 +20,7 @@ mod streams;
 #[cfg(test)]
 mod tests;
 mod value;
+mod word;
 
 use crate::lane::Program;
 use crate::target::Target;

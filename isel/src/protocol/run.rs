@@ -1,9 +1,10 @@
 //! Runs the roles on what is known, and follows every answer to what is open.
 
 use super::ProtocolError;
-use super::find::{comparisons, indices, relevant};
+use super::find::{comparisons, indices, passes, relevant};
 use super::streams::{Streams, matters};
 use super::value::{Abs, Env, eval};
+use super::word::{Lesson, Site, Slot, Staging, Word};
 use crate::lane::print::inst_text;
 use crate::lane::visit::computed;
 use crate::lane::{Block, For, If, Inst, LVal, LeftOperand, ParamSource, Place, Program, Role, Roles, Special, Unit};
@@ -14,72 +15,6 @@ use std::rc::Rc;
 
 /// States after which a program counts as too complex to prove.
 const MAX_STATES: usize = 1 << 14;
-
-/// A barrier word.
-#[derive(Clone, PartialEq, Eq, Hash)]
-struct Word {
-    count: u32,
-    pending: u32,
-    bytes: i64,
-    parity: bool,
-    /// Phases that ended since each role last passed a wait for one, less those that it passed over: a wait must be for the one under
-    /// way or the one before.
-    since: Vec<i32>,
-    /// What passing a wait for this phase, and for the one before, teaches: slots that are full, and slots whose reads are done.
-    gathered: Lesson,
-    taught: Lesson,
-    /// The last arrival, for messages.
-    last: Option<Site>,
-}
-
-/// Facts about slots that a role may rely on, because it has waited for them.
-#[derive(Clone, PartialEq, Eq, Hash, Default)]
-struct Lesson {
-    full: BTreeSet<i64>,
-    free: BTreeSet<i64>,
-}
-
-/// An instruction of a role, by address.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-struct Site(usize, *const Inst);
-
-/// A range that a bulk copy fills.
-#[derive(Clone, PartialEq, Eq, Hash)]
-struct Slot {
-    bytes: u32,
-    writer: Site,
-    /// The last read, if there was one.
-    read: Option<Site>,
-    /// Groups of multiplications that read it, by age: 0 is open.
-    readers: Vec<(u32, Site)>,
-    /// The reads are done, and an arrival has said so.
-    given: bool,
-}
-
-impl Slot {
-    /// The same without the instructions, which only messages name.
-    fn without_sites(&self) -> Slot {
-        let none = Site(0, std::ptr::null());
-        let mut readers: Vec<(u32, Site)> = self.readers.iter().map(|r| (r.0, Site(r.1.0, none.1))).collect();
-        readers.sort_unstable_by_key(|r| (r.0, r.1.0));
-        readers.dedup();
-        // Who read it matters until that is said.
-        let read = self.read.map(|r| Site(if self.given { 0 } else { r.0 }, none.1));
-        Slot { bytes: self.bytes, writer: none, read, readers, given: self.given }
-    }
-}
-
-/// What staged results are up to.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-enum Staging {
-    Free,
-    Written,
-    Fenced,
-    Shown,
-    Leaving,
-    Committed,
-    Left,
-}
 
 #[derive(Clone, Copy)]
 enum End<'a> {
@@ -118,6 +53,8 @@ struct State<'a> {
     slots: BTreeMap<i64, Slot>,
     /// The word that was waited for in front of the last copy into each slot: whose arrivals have to say that it is free.
     guards: BTreeMap<i64, i64>,
+    /// The words that count bytes.
+    loaded: BTreeSet<i64>,
     /// Answers per stream that some role has yet to read; true goes round again.
     answers: Vec<VecDeque<bool>>,
 }
@@ -144,6 +81,8 @@ struct Checker<'a> {
     relevant: HashSet<LVal>,
     /// Conditions of the form `lo < hi`.
     less: HashMap<LVal, (LVal, LVal)>,
+    /// Roles that pass over phases.
+    passes: Vec<bool>,
 }
 
 /// What makes two states equal.
@@ -179,7 +118,8 @@ pub(super) fn explore(program: &Program, roles: &Roles, units: &Units, streams: 
     }
     let mut less = HashMap::new();
     comparisons(&program.body, &mut less);
-    let checker = Checker { program, roles, units, streams, readers, relevant: relevant(program), less };
+    let passes = roles.roles.iter().map(|r| passes(&r.body)).collect();
+    let checker = Checker { program, roles, units, streams, readers, relevant: relevant(program), less, passes };
     let mut seen: HashSet<Key> = HashSet::new();
     let mut open = vec![checker.start()?];
     while let Some(mut state) = open.pop() {
@@ -306,7 +246,14 @@ impl<'a> Checker<'a> {
                 }
             })
             .collect();
-        Ok(State { tasks, words, slots: BTreeMap::new(), guards: BTreeMap::new(), answers: vec![VecDeque::new(); streams] })
+        Ok(State {
+            tasks,
+            words,
+            slots: BTreeMap::new(),
+            guards: BTreeMap::new(),
+            loaded: BTreeSet::new(),
+            answers: vec![VecDeque::new(); streams],
+        })
     }
 
     fn compute(&self, inst: &Inst, env: &mut Env, first: usize, count: usize, first_warp: usize) {
@@ -556,9 +503,12 @@ impl<'a> Checker<'a> {
                 };
                 let odd = parity & 1 == 1;
                 let Some(w) = s.words.get_mut(&at) else { return Ok(false) };
-                if w.since[t] < 0 {
+                // It must have learnt that the phase in front of the one it waits for has ended, in whatever order the roles run.
+                let unknown =
+                    if self.passes[t] && s.loaded.contains(&at) { s.tasks[t].knows.behind.get(&at).copied().unwrap_or(2) } else { 0 };
+                if w.since[t] < unknown {
                     return self.error(
-                        "a wait comes before the phase in front of the one it is for, and can't tell them apart,",
+                        "a wait may come before the phase in front of the one it is for, and can't tell them apart,",
                         here,
                         w.last,
                     );
@@ -569,6 +519,9 @@ impl<'a> Checker<'a> {
                 if w.parity == odd {
                     return Ok(false);
                 }
+                if self.passes[t] && w.since[t] > 0 && s.loaded.contains(&at) {
+                    s.tasks[t].knows.behind.insert(at, 0);
+                }
                 w.since[t] = 0;
                 // Only a role of one lane copies.
                 if self.roles.roles[t].single {
@@ -577,6 +530,10 @@ impl<'a> Checker<'a> {
                 let knows = &mut s.tasks[t].knows;
                 knows.full.extend(&w.taught.full);
                 knows.free.extend(&w.taught.free);
+                if self.passes[t] {
+                    // Told once: what is left behind would only make states many.
+                    knows.learn(&std::mem::take(&mut w.taught.behind));
+                }
             }
             Unit::Arrive { barrier, guard } => {
                 let at = known(s, barrier)?;
@@ -586,6 +543,12 @@ impl<'a> Checker<'a> {
             }
             Unit::ArriveExpect { barrier, bytes } => {
                 let at = known(s, barrier)?;
+                // None of its phases has ended yet, which all know.
+                if s.loaded.insert(at) {
+                    s.tasks.iter_mut().zip(&self.passes).filter(|(_, p)| **p).for_each(|(t, _)| {
+                        t.knows.behind.insert(at, 0);
+                    });
+                }
                 self.arrive(s, at, 1, *bytes, here)?;
             }
             Unit::Pass { barrier } => {
@@ -621,8 +584,8 @@ impl<'a> Checker<'a> {
                 if let Some(w) = s.words.get_mut(&word) {
                     w.bytes -= i64::from(bytes);
                     w.gathered.full.insert(at);
-                    turn(w);
                 }
+                turn(s, word);
             }
             Unit::Multiply(m) => {
                 let left = match &m.a {
@@ -736,18 +699,25 @@ impl<'a> Checker<'a> {
                 s.tasks[here.0].knows.full.remove(&a);
             }
         }
-        turn(w);
+        // Who hands a turn over tells what it knows, and forgets it: it will be told.
+        if self.passes[here.0] && !s.loaded.contains(&at) && !s.guards.values().any(|&word| word == at) {
+            w.gathered.learn(&std::mem::take(&mut s.tasks[here.0].knows.behind));
+        }
+        turn(s, at);
         Ok(())
     }
 }
 
 /// Ends a phase that has all it expects.
-fn turn(w: &mut Word) {
+fn turn(s: &mut State<'_>, at: i64) {
+    let Some(w) = s.words.get_mut(&at) else { return };
     if w.pending == 0 && w.bytes == 0 {
         w.parity = !w.parity;
         w.pending = w.count;
         w.taught = std::mem::take(&mut w.gathered);
         w.since.iter_mut().for_each(|n| *n = (*n + 1).min(3));
+        s.words.values_mut().flat_map(|w| [&mut w.gathered, &mut w.taught]).for_each(|l| l.ended(at));
+        s.tasks.iter_mut().for_each(|t| t.knows.ended(at));
     }
 }
 

@@ -6,6 +6,7 @@ use crate::lane::{
     BinOp, Block, Carried, For, GroupOperand, Inst, LTy, LVal, LeftOperand, Multiply, Panels, Param, ParamSource, Place, Program, Role,
     Roles, Special, TensorBox, Unit, Vals, While,
 };
+use crate::plan::{LowerOptions, ScheduleKind};
 use crate::target::{BulkTensor, GroupMatrix, GroupMatrixId, RegisterPool, Target, Units};
 use cranelift_entity::EntityRef;
 use tilelift_ir::layout::{Coord, FragmentMap};
@@ -289,4 +290,89 @@ fn barrier_words_in_a_loop_without_a_count_are_refused() {
     roles.roles[0].body.push(Inst::While(Box::new(never)));
     let e = prove(&p, &machine()).expect_err("a loop that the proof does not follow").to_string();
     assert!(e.contains("loop without a count"), "{e}");
+}
+
+/// A product whose two teams take tiles in turns.
+fn teams() -> Program {
+    let gemm =
+        tilelift_kernels::Gemm::new(Scalar::BF16).transposed(false, true).tile(64, 64, 64).output(Scalar::F32).for_shape(640, 640, 640);
+    let kernel = gemm.build().unwrap();
+    let options = LowerOptions { schedule: Some(ScheduleKind::Specialised), teams: Some(2), stages: Some(3), ..LowerOptions::default() };
+    let kernel = tilelift_ir::verify(&kernel).unwrap();
+    crate::lower(&kernel, &machine(), &options).unwrap().program
+}
+
+/// Changes every unit of a block and the blocks inside it; `None` removes it.
+fn change(block: &mut Block, f: &mut dyn FnMut(Unit) -> Option<Unit>) {
+    *block = std::mem::take(block)
+        .into_iter()
+        .filter_map(|inst| match inst {
+            Inst::Unit(u) => f(*u).map(|u| Inst::Unit(Box::new(u))),
+            Inst::For(mut l) => {
+                change(&mut l.body, f);
+                Some(Inst::For(l))
+            }
+            Inst::If(mut c) => {
+                change(&mut c.then, f);
+                change(&mut c.otherwise, f);
+                Some(Inst::If(c))
+            }
+            other => Some(other),
+        })
+        .collect();
+}
+
+#[test]
+fn teams_in_turns_are_proved_and_their_faults_are_found() {
+    let good = teams();
+    let words = {
+        let Some(Inst::Roles(roles)) = good.body.last() else { panic!("the program ends with its roles") };
+        assert_eq!(roles.roles.iter().map(|r| r.name).collect::<Vec<_>>(), ["producer", "first team", "second team"]);
+        // The ring's words come first, then a word per team.
+        [2 * 3 * 8, 2 * 3 * 8 + 8]
+    };
+    let proof = prove(&good, &machine()).unwrap_or_else(|e| panic!("{e}"));
+    assert!(proof.states > 0 && proof.states < 2000, "{}", proof.states);
+    let turn = |p: &Place| words.contains(&p.offset);
+    type Fault<'f> = (&'f str, Box<dyn Fn(usize, Unit) -> Option<Unit> + 'f>, &'f str);
+    let faults: [Fault<'_>; 5] = [
+        (
+            "a team does not hand over",
+            Box::new(|r, u| if r == 1 && matches!(&u, Unit::Arrive { barrier, .. } if turn(barrier)) { None } else { Some(u) }),
+            "wait for ever",
+        ),
+        (
+            "a team does not wait for its turn",
+            Box::new(|r, u| if r == 2 && matches!(&u, Unit::Wait { barrier, .. } if turn(barrier)) { None } else { Some(u) }),
+            "can't tell them apart",
+        ),
+        (
+            "items of the other team are not passed over",
+            Box::new(|_, u| if matches!(u, Unit::Pass { .. }) { None } else { Some(u) }),
+            // Phases and steps have nothing to do with one another then: the proof does not end.
+            "states",
+        ),
+        (
+            "a team keeps its slots",
+            Box::new(|r, u| if r == 2 && matches!(&u, Unit::Arrive { barrier, .. } if !turn(barrier)) { None } else { Some(u) }),
+            "wait for ever",
+        ),
+        (
+            "a team does not wait for what it reads",
+            Box::new(|r, u| if r == 1 && matches!(&u, Unit::Wait { barrier, .. } if !turn(barrier)) { None } else { Some(u) }),
+            "may not have arrived",
+        ),
+    ];
+    for (name, fault, words) in faults {
+        let mut bad = good.clone();
+        let Some(Inst::Roles(roles)) = bad.body.last_mut() else { panic!("the program ends with its roles") };
+        for (n, role) in roles.roles.iter_mut().enumerate() {
+            change(&mut role.body, &mut |u| fault(n, u));
+        }
+        let e = match prove(&bad, &machine()) {
+            Ok(_) => panic!("{name}: nothing is found"),
+            Err(e) => e.to_string(),
+        };
+        assert!(e.contains(words), "{name}: {e}");
+    }
 }

@@ -1,0 +1,83 @@
+//! The model of products: its candidates are what the planner specialises, and it prefers what measurements prefer.
+
+use tilelift_ir::{Scalar, verify};
+use tilelift_isel::products::{Bound, Choice, Product, predict, rank};
+use tilelift_isel::{LowerOptions, Schedule, plan};
+use tilelift_kernels::{Gemm, SplitGemm};
+use tilelift_nvptx::{sm_80, sm_90a};
+
+fn product(shape: [u32; 3], elem: Scalar, trans: (bool, bool)) -> Product {
+    Product { shape, elem, out: Gemm::new(elem).out, trans }
+}
+
+fn nt(shape: [u32; 3]) -> Product {
+    product(shape, Scalar::BF16, (false, true))
+}
+
+fn config(p: &Product, c: &Choice) -> Gemm {
+    let ([m, n, k], [bm, bn, bk]) = (p.shape, c.tile);
+    let plain = Gemm::new(p.elem).output(p.out).transposed(p.trans.0, p.trans.1).tile(bm, bn, bk).swap(c.swapped);
+    Gemm { group: c.group, ..plain.for_shape(m, n, k) }
+}
+
+#[test]
+fn every_candidate_is_specialised_as_the_model_thinks() {
+    let mut seen = 0;
+    for elem in [Scalar::BF16, Scalar::F32, Scalar::F8E4M3, Scalar::I8] {
+        for (shape, trans) in [([4096, 4096, 4096], (false, true)), ([16, 8192, 8192], (false, true)), ([1024, 512, 8192], (true, false))] {
+            let p = product(shape, elem, trans);
+            for r in rank(&sm_90a(), &p) {
+                let c = r.choice;
+                let gemm = config(&p, &c);
+                let kernel = if c.splits > 1 { SplitGemm::new(gemm, c.splits).build() } else { gemm.build() }.unwrap();
+                let options = LowerOptions { consumers: Some(c.consumers), teams: Some(c.teams), ..LowerOptions::default() };
+                let made = plan(&verify(&kernel).unwrap(), &sm_90a(), &options).unwrap();
+                let Schedule::Specialised(s) = &made.schedule else { panic!("{c}: {made}") };
+                // Parts leave by lanes, so their rings may be deeper.
+                assert!(s.depth == c.stages || (c.splits > 1 && s.depth >= c.stages), "{p:?} {c}: {made}");
+                assert_eq!((s.consumers, s.teams), (c.consumers, c.teams), "{c}");
+                seen += 1;
+            }
+        }
+    }
+    assert!(seen > 150, "{seen}");
+}
+
+#[test]
+fn the_first_choice_suits_the_shape() {
+    let first = |shape| rank(&sm_90a(), &nt(shape)).remove(0);
+    // Many tiles: large ones, and an order in groups.
+    let large = first([8192, 8192, 8192]);
+    assert!(large.choice.tile[0] * large.choice.tile[1] >= 128 * 192 && large.choice.group > 1, "{}", large.choice);
+    assert_eq!(large.prediction.bound, Bound::Matrix);
+    // Short depths: two teams, so that epilogues cost nothing.
+    assert_eq!(first([8192, 8192, 256]).choice.teams, 2);
+    // One round of tiles on all multiprocessors.
+    let small = first([1024, 1024, 1024]);
+    assert!(small.prediction.waves == 1 && small.prediction.filled > 0.9, "{}", small.choice);
+    // Few rows: memory decides, and the instruction's rows are columns of C.
+    let decode = first([16, 8192, 8192]);
+    assert!(decode.choice.swapped && decode.prediction.bound == Bound::Memory, "{}", decode.choice);
+    // A long depth and few tiles: in parts.
+    assert!(first([384, 384, 294_912]).choice.splits > 1);
+}
+
+#[test]
+fn predictions_grow_with_the_work() {
+    let choice = rank(&sm_90a(), &nt([4096, 4096, 4096]))[0].choice;
+    let time = |shape| predict(&sm_90a(), &nt(shape), &choice).unwrap().total();
+    let mut last = 0.0;
+    for k in [256, 1024, 4096, 16384] {
+        let now = time([4096, 4096, k]);
+        assert!(now > last, "{k}: {now} {last}");
+        last = now;
+    }
+    assert!(time([8192, 4096, 4096]) > time([4096, 4096, 4096]));
+}
+
+#[test]
+fn targets_and_types_without_units_have_no_candidates() {
+    assert!(rank(&sm_80(), &nt([128, 128, 128])).is_empty());
+    assert!(rank(&sm_90a(), &product([128, 128, 128], Scalar::F8E4M3, (false, false))).is_empty());
+    assert!(rank(&sm_90a(), &product([128, 128, 128], Scalar::F64, (false, true))).is_empty());
+}
