@@ -15,6 +15,7 @@
 // The hardware half idles in a build without it.
 #![cfg_attr(not(feature = "cuda"), allow(dead_code))]
 
+pub(crate) mod ablation;
 pub(crate) mod check;
 pub(crate) mod compile;
 pub(crate) mod fill;

@@ -4,6 +4,7 @@
 //! Problem (kernel, element type, shape) ── with a Variant (tile, warps, stages) ─► Workload of the kernel library
 //! ```
 
+use super::ablation::ladder;
 use super::records::{self, Record};
 use crate::{OptLevel, Options};
 use std::fmt;
@@ -333,6 +334,9 @@ impl Problem {
                 if variant.swapped {
                     name += " swapped";
                 }
+                if variant.persistent == Some(false) {
+                    name += " no persistent";
+                }
                 match variant.splits {
                     Some(splits) if splits > 1 => {
                         name += &format!(" k{splits}");
@@ -408,6 +412,8 @@ pub(crate) struct Selection {
     pub(crate) teams: Vec<u32>,
     /// Whether operands of products are multiplied the other way round.
     pub(crate) swapped: bool,
+    /// Products run in steps from a pipelined loop to the choice of the model.
+    pub(crate) ablation: bool,
     /// Measured choices, which go before the model's.
     pub(crate) records: Vec<Record>,
 }
@@ -500,6 +506,11 @@ impl Selection {
         let measured = problem.product().and_then(|p| records::best(&self.records, &p)).map(|r| r.choice);
         let best = modelled.and_then(|t| measured.or_else(|| rank(t, &problem.product()?).first().map(|r| r.choice)));
         let plain = Variant { units: units.is_some(), swapped: gemm && self.swapped, ..Variant::default() };
+        if self.ablation
+            && let (Some(best), Some(product)) = (best, problem.product())
+        {
+            return ladder(product.elem, Variant::from(best));
+        }
         let list = vec![best.map_or(plain, Variant::from)];
         let list = each(list, &self.tiles, true, |v, x| v.tile = Some(x));
         let list = each(list, &self.warps, true, |v, x| v.warps = Some(x));
@@ -538,6 +549,7 @@ mod tests {
             splits: Vec::new(),
             teams: Vec::new(),
             swapped: false,
+            ablation: false,
             records: Vec::new(),
         }
     }

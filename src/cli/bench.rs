@@ -38,6 +38,7 @@ what to run (lists are separated by commas; every combination is run)
   --consumers N,…     groups of warps that multiply (gemm, attention; the planner's choice)
   --teams N,…         1, or 2 that take tiles in turns (gemm; the model's choice)
   --swapped           multiply operands the other way round (gemm with a tile; the model's choice)
+  --ablation          from a pipelined loop to the model's choice, one step of specialisation after the other (gemm without tiles)
   --causal WORD,…     on, off (attention; both)
   --overlap WORD,…    products run while lanes compute: on, off (attention; the planner's choice)
   --persistent WORD,… an instance runs several grid positions: on, off (gemm, attention; the planner's choice)
@@ -130,6 +131,7 @@ fn job(parser: &mut lexopt::Parser) -> Result<Job, CliError> {
         splits: Vec::new(),
         teams: Vec::new(),
         swapped: false,
+        ablation: false,
         records: Vec::new(),
         causal: Vec::new(),
         overlaps: Vec::new(),
@@ -171,6 +173,7 @@ fn job(parser: &mut lexopt::Parser) -> Result<Job, CliError> {
             Long("consumers") => s.consumers = numbers(parser, "consumers", 8)?,
             Long("splits") => s.splits = numbers(parser, "splits", 64)?,
             Long("swapped") => s.swapped = true,
+            Long("ablation") => s.ablation = true,
             Long("teams") => s.teams = numbers(parser, "teams", 2)?,
             Long("group") => s.groups = numbers(parser, "group", 1 << 16)?,
             Long("schedule") => s.schedules = words(parser, "schedule", &options::SCHEDULES)?,
@@ -339,7 +342,7 @@ fn small(suite: Suite) -> Vec<Vec<u32>> {
 fn counts(job: &Job, json: &mut Json, streams: &mut Streams<'_>) -> Outcome {
     let target = job.target.clone().unwrap_or_else(targets::usual);
     let problems = problems(job, &small, streams)?;
-    let jobs = || problems.iter().flat_map(|p| job.selection.variants(p, None).into_iter().map(move |v| (p, v)));
+    let jobs = || problems.iter().flat_map(|p| job.selection.variants(p, Some(&target)).into_iter().map(move |v| (p, v)));
     let width = jobs().map(|(p, v)| p.name().len() + 1 + p.workload(&v).0.len()).max().unwrap_or(0);
     writeln!(streams.out, "counts of the simulator for {}; warp instructions, shared-memory wavefronts, 32-byte sectors", target.name)?;
     writeln!(streams.out, "{}", sim::head(width))?;

@@ -428,6 +428,7 @@ fn unit(p: &Program, f: &mut dyn Write, u: &Unit) -> fmt::Result {
             write!(f, "wait_stores_read {pending}")?;
             guard(f, *g)
         }
+        Unit::Hold => f.write_str("hold"),
         Unit::FenceUnits => f.write_str("fence_units"),
         Unit::GroupBarrier { warps } => write!(f, "group_barrier {warps}"),
         Unit::StoreMatrix { srcs, to } => {

@@ -199,6 +199,8 @@ pub enum Unit {
     Multiply(Box<Multiply>),
     /// Closes the group of multiplications.
     CommitMatrices,
+    /// Keeps the next wait behind the computations in front of it: an assembler may move it up, where they would wait, too.
+    Hold,
     /// Waits until all but the newest `pending` groups of multiplications are done.
     WaitMatrices {
         /// Groups that may be under way.
@@ -249,6 +251,7 @@ impl Unit {
             | Unit::GroupBarrier { .. }
             | Unit::FenceMatrices
             | Unit::CommitMatrices
+            | Unit::Hold
             | Unit::WaitMatrices { .. } => {}
         }
     }
@@ -273,6 +276,7 @@ impl Unit {
             | Unit::StoreMatrix { .. }
             | Unit::FenceMatrices
             | Unit::CommitMatrices
+            | Unit::Hold
             | Unit::WaitMatrices { .. } => &[],
         }
     }

@@ -84,9 +84,8 @@ impl Lower<'_> {
         let params = &kernel.regions[region].params;
         let elected = self.role_state()?.elected;
         let [slot, parity] = self.role_state()?.ring;
-        // Which carried values are sums of late products.
         let yields = kernel.yields(region);
-        let late: Vec<bool> = yields.iter().map(|&y| parts.late.iter().any(|&l| kernel.insts[l].results[0] == y)).collect();
+        let late = self.late_yields(i, parts);
 
         self.forget_accesses();
         self.values[params[0]] = Some(Held::Scalar(bounds[0]));
@@ -119,6 +118,9 @@ impl Lower<'_> {
             b.unit(Unit::WaitMatrices { pending: 1 });
             cx.bind_heads(params, &late, slots, &lanes[..held]);
             cx.head(b, i, parts)?;
+            if parts.hold {
+                b.unit(Unit::Hold);
+            }
             b.unit(Unit::WaitMatrices { pending: 0 });
             let [_, empty] = cx.words(b, before)?;
             b.unit(Unit::Arrive { barrier: empty, guard: elected });
@@ -150,6 +152,13 @@ impl Lower<'_> {
         }
         out.extend_from_slice(&ends[all + 1..]);
         Ok(out)
+    }
+
+    /// Which carried values are sums of late products.
+    fn late_yields(&self, i: Inst, parts: &Overlap) -> Vec<bool> {
+        let kernel = self.kernel;
+        let yields = kernel.yields(kernel.insts[i].regions[0]);
+        yields.iter().map(|&y| parts.late.iter().any(|&l| kernel.insts[l].results[0] == y)).collect()
     }
 
     /// Waits for a slot and starts the early products of what is in it.

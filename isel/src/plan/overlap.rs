@@ -11,11 +11,16 @@
 //!
 //! Attention is of this kind: scores are early, softmax is head, weighted values are late, and their rescaling is tail. The order of the
 //! additions is the loop's, so no number changes (Tawa, section 4, calls the parts T, C and U).
+//!
+//! An assembler may move the wait for late products up in front of the head, where the lanes wait, too. While another group computes
+//! that costs nothing, if the products are what a step takes; where the lanes are, the wait is held where it stands.
 
 use super::PanelTile;
 use super::specialise::trace;
+use crate::target::Target;
 use std::collections::HashSet;
-use tilelift_ir::{Effects, Inst, Kernel, Literal, Op, Value, ValueDef};
+use tilelift_egraph::cost::Family;
+use tilelift_ir::{Effects, Inst, Kernel, Literal, Op, Scalar, Value, ValueDef};
 
 /// The parts of a loop; what is in none of the lists is head.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -26,6 +31,8 @@ pub(crate) struct Overlap {
     pub late: Vec<Inst>,
     /// What stands between late products of different steps, in program order.
     pub tail: Vec<Inst>,
+    /// The lanes take longer than the products: their computations must not wait for late products.
+    pub hold: bool,
 }
 
 /// True for a tile that is a splat of zero.
@@ -44,7 +51,7 @@ pub(crate) fn is_zero(kernel: &Kernel, v: Value) -> bool {
 ///
 /// # Errors
 /// Why its products have to wait for one another.
-pub(super) fn overlap(kernel: &Kernel, main: Inst, dots: &[Inst], loads: &[(Inst, PanelTile)]) -> Result<Overlap, String> {
+pub(super) fn overlap(kernel: &Kernel, target: &Target, main: Inst, dots: &[Inst], loads: &[(Inst, PanelTile)]) -> Result<Overlap, String> {
     let bounds = &kernel.insts[main].args[..2];
     if bounds.iter().all(|&v| kernel.as_const(v).is_some()) {
         return Err("its number of steps is a constant, and the proof of its barriers follows open numbers".into());
@@ -64,7 +71,7 @@ pub(super) fn overlap(kernel: &Kernel, main: Inst, dots: &[Inst], loads: &[(Inst
         ValueDef::Result(i, _) => !inside.contains(&i),
     };
 
-    let mut parts = Overlap { early: Vec::new(), late: Vec::new(), tail: Vec::new() };
+    let mut parts = Overlap { early: Vec::new(), late: Vec::new(), tail: Vec::new(), hold: false };
     let mut after: HashSet<Value> = HashSet::new();
     for &i in dots {
         let d = &kernel.insts[i];
@@ -112,5 +119,41 @@ pub(super) fn overlap(kernel: &Kernel, main: Inst, dots: &[Inst], loads: &[(Inst
             return Err(format!("the carried value {} needs the sum of the step before", params[k + 1]));
         }
     }
+    let products: u64 = dots.iter().map(|&i| product_cost(kernel, target, i)).sum();
+    let head: Vec<Inst> = body
+        .iter()
+        .copied()
+        .filter(|i| ![&parts.early, &parts.late, &parts.tail].iter().any(|part| part.contains(i)))
+        .filter(|&i| kernel.insts[i].results.iter().any(|&r| !from_ring(r)))
+        .collect();
+    parts.hold = lane_cost(kernel, target, &head) > products;
     Ok(parts)
+}
+
+/// What the unit takes for a product, by the target's prices.
+fn product_cost(kernel: &Kernel, target: &Target, i: Inst) -> u64 {
+    let d = &kernel.insts[i];
+    let extent = |v: Value, n: usize| kernel.ty(v).as_tile().and_then(|t| t.shape.get(n).copied()).map_or(0, u64::from);
+    extent(d.args[0], 0) * extent(d.args[0], 1) * extent(d.args[1], 1) * target.costs.group_product / 1024
+}
+
+/// What the lanes take for a head, by the target's prices. Masks do not count: most steps leave them out.
+fn lane_cost(kernel: &Kernel, target: &Target, head: &[Inst]) -> u64 {
+    let c = &target.costs;
+    let cost = |&i: &Inst| {
+        let d = &kernel.insts[i];
+        let float = |v: &Value| kernel.ty(*v).as_tile().filter(|t| t.elem.is_float()).map(|t| t.elements());
+        let elem = d.results.first().map_or(Scalar::I32, |&r| kernel.ty(r).elem());
+        let each = match Family::of(d.op, elem) {
+            _ if d.op == Op::Select => return 0,
+            Family::Free | Family::Rename | Family::Matrix | Family::Read => return 0,
+            Family::Function => c.special,
+            // A lane holds long parts of rows, and folds them in its registers.
+            Family::Fold => c.alu,
+            other => other.price() * c.alu / 16,
+        };
+        let elements = d.args.iter().chain(&d.results).filter_map(float).max().unwrap_or(0);
+        elements * each / u64::from(target.lanes)
+    };
+    head.iter().map(cost).sum()
 }

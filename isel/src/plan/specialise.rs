@@ -278,7 +278,7 @@ pub(super) fn specialise(kernel: &Kernel, target: &Target, options: &LowerOption
     let parts = match (mixed && !brief, options.overlap) {
         (false, Some(true)) => Err("its products and sums are one".to_owned()),
         (false, _) | (true, Some(false)) => Ok(None),
-        (true, _) => overlap(kernel, main, &insts, &loads).map(Some),
+        (true, _) => overlap(kernel, target, main, &insts, &loads).map(Some),
     };
     let parts = match (parts, options.overlap) {
         (Err(why), Some(true)) => return Err(format!("products cannot run while lanes compute: {why}")),

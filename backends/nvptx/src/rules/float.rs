@@ -25,7 +25,8 @@
 //!
 //! Measured on an H200 over every fifth `f32`: relative error at most 2^-22.7 for exp and exp2, 2^-21.9 for log (absolute 2^-22.5 near 1),
 //! 2^-22.0 for log2 (2^-22.1), 2^-22.9 for rsqrt, 2^-22.0 for tanh; subnormal results of exp are off by at most 1.4 units of the
-//! smallest number, those of exp2 are 0, which saves a comparison and two products. The other rules were compared bit for bit on the same machine.
+//! smallest number, those of exp2 are 0, which saves a comparison and two products. The other rules were compared bit for bit on the same
+//! machine.
 
 use super::int::{FLOATS_ONLY, INTS_ONLY};
 use super::{Body, Body::ViaF32, Key, Rule, lines, rows};

@@ -252,6 +252,8 @@ pub enum Tolerance {
     Exact,
     /// Relative error at most this, or one unit in the last place of the type.
     Relative(f64),
+    /// As the op `exp2`: relative, and a subnormal `f32` may be 0.
+    Exp2(f64),
     /// As the op `log`: absolute on [0.5, 2] of the operand (buffer 0), relative elsewhere.
     Log(f64),
 }
@@ -292,6 +294,10 @@ pub fn compare(name: &str, want: &[Vec<u8>], got: &[Vec<u8>], data: &[Data], tol
             match tolerance {
                 Tolerance::Exact => equal,
                 Tolerance::Relative(r) => equal || w == g || (w - g).abs() <= (r * w.abs()).max(slack(w, elem)),
+                Tolerance::Exp2(r) => {
+                    let least = if elem == Scalar::F32 { f64::from(f32::MIN_POSITIVE) } else { slack(w, elem) };
+                    equal || w == g || (w - g).abs() <= (r * w.abs()).max(least)
+                }
                 Tolerance::Log(r) => {
                     let x = num::from_bits(inputs[0][i], data[0].elem);
                     let bound = if (0.5..=2.0).contains(&x) { r } else { r * w.abs() };

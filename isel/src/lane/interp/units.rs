@@ -242,6 +242,7 @@ impl Machine<'_> {
                 }
                 Ok(())
             }
+            Unit::Hold => Ok(()),
             Unit::FenceUnits => {
                 for t in self.live.clone() {
                     self.shared.fence(t);

@@ -146,7 +146,7 @@ pub(super) fn unit(v: &mut Verifier<'_>, u: &Unit, defined: &mut Vec<LVal>) -> C
             place(v, barrier)?;
             guard(v, *g)
         }
-        Unit::PublishBarriers | Unit::FenceUnits => Ok(()),
+        Unit::PublishBarriers | Unit::FenceUnits | Unit::Hold => Ok(()),
         Unit::ArriveExpect { barrier, .. } => match v.role {
             Some((_, true)) => place(v, barrier),
             Some((_, false)) | None => Err(LaneProblem::UnitShape("an arrival with bytes of more than one lane")),
