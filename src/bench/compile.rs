@@ -128,7 +128,7 @@ pub(crate) fn measure(
 /// The table's head.
 pub(crate) fn head(width: usize) -> String {
     let stages: Vec<String> = STAGES.iter().map(|s| format!("{s:>9}")).collect();
-    format!("{:<width$} {} {:>9} {:>9} {:>9} {:>9}", "median us", stages.join(" "), "total", "q1", "q3", "PTX bytes")
+    format!("{:<width$} {} {:>9} {:>9} {:>9} {:>9} {:>9}", "median us", stages.join(" "), "total", "q1", "q3", "worst", "PTX bytes")
 }
 
 impl CompileRow {
@@ -136,8 +136,8 @@ impl CompileRow {
     pub(crate) fn line(&self, width: usize) -> String {
         let us = |s: f64| format!("{:>9.1}", s * 1e6);
         let stages: Vec<String> = self.stages.iter().map(|s| us(s.median)).collect();
-        let Summary { median, q1, q3, .. } = self.total;
-        format!("{:<width$} {} {} {} {} {:>9}", self.name, stages.join(" "), us(median), us(q1), us(q3), self.text)
+        let Summary { median, q1, q3, max, .. } = self.total;
+        format!("{:<width$} {} {} {} {} {} {:>9}", self.name, stages.join(" "), us(median), us(q1), us(q3), us(max), self.text)
     }
 
     /// One JSON object; times in seconds.

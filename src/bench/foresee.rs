@@ -43,7 +43,7 @@ fn launched(kernel: &Kernel, args: &[Arg]) -> Kernel {
     };
     for (i, d) in kernel.insts.iter() {
         if let (Op::Dim, Some(&v), Some(Attr::Dim(k))) = (d.op, d.args.first(), d.attrs.first())
-            && let Some(n) = extent(v, u32::from(*k))
+            && let Some(n) = extent(v, *k)
         {
             let literal = &mut made.insts[i];
             literal.op = Op::Const;
