@@ -75,7 +75,11 @@ impl Lower<'_> {
                 // Neither side wraps on its way.
                 let more_top = b.add_const(more.base, more.span);
                 let straight = [(&less, top), (&more, more_top)].map(|(r, top)| (r.span > 0).then(|| b.cmp(CmpOp::Le, r.base, top)));
-                straight.into_iter().fold(Some(decided), |all, s| b.and_guard(all, s))
+                let mut all = Some(decided);
+                for s in straight {
+                    all = b.and_guard(all, s);
+                }
+                all
             }
             _ => None,
         }
