@@ -74,12 +74,14 @@ impl Lower<'_> {
                 let decided = b.cmp(if strict { CmpOp::Lt } else { CmpOp::Le }, top, more.base);
                 // Neither side wraps on its way.
                 let more_top = b.add_const(more.base, more.span);
-                let straight = [(&less, top), (&more, more_top)].map(|(r, top)| (r.span > 0).then(|| b.cmp(CmpOp::Le, r.base, top)));
-                let mut all = Some(decided);
-                for s in straight {
-                    all = b.and_guard(all, s);
+                let mut all = decided;
+                for (r, top) in [(&less, top), (&more, more_top)] {
+                    if r.span > 0 {
+                        let straight = b.cmp(CmpOp::Le, r.base, top);
+                        all = b.bin(BinOp::And, all, straight);
+                    }
                 }
-                all
+                Some(all)
             }
             _ => None,
         }
