@@ -43,7 +43,7 @@ fn passes_at(case: &Case, kind: DeviceKind, target: &str, seeds: u64, opt: OptLe
     let target = targets::by_name(target).ok_or("the target is known")?;
     let device = Executor::open(kind, Some(&target)).map_err(|e| e.to_string())?;
     // The simulator's schedules differ; results may not.
-    let effort = Effort { twice: kind == DeviceKind::Sim, opt, ..Effort::seeds(seeds) };
+    let effort = Effort { runs: if kind == DeviceKind::Sim { 2 } else { 1 }, opt, ..Effort::seeds(seeds) };
     let result = run_case(case, &device, effort)?;
     if result.verdict.pass() { Ok(()) } else { Err(result.verdict.to_string()) }
 }
@@ -99,7 +99,7 @@ fn every_case_passes_on_the_gpu() {
     }
     let device = Executor::open(DeviceKind::Cuda, None).unwrap_or_else(|e| panic!("TILELIFT_CUDA=1: {e}"));
     each(&cases(), |c| {
-        let verdict = run_case(c, &device, Effort { twice: true, ..Effort::seeds(1) })?.verdict;
+        let verdict = run_case(c, &device, Effort { runs: 2, ..Effort::seeds(1) })?.verdict;
         if verdict.pass() { Ok(()) } else { Err(verdict.to_string()) }
     });
 }
