@@ -1,16 +1,18 @@
 //! Faults of protocol, planted into the lane programs of specialised kernels: the proof refuses every one, and the simulator, which sees
 //! nothing but the text, stops at it.
 
+#[path = "common/launch.rs"]
+mod launch;
+
 use cranelift_entity::PrimaryMap;
+use launch::{schedule, simulate};
 use tilelift_ir::Scalar;
-use tilelift_ir::interp::{Buffer, Memory};
 use tilelift_ir::verify::verify;
-use tilelift_isel::abi::{ParamValue, marshal};
 use tilelift_isel::lane::{BinOp, Block, Inst, LTy, LVal, Program, Unit};
 use tilelift_isel::{LowerOptions, Schedule, ScheduleKind, lower, prove};
 use tilelift_kernels::workload::{AttentionCase, GemmCase, Workload};
 use tilelift_kernels::{Attention, Case, Gemm, Size};
-use tilelift_nvptx::{EmitOptions, emit, sm_90a};
+use tilelift_nvptx::sm_90a;
 use tilelift_nvptx_sim as sim;
 
 /// A kernel to plant faults into.
@@ -49,51 +51,10 @@ impl Subject {
         Subject::new(name, Box::new(AttentionCase { config, queries, keys, heads: 1 }), None, overlap)
     }
 
-    /// What the simulator says about the text of a program: nothing, or the fault.
+    /// What the simulator says about a program's text: nothing, or the fault.
     fn simulate(&self, program: &Program, seed: u64) -> Result<(), String> {
-        let kernel = emit(program, &sm_90a(), &EmitOptions::default()).map_err(|e| format!("emit: {e}"))?;
-        let module = sim::Module::parse(&kernel.text).map_err(|e| format!("parse: {e}"))?;
-        let tensors = self.case.make_tensors();
-        let mut device = sim::Memory::new();
-        let mut bases = Vec::new();
-        for (i, t) in tensors.iter().enumerate() {
-            let init = if i + 1 == tensors.len() { sim::Init::Uninit(t.bytes.len()) } else { sim::Init::Bytes(t.bytes.clone()) };
-            bases.push(device.alloc(&format!("tensor {i}"), init));
-        }
-        let values = marshal(&kernel.params, self.case.grid(), &self.case.arguments(), |buffer, offset| bases[buffer] + offset).unwrap();
-        let args: Vec<sim::Arg> = values
-            .iter()
-            .map(|v| match v {
-                ParamValue::Number { bits, size: 4 } => sim::Arg::U32(*bits as u32),
-                ParamValue::Number { bits, .. } => sim::Arg::U64(*bits),
-                ParamValue::Tensor(t) => {
-                    let shape = (t.elem.bytes(), t.tf32);
-                    let map = sim::TensorMap::panel(t.base, shape, &t.extents, &t.strides, &t.box_extents, t.span).unwrap();
-                    sim::Arg::TensorMap(Box::new(map))
-                }
-            })
-            .collect();
-        let launch = sim::Launch {
-            entry: &kernel.entry,
-            // Fewer instances than grid positions.
-            grid: [2, 1, 1],
-            block: [kernel.threads, 1, 1],
-            shared_bytes: kernel.shared_bytes,
-            args: &args,
-            config: sim::SimConfig {
-                seed,
-                policy: if seed == 0 { sim::Policy::Reverse } else { sim::Policy::Random },
-                max_instructions: 4_000_000,
-                ..sim::SimConfig::default()
-            },
-        };
-        module.launch(&launch, &mut device).map_err(|e| e.to_string())?;
-        let mut memory = Memory::new();
-        for (t, &base) in tensors.iter().zip(&bases) {
-            memory.add(Buffer::from_bytes(device.read(base, t.bytes.len()).unwrap().to_vec()));
-        }
-        let verdict = self.case.judge(&tensors, &memory, None).unwrap();
-        if verdict.pass() { Ok(()) } else { Err(format!("numbers: {verdict}")) }
+        // Fewer instances than grid positions, and an end for what would go round for ever.
+        simulate(&self.case, program, [2, 1, 1], sim::SimConfig { max_instructions: 4_000_000, ..schedule(seed) })
     }
 }
 

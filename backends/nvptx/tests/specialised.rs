@@ -1,16 +1,18 @@
 //! Specialised kernels of sm_90a: the plain product loop of the kernel library through the lane interpreter, and its text through the
 //! assembler, which must have nothing to say: an advisory about serialised multiplications would mean that they wait for one another.
 
+#[path = "common/launch.rs"]
+mod launch;
+
+use launch::{schedule, simulate};
 use tilelift_ir::Scalar;
 use tilelift_ir::interp::{Buffer, Memory};
 use tilelift_ir::verify::verify;
-use tilelift_isel::abi::{ParamValue, marshal};
 use tilelift_isel::lane::{LaneOptions, interpret};
 use tilelift_isel::{LowerOptions, Lowered, Schedule, ScheduleKind, lower};
 use tilelift_kernels::workload::{AttentionCase, GemmCase};
 use tilelift_kernels::{Activation, Attention, Case, Gemm, Size};
 use tilelift_nvptx::{EmitOptions, emit, sm_80, sm_90a};
-use tilelift_nvptx_sim as sim;
 
 fn case(config: Gemm, [m, n, k]: [u32; 3]) -> Case {
     let config = config.for_shape(m, n, k);
@@ -38,49 +40,10 @@ fn right(case: &Case, l: &Lowered) {
 
 /// Runs the text in the simulator, under two schedules; every element counts.
 fn simulated(case: &Case, l: &Lowered) {
-    let kernel = emit(&l.program, &sm_90a(), &EmitOptions::default()).unwrap_or_else(|e| panic!("{}: {e}", case.name));
-    let module = sim::Module::parse(&kernel.text).unwrap_or_else(|e| panic!("{}: {e}", case.name));
-    let tensors = case.make_tensors();
+    // Fewer instances than grid positions, where they may run several.
+    let grid = if matches!(&l.plan.schedule, Schedule::Specialised(s) if s.persistent) { [2, 1, 1] } else { case.grid() };
     for seed in 0..2 {
-        let mut device = sim::Memory::new();
-        let mut bases = Vec::new();
-        for (i, t) in tensors.iter().enumerate() {
-            let init = if i + 1 == tensors.len() { sim::Init::Uninit(t.bytes.len()) } else { sim::Init::Bytes(t.bytes.clone()) };
-            bases.push(device.alloc(&format!("tensor {i}"), init));
-        }
-        let values = marshal(&kernel.params, case.grid(), &case.arguments(), |buffer, offset| bases[buffer] + offset).unwrap();
-        let args: Vec<sim::Arg> = values
-            .iter()
-            .map(|v| match v {
-                ParamValue::Number { bits, size: 4 } => sim::Arg::U32(*bits as u32),
-                ParamValue::Number { bits, .. } => sim::Arg::U64(*bits),
-                ParamValue::Tensor(t) => {
-                    let shape = (t.elem.bytes(), t.tf32);
-                    let map = sim::TensorMap::panel(t.base, shape, &t.extents, &t.strides, &t.box_extents, t.span).unwrap();
-                    sim::Arg::TensorMap(Box::new(map))
-                }
-            })
-            .collect();
-        let launch = sim::Launch {
-            entry: &kernel.entry,
-            // Fewer instances than grid positions, where they may run several.
-            grid: if matches!(&l.plan.schedule, Schedule::Specialised(s) if s.persistent) { [2, 1, 1] } else { case.grid() },
-            block: [kernel.threads, 1, 1],
-            shared_bytes: kernel.shared_bytes,
-            args: &args,
-            config: sim::SimConfig {
-                seed,
-                policy: if seed == 0 { sim::Policy::Reverse } else { sim::Policy::Random },
-                ..sim::SimConfig::default()
-            },
-        };
-        module.launch(&launch, &mut device).unwrap_or_else(|e| panic!("{}: {e}", case.name));
-        let mut memory = Memory::new();
-        for (t, &base) in tensors.iter().zip(&bases) {
-            memory.add(Buffer::from_bytes(device.read(base, t.bytes.len()).unwrap().to_vec()));
-        }
-        let verdict = case.judge(&tensors, &memory, None).unwrap();
-        assert!(verdict.pass(), "{} in the simulator: {verdict}", case.name);
+        simulate(case, &l.program, grid, schedule(seed)).unwrap_or_else(|e| panic!("{}: {e}", case.name));
     }
 }
 

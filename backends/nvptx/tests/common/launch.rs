@@ -1,0 +1,49 @@
+//! A case of the kernel library in the simulator, from its lane program.
+
+use tilelift_ir::interp::{Buffer, Memory};
+use tilelift_isel::abi::{ParamValue, marshal};
+use tilelift_isel::lane::Program;
+use tilelift_kernels::Case;
+use tilelift_nvptx::{EmitOptions, emit, sm_90a};
+use tilelift_nvptx_sim as sim;
+
+/// Schedule number 0 visits warps in reverse, the others in random orders.
+pub fn schedule(seed: u64) -> sim::SimConfig {
+    let policy = if seed == 0 { sim::Policy::Reverse } else { sim::Policy::Random };
+    sim::SimConfig { seed, policy, ..sim::SimConfig::default() }
+}
+
+/// Prints a program, runs the text on so many instances, and judges every element; says what went wrong.
+pub fn simulate(case: &Case, program: &Program, grid: [u32; 3], config: sim::SimConfig) -> Result<(), String> {
+    let kernel = emit(program, &sm_90a(), &EmitOptions::default()).map_err(|e| format!("emit: {e}"))?;
+    let module = sim::Module::parse(&kernel.text).map_err(|e| format!("parse: {e}"))?;
+    let tensors = case.make_tensors();
+    let mut device = sim::Memory::new();
+    let mut bases = Vec::new();
+    for (i, t) in tensors.iter().enumerate() {
+        let init = if i + 1 == tensors.len() { sim::Init::Uninit(t.bytes.len()) } else { sim::Init::Bytes(t.bytes.clone()) };
+        bases.push(device.alloc(&format!("tensor {i}"), init));
+    }
+    let values = marshal(&kernel.params, case.grid(), &case.arguments(), |buffer, offset| bases[buffer] + offset).unwrap();
+    let args: Vec<sim::Arg> = values
+        .iter()
+        .map(|v| match v {
+            ParamValue::Number { bits, size: 4 } => sim::Arg::U32(*bits as u32),
+            ParamValue::Number { bits, .. } => sim::Arg::U64(*bits),
+            ParamValue::Tensor(t) => {
+                let shape = (t.elem.bytes(), t.tf32);
+                let map = sim::TensorMap::panel(t.base, shape, &t.extents, &t.strides, &t.box_extents, t.span).unwrap();
+                sim::Arg::TensorMap(Box::new(map))
+            }
+        })
+        .collect();
+    let launch =
+        sim::Launch { entry: &kernel.entry, grid, block: [kernel.threads, 1, 1], shared_bytes: kernel.shared_bytes, args: &args, config };
+    module.launch(&launch, &mut device).map_err(|e| e.to_string())?;
+    let mut memory = Memory::new();
+    for (t, &base) in tensors.iter().zip(&bases) {
+        memory.add(Buffer::from_bytes(device.read(base, t.bytes.len()).unwrap().to_vec()));
+    }
+    let verdict = case.judge(&tensors, &memory, None).unwrap();
+    if verdict.pass() { Ok(()) } else { Err(format!("numbers: {verdict}")) }
+}
