@@ -38,7 +38,7 @@ mod tests {
 
     #[test]
     fn every_step_changes_something_and_the_last_one_is_the_choice() {
-        let best = Variant { tile: Some([128, 256, 64]), teams: Some(1), units: true, ..Variant::default() };
+        let best = Variant { tile: Some([128, 256, 64]), consumers: Some(2), teams: Some(1), units: true, ..Variant::default() };
         let list = ladder(Scalar::BF16, best);
         assert_eq!((list.len(), list.last()), (7, Some(&best)));
         assert!(list.windows(2).all(|w| w[0] != w[1]));
