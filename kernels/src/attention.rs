@@ -36,6 +36,9 @@ pub struct Attention {
     pub group: u32,
 }
 
+/// Bytes that rows are to be a multiple of where copies take boxes of tensors.
+const ROW_ALIGN: u64 = 16;
+
 /// Most heads that [`Attention::heads`] walks side by side: their keys and values stay in a cache of tens of megabytes.
 const MAX_GROUP: u32 = 16;
 
@@ -64,8 +67,11 @@ impl Attention {
     }
 
     /// Chooses the tile for machines that copy whole tiles and multiply them by groups of warps: two groups of 64 queries, and as many
-    /// keys as a lane has registers for beside their values.
+    /// keys as a lane has registers for beside their values. Rows that bulk copies do not take keep their tile.
     pub fn for_units(self) -> Attention {
+        if !(u64::from(self.dim) * u64::from(self.elem.bytes())).is_multiple_of(ROW_ALIGN) {
+            return self;
+        }
         let keys = if self.dim > 64 { 96 } else { 128 };
         Attention { stages: 2, ..self.tile(128, keys, 8) }
     }

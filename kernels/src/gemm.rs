@@ -289,12 +289,18 @@ impl Gemm {
         if integers && (self.bias.is_some() || self.activation != Activation::None) {
             errors.push(error("products of integers have no epilogue: `bias` and `activation` are none".to_owned()));
         }
+        if self.group > MAX_GROUP {
+            errors.push(error(format!("field `group` is {}; the most is {MAX_GROUP}", self.group)));
+        }
         if self.group == 0 {
             errors.push(error("field `group` is 0; use 1 for no grouping".to_owned()));
         }
         if errors.is_empty() { Ok(()) } else { Err(BuildErrors(errors)) }
     }
 }
+
+/// The most rows of tiles in a group: beyond it there is nothing to gain, and numbers of tiles stay within 32 bits.
+const MAX_GROUP: u32 = 1 << 16;
 
 /// The integers that have products.
 fn is_integer(elem: Scalar) -> bool {

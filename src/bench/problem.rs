@@ -186,6 +186,7 @@ impl From<Choice> for Variant {
             teams: Some(c.teams),
             swapped: c.swapped,
             splits: Some(c.splits),
+            schedule: Some(ScheduleKind::Specialised),
             units: true,
             ..Variant::default()
         }
@@ -324,7 +325,8 @@ impl Problem {
                 let mut name = label(&[config.bm, config.bn, config.bk], warps, Some(stages), Some(config.group));
                 if variant.units && variant.schedule != Some(ScheduleKind::Pipelined) {
                     // Warps and stages follow from the tile there.
-                    name = format!("{}x{}x{} specialised g{}", config.bm, config.bn, config.bk, config.group);
+                    let word = if variant.schedule.is_some() { " specialised" } else { "" };
+                    name = format!("{}x{}x{}{word} g{}", config.bm, config.bn, config.bk, config.group);
                     for (letter, value) in [('c', variant.consumers), ('t', variant.teams.filter(|&t| t > 1)), ('s', variant.stages)] {
                         if let Some(v) = value {
                             name += &format!(" {letter}{v}");

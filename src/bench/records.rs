@@ -59,9 +59,17 @@ impl Record {
                 group: of("group")?,
                 splits: of("splits")?,
             },
-            seconds: v["seconds"].as_f64()?,
+            seconds: v["seconds"].as_f64().filter(|s| *s > 0.0)?,
             predicted: v["predicted"].as_f64()?,
         })
+        .filter(Record::makes_sense)
+    }
+
+    /// Nothing in the choice is zero, or more than any machine has.
+    fn makes_sense(&self) -> bool {
+        let c = &self.choice;
+        let numbers = [(c.consumers, 8), (c.teams, 2), (c.stages, 64), (c.group, 1 << 16), (c.splits, 64)];
+        c.tile.iter().all(|&e| (1..=4096).contains(&e)) && numbers.iter().all(|&(x, most)| (1..=most).contains(&x))
     }
 }
 
@@ -113,7 +121,15 @@ mod tests {
     fn lines_come_back_as_they_were_and_others_are_refused() {
         let r = record(2.25e-6);
         assert_eq!(Record::parse(&r.line()), Some(r.clone()));
-        for wrong in ["{}", "[]", "x", &r.line().replace("[64, 128, 128]", "[64, 128]"), &r.line().replace("f8e4m3", "f7")] {
+        for wrong in [
+            "{}",
+            "[]",
+            "x",
+            &r.line().replace("[64, 128, 128]", "[64, 128]"),
+            &r.line().replace("f8e4m3", "f7"),
+            &r.line().replace("\"splits\": 2", "\"splits\": 0"),
+            &record(-1.0).line(),
+        ] {
             assert_eq!(Record::parse(wrong), None, "{wrong}");
         }
     }

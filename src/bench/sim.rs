@@ -17,7 +17,8 @@ pub(crate) struct SimRow {
     pub(crate) problem: String,
     pub(crate) label: String,
     pub(crate) programs: u64,
-    pub(crate) report: Report,
+    /// One per launch.
+    pub(crate) reports: Vec<Report>,
 }
 
 /// Runs a variant in the simulator and judges what it wrote.
@@ -27,17 +28,21 @@ pub(crate) struct SimRow {
 pub(crate) fn measure(problem: &Problem, variant: &Variant, target: &Target, opt: OptLevel) -> Result<SimRow, String> {
     let (label, workload) = problem.workload(variant);
     let case = Case { name: workload.name(), row: 0, size: Size::Large, workload };
-    let kernel = case.build().map_err(|e| e.to_string())?;
-    let artifact = compile(&kernel, target, &variant.options(opt)).map_err(|e| e.to_string())?;
-    let (grid, tensors, sample) = (case.grid(), case.make_tensors(), case.sample(PROGRAMS));
+    let (tensors, sample) = (case.make_tensors(), case.sample(PROGRAMS));
     let mut memory = case.memory(&tensors);
-    let ctas = sample.iter().map(|p| p[0] + grid[0] * (p[1] + grid[1] * p[2])).collect();
-    let device = SimDevice::new(SimConfig { ctas: Some(ctas), ..SimDevice::schedule(0) });
-    let loaded = device.load(&artifact).map_err(|e| e.to_string())?;
-    let report = device.execute(&loaded, grid, &case.arguments(), &mut memory).map_err(|e| e.to_string())?;
+    let mut reports = Vec::new();
+    for launch in case.launches(Some(&sample)).map_err(|e| e.to_string())? {
+        let artifact = compile(&launch.kernel, target, &variant.options(opt)).map_err(|e| e.to_string())?;
+        let grid = launch.grid;
+        let linear = |p: &[u32; 3]| p[0] + grid[0] * (p[1] + grid[1] * p[2]);
+        let ctas = launch.programs.map(|list| list.iter().map(linear).collect());
+        let device = SimDevice::new(SimConfig { ctas, ..SimDevice::schedule(0) });
+        let loaded = device.load(&artifact).map_err(|e| e.to_string())?;
+        reports.push(device.execute(&loaded, grid, &launch.args, &mut memory).map_err(|e| e.to_string())?);
+    }
     let verdict = case.judge(&tensors, &memory, Some(&sample)).map_err(|e| e.to_string())?;
     if verdict.pass() {
-        Ok(SimRow { problem: case.name, label, programs: sample.len() as u64, report })
+        Ok(SimRow { problem: case.name, label, programs: sample.len() as u64, reports })
     } else {
         Err(format!("wrong output: {verdict}"))
     }
@@ -50,6 +55,8 @@ const COLUMNS: &[Column] = &[
     ("instructions", |r| r.instructions),
     ("mma", |r| r.count("mma")),
     ("ldmatrix", |r| r.count("ldmatrix")),
+    ("wgmma", |r| r.count("wgmma.mma")),
+    ("bulk copies", |r| r.count("cp.async.bulk.tensor")),
     ("wavefronts", |r| r.wavefronts),
     ("conflicts", |r| r.conflict_excess()),
     ("sectors", |r| r.sectors),
@@ -63,6 +70,10 @@ pub(crate) fn head(width: usize) -> String {
 }
 
 impl SimRow {
+    fn count(&self, of: fn(&Report) -> u64) -> u64 {
+        self.reports.iter().map(of).sum()
+    }
+
     /// `problem variant`.
     pub(crate) fn name(&self) -> String {
         format!("{} {}", self.problem, self.label)
@@ -70,13 +81,13 @@ impl SimRow {
 
     /// A line of the table: means per program.
     pub(crate) fn line(&self, width: usize) -> String {
-        let counts: Vec<String> = COLUMNS.iter().map(|(_, f)| format!("{:>12}", f(&self.report) / self.programs.max(1))).collect();
+        let counts: Vec<String> = COLUMNS.iter().map(|(_, f)| format!("{:>12}", self.count(*f) / self.programs.max(1))).collect();
         format!("{:<width$} {}", self.name(), counts.join(" "))
     }
 
     /// One JSON object; counts of all programs together.
     pub(crate) fn json(&self) -> String {
-        let counts: Vec<String> = COLUMNS.iter().map(|(n, f)| format!("{}: {}", quote(n), f(&self.report))).collect();
+        let counts: Vec<String> = COLUMNS.iter().map(|(n, f)| format!("{}: {}", quote(n), self.count(*f))).collect();
         format!(
             "{{\"problem\": {}, \"label\": {}, \"programs\": {}, {}}}",
             quote(&self.problem),
@@ -99,7 +110,7 @@ mod tests {
         let variant = Variant { tile: Some([32, 32, 32]), warps: Some(2), ..Variant::default() };
         let row = measure(&p, &variant, &targets::usual(), OptLevel::None).unwrap();
         // 32 x 32 x 64 multiply-adds, 16 x 8 x 16 in an instruction.
-        assert_eq!(row.report.count("mma") / row.programs, 32 * 32 * 64 / (16 * 8 * 16));
+        assert_eq!(row.reports[0].count("mma") / row.programs, 32 * 32 * 64 / (16 * 8 * 16));
         assert_eq!(row.line(60).len(), head(60).len());
         let none = Variant { tile: Some([4096, 4096, 64]), ..Variant::default() };
         assert!(measure(&p, &none, &targets::usual(), OptLevel::None).is_err());

@@ -200,6 +200,11 @@ fn job(parser: &mut lexopt::Parser) -> Result<Job, CliError> {
     if compile && !s.suites.is_empty() {
         return Err(CliError::Usage("`compile` goes with no other suite: it needs no GPU and measures another thing".into()));
     }
+    if s.ablation && (s.suites != [Suite::Gemm] || !s.tiles.is_empty() || !s.splits.is_empty() || s.swapped) {
+        return Err(CliError::Usage(
+            "`--ablation` chooses the variants of `bench gemm` itself; leave out other suites, tiles, splits and `--swapped`".into(),
+        ));
+    }
     if s.suites.is_empty() {
         s.suites = Suite::ALL.to_vec();
     }

@@ -91,12 +91,18 @@ pub(crate) fn instruction<'t>(units: &'t Units, product: &Product) -> Option<&'t
     units.matrix.iter().find(|r| r.operand == product.elem && r.precision == precision && (r.any_order || along_k))
 }
 
-/// Everything that the planner would specialise, for a product on a target: none if it has no units, or none for these types.
+/// Everything that the planner would specialise, for a product on a target: none if it has no units, none for these types, or rows that
+/// bulk copies do not take.
 pub fn candidates(target: &Target, product: &Product) -> Vec<Choice> {
     let (Some(units), Some(machine)) = (&target.units, &target.machine) else { return Vec::new() };
     let Some(row) = instruction(units, product) else { return Vec::new() };
     let [m, n, k] = product.shape;
     let (size, out) = (product.elem.bytes(), product.out.bytes());
+    // Bulk copies take rows that are so many bytes apart.
+    let aligned = |row: u32| (u64::from(row) * u64::from(size)).is_multiple_of(u64::from(units.bulk.align));
+    if !aligned(if product.trans.0 { m } else { k }) || !aligned(if product.trans.1 { k } else { n }) {
+        return Vec::new();
+    }
     let mut list = Vec::new();
     let mut push = |tile: [u32; 3], teams: u32, swapped: bool| {
         let [bm, bn, bk] = tile;
@@ -124,11 +130,11 @@ pub fn candidates(target: &Target, product: &Product) -> Vec<Choice> {
         if stages < 2 {
             return;
         }
-        let tiles = m.div_ceil(bm) * n.div_ceil(bn);
+        let tiles = u64::from(m.div_ceil(bm)) * u64::from(n.div_ceil(bn));
         for splits in SPLITS {
             let steps = k.div_ceil(bk).div_ceil(splits);
             // More parts than make up for idle multiprocessors only add sums.
-            if splits > 1 && (teams > 1 || steps < LEAST_STEPS || tiles * (splits - 1) >= 2 * machine.multiprocessors) {
+            if splits > 1 && (teams > 1 || steps < LEAST_STEPS || tiles * u64::from(splits - 1) >= 2 * u64::from(machine.multiprocessors)) {
                 break;
             }
             for group in GROUPS.into_iter().filter(|&g| g == 1 || g < 2 * m.div_ceil(bm)) {
@@ -139,7 +145,7 @@ pub fn candidates(target: &Target, product: &Product) -> Vec<Choice> {
     for bm in ROWS {
         for bn in COLUMNS {
             // A tile that is mostly padding is never best.
-            if (bm > row.m && bm >= 2 * m) || bn >= 2 * n.max(32) {
+            if (bm > row.m && bm / 2 >= m) || bn / 2 >= n.max(32) {
                 continue;
             }
             for depth in DEPTHS {

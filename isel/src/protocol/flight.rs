@@ -10,6 +10,7 @@
 //! newest group.
 
 use super::ProtocolError;
+use super::streams::matters;
 use crate::lane::print::inst_text;
 use crate::lane::visit::{reads, results};
 use crate::lane::{Block, For, Inst, LVal, LeftOperand, Multiply, Program, Role, Unit};
@@ -94,6 +95,9 @@ impl Pass<'_> {
                     s.name(result, b, &otherwise);
                 }
                 Ok(())
+            }
+            Inst::While(l) if matters(&l.test) || matters(&l.body) => {
+                self.error("multiplications are used in a loop without a count, which the proof does not follow,", inst)
             }
             Inst::Unit(u) => self.unit(u, inst, s),
             // Its register is not written.
