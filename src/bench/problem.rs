@@ -186,7 +186,8 @@ impl From<Choice> for Variant {
             teams: Some(c.teams),
             swapped: c.swapped,
             splits: Some(c.splits),
-            schedule: Some(ScheduleKind::Specialised),
+            // The second kernel of a product in parts has no loop to specialise.
+            schedule: (c.splits == 1).then_some(ScheduleKind::Specialised),
             units: true,
             ..Variant::default()
         }

@@ -87,7 +87,7 @@ fn ranked(job: &Job) -> Result<Vec<Ranked>, CliError> {
     let list = rank(&job.target, &job.product);
     if list.is_empty() {
         return Err(CliError::Failed(format!(
-            "{} has no group matrix instruction, or no prices, for this product; it runs pipelined with the kernel's own tile",
+            "{} has no group matrix instruction, or no prices, for this product, or its rows are no multiple of what bulk copies take (16 bytes); it runs pipelined with the kernel's own tile",
             job.target.name
         )));
     }
