@@ -262,7 +262,7 @@ fn chip(name: &'static str, shared_bytes: u32, newer: &[Row], code_casts: &'stat
 /// Products on an NVIDIA H200. Columns, operands and what one multiprocessor can take are measured of the units alone; the others are
 /// fitted to 100 products, by tile, of bf16, e4m3 and `i8` (`docs/perf-log.md`), which they meet within 4% (root of the mean square).
 const H200_PRODUCTS: Machine = Machine {
-    multiprocessors: 132,
+    multiprocessors: PROCESSORS as u32,
     clock: 1751.0,
     idle: 0.178,
     heat: [0.00112, 0.00129, 0.00134],
@@ -281,6 +281,9 @@ const H200_PRODUCTS: Machine = Machine {
     launch: [4.12, 0.32],
 };
 
+/// Multiprocessors of the H200.
+const PROCESSORS: u64 = 132;
+
 /// The H200, measured: simple ops 64 lanes per cycle, special functions 16, shuffles 32; `mma` 2721 operations per cycle; a pass over the
 /// banks a cycle, 30 cycles until its data is there; barriers 12.4 + 2 per warp; sectors at 17 bytes per cycle and multiprocessor (4.5
 /// TB/s); `wgmma` at the 800 TFLOP/s that its power allows.
@@ -296,7 +299,7 @@ const H200: Costs = Costs {
     line: 16,
     spill: 64,
     group_product: 11,
-    processors: 132,
+    processors: PROCESSORS,
     megahertz: 1980,
     launch: 2100,
 };

@@ -8,7 +8,7 @@
 //!
 //! Nothing moves into a loop.
 
-use super::visit::{computed, reads};
+use super::visit::{blocks_mut, computed, reads};
 use super::{Block, Inst, LVal};
 use std::collections::HashMap;
 
@@ -27,24 +27,7 @@ pub(super) fn into_arms(block: &mut Block, results: &[LVal]) {
     if choices {
         narrow(block, results);
     }
-    for inst in block.iter_mut() {
-        match inst {
-            Inst::For(l) => {
-                let next: Vec<LVal> = l.carried.iter().map(|c| c.next).collect();
-                into_arms(&mut l.body, &next);
-            }
-            Inst::While(l) => {
-                let next: Vec<LVal> = l.carried.iter().map(|c| c.next).collect();
-                into_arms(&mut l.body, &next);
-            }
-            Inst::If(c) => {
-                let (then, otherwise): (Vec<LVal>, Vec<LVal>) = c.results.iter().map(|&(_, a, b)| (a, b)).unzip();
-                into_arms(&mut c.then, &then);
-                into_arms(&mut c.otherwise, &otherwise);
-            }
-            _ => {}
-        }
-    }
+    block.iter_mut().flat_map(blocks_mut).for_each(|(inner, results)| into_arms(inner, &results));
 }
 
 fn narrow(block: &mut Block, results: &[LVal]) {

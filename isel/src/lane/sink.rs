@@ -16,7 +16,7 @@
 //! l0 l1 l2 … x0 x1 x2 … store x0 …      becomes      l0 l1 l2   x0 store x0   l3 l4   x1 store x1 …
 //! ```
 
-use super::visit::{blocks, computed, reads};
+use super::visit::{blocks, blocks_mut, computed, reads};
 use super::{Block, Inst, LTy, LVal, Unit};
 use std::collections::{HashMap, VecDeque};
 
@@ -47,20 +47,7 @@ pub(super) fn words(ty: LTy) -> u32 {
 
 /// Reorders a block and the blocks inside it; with `loads`, global loads may move, too.
 pub(super) fn sink(block: &mut Block, loads: Option<Loads<'_>>) {
-    for inst in block.iter_mut() {
-        match inst {
-            Inst::For(l) => sink(&mut l.body, loads),
-            Inst::While(l) => {
-                sink(&mut l.test, loads);
-                sink(&mut l.body, loads);
-            }
-            Inst::If(c) => {
-                sink(&mut c.then, loads);
-                sink(&mut c.otherwise, loads);
-            }
-            _ => {}
-        }
-    }
+    block.iter_mut().flat_map(blocks_mut).for_each(|(inner, _)| sink(inner, loads));
     let movable = loads.is_some();
     let mut makers: HashMap<LVal, usize> = HashMap::new();
     for (n, inst) in block.iter().enumerate() {
@@ -265,20 +252,19 @@ fn destinations(block: &[&Inst], makers: &HashMap<LVal, usize>) -> HashMap<usize
     let mut all: HashMap<usize, Vec<LVal>> = HashMap::new();
     let mut main = None;
     for (n, inst) in block.iter().enumerate() {
-        match (inst, main) {
-            (Inst::For(_) | Inst::If(_), None) if multiplies(inst) => main = Some(n),
-            (Inst::Unit(u), Some(main)) => {
-                let Unit::BulkStore { at, .. } = &**u else { continue };
-                let mut open: Vec<LVal> = at.to_vec();
-                while let Some(v) = open.pop() {
-                    match makers.get(&v) {
-                        Some(&k) if k > main => reads(block[k], &mut |x| open.push(x)),
-                        Some(_) => all.entry(main).or_default().push(v),
-                        None => {}
-                    }
-                }
+        let Some(main) = main else {
+            main = (!blocks(inst).is_empty() && multiplies(inst)).then_some(n);
+            continue;
+        };
+        let Inst::Unit(u) = inst else { continue };
+        let Unit::BulkStore { at, .. } = &**u else { continue };
+        let mut open: Vec<LVal> = at.to_vec();
+        while let Some(v) = open.pop() {
+            match makers.get(&v) {
+                Some(&k) if k > main => reads(block[k], &mut |x| open.push(x)),
+                Some(_) => all.entry(main).or_default().push(v),
+                None => {}
             }
-            _ => {}
         }
     }
     all

@@ -2,6 +2,51 @@
 
 use super::{AtomicKind, Block, Inst, LVal, ShuffleFrom};
 
+/// The instructions that only compute, as a pattern.
+macro_rules! computes {
+    () => {
+        Inst::Const { .. }
+            | Inst::Param { .. }
+            | Inst::Special { .. }
+            | Inst::SharedAddr { .. }
+            | Inst::Un { .. }
+            | Inst::Bin { .. }
+            | Inst::Fma { .. }
+            | Inst::MadWide { .. }
+            | Inst::Cmp { .. }
+            | Inst::Select { .. }
+            | Inst::Cvt { .. }
+            | Inst::RoundTf32 { .. }
+            | Inst::Bitcast { .. }
+            | Inst::Pack { .. }
+            | Inst::Unpack { .. }
+            | Inst::Divide { .. }
+    };
+}
+pub(crate) use computes;
+
+/// The others without blocks, as a pattern.
+macro_rules! acts {
+    () => {
+        // The place of the first is where its register begins.
+        Inst::Undefined { .. }
+            | Inst::LoadGlobal { .. }
+            | Inst::StoreGlobal { .. }
+            | Inst::Atomic(_)
+            | Inst::LoadShared { .. }
+            | Inst::StoreShared { .. }
+            | Inst::LoadMatrix { .. }
+            | Inst::CopyAsync { .. }
+            | Inst::CommitCopies
+            | Inst::WaitCopies { .. }
+            | Inst::Barrier
+            | Inst::Assert { .. }
+            | Inst::Shuffle { .. }
+            | Inst::Matrix { .. }
+            | Inst::Unit(_)
+    };
+}
+
 /// Calls `f` for every value that an instruction reads where it stands, or inside its blocks.
 pub(crate) fn reads(inst: &Inst, f: &mut dyn FnMut(LVal)) {
     let mut all = |vs: &[LVal]| vs.iter().for_each(|&v| f(v));
@@ -105,26 +150,7 @@ pub(crate) fn computed(inst: &Inst) -> Option<&[LVal]> {
         | Inst::Bitcast { dst, .. }
         | Inst::Pack { dst, .. } => Some(std::slice::from_ref(dst)),
         Inst::Unpack { dsts, .. } | Inst::Divide { dsts, .. } => Some(dsts),
-        // Its place is where its register begins.
-        Inst::Undefined { .. }
-        | Inst::LoadGlobal { .. }
-        | Inst::StoreGlobal { .. }
-        | Inst::Atomic(_)
-        | Inst::LoadShared { .. }
-        | Inst::StoreShared { .. }
-        | Inst::LoadMatrix { .. }
-        | Inst::CopyAsync { .. }
-        | Inst::CommitCopies
-        | Inst::WaitCopies { .. }
-        | Inst::Barrier
-        | Inst::Assert { .. }
-        | Inst::Shuffle { .. }
-        | Inst::Matrix { .. }
-        | Inst::For(_)
-        | Inst::While(_)
-        | Inst::If(_)
-        | Inst::Unit(_)
-        | Inst::Roles(_) => None,
+        acts!() | Inst::For(_) | Inst::While(_) | Inst::If(_) | Inst::Roles(_) => None,
     }
 }
 
@@ -147,22 +173,7 @@ pub(crate) fn results(inst: &Inst) -> Vec<LVal> {
         | Inst::Barrier
         | Inst::Assert { .. }
         | Inst::Roles(_) => Vec::new(),
-        Inst::Const { .. }
-        | Inst::Param { .. }
-        | Inst::Special { .. }
-        | Inst::SharedAddr { .. }
-        | Inst::Un { .. }
-        | Inst::Bin { .. }
-        | Inst::Fma { .. }
-        | Inst::Divide { .. }
-        | Inst::MadWide { .. }
-        | Inst::Cmp { .. }
-        | Inst::Select { .. }
-        | Inst::Cvt { .. }
-        | Inst::RoundTf32 { .. }
-        | Inst::Bitcast { .. }
-        | Inst::Pack { .. }
-        | Inst::Unpack { .. } => computed(inst).unwrap_or_default().to_vec(),
+        computes!() => computed(inst).unwrap_or_default().to_vec(),
     }
 }
 
@@ -173,36 +184,24 @@ pub(crate) fn blocks(inst: &Inst) -> Vec<&Block> {
         Inst::While(l) => vec![&l.test, &l.body],
         Inst::If(c) => vec![&c.then, &c.otherwise],
         Inst::Roles(r) => r.roles.iter().map(|r| &r.body).collect(),
-        Inst::Undefined { .. }
-        | Inst::LoadGlobal { .. }
-        | Inst::StoreGlobal { .. }
-        | Inst::Atomic(_)
-        | Inst::LoadShared { .. }
-        | Inst::StoreShared { .. }
-        | Inst::LoadMatrix { .. }
-        | Inst::CopyAsync { .. }
-        | Inst::CommitCopies
-        | Inst::WaitCopies { .. }
-        | Inst::Barrier
-        | Inst::Assert { .. }
-        | Inst::Shuffle { .. }
-        | Inst::Matrix { .. }
-        | Inst::Unit(_)
-        | Inst::Const { .. }
-        | Inst::Param { .. }
-        | Inst::Special { .. }
-        | Inst::SharedAddr { .. }
-        | Inst::Un { .. }
-        | Inst::Bin { .. }
-        | Inst::Fma { .. }
-        | Inst::MadWide { .. }
-        | Inst::Cmp { .. }
-        | Inst::Select { .. }
-        | Inst::Cvt { .. }
-        | Inst::RoundTf32 { .. }
-        | Inst::Bitcast { .. }
-        | Inst::Pack { .. }
-        | Inst::Divide { .. }
-        | Inst::Unpack { .. } => Vec::new(),
+        computes!() | acts!() => Vec::new(),
+    }
+}
+
+/// The same, to change them, each with those of its values that are read outside of it.
+pub(crate) fn blocks_mut(inst: &mut Inst) -> Vec<(&mut Block, Vec<LVal>)> {
+    match inst {
+        Inst::For(l) => vec![(&mut l.body, l.carried.iter().map(|c| c.next).collect())],
+        Inst::While(l) => {
+            // The body sees what the test makes.
+            let made = l.test.iter().flat_map(results).collect();
+            vec![(&mut l.test, made), (&mut l.body, l.carried.iter().map(|c| c.next).collect())]
+        }
+        Inst::If(c) => {
+            let (then, otherwise) = c.results.iter().map(|&(_, a, b)| (a, b)).unzip();
+            vec![(&mut c.then, then), (&mut c.otherwise, otherwise)]
+        }
+        Inst::Roles(r) => r.roles.iter_mut().map(|r| (&mut r.body, Vec::new())).collect(),
+        computes!() | acts!() => Vec::new(),
     }
 }

@@ -186,19 +186,34 @@ impl Lower<'_> {
         if !self.role_state()?.plan.persistent {
             return body(self, b);
         }
+        self.positions(b, &[], |cx, b, _| {
+            body(cx, b)?;
+            Ok(Vec::new())
+        })
+    }
+
+    /// Goes through the grid positions of the instance. The ring is carried from one to the next, and `more` beside it.
+    fn positions(
+        &mut self,
+        b: &mut LaneBuilder,
+        more: &[LVal],
+        body: impl FnOnce(&mut Self, &mut LaneBuilder, &[LVal]) -> Result<Vec<LVal>, LowerError>,
+    ) -> Result<(), LowerError> {
+        let zero = b.i32(0);
+        let start: Vec<LVal> = [zero, zero].iter().chain(more).copied().collect();
         let grid = AXES.map(|a| b.param(Param { ty: LTy::I32, source: ParamSource::Grid(a) }));
         let plane = b.mul(grid[0], grid[1]);
         let all = b.mul(plane, grid[2]);
         let bounds = [b.special(Special::Worker), all, b.special(Special::Workers)];
-        b.for_loop(self, bounds, &[zero, zero], |cx, b, at, ring| {
+        b.for_loop(self, bounds, &start, |cx, b, at, state| {
             let x = b.bin(BinOp::RemU, at, grid[0]);
             let row = b.bin(BinOp::DivU, at, grid[0]);
             let y = b.bin(BinOp::RemU, row, grid[1]);
             let z = b.bin(BinOp::DivU, row, grid[1]);
             let role = cx.role_mut()?;
-            (role.position, role.ring) = (Some([x, y, z]), [ring[0], ring[1]]);
-            body(cx, b)?;
-            Ok::<_, LowerError>(cx.role_state()?.ring.to_vec())
+            (role.position, role.ring) = (Some([x, y, z]), [state[0], state[1]]);
+            let next = body(cx, b, &state[2..])?;
+            Ok::<_, LowerError>(cx.role_state()?.ring.into_iter().chain(next).collect())
         })?;
         Ok(())
     }
@@ -211,43 +226,35 @@ impl Lower<'_> {
         let team = b.i32(self.role_state()?.team as i64);
         let base = b.shared_addr(self.role_state()?.barriers);
         let words = words.map(|offset| Place { addr: base, offset });
-        let grid = AXES.map(|a| b.param(Param { ty: LTy::I32, source: ParamSource::Grid(a) }));
-        let plane = b.mul(grid[0], grid[1]);
-        let all = b.mul(plane, grid[2]);
-        let bounds = [b.special(Special::Worker), all, b.special(Special::Workers)];
         // The first turn needs no word: a fresh one is past the phase of parity 1.
         let fresh = b.bin(BinOp::Xor, team, one);
-        b.for_loop(self, bounds, &[zero, zero, zero, fresh], |cx, b, at, state| {
-            let x = b.bin(BinOp::RemU, at, grid[0]);
-            let row = b.bin(BinOp::DivU, at, grid[0]);
-            let y = b.bin(BinOp::RemU, row, grid[1]);
-            let z = b.bin(BinOp::DivU, row, grid[1]);
-            let role = cx.role_mut()?;
-            (role.position, role.ring) = (Some([x, y, z]), [state[0], state[1]]);
-            let mine = b.cmp(CmpOp::Eq, state[2], team);
+        self.positions(b, &[zero, fresh], |cx, b, state| {
+            let [whose, parity] = [state[0], state[1]];
+            let ring = cx.role_state()?.ring;
+            let mine = b.cmp(CmpOp::Eq, whose, team);
             let outer = cx.values.clone();
             let run = |cx: &mut Self, b: &mut LaneBuilder| {
-                cx.role_mut()?.turns = Some((words, state[3]));
+                cx.role_mut()?.turns = Some((words, parity));
                 cx.region(b, kernel.body)?;
-                let next = b.bin(BinOp::Xor, state[3], one);
-                let [slot, parity] = cx.role_state()?.ring;
-                Ok::<_, LowerError>(vec![slot, parity, next])
+                let next = b.bin(BinOp::Xor, parity, one);
+                let [slot, lap] = cx.role_state()?.ring;
+                Ok::<_, LowerError>(vec![slot, lap, next])
             };
             let pass = |cx: &mut Self, b: &mut LaneBuilder| {
                 cx.values = outer.clone();
                 cx.variants.clear();
                 let role = cx.role_mut()?;
-                (role.ring, role.passing) = ([state[0], state[1]], true);
+                (role.ring, role.passing) = (ring, true);
                 cx.produce(b, kernel.body)?;
                 let role = cx.role_mut()?;
                 role.passing = false;
-                Ok::<_, LowerError>(vec![role.ring[0], role.ring[1], state[3]])
+                Ok::<_, LowerError>(vec![role.ring[0], role.ring[1], parity])
             };
             let ends = b.if_else(cx, mine, run, pass)?;
             cx.values = outer.clone();
             cx.variants.clear();
-            let next = b.bin(BinOp::Xor, state[2], one);
-            Ok::<_, LowerError>(vec![ends[0], ends[1], next, ends[2]])
+            cx.role_mut()?.ring = [ends[0], ends[1]];
+            Ok(vec![b.bin(BinOp::Xor, whose, one), ends[2]])
         })?;
         self.role_mut()?.turns = None;
         Ok(())

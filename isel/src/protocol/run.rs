@@ -193,12 +193,17 @@ impl<'a> Checker<'a> {
         let (mut private, mut unseen) = (false, false);
         for inst in &self.program.body {
             self.compute(inst, &mut env, 0, threads, 0);
-            match inst {
-                Inst::Unit(u) if **u == Unit::PublishBarriers => private = false,
-                Inst::Barrier => unseen = private,
-                Inst::Roles(_) if private => return self.error("barrier words are not published to the units", nowhere, None),
-                Inst::Roles(_) if unseen => return self.error("warps do not wait until barrier words are made", nowhere, None),
-                _ => {}
+            if matches!(inst, Inst::Unit(u) if **u == Unit::PublishBarriers) {
+                private = false;
+            }
+            if *inst == Inst::Barrier {
+                unseen = private;
+            }
+            if matches!(inst, Inst::Roles(_)) && private {
+                return self.error("barrier words are not published to the units", nowhere, None);
+            }
+            if matches!(inst, Inst::Roles(_)) && unseen {
+                return self.error("warps do not wait until barrier words are made", nowhere, None);
             }
             if let Inst::Unit(u) = inst
                 && let Unit::InitBarrier { barrier, count, guard } = &**u

@@ -10,6 +10,7 @@ use super::shared::{Shared, Who};
 use super::units::UnitState;
 use super::{LaneStats, Tables};
 use crate::abi::ParamValue;
+use crate::lane::visit::computes;
 use crate::target::{MatrixId, Target};
 use cranelift_entity::EntityRef;
 use smallvec::SmallVec;
@@ -119,27 +120,9 @@ impl<'a> Machine<'a> {
             | Inst::Assert { .. }
             | Inst::Shuffle { .. } => self.effect(inst).map_err(|t| self.locate(inst, t))?,
             Inst::Unit(u) => self.unit(u).map_err(|t| self.locate(inst, t))?,
-            Inst::Undefined { .. }
-            | Inst::Const { .. }
-            | Inst::Param { .. }
-            | Inst::Special { .. }
-            | Inst::SharedAddr { .. }
-            | Inst::Un { .. }
-            | Inst::Bin { .. }
-            | Inst::Fma { .. }
-            | Inst::MadWide { .. }
-            | Inst::Cmp { .. }
-            | Inst::Select { .. }
-            | Inst::Cvt { .. }
-            | Inst::RoundTf32 { .. }
-            | Inst::Bitcast { .. }
-            | Inst::Pack { .. }
-            | Inst::Unpack { .. }
-            | Inst::Divide { .. }
-            | Inst::For(_)
-            | Inst::While(_)
-            | Inst::If(_)
-            | Inst::Roles(_) => self.pure(inst).map_err(|fault| self.locate(inst, (fault, 0)))?,
+            Inst::Undefined { .. } | computes!() | Inst::For(_) | Inst::While(_) | Inst::If(_) | Inst::Roles(_) => {
+                self.pure(inst).map_err(|fault| self.locate(inst, (fault, 0)))?
+            }
         }
         if self.unready.replace(false) { Err(self.locate(inst, (LaneFault::NotReady, 0))) } else { Ok(()) }
     }

@@ -19,6 +19,7 @@ pub use error::{LaneProblem, LaneVerifyError};
 
 use super::print::inst_text;
 use super::{Atomic, AtomicKind, BinOp, Block, Carried, Inst, LTy, LVal, Param, ParamSource, Program, ShuffleFrom, Space, UnOp};
+use crate::lane::visit::computes;
 use crate::target::Target;
 use cranelift_entity::{EntityRef, SecondaryMap};
 use tilelift_ir::layout::FragmentMap;
@@ -167,23 +168,8 @@ impl Verifier<'_> {
             }
             Inst::Roles(r) => units::roles(self, inst, r)?,
             Inst::Unit(u) => units::unit(self, u, defined).map_err(at)?,
-            Inst::Undefined { .. }
-            | Inst::Const { .. }
-            | Inst::Param { .. }
-            | Inst::Special { .. }
-            | Inst::SharedAddr { .. }
-            | Inst::Un { .. }
-            | Inst::Bin { .. }
-            | Inst::Fma { .. }
-            | Inst::MadWide { .. }
-            | Inst::Cmp { .. }
-            | Inst::Select { .. }
-            | Inst::Cvt { .. }
-            | Inst::RoundTf32 { .. }
-            | Inst::Bitcast { .. }
-            | Inst::Pack { .. }
-            | Inst::Unpack { .. }
-            | Inst::Divide { .. }
+            computes!()
+            | Inst::Undefined { .. }
             | Inst::LoadGlobal { .. }
             | Inst::StoreGlobal { .. }
             | Inst::Atomic(_)
