@@ -1,9 +1,9 @@
 //! The optimizer must not take a kernel's schedule away: what is specialised as written is specialised at every level, by the same plan.
 
 use tilelift::ir::{Kernel, Scalar};
-use tilelift::isel::Schedule;
-use tilelift::{OptLevel, Options, lower, targets};
-use tilelift_kernels::{Activation, Attention, Gemm};
+use tilelift::isel::{LowerOptions, Schedule};
+use tilelift::{OptLevel, Options, compile, lower, targets};
+use tilelift_kernels::{Activation, Attention, Gemm, VectorAdd};
 
 fn plans(kernel: &Kernel) -> Vec<String> {
     let levels = (0..).map_while(OptLevel::from_number);
@@ -26,7 +26,9 @@ fn products_are_specialised_alike_at_every_level() {
                 if elem.bytes() != 2 && (trans_a, trans_b) != (false, true) {
                     continue;
                 }
-                let plain = Gemm::new(elem).transposed(trans_a, trans_b).for_units(m, n, 132).for_shape(m, n, k);
+                let wide = if elem == Scalar::F8E4M3 { 128 } else { 256 };
+                let plain = Gemm::new(elem).transposed(trans_a, trans_b);
+                let plain = plain.clone().tile(128, wide, plain.bk).for_shape(m, n, k);
                 let epilogue = plain.clone().epilogue(Some(elem), Activation::Gelu);
                 for gemm in [plain, epilogue].into_iter().take(if elem.bytes() == 2 { 2 } else { 1 }) {
                     let all = plans(&gemm.build().unwrap());
@@ -48,6 +50,23 @@ fn attention_is_specialised_alike_at_every_level() {
             // Products run while lanes compute, and the machine deals out the programs.
             assert!(all[0].contains("2 consumer groups") && all[0].contains("under way while lanes compute"), "{}", all[0]);
             assert!(all[0].contains("results stored through") && all[0].contains("one grid position each"), "{}", all[0]);
+        }
+    }
+}
+
+#[test]
+fn launches_overlap_where_the_target_has_that_and_nobody_says_no() {
+    let kernels = [VectorAdd::new(Scalar::F32).build().unwrap(), Gemm::new(Scalar::BF16).build().unwrap()];
+    for kernel in &kernels {
+        for (name, early_launch, overlaps) in [("sm_90a", None, true), ("sm_90a", Some(false), false), ("sm_80", Some(true), false)] {
+            let options = Options { lower: LowerOptions { early_launch, ..LowerOptions::default() }, ..Options::default() };
+            let artifact = compile(kernel, &targets::by_name(name).unwrap(), &options).unwrap();
+            assert_eq!(artifact.early_launch, overlaps, "{} {name} {early_launch:?}", kernel.name);
+            let wait = artifact.text.find("griddepcontrol.wait");
+            assert_eq!(wait.is_some(), overlaps);
+            // Nothing global is touched in front of it.
+            let first = ["ld.global", "cp.async", "st.global"].iter().filter_map(|i| artifact.text.find(i)).min();
+            assert!(wait.is_none_or(|w| first.is_some_and(|f| w < f)), "{}", artifact.text);
         }
     }
 }

@@ -30,6 +30,8 @@ pub struct LowerOptions {
     pub persistent: Option<bool>,
     /// Whether products of a specialised loop run while lanes compute between them.
     pub overlap: Option<bool>,
+    /// Whether a launch may begin while the one in front of it ends, where the target has that. Numbers do not depend on it.
+    pub early_launch: Option<bool>,
     /// How layouts are chosen.
     pub layouts: LayoutChoice,
 }

@@ -120,17 +120,6 @@ impl Gemm {
         self
     }
 
-    /// Chooses the tile for machines that copy whole tiles and multiply them by groups of warps: 128 x 256, which moves the fewest bytes
-    /// per product, unless that leaves many of the multiprocessors without a tile.
-    pub fn for_units(self, m: u32, n: u32, multiprocessors: u32) -> Gemm {
-        // Sums of 8-bit floats are kept twice.
-        let wide = if self.elem.is_float() && self.elem.bytes() == 1 { 128 } else { 256 };
-        let tiles = u64::from(programs(m, 128)) * u64::from(programs(n, wide));
-        let (bm, bn) = if 4 * tiles < 3 * u64::from(multiprocessors) { (64, 128) } else { (128, wide) };
-        let bk = self.bk;
-        self.tile(bm, bn, bk)
-    }
-
     /// Chooses to multiply the operands the other way round.
     pub fn swap(mut self, swapped: bool) -> Gemm {
         self.swapped = swapped;

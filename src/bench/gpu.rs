@@ -358,7 +358,7 @@ impl Bench {
         match ready.work(set).and_then(|w| work::run(&w, &self.stream)) {
             Ok(()) => {}
             // Too many threads for the registers of the kernel, say; the context survives.
-            Err(e @ CudaError::Driver { call: "cuLaunchKernel", .. }) => return refuse(e.to_string()),
+            Err(e @ CudaError::Driver { call: "cuLaunchKernelEx", .. }) => return refuse(e.to_string()),
             Err(e) => return Err(e.into()),
         }
         let bytes = output(set)?;

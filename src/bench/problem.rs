@@ -170,6 +170,8 @@ pub(crate) struct Variant {
     pub(crate) overlap: Option<bool>,
     /// Whether an instance runs several grid positions, where loops are specialised.
     pub(crate) persistent: Option<bool>,
+    /// Whether a launch may begin while the one in front of it ends.
+    pub(crate) early: Option<bool>,
     /// Parts of the depth of a product.
     pub(crate) splits: Option<u32>,
     /// The machine has units that copy and multiply whole tiles.
@@ -198,8 +200,8 @@ impl Variant {
     /// What the compiler is told.
     pub(crate) fn options(&self, opt: OptLevel) -> Options {
         // A ring of slots is as deep as fits, unless its depth was asked for.
-        let Variant { schedule, stages, overlap, persistent, consumers, teams, .. } = *self;
-        let lower = LowerOptions { schedule, stages, overlap, persistent, consumers, teams, ..LowerOptions::default() };
+        let Variant { schedule, stages, overlap, persistent, consumers, teams, early: early_launch, .. } = *self;
+        let lower = LowerOptions { schedule, stages, overlap, persistent, consumers, teams, early_launch, ..LowerOptions::default() };
         Options { opt, lower, ..Options::default() }
     }
 }
@@ -267,6 +269,14 @@ impl Problem {
 
     /// The configuration of a variant, for people, and the workload. Tile extents of 0 keep the default.
     pub(crate) fn workload(&self, variant: &Variant) -> (String, Box<dyn Workload>) {
+        let (mut name, work) = self.named(variant);
+        if let Some(early) = variant.early {
+            name += if early { " early" } else { " not early" };
+        }
+        (name, work)
+    }
+
+    fn named(&self, variant: &Variant) -> (String, Box<dyn Workload>) {
         let init: fn(u64) -> Init = Init::Normal;
         let pick = |at: usize, usual: u32| variant.tile.map(|t| t[at]).filter(|&e| e > 0).unwrap_or(usual);
         match *self {
@@ -411,6 +421,8 @@ pub(crate) struct Selection {
     pub(crate) causal: Vec<bool>,
     pub(crate) overlaps: Vec<bool>,
     pub(crate) persistent: Vec<bool>,
+    /// Whether launches overlap.
+    pub(crate) early: Vec<bool>,
     pub(crate) splits: Vec<u32>,
     pub(crate) teams: Vec<u32>,
     /// Whether operands of products are multiplied the other way round.
@@ -524,6 +536,7 @@ impl Selection {
         let list = each(list, &self.consumers, loops, |v, x| v.consumers = Some(x));
         let list = each(list, &self.overlaps, attention, |v, x| v.overlap = Some(x));
         let list = each(list, &self.persistent, loops, |v, x| v.persistent = Some(x));
+        let list = each(list, &self.early, true, |v, x| v.early = Some(x));
         each(list, &self.schedules, loops, |v, x| v.schedule = Some(x))
     }
 }
@@ -549,6 +562,7 @@ mod tests {
             causal: vec![false, true],
             overlaps: Vec::new(),
             persistent: Vec::new(),
+            early: Vec::new(),
             splits: Vec::new(),
             teams: Vec::new(),
             swapped: false,

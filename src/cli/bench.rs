@@ -42,6 +42,7 @@ what to run (lists are separated by commas; every combination is run)
   --causal WORD,…     on, off (attention; both)
   --overlap WORD,…    products run while lanes compute: on, off (attention; the planner's choice)
   --persistent WORD,… an instance runs several grid positions: on, off (gemm, attention; the planner's choice)
+  --early WORD,…      launches begin while the ones in front of them end: on, off (on, where the target has it)
   --no-library        leave cuBLASLt out
 how to measure
   --repeat N          rounds, a batch of every candidate in each (9; compile: 200)
@@ -136,6 +137,7 @@ fn job(parser: &mut lexopt::Parser) -> Result<Job, CliError> {
         causal: Vec::new(),
         overlaps: Vec::new(),
         persistent: Vec::new(),
+        early: Vec::new(),
     };
     let (mut compile, mut repeat, mut times, mut sets, mut seed) = (false, None, BURST, None, 1);
     let (mut library, mut kind, mut target, mut json, mut opt) = (true, DeviceKind::Cuda, None, None, OptLevel::default());
@@ -179,6 +181,7 @@ fn job(parser: &mut lexopt::Parser) -> Result<Job, CliError> {
             Long("schedule") => s.schedules = words(parser, "schedule", &options::SCHEDULES)?,
             Long("causal") => s.causal = words(parser, "causal", &SWITCH)?,
             Long("overlap") => s.overlaps = words(parser, "overlap", &SWITCH)?,
+            Long("early") => s.early = words(parser, "early", &SWITCH)?,
             Long("persistent") => s.persistent = words(parser, "persistent", &SWITCH)?,
             Long("no-library") => library = false,
             Long("repeat") => repeat = Some(options::number(parser, "repeat", 1..=100_000)?),

@@ -12,6 +12,7 @@ use lexopt::Arg::{Long, Short, Value};
 use tilelift_ir::interp::{Buffer, Memory, ScalarArg};
 use tilelift_ir::{BuildErrors, Kernel, KernelBuilder, Scalar, ViewType, num};
 use tilelift_isel::Target;
+use tilelift_isel::products::{Choice, Product, rank};
 use tilelift_kernels::{Activation, Gemm, RmsNorm, known};
 
 pub(super) const HELP: &str = "\
@@ -28,8 +29,6 @@ each kernel by itself, in shuffled rounds with rests, and gives medians.
   --target NAME       what to compile for
   --print             print the fused kernels and stop";
 
-/// Multiprocessors that the choice of a tile assumes.
-const MULTIPROCESSORS: u32 = 132;
 /// Largest extent: a matrix on the command line has at most 2^28 elements.
 const MAX: u32 = 1 << 14;
 /// What may stand behind the bias.
@@ -107,7 +106,13 @@ fn layer(elem: Scalar, activation: Activation, [m, n, k]: [u32; 3], target: &Tar
     let eps = ScalarArg::float(Scalar::F32, 1e-5);
     g.add("norm", norm.build()?, norm.grid(m), &[x.into(), scale.into(), h.into(), eps.into()])?;
     let gemm = Gemm::new(elem).for_shape(m, n, k);
-    let gemm = if target.units.is_some() { gemm.for_units(m, n, MULTIPROCESSORS) } else { gemm };
+    let product = Product { shape: [m, n, k], elem, out: elem, trans: (gemm.trans_a, gemm.trans_b) };
+    // What a graph launches is one kernel with the planner's teams.
+    let plain = |c: &Choice| c.splits == 1 && c.teams == 1 && !c.swapped;
+    let gemm = match rank(target, &product).into_iter().map(|r| r.choice).find(plain) {
+        Some(Choice { tile: [bm, bn, bk], group, .. }) => Gemm { group, ..gemm.tile(bm, bn, bk) },
+        None => gemm,
+    };
     g.add("product", gemm.build()?, gemm.grid(m, n), &[h.into(), w.into(), t.into()])?;
     let grid = [n.div_ceil(TILE[1]), m.div_ceil(TILE[0]), 1];
     g.add("bias_act", bias_act(elem, activation, m, n)?, grid, &[t.into(), bias.into(), u.into()])?;

@@ -36,6 +36,7 @@ pub fn gfx942() -> Target {
         copy_async: &[],
         code_casts: &[],
         load_matrix: false,
+        early_launch: false,
         costs: CDNA3,
         machine: None,
         units: None,

@@ -16,6 +16,7 @@ mod build;
 mod choice;
 mod fold;
 pub(crate) mod interp;
+mod launch_order;
 mod place;
 pub(crate) mod print;
 mod sink;
@@ -28,6 +29,7 @@ pub(crate) mod visit;
 pub use build::{LaneBuilder, RoleSpec};
 pub(crate) use fold::{eval_cmp, eval_int};
 pub use interp::{LaneArg, LaneError, LaneFault, LaneOptions, LaneStats, Space, interpret};
+pub(crate) use launch_order::{overlap_launches, touches_global};
 pub use traffic::Traffic;
 pub use unit::{GroupOperand, LeftOperand, Multiply, Panels, Place, Role, Roles, Unit, panel_byte};
 pub(crate) use verify::entry_registers;
@@ -470,6 +472,11 @@ impl Program {
     /// True if an instance runs several positions of the launch grid, one after the other.
     pub fn persistent(&self) -> bool {
         persistent(&self.params)
+    }
+
+    /// True if launches of the program begin while the ones in front of them end: see [`Unit::AwaitPrevious`].
+    pub fn early_launch(&self) -> bool {
+        self.body.iter().any(|i| matches!(i, Inst::Unit(u) if **u == Unit::AwaitPrevious))
     }
 
     /// The roles, if warps go their own ways.

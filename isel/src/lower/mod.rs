@@ -37,7 +37,7 @@ pub(crate) use vectors::{legal_width, memory_type};
 
 use crate::assign::{Assignment, assign};
 use crate::error::LowerError;
-use crate::lane::{AllocId, LTy, LVal, LaneBuilder, Param, ParamSource, Program, Traffic, entry_registers};
+use crate::lane::{AllocId, LTy, LVal, LaneBuilder, Param, ParamSource, Program, Traffic, entry_registers, overlap_launches};
 use crate::physical::Search;
 use crate::plan::{LayoutChoice, LowerOptions, Plan, ScheduleKind, plan};
 use crate::target::Target;
@@ -139,14 +139,16 @@ pub fn lower(kernel: &Verified<'_>, target: &Target, options: &LowerOptions) -> 
             done = lower_as(kernel, target, plan(kernel, target, &smaller)?, options.layouts, false);
         }
     }
-    match done {
+    if free && matches!(done, Err(LowerError::ResourceExceeded { .. })) {
         // What else the kernel holds may not fit beside the ring.
-        Err(LowerError::ResourceExceeded { .. }) if free => {
-            let pipelined = LowerOptions { schedule: Some(ScheduleKind::Pipelined), ..*options };
-            lower_as(kernel, target, plan(kernel, target, &pipelined)?, options.layouts, false)
-        }
-        done => done,
+        let pipelined = LowerOptions { schedule: Some(ScheduleKind::Pipelined), ..*options };
+        done = lower_as(kernel, target, plan(kernel, target, &pipelined)?, options.layouts, false);
     }
+    let mut done = done?;
+    if target.early_launch && options.early_launch != Some(false) {
+        overlap_launches(&mut done.program);
+    }
+    Ok(done)
 }
 
 fn lower_as(kernel: &Kernel, target: &Target, plan: Plan, layouts: LayoutChoice, direct: bool) -> Result<Lowered, LowerError> {

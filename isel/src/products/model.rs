@@ -111,9 +111,10 @@ pub fn predict(target: &Target, product: &Product, choice: &Choice) -> Option<Pr
     // A tile: its main loop, its epilogue, and the way of all its bytes through the cache.
     let main = steps * step;
     let epilogue = machine.epilogue[0] + machine.epilogue[1] * sums * groups;
-    // Two teams: one's epilogue runs beside the other's main loop.
-    let mut tile = if choice.teams > 1 { (main + machine.turn).max((main + epilogue) / 2.0) } else { main + epilogue };
     let leaving = bm * bn * if choice.splits > 1 { 4.0 } else { out } / machine.store;
+    // Two teams: one's epilogue runs beside the other's main loop.
+    let mut tile =
+        if choice.teams > 1 { (main + machine.turn + machine.late * leaving).max((main + epilogue) / 2.0) } else { main + epilogue };
     if steps * cache + leaving > tile {
         (tile, bound) = (steps * cache + leaving, Bound::Stores);
     }
@@ -145,7 +146,15 @@ pub fn predict(target: &Target, product: &Product, choice: &Choice) -> Option<Pr
     let clock = machine.clock * (1.0 + machine.idle * (1.0 - filled)) / (1.0 + slower);
     let (mut main, mut behind) = (waves * main / clock, (waves * (tile - main) + last) / clock);
     if memory > main + behind {
-        (main, behind, bound) = (memory, 0.0, Bound::Memory);
+        bound = Bound::Memory;
+    }
+    // What neither hides: copies stop where slots are full, results leave in bursts.
+    let (work, p) = (main + behind, machine.beside);
+    let whole = work.max(memory) * (1.0 + (work.min(memory) / work.max(memory)).powf(p)).powf(1.0 / p);
+    if memory > work {
+        (main, behind) = (whole, 0.0);
+    } else {
+        behind += whole - work;
     }
     let parts = if choice.splits > 1 {
         // Written by all, read by the kernel that adds them up, beside what both launches cost.

@@ -646,7 +646,13 @@ impl<'a> Checker<'a> {
             Unit::BulkStore { .. } => self.staging(s, t, here, &[Staging::Shown, Staging::Leaving], Staging::Leaving)?,
             Unit::CommitStores { .. } => self.staged(s, t, here, Staging::Leaving, Staging::Committed),
             Unit::WaitStoresRead { pending: 0, .. } => self.staged(s, t, here, Staging::Committed, Staging::Left),
-            Unit::WaitStoresRead { .. } | Unit::FenceMatrices | Unit::Hold | Unit::PublishBarriers | Unit::PrefetchMap { .. } => {}
+            Unit::WaitStoresRead { .. }
+            | Unit::FenceMatrices
+            | Unit::Hold
+            | Unit::PublishBarriers
+            | Unit::ReleaseNext
+            | Unit::AwaitPrevious
+            | Unit::PrefetchMap { .. } => {}
             Unit::InitBarrier { .. } => return self.error("a barrier word is made in a role", here, None),
         }
         Ok(true)

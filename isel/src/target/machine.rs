@@ -18,6 +18,8 @@ pub struct Machine {
     pub operands: [f64; 2],
     /// Cycles from the end of a group's multiplications to the start of its next ones.
     pub turn: f64,
+    /// Share of the time that a tile's results take to leave, by which two teams that take turns are late for each other.
+    pub late: f64,
     /// Cycles until a group has the results of its last multiplication.
     pub drain: f64,
     /// Bytes per cycle and multiprocessor from the cache that all share, cycles until the first come, and the share of requests that
@@ -31,6 +33,8 @@ pub struct Machine {
     pub memory: [f64; 3],
     /// Cycles in a microsecond while matrix units wait for memory.
     pub memory_clock: f64,
+    /// How well work and memory run beside one another: the whole is `(work^p + memory^p)^(1/p)`.
+    pub beside: f64,
     /// Cycles of a row of a box that lies outside its tensor.
     pub outside: f64,
     /// Bytes per cycle and multiprocessor that leave.

@@ -68,6 +68,8 @@ pub struct Target {
     pub code_casts: &'static [Scalar],
     /// True if [`crate::lane::Inst::LoadMatrix`] exists.
     pub load_matrix: bool,
+    /// True if a launch may begin while the one in front of it ends ([`crate::lane::Unit::AwaitPrevious`]).
+    pub early_launch: bool,
     /// What the machine's work costs.
     pub costs: Costs,
     /// What whole products cost on the machine; `None` if nobody measured that.

@@ -227,6 +227,7 @@ impl CudaKernel {
             function: self.function,
             grid: launched,
             threads: self.artifact.threads,
+            early: self.artifact.early_launch,
             shared_bytes: self.artifact.shared_bytes,
             _values: values,
             pointers,
@@ -271,6 +272,8 @@ pub struct Binding {
     function: sys::CUfunction,
     grid: [u32; 3],
     threads: u32,
+    /// The text waits for the launch in front by itself.
+    early: bool,
     shared_bytes: u32,
     /// What `pointers` point to.
     _values: Box<[Value]>,
@@ -293,23 +296,28 @@ impl Binding {
     /// kernel writes while it runs.
     pub unsafe fn launch(&self, stream: &CudaStream) -> Result<(), CudaError> {
         self.module.context.with(|| {
-            // SAFETY: the function lives with the module we hold; the pointers lead to as many values, of at least the sizes, as
-            // the entry has parameters; the caller vouches for the memory. The driver does not write through `kernelParams`.
-            check("cuLaunchKernel", unsafe {
-                sys::cuLaunchKernel(
-                    self.function,
-                    self.grid[0],
-                    self.grid[1],
-                    self.grid[2],
-                    self.threads,
-                    1,
-                    1,
-                    self.shared_bytes,
-                    stream.raw,
-                    self.pointers.as_ptr().cast_mut(),
-                    std::ptr::null_mut(),
-                )
-            })
+            let mut early = sys::CUlaunchAttribute {
+                id: sys::CUlaunchAttributeID::CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION,
+                pad: [0; 4],
+                value: sys::CUlaunchAttributeValue { programmaticStreamSerializationAllowed: 1 },
+            };
+            let config = sys::CUlaunchConfig {
+                gridDimX: self.grid[0],
+                gridDimY: self.grid[1],
+                gridDimZ: self.grid[2],
+                blockDimX: self.threads,
+                blockDimY: 1,
+                blockDimZ: 1,
+                sharedMemBytes: self.shared_bytes,
+                hStream: stream.raw,
+                attrs: &mut early,
+                numAttrs: u32::from(self.early),
+            };
+            let params = self.pointers.as_ptr().cast_mut();
+            // SAFETY: the function lives with the module we hold; the configuration and its attribute live until the call returns; the
+            // pointers lead to as many values, of at least the sizes, as the entry has parameters; the caller vouches for the memory.
+            // The driver does not write through `kernelParams`.
+            check("cuLaunchKernelEx", unsafe { sys::cuLaunchKernelEx(&config, self.function, params, std::ptr::null_mut()) })
         })
     }
 

@@ -33,7 +33,7 @@ const FUNCTIONS: &[&str] = &[
     "cuModuleGetFunction",
     "cuFuncGetAttribute",
     "cuFuncSetAttribute",
-    "cuLaunchKernel",
+    "cuLaunchKernelEx",
     "cuMemAlloc_v2",
     "cuMemFree_v2",
     "cuMemcpyHtoD_v2",

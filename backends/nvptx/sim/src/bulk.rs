@@ -98,6 +98,7 @@ impl Machine<'_> {
 
     #[expect(clippy::too_many_arguments, reason = "one instruction's operands")]
     fn linear_plan(&self, w: &Warp, at: u32, l: usize, shared: u64, global: &Addr, len: u64, write: bool) -> R<Plan> {
+        self.behind_launches(w, at, 1 << l)?;
         let (addr, sh) = self.lane_address(w, at, l, global)?;
         if sh || !addr.is_multiple_of(16) {
             let m = "a bulk copy needs a global address that is a multiple of 16";
@@ -204,6 +205,7 @@ impl Machine<'_> {
     }
 
     fn tensor(&self, w: &Warp, at: u32, l: usize, map: &Addr, coords: &[Reg]) -> R<(TensorMap, Vec<i64>)> {
+        self.behind_launches(w, at, 1 << l)?;
         let (addr, _) = self.lane_address(w, at, l, map)?;
         let m = self.map_at(w, at, l, addr)?;
         if m.dims.len() != coords.len() {

@@ -61,6 +61,8 @@ pub enum ErrorKind {
     Phase,
     /// A register of an asynchronous matrix operation touched before the wait that covers it, or without a fence.
     InFlight,
+    /// A global access that does not wait for the launches in front, in a kernel that waits for them elsewhere.
+    LaunchOrder,
     /// Misuse of clusters: memory of a CTA that has exited, wrong rank, barrier out of step.
     Cluster,
 }
@@ -84,6 +86,7 @@ impl fmt::Display for ErrorKind {
             ErrorKind::Mbarrier => "mbarrier misuse",
             ErrorKind::Phase => "phase",
             ErrorKind::InFlight => "register in flight",
+            ErrorKind::LaunchOrder => "launch order",
             ErrorKind::Cluster => "cluster misuse",
         })
     }

@@ -451,6 +451,8 @@ pub(crate) enum Op {
     },
     Exit,
     Trap,
+    /// `griddepcontrol.wait`.
+    GridWait,
     Bar {
         kind: BarKind,
         id: Reg,
@@ -639,6 +641,8 @@ pub(crate) struct Program {
     pub(crate) maxntid: Option<[u32; 3]>,
     pub(crate) uses_cp_async: bool,
     pub(crate) uses_wgmma: bool,
+    /// It has a `griddepcontrol.wait`: nothing global is touched before.
+    pub(crate) awaits: bool,
     pub(crate) reqcluster: Option<[u32; 3]>,
     pub(crate) maxnreg: Option<u32>,
     pub(crate) minnctapersm: Option<u32>,

@@ -102,6 +102,8 @@ pub(crate) struct Warp {
     /// Registers per thread (`setmaxnreg`), and how often it was changed.
     pub(crate) nreg: u32,
     pub(crate) nreg_changes: u32,
+    /// Lanes that have waited for the launches in front.
+    pub(crate) awaited: u32,
     /// Polls of mbarriers answered "not yet" in a row.
     pub(crate) polls: u32,
     /// Instructions since the last poll.

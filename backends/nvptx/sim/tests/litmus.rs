@@ -477,3 +477,23 @@ fn one_number_for_two_pairs() {
         assert!(matches!(e.kind, ErrorKind::Barrier | ErrorKind::Race | ErrorKind::Uninitialised), "{e}");
     }
 }
+
+/// A kernel that waits for the launches in front of it touches global memory behind that only, in every lane.
+#[test]
+fn global_memory_waits_for_earlier_launches() {
+    let store = "mov.u32 %r1, %tid.x; mad.wide.u32 %rd2, %r1, 4, %rd1; st.global.u32 [%rd2], %r1;";
+    let all = format!("griddepcontrol.launch_dependents; griddepcontrol.wait; {store}");
+    let out = must_pass("sm_90", &all, &warps(2), 256);
+    assert_eq!(u32s(&out), (0..64).collect::<Vec<u32>>());
+    let behind = format!("{store} griddepcontrol.wait;");
+    let some = format!("mov.u32 %r1, %tid.x; setp.lt.u32 %p1, %r1, 32; @%p1 griddepcontrol.wait; {store}");
+    for body in [behind, some] {
+        for config in schedules() {
+            let e = run_out("sm_90", &body, &Run { config, ..warps(2) }, 256).unwrap_err();
+            assert_eq!(e.kind, ErrorKind::LaunchOrder, "{e}");
+            assert!(e.site.expect("site").text.starts_with("st.global"));
+        }
+    }
+    // Nobody waits: nothing to be late for.
+    must_pass("sm_90", store, &warps(2), 256);
+}

@@ -18,7 +18,9 @@ mod units;
 pub use error::{LaneProblem, LaneVerifyError};
 
 use super::print::inst_text;
-use super::{Atomic, AtomicKind, BinOp, Block, Carried, Inst, LTy, LVal, Param, ParamSource, Program, ShuffleFrom, Space, UnOp};
+use super::{
+    Atomic, AtomicKind, BinOp, Block, Carried, Inst, LTy, LVal, Param, ParamSource, Program, ShuffleFrom, Space, UnOp, Unit, touches_global,
+};
 use crate::lane::visit::computes;
 use crate::target::Target;
 use cranelift_entity::{EntityRef, SecondaryMap};
@@ -79,6 +81,12 @@ fn frame(p: &Program, t: &Target) -> Check {
         if u64::from(a.offset) + u64::from(a.bytes) > u64::from(p.shared_bytes) {
             return Err(LaneProblem::AllocOutside(id));
         }
+    }
+    let waits = |i: &Inst| matches!(i, Inst::Unit(u) if **u == Unit::AwaitPrevious);
+    if let Some(n) = p.body.iter().position(waits)
+        && p.body[..n].iter().any(touches_global)
+    {
+        return Err(LaneProblem::UnitShape("a wait for the launches in front behind an access to global memory"));
     }
     for (index, param) in p.params.iter().enumerate() {
         let ok = match param.source {

@@ -37,11 +37,14 @@ impl Ix<'_, '_> {
                 Op::Nop
             }
             "griddepcontrol" => {
-                // One launch at a time: the dependency is already satisfied.
-                if !self.has("wait") {
+                self.n_ops(0, 0)?;
+                if self.has("wait") {
+                    self.d.prog.awaits = true;
+                    Op::GridWait
+                } else {
                     self.need("launch_dependents")?;
+                    Op::Nop
                 }
-                Op::Nop
             }
             "bar" | "barrier" => self.barrier(name)?,
             "shfl" => self.shfl()?,

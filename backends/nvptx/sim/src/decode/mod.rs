@@ -102,6 +102,7 @@ impl<'a> Decoder<'a> {
             maxntid: e.maxntid,
             uses_cp_async: false,
             uses_wgmma: false,
+            awaits: false,
             reqcluster: e.reqcluster,
             maxnreg: e.maxnreg,
             minnctapersm: e.minnctapersm,

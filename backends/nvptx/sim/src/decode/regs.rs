@@ -19,7 +19,7 @@ pub(super) fn planes(op: &Op) -> SmallVec<[u32; 4]> {
 fn visit(op: &Op, f: &mut impl FnMut(Reg)) {
     let addr = |a: &Addr, f: &mut dyn FnMut(Reg)| f(a.base);
     match op {
-        Op::Nop | Op::MovP { .. } | Op::LogicP { .. } | Op::Bra { .. } | Op::Exit | Op::Trap => {}
+        Op::Nop | Op::GridWait | Op::MovP { .. } | Op::LogicP { .. } | Op::Bra { .. } | Op::Exit | Op::Trap => {}
         Op::Mov { d, s } | Op::Cvta { d, s, .. } | Op::MovMatrix { d, s } => [*d, *s].map(f).into_iter().collect(),
         Op::Pack { d, parts, .. } => {
             f(*d);

@@ -122,8 +122,19 @@ impl Machine<'_> {
         self.fail(w, at, ErrorKind::Misaligned, m, Some(l as u32), Some(a))
     }
 
+    /// In a kernel that may begin before the launch in front of it is done, an access waits for that first.
+    pub(crate) fn behind_launches(&self, w: &Warp, at: u32, mask: u32) -> R<()> {
+        let early = mask & !w.awaited;
+        if !self.prog.awaits || early == 0 {
+            return Ok(());
+        }
+        let m = "a global access in front of `griddepcontrol.wait`: the launch before this one may not be done";
+        Err(self.fail(w, at, ErrorKind::LaunchOrder, m, Some(early.trailing_zeros()), None))
+    }
+
     /// Checks alignment and bounds of global accesses; returns (buffer, offset) per lane.
     pub(crate) fn global_places(&self, w: &Warp, at: u32, mask: u32, addr: &[u64; 32], size: u64, write: bool) -> R<[(u32, u64); 32]> {
+        self.behind_launches(w, at, mask)?;
         let mut out = [(0, 0); 32];
         let mut last = (0u32, 1u64, 0u64);
         for l in lanes(mask) {

@@ -195,6 +195,7 @@ impl Machine<'_> {
             }
             Op::Bra { target, uni } => self.branch(w, at, mask, *target, *uni)?,
             Op::Exit => Self::exit(w, mask),
+            Op::GridWait => w.awaited |= mask,
             Op::Trap => {
                 let m = "the kernel executed trap";
                 return Err(self.fail(w, at, ErrorKind::Trap, m, Some(mask.trailing_zeros()), None));

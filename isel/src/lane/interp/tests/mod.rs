@@ -204,6 +204,7 @@ pub(crate) fn target() -> Target {
         },
     ];
     Target {
+        early_launch: false,
         name: "test",
         lanes: 32,
         max_warps: 32,
