@@ -382,7 +382,6 @@ fn unit(p: &Program, f: &mut dyn Write, u: &Unit) -> fmt::Result {
             guard(f, *g)
         }
         Unit::PublishBarriers => f.write_str("publish_barriers"),
-        Unit::ReleaseNext => f.write_str("release_next"),
         Unit::AwaitPrevious => f.write_str("await_previous"),
         Unit::Arrive { barrier, guard: g } => {
             f.write_str("arrive ")?;

@@ -112,8 +112,6 @@ pub enum Unit {
     },
     /// Shows made barrier words to the units. A [`super::Inst::Barrier`] shows them to the other lanes.
     PublishBarriers,
-    /// Lets the next launch begin while this one runs; it waits at its own [`Unit::AwaitPrevious`].
-    ReleaseNext,
     /// Waits until the launches in front are done, and sees what they wrote. A program that has it touches no global memory before.
     AwaitPrevious,
     /// One arrival per lane where the guard holds.
@@ -251,7 +249,6 @@ impl Unit {
                 m.c.iter().chain(&m.accumulate).for_each(|&v| f(v, None));
             }
             Unit::PublishBarriers
-            | Unit::ReleaseNext
             | Unit::AwaitPrevious
             | Unit::FenceUnits
             | Unit::GroupBarrier { .. }
@@ -268,7 +265,6 @@ impl Unit {
             Unit::Multiply(m) => &m.dsts,
             Unit::InitBarrier { .. }
             | Unit::PublishBarriers
-            | Unit::ReleaseNext
             | Unit::AwaitPrevious
             | Unit::Arrive { .. }
             | Unit::ArriveExpect { .. }

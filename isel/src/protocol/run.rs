@@ -650,7 +650,6 @@ impl<'a> Checker<'a> {
             | Unit::FenceMatrices
             | Unit::Hold
             | Unit::PublishBarriers
-            | Unit::ReleaseNext
             | Unit::AwaitPrevious
             | Unit::PrefetchMap { .. } => {}
             Unit::InitBarrier { .. } => return self.error("a barrier word is made in a role", here, None),

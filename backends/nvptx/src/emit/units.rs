@@ -128,7 +128,6 @@ impl Emitter<'_> {
                 }
             }
             Unit::PublishBarriers => self.body.op("fence.mbarrier_init.release.cluster").end(),
-            Unit::ReleaseNext => self.body.op("griddepcontrol.launch_dependents").end(),
             Unit::AwaitPrevious => self.body.op("griddepcontrol.wait").end(),
             Unit::Arrive { barrier, guard } => {
                 if self.start(*guard, "mbarrier.arrive.shared::cta.b64 _, ") {

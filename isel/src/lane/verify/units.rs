@@ -140,7 +140,7 @@ fn multiply(v: &mut Verifier<'_>, m: &Multiply, defined: &mut Vec<LVal>) -> Chec
 }
 
 pub(super) fn unit(v: &mut Verifier<'_>, u: &Unit, defined: &mut Vec<LVal>) -> Check {
-    if matches!(u, Unit::ReleaseNext | Unit::AwaitPrevious) {
+    if *u == Unit::AwaitPrevious {
         return if v.target.early_launch { Ok(()) } else { Err(LaneProblem::NoUnit("launches that overlap")) };
     }
     offered(v.target, "asynchronous units")?;
@@ -149,7 +149,7 @@ pub(super) fn unit(v: &mut Verifier<'_>, u: &Unit, defined: &mut Vec<LVal>) -> C
             place(v, barrier)?;
             guard(v, *g)
         }
-        Unit::PublishBarriers | Unit::ReleaseNext | Unit::AwaitPrevious | Unit::FenceUnits | Unit::Hold => Ok(()),
+        Unit::PublishBarriers | Unit::AwaitPrevious | Unit::FenceUnits | Unit::Hold => Ok(()),
         Unit::ArriveExpect { barrier, .. } => match v.role {
             Some((_, true)) => place(v, barrier),
             Some((_, false)) | None => Err(LaneProblem::UnitShape("an arrival with bytes of more than one lane")),
