@@ -73,8 +73,8 @@ const ROWS: [u32; 4] = [64, 128, 192, 256];
 const COLUMNS: [u32; 10] = [32, 64, 96, 112, 128, 160, 176, 192, 224, 256];
 /// Depths of a step in bytes: one panel, two, four.
 const DEPTHS: [u32; 3] = [128, 256, 512];
-/// Tile rows per group of the order; of those that make no difference, the first.
-const GROUPS: [u32; 4] = [8, 16, 4, 1];
+/// Most tile rows per group of the order; of those that make no difference, the first.
+const GROUPS: [u32; 5] = [8, 16, 4, 32, 1];
 /// Parts of the depth.
 const SPLITS: [u32; 7] = [1, 2, 3, 4, 6, 8, 16];
 /// Rows of C below which the operands may be multiplied the other way round.
@@ -137,7 +137,9 @@ pub fn candidates(target: &Target, product: &Product) -> Vec<Choice> {
             if splits > 1 && (teams > 1 || steps < LEAST_STEPS || tiles * u64::from(splits - 1) >= 2 * u64::from(machine.multiprocessors)) {
                 break;
             }
-            for group in GROUPS.into_iter().filter(|&g| g == 1 || g < 2 * m.div_ceil(bm)) {
+            // Groups of about as many rows each: a last one of few rows fetches columns for little.
+            let rows = m.div_ceil(bm);
+            for group in GROUPS.into_iter().filter(|&g| g == 1 || g < 2 * rows).map(|g| rows.div_ceil(rows.div_ceil(g))) {
                 list.push(Choice { tile, consumers, teams, swapped, stages, group, splits });
             }
         }
