@@ -260,7 +260,7 @@ fn plant(block: &mut Block, role: &'static str, vals: &mut PrimaryMap<LVal, LTy>
         let found = match &mut block[i] {
             Inst::For(l) => plant(&mut l.body, role, vals, fault, left),
             Inst::If(c) => plant(&mut c.then, role, vals, fault, left) || plant(&mut c.otherwise, role, vals, fault, left),
-            Inst::Roles(r) => r.roles.iter_mut().any(|r| plant(&mut r.body, r.name, vals, fault, left)),
+            Inst::Roles(r) => r.roles.iter_mut().any(|r| plant(&mut r.body, &r.name, vals, fault, left)),
             _ => false,
         };
         if found {
