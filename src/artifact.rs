@@ -18,6 +18,8 @@ pub struct Artifact {
     pub shared_bytes: u32,
     /// A launch may begin while the one in front of it on its stream ends: the text waits for that before it touches global memory.
     pub early_launch: bool,
+    /// Program instances of a cluster, along x: the grid's extent there is a multiple.
+    pub cluster: u32,
     /// Launch parameters in order; [`tilelift_isel::abi::marshal`] fills them from a kernel's arguments.
     pub params: Vec<Param>,
     /// The kernel that was compiled: its parameter types carry the facts that every launch is checked against.

@@ -264,6 +264,7 @@ pub fn compile_timed(kernel: &Kernel, target: &Target, options: &Options) -> Res
         threads: ptx.threads,
         shared_bytes: ptx.shared_bytes,
         early_launch: lowered.program.early_launch(),
+        cluster: ptx.cluster,
         params: ptx.params,
         kernel: kernel.clone(),
     };

@@ -497,10 +497,10 @@ impl Read for Graph {
 
 /// True for ops that stay where they are: they read memory or check a promise.
 pub(crate) fn pinned(op: Op) -> bool {
-    use tilelift_ir::Effects::{Control, Observes, Pure, Reads, Updates, Writes};
+    use tilelift_ir::Effects::{AsyncReads, AsyncUpdates, AsyncWrites, Control, Observes, Pure, Reads, Shared, Updates, Writes};
     match op.info().effects {
         Pure => op.info().rule == Rule::Assume,
         Reads => true,
-        Writes | Updates | Observes | Control => false,
+        Writes | Updates | Observes | Control | Shared | AsyncReads | AsyncWrites | AsyncUpdates => false,
     }
 }

@@ -128,7 +128,7 @@ impl Family {
 fn lanes(ty: &Type) -> u64 {
     match ty {
         Type::Tile(t) => t.elements().max(LANES),
-        Type::Scalar(_) | Type::View(_) => LANES,
+        Type::Scalar(_) | Type::View(_) | Type::Shared(_) | Type::Barrier(_) | Type::Channel(_) => LANES,
     }
 }
 

@@ -234,6 +234,10 @@ pub(crate) fn solve(kernel: &Kernel, options: &Options, explained: bool) -> Opti
 /// Makes a better kernel of a kernel.
 pub fn optimise(kernel: &Verified<'_>, options: &Options) -> (Kernel, Report) {
     let input = kernel.kernel();
+    // Who does what, and in which order, is the author's business there.
+    if input.is_explicit() {
+        return (input.clone(), Report::default());
+    }
     let kept = |why: String, report: Report| (input.clone(), Report { fallback: Some(why), ..report });
     let Some(Solved { made, report, .. }) = solve(input, options, false) else {
         return kept("no program could be extracted".into(), Report::default());

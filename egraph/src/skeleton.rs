@@ -185,7 +185,13 @@ impl Builder<'_> {
                     let epoch = self.anchored(inst);
                     block.items.push(Item::Anchor { inst, class: self.of(d.results[0]), epoch });
                 }
-                Effects::Writes | Effects::Updates | Effects::Observes => {
+                Effects::Writes
+                | Effects::Updates
+                | Effects::Observes
+                | Effects::Shared
+                | Effects::AsyncReads
+                | Effects::AsyncWrites
+                | Effects::AsyncUpdates => {
                     let args = self.all(&d.args);
                     if writes(d.op) {
                         let earlier = std::mem::take(&mut self.stores);
@@ -371,7 +377,7 @@ fn apart(g: &Graph, a: &Stored, b: &Stored) -> bool {
 /// True for ops that change memory.
 fn writes(op: Op) -> bool {
     match op.info().effects {
-        Effects::Writes | Effects::Updates => true,
+        Effects::Writes | Effects::Updates | Effects::Shared | Effects::AsyncReads | Effects::AsyncWrites | Effects::AsyncUpdates => true,
         Effects::Pure | Effects::Reads | Effects::Observes | Effects::Control => false,
     }
 }

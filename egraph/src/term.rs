@@ -68,7 +68,7 @@ impl Term {
         let scalar = Term::lit(literal, ty.elem());
         match ty {
             Type::Tile(_) => Term::with(Op::Splat, &[], Some(ty.clone()), [scalar]),
-            Type::Scalar(_) | Type::View(_) => scalar,
+            Type::Scalar(_) | Type::View(_) | Type::Shared(_) | Type::Barrier(_) | Type::Channel(_) => scalar,
         }
     }
     /// An integer in every element, wrapped to the type.

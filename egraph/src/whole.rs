@@ -73,7 +73,7 @@ fn bytes(ty: &Type) -> u64 {
         Type::Tile(t) => t.elements().saturating_mul(u64::from(t.elem.bytes())),
         // One value in every lane.
         Type::Scalar(s) => LANES * u64::from(s.bytes()),
-        Type::View(_) => 0,
+        Type::View(_) | Type::Shared(_) | Type::Barrier(_) | Type::Channel(_) => 0,
     }
 }
 
@@ -156,7 +156,7 @@ impl Judge<'_> {
                 let ty = self.kernel.ty(result);
                 (Family::of(d.op, ty.elem()).unit(), price(d.op, &d.attrs, ty, &kids))
             }
-            Effects::Writes | Effects::Updates => {
+            Effects::Writes | Effects::Updates | Effects::Shared | Effects::AsyncReads | Effects::AsyncWrites | Effects::AsyncUpdates => {
                 let most = kids.iter().map(|t| bytes(t) / 4).max().unwrap_or(0);
                 (Unit::Memory, most.saturating_mul(Family::Read.price()))
             }

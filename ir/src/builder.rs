@@ -18,6 +18,7 @@
 //! ```
 
 mod control;
+mod explicit;
 
 use crate::cursor::Cursor;
 use crate::entities::Value;
@@ -27,7 +28,8 @@ use crate::ops::{
     AtomicOp, Attr, CacheHint, CmpOp, GridAxis, Literal, MemoryOrder, Op, OperandKind, Precision, ReduceOp, Scope, SortOrder,
 };
 use crate::types::{Scalar, Shape, TileType, Type, ViewType};
-use crate::typing::result_type;
+use crate::typing::result_types;
+use cranelift_entity::packed_option::ReservedValue;
 use smallvec::SmallVec;
 use std::fmt;
 
@@ -201,22 +203,17 @@ impl KernelBuilder {
         }
         let typed = {
             let types: SmallVec<[&Type; 6]> = args.iter().map(|&a| self.kernel.ty(a)).collect();
-            result_type(op, &types, present, attrs, explicit.as_ref())
+            result_types(op, &types, present, attrs, explicit.as_ref())
         };
-        let ty = match typed {
-            Ok(t) => t,
-            Err(message) => {
-                let stand_in = explicit.or_else(|| args.first().map(|&a| self.kernel.ty(a).clone())).unwrap_or(Type::Scalar(Scalar::I32));
-                self.note(op.info().name, message);
-                (op.info().results() > 0).then_some(stand_in)
-            }
-        };
-        let count = op.info().results().max(usize::from(ty.is_some()));
-        let results: SmallVec<[Type; 1]> = ty.into_iter().cycle().take(count).collect();
+        let results = typed.unwrap_or_else(|message| {
+            let stand_in = explicit.or_else(|| args.first().map(|&a| self.kernel.ty(a).clone())).unwrap_or(Type::Scalar(Scalar::I32));
+            self.note(op.info().name, message);
+            std::iter::repeat_n(stand_in, op.info().results()).collect()
+        });
         let inst = self.kernel.add_inst(op, args, present, attrs, &[], &results);
         self.at.insert(&mut self.kernel, inst);
         // An op without a result (a store) hands back its first operand, which no caller uses.
-        self.kernel.insts[inst].results.first().copied().unwrap_or_else(|| args[0])
+        self.kernel.insts[inst].results.first().copied().or(args.first().copied()).unwrap_or(Value::reserved_value())
     }
 
     /// Operands that an op on a view takes, one index per dimension among them, and whether more may follow; `None` for other ops, whose
@@ -227,7 +224,7 @@ impl KernelBuilder {
             Type::View(v) if of(OperandKind::Indices) > 0 => {
                 Some((of(OperandKind::Plain) + present.count_ones() as usize + v.rank(), of(OperandKind::Variadic) > 0))
             }
-            Type::View(_) | Type::Scalar(_) | Type::Tile(_) => None,
+            Type::View(_) | Type::Scalar(_) | Type::Tile(_) | Type::Shared(_) | Type::Barrier(_) | Type::Channel(_) => None,
         }
     }
 
@@ -292,7 +289,7 @@ impl KernelBuilder {
                 let b = grow(self, b, y);
                 (a, b)
             }
-            (Type::Tile(_) | Type::Scalar(_) | Type::View(_), _) => (a, b),
+            (Type::Tile(_) | Type::Scalar(_) | Type::View(_) | Type::Shared(_) | Type::Barrier(_) | Type::Channel(_), _) => (a, b),
         }
     }
 
@@ -629,7 +626,7 @@ impl KernelBuilder {
             {
                 self.broadcast(v, shape)
             }
-            Type::Scalar(_) | Type::Tile(_) | Type::View(_) => v,
+            Type::Scalar(_) | Type::Tile(_) | Type::View(_) | Type::Shared(_) | Type::Barrier(_) | Type::Channel(_) => v,
         }
     }
 

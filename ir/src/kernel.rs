@@ -94,14 +94,16 @@ pub struct Kernel {
     pub body: Region,
     /// Schedule hints.
     pub hints: Hints,
+    /// Program instances, neighbours along x, that form a cluster; 1 for none.
+    pub cluster: u32,
     /// Values.
     pub values: PrimaryMap<Value, ValueData>,
     /// Instructions.
     pub insts: PrimaryMap<Inst, InstData>,
     /// Regions.
     pub regions: PrimaryMap<Region, RegionData>,
-    /// Where the hints stand in the text: `warps`, then `stages`.
-    pub hint_locs: [Loc; 2],
+    /// Where the hints stand in the text: `warps`, `stages`, then `cluster`.
+    pub hint_locs: [Loc; 3],
     /// Where instructions stand in the text.
     pub locs: SecondaryMap<Inst, Loc>,
 }
@@ -116,7 +118,8 @@ impl Kernel {
             params: Vec::new(),
             body,
             hints: Hints::default(),
-            hint_locs: [Loc::default(); 2],
+            cluster: 1,
+            hint_locs: [Loc::default(); 3],
             values: PrimaryMap::new(),
             insts: PrimaryMap::new(),
             regions,
@@ -215,6 +218,13 @@ impl Kernel {
             at += n;
         }
         &[]
+    }
+
+    /// True if the author says who does what: the kernel has tasks, local memory, barriers, a cluster or other explicit control.
+    pub fn is_explicit(&self) -> bool {
+        let mut found = self.cluster != 1;
+        self.walk(self.body, &mut |i| found |= self.insts[i].op.is_explicit());
+        found
     }
 
     /// Every instruction of a region and the regions inside it, in program order.

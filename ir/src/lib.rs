@@ -25,6 +25,7 @@ pub mod reduce;
 pub mod text;
 pub mod types;
 pub mod typing;
+mod typing_explicit;
 mod typing_indexed;
 pub mod verify;
 
@@ -32,6 +33,6 @@ pub use builder::{Access, BuildError, BuildErrors, KernelBuilder, Operand, Updat
 pub use cursor::Cursor;
 pub use entities::{Inst, Region, Value};
 pub use kernel::{Hints, InstData, Kernel, Loc, RegionData, ValueData, ValueDef};
-pub use ops::{AtomicOp, Attr, CacheHint, CmpOp, Effects, GridAxis, Literal, MemoryOrder, Op, Precision, ReduceOp, Scope, SortOrder};
-pub use types::{Class, Extent, MAX_RANK, MAX_TILE_ELEMENTS, Scalar, Shape, TileType, Type, ViewType};
+pub use ops::{AtomicOp, Attr, CacheHint, CmpOp, Effects, GridAxis, Literal, MemoryOrder, Op, Precision, ReduceOp, Scope, SortOrder, Task};
+pub use types::{ChannelType, Class, Extent, MAX_RANK, MAX_TILE_ELEMENTS, Scalar, Shape, SharedType, TileType, Type, ViewType};
 pub use verify::{Verified, VerifyCode, VerifyError, VerifyErrors, verify};

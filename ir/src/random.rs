@@ -29,7 +29,7 @@ impl KernelBuilder {
                 let v = self.constant(w, Scalar::I32);
                 match (&tile, self.ty(v)) {
                     (Some(shape), Type::Scalar(_)) => self.splat(v, shape),
-                    (_, Type::Scalar(_) | Type::Tile(_) | Type::View(_)) => v,
+                    (_, Type::Scalar(_) | Type::Tile(_) | Type::View(_) | Type::Shared(_) | Type::Barrier(_) | Type::Channel(_)) => v,
                 }
             })
             .collect();

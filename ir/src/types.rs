@@ -5,6 +5,7 @@
 //! tile<128x176xbf16>                     a tile: any positive extents, one element type
 //! view<bf16, [?, ?%64]>                  a dense row-major global tensor; the last extent is a multiple of 64
 //! view<f32, [?, 128], [?%4, 1], align 8> explicit strides (in elements) and base alignment (in bytes)
+//! shared<4x128x64xbf16>                  local memory, barrier<4> barriers, channel<4, tile<128x64xbf16>> a ring of slots: handles
 //! ```
 //!
 //! A `?%n` fact is a promise of the caller, checked at launch; vector width and copy legality follow from it.
@@ -269,6 +270,66 @@ impl fmt::Display for ViewType {
     }
 }
 
+/// A tile in the local memory of a program instance; its values are handles.
+#[derive(Clone, PartialEq, Eq, Debug, Hash)]
+pub struct SharedType {
+    /// Extents, outermost first; leading ones may serve as slots.
+    pub shape: Shape,
+    /// Element type.
+    pub elem: Scalar,
+}
+
+impl SharedType {
+    /// A shared type from extents and element type.
+    pub fn new(shape: &[u32], elem: Scalar) -> SharedType {
+        SharedType { shape: Shape::from_slice(shape), elem }
+    }
+    /// The tile that it holds.
+    pub fn tile(&self) -> TileType {
+        TileType { shape: self.shape.clone(), elem: self.elem }
+    }
+    /// Bytes in row-major order without gaps; saturates.
+    pub fn bytes(&self) -> u64 {
+        let n = self.tile().elements();
+        if self.elem.is_packed() { n.div_ceil(2) } else { n.saturating_mul(u64::from(self.elem.bytes())) }
+    }
+}
+
+impl fmt::Display for SharedType {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("shared<")?;
+        for e in &self.shape {
+            write!(f, "{e}x")?;
+        }
+        write!(f, "{}>", self.elem)
+    }
+}
+
+/// A ring of slots through which tiles travel between tasks; its values are handles.
+#[derive(Clone, PartialEq, Eq, Debug, Hash)]
+pub struct ChannelType {
+    /// Number of slots.
+    pub depth: u32,
+    /// The tiles of a slot.
+    pub tiles: Vec<TileType>,
+}
+
+impl fmt::Display for ChannelType {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "channel<{}", self.depth)?;
+        for t in &self.tiles {
+            write!(f, ", {t}")?;
+        }
+        f.write_str(">")
+    }
+}
+
+/// The most barriers of one `barrier_alloc` and slots of a channel.
+pub const MAX_SLOTS: u32 = 1024;
+
+/// The most tiles of a channel's slot.
+pub const MAX_CHANNEL_TILES: usize = 8;
+
 /// The type of a value.
 #[derive(Clone, PartialEq, Eq, Debug, Hash)]
 pub enum Type {
@@ -278,6 +339,12 @@ pub enum Type {
     Tile(TileType),
     /// A global tensor; only kernel parameters have this type.
     View(ViewType),
+    /// A handle of local memory.
+    Shared(SharedType),
+    /// A handle of so many barriers.
+    Barrier(u32),
+    /// A handle of a channel.
+    Channel(ChannelType),
 }
 
 impl Type {
@@ -285,29 +352,36 @@ impl Type {
     pub fn tile(shape: &[u32], elem: Scalar) -> Type {
         Type::Tile(TileType::new(shape, elem))
     }
-    /// The element type of a scalar, tile or view.
+    /// The element type of a scalar, tile, view or local memory; of barriers the word that they are, of a channel its first tile's.
     pub fn elem(&self) -> Scalar {
         match self {
             Type::Scalar(s) => *s,
             Type::Tile(t) => t.elem,
             Type::View(v) => v.elem,
+            Type::Shared(s) => s.elem,
+            Type::Barrier(_) => Scalar::I64,
+            Type::Channel(c) => c.tiles.first().map_or(Scalar::I64, |t| t.elem),
         }
     }
-    /// Extents: empty for a scalar, `None` for a view.
+    /// Extents of a number: empty for a scalar, `None` for a view or a handle.
     pub fn shape(&self) -> Option<&[u32]> {
         match self {
             Type::Scalar(_) => Some(&[]),
             Type::Tile(t) => Some(&t.shape),
-            Type::View(_) => None,
+            Type::View(_) | Type::Shared(_) | Type::Barrier(_) | Type::Channel(_) => None,
         }
     }
-    /// A scalar or tile of the same shape with another element type; views are returned unchanged.
+    /// A scalar or tile of the same shape with another element type; other types are returned unchanged.
     pub fn with_elem(&self, elem: Scalar) -> Type {
         match self {
             Type::Scalar(_) => Type::Scalar(elem),
             Type::Tile(t) => Type::Tile(TileType { shape: t.shape.clone(), elem }),
-            Type::View(v) => Type::View(v.clone()),
+            Type::View(_) | Type::Shared(_) | Type::Barrier(_) | Type::Channel(_) => self.clone(),
         }
+    }
+    /// True for local memory, barriers and channels, which are named, never computed with.
+    pub fn is_handle(&self) -> bool {
+        matches!(self, Type::Shared(_) | Type::Barrier(_) | Type::Channel(_))
     }
     /// A tile of that shape, or the scalar when the shape is empty.
     pub fn of_shape(shape: &[u32], elem: Scalar) -> Type {
@@ -316,6 +390,10 @@ impl Type {
     /// The tile type, if it is one.
     pub fn as_tile(&self) -> Option<&TileType> {
         if let Type::Tile(t) = self { Some(t) } else { None }
+    }
+    /// The type of local memory, if it is one.
+    pub fn as_shared(&self) -> Option<&SharedType> {
+        if let Type::Shared(t) = self { Some(t) } else { None }
     }
     /// The view type, if it is one.
     pub fn as_view(&self) -> Option<&ViewType> {
@@ -335,6 +413,9 @@ impl fmt::Display for Type {
             Type::Scalar(s) => s.fmt(f),
             Type::Tile(t) => t.fmt(f),
             Type::View(v) => v.fmt(f),
+            Type::Shared(s) => s.fmt(f),
+            Type::Barrier(n) => write!(f, "barrier<{n}>"),
+            Type::Channel(c) => c.fmt(f),
         }
     }
 }

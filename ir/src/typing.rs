@@ -4,14 +4,16 @@
 
 use crate::ops::{Attr, Op, Precision, ReduceOp, Rule};
 use crate::types::{Class, MAX_RANK, MAX_TILE_ELEMENTS, Scalar, Shape, TileType, Type};
+use crate::typing_explicit as explicit_control;
 use crate::typing_indexed as indexed;
+use smallvec::SmallVec;
 
 /// Why an instruction has no type: a sentence that names the operand and the remedy.
 pub type TypeError = String;
 
 fn same<'a>(op: Op, args: &[&'a Type]) -> Result<&'a Type, TypeError> {
     let first = args[0];
-    if matches!(first, Type::View(_)) {
+    if matches!(first, Type::View(_)) || first.is_handle() {
         return Err(format!("`{op}` takes scalars or tiles, not {first}; load it first"));
     }
     for (i, t) in args.iter().enumerate().skip(1) {
@@ -52,6 +54,7 @@ fn written(op: Op, explicit: Option<&Type>) -> Result<Type, TypeError> {
     match t {
         Type::Tile(tile) => check_tile(tile)?,
         Type::View(_) => return Err(format!("`{op}` can't make a view; views are kernel parameters")),
+        Type::Shared(_) | Type::Barrier(_) | Type::Channel(_) => return Err(format!("`{op}` can't make {t}; allocate it")),
         Type::Scalar(_) => {}
     }
     Ok(t.clone())
@@ -64,7 +67,27 @@ fn written_tile(op: Op, explicit: Option<&Type>) -> Result<TileType, TypeError> 
     }
 }
 
-/// The result types of `op` (none or one for everything but control, whose results the caller takes from its regions).
+/// The types of all results of an op that does not take them from its regions; see [`result_type`].
+///
+/// # Errors
+/// A sentence that names the mismatch and the remedy.
+pub fn result_types(
+    op: Op,
+    args: &[&Type],
+    present: u8,
+    attrs: &[Attr],
+    explicit: Option<&Type>,
+) -> Result<SmallVec<[Type; 1]>, TypeError> {
+    if op.info().rule == Rule::Receive {
+        return explicit_control::receive(op, args).map(SmallVec::from_vec);
+    }
+    let one = result_type(op, args, present, attrs, explicit)?;
+    let count = op.info().results().max(usize::from(one.is_some()));
+    Ok(one.into_iter().cycle().take(count).collect())
+}
+
+/// The type of each result of `op` (none or one for everything but control, whose results the caller takes from its regions, and
+/// `channel_get`, whose results [`result_types`] has).
 ///
 /// `args` are the operands in the row's order, keyword operands only if present (`present` is a bit per operand of the row).
 ///
@@ -284,12 +307,17 @@ pub fn result_type(op: Op, args: &[&Type], present: u8, attrs: &[Attr], explicit
             Type::Tile(t) if t.elem == Scalar::I1 => Ok(None),
             t => Err(format!("the condition of `assert` is {t}; it must be i1, compare something")),
         },
-        Rule::Print => match args.iter().find(|t| matches!(t, Type::View(_))) {
+        Rule::Print => match args.iter().find(|t| matches!(t, Type::View(_)) || t.is_handle()) {
             Some(t) => Err(format!("`print` takes scalars and tiles, not {t}; load a tile of it")),
             None if args.is_empty() => Err("`print` needs a value to report".into()),
             None => Ok(None),
         },
-        Rule::Dot => dot_type(args, attrs).map(Some),
+        Rule::Dot => {
+            let (Type::Tile(a), Type::Tile(b), Type::Tile(c)) = (args[0], args[1], args[2]) else {
+                return Err(format!("`dot` takes three tiles, not {}, {}, {}", args[0], args[1], args[2]));
+            };
+            dot_type(op, [a, b, c], attrs).map(Some)
+        }
         Rule::Load => {
             let Type::View(v) = args[0] else { return Err(format!("`load` reads a view, not {}", args[0])) };
             let t = written_tile(op, explicit)?;
@@ -342,8 +370,11 @@ pub fn result_type(op: Op, args: &[&Type], present: u8, attrs: &[Attr], explicit
             t if t.elem() == Scalar::I32 => Ok(Some(t.clone())),
             t => Err(format!("`{op}` takes words of i32, not {}; use cast or bitcast", t.elem())),
         },
-        // Several results of different types: `combine_types` has them, or the regions' yields.
-        Rule::ReduceBy | Rule::ScanBy | Rule::Control => Ok(None),
+        Rule::Handle => explicit_control::handle(op, args, present, attrs, explicit).map(Some),
+        Rule::Local => explicit_control::local(op, args, attrs).map(Some),
+        Rule::Act => explicit_control::act(op, args, present, attrs).map(|()| None),
+        // Several results of different types: `result_types` and `combine_types` have them, or the regions' yields.
+        Rule::ReduceBy | Rule::ScanBy | Rule::Control | Rule::Receive => Ok(None),
     }
 }
 
@@ -358,7 +389,9 @@ pub fn combine_types(op: Op, args: &[&Type], attrs: &[Attr]) -> Result<Vec<Type>
         match t {
             Type::Tile(a) if t.shape() == first.shape() => tiles.push(a),
             Type::Tile(_) => return Err(format!("tiles of `{op}` differ in shape: {first} and {t}; use broadcast or reshape")),
-            Type::Scalar(_) | Type::View(_) => return Err(format!("`{op}` takes tiles, not {t}; splat a scalar, load a view")),
+            Type::Scalar(_) | Type::View(_) | Type::Shared(_) | Type::Barrier(_) | Type::Channel(_) => {
+                return Err(format!("`{op}` takes tiles, not {t}; splat a scalar, load a view"));
+            }
         }
     }
     let axis = axis_of(op, tiles[0], attrs, 0)?;
@@ -414,7 +447,7 @@ fn combines(op: Op, r: ReduceOp, elem: Scalar) -> Result<(), TypeError> {
     if ok { Ok(()) } else { Err(format!("`{op} {r}` does not take {elem} elements; use cast")) }
 }
 
-fn indices(op: Op, args: &[&Type], rank: usize) -> Result<(), TypeError> {
+pub(crate) fn indices(op: Op, args: &[&Type], rank: usize) -> Result<(), TypeError> {
     for i in 0..rank {
         match args.get(1 + i) {
             Some(Type::Scalar(Scalar::I32)) => {}
@@ -434,27 +467,24 @@ pub(crate) fn mask(op: Op, arg: Option<&&Type>, t: &TileType) -> Result<(), Type
     }
 }
 
-fn dot_type(args: &[&Type], attrs: &[Attr]) -> Result<Type, TypeError> {
-    let (Type::Tile(a), Type::Tile(b), Type::Tile(c)) = (args[0], args[1], args[2]) else {
-        return Err(format!("`dot` takes three tiles, not {}, {}, {}", args[0], args[1], args[2]));
-    };
+pub(crate) fn dot_type(op: Op, [a, b, c]: [&TileType; 3], attrs: &[Attr]) -> Result<Type, TypeError> {
     let rank = a.shape.len();
     if !(2..=3).contains(&rank) || b.shape.len() != rank || c.shape.len() != rank {
-        return Err(format!("`dot` takes matrices, or batches of them, not {a}, {b}, {c}; reshape them"));
+        return Err(format!("`{op}` takes matrices, or batches of them, not {a}, {b}, {c}; reshape them"));
     }
     let (row, column) = (rank - 2, rank - 1);
     let batch = |t: &TileType| if rank == 3 { Some(t.shape[0]) } else { None };
     if a.shape[column] != b.shape[row] || c.shape[row] != a.shape[row] || c.shape[column] != b.shape[column] {
-        return Err(format!("`dot` of {a} by {b} into {c}: shapes must be MxK, KxN and MxN"));
+        return Err(format!("`{op}` of {a} by {b} into {c}: shapes must be MxK, KxN and MxN"));
     }
     if batch(a) != batch(b) || batch(a) != batch(c) {
-        return Err(format!("`dot` of {a} by {b} into {c}: the leading extents must agree; broadcast one of the operands"));
+        return Err(format!("`{op}` of {a} by {b} into {c}: the leading extents must agree; broadcast one of the operands"));
     }
     let narrow = |s: Scalar| s.class() == Class::Narrow && s != Scalar::F8E8M0;
     let small = |s: Scalar| matches!(s, Scalar::I8 | Scalar::I4);
     let mixed = (narrow(a.elem) && narrow(b.elem)) || (small(a.elem) && small(b.elem));
     if a.elem != b.elem && !mixed {
-        return Err(format!("operands of `dot` are {} and {}; cast one of them", a.elem, b.elem));
+        return Err(format!("operands of `{op}` are {} and {}; cast one of them", a.elem, b.elem));
     }
     let acc_ok = match a.elem {
         Scalar::F16 => matches!(c.elem, Scalar::F32 | Scalar::F16),
@@ -466,14 +496,14 @@ fn dot_type(args: &[&Type], attrs: &[Attr]) -> Result<Type, TypeError> {
     };
     if !acc_ok {
         return Err(format!(
-            "`dot` of {} can't accumulate in {}: f16 in f16 or f32, bf16, f32 and floats of 8 and 4 bits in f32, f64 in f64, i8 and i4 in i32",
+            "`{op}` of {} can't accumulate in {}: f16 in f16 or f32, bf16, f32 and floats of 8 and 4 bits in f32, f64 in f64, i8 and i4 in i32",
             a.elem, c.elem
         ));
     }
     if let Some(Attr::Precision(p @ (Precision::Tf32 | Precision::Tf32x3))) = attrs.first()
         && a.elem != Scalar::F32
     {
-        return Err(format!("`dot … {p}` takes f32 operands, not {}", a.elem));
+        return Err(format!("`{op} … {p}` takes f32 operands, not {}", a.elem));
     }
-    Ok(args[2].clone())
+    Ok(Type::Tile(c.clone()))
 }

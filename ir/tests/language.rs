@@ -32,8 +32,44 @@ fn scalars() -> String {
     out
 }
 
-fn typing(rule: Rule) -> &'static str {
-    match rule {
+/// The types of an op of explicit control.
+fn explicit_typing(op: Op) -> &'static str {
+    match op {
+        Op::LocalAlloc => "the written shared type",
+        Op::LocalIndex => "local memory of at least two dimensions and a scalar `i32`; the result lacks the first dimension",
+        Op::LocalSlice => "local memory; the written shared type has its element and rank and lies inside it at the offsets",
+        Op::LocalTranspose => "local memory; the result has the permuted extents",
+        Op::LocalReinterpret => "local memory; the written shared type has as many bytes",
+        Op::LocalLoad => "local memory; the result is the tile of its extents and element",
+        Op::LocalStore => "local memory and the tile of its extents and element",
+        Op::BarrierAlloc => "the written barrier type",
+        Op::BarrierIndex => "barriers and a scalar `i32`; the result is one barrier",
+        Op::BarrierExpect | Op::BarrierArrive => "one barrier",
+        Op::BarrierWait => "one barrier and a scalar `i32`",
+        Op::AsyncLoad => {
+            "one scalar `i32` index per dimension of the view; local memory of the view's element and rank; one barrier; the mask is a scalar `i32`"
+        }
+        Op::AsyncStore => "one scalar `i32` index per dimension of the view; local memory of the view's element and rank",
+        Op::AsyncReduce => "as `async_store`; the elements are `i32` or `i64` (all updates but `xchg`), or `f32`, `f16` or `bf16` (`add`)",
+        Op::AsyncDot => {
+            "matrices `MxK` (a tile, or local memory), `KxN` (local memory) and a tile `MxN`, of elements as `dot` takes them; the result has the              accumulator's type"
+        }
+        Op::AsyncDotWait => "a tile; the result has its type",
+        Op::RemoteLoad => "local memory and a scalar `i32`; the result is the tile of its extents and element",
+        Op::RemoteStore => "local memory, a scalar `i32`, and the tile of the memory's extents and element",
+        Op::RemoteStoreAsync => "local memory, a scalar `i32`, the tile of the memory's extents and element, and one barrier",
+        Op::RemoteArrive => "one barrier and a scalar `i32`",
+        Op::ChannelAlloc => "the written channel type",
+        Op::ChannelPut => "a channel, a scalar `i32`, and a tile of each of the channel's types",
+        Op::ChannelGet => "a channel and a scalar `i32`; the results are tiles of the channel's types",
+        Op::ChannelConsumed => "a channel and a scalar `i32`",
+        _ => "none",
+    }
+}
+
+fn typing(op: Op) -> &'static str {
+    match op.info().rule {
+        Rule::Handle | Rule::Local | Rule::Act | Rule::Receive => explicit_typing(op),
         Rule::Explicit => "the literal's type, a scalar",
         Rule::SameNumber => "operands and result have one type, scalar or tile, of integers or floats",
         Rule::SameFloat => "operands and result have one type, scalar or tile, of floats",
@@ -111,6 +147,10 @@ fn effects(e: Effects) -> &'static str {
         Effects::Writes => "writes memory",
         Effects::Updates => "reads and writes memory",
         Effects::Observes => "stops or reports",
+        Effects::Shared => "on what tasks, blocks and async units share",
+        Effects::AsyncReads => "an async unit reads memory",
+        Effects::AsyncWrites => "an async unit writes memory",
+        Effects::AsyncUpdates => "an async unit reads and writes memory",
         Effects::Control => "control",
     }
 }
@@ -132,9 +172,12 @@ fn form(op: Op) -> String {
         AttrKind::Sync => "⟨, order=order⟩⟨, scope=scope⟩",
         AttrKind::Cache => "⟨, cache=hint⟩",
         AttrKind::Sort => "direction",
-        AttrKind::Literal => "literal",
+        AttrKind::Count => "number",
+        AttrKind::Few => "⟨number⟩",
+        AttrKind::Tasks | AttrKind::Literal => "literal",
     };
     let mut out = match info.results() {
+        _ if info.rule == Rule::Receive => "v8, … = ".to_owned(),
         0 => String::new(),
         1 => "v9 = ".to_owned(),
         2 => "v8, v9 = ".to_owned(),
@@ -149,7 +192,9 @@ fn form(op: Op) -> String {
         out += &match o.kind {
             OperandKind::Plain => format!("{comma}{}", o.name),
             OperandKind::Indices => format!("[{}, …]", o.name),
+            OperandKind::Keyword if j == 0 => format!(" ⟨{0}={0}⟩", o.name),
             OperandKind::Keyword => format!("⟨, {0}={0}⟩", o.name),
+            OperandKind::Variadic if j > 0 => format!(", {}, …", o.name),
             OperandKind::Variadic => format!(" ⟨{}, …⟩", o.name),
         };
     }
@@ -157,6 +202,7 @@ fn form(op: Op) -> String {
         out += match kind {
             AttrKind::Precision => " ",
             AttrKind::Cache | AttrKind::Sync => "",
+            _ if info.lead.is_none() && info.operands.is_empty() => " ",
             _ => ", ",
         };
         out += attr(kind);
@@ -176,7 +222,7 @@ fn ops() -> String {
         if info.regions == 0 && op != Op::Const {
             write!(out, "```text\n{}\n```\n\n", form(op)).expect("to a string");
         }
-        write!(out, "{}\n\nTypes: {}. Effects: {}.\n\n", doc.trim(), typing(info.rule), effects(info.effects)).expect("to a string");
+        write!(out, "{}\n\nTypes: {}. Effects: {}.\n\n", doc.trim(), typing(op), effects(info.effects)).expect("to a string");
     }
     out.truncate(out.trim_end().len());
     out + "\n"

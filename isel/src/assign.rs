@@ -407,6 +407,7 @@ fn collect(kernel: &Kernel, i: Inst, classes: &mut Classes, links: &mut Vec<(Val
             }
         }
         Op::TopK | Op::ArgTopK => {}
+        tilelift_ir::explicit_ops!() => {}
         Op::For | Op::While => {
             let init = if d.op == Op::For { &d.args[3..] } else { &d.args[..] };
             for (k, &result) in d.results.iter().enumerate() {

@@ -11,7 +11,7 @@ use crate::error::LowerError;
 use crate::target::Target;
 use std::fmt;
 use std::rc::Rc;
-use tilelift_ir::{Kernel, Op, Scalar, Type};
+use tilelift_ir::{Inst, Kernel, Op, Scalar, Type};
 
 /// What the caller pins; the kernel's own hints come next, then the defaults here.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Hash)]
@@ -103,11 +103,25 @@ const DEFAULT_STAGES: u32 = 3;
 /// Bytes of its largest tile that a lane should hold at most, when the number of warps is free.
 const TILE_BYTES_PER_LANE: u64 = 64;
 
+/// Why an instruction of explicit control is refused.
+pub(crate) fn no_explicit_control(kernel: &Kernel, i: Inst) -> LowerError {
+    let what = format!("`{}`", kernel.insts[i].op);
+    LowerError::unsupported(what, "explicit control has no lowering yet; run the kernel in the interpreter").at(kernel.locs[i])
+}
+
 /// Decides the number of warps and stages.
 ///
 /// # Errors
-/// More warps than the target runs, or a number that is no power of two.
+/// Explicit control, more warps than the target runs, or a number that is no power of two.
 pub fn plan(kernel: &Kernel, target: &Target, options: &LowerOptions) -> Result<Plan, LowerError> {
+    let mut explicit = None;
+    kernel.walk(kernel.body, &mut |i| explicit = explicit.or(Some(i).filter(|&i| kernel.insts[i].op.is_explicit())));
+    if let Some(i) = explicit {
+        return Err(no_explicit_control(kernel, i));
+    }
+    if kernel.cluster != 1 {
+        return Err(LowerError::unsupported("a cluster", "explicit control has no lowering yet; run the kernel in the interpreter"));
+    }
     let why = match (options.schedule, options.warps) {
         (Some(ScheduleKind::Pipelined), _) => "asked for so".to_owned(),
         (None, Some(n)) => format!("{n} warps are asked for"),

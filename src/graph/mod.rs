@@ -358,11 +358,11 @@ pub(crate) fn uses_of_param(node: &Node, param: usize) -> Use {
         if d.args.first() != kernel.params.get(param) {
             return;
         }
-        let (reads, writes) = match d.op.info().effects {
+        let (reads, writes) = match d.op.info().effects.global() {
             Effects::Reads => (true, false),
             Effects::Writes => (false, true),
             Effects::Updates => (true, true),
-            Effects::Pure | Effects::Observes | Effects::Control => (false, false),
+            _ => (false, false),
         };
         all = Use { reads: all.reads | reads, writes: all.writes | writes };
     });

@@ -36,6 +36,9 @@ fn words(op: Op) -> Vec<&'static str> {
             | AttrKind::Divisor
             | AttrKind::Sync
             | AttrKind::Cache
+            | AttrKind::Count
+            | AttrKind::Few
+            | AttrKind::Tasks
             | AttrKind::Literal,
         )
         | None => vec![""],
@@ -312,6 +315,8 @@ fn text(op: Op, word: &str, t: Scalar, u: Scalar) -> String {
             let v = x.op(format!("{op} {a}, axis 1 combine v90 with v91 {{\nv92 = {how}\nyield v92\n}}"));
             x.store(&v, if info.rule == Rule::ReduceBy { 1 } else { 2 }, t);
         }
+        // Explicit control is no matter of one op: its programs stand under tests/tile/explicit.
+        Rule::Handle | Rule::Local | Rule::Act | Rule::Receive => {}
         Rule::Control => {
             let a = x.tile(&shape, t);
             let b = x.tile(&shape, t);

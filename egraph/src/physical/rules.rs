@@ -63,7 +63,7 @@ pub fn follows(k: &Kernel, i: Inst, form: &Form) -> bool {
 fn tile(k: &Kernel, v: tilelift_ir::Value) -> Option<&[u32]> {
     match k.ty(v) {
         Type::Tile(t) => Some(&t.shape),
-        Type::Scalar(_) | Type::View(_) => None,
+        Type::Scalar(_) | Type::View(_) | Type::Shared(_) | Type::Barrier(_) | Type::Channel(_) => None,
     }
 }
 

@@ -344,7 +344,7 @@ pub(super) const RULES: &[Rule] = &[
             let m = [Op::Reshape, Op::Concat, Op::Join].into_iter().find_map(|op| g.get(x, op))?;
             let cut = |k: &Id| match g.ty(*k) {
                 Type::Tile(_) => Some(Term::with(Op::Cast, &[], Some(g.ty(*k).with_elem(small)), [k.into()])),
-                Type::Scalar(_) | Type::View(_) => None,
+                Type::Scalar(_) | Type::View(_) | Type::Shared(_) | Type::Barrier(_) | Type::Channel(_) => None,
             };
             let kids: SmallVec<[Term; 3]> = m.kids.iter().map(cut).collect::<Option<_>>()?;
             let written = m.op()?.info().typed().then(|| ty.clone());

@@ -65,7 +65,7 @@ fn across(g: &Graph, y: Id, axis: usize, ty: &Type) -> Option<Term> {
     if let Some(s) = g.get(y, Op::Splat).map(|n| n.kids[0]) {
         return Some(match ty {
             Type::Tile(_) => Term::with(Op::Splat, &[], Some(ty.clone()), [s.into()]),
-            Type::Scalar(_) | Type::View(_) => s.into(),
+            Type::Scalar(_) | Type::View(_) | Type::Shared(_) | Type::Barrier(_) | Type::Channel(_) => s.into(),
         });
     }
     let x = g.get(y, Op::Broadcast)?.kids[0];

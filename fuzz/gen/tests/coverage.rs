@@ -35,7 +35,8 @@ fn every_op_is_generated_or_left_out_with_a_reason() {
         k.walk(k.body, &mut |i| _ = seen.insert(k.insts[i].op));
         nested += u32::from(nested_while(&k, k.body, false));
     }
-    for &op in Op::ALL {
+    // Explicit control has no generator.
+    for &op in Op::ALL.iter().filter(|op| !op.is_explicit()) {
         match LEFT_OUT.iter().find(|l| l.0 == op) {
             Some((_, reason)) => assert!(!seen.contains(&op), "`{op}` is generated, though LEFT_OUT says: {reason}"),
             None => assert!(seen.contains(&op), "`{op}` is never generated: give it a step in src/kernel, or a reason in LEFT_OUT"),

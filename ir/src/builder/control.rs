@@ -122,7 +122,7 @@ impl KernelBuilder {
             .collect()
     }
 
-    fn in_region(&mut self, r: Region, body: impl FnOnce(&mut KernelBuilder) -> Vec<Value>) {
+    pub(super) fn in_region(&mut self, r: Region, body: impl FnOnce(&mut KernelBuilder) -> Vec<Value>) {
         let outer = std::mem::replace(&mut self.at, Cursor::start(r));
         let values = body(self);
         let inst = self.kernel.add_inst(Op::Yield, &values, 0, &[], &[], &[]);

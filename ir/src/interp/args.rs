@@ -317,7 +317,10 @@ pub fn check_args_in(kernel: &Kernel, args: &[Arg], buffers: &[u64]) -> Result<(
                     return Err(ArgError::Element { param, want: *want, got: a.elem });
                 }
             }
-            (Arg::View(_) | Arg::Scalar(_), t @ (Type::View(_) | Type::Scalar(_) | Type::Tile(_))) => {
+            (
+                Arg::View(_) | Arg::Scalar(_),
+                t @ (Type::View(_) | Type::Scalar(_) | Type::Tile(_) | Type::Shared(_) | Type::Barrier(_) | Type::Channel(_)),
+            ) => {
                 return Err(ArgError::Kind { param, want: t.to_string() });
             }
         }
@@ -345,7 +348,7 @@ pub fn check_args_in(kernel: &Kernel, args: &[Arg], buffers: &[u64]) -> Result<(
 
 /// The numbers of the parameters that some instruction of the kernel writes or updates, ascending.
 pub fn written_params(kernel: &Kernel) -> Vec<usize> {
-    params_of(kernel, |op| matches!(op.info().effects, Effects::Writes | Effects::Updates))
+    params_of(kernel, |op| matches!(op.info().effects.global(), Effects::Writes | Effects::Updates))
 }
 
 /// The numbers of the parameters that are the first operand of some op of a kind, ascending.

@@ -126,8 +126,8 @@ impl Machine<'_> {
         for &v in &d.args {
             match (&self.env[v], self.kernel.ty(v)) {
                 (_, Type::View(_)) => {}
-                (Some(data), Type::Scalar(_) | Type::Tile(_)) => args.push(data.clone()),
-                (None, Type::Scalar(_) | Type::Tile(_)) => return Err(self.fault(inst, missing("a value is used before it is defined"))),
+                (Some(data), _) => args.push(data.clone()),
+                (None, _) => return Err(self.fault(inst, missing("a value is used before it is defined"))),
             }
         }
         let plan = self.plan;
@@ -160,6 +160,7 @@ impl Machine<'_> {
                 self.memory.printed.push(format!("{:?} {text}", self.program));
                 Bundle::new()
             }
+            crate::explicit_ops!() => return Err(self.fault(inst, missing("explicit control"))),
             Op::Store => {
                 self.store(d, args).map_err(|f| self.fault(inst, f))?;
                 Bundle::new()
@@ -577,7 +578,7 @@ impl Machine<'_> {
                 let Some(Attr::Sort(direction)) = d.attrs.first() else { return Err(missing("no direction")) };
                 Ok(order::sort(d.op, &arg()?, shape_of(0)?, axis, *direction, shape[axis] as usize))
             }
-            Op::Gather | Op::Scatter | Op::Atomic | Op::AtomicCas => Err(missing("not a computation")),
+            Op::Gather | Op::Scatter | Op::Atomic | Op::AtomicCas | crate::explicit_ops!() => Err(missing("not a computation")),
             Op::ReduceBy | Op::ScanBy | Op::ScanReverseBy | Op::Philox => Err(missing("not a computation")),
             Op::Split | Op::Assert | Op::Print | Op::Load | Op::Store | Op::For | Op::While | Op::If | Op::Yield => {
                 Err(missing("not a computation"))

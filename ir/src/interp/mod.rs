@@ -184,8 +184,8 @@ fn program_at(grid: [u32; 3], n: u64) -> [u32; 3] {
 /// Shadows for the buffers that the kernel writes.
 fn make_shadows(shadows: &mut [Option<Shadow>], memory: &Memory, args: &[Arg], kernel: &Kernel) {
     let views = || args.iter().filter_map(|a| if let Arg::View(v) = a { Some(v) } else { None });
-    let read = args::params_of(kernel, |op| op.info().effects == Effects::Reads);
-    let updated = args::params_of(kernel, |op| op.info().effects == Effects::Updates);
+    let read = args::params_of(kernel, |op| op.info().effects.global() == Effects::Reads);
+    let updated = args::params_of(kernel, |op| op.info().effects.global() == Effects::Updates);
     for param in written_params(kernel) {
         let Arg::View(w) = &args[param] else { continue };
         let unit = views().filter(|v| v.buffer == w.buffer).map(|v| v.elem.bytes()).min().unwrap_or(1) as usize;

@@ -7,7 +7,7 @@ use super::lexer::{Tok, Token};
 use super::parser::{Parsed, Parser};
 use crate::entities::{Region, Value};
 use crate::kernel::Operands;
-use crate::ops::Attr;
+use crate::ops::{Attr, Task};
 use crate::types::{Scalar, Type};
 use crate::typing::combine_types;
 
@@ -142,6 +142,56 @@ impl<'t> Parser<'t> {
         let otherwise = self.region(&[], &wants, head)?;
         let sound = self.error_count() == before;
         self.control(at, head, vec![condition], &[], (&[then, otherwise], &results), sound)
+    }
+
+    /// `tasks { task name warps n [registers n] [replicas n as v1] { … } … }`, behind the op.
+    pub(super) fn tasks(&mut self, at: Region, head: &Head<'t>) -> Parsed<()> {
+        let before = self.error_count();
+        self.expect('{')?;
+        let (mut tasks, mut regions) = (Vec::new(), Vec::new());
+        loop {
+            self.skip_newlines();
+            if self.eat('}') {
+                break;
+            }
+            match self.task(head) {
+                Ok((task, r)) => {
+                    tasks.push(task);
+                    regions.push(r);
+                }
+                Err(skip) => {
+                    self.recover();
+                    if !matches!(self.peek().tok, Tok::Newline | Tok::Sign('}')) {
+                        return Err(skip);
+                    }
+                }
+            }
+        }
+        let sound = self.error_count() == before;
+        self.control(at, head, Vec::new(), &[Attr::Tasks(tasks)], (&regions, &[]), sound)
+    }
+
+    fn task(&mut self, head: &Head<'t>) -> Parsed<(Task, Region)> {
+        self.expect_word("task")?;
+        let Tok::Word(name) = self.peek().tok else { return Err(self.expected("the task's name")) };
+        self.bump();
+        self.expect_word("warps")?;
+        let mut task = Task::new(name, self.number("a number of warps")?);
+        if self.eat_word("registers") {
+            task.registers = Some(self.number("a number of registers")?);
+        }
+        let mut params: Vec<Param<'t>> = Vec::new();
+        if self.eat_word("replicas") {
+            task.replicas = self.number("a number of replicas")?;
+            self.expect_word("as")?;
+            let (name, token) = self.value_name("the name of the replica's number, such as v3")?;
+            params.push((name, token, Some(Type::Scalar(Scalar::I32))));
+        }
+        let r = self.region(&params, &[], head)?;
+        if params.is_empty() {
+            self.kernel.add_region_param(r, Type::Scalar(Scalar::I32));
+        }
+        Ok((task, r))
     }
 
     /// Names of values, separated by commas.

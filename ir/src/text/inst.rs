@@ -10,7 +10,7 @@ use crate::ops::{
     AtomicOp, Attr, AttrKind, CacheHint, CmpOp, GridAxis, MemoryOrder, Op, OpInfo, OperandKind, Precision, ReduceOp, Rule, Scope, SortOrder,
 };
 use crate::types::{Scalar, Shape, Type};
-use crate::typing::result_type;
+use crate::typing::result_types;
 use smallvec::SmallVec;
 
 /// An operand before the types of literals are known.
@@ -84,6 +84,8 @@ impl<'t> Parser<'t> {
             self.if_else(r, &head)
         } else if matches!(op, Op::ReduceBy | Op::ScanBy | Op::ScanReverseBy) {
             self.combine(r, &head)
+        } else if op == Op::Tasks {
+            self.tasks(r, &head)
         } else if op == Op::Const {
             Err(self.error(ParseCode::Const, token, "`const` is not written; write the literal in the operand's place"))
         } else {
@@ -111,11 +113,9 @@ impl<'t> Parser<'t> {
         self.check_indices(info, &parts, &args, head.token)?;
         let typed = {
             let types: SmallVec<[&Type; 6]> = args.iter().map(|&a| self.kernel.ty(a)).collect();
-            result_type(head.op, &types, parts.present, &parts.attrs, parts.explicit.as_ref())
+            result_types(head.op, &types, parts.present, &parts.attrs, parts.explicit.as_ref())
         };
-        let result = typed.map_err(|message| self.error(ParseCode::Types, head.token, message))?;
-        let count = info.results().max(usize::from(result.is_some()));
-        let results: SmallVec<[Type; 1]> = result.into_iter().cycle().take(count).collect();
+        let results = typed.map_err(|message| self.error(ParseCode::Types, head.token, message))?;
         self.finish(r, head, args, parts.present, &parts.attrs, &[], &results)
     }
 
@@ -226,6 +226,11 @@ impl<'t> Parser<'t> {
                 parts.operands.iter().map(|&(j, _)| of(j)).collect()
             }
             Rule::Philox => each(Some(Scalar::I32)),
+            Rule::Handle | Rule::Local | Rule::Act | Rule::Receive => {
+                // What is no tile is a number, or a handle, which no literal stands for.
+                let of = |j: usize| if info.operands[j].name == "value" { None } else { Some(Scalar::I32) };
+                parts.operands.iter().map(|&(j, _)| of(j)).collect()
+            }
             Rule::ReduceBy | Rule::ScanBy => each(None),
             Rule::Control => (0..parts.operands.len()).map(|i| wants.get(i).copied().flatten()).collect(),
             Rule::Assert => each(Some(Scalar::I1)),
@@ -273,7 +278,10 @@ impl<'t> Parser<'t> {
                     }
                 }
                 OperandKind::Variadic => {
-                    if !matches!(self.peek().tok, Tok::Newline | Tok::End | Tok::Sign('}')) {
+                    if j > 0 {
+                        self.expect(',')?;
+                    }
+                    if j > 0 || !matches!(self.peek().tok, Tok::Newline | Tok::End | Tok::Sign('}')) {
                         p.operands.push((j, self.raw()?));
                         while self.eat(',') {
                             p.operands.push((j, self.raw()?));
@@ -285,6 +293,11 @@ impl<'t> Parser<'t> {
             }
         }
         if info.operands.iter().any(|o| o.kind == OperandKind::Keyword) {
+            let bare = |p: &Parts<'t>| p.operands.is_empty() && info.lead.is_none();
+            if bare(&p) && matches!(self.peek().tok, Tok::Word(_)) {
+                let operand = self.keyword(info, &mut p.present)?;
+                p.operands.push(operand);
+            }
             while self.peek().tok == Tok::Sign(',') && !self.at_option(info.trail) {
                 self.bump();
                 let operand = self.keyword(info, &mut p.present)?;
@@ -293,7 +306,8 @@ impl<'t> Parser<'t> {
             p.operands.sort_by_key(|o| o.0);
         }
         if let Some(kind) = info.trail {
-            if !matches!(kind, AttrKind::Precision | AttrKind::Cache | AttrKind::Sync) {
+            let alone = info.lead.is_none() && info.operands.is_empty();
+            if !alone && !matches!(kind, AttrKind::Precision | AttrKind::Cache | AttrKind::Sync) {
                 self.expect(',')?;
             }
             p.attrs.push(self.attr(kind)?);
@@ -393,7 +407,10 @@ impl<'t> Parser<'t> {
                 self.expect_word("multiple")?;
                 self.number("a divisor").map(Attr::Divisor)
             }
-            AttrKind::Literal => Err(self.expected("an op other than `const`")),
+            AttrKind::Count => self.number("a number").map(Attr::Count),
+            AttrKind::Few if !matches!(self.peek().tok, Tok::Number { .. }) => Ok(Attr::Count(1)),
+            AttrKind::Few => self.number("a number").map(Attr::Count),
+            AttrKind::Literal | AttrKind::Tasks => Err(self.expected("an op with operands")),
         }
     }
 

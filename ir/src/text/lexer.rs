@@ -1,7 +1,7 @@
 //! The lexer: a text as tokens with places, and its comments.
 //!
 //! A newline is a token, because an instruction ends with its line. A shape such as `128x64xbf16` would lex as a number with a
-//! suffix, so `tile<…>` is one token whose inside the type parser splits.
+//! suffix, so `tile<…>` and `shared<…>` are one token whose inside the type parser splits.
 
 use super::error::ParseCode;
 use crate::kernel::Loc;
@@ -30,6 +30,8 @@ pub(super) enum Tok<'t> {
     MinusWord(&'t str),
     /// `tile<…>`, the inside.
     Tile(&'t str),
+    /// `shared<…>`, the inside.
+    Shared(&'t str),
     /// One of `( ) { } [ ] < > , : = @ % ?`.
     Sign(char),
     /// `..`.
@@ -175,16 +177,17 @@ fn word_token<'t>(line: &'t str, at: usize, loc: Loc, out: &mut Lexed<'t>) -> (T
     let bytes = line.as_bytes();
     let n = run(bytes, at, is_word);
     let word = &line[at..at + n];
-    if word == "tile" && bytes.get(at + n) == Some(&b'<') {
+    if matches!(word, "tile" | "shared") && bytes.get(at + n) == Some(&b'<') {
         let inside = run(bytes, at + n + 1, |b| is_word(b) || b == b' ');
         if bytes.get(at + n + 1 + inside) == Some(&b'>') {
-            return (Tok::Tile(line[at + n + 1..at + n + 1 + inside].trim()), n + inside + 2);
+            let shape = line[at + n + 1..at + n + 1 + inside].trim();
+            return (if word == "tile" { Tok::Tile(shape) } else { Tok::Shared(shape) }, n + inside + 2);
         }
         out.errors.push(LexError {
             code: ParseCode::Expected,
             loc,
             len: n + 1 + inside,
-            message: "a tile type ends with `>`: tile<128x64xf32>".to_owned(),
+            message: format!("a {word} type ends with `>`: {word}<128x64xf32>"),
         });
         return (Tok::Bad, n + 1 + inside);
     }

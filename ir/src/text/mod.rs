@@ -2,12 +2,13 @@
 //!
 //! ```text
 //! file    = { kernel }
-//! kernel  = "kernel" "@"name "(" [ value ":" type { "," value ":" type } ] ")" [ "warps="n ] [ "stages="n ] block
+//! kernel  = "kernel" "@"name "(" [ value ":" type { "," value ":" type } ] ")" [ "cluster" n ] [ "warps="n ] [ "stages="n ] block
 //! block   = "{" { [ value { "," value } "=" ] inst newline } "}"
 //! inst    = op [ lead attribute ] [ operands ] [ trailing attribute ] [ ":" type ]            as the op's row says
 //!         | "for" value "in" operand ".." operand "step" operand [ carry ] block
 //!         | "while" [ carry ] block "do" [ "carry" value { "," value } ] block
 //!         | "if" operand block "else" block
+//!         | "tasks" "{" { "task" name "warps" n [ "registers" n ] [ "replicas" n "as" value ] block newline } "}"
 //! carry   = "carry" value "=" operand { "," value "=" operand }
 //! operand = value | literal
 //! ```

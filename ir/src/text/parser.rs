@@ -89,6 +89,7 @@ fn described(tok: Tok<'_>) -> String {
         Tok::Number { digits, suffix, .. } => format!("`{digits}{suffix}`"),
         Tok::MinusWord(w) => format!("`-{w}`"),
         Tok::Tile(s) => format!("`tile<{s}>`"),
+        Tok::Shared(s) => format!("`shared<{s}>`"),
         Tok::Sign(c) => format!("`{c}`"),
         Tok::DotDot => "`..`".to_owned(),
         Tok::Newline => "the end of the line".to_owned(),
@@ -142,7 +143,7 @@ impl<'t> Parser<'t> {
         if self.eat_word(word) { Ok(()) } else { Err(self.expected(&format!("`{word}`"))) }
     }
 
-    fn skip_newlines(&mut self) {
+    pub(super) fn skip_newlines(&mut self) {
         while self.peek().tok == Tok::Newline {
             self.bump();
         }
@@ -280,14 +281,25 @@ impl<'t> Parser<'t> {
     fn hints(&mut self) -> Parsed<()> {
         while let Tok::Word(w) = self.peek().tok {
             let t = self.bump();
+            if w == "cluster" {
+                self.kernel.cluster = self.number("a number of program instances")?;
+                if std::mem::replace(&mut self.kernel.hint_locs[2], t.loc) != Loc::default() {
+                    return Err(self.error(ParseCode::Hint, t, "`cluster` is given twice; remove one"));
+                }
+                continue;
+            }
             self.expect('=')?;
             let n = self.number("a number of warps or stages")?;
             let (slot, loc) = match w {
                 "warps" => (&mut self.kernel.hints.warps, &mut self.kernel.hint_locs[0]),
                 "stages" => (&mut self.kernel.hints.stages, &mut self.kernel.hint_locs[1]),
                 _ => {
-                    let near = did_you_mean(w, ["warps", "stages"].into_iter());
-                    return Err(self.error(ParseCode::Hint, t, format!("there is no hint `{w}`, only `warps` and `stages`{near}")));
+                    let near = did_you_mean(w, ["warps", "stages", "cluster"].into_iter());
+                    return Err(self.error(
+                        ParseCode::Hint,
+                        t,
+                        format!("there is no hint `{w}`, only `warps`, `stages` and `cluster`{near}"),
+                    ));
                 }
             };
             *loc = t.loc;

@@ -8,7 +8,7 @@ use super::MAX_NESTING;
 use super::literal::literal_text;
 use crate::entities::{Inst, Region, Value};
 use crate::kernel::{InstData, Kernel, ValueDef};
-use crate::ops::{Attr, AttrKind, CacheHint, Literal, MemoryOrder, Op, OperandKind, Precision, Scope};
+use crate::ops::{Attr, AttrKind, CacheHint, Literal, MemoryOrder, Op, OperandKind, Precision, Scope, Task};
 use crate::types::Type;
 use smallvec::SmallVec;
 use std::collections::{HashMap, HashSet};
@@ -137,6 +137,9 @@ impl Printer<'_> {
             self.put(format!(": {ty}"));
         }
         self.put(")");
+        if k.cluster != 1 {
+            self.put(format!(" cluster {}", k.cluster));
+        }
         if let Some(n) = k.hints.warps {
             self.put(format!(" warps={n}"));
         }
@@ -189,6 +192,8 @@ impl Printer<'_> {
             self.while_loop(d);
         } else if d.op == Op::If {
             self.if_else(d);
+        } else if d.op == Op::Tasks {
+            self.tasks(d);
         } else if matches!(d.op, Op::ReduceBy | Op::ScanBy | Op::ScanReverseBy) {
             self.combine(d);
         } else {
@@ -254,6 +259,32 @@ impl Printer<'_> {
         self.region(d, 1);
     }
 
+    fn tasks(&mut self, d: &InstData) {
+        self.put("tasks {");
+        self.end_line();
+        self.indent += 1;
+        let tasks = if let Some(Attr::Tasks(tasks)) = d.attrs.first() { tasks.as_slice() } else { &[] };
+        for (n, task) in tasks.iter().enumerate() {
+            self.put(task.to_string());
+            let replica = self.params(d, n).first().copied();
+            if let Some(v) = replica
+                && (task.replicas != 1 || self.is_used(v))
+            {
+                self.put(format!(" replicas {} as ", task.replicas));
+                self.name(v);
+            }
+            self.put(" ");
+            self.region(d, n);
+            self.end_line();
+        }
+        self.indent -= 1;
+        self.put("}");
+    }
+
+    fn is_used(&self, v: Value) -> bool {
+        self.kernel.insts.values().any(|d| d.args.contains(&v))
+    }
+
     fn combine(&mut self, d: &InstData) {
         self.put(format!("{} ", d.op));
         self.operands(&d.args);
@@ -281,9 +312,12 @@ impl Printer<'_> {
         let mut separator = " ";
         if info.lead.is_some()
             && let Some(a) = attrs.next()
+            && !(info.lead == Some(AttrKind::Few) && *a == Attr::Count(1))
         {
             self.put(" ");
             self.put(attr_text(a));
+            // What follows is a further number.
+            separator = if info.operands.is_empty() { ", " } else { " " };
         }
         let row = info.operands;
         let present = |j: usize| d.present >> j & 1 == 1;
@@ -315,7 +349,7 @@ impl Printer<'_> {
                     }
                 }
             }
-            separator = ", ";
+            separator = if mine.is_empty() { separator } else { ", " };
         }
         // More operands than the row has: a kernel that does not verify.
         if !args.is_empty() {
@@ -340,7 +374,7 @@ impl Printer<'_> {
                 }
                 (AttrKind::Divisor, _) => self.put(format!(", multiple {}", attr_text(a))),
                 (AttrKind::AxisDim, _) => self.put(format!(", axis {}", attr_text(a))),
-                (_, _) => self.put(format!(", {}", attr_text(a))),
+                (_, _) => self.put(format!("{separator}{}", attr_text(a))),
             }
         }
         if info.typed()
@@ -356,7 +390,8 @@ fn attr_text(a: &Attr) -> String {
         Attr::Grid(g) => g.to_string(),
         Attr::Cmp(c) => c.to_string(),
         Attr::Reduce(r) => r.to_string(),
-        Attr::Dim(d) | Attr::Divisor(d) => d.to_string(),
+        Attr::Dim(d) | Attr::Divisor(d) | Attr::Count(d) => d.to_string(),
+        Attr::Tasks(tasks) => tasks.iter().map(Task::to_string).collect::<Vec<_>>().join(", "),
         Attr::Perm(p) | Attr::Offsets(p) => format!("{:?}", p.as_slice()),
         Attr::Precision(p) => p.to_string(),
         Attr::Atomic(a) => a.to_string(),

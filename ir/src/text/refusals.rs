@@ -65,6 +65,15 @@ fn examples(code: ParseCode) -> Vec<(String, &'static str)> {
                 ("for v9 in 0 v0 step 1 { yield }", "`..`"),
                 ("if v4 { yield }", "else { yield }"),
                 ("while { yield v4 }", "`do`"),
+                ("tasks {\ntusk a warps 1 { yield }\n}", "`task`"),
+                ("tasks {\ntask a { yield }\n}", "`warps`"),
+                ("tasks {\ntask 7 warps 1 { yield }\n}", "name"),
+                ("tasks {\ntask a warps 1 replicas 2 { yield }\n}", "`as`"),
+                ("v9 = barrier_alloc : barrier<2>", "a number"),
+                ("v9 = barrier_alloc 1 : barrier<v0>", "barriers"),
+                ("v9 = channel_alloc : channel<2, f32>", "tile type"),
+                ("named_barrier_sync 1 4", "`,`"),
+                ("v9 = local_alloc : shared<4", "shared<128x64xf32>"),
             ]);
             all.extend(texts(&[
                 ("kernal @a() {\n}", "`kernel @name"),
@@ -89,7 +98,12 @@ fn examples(code: ParseCode) -> Vec<(String, &'static str)> {
         ]),
         C::Nesting => vec![(nested(65), "deeper than 64"), (nested(5000), "deeper than 64")],
         C::KernelName => texts(&[("kernel @a() {\n}\nkernel @a() {\n}", "earlier")]),
-        C::Hint => texts(&[("kernel @a() warp=4 {\n}", "did you mean `warps`"), ("kernel @a() warps=4 warps=4 {\n}", "twice")]),
+        C::Hint => texts(&[
+            ("kernel @a() warp=4 {\n}", "did you mean `warps`"),
+            ("kernel @a() warps=4 warps=4 {\n}", "twice"),
+            ("kernel @a() cluster 2 cluster 2 {\n}", "twice"),
+            ("kernel @a() clutser=2 {\n}", "did you mean `cluster`"),
+        ]),
 
         C::Op => lines(&[
             ("v9 = ad v0, v0", "did you mean `add`?"),
@@ -151,12 +165,40 @@ fn examples(code: ParseCode) -> Vec<(String, &'static str)> {
             ("v9 = load v0[0, 0] : tile<4x4xf32>", "reads a view"),
             ("v9 = load v2[v1, 0] : tile<4x4xf32>", "scalar i32"),
             ("store v2[0, 0], 5", "needs a tile"),
+            ("v9 = local_alloc : tile<4xf32>", "makes local memory"),
+            ("v9 = local_alloc : shared<4xf32>\nv10 = local_alloc alias=v9 : shared<8xf32>", "let the larger own"),
+            ("v9 = local_alloc : shared<4xf32>\nv10 = local_index v9, 0", "no dimension"),
+            ("v9 = local_alloc : shared<2x4xf32>\nv10 = local_index v9, v1", "scalar i32"),
+            ("v9 = local_alloc : shared<4xf32>\nv10 = local_slice v9, [2] : shared<4xf32>", "does not lie inside"),
+            ("v9 = local_alloc : shared<4xf32>\nv10 = local_reinterpret v9 : shared<4xf16>", "keeps the bytes"),
+            ("v9 = local_alloc : shared<4x4xf32>\nv10 = local_transpose v9, [0]", "permutation"),
+            ("v9 = local_alloc : shared<4x4xf32>\nlocal_store v9, v3", "takes tile<4x4xf32>"),
+            ("v9 = local_load v3", "must be local memory"),
+            ("v9 = barrier_alloc 0 : barrier<2>", "1 to"),
+            ("v9 = barrier_alloc 1 : f32", "makes barriers"),
+            ("v9 = barrier_alloc 1 : barrier<2>\nbarrier_wait v9, 0", "barrier_index"),
+            ("v9 = barrier_alloc 1 : barrier<1>\nbarrier_expect v9, 0", "bytes"),
+            ("v9 = barrier_alloc 1 : barrier<1>\nbarrier_arrive v0", "must be a barrier"),
+            ("named_barrier_sync 16, 4", "1 to 15"),
+            ("v9 = local_alloc : shared<4x4xf16>\nasync_store v2[0, 0], v9", "element and rank"),
+            ("v9 = local_alloc : shared<4x4xf32>\nasync_reduce xchg v2[0, 0], v9", "does not take f32"),
+            ("v9 = local_alloc : shared<4x4xf32>\nasync_load v2[0, 0], v9, v9", "must be a barrier"),
+            ("v9 = local_alloc : shared<4x8xf16>\nv10 = async_dot v9, v9, v3", "MxK"),
+            ("v9 = async_dot v3, v3, v3", "second operand"),
+            ("v9 = async_dot_wait v0, 0", "result of an `async_dot`"),
+            ("v9 = channel_alloc : channel<2, tile<4xf32>>\nchannel_put v9, 0, v3", "the channel names"),
+            ("v9 = channel_get v0, 0", "takes a channel"),
+            ("v9 = barrier_alloc 1 : barrier<2>\nv10 = add v9, v9", "takes scalars or tiles"),
         ]),
         C::TypeLimits => lines(&[
             ("v9 = splat v1 : tile<0xf32>", "extent 0"),
             ("v9 = splat v1 : tile<f32>", "0 dimensions"),
             ("v9 = splat v1 : tile<1x1x1x1x1x1x1xf32>", "1 to 6"),
             ("v9 = splat v1 : tile<65536x65536xf32>", "smaller tile"),
+            ("v9 = local_alloc : shared<4x3xi4>", "must be even"),
+            ("v9 = barrier_alloc 1 : barrier<0>", "1 to 1024"),
+            ("v9 = channel_alloc : channel<0, tile<4xf32>>", "0 slots"),
+            ("v9 = channel_alloc : channel<2>", "0 tiles"),
         ])
         .into_iter()
         .chain(texts(&[("kernel @a(v0: view<f32, [1, 1, 1, 1, 1, 1, 1]>) {\n}", "at most 6")]))
@@ -249,7 +291,7 @@ fn reports_are_limited() {
 /// Texts changed at random: the parser answers, and what it accepts prints to something that it accepts again.
 #[test]
 fn mutated_texts_never_panic() {
-    let seeds = [super::tests::ALL_FORMS, super::tests::PLAIN_OPS];
+    let seeds = [super::tests::ALL_FORMS, super::tests::PLAIN_OPS, super::tests::EXPLICIT_OPS];
     let pieces = [
         "{",
         "}",

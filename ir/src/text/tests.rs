@@ -178,6 +178,72 @@ kernel @combine(v0: tile<4x8xf32>, v1: tile<4x8xi32>, v2: f32, v3: i32) {
 }
 ";
 
+/// The ops of explicit control, with and without what may be left out.
+pub(super) const EXPLICIT_OPS: &str = "\
+kernel @explicit(v0: view<bf16, [?, ?%64]>, v1: view<f32, [?, ?]>, v2: i32) cluster 2 stages=2 {
+    v3 = local_alloc : shared<2x64x64xbf16>
+    v4 = local_alloc alias=v3 : shared<64x64xf32>
+    v5 = barrier_alloc 1 : barrier<2>
+    v6 = barrier_alloc 3 : barrier<1>
+    v7 = channel_alloc : channel<4, tile<16x8xf32>, tile<8xi32>>
+    v8 = channel_alloc 2 : channel<1, tile<16x8xf32>>
+    v9 = cluster_rank
+    v10 = cluster_size
+    tasks {
+        task first warps 1 registers 24 {
+            v11 = local_index v3, v2
+            v12 = barrier_index v5, 1
+            barrier_expect v12, 8192
+            async_load v0[v2, 0], v11, v12
+            async_load v0[v2, 64], v11, v12, multicast=3
+            v13 = splat 0.0 : tile<16x8xf32>
+            v14 = splat 0 : tile<8xi32>
+            channel_put v7, v2, v13, v14
+            channel_put v8, 0, v13
+            cluster_arrive
+            cluster_wait
+            yield
+        }
+        task second warps 4 registers 232 replicas 2 as v15 {
+            v16 = barrier_index v5, v15
+            barrier_wait v16, 1
+            v17 = local_index v3, v15
+            v18 = local_slice v17, [0, 16] : shared<64x16xbf16>
+            v19 = local_transpose v18, [1, 0]
+            v20 = splat 0.0 : tile<64x64xf32>
+            v21 = local_load v17
+            v22 = async_dot v21, v17, v20
+            v23 = splat 0.0 : tile<64x64xf32>
+            v24 = async_dot v17, v17, v23
+            v25 = async_dot_wait v24, 0
+            v26 = local_load v19
+            remote_store v19, 0, v26
+            v27 = remote_load v19, v9
+            remote_store_async v19, v9, v27, v6
+            remote_arrive v6, v9
+            local_store v4, v25
+            fence_async
+            task_barrier
+            async_store v1[v2, 0], v4
+            async_reduce add v1[v2, 64], v4
+            async_store_wait 1
+            named_barrier_sync 1, 8
+            named_barrier_arrive 2, 8
+            v28, v29 = channel_get v7, v15
+            channel_consumed v7, v15
+            cluster_barrier
+            barrier_arrive v6
+            yield
+        }
+        task third warps 2 replicas 1 as v30 {
+            v31 = local_reinterpret v3 : shared<128x64xf16>
+            v32 = add v30, v10
+            yield
+        }
+    }
+}
+";
+
 fn one(text: &str) -> Kernel {
     parse(text).unwrap_or_else(|e| panic!("{e}")).kernels.remove(0)
 }
@@ -186,16 +252,20 @@ fn one(text: &str) -> Kernel {
 fn every_op_prints_as_it_was_parsed() {
     assert_eq!(print(&one(PLAIN_OPS)), PLAIN_OPS);
     assert_eq!(print(&one(COMBINE_OPS)), COMBINE_OPS);
+    assert_eq!(print(&one(EXPLICIT_OPS)), EXPLICIT_OPS);
     for op in Op::ALL.iter().filter(|&&op| op != Op::Const) {
         let word = |t: &str| t.split(|c: char| !c.is_ascii_alphanumeric() && c != '_').any(|w| w == op.info().name);
-        assert!(word(ALL_FORMS) || word(PLAIN_OPS) || word(INDEXED_OPS) || word(COMBINE_OPS), "`{op}` has no round trip");
+        assert!(
+            word(ALL_FORMS) || word(PLAIN_OPS) || word(INDEXED_OPS) || word(COMBINE_OPS) || word(EXPLICIT_OPS),
+            "`{op}` has no round trip"
+        );
     }
     assert!(one(ALL_FORMS).insts.values().any(|d| d.op == Op::Const));
 }
 
 #[test]
 fn the_samples_of_the_forms_verify() {
-    for text in [ALL_FORMS, INDEXED_OPS] {
+    for text in [ALL_FORMS, INDEXED_OPS, EXPLICIT_OPS] {
         let k = one(text);
         if let Err(e) = verify(&k) {
             panic!("{}", e.pretty(&k));

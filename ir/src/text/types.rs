@@ -3,8 +3,9 @@
 use super::error::{ParseCode, did_you_mean};
 use super::lexer::{Tok, Token};
 use super::parser::{Parsed, Parser};
-use crate::types::{DEFAULT_ALIGN, Extent, MAX_RANK, Scalar, Shape, TileType, Type, ViewType};
+use crate::types::{ChannelType, DEFAULT_ALIGN, Extent, MAX_RANK, Scalar, Shape, SharedType, TileType, Type, ViewType};
 use crate::typing::check_tile;
+use crate::typing_explicit::check_handle;
 use smallvec::SmallVec;
 
 impl<'t> Parser<'t> {
@@ -28,6 +29,32 @@ impl<'t> Parser<'t> {
                 self.bump();
                 self.tile(inside, t).map(Type::Tile)
             }
+            Tok::Shared(inside) => {
+                self.bump();
+                let TileType { shape, elem } = self.tile(inside, t)?;
+                self.handle(Type::Shared(SharedType { shape, elem }), t)
+            }
+            Tok::Word("barrier") => {
+                self.bump();
+                self.expect('<')?;
+                let n = self.number("a number of barriers")?;
+                self.expect('>')?;
+                self.handle(Type::Barrier(n), t)
+            }
+            Tok::Word("channel") => {
+                self.bump();
+                self.expect('<')?;
+                let depth = self.number("a number of slots")?;
+                let mut tiles = Vec::new();
+                while self.eat(',') {
+                    let at = self.peek();
+                    let Tok::Tile(inside) = at.tok else { return Err(self.expected("a tile type such as tile<128x64xf32>")) };
+                    self.bump();
+                    tiles.push(self.tile(inside, at)?);
+                }
+                self.expect('>')?;
+                self.handle(Type::Channel(ChannelType { depth, tiles }), t)
+            }
             Tok::Word("view") => {
                 self.bump();
                 self.view(t).map(Type::View)
@@ -35,6 +62,12 @@ impl<'t> Parser<'t> {
             Tok::Word(_) => self.scalar().map(Type::Scalar),
             _ => Err(self.expected("a type such as f32, tile<128x64xf32> or view<f32, [?]>")),
         }
+    }
+
+    /// The type, if it is within its limits.
+    fn handle(&mut self, ty: Type, t: Token<'t>) -> Parsed<Type> {
+        check_handle(&ty).map_err(|message| self.error(ParseCode::TypeLimits, t, message))?;
+        Ok(ty)
     }
 
     fn scalar(&mut self) -> Parsed<Scalar> {
@@ -48,7 +81,7 @@ impl<'t> Parser<'t> {
         Scalar::from_name(w).ok_or_else(|| {
             let all = Scalar::ALL.iter().map(|s| s.name());
             let list = all.clone().collect::<Vec<_>>().join(", ");
-            let near = did_you_mean(w, all.chain(["tile", "view"]));
+            let near = did_you_mean(w, all.chain(["tile", "view", "shared", "barrier", "channel"]));
             self.error(ParseCode::TypeName, t, format!("`{w}` is no element type{near}; there are {list}"))
         })
     }

@@ -3,16 +3,15 @@
 use super::error::{Place, VerifyCode, VerifyError};
 use crate::entities::{Inst, Region, Value};
 use crate::kernel::{InstData, Kernel, Loc, ValueDef};
-use crate::ops::Op;
+use crate::ops::{Op, Rule};
 use crate::text::MAX_NESTING;
 use crate::types::{Extent, MAX_RANK, Type, ViewType};
 use crate::typing::check_tile;
+use crate::typing_explicit::{MAX_WARPS, check_handle};
 use cranelift_entity::SecondaryMap;
 
 /// The largest alignment that a view may promise, in bytes: a page.
 const MAX_ALIGN: u32 = 4096;
-/// The most warps of a program instance.
-const MAX_WARPS: u32 = 32;
 /// The most stages of a pipelined loop.
 const MAX_STAGES: u32 = 16;
 
@@ -40,6 +39,10 @@ pub(super) struct Checker<'k> {
     entered: SecondaryMap<Region, bool>,
     /// Values defined in each open region.
     scopes: Vec<Vec<Value>>,
+    /// The scope in which each value was defined.
+    depths: SecondaryMap<Value, u32>,
+    /// The scope of the task that the walk is in.
+    task: Option<u32>,
 }
 
 /// Every broken rule of a kernel.
@@ -53,6 +56,8 @@ pub(super) fn check(kernel: &Kernel) -> Vec<VerifyError> {
         placed: SecondaryMap::new(),
         entered: SecondaryMap::new(),
         scopes: vec![Vec::new()],
+        depths: SecondaryMap::new(),
+        task: None,
     };
     // Names beyond the arenas must not grow the maps, so only what exists is noted.
     for r in kernel.regions.values() {
@@ -67,7 +72,7 @@ pub(super) fn check(kernel: &Kernel) -> Vec<VerifyError> {
 }
 
 /// True for a letter or `_` followed by letters, digits and `_`.
-fn is_identifier(name: &str) -> bool {
+pub(super) fn is_identifier(name: &str) -> bool {
     let mut bytes = name.bytes();
     bytes.next().is_some_and(|b| b.is_ascii_alphabetic() || b == b'_') && bytes.all(|b| b.is_ascii_alphanumeric() || b == b'_')
 }
@@ -107,6 +112,10 @@ impl<'k> Checker<'k> {
         {
             say(VerifyCode::HintRange, k.hint_locs[1], format!("stages={n} is not from 1 to {MAX_STAGES}"));
         }
+        if !matches!(k.cluster, 1 | 2 | 4 | 8 | 16) {
+            let message = format!("a cluster has {} program instances; it takes 1, 2, 4, 8 or 16", k.cluster);
+            say(VerifyCode::ClusterRange, k.hint_locs[2], message);
+        }
     }
 
     fn params(&mut self) {
@@ -123,6 +132,15 @@ impl<'k> Checker<'k> {
                         place,
                         Loc::default(),
                         format!("a parameter can't be {t}; pass a view and load the tile"),
+                    );
+                }
+                Type::Shared(_) | Type::Barrier(_) | Type::Channel(_) => {
+                    self.unsound[v] = true;
+                    self.error(
+                        VerifyCode::ParamType,
+                        place,
+                        Loc::default(),
+                        format!("a parameter can't be {ty}; allocate it in the kernel's body"),
                     );
                 }
                 Type::View(view) => {
@@ -152,6 +170,7 @@ impl<'k> Checker<'k> {
         }
         if self.states[v] == State::Ahead {
             self.states[v] = State::Open;
+            self.depths[v] = self.scopes.len() as u32;
             if let Some(s) = self.scopes.last_mut() {
                 s.push(v);
             }
@@ -159,7 +178,7 @@ impl<'k> Checker<'k> {
         Some(&data.ty)
     }
 
-    /// Defines a result or region parameter, which is a scalar or a tile within limits.
+    /// Defines a result or region parameter: a scalar or a tile within limits, or the handle that an op makes.
     fn define_inner(&mut self, v: Value, def: ValueDef, loc: Loc) {
         match self.define(v, def, Place::Value(v), loc) {
             Some(Type::Tile(t)) => {
@@ -172,6 +191,18 @@ impl<'k> Checker<'k> {
                 self.unsound[v] = true;
                 let message = format!("{v} is {t}; only kernel parameters are views, so use the parameter itself");
                 self.error(VerifyCode::ViewPlace, Place::Value(v), loc, message);
+            }
+            Some(ty @ (Type::Shared(_) | Type::Barrier(_) | Type::Channel(_))) => {
+                let by = if let ValueDef::Result(by, _) = def { self.k.insts.get(by) } else { None };
+                if !by.is_some_and(|d| matches!(d.op.info().rule, Rule::Handle | Rule::Local)) {
+                    self.unsound[v] = true;
+                    let message =
+                        format!("{v} is {ty}; handles are neither carried nor yielded, so use the handle itself, or an index of it");
+                    self.error(VerifyCode::HandlePlace, Place::Value(v), loc, message);
+                } else if let Err(message) = check_handle(ty) {
+                    self.unsound[v] = true;
+                    self.error(VerifyCode::TileLimits, Place::Value(v), loc, message);
+                }
             }
             Some(Type::Scalar(_)) | None => {}
         }
@@ -228,6 +259,7 @@ impl<'k> Checker<'k> {
                 let remedy = if is_body { "the kernel's body has none; remove it" } else { "it ends a region; remove it or what follows" };
                 self.error_inst(VerifyCode::StrayYield, i, format!("a `yield` stands out of place: {remedy}"));
             }
+            self.placed(i, d, is_body, n + 1 == data.insts.len());
             self.inst(i, d);
         }
         let ended = data.insts.last().and_then(|&i| k.insts.get(i)).is_some_and(|d| d.op == Op::Yield);
@@ -255,7 +287,12 @@ impl<'k> Checker<'k> {
                 continue;
             }
             self.scopes.push(Vec::new());
+            let outer = self.task;
+            if d.op == Op::Tasks {
+                self.task = Some(self.scopes.len() as u32);
+            }
             self.region(r, loc);
+            self.task = outer;
             for v in self.scopes.pop().unwrap_or_default() {
                 self.states[v] = State::Closed;
             }
@@ -300,6 +337,8 @@ impl<'k> Checker<'k> {
                 let message = format!("operand {v} of `{}` is a view; load a tile of it, or use the view where it is needed", d.op);
                 self.error_inst(VerifyCode::ViewPlace, i, message);
             }
+            let outside = self.task.is_some_and(|t| self.states[v] == State::Open && self.depths[v] < t);
+            self.explicit_operand(i, d, n, v, outside);
             sound &= !self.unsound[v];
         }
         sound && self.errors.len() == before

@@ -56,6 +56,7 @@ impl<'k> Checker<'k> {
                 }
             }
             Op::ReduceBy | Op::ScanBy | Op::ScanReverseBy => self.combine(i, d),
+            Op::Tasks => self.tasks(i, d),
             // Ops without regions: the caller checks them by their typing rule.
             Op::Const | Op::ProgramId | Op::NumPrograms | Op::Dim | Op::Iota | Op::Splat => {}
             Op::Add | Op::Sub | Op::Mul | Op::Div | Op::Rem | Op::Fma | Op::Minimum | Op::Maximum | Op::MinNum | Op::MaxNum => {}
@@ -69,6 +70,7 @@ impl<'k> Checker<'k> {
             Op::Reduce | Op::Dot | Op::Load | Op::Store | Op::Yield => {}
             Op::Gather | Op::Scatter | Op::Atomic | Op::AtomicCas => {}
             Op::GatherTile | Op::Histogram | Op::Sort | Op::ArgSort | Op::TopK | Op::ArgTopK => {}
+            crate::explicit_actions!() => {}
         }
     }
 
@@ -101,7 +103,7 @@ impl<'k> Checker<'k> {
 
     /// The types of values, unless one of them is unsound or missing, which is reported elsewhere.
     fn all_types(&self, values: &[Value]) -> Option<Vec<Type>> {
-        values.iter().map(|&v| self.sound_type(v).filter(|t| !matches!(t, Type::View(_))).cloned()).collect()
+        values.iter().map(|&v| self.sound_type(v).filter(|t| !matches!(t, Type::View(_)) && !t.is_handle()).cloned()).collect()
     }
 
     /// The `yield` that ends a region, and its operands.
@@ -131,7 +133,7 @@ impl<'k> Checker<'k> {
         }
     }
 
-    fn region_params(&mut self, i: Inst, r: Region, want: &[Type]) {
+    pub(super) fn region_params(&mut self, i: Inst, r: Region, want: &[Type]) {
         let k = self.k;
         let Some(data) = k.regions.get(r) else { return };
         let Some(have) = self.all_types(&data.params) else { return };
@@ -142,7 +144,7 @@ impl<'k> Checker<'k> {
         }
     }
 
-    fn yield_types(&mut self, i: Inst, r: Region, want: &[Type]) {
+    pub(super) fn yield_types(&mut self, i: Inst, r: Region, want: &[Type]) {
         let Some((y, values)) = self.yielded(r) else { return };
         let Some(have) = self.all_types(values) else { return };
         if have != want {
@@ -152,7 +154,7 @@ impl<'k> Checker<'k> {
         }
     }
 
-    fn results(&mut self, i: Inst, d: &InstData, want: &[Type]) {
+    pub(super) fn results(&mut self, i: Inst, d: &InstData, want: &[Type]) {
         if !self.result_count(i, d, want.len()) {
             return;
         }

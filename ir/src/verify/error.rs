@@ -86,8 +86,25 @@ codes! {
 
     /// The kernel's name is an identifier.
     Name "V0601",
-    /// `warps` is a power of two up to 32, `stages` is 1 to 16.
+    /// `warps` is a power of two up to 32 and absent beside `tasks`, `stages` is 1 to 16.
     HintRange "V0602",
+    /// A cluster has 1, 2, 4, 8 or 16 program instances.
+    ClusterRange "V0603",
+
+    /// `tasks` is the last instruction of the kernel's body.
+    TasksPlace "V0701",
+    /// Local memory, barriers and channels are allocated in the kernel's body.
+    AllocPlace "V0702",
+    /// A task has a name of its own, a power of two of warps, registers in steps of 8 from 24 to 240 and at least one replica; together they have at most 32 warps.
+    TaskShape "V0703",
+    /// A task uses no tile that was made outside of it.
+    TaskCapture "V0704",
+    /// A handle is an operand of the ops that take handles, and not carried, yielded or passed in.
+    HandlePlace "V0705",
+    /// An alias names an allocation that is no alias itself; what is reinterpreted is neither sliced nor transposed.
+    WholeBuffer "V0706",
+    /// The result of an `async_dot` is used by `async_dot` as its accumulator and by `async_dot_wait`, or carried there.
+    ProductInFlight "V0707",
 }
 
 impl fmt::Display for VerifyCode {

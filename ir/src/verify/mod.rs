@@ -12,6 +12,7 @@
 //! V05 control     regions but the body end with their only `yield`; yields, parameters, carried values and results agree;
 //!                 conditions are scalar `i1`, loop bounds integers of one type, a literal step positive
 //! V06 header      the name is an identifier, hints are in range
+//! V07 explicit    tasks end the body and use no tiles from outside, allocations stand in the body, handles are neither carried nor yielded
 //! ```
 //!
 //! [`verify`] never stops at the first error and never panics, whatever the arenas hold: it looks up every entity before it uses
@@ -20,6 +21,9 @@
 mod check;
 mod control;
 mod error;
+mod explicit;
+#[cfg(test)]
+mod explicit_tests;
 mod row;
 #[cfg(test)]
 mod tests;

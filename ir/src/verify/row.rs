@@ -5,9 +5,9 @@ use super::error::VerifyCode;
 use crate::entities::Inst;
 use crate::kernel::InstData;
 use crate::num;
-use crate::ops::{Attr, AttrKind, Literal, Op, OperandKind};
+use crate::ops::{Attr, AttrKind, Literal, Op, OperandKind, Rule};
 use crate::types::{Scalar, Type};
-use crate::typing::result_type;
+use crate::typing::result_types;
 use smallvec::SmallVec;
 
 /// True if an attribute is of the kind that a row asks for.
@@ -25,6 +25,8 @@ fn is_of(attr: &Attr, kind: AttrKind) -> bool {
         AttrKind::Sync => matches!(attr, Attr::Sync(..)),
         AttrKind::Cache => matches!(attr, Attr::Cache(_)),
         AttrKind::Sort => matches!(attr, Attr::Sort(_)),
+        AttrKind::Count | AttrKind::Few => matches!(attr, Attr::Count(_)),
+        AttrKind::Tasks => matches!(attr, Attr::Tasks(_)),
         AttrKind::Literal => matches!(attr, Attr::Literal(_)),
     }
 }
@@ -66,8 +68,10 @@ impl<'k> Checker<'k> {
             say(self, VerifyCode::Attributes, format!("`{}` has attributes {:?}; it takes {kinds:?}", d.op, d.attrs.as_slice()));
         }
 
-        if d.regions.len() != info.regions {
-            say(self, VerifyCode::RegionCount, format!("`{}` has {} regions; it takes {}", d.op, d.regions.len(), info.regions));
+        // Of tasks, as many as there are.
+        let regions = if let (Op::Tasks, Some(Attr::Tasks(t))) = (d.op, d.attrs.first()) { t.len() } else { info.regions };
+        if d.regions.len() != regions {
+            say(self, VerifyCode::RegionCount, format!("`{}` has {} regions; it takes {regions}", d.op, d.regions.len()));
         }
         good
     }
@@ -84,7 +88,8 @@ impl<'k> Checker<'k> {
     /// Types of an instruction without regions, whose row and operands are in order.
     pub(super) fn types(&mut self, i: Inst, d: &InstData) {
         let makes = d.op.info().results();
-        if !self.result_count(i, d, makes) {
+        let open = d.op.info().rule == Rule::Receive;
+        if !open && !self.result_count(i, d, makes) {
             return;
         }
         let k = self.k;
@@ -94,13 +99,14 @@ impl<'k> Checker<'k> {
         if makes >= 1 && result.is_none() {
             return; // The result does not exist, which is reported where it is defined.
         }
-        match result_type(d.op, &args, d.present, &d.attrs, explicit) {
+        match result_types(d.op, &args, d.present, &d.attrs, explicit) {
             Err(message) => self.error_inst(VerifyCode::TypeRule, i, message),
             Ok(want) => {
-                let results = || d.results.iter().filter_map(|&v| k.values.get(v)).map(|v| &v.ty);
-                if let Some(want) = &want
-                    && let Some(have) = results().find(|&have| have != want)
-                {
+                if open && !self.result_count(i, d, want.len()) {
+                    return;
+                }
+                let results = d.results.iter().filter_map(|&v| k.values.get(v)).map(|v| &v.ty);
+                if let Some((have, want)) = results.zip(&want).find(|(have, want)| have != want) {
                     self.error_inst(VerifyCode::ResultType, i, format!("the result of `{}` is {have}; its operands make it {want}", d.op));
                 }
             }

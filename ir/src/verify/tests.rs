@@ -11,7 +11,7 @@ use cranelift_entity::EntityRef;
 use cranelift_entity::packed_option::ReservedValue;
 
 /// The kernel of a text.
-fn text(t: &str) -> Kernel {
+pub(super) fn text(t: &str) -> Kernel {
     parse(t).unwrap_or_else(|e| panic!("{e}")).kernels.remove(0)
 }
 
@@ -502,6 +502,14 @@ fn examples(code: VerifyCode) -> (Vec<Kernel>, Vec<Kernel>) {
             )
         }
         C::Name => (vec![Kernel::new("_Az09")], ["", "9a", "a-b", "a b", "é"].into_iter().map(Kernel::new).collect()),
+        C::ClusterRange
+        | C::TasksPlace
+        | C::AllocPlace
+        | C::TaskShape
+        | C::TaskCapture
+        | C::HandlePlace
+        | C::WholeBuffer
+        | C::ProductInFlight => super::explicit_tests::examples(code),
         C::HintRange => (
             vec![text("kernel @h() warps=32 stages=16 {\n}"), text("kernel @h() warps=1 stages=1 {\n}")],
             vec![
@@ -510,6 +518,7 @@ fn examples(code: VerifyCode) -> (Vec<Kernel>, Vec<Kernel>) {
                 text("kernel @h() warps=0 {\n}"),
                 text("kernel @h() stages=0 {\n}"),
                 text("kernel @h() stages=17 {\n}"),
+                text("kernel @h() warps=4 {\n tasks {\n task a warps 4 { yield\n}\n}\n}"),
             ],
         ),
     }

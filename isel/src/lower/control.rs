@@ -23,7 +23,9 @@ impl Lower<'_> {
                     let count = layout.size(Axis::Reg) as usize;
                     Ok(Slot { layout: Some(layout), count })
                 }
-                Type::Scalar(_) | Type::View(_) => Ok(Slot { layout: None, count: 1 }),
+                Type::Scalar(_) | Type::View(_) | Type::Shared(_) | Type::Barrier(_) | Type::Channel(_) => {
+                    Ok(Slot { layout: None, count: 1 })
+                }
             })
             .collect()
     }

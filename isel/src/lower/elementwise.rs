@@ -159,7 +159,9 @@ impl Lower<'_> {
         for &a in &d.args {
             args.push(match kernel.ty(a) {
                 Type::Scalar(_) => Arg::One(self.scalar(a)?),
-                Type::Tile(_) | Type::View(_) => Arg::Many(self.tile(b, a, &layout)?),
+                Type::Tile(_) | Type::View(_) | Type::Shared(_) | Type::Barrier(_) | Type::Channel(_) => {
+                    Arg::Many(self.tile(b, a, &layout)?)
+                }
             });
         }
         // Consumers of a specialised kernel are few, so what makes each of its lanes wait is worth avoiding.
@@ -198,7 +200,7 @@ impl Lower<'_> {
                 let tile = self.own_tile(b, condition)?;
                 tile.regs.iter().copied().reduce(|x, y| b.bin(BinOp::And, x, y))
             }
-            Type::Scalar(_) | Type::View(_) => Some(self.scalar(condition)?),
+            Type::Scalar(_) | Type::View(_) | Type::Shared(_) | Type::Barrier(_) | Type::Channel(_) => Some(self.scalar(condition)?),
         };
         all.into_iter().for_each(|c| b.assert(c));
         Ok(())
@@ -294,6 +296,7 @@ pub(super) fn scalar_op(b: &mut LaneBuilder, op: Op, attrs: &[Attr], args: &[LVa
         | Op::Scatter
         | Op::Atomic
         | Op::AtomicCas
+        | tilelift_ir::explicit_ops!()
         | Op::GatherTile
         | Op::Histogram
         | Op::Sort

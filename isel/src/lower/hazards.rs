@@ -34,10 +34,10 @@ pub(super) fn histories(kernel: &Kernel) -> SecondaryMap<Value, History> {
             let d = &kernel.insts[i];
             let weight = if in_loop { 2 } else { 1 };
             // The table says what an op does to memory; its first operand is then the view.
-            match d.op.info().effects {
+            match d.op.info().effects.global() {
                 Effects::Reads => loads[d.args[0]] += weight,
                 Effects::Writes | Effects::Updates => stores[d.args[0]] += weight,
-                Effects::Pure | Effects::Observes | Effects::Control => {}
+                _ => {}
             }
             for &inner in &d.regions {
                 visit(kernel, inner, in_loop || d.op != Op::If, loads, stores);

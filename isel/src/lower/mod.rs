@@ -230,14 +230,14 @@ fn loads_what_it_leaves(kernel: &Kernel) -> bool {
     let (mut read, mut written) = (Vec::new(), Vec::new());
     kernel.walk(kernel.body, &mut |i| {
         let d = &kernel.insts[i];
-        match d.op.info().effects {
+        match d.op.info().effects.global() {
             Effects::Reads => read.push(d.args[0]),
             Effects::Writes => written.push(d.args[0]),
             Effects::Updates => {
                 read.push(d.args[0]);
                 written.push(d.args[0]);
             }
-            Effects::Pure | Effects::Observes | Effects::Control => {}
+            _ => {}
         }
     });
     written.iter().all(|w| !read.contains(w))
@@ -273,8 +273,8 @@ impl<'a> Lower<'a> {
                     self.values[p] = Some(Held::Scalar(v));
                 }
                 Type::View(_) => self.declare_view(b, n, p),
-                // The verifier refuses tile parameters.
-                Type::Tile(_) => {}
+                // The verifier refuses tiles and handles as parameters.
+                Type::Tile(_) | Type::Shared(_) | Type::Barrier(_) | Type::Channel(_) => {}
             }
         }
     }
@@ -425,6 +425,7 @@ impl<'a> Lower<'a> {
                     "no target table offers printing; run the kernel in the interpreter, or store the values",
                 ));
             }
+            tilelift_ir::explicit_ops!() => return Err(crate::plan::no_explicit_control(kernel, i)),
             Op::Dot => self.dot(b, i)?,
             Op::Load => self.load(b, i)?,
             Op::Store => self.store(b, i)?,

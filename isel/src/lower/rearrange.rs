@@ -68,7 +68,9 @@ impl Lower<'_> {
             let (layout, regs) = chunk(&layout, dim, which as u32, &tile.regs)?;
             match self.kernel.ty(result) {
                 Type::Tile(_) => self.set_tile(result, Tile { layout: Rc::new(layout), regs }),
-                Type::Scalar(_) | Type::View(_) => self.values[result] = Some(Held::Scalar(regs[0])),
+                Type::Scalar(_) | Type::View(_) | Type::Shared(_) | Type::Barrier(_) | Type::Channel(_) => {
+                    self.values[result] = Some(Held::Scalar(regs[0]))
+                }
             }
         }
         Ok(())

@@ -68,8 +68,9 @@ impl Lower<'_> {
                 let v = self.scalar(d.args[0])?;
                 self.values[result] = Some(Held::Scalar(v));
             }
-            (Type::View(_), _) | (_, Type::View(_)) => {
-                return Err(LowerError::unsupported("a reshape of a view", "views keep their shape"));
+            (Type::View(_) | Type::Shared(_) | Type::Barrier(_) | Type::Channel(_), _)
+            | (_, Type::View(_) | Type::Shared(_) | Type::Barrier(_) | Type::Channel(_)) => {
+                return Err(LowerError::unsupported("a reshape of a view or handle", "they keep their shape"));
             }
         }
         Ok(())

@@ -341,7 +341,7 @@ impl Lower<'_> {
                     let down = b.add_const(down, i64::from(repetition * plan.consumers * row.m));
                     let from = Place { addr: base, offset: (r * share + p * row.m * tile.span) as i32 };
                     let at = [right, down].into_iter().chain(tile.order[2..].iter().map(|&d| indices[d])).collect();
-                    b.unit(Unit::BulkStore { map, from, at, guard: elected });
+                    b.unit(Unit::BulkStore { map, from, at, reduce: None, guard: elected });
                 }
             }
             b.unit(Unit::CommitStores { guard: elected });

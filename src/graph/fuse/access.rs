@@ -56,11 +56,11 @@ impl<'g> Seen<'g> {
             for &r in &d.regions {
                 self.region(r, false);
             }
-            let (reads, writes) = match d.op.info().effects {
+            let (reads, writes) = match d.op.info().effects.global() {
                 Effects::Reads => (true, false),
                 Effects::Writes => (false, true),
                 Effects::Updates => (true, true),
-                Effects::Pure | Effects::Observes | Effects::Control => continue,
+                _ => continue,
             };
             let Some((tensor, flat)) = self.tensor(d.args[0]) else { continue };
             let place = self.place(inst, flat);

@@ -72,6 +72,9 @@ struct Traffic {
 /// Bytes of a value.
 fn bytes(kernel: &Kernel, v: Value) -> u64 {
     let ty = kernel.ty(v);
+    if let Some(s) = ty.as_shared() {
+        return s.bytes();
+    }
     ty.shape().map_or(0, |s| ty.elem().storage(s.iter().product::<u32>() as usize) as u64)
 }
 
@@ -116,12 +119,14 @@ impl Traffic {
             for &r in &d.regions {
                 self.region(kernel, r, times.saturating_mul(rounds));
             }
-            let moved = match d.op.info().effects {
-                Effects::Reads => bytes(kernel, d.results[0]),
-                Effects::Writes | Effects::Updates => kernel.operand(i, "value").first().map_or(0, |&v| bytes(kernel, v)),
-                Effects::Pure | Effects::Observes | Effects::Control => continue,
+            let moved = match d.op.info().effects.global() {
+                Effects::Reads => d.results.first().or(kernel.operand(i, "buffer").first()).map_or(0, |&v| bytes(kernel, v)),
+                Effects::Writes | Effects::Updates => {
+                    kernel.operand(i, "value").first().or(kernel.operand(i, "buffer").first()).map_or(0, |&v| bytes(kernel, v))
+                }
+                _ => continue,
             };
-            if d.op.info().effects == Effects::Reads {
+            if d.op.info().effects.global() == Effects::Reads {
                 self.read = self.read.saturating_add(moved.saturating_mul(times));
             } else {
                 self.written = self.written.saturating_add(moved.saturating_mul(times));

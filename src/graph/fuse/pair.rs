@@ -34,6 +34,14 @@ pub(crate) struct Pair<'g> {
     sole: bool,
 }
 
+/// Refuses a kernel with explicit control.
+pub(super) fn is_plain(node: &Node) -> Result<(), Refusal> {
+    if node.kernel.is_explicit() {
+        return Err(Refusal::new(RefusalKind::Shape, format!("`{}` says which tasks do what", node.name)));
+    }
+    Ok(())
+}
+
 impl<'g> Pair<'g> {
     pub fn new(graph: &'g Graph, producer: usize, consumer: usize, tensor: TensorId) -> Pair<'g> {
         let mut atoms = Atoms::default();
@@ -47,6 +55,11 @@ impl<'g> Pair<'g> {
         // An element that nobody wrote may not be read, so that all that is read is what the only writer wrote.
         let sole = role == Role::Intermediate && writers == 1;
         Pair { graph, tensor, atoms, producer: p, consumer: c, wanted: others || role.is_seen(), sole }
+    }
+
+    /// Refuses kernels whose authors say who does what: there is no place for another kernel's work.
+    fn plain(&self) -> Result<(), Refusal> {
+        [self.producer.node, self.consumer.node].into_iter().try_for_each(is_plain)
     }
 
     fn name(&self, id: TensorId) -> &'g str {
@@ -220,6 +233,7 @@ impl<'g> Pair<'g> {
 
     /// The consumer on the producer's tiles.
     pub fn epilogue(&self) -> Result<Node, Refusal> {
+        self.plain()?;
         let (stores, loads) = (self.stores()?, self.loads()?);
         let (p, c) = (self.producer.node, self.consumer.node);
         let Some(&(_, anchor)) = loads.first() else { return self.refuse(RefusalKind::Place, "nothing is loaded".into()) };
@@ -268,6 +282,7 @@ impl<'g> Pair<'g> {
 
     /// The producer on the consumer's tiles.
     pub fn prologue(&self) -> Result<Node, Refusal> {
+        self.plain()?;
         let (stores, loads) = (self.stores()?, self.loads()?);
         let (p, c) = (self.producer.node, self.consumer.node);
         let &[(store, anchor)] = &stores[..] else {
@@ -319,6 +334,7 @@ impl<'g> Pair<'g> {
 
     /// Both bodies in each program.
     pub fn same_tile(&self) -> Result<Node, Refusal> {
+        self.plain()?;
         let (stores, loads) = (self.stores()?, self.loads()?);
         let (p, c) = (self.producer.node, self.consumer.node);
         let tensor = self.name(self.tensor);

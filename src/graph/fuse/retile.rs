@@ -137,7 +137,7 @@ impl<'a, 'g> Retile<'a, 'g> {
                     }
                 }
                 (_, Effects::Pure) => self.pure(maker, inst)?,
-                (_, Effects::Reads | Effects::Writes | Effects::Updates | Effects::Observes | Effects::Control) => {
+                (_, _) => {
                     return Err(self.no(inst, "is not pointwise"));
                 }
             }

@@ -27,7 +27,7 @@ impl Gen<'_> {
         };
         let v = match ty {
             Type::Tile(t) => b.splat(scalar, &t.shape),
-            Type::Scalar(_) | Type::View(_) => scalar,
+            Type::Scalar(_) | Type::View(_) | Type::Shared(_) | Type::Barrier(_) | Type::Channel(_) => scalar,
         };
         Item { v, ty: ty.clone(), bound: bound.filter(|&x| x <= limit(elem)) }
     }

@@ -122,7 +122,7 @@ thread_local! {
 
 #[test]
 fn every_op_has_a_case_that_runs_it() {
-    for &op in Op::ALL {
+    for &op in Op::ALL.iter().filter(|op| !op.is_explicit()) {
         let case = CASES.iter().find(|c| c.0 == op).unwrap_or_else(|| panic!("`{op}` has no case: add one to CASES"));
         SEEN.with_borrow_mut(BTreeSet::clear);
         (case.1)();
