@@ -141,7 +141,7 @@ fn job(parser: &mut lexopt::Parser) -> Result<Job, CliError> {
     };
     let (mut compile, mut repeat, mut times, mut sets, mut seed) = (false, None, BURST, None, 1);
     let (mut library, mut kind, mut target, mut json, mut opt) = (true, DeviceKind::Cuda, None, None, OptLevel::default());
-    let mut emit = false;
+    let (mut emit, mut device) = (false, false);
     while let Some(arg) = parser.next()? {
         match arg {
             Value(v) if v == "compile" => compile = true,
@@ -191,7 +191,10 @@ fn job(parser: &mut lexopt::Parser) -> Result<Job, CliError> {
             Long("steady") => times = STEADY,
             Long("sets") => sets = Some(options::number(parser, "sets", 1..=64)?),
             Long("seed") => seed = options::number(parser, "seed", 0..=u64::MAX)?,
-            Long("device") => kind = options::word(parser, "device", &[("cuda", DeviceKind::Cuda), ("sim", DeviceKind::Sim)])?,
+            Long("device") => {
+                device = true;
+                kind = options::word(parser, "device", &[("cuda", DeviceKind::Cuda), ("sim", DeviceKind::Sim)])?;
+            }
             Long("target") => target = Some(options::target(parser)?),
             Long("opt") => opt = options::opt(parser)?,
             Long("emit") => emit = true,
@@ -202,6 +205,17 @@ fn job(parser: &mut lexopt::Parser) -> Result<Job, CliError> {
     }
     if compile && !s.suites.is_empty() {
         return Err(CliError::Usage("`compile` goes with no other suite: it needs no GPU and measures another thing".into()));
+    }
+    if compile && (!s.shapes.is_empty() || !s.tiles.is_empty() || device) {
+        return Err(CliError::Usage(
+            "`bench compile` times the library's kernels and runs nothing; leave out `--shape`, `--tile` and `--device`".into(),
+        ));
+    }
+    if s.swapped && s.tiles.is_empty() {
+        return Err(CliError::Usage("`--swapped` goes with `--tile`; without one the model decides that, too".into()));
+    }
+    if !s.records.is_empty() && !s.tiles.is_empty() {
+        return Err(CliError::Usage("`--records` chooses tiles; leave out `--tile`".into()));
     }
     if s.ablation && (s.suites != [Suite::Gemm] || !s.tiles.is_empty() || !s.splits.is_empty() || s.swapped) {
         return Err(CliError::Usage(
@@ -402,6 +416,17 @@ fn hardware(job: &Job, json: &mut Json, streams: &mut Streams<'_>) -> Outcome {
     let Executor::Cuda { device, target } = &executor else {
         return Err(CliError::Unusable("the device is no GPU".into()));
     };
+    // What was measured on another device says nothing about this one.
+    let (mut selection, all) = (job.selection.clone(), job.selection.records.len());
+    selection.records.retain(|r| r.device == device.name());
+    if selection.records.len() < all {
+        writeln!(
+            streams.err,
+            "{} of {all} records are of another device than {}, and not used",
+            all - selection.records.len(),
+            device.name()
+        )?;
+    }
     let [warm, batch, rest] = job.times.map(|ms| ms * 1e-3);
     let protocol = Protocol { repeat: job.repeat.unwrap_or(REPEAT), warm, batch, rest, seed: job.seed, sets: job.sets, opt: job.opt };
     let wants_library = job.library && problems.iter().any(|p| p.suite() == Suite::Gemm);
@@ -446,7 +471,7 @@ fn hardware(job: &Job, json: &mut Json, streams: &mut Streams<'_>) -> Outcome {
     // Rows, too, come in a random order, so that none always follows the same one.
     for i in stats::shuffled(problems.len(), job.seed) {
         let problem = &problems[i];
-        match bench.row(problem, &job.selection.variants(problem, Some(target))) {
+        match bench.row(problem, &selection.variants(problem, Some(target))) {
             Ok(row) => {
                 writeln!(streams.out, "{}", row.table())?;
                 wrong += row.refused.iter().filter(|r| r.wrong).count();
@@ -502,6 +527,8 @@ mod tests {
             ("--warm-ms -1", "number from"),
             ("--warm-ms NaN", "number from"),
             ("compile gemm", "no other suite"),
+            ("compile --device sim", "runs nothing"),
+            ("gemm --swapped", "goes with `--tile`"),
             ("--frobnicate", "frobnicate"),
         ];
         for (line, want) in cases {

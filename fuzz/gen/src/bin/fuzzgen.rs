@@ -12,6 +12,21 @@ use tilelift_fuzzgen::oracle::{self, Failure, Kind, Verdict};
 use tilelift_fuzzgen::{Case, Config, Mode, Source, generate, reduce, shrink};
 use tilelift_isel::LowerOptions;
 
+const HELP: &str = "\
+usage: fuzzgen [OPTION…]
+
+Makes random kernels, holds them against an oracle, and prints what fails, reduced, as `.tile` text.
+  --oracle NAME       text, interp, lane (default), sim, opt, opt-sim
+  --count N --seed N  kernels, and the number of the first (1000, 0)
+  --limit N           stops behind so many failures (20)
+  --out FOLDER        writes failures there
+  --approx --small    kernels that may round differently; small ones
+  --dots N --control N --steps N --elements N
+                      weights and limits of the generator
+  --sweep             every number of warps
+  --print --ptx --lanes --times
+                      print the kernels, their PTX text, lane programs, the longest compiles";
+
 struct Options {
     oracle: String,
     count: u64,
@@ -64,7 +79,11 @@ fn options() -> Result<Options, String> {
             "--lanes" => o.lanes = true,
             "--times" => o.times = true,
             "--print" => o.print = true,
-            _ => return Err(format!("unknown option {a}")),
+            "--help" | "-h" => {
+                println!("{HELP}");
+                std::process::exit(0);
+            }
+            _ => return Err(format!("unknown option {a}; `fuzzgen --help` lists them")),
         }
     }
     Ok(o)
