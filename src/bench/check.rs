@@ -130,6 +130,8 @@ pub(crate) fn sample(
 /// A product to judge: extents, storage, and the element type of the result.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub(crate) struct Judge {
+    /// How many products, one behind the other.
+    pub(crate) batch: usize,
     pub(crate) m: usize,
     pub(crate) n: usize,
     pub(crate) k: usize,
@@ -160,20 +162,21 @@ impl Judge {
 
     /// Compares `count` random elements with sums in `f64`.
     pub(crate) fn sample(&self, a: &Tensor, b: &Tensor, output: &[u8], count: u64, seed: u64) -> Result<usize, Wrong> {
-        let Judge { m, n, k, trans, out, .. } = *self;
-        let want_bytes = m * n * out.bytes() as usize;
+        let Judge { batch, m, n, k, trans, out, .. } = *self;
+        let want_bytes = batch * m * n * out.bytes() as usize;
         if output.len() != want_bytes {
             return Err(Wrong::Length { got: output.len(), want: want_bytes });
         }
         let (read, decode) = (Decoder::new(a.elem), Decoder::new(out));
         let (mut error2, mut norm2) = (0.0, 0.0);
         for i in 0..count {
+            let which = rng::bits(!seed, i) as usize % batch;
             let row = rng::bits(seed, 2 * i) as usize % m;
             let col = rng::bits(seed, 2 * i + 1) as usize % n;
-            let x = |p: usize| read.get(&a.bytes, if trans.0 { p * m + row } else { row * k + p });
-            let y = |p: usize| read.get(&b.bytes, if trans.1 { col * k + p } else { p * n + col });
+            let x = |p: usize| read.get(&a.bytes, which * m * k + if trans.0 { p * m + row } else { row * k + p });
+            let y = |p: usize| read.get(&b.bytes, which * n * k + if trans.1 { col * k + p } else { p * n + col });
             let want: f64 = (0..k).map(|p| x(p) * y(p)).sum();
-            let index = row * n + col;
+            let index = (which * m + row) * n + col;
             let got = decode.get(output, index);
             let tolerance = self.sum_error() + self.rounding(want);
             // The comparison is false for NaN.
@@ -263,7 +266,7 @@ mod tests {
     #[test]
     fn right_products_pass_and_one_missing_term_is_found() {
         for (out, trans) in [(Scalar::BF16, (false, true)), (Scalar::F16, (true, false)), (Scalar::F32, (false, false))] {
-            let j = Judge { m: 24, n: 40, k: 512, trans, elem: Scalar::BF16, out };
+            let j = Judge { batch: 1, m: 24, n: 40, k: 512, trans, elem: Scalar::BF16, out };
             let normals = Normals::new(Scalar::BF16, false).unwrap();
             let (a, b) = (normals.tensor(&[24 * 512], 1), normals.tensor(&[512 * 40], 2));
             let right = product(&j, &a, &b);
@@ -283,7 +286,7 @@ mod tests {
     #[test]
     fn products_of_bytes_are_judged_exactly_or_by_the_bits_that_units_keep() {
         for (elem, out) in [(Scalar::I8, Scalar::I32), (Scalar::F8E4M3, Scalar::BF16)] {
-            let j = Judge { m: 16, n: 24, k: 256, trans: (false, true), elem, out };
+            let j = Judge { batch: 1, m: 16, n: 24, k: 256, trans: (false, true), elem, out };
             let normals = Normals::new(elem, false).unwrap();
             let (a, b) = (normals.tensor(&[16 * 256], 1), normals.tensor(&[24 * 256], 2));
             let mut c = product(&j, &a, &b);
@@ -301,7 +304,7 @@ mod tests {
 
     #[test]
     fn nan_poison_and_lengths_are_found() {
-        let j = Judge { m: 4, n: 4, k: 16, trans: (false, false), elem: Scalar::BF16, out: Scalar::BF16 };
+        let j = Judge { batch: 1, m: 4, n: 4, k: 16, trans: (false, false), elem: Scalar::BF16, out: Scalar::BF16 };
         let zeros = [0u8; 32];
         let mut holes = zeros;
         holes[6..8].fill(0xff);

@@ -32,7 +32,7 @@ pub(crate) fn kernels() -> Vec<(String, Box<dyn Workload>)> {
         Problem::Transpose { elem, rows: 8192, cols: 8192 },
     ];
     let orders = [(false, false), (false, true), (true, false), (true, true)];
-    let gemm = |elem, trans| Problem::Gemm { elem, out: elem, trans, m: 4096, n: 4096, k: 4096 };
+    let gemm = |elem, trans| Problem::Gemm { elem, out: elem, trans, batch: 1, m: 4096, n: 4096, k: 4096 };
     let products = orders.into_iter().map(|t| gemm(elem, t)).chain([gemm(Scalar::F32, (false, false))]);
     let attention = |causal| {
         let case = AttentionCase { config: Attention::new(elem, 128, causal), queries: 4096, keys: 4096, heads: 1 };

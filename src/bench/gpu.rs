@@ -293,8 +293,8 @@ impl Bench {
     /// The library's product for a problem, if there is a library and it is one.
     fn product(&self, problem: &Problem, refused: &mut Vec<Refusal>) -> Option<(LtProduct, Judge)> {
         let judge = judge(problem)?;
-        let Problem::Gemm { elem, out, trans: (trans_a, trans_b), m, n, k } = *problem else { return None };
-        let product = Product { shape: [m, n, k], trans_a, trans_b, elem, out };
+        let Problem::Gemm { elem, out, trans: (trans_a, trans_b), batch, m, n, k } = *problem else { return None };
+        let product = Product { batch, shape: [m, n, k], trans_a, trans_b, elem, out };
         match self.library.as_ref()?.product(&self.device, &product) {
             Ok(lt) => Some((lt, judge)),
             Err(e) => {
@@ -428,7 +428,10 @@ impl Candidate<'_> {
 /// How to judge a product; nothing for other problems.
 fn judge(problem: &Problem) -> Option<Judge> {
     match *problem {
-        Problem::Gemm { m, n, k, trans, elem, out } => Some(Judge { m: m as usize, n: n as usize, k: k as usize, trans, elem, out }),
+        Problem::Gemm { batch, m, n, k, trans, elem, out } => {
+            let [batch, m, n, k] = [batch, m, n, k].map(|e| e as usize);
+            Some(Judge { batch, m, n, k, trans, elem, out })
+        }
         Problem::VectorAdd { .. }
         | Problem::SiluMul { .. }
         | Problem::Softmax { .. }

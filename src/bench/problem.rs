@@ -13,10 +13,11 @@ use tilelift_isel::products::{Choice, Product, rank};
 use tilelift_isel::{LowerOptions, ScheduleKind, Target};
 use tilelift_kernels::tensor::Init;
 use tilelift_kernels::workload::{
-    AttentionCase, CumSumCase, GemmCase, RmsNormCase, SiluMulCase, SoftmaxCase, SplitGemmCase, TransposeCase, VectorAddCase, Workload,
+    AttentionCase, CumSumCase, FusedGemmCase, GemmCase, RmsNormCase, SiluMulCase, SoftmaxCase, SplitGemmCase, TransposeCase, VectorAddCase,
+    Workload,
 };
 use tilelift_kernels::workload_more::{LayerNormCase, SelectCase};
-use tilelift_kernels::{Attention, CumSum, Gemm, LayerNorm, RmsNorm, Select, SiluMul, Softmax, SplitGemm, Transpose, VectorAdd};
+use tilelift_kernels::{Attention, CumSum, FusedGemm, Gemm, LayerNorm, RmsNorm, Select, SiluMul, Softmax, SplitGemm, Transpose, VectorAdd};
 
 /// A group of problems.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, PartialOrd, Ord)]
@@ -63,6 +64,11 @@ impl Suite {
             Suite::Gemm => 3,
             Suite::Attention => 4,
         }
+    }
+
+    /// True for shapes of so many extents: products may have a batch in front.
+    pub(crate) const fn takes(self, extents: usize) -> bool {
+        extents == self.rank() || (matches!(self, Suite::Gemm) && extents == 4)
     }
 }
 
@@ -127,6 +133,8 @@ pub(crate) enum Problem {
         elem: Scalar,
         out: Scalar,
         trans: (bool, bool),
+        /// How many products, each with operands of its own.
+        batch: u32,
         m: u32,
         n: u32,
         k: u32,
@@ -236,7 +244,7 @@ impl Problem {
     /// What it costs at least.
     pub(crate) fn cost(&self) -> Cost {
         match *self {
-            Problem::Gemm { m, n, k, .. } => Cost::Flops(2.0 * f64::from(m) * f64::from(n) * f64::from(k)),
+            Problem::Gemm { batch, m, n, k, .. } => Cost::Flops(2.0 * f64::from(batch) * f64::from(m) * f64::from(n) * f64::from(k)),
             // Two products; half of the scores are hidden from a causal one.
             Problem::Attention { causal, heads, length, dim, .. } => {
                 Cost::Flops(4.0 * f64::from(heads) * f64::from(length).powi(2) * f64::from(dim) / if causal { 2.0 } else { 1.0 })
@@ -257,7 +265,7 @@ impl Problem {
     /// The product, if it is one.
     pub(crate) fn product(&self) -> Option<Product> {
         match *self {
-            Problem::Gemm { elem, out, trans, m, n, k } => Some(Product { shape: [m, n, k], elem, out, trans }),
+            Problem::Gemm { elem, out, trans, batch, m, n, k } => Some(Product { batch, shape: [m, n, k], elem, out, trans }),
             _ => None,
         }
     }
@@ -327,7 +335,7 @@ impl Problem {
                 let config = Transpose { tile_rows, tile_cols, warps, group, ..c };
                 (label(&[tile_rows, tile_cols], config.warps, None, Some(group)), Box::new(TransposeCase { config, rows, cols, init }))
             }
-            Problem::Gemm { elem, out, trans, m, n, k } => {
+            Problem::Gemm { elem, out, trans, batch, m, n, k } => {
                 let c = Gemm::new(elem).output(out).transposed(trans.0, trans.1).for_shape(m, n, k);
                 let (warps, stages) = (variant.warps.unwrap_or(c.warps), variant.stages.unwrap_or(c.stages));
                 let (bm, bn, bk) = (pick(0, c.bm), pick(1, c.bn), pick(2, c.bk));
@@ -351,10 +359,11 @@ impl Problem {
                     name += " no persistent";
                 }
                 match variant.splits {
-                    Some(splits) if splits > 1 => {
+                    Some(splits) if splits > 1 && batch == 1 => {
                         name += &format!(" k{splits}");
                         (name, Box::new(SplitGemmCase { config: SplitGemm::new(config, splits), m, n, k }))
                     }
+                    _ if batch > 1 => (name, Box::new(FusedGemmCase { config: FusedGemm::new(config).batched(batch), batch, m, n, k })),
                     Some(_) | None => (name, Box::new(GemmCase { config, m, n, k })),
                 }
             }
@@ -465,7 +474,7 @@ impl Selection {
             Suite::Gemm => vec![s, s, s],
             Suite::Attention => vec![1, (HEAD_ROWS / s).max(1), s, HEAD_DIM],
         });
-        let whole = self.shapes.iter().filter(|s| s.len() == suite.rank()).cloned();
+        let whole = self.shapes.iter().filter(|s| suite.takes(s.len())).cloned();
         let asked: Vec<Vec<u32>> = sized.chain(whole).collect();
         if asked.is_empty() { usual(suite) } else { asked }
     }
@@ -486,9 +495,10 @@ impl Selection {
             (Suite::Rows, &[rows, cols]) if cols > SORT_COLS => list.push(Problem::CumSum { elem, rows, cols }),
             (Suite::Rows, &[rows, cols]) => list.extend([Problem::CumSum { elem, rows, cols }, Problem::Sort { elem, rows, cols }]),
             (Suite::Transpose, &[rows, cols]) => list.push(Problem::Transpose { elem, rows, cols }),
-            (Suite::Gemm, &[m, n, k]) => {
+            (Suite::Gemm, &[.., m, n, k]) => {
+                let batch = if shape.len() == 4 { shape[0] } else { 1 };
                 let out = self.out.unwrap_or_else(|| Gemm::new(elem).out);
-                list.extend(self.trans.iter().map(|&trans| Problem::Gemm { elem, out, trans, m, n, k }));
+                list.extend(self.trans.iter().map(|&trans| Problem::Gemm { elem, out, trans, batch, m, n, k }));
             }
             (Suite::Attention, &[batch, heads, length, dim]) => {
                 let heads = batch.saturating_mul(heads);
@@ -578,14 +588,14 @@ mod tests {
         let one = Selection { shapes: vec![vec![10, 20], vec![1, 2, 3]], suites: vec![Suite::Transpose], ..selection() };
         assert_eq!(one.problems(&usual), [Problem::Transpose { elem: Scalar::BF16, rows: 10, cols: 20 }]);
         let sized = Selection { sizes: vec![512], suites: vec![Suite::Gemm], trans: vec![(true, false)], ..selection() };
-        let want = Problem::Gemm { elem: Scalar::BF16, out: Scalar::BF16, trans: (true, false), m: 512, n: 512, k: 512 };
+        let want = Problem::Gemm { elem: Scalar::BF16, out: Scalar::BF16, trans: (true, false), batch: 1, m: 512, n: 512, k: 512 };
         assert_eq!(sized.problems(&usual), [want]);
     }
 
     #[test]
     fn variants_are_all_combinations_and_name_their_schedule() {
         let s = Selection { tiles: vec![[128, 256, 64], [64, 64, 32]], warps: vec![4, 8], stages: vec![2, 3, 4], ..selection() };
-        let p = Problem::Gemm { elem: Scalar::BF16, out: Scalar::F32, trans: (false, true), m: 64, n: 64, k: 64 };
+        let p = Problem::Gemm { elem: Scalar::BF16, out: Scalar::F32, trans: (false, true), batch: 1, m: 64, n: 64, k: 64 };
         let all = s.variants(&p, None);
         assert_eq!(all.len(), 12);
         assert_eq!(p.workload(&all[0]).0, "128x256x64 w4 s2 g8");
@@ -612,7 +622,7 @@ mod tests {
         assert_eq!(p.cost(), Cost::Bytes(6000.0));
         let p = Problem::RmsNorm { elem: Scalar::F32, rows: 10, cols: 8 };
         assert_eq!(p.cost(), Cost::Bytes(f64::from(10 * 8 * 4 * 2 + 8 * 4)));
-        let p = Problem::Gemm { elem: Scalar::F16, out: Scalar::F16, trans: (false, false), m: 3, n: 5, k: 7 };
+        let p = Problem::Gemm { elem: Scalar::F16, out: Scalar::F16, trans: (false, false), batch: 1, m: 3, n: 5, k: 7 };
         assert_eq!(p.cost(), Cost::Flops(210.0));
         let p = Problem::Attention { elem: Scalar::F16, causal: true, heads: 2, length: 4, dim: 8 };
         assert_eq!(p.cost(), Cost::Flops(512.0));

@@ -22,10 +22,10 @@ pub(crate) struct Record {
 impl Record {
     /// Its line.
     fn line(&self) -> String {
-        let Product { shape: [m, n, k], elem, out, trans } = self.product;
+        let Product { batch, shape: [m, n, k], elem, out, trans } = self.product;
         let Choice { tile: [bm, bn, bk], consumers, teams, swapped, stages, group, splits } = self.choice;
         format!(
-            "{{\"device\": {}, \"m\": {m}, \"n\": {n}, \"k\": {k}, \"elem\": \"{elem}\", \"out\": \"{out}\", \"trans_a\": {}, \"trans_b\": {}, \
+            "{{\"device\": {}, \"batch\": {batch}, \"m\": {m}, \"n\": {n}, \"k\": {k}, \"elem\": \"{elem}\", \"out\": \"{out}\", \"trans_a\": {}, \"trans_b\": {}, \
              \"tile\": [{bm}, {bn}, {bk}], \"consumers\": {consumers}, \"teams\": {teams}, \"swapped\": {swapped}, \"stages\": {stages}, \"group\": {group}, \"splits\": {splits}, \
              \"seconds\": {:e}, \"predicted\": {:e}}}",
             quote(&self.device),
@@ -45,6 +45,8 @@ impl Record {
         Some(Record {
             device: v["device"].as_str()?.to_owned(),
             product: Product {
+                // Older records have none.
+                batch: if v["batch"].is_null() { 1 } else { of("batch")? },
                 shape: [of("m")?, of("n")?, of("k")?],
                 elem: scalar("elem")?,
                 out: scalar("out")?,
@@ -110,7 +112,7 @@ mod tests {
     fn record(seconds: f64) -> Record {
         Record {
             device: "a \"GPU\"".into(),
-            product: Product { shape: [64, 128, 256], elem: Scalar::F8E4M3, out: Scalar::BF16, trans: (false, true) },
+            product: Product { batch: 3, shape: [64, 128, 256], elem: Scalar::F8E4M3, out: Scalar::BF16, trans: (false, true) },
             choice: Choice { tile: [64, 128, 128], consumers: 1, teams: 2, swapped: true, stages: 4, group: 8, splits: 2 },
             seconds,
             predicted: 1.5e-6,

@@ -106,7 +106,7 @@ mod tests {
 
     #[test]
     fn counts_of_a_product_hold_every_matrix_instruction() {
-        let p = Problem::Gemm { elem: Scalar::BF16, out: Scalar::BF16, trans: (false, true), m: 64, n: 64, k: 64 };
+        let p = Problem::Gemm { elem: Scalar::BF16, out: Scalar::BF16, trans: (false, true), batch: 1, m: 64, n: 64, k: 64 };
         let variant = Variant { tile: Some([32, 32, 32]), warps: Some(2), ..Variant::default() };
         let row = measure(&p, &variant, &targets::usual(), OptLevel::None).unwrap();
         // 32 x 32 x 64 multiply-adds, 16 x 8 x 16 in an instruction.

@@ -26,7 +26,8 @@ RMSNorm, LayerNorm), rows (running sums, sorts of up to 4096 columns), transpose
 what to run (lists are separated by commas; every combination is run)
   --suite NAME,…      as SUITE
   --sizes N,…         elements, columns, sides of squares or cubes, as the suite has it
-  --shape S,…         whole shapes: N (elementwise), ROWSxCOLS (norms, transpose), MxNxK (gemm),
+  --shape S,…         whole shapes: N (elementwise), ROWSxCOLS (norms, transpose), MxNxK or
+                      BATCHxMxNxK (gemm),
                       BATCHxHEADSxLENGTHxDIM (attention)
   --dtype NAME,…      bf16 (default), f16, f32; tf32 is f32; gemm also f8e4m3, f8e5m2, i8
   --out NAME          element type of a product: bf16, f16 or f32; i32 of i8 (that of the operands; bf16 of 8-bit floats)
@@ -235,7 +236,7 @@ fn job(parser: &mut lexopt::Parser) -> Result<Job, CliError> {
         s.trans = ORDERS[..2].iter().map(|o| o.1).collect();
     }
     for shape in &s.shapes {
-        if !s.suites.iter().any(|u| u.rank() == shape.len()) {
+        if !s.suites.iter().any(|u| u.takes(shape.len())) {
             let wanted: Vec<String> = s.suites.iter().map(|u| format!("{} (for {})", u.extents(), u.word())).collect();
             return Err(CliError::Usage(format!(
                 "a shape of {} extents suits none of the suites; they take {}",

@@ -72,7 +72,7 @@ pub(super) fn run(parser: &mut lexopt::Parser, streams: &mut Streams<'_>) -> Out
     let specialised = target.units.is_some() && job.options.lower.schedule != Some(ScheduleKind::Pipelined);
     if specialised && !job.tiled {
         let Gemm { elem, out, trans_a, trans_b, .. } = config;
-        let product = Product { shape: [m, n, k], elem, out, trans: (trans_a, trans_b) };
+        let product = Product { batch: 1, shape: [m, n, k], elem, out, trans: (trans_a, trans_b) };
         // Parts of the depth take a second launch, which this command does not make.
         if let Some(best) = rank(&target, &product).into_iter().map(|r| r.choice).find(|c| c.splits == 1) {
             let [bm, bn, bk] = best.tile;

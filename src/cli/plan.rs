@@ -18,6 +18,7 @@ Prints the tiles, rings and orders with which a product may run on a target with
 that the model predicts, and what the time is made of: rounds of tiles and how full they are, the launch, the main loops and
 what bounds them, epilogues, and sums of parts of the depth. The first line is what `gemm` and `bench gemm` take.
   --m N --n N --k N   extents (4096)
+  --batch N           products, each with operands of its own (1)
   --dtype NAME        bf16 (default), f16, tf32, f8e4m3, f8e5m2, i8
   --out NAME          element type of C (that of A and B; bf16 of 8-bit floats, i32 of integers)
   --trans NAME        nn, nt (default), tn, tt
@@ -51,10 +52,11 @@ const MAX: u32 = 1 << 24;
 fn job(parser: &mut lexopt::Parser, top: usize) -> Result<Job, CliError> {
     let (mut shape, mut elem, mut out, mut trans) = ([4096; 3], Scalar::BF16, None, (false, true));
     let (mut target, mut top, mut repeat, mut records, mut library) = (None, top, 5, None, true);
-    let mut named = false;
+    let (mut named, mut batch) = (false, 1);
     while let Some(arg) = parser.next()? {
         match arg {
             Value(v) if v == "gemm" => named = true,
+            Long("batch") => batch = options::number(parser, "batch", 1..=1 << 16)?,
             Long("m") => shape[0] = options::number(parser, "m", 1..=MAX)?,
             Long("n") => shape[1] = options::number(parser, "n", 1..=MAX)?,
             Long("k") => shape[2] = options::number(parser, "k", 1..=MAX)?,
@@ -77,7 +79,7 @@ fn job(parser: &mut lexopt::Parser, top: usize) -> Result<Job, CliError> {
         Some(t) => t,
         None => targets::by_name(USUAL).ok_or_else(|| CliError::Unusable(format!("there is no target {USUAL}")))?,
     };
-    Ok(Job { product: Product { shape, elem, out, trans }, target, top, repeat, records, library })
+    Ok(Job { product: Product { batch, shape, elem, out, trans }, target, top, repeat, records, library })
 }
 
 /// The target that plans are for if nobody says.
@@ -104,7 +106,7 @@ pub(super) fn plan(parser: &mut lexopt::Parser, streams: &mut Streams<'_>) -> Ou
         None => Vec::new(),
     };
     let [m, n, k] = job.product.shape;
-    let flops = 2.0 * f64::from(m) * f64::from(n) * f64::from(k);
+    let flops = 2.0 * f64::from(job.product.batch) * f64::from(m) * f64::from(n) * f64::from(k);
     writeln!(
         streams.out,
         "{m}x{n}x{k} {} on {}: {} choices in {:.2} ms; times in us",
@@ -163,8 +165,8 @@ pub(super) fn tune(parser: &mut lexopt::Parser, streams: &mut Streams<'_>) -> Ou
         Protocol { repeat: job.repeat, warm: 6e-3, batch: 1e-2, rest: 5e-2, seed: 1, sets: None, opt: crate::OptLevel::default() };
     let places = job.library.then(locate::cublaslt);
     let (bench, _) = Bench::open(device, target, places.as_deref(), protocol).map_err(|e| CliError::Unusable(e.to_string()))?;
-    let Product { shape: [m, n, k], elem, out, trans } = job.product;
-    let problem = Problem::Gemm { elem, out, trans, m, n, k };
+    let Product { batch, shape: [m, n, k], elem, out, trans } = job.product;
+    let problem = Problem::Gemm { elem, out, trans, batch, m, n, k };
     let chosen: Vec<Ranked> = list.into_iter().take(job.top).collect();
     let variants: Vec<Variant> = chosen.iter().map(|r| r.choice.into()).collect();
     let row = bench.row(&problem, &variants).map_err(|e| CliError::Failed(e.to_string()))?;

@@ -7,7 +7,7 @@ use tilelift_kernels::{Gemm, SplitGemm};
 use tilelift_nvptx::{sm_80, sm_90a};
 
 fn product(shape: [u32; 3], elem: Scalar, trans: (bool, bool)) -> Product {
-    Product { shape, elem, out: Gemm::new(elem).out, trans }
+    Product { batch: 1, shape, elem, out: Gemm::new(elem).out, trans }
 }
 
 fn nt(shape: [u32; 3]) -> Product {

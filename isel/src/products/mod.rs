@@ -15,9 +15,11 @@ use crate::target::{GroupMatrix, Target, Units};
 use std::fmt;
 use tilelift_ir::{Precision, Scalar};
 
-/// A product of matrices, `C[M, N] = A[M, K] B[K, N]`.
+/// Products of matrices, `C[M, N] = A[M, K] B[K, N]`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]
 pub struct Product {
+    /// How many, each with operands of its own.
+    pub batch: u32,
     /// Rows of C, columns of C, depth.
     pub shape: [u32; 3],
     /// Element type of A and B.
@@ -130,11 +132,16 @@ pub fn candidates(target: &Target, product: &Product) -> Vec<Choice> {
         if stages < 2 {
             return;
         }
-        let tiles = u64::from(m.div_ceil(bm)) * u64::from(n.div_ceil(bn));
+        let tiles = u64::from(product.batch) * u64::from(m.div_ceil(bm)) * u64::from(n.div_ceil(bn));
         for splits in SPLITS {
             let steps = k.div_ceil(bk).div_ceil(splits);
             // More parts than make up for idle multiprocessors only add sums.
-            if splits > 1 && (teams > 1 || steps < LEAST_STEPS || tiles * u64::from(splits - 1) >= 2 * u64::from(machine.multiprocessors)) {
+            if splits > 1
+                && (product.batch > 1
+                    || teams > 1
+                    || steps < LEAST_STEPS
+                    || tiles * u64::from(splits - 1) >= 2 * u64::from(machine.multiprocessors))
+            {
                 break;
             }
             // Groups of about as many rows each: a last one of few rows fetches columns for little.
@@ -160,7 +167,7 @@ pub fn candidates(target: &Target, product: &Product) -> Vec<Choice> {
         }
     }
     // Few rows: the other way round none of the instruction's are wasted.
-    if m <= FEW_ROWS {
+    if m <= FEW_ROWS && product.batch == 1 {
         for bm in [16, 32, 64, 128].into_iter().filter(|&bm| bm < 2 * m.max(16)) {
             for bn in [64, 128] {
                 for depth in DEPTHS {

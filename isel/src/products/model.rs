@@ -83,7 +83,8 @@ pub fn predict(target: &Target, product: &Product, choice: &Choice) -> Option<Pr
     let (groups, processors) = (f64::from(choice.consumers), f64::from(machine.multiprocessors));
     let splits = f64::from(choice.splits);
     let (down, across) = ((m / bm).ceil(), (n / bn).ceil());
-    let tiles = down * across * splits;
+    let batch = f64::from(product.batch);
+    let tiles = batch * down * across * splits;
     let waves = (tiles / processors).ceil();
     let steps = ((k / bk).ceil() / splits).ceil();
 
@@ -123,7 +124,7 @@ pub fn predict(target: &Target, product: &Product, choice: &Choice) -> Option<Pr
     let last = leaving + if choice.teams > 1 { epilogue } else { 0.0 };
 
     // Memory: what each round of tiles reads first.
-    let once = (m * k + n * k) * size;
+    let once = batch * (m * k + n * k) * size;
     let traffic = if once <= machine.cache_bytes {
         once
     } else {
@@ -132,7 +133,7 @@ pub fn predict(target: &Target, product: &Product, choice: &Choice) -> Option<Pr
         let group = f64::from(choice.group).max(beside / together).min(down);
         let rounds = (tiles / processors).max(1.0);
         (rounds * (group * bm.min(m) + together * bn.min(n)) * k * size).max(once)
-    } + m * n * out;
+    } + batch * m * n * out;
     let active = tiles.min(processors);
     let [total, one, latency] = machine.memory;
     let each = rate((total / active / machine.memory_clock).min(one), latency, inside);

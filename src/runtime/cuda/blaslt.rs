@@ -31,6 +31,8 @@ const SUCCESS: Status = 0;
 const DESC_TRANS: [c_int; 2] = [3, 4];
 /// `CUBLAS_OP_N` and `CUBLAS_OP_T`.
 const OP: [i32; 2] = [0, 1];
+/// `CUBLASLT_MATRIX_LAYOUT_BATCH_COUNT`, 32 bits, and `…_STRIDED_BATCH_OFFSET`, 64 bits.
+const LAYOUT_BATCH: [c_int; 2] = [5, 6];
 /// `CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES`, 64 bits.
 const PREF_WORKSPACE: c_int = 1;
 /// `CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK`, 32 bits.
@@ -93,6 +95,7 @@ api! {
     desc_destroy = "cublasLtMatmulDescDestroy" fn(Raw) -> Status;
     desc_set = "cublasLtMatmulDescSetAttribute" fn(Raw, c_int, *const c_void, usize) -> Status;
     layout_create = "cublasLtMatrixLayoutCreate" fn(*mut Raw, c_int, u64, u64, i64) -> Status;
+    layout_set = "cublasLtMatrixLayoutSetAttribute" fn(Raw, c_int, *const c_void, usize) -> Status;
     layout_destroy = "cublasLtMatrixLayoutDestroy" fn(Raw) -> Status;
     pref_create = "cublasLtMatmulPreferenceCreate" fn(*mut Raw) -> Status;
     pref_destroy = "cublasLtMatmulPreferenceDestroy" fn(Raw) -> Status;
@@ -165,6 +168,8 @@ impl From<CudaError> for LtError {
 /// A product `C[M, N] = op(A) · op(B)` of dense row-major matrices, summed in f32.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Product {
+    /// How many, one behind the other in all three tensors.
+    pub batch: u32,
     /// Rows of C, columns of C, depth.
     pub shape: [u32; 3],
     /// A is stored `KxM` instead of `MxK`.
@@ -333,6 +338,13 @@ impl BlasLt {
             let (rows, cols, step) = (u64::from(operand.rows), u64::from(operand.cols), i64::from(operand.step));
             // SAFETY: the out pointer is valid.
             self.call("cublasLtMatrixLayoutCreate", || unsafe { (api.layout_create)(layout, ty, rows, cols, step) })?;
+            let (count, offset) = (product.batch as i32, step * cols as i64);
+            let values: [(*const c_void, usize); 2] =
+                [(std::ptr::from_ref(&count).cast(), size_of::<i32>()), (std::ptr::from_ref(&offset).cast(), size_of::<i64>())];
+            for (attribute, (value, size)) in LAYOUT_BATCH.into_iter().zip(values) {
+                // SAFETY: the layout was made above; the values are of the attributes' sizes and outlive the call.
+                self.call("cublasLtMatrixLayoutSetAttribute", || unsafe { (api.layout_set)(*layout, attribute, value, size) })?;
+            }
         }
         made.algo = self.choose(&made)?;
         Ok(made)
@@ -420,7 +432,7 @@ impl LtProduct {
     pub(super) fn bytes(&self) -> [usize; 3] {
         let [m, n, k] = self.product.shape.map(|e| e as usize);
         let (elem, out) = (self.product.elem.bytes() as usize, self.product.out.bytes() as usize);
-        [m * k * elem, k * n * elem, m * n * out]
+        [m * k * elem, k * n * elem, m * n * out].map(|one| one * self.product.batch as usize)
     }
 
     /// Puts the product on a stream.
@@ -507,7 +519,7 @@ mod tests {
         let a: Vec<f64> = (0..m * k).map(|i| (i * i % 17) as f64 - 5.0).collect();
         let b: Vec<f64> = (0..k * n).map(|i| (i * 7 % 13) as f64 - 3.0).collect();
         for (trans_a, trans_b) in [(false, false), (false, true), (true, false), (true, true)] {
-            let p = Product { shape: [3, 5, 4], trans_a, trans_b, elem: Scalar::BF16, out: Scalar::BF16 };
+            let p = Product { batch: 1, shape: [3, 5, 4], trans_a, trans_b, elem: Scalar::BF16, out: Scalar::BF16 };
             let got = by_the_book(p.by_columns(), &b, &a);
             for i in 0..m {
                 for j in 0..n {
@@ -529,7 +541,7 @@ mod tests {
 
     #[test]
     fn types_are_the_headers_numbers_and_others_are_refused() {
-        let of = |elem, out| Product { shape: [1, 1, 1], trans_a: false, trans_b: false, elem, out }.types();
+        let of = |elem, out| Product { batch: 1, shape: [1, 1, 1], trans_a: false, trans_b: false, elem, out }.types();
         assert_eq!(of(Scalar::BF16, Scalar::BF16), Ok((68, 14, 14)));
         assert_eq!(of(Scalar::F16, Scalar::F32), Ok((68, 2, 0)));
         assert_eq!(of(Scalar::F32, Scalar::F32), Ok((77, 0, 0)));
