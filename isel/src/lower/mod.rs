@@ -229,10 +229,18 @@ fn lower_with(kernel: &Kernel, target: &Target, plan: Plan, assigned: Assignment
             loc: Default::default(),
         });
     }
-    // As every stage's own check: where the compiler is being worked on. It takes longer than all the rest.
-    #[cfg(debug_assertions)]
-    crate::protocol::prove(&program, target)
-        .map_err(|e| LowerError::unsupported("a specialised kernel whose roles are not proved", e.to_string()))?;
+    match &explicit {
+        // What an author writes is proved for everybody.
+        Some(e) if !e.unproven => crate::protocol::prove(&program, target).map(drop).map_err(|e| {
+            LowerError::unsupported("tasks that are not proved to work together", format!("{e}; mend it, or compile with `--unproven`"))
+        })?,
+        Some(_) => {}
+        // As every stage's own check: where the compiler is being worked on. It takes longer than all the rest.
+        None if cfg!(debug_assertions) => crate::protocol::prove(&program, target)
+            .map(drop)
+            .map_err(|e| LowerError::unsupported("a specialised kernel whose roles are not proved", e.to_string()))?,
+        None => {}
+    }
     Ok(Lowered { program, plan: cx.plan, conversions: cx.conversions, searched: cx.assigned.searched, gave_way: None, traffic })
 }
 

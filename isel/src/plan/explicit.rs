@@ -17,6 +17,8 @@ pub struct Explicit {
     pub roles: Vec<TaskRole>,
     /// Warps of the program instance.
     pub warps: u32,
+    /// It is lowered without a proof.
+    pub unproven: bool,
     pub(crate) forms: BTreeMap<Inst, Form>,
     pub(crate) boxes: BTreeMap<Inst, PanelTile>,
     pub(crate) dots: BTreeMap<Inst, GroupMatrixId>,
@@ -138,8 +140,7 @@ pub(crate) fn explicit(kernel: &Kernel, target: &Target, options: &LowerOptions,
             loc: Default::default(),
         });
     }
-    let _ = options;
-    Ok(Explicit { roles, warps, forms: placed.forms, boxes: placed.boxes, dots })
+    Ok(Explicit { roles, warps, unproven: options.unproven, forms: placed.forms, boxes: placed.boxes, dots })
 }
 
 fn inside(kernel: &Kernel, r: Region, i: Inst) -> bool {
