@@ -22,6 +22,14 @@ impl Data {
     pub(crate) fn ints(v: Vec<i64>) -> Data {
         Data::Int(Rc::new(v))
     }
+    /// True if both share their elements.
+    pub(crate) fn is(&self, other: &Data) -> bool {
+        match (self, other) {
+            (Data::Float(a), Data::Float(b)) => Rc::ptr_eq(a, b),
+            (Data::Int(a), Data::Int(b)) => Rc::ptr_eq(a, b),
+            (Data::Float(_), Data::Int(_)) | (Data::Int(_), Data::Float(_)) => false,
+        }
+    }
     /// The number of elements.
     pub(crate) fn len(&self) -> usize {
         match self {

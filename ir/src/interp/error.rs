@@ -1,6 +1,7 @@
 //! Errors of the interpreter: what a launch got wrong, and faults while a program ran.
 
 use super::args::ArgError;
+use super::explicit::Protocol;
 use crate::entities::Inst;
 use crate::kernel::Loc;
 use crate::ops::Op;
@@ -15,6 +16,13 @@ pub enum InterpError {
     Grid {
         /// The grid asked for.
         grid: [u32; 3],
+    },
+    /// The grid's extent along x is no multiple of the cluster.
+    Cluster {
+        /// The grid asked for.
+        grid: [u32; 3],
+        /// Program instances of a cluster.
+        cluster: u32,
     },
     /// A program of [`super::Options::programs`] is not in the grid.
     Program {
@@ -98,6 +106,8 @@ pub enum Fault {
         /// The first element that does not hold, in row-major order.
         element: usize,
     },
+    /// Tasks, blocks of a cluster and async units do to one another what they may not.
+    Protocol(Protocol),
     /// The kernel breaks an invariant that the verifier guarantees.
     Malformed(&'static str),
 }
@@ -134,6 +144,7 @@ impl fmt::Display for Fault {
                 write!(f, "{value} is no multiple of {divisor}, as the kernel promises; pass other arguments or drop the promise")
             }
             Fault::Assertion { element } => write!(f, "the assertion fails at element {element}"),
+            Fault::Protocol(p) => p.fmt(f),
             Fault::Malformed(what) => write!(f, "the kernel is malformed ({what}); run the verifier"),
         }
     }
@@ -144,6 +155,9 @@ impl fmt::Display for InterpError {
         match self {
             InterpError::Args(e) => e.fmt(f),
             InterpError::Grid { grid } => write!(f, "the grid is {grid:?}; its extents are 1 to {}", i32::MAX),
+            InterpError::Cluster { grid, cluster } => {
+                write!(f, "the grid is {grid:?}; with clusters of {cluster}, its first extent is a multiple of {cluster}")
+            }
             InterpError::Program { program, grid } => write!(f, "program {program:?} is outside the grid {grid:?}"),
             InterpError::Fault { fault, inst, op, loc, program } => {
                 if loc.line > 0 {
@@ -161,7 +175,7 @@ impl std::error::Error for InterpError {
         match self {
             InterpError::Args(e) => Some(e),
             InterpError::Fault { fault, .. } => Some(fault),
-            InterpError::Grid { .. } | InterpError::Program { .. } => None,
+            InterpError::Grid { .. } | InterpError::Cluster { .. } | InterpError::Program { .. } => None,
         }
     }
 }

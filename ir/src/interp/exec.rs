@@ -92,7 +92,7 @@ impl Machine<'_> {
         self.run(self.kernel.body).map(|_| ())
     }
 
-    fn fault(&self, inst: Inst, fault: Fault) -> InterpError {
+    pub(crate) fn fault(&self, inst: Inst, fault: Fault) -> InterpError {
         let op = self.kernel.insts[inst].op;
         InterpError::Fault { fault, inst, op, loc: self.kernel.locs[inst], program: self.program }
     }
@@ -109,7 +109,7 @@ impl Machine<'_> {
         Ok(Bundle::new())
     }
 
-    fn charge(&mut self, inst: Inst, cost: u64) -> Result<(), InterpError> {
+    pub(crate) fn charge(&mut self, inst: Inst, cost: u64) -> Result<(), InterpError> {
         match self.fuel.checked_sub(cost) {
             Some(left) => {
                 self.fuel = left;
@@ -120,7 +120,7 @@ impl Machine<'_> {
     }
 
     /// Executes an instruction; a `yield` returns its operands.
-    fn step(&mut self, inst: Inst, d: &InstData) -> Result<Option<Bundle>, InterpError> {
+    pub(crate) fn step(&mut self, inst: Inst, d: &InstData) -> Result<Option<Bundle>, InterpError> {
         self.charge(inst, self.plan.cost[inst])?;
         let mut args = Bundle::new();
         for &v in &d.args {
@@ -160,7 +160,8 @@ impl Machine<'_> {
                 self.memory.printed.push(format!("{:?} {text}", self.program));
                 Bundle::new()
             }
-            crate::explicit_ops!() => return Err(self.fault(inst, missing("explicit control"))),
+            // A machine of their own runs them, see `explicit`.
+            crate::explicit_ops!() => return Err(self.fault(inst, missing("explicit control outside of a cluster"))),
             Op::Store => {
                 self.store(d, args).map_err(|f| self.fault(inst, f))?;
                 Bundle::new()
@@ -261,7 +262,7 @@ impl Machine<'_> {
         Ok(None)
     }
 
-    fn bind(&mut self, params: &[Value], data: Bundle) {
+    pub(crate) fn bind(&mut self, params: &[Value], data: Bundle) {
         for (&p, x) in params.iter().zip(data) {
             self.env[p] = Some(x);
         }
@@ -357,7 +358,7 @@ impl Machine<'_> {
     }
 
     /// What ordinal `1 + n` of a shadow means.
-    fn program_of(grid: [u32; 3], subset: Option<&[[u32; 3]]>, me: u32) -> [u32; 3] {
+    pub(crate) fn program_of(grid: [u32; 3], subset: Option<&[[u32; 3]]>, me: u32) -> [u32; 3] {
         let n = me.saturating_sub(1);
         match subset {
             Some(list) => list.get(n as usize).copied().unwrap_or_default(),
@@ -588,7 +589,7 @@ impl Machine<'_> {
 }
 
 /// The view that is the first operand.
-fn view_of<'v>(kernel: &Kernel, views: &'v [Option<View>], d: &InstData) -> Result<&'v View, Fault> {
+pub(crate) fn view_of<'v>(kernel: &Kernel, views: &'v [Option<View>], d: &InstData) -> Result<&'v View, Fault> {
     let at = d.args.first().and_then(|v| kernel.params.iter().position(|p| p == v));
     at.and_then(|i| views[i].as_ref()).ok_or(missing("no view"))
 }
@@ -605,7 +606,7 @@ fn philox_tiles(args: &Bundle) -> Result<Bundle, Fault> {
     Ok(out.into_iter().map(Data::ints).collect())
 }
 
-fn indices(args: &Bundle, rank: usize) -> Result<SmallVec<[i64; 4]>, Fault> {
+pub(crate) fn indices(args: &Bundle, rank: usize) -> Result<SmallVec<[i64; 4]>, Fault> {
     (0..rank).map(|i| args.get(i).map_or(Err(missing("no index")), Data::as_int)).collect()
 }
 

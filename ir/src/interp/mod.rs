@@ -17,6 +17,7 @@
 //! - a NaN is the default NaN of its type when it is stored or its bits are read;
 //! - `minnum` and `maxnum` order -0 below +0; a `cmp` of truth values orders false below true;
 //! - a conversion of a float to `i1` asks whether it differs from 0, which a NaN does;
+//! - tasks and blocks of a cluster take turns, async copies land as late as they can (see `explicit`);
 //! - the index of a `for` never wraps: the loop ends at the first exact `lo + n * step` that is not below `hi`.
 //!
 //! ```
@@ -47,6 +48,7 @@ mod data;
 mod elementwise;
 mod error;
 mod exec;
+mod explicit;
 mod fold;
 mod indexed;
 mod memory;
@@ -62,6 +64,7 @@ mod tests;
 
 pub use args::{Arg, ArgError, ScalarArg, ViewArg, check_args, check_args_in, written_params};
 pub use error::{Fault, InterpError};
+pub use explicit::Protocol;
 pub use memory::{Buffer, Memory};
 pub use philox::philox;
 pub use scalar::{fold, is_elementwise};
@@ -121,6 +124,9 @@ pub fn interpret(
     if grid.iter().any(|&e| e == 0 || e > i32::MAX as u32) {
         return Err(InterpError::Grid { grid });
     }
+    if grid[0] % kernel.cluster.max(1) != 0 {
+        return Err(InterpError::Cluster { grid, cluster: kernel.cluster });
+    }
     for &program in options.programs.iter().flatten() {
         if program.iter().zip(&grid).any(|(p, e)| p >= e) {
             return Err(InterpError::Program { program, grid });
@@ -162,6 +168,14 @@ pub fn interpret(
         limit: options.fuel,
         steps: options.steps,
     };
+    if kernel.is_explicit() {
+        let programs = (0..count).map(|n| {
+            let program = options.programs.as_ref().map_or_else(|| program_at(grid, n), |list| list[n as usize]);
+            (program, u32::try_from(n + 1).unwrap_or(u32::MAX))
+        });
+        let count = machine.run_clusters(programs, &scalars)?;
+        return Ok(Stats { programs: count, fuel: options.fuel - machine.fuel });
+    }
     // A kernel without instructions takes no fuel, so its grid could run for ever.
     if !kernel.regions[kernel.body].insts.is_empty() {
         for n in 0..count {

@@ -34,6 +34,8 @@ pub struct Role {
     pub first: u32,
     /// Its warps.
     pub warps: u32,
+    /// Warps behind them that only take part in the change of registers.
+    pub idle: u32,
     /// One lane of the first warp runs the body; the others are done.
     pub single: bool,
     /// Registers per lane that the role asks for, or gives up, if the target has a pool.

@@ -139,7 +139,7 @@ impl Lower<'_> {
         };
         self.role = Some(state);
         let registers = |k: usize| plan.registers.map(|r| r[k]);
-        let producer = RoleSpec { name: "producer", warps: (0, group), single: true, registers: registers(0) };
+        let producer = RoleSpec { name: "producer", warps: (0, group), idle: 0, single: true, registers: registers(0) };
         let kernel = self.kernel;
         let before = self.values.clone();
         let producer = b.role(self, producer, |cx, b| {
@@ -154,7 +154,7 @@ impl Lower<'_> {
             self.variants.clear();
             let name = if plan.teams == 1 { "consumers" } else { ["first team", "second team"][team as usize & 1] };
             let first = group * (1 + team * plan.consumers);
-            let spec = RoleSpec { name, warps: (first, group * plan.consumers), single: false, registers: registers(1) };
+            let spec = RoleSpec { name, warps: (first, group * plan.consumers), idle: 0, single: false, registers: registers(1) };
             roles.push(b.role(self, spec, |cx, b| {
                 let role = cx.role_mut()?;
                 (role.elected, role.team) = (Some(elected(b, group)), team as usize);

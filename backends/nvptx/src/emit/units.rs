@@ -66,11 +66,16 @@ impl Emitter<'_> {
         for r in &roles.roles {
             let next = self.label();
             let p = self.fresh(Class::P);
-            self.body.op("setp.ge.u32 ").r(p).s(", ").r(warp).s(", ").n(r.first + r.warps).end();
+            self.body.op("setp.ge.u32 ").r(p).s(", ").r(warp).s(", ").n(r.first + r.warps + r.idle).end();
             self.branch_if(p, true, next);
             if let Some(n) = r.registers {
                 let way = if n >= entry_registers(self.program.warps) { "inc" } else { "dec" };
                 self.body.op("setmaxnreg.").s(way).s(".sync.aligned.u32 ").n(n).end();
+            }
+            if r.idle > 0 && !r.single {
+                let p = self.fresh(Class::P);
+                self.body.op("setp.ge.u32 ").r(p).s(", ").r(warp).s(", ").n(r.first + r.warps).end();
+                self.branch_if(p, true, end);
             }
             let number = (r.first > 0).then(|| self.fresh(Class::R));
             if let Some(n) = number {

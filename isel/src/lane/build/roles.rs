@@ -17,6 +17,8 @@ pub struct RoleSpec<'a> {
     pub name: &'a str,
     /// First warp and number of warps.
     pub warps: (u32, u32),
+    /// Warps behind them that only take part in the change of registers.
+    pub idle: u32,
     /// One lane runs it.
     pub single: bool,
     /// Registers per lane.
@@ -101,6 +103,7 @@ impl LaneBuilder {
             name: spec.name.to_owned(),
             first: spec.warps.0,
             warps: spec.warps.1,
+            idle: spec.idle,
             single: spec.single,
             registers: spec.registers,
             body,

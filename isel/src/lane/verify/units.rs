@@ -43,15 +43,16 @@ pub(super) fn roles(v: &mut Verifier<'_>, inst: &Inst, roles: &Roles) -> Result<
     let mut next = 0;
     let mut registers = 0;
     for r in &roles.roles {
-        if r.warps == 0 || r.first < next || r.first + r.warps > program.warps {
+        let all = r.warps + r.idle;
+        if r.warps == 0 || r.first < next || r.first + all > program.warps {
             return Err(at(LaneProblem::RoleWarps(r.name.clone())));
         }
-        let groups = r.first.is_multiple_of(units.group_warps) && r.warps.is_multiple_of(units.group_warps);
+        let groups = r.first.is_multiple_of(units.group_warps) && all.is_multiple_of(units.group_warps);
         if r.registers.is_some() && !groups {
             return Err(at(LaneProblem::RoleWarps(r.name.clone())));
         }
-        registers += r.registers.unwrap_or(0) * r.warps;
-        next = r.first + r.warps;
+        registers += r.registers.unwrap_or(0) * all;
+        next = r.first + all;
     }
     let have = entry_registers(v.target, units, program.warps) * program.warps;
     if registers > have {

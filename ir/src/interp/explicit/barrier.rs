@@ -1,0 +1,95 @@
+//! Barriers: those that count arrivals and bytes, the numbered ones, and the cluster's.
+
+use super::local::Clock;
+
+/// A barrier that counts arrivals and bytes.
+pub(super) struct Word {
+    /// Arrivals of a phase.
+    count: u32,
+    /// Arrivals that the running phase lacks.
+    missing: u32,
+    /// Bytes that the running phase lacks.
+    pub(super) bytes: i64,
+    /// The phase that is running.
+    pub(super) phase: u32,
+    /// What comes before the next end of a phase.
+    coming: Clock,
+    /// What comes before the last end of a phase.
+    done: Clock,
+    /// Copies whose bytes the running phase has counted: the block that they went to, and their numbers.
+    pub(super) landed: Vec<(usize, u64)>,
+    /// The agent that speaks for them.
+    pub(super) agent: usize,
+}
+
+impl Word {
+    pub(super) fn new(count: u32, agent: usize) -> Word {
+        Word { count, missing: count, bytes: 0, phase: 0, coming: Clock::default(), done: Clock::default(), landed: Vec::new(), agent }
+    }
+
+    /// An arrival that brings what comes before it; false if the phase has all its arrivals.
+    pub(super) fn arrive(&mut self, clock: &Clock) -> bool {
+        self.coming.join(clock);
+        let room = self.missing > 0;
+        self.missing = self.missing.saturating_sub(1);
+        room
+    }
+
+    /// Ends the phase if nothing is missing; the copies that it counted.
+    pub(super) fn turn(&mut self) -> Option<Vec<(usize, u64)>> {
+        if self.missing > 0 || self.bytes != 0 {
+            return None;
+        }
+        self.phase += 1;
+        self.missing = self.count;
+        self.coming.set(self.agent, self.phase);
+        self.done = self.coming.clone();
+        Some(std::mem::take(&mut self.landed))
+    }
+
+    /// What comes before a wait that passes; `None` while the phase of that parity is running.
+    pub(super) fn passed(&self, parity: i64) -> Option<&Clock> {
+        (i64::from(self.phase & 1) != parity & 1).then_some(&self.done)
+    }
+
+    /// What is missing, in words.
+    pub(super) fn lacks(&self) -> String {
+        match (self.missing, self.bytes) {
+            (0, b) if b < 0 => format!("got {} bytes too many", -b),
+            (0, b) => format!("lacks {b} bytes"),
+            (n, b) if b > 0 => format!("lacks {n} of {} arrivals and {b} bytes", self.count),
+            (n, _) => format!("lacks {n} of {} arrivals", self.count),
+        }
+    }
+}
+
+/// A barrier at which a number of shares meet, again and again.
+#[derive(Default)]
+pub(super) struct Meeting {
+    /// Shares that it takes; 0 if nobody came yet.
+    pub(super) wants: u32,
+    /// Shares that came.
+    pub(super) got: u32,
+    /// How often it was complete.
+    pub(super) round: u64,
+    coming: Clock,
+    done: Clock,
+}
+
+impl Meeting {
+    /// Comes with some shares; false if there are too many.
+    pub(super) fn come(&mut self, shares: u32, clock: &Clock) -> bool {
+        self.coming.join(clock);
+        self.got += shares;
+        if self.got == self.wants {
+            self.round += 1;
+            (self.got, self.done) = (0, self.coming.clone());
+        }
+        self.got < self.wants || self.got == 0
+    }
+
+    /// What comes before the end of a round, if it has ended.
+    pub(super) fn passed(&self, round: u64) -> Option<&Clock> {
+        (self.round > round).then_some(&self.done)
+    }
+}

@@ -1,0 +1,103 @@
+//! What tasks, blocks and async units may not do to one another.
+
+use std::fmt;
+
+/// A mistake in a protocol; `by` and the like name the other instruction and who ran it.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Protocol {
+    /// Local memory is read that nothing wrote.
+    Undefined,
+    /// Local memory is touched that an async copy is bringing.
+    Arriving {
+        /// The copy.
+        by: String,
+    },
+    /// Two accesses to local memory, one of them a write, have no order.
+    Race {
+        /// The other access.
+        by: String,
+    },
+    /// Local memory is written that an async unit still reads.
+    InUse {
+        /// The store or product.
+        by: String,
+    },
+    /// An async unit would not see what a task wrote.
+    Unfenced {
+        /// The task.
+        by: String,
+    },
+    /// The result of a product is read that is in flight.
+    InFlight,
+    /// A handle names a position outside of what it was indexed from.
+    Outside {
+        /// The position.
+        index: i64,
+        /// How many there are.
+        count: u32,
+    },
+    /// A phase gets more arrivals than it has.
+    Arrivals,
+    /// A numbered barrier gets warps that its other users do not count on.
+    Warps {
+        /// The barrier's number.
+        number: u32,
+        /// Warps that came together.
+        got: u32,
+        /// Warps that it should be.
+        want: u32,
+    },
+    /// A cluster has no block of that rank, or the block has ended.
+    Rank {
+        /// The rank.
+        rank: i64,
+        /// Blocks of the cluster.
+        size: u32,
+        /// True if the block was there.
+        ended: bool,
+    },
+    /// The halves of a cluster barrier do not come in turns.
+    Halves,
+    /// A channel's steps are out of order.
+    Channel(String),
+    /// Everybody waits: a line for each.
+    Deadlock(Vec<String>),
+}
+
+impl fmt::Display for Protocol {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Protocol::Undefined => f.write_str("local memory is read that nothing has written; store or load into it first"),
+            Protocol::Arriving { by } => {
+                write!(f, "local memory is touched that {by} is still bringing; wait for its barrier first")
+            }
+            Protocol::Race { by } => {
+                write!(f, "the same local memory is accessed by {by}, and nothing orders the two; put a barrier between them")
+            }
+            Protocol::InUse { by } => write!(f, "local memory is written that {by} still reads; wait for it first"),
+            Protocol::Unfenced { by } => {
+                write!(f, "an async unit does not see what {by} wrote; let it do `fence_async` behind the write")
+            }
+            Protocol::InFlight => {
+                f.write_str("the result of an `async_dot` is read while it is in flight; wait for fewer pending products")
+            }
+            Protocol::Outside { index, count } => write!(f, "the handle is that of position {index} of {count}"),
+            Protocol::Arrivals => {
+                f.write_str("the running phase of the barrier has all its arrivals already; allocate it with more, or arrive less")
+            }
+            Protocol::Warps { number, got, want } => {
+                write!(f, "barrier {number} got {got} warps where {want} should meet; give all its users the same number")
+            }
+            Protocol::Rank { rank, size, ended: false } => write!(f, "rank {rank} is outside the cluster of {size}"),
+            Protocol::Rank { rank, ended: true, .. } => {
+                write!(f, "block {rank} of the cluster has ended; keep it with a cluster barrier until its memory is no longer used")
+            }
+            Protocol::Halves => f.write_str("`cluster_arrive` and `cluster_wait` do not come in turns"),
+            Protocol::Channel(what) => f.write_str(what),
+            Protocol::Deadlock(all) => {
+                write!(f, "everybody waits")?;
+                all.iter().try_for_each(|w| write!(f, "; {w}"))
+            }
+        }
+    }
+}
