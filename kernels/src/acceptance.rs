@@ -34,7 +34,7 @@ pub struct Case {
     /// Unique name.
     pub name: String,
     /// Row of the kernel list: 1 pointwise, 2 quantisation, 3 softmax, 4 norms, 5 sorts, 6 transposition and indices, 7 rotary
-    /// embedding, 8 GEMV, 9 GEMM, 10 GEMM of integers, 11 GEMM with epilogue, 12 GEMM with a split depth, 17 attention.
+    /// embedding, 8 GEMV, 9 GEMM, 10 GEMM of integers, 11 GEMM with epilogue, 12 GEMM with a split depth, 17 attention, 18 explicit control.
     pub row: u32,
     /// How much work it is.
     pub size: Size,
@@ -56,7 +56,7 @@ pub struct CaseLaunch {
 }
 
 impl Case {
-    fn new(row: u32, size: Size, workload: impl Workload + 'static) -> Case {
+    pub(crate) fn new(row: u32, size: Size, workload: impl Workload + 'static) -> Case {
         Case { name: workload.name(), row, size, workload: Box::new(workload) }
     }
 
@@ -139,9 +139,19 @@ impl Case {
         memory
     }
 
-    /// Up to `count` programs of the grid: the first, the last, and others at random, the same ones every time, in order.
+    /// Up to `count` programs of the grid: the first, the last, and others at random, the same ones every time, in order. Of kernels
+    /// with clusters, so many clusters.
     pub fn sample(&self, count: usize) -> Vec<[u32; 3]> {
-        let [x, y, z] = self.grid().map(u64::from);
+        let cluster = self.build().map_or(1, |k| k.cluster.max(1));
+        let whole = |[x, y, z]: [u32; 3]| (x * cluster..(x + 1) * cluster).map(move |x| [x, y, z]);
+        let [x, y, z] = self.grid();
+        let mut list: Vec<[u32; 3]> = Self::sample_of([x / cluster, y, z], count).into_iter().flat_map(whole).collect();
+        list.sort_unstable_by_key(|&[x, y, z]| [z, y, x]);
+        list
+    }
+
+    fn sample_of(grid: [u32; 3], count: usize) -> Vec<[u32; 3]> {
+        let [x, y, z] = grid.map(u64::from);
         let total = x * y * z;
         let mut chosen: Vec<u64> = if total <= count as u64 {
             (0..total).collect()

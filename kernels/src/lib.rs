@@ -5,6 +5,8 @@
 //!        └── with a shape: Workload ── case list: acceptance::cases() ─► grid, tensors, reference, tolerance
 //! ```
 //!
+//! `explicit/` beside `src/` holds kernels that say which warps do what; their cases are a list of their own.
+//!
 //! Every configuration has `new` (works for any shape), `for_shape` (states the facts of one shape, so that wide accesses become
 //! legal), `build` and `grid`.
 
@@ -13,6 +15,8 @@
 pub mod acceptance;
 pub mod activation;
 pub mod attention;
+#[path = "../explicit/mod.rs"]
+pub mod explicit;
 pub mod facts;
 pub mod fused_gemm;
 pub mod gemm;

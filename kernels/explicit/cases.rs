@@ -1,0 +1,252 @@
+//! The kernels with shapes: what they must make of which inputs.
+
+use super::{ClusterNorm, Doubling, RingGemm, Teams};
+use crate::acceptance::{Case, Size};
+use crate::reference::{self, Expected, GemmReference, Reference};
+use crate::tensor::{Init, Tensor, TensorSpec};
+use crate::workload::{Ran, ScalarSpec, Workload, block, suffix, tile_rows};
+use crate::workload_more::LayerNormCase;
+use std::ops::Range;
+use tilelift_ir::{BuildErrors, Kernel, Scalar, num};
+
+/// The row of the kernel list.
+const ROW: u32 = 18;
+
+/// [`Doubling`] of a length.
+#[derive(Clone, Debug)]
+pub struct DoublingCase {
+    /// The kernel.
+    pub config: Doubling,
+    /// The length.
+    pub n: u32,
+    /// The most programs of the grid.
+    pub programs: u32,
+}
+
+impl Workload for DoublingCase {
+    fn name(&self) -> String {
+        format!("doubling_{}", self.n)
+    }
+    fn build(&self) -> Result<Kernel, BuildErrors> {
+        self.config.build()
+    }
+    fn grid(&self) -> [u32; 3] {
+        self.config.grid(self.n, self.programs)
+    }
+    fn tensors(&self) -> Vec<TensorSpec> {
+        vec![TensorSpec::input("x", Scalar::F32, &[self.n], Init::Normal(1)), TensorSpec::output("y", Scalar::F32, &[self.n])]
+    }
+    fn owned(&self, _: usize, [x, y, z]: [u32; 3]) -> Vec<Range<usize>> {
+        let stride = self.grid()[0];
+        let mine = (x..self.n.div_ceil(self.config.block)).step_by(stride as usize).filter(|_| x < stride && y == 0 && z == 0);
+        mine.map(|t| block(u64::from(t) * u64::from(self.config.block), self.config.block, self.n)).collect()
+    }
+    fn reference<'a>(&'a self, _: usize, tensors: &'a [Tensor], _: Ran<'a>) -> Reference<'a> {
+        // Twice a number is exact, and the sum rounds once.
+        let one = move |i: usize| {
+            let rank = f64::from((i as u32 / self.config.block) % 2);
+            Expected::exact(num::round(2.0 * tensors[0].get(i) + rank, Scalar::F32))
+        };
+        Box::new(move |range| range.map(&one).collect())
+    }
+}
+
+/// [`RingGemm`] of a shape.
+#[derive(Clone, Debug)]
+pub struct RingGemmCase {
+    /// The kernel.
+    pub config: RingGemm,
+    /// Rows of C.
+    pub m: u32,
+    /// Columns of C.
+    pub n: u32,
+    /// Depth.
+    pub k: u32,
+    /// The most programs of the grid.
+    pub programs: u32,
+}
+
+impl RingGemmCase {
+    fn definition(&self) -> GemmReference {
+        let shape = [self.m, self.n, self.k].map(|e| e as usize);
+        let activation = crate::Activation::None;
+        GemmReference { shape, trans_a: false, trans_b: self.config.trans_b, tf32: false, activation, out: self.config.elem }
+    }
+}
+
+impl Workload for RingGemmCase {
+    fn name(&self) -> String {
+        let teams = if self.config.teams == Teams::Turns { "turns" } else { "halves" };
+        let order = if self.config.trans_b { "nt" } else { "nn" };
+        format!("ring_gemm_{teams}_{order}_{}_{}x{}x{}", self.config.elem, self.m, self.n, self.k)
+    }
+    fn build(&self) -> Result<Kernel, BuildErrors> {
+        self.config.build()
+    }
+    fn grid(&self) -> [u32; 3] {
+        self.config.grid(self.m, self.n, self.programs)
+    }
+    fn tensors(&self) -> Vec<TensorSpec> {
+        let elem = self.config.elem;
+        let b = if self.config.trans_b { [self.n, self.k] } else { [self.k, self.n] };
+        vec![
+            TensorSpec::input("a", elem, &[self.m, self.k], Init::Normal(1)),
+            TensorSpec::input("b", elem, &b, Init::Normal(2)),
+            TensorSpec::output("c", elem, &[self.m, self.n]),
+        ]
+    }
+    fn owned(&self, _: usize, [x, y, z]: [u32; 3]) -> Vec<Range<usize>> {
+        let stride = self.grid()[0];
+        let mine = (x..self.config.tiles(self.m, self.n)).step_by(stride as usize).filter(|_| x < stride && y == 0 && z == 0);
+        let of = |t| {
+            let (row, col) = self.config.tile_origin(t, self.m, self.n);
+            tile_rows([u64::from(row), u64::from(col)], [self.config.bm, self.config.bn], self.m, self.n)
+        };
+        mine.flat_map(of).collect()
+    }
+    fn reference<'a>(&'a self, _: usize, tensors: &'a [Tensor], _: Ran<'a>) -> Reference<'a> {
+        self.definition().of(&tensors[0], &tensors[1], None)
+    }
+    fn rel_l2_bar(&self) -> Option<f64> {
+        Some(self.definition().rel_l2())
+    }
+}
+
+/// [`ClusterNorm`] of a shape.
+#[derive(Clone, Debug)]
+pub struct ClusterNormCase {
+    /// The kernel.
+    pub config: ClusterNorm,
+    /// Rows.
+    pub rows: u32,
+    /// Columns.
+    pub cols: u32,
+    /// How the matrix is filled.
+    pub init: fn(u64) -> Init,
+}
+
+impl Workload for ClusterNormCase {
+    fn name(&self) -> String {
+        let c = &self.config;
+        format!("cluster_norm_{}_{}_{}x{}{}", c.blocks, c.elem, self.rows, self.cols, suffix((self.init)(0)))
+    }
+    fn build(&self) -> Result<Kernel, BuildErrors> {
+        self.config.build()
+    }
+    fn grid(&self) -> [u32; 3] {
+        self.config.grid(self.rows)
+    }
+    fn tensors(&self) -> Vec<TensorSpec> {
+        let (elem, shape) = (self.config.elem, [self.rows, self.cols]);
+        vec![
+            TensorSpec::input("x", elem, &shape, (self.init)(1)),
+            TensorSpec::input("w", elem, &[self.cols], Init::Normal(2)),
+            TensorSpec::input("b", elem, &[self.cols], Init::Normal(3)),
+            TensorSpec::output("y", elem, &shape),
+        ]
+    }
+    fn scalars(&self) -> Vec<ScalarSpec> {
+        vec![ScalarSpec { name: "eps", elem: Scalar::F32, value: f64::from(LayerNormCase::EPS) }]
+    }
+    fn owned(&self, _: usize, [x, y, z]: [u32; 3]) -> Vec<Range<usize>> {
+        let c = &self.config;
+        let at = [u64::from(x / c.blocks) * u64::from(c.tile_rows), u64::from(x % c.blocks) * u64::from(c.tile_cols)];
+        if y == 0 && z == 0 { tile_rows(at, [c.tile_rows, c.tile_cols], self.rows, self.cols) } else { Vec::new() }
+    }
+    fn reference<'a>(&'a self, _: usize, tensors: &'a [Tensor], _: Ran<'a>) -> Reference<'a> {
+        reference::layer_norm(&tensors[0], None, &tensors[1], &tensors[2], f64::from(LayerNormCase::EPS))
+    }
+}
+
+/// The cases of the kernels with explicit control, for devices that run it.
+pub fn cases() -> Vec<Case> {
+    use Scalar::{BF16, F16, F32};
+    use Size::{Large, Small};
+    let mut list = Vec::new();
+    for (n, size) in [(1000, Small), (1, Small), (1 << 22, Large)] {
+        let config = Doubling::new(256).for_shape(n);
+        list.push(Case::new(ROW, size, DoublingCase { config, n, programs: if size == Small { 2 } else { 264 } }));
+    }
+    for teams in [Teams::Turns, Teams::Halves] {
+        for (elem, trans_b, [m, n, k]) in [(BF16, true, [300, 200, 200]), (F16, false, [128, 136, 64]), (BF16, false, [256, 520, 8])] {
+            let config = RingGemm::new(elem, teams).transposed(trans_b).for_shape(m, n, k);
+            list.push(Case::new(ROW, Small, RingGemmCase { config, m, n, k, programs: 2 }));
+        }
+        for (trans_b, [m, n, k]) in [(true, [4096, 4096, 4096]), (false, [8192, 8192, 2048])] {
+            let config = RingGemm::new(BF16, teams).transposed(trans_b).for_shape(m, n, k);
+            list.push(Case::new(ROW, Large, RingGemmCase { config, m, n, k, programs: 132 }));
+        }
+    }
+    for (elem, blocks, rows, cols) in [(F32, 2, 3, 1000), (F16, 4, 2, 4100), (BF16, 8, 1, 16384), (F32, 8, 2, 8)] {
+        let config = ClusterNorm::new(elem, blocks, cols).for_shape(rows, cols);
+        list.push(Case::new(ROW, Small, ClusterNormCase { config, rows, cols, init: Init::Normal }));
+    }
+    for elem in [BF16, F16] {
+        for (rows, cols, blocks) in [
+            (4, 16384, 4),
+            (4, 32768, 4),
+            (4, 65536, 8),
+            (4, 131_072, 8),
+            (1152, 16384, 2),
+            (1152, 32768, 4),
+            (1152, 65536, 8),
+            (1152, 131_072, 8),
+        ] {
+            let config = ClusterNorm::new(elem, blocks, cols).for_shape(rows, cols);
+            list.push(Case::new(ROW, Large, ClusterNormCase { config, rows, cols, init: Init::Normal }));
+        }
+    }
+    list
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tilelift_ir::interp::{Options, interpret};
+    use tilelift_ir::{text, verify};
+
+    #[test]
+    fn kernels_verify_and_survive_the_text() {
+        for case in cases() {
+            let kernel = case.build().unwrap_or_else(|e| panic!("{}: {e}", case.name));
+            if let Err(e) = verify(&kernel) {
+                panic!("{}:\n{}", case.name, e.pretty(&kernel));
+            }
+            let printed = text::print(&kernel);
+            let again = text::parse(&printed).unwrap_or_else(|e| panic!("{}: {e}", case.name));
+            assert_eq!(text::print(&again.kernels[0]), printed, "{}", case.name);
+        }
+    }
+
+    fn judged(case: &Case, programs: Option<Vec<[u32; 3]>>) {
+        let tensors = case.make_tensors();
+        let mut memory = case.memory(&tensors);
+        let launch = case.launches(programs.as_deref()).unwrap_or_else(|e| panic!("{}: {e}", case.name)).remove(0);
+        let kernel = verify(&launch.kernel).unwrap_or_else(|e| panic!("{}: {e}", case.name));
+        let options = Options { programs: launch.programs, ..Options::default() };
+        interpret(&kernel, launch.grid, &launch.args, &mut memory, &options).unwrap_or_else(|e| panic!("{}: {e}", case.name));
+        let verdict = case.judge(&tensors, &memory, programs.as_deref()).unwrap_or_else(|e| panic!("{}: {e}", case.name));
+        assert!(verdict.pass(), "{}: {verdict}", case.name);
+    }
+
+    #[test]
+    fn small_cases_pass_in_the_interpreter() {
+        cases().iter().filter(|c| c.size == Size::Small).for_each(|c| judged(c, None));
+    }
+
+    #[test]
+    fn a_sample_of_wide_rows_passes_in_the_interpreter() {
+        for case in cases().iter().filter(|c| c.size == Size::Large && c.name.starts_with("cluster_norm") && c.grid()[0] <= 64) {
+            judged(case, Some(case.sample(2)));
+        }
+    }
+
+    #[test]
+    fn samples_hold_whole_clusters() {
+        for case in cases() {
+            let cluster = case.build().map_or(1, |k| k.cluster);
+            let sample = case.sample(3);
+            assert!(sample.len() as u32 % cluster == 0 && sample.windows(2).all(|w| w[0] < w[1]), "{}", case.name);
+        }
+    }
+}

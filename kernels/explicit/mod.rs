@@ -1,0 +1,27 @@
+//! Kernels that say who does what: tasks, rings of slots, barriers, clusters. They show the forms, and compete.
+//!
+//! ```text
+//! Doubling       a producer and a consumer over one slot, two barriers; programs in clusters of 2     (the overview listing of TLX)
+//! RingGemm       a producer and two consumers over a ring of slots: halves of a tile together, or tiles in turns
+//! ClusterNorm    LayerNorm whose rows lie spread over the blocks of a cluster                          (the LayerNorm listing of TLX)
+//! ```
+
+mod cases;
+mod cluster_norm;
+mod doubling;
+mod ring_gemm;
+
+pub use cases::{ClusterNormCase, DoublingCase, RingGemmCase, cases};
+pub use cluster_norm::ClusterNorm;
+pub use doubling::Doubling;
+pub use ring_gemm::{RingGemm, Teams};
+
+use tilelift_ir::{KernelBuilder, Value};
+
+/// Slot and parity of a step of a ring: the step modulo the slots, and how often the ring was gone around, of which a barrier's wait
+/// takes the lowest bit.
+fn turn(b: &mut KernelBuilder, step: Value, slots: u32) -> (Value, Value) {
+    let around = b.div(step, slots);
+    let whole = b.mul(around, slots);
+    (b.sub(step, whole), around)
+}
