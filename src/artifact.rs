@@ -16,6 +16,8 @@ pub struct Artifact {
     pub threads: u32,
     /// Dynamic shared memory per program instance, in bytes.
     pub shared_bytes: u32,
+    /// Program instances of a cluster, along x: the grid's extent there is a multiple.
+    pub cluster: u32,
     /// Launch parameters in order; [`tilelift_isel::abi::marshal`] fills them from a kernel's arguments.
     pub params: Vec<Param>,
     /// The kernel that was compiled: its parameter types carry the facts that every launch is checked against.

@@ -263,6 +263,7 @@ pub fn compile_timed(kernel: &Kernel, target: &Target, options: &Options) -> Res
         entry: ptx.entry,
         threads: ptx.threads,
         shared_bytes: ptx.shared_bytes,
+        cluster: ptx.cluster,
         params: ptx.params,
         kernel: kernel.clone(),
     };

@@ -15,14 +15,14 @@ use crate::access::GlobalAccess;
 use crate::dots::{DotPlan, plan_dot};
 use crate::error::LowerError;
 use crate::packed;
-use crate::plan::Plan;
+use crate::plan::{Plan, handle};
 use crate::target::Target;
 use cranelift_entity::SecondaryMap;
 use std::collections::BTreeMap;
 use std::rc::Rc;
 use tilelift_egraph::physical::{Form, Solution, Variant};
 use tilelift_ir::layout::{Layout, coalesced};
-use tilelift_ir::{Attr, Inst, Kernel, Op, Type, Value};
+use tilelift_ir::{Attr, Inst, Kernel, Op, Region, Type, Value};
 
 /// The outcome.
 pub(crate) struct Assignment {
@@ -135,14 +135,6 @@ fn tile_shape(kernel: &Kernel, v: Value) -> Option<&[u32]> {
 /// # Errors
 /// A tile that no layout can spread.
 pub(crate) fn assign(kernel: &Kernel, target: &Target, plan: &Plan) -> Result<Assignment, LowerError> {
-    let mut classes = Classes(SecondaryMap::new());
-    let mut links: Vec<(Value, Value, Link)> = Vec::new();
-    let mut insts = Vec::new();
-    kernel.walk(kernel.body, &mut |i| insts.push(i));
-    for &i in &insts {
-        collect(kernel, i, &mut classes, &mut links);
-    }
-
     let mut out = Assignment {
         layouts: SecondaryMap::new(),
         dots: SecondaryMap::new(),
@@ -150,10 +142,30 @@ pub(crate) fn assign(kernel: &Kernel, target: &Target, plan: &Plan) -> Result<As
         searched: false,
         variants: SecondaryMap::new(),
     };
+    // Tasks have warps of their own, and no tile goes from one to another. The replicas of one have the same layouts.
+    let roles = plan.explicit().map_or(&[][..], |e| &e.roles);
+    for r in roles.iter().filter(|r| r.replica == 0) {
+        let own = Plan { warps: r.warps[1], ..plan.clone() };
+        assign_part(kernel, target, &own, r.region, &mut out)?;
+    }
+    assign_part(kernel, target, plan, kernel.body, &mut out)?;
+    Ok(out)
+}
+
+/// Assigns layouts to what a region makes, but for the tasks in it.
+fn assign_part(kernel: &Kernel, target: &Target, plan: &Plan, part: Region, out: &mut Assignment) -> Result<(), LowerError> {
+    let mut classes = Classes(SecondaryMap::new());
+    let mut links: Vec<(Value, Value, Link)> = Vec::new();
+    let mut insts = Vec::new();
+    own_insts(kernel, part, &mut insts);
+    for &i in &insts {
+        collect(kernel, i, &mut classes, &mut links);
+    }
+
     let mut chosen: BTreeMap<Value, Rc<Layout>> = BTreeMap::new();
     let mut queue: Vec<Value> = Vec::new();
     for &i in &insts {
-        if kernel.insts[i].op == Op::Dot {
+        if matches!(kernel.insts[i].op, Op::Dot | Op::AsyncDot) {
             let dot = Rc::new(plan_dot(kernel, target, plan, i).map_err(|e| e.at(kernel.locs[i]))?);
             let class = classes.find(kernel.insts[i].results[0]);
             chosen.entry(class).or_insert_with(|| {
@@ -170,7 +182,8 @@ pub(crate) fn assign(kernel: &Kernel, target: &Target, plan: &Plan) -> Result<As
         let d = &kernel.insts[i];
         let v = match d.op {
             Op::Load => d.results[0],
-            Op::Store => kernel.operand(i, "value")[0],
+            Op::Store | Op::LocalStore | Op::RemoteStore | Op::RemoteStoreAsync => kernel.operand(i, "value")[0],
+            Op::LocalLoad | Op::RemoteLoad => d.results[0],
             Op::Gather | Op::Atomic | Op::AtomicCas => d.results[0],
             Op::Scatter => kernel.operand(i, "value")[0],
             _ => continue,
@@ -216,7 +229,12 @@ pub(crate) fn assign(kernel: &Kernel, target: &Target, plan: &Plan) -> Result<As
         queue.push(class);
     }
 
-    for v in kernel.values.keys() {
+    let mut own: Vec<Value> = kernel.regions[part].params.to_vec();
+    for &i in &insts {
+        own.extend(&kernel.insts[i].results);
+        own.extend(kernel.insts[i].regions.iter().flat_map(|&r| kernel.regions[r].params.iter().copied()));
+    }
+    for v in own {
         if tile_shape(kernel, v).is_some() {
             out.layouts[v] = match chosen.get(&classes.find(v)) {
                 Some(l) => Some(l.clone()),
@@ -225,7 +243,17 @@ pub(crate) fn assign(kernel: &Kernel, target: &Target, plan: &Plan) -> Result<As
             };
         }
     }
-    Ok(out)
+    Ok(())
+}
+
+/// The instructions of a region and the regions inside it, but for those of tasks.
+fn own_insts(kernel: &Kernel, r: Region, out: &mut Vec<Inst>) {
+    for &i in &kernel.regions[r].insts {
+        out.push(i);
+        if kernel.insts[i].op != Op::Tasks {
+            kernel.insts[i].regions.iter().for_each(|&inner| own_insts(kernel, inner, out));
+        }
+    }
 }
 
 /// Unions and links of one instruction.
@@ -290,7 +318,8 @@ fn collect(kernel: &Kernel, i: Inst, classes: &mut Classes, links: &mut Vec<(Val
                 classes.union(a, d.results[0]);
             }
         }
-        Op::Dot => classes.union(d.args[2], d.results[0]),
+        Op::Dot | Op::AsyncDot => classes.union(d.args[2], d.results[0]),
+        Op::AsyncDotWait => classes.union(d.args[0], d.results[0]),
         Op::Flip | Op::Scan | Op::ScanReverse => classes.union(d.args[0], d.results[0]),
         Op::ReduceBy | Op::ScanBy | Op::ScanReverseBy => {
             for &a in &d.args[1..] {
@@ -444,6 +473,9 @@ pub(crate) fn access_layout(kernel: &Kernel, target: &Target, plan: &Plan, i: In
     let Type::Tile(t) = kernel.ty(v) else {
         return Err(LowerError::unsupported("a global access of a scalar", "load or store a tile"));
     };
+    if matches!(kernel.insts[i].op, Op::LocalLoad | Op::LocalStore | Op::RemoteLoad | Op::RemoteStore | Op::RemoteStoreAsync) {
+        return local_layout(kernel, target, plan, i, &t.shape, t.elem.bytes());
+    }
     if !matches!(kernel.insts[i].op, Op::Load | Op::Store) {
         return scattered_layout(&t.shape, t.elem.bytes(), target, plan);
     }
@@ -455,6 +487,23 @@ pub(crate) fn access_layout(kernel: &Kernel, target: &Target, plan: &Plan, i: In
         return Ok(packed::halves_of(&bytes)?.0);
     }
     Ok(coalesced(&t.shape, t.elem.bytes(), &access.order(), vec, target.lanes, plan.warps)?)
+}
+
+/// The layout of an access of local memory: lanes side by side along the rows, each with as much as it may take at once.
+fn local_layout(kernel: &Kernel, target: &Target, plan: &Plan, i: Inst, shape: &[u32], bytes: u32) -> Result<Layout, LowerError> {
+    let found = handle(kernel, kernel.operand(i, "buffer")[0]);
+    let mut order: Vec<usize> = (0..shape.len()).rev().collect();
+    let mut vec = 1;
+    if let Some((h, form)) = found.and_then(|h| plan.explicit()?.forms.get(&h.root).map(|f| (h, f))) {
+        order.sort_by_key(|&d| std::cmp::Reverse(h.parts[d].of));
+        let along = form.panels.map_or(form.shape.len() - 1, |p| p.contiguous);
+        if let Some(d) = h.parts.iter().position(|p| p.of == along) {
+            order.retain(|&x| x != d);
+            order.insert(0, d);
+            vec = (target.vector_bytes / bytes).max(1);
+        }
+    }
+    Ok(coalesced(shape, bytes, &order, vec, target.lanes, plan.warps)?)
 }
 
 /// The layout of an access whose elements may lie anywhere: neighbours in neighbouring lanes, one element at a time.

@@ -2,7 +2,7 @@
 
 use crate::error::LowerError;
 use crate::plan::Plan;
-use crate::target::{GroupMatrixId, MatrixId, Target};
+use crate::target::{GroupMatrix, GroupMatrixId, MatrixId, Target};
 use std::rc::Rc;
 use tilelift_egraph::physical::Form;
 use tilelift_ir::layout::{Axis, Coord, FragmentMap, Layout};
@@ -86,6 +86,12 @@ fn turn(l: &Layout, dim: usize, order: &[u32]) -> Option<Layout> {
 /// Chooses the matrix instruction of a dot and spreads the warps over M and N. Types and extents without one are left to multiply-adds.
 pub(crate) fn plan_dot(kernel: &Kernel, target: &Target, plan: &Plan, i: Inst) -> Result<DotPlan, LowerError> {
     let d = &kernel.insts[i];
+    if let Some(e) = plan.explicit()
+        && let Some(&q) = e.dots.get(&i)
+        && let Some(units) = &target.units
+    {
+        return plan_async_dot(kernel, &units.matrix[q.as_u32() as usize], q, plan.warps / units.group_warps, i);
+    }
     let (Type::Tile(a), Type::Tile(bt), Type::Tile(c)) = (kernel.ty(d.args[0]), kernel.ty(d.args[1]), kernel.ty(d.args[2])) else {
         return Err(LowerError::unsupported("a dot of scalars", "use tiles"));
     };
@@ -166,6 +172,22 @@ pub(crate) fn plan_dot(kernel: &Kernel, target: &Target, plan: &Plan, i: Inst) -
         first.others = others.into_iter().map(Rc::new).collect();
     }
     Ok(first)
+}
+
+/// An asynchronous product: groups of warps share its rows.
+fn plan_async_dot(kernel: &Kernel, row: &GroupMatrix, q: GroupMatrixId, groups: u32, i: Inst) -> Result<DotPlan, LowerError> {
+    let d = &kernel.insts[i];
+    let Type::Tile(c) = kernel.ty(d.args[2]) else {
+        return Err(LowerError::unsupported("a dot of scalars", "use tiles"));
+    };
+    let (groups, order) = ([groups, 1], [0, 1]);
+    let acc = Rc::new(Layout::fragment(&c.shape, &row.d, &groups, &order)?);
+    let a = match (&row.a, kernel.ty(d.args[0])) {
+        (Some(map), Type::Tile(t)) => Rc::new(Layout::operand_of(&t.shape, map, &groups, &order, &[Some(0), None])?),
+        _ => acc.clone(),
+    };
+    let factors = [row.operand; 2];
+    Ok(DotPlan { instr: None, group: Some(q), factors, whole: acc.clone(), a, b: acc.clone(), d: acc, others: Vec::new() })
 }
 
 /// Fragments of a dot by multiply-adds: a lane holds a block of up to 4x4 accumulators, the rows of A and the columns of B that they

@@ -1,8 +1,13 @@
 //! The plan: what is decided before layouts, because layouts depend on it.
 
+mod buffers;
+mod explicit;
 mod overlap;
 mod specialise;
 
+pub(crate) use buffers::{Form, Part, handle};
+pub(crate) use explicit::tasks;
+pub use explicit::{Explicit, TaskRole};
 pub(crate) use overlap::{Overlap, is_zero};
 pub use specialise::Specialised;
 pub(crate) use specialise::{ALIGN, MAX_DEPTH, PanelTile, behind_reshapes, budget, trace};
@@ -11,7 +16,7 @@ use crate::error::LowerError;
 use crate::target::Target;
 use std::fmt;
 use std::rc::Rc;
-use tilelift_ir::{Inst, Kernel, Op, Scalar, Type};
+use tilelift_ir::{Kernel, Op, Scalar, Type};
 
 /// What the caller pins; the kernel's own hints come next, then the defaults here.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Hash)]
@@ -32,6 +37,8 @@ pub struct LowerOptions {
     pub overlap: Option<bool>,
     /// How layouts are chosen.
     pub layouts: LayoutChoice,
+    /// Tasks whose work together is not proved are lowered none the less.
+    pub unproven: bool,
 }
 
 /// How the layouts of tiles are chosen.
@@ -63,6 +70,8 @@ pub enum Schedule {
     },
     /// See [`ScheduleKind::Specialised`].
     Specialised(Rc<Specialised>),
+    /// As the author says.
+    Explicit(Rc<Explicit>),
 }
 
 /// Decisions for a kernel on a target.
@@ -81,7 +90,15 @@ impl Plan {
     pub fn specialised(&self) -> Option<&Rc<Specialised>> {
         match &self.schedule {
             Schedule::Specialised(s) => Some(s),
-            Schedule::Pipelined { .. } => None,
+            Schedule::Pipelined { .. } | Schedule::Explicit(_) => None,
+        }
+    }
+
+    /// The explicit schedule, if it is that.
+    pub fn explicit(&self) -> Option<&Rc<Explicit>> {
+        match &self.schedule {
+            Schedule::Explicit(e) => Some(e),
+            Schedule::Pipelined { .. } | Schedule::Specialised(_) => None,
         }
     }
 }
@@ -91,6 +108,7 @@ impl fmt::Display for Plan {
         match &self.schedule {
             Schedule::Pipelined { why } => write!(f, "pipelined: {} warps, {} stages (not specialised: {why})", self.warps, self.stages),
             Schedule::Specialised(s) => s.fmt(f),
+            Schedule::Explicit(e) => e.fmt(f),
         }
     }
 }
@@ -101,26 +119,14 @@ const DEFAULT_STAGES: u32 = 3;
 /// Bytes of its largest tile that a lane should hold at most, when the number of warps is free.
 const TILE_BYTES_PER_LANE: u64 = 64;
 
-/// Why an instruction of explicit control is refused.
-pub(crate) fn no_explicit_control(kernel: &Kernel, i: Inst) -> LowerError {
-    let what = format!("`{}`", kernel.insts[i].op);
-    LowerError::unsupported(what, "explicit control has no lowering yet; run the kernel in the interpreter").at(kernel.locs[i])
-}
-
 /// Decides the number of warps and stages.
 ///
 /// # Errors
-/// Explicit control, more warps than the target runs, or a number that is no power of two.
+/// What the target lacks for explicit control, more warps than the target runs, or a number that is no power of two.
 pub fn plan(kernel: &Kernel, target: &Target, options: &LowerOptions) -> Result<Plan, LowerError> {
-    let mut explicit = None;
-    kernel.walk(kernel.body, &mut |i| explicit = explicit.or(Some(i).filter(|&i| kernel.insts[i].op.is_explicit())));
-    if let Some(i) = explicit {
-        return Err(no_explicit_control(kernel, i));
-    }
-    if kernel.cluster != 1 {
-        return Err(LowerError::unsupported("a cluster", "explicit control has no lowering yet; run the kernel in the interpreter"));
-    }
+    let explicit = kernel.is_explicit();
     let why = match (options.schedule, options.warps) {
+        _ if explicit => String::new(),
         (Some(ScheduleKind::Pipelined), _) => "asked for so".to_owned(),
         (None, Some(n)) => format!("{n} warps are asked for"),
         (Some(ScheduleKind::Specialised), _) | (None, None) => match specialise::specialise(kernel, target, options) {
@@ -151,6 +157,10 @@ pub fn plan(kernel: &Kernel, target: &Target, options: &LowerOptions) -> Result<
         });
     }
     let stages = options.stages.or(kernel.hints.stages).unwrap_or(DEFAULT_STAGES).max(1);
+    if explicit {
+        let e = explicit::explicit(kernel, target, options, warps)?;
+        return Ok(Plan { warps: e.warps, stages: 1, schedule: Schedule::Explicit(Rc::new(e)) });
+    }
     Ok(Plan { warps, stages, schedule: Schedule::Pipelined { why } })
 }
 

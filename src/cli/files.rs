@@ -25,6 +25,7 @@ usage: tilelift compile FILE [OPTION…]
   --warps N        warps per program instance, overriding the kernel's hint
   --schedule NAME  specialised or pipelined (the planner's choice)
   --stages N       stages of pipelined loops, overriding the kernel's hint
+  --unproven       compile tasks whose work together is not proved
   --opt N          0: as written, 1: equality saturation over the tile program (default), 2: layouts, too
   -o, --output F   write to a file
   --times          report the time of each stage on standard error";
@@ -126,6 +127,7 @@ pub(super) fn compile(parser: &mut lexopt::Parser, streams: &mut Streams<'_>) ->
             Long("emit") => emit = options::word(parser, "emit", &[("ptx", Emit::Ptx), ("lane", Emit::Lane), ("tile", Emit::Tile)])?,
             Long("kernel") => only = Some(options::text(parser)?),
             Long("warps") => opts.lower.warps = Some(options::number(parser, "warps", 1..=64)?),
+            Long("unproven") => opts.lower.unproven = true,
             Long("stages") => opts.lower.stages = Some(options::number(parser, "stages", 1..=16)?),
             Long("schedule") => opts.lower.schedule = Some(options::word(parser, "schedule", &options::SCHEDULES)?),
             Long("output") | Short('o') => output = Some(options::text(parser)?),

@@ -22,7 +22,8 @@ Executes every `; run:` line of the files, prints what the kernels wrote, and co
                   warp instructions
   --opt N         0: as written, 1: improved by equality saturation (default), 2: layouts, too
   --schedule NAME specialised or pipelined (the planner's choice)
-  --warps N, --stages N   instead of the kernel's hints";
+  --warps N, --stages N   instead of the kernel's hints
+  --unproven              run tasks whose work together is not proved";
 
 pub(super) const INTERP_HELP: &str = "\
 usage: tilelift interp FILE… [OPTION…]
@@ -52,6 +53,7 @@ pub(super) fn run(parser: &mut lexopt::Parser, streams: &mut Streams<'_>) -> Out
             Long("opt") => options.opt = options::opt(parser)?,
             Long("schedule") => options.lower.schedule = Some(options::word(parser, "schedule", &options::SCHEDULES)?),
             Long("warps") => options.lower.warps = Some(options::number(parser, "warps", 1..=64)?),
+            Long("unproven") => options.lower.unproven = true,
             Long("stages") => options.lower.stages = Some(options::number(parser, "stages", 1..=16)?),
             Value(v) => paths.push(v.to_string_lossy().into_owned()),
             Long(_) | Short(_) => return Err(arg.unexpected().into()),

@@ -98,6 +98,8 @@ pub struct Directives {
     pub precise: Option<Stage>,
     /// Target names.
     pub targets: Vec<String>,
+    /// Tasks need no proof.
+    pub unproven: bool,
     /// Launches.
     pub runs: Vec<RunLine>,
     /// Checks in order.
@@ -164,6 +166,10 @@ impl Directives {
             self.targets.extend(rest.split([',', ' ']).filter(|t| !t.is_empty()).map(str::to_owned));
             return Ok(());
         }
+        if comment == "unproven" {
+            self.unproven = true;
+            return Ok(());
+        }
         let Some((word, rest)) = comment.split_once(':') else { return Ok(()) };
         if word.is_empty() || !word.chars().all(|c| c.is_ascii_lowercase() || c == '-') {
             return Ok(());
@@ -185,7 +191,7 @@ impl Directives {
             }
             _ => {
                 return Err(format!(
-                    "`{word}:` is no directive; known are test, target, run:, check:, check-next:, check-not:, error: (write prose without a leading word and colon)"
+                    "`{word}:` is no directive; known are test, target, unproven, run:, check:, check-next:, check-not:, error: (write prose without a leading word and colon)"
                 ));
             }
         }

@@ -23,7 +23,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use tilelift_ir::interp::{Arg, InterpError, Memory};
 use tilelift_ir::{Kernel, text};
-use tilelift_isel::Target;
+use tilelift_isel::{LowerOptions, Target};
 
 /// A target whose assembler sees every text that runs on another one's: it has instructions of its own.
 const ALSO_ASSEMBLED: &str = "sm_89";
@@ -316,8 +316,13 @@ impl Test<'_> {
         list
     }
 
+    fn options(&self, opt: OptLevel) -> Options {
+        let lower = LowerOptions { unproven: self.directives.unproven, ..LowerOptions::default() };
+        Options { opt, lower, ..Options::default() }
+    }
+
     fn on_target(&mut self, o: &Outcome<'_>, target: &Target, opt: OptLevel, reported: &mut Vec<Reported>) {
-        match compile(o.kernel, target, &Options { opt, ..Options::default() }) {
+        match compile(o.kernel, target, &self.options(opt)) {
             Ok(a) => {
                 if self.assembled.insert((a.entry, target.name, opt)) {
                     self.assembles(o.run.line, &a.text, target);
@@ -345,7 +350,7 @@ impl Test<'_> {
     fn device(&mut self, o: &Outcome<'_>, device: &Executor, seed: u64, opt: OptLevel) {
         let line = o.run.line;
         let mut got = o.memory.clone();
-        let options = Options { opt, ..Options::default() };
+        let options = self.options(opt);
         let launch = Launch { grid: o.run.grid, args: o.args, programs: None, seed, steps: self.config.steps, options: &options };
         let result = device.run(o.kernel, &launch, &mut got).map(drop);
         let name = format!("{}, schedule {seed}, level {}", device.describe(), opt as u32);

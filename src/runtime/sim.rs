@@ -39,6 +39,13 @@ pub enum SimFailure {
     Run(Box<ptx::SimError>),
     /// A launch parameter that the simulator has no form of.
     Tensor(ptx::TensorMapError),
+    /// The grid is no multiple of the kernel's clusters along x.
+    Cluster {
+        /// The grid.
+        grid: [u32; 3],
+        /// Program instances of a cluster.
+        cluster: u32,
+    },
     /// Simulated memory could not be read back.
     Memory(ptx::MemoryError),
 }
@@ -51,6 +58,9 @@ impl fmt::Display for SimFailure {
             SimFailure::Abi(e) => e.fmt(f),
             SimFailure::Run(e) => e.fmt(f),
             SimFailure::Tensor(e) => write!(f, "the simulator does not take a launch parameter: {e}; run on hardware, or pipelined"),
+            SimFailure::Cluster { grid, cluster } => {
+                write!(f, "the grid {grid:?} is no multiple of clusters of {cluster} along x; pad it")
+            }
             SimFailure::Memory(e) => e.fmt(f),
         }
     }
@@ -64,6 +74,7 @@ impl std::error::Error for SimFailure {
             SimFailure::Abi(e) => Some(e),
             SimFailure::Run(e) => Some(e),
             SimFailure::Tensor(e) => Some(e),
+            SimFailure::Cluster { .. } => None,
             SimFailure::Memory(e) => Some(e),
         }
     }
@@ -101,6 +112,9 @@ impl SimDevice {
     pub fn execute(&self, kernel: &SimKernel, grid: [u32; 3], args: &[Arg], memory: &mut Memory) -> Result<Report, SimFailure> {
         let artifact = &kernel.artifact;
         check_args(&artifact.kernel, args, memory).map_err(SimFailure::Args)?;
+        if !grid[0].is_multiple_of(artifact.cluster.max(1)) {
+            return Err(SimFailure::Cluster { grid, cluster: artifact.cluster });
+        }
         let mut device = ptx::Memory::new();
         let bases: Vec<u64> = memory.buffers.iter().enumerate().map(|(i, b)| device.alloc(&name_of(i, args), init_of(b))).collect();
         let values = marshal(&artifact.params, grid, args, |buffer, offset| bases[buffer] + offset).map_err(SimFailure::Abi)?;

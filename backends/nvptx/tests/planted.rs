@@ -84,7 +84,7 @@ fn subjects() -> Vec<Subject> {
 struct Site<'a> {
     block: &'a mut Block,
     i: usize,
-    role: &'static str,
+    role: &'a str,
     vals: &'a mut PrimaryMap<LVal, LTy>,
 }
 
@@ -247,7 +247,7 @@ fn planted(program: &Program, fault: &Fault, nth: usize) -> Option<Program> {
     done.then_some(out)
 }
 
-fn plant(block: &mut Block, role: &'static str, vals: &mut PrimaryMap<LVal, LTy>, fault: &Fault, left: &mut usize) -> bool {
+fn plant(block: &mut Block, role: &str, vals: &mut PrimaryMap<LVal, LTy>, fault: &Fault, left: &mut usize) -> bool {
     for i in 0..block.len() {
         let mut probe = (block.clone(), vals.clone());
         if fault.1(&mut Site { block: &mut probe.0, i, role, vals: &mut probe.1 }) {
@@ -260,7 +260,7 @@ fn plant(block: &mut Block, role: &'static str, vals: &mut PrimaryMap<LVal, LTy>
         let found = match &mut block[i] {
             Inst::For(l) => plant(&mut l.body, role, vals, fault, left),
             Inst::If(c) => plant(&mut c.then, role, vals, fault, left) || plant(&mut c.otherwise, role, vals, fault, left),
-            Inst::Roles(r) => r.roles.iter_mut().any(|r| plant(&mut r.body, r.name, vals, fault, left)),
+            Inst::Roles(r) => r.roles.iter_mut().any(|r| plant(&mut r.body, &r.name, vals, fault, left)),
             _ => false,
         };
         if found {

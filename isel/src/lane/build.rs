@@ -101,6 +101,7 @@ impl LaneBuilder {
                 params: Vec::new(),
                 warps,
                 lanes,
+                cluster: 1,
                 allocs: PrimaryMap::new(),
                 shared_bytes: 0,
                 vals: PrimaryMap::new(),
@@ -222,9 +223,13 @@ impl LaneBuilder {
         }
         match what {
             Special::Warp if self.program.warps == 1 => self.i32(0),
-            Special::Warp | Special::Lane | Special::ProgramId(_) | Special::NumPrograms(_) | Special::Worker | Special::Workers => {
-                self.pure(Key::Special(what), &[LTy::I32], &[], |d| Inst::Special { dst: d[0], what })[0]
-            }
+            Special::Warp
+            | Special::Lane
+            | Special::ProgramId(_)
+            | Special::NumPrograms(_)
+            | Special::Worker
+            | Special::Workers
+            | Special::ClusterRank => self.pure(Key::Special(what), &[LTy::I32], &[], |d| Inst::Special { dst: d[0], what })[0],
         }
     }
 

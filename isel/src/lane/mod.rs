@@ -29,7 +29,7 @@ pub use build::{LaneBuilder, RoleSpec};
 pub(crate) use fold::{eval_cmp, eval_int};
 pub use interp::{LaneArg, LaneError, LaneFault, LaneOptions, LaneStats, Space, interpret};
 pub use traffic::Traffic;
-pub use unit::{GroupOperand, LeftOperand, Multiply, Panels, Place, Role, Roles, Unit, panel_byte};
+pub use unit::{GroupOperand, LeftOperand, Multiply, Panels, Place, Reduction, Role, Roles, Unit, panel_byte};
 pub(crate) use verify::entry_registers;
 pub use verify::{LaneProblem, LaneVerifyError, verify};
 
@@ -179,6 +179,8 @@ pub enum Special {
     Worker,
     /// How many such instances run.
     Workers,
+    /// Position of the program instance in its cluster.
+    ClusterRank,
 }
 
 /// One-operand operations; meanings as the tile ops of the same name. The last four are for machines that convert codes, see
@@ -445,6 +447,8 @@ pub struct Program {
     pub warps: u32,
     /// Lanes per warp.
     pub lanes: u32,
+    /// Program instances, neighbours along x, that form a cluster; 1 without clusters. All lanes of a cluster of several meet at its end.
+    pub cluster: u32,
     /// Shared memory.
     pub allocs: PrimaryMap<AllocId, Alloc>,
     /// Bytes of shared memory in all, after placement.

@@ -19,7 +19,11 @@ use tilelift_ir::{CacheHint, num};
 
 impl fmt::Display for Program {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        writeln!(f, "lane @{} warps={} lanes={} shared={}", self.name, self.warps, self.lanes, self.shared_bytes)?;
+        write!(f, "lane @{} warps={} lanes={} shared={}", self.name, self.warps, self.lanes, self.shared_bytes)?;
+        if self.cluster > 1 {
+            write!(f, " cluster={}", self.cluster)?;
+        }
+        f.write_char('\n')?;
         for (i, p) in self.params.iter().enumerate() {
             write!(f, "  param {i}: {} = ", p.ty)?;
             match p.source {
@@ -80,6 +84,9 @@ fn block(p: &Program, f: &mut dyn Write, insts: &Block, depth: usize) -> fmt::Re
         } else if let Inst::Roles(r) = inst {
             for role in &r.roles {
                 write!(f, "{:1$}{2} warps {3}..{4}", "", depth * 2 + 2, role.name, role.first, role.first + role.warps)?;
+                if role.idle > 0 {
+                    write!(f, " and {} idle", role.idle)?;
+                }
                 f.write_str(if role.single { " one lane" } else { "" })?;
                 if let Some(n) = role.registers {
                     write!(f, " registers {n}")?;
@@ -208,6 +215,7 @@ fn head(p: &Program, f: &mut dyn Write, inst: &Inst) -> fmt::Result {
                 Special::NumPrograms(a) => write!(f, "special num_programs {a}"),
                 Special::Worker => f.write_str("special worker"),
                 Special::Workers => f.write_str("special workers"),
+                Special::ClusterRank => f.write_str("special cluster_rank"),
             }
         }
         Inst::SharedAddr { dst, alloc } => {
@@ -387,10 +395,11 @@ fn unit(p: &Program, f: &mut dyn Write, u: &Unit) -> fmt::Result {
             at(f, barrier)?;
             guard(f, *g)
         }
-        Unit::ArriveExpect { barrier, bytes } => {
+        Unit::ArriveExpect { barrier, bytes, guard: g } => {
             f.write_str("arrive ")?;
             at(f, barrier)?;
-            write!(f, " expect {bytes}")
+            write!(f, " expect {bytes}")?;
+            guard(f, *g)
         }
         Unit::Wait { barrier, parity } => {
             f.write_str("wait ")?;
@@ -405,16 +414,24 @@ fn unit(p: &Program, f: &mut dyn Write, u: &Unit) -> fmt::Result {
             write!(f, "prefetch_map {map}")?;
             guard(f, *g)
         }
-        Unit::BulkLoad { map, to, at: from, barrier } => {
+        Unit::BulkLoad { map, to, at: from, barrier, ranks, guard: g } => {
             f.write_str("bulk_load ")?;
             at(f, to)?;
             write!(f, " = boxes {map} (")?;
             list(f, from.iter().copied())?;
             f.write_str(") arrives ")?;
-            at(f, barrier)
+            at(f, barrier)?;
+            if let Some(r) = ranks {
+                write!(f, " ranks {r}")?;
+            }
+            guard(f, *g)
         }
-        Unit::BulkStore { map, from, at: to, guard: g } => {
-            write!(f, "bulk_store boxes {map} (")?;
+        Unit::BulkStore { map, from, at: to, reduce, guard: g } => {
+            f.write_str("bulk_store")?;
+            if let Some(r) = reduce {
+                write!(f, ".{r}")?;
+            }
+            write!(f, " boxes {map} (")?;
             list(f, to.iter().copied())?;
             f.write_str(") = ")?;
             at(f, from)?;
@@ -453,6 +470,43 @@ fn unit(p: &Program, f: &mut dyn Write, u: &Unit) -> fmt::Result {
         }
         Unit::CommitMatrices => f.write_str("commit_matrices"),
         Unit::WaitMatrices { pending } => write!(f, "wait_matrices {pending}"),
+        Unit::NamedBarrier { id, warps, wait } => {
+            write!(f, "named_barrier_{} {id} warps {warps}", if *wait { "sync" } else { "arrive" })
+        }
+        Unit::ClusterArrive { relaxed } => f.write_str(if *relaxed { "cluster_arrive relaxed" } else { "cluster_arrive" }),
+        Unit::ClusterWait => f.write_str("cluster_wait"),
+        Unit::Remote { dst, place, rank } => {
+            def(p, f, *dst)?;
+            f.write_str(" = remote ")?;
+            at(f, place)?;
+            write!(f, " of {rank}")
+        }
+        Unit::RemoteLoad { dsts, from } => {
+            defs(p, f, dsts.iter().copied())?;
+            f.write_str(" = load.remote ")?;
+            at(f, from)
+        }
+        Unit::RemoteStore { srcs, to, guard: g } => {
+            f.write_str("store.remote ")?;
+            at(f, to)?;
+            f.write_str(" = ")?;
+            list(f, srcs.iter().copied())?;
+            guard(f, *g)
+        }
+        Unit::RemoteStoreAsync { srcs, to, barrier, guard: g } => {
+            f.write_str("store_async.remote ")?;
+            at(f, to)?;
+            f.write_str(" = ")?;
+            list(f, srcs.iter().copied())?;
+            f.write_str(" arrives ")?;
+            at(f, barrier)?;
+            guard(f, *g)
+        }
+        Unit::RemoteArrive { barrier, guard: g } => {
+            f.write_str("arrive.remote ")?;
+            at(f, barrier)?;
+            guard(f, *g)
+        }
     }
 }
 

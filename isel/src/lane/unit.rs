@@ -16,6 +16,7 @@
 
 use super::{Block, LVal, Vals};
 use crate::target::GroupMatrixId;
+use std::fmt;
 
 /// Warps that go their own ways to the end of the program: bodies on disjoint ranges of warps.
 #[derive(Clone, PartialEq, Debug)]
@@ -28,11 +29,13 @@ pub struct Roles {
 #[derive(Clone, PartialEq, Debug)]
 pub struct Role {
     /// What it is called in texts.
-    pub name: &'static str,
+    pub name: String,
     /// Its first warp.
     pub first: u32,
     /// Its warps.
     pub warps: u32,
+    /// Warps behind them that only take part in the change of registers.
+    pub idle: u32,
     /// One lane of the first warp runs the body; the others are done.
     pub single: bool,
     /// Registers per lane that the role asks for, or gives up, if the target has a pool.
@@ -98,6 +101,31 @@ pub struct Multiply {
     pub accumulate: Option<LVal>,
 }
 
+/// What a bulk store does to the elements that are there.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]
+#[allow(missing_docs)]
+pub enum Reduction {
+    Add,
+    Minimum,
+    Maximum,
+    And,
+    Or,
+    Xor,
+}
+
+impl fmt::Display for Reduction {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Reduction::Add => "add",
+            Reduction::Minimum => "min",
+            Reduction::Maximum => "max",
+            Reduction::And => "and",
+            Reduction::Or => "or",
+            Reduction::Xor => "xor",
+        })
+    }
+}
+
 /// What asynchronous units, and the barriers around them, do.
 #[derive(Clone, PartialEq, Debug)]
 pub enum Unit {
@@ -119,12 +147,14 @@ pub enum Unit {
         /// Where it happens.
         guard: Option<LVal>,
     },
-    /// One arrival, and so many bytes more to expect in this phase.
+    /// One arrival, and so many bytes more to expect in this phase, per lane where the guard holds.
     ArriveExpect {
         /// The word.
         barrier: Place,
         /// The bytes.
         bytes: u32,
+        /// Where it happens.
+        guard: Option<LVal>,
     },
     /// Waits until the phase of a parity is over.
     Wait {
@@ -155,6 +185,11 @@ pub enum Unit {
         at: Vals,
         /// The barrier word that counts the bytes.
         barrier: Place,
+        /// The blocks of the cluster that get the box, a bit per rank (`i32`): each at the same place, counted by its own word of the
+        /// same place. Absent: the own block alone.
+        ranks: Option<LVal>,
+        /// Where it happens: in one lane.
+        guard: Option<LVal>,
     },
     /// Starts copying a panel to a box of a tensor, from one lane. What lies outside the tensor is dropped.
     BulkStore {
@@ -164,6 +199,8 @@ pub enum Unit {
         from: Place,
         /// First element, innermost dimension first, `i32`.
         at: Vals,
+        /// The elements are combined with those that are there, each indivisibly. Absent: they take their place.
+        reduce: Option<Reduction>,
         /// Where it happens.
         guard: Option<LVal>,
     },
@@ -206,6 +243,66 @@ pub enum Unit {
         /// Groups that may be under way.
         pending: u32,
     },
+    /// Arrives at, and if asked waits for, a barrier of a number of warps of several roles. Every warp of the role takes part.
+    NamedBarrier {
+        /// Which one, from 0.
+        id: u32,
+        /// Warps that arrive in each round.
+        warps: u32,
+        /// Waits for the others.
+        wait: bool,
+    },
+    /// The lanes arrive at the barrier of the cluster; their accesses up to here come before the wait of the others. Lanes that have
+    /// ended count as arrived.
+    ClusterArrive {
+        /// Orders no accesses.
+        relaxed: bool,
+    },
+    /// Waits until all lanes of the cluster have arrived as often as this one.
+    ClusterWait,
+    /// The address of a place in the shared memory of a block of the cluster; `i32`. Only what is called remote takes it.
+    Remote {
+        /// The address.
+        dst: LVal,
+        /// The place, as the own block has it.
+        place: Place,
+        /// The block's rank, `i32`.
+        rank: LVal,
+    },
+    /// Reads consecutive values from the shared memory of a block of the cluster.
+    RemoteLoad {
+        /// The values.
+        dsts: Vals,
+        /// Where they lie, a remote address.
+        from: Place,
+    },
+    /// Writes consecutive values to the shared memory of a block of the cluster.
+    RemoteStore {
+        /// The values.
+        srcs: Vals,
+        /// Where they go, a remote address.
+        to: Place,
+        /// Where it happens.
+        guard: Option<LVal>,
+    },
+    /// Starts writing consecutive values of 32 bits to the shared memory of a block of the cluster. They count as arrived bytes there.
+    RemoteStoreAsync {
+        /// The values: 1, 2 or 4.
+        srcs: Vals,
+        /// Where they go, a remote address.
+        to: Place,
+        /// The barrier word of that block that counts the bytes, a remote address.
+        barrier: Place,
+        /// Where it happens.
+        guard: Option<LVal>,
+    },
+    /// One arrival per lane where the guard holds, at a barrier word of a block of the cluster.
+    RemoteArrive {
+        /// The word, a remote address.
+        barrier: Place,
+        /// Where it happens.
+        guard: Option<LVal>,
+    },
 }
 
 impl Unit {
@@ -213,11 +310,14 @@ impl Unit {
     pub fn operands(&self, mut f: impl FnMut(LVal, Option<i32>)) {
         let place = |p: &Place, f: &mut dyn FnMut(LVal, Option<i32>)| f(p.addr, Some(p.offset));
         match self {
-            Unit::InitBarrier { barrier, guard, .. } | Unit::Arrive { barrier, guard } => {
+            Unit::InitBarrier { barrier, guard, .. }
+            | Unit::Arrive { barrier, guard }
+            | Unit::ArriveExpect { barrier, guard, .. }
+            | Unit::RemoteArrive { barrier, guard } => {
                 place(barrier, &mut f);
                 guard.iter().for_each(|&g| f(g, None));
             }
-            Unit::ArriveExpect { barrier, .. } | Unit::Pass { barrier } => place(barrier, &mut f),
+            Unit::Pass { barrier } => place(barrier, &mut f),
             Unit::Wait { barrier, parity } => {
                 place(barrier, &mut f);
                 f(*parity, None);
@@ -225,10 +325,10 @@ impl Unit {
             Unit::PrefetchMap { guard, .. } | Unit::CommitStores { guard } | Unit::WaitStoresRead { guard, .. } => {
                 guard.iter().for_each(|&g| f(g, None));
             }
-            Unit::BulkLoad { to, at, barrier, .. } => {
+            Unit::BulkLoad { to, at, barrier, ranks, guard, .. } => {
                 place(to, &mut f);
                 place(barrier, &mut f);
-                at.iter().for_each(|&v| f(v, None));
+                at.iter().chain(ranks).chain(guard).for_each(|&v| f(v, None));
             }
             Unit::BulkStore { from, at, guard, .. } => {
                 place(from, &mut f);
@@ -246,12 +346,29 @@ impl Unit {
                 place(&m.b.at, &mut f);
                 m.c.iter().chain(&m.accumulate).for_each(|&v| f(v, None));
             }
+            Unit::Remote { place: p, rank, .. } => {
+                place(p, &mut f);
+                f(*rank, None);
+            }
+            Unit::RemoteLoad { from, .. } => place(from, &mut f),
+            Unit::RemoteStore { srcs, to, guard } => {
+                place(to, &mut f);
+                srcs.iter().chain(guard).for_each(|&v| f(v, None));
+            }
+            Unit::RemoteStoreAsync { srcs, to, barrier, guard } => {
+                place(to, &mut f);
+                place(barrier, &mut f);
+                srcs.iter().chain(guard).for_each(|&v| f(v, None));
+            }
             Unit::PublishBarriers
             | Unit::FenceUnits
             | Unit::GroupBarrier { .. }
             | Unit::FenceMatrices
             | Unit::CommitMatrices
             | Unit::Hold
+            | Unit::NamedBarrier { .. }
+            | Unit::ClusterArrive { .. }
+            | Unit::ClusterWait
             | Unit::WaitMatrices { .. } => {}
         }
     }
@@ -260,6 +377,8 @@ impl Unit {
     pub fn results(&self) -> &[LVal] {
         match self {
             Unit::Multiply(m) => &m.dsts,
+            Unit::Remote { dst, .. } => std::slice::from_ref(dst),
+            Unit::RemoteLoad { dsts, .. } => dsts,
             Unit::InitBarrier { .. }
             | Unit::PublishBarriers
             | Unit::Arrive { .. }
@@ -277,6 +396,12 @@ impl Unit {
             | Unit::FenceMatrices
             | Unit::CommitMatrices
             | Unit::Hold
+            | Unit::NamedBarrier { .. }
+            | Unit::ClusterArrive { .. }
+            | Unit::ClusterWait
+            | Unit::RemoteStore { .. }
+            | Unit::RemoteStoreAsync { .. }
+            | Unit::RemoteArrive { .. }
             | Unit::WaitMatrices { .. } => &[],
         }
     }

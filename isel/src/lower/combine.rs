@@ -64,7 +64,7 @@ impl Lower<'_> {
             let value = |v: &Value| match (known.get(v), &self.values[*v]) {
                 (Some(l), _) | (None, Some(Held::Scalar(l))) => *l,
                 // The verifier sees to it that operands are scalars.
-                (None, Some(Held::Tile(_) | Held::Staged(_)) | None) => zero,
+                (None, Some(Held::Tile(_) | Held::Staged(_) | Held::Local(_) | Held::Words(_)) | None) => zero,
             };
             let args: Vec<LVal> = d.args.iter().map(value).collect();
             if d.op == Op::Yield {

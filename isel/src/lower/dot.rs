@@ -217,7 +217,9 @@ impl Lower<'_> {
                     None => self.vectors(staged, layout, elem)?,
                 }
             }
-            Some(Held::Tile(_) | Held::Scalar(_)) | None => Source::Regs(self.tile(b, v, layout)?.regs.clone()),
+            Some(Held::Tile(_) | Held::Scalar(_) | Held::Local(_) | Held::Words(_)) | None => {
+                Source::Regs(self.tile(b, v, layout)?.regs.clone())
+            }
         };
         Ok(Operand::new(layout, fragment_bits, [elem, factor], precision, source))
     }

@@ -52,6 +52,11 @@ impl Coords {
         Coords { dims, pow2 }
     }
 
+    /// Bits that lanes and warps may set along `d`.
+    pub fn mask(&self, d: usize) -> u32 {
+        self.dims[d].1
+    }
+
     /// The lane part along `d` for a register at `c`, and the constant to add to it.
     pub fn split(&self, b: &mut LaneBuilder, d: usize, c: u32) -> (Option<LVal>, u32) {
         let (part, mask) = self.dims[d];
@@ -111,7 +116,7 @@ impl Lower<'_> {
             let v = match &self.values[d.args[0]] {
                 Some(Held::Scalar(v)) => *v,
                 // The verifier sees to the operand's type.
-                Some(Held::Tile(_) | Held::Staged(_)) | None => b.i32(0),
+                Some(Held::Tile(_) | Held::Staged(_) | Held::Local(_) | Held::Words(_)) | None => b.i32(0),
             };
             vec![v; n as usize]
         };

@@ -255,7 +255,7 @@ impl Lower<'_> {
         let elem = access.view.elem;
         let held = match &self.values[value] {
             Some(Held::Tile(t)) => t.layout.clone(),
-            Some(Held::Scalar(_) | Held::Staged(_)) | None => self.layout_of(value)?,
+            Some(Held::Scalar(_) | Held::Staged(_) | Held::Local(_) | Held::Words(_)) | None => self.layout_of(value)?,
         };
         let held = if access.packed { Rc::new(crate::packed::bytes_of(&held)?) } else { held };
         // A specialised kernel's shared memory is full: results leave as they are held.

@@ -94,6 +94,7 @@ impl Lower<'_> {
 
     /// Call where control flow meets: at the start of a loop's body, behind it, and behind a choice.
     pub(super) fn forget_accesses(&mut self) {
+        self.forget_task();
         for &p in &self.kernel.params {
             self.histories[p].unknown = self.histories[p].matters;
         }

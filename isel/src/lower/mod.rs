@@ -11,6 +11,7 @@ mod control;
 mod convert;
 mod dot;
 mod elementwise;
+mod explicit;
 mod global;
 mod hazards;
 mod indexed;
@@ -79,6 +80,10 @@ pub(crate) enum Held {
     Scalar(LVal),
     Tile(Rc<Tile>),
     Staged(Rc<stage::Staged>),
+    /// Local memory, or a part of it.
+    Local(Rc<explicit::Local>),
+    /// Barrier words.
+    Words(explicit::Words),
 }
 
 pub(crate) struct Lower<'a> {
@@ -99,6 +104,8 @@ pub(crate) struct Lower<'a> {
     refill: Option<stage::Refill>,
     /// The role that is being lowered, of a specialised kernel.
     role: Option<roles::RoleState>,
+    /// The task that is being lowered, of a kernel with explicit control.
+    task: Option<explicit::TaskState>,
     /// Loads are done in the layout in which their tile is wanted.
     direct: bool,
     /// The instruction that is being lowered, and the form it runs in, where layouts were searched.
@@ -153,6 +160,7 @@ fn lower_as(kernel: &Kernel, target: &Target, plan: Plan, layouts: LayoutChoice,
     let plain = assign(kernel, target, &plan)?;
     if layouts == LayoutChoice::Searched
         && !direct
+        && plan.explicit().is_none()
         && let Some(found) = Search::new(kernel, target, &plan, &plain, &stage::staged_loads(kernel)).and_then(|s| s.solve())
     {
         // A choice that does not fit the machine is not the kernel's fault.
@@ -186,6 +194,7 @@ fn lower_with(kernel: &Kernel, target: &Target, plan: Plan, assigned: Assignment
         slots: HashMap::new(),
         refill: None,
         role: None,
+        task: None,
         direct,
         running: None,
         conversions: [0; 3],
@@ -194,6 +203,7 @@ fn lower_with(kernel: &Kernel, target: &Target, plan: Plan, assigned: Assignment
     // The producer has a group of warps of its own.
     let others = if specialised.is_some() { target.units.as_ref().map_or(0, |u| u.group_warps) } else { 0 };
     let teams = specialised.as_ref().map_or(1, |s| s.teams);
+    let explicit = cx.plan.explicit().cloned();
     let mut b = LaneBuilder::new(&kernel.name, teams * cx.plan.warps + others, target.lanes);
     b.code_casts = target.code_casts;
     if direct && loads_what_it_leaves(kernel) {
@@ -203,7 +213,10 @@ fn lower_with(kernel: &Kernel, target: &Target, plan: Plan, assigned: Assignment
     cx.declare_params(&mut b);
     match &specialised {
         Some(s) => cx.specialised(&mut b, s)?,
-        None => cx.region(&mut b, kernel.body)?,
+        None => match &explicit {
+            Some(e) => cx.explicit(&mut b, e)?,
+            None => cx.region(&mut b, kernel.body)?,
+        },
     }
     let traffic = b.meter.counts;
     let program = b.finish();
@@ -216,10 +229,18 @@ fn lower_with(kernel: &Kernel, target: &Target, plan: Plan, assigned: Assignment
             loc: Default::default(),
         });
     }
-    // As every stage's own check: where the compiler is being worked on. It takes longer than all the rest.
-    #[cfg(debug_assertions)]
-    crate::protocol::prove(&program, target)
-        .map_err(|e| LowerError::unsupported("a specialised kernel whose roles are not proved", e.to_string()))?;
+    match &explicit {
+        // What an author writes is proved for everybody.
+        Some(e) if !e.unproven => crate::protocol::prove(&program, target).map(drop).map_err(|e| {
+            LowerError::unsupported("tasks that are not proved to work together", format!("{e}; mend it, or compile with `--unproven`"))
+        })?,
+        Some(_) => {}
+        // As every stage's own check: where the compiler is being worked on. It takes longer than all the rest.
+        None if cfg!(debug_assertions) => crate::protocol::prove(&program, target)
+            .map(drop)
+            .map_err(|e| LowerError::unsupported("a specialised kernel whose roles are not proved", e.to_string()))?,
+        None => {}
+    }
     Ok(Lowered { program, plan: cx.plan, conversions: cx.conversions, searched: cx.assigned.searched, gave_way: None, traffic })
 }
 
@@ -423,7 +444,7 @@ impl<'a> Lower<'a> {
                     "no target table offers printing; run the kernel in the interpreter, or store the values",
                 ));
             }
-            tilelift_ir::explicit_ops!() => return Err(crate::plan::no_explicit_control(kernel, i)),
+            tilelift_ir::explicit_ops!() => self.explicit_inst(b, i)?,
             Op::Dot => self.dot(b, i)?,
             Op::Load => self.load(b, i)?,
             Op::Store => self.store(b, i)?,
@@ -446,7 +467,7 @@ impl<'a> Lower<'a> {
     fn scalar(&self, v: Value) -> Result<LVal, LowerError> {
         match &self.values[v] {
             Some(Held::Scalar(l)) => Ok(*l),
-            Some(Held::Tile(_) | Held::Staged(_)) | None => {
+            Some(Held::Tile(_) | Held::Staged(_) | Held::Local(_) | Held::Words(_)) | None => {
                 Err(LowerError::unsupported(format!("{v} as a scalar"), "it is no scalar value here"))
             }
         }
@@ -483,7 +504,7 @@ impl<'a> Lower<'a> {
         let same = |l: &Rc<Layout>| Rc::ptr_eq(l, want) || **l == **want;
         let held = match &self.values[v] {
             Some(Held::Tile(t)) => t.clone(),
-            Some(Held::Scalar(_) | Held::Staged(_)) | None => {
+            Some(Held::Scalar(_) | Held::Staged(_) | Held::Local(_) | Held::Words(_)) | None => {
                 return Err(LowerError::unsupported(format!("{v} as a tile in registers"), "it is no tile value here"));
             }
         };

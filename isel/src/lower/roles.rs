@@ -139,7 +139,7 @@ impl Lower<'_> {
         };
         self.role = Some(state);
         let registers = |k: usize| plan.registers.map(|r| r[k]);
-        let producer = RoleSpec { name: "producer", warps: (0, group), single: true, registers: registers(0) };
+        let producer = RoleSpec { name: "producer", warps: (0, group), idle: 0, single: true, registers: registers(0) };
         let kernel = self.kernel;
         let before = self.values.clone();
         let producer = b.role(self, producer, |cx, b| {
@@ -154,7 +154,7 @@ impl Lower<'_> {
             self.variants.clear();
             let name = if plan.teams == 1 { "consumers" } else { ["first team", "second team"][team as usize & 1] };
             let first = group * (1 + team * plan.consumers);
-            let spec = RoleSpec { name, warps: (first, group * plan.consumers), single: false, registers: registers(1) };
+            let spec = RoleSpec { name, warps: (first, group * plan.consumers), idle: 0, single: false, registers: registers(1) };
             roles.push(b.role(self, spec, |cx, b| {
                 let role = cx.role_mut()?;
                 (role.elected, role.team) = (Some(elected(b, group)), team as usize);
@@ -276,7 +276,7 @@ impl Lower<'_> {
         match what {
             Special::ProgramId(a) => Some(position[number(a)]),
             Special::NumPrograms(a) => Some(b.param(Param { ty: LTy::I32, source: ParamSource::Grid(a) })),
-            Special::Lane | Special::Warp | Special::Worker | Special::Workers => None,
+            Special::Lane | Special::Warp | Special::Worker | Special::Workers | Special::ClusterRank => None,
         }
     }
 
@@ -342,7 +342,7 @@ impl Lower<'_> {
             let one = b.i32(1);
             let before = b.bin(BinOp::Xor, parity, one);
             b.unit(Unit::Wait { barrier: empty, parity: before });
-            b.unit(Unit::ArriveExpect { barrier: full, bytes: cx.slot_bytes()? });
+            b.unit(Unit::ArriveExpect { barrier: full, bytes: cx.slot_bytes()?, guard: None });
             let plan = cx.role_state()?.plan.clone();
             for (k, (load, tile)) in plan.loads.iter().enumerate() {
                 let indices = cx.index_values(cx.kernel.operand(*load, "indices"))?;
@@ -352,7 +352,7 @@ impl Lower<'_> {
                 for p in 0..tile.panels() {
                     let at = tile.panel_at(b, &indices, p);
                     let to = Place { addr: to, offset: (p * tile.panel_bytes()) as i32 };
-                    b.unit(Unit::BulkLoad { map, to, at, barrier: full });
+                    b.unit(Unit::BulkLoad { map, to, at, barrier: full, ranks: None, guard: None });
                 }
             }
             cx.turn(b, [slot, parity]).map(|r| r.to_vec())

@@ -91,7 +91,7 @@ impl Lower<'_> {
         for &v in values {
             match &self.values[v] {
                 Some(Held::Tile(t)) => out.extend_from_slice(&t.regs),
-                Some(Held::Scalar(_) | Held::Staged(_)) | None => {
+                Some(Held::Scalar(_) | Held::Staged(_) | Held::Local(_) | Held::Words(_)) | None => {
                     return Err(LowerError::unsupported(format!("{v} as a sum"), "it is no tile in registers"));
                 }
             }
@@ -221,19 +221,8 @@ impl Lower<'_> {
         let row = self.group_row(q)?.clone();
         let v = self.kernel.insts[i].args[0];
         let Ok((number, tile, along)) = self.panels(v, 1) else {
-            let Some(map) = &row.a else {
-                return Err(LowerError::unsupported(format!("{v} in registers"), format!("{} takes no such operand", row.name)));
-            };
             let held = self.tile(b, v, &plan.a)?;
-            let per_word = (4 / row.operand.bytes()).max(1) as usize;
-            let mut fragments = BTreeMap::new();
-            for first in (0..plan.a.size(Axis::Reg)).step_by(1 << map.reg.len()) {
-                let regs = &held.regs[first as usize..][..1 << map.reg.len()];
-                let words: Vals = regs.chunks(per_word).map(|part| if per_word == 1 { part[0] } else { b.pack(part) }).collect();
-                let at = plan.a.reg_coord(first);
-                fragments.entry((at[0], at[1])).or_insert(words);
-            }
-            return Ok(Left::Regs(fragments));
+            return left_words(b, &held, plan, &row).map(Left::Regs);
         };
         // Bytes from one group's rows to the next one's.
         let rows = if along { row.m * tile.span } else { row.m / tile.per * tile.panel_bytes() };
@@ -341,7 +330,7 @@ impl Lower<'_> {
                     let down = b.add_const(down, i64::from(repetition * plan.consumers * row.m));
                     let from = Place { addr: base, offset: (r * share + p * row.m * tile.span) as i32 };
                     let at = [right, down].into_iter().chain(tile.order[2..].iter().map(|&d| indices[d])).collect();
-                    b.unit(Unit::BulkStore { map, from, at, guard: elected });
+                    b.unit(Unit::BulkStore { map, from, at, reduce: None, guard: elected });
                 }
             }
             b.unit(Unit::CommitStores { guard: elected });
@@ -350,8 +339,29 @@ impl Lower<'_> {
     }
 }
 
+/// The words of each fragment of a left operand in registers, by its first row, in the first group, and its first column.
+pub(super) fn left_words(
+    b: &mut LaneBuilder,
+    held: &Tile,
+    plan: &DotPlan,
+    row: &GroupMatrix,
+) -> Result<BTreeMap<(u32, u32), Vals>, LowerError> {
+    let Some(map) = &row.a else {
+        return Err(LowerError::unsupported("a left operand in registers", format!("{} takes no such operand", row.name)));
+    };
+    let per_word = (4 / row.operand.bytes()).max(1) as usize;
+    let mut fragments = BTreeMap::new();
+    for first in (0..plan.a.size(Axis::Reg)).step_by(1 << map.reg.len()) {
+        let regs = &held.regs[first as usize..][..1 << map.reg.len()];
+        let words: Vals = regs.chunks(per_word).map(|part| if per_word == 1 { part[0] } else { b.pack(part) }).collect();
+        let at = plan.a.reg_coord(first);
+        fragments.entry((at[0], at[1])).or_insert(words);
+    }
+    Ok(fragments)
+}
+
 /// The registers of each repetition of a group's rows, in the order in which the instruction lists them.
-fn shares(layout: &Layout, row: &GroupMatrix, consumers: u32) -> Vec<Vec<u32>> {
+pub(super) fn shares(layout: &Layout, row: &GroupMatrix, consumers: u32) -> Vec<Vec<u32>> {
     let mut lists: BTreeMap<u32, Vec<([u32; 2], u32)>> = BTreeMap::new();
     for r in 0..layout.size(Axis::Reg) {
         let c = layout.reg_coord(r);

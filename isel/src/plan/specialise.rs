@@ -102,7 +102,7 @@ pub(crate) struct PanelTile {
 
 impl PanelTile {
     /// The panels of a tile that a view's boxes make up, if bulk copies take the access.
-    fn of(kernel: &Kernel, i: Inst, shape: &[u32], units: &Units) -> Result<PanelTile, String> {
+    pub fn of(kernel: &Kernel, i: Inst, shape: &[u32], units: &Units) -> Result<PanelTile, String> {
         let access = GlobalAccess::of(kernel, i);
         let (view, bulk) = (&*access.view, units.bulk);
         let name = access.view_value;

@@ -546,8 +546,11 @@ impl<'a> Checker<'a> {
                 let Some(lanes) = lanes else { return self.error("how many lanes arrive is not understood", here, None) };
                 self.arrive(s, at, lanes, 0, here)?;
             }
-            Unit::ArriveExpect { barrier, bytes } => {
+            Unit::ArriveExpect { barrier, bytes, guard } => {
                 let at = known(s, barrier)?;
+                if guard.is_some_and(|g| s.tasks[t].env.get(&g).and_then(|a| a.count(count)) != Some(1)) {
+                    return self.error("how many lanes expect bytes is not understood", here, None);
+                }
                 // None of its phases has ended yet, which all know.
                 if s.loaded.insert(at) {
                     s.tasks.iter_mut().zip(&self.passes).filter(|(_, p)| **p).for_each(|(t, _)| {
@@ -648,6 +651,14 @@ impl<'a> Checker<'a> {
             Unit::WaitStoresRead { pending: 0, .. } => self.staged(s, t, here, Staging::Committed, Staging::Left),
             Unit::WaitStoresRead { .. } | Unit::FenceMatrices | Unit::Hold | Unit::PublishBarriers | Unit::PrefetchMap { .. } => {}
             Unit::InitBarrier { .. } => return self.error("a barrier word is made in a role", here, None),
+            Unit::NamedBarrier { .. }
+            | Unit::ClusterArrive { .. }
+            | Unit::ClusterWait
+            | Unit::Remote { .. }
+            | Unit::RemoteLoad { .. }
+            | Unit::RemoteStore { .. }
+            | Unit::RemoteStoreAsync { .. }
+            | Unit::RemoteArrive { .. } => return self.error("a unit that the proof does not follow", here, None),
         }
         Ok(true)
     }

@@ -42,6 +42,7 @@ fn machine() -> Target {
         bulk: BulkTensor { max_rank: 5, max_box: 256, align: 16, spans: &[128, 64, 32] },
         registers: RegisterPool { total: 65536, unit: 8, least: 24, most: 240, copier: 40 },
         named_barriers: 16,
+        max_cluster: 8,
     };
     Target { shared_bytes: 1 << 17, units: Some(units), ..target() }
 }
@@ -164,12 +165,22 @@ fn program(ring: &Ring) -> Program {
                     unit(a, Unit::Wait { barrier: empty, parity });
                 }
                 if ring.arrive_full {
-                    unit(a, Unit::ArriveExpect { barrier: full, bytes: ring.bytes });
+                    unit(a, Unit::ArriveExpect { barrier: full, bytes: ring.bytes, guard: None });
                 }
                 let size = a.i32(i64::from(SLOT));
                 let at = a.bin(BinOp::Mul, r[0], size);
                 let addr = a.bin(BinOp::Add, data, at);
-                unit(a, Unit::BulkLoad { map: 0, to: Place { addr, offset: 0 }, at: Vals::from_slice(&[iv, zero]), barrier: full });
+                unit(
+                    a,
+                    Unit::BulkLoad {
+                        map: 0,
+                        to: Place { addr, offset: 0 },
+                        at: Vals::from_slice(&[iv, zero]),
+                        barrier: full,
+                        ranks: None,
+                        guard: None,
+                    },
+                );
                 turn(a, ring, r[0], r[1]).to_vec()
             })
         });
@@ -226,7 +237,7 @@ fn program(ring: &Ring) -> Program {
             vec![r[0], r[1]]
         });
     });
-    let role = |name, first, single, body| Role { name, first, warps: 4, single, registers: None, body };
+    let role = |name: &str, first, single, body| Role { name: name.to_owned(), first, warps: 4, idle: 0, single, registers: None, body };
     a.push(Inst::Roles(Box::new(Roles { roles: vec![role("producer", 0, true, producer), role("consumers", 4, false, consumer)] })));
     crate::lane::verify(&a.p, &machine()).unwrap_or_else(|e| panic!("{e}\n{}", a.p));
     a.p
@@ -327,7 +338,7 @@ fn teams_in_turns_are_proved_and_their_faults_are_found() {
     let good = teams();
     let words = {
         let Some(Inst::Roles(roles)) = good.body.last() else { panic!("the program ends with its roles") };
-        assert_eq!(roles.roles.iter().map(|r| r.name).collect::<Vec<_>>(), ["producer", "first team", "second team"]);
+        assert_eq!(roles.roles.iter().map(|r| r.name.as_str()).collect::<Vec<_>>(), ["producer", "first team", "second team"]);
         // The ring's words come first, then a word per team.
         [2 * 3 * 8, 2 * 3 * 8 + 8]
     };

@@ -79,4 +79,6 @@ pub struct Units {
     pub registers: RegisterPool,
     /// Barriers that hold a part of the warps.
     pub named_barriers: u32,
+    /// Most program instances of a cluster: those that run together and reach one another's shared memory.
+    pub max_cluster: u32,
 }

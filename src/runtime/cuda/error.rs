@@ -85,6 +85,13 @@ pub enum CudaError {
         /// The grid.
         grid: [u32; 3],
     },
+    /// The grid is no multiple of the kernel's clusters along x.
+    Cluster {
+        /// The grid.
+        grid: [u32; 3],
+        /// Program instances of a cluster.
+        cluster: u32,
+    },
     /// A copy whose sides differ in length, or that leaves a buffer.
     Length {
         /// Bytes on the device.
@@ -138,6 +145,9 @@ impl fmt::Display for CudaError {
             CudaError::Grid { grid } => {
                 write!(f, "the grid is {grid:?}; extents are at least 1, at most {} along x and 65535 along y and z", i32::MAX)
             }
+            CudaError::Cluster { grid, cluster } => {
+                write!(f, "the grid {grid:?} is no multiple of clusters of {cluster} along x; pad it")
+            }
             CudaError::Length { device, host } => write!(f, "a copy of {host} bytes on the host and {device} bytes on the device"),
         }
     }
@@ -159,6 +169,7 @@ impl std::error::Error for CudaError {
             | CudaError::SharedMemory { .. }
             | CudaError::Alignment { .. }
             | CudaError::Grid { .. }
+            | CudaError::Cluster { .. }
             | CudaError::Length { .. } => None,
         }
     }

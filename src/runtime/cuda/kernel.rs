@@ -200,6 +200,10 @@ impl CudaKernel {
         if grid.contains(&0) || grid[0] > i32::MAX as u32 || grid[1].max(grid[2]) > 65535 {
             return Err(CudaError::Grid { grid });
         }
+        // The entry names its cluster, so that an ordinary launch forms it.
+        if !grid[0].is_multiple_of(self.artifact.cluster.max(1)) {
+            return Err(CudaError::Cluster { grid, cluster: self.artifact.cluster });
+        }
         let values =
             marshal(&self.artifact.params, grid, args, |buffer, offset| buffers[buffer].address() + offset).map_err(CudaError::Abi)?;
         let values: Box<[Value]> = self.module.context.with(|| {

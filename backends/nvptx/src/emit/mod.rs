@@ -29,7 +29,7 @@ use std::collections::BTreeMap;
 use text::{Opnd, Reg, Text};
 use tilelift_ir::{CacheHint, GridAxis, Scalar};
 use tilelift_isel::Target;
-use tilelift_isel::lane::{Block, Inst, LTy, LVal, Param, ParamSource, Program, Special, UnOp, verify};
+use tilelift_isel::lane::{Block, Inst, LTy, LVal, Param, ParamSource, Program, Special, UnOp, Unit, verify};
 
 /// What the caller may ask for beyond the program.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
@@ -53,6 +53,8 @@ pub struct PtxKernel {
     pub threads: u32,
     /// Bytes of dynamic shared memory.
     pub shared_bytes: u32,
+    /// Program instances of a cluster, along x: the grid's extent there is a multiple.
+    pub cluster: u32,
     /// Launch parameters in order.
     pub params: Vec<Param>,
     /// PTX version of the module.
@@ -77,9 +79,18 @@ pub fn emit(program: &Program, target: &Target, options: &EmitOptions) -> Result
     let mut e = Emitter::new(program, target, &defs, &webs);
     e.eviction = hints;
     e.block(&program.body)?;
+    e.meet_at_the_end();
     let entry = identifier(&program.name);
     let text = e.module(&entry, version, options);
-    Ok(PtxKernel { text, entry, threads: program.threads(), shared_bytes: program.shared_bytes, params: program.params.clone(), version })
+    Ok(PtxKernel {
+        text,
+        entry,
+        threads: program.threads(),
+        shared_bytes: program.shared_bytes,
+        cluster: program.cluster,
+        params: program.params.clone(),
+        version,
+    })
 }
 
 fn check(program: &Program, target: &Target, options: &EmitOptions) -> Result<(u8, u8), EmitError> {
@@ -112,6 +123,7 @@ fn newest(block: &Block, target: &Target) -> Option<(u8, u8)> {
         .iter()
         .filter_map(|inst| match inst {
             Inst::Matrix { instr, .. } => matrix_version(target.matrix_instr(*instr).operand),
+            Inst::Unit(u) if matches!(**u, Unit::RemoteStoreAsync { .. }) => Some((8, 1)),
             Inst::Un { op: UnOp::EncodeE4M3 | UnOp::EncodeE5M2 | UnOp::DecodeE4M3 | UnOp::DecodeE5M2, .. } => Some((8, 1)),
             Inst::For(l) => inner(&[&l.body]),
             Inst::While(l) => inner(&[&l.test, &l.body]),
@@ -169,6 +181,7 @@ enum Top {
     UniformWarp,
     /// A tensor's description.
     Tensor(u32),
+    ClusterRank,
     Program(u32),
     Programs(u32),
     /// The start of shared memory plus an offset.
@@ -202,6 +215,8 @@ struct Emitter<'a> {
     eviction: bool,
     /// The role that is being printed.
     role: Option<units::RoleText>,
+    /// The first barrier behind those of the program and its roles.
+    named: u32,
 }
 
 impl<'a> Emitter<'a> {
@@ -223,6 +238,7 @@ impl<'a> Emitter<'a> {
             derived: BTreeMap::new(),
             eviction: false,
             role: None,
+            named: 1,
         }
     }
 
@@ -287,6 +303,7 @@ impl<'a> Emitter<'a> {
             Special::NumPrograms(a) => Opnd::Reg(self.load(Top::Programs(axis(a)))),
             Special::Worker => Opnd::Reg(self.load(Top::Program(0))),
             Special::Workers => Opnd::Reg(self.load(Top::Programs(0))),
+            Special::ClusterRank => Opnd::Reg(self.load(Top::ClusterRank)),
         }
     }
 
@@ -307,6 +324,11 @@ impl<'a> Emitter<'a> {
             }
             Top::Param(i) => self.load_param(i),
             Top::Thread => self.load_special("%tid", 0),
+            Top::ClusterRank => {
+                let r = self.fresh(Class::R);
+                self.top.op("mov.u32 ").r(r).s(", %cluster_ctarank").end();
+                r
+            }
             Top::Program(axis) => self.load_special("%ctaid", axis),
             Top::Programs(axis) => self.load_special("%nctaid", axis),
             Top::Lane | Top::Warp => {
@@ -514,6 +536,9 @@ impl<'a> Emitter<'a> {
             t.s(if i > 0 { ",\n\t.param " } else { "\n\t.param " }).s(ty).s(" p").n(i as i64);
         }
         t.s(")\n.reqntid ").n(self.program.threads()).s(", 1, 1\n");
+        if self.program.cluster > 1 {
+            t.s(".reqnctapercluster ").n(self.program.cluster).s(", 1, 1\n.explicitcluster\n");
+        }
         // Registers move between roles only if their number at the start is known, which takes this line.
         let moves = self.program.roles().is_some_and(|r| r.roles.iter().any(|r| r.registers.is_some()));
         if let Some(n) = options.min_blocks.or(moves.then_some(1)) {

@@ -20,6 +20,8 @@ use tilelift_isel::lane::{Block, GroupOperand, Inst, LVal, LeftOperand, Multiply
 #[derive(Clone, Copy)]
 pub(super) struct RoleText {
     warps: u32,
+    /// One lane runs it.
+    single: bool,
     /// The role's warp, where the role does not begin at 0.
     warp: Option<Reg>,
     /// Id of the role's barrier; those of its groups follow.
@@ -47,18 +49,33 @@ impl Emitter<'_> {
         }
     }
 
+    /// Lanes of a cluster meet before they exit: until then others may reach into their shared memory.
+    pub(super) fn meet_at_the_end(&mut self) {
+        if self.program.cluster > 1 {
+            // Lanes of a warp may come one after the other.
+            self.body.op("barrier.cluster.arrive.release").end();
+            self.body.op("barrier.cluster.wait.acquire").end();
+        }
+    }
+
     pub(super) fn roles(&mut self, roles: &Roles) -> Result<(), EmitError> {
+        self.named = 1 + roles.roles.iter().map(|r| 1 + groups(&r.body).map_or(0, |warps| r.warps / warps)).sum::<u32>();
         let warp = self.load(Top::UniformWarp);
         let end = self.label();
         let mut barrier = 1;
         for r in &roles.roles {
             let next = self.label();
             let p = self.fresh(Class::P);
-            self.body.op("setp.ge.u32 ").r(p).s(", ").r(warp).s(", ").n(r.first + r.warps).end();
+            self.body.op("setp.ge.u32 ").r(p).s(", ").r(warp).s(", ").n(r.first + r.warps + r.idle).end();
             self.branch_if(p, true, next);
             if let Some(n) = r.registers {
                 let way = if n >= entry_registers(self.program.warps) { "inc" } else { "dec" };
                 self.body.op("setmaxnreg.").s(way).s(".sync.aligned.u32 ").n(n).end();
+            }
+            if r.idle > 0 && !r.single {
+                let p = self.fresh(Class::P);
+                self.body.op("setp.ge.u32 ").r(p).s(", ").r(warp).s(", ").n(r.first + r.warps).end();
+                self.branch_if(p, true, end);
             }
             let number = (r.first > 0).then(|| self.fresh(Class::R));
             if let Some(n) = number {
@@ -73,7 +90,7 @@ impl Emitter<'_> {
                 self.body.op("elect.sync _|").r(elected).s(", 0xFFFFFFFF").end();
                 self.body.s("\t@!").r(elected).s(" bra $L").n(end).end();
             }
-            self.role = Some(RoleText { warps: if r.single { 1 } else { r.warps }, warp: number, barrier });
+            self.role = Some(RoleText { warps: if r.single { 1 } else { r.warps }, single: r.single, warp: number, barrier });
             barrier += 1 + groups(&r.body).map_or(0, |warps| r.warps / warps);
             if barrier > 16 {
                 return Err(EmitError::TooLarge { what: "barriers of roles", need: barrier.into(), have: 16, target: self.target.name });
@@ -134,16 +151,19 @@ impl Emitter<'_> {
                     self.body.end();
                 }
             }
-            Unit::ArriveExpect { barrier, bytes } => {
-                self.body.op("mbarrier.arrive.expect_tx.shared::cta.b64 _, ");
-                self.at(barrier);
-                self.body.s(", ").n(*bytes).end();
+            Unit::ArriveExpect { barrier, bytes, guard } => {
+                if self.start(*guard, "mbarrier.arrive.expect_tx.shared::cta.b64 _, ") {
+                    self.at(barrier);
+                    self.body.s(", ").n(*bytes).end();
+                }
             }
             Unit::Wait { barrier, parity } => {
                 let parity = self.operand(*parity);
                 let (p, again) = (self.fresh(Class::P), self.label());
                 self.place(again);
-                self.body.op("mbarrier.try_wait.parity.shared::cta.b64 ").r(p).s(", ");
+                // Where other blocks arrive, what they did before is to be seen.
+                let scope = if self.program.cluster > 1 { "acquire.cluster." } else { "" };
+                self.body.op("mbarrier.try_wait.parity.").s(scope).s("shared::cta.b64 ").r(p).s(", ");
                 self.at(barrier);
                 self.body.s(", ").o(parity).end();
                 self.body.s("\t@!").r(p).s(" bra $L").n(again).end();
@@ -155,19 +175,34 @@ impl Emitter<'_> {
                     self.body.r(tensor).s("]").end();
                 }
             }
-            Unit::BulkLoad { map, to, at, barrier } => {
-                self.body.op("cp.async.bulk.tensor.").n(at.len() as i64);
-                self.body.s("d.shared::cluster.global.tile.mbarrier::complete_tx::bytes ");
-                self.at(to);
-                self.body.s(", ");
-                self.tensor(*map, at);
-                self.body.s(", ");
-                self.at(barrier);
-                self.body.end();
-            }
-            Unit::BulkStore { map, from, at, guard } => {
+            Unit::BulkLoad { map, to, at, barrier, ranks, guard } => {
+                let mask = ranks.map(|r| {
+                    let (r, h) = (self.operand(r), self.fresh(Class::H));
+                    self.body.op("cvt.u16.u32 ").r(h).s(", ").o(r).end();
+                    h
+                });
                 if self.start(*guard, "cp.async.bulk.tensor.") {
-                    self.body.n(at.len() as i64).s("d.global.shared::cta.tile.bulk_group ");
+                    self.body.n(at.len() as i64).s("d.shared::cluster.global.tile.mbarrier::complete_tx::bytes");
+                    self.body.s(if mask.is_some() { ".multicast::cluster " } else { " " });
+                    self.at(to);
+                    self.body.s(", ");
+                    self.tensor(*map, at);
+                    self.body.s(", ");
+                    self.at(barrier);
+                    if let Some(mask) = mask {
+                        self.body.s(", ").r(mask);
+                    }
+                    self.body.end();
+                }
+            }
+            Unit::BulkStore { map, from, at, reduce, guard } => {
+                let op = if reduce.is_some() { "cp.reduce.async.bulk.tensor." } else { "cp.async.bulk.tensor." };
+                if self.start(*guard, op) {
+                    self.body.n(at.len() as i64).s("d.global.shared::cta");
+                    if let Some(r) = reduce {
+                        self.body.s(".").s(&r.to_string());
+                    }
+                    self.body.s(".tile.bulk_group ");
                     self.tensor(*map, at);
                     self.body.s(", ");
                     self.at(from);
@@ -198,8 +233,69 @@ impl Emitter<'_> {
             Unit::Multiply(m) => return self.multiply(m),
             Unit::CommitMatrices => self.body.op("wgmma.commit_group.sync.aligned").end(),
             Unit::WaitMatrices { pending } => self.body.op("wgmma.wait_group.sync.aligned ").n(*pending).end(),
+            Unit::NamedBarrier { id, warps, wait } => {
+                let id = self.named + id;
+                if id > 15 {
+                    return Err(EmitError::TooLarge { what: "barriers", need: (id + 1).into(), have: 16, target: self.target.name });
+                }
+                self.body.op(if *wait { "bar.sync " } else { "bar.arrive " }).n(id).s(", ").n(warps * 32).end();
+            }
+            Unit::ClusterArrive { relaxed } => {
+                let together = self.together();
+                self.body.op("barrier.cluster.arrive.").s(if *relaxed { "relaxed" } else { "release" }).s(together).end();
+            }
+            Unit::ClusterWait => {
+                let together = self.together();
+                self.body.op("barrier.cluster.wait.acquire").s(together).end();
+            }
+            Unit::Remote { dst, place, rank } => self.remote(*dst, place, *rank),
+            Unit::RemoteLoad { dsts, from } => self.load_vector("ld.shared::cluster", dsts, from.addr, from.offset, None),
+            Unit::RemoteStore { srcs, to, guard } => self.store("st.shared::cluster", srcs, to.addr, to.offset, *guard),
+            Unit::RemoteStoreAsync { srcs, to, barrier, guard } => {
+                let srcs: SmallVec<[Reg; 4]> = srcs.iter().map(|&v| self.reg(v)).collect();
+                if self.start(*guard, "st.async.shared::cluster.mbarrier::complete_tx::bytes") {
+                    self.body.s(["", ".v2", ".v4"][srcs.len().ilog2() as usize]);
+                    self.body.s(if srcs[0].0 == Class::F { ".f32 " } else { ".b32 " });
+                    self.at(to);
+                    self.body.s(", ");
+                    match srcs[..] {
+                        [r] => self.body.r(r),
+                        _ => self.body.braced(&srcs),
+                    };
+                    self.body.s(", ");
+                    self.at(barrier);
+                    self.body.end();
+                }
+            }
+            Unit::RemoteArrive { barrier, guard } => {
+                if self.start(*guard, "mbarrier.arrive.release.cluster.shared::cluster.b64 _, ") {
+                    self.at(barrier);
+                    self.body.end();
+                }
+            }
         }
         Ok(())
+    }
+
+    /// How warps come to a barrier of the cluster: together, but where one lane of them is left.
+    fn together(&self) -> &'static str {
+        if self.role.is_some_and(|r| r.single) { "" } else { ".aligned" }
+    }
+
+    /// The address of a place in another block.
+    fn remote(&mut self, dst: LVal, place: &Place, rank: LVal) {
+        let Address { base, offset } = self.defs.address(place.addr, place.offset);
+        let mut at = match base {
+            Base::Value(v) => self.reg(v),
+            Base::Shared => self.load(Top::Shared(0)),
+        };
+        if offset != 0 {
+            let sum = self.fresh(Class::R);
+            self.body.op("add.s32 ").r(sum).s(", ").r(at).s(", ").n(offset).end();
+            at = sum;
+        }
+        let (rank, home) = (self.operand(rank), self.home(dst));
+        self.body.op("mapa.shared::cluster.u32 ").r(home).s(", ").r(at).s(", ").o(rank).end();
     }
 
     /// One barrier per group, by branches over the group's number.

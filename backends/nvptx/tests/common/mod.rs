@@ -32,6 +32,7 @@ impl Asm {
             params: Vec::new(),
             warps,
             lanes: 32,
+            cluster: 1,
             allocs: PrimaryMap::new(),
             shared_bytes: 0,
             vals: PrimaryMap::new(),

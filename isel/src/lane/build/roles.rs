@@ -4,19 +4,21 @@ use super::LaneBuilder;
 use crate::lane::choice::into_arms;
 use crate::lane::place::Life;
 use crate::lane::sink::{Loads, sink, words};
-use crate::lane::unit::{Multiply, Role, Roles, Unit};
-use crate::lane::{Inst, LTy, LVal, Param};
+use crate::lane::unit::{Multiply, Place, Role, Roles, Unit};
+use crate::lane::{Inst, LTy, LVal, Param, Vals};
 
 /// Registers of a lane beside the values that are counted: what one chain of computations takes.
 const SPARE: u32 = 24;
 
 /// What a role is, but for its body.
 #[derive(Clone, Copy)]
-pub struct RoleSpec {
+pub struct RoleSpec<'a> {
     /// Its name.
-    pub name: &'static str,
+    pub name: &'a str,
     /// First warp and number of warps.
     pub warps: (u32, u32),
+    /// Warps behind them that only take part in the change of registers.
+    pub idle: u32,
     /// One lane runs it.
     pub single: bool,
     /// Registers per lane.
@@ -47,6 +49,25 @@ impl LaneBuilder {
         self.effect(Inst::Unit(Box::new(u)));
     }
 
+    /// Program instances that form a cluster; 1 without this.
+    pub fn set_cluster(&mut self, blocks: u32) {
+        self.program.cluster = blocks;
+    }
+
+    /// The address of a place in another block of the cluster.
+    pub fn remote(&mut self, place: Place, rank: LVal) -> LVal {
+        let dst = self.results(&[LTy::I32])[0];
+        self.unit(Unit::Remote { dst, place, rank });
+        dst
+    }
+
+    /// Reads consecutive values from another block's shared memory. What orders it behind their writes is the caller's protocol.
+    pub fn remote_load(&mut self, tys: &[LTy], from: Place) -> Vals {
+        let dsts = self.results(tys);
+        self.unit(Unit::RemoteLoad { dsts: dsts.clone(), from });
+        dsts
+    }
+
     /// Starts a multiplication; its results are made here.
     pub fn multiply(&mut self, mut m: Multiply) -> Vec<LVal> {
         let depth = self.here();
@@ -63,7 +84,7 @@ impl LaneBuilder {
     pub fn role<C, E>(
         &mut self,
         cx: &mut C,
-        spec: RoleSpec,
+        spec: RoleSpec<'_>,
         body: impl FnOnce(&mut C, &mut LaneBuilder) -> Result<(), E>,
     ) -> Result<Role, E> {
         self.open();
@@ -78,7 +99,15 @@ impl LaneBuilder {
         // Literals are parts of instructions.
         let words = |v: LVal| if self.as_const(v).is_some() { 0 } else { words(self.ty(v)) };
         sink(&mut body, room.map(|room| Loads { room, words: &words }));
-        Ok(Role { name: spec.name, first: spec.warps.0, warps: spec.warps.1, single: spec.single, registers: spec.registers, body })
+        Ok(Role {
+            name: spec.name.to_owned(),
+            first: spec.warps.0,
+            warps: spec.warps.1,
+            idle: spec.idle,
+            single: spec.single,
+            registers: spec.registers,
+            body,
+        })
     }
 
     /// Ends the program with roles. They run side by side, so what one of them uses of shared memory is in use in all.

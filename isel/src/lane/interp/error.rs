@@ -23,6 +23,13 @@ pub enum LaneError {
         /// The grid asked for.
         grid: [u32; 3],
     },
+    /// The grid is no multiple of the program's clusters along x.
+    Cluster {
+        /// The grid.
+        grid: [u32; 3],
+        /// Program instances of a cluster.
+        cluster: u32,
+    },
     /// A program of [`super::LaneOptions::programs`] is not in the grid.
     Program {
         /// The program.
@@ -153,6 +160,15 @@ pub enum LaneFault {
         /// Arrivals and bytes that the phase still expects.
         missing: (u32, i64),
     },
+    /// All roles wait, this one for others to come to a barrier.
+    Alone(&'static str),
+    /// A rank beyond the cluster.
+    ClusterRank {
+        /// The rank.
+        rank: i64,
+        /// Blocks of the cluster.
+        size: u32,
+    },
     /// A barrier word that was not made, or gets more arrivals than its phase expects.
     BarrierWord {
         /// Its address.
@@ -219,6 +235,8 @@ impl fmt::Display for LaneFault {
                 "all roles wait: this one for the phase of parity {parity} of the barrier word at {word:#x}, which is in phase {phase} and \
                  lacks {arrivals} arrivals and {bytes} bytes"
             ),
+            LaneFault::Alone(what) => write!(f, "all roles wait, this one at {what}, where too few others come"),
+            LaneFault::ClusterRank { rank, size } => write!(f, "there is no block of rank {rank} in a cluster of {size}"),
             LaneFault::BarrierWord { addr, problem } => write!(f, "the barrier word at {addr:#x} {problem}"),
             LaneFault::InUse { addr } => {
                 write!(f, "byte {addr:#x} is written while a multiplication or bulk store still reads it; wait for that first")
@@ -243,6 +261,7 @@ impl fmt::Display for LaneError {
                 write!(f, "an argument names buffer {buffer}, but there are {count}; add the buffer to the memory first")
             }
             LaneError::Grid { grid } => write!(f, "the grid is {grid:?}; its extents are 1 to {}", i32::MAX),
+            LaneError::Cluster { grid, cluster } => write!(f, "the grid {grid:?} is no multiple of clusters of {cluster} along x; pad it"),
             LaneError::Program { program, grid } => write!(f, "program {program:?} is outside the grid {grid:?}"),
             LaneError::Table { name, problem } => write!(f, "{name} can't be interpreted: {problem}; correct the target's table"),
             LaneError::Fault { fault, inst, program, thread } => write!(f, "`{inst}` in program {program:?}, thread {thread}: {fault}"),
@@ -257,7 +276,11 @@ impl std::error::Error for LaneError {
             LaneError::Verify(e) => Some(e),
             LaneError::Abi(e) => Some(e),
             LaneError::Fault { fault, .. } => Some(fault),
-            LaneError::Buffer { .. } | LaneError::Grid { .. } | LaneError::Program { .. } | LaneError::Table { .. } => None,
+            LaneError::Buffer { .. }
+            | LaneError::Grid { .. }
+            | LaneError::Cluster { .. }
+            | LaneError::Program { .. }
+            | LaneError::Table { .. } => None,
         }
     }
 }

@@ -24,6 +24,14 @@ pub(super) type Trap = (LaneFault, usize);
 /// Bytes of the widest access.
 const WIDEST: usize = 16;
 
+/// What a block of a cluster has for itself.
+struct Parked {
+    at: [u32; 3],
+    regs: Vec<Vec<u64>>,
+    shared: Shared,
+    units: UnitState,
+}
+
 pub(crate) struct Machine<'a> {
     pub(super) code: &'a Program,
     pub(super) target: &'a Target,
@@ -44,6 +52,9 @@ pub(crate) struct Machine<'a> {
     pub(super) shared: Shared,
     pub(super) global: Global<'a>,
     pub(super) units: UnitState,
+    /// The block of the cluster that runs now, and the state of the others; its own place there is empty.
+    pub(super) rank: usize,
+    parked: Vec<Parked>,
     /// An unready value was read.
     pub(super) unready: Cell<bool>,
     fuel: u64,
@@ -63,6 +74,11 @@ impl<'a> Machine<'a> {
         global: Global<'a>,
         [fuel, steps]: [u64; 2],
     ) -> Machine<'a> {
+        let blocks = code.cluster.max(1) as usize;
+        let (lanes, threads) = (code.lanes as usize, code.threads() as usize);
+        let shared = || Shared::new(code.shared_bytes as usize, lanes, threads * blocks);
+        let parked =
+            |_| Parked { at: [0; 3], regs: vec![Vec::new(); code.vals.len()], shared: shared(), units: UnitState::new(code.vals.len()) };
         Machine {
             code,
             target,
@@ -76,9 +92,11 @@ impl<'a> Machine<'a> {
             live: 0..code.threads() as usize,
             first_warp: 0,
             regs: vec![Vec::new(); code.vals.len()],
-            shared: Shared::new(code.shared_bytes as usize, code.lanes as usize, code.threads() as usize),
+            shared: shared(),
             global,
             units: UnitState::new(code.vals.len()),
+            rank: 0,
+            parked: (0..if blocks > 1 { blocks } else { 0 }).map(parked).collect(),
             unready: Cell::new(false),
             fuel,
             limit: fuel,
@@ -93,13 +111,49 @@ impl<'a> Machine<'a> {
         self.stats
     }
 
-    /// Runs one program instance.
+    /// Program instances that run together.
+    pub(super) fn blocks(&self) -> usize {
+        self.parked.len().max(1)
+    }
+
+    /// Goes on with another block of the cluster.
+    pub(super) fn switch(&mut self, rank: usize) {
+        if rank != self.rank {
+            self.swap(self.rank);
+            self.rank = rank;
+            self.swap(rank);
+        }
+    }
+
+    fn swap(&mut self, rank: usize) {
+        let p = &mut self.parked[rank];
+        std::mem::swap(&mut self.at, &mut p.at);
+        std::mem::swap(&mut self.regs, &mut p.regs);
+        std::mem::swap(&mut self.shared, &mut p.shared);
+        std::mem::swap(&mut self.units, &mut p.units);
+    }
+
+    /// Does something in the memory of a block of the cluster.
+    pub(super) fn in_block<R>(&mut self, rank: usize, f: impl FnOnce(&mut Self) -> R) -> R {
+        let own = self.rank;
+        self.switch(rank);
+        let result = f(self);
+        self.switch(own);
+        result
+    }
+
+    /// Runs one program instance, or the cluster of those that begin there.
     pub(crate) fn program(&mut self, at: [u32; 3], worker: [u32; 2]) -> Result<(), LaneError> {
-        (self.at, self.worker) = (at, worker);
+        self.worker = worker;
         (self.live, self.first_warp) = (0..self.threads, 0);
-        self.shared.reset();
-        self.units.reset();
-        self.stats.programs += 1;
+        for rank in 0..self.blocks() {
+            self.switch(rank);
+            self.at = [at[0] + rank as u32, at[1], at[2]];
+            self.shared.reset();
+            self.units.reset();
+            self.stats.programs += 1;
+        }
+        self.switch(0);
         self.whole()
     }
 
@@ -171,8 +225,13 @@ impl<'a> Machine<'a> {
         done
     }
 
+    /// The number of a thread of the role in the cluster.
+    pub(super) fn number(&self, thread: usize) -> usize {
+        self.rank * self.threads + self.live.start + thread
+    }
+
     pub(super) fn who(&self, thread: usize) -> Who {
-        let thread = self.live.start + thread;
+        let thread = self.number(thread);
         Who { thread, warp: thread / self.lanes }
     }
 
@@ -200,6 +259,7 @@ impl<'a> Machine<'a> {
             Special::Warp => (thread / self.lanes - self.first_warp) as u64,
             Special::Worker => u64::from(self.worker[0]),
             Special::Workers => u64::from(self.worker[1]),
+            Special::ClusterRank => self.rank as u64,
             Special::ProgramId(a) => u64::from(self.at[axis(a)]),
             Special::NumPrograms(a) => u64::from(self.grid[axis(a)]),
         }
@@ -534,7 +594,7 @@ impl<'a> Machine<'a> {
                 for (r, row) in rows.iter_mut().enumerate() {
                     let thread = first + 8 * q + r;
                     // The rows go to all lanes of the warp, so that the lane's own view of its copies doesn't count.
-                    let who = Who { thread: Who::NOBODY, warp: (start + first) / self.lanes };
+                    let who = Who { thread: Who::NOBODY, warp: self.number(first) / self.lanes };
                     let at = self.addr(addr, offset, thread);
                     self.shared.read(who, at, row).map_err(|f| (f, thread))?;
                     self.stats.shared_read += WIDEST as u64;

@@ -9,6 +9,7 @@
 //! It is the definition of the lane IR: what a backend emits must do the same. Divergent control flow, races, reads of bytes without
 //! a value, accesses out of bounds and misaligned vectors are errors that name the instruction, the program and the thread.
 
+mod cluster;
 mod error;
 mod exec;
 mod global;
@@ -94,6 +95,9 @@ pub fn interpret(
     options: &LaneOptions,
 ) -> Result<LaneStats, LaneError> {
     verify(program, target)?;
+    if !grid[0].is_multiple_of(program.cluster) {
+        return Err(LaneError::Cluster { grid, cluster: program.cluster });
+    }
     if grid.iter().any(|&n| n == 0 || n > i32::MAX as u32) {
         return Err(LaneError::Grid { grid });
     }
@@ -123,6 +127,9 @@ fn run_all(machine: &mut exec::Machine<'_>, grid: [u32; 3], subset: Option<&[[u3
             if program.iter().zip(grid).any(|(&at, n)| at >= n) {
                 return Err(LaneError::Program { program, grid });
             }
+            if !program[0].is_multiple_of(machine.blocks() as u32) {
+                continue;
+            }
             machine.program(program, [linear(program), all])?;
         }
         return Ok(());
@@ -133,7 +140,7 @@ fn run_all(machine: &mut exec::Machine<'_>, grid: [u32; 3], subset: Option<&[[u3
     }
     for z in 0..grid[2] {
         for y in 0..grid[1] {
-            for x in 0..grid[0] {
+            for x in (0..grid[0]).step_by(machine.blocks()) {
                 machine.program([x, y, z], [0, 1])?;
             }
         }

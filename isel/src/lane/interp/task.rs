@@ -1,7 +1,7 @@
 //! Control flow: a stack of open blocks per task, so that a role can stop at a wait and go on later.
 //!
 //! ```text
-//! whole program: one task ── Roles ─► a task per role, in turn: each runs until it waits or ends; all waiting is a deadlock
+//! a task per block of the cluster ── Roles ─► a task per role, in turn: each runs until it waits or ends; all waiting is a deadlock
 //! ```
 
 use super::super::unit::{Roles, Unit};
@@ -33,70 +33,88 @@ struct Frame<'a> {
 
 /// Threads that run together.
 struct Task<'a> {
+    /// Its block of the cluster.
+    rank: usize,
     frames: Vec<Frame<'a>>,
     live: Range<usize>,
     first_warp: usize,
+    /// How often it has arrived at the cluster's barrier.
+    cluster: u64,
+    /// The round of the named barrier at which it waits.
+    joined: Option<u64>,
 }
 
 /// How a task stopped.
 enum Stop<'a> {
     Ended,
     Waits(&'a Inst),
+    /// Roles go on in its place.
+    Splits(&'a Roles),
 }
 
 impl<'a> Machine<'a> {
-    /// Runs the whole program.
+    /// Runs the whole program, of all blocks of the cluster: its tasks take turns.
     pub(super) fn whole(&mut self) -> Result<(), LaneError> {
         let code = self.code;
-        let mut task = Task::new(&code.body, self.live.clone(), 0);
-        match self.run(&mut task)? {
-            Stop::Ended => Ok(()),
-            Stop::Waits(inst) => Err(self.deadlock(inst)),
-        }
-    }
-
-    /// The roles take turns.
-    fn roles(&mut self, inst: &'a Inst, roles: &'a Roles) -> Result<(), LaneError> {
         let all = self.live.clone();
-        let mut tasks: Vec<Task<'a>> = roles
-            .roles
-            .iter()
-            .map(|r| {
-                let first = r.first as usize * self.lanes;
-                let count = if r.single { 1 } else { r.warps as usize * self.lanes };
-                Task::new(&r.body, first..first + count, r.first as usize)
-            })
-            .collect();
-        let mut waiting: Option<(&Inst, Range<usize>, usize)> = None;
+        let mut tasks: Vec<Task<'a>> = (0..self.blocks()).map(|rank| Task::new(rank, &code.body, all.clone(), 0)).collect();
         while !tasks.is_empty() {
             let before = self.stats.instructions;
-            let mut left = Vec::new();
-            waiting = None;
-            for mut t in tasks {
-                (self.live, self.first_warp) = (t.live.clone(), t.first_warp);
-                if let Stop::Waits(i) = self.run(&mut t)? {
-                    waiting = waiting.or(Some((i, t.live.clone(), t.first_warp)));
-                    left.push(t);
+            let (mut waiting, mut moved) = (None, false);
+            let mut n = 0;
+            while n < tasks.len() {
+                self.resume(&tasks[n]);
+                // The least arrivals at the cluster's barrier of the tasks that have not ended.
+                let met = tasks.iter().map(|t| t.cluster).min().unwrap_or(0);
+                match self.run(&mut tasks[n], met)? {
+                    Stop::Ended => {
+                        tasks.remove(n);
+                        moved = true;
+                    }
+                    Stop::Waits(inst) => {
+                        waiting = waiting.or(Some((n, inst)));
+                        n += 1;
+                    }
+                    Stop::Splits(roles) => {
+                        let old = tasks.remove(n);
+                        for r in roles.roles.iter().rev() {
+                            let first = r.first as usize * self.lanes;
+                            let count = if r.single { 1 } else { r.warps as usize * self.lanes };
+                            let task = Task::new(old.rank, &r.body, first..first + count, r.first as usize);
+                            tasks.insert(n, Task { cluster: old.cluster, ..task });
+                        }
+                        moved = true;
+                    }
                 }
             }
-            tasks = left;
             // A wait that is tried again costs nothing, so no cost is no progress.
-            if self.stats.instructions == before && !tasks.is_empty() {
-                break;
+            if let (false, true, Some((n, inst))) = (moved, self.stats.instructions == before, waiting) {
+                self.resume(&tasks[n]);
+                return Err(self.deadlock(inst));
             }
         }
-        if let Some((i, live, first)) = waiting.filter(|_| !tasks.is_empty()) {
-            (self.live, self.first_warp) = (live, first);
-            return Err(self.deadlock(i));
+        for rank in 0..self.blocks() {
+            self.switch(rank);
+            (self.live, self.first_warp) = (all.clone(), 0);
+            if let Some(inst) = code.body.last() {
+                self.nothing_under_way().map_err(|fault| self.locate(inst, (fault, 0)))?;
+            }
         }
-        (self.live, self.first_warp) = (all, 0);
-        self.nothing_under_way().map_err(|fault| self.locate(inst, (fault, 0)))
+        self.switch(0);
+        Ok(())
+    }
+
+    fn resume(&mut self, task: &Task<'a>) {
+        self.switch(task.rank);
+        (self.live, self.first_warp) = (task.live.clone(), task.first_warp);
     }
 
     fn deadlock(&self, inst: &'a Inst) -> LaneError {
         let fault = match inst {
             Inst::Unit(u) => match &**u {
                 Unit::Wait { barrier, parity } => self.stuck(barrier, *parity),
+                Unit::NamedBarrier { .. } => LaneFault::Alone("a named barrier"),
+                Unit::ClusterWait => LaneFault::Alone("the barrier of the cluster"),
                 _ => LaneFault::Malformed("a wait for nothing"),
             },
             _ => LaneFault::Malformed("a wait for nothing"),
@@ -104,7 +122,51 @@ impl<'a> Machine<'a> {
         self.locate(inst, (fault, 0))
     }
 
-    fn run(&mut self, task: &mut Task<'a>) -> Result<Stop<'a>, LaneError> {
+    /// True if a task may go on behind a unit that waits; `met` is how often all tasks have arrived at the cluster's barrier.
+    fn may_pass(&mut self, task: &mut Task<'a>, met: u64, inst: &Inst, u: &Unit) -> Result<bool, LaneError> {
+        match u {
+            Unit::Wait { barrier, parity } => self.passes(barrier, *parity).map_err(|t| self.locate(inst, t)),
+            Unit::NamedBarrier { id, warps, wait } => {
+                let own = (self.count() / self.lanes) as u32;
+                let (arrived, rounds) = self.units.named.entry(*id).or_default();
+                let round = match task.joined {
+                    Some(round) => round,
+                    None => {
+                        let round = *rounds;
+                        *arrived += own;
+                        if *arrived > *warps {
+                            return Err(self.locate(inst, (LaneFault::Malformed("more warps at a named barrier than it has"), 0)));
+                        }
+                        if *arrived == *warps {
+                            (*arrived, *rounds) = (0, *rounds + 1);
+                        }
+                        round
+                    }
+                };
+                let over = *rounds > round;
+                task.joined = (*wait && !over).then_some(round);
+                if over {
+                    self.shared.barrier();
+                }
+                Ok(over || !*wait)
+            }
+            Unit::ClusterArrive { .. } => {
+                task.cluster += 1;
+                Ok(true)
+            }
+            Unit::ClusterWait if task.cluster <= met => {
+                for rank in 0..self.blocks() {
+                    self.in_block(rank, |m| m.shared.barrier());
+                }
+                self.stats.barriers += 1;
+                Ok(true)
+            }
+            Unit::ClusterWait => Ok(false),
+            _ => Ok(true),
+        }
+    }
+
+    fn run(&mut self, task: &mut Task<'a>, met: u64) -> Result<Stop<'a>, LaneError> {
         while let Some(frame) = task.frames.last_mut() {
             let block = frame.block;
             let Some(inst) = block.get(frame.at) else {
@@ -115,10 +177,11 @@ impl<'a> Machine<'a> {
             };
             frame.at += 1;
             if let Inst::Unit(u) = inst
-                && let Unit::Wait { barrier, parity } = &**u
-                && !self.passes(barrier, *parity).map_err(|t| self.locate(inst, t))?
+                && !self.may_pass(task, met, inst, u)?
             {
-                frame.at -= 1;
+                if let Some(frame) = task.frames.last_mut() {
+                    frame.at -= 1;
+                }
                 return Ok(Stop::Waits(inst));
             }
             self.spend().map_err(|t| self.locate(inst, t))?;
@@ -132,7 +195,7 @@ impl<'a> Machine<'a> {
                     let holds = self.uniform(c.condition).map_err(|t| self.locate(inst, t))? != 0;
                     task.open(if holds { &c.then } else { &c.otherwise }, End::Choice(c, holds));
                 }
-                Inst::Roles(r) => self.roles(inst, r)?,
+                Inst::Roles(r) => return Ok(Stop::Splits(r)),
                 _ => self.plain(inst)?,
             }
             if self.unready.replace(false) {
@@ -224,8 +287,8 @@ impl<'a> Machine<'a> {
 }
 
 impl<'a> Task<'a> {
-    fn new(block: &'a Block, live: Range<usize>, first_warp: usize) -> Task<'a> {
-        Task { frames: vec![Frame { block, at: 0, end: End::Done }], live, first_warp }
+    fn new(rank: usize, block: &'a Block, live: Range<usize>, first_warp: usize) -> Task<'a> {
+        Task { rank, frames: vec![Frame { block, at: 0, end: End::Done }], live, first_warp, cluster: 0, joined: None }
     }
 
     fn open(&mut self, block: &'a Block, end: End<'a>) {

@@ -1,10 +1,11 @@
 //! Asynchronous units, as late as they may be: a bulk copy lands when somebody waits for its barrier word, and what a multiplication or
 //! a bulk store reads stays locked until the wait that covers it. Results of multiplications are computed at once, but count as unready.
 
-use super::super::unit::{GroupOperand, LeftOperand, Multiply, Place, Unit};
-use super::super::{LVal, Vals};
+use super::super::unit::{GroupOperand, LeftOperand, Multiply, Place, Reduction, Unit};
+use super::super::{LTy, LVal, Vals};
 use super::error::{LaneFault, Space};
 use super::exec::{Machine, Trap};
+use super::ops;
 use super::shared::Lock;
 use crate::abi::{ParamValue, TensorMap};
 use crate::target::GroupMatrix;
@@ -12,10 +13,10 @@ use cranelift_entity::EntityRef;
 use std::collections::BTreeMap;
 use std::ops::Range;
 use tilelift_ir::layout::FragmentMap;
-use tilelift_ir::{Precision, Scalar, num};
+use tilelift_ir::{AtomicOp, Precision, Scalar, num};
 
 /// A barrier word.
-struct Word {
+pub(super) struct Word {
     count: u32,
     pending: u32,
     bytes: i64,
@@ -23,11 +24,11 @@ struct Word {
 }
 
 /// A bulk copy under way.
-struct Flight {
-    word: usize,
-    to: usize,
-    data: Vec<u8>,
-    counts: u32,
+pub(super) struct Flight {
+    pub word: usize,
+    pub to: usize,
+    pub data: Vec<u8>,
+    pub counts: u32,
 }
 
 /// Ready since ever.
@@ -38,7 +39,9 @@ const UNDEFINED: u64 = u64::MAX;
 /// What units are doing.
 pub(crate) struct UnitState {
     words: BTreeMap<usize, Word>,
-    flights: Vec<Flight>,
+    pub(super) flights: Vec<Flight>,
+    /// Warps that have arrived at each named barrier, and the rounds that are over.
+    pub(super) named: BTreeMap<u32, (u32, u64)>,
     /// Groups of multiplications closed, which count from 1, and those not waited for, by the first thread of their role.
     closed: u64,
     open: BTreeMap<usize, Vec<u64>>,
@@ -53,6 +56,7 @@ impl UnitState {
         UnitState {
             words: BTreeMap::new(),
             flights: Vec::new(),
+            named: BTreeMap::new(),
             closed: 0,
             open: BTreeMap::new(),
             made_by: vec![READY; values],
@@ -63,6 +67,7 @@ impl UnitState {
     pub(super) fn reset(&mut self) {
         self.words.clear();
         self.flights.clear();
+        self.named.clear();
         self.stores.clear();
         self.closed = 0;
         self.open.clear();
@@ -94,11 +99,11 @@ impl UnitState {
         self.made_by[v.index()] = UNDEFINED;
     }
 
-    fn word(&mut self, at: usize) -> Result<&mut Word, LaneFault> {
+    pub(super) fn word(&mut self, at: usize) -> Result<&mut Word, LaneFault> {
         self.words.get_mut(&at).ok_or(LaneFault::BarrierWord { addr: at as u64, problem: "was never made" })
     }
 
-    fn arrive(&mut self, at: usize, bytes: u32) -> Result<(), LaneFault> {
+    pub(super) fn arrive(&mut self, at: usize, bytes: u32) -> Result<(), LaneFault> {
         let word = self.word(at)?;
         word.bytes += i64::from(bytes);
         let Some(left) = word.pending.checked_sub(1) else {
@@ -129,7 +134,7 @@ fn swizzled(span: u32, at: usize) -> usize {
 }
 
 impl Machine<'_> {
-    fn place(&self, p: &Place, thread: usize) -> Result<usize, Trap> {
+    pub(super) fn place(&self, p: &Place, thread: usize) -> Result<usize, Trap> {
         let at = self.addr(p.addr, p.offset, thread);
         let len = self.code.shared_bytes as usize;
         match usize::try_from(at) {
@@ -150,17 +155,24 @@ impl Machine<'_> {
         let at = self.word_place(barrier)?;
         let parity = self.uniform(parity)?;
         if self.units.word(at).map_err(|f| (f, 0))?.over(parity) {
+            self.shared.barrier();
             return Ok(true);
         }
         let (landing, rest): (Vec<Flight>, Vec<Flight>) = std::mem::take(&mut self.units.flights).into_iter().partition(|f| f.word == at);
         self.units.flights = rest;
         for f in landing {
+            // A store of few bytes from another block is ordinary data, but in order for those who wait.
             self.shared.bulk_land(f.to, &f.data);
             let word = self.units.word(at).map_err(|f| (f, 0))?;
             word.bytes -= i64::from(f.counts);
             word.turn();
         }
-        Ok(self.units.word(at).map_err(|f| (f, 0))?.over(parity))
+        let over = self.units.word(at).map_err(|f| (f, 0))?.over(parity);
+        if over {
+            // What came before the arrivals comes before this.
+            self.shared.barrier();
+        }
+        Ok(over)
     }
 
     /// Why a wait does not pass.
@@ -190,7 +202,7 @@ impl Machine<'_> {
     }
 
     /// The threads for which a guard holds.
-    fn guarded(&self, guard: Option<LVal>) -> Vec<usize> {
+    pub(super) fn guarded(&self, guard: Option<LVal>) -> Vec<usize> {
         (0..self.count()).filter(|&t| self.active(guard, t)).collect()
     }
 
@@ -214,28 +226,36 @@ impl Machine<'_> {
                 }
                 Ok(())
             }
-            Unit::ArriveExpect { barrier, bytes } => {
-                let at = self.place(barrier, 0)?;
-                self.units.arrive(at, *bytes).map_err(|f| (f, 0))
+            Unit::ArriveExpect { barrier, bytes, guard } => {
+                for t in self.guarded(*guard) {
+                    let at = self.place(barrier, t)?;
+                    self.units.arrive(at, *bytes).map_err(|f| (f, t))?;
+                }
+                Ok(())
             }
             // The task has seen to it.
             Unit::Wait { .. } => Ok(()),
-            Unit::BulkLoad { map, to, at, barrier } => self.bulk_load(*map, to, at, barrier),
-            Unit::BulkStore { map, from, at, guard } => {
+            Unit::BulkLoad { map, to, at, barrier, ranks, guard } => {
                 for t in self.guarded(*guard) {
-                    self.bulk_store(*map, from, at, t)?;
+                    self.bulk_load(*map, [to, barrier], at, *ranks, t)?;
+                }
+                Ok(())
+            }
+            Unit::BulkStore { map, from, at, reduce, guard } => {
+                for t in self.guarded(*guard) {
+                    self.bulk_store(*map, from, at, *reduce, t)?;
                 }
                 Ok(())
             }
             Unit::CommitStores { guard } => {
                 for t in self.guarded(*guard) {
-                    *self.units.stores.entry(self.live.start + t).or_default() += 1;
+                    *self.units.stores.entry(self.number(t)).or_default() += 1;
                 }
                 Ok(())
             }
             Unit::WaitStoresRead { pending, guard } => {
                 for t in self.guarded(*guard) {
-                    let who = self.live.start + t;
+                    let who = self.number(t);
                     let closed = self.units.stores.get(&who).copied().unwrap_or(0);
                     let over = closed.saturating_sub(u64::from(*pending));
                     self.shared.unlock(|l| matches!(l, Lock::Stores(w, n) if w == who && n < over));
@@ -244,8 +264,8 @@ impl Machine<'_> {
             }
             Unit::Hold => Ok(()),
             Unit::FenceUnits => {
-                for t in self.live.clone() {
-                    self.shared.fence(t);
+                for t in 0..self.count() {
+                    self.shared.fence(self.number(t));
                 }
                 Ok(())
             }
@@ -256,6 +276,13 @@ impl Machine<'_> {
             }
             Unit::StoreMatrix { srcs, to } => self.store_matrix(srcs, to),
             Unit::Multiply(m) => self.multiply(m),
+            // The task has seen to them, too.
+            Unit::NamedBarrier { .. } | Unit::ClusterArrive { .. } | Unit::ClusterWait => Ok(()),
+            Unit::Remote { .. }
+            | Unit::RemoteLoad { .. }
+            | Unit::RemoteStore { .. }
+            | Unit::RemoteStoreAsync { .. }
+            | Unit::RemoteArrive { .. } => self.remote(u),
             Unit::CommitMatrices => {
                 self.units.closed += 1;
                 let id = self.units.closed;
@@ -296,10 +323,17 @@ impl Machine<'_> {
         Ok(())
     }
 
-    fn bulk_load(&mut self, map: u32, to: &Place, at: &Vals, barrier: &Place) -> Result<(), Trap> {
+    fn bulk_load(&mut self, map: u32, [to, barrier]: [&Place; 2], at: &Vals, ranks: Option<LVal>, thread: usize) -> Result<(), Trap> {
         let t = self.tensor(map)?;
-        let (to, word) = (self.place(to, 0)?, self.place(barrier, 0)?);
-        let at: Vec<i64> = at.iter().map(|&v| self.reg(v)[0] as i64).collect();
+        let (to, word) = (self.place(to, thread)?, self.place(barrier, thread)?);
+        let ranks = match ranks {
+            Some(r) => self.reg(r)[thread],
+            None => 1 << self.rank,
+        };
+        if ranks == 0 || ranks >> self.blocks() != 0 {
+            return Err((LaneFault::ClusterRank { rank: ranks.ilog2().into(), size: self.blocks() as u32 }, thread));
+        }
+        let at: Vec<i64> = at.iter().map(|&v| self.reg(v)[thread] as i64).collect();
         let size = t.elem.bytes() as usize;
         let bytes = t.box_extents.iter().product::<u32>() * t.elem.bytes();
         // Rows of eight repeat the swizzle: panels start there.
@@ -323,14 +357,24 @@ impl Machine<'_> {
             }
             Ok(())
         });
-        done.and_then(|()| self.shared.bulk_start(to..to + bytes as usize)).map_err(|f| (f, 0))?;
-        self.stats.shared_written += u64::from(bytes);
-        self.stats.copied += u64::from(bytes);
-        self.units.flights.push(Flight { word, to, data, counts: bytes });
+        done.map_err(|f| (f, thread))?;
+        for rank in (0..self.blocks()).filter(|r| ranks >> r & 1 == 1) {
+            let data = data.clone();
+            self.in_block(rank, |m| {
+                m.shared.next_step();
+                m.shared.bulk_start(to..to + bytes as usize)?;
+                m.units.word(word)?;
+                m.units.flights.push(Flight { word, to, data, counts: bytes });
+                Ok(())
+            })
+            .map_err(|f| (f, thread))?;
+            self.stats.shared_written += u64::from(bytes);
+            self.stats.copied += u64::from(bytes);
+        }
         Ok(())
     }
 
-    fn bulk_store(&mut self, map: u32, from: &Place, at: &Vals, thread: usize) -> Result<(), Trap> {
+    fn bulk_store(&mut self, map: u32, from: &Place, at: &Vals, reduce: Option<Reduction>, thread: usize) -> Result<(), Trap> {
         let t = self.tensor(map)?;
         let start = self.place(from, thread)?;
         let at: Vec<i64> = at.iter().map(|&v| self.reg(v)[thread] as i64).collect();
@@ -340,6 +384,12 @@ impl Machine<'_> {
         self.walk_box(&t, &at, |m, byte, to| {
             m.shared.unit_read(who, start + swizzled(t.span, byte), &mut data[..size])?;
             if let Some(to) = to {
+                if let Some(r) = reduce {
+                    let mut old = [0; 8];
+                    m.global.read(to, &mut old[..size])?;
+                    let new = combined(r, t.elem, u64::from_le_bytes(old), u64::from_le_bytes(data))?;
+                    data = new.to_le_bytes();
+                }
                 m.global.write(to, &data[..size])?;
                 m.stats.global_written += size as u64;
             }
@@ -478,6 +528,30 @@ impl Machine<'_> {
         self.stats.matrices += (self.count() / group) as u64;
         Ok(())
     }
+}
+
+/// What a reduction leaves of two elements, as bits.
+fn combined(r: Reduction, elem: Scalar, old: u64, new: u64) -> Result<u64, LaneFault> {
+    let ty = LTy::Num(elem);
+    if elem.is_float() {
+        let (x, y) = (num::from_bits(old, elem), num::from_bits(new, elem));
+        let z = match r {
+            Reduction::Add => x + y,
+            Reduction::Minimum => x.min(y),
+            Reduction::Maximum => x.max(y),
+            Reduction::And | Reduction::Or | Reduction::Xor => return Err(LaneFault::Malformed("a reduction of floats by bits")),
+        };
+        return Ok(num::to_bits(num::round(z, elem), elem));
+    }
+    let op = match r {
+        Reduction::Add => AtomicOp::Add,
+        Reduction::Minimum => AtomicOp::Min,
+        Reduction::Maximum => AtomicOp::Max,
+        Reduction::And => AtomicOp::And,
+        Reduction::Or => AtomicOp::Or,
+        Reduction::Xor => AtomicOp::Xor,
+    };
+    ops::update(op, ty, ops::extend(old, ty), ops::extend(new, ty))
 }
 
 /// Row and column of a register of a lane.

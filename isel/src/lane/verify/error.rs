@@ -30,6 +30,13 @@ pub enum LaneProblem {
         /// Most warps of the target.
         most: u32,
     },
+    /// A cluster that is no power of two, or larger than the target's.
+    Cluster {
+        /// Program instances of a cluster.
+        got: u32,
+        /// The most.
+        most: u32,
+    },
     /// More shared memory than the target has.
     SharedSize {
         /// Bytes of the program.
@@ -100,7 +107,7 @@ pub enum LaneProblem {
     /// Roles that are not the program's last instruction.
     RolesInside,
     /// A role whose warps are none, overlap others', lie outside the program, or split a group.
-    RoleWarps(&'static str),
+    RoleWarps(String),
     /// Registers of roles that the pool does not have.
     RoleRegisters {
         /// Registers of all roles together.
@@ -140,6 +147,9 @@ impl fmt::Display for LaneProblem {
                 write!(f, "warps have {got} lanes, the target's have {want}; lower the kernel for this target")
             }
             LaneProblem::Warps { got, most } => write!(f, "{got} warps per program instance; the target runs 1 to {most}"),
+            LaneProblem::Cluster { got, most } => {
+                write!(f, "a cluster of {got}; clusters are powers of two up to the target's {most}")
+            }
             LaneProblem::SharedSize { got, most } => {
                 write!(f, "{got} bytes of shared memory, the target has {most}; use smaller tiles or fewer stages")
             }

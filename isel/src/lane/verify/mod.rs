@@ -69,6 +69,10 @@ fn frame(p: &Program, t: &Target) -> Check {
     if p.warps == 0 || p.warps > t.max_warps {
         return Err(LaneProblem::Warps { got: p.warps, most: t.max_warps });
     }
+    let most = t.units.as_ref().map_or(1, |u| u.max_cluster);
+    if p.cluster == 0 || p.cluster > most || !p.cluster.is_power_of_two() {
+        return Err(LaneProblem::Cluster { got: p.cluster, most });
+    }
     if p.shared_bytes > t.shared_bytes {
         return Err(LaneProblem::SharedSize { got: p.shared_bytes, most: t.shared_bytes });
     }

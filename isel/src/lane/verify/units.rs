@@ -1,10 +1,11 @@
 //! Rules of roles and units.
 
-use super::super::unit::{GroupOperand, LeftOperand, Multiply, Place, Roles, Unit};
+use super::super::unit::{GroupOperand, LeftOperand, Multiply, Place, Reduction, Roles, Unit};
 use super::{Check, LTy, LVal, LaneProblem, LaneVerifyError, ParamSource, Program, Verifier, fragment_values};
 use crate::lane::{Block, Inst, print::inst_text};
 use crate::target::{Target, Units};
 use cranelift_entity::EntityRef;
+use tilelift_ir::Scalar;
 
 /// Roles stand at the end of a program and nowhere else.
 pub(super) fn last(program: &Program) -> Check {
@@ -42,15 +43,16 @@ pub(super) fn roles(v: &mut Verifier<'_>, inst: &Inst, roles: &Roles) -> Result<
     let mut next = 0;
     let mut registers = 0;
     for r in &roles.roles {
-        if r.warps == 0 || r.first < next || r.first + r.warps > program.warps {
-            return Err(at(LaneProblem::RoleWarps(r.name)));
+        let all = r.warps + r.idle;
+        if r.warps == 0 || r.first < next || r.first + all > program.warps {
+            return Err(at(LaneProblem::RoleWarps(r.name.clone())));
         }
-        let groups = r.first.is_multiple_of(units.group_warps) && r.warps.is_multiple_of(units.group_warps);
+        let groups = r.first.is_multiple_of(units.group_warps) && all.is_multiple_of(units.group_warps);
         if r.registers.is_some() && !groups {
-            return Err(at(LaneProblem::RoleWarps(r.name)));
+            return Err(at(LaneProblem::RoleWarps(r.name.clone())));
         }
-        registers += r.registers.unwrap_or(0) * r.warps;
-        next = r.first + r.warps;
+        registers += r.registers.unwrap_or(0) * all;
+        next = r.first + all;
     }
     let have = entry_registers(v.target, units, program.warps) * program.warps;
     if registers > have {
@@ -139,18 +141,44 @@ fn multiply(v: &mut Verifier<'_>, m: &Multiply, defined: &mut Vec<LVal>) -> Chec
     v.def_all(&m.dsts, ty, defined)
 }
 
+/// One lane must run it: that of its role, or the one where its guard holds.
+fn alone(v: &Verifier<'_>, g: Option<LVal>, what: &'static str) -> Check {
+    match (v.role, g) {
+        (_, Some(_)) => guard(v, g),
+        (Some((_, true)), None) => Ok(()),
+        (Some((_, false)) | None, None) => Err(LaneProblem::UnitShape(what)),
+    }
+}
+
+/// Only programs in clusters have it.
+fn clusters(v: &Verifier<'_>) -> Check {
+    offered(v.target, "clusters")?;
+    if v.program.cluster > 1 { Ok(()) } else { Err(LaneProblem::NoUnit("cluster in this program")) }
+}
+
+/// What the copy units combine.
+fn reduction(v: &Verifier<'_>, map: u32, r: Reduction) -> Check {
+    let Some(ParamSource::Tensor(t)) = v.program.params.get(map as usize).map(|p| p.source) else { return Ok(()) };
+    let fits = match r {
+        Reduction::Add => matches!(t.elem, Scalar::I32 | Scalar::F32 | Scalar::F16 | Scalar::BF16),
+        Reduction::Minimum | Reduction::Maximum => matches!(t.elem, Scalar::I32 | Scalar::I64 | Scalar::F16 | Scalar::BF16),
+        Reduction::And | Reduction::Or | Reduction::Xor => matches!(t.elem, Scalar::I32 | Scalar::I64),
+    };
+    if fits { Ok(()) } else { Err(LaneProblem::UnitShape("a reduction of such elements")) }
+}
+
 pub(super) fn unit(v: &mut Verifier<'_>, u: &Unit, defined: &mut Vec<LVal>) -> Check {
     offered(v.target, "asynchronous units")?;
     match u {
-        Unit::InitBarrier { barrier, guard: g, .. } | Unit::Arrive { barrier, guard: g } => {
+        Unit::InitBarrier { barrier, guard: g, .. } | Unit::Arrive { barrier, guard: g } | Unit::RemoteArrive { barrier, guard: g } => {
             place(v, barrier)?;
             guard(v, *g)
         }
         Unit::PublishBarriers | Unit::FenceUnits | Unit::Hold => Ok(()),
-        Unit::ArriveExpect { barrier, .. } => match v.role {
-            Some((_, true)) => place(v, barrier),
-            Some((_, false)) | None => Err(LaneProblem::UnitShape("an arrival with bytes of more than one lane")),
-        },
+        Unit::ArriveExpect { barrier, guard: g, .. } => {
+            alone(v, *g, "an arrival with bytes of more than one lane")?;
+            place(v, barrier)
+        }
         Unit::Wait { barrier, parity } => {
             place(v, barrier)?;
             v.want(*parity, LTy::I32)
@@ -160,18 +188,21 @@ pub(super) fn unit(v: &mut Verifier<'_>, u: &Unit, defined: &mut Vec<LVal>) -> C
             tensor(v, *map, None)?;
             guard(v, *g)
         }
-        Unit::BulkLoad { map, to, at, barrier } => {
-            if !matches!(v.role, Some((_, true))) {
-                return Err(LaneProblem::UnitShape("a bulk load by more than one lane"));
-            }
+        Unit::BulkLoad { map, to, at, barrier, ranks, guard: g } => {
+            alone(v, *g, "a bulk load by more than one lane")?;
             place(v, to)?;
             place(v, barrier)?;
+            if let Some(r) = ranks {
+                clusters(v)?;
+                v.want(*r, LTy::I32)?;
+            }
             tensor(v, *map, Some(at))
         }
-        Unit::BulkStore { map, from, at, guard: g } => {
+        Unit::BulkStore { map, from, at, reduce, guard: g } => {
             place(v, from)?;
             guard(v, *g)?;
-            tensor(v, *map, Some(at))
+            tensor(v, *map, Some(at))?;
+            reduce.map_or(Ok(()), |r| reduction(v, *map, r))
         }
         Unit::CommitStores { guard: g } | Unit::WaitStoresRead { guard: g, .. } => guard(v, *g),
         Unit::GroupBarrier { warps } => {
@@ -191,5 +222,45 @@ pub(super) fn unit(v: &mut Verifier<'_>, u: &Unit, defined: &mut Vec<LVal>) -> C
         }
         Unit::FenceMatrices | Unit::CommitMatrices | Unit::WaitMatrices { .. } => groups(v),
         Unit::Multiply(m) => multiply(v, m, defined),
+        Unit::NamedBarrier { id, warps, .. } => {
+            let have = offered(v.target, "named barriers")?.named_barriers;
+            let own = match v.role {
+                Some((_, true)) => return Err(LaneProblem::SingleLane),
+                Some((warps, false)) => warps,
+                None => v.program.warps,
+            };
+            if *id < have && (own..=v.program.warps).contains(warps) { Ok(()) } else { Err(LaneProblem::UnitShape("a named barrier")) }
+        }
+        Unit::ClusterArrive { .. } | Unit::ClusterWait => clusters(v),
+        Unit::Remote { dst, place: p, rank } => {
+            clusters(v)?;
+            place(v, p)?;
+            v.want(*rank, LTy::I32)?;
+            v.def(*dst, LTy::I32, defined)
+        }
+        Unit::RemoteLoad { dsts, from } => {
+            clusters(v)?;
+            place(v, from)?;
+            let ty = v.vector(dsts)?;
+            v.def_all(dsts, ty, defined)
+        }
+        Unit::RemoteStore { srcs, to, guard: g } => {
+            clusters(v)?;
+            place(v, to)?;
+            guard(v, *g)?;
+            let ty = v.vector(srcs)?;
+            v.want_all(srcs, ty)
+        }
+        Unit::RemoteStoreAsync { srcs, to, barrier, guard: g } => {
+            clusters(v)?;
+            place(v, to)?;
+            place(v, barrier)?;
+            guard(v, *g)?;
+            let ty = v.vector(srcs)?;
+            if ty.bits() != 32 {
+                return Err(LaneProblem::UnitShape("an asynchronous store of values that have not 32 bits"));
+            }
+            v.want_all(srcs, ty)
+        }
     }
 }

@@ -1,0 +1,94 @@
+//! Copies between views and panels.
+
+use super::super::Lower;
+use crate::error::LowerError;
+use crate::lane::{LVal, LaneBuilder, Place, Reduction, Unit};
+use crate::plan::{Form, PanelTile, Part};
+use std::rc::Rc;
+use tilelift_ir::{AtomicOp, Attr, Inst};
+
+/// Bytes from a buffer's base to a part of it, and whether a panel begins there.
+pub(super) fn start(form: &Form, parts: &[Part]) -> Option<u32> {
+    let panels = form.panels?;
+    let mut offset = 0;
+    for p in parts {
+        if p.of == panels.contiguous {
+            let bytes = p.at * form.size;
+            offset += bytes / panels.span * form.panel_bytes() + bytes % panels.span;
+        } else {
+            let rows = p.at * form.row_step(p.of);
+            let inside = rows % panels.rows;
+            if !inside.is_multiple_of(8) {
+                return None;
+            }
+            offset += rows / panels.rows * form.block_bytes() + inside * panels.span;
+        }
+    }
+    Some(offset)
+}
+
+impl Lower<'_> {
+    /// A copy's boxes: the launch parameter, and for each panel where it lies and where the box begins.
+    #[allow(clippy::type_complexity)]
+    fn boxes(&mut self, b: &mut LaneBuilder, i: Inst) -> Result<(u32, Vec<(Place, crate::lane::Vals)>), LowerError> {
+        let kernel = self.kernel;
+        let task = self.task()?;
+        let (Some(&map), Some(tile)) = (task.maps.get(&i), task.plan.boxes.get(&i).cloned()) else {
+            return Err(LowerError::unsupported("a bulk copy", "it was not planned"));
+        };
+        let tile: PanelTile = tile;
+        let local = self.local(kernel.operand(i, "buffer")[0])?;
+        let form: Rc<Form> = local.form.clone();
+        let Some(first) = start(&form, &local.parts).filter(|o| form.panels.is_some_and(|p| o.is_multiple_of(8 * p.span))) else {
+            return Err(LowerError::unsupported("a copy of a part of a buffer", "it begins at no multiple of eight rows and of a panel"));
+        };
+        let indices = self.index_values(kernel.operand(i, "indices"))?;
+        let panels = (0..tile.panels()).map(|p| {
+            let offset = (first + p * form.panel_bytes()) as i32;
+            (Place { addr: local.base, offset }, tile.panel_at(b, &indices, p))
+        });
+        Ok((map, panels.collect()))
+    }
+
+    pub(super) fn async_load(&mut self, b: &mut LaneBuilder, i: Inst) -> Result<(), LowerError> {
+        let kernel = self.kernel;
+        self.meet(b, false)?;
+        let (map, boxes) = self.boxes(b, i)?;
+        let barrier = self.word(kernel.operand(i, "barrier")[0])?;
+        let ranks: Option<LVal> = match kernel.operand(i, "multicast").first() {
+            Some(&v) if kernel.cluster > 1 => Some(self.scalar(v)?),
+            Some(_) | None => None,
+        };
+        let guard = self.task()?.first;
+        for (to, at) in boxes {
+            b.unit(Unit::BulkLoad { map, to, at, barrier, ranks, guard });
+        }
+        Ok(())
+    }
+
+    pub(super) fn async_store(&mut self, b: &mut LaneBuilder, i: Inst) -> Result<(), LowerError> {
+        let kernel = self.kernel;
+        self.meet(b, false)?;
+        let (map, boxes) = self.boxes(b, i)?;
+        let guard = self.task()?.first;
+        let reduce = match kernel.insts[i].attrs.first() {
+            Some(Attr::Atomic(op)) => Some(match op {
+                AtomicOp::Add => Reduction::Add,
+                AtomicOp::Min => Reduction::Minimum,
+                AtomicOp::Max => Reduction::Maximum,
+                AtomicOp::And => Reduction::And,
+                AtomicOp::Or => Reduction::Or,
+                AtomicOp::Xor => Reduction::Xor,
+                AtomicOp::Umin | AtomicOp::Umax | AtomicOp::Xchg => {
+                    return Err(LowerError::unsupported(format!("`async_reduce {op}`"), "copies update by add, min, max, and, or, xor"));
+                }
+            }),
+            _ => None,
+        };
+        for (from, at) in boxes {
+            b.unit(Unit::BulkStore { map, from, at, reduce, guard });
+        }
+        b.unit(Unit::CommitStores { guard });
+        Ok(())
+    }
+}

@@ -1,0 +1,361 @@
+//! Local memory: where a handle's elements lie, and what lanes read and write there.
+//!
+//! ```text
+//! byte of an element = base + blocks and rows + panel + (byte in the panel's row ^ swizzle of the row)
+//! each of these is a part of the lane, computed once, and a constant of the register
+//! ```
+
+use super::super::elementwise::Coords;
+use super::super::shared::representative;
+use super::super::vectors::{from_words, legal_width, memory_type, to_words, word_types};
+use super::super::{Held, Lower};
+use super::handle;
+use crate::error::LowerError;
+use crate::lane::{AllocId, BinOp, LVal, LaneBuilder, Place, Unit};
+use crate::plan::{Form, Part};
+use std::rc::Rc;
+use tilelift_ir::layout::{AccessColumns, Axis, Layout, vectors_without};
+use tilelift_ir::{Inst, Op, Scalar, Value};
+
+/// A buffer, or a part of it.
+#[derive(Clone, Debug)]
+pub(crate) struct Local {
+    pub alloc: AllocId,
+    /// Address of the buffer, plus what indices that are not known add to it.
+    pub base: LVal,
+    pub form: Rc<Form>,
+    /// Its dimensions.
+    pub parts: Vec<Part>,
+}
+
+/// Bytes of the widest access of a lane.
+const WIDEST: u32 = 16;
+
+/// Alignment of buffers: of panels that of eight of the widest rows, of others that of rows of banks.
+const ALIGN: [u32; 2] = [128, 1024];
+
+fn power_of_two(n: u32) -> u32 {
+    if n == 0 { WIDEST } else { (1 << n.trailing_zeros()).min(WIDEST) }
+}
+
+impl Local {
+    /// The dimension whose elements lie side by side, if the handle has it.
+    fn contiguous(&self) -> Option<usize> {
+        let of = self.form.panels.map_or(self.form.shape.len() - 1, |p| p.contiguous);
+        self.parts.iter().position(|p| p.of == of)
+    }
+
+    /// Dimensions, contiguous one first.
+    fn order(&self) -> Vec<usize> {
+        let first = self.contiguous();
+        let mut rest: Vec<usize> = (0..self.parts.len()).filter(|&d| Some(d) != first).collect();
+        rest.sort_by_key(|&d| std::cmp::Reverse(self.parts[d].of));
+        first.into_iter().chain(rest).collect()
+    }
+
+    /// Bytes up to which vectors are aligned.
+    fn vector_bytes(&self) -> u32 {
+        let Some(d) = self.contiguous() else { return self.form.size };
+        let p = self.parts[d];
+        let rows = if self.form.panels.is_some() { WIDEST } else { power_of_two(self.form.shape[p.of] * self.form.size) };
+        rows.min(power_of_two(p.at * self.form.size)).max(self.form.size)
+    }
+
+    /// Address and offset of the element at the lanes' coordinates and a register's.
+    fn at(&self, b: &mut LaneBuilder, coords: &Coords, c: &[u32]) -> Result<(LVal, i32), LowerError> {
+        let form = &self.form;
+        let Some(panels) = form.panels else {
+            let mut addr = self.base;
+            let mut offset = 0;
+            for (d, p) in self.parts.iter().enumerate() {
+                let step = form.index_step(p.of).unwrap_or(0);
+                let (part, rest) = coords.split(b, d, c[d]);
+                if let Some(v) = part {
+                    let s = b.i32(i64::from(step));
+                    let v = b.mul(v, s);
+                    addr = b.add(addr, v);
+                }
+                offset += (rest + p.at) * step;
+            }
+            return Ok((addr, offset as i32));
+        };
+        let chunks = panels.span / 16;
+        let swizzle_by = 7 - (chunks.trailing_zeros() + 4);
+        let mut addr = self.base;
+        let mut offset = 0u32;
+        // In a panel's row: what lanes give and which bits they may set, what the register gives.
+        let (mut low, mut busy, mut flip) = (None::<LVal>, 0u32, 0u32);
+        let join = |b: &mut LaneBuilder, low: Option<LVal>, v: LVal| Some(low.map_or(v, |l| b.bin(BinOp::Xor, l, v)));
+        for (d, p) in self.parts.iter().enumerate() {
+            let (part, rest) = coords.split(b, d, c[d]);
+            let mask = if part.is_some() { coords.mask(d) } else { 0 };
+            if p.of == panels.contiguous {
+                let (bytes, reach) = ((rest + p.at) * form.size, mask * form.size);
+                if bytes & reach != 0 {
+                    return Err(LowerError::unsupported("a part of a buffer", "it begins at no multiple of its extent"));
+                }
+                flip ^= bytes % panels.span;
+                offset += bytes / panels.span * form.panel_bytes();
+                if let Some(v) = part {
+                    let size = b.i32(i64::from(form.size));
+                    let v = b.mul(v, size);
+                    let inside = b.i32(i64::from(panels.span - 1));
+                    if reach & (panels.span - 1) != 0 {
+                        let x = if reach < panels.span { v } else { b.bin(BinOp::And, v, inside) };
+                        low = join(b, low, x);
+                        busy |= reach & (panels.span - 1);
+                    }
+                    if reach >= panels.span {
+                        let by = b.i32(i64::from(panels.span.trailing_zeros()));
+                        let n = b.bin(BinOp::ShrU, v, by);
+                        let bytes = b.i32(i64::from(form.panel_bytes()));
+                        let v = b.mul(n, bytes);
+                        addr = b.add(addr, v);
+                    }
+                }
+                continue;
+            }
+            let step = form.row_step(p.of);
+            let rows = (rest + p.at) * step;
+            if step >= panels.rows {
+                // Whole blocks.
+                offset += rows / panels.rows * form.block_bytes();
+                if let Some(v) = part {
+                    let bytes = b.i32(i64::from(step / panels.rows * form.block_bytes()));
+                    let v = b.mul(v, bytes);
+                    addr = b.add(addr, v);
+                }
+                continue;
+            }
+            let crosses = p.at % (panels.rows / step) + p.extent > panels.rows / step;
+            if crosses || (step != 1 && !step.is_multiple_of(8)) || (step == 1 && mask & 7 & p.at != 0) {
+                return Err(LowerError::unsupported(
+                    "a part of a buffer in panels",
+                    "its rows do not lie in one block from a multiple of eight on",
+                ));
+            }
+            offset += rows / panels.rows * form.block_bytes() + rows % panels.rows * panels.span;
+            if step == 1 {
+                flip ^= (rows >> swizzle_by & (chunks - 1)) << 4;
+            }
+            if let Some(v) = part {
+                let bytes = b.i32(i64::from(step * panels.span));
+                let down = b.mul(v, bytes);
+                addr = b.add(addr, down);
+                let turned = mask >> swizzle_by & (chunks - 1);
+                if step == 1 && turned != 0 {
+                    let (by, all, four) = (b.i32(i64::from(swizzle_by)), b.i32(i64::from(chunks - 1)), b.i32(4));
+                    let moved = b.bin(BinOp::ShrU, v, by);
+                    let moved = b.bin(BinOp::And, moved, all);
+                    let moved = b.bin(BinOp::Shl, moved, four);
+                    low = join(b, low, moved);
+                    busy |= turned << 4;
+                }
+            }
+        }
+        match low {
+            None => Ok((addr, (offset + flip) as i32)),
+            Some(low) => {
+                let turned = b.i32(i64::from(flip & busy));
+                let low = b.bin(BinOp::Xor, low, turned);
+                Ok((b.add(addr, low), (offset + (flip & !busy)) as i32))
+            }
+        }
+    }
+}
+
+/// The registers of each access of a handle in a layout.
+fn groups(local: &Local, layout: &Layout, elem: Scalar) -> Result<Vec<Vec<u32>>, LowerError> {
+    let columns = AccessColumns::global(layout, &local.order())?;
+    let most = if local.contiguous().is_some() { local.vector_bytes() } else { elem.bytes() };
+    let vectors = vectors_without(&columns, elem.bytes(), most, layout.free_mask(Axis::Reg));
+    let legal = |g: &Vec<u32>| g.chunks(legal_width(g.len() as u32, memory_type(elem)) as usize).map(<[u32]>::to_vec).collect::<Vec<_>>();
+    Ok(vectors.groups.iter().flat_map(legal).collect())
+}
+
+/// All registers of a tile, copies included, from those that were loaded.
+fn filled(out: Vec<Option<LVal>>, layout: &Layout) -> Result<Vec<LVal>, LowerError> {
+    let free = layout.free_mask(Axis::Reg) as usize;
+    (0..out.len())
+        .map(|r| out[r].or(out[r & !free]))
+        .collect::<Option<Vec<LVal>>>()
+        .ok_or_else(|| LowerError::unsupported("a load of local memory", "a register has no value in its layout"))
+}
+
+impl Lower<'_> {
+    pub(super) fn local(&self, v: Value) -> Result<Rc<Local>, LowerError> {
+        match &self.values[v] {
+            Some(Held::Local(l)) => Ok(l.clone()),
+            _ => Err(LowerError::unsupported(format!("{v} as a buffer"), "it is none here")),
+        }
+    }
+
+    pub(super) fn local_alloc(&mut self, b: &mut LaneBuilder, i: Inst) -> Result<(), LowerError> {
+        let kernel = self.kernel;
+        let d = &kernel.insts[i];
+        let plan = self.task()?.plan.clone();
+        let Some(form) = plan.forms.get(&i) else { return Ok(()) };
+        let behind = |i: Inst| kernel.operand(i, "alias").first().and_then(|&v| handle(kernel, v)).map(|h| h.root);
+        let alloc = match behind(i).map(|root| self.task().map(|t| t.allocs.get(&root).copied())).transpose()?.flatten() {
+            Some(same) => same,
+            None => {
+                // As large, and as aligned, as any buffer that shares its bytes.
+                let shares = |&&j: &&Inst| {
+                    let mut at = Some(j);
+                    while let Some(k) = at.filter(|&k| k != i) {
+                        at = behind(k);
+                    }
+                    at == Some(i)
+                };
+                let all: Vec<&Form> = plan.forms.keys().filter(shares).filter_map(|j| plan.forms.get(j)).collect();
+                let bytes = all.iter().map(|f| f.bytes()).max().unwrap_or(0);
+                let align = ALIGN[usize::from(all.iter().any(|f| f.panels.is_some()))];
+                let n = u32::try_from(bytes).ok().filter(|&n| n <= self.target.shared_bytes);
+                let Some(n) = n else {
+                    return Err(LowerError::ResourceExceeded {
+                        resource: "shared memory (bytes)",
+                        need: bytes,
+                        have: u64::from(self.target.shared_bytes),
+                        remedy: "use smaller buffers".into(),
+                        loc: kernel.locs[i],
+                    });
+                };
+                b.alloc_aligned(n, align, "local memory")
+            }
+        };
+        b.touch(alloc);
+        self.task_mut()?.allocs.insert(i, alloc);
+        let parts = form.shape.iter().enumerate().map(|(of, &extent)| Part { of, at: 0, extent }).collect();
+        let local = Local { alloc, base: b.shared_addr(alloc), form: Rc::new(form.clone()), parts };
+        self.values[d.results[0]] = Some(Held::Local(Rc::new(local)));
+        Ok(())
+    }
+
+    /// A handle made from another one.
+    pub(super) fn local_view(&mut self, b: &mut LaneBuilder, i: Inst) -> Result<(), LowerError> {
+        let kernel = self.kernel;
+        let d = &kernel.insts[i];
+        let mut local = (*self.local(d.args[0])?).clone();
+        let result = d.results[0];
+        if d.op == Op::LocalReinterpret {
+            let Some(form) = self.task()?.plan.forms.get(&i).cloned() else { return Ok(()) };
+            local.parts = form.shape.iter().enumerate().map(|(of, &extent)| Part { of, at: 0, extent }).collect();
+            local.form = Rc::new(form);
+        } else if let Some(h) = handle(kernel, result) {
+            if d.op == Op::LocalIndex {
+                let p = local.parts[0];
+                let Some(step) = local.form.index_step(p.of) else {
+                    return Err(LowerError::unsupported("an index into panels", "what it leaves begins at no multiple of eight rows"));
+                };
+                let n = self.scalar(d.args[1])?;
+                let n = b.add_const(n, i64::from(p.at));
+                let step = b.i32(i64::from(step));
+                let offset = b.mul(n, step);
+                local.base = b.add(local.base, offset);
+            }
+            local.parts = h.parts;
+        }
+        self.values[result] = Some(Held::Local(Rc::new(local)));
+        Ok(())
+    }
+
+    pub(super) fn local_load(&mut self, b: &mut LaneBuilder, i: Inst) -> Result<(), LowerError> {
+        let d = &self.kernel.insts[i];
+        let (result, local) = (d.results[0], self.local(d.args[0])?);
+        let layout = self.layout_of(result)?;
+        let elem = self.kernel.ty(result).elem();
+        let coords = Coords::new(b, &layout);
+        let mut out: Vec<Option<LVal>> = vec![None; layout.size(Axis::Reg) as usize];
+        for part in groups(&local, &layout, elem)? {
+            let n = part.len() as u32;
+            let (addr, offset) = local.at(b, &coords, &layout.reg_coord(part[0]))?;
+            let words = b.load_shared(&word_types(n, elem), local.alloc, addr, offset);
+            part.iter().zip(from_words(b, &words, elem, n)).for_each(|(&r, e)| out[r as usize] = Some(e));
+        }
+        let regs = filled(out, &layout)?;
+        self.set_tile(result, super::super::Tile { layout, regs });
+        self.task_mut()?.met = false;
+        Ok(())
+    }
+
+    pub(super) fn local_store(&mut self, b: &mut LaneBuilder, i: Inst) -> Result<(), LowerError> {
+        let d = &self.kernel.insts[i];
+        let local = self.local(d.args[0])?;
+        let tile = self.own_tile(b, d.args[1])?;
+        let elem = self.kernel.ty(d.args[1]).elem();
+        let layout = tile.layout.clone();
+        let guard = representative(b, layout.free_mask(Axis::Lane), layout.free_mask(Axis::Warp));
+        let coords = Coords::new(b, &layout);
+        b.before_shared_writes();
+        for part in groups(&local, &layout, elem)? {
+            let (addr, offset) = local.at(b, &coords, &layout.reg_coord(part[0]))?;
+            let elems: Vec<LVal> = part.iter().map(|&r| tile.regs[r as usize]).collect();
+            let words = to_words(b, &elems, elem);
+            b.store_shared(words, local.alloc, addr, offset, guard);
+        }
+        let t = self.task_mut()?;
+        (t.met, t.stored) = (false, true);
+        Ok(())
+    }
+
+    /// The same buffer of another block.
+    fn elsewhere(&self, b: &mut LaneBuilder, buffer: Value, rank: Value) -> Result<Local, LowerError> {
+        let local = self.local(buffer)?;
+        let rank = self.scalar(rank)?;
+        let base = b.remote(Place { addr: local.base, offset: 0 }, rank);
+        Ok(Local { base, ..(*local).clone() })
+    }
+
+    pub(super) fn remote_load(&mut self, b: &mut LaneBuilder, i: Inst) -> Result<(), LowerError> {
+        let d = &self.kernel.insts[i];
+        let local = self.elsewhere(b, d.args[0], d.args[1])?;
+        let layout = self.layout_of(d.results[0])?;
+        let elem = self.kernel.ty(d.results[0]).elem();
+        let coords = Coords::new(b, &layout);
+        let mut out: Vec<Option<LVal>> = vec![None; layout.size(Axis::Reg) as usize];
+        for part in groups(&local, &layout, elem)? {
+            let n = part.len() as u32;
+            let (addr, offset) = local.at(b, &coords, &layout.reg_coord(part[0]))?;
+            let words = b.remote_load(&word_types(n, elem), Place { addr, offset });
+            part.iter().zip(from_words(b, &words, elem, n)).for_each(|(&r, e)| out[r as usize] = Some(e));
+        }
+        let regs = filled(out, &layout)?;
+        self.set_tile(d.results[0], super::super::Tile { layout, regs });
+        self.task_mut()?.met = false;
+        Ok(())
+    }
+
+    pub(super) fn remote_store(&mut self, b: &mut LaneBuilder, i: Inst) -> Result<(), LowerError> {
+        let d = &self.kernel.insts[i];
+        let local = self.elsewhere(b, d.args[0], d.args[1])?;
+        let tile = self.own_tile(b, d.args[2])?;
+        let elem = self.kernel.ty(d.args[2]).elem();
+        let layout = tile.layout.clone();
+        let guard = representative(b, layout.free_mask(Axis::Lane), layout.free_mask(Axis::Warp));
+        let barrier = match d.args.get(3) {
+            Some(&v) => {
+                let (place, rank) = (self.word(v)?, self.scalar(d.args[1])?);
+                Some(Place { addr: b.remote(place, rank), offset: 0 })
+            }
+            None => None,
+        };
+        let coords = Coords::new(b, &layout);
+        for part in groups(&local, &layout, elem)? {
+            let (addr, offset) = local.at(b, &coords, &layout.reg_coord(part[0]))?;
+            let elems: Vec<LVal> = part.iter().map(|&r| tile.regs[r as usize]).collect();
+            let srcs = to_words(b, &elems, elem);
+            let to = Place { addr, offset };
+            match barrier {
+                None => b.unit(Unit::RemoteStore { srcs, to, guard }),
+                Some(_) if b.ty(srcs[0]).bits() != 32 => {
+                    let why = format!("lanes hold single elements of {elem}; asynchronous stores are of 32 bits");
+                    return Err(LowerError::unsupported("`remote_store_async`", why));
+                }
+                Some(barrier) => b.unit(Unit::RemoteStoreAsync { srcs, to, barrier, guard }),
+            }
+        }
+        let t = self.task_mut()?;
+        (t.met, t.stored) = (false, true);
+        Ok(())
+    }
+}

@@ -1,0 +1,365 @@
+//! Explicit control: the author's tasks become roles, each lowered with its own warps and layouts.
+//!
+//! ```text
+//! outside of tasks ── buffers, barrier words ── all warps meet ─► a role per replica of a task: its body, the replica's number a constant
+//! one lane does what a task as a whole does (arrives, starts copies), once all lanes are there
+//! ```
+
+mod copies;
+mod local;
+mod product;
+
+pub(super) use local::Local;
+
+use super::{Held, Lower};
+use crate::error::LowerError;
+use crate::lane::{AllocId, BinOp, LTy, LVal, LaneBuilder, Param, ParamSource, Place, RoleSpec, Special, Unit};
+use crate::plan::{Explicit, TaskRole, handle};
+use std::collections::BTreeMap;
+use std::rc::Rc;
+use tilelift_ir::{Attr, CmpOp, Inst, Kernel, Op, Region, Type, Value};
+
+/// Barrier words.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Words {
+    /// The first word.
+    at: LVal,
+}
+
+/// What lowering a task needs to know.
+pub(super) struct TaskState {
+    plan: Rc<Explicit>,
+    /// Launch parameters that describe the views of copies.
+    maps: BTreeMap<Inst, u32>,
+    /// Allocations by the instruction that makes them.
+    allocs: BTreeMap<Inst, AllocId>,
+    /// Barrier words, which live as long as the program.
+    words: Vec<AllocId>,
+    /// Barrier words were made that nobody else sees yet.
+    unpublished: bool,
+    /// Named barriers, by the author's numbers.
+    named: Vec<u32>,
+    /// True in one lane of the task; absent if the task is one lane.
+    first: Option<LVal>,
+    /// Groups of warps of the task.
+    groups: u32,
+    /// The task, if there are several.
+    current: Region,
+    /// All lanes of the task have come to a point behind their last wait, so that one may speak for them.
+    met: bool,
+    /// Lanes have written local memory since the last barrier.
+    stored: bool,
+}
+
+/// True if a region has an op, at any depth.
+fn has(kernel: &Kernel, r: Region, is: impl Fn(Op) -> bool) -> bool {
+    let mut found = false;
+    kernel.walk(r, &mut |i| found |= is(kernel.insts[i].op));
+    found
+}
+
+fn count(kernel: &Kernel, i: Inst, n: usize) -> u32 {
+    let numbers = kernel.insts[i].attrs.iter().filter_map(|a| if let Attr::Count(c) = a { Some(*c) } else { None });
+    numbers.into_iter().nth(n).unwrap_or(0)
+}
+
+impl Lower<'_> {
+    fn task(&self) -> Result<&TaskState, LowerError> {
+        self.task.as_ref().ok_or_else(|| LowerError::unsupported("explicit control", "the kernel is not planned so"))
+    }
+
+    fn task_mut(&mut self) -> Result<&mut TaskState, LowerError> {
+        self.task.as_mut().ok_or_else(|| LowerError::unsupported("explicit control", "the kernel is not planned so"))
+    }
+
+    /// Lowers the whole kernel.
+    pub(super) fn explicit(&mut self, b: &mut LaneBuilder, plan: &Rc<Explicit>) -> Result<(), LowerError> {
+        let kernel = self.kernel;
+        b.set_cluster(kernel.cluster);
+        let mut maps = BTreeMap::new();
+        for (&i, tile) in &plan.boxes {
+            let spec = tile.tensor_box(self.param_number(kernel.insts[i].args[0]));
+            maps.insert(i, b.tensor_param(Param { ty: LTy::I64, source: ParamSource::Tensor(spec) }));
+        }
+        let mut named = Vec::new();
+        kernel.walk(kernel.body, &mut |i| {
+            if matches!(kernel.insts[i].op, Op::NamedBarrierSync | Op::NamedBarrierArrive) {
+                named.push(count(kernel, i, 0));
+            }
+        });
+        named.sort_unstable();
+        named.dedup();
+        let first = Some(first_lane(b));
+        let mut prefetched: Vec<u32> = maps.values().copied().collect();
+        prefetched.sort_unstable();
+        prefetched.dedup();
+        for map in prefetched {
+            b.unit(Unit::PrefetchMap { map, guard: first });
+        }
+        let groups = plan.warps / self.target.units.as_ref().map_or(1, |u| u.group_warps);
+        self.task = Some(TaskState {
+            plan: plan.clone(),
+            maps,
+            allocs: BTreeMap::new(),
+            words: Vec::new(),
+            unpublished: false,
+            named,
+            first,
+            groups,
+            current: kernel.body,
+            met: true,
+            stored: false,
+        });
+        let tasks = crate::plan::tasks(kernel);
+        for &i in kernel.regions[kernel.body].insts.iter().filter(|&&i| Some(i) != tasks) {
+            self.inst(b, i).map_err(|e| e.at(kernel.locs[i]))?;
+        }
+        self.publish(b)?;
+        match tasks {
+            Some(i) => self.tasks(b, plan).map_err(|e| e.at(kernel.locs[i]))?,
+            None => self.leave_task(b, kernel.body)?,
+        }
+        let state = self.task()?;
+        state.allocs.values().chain(&state.words).for_each(|&a| b.touch(a));
+        self.task = None;
+        Ok(())
+    }
+
+    fn tasks(&mut self, b: &mut LaneBuilder, plan: &Rc<Explicit>) -> Result<(), LowerError> {
+        let kernel = self.kernel;
+        // What all warps have written is there for every task.
+        if self.task()?.stored {
+            b.barrier();
+        }
+        self.leave_task(b, kernel.body)?;
+        let (outer, warps) = (self.values.clone(), self.plan.warps);
+        let group = self.target.units.as_ref().map_or(1, |u| u.group_warps);
+        let mut roles = Vec::new();
+        for r in &plan.roles {
+            self.values = outer.clone();
+            self.variants.clear();
+            self.forget_accesses();
+            self.plan.warps = r.warps[1];
+            let spec = RoleSpec { name: &r.name, warps: (r.warps[0], r.warps[1]), idle: r.idle, single: r.single, registers: r.registers };
+            let role = b.role(self, spec, |cx, b| {
+                let first = if r.single { None } else { Some(first_lane(b)) };
+                let task = cx.task_mut()?;
+                (task.first, task.groups, task.current) = (first, r.warps[1] / group, r.region);
+                (task.met, task.stored) = (true, false);
+                cx.task_body(b, r)
+            })?;
+            roles.push(role);
+        }
+        self.plan.warps = warps;
+        b.roles(roles);
+        Ok(())
+    }
+
+    fn task_body(&mut self, b: &mut LaneBuilder, r: &TaskRole) -> Result<(), LowerError> {
+        let replica = self.kernel.regions[r.region].params[0];
+        self.values[replica] = Some(Held::Scalar(b.i32(i64::from(r.replica))));
+        self.region(b, r.region)?;
+        self.leave_task(b, r.region)
+    }
+
+    /// The end of a task: what its stores read stays until they have read it.
+    fn leave_task(&mut self, b: &mut LaneBuilder, r: Region) -> Result<(), LowerError> {
+        let kernel = self.kernel;
+        let own = |r: Region| {
+            let mut found = false;
+            for &i in &kernel.regions[r].insts {
+                let d = &kernel.insts[i];
+                found |= matches!(d.op, Op::AsyncStore | Op::AsyncReduce);
+                found |=
+                    d.op != Op::Tasks && d.regions.iter().any(|&x| has(kernel, x, |op| matches!(op, Op::AsyncStore | Op::AsyncReduce)));
+            }
+            found
+        };
+        if own(r) {
+            let guard = self.task()?.first;
+            b.unit(Unit::WaitStoresRead { pending: 0, guard });
+        }
+        Ok(())
+    }
+
+    /// Shows barrier words to all that use them.
+    fn publish(&mut self, b: &mut LaneBuilder) -> Result<(), LowerError> {
+        if std::mem::take(&mut self.task_mut()?.unpublished) {
+            b.unit(Unit::PublishBarriers);
+            if self.kernel.cluster > 1 {
+                b.unit(Unit::ClusterArrive { relaxed: true });
+                b.unit(Unit::ClusterWait);
+            } else {
+                b.barrier();
+            }
+        }
+        Ok(())
+    }
+
+    /// Control flow meets: other ways may have come from elsewhere.
+    pub(super) fn forget_task(&mut self) {
+        let kernel = self.kernel;
+        if let Some(t) = &mut self.task {
+            t.met = false;
+            t.stored |= has(kernel, t.current, |op| op == Op::LocalStore);
+        }
+    }
+
+    /// Waits until all lanes of the task are here, unless they are known to be.
+    fn meet(&mut self, b: &mut LaneBuilder, always: bool) -> Result<(), LowerError> {
+        let t = self.task_mut()?;
+        if t.first.is_some() && (always || !t.met || t.stored) {
+            b.barrier();
+        }
+        (t.met, t.stored) = (true, false);
+        Ok(())
+    }
+
+    /// An instruction of explicit control.
+    pub(super) fn explicit_inst(&mut self, b: &mut LaneBuilder, i: Inst) -> Result<(), LowerError> {
+        let kernel = self.kernel;
+        let d = &kernel.insts[i];
+        match d.op {
+            Op::LocalAlloc => self.local_alloc(b, i)?,
+            Op::BarrierAlloc => self.barrier_alloc(b, i)?,
+            Op::LocalIndex | Op::LocalSlice | Op::LocalTranspose | Op::LocalReinterpret => self.local_view(b, i)?,
+            Op::BarrierIndex => {
+                let (at, n) = (self.words_of(d.args[0])?.at, self.scalar(d.args[1])?);
+                let eight = b.i32(8);
+                let offset = b.mul(n, eight);
+                self.values[d.results[0]] = Some(Held::Words(Words { at: b.add(at, offset) }));
+            }
+            Op::ClusterRank => {
+                let v = if kernel.cluster > 1 { b.special(Special::ClusterRank) } else { b.i32(0) };
+                self.values[d.results[0]] = Some(Held::Scalar(v));
+            }
+            Op::ClusterSize => {
+                let v = b.i32(i64::from(kernel.cluster));
+                self.values[d.results[0]] = Some(Held::Scalar(v));
+            }
+            _ => {
+                self.publish(b)?;
+                self.action(b, i)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn action(&mut self, b: &mut LaneBuilder, i: Inst) -> Result<(), LowerError> {
+        let kernel = self.kernel;
+        let d = &kernel.insts[i];
+        match d.op {
+            Op::LocalLoad => self.local_load(b, i)?,
+            Op::LocalStore => self.local_store(b, i)?,
+            Op::RemoteLoad => self.remote_load(b, i)?,
+            Op::RemoteStore | Op::RemoteStoreAsync => self.remote_store(b, i)?,
+            Op::BarrierExpect => {
+                self.meet(b, false)?;
+                let (barrier, guard) = (self.word(d.args[0])?, self.task()?.first);
+                b.unit(Unit::ArriveExpect { barrier, bytes: count(kernel, i, 0), guard });
+            }
+            Op::BarrierArrive => {
+                self.before_arrival(b)?;
+                let (barrier, guard) = (self.word(d.args[0])?, self.task()?.first);
+                b.unit(Unit::Arrive { barrier, guard });
+            }
+            Op::RemoteArrive => {
+                self.before_arrival(b)?;
+                let (place, rank, guard) = (self.word(d.args[0])?, self.scalar(d.args[1])?, self.task()?.first);
+                let addr = b.remote(place, rank);
+                b.unit(Unit::RemoteArrive { barrier: Place { addr, offset: 0 }, guard });
+            }
+            Op::BarrierWait => {
+                let (barrier, parity) = (self.word(d.args[0])?, self.scalar(d.args[1])?);
+                b.unit(Unit::Wait { barrier, parity });
+                self.task_mut()?.met = false;
+            }
+            Op::TaskBarrier => self.meet(b, true)?,
+            Op::NamedBarrierSync | Op::NamedBarrierArrive => {
+                let number = count(kernel, i, 0);
+                let id = self.task()?.named.iter().position(|&n| n == number).unwrap_or(0) as u32;
+                let wait = d.op == Op::NamedBarrierSync;
+                b.unit(Unit::NamedBarrier { id, warps: count(kernel, i, 1), wait });
+            }
+            Op::FenceAsync => b.unit(Unit::FenceUnits),
+            Op::AsyncLoad => self.async_load(b, i)?,
+            Op::AsyncStore | Op::AsyncReduce => self.async_store(b, i)?,
+            Op::AsyncStoreWait => {
+                let guard = self.task()?.first;
+                b.unit(Unit::WaitStoresRead { pending: count(kernel, i, 0), guard });
+                self.meet(b, true)?;
+            }
+            Op::AsyncDot => self.async_dot(b, i)?,
+            Op::AsyncDotWait => {
+                b.unit(Unit::WaitMatrices { pending: count(kernel, i, 0) });
+                self.values[d.results[0]] = self.values[d.args[0]].clone();
+                let t = self.task_mut()?;
+                // A group multiplies together: what one of its warps knows to be over is over for all.
+                t.met |= t.groups == 1;
+            }
+            Op::ClusterBarrier => {
+                self.meet(b, false)?;
+                b.unit(Unit::ClusterArrive { relaxed: false });
+                b.unit(Unit::ClusterWait);
+            }
+            Op::ClusterArrive => b.unit(Unit::ClusterArrive { relaxed: false }),
+            Op::ClusterWait => b.unit(Unit::ClusterWait),
+            op => return Err(LowerError::unsupported(format!("`{op}`"), "it has no lowering; run the kernel in the interpreter")),
+        }
+        Ok(())
+    }
+
+    /// One lane is about to arrive for the task.
+    fn before_arrival(&mut self, b: &mut LaneBuilder) -> Result<(), LowerError> {
+        let kernel = self.kernel;
+        // What lanes have read of panels a unit may write next.
+        let t = self.task()?;
+        let mut reads = false;
+        kernel.walk(t.current, &mut |i| {
+            let d = &kernel.insts[i];
+            let panels = |v: Value| handle(kernel, v).is_some_and(|h| t.plan.forms.get(&h.root).is_some_and(|f| f.panels.is_some()));
+            reads |= d.op == Op::LocalLoad && panels(d.args[0]);
+        });
+        if reads {
+            b.unit(Unit::FenceUnits);
+        }
+        self.meet(b, reads)
+    }
+
+    fn words_of(&self, v: Value) -> Result<Words, LowerError> {
+        match &self.values[v] {
+            Some(Held::Words(w)) => Ok(*w),
+            _ => Err(LowerError::unsupported(format!("{v} as a barrier"), "it is none here")),
+        }
+    }
+
+    fn word(&self, v: Value) -> Result<Place, LowerError> {
+        Ok(Place { addr: self.words_of(v)?.at, offset: 0 })
+    }
+
+    fn barrier_alloc(&mut self, b: &mut LaneBuilder, i: Inst) -> Result<(), LowerError> {
+        let d = &self.kernel.insts[i];
+        let Type::Barrier(n) = *self.kernel.ty(d.results[0]) else { return Ok(()) };
+        let alloc = b.alloc_aligned(8 * n, 8, "barrier words");
+        b.touch(alloc);
+        let at = b.shared_addr(alloc);
+        let guard = self.task()?.first;
+        for word in 0..n {
+            let barrier = Place { addr: at, offset: 8 * word as i32 };
+            b.unit(Unit::InitBarrier { barrier, count: count(self.kernel, i, 0), guard });
+        }
+        self.values[d.results[0]] = Some(Held::Words(Words { at }));
+        let t = self.task_mut()?;
+        t.words.push(alloc);
+        t.unpublished = true;
+        Ok(())
+    }
+}
+
+/// True in the first lane of the program or role.
+fn first_lane(b: &mut LaneBuilder) -> LVal {
+    let (lane, warp) = (b.special(Special::Lane), b.special(Special::Warp));
+    let both = b.bin(BinOp::Or, lane, warp);
+    let zero = b.i32(0);
+    b.cmp(CmpOp::Eq, both, zero)
+}

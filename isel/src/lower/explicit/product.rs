@@ -1,0 +1,159 @@
+//! Asynchronous products of buffers.
+
+use super::super::warpgroup::{left_words, shares};
+use super::super::{Lower, Tile};
+use super::Local;
+use super::copies::start;
+use crate::error::LowerError;
+use crate::lane::{BinOp, GroupOperand, LTy, LVal, LaneBuilder, LeftOperand, Multiply, Panels, Place, Special, Unit, Vals};
+use crate::plan::is_zero;
+use crate::target::GroupMatrix;
+use std::collections::BTreeMap;
+use tilelift_ir::layout::Axis;
+use tilelift_ir::{Inst, Value};
+
+/// An operand in panels.
+struct Operand {
+    base: LVal,
+    /// Bytes from the base to its first element.
+    first: u32,
+    /// Its first byte in a row of the buffer.
+    column: u32,
+    span: u32,
+    panel_bytes: u32,
+    along_k: bool,
+}
+
+impl Operand {
+    /// The part from `k` on, `more` bytes further.
+    fn at(&self, k: u32, size: u32, more: u32) -> GroupOperand {
+        let byte = k * size;
+        let offset = if self.along_k {
+            let (from, to) = (self.column, self.column + byte);
+            to / self.span * self.panel_bytes + to % self.span - (from / self.span * self.panel_bytes + from % self.span)
+        } else {
+            byte / size * self.span
+        };
+        GroupOperand {
+            at: Place { addr: self.base, offset: (self.first + offset + more) as i32 },
+            panels: Panels { span: self.span, along_k: self.along_k, stride: self.panel_bytes },
+        }
+    }
+}
+
+/// The left operand.
+enum Left {
+    Shared(Operand),
+    Regs(BTreeMap<(u32, u32), Vals>),
+}
+
+/// A matrix in a buffer, whose dimension `k` is multiplied along.
+fn operand(local: &Local, k: usize, row: &GroupMatrix) -> Result<Operand, LowerError> {
+    let refuse = |why: &str| Err(LowerError::unsupported("an operand of `async_dot`", why));
+    let form = &local.form;
+    let (Some(panels), [_, _]) = (form.panels, &local.parts[..]) else { return refuse("it is no matrix in panels") };
+    let Some(c) = local.parts.iter().position(|p| p.of == panels.contiguous) else { return refuse("it has no contiguous dimension") };
+    let (fast, slow) = (local.parts[c], local.parts[1 - c]);
+    if form.row_step(slow.of) != 1 || slow.at % panels.rows + slow.extent > panels.rows {
+        return refuse("its rows do not lie one behind the other");
+    }
+    let along_k = c == k;
+    if !along_k && !row.any_order {
+        return refuse("operands of this type must be contiguous along the dimension that is summed up");
+    }
+    let column = fast.at * form.size;
+    let fits = if along_k { column.is_multiple_of(32) } else { column.is_multiple_of(panels.span) };
+    let Some(first) = start(form, &local.parts).filter(|_| fits) else {
+        return refuse("it begins at no multiple of eight rows, or inside of a panel");
+    };
+    Ok(Operand { base: local.base, first, column, span: panels.span, panel_bytes: form.panel_bytes(), along_k })
+}
+
+impl Lower<'_> {
+    pub(super) fn async_dot(&mut self, b: &mut LaneBuilder, i: Inst) -> Result<(), LowerError> {
+        let kernel = self.kernel;
+        let d = &kernel.insts[i];
+        let (Some(plan), Some(units)) = (self.assigned.dots[i].clone(), &self.target.units) else {
+            return Err(LowerError::unsupported("`async_dot`", "it was not planned"));
+        };
+        let Some(row) = plan.group.and_then(|q| units.matrix.get(q.as_u32() as usize)).cloned() else {
+            return Err(LowerError::unsupported("`async_dot`", "the target has no such group matrix instruction"));
+        };
+        let group_warps = units.group_warps;
+        let groups = self.task()?.groups;
+        let size = row.operand.bytes();
+        let right = operand(&*self.local(d.args[1])?, 0, &row)?;
+        let (left, step) = self.left_operand(b, d.args[0], &plan, &row, (groups, group_warps))?;
+        let c = d.args[2];
+        let (mut regs, fresh) = if is_zero(kernel, c) {
+            let ty = LTy::Num(row.acc);
+            ((0..plan.d.size(Axis::Reg)).map(|_| b.undefined(ty)).collect::<Vec<LVal>>(), Some(b.constant(LTy::I1, 0)))
+        } else {
+            (self.tile(b, c, &plan.d)?.regs.clone(), None)
+        };
+        // What lanes have written is there for the whole group.
+        if self.task()?.stored {
+            self.meet(b, true)?;
+        }
+        let depth = match kernel.ty(d.args[0]) {
+            tilelift_ir::Type::Tile(t) => t.shape[1],
+            tilelift_ir::Type::Shared(t) => t.shape[1],
+            _ => 0,
+        };
+        let n = plan.d.shape()[1];
+        let Some(instr) = plan.group else { return Ok(()) };
+        let shares = shares(&plan.d, &row, groups);
+        b.unit(Unit::FenceMatrices);
+        for k in (0..depth).step_by(row.k as usize) {
+            for (r, list) in shares.iter().enumerate() {
+                let r = r as u32;
+                let a = match &left {
+                    Left::Shared(o) => LeftOperand::Shared(o.at(k, size, r * groups * step)),
+                    Left::Regs(words) => {
+                        let at = (r * groups * row.m, k);
+                        let Some(words) = words.get(&at) else {
+                            return Err(LowerError::unsupported(
+                                "`async_dot`",
+                                format!("the layout of its left operand has no fragment at {at:?}"),
+                            ));
+                        };
+                        LeftOperand::Regs(words.clone())
+                    }
+                };
+                let c: Vec<LVal> = list.iter().map(|&x| regs[x as usize]).collect();
+                let accumulate = if k == 0 { fresh } else { None };
+                let dsts = b.multiply(Multiply { dsts: Vec::new(), c, instr, n, a, b: right.at(k, size, 0), accumulate });
+                list.iter().zip(dsts).for_each(|(&x, v)| regs[x as usize] = v);
+            }
+        }
+        b.unit(Unit::CommitMatrices);
+        self.set_tile(d.results[0], Tile { layout: plan.d.clone(), regs });
+        Ok(())
+    }
+
+    /// The left operand, and the bytes from one group's rows to the next one's if it is in a buffer.
+    fn left_operand(
+        &mut self,
+        b: &mut LaneBuilder,
+        v: Value,
+        plan: &crate::dots::DotPlan,
+        row: &GroupMatrix,
+        (groups, group_warps): (u32, u32),
+    ) -> Result<(Left, u32), LowerError> {
+        if !self.kernel.ty(v).is_handle() {
+            let held = self.tile(b, v, &plan.a)?;
+            return Ok((Left::Regs(left_words(b, &held, plan, row)?), 0));
+        }
+        let mut o = operand(&*self.local(v)?, 1, row)?;
+        let step = if o.along_k { row.m * o.span } else { row.m * row.operand.bytes() / o.span * o.panel_bytes };
+        if groups > 1 {
+            let warp = b.special(Special::Warp);
+            let shift = b.i32(i64::from(group_warps.trailing_zeros()));
+            let group = b.bin(BinOp::ShrU, warp, shift);
+            let bytes = b.i32(i64::from(step));
+            let own = b.mul(group, bytes);
+            o.base = b.add(own, o.base);
+        }
+        Ok((Left::Shared(o), step))
+    }
+}

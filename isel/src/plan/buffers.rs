@@ -1,0 +1,318 @@
+//! How local memory lies: buffers that asynchronous units touch are panels, all others are row-major.
+//!
+//! ```text
+//! rows of a buffer: its elements without those of the contiguous dimension, counted in row-major order
+//! row r, byte c:    block r / rows ─► panel c / span ─► panel_byte(span, r mod rows, c mod span)
+//! a slot of a ring is a block: boxes, operands of products and slots begin where the swizzle repeats
+//! ```
+//!
+//! All types under which the bytes of an allocation are known share one form, so that it is decided for all of them at once.
+
+use super::PanelTile;
+use crate::error::LowerError;
+use crate::target::Units;
+use std::collections::BTreeMap;
+use tilelift_ir::{Attr, Inst, Kernel, Op, SharedType, Type, Value};
+
+/// Rows after which the swizzle of panels repeats.
+const PHASE: u32 = 8;
+
+/// How a buffer lies.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct Form {
+    /// Extents of the whole buffer.
+    pub shape: Vec<u32>,
+    /// Bytes of an element.
+    pub size: u32,
+    /// The panels; `None` for row-major order without gaps.
+    pub panels: Option<Blocks>,
+}
+
+/// Panels of a buffer.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Blocks {
+    /// The dimension along rows.
+    pub contiguous: usize,
+    /// Bytes of a panel's row.
+    pub span: u32,
+    /// Rows of a block.
+    pub rows: u32,
+}
+
+impl Form {
+    /// Elements from one position of a dimension to the next, in row-major order of the whole buffer.
+    fn step(&self, d: usize) -> u32 {
+        self.shape[d + 1..].iter().product()
+    }
+
+    /// Rows from one position of a dimension, which is not the contiguous one, to the next.
+    pub fn row_step(&self, d: usize) -> u32 {
+        match self.panels {
+            Some(p) if p.contiguous > d => self.step(d) / self.shape[p.contiguous],
+            Some(_) | None => self.step(d),
+        }
+    }
+
+    /// Bytes of a whole row.
+    fn row_bytes(&self) -> u32 {
+        self.panels.map_or(0, |p| self.shape[p.contiguous] * self.size)
+    }
+
+    /// Bytes from a panel to the next one.
+    pub fn panel_bytes(&self) -> u32 {
+        self.panels.map_or(0, |p| p.rows.next_multiple_of(PHASE) * p.span)
+    }
+
+    /// Bytes of a block.
+    pub fn block_bytes(&self) -> u32 {
+        self.panels.map_or(0, |p| self.row_bytes() / p.span * self.panel_bytes())
+    }
+
+    /// Bytes of the buffer.
+    pub fn bytes(&self) -> u64 {
+        let elements: u64 = self.shape.iter().map(|&e| u64::from(e)).product();
+        match self.panels {
+            None => elements * u64::from(self.size),
+            Some(p) => {
+                let rows = elements / u64::from(self.shape[p.contiguous]);
+                rows / u64::from(p.rows) * u64::from(self.block_bytes())
+            }
+        }
+    }
+
+    /// Bytes from one position of a dimension to the next, for an index that is not known; `None` if that is not the same everywhere.
+    pub fn index_step(&self, d: usize) -> Option<u32> {
+        let Some(p) = self.panels else { return Some(self.step(d) * self.size) };
+        if d == p.contiguous {
+            return None;
+        }
+        let rows = self.row_step(d);
+        if rows.is_multiple_of(p.rows) {
+            Some(rows / p.rows * self.block_bytes())
+        } else if rows.is_multiple_of(PHASE) && p.rows.is_multiple_of(rows * self.shape[d]) {
+            Some(rows * p.span)
+        } else {
+            None
+        }
+    }
+}
+
+/// A dimension of a handle: which one of the buffer, from where, and how far.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Part {
+    pub of: usize,
+    pub at: u32,
+    pub extent: u32,
+}
+
+/// What a handle stands for.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct Handle {
+    /// The instruction that gave the buffer its type: its allocation, or a reinterpretation.
+    pub root: Inst,
+    /// Its dimensions.
+    pub parts: Vec<Part>,
+}
+
+fn shared(kernel: &Kernel, v: Value) -> Option<&SharedType> {
+    kernel.ty(v).as_shared()
+}
+
+/// What a handle stands for; `None` for what is none.
+pub(crate) fn handle(kernel: &Kernel, v: Value) -> Option<Handle> {
+    let i = kernel.def_inst(v)?;
+    let d = &kernel.insts[i];
+    let extents = &shared(kernel, v)?.shape;
+    let whole = || {
+        let parts = extents.iter().enumerate().map(|(of, &extent)| Part { of, at: 0, extent }).collect();
+        Some(Handle { root: i, parts })
+    };
+    match (d.op, d.attrs.first()) {
+        (Op::LocalAlloc | Op::LocalReinterpret, _) => whole(),
+        (Op::LocalIndex, _) => {
+            let mut h = handle(kernel, d.args[0])?;
+            h.parts.remove(0);
+            Some(h)
+        }
+        (Op::LocalSlice, Some(Attr::Offsets(at))) => {
+            let mut h = handle(kernel, d.args[0])?;
+            for ((p, &at), &extent) in h.parts.iter_mut().zip(at).zip(extents) {
+                (p.at, p.extent) = (p.at + at, extent);
+            }
+            Some(h)
+        }
+        (Op::LocalTranspose, Some(Attr::Perm(perm))) => {
+            let h = handle(kernel, d.args[0])?;
+            Some(Handle { parts: perm.iter().map(|&p| h.parts[p as usize]).collect(), ..h })
+        }
+        _ => None,
+    }
+}
+
+/// The allocation behind a handle's root.
+pub(crate) fn allocation(kernel: &Kernel, root: Inst) -> Inst {
+    let mut i = root;
+    while kernel.insts[i].op == Op::LocalReinterpret {
+        match handle(kernel, kernel.insts[i].args[0]) {
+            Some(h) => i = h.root,
+            None => break,
+        }
+    }
+    i
+}
+
+/// What an asynchronous unit asks of a buffer.
+struct Wish {
+    contiguous: usize,
+    /// Rows that must lie in one block.
+    rows: u32,
+    /// Bytes of which the span must be a divisor.
+    spans: Vec<u32>,
+}
+
+fn wish(kernel: &Kernel, h: &Handle, along: Option<usize>, size: u32) -> Wish {
+    let shape = &root_type(kernel, h.root).shape;
+    // Of a product's operand rows run as the author laid the buffer out.
+    let contiguous = along.map_or(shape.len() - 1, |k| h.parts[k].of);
+    let rows = h.parts.iter().filter(|p| p.of != contiguous).map(|p| shape[p.of]).product();
+    let part = h.parts.iter().find(|p| p.of == contiguous);
+    let spans = part.map(|p| vec![p.extent * size, p.at * size]).unwrap_or_default();
+    Wish { contiguous, rows, spans: [vec![shape[contiguous] * size], spans].concat() }
+}
+
+fn root_type(kernel: &Kernel, root: Inst) -> &SharedType {
+    match kernel.ty(kernel.insts[root].results[0]) {
+        Type::Shared(t) => t,
+        // Roots are what makes shared types.
+        _ => unreachable!("the root of a handle is no buffer"),
+    }
+}
+
+/// The forms of all buffers, by the instruction that gives the type, and the boxes of the copies.
+pub(crate) struct Buffers {
+    pub forms: BTreeMap<Inst, Form>,
+    pub boxes: BTreeMap<Inst, PanelTile>,
+}
+
+/// Decides the forms.
+///
+/// # Errors
+/// What no form satisfies, at the instruction that asks for it.
+pub(crate) fn buffers(kernel: &Kernel, units: Option<&Units>) -> Result<Buffers, LowerError> {
+    let mut roots: BTreeMap<Inst, Vec<Inst>> = BTreeMap::new();
+    let mut wishes: BTreeMap<Inst, Vec<(Inst, Inst, Wish)>> = BTreeMap::new();
+    let mut boxes = BTreeMap::new();
+    let mut insts = Vec::new();
+    kernel.walk(kernel.body, &mut |i| insts.push(i));
+    for &i in &insts {
+        let d = &kernel.insts[i];
+        let mut ask = |v: Value, along: Option<usize>| {
+            if let Some(h) = handle(kernel, v) {
+                let size = root_type(kernel, h.root).elem.bytes();
+                wishes.entry(allocation(kernel, h.root)).or_default().push((i, h.root, wish(kernel, &h, along, size)));
+            }
+        };
+        match (d.op, units) {
+            (Op::LocalAlloc | Op::LocalReinterpret, _) => {
+                if root_type(kernel, i).elem.is_packed() {
+                    return Err(LowerError::unsupported("a buffer of elements that share bytes", "use bytes").at(kernel.locs[i]));
+                }
+                roots.entry(allocation(kernel, i)).or_default().push(i);
+            }
+            (Op::AsyncLoad | Op::AsyncStore | Op::AsyncReduce, Some(units)) => {
+                let buffer = kernel.operand(i, "buffer")[0];
+                let Some(t) = shared(kernel, buffer) else { continue };
+                let tile = PanelTile::of(kernel, i, &t.shape, units)
+                    .map_err(|why| LowerError::unsupported(format!("`{}`", d.op), why).at(kernel.locs[i]))?;
+                ask(buffer, Some(tile.contiguous()));
+                boxes.insert(i, tile);
+            }
+            (Op::AsyncDot, Some(_)) => {
+                for &v in &d.args[..2] {
+                    ask(v, None);
+                }
+            }
+            _ => {}
+        }
+    }
+    let mut forms = BTreeMap::new();
+    for (alloc, roots) in roots {
+        let asked = wishes.get(&alloc).map(Vec::as_slice).unwrap_or(&[]);
+        for root in roots {
+            let t = root_type(kernel, root);
+            let panels = blocks(kernel, root, asked, units)?;
+            forms.insert(root, Form { shape: t.shape.to_vec(), size: t.elem.bytes(), panels });
+        }
+    }
+    for (&i, tile) in &mut boxes {
+        let Some(h) = handle(kernel, kernel.operand(i, "buffer")[0]) else { continue };
+        if let Some(p) = forms.get(&h.root).and_then(|f| f.panels) {
+            (tile.span, tile.per) = (p.span, p.span / tile.elem.bytes());
+        }
+    }
+    // Products that round on their way take f32 as the copies round it: then nothing else may look at the buffer.
+    for &i in &insts {
+        let d = &kernel.insts[i];
+        if d.op == Op::AsyncDot && matches!(d.attrs.first(), Some(Attr::Precision(tilelift_ir::Precision::Tf32))) {
+            for h in d.args[..2].iter().filter_map(|&v| handle(kernel, v)) {
+                let same = |j: &Inst| {
+                    let list = kernel.operand(*j, "buffer");
+                    list.first().and_then(|&v| handle(kernel, v)).is_some_and(|x| allocation(kernel, x.root) == allocation(kernel, h.root))
+                };
+                let reader =
+                    insts.iter().find(|&&j| matches!(kernel.insts[j].op, Op::LocalLoad | Op::LocalStore | Op::AsyncStore) && same(&j));
+                if let Some(&j) = reader {
+                    let why = "the buffer of a tf32 product is rounded where it is copied, so that nothing else may touch it";
+                    return Err(LowerError::unsupported(format!("`{}`", kernel.insts[j].op), why).at(kernel.locs[j]));
+                }
+                boxes.iter_mut().filter(|(j, _)| same(j)).for_each(|(_, t)| t.tf32 = true);
+            }
+        }
+    }
+    Ok(Buffers { forms, boxes })
+}
+
+/// The panels of a buffer under one of its types, if anything asks for them.
+fn blocks(kernel: &Kernel, root: Inst, asked: &[(Inst, Inst, Wish)], units: Option<&Units>) -> Result<Option<Blocks>, LowerError> {
+    let (Some(first), Some(units)) = (asked.first(), units) else { return Ok(None) };
+    let refuse =
+        |i: Inst, why: String| Err(LowerError::unsupported(format!("`{}` of this buffer", kernel.insts[i].op), why).at(kernel.locs[i]));
+    let row_bytes = |root: Inst, c: usize| {
+        let t = root_type(kernel, root);
+        t.shape[c] * t.elem.bytes()
+    };
+    let whole = row_bytes(first.1, first.2.contiguous);
+    let rows = asked.iter().map(|w| w.2.rows).max().unwrap_or(1);
+    for (i, at, w) in asked {
+        if row_bytes(*at, w.contiguous) != whole || !rows.is_multiple_of(w.rows) {
+            return refuse(*i, "other asynchronous units see it in rows of another length".into());
+        }
+    }
+    // Under its own type rows run along what its own uses say, else along the last dimension.
+    let shape = &root_type(kernel, root).shape;
+    let own: Vec<&(Inst, Inst, Wish)> = asked.iter().filter(|w| w.1 == root).collect();
+    let contiguous = own.first().map_or(shape.len() - 1, |w| w.2.contiguous);
+    if let Some(w) = own.iter().find(|w| w.2.contiguous != contiguous) {
+        return refuse(w.0, "other asynchronous units see another of its dimensions as the contiguous one".into());
+    }
+    if row_bytes(root, contiguous) != whole {
+        return refuse(
+            root,
+            format!("asynchronous units see it in rows of {whole} bytes, this type has rows of {}", row_bytes(root, contiguous)),
+        );
+    }
+    let last = asked.iter().all(|w| w.2.contiguous + 1 == root_type(kernel, w.1).shape.len());
+    if asked.iter().any(|w| w.1 != root) && !(last && contiguous + 1 == shape.len()) {
+        return refuse(root, "its rows run along a dimension that is not the last".into());
+    }
+    let fits = |s: &&u32| asked.iter().all(|w| w.2.spans.iter().all(|b| b.is_multiple_of(**s)));
+    let Some(&span) = units.bulk.spans.iter().find(fits) else {
+        let least = units.bulk.spans.last().copied().unwrap_or(0);
+        return refuse(first.0, format!("its rows, or the parts that are used, are no multiples of {least} bytes"));
+    };
+    let total: u32 = shape.iter().product::<u32>() / shape[contiguous];
+    if !total.is_multiple_of(rows) {
+        return refuse(root, "it does not hold a whole number of the boxes that are copied".into());
+    }
+    Ok(Some(Blocks { contiguous, span, rows }))
+}
