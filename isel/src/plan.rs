@@ -5,7 +5,7 @@ mod explicit;
 mod overlap;
 mod specialise;
 
-pub(crate) use buffers::{Form, Part, handle};
+pub(crate) use buffers::{Form, Handle, Part, allocation, handle};
 pub(crate) use explicit::tasks;
 pub use explicit::{Explicit, TaskRole};
 pub(crate) use overlap::{Overlap, is_zero};

@@ -162,6 +162,8 @@ pub struct Alloc {
     pub align: u32,
     /// Byte offset from the start of shared memory, once placed.
     pub offset: u32,
+    /// Bytes of the parts in which roles hand it to one another; 0 for memory of which a role, or a ring, takes care.
+    pub grain: u32,
     /// What it is for; appears in comments of the text.
     pub purpose: &'static str,
 }

@@ -16,24 +16,30 @@ pub(super) fn comparisons(block: &Block, less: &mut HashMap<LVal, (LVal, LVal)>)
 }
 
 /// The values that decide what roles do to one another: what the units around the ring read, and what that is computed from.
-pub(super) fn relevant(program: &Program) -> HashSet<LVal> {
+pub(super) fn relevant(program: &Program, local: &dyn Fn(LVal) -> bool) -> HashSet<LVal> {
     let mut set = HashSet::new();
     // Values flow forward in the text, and around loops: until nothing is added.
     loop {
         let before = set.len();
-        mark(&program.body, &mut set);
+        mark(&program.body, local, &mut set);
         if set.len() == before {
             return set;
         }
     }
 }
 
-fn mark(block: &Block, set: &mut HashSet<LVal>) {
+fn mark(block: &Block, local: &dyn Fn(LVal) -> bool, set: &mut HashSet<LVal>) {
     for inst in block.iter().rev() {
         match inst {
             Inst::Unit(u) => match &**u {
+                Unit::BulkStore { from, .. } if local(from.addr) => {
+                    set.insert(from.addr);
+                }
                 Unit::StoreMatrix { .. } | Unit::BulkStore { .. } | Unit::PrefetchMap { .. } => {}
-                Unit::BulkLoad { to, barrier, .. } => set.extend([to.addr, barrier.addr]),
+                Unit::BulkLoad { to, barrier, ranks, guard, .. } => {
+                    set.extend([to.addr, barrier.addr]);
+                    set.extend(ranks.iter().chain(guard));
+                }
                 Unit::Multiply(m) => {
                     set.insert(m.b.at.addr);
                     if let LeftOperand::Shared(o) = &m.a {
@@ -50,7 +56,7 @@ fn mark(block: &Block, set: &mut HashSet<LVal>) {
                         set.extend([c.param, c.result, c.next, c.init]);
                     }
                 }
-                mark(&l.body, set);
+                mark(&l.body, local, set);
             }
             Inst::If(c) => {
                 set.insert(c.condition);
@@ -59,10 +65,14 @@ fn mark(block: &Block, set: &mut HashSet<LVal>) {
                         set.extend([a, b]);
                     }
                 }
-                mark(&c.then, set);
-                mark(&c.otherwise, set);
+                mark(&c.then, local, set);
+                mark(&c.otherwise, local, set);
             }
-            Inst::Roles(r) => r.roles.iter().for_each(|r| mark(&r.body, set)),
+            Inst::Roles(r) => r.roles.iter().for_each(|r| mark(&r.body, local, set)),
+            // Which lanes touch which local memory.
+            Inst::LoadShared { addr, .. } | Inst::StoreShared { addr, .. } if local(*addr) => {
+                set.insert(*addr);
+            }
             other => {
                 if computed(other).is_some_and(|list| list.iter().any(|v| set.contains(v))) {
                     reads(other, &mut |v| {

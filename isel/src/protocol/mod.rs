@@ -13,8 +13,10 @@
 //! does: one order decides about deadlock. About what must not overlap it decides, too, because each role keeps what it has learnt by
 //! waiting: it may read a slot, or overwrite it, only if a wait has told it that the slot is full, or that its reads are done.
 
+mod explicit;
 mod find;
 mod flight;
+mod regions;
 mod run;
 mod streams;
 #[cfg(test)]

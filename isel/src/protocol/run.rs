@@ -1,7 +1,9 @@
 //! Runs the roles on what is known, and follows every answer to what is open.
 
 use super::ProtocolError;
+use super::explicit::{Explicit, Named, look};
 use super::find::{comparisons, indices, passes, relevant};
+use super::regions::Regions;
 use super::streams::{Streams, matters};
 use super::value::{Abs, Env, eval};
 use super::word::{Lesson, Site, Slot, Staging, Word};
@@ -31,9 +33,9 @@ struct Frame<'a> {
 }
 
 #[derive(Clone)]
-struct Task<'a> {
+pub(super) struct Task<'a> {
     frames: Vec<Frame<'a>>,
-    env: Env,
+    pub(super) env: Env,
     /// What was known in front of each open loop: nothing else that a step makes outlives it.
     outer: Vec<Rc<Env>>,
     /// Position in each stream.
@@ -43,13 +45,18 @@ struct Task<'a> {
     knows: Lesson,
     /// The word that it waited for last.
     waited: Option<i64>,
+    /// The round of the named barrier at which it waits.
+    pub(super) joined: Option<bool>,
     done: bool,
 }
 
 #[derive(Clone)]
-struct State<'a> {
-    tasks: Vec<Task<'a>>,
-    words: BTreeMap<i64, Word>,
+pub(super) struct State<'a> {
+    pub(super) tasks: Vec<Task<'a>>,
+    pub(super) words: BTreeMap<i64, Word>,
+    /// Local memory that goes from role to role.
+    pub(super) regions: Regions,
+    pub(super) named: Named,
     slots: BTreeMap<i64, Slot>,
     /// The word that was waited for in front of the last copy into each slot: whose arrivals have to say that it is free.
     guards: BTreeMap<i64, i64>,
@@ -70,10 +77,11 @@ enum Step {
     Ended,
 }
 
-struct Checker<'a> {
-    program: &'a Program,
-    roles: &'a Roles,
-    units: &'a Units,
+pub(super) struct Checker<'a> {
+    pub(super) program: &'a Program,
+    pub(super) roles: &'a Roles,
+    pub(super) units: &'a Units,
+    pub(super) explicit: Explicit,
     streams: &'a Streams,
     /// The roles that read each stream.
     readers: Vec<Vec<usize>>,
@@ -92,6 +100,8 @@ struct Key {
     words: Vec<(i64, Word)>,
     slots: Vec<(i64, Slot)>,
     guards: BTreeMap<i64, i64>,
+    regions: Regions,
+    named: Named,
     answers: Vec<VecDeque<bool>>,
 }
 
@@ -103,6 +113,7 @@ struct TaskKey {
     staging: Staging,
     knows: Lesson,
     waited: Option<i64>,
+    joined: Option<bool>,
     done: bool,
 }
 
@@ -119,7 +130,9 @@ pub(super) fn explore(program: &Program, roles: &Roles, units: &Units, streams: 
     let mut less = HashMap::new();
     comparisons(&program.body, &mut less);
     let passes = roles.roles.iter().map(|r| passes(&r.body)).collect();
-    let checker = Checker { program, roles, units, streams, readers, relevant: relevant(program), less, passes };
+    let explicit = look(program);
+    let relevant = relevant(program, &|v| explicit.tracked(program, v).is_some());
+    let checker = Checker { program, roles, units, explicit, streams, readers, relevant, less, passes };
     let mut seen: HashSet<Key> = HashSet::new();
     let mut open = vec![checker.start()?];
     while let Some(mut state) = open.pop() {
@@ -147,6 +160,7 @@ fn key(s: &State<'_>) -> Key {
         staging: t.staging.0,
         knows: t.knows.clone(),
         waited: t.waited,
+        joined: t.joined,
         done: t.done,
     };
     Key {
@@ -154,6 +168,8 @@ fn key(s: &State<'_>) -> Key {
         words: s.words.iter().map(|(&a, w)| (a, Word { last: None, ..w.clone() })).collect(),
         slots: s.slots.iter().map(|(&a, x)| (a, x.without_sites())).collect(),
         guards: s.guards.clone(),
+        regions: s.regions.without_sites(),
+        named: s.named.clone(),
         answers: s.answers.clone(),
     }
 }
@@ -179,7 +195,7 @@ impl<'a> Checker<'a> {
         }
     }
 
-    fn error<T>(&self, problem: impl Into<String>, here: Site, other: Option<Site>) -> Result<T, ProtocolError> {
+    pub(super) fn error<T>(&self, problem: impl Into<String>, here: Site, other: Option<Site>) -> Result<T, ProtocolError> {
         Err(ProtocolError { problem: problem.into(), here: self.text(here), other: other.map(|s| self.text(s)) })
     }
 
@@ -247,6 +263,7 @@ impl<'a> Checker<'a> {
                     staging: (Staging::Free, None),
                     knows: Lesson::default(),
                     waited: None,
+                    joined: None,
                     done: false,
                 }
             })
@@ -254,6 +271,8 @@ impl<'a> Checker<'a> {
         Ok(State {
             tasks,
             words,
+            regions: Regions { known: vec![BTreeSet::new(); self.roles.roles.len()], ..Regions::default() },
+            named: Named::new(),
             slots: BTreeMap::new(),
             guards: BTreeMap::new(),
             loaded: BTreeSet::new(),
@@ -317,6 +336,14 @@ impl<'a> Checker<'a> {
         }
     }
 
+    /// A role that waits at a named barrier.
+    fn waits_at(&self, s: &State<'a>) -> Option<Site> {
+        s.tasks.iter().enumerate().filter(|(_, t)| t.joined.is_some()).find_map(|(n, t)| {
+            let frame = t.frames.last()?;
+            Some(Site(n, frame.block.get(frame.at)?))
+        })
+    }
+
     fn waits_for(&self, s: &State<'a>, t: usize) -> Option<(i64, Site)> {
         let frame = s.tasks[t].frames.last()?;
         let inst = frame.block.get(frame.at)?;
@@ -332,6 +359,9 @@ impl<'a> Checker<'a> {
     fn deadlock<T>(&self, s: &State<'a>) -> Result<T, ProtocolError> {
         let waiting: Vec<(usize, (i64, Site))> = (0..s.tasks.len()).filter_map(|t| Some((t, self.waits_for(s, t)?))).collect();
         let Some(&(_, (at, here))) = waiting.first() else {
+            if let Some(site) = self.waits_at(s) {
+                return self.error("a wait for ever at a named barrier", site, None);
+            }
             return Err(ProtocolError { problem: "no role can go on".into(), here: "the program".into(), other: None });
         };
         let w = &s.words[&at];
@@ -341,6 +371,9 @@ impl<'a> Checker<'a> {
     }
 
     fn finish(&self, s: &State<'a>) -> Result<(), ProtocolError> {
+        if let Some(site) = s.regions.busy() {
+            return self.error("local memory is in use at the end", site, None);
+        }
         for x in s.slots.values() {
             if let Some(r) = x.readers.first() {
                 return self.error("a multiplication is under way at the end", r.1, None);
@@ -402,6 +435,14 @@ impl<'a> Checker<'a> {
                 );
             }
             Inst::For(_) | Inst::While(_) | Inst::If(_) => {}
+            Inst::LoadShared { dsts, addr, offset } => {
+                let bytes = dsts.iter().map(|&v| self.program.vals[v].bytes()).sum();
+                self.access(s, t, Site(t, inst), Place { addr: *addr, offset: *offset }, bytes, false)?;
+            }
+            Inst::StoreShared { srcs, addr, offset, .. } => {
+                let bytes = srcs.iter().map(|&v| self.program.vals[v].bytes()).sum();
+                self.access(s, t, Site(t, inst), Place { addr: *addr, offset: *offset }, bytes, true)?;
+            }
             _ => {
                 let mut env = std::mem::take(&mut s.tasks[t].env);
                 self.compute(inst, &mut env, first, count, role.first as usize);
@@ -456,17 +497,33 @@ impl<'a> Checker<'a> {
         for c in l.carried.iter().filter(|c| self.relevant.contains(&c.param) || self.relevant.contains(&c.result)) {
             let (from, to) = (if first { c.init } else { c.next }, if again { c.param } else { c.result });
             match made.get(&from) {
+                Some(a) if self.explicit.counters.contains(&c.param) => task.env.insert(to, self.explicit.counted(a.clone())),
                 Some(a) => task.env.insert(to, a.clone()),
                 None => task.env.remove(&to),
             };
         }
         if again {
-            task.env.insert(l.iv, Abs::Index(l.lo, first));
+            let index = self.index(l, first, &made);
+            task.env.insert(l.iv, index);
             task.frames.push(Frame { block: &l.body, at: 0, end: End::Turn(l) });
         } else {
             task.outer.pop();
         }
         Ok(Step::Ran)
+    }
+
+    /// The index of a loop's step: a number that counts, where that is asked for and the first one is known.
+    fn index(&self, l: &For, first: bool, made: &Env) -> Abs {
+        let (Some(Abs::All(lo)), Some(Abs::All(step))) = (made.get(&l.lo), made.get(&l.step)) else { return Abs::Index(l.lo, first) };
+        if self.explicit.modulus <= 1 || *lo < 0 || *step <= 0 {
+            return Abs::Index(l.lo, first);
+        }
+        match made.get(&l.iv) {
+            _ if first => Abs::All(*lo),
+            Some(Abs::All(v)) => self.explicit.counted(Abs::All(v + step)),
+            Some(Abs::Count(v, m)) => self.explicit.counted(Abs::Count(v + step, *m)),
+            _ => Abs::Index(l.lo, first),
+        }
     }
 
     /// The stream of the loop whose first step a condition stands for, and whether that step is in front of the loop.
@@ -500,7 +557,19 @@ impl<'a> Checker<'a> {
             Some(at) => self.error(format!("no barrier word is made at {at:#x}, used"), here, None),
             None => self.error("the address of a barrier word is not understood", here, None),
         };
+        if self.explicit.on {
+            self.unit_access(s, t, here, u)?;
+        }
         match u {
+            Unit::BulkLoad { .. }
+            | Unit::BulkStore { .. }
+            | Unit::CommitStores { .. }
+            | Unit::WaitStoresRead { .. }
+            | Unit::Multiply(_)
+            | Unit::CommitMatrices
+            | Unit::WaitMatrices { .. }
+                if self.explicit.on => {}
+            Unit::NamedBarrier { id, warps, wait } => return self.named(s, t, here, (*id, *warps, *wait)),
             Unit::Wait { barrier, parity } => {
                 let at = known(s, barrier)?;
                 let Some(Abs::All(parity)) = s.tasks[t].env.get(parity) else {
@@ -528,6 +597,7 @@ impl<'a> Checker<'a> {
                     s.tasks[t].knows.behind.insert(at, 0);
                 }
                 w.since[t] = 0;
+                s.regions.learn(t, at);
                 // Only a role of one lane copies.
                 if self.roles.roles[t].single {
                     s.tasks[t].waited = Some(at);
@@ -609,7 +679,7 @@ impl<'a> Checker<'a> {
                             all.dedup();
                             all
                         }
-                        Some(Abs::Any | Abs::Index(..)) | None => {
+                        Some(Abs::Any | Abs::Index(..) | Abs::Count(..)) | None => {
                             return self.error("the address of an operand is not understood", here, None);
                         }
                     };
@@ -656,8 +726,7 @@ impl<'a> Checker<'a> {
             | Unit::AwaitPrevious
             | Unit::PrefetchMap { .. } => {}
             Unit::InitBarrier { .. } => return self.error("a barrier word is made in a role", here, None),
-            Unit::NamedBarrier { .. }
-            | Unit::ClusterArrive { .. }
+            Unit::ClusterArrive { .. }
             | Unit::ClusterWait
             | Unit::Remote { .. }
             | Unit::RemoteLoad { .. }
@@ -700,10 +769,13 @@ impl<'a> Checker<'a> {
     }
 
     fn arrive(&self, s: &mut State<'a>, at: i64, lanes: u32, bytes: u32, here: Site) -> Result<(), ProtocolError> {
-        let Some(w) = s.words.get_mut(&at) else { return Ok(()) };
         if lanes == 0 {
             return Ok(());
         }
+        if self.explicit.on {
+            s.regions.tell(here.0, at);
+        }
+        let Some(w) = s.words.get_mut(&at) else { return Ok(()) };
         w.bytes += i64::from(bytes);
         let Some(left) = w.pending.checked_sub(lanes) else {
             return self.error(format!("{lanes} arrivals where a phase expects {} more", w.pending), here, w.last);
@@ -730,11 +802,12 @@ impl<'a> Checker<'a> {
 }
 
 /// Ends a phase that has all it expects.
-fn turn(s: &mut State<'_>, at: i64) {
+pub(super) fn turn(s: &mut State<'_>, at: i64) {
     let Some(w) = s.words.get_mut(&at) else { return };
     if w.pending == 0 && w.bytes == 0 {
         w.parity = !w.parity;
         w.pending = w.count;
+        s.regions.ended(at);
         w.taught = std::mem::take(&mut w.gathered);
         w.since.iter_mut().for_each(|n| *n = (*n + 1).min(3));
         s.words.values_mut().flat_map(|w| [&mut w.gathered, &mut w.taught]).for_each(|l| l.ended(at));
@@ -747,10 +820,10 @@ fn lanes(program: &Program, role: &Role) -> usize {
 }
 
 /// The address of a place, if it is one and known.
-fn place(env: &Env, p: &Place) -> Option<i64> {
+pub(super) fn place(env: &Env, p: &Place) -> Option<i64> {
     match env.get(&p.addr) {
         Some(Abs::All(x)) => Some(x + i64::from(p.offset)),
-        Some(Abs::Any | Abs::Lanes(_) | Abs::Index(..)) | None => None,
+        Some(Abs::Any | Abs::Lanes(_) | Abs::Index(..) | Abs::Count(..)) | None => None,
     }
 }
 

@@ -14,6 +14,8 @@ pub(super) enum Abs {
     All(i64),
     /// A number per lane.
     Lanes(Rc<[i64]>),
+    /// A number `v`, `v + m`, `v + 2m`, …, the same in all lanes; `v` is not negative.
+    Count(i64, i64),
     /// The index of a loop that starts at the value; true in the first step.
     Index(LVal, bool),
 }
@@ -30,7 +32,7 @@ impl Abs {
     pub(super) fn slice(&self, range: std::ops::Range<usize>) -> Abs {
         match self {
             Abs::Lanes(l) => Abs::of(l.get(range).unwrap_or(&[]).to_vec()),
-            Abs::Any | Abs::All(_) | Abs::Index(..) => self.clone(),
+            Abs::Any | Abs::All(_) | Abs::Index(..) | Abs::Count(..) => self.clone(),
         }
     }
 
@@ -40,7 +42,8 @@ impl Abs {
             Abs::All(0) => Some(0),
             Abs::All(_) => Some(lanes as u32),
             Abs::Lanes(l) => Some(l.iter().filter(|&&x| x != 0).count() as u32),
-            Abs::Any | Abs::Index(..) => None,
+            Abs::Count(v, _) if *v > 0 => Some(lanes as u32),
+            Abs::Any | Abs::Index(..) | Abs::Count(..) => None,
         }
     }
 
@@ -85,7 +88,7 @@ pub(super) fn eval(inst: &Inst, ty: impl Fn(LVal) -> LTy, env: &Env) -> Option<(
                 match get(c) {
                     Abs::All(0) => b,
                     Abs::All(_) => a,
-                    Abs::Any | Abs::Lanes(_) | Abs::Index(..) => Abs::Any,
+                    Abs::Any | Abs::Lanes(_) | Abs::Index(..) | Abs::Count(..) => Abs::Any,
                 },
             ))
         }
@@ -98,7 +101,39 @@ fn bin(op: BinOp, s: Scalar, a: &Abs, b: &Abs) -> Abs {
     match (op, a, b) {
         // A condition that is false everywhere decides a conjunction.
         (BinOp::And, Abs::All(0), _) | (BinOp::And, _, Abs::All(0)) => Abs::All(0),
+        (_, Abs::Count(v, m), Abs::All(c)) => count(op, *v, *m, *c),
+        (BinOp::Add | BinOp::Mul, Abs::All(c), Abs::Count(v, m)) => count(op, *v, *m, *c),
         _ => a.zip(b, |x, y| eval_int(op, s, x, y)),
+    }
+}
+
+/// A counting number and a constant.
+fn count(op: BinOp, v: i64, m: i64, c: i64) -> Abs {
+    let whole = |c: i64| c > 0 && m % c == 0;
+    let shifted = if (0..31).contains(&c) { 1 << c } else { 0 };
+    match op {
+        BinOp::Rem | BinOp::RemU if whole(c) => Abs::All(v % c),
+        BinOp::Div | BinOp::DivU if whole(c) => Abs::Count(v / c, m / c),
+        BinOp::ShrS | BinOp::ShrU if whole(shifted) => Abs::Count(v / shifted, m / shifted),
+        BinOp::And if c >= 0 && (c + 1) & c == 0 && whole(c + 1) => Abs::All(v & c),
+        BinOp::Add if v + c >= 0 => Abs::Count(v + c, m),
+        BinOp::Sub if v - c >= 0 => Abs::Count(v - c, m),
+        BinOp::Mul if c > 0 => v.checked_mul(c).zip(m.checked_mul(c)).map_or(Abs::Any, |(v, m)| Abs::Count(v, m)),
+        _ => Abs::Any,
+    }
+}
+
+/// A comparison of a counting number, which is at least `v`, with a constant.
+fn count_compare(op: CmpOp, v: i64, m: i64, c: i64) -> Abs {
+    let never = v > c || (c - v) % m != 0;
+    match op {
+        CmpOp::Eq if never => Abs::All(0),
+        CmpOp::Ne if never => Abs::All(1),
+        CmpOp::Lt if v >= c => Abs::All(0),
+        CmpOp::Le if v > c => Abs::All(0),
+        CmpOp::Gt if v > c => Abs::All(1),
+        CmpOp::Ge if v >= c => Abs::All(1),
+        _ => Abs::Any,
     }
 }
 
@@ -111,6 +146,9 @@ fn compare(op: CmpOp, s: Scalar, (va, a): (LVal, &Abs), (vb, b): (LVal, &Abs)) -
     match (op, first) {
         (CmpOp::Eq, Some(first)) => Abs::All(i64::from(first)),
         (CmpOp::Ne, Some(first)) => Abs::All(i64::from(!first)),
-        _ => a.zip(b, |x, y| Some(i64::from(eval_cmp(op, s, x, y)))),
+        _ => match (a, b) {
+            (Abs::Count(v, m), Abs::All(c)) => count_compare(op, *v, *m, *c),
+            _ => a.zip(b, |x, y| Some(i64::from(eval_cmp(op, s, x, y)))),
+        },
     }
 }

@@ -220,7 +220,9 @@ impl Lower<'_> {
                         loc: kernel.locs[i],
                     });
                 };
-                b.alloc_aligned(n, align, "local memory")
+                let alloc = b.alloc_aligned(n, align, "local memory");
+                b.set_grain(alloc, self.grain(i, n));
+                alloc
             }
         };
         b.touch(alloc);
@@ -229,6 +231,31 @@ impl Lower<'_> {
         let local = Local { alloc, base: b.shared_addr(alloc), form: Rc::new(form.clone()), parts };
         self.values[d.results[0]] = Some(Held::Local(Rc::new(local)));
         Ok(())
+    }
+
+    /// The parts of an allocation of so many bytes that tasks may use apart from one another: slots, or rows where parts are cut out.
+    fn grain(&self, i: Inst, bytes: u32) -> u32 {
+        let kernel = self.kernel;
+        let (mut grain, mut shared) = (bytes, false);
+        kernel.walk(kernel.body, &mut |j| {
+            let d = &kernel.insts[j];
+            let of = d.args.first().and_then(|&v| handle(kernel, v)).filter(|h| crate::plan::allocation(kernel, h.root) == i);
+            let form = |h: &crate::plan::Handle| self.task.as_ref().and_then(|t| t.plan.forms.get(&h.root));
+            match (d.op, of) {
+                (Op::LocalIndex, Some(h)) => {
+                    let step = form(&h).and_then(|f| f.index_step(h.parts[0].of)).unwrap_or(bytes);
+                    grain = grain.min(step.max(1));
+                }
+                (Op::LocalSlice, Some(h)) => {
+                    let rows = form(&h).and_then(|f| f.panels).map_or(self.target.vector_bytes, |p| 8 * p.span);
+                    grain = grain.min(rows);
+                }
+                (Op::LocalAlloc, Some(_)) => shared = true,
+                _ => {}
+            }
+        });
+        // Of bytes that several buffers share, what one writes the other loses.
+        if shared { bytes } else { grain }
     }
 
     /// A handle made from another one.
