@@ -10,6 +10,7 @@
 //! v5 = load v0[v1, 0], mask=v4 : tile<16x64xf16>    view operand with indices, keyword operand, explicit type
 //! ```
 
+use crate::require::LayoutSpec;
 use crate::types::Shape;
 use std::fmt;
 
@@ -232,6 +233,8 @@ pub enum Attr {
     Cache(CacheHint),
     /// The direction of a sort.
     Sort(SortOrder),
+    /// A layout that is required.
+    Layout(Box<LayoutSpec>),
     /// A literal.
     Literal(Literal),
 }
@@ -265,6 +268,8 @@ pub enum AttrKind {
     Cache,
     /// The direction of a sort.
     Sort,
+    /// `blocked(…)`, `mma(…)` or `linear(…)`: a layout.
+    Layout,
     /// A literal; only `const` has one.
     Literal,
 }
@@ -359,6 +364,8 @@ pub enum Rule {
     ArgReduce,
     /// A scalar integer; result as the operand.
     Assume,
+    /// A tile; result as the operand.
+    Held,
     /// `i1`, scalar or tile; no result.
     Assert,
     /// Scalars and tiles; no result.
@@ -449,6 +456,7 @@ impl OpInfo {
             | Rule::Scan
             | Rule::ArgReduce
             | Rule::Assume
+            | Rule::Held
             | Rule::Dot
             | Rule::Load
             | Rule::Gather
@@ -711,6 +719,10 @@ define_ops! {
     Philox "philox" (c0, c1, c2, c3, k0, k1) - - Philox Pure 0;
     /// The operand, which the author promises to be a multiple of a number; wider accesses follow from it. The interpreter checks the promise, no device does.
     Assume "assume" (a) - Divisor Assume Pure 0;
+    /// The operand, which from here on lies in registers in the layout given, and so does what is computed from it element by element, accumulated into it, or carried by loops and choices, up to a `release_layout`. Two requirements that are written differently must not meet in one value. Numbers do not change.
+    RequireLayout "require_layout" (a) - Layout Held Pure 0;
+    /// The operand, whose layout is free again.
+    ReleaseLayout "release_layout" (a) - - Held Pure 0;
     /// Stops the launch with an error unless every element holds.
     Assert "assert" (condition) - - Assert Observes 0;
     /// Reports values: the interpreter keeps a line per program instance; no device has a way to print.
@@ -755,6 +767,7 @@ impl Op {
             | Rule::Scan
             | Rule::ArgReduce
             | Rule::Assume
+            | Rule::Held
             | Rule::Assert
             | Rule::Print
             | Rule::Dot

@@ -36,6 +36,7 @@ fn words(op: Op) -> Vec<&'static str> {
             | AttrKind::Divisor
             | AttrKind::Sync
             | AttrKind::Cache
+            | AttrKind::Layout
             | AttrKind::Literal,
         )
         | None => vec![""],
@@ -239,6 +240,12 @@ fn text(op: Op, word: &str, t: Scalar, u: Scalar) -> String {
             let s = x.param(&t.to_string());
             let v = x.op(format!("{op} {s}, multiple 1"));
             x.store_scalar(&v, t);
+        }
+        Rule::Held => {
+            let a = x.tile(&shape, t);
+            let layout = if op == Op::RequireLayout { ", blocked(size=[1, 1], lanes=[4, 8], warps=[1, 1], order=[1, 0])" } else { "" };
+            let v = x.op(format!("{op} {a}{layout}"));
+            x.store(&v, 2, t);
         }
         Rule::Assert => {
             let a = x.tile(&shape, t);

@@ -246,7 +246,8 @@ impl Forest {
                 let everywhere = |l: LayoutId| members.iter().chain(&wants).all(|&v| cx.find(v, l).is_some());
                 let first = cx.layouts.get_index_of(base).map(|l| l as LayoutId);
                 let mut layouts: Vec<LayoutId> = first.filter(|&l| everywhere(l)).into_iter().collect();
-                for &s in &cx.of[r] {
+                let pinned = members.iter().any(|&v| cx.pinned[v]);
+                for &s in cx.of[r].iter().filter(|_| !pinned) {
                     let l = cx.slots[s as usize].layout;
                     if everywhere(l) && !layouts.contains(&l) {
                         layouts.push(l);

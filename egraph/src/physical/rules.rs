@@ -227,6 +227,7 @@ const RULES: &[Rule] = &[
             Typing::Cast,
             Typing::Bitcast,
             Typing::Philox,
+            Typing::Held,
             Typing::Assert,
         ],
         form: elementwise,

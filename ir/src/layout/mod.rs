@@ -25,6 +25,7 @@
 
 mod access;
 mod bank;
+mod bases;
 mod construct;
 mod convert;
 mod cost;

@@ -229,7 +229,7 @@ impl<'t> Parser<'t> {
             Rule::ReduceBy | Rule::ScanBy => each(None),
             Rule::Control => (0..parts.operands.len()).map(|i| wants.get(i).copied().flatten()).collect(),
             Rule::Assert => each(Some(Scalar::I1)),
-            Rule::Split | Rule::Slice | Rule::Flip | Rule::Scan | Rule::ArgReduce | Rule::Assume | Rule::Print => each(None),
+            Rule::Split | Rule::Slice | Rule::Flip | Rule::Scan | Rule::ArgReduce | Rule::Assume | Rule::Print | Rule::Held => each(None),
             Rule::Explicit | Rule::Index | Rule::Iota | Rule::Cast | Rule::Bitcast | Rule::Transpose | Rule::Reduce | Rule::Dot => {
                 each(None)
             }
@@ -393,6 +393,7 @@ impl<'t> Parser<'t> {
                 self.expect_word("multiple")?;
                 self.number("a divisor").map(Attr::Divisor)
             }
+            AttrKind::Layout => Ok(Attr::Layout(Box::new(self.layout()?))),
             AttrKind::Literal => Err(self.expected("an op other than `const`")),
         }
     }
@@ -408,7 +409,7 @@ impl<'t> Parser<'t> {
         })
     }
 
-    fn perm(&mut self) -> Parsed<Shape> {
+    pub(super) fn perm(&mut self) -> Parsed<Shape> {
         self.expect('[')?;
         let mut perm = Shape::new();
         loop {

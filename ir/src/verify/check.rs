@@ -63,6 +63,9 @@ pub(super) fn check(kernel: &Kernel) -> Vec<VerifyError> {
     c.header();
     c.params();
     c.body();
+    if c.errors.is_empty() {
+        c.layouts();
+    }
     c.errors
 }
 

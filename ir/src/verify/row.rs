@@ -25,6 +25,7 @@ fn is_of(attr: &Attr, kind: AttrKind) -> bool {
         AttrKind::Sync => matches!(attr, Attr::Sync(..)),
         AttrKind::Cache => matches!(attr, Attr::Cache(_)),
         AttrKind::Sort => matches!(attr, Attr::Sort(_)),
+        AttrKind::Layout => matches!(attr, Attr::Layout(_)),
         AttrKind::Literal => matches!(attr, Attr::Literal(_)),
     }
 }

@@ -295,6 +295,7 @@ impl<'a> Lower<'a> {
         let forms = self.assigned.forms[i].clone();
         if forms.is_empty() {
             self.inst_once(b, i)?;
+            self.hold(b, results)?;
         }
         let mut first: Vec<Option<Held>> = Vec::new();
         for (n, form) in forms.iter().enumerate() {
@@ -302,6 +303,7 @@ impl<'a> Lower<'a> {
             let done = self.inst_once(b, i);
             self.running = None;
             done?;
+            self.hold(b, results)?;
             if n == 0 {
                 first = results.iter().map(|&v| self.values[v].clone()).collect();
                 continue;
@@ -314,6 +316,19 @@ impl<'a> Lower<'a> {
             }
         }
         self.convert_all(b, results)
+    }
+
+    /// Brings values that a requirement holds into its layout, if what made them had to work in another.
+    fn hold(&mut self, b: &mut LaneBuilder, values: &[Value]) -> Result<(), LowerError> {
+        for &v in values {
+            if let (Some(want), Some(Held::Tile(t))) = (self.assigned.held[v].clone(), &self.values[v])
+                && t.layout != want
+            {
+                let tile = self.convert(b, &t.clone(), &want, self.kernel.ty(v).elem())?;
+                self.set_tile(v, tile);
+            }
+        }
+        Ok(())
     }
 
     /// Makes the conversions of values that have just come to be.
@@ -415,6 +430,11 @@ impl<'a> Lower<'a> {
             Op::Assume => {
                 let v = self.scalar(d.args[0])?;
                 self.values[d.results[0]] = Some(Held::Scalar(v));
+            }
+            Op::RequireLayout | Op::ReleaseLayout => {
+                let layout = self.layout_of(d.results[0])?;
+                let tile = self.tile(b, d.args[0], &layout)?;
+                self.values[d.results[0]] = Some(Held::Tile(tile));
             }
             Op::Assert => self.assert(b, i)?,
             Op::Print => {

@@ -231,6 +231,7 @@ impl Machine for Prices<'_> {
                     _ => self.spread_first(l, d.args[0]),
                 }
             }
+            Rule::Held => Some(0),
             Rule::Broadcast | Rule::Reshape | Rule::Transpose | Rule::Join | Rule::Split | Rule::Concat | Rule::Slice => {
                 Some(if form.operands.iter().flatten().next().is_some() { self.moved(i, form) } else { 0 })
             }

@@ -97,7 +97,9 @@ impl<'a> Search<'a> {
             }
         });
         let prices = Prices::new(kernel, target, plan, plain, memory);
-        Some(Search { problem: Problem { kernel, base }, prices })
+        let mut pinned = SecondaryMap::with_default(false);
+        plain.held.iter().for_each(|(v, l)| pinned[v] = l.is_some());
+        Some(Search { problem: Problem { kernel, base, pinned }, prices })
     }
 
     /// The solution, if there is one.
