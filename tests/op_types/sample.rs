@@ -243,7 +243,7 @@ fn text(op: Op, word: &str, t: Scalar, u: Scalar) -> String {
         }
         Rule::Held => {
             let a = x.tile(&shape, t);
-            let layout = if op == Op::RequireLayout { ", blocked(size=[1, 1], lanes=[4, 8], warps=[1, 1], order=[1, 0])" } else { "" };
+            let layout = if op == Op::RequireLayout { ", blocked(size=[1, 1], lanes=[4, 8], warps=[2, 1], order=[1, 0])" } else { "" };
             let v = x.op(format!("{op} {a}{layout}"));
             x.store(&v, 2, t);
         }

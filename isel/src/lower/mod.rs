@@ -38,7 +38,7 @@ pub(crate) use vectors::{legal_width, memory_type};
 use crate::assign::{Assignment, assign};
 use crate::error::LowerError;
 use crate::lane::{AllocId, LTy, LVal, LaneBuilder, Param, ParamSource, Program, Traffic, entry_registers};
-use crate::physical::Search;
+use crate::physical::{Search, staging};
 use crate::plan::{LayoutChoice, LowerOptions, Plan, ScheduleKind, plan};
 use crate::target::Target;
 use cranelift_entity::SecondaryMap;
@@ -153,7 +153,8 @@ fn lower_as(kernel: &Kernel, target: &Target, plan: Plan, layouts: LayoutChoice,
     let plain = assign(kernel, target, &plan)?;
     if layouts == LayoutChoice::Searched
         && !direct
-        && let Some(found) = Search::new(kernel, target, &plan, &plain, &stage::staged_loads(kernel)).and_then(|s| s.solve())
+        && plan.specialised().is_none()
+        && let Some(found) = Search::new(kernel, target, &plan, &plain, &stage::staged_loads(kernel)).solve()
     {
         // A choice that does not fit the machine is not the kernel's fault.
         match lower_with(kernel, target, plan.clone(), plain.with(&found), false) {
@@ -174,6 +175,8 @@ fn lower_with(kernel: &Kernel, target: &Target, plan: Plan, assigned: Assignment
         // Other operands of its dots are multiplied from registers.
         kernel.insts.keys().for_each(|i| staged[i] = staged[i] && s.loads.iter().any(|l| l.0 == i));
     }
+    // Operands that were found to be better off in registers.
+    kernel.insts.keys().for_each(|i| staged[i] = staged[i] && assigned.forms[i].iter().all(|f| f.results.iter().flatten().all(|l| staging::in_memory(l))));
     let mut cx = Lower {
         kernel,
         target,
