@@ -176,7 +176,10 @@ fn lower_with(kernel: &Kernel, target: &Target, plan: Plan, assigned: Assignment
         kernel.insts.keys().for_each(|i| staged[i] = staged[i] && s.loads.iter().any(|l| l.0 == i));
     }
     // Operands that were found to be better off in registers.
-    kernel.insts.keys().for_each(|i| staged[i] = staged[i] && assigned.forms[i].iter().all(|f| f.results.iter().flatten().all(|l| staging::in_memory(l))));
+    kernel
+        .insts
+        .keys()
+        .for_each(|i| staged[i] = staged[i] && assigned.forms[i].iter().all(|f| f.results.iter().flatten().all(|l| staging::in_memory(l))));
     let mut cx = Lower {
         kernel,
         target,

@@ -41,7 +41,18 @@ pub fn foresee(kernel: &Verified<'_>, target: &Target, options: &LowerOptions) -
     };
     let c = target.costs;
     let issues = priced(Costs { sector: 0, line: 0, ..c });
-    let nothing = Costs { alu: 0, special: 0, product: 0, shuffle: 0, wavefront: 0, shared_latency: 0, global_latency: 0, barrier: [0; 2], spill: 0, ..c };
+    let nothing = Costs {
+        alu: 0,
+        special: 0,
+        product: 0,
+        shuffle: 0,
+        wavefront: 0,
+        shared_latency: 0,
+        global_latency: 0,
+        barrier: [0; 2],
+        spill: 0,
+        ..c
+    };
     let moves = priced(nothing);
     Ok(issues.zip(moves).map(|(a, b)| a.max(b) + a.min(b) / 4))
 }

@@ -1,7 +1,7 @@
 //! Prices: what an instruction costs in a form, what a conversion costs, from the target's table.
 
-use super::staging::{self, Waiting, in_memory};
 use super::folds;
+use super::staging::{self, Waiting, in_memory};
 use crate::access::GlobalAccess;
 use crate::assign::{Assignment, access_layout};
 use crate::dots::DotPlan;
@@ -153,6 +153,25 @@ impl<'a> Prices<'a> {
         [plan].into_iter().chain(&plan.others).flat_map(|p| self.dot(i, p)).collect()
     }
 
+    /// What copying an operand ahead of its round and fetching it from a map costs, sectors apart; `None` if no copies run ahead.
+    fn in_map(&self, v: Value, map: &Rc<Layout>, plan: &DotPlan, k: usize) -> Option<u64> {
+        let (load, _) = staging::behind(self.kernel, v)?;
+        let w = self.waiting.iter().find(|w| w.load == load)?;
+        if !self.ahead[load] || self.target.copy_async.is_empty() {
+            return None;
+        }
+        let (elem, c) = (self.kernel.ty(v).elem(), &self.target.costs);
+        let [passes, _] = w.copies(&w.maps[0], elem.bytes(), self.target)?;
+        let fetched = self.fetched(map, [&plan.a, &plan.b][k], plan.factors[k] == elem, elem)?;
+        Some(u64::from(passes) * c.wavefront * self.warps() + c.barrier[0] + c.barrier[1] * self.warps() + fetched)
+    }
+
+    /// See [`Self::fetch`].
+    fn fetched(&self, map: &Rc<Layout>, layout: &Rc<Layout>, plain: bool, elem: Scalar) -> Option<u64> {
+        let key = (map.clone(), layout.clone(), elem.bytes(), plain);
+        *self.fetches.borrow_mut().entry(key).or_insert_with(|| self.fetch(map, layout, plain, elem))
+    }
+
     /// The forms of a plan: operands in registers, where they are so, or where they wait.
     fn dot(&self, i: Inst, plan: &DotPlan) -> Vec<Form> {
         let d = &self.kernel.insts[i];
@@ -168,8 +187,10 @@ impl<'a> Prices<'a> {
             }
             let maps = self.seen(d.args[k]);
             if !maps.is_empty() {
+                let waiting = self.in_map(d.args[k], &maps[0], plan, k);
                 waits[k] = maps;
-                if plan.instr.is_some() {
+                // What waits at less than a round's latency is not fetched in the round: no layout has fewer sectors than the copies.
+                if plan.instr.is_some() && waiting.is_none_or(|c| c > self.target.costs.global_latency) {
                     waits[k].push(l.clone());
                 }
                 continue;
@@ -396,8 +417,7 @@ impl Prices<'_> {
             }
             let elem = self.kernel.ty(v).elem();
             let plain = plan.factors[k] == elem;
-            let key = (map.clone(), layout.clone(), elem.bytes(), plain);
-            sum += (*self.fetches.borrow_mut().entry(key).or_insert_with(|| self.fetch(map, layout, plain, elem)))?;
+            sum += self.fetched(map, layout, plain, elem)?;
         }
         Some(sum.max(1))
     }

@@ -12,8 +12,8 @@ use crate::plan::Plan;
 use crate::target::Target;
 use std::rc::Rc;
 use tilelift_ir::layout::{
-    Axis, Layout, LayoutError, SharedMap, SharedOp, ldmatrix_applies, operand_swizzle, turned_swizzle, vectors_without, wavefronts,
-    coalesced,
+    Axis, Layout, LayoutError, SharedMap, SharedOp, coalesced, ldmatrix_applies, operand_swizzle, turned_swizzle, vectors_without,
+    wavefronts,
 };
 use tilelift_ir::{Attr, Inst, Kernel, Op, Value};
 
@@ -105,7 +105,7 @@ pub(crate) fn reads(map: &SharedMap, reader: &Reader, elem: u32, target: &Target
     Ok([w.total() * n, n])
 }
 
-/// The map for a tile that a layout writes in vectors of at most so many bytes (if that is known), and dots read. The plain swizzle wins
+/// The map for a tile, a swizzle or rows with gaps, that a layout writes in vectors of at most so many bytes (if that is known), and dots read. The plain swizzle wins
 /// a tie.
 ///
 /// # Errors
@@ -144,8 +144,20 @@ pub(crate) fn choose(
             }
         }
     }
+    // Rows with gaps instead: they take more memory, so they have to save passes.
+    for gap in GAPS {
+        if let Ok(map) = SharedMap::padded(shape, elem, fast, gap)
+            && let Ok(c) = cost(&map)
+            && c[0] < best[0]
+        {
+            (best, chosen) = (c, map);
+        }
+    }
     Ok((chosen, best))
 }
+
+/// Bytes of gaps between rows that are tried.
+const GAPS: [u32; 3] = [16, 32, 64];
 
 /// Passes of one warp that bytes alone ask for: what it writes and reads, 128 bytes a pass.
 pub(crate) fn least(writer: Option<&Layout>, readers: &[Reader], elem: u32) -> u32 {
@@ -191,13 +203,12 @@ impl Waiting {
         let all = readers(kernel, target, plain, v);
         add(&all)?;
         // What suits a dot whose operand has k in another order.
-        for plan in plain.dots.values().flatten().flat_map(|p| &p.others) {
-            for r in &all {
-                for l in [&plan.a, &plan.b] {
-                    if r.layout.shape() == l.shape() && r.layout != *l {
-                        add(&[Reader { layout: l.clone(), ..r.clone() }])?;
-                    }
-                }
+        let mut seen: Vec<&Rc<Layout>> = all.iter().map(|r| &r.layout).collect();
+        for l in plain.dots.values().flatten().flat_map(|p| &p.others).flat_map(|p| [&p.a, &p.b]) {
+            let Some(r) = all.iter().find(|r| r.layout.shape() == l.shape()) else { continue };
+            if !seen.contains(&l) {
+                add(&[Reader { layout: l.clone(), ..r.clone() }])?;
+                seen.push(l);
             }
         }
         Ok(Waiting { load, writer: (layout, vec * bytes), maps })
