@@ -181,6 +181,7 @@ impl CompileError {
         match self {
             CompileError::Verify(_) => "verify",
             CompileError::Lower(LowerError::Unsupported { .. }) => "unsupported",
+            CompileError::Lower(LowerError::Requirement { .. }) => "layout",
             CompileError::Lower(LowerError::ResourceExceeded { .. }) => "resource",
             CompileError::Lane(_) => "internal",
             CompileError::Emit(_) => "emit",

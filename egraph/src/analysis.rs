@@ -179,7 +179,7 @@ impl Context {
             Op::Select => (kids[1].range.0.min(kids[2].range.0), kids[1].range.1.max(kids[2].range.1)),
             Op::Cast if whole(0) && elem != Scalar::I1 => fit(wide(0), elem),
             Op::Concat | Op::Join => (kids[0].range.0.min(kids[1].range.0), kids[0].range.1.max(kids[1].range.1)),
-            Op::Assume => kids[0].range,
+            Op::Assume | Op::RequireLayout | Op::ReleaseLayout => kids[0].range,
             _ if moves(op) => kids[0].range,
             _ => full,
         }
@@ -212,6 +212,7 @@ impl Context {
                 (Some(v), Some(Attr::Dim(d))) => power(i64::from(v.dims[*d as usize].divisor())),
                 _ => 0,
             },
+            Op::RequireLayout | Op::ReleaseLayout => kids[0].zeros,
             _ if moves(op) => kids[0].zeros,
             _ => 0,
         }
@@ -238,7 +239,7 @@ impl Context {
                 Some(Attr::Perm(p)) => p.iter().enumerate().fold(0, |m, (i, &d)| m | (kids[0].same >> d & 1) << i),
                 _ => 0,
             },
-            Op::Slice | Op::Flip => kids[0].same,
+            Op::Slice | Op::Flip | Op::RequireLayout | Op::ReleaseLayout => kids[0].same,
             // A tile of equal elements stays one in any form.
             Op::Reshape if kids[0].same == (1 << from(0).len()) - 1 => all,
             _ if interp::is_elementwise(op) => {

@@ -102,7 +102,7 @@ impl Family {
     pub fn of(op: Op, elem: Scalar) -> Family {
         match op.info().rule {
             Rule::Explicit | Rule::Index | Rule::Splat | Rule::Assume => Family::Free,
-            Rule::Iota => Family::Rename,
+            Rule::Iota | Rule::Held => Family::Rename,
             Rule::Broadcast | Rule::Reshape | Rule::Slice | Rule::Join | Rule::Split | Rule::Concat | Rule::Bitcast => Family::Rename,
             Rule::Transpose | Rule::Flip | Rule::GatherTile => Family::Move,
             Rule::Reduce | Rule::ArgReduce | Rule::Scan | Rule::Histogram => Family::Fold,

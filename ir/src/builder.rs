@@ -27,6 +27,7 @@ use crate::num;
 use crate::ops::{
     AtomicOp, Attr, CacheHint, CmpOp, GridAxis, Literal, MemoryOrder, Op, OperandKind, Precision, ReduceOp, Scope, SortOrder,
 };
+use crate::require::LayoutSpec;
 use crate::types::{Scalar, Shape, TileType, Type, ViewType};
 use crate::typing::result_types;
 use cranelift_entity::packed_option::ReservedValue;
@@ -512,6 +513,16 @@ impl KernelBuilder {
     /// The value, with the promise that it is a multiple of `n`.
     pub fn assume_multiple(&mut self, a: Value, n: u32) -> Value {
         self.push(Op::Assume, &[a], 0, &[Attr::Divisor(n)], None)
+    }
+
+    /// The tile, which lies in registers in a layout from here on, up to a release: [`Op::RequireLayout`].
+    pub fn require_layout(&mut self, a: Value, layout: LayoutSpec) -> Value {
+        self.push(Op::RequireLayout, &[a], 0, &[Attr::Layout(Box::new(layout))], None)
+    }
+
+    /// The tile, whose layout is free again.
+    pub fn release_layout(&mut self, a: Value) -> Value {
+        self.push(Op::ReleaseLayout, &[a], 0, &[], None)
     }
 
     /// Stops the launch unless every element of the condition holds.

@@ -17,6 +17,7 @@ mod words;
 pub use explicit::Task;
 pub use words::{AtomicOp, CacheHint, CmpOp, GridAxis, MemoryOrder, Precision, ReduceOp, Scope, SortOrder};
 
+use crate::require::LayoutSpec;
 use crate::types::Shape;
 use std::fmt;
 
@@ -60,6 +61,8 @@ pub enum Attr {
     Count(u32),
     /// The tasks of a `tasks`, one per region.
     Tasks(Vec<Task>),
+    /// A layout that is required.
+    Layout(Box<LayoutSpec>),
     /// A literal.
     Literal(Literal),
 }
@@ -99,6 +102,8 @@ pub enum AttrKind {
     Few,
     /// Names, warps and registers, written where the regions begin; only `tasks` has them.
     Tasks,
+    /// `blocked(…)`, `mma(…)` or `linear(…)`: a layout.
+    Layout,
     /// A literal; only `const` has one.
     Literal,
 }
@@ -218,6 +223,8 @@ pub enum Rule {
     ArgReduce,
     /// A scalar integer; result as the operand.
     Assume,
+    /// A tile; result as the operand.
+    Held,
     /// `i1`, scalar or tile; no result.
     Assert,
     /// Scalars and tiles; no result.
@@ -324,6 +331,7 @@ impl OpInfo {
             | Rule::Scan
             | Rule::ArgReduce
             | Rule::Assume
+            | Rule::Held
             | Rule::Dot
             | Rule::Load
             | Rule::Gather
@@ -451,6 +459,7 @@ impl Op {
             | Rule::Scan
             | Rule::ArgReduce
             | Rule::Assume
+            | Rule::Held
             | Rule::Assert
             | Rule::Print
             | Rule::Dot

@@ -302,6 +302,13 @@ pub fn result_type(op: Op, args: &[&Type], present: u8, attrs: &[Attr], explicit
             (Type::Scalar(s), _) if s.is_int() => Ok(Some(args[0].clone())),
             (t, _) => Err(format!("`assume` takes a scalar integer, not {t}")),
         },
+        Rule::Held => match args[0] {
+            Type::Tile(t) if t.elem.is_packed() => {
+                Err(format!("`{op}` takes no {t}, two elements of which share a byte; bitcast it to i8"))
+            }
+            Type::Tile(_) => Ok(Some(args[0].clone())),
+            t => Err(format!("`{op}` takes a tile, not {t}: scalars have no layout")),
+        },
         Rule::Assert => match args[0] {
             Type::Scalar(Scalar::I1) => Ok(None),
             Type::Tile(t) if t.elem == Scalar::I1 => Ok(None),

@@ -94,6 +94,7 @@ fn typing(op: Op) -> &'static str {
         Rule::Scan => "a tile; the result has its type",
         Rule::ArgReduce => "a tile of numbers; the result is `i32` and lacks the axis, and is a scalar if no axis is left",
         Rule::Assume => "a scalar integer; the result has its type",
+        Rule::Held => "a tile, not of `i4` or `f4e2m1`; the result has its type",
         Rule::Assert => "`i1`, scalar or tile",
         Rule::Print => "any scalars and tiles",
         Rule::Dot => {
@@ -172,6 +173,7 @@ fn form(op: Op) -> String {
         AttrKind::Sync => "⟨, order=order⟩⟨, scope=scope⟩",
         AttrKind::Cache => "⟨, cache=hint⟩",
         AttrKind::Sort => "direction",
+        AttrKind::Layout => "layout",
         AttrKind::Count => "number",
         AttrKind::Few => "⟨number⟩",
         AttrKind::Tasks | AttrKind::Literal => "literal",

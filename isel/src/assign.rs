@@ -5,6 +5,8 @@
 //! through transposes, reshapes, broadcasts and reductions to the classes beside it; what is left gets the default. Where a value
 //! is wanted in another layout than its own, the lowering converts.
 //!
+//! A value that a requirement of the author's holds has that layout and is in no class: it proposes it to those beside it.
+//!
 //! ```text
 //!   load A ─ cast ─┐                                 class 1 {load A, cast, …}   anchor: the load
 //!                  add ─ store C                     class 2 {dot, cast, add}    anchor: the dot
@@ -16,6 +18,7 @@ use crate::dots::{DotPlan, plan_dot};
 use crate::error::LowerError;
 use crate::packed;
 use crate::plan::{Plan, handle};
+use crate::require::{Holds, holds};
 use crate::target::Target;
 use cranelift_entity::SecondaryMap;
 use std::collections::BTreeMap;
@@ -33,6 +36,8 @@ pub(crate) struct Assignment {
     pub forms: SecondaryMap<Inst, Rc<[Form]>>,
     /// True if layouts and maps were searched.
     pub searched: bool,
+    /// The layouts that the author requires, of the values that they hold.
+    pub held: Holds,
     /// The layouts in which a value is had, where they were searched; see [`Variant`].
     pub variants: SecondaryMap<Value, Rc<[Variant]>>,
 }
@@ -61,21 +66,32 @@ impl Assignment {
     }
 }
 
-struct Classes(SecondaryMap<Value, Option<Value>>);
+#[derive(Default)]
+struct Classes {
+    lead: SecondaryMap<Value, Option<Value>>,
+    /// Values with a layout of their own.
+    held: SecondaryMap<Value, bool>,
+    /// Values that would share a layout, one of them held.
+    loose: Vec<[Value; 2]>,
+}
 
 impl Classes {
     fn find(&self, mut v: Value) -> Value {
-        while let Some(p) = self.0[v] {
+        while let Some(p) = self.lead[v] {
             v = p;
         }
         v
     }
     fn union(&mut self, a: Value, b: Value) {
+        if self.held[a] || self.held[b] {
+            self.loose.push([a, b]);
+            return;
+        }
         let (a, b) = (self.find(a), self.find(b));
         // The smaller number leads, so that the result does not depend on the order of unions.
         if a != b {
             let (lead, other) = if a < b { (a, b) } else { (b, a) };
-            self.0[other] = Some(lead);
+            self.lead[other] = Some(lead);
         }
     }
 }
@@ -140,6 +156,7 @@ pub(crate) fn assign(kernel: &Kernel, target: &Target, plan: &Plan) -> Result<As
         dots: SecondaryMap::new(),
         forms: SecondaryMap::new(),
         searched: false,
+        held: SecondaryMap::new(),
         variants: SecondaryMap::new(),
     };
     // Tasks have warps of their own, and no tile goes from one to another. The replicas of one have the same layouts.
@@ -154,25 +171,45 @@ pub(crate) fn assign(kernel: &Kernel, target: &Target, plan: &Plan) -> Result<As
 
 /// Assigns layouts to what a region makes, but for the tasks in it.
 fn assign_part(kernel: &Kernel, target: &Target, plan: &Plan, part: Region, out: &mut Assignment) -> Result<(), LowerError> {
-    let mut classes = Classes(SecondaryMap::new());
+    let mut classes = Classes::default();
     let mut links: Vec<(Value, Value, Link)> = Vec::new();
     let mut insts = Vec::new();
     own_insts(kernel, part, &mut insts);
+    let mut here: SecondaryMap<Inst, bool> = SecondaryMap::new();
+    for &i in &insts {
+        here[i] = true;
+        if matches!(kernel.insts[i].op, Op::Dot | Op::AsyncDot) {
+            out.dots[i] = Some(Rc::new(plan_dot(kernel, target, plan, i).map_err(|e| e.at(kernel.locs[i]))?));
+        }
+    }
+    let held = holds(kernel, target, plan, &out.dots, &here)?;
+    for (v, layout) in held.iter().filter(|h| h.1.is_some()) {
+        classes.held[v] = true;
+        out.held[v] = layout.clone();
+    }
     for &i in &insts {
         collect(kernel, i, &mut classes, &mut links);
+    }
+    for [a, b] in std::mem::take(&mut classes.loose) {
+        links.push((a, b, Link::Same));
+        links.push((b, a, Link::Same));
     }
 
     let mut chosen: BTreeMap<Value, Rc<Layout>> = BTreeMap::new();
     let mut queue: Vec<Value> = Vec::new();
+    for (v, layout) in held.iter() {
+        if let Some(l) = layout {
+            chosen.insert(v, l.clone());
+            queue.push(v);
+        }
+    }
     for &i in &insts {
-        if matches!(kernel.insts[i].op, Op::Dot | Op::AsyncDot) {
-            let dot = Rc::new(plan_dot(kernel, target, plan, i).map_err(|e| e.at(kernel.locs[i]))?);
+        if let Some(dot) = &out.dots[i] {
             let class = classes.find(kernel.insts[i].results[0]);
             chosen.entry(class).or_insert_with(|| {
                 queue.push(class);
                 dot.whole.clone()
             });
-            out.dots[i] = Some(dot);
         }
     }
 
@@ -422,6 +459,11 @@ fn collect(kernel: &Kernel, i: Inst, classes: &mut Classes, links: &mut Vec<(Val
                 links.push((pair[0], pair[1], Link::Same));
                 links.push((pair[1], pair[0], Link::Same));
             }
+        }
+        Op::RequireLayout => links.push((d.results[0], d.args[0], Link::Same)),
+        Op::ReleaseLayout => {
+            links.push((d.args[0], d.results[0], Link::Same));
+            links.push((d.results[0], d.args[0], Link::Same));
         }
         Op::Sort | Op::ArgSort => {
             links.push((d.args[0], d.results[0], Link::Same));

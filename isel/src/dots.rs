@@ -1,6 +1,7 @@
 //! Plans of dots: the matrix instruction, or multiply-adds of lanes; how warps share the product; the layouts that follow.
 
 use crate::error::LowerError;
+use crate::physical::staging::in_memory;
 use crate::plan::Plan;
 use crate::target::{GroupMatrix, GroupMatrixId, MatrixId, Target};
 use std::rc::Rc;
@@ -31,7 +32,7 @@ pub(crate) struct DotPlan {
 impl DotPlan {
     /// True if a form has accumulator and operands, as far as they are in registers, where this plan wants them.
     pub fn takes(&self, form: &Form) -> bool {
-        let fits = |x: Option<&Option<Rc<Layout>>>, l: &Rc<Layout>| x.and_then(Option::as_ref).is_none_or(|x| x == l);
+        let fits = |x: Option<&Option<Rc<Layout>>>, l: &Rc<Layout>| x.and_then(Option::as_ref).is_none_or(|x| x == l || in_memory(x));
         fits(form.operands.first(), &self.a) && fits(form.operands.get(1), &self.b) && fits(form.results.first(), &self.whole)
     }
 

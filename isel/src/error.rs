@@ -16,6 +16,17 @@ pub enum LowerError {
         /// The instruction's place in the text, if it has one.
         loc: Loc,
     },
+    /// A layout that the kernel requires can't be had.
+    Requirement {
+        /// The layout.
+        what: String,
+        /// Why it can't be had.
+        why: String,
+        /// What it is at odds with, and where that stands.
+        other: String,
+        /// The place of the `require_layout` in the text, if it has one.
+        loc: Loc,
+    },
     /// The program would need more of something than the target has.
     ResourceExceeded {
         /// The resource, such as `shared memory`.
@@ -39,7 +50,7 @@ impl LowerError {
     /// The same error placed at an instruction, unless it has a place already.
     pub(crate) fn at(mut self, place: Loc) -> LowerError {
         match &mut self {
-            LowerError::Unsupported { loc, .. } | LowerError::ResourceExceeded { loc, .. } => {
+            LowerError::Unsupported { loc, .. } | LowerError::Requirement { loc, .. } | LowerError::ResourceExceeded { loc, .. } => {
                 if *loc == Loc::default() {
                     *loc = place;
                 }
@@ -51,7 +62,7 @@ impl LowerError {
     /// Where the guilty instruction stands; line 0 if the kernel was built, not parsed.
     pub fn loc(&self) -> Loc {
         match self {
-            LowerError::Unsupported { loc, .. } | LowerError::ResourceExceeded { loc, .. } => *loc,
+            LowerError::Unsupported { loc, .. } | LowerError::Requirement { loc, .. } | LowerError::ResourceExceeded { loc, .. } => *loc,
         }
     }
 }
@@ -64,6 +75,9 @@ impl fmt::Display for LowerError {
         }
         match self {
             LowerError::Unsupported { what, why, .. } => write!(f, "unsupported: {what}: {why}"),
+            LowerError::Requirement { what, why, other, .. } => {
+                write!(f, "the required layout {what} can't be had: {why}; it is at odds with {other}")
+            }
             LowerError::ResourceExceeded { resource, need, have, remedy, .. } => {
                 write!(f, "not enough {resource}: the kernel needs {need}, the target has {have}; {remedy}")
             }

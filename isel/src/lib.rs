@@ -22,6 +22,7 @@ mod physical;
 mod plan;
 pub mod products;
 mod protocol;
+mod require;
 mod target;
 
 pub use error::LowerError;

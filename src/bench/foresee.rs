@@ -1,6 +1,7 @@
 //! Times that the cost model foresees, beside measured ones: for cases of the kernel library, as written and with layouts searched.
 
 use crate::{OptLevel, Options, optimise};
+use std::collections::HashMap;
 use tilelift_ir::interp::Arg;
 use tilelift_ir::{Attr, Kernel, Literal, Op, Value};
 use tilelift_isel::{Target, foresee, seconds};
@@ -9,9 +10,45 @@ use tilelift_kernels::{Case, CaseLaunch, Size, cases};
 /// The levels that are compared.
 pub(crate) const LEVELS: [OptLevel; 2] = [OptLevel::None, OptLevel::Physical];
 
-/// The cases of a size whose name contains a text.
-pub(crate) fn selected(filter: &str, size: Size) -> Vec<Case> {
-    cases().into_iter().filter(|c| c.size == size && c.name.contains(filter)).collect()
+/// Which cases are looked at.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Choice {
+    /// All of a size.
+    Of(Size),
+    /// Of those that differ in extents alone the one with most bytes, in the rows of kernels that stand for themselves and of attention.
+    Widest,
+}
+
+/// Rows of the kernel list that [`Choice::Widest`] takes.
+fn in_rows(row: u32) -> bool {
+    row <= 11 || row == 17
+}
+
+/// A case's name without its extents.
+fn without_extents(name: &str) -> String {
+    let number = |w: &&str| !w.chars().all(|c| c.is_ascii_digit() || c == 'x');
+    name.split('_').filter(number).collect::<Vec<_>>().join("_")
+}
+
+/// The cases of a choice whose name contains a text.
+pub(crate) fn selected(filter: &str, choice: Choice) -> Vec<Case> {
+    let mut all: Vec<Case> = cases().into_iter().filter(|c| c.name.contains(filter)).collect();
+    match choice {
+        Choice::Of(size) => all.retain(|c| c.size == size),
+        Choice::Widest => {
+            all.retain(|c| in_rows(c.row));
+            let bytes = |c: &Case| c.tensors().iter().map(|t| t.byte_len() as u64).sum::<u64>();
+            let mut widest: HashMap<String, (u64, String)> = HashMap::new();
+            for c in &all {
+                let (key, here) = (without_extents(&c.name), bytes(c));
+                if widest.get(&key).is_none_or(|w| w.0 < here) {
+                    widest.insert(key, (here, c.name.clone()));
+                }
+            }
+            all.retain(|c| widest[&without_extents(&c.name)].1 == c.name);
+        }
+    }
+    all
 }
 
 /// The seconds that a case's launches should take at a level; `None` where the model has no price for one of them.
@@ -111,24 +148,25 @@ pub(crate) fn measured(
         }
         buffers.push(buffer);
     }
-    let mut kernels = Vec::new();
+    let mut texts = Vec::new();
     for opt in LEVELS {
         let options = Options { opt, ..Options::default() };
-        let load = |l: &CaseLaunch| {
-            let artifact = crate::compile(&l.kernel, target, &options).map_err(|e| e.to_string())?;
-            device.load(&artifact).map_err(failed)
-        };
-        kernels.push(launches.iter().map(load).collect::<Result<Vec<_>, String>>()?);
+        let made = |l: &CaseLaunch| crate::compile(&l.kernel, target, &options).map_err(|e| e.to_string());
+        texts.push(launches.iter().map(made).collect::<Result<Vec<_>, String>>()?);
     }
+    // Equal texts take equal time, and the driver a second look at none of them.
+    texts.dedup_by(|a, b| a.iter().zip(b.iter()).all(|(a, b)| a.text == b.text));
+    let load = |list: &Vec<crate::Artifact>| list.iter().map(|a| device.load(a).map_err(failed)).collect::<Result<Vec<_>, String>>();
+    let kernels = texts.iter().map(load).collect::<Result<Vec<_>, String>>()?;
     let stream = device.stream().map_err(failed)?;
     let mut works = Vec::new();
     for list in &kernels {
         let work = |(l, k): (&CaseLaunch, _)| Work::kernel(k, l.grid, &l.args, &buffers);
         works.push(launches.iter().zip(list).map(work).collect::<Result<Vec<_>, _>>().map_err(failed)?);
     }
-    let mut samples = [Vec::new(), Vec::new()];
+    let mut samples = vec![Vec::new(); works.len()];
     for round in 0..ROUNDS {
-        for level in shuffled(LEVELS.len(), round) {
+        for level in shuffled(works.len(), round) {
             std::thread::sleep(std::time::Duration::from_millis(REST));
             let count = works[level].len() as u32;
             let [warm, timed] = LAUNCHES.map(|n| n * count);
@@ -136,7 +174,8 @@ pub(crate) fn measured(
             samples[level].push(mean * f64::from(count));
         }
     }
-    Ok(samples.map(|s| Summary::of(&s).map(|s| s.median)))
+    let medians: Vec<Option<f64>> = samples.iter().map(|s| Summary::of(s).map(|s| s.median)).collect();
+    Ok([medians[0], medians[medians.len() - 1]])
 }
 
 #[cfg(test)]
@@ -148,6 +187,16 @@ mod tests {
         let case = cases().into_iter().find(|c| c.name == name).unwrap_or_else(|| panic!("no case {name}"));
         let target = targets::by_name(target).unwrap();
         foreseen(&case.launches(None).unwrap(), &target, opt).unwrap().unwrap_or_else(|| panic!("no price for {name}"))
+    }
+
+    #[test]
+    fn the_widest_cases_stand_for_every_kernel_of_their_rows() {
+        let list = selected("", Choice::Widest);
+        for c in cases().iter().filter(|c| in_rows(c.row)) {
+            let alike: Vec<&Case> = list.iter().filter(|l| without_extents(&l.name) == without_extents(&c.name)).collect();
+            assert_eq!(alike.len(), 1, "{}", c.name);
+        }
+        assert!((1..=11).chain([17]).all(|row| list.iter().any(|c| c.row == row)));
     }
 
     #[test]

@@ -13,7 +13,7 @@ use tilelift_kernels::{Case, CaseLaunch, Size, cases};
 pub(super) const OPT_HELP: &str = "\
 usage: tilelift opt FILE [OPTION…]
        tilelift opt --table [TEXT] [--target NAME] [--device cuda]
-       tilelift opt --times [TEXT] [--target NAME] [--device cuda] [--large]
+       tilelift opt --times [TEXT] [--target NAME] [--device cuda] [--large | --all] [--part I/N]
 
 Prints every kernel of the file after a stage of the optimizer. With --table: what the simulator counts for kernels of the library
 whose name contains TEXT, per program, at level 0 and at level 2. With --times: the time that the cost model foresees for whole launches of
@@ -22,6 +22,8 @@ the library's acceptance cases, at level 0 and at level 2.
   --target NAME   what layouts are chosen for (with --stage physical)
   --device cuda   launches are timed as well (with --table and --times)
   --large         the large cases instead of the small ones (with --times)
+  --all           of every kernel and type of rows 1 to 11 and of attention the case with most bytes (with --times)
+  --part I/N      the I-th of N parts of the list, so that each takes a short time (with --times)
   --allow CLASS   the loosest rules that may apply: exact, free (default), reassoc, approx
   --report        what the phases and rules did, on standard error";
 
@@ -47,13 +49,14 @@ struct Job {
     physical: bool,
     table: bool,
     times: bool,
-    large: bool,
+    choice: foresee::Choice,
+    part: [usize; 2],
     device: Option<DeviceKind>,
 }
 
 fn job(parser: &mut lexopt::Parser, stages: bool) -> Result<Job, CliError> {
     let (mut path, mut allow, mut report, mut target, mut physical) = (None, None, false, None, false);
-    let (mut table, mut times, mut large, mut device) = (false, false, false, None);
+    let (mut table, mut times, mut choice, mut part, mut device) = (false, false, foresee::Choice::Of(Size::Small), [1, 1], None);
     while let Some(arg) = parser.next()? {
         match arg {
             Long("stage") if stages => physical = options::word(parser, "stage", &[("logical", false), ("physical", true)])?,
@@ -65,7 +68,9 @@ fn job(parser: &mut lexopt::Parser, stages: bool) -> Result<Job, CliError> {
             Long("report") if stages => report = true,
             Long("table") if stages => table = true,
             Long("times") if stages => times = true,
-            Long("large") if stages => large = true,
+            Long("large") if stages => choice = foresee::Choice::Of(Size::Large),
+            Long("all") if stages => choice = foresee::Choice::Widest,
+            Long("part") if stages => part = piece(&parser.value()?.to_string_lossy())?,
             Long("device") if stages => device = Some(options::word(parser, "device", &[("cuda", DeviceKind::Cuda)])?),
             Value(v) if path.is_none() => path = Some(v.to_string_lossy().into_owned()),
             Value(_) | Long(_) | Short(_) => return Err(arg.unexpected().into()),
@@ -85,9 +90,19 @@ fn job(parser: &mut lexopt::Parser, stages: bool) -> Result<Job, CliError> {
         physical,
         table,
         times,
-        large,
+        choice,
+        part,
         device,
     })
+}
+
+/// `I/N`: the number of a part, and how many there are.
+fn piece(text: &str) -> Result<[usize; 2], CliError> {
+    let numbers = text.split_once('/').and_then(|(i, n)| Some([i.parse().ok()?, n.parse().ok()?]));
+    match numbers {
+        Some([i, n]) if (1..=n).contains(&i) => Ok([i, n]),
+        _ => Err(CliError::Usage(format!("`{text}` is no part; write 1/3 for the first of three"))),
+    }
 }
 
 fn each(job: &Job, streams: &mut Streams<'_>, mut f: impl FnMut(&Verified<'_>, &mut Streams<'_>) -> Outcome) -> Outcome {
@@ -132,14 +147,14 @@ fn table(job: &Job, streams: &mut Streams<'_>) -> Outcome {
     let device = job.device.map(|kind| options::open(kind, job.target.as_ref())).transpose()?;
     let of_device = device.as_ref().and_then(|d| d.target().cloned());
     let target = job.target.clone().or(of_device).unwrap_or_else(targets::usual);
-    let list = match (job.table, job.large) {
-        (true, _) => layouts::selected(&job.path),
-        (false, large) => foresee::selected(&job.path, if large { Size::Large } else { Size::Small }),
-    };
+    let mut list = if job.table { layouts::selected(&job.path) } else { foresee::selected(&job.path, job.choice) };
     if list.is_empty() {
         let known: Vec<String> = if job.table { layouts::names() } else { cases().into_iter().map(|c| c.name).collect() };
         return Err(CliError::Usage(format!("no kernel of the table has a name with `{}`; known are {}", job.path, known.join(", "))));
     }
+    let [part, parts] = job.part;
+    let size = list.len().div_ceil(parts);
+    list = list.into_iter().skip((part - 1) * size).take(size).collect();
     write!(streams.out, "{}", if job.table { layouts::head(device.is_some()) } else { foresee::HEAD.to_owned() })?;
     for case in list {
         let failed = |e: String| CliError::Failed(format!("{}: {e}", case.name));
@@ -174,8 +189,15 @@ fn with_layouts(job: &Job, kernel: &Kernel, reasons: bool, streams: &mut Streams
     let verified = verify(kernel).map_err(|e| CliError::Failed(e.to_string()))?;
     let chosen = choose(&verified, &target, &LowerOptions::default(), reasons).map_err(|e| CliError::Failed(e.to_string()))?;
     let Some(chosen) = chosen else {
-        return Ok(write!(streams.out, "; the schedule fixes all layouts\n{}", text::print(kernel))?);
+        return Ok(write!(
+            streams.out,
+            "; no way through the program was found; the plain assignment's layouts stay\n{}",
+            text::print(kernel)
+        )?);
     };
+    if let Some(why) = &chosen.declined {
+        return Ok(write!(streams.out, "; {why}\n{}", chosen.text)?);
+    }
     if job.report {
         let others: Vec<String> = chosen.others.iter().map(|c| (c / 16).to_string()).collect();
         writeln!(

@@ -39,6 +39,7 @@ fn words(op: Op) -> Vec<&'static str> {
             | AttrKind::Count
             | AttrKind::Few
             | AttrKind::Tasks
+            | AttrKind::Layout
             | AttrKind::Literal,
         )
         | None => vec![""],
@@ -242,6 +243,12 @@ fn text(op: Op, word: &str, t: Scalar, u: Scalar) -> String {
             let s = x.param(&t.to_string());
             let v = x.op(format!("{op} {s}, multiple 1"));
             x.store_scalar(&v, t);
+        }
+        Rule::Held => {
+            let a = x.tile(&shape, t);
+            let layout = if op == Op::RequireLayout { ", blocked(size=[1, 1], lanes=[4, 8], warps=[2, 1], order=[1, 0])" } else { "" };
+            let v = x.op(format!("{op} {a}{layout}"));
+            x.store(&v, 2, t);
         }
         Rule::Assert => {
             let a = x.tile(&shape, t);

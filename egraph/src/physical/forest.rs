@@ -15,6 +15,7 @@ use cranelift_entity::SecondaryMap;
 use egg::Id;
 use smallvec::SmallVec;
 use std::collections::HashMap;
+use tilelift_ir::layout::Axis;
 use tilelift_ir::{Inst, Kernel, Literal, Op, Region, Value, ValueDef};
 
 /// Rounds of a loop whose bounds are not known.
@@ -170,7 +171,10 @@ impl Forest {
             let readers = cx.touching[s.value].iter().filter(|&&i| kernel.insts[i].args.contains(&s.value)).count().max(1);
             f.classes.push(Class { value: Some(s.value), layout: s.layout, fanout: readers as u64, ..Class::default() });
             let elem = kernel.ty(s.value).elem();
-            let bytes = u64::from(cx.layout(s.layout).size(tilelift_ir::layout::Axis::Reg)) * u64::from(elem.bytes());
+            // A map of memory takes no register.
+            let layout = cx.layout(s.layout);
+            let held = if layout.size(Axis::Off) > 1 { 0 } else { layout.size(Axis::Reg) };
+            let bytes = u64::from(held) * u64::from(elem.bytes());
             f.registers.push(bytes.div_ceil(4));
         }
         for (k, &(inst, id)) in cx.done.iter().enumerate() {
@@ -246,7 +250,8 @@ impl Forest {
                 let everywhere = |l: LayoutId| members.iter().chain(&wants).all(|&v| cx.find(v, l).is_some());
                 let first = cx.layouts.get_index_of(base).map(|l| l as LayoutId);
                 let mut layouts: Vec<LayoutId> = first.filter(|&l| everywhere(l)).into_iter().collect();
-                for &s in &cx.of[r] {
+                let pinned = members.iter().any(|&v| cx.pinned[v]);
+                for &s in cx.of[r].iter().filter(|_| !pinned) {
                     let l = cx.slots[s as usize].layout;
                     if everywhere(l) && !layouts.contains(&l) {
                         layouts.push(l);

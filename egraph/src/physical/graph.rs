@@ -132,6 +132,8 @@ pub(crate) struct Context<'k> {
     pub(crate) ties: Vec<Vec<Value>>,
     /// The ties of a value.
     pub(crate) tied: SecondaryMap<Value, SmallVec<[u32; 1]>>,
+    /// Values that are made in the first of their layouts only.
+    pub(crate) pinned: SecondaryMap<Value, bool>,
     /// Candidates of a value.
     pub(crate) most: usize,
 }
@@ -166,6 +168,7 @@ impl<'k> Context<'k> {
             fixed: SecondaryMap::new(),
             ties: Vec::new(),
             tied: SecondaryMap::new(),
+            pinned: SecondaryMap::new(),
             most: limits.layouts,
         };
         kernel.values.keys().for_each(|v| cx.laid[v] = laid(v));
@@ -206,6 +209,11 @@ impl<'k> Context<'k> {
         Form { operands: key.operands.iter().map(named).collect(), results: key.results.iter().map(named).collect() }
     }
 
+    /// True if a value may be made in a layout: a pinned one in the first of its own, the plain one.
+    pub(crate) fn made_in(&self, v: Value, l: LayoutId) -> bool {
+        !self.pinned[v] || self.of[v].first().is_none_or(|&s| self.slots[s as usize].layout == l)
+    }
+
     /// True if a value is carried by control.
     pub(crate) fn carried(&self, v: Value) -> bool {
         match self.kernel.values[v].def {
@@ -224,11 +232,12 @@ pub(crate) fn slot(g: &mut Graph<'_>, v: Value, l: LayoutId, rule: &'static str)
     if !g.analysis.laid[v] || g.analysis.of[v].len() >= g.analysis.most {
         return None;
     }
+    let made = g.analysis.made_in(v, l);
     let number = g.analysis.slots.len() as u32;
     let id = g.add(Node { head: Head::Slot(number), kids: SmallVec::new() });
     g.analysis.slots.push(Slot { value: v, layout: l, id, rule });
     g.analysis.of[v].push(number);
-    if g.analysis.carried(v) {
+    if made && g.analysis.carried(v) {
         let given = g.add(Node { head: Head::Given(number), kids: SmallVec::new() });
         g.union_trusted(id, given, rule);
     }
@@ -249,6 +258,9 @@ pub(crate) fn add_form(g: &mut Graph<'_>, inst: Inst, form: &Form, rule: &'stati
         key.results.push(id);
     }
     if g.analysis.forms.contains_key(&key) {
+        return;
+    }
+    if d.results.iter().zip(&key.results).any(|(&v, l)| l.is_some_and(|l| !g.analysis.made_in(v, l))) {
         return;
     }
     // Room for all of it, or none of it.

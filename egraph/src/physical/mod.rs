@@ -69,6 +69,8 @@ pub struct Problem<'k> {
     pub kernel: &'k Kernel,
     /// Layouts of the plain assignment; `None` for values that are no tiles in registers.
     pub base: SecondaryMap<Value, Option<Rc<Layout>>>,
+    /// Values that are made, and carried, in no other layout than the plain one: what the author requires.
+    pub pinned: SecondaryMap<Value, bool>,
 }
 
 /// Bounds of the search.

@@ -108,6 +108,23 @@ fn broadcast(k: &Kernel, i: Inst, touch: Touch, l: &Rc<Layout>) -> Option<Form> 
     Some(one(k, i, operand, (**l).clone()))
 }
 
+/// Copies that a lane may hold of an element that is widened.
+const FEW_COPIES: u32 = 4;
+
+/// A broadcast to few copies, which lie in the registers of the lane that has the element.
+fn broadcast_in_lane(k: &Kernel, i: Inst, touch: Touch, l: &Rc<Layout>) -> Option<Form> {
+    let d = &k.insts[i];
+    let (from, to) = (tile(k, d.args[0])?, tile(k, d.results[0])?);
+    let Touch::Operand(_) = touch else { return None };
+    let widened: Vec<usize> = (0..to.len()).filter(|&x| from[x] != to[x]).collect();
+    if widened.iter().map(|&x| to[x]).product::<u32>() > FEW_COPIES {
+        return None;
+    }
+    let result = widened.iter().try_fold((**l).clone(), |l, &x| l.broadcast(x, to[x]).ok())?;
+    let operand = widened.iter().fold(result.clone(), |l, &x| l.with_dim_broadcast(x));
+    Some(one(k, i, operand, result))
+}
+
 fn transpose(k: &Kernel, i: Inst, touch: Touch, l: &Rc<Layout>) -> Option<Form> {
     let Some(Attr::Perm(p)) = k.insts[i].attrs.first() else { return None };
     let p: Vec<usize> = p.iter().map(|&x| x as usize).collect();
@@ -227,6 +244,7 @@ const RULES: &[Rule] = &[
             Typing::Cast,
             Typing::Bitcast,
             Typing::Philox,
+            Typing::Held,
             Typing::Assert,
         ],
         form: elementwise,
@@ -248,6 +266,14 @@ const RULES: &[Rule] = &[
         form: broadcast,
         fires: "v20 = broadcast c : tile<16x32xf32>",
         keeps: "v20 = add a, b",
+    },
+    Rule {
+        name: "broadcast-in-lane",
+        says: "broadcast (convert x) = convert (broadcast x), for up to 4 copies of an element, which lie in the lane that has it",
+        ops: &[Typing::Broadcast],
+        form: broadcast_in_lane,
+        fires: "v20 = broadcast c : tile<16x2xf32>",
+        keeps: "v20 = broadcast c : tile<16x32xf32>",
     },
     Rule {
         name: "through-transpose",

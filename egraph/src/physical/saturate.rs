@@ -136,7 +136,8 @@ fn rewrite<'k>(name: &'static str, look: Look) -> Rewrite<Node, Context<'k>> {
 pub(super) fn saturate<'k>(problem: &Problem<'k>, machine: &dyn Machine, limits: &Limits) -> (Graph<'k>, Stop) {
     let kernel = problem.kernel;
     let laid = |v: Value| problem.base[v].is_some();
-    let context = Context::new(kernel, &laid, &|i| machine.fixed(i), ties(kernel, &laid), limits);
+    let mut context = Context::new(kernel, &laid, &|i| machine.fixed(i), ties(kernel, &laid), limits);
+    context.pinned = problem.pinned.clone();
     let mut g = Graph::new(context);
     let mut insts = Vec::new();
     kernel.walk(kernel.body, &mut |i| insts.push(i));

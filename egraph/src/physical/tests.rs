@@ -104,7 +104,7 @@ fn problem(kernel: &Kernel) -> Problem<'_> {
     for v in kernel.values.keys() {
         base[v] = layout(kernel.ty(v), false);
     }
-    Problem { kernel, base }
+    Problem { kernel, base, pinned: SecondaryMap::new() }
 }
 
 /// The coordinate in operand `k` of what a result holds at `c`; `None` where the op computes along an axis.
@@ -219,6 +219,30 @@ fn what_a_loop_carries_takes_the_layout_of_its_loads() {
             assert!(list.iter().all(|x| !matches!(x.source, Source::Convert(_))), "{v} is converted");
         }
     });
+}
+
+/// What is required is made and carried in its plain layout alone; who wants it otherwise converts it.
+#[test]
+fn pinned_values_are_made_in_their_layout_alone() {
+    let k = kernel(LOOP);
+    let mut p = problem(&k);
+    let mut carried = Vec::new();
+    k.walk(k.body, &mut |i| {
+        if k.insts[i].op == Op::For {
+            carried.extend(k.insts[i].results.iter().chain(&k.regions[k.insts[i].regions[0]].params[1..]).copied());
+        }
+    });
+    carried.retain(|&v| p.base[v].is_some());
+    assert!(carried.len() >= 2);
+    let free = solve(&p, &Toy(&k), &Limits::default()).expect("a solution");
+    carried.iter().for_each(|&v| p.pinned[v] = true);
+    let s = solve(&p, &Toy(&k), &Limits::default()).expect("a solution");
+    for &v in &carried {
+        assert_ne!(free.values[v].first().map(|x| &x.layout), p.base[v].as_ref(), "{v} would be elsewhere");
+        assert_eq!(s.values[v].first().map(|x| &x.layout), p.base[v].as_ref(), "{v}");
+        assert!(s.values[v][1..].iter().all(|x| matches!(x.source, Source::Convert(_))), "{v}: {:?}", s.values[v]);
+    }
+    assert!(s.cost > free.cost);
 }
 
 #[test]

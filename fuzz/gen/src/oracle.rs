@@ -119,6 +119,7 @@ pub fn reason(e: &LowerError) -> String {
             format!("unsupported: {}: {}", what.split_whitespace().take(2).collect::<Vec<_>>().join(" "), &why[..why.len().min(40)])
         }
         LowerError::Unsupported { what, why, .. } => format!("unsupported: {what}: {why}"),
+        LowerError::Requirement { why, .. } => format!("a required layout: {why}"),
         LowerError::ResourceExceeded { resource, .. } => format!("not enough {resource}"),
     };
     let mut out = String::new();

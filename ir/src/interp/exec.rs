@@ -235,6 +235,8 @@ impl Machine<'_> {
             | Op::ArgMin
             | Op::ArgMax
             | Op::Assume
+            | Op::RequireLayout
+            | Op::ReleaseLayout
             | Op::Dot
             | Op::Gather
             | Op::Atomic
@@ -555,6 +557,7 @@ impl Machine<'_> {
                     (None, _) => Err(missing("no divisor")),
                 }
             }
+            Op::RequireLayout | Op::ReleaseLayout => arg(),
             Op::Reduce => fold::reduce(reduce_attr(d)?, elem, &arg()?, shape_of(0)?, dim_attr(d, 1)?),
             Op::Dot => {
                 let precision = match d.attrs.first() {

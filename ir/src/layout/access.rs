@@ -6,7 +6,7 @@
 use super::digits::{check_permutation, log2};
 use super::error::LayoutError;
 use super::linear::{self, Span};
-use super::map::{Axis, Layout};
+use super::map::{Axis, Layout, Pad};
 
 /// The additive offset step of one odd digit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -33,6 +33,8 @@ pub struct AccessColumns {
     pub block: Vec<u32>,
     /// Odd digits, grouped by axis.
     pub odd: Vec<OddWeight>,
+    /// Gaps between rows: where the bits' offsets lie in the end.
+    pub pad: Option<Pad>,
 }
 
 impl AccessColumns {
@@ -77,7 +79,7 @@ impl AccessColumns {
                 odd.push(OddWeight { axis, radix: d.radix, step });
             }
         }
-        Ok(Self { reg: image(Axis::Reg), lane: image(Axis::Lane), warp: image(Axis::Warp), block: image(Axis::Block), odd })
+        Ok(Self { reg: image(Axis::Reg), lane: image(Axis::Lane), warp: image(Axis::Warp), block: image(Axis::Block), odd, pad: None })
     }
 
     /// Bit contributions of one axis.
@@ -104,6 +106,7 @@ impl AccessColumns {
             warp: scale(&self.warp),
             block: scale(&self.block),
             odd: self.odd.iter().map(|d| OddWeight { step: d.step << shift, ..*d }).collect(),
+            pad: self.pad.map(|p| Pad { shift: p.shift + shift, by: p.by << shift }),
         })
     }
 
@@ -126,6 +129,11 @@ impl AccessColumns {
         (linear::mul(cols, bits), sum)
     }
 
+    /// Where the offset of some bits lies.
+    pub fn place(&self, bits: u32) -> u32 {
+        self.pad.map_or(bits, |p| p.place(bits))
+    }
+
     /// The offset accessed from a position.
     pub fn offset(&self, at: &[(Axis, u32)]) -> u32 {
         let (mut bits, mut sum) = (0, 0);
@@ -134,7 +142,7 @@ impl AccessColumns {
             bits ^= x;
             sum += s;
         }
-        bits + sum
+        self.place(bits) + sum
     }
 
     /// Offset bits that depend on the lane, warp or block: a register's XOR contribution outside
@@ -173,7 +181,8 @@ pub fn vectors_without(p: &AccessColumns, elem_bytes: u32, max_bytes: u32, skip:
     loop {
         let v = combos.len() as u32;
         let wide = (u64::from(elem_bytes) << (v + 1)) <= u64::from(max_bytes);
-        if !wide || v >= 31 || busy >> v & 1 == 1 {
+        let torn = p.pad.is_some_and(|x| v >= x.shift || x.by & ((2 << v) - 1) != 0);
+        if !wide || v >= 31 || torn || busy >> v & 1 == 1 {
             break;
         }
         // A single register bit where there is one, so that vectors are plain runs.

@@ -121,6 +121,16 @@ impl Wavefronts {
     }
 }
 
+/// The most different units that fall into one bank (of `line + 1`).
+pub(crate) fn fullest(units: impl Iterator<Item = u64>, line: u64) -> u32 {
+    let mut list: Vec<u64> = units.collect();
+    list.sort_unstable();
+    list.dedup();
+    let mut counts = std::collections::BTreeMap::new();
+    list.iter().for_each(|u| *counts.entry(u & line).or_insert(0u32) += 1);
+    counts.into_values().max().unwrap_or(1)
+}
+
 /// Wavefronts of one instruction in which each lane accesses `width` elements at its offset in `p`.
 /// Lanes that have a bit of `idle_lanes` do not take part (predicated off).
 pub fn wavefronts(p: &AccessColumns, elem_bytes: u32, width: u32, op: SharedOp, model: &BankModel, idle_lanes: u32) -> Wavefronts {
@@ -137,10 +147,15 @@ pub fn wavefronts(p: &AccessColumns, elem_bytes: u32, width: u32, op: SharedOp, 
     let elem_shift = elem_bytes.max(1).ilog2();
     let units: Vec<u64> = phase.iter().map(|&v| u64::from(linear::mul(&p.lane, u64::from(v))) << elem_shift >> shift).collect();
     let line = (u64::from(banks) * 4 / u64::from(unit)).max(1) - 1;
+    let phases = 1 << (active.len() as u32 - Span::of(&phase).dim());
+    if p.pad.is_some() {
+        // Rows with gaps are not linear: the lanes of a phase are counted, of which every other phase is a copy at another row.
+        let span = Span::of(&phase).basis();
+        let lanes = (0..1u64 << span.len()).map(|x| linear::mul(&span, x));
+        let units = lanes.map(|lane| (u64::from(p.place(linear::mul(&p.lane, u64::from(lane)))) << elem_shift) >> shift);
+        return Wavefronts { per_phase: fullest(units, line), phases };
+    }
     let whole: Vec<u32> = units.iter().map(|&c| c as u32).collect();
     let banked: Vec<u32> = units.iter().map(|&c| (c & line) as u32).collect();
-    Wavefronts {
-        per_phase: 1 << (linear::rank(&whole) - linear::rank(&banked)),
-        phases: 1 << (active.len() as u32 - Span::of(&phase).dim()),
-    }
+    Wavefronts { per_phase: 1 << (linear::rank(&whole) - linear::rank(&banked)), phases }
 }

@@ -14,8 +14,9 @@
 //! 4 matrices of one instruction. The matching store has the same conditions, direction reversed.
 
 use super::access::{AccessColumns, vector_width};
+use super::bank::fullest;
 use super::linear::{self, Span};
-use super::map::Axis;
+use super::map::{Axis, Pad};
 
 /// Bytes of one matrix row.
 const ROW_BYTES: u32 = 16;
@@ -46,11 +47,17 @@ pub struct LdMatrixPlan {
     pub warp_address: Vec<u32>,
     /// The instructions.
     pub groups: Vec<LdMatrixGroup>,
+    /// Gaps between rows, in bytes: all offsets but those that are added lie there in the end.
+    pub pad: Option<Pad>,
 }
 
 impl LdMatrixPlan {
     /// Passes that the 8 rows of one matrix need with 128-byte bank lines; 1 is conflict-free.
     pub fn passes(&self) -> u32 {
+        if let Some(p) = self.pad {
+            let rows = (0..8).map(|lane| u64::from(p.place(linear::mul(&self.lane_address[..3], lane)) / ROW_BYTES));
+            return fullest(rows, 7);
+        }
         let rows: Vec<u32> = self.lane_address.iter().take(3).map(|a| a / ROW_BYTES).collect();
         let banked: Vec<u32> = rows.iter().map(|a| a % 8).collect();
         1 << (linear::rank(&rows) - linear::rank(&banked))
@@ -58,7 +65,8 @@ impl LdMatrixPlan {
 
     /// Row address supplied by a lane for one instruction, without the warp part.
     pub fn row_address(&self, group: &LdMatrixGroup, lane: u32) -> u32 {
-        (linear::mul(&self.lane_address, u64::from(lane)) ^ group.xor) + group.add
+        let at = linear::mul(&self.lane_address, u64::from(lane)) ^ group.xor;
+        self.pad.map_or(at, |p| p.place(at)) + group.add
     }
 }
 
@@ -70,6 +78,9 @@ pub fn ldmatrix_applies(p: &AccessColumns, elem_bytes: u32) -> Option<LdMatrixPl
     }
     let bytes = p.scaled(elem_bytes).ok()?;
     let aligned = |c: u32| c.is_multiple_of(ROW_BYTES);
+    if bytes.pad.is_some_and(|p| p.shift < ROW_BYTES.ilog2() || !aligned(p.by)) {
+        return None;
+    }
     let outer = bytes.warp.iter().copied().chain(bytes.odd.iter().map(|d| d.step));
     if !outer.into_iter().all(aligned) {
         return None;
@@ -142,5 +153,5 @@ fn finish(bytes: &AccessColumns, trans: bool, inside: &[u32], rows: Vec<u32>) ->
             groups.push(LdMatrixGroup { regs, xor, add });
         }
     }
-    Some(LdMatrixPlan { trans, count: 1 << matrices, lane_address, warp_address: bytes.warp.clone(), groups })
+    Some(LdMatrixPlan { trans, count: 1 << matrices, lane_address, warp_address: bytes.warp.clone(), groups, pad: bytes.pad })
 }

@@ -49,12 +49,30 @@ pub(crate) struct OddDigit {
     pub target: Option<u8>,
 }
 
+/// Gaps between the rows of a memory: behind each `2^shift` places come `by` that nobody uses.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Pad {
+    /// Places of a row, as a power of two.
+    pub shift: u32,
+    /// Places of a gap.
+    pub by: u32,
+}
+
+impl Pad {
+    /// Where the place of a memory without gaps lies. Of numbers without a common bit the places add up.
+    pub fn place(self, offset: u32) -> u32 {
+        offset + (offset >> self.shift) * self.by
+    }
+}
+
 /// Columns and odd digits of one axis. An index on the axis has the bits low and the odd digits on
 /// top, in order.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) struct AxisMap {
     pub cols: SmallVec<[u32; 8]>,
     pub odd: SmallVec<[OddDigit; 1]>,
+    /// Of offsets.
+    pub pad: Option<Pad>,
 }
 
 /// A data layout; see the [module documentation](super) for the definition.
@@ -405,6 +423,9 @@ impl fmt::Display for Layout {
                     None => write!(f, " *{}", digit.radix)?,
                 }
             }
+        }
+        if let Some(p) = self.map(Axis::Off).pad {
+            write!(f, "; {} unused behind {}", p.by, 1u64 << p.shift)?;
         }
         write!(f, "}}")
     }

@@ -25,6 +25,7 @@
 
 mod access;
 mod bank;
+mod bases;
 mod construct;
 mod convert;
 mod cost;
@@ -51,7 +52,7 @@ pub use error::LayoutError;
 pub use fragment::FragmentMap;
 pub use global::coalesced;
 pub use ldmatrix::{LdMatrixGroup, LdMatrixPlan, ldmatrix_applies};
-pub use map::{Axis, Layout, LayoutKey};
+pub use map::{Axis, Layout, LayoutKey, Pad};
 pub use plan::{Conversion, plan_conversion, plan_in_registers, plan_in_warp};
 pub use roundtrip::{RoundTripPlan, plan_round_trip};
 pub use shared::SharedMap;

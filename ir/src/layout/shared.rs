@@ -8,7 +8,7 @@ use super::access::{AccessColumns, OddWeight};
 use super::digits::{Coord, Space, check_permutation, log2};
 use super::error::LayoutError;
 use super::linear;
-use super::map::{Axis, AxisMap, Layout, OddDigit, aligned};
+use super::map::{Axis, AxisMap, Layout, OddDigit, Pad, aligned};
 use smallvec::SmallVec;
 
 /// An invertible map from the elements of a tensor to offsets in elements.
@@ -54,7 +54,10 @@ impl SharedMap {
         if cols.len() as u32 != layout.space.nbits() {
             return Err(LayoutError::NotInvertible);
         }
-        Self::from_packed(layout.space, &cols, &odd)
+        let pad = layout.map(Axis::Off).pad;
+        let mut out = Self::from_packed(layout.space, &cols, &odd)?;
+        out.off.axes[Axis::Off as usize].pad = pad;
+        Ok(out)
     }
 
     /// Dimensions in `order` (fastest first), no swizzle. Dense row-major memory when no extent
@@ -93,6 +96,23 @@ impl SharedMap {
         Self::from_packed(space, &columns, &odd_order)
     }
 
+    /// Rows along `contiguous_dim`, slower dimensions with the last fastest, and a gap of `bytes` behind each row. Rows of one chunk then fall
+    /// into different banks, and an address is that of the row plus a constant.
+    ///
+    /// # Errors
+    /// [`LayoutError::Unsupported`] for extents with odd factors, and for gaps or rows that would break up 16 bytes.
+    pub fn padded(shape: &[u32], elem_bytes: u32, contiguous_dim: usize, bytes: u32) -> Result<Self, LayoutError> {
+        let elem = elem_bytes.max(1);
+        let row = shape.get(contiguous_dim).copied().unwrap_or(0).saturating_mul(elem);
+        if !shape.iter().all(|e| e.is_power_of_two()) || !row.is_multiple_of(16) || !bytes.is_multiple_of(16) || !elem.is_power_of_two() {
+            return Err(LayoutError::Unsupported { what: format!("rows of {shape:?} with gaps of {bytes} bytes") });
+        }
+        let order: Vec<usize> = std::iter::once(contiguous_dim).chain((0..shape.len()).rev().filter(|&d| d != contiguous_dim)).collect();
+        let mut out = Self::row_major(shape, &order)?;
+        out.off.axes[Axis::Off as usize].pad = Some(Pad { shift: (row / elem).ilog2(), by: bytes / elem });
+        Ok(out)
+    }
+
     /// Tensor extents.
     pub fn shape(&self) -> &[u32] {
         self.off.shape()
@@ -100,7 +120,12 @@ impl SharedMap {
 
     /// Number of elements of storage.
     pub fn elements(&self) -> u32 {
-        self.off.size(Axis::Off)
+        let places = self.off.size(Axis::Off);
+        self.pad().map_or(places, |p| p.place(places - 1) + 1)
+    }
+
+    fn pad(&self) -> Option<Pad> {
+        self.off.map(Axis::Off).pad
     }
 
     /// Offset to element, as a layout on [`Axis::Off`].
@@ -123,7 +148,8 @@ impl SharedMap {
     pub fn offset(&self, coord: &[u32]) -> Option<u32> {
         let (packed, odd) = self.off.space.pack(coord)?;
         let high: u32 = odd.iter().enumerate().map(|(k, v)| v * odd_weight(&self.off, k)).sum();
-        Some(linear::mul(&self.cols, u64::from(packed)) + high)
+        let bits = linear::mul(&self.cols, u64::from(packed));
+        Some(self.pad().map_or(bits, |p| p.place(bits)) + high)
     }
 
     /// The offsets that a register layout accesses: per axis and bit the XOR contribution, per odd
@@ -141,7 +167,14 @@ impl SharedMap {
                 odd.push(OddWeight { axis, radix: d.radix, step });
             }
         }
-        Ok(AccessColumns { reg: image(Axis::Reg), lane: image(Axis::Lane), warp: image(Axis::Warp), block: image(Axis::Block), odd })
+        Ok(AccessColumns {
+            reg: image(Axis::Reg),
+            lane: image(Axis::Lane),
+            warp: image(Axis::Warp),
+            block: image(Axis::Block),
+            odd,
+            pad: self.pad(),
+        })
     }
 
     /// The odd digits of a register layout with their additive offset steps; see
@@ -181,4 +214,38 @@ fn odd_weight(off: &Layout, k: usize) -> u32 {
         weight *= d.radix;
     }
     weight
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::layout::{BankModel, FragmentMap, SharedOp, ldmatrix_applies, wavefronts};
+    use std::collections::HashSet;
+
+    #[test]
+    fn rows_with_gaps_have_a_place_for_each_element_and_no_conflicts() {
+        let (shape, elem) = ([64, 64], 2);
+        let (dense, padded) = (SharedMap::row_major(&shape, &[1, 0]).unwrap(), SharedMap::padded(&shape, elem, 1, 16).unwrap());
+        let places: HashSet<u32> = (0..64).flat_map(|i| (0..64).map(move |j| [i, j])).map(|c| padded.offset(&c).unwrap()).collect();
+        assert_eq!(places.len(), 64 * 64);
+        assert_eq!(padded.offset(&[3, 5]), Some(3 * 72 + 5));
+        assert_eq!(padded.elements(), 63 * 72 + 64);
+        assert!(places.iter().all(|&p| p < padded.elements()));
+        // Seen transposed and through its layout, it is the same memory.
+        let turned = padded.transpose(&[1, 0]).unwrap();
+        assert_eq!(turned.offset(&[5, 3]), Some(3 * 72 + 5));
+        assert_eq!(SharedMap::from_layout(padded.layout().clone()).unwrap(), padded);
+        // Eight rows of one chunk meet in one bank, unless there are gaps.
+        let a = FragmentMap::new(&[16, 16], &[&[0, 1], &[8, 0], &[0, 8]], &[&[0, 2], &[0, 4], &[1, 0], &[2, 0], &[4, 0]], &[]).unwrap();
+        let layout = Layout::fragment(&shape, &a, &[4, 1], &[0, 1]).unwrap();
+        let passes = |m: &SharedMap| ldmatrix_applies(&m.columns_from(&layout).unwrap(), elem).unwrap().passes();
+        assert_eq!([passes(&dense), passes(&padded)], [8, 1]);
+        // A column, each lane a row.
+        let column = Layout::blocked(&shape, &[1, 1], &[32, 1], &[1, 1], &[0, 1]).unwrap();
+        let w = |m: &SharedMap| wavefronts(&m.columns_from(&column).unwrap(), elem, 1, SharedOp::Load, &BankModel::nvidia(), 0).per_phase;
+        assert_eq!([w(&dense), w(&padded)], [32, 4]);
+        for (bad, gap) in [([48, 64], 16), ([64, 64], 8), ([64, 4], 16)] {
+            assert!(matches!(SharedMap::padded(&bad, elem, 1, gap), Err(LayoutError::Unsupported { .. })), "{bad:?} {gap}");
+        }
+    }
 }

@@ -37,6 +37,7 @@ impl Remap {
         for axis in Axis::ALL {
             let old = layout.map(axis);
             let new = &mut axes[axis as usize];
+            new.pad = old.pad;
             for &c in &old.cols {
                 let mut packed = 0;
                 for (i, to) in self.bits.iter().enumerate() {

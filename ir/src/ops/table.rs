@@ -178,6 +178,10 @@ define_ops! {
     Philox "philox" (c0, c1, c2, c3, k0, k1) - - Philox Pure 0;
     /// The operand, which the author promises to be a multiple of a number; wider accesses follow from it. The interpreter checks the promise, no device does.
     Assume "assume" (a) - Divisor Assume Pure 0;
+    /// The operand, which from here on lies in registers in the layout given, and so does what is computed from it element by element, accumulated into it, or carried by loops and choices, up to a `release_layout`. Two requirements that are written differently must not meet in one value. Numbers do not change.
+    RequireLayout "require_layout" (a) - Layout Held Pure 0;
+    /// The operand, whose layout is free again.
+    ReleaseLayout "release_layout" (a) - - Held Pure 0;
     /// Stops the launch with an error unless every element holds.
     Assert "assert" (condition) - - Assert Observes 0;
     /// Reports values: the interpreter keeps a line per program instance; no device has a way to print.

@@ -234,7 +234,7 @@ impl<'t> Parser<'t> {
             Rule::ReduceBy | Rule::ScanBy => each(None),
             Rule::Control => (0..parts.operands.len()).map(|i| wants.get(i).copied().flatten()).collect(),
             Rule::Assert => each(Some(Scalar::I1)),
-            Rule::Split | Rule::Slice | Rule::Flip | Rule::Scan | Rule::ArgReduce | Rule::Assume | Rule::Print => each(None),
+            Rule::Split | Rule::Slice | Rule::Flip | Rule::Scan | Rule::ArgReduce | Rule::Assume | Rule::Print | Rule::Held => each(None),
             Rule::Explicit | Rule::Index | Rule::Iota | Rule::Cast | Rule::Bitcast | Rule::Transpose | Rule::Reduce | Rule::Dot => {
                 each(None)
             }
@@ -410,6 +410,7 @@ impl<'t> Parser<'t> {
             AttrKind::Count => self.number("a number").map(Attr::Count),
             AttrKind::Few if !matches!(self.peek().tok, Tok::Number { .. }) => Ok(Attr::Count(1)),
             AttrKind::Few => self.number("a number").map(Attr::Count),
+            AttrKind::Layout => Ok(Attr::Layout(Box::new(self.layout()?))),
             AttrKind::Literal | AttrKind::Tasks => Err(self.expected("an op with operands")),
         }
     }
@@ -425,7 +426,7 @@ impl<'t> Parser<'t> {
         })
     }
 
-    fn perm(&mut self) -> Parsed<Shape> {
+    pub(super) fn perm(&mut self) -> Parsed<Shape> {
         self.expect('[')?;
         let mut perm = Shape::new();
         loop {

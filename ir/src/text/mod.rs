@@ -31,6 +31,7 @@
 mod control;
 mod error;
 mod inst;
+mod layout;
 mod lexer;
 mod literal;
 mod parser;

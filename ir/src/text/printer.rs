@@ -398,6 +398,7 @@ fn attr_text(a: &Attr) -> String {
         Attr::Sync(order, scope) => format!("{order} {scope}"),
         Attr::Cache(c) => c.to_string(),
         Attr::Sort(s) => s.to_string(),
+        Attr::Layout(l) => l.to_string(),
         Attr::Literal(Literal::Int(x)) => x.to_string(),
         Attr::Literal(Literal::Float(bits)) => format!("{:?}", f64::from_bits(*bits)),
     }

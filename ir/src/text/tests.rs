@@ -175,6 +175,10 @@ kernel @combine(v0: tile<4x8xf32>, v1: tile<4x8xi32>, v2: f32, v3: i32) {
         yield v21
     }
     v22, v23, v24, v25 = philox v3, 0, 0, 0, 7, -1
+    v26 = require_layout v0, mma(a)
+    v27 = release_layout v26
+    v28 = require_layout v27, blocked(size=[1], lanes=[32], warps=[1], order=[0])
+    v29 = require_layout v27, linear(registers=[], lanes=[[1], [2], [4], [0], [0]], warps=[])
 }
 ";
 

@@ -68,6 +68,9 @@ pub(super) fn check(kernel: &Kernel) -> Vec<VerifyError> {
     c.header();
     c.params();
     c.body();
+    if c.errors.is_empty() {
+        c.layouts();
+    }
     c.errors
 }
 

@@ -66,7 +66,7 @@ impl<'k> Checker<'k> {
             Op::Rcp | Op::Sin | Op::Cos | Op::Erf | Op::Round | Op::Trunc => {}
             Op::Cmp | Op::Select | Op::Cast | Op::Bitcast | Op::Broadcast | Op::Reshape | Op::Transpose => {}
             Op::Join | Op::Split | Op::Concat | Op::Slice | Op::Flip | Op::Scan | Op::ScanReverse | Op::ArgMin | Op::ArgMax => {}
-            Op::Assume | Op::Assert | Op::Print | Op::Philox => {}
+            Op::Assume | Op::Assert | Op::Print | Op::Philox | Op::RequireLayout | Op::ReleaseLayout => {}
             Op::Reduce | Op::Dot | Op::Load | Op::Store | Op::Yield => {}
             Op::Gather | Op::Scatter | Op::Atomic | Op::AtomicCas => {}
             Op::GatherTile | Op::Histogram | Op::Sort | Op::ArgSort | Op::TopK | Op::ArgTopK => {}

@@ -83,6 +83,8 @@ codes! {
     LoopStep "V0507",
     /// A combining region holds ops on scalars that do nothing but compute.
     CombineRegion "V0508",
+    /// A required layout fits its tile, and no value is required in two.
+    Layout "V0509",
 
     /// The kernel's name is an identifier.
     Name "V0601",

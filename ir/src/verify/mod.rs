@@ -10,7 +10,8 @@
 //! V04 types       the op's typing rule holds, results have its type; tiles, views and literals are within limits;
 //!                 views are kernel parameters and view operands, nothing else
 //! V05 control     regions but the body end with their only `yield`; yields, parameters, carried values and results agree;
-//!                 conditions are scalar `i1`, loop bounds integers of one type, a literal step positive
+//!                 conditions are scalar `i1`, loop bounds integers of one type, a literal step positive; layouts that are required fit
+//!                 and do not meet
 //! V06 header      the name is an identifier, hints are in range
 //! V07 explicit    tasks end the body and use no tiles from outside, allocations stand in the body, handles are neither carried nor yielded
 //! ```
@@ -24,6 +25,7 @@ mod error;
 mod explicit;
 #[cfg(test)]
 mod explicit_tests;
+mod require;
 mod row;
 #[cfg(test)]
 mod tests;

@@ -27,6 +27,7 @@ fn is_of(attr: &Attr, kind: AttrKind) -> bool {
         AttrKind::Sort => matches!(attr, Attr::Sort(_)),
         AttrKind::Count | AttrKind::Few => matches!(attr, Attr::Count(_)),
         AttrKind::Tasks => matches!(attr, Attr::Tasks(_)),
+        AttrKind::Layout => matches!(attr, Attr::Layout(_)),
         AttrKind::Literal => matches!(attr, Attr::Literal(_)),
     }
 }

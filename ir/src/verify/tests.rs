@@ -480,6 +480,26 @@ fn examples(code: VerifyCode) -> (Vec<Kernel>, Vec<Kernel>) {
         ),
         C::LoopStep => (vec![step(1), step(i64::MAX)], vec![step(0), step(-1)]),
 
+        C::Layout => {
+            let kernel =
+                |body: &str| text(&format!("kernel @l(v0: view<f32, [8, 8]>) {{\n v1 = load v0[0, 0] : tile<8x8xf32>\n {body}\n }}"));
+            let (rows, columns) = (
+                "blocked(size=[1, 2], lanes=[8, 4], warps=[1, 1], order=[1, 0])",
+                "blocked(size=[2, 1], lanes=[4, 8], warps=[1, 1], order=[0, 1])",
+            );
+            (
+                vec![
+                    kernel(&format!(
+                        "v2 = require_layout v1, {rows}\n v3 = release_layout v2\n v4 = require_layout v1, {columns}\n v5 = add v3, v4"
+                    )),
+                    kernel(&format!("v2 = require_layout v1, {rows}\n v4 = require_layout v1, {rows}\n v5 = add v2, v4")),
+                ],
+                vec![
+                    kernel(&format!("v2 = require_layout v1, {rows}\n v4 = require_layout v1, {columns}\n v5 = add v2, v4")),
+                    kernel("v2 = require_layout v1, blocked(size=[2], lanes=[32], warps=[1], order=[0])"),
+                ],
+            )
+        }
         C::CombineRegion => {
             let region = |body: &str| {
                 text(&format!(

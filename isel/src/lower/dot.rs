@@ -190,11 +190,13 @@ fn load_matrices(b: &mut LaneBuilder, plan: &LdMatrixPlan, staged: &Staged, xor:
     if let Some(d) = dynamic {
         let flip = b.i32(i64::from(xor & mask));
         let d = b.bin(BinOp::Xor, d, flip);
+        let d = super::shared::placed(b, d, plan.pad);
         addr = b.add(addr, d);
     }
+    let still = plan.pad.map_or(xor & !mask, |p| p.place(xor & !mask));
     let warps = b.warps();
     b.meter.matrices(plan.count, plan.passes(), warps);
-    b.load_matrix(plan.count as usize, staged.alloc, addr, ((xor & !mask) + add) as i32, plan.trans)
+    b.load_matrix(plan.count as usize, staged.alloc, addr, (still + add) as i32, plan.trans)
 }
 
 impl Lower<'_> {

@@ -291,6 +291,8 @@ pub(super) fn scalar_op(b: &mut LaneBuilder, op: Op, attrs: &[Attr], args: &[LVa
         | Op::ScanReverseBy
         | Op::Philox
         | Op::Assume
+        | Op::RequireLayout
+        | Op::ReleaseLayout
         | Op::Assert
         | Op::Print
         | Op::Reduce

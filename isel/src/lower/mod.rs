@@ -39,7 +39,7 @@ pub(crate) use vectors::{legal_width, memory_type};
 use crate::assign::{Assignment, assign};
 use crate::error::LowerError;
 use crate::lane::{AllocId, LTy, LVal, LaneBuilder, Param, ParamSource, Program, Traffic, entry_registers, overlap_launches};
-use crate::physical::Search;
+use crate::physical::{Search, staging};
 use crate::plan::{LayoutChoice, LowerOptions, Plan, ScheduleKind, plan};
 use crate::target::Target;
 use cranelift_entity::SecondaryMap;
@@ -163,7 +163,8 @@ fn lower_as(kernel: &Kernel, target: &Target, plan: Plan, layouts: LayoutChoice,
     if layouts == LayoutChoice::Searched
         && !direct
         && plan.explicit().is_none()
-        && let Some(found) = Search::new(kernel, target, &plan, &plain, &stage::staged_loads(kernel)).and_then(|s| s.solve())
+        && plan.specialised().is_none()
+        && let Some(found) = Search::new(kernel, target, &plan, &plain, &stage::staged_loads(kernel)).solve()
     {
         // A choice that does not fit the machine is not the kernel's fault.
         match lower_with(kernel, target, plan.clone(), plain.with(&found), false) {
@@ -184,6 +185,11 @@ fn lower_with(kernel: &Kernel, target: &Target, plan: Plan, assigned: Assignment
         // Other operands of its dots are multiplied from registers.
         kernel.insts.keys().for_each(|i| staged[i] = staged[i] && s.loads.iter().any(|l| l.0 == i));
     }
+    // Operands that were found to be better off in registers.
+    kernel
+        .insts
+        .keys()
+        .for_each(|i| staged[i] = staged[i] && assigned.forms[i].iter().all(|f| f.results.iter().flatten().all(|l| staging::in_memory(l))));
     let mut cx = Lower {
         kernel,
         target,
@@ -318,6 +324,7 @@ impl<'a> Lower<'a> {
         let forms = self.assigned.forms[i].clone();
         if forms.is_empty() {
             self.inst_once(b, i)?;
+            self.hold(b, results)?;
         }
         let mut first: Vec<Option<Held>> = Vec::new();
         for (n, form) in forms.iter().enumerate() {
@@ -325,6 +332,7 @@ impl<'a> Lower<'a> {
             let done = self.inst_once(b, i);
             self.running = None;
             done?;
+            self.hold(b, results)?;
             if n == 0 {
                 first = results.iter().map(|&v| self.values[v].clone()).collect();
                 continue;
@@ -337,6 +345,19 @@ impl<'a> Lower<'a> {
             }
         }
         self.convert_all(b, results)
+    }
+
+    /// Brings values that a requirement holds into its layout, if what made them had to work in another.
+    fn hold(&mut self, b: &mut LaneBuilder, values: &[Value]) -> Result<(), LowerError> {
+        for &v in values {
+            if let (Some(want), Some(Held::Tile(t))) = (self.assigned.held[v].clone(), &self.values[v])
+                && t.layout != want
+            {
+                let tile = self.convert(b, &t.clone(), &want, self.kernel.ty(v).elem())?;
+                self.set_tile(v, tile);
+            }
+        }
+        Ok(())
     }
 
     /// Makes the conversions of values that have just come to be.
@@ -438,6 +459,11 @@ impl<'a> Lower<'a> {
             Op::Assume => {
                 let v = self.scalar(d.args[0])?;
                 self.values[d.results[0]] = Some(Held::Scalar(v));
+            }
+            Op::RequireLayout | Op::ReleaseLayout => {
+                let layout = self.layout_of(d.results[0])?;
+                let tile = self.tile(b, d.args[0], &layout)?;
+                self.values[d.results[0]] = Some(Held::Tile(tile));
             }
             Op::Assert => self.assert(b, i)?,
             Op::Print => {

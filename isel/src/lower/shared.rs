@@ -1,7 +1,7 @@
 //! Addresses in shared memory: a register layout against a shared map, in bytes.
 
 use crate::lane::{BinOp, LTy, LVal, LaneBuilder, Special};
-use tilelift_ir::layout::{AccessColumns, Axis};
+use tilelift_ir::layout::{AccessColumns, Axis, Pad};
 
 /// The xor of `columns[i]` over the set bits `i` of `source`, as shifts and masks: bits that move by the same distance move together.
 /// `None` if it is always zero.
@@ -70,12 +70,22 @@ impl<'a> SharedPoints<'a> {
     /// Address and constant offset of a register.
     pub fn at(&self, b: &mut LaneBuilder, reg: u32) -> (LVal, i32) {
         let (bits, sum) = self.columns.parts(Axis::Reg, reg);
-        let Some(dynamic) = self.dynamic else { return (self.base, (bits + sum) as i32) };
+        let Some(dynamic) = self.dynamic else { return (self.base, (self.columns.place(bits) + sum) as i32) };
         let swizzled = bits & self.dynamic_mask;
         let flip = b.i32(i64::from(swizzled));
         let dynamic = b.bin(BinOp::Xor, dynamic, flip);
-        (b.add(self.base, dynamic), ((bits & !self.dynamic_mask) + sum) as i32)
+        let dynamic = placed(b, dynamic, self.columns.pad);
+        (b.add(self.base, dynamic), (self.columns.place(bits & !self.dynamic_mask) + sum) as i32)
     }
+}
+
+/// Where an offset lies in rows with gaps.
+pub(crate) fn placed(b: &mut LaneBuilder, offset: LVal, pad: Option<Pad>) -> LVal {
+    let Some(p) = pad else { return offset };
+    let (shift, by) = (b.i32(i64::from(p.shift)), b.i32(i64::from(p.by)));
+    let row = b.bin(BinOp::ShrU, offset, shift);
+    let gaps = b.mul(row, by);
+    b.add(offset, gaps)
 }
 
 fn join(b: &mut LaneBuilder, x: Option<LVal>, y: Option<LVal>) -> Option<LVal> {

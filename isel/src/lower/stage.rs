@@ -128,7 +128,10 @@ impl Lower<'_> {
         let order = access.order();
         let vec = legal_width(access.vector_elements(self.target.vector_bytes), elem);
         let layout = coalesced(&t.shape, bytes, &order, vec, self.target.lanes, self.plan.warps)?;
-        let map = if self.assigned.searched {
+        let found = self.assigned.forms[i].first().and_then(|f| f.results.first()?.as_ref());
+        let map = if let Some(l) = found {
+            SharedMap::from_layout((**l).clone())?
+        } else if self.assigned.searched {
             let readers = staging::readers(self.kernel, self.target, &self.assigned, self.kernel.insts[i].results[0]);
             staging::choose(&t.shape, bytes, order[0], Some((&layout, vec * bytes)), &readers, self.target)?.0
         } else {

@@ -6,10 +6,10 @@
 //!
 //! The search's price of a program adds up what it issues and what it moves. Here they run side by side, for many programs share a
 //! multiprocessor: each is priced with the other for nothing, and the dearer counts whole, of the other a quarter. Specialised loops are not
-//! searched: their copies run beside the matrix unit, so the products' price is that of the loop, and what is stored and loaded behind it comes
-//! on top.
+//! priced by the search: their copies run beside the matrix unit, so the products' price is that of the loop, or what lanes compute between them if
+//! that is more, and what is stored, loaded and computed around it comes on top.
 
-use super::Search;
+use super::{Search, chains};
 use crate::access::GlobalAccess;
 use crate::error::LowerError;
 use crate::plan::{LayoutChoice, LowerOptions, Specialised};
@@ -30,23 +30,34 @@ pub fn foresee(kernel: &Verified<'_>, target: &Target, options: &LowerOptions) -
     let kernel: &Kernel = kernel;
     let plan = crate::plan::plan(kernel, target, options)?;
     if let Some(s) = plan.specialised() {
-        return Ok(specialised(kernel, target, s));
+        return Ok(specialised(kernel, target, s, plan.warps));
     }
     let plain = crate::assign::assign(kernel, target, &plan)?;
     let staged = crate::lower::staged_loads(kernel);
     let priced = |costs: Costs| {
         let machine = Target { costs, ..target.clone() };
-        let found = Search::new(kernel, &machine, &plan, &plain, &staged)?.solve()?;
+        let found = Search::new(kernel, &machine, &plan, &plain, &staged).solve()?;
         if options.layouts == LayoutChoice::Searched { Some(found.cost) } else { found.plain }
     };
     let c = target.costs;
     let issues = priced(Costs { sector: 0, line: 0, ..c });
-    let nothing = Costs { alu: 0, special: 0, product: 0, shuffle: 0, wavefront: 0, shared_latency: 0, barrier: [0; 2], spill: 0, ..c };
+    let nothing = Costs {
+        alu: 0,
+        special: 0,
+        product: 0,
+        shuffle: 0,
+        wavefront: 0,
+        shared_latency: 0,
+        global_latency: 0,
+        barrier: [0; 2],
+        spill: 0,
+        ..c
+    };
     let moves = priced(nothing);
     Ok(issues.zip(moves).map(|(a, b)| a.max(b) + a.min(b) / 4))
 }
 
-fn specialised(kernel: &Kernel, target: &Target, plan: &Specialised) -> Option<u64> {
+fn specialised(kernel: &Kernel, target: &Target, plan: &Specialised, warps: u32) -> Option<u64> {
     let c = &target.costs;
     let product = |i: Inst| {
         let shape = |n: usize| kernel.ty(kernel.insts[i].args[n]).as_tile().map(|t| t.shape.clone());
@@ -56,7 +67,12 @@ fn specialised(kernel: &Kernel, target: &Target, plan: &Specialised) -> Option<u
     if c.group_product == 0 {
         return None;
     }
-    let step: u64 = plan.dots.iter().map(|d| product(d.0)).sum::<Option<u64>>()?;
+    let products: u64 = plan.dots.iter().map(|d| product(d.0)).sum::<Option<u64>>()?;
+    let lanes = chains::issued(kernel, kernel.insts[plan.main].regions[0], c, target.lanes);
+    let step = match plan.overlap {
+        Some(_) => products.max(lanes) + products.min(lanes) / 4,
+        None => products + lanes,
+    };
     let bounds = &kernel.insts[plan.main].args;
     let known = |v: Value| match kernel.as_const(v) {
         Some((Literal::Int(x), _)) => Some(x),
@@ -78,7 +94,7 @@ fn specialised(kernel: &Kernel, target: &Target, plan: &Specialised) -> Option<u
         Some(bytes.div_ceil(SECTOR) * c.sector)
     };
     let around: u64 = kernel.regions[kernel.body].insts.iter().filter_map(|&i| moved(i)).sum();
-    Some(step * rounds + around)
+    Some(step * rounds + around + chains::chains(kernel, kernel.body, target, warps))
 }
 
 /// The seconds that a launch of so many programs of a cost takes.

@@ -1,6 +1,7 @@
 //! Prices: what an instruction costs in a form, what a conversion costs, from the target's table.
 
-use super::{folds, staging};
+use super::folds;
+use super::staging::{self, Waiting, in_memory};
 use crate::access::GlobalAccess;
 use crate::assign::{Assignment, access_layout};
 use crate::dots::DotPlan;
@@ -15,7 +16,7 @@ use std::rc::Rc;
 use tilelift_egraph::cost::Family;
 use tilelift_egraph::physical::{Form, Layouts, Machine};
 use tilelift_ir::layout::{
-    AccessColumns, Axis, Conversion, Layout, conversion_cost, operand_swizzle, plan_in_registers, sectors, vectors_without,
+    AccessColumns, Axis, Conversion, Layout, SharedMap, conversion_cost, plan_in_registers, sectors, vectors_without,
 };
 use tilelift_ir::ops::Rule;
 use tilelift_ir::{Attr, Inst, Kernel, Op, Scalar, Type, Value};
@@ -34,13 +35,18 @@ pub(super) struct Prices<'a> {
     plain: &'a Assignment,
     /// Values that are in shared memory, not in registers.
     memory: SecondaryMap<Value, bool>,
+    /// Loads that wait in shared memory in the plain assignment, and need not; and the plain maps of what is seen of them.
+    waiting: Vec<Waiting>,
+    maps: SecondaryMap<Value, Option<Rc<Layout>>>,
+    /// Instructions that run once for each round of a loop whose copies run ahead.
+    ahead: SecondaryMap<Inst, bool>,
     /// Costs of fetching operands.
     fetches: RefCell<HashMap<Fetch, Option<u64>>>,
 }
 
-/// An operand in shared memory: the layout it is wanted in, bytes of an element, whether it is multiplied in its own type, and its
-/// contiguous dimension.
-type Fetch = (Rc<Layout>, u32, bool, usize);
+/// An operand in shared memory: its map as a layout, the layout it is wanted in, bytes of an element, whether it is multiplied in its own
+/// type.
+type Fetch = (Rc<Layout>, Rc<Layout>, u32, bool);
 
 impl<'a> Prices<'a> {
     pub fn new(
@@ -48,9 +54,75 @@ impl<'a> Prices<'a> {
         target: &'a Target,
         plan: &'a Plan,
         plain: &'a Assignment,
-        memory: SecondaryMap<Value, bool>,
+        mut memory: SecondaryMap<Value, bool>,
     ) -> Prices<'a> {
-        Prices { kernel, target, plan, plain, memory, fetches: RefCell::default() }
+        let mut out = Prices {
+            kernel,
+            target,
+            plan,
+            plain,
+            memory: SecondaryMap::new(),
+            waiting: Vec::new(),
+            maps: SecondaryMap::new(),
+            ahead: SecondaryMap::with_default(false),
+            fetches: RefCell::default(),
+        };
+        if plan.specialised().is_none() {
+            out.wait(&mut memory);
+        }
+        out.memory = memory;
+        out
+    }
+
+    /// Looks for maps of the loads that wait in shared memory, which are then values like others; those that have none stay where they are.
+    fn wait(&mut self, memory: &mut SecondaryMap<Value, bool>) {
+        let kernel = self.kernel;
+        let mut values = Vec::new();
+        kernel.walk(kernel.body, &mut |i| {
+            values.extend(kernel.insts[i].results.iter().copied().filter(|&v| memory[v]));
+            if kernel.insts[i].op == Op::For {
+                kernel.regions[kernel.insts[i].regions[0]].insts.iter().for_each(|&j| self.ahead[j] = self.plan.stages > 1);
+            }
+        });
+        let mut lost = Vec::new();
+        for &v in &values {
+            let Some((load, views)) = staging::behind(kernel, v) else { continue };
+            if views.is_empty() {
+                match Waiting::of(kernel, self.target, self.plan, self.plain, load) {
+                    Ok(w) => self.waiting.push(w),
+                    Err(_) => lost.push(load),
+                }
+            }
+            let plain = self.waiting.iter().find(|w| w.load == load).and_then(|w| staging::through(kernel, &w.maps[0], &views));
+            match plain {
+                Some(m) => self.maps[v] = Some(Rc::new(m.layout().clone())),
+                None => lost.push(load),
+            }
+        }
+        for &v in &values {
+            let load = staging::behind(kernel, v).map(|b| b.0);
+            if load.is_none_or(|l| lost.contains(&l)) {
+                self.maps[v] = None;
+            } else {
+                memory[v] = false;
+            }
+        }
+        self.waiting.retain(|w| !lost.contains(&w.load));
+    }
+
+    /// The layout that a value has in the plain assignment: registers, or the map it waits in.
+    pub fn base(&self, v: Value) -> Option<Rc<Layout>> {
+        if self.memory[v] {
+            return None;
+        }
+        self.maps[v].clone().or_else(|| self.plain.layout(v).cloned())
+    }
+
+    /// The maps in which a dot's operand may wait, as the dot sees them.
+    fn seen(&self, v: Value) -> Vec<Rc<Layout>> {
+        let Some((load, views)) = staging::behind(self.kernel, v) else { return Vec::new() };
+        let Some(w) = self.waiting.iter().find(|w| w.load == load) else { return Vec::new() };
+        w.maps.iter().filter_map(|m| Some(Rc::new(staging::through(self.kernel, m, &views)?.layout().clone()))).collect()
     }
 
     fn warps(&self) -> u64 {
@@ -64,7 +136,7 @@ impl<'a> Prices<'a> {
     /// The plain assignment's layouts of operands and results.
     fn plainly(&self, i: Inst) -> Form {
         let d = &self.kernel.insts[i];
-        let of = |v: &Value| if self.tile(*v) { self.plain.layout(*v).cloned() } else { None };
+        let of = |v: &Value| if self.tile(*v) { self.base(*v) } else { None };
         Form { operands: d.args.iter().map(of).collect(), results: d.results.iter().map(of).collect() }
     }
 
@@ -78,29 +150,72 @@ impl<'a> Prices<'a> {
     /// The ways to run a dot.
     fn dots(&self, i: Inst) -> Vec<Form> {
         let Some(plan) = &self.plain.dots[i] else { return vec![self.plainly(i)] };
-        [plan].into_iter().chain(&plan.others).filter_map(|p| self.dot(i, p)).collect()
+        [plan].into_iter().chain(&plan.others).flat_map(|p| self.dot(i, p)).collect()
     }
 
-    fn dot(&self, i: Inst, plan: &DotPlan) -> Option<Form> {
+    /// What copying an operand ahead of its round and fetching it from a map costs, sectors apart; `None` if no copies run ahead.
+    fn in_map(&self, v: Value, map: &Rc<Layout>, plan: &DotPlan, k: usize) -> Option<u64> {
+        let (load, _) = staging::behind(self.kernel, v)?;
+        let w = self.waiting.iter().find(|w| w.load == load)?;
+        if !self.ahead[load] || self.target.copy_async.is_empty() {
+            return None;
+        }
+        let (elem, c) = (self.kernel.ty(v).elem(), &self.target.costs);
+        let [passes, _] = w.copies(&w.maps[0], elem.bytes(), self.target)?;
+        let fetched = self.fetched(map, [&plan.a, &plan.b][k], plan.factors[k] == elem, elem)?;
+        Some(u64::from(passes) * c.wavefront * self.warps() + c.barrier[0] + c.barrier[1] * self.warps() + fetched)
+    }
+
+    /// See [`Self::fetch`].
+    fn fetched(&self, map: &Rc<Layout>, layout: &Rc<Layout>, plain: bool, elem: Scalar) -> Option<u64> {
+        let key = (map.clone(), layout.clone(), elem.bytes(), plain);
+        *self.fetches.borrow_mut().entry(key).or_insert_with(|| self.fetch(map, layout, plain, elem))
+    }
+
+    /// The forms of a plan: operands in registers, where they are so, or where they wait.
+    fn dot(&self, i: Inst, plan: &DotPlan) -> Vec<Form> {
         let d = &self.kernel.insts[i];
         let mut form = self.plainly(i);
         form.results = [Some(plan.whole.clone())].into_iter().collect();
         let mut operands: Layouts = form.operands.clone();
         operands[2] = Some(plan.whole.clone());
         let batch = if plan.whole.rank() == 3 { Some(plan.whole.shape()[0]) } else { None };
+        let mut waits: [Vec<Rc<Layout>>; 2] = Default::default();
         for (k, l) in [(0, &plan.a), (1, &plan.b)] {
             if !self.tile(d.args[k]) {
                 continue;
             }
+            let maps = self.seen(d.args[k]);
+            if !maps.is_empty() {
+                let waiting = self.in_map(d.args[k], &maps[0], plan, k);
+                waits[k] = maps;
+                // What waits at less than a round's latency is not fetched in the round: no layout has fewer sectors than the copies.
+                if plan.instr.is_some() && waiting.is_none_or(|c| c > self.target.costs.global_latency) {
+                    waits[k].push(l.clone());
+                }
+                continue;
+            }
             match batch {
-                Some(n) => operands[k] = Some(Rc::new(l.expand_dims(0).broadcast(0, n).ok()?)),
+                Some(n) => match l.expand_dims(0).broadcast(0, n) {
+                    Ok(l) => operands[k] = Some(Rc::new(l)),
+                    Err(_) => return Vec::new(),
+                },
                 // Multiply-adds read shared memory, into which an operand goes from any layout.
                 None if plan.instr.is_some() => operands[k] = Some(l.clone()),
                 None => {}
             }
         }
         form.operands = operands;
-        Some(form)
+        let mut forms = vec![form];
+        for (k, list) in waits.iter().enumerate().filter(|w| !w.1.is_empty()) {
+            let with = |f: &Form, l: &Rc<Layout>| {
+                let mut f = f.clone();
+                f.operands[k] = Some(l.clone());
+                f
+            };
+            forms = forms.iter().flat_map(|f| list.iter().map(move |l| with(f, l))).collect();
+        }
+        forms
     }
 
     /// Cost of a global access in a layout, per direction.
@@ -159,7 +274,7 @@ impl Machine for Prices<'_> {
             return if d.op == Op::Dot { self.dots(i) } else { vec![self.plainly(i)] };
         }
         let v = match d.op {
-            Op::Load if !self.memory[d.results[0]] => d.results[0],
+            Op::Load if !self.memory[d.results[0]] && self.maps[d.results[0]].is_none() => d.results[0],
             Op::Store => self.kernel.operand(i, "value")[0],
             _ => return Vec::new(),
         };
@@ -172,6 +287,9 @@ impl Machine for Prices<'_> {
     fn fixed(&self, i: Inst) -> bool {
         let d = &self.kernel.insts[i];
         let shape = |v: Value| self.kernel.ty(v).shape().map(<[u32]>::to_vec);
+        if self.plan.specialised().is_some_and(|s| s.stores.iter().any(|x| x.0 == i)) {
+            return true;
+        }
         match d.op.info().rule {
             Rule::Dot | Rule::Atomic | Rule::GatherTile | Rule::Histogram | Rule::Sort | Rule::ArgSort => true,
             Rule::TopK | Rule::ArgTopK | Rule::ReduceBy | Rule::ScanBy | Rule::Print => true,
@@ -199,7 +317,7 @@ impl Machine for Prices<'_> {
                 let arrives = packed::halves_of(&bytes).ok()?.0.key(0) == whole.key(0);
                 if arrives { self.access(i, &bytes, true) } else { None }
             }
-            Rule::Load => self.access(i, result()?, true),
+            Rule::Load => self.loaded(i, result()?),
             Rule::Store => {
                 let value = self.kernel.insts[i].args.iter().position(|v| *v == self.kernel.operand(i, "value")[0])?;
                 self.access(i, form.operands[value].as_ref()?, false)
@@ -231,6 +349,7 @@ impl Machine for Prices<'_> {
                     _ => self.spread_first(l, d.args[0]),
                 }
             }
+            Rule::Held => Some(0),
             Rule::Broadcast | Rule::Reshape | Rule::Transpose | Rule::Join | Rule::Split | Rule::Concat | Rule::Slice => {
                 Some(if form.operands.iter().flatten().next().is_some() { self.moved(i, form) } else { 0 })
             }
@@ -250,6 +369,9 @@ impl Machine for Prices<'_> {
     }
 
     fn convert(&self, from: &Layout, to: &Layout, elem: Scalar) -> Option<u64> {
+        if in_memory(from) || in_memory(to) {
+            return None;
+        }
         let bytes = memory_type(elem).bytes();
         let c = &self.target.costs;
         match plan_in_registers(from, to, self.target.lanes).ok()? {
@@ -277,7 +399,8 @@ impl Prices<'_> {
     /// form.
     fn product(&self, i: Inst, form: &Form) -> Option<u64> {
         let plan = self.plain.dots[i].as_ref()?;
-        if plan.others.is_empty() {
+        let waits = form.operands.iter().flatten().any(|l| in_memory(l));
+        if plan.others.is_empty() && !waits {
             // Nothing to choose between.
             return Some(1);
         }
@@ -288,49 +411,41 @@ impl Prices<'_> {
         let mut sum = u64::from(plan.d.size(Axis::Reg) * self.target.lanes) * depth * c.product / 1024 * self.warps();
         for (k, layout) in [(0, &plan.a), (1, &plan.b)] {
             let v = self.kernel.insts[i].args[k];
-            if plan.instr.is_none() || !self.memory[v] {
+            let Some(map) = form.operands[k].as_ref().filter(|l| in_memory(l)) else { continue };
+            if plan.instr.is_none() {
                 continue;
             }
             let elem = self.kernel.ty(v).elem();
             let plain = plan.factors[k] == elem;
-            let fast = self.contiguous(v);
-            let key = (layout.clone(), elem.bytes(), plain, fast);
-            sum += (*self.fetches.borrow_mut().entry(key).or_insert_with(|| self.fetch(layout, fast, plain, elem)))?;
+            sum += self.fetched(map, layout, plain, elem)?;
         }
         Some(sum.max(1))
     }
 
-    /// Fetching an operand's fragments from shared memory, where dimension `fast` is contiguous. By matrix loads as they are; vectors
-    /// as if without conflicts, which the choice of the swizzle sees to.
-    fn fetch(&self, layout: &Rc<Layout>, fast: usize, plain: bool, elem: Scalar) -> Option<u64> {
+    /// Fetching an operand's fragments from where it waits: by matrix loads, or by vectors, with their conflicts.
+    fn fetch(&self, map: &Rc<Layout>, layout: &Rc<Layout>, plain: bool, elem: Scalar) -> Option<u64> {
         let c = &self.target.costs;
         let reader = staging::Reader::of(layout, self.target.load_matrix && plain);
-        let map = operand_swizzle(layout.shape(), elem.bytes(), fast).ok()?;
+        let map = SharedMap::from_layout((**map).clone()).ok()?;
         let [passes, instructions] = staging::reads(&map, &reader, elem.bytes(), self.target).ok()?;
-        let passes = if staging::by_matrices(&map, &reader, elem.bytes()) {
-            passes
-        } else {
-            staging::least(None, &[reader], elem.bytes()).max(instructions)
-        };
         Some((u64::from(passes) * c.wavefront + u64::from(instructions) * 2 * c.alu) * self.warps())
     }
 
-    /// The dimension along which a staged operand is contiguous: that of its load, through transposes.
-    fn contiguous(&self, v: Value) -> usize {
-        let Some(i) = self.kernel.def_inst(v) else { return 0 };
-        let d = &self.kernel.insts[i];
-        match (d.op, d.attrs.first()) {
-            (Op::Transpose, Some(Attr::Perm(p))) => {
-                let inner = self.contiguous(d.args[0]);
-                p.iter().position(|&x| x as usize == inner).unwrap_or(0)
-            }
-            (Op::Load, _) => {
-                let rank = self.kernel.ty(v).shape().map_or(0, <[u32]>::len);
-                GlobalAccess::of(self.kernel, i).order().first().map_or(0, |&d| d.min(rank.saturating_sub(1)))
-            }
-            // A reshape drops extents of 1: rows stay rows.
-            _ => self.kernel.ty(v).shape().map_or(0, |s| s.len().saturating_sub(1)),
+    /// A load into registers, or into the map where it waits for dots. Copies into memory run ahead of a loop's rounds, and a round waits for
+    /// them at a barrier; what goes to registers is waited for in its round.
+    fn loaded(&self, i: Inst, to: &Layout) -> Option<u64> {
+        let c = &self.target.costs;
+        let barrier = c.barrier[0] + c.barrier[1] * self.warps();
+        let Some(w) = self.waiting.iter().find(|w| w.load == i) else { return self.access(i, to, true) };
+        let ahead = self.ahead[i] && !self.target.copy_async.is_empty();
+        if !in_memory(to) {
+            return Some(self.access(i, to, true)? + if ahead { c.global_latency } else { 0 });
         }
+        let map = SharedMap::from_layout(to.clone()).ok()?;
+        let elem = self.kernel.ty(self.kernel.insts[i].results[0]).elem();
+        let [passes, _] = w.copies(&map, elem.bytes(), self.target)?;
+        let moved = self.access(i, w.layout(), true)? + u64::from(passes) * c.wavefront * self.warps();
+        Some(moved + barrier + if ahead { 0 } else { barrier + c.shared_latency })
     }
 
     /// A trip through shared memory. Where its map is free to choose it has no conflicts (the plan of a conversion makes it so), so the

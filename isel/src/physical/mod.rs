@@ -9,6 +9,7 @@
 //! value is made. Whatever the search leaves open is done as the plain assignment says, and a value that is wanted in another layout
 //! than it is there in is converted on demand: a choice can be slow, never wrong.
 
+mod chains;
 mod folds;
 mod foresee;
 mod machine;
@@ -51,6 +52,8 @@ pub struct Chosen {
     pub size: [usize; 2],
     /// Costs of the programs that came behind the chosen one, in sixteenths of a cycle.
     pub others: Vec<u64>,
+    /// Why the plain assignment's layouts stay, if they do; the text is the kernel's then.
+    pub declined: Option<String>,
 }
 
 /// Searches the layouts of a kernel and shows them. With `reasons`, the rule behind each layout that is not the plain one is named.
@@ -63,9 +66,28 @@ pub fn choose(kernel: &Verified<'_>, target: &Target, options: &LowerOptions, re
     let plan = crate::plan::plan(kernel, target, options)?;
     let plain = crate::assign::assign(kernel, target, &plan)?;
     let staged = crate::lower::staged_loads(kernel);
-    let Some(search) = Search::new(kernel, target, &plan, &plain, &staged) else { return Ok(None) };
-    let Some(found) = search.solve() else { return Ok(None) };
-    Ok(Some(Chosen { text: search.print(&found, reasons), size: found.size, others: found.others.clone() }))
+    let search = Search::new(kernel, target, &plan, &plain, &staged);
+    let found = search.solve();
+    if plan.specialised().is_some() {
+        let declined = Some(around(found.as_ref()));
+        let (size, others) = found.map(|f| (f.size, f.others)).unwrap_or_default();
+        return Ok(Some(Chosen { text: tilelift_ir::text::print(kernel), size, others, declined }));
+    }
+    let Some(found) = found else { return Ok(None) };
+    Ok(Some(Chosen { text: search.print(&found, reasons), size: found.size, others: found.others.clone(), declined: None }))
+}
+
+/// Why nothing is searched around a specialised loop. What stands there runs once per program, on one or two groups of warps: it takes as
+/// long as its latencies, which are not what the prices add up.
+fn around(found: Option<&Solution>) -> String {
+    let mut why = "the loop is specialised: its ring, its matrix instructions and the bulk copies of results fix their layouts; \
+                   what stands around it keeps the plain assignment's, because it waits for latencies, and prices are of work"
+        .to_owned();
+    if let Some((cost, plain)) = found.and_then(|f| Some((f.cost, f.plain?))) {
+        why +=
+            &format!(" (a search would bring it from {} to {} cycles of a multiprocessor per program)", plain / 16, cost.min(plain) / 16);
+    }
+    why
 }
 
 /// A problem with its machine.
@@ -75,29 +97,40 @@ pub(crate) struct Search<'a> {
 }
 
 impl<'a> Search<'a> {
-    /// The search for a kernel; `None` where layouts are fixed: the fragments of a specialised loop leave nothing to choose.
+    /// The search for a kernel. Of a specialised loop everything stays where it is: the ring, its matrix instructions and the bulk copies of
+    /// its results fix it; what stands around it is searched.
     pub fn new(
         kernel: &'a Kernel,
         target: &'a Target,
         plan: &'a Plan,
         plain: &'a Assignment,
         staged: &SecondaryMap<Inst, bool>,
-    ) -> Option<Search<'a>> {
-        if plan.specialised().is_some() {
-            return None;
-        }
-        let memory = in_memory(kernel, plan, staged);
+    ) -> Search<'a> {
+        let ring = |i: Inst| plan.specialised().is_none_or(|s| s.loads.iter().any(|l| l.0 == i));
+        let mut beside = staged.clone();
+        kernel.insts.keys().for_each(|i| beside[i] = staged[i] && ring(i));
+        let memory = in_memory(kernel, plan, &beside);
+        let prices = Prices::new(kernel, target, plan, plain, memory);
         let mut base = SecondaryMap::new();
         // Only what the walk reaches: a region that nobody runs has no layouts.
         kernel.walk(kernel.body, &mut |i| {
             let d = &kernel.insts[i];
             let params = d.regions.iter().flat_map(|&r| kernel.regions[r].params.iter());
-            for &v in d.results.iter().chain(params).filter(|&&v| !memory[v]) {
-                base[v] = plain.layout(v).cloned();
+            for &v in d.results.iter().chain(params) {
+                base[v] = prices.base(v);
             }
         });
-        let prices = Prices::new(kernel, target, plan, plain, memory);
-        Some(Search { problem: Problem { kernel, base }, prices })
+        let mut pinned = SecondaryMap::with_default(false);
+        plain.held.iter().for_each(|(v, l)| pinned[v] = l.is_some());
+        if let Some(s) = plan.specialised() {
+            let d = &kernel.insts[s.main];
+            d.results.iter().for_each(|&v| pinned[v] = true);
+            for &r in &d.regions {
+                kernel.regions[r].params.iter().for_each(|&v| pinned[v] = true);
+                kernel.walk(r, &mut |i| kernel.insts[i].results.iter().for_each(|&v| pinned[v] = true));
+            }
+        }
+        Search { problem: Problem { kernel, base, pinned }, prices }
     }
 
     /// The solution, if there is one.

@@ -5,13 +5,22 @@
 //! copies into the tile ─► map ─► fragments: by matrix loads where they divide the access, else by vectors
 //! ```
 
+use crate::access::GlobalAccess;
 use crate::assign::Assignment;
+use crate::lower::legal_width;
+use crate::plan::Plan;
 use crate::target::Target;
 use std::rc::Rc;
 use tilelift_ir::layout::{
-    Axis, Layout, LayoutError, SharedMap, SharedOp, ldmatrix_applies, operand_swizzle, turned_swizzle, vectors_without, wavefronts,
+    Axis, Layout, LayoutError, SharedMap, SharedOp, coalesced, ldmatrix_applies, operand_swizzle, turned_swizzle, vectors_without,
+    wavefronts,
 };
-use tilelift_ir::{Attr, Kernel, Op, Value};
+use tilelift_ir::{Attr, Inst, Kernel, Op, Value};
+
+/// True for a map of shared memory, which stands for a layout where a value waits there.
+pub(crate) fn in_memory(l: &Layout) -> bool {
+    l.size(Axis::Off) > 1
+}
 
 /// Another view of the same memory.
 #[derive(Clone, Debug)]
@@ -35,7 +44,8 @@ impl Reader {
         Reader { views: Vec::new(), layout: layout.clone(), matrices }
     }
 
-    fn seen(&self, map: &SharedMap) -> Result<SharedMap, LayoutError> {
+    /// The map as the dot sees it.
+    pub fn seen(&self, map: &SharedMap) -> Result<SharedMap, LayoutError> {
         self.views.iter().try_fold(map.clone(), |m, v| match v {
             View::Transpose(p) => m.transpose(p),
             View::Reshape(s) => m.reshape(s),
@@ -95,13 +105,7 @@ pub(crate) fn reads(map: &SharedMap, reader: &Reader, elem: u32, target: &Target
     Ok([w.total() * n, n])
 }
 
-/// True if matrix loads bring a reader's fragments.
-pub(crate) fn by_matrices(map: &SharedMap, reader: &Reader, elem: u32) -> bool {
-    let columns = reader.seen(map).and_then(|m| m.columns_from(&reader.layout));
-    reader.matrices && columns.is_ok_and(|c| ldmatrix_applies(&c, elem).is_some())
-}
-
-/// The map for a tile that a layout writes in vectors of at most so many bytes (if that is known), and dots read. The plain swizzle wins
+/// The map for a tile, a swizzle or rows with gaps, that a layout writes in vectors of at most so many bytes (if that is known), and dots read. The plain swizzle wins
 /// a tie.
 ///
 /// # Errors
@@ -140,8 +144,20 @@ pub(crate) fn choose(
             }
         }
     }
+    // Rows with gaps instead: they take more memory, so they have to save passes.
+    for gap in GAPS {
+        if let Ok(map) = SharedMap::padded(shape, elem, fast, gap)
+            && let Ok(c) = cost(&map)
+            && c[0] < best[0]
+        {
+            (best, chosen) = (c, map);
+        }
+    }
     Ok((chosen, best))
 }
+
+/// Bytes of gaps between rows that are tried.
+const GAPS: [u32; 3] = [16, 32, 64];
 
 /// Passes of one warp that bytes alone ask for: what it writes and reads, 128 bytes a pass.
 pub(crate) fn least(writer: Option<&Layout>, readers: &[Reader], elem: u32) -> u32 {
@@ -150,4 +166,87 @@ pub(crate) fn least(writer: Option<&Layout>, readers: &[Reader], elem: u32) -> u
         ((l.size(Axis::Reg) * l.size(Axis::Lane) * elem) >> copies) / 128
     };
     readers.iter().fold(writer.map_or(0, passes), |sum, r| sum + passes(&r.layout))
+}
+
+/// A load that may wait in shared memory: how lanes copy it, and the maps to choose from.
+pub(crate) struct Waiting {
+    pub load: Inst,
+    /// What lanes copy, and bytes of a vector.
+    writer: (Layout, u32),
+    /// The plain swizzle, then those that suit a reader better.
+    pub maps: Vec<SharedMap>,
+}
+
+/// Maps of one load that are looked at.
+const MAPS: usize = 3;
+
+impl Waiting {
+    /// A load that is staged in the plain assignment.
+    ///
+    /// # Errors
+    /// A tile that has no plain map.
+    pub fn of(kernel: &Kernel, target: &Target, plan: &Plan, plain: &Assignment, load: Inst) -> Result<Waiting, LayoutError> {
+        let access = GlobalAccess::of(kernel, load);
+        let (elem, v) = (access.view.elem, kernel.insts[load].results[0]);
+        let (bytes, order) = (elem.bytes(), access.order());
+        let shape = kernel.ty(v).shape().unwrap_or(&[]);
+        let vec = legal_width(access.vector_elements(target.vector_bytes), elem);
+        let layout = coalesced(shape, bytes, &order, vec, target.lanes, plan.warps)?;
+        let mut maps = vec![operand_swizzle(shape, bytes, order[0])?];
+        let mut add = |readers: &[Reader]| -> Result<(), LayoutError> {
+            let (map, _) = choose(shape, bytes, order[0], Some((&layout, vec * bytes)), readers, target)?;
+            if maps.len() < MAPS && !maps.contains(&map) {
+                maps.push(map);
+            }
+            Ok(())
+        };
+        let all = readers(kernel, target, plain, v);
+        add(&all)?;
+        // What suits a dot whose operand has k in another order.
+        let mut seen: Vec<&Rc<Layout>> = all.iter().map(|r| &r.layout).collect();
+        for l in plain.dots.values().flatten().flat_map(|p| &p.others).flat_map(|p| [&p.a, &p.b]) {
+            let Some(r) = all.iter().find(|r| r.layout.shape() == l.shape()) else { continue };
+            if !seen.contains(&l) {
+                add(&[Reader { layout: l.clone(), ..r.clone() }])?;
+                seen.push(l);
+            }
+        }
+        Ok(Waiting { load, writer: (layout, vec * bytes), maps })
+    }
+
+    /// Passes and instructions of one warp that copies the tile into a map.
+    pub fn copies(&self, map: &SharedMap, elem: u32, target: &Target) -> Option<[u32; 2]> {
+        writes(map, &self.writer.0, elem, self.writer.1, target).ok()
+    }
+
+    /// The layout in which it is copied.
+    pub fn layout(&self) -> &Layout {
+        &self.writer.0
+    }
+}
+
+/// The load behind a dot's operand, and the views between them, the load's first.
+pub(crate) fn behind(kernel: &Kernel, v: Value) -> Option<(Inst, Vec<Value>)> {
+    let i = kernel.def_inst(v)?;
+    let d = &kernel.insts[i];
+    match d.op {
+        Op::Load => Some((i, Vec::new())),
+        Op::Transpose | Op::Reshape => {
+            let (load, mut views) = behind(kernel, d.args[0])?;
+            views.push(v);
+            Some((load, views))
+        }
+        _ => None,
+    }
+}
+
+/// A map of a load as a value sees it through transposes and reshapes.
+pub(crate) fn through(kernel: &Kernel, map: &SharedMap, views: &[Value]) -> Option<SharedMap> {
+    views.iter().try_fold(map.clone(), |m, &v| {
+        let d = &kernel.insts[kernel.def_inst(v)?];
+        match (d.op, d.attrs.first()) {
+            (Op::Transpose, Some(Attr::Perm(p))) => m.transpose(&p.iter().map(|&x| x as usize).collect::<Vec<_>>()).ok(),
+            _ => m.reshape(kernel.ty(v).shape()?).ok(),
+        }
+    })
 }

@@ -16,6 +16,7 @@ use crate::access::GlobalAccess;
 use crate::facts::power_of_two;
 use crate::lane::{LVal, LaneBuilder, TensorBox, Vals, entry_registers};
 use crate::lower::{keeps_extents, staged_loads};
+use crate::require::suits;
 use crate::target::{GroupMatrixId, Target, Units};
 use cranelift_entity::EntityRef;
 use std::collections::HashSet;
@@ -273,6 +274,7 @@ pub(super) fn specialise(kernel: &Kernel, target: &Target, options: &LowerOption
     if consumers == 0 || sums.iter().any(|s| !s[0].is_multiple_of(consumers * rows)) {
         return Err(format!("{consumers} groups of warps do not share {} rows of results by {rows}", sums[0][0]));
     }
+    suits(kernel, main, consumers * units.group_warps)?;
     let lanes = consumers * units.group_warps * target.lanes;
     // Sums that are added beside the instruction are there twice.
     let brief = dots.iter().any(|&(_, q)| units.matrix[q.index()].kept_depth.is_some());

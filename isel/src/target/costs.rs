@@ -17,6 +17,8 @@ pub struct Costs {
     pub shared_latency: u64,
     /// A barrier of a program, and more per warp.
     pub barrier: [u64; 2],
+    /// Until data is back from global memory, per program.
+    pub global_latency: u64,
     /// A sector to or from global memory.
     pub sector: u64,
     /// A line of the first-level cache that is looked up.
@@ -25,6 +27,8 @@ pub struct Costs {
     pub spill: u64,
     /// 1024 multiply-adds of a group matrix instruction; 0 where there is none.
     pub group_product: u64,
+    /// A step of a function, where too few warps are there to hide how long it takes: per lane's element, not per warp.
+    pub chain: u64,
     /// Multiprocessors of the machine, and megahertz of their clock.
     pub processors: u64,
     /// See [`Costs::processors`].

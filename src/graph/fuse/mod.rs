@@ -357,9 +357,18 @@ impl Search<'_> {
             });
             match found {
                 Ok(found) => {
-                    let after = found.cost().cost;
+                    let all = found.cost();
+                    let after = all.cost;
                     if after >= before && !self.options.always {
-                        reasons.push((Some(how), Refusal::new(RefusalKind::Cost, format!("it would cost {after} instead of {before}"))));
+                        let [one, two] = [self.costs[p], self.costs[c]];
+                        let why = format!(
+                            "it would cost {after} instead of {before} ({} and {}), and ask for {} bytes instead of {}",
+                            one.cost,
+                            two.cost,
+                            all.bytes,
+                            one.bytes.saturating_add(two.bytes)
+                        );
+                        reasons.push((Some(how), Refusal::new(RefusalKind::Cost, why)));
                     } else if best.as_ref().is_none_or(|b| after < b.cost().cost) {
                         best = Some(found);
                     }

@@ -7,6 +7,7 @@ mod combine;
 mod control;
 mod dots;
 mod indexed;
+mod layouts;
 mod ops;
 mod pairs;
 mod views;
@@ -54,6 +55,9 @@ struct Gen<'a> {
     used: Vec<Value>,
     shapes: Vec<Shape>,
     grid: [u32; 3],
+    /// Warps of a program, and lanes of a warp where layouts are required.
+    warps: u32,
+    lanes: u32,
     /// The number of this program instance.
     pid: Value,
     /// Its positions on the axes x and y.
@@ -103,6 +107,8 @@ pub fn generate(src: &mut Source, cfg: &Config) -> Result<Case, BuildErrors> {
         used: Vec::new(),
         shapes: Vec::new(),
         grid,
+        warps,
+        lanes: 32,
         pid,
         axes,
         times: grid.iter().map(|&e| u64::from(e)).product(),
@@ -112,6 +118,9 @@ pub fn generate(src: &mut Source, cfg: &Config) -> Result<Case, BuildErrors> {
     for _ in 0..3 {
         let s = g.new_shape();
         g.shapes.push(s);
+    }
+    if g.src.chance(64) {
+        g.lanes = 64;
     }
     g.scalar_params(&mut b);
     g.load_new(&mut b);
@@ -268,6 +277,7 @@ impl Gen<'_> {
             4,
             self.cfg.dots / 2,
             approx,
+            2,
         ];
         match self.src.weighted(&weights) {
             0 => self.binary(b),
@@ -308,7 +318,8 @@ impl Gen<'_> {
             35 => self.narrow(b),
             36 => self.pairs(b),
             37 => self.dot_batched(b),
-            _ => self.approx_store(b),
+            38 => self.approx_store(b),
+            _ => self.require(b),
         }
     }
 

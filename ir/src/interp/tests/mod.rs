@@ -95,6 +95,8 @@ const CASES: &[(Op, fn())] = &[
     (Op::ScanReverseBy, combine::scans_go_in_order),
     (Op::Philox, combine::philox_words),
     (Op::Assume, faults::assumptions_and_assertions),
+    (Op::RequireLayout, shapes::required_layouts),
+    (Op::ReleaseLayout, shapes::required_layouts),
     (Op::Assert, faults::assumptions_and_assertions),
     (Op::Print, faults::prints),
     (Op::Dot, folds::dots_of_every_type),

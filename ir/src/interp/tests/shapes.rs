@@ -51,6 +51,16 @@ pub(super) fn joins_and_splits() {
 }
 
 #[test]
+pub(super) fn required_layouts() {
+    let spec = crate::LayoutSpec::Linear { registers: vec![[0, 1][..].into()], lanes: vec![[1, 0][..].into()], warps: vec![] };
+    let got = eval(&[(&count_up(4), &[2, 2])], (Scalar::I32, &[2, 2]), |k, v| {
+        let held = k.require_layout(v[0], spec);
+        k.release_layout(held)
+    });
+    assert_eq!(got.read_i64(Scalar::I32), [0, 1, 2, 3]);
+}
+
+#[test]
 pub(super) fn concats_and_slices() {
     let (a, b) = (count_up(6), Nums::I(Scalar::I32, (10..14).collect()));
     let got = eval(&[(&a, &[2, 3]), (&b, &[2, 2])], (Scalar::I32, &[2, 5]), |k, v| k.concat(v[0], v[1], 1));

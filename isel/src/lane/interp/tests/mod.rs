@@ -230,6 +230,8 @@ pub(crate) fn target() -> Target {
             line: 16,
             spill: 64,
             group_product: 11,
+            chain: 1,
+            global_latency: 1,
             processors: 132,
             megahertz: 1980,
             launch: 2100,

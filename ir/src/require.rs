@@ -1,0 +1,231 @@
+//! Layouts that the author of a kernel requires: how they are said, and which values they bind.
+//!
+//! ```text
+//! v2 = require_layout v1, blocked(size=[1, 8], lanes=[4, 8], warps=[4, 1], order=[1, 0])
+//! v3 = add v2, v4                       held, too: what is computed element by element from a held tile
+//! v5 = release_layout v3                free again
+//! ```
+//!
+//! A requirement binds its result, what elementwise ops, flips, scans and accumulation make of it, and what loops and choices carry of that, up
+//! to a release. Two requirements written differently must not meet in one value.
+
+use crate::entities::{Inst, Value};
+use crate::interp::is_elementwise;
+use crate::kernel::Kernel;
+use crate::layout::{Layout, LayoutError};
+use crate::ops::{Attr, Op, Rule};
+use crate::types::{Shape, Type};
+use cranelift_entity::SecondaryMap;
+use std::fmt;
+
+/// The part of a matrix product whose layout is meant.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Hash, PartialOrd, Ord)]
+pub enum DotPart {
+    /// The left operand.
+    A,
+    /// The right operand.
+    B,
+    /// The accumulator.
+    Acc,
+}
+
+impl DotPart {
+    /// Every part.
+    pub const ALL: &'static [DotPart] = &[DotPart::A, DotPart::B, DotPart::Acc];
+    /// The word in the text form.
+    pub const fn word(self) -> &'static str {
+        match self {
+            DotPart::A => "a",
+            DotPart::B => "b",
+            DotPart::Acc => "acc",
+        }
+    }
+    /// The part written so, if there is one.
+    pub fn from_word(w: &str) -> Option<DotPart> {
+        DotPart::ALL.iter().copied().find(|p| p.word() == w)
+    }
+}
+
+/// A layout of a tile as an author writes it.
+#[derive(Clone, PartialEq, Eq, Debug, Hash)]
+pub enum LayoutSpec {
+    /// Per dimension so many neighbouring elements of a lane, then lanes, then warps, dimensions in `order`, fastest first; what is left of an
+    /// extent repeats in registers, lanes and warps that are left over hold copies.
+    Blocked {
+        /// Elements of a lane, per dimension.
+        size: Shape,
+        /// Lanes, per dimension.
+        lanes: Shape,
+        /// Warps, per dimension.
+        warps: Shape,
+        /// Dimensions, fastest first.
+        order: Shape,
+    },
+    /// That of a part of the kernel's first dot whose part has the tile's shape.
+    Mma(DotPart),
+    /// The coordinate that each bit of a register's, lane's or warp's number adds, low bit first.
+    Linear {
+        /// Of registers.
+        registers: Vec<Shape>,
+        /// Of lanes.
+        lanes: Vec<Shape>,
+        /// Of warps.
+        warps: Vec<Shape>,
+    },
+}
+
+impl LayoutSpec {
+    /// The layout of a tile of a shape; `None` where a target's matrix instruction decides.
+    ///
+    /// # Errors
+    /// What the shape has no room for.
+    pub fn layout(&self, shape: &[u32]) -> Result<Option<Layout>, LayoutError> {
+        fn all(list: &[Shape]) -> Vec<&[u32]> {
+            list.iter().map(|s| s.as_slice()).collect()
+        }
+        match self {
+            LayoutSpec::Blocked { size, lanes, warps, order } => {
+                let order: Vec<usize> = order.iter().map(|&d| d as usize).collect();
+                Layout::blocked(shape, size, lanes, warps, &order).map(Some)
+            }
+            LayoutSpec::Mma(_) => Ok(None),
+            LayoutSpec::Linear { registers, lanes, warps } => Layout::of_bases(shape, &all(registers), &all(lanes), &all(warps)).map(Some),
+        }
+    }
+
+    /// Lanes and warps that the layout is spread over, where it says so.
+    pub fn spread(&self) -> Option<[u64; 2]> {
+        let product = |s: &Shape| s.iter().fold(1u64, |n, &e| n.saturating_mul(u64::from(e)));
+        match self {
+            LayoutSpec::Blocked { lanes, warps, .. } => Some([product(lanes), product(warps)]),
+            LayoutSpec::Mma(_) => None,
+            LayoutSpec::Linear { lanes, warps, .. } => Some([lanes, warps].map(|l| 1u64 << l.len().min(63))),
+        }
+    }
+}
+
+impl fmt::Display for LayoutSpec {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            LayoutSpec::Blocked { size, lanes, warps, order } => {
+                write!(f, "blocked(size={size:?}, lanes={lanes:?}, warps={warps:?}, order={order:?})")
+            }
+            LayoutSpec::Mma(p) => write!(f, "mma({})", p.word()),
+            LayoutSpec::Linear { registers, lanes, warps } => {
+                write!(f, "linear(registers={registers:?}, lanes={lanes:?}, warps={warps:?})")
+            }
+        }
+    }
+}
+
+/// Two requirements that meet.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Meeting {
+    /// The value that would have to be held in both.
+    pub value: Value,
+    /// The instruction where they meet.
+    pub at: Inst,
+    /// The `require_layout` instructions.
+    pub sites: [Inst; 2],
+}
+
+/// The requirement that holds each value: its `require_layout`.
+pub type Requirements = SecondaryMap<Value, Option<Inst>>;
+
+/// What a requirement asks for.
+pub fn spec(kernel: &Kernel, site: Inst) -> Option<&LayoutSpec> {
+    match kernel.insts[site].attrs.first() {
+        Some(Attr::Layout(l)) => Some(l),
+        Some(_) | None => None,
+    }
+}
+
+/// Which requirement holds each value of a kernel whose values and regions are in order.
+///
+/// # Errors
+/// Two different requirements that meet in one value.
+pub fn requirements(kernel: &Kernel) -> Result<Requirements, Meeting> {
+    let mut flow = Flow { kernel, held: SecondaryMap::new(), changed: true, meeting: None };
+    let mut any = false;
+    kernel.walk(kernel.body, &mut |i| any |= kernel.insts[i].op == Op::RequireLayout);
+    // What a loop yields reaches its parameters in the next round; requirements only spread, so this ends.
+    while any && std::mem::take(&mut flow.changed) && flow.meeting.is_none() {
+        kernel.walk(kernel.body, &mut |i| flow.inst(i));
+    }
+    match flow.meeting {
+        Some(m) => Err(m),
+        None => Ok(flow.held),
+    }
+}
+
+struct Flow<'k> {
+    kernel: &'k Kernel,
+    held: Requirements,
+    changed: bool,
+    meeting: Option<Meeting>,
+}
+
+impl Flow<'_> {
+    /// The requirement of one value spreads to another at an instruction.
+    fn spread(&mut self, from: Value, to: Value, at: Inst) {
+        if let Some(site) = self.held[from] {
+            self.hold(to, site, at);
+        }
+    }
+
+    fn hold(&mut self, v: Value, site: Inst, at: Inst) {
+        // Elements of 4 bits share bytes with their neighbours: their layout follows from that of the bytes.
+        if !matches!(self.kernel.ty(v), Type::Tile(t) if !t.elem.is_packed()) {
+            return;
+        }
+        match self.held[v] {
+            None => {
+                self.held[v] = Some(site);
+                self.changed = true;
+            }
+            Some(old) if spec(self.kernel, old) == spec(self.kernel, site) => {}
+            Some(old) => {
+                self.meeting.get_or_insert(Meeting { value: v, at, sites: [old, site] });
+            }
+        }
+    }
+
+    fn inst(&mut self, i: Inst) {
+        let kernel = self.kernel;
+        let d = &kernel.insts[i];
+        let same = |a: Value, r: Value| kernel.ty(a).shape() == kernel.ty(r).shape();
+        match d.op {
+            Op::RequireLayout => self.hold(d.results[0], i, i),
+            Op::Flip | Op::Scan | Op::ScanReverse => self.spread(d.args[0], d.results[0], i),
+            Op::Dot => self.spread(d.args[2], d.results[0], i),
+            Op::For => {
+                for (k, &result) in d.results.iter().enumerate() {
+                    let param = kernel.regions[d.regions[0]].params[k + 1];
+                    self.spread(d.args[3 + k], param, i);
+                    self.spread(kernel.yields(d.regions[0])[k], param, i);
+                    self.spread(param, result, i);
+                }
+            }
+            Op::While => {
+                for (k, &result) in d.results.iter().enumerate() {
+                    let [test, run] = [0, 1].map(|r| kernel.regions[d.regions[r]].params[k]);
+                    self.spread(d.args[k], test, i);
+                    self.spread(kernel.yields(d.regions[1])[k], test, i);
+                    self.spread(test, run, i);
+                    self.spread(test, result, i);
+                }
+            }
+            Op::If => {
+                for (k, &result) in d.results.iter().enumerate() {
+                    d.regions.iter().for_each(|&r| self.spread(kernel.yields(r)[k], result, i));
+                }
+            }
+            op if is_elementwise(op) || op.info().rule == Rule::Philox => {
+                for &r in &d.results {
+                    d.args.iter().filter(|&&a| same(a, r)).for_each(|&a| self.spread(a, r, i));
+                }
+            }
+            _ => {}
+        }
+    }
+}

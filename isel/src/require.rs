@@ -1,0 +1,154 @@
+//! Layouts that the kernel's author requires, on a machine: the layout of every value that a requirement holds.
+
+use crate::dots::DotPlan;
+use crate::error::LowerError;
+use crate::plan::Plan;
+use crate::target::Target;
+use cranelift_entity::SecondaryMap;
+use std::rc::Rc;
+use tilelift_ir::layout::{Axis, Layout};
+use tilelift_ir::require::{requirements, spec};
+use tilelift_ir::{DotPart, Inst, Kernel, LayoutSpec, Loc, Op, Value};
+
+/// The layouts of values that requirements hold.
+pub(crate) type Holds = SecondaryMap<Value, Option<Rc<Layout>>>;
+
+/// Whether a specialised loop leaves requirements their layouts: it has its own in the loop, and so many warps behind it.
+pub(crate) fn suits(kernel: &Kernel, main: Inst, warps: u32) -> Result<(), String> {
+    let Ok(held) = requirements(kernel) else { return Ok(()) };
+    let d = &kernel.insts[main];
+    let holds = |list: &[Value]| list.iter().any(|&v| held[v].is_some());
+    let mut inside = holds(&d.results);
+    for &r in &d.regions {
+        inside |= holds(&kernel.regions[r].params);
+        kernel.walk(r, &mut |i| inside |= holds(&kernel.insts[i].results));
+    }
+    if inside {
+        return Err("a layout is required of values in the loop".into());
+    }
+    let mut other = None;
+    kernel.walk(kernel.body, &mut |i| {
+        if kernel.insts[i].op == Op::RequireLayout
+            && let Some([_, n]) = spec(kernel, i).and_then(LayoutSpec::spread)
+            && n != u64::from(warps)
+        {
+            other.get_or_insert(n);
+        }
+    });
+    other.map_or(Ok(()), |n| Err(format!("a layout is required over {n} warps, and {warps} would compute")))
+}
+
+/// Finds the layouts that requirements among the instructions `here` ask for.
+///
+/// # Errors
+/// [`LowerError::Requirement`] for a layout that the program's lanes and warps do not fill, or whose dot does not exist.
+pub(crate) fn holds(
+    kernel: &Kernel,
+    target: &Target,
+    plan: &Plan,
+    dots: &SecondaryMap<Inst, Option<Rc<DotPlan>>>,
+    here: &SecondaryMap<Inst, bool>,
+) -> Result<Holds, LowerError> {
+    let mut out = Holds::new();
+    let held = requirements(kernel).map_err(|m| refuse(kernel, m.sites[1], "two layouts are required of one value", m.sites[0]))?;
+    let mut known: SecondaryMap<Inst, Option<Rc<Layout>>> = SecondaryMap::new();
+    for (v, site) in held.iter() {
+        let Some(site) = site.filter(|&s| here[s]) else { continue };
+        let (Some(spec), Some(shape)) = (spec(kernel, site), kernel.ty(v).shape()) else { continue };
+        if known[site].is_none() {
+            let layout = match (spec, spec.layout(shape)?) {
+                (_, Some(l)) => l,
+                (LayoutSpec::Mma(part), None) => (*of_dot(kernel, dots, *part, shape, site)?).clone(),
+                (_, None) => continue,
+            };
+            fits(kernel, target, plan, spec, &layout, site)?;
+            known[site] = Some(Rc::new(layout));
+        }
+        out[v] = known[site].clone();
+    }
+    Ok(out)
+}
+
+fn place(loc: Loc, otherwise: impl FnOnce() -> String) -> String {
+    if loc.line > 0 { format!("{}:{}", loc.line, loc.col) } else { otherwise() }
+}
+
+fn refuse(kernel: &Kernel, site: Inst, why: impl Into<String>, other: Inst) -> LowerError {
+    let other = format!("`{}` at {}", kernel.insts[other].op, place(kernel.locs[other], || other.to_string()));
+    requirement(kernel, site, why, other)
+}
+
+fn requirement(kernel: &Kernel, site: Inst, why: impl Into<String>, other: String) -> LowerError {
+    let what = spec(kernel, site).map(ToString::to_string).unwrap_or_default();
+    LowerError::Requirement { what, why: why.into(), other, loc: kernel.locs[site] }
+}
+
+/// Lanes and warps of the layout are those of the program.
+fn fits(kernel: &Kernel, target: &Target, plan: &Plan, spec: &LayoutSpec, layout: &Layout, site: Inst) -> Result<(), LowerError> {
+    let have = [u64::from(target.lanes), u64::from(plan.warps)];
+    let want = spec.spread().unwrap_or([Axis::Lane, Axis::Warp].map(|a| u64::from(layout.size(a))));
+    if want == have {
+        return Ok(());
+    }
+    let warps = match kernel.hints.warps {
+        Some(n) if u64::from(n) == have[1] => format!("`warps={n}` at {}", place(kernel.hint_locs[0], || "the kernel's head".into())),
+        Some(_) | None => format!("the plan: {plan}"),
+    };
+    let why = format!(
+        "it is spread over {} lanes and {} warps, but {} runs {} lanes a warp and the program has {} warps",
+        want[0], want[1], target.name, have[0], have[1]
+    );
+    Err(requirement(kernel, site, why, warps))
+}
+
+/// The layout of a part of the first dot that has the shape there.
+fn of_dot(
+    kernel: &Kernel,
+    dots: &SecondaryMap<Inst, Option<Rc<DotPlan>>>,
+    part: DotPart,
+    shape: &[u32],
+    site: Inst,
+) -> Result<Rc<Layout>, LowerError> {
+    let at = match part {
+        DotPart::A => 0,
+        DotPart::B => 1,
+        DotPart::Acc => 2,
+    };
+    let mut found = None;
+    let mut any = None;
+    kernel.walk(kernel.body, &mut |i| {
+        let d = &kernel.insts[i];
+        if d.op == Op::Dot {
+            any.get_or_insert(i);
+            if kernel.ty(d.args[at]).shape() == Some(shape) {
+                found.get_or_insert(i);
+            }
+        }
+    });
+    let Some(dot) = found else {
+        let why = format!("no dot has a tile of the shape {shape:?} in that place");
+        return Err(match any {
+            Some(dot) => refuse(kernel, site, why, dot),
+            None => requirement(kernel, site, why, "a kernel without dots".into()),
+        });
+    };
+    let plan = dots[dot].as_ref().filter(|p| p.instr.is_some() || p.group.is_some() && part == DotPart::Acc);
+    let Some(plan) = plan else {
+        let why = match dots[dot].as_ref().is_some_and(|p| p.group.is_some()) {
+            true => "operands of its matrix instruction lie in shared memory",
+            false => "the dot runs by multiply-adds of lanes, not on a matrix instruction",
+        };
+        return Err(refuse(kernel, site, why, dot));
+    };
+    let operand = |l: &Rc<Layout>| -> Result<Rc<Layout>, LowerError> {
+        match shape {
+            &[n, _, _] => Ok(Rc::new(l.expand_dims(0).broadcast(0, n)?)),
+            _ => Ok(l.clone()),
+        }
+    };
+    match part {
+        DotPart::A => operand(&plan.a),
+        DotPart::B => operand(&plan.b),
+        DotPart::Acc => Ok(plan.whole.clone()),
+    }
+}
