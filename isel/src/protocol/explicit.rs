@@ -163,7 +163,8 @@ impl Counting<'_> {
             }
             _ => {}
         }
-        if self.relevant.contains(&dst) {
+        // Of extents nothing is followed.
+        if self.relevant.contains(&dst) && !e.natural.contains(&a) {
             match (op, by) {
                 (BinOp::Rem | BinOp::RemU | BinOp::Div | BinOp::DivU, Some(c)) => self.slots = lcm(self.slots, c).min(MOST),
                 (BinOp::ShrS | BinOp::ShrU, Some(c)) if c < 12 => self.slots = lcm(self.slots, 1 << c).min(MOST),
@@ -184,9 +185,10 @@ fn counts(block: &Block, v: LVal, from: LVal, e: &Explicit, depth: u32) -> bool 
     }
     block.iter().any(|inst| match inst {
         Inst::Bin { dst, op: BinOp::Add, a, b } if *dst == v => e.natural.contains(b) && counts(block, *a, from, e, depth - 1),
-        Inst::For(l) => l.carried.iter().any(|c| {
-            c.result == v && counts(block, c.init, from, e, depth - 1) && counts(&l.body, c.next, c.param, e, depth - 1)
-        }),
+        Inst::For(l) => l
+            .carried
+            .iter()
+            .any(|c| c.result == v && counts(block, c.init, from, e, depth - 1) && counts(&l.body, c.next, c.param, e, depth - 1)),
         Inst::If(c) => c.results.iter().any(|&(r, a, b)| {
             let arm = |x: LVal, arm: &Block| counts(arm, x, from, e, depth - 1) || counts(block, x, from, e, depth - 1);
             r == v && arm(a, &c.then) && arm(b, &c.otherwise)
