@@ -13,6 +13,7 @@
 #![deny(missing_docs)]
 
 pub mod builder;
+pub mod channel;
 mod cursor;
 mod entities;
 pub mod interp;

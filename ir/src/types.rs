@@ -324,6 +324,9 @@ impl fmt::Display for ChannelType {
     }
 }
 
+/// The most bytes of one buffer of local memory.
+pub const MAX_LOCAL_BYTES: u64 = 1 << 20;
+
 /// The most barriers of one `barrier_alloc` and slots of a channel.
 pub const MAX_SLOTS: u32 = 1024;
 

@@ -1,7 +1,7 @@
 //! Typing of the ops on handles: local memory, barriers, async copies and products, clusters, channels; called by [`crate::typing`].
 
 use crate::ops::{AtomicOp, Attr, Op};
-use crate::types::{ChannelType, MAX_CHANNEL_TILES, MAX_RANK, MAX_SLOTS, Scalar, Shape, SharedType, TileType, Type};
+use crate::types::{ChannelType, MAX_CHANNEL_TILES, MAX_LOCAL_BYTES, MAX_RANK, MAX_SLOTS, Scalar, Shape, SharedType, TileType, Type};
 use crate::typing::{TypeError, check_tile, dot_type, indices};
 
 /// The most arrivals or bytes of a barrier's phase: what its word can count.
@@ -23,6 +23,12 @@ pub(crate) fn check_handle(t: &Type) -> Result<(), TypeError> {
 
 fn check_shared(s: &SharedType) -> Result<(), TypeError> {
     check_tile(&s.tile())?;
+    if s.bytes() > MAX_LOCAL_BYTES {
+        return Err(format!(
+            "{s} has {} bytes; a buffer of local memory has up to {MAX_LOCAL_BYTES}, so use smaller tiles or fewer slots",
+            s.bytes()
+        ));
+    }
     if s.elem.is_packed() && s.shape.last().is_some_and(|e| e % 2 != 0) {
         return Err(format!("{s}: two {} share a byte, so the last extent must be even", s.elem));
     }
@@ -36,7 +42,13 @@ fn check_channel(c: &ChannelType) -> Result<(), TypeError> {
     if !(1..=MAX_CHANNEL_TILES).contains(&c.tiles.len()) {
         return Err(format!("{c} has {} tiles in a slot; there are 1 to {MAX_CHANNEL_TILES} of them", c.tiles.len()));
     }
-    c.tiles.iter().try_for_each(|t| check_shared(&SharedType { shape: t.shape.clone(), elem: t.elem }))
+    let slots = |t: &TileType| SharedType { shape: std::iter::once(c.depth).chain(t.shape.iter().copied()).collect(), elem: t.elem };
+    c.tiles.iter().try_for_each(|t| check_shared(&slots(t)))?;
+    let bytes = c.tiles.iter().map(|t| slots(t).bytes() / u64::from(c.depth)).sum::<u64>();
+    if bytes > u64::from(MAX_COUNT) {
+        return Err(format!("a slot of {c} has {bytes} bytes; a barrier counts up to {MAX_COUNT}, so use smaller tiles"));
+    }
+    Ok(())
 }
 
 fn shared<'a>(op: Op, name: &str, t: Option<&&'a Type>) -> Result<&'a SharedType, TypeError> {

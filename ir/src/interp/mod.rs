@@ -124,7 +124,7 @@ pub fn interpret(
     if grid.iter().any(|&e| e == 0 || e > i32::MAX as u32) {
         return Err(InterpError::Grid { grid });
     }
-    if grid[0] % kernel.cluster.max(1) != 0 {
+    if !grid[0].is_multiple_of(kernel.cluster.max(1)) {
         return Err(InterpError::Cluster { grid, cluster: kernel.cluster });
     }
     for &program in options.programs.iter().flatten() {

@@ -199,6 +199,10 @@ fn examples(code: ParseCode) -> Vec<(String, &'static str)> {
             ("v9 = barrier_alloc 1 : barrier<0>", "1 to 1024"),
             ("v9 = channel_alloc : channel<0, tile<4xf32>>", "0 slots"),
             ("v9 = channel_alloc : channel<2>", "0 tiles"),
+            ("v9 = local_alloc : shared<1024x1024xf32>", "up to 1048576"),
+            ("v9 = channel_alloc : channel<2, tile<512x512xf32>>", "smaller tiles or fewer slots"),
+            ("v9 = channel_alloc : channel<1, tile<512x512xf32>, tile<4xf32>>", "a barrier counts up to"),
+            ("v9 = channel_alloc : channel<1, tile<1x1x1x1x1x4xf32>>", "7 dimensions"),
         ])
         .into_iter()
         .chain(texts(&[("kernel @a(v0: view<f32, [1, 1, 1, 1, 1, 1, 1]>) {\n}", "at most 6")]))

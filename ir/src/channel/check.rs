@@ -1,0 +1,297 @@
+//! Whether channels can come to a standstill.
+//!
+//! ```text
+//! order    in each task, the puts, the gets and the returns of a channel have steps 0, 1, 2, …: a site's step is how often the task did
+//!          that before, as polynomials over the rounds of its loops
+//! number   a channel's puts, and each consumer's gets and returns, are as many
+//! credit   a round of every task is a row of nodes; edges say what waits for what, and how many rounds before. A circle of edges within
+//!          one round would be a standstill; without one, every round gets done after the round before: whatever their number is
+//! ```
+//! The number of rounds of a loop counts as its upper bound minus its lower one, which is not negative.
+
+use super::poly::{Atom, Poly, Values};
+use crate::entities::{Inst, Region, Value};
+use crate::kernel::{Kernel, Loc};
+use crate::ops::{Attr, Op, Task};
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
+
+/// Why nobody can say that a channel does not come to a standstill, or that it does.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct ChannelError {
+    /// What is wrong, and how to mend it.
+    pub message: String,
+    /// The instructions that do not fit together.
+    pub sites: Vec<(Inst, Op, Loc)>,
+}
+
+impl fmt::Display for ChannelError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.message)?;
+        for (n, (inst, op, loc)) in self.sites.iter().enumerate() {
+            f.write_str(if n == 0 { ": " } else { " and " })?;
+            if loc.line > 0 { write!(f, "`{op}` at {}:{}", loc.line, loc.col)? } else { write!(f, "`{op}` ({inst})")? }
+        }
+        Ok(())
+    }
+}
+impl std::error::Error for ChannelError {}
+
+/// An op on a channel.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+enum Kind {
+    Put,
+    Get,
+    Return,
+}
+
+/// An op on a channel in a task.
+#[derive(Clone, Copy, Debug)]
+struct Site {
+    inst: Inst,
+    task: usize,
+    channel: Value,
+    kind: Kind,
+}
+
+struct Checker<'k> {
+    kernel: &'k Kernel,
+    values: Values<'k>,
+    /// What a task has done how often.
+    counts: BTreeMap<(Value, Kind), Poly>,
+    fresh: usize,
+    /// The sites of the task, with the region that they stand in; each once.
+    sites: Vec<(Site, Region)>,
+    task: usize,
+}
+
+/// Checks every channel of a verified kernel.
+///
+/// # Errors
+/// The first that is not regular, or comes to a standstill, with the guilty instructions.
+pub fn check(kernel: &Kernel) -> Result<(), ChannelError> {
+    let mut c = Checker { kernel, values: Values::new(kernel), counts: BTreeMap::new(), fresh: 0, sites: Vec::new(), task: 0 };
+    let last = kernel.regions[kernel.body].insts.last().map(|&i| &kernel.insts[i]);
+    let (tasks, regions): (&[Task], &[Region]) = match last.map(|d| (d.attrs.first(), &d.regions)) {
+        Some((Some(Attr::Tasks(t)), regions)) => (t, regions),
+        _ => (&[], &[]),
+    };
+    for &inst in &kernel.regions[kernel.body].insts {
+        if kind_of(kernel, inst).is_some() {
+            return Err(c.wrong("an op on a channel outside of tasks waits for itself; put it into a task", &[inst]));
+        }
+        if !kernel.insts[inst].regions.is_empty() && kernel.insts[inst].op != Op::Tasks && c.touches(inst).is_some() {
+            return Err(c.wrong("an op on a channel stands outside of tasks; put it into a task", &[c.touches(inst).unwrap_or(inst)]));
+        }
+    }
+    let mut totals = Vec::new();
+    for (n, &r) in regions.iter().enumerate() {
+        c.task = n;
+        c.counts.clear();
+        c.region(r, true)?;
+        totals.push(std::mem::take(&mut c.counts));
+    }
+    let allocs = kernel.insts.iter().filter(|(_, d)| d.op == Op::ChannelAlloc);
+    for (alloc, d) in allocs {
+        c.ends(alloc, d.results[0], tasks, &totals)?;
+    }
+    c.circles()
+}
+
+fn kind_of(kernel: &Kernel, inst: Inst) -> Option<Kind> {
+    match kernel.insts[inst].op {
+        Op::ChannelPut => Some(Kind::Put),
+        Op::ChannelGet => Some(Kind::Get),
+        Op::ChannelConsumed => Some(Kind::Return),
+        _ => None,
+    }
+}
+
+impl Checker<'_> {
+    fn wrong(&self, message: &str, sites: &[Inst]) -> ChannelError {
+        let site = |&i: &Inst| (i, self.kernel.insts[i].op, self.kernel.locs[i]);
+        ChannelError { message: message.to_owned(), sites: sites.iter().map(site).collect() }
+    }
+
+    /// An op on a channel inside an instruction.
+    fn touches(&self, inst: Inst) -> Option<Inst> {
+        let mut found = None;
+        for &r in &self.kernel.insts[inst].regions {
+            self.kernel.walk(r, &mut |i| found = found.or(kind_of(self.kernel, i).map(|_| i)));
+        }
+        found
+    }
+
+    /// Counts what a region does; checks the steps and notes the sites if `judged`.
+    fn region(&mut self, r: Region, judged: bool) -> Result<(), ChannelError> {
+        let kernel = self.kernel;
+        for &inst in &kernel.regions[r].insts {
+            let d = &kernel.insts[inst];
+            if let Some(kind) = kind_of(kernel, inst) {
+                let channel = d.args[0];
+                let count = self.counts.entry((channel, kind)).or_default().clone();
+                if judged {
+                    let step = self.values.of(d.args[1]);
+                    if step != count {
+                        let other = self.sites.iter().find(|s| s.0.channel == channel && s.0.task == self.task).map(|s| s.0.inst);
+                        let sites: Vec<Inst> = [inst].into_iter().chain(other).collect();
+                        let message =
+                            "the step is not known to be the number of those before it in the task; count 0, 1, 2, … from round to round";
+                        return Err(self.wrong(message, &sites));
+                    }
+                    self.sites.push((Site { inst, task: self.task, channel, kind }, r));
+                }
+                self.counts.insert((channel, kind), count.add(&Poly::int(1)));
+                continue;
+            }
+            let Some(inner) = self.touches(inst) else { continue };
+            if d.op != Op::For {
+                let message = "an op on a channel stands where it may or may not be reached; take it out of";
+                return Err(self.wrong(message, &[inst, inner]));
+            }
+            self.rounds(inst, judged)?;
+        }
+        Ok(())
+    }
+
+    /// A loop: first what a round adds, then a round with the counts that it finds.
+    fn rounds(&mut self, inst: Inst, judged: bool) -> Result<(), ChannelError> {
+        let region = self.kernel.insts[inst].regions[0];
+        let before = self.counts.clone();
+        let first = self.fresh;
+        let mut ghosts = BTreeMap::new();
+        let kernel = self.kernel;
+        kernel.walk(region, &mut |i| {
+            if let Some(kind) = kind_of(kernel, i) {
+                let at = ghosts.len();
+                ghosts.entry((kernel.insts[i].args[0], kind)).or_insert(first + at);
+            }
+        });
+        self.fresh += ghosts.len();
+        for (&key, &n) in &ghosts {
+            self.counts.insert(key, Poly::atom(Atom::Before(n)));
+        }
+        self.region(region, false)?;
+        let rounds = self.values.rounds(inst);
+        let mut after = before.clone();
+        for (&key, &n) in &ghosts {
+            let by = self.counts[&key].sub(&Poly::atom(Atom::Before(n)));
+            if by.has(&|a| matches!(a, Atom::Before(_)) || *a == Atom::Round(inst)) {
+                let message = "the rounds of a loop do not use a channel equally often; give each round the same number";
+                return Err(self.wrong(message, &[inst, self.touches(inst).unwrap_or(inst)]));
+            }
+            let start = before.get(&key).cloned().unwrap_or_default();
+            self.counts.insert(key, start.add(&by.mul(&Poly::atom(Atom::Round(inst)))));
+            after.insert(key, start.add(&by.mul(&rounds)));
+        }
+        if judged {
+            self.region(region, true)?;
+        }
+        self.counts = after;
+        Ok(())
+    }
+
+    /// Who puts and takes, and how often.
+    fn ends(&self, alloc: Inst, channel: Value, tasks: &[Task], totals: &[BTreeMap<(Value, Kind), Poly>]) -> Result<(), ChannelError> {
+        let of =
+            |kind: Kind| -> Vec<&Site> { self.sites.iter().map(|s| &s.0).filter(|s| s.channel == channel && s.kind == kind).collect() };
+        let (puts, gets, returns) = (of(Kind::Put), of(Kind::Get), of(Kind::Return));
+        let Some(put) = puts.first() else {
+            return if gets.is_empty() && returns.is_empty() {
+                Ok(())
+            } else {
+                let site = gets.iter().chain(&returns).map(|s| s.inst).next().unwrap_or(alloc);
+                Err(self.wrong("nobody puts what is taken from the channel", &[alloc, site]))
+            };
+        };
+        if let Some(other) = puts.iter().find(|p| p.task != put.task || tasks[p.task].replicas != 1) {
+            return Err(self.wrong("several tasks put into one channel, in no order; let one task do it", &[put.inst, other.inst]));
+        }
+        let takers: BTreeSet<usize> = gets.iter().chain(&returns).map(|s| s.task).collect();
+        let count: u32 = takers.iter().map(|&t| tasks[t].replicas).sum();
+        let want = if let Some(Attr::Count(n)) = self.kernel.insts[alloc].attrs.first() { *n } else { 1 };
+        if count != want {
+            let message = format!("{count} tasks take from a channel of {want} consumers; say how many there are where it is allocated");
+            return Err(self.wrong(&message, &[alloc, put.inst]));
+        }
+        let total = |task: usize, kind: Kind| totals[task].get(&(channel, kind)).cloned().unwrap_or_default();
+        let put_all = total(put.task, Kind::Put);
+        for &t in &takers {
+            for kind in [Kind::Get, Kind::Return] {
+                if total(t, kind) != put_all {
+                    let site = gets.iter().chain(&returns).find(|s| s.task == t && s.kind == kind);
+                    let site = site.or(gets.iter().chain(&returns).find(|s| s.task == t)).map_or(alloc, |s| s.inst);
+                    let message = "a consumer does not get and give back as many steps as are put, or is not known to; let both count the same rounds";
+                    return Err(self.wrong(message, &[put.inst, site]));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Looks for sites that wait for one another within a round.
+    fn circles(&self) -> Result<(), ChannelError> {
+        // One row of sites per task, all in one loop.
+        let mut rows: BTreeMap<usize, (Region, Vec<Site>)> = BTreeMap::new();
+        for &(site, region) in &self.sites {
+            let row = rows.entry(site.task).or_insert((region, Vec::new()));
+            if row.0 != region {
+                let message =
+                    "a task uses channels at several depths of its loops, of which no standstill can be excluded; use them in one loop";
+                return Err(self.wrong(message, &[row.1[0].inst, site.inst]));
+            }
+            row.1.push(site);
+        }
+        let nodes: Vec<Site> = rows.values().flat_map(|r| r.1.iter().copied()).collect();
+        // Number of a site among those of its kind in a round, and how many there are.
+        let nth = |at: usize| {
+            let s = nodes[at];
+            let alike = |t: &Site| t.task == s.task && t.channel == s.channel && t.kind == s.kind;
+            (nodes[..at].iter().filter(|t| alike(t)).count(), nodes.iter().filter(|t| alike(t)).count())
+        };
+        let mut edges: Vec<(usize, usize)> = Vec::new();
+        for (at, s) in nodes.iter().enumerate() {
+            if at > 0 && nodes[at - 1].task == s.task {
+                edges.push((at - 1, at));
+            }
+            let (n, of) = nth(at);
+            for (other, t) in nodes.iter().enumerate().filter(|(_, t)| t.channel == s.channel) {
+                let (m, also) = nth(other);
+                if also != of {
+                    let message = "two tasks use a channel differently often in a round; give both the same number";
+                    return Err(self.wrong(message, &[s.inst, t.inst]));
+                }
+                let depth = if let crate::types::Type::Channel(c) = self.kernel.ty(s.channel) { c.depth as usize } else { 1 };
+                let within = match (t.kind, s.kind) {
+                    (Kind::Put, Kind::Get) => m == n,
+                    // A put waits for the return of the step that had its slot: in this round if it is far enough ahead.
+                    (Kind::Return, Kind::Put) => m + depth == n,
+                    _ => false,
+                };
+                if within {
+                    edges.push((other, at));
+                }
+            }
+        }
+        for (at, s) in nodes.iter().enumerate().filter(|(_, s)| s.kind == Kind::Return) {
+            let (n, _) = nth(at);
+            let got = |t: &(usize, &Site)| t.1.task == s.task && t.1.channel == s.channel && t.1.kind == Kind::Get && nth(t.0).0 == n;
+            if let Some((get, t)) = nodes.iter().enumerate().find(got)
+                && get > at
+            {
+                return Err(self.wrong("a step is given back in front of where it is got; exchange the two", &[s.inst, t.inst]));
+            }
+        }
+        // Takes away what has no edge into it until nothing is left, or only circles and what waits for them.
+        let mut left: BTreeSet<usize> = (0..nodes.len()).collect();
+        while let Some(&free) = left.iter().find(|&&n| !edges.iter().any(|&(a, b)| b == n && left.contains(&a))) {
+            left.remove(&free);
+        }
+        if left.is_empty() {
+            return Ok(());
+        }
+        let stuck: Vec<Inst> = left.iter().map(|&n| nodes[n].inst).collect();
+        let sites = [stuck.first(), stuck.last()].into_iter().flatten().copied().collect::<Vec<_>>();
+        Err(self.wrong("tasks wait for each other in a circle; order their channels alike, or give them more slots", &sites))
+    }
+}
