@@ -10,7 +10,7 @@ use std::ops::Range;
 use tilelift_ir::{BuildErrors, Kernel, Scalar, num};
 
 /// The row of the kernel list.
-const ROW: u32 = 18;
+pub const ROW: u32 = 18;
 
 /// [`Doubling`] of a length.
 #[derive(Clone, Debug)]

@@ -11,7 +11,7 @@ mod cluster_norm;
 mod doubling;
 mod ring_gemm;
 
-pub use cases::{ClusterNormCase, DoublingCase, RingGemmCase, cases};
+pub use cases::{ClusterNormCase, DoublingCase, ROW, RingGemmCase, cases};
 pub use cluster_norm::ClusterNorm;
 pub use doubling::Doubling;
 pub use ring_gemm::{RingGemm, Teams};
@@ -21,7 +21,5 @@ use tilelift_ir::{KernelBuilder, Value};
 /// Slot and parity of a step of a ring: the step modulo the slots, and how often the ring was gone around, of which a barrier's wait
 /// takes the lowest bit.
 fn turn(b: &mut KernelBuilder, step: Value, slots: u32) -> (Value, Value) {
-    let around = b.div(step, slots);
-    let whole = b.mul(around, slots);
-    (b.sub(step, whole), around)
+    (b.rem(step, slots), b.div(step, slots))
 }

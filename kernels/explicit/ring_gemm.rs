@@ -51,10 +51,10 @@ pub struct RingGemm {
 }
 
 impl RingGemm {
-    /// Tiles of 128 x 128 in turns, or of 128 x 256 in halves, and a ring of four slots of depth 64.
+    /// Tiles of 128 x 128 in turns and a ring of four slots of depth 64, or tiles of 128 x 256 in halves and one of three.
     pub fn new(elem: Scalar, teams: Teams) -> RingGemm {
-        let bn = if teams == Teams::Turns { 128 } else { 256 };
-        RingGemm { elem, trans_b: false, teams, bm: 128, bn, bk: 64, slots: 4, group: 8, extents: [ANY; 3] }
+        let (bn, slots) = if teams == Teams::Turns { (128, 4) } else { (256, 3) };
+        RingGemm { elem, trans_b: false, teams, bm: 128, bn, bk: 64, slots, group: 8, extents: [ANY; 3] }
     }
 
     /// Chooses whether B is stored `NxK`.

@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc;
 use std::time::{Duration, Instant};
-use tilelift_kernels::{Case, CaseLaunch, Size, Verdict, cases};
+use tilelift_kernels::{Case, CaseLaunch, Size, Verdict, cases, explicit};
 
 pub(super) const HELP: &str = "\
 usage: tilelift accept [OPTION…]
@@ -136,7 +136,8 @@ pub(super) fn run(parser: &mut lexopt::Parser, streams: &mut Streams<'_>) -> Out
             Long(_) | Short(_) | Value(_) => return Err(arg.unexpected().into()),
         }
     }
-    let chosen: Vec<Case> = cases().into_iter().filter(|c| c.name.contains(&filter) && (large || c.size == Size::Small)).collect();
+    let all = cases().into_iter().chain(explicit::cases());
+    let mut chosen: Vec<Case> = all.filter(|c| c.name.contains(&filter) && (large || c.size == Size::Small)).collect();
     if chosen.is_empty() {
         return Err(CliError::Failed(format!("no case has `{filter}` in its name; see --list and --large")));
     }
@@ -147,6 +148,9 @@ pub(super) fn run(parser: &mut lexopt::Parser, streams: &mut Streams<'_>) -> Out
         return Ok(());
     }
     let device = options::open(kind, target.as_ref())?;
+    // Explicit control asks for units beside the lanes.
+    let units = kind == DeviceKind::Interp || device.target().is_some_and(|t| t.units.is_some());
+    chosen.retain(|c| units || c.row != explicit::ROW);
     writeln!(streams.out, "device: {}", device.describe())?;
     let width = chosen.iter().map(|c| c.name.len()).max().unwrap_or(0);
     writeln!(streams.out, "{:<width$} {:>9} {:>10} {:>10} {:>10} {:>9}", "case", "programs", "elements", "worst E", "relL2", "time s")?;

@@ -14,6 +14,7 @@
 mod case;
 mod config;
 mod data;
+mod explicit;
 mod kernel;
 mod misuse;
 pub mod oracle;
@@ -26,6 +27,7 @@ mod source;
 pub use case::{Case, Param, Tensor, Tolerance};
 pub use config::{Config, Mode};
 pub use data::Init;
+pub use explicit::generate_explicit;
 pub use kernel::generate;
 pub use reduce::reduce;
 pub use shrink::shrink;

@@ -134,8 +134,7 @@ impl Expand<'_> {
         let (depth, step) = (self.channels.get(&args[0])?.ty.depth, args[1]);
         let depth = self.number(i64::from(depth));
         let around = self.push(Op::Div, &[step, depth], &[], None);
-        let whole = self.push(Op::Mul, &[around, depth], &[], None);
-        Some((self.push(Op::Sub, &[step, whole], &[], None), around))
+        Some((self.push(Op::Rem, &[step, depth], &[], None), around))
     }
 
     fn put(&mut self, inst: Inst) {

@@ -6,6 +6,7 @@
 //! Held::Staged { map, base, … }       a dot operand that waits in shared memory
 //! ```
 
+mod channels;
 mod combine;
 mod control;
 mod convert;
@@ -129,6 +130,9 @@ const FEW_SLOTS: u32 = 4;
 /// [`LowerError::Unsupported`] and [`LowerError::ResourceExceeded`], placed at the guilty instruction.
 pub fn lower(kernel: &Verified<'_>, target: &Target, options: &LowerOptions) -> Result<Lowered, LowerError> {
     let kernel: &Kernel = kernel;
+    if channels::has_channels(kernel) {
+        return channels::lower_channels(kernel, target, options);
+    }
     let first = plan(kernel, target, options)?;
     let free = options.schedule.is_none() && first.specialised().is_some();
     let ring = first.specialised().map(|s| (s.depth, s.stage_bytes)).filter(|_| options.stages.is_none());

@@ -1,0 +1,46 @@
+//! Random kernels with explicit control: the interpreter, their text, what channels expand to, the lane interpreter, the simulator.
+
+use tilelift_fuzzgen::oracle::{self, Verdict};
+use tilelift_fuzzgen::{Case, Source, generate_explicit};
+use tilelift_ir::channel::{Units, check, expand};
+use tilelift_ir::{Op, text};
+
+fn cases(seeds: std::ops::Range<u64>) -> impl Iterator<Item = (u64, Case)> {
+    seeds.map(|seed| (seed, generate_explicit(&mut Source::from_seed(seed)).unwrap_or_else(|e| panic!("seed {seed}: {e}"))))
+}
+
+#[test]
+fn channels_and_their_expansions_compute_the_same() {
+    let mut channels = 0;
+    for (seed, case) in cases(0..150) {
+        let want = oracle::reference(&case).unwrap_or_else(|e| panic!("seed {seed}: {e}\n{}", text::print(&case.kernel)));
+        oracle::text_round_trip(&case).unwrap_or_else(|e| panic!("seed {seed}: {e}"));
+        channels += u32::from(case.kernel.insts.values().any(|d| d.op == Op::ChannelAlloc));
+        check(&case.kernel).unwrap_or_else(|e| panic!("seed {seed}: {e}\n{}", text::print(&case.kernel)));
+        for units in [&Units::ALL, &Units::NONE] {
+            let made = Case { kernel: expand(&case.kernel, units), ..case.clone() };
+            let got = oracle::reference(&made).unwrap_or_else(|e| panic!("seed {seed}: {e}\n{}", text::print(&made.kernel)));
+            assert_eq!(case.difference(&want, &got), None, "seed {seed}\n{}", text::print(&made.kernel));
+        }
+    }
+    assert!(channels > 30, "{channels} kernels have channels");
+}
+
+#[test]
+fn lane_programs_and_text_compute_the_same() {
+    let target = tilelift_nvptx::sm_90a();
+    let mut refused = std::collections::BTreeMap::<String, u32>::new();
+    let mut passed = 0;
+    for (seed, case) in cases(1000..1040) {
+        let want = oracle::reference(&case).unwrap_or_else(|e| panic!("seed {seed}: {e}"));
+        let shown = || text::print(&case.kernel);
+        let lane = oracle::lane(&case, &want, &target, &Default::default()).unwrap_or_else(|e| panic!("seed {seed}: {e}\n{}", shown()));
+        let schedules = &oracle::schedules(seed)[..1];
+        let sim = oracle::sim(&case, &want, &target, schedules).unwrap_or_else(|e| panic!("seed {seed}: {e}\n{}", shown()));
+        match (lane, sim) {
+            (Verdict::Pass, Verdict::Pass) => passed += 1,
+            (Verdict::Refused(why), _) | (_, Verdict::Refused(why)) => *refused.entry(why).or_default() += 1,
+        }
+    }
+    assert!(passed >= 20, "only {passed} pass; refused: {refused:#?}");
+}
