@@ -437,6 +437,7 @@ fn judge(problem: &Problem) -> Option<Judge> {
         | Problem::Softmax { .. }
         | Problem::RmsNorm { .. }
         | Problem::LayerNorm { .. }
+        | Problem::ClusterNorm { .. }
         | Problem::CumSum { .. }
         | Problem::Sort { .. }
         | Problem::Transpose { .. }

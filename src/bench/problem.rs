@@ -11,6 +11,7 @@ use std::fmt;
 use tilelift_ir::{Scalar, SortOrder};
 use tilelift_isel::products::{Choice, Product, rank};
 use tilelift_isel::{LowerOptions, ScheduleKind, Target};
+use tilelift_kernels::explicit::{ClusterNorm, ClusterNormCase};
 use tilelift_kernels::tensor::Init;
 use tilelift_kernels::workload::{
     AttentionCase, CumSumCase, FusedGemmCase, GemmCase, RmsNormCase, SiluMulCase, SoftmaxCase, SplitGemmCase, TransposeCase, VectorAddCase,
@@ -113,6 +114,13 @@ pub(crate) enum Problem {
         elem: Scalar,
         rows: u32,
         cols: u32,
+    },
+    /// LayerNorm whose rows lie spread over clusters of so many blocks.
+    ClusterNorm {
+        elem: Scalar,
+        rows: u32,
+        cols: u32,
+        blocks: u32,
     },
     CumSum {
         elem: Scalar,
@@ -218,7 +226,7 @@ impl Problem {
     pub(crate) const fn suite(&self) -> Suite {
         match self {
             Problem::VectorAdd { .. } | Problem::SiluMul { .. } => Suite::Elementwise,
-            Problem::Softmax { .. } | Problem::RmsNorm { .. } | Problem::LayerNorm { .. } => Suite::Norms,
+            Problem::Softmax { .. } | Problem::RmsNorm { .. } | Problem::LayerNorm { .. } | Problem::ClusterNorm { .. } => Suite::Norms,
             Problem::CumSum { .. } | Problem::Sort { .. } => Suite::Rows,
             Problem::Transpose { .. } => Suite::Transpose,
             Problem::Gemm { .. } => Suite::Gemm,
@@ -233,6 +241,7 @@ impl Problem {
             | Problem::Softmax { elem, .. }
             | Problem::RmsNorm { elem, .. }
             | Problem::LayerNorm { elem, .. }
+            | Problem::ClusterNorm { elem, .. }
             | Problem::CumSum { elem, .. }
             | Problem::Sort { elem, .. }
             | Problem::Transpose { elem, .. }
@@ -254,6 +263,7 @@ impl Problem {
             | Problem::Softmax { .. }
             | Problem::RmsNorm { .. }
             | Problem::LayerNorm { .. }
+            | Problem::ClusterNorm { .. }
             | Problem::CumSum { .. }
             | Problem::Sort { .. }
             | Problem::Transpose { .. } => {
@@ -315,6 +325,15 @@ impl Problem {
                 let (tile_rows, warps) = (pick(0, c.tile_rows), variant.warps.unwrap_or(c.warps));
                 let config = LayerNorm { tile_rows, warps, ..c };
                 (label(&[tile_rows, config.tile_cols], warps, None, None), Box::new(LayerNormCase { config, rows, cols, init }))
+            }
+            Problem::ClusterNorm { elem, rows, cols, blocks } => {
+                let c = ClusterNorm::new(elem, blocks, cols).for_shape(rows, cols);
+                let warps = variant.warps.unwrap_or(c.warps);
+                let config = ClusterNorm { warps, ..c };
+                (
+                    label(&[1, config.tile_cols], warps, None, None) + &format!(" {blocks} blocks"),
+                    Box::new(ClusterNormCase { config, rows, cols, init }),
+                )
             }
             Problem::CumSum { elem, rows, cols } => {
                 let c = CumSum::new(elem).for_shape(rows, cols);
@@ -442,6 +461,9 @@ pub(crate) struct Selection {
     pub(crate) records: Vec<Record>,
 }
 
+/// Columns from which on rows are spread over clusters, and fewest that are left to a program.
+const WIDE: u32 = 16384;
+const LEAST: u32 = 4096;
 /// Longest row that the bench sorts.
 const SORT_COLS: u32 = 4096;
 
@@ -486,6 +508,11 @@ impl Selection {
         }
         match (suite, shape) {
             (Suite::Elementwise, &[n]) => list.extend([Problem::VectorAdd { elem, n }, Problem::SiluMul { elem, n }]),
+            // Such rows are longer than a program holds: clusters of programs take them.
+            (Suite::Norms, &[rows, cols]) if cols >= WIDE => {
+                let held = |b: &u32| cols.div_ceil(*b) <= WIDE && cols.div_ceil(*b) >= LEAST;
+                list.extend([2, 4, 8].into_iter().filter(held).map(|blocks| Problem::ClusterNorm { elem, rows, cols, blocks }));
+            }
             (Suite::Norms, &[rows, cols]) => list.extend([
                 Problem::Softmax { elem, rows, cols },
                 Problem::RmsNorm { elem, rows, cols },
