@@ -10,7 +10,6 @@
 //! v5 = load v0[v1, 0], mask=v4 : tile<16x64xf16>    view operand with indices, keyword operand, explicit type
 //! ```
 
-use crate::require::LayoutSpec;
 use crate::types::Shape;
 use std::fmt;
 
@@ -234,7 +233,7 @@ pub enum Attr {
     /// The direction of a sort.
     Sort(SortOrder),
     /// A layout that is required.
-    Layout(Box<LayoutSpec>),
+    Layout(Box<crate::require::LayoutSpec>),
     /// A literal.
     Literal(Literal),
 }
@@ -714,7 +713,6 @@ define_ops! {
     TopK "top_k" (a) Sort AxisDim TopK Pure 0;
     /// The first elements of `argsort`: of equal elements the one at the lowest position comes first.
     ArgTopK "arg_top_k" (a) Sort AxisDim ArgTopK Pure 0;
-
     /// Philox4x32-10 of Salmon, Moraes, Dror and Shaw (2011): four random words from a counter of four words and a key of two. Ten rounds of `(c0, c1, c2, c3) = (mulhi_u(0xcd9e8d57, c2) ^ c1 ^ k0, 0xcd9e8d57 * c2, mulhi_u(0xd2511f53, c0) ^ c3 ^ k1, 0xd2511f53 * c0)`, with `k0 += 0x9e3779b9` and `k1 += 0xbb67ae85` in between.
     Philox "philox" (c0, c1, c2, c3, k0, k1) - - Philox Pure 0;
     /// The operand, which the author promises to be a multiple of a number; wider accesses follow from it. The interpreter checks the promise, no device does.
