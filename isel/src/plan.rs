@@ -51,6 +51,8 @@ pub enum LayoutChoice {
     Spread,
     /// Equality saturation over layouts, conversions and their places, by machine cost.
     Searched,
+    /// As searched, with random prices from a seed: any layouts that are equal, for tests.
+    Random(u64),
 }
 
 /// How the main loop of a kernel runs.

@@ -224,6 +224,15 @@ impl Forest {
         f
     }
 
+    /// Prices that mean nothing.
+    pub(crate) fn shuffle(&mut self, seed: u64) {
+        let mut state = seed;
+        for c in &mut self.cost {
+            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            *c = 1 + (state >> 40) % 1000;
+        }
+    }
+
     fn add_unit(&mut self, unit: Unit, cost: u64) -> u32 {
         self.units.push(unit);
         self.cost.push(cost);

@@ -88,11 +88,13 @@ pub struct Limits {
     pub keep: usize,
     /// For tests: this rule only, beside conversions and what ties values together.
     pub only: Option<&'static str>,
+    /// For tests: prices are random numbers from this seed, so that any program of the graph may be taken.
+    pub chaos: Option<u64>,
 }
 
 impl Default for Limits {
     fn default() -> Limits {
-        Limits { layouts: 6, nodes: 8000, iterations: 64, trials: 64, keep: 4, only: None }
+        Limits { layouts: 6, nodes: 8000, iterations: 64, trials: 64, keep: 4, only: None, chaos: None }
     }
 }
 
@@ -142,7 +144,10 @@ pub struct Solution {
 /// Chooses layouts. `None` if no way through the program is found; the plain assignment is the answer then.
 pub fn solve(problem: &Problem<'_>, machine: &dyn Machine, limits: &Limits) -> Option<Solution> {
     let (graph, stop) = saturate::saturate(problem, machine, limits);
-    let forest = forest::Forest::new(&graph, problem, machine);
+    let mut forest = forest::Forest::new(&graph, problem, machine);
+    if let Some(seed) = limits.chaos {
+        forest.shuffle(seed);
+    }
     let (choice, others) = extract::extract(&forest, problem, machine, limits)?;
     let found = forest.solution(&graph, &choice);
     debug_assert_eq!(forest.check(&choice), Ok(()));

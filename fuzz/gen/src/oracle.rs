@@ -4,13 +4,13 @@
 
 use crate::case::Case;
 pub use crate::misuse::{any_builder_calls, any_text};
-pub use crate::sim::{ptx_text, schedules, sim};
+pub use crate::sim::{ptx_text, schedules, sim, sim_with};
 use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use tilelift_ir::interp::{self, Memory};
 use tilelift_ir::{Kernel, text, verify};
 use tilelift_isel::lane::{self, LaneOptions};
-use tilelift_isel::{LowerError, LowerOptions, Target, lower};
+use tilelift_isel::{LayoutChoice, LowerError, LowerOptions, Target, lower};
 
 /// A case was answered rightly, or refused with a reason.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -200,7 +200,8 @@ pub fn optimised(case: &Case, want: &Memory, chaos: Option<u64>) -> Result<Verdi
     })
 }
 
-/// The interpreter on the kernel against the simulator on the text of what the optimizer makes of it.
+/// The interpreter on the kernel against the simulator on the text of what the optimizer makes of it, layouts searched; with `chaos`, by
+/// random prices.
 ///
 /// # Errors
 /// As [`optimised`] and [`sim`].
@@ -208,7 +209,8 @@ pub fn optimised_text(case: &Case, want: &Memory, chaos: Option<u64>, target: &T
     let at = chaos.map_or("optimizer, sim".to_owned(), |seed| format!("optimizer, chaos {seed}, sim"));
     let better = guarded(&at, || better(case, chaos, &at))?;
     let seed = case.kernel.insts.len() as u64;
-    sim(&better, want, target, &schedules(seed)[(seed % 2) as usize..][..1])
+    let layouts = chaos.map_or(LayoutChoice::Searched, LayoutChoice::Random);
+    sim_with(&better, want, target, layouts, &schedules(seed)[(seed % 2) as usize..][..1])
         .map_err(|f| failure(f.kind, &at, format!("{}\n{}", f.message, text::print(&better.kernel))))
 }
 

@@ -5,7 +5,7 @@ use crate::oracle::{Failure, Kind, Verdict, failure, guarded, reason};
 use tilelift_ir::interp::Memory;
 use tilelift_ir::{Kernel, verify};
 use tilelift_isel::abi::{ParamValue, marshal};
-use tilelift_isel::{LowerOptions, Target, lower};
+use tilelift_isel::{LayoutChoice, LowerOptions, Target, lower};
 use tilelift_nvptx::{EmitOptions, PtxKernel, emit};
 use tilelift_nvptx_sim as ptx;
 
@@ -22,9 +22,9 @@ pub fn schedules(seed: u64) -> [ptx::SimConfig; 2] {
     [lazy, ptx::SimConfig { seed: seed + 1, policy: other, ..base }]
 }
 
-fn text_of(kernel: &Kernel, target: &Target, at: &str) -> Result<Result<PtxKernel, String>, Failure> {
+fn text_of(kernel: &Kernel, target: &Target, layouts: LayoutChoice, at: &str) -> Result<Result<PtxKernel, String>, Failure> {
     let verified = verify(kernel).map_err(|e| failure(Kind::Generator, "verifier", e))?;
-    let lowered = match lower(&verified, target, &LowerOptions::default()) {
+    let lowered = match lower(&verified, target, &LowerOptions { layouts, ..LowerOptions::default() }) {
         Ok(l) => l,
         Err(e) => return Ok(Err(reason(&e))),
     };
@@ -37,7 +37,7 @@ fn text_of(kernel: &Kernel, target: &Target, at: &str) -> Result<Result<PtxKerne
 
 /// The PTX text of a kernel, or why there is none, for a report.
 pub fn ptx_text(kernel: &Kernel, target: &Target) -> String {
-    match text_of(kernel, target, "emit") {
+    match text_of(kernel, target, LayoutChoice::default(), "emit") {
         Ok(Ok(k)) => k.text,
         Ok(Err(e)) => e,
         Err(e) => e.to_string(),
@@ -49,9 +49,23 @@ pub fn ptx_text(kernel: &Kernel, target: &Target) -> String {
 /// # Errors
 /// A panic, a text that does not parse, whatever the simulator reports, or wrong numbers.
 pub fn sim(case: &Case, want: &Memory, target: &Target, configs: &[ptx::SimConfig]) -> Result<Verdict, Failure> {
+    sim_with(case, want, target, LayoutChoice::default(), configs)
+}
+
+/// As [`sim`], layouts chosen so.
+///
+/// # Errors
+/// As [`sim`].
+pub fn sim_with(
+    case: &Case,
+    want: &Memory,
+    target: &Target,
+    layouts: LayoutChoice,
+    configs: &[ptx::SimConfig],
+) -> Result<Verdict, Failure> {
     let at = format!("sim {}", target.name);
     guarded(&at, || {
-        let kernel = match text_of(&case.kernel, target, &at)? {
+        let kernel = match text_of(&case.kernel, target, layouts, &at)? {
             Ok(k) => k,
             Err(reason) => return Ok(Verdict::Refused(reason)),
         };

@@ -100,11 +100,11 @@ impl SharedMap {
     /// into different banks, and an address is that of the row plus a constant.
     ///
     /// # Errors
-    /// [`LayoutError::Unsupported`] for extents with odd factors, and for gaps or rows that would break up 16 bytes.
+    /// [`LayoutError::Unsupported`] for extents with odd factors, rows that are no multiple of 16 bytes, gaps that break up elements.
     pub fn padded(shape: &[u32], elem_bytes: u32, contiguous_dim: usize, bytes: u32) -> Result<Self, LayoutError> {
         let elem = elem_bytes.max(1);
         let row = shape.get(contiguous_dim).copied().unwrap_or(0).saturating_mul(elem);
-        if !shape.iter().all(|e| e.is_power_of_two()) || !row.is_multiple_of(16) || !bytes.is_multiple_of(16) || !elem.is_power_of_two() {
+        if !shape.iter().all(|e| e.is_power_of_two()) || !row.is_multiple_of(16) || !bytes.is_multiple_of(elem) || !elem.is_power_of_two() {
             return Err(LayoutError::Unsupported { what: format!("rows of {shape:?} with gaps of {bytes} bytes") });
         }
         let order: Vec<usize> = std::iter::once(contiguous_dim).chain((0..shape.len()).rev().filter(|&d| d != contiguous_dim)).collect();
@@ -244,7 +244,7 @@ mod tests {
         let column = Layout::blocked(&shape, &[1, 1], &[32, 1], &[1, 1], &[0, 1]).unwrap();
         let w = |m: &SharedMap| wavefronts(&m.columns_from(&column).unwrap(), elem, 1, SharedOp::Load, &BankModel::nvidia(), 0).per_phase;
         assert_eq!([w(&dense), w(&padded)], [32, 4]);
-        for (bad, gap) in [([48, 64], 16), ([64, 64], 8), ([64, 4], 16)] {
+        for (bad, gap) in [([48, 64], 16), ([64, 64], 3), ([64, 4], 16)] {
             assert!(matches!(SharedMap::padded(&bad, elem, 1, gap), Err(LayoutError::Unsupported { .. })), "{bad:?} {gap}");
         }
     }

@@ -164,11 +164,11 @@ pub fn lower(kernel: &Verified<'_>, target: &Target, options: &LowerOptions) -> 
 
 fn lower_as(kernel: &Kernel, target: &Target, plan: Plan, layouts: LayoutChoice, direct: bool) -> Result<Lowered, LowerError> {
     let plain = assign(kernel, target, &plan)?;
-    if layouts == LayoutChoice::Searched
+    if layouts != LayoutChoice::Spread
         && !direct
         && plan.explicit().is_none()
         && plan.specialised().is_none()
-        && let Some(found) = Search::new(kernel, target, &plan, &plain, &stage::staged_loads(kernel)).solve()
+        && let Some(found) = Search::new(kernel, target, &plan, &plain, &stage::staged_loads(kernel)).solve_as(layouts)
     {
         // A choice that does not fit the machine is not the kernel's fault.
         match lower_with(kernel, target, plan.clone(), plain.with(&found), false) {

@@ -431,8 +431,8 @@ impl Prices<'_> {
         Some((u64::from(passes) * c.wavefront + u64::from(instructions) * 2 * c.alu) * self.warps())
     }
 
-    /// A load into registers, or into the map where it waits for dots. Copies into memory run ahead of a loop's rounds, and a round waits for
-    /// them at a barrier; what goes to registers is waited for in its round.
+    /// A load into registers, or into the map where it waits for dots. Copies into memory run ahead of a loop's rounds, beside what lanes do: of
+    /// them only conflicts count. What goes to registers is waited for in its round.
     fn loaded(&self, i: Inst, to: &Layout) -> Option<u64> {
         let c = &self.target.costs;
         let barrier = c.barrier[0] + c.barrier[1] * self.warps();
@@ -444,8 +444,12 @@ impl Prices<'_> {
         let map = SharedMap::from_layout(to.clone()).ok()?;
         let elem = self.kernel.ty(self.kernel.insts[i].results[0]).elem();
         let [passes, _] = w.copies(&map, elem.bytes(), self.target)?;
+        if ahead {
+            let least = staging::least(Some(w.layout()), &[], elem.bytes());
+            return Some(u64::from(passes.saturating_sub(least)) * c.wavefront * self.warps());
+        }
         let moved = self.access(i, w.layout(), true)? + u64::from(passes) * c.wavefront * self.warps();
-        Some(moved + barrier + if ahead { 0 } else { barrier + c.shared_latency })
+        Some(moved + 2 * barrier + c.shared_latency)
     }
 
     /// A trip through shared memory. Where its map is free to choose it has no conflicts (the plan of a conversion makes it so), so the

@@ -19,7 +19,7 @@ pub use foresee::{foresee, seconds};
 
 use crate::assign::Assignment;
 use crate::error::LowerError;
-use crate::plan::{LowerOptions, Plan};
+use crate::plan::{LayoutChoice, LowerOptions, Plan};
 use crate::target::Target;
 use cranelift_entity::SecondaryMap;
 use machine::Prices;
@@ -136,6 +136,14 @@ impl<'a> Search<'a> {
     /// The solution, if there is one.
     pub fn solve(&self) -> Option<Solution> {
         solve(&self.problem, &self.prices, &Limits::default())
+    }
+
+    /// The solution, by random prices if that is asked for.
+    pub fn solve_as(&self, layouts: LayoutChoice) -> Option<Solution> {
+        match layouts {
+            LayoutChoice::Random(seed) => solve(&self.problem, &self.prices, &Limits { chaos: Some(seed), ..Limits::default() }),
+            LayoutChoice::Spread | LayoutChoice::Searched => self.solve(),
+        }
     }
 
     /// The kernel with the solution's layouts.
