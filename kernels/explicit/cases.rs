@@ -250,7 +250,7 @@ mod tests {
         for case in cases() {
             let cluster = case.build().map_or(1, |k| k.cluster);
             let sample = case.sample(3);
-            assert!(sample.len() as u32 % cluster == 0 && sample.windows(2).all(|w| w[0] < w[1]), "{}", case.name);
+            assert!((sample.len() as u32).is_multiple_of(cluster) && sample.windows(2).all(|w| w[0] < w[1]), "{}", case.name);
         }
     }
 }
