@@ -75,6 +75,10 @@ pub trait Workload: Debug + Send + Sync {
     /// # Errors
     /// As the configuration's `build`.
     fn build(&self) -> Result<Kernel, BuildErrors>;
+    /// True if the kernel's tasks are right in a way that the compiler's proof does not follow.
+    fn unproven(&self) -> bool {
+        false
+    }
     /// The launch grid. Of several launches, the grid of independent shares of the work; a launch's own grid is a multiple in `x`.
     fn grid(&self) -> [u32; 3];
     /// The tensors.

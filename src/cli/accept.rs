@@ -8,6 +8,7 @@ use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc;
 use std::time::{Duration, Instant};
+use tilelift_isel::LowerOptions;
 use tilelift_kernels::{Case, CaseLaunch, Size, Verdict, cases, explicit};
 
 pub(super) const HELP: &str = "\
@@ -76,7 +77,8 @@ pub fn run_case(case: &Case, device: &Executor, effort: Effort) -> Result<CaseRe
     } else {
         launches
     };
-    let options = Options { opt: effort.opt, ..Options::default() };
+    let lower = LowerOptions { unproven: case.workload.unproven(), ..LowerOptions::default() };
+    let options = Options { opt: effort.opt, lower, ..Options::default() };
     let mut worst: Option<Verdict> = None;
     let start = Instant::now();
     let prepared = launches

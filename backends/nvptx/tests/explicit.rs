@@ -7,19 +7,14 @@ use launch::{schedule, simulate};
 use tilelift_ir::verify::verify;
 use tilelift_isel::lane::{Block, Inst, LaneOptions, Unit, interpret};
 use tilelift_isel::{LowerOptions, lower, prove};
-use tilelift_kernels::{Case, Size, explicit};
+use tilelift_kernels::{Size, explicit};
 use tilelift_nvptx::{EmitOptions, emit, sm_90a};
-
-/// True for kernels whose consumers take tiles in turns: which steps are whose is not in their local memory, and not proved.
-fn in_turns(case: &Case) -> bool {
-    case.name.contains("turns")
-}
 
 #[test]
 fn small_cases_are_right_on_lanes_and_in_text() {
     for case in explicit::cases().iter().filter(|c| c.size == Size::Small) {
         let kernel = case.build().unwrap();
-        let options = LowerOptions { unproven: in_turns(case), ..LowerOptions::default() };
+        let options = LowerOptions { unproven: case.workload.unproven(), ..LowerOptions::default() };
         let l = lower(&verify(&kernel).unwrap(), &sm_90a(), &options).unwrap_or_else(|e| panic!("{}: {e}", case.name));
         let tensors = case.make_tensors();
         let mut memory = case.memory(&tensors);

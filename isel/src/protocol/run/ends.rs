@@ -1,0 +1,107 @@
+//! Where roles end, or wait for ever; and what a loop's end says of its bounds.
+
+use super::super::ProtocolError;
+use super::super::value::{Abs, Env};
+use super::super::word::{Site, Staging};
+use super::{Checker, State, Task, place};
+use crate::lane::{For, Inst, Unit};
+
+impl<'a> Checker<'a> {
+    /// A role that waits at a named barrier.
+    fn waits_at(&self, s: &State<'a>) -> Option<Site> {
+        s.tasks.iter().enumerate().filter(|(_, t)| t.joined.is_some()).find_map(|(n, t)| {
+            let frame = t.frames.last()?;
+            Some(Site(n, frame.block.get(frame.at)?))
+        })
+    }
+
+    fn waits_for(&self, s: &State<'a>, t: usize) -> Option<(i64, Site)> {
+        let frame = s.tasks[t].frames.last()?;
+        let inst = frame.block.get(frame.at)?;
+        match inst {
+            Inst::Unit(u) => match &**u {
+                Unit::Wait { barrier, .. } => Some((place(&s.tasks[t].env, barrier)?, Site(t, inst))),
+                _ => None,
+            },
+            _ => None,
+        }
+    }
+
+    pub(super) fn deadlock<T>(&self, s: &State<'a>) -> Result<T, ProtocolError> {
+        let waiting: Vec<(usize, (i64, Site))> = (0..s.tasks.len()).filter_map(|t| Some((t, self.waits_for(s, t)?))).collect();
+        let Some(&(_, (at, here))) = waiting.first() else {
+            if let Some(site) = self.waits_at(s) {
+                return self.error("a wait for ever at a named barrier", site, None);
+            }
+            return Err(ProtocolError { problem: "no role can go on".into(), here: "the program".into(), other: None });
+        };
+        let w = &s.words[&at];
+        let other = w.last.or(waiting.get(1).map(|x| x.1.1));
+        let problem = format!("a wait for ever, for a phase that lacks {} arrivals and {} bytes,", w.pending, w.bytes);
+        self.error(problem, here, other)
+    }
+
+    pub(super) fn finish(&self, s: &State<'a>) -> Result<(), ProtocolError> {
+        if let Some(site) = s.regions.busy() {
+            return self.error("local memory is in use at the end", site, None);
+        }
+        for x in s.slots.values() {
+            if let Some(r) = x.readers.first() {
+                return self.error("a multiplication is under way at the end", r.1, None);
+            }
+            if x.read.is_none() {
+                return self.error("nobody reads what is copied", x.writer, None);
+            }
+        }
+        for (t, task) in s.tasks.iter().enumerate() {
+            if let (Staging::Free | Staging::Left, _) = task.staging {
+                continue;
+            }
+            let here = task.staging.1.unwrap_or(Site(t, std::ptr::null()));
+            return self.error("results are not known to have left at the end", here, None);
+        }
+        Ok(())
+    }
+
+    /// Computes again what stands in front of here, now that more is known.
+    pub(super) fn again(&self, task: &mut Task<'a>) {
+        let mut env = std::mem::take(&mut task.env);
+        let open = task.frames.iter().flat_map(|f| &f.block[..f.at.min(f.block.len())]);
+        for inst in self.program.body.iter().chain(open) {
+            if let Inst::Bin { dst, .. } | Inst::Cmp { dst, .. } | Inst::Select { dst, .. } = inst
+                && !env.contains_key(dst)
+            {
+                self.compute(inst, &mut env, 0, 1, 0);
+            }
+        }
+        task.env = env;
+    }
+
+    /// The end of a loop that has ended, if its steps are counted one by one and it is known not to lie in front of its beginning.
+    pub(super) fn end(&self, l: &For, first: bool, made: &Env) -> Option<Abs> {
+        let (Some(Abs::All(lo)), Some(Abs::All(1))) = (made.get(&l.lo), made.get(&l.step)) else { return None };
+        if self.explicit.modulus <= 1 || !self.relevant.contains(&l.hi) || *lo != 0 || matches!(made.get(&l.hi), Some(Abs::All(_))) {
+            return None;
+        }
+        match made.get(&l.iv) {
+            _ if first => self.explicit.natural.contains(&l.hi).then_some(Abs::All(0)),
+            Some(Abs::All(v)) => Some(self.explicit.counted(Abs::All(v + 1))),
+            Some(Abs::Count(v, m)) => Some(self.explicit.counted(Abs::Count(v + 1, *m))),
+            _ => None,
+        }
+    }
+
+    /// The index of a loop's step: a number that counts, where that is asked for and the first one is known.
+    pub(super) fn index(&self, l: &For, first: bool, made: &Env) -> Abs {
+        let (Some(Abs::All(lo)), Some(Abs::All(step))) = (made.get(&l.lo), made.get(&l.step)) else { return Abs::Index(l.lo, first) };
+        if self.explicit.modulus <= 1 || *lo < 0 || *step <= 0 {
+            return Abs::Index(l.lo, first);
+        }
+        match made.get(&l.iv) {
+            _ if first => Abs::All(*lo),
+            Some(Abs::All(v)) => self.explicit.counted(Abs::All(v + step)),
+            Some(Abs::Count(v, m)) => self.explicit.counted(Abs::Count(v + step, *m)),
+            _ => Abs::Index(l.lo, first),
+        }
+    }
+}
