@@ -6,9 +6,22 @@ use super::run::{Checker, State, place, turn};
 use super::value::{Abs, Env};
 use super::word::Site;
 use crate::lane::visit::blocks;
-use crate::lane::{AllocId, BinOp, Block, Inst, LVal, LeftOperand, ParamSource, Place, Program, Unit};
+use crate::lane::{AllocId, BinOp, Block, Inst, LVal, LeftOperand, ParamSource, Place, Program, Special, Unit};
 use cranelift_entity::EntityRef;
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+
+/// How much is kept apart: more proves more, and takes more states.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub(super) struct Effort {
+    /// Numbers below the modulus are followed one by one, not only zero.
+    pub exact: bool,
+    /// Roles pass on what others have told them.
+    pub relay: bool,
+}
+
+/// What is tried, one after the other.
+pub(super) const EFFORTS: [Effort; 3] =
+    [Effort { exact: false, relay: false }, Effort { exact: false, relay: true }, Effort { exact: true, relay: true }];
 
 /// Where local memory is used, and what counts.
 #[derive(Default)]
@@ -19,8 +32,13 @@ pub(super) struct Explicit {
     pub modulus: i64,
     /// Carried values that count.
     pub counters: HashSet<LVal>,
+    /// Values that are not negative.
+    pub natural: HashSet<LVal>,
+    /// Remainders that are computed by a quotient: what is divided by which constant.
+    pub remainders: HashMap<LVal, (LVal, i64)>,
     /// Local memory goes from role to role.
     pub on: bool,
+    pub effort: Effort,
 }
 
 /// The largest modulus that is followed.
@@ -34,55 +52,130 @@ fn lcm(a: i64, b: i64) -> i64 {
     a / gcd(a, b) * b
 }
 
-/// Looks a program over.
-pub(super) fn look(program: &Program) -> Explicit {
-    let mut e = Explicit { modulus: 1, on: program.allocs.values().any(|a| a.grain > 0), ..Explicit::default() };
+/// Looks for what lies where.
+pub(super) fn look(program: &Program, effort: Effort) -> Explicit {
+    fn addresses(block: &Block, allocs: &mut HashMap<LVal, AllocId>) {
+        for inst in block {
+            match inst {
+                Inst::SharedAddr { dst, alloc } => {
+                    allocs.insert(*dst, *alloc);
+                }
+                Inst::Bin { dst, op: BinOp::Add, a, b } => {
+                    if let Some(&alloc) = allocs.get(a).or_else(|| allocs.get(b)) {
+                        allocs.insert(*dst, alloc);
+                    }
+                }
+                other => blocks(other).into_iter().for_each(|b| addresses(b, allocs)),
+            }
+        }
+    }
+    let mut e = Explicit { modulus: 1, on: program.allocs.values().any(|a| a.grain > 0), effort, ..Explicit::default() };
     if e.on {
-        let (mut slots, mut bits, mut constants) = (1, 1, HashMap::new());
-        visit(program, &program.body, &mut e, &mut constants, &mut slots, &mut bits);
-        e.modulus = slots.saturating_mul(bits).min(MOST);
+        addresses(&program.body, &mut e.allocs);
     }
     e
 }
 
-fn visit(program: &Program, block: &Block, e: &mut Explicit, constants: &mut HashMap<LVal, i64>, slots: &mut i64, bits: &mut i64) {
-    for inst in block {
-        match inst {
-            Inst::Const { dst, bits } => {
-                constants.insert(*dst, *bits as i64);
-            }
-            Inst::SharedAddr { dst, alloc } => {
-                e.allocs.insert(*dst, *alloc);
-            }
-            Inst::Bin { dst, op: BinOp::Add, a, b } => {
-                if let Some(&alloc) = e.allocs.get(a).or_else(|| e.allocs.get(b)) {
-                    e.allocs.insert(*dst, alloc);
-                }
-            }
-            Inst::Bin { op, b, .. } => {
-                let by = constants.get(b).copied().filter(|c| (1..=MOST).contains(c));
-                match (op, by) {
-                    (BinOp::Rem | BinOp::RemU | BinOp::Div | BinOp::DivU, Some(c)) => *slots = lcm(*slots, c).min(MOST),
-                    (BinOp::ShrS | BinOp::ShrU, Some(c)) if c < 12 => *slots = lcm(*slots, 1 << c).min(MOST),
-                    (BinOp::And, Some(c)) if c < 64 => *bits = lcm(*bits, (c + 1).max(1)).min(MOST),
-                    _ => {}
-                }
-            }
-            Inst::For(l) => {
-                visit(program, &l.body, e, constants, slots, bits);
-                let counts: Vec<LVal> =
-                    l.carried.iter().filter(|c| counts(&l.body, c.next, c.param, constants, 8)).map(|c| c.param).collect();
-                e.counters.extend(counts);
-                continue;
-            }
-            _ => {}
-        }
-        blocks(inst).into_iter().for_each(|b| visit(program, b, e, constants, slots, bits));
+/// What is looked up while looking for what counts.
+struct Counting<'a> {
+    program: &'a Program,
+    relevant: &'a HashSet<LVal>,
+    constants: HashMap<LVal, i64>,
+    /// What lanes give their own numbers to.
+    lanes: HashSet<LVal>,
+    quotients: HashMap<LVal, (LVal, i64)>,
+    products: HashMap<LVal, (LVal, i64)>,
+    slots: i64,
+    bits: i64,
+}
+
+impl Explicit {
+    /// Looks for what counts, and modulo what.
+    pub fn count(&mut self, program: &Program, relevant: &HashSet<LVal>) {
+        let mut c = Counting {
+            program,
+            relevant,
+            constants: HashMap::new(),
+            lanes: HashSet::new(),
+            quotients: HashMap::new(),
+            products: HashMap::new(),
+            slots: 1,
+            bits: 1,
+        };
+        c.visit(&program.body, self);
+        self.modulus = c.slots.saturating_mul(c.bits).min(MOST);
     }
 }
 
-/// True if a value is another one plus constants, made in a block or in the loops and choices in it.
-fn counts(block: &Block, v: LVal, from: LVal, constants: &HashMap<LVal, i64>, depth: u32) -> bool {
+impl Counting<'_> {
+    fn visit(&mut self, block: &Block, e: &mut Explicit) {
+        for inst in block {
+            match inst {
+                Inst::Const { dst, bits } => {
+                    self.constants.insert(*dst, *bits as i64);
+                    if *bits as i64 >= 0 {
+                        e.natural.insert(*dst);
+                    }
+                }
+                Inst::Param { dst, index } => {
+                    let source = self.program.params.get(*index as usize).map(|p| p.source);
+                    if matches!(source, Some(ParamSource::Extent(..))) {
+                        e.natural.insert(*dst);
+                    }
+                }
+                Inst::Special { dst, what: Special::Lane | Special::Warp } => {
+                    self.lanes.insert(*dst);
+                }
+                Inst::Bin { dst, op, a, b } => self.arithmetic(*dst, *op, *a, *b, e),
+                Inst::For(l) => {
+                    self.visit(&l.body, e);
+                    let counts = l.carried.iter().filter(|c| counts(&l.body, c.next, c.param, e, 8)).map(|c| c.param);
+                    let counts: Vec<LVal> = counts.collect();
+                    e.counters.extend(counts);
+                    continue;
+                }
+                _ => {}
+            }
+            blocks(inst).into_iter().for_each(|b| self.visit(b, e));
+        }
+    }
+
+    fn arithmetic(&mut self, dst: LVal, op: BinOp, a: LVal, b: LVal, e: &mut Explicit) {
+        if self.lanes.contains(&a) || self.lanes.contains(&b) {
+            self.lanes.insert(dst);
+            return;
+        }
+        let by = self.constants.get(&b).copied().filter(|c| (1..=MOST).contains(c));
+        // Extents are far from where sums of them would wrap.
+        let keeps = matches!(op, BinOp::Div | BinOp::DivU | BinOp::ShrS | BinOp::ShrU | BinOp::Add);
+        if keeps && e.natural.contains(&a) && e.natural.contains(&b) {
+            e.natural.insert(dst);
+        }
+        match (op, by) {
+            (BinOp::Div | BinOp::DivU, Some(c)) => {
+                self.quotients.insert(dst, (a, c));
+            }
+            (BinOp::Mul, Some(c)) if self.quotients.get(&a).is_some_and(|q| q.1 == c) => {
+                self.products.insert(dst, self.quotients[&a]);
+            }
+            (BinOp::Sub, _) if self.products.get(&b).is_some_and(|p| p.0 == a) => {
+                e.remainders.insert(dst, self.products[&b]);
+            }
+            _ => {}
+        }
+        if self.relevant.contains(&dst) {
+            match (op, by) {
+                (BinOp::Rem | BinOp::RemU | BinOp::Div | BinOp::DivU, Some(c)) => self.slots = lcm(self.slots, c).min(MOST),
+                (BinOp::ShrS | BinOp::ShrU, Some(c)) if c < 12 => self.slots = lcm(self.slots, 1 << c).min(MOST),
+                (BinOp::And, Some(c)) if c < 64 => self.bits = lcm(self.bits, c + 1).min(MOST),
+                _ => {}
+            }
+        }
+    }
+}
+
+/// True if a value is another one plus what is not negative, made in a block or in the loops and choices in it.
+fn counts(block: &Block, v: LVal, from: LVal, e: &Explicit, depth: u32) -> bool {
     if v == from {
         return true;
     }
@@ -90,12 +183,12 @@ fn counts(block: &Block, v: LVal, from: LVal, constants: &HashMap<LVal, i64>, de
         return false;
     }
     block.iter().any(|inst| match inst {
-        Inst::Bin { dst, op: BinOp::Add, a, b } if *dst == v => constants.contains_key(b) && counts(block, *a, from, constants, depth - 1),
+        Inst::Bin { dst, op: BinOp::Add, a, b } if *dst == v => e.natural.contains(b) && counts(block, *a, from, e, depth - 1),
         Inst::For(l) => l.carried.iter().any(|c| {
-            c.result == v && counts(block, c.init, from, constants, depth - 1) && counts(&l.body, c.next, c.param, constants, depth - 1)
+            c.result == v && counts(block, c.init, from, e, depth - 1) && counts(&l.body, c.next, c.param, e, depth - 1)
         }),
         Inst::If(c) => c.results.iter().any(|&(r, a, b)| {
-            let arm = |x: LVal, arm: &Block| counts(arm, x, from, constants, depth - 1) || counts(block, x, from, constants, depth - 1);
+            let arm = |x: LVal, arm: &Block| counts(arm, x, from, e, depth - 1) || counts(block, x, from, e, depth - 1);
             r == v && arm(a, &c.then) && arm(b, &c.otherwise)
         }),
         _ => false,
@@ -107,6 +200,10 @@ impl Explicit {
     pub fn counted(&self, a: Abs) -> Abs {
         let m = self.modulus;
         match a {
+            Abs::All(v) | Abs::Count(v, _) if m > 1 && v > 0 && !self.effort.exact => match a {
+                Abs::Count(_, n) if n != m => a,
+                _ => Abs::Count((v - 1) % m + 1, m),
+            },
             Abs::All(v) if m > 1 && v >= 2 * m => Abs::Count(m + v % m, m),
             Abs::Count(v, n) if n == m && v >= 2 * m => Abs::Count(m + v % m, m),
             other => other,
@@ -255,7 +352,7 @@ impl<'a> Checker<'a> {
                 if full {
                     *bar = (0, !round);
                 }
-                s.regions.tell(t, key);
+                s.regions.tell(t, key, self.explicit.effort.relay);
                 if full {
                     s.regions.ended(key);
                 }

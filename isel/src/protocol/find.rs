@@ -16,19 +16,19 @@ pub(super) fn comparisons(block: &Block, less: &mut HashMap<LVal, (LVal, LVal)>)
 }
 
 /// The values that decide what roles do to one another: what the units around the ring read, and what that is computed from.
-pub(super) fn relevant(program: &Program, local: &dyn Fn(LVal) -> bool) -> HashSet<LVal> {
+pub(super) fn relevant(program: &Program, counted: bool, local: &dyn Fn(LVal) -> bool) -> HashSet<LVal> {
     let mut set = HashSet::new();
     // Values flow forward in the text, and around loops: until nothing is added.
     loop {
         let before = set.len();
-        mark(&program.body, local, &mut set);
+        mark(&program.body, counted, local, &mut set);
         if set.len() == before {
             return set;
         }
     }
 }
 
-fn mark(block: &Block, local: &dyn Fn(LVal) -> bool, set: &mut HashSet<LVal>) {
+fn mark(block: &Block, counted: bool, local: &dyn Fn(LVal) -> bool, set: &mut HashSet<LVal>) {
     for inst in block.iter().rev() {
         match inst {
             Inst::Unit(u) => match &**u {
@@ -51,12 +51,15 @@ fn mark(block: &Block, local: &dyn Fn(LVal) -> bool, set: &mut HashSet<LVal>) {
                 }),
             },
             Inst::For(l) => {
+                if counted {
+                    set.extend([l.lo, l.step]);
+                }
                 for c in &l.carried {
                     if set.contains(&c.param) || set.contains(&c.result) {
                         set.extend([c.param, c.result, c.next, c.init]);
                     }
                 }
-                mark(&l.body, local, set);
+                mark(&l.body, counted, local, set);
             }
             Inst::If(c) => {
                 set.insert(c.condition);
@@ -65,10 +68,10 @@ fn mark(block: &Block, local: &dyn Fn(LVal) -> bool, set: &mut HashSet<LVal>) {
                         set.extend([a, b]);
                     }
                 }
-                mark(&c.then, local, set);
-                mark(&c.otherwise, local, set);
+                mark(&c.then, counted, local, set);
+                mark(&c.otherwise, counted, local, set);
             }
-            Inst::Roles(r) => r.roles.iter().for_each(|r| mark(&r.body, local, set)),
+            Inst::Roles(r) => r.roles.iter().for_each(|r| mark(&r.body, counted, local, set)),
             // Which lanes touch which local memory.
             Inst::LoadShared { addr, .. } | Inst::StoreShared { addr, .. } if local(*addr) => {
                 set.insert(*addr);

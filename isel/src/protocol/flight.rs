@@ -96,7 +96,7 @@ impl Pass<'_> {
                 }
                 Ok(())
             }
-            Inst::While(l) if matters(&l.test) || matters(&l.body) => {
+            Inst::While(l) if matters(&l.test, false) || matters(&l.body, false) => {
                 self.error("multiplications are used in a loop without a count, which the proof does not follow,", inst)
             }
             Inst::Unit(u) => self.unit(u, inst, s),

@@ -147,12 +147,14 @@ impl Regions {
         }
     }
 
-    /// A role arrives: whoever waits for that learns what it knows, and which of its reads are over.
-    pub fn tell(&mut self, role: usize, word: i64) {
+    /// A role arrives: whoever waits for that learns what it has written, and which of its reads are over; with `relay` also what others
+    /// have told it.
+    pub fn tell(&mut self, role: usize, word: i64, relay: bool) {
         let own = self.all.iter().filter(|(_, x)| x.reads.get(&role).is_some_and(|g| g.groups.iter().all(BTreeSet::is_empty)));
         let own: Vec<Fact> = own.map(|(&r, _)| Fact::Read(r, role)).collect();
-        let all = self.gathered.entry(word).or_default();
-        all.extend(self.known[role].iter().copied().chain(own));
+        let written = |f: &Fact| self.all.get(&f.region()).and_then(|x| x.write.as_ref()).is_some_and(|w| w.role == role);
+        let known: Vec<Fact> = self.known[role].iter().copied().filter(|f| relay || written(f)).collect();
+        self.gathered.entry(word).or_default().extend(known.into_iter().chain(own));
     }
 
     /// The phase of a word is over.

@@ -1,11 +1,11 @@
 //! Runs the roles on what is known, and follows every answer to what is open.
 
 use super::ProtocolError;
-use super::explicit::{Explicit, Named, look};
+use super::explicit::{Effort, Explicit, Named, look};
 use super::find::{comparisons, indices, passes, relevant};
 use super::regions::Regions;
 use super::streams::{Streams, matters};
-use super::value::{Abs, Env, eval};
+use super::value::{Abs, Env, eval, remainder};
 use super::word::{Lesson, Site, Slot, Staging, Word};
 use crate::lane::print::inst_text;
 use crate::lane::visit::computed;
@@ -118,7 +118,7 @@ struct TaskKey {
 }
 
 /// Follows all answers.
-pub(super) fn explore(program: &Program, roles: &Roles, units: &Units, streams: &Streams) -> Result<usize, ProtocolError> {
+pub(super) fn explore(program: &Program, roles: &Roles, units: &Units, streams: &Streams, effort: Effort) -> Result<usize, ProtocolError> {
     let mut readers = vec![Vec::new(); streams.of.values().max().map_or(0, |m| m + 1)];
     for (n, r) in roles.roles.iter().enumerate() {
         indices(&r.body, &mut |iv| {
@@ -130,8 +130,11 @@ pub(super) fn explore(program: &Program, roles: &Roles, units: &Units, streams: 
     let mut less = HashMap::new();
     comparisons(&program.body, &mut less);
     let passes = roles.roles.iter().map(|r| passes(&r.body)).collect();
-    let explicit = look(program);
-    let relevant = relevant(program, &|v| explicit.tracked(program, v).is_some());
+    let mut explicit = look(program, effort);
+    let relevant = relevant(program, explicit.on, &|v| explicit.tracked(program, v).is_some());
+    if explicit.on {
+        explicit.count(program, &relevant);
+    }
     let checker = Checker { program, roles, units, explicit, streams, readers, relevant, less, passes };
     let mut seen: HashSet<Key> = HashSet::new();
     let mut open = vec![checker.start()?];
@@ -212,7 +215,7 @@ impl<'a> Checker<'a> {
             if matches!(inst, Inst::Unit(u) if **u == Unit::PublishBarriers) {
                 private = false;
             }
-            if *inst == Inst::Barrier {
+            if *inst == Inst::Barrier || matches!(inst, Inst::Unit(u) if **u == Unit::ClusterWait) {
                 unseen = private;
             }
             if matches!(inst, Inst::Roles(_)) && private {
@@ -290,6 +293,10 @@ impl<'a> Checker<'a> {
             Inst::Special { dst, what: Special::Lane } => Some((*dst, per(&|t| (t % lanes) as i64))),
             Inst::Special { dst, what: Special::Warp } => Some((*dst, per(&|t| (t / lanes - first_warp) as i64))),
             Inst::SharedAddr { dst, alloc } => Some((*dst, Abs::All(i64::from(self.program.allocs[*alloc].offset)))),
+            Inst::Bin { dst, .. } if self.explicit.remainders.contains_key(dst) => {
+                let (of, by) = self.explicit.remainders[dst];
+                Some((*dst, remainder(env.get(&of), by)))
+            }
             _ => eval(inst, |v| self.program.vals[v], env),
         };
         match made {
@@ -404,10 +411,10 @@ impl<'a> Checker<'a> {
         let role = &self.roles.roles[t];
         let (first, count) = ((role.first * self.program.lanes) as usize, lanes(self.program, role));
         match inst {
-            Inst::For(l) if matters(&l.body) => {
+            Inst::For(l) if matters(&l.body, self.explicit.on) => {
                 return self.turn(s, t, l, true);
             }
-            Inst::If(c) if matters(&c.then) || matters(&c.otherwise) => {
+            Inst::If(c) if matters(&c.then, self.explicit.on) || matters(&c.otherwise, self.explicit.on) => {
                 let Some(holds) = self.condition(s, t, c)? else {
                     // The answer of the loop that the condition stands for.
                     return Ok(Step::Open(self.guards(c).map_or(0, |g| g.0)));
@@ -427,7 +434,7 @@ impl<'a> Checker<'a> {
                     return Ok(Step::Waits);
                 }
             }
-            Inst::While(l) if matters(&l.test) || matters(&l.body) => {
+            Inst::While(l) if matters(&l.test, self.explicit.on) || matters(&l.body, self.explicit.on) => {
                 return self.error(
                     "barrier words are used in a loop without a count, which the proof does not follow",
                     Site(t, inst),
@@ -508,8 +515,41 @@ impl<'a> Checker<'a> {
             task.frames.push(Frame { block: &l.body, at: 0, end: End::Turn(l) });
         } else {
             task.outer.pop();
+            // The loop is over: its end is where the index stands.
+            if let Some(end) = self.end(l, first, &made) {
+                task.env.insert(l.hi, end);
+                self.again(task);
+            }
         }
         Ok(Step::Ran)
+    }
+
+    /// Computes again what stands in front of here, now that more is known.
+    fn again(&self, task: &mut Task<'a>) {
+        let mut env = std::mem::take(&mut task.env);
+        let open = task.frames.iter().flat_map(|f| &f.block[..f.at.min(f.block.len())]);
+        for inst in self.program.body.iter().chain(open) {
+            if let Inst::Bin { dst, .. } | Inst::Cmp { dst, .. } | Inst::Select { dst, .. } = inst
+                && !env.contains_key(dst)
+            {
+                self.compute(inst, &mut env, 0, 1, 0);
+            }
+        }
+        task.env = env;
+    }
+
+    /// The end of a loop that has ended, if its steps are counted one by one and it is known not to lie in front of its beginning.
+    fn end(&self, l: &For, first: bool, made: &Env) -> Option<Abs> {
+        let (Some(Abs::All(lo)), Some(Abs::All(1))) = (made.get(&l.lo), made.get(&l.step)) else { return None };
+        if self.explicit.modulus <= 1 || !self.relevant.contains(&l.hi) || *lo != 0 || matches!(made.get(&l.hi), Some(Abs::All(_))) {
+            return None;
+        }
+        match made.get(&l.iv) {
+            _ if first => self.explicit.natural.contains(&l.hi).then_some(Abs::All(0)),
+            Some(Abs::All(v)) => Some(self.explicit.counted(Abs::All(v + 1))),
+            Some(Abs::Count(v, m)) => Some(self.explicit.counted(Abs::Count(v + 1, *m))),
+            _ => None,
+        }
     }
 
     /// The index of a loop's step: a number that counts, where that is asked for and the first one is known.
@@ -768,7 +808,7 @@ impl<'a> Checker<'a> {
             return Ok(());
         }
         if self.explicit.on {
-            s.regions.tell(here.0, at);
+            s.regions.tell(here.0, at, self.explicit.effort.relay);
         }
         let Some(w) = s.words.get_mut(&at) else { return Ok(()) };
         w.bytes += i64::from(bytes);

@@ -35,12 +35,14 @@ struct Finder<'a> {
     /// Loops, by their place in the list, of the other branch of a choice: of the two only one goes round.
     instead: Vec<Range<usize>>,
     same: HashMap<(LVal, LVal), bool>,
+    /// Accesses of shared memory count.
+    local: bool,
 }
 
 /// Numbers the loops in which barrier words are used.
 pub(super) fn streams(program: &Program, roles: &Roles) -> Streams {
     let mut f =
-        Finder { makers: HashMap::new(), streams: Streams::default(), known: Vec::new(), instead: Vec::new(), same: HashMap::new() };
+        Finder { makers: HashMap::new(), streams: Streams::default(), known: Vec::new(), instead: Vec::new(), same: HashMap::new(), local: program.allocs.values().any(|a| a.grain > 0) };
     f.makers_of(&program.body);
     for (n, role) in roles.roles.iter().enumerate() {
         f.makers_of(&role.body);
@@ -49,11 +51,12 @@ pub(super) fn streams(program: &Program, roles: &Roles) -> Streams {
     f.streams
 }
 
-/// True if barrier words, or what they guard, are used in a block.
-pub(super) fn matters(block: &Block) -> bool {
+/// True if barrier words, or what they guard, are used in a block; with `local`, lanes' accesses of shared memory count.
+pub(super) fn matters(block: &Block, local: bool) -> bool {
     block.iter().any(|i| match i {
         Inst::Unit(u) => !matches!(**u, Unit::PrefetchMap { .. }),
-        other => blocks(other).into_iter().any(matters),
+        Inst::LoadShared { .. } | Inst::StoreShared { .. } => local,
+        other => blocks(other).into_iter().any(|b| matters(b, local)),
     })
 }
 
@@ -81,7 +84,7 @@ impl<'a> Finder<'a> {
     fn loops(&mut self, role: usize, block: &'a Block, around: Option<usize>, choice: Option<LVal>) {
         for inst in block {
             match inst {
-                Inst::For(l) if matters(&l.body) => {
+                Inst::For(l) if matters(&l.body, self.local) => {
                     let first = choice.and_then(|c| self.first_step(c, l));
                     if first.is_some() {
                         self.streams.behind.insert(l.iv);

@@ -101,6 +101,7 @@ fn bin(op: BinOp, s: Scalar, a: &Abs, b: &Abs) -> Abs {
     match (op, a, b) {
         // A condition that is false everywhere decides a conjunction.
         (BinOp::And, Abs::All(0), _) | (BinOp::And, _, Abs::All(0)) => Abs::All(0),
+        (BinOp::Add, Abs::Count(v, m), Abs::Count(w, n)) if m == n => Abs::Count(v + w, *m),
         (_, Abs::Count(v, m), Abs::All(c)) => count(op, *v, *m, *c),
         (BinOp::Add | BinOp::Mul, Abs::All(c), Abs::Count(v, m)) => count(op, *v, *m, *c),
         _ => a.zip(b, |x, y| eval_int(op, s, x, y)),
@@ -119,6 +120,15 @@ fn count(op: BinOp, v: i64, m: i64, c: i64) -> Abs {
         BinOp::Add if v + c >= 0 => Abs::Count(v + c, m),
         BinOp::Sub if v - c >= 0 => Abs::Count(v - c, m),
         BinOp::Mul if c > 0 => v.checked_mul(c).zip(m.checked_mul(c)).map_or(Abs::Any, |(v, m)| Abs::Count(v, m)),
+        _ => Abs::Any,
+    }
+}
+
+/// What a number leaves when it is divided by a constant.
+pub(super) fn remainder(a: Option<&Abs>, by: i64) -> Abs {
+    match a {
+        Some(Abs::All(v)) => Abs::All(v % by),
+        Some(Abs::Count(v, m)) => count(BinOp::Rem, *v, *m, by),
         _ => Abs::Any,
     }
 }

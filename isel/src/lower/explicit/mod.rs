@@ -270,7 +270,9 @@ impl Lower<'_> {
                 b.unit(Unit::RemoteArrive { barrier: Place { addr, offset: 0 }, guard });
             }
             Op::BarrierWait => {
-                let (barrier, parity) = (self.word(d.args[0])?, self.scalar(d.args[1])?);
+                let (barrier, phase, one) = (self.word(d.args[0])?, self.scalar(d.args[1])?, b.i32(1));
+                // Of a number of phases the lowest bit is asked for.
+                let parity = b.bin(BinOp::And, phase, one);
                 b.unit(Unit::Wait { barrier, parity });
                 self.task_mut()?.met = false;
             }
