@@ -110,6 +110,10 @@ impl Workload for RingGemmCase {
     fn rel_l2_bar(&self) -> Option<f64> {
         Some(self.definition().rel_l2())
     }
+    fn unproven(&self) -> bool {
+        // Which tiles are whose, and where the ring stands between tiles, is in counters of the tasks.
+        true
+    }
 }
 
 /// [`ClusterNorm`] of a shape.
@@ -246,7 +250,7 @@ mod tests {
         for case in cases() {
             let cluster = case.build().map_or(1, |k| k.cluster);
             let sample = case.sample(3);
-            assert!(sample.len() as u32 % cluster == 0 && sample.windows(2).all(|w| w[0] < w[1]), "{}", case.name);
+            assert!((sample.len() as u32).is_multiple_of(cluster) && sample.windows(2).all(|w| w[0] < w[1]), "{}", case.name);
         }
     }
 }

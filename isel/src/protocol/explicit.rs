@@ -184,9 +184,10 @@ fn counts(block: &Block, v: LVal, from: LVal, e: &Explicit, depth: u32) -> bool 
     }
     block.iter().any(|inst| match inst {
         Inst::Bin { dst, op: BinOp::Add, a, b } if *dst == v => e.natural.contains(b) && counts(block, *a, from, e, depth - 1),
-        Inst::For(l) => l.carried.iter().any(|c| {
-            c.result == v && counts(block, c.init, from, e, depth - 1) && counts(&l.body, c.next, c.param, e, depth - 1)
-        }),
+        Inst::For(l) => l
+            .carried
+            .iter()
+            .any(|c| c.result == v && counts(block, c.init, from, e, depth - 1) && counts(&l.body, c.next, c.param, e, depth - 1)),
         Inst::If(c) => c.results.iter().any(|&(r, a, b)| {
             let arm = |x: LVal, arm: &Block| counts(arm, x, from, e, depth - 1) || counts(block, x, from, e, depth - 1);
             r == v && arm(a, &c.then) && arm(b, &c.otherwise)

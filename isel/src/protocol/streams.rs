@@ -41,8 +41,14 @@ struct Finder<'a> {
 
 /// Numbers the loops in which barrier words are used.
 pub(super) fn streams(program: &Program, roles: &Roles) -> Streams {
-    let mut f =
-        Finder { makers: HashMap::new(), streams: Streams::default(), known: Vec::new(), instead: Vec::new(), same: HashMap::new(), local: program.allocs.values().any(|a| a.grain > 0) };
+    let mut f = Finder {
+        makers: HashMap::new(),
+        streams: Streams::default(),
+        known: Vec::new(),
+        instead: Vec::new(),
+        same: HashMap::new(),
+        local: program.allocs.values().any(|a| a.grain > 0),
+    };
     f.makers_of(&program.body);
     for (n, role) in roles.roles.iter().enumerate() {
         f.makers_of(&role.body);
