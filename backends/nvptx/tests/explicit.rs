@@ -5,8 +5,8 @@ mod launch;
 
 use launch::{schedule, simulate};
 use tilelift_ir::verify::verify;
-use tilelift_isel::lane::{LaneOptions, interpret};
-use tilelift_isel::{LowerOptions, lower};
+use tilelift_isel::lane::{Block, Inst, LaneOptions, Unit, interpret};
+use tilelift_isel::{LowerOptions, lower, prove};
 use tilelift_kernels::{Case, Size, explicit};
 use tilelift_nvptx::{EmitOptions, emit, sm_90a};
 
@@ -44,6 +44,60 @@ fn the_assembler_has_nothing_to_say() {
             Ok(r) => assert!(r.spills == 0 && r.stack == 0 && r.warnings.is_empty(), "{}: {r:?}", case.name),
             Err(tilelift_oracle::AsmError::Missing) => assert!(!tilelift_oracle::required(), "ptxas is missing"),
             Err(e) => panic!("{}: {e}", case.name),
+        }
+    }
+}
+
+/// Takes away the `nth` unit of a block that is asked for; true if there was one.
+fn without(block: &mut Block, is: &dyn Fn(&Unit) -> bool, left: &mut usize) -> bool {
+    for i in 0..block.len() {
+        let found = match &mut block[i] {
+            Inst::Unit(u) if is(u) && *left == 0 => {
+                block.remove(i);
+                return true;
+            }
+            Inst::Unit(u) => {
+                *left -= usize::from(is(u));
+                false
+            }
+            Inst::For(l) => without(&mut l.body, is, left),
+            Inst::If(c) => without(&mut c.then, is, left) || without(&mut c.otherwise, is, left),
+            Inst::Roles(r) => r.roles.iter_mut().any(|r| without(&mut r.body, is, left)),
+            _ => false,
+        };
+        if found {
+            return true;
+        }
+    }
+    false
+}
+
+#[test]
+fn what_is_left_out_is_missed_by_the_proof() {
+    type Kind = (&'static str, fn(&Unit) -> bool, usize);
+    let kinds: [Kind; 6] = [
+        ("wait", |u| matches!(u, Unit::Wait { .. }), 3),
+        ("arrival", |u| matches!(u, Unit::Arrive { .. }), 2),
+        ("bytes", |u| matches!(u, Unit::ArriveExpect { .. }), 1),
+        ("copy", |u| matches!(u, Unit::BulkLoad { .. }), 1),
+        ("wait for products", |u| matches!(u, Unit::WaitMatrices { .. }), 2),
+        ("barrier word", |u| matches!(u, Unit::InitBarrier { .. }), 2),
+    ];
+    for name in ["doubling_1000", "ring_gemm_halves_nt_bf16_300x200x200"] {
+        let Some(case) = explicit::cases().into_iter().find(|c| c.name == name) else { panic!("{name} is gone") };
+        let kernel = case.build().unwrap();
+        let good = lower(&verify(&kernel).unwrap(), &sm_90a(), &LowerOptions::default()).unwrap().program;
+        for (what, is, least) in &kinds {
+            let mut planted = 0;
+            loop {
+                let (mut bad, mut left) = (good.clone(), planted);
+                if !without(&mut bad.body, is, &mut left) {
+                    break;
+                }
+                planted += 1;
+                assert!(prove(&bad, &sm_90a()).is_err(), "{name}: proved without {what} {planted}\n{bad}");
+            }
+            assert!(planted >= *least || name.starts_with("doubling"), "{name}: {planted} times {what}");
         }
     }
 }

@@ -163,7 +163,8 @@ impl Counting<'_> {
             }
             _ => {}
         }
-        if self.relevant.contains(&dst) {
+        // Of extents nothing is followed.
+        if self.relevant.contains(&dst) && !e.natural.contains(&a) {
             match (op, by) {
                 (BinOp::Rem | BinOp::RemU | BinOp::Div | BinOp::DivU, Some(c)) => self.slots = lcm(self.slots, c).min(MOST),
                 (BinOp::ShrS | BinOp::ShrU, Some(c)) if c < 12 => self.slots = lcm(self.slots, 1 << c).min(MOST),

@@ -72,7 +72,14 @@ pub fn prove(program: &Program, target: &Target) -> Result<Proof, ProtocolError>
         match run::explore(program, roles, units, &streams, effort) {
             Ok(states) => return Ok(Proof { states }),
             // The first answer is the one nearest to what the author wrote.
-            Err(e) => last = last.or(Some(e)),
+            Err(e) => {
+                let full = e.problem.starts_with("more than");
+                last = last.or(Some(e));
+                // More effort takes more states.
+                if full {
+                    break;
+                }
+            }
         }
     }
     last.map_or(Ok(Proof::default()), Err)

@@ -143,8 +143,9 @@ pub(super) fn explore(program: &Program, roles: &Roles, units: &Units, streams: 
         if !seen.insert(key(&state)) {
             continue;
         }
-        if seen.len() > MAX_STATES {
-            return Err(ProtocolError { problem: format!("more than {MAX_STATES} states"), here: "the program".into(), other: None });
+        let most = if checker.explicit.on { MAX_STATES >> 2 } else { MAX_STATES };
+        if seen.len() > most {
+            return Err(ProtocolError { problem: format!("more than {most} states"), here: "the program".into(), other: None });
         }
         for answer in [true, false] {
             let mut next = state.clone();
