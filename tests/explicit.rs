@@ -15,7 +15,8 @@ fn every_case_compiles_and_other_targets_say_what_they_lack() {
     let target = targets::by_name(TARGET).expect("known");
     for case in cases() {
         let kernel = case.build().unwrap_or_else(|e| panic!("{}: {e}", case.name));
-        let options = Options { lower: LowerOptions { unproven: true, ..LowerOptions::default() }, ..Options::default() };
+        let lower = LowerOptions { unproven: case.workload.unproven(), ..LowerOptions::default() };
+        let options = Options { lower, ..Options::default() };
         let made = compile(&kernel, &target, &options).unwrap_or_else(|e| panic!("{}: {e}", case.name));
         assert_eq!(made.cluster, kernel.cluster, "{}", case.name);
         for other in ["sm_80", "gfx942"] {

@@ -75,10 +75,6 @@ pub trait Workload: Debug + Send + Sync {
     /// # Errors
     /// As the configuration's `build`.
     fn build(&self) -> Result<Kernel, BuildErrors>;
-    /// True if the kernel's tasks are right in a way that the compiler's proof does not follow.
-    fn unproven(&self) -> bool {
-        false
-    }
     /// The launch grid. Of several launches, the grid of independent shares of the work; a launch's own grid is a multiple in `x`.
     fn grid(&self) -> [u32; 3];
     /// The tensors.
@@ -102,6 +98,10 @@ pub trait Workload: Debug + Send + Sync {
     /// The largest `||y - ref|| / ||ref||` allowed, if the workload bounds it beside the elementwise tolerance.
     fn rel_l2_bar(&self) -> Option<f64> {
         None
+    }
+    /// True if the kernel's tasks do more than the proof of their protocol follows, so that it is compiled without.
+    fn unproven(&self) -> bool {
+        false
     }
     /// True if every run gives the same bits; false where programs meet in float atomics.
     fn deterministic(&self) -> bool {

@@ -8,7 +8,6 @@ use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc;
 use std::time::{Duration, Instant};
-use tilelift_isel::LowerOptions;
 use tilelift_kernels::{Case, CaseLaunch, Size, Verdict, cases, explicit};
 
 pub(super) const HELP: &str = "\
@@ -25,6 +24,7 @@ Runs the acceptance cases and prints a table; E is the worst error in units of t
   --twice         as --runs 2
   --jobs N        cases at a time, each in a thread (1); the table keeps its order
   --opt N         0: as written, 1: improved by equality saturation (default), 2: layouts, too
+  --unproven      compile tasks whose work together is not proved
   --list          print the names only";
 
 /// Programs of a large case that a slow device runs.
@@ -52,12 +52,14 @@ pub struct Effort {
     pub runs: u64,
     /// How much kernels are improved first.
     pub opt: OptLevel,
+    /// Tasks need not be proved to work together.
+    pub unproven: bool,
 }
 
 impl Effort {
     /// A number of sets; slow devices sample the programs of large cases.
     pub const fn seeds(seeds: u64) -> Effort {
-        Effort { seeds, full: false, runs: 1, opt: OptLevel::Logical }
+        Effort { seeds, full: false, runs: 1, opt: OptLevel::Logical, unproven: false }
     }
 }
 
@@ -77,8 +79,8 @@ pub fn run_case(case: &Case, device: &Executor, effort: Effort) -> Result<CaseRe
     } else {
         launches
     };
-    let lower = LowerOptions { unproven: case.workload.unproven(), ..LowerOptions::default() };
-    let options = Options { opt: effort.opt, lower, ..Options::default() };
+    let mut options = Options { opt: effort.opt, ..Options::default() };
+    options.lower.unproven = effort.unproven || case.workload.unproven();
     let mut worst: Option<Verdict> = None;
     let start = Instant::now();
     let prepared = launches
@@ -134,6 +136,7 @@ pub(super) fn run(parser: &mut lexopt::Parser, streams: &mut Streams<'_>) -> Out
             Long("runs") => effort.runs = options::number(parser, "runs", 1..=1_000_000)?,
             Long("twice") => effort.runs = 2,
             Long("jobs") => jobs = options::number(parser, "jobs", 1..=256usize)?,
+            Long("unproven") => effort.unproven = true,
             Long("list") => list = true,
             Long(_) | Short(_) | Value(_) => return Err(arg.unexpected().into()),
         }

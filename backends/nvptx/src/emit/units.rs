@@ -62,11 +62,18 @@ impl Emitter<'_> {
         self.named = 1 + roles.roles.iter().map(|r| 1 + groups(&r.body).map_or(0, |warps| r.warps / warps)).sum::<u32>();
         let warp = self.load(Top::UniformWarp);
         let end = self.label();
-        let mut barrier = 1;
+        let (mut barrier, mut covered) = (1, 0);
         for r in &roles.roles {
+            // Warps between two roles have nothing to do.
+            if r.first > covered {
+                let p = self.fresh(Class::P);
+                self.body.op("setp.lt.u32 ").r(p).s(", ").r(warp).s(", ").n(r.first).end();
+                self.branch_if(p, true, end);
+            }
+            covered = r.first + r.warps + r.idle;
             let next = self.label();
             let p = self.fresh(Class::P);
-            self.body.op("setp.ge.u32 ").r(p).s(", ").r(warp).s(", ").n(r.first + r.warps + r.idle).end();
+            self.body.op("setp.ge.u32 ").r(p).s(", ").r(warp).s(", ").n(covered).end();
             self.branch_if(p, true, next);
             if let Some(n) = r.registers {
                 let way = if n >= entry_registers(self.program.warps) { "inc" } else { "dec" };
