@@ -217,6 +217,8 @@ struct Emitter<'a> {
     role: Option<units::RoleText>,
     /// The first barrier behind those of the program and its roles.
     named: u32,
+    /// Shared memory of other blocks is loaded or stored.
+    reaches: bool,
 }
 
 impl<'a> Emitter<'a> {
@@ -239,6 +241,7 @@ impl<'a> Emitter<'a> {
             eviction: false,
             role: None,
             named: 1,
+            reaches: false,
         }
     }
 

@@ -52,8 +52,10 @@ impl Emitter<'_> {
     /// Lanes of a cluster meet before they exit: until then others may reach into their shared memory.
     pub(super) fn meet_at_the_end(&mut self) {
         if self.program.cluster > 1 {
-            // Lanes of a warp may come one after the other.
-            self.body.op("barrier.cluster.arrive.release").end();
+            // Lanes of a warp may come one after the other. A release would wait for all that was stored, to global memory, too: only
+            // accesses of this program to others' memory need that, and not those that a barrier word counts.
+            let order = if self.reaches { "release" } else { "relaxed" };
+            self.body.op("barrier.cluster.arrive.").s(order).end();
             self.body.op("barrier.cluster.wait.acquire").end();
         }
     }
@@ -257,8 +259,14 @@ impl Emitter<'_> {
                 self.body.op("barrier.cluster.wait.acquire").s(together).end();
             }
             Unit::Remote { dst, place, rank } => self.remote(*dst, place, *rank),
-            Unit::RemoteLoad { dsts, from } => self.load_vector("ld.shared::cluster", dsts, from.addr, from.offset, None),
-            Unit::RemoteStore { srcs, to, guard } => self.store("st.shared::cluster", srcs, to.addr, to.offset, *guard),
+            Unit::RemoteLoad { dsts, from } => {
+                self.reaches = true;
+                self.load_vector("ld.shared::cluster", dsts, from.addr, from.offset, None);
+            }
+            Unit::RemoteStore { srcs, to, guard } => {
+                self.reaches = true;
+                self.store("st.shared::cluster", srcs, to.addr, to.offset, *guard);
+            }
             Unit::RemoteStoreAsync { srcs, to, barrier, guard } => {
                 let srcs: SmallVec<[Reg; 4]> = srcs.iter().map(|&v| self.reg(v)).collect();
                 if self.start(*guard, "st.async.shared::cluster.mbarrier::complete_tx::bytes") {
