@@ -225,6 +225,7 @@ impl Flow<'_> {
                     d.args.iter().filter(|&&a| same(a, r)).for_each(|&a| self.spread(a, r, i));
                 }
             }
+            // What any other op makes lies as it pleases.
             _ => {}
         }
     }

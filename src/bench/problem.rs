@@ -508,16 +508,16 @@ impl Selection {
         }
         match (suite, shape) {
             (Suite::Elementwise, &[n]) => list.extend([Problem::VectorAdd { elem, n }, Problem::SiluMul { elem, n }]),
-            // Such rows are longer than a program holds: clusters of programs take them.
-            (Suite::Norms, &[rows, cols]) if cols >= WIDE => {
-                let held = |b: &u32| cols.div_ceil(*b) <= WIDE && cols.div_ceil(*b) >= LEAST;
+            (Suite::Norms, &[rows, cols]) => {
+                list.extend([
+                    Problem::Softmax { elem, rows, cols },
+                    Problem::RmsNorm { elem, rows, cols },
+                    Problem::LayerNorm { elem, rows, cols },
+                ]);
+                // Clusters of programs take rows that are long for one.
+                let held = |b: &u32| cols >= WIDE && (LEAST..=WIDE).contains(&cols.div_ceil(*b));
                 list.extend([2, 4, 8].into_iter().filter(held).map(|blocks| Problem::ClusterNorm { elem, rows, cols, blocks }));
             }
-            (Suite::Norms, &[rows, cols]) => list.extend([
-                Problem::Softmax { elem, rows, cols },
-                Problem::RmsNorm { elem, rows, cols },
-                Problem::LayerNorm { elem, rows, cols },
-            ]),
             // A sort holds its row in one tile.
             (Suite::Rows, &[rows, cols]) if cols > SORT_COLS => list.push(Problem::CumSum { elem, rows, cols }),
             (Suite::Rows, &[rows, cols]) => list.extend([Problem::CumSum { elem, rows, cols }, Problem::Sort { elem, rows, cols }]),

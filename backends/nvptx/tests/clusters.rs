@@ -1,8 +1,12 @@
 //! Lane programs of clusters, and of roles that meet at barriers: lane interpreter and simulator agree, the assembler has nothing to say.
 
+#[path = "common/arguments.rs"]
+mod arguments;
+
+use arguments::arguments;
 use tilelift_ir::interp::{Arg, Buffer, Memory, ViewArg};
 use tilelift_ir::{CmpOp, GridAxis, Scalar};
-use tilelift_isel::abi::{ParamValue, marshal};
+use tilelift_isel::abi::marshal;
 use tilelift_isel::lane::{
     AllocId, BinOp, LTy, LVal, LaneBuilder, LaneError, LaneFault, LaneOptions, Param, ParamSource, Place, Program, Reduction, RoleSpec,
     Special, TensorBox, Unit, Vals, interpret,
@@ -129,18 +133,7 @@ fn check(program: &Program, rows: usize, want: impl Fn(usize, i32) -> i32) {
         let bases: Vec<u64> =
             data(rows).into_iter().enumerate().map(|(i, d)| device.alloc(&format!("view {i}"), sim::Init::Bytes(d))).collect();
         let values = marshal(&kernel.params, [rows as u32, 1, 1], &args(rows), |b, offset| bases[b] + offset).unwrap();
-        let args: Vec<sim::Arg> = values
-            .iter()
-            .map(|v| match v {
-                ParamValue::Number { bits, size: 4 } => sim::Arg::U32(*bits as u32),
-                ParamValue::Number { bits, .. } => sim::Arg::U64(*bits),
-                ParamValue::Tensor(t) => {
-                    let shape = (t.elem.bytes(), t.tf32);
-                    let map = sim::TensorMap::panel(t.base, shape, &t.extents, &t.strides, &t.box_extents, t.span).unwrap();
-                    sim::Arg::TensorMap(Box::new(map))
-                }
-            })
-            .collect();
+        let args = arguments(&values);
         let config = sim::SimConfig { policy, landing, ..sim::SimConfig::default() };
         let (block, grid) = ([kernel.threads, 1, 1], [rows as u32, 1, 1]);
         let launch = sim::Launch { entry: &kernel.entry, grid, block, shared_bytes: kernel.shared_bytes, args: &args, config };

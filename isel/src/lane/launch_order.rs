@@ -10,8 +10,8 @@
 //!
 //! No access to global memory stands in front of [`Unit::AwaitPrevious`], so it does not matter to the numbers whether launches overlap.
 
-use super::visit::computes;
 use super::{Block, Inst, Program, Space, Unit};
+use crate::computes;
 
 /// True if the instruction, or one in its blocks, touches global memory.
 pub(crate) fn touches_global(inst: &Inst) -> bool {

@@ -2,28 +2,28 @@
 
 use super::{AtomicKind, Block, Inst, LVal, ShuffleFrom};
 
-/// The instructions that only compute, as a pattern.
+/// The instructions that only compute, as a pattern: `computes!() => …` keeps a match over [`Inst`](crate::lane::Inst) exhaustive.
+#[macro_export]
 macro_rules! computes {
     () => {
-        Inst::Const { .. }
-            | Inst::Param { .. }
-            | Inst::Special { .. }
-            | Inst::SharedAddr { .. }
-            | Inst::Un { .. }
-            | Inst::Bin { .. }
-            | Inst::Fma { .. }
-            | Inst::MadWide { .. }
-            | Inst::Cmp { .. }
-            | Inst::Select { .. }
-            | Inst::Cvt { .. }
-            | Inst::RoundTf32 { .. }
-            | Inst::Bitcast { .. }
-            | Inst::Pack { .. }
-            | Inst::Unpack { .. }
-            | Inst::Divide { .. }
+        $crate::lane::Inst::Const { .. }
+            | $crate::lane::Inst::Param { .. }
+            | $crate::lane::Inst::Special { .. }
+            | $crate::lane::Inst::SharedAddr { .. }
+            | $crate::lane::Inst::Un { .. }
+            | $crate::lane::Inst::Bin { .. }
+            | $crate::lane::Inst::Fma { .. }
+            | $crate::lane::Inst::MadWide { .. }
+            | $crate::lane::Inst::Cmp { .. }
+            | $crate::lane::Inst::Select { .. }
+            | $crate::lane::Inst::Cvt { .. }
+            | $crate::lane::Inst::RoundTf32 { .. }
+            | $crate::lane::Inst::Bitcast { .. }
+            | $crate::lane::Inst::Pack { .. }
+            | $crate::lane::Inst::Unpack { .. }
+            | $crate::lane::Inst::Divide { .. }
     };
 }
-pub(crate) use computes;
 
 /// The others without blocks, as a pattern.
 macro_rules! acts {

@@ -13,6 +13,7 @@
 use super::defs::{Base, Def, Defs};
 use super::visit::{self, Role};
 use cranelift_entity::SecondaryMap;
+use tilelift_isel::computes;
 use tilelift_isel::lane::{Block, Carried, Inst, LVal};
 
 /// A closed range of half positions.
@@ -163,22 +164,7 @@ impl Live<'_, '_> {
                 }
                 Inst::Undefined { .. }
                 | Inst::Unit(_)
-                | Inst::Const { .. }
-                | Inst::Param { .. }
-                | Inst::Special { .. }
-                | Inst::SharedAddr { .. }
-                | Inst::Un { .. }
-                | Inst::Bin { .. }
-                | Inst::Fma { .. }
-                | Inst::MadWide { .. }
-                | Inst::Cmp { .. }
-                | Inst::Select { .. }
-                | Inst::Cvt { .. }
-                | Inst::RoundTf32 { .. }
-                | Inst::Bitcast { .. }
-                | Inst::Pack { .. }
-                | Inst::Unpack { .. }
-                | Inst::Divide { .. }
+                | computes!()
                 | Inst::StoreGlobal { .. }
                 | Inst::LoadShared { .. }
                 | Inst::StoreShared { .. }

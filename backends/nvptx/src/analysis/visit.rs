@@ -2,6 +2,7 @@
 //!
 //! Loops and choices report only what they read in front of their blocks; whoever walks blocks handles the rest.
 
+use tilelift_isel::computes;
 use tilelift_isel::lane::{AtomicKind, For, If, Inst, LVal, Roles, ShuffleFrom, Unit, While};
 
 /// How an operand is read.
@@ -206,22 +207,7 @@ pub(crate) fn nest(inst: &Inst) -> Nest<'_> {
         },
         Inst::Roles(r) => Nest::Roles(r),
         Inst::Undefined { .. }
-        | Inst::Const { .. }
-        | Inst::Param { .. }
-        | Inst::Special { .. }
-        | Inst::SharedAddr { .. }
-        | Inst::Un { .. }
-        | Inst::Bin { .. }
-        | Inst::Fma { .. }
-        | Inst::MadWide { .. }
-        | Inst::Cmp { .. }
-        | Inst::Select { .. }
-        | Inst::Cvt { .. }
-        | Inst::RoundTf32 { .. }
-        | Inst::Bitcast { .. }
-        | Inst::Pack { .. }
-        | Inst::Unpack { .. }
-        | Inst::Divide { .. }
+        | computes!()
         | Inst::LoadGlobal { .. }
         | Inst::StoreGlobal { .. }
         | Inst::Atomic(_)

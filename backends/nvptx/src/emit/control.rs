@@ -15,6 +15,7 @@ use super::text::{Opnd, Reg};
 use super::{Class, Emitter};
 use crate::error::EmitError;
 use tilelift_ir::num;
+use tilelift_isel::computes;
 use tilelift_isel::lane::{Block, Carried, For, If, Inst, LTy, LVal, While};
 
 /// How a loop knows that another step is left.
@@ -229,22 +230,7 @@ fn keeps_rolled(block: &Block) -> bool {
         Inst::While(l) => keeps_rolled(&l.test) || keeps_rolled(&l.body),
         Inst::If(i) => keeps_rolled(&i.then) || keeps_rolled(&i.otherwise),
         Inst::Undefined { .. }
-        | Inst::Const { .. }
-        | Inst::Param { .. }
-        | Inst::Special { .. }
-        | Inst::SharedAddr { .. }
-        | Inst::Un { .. }
-        | Inst::Bin { .. }
-        | Inst::Fma { .. }
-        | Inst::MadWide { .. }
-        | Inst::Cmp { .. }
-        | Inst::Select { .. }
-        | Inst::Cvt { .. }
-        | Inst::RoundTf32 { .. }
-        | Inst::Bitcast { .. }
-        | Inst::Pack { .. }
-        | Inst::Unpack { .. }
-        | Inst::Divide { .. }
+        | computes!()
         | Inst::LoadGlobal { .. }
         | Inst::StoreGlobal { .. }
         | Inst::LoadShared { .. }

@@ -1,7 +1,11 @@
 //! A case of the kernel library in the simulator, from its lane program.
 
+#[path = "arguments.rs"]
+mod arguments;
+
+use arguments::arguments;
 use tilelift_ir::interp::{Buffer, Memory};
-use tilelift_isel::abi::{ParamValue, marshal};
+use tilelift_isel::abi::marshal;
 use tilelift_isel::lane::Program;
 use tilelift_kernels::Case;
 use tilelift_nvptx::{EmitOptions, emit, sm_90a};
@@ -25,18 +29,7 @@ pub fn simulate(case: &Case, program: &Program, grid: [u32; 3], config: sim::Sim
         bases.push(device.alloc(&format!("tensor {i}"), init));
     }
     let values = marshal(&kernel.params, case.grid(), &case.arguments(), |buffer, offset| bases[buffer] + offset).unwrap();
-    let args: Vec<sim::Arg> = values
-        .iter()
-        .map(|v| match v {
-            ParamValue::Number { bits, size: 4 } => sim::Arg::U32(*bits as u32),
-            ParamValue::Number { bits, .. } => sim::Arg::U64(*bits),
-            ParamValue::Tensor(t) => {
-                let shape = (t.elem.bytes(), t.tf32);
-                let map = sim::TensorMap::panel(t.base, shape, &t.extents, &t.strides, &t.box_extents, t.span).unwrap();
-                sim::Arg::TensorMap(Box::new(map))
-            }
-        })
-        .collect();
+    let args = arguments(&values);
     let launch =
         sim::Launch { entry: &kernel.entry, grid, block: [kernel.threads, 1, 1], shared_bytes: kernel.shared_bytes, args: &args, config };
     module.launch(&launch, &mut device).map_err(|e| e.to_string())?;

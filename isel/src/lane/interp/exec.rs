@@ -10,7 +10,7 @@ use super::shared::{Shared, Who};
 use super::units::UnitState;
 use super::{LaneStats, Tables};
 use crate::abi::ParamValue;
-use crate::lane::visit::computes;
+use crate::computes;
 use crate::target::{MatrixId, Target};
 use cranelift_entity::EntityRef;
 use smallvec::SmallVec;
@@ -493,22 +493,7 @@ impl<'a> Machine<'a> {
                 Ok(())
             }
             Inst::Shuffle { dst, a, from } => self.shuffle(*dst, *a, *from),
-            Inst::Const { .. }
-            | Inst::Param { .. }
-            | Inst::Special { .. }
-            | Inst::SharedAddr { .. }
-            | Inst::Un { .. }
-            | Inst::Bin { .. }
-            | Inst::Fma { .. }
-            | Inst::MadWide { .. }
-            | Inst::Cmp { .. }
-            | Inst::Select { .. }
-            | Inst::Cvt { .. }
-            | Inst::RoundTf32 { .. }
-            | Inst::Bitcast { .. }
-            | Inst::Pack { .. }
-            | Inst::Unpack { .. }
-            | Inst::Divide { .. }
+            computes!()
             | Inst::Undefined { .. }
             | Inst::Matrix { .. }
             | Inst::For(_)

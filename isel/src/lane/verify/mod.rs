@@ -21,7 +21,7 @@ use super::print::inst_text;
 use super::{
     Atomic, AtomicKind, BinOp, Block, Carried, Inst, LTy, LVal, Param, ParamSource, Program, ShuffleFrom, Space, UnOp, Unit, touches_global,
 };
-use crate::lane::visit::computes;
+use crate::computes;
 use crate::target::Target;
 use cranelift_entity::{EntityRef, SecondaryMap};
 use tilelift_ir::layout::FragmentMap;

@@ -1,0 +1,20 @@
+//! Launch parameters for the simulator.
+
+use tilelift_isel::abi::ParamValue;
+use tilelift_nvptx_sim as sim;
+
+/// Launch parameters as the simulator takes them.
+pub fn arguments(values: &[ParamValue]) -> Vec<sim::Arg> {
+    values
+        .iter()
+        .map(|v| match v {
+            ParamValue::Number { bits, size: 4 } => sim::Arg::U32(*bits as u32),
+            ParamValue::Number { bits, .. } => sim::Arg::U64(*bits),
+            ParamValue::Tensor(t) => {
+                let shape = (t.elem.bytes(), t.tf32);
+                let map = sim::TensorMap::panel(t.base, shape, &t.extents, &t.strides, &t.box_extents, t.span).unwrap();
+                sim::Arg::TensorMap(Box::new(map))
+            }
+        })
+        .collect()
+}
