@@ -1,5 +1,6 @@
 //! Barriers: those that count arrivals and bytes, the numbered ones, and the cluster's.
 
+use super::error::Protocol;
 use super::local::Clock;
 
 /// A barrier that counts arrivals and bytes.
@@ -55,6 +56,13 @@ impl Word {
     /// What comes before a wait that passes; `None` while the phase of that parity is running.
     pub(super) fn passed(&self, parity: i64) -> Option<&Clock> {
         (i64::from(self.phase & 1) != parity & 1).then_some(&self.done)
+    }
+
+    /// Checks that the phase which a task means by a parity is the running one or the one before, if it knows of `known` ends of phases.
+    pub(super) fn in_time(&self, parity: i64, known: u32) -> Result<(), Protocol> {
+        let meant = if i64::from(known & 1) == parity & 1 { Some(known) } else { known.checked_sub(1) };
+        let next = meant.map_or(0, |m| m + 1);
+        if self.phase > next { Err(Protocol::Late { meant, running: self.phase }) } else { Ok(()) }
     }
 
     /// What is missing, in words.

@@ -170,6 +170,7 @@ impl Cluster<'_, '_> {
             Op::BarrierWait => {
                 let (word, parity) = (self.word(f, arg(0)?)?, self.int(arg(1)?)?);
                 let w = &self.blocks[block].words[word];
+                w.in_time(parity, f.clock.get(w.agent)).map_err(Fault::Protocol)?;
                 match w.passed(parity) {
                     Some(before) => f.clock.join(before),
                     None => return Ok(Step::Wait(format!("phase {}, which {}", w.phase, w.lacks()))),
