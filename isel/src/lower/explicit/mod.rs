@@ -127,10 +127,8 @@ impl Lower<'_> {
 
     fn tasks(&mut self, b: &mut LaneBuilder, plan: &Rc<Explicit>) -> Result<(), LowerError> {
         let kernel = self.kernel;
-        // What all warps have written is there for every task.
-        if self.task()?.stored {
-            b.barrier();
-        }
+        // What stands in front of the tasks is done by all warps before one of them does more.
+        self.meet(b, false)?;
         self.leave_task(b, kernel.body)?;
         let (outer, warps) = (self.values.clone(), self.plan.warps);
         let group = self.target.units.as_ref().map_or(1, |u| u.group_warps);
