@@ -128,7 +128,11 @@ impl Lower<'_> {
     fn tasks(&mut self, b: &mut LaneBuilder, plan: &Rc<Explicit>) -> Result<(), LowerError> {
         let kernel = self.kernel;
         // What stands in front of the tasks is done by all warps before one of them does more.
-        self.meet(b, false)?;
+        if self.accessed() {
+            self.order_all(b);
+        } else {
+            self.meet(b, false)?;
+        }
         self.leave_task(b, kernel.body)?;
         let (outer, warps) = (self.values.clone(), self.plan.warps);
         let group = self.target.units.as_ref().map_or(1, |u| u.group_warps);
