@@ -334,3 +334,11 @@ fn mutated_kernels_never_break_the_compiler() {
     }
     assert!(compiled > 500 && refused > 500, "the mutations are too tame or too wild: {compiled} compiled, {refused} refused");
 }
+
+#[test]
+fn a_file_that_says_that_its_tasks_are_not_proved_runs() {
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/tile/explicit/cluster_barrier_alone.tile");
+    let (status, out, err) = tool(&["run", path, "--device", "sim", "--target", "sm_90a"]);
+    assert_eq!(status, Status::Done, "{err}");
+    assert!(out.contains("agrees with the interpreter"), "{out}");
+}
