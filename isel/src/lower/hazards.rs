@@ -104,6 +104,11 @@ impl Lower<'_> {
         }
     }
 
+    /// True if a view that somebody writes may have been accessed since the last barrier.
+    pub(super) fn accessed(&self) -> bool {
+        self.kernel.params.iter().any(|&p| self.histories[p].unknown || !self.histories[p].seen.is_empty())
+    }
+
     /// Call where control flow meets: at the start of a loop's body, behind it, and behind a choice.
     pub(super) fn forget_accesses(&mut self) {
         self.forget_task();

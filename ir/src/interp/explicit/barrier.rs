@@ -85,6 +85,8 @@ pub(super) struct Meeting {
     pub(super) got: u32,
     /// How often it was complete.
     pub(super) round: u64,
+    /// Fibers that came, where each may come only once.
+    pub(super) here: Vec<usize>,
     coming: Clock,
     done: Clock,
 }
@@ -96,6 +98,7 @@ impl Meeting {
         self.got += shares;
         if self.got == self.wants {
             self.round += 1;
+            self.here.clear();
             (self.got, self.done) = (0, self.coming.clone());
         }
         self.got < self.wants || self.got == 0

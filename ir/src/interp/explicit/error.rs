@@ -54,6 +54,11 @@ pub enum Protocol {
         /// Warps that it should be.
         want: u32,
     },
+    /// A task comes to a numbered barrier again before the others came.
+    Twice {
+        /// The barrier's number.
+        number: u32,
+    },
     /// A cluster has no block of that rank, or the block has ended.
     Rank {
         /// The rank.
@@ -102,6 +107,9 @@ impl fmt::Display for Protocol {
             }
             Protocol::Warps { number, got, want } => {
                 write!(f, "barrier {number} got {got} warps where {want} should meet; give all its users the same number")
+            }
+            Protocol::Twice { number } => {
+                write!(f, "the task comes to barrier {number} again before all warps came; let it wait at one for the others first")
             }
             Protocol::Rank { rank, size, ended: false } => write!(f, "rank {rank} is outside the cluster of {size}"),
             Protocol::Rank { rank, ended: true, .. } => {

@@ -230,6 +230,11 @@ impl Cluster<'_, '_> {
                     meeting.wants = warps;
                 }
                 let want = meeting.wants;
+                // Units count warps, and do not tell one that comes twice from two.
+                if meeting.here.contains(&f.id) {
+                    return Err(Fault::Protocol(Protocol::Twice { number }));
+                }
+                meeting.here.push(f.id);
                 if want != warps || !meeting.come(f.warps, &f.clock) {
                     let got = if want == warps { meeting.got } else { warps };
                     return Err(Fault::Protocol(Protocol::Warps { number, got, want }));
