@@ -1,6 +1,6 @@
 //! The kernels with shapes: what they must make of which inputs.
 
-use super::{ClusterNorm, Doubling, RingGemm, Teams};
+use super::{ClusterNorm, Doubling, RingGemm, StreamNorm, Teams};
 use crate::acceptance::{Case, Size};
 use crate::reference::{self, Expected, GemmReference, Reference};
 use crate::tensor::{Init, Tensor, TensorSpec};
@@ -11,6 +11,21 @@ use tilelift_ir::{BuildErrors, Kernel, Scalar, num};
 
 /// The row of the kernel list.
 pub const ROW: u32 = 18;
+
+/// Rows, columns and blocks of the wide norms.
+const WIDE: [(u32, u32, u32); 8] = [
+    (4, 16384, 4),
+    (4, 32768, 4),
+    (4, 65536, 8),
+    (4, 131_072, 8),
+    (1152, 16384, 2),
+    (1152, 32768, 4),
+    (1152, 65536, 8),
+    (1152, 131_072, 8),
+];
+
+/// Blocks that run at a time, of which there is one on a multiprocessor, as far as clusters of eight fit.
+pub const BLOCKS: u32 = 120;
 
 /// [`Doubling`] of a length.
 #[derive(Clone, Debug)]
@@ -162,6 +177,62 @@ impl Workload for ClusterNormCase {
     }
 }
 
+/// [`StreamNorm`] of a shape.
+#[derive(Clone, Debug)]
+pub struct StreamNormCase {
+    /// The kernel.
+    pub config: StreamNorm,
+    /// Rows.
+    pub rows: u32,
+    /// Columns: a multiple of the kernel's chunk.
+    pub cols: u32,
+    /// The most clusters of the grid.
+    pub clusters: u32,
+    /// How the matrix is filled.
+    pub init: fn(u64) -> Init,
+}
+
+impl Workload for StreamNormCase {
+    fn name(&self) -> String {
+        let c = &self.config;
+        format!("stream_norm_{}_{}_{}x{}{}", c.blocks, c.elem, self.rows, self.cols, suffix((self.init)(0)))
+    }
+    fn unproven(&self) -> bool {
+        // What other blocks send is beyond the proof.
+        true
+    }
+    fn build(&self) -> Result<Kernel, BuildErrors> {
+        self.config.build()
+    }
+    fn grid(&self) -> [u32; 3] {
+        self.config.grid(self.rows, self.clusters)
+    }
+    fn tensors(&self) -> Vec<TensorSpec> {
+        let (elem, chunk) = (self.config.elem, self.config.chunk());
+        let (matrix, vector) = ([self.rows, self.cols / chunk, chunk], [self.cols / chunk, chunk]);
+        vec![
+            TensorSpec::input("x", elem, &matrix, (self.init)(1)),
+            TensorSpec::input("w", elem, &vector, Init::Normal(2)),
+            TensorSpec::input("b", elem, &vector, Init::Normal(3)),
+            TensorSpec::output("y", elem, &matrix),
+        ]
+    }
+    fn scalars(&self) -> Vec<ScalarSpec> {
+        vec![ScalarSpec { name: "eps", elem: Scalar::F32, value: f64::from(LayerNormCase::EPS) }]
+    }
+    fn owned(&self, _: usize, [x, y, z]: [u32; 3]) -> Vec<Range<usize>> {
+        let c = &self.config;
+        let [programs, ..] = self.grid();
+        let mine = (x / c.blocks..self.rows).step_by((programs / c.blocks) as usize).filter(|_| x < programs && y == 0 && z == 0);
+        let width = c.tile_chunks * c.chunk();
+        let of = |row| tile_rows([u64::from(row), u64::from(x % c.blocks * width)], [1, width], self.rows, self.cols);
+        mine.flat_map(of).collect()
+    }
+    fn reference<'a>(&'a self, _: usize, tensors: &'a [Tensor], _: Ran<'a>) -> Reference<'a> {
+        reference::layer_norm(&tensors[0], None, &tensors[1], &tensors[2], f64::from(LayerNormCase::EPS))
+    }
+}
+
 /// The cases of the kernels with explicit control, for devices that run it.
 pub fn cases() -> Vec<Case> {
     use Scalar::{BF16, F16, F32};
@@ -185,17 +256,21 @@ pub fn cases() -> Vec<Case> {
         let config = ClusterNorm::new(elem, blocks, cols).for_shape(rows, cols);
         list.push(Case::new(ROW, Small, ClusterNormCase { config, rows, cols, init: Init::Normal }));
     }
+    for (elem, blocks, rows, cols, clusters) in
+        [(F32, 2, 7, 1024, 1), (F16, 4, 9, 4224, 1), (BF16, 8, 5, 16384, 2), (BF16, 2, 3, 64, 1), (F32, 1, 6, 480, 2)]
+    {
+        let config = StreamNorm::new(elem, blocks, cols);
+        list.push(Case::new(ROW, Small, StreamNormCase { config, rows, cols, clusters, init: Init::Normal }));
+    }
     for elem in [BF16, F16] {
-        for (rows, cols, blocks) in [
-            (4, 16384, 4),
-            (4, 32768, 4),
-            (4, 65536, 8),
-            (4, 131_072, 8),
-            (1152, 16384, 2),
-            (1152, 32768, 4),
-            (1152, 65536, 8),
-            (1152, 131_072, 8),
-        ] {
+        for (rows, cols, blocks) in WIDE {
+            let config = StreamNorm::new(elem, blocks, cols);
+            let clusters = BLOCKS / blocks;
+            list.push(Case::new(ROW, Large, StreamNormCase { config, rows, cols, clusters, init: Init::Normal }));
+        }
+    }
+    for elem in [BF16, F16] {
+        for (rows, cols, blocks) in WIDE {
             let config = ClusterNorm::new(elem, blocks, cols).for_shape(rows, cols);
             list.push(Case::new(ROW, Large, ClusterNormCase { config, rows, cols, init: Init::Normal }));
         }

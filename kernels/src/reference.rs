@@ -131,7 +131,7 @@ pub fn rms_norm<'a>(x: &'a Tensor, w: &'a Tensor, eps: f64) -> Reference<'a> {
 /// variance is off by `2 sqrt(var) D + D^2` and `(L + 2) u` of itself; the inverse square root halves that relative error and adds
 /// `2^-22`; two products, the bias and second order terms add four roundings.
 pub fn layer_norm<'a>(x: &'a Tensor, residual: Option<&'a Tensor>, w: &'a Tensor, b: &'a Tensor, eps: f64) -> Reference<'a> {
-    let cols = row_length(x);
+    let cols = w.shape.iter().map(|&e| e as usize).product::<usize>().max(1);
     Box::new(move |range| {
         let start = range.start / cols * cols;
         let mut row = x.read(start..start + cols);

@@ -334,7 +334,8 @@ impl Bench {
         let mut launches = Vec::new();
         for (n, step) in steps.into_iter().enumerate() {
             // What was asked for is meant for the products; what follows them plans for itself.
-            let options = if n == 0 { variant.options(self.protocol.opt) } else { Variant::default().options(self.protocol.opt) };
+            let variant = if n == 0 { *variant } else { Variant::default() };
+            let options = variant.options(self.protocol.opt, &*case.workload);
             let artifact = match compile(&step.kernel, &self.target, &options) {
                 Ok(artifact) => artifact,
                 Err(e) => return refuse(e.to_string()),
@@ -438,6 +439,7 @@ fn judge(problem: &Problem) -> Option<Judge> {
         | Problem::RmsNorm { .. }
         | Problem::LayerNorm { .. }
         | Problem::ClusterNorm { .. }
+        | Problem::StreamNorm { .. }
         | Problem::CumSum { .. }
         | Problem::Sort { .. }
         | Problem::Transpose { .. }

@@ -11,7 +11,7 @@ use std::fmt;
 use tilelift_ir::{Scalar, SortOrder};
 use tilelift_isel::products::{Choice, Product, rank};
 use tilelift_isel::{LowerOptions, ScheduleKind, Target};
-use tilelift_kernels::explicit::{ClusterNorm, ClusterNormCase};
+use tilelift_kernels::explicit::{BLOCKS, ClusterNorm, ClusterNormCase, StreamNorm, StreamNormCase};
 use tilelift_kernels::tensor::Init;
 use tilelift_kernels::workload::{
     AttentionCase, CumSumCase, FusedGemmCase, GemmCase, RmsNormCase, SiluMulCase, SoftmaxCase, SplitGemmCase, TransposeCase, VectorAddCase,
@@ -122,6 +122,13 @@ pub(crate) enum Problem {
         cols: u32,
         blocks: u32,
     },
+    /// The same by clusters that stay.
+    StreamNorm {
+        elem: Scalar,
+        rows: u32,
+        cols: u32,
+        blocks: u32,
+    },
     CumSum {
         elem: Scalar,
         rows: u32,
@@ -213,11 +220,13 @@ impl From<Choice> for Variant {
 }
 
 impl Variant {
-    /// What the compiler is told.
-    pub(crate) fn options(&self, opt: OptLevel) -> Options {
+    /// What the compiler is told of a workload.
+    pub(crate) fn options(&self, opt: OptLevel, workload: &dyn Workload) -> Options {
         // A ring of slots is as deep as fits, unless its depth was asked for.
         let Variant { schedule, stages, overlap, persistent, consumers, teams, early: early_launch, .. } = *self;
-        let lower = LowerOptions { schedule, stages, overlap, persistent, consumers, teams, early_launch, ..LowerOptions::default() };
+        let unproven = workload.unproven();
+        let lower =
+            LowerOptions { schedule, stages, overlap, persistent, consumers, teams, early_launch, unproven, ..LowerOptions::default() };
         Options { opt, lower, ..Options::default() }
     }
 }
@@ -226,7 +235,11 @@ impl Problem {
     pub(crate) const fn suite(&self) -> Suite {
         match self {
             Problem::VectorAdd { .. } | Problem::SiluMul { .. } => Suite::Elementwise,
-            Problem::Softmax { .. } | Problem::RmsNorm { .. } | Problem::LayerNorm { .. } | Problem::ClusterNorm { .. } => Suite::Norms,
+            Problem::Softmax { .. }
+            | Problem::RmsNorm { .. }
+            | Problem::LayerNorm { .. }
+            | Problem::ClusterNorm { .. }
+            | Problem::StreamNorm { .. } => Suite::Norms,
             Problem::CumSum { .. } | Problem::Sort { .. } => Suite::Rows,
             Problem::Transpose { .. } => Suite::Transpose,
             Problem::Gemm { .. } => Suite::Gemm,
@@ -242,6 +255,7 @@ impl Problem {
             | Problem::RmsNorm { elem, .. }
             | Problem::LayerNorm { elem, .. }
             | Problem::ClusterNorm { elem, .. }
+            | Problem::StreamNorm { elem, .. }
             | Problem::CumSum { elem, .. }
             | Problem::Sort { elem, .. }
             | Problem::Transpose { elem, .. }
@@ -264,6 +278,7 @@ impl Problem {
             | Problem::RmsNorm { .. }
             | Problem::LayerNorm { .. }
             | Problem::ClusterNorm { .. }
+            | Problem::StreamNorm { .. }
             | Problem::CumSum { .. }
             | Problem::Sort { .. }
             | Problem::Transpose { .. } => {
@@ -333,6 +348,17 @@ impl Problem {
                 (
                     label(&[1, config.tile_cols], warps, None, None) + &format!(" {blocks} blocks"),
                     Box::new(ClusterNormCase { config, rows, cols, init }),
+                )
+            }
+            Problem::StreamNorm { elem, rows, cols, blocks } => {
+                let c = StreamNorm::new(elem, blocks, cols);
+                let warps = variant.warps.unwrap_or(c.warps);
+                let (teams, slots) = (variant.consumers.unwrap_or(c.teams), variant.stages.unwrap_or(c.slots));
+                let config = StreamNorm { warps, teams, slots, ..c };
+                let columns = config.tile_chunks * config.chunk();
+                (
+                    label(&[1, columns], warps, None, None) + &format!(" {blocks} blocks, {} teams, {} slots", config.teams, config.slots),
+                    Box::new(StreamNormCase { config, rows, cols, clusters: BLOCKS / blocks, init }),
                 )
             }
             Problem::CumSum { elem, rows, cols } => {
@@ -516,7 +542,13 @@ impl Selection {
                 ]);
                 // Clusters of programs take rows that are long for one.
                 let held = |b: &u32| cols >= WIDE && (LEAST..=WIDE).contains(&cols.div_ceil(*b));
-                list.extend([2, 4, 8].into_iter().filter(held).map(|blocks| Problem::ClusterNorm { elem, rows, cols, blocks }));
+                for blocks in [2, 4, 8].into_iter().filter(held) {
+                    list.push(Problem::ClusterNorm { elem, rows, cols, blocks });
+                    // Chunks of 128 bytes, and weights beside rows in local memory.
+                    if (cols * elem.bytes()).is_multiple_of(128) && cols.div_ceil(blocks) * elem.bytes() <= 32 << 10 {
+                        list.push(Problem::StreamNorm { elem, rows, cols, blocks });
+                    }
+                }
             }
             // A sort holds its row in one tile.
             (Suite::Rows, &[rows, cols]) if cols > SORT_COLS => list.push(Problem::CumSum { elem, rows, cols }),
@@ -552,6 +584,7 @@ impl Selection {
         let gemm = problem.suite() == Suite::Gemm;
         let attention = problem.suite() == Suite::Attention;
         let loops = gemm || attention;
+        let rings = loops || matches!(problem, Problem::StreamNorm { .. });
         let pipelined = self.schedules.contains(&ScheduleKind::Pipelined);
         let units = target.filter(|t| loops && t.units.is_some());
         let modelled = units.filter(|_| gemm && self.tiles.is_empty() && !pipelined);
@@ -566,11 +599,11 @@ impl Selection {
         let list = vec![best.map_or(plain, Variant::from)];
         let list = each(list, &self.tiles, true, |v, x| v.tile = Some(x));
         let list = each(list, &self.warps, true, |v, x| v.warps = Some(x));
-        let list = each(list, &self.stages, loops, |v, x| v.stages = Some(x));
+        let list = each(list, &self.stages, rings, |v, x| v.stages = Some(x));
         let list = each(list, &self.groups, loops || problem.suite() == Suite::Transpose, |v, x| v.group = Some(x));
         let list = each(list, &self.splits, gemm, |v, x| v.splits = Some(x));
         let list = each(list, &self.teams, gemm, |v, x| v.teams = Some(x));
-        let list = each(list, &self.consumers, loops, |v, x| v.consumers = Some(x));
+        let list = each(list, &self.consumers, rings, |v, x| v.consumers = Some(x));
         let list = each(list, &self.overlaps, attention, |v, x| v.overlap = Some(x));
         let list = each(list, &self.persistent, loops, |v, x| v.persistent = Some(x));
         let list = each(list, &self.early, true, |v, x| v.early = Some(x));

@@ -32,11 +32,10 @@ pub(crate) fn measure(problem: &Problem, variant: &Variant, target: &Target, opt
     let mut memory = case.memory(&tensors);
     let mut reports = Vec::new();
     for launch in case.launches(Some(&sample)).map_err(|e| e.to_string())? {
-        let artifact = compile(&launch.kernel, target, &variant.options(opt)).map_err(|e| e.to_string())?;
+        let artifact = compile(&launch.kernel, target, &variant.options(opt, &*case.workload)).map_err(|e| e.to_string())?;
         let grid = launch.grid;
         let linear = |p: &[u32; 3]| p[0] + grid[0] * (p[1] + grid[1] * p[2]);
-        // The programs of a cluster run together: all of them.
-        let ctas = launch.programs.filter(|_| artifact.cluster == 1).map(|list| list.iter().map(linear).collect());
+        let ctas = launch.programs.map(|list| list.iter().map(linear).collect());
         let device = SimDevice::new(SimConfig { ctas, ..SimDevice::schedule(0) });
         let loaded = device.load(&artifact).map_err(|e| e.to_string())?;
         reports.push(device.execute(&loaded, grid, &launch.args, &mut memory).map_err(|e| e.to_string())?);

@@ -45,6 +45,7 @@ what to run (lists are separated by commas; every combination is run)
   --persistent WORD,… an instance runs several grid positions: on, off (gemm, attention; the planner's choice)
   --early WORD,…      launches begin while the ones in front of them end: on, off (on, where the target has it)
   --no-library        leave cuBLASLt out
+  --filter TEXT       only problems whose name contains the text
 how to measure
   --repeat N          rounds, a batch of every candidate in each (9; compile: 200)
   --warm-ms X         launches before a batch that do not count (6)
@@ -84,6 +85,8 @@ struct Job {
     json: Option<String>,
     opt: OptLevel,
     emit: bool,
+    /// What the names of problems have to contain.
+    filter: String,
 }
 
 const REPEAT: u32 = 9;
@@ -141,6 +144,7 @@ fn job(parser: &mut lexopt::Parser) -> Result<Job, CliError> {
         early: Vec::new(),
     };
     let (mut compile, mut repeat, mut times, mut sets, mut seed) = (false, None, BURST, None, 1);
+    let mut filter = String::new();
     let (mut library, mut kind, mut target, mut json, mut opt) = (true, DeviceKind::Cuda, None, None, OptLevel::default());
     let (mut emit, mut device) = (false, false);
     while let Some(arg) = parser.next()? {
@@ -185,6 +189,7 @@ fn job(parser: &mut lexopt::Parser) -> Result<Job, CliError> {
             Long("early") => s.early = words(parser, "early", &SWITCH)?,
             Long("persistent") => s.persistent = words(parser, "persistent", &SWITCH)?,
             Long("no-library") => library = false,
+            Long("filter") => filter = parser.value()?.to_string_lossy().into_owned(),
             Long("repeat") => repeat = Some(options::number(parser, "repeat", 1..=100_000)?),
             Long("warm-ms") => times[0] = options::number(parser, "warm-ms", 0.0..=1e5)?,
             Long("batch-ms") => times[1] = options::number(parser, "batch-ms", 0.0..=1e5)?,
@@ -245,7 +250,7 @@ fn job(parser: &mut lexopt::Parser) -> Result<Job, CliError> {
             )));
         }
     }
-    Ok(Job { selection: s, compile, repeat, times, sets, seed, library, kind, target, json, opt, emit })
+    Ok(Job { selection: s, compile, repeat, times, sets, seed, library, kind, target, json, opt, emit, filter })
 }
 
 /// Adds the suite of a word, or every suite for `all`.
@@ -302,7 +307,11 @@ fn problems(
 ) -> Result<Vec<crate::bench::problem::Problem>, CliError> {
     let mut list = Vec::new();
     for p in job.selection.problems(usual) {
-        let tensors = p.workload(&Variant::default()).1.tensors();
+        let workload = p.workload(&Variant::default()).1;
+        if !workload.name().contains(&job.filter) {
+            continue;
+        }
+        let tensors = workload.tensors();
         let elements = tensors.iter().map(|t| t.shape.iter().map(|&e| u64::from(e)).product::<u64>()).max().unwrap_or(0);
         if elements > MAX_ELEMENTS {
             writeln!(streams.err, "{p}: a tensor has {elements} elements; benches take at most {MAX_ELEMENTS}")?;
@@ -343,7 +352,7 @@ fn texts(job: &Job, streams: &mut Streams<'_>) -> Outcome {
             let (label, workload) = problem.workload(&variant);
             let failed = |e: String| CliError::Failed(format!("{problem} {label}: {e}"));
             let kernel = workload.build().map_err(|e| failed(e.to_string()))?;
-            let artifact = crate::compile(&kernel, &target, &variant.options(job.opt)).map_err(|e| failed(e.to_string()))?;
+            let artifact = crate::compile(&kernel, &target, &variant.options(job.opt, &*workload)).map_err(|e| failed(e.to_string()))?;
             writeln!(streams.out, "// {problem} {label}\n{}", artifact.text)?;
         }
     }

@@ -283,6 +283,7 @@ impl Machine<'_> {
                 tf32: plan.tf32,
                 data: Vec::new(),
                 read: true,
+                tells: None,
             })?;
         }
         Ok(())
@@ -361,6 +362,7 @@ impl Machine<'_> {
             tf32: false,
             data: Vec::new(),
             read: false,
+            tells: None,
         })
     }
 
@@ -404,6 +406,7 @@ impl Machine<'_> {
             tf32: false,
             data: Vec::new(),
             read: true,
+            tells: None,
         })
     }
 
@@ -470,6 +473,7 @@ impl Machine<'_> {
                 tf32: false,
                 data,
                 read: true,
+                tells: Some(Box::new(w.clocks.told_by(w.slot as usize))),
             })?;
         }
         Self::tick(w);
@@ -506,6 +510,7 @@ impl Machine<'_> {
                 tf32: false,
                 data: Vec::new(),
                 read: true,
+                tells: None,
             };
             if self.cfg.landing == Landing::Eager {
                 // The warp is not in its place now, so its copies land here.

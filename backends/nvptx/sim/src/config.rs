@@ -51,7 +51,7 @@ pub struct SimConfig {
     pub counters: bool,
     /// CTAs in flight at the same time, at least 1.
     pub resident: u32,
-    /// Linear indices of the CTAs to run; all of them when absent.
+    /// Linear indices of the CTAs to run; all of them when absent. Of a cluster all or none are named.
     pub ctas: Option<Vec<u32>>,
     /// CTAs per cluster, for kernels whose text does not fix it.
     pub cluster: Option<[u32; 3]>,

@@ -11,6 +11,7 @@ use crate::exec::{R, apply_element};
 use crate::machine::Machine;
 use crate::num::f32_to_tf32;
 use crate::op::AtomOp;
+use crate::race::Clocks;
 use crate::types::{Round, Ty};
 
 /// The other side of a run.
@@ -69,6 +70,8 @@ pub(crate) struct Flight {
     pub(crate) data: Vec<u8>,
     /// The source has been read (stores).
     pub(crate) read: bool,
+    /// What its bytes tell of what came before it (asynchronous stores).
+    pub(crate) tells: Option<Box<Clocks>>,
 }
 
 impl Flight {
@@ -259,6 +262,9 @@ impl Machine<'_> {
             let c = &mut self.mbar_now(mb).copies;
             c.resize(n, 0);
             c[t] = c[t].max(upto);
+        }
+        if let Some(tells) = &f.tells {
+            self.mbar_now(mb).join_count(tells);
         }
         self.ctas[mb.0].mbars[mb.1].in_flight -= 1;
         let r = self.mbar_async(mb, f.bytes as i64, arrivals.into(), (f.issuer.2, f.at));

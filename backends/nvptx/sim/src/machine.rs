@@ -13,7 +13,7 @@ use crate::sched::Sched;
 use crate::warp::{FULL, Warp};
 use crate::wgmma::Group;
 use crate::{Arg, Launch};
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 /// Shared memory a CTA may have on the largest modelled device (sm_90), static and dynamic together.
 const MAX_SHARED: u64 = 232_448;
@@ -225,15 +225,12 @@ pub(crate) fn launch(prog: &Program, src: &str, globals: &[u64], l: &Launch<'_>,
         return Err(bad(format!("{shared_bytes} bytes of shared memory are more than {MAX_SHARED}")));
     }
     let list: Vec<u32> = match &l.config.ctas {
-        None => (0..n_ctas as u32).collect(),
+        None => (0..(n_ctas / product(cluster)) as u32).collect(),
         Some(v) => {
             if let Some(c) = v.iter().find(|&&c| u64::from(c) >= n_ctas) {
                 return Err(bad(format!("CTA {c} is not in a grid of {n_ctas}")));
             }
-            if cluster != [1; 3] {
-                return Err(bad("a choice of CTAs is not possible with clusters: all of them run"));
-            }
-            v.clone()
+            whole_clusters(v, l.grid, cluster).ok_or_else(|| bad("the choice of CTAs holds a part of a cluster: name all CTAs of it"))?
         }
     };
     let n_warps = threads.div_ceil(32) as u32;
@@ -268,6 +265,27 @@ pub(crate) fn launch(prog: &Program, src: &str, globals: &[u64], l: &Launch<'_>,
     };
     m.template = m.make_template();
     m.run_all(list)
+}
+
+/// The clusters of chosen CTAs, in the order of their first ones; `None` if some of a cluster's are missing.
+fn whole_clusters(ctas: &[u32], grid: [u32; 3], cluster: [u32; 3]) -> Option<Vec<u32>> {
+    let size = product(cluster) as usize;
+    if size == 1 {
+        return Some(ctas.to_vec());
+    }
+    let mut members: BTreeMap<u32, BTreeSet<u32>> = BTreeMap::new();
+    let mut order = Vec::new();
+    for &c in ctas {
+        let at = [c % grid[0], c / grid[0] % grid[1], c / grid[0] / grid[1]];
+        let [x, y, z] = [0, 1, 2].map(|i| at[i] / cluster[i]);
+        let of = x + grid[0] / cluster[0] * (y + grid[1] / cluster[1] * z);
+        let list = members.entry(of).or_default();
+        if list.is_empty() {
+            order.push(of);
+        }
+        list.insert(c);
+    }
+    members.values().all(|m| m.len() == size).then_some(order)
 }
 
 impl Machine<'_> {
@@ -437,10 +455,9 @@ impl Machine<'_> {
         }
     }
 
-    fn run_all(mut self, list: Vec<u32>) -> Result<Report, Box<SimError>> {
-        let n = list.len() as u64;
-        // Without clusters a cluster is a CTA.
-        let mut list = if self.cluster_size == 1 { list } else { (0..n as u32 / self.cluster_size).collect() };
+    /// Runs clusters; without clusters each is a CTA.
+    fn run_all(mut self, mut list: Vec<u32>) -> Result<Report, Box<SimError>> {
+        let n = list.len() as u64 * u64::from(self.cluster_size);
         match self.cfg.policy {
             Policy::Random | Policy::Pct(_) => {
                 for i in (1..list.len()).rev() {

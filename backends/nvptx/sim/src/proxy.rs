@@ -89,7 +89,8 @@ impl Machine<'_> {
             } else if r.agent & STREAM != 0 {
                 eye.stream(streams[(r.agent & !STREAM) as usize].dense) >= r.clock
             } else {
-                eye.g[r.agent as usize] >= r.clock
+                let over = if generic && i.write && !r.write { eye.over[r.agent as usize] } else { 0 };
+                eye.g[r.agent as usize].max(over) >= r.clock
             }
         };
         let order = |r: &Rec| {

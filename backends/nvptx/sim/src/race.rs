@@ -17,7 +17,8 @@
 //!
 //! Two orders are kept beside the ordinary one. `a` is the part of `g` that a proxy fence has made visible to the
 //! asynchronous proxy: an asynchronous access must find generic records there. `hb` is bare causality, whatever
-//! the memory order of the operations that carried it: it judges barrier protocols, never data.
+//! the memory order of the operations that carried it: it judges barrier protocols, never data. `over` is in between: reads that
+//! cannot be disturbed any more, since a store that was issued behind them has arrived; it orders asynchronous stores behind them.
 
 use smallvec::SmallVec;
 use std::collections::BTreeMap;
@@ -197,6 +198,8 @@ pub(crate) struct Clocks {
     pub(crate) a_shared: Vec<u32>,
     pub(crate) a_global: Vec<u32>,
     pub(crate) hb: Vec<u32>,
+    /// Reads that are over, whether or not what was written beside them is known.
+    pub(crate) over: Vec<u32>,
     /// Per stream of the cluster; grows when streams appear.
     pub(crate) s: Vec<u32>,
     /// Per thread of the cluster: newest cp.async group known to be complete and visible to this warp.
@@ -212,7 +215,8 @@ impl Clocks {
             g: w.clone(),
             a_shared: w.clone(),
             a_global: w.clone(),
-            hb: w,
+            hb: w.clone(),
+            over: w,
             s: Vec::new(),
             copies: t.clone(),
             a_copies: t,
@@ -230,10 +234,20 @@ impl Clocks {
         self.join_count(o);
     }
 
-    /// What mere counting carries: causality and completed streams, no generic accesses.
+    /// What mere counting carries: causality, completed streams and reads, nothing that generic accesses wrote.
     pub(crate) fn join_count(&mut self, o: &Clocks) {
         join_vec(&mut self.hb, &o.hb);
+        join_vec(&mut self.over, &o.over);
         join_vec(&mut self.s, &o.s);
+    }
+
+    /// What an asynchronous store of a warp brings along to the mbarrier that counts its bytes: causality, the streams that it knew to be
+    /// complete, and the reads that were over before its last synchronisation.
+    pub(crate) fn told_by(&self, warp: usize) -> Clocks {
+        let mut over = self.g.clone();
+        over[warp] = over[warp].saturating_sub(1);
+        join_vec(&mut over, &self.over);
+        Clocks { hb: self.hb.clone(), s: self.s.clone(), over, ..Clocks::default() }
     }
 
     /// Causality alone.

@@ -251,6 +251,7 @@ impl Emitter<'_> {
                 self.body.op(if *wait { "bar.sync " } else { "bar.arrive " }).n(id).s(", ").n(warps * 32).end();
             }
             Unit::ClusterArrive { relaxed } => {
+                self.clusters = true;
                 let together = self.together();
                 self.body.op("barrier.cluster.arrive.").s(if *relaxed { "relaxed" } else { "release" }).s(together).end();
             }
@@ -258,7 +259,10 @@ impl Emitter<'_> {
                 let together = self.together();
                 self.body.op("barrier.cluster.wait.acquire").s(together).end();
             }
-            Unit::Remote { dst, place, rank } => self.remote(*dst, place, *rank),
+            Unit::Remote { dst, place, rank } => {
+                self.clusters = true;
+                self.remote(*dst, place, *rank);
+            }
             Unit::RemoteLoad { dsts, from } => {
                 self.reaches = true;
                 self.load_vector("ld.shared::cluster", dsts, from.addr, from.offset, None);

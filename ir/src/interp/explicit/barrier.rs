@@ -35,6 +35,11 @@ impl Word {
         room
     }
 
+    /// What the bytes of a remote store tell of what came before it; the first `copies` agents speak for copies.
+    pub(super) fn told(&mut self, before: &Clock, copies: usize) {
+        self.coming.join_over(before, copies);
+    }
+
     /// Ends the phase if nothing is missing; the copies that it counted.
     pub(super) fn turn(&mut self) -> Option<Vec<(usize, u64)>> {
         if self.missing > 0 || self.bytes != 0 {

@@ -3,6 +3,7 @@
 //! ```text
 //! agents: the tasks, and the barriers (which speak for the copies whose bytes they counted)
 //! clock:  per agent, how much of what it did comes before; joined where one waits for another
+//!         and how much of what it read is over, which is less: the bytes of a remote store tell it, but not what was written
 //! region: the bytes of one access      last write: (agent, time), or a copy that is under way      reads since then
 //! ```
 //! An access is right if the writes (and for a write, the reads) that it meets come before it by its task's clock.
@@ -18,24 +19,42 @@ use std::rc::Rc;
 
 /// What comes before: a time per agent.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Clock(Vec<u32>);
+pub(super) struct Clock {
+    known: Vec<u32>,
+    /// Reads up to here are over, whether or not what the agent wrote is known.
+    over: Vec<u32>,
+}
+
+fn raise(times: &mut Vec<u32>, others: &[u32]) {
+    if times.len() < others.len() {
+        times.resize(others.len(), 0);
+    }
+    times.iter_mut().zip(others).for_each(|(t, &o)| *t = (*t).max(o));
+}
 
 impl Clock {
     pub(super) fn get(&self, agent: usize) -> u32 {
-        self.0.get(agent).copied().unwrap_or(0)
+        self.known.get(agent).copied().unwrap_or(0)
     }
     pub(super) fn set(&mut self, agent: usize, time: u32) {
-        if self.0.len() <= agent {
-            self.0.resize(agent + 1, 0);
+        if self.known.len() <= agent {
+            self.known.resize(agent + 1, 0);
         }
-        self.0[agent] = time;
+        self.known[agent] = time;
     }
     pub(super) fn join(&mut self, other: &Clock) {
-        for (agent, &time) in other.0.iter().enumerate() {
-            if time > self.get(agent) {
-                self.set(agent, time);
-            }
-        }
+        raise(&mut self.known, &other.known);
+        raise(&mut self.over, &other.over);
+    }
+    /// What a remote store's bytes bring: the copies that had arrived, those of the first `copies` agents, and the reads that were over.
+    pub(super) fn join_over(&mut self, other: &Clock, copies: usize) {
+        raise(&mut self.known, &other.known[..copies.min(other.known.len())]);
+        raise(&mut self.over, &other.over);
+        raise(&mut self.over, &other.known);
+    }
+    /// True if a read is over.
+    fn is_over(&self, m: &Mark) -> bool {
+        self.get(m.agent).max(self.over.get(m.agent).copied().unwrap_or(0)) >= m.time
     }
 }
 
@@ -241,12 +260,12 @@ impl Local {
             return Err(Clash::Used(u.site));
         }
         for r in self.regions.iter().filter(|r| overlap(&r.runs, runs)) {
-            let done = match &r.write {
+            match &r.write {
                 Some(Write::Coming(_, site)) => return Err(Clash::Coming(*site)),
-                Some(Write::Done(w)) => Some(w),
-                None => None,
-            };
-            if let Some(m) = done.into_iter().chain(&r.reads).find(|m| clock.get(m.agent) < m.time) {
+                Some(Write::Done(w)) if clock.get(w.agent) < w.time => return Err(Clash::Race(w.site)),
+                Some(Write::Done(_)) | None => {}
+            }
+            if let Some(m) = r.reads.iter().find(|m| !clock.is_over(m)) {
                 return Err(Clash::Race(m.site));
             }
         }

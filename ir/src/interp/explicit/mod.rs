@@ -28,7 +28,7 @@ use barrier::{Meeting, Word};
 use channel::Channel;
 use cranelift_entity::SecondaryMap;
 use fiber::{Fiber, Moved, State};
-use local::{Buf, Local, Site};
+use local::{Buf, Clock, Local, Site};
 use std::collections::VecDeque;
 
 /// What a handle names.
@@ -115,6 +115,8 @@ struct Copy {
     /// Blocks that it goes to, and the barrier that counts its bytes there.
     blocks: Vec<usize>,
     word: usize,
+    /// What came before it, of which its bytes tell: those of a task's own stores do.
+    before: Option<Clock>,
 }
 
 /// The blocks of a cluster, and what runs in them.
@@ -243,12 +245,16 @@ impl Cluster<'_, '_> {
     }
 
     fn land(&mut self, copy: Copy) {
+        let copies = self.blocks.len() * self.shape.words.len();
         for &b in &copy.blocks {
             let block = &mut self.blocks[b];
             block.locals[copy.to.local].put(&copy.to, &copy.data);
             let word = &mut block.words[copy.word];
             word.bytes -= copy.to.bytes() as i64;
             word.landed.push((copy.to.local, copy.number));
+            if let Some(before) = &copy.before {
+                word.told(before, copies);
+            }
             self.phase(b, copy.word);
         }
     }

@@ -208,8 +208,10 @@ impl Cluster<'_, '_> {
             }
             Op::RemoteStoreAsync => {
                 let (buf, to, data) = (self.buf(f, arg(0)?)?, self.rank(arg(1)?)?, self.tile(f, arg(2)?)?);
-                let copy = Copy { number: self.started, data, to: buf, blocks: vec![to], word: self.word(f, arg(3)?)? };
+                let (word, before) = (self.word(f, arg(3)?)?, Some(f.clock.clone()));
+                let copy = Copy { number: self.started, data, to: buf, blocks: vec![to], word, before };
                 self.start(f, inst, copy, false)?;
+                f.tick();
             }
             Op::ChannelPut | Op::ChannelGet | Op::ChannelConsumed => return self.channel(f, inst),
             _ => return Err(malformed("no explicit control")),
@@ -312,7 +314,7 @@ impl Cluster<'_, '_> {
         let index = indices(&index.into_iter().collect(), buf.shape.len())?;
         let mut access = Access { memory: machine.memory, shadows: machine.shadows, me: machine.me, released: &machine.released };
         let data = access.load(view, &index, &buf.shape, None, zero, |w| Machine::program_of(grid, subset, w))?;
-        self.start(f, inst, Copy { number: self.started, data, to: buf, blocks, word }, true)
+        self.start(f, inst, Copy { number: self.started, data, to: buf, blocks, word, before: None }, true)
     }
 
     fn async_store(&mut self, f: &mut Fiber, inst: Inst) -> Result<(), Fault> {

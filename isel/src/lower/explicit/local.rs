@@ -361,6 +361,8 @@ impl Lower<'_> {
         let guard = representative(b, layout.free_mask(Axis::Lane), layout.free_mask(Axis::Warp));
         let barrier = match d.args.get(3) {
             Some(&v) => {
+                // Its bytes tell the other block that all lanes are done with what they read before.
+                self.meet(b, false)?;
                 let (place, rank) = (self.word(v)?, self.scalar(d.args[1])?);
                 Some(Place { addr: b.remote(place, rank), offset: 0 })
             }
@@ -381,8 +383,10 @@ impl Lower<'_> {
                 Some(barrier) => b.unit(Unit::RemoteStoreAsync { srcs, to, barrier, guard }),
             }
         }
-        let t = self.task_mut()?;
-        (t.met, t.stored) = (false, true);
+        if barrier.is_none() {
+            let t = self.task_mut()?;
+            (t.met, t.stored) = (false, true);
+        }
         Ok(())
     }
 }
