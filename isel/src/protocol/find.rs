@@ -1,8 +1,11 @@
 //! What the checker looks up before it runs: comparisons, loop indices, and the values that matter.
 
+use super::value::Abs;
 use crate::lane::visit::{blocks, computed, reads};
-use crate::lane::{Block, Inst, LVal, LeftOperand, Program, Unit};
+use crate::lane::{Block, Inst, LTy, LVal, LeftOperand, Program, Unit};
+use cranelift_entity::EntityRef;
 use std::collections::{HashMap, HashSet};
+use std::rc::Rc;
 use tilelift_ir::CmpOp;
 
 /// The comparisons `lo < hi` of a block and the blocks inside it.
@@ -32,8 +35,9 @@ fn mark(block: &Block, counted: bool, local: &dyn Fn(LVal) -> bool, set: &mut Ha
     for inst in block.iter().rev() {
         match inst {
             Inst::Unit(u) => match &**u {
-                Unit::BulkStore { from, .. } if local(from.addr) => {
+                Unit::BulkStore { from, guard, .. } if local(from.addr) => {
                     set.insert(from.addr);
+                    set.extend(guard);
                 }
                 Unit::StoreMatrix { .. } | Unit::BulkStore { .. } | Unit::PrefetchMap { .. } => {}
                 Unit::BulkLoad { to, barrier, ranks, guard, .. } => {
@@ -45,6 +49,17 @@ fn mark(block: &Block, counted: bool, local: &dyn Fn(LVal) -> bool, set: &mut Ha
                     if let LeftOperand::Shared(o) = &m.a {
                         set.insert(o.at.addr);
                     }
+                }
+                Unit::RemoteLoad { from, .. } => {
+                    set.insert(from.addr);
+                }
+                Unit::RemoteStore { to, guard, .. } => {
+                    set.insert(to.addr);
+                    set.extend(guard);
+                }
+                Unit::RemoteStoreAsync { to, barrier, guard, .. } => {
+                    set.extend([to.addr, barrier.addr]);
+                    set.extend(guard);
                 }
                 other => other.operands(|v, _| {
                     set.insert(v);
@@ -73,8 +88,12 @@ fn mark(block: &Block, counted: bool, local: &dyn Fn(LVal) -> bool, set: &mut Ha
             }
             Inst::Roles(r) => r.roles.iter().for_each(|r| mark(&r.body, counted, local, set)),
             // Which lanes touch which local memory.
-            Inst::LoadShared { addr, .. } | Inst::StoreShared { addr, .. } if local(*addr) => {
+            Inst::LoadShared { addr, .. } if local(*addr) => {
                 set.insert(*addr);
+            }
+            Inst::StoreShared { addr, guard, .. } if local(*addr) => {
+                set.insert(*addr);
+                set.extend(guard);
             }
             other => {
                 if computed(other).is_some_and(|list| list.iter().any(|v| set.contains(v))) {
@@ -85,6 +104,24 @@ fn mark(block: &Block, counted: bool, local: &dyn Fn(LVal) -> bool, set: &mut Ha
             }
         }
     }
+}
+
+/// The values that are the same in all lanes, roles and blocks: numbers, and where memory lies.
+pub(super) fn fixed(program: &Program) -> Rc<[Option<Abs>]> {
+    fn visit(program: &Program, block: &Block, out: &mut [Option<Abs>]) {
+        for inst in block {
+            match inst {
+                Inst::Const { dst, bits } if matches!(program.vals[*dst], LTy::Num(s) if !s.is_float()) => {
+                    out[dst.index()] = Some(Abs::All(*bits as i64));
+                }
+                Inst::SharedAddr { dst, alloc } => out[dst.index()] = Some(Abs::All(i64::from(program.allocs[*alloc].offset))),
+                other => blocks(other).into_iter().for_each(|b| visit(program, b, out)),
+            }
+        }
+    }
+    let mut out = vec![None; program.vals.len()];
+    visit(program, &program.body, &mut out);
+    out.into()
 }
 
 /// Calls `f` for the index of every counted loop.

@@ -13,7 +13,7 @@ use super::ProtocolError;
 use super::streams::matters;
 use crate::lane::print::inst_text;
 use crate::lane::visit::{reads, results};
-use crate::lane::{Block, For, Inst, LVal, LeftOperand, Multiply, Program, Role, Unit};
+use crate::lane::{Block, For, Inst, LVal, LeftOperand, Multiply, Program, Unit};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Groups beyond which age does not count: more than any wait names.
@@ -51,18 +51,18 @@ impl Registers {
 
 struct Pass<'a> {
     program: &'a Program,
-    role: &'a Role,
+    name: &'a str,
 }
 
-/// Checks a role.
-pub(super) fn check(program: &Program, role: &Role) -> Result<(), ProtocolError> {
+/// Checks the body of a role, or what all warps run.
+pub(super) fn check(program: &Program, name: &str, body: &Block) -> Result<(), ProtocolError> {
     let mut registers = Registers { unfenced: true, ..Registers::default() };
-    Pass { program, role }.block(&role.body, &mut registers)
+    Pass { program, name }.block(body, &mut registers)
 }
 
 impl Pass<'_> {
     fn error<T>(&self, problem: impl Into<String>, here: &Inst) -> Result<T, ProtocolError> {
-        let here = format!("`{}` of {}", inst_text(self.program, here), self.role.name);
+        let here = format!("`{}` of {}", inst_text(self.program, here), self.name);
         Err(ProtocolError { problem: problem.into(), here, other: None })
     }
 

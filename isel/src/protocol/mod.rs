@@ -13,10 +13,11 @@
 //! does: one order decides about deadlock. About what must not overlap it decides, too, because each role keeps what it has learnt by
 //! waiting: it may read a slot, or overwrite it, only if a wait has told it that the slot is full, or that its reads are done.
 
+mod env;
 mod explicit;
 mod find;
 mod flight;
-mod regions;
+mod ring;
 mod run;
 mod streams;
 #[cfg(test)]
@@ -24,7 +25,7 @@ mod tests;
 mod value;
 mod word;
 
-use crate::lane::Program;
+use crate::lane::{Block, Inst, Program, Unit, visit};
 use crate::target::Target;
 use std::fmt;
 
@@ -58,29 +59,47 @@ pub struct Proof {
     pub states: usize,
 }
 
-/// Proves a program that its verifier accepts. One without roles has nothing to prove.
+/// True if an author says who does what: units fill and read what goes from role to role as local memory, if they do so at all.
+fn explicit(program: &Program) -> bool {
+    fn any(block: &Block, is: &dyn Fn(&Unit) -> bool) -> bool {
+        block.iter().any(|i| match i {
+            Inst::Unit(u) => is(u),
+            other => visit::blocks(other).into_iter().any(|b| any(b, is)),
+        })
+    }
+    let rings = |u: &Unit| matches!(u, Unit::BulkLoad { .. } | Unit::Multiply(_) | Unit::StoreMatrix { .. });
+    let meets = |u: &Unit| {
+        use Unit::*;
+        matches!(u, InitBarrier { .. } | ClusterArrive { .. } | Remote { .. } | NamedBarrier { .. } | BulkStore { .. })
+    };
+    match program.roles() {
+        Some(_) => program.allocs.values().any(|a| a.grain > 0) || !any(&program.body, &rings),
+        // Lanes that go together have nothing to do with one another but by units.
+        None => any(&program.body, &meets),
+    }
+}
+
+/// Proves a program that its verifier accepts. One without roles, barrier words and clusters has nothing to prove.
 ///
 /// # Errors
 /// The first thing that may go wrong, or that is not understood.
 pub fn prove(program: &Program, target: &Target) -> Result<Proof, ProtocolError> {
-    let (Some(roles), Some(units)) = (program.roles(), &target.units) else { return Ok(Proof::default()) };
-    roles.roles.iter().try_for_each(|r| flight::check(program, r))?;
-    let streams = streams::streams(program, roles);
-    let mut last = None;
-    let explicit = program.allocs.values().any(|a| a.grain > 0);
-    for effort in explicit::EFFORTS.into_iter().take(if explicit { explicit::EFFORTS.len() } else { 1 }) {
-        match run::explore(program, roles, units, &streams, effort) {
+    let Some(units) = &target.units else { return Ok(Proof::default()) };
+    let explicit = explicit(program);
+    match program.roles() {
+        Some(roles) => roles.roles.iter().try_for_each(|r| flight::check(program, &r.name, &r.body))?,
+        None if explicit => flight::check(program, "the program", &program.body)?,
+        None => return Ok(Proof::default()),
+    }
+    let streams = streams::streams(program, explicit);
+    let efforts = if explicit { explicit::EFFORTS.map(Some).to_vec() } else { vec![None] };
+    let mut first = None;
+    for effort in efforts {
+        match run::explore(program, units, &streams, effort) {
             Ok(states) => return Ok(Proof { states }),
             // The first answer is the one nearest to what the author wrote.
-            Err(e) => {
-                let full = e.problem.starts_with("more than");
-                last = last.or(Some(e));
-                // More effort takes more states.
-                if full {
-                    break;
-                }
-            }
+            Err(e) => first = first.or(Some(e)),
         }
     }
-    last.map_or(Ok(Proof::default()), Err)
+    first.map_or(Ok(Proof::default()), Err)
 }

@@ -1,74 +1,85 @@
-//! Runs the roles on what is known, and follows every answer to what is open.
+//! Runs the roles of all blocks on what is known, and follows every answer to what is open.
 
 mod ends;
+mod turns;
 
 use super::ProtocolError;
-use super::explicit::{Effort, Explicit, Named, look};
-use super::find::{comparisons, indices, passes, relevant};
-use super::regions::Regions;
+use super::env::Env;
+use super::explicit::{Effort, Explicit, Names, Shared, look, split};
+use super::find::{comparisons, fixed, indices, passes, relevant};
+use super::ring::{RingState, RingTask};
 use super::streams::{Streams, matters};
-use super::value::{Abs, Env, eval, remainder};
-use super::word::{Lesson, Site, Slot, Staging, Word};
+use super::value::{Abs, eval, remainder};
+use super::word::Site;
 use crate::lane::print::inst_text;
 use crate::lane::visit::computed;
-use crate::lane::{Block, For, If, Inst, LVal, LeftOperand, ParamSource, Place, Program, Role, Roles, Special, Unit};
+use crate::lane::{Block, For, If, Inst, LVal, Place, Program, Role, Roles, Special};
 use crate::target::Units;
 use cranelift_entity::EntityRef;
-use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet, VecDeque};
+use std::cell::RefCell;
+use std::collections::{HashMap, HashSet, VecDeque};
 use std::rc::Rc;
 
 /// States after which a program counts as too complex to prove.
 const MAX_STATES: usize = 1 << 14;
 
+/// The same for roles with local memory, of all blocks together.
+const MAX_EXPLICIT: usize = 1 << 12;
+
 #[derive(Clone, Copy)]
-enum End<'a> {
+pub(super) enum End<'a> {
     Done,
     Turn(&'a For),
     Choice(&'a If, bool),
+    /// Of a choice of which nothing is known both blocks are followed: they do no more than read.
+    Either(&'a If),
 }
 
 #[derive(Clone)]
-struct Frame<'a> {
-    block: &'a Block,
-    at: usize,
+pub(super) struct Frame<'a> {
+    pub block: &'a Block,
+    pub at: usize,
     end: End<'a>,
+}
+
+/// What an agent is up to.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub(super) enum Life {
+    /// Its warps still go with all others of the block.
+    Asleep,
+    Awake,
+    Done,
 }
 
 #[derive(Clone)]
 pub(super) struct Task<'a> {
-    frames: Vec<Frame<'a>>,
-    pub(super) env: Env,
+    pub frames: Vec<Frame<'a>>,
+    pub env: Env,
     /// What was known in front of each open loop: nothing else that a step makes outlives it.
-    outer: Vec<Rc<Env>>,
+    outer: Vec<Env>,
     /// Position in each stream.
     read: Vec<usize>,
-    /// What its staged results are up to, and since which instruction.
-    staging: (Staging, Option<Site>),
-    knows: Lesson,
-    /// The word that it waited for last.
-    waited: Option<i64>,
+    /// Runs of loops, per stream, that are still to be passed over.
+    debt: Vec<usize>,
     /// The round of the named barrier at which it waits.
-    pub(super) joined: Option<bool>,
-    done: bool,
+    pub joined: Option<bool>,
+    /// The round of the cluster's barrier to which it has come, if it has not waited since.
+    pub met: Option<bool>,
+    pub life: Life,
+    pub ring: RingTask,
 }
 
 #[derive(Clone)]
 pub(super) struct State<'a> {
-    pub(super) tasks: Vec<Task<'a>>,
-    pub(super) words: BTreeMap<i64, Word>,
-    /// Local memory that goes from role to role.
-    pub(super) regions: Regions,
-    pub(super) named: Named,
-    slots: BTreeMap<i64, Slot>,
-    /// The word that was waited for in front of the last copy into each slot: whose arrivals have to say that it is free.
-    guards: BTreeMap<i64, i64>,
-    /// The words that count bytes.
-    loaded: BTreeSet<i64>,
-    /// Answers per stream that some role has yet to read; true goes round again.
+    pub tasks: Vec<Task<'a>>,
+    pub ring: RingState,
+    /// What tasks with local memory, and blocks, share.
+    pub shared: Shared,
+    /// Answers per stream that some agent has yet to read; true goes round again.
     answers: Vec<VecDeque<bool>>,
 }
 
-/// How far a role got.
+/// How far an agent got.
 enum Step {
     Ran,
     Waits,
@@ -79,31 +90,48 @@ enum Step {
     Ended,
 }
 
+/// What runs on its own: a role of a block, or all its warps together.
+pub(super) struct Agent<'a> {
+    pub block: usize,
+    name: &'a str,
+    body: &'a Block,
+    /// First warp, and warps.
+    pub first: u32,
+    pub warps: u32,
+    /// One lane alone.
+    pub single: bool,
+    /// All warps of the block: it ends where roles begin.
+    pub whole: bool,
+    /// Lanes that run.
+    pub lanes: usize,
+}
+
 pub(super) struct Checker<'a> {
-    pub(super) program: &'a Program,
-    pub(super) roles: &'a Roles,
-    pub(super) units: &'a Units,
-    pub(super) explicit: Explicit,
+    pub program: &'a Program,
+    pub agents: Vec<Agent<'a>>,
+    pub units: &'a Units,
+    pub explicit: Explicit,
+    pub names: RefCell<Names>,
     streams: &'a Streams,
-    /// The roles that read each stream.
+    /// The agents that read each stream.
     readers: Vec<Vec<usize>>,
     /// Values that addresses, parities, guards and choices depend on; the others need not be computed.
     relevant: HashSet<LVal>,
+    /// The same by number, less those that are the same everywhere.
+    computed: Vec<bool>,
+    fixed: Rc<[Option<Abs>]>,
     /// Conditions of the form `lo < hi`.
     less: HashMap<LVal, (LVal, LVal)>,
-    /// Roles that pass over phases.
-    passes: Vec<bool>,
+    /// Agents that pass over phases.
+    pub passes: Vec<bool>,
 }
 
 /// What makes two states equal.
 #[derive(PartialEq, Eq, Hash)]
 struct Key {
     tasks: Vec<TaskKey>,
-    words: Vec<(i64, Word)>,
-    slots: Vec<(i64, Slot)>,
-    guards: BTreeMap<i64, i64>,
-    regions: Regions,
-    named: Named,
+    ring: RingState,
+    shared: Shared,
     answers: Vec<VecDeque<bool>>,
 }
 
@@ -111,41 +139,117 @@ struct Key {
 struct TaskKey {
     frames: Vec<(usize, usize)>,
     env: Env,
+    outer: Vec<Env>,
     read: Vec<usize>,
-    staging: Staging,
-    knows: Lesson,
-    waited: Option<i64>,
+    debt: Vec<usize>,
     joined: Option<bool>,
-    done: bool,
+    met: Option<bool>,
+    life: Life,
+    ring: RingTask,
+}
+
+fn agent<'a>(program: &'a Program, block: usize, role: Option<&'a Role>) -> Agent<'a> {
+    match role {
+        Some(r) => Agent {
+            block,
+            name: &r.name,
+            body: &r.body,
+            first: r.first,
+            warps: r.warps,
+            single: r.single,
+            whole: false,
+            lanes: if r.single { 1 } else { (r.warps * program.lanes) as usize },
+        },
+        None => Agent {
+            block,
+            name: "the program",
+            body: &program.body,
+            first: 0,
+            warps: program.warps,
+            single: false,
+            whole: true,
+            lanes: program.threads() as usize,
+        },
+    }
+}
+
+impl<'a> Checker<'a> {
+    fn new(program: &'a Program, units: &'a Units, streams: &'a Streams, effort: Option<Effort>) -> Checker<'a> {
+        let explicit = look(program, effort);
+        let roles: &[Role] = program.roles().map_or(&[], |r: &Roles| &r.roles);
+        let mut agents = Vec::new();
+        for block in 0..explicit.blocks {
+            agents.extend(roles.iter().map(|r| agent(program, block, Some(r))));
+            if explicit.on {
+                agents.push(agent(program, block, None));
+            }
+        }
+        let mut less = HashMap::new();
+        comparisons(&program.body, &mut less);
+        let passes = agents.iter().map(|a| !a.whole && passes(a.body)).collect();
+        let relevant = relevant(program, explicit.on, &|v| explicit.tracked(program, v));
+        let fixed = fixed(program);
+        let mut checker = Checker {
+            program,
+            agents,
+            units,
+            explicit,
+            names: RefCell::default(),
+            streams,
+            readers: Vec::new(),
+            relevant,
+            computed: Vec::new(),
+            fixed,
+            less,
+            passes,
+        };
+        checker.readers = vec![Vec::new(); checker.streams() + 1];
+        for n in 0..checker.agents.len() {
+            let mut own = Vec::new();
+            indices(checker.agents[n].body, &mut |iv| own.extend(streams.of.contains_key(&iv).then_some(iv)));
+            own.into_iter().for_each(|iv| {
+                let s = checker.stream(n, iv);
+                checker.readers[s].push(n);
+            });
+        }
+        if checker.explicit.on {
+            let mut e = std::mem::take(&mut checker.explicit);
+            e.count(program, &checker.relevant, streams);
+            checker.explicit = e;
+        }
+        let wanted = |v: LVal| checker.relevant.contains(&v) || checker.explicit.splits(v);
+        checker.computed = program.vals.keys().map(|v| wanted(v) && checker.fixed[v.index()].is_none()).collect();
+        checker
+    }
+
+    /// Values that are the same everywhere.
+    pub(super) fn fixed(&self) -> Rc<[Option<Abs>]> {
+        self.fixed.clone()
+    }
+
+    /// How many streams there are: one of each that blocks share, and one per block of the others.
+    fn streams(&self) -> usize {
+        self.streams.count() * self.explicit.blocks
+    }
+
+    /// The stream of a loop.
+    fn stream(&self, t: usize, iv: LVal) -> usize {
+        let n = self.streams.of.get(&iv).copied().unwrap_or(0);
+        if self.streams.shared.contains(&iv) { n } else { n + self.agents[t].block * self.streams.count() }
+    }
 }
 
 /// Follows all answers.
-pub(super) fn explore(program: &Program, roles: &Roles, units: &Units, streams: &Streams, effort: Effort) -> Result<usize, ProtocolError> {
-    let mut readers = vec![Vec::new(); streams.of.values().max().map_or(0, |m| m + 1)];
-    for (n, r) in roles.roles.iter().enumerate() {
-        indices(&r.body, &mut |iv| {
-            if let Some(&s) = streams.of.get(&iv) {
-                readers[s].push(n);
-            }
-        });
-    }
-    let mut less = HashMap::new();
-    comparisons(&program.body, &mut less);
-    let passes = roles.roles.iter().map(|r| passes(&r.body)).collect();
-    let mut explicit = look(program, effort);
-    let relevant = relevant(program, explicit.on, &|v| explicit.tracked(program, v).is_some());
-    if explicit.on {
-        explicit.count(program, &relevant);
-    }
-    let checker = Checker { program, roles, units, explicit, streams, readers, relevant, less, passes };
+pub(super) fn explore(program: &Program, units: &Units, streams: &Streams, effort: Option<Effort>) -> Result<usize, ProtocolError> {
+    let checker = Checker::new(program, units, streams, effort);
     let mut seen: HashSet<Key> = HashSet::new();
-    let mut open = vec![checker.start()?];
+    let mut open = checker.begin()?;
+    let most = if checker.explicit.on { MAX_EXPLICIT / checker.explicit.blocks } else { MAX_STATES };
     while let Some(mut state) = open.pop() {
         let Some(stream) = checker.run(&mut state)? else { continue };
         if !seen.insert(key(&state)) {
             continue;
         }
-        let most = if checker.explicit.on { MAX_STATES >> 2 } else { MAX_STATES };
         if seen.len() > most {
             return Err(ProtocolError { problem: format!("more than {most} states"), here: "the program".into(), other: None });
         }
@@ -162,22 +266,15 @@ fn key(s: &State<'_>) -> Key {
     let task = |t: &Task<'_>| TaskKey {
         frames: t.frames.iter().map(|f| (std::ptr::from_ref(f.block).addr(), f.at)).collect(),
         env: t.env.clone(),
+        outer: t.outer.clone(),
         read: t.read.clone(),
-        staging: t.staging.0,
-        knows: t.knows.clone(),
-        waited: t.waited,
+        debt: t.debt.clone(),
         joined: t.joined,
-        done: t.done,
+        met: t.met,
+        life: t.life,
+        ring: t.ring.without_sites(),
     };
-    Key {
-        tasks: s.tasks.iter().map(task).collect(),
-        words: s.words.iter().map(|(&a, w)| (a, Word { last: None, ..w.clone() })).collect(),
-        slots: s.slots.iter().map(|(&a, x)| (a, x.without_sites())).collect(),
-        guards: s.guards.clone(),
-        regions: s.regions.without_sites(),
-        named: s.named.clone(),
-        answers: s.answers.clone(),
-    }
+    Key { tasks: s.tasks.iter().map(task).collect(), ring: s.ring.without_sites(), shared: s.shared.clone(), answers: s.answers.clone() }
 }
 
 impl<'a> Checker<'a> {
@@ -195,8 +292,9 @@ impl<'a> Checker<'a> {
                 }
             })
         }
-        match self.roles.roles.get(site.0).and_then(|r| find(&r.body, site.1).map(|i| (r, i))) {
-            Some((r, i)) => format!("`{}` of {}", inst_text(self.program, i), r.name),
+        match self.agents.get(site.0).and_then(|a| find(a.body, site.1).map(|i| (a, i))) {
+            Some((a, i)) if self.explicit.blocks > 1 => format!("`{}` of {} of block {}", inst_text(self.program, i), a.name, a.block),
+            Some((a, i)) => format!("`{}` of {}", inst_text(self.program, i), a.name),
             None => "the program's start".into(),
         }
     }
@@ -205,115 +303,115 @@ impl<'a> Checker<'a> {
         Err(ProtocolError { problem: problem.into(), here: self.text(here), other: other.map(|s| self.text(s)) })
     }
 
-    /// The state behind what all warps do together.
-    fn start(&self) -> Result<State<'a>, ProtocolError> {
-        let threads = self.program.threads() as usize;
-        let mut env = Env::new();
-        let mut words = BTreeMap::new();
-        let nowhere = Site(usize::MAX, std::ptr::null());
-        // Made words that the units, and then the other warps, may not see yet.
-        let (mut private, mut unseen) = (false, false);
-        for inst in &self.program.body {
-            self.compute(inst, &mut env, 0, threads, 0);
-            if matches!(inst, Inst::Unit(u) if **u == Unit::PublishBarriers) {
-                private = false;
+    /// The states to begin with.
+    fn begin(&self) -> Result<Vec<State<'a>>, ProtocolError> {
+        if !self.explicit.on {
+            let (env, ring) = self.front()?;
+            let mut state = self.state(ring);
+            for (t, a) in state.tasks.iter_mut().zip(&self.agents) {
+                t.env = self.part(&env, a).under();
+                t.life = Life::Awake;
             }
-            if *inst == Inst::Barrier || matches!(inst, Inst::Unit(u) if **u == Unit::ClusterWait) {
-                unseen = private;
-            }
-            if matches!(inst, Inst::Roles(_)) && private {
-                return self.error("barrier words are not published to the units", nowhere, None);
-            }
-            if matches!(inst, Inst::Roles(_)) && unseen {
-                return self.error("warps do not wait until barrier words are made", nowhere, None);
-            }
-            if let Inst::Unit(u) = inst
-                && let Unit::InitBarrier { barrier, count, guard } = &**u
-            {
-                let lanes = guard.map_or(Some(threads as u32), |g| env.get(&g).and_then(|a| a.count(threads)));
-                let Some(at) = place(&env, barrier) else { return self.error("a barrier word of unknown address", nowhere, None) };
-                if lanes != Some(1) {
-                    return self.error(format!("the barrier word at {at:#x} is not made by one lane"), nowhere, None);
-                }
-                let since = vec![0; self.roles.roles.len()];
-                let word = Word {
-                    count: *count,
-                    pending: *count,
-                    bytes: 0,
-                    parity: false,
-                    since,
-                    gathered: Lesson::default(),
-                    taught: Lesson::default(),
-                    last: None,
-                };
-                (private, unseen) = (true, true);
-                if words.insert(at, word).is_some() {
-                    return self.error(format!("the barrier word at {at:#x} is made twice"), nowhere, None);
-                }
-            }
+            return Ok(vec![state]);
         }
-        let streams = self.streams.of.values().max().map_or(0, |m| m + 1);
-        let tasks = self
-            .roles
-            .roles
-            .iter()
-            .map(|r| {
-                let first = (r.first * self.program.lanes) as usize;
-                let env = env.iter().map(|(&v, a)| (v, a.slice(first..first + lanes(self.program, r)))).collect();
-                let frames = vec![Frame { block: &r.body, at: 0, end: End::Done }];
-                Task {
-                    frames,
-                    env,
-                    outer: Vec::new(),
-                    read: vec![0; streams],
-                    staging: (Staging::Free, None),
-                    knows: Lesson::default(),
-                    waited: None,
-                    joined: None,
-                    done: false,
-                }
-            })
-            .collect();
-        Ok(State {
-            tasks,
-            words,
-            regions: Regions { known: vec![BTreeSet::new(); self.roles.roles.len()], ..Regions::default() },
-            named: Named::new(),
-            slots: BTreeMap::new(),
-            guards: BTreeMap::new(),
-            loaded: BTreeSet::new(),
-            answers: vec![VecDeque::new(); streams],
-        })
+        let mut state = self.state(RingState::default());
+        self.shared_begin(&mut state);
+        for (t, _) in state.tasks.iter_mut().zip(&self.agents).filter(|(_, a)| a.whole) {
+            t.life = Life::Awake;
+        }
+        Ok(split(state, &self.explicit))
     }
 
-    fn compute(&self, inst: &Inst, env: &mut Env, first: usize, count: usize, first_warp: usize) {
+    fn state(&self, ring: RingState) -> State<'a> {
+        let streams = self.streams();
+        // A loop that takes some turns passes over the runs of the loops in those in front.
+        let debt = |n: usize| {
+            let mut debt = vec![0; streams];
+            indices(self.agents[n].body, &mut |iv| {
+                if let Some(skip) = self.streams.skips.get(&iv) {
+                    debt[self.stream(n, iv)] = skip.0;
+                }
+            });
+            debt
+        };
+        let task = |(n, a): (usize, &Agent<'a>)| Task {
+            frames: vec![Frame { block: a.body, at: 0, end: End::Done }],
+            env: Env::knowing(self.fixed.clone()),
+            outer: Vec::new(),
+            read: vec![0; streams],
+            debt: debt(n),
+            joined: None,
+            met: None,
+            life: Life::Asleep,
+            ring: RingTask::default(),
+        };
+        State {
+            tasks: self.agents.iter().enumerate().map(task).collect(),
+            ring,
+            shared: Shared::default(),
+            answers: vec![VecDeque::new(); streams],
+        }
+    }
+
+    /// What an agent's lanes have of what all lanes of the block have.
+    fn part(&self, env: &Env, a: &Agent<'_>) -> Env {
+        let first = (a.first * self.program.lanes) as usize;
+        env.map(&|v| v.slice(first..first + a.lanes))
+    }
+
+    /// All warps of a block go their own ways.
+    fn fork(&self, s: &mut State<'a>, t: usize, here: Site) -> Result<(), ProtocolError> {
+        if s.tasks[t].met.is_some() {
+            return self.error("warps go their own ways between an arrival at the cluster's barrier and its wait,", here, None);
+        }
+        self.words_are_seen(s, t, here)?;
+        let env = s.tasks[t].env.clone();
+        let own = |a: &Agent<'_>| !a.whole && a.block == self.agents[t].block;
+        for (n, a) in self.agents.iter().enumerate().filter(|(_, a)| own(a)) {
+            s.tasks[n].env = self.part(&env, a).under();
+            s.tasks[n].life = Life::Awake;
+            self.shared_fork(s, t, n);
+        }
+        s.tasks[t].frames.clear();
+        s.tasks[t].env = Env::default();
+        Ok(())
+    }
+
+    pub(super) fn compute(&self, inst: &Inst, env: &mut Env, t: usize) {
+        let a = &self.agents[t];
+        self.compute_in(inst, env, ((a.first * self.program.lanes) as usize, a.lanes, a.first as usize, a.block));
+    }
+
+    /// True if an instruction makes what matters.
+    fn computes(&self, inst: &Inst) -> bool {
+        computed(inst).is_some_and(|list| list.iter().any(|v| self.computed[v.index()]))
+    }
+
+    /// The same for so many lanes from one on, whose warps count from one on, of a block.
+    pub(super) fn compute_in(&self, inst: &Inst, env: &mut Env, (first, count, first_warp, block): (usize, usize, usize, usize)) {
         let lanes = self.program.lanes as usize;
         let per = |f: &dyn Fn(usize) -> i64| Abs::Lanes(Rc::from((first..first + count).map(f).collect::<Vec<i64>>())).slice(0..count);
-        if !computed(inst).is_some_and(|list| list.iter().any(|v| self.relevant.contains(v))) {
+        if !self.computes(inst) {
             return;
         }
         let made = match inst {
+            // Its value is assumed.
+            _ if computed(inst).is_some_and(|list| list.iter().any(|v| self.explicit.splits(*v) && env.get(v).is_some())) => None,
             Inst::Special { dst, what: Special::Lane } => Some((*dst, per(&|t| (t % lanes) as i64))),
             Inst::Special { dst, what: Special::Warp } => Some((*dst, per(&|t| (t / lanes - first_warp) as i64))),
-            Inst::SharedAddr { dst, alloc } => Some((*dst, Abs::All(i64::from(self.program.allocs[*alloc].offset)))),
+            Inst::Special { dst, what: Special::ClusterRank } if self.explicit.blocks > 1 => Some((*dst, Abs::All(block as i64))),
             Inst::Bin { dst, .. } if self.explicit.remainders.contains_key(dst) => {
                 let (of, by) = self.explicit.remainders[dst];
                 Some((*dst, remainder(env.get(&of), by)))
             }
             _ => eval(inst, |v| self.program.vals[v], env),
         };
-        match made {
-            Some((v, Abs::Any)) => {
-                env.remove(&v);
-            }
-            Some((v, a)) => {
-                env.insert(v, a);
-            }
-            None => {}
+        if let Some((v, a)) = made {
+            env.insert(v, a);
         }
     }
 
-    /// Runs until all roles have ended (`None`), or an answer is needed that is not there (its stream).
+    /// Runs until all agents have ended (`None`), or an answer is needed that is not there (its stream).
     fn run(&self, s: &mut State<'a>) -> Result<Option<usize>, ProtocolError> {
         loop {
             let (mut ended, mut open, mut ran) = (0, None, false);
@@ -333,11 +431,12 @@ impl<'a> Checker<'a> {
                 }
             }
             self.trim(s);
-            if ended == s.tasks.len() {
-                return self.finish(s).map(|()| None);
-            }
             if ran {
                 continue;
+            }
+            // What all warps do first may be all there is.
+            if ended == s.tasks.len() || s.tasks.iter().all(|t| t.life != Life::Awake) {
+                return self.finish(s).map(|()| None);
             }
             if open.is_some() {
                 return Ok(open);
@@ -346,422 +445,86 @@ impl<'a> Checker<'a> {
         }
     }
 
-    /// One step of a role.
+    /// One step of an agent.
     fn step(&self, s: &mut State<'a>, t: usize) -> Result<Step, ProtocolError> {
+        match s.tasks[t].life {
+            Life::Awake => {}
+            Life::Asleep => return Ok(Step::Waits),
+            Life::Done => return Ok(Step::Ended),
+        }
         let Some(frame) = s.tasks[t].frames.last() else {
-            s.tasks[t].done = true;
-            return Ok(Step::Ended);
+            s.tasks[t].life = Life::Done;
+            if s.tasks[t].met.is_some() {
+                return self.error("lanes end between an arrival at the cluster's barrier and its wait", Site(t, std::ptr::null()), None);
+            }
+            if self.explicit.on {
+                self.cluster_turn(s);
+            }
+            return Ok(Step::Ran);
         };
         let Some(inst) = frame.block.get(frame.at) else {
             return self.close(s, t);
         };
-        let role = &self.roles.roles[t];
-        let (first, count) = ((role.first * self.program.lanes) as usize, lanes(self.program, role));
+        let (here, local) = (Site(t, inst), self.explicit.local);
+        let explicit = self.explicit.on;
         match inst {
-            Inst::For(l) if matters(&l.body, self.explicit.on) => {
+            Inst::For(l) if matters(&l.body, local) => {
                 return self.turn(s, t, l, true);
             }
-            Inst::If(c) if matters(&c.then, self.explicit.on) || matters(&c.otherwise, self.explicit.on) => {
-                let Some(holds) = self.condition(s, t, c)? else {
-                    // The answer of the loop that the condition stands for.
-                    return Ok(Step::Open(self.guards(c).map_or(0, |g| g.0)));
-                };
-                // A loop that is not begun has had its answer; so has one whose first step stands in front of it.
-                let answered = self.guards(c).filter(|g| !holds || g.1).map(|g| g.0);
-                let task = &mut s.tasks[t];
-                if let Some(stream) = answered {
-                    task.read[stream] += 1;
-                }
-                advance(task);
-                task.frames.push(Frame { block: if holds { &c.then } else { &c.otherwise }, at: 0, end: End::Choice(c, holds) });
-                return Ok(Step::Ran);
-            }
+            Inst::If(c) if matters(&c.then, local) || matters(&c.otherwise, local) => return self.choose(s, t, c),
             Inst::Unit(u) => {
-                if !self.unit(s, t, Site(t, inst), u, count)? {
+                let done = if explicit { self.explicit_unit(s, t, here, u)? } else { self.unit(s, t, here, u)? };
+                if !done {
                     return Ok(Step::Waits);
                 }
             }
-            Inst::While(l) if matters(&l.test, self.explicit.on) || matters(&l.body, self.explicit.on) => {
-                return self.error(
-                    "barrier words are used in a loop without a count, which the proof does not follow",
-                    Site(t, inst),
-                    None,
-                );
+            Inst::While(l) if matters(&l.test, local) || matters(&l.body, local) => {
+                return self.error("barrier words are used in a loop without a count, which the proof does not follow", here, None);
             }
             Inst::For(_) | Inst::While(_) | Inst::If(_) => {}
-            Inst::LoadShared { dsts, addr, offset } => {
+            Inst::Roles(_) => {
+                self.fork(s, t, here)?;
+                return Ok(Step::Ran);
+            }
+            // Where only one of two blocks has it, it may not come.
+            Inst::Barrier if explicit && !s.tasks[t].frames.iter().any(|f| matches!(f.end, End::Either(_))) => self.all_lanes_met(s, t),
+            Inst::LoadShared { dsts, addr, offset } if explicit => {
                 let bytes = dsts.iter().map(|&v| self.program.vals[v].bytes()).sum();
-                self.access(s, t, Site(t, inst), Place { addr: *addr, offset: *offset }, bytes, false)?;
+                self.access(s, t, here, Place { addr: *addr, offset: *offset }, bytes, None)?;
             }
-            Inst::StoreShared { srcs, addr, offset, .. } => {
+            Inst::StoreShared { srcs, addr, offset, guard } if explicit => {
                 let bytes = srcs.iter().map(|&v| self.program.vals[v].bytes()).sum();
-                self.access(s, t, Site(t, inst), Place { addr: *addr, offset: *offset }, bytes, true)?;
+                self.access(s, t, here, Place { addr: *addr, offset: *offset }, bytes, Some(*guard))?;
             }
-            _ => {
+            _ if self.computes(inst) => {
                 let mut env = std::mem::take(&mut s.tasks[t].env);
-                self.compute(inst, &mut env, first, count, role.first as usize);
+                self.compute(inst, &mut env, t);
                 s.tasks[t].env = env;
             }
+            _ => {}
         }
         advance(&mut s.tasks[t]);
         Ok(Step::Ran)
     }
 
-    /// The end of a block.
-    fn close(&self, s: &mut State<'a>, t: usize) -> Result<Step, ProtocolError> {
-        let Some(frame) = s.tasks[t].frames.last() else { return Ok(Step::Ended) };
-        match frame.end {
-            End::Done => {
-                s.tasks[t].frames.pop();
-            }
-            End::Choice(c, holds) => {
-                let task = &mut s.tasks[t];
-                task.frames.pop();
-                enter(&mut task.env, c.results.iter().map(|&(r, a, b)| (r, if holds { a } else { b })));
-            }
-            End::Turn(l) => {
-                // The answer first: without it, the role stops here.
-                let stream = self.streams.of[&l.iv];
-                if s.answers[stream].get(s.tasks[t].read[stream]).is_none() {
-                    return Ok(Step::Open(stream));
-                }
-                let task = &mut s.tasks[t];
-                task.frames.pop();
-                return self.turn(s, t, l, false);
-            }
-        }
-        Ok(Step::Ran)
-    }
-
-    /// Goes round a loop again, or leaves it.
-    fn turn(&self, s: &mut State<'a>, t: usize, l: &'a For, first: bool) -> Result<Step, ProtocolError> {
-        let stream = self.streams.of[&l.iv];
-        let task = &mut s.tasks[t];
-        let Some(&again) = s.answers[stream].get(task.read[stream]) else { return Ok(Step::Open(stream)) };
-        if first && l.runs && !again {
-            return Ok(Step::Impossible);
-        }
-        task.read[stream] += 1;
-        if first {
-            advance(task);
-            task.outer.push(Rc::new(task.env.clone()));
-        }
-        let made = std::mem::take(&mut task.env);
-        task.env = task.outer.last().map_or_else(Env::new, |e| (**e).clone());
-        for c in l.carried.iter().filter(|c| self.relevant.contains(&c.param) || self.relevant.contains(&c.result)) {
-            let (from, to) = (if first { c.init } else { c.next }, if again { c.param } else { c.result });
-            match made.get(&from) {
-                Some(a) if self.explicit.counters.contains(&c.param) => task.env.insert(to, self.explicit.counted(a.clone())),
-                Some(a) => task.env.insert(to, a.clone()),
-                None => task.env.remove(&to),
-            };
-        }
-        if again {
-            let index = self.index(l, first, &made);
-            task.env.insert(l.iv, index);
-            task.frames.push(Frame { block: &l.body, at: 0, end: End::Turn(l) });
-        } else {
-            task.outer.pop();
-            // The loop is over: its end is where the index stands.
-            if let Some(end) = self.end(l, first, &made) {
-                task.env.insert(l.hi, end);
-                self.again(task);
-            }
-        }
-        Ok(Step::Ran)
-    }
-
-    /// The stream of the loop whose first step a condition stands for, and whether that step is in front of the loop.
-    fn guards(&self, c: &'a If) -> Option<(usize, bool)> {
-        // `lo < hi` around a loop from lo to hi that runs at least once is the loop's own first answer.
-        let whole = |l: &For| l.runs && self.less.get(&c.condition) == Some(&(l.lo, l.hi));
-        c.then.iter().find_map(|i| match i {
-            Inst::For(l) if whole(l) || self.streams.behind.contains(&l.iv) => Some((*self.streams.of.get(&l.iv)?, !l.runs)),
-            _ => None,
-        })
-    }
-
-    /// Whether a choice is taken, if that is known.
-    fn condition(&self, s: &State<'a>, t: usize, c: &'a If) -> Result<Option<bool>, ProtocolError> {
-        if let Some(Abs::All(x)) = s.tasks[t].env.get(&c.condition) {
-            return Ok(Some(*x != 0));
-        }
-        match self.guards(c) {
-            Some((stream, _)) => Ok(s.answers[stream].get(s.tasks[t].read[stream]).copied()),
-            None => {
-                let here = s.tasks[t].frames.last().and_then(|f| f.block.get(f.at)).map_or(std::ptr::null(), std::ptr::from_ref);
-                self.error("a choice that is not understood", Site(t, here), None)
-            }
-        }
-    }
-
-    /// What a unit does; false if it waits.
-    fn unit(&self, s: &mut State<'a>, t: usize, here: Site, u: &Unit, count: usize) -> Result<bool, ProtocolError> {
-        let known = |s: &State<'a>, p: &Place| match place(&s.tasks[t].env, p) {
-            Some(at) if s.words.contains_key(&at) => Ok(at),
-            Some(at) => self.error(format!("no barrier word is made at {at:#x}, used"), here, None),
-            None => self.error("the address of a barrier word is not understood", here, None),
-        };
-        if self.explicit.on {
-            self.unit_access(s, t, here, u)?;
-        }
-        match u {
-            Unit::BulkLoad { .. }
-            | Unit::BulkStore { .. }
-            | Unit::CommitStores { .. }
-            | Unit::WaitStoresRead { .. }
-            | Unit::Multiply(_)
-            | Unit::CommitMatrices
-            | Unit::WaitMatrices { .. }
-                if self.explicit.on => {}
-            Unit::NamedBarrier { id, warps, wait } => return self.named(s, t, here, (*id, *warps, *wait)),
-            Unit::Wait { barrier, parity } => {
-                let at = known(s, barrier)?;
-                let Some(Abs::All(parity)) = s.tasks[t].env.get(parity) else {
-                    return self.error("the parity is not understood", here, None);
-                };
-                let odd = parity & 1 == 1;
-                let Some(w) = s.words.get_mut(&at) else { return Ok(false) };
-                // It must have learnt that the phase in front of the one it waits for has ended, in whatever order the roles run.
-                let unknown =
-                    if self.passes[t] && s.loaded.contains(&at) { s.tasks[t].knows.behind.get(&at).copied().unwrap_or(2) } else { 0 };
-                if w.since[t] < unknown {
-                    return self.error(
-                        "a wait may come before the phase in front of the one it is for, and can't tell them apart,",
-                        here,
-                        w.last,
-                    );
-                }
-                if w.since[t] > 1 {
-                    return self.error("a wait comes after the phase behind the one it is for, and can't tell them apart,", here, w.last);
-                }
-                if w.parity == odd {
-                    return Ok(false);
-                }
-                if self.passes[t] && w.since[t] > 0 && s.loaded.contains(&at) {
-                    s.tasks[t].knows.behind.insert(at, 0);
-                }
-                w.since[t] = 0;
-                s.regions.learn(t, at);
-                // Only a role of one lane copies.
-                if self.roles.roles[t].single {
-                    s.tasks[t].waited = Some(at);
-                }
-                let knows = &mut s.tasks[t].knows;
-                knows.full.extend(&w.taught.full);
-                knows.free.extend(&w.taught.free);
-                if self.passes[t] {
-                    // Told once: what is left behind would only make states many.
-                    knows.learn(&std::mem::take(&mut w.taught.behind));
-                }
-            }
-            Unit::Arrive { barrier, guard } => {
-                let at = known(s, barrier)?;
-                let lanes = guard.map_or(Some(count as u32), |g| s.tasks[t].env.get(&g).and_then(|a| a.count(count)));
-                let Some(lanes) = lanes else { return self.error("how many lanes arrive is not understood", here, None) };
-                self.arrive(s, at, lanes, 0, here)?;
-            }
-            Unit::ArriveExpect { barrier, bytes, guard } => {
-                let at = known(s, barrier)?;
-                if guard.is_some_and(|g| s.tasks[t].env.get(&g).and_then(|a| a.count(count)) != Some(1)) {
-                    return self.error("how many lanes expect bytes is not understood", here, None);
-                }
-                // None of its phases has ended yet, which all know.
-                if s.loaded.insert(at) {
-                    s.tasks.iter_mut().zip(&self.passes).filter(|(_, p)| **p).for_each(|(t, _)| {
-                        t.knows.behind.insert(at, 0);
-                    });
-                }
-                self.arrive(s, at, 1, *bytes, here)?;
-            }
-            Unit::Pass { barrier } => {
-                let at = known(s, barrier)?;
-                if let Some(w) = s.words.get_mut(&at) {
-                    w.since[t] -= 1;
-                }
-            }
-            Unit::BulkLoad { map, to, barrier, .. } => {
-                let word = known(s, barrier)?;
-                let Some(at) = place(&s.tasks[t].env, to) else { return self.error("where a copy goes is not understood", here, None) };
-                let Some(ParamSource::Tensor(b)) = self.program.params.get(*map as usize).map(|p| p.source) else { return Ok(true) };
-                let bytes = b.bytes();
-                let end = at + i64::from(bytes);
-                let over = s.slots.range(..end).next_back().filter(|(a, x)| **a + i64::from(x.bytes) > at).map(|(&a, x)| (a, x.clone()));
-                if let Some((a, x)) = over {
-                    let Some(read) = x.read.filter(|_| a == at && x.bytes == bytes) else {
-                        return self.error("a copy overwrites what nobody has read,", here, Some(x.writer));
-                    };
-                    if !s.tasks[t].knows.free.contains(&at) {
-                        return self.error("a copy overwrites what a multiplication may still read,", here, Some(read));
-                    }
-                }
-                for task in &mut s.tasks {
-                    task.knows.full.remove(&at);
-                    task.knows.free.remove(&at);
-                }
-                s.slots.insert(at, Slot { bytes, writer: here, read: None, readers: Vec::new(), given: false });
-                if let Some(waited) = s.tasks[t].waited {
-                    s.guards.insert(at, waited);
-                }
-                // It may land at once; who reads it must have waited for the word in any case.
-                if let Some(w) = s.words.get_mut(&word) {
-                    w.bytes -= i64::from(bytes);
-                    w.gathered.full.insert(at);
-                }
-                turn(s, word);
-            }
-            Unit::Multiply(m) => {
-                let left = match &m.a {
-                    LeftOperand::Shared(o) => Some((o, self.units.matrix.get(m.instr.index()).map_or(0, |r| r.m))),
-                    LeftOperand::Regs(_) => None,
-                };
-                for (o, rows) in left.into_iter().chain([(&m.b, m.n)]) {
-                    let starts: Vec<i64> = match s.tasks[t].env.get(&o.at.addr) {
-                        Some(Abs::All(x)) => vec![*x],
-                        Some(Abs::Lanes(l)) => {
-                            let mut all = l.to_vec();
-                            all.sort_unstable();
-                            all.dedup();
-                            all
-                        }
-                        Some(Abs::Any | Abs::Index(..) | Abs::Count(..)) | None => {
-                            return self.error("the address of an operand is not understood", here, None);
-                        }
-                    };
-                    let size = self.units.matrix.get(m.instr.index()).map_or(1, |r| r.operand.bytes());
-                    // Along M or N an operand reaches over several panels.
-                    let panels = if o.panels.along_k { 1 } else { rows.div_ceil(o.panels.span / size) };
-                    for (start, p) in starts.iter().flat_map(|s| (0..panels).map(move |p| (s, p))) {
-                        let at = start + i64::from(o.at.offset) + i64::from(p * o.panels.stride);
-                        let Some((&slot, x)) = s.slots.range_mut(..=at).next_back().filter(|(a, x)| **a + i64::from(x.bytes) > at) else {
-                            return self.error("a multiplication reads what nobody has copied,", here, None);
-                        };
-                        if !s.tasks[t].knows.full.contains(&slot) {
-                            let writer = x.writer;
-                            return self.error("a multiplication reads what may not have arrived,", here, Some(writer));
-                        }
-                        x.read = Some(here);
-                        x.given = false;
-                        if !x.readers.contains(&(0, here)) {
-                            x.readers.push((0, here));
-                        }
-                        s.tasks.iter_mut().for_each(|task| {
-                            task.knows.free.remove(&slot);
-                        });
-                    }
-                }
-            }
-            Unit::CommitMatrices => {
-                s.slots.values_mut().flat_map(|x| &mut x.readers).filter(|r| r.1.0 == t).for_each(|r| r.0 += 1);
-            }
-            Unit::WaitMatrices { pending } => s.slots.values_mut().for_each(|x| x.readers.retain(|r| r.1.0 != t || r.0 <= *pending)),
-            Unit::StoreMatrix { .. } => self.staging(s, t, here, &[Staging::Free, Staging::Written], Staging::Written)?,
-            Unit::FenceUnits => self.staged(s, t, here, Staging::Written, Staging::Fenced),
-            Unit::GroupBarrier { .. } => {
-                self.staged(s, t, here, Staging::Fenced, Staging::Shown);
-                self.staged(s, t, here, Staging::Left, Staging::Free);
-            }
-            Unit::BulkStore { .. } => self.staging(s, t, here, &[Staging::Shown, Staging::Leaving], Staging::Leaving)?,
-            Unit::CommitStores { .. } => self.staged(s, t, here, Staging::Leaving, Staging::Committed),
-            Unit::WaitStoresRead { pending: 0, .. } => self.staged(s, t, here, Staging::Committed, Staging::Left),
-            Unit::WaitStoresRead { .. }
-            | Unit::FenceMatrices
-            | Unit::Hold
-            | Unit::PublishBarriers
-            | Unit::AwaitPrevious
-            | Unit::PrefetchMap { .. } => {}
-            Unit::InitBarrier { .. } => return self.error("a barrier word is made in a role", here, None),
-            Unit::ClusterArrive { .. }
-            | Unit::ClusterWait
-            | Unit::Remote { .. }
-            | Unit::RemoteLoad { .. }
-            | Unit::RemoteStore { .. }
-            | Unit::RemoteStoreAsync { .. }
-            | Unit::RemoteArrive { .. } => return self.error("a unit that the proof does not follow", here, None),
-        }
-        Ok(true)
-    }
-
-    /// Moves results on, if they are there.
-    fn staged(&self, s: &mut State<'a>, t: usize, here: Site, from: Staging, to: Staging) {
-        let staging = &mut s.tasks[t].staging;
-        if staging.0 == from {
-            *staging = (to, Some(here));
-        }
-    }
-
-    /// Moves results on; they must be there.
-    fn staging(&self, s: &mut State<'a>, t: usize, here: Site, from: &[Staging], to: Staging) -> Result<(), ProtocolError> {
-        let (now, last) = s.tasks[t].staging;
-        if !from.contains(&now) {
-            let problem = match to {
-                Staging::Written => "results are written where others may still be read from,",
-                _ => "results leave before all of them are fenced and shown,",
-            };
-            return self.error(problem, here, last);
-        }
-        s.tasks[t].staging = (to, Some(here));
-        Ok(())
-    }
-
-    /// Drops answers that all roles have read that ever will.
+    /// Drops answers that all agents have read that ever will.
     fn trim(&self, s: &mut State<'a>) {
+        // What is passed over need not be kept until it is asked for.
+        for task in &mut s.tasks {
+            for (n, debt) in task.debt.iter_mut().enumerate().filter(|d| *d.1 > 0) {
+                while let Some(&again) = s.answers[n].get(task.read[n]).filter(|_| *debt > 0) {
+                    task.read[n] += 1;
+                    *debt -= usize::from(!again);
+                }
+            }
+        }
         for (n, list) in s.answers.iter_mut().enumerate() {
-            let read = self.readers[n].iter().map(|&t| &s.tasks[t]).filter(|t| !t.done).map(|t| t.read[n]).min().unwrap_or(list.len());
+            let readers = self.readers[n].iter().map(|&t| &s.tasks[t]).filter(|t| t.life != Life::Done);
+            let read = readers.map(|t| t.read[n]).min().unwrap_or(list.len());
             list.drain(..read.min(list.len()));
             s.tasks.iter_mut().for_each(|t| t.read[n] = t.read[n].saturating_sub(read));
         }
     }
-
-    fn arrive(&self, s: &mut State<'a>, at: i64, lanes: u32, bytes: u32, here: Site) -> Result<(), ProtocolError> {
-        if lanes == 0 {
-            return Ok(());
-        }
-        if self.explicit.on {
-            s.regions.tell(here.0, at, self.explicit.effort.relay);
-        }
-        let Some(w) = s.words.get_mut(&at) else { return Ok(()) };
-        w.bytes += i64::from(bytes);
-        let Some(left) = w.pending.checked_sub(lanes) else {
-            return self.error(format!("{lanes} arrivals where a phase expects {} more", w.pending), here, w.last);
-        };
-        w.pending = left;
-        w.last = Some(here);
-        // Whoever waits for this learns of the slots that are refilled behind such a wait and that the role has done with. It may know
-        // more; to teach no more than that keeps states few, and refuses at most a program that releases a slot by way of another role.
-        for (&a, x) in s.slots.iter_mut() {
-            let told = s.guards.get(&a).is_none_or(|&word| word == at);
-            if told && !x.given && x.readers.is_empty() && x.read.is_some_and(|r| r.0 == here.0) {
-                x.given = true;
-                w.gathered.free.insert(a);
-                s.tasks[here.0].knows.full.remove(&a);
-            }
-        }
-        // Who hands a turn over tells what it knows, and forgets it: it will be told.
-        if self.passes[here.0] && !s.loaded.contains(&at) && !s.guards.values().any(|&word| word == at) {
-            w.gathered.learn(&std::mem::take(&mut s.tasks[here.0].knows.behind));
-        }
-        turn(s, at);
-        Ok(())
-    }
-}
-
-/// Ends a phase that has all it expects.
-pub(super) fn turn(s: &mut State<'_>, at: i64) {
-    let Some(w) = s.words.get_mut(&at) else { return };
-    if w.pending == 0 && w.bytes == 0 {
-        w.parity = !w.parity;
-        w.pending = w.count;
-        s.regions.ended(at);
-        w.taught = std::mem::take(&mut w.gathered);
-        w.since.iter_mut().for_each(|n| *n = (*n + 1).min(3));
-        s.words.values_mut().flat_map(|w| [&mut w.gathered, &mut w.taught]).for_each(|l| l.ended(at));
-        s.tasks.iter_mut().for_each(|t| t.knows.ended(at));
-    }
-}
-
-fn lanes(program: &Program, role: &Role) -> usize {
-    if role.single { 1 } else { (role.warps * program.lanes) as usize }
 }
 
 /// The address of a place, if it is one and known.
@@ -775,20 +538,5 @@ pub(super) fn place(env: &Env, p: &Place) -> Option<i64> {
 fn advance(task: &mut Task<'_>) {
     if let Some(f) = task.frames.last_mut() {
         f.at += 1;
-    }
-}
-
-/// Assigns values side by side.
-fn enter(env: &mut Env, pairs: impl Iterator<Item = (LVal, LVal)>) {
-    let values: Vec<(LVal, Option<Abs>)> = pairs.map(|(to, from)| (to, env.get(&from).cloned())).collect();
-    for (to, a) in values {
-        match a {
-            Some(a) => {
-                env.insert(to, a);
-            }
-            None => {
-                env.remove(&to);
-            }
-        }
     }
 }

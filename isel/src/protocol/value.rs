@@ -1,7 +1,7 @@
 //! What the checker knows of a lane value: a number for every lane, which step of its loop an index stands for, or nothing.
 
+use super::env::Env;
 use crate::lane::{BinOp, Inst, LTy, LVal, eval_cmp, eval_int};
-use std::collections::BTreeMap;
 use std::rc::Rc;
 use tilelift_ir::{CmpOp, Scalar};
 
@@ -60,9 +60,6 @@ impl Abs {
     }
 }
 
-/// The values that are known.
-pub(super) type Env = BTreeMap<LVal, Abs>;
-
 /// Computes what an instruction makes, if it is arithmetic on integers or truth values.
 pub(super) fn eval(inst: &Inst, ty: impl Fn(LVal) -> LTy, env: &Env) -> Option<(LVal, Abs)> {
     let get = |v: &LVal| env.get(v).cloned().unwrap_or(Abs::Any);
@@ -101,11 +98,15 @@ fn bin(op: BinOp, s: Scalar, a: &Abs, b: &Abs) -> Abs {
     match (op, a, b) {
         // A condition that is false everywhere decides a conjunction.
         (BinOp::And, Abs::All(0), _) | (BinOp::And, _, Abs::All(0)) => Abs::All(0),
-        (BinOp::Add, Abs::Count(v, m), Abs::Count(w, n)) if m == n => Abs::Count(v + w, *m),
+        (BinOp::Add, Abs::Count(v, m), Abs::Count(w, n)) => Abs::Count(v + w, gcd(*m, *n)),
         (_, Abs::Count(v, m), Abs::All(c)) => count(op, *v, *m, *c),
         (BinOp::Add | BinOp::Mul, Abs::All(c), Abs::Count(v, m)) => count(op, *v, *m, *c),
         _ => a.zip(b, |x, y| eval_int(op, s, x, y)),
     }
+}
+
+pub(super) fn gcd(a: i64, b: i64) -> i64 {
+    if b == 0 { a } else { gcd(b, a % b) }
 }
 
 /// A counting number and a constant.

@@ -1,20 +1,20 @@
 //! Where roles end, or wait for ever; and what a loop's end says of its bounds.
 
 use super::super::ProtocolError;
-use super::super::value::{Abs, Env};
+use super::super::env::Env;
+use super::super::value::Abs;
 use super::super::word::{Site, Staging};
-use super::{Checker, State, Task, place};
+use super::{Checker, Life, State, Task, place};
 use crate::lane::{For, Inst, Unit};
 
 impl<'a> Checker<'a> {
-    /// A role that waits at a named barrier.
-    fn waits_at(&self, s: &State<'a>) -> Option<Site> {
-        s.tasks.iter().enumerate().filter(|(_, t)| t.joined.is_some()).find_map(|(n, t)| {
-            let frame = t.frames.last()?;
-            Some(Site(n, frame.block.get(frame.at)?))
-        })
+    /// The instruction at which an agent stands.
+    pub(in super::super) fn here(&self, s: &State<'a>, t: usize) -> Option<Site> {
+        let frame = s.tasks[t].frames.last()?;
+        Some(Site(t, frame.block.get(frame.at)?))
     }
 
+    /// The word that an agent waits for.
     fn waits_for(&self, s: &State<'a>, t: usize) -> Option<(i64, Site)> {
         let frame = s.tasks[t].frames.last()?;
         let inst = frame.block.get(frame.at)?;
@@ -28,24 +28,33 @@ impl<'a> Checker<'a> {
     }
 
     pub(super) fn deadlock<T>(&self, s: &State<'a>) -> Result<T, ProtocolError> {
-        let waiting: Vec<(usize, (i64, Site))> = (0..s.tasks.len()).filter_map(|t| Some((t, self.waits_for(s, t)?))).collect();
-        let Some(&(_, (at, here))) = waiting.first() else {
-            if let Some(site) = self.waits_at(s) {
-                return self.error("a wait for ever at a named barrier", site, None);
-            }
-            return Err(ProtocolError { problem: "no role can go on".into(), here: "the program".into(), other: None });
+        let awake = |t: &usize| s.tasks[*t].life == Life::Awake;
+        let waiting: Vec<(usize, (i64, Site))> =
+            (0..s.tasks.len()).filter(awake).filter_map(|t| Some((t, self.waits_for(s, t)?))).collect();
+        let Some(&(t, (at, here))) = waiting.first() else {
+            let stuck = (0..s.tasks.len()).filter(awake).find_map(|t| Some((t, self.here(s, t)?)));
+            return match stuck {
+                Some((t, site)) if s.tasks[t].joined.is_some() => self.error("a wait for ever at a named barrier", site, None),
+                Some((t, site)) if s.tasks[t].met.is_some() => self.error("a wait for ever at the cluster's barrier", site, None),
+                _ => Err(ProtocolError { problem: "no role can go on".into(), here: "the program".into(), other: None }),
+            };
         };
-        let w = &s.words[&at];
-        let other = w.last.or(waiting.get(1).map(|x| x.1.1));
-        let problem = format!("a wait for ever, for a phase that lacks {} arrivals and {} bytes,", w.pending, w.bytes);
+        let (pending, bytes, last) = if self.explicit.on {
+            self.lacks(s, t, at)
+        } else {
+            let w = &s.ring.words[&at];
+            (w.pending, w.bytes, w.last)
+        };
+        let other = last.or(waiting.get(1).map(|x| x.1.1));
+        let problem = format!("a wait for ever, for a phase that lacks {pending} arrivals and {bytes} bytes,");
         self.error(problem, here, other)
     }
 
     pub(super) fn finish(&self, s: &State<'a>) -> Result<(), ProtocolError> {
-        if let Some(site) = s.regions.busy() {
-            return self.error("local memory is in use at the end", site, None);
+        if self.explicit.on {
+            return self.shared_finish(s);
         }
-        for x in s.slots.values() {
+        for x in s.ring.slots.values() {
             if let Some(r) = x.readers.first() {
                 return self.error("a multiplication is under way at the end", r.1, None);
             }
@@ -54,24 +63,24 @@ impl<'a> Checker<'a> {
             }
         }
         for (t, task) in s.tasks.iter().enumerate() {
-            if let (Staging::Free | Staging::Left, _) = task.staging {
+            if let (Staging::Free | Staging::Left, _) = task.ring.staging {
                 continue;
             }
-            let here = task.staging.1.unwrap_or(Site(t, std::ptr::null()));
+            let here = task.ring.staging.1.unwrap_or(Site(t, std::ptr::null()));
             return self.error("results are not known to have left at the end", here, None);
         }
         Ok(())
     }
 
     /// Computes again what stands in front of here, now that more is known.
-    pub(super) fn again(&self, task: &mut Task<'a>) {
+    pub(super) fn again(&self, task: &mut Task<'a>, block: usize) {
         let mut env = std::mem::take(&mut task.env);
         let open = task.frames.iter().flat_map(|f| &f.block[..f.at.min(f.block.len())]);
         for inst in self.program.body.iter().chain(open) {
             if let Inst::Bin { dst, .. } | Inst::Cmp { dst, .. } | Inst::Select { dst, .. } = inst
-                && !env.contains_key(dst)
+                && env.get(dst).is_none()
             {
-                self.compute(inst, &mut env, 0, 1, 0);
+                self.compute_in(inst, &mut env, (0, 1, 0, block));
             }
         }
         task.env = env;
@@ -80,7 +89,13 @@ impl<'a> Checker<'a> {
     /// The end of a loop that has ended, if its steps are counted one by one and it is known not to lie in front of its beginning.
     pub(super) fn end(&self, l: &For, first: bool, made: &Env) -> Option<Abs> {
         let (Some(Abs::All(lo)), Some(Abs::All(1))) = (made.get(&l.lo), made.get(&l.step)) else { return None };
-        if self.explicit.modulus <= 1 || !self.relevant.contains(&l.hi) || *lo != 0 || matches!(made.get(&l.hi), Some(Abs::All(_))) {
+        let decided = self.explicit.splits(l.hi) || self.explicit.trips.contains_key(&l.iv);
+        if decided
+            || self.explicit.modulus <= 1
+            || !self.relevant.contains(&l.hi)
+            || *lo != 0
+            || matches!(made.get(&l.hi), Some(Abs::All(_)))
+        {
             return None;
         }
         match made.get(&l.iv) {
@@ -94,6 +109,12 @@ impl<'a> Checker<'a> {
     /// The index of a loop's step: a number that counts, where that is asked for and the first one is known.
     pub(super) fn index(&self, l: &For, first: bool, made: &Env) -> Abs {
         let (Some(Abs::All(lo)), Some(Abs::All(step))) = (made.get(&l.lo), made.get(&l.step)) else { return Abs::Index(l.lo, first) };
+        if let Some((lo, _, step)) = self.explicit.trips.get(&l.iv) {
+            return match made.get(&l.iv) {
+                Some(Abs::All(v)) if !first => Abs::All(v + step),
+                _ => Abs::All(*lo),
+            };
+        }
         if self.explicit.modulus <= 1 || *lo < 0 || *step <= 0 {
             return Abs::Index(l.lo, first);
         }

@@ -1,0 +1,250 @@
+//! Clusters in the proof: blocks that exchange sums in rounds, with and without tasks, and what is refused of them.
+
+use tilelift_ir::verify::verify;
+use tilelift_isel::lane::{Block, Inst, Program, Unit};
+use tilelift_isel::{LowerOptions, lower, prove};
+use tilelift_kernels::explicit;
+use tilelift_nvptx::sm_90a;
+
+/// What of the exchange can be otherwise.
+#[derive(Clone)]
+struct Exchange {
+    blocks: u32,
+    /// Buffers that rounds take in turns.
+    buffers: u32,
+    /// Bytes that a round expects.
+    bytes: u32,
+    /// What is added to the number of the round's parity.
+    parity: u32,
+    /// The sums are read before, or behind, the wait for them.
+    early: bool,
+    /// The sums are waited for.
+    waits: bool,
+    /// Slots are given back.
+    gives_back: bool,
+    /// Every team takes every row.
+    all_rows: bool,
+}
+
+const GOOD: Exchange =
+    Exchange { blocks: 2, buffers: 2, bytes: 4, parity: 0, early: false, waits: true, gives_back: true, all_rows: false };
+
+impl Exchange {
+    /// Rows of a matrix, each by a cluster: a producer brings each block's part through a ring, two teams take rows in turns, exchange
+    /// their sums with the other blocks, and divide by the total.
+    fn text(&self) -> String {
+        let Exchange { blocks, buffers, bytes, .. } = self;
+        let peers = (0..*blocks).map(|p| {
+            format!("v7{p} = cmp ne v7, {p}\n if v7{p} {{\n remote_store_async v49, {p}, v43, v48\n yield\n }} else {{\n yield\n }}\n")
+        });
+        let read = |p: u32| format!("v8{p} = local_index v46, {p}\n v9{p} = local_load v8{p}\n");
+        let reads: String = (0..*blocks).map(read).collect();
+        let sums: String = (1..*blocks)
+            .map(|p| format!("v11{p} = add {}, v9{p}\n", if p == 1 { "v90".into() } else { format!("v11{}", p - 1) }))
+            .collect();
+        let wait = format!("v147 = add v45, {}\n{}", self.parity, if self.waits { "barrier_wait v48, v147\n" } else { "" });
+        let exchanged = if self.early { format!("{reads}{wait}") } else { format!("{wait}{reads}") };
+        format!(
+            "kernel @rows(v0: view<f32, [?, ?%8]>, v1: view<f32, [?, ?%8]>) cluster {blocks} {{
+    v2 = local_alloc : shared<4x1x256xf32>
+    v3 = local_alloc : shared<2x{buffers}x{blocks}x1xf32>
+    v4 = barrier_alloc 1 : barrier<4>
+    v5 = barrier_alloc 1 : barrier<4>
+    v6 = barrier_alloc 1 : barrier<{words}>
+    v7 = cluster_rank
+    v8 = program_id x
+    v9 = div v8, {blocks}
+    v10 = num_programs x
+    v11 = div v10, {blocks}
+    v12 = dim v0, 0
+    v13 = mul v7, 256
+    v14 = sub v12, v9
+    v15 = add v14, v11
+    v16 = sub v15, 1
+    v17 = div v16, v11
+    tasks {{
+        task producer warps 1 {{
+            for v20 in 0..v17 step 1 {{
+                v21 = rem v20, 4
+                v22 = div v20, 4
+                v23 = add v22, 1
+                v24 = barrier_index v5, v21
+                barrier_wait v24, v23
+                v25 = barrier_index v4, v21
+                barrier_expect v25, 1024
+                v26 = mul v20, v11
+                v27 = add v26, v9
+                v28 = local_index v2, v21
+                async_load v0[v27, v13], v28, v25
+                yield
+            }}
+            yield
+        }}
+        task consumer warps 4 replicas 2 as v30 {{
+            v31 = local_index v3, v30
+            v32 = mul v30, {buffers}
+            v34 = for v35 in {from}..v17 step {step} carry v36 = 0 {{
+                v37 = rem v35, 4
+                v38 = div v35, 4
+                v39 = barrier_index v4, v37
+                barrier_wait v39, v38
+                v40 = local_index v2, v37
+                v41 = local_load v40
+                {give}
+                v43 = reduce add v41, axis 1
+                v44 = rem v36, {buffers}
+                v45 = div v36, {buffers}
+                v46 = local_index v31, v44
+                v47 = add v32, v44
+                v48 = barrier_index v6, v47
+                barrier_expect v48, {bytes}
+                v49 = local_index v46, v7
+                {peers}
+                local_store v49, v43
+                {exchanged}
+                {sums}
+                v56 = reshape v11{last} : tile<1x1xf32>
+                v57 = broadcast v56 : tile<1x256xf32>
+                v58 = div v41, v57
+                v59 = mul v35, v11
+                v60 = add v59, v9
+                store v1[v60, v13], v58
+                v61 = add v36, 1
+                yield v61
+            }}
+            yield
+        }}
+    }}
+}}
+",
+            words = 2 * buffers,
+            from = if self.all_rows { "0" } else { "v30" },
+            step = if self.all_rows { 1 } else { 2 },
+            give = if self.gives_back { "v42 = barrier_index v5, v37\n barrier_arrive v42" } else { "" },
+            peers = peers.collect::<String>(),
+            last = blocks - 1,
+        )
+    }
+
+    fn program(&self) -> Program {
+        let text = self.text();
+        let file = tilelift_ir::text::parse(&text).unwrap_or_else(|e| panic!("{e:?}\n{text}"));
+        let kernel = verify(&file.kernels[0]).unwrap_or_else(|e| panic!("{e:?}\n{text}"));
+        let options = LowerOptions { unproven: true, ..LowerOptions::default() };
+        lower(&kernel, &sm_90a(), &options).unwrap_or_else(|e| panic!("{e}\n{text}")).program
+    }
+}
+
+#[test]
+fn sums_in_two_buffers_are_proved_in_clusters_of_all_sizes() {
+    for blocks in [2, 4, 8] {
+        for buffers in [2, 3] {
+            let x = Exchange { blocks, buffers, bytes: 4 * (blocks - 1), ..GOOD };
+            let proof = prove(&x.program(), &sm_90a()).unwrap_or_else(|e| panic!("{blocks} blocks, {buffers} buffers: {e}"));
+            assert!(proof.states > 0 && proof.states < 200, "{blocks} blocks: {}", proof.states);
+        }
+    }
+}
+
+#[test]
+fn faults_of_the_exchange_are_refused_and_named() {
+    let cases: [(&str, Exchange, &str); 9] = [
+        ("one buffer", Exchange { buffers: 1, ..GOOD }, "may"),
+        ("bytes too few", Exchange { bytes: 2, ..GOOD }, ""),
+        ("bytes too many", Exchange { bytes: 8, ..GOOD }, "wait for ever"),
+        ("the other parity", Exchange { parity: 1, ..GOOD }, ""),
+        ("sums are read before they are waited for", Exchange { early: true, ..GOOD }, "is read before"),
+        ("sums are not waited for", Exchange { waits: false, ..GOOD }, "is read before"),
+        ("slots are kept", Exchange { gives_back: false, ..GOOD }, "wait for ever"),
+        ("all teams take all rows", Exchange { all_rows: true, ..GOOD }, ""),
+        ("one block's bytes of three", Exchange { blocks: 4, bytes: 4, ..GOOD }, ""),
+    ];
+    for (name, fault, words) in cases {
+        let e = match prove(&fault.program(), &sm_90a()) {
+            Ok(_) => panic!("{name}: proved"),
+            Err(e) => e.to_string(),
+        };
+        assert!(e.contains(words), "{name}: {e}");
+    }
+}
+
+/// Takes away the `nth` instruction of a block that is asked for; true if there was one.
+fn without(block: &mut Block, is: &dyn Fn(&Inst) -> bool, left: &mut usize) -> bool {
+    for i in 0..block.len() {
+        if is(&block[i]) {
+            if *left == 0 {
+                block.remove(i);
+                return true;
+            }
+            *left -= 1;
+        }
+        let found = match &mut block[i] {
+            Inst::For(l) => without(&mut l.body, is, left),
+            Inst::If(c) => without(&mut c.then, is, left) || without(&mut c.otherwise, is, left),
+            Inst::Roles(r) => r.roles.iter_mut().any(|r| without(&mut r.body, is, left)),
+            _ => false,
+        };
+        if found {
+            return true;
+        }
+    }
+    false
+}
+
+fn unit(i: &Inst, is: fn(&Unit) -> bool) -> bool {
+    matches!(i, Inst::Unit(u) if is(u))
+}
+
+/// What no program in a cluster can do without.
+const PARTS: [(&str, fn(&Inst) -> bool); 9] = [
+    ("wait", |i| unit(i, |u| matches!(u, Unit::Wait { .. }))),
+    ("arrival", |i| unit(i, |u| matches!(u, Unit::Arrive { .. }))),
+    ("expected bytes", |i| unit(i, |u| matches!(u, Unit::ArriveExpect { .. }))),
+    ("copy", |i| unit(i, |u| matches!(u, Unit::BulkLoad { .. }))),
+    ("store to a neighbour", |i| unit(i, |u| matches!(u, Unit::RemoteStoreAsync { .. } | Unit::RemoteStore { .. }))),
+    ("arrival at the cluster's barrier", |i| unit(i, |u| matches!(u, Unit::ClusterArrive { .. }))),
+    ("wait at the cluster's barrier", |i| unit(i, |u| matches!(u, Unit::ClusterWait))),
+    ("publication of barrier words", |i| unit(i, |u| matches!(u, Unit::PublishBarriers))),
+    ("barrier word", |i| unit(i, |u| matches!(u, Unit::InitBarrier { .. }))),
+];
+
+fn every_part_is_missed(name: &str, good: &Program) {
+    prove(good, &sm_90a()).unwrap_or_else(|e| panic!("{name}: {e}"));
+    for (what, is) in PARTS {
+        for nth in 0.. {
+            let (mut bad, mut left) = (good.clone(), nth);
+            if !without(&mut bad.body, &is, &mut left) {
+                break;
+            }
+            assert!(prove(&bad, &sm_90a()).is_err(), "{name}: proved without {what} {nth}\n{bad}");
+        }
+    }
+    // Without both halves of the first barrier, blocks reach into others that may not run.
+    let mut bad = good.clone();
+    let both = |i: &Inst| unit(i, |u| matches!(u, Unit::ClusterArrive { .. } | Unit::ClusterWait));
+    if without(&mut bad.body, &both, &mut 0) {
+        assert!(without(&mut bad.body, &both, &mut 0));
+        let e = prove(&bad, &sm_90a()).expect_err("no barrier in front").to_string();
+        assert!(
+            e.contains("may not be made yet") || e.contains("may not run yet") || e.contains("do not wait until barrier words"),
+            "{name}: {e}"
+        );
+    }
+}
+
+#[test]
+fn what_is_left_out_of_an_exchange_is_missed() {
+    every_part_is_missed("rows of a cluster of 2", &GOOD.program());
+    every_part_is_missed("rows of a cluster of 4", &Exchange { blocks: 4, bytes: 12, ..GOOD }.program());
+}
+
+#[test]
+fn programs_without_tasks_are_proved_and_what_is_left_out_is_missed() {
+    for name in ["cluster_norm_2_f32_3x1000", "cluster_norm_4_f16_2x4100"] {
+        let Some(case) = explicit::cases().into_iter().find(|c| c.name == name) else { panic!("{name} is gone") };
+        let kernel = case.build().unwrap();
+        let program =
+            lower(&verify(&kernel).unwrap(), &sm_90a(), &LowerOptions::default()).unwrap_or_else(|e| panic!("{name}: {e}")).program;
+        every_part_is_missed(name, &program);
+    }
+}

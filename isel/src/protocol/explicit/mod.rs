@@ -1,0 +1,18 @@
+//! Programs whose author says who does what: local memory in regions, barrier words, named barriers, clusters.
+//!
+//! All blocks of a cluster are followed side by side where they reach into one another. An agent is a role of a block, or all its warps
+//! up to where roles begin. What they do to words has to come in the same phases whatever the order of steps: who arrives, or sends
+//! bytes, has to know that the phase in front has ended, and so has who waits, of the phase before that one; and a phase must not end
+//! before those who waited for the one in front are known to have seen it.
+
+mod count;
+mod knowledge;
+mod regions;
+mod units;
+mod words;
+
+pub(super) use count::{EFFORTS, Effort, Explicit, look, split};
+pub(super) use knowledge::Names;
+pub(super) use words::Shared;
+
+use super::run::Checker;

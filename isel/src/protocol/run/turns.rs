@@ -1,0 +1,229 @@
+//! Loops and choices: which way an agent goes.
+
+use super::super::ProtocolError;
+use super::super::env::Env;
+use super::super::value::Abs;
+use super::super::word::Site;
+use super::{Checker, End, Frame, State, Step, advance};
+use crate::lane::visit::blocks;
+use crate::lane::{Block, Carried, For, If, Inst, LVal, Unit};
+use cranelift_entity::EntityRef;
+
+/// What is known of the next turn of a loop.
+enum Next {
+    /// Whether there is one, and how much has been read of the loop's stream, or of what was to be passed over, to know.
+    Known(bool, Option<usize>),
+    Open(usize),
+}
+
+impl<'a> Checker<'a> {
+    /// The end of a block.
+    pub(super) fn close(&self, s: &mut State<'a>, t: usize) -> Result<Step, ProtocolError> {
+        let Some(frame) = s.tasks[t].frames.last() else { return Ok(Step::Ended) };
+        match frame.end {
+            End::Done => {
+                s.tasks[t].frames.pop();
+            }
+            End::Choice(c, holds) => {
+                let task = &mut s.tasks[t];
+                task.frames.pop();
+                enter(&mut task.env, c.results.iter().map(|&(r, a, b)| (r, if holds { a } else { b })));
+            }
+            End::Either(c) => {
+                let task = &mut s.tasks[t];
+                task.frames.pop();
+                c.results.iter().for_each(|r| task.env.set(r.0, None));
+            }
+            End::Turn(l) => {
+                // Nothing else of a turn outlives it.
+                let task = &mut s.tasks[t];
+                let mut env = task.outer.last().cloned().unwrap_or_default();
+                for v in self.carried(l).map(|c| c.next).chain([l.iv]) {
+                    if let Some(a) = task.env.get(&v) {
+                        env.insert(v, a.clone());
+                    }
+                }
+                task.env = env;
+                return self.turn(s, t, l, false);
+            }
+        }
+        Ok(Step::Ran)
+    }
+
+    /// Goes on to a choice's block.
+    pub(super) fn choose(&self, s: &mut State<'a>, t: usize, c: &'a If) -> Result<Step, ProtocolError> {
+        let mut answered = None;
+        let holds = if let Some(Abs::All(x)) = s.tasks[t].env.get(&c.condition) {
+            let holds = *x != 0;
+            // A loop that is not begun has had its answer; so has one whose first step stands in front of it.
+            if let Some((l, behind)) = self.guards(c)
+                && (!holds || behind)
+                && self.ends_where(l, true, &s.tasks[t].env).is_none()
+            {
+                answered = Some((l, s.tasks[t].read[self.stream(t, l.iv)] + 1));
+            }
+            holds
+        } else {
+            let Some((l, behind)) = self.guards(c) else {
+                if self.explicit.on && self.only_reads(&c.then) && self.only_reads(&c.otherwise) {
+                    let task = &mut s.tasks[t];
+                    advance(task);
+                    task.frames.extend([&c.otherwise, &c.then].map(|block| Frame { block, at: 0, end: End::Either(c) }));
+                    return Ok(Step::Ran);
+                }
+                let here = s.tasks[t].frames.last().and_then(|f| f.block.get(f.at)).map_or(std::ptr::null(), std::ptr::from_ref);
+                return self.error("a choice that is not understood", Site(t, here), None);
+            };
+            match self.next(s, t, l, true, &s.tasks[t].env) {
+                Next::Open(stream) => return Ok(Step::Open(stream)),
+                Next::Known(holds, read) => {
+                    answered = read.filter(|_| !holds || behind).map(|r| (l, r));
+                    holds
+                }
+            }
+        };
+        if let Some((l, read)) = answered {
+            self.read(s, t, l, holds, read);
+        }
+        let task = &mut s.tasks[t];
+        advance(task);
+        task.frames.push(Frame { block: if holds { &c.then } else { &c.otherwise }, at: 0, end: End::Choice(c, holds) });
+        Ok(Step::Ran)
+    }
+
+    /// True if a block touches what goes from agent to agent by reads of lanes only.
+    fn only_reads(&self, block: &Block) -> bool {
+        block.iter().all(|i| match i {
+            Inst::Unit(u) => matches!(**u, Unit::FenceUnits | Unit::Hold | Unit::PrefetchMap { .. }),
+            Inst::StoreShared { addr, .. } => !self.explicit.tracked(self.program, *addr),
+            other => blocks(other).into_iter().all(|b| self.only_reads(b)),
+        })
+    }
+
+    /// What matters of what a loop carries.
+    fn carried<'l>(&self, l: &'l For) -> impl Iterator<Item = &'l Carried> {
+        l.carried.iter().filter(|c| self.computed[c.param.index()] || self.computed[c.result.index()])
+    }
+
+    /// Goes round a loop again, or leaves it.
+    pub(super) fn turn(&self, s: &mut State<'a>, t: usize, l: &'a For, first: bool) -> Result<Step, ProtocolError> {
+        // The answer first: without it, the agent stops here.
+        let again = match self.next(s, t, l, first, &s.tasks[t].env) {
+            Next::Open(stream) => return Ok(Step::Open(stream)),
+            Next::Known(again, read) => {
+                if first && l.runs && !again {
+                    return Ok(Step::Impossible);
+                }
+                if let Some(read) = read {
+                    self.read(s, t, l, again, read);
+                }
+                again
+            }
+        };
+        let task = &mut s.tasks[t];
+        let made = std::mem::take(&mut task.env);
+        if first {
+            advance(task);
+            task.outer.push(made.clone().under());
+        } else {
+            task.frames.pop();
+        }
+        task.env = task.outer.last().cloned().unwrap_or_default();
+        for c in self.carried(l) {
+            let (from, to) = (if first { c.init } else { c.next }, if again { c.param } else { c.result });
+            let a = made.get(&from).cloned();
+            task.env.set(to, if self.explicit.counters.contains(&c.param) { a.map(|a| self.explicit.carried(c.param, a)) } else { a });
+        }
+        if again {
+            let index = self.index(l, first, &made);
+            task.env.insert(l.iv, index);
+            task.frames.push(Frame { block: &l.body, at: 0, end: End::Turn(l) });
+        } else {
+            task.outer.pop();
+            // The loop is over: its end is where the index stands.
+            if let Some(end) = self.end(l, first, &made) {
+                task.env.insert(l.hi, end);
+                self.again(task, self.agents[t].block);
+            }
+        }
+        Ok(Step::Ran)
+    }
+
+    /// Takes note of what has been read of a loop's stream.
+    fn read(&self, s: &mut State<'a>, t: usize, l: &For, again: bool, read: usize) {
+        let (stream, task) = (self.stream(t, l.iv), &mut s.tasks[t]);
+        task.read[stream] = read;
+        task.debt[stream] = match self.streams.skips.get(&l.iv) {
+            Some(skip) if !again => skip.1,
+            Some(_) | None => 0,
+        };
+    }
+
+    /// Whether a loop goes round (once more); with `first`, whether it begins.
+    fn next(&self, s: &State<'a>, t: usize, l: &For, first: bool, env: &Env) -> Next {
+        if let Some(known) = self.ends_where(l, first, env) {
+            return Next::Known(known, None);
+        }
+        let stream = self.stream(t, l.iv);
+        let (answers, task) = (&s.answers[stream], &s.tasks[t]);
+        let mut at = task.read[stream];
+        for _ in 0..task.debt[stream] {
+            match answers.iter().skip(at).position(|a| !a) {
+                Some(end) => at += end + 1,
+                None => return Next::Open(stream),
+            }
+        }
+        // The first step may stand in front of the loop: then its answer has been read.
+        let (begin, every) = self.streams.strides.get(&l.iv).copied().unwrap_or((0, 1));
+        for n in at..at + if first { begin + 1 } else { every } {
+            match answers.get(n) {
+                None => return Next::Open(stream),
+                Some(false) => return Next::Known(false, Some(n + 1)),
+                Some(true) => {}
+            }
+        }
+        Next::Known(true, Some(at + if first { begin + 1 } else { every }))
+    }
+
+    /// The same, where bounds say so.
+    fn ends_where(&self, l: &For, first: bool, env: &Env) -> Option<bool> {
+        if let Some(&(lo, hi, step)) = self.explicit.trips.get(&l.iv) {
+            let at = match env.get(&l.iv) {
+                _ if first => lo,
+                Some(Abs::All(v)) => v + step,
+                _ => return None,
+            };
+            return Some(at < hi);
+        }
+        if !self.explicit.splits(l.hi) {
+            return None;
+        }
+        let index = if first { env.get(&l.lo).cloned()? } else { self.index(l, false, env) };
+        match (index, env.get(&l.hi)?) {
+            (Abs::All(v), Abs::All(h)) => Some(v < *h),
+            (Abs::All(v), Abs::Count(h, _)) if v < *h => Some(true),
+            // It counts by ones, so that it can't end elsewhere.
+            (Abs::All(v) | Abs::Count(v, _), Abs::Count(h, m)) if (v - h) % m != 0 => Some(true),
+            _ => None,
+        }
+    }
+
+    /// The loop whose first step a condition stands for, and whether that step is in front of the loop.
+    fn guards(&self, c: &'a If) -> Option<(&'a For, bool)> {
+        // `lo < hi` around a loop from lo to hi that runs at least once is the loop's own first answer.
+        let whole = |l: &For| l.runs && self.less.get(&c.condition) == Some(&(l.lo, l.hi));
+        c.then.iter().find_map(|i| match i {
+            Inst::For(l) if whole(l) || self.streams.behind.contains(&l.iv) => {
+                self.streams.of.get(&l.iv)?;
+                Some((&**l, !l.runs))
+            }
+            _ => None,
+        })
+    }
+}
+
+/// Assigns values side by side.
+fn enter(env: &mut Env, pairs: impl Iterator<Item = (LVal, LVal)>) {
+    let values: Vec<(LVal, Option<Abs>)> = pairs.map(|(to, from)| (to, env.get(&from).cloned())).collect();
+    values.into_iter().for_each(|(to, a)| env.set(to, a));
+}
