@@ -62,6 +62,24 @@ impl Lower<'_> {
         }
     }
 
+    /// Indices of a copy by a bulk unit. Such units know no tensor without elements: to them each extent is 1 at least, so that the tiles of an
+    /// empty view are moved behind it.
+    pub(super) fn bulk_indices(&self, b: &mut LaneBuilder, view: Value, slowest: usize, mut indices: Vec<LVal>) -> Vec<LVal> {
+        let dynamic = |&d: &usize| self.kernel.ty(view).as_view().is_some_and(|v| matches!(v.dims[d], Extent::Dynamic(_)));
+        let zero = b.i32(0);
+        let empty = (0..indices.len()).filter(dynamic).fold(None, |empty, d| {
+            let n = self.extent(b, view, d);
+            let none = b.cmp(CmpOp::Eq, n, zero);
+            Some(empty.map_or(none, |e| b.bin(BinOp::Or, e, none)))
+        });
+        if let (Some(empty), Some(index)) = (empty, indices.get_mut(slowest)) {
+            let far = b.i32(1 << 30);
+            let beyond = b.select(empty, far, zero);
+            *index = b.add(*index, beyond);
+        }
+        indices
+    }
+
     /// Stride `d` of a view in elements, as `i64`.
     pub(super) fn stride(&self, b: &mut LaneBuilder, view: Value, d: usize) -> LVal {
         let n = self.param_number(view);

@@ -345,7 +345,9 @@ impl Lower<'_> {
             b.unit(Unit::ArriveExpect { barrier: full, bytes: cx.slot_bytes()?, guard: None });
             let plan = cx.role_state()?.plan.clone();
             for (k, (load, tile)) in plan.loads.iter().enumerate() {
+                let view = cx.kernel.insts[*load].args[0];
                 let indices = cx.index_values(cx.kernel.operand(*load, "indices"))?;
+                let indices = cx.bulk_indices(b, view, tile.slowest(), indices);
                 let role = cx.role_state()?;
                 let (map, ring) = (role.load_maps[k], role.rings[k]);
                 let to = super::stage::slot_base(b, ring, slot, tile.bytes().next_multiple_of(ALIGN));

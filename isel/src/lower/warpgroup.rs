@@ -257,6 +257,7 @@ impl Lower<'_> {
         let access = GlobalAccess::of(kernel, i);
         let indices = self.index_values(&access.indices)?;
         self.order_access(b, access.view_value, true, &held.layout, &indices);
+        let indices = self.bulk_indices(b, access.view_value, tile.slowest(), indices);
         // A group's rows of one repetition, panel by panel.
         let share = row.m * tile.span * tile.panels();
         let shares = shares(&held.layout, &row, plan.consumers);

@@ -162,6 +162,11 @@ impl PanelTile {
         self.panels() * self.panel_bytes()
     }
 
+    /// The view's dimension of the longest stride.
+    pub fn slowest(&self) -> usize {
+        self.order.last().copied().unwrap_or(0)
+    }
+
     /// The first element of a panel, innermost dimension first, of the tile at these indices.
     pub fn panel_at(&self, b: &mut LaneBuilder, indices: &[LVal], panel: u32) -> Vals {
         let along = |(n, &d): (usize, &usize)| if n == 0 { b.add_const(indices[d], i64::from(panel * self.per)) } else { indices[d] };

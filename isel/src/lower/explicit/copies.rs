@@ -43,6 +43,7 @@ impl Lower<'_> {
             return Err(LowerError::unsupported("a copy of a part of a buffer", "it begins at no multiple of eight rows and of a panel"));
         };
         let indices = self.index_values(kernel.operand(i, "indices"))?;
+        let indices = self.bulk_indices(b, kernel.insts[i].args[0], tile.slowest(), indices);
         let panels = (0..tile.panels()).map(|p| {
             let offset = (first + p * form.panel_bytes()) as i32;
             (Place { addr: local.base, offset }, tile.panel_at(b, &indices, p))
