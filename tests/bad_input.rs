@@ -69,6 +69,16 @@ fn command_lines_that_make_no_sense_are_explained() {
         (&["gemm", "stray"], "unexpected argument"),
         (&["accept", "--seeds", "none"], "--seeds takes a number"),
         (&["devices", "stray"], "unexpected argument"),
+        (&["opt", "a", "--large"], "--large is for --times"),
+        (&["opt", "--table", "--all"], "--all is for --times"),
+        (&["opt", "--times", "--large", "--all"], "--all is for a call without --large"),
+        (&["opt", "--table", "--times"], "--times is for a call without --table"),
+        (&["opt", "a", "--part", "1/2"], "--part is for --table or --times"),
+        (&["opt", "a", "--device", "cuda"], "--device is for --table or --times"),
+        (&["opt", "a", "--target", "sm_90a"], "--target is for --stage physical"),
+        (&["opt", "--times", "--allow", "exact"], "--allow is for a file"),
+        (&["explain", "--table"], "--table"),
+        (&["dot", "a", "--stage", "physical"], "--stage"),
         (&["help", "wibble"], "there is no command `wibble`"),
     ] {
         let (status, _, err) = tool(args);
@@ -110,6 +120,7 @@ fn files_that_cannot_be_used_are_named() {
         (vec!["check", &huge], Status::Unusable, "at most"),
         (vec!["check", &binary], Status::Failed, "binary.tile:2: is not UTF-8"),
         (vec!["compile", &empty], Status::Failed, "has no kernel"),
+        (vec!["opt", &empty], Status::Failed, "has no kernel"),
         (vec!["compile", &wrong, "--kernel", "k"], Status::Failed, "wrong.tile:3:18: error[P0401]"),
         (vec!["check", &truncated], Status::Failed, "error[P0202]"),
         (vec!["check", &unverified], Status::Failed, "unverified.tile:1:20: error[V0602]"),
@@ -322,4 +333,12 @@ fn mutated_kernels_never_break_the_compiler() {
         }
     }
     assert!(compiled > 500 && refused > 500, "the mutations are too tame or too wild: {compiled} compiled, {refused} refused");
+}
+
+#[test]
+fn a_file_that_says_that_its_tasks_are_not_proved_runs() {
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/tile/explicit/cluster_barrier_alone.tile");
+    let (status, out, err) = tool(&["run", path, "--device", "sim", "--target", "sm_90a"]);
+    assert_eq!(status, Status::Done, "{err}");
+    assert!(out.contains("agrees with the interpreter"), "{out}");
 }

@@ -178,13 +178,19 @@ impl KernelBuilder {
     ///
     /// # Errors
     /// The mistakes, in the order they were made.
-    pub fn finish(self) -> Result<Kernel, BuildErrors> {
+    pub fn finish(mut self) -> Result<Kernel, BuildErrors> {
+        let strange = |k: &Kernel, v: Value| !k.values.is_valid(v);
+        let strangers = self.kernel.insts.values().filter_map(|d| Some((d.op, *d.args.iter().find(|&&v| strange(&self.kernel, v))?)));
+        for (op, v) in strangers.collect::<Vec<_>>() {
+            self.note(op.info().name, format!("{v} is no value of this kernel; a value belongs to the builder that made it"));
+        }
         if self.errors.is_empty() { Ok(self.kernel) } else { Err(BuildErrors(self.errors)) }
     }
 
-    /// The type of a value.
+    /// The type of a value; of one that another builder made, and that is none here, `i32`.
     pub fn ty(&self, v: Value) -> &Type {
-        self.kernel.ty(v)
+        static NONE: Type = Type::Scalar(Scalar::I32);
+        self.kernel.values.get(v).map_or(&NONE, |d| &d.ty)
     }
 
     fn note(&mut self, method: &str, message: String) {
@@ -203,11 +209,11 @@ impl KernelBuilder {
             self.note(op.info().name, format!("{} operands are given; it takes {takes}", args.len()));
         }
         let typed = {
-            let types: SmallVec<[&Type; 6]> = args.iter().map(|&a| self.kernel.ty(a)).collect();
+            let types: SmallVec<[&Type; 6]> = args.iter().map(|&a| self.ty(a)).collect();
             result_types(op, &types, present, attrs, explicit.as_ref())
         };
         let results = typed.unwrap_or_else(|message| {
-            let stand_in = explicit.or_else(|| args.first().map(|&a| self.kernel.ty(a).clone())).unwrap_or(Type::Scalar(Scalar::I32));
+            let stand_in = explicit.or_else(|| args.first().map(|&a| self.ty(a).clone())).unwrap_or(Type::Scalar(Scalar::I32));
             self.note(op.info().name, message);
             std::iter::repeat_n(stand_in, op.info().results()).collect()
         });
@@ -221,7 +227,7 @@ impl KernelBuilder {
     /// methods see to it.
     fn operands_of(&self, op: Op, args: &[Value], present: u8) -> Option<(usize, bool)> {
         let of = |kind| op.info().operands.iter().filter(|o| o.kind == kind).count();
-        match self.kernel.ty(*args.first()?) {
+        match self.ty(*args.first()?) {
             Type::View(v) if of(OperandKind::Indices) > 0 => {
                 Some((of(OperandKind::Plain) + present.count_ones() as usize + v.rank(), of(OperandKind::Variadic) > 0))
             }
@@ -267,10 +273,10 @@ impl KernelBuilder {
     }
 
     fn unify(&mut self, a: Operand, b: Operand) -> (Value, Value) {
-        let elem = |s: &Self, o: Operand| if let Operand::Value(v) = o { Some(s.kernel.ty(v).elem()) } else { None };
+        let elem = |s: &Self, o: Operand| if let Operand::Value(v) = o { Some(s.ty(v).elem()) } else { None };
         let (ea, eb) = (elem(self, a), elem(self, b));
         let (a, b) = (self.value(a, eb), self.value(b, ea));
-        let (ta, tb) = (self.kernel.ty(a).clone(), self.kernel.ty(b).clone());
+        let (ta, tb) = (self.ty(a).clone(), self.ty(b).clone());
         match (&ta, &tb) {
             (Type::Tile(t), Type::Scalar(_)) => {
                 let b = self.splat(b, &t.shape.clone());
@@ -381,7 +387,7 @@ impl KernelBuilder {
     /// A tile of equal elements.
     pub fn splat(&mut self, value: impl Into<Operand>, shape: &[u32]) -> Value {
         let v = self.value(value.into(), None);
-        let ty = Type::tile(shape, self.kernel.ty(v).elem());
+        let ty = Type::tile(shape, self.ty(v).elem());
         self.push(Op::Splat, &[v], 0, &[], Some(ty))
     }
 
@@ -400,7 +406,7 @@ impl KernelBuilder {
     /// `a` where the condition holds, else `b`.
     pub fn select(&mut self, condition: Value, a: impl Into<Operand>, b: impl Into<Operand>) -> Value {
         let (mut a, mut b) = self.unify(a.into(), b.into());
-        if let (Type::Tile(c), Type::Scalar(_)) = (self.kernel.ty(condition).clone(), self.kernel.ty(a)) {
+        if let (Type::Tile(c), Type::Scalar(_)) = (self.ty(condition).clone(), self.ty(a)) {
             a = self.splat(a, &c.shape);
             b = self.splat(b, &c.shape);
         }
@@ -409,16 +415,16 @@ impl KernelBuilder {
 
     /// Conversion by value to another element type; the value itself if it has that type already.
     pub fn cast(&mut self, a: Value, elem: Scalar) -> Value {
-        if self.kernel.ty(a).elem() == elem {
+        if self.ty(a).elem() == elem {
             return a;
         }
-        let ty = self.kernel.ty(a).with_elem(elem);
+        let ty = self.ty(a).with_elem(elem);
         self.push(Op::Cast, &[a], 0, &[], Some(ty))
     }
 
     /// The same bits as another element type of that width. Between elements of 8 and of 4 bits the last extent doubles or halves.
     pub fn bitcast(&mut self, a: Value, elem: Scalar) -> Value {
-        let from = self.kernel.ty(a);
+        let from = self.ty(a);
         let mut ty = from.with_elem(elem);
         if let Type::Tile(t) = &mut ty
             && let Some(last) = t.shape.last_mut()
@@ -434,19 +440,19 @@ impl KernelBuilder {
 
     /// Repeats extents that are 1 up to a shape.
     pub fn broadcast(&mut self, a: Value, shape: &[u32]) -> Value {
-        let ty = Type::tile(shape, self.kernel.ty(a).elem());
+        let ty = Type::tile(shape, self.ty(a).elem());
         self.push(Op::Broadcast, &[a], 0, &[], Some(ty))
     }
 
     /// The same elements under other extents; an empty shape makes a one-element tile a scalar, and a scalar becomes a tile.
     pub fn reshape(&mut self, a: Value, shape: &[u32]) -> Value {
-        let ty = Type::of_shape(shape, self.kernel.ty(a).elem());
+        let ty = Type::of_shape(shape, self.ty(a).elem());
         self.push(Op::Reshape, &[a], 0, &[], Some(ty))
     }
 
     /// Inserts an extent 1 in front of dimension `d`.
     pub fn expand_dims(&mut self, a: Value, d: usize) -> Value {
-        let mut shape = Shape::from_slice(self.kernel.ty(a).shape().unwrap_or(&[]));
+        let mut shape = Shape::from_slice(self.ty(a).shape().unwrap_or(&[]));
         shape.insert(d.min(shape.len()), 1);
         self.reshape(a, &shape)
     }
@@ -481,7 +487,7 @@ impl KernelBuilder {
 
     /// The part of a tile at constant offsets.
     pub fn slice(&mut self, a: Value, offsets: &[u32], shape: &[u32]) -> Value {
-        let ty = Type::tile(shape, self.kernel.ty(a).elem());
+        let ty = Type::tile(shape, self.ty(a).elem());
         self.push(Op::Slice, &[a], 0, &[Attr::Offsets(Shape::from_slice(offsets))], Some(ty))
     }
 
@@ -541,7 +547,7 @@ impl KernelBuilder {
 
     /// Combines the elements along an axis, which stays with extent 1.
     pub fn reduce_keep(&mut self, op: ReduceOp, a: Value, axis: u32) -> Value {
-        let mut shape = Shape::from_slice(self.kernel.ty(a).shape().unwrap_or(&[]));
+        let mut shape = Shape::from_slice(self.ty(a).shape().unwrap_or(&[]));
         let r = self.reduce(op, a, axis);
         if let Some(e) = shape.get_mut(axis as usize) {
             *e = 1;
@@ -571,7 +577,7 @@ impl KernelBuilder {
 
     /// A load with a mask and a value for what is not read.
     pub fn load_with(&mut self, view: Value, at: &[Value], shape: &[u32], access: Access) -> Value {
-        let elem = self.kernel.ty(view).elem();
+        let elem = self.ty(view).elem();
         let mut args: SmallVec<[Value; 8]> = SmallVec::from_slice(&[view]);
         args.extend_from_slice(at);
         let mut present = 0;
@@ -616,7 +622,7 @@ impl KernelBuilder {
     fn index_tiles(&mut self, at: &[Value]) -> (SmallVec<[Value; 8]>, Shape) {
         let mut shape = Shape::new();
         for &v in at {
-            if let Type::Tile(t) = self.kernel.ty(v) {
+            if let Type::Tile(t) = self.ty(v) {
                 if shape.len() == t.shape.len() {
                     shape.iter_mut().zip(&t.shape).for_each(|(a, &b)| *a = if *a == 1 { b } else { *a });
                 } else if shape.is_empty() {
@@ -630,7 +636,7 @@ impl KernelBuilder {
 
     /// A value in a shape, if splatting or repeating extents of 1 makes it so; else the value itself, for the typing rule to refuse.
     fn spread(&mut self, v: Value, shape: &Shape) -> Value {
-        match self.kernel.ty(v) {
+        match self.ty(v) {
             Type::Scalar(_) if !shape.is_empty() => self.splat(v, shape),
             Type::Tile(t)
                 if t.shape != *shape && t.shape.len() == shape.len() && t.shape.iter().zip(shape).all(|(&p, &q)| p == q || p == 1) =>
@@ -644,7 +650,7 @@ impl KernelBuilder {
     /// The elements of a view that tiles of indices name, one per dimension; elements outside, or masked off, are `other`. Scalar
     /// indices, and extents of 1 beside larger ones, are spread.
     pub fn gather(&mut self, view: Value, at: &[Value], access: Access) -> Value {
-        let elem = self.kernel.ty(view).elem();
+        let elem = self.ty(view).elem();
         let (tiles, _) = self.index_tiles(at);
         let mut args: SmallVec<[Value; 8]> = SmallVec::from_slice(&[view]);
         args.extend(tiles);
@@ -663,7 +669,7 @@ impl KernelBuilder {
 
     /// Writes a tile (or a scalar, everywhere) to the elements of a view that tiles of indices name.
     pub fn scatter(&mut self, view: Value, at: &[Value], value: impl Into<Operand>, mask: Option<Value>) {
-        let value = self.value(value.into(), Some(self.kernel.ty(view).elem()));
+        let value = self.value(value.into(), Some(self.ty(view).elem()));
         let (tiles, shape) = self.index_tiles(at);
         let value = self.spread(value, &shape);
         let mut args: SmallVec<[Value; 8]> = SmallVec::from_slice(&[view]);
@@ -687,7 +693,7 @@ impl KernelBuilder {
     }
 
     fn update(&mut self, op: Op, word: Option<AtomicOp>, view: Value, at: &[Value], operands: &[Operand], how: Update) -> Value {
-        let elem = self.kernel.ty(view).elem();
+        let elem = self.ty(view).elem();
         let (tiles, shape) = self.index_tiles(at);
         let mut args: SmallVec<[Value; 8]> = SmallVec::from_slice(&[view]);
         args.extend(tiles);
@@ -728,13 +734,13 @@ impl KernelBuilder {
 
     /// The first `k` elements of a sort and where they came from.
     pub fn top_k(&mut self, order: SortOrder, a: Value, axis: u32, k: u32) -> (Value, Value) {
-        let mut shape = Shape::from_slice(self.kernel.ty(a).shape().unwrap_or(&[]));
+        let mut shape = Shape::from_slice(self.ty(a).shape().unwrap_or(&[]));
         if let Some(e) = shape.get_mut(axis as usize) {
             *e = k;
         }
         let attrs = [Attr::Sort(order), Attr::Dim(axis)];
         let at = self.push(Op::ArgTopK, &[a], 0, &attrs, Some(Type::tile(&shape, Scalar::I32)));
-        let elem = self.kernel.ty(a).elem();
+        let elem = self.ty(a).elem();
         (self.push(Op::TopK, &[a], 0, &attrs, Some(Type::tile(&shape, elem))), at)
     }
 

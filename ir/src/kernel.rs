@@ -172,7 +172,7 @@ impl Kernel {
 
     /// The instruction that makes a value, if one does.
     pub fn def_inst(&self, v: Value) -> Option<Inst> {
-        match self.values[v].def {
+        match self.values.get(v)?.def {
             ValueDef::Result(i, _) => Some(i),
             ValueDef::RegionParam(..) | ValueDef::KernelParam(_) => None,
         }

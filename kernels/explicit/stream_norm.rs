@@ -20,6 +20,12 @@ use tilelift_ir::{BuildErrors, CmpOp, Extent, Kernel, KernelBuilder, ReduceOp, S
 /// Bytes of a chunk of columns, which lie together in local memory.
 const CHUNK_BYTES: u32 = 128;
 
+/// Bytes of a ring that are worth while.
+const RING_BYTES: u32 = 96 << 10;
+
+/// Teams, if nobody says otherwise.
+const TEAMS: u32 = 2;
+
 /// Elements of a piece that a lane has.
 const PIECE: u32 = 16;
 
@@ -31,11 +37,12 @@ const ROUNDS: u32 = 2;
 pub struct StreamNorm {
     /// Element type of the matrices, weight and bias: `f32`, `f16` or `bf16`.
     pub elem: Scalar,
-    /// Blocks of a cluster: 1, 2, 4 or 8.
+    /// Blocks of a cluster: 2, 4 or 8.
     pub blocks: u32,
     /// Chunks of a block; all blocks together have at least the matrix's.
     pub tile_chunks: u32,
-    /// Slots of the ring, of a row each.
+    /// Slots of the ring, of a row each: a multiple of the teams. A slot is then always the same team's, which so waits for each phase of
+    /// its barriers; where slots change hands a team could take a phase that it knows nothing of for one that it waits for.
     pub slots: u32,
     /// Teams that take rows in turns.
     pub teams: u32,
@@ -46,12 +53,20 @@ pub struct StreamNorm {
 }
 
 impl StreamNorm {
+    /// For up to `cols` columns in the smallest clusters of two blocks or more whose blocks hold at most 32 KiB of a row; `None` if clusters
+    /// of eight do not.
+    pub fn for_cols(elem: Scalar, cols: u32) -> Option<StreamNorm> {
+        let parts = (u64::from(cols) * u64::from(elem.bytes())).div_ceil(32 << 10).next_power_of_two().max(2);
+        u32::try_from(parts).ok().filter(|&p| p <= 8).map(|blocks| StreamNorm::new(elem, blocks, cols))
+    }
+
     /// For up to `cols` columns in clusters of so many blocks, two teams of eight warps.
     pub fn new(elem: Scalar, blocks: u32, cols: u32) -> StreamNorm {
         let chunk = CHUNK_BYTES / elem.bytes().max(1);
         let tile_chunks = cols.div_ceil(chunk.max(1)).div_ceil(blocks.max(1)).max(1).next_power_of_two();
-        let slots = (4 * 256 / tile_chunks.max(1)).clamp(2, 8);
-        StreamNorm { elem, blocks, tile_chunks, slots, teams: 2, warps: (tile_chunks / 32).clamp(4, 8), rows: ANY }
+        // Some 96 KiB under way are enough, and more are slower.
+        let slots = (RING_BYTES / (tile_chunks * CHUNK_BYTES).max(1) / TEAMS * TEAMS).clamp(2 * TEAMS, 4 * TEAMS);
+        StreamNorm { elem, blocks, tile_chunks, slots, teams: TEAMS, warps: (tile_chunks / 32).clamp(4, 8), rows: ANY }
     }
 
     /// Columns of a chunk.

@@ -11,7 +11,7 @@ use std::fmt;
 use tilelift_ir::{Scalar, SortOrder};
 use tilelift_isel::products::{Choice, Product, rank};
 use tilelift_isel::{LowerOptions, ScheduleKind, Target};
-use tilelift_kernels::explicit::{BLOCKS, ClusterNorm, ClusterNormCase, StreamNorm, StreamNormCase};
+use tilelift_kernels::explicit::{BLOCKS, ClusterNorm, ClusterNormCase, RingGemm, RingGemmCase, StreamNorm, StreamNormCase, Teams};
 use tilelift_kernels::tensor::Init;
 use tilelift_kernels::workload::{
     AttentionCase, CumSumCase, FusedGemmCase, GemmCase, RmsNormCase, SiluMulCase, SoftmaxCase, SplitGemmCase, TransposeCase, VectorAddCase,
@@ -187,6 +187,8 @@ pub(crate) struct Variant {
     pub(crate) teams: Option<u32>,
     /// Operands are multiplied the other way round.
     pub(crate) swapped: bool,
+    /// The kernel whose author says who does what, in teams of this kind.
+    pub(crate) explicit: Option<Teams>,
     /// How the main loop runs.
     pub(crate) schedule: Option<ScheduleKind>,
     /// Whether products run while lanes compute, where loops are specialised.
@@ -380,6 +382,13 @@ impl Problem {
                 let config = Transpose { tile_rows, tile_cols, warps, group, ..c };
                 (label(&[tile_rows, tile_cols], config.warps, None, Some(group)), Box::new(TransposeCase { config, rows, cols, init }))
             }
+            Problem::Gemm { elem, trans, m, n, k, .. } if variant.explicit.is_some() => {
+                let teams = variant.explicit.unwrap_or(Teams::Turns);
+                let config = RingGemm::new(elem, teams).transposed(trans.1).for_shape(m, n, k);
+                let word = if teams == Teams::Turns { "turns" } else { "halves" };
+                let name = format!("{}x{}x{} explicit, in {word}", config.bm, config.bn, config.bk);
+                (name, Box::new(RingGemmCase { config, m, n, k, programs: PROCESSORS }))
+            }
             Problem::Gemm { elem, out, trans, batch, m, n, k } => {
                 let c = Gemm::new(elem).output(out).transposed(trans.0, trans.1).for_shape(m, n, k);
                 let (warps, stages) = (variant.warps.unwrap_or(c.warps), variant.stages.unwrap_or(c.stages));
@@ -481,6 +490,8 @@ pub(crate) struct Selection {
     pub(crate) teams: Vec<u32>,
     /// Whether operands of products are multiplied the other way round.
     pub(crate) swapped: bool,
+    /// Kernels with explicit control, too, where there is one for a product.
+    pub(crate) explicit: bool,
     /// Products run in steps from a pipelined loop to the choice of the model.
     pub(crate) ablation: bool,
     /// Measured choices, which go before the model's.
@@ -490,6 +501,8 @@ pub(crate) struct Selection {
 /// Columns from which on rows are spread over clusters, and fewest that are left to a program.
 const WIDE: u32 = 16384;
 const LEAST: u32 = 4096;
+/// Instances of explicit products: one on each multiprocessor.
+const PROCESSORS: u32 = 132;
 /// Longest row that the bench sorts.
 const SORT_COLS: u32 = 4096;
 
@@ -542,13 +555,9 @@ impl Selection {
                 ]);
                 // Clusters of programs take rows that are long for one.
                 let held = |b: &u32| cols >= WIDE && (LEAST..=WIDE).contains(&cols.div_ceil(*b));
-                for blocks in [2, 4, 8].into_iter().filter(held) {
-                    list.push(Problem::ClusterNorm { elem, rows, cols, blocks });
-                    // Chunks of 128 bytes, and weights beside rows in local memory.
-                    if (cols * elem.bytes()).is_multiple_of(128) && cols.div_ceil(blocks) * elem.bytes() <= 32 << 10 {
-                        list.push(Problem::StreamNorm { elem, rows, cols, blocks });
-                    }
-                }
+                list.extend([2, 4, 8].into_iter().filter(held).map(|blocks| Problem::ClusterNorm { elem, rows, cols, blocks }));
+                let stream = StreamNorm::for_cols(elem, cols).filter(|n| cols >= WIDE && cols.is_multiple_of(n.chunk()));
+                list.extend(stream.map(|n| Problem::StreamNorm { elem, rows, cols, blocks: n.blocks }));
             }
             // A sort holds its row in one tile.
             (Suite::Rows, &[rows, cols]) if cols > SORT_COLS => list.push(Problem::CumSum { elem, rows, cols }),
@@ -607,7 +616,12 @@ impl Selection {
         let list = each(list, &self.overlaps, attention, |v, x| v.overlap = Some(x));
         let list = each(list, &self.persistent, loops, |v, x| v.persistent = Some(x));
         let list = each(list, &self.early, true, |v, x| v.early = Some(x));
-        each(list, &self.schedules, loops, |v, x| v.schedule = Some(x))
+        let mut list = each(list, &self.schedules, loops, |v, x| v.schedule = Some(x));
+        let ring = |p: &Problem| matches!(*p, Problem::Gemm { elem: Scalar::F16 | Scalar::BF16, out, trans: (false, _), batch: 1, .. } if out == p.elem());
+        if self.explicit && units.is_some() && ring(problem) {
+            list.extend([Teams::Turns, Teams::Halves].map(|teams| Variant { explicit: Some(teams), ..Variant::default() }));
+        }
+        list
     }
 }
 
@@ -636,6 +650,7 @@ mod tests {
             splits: Vec::new(),
             teams: Vec::new(),
             swapped: false,
+            explicit: false,
             ablation: false,
             records: Vec::new(),
         }

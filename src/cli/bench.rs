@@ -39,6 +39,7 @@ what to run (lists are separated by commas; every combination is run)
   --consumers N,…     groups of warps that multiply (gemm, attention; the planner's choice)
   --teams N,…         1, or 2 that take tiles in turns (gemm; the model's choice)
   --swapped           multiply operands the other way round (gemm with a tile; the model's choice)
+  --explicit          the kernels whose author says who does what, too (gemm of f16 and bf16)
   --ablation          from a pipelined loop to the model's choice, one step of specialisation after the other (gemm without tiles)
   --causal WORD,…     on, off (attention; both)
   --overlap WORD,…    products run while lanes compute: on, off (attention; the planner's choice)
@@ -136,6 +137,7 @@ fn job(parser: &mut lexopt::Parser) -> Result<Job, CliError> {
         splits: Vec::new(),
         teams: Vec::new(),
         swapped: false,
+        explicit: false,
         ablation: false,
         records: Vec::new(),
         causal: Vec::new(),
@@ -180,6 +182,7 @@ fn job(parser: &mut lexopt::Parser) -> Result<Job, CliError> {
             Long("consumers") => s.consumers = numbers(parser, "consumers", 8)?,
             Long("splits") => s.splits = numbers(parser, "splits", 64)?,
             Long("swapped") => s.swapped = true,
+            Long("explicit") => s.explicit = true,
             Long("ablation") => s.ablation = true,
             Long("teams") => s.teams = numbers(parser, "teams", 2)?,
             Long("group") => s.groups = numbers(parser, "group", 1 << 16)?,
@@ -222,6 +225,11 @@ fn job(parser: &mut lexopt::Parser) -> Result<Job, CliError> {
     }
     if !s.records.is_empty() && !s.tiles.is_empty() {
         return Err(CliError::Usage("`--records` chooses tiles; leave out `--tile`".into()));
+    }
+    if s.explicit && !s.suites.is_empty() && !s.suites.contains(&Suite::Gemm) {
+        return Err(CliError::Usage(
+            "`--explicit` goes with `bench gemm`; the other suites have such kernels in their lists, or none".into(),
+        ));
     }
     if s.ablation && (s.suites != [Suite::Gemm] || !s.tiles.is_empty() || !s.splits.is_empty() || s.swapped) {
         return Err(CliError::Usage(

@@ -92,7 +92,9 @@ pub(super) fn interp(parser: &mut lexopt::Parser, streams: &mut Streams<'_>) -> 
 fn execute(path: &str, device: &Executor, schedule: (u64, Option<u64>), options: &Options, streams: &mut Streams<'_>) -> Outcome {
     let source = input::read(path)?;
     let file = input::load(&source, streams)?;
-    let directives = directives(path, &source.text, streams)?;
+    let (directives, unproven) = directives(path, &source.text, streams)?;
+    let mut options = options.clone();
+    options.lower.unproven |= unproven;
     if directives.is_empty() {
         return Err(CliError::Failed(format!("{path}: has no `; run:` line")));
     }
@@ -100,7 +102,7 @@ fn execute(path: &str, device: &Executor, schedule: (u64, Option<u64>), options:
     for run in &directives {
         let kernel =
             file.kernel(&run.kernel).ok_or_else(|| CliError::Failed(format!("{path}:{}: there is no kernel @{}", run.line, run.kernel)))?;
-        if let Err(message) = one(path, run, kernel, device, schedule, options, streams)? {
+        if let Err(message) = one(path, run, kernel, device, schedule, &options, streams)? {
             writeln!(streams.err, "{path}:{}: {message}", run.line)?;
             wrong += 1;
         }
@@ -108,11 +110,12 @@ fn execute(path: &str, device: &Executor, schedule: (u64, Option<u64>), options:
     if wrong > 0 { Err(CliError::Failed(format!("{path}: {wrong} of {} launches failed", directives.len()))) } else { Ok(()) }
 }
 
-fn directives(path: &str, text: &str, streams: &mut Streams<'_>) -> Result<Vec<RunLine>, CliError> {
+/// The run lines of a file, and whether it says that its tasks are not proved.
+fn directives(path: &str, text: &str, streams: &mut Streams<'_>) -> Result<(Vec<RunLine>, bool), CliError> {
     // A file that is only run need not be a file test.
     let lines = if text.contains("; test ") { text.to_owned() } else { format!("{text}\n; test run") };
     match directive::parse(&lines) {
-        Ok(d) => Ok(d.runs),
+        Ok(d) => Ok((d.runs, d.unproven)),
         Err(errors) => {
             for e in &errors {
                 writeln!(streams.err, "{path}:{}: {}", e.line, e.message)?;

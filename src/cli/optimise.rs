@@ -12,7 +12,7 @@ use tilelift_kernels::{Case, CaseLaunch, Size, cases};
 
 pub(super) const OPT_HELP: &str = "\
 usage: tilelift opt FILE [OPTION…]
-       tilelift opt --table [TEXT] [--target NAME] [--device cuda]
+       tilelift opt --table [TEXT] [--target NAME] [--device cuda] [--part I/N]
        tilelift opt --times [TEXT] [--target NAME] [--device cuda] [--large | --all] [--part I/N]
 
 Prints every kernel of the file after a stage of the optimizer. With --table: what the simulator counts for kernels of the library
@@ -23,7 +23,7 @@ the library's acceptance cases, at level 0 and at level 2.
   --device cuda   launches are timed as well (with --table and --times)
   --large         the large cases instead of the small ones (with --times)
   --all           of every kernel and type of rows 1 to 11 and of attention the case with most bytes (with --times)
-  --part I/N      the I-th of N parts of the list, so that each takes a short time (with --times)
+  --part I/N      the I-th of N parts of the list, so that each takes a short time (with --table and --times)
   --allow CLASS   the loosest rules that may apply: exact, free (default), reassoc, approx
   --report        what the phases and rules did, on standard error";
 
@@ -54,10 +54,38 @@ struct Job {
     device: Option<DeviceKind>,
 }
 
-fn job(parser: &mut lexopt::Parser, stages: bool) -> Result<Job, CliError> {
+/// The commands.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Command {
+    Opt,
+    Explain,
+    Dot,
+}
+
+/// An option that has nothing to do beside the others: its name, and what it is for.
+fn idle(job: &Job, given: &[String]) -> Option<(String, &'static str)> {
+    let tables = job.table || job.times;
+    let of = |name: &str| match name {
+        "large" | "all" if !job.times => Some("--times"),
+        "part" | "device" if !tables => Some("--table or --times"),
+        "target" if !tables && !job.physical => Some("--stage physical"),
+        "stage" | "allow" | "report" if tables => Some("a file"),
+        "times" if job.table => Some("a call without --table"),
+        "all" if given.iter().any(|g| g == "large") => Some("a call without --large"),
+        _ => None,
+    };
+    given.iter().find_map(|name| Some((name.clone(), of(name)?)))
+}
+
+fn job(parser: &mut lexopt::Parser, command: Command) -> Result<Job, CliError> {
+    let (opt, stages) = (command == Command::Opt, command != Command::Dot);
+    let mut given = Vec::new();
     let (mut path, mut allow, mut report, mut target, mut physical) = (None, None, false, None, false);
     let (mut table, mut times, mut choice, mut part, mut device) = (false, false, foresee::Choice::Of(Size::Small), [1, 1], None);
     while let Some(arg) = parser.next()? {
+        if let Long(name) = arg {
+            given.push(name.to_owned());
+        }
         match arg {
             Long("stage") if stages => physical = options::word(parser, "stage", &[("logical", false), ("physical", true)])?,
             Long("target") if stages => target = Some(options::target(parser)?),
@@ -65,13 +93,13 @@ fn job(parser: &mut lexopt::Parser, stages: bool) -> Result<Job, CliError> {
                 let words: Vec<(&str, Class)> = Class::ALL.iter().map(|&c| (c.word(), c)).collect();
                 allow = Some(options::word(parser, "allow", &words)?);
             }
-            Long("report") if stages => report = true,
-            Long("table") if stages => table = true,
-            Long("times") if stages => times = true,
-            Long("large") if stages => choice = foresee::Choice::Of(Size::Large),
-            Long("all") if stages => choice = foresee::Choice::Widest,
-            Long("part") if stages => part = piece(&parser.value()?.to_string_lossy())?,
-            Long("device") if stages => device = Some(options::word(parser, "device", &[("cuda", DeviceKind::Cuda)])?),
+            Long("report") if opt => report = true,
+            Long("table") if opt => table = true,
+            Long("times") if opt => times = true,
+            Long("large") if opt => choice = foresee::Choice::Of(Size::Large),
+            Long("all") if opt => choice = foresee::Choice::Widest,
+            Long("part") if opt => part = piece(&parser.value()?.to_string_lossy())?,
+            Long("device") if opt => device = Some(options::word(parser, "device", &[("cuda", DeviceKind::Cuda)])?),
             Value(v) if path.is_none() => path = Some(v.to_string_lossy().into_owned()),
             Value(_) | Long(_) | Short(_) => return Err(arg.unexpected().into()),
         }
@@ -82,7 +110,7 @@ fn job(parser: &mut lexopt::Parser, stages: bool) -> Result<Job, CliError> {
         None => return Err(CliError::Usage("no file is given".into())),
     };
     let usual = Options::default();
-    Ok(Job {
+    let job = Job {
         path,
         options: Options { allow: allow.unwrap_or(usual.allow), ..usual },
         report,
@@ -93,7 +121,11 @@ fn job(parser: &mut lexopt::Parser, stages: bool) -> Result<Job, CliError> {
         choice,
         part,
         device,
-    })
+    };
+    match idle(&job, &given) {
+        Some((name, what)) => Err(CliError::Usage(format!("--{name} is for {what}"))),
+        None => Ok(job),
+    }
 }
 
 /// `I/N`: the number of a part, and how many there are.
@@ -108,6 +140,9 @@ fn piece(text: &str) -> Result<[usize; 2], CliError> {
 fn each(job: &Job, streams: &mut Streams<'_>, mut f: impl FnMut(&Verified<'_>, &mut Streams<'_>) -> Outcome) -> Outcome {
     let source = input::read(&job.path)?;
     let file = input::load(&source, streams)?;
+    if file.kernels.is_empty() {
+        return Err(CliError::Failed(format!("{}: has no kernel", job.path)));
+    }
     for kernel in &file.kernels {
         let verified = verify(kernel).map_err(|e| CliError::Failed(e.to_string()))?;
         f(&verified, streams)?;
@@ -116,7 +151,7 @@ fn each(job: &Job, streams: &mut Streams<'_>, mut f: impl FnMut(&Verified<'_>, &
 }
 
 pub(super) fn opt(parser: &mut lexopt::Parser, streams: &mut Streams<'_>) -> Outcome {
-    let job = job(parser, true)?;
+    let job = job(parser, Command::Opt)?;
     if job.table || job.times {
         return table(&job, streams);
     }
@@ -133,7 +168,7 @@ pub(super) fn opt(parser: &mut lexopt::Parser, streams: &mut Streams<'_>) -> Out
 }
 
 pub(super) fn explain(parser: &mut lexopt::Parser, streams: &mut Streams<'_>) -> Outcome {
-    let job = job(parser, true)?;
+    let job = job(parser, Command::Explain)?;
     each(&job, streams, |kernel, streams| {
         if job.physical {
             return with_layouts(&job, &optimise(kernel, &job.options).0, true, streams);
@@ -221,6 +256,6 @@ fn with_layouts(job: &Job, kernel: &Kernel, reasons: bool, streams: &mut Streams
 }
 
 pub(super) fn dot(parser: &mut lexopt::Parser, streams: &mut Streams<'_>) -> Outcome {
-    let job = job(parser, false)?;
+    let job = job(parser, Command::Dot)?;
     each(&job, streams, |kernel, streams| Ok(write!(streams.out, "{}", reasons::dot(kernel, &job.options))?))
 }

@@ -18,7 +18,7 @@ impl KernelBuilder {
         body: impl FnOnce(&mut KernelBuilder, Value, &[Value]) -> Vec<Value>,
     ) -> Vec<Value> {
         let (lo, hi) = self.unify(lo.into(), hi.into());
-        let index = self.kernel.ty(lo).clone();
+        let index = self.ty(lo).clone();
         let step = self.value(step.into(), Some(index.elem()));
         let r = self.kernel.add_region();
         let iv = self.kernel.add_region_param(r, index);
@@ -98,13 +98,13 @@ impl KernelBuilder {
         combine: impl FnOnce(&mut KernelBuilder, &[Value], &[Value]) -> Vec<Value>,
     ) -> Vec<Value> {
         let attrs = [Attr::Dim(axis)];
-        let typed = combine_types(op, &tiles.iter().map(|&v| self.kernel.ty(v)).collect::<Vec<_>>(), &attrs);
+        let typed = combine_types(op, &tiles.iter().map(|&v| self.ty(v)).collect::<Vec<_>>(), &attrs);
         let types = typed.unwrap_or_else(|message| {
             self.note(op.info().name, message);
-            tiles.iter().map(|&v| self.kernel.ty(v).clone()).collect()
+            tiles.iter().map(|&v| self.ty(v).clone()).collect()
         });
         let r = self.kernel.add_region();
-        let elems: Vec<Type> = tiles.iter().map(|&v| Type::Scalar(self.kernel.ty(v).elem())).collect();
+        let elems: Vec<Type> = tiles.iter().map(|&v| Type::Scalar(self.ty(v).elem())).collect();
         let params: Vec<Value> = elems.iter().chain(&elems).map(|t| self.kernel.add_region_param(r, t.clone())).collect();
         let (x, y) = params.split_at(tiles.len());
         self.in_region(r, |b| combine(b, x, y));
@@ -116,7 +116,7 @@ impl KernelBuilder {
     fn region_params(&mut self, r: Region, like: &[Value]) -> Vec<Value> {
         like.iter()
             .map(|&v| {
-                let ty = self.kernel.ty(v).clone();
+                let ty = self.ty(v).clone();
                 self.kernel.add_region_param(r, ty)
             })
             .collect()
@@ -132,7 +132,7 @@ impl KernelBuilder {
 
     /// Places a control instruction whose results have the types of `like`.
     fn close(&mut self, op: Op, args: &[Value], regions: &[Region], like: &[Value]) -> Vec<Value> {
-        let types: Vec<Type> = like.iter().map(|&v| self.kernel.ty(v).clone()).collect();
+        let types: Vec<Type> = like.iter().map(|&v| self.ty(v).clone()).collect();
         let inst = self.kernel.add_inst(op, args, 0, &[], regions, &types);
         self.at.insert(&mut self.kernel, inst);
         self.kernel.insts[inst].results.to_vec()

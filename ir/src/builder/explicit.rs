@@ -31,7 +31,7 @@ impl KernelBuilder {
 
     /// The part of a buffer at constant offsets.
     pub fn local_slice(&mut self, buffer: Value, offsets: &[u32], shape: &[u32]) -> Value {
-        let ty = Type::Shared(SharedType::new(shape, self.kernel.ty(buffer).elem()));
+        let ty = Type::Shared(SharedType::new(shape, self.ty(buffer).elem()));
         self.push(Op::LocalSlice, &[buffer], 0, &[Attr::Offsets(Shape::from_slice(offsets))], Some(ty))
     }
 

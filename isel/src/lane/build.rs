@@ -491,6 +491,15 @@ impl LaneBuilder {
         }
     }
 
+    /// A value as another one plus a constant; without the other one it is the constant.
+    pub fn base_and_offset(&self, v: LVal) -> (Option<LVal>, i64) {
+        match self.known[v] {
+            Known::Const(c) => (None, c as i64),
+            Known::AddConst(base, c) => (Some(base), c),
+            Known::Nothing | Known::Part(..) | Known::Cast(_) | Known::Rounded(_) | Known::Half(..) => (Some(v), 0),
+        }
+    }
+
     /// Says that a byte holds, sign-extended, the 4 bits from bit `at` on of an `i32`.
     pub fn note_half(&mut self, v: LVal, word: LVal, at: u32) {
         if self.known[v] == Known::Nothing {

@@ -53,6 +53,18 @@ pub(super) fn histories(kernel: &Kernel) -> SecondaryMap<Value, History> {
     out
 }
 
+/// Two tiles of a view have no element in common: along some dimension one begins, by a known number, behind the other's end.
+fn apart(b: &LaneBuilder, seen: &Seen, layout: &Layout, indices: &[LVal]) -> bool {
+    let extents = seen.layout.shape().iter().zip(layout.shape());
+    seen.indices.len() == indices.len()
+        && indices.len() == layout.shape().len()
+        && seen.indices.len() == seen.layout.shape().len()
+        && seen.indices.iter().zip(indices).zip(extents).any(|((&x, &y), (&ex, &ey))| {
+            let ((bx, x), (by, y)) = (b.base_and_offset(x), b.base_and_offset(y));
+            bx == by && (x + i64::from(ex) <= y || y + i64::from(ey) <= x)
+        })
+}
+
 impl Lower<'_> {
     /// Call in front of an access: inserts the barrier that earlier accesses of the view ask for, and notes this one.
     pub(super) fn order_access(&mut self, b: &mut LaneBuilder, view: Value, store: bool, layout: &Rc<Layout>, indices: &[LVal]) {
@@ -63,7 +75,7 @@ impl Lower<'_> {
         // Of lanes that hold copies only one writes, but all of them read.
         let copies = layout.free_mask(Axis::Lane) | layout.free_mask(Axis::Warp) != 0;
         let own = |s: &Seen| s.indices == indices && *s.layout == **layout && (s.store == store || !copies);
-        let clash = h.unknown || h.seen.iter().any(|s| (s.store || store) && !own(s));
+        let clash = h.unknown || h.seen.iter().any(|s| (s.store || store) && !own(s) && !apart(b, s, layout, indices));
         if clash {
             self.order_all(b);
         }
@@ -90,6 +102,11 @@ impl Lower<'_> {
             self.histories[p].seen.clear();
             self.histories[p].unknown = false;
         }
+    }
+
+    /// True if a view that somebody writes may have been accessed since the last barrier.
+    pub(super) fn accessed(&self) -> bool {
+        self.kernel.params.iter().any(|&p| self.histories[p].unknown || !self.histories[p].seen.is_empty())
     }
 
     /// Call where control flow meets: at the start of a loop's body, behind it, and behind a choice.

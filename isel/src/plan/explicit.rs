@@ -105,6 +105,7 @@ pub(crate) fn explicit(kernel: &Kernel, target: &Target, options: &LowerOptions,
             if most == 1 { format!("{} has no clusters", target.name) } else { format!("{} has clusters of up to {most}", target.name) };
         return Err(LowerError::unsupported(format!("a cluster of {}", kernel.cluster), why).at(kernel.hint_locs[2]));
     }
+    meetings(kernel)?;
     let placed = buffers(kernel, target.units.as_ref())?;
     let mut dots = BTreeMap::new();
     let (roles, warps) = match (tasks(kernel), &target.units) {
@@ -143,6 +144,45 @@ pub(crate) fn explicit(kernel: &Kernel, target: &Target, options: &LowerOptions,
     Ok(Explicit { roles, warps, unproven: options.unproven, forms: placed.forms, boxes: placed.boxes, dots })
 }
 
+/// Refuses meetings that can't take place: with a cluster where there is none, and at named barriers of warps that are not there.
+fn meetings(kernel: &Kernel) -> Result<(), LowerError> {
+    // The warps of the task that an instruction stands in.
+    let (mut own, mut all) = (BTreeMap::new(), 0);
+    if let Some(i) = tasks(kernel)
+        && let Some(Attr::Tasks(list)) = kernel.insts[i].attrs.first()
+    {
+        for (t, &r) in list.iter().zip(&kernel.insts[i].regions) {
+            all += t.warps * t.replicas;
+            kernel.walk(r, &mut |i| _ = own.insert(i, t.warps));
+        }
+    }
+    let mut wrong = None;
+    kernel.walk(kernel.body, &mut |i| {
+        let d = &kernel.insts[i];
+        let why = match (d.op, own.get(&i), d.attrs.get(1)) {
+            (
+                Op::ClusterArrive
+                | Op::ClusterWait
+                | Op::ClusterBarrier
+                | Op::RemoteLoad
+                | Op::RemoteStore
+                | Op::RemoteStoreAsync
+                | Op::RemoteArrive,
+                ..,
+            ) if kernel.cluster <= 1 => "the kernel has no clusters; write `cluster 2` or more behind its parameters".to_owned(),
+            (Op::NamedBarrierSync | Op::NamedBarrierArrive, None, _) => {
+                "how many warps come is known of tasks only; use `task_barrier`, or move it into a task".to_owned()
+            }
+            (Op::NamedBarrierSync | Op::NamedBarrierArrive, Some(&own), Some(&Attr::Count(n))) if !(own..=all).contains(&n) => {
+                format!("{n} warps can't meet: the task that comes has {own}, all tasks have {all}; say how many warps come")
+            }
+            _ => return,
+        };
+        wrong = wrong.take().or(Some(LowerError::unsupported(format!("`{}` here", d.op), why).at(kernel.locs[i])));
+    });
+    wrong.map_or(Ok(()), Err)
+}
+
 fn inside(kernel: &Kernel, r: Region, i: Inst) -> bool {
     let mut found = false;
     kernel.walk(r, &mut |j| found |= i == j);
@@ -159,6 +199,9 @@ fn single(kernel: &Kernel, r: Region) -> bool {
             d.op,
             Op::NamedBarrierSync
                 | Op::NamedBarrierArrive
+                | Op::ClusterArrive
+                | Op::ClusterWait
+                | Op::ClusterBarrier
                 | Op::Print
                 | Op::Assert
                 | Op::While

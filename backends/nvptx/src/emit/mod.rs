@@ -219,8 +219,6 @@ struct Emitter<'a> {
     named: u32,
     /// Shared memory of other blocks is loaded or stored.
     reaches: bool,
-    /// There are instructions of clusters.
-    clusters: bool,
 }
 
 impl<'a> Emitter<'a> {
@@ -244,7 +242,6 @@ impl<'a> Emitter<'a> {
             role: None,
             named: 1,
             reaches: false,
-            clusters: false,
         }
     }
 
@@ -542,8 +539,7 @@ impl<'a> Emitter<'a> {
             t.s(if i > 0 { ",\n\t.param " } else { "\n\t.param " }).s(ty).s(" p").n(i as i64);
         }
         t.s(")\n.reqntid ").n(self.program.threads()).s(", 1, 1\n");
-        // Blocks that are launched without a cluster have none of its instructions.
-        if self.program.cluster > 1 || self.clusters {
+        if self.program.cluster > 1 {
             t.s(".reqnctapercluster ").n(self.program.cluster).s(", 1, 1\n.explicitcluster\n");
         }
         // Registers move between roles only if their number at the start is known, which takes this line.

@@ -251,7 +251,6 @@ impl Emitter<'_> {
                 self.body.op(if *wait { "bar.sync " } else { "bar.arrive " }).n(id).s(", ").n(warps * 32).end();
             }
             Unit::ClusterArrive { relaxed } => {
-                self.clusters = true;
                 let together = self.together();
                 self.body.op("barrier.cluster.arrive.").s(if *relaxed { "relaxed" } else { "release" }).s(together).end();
             }
@@ -259,10 +258,7 @@ impl Emitter<'_> {
                 let together = self.together();
                 self.body.op("barrier.cluster.wait.acquire").s(together).end();
             }
-            Unit::Remote { dst, place, rank } => {
-                self.clusters = true;
-                self.remote(*dst, place, *rank);
-            }
+            Unit::Remote { dst, place, rank } => self.remote(*dst, place, *rank),
             Unit::RemoteLoad { dsts, from } => {
                 self.reaches = true;
                 self.load_vector("ld.shared::cluster", dsts, from.addr, from.offset, None);
@@ -363,10 +359,14 @@ impl Emitter<'_> {
         let c: SmallVec<[Reg; 16]> = m.c.iter().map(|&v| self.reg(v)).collect();
         let d: SmallVec<[Reg; 16]> = m.dsts.iter().map(|&v| self.home(v)).collect();
         // The instruction has one list for C and D: where they could not share registers, C is copied first.
-        for (&from, &to) in c.iter().zip(&d) {
-            if from != to {
-                self.body.op(to.0.mov()).r(to).s(", ").r(from).end();
-            }
+        let mut copied = false;
+        for (&from, &to) in c.iter().zip(&d).filter(|(from, to)| from != to) {
+            self.body.op(to.0.mov()).r(to).s(", ").r(from).end();
+            copied = true;
+        }
+        // The fence in front of the products does not cover what is written behind it.
+        if copied {
+            self.body.op("wgmma.fence.sync.aligned").end();
         }
         self.body.op("wgmma.mma_async.sync.aligned.m").n(row.m).s("n").n(m.n).s("k").n(row.k).s(".").s(row.name).s(" ");
         self.body.braced(&d).s(", ");

@@ -1,5 +1,6 @@
 //! Barriers: those that count arrivals and bytes, the numbered ones, and the cluster's.
 
+use super::error::Protocol;
 use super::local::Clock;
 
 /// A barrier that counts arrivals and bytes.
@@ -57,6 +58,13 @@ impl Word {
         (i64::from(self.phase & 1) != parity & 1).then_some(&self.done)
     }
 
+    /// Checks that the phase which a task means by a parity is the running one or the one before, if it knows of `known` ends of phases.
+    pub(super) fn in_time(&self, parity: i64, known: u32) -> Result<(), Protocol> {
+        let meant = if i64::from(known & 1) == parity & 1 { Some(known) } else { known.checked_sub(1) };
+        let next = meant.map_or(0, |m| m + 1);
+        if self.phase > next { Err(Protocol::Late { meant, running: self.phase }) } else { Ok(()) }
+    }
+
     /// What is missing, in words.
     pub(super) fn lacks(&self) -> String {
         match (self.missing, self.bytes) {
@@ -77,6 +85,8 @@ pub(super) struct Meeting {
     pub(super) got: u32,
     /// How often it was complete.
     pub(super) round: u64,
+    /// Fibers that came, where each may come only once.
+    pub(super) here: Vec<usize>,
     coming: Clock,
     done: Clock,
 }
@@ -88,6 +98,7 @@ impl Meeting {
         self.got += shares;
         if self.got == self.wants {
             self.round += 1;
+            self.here.clear();
             (self.got, self.done) = (0, self.coming.clone());
         }
         self.got < self.wants || self.got == 0

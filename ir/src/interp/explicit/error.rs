@@ -38,6 +38,13 @@ pub enum Protocol {
     },
     /// A phase gets more arrivals than it has.
     Arrivals,
+    /// A wait tells phases apart by their parity alone, and the one that the task means may be over since long.
+    Late {
+        /// The phase that it means, as far as the task knows how many have ended; `None` for the one before the first.
+        meant: Option<u32>,
+        /// The phase that is running.
+        running: u32,
+    },
     /// A numbered barrier gets warps that its other users do not count on.
     Warps {
         /// The barrier's number.
@@ -46,6 +53,11 @@ pub enum Protocol {
         got: u32,
         /// Warps that it should be.
         want: u32,
+    },
+    /// A task comes to a numbered barrier again before the others came.
+    Twice {
+        /// The barrier's number.
+        number: u32,
     },
     /// A cluster has no block of that rank, or the block has ended.
     Rank {
@@ -85,8 +97,19 @@ impl fmt::Display for Protocol {
             Protocol::Arrivals => {
                 f.write_str("the running phase of the barrier has all its arrivals already; allocate it with more, or arrive less")
             }
+            Protocol::Late { meant, running } => {
+                let meant = meant.map_or("the one before phase 0".into(), |p| format!("phase {p}"));
+                write!(
+                    f,
+                    "the task waits for the end of {meant}, by all it knows, but phase {running} is running already: phases of one parity look \
+                     alike; let it wait for each phase, or learn from others that they are over"
+                )
+            }
             Protocol::Warps { number, got, want } => {
                 write!(f, "barrier {number} got {got} warps where {want} should meet; give all its users the same number")
+            }
+            Protocol::Twice { number } => {
+                write!(f, "the task comes to barrier {number} again before all warps came; let it wait at one for the others first")
             }
             Protocol::Rank { rank, size, ended: false } => write!(f, "rank {rank} is outside the cluster of {size}"),
             Protocol::Rank { rank, ended: true, .. } => {

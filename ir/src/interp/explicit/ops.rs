@@ -170,6 +170,7 @@ impl Cluster<'_, '_> {
             Op::BarrierWait => {
                 let (word, parity) = (self.word(f, arg(0)?)?, self.int(arg(1)?)?);
                 let w = &self.blocks[block].words[word];
+                w.in_time(parity, f.clock.get(w.agent)).map_err(Fault::Protocol)?;
                 match w.passed(parity) {
                     Some(before) => f.clock.join(before),
                     None => return Ok(Step::Wait(format!("phase {}, which {}", w.phase, w.lacks()))),
@@ -229,6 +230,11 @@ impl Cluster<'_, '_> {
                     meeting.wants = warps;
                 }
                 let want = meeting.wants;
+                // Units count warps, and do not tell one that comes twice from two.
+                if meeting.here.contains(&f.id) {
+                    return Err(Fault::Protocol(Protocol::Twice { number }));
+                }
+                meeting.here.push(f.id);
                 if want != warps || !meeting.come(f.warps, &f.clock) {
                     let got = if want == warps { meeting.got } else { warps };
                     return Err(Fault::Protocol(Protocol::Warps { number, got, want }));

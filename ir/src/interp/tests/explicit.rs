@@ -341,7 +341,7 @@ pub(super) fn named_barriers() {
     for (from, to, says) in [
         ("named_barrier_sync 1, 12", "named_barrier_sync 1, 8", "barrier 1 got 8 warps where 12 should meet"),
         ("named_barrier_sync 1, 12", "task_barrier", "nothing orders the two"),
-        ("named_barrier_sync 2, 12", "named_barrier_arrive 2, 12", "barrier 1 got 16 warps"),
+        ("named_barrier_sync 2, 12", "named_barrier_arrive 2, 12", "the task comes to barrier 1 again"),
         ("named_barrier_arrive 2, 12", "task_barrier", "barrier 2, to which 4 of 12 warps came"),
     ] {
         let e = run(&NAMED.replacen(from, to, 1), 1, &[(&[8], vec![0.0; 8])]).expect_err(from);

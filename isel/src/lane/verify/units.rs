@@ -150,9 +150,10 @@ fn alone(v: &Verifier<'_>, g: Option<LVal>, what: &'static str) -> Check {
     }
 }
 
-/// A program alone is a cluster of one.
+/// Only programs in clusters have it.
 fn clusters(v: &Verifier<'_>) -> Check {
-    offered(v.target, "clusters").map(|_| ())
+    offered(v.target, "clusters")?;
+    if v.program.cluster > 1 { Ok(()) } else { Err(LaneProblem::NoUnit("cluster in this program")) }
 }
 
 /// What the copy units combine.

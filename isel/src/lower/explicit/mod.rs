@@ -127,9 +127,11 @@ impl Lower<'_> {
 
     fn tasks(&mut self, b: &mut LaneBuilder, plan: &Rc<Explicit>) -> Result<(), LowerError> {
         let kernel = self.kernel;
-        // What all warps have written is there for every task.
-        if self.task()?.stored {
-            b.barrier();
+        // What stands in front of the tasks is done by all warps before one of them does more.
+        if self.accessed() {
+            self.order_all(b);
+        } else {
+            self.meet(b, false)?;
         }
         self.leave_task(b, kernel.body)?;
         let (outer, warps) = (self.values.clone(), self.plan.warps);
