@@ -37,8 +37,9 @@ pub(in super::super) struct Bar {
 /// A barrier at which warps, or blocks, meet in rounds.
 #[derive(Clone, PartialEq, Eq, Hash, Default)]
 struct Meeting {
-    /// Warps that have come in the round.
+    /// Warps that have come in the round; whether there was one before.
     warps: u32,
+    again: bool,
     came: BTreeSet<usize>,
     odd: bool,
     gathered: Bits,
@@ -47,7 +48,7 @@ struct Meeting {
 
 impl Meeting {
     fn turn(&mut self) {
-        (self.warps, self.odd) = (0, !self.odd);
+        (self.warps, self.odd, self.again) = (0, !self.odd, true);
         self.came.clear();
         self.taught = std::mem::take(&mut self.gathered);
     }
@@ -328,22 +329,30 @@ impl<'a> Checker<'a> {
         let own = self.agents[t].warps;
         // All lanes come.
         let told = s.shared.known[t].clone();
+        // Named barriers stand beside the words, below all addresses.
+        let ended = self.id(Fact::Ended(-1 - i64::from(id) - ((key.0 as i64) << RANK)));
         let m = s.shared.named.entry(key).or_default();
         let round = match s.tasks[t].joined {
             Some(round) => round,
             None => {
                 let round = m.odd;
+                if m.again && !told.has(ended) {
+                    return self.error("warps may come to a named barrier before all have come to its round before,", here, None);
+                }
                 m.warps += own;
-                if m.warps > warps {
+                if m.warps > warps || !m.came.insert(t) {
                     return self.error("more warps come to a named barrier than it has,", here, None);
                 }
                 m.gathered.add(&told);
                 if m.warps == warps {
                     m.turn();
+                    s.shared.holders().for_each(|h| h.clear(ended));
+                    s.shared.named.entry(key).or_default().taught.set(ended);
                 }
                 round
             }
         };
+        let m = s.shared.named.entry(key).or_default();
         let over = m.odd != round;
         s.tasks[t].joined = (wait && !over).then_some(round);
         if over && wait {
