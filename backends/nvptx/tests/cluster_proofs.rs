@@ -346,8 +346,11 @@ fn unit(i: &Inst, is: fn(&Unit) -> bool) -> bool {
     matches!(i, Inst::Unit(u) if is(u))
 }
 
+/// A kind of instruction: what it is called, and which it is.
+type Part = (&'static str, fn(&Inst) -> bool);
+
 /// What no program in a cluster can do without.
-const PARTS: [(&str, fn(&Inst) -> bool); 9] = [
+const PARTS: [Part; 9] = [
     ("wait", |i| unit(i, |u| matches!(u, Unit::Wait { .. }))),
     ("arrival", |i| unit(i, |u| matches!(u, Unit::Arrive { .. } | Unit::RemoteArrive { .. }))),
     ("expected bytes", |i| unit(i, |u| matches!(u, Unit::ArriveExpect { .. }))),
