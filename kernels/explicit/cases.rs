@@ -95,10 +95,6 @@ impl Workload for RingGemmCase {
         let order = if self.config.trans_b { "nt" } else { "nn" };
         format!("ring_gemm_{teams}_{order}_{}_{}x{}x{}", self.config.elem, self.m, self.n, self.k)
     }
-    fn unproven(&self) -> bool {
-        // Whose turn it is follows from how many steps the other consumer takes, which the proof leaves open.
-        self.config.teams == Teams::Turns
-    }
     fn build(&self) -> Result<Kernel, BuildErrors> {
         self.config.build()
     }
@@ -196,10 +192,6 @@ impl Workload for StreamNormCase {
     fn name(&self) -> String {
         let c = &self.config;
         format!("stream_norm_{}_{}_{}x{}{}", c.blocks, c.elem, self.rows, self.cols, suffix((self.init)(0)))
-    }
-    fn unproven(&self) -> bool {
-        // What other blocks send is beyond the proof.
-        true
     }
     fn build(&self) -> Result<Kernel, BuildErrors> {
         self.config.build()

@@ -14,7 +14,7 @@ use tilelift_nvptx::{EmitOptions, emit, sm_90a};
 fn small_cases_are_right_on_lanes_and_in_text() {
     for case in explicit::cases().iter().filter(|c| c.size == Size::Small) {
         let kernel = case.build().unwrap();
-        let options = LowerOptions { unproven: case.workload.unproven(), ..LowerOptions::default() };
+        let options = LowerOptions::default();
         let l = lower(&verify(&kernel).unwrap(), &sm_90a(), &options).unwrap_or_else(|e| panic!("{}: {e}", case.name));
         let tensors = case.make_tensors();
         let mut memory = case.memory(&tensors);

@@ -47,7 +47,9 @@ impl Bits {
     }
 
     pub fn clear(&mut self, n: usize) {
-        if let Some(w) = self.0.get_mut(n / 64) {
+        if let Some(w) = self.0.get_mut(n / 64)
+            && *w >> (n % 64) & 1 == 1
+        {
             *w &= !(1 << (n % 64));
             self.trim();
         }
@@ -90,8 +92,8 @@ impl Bits {
 pub(in super::super) struct Names {
     ids: HashMap<Fact, usize>,
     /// The facts about a region, and those about who has passed its wait for a word.
-    regions: HashMap<i64, Bits>,
-    passed: HashMap<i64, Bits>,
+    regions: HashMap<i64, Vec<usize>>,
+    passed: HashMap<i64, Vec<usize>>,
     /// What is written.
     pub written: Bits,
     /// What is no fact about memory.
@@ -105,12 +107,12 @@ impl Names {
         if n == next {
             match f {
                 Fact::Written(r) => {
-                    self.regions.entry(r).or_default().set(n);
+                    self.regions.entry(r).or_default().push(n);
                     self.written.set(n);
                 }
-                Fact::Read(r, _) => self.regions.entry(r).or_default().set(n),
+                Fact::Read(r, _) => self.regions.entry(r).or_default().push(n),
                 Fact::Passed(w, _) => {
-                    self.passed.entry(w).or_default().set(n);
+                    self.passed.entry(w).or_default().push(n);
                     self.events.set(n);
                 }
                 Fact::Runs(_) | Fact::Made(_) | Fact::Ended(_) | Fact::Before(_) => self.events.set(n),
@@ -120,12 +122,12 @@ impl Names {
     }
 
     /// All facts about a region.
-    pub fn region(&self, r: i64) -> Bits {
+    pub fn region(&self, r: i64) -> Vec<usize> {
         self.regions.get(&r).cloned().unwrap_or_default()
     }
 
     /// Who has passed its wait for a word.
-    pub fn passed(&self, word: i64) -> Bits {
+    pub fn passed(&self, word: i64) -> Vec<usize> {
         self.passed.get(&word).cloned().unwrap_or_default()
     }
 }

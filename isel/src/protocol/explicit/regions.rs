@@ -57,16 +57,14 @@ impl Checker<'_> {
     /// An agent's lanes write a region, or a unit does for it (then a word counts its bytes, and a part is what it writes).
     pub(super) fn write_region(&self, s: &mut Shared, r: i64, t: usize, unit: Option<(i64, (i64, i64))>, here: Site) -> Result<(), Clash> {
         let written = self.id(Fact::Written(r));
+        let counted = unit.is_some_and(|(word, _)| s.gathered(word, written));
         let region = Rc::make_mut(s.regions.entry(r).or_default());
         let read = |reader: usize| self.id(Fact::Read(r, reader));
         if let Some(w) = &mut region.write {
             let same = w.word == unit.map(|u| u.0) && region.reads.is_empty();
             let more = match unit {
                 // The phase under way counts other parts of the same write.
-                Some((word, (from, to))) => {
-                    let counted = s.bars.get(&word).is_some_and(|b| b.gathered.has(written));
-                    counted && w.parts.iter().all(|&(a, b)| b <= from || to <= a)
-                }
+                Some((_, (from, to))) => counted && w.parts.iter().all(|&(a, b)| b <= from || to <= a),
                 None => w.agent == t && s.unsettled[t].has(written),
             };
             if same && more {
@@ -92,14 +90,10 @@ impl Checker<'_> {
         let parts = unit.map(|u| u.1).into_iter().collect();
         region.write = Some(Write { agent: t, word: unit.map(|u| u.0), parts, site: At(here) });
         let void = self.names.borrow().region(r);
-        s.holders().for_each(|h| h.take_away(&void));
+        s.holders().for_each(|h| void.iter().for_each(|&n| h.clear(n)));
         match unit {
             None => self.learn_one(s, t, written),
-            Some((word, _)) => {
-                if let Some(b) = s.bars.get_mut(&word) {
-                    b.gathered.set(written);
-                }
-            }
+            Some((word, _)) => s.gather(word, written),
         }
         Ok(())
     }
@@ -107,6 +101,10 @@ impl Checker<'_> {
     /// An agent's lanes read a region, or a unit of a kind does for it.
     pub(super) fn read_region(&self, s: &mut Shared, r: i64, t: usize, unit: Option<usize>, here: Site) -> Result<(), Clash> {
         let (written, read) = (self.id(Fact::Written(r)), self.id(Fact::Read(r, t)));
+        // As the read in front of it: nobody has been told.
+        if unit.is_none() && s.unsettled[t].has(read) && s.known[t].has(read) && s.known[t].has(written) {
+            return Ok(());
+        }
         let region = Rc::make_mut(s.regions.entry(r).or_default());
         match &region.write {
             None => return Err(("is read before anybody has written it,", None)),
@@ -124,10 +122,6 @@ impl Checker<'_> {
             reads.groups[kind].insert(0);
         }
         let busy = reads.busy();
-        // As the read in front of it: nobody has been told.
-        if !busy && s.unsettled[t].has(read) {
-            return Ok(());
-        }
         s.holders().for_each(|h| h.clear(read));
         if !busy {
             self.learn_one(s, t, read);

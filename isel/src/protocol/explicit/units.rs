@@ -55,14 +55,18 @@ impl<'a> Checker<'a> {
     }
 
     /// The regions that accesses of so many bytes touch.
-    fn regions(&self, list: &[i64], bytes: i64) -> BTreeSet<i64> {
-        let (Some(&first), Some(&last)) = (list.iter().min(), list.iter().max()) else { return BTreeSet::new() };
-        // All in one, as a rule.
-        let all = self.parts((first, last + bytes));
-        if all.len() <= 1 {
-            return all.into_iter().map(|p| p.0).collect();
+    fn regions(&self, list: &[i64], bytes: i64) -> Vec<i64> {
+        let (Some(&first), Some(&last)) = (list.iter().min(), list.iter().max()) else { return Vec::new() };
+        let all: Vec<i64> = self.parts((first, last + bytes)).into_iter().map(|p| p.0).collect();
+        let Some(&grain) = all.get(1) else { return all };
+        // Of neighbours, as far as they are touched.
+        let (start, grain) = (all[0], grain - all[0]);
+        let mut touched = vec![false; all.len()];
+        for &at in list {
+            let inside = ((at - start) / grain) as usize..=((at + bytes - 1 - start) / grain) as usize;
+            touched.iter_mut().take(inside.end() + 1).skip(*inside.start()).for_each(|t| *t = true);
         }
-        joined(list.iter().map(|&at| (at, at + bytes)).collect()).into_iter().flat_map(|r| self.parts(r)).map(|p| p.0).collect()
+        all.into_iter().zip(touched).filter(|x| x.1).map(|x| x.0).collect()
     }
 
     fn clash<T>(&self, (what, other): Clash, here: Site) -> Result<T, ProtocolError> {
@@ -148,15 +152,22 @@ impl<'a> Checker<'a> {
         Ok(())
     }
 
-    /// A unit writes ranges, whose bytes a word counts.
-    fn unit_writes(&self, s: &mut State<'a>, t: usize, here: Site, word: i64, ranges: Vec<(i64, i64)>) -> Result<(), ProtocolError> {
+    /// A unit, or lanes that do not wait, write ranges whose bytes a word counts.
+    fn unit_writes(
+        &self,
+        s: &mut State<'a>,
+        t: usize,
+        here: Site,
+        (word, unit): (i64, bool),
+        ranges: Vec<(i64, i64)>,
+    ) -> Result<(), ProtocolError> {
         self.used(s, t, word, here)?;
         let bytes = ranges.iter().map(|r| r.1 - r.0).sum();
         for (r, part) in joined(ranges).into_iter().flat_map(|r| self.parts(r)) {
             self.write_region(&mut s.shared, r, t, Some((word, part)), here).or_else(|c| self.clash(c, here))?;
         }
         // They may land at once; who reads them must have waited for the word in any case.
-        self.bytes_come(s, t, word, bytes, here)
+        self.bytes_come(s, t, (word, bytes, unit), here)
     }
 
     fn unit_reads(&self, s: &mut State<'a>, t: usize, here: Site, ranges: Vec<(i64, i64)>, kind: usize) -> Result<(), ProtocolError> {
@@ -269,7 +280,9 @@ impl<'a> Checker<'a> {
                 let own = |w: i64| list.iter().all(|&at| block_of(at) == block_of(w));
                 match words[..] {
                     [] => {}
-                    [word] if own(word) && ranges.len() as i64 == lanes && apart(&ranges) => self.unit_writes(s, t, here, word, ranges)?,
+                    [word] if own(word) && ranges.len() as i64 == lanes && apart(&ranges) => {
+                        self.unit_writes(s, t, here, (word, false), ranges)?
+                    }
                     _ => return self.error("where the bytes of an asynchronous store go is not understood", here, None),
                 }
             }
@@ -308,7 +321,7 @@ impl<'a> Checker<'a> {
                 return self.error("a copy goes to another block that may not run yet,", here, None);
             }
             let base = (b as i64) << RANK;
-            self.unit_writes(s, t, here, word & ADDRESS | base, vec![(at | base, (at | base) + bytes)])?;
+            self.unit_writes(s, t, here, (word & ADDRESS | base, true), vec![(at | base, (at | base) + bytes)])?;
         }
         Ok(())
     }

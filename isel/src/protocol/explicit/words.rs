@@ -24,9 +24,8 @@ pub(in super::super) struct Bar {
     pub pending: u32,
     pub bytes: i64,
     odd: bool,
-    /// What passing a wait for the phase under way, and for the one before, teaches.
-    pub gathered: Bits,
-    taught: Bits,
+    /// Where the facts stand that passing a wait for the phase under way teaches; behind them those of the one before.
+    facts: usize,
     /// Who has passed a wait for the phase before.
     passed: BTreeSet<usize>,
     /// Bytes have come in the phase under way, or in one that nobody of the block has waited for.
@@ -38,8 +37,9 @@ pub(in super::super) struct Bar {
 /// A barrier at which warps, or blocks, meet in rounds.
 #[derive(Clone, PartialEq, Eq, Hash, Default)]
 struct Meeting {
-    /// Warps that have come in the round.
+    /// Warps that have come in the round; whether there was one before.
     warps: u32,
+    again: bool,
     came: BTreeSet<usize>,
     odd: bool,
     gathered: Bits,
@@ -48,7 +48,7 @@ struct Meeting {
 
 impl Meeting {
     fn turn(&mut self) {
-        (self.warps, self.odd) = (0, !self.odd);
+        (self.warps, self.odd, self.again) = (0, !self.odd, true);
         self.came.clear();
         self.taught = std::mem::take(&mut self.gathered);
     }
@@ -60,6 +60,8 @@ pub(in super::super) struct Shared {
     /// Per agent: what it knows, and what of it only some of its lanes do.
     pub known: Vec<Bits>,
     pub unsettled: Vec<Bits>,
+    /// Of the words: what their phases teach.
+    phases: Vec<Bits>,
     pub bars: BTreeMap<i64, Bar>,
     pub(super) regions: BTreeMap<i64, Rc<Region>>,
     named: BTreeMap<(usize, u32), Meeting>,
@@ -71,9 +73,22 @@ pub(in super::super) struct Shared {
 impl Shared {
     /// All sets of facts.
     pub(super) fn holders(&mut self) -> impl Iterator<Item = &mut Bits> {
-        let bars = self.bars.values_mut().flat_map(|b| [&mut b.gathered, &mut b.taught]);
         let meetings = self.named.values_mut().chain([&mut self.cluster]).flat_map(|m| [&mut m.gathered, &mut m.taught]);
-        self.known.iter_mut().chain(&mut self.unsettled).chain(bars).chain(meetings)
+        self.known.iter_mut().chain(&mut self.unsettled).chain(&mut self.phases).chain(meetings)
+    }
+}
+
+impl Shared {
+    /// True if the phase of a word that is under way teaches something.
+    pub(super) fn gathered(&self, word: i64, fact: usize) -> bool {
+        self.bars.get(&word).is_some_and(|b| self.phases[b.facts].has(fact))
+    }
+
+    /// Lets the phase of a word that is under way teach something.
+    pub(super) fn gather(&mut self, word: i64, fact: usize) {
+        if let Some(b) = self.bars.get(&word) {
+            self.phases[b.facts].set(fact);
+        }
     }
 }
 
@@ -138,8 +153,7 @@ impl<'a> Checker<'a> {
             pending: count,
             bytes: 0,
             odd: false,
-            gathered: Bits::default(),
-            taught: Bits::default(),
+            facts: s.shared.phases.len(),
             passed: BTreeSet::new(),
             counted: false,
             owed: false,
@@ -148,6 +162,7 @@ impl<'a> Checker<'a> {
         if s.shared.bars.insert(at, bar).is_some() {
             return self.error("a barrier word is made twice", here, None);
         }
+        s.shared.phases.extend([Bits::default(), Bits::default()]);
         // No phase has ended, which all know; but not that the word is there.
         let (ended, before, made) = (self.id(Fact::Ended(at)), self.id(Fact::Before(at)), self.id(Fact::Made(block)));
         s.shared.holders().for_each(|h| h.clear(made));
@@ -213,7 +228,7 @@ impl<'a> Checker<'a> {
         let Some(b) = s.shared.bars.get_mut(&at) else { return Ok(()) };
         // Who makes all arrivals of a phase that expects nothing else knows that it has ended.
         let alone = b.pending == b.count && lanes == b.count && bytes == 0 && b.bytes == 0;
-        b.gathered.add(&told);
+        s.shared.phases[b.facts].add(&told);
         b.bytes += i64::from(bytes);
         let Some(left) = b.pending.checked_sub(lanes) else {
             let problem = format!("{lanes} arrivals where a phase expects {} more", b.pending);
@@ -231,12 +246,22 @@ impl<'a> Checker<'a> {
         Ok(())
     }
 
-    /// Bytes come to a word: sometime, and no later than its phase ends. What their sender has written else they do not show.
-    pub(super) fn bytes_come(&self, s: &mut State<'a>, t: usize, at: i64, bytes: i64, here: Site) -> Result<(), ProtocolError> {
+    /// Bytes come to a word: sometime, and no later than its phase ends. Those of a unit tell what came before them; those of lanes tell
+    /// of reads, too, but of what their sender has written only themselves.
+    pub(super) fn bytes_come(
+        &self,
+        s: &mut State<'a>,
+        t: usize,
+        (at, bytes, unit): (i64, i64, bool),
+        here: Site,
+    ) -> Result<(), ProtocolError> {
         self.in_phase(s, t, at, here)?;
-        let told = s.shared.known[t].without(&s.shared.unsettled[t]).without(&self.names.borrow().written);
+        let mut told = s.shared.known[t].without(&s.shared.unsettled[t]).without(&self.names.borrow().written);
+        if unit {
+            told = told.common(&self.names.borrow().events);
+        }
         if let Some(b) = s.shared.bars.get_mut(&at) {
-            b.gathered.add(&told);
+            s.shared.phases[b.facts].add(&told);
             b.bytes -= bytes;
             b.counted = true;
         }
@@ -246,7 +271,8 @@ impl<'a> Checker<'a> {
     /// Ends a phase that has all it expects.
     fn turn_word(&self, s: &mut State<'a>, at: i64, here: Site) -> Result<(), ProtocolError> {
         let Some(b) = s.shared.bars.get_mut(&at).filter(|b| b.pending == 0 && b.bytes == 0) else { return Ok(()) };
-        let late = b.passed.iter().find(|&&t| !b.gathered.has(self.id(Fact::Passed(at, t))));
+        let gathered = b.facts;
+        let late = b.passed.iter().find(|&&t| !s.shared.phases[gathered].has(self.id(Fact::Passed(at, t))));
         if let Some(&t) = late {
             let site = self.here(s, t);
             return self.error("a phase may end before the one in front of it has been seen by all that wait for it,", here, site);
@@ -254,7 +280,7 @@ impl<'a> Checker<'a> {
         (b.odd, b.pending) = (!b.odd, b.count);
         (b.owed, b.counted) = (b.owed || b.counted, false);
         b.passed.clear();
-        b.taught = std::mem::take(&mut b.gathered);
+        s.shared.phases[gathered + 1] = std::mem::take(&mut s.shared.phases[gathered]);
         let (ended, before) = (self.id(Fact::Ended(at)), self.id(Fact::Before(at)));
         let passed = self.names.borrow().passed(at);
         for h in s.shared.holders() {
@@ -264,12 +290,10 @@ impl<'a> Checker<'a> {
                 h.clear(before);
             }
             h.clear(ended);
-            h.take_away(&passed);
+            passed.iter().for_each(|&n| h.clear(n));
         }
-        if let Some(b) = s.shared.bars.get_mut(&at) {
-            b.taught.set(ended);
-            b.taught.set(before);
-        }
+        s.shared.phases[gathered + 1].set(ended);
+        s.shared.phases[gathered + 1].set(before);
         Ok(())
     }
 
@@ -286,7 +310,7 @@ impl<'a> Checker<'a> {
         }
         b.passed.insert(t);
         b.owed = false;
-        s.shared.known[t].add(&b.taught);
+        s.shared.known[t].add(&s.shared.phases[b.facts + 1]);
         let (ended, passed) = (self.id(Fact::Ended(at)), self.id(Fact::Passed(at, t)));
         s.shared.known[t].set(ended);
         self.learn_one(&mut s.shared, t, passed);
@@ -305,22 +329,30 @@ impl<'a> Checker<'a> {
         let own = self.agents[t].warps;
         // All lanes come.
         let told = s.shared.known[t].clone();
+        // Named barriers stand beside the words, below all addresses.
+        let ended = self.id(Fact::Ended(-1 - i64::from(id) - ((key.0 as i64) << RANK)));
         let m = s.shared.named.entry(key).or_default();
         let round = match s.tasks[t].joined {
             Some(round) => round,
             None => {
                 let round = m.odd;
+                if m.again && !told.has(ended) {
+                    return self.error("warps may come to a named barrier before all have come to its round before,", here, None);
+                }
                 m.warps += own;
-                if m.warps > warps {
+                if m.warps > warps || !m.came.insert(t) {
                     return self.error("more warps come to a named barrier than it has,", here, None);
                 }
                 m.gathered.add(&told);
                 if m.warps == warps {
                     m.turn();
+                    s.shared.holders().for_each(|h| h.clear(ended));
+                    s.shared.named.entry(key).or_default().taught.set(ended);
                 }
                 round
             }
         };
+        let m = s.shared.named.entry(key).or_default();
         let over = m.odd != round;
         s.tasks[t].joined = (wait && !over).then_some(round);
         if over && wait {
