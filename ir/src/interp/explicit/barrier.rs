@@ -1,7 +1,7 @@
 //! Barriers: those that count arrivals and bytes, the numbered ones, and the cluster's.
 
 use super::error::Protocol;
-use super::local::Clock;
+use super::local::{Clock, Mark, Site};
 
 /// A barrier that counts arrivals and bytes.
 pub(super) struct Word {
@@ -21,11 +21,23 @@ pub(super) struct Word {
     pub(super) landed: Vec<(usize, u64)>,
     /// The agent that speaks for them.
     pub(super) agent: usize,
+    /// Who waited for which phase: the newest wait of each task.
+    waits: Vec<(Mark, u32)>,
 }
 
 impl Word {
     pub(super) fn new(count: u32, agent: usize) -> Word {
-        Word { count, missing: count, bytes: 0, phase: 0, coming: Clock::default(), done: Clock::default(), landed: Vec::new(), agent }
+        Word {
+            count,
+            missing: count,
+            bytes: 0,
+            phase: 0,
+            coming: Clock::default(),
+            done: Clock::default(),
+            landed: Vec::new(),
+            agent,
+            waits: Vec::new(),
+        }
     }
 
     /// An arrival that brings what comes before it; false if the phase has all its arrivals.
@@ -60,9 +72,22 @@ impl Word {
 
     /// Checks that the phase which a task means by a parity is the running one or the one before, if it knows of `known` ends of phases.
     pub(super) fn in_time(&self, parity: i64, known: u32) -> Result<(), Protocol> {
-        let meant = if i64::from(known & 1) == parity & 1 { Some(known) } else { known.checked_sub(1) };
-        let next = meant.map_or(0, |m| m + 1);
-        if self.phase > next { Err(Protocol::Late { meant, running: self.phase }) } else { Ok(()) }
+        let meant = meant(parity, known);
+        if self.phase > next(meant) { Err(Protocol::Late { meant, running: self.phase }) } else { Ok(()) }
+    }
+
+    /// Notes a wait that passes, of a task that knew of `known` ends of phases.
+    pub(super) fn waited(&mut self, parity: i64, known: u32, mark: Mark) {
+        self.waits.retain(|w| w.0.agent != mark.agent);
+        self.waits.push((mark, next(meant(parity, known))));
+    }
+
+    /// A wait that might as well come behind the end of the phase that has just ended, and would then take the next one for its own: nothing that
+    /// the end had to wait for comes behind it.
+    pub(super) fn too_late(&self) -> Option<(Site, Protocol)> {
+        let ended = self.phase.checked_sub(1)?;
+        let late = self.waits.iter().find(|(m, next)| *next == ended && self.done.get(m.agent) < m.time)?;
+        Some((late.0.site, Protocol::Late { meant: late.1.checked_sub(1), running: self.phase }))
     }
 
     /// What is missing, in words.
@@ -74,6 +99,16 @@ impl Word {
             (n, _) => format!("lacks {n} of {} arrivals", self.count),
         }
     }
+}
+
+/// The phase that a task means by a parity, if it knows of `known` ends of phases; `None` is the one before the first.
+fn meant(parity: i64, known: u32) -> Option<u32> {
+    if i64::from(known & 1) == parity & 1 { Some(known) } else { known.checked_sub(1) }
+}
+
+/// The phase behind it.
+fn next(phase: Option<u32>) -> u32 {
+    phase.map_or(0, |p| p + 1)
 }
 
 /// A barrier at which a number of shares meet, again and again.

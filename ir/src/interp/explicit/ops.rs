@@ -112,7 +112,10 @@ impl Cluster<'_, '_> {
         }
         f.tick();
         self.phase(block, word);
-        Ok(())
+        match self.blocks[block].words[word].too_late() {
+            Some((_, late)) => Err(Fault::Protocol(late)),
+            None => Ok(()),
+        }
     }
 
     fn act_or_fault(&mut self, f: &mut Fiber, inst: Inst) -> Result<Step, Fault> {
@@ -169,8 +172,13 @@ impl Cluster<'_, '_> {
             }
             Op::BarrierWait => {
                 let (word, parity) = (self.word(f, arg(0)?)?, self.int(arg(1)?)?);
-                let w = &self.blocks[block].words[word];
-                w.in_time(parity, f.clock.get(w.agent)).map_err(Fault::Protocol)?;
+                let mark = f.mark(inst);
+                let w = &mut self.blocks[block].words[word];
+                let known = f.clock.get(w.agent);
+                w.in_time(parity, known).map_err(Fault::Protocol)?;
+                if w.passed(parity).is_some() {
+                    w.waited(parity, known, mark);
+                }
                 match w.passed(parity) {
                     Some(before) => f.clock.join(before),
                     None => return Ok(Step::Wait(format!("phase {}, which {}", w.phase, w.lacks()))),

@@ -206,43 +206,47 @@ impl Machine<'_> {
             let (buf, off) = places[l];
             let g = off / GRANULE;
             let mut bytes = byte_mask(off, size);
-            let mut equal = unchanged >> l & 1 == 1;
+            // Bytes of lanes that change what is there, and of those that do not.
+            let mut parts = [0u32; 2];
+            parts[(unchanged >> l & 1) as usize] = bytes;
             l += 1;
             while l < 32 && (mask >> l & 1 == 0 || (places[l].0 == buf && places[l].1 / GRANULE == g)) {
                 if mask >> l & 1 == 1 {
                     let m = byte_mask(places[l].1, size);
                     same |= bytes & m != 0;
                     bytes |= m;
-                    equal &= unchanged >> l & 1 == 1;
+                    parts[(unchanged >> l & 1) as usize] |= m;
                 }
                 l += 1;
             }
             if self.mem.buffers[buf as usize].read_only {
                 continue;
             }
-            let me = Rec {
-                agent: base + w.slot,
-                clock: w.clocks.g[w.slot as usize],
-                site: at,
-                seq: w.seq,
-                mask: bytes,
-                lane: lane as u8,
-                strong: how.strong(),
-                write: how.write(),
-            };
-            let streams = &self.streams;
-            let order = |r: &Rec| known_global(&w.clocks, streams, cluster, base, per_cluster, r);
-            let cell = self.gshadow[buf as usize].cell(g);
-            let r = if how.write() {
-                cell.write(me, equal, order)
-            } else {
-                cell.read(me, true, order).map(|()| Fine::Yes).map_err(|r| (r, true))
-            };
-            match r {
-                Ok(f) => same |= f == Fine::SameInstr,
-                Err((old, old_write)) => {
-                    let addr = self.mem.buffers[buf as usize].base + g * GRANULE + u64::from((old.mask & bytes).trailing_zeros());
-                    return Err(self.global_conflict(w, at, Some(lane as u32), addr, how.write(), &old, old_write));
+            for (part, equal) in parts.into_iter().zip([false, true]).filter(|p| p.0 != 0) {
+                let me = Rec {
+                    agent: base + w.slot,
+                    clock: w.clocks.g[w.slot as usize],
+                    site: at,
+                    seq: w.seq,
+                    mask: part,
+                    lane: lane as u8,
+                    strong: how.strong(),
+                    write: how.write(),
+                };
+                let streams = &self.streams;
+                let order = |r: &Rec| known_global(&w.clocks, streams, cluster, base, per_cluster, r);
+                let cell = self.gshadow[buf as usize].cell(g);
+                let r = if how.write() {
+                    cell.write(me, equal, order)
+                } else {
+                    cell.read(me, true, order).map(|()| Fine::Yes).map_err(|r| (r, true))
+                };
+                match r {
+                    Ok(f) => same |= f == Fine::SameInstr,
+                    Err((old, old_write)) => {
+                        let addr = self.mem.buffers[buf as usize].base + g * GRANULE + u64::from((old.mask & part).trailing_zeros());
+                        return Err(self.global_conflict(w, at, Some(lane as u32), addr, how.write(), &old, old_write));
+                    }
                 }
             }
         }
