@@ -15,7 +15,7 @@ fn every_case_compiles_and_other_targets_say_what_they_lack() {
     let target = targets::by_name(TARGET).expect("known");
     for case in cases() {
         let kernel = case.build().unwrap_or_else(|e| panic!("{}: {e}", case.name));
-        let lower = LowerOptions { unproven: case.workload.unproven(), ..LowerOptions::default() };
+        let lower = LowerOptions::default();
         let options = Options { lower, ..Options::default() };
         let made = compile(&kernel, &target, &options).unwrap_or_else(|e| panic!("{}: {e}", case.name));
         assert_eq!(made.cluster, kernel.cluster, "{}", case.name);

@@ -99,10 +99,6 @@ pub trait Workload: Debug + Send + Sync {
     fn rel_l2_bar(&self) -> Option<f64> {
         None
     }
-    /// True if the kernel's tasks do more than the proof of their protocol follows, so that it is compiled without.
-    fn unproven(&self) -> bool {
-        false
-    }
     /// True if every run gives the same bits; false where programs meet in float atomics.
     fn deterministic(&self) -> bool {
         true

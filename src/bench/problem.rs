@@ -222,13 +222,11 @@ impl From<Choice> for Variant {
 }
 
 impl Variant {
-    /// What the compiler is told of a workload.
-    pub(crate) fn options(&self, opt: OptLevel, workload: &dyn Workload) -> Options {
+    /// What the compiler is told.
+    pub(crate) fn options(&self, opt: OptLevel) -> Options {
         // A ring of slots is as deep as fits, unless its depth was asked for.
         let Variant { schedule, stages, overlap, persistent, consumers, teams, early: early_launch, .. } = *self;
-        let unproven = workload.unproven();
-        let lower =
-            LowerOptions { schedule, stages, overlap, persistent, consumers, teams, early_launch, unproven, ..LowerOptions::default() };
+        let lower = LowerOptions { schedule, stages, overlap, persistent, consumers, teams, early_launch, ..LowerOptions::default() };
         Options { opt, lower, ..Options::default() }
     }
 }

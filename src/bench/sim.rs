@@ -32,7 +32,7 @@ pub(crate) fn measure(problem: &Problem, variant: &Variant, target: &Target, opt
     let mut memory = case.memory(&tensors);
     let mut reports = Vec::new();
     for launch in case.launches(Some(&sample)).map_err(|e| e.to_string())? {
-        let artifact = compile(&launch.kernel, target, &variant.options(opt, &*case.workload)).map_err(|e| e.to_string())?;
+        let artifact = compile(&launch.kernel, target, &variant.options(opt)).map_err(|e| e.to_string())?;
         let grid = launch.grid;
         let linear = |p: &[u32; 3]| p[0] + grid[0] * (p[1] + grid[1] * p[2]);
         let ctas = launch.programs.map(|list| list.iter().map(linear).collect());

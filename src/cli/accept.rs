@@ -80,7 +80,7 @@ pub fn run_case(case: &Case, device: &Executor, effort: Effort) -> Result<CaseRe
         launches
     };
     let mut options = Options { opt: effort.opt, ..Options::default() };
-    options.lower.unproven = effort.unproven || case.workload.unproven();
+    options.lower.unproven = effort.unproven;
     let mut worst: Option<Verdict> = None;
     let start = Instant::now();
     let prepared = launches

@@ -360,7 +360,7 @@ fn texts(job: &Job, streams: &mut Streams<'_>) -> Outcome {
             let (label, workload) = problem.workload(&variant);
             let failed = |e: String| CliError::Failed(format!("{problem} {label}: {e}"));
             let kernel = workload.build().map_err(|e| failed(e.to_string()))?;
-            let artifact = crate::compile(&kernel, &target, &variant.options(job.opt, &*workload)).map_err(|e| failed(e.to_string()))?;
+            let artifact = crate::compile(&kernel, &target, &variant.options(job.opt)).map_err(|e| failed(e.to_string()))?;
             writeln!(streams.out, "// {problem} {label}\n{}", artifact.text)?;
         }
     }
