@@ -147,7 +147,15 @@ pub struct Solution {
     pub others: Vec<u64>,
 }
 
-/// A program that turns out dearer by less than this part is not searched for again.
+impl Solution {
+    /// True if it is cheaper than the plain assignment, or that is impossible.
+    pub fn gains(&self) -> bool {
+        self.plain.is_none_or(|plain| self.cost < plain)
+    }
+}
+
+/// Prices are not more exact than this part: what turns out dearer by less is not searched for again, and what is cheaper by less than the
+/// plain assignment is not taken.
 const SLACK: u64 = 64;
 
 /// Chooses layouts. `None` if no way through the program is found; the plain assignment is the answer then.
@@ -175,6 +183,13 @@ pub fn solve(problem: &Problem<'_>, machine: &dyn Machine, limits: &Limits) -> O
             break;
         }
         (choice, others) = extract::extract(&forest, problem, machine, limits)?;
+    }
+    // Nor is a program taken that is cheaper than the plain one by less.
+    if corrections > 0
+        && let Some(plain) = extract::plain(&forest)
+        && plain.total <= choice.total.saturating_add(choice.total / SLACK)
+    {
+        choice = plain;
     }
     let found = forest.solution(&graph, &choice);
     debug_assert_eq!(forest.check(&choice), Ok(()));

@@ -394,7 +394,7 @@ mod tests {
             let mut a = Asm::new(1);
             let base = a.alloc(64);
             let kept: Vec<LVal> = (0..8).map(|_| a.load(0, LTy::I32)).collect();
-            let yes = a.i1(true);
+            let yes = a.constant(LTy::I1, 1);
             let outer = std::mem::take(&mut a.p.body);
             let x: Vec<LVal> = (0..4).map(|_| a.load(0, LTy::I32)).collect();
             for (n, v) in x.iter().enumerate() {
@@ -407,7 +407,7 @@ mod tests {
             }
             let types = a.p.vals.clone();
             let taken = |v: LVal| words(types[v]);
-            sink(&mut a.p.body, Some(Loads { room: 14, words: &taken }));
+            sink(&mut a.p.body, Some(Loads { room: 11, words: &taken }));
             let inner = a.p.body.iter().find_map(|i| if let Inst::If(c) = i { Some(order(&c.then)) } else { None });
             inner.expect("the choice").find('s').unwrap_or(0)
         };

@@ -1,9 +1,9 @@
 //! Prices: what an instruction costs in a form, what a conversion costs, from the target's table.
 
-use super::folds;
+use super::folds::{self, FoldCount};
 use super::staging::{self, Waiting, in_memory};
 use crate::access::GlobalAccess;
-use crate::assign::{Assignment, access_layout};
+use crate::assign::{Assignment, access_layout, scattered_layout};
 use crate::dots::DotPlan;
 use crate::lower::{legal_width, memory_type};
 use crate::packed;
@@ -27,6 +27,8 @@ const LINE: u32 = 128;
 /// Instructions for the address and the bounds of one access.
 const ADDRESS: u64 = 4;
 
+/// Instructions that make an integer with the order of an element, or the element again.
+const KEY: u64 = 5;
 /// Instructions that make an element of half a byte a byte with its sign, and put it into a word with others.
 const UNPACK: u64 = 3;
 
@@ -316,10 +318,14 @@ impl Machine for Prices<'_> {
         let c = &self.target.costs;
         let operand = || form.operands.iter().flatten().next();
         let result = || form.results.iter().flatten().next();
+        let rule = d.op.info().rule;
+        if matches!(rule, Rule::Sort | Rule::ArgSort | Rule::TopK | Rule::ArgTopK) {
+            return self.sorted(i, matches!(rule, Rule::ArgSort | Rule::ArgTopK));
+        }
         if self.fixed(i) && d.op != Op::Dot {
             return Some(1);
         }
-        match d.op.info().rule {
+        match rule {
             Rule::Dot => self.product(i, form),
             Rule::Load if self.kernel.ty(d.results[0]).elem().is_packed() => {
                 let whole = result()?;
@@ -345,7 +351,7 @@ impl Machine for Prices<'_> {
                 let (l, dim) = (operand()?, self.axis(i));
                 let Some(count) = folds::reduction(l, dim) else { return self.spread_first(l, d.args[0]) };
                 let per = if d.op == Op::Reduce { c.alu } else { 6 * c.alu };
-                let count = if d.op == Op::Reduce { count } else { folds::FoldCount { shuffles: 2 * count.shuffles, ..count } };
+                let count = if d.op == Op::Reduce { count } else { FoldCount { shuffles: 2 * count.shuffles, ..count } };
                 Some(count.price(c, per, self.warps()))
             }
             Rule::Scan => {
@@ -508,6 +514,21 @@ impl Prices<'_> {
     fn trip_waits(&self) -> u64 {
         let c = &self.target.costs;
         2 * c.shared_latency + 2 * (c.barrier[0] + c.barrier[1] * self.warps())
+    }
+
+    /// A sort: keys are made and go through shared memory into lines of a power of two, where the network sorts them, and back.
+    fn sorted(&self, i: Inst, placed: bool) -> Option<u64> {
+        let c = &self.target.costs;
+        let (v, dim) = (self.kernel.insts[i].args[0], self.axis(i));
+        let mut shape = self.kernel.ty(v).shape()?.to_vec();
+        shape[dim] = shape[dim].next_power_of_two();
+        let layout = scattered_layout(&shape, 4, self.target, self.plan).ok()?;
+        let bare = u64::from(self.kernel.ty(v).elem().bytes().div_ceil(4));
+        let words = bare + u64::from(placed);
+        let items = u64::from(layout.size(Axis::Reg));
+        let trip = FoldCount { words: 2 * items * words, exchanges: 1, combines: items * KEY, ..FoldCount::default() };
+        let sorted = folds::network(&layout, dim, words, c, self.warps())?;
+        Some(2 * trip.price(c, c.alu, self.warps()) + sorted)
     }
 
     /// An op whose lowering first brings its operand to a layout that keeps bits apart.
