@@ -104,7 +104,7 @@ impl LaneBuilder {
         done?;
         into_arms(&mut body, &[]);
         // Quotients that share a check hold operands and results at once.
-        let spare = SPARE + 5 * widest_quotient(&body);
+        let spare = SPARE + 3 * widest_quotient(&body);
         let room = self.sink_loads.map(|own| spec.registers.unwrap_or(own).saturating_sub(spare));
         // Literals are parts of instructions.
         let words = |v: LVal| if self.as_const(v).is_some() { 0 } else { words(self.ty(v)) };
