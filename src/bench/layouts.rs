@@ -41,6 +41,12 @@ const CASES: &[&str] = &[
     "gemm_nt_i8_i32_512x1024x768",
     "gemm_tn_i8_i32_512x1024x768",
     "gemm_tt_i8_i32_512x1024x768",
+    "gemm_nn_i4_i32_512x1024x768",
+    "gemm_nt_i4_i32_512x1024x768",
+    "gemm_tn_i4_i32_512x1024x768",
+    "gemm_tt_i4_i32_512x1024x768",
+    "gemm_nt_i8_i4_i32_512x1024x768",
+    "gemm_tn_i8_i4_i32_512x1024x768",
     "gemm_nn_bf16_bf16_255x129x130",
     "gemm_nt_f16_f16_255x129x130_bias_f16_relu",
     "attention_bf16_1024x1024x128",
@@ -252,6 +258,17 @@ mod tests {
         let inside = body(&searched);
         assert!(inside.contains("mma.sync") && inside.contains("ld.global"), "the loop is found");
         assert!(!inside.contains("st.shared") && !inside.contains("shfl"), "{inside}");
+    }
+
+    /// Fragments that several warps hold would be unpacked by each of them, and words put together from bytes in each.
+    #[test]
+    fn products_of_four_bits_issue_no_more_than_as_written() {
+        for kind in ["nn_i4", "nt_i4", "tn_i4", "tt_i4", "nt_i8_i4", "tn_i8_i4", "tt_i8_i4"] {
+            let name = format!("gemm_{kind}_i32_512x1024x768");
+            let [plain, searched] = [OptLevel::None, OptLevel::Physical].map(|opt| counts(&name, opt));
+            assert!(searched.instructions * 100 <= plain.instructions * 101, "{name}: {plain:?} {searched:?}");
+            assert!(searched.conflicts <= plain.conflicts, "{name}: {plain:?} {searched:?}");
+        }
     }
 
     #[test]

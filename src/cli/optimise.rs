@@ -184,8 +184,7 @@ fn table(job: &Job, streams: &mut Streams<'_>) -> Outcome {
     let target = job.target.clone().or(of_device).unwrap_or_else(targets::usual);
     let mut list = if job.table { layouts::selected(&job.path) } else { foresee::selected(&job.path, job.choice) };
     if list.is_empty() {
-        let known: Vec<String> = if job.table { layouts::names() } else { cases().into_iter().map(|c| c.name).collect() };
-        return Err(CliError::Usage(format!("no kernel of the table has a name with `{}`; known are {}", job.path, known.join(", "))));
+        return Err(CliError::Usage(nothing(&job.path, job.table)));
     }
     let [part, parts] = job.part;
     let size = list.len().div_ceil(parts);
@@ -206,6 +205,34 @@ fn table(job: &Job, streams: &mut Streams<'_>) -> Outcome {
         streams.out.flush()?;
     }
     Ok(())
+}
+
+/// Names in a message.
+const FEW: usize = 12;
+
+/// Why no case was found, and what to write instead.
+fn nothing(text: &str, table: bool) -> String {
+    if table {
+        return format!("no kernel of the table has a name with `{text}`; known are {}", layouts::names().join(", "));
+    }
+    let names: Vec<String> = cases().into_iter().map(|c| c.name).collect();
+    let with: Vec<&String> = names.iter().filter(|n| n.contains(text)).collect();
+    if !with.is_empty() {
+        return format!(
+            "`{text}` is a name of large cases alone ({} of them): add `--large`, or `--all` for the widest of each kind",
+            with.len()
+        );
+    }
+    let kind = |n: &str| n.split('_').next().unwrap_or_default().to_owned();
+    let mut kinds: Vec<String> = names.iter().map(|n| kind(n)).collect();
+    kinds.dedup();
+    let near: Vec<&str> = names.iter().filter(|n| kind(n) == kind(text)).map(String::as_str).take(FEW).collect();
+    if near.is_empty() {
+        kinds.sort();
+        kinds.dedup();
+        return format!("no case has a name with `{text}`; names begin with {}", kinds.join(", "));
+    }
+    format!("no case has a name with `{text}`; some are {} (`tilelift accept --list --large` prints all)", near.join(", "))
 }
 
 /// Seconds of a case's launches at both levels, where there is a device to time them on.

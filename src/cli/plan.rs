@@ -16,7 +16,8 @@ usage: tilelift plan gemm [OPTION…]
 
 Prints the tiles, rings and orders with which a product may run on a target with bulk copies and group matrix instructions, by the time
 that the model predicts, and what the time is made of: rounds of tiles and how full they are, the launch, the main loops and
-what bounds them, epilogues, and sums of parts of the depth. The first line is what `gemm` and `bench gemm` take.
+what bounds them, epilogues, and sums of parts of the depth. The first line is what `bench gemm` takes, and `gemm` the first without parts
+of the depth (`k2` and so on), which need a second launch.
   --m N --n N --k N   extents (4096)
   --batch N           products, each with operands of its own (1)
   --dtype NAME        bf16 (default), f16, tf32, f8e4m3, f8e5m2, i8

@@ -10,8 +10,8 @@ use tilelift_ir::interp::{Buffer, Memory};
 use tilelift_ir::verify::verify;
 use tilelift_isel::lane::{LaneOptions, interpret};
 use tilelift_isel::{LowerOptions, Lowered, Schedule, ScheduleKind, lower};
-use tilelift_kernels::workload::{AttentionCase, GemmCase};
-use tilelift_kernels::{Activation, Attention, Case, Gemm, Size};
+use tilelift_kernels::workload::{AttentionCase, FusedGemmCase, GemmCase};
+use tilelift_kernels::{Activation, Attention, Case, FusedGemm, Gemm, Residual, Size};
 use tilelift_nvptx::{EmitOptions, emit, sm_80, sm_90a};
 
 fn case(config: Gemm, [m, n, k]: [u32; 3]) -> Case {
@@ -64,6 +64,29 @@ fn both(config: Gemm, shape: [u32; 3], options: &LowerOptions) {
     assert!(matches!(l.plan.schedule, Schedule::Specialised(_)), "{}: {}", case.name, l.plan);
     right(&case, &l);
     clean(&case, &l);
+}
+
+/// Sums, a bias that all rows of a lane share, and a residual as large as the sums: more than a lane holds at once. What is loaded comes
+/// piece by piece then.
+#[test]
+fn epilogues_that_load_whole_tiles_do_not_spill() {
+    let cases = [([128, 256, 64], [2, 1], Activation::Silu, Scalar::F16), ([128, 128, 64], [1, 2], Activation::Gelu, Scalar::BF16)];
+    for (tile, [consumers, teams], activation, elem) in cases {
+        let [bm, bn, bk] = tile;
+        let gemm = Gemm::new(elem).transposed(false, true).tile(bm, bn, bk).epilogue(Some(elem), activation);
+        let shape = |gemm: Gemm, [m, n, k]: [u32; 3]| {
+            let config = FusedGemm::new(gemm.for_shape(m, n, k)).plus(Residual::Plain(elem));
+            let workload = Box::new(FusedGemmCase { config, m, n, k, batch: 1 });
+            Case { name: format!("{tile:?} {activation:?}"), row: 9, size: Size::Small, workload }
+        };
+        let options = LowerOptions { consumers: Some(consumers), teams: Some(teams), ..LowerOptions::default() };
+        let large = shape(gemm.clone(), [2048, 4096, 1024]);
+        let l = lowered(&large, &options);
+        assert!(matches!(l.plan.schedule, Schedule::Specialised(_)), "{}", l.plan);
+        clean(&large, &l);
+        let small = shape(gemm, [bm + 8, bn + 8, 136]);
+        right(&small, &lowered(&small, &options));
+    }
 }
 
 #[test]

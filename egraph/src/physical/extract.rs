@@ -145,10 +145,10 @@ fn unchain(f: &Forest, c: u32, from: u32, picks: &mut [Pick]) {
     }
 }
 
-/// The cost of the program in the plain assignment's layouts.
-pub(crate) fn plain(f: &Forest) -> Option<u64> {
+/// The program in the plain assignment's layouts.
+pub(crate) fn plain(f: &Forest) -> Option<Choice> {
     let controls = first(f)?;
-    greedy(f, &controls, Pricing::Plain).map(|c| c.total)
+    greedy(f, &controls, Pricing::Plain)
 }
 
 fn first(f: &Forest) -> Option<Vec<LayoutId>> {

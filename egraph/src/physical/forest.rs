@@ -14,7 +14,7 @@ use super::{Form, Machine, Problem, Solution, Source, Variant};
 use cranelift_entity::SecondaryMap;
 use egg::Id;
 use smallvec::SmallVec;
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use tilelift_ir::layout::Axis;
 use tilelift_ir::{Inst, Kernel, Literal, Op, Region, Value, ValueDef};
 
@@ -85,7 +85,12 @@ pub(crate) struct Forest {
     pub(crate) controls: Vec<Control>,
     /// Registers of the tile, per class.
     pub(crate) registers: Vec<u64>,
+    /// What conversions have been looked at closely: layouts and bytes of an element.
+    exact: HashSet<Trip>,
 }
+
+/// A conversion: from, to, bytes of an element.
+type Trip = (LayoutId, LayoutId, u32);
 
 /// A choice: a layout per control, a way per class that is needed, the cost of all of it.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -135,6 +140,15 @@ pub(crate) fn regions(kernel: &Kernel) -> SecondaryMap<Inst, Region> {
     out
 }
 
+/// How often the place runs where a value is made.
+fn place(kernel: &Kernel, weight: &SecondaryMap<Region, u64>, region: &SecondaryMap<Inst, Region>, v: Value) -> u64 {
+    match kernel.values[v].def {
+        ValueDef::Result(i, _) => weight[region[i]],
+        ValueDef::RegionParam(r, _) => weight[r],
+        ValueDef::KernelParam(_) => 1,
+    }
+}
+
 /// Positions of values in program order; parameters of a region stand in front of it.
 pub(crate) fn positions(kernel: &Kernel) -> (SecondaryMap<Inst, u32>, SecondaryMap<Value, u32>) {
     let (mut insts, mut values) = (SecondaryMap::new(), SecondaryMap::new());
@@ -158,11 +172,6 @@ impl Forest {
     pub(crate) fn new(g: &Graph<'_>, problem: &Problem<'_>, machine: &dyn Machine) -> Forest {
         let (cx, kernel) = (&g.analysis, problem.kernel);
         let (weight, region) = (weights(kernel), regions(kernel));
-        let place = |v: Value| match kernel.values[v].def {
-            ValueDef::Result(i, _) => weight[region[i]],
-            ValueDef::RegionParam(r, _) => weight[r],
-            ValueDef::KernelParam(_) => 1,
-        };
         let mut f = Forest::default();
         let mut at: HashMap<Id, u32> = HashMap::new();
         for (n, s) in cx.slots.iter().enumerate() {
@@ -190,7 +199,7 @@ impl Forest {
             let cost = machine.run(key.inst, &cx.form(key)).map(|c| c.saturating_mul(weight[region[key.inst]]));
             form_unit.push(cost.map(|c| f.add_unit(Unit::Form(n as u32), c)));
         }
-        let mut prices: HashMap<(LayoutId, LayoutId, u32), Option<u64>> = HashMap::new();
+        let mut prices: HashMap<Trip, Option<u64>> = HashMap::new();
         for n in 0..f.classes.len() {
             let id = if n < cx.slots.len() { cx.slots[n].id } else { cx.done[n - cx.slots.len()].1 };
             for node in &g[g.find(id)].nodes {
@@ -209,7 +218,8 @@ impl Forest {
                         let price = prices.entry((a, b, elem.bytes())).or_insert_with(|| machine.convert(cx.layout(a), cx.layout(b), elem));
                         // A conversion is never quite free: of equal programs the one with fewer.
                         let Some(price) = *price else { continue };
-                        let unit = f.add_unit(Unit::Convert(from, n as u32), (price + 1).saturating_mul(place(v)));
+                        let unit =
+                            f.add_unit(Unit::Convert(from, n as u32), (price + 1).saturating_mul(place(kernel, &weight, &region, v)));
                         f.classes[n].converts.push((from, unit));
                     }
                 }
@@ -222,6 +232,38 @@ impl Forest {
         f.order = (0..f.classes.len() as u32).collect();
         f.order.sort_by_key(|&c| (f.classes[c as usize].value.map_or(u32::MAX, |v| positions[v]), c));
         f
+    }
+
+    /// Looks closely at the conversions that a choice takes. True if a price changed.
+    pub(crate) fn correct(&mut self, g: &Graph<'_>, problem: &Problem<'_>, machine: &dyn Machine, choice: &Choice) -> bool {
+        let Some(needed) = self.needed(&choice.controls, &choice.picks) else { return false };
+        let cx = &g.analysis;
+        let trip = |f: &Forest, unit: u32| match f.units[unit as usize] {
+            Unit::Convert(from, to) => {
+                let (a, b) = (&f.classes[from as usize], &f.classes[to as usize]);
+                b.value.map(|v| (v, (a.layout, b.layout, problem.kernel.ty(v).elem().bytes())))
+            }
+            Unit::Form(_) => None,
+        };
+        let mut news: HashMap<Trip, u64> = HashMap::new();
+        for unit in self.taken(&needed, &choice.picks) {
+            let Some((v, key)) = trip(self, unit) else { continue };
+            if self.exact.insert(key)
+                && let Some(price) = machine.convert_exactly(cx.layout(key.0), cx.layout(key.1), problem.kernel.ty(v).elem())
+            {
+                news.insert(key, price);
+            }
+        }
+        let (weight, region) = (weights(problem.kernel), regions(problem.kernel));
+        let mut changed = false;
+        for unit in 0..self.units.len() as u32 {
+            let Some((v, key)) = trip(self, unit) else { continue };
+            let Some(price) = news.get(&key) else { continue };
+            let cost = (price + 1).saturating_mul(place(problem.kernel, &weight, &region, v));
+            changed |= cost != self.cost[unit as usize];
+            self.cost[unit as usize] = cost;
+        }
+        changed
     }
 
     /// Prices that mean nothing.

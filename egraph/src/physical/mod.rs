@@ -55,8 +55,12 @@ pub trait Machine {
     fn fixed(&self, inst: Inst) -> bool;
     /// The cost of a way to run an instruction; `None` if the machine can't.
     fn run(&self, inst: Inst, form: &Form) -> Option<u64>;
-    /// The cost of a conversion; `None` if there is none.
+    /// The cost of a conversion, as far as it can be told quickly; `None` if there is none.
     fn convert(&self, from: &Layout, to: &Layout, elem: Scalar) -> Option<u64>;
+    /// The cost of a conversion that the search means to take, which is looked at more closely.
+    fn convert_exactly(&self, from: &Layout, to: &Layout, elem: Scalar) -> Option<u64> {
+        self.convert(from, to, elem)
+    }
     /// 32-bit registers of a lane that tiles may take.
     fn registers(&self) -> u64;
     /// The cost of keeping one register in memory and fetching it back.
@@ -86,6 +90,8 @@ pub struct Limits {
     pub trials: usize,
     /// Programs that are kept for the last ranking.
     pub keep: usize,
+    /// Searches with prices of conversions corrected: each looks more closely at those that the one before took.
+    pub corrections: usize,
     /// For tests: this rule only, beside conversions and what ties values together.
     pub only: Option<&'static str>,
     /// For tests: prices are random numbers from this seed, so that any program of the graph may be taken.
@@ -94,7 +100,7 @@ pub struct Limits {
 
 impl Default for Limits {
     fn default() -> Limits {
-        Limits { layouts: 6, nodes: 8000, iterations: 64, trials: 64, keep: 4, only: None, chaos: None }
+        Limits { layouts: 6, nodes: 8000, iterations: 64, trials: 64, keep: 4, corrections: 6, only: None, chaos: None }
     }
 }
 
@@ -141,6 +147,17 @@ pub struct Solution {
     pub others: Vec<u64>,
 }
 
+impl Solution {
+    /// True if it is cheaper than the plain assignment, or that is impossible.
+    pub fn gains(&self) -> bool {
+        self.plain.is_none_or(|plain| self.cost < plain)
+    }
+}
+
+/// Prices are not more exact than this part: what turns out dearer by less is not searched for again, and what is cheaper by less than the
+/// plain assignment is not taken.
+const SLACK: u64 = 64;
+
 /// Chooses layouts. `None` if no way through the program is found; the plain assignment is the answer then.
 pub fn solve(problem: &Problem<'_>, machine: &dyn Machine, limits: &Limits) -> Option<Solution> {
     let (graph, stop) = saturate::saturate(problem, machine, limits);
@@ -148,12 +165,37 @@ pub fn solve(problem: &Problem<'_>, machine: &dyn Machine, limits: &Limits) -> O
     if let Some(seed) = limits.chaos {
         forest.shuffle(seed);
     }
-    let (choice, others) = extract::extract(&forest, problem, machine, limits)?;
+    let corrections = if limits.chaos.is_some() { 0 } else { limits.corrections };
+    if corrections > 0
+        && let Some(plain) = extract::plain(&forest)
+    {
+        forest.correct(&graph, problem, machine, &plain);
+    }
+    let (mut choice, mut others) = extract::extract(&forest, problem, machine, limits)?;
+    for _ in 0..corrections {
+        if !forest.correct(&graph, problem, machine, &choice) {
+            break;
+        }
+        // What is as good as before stays the best.
+        let total = forest.total(&choice.controls, &choice.picks)?;
+        if total <= choice.total.saturating_add(choice.total / SLACK) {
+            choice.total = total;
+            break;
+        }
+        (choice, others) = extract::extract(&forest, problem, machine, limits)?;
+    }
+    // Nor is a program taken that is cheaper than the plain one by less.
+    if corrections > 0
+        && let Some(plain) = extract::plain(&forest)
+        && plain.total <= choice.total.saturating_add(choice.total / SLACK)
+    {
+        choice = plain;
+    }
     let found = forest.solution(&graph, &choice);
     debug_assert_eq!(forest.check(&choice), Ok(()));
     Some(Solution {
         cost: choice.total,
-        plain: extract::plain(&forest),
+        plain: extract::plain(&forest).map(|c| c.total),
         size: [graph.total_number_of_nodes(), graph.number_of_classes()],
         stop: Some(stop),
         others,

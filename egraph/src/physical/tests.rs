@@ -377,6 +377,52 @@ fn extraction_is_checked_against_all_choices() {
     assert!(exact * 100 >= solvable * 95, "{exact} of {solvable} are the cheapest");
 }
 
+/// Conversions look cheap until one means to take them.
+struct Dearer<'k>(Toy<'k>);
+
+impl Machine for Dearer<'_> {
+    fn anchors(&self, i: Inst) -> Vec<Form> {
+        self.0.anchors(i)
+    }
+    fn fixed(&self, i: Inst) -> bool {
+        self.0.fixed(i)
+    }
+    fn run(&self, i: Inst, form: &Form) -> Option<u64> {
+        self.0.run(i, form)
+    }
+    fn convert(&self, _: &Layout, _: &Layout, _: Scalar) -> Option<u64> {
+        Some(1)
+    }
+    fn convert_exactly(&self, _: &Layout, _: &Layout, _: Scalar) -> Option<u64> {
+        Some(1 << 30)
+    }
+    fn registers(&self) -> u64 {
+        self.0.registers()
+    }
+    fn spill(&self) -> u64 {
+        self.0.spill()
+    }
+}
+
+#[test]
+fn conversions_that_prove_dear_are_given_up() {
+    let k = kernel("v10 = neg a\nv11 = exp v10\nstore p[r, 0], v11");
+    let converted = |s: &Solution| s.values.values().flatten().filter(|v| matches!(v.source, Source::Convert(_))).count();
+    // The plain layouts load and store badly.
+    let quick = Limits { corrections: 0, ..Limits::default() };
+    let p = Problem {
+        pinned: k.values.keys().map(|v| (v, v == Value::new(10))).fold(SecondaryMap::new(), |mut m, (v, x)| {
+            m[v] = x;
+            m
+        }),
+        ..problem(&k)
+    };
+    assert!(converted(&solve(&p, &Dearer(Toy(&k)), &quick).expect("a solution")) > 0, "they look cheap");
+    let s = solve(&p, &Dearer(Toy(&k)), &Limits::default()).expect("a solution");
+    assert_eq!(converted(&s), 0);
+    assert!(s.plain.is_some_and(|plain| s.cost <= plain));
+}
+
 #[test]
 fn the_checker_finds_what_is_wrong() {
     let f = random(1);

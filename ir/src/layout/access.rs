@@ -170,6 +170,26 @@ pub fn vector_width(p: &AccessColumns, elem_bytes: u32, max_bytes: u32) -> Vecto
 /// As [`vector_width`] for the registers whose number has no bit of `skip`: the representative
 /// writers of a layout with `skip = free_mask(Reg)`.
 pub fn vectors_without(p: &AccessColumns, elem_bytes: u32, max_bytes: u32, skip: u32) -> Vectors {
+    let combos = vector_bits(p, elem_bytes, max_bytes, skip);
+    let width = 1u32 << combos.len();
+    let registers = p.registers();
+    let mut seen = vec![false; registers as usize];
+    let mut groups = Vec::new();
+    for reg in (0..registers).filter(|r| r & skip & ((1 << p.reg.len()) - 1) == 0) {
+        if seen[reg as usize] {
+            continue;
+        }
+        let low = p.parts(Axis::Reg, reg).0 & (width - 1);
+        let base = reg ^ linear::mul(&combos, u64::from(low));
+        let group: Vec<u32> = (0..width).map(|k| base ^ linear::mul(&combos, u64::from(k))).collect();
+        group.iter().for_each(|&r| seen[r as usize] = true);
+        groups.push(group);
+    }
+    Vectors { width, groups }
+}
+
+/// Registers that stand one element apart, two, four, and so on: as many as make the widest vector.
+fn vector_bits(p: &AccessColumns, elem_bytes: u32, max_bytes: u32, skip: u32) -> Vec<u32> {
     let keep = |i: usize| skip >> i & 1 == 0;
     let columns: Vec<u32> = p.reg.iter().enumerate().map(|(i, &c)| if keep(i) { c } else { 0 }).collect();
     let mut busy = p.dynamic_mask();
@@ -194,21 +214,14 @@ pub fn vectors_without(p: &AccessColumns, elem_bytes: u32, max_bytes: u32, skip:
             None => break,
         }
     }
-    let width = 1u32 << combos.len();
-    let registers = p.registers();
-    let mut seen = vec![false; registers as usize];
-    let mut groups = Vec::new();
-    for reg in (0..registers).filter(|r| r & skip & ((1 << p.reg.len()) - 1) == 0) {
-        if seen[reg as usize] {
-            continue;
-        }
-        let low = p.parts(Axis::Reg, reg).0 & (width - 1);
-        let base = reg ^ linear::mul(&combos, u64::from(low));
-        let group: Vec<u32> = (0..width).map(|k| base ^ linear::mul(&combos, u64::from(k))).collect();
-        group.iter().for_each(|&r| seen[r as usize] = true);
-        groups.push(group);
-    }
-    Vectors { width, groups }
+    combos
+}
+
+/// Elements of a vector, and vectors, that [`vectors_without`] finds.
+pub fn vector_count(p: &AccessColumns, elem_bytes: u32, max_bytes: u32, skip: u32) -> [u32; 2] {
+    let width = 1u32 << vector_bits(p, elem_bytes, max_bytes, skip).len();
+    let copies = (skip & ((1 << p.reg.len()) - 1)).count_ones();
+    [width, (p.registers() >> copies) / width]
 }
 
 /// Distinct memory sectors that one vector instruction of a warp touches, for `width` elements per

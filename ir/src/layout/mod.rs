@@ -43,7 +43,7 @@ mod shuffle;
 mod swizzle;
 mod views;
 
-pub use access::{AccessColumns, OddWeight, Vectors, sector_efficiency, sectors, vector_width, vectors_without};
+pub use access::{AccessColumns, OddWeight, Vectors, sector_efficiency, sectors, vector_count, vector_width, vectors_without};
 pub use bank::{BankModel, PhaseRule, SharedOp, Wavefronts, wavefronts};
 pub use convert::{ConversionClass, classify, register_rename};
 pub use cost::{ConversionCost, conversion_cost};

@@ -13,7 +13,7 @@
 //! same way. Several candidates are built and the best by the exact wavefront count is returned, so
 //! optimality of the construction is never needed for correctness.
 
-use super::access::{AccessColumns, vectors_without};
+use super::access::{AccessColumns, vector_count, vectors_without};
 use super::bank::{BankModel, SharedOp, wavefronts};
 use super::convert::{ConversionClass, Pair};
 use super::error::LayoutError;
@@ -70,7 +70,7 @@ struct Side<'a> {
 struct Access {
     columns: AccessColumns,
     width: u32,
-    groups: Vec<Vec<u32>>,
+    vectors: u32,
     per_phase: u32,
     total: u32,
 }
@@ -93,20 +93,24 @@ impl Side<'_> {
         let mut best: Option<Access> = None;
         let mut cap = VECTOR_BYTES.max(e);
         loop {
-            let v = vectors_without(&columns, e, cap, self.idle_regs);
-            let w = wavefronts(&columns, e, v.width, self.op, model, self.idle_lanes);
-            let total = w.total() * v.groups.len() as u32;
-            let better = best.as_ref().is_none_or(|b| (total, v.groups.len()) < (b.total, b.groups.len()));
-            let narrower = v.width * e / 2;
-            if better {
-                best = Some(Access { columns: columns.clone(), width: v.width, groups: v.groups, per_phase: w.per_phase, total });
+            let [width, vectors] = vector_count(&columns, e, cap, self.idle_regs);
+            let w = wavefronts(&columns, e, width, self.op, model, self.idle_lanes);
+            let total = w.total() * vectors;
+            if best.as_ref().is_none_or(|b| (total, vectors) < (b.total, b.vectors)) {
+                best = Some(Access { columns: columns.clone(), width, vectors, per_phase: w.per_phase, total });
             }
+            let narrower = width * e / 2;
             if narrower < e {
                 break;
             }
             cap = narrower;
         }
         best.ok_or(LayoutError::NotInvertible)
+    }
+
+    /// The registers of each vector.
+    fn groups(&self, access: &Access, e: u32) -> Vec<Vec<u32>> {
+        vectors_without(&access.columns, e, access.width * e, self.idle_regs).groups
     }
 }
 
@@ -252,7 +256,7 @@ pub(crate) fn plan_pair(pair: &Pair, elem_bytes: u32, model: &BankModel) -> Resu
             let map = SharedMap::from_packed(from.space.clone(), &columns, &odd_order)?;
             let a = problem.sides[0].access(&map, elem_bytes, model)?;
             let b = problem.sides[1].access(&map, elem_bytes, model)?;
-            let key = |a: &Access, b: &Access| (a.total + b.total, a.groups.len() + b.groups.len());
+            let key = |a: &Access, b: &Access| (a.total + b.total, a.vectors + b.vectors);
             if best.as_ref().is_none_or(|(_, x, y)| key(&a, &b) < key(x, y)) {
                 best = Some((map, a, b));
             }
@@ -263,8 +267,8 @@ pub(crate) fn plan_pair(pair: &Pair, elem_bytes: u32, model: &BankModel) -> Resu
         map,
         store_vec: a.width,
         load_vec: b.width,
-        store_regs: a.groups,
-        load_regs: b.groups,
+        store_regs: problem.sides[0].groups(&a, elem_bytes),
+        load_regs: problem.sides[1].groups(&b, elem_bytes),
         store_columns: a.columns,
         load_columns: b.columns,
         idle_lanes,

@@ -8,6 +8,7 @@ mod control;
 mod roles;
 
 pub use roles::RoleSpec;
+pub(crate) use roles::SPARE;
 
 use super::fold::{eval_cmp, eval_int};
 use super::place::{Life, place};

@@ -26,6 +26,7 @@ mod unit;
 mod verify;
 pub(crate) mod visit;
 
+pub(crate) use build::SPARE;
 pub use build::{LaneBuilder, RoleSpec};
 pub(crate) use fold::{eval_cmp, eval_int};
 pub use interp::{LaneArg, LaneError, LaneFault, LaneOptions, LaneStats, Space, interpret};

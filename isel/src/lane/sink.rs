@@ -16,9 +16,9 @@
 //! l0 l1 l2 … x0 x1 x2 … store x0 …      becomes      l0 l1 l2   x0 store x0   l3 l4   x1 store x1 …
 //! ```
 
-use super::visit::{blocks, blocks_mut, computed, reads};
+use super::visit::{blocks, blocks_mut, computed, reads, results};
 use super::{Block, Inst, LTy, LVal, Unit};
-use std::collections::{HashMap, VecDeque};
+use std::collections::{HashMap, HashSet, VecDeque};
 
 /// How global loads may move.
 #[derive(Clone, Copy)]
@@ -37,17 +37,28 @@ fn moves(inst: &Inst, loads: bool) -> Option<&[LVal]> {
     }
 }
 
-/// Registers that a value of a type takes.
+/// Registers that a value of a type takes. Conditions have registers of their own, but few: those that wait for long are numbers.
 pub(super) fn words(ty: LTy) -> u32 {
     match ty {
-        LTy::I1 => 0,
+        LTy::I1 => 1,
         other => other.bits().div_ceil(32),
     }
 }
 
 /// Reorders a block and the blocks inside it; with `loads`, global loads may move, too.
 pub(super) fn sink(block: &mut Block, loads: Option<Loads<'_>>) {
-    block.iter_mut().flat_map(blocks_mut).for_each(|(inner, _)| sink(inner, loads));
+    inside(block, loads, &HashSet::new());
+}
+
+/// Reorders a block; `beside` are values of outside that something else reads while the block runs, or behind it.
+fn inside(block: &mut Block, loads: Option<Loads<'_>>, beside: &HashSet<LVal>) {
+    if block.iter().any(|i| !blocks(i).is_empty()) {
+        let lives = if loads.is_some() { Lives::of(block) } else { Lives::default() };
+        for (n, inst) in block.iter_mut().enumerate() {
+            let around = if blocks(inst).is_empty() { HashSet::new() } else { lives.over(n, beside) };
+            blocks_mut(inst).into_iter().for_each(|(inner, _)| inside(inner, loads, &around));
+        }
+    }
     let movable = loads.is_some();
     let mut makers: HashMap<LVal, usize> = HashMap::new();
     for (n, inst) in block.iter().enumerate() {
@@ -62,7 +73,7 @@ pub(super) fn sink(block: &mut Block, loads: Option<Loads<'_>>) {
     let mut early = fenced(&whole);
     early.extend(destinations(&whole, &makers));
     let mut order = Order { makers: &makers, early: &early, open: Vec::new() };
-    let mut ahead = loads.map(|l| Ahead::new(&whole, &anchors, &mut order, l));
+    let mut ahead = loads.map(|l| Ahead::new(&whole, &anchors, &mut order, l, beside));
     let mut left = left;
     let roots = anchors.into_iter().map(|n| (n, true)).chain((0..left.len()).map(|n| (n, false)));
     for (root, anchor) in roots {
@@ -80,6 +91,39 @@ pub(super) fn sink(block: &mut Block, loads: Option<Loads<'_>>) {
             }
             block.push(inst);
         });
+    }
+}
+
+/// Where the values that a block's instructions read are made, and read last.
+#[derive(Default)]
+struct Lives {
+    made: HashMap<LVal, usize>,
+    read: HashMap<LVal, usize>,
+}
+
+impl Lives {
+    fn of(block: &Block) -> Lives {
+        let mut lives = Lives::default();
+        let mut within = HashSet::new();
+        for (n, inst) in block.iter().enumerate() {
+            within.clear();
+            made_within(inst, &mut within);
+            reads(inst, &mut |v| {
+                if !within.contains(&v) {
+                    lives.read.insert(v, n);
+                }
+            });
+            results(inst).into_iter().for_each(|v| {
+                lives.made.insert(v, n);
+            });
+        }
+        lives
+    }
+
+    /// The values that are read behind an instruction. Those from outside may be read by the block's next run.
+    fn over(&self, n: usize, beside: &HashSet<LVal>) -> HashSet<LVal> {
+        let live = |(v, last): &(&LVal, &usize)| self.made.get(v).is_none_or(|&m| m < n && n < **last);
+        self.read.iter().filter(live).map(|(&v, _)| v).chain(beside.iter().copied()).collect()
     }
 }
 
@@ -137,17 +181,19 @@ struct Ahead<'a> {
 }
 
 impl<'a> Ahead<'a> {
-    fn new(block: &[&Inst], anchors: &[usize], order: &mut Order<'_>, loads: Loads<'a>) -> Ahead<'a> {
+    fn new(block: &[&Inst], anchors: &[usize], order: &mut Order<'_>, loads: Loads<'a>, beside: &HashSet<LVal>) -> Ahead<'a> {
         let mut uses: HashMap<LVal, u32> = HashMap::new();
         let mut seen = Vec::new();
         for inst in block {
             distinct(inst, &mut seen);
             seen.iter().for_each(|&v| *uses.entry(v).or_default() += 1);
         }
+        // What something else reads, too, stays.
+        beside.iter().for_each(|&v| *uses.entry(v).or_default() += 1);
         // What comes from outside is there from the start.
         let mut own: Vec<LVal> = Vec::new();
         block.iter().for_each(|i| made(i, &mut own));
-        let own: std::collections::HashSet<LVal> = own.into_iter().collect();
+        let own: HashSet<LVal> = own.into_iter().collect();
         let live = uses.keys().filter(|v| !own.contains(v)).map(|&v| (loads.words)(v)).sum();
         let mut queue = VecDeque::new();
         let mut done = vec![false; block.len()];
@@ -219,6 +265,22 @@ fn made(inst: &Inst, out: &mut Vec<LVal>) {
         Inst::While(l) => out.extend(l.carried.iter().map(|c| c.result)),
         Inst::If(c) => out.extend(c.results.iter().map(|r| r.0)),
         other => out.extend_from_slice(computed(other).unwrap_or(&[])),
+    }
+}
+
+/// The values that the blocks of an instruction make for themselves.
+fn made_within(inst: &Inst, out: &mut HashSet<LVal>) {
+    match inst {
+        Inst::For(l) => {
+            out.insert(l.iv);
+            out.extend(l.carried.iter().map(|c| c.param));
+        }
+        Inst::While(l) => out.extend(l.carried.iter().map(|c| c.param)),
+        _ => {}
+    }
+    for i in blocks(inst).into_iter().flatten() {
+        out.extend(results(i));
+        made_within(i, out);
     }
 }
 
@@ -323,6 +385,34 @@ mod tests {
         // Loads in front of the first store, room by room.
         let ahead: Vec<usize> = (0..16).map(|n| stored(Some(n)).find('s').unwrap_or(0)).collect();
         assert!(ahead.is_sorted() && ahead.contains(&2) && ahead.contains(&3), "{ahead:?}");
+    }
+
+    #[test]
+    fn what_lives_across_a_block_takes_room_in_it() {
+        // Loads inside a choice, with values around it that are read behind it.
+        let stored = |across: usize| {
+            let mut a = Asm::new(1);
+            let base = a.alloc(64);
+            let kept: Vec<LVal> = (0..8).map(|_| a.load(0, LTy::I32)).collect();
+            let yes = a.constant(LTy::I1, 1);
+            let outer = std::mem::take(&mut a.p.body);
+            let x: Vec<LVal> = (0..4).map(|_| a.load(0, LTy::I32)).collect();
+            for (n, v) in x.iter().enumerate() {
+                a.store_shared(base, 4 * n as i32, &[*v]);
+            }
+            let then = std::mem::replace(&mut a.p.body, outer);
+            a.p.body.push(Inst::If(Box::new(crate::lane::If { condition: yes, results: Vec::new(), then, otherwise: Vec::new() })));
+            for (n, v) in kept[..across].iter().enumerate() {
+                a.store_shared(base, 16 + 4 * n as i32, &[*v]);
+            }
+            let types = a.p.vals.clone();
+            let taken = |v: LVal| words(types[v]);
+            sink(&mut a.p.body, Some(Loads { room: 11, words: &taken }));
+            let inner = a.p.body.iter().find_map(|i| if let Inst::If(c) = i { Some(order(&c.then)) } else { None });
+            inner.expect("the choice").find('s').unwrap_or(0)
+        };
+        let ahead: Vec<usize> = (0..=8).map(stored).collect();
+        assert!(ahead[0] == 4 && ahead[8] < 4 && ahead.iter().rev().is_sorted(), "{ahead:?}");
     }
 
     #[test]

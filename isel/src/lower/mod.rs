@@ -39,7 +39,7 @@ pub(crate) use vectors::{legal_width, memory_type};
 
 use crate::assign::{Assignment, assign};
 use crate::error::LowerError;
-use crate::lane::{AllocId, LTy, LVal, LaneBuilder, Param, ParamSource, Program, Traffic, entry_registers, overlap_launches};
+use crate::lane::{AllocId, LTy, LVal, LaneBuilder, Param, ParamSource, Program, SPARE, Traffic, entry_registers, overlap_launches};
 use crate::physical::{Search, staging};
 use crate::plan::{LayoutChoice, LowerOptions, Plan, ScheduleKind, plan};
 use crate::target::Target;
@@ -47,7 +47,7 @@ use cranelift_entity::SecondaryMap;
 use std::collections::HashMap;
 use std::rc::Rc;
 use tilelift_egraph::physical::{Form, Source};
-use tilelift_ir::layout::Layout;
+use tilelift_ir::layout::{Axis, Layout};
 use tilelift_ir::verify::Verified;
 use tilelift_ir::{Attr, Effects, Inst, Kernel, Op, Region, Type, Value};
 
@@ -164,6 +164,7 @@ pub fn lower(kernel: &Verified<'_>, target: &Target, options: &LowerOptions) -> 
 
 fn lower_as(kernel: &Kernel, target: &Target, plan: Plan, layouts: LayoutChoice, direct: bool) -> Result<Lowered, LowerError> {
     let plain = assign(kernel, target, &plan)?;
+    let direct = direct || crowded(kernel, &plan, &plain);
     if layouts != LayoutChoice::Spread
         && !direct
         && plan.explicit().is_none()
@@ -218,7 +219,7 @@ fn lower_with(kernel: &Kernel, target: &Target, plan: Plan, assigned: Assignment
     let explicit = cx.plan.explicit().cloned();
     let mut b = LaneBuilder::new(&kernel.name, teams * cx.plan.warps + others, target.lanes);
     b.code_casts = target.code_casts;
-    if direct && loads_what_it_leaves(kernel) {
+    if (direct || specialised.is_some()) && loads_what_it_leaves(kernel) {
         b.sink_loads = Some(target.units.as_ref().map_or(target.registers, |u| entry_registers(target, u, b.warps())));
     }
     b.meter.banks = Some(target.banks.clone());
@@ -256,6 +257,20 @@ fn lower_with(kernel: &Kernel, target: &Target, plan: Plan, assigned: Assignment
     Ok(Lowered { program, plan: cx.plan, conversions: cx.conversions, searched: cx.assigned.searched, gave_way: None, traffic })
 }
 
+/// True if the sums of a specialised loop and whole tiles that are loaded beside it do not fit a lane's registers together. What is loaded
+/// as it is wanted need not be there all at once.
+fn crowded(kernel: &Kernel, plan: &Plan, assigned: &Assignment) -> bool {
+    let Some(s) = plan.specialised() else { return false };
+    let Some([_, most]) = s.registers else { return false };
+    let taken = |v: Value| assigned.layout(v).map_or(0, |l| (l.size(Axis::Reg) * kernel.ty(v).elem().bytes()).div_ceil(4));
+    let main = &kernel.insts[s.main];
+    let sums: u32 = main.results.iter().map(|&v| taken(v)).sum();
+    let behind = kernel.regions[kernel.body].insts.iter().skip_while(|&&i| i != s.main);
+    let loads = behind.filter(|&&i| kernel.insts[i].op == Op::Load);
+    let loaded: u32 = loads.map(|&i| taken(kernel.insts[i].results[0])).sum();
+    loaded > 0 && sums + loaded + SPARE >= most
+}
+
 /// True if no view that is read by a program is written by one.
 fn loads_what_it_leaves(kernel: &Kernel) -> bool {
     let (mut read, mut written) = (Vec::new(), Vec::new());
@@ -279,7 +294,7 @@ impl<'a> Lower<'a> {
         for (i, d) in self.kernel.insts.iter() {
             for &r in &d.results {
                 let Some(layout) = self.assigned.layout(r) else { continue };
-                let n = layout.size(tilelift_ir::layout::Axis::Reg);
+                let n = layout.size(Axis::Reg);
                 if n > MAX_REGISTERS_PER_TILE && !self.staged[i] {
                     return Err(LowerError::ResourceExceeded {
                         resource: "registers (elements of one tile per lane)",

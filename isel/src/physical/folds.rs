@@ -96,3 +96,70 @@ pub(crate) fn scan(layout: &Layout, dim: usize) -> Option<FoldCount> {
     count.combines += regs * u64::from(layout.odd_size(Axis::Reg) > 1);
     Some(count)
 }
+
+/// The price of a sorting network along `dim` for keys of so many words, for all warps; `None` if the layout does not keep the bits of the
+/// axis apart. Each step waits for the one before: where few elements are compared, for as long as that takes.
+pub(crate) fn network(layout: &Layout, dim: usize, words: u64, costs: &Costs, warps: u64) -> Option<u64> {
+    let owned = owners(layout, dim)?;
+    let items = u64::from(layout.size(Axis::Reg));
+    let [compared, moved] = costs.step_latency;
+    // A comparison, its direction, a choice, while the elements of other warps are on their way.
+    let kept = items * (2 * words + 1) * costs.alu * warps;
+    let beside = |moves: u64| moves.max(kept) + moves.min(kept) / 4;
+    let mut sum = 0;
+    for (bit, owner) in owned.iter().enumerate() {
+        let times = (owned.len() - bit) as u64;
+        let each = match owner {
+            // Of two registers both are chosen anew, by one comparison.
+            Owner::Reg(_) => (items / 2 * (3 * words + 1) * costs.alu * warps).max(compared),
+            Owner::Lane(_) => beside(items * words * costs.shuffle * warps).max(moved + compared),
+            Owner::Warp(_) => {
+                let trip = FoldCount { exchanges: 1, ..FoldCount::default() };
+                trip.price(costs, costs.alu, warps) + beside(2 * words * items * costs.wavefront * warps).max(compared)
+            }
+        };
+        sum += times * each;
+    }
+    Some(sum)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const COSTS: Costs = Costs {
+        alu: 8,
+        special: 32,
+        product: 12,
+        shuffle: 16,
+        step_latency: [240, 384],
+        wavefront: 16,
+        shared_latency: 480,
+        barrier: [198, 32],
+        global_latency: 10_560,
+        sector: 30,
+        line: 16,
+        spill: 64,
+        group_product: 0,
+        chain: 160,
+        processors: 132,
+        megahertz: 1980,
+        launch: 2100,
+    };
+
+    fn price(line: u32, regs: u32, words: u64, costs: &Costs) -> u64 {
+        let layout = Layout::blocked(&[1, line], &[1, regs], &[1, 32], &[1, line / 32 / regs], &[0, 1]).expect("a layout");
+        network(&layout, 1, words, costs, u64::from(line / 32 / regs)).expect("bits apart")
+    }
+
+    #[test]
+    fn a_network_waits_for_its_steps_where_it_compares_little() {
+        // A warp, an element a lane: 15 steps, each through a shuffle.
+        assert_eq!(price(32, 1, 1, &COSTS), 15 * (384 + 240));
+        // Many elements: what is issued decides, in proportion to their number and the words of a key.
+        let quick = Costs { step_latency: [0; 2], ..COSTS };
+        assert_eq!(price(1024, 32, 1, &COSTS), price(1024, 32, 1, &quick));
+        assert!(price(1024, 32, 2, &COSTS) > price(1024, 32, 1, &COSTS));
+        assert!(price(256, 4, 1, &COSTS) > price(64, 2, 1, &COSTS));
+    }
+}

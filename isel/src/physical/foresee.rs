@@ -46,6 +46,7 @@ pub fn foresee(kernel: &Verified<'_>, target: &Target, options: &LowerOptions) -
         special: 0,
         product: 0,
         shuffle: 0,
+        step_latency: [0; 2],
         wavefront: 0,
         shared_latency: 0,
         global_latency: 0,

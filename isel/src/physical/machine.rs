@@ -1,9 +1,9 @@
 //! Prices: what an instruction costs in a form, what a conversion costs, from the target's table.
 
-use super::folds;
+use super::folds::{self, FoldCount};
 use super::staging::{self, Waiting, in_memory};
 use crate::access::GlobalAccess;
-use crate::assign::{Assignment, access_layout};
+use crate::assign::{Assignment, access_layout, scattered_layout};
 use crate::dots::DotPlan;
 use crate::lower::{legal_width, memory_type};
 use crate::packed;
@@ -16,7 +16,7 @@ use std::rc::Rc;
 use tilelift_egraph::cost::Family;
 use tilelift_egraph::physical::{Form, Layouts, Machine};
 use tilelift_ir::layout::{
-    AccessColumns, Axis, Conversion, Layout, SharedMap, conversion_cost, plan_in_registers, sectors, vectors_without,
+    AccessColumns, Axis, Conversion, Layout, SharedMap, conversion_cost, plan_in_registers, plan_round_trip, sectors, vector_count,
 };
 use tilelift_ir::ops::Rule;
 use tilelift_ir::{Attr, Inst, Kernel, Op, Scalar, Type, Value};
@@ -26,6 +26,19 @@ const SECTOR: u32 = 32;
 const LINE: u32 = 128;
 /// Instructions for the address and the bounds of one access.
 const ADDRESS: u64 = 4;
+
+/// Instructions that make an integer with the order of an element, or the element again.
+const KEY: u64 = 5;
+/// Instructions that make an element of half a byte a byte with its sign, and put it into a word with others.
+const UNPACK: u64 = 3;
+
+/// Byte permutes of vectors: elements smaller than a word, which do not lie in it in the order of the registers.
+fn torn(groups: &[Vec<u32>], bytes: u32) -> u64 {
+    let pack = (4 / bytes.clamp(1, 4)) as usize;
+    let whole = |w: &[u32]| w.len() == pack && w[0].is_multiple_of(pack as u32) && (w[0]..).zip(w).all(|(want, &r)| r == want);
+    let words = groups.iter().flat_map(|g| g.chunks(pack)).filter(|w| w.len() > 1 && !whole(w));
+    words.map(|w| w.len() as u64).sum()
+}
 
 /// The machine of a search.
 pub(super) struct Prices<'a> {
@@ -225,10 +238,10 @@ impl<'a> Prices<'a> {
         let bytes = elem.bytes();
         let columns = AccessColumns::global(layout, &access.order()).ok()?;
         let vec = legal_width(access.vector_elements(self.target.vector_bytes), memory_type(elem));
-        let vectors = vectors_without(&columns, bytes, vec * bytes, layout.free_mask(Axis::Reg));
-        let touched = u64::from(sectors(&columns, bytes, vectors.width, SECTOR));
-        let lines = u64::from(sectors(&columns, bytes, vectors.width, LINE));
-        let groups = vectors.groups.len() as u64 * u64::from((vectors.width * bytes).div_ceil(self.target.vector_bytes).max(1));
+        let [width, vectors] = vector_count(&columns, bytes, vec * bytes, layout.free_mask(Axis::Reg));
+        let touched = u64::from(sectors(&columns, bytes, width, SECTOR));
+        let lines = u64::from(sectors(&columns, bytes, width, LINE));
+        let groups = u64::from(vectors) * u64::from((width * bytes).div_ceil(self.target.vector_bytes).max(1));
         let copies = layout.free_mask(Axis::Warp).count_ones();
         // Warps that read what others read find it in the cache; those that would write it again do not.
         let distinct = self.warps() >> copies;
@@ -305,17 +318,25 @@ impl Machine for Prices<'_> {
         let c = &self.target.costs;
         let operand = || form.operands.iter().flatten().next();
         let result = || form.results.iter().flatten().next();
+        let rule = d.op.info().rule;
+        if matches!(rule, Rule::Sort | Rule::ArgSort | Rule::TopK | Rule::ArgTopK) {
+            return self.sorted(i, matches!(rule, Rule::ArgSort | Rule::ArgTopK));
+        }
         if self.fixed(i) && d.op != Op::Dot {
             return Some(1);
         }
-        match d.op.info().rule {
+        match rule {
             Rule::Dot => self.product(i, form),
             Rule::Load if self.kernel.ty(d.results[0]).elem().is_packed() => {
                 let whole = result()?;
                 let bytes = packed::bytes_of(whole).ok()?;
                 // Both halves of a byte arrive in one lane.
                 let arrives = packed::halves_of(&bytes).ok()?.0.key(0) == whole.key(0);
-                if arrives { self.access(i, &bytes, true) } else { None }
+                if !arrives {
+                    return None;
+                }
+                let unpacked = if self.as_bytes(d.results[0]) { UNPACK * c.alu } else { 0 };
+                Some(self.access(i, &bytes, true)? + u64::from(whole.size(Axis::Reg)) * unpacked * self.warps())
             }
             Rule::Load => self.loaded(i, result()?),
             Rule::Store => {
@@ -330,7 +351,7 @@ impl Machine for Prices<'_> {
                 let (l, dim) = (operand()?, self.axis(i));
                 let Some(count) = folds::reduction(l, dim) else { return self.spread_first(l, d.args[0]) };
                 let per = if d.op == Op::Reduce { c.alu } else { 6 * c.alu };
-                let count = if d.op == Op::Reduce { count } else { folds::FoldCount { shuffles: 2 * count.shuffles, ..count } };
+                let count = if d.op == Op::Reduce { count } else { FoldCount { shuffles: 2 * count.shuffles, ..count } };
                 Some(count.price(c, per, self.warps()))
             }
             Rule::Scan => {
@@ -381,6 +402,16 @@ impl Machine for Prices<'_> {
                 let shuffles = if let Conversion::InWarp(p) = &plan { u64::from(p.shuffle_count() * bytes.div_ceil(4)) } else { 0 };
                 Some((shuffles * c.shuffle + u64::from(cost.selects) * c.alu) * self.warps())
             }
+        }
+    }
+
+    fn convert_exactly(&self, from: &Layout, to: &Layout, elem: Scalar) -> Option<u64> {
+        if in_memory(from) || in_memory(to) {
+            return None;
+        }
+        match plan_in_registers(from, to, self.target.lanes).ok()? {
+            None => self.planned_trip(from, to, memory_type(elem).bytes()),
+            Some(_) => self.convert(from, to, elem),
         }
     }
 
@@ -452,8 +483,8 @@ impl Prices<'_> {
         Some(moved + 2 * barrier + c.shared_latency)
     }
 
-    /// A trip through shared memory. Where its map is free to choose it has no conflicts (the plan of a conversion makes it so), so the
-    /// bytes say how many passes it takes; instructions are counted as if half of them were as wide as can be.
+    /// A trip through shared memory, without its plan: its map has no conflicts, so the bytes say how many passes it takes; instructions are
+    /// counted as if half of them were as wide as can be.
     fn round_trip(&self, from: &Layout, to: &Layout, bytes: u32) -> Option<u64> {
         let elements: u64 = from.shape().iter().map(|&e| u64::from(e)).product();
         if elements * u64::from(bytes) > u64::from(self.target.shared_bytes) {
@@ -465,9 +496,39 @@ impl Prices<'_> {
         let loaded = side(to, to.free_mask(Axis::Lane).count_ones()) * self.warps();
         let line = u64::from(self.target.banks.banks) * 4;
         let c = &self.target.costs;
-        let passes = stored.div_ceil(line) + loaded.div_ceil(line);
-        let wait = 2 * c.shared_latency + 2 * (c.barrier[0] + c.barrier[1] * self.warps());
-        Some(passes * (c.wavefront + c.alu) + wait)
+        Some((stored.div_ceil(line) + loaded.div_ceil(line)) * (c.wavefront + c.alu) + self.trip_waits())
+    }
+
+    /// A trip through shared memory, as its plan says it: the passes of stores and loads, their instructions, and what they put together and
+    /// take apart of elements that share words.
+    fn planned_trip(&self, from: &Layout, to: &Layout, bytes: u32) -> Option<u64> {
+        let c = &self.target.costs;
+        let plan = plan_round_trip(from, to, bytes, &self.target.banks).ok()?;
+        let writing = self.warps() >> plan.idle_warps.count_ones();
+        let side = |passes: u32, groups: &[Vec<u32>]| u64::from(passes) * c.wavefront + (groups.len() as u64 + torn(groups, bytes)) * c.alu;
+        let stored = side(plan.store_wavefronts, &plan.store_regs) * writing;
+        Some(stored + side(plan.load_wavefronts, &plan.load_regs) * self.warps() + self.trip_waits())
+    }
+
+    /// What a trip through shared memory waits for: barriers in front of the stores and of the loads, and the data, both ways.
+    fn trip_waits(&self) -> u64 {
+        let c = &self.target.costs;
+        2 * c.shared_latency + 2 * (c.barrier[0] + c.barrier[1] * self.warps())
+    }
+
+    /// A sort: keys are made and go through shared memory into lines of a power of two, where the network sorts them, and back.
+    fn sorted(&self, i: Inst, placed: bool) -> Option<u64> {
+        let c = &self.target.costs;
+        let (v, dim) = (self.kernel.insts[i].args[0], self.axis(i));
+        let mut shape = self.kernel.ty(v).shape()?.to_vec();
+        shape[dim] = shape[dim].next_power_of_two();
+        let layout = scattered_layout(&shape, 4, self.target, self.plan).ok()?;
+        let bare = u64::from(self.kernel.ty(v).elem().bytes().div_ceil(4));
+        let words = bare + u64::from(placed);
+        let items = u64::from(layout.size(Axis::Reg));
+        let trip = FoldCount { words: 2 * items * words, exchanges: 1, combines: items * KEY, ..FoldCount::default() };
+        let sorted = folds::network(&layout, dim, words, c, self.warps())?;
+        Some(2 * trip.price(c, c.alu, self.warps()) + sorted)
     }
 
     /// An op whose lowering first brings its operand to a layout that keeps bits apart.
@@ -478,10 +539,37 @@ impl Prices<'_> {
         Some(8 * words * c.wavefront + 4 * (c.barrier[0] + c.barrier[1] * self.warps()) + 4 * c.shared_latency)
     }
 
+    /// True if an op reads elements of half a byte as bytes. Casts to floats take them from the words in which they came.
+    fn as_bytes(&self, v: Value) -> bool {
+        self.kernel.insts.values().filter(|d| d.args.contains(&v)).any(|d| match d.op.info().rule {
+            Rule::Cast => !self.kernel.ty(d.results[0]).elem().is_float(),
+            Rule::Broadcast | Rule::Reshape | Rule::Transpose | Rule::Join | Rule::Split | Rule::Concat | Rule::Slice => {
+                d.results.iter().any(|&r| self.as_bytes(r))
+            }
+            _ => true,
+        })
+    }
+
     /// Renames; what does not follow by renaming goes through shared memory, word by word.
     fn moved(&self, i: Inst, form: &Form) -> u64 {
         let d = &self.kernel.insts[i];
         let follows = *form != self.plainly(i) || tilelift_egraph::physical::rules::follows(self.kernel, i, form);
         if follows { 0 } else { form.operands.iter().flatten().next().and_then(|l| self.spread_first(l, d.args[0])).unwrap_or(0) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::torn;
+
+    #[test]
+    fn words_in_the_order_of_the_registers_are_moved_whole() {
+        assert_eq!(torn(&[vec![0, 1, 2, 3], vec![4, 5, 6, 7]], 1), 0);
+        assert_eq!(torn(&[vec![0, 1, 2, 3, 8, 9, 10, 11]], 1), 0);
+        assert_eq!(torn(&[vec![0, 2, 1, 3], vec![4, 5, 6, 7]], 1), 4, "other order");
+        assert_eq!(torn(&[vec![2, 3, 4, 5]], 1), 4, "parts of two words");
+        assert_eq!(torn(&[vec![0], vec![1]], 1), 0, "bytes alone");
+        assert_eq!(torn(&[vec![1, 0]], 2), 2);
+        assert_eq!(torn(&[vec![3, 1, 0, 2]], 4), 0, "words");
     }
 }

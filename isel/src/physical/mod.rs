@@ -23,8 +23,8 @@ use crate::plan::{LayoutChoice, LowerOptions, Plan};
 use crate::target::Target;
 use cranelift_entity::SecondaryMap;
 use machine::Prices;
-use tilelift_egraph::physical::{Limits, Problem, Solution, print, solve};
-use tilelift_ir::{Inst, Kernel, Op, Value, Verified};
+use tilelift_egraph::physical::{Limits, Problem, Solution, Source, print, solve};
+use tilelift_ir::{Inst, Kernel, Op, Value, ValueDef, Verified};
 
 /// The values that wait in shared memory for dots: staged loads, and other views of them.
 fn in_memory(kernel: &Kernel, plan: &Plan, staged: &SecondaryMap<Inst, bool>) -> SecondaryMap<Value, bool> {
@@ -138,12 +138,27 @@ impl<'a> Search<'a> {
         solve(&self.problem, &self.prices, &Limits::default())
     }
 
-    /// The solution, by random prices if that is asked for.
+    /// The solution, by random prices if that is asked for; `None` if the plain assignment is as good. Its lowering converts where a value is
+    /// read, so a conversion that would stand in front of a loop, or of a choice, is worth the search's way.
     pub fn solve_as(&self, layouts: LayoutChoice) -> Option<Solution> {
         match layouts {
             LayoutChoice::Random(seed) => solve(&self.problem, &self.prices, &Limits { chaos: Some(seed), ..Limits::default() }),
-            LayoutChoice::Spread | LayoutChoice::Searched => self.solve(),
+            LayoutChoice::Spread | LayoutChoice::Searched => self.solve().filter(|s| s.gains() || self.converts_early(s)),
         }
+    }
+
+    /// True if a value is converted in a region around the one where it is read.
+    fn converts_early(&self, solution: &Solution) -> bool {
+        let kernel = self.problem.kernel;
+        let mut region = SecondaryMap::with_default(kernel.body);
+        kernel.regions.iter().for_each(|(r, data)| data.insts.iter().for_each(|&i| region[i] = r));
+        let made = |v: Value| match kernel.values[v].def {
+            ValueDef::Result(i, _) => region[i],
+            ValueDef::RegionParam(r, _) => r,
+            ValueDef::KernelParam(_) => kernel.body,
+        };
+        let converted = |v: Value| solution.values[v].iter().any(|x| matches!(x.source, Source::Convert(_)));
+        kernel.insts.iter().any(|(i, d)| d.args.iter().any(|&v| region[i] != made(v) && converted(v)))
     }
 
     /// The kernel with the solution's layouts.

@@ -12,8 +12,7 @@ use crate::plan::Plan;
 use crate::target::Target;
 use std::rc::Rc;
 use tilelift_ir::layout::{
-    Axis, Layout, LayoutError, SharedMap, SharedOp, coalesced, ldmatrix_applies, operand_swizzle, turned_swizzle, vectors_without,
-    wavefronts,
+    Axis, Layout, LayoutError, SharedMap, SharedOp, coalesced, ldmatrix_applies, operand_swizzle, turned_swizzle, vector_count, wavefronts,
 };
 use tilelift_ir::{Attr, Inst, Kernel, Op, Value};
 
@@ -85,9 +84,8 @@ pub(crate) fn readers(kernel: &Kernel, target: &Target, assigned: &Assignment, v
 /// Passes and instructions of one warp that writes a tile in a layout, in vectors of at most `bytes`.
 pub(crate) fn writes(map: &SharedMap, layout: &Layout, elem: u32, bytes: u32, target: &Target) -> Result<[u32; 2], LayoutError> {
     let columns = map.columns_from(layout)?;
-    let v = vectors_without(&columns, elem, bytes, layout.free_mask(Axis::Reg));
-    let w = wavefronts(&columns, elem, v.width, SharedOp::Store, &target.banks, layout.free_mask(Axis::Lane));
-    let n = v.groups.len() as u32;
+    let [width, n] = vector_count(&columns, elem, bytes, layout.free_mask(Axis::Reg));
+    let w = wavefronts(&columns, elem, width, SharedOp::Store, &target.banks, layout.free_mask(Axis::Lane));
     Ok([w.total() * n, n])
 }
 
@@ -99,9 +97,8 @@ pub(crate) fn reads(map: &SharedMap, reader: &Reader, elem: u32, target: &Target
         let n = plan.groups.len() as u32;
         return Ok([plan.passes() * plan.count * n, n]);
     }
-    let v = vectors_without(&columns, elem, target.vector_bytes, reader.layout.free_mask(Axis::Reg));
-    let w = wavefronts(&columns, elem, v.width, SharedOp::Load, &target.banks, 0);
-    let n = v.groups.len() as u32;
+    let [width, n] = vector_count(&columns, elem, target.vector_bytes, reader.layout.free_mask(Axis::Reg));
+    let w = wavefronts(&columns, elem, width, SharedOp::Load, &target.banks, 0);
     Ok([w.total() * n, n])
 }
 

@@ -122,6 +122,10 @@ fn vector_widths_agree_with_enumeration() {
         let elem = 1 << rng.below(3);
         let v = vector_width(&p, elem, 16);
         assert_eq!(v.width, brute_width(&p, elem, 16), "{l}");
+        for skip in [0, l.free_mask(Axis::Reg)] {
+            let v = vectors_without(&p, elem, 16, skip);
+            assert_eq!(vector_count(&p, elem, 16, skip), [v.width, v.groups.len() as u32], "{l}");
+        }
         wide += u32::from(v.width > 1);
         let mut all: Vec<u32> = v.groups.concat();
         all.sort_unstable();

@@ -5,10 +5,18 @@ use crate::lane::choice::into_arms;
 use crate::lane::place::Life;
 use crate::lane::sink::{Loads, sink, words};
 use crate::lane::unit::{Multiply, Place, Role, Roles, Unit};
-use crate::lane::{Inst, LTy, LVal, Param, Vals};
+use crate::lane::visit::blocks;
+use crate::lane::{Block, Inst, LTy, LVal, Param, Vals};
 
 /// Registers of a lane beside the values that are counted: what one chain of computations takes.
-const SPARE: u32 = 24;
+pub(crate) const SPARE: u32 = 24;
+
+/// The most quotients that one instruction makes.
+fn widest_quotient(block: &Block) -> u32 {
+    let own = |i: &Inst| if let Inst::Divide { dsts, .. } = i { dsts.len() as u32 } else { 0 };
+    let inside = |i: &Inst| blocks(i).into_iter().map(widest_quotient).max().unwrap_or(0);
+    block.iter().map(|i| own(i).max(inside(i))).max().unwrap_or(0)
+}
 
 /// What a role is, but for its body.
 #[derive(Clone, Copy)]
@@ -95,7 +103,9 @@ impl LaneBuilder {
         let (mut body, _) = self.close();
         done?;
         into_arms(&mut body, &[]);
-        let room = self.sink_loads.map(|own| spec.registers.unwrap_or(own).saturating_sub(SPARE));
+        // Quotients that share a check hold operands and results at once.
+        let spare = SPARE + 3 * widest_quotient(&body);
+        let room = self.sink_loads.map(|own| spec.registers.unwrap_or(own).saturating_sub(spare));
         // Literals are parts of instructions.
         let words = |v: LVal| if self.as_const(v).is_some() { 0 } else { words(self.ty(v)) };
         sink(&mut body, room.map(|room| Loads { room, words: &words }));

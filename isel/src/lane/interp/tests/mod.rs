@@ -223,6 +223,7 @@ pub(crate) fn target() -> Target {
             special: 32,
             product: 12,
             shuffle: 16,
+            step_latency: [1; 2],
             wavefront: 16,
             shared_latency: 480,
             barrier: [198, 32],
