@@ -403,3 +403,167 @@ fn kernels_in_clusters_are_proved_and_what_is_left_out_is_missed() {
         every_part_is_missed(name, &program);
     }
 }
+
+/// A task waits for a phase that another ends only when it has been told so.
+const TWICE: &str = "kernel @twice(v0: view<f32, [32]>, v1: view<f32, [32]>) {
+    v4 = local_alloc : shared<32xf32>
+    v6 = barrier_alloc 1 : barrier<2>
+    v7 = barrier_index v6, 0
+    v8 = barrier_index v6, 1
+    tasks {
+        task a warps 1 {
+            v9 = load v0[0] : tile<32xf32>
+            local_store v4, v9
+            barrier_arrive v7
+            barrier_wait v8, 0
+            local_store v4, v9
+            barrier_arrive v7
+            yield
+        }
+        task b warps 4 {
+            barrier_wait v7, 0
+            v11 = local_load v4
+            barrier_wait v7, 0
+            barrier_arrive v8
+            barrier_wait v7, 1
+            v12 = local_load v4
+            v13 = add v11, v12
+            store v1[0], v13
+            yield
+        }
+    }
+}
+";
+
+/// One task writes what a unit copies for the other.
+const SHOWN: &str = "kernel @shown(v0: view<f32, [?, ?%4]>, v1: view<f32, [?, ?%4]>) {
+    v2 = local_alloc : shared<16x32xf32>
+    v3 = barrier_alloc 1 : barrier<2>
+    v4 = barrier_index v3, 0
+    v5 = barrier_index v3, 1
+    v6 = dim v0, 0
+    tasks {
+        task write warps 4 {
+            for v10 in 0..v6 step 1 {
+                v11 = add v10, 1
+                barrier_wait v5, v11
+                v12 = load v0[v10, 0] : tile<16x32xf32>
+                local_store v2, v12
+                fence_async
+                barrier_arrive v4
+                yield
+            }
+            yield
+        }
+        task copy warps 1 {
+            for v20 in 0..v6 step 1 {
+                barrier_wait v4, v20
+                async_store v1[v20, 0], v2
+                async_store_wait 0
+                barrier_arrive v5
+                yield
+            }
+            yield
+        }
+    }
+}
+";
+
+/// What a task has written itself, a unit copies.
+const OWN: &str = "kernel @own(v0: view<f32, [?, ?%4]>, v1: view<f32, [?, ?%4]>) warps=4 {
+    v2 = local_alloc : shared<16x32xf32>
+    v3 = load v0[0, 0] : tile<16x32xf32>
+    local_store v2, v3
+    fence_async
+    task_barrier
+    async_store v1[0, 0], v2
+    async_store_wait 0
+}
+";
+
+/// Arrivals at a numbered barrier, and at the cluster's, tell what all lanes have done so far, and no more.
+const NUMBERED: &str = "kernel @numbered(v0: view<f32, [32]>, v1: view<f32, [32]>) {
+    v2 = local_alloc : shared<32xf32>
+    tasks {
+        task a warps 1 {
+            v3 = load v0[0] : tile<32xf32>
+            local_store v2, v3
+            named_barrier_arrive 1, 2
+            yield
+        }
+        task b warps 1 {
+            named_barrier_sync 1, 2
+            v5 = local_load v2
+            store v1[0], v5
+            yield
+        }
+    }
+}
+";
+
+const HALVES: &str = "kernel @halves(v0: view<f32, [32]>, v1: view<f32, [64]>) cluster 2 warps=1 {
+    v2 = local_alloc : shared<32xf32>
+    v3 = cluster_rank
+    v4 = sub 1, v3
+    v5 = load v0[0] : tile<32xf32>
+    v9 = mul v3, 32
+    local_store v2, v5
+    cluster_arrive
+    cluster_wait
+    v6 = remote_load v2, v4
+    cluster_arrive
+    cluster_wait
+    local_store v2, v6
+    v8 = local_load v2
+    store v1[v9], v8
+}
+";
+
+#[test]
+fn what_comes_behind_a_sign_is_not_told_by_it() {
+    let late = "may end before the one in front of it has been seen";
+    let unshown = "`fence_async` of the writer does not come between";
+    let fence_behind = ("fence_async\n                barrier_arrive v4", "barrier_arrive v4\n                fence_async");
+    let reader_fences = ("barrier_wait v4, v20\n", "barrier_wait v4, v20\n fence_async\n");
+    let wait_behind = ("barrier_wait v7, 0\n            barrier_arrive v8", "barrier_arrive v8\n            barrier_wait v7, 0");
+    type Edits<'a> = &'a [(&'a str, &'a str)];
+    let cases: [(&str, Edits<'_>, &str); 15] = [
+        (TWICE, &[], ""),
+        (TWICE, &[wait_behind], late),
+        (SHOWN, &[], ""),
+        (SHOWN, &[("fence_async\n", "")], unshown),
+        (SHOWN, &[fence_behind], unshown),
+        (SHOWN, &[("fence_async\n", ""), reader_fences], unshown),
+        (SHOWN, &[("fence_async\n", "fence_async\n local_store v2, v12\n")], unshown),
+        (OWN, &[], ""),
+        (OWN, &[("fence_async\n", "")], unshown),
+        (OWN, &[("fence_async\n    task_barrier\n", "task_barrier\n fence_async\n")], ""),
+        (NUMBERED, &[], ""),
+        (NUMBERED, &[("named_barrier_arrive 1, 2\n", "named_barrier_arrive 1, 2\n local_store v2, v3\n")], "is read before"),
+        (HALVES, &[], ""),
+        (
+            HALVES,
+            &[("cluster_arrive\n    cluster_wait\n    v6", "cluster_arrive\n local_store v2, v5\n cluster_wait\n v6")],
+            "is read before",
+        ),
+        (
+            HALVES,
+            &[(
+                "cluster_arrive\n    cluster_wait\n    local_store",
+                "cluster_arrive\n v7 = remote_load v2, v4\n cluster_wait\n local_store",
+            )],
+            "may still be read",
+        ),
+    ];
+    for (text, edits, words) in cases {
+        let edited = edits.iter().fold(text.to_string(), |t, (from, to)| {
+            assert!(t.contains(from), "{from} in {t}");
+            t.replacen(from, to, 1)
+        });
+        match (words, prove(&program(&edited), &sm_90a())) {
+            ("", proved) => drop(proved.unwrap_or_else(|e| panic!("{e}\n{edited}"))),
+            (_, Ok(_)) => panic!("proved\n{edited}"),
+            (_, Err(e)) => assert!(e.to_string().contains(words), "{e}\n{edited}"),
+        }
+    }
+}

@@ -20,13 +20,15 @@ pub(in super::super) enum Fact {
     Made(usize),
     /// The last write of a region is there.
     Written(i64),
+    /// Units see the last write of a region, if lanes made it: its writer has fenced behind it.
+    Shown(i64),
     /// The reads of a region by an agent are over.
     Read(i64, usize),
     /// The phase of a word in front of the one under way has ended.
     Ended(i64),
     /// The one in front of that has ended.
     Before(i64),
-    /// An agent has passed its wait for the phase in front of the one under way.
+    /// An agent has passed its newest wait for the phase in front of the one under way.
     Passed(i64, usize),
 }
 
@@ -94,7 +96,7 @@ pub(in super::super) struct Names {
     /// The facts about a region, and those about who has passed its wait for a word.
     regions: HashMap<i64, Vec<usize>>,
     passed: HashMap<i64, Vec<usize>>,
-    /// What is written.
+    /// What is written, and who sees it.
     pub written: Bits,
     /// What is no fact about memory.
     pub events: Bits,
@@ -106,7 +108,7 @@ impl Names {
         let n = *self.ids.entry(f).or_insert(next);
         if n == next {
             match f {
-                Fact::Written(r) => {
+                Fact::Written(r) | Fact::Shown(r) => {
                     self.regions.entry(r).or_default().push(n);
                     self.written.set(n);
                 }

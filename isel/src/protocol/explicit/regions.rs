@@ -6,7 +6,8 @@
 //! ```
 //!
 //! A region is a slot of a buffer, or a part of it where parts are used apart. One lane of an agent speaks for all: of what the others
-//! have read and written it knows once all have met.
+//! have read and written it knows once all have met. What lanes have written units read only behind a fence of the writer, which is
+//! known in the same way.
 
 use super::super::word::Site;
 use super::knowledge::{At, Fact};
@@ -65,10 +66,15 @@ impl Checker<'_> {
             let more = match unit {
                 // The phase under way counts other parts of the same write.
                 Some((_, (from, to))) => counted && w.parts.iter().all(|&(a, b)| b <= from || to <= a),
-                None => w.agent == t && s.unsettled[t].has(written),
+                None => w.agent == t && s.unsettled[t].has(written) && !s.spoken[t].has(written),
             };
             if same && more {
                 w.parts.extend(unit.map(|u| u.1));
+                if unit.is_none() {
+                    let shown = self.id(Fact::Shown(r));
+                    s.known[t].clear(shown);
+                    s.unsettled[t].clear(shown);
+                }
                 return Ok(());
             }
             let known = s.known[t].has(written) || (w.agent == t && w.word.is_none());
@@ -102,7 +108,8 @@ impl Checker<'_> {
     pub(super) fn read_region(&self, s: &mut Shared, r: i64, t: usize, unit: Option<usize>, here: Site) -> Result<(), Clash> {
         let (written, read) = (self.id(Fact::Written(r)), self.id(Fact::Read(r, t)));
         // As the read in front of it: nobody has been told.
-        if unit.is_none() && s.unsettled[t].has(read) && s.known[t].has(read) && s.known[t].has(written) {
+        let untold = s.unsettled[t].has(read) && !s.spoken[t].has(read);
+        if unit.is_none() && untold && s.known[t].has(read) && s.known[t].has(written) {
             return Ok(());
         }
         let region = Rc::make_mut(s.regions.entry(r).or_default());
@@ -113,6 +120,15 @@ impl Checker<'_> {
             }
             Some(w) if unit.is_some() && s.unsettled[t].has(written) => {
                 return Err(("is read by a unit before all lanes are known to have written it,", Some(w.site.0)));
+            }
+            Some(w) if unit.is_some() && w.word.is_none() => {
+                let shown = self.id(Fact::Shown(r));
+                if !s.known[t].has(shown) {
+                    return Err(("is read by a unit, and `fence_async` of the writer does not come between,", Some(w.site.0)));
+                }
+                if s.unsettled[t].has(shown) {
+                    return Err(("is read by a unit before the fences of all lanes that wrote it are known to be done,", Some(w.site.0)));
+                }
             }
             Some(_) => {}
         }
@@ -127,6 +143,24 @@ impl Checker<'_> {
             self.learn_one(s, t, read);
         }
         Ok(())
+    }
+
+    /// An agent's lanes show the units what they have written. Where they know of one another's writes, each speaks for all.
+    pub(super) fn show_regions(&self, s: &mut Shared, t: usize) {
+        let own = |x: &Region| x.write.as_ref().is_some_and(|w| w.agent == t && w.word.is_none());
+        let shown: Vec<i64> = s.regions.iter().filter(|(_, x)| own(x)).map(|(&r, _)| r).collect();
+        for r in shown {
+            let (written, shown) = (self.id(Fact::Written(r)), self.id(Fact::Shown(r)));
+            if s.known[t].has(shown) && !s.unsettled[t].has(shown) {
+                continue;
+            }
+            s.known[t].set(shown);
+            if s.unsettled[t].has(written) {
+                s.unsettled[t].set(shown);
+            } else {
+                s.unsettled[t].clear(shown);
+            }
+        }
     }
 
     /// An agent closes its group of a kind of unit.

@@ -237,6 +237,7 @@ impl<'a> Checker<'a> {
                     self.unit_reads(s, t, here, ranges, STORES)?;
                 }
             }
+            Unit::FenceUnits => self.show_regions(&mut s.shared, t),
             Unit::CommitStores { .. } => self.close_group(&mut s.shared, t, STORES),
             Unit::WaitStoresRead { pending, .. } => self.groups_over(&mut s.shared, t, STORES, *pending),
             Unit::Multiply(m) => self.multiply(s, t, here, m)?,
@@ -289,7 +290,6 @@ impl<'a> Checker<'a> {
             Unit::Pass { .. }
             | Unit::GroupBarrier { .. }
             | Unit::StoreMatrix { .. }
-            | Unit::FenceUnits
             | Unit::FenceMatrices
             | Unit::Hold
             | Unit::AwaitPrevious

@@ -60,6 +60,8 @@ pub(in super::super) struct Shared {
     /// Per agent: what it knows, and what of it only some of its lanes do.
     pub known: Vec<Bits>,
     pub unsettled: Vec<Bits>,
+    /// What others may have been told of by all its lanes, which have not met since.
+    pub(super) spoken: Vec<Bits>,
     /// Of the words: what their phases teach.
     phases: Vec<Bits>,
     pub bars: BTreeMap<i64, Bar>,
@@ -74,7 +76,7 @@ impl Shared {
     /// All sets of facts.
     pub(super) fn holders(&mut self) -> impl Iterator<Item = &mut Bits> {
         let meetings = self.named.values_mut().chain([&mut self.cluster]).flat_map(|m| [&mut m.gathered, &mut m.taught]);
-        self.known.iter_mut().chain(&mut self.unsettled).chain(&mut self.phases).chain(meetings)
+        self.known.iter_mut().chain(&mut self.unsettled).chain(&mut self.spoken).chain(&mut self.phases).chain(meetings)
     }
 }
 
@@ -110,6 +112,7 @@ impl<'a> Checker<'a> {
         let s = &mut s.shared;
         s.known = vec![Bits::default(); self.agents.len()];
         s.unsettled = s.known.clone();
+        s.spoken = s.known.clone();
         s.fresh = vec![(false, false); self.explicit.blocks];
         for (n, a) in self.agents.iter().enumerate() {
             s.known[n].set(self.id(Fact::Runs(a.block)));
@@ -127,6 +130,7 @@ impl<'a> Checker<'a> {
     pub(in super::super) fn all_lanes_met(&self, s: &mut State<'a>, t: usize) {
         let s = &mut s.shared;
         s.unsettled[t] = Bits::default();
+        s.spoken[t] = Bits::default();
         if self.agents[t].whole {
             let fresh = &mut s.fresh[self.agents[t].block];
             fresh.1 = fresh.0;
@@ -308,11 +312,15 @@ impl<'a> Checker<'a> {
             let last = b.last.map(|l| l.0);
             return self.error("a wait may come before the phase in front of the one it is for, and can't tell them apart,", here, last);
         }
-        b.passed.insert(t);
+        let again = !b.passed.insert(t);
         b.owed = false;
         s.shared.known[t].add(&s.shared.phases[b.facts + 1]);
         let (ended, passed) = (self.id(Fact::Ended(at)), self.id(Fact::Passed(at, t)));
         s.shared.known[t].set(ended);
+        if again {
+            // What others have been told is of an earlier wait; this one must not miss the phase, either.
+            s.shared.holders().for_each(|h| h.clear(passed));
+        }
         self.learn_one(&mut s.shared, t, passed);
         Ok(true)
     }
@@ -344,6 +352,7 @@ impl<'a> Checker<'a> {
                     return self.error("more warps come to a named barrier than it has,", here, None);
                 }
                 m.gathered.add(&told);
+                s.shared.spoken[t] = s.shared.unsettled[t].clone();
                 if m.warps == warps {
                     m.turn();
                     s.shared.holders().for_each(|h| h.clear(ended));
@@ -377,6 +386,7 @@ impl<'a> Checker<'a> {
         s.tasks[t].met = Some(m.odd);
         m.came.insert(t);
         m.gathered.add(&told);
+        s.shared.spoken[t] = s.shared.unsettled[t].clone();
         self.cluster_turn(s);
         Ok(())
     }
