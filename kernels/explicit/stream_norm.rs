@@ -211,7 +211,7 @@ impl Columns {
         let invert = |b: &mut KernelBuilder, n: Value| {
             let n = b.cast(n, Scalar::F32);
             let n = b.maximum(n, 1.0f32);
-            b.div(1.0f32, n)
+            b.rcp(n)
         };
         let here = count(b, at);
         let ranks = b.iota(&[norm.blocks], 0);

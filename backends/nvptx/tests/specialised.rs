@@ -70,7 +70,13 @@ fn both(config: Gemm, shape: [u32; 3], options: &LowerOptions) {
 /// piece by piece then.
 #[test]
 fn epilogues_that_load_whole_tiles_do_not_spill() {
-    let cases = [([128, 256, 64], [2, 1], Activation::Silu, Scalar::F16), ([128, 128, 64], [1, 2], Activation::Gelu, Scalar::BF16)];
+    let cases = [
+        ([128, 256, 64], [2, 1], Activation::Silu, Scalar::F16),
+        ([128, 256, 64], [2, 1], Activation::Gelu, Scalar::F16),
+        ([256, 128, 64], [2, 1], Activation::Silu, Scalar::F16),
+        ([128, 256, 64], [2, 1], Activation::Silu, Scalar::BF16),
+        ([128, 128, 64], [1, 2], Activation::Gelu, Scalar::BF16),
+    ];
     for (tile, [consumers, teams], activation, elem) in cases {
         let [bm, bn, bk] = tile;
         let gemm = Gemm::new(elem).transposed(false, true).tile(bm, bn, bk).epilogue(Some(elem), activation);

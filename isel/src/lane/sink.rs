@@ -37,10 +37,10 @@ fn moves(inst: &Inst, loads: bool) -> Option<&[LVal]> {
     }
 }
 
-/// Registers that a value of a type takes. Conditions have registers of their own, but few: those that wait for long are numbers.
+/// Registers that a value of a type takes. Conditions have registers of their own.
 pub(super) fn words(ty: LTy) -> u32 {
     match ty {
-        LTy::I1 => 1,
+        LTy::I1 => 0,
         other => other.bits().div_ceil(32),
     }
 }

@@ -7,9 +7,13 @@ use crate::lane::sink::{Loads, sink, words};
 use crate::lane::unit::{Multiply, Place, Role, Roles, Unit};
 use crate::lane::visit::blocks;
 use crate::lane::{Block, Inst, LTy, LVal, Param, Vals};
+use tilelift_ir::Scalar;
 
 /// Registers of a lane beside the values that are counted: what one chain of computations takes.
 pub(crate) const SPARE: u32 = 24;
+
+/// Registers that a quotient of f16 takes besides.
+const QUOTIENT: u32 = 5;
 
 /// The most quotients that one instruction makes.
 fn widest_quotient(block: &Block) -> u32 {
@@ -34,6 +38,11 @@ pub struct RoleSpec<'a> {
 }
 
 impl LaneBuilder {
+    fn converts_f16(&self, block: &Block) -> bool {
+        let half = |v: LVal| self.ty(v) == LTy::Num(Scalar::F16);
+        block.iter().any(|i| matches!(*i, Inst::Cvt { a, .. } if half(a)) || blocks(i).into_iter().any(|b| self.converts_f16(b)))
+    }
+
     /// The number of a launch parameter that is no value, appended if it is new.
     pub fn tensor_param(&mut self, p: Param) -> u32 {
         match self.program.params.iter().position(|q| *q == p) {
@@ -103,8 +112,9 @@ impl LaneBuilder {
         let (mut body, _) = self.close();
         done?;
         into_arms(&mut body, &[]);
-        // Quotients that share a check hold operands and results at once.
-        let spare = SPARE + 3 * widest_quotient(&body);
+        // Quotients that share a check hold operands and results at once, and between conversions to and from f16 ptxas keeps each in a register
+        // of its own.
+        let spare = SPARE + if self.converts_f16(&body) { QUOTIENT * widest_quotient(&body) } else { 0 };
         let room = self.sink_loads.map(|own| spec.registers.unwrap_or(own).saturating_sub(spare));
         // Literals are parts of instructions.
         let words = |v: LVal| if self.as_const(v).is_some() { 0 } else { words(self.ty(v)) };
