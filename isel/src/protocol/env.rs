@@ -1,10 +1,11 @@
 //! The values that are known at a point: what this turn of a loop has made, over what was known in front of the loop.
 
+use super::hash::Quick;
 use super::value::Abs;
 use crate::lane::LVal;
 use cranelift_entity::EntityRef;
 use std::collections::BTreeMap;
-use std::hash::{DefaultHasher, Hash, Hasher};
+use std::hash::{Hash, Hasher};
 use std::rc::Rc;
 
 /// What was known in front of a loop; it does not change any more, and is hashed once.
@@ -31,7 +32,7 @@ struct Fixed(Rc<[Option<Abs>]>);
 pub(super) struct Env {
     fixed: Fixed,
     below: Option<Rc<Below>>,
-    own: BTreeMap<LVal, Abs>,
+    own: Rc<BTreeMap<LVal, Abs>>,
 }
 
 impl PartialEq for Env {
@@ -60,9 +61,9 @@ impl Env {
         if self.own.is_empty() && self.below.is_some() {
             return self;
         }
-        let mut hasher = DefaultHasher::new();
+        let mut hasher = Quick::default();
         self.hash(&mut hasher);
-        Env { fixed: self.fixed.clone(), below: Some(Rc::new(Below { hash: hasher.finish(), env: self })), own: BTreeMap::new() }
+        Env { fixed: self.fixed.clone(), below: Some(Rc::new(Below { hash: hasher.finish(), env: self })), own: Rc::default() }
     }
 
     pub fn get(&self, v: &LVal) -> Option<&Abs> {
@@ -82,9 +83,11 @@ impl Env {
     /// Sets a value; [`Abs::Any`] forgets it.
     pub fn insert(&mut self, v: LVal, a: Abs) {
         if a == Abs::Any && self.below.as_ref().is_none_or(|b| b.env.get(&v).is_none()) {
-            self.own.remove(&v);
+            if self.own.contains_key(&v) {
+                Rc::make_mut(&mut self.own).remove(&v);
+            }
         } else {
-            self.own.insert(v, a);
+            Rc::make_mut(&mut self.own).insert(v, a);
         }
     }
 
@@ -94,14 +97,14 @@ impl Env {
 
     /// Everything, changed by a function, with nothing below.
     pub fn map(&self, f: &dyn Fn(&Abs) -> Abs) -> Env {
-        let mut own = self.below.as_ref().map_or_else(BTreeMap::new, |b| b.env.map(f).own);
-        for (&v, a) in &self.own {
+        let mut own = self.below.as_ref().map_or_else(BTreeMap::new, |b| Rc::unwrap_or_clone(b.env.map(f).own));
+        for (&v, a) in &*self.own {
             if *a == Abs::Any {
                 own.remove(&v);
             } else {
                 own.insert(v, f(a));
             }
         }
-        Env { fixed: self.fixed.clone(), below: None, own }
+        Env { fixed: self.fixed.clone(), below: None, own: Rc::new(own) }
     }
 }

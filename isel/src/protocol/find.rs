@@ -1,15 +1,15 @@
 //! What the checker looks up before it runs: comparisons, loop indices, and the values that matter.
 
+use super::hash::{Map, Set};
 use super::value::Abs;
 use crate::lane::visit::{blocks, computed, reads};
 use crate::lane::{Block, Inst, LTy, LVal, LeftOperand, Program, Unit};
 use cranelift_entity::EntityRef;
-use std::collections::{HashMap, HashSet};
 use std::rc::Rc;
 use tilelift_ir::CmpOp;
 
 /// The comparisons `lo < hi` of a block and the blocks inside it.
-pub(super) fn comparisons(block: &Block, less: &mut HashMap<LVal, (LVal, LVal)>) {
+pub(super) fn comparisons(block: &Block, less: &mut Map<LVal, (LVal, LVal)>) {
     for inst in block {
         if let Inst::Cmp { dst, op: CmpOp::Lt, a, b } = inst {
             less.insert(*dst, (*a, *b));
@@ -19,8 +19,8 @@ pub(super) fn comparisons(block: &Block, less: &mut HashMap<LVal, (LVal, LVal)>)
 }
 
 /// The values that decide what roles do to one another: what the units around the ring read, and what that is computed from.
-pub(super) fn relevant(program: &Program, counted: bool, local: &dyn Fn(LVal) -> bool) -> HashSet<LVal> {
-    let mut set = HashSet::new();
+pub(super) fn relevant(program: &Program, counted: bool, local: &dyn Fn(LVal) -> bool) -> Set<LVal> {
+    let mut set = Set::default();
     // Values flow forward in the text, and around loops: until nothing is added.
     loop {
         let before = set.len();
@@ -31,7 +31,7 @@ pub(super) fn relevant(program: &Program, counted: bool, local: &dyn Fn(LVal) ->
     }
 }
 
-fn mark(block: &Block, counted: bool, local: &dyn Fn(LVal) -> bool, set: &mut HashSet<LVal>) {
+fn mark(block: &Block, counted: bool, local: &dyn Fn(LVal) -> bool, set: &mut Set<LVal>) {
     for inst in block.iter().rev() {
         match inst {
             Inst::Unit(u) => match &**u {

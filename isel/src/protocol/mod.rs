@@ -20,6 +20,7 @@ mod env;
 mod explicit;
 mod find;
 mod flight;
+mod hash;
 mod ring;
 mod run;
 mod streams;

@@ -7,6 +7,7 @@ use super::ProtocolError;
 use super::env::Env;
 use super::explicit::{Effort, Explicit, Names, Shared, look, split};
 use super::find::{comparisons, fixed, indices, passes, relevant};
+use super::hash::{Map, Set};
 use super::ring::{RingState, RingTask};
 use super::streams::{Streams, matters};
 use super::value::{Abs, eval, remainder};
@@ -17,7 +18,7 @@ use crate::lane::{Block, For, If, Inst, LVal, Place, Program, Role, Roles, Speci
 use crate::target::Units;
 use cranelift_entity::EntityRef;
 use std::cell::RefCell;
-use std::collections::{HashMap, HashSet, VecDeque};
+use std::collections::VecDeque;
 use std::rc::Rc;
 
 /// States after which a program counts as too complex to prove.
@@ -116,12 +117,12 @@ pub(super) struct Checker<'a> {
     /// The agents that read each stream.
     readers: Vec<Vec<usize>>,
     /// Values that addresses, parities, guards and choices depend on; the others need not be computed.
-    relevant: HashSet<LVal>,
+    relevant: Set<LVal>,
     /// The same by number, less those that are the same everywhere.
     computed: Vec<bool>,
     fixed: Rc<[Option<Abs>]>,
     /// Conditions of the form `lo < hi`.
-    less: HashMap<LVal, (LVal, LVal)>,
+    less: Map<LVal, (LVal, LVal)>,
     /// Agents that pass over phases.
     pub passes: Vec<bool>,
 }
@@ -184,7 +185,7 @@ impl<'a> Checker<'a> {
                 agents.push(agent(program, block, None));
             }
         }
-        let mut less = HashMap::new();
+        let mut less = Map::default();
         comparisons(&program.body, &mut less);
         let passes = agents.iter().map(|a| !a.whole && passes(a.body)).collect();
         let relevant = relevant(program, explicit.on, &|v| explicit.tracked(program, v));
@@ -242,7 +243,7 @@ impl<'a> Checker<'a> {
 /// Follows all answers.
 pub(super) fn explore(program: &Program, units: &Units, streams: &Streams, effort: Option<Effort>) -> Result<usize, ProtocolError> {
     let checker = Checker::new(program, units, streams, effort);
-    let mut seen: HashSet<Key> = HashSet::new();
+    let mut seen: Set<Key> = Set::default();
     let mut open = checker.begin()?;
     let most = if checker.explicit.on { MAX_EXPLICIT / checker.explicit.blocks } else { MAX_STATES };
     while let Some(mut state) = open.pop() {
@@ -253,11 +254,10 @@ pub(super) fn explore(program: &Program, units: &Units, streams: &Streams, effor
         if seen.len() > most {
             return Err(ProtocolError { problem: format!("more than {most} states"), here: "the program".into(), other: None });
         }
-        for answer in [true, false] {
-            let mut next = state.clone();
-            next.answers[stream].push_back(answer);
-            open.push(next);
-        }
+        let mut again = state.clone();
+        again.answers[stream].push_back(true);
+        state.answers[stream].push_back(false);
+        open.extend([again, state]);
     }
     Ok(seen.len())
 }

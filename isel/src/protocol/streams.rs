@@ -6,9 +6,9 @@
 //! A loop may take every `k`th turn of another one, from the `a`th on: from `x + a step` to the same end by `k step`. The same instruction
 //! in another block of a cluster goes round equally often if its bounds are the same in all blocks.
 
+use super::hash::{Map, Set};
 use crate::lane::visit::blocks;
 use crate::lane::{BinOp, Block, For, Inst, LVal, Program, Special, Unit};
-use std::collections::{HashMap, HashSet};
 use std::ops::Range;
 use tilelift_ir::{CmpOp, GridAxis};
 
@@ -16,17 +16,17 @@ use tilelift_ir::{CmpOp, GridAxis};
 #[derive(Default)]
 pub(super) struct Streams {
     /// The numbers.
-    pub of: HashMap<LVal, usize>,
+    pub of: Map<LVal, usize>,
     /// Loops whose first step stands in front of them.
-    pub behind: HashSet<LVal>,
+    pub behind: Set<LVal>,
     /// Loops that take every so manieth turn of the others of their number, and the first one that they take.
-    pub strides: HashMap<LVal, (usize, usize)>,
+    pub strides: Map<LVal, (usize, usize)>,
     /// Loops in such loops: how many of the others' runs they pass over at first, and after each of their own.
-    pub skips: HashMap<LVal, (usize, usize)>,
+    pub skips: Map<LVal, (usize, usize)>,
     /// Loops that go round equally often in all blocks of a cluster.
-    pub shared: HashSet<LVal>,
+    pub shared: Set<LVal>,
     /// The numbers of the ends of loops.
-    pub ends: HashMap<LVal, LVal>,
+    pub ends: Map<LVal, LVal>,
 }
 
 impl Streams {
@@ -72,15 +72,15 @@ const STRIDE: i64 = 64;
 
 struct Finder<'a> {
     /// The instruction behind each computed value, and the loop behind each index.
-    makers: HashMap<LVal, &'a Inst>,
+    makers: Map<LVal, &'a Inst>,
     /// What stands in front of all roles.
-    front: HashSet<LVal>,
+    front: Set<LVal>,
     streams: Streams,
     known: Vec<Known>,
     /// Loops, by their place in the list, of the other branch of a choice: of the two only one goes round.
     instead: Vec<Range<usize>>,
-    same: HashMap<(LVal, LVal), bool>,
-    uniform: HashMap<LVal, bool>,
+    same: Map<(LVal, LVal), bool>,
+    uniform: Map<LVal, bool>,
     cluster: u32,
     /// Loops that take some turns only are looked for.
     strided: bool,
@@ -91,13 +91,13 @@ struct Finder<'a> {
 /// Numbers the loops in which barrier words are used; with `whole`, those in front of the roles, too.
 pub(super) fn streams(program: &Program, whole: bool) -> Streams {
     let mut f = Finder {
-        makers: HashMap::new(),
-        front: HashSet::new(),
+        makers: Map::default(),
+        front: Set::default(),
         streams: Streams::default(),
         known: Vec::new(),
         instead: Vec::new(),
-        same: HashMap::new(),
-        uniform: HashMap::new(),
+        same: Map::default(),
+        uniform: Map::default(),
         cluster: program.cluster,
         strided: whole,
         local: program.allocs.values().any(|a| a.grain > 0),

@@ -1,11 +1,12 @@
 //! What is looked up before an explicit program runs: what lies where, what counts, and modulo what.
 
+use super::super::hash::{Map, Set};
 use super::super::run::State;
 use super::super::streams::Streams;
 use super::super::value::{Abs, gcd};
 use crate::lane::visit::{blocks, computed, reads};
 use crate::lane::{AllocId, BinOp, Block, Inst, LVal, ParamSource, Program, Special, Unit};
-use std::collections::{BTreeSet, HashMap, HashSet};
+use std::collections::BTreeSet;
 
 /// How much is kept apart: more proves more, and takes more states.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
@@ -24,19 +25,19 @@ pub(in super::super) const EFFORTS: [Effort; 3] =
 #[derive(Default)]
 pub(in super::super) struct Explicit {
     /// The allocation behind an address.
-    allocs: HashMap<LVal, AllocId>,
+    allocs: Map<LVal, AllocId>,
     /// Indices and carried counters are followed modulo this; 0 or 1 if none matters.
     pub modulus: i64,
     /// Carried values that count.
-    pub counters: HashSet<LVal>,
+    pub counters: Set<LVal>,
     /// Modulo what each value matters, where that is less.
-    needs: HashMap<LVal, i64>,
+    needs: Map<LVal, i64>,
     /// Values that are not negative.
-    pub natural: HashSet<LVal>,
+    pub natural: Set<LVal>,
     /// Remainders that are computed by a quotient: what is divided by which constant.
-    pub remainders: HashMap<LVal, (LVal, i64)>,
+    pub remainders: Map<LVal, (LVal, i64)>,
     /// Loops of few turns between constants: bounds and step.
-    pub trips: HashMap<LVal, (i64, i64, i64)>,
+    pub trips: Map<LVal, (i64, i64, i64)>,
     /// Ends of loops of which a case is assumed.
     cases: BTreeSet<LVal>,
     /// The author says who does what.
@@ -80,7 +81,7 @@ fn reaches(block: &Block, nested: bool) -> bool {
 
 /// Looks for what lies where; without effort, for nothing.
 pub(in super::super) fn look(program: &Program, effort: Option<Effort>) -> Explicit {
-    fn addresses(block: &Block, allocs: &mut HashMap<LVal, AllocId>) {
+    fn addresses(block: &Block, allocs: &mut Map<LVal, AllocId>) {
         for inst in block {
             match inst {
                 Inst::SharedAddr { dst, alloc } => {
@@ -135,26 +136,26 @@ fn all_loops<'p>(block: &'p Block, f: &mut dyn FnMut(&'p crate::lane::For)) {
 /// What is looked up while looking for what counts.
 struct Counting<'a> {
     program: &'a Program,
-    relevant: &'a HashSet<LVal>,
-    constants: HashMap<LVal, i64>,
+    relevant: &'a Set<LVal>,
+    constants: Map<LVal, i64>,
     /// What lanes give their own numbers to.
-    lanes: HashSet<LVal>,
-    quotients: HashMap<LVal, (LVal, i64)>,
-    products: HashMap<LVal, (LVal, i64)>,
+    lanes: Set<LVal>,
+    quotients: Map<LVal, (LVal, i64)>,
+    products: Map<LVal, (LVal, i64)>,
     slots: i64,
     bits: i64,
 }
 
 impl Explicit {
     /// Looks for what counts, and modulo what.
-    pub fn count(&mut self, program: &Program, relevant: &HashSet<LVal>, streams: &Streams) {
+    pub fn count(&mut self, program: &Program, relevant: &Set<LVal>, streams: &Streams) {
         let mut c = Counting {
             program,
             relevant,
-            constants: HashMap::new(),
-            lanes: HashSet::new(),
-            quotients: HashMap::new(),
-            products: HashMap::new(),
+            constants: Map::default(),
+            lanes: Set::default(),
+            quotients: Map::default(),
+            products: Map::default(),
             slots: 1,
             bits: 1,
         };
@@ -171,10 +172,10 @@ impl Explicit {
 
     /// The ends of which cases are assumed: they are known in front of everything, and all loops that go round as often count by ones up
     /// to them.
-    fn choose_cases(&mut self, program: &Program, relevant: &HashSet<LVal>, streams: &Streams, constants: &HashMap<LVal, i64>) {
+    fn choose_cases(&mut self, program: &Program, relevant: &Set<LVal>, streams: &Streams, constants: &Map<LVal, i64>) {
         let mut loops = Vec::new();
         all_loops(&program.body, &mut |l| loops.push((l.iv, l.lo, l.hi, l.step)));
-        let front: HashSet<LVal> = program.body.iter().filter_map(computed).flatten().copied().collect();
+        let front: Set<LVal> = program.body.iter().filter_map(computed).flatten().copied().collect();
         let number = |iv: &LVal| streams.of.get(iv).copied();
         for &(iv, _, hi, _) in &loops {
             let Some(n) = number(&iv) else { continue };
@@ -297,12 +298,12 @@ fn counts(block: &Block, v: LVal, from: LVal, e: &Explicit, depth: u32) -> bool 
 /// Modulo what each value matters: what it is divided by, and masked with, on its way to a slot or a parity.
 fn needs(
     program: &Program,
-    relevant: &HashSet<LVal>,
-    constants: &HashMap<LVal, i64>,
-    remainders: &HashMap<LVal, (LVal, i64)>,
+    relevant: &Set<LVal>,
+    constants: &Map<LVal, i64>,
+    remainders: &Map<LVal, (LVal, i64)>,
     all: i64,
-) -> HashMap<LVal, i64> {
-    let mut out: HashMap<LVal, i64> = HashMap::new();
+) -> Map<LVal, i64> {
+    let mut out: Map<LVal, i64> = Map::default();
     loop {
         let before = out.clone();
         let mut need = |v: LVal, n: i64| {

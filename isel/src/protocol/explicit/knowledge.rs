@@ -7,8 +7,9 @@
 //! Events that come before others in every order of steps come before them by such a chain, so a fact that an agent knows holds whatever
 //! the order. A fact is forgotten by everybody as soon as it is about an older write, read or phase.
 
+use super::super::hash::Map;
 use super::super::word::Site;
-use std::collections::HashMap;
+use smallvec::SmallVec;
 use std::hash::{Hash, Hasher};
 
 /// What may be known.
@@ -34,7 +35,7 @@ pub(in super::super) enum Fact {
 
 /// A set of numbers.
 #[derive(Clone, PartialEq, Eq, Hash, Default, Debug)]
-pub(in super::super) struct Bits(Vec<u64>);
+pub(in super::super) struct Bits(SmallVec<[u64; 4]>);
 
 impl Bits {
     pub fn has(&self, n: usize) -> bool {
@@ -69,6 +70,20 @@ impl Bits {
         self.trim();
     }
 
+    /// Takes away a few.
+    pub fn forget(&mut self, few: &Few) {
+        let mut any = false;
+        for &(n, mask) in &few.0 {
+            if let Some(w) = self.0.get_mut(n).filter(|w| **w & mask != 0) {
+                *w &= !mask;
+                any = true;
+            }
+        }
+        if any {
+            self.trim();
+        }
+    }
+
     pub fn without(&self, other: &Bits) -> Bits {
         let mut out = self.clone();
         out.take_away(other);
@@ -89,13 +104,27 @@ impl Bits {
     }
 }
 
+/// A few numbers: which words of a set they are in, and where.
+#[derive(Clone, Default)]
+pub(in super::super) struct Few(SmallVec<[(usize, u64); 4]>);
+
+impl Few {
+    pub fn set(&mut self, n: usize) {
+        let (word, bit) = (n / 64, 1 << (n % 64));
+        match self.0.iter_mut().find(|x| x.0 == word) {
+            Some(x) => x.1 |= bit,
+            None => self.0.push((word, bit)),
+        }
+    }
+}
+
 /// The numbers of the facts, the same in all states.
 #[derive(Default)]
 pub(in super::super) struct Names {
-    ids: HashMap<Fact, usize>,
+    ids: Map<Fact, usize>,
     /// The facts about a region, and those about who has passed its wait for a word.
-    regions: HashMap<i64, Vec<usize>>,
-    passed: HashMap<i64, Vec<usize>>,
+    regions: Map<i64, Few>,
+    passed: Map<i64, Few>,
     /// What is written, and who sees it.
     pub written: Bits,
     /// What is no fact about memory.
@@ -109,12 +138,12 @@ impl Names {
         if n == next {
             match f {
                 Fact::Written(r) | Fact::Shown(r) => {
-                    self.regions.entry(r).or_default().push(n);
+                    self.regions.entry(r).or_default().set(n);
                     self.written.set(n);
                 }
-                Fact::Read(r, _) => self.regions.entry(r).or_default().push(n),
+                Fact::Read(r, _) => self.regions.entry(r).or_default().set(n),
                 Fact::Passed(w, _) => {
-                    self.passed.entry(w).or_default().push(n);
+                    self.passed.entry(w).or_default().set(n);
                     self.events.set(n);
                 }
                 Fact::Runs(_) | Fact::Made(_) | Fact::Ended(_) | Fact::Before(_) => self.events.set(n),
@@ -124,12 +153,12 @@ impl Names {
     }
 
     /// All facts about a region.
-    pub fn region(&self, r: i64) -> Vec<usize> {
+    pub fn region(&self, r: i64) -> Few {
         self.regions.get(&r).cloned().unwrap_or_default()
     }
 
     /// Who has passed its wait for a word.
-    pub fn passed(&self, word: i64) -> Vec<usize> {
+    pub fn passed(&self, word: i64) -> Few {
         self.passed.get(&word).cloned().unwrap_or_default()
     }
 }

@@ -96,7 +96,7 @@ impl Checker<'_> {
         let parts = unit.map(|u| u.1).into_iter().collect();
         region.write = Some(Write { agent: t, word: unit.map(|u| u.0), parts, site: At(here) });
         let void = self.names.borrow().region(r);
-        s.holders().for_each(|h| void.iter().for_each(|&n| h.clear(n)));
+        s.holders().for_each(|h| h.forget(&void));
         match unit {
             None => self.learn_one(s, t, written),
             Some((word, _)) => s.gather(word, written),
@@ -132,13 +132,17 @@ impl Checker<'_> {
             }
             Some(_) => {}
         }
+        // Of a first read behind a write nobody knows anything.
+        let again = region.reads.contains_key(&t);
         let reads = region.reads.entry(t).or_insert_with(|| Reads { groups: Default::default(), site: At(here) });
         reads.site = At(here);
         if let Some(kind) = unit {
             reads.groups[kind].insert(0);
         }
         let busy = reads.busy();
-        s.holders().for_each(|h| h.clear(read));
+        if again {
+            s.holders().for_each(|h| h.clear(read));
+        }
         if !busy {
             self.learn_one(s, t, read);
         }

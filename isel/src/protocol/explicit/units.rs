@@ -62,8 +62,15 @@ impl<'a> Checker<'a> {
         // Of neighbours, as far as they are touched.
         let (start, grain) = (all[0], grain - all[0]);
         let mut touched = vec![false; all.len()];
+        // The part that the one in front lies in.
+        let mut same = 0..0;
         for &at in list {
-            let inside = ((at - start) / grain) as usize..=((at + bytes - 1 - start) / grain) as usize;
+            if same.contains(&at) && at + bytes <= same.end {
+                continue;
+            }
+            let n = (at - start) / grain;
+            same = start + n * grain..start + (n + 1) * grain;
+            let inside = n as usize..=((at + bytes - 1 - start) / grain) as usize;
             touched.iter_mut().take(inside.end() + 1).skip(*inside.start()).for_each(|t| *t = true);
         }
         all.into_iter().zip(touched).filter(|x| x.1).map(|x| x.0).collect()

@@ -286,15 +286,15 @@ impl<'a> Checker<'a> {
         b.passed.clear();
         s.shared.phases[gathered + 1] = std::mem::take(&mut s.shared.phases[gathered]);
         let (ended, before) = (self.id(Fact::Ended(at)), self.id(Fact::Before(at)));
-        let passed = self.names.borrow().passed(at);
+        let mut over = self.names.borrow().passed(at);
+        over.set(ended);
+        over.set(before);
         for h in s.shared.holders() {
-            if h.has(ended) {
+            let known = h.has(ended);
+            h.forget(&over);
+            if known {
                 h.set(before);
-            } else {
-                h.clear(before);
             }
-            h.clear(ended);
-            passed.iter().for_each(|&n| h.clear(n));
         }
         s.shared.phases[gathered + 1].set(ended);
         s.shared.phases[gathered + 1].set(before);
