@@ -60,7 +60,7 @@ pub struct Lowered {
     pub plan: Plan,
     /// Conversions between layouts in its text that move data: by selects, by shuffles, through shared memory.
     pub conversions: [u32; 3],
-    /// True if its layouts were searched.
+    /// True if it has layouts of a search: one was made, and gained enough over the plain ones.
     pub searched: bool,
     /// Why the layouts that were found gave way to the plain ones, if they did.
     pub gave_way: Option<String>,
