@@ -15,7 +15,7 @@
 
 use super::turn;
 use crate::facts::ANY;
-use tilelift_ir::{BuildErrors, CmpOp, Extent, Kernel, KernelBuilder, ReduceOp, Scalar, Task, Value, ViewType};
+use tilelift_ir::{BuildError, BuildErrors, CmpOp, Extent, Kernel, KernelBuilder, ReduceOp, Scalar, Task, Value, ViewType};
 
 /// Bytes of a chunk of columns, which lie together in local memory.
 const CHUNK_BYTES: u32 = 128;
@@ -31,6 +31,10 @@ const PIECE: u32 = 16;
 
 /// Rounds of a team whose sums may be under way.
 const ROUNDS: u32 = 2;
+
+/// Blocks of the largest cluster, and bytes of a row's part that a slot can hold.
+const MOST_BLOCKS: u32 = 16;
+const MOST_BYTES: u32 = 256 << 10;
 
 /// LayerNorm of matrices whose rows are a multiple of 128 bytes long.
 #[derive(Clone, PartialEq, Debug)]
@@ -60,12 +64,12 @@ impl StreamNorm {
         u32::try_from(parts).ok().filter(|&p| p <= 8).map(|blocks| StreamNorm::new(elem, blocks, cols))
     }
 
-    /// For up to `cols` columns in clusters of so many blocks, two teams of eight warps.
+    /// For up to `cols` columns in clusters of so many blocks, two teams of four to eight warps.
     pub fn new(elem: Scalar, blocks: u32, cols: u32) -> StreamNorm {
         let chunk = CHUNK_BYTES / elem.bytes().max(1);
         let tile_chunks = cols.div_ceil(chunk.max(1)).div_ceil(blocks.max(1)).max(1).next_power_of_two();
         // Some 96 KiB under way are enough, and more are slower.
-        let slots = (RING_BYTES / (tile_chunks * CHUNK_BYTES).max(1) / TEAMS * TEAMS).clamp(2 * TEAMS, 4 * TEAMS);
+        let slots = (RING_BYTES / tile_chunks.saturating_mul(CHUNK_BYTES).max(1) / TEAMS * TEAMS).clamp(2 * TEAMS, 4 * TEAMS);
         StreamNorm { elem, blocks, tile_chunks, slots, teams: TEAMS, warps: (tile_chunks / 32).clamp(4, 8), rows: ANY }
     }
 
@@ -78,9 +82,18 @@ impl StreamNorm {
     /// and the `f32` scalar `eps`.
     ///
     /// # Errors
-    /// The builder's, for tiles of no or too many elements, or integer elements.
+    /// The builder's, for tiles of no or too many elements, or integer elements; rows that no cluster holds.
     pub fn build(&self) -> Result<Kernel, BuildErrors> {
         let Self { elem, blocks, tile_chunks: held, slots, teams, .. } = *self;
+        // The builder would find out, but only behind as many instructions as there are blocks and pieces.
+        if blocks > MOST_BLOCKS || held.saturating_mul(CHUNK_BYTES) > MOST_BYTES {
+            let message = format!(
+                "{blocks} blocks that hold {held} chunks of {CHUNK_BYTES} bytes each: at most {MOST_BLOCKS} blocks of {MOST_BYTES} bytes; \
+                 use fewer columns, or kernels that go through rows more than once"
+            );
+            return Err(BuildErrors(vec![BuildError { method: "StreamNorm::build".to_owned(), message }]));
+        }
+        let words = teams.saturating_mul(ROUNDS);
         let chunk = self.chunk();
         let mut b = KernelBuilder::new(&format!("stream_norm_{elem}_{blocks}"));
         b.cluster(blocks);
@@ -92,10 +105,10 @@ impl StreamNorm {
         let eps = b.param(Scalar::F32);
         let ring = b.local_alloc(&[slots, 1, held, chunk], elem);
         let kept = affine.map(|_| b.local_alloc(&[1, held, chunk], elem));
-        let parts = [(); 2].map(|()| b.local_alloc(&[teams * ROUNDS, blocks, 1], Scalar::F32));
+        let parts = [(); 2].map(|()| b.local_alloc(&[words, blocks, 1], Scalar::F32));
         let (full, free) = (b.barrier_alloc(1, slots), b.barrier_alloc(1, slots));
-        let (loaded, met) = (b.barrier_alloc(1, 1), b.barrier_alloc(1, teams * ROUNDS));
-        let bytes = held * CHUNK_BYTES;
+        let (loaded, met) = (b.barrier_alloc(1, 1), b.barrier_alloc(1, words));
+        let bytes = held.saturating_mul(CHUNK_BYTES);
         let rank = b.cluster_rank();
         let (program, programs) = (b.program_id(0), b.num_programs(0));
         let (first, stride) = (b.div(program, blocks), b.div(programs, blocks));
@@ -108,7 +121,7 @@ impl StreamNorm {
         let tasks = [Task::new("producer", 1), Task::new("team", self.warps).replicas(teams)];
         b.tasks(&tasks, |b, task, team| {
             if task == 0 {
-                b.barrier_expect(loaded, 2 * bytes);
+                b.barrier_expect(loaded, bytes.saturating_mul(2));
                 for (from, to) in affine.into_iter().zip(kept) {
                     let to = b.local_index(to, 0);
                     b.async_load(from, &[at, zero], to, loaded);
@@ -140,7 +153,7 @@ impl StreamNorm {
                 let word = b.mul(team, ROUNDS);
                 let word = b.add(word, half);
                 let met = b.barrier_index(met, word);
-                b.barrier_expect(met, 2 * 4 * blocks);
+                b.barrier_expect(met, blocks.saturating_mul(2 * 4));
                 let parts = parts.map(|p| b.local_index(p, word));
                 for (part, value) in parts.into_iter().zip(own) {
                     let value = b.reshape(value, &[1]);
@@ -218,14 +231,14 @@ impl Columns {
         let begins = b.mul(ranks, held);
         let each = count(b, begins);
         let row = b.mul(chunks, chunk);
-        let piece = (norm.warps * 32 * PIECE / chunk).clamp(1, held);
+        let piece = (norm.warps.saturating_mul(32 * PIECE) / chunk).min(held).max(1);
         let index = b.iota(&[1, piece * chunk], 1);
         let shape = [1, piece, chunk];
         Columns {
             row: invert(b, row),
             here,
             inverse: invert(b, here),
-            whole: b.cmp(CmpOp::Eq, here, held * chunk),
+            whole: b.cmp(CmpOp::Eq, here, held.saturating_mul(chunk)),
             inverses: invert(b, each),
             each: b.cast(each, Scalar::F32),
             shape,
@@ -283,5 +296,29 @@ impl Columns {
         let moved = b.fma(d, self.each, squares);
         let square = b.reduce(ReduceOp::Add, moved, 0);
         (mean, b.mul(square, self.row))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn impossible_sizes_are_no_panic() {
+        for elem in [Scalar::F32, Scalar::BF16, Scalar::I4] {
+            for (blocks, cols) in [(0, 0), (1, 64), (2, u32::MAX), (8, u32::MAX), (u32::MAX, 1)] {
+                let norm = StreamNorm::new(elem, blocks, cols);
+                for norm in
+                    [norm.clone(), StreamNorm { tile_chunks: 0, ..norm.clone() }, StreamNorm { teams: u32::MAX, warps: u32::MAX, ..norm }]
+                {
+                    // Whatever it says, it says it as a value.
+                    let built = norm.build();
+                    assert!(built.is_err() || blocks > 0, "{norm:?}");
+                    assert!(norm.grid(u32::MAX, 4)[0] >= norm.blocks.min(1), "{norm:?}");
+                }
+            }
+        }
+        assert_eq!(StreamNorm::for_cols(Scalar::BF16, 131_072).map(|n| n.blocks), Some(8));
+        assert_eq!(StreamNorm::for_cols(Scalar::BF16, u32::MAX), None);
     }
 }
