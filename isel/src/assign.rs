@@ -213,6 +213,13 @@ fn assign_part(kernel: &Kernel, target: &Target, plan: &Plan, part: Region, out:
         }
     }
 
+    for (class, layout) in operands_in_local_memory(kernel, &insts, &out.dots, &mut classes) {
+        chosen.entry(class).or_insert_with(|| {
+            queue.push(class);
+            layout
+        });
+    }
+
     // Accesses by size, largest first; the earlier one wins a tie.
     let mut anchors: Vec<(u64, Inst, Value)> = Vec::new();
     for &i in &insts {
@@ -281,6 +288,37 @@ fn assign_part(kernel: &Kernel, target: &Target, plan: &Plan, part: Region, out:
         }
     }
     Ok(())
+}
+
+/// Operands of products that come from local memory alone, with the layouts in which they are multiplied: any layout is as good to fetch.
+fn operands_in_local_memory(
+    kernel: &Kernel,
+    insts: &[Inst],
+    dots: &SecondaryMap<Inst, Option<Rc<DotPlan>>>,
+    classes: &mut Classes,
+) -> Vec<(Value, Rc<Layout>)> {
+    let mut fetched: BTreeMap<Value, bool> = BTreeMap::new();
+    for &i in insts {
+        let d = &kernel.insts[i];
+        let (v, local) = match d.op {
+            Op::LocalLoad => (d.results[0], true),
+            Op::Load | Op::Gather | Op::Atomic | Op::AtomicCas | Op::RemoteLoad => (d.results[0], false),
+            Op::Store | Op::Scatter => (kernel.operand(i, "value")[0], false),
+            _ => continue,
+        };
+        *fetched.entry(classes.find(v)).or_insert(true) &= local;
+    }
+    let mut out = Vec::new();
+    for &i in insts {
+        let Some(dot) = &dots[i] else { continue };
+        for (&v, layout) in kernel.insts[i].args.iter().zip([&dot.a, &dot.b]) {
+            let class = classes.find(v);
+            if fetched.get(&class) == Some(&true) && tile_shape(kernel, v) == Some(layout.shape()) {
+                out.push((class, layout.clone()));
+            }
+        }
+    }
+    out
 }
 
 /// The instructions of a region and the regions inside it, but for those of tasks.

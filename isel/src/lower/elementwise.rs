@@ -5,7 +5,7 @@ use super::{Held, Lower, Tile, narrow, transcendental};
 use crate::error::LowerError;
 use crate::lane::{BinOp, LTy, LVal, LaneBuilder, Special, UnOp};
 use std::rc::Rc;
-use tilelift_ir::layout::{Axis, Layout};
+use tilelift_ir::layout::{Axis, Coord, Layout};
 use tilelift_ir::{Attr, Inst, Literal, Op, Scalar, Type, num};
 
 /// The bits of a literal of a type, as the lane IR keeps them.
@@ -30,9 +30,14 @@ pub(crate) struct Coords {
 
 impl Coords {
     pub fn new(b: &mut LaneBuilder, layout: &Layout) -> Coords {
+        let lanes: Vec<Coord> = (0..layout.bits(Axis::Lane)).map(|i| layout.column(Axis::Lane, i)).collect();
+        Coords::of_lanes(b, layout, &lanes)
+    }
+
+    /// Those of a layout whose lanes stand elsewhere: what each bit of a lane's number adds.
+    pub fn of_lanes(b: &mut LaneBuilder, layout: &Layout, lanes: &[Coord]) -> Coords {
         let rank = layout.shape().len();
-        let columns = |axis| -> Vec<_> { (0..layout.bits(axis)).map(|i| layout.column(axis, i)).collect() };
-        let (lanes, warps) = (columns(Axis::Lane), columns(Axis::Warp));
+        let warps: Vec<Coord> = (0..layout.bits(Axis::Warp)).map(|i| layout.column(Axis::Warp, i)).collect();
         let lane = b.special(Special::Lane);
         let warp = b.special(Special::Warp);
         let dims = (0..rank)

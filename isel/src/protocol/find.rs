@@ -39,6 +39,9 @@ fn mark(block: &Block, counted: bool, local: &dyn Fn(LVal) -> bool, set: &mut Se
                     set.insert(from.addr);
                     set.extend(guard);
                 }
+                Unit::StoreMatrix { to, .. } if local(to.addr) => {
+                    set.insert(to.addr);
+                }
                 Unit::StoreMatrix { .. } | Unit::BulkStore { .. } | Unit::PrefetchMap { .. } => {}
                 Unit::BulkLoad { to, barrier, ranks, guard, .. } => {
                     set.extend([to.addr, barrier.addr]);
@@ -88,7 +91,7 @@ fn mark(block: &Block, counted: bool, local: &dyn Fn(LVal) -> bool, set: &mut Se
             }
             Inst::Roles(r) => r.roles.iter().for_each(|r| mark(&r.body, counted, local, set)),
             // Which lanes touch which local memory.
-            Inst::LoadShared { addr, .. } if local(*addr) => {
+            Inst::LoadShared { addr, .. } | Inst::LoadMatrix { addr, .. } if local(*addr) => {
                 set.insert(*addr);
             }
             Inst::StoreShared { addr, guard, .. } if local(*addr) => {

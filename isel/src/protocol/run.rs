@@ -492,6 +492,10 @@ impl<'a> Checker<'a> {
                 let bytes = dsts.iter().map(|&v| self.program.vals[v].bytes()).sum();
                 self.access(s, t, here, Place { addr: *addr, offset: *offset }, bytes, None)?;
             }
+            // Each lane names a row of 16 bytes.
+            Inst::LoadMatrix { addr, offset, .. } if explicit => {
+                self.access(s, t, here, Place { addr: *addr, offset: *offset }, 16, None)?;
+            }
             Inst::StoreShared { srcs, addr, offset, guard } if explicit => {
                 let bytes = srcs.iter().map(|&v| self.program.vals[v].bytes()).sum();
                 self.access(s, t, here, Place { addr: *addr, offset: *offset }, bytes, Some(*guard))?;

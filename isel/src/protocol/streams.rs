@@ -119,7 +119,7 @@ pub(super) fn streams(program: &Program, whole: bool) -> Streams {
 pub(super) fn matters(block: &Block, local: bool) -> bool {
     block.iter().any(|i| match i {
         Inst::Unit(u) => !matches!(**u, Unit::PrefetchMap { .. }),
-        Inst::LoadShared { .. } | Inst::StoreShared { .. } => local,
+        Inst::LoadShared { .. } | Inst::LoadMatrix { .. } | Inst::StoreShared { .. } => local,
         other => blocks(other).into_iter().any(|b| matters(b, local)),
     })
 }

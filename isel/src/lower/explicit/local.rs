@@ -40,13 +40,13 @@ fn power_of_two(n: u32) -> u32 {
 
 impl Local {
     /// The dimension whose elements lie side by side, if the handle has it.
-    fn contiguous(&self) -> Option<usize> {
+    pub(super) fn contiguous(&self) -> Option<usize> {
         let of = self.form.panels.map_or(self.form.shape.len() - 1, |p| p.contiguous);
         self.parts.iter().position(|p| p.of == of)
     }
 
     /// Dimensions, contiguous one first.
-    fn order(&self) -> Vec<usize> {
+    pub(super) fn order(&self) -> Vec<usize> {
         let first = self.contiguous();
         let mut rest: Vec<usize> = (0..self.parts.len()).filter(|&d| Some(d) != first).collect();
         rest.sort_by_key(|&d| std::cmp::Reverse(self.parts[d].of));
@@ -54,7 +54,7 @@ impl Local {
     }
 
     /// Bytes up to which vectors are aligned.
-    fn vector_bytes(&self) -> u32 {
+    pub(super) fn vector_bytes(&self) -> u32 {
         let Some(d) = self.contiguous() else { return self.form.size };
         let p = self.parts[d];
         let rows = if self.form.panels.is_some() { WIDEST } else { power_of_two(self.form.shape[p.of] * self.form.size) };
@@ -62,7 +62,7 @@ impl Local {
     }
 
     /// Address and offset of the element at the lanes' coordinates and a register's.
-    fn at(&self, b: &mut LaneBuilder, coords: &Coords, c: &[u32]) -> Result<(LVal, i32), LowerError> {
+    pub(super) fn at(&self, b: &mut LaneBuilder, coords: &Coords, c: &[u32]) -> Result<(LVal, i32), LowerError> {
         let form = &self.form;
         let Some(panels) = form.panels else {
             let mut addr = self.base;
@@ -291,14 +291,20 @@ impl Lower<'_> {
         let (result, local) = (d.results[0], self.local(d.args[0])?);
         let layout = self.layout_of(result)?;
         let elem = self.kernel.ty(result).elem();
-        let coords = Coords::new(b, &layout);
-        let mut out: Vec<Option<LVal>> = vec![None; layout.size(Axis::Reg) as usize];
-        for part in groups(&local, &layout, elem)? {
-            let n = part.len() as u32;
-            let (addr, offset) = local.at(b, &coords, &layout.reg_coord(part[0]))?;
-            let words = b.load_shared(&word_types(n, elem), local.alloc, addr, offset);
-            part.iter().zip(from_words(b, &words, elem, n)).for_each(|(&r, e)| out[r as usize] = Some(e));
-        }
+        let out = match self.load_by_matrices(b, &local, &layout, elem)? {
+            Some(out) => out,
+            None => {
+                let coords = Coords::new(b, &layout);
+                let mut out = vec![None; layout.size(Axis::Reg) as usize];
+                for part in groups(&local, &layout, elem)? {
+                    let n = part.len() as u32;
+                    let (addr, offset) = local.at(b, &coords, &layout.reg_coord(part[0]))?;
+                    let words = b.load_shared(&word_types(n, elem), local.alloc, addr, offset);
+                    part.iter().zip(from_words(b, &words, elem, n)).for_each(|(&r, e)| out[r as usize] = Some(e));
+                }
+                out
+            }
+        };
         let regs = filled(out, &layout)?;
         self.set_tile(result, super::super::Tile { layout, regs });
         self.task_mut()?.met = false;
@@ -311,14 +317,16 @@ impl Lower<'_> {
         let tile = self.own_tile(b, d.args[1])?;
         let elem = self.kernel.ty(d.args[1]).elem();
         let layout = tile.layout.clone();
-        let guard = representative(b, layout.free_mask(Axis::Lane), layout.free_mask(Axis::Warp));
-        let coords = Coords::new(b, &layout);
         b.before_shared_writes();
-        for part in groups(&local, &layout, elem)? {
-            let (addr, offset) = local.at(b, &coords, &layout.reg_coord(part[0]))?;
-            let elems: Vec<LVal> = part.iter().map(|&r| tile.regs[r as usize]).collect();
-            let words = to_words(b, &elems, elem);
-            b.store_shared(words, local.alloc, addr, offset, guard);
+        if !self.store_by_matrices(b, &local, &tile, elem)? {
+            let guard = representative(b, layout.free_mask(Axis::Lane), layout.free_mask(Axis::Warp));
+            let coords = Coords::new(b, &layout);
+            for part in groups(&local, &layout, elem)? {
+                let (addr, offset) = local.at(b, &coords, &layout.reg_coord(part[0]))?;
+                let elems: Vec<LVal> = part.iter().map(|&r| tile.regs[r as usize]).collect();
+                let words = to_words(b, &elems, elem);
+                b.store_shared(words, local.alloc, addr, offset, guard);
+            }
         }
         let t = self.task_mut()?;
         (t.met, t.stored) = (false, true);

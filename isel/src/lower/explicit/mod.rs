@@ -7,6 +7,7 @@
 
 mod copies;
 mod local;
+mod matrices;
 mod product;
 
 pub(super) use local::Local;
