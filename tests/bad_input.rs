@@ -68,6 +68,7 @@ fn command_lines_that_make_no_sense_are_explained() {
         (&["gemm", "--tile", "0x1x1"], "three extents"),
         (&["gemm", "stray"], "unexpected argument"),
         (&["accept", "--seeds", "none"], "--seeds takes a number"),
+        (&["run", "--device", "interp", "--opt", "2", "a.tile"], "`--opt` is for devices that compile"),
         (&["devices", "stray"], "unexpected argument"),
         (&["opt", "a", "--large"], "--large is for --times"),
         (&["opt", "--table", "--all"], "--all is for --times"),

@@ -20,7 +20,7 @@ pub(super) const COMPILE_HELP: &str = "\
 usage: tilelift compile FILE [OPTION…]
 
   --target NAME    the machine (sm_80 if not given); `tilelift devices` lists them
-  --emit WHAT      ptx (the text, default), lane (the lane program) or tile (the verified kernel)
+  --emit WHAT      ptx (the text, default), lane (the lane program) or tile (the kernel behind `--opt`)
   --kernel NAME    only this kernel
   --warps N        warps per program instance, overriding the kernel's hint
   --schedule NAME  specialised or pipelined (the planner's choice)

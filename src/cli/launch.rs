@@ -44,7 +44,11 @@ Runs the file tests of files and folders; docs/testing.md describes the directiv
 pub(super) fn run(parser: &mut lexopt::Parser, streams: &mut Streams<'_>) -> Outcome {
     let (mut paths, mut kind, mut target, mut seed, mut steps) = (Vec::new(), None, None, 0, None);
     let mut options = Options::default();
+    let mut compiling = None;
     while let Some(arg) = parser.next()? {
+        if let Long(name @ ("target" | "seed" | "opt" | "schedule" | "warps" | "stages" | "unproven")) = arg {
+            compiling = Some(name.to_owned());
+        }
         match arg {
             Long("device") => kind = Some(options::device(parser)?),
             Long("target") => target = Some(options::target(parser)?),
@@ -60,6 +64,10 @@ pub(super) fn run(parser: &mut lexopt::Parser, streams: &mut Streams<'_>) -> Out
         }
     }
     let paths = some(paths)?;
+    if let (Some(DeviceKind::Interp), Some(name)) = (kind, compiling) {
+        let why = "the interpreter runs kernels as they are written; leave it out, or choose another `--device`";
+        return Err(CliError::Usage(format!("`--{name}` is for devices that compile; {why}")));
+    }
     let device = match kind {
         Some(kind) => options::open(kind, target.as_ref())?,
         None => {
