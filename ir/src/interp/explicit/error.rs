@@ -68,6 +68,8 @@ pub enum Protocol {
         /// True if the block was there.
         ended: bool,
     },
+    /// The programs have ended while an async unit still brings something to their local memory.
+    Unawaited,
     /// The halves of a cluster barrier do not come in turns.
     Halves,
     /// A channel's steps are out of order.
@@ -115,6 +117,9 @@ impl fmt::Display for Protocol {
             Protocol::Rank { rank, ended: true, .. } => {
                 write!(f, "block {rank} of the cluster has ended; keep it with a cluster barrier until its memory is no longer used")
             }
+            Protocol::Unawaited => f.write_str(
+                "all tasks have ended while this is still on its way to local memory, which others may have by then; wait for its barrier first",
+            ),
             Protocol::Halves => f.write_str("`cluster_arrive` and `cluster_wait` do not come in turns"),
             Protocol::Channel(what) => f.write_str(what),
             Protocol::Deadlock(all) => {

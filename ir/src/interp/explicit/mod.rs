@@ -115,6 +115,8 @@ struct Copy {
     /// Blocks that it goes to, and the barrier that counts its bytes there.
     blocks: Vec<usize>,
     word: usize,
+    /// What began it.
+    inst: Inst,
     /// What came before it, of which its bytes tell: those of a task's own stores do.
     before: Option<Clock>,
 }
@@ -219,7 +221,7 @@ impl Cluster<'_, '_> {
                 n += 1;
             }
             if self.fibers.iter().all(|f| matches!(f.state, State::Ended)) {
-                return Ok(());
+                return self.copies.front().map_or(Ok(()), |copy| Err(self.unawaited(copy)));
             }
             if moved < Moved::Far {
                 match self.copies.pop_front() {
@@ -266,6 +268,12 @@ impl Cluster<'_, '_> {
         for (local, number) in word.turn().unwrap_or_default() {
             block.locals[local].landed(number, word.agent, word.phase);
         }
+    }
+
+    fn unawaited(&self, copy: &Copy) -> InterpError {
+        let (kernel, inst) = (self.machine.kernel, copy.inst);
+        let program = copy.blocks.first().map_or([0; 3], |&b| self.blocks[b].program);
+        InterpError::Fault { fault: Fault::Protocol(Protocol::Unawaited), inst, op: kernel.insts[inst].op, loc: kernel.locs[inst], program }
     }
 
     fn deadlock(&self) -> InterpError {

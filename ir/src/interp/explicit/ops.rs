@@ -218,7 +218,7 @@ impl Cluster<'_, '_> {
             Op::RemoteStoreAsync => {
                 let (buf, to, data) = (self.buf(f, arg(0)?)?, self.rank(arg(1)?)?, self.tile(f, arg(2)?)?);
                 let (word, before) = (self.word(f, arg(3)?)?, Some(f.clock.clone()));
-                let copy = Copy { number: self.started, data, to: buf, blocks: vec![to], word, before };
+                let copy = Copy { number: self.started, data, to: buf, blocks: vec![to], word, inst, before };
                 self.start(f, inst, copy, false)?;
                 f.tick();
             }
@@ -328,7 +328,7 @@ impl Cluster<'_, '_> {
         let index = indices(&index.into_iter().collect(), buf.shape.len())?;
         let mut access = Access { memory: machine.memory, shadows: machine.shadows, me: machine.me, released: &machine.released };
         let data = access.load(view, &index, &buf.shape, None, zero, |w| Machine::program_of(grid, subset, w))?;
-        self.start(f, inst, Copy { number: self.started, data, to: buf, blocks, word, before: None }, true)
+        self.start(f, inst, Copy { number: self.started, data, to: buf, blocks, word, inst, before: None }, true)
     }
 
     fn async_store(&mut self, f: &mut Fiber, inst: Inst) -> Result<(), Fault> {
