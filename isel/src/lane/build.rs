@@ -13,7 +13,7 @@ pub(crate) use roles::SPARE;
 use super::fold::{eval_cmp, eval_int};
 use super::place::{Life, place};
 use super::sweep::sweep;
-use super::{Alloc, AllocId, Atomic, BinOp, Block, Inst, LTy, LVal, Param, Program, ShuffleFrom, Special, UnOp, Vals};
+use super::{Alloc, AllocId, Atomic, BinOp, Block, Inst, LTy, LVal, Param, Place, Program, ShuffleFrom, Special, UnOp, Unit, Vals};
 use crate::target::MatrixId;
 use cranelift_entity::{PrimaryMap, SecondaryMap};
 use smallvec::SmallVec;
@@ -590,6 +590,13 @@ impl LaneBuilder {
         self.touch(alloc);
         self.written = true;
         self.effect(Inst::StoreShared { srcs, addr, offset, guard });
+    }
+
+    /// A matrix store; see [`Unit::StoreMatrix`]. [`LaneBuilder::before_shared_writes`] goes before the group.
+    pub fn store_matrix(&mut self, srcs: Vals, alloc: AllocId, addr: LVal, offset: i32) {
+        self.touch(alloc);
+        self.written = true;
+        self.unit(Unit::StoreMatrix { srcs, to: Place { addr, offset } });
     }
 
     /// Starts an asynchronous copy. Waits and barriers are the caller's protocol.

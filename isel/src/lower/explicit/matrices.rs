@@ -10,7 +10,7 @@ use super::super::vectors::{from_words, to_words};
 use super::super::{Lower, Tile};
 use super::local::Local;
 use crate::error::LowerError;
-use crate::lane::{LTy, LVal, LaneBuilder, Place, Unit, Vals};
+use crate::lane::{LTy, LVal, LaneBuilder, Vals};
 use tilelift_ir::Scalar;
 use tilelift_ir::layout::{AccessColumns, Axis, Coord, Layout, LdMatrixPlan, ldmatrix_applies};
 
@@ -79,8 +79,7 @@ impl Matrices {
                 let word = to_words(b, &elems, elem)[0];
                 srcs.push(if per == 1 { b.bitcast(word, LTy::B32) } else { word });
             }
-            b.touch(local.alloc);
-            b.unit(Unit::StoreMatrix { srcs, to: Place { addr, offset } });
+            b.store_matrix(srcs, local.alloc, addr, offset);
         }
         Ok(())
     }
