@@ -109,7 +109,8 @@ pub fn run_file(path: &Path, config: &Config<'_>) -> Result<(), Vec<Failure>> {
     let fail = |line, message| Failure { path: path.to_owned(), line, message };
     let text = fs::read_to_string(path).map_err(|e| vec![fail(0, format!("can't be read: {e}"))])?;
     let directives = directive::parse(&text).map_err(|errors| errors.into_iter().map(|e| fail(e.line, e.message)).collect::<Vec<_>>())?;
-    let mut test = Test { directives: &directives, config, failures: Vec::new(), output: None, assembled: BTreeSet::new() };
+    let mut test =
+        Test { directives: &directives, config, failures: Vec::new(), output: None, assembled: BTreeSet::new(), headers: Vec::new() };
     test.run(&text);
     if let (Some(output), Some(_)) = (&test.output, directives.precise) {
         let want = directives.output.join("\n");
@@ -140,6 +141,8 @@ struct Test<'t> {
     output: Option<String>,
     /// Kernels and targets whose text the assembler has seen.
     assembled: BTreeSet<(String, &'static str, OptLevel)>,
+    /// Where each kernel begins.
+    headers: Vec<(String, u32)>,
 }
 
 impl Test<'_> {
@@ -170,6 +173,7 @@ impl Test<'_> {
                 }));
             }
         }
+        self.headers = kernels.iter().zip(&headers).map(|(k, h)| (k.name.clone(), h.line)).collect();
         if reported.is_empty() {
             self.stages(&kernels, &mut reported);
         }
@@ -188,14 +192,15 @@ impl Test<'_> {
                     }
                     continue;
                 }
-                Stage::Opt => compiled(kernels, &targets[..targets.len().min(1)], reported, |k, _| {
+                Stage::Opt => compiled(kernels, &targets[..targets.len().min(1)], (&self.headers, reported), |k, _| {
                     crate::optimise(k, OptLevel::Logical).map(|k| text::print(&k))
                 }),
-                Stage::Lower => {
-                    compiled(kernels, &targets, reported, |k, t| lower(k, t, &Options::default()).map(|l| l.program.to_string()))
-                }
+                Stage::Lower => compiled(kernels, &targets, (&self.headers, reported), |k, t| {
+                    lower(k, t, &Options::default()).map(|l| l.program.to_string())
+                }),
                 Stage::Emit => {
-                    let out = compiled(kernels, &targets, reported, |k, t| compile(k, t, &Options::default()).map(|a| a.text));
+                    let out =
+                        compiled(kernels, &targets, (&self.headers, reported), |k, t| compile(k, t, &Options::default()).map(|a| a.text));
                     if let Some(target) = targets.first() {
                         self.assembles(1, &out, target);
                     }
@@ -335,7 +340,7 @@ impl Test<'_> {
             Err(e) => {
                 // Said once, of the kernel as it was written.
                 if reported.iter().all(|r| r.message != e.to_string()) {
-                    reported.push(compile_error(&e));
+                    reported.push(compile_error(&e, o.kernel, &self.headers));
                 }
                 return;
             }
@@ -399,7 +404,7 @@ struct Outcome<'o> {
 fn compiled(
     kernels: &[Kernel],
     targets: &[Target],
-    reported: &mut Vec<Reported>,
+    (headers, reported): (&[(String, u32)], &mut Vec<Reported>),
     stage: impl Fn(&Kernel, &Target) -> Result<String, CompileError>,
 ) -> String {
     let mut output = String::new();
@@ -407,15 +412,18 @@ fn compiled(
         for kernel in kernels {
             match stage(kernel, target) {
                 Ok(text) => output.push_str(&text),
-                Err(e) => reported.push(compile_error(&e)),
+                Err(e) => reported.push(compile_error(&e, kernel, headers)),
             }
         }
     }
     output
 }
 
-fn compile_error(e: &CompileError) -> Reported {
-    Reported { line: e.loc().line, code: e.code().to_owned(), message: e.to_string() }
+/// What has no line of its own is said of the kernel's header.
+fn compile_error(e: &CompileError, kernel: &Kernel, headers: &[(String, u32)]) -> Reported {
+    let header = || headers.iter().find(|h| h.0 == kernel.name).map_or(0, |h| h.1);
+    let line = if e.loc().line > 0 { e.loc().line } else { header() };
+    Reported { line, code: e.code().to_owned(), message: e.to_string() }
 }
 
 /// True if searching the layouts of a kernel changes what its lanes do on a machine.
