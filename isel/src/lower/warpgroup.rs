@@ -272,6 +272,7 @@ impl Lower<'_> {
             let at = b.add_const(base, i64::from(r * down + p * tile.panel_bytes()));
             let staged = Rc::new(Staged { map: map_of_part.clone(), base: at, alloc });
             for ((y, x), words) in self.fetch_fragments(b, staged, &layout, map.reg.len(), tile.elem)? {
+                let words = words.iter().map(|&w| b.bitcast(w, LTy::B32)).collect();
                 fragments.insert((r * share + y, p * right + x), words);
             }
         }
@@ -402,7 +403,7 @@ pub(super) fn left_words(
     let mut fragments = BTreeMap::new();
     for first in (0..plan.a.size(Axis::Reg)).step_by(1 << map.reg.len()) {
         let regs = &held.regs[first as usize..][..1 << map.reg.len()];
-        let words: Vals = regs.chunks(per_word).map(|part| if per_word == 1 { part[0] } else { b.pack(part) }).collect();
+        let words: Vals = regs.chunks(per_word).map(|part| if per_word == 1 { b.bitcast(part[0], LTy::B32) } else { b.pack(part) }).collect();
         let at = plan.a.reg_coord(first);
         fragments.entry((at[0], at[1])).or_insert(words);
     }
