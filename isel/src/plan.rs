@@ -39,6 +39,12 @@ pub struct LowerOptions {
     pub overlap: Option<bool>,
     /// Whether a launch may begin while the one in front of it ends, where the target has that. Numbers do not depend on it.
     pub early_launch: Option<bool>,
+    /// Bytes of the rows of panels in which operands of a specialised loop wait and its results leave.
+    pub span: Option<u32>,
+    /// Whether left operands of a specialised loop's dots go from the ring through registers.
+    pub left_registers: Option<bool>,
+    /// Whether results of a specialised loop leave by bulk copies, where those take them.
+    pub bulk_results: Option<bool>,
     /// How layouts are chosen.
     pub layouts: LayoutChoice,
     /// Tasks whose work together is not proved are lowered none the less.
@@ -139,7 +145,7 @@ pub fn plan(kernel: &Kernel, target: &Target, options: &LowerOptions) -> Result<
 /// As [`plan`].
 pub(crate) fn plan_with(kernel: &Kernel, target: &Target, options: &LowerOptions, forms: &RingForms) -> Result<Plan, LowerError> {
     let specialise = || {
-        let forms = RingForms::required(kernel)?.or(forms);
+        let forms = RingForms::required(kernel)?.or(&RingForms::asked(kernel, options)).or(forms);
         specialise::specialise(kernel, target, options, &forms)
     };
     let explicit = kernel.is_explicit();

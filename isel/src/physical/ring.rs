@@ -67,7 +67,7 @@ impl RingSearch {
     pub fn of(kernel: &Kernel, target: &Target, options: &LowerOptions, plan: &Plan) -> Option<RingSearch> {
         let s = plan.specialised()?.clone();
         let units = target.units.as_ref()?;
-        let said = RingForms::required(kernel).unwrap_or_default();
+        let said = RingForms::required(kernel).unwrap_or_default().or(&RingForms::asked(kernel, options));
         let can = |forms: RingForms| plan_with(kernel, target, options, &forms).is_ok_and(|p| p.specialised().is_some());
         let mut out = RingSearch { loads: Vec::new(), lefts: Vec::new(), stores: Vec::new(), copies_last: false, plan: s.clone() };
         for (load, tile) in &s.loads {

@@ -11,6 +11,7 @@
 //! kernel's text: `require_layout …, panels(64)` behind a load or in front of a store, `mma(a)` on a left operand, a layout of registers on what
 //! is stored. A search says it with a [`Forms`] of its own, and [`Forms::written`] puts that into the text.
 
+use super::LowerOptions;
 use super::specialise::behind_reshapes;
 use crate::lower::keeps_extents;
 use std::collections::{BTreeMap, BTreeSet};
@@ -139,6 +140,23 @@ impl Forms {
             }
         });
         Ok(out)
+    }
+
+    /// What the caller pins, of everything that it may concern.
+    pub fn asked(kernel: &Kernel, options: &LowerOptions) -> Forms {
+        let mut out = Forms::default();
+        let LowerOptions { span, left_registers, bulk_results, .. } = *options;
+        if span.is_none() && left_registers.is_none() && bulk_results.is_none() {
+            return out;
+        }
+        kernel.walk(kernel.body, &mut |i| match kernel.insts[i].op {
+            Op::Load => out.spans.extend(span.map(|s| (i, s))),
+            Op::Dot => out.left.extend(left_registers.map(|l| (i, l))),
+            Op::Store if bulk_results == Some(false) => out.leave.extend([(i, Leave::Lanes)]),
+            Op::Store => out.leave.extend(span.filter(|_| bulk_results == Some(true)).map(|s| (i, Leave::Panels(s)))),
+            _ => {}
+        });
+        out
     }
 
     /// These forms where they say something, else those of another.
