@@ -111,7 +111,17 @@ pub(crate) fn plan_dot(kernel: &Kernel, target: &Target, plan: &Plan, i: Inst) -
         };
         let factors = [a.elem, bt.elem];
         let takes = row.a.is_some();
-        return Ok(DotPlan { instr: None, group: Some(q), left: takes, factors, whole: d.clone(), a: left, b: d.clone(), d, others: Vec::new() });
+        return Ok(DotPlan {
+            instr: None,
+            group: Some(q),
+            left: takes,
+            factors,
+            whole: d.clone(),
+            a: left,
+            b: d.clone(),
+            d,
+            others: Vec::new(),
+        });
     }
     let precision = match d.attrs.first() {
         Some(Attr::Precision(p)) => *p,

@@ -7,12 +7,8 @@ use crate::require::{DotPart, LayoutSpec};
 use crate::types::Shape;
 
 /// The names of layouts, and what stands in their brackets.
-const NAMES: [(&str, &[&str]); 4] = [
-    ("blocked", &["size", "lanes", "warps", "order"]),
-    ("mma", &[]),
-    ("linear", &["registers", "lanes", "warps"]),
-    ("panels", &[]),
-];
+const NAMES: [(&str, &[&str]); 4] =
+    [("blocked", &["size", "lanes", "warps", "order"]), ("mma", &[]), ("linear", &["registers", "lanes", "warps"]), ("panels", &[])];
 
 impl Parser<'_> {
     /// `blocked(size=[1, 8], …)`, `mma(acc)`, `linear(registers=[[0, 1], …], …)` or `panels(128)`.

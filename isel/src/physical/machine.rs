@@ -302,7 +302,11 @@ impl Machine for Prices<'_> {
         let d = &self.kernel.insts[i];
         if let Some(ring) = &self.ring {
             let plain = self.plainly(i);
-            return if ring.decides(self.kernel, i) { ring.anchors(self.kernel, i, &plain, self.plain.dots[i].as_deref()) } else { vec![plain] };
+            return if ring.decides(self.kernel, i) {
+                ring.anchors(self.kernel, i, &plain, self.plain.dots[i].as_deref())
+            } else {
+                vec![plain]
+            };
         }
         if self.fixed(i) {
             return if d.op == Op::Dot { self.dots(i) } else { vec![self.plainly(i)] };

@@ -107,7 +107,8 @@ impl RingSearch {
             ways.retain(|w| w.0 == Leave::Lanes || w.1.is_some());
             out.stores.push(Leaves { store: *store, ways });
         }
-        let products: u64 = s.dots.iter().filter_map(|&(i, q)| out.products(kernel, target, i, units.matrix.get(q.as_u32() as usize)?, false)).sum();
+        let products: u64 =
+            s.dots.iter().filter_map(|&(i, q)| out.products(kernel, target, i, units.matrix.get(q.as_u32() as usize)?, false)).sum();
         let copies: u64 = s.loads.iter().map(|(_, t)| moved(t, &target.costs)).sum();
         // Neighbours ask for the same at the same time, and share what comes.
         out.copies_last = copies / 2 >= products;
@@ -116,7 +117,9 @@ impl RingSearch {
 
     /// True if there is something to choose between.
     pub fn is_open(&self) -> bool {
-        self.loads.iter().any(|w| w.maps.len() > 1) || self.lefts.iter().any(|l| l.1.len() > 1) || self.stores.iter().any(|s| s.ways.len() > 1)
+        self.loads.iter().any(|w| w.maps.len() > 1)
+            || self.lefts.iter().any(|l| l.1.len() > 1)
+            || self.stores.iter().any(|s| s.ways.len() > 1)
     }
 
     /// The maps in which a value of the ring may be, as it is seen through views; the plain one first.
@@ -290,7 +293,13 @@ impl RingSearch {
     }
 
     /// The alternatives and their prices, the chosen one of each marked, as lines of a comment.
-    pub fn list(&self, kernel: &Kernel, chosen: &RingForms, price: &dyn Fn(Inst, &Form) -> Option<u64>, ways: &dyn Fn(Inst) -> Vec<Form>) -> String {
+    pub fn list(
+        &self,
+        kernel: &Kernel,
+        chosen: &RingForms,
+        price: &dyn Fn(Inst, &Form) -> Option<u64>,
+        ways: &dyn Fn(Inst) -> Vec<Form>,
+    ) -> String {
         let mut out = String::new();
         let mut line = |head: String, list: Vec<(String, Option<u64>, bool)>| {
             let list: Vec<String> = list
@@ -337,10 +346,10 @@ fn with_span(tile: &PanelTile, span: u32) -> PanelTile {
     PanelTile { span, per: span / tile.elem.bytes(), ..tile.clone() }
 }
 
-/// What copying a tile takes: its rows or its bytes, whichever takes longer, and a start for each box.
+/// What copying a tile takes: its boxes, its rows or its bytes, whichever take longest.
 fn moved(tile: &PanelTile, c: &Costs) -> u64 {
     let rows = u64::from(tile.panels()) * u64::from(tile.rows);
-    (rows * c.box_row).max(u64::from(tile.bytes() / 32) * c.box_sector) + u64::from(tile.panels()) * c.box_start
+    (rows * c.box_row).max(u64::from(tile.bytes() / 32) * c.box_sector).max(u64::from(tile.panels()) * c.box_start)
 }
 
 /// What runs beside something else: the whole if that is shorter, else a quarter.
@@ -352,12 +361,7 @@ fn beside(cost: u64, last: bool) -> u64 {
 ///
 /// # Errors
 /// What the plain assignment refuses.
-pub(crate) fn ring_forms(
-    kernel: &Kernel,
-    target: &Target,
-    options: &LowerOptions,
-    plan: &Plan,
-) -> Result<Option<RingForms>, LowerError> {
+pub(crate) fn ring_forms(kernel: &Kernel, target: &Target, options: &LowerOptions, plan: &Plan) -> Result<Option<RingForms>, LowerError> {
     let Some(ring) = RingSearch::of(kernel, target, options, plan).filter(RingSearch::is_open) else { return Ok(None) };
     let plain: Assignment = crate::assign::assign(kernel, target, plan)?;
     let search = super::Search::of_ring(kernel, target, plan, &plain, ring);

@@ -80,7 +80,9 @@ fn stores_of(kernel: &Kernel, v: Value) -> Vec<Inst> {
 
 fn behind(kernel: &Kernel, mut from: Value, v: Value) -> bool {
     while from != v {
-        let Some(i) = kernel.def_inst(from).filter(|&i| kernel.insts[i].op == Op::Reshape && keeps_extents(kernel, i)) else { return false };
+        let Some(i) = kernel.def_inst(from).filter(|&i| kernel.insts[i].op == Op::Reshape && keeps_extents(kernel, i)) else {
+            return false;
+        };
         from = kernel.insts[i].args[0];
     }
     true
@@ -128,7 +130,9 @@ impl Forms {
             }
             let stores = stores_of(kernel, to);
             if stores.is_empty() {
-                return Err(format!("{to} is neither loaded for a dot nor stored; require its panels behind its load or in front of its store"));
+                return Err(format!(
+                    "{to} is neither loaded for a dot nor stored; require its panels behind its load or in front of its store"
+                ));
             }
             stores.into_iter().for_each(|s| {
                 out.leave.insert(s, Leave::Panels(span));

@@ -281,10 +281,13 @@ pub(super) fn specialise(kernel: &Kernel, target: &Target, options: &LowerOption
     {
         return Err(format!("panels of {} bytes are specialised only where that is asked for", tile.span));
     }
-    let dots = dots
-        .into_iter()
-        .map(|i| Ok((i, multiplication(kernel, units, main, i, &mut loads, mixed, forms)?)))
-        .collect::<Result<Vec<_>, String>>()?;
+    let (mut lefts, mut found) = (Vec::new(), Vec::new());
+    for i in dots {
+        let (q, through) = multiplication(kernel, units, main, i, &mut loads, mixed, forms)?;
+        found.push((i, q));
+        lefts.extend(through.then_some(i));
+    }
+    let dots = found;
     if !mixed && kernel.insts[main].results.len() != dots.len() {
         return Err("the loop carries more than the sums of its dots".into());
     }
@@ -321,15 +324,16 @@ pub(super) fn specialise(kernel: &Kernel, target: &Target, options: &LowerOption
         return Err(format!("{} rows make one group of warps, and nothing is multiplied while it computes; use taller tiles", sums[0][0]));
     }
     let contiguous = |j: Inst| loads.iter().find(|l| l.0 == j).map(|l| l.1.contiguous());
-    let through = |i: Inst| forms.left.get(&i) == Some(&true) && trace(kernel, kernel.insts[i].args[0], &contiguous).is_some();
-    let lefts: Vec<Inst> = insts.iter().copied().filter(|&i| through(i)).collect();
     for &i in &lefts {
         let found = trace(kernel, kernel.insts[i].args[0], &contiguous).and_then(|(l, c)| Some((&loads.iter().find(|x| x.0 == l)?.1, c)));
         if let Some((tile, 0)) = found {
             // Parts of the rows, as the groups share them, are whole panels, one behind the other.
             let (share, depth) = (consumers * rows, tile.rows);
             if tile.per > share || (tile.per < share && !depth.is_power_of_two()) {
-                return Err(format!("panels of {} bytes and a depth of {depth} are not shared by groups that fetch {share} rows", tile.span));
+                return Err(format!(
+                    "panels of {} bytes and a depth of {depth} are not shared by groups that fetch {share} rows",
+                    tile.span
+                ));
             }
         }
     }
@@ -382,7 +386,9 @@ pub(super) fn specialise(kernel: &Kernel, target: &Target, options: &LowerOption
     if room(staging_bytes) < 2 {
         if let Some((i, _)) = stores.iter().find(|(i, _)| forms.leave.contains_key(i)) {
             let v = kernel.operand(*i, "value")[0];
-            return Err(format!("the {staging_bytes} bytes through which {v} would leave do not fit beside 2 slots of {stage_bytes} bytes"));
+            return Err(format!(
+                "the {staging_bytes} bytes through which {v} would leave do not fit beside 2 slots of {stage_bytes} bytes"
+            ));
         }
         stores.clear();
         staging_bytes = 0;
@@ -457,7 +463,7 @@ fn operand_registers(kernel: &Kernel, v: Value, lanes: u32) -> u32 {
 }
 
 /// The instruction for a dot of the loop. Unless more is done with it there, its sum must be carried from step to step and looked at by
-/// nothing else, and its operands come from the loop's loads.
+/// nothing else, and its operands come from the loop's loads. True if the left one goes from there through registers.
 fn multiplication(
     kernel: &Kernel,
     units: &Units,
@@ -466,7 +472,7 @@ fn multiplication(
     loads: &mut [(Inst, PanelTile)],
     mixed: bool,
     forms: &Forms,
-) -> Result<GroupMatrixId, String> {
+) -> Result<(GroupMatrixId, bool), String> {
     let d = &kernel.insts[i];
     let region = kernel.insts[main].regions[0];
     let result = d.results[0];
@@ -509,21 +515,23 @@ fn multiplication(
     if a.is_none() && row.a.is_none() {
         return Err(format!("the left operand of {result} is not loaded in the loop, and {} takes none from registers", row.name));
     }
-    let through = forms.left.get(&i) == Some(&true);
+    let along_k = [a.is_none_or(|a| a.1 == 1), b.1 == 0];
+    // Lanes fetch an operand as it is wanted, in whatever order it lies; otherwise it comes from memory, which is quicker.
+    let turned = !row.any_order && !along_k[0] && row.a.is_some();
+    let through = a.is_some() && forms.left.get(&i).copied().unwrap_or(turned);
     if through && row.a.is_none() {
         return Err(format!("{} takes no left operand from registers", row.name));
     }
-    let along_k = [a.is_none_or(|a| a.1 == 1), b.1 == 0];
-    // Lanes fetch an operand as it is wanted, in whatever order it lies.
     if !row.any_order && [along_k[0] || through, along_k[1]] != [true, true] {
-        return Err(format!("operands of {} must be contiguous along K", row.operand));
+        let remedy = if turned { ", or the left one go through registers" } else { "" };
+        return Err(format!("operands of {} must be contiguous along K{remedy}", row.operand));
     }
     for (load, _) in a.into_iter().chain([b]) {
         for (j, tile) in loads.iter_mut() {
             tile.tf32 |= *j == load && precision == Precision::Tf32;
         }
     }
-    Ok(GroupMatrixId::new(at))
+    Ok((GroupMatrixId::new(at), through))
 }
 
 /// The producer must be able to compute bounds and addresses: pure scalars of parameters, grid position and the index.

@@ -36,7 +36,7 @@ pub struct Costs {
     pub group_left: u64,
     /// Until a group has its sums and starts the next multiplications, where it waits for them.
     pub group_wait: u64,
-    /// A box of a bulk copy: its start, a row of it, and 32 bytes of it, which come from the cache that all share.
+    /// From box to box of bulk copies, from row to row, and from 32 bytes to the next, which come from the cache that all share: the slowest counts.
     pub box_start: u64,
     /// See [`Costs::box_start`].
     pub box_row: u64,
