@@ -8,6 +8,9 @@
 //!
 //! A requirement binds its result, what elementwise ops, flips, scans and accumulation make of it, and what loops and choices carry of that, up
 //! to a release. Two requirements written differently must not meet in one value.
+//!
+//! `panels(n)` is of another kind: it says how the tile lies in shared memory on its way between global memory and a matrix unit, and binds the
+//! load in front of it or the store behind it alone.
 
 use crate::entities::{Inst, Value};
 use crate::interp::is_elementwise;
@@ -72,10 +75,12 @@ pub enum LayoutSpec {
         /// Of warps.
         warps: Vec<Shape>,
     },
+    /// In shared memory, where bulk copies bring it or take it from: panels whose rows are so many bytes, swizzled.
+    Panels(u32),
 }
 
 impl LayoutSpec {
-    /// The layout of a tile of a shape; `None` where a target's matrix instruction decides.
+    /// The registers' layout of a tile of a shape; `None` where a target's matrix instruction decides, and for what lies in shared memory.
     ///
     /// # Errors
     /// What the shape has no room for.
@@ -88,7 +93,7 @@ impl LayoutSpec {
                 let order: Vec<usize> = order.iter().map(|&d| d as usize).collect();
                 Layout::blocked(shape, size, lanes, warps, &order).map(Some)
             }
-            LayoutSpec::Mma(_) => Ok(None),
+            LayoutSpec::Mma(_) | LayoutSpec::Panels(_) => Ok(None),
             LayoutSpec::Linear { registers, lanes, warps } => Layout::of_bases(shape, &all(registers), &all(lanes), &all(warps)).map(Some),
         }
     }
@@ -98,7 +103,7 @@ impl LayoutSpec {
         let product = |s: &Shape| s.iter().fold(1u64, |n, &e| n.saturating_mul(u64::from(e)));
         match self {
             LayoutSpec::Blocked { lanes, warps, .. } => Some([product(lanes), product(warps)]),
-            LayoutSpec::Mma(_) => None,
+            LayoutSpec::Mma(_) | LayoutSpec::Panels(_) => None,
             LayoutSpec::Linear { lanes, warps, .. } => Some([lanes, warps].map(|l| 1u64 << l.len().min(63))),
         }
     }
@@ -111,6 +116,7 @@ impl fmt::Display for LayoutSpec {
                 write!(f, "blocked(size={size:?}, lanes={lanes:?}, warps={warps:?}, order={order:?})")
             }
             LayoutSpec::Mma(p) => write!(f, "mma({})", p.word()),
+            LayoutSpec::Panels(span) => write!(f, "panels({span})"),
             LayoutSpec::Linear { registers, lanes, warps } => {
                 write!(f, "linear(registers={registers:?}, lanes={lanes:?}, warps={warps:?})")
             }
@@ -168,7 +174,8 @@ struct Flow<'k> {
 impl Flow<'_> {
     /// The requirement of one value spreads to another at an instruction.
     fn spread(&mut self, from: Value, to: Value, at: Inst) {
-        if let Some(site) = self.held[from] {
+        // What lies in shared memory says nothing of registers.
+        if let Some(site) = self.held[from].filter(|&s| !matches!(spec(self.kernel, s), Some(LayoutSpec::Panels(_)))) {
             self.hold(to, site, at);
         }
     }

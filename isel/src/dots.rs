@@ -17,6 +17,8 @@ pub(crate) struct DotPlan {
     /// The instruction of groups of warps, in a specialised loop; operands are then in shared memory and their layouts mean
     /// nothing, but A's if it is in registers.
     pub group: Option<GroupMatrixId>,
+    /// That instruction takes A from registers, too.
+    pub left: bool,
     /// Types in which the operands are multiplied: their own, or wider ones that the instruction takes and that hold them exactly.
     pub factors: [Scalar; 2],
     /// Layout of the accumulator: that of `d` for a dot of matrices; of a batch, with every matrix of it in registers.
@@ -108,7 +110,18 @@ pub(crate) fn plan_dot(kernel: &Kernel, target: &Target, plan: &Plan, i: Inst) -
             None => d.clone(),
         };
         let factors = [a.elem, bt.elem];
-        return Ok(DotPlan { instr: None, group: Some(q), factors, whole: d.clone(), a: left, b: d.clone(), d, others: Vec::new() });
+        let takes = row.a.is_some();
+        return Ok(DotPlan {
+            instr: None,
+            group: Some(q),
+            left: takes,
+            factors,
+            whole: d.clone(),
+            a: left,
+            b: d.clone(),
+            d,
+            others: Vec::new(),
+        });
     }
     let precision = match d.attrs.first() {
         Some(Attr::Precision(p)) => *p,
@@ -152,6 +165,7 @@ pub(crate) fn plan_dot(kernel: &Kernel, target: &Target, plan: &Plan, i: Inst) -
             whole: Rc::new(whole),
             instr: found.map(|q| MatrixId::from_u32(q as u32)),
             group: None,
+            left: false,
             factors: found.map_or([a.elem, bt.elem], |q| [target.matrix[q].operand, target.matrix[q].operand_b]),
             a: Rc::new(Layout::operand_of(&[m, k], &fa, &warps, &order, &[Some(0), None])?),
             b: Rc::new(Layout::operand_of(&[k, n], &fb, &warps, &order, &[None, Some(1)])?),
@@ -188,7 +202,7 @@ fn plan_async_dot(kernel: &Kernel, row: &GroupMatrix, q: GroupMatrixId, groups: 
         _ => acc.clone(),
     };
     let factors = [row.operand; 2];
-    Ok(DotPlan { instr: None, group: Some(q), factors, whole: acc.clone(), a, b: acc.clone(), d: acc, others: Vec::new() })
+    Ok(DotPlan { instr: None, group: Some(q), left: false, factors, whole: acc.clone(), a, b: acc.clone(), d: acc, others: Vec::new() })
 }
 
 /// Fragments of a dot by multiply-adds: a lane holds a block of up to 4x4 accumulators, the rows of A and the columns of B that they

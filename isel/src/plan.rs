@@ -2,12 +2,14 @@
 
 mod buffers;
 mod explicit;
+mod forms;
 mod overlap;
 mod specialise;
 
 pub(crate) use buffers::{Form, Handle, Part, allocation, handle};
 pub(crate) use explicit::tasks;
 pub use explicit::{Explicit, TaskRole};
+pub(crate) use forms::{Forms as RingForms, Leave, is_panels, is_view};
 pub(crate) use overlap::{Overlap, is_zero};
 pub use specialise::Specialised;
 pub(crate) use specialise::{ALIGN, MAX_DEPTH, PanelTile, behind_reshapes, budget, trace};
@@ -16,7 +18,7 @@ use crate::error::LowerError;
 use crate::target::Target;
 use std::fmt;
 use std::rc::Rc;
-use tilelift_ir::{Kernel, Op, Scalar, Type};
+use tilelift_ir::{Inst, Kernel, Op, Scalar, Type};
 
 /// What the caller pins; the kernel's own hints come next, then the defaults here.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Hash)]
@@ -37,6 +39,12 @@ pub struct LowerOptions {
     pub overlap: Option<bool>,
     /// Whether a launch may begin while the one in front of it ends, where the target has that. Numbers do not depend on it.
     pub early_launch: Option<bool>,
+    /// Bytes of the rows of panels in which operands of a specialised loop wait and its results leave.
+    pub span: Option<u32>,
+    /// Whether left operands of a specialised loop's dots go from the ring through registers.
+    pub left_registers: Option<bool>,
+    /// Whether results of a specialised loop leave by bulk copies, where those take them.
+    pub bulk_results: Option<bool>,
     /// How layouts are chosen.
     pub layouts: LayoutChoice,
     /// Tasks whose work together is not proved are lowered none the less.
@@ -128,22 +136,38 @@ const TILE_BYTES_PER_LANE: u64 = 64;
 /// # Errors
 /// What the target lacks for explicit control, more warps than the target runs, or a number that is no power of two.
 pub fn plan(kernel: &Kernel, target: &Target, options: &LowerOptions) -> Result<Plan, LowerError> {
+    plan_with(kernel, target, options, &RingForms::default())
+}
+
+/// The same with forms of a specialised loop, where the kernel's author leaves them open.
+///
+/// # Errors
+/// As [`plan`].
+pub(crate) fn plan_with(kernel: &Kernel, target: &Target, options: &LowerOptions, forms: &RingForms) -> Result<Plan, LowerError> {
+    let specialise = || {
+        let forms = RingForms::required(kernel)?.or(&RingForms::asked(kernel, options)).or(forms);
+        specialise::specialise(kernel, target, options, &forms)
+    };
     let explicit = kernel.is_explicit();
     let why = match (options.schedule, options.warps) {
         _ if explicit => String::new(),
         (Some(ScheduleKind::Pipelined), _) => "asked for so".to_owned(),
         (None, Some(n)) => format!("{n} warps are asked for"),
-        (Some(ScheduleKind::Specialised), _) | (None, None) => match specialise::specialise(kernel, target, options) {
+        (Some(ScheduleKind::Specialised), _) | (None, None) => match specialise() {
             Ok(s) => {
                 let warps = s.consumers * target.units.as_ref().map_or(1, |u| u.group_warps);
                 return Ok(Plan { warps, stages: s.depth, schedule: Schedule::Specialised(Rc::new(s)) });
             }
             Err(why) if options.schedule.is_some() => {
-                return Err(LowerError::unsupported("the specialised schedule", why));
+                let done = panels_refused(kernel, &why).unwrap_or_else(|| LowerError::unsupported("the specialised schedule", why));
+                return Err(done);
             }
             Err(why) => why,
         },
     };
+    if let Some(e) = panels_refused(kernel, &why) {
+        return Err(e);
+    }
     let warps = match options.warps.or(kernel.hints.warps) {
         Some(w) => w,
         None => default_warps(kernel, target),
@@ -166,6 +190,18 @@ pub fn plan(kernel: &Kernel, target: &Target, options: &LowerOptions) -> Result<
         return Ok(Plan { warps: e.warps, stages: 1, schedule: Schedule::Explicit(Rc::new(e)) });
     }
     Ok(Plan { warps, stages, schedule: Schedule::Pipelined { why } })
+}
+
+/// Panels are those of bulk copies in a specialised loop: an error if there are some and no such loop, and why.
+fn panels_refused(kernel: &Kernel, why: &str) -> Option<LowerError> {
+    let sites = forms::panel_sites(kernel);
+    // The one that is named, if one is.
+    let named = |i: &&Inst| kernel.insts[**i].args.iter().chain(&kernel.insts[**i].results).any(|v| why.contains(&format!("{v} ")));
+    let &site = sites.iter().find(named).or(sites.first())?;
+    let what = tilelift_ir::require::spec(kernel, site).map(ToString::to_string).unwrap_or_default();
+    let why = if why.is_empty() { "tasks say themselves how their memory lies" } else { why };
+    let other = "the schedule, which is not specialised; require other panels, or none".to_owned();
+    Some(LowerError::Requirement { what, why: why.to_owned(), other, loc: kernel.locs[site] })
 }
 
 fn default_warps(kernel: &Kernel, target: &Target) -> u32 {

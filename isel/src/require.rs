@@ -2,7 +2,7 @@
 
 use crate::dots::DotPlan;
 use crate::error::LowerError;
-use crate::plan::Plan;
+use crate::plan::{Plan, is_view};
 use crate::target::Target;
 use cranelift_entity::SecondaryMap;
 use std::rc::Rc;
@@ -17,7 +17,8 @@ pub(crate) type Holds = SecondaryMap<Value, Option<Rc<Layout>>>;
 pub(crate) fn suits(kernel: &Kernel, main: Inst, warps: u32) -> Result<(), String> {
     let Ok(held) = requirements(kernel) else { return Ok(()) };
     let d = &kernel.insts[main];
-    let holds = |list: &[Value]| list.iter().any(|&v| held[v].is_some());
+    let other_view = |s: Inst| is_view(kernel, s) && kernel.regions[d.regions[0]].insts.contains(&s);
+    let holds = |list: &[Value]| list.iter().any(|&v| held[v].is_some_and(|s| !other_view(s)));
     let mut inside = holds(&d.results);
     for &r in &d.regions {
         inside |= holds(&kernel.regions[r].params);
@@ -132,7 +133,8 @@ fn of_dot(
             None => requirement(kernel, site, why, "a kernel without dots".into()),
         });
     };
-    let plan = dots[dot].as_ref().filter(|p| p.instr.is_some() || p.group.is_some() && part == DotPart::Acc);
+    let takes = |p: &DotPlan| part == DotPart::Acc || part == DotPart::A && p.left;
+    let plan = dots[dot].as_ref().filter(|p| p.instr.is_some() || p.group.is_some() && takes(p));
     let Some(plan) = plan else {
         let why = match dots[dot].as_ref().is_some_and(|p| p.group.is_some()) {
             true => "operands of its matrix instruction lie in shared memory",

@@ -197,6 +197,10 @@ pub(crate) struct Variant {
     pub(crate) persistent: Option<bool>,
     /// Whether a launch may begin while the one in front of it ends.
     pub(crate) early: Option<bool>,
+    /// Bytes of the rows of panels, where loops are specialised; whether left operands go through registers, and results by bulk copies.
+    pub(crate) span: Option<u32>,
+    pub(crate) left: Option<bool>,
+    pub(crate) bulk: Option<bool>,
     /// Parts of the depth of a product.
     pub(crate) splits: Option<u32>,
     /// The machine has units that copy and multiply whole tiles.
@@ -226,7 +230,9 @@ impl Variant {
     pub(crate) fn options(&self, opt: OptLevel) -> Options {
         // A ring of slots is as deep as fits, unless its depth was asked for.
         let Variant { schedule, stages, overlap, persistent, consumers, teams, early: early_launch, .. } = *self;
-        let lower = LowerOptions { schedule, stages, overlap, persistent, consumers, teams, early_launch, ..LowerOptions::default() };
+        let Variant { span, left: left_registers, bulk: bulk_results, .. } = *self;
+        let loops = LowerOptions { schedule, stages, overlap, persistent, consumers, teams, early_launch, ..LowerOptions::default() };
+        let lower = LowerOptions { span, left_registers, bulk_results, ..loops };
         Options { opt, lower, ..Options::default() }
     }
 }
@@ -305,6 +311,10 @@ impl Problem {
         let (mut name, work) = self.named(variant);
         if let Some(early) = variant.early {
             name += if early { " early" } else { " not early" };
+        }
+        name += &variant.span.map(|s| format!(" span {s}")).unwrap_or_default();
+        for (word, on) in [("left by registers", variant.left == Some(true)), ("results by lanes", variant.bulk == Some(false))] {
+            name += &on.then(|| format!(" {word}")).unwrap_or_default();
         }
         (name, work)
     }
@@ -484,6 +494,10 @@ pub(crate) struct Selection {
     pub(crate) persistent: Vec<bool>,
     /// Whether launches overlap.
     pub(crate) early: Vec<bool>,
+    /// Forms of specialised loops: see [`Variant`].
+    pub(crate) spans: Vec<u32>,
+    pub(crate) lefts: Vec<bool>,
+    pub(crate) bulks: Vec<bool>,
     pub(crate) splits: Vec<u32>,
     pub(crate) teams: Vec<u32>,
     /// Whether operands of products are multiplied the other way round.
@@ -614,6 +628,9 @@ impl Selection {
         let list = each(list, &self.overlaps, attention, |v, x| v.overlap = Some(x));
         let list = each(list, &self.persistent, loops, |v, x| v.persistent = Some(x));
         let list = each(list, &self.early, true, |v, x| v.early = Some(x));
+        let list = each(list, &self.spans, rings, |v, x| v.span = Some(x));
+        let list = each(list, &self.lefts, rings, |v, x| v.left = Some(x));
+        let list = each(list, &self.bulks, rings, |v, x| v.bulk = Some(x));
         let mut list = each(list, &self.schedules, loops, |v, x| v.schedule = Some(x));
         let ring = |p: &Problem| matches!(*p, Problem::Gemm { elem: Scalar::F16 | Scalar::BF16, out, trans: (false, _), batch: 1, .. } if out == p.elem());
         if self.explicit && units.is_some() && ring(problem) {
@@ -645,6 +662,9 @@ mod tests {
             overlaps: Vec::new(),
             persistent: Vec::new(),
             early: Vec::new(),
+            spans: Vec::new(),
+            lefts: Vec::new(),
+            bulks: Vec::new(),
             splits: Vec::new(),
             teams: Vec::new(),
             swapped: false,

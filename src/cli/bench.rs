@@ -45,6 +45,9 @@ what to run (lists are separated by commas; every combination is run)
   --overlap WORD,…    products run while lanes compute: on, off (attention; the planner's choice)
   --persistent WORD,… an instance runs several grid positions: on, off (gemm, attention; the planner's choice)
   --early WORD,…      launches begin while the ones in front of them end: on, off (on, where the target has it)
+  --span N,…          bytes of the rows of panels: 128, 64, 32 (specialised gemm, attention; the planner's choice)
+  --left WORD,…       left operands from panels, or through registers (likewise)
+  --results WORD,…    results in bulk, or by lanes (likewise)
   --no-library        leave cuBLASLt out
   --filter TEXT       only problems whose name contains the text
 how to measure
@@ -144,6 +147,9 @@ fn job(parser: &mut lexopt::Parser) -> Result<Job, CliError> {
         overlaps: Vec::new(),
         persistent: Vec::new(),
         early: Vec::new(),
+        spans: Vec::new(),
+        lefts: Vec::new(),
+        bulks: Vec::new(),
     };
     let (mut compile, mut repeat, mut times, mut sets, mut seed) = (false, None, BURST, None, 1);
     let mut filter = String::new();
@@ -191,6 +197,9 @@ fn job(parser: &mut lexopt::Parser) -> Result<Job, CliError> {
             Long("overlap") => s.overlaps = words(parser, "overlap", &SWITCH)?,
             Long("early") => s.early = words(parser, "early", &SWITCH)?,
             Long("persistent") => s.persistent = words(parser, "persistent", &SWITCH)?,
+            Long("span") => s.spans = numbers(parser, "span", 128)?,
+            Long("left") => s.lefts = words(parser, "left", &options::LEFTS)?,
+            Long("results") => s.bulks = words(parser, "results", &options::RESULTS)?,
             Long("no-library") => library = false,
             Long("filter") => filter = parser.value()?.to_string_lossy().into_owned(),
             Long("repeat") => repeat = Some(options::number(parser, "repeat", 1..=100_000)?),

@@ -43,6 +43,12 @@ pub(super) fn opt(parser: &mut lexopt::Parser) -> Result<OptLevel, CliError> {
     OptLevel::from_number(n).ok_or_else(|| CliError::Usage(format!("--opt takes a number from 0 to {last}")))
 }
 
+/// Where left operands of specialised loops come from: true for registers.
+pub(super) const LEFTS: [(&str, bool); 2] = [("panels", false), ("registers", true)];
+
+/// How results of specialised loops leave: true for bulk copies.
+pub(super) const RESULTS: [(&str, bool); 2] = [("bulk", true), ("lanes", false)];
+
 /// Words of schedules.
 pub(super) const SCHEDULES: [(&str, ScheduleKind); 2] =
     [("specialised", ScheduleKind::Specialised), ("pipelined", ScheduleKind::Pipelined)];

@@ -289,7 +289,9 @@ const PROCESSORS: u64 = 132;
 
 /// The H200, measured: simple ops 64 lanes per cycle, special functions 16, shuffles 32; 15 cycles from a comparison through a choice, 24 through a shuffle; `mma` 2721 operations per cycle; a pass over the
 /// banks a cycle, 30 cycles until its data is there; barriers 12.4 + 2 per warp; sectors at 17 bytes per cycle and multiprocessor (4.5
-/// TB/s); `wgmma` at the 800 TFLOP/s that its power allows; 660 cycles from a global load to its data; 10 cycles a step of `silu` and `gelu` behind a product.
+/// TB/s); `wgmma` at the 800 TFLOP/s that its power allows; 660 cycles from a global load to its data; 10 cycles a step of `silu` and `gelu` behind a product;
+/// a `wgmma` of 64 rows and N columns 16 + N/4 cycles from shared memory, 13 with A in registers; 75 to wait for it; boxes of bulk copies start every
+/// 64 cycles, their rows come every 2.1, their bytes at 39 a cycle (`docs/perf-log.md`).
 const H200: Costs = Costs {
     alu: 8,
     special: 32,
@@ -304,6 +306,12 @@ const H200: Costs = Costs {
     line: 16,
     spill: 64,
     group_product: 11,
+    group_operands: [256, 4],
+    group_left: 208,
+    group_wait: 1200,
+    box_start: 1024,
+    box_row: 34,
+    box_sector: 13,
     chain: 160,
     processors: PROCESSORS,
     megahertz: 1980,

@@ -24,15 +24,17 @@ struct Subject {
 
 impl Subject {
     fn new(name: String, workload: Box<dyn Workload>, teams: Option<u32>, overlap: bool) -> Subject {
+        Subject::with(name, workload, LowerOptions { teams, overlap: Some(overlap), ..LowerOptions::default() })
+    }
+
+    fn with(name: String, workload: Box<dyn Workload>, options: LowerOptions) -> Subject {
         let case = Case { name, row: 9, size: Size::Small, workload };
         let kernel = case.build().unwrap();
         let options = LowerOptions {
             schedule: Some(ScheduleKind::Specialised),
-            overlap: Some(overlap),
-            teams,
             // Faults of what is used again show only where it is.
             persistent: Some(true),
-            ..LowerOptions::default()
+            ..options
         };
         let l = lower(&verify(&kernel).unwrap(), &sm_90a(), &options).unwrap_or_else(|e| panic!("{}: {e}", case.name));
         assert!(matches!(l.plan.schedule, Schedule::Specialised(_)), "{}: {}", case.name, l.plan);
@@ -43,6 +45,14 @@ impl Subject {
         let config = Gemm::new(elem).transposed(trans_a, trans_b).tile(tile[0], tile[1], tile[2]).for_shape(m, n, k);
         let name = format!("{elem} {trans_a} {trans_b} {m}x{n}x{k} {tile:?} {teams}");
         Subject::new(name, Box::new(GemmCase { config, m, n, k }), Some(teams), false)
+    }
+
+    /// Left operands go through registers.
+    fn left(elem: Scalar, [trans_a, trans_b]: [bool; 2], [m, n, k]: [u32; 3], tile: [u32; 3], span: u32) -> Subject {
+        let config = Gemm::new(elem).transposed(trans_a, trans_b).tile(tile[0], tile[1], tile[2]).for_shape(m, n, k);
+        let name = format!("left {elem} {trans_a} {trans_b} {m}x{n}x{k} {tile:?} {span}");
+        let options = LowerOptions { left_registers: Some(true), span: Some(span), ..LowerOptions::default() };
+        Subject::with(name, Box::new(GemmCase { config, m, n, k }), options)
     }
 
     fn attention(elem: Scalar, dim: u32, causal: bool, tile: [u32; 2], [queries, keys]: [u32; 2], overlap: bool) -> Subject {
@@ -74,6 +84,9 @@ fn subjects() -> Vec<Subject> {
         Subject::gemm(F8E4M3, nt, [136, 136, 1040], [128, 128, 128], 1),
         Subject::gemm(BF16, nt, [392, 136, 328], [128, 128, 64], 2),
         Subject::gemm(F16, nn, [392, 136, 328], [64, 128, 64], 2),
+        Subject::left(BF16, nt, [200, 136, 520], [128, 128, 64], 128),
+        Subject::left(F16, tn, [200, 136, 520], [64, 128, 64], 64),
+        Subject::left(I8, tt, [144, 136, 1040], [128, 128, 128], 32),
         Subject::attention(F16, 64, false, [128, 64], [520, 1100], false),
         Subject::attention(F16, 64, true, [128, 64], [520, 520], true),
         Subject::attention(BF16, 128, false, [128, 64], [520, 800], true),

@@ -7,17 +7,17 @@ use crate::require::{DotPart, LayoutSpec};
 use crate::types::Shape;
 
 /// The names of layouts, and what stands in their brackets.
-const NAMES: [(&str, &[&str]); 3] =
-    [("blocked", &["size", "lanes", "warps", "order"]), ("mma", &[]), ("linear", &["registers", "lanes", "warps"])];
+const NAMES: [(&str, &[&str]); 4] =
+    [("blocked", &["size", "lanes", "warps", "order"]), ("mma", &[]), ("linear", &["registers", "lanes", "warps"]), ("panels", &[])];
 
 impl Parser<'_> {
-    /// `blocked(size=[1, 8], …)`, `mma(acc)` or `linear(registers=[[0, 1], …], …)`.
+    /// `blocked(size=[1, 8], …)`, `mma(acc)`, `linear(registers=[[0, 1], …], …)` or `panels(128)`.
     pub(super) fn layout(&mut self) -> Parsed<LayoutSpec> {
         let t = self.peek();
-        let Tok::Word(name) = t.tok else { return Err(self.expected("a layout: blocked(…), mma(…) or linear(…)")) };
+        let Tok::Word(name) = t.tok else { return Err(self.expected("a layout: blocked(…), mma(…), linear(…) or panels(…)")) };
         let Some((_, fields)) = NAMES.iter().find(|n| n.0 == name) else {
             let near = did_you_mean(name, NAMES.iter().map(|n| n.0));
-            return Err(self.error(ParseCode::Word, t, format!("`{name}` is no layout{near}; there are blocked, mma and linear")));
+            return Err(self.error(ParseCode::Word, t, format!("`{name}` is no layout{near}; there are blocked, mma, linear and panels")));
         };
         self.bump();
         self.expect('(')?;
@@ -30,6 +30,11 @@ impl Parser<'_> {
             };
             self.expect(')')?;
             return Ok(LayoutSpec::Mma(part));
+        }
+        if name == "panels" {
+            let span = self.number("bytes of a panel's row")?;
+            self.expect(')')?;
+            return Ok(LayoutSpec::Panels(span));
         }
         let nested = name == "linear";
         let mut lists: Vec<Vec<Shape>> = Vec::new();

@@ -211,19 +211,38 @@ impl Lower<'_> {
     ) -> Result<Operand, LowerError> {
         let elem = self.kernel.ty(v).elem();
         let source = match self.values[v].clone() {
-            Some(Held::Staged(staged)) => {
-                let columns = staged.map.columns_from(layout)?;
-                let plan = if self.target.load_matrix && factor == elem { ldmatrix_applies(&columns, elem.bytes()) } else { None };
-                match plan {
-                    Some(plan) => Source::Matrices { plan, staged },
-                    None => self.vectors(staged, layout, elem)?,
-                }
-            }
+            Some(Held::Staged(staged)) => self.source(staged, layout, elem, factor)?,
             Some(Held::Tile(_) | Held::Scalar(_) | Held::Local(_) | Held::Words(_)) | None => {
                 Source::Regs(self.tile(b, v, layout)?.regs.clone())
             }
         };
         Ok(Operand::new(layout, fragment_bits, [elem, factor], precision, source))
+    }
+
+    /// All fragments of an operand in shared memory, by the coordinates of their first elements.
+    pub(super) fn fetch_fragments(
+        &mut self,
+        b: &mut LaneBuilder,
+        staged: Rc<Staged>,
+        layout: &Rc<Layout>,
+        fragment_bits: usize,
+        elem: Scalar,
+    ) -> Result<Vec<((u32, u32), Vals)>, LowerError> {
+        let source = self.source(staged, layout, elem, elem)?;
+        let mut operand = Operand::new(layout, fragment_bits, [elem; 2], Precision::Exact, source);
+        let mut all: Vec<(u32, u32)> = operand.bases.keys().copied().collect();
+        all.sort_unstable();
+        all.into_iter().map(|at| Ok((at, operand.fragment(b, at, 1 << fragment_bits)?))).collect()
+    }
+
+    /// How an operand in shared memory is fetched: by matrix loads where these bring it, else by vectors.
+    fn source(&mut self, staged: Rc<Staged>, layout: &Rc<Layout>, elem: Scalar, factor: Scalar) -> Result<Source, LowerError> {
+        let columns = staged.map.columns_from(layout)?;
+        let plan = if self.target.load_matrix && factor == elem { ldmatrix_applies(&columns, elem.bytes()) } else { None };
+        match plan {
+            Some(plan) => Ok(Source::Matrices { plan, staged }),
+            None => self.vectors(staged, layout, elem),
+        }
     }
 
     pub(super) fn dot(&mut self, b: &mut LaneBuilder, i: Inst) -> Result<(), LowerError> {

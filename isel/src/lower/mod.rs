@@ -34,14 +34,14 @@ mod vectors;
 mod warpgroup;
 
 pub(crate) use reduce::{Owner, owners};
-pub(crate) use stage::{keeps_extents, staged_loads};
+pub(crate) use stage::{keeps_extents, ring_loads, staged_loads};
 pub(crate) use vectors::{legal_width, memory_type};
 
 use crate::assign::{Assignment, assign};
 use crate::error::LowerError;
 use crate::lane::{AllocId, LTy, LVal, LaneBuilder, Param, ParamSource, Program, SPARE, Traffic, entry_registers, overlap_launches};
-use crate::physical::{Search, staging};
-use crate::plan::{LayoutChoice, LowerOptions, Plan, ScheduleKind, plan};
+use crate::physical::{Search, ring_forms, staging};
+use crate::plan::{LayoutChoice, LowerOptions, Plan, RingForms, ScheduleKind, is_panels, plan, plan_with};
 use crate::target::Target;
 use cranelift_entity::SecondaryMap;
 use std::collections::HashMap;
@@ -133,7 +133,21 @@ pub fn lower(kernel: &Verified<'_>, target: &Target, options: &LowerOptions) -> 
     if channels::has_channels(kernel) {
         return channels::lower_channels(kernel, target, options);
     }
-    let first = plan(kernel, target, options)?;
+    let own = plan(kernel, target, options)?;
+    let searched = options.layouts != LayoutChoice::Spread && own.specialised().is_some();
+    if let Some(forms) = if searched { ring_forms(kernel, target, options, &own)? } else { None } {
+        // Forms that do not fit the machine together are not the kernel's fault.
+        return match lower_planned(kernel, target, options, &forms) {
+            Ok(done) => Ok(Lowered { searched: true, ..done }),
+            Err(why) => Ok(Lowered { gave_way: Some(why.to_string()), ..lower_planned(kernel, target, options, &RingForms::default())? }),
+        };
+    }
+    lower_planned(kernel, target, options, &RingForms::default())
+}
+
+/// Lowers a kernel with forms of its specialised loop, if it has one.
+fn lower_planned(kernel: &Kernel, target: &Target, options: &LowerOptions, forms: &RingForms) -> Result<Lowered, LowerError> {
+    let first = plan_with(kernel, target, options, forms)?;
     let free = options.schedule.is_none() && first.specialised().is_some();
     let ring = first.specialised().map(|s| (s.depth, s.stage_bytes)).filter(|_| options.stages.is_none());
     let mut done = lower_as(kernel, target, first.clone(), options.layouts, false);
@@ -147,7 +161,7 @@ pub fn lower(kernel: &Verified<'_>, target: &Target, options: &LowerOptions) -> 
         }
         if matches!(done, Err(LowerError::ResourceExceeded { .. })) && stages >= 2 {
             let smaller = LowerOptions { stages: Some(stages), ..*options };
-            done = lower_as(kernel, target, plan(kernel, target, &smaller)?, options.layouts, false);
+            done = lower_as(kernel, target, plan_with(kernel, target, &smaller, forms)?, options.layouts, false);
         }
     }
     if free && matches!(done, Err(LowerError::ResourceExceeded { .. })) {
@@ -185,7 +199,7 @@ fn lower_as(kernel: &Kernel, target: &Target, plan: Plan, layouts: LayoutChoice,
 
 fn lower_with(kernel: &Kernel, target: &Target, plan: Plan, assigned: Assignment, direct: bool) -> Result<Lowered, LowerError> {
     let specialised = plan.specialised().cloned();
-    let mut staged = stage::staged_loads(kernel);
+    let mut staged = if specialised.is_some() { stage::ring_loads(kernel) } else { stage::staged_loads(kernel) };
     if let Some(s) = &specialised {
         // Other operands of its dots are multiplied from registers.
         kernel.insts.keys().for_each(|i| staged[i] = staged[i] && s.loads.iter().any(|l| l.0 == i));
@@ -479,6 +493,8 @@ impl<'a> Lower<'a> {
                 let v = self.scalar(d.args[0])?;
                 self.values[d.results[0]] = Some(Held::Scalar(v));
             }
+            // On its way to panels it stays as it is.
+            Op::RequireLayout if is_panels(kernel, i) => self.values[d.results[0]] = self.values[d.args[0]].clone(),
             Op::RequireLayout | Op::ReleaseLayout => {
                 let layout = self.layout_of(d.results[0])?;
                 let tile = self.tile(b, d.args[0], &layout)?;

@@ -13,12 +13,13 @@
 //! Slot and parity are carried through every loop, so that they go on from one grid position to the next. Both roles compute bounds
 //! and addresses for themselves, from the same tile instructions.
 
-use super::warpgroup::Sum;
+use super::warpgroup::{Left, Sum};
 use super::{Held, Lower};
 use crate::channel::Channel;
 use crate::error::LowerError;
 use crate::lane::{AllocId, BinOp, LTy, LVal, LaneBuilder, Param, ParamSource, Place, RoleSpec, Special, Unit};
-use crate::plan::{ALIGN, Specialised, is_zero};
+use crate::plan::{ALIGN, Specialised, is_view, is_zero};
+use std::collections::HashMap;
 use std::rc::Rc;
 use tilelift_ir::{CmpOp, Effects, GridAxis, Inst, Op, Region, Type, Value};
 
@@ -48,6 +49,8 @@ pub(super) struct RoleState {
     position: Option<[LVal; 3]>,
     /// The slot that is being read, and whether this is no first step.
     pub reading: Option<[LVal; 2]>,
+    /// Left operands that were fetched from it, by their dot.
+    pub fetched: HashMap<Inst, Rc<Left>>,
 }
 
 const AXES: [GridAxis; 3] = [GridAxis::X, GridAxis::Y, GridAxis::Z];
@@ -68,7 +71,7 @@ impl Lower<'_> {
         match d.op {
             Op::Load => role.plan.loads.iter().any(|l| l.0 == i),
             Op::Transpose | Op::Reshape => self.kernel.def_inst(d.args[0]).is_some_and(|j| self.in_ring(j)),
-            _ => false,
+            _ => is_view(self.kernel, i) && self.kernel.def_inst(d.args[0]).is_some_and(|j| self.in_ring(j)),
         }
     }
 
@@ -136,6 +139,7 @@ impl Lower<'_> {
             elected: None,
             position: None,
             reading: None,
+            fetched: HashMap::new(),
         };
         self.role = Some(state);
         let registers = |k: usize| plan.registers.map(|r| r[k]);
@@ -457,18 +461,31 @@ impl Lower<'_> {
         Ok(())
     }
 
+    /// Fetches left operands that go through registers from the slot that is being read, in front of the fence of all products.
+    fn fetch_left_operands(&mut self, b: &mut LaneBuilder) -> Result<(), LowerError> {
+        let plan = self.role_state()?.plan.clone();
+        let mut fetched = HashMap::new();
+        for &(i, q) in plan.dots.iter().filter(|d| plan.lefts.contains(&d.0)) {
+            if let Some(dot) = self.assigned.dots[i].clone() {
+                fetched.insert(i, Rc::new(self.left(b, i, &dot, q)?));
+            }
+        }
+        self.role_mut()?.fetched = fetched;
+        Ok(())
+    }
+
     /// The loop itself; returns the sums, slot and parity. There is at least one step.
     fn multiply_all(&mut self, b: &mut LaneBuilder, i: Inst, bounds: [LVal; 3], sums: &[Sum]) -> Result<Vec<LVal>, LowerError> {
         let kernel = self.kernel;
         let region = kernel.insts[i].regions[0];
         let params = &kernel.regions[region].params;
         let role = self.role_state()?;
-        let (elected, pending) = (role.elected, role.plan.in_flight);
+        let (elected, pending, brief) = (role.elected, role.plan.in_flight, role.plan.brief);
         let start = role.ring;
         let mut init: Vec<LVal> = Vec::new();
         for s in sums {
             // What lanes add to must have a value.
-            if s.zero && pending > 0 {
+            if s.zero && !brief {
                 for &r in &s.regs {
                     let ty = b.ty(r);
                     init.push(b.undefined(ty));
@@ -487,6 +504,7 @@ impl Lower<'_> {
             b.unit(Unit::Wait { barrier: full, parity });
             let later = b.cmp(CmpOp::Ne, iv, bounds[0]);
             cx.role_mut()?.reading = Some([slot, later]);
+            cx.fetch_left_operands(b)?;
             b.unit(Unit::FenceMatrices);
             cx.region(b, region)?;
             b.unit(Unit::CommitMatrices);
@@ -500,8 +518,10 @@ impl Lower<'_> {
             } else {
                 let [_, empty] = cx.words(b, slot)?;
                 b.unit(Unit::Arrive { barrier: empty, guard: elected });
-                for (sum, &old) in next.iter_mut().zip(&lanes[..held]) {
-                    *sum = b.add(old, *sum);
+                if brief {
+                    for (sum, &old) in next.iter_mut().zip(&lanes[..held]) {
+                        *sum = b.add(old, *sum);
+                    }
                 }
             }
             cx.role_mut()?.reading = None;

@@ -18,6 +18,7 @@ use crate::access::GlobalAccess;
 use crate::error::LowerError;
 use crate::lane::{AllocId, LVal, LaneBuilder};
 use crate::physical::staging;
+use crate::plan::is_view;
 use cranelift_entity::SecondaryMap;
 use std::collections::{HashMap, HashSet};
 use std::rc::Rc;
@@ -56,6 +57,15 @@ pub(crate) fn keeps_extents(kernel: &Kernel, i: Inst) -> bool {
 
 /// Loads without mask and `other` that are read by nothing but dots, through transposes and dropped extents of 1 at most.
 pub(crate) fn staged_loads(kernel: &Kernel) -> SecondaryMap<Inst, bool> {
+    loads_for_dots(kernel, &|_| false)
+}
+
+/// The same where requirements say how they wait: those are other views of what a ring holds.
+pub(crate) fn ring_loads(kernel: &Kernel) -> SecondaryMap<Inst, bool> {
+    loads_for_dots(kernel, &|i| is_view(kernel, i))
+}
+
+fn loads_for_dots(kernel: &Kernel, view: &dyn Fn(Inst) -> bool) -> SecondaryMap<Inst, bool> {
     let mut uses: SecondaryMap<Value, Vec<(Inst, usize)>> = SecondaryMap::new();
     let mut order = Vec::new();
     kernel.walk(kernel.body, &mut |i| order.push(i));
@@ -64,14 +74,15 @@ pub(crate) fn staged_loads(kernel: &Kernel) -> SecondaryMap<Inst, bool> {
             uses[a].push((i, k));
         }
     }
-    fn only_dots(kernel: &Kernel, uses: &SecondaryMap<Value, Vec<(Inst, usize)>>, v: Value) -> bool {
+    type Uses = SecondaryMap<Value, Vec<(Inst, usize)>>;
+    fn only_dots(kernel: &Kernel, uses: &Uses, v: Value, view: &dyn Fn(Inst) -> bool) -> bool {
         !uses[v].is_empty()
             && uses[v].iter().all(|&(i, k)| match kernel.insts[i].op {
                 // The matrices of a batch are taken from registers.
                 Op::Dot => k < 2 && kernel.ty(v).as_tile().is_some_and(|t| t.shape.len() == 2),
-                Op::Transpose => only_dots(kernel, uses, kernel.insts[i].results[0]),
-                Op::Reshape => keeps_extents(kernel, i) && only_dots(kernel, uses, kernel.insts[i].results[0]),
-                _ => false,
+                Op::Transpose => only_dots(kernel, uses, kernel.insts[i].results[0], view),
+                Op::Reshape => keeps_extents(kernel, i) && only_dots(kernel, uses, kernel.insts[i].results[0], view),
+                _ => view(i) && only_dots(kernel, uses, kernel.insts[i].results[0], view),
             })
     }
     let mut staged = SecondaryMap::with_default(false);
@@ -79,7 +90,7 @@ pub(crate) fn staged_loads(kernel: &Kernel) -> SecondaryMap<Inst, bool> {
         let d = &kernel.insts[i];
         // Packed elements are unpacked in registers.
         let packed = d.op == Op::Load && kernel.ty(d.results[0]).elem().is_packed();
-        staged[i] = d.op == Op::Load && !packed && d.present == 0 && only_dots(kernel, &uses, d.results[0]);
+        staged[i] = d.op == Op::Load && !packed && d.present == 0 && only_dots(kernel, &uses, d.results[0], view);
     }
     staged
 }

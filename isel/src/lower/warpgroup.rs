@@ -6,6 +6,7 @@
 //! operand along M or N:   step k begins at row k of the panels
 //! ```
 
+use super::stage::Staged;
 use super::{Held, Lower, Tile};
 use crate::access::GlobalAccess;
 use crate::dots::DotPlan;
@@ -15,7 +16,7 @@ use crate::plan::{ALIGN, PanelTile, behind_reshapes, is_zero, trace};
 use crate::target::{GroupMatrix, GroupMatrixId};
 use std::collections::BTreeMap;
 use std::rc::Rc;
-use tilelift_ir::layout::{Axis, Layout};
+use tilelift_ir::layout::{Axis, Layout, panel_swizzle};
 use tilelift_ir::{Inst, Value};
 
 /// A sum that the main loop carries.
@@ -134,9 +135,9 @@ impl Lower<'_> {
         let Some([_, later]) = role.reading else {
             return Err(LowerError::unsupported("a dot", "it is not in the loop that was specialised"));
         };
-        let mixed = role.plan.mixed;
+        let (mixed, fetched) = (role.plan.mixed, role.fetched.get(&i).cloned());
         // The products alone, where lanes add them to the sum.
-        let alone = if mixed { kept.is_some() } else { role.plan.in_flight == 0 };
+        let alone = if mixed { kept.is_some() } else { role.plan.brief };
         let fresh = if mixed { is_zero(self.kernel, c) } else { self.sum_is_fresh(c) };
         let acc = if mixed && fresh { None } else { Some(self.tile(b, c, &plan.d)?.regs.clone()) };
         let start = match (mixed, alone, fresh, &acc) {
@@ -144,7 +145,10 @@ impl Lower<'_> {
             (_, false, _, Some(regs)) => Start::Sum(regs.clone()),
             _ => Start::Zero,
         };
-        let left = self.left(b, i, plan, q)?;
+        let left = match fetched {
+            Some(fetched) => fetched,
+            None => Rc::new(self.left(b, i, plan, q)?),
+        };
         if mixed {
             b.unit(Unit::FenceMatrices);
         }
@@ -224,6 +228,9 @@ impl Lower<'_> {
             let held = self.tile(b, v, &plan.a)?;
             return left_words(b, &held, plan, &row).map(Left::Regs);
         };
+        if self.role_state()?.plan.lefts.contains(&i) {
+            return self.left_from_ring(b, i, number, &tile, along, &row);
+        }
         // Bytes from one group's rows to the next one's.
         let rows = if along { row.m * tile.span } else { row.m / tile.per * tile.panel_bytes() };
         let group = self.group_number(b);
@@ -231,6 +238,48 @@ impl Lower<'_> {
         let own = b.mul(group, step);
         let base = self.ring_base(b, number, &tile)?;
         Ok(Left::Shared { base: b.add(own, base), tile, along, rows })
+    }
+
+    /// The fragments of a left operand that goes from its slot through registers. A part of the rows, as the groups share them, and of the columns
+    /// that is whole in its panels is fetched at a time: elsewhere it lies likewise.
+    fn left_from_ring(
+        &mut self,
+        b: &mut LaneBuilder,
+        i: Inst,
+        number: usize,
+        tile: &PanelTile,
+        along: bool,
+        row: &GroupMatrix,
+    ) -> Result<Left, LowerError> {
+        let Some(map) = &row.a else {
+            return Err(LowerError::unsupported("a left operand in registers", format!("{} takes no such operand", row.name)));
+        };
+        let group_warps = self.target.units.as_ref().map_or(1, |u| u.group_warps);
+        let consumers = self.role_state()?.plan.consumers;
+        let alloc = self.role_state()?.rings[number];
+        let base = self.ring_base(b, number, tile)?;
+        let Some([rows, depth]) = self.kernel.ty(self.kernel.insts[i].args[0]).as_tile().map(|t| [t.shape[0], t.shape[1]]) else {
+            return Err(LowerError::unsupported("a dot of scalars", "use tiles"));
+        };
+        let (size, share) = (tile.elem.bytes(), consumers * row.m);
+        let right = if along { tile.per } else { depth };
+        let map_of_part = panel_swizzle(&[share, right], size, usize::from(along), tile.span)?;
+        let layout = Rc::new(Layout::operand_of(&[share, right], map, &[consumers, 1], &[0, 1], &[Some(0), None])?);
+        // Bytes from a part to the next one, down and to the right.
+        let down = if along { share * tile.span } else { share / tile.per * tile.panel_bytes() };
+        let mut fragments = BTreeMap::new();
+        for (r, p) in (0..rows / share).flat_map(|r| (0..depth / right).map(move |p| (r, p))) {
+            let at = b.add_const(base, i64::from(r * down + p * tile.panel_bytes()));
+            let staged = Rc::new(Staged { map: map_of_part.clone(), base: at, alloc });
+            for ((y, x), words) in self.fetch_fragments(b, staged, &layout, map.reg.len(), tile.elem)? {
+                let words = words.iter().map(|&w| b.bitcast(w, LTy::B32)).collect();
+                fragments.insert((r * share + y, p * right + x), words);
+            }
+        }
+        // One lane of the group gives the slot back, to be filled by units: when all have what they want of it.
+        b.unit(Unit::FenceUnits);
+        b.unit(Unit::GroupBarrier { warps: group_warps });
+        Ok(Left::Regs(fragments))
     }
 
     /// True for a carried sum that begins at zero, whose registers have no value before the first multiplication.
@@ -354,7 +403,8 @@ pub(super) fn left_words(
     let mut fragments = BTreeMap::new();
     for first in (0..plan.a.size(Axis::Reg)).step_by(1 << map.reg.len()) {
         let regs = &held.regs[first as usize..][..1 << map.reg.len()];
-        let words: Vals = regs.chunks(per_word).map(|part| if per_word == 1 { part[0] } else { b.pack(part) }).collect();
+        let words: Vals =
+            regs.chunks(per_word).map(|part| if per_word == 1 { b.bitcast(part[0], LTy::B32) } else { b.pack(part) }).collect();
         let at = plan.a.reg_coord(first);
         fragments.entry((at[0], at[1])).or_insert(words);
     }

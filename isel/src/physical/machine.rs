@@ -1,6 +1,7 @@
 //! Prices: what an instruction costs in a form, what a conversion costs, from the target's table.
 
 use super::folds::{self, FoldCount};
+use super::ring::{self, RingSearch};
 use super::staging::{self, Waiting, in_memory};
 use crate::access::GlobalAccess;
 use crate::assign::{Assignment, access_layout, scattered_layout};
@@ -53,6 +54,8 @@ pub(super) struct Prices<'a> {
     maps: SecondaryMap<Value, Option<Rc<Layout>>>,
     /// Instructions that run once for each round of a loop whose copies run ahead.
     ahead: SecondaryMap<Inst, bool>,
+    /// The alternatives of a specialised loop.
+    ring: Option<RingSearch>,
     /// Costs of fetching operands.
     fetches: RefCell<HashMap<Fetch, Option<u64>>>,
 }
@@ -68,6 +71,7 @@ impl<'a> Prices<'a> {
         plan: &'a Plan,
         plain: &'a Assignment,
         mut memory: SecondaryMap<Value, bool>,
+        ring: Option<RingSearch>,
     ) -> Prices<'a> {
         let mut out = Prices {
             kernel,
@@ -78,10 +82,18 @@ impl<'a> Prices<'a> {
             waiting: Vec::new(),
             maps: SecondaryMap::new(),
             ahead: SecondaryMap::with_default(false),
+            ring,
             fetches: RefCell::default(),
         };
-        if plan.specialised().is_none() {
-            out.wait(&mut memory);
+        match &out.ring {
+            Some(ring) => kernel.walk(kernel.body, &mut |i| {
+                for &v in kernel.insts[i].results.iter().filter(|_| ring.holds(kernel, i)) {
+                    out.maps[v] = ring.maps(kernel, v).into_iter().next();
+                    memory[v] = out.maps[v].is_none();
+                }
+            }),
+            None if plan.specialised().is_none() => out.wait(&mut memory),
+            None => {}
         }
         out.memory = memory;
         out
@@ -121,6 +133,11 @@ impl<'a> Prices<'a> {
             }
         }
         self.waiting.retain(|w| !lost.contains(&w.load));
+    }
+
+    /// The alternatives of a specialised loop, if they are searched.
+    pub fn ring(&self) -> Option<&RingSearch> {
+        self.ring.as_ref()
     }
 
     /// The layout that a value has in the plain assignment: registers, or the map it waits in.
@@ -283,6 +300,14 @@ impl<'a> Prices<'a> {
 impl Machine for Prices<'_> {
     fn anchors(&self, i: Inst) -> Vec<Form> {
         let d = &self.kernel.insts[i];
+        if let Some(ring) = &self.ring {
+            let plain = self.plainly(i);
+            return if ring.decides(self.kernel, i) {
+                ring.anchors(self.kernel, i, &plain, self.plain.dots[i].as_deref())
+            } else {
+                vec![plain]
+            };
+        }
         if self.fixed(i) {
             return if d.op == Op::Dot { self.dots(i) } else { vec![self.plainly(i)] };
         }
@@ -300,6 +325,9 @@ impl Machine for Prices<'_> {
     fn fixed(&self, i: Inst) -> bool {
         let d = &self.kernel.insts[i];
         let shape = |v: Value| self.kernel.ty(v).shape().map(<[u32]>::to_vec);
+        if self.ring.is_some() {
+            return true;
+        }
         if self.plan.specialised().is_some_and(|s| s.stores.iter().any(|x| x.0 == i)) {
             return true;
         }
@@ -315,6 +343,10 @@ impl Machine for Prices<'_> {
 
     fn run(&self, i: Inst, form: &Form) -> Option<u64> {
         let d = &self.kernel.insts[i];
+        if let Some(ring) = &self.ring {
+            let lanes = |l: &Layout| self.access(i, l, false);
+            return if ring.decides(self.kernel, i) { ring.run(self.kernel, self.target, i, form, lanes) } else { Some(1) };
+        }
         let c = &self.target.costs;
         let operand = || form.operands.iter().flatten().next();
         let result = || form.results.iter().flatten().next();
@@ -390,6 +422,9 @@ impl Machine for Prices<'_> {
     }
 
     fn convert(&self, from: &Layout, to: &Layout, elem: Scalar) -> Option<u64> {
+        if let (Some(ring), true) = (&self.ring, in_memory(from) || in_memory(to)) {
+            return ring.convert(self.target, from, to, elem.bytes(), self.warps());
+        }
         if in_memory(from) || in_memory(to) {
             return None;
         }
@@ -407,7 +442,7 @@ impl Machine for Prices<'_> {
 
     fn convert_exactly(&self, from: &Layout, to: &Layout, elem: Scalar) -> Option<u64> {
         if in_memory(from) || in_memory(to) {
-            return None;
+            return self.ring.as_ref().and_then(|_| self.convert(from, to, elem));
         }
         match plan_in_registers(from, to, self.target.lanes).ok()? {
             None => self.planned_trip(from, to, memory_type(elem).bytes()),
@@ -417,7 +452,11 @@ impl Machine for Prices<'_> {
 
     fn registers(&self) -> u64 {
         // Addresses, loop counts and what the assembler needs for itself.
-        u64::from(self.target.registers).saturating_sub(48)
+        let all = match (self.plan.specialised(), &self.ring) {
+            (Some(s), Some(_)) => ring::registers(s, self.target),
+            _ => u64::from(self.target.registers),
+        };
+        all.saturating_sub(48)
     }
 
     fn spill(&self) -> u64 {

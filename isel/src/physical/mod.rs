@@ -13,9 +13,11 @@ mod chains;
 mod folds;
 mod foresee;
 mod machine;
+mod ring;
 pub(crate) mod staging;
 
 pub use foresee::{foresee, seconds};
+pub(crate) use ring::ring_forms;
 
 use crate::assign::Assignment;
 use crate::error::LowerError;
@@ -23,16 +25,17 @@ use crate::plan::{LayoutChoice, LowerOptions, Plan};
 use crate::target::Target;
 use cranelift_entity::SecondaryMap;
 use machine::Prices;
-use tilelift_egraph::physical::{Limits, Problem, Solution, Source, print, solve};
+use ring::RingSearch;
+use tilelift_egraph::physical::{Limits, Machine, Problem, Solution, Source, print, solve};
 use tilelift_ir::{Inst, Kernel, Op, Value, ValueDef, Verified};
 
 /// The values that wait in shared memory for dots: staged loads, and other views of them.
-fn in_memory(kernel: &Kernel, plan: &Plan, staged: &SecondaryMap<Inst, bool>) -> SecondaryMap<Value, bool> {
+fn in_memory(kernel: &Kernel, staged: &SecondaryMap<Inst, bool>) -> SecondaryMap<Value, bool> {
     let mut out = SecondaryMap::with_default(false);
     kernel.walk(kernel.body, &mut |i| {
         let d = &kernel.insts[i];
         let here = match d.op {
-            Op::Load => staged[i] || plan.specialised().is_some_and(|s| s.loads.iter().any(|l| l.0 == i)),
+            Op::Load => staged[i],
             Op::Transpose | Op::Reshape => out[d.args[0]],
             _ => false,
         };
@@ -46,13 +49,14 @@ fn in_memory(kernel: &Kernel, plan: &Plan, staged: &SecondaryMap<Inst, bool>) ->
 /// What the search says of a kernel, for people.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Chosen {
-    /// The kernel's text with a layout behind every tile, and where it is converted.
+    /// The kernel's text with a layout behind every tile, and where it is converted; of a specialised loop, with its forms as requirements behind a list of
+    /// what was considered.
     pub text: String,
     /// Nodes and classes of the graph.
     pub size: [usize; 2],
     /// Costs of the programs that came behind the chosen one, in sixteenths of a cycle.
     pub others: Vec<u64>,
-    /// Why the plain assignment's layouts stay, if they do; the text is the kernel's then.
+    /// Why the plain assignment's layouts stay, as far as they do.
     pub declined: Option<String>,
 }
 
@@ -64,31 +68,43 @@ pub struct Chosen {
 pub fn choose(kernel: &Verified<'_>, target: &Target, options: &LowerOptions, reasons: bool) -> Result<Option<Chosen>, LowerError> {
     let kernel: &Kernel = kernel;
     let plan = crate::plan::plan(kernel, target, options)?;
+    if plan.specialised().is_some() {
+        return choose_forms(kernel, target, options, &plan).map(Some);
+    }
     let plain = crate::assign::assign(kernel, target, &plan)?;
     let staged = crate::lower::staged_loads(kernel);
     let search = Search::new(kernel, target, &plan, &plain, &staged);
-    let found = search.solve();
-    if plan.specialised().is_some() {
-        let declined = Some(around(found.as_ref()));
-        let (size, others) = found.map(|f| (f.size, f.others)).unwrap_or_default();
-        return Ok(Some(Chosen { text: tilelift_ir::text::print(kernel), size, others, declined }));
-    }
-    let Some(found) = found else { return Ok(None) };
+    let Some(found) = search.solve() else { return Ok(None) };
     Ok(Some(Chosen { text: search.print(&found, reasons), size: found.size, others: found.others.clone(), declined: None }))
 }
 
-/// Why nothing is searched around a specialised loop. What stands there runs once per program, on one or two groups of warps: it takes as
-/// long as its latencies, which are not what the prices add up.
-fn around(found: Option<&Solution>) -> String {
-    let mut why = "the loop is specialised: its ring, its matrix instructions and the bulk copies of results fix their layouts; \
-                   what stands around it keeps the plain assignment's, because it waits for latencies, and prices are of work"
-        .to_owned();
-    if let Some((cost, plain)) = found.and_then(|f| Some((f.cost, f.plain?))) {
-        why +=
-            &format!(" (a search would bring it from {} to {} cycles of a multiprocessor per program)", plain / 16, cost.min(plain) / 16);
+/// The same for a specialised loop: the forms of its operands and results, as requirements in the text.
+fn choose_forms(kernel: &Kernel, target: &Target, options: &LowerOptions, plan: &Plan) -> Result<Chosen, LowerError> {
+    let around = Some(AROUND.to_owned());
+    let Some(ring) = RingSearch::of(kernel, target, options, plan) else {
+        return Ok(Chosen { text: tilelift_ir::text::print(kernel), size: [0; 2], others: Vec::new(), declined: around });
+    };
+    let plain = crate::assign::assign(kernel, target, plan)?;
+    let search = Search::of_ring(kernel, target, plan, &plain, ring);
+    let found = search.solve();
+    let (Some(ring), prices) = (search.ring(), &search.prices) else {
+        return Ok(Chosen { text: tilelift_ir::text::print(kernel), size: [0; 2], others: Vec::new(), declined: around });
+    };
+    let forms = found.as_ref().map_or_else(|| ring.plain(), |f| ring.forms(kernel, f));
+    let mut text = ring.list(kernel, &forms, &|i, f| prices.run(i, f), &|i| prices.anchors(i));
+    if let Some(f) = &found {
+        text += &format!("; cost {}", f.cost / 16);
+        text += &f.plain.map(|p| format!(", {} in the plan's own forms", p / 16)).unwrap_or_default();
+        text += " (cycles of a multiprocessor per program, of what is chosen here)\n";
     }
-    why
+    text += &tilelift_ir::text::print(&forms.written(kernel));
+    let (size, others) = found.map(|f| (f.size, f.others)).unwrap_or_default();
+    Ok(Chosen { text, size, others, declined: around })
 }
+
+/// Why what stands around a specialised loop is not searched.
+const AROUND: &str = "the loop is specialised: its operands and results have the forms below; what stands around it keeps the plain assignment's layouts, \
+                      because it runs once, on one or two groups of warps, and waits for latencies, and prices are of work";
 
 /// A problem with its machine.
 pub(crate) struct Search<'a> {
@@ -97,8 +113,7 @@ pub(crate) struct Search<'a> {
 }
 
 impl<'a> Search<'a> {
-    /// The search for a kernel. Of a specialised loop everything stays where it is: the ring, its matrix instructions and the bulk copies of
-    /// its results fix it; what stands around it is searched.
+    /// The search for a kernel whose loops are not specialised.
     pub fn new(
         kernel: &'a Kernel,
         target: &'a Target,
@@ -106,11 +121,26 @@ impl<'a> Search<'a> {
         plain: &'a Assignment,
         staged: &SecondaryMap<Inst, bool>,
     ) -> Search<'a> {
-        let ring = |i: Inst| plan.specialised().is_none_or(|s| s.loads.iter().any(|l| l.0 == i));
-        let mut beside = staged.clone();
-        kernel.insts.keys().for_each(|i| beside[i] = staged[i] && ring(i));
-        let memory = in_memory(kernel, plan, &beside);
-        let prices = Prices::new(kernel, target, plan, plain, memory);
+        let prices = Prices::new(kernel, target, plan, plain, in_memory(kernel, staged), None);
+        let mut pinned = SecondaryMap::with_default(false);
+        plain.held.iter().for_each(|(v, l)| pinned[v] = l.is_some());
+        Search::over(kernel, prices, pinned)
+    }
+
+    /// The search for the forms of a specialised loop; everything else stays as it is.
+    fn of_ring(kernel: &'a Kernel, target: &'a Target, plan: &'a Plan, plain: &'a Assignment, ring: RingSearch) -> Search<'a> {
+        let mut pinned = SecondaryMap::with_default(false);
+        kernel.values.keys().for_each(|v| pinned[v] = true);
+        kernel.walk(kernel.body, &mut |i| {
+            if ring.holds(kernel, i) {
+                kernel.insts[i].results.iter().for_each(|&v| pinned[v] = false);
+            }
+        });
+        let prices = Prices::new(kernel, target, plan, plain, SecondaryMap::with_default(false), Some(ring));
+        Search::over(kernel, prices, pinned)
+    }
+
+    fn over(kernel: &'a Kernel, prices: Prices<'a>, pinned: SecondaryMap<Value, bool>) -> Search<'a> {
         let mut base = SecondaryMap::new();
         // Only what the walk reaches: a region that nobody runs has no layouts.
         kernel.walk(kernel.body, &mut |i| {
@@ -120,17 +150,12 @@ impl<'a> Search<'a> {
                 base[v] = prices.base(v);
             }
         });
-        let mut pinned = SecondaryMap::with_default(false);
-        plain.held.iter().for_each(|(v, l)| pinned[v] = l.is_some());
-        if let Some(s) = plan.specialised() {
-            let d = &kernel.insts[s.main];
-            d.results.iter().for_each(|&v| pinned[v] = true);
-            for &r in &d.regions {
-                kernel.regions[r].params.iter().for_each(|&v| pinned[v] = true);
-                kernel.walk(r, &mut |i| kernel.insts[i].results.iter().for_each(|&v| pinned[v] = true));
-            }
-        }
         Search { problem: Problem { kernel, base, pinned }, prices }
+    }
+
+    /// The alternatives of a specialised loop, if they are what is searched.
+    fn ring(&self) -> Option<&RingSearch> {
+        self.prices.ring()
     }
 
     /// The solution, if there is one.

@@ -8,7 +8,7 @@
 use crate::access::GlobalAccess;
 use crate::assign::Assignment;
 use crate::lower::legal_width;
-use crate::plan::Plan;
+use crate::plan::{Plan, is_view};
 use crate::target::Target;
 use std::rc::Rc;
 use tilelift_ir::layout::{
@@ -229,7 +229,7 @@ pub(crate) fn behind(kernel: &Kernel, v: Value) -> Option<(Inst, Vec<Value>)> {
     let d = &kernel.insts[i];
     match d.op {
         Op::Load => Some((i, Vec::new())),
-        Op::Transpose | Op::Reshape => {
+        op if matches!(op, Op::Transpose | Op::Reshape) || is_view(kernel, i) => {
             let (load, mut views) = behind(kernel, d.args[0])?;
             views.push(v);
             Some((load, views))

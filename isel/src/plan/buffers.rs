@@ -222,7 +222,7 @@ pub(crate) fn buffers(kernel: &Kernel, units: Option<&Units>) -> Result<Buffers,
             (Op::AsyncLoad | Op::AsyncStore | Op::AsyncReduce, Some(units)) => {
                 let buffer = kernel.operand(i, "buffer")[0];
                 let Some(t) = shared(kernel, buffer) else { continue };
-                let tile = PanelTile::of(kernel, i, &t.shape, units)
+                let tile = PanelTile::of(kernel, i, &t.shape, units, None)
                     .map_err(|why| LowerError::unsupported(format!("`{}`", d.op), why).at(kernel.locs[i]))?;
                 ask(buffer, Some(tile.contiguous()));
                 boxes.insert(i, tile);

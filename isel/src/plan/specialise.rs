@@ -11,11 +11,12 @@
 //! Everything else of the kernel belongs to the consumers. What does not fit is declined with the reason; nothing has changed then.
 
 use super::LowerOptions;
+use super::forms::{Forms, Leave, is_panels, is_view};
 use super::overlap::{Overlap, overlap};
 use crate::access::GlobalAccess;
 use crate::facts::power_of_two;
 use crate::lane::{LVal, LaneBuilder, TensorBox, Vals, entry_registers};
-use crate::lower::{keeps_extents, staged_loads};
+use crate::lower::{keeps_extents, ring_loads};
 use crate::require::suits;
 use crate::target::{GroupMatrixId, Target, Units};
 use cranelift_entity::EntityRef;
@@ -54,6 +55,10 @@ pub struct Specialised {
     pub(crate) loads: Vec<(Inst, PanelTile)>,
     /// Its dots.
     pub(crate) dots: Vec<(Inst, GroupMatrixId)>,
+    /// Dots whose left operand goes from the ring through registers.
+    pub(crate) lefts: Vec<Inst>,
+    /// Sums are there twice, and the lanes add.
+    pub(crate) brief: bool,
     /// Stores that bulk copies do.
     pub(crate) stores: Vec<(Inst, PanelTile)>,
 }
@@ -75,6 +80,13 @@ impl fmt::Display for Specialised {
         match self.stores.len() {
             0 => f.write_str(", results stored by lanes")?,
             _ => write!(f, ", results stored through {} bytes", self.staging_bytes)?,
+        }
+        let narrow: Vec<String> = self.loads.iter().filter(|l| l.1.span != 128).map(|l| l.1.span.to_string()).collect();
+        if !narrow.is_empty() {
+            write!(f, ", panels of {} bytes", narrow.join(" and "))?;
+        }
+        if !self.lefts.is_empty() {
+            f.write_str(", left operands through registers")?;
         }
         if self.overlap.is_some() {
             f.write_str(", products under way while lanes compute")?;
@@ -102,8 +114,8 @@ pub(crate) struct PanelTile {
 }
 
 impl PanelTile {
-    /// The panels of a tile that a view's boxes make up, if bulk copies take the access.
-    pub fn of(kernel: &Kernel, i: Inst, shape: &[u32], units: &Units) -> Result<PanelTile, String> {
+    /// The panels of a tile that a view's boxes make up, if bulk copies take the access: as wide as is asked for, else as rows permit.
+    pub fn of(kernel: &Kernel, i: Inst, shape: &[u32], units: &Units, want: Option<u32>) -> Result<PanelTile, String> {
         let access = GlobalAccess::of(kernel, i);
         let (view, bulk) = (&*access.view, units.bulk);
         let name = access.view_value;
@@ -132,9 +144,15 @@ impl PanelTile {
             }
         }
         let row = shape[fast] * size;
-        let Some(&span) = bulk.spans.iter().find(|&&s| row.is_multiple_of(s)) else {
+        let fit: Vec<u32> = bulk.spans.iter().copied().filter(|&s| row.is_multiple_of(s)).collect();
+        let Some(&widest) = fit.first() else {
             return Err(format!("a row of {row} bytes of {name} is no multiple of {} bytes", bulk.spans.last().unwrap_or(&0)));
         };
+        let span = want.unwrap_or(widest);
+        if !fit.contains(&span) {
+            let fit: Vec<String> = fit.iter().map(ToString::to_string).collect();
+            return Err(format!("a row of {row} bytes of {name} is not cut into panels of {span} bytes; possible are {}", fit.join(", ")));
+        }
         if order[1..].iter().any(|&d| shape[d] > bulk.max_box) {
             return Err(format!("a tile of {name} has an extent above {}", bulk.max_box));
         }
@@ -210,6 +228,7 @@ pub(crate) fn trace(kernel: &Kernel, v: Value, contiguous: &dyn Fn(Inst) -> Opti
             let real = to.iter().enumerate().filter(|(_, e)| **e != 1).nth(nth)?;
             Some((load, real.0))
         }
+        _ if is_view(kernel, i) => trace(kernel, d.args[0], contiguous),
         _ => None,
     }
 }
@@ -220,10 +239,10 @@ pub(crate) const MAX_DEPTH: u32 = 8;
 /// Registers that consumers need beside their sums: addresses, the ring, the epilogue.
 const BESIDE_SUMS: u32 = 26;
 
-/// Decides whether and how a kernel is specialised.
-pub(super) fn specialise(kernel: &Kernel, target: &Target, options: &LowerOptions) -> Result<Specialised, String> {
+/// Decides whether and how a kernel is specialised, with what is said of its forms.
+pub(super) fn specialise(kernel: &Kernel, target: &Target, options: &LowerOptions, forms: &Forms) -> Result<Specialised, String> {
     let Some(units) = &target.units else { return Err(format!("{} has no bulk copies and group matrix instructions", target.name)) };
-    let staged = staged_loads(kernel);
+    let staged = ring_loads(kernel);
     let top = &kernel.regions[kernel.body].insts;
     let of = |i: Inst| kernel.insts[i].regions.first().map(|&r| &kernel.regions[r].insts);
     let loops: Vec<Inst> =
@@ -245,11 +264,12 @@ pub(super) fn specialise(kernel: &Kernel, target: &Target, options: &LowerOption
         match d.op {
             Op::Load if staged[i] => {
                 let Type::Tile(t) = kernel.ty(d.results[0]) else { return Err("a load of a scalar".into()) };
-                loads.push((i, PanelTile::of(kernel, i, &t.shape, units)?));
+                loads.push((i, PanelTile::of(kernel, i, &t.shape, units, forms.spans.get(&i).copied())?));
             }
             Op::Dot => dots.push(i),
             Op::Transpose | Op::Reshape | Op::Yield => {}
             Op::Const => {}
+            _ if is_view(kernel, i) => {}
             _ if scalar && d.regions.is_empty() => {}
             _ if d.op.info().effects == Effects::Pure && d.regions.is_empty() => mixed = true,
             other => return Err(format!("the loop does more than load and compute: `{}`", other.info().name)),
@@ -257,14 +277,17 @@ pub(super) fn specialise(kernel: &Kernel, target: &Target, options: &LowerOption
     }
     sole_views(kernel, &loads)?;
     if options.schedule.is_none()
-        && let Some((_, tile)) = loads.iter().find(|(_, t)| Some(&t.span) != units.bulk.spans.first())
+        && let Some((_, tile)) = loads.iter().find(|(i, t)| Some(&t.span) != units.bulk.spans.first() && !forms.spans.contains_key(i))
     {
         return Err(format!("panels of {} bytes are specialised only where that is asked for", tile.span));
     }
-    let dots = dots
-        .into_iter()
-        .map(|i| Ok((i, multiplication(kernel, units, main, i, &mut loads, mixed)?)))
-        .collect::<Result<Vec<_>, String>>()?;
+    let (mut lefts, mut found) = (Vec::new(), Vec::new());
+    for i in dots {
+        let (q, through) = multiplication(kernel, units, main, i, &mut loads, mixed, forms)?;
+        found.push((i, q));
+        lefts.extend(through.then_some(i));
+    }
+    let dots = found;
     if !mixed && kernel.insts[main].results.len() != dots.len() {
         return Err("the loop carries more than the sums of its dots".into());
     }
@@ -300,19 +323,39 @@ pub(super) fn specialise(kernel: &Kernel, target: &Target, options: &LowerOption
     if mixed && consumers < 2 && options.schedule.is_none() {
         return Err(format!("{} rows make one group of warps, and nothing is multiplied while it computes; use taller tiles", sums[0][0]));
     }
-    let in_flight = if parts.is_none() && (mixed || brief) { 0 } else { 1 };
+    let contiguous = |j: Inst| loads.iter().find(|l| l.0 == j).map(|l| l.1.contiguous());
+    for &i in &lefts {
+        let found = trace(kernel, kernel.insts[i].args[0], &contiguous).and_then(|(l, c)| Some((&loads.iter().find(|x| x.0 == l)?.1, c)));
+        if let Some((tile, 0)) = found {
+            // Parts of the rows, as the groups share them, are whole panels, one behind the other.
+            let (share, depth) = (consumers * rows, tile.rows);
+            if tile.per > share || (tile.per < share && !depth.is_power_of_two()) {
+                return Err(format!(
+                    "panels of {} bytes and a depth of {depth} are not shared by groups that fetch {share} rows",
+                    tile.span
+                ));
+            }
+        }
+    }
+    // What multiplications read from registers is fetched anew when they are done.
+    let in_flight = if parts.is_none() && (mixed || brief || !lefts.is_empty()) { 0 } else { 1 };
     // Positions that take long drift apart where nothing deals them out, and no longer share what is in the cache.
     let persistent = options.persistent.unwrap_or(!mixed);
     match teams {
         1 => {}
-        2 if mixed || in_flight == 0 => return Err("teams take turns only where the loop does no more than multiply".into()),
+        2 if mixed || brief => return Err("teams take turns only where the loop does no more than multiply".into()),
         2 if !persistent => return Err("teams take turns only where an instance runs several grid positions".into()),
         2 => {}
         n => return Err(format!("{n} teams; one team, or two that take turns, are known")),
     }
     let held = sums.iter().map(|s| s[0] * s[1] / lanes).sum::<u32>();
     // What stands between the products of a mixed loop takes as much beside them as addresses and the epilogue do.
-    let held = if mixed { held + left_registers(kernel, &dots, &loads, lanes) + BESIDE_SUMS } else { held * (2 - in_flight) };
+    let held = match (mixed, brief) {
+        (true, _) => held + left_registers(kernel, &dots, &loads, lanes) + BESIDE_SUMS,
+        (false, true) => held * 2,
+        (false, false) => held,
+    };
+    let held = held + lefts.iter().map(|&i| operand_registers(kernel, kernel.insts[i].args[0], lanes)).sum::<u32>();
     let warps = (teams * consumers + 1) * units.group_warps;
     if warps > target.max_warps {
         return Err(format!("{warps} warps are more than {} runs", target.max_warps));
@@ -322,10 +365,17 @@ pub(super) fn specialise(kernel: &Kernel, target: &Target, options: &LowerOption
     // Results that leave through shared memory.
     let mut stores = Vec::new();
     for &i in top {
-        if kernel.insts[i].op == Op::Store
-            && let Some(tile) = result_tile(kernel, i, units, &sums)
-        {
-            stores.push((i, tile));
+        let want = match forms.leave.get(&i) {
+            Some(Leave::Lanes) => continue,
+            Some(Leave::Panels(span)) => Some(*span),
+            None => None,
+        };
+        if kernel.insts[i].op == Op::Store {
+            match result_tile(kernel, i, units, &sums, want) {
+                Ok(tile) => stores.push((i, tile)),
+                Err(why) if want.is_some() => return Err(why),
+                Err(_) => {}
+            }
         }
     }
     let stage_bytes: u32 = loads.iter().map(|(_, t)| t.bytes().next_multiple_of(ALIGN)).sum();
@@ -334,6 +384,12 @@ pub(super) fn specialise(kernel: &Kernel, target: &Target, options: &LowerOption
     let staging_parts = if teams > 1 && sums.iter().all(|s| s[0] == repetitions * consumers * rows) { repetitions } else { 1 };
     let mut staging_bytes: u32 = teams * stores.iter().map(|(_, t)| t.bytes() / staging_parts).sum::<u32>();
     if room(staging_bytes) < 2 {
+        if let Some((i, _)) = stores.iter().find(|(i, _)| forms.leave.contains_key(i)) {
+            let v = kernel.operand(*i, "value")[0];
+            return Err(format!(
+                "the {staging_bytes} bytes through which {v} would leave do not fit beside 2 slots of {stage_bytes} bytes"
+            ));
+        }
         stores.clear();
         staging_bytes = 0;
     }
@@ -359,6 +415,8 @@ pub(super) fn specialise(kernel: &Kernel, target: &Target, options: &LowerOption
         main,
         loads,
         dots,
+        lefts,
+        brief,
         stores,
     })
 }
@@ -395,12 +453,17 @@ fn left_registers(kernel: &Kernel, dots: &[(Inst, GroupMatrixId)], loads: &[(Ins
             seen.push(a);
         }
     }
-    let bytes = |v: &Value| kernel.ty(*v).as_tile().map_or(0, |t| t.elements() * u64::from(t.elem.bytes()));
-    seen.iter().map(|v| (bytes(v) / 4 / u64::from(lanes)) as u32).sum()
+    seen.iter().map(|&v| operand_registers(kernel, v, lanes)).sum()
+}
+
+/// Registers per lane of an operand.
+fn operand_registers(kernel: &Kernel, v: Value, lanes: u32) -> u32 {
+    let bytes = kernel.ty(v).as_tile().map_or(0, |t| t.elements() * u64::from(t.elem.bytes()));
+    (bytes / 4 / u64::from(lanes)) as u32
 }
 
 /// The instruction for a dot of the loop. Unless more is done with it there, its sum must be carried from step to step and looked at by
-/// nothing else, and its operands come from the loop's loads.
+/// nothing else, and its operands come from the loop's loads. True if the left one goes from there through registers.
 fn multiplication(
     kernel: &Kernel,
     units: &Units,
@@ -408,7 +471,8 @@ fn multiplication(
     i: Inst,
     loads: &mut [(Inst, PanelTile)],
     mixed: bool,
-) -> Result<GroupMatrixId, String> {
+    forms: &Forms,
+) -> Result<(GroupMatrixId, bool), String> {
     let d = &kernel.insts[i];
     let region = kernel.insts[main].regions[0];
     let result = d.results[0];
@@ -452,15 +516,22 @@ fn multiplication(
         return Err(format!("the left operand of {result} is not loaded in the loop, and {} takes none from registers", row.name));
     }
     let along_k = [a.is_none_or(|a| a.1 == 1), b.1 == 0];
-    if !row.any_order && along_k != [true, true] {
-        return Err(format!("operands of {} must be contiguous along K", row.operand));
+    // Lanes fetch an operand as it is wanted, in whatever order it lies; otherwise it comes from memory, which is quicker.
+    let turned = !row.any_order && !along_k[0] && row.a.is_some();
+    let through = a.is_some() && forms.left.get(&i).copied().unwrap_or(turned);
+    if through && row.a.is_none() {
+        return Err(format!("{} takes no left operand from registers", row.name));
+    }
+    if !row.any_order && [along_k[0] || through, along_k[1]] != [true, true] {
+        let remedy = if turned { ", or the left one go through registers" } else { "" };
+        return Err(format!("operands of {} must be contiguous along K{remedy}", row.operand));
     }
     for (load, _) in a.into_iter().chain([b]) {
         for (j, tile) in loads.iter_mut() {
             tile.tf32 |= *j == load && precision == Precision::Tf32;
         }
     }
-    Ok(GroupMatrixId::new(at))
+    Ok((GroupMatrixId::new(at), through))
 }
 
 /// The producer must be able to compute bounds and addresses: pure scalars of parameters, grid position and the index.
@@ -512,22 +583,33 @@ pub(crate) fn budget(target: &Target, units: &Units, consumers: u32, held: u32) 
 }
 
 /// The tile through which a store at the kernel's end leaves: of 16-bit elements, as large as a sum.
-fn result_tile(kernel: &Kernel, i: Inst, units: &Units, sums: &[[u32; 2]]) -> Option<PanelTile> {
-    let value = *kernel.operand(i, "value").first()?;
-    let shape = &kernel.ty(value).as_tile()?.shape;
-    let t = kernel.ty(behind_reshapes(kernel, value)).as_tile()?;
-    let whole = t.shape.len() == 2 && sums.contains(&[t.shape[0], t.shape[1]]);
-    if !whole || t.elem.bytes() != 2 || GlobalAccess::of(kernel, i).contiguous() != Some(shape.len() - 1) {
-        return None;
+fn result_tile(kernel: &Kernel, i: Inst, units: &Units, sums: &[[u32; 2]], want: Option<u32>) -> Result<PanelTile, String> {
+    let value = kernel.operand(i, "value")[0];
+    let from = behind_reshapes(kernel, value);
+    let (Some(tile), Some(t)) = (kernel.ty(value).as_tile(), kernel.ty(from).as_tile()) else {
+        return Err(format!("{value} is no tile"));
+    };
+    if t.shape.len() != 2 || !sums.contains(&[t.shape[0], t.shape[1]]) {
+        return Err(format!("{value} is not as large as a sum of the loop"));
     }
-    let tile = PanelTile::of(kernel, i, shape, units).ok()?;
+    if t.elem.bytes() != 2 {
+        return Err(format!("elements of {} do not leave through panels, those of 16 bits do", t.elem));
+    }
+    if GlobalAccess::of(kernel, i).contiguous() != Some(tile.shape.len() - 1) {
+        return Err(format!("rows of {value} are not contiguous in memory"));
+    }
+    let panels = PanelTile::of(kernel, i, &tile.shape, units, want)?;
     // Rows are the view's dimension behind its columns; others have one element.
-    (tile.shape[tile.order[1]] == t.shape[0]).then_some(tile)
+    if panels.shape[panels.order[1]] != t.shape[0] {
+        return Err(format!("rows of {value} are not the view's"));
+    }
+    Ok(panels)
 }
 
 /// The value of which a tile is another view: the same elements in the same order, with other extents of 1.
 pub(crate) fn behind_reshapes(kernel: &Kernel, mut v: Value) -> Value {
-    while let Some(i) = kernel.def_inst(v).filter(|&i| kernel.insts[i].op == Op::Reshape && keeps_extents(kernel, i)) {
+    let same = |i: &Inst| (kernel.insts[*i].op == Op::Reshape && keeps_extents(kernel, *i)) || is_panels(kernel, *i);
+    while let Some(i) = kernel.def_inst(v).filter(same) {
         v = kernel.insts[i].args[0];
     }
     v

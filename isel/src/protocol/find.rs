@@ -3,7 +3,7 @@
 use super::hash::{Map, Set};
 use super::value::Abs;
 use crate::lane::visit::{blocks, computed, reads};
-use crate::lane::{Block, Inst, LTy, LVal, LeftOperand, Program, Unit};
+use crate::lane::{AllocId, Block, Inst, LTy, LVal, LeftOperand, Program, Unit};
 use cranelift_entity::EntityRef;
 use std::rc::Rc;
 use tilelift_ir::CmpOp;
@@ -107,6 +107,67 @@ fn mark(block: &Block, counted: bool, local: &dyn Fn(LVal) -> bool, set: &mut Se
             }
         }
     }
+}
+
+/// The addresses at which lanes read what bulk copies fill.
+pub(super) fn read_by_lanes(program: &Program) -> Set<LVal> {
+    // What each value is made of, the first allocation that it is an address in, and where copies go and lanes read.
+    #[derive(Default)]
+    struct Found {
+        from: Map<LVal, Vec<LVal>>,
+        allocs: Map<LVal, AllocId>,
+        filled: Vec<LVal>,
+        read: Vec<LVal>,
+    }
+    fn visit(block: &Block, out: &mut Found) {
+        for inst in block {
+            match inst {
+                Inst::SharedAddr { dst, alloc } => {
+                    out.allocs.insert(*dst, *alloc);
+                }
+                Inst::LoadShared { addr, .. } | Inst::LoadMatrix { addr, .. } => out.read.push(*addr),
+                Inst::Unit(u) => {
+                    if let Unit::BulkLoad { to, .. } = &**u {
+                        out.filled.push(to.addr);
+                    }
+                }
+                Inst::For(l) => l.carried.iter().for_each(|c| {
+                    out.from.insert(c.param, vec![c.init, c.next]);
+                    out.from.insert(c.result, vec![c.init, c.next]);
+                }),
+                Inst::If(c) => c.results.iter().for_each(|&(r, a, b)| {
+                    out.from.insert(r, vec![a, b]);
+                }),
+                other => {
+                    if let Some(list) = computed(other) {
+                        let mut sources = Vec::new();
+                        reads(other, &mut |v| sources.push(v));
+                        list.iter().for_each(|&v| {
+                            out.from.insert(v, sources.clone());
+                        });
+                    }
+                }
+            }
+            blocks(inst).into_iter().for_each(|b| visit(b, out));
+        }
+    }
+    let mut found = Found::default();
+    visit(&program.body, &mut found);
+    if found.read.is_empty() || found.filled.is_empty() {
+        return Set::default();
+    }
+    let within = |v: LVal| {
+        let (mut open, mut seen, mut out) = (vec![v], Set::default(), Vec::new());
+        while let Some(v) = open.pop() {
+            if seen.insert(v) {
+                out.extend(found.allocs.get(&v));
+                open.extend(found.from.get(&v).into_iter().flatten());
+            }
+        }
+        out
+    };
+    let rings: Vec<AllocId> = found.filled.iter().flat_map(|&v| within(v)).collect();
+    found.read.iter().copied().filter(|&v| within(v).iter().any(|a| rings.contains(a))).collect()
 }
 
 /// The values that are the same in all lanes, roles and blocks: numbers, and where memory lies.

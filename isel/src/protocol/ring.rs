@@ -202,7 +202,7 @@ impl<'a> Checker<'a> {
                     task.ring.knows.full.remove(&at);
                     task.ring.knows.free.remove(&at);
                 }
-                s.ring.slots.insert(at, Slot { bytes, writer: here, read: None, readers: Vec::new(), given: false });
+                s.ring.slots.insert(at, Slot { bytes, writer: here, read: None, readers: Vec::new(), lanes: Vec::new(), given: false });
                 if let Some(waited) = s.tasks[t].ring.waited {
                     s.ring.guards.insert(at, waited);
                 }
@@ -236,22 +236,10 @@ impl<'a> Checker<'a> {
                     let panels = if o.panels.along_k { 1 } else { rows.div_ceil(o.panels.span / size) };
                     for (start, p) in starts.iter().flat_map(|s| (0..panels).map(move |p| (s, p))) {
                         let at = start + i64::from(o.at.offset) + i64::from(p * o.panels.stride);
-                        let Some((&slot, x)) = s.ring.slots.range_mut(..=at).next_back().filter(|(a, x)| **a + i64::from(x.bytes) > at)
-                        else {
-                            return self.error("a multiplication reads what nobody has copied,", here, None);
-                        };
-                        if !s.tasks[t].ring.knows.full.contains(&slot) {
-                            let writer = x.writer;
-                            return self.error("a multiplication reads what may not have arrived,", here, Some(writer));
-                        }
-                        x.read = Some(here);
-                        x.given = false;
+                        let x = self.read_slot(s, t, here, at, "a multiplication")?;
                         if !x.readers.contains(&(0, here)) {
                             x.readers.push((0, here));
                         }
-                        s.tasks.iter_mut().for_each(|task| {
-                            task.ring.knows.free.remove(&slot);
-                        });
                     }
                 }
             }
@@ -260,10 +248,14 @@ impl<'a> Checker<'a> {
             }
             Unit::WaitMatrices { pending } => s.ring.slots.values_mut().for_each(|x| x.readers.retain(|r| r.1.0 != t || r.0 <= *pending)),
             Unit::StoreMatrix { .. } => self.staging(s, t, here, &[Staging::Free, Staging::Written], Staging::Written)?,
-            Unit::FenceUnits => self.staged(s, t, here, Staging::Written, Staging::Fenced),
+            Unit::FenceUnits => {
+                self.staged(s, t, here, Staging::Written, Staging::Fenced);
+                s.ring.slots.values_mut().flat_map(|x| &mut x.lanes).filter(|r| r.0 == t).for_each(|r| r.1 = true);
+            }
             Unit::GroupBarrier { .. } => {
                 self.staged(s, t, here, Staging::Fenced, Staging::Shown);
                 self.staged(s, t, here, Staging::Left, Staging::Free);
+                self.lanes_met(s, t);
             }
             Unit::BulkStore { .. } => self.staging(s, t, here, &[Staging::Shown, Staging::Leaving], Staging::Leaving)?,
             Unit::CommitStores { .. } => self.staged(s, t, here, Staging::Leaving, Staging::Committed),
@@ -285,6 +277,48 @@ impl<'a> Checker<'a> {
             | Unit::RemoteArrive { .. } => return self.error("a unit that the proof does not follow", here, None),
         }
         Ok(true)
+    }
+
+    /// A slot is read at an address; it must be known to be full.
+    fn read_slot<'s>(&self, s: &'s mut State<'a>, t: usize, here: Site, at: i64, who: &str) -> Result<&'s mut Slot, ProtocolError> {
+        let found = s.ring.slots.range(..=at).next_back().filter(|(a, x)| **a + i64::from(x.bytes) > at).map(|(&a, x)| (a, x.writer));
+        let Some((slot, writer)) = found else {
+            return self.error(format!("{who} reads what nobody has copied,"), here, None);
+        };
+        if !s.tasks[t].ring.knows.full.contains(&slot) {
+            return self.error(format!("{who} reads what may not have arrived,"), here, Some(writer));
+        }
+        s.tasks.iter_mut().for_each(|task| {
+            task.ring.knows.free.remove(&slot);
+        });
+        let Some(x) = s.ring.slots.get_mut(&slot) else { return self.error("a slot is gone,", here, None) };
+        x.read = Some(here);
+        x.given = false;
+        Ok(x)
+    }
+
+    /// Lanes read a slot.
+    pub(super) fn lanes_read(&self, s: &mut State<'a>, t: usize, here: Site, from: Place) -> Result<(), ProtocolError> {
+        let mut all: Vec<i64> = match s.tasks[t].env.get(&from.addr) {
+            Some(Abs::All(x)) => vec![*x],
+            Some(Abs::Lanes(l)) => l.to_vec(),
+            Some(Abs::Any | Abs::Index(..) | Abs::Count(..)) | None => {
+                return self.error("where lanes read a slot is not understood", here, None);
+            }
+        };
+        all.sort_unstable();
+        all.dedup();
+        for at in all {
+            let x = self.read_slot(s, t, here, at + i64::from(from.offset), "a lane")?;
+            x.lanes.retain(|r| r.0 != t);
+            x.lanes.push((t, false));
+        }
+        Ok(())
+    }
+
+    /// All lanes of each group of a role have come to one point.
+    pub(super) fn lanes_met(&self, s: &mut State<'a>, t: usize) {
+        s.ring.slots.values_mut().for_each(|x| x.lanes.retain(|&r| r != (t, true)));
     }
 
     /// Moves results on, if they are there.
@@ -324,7 +358,7 @@ impl<'a> Checker<'a> {
         // more; to teach no more than that keeps states few, and refuses at most a program that releases a slot by way of another role.
         for (&a, x) in s.ring.slots.iter_mut() {
             let told = s.ring.guards.get(&a).is_none_or(|&word| word == at);
-            if told && !x.given && x.readers.is_empty() && x.read.is_some_and(|r| r.0 == here.0) {
+            if told && !x.given && x.readers.is_empty() && !x.lanes.iter().any(|r| r.0 == here.0) && x.read.is_some_and(|r| r.0 == here.0) {
                 x.given = true;
                 w.gathered.free.insert(a);
                 s.tasks[here.0].ring.knows.full.remove(&a);

@@ -6,7 +6,7 @@ mod turns;
 use super::ProtocolError;
 use super::env::Env;
 use super::explicit::{Effort, Explicit, Names, Shared, look, split};
-use super::find::{comparisons, fixed, indices, passes, relevant};
+use super::find::{comparisons, fixed, indices, passes, read_by_lanes, relevant};
 use super::hash::{Map, Set};
 use super::ring::{RingState, RingTask};
 use super::streams::{Streams, matters};
@@ -125,6 +125,8 @@ pub(super) struct Checker<'a> {
     less: Map<LVal, (LVal, LVal)>,
     /// Agents that pass over phases.
     pub passes: Vec<bool>,
+    /// Addresses at which lanes read what bulk copies fill.
+    lane_reads: Set<LVal>,
 }
 
 /// What makes two states equal.
@@ -188,7 +190,8 @@ impl<'a> Checker<'a> {
         let mut less = Map::default();
         comparisons(&program.body, &mut less);
         let passes = agents.iter().map(|a| !a.whole && passes(a.body)).collect();
-        let relevant = relevant(program, explicit.on, &|v| explicit.tracked(program, v));
+        let lane_reads = if explicit.on { Set::default() } else { read_by_lanes(program) };
+        let relevant = relevant(program, explicit.on, &|v| explicit.tracked(program, v) || lane_reads.contains(&v));
         let fixed = fixed(program);
         let mut checker = Checker {
             program,
@@ -203,6 +206,7 @@ impl<'a> Checker<'a> {
             fixed,
             less,
             passes,
+            lane_reads,
         };
         checker.readers = vec![Vec::new(); checker.streams() + 1];
         for n in 0..checker.agents.len() {
@@ -496,6 +500,10 @@ impl<'a> Checker<'a> {
             Inst::LoadMatrix { addr, offset, .. } if explicit => {
                 self.access(s, t, here, Place { addr: *addr, offset: *offset }, 16, None)?;
             }
+            Inst::LoadShared { addr, offset, .. } | Inst::LoadMatrix { addr, offset, .. } if self.lane_reads.contains(addr) => {
+                self.lanes_read(s, t, here, Place { addr: *addr, offset: *offset })?;
+            }
+            Inst::Barrier if !explicit => self.lanes_met(s, t),
             Inst::StoreShared { srcs, addr, offset, guard } if explicit => {
                 let bytes = srcs.iter().map(|&v| self.program.vals[v].bytes()).sum();
                 self.access(s, t, here, Place { addr: *addr, offset: *offset }, bytes, Some(*guard))?;

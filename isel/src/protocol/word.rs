@@ -63,6 +63,9 @@ pub(super) struct Slot {
     pub read: Option<Site>,
     /// Groups of multiplications that read it, by age: 0 is open.
     pub readers: Vec<(u32, Site)>,
+    /// Roles whose lanes read it, each its part, and have not met since: one lane can't say for the others that it has been read. True once they
+    /// have fenced that against what units do.
+    pub lanes: Vec<(usize, bool)>,
     /// The reads are done, and an arrival has said so.
     pub given: bool,
 }
@@ -76,7 +79,7 @@ impl Slot {
         readers.dedup();
         // Who read it matters until that is said.
         let read = self.read.map(|r| Site(if self.given { 0 } else { r.0 }, none.1));
-        Slot { bytes: self.bytes, writer: none, read, readers, given: self.given }
+        Slot { bytes: self.bytes, writer: none, read, readers, lanes: self.lanes.clone(), given: self.given }
     }
 }
 

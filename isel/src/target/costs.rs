@@ -29,6 +29,19 @@ pub struct Costs {
     pub spill: u64,
     /// 1024 multiply-adds of a group matrix instruction; 0 where there is none.
     pub group_product: u64,
+    /// What a group matrix instruction takes at least, for 32 bytes of depth: with both operands in shared memory once and per column, and with the
+    /// left one in registers.
+    pub group_operands: [u64; 2],
+    /// See [`Costs::group_operands`].
+    pub group_left: u64,
+    /// Until a group has its sums and starts the next multiplications, where it waits for them.
+    pub group_wait: u64,
+    /// From box to box of bulk copies, from row to row, and from 32 bytes to the next, which come from the cache that all share: the slowest counts.
+    pub box_start: u64,
+    /// See [`Costs::box_start`].
+    pub box_row: u64,
+    /// See [`Costs::box_start`].
+    pub box_sector: u64,
     /// A step of a function, where too few warps are there to hide how long it takes: per lane's element, not per warp.
     pub chain: u64,
     /// Multiprocessors of the machine, and megahertz of their clock.

@@ -121,11 +121,12 @@ fn multiply(v: &mut Verifier<'_>, m: &Multiply, defined: &mut Vec<LVal>) -> Chec
             place(v, &o.at)?;
         }
         (LeftOperand::Regs(words), Some(map)) => {
-            let (want, ty) = fragment_values(map, row.operand);
+            let (want, _) = fragment_values(map, row.operand);
             if words.len() != want {
                 return Err(LaneProblem::Count { what: "words of the left operand", got: words.len(), want: want.to_string() });
             }
-            v.want_all(words, ty)?;
+            // Numbers of 32 bits are taken as words, too.
+            v.want_all(words, LTy::B32)?;
         }
         (LeftOperand::Regs(_), None) => return Err(LaneProblem::NoUnit("group matrix instruction with its left operand in registers")),
     }

@@ -1,0 +1,167 @@
+//! Forms of specialised loops: spans of panels, left operands through registers, results by lanes. Random ones are taken, and each has to be
+//! right in the lane interpreter and in the simulator of the text, proved, and assembled without a spill or a remark.
+
+#[path = "common/launch.rs"]
+mod launch;
+
+use launch::{schedule, simulate};
+use std::collections::BTreeMap;
+use tilelift_ir::Scalar;
+use tilelift_ir::interp::{Buffer, Memory};
+use tilelift_ir::verify::verify;
+use tilelift_isel::lane::{LaneOptions, interpret};
+use tilelift_isel::{LayoutChoice, LowerOptions, Lowered, Schedule, ScheduleKind, choose, lower};
+use tilelift_kernels::workload::{AttentionCase, GemmCase};
+use tilelift_kernels::{Attention, Case, Gemm, Size};
+use tilelift_nvptx::{EmitOptions, emit, sm_90a};
+
+fn product(config: &Gemm, [m, n, k]: [u32; 3]) -> Case {
+    let config = config.clone().for_shape(m, n, k);
+    Case { name: format!("{m}x{n}x{k}"), row: 9, size: Size::Small, workload: Box::new(GemmCase { config, m, n, k }) }
+}
+
+fn options(layouts: LayoutChoice) -> LowerOptions {
+    LowerOptions { schedule: Some(ScheduleKind::Specialised), layouts, ..LowerOptions::default() }
+}
+
+fn lowered(case: &Case, options: &LowerOptions) -> Lowered {
+    let kernel = case.build().unwrap();
+    lower(&verify(&kernel).unwrap(), &sm_90a(), options).unwrap_or_else(|e| panic!("{}: {e}", case.name))
+}
+
+/// Runs the lane program and the text, proves the roles, and assembles; gives the text.
+fn whole(case: &Case, l: &Lowered, seed: u64) -> String {
+    let tensors = case.make_tensors();
+    let mut memory = Memory::new();
+    for (i, t) in tensors.iter().enumerate() {
+        let output = i + 1 == tensors.len();
+        memory.add(if output { Buffer::uninit(t.bytes.len()) } else { Buffer::from_bytes(t.bytes.clone()) });
+    }
+    let run = interpret(&l.program, &sm_90a(), case.grid(), &case.arguments(), &mut memory, &LaneOptions::default());
+    run.unwrap_or_else(|e| panic!("{}: {}: {e}", case.name, l.plan));
+    let verdict = case.judge(&tensors, &memory, None).unwrap();
+    assert!(verdict.pass(), "{}: {}: {verdict}", case.name, l.plan);
+    let grid = if matches!(&l.plan.schedule, Schedule::Specialised(s) if s.persistent) { [2, 1, 1] } else { case.grid() };
+    simulate(case, &l.program, grid, schedule(seed % 3)).unwrap_or_else(|e| panic!("{}: {}: {e}", case.name, l.plan));
+    tilelift_isel::prove(&l.program, &sm_90a()).unwrap_or_else(|e| panic!("{}: {}: {e}", case.name, l.plan));
+    let text = emit(&l.program, &sm_90a(), &EmitOptions::default()).unwrap_or_else(|e| panic!("{}: {e}", case.name)).text;
+    match tilelift_oracle::assemble(&text, "sm_90a") {
+        Ok(r) => assert!(r.spills == 0 && r.stack == 0 && r.warnings.is_empty(), "{}: {}: {r:?}", case.name, l.plan),
+        Err(tilelift_oracle::AsmError::Missing) => assert!(!tilelift_oracle::required(), "ptxas is missing"),
+        Err(e) => panic!("{}: {e}", case.name),
+    }
+    text
+}
+
+/// What a plan says of its forms, a word per alternative.
+fn words(l: &Lowered) -> Vec<String> {
+    let plan = l.plan.to_string();
+    let mut out = Vec::new();
+    for (name, what) in [
+        ("span 64", "64 and"),
+        ("span 64", "64 bytes"),
+        ("span 32", "32 and"),
+        ("span 32", "32 bytes"),
+        ("registers", "left operands through registers"),
+        ("lanes", "results stored by lanes"),
+        ("bulk", "results stored through"),
+    ] {
+        let panels = plan.split(", panels of ").nth(1).unwrap_or_default();
+        let text = if name.starts_with("span") { panels } else { &plan };
+        if text.contains(what) {
+            out.push(name.to_owned());
+        }
+    }
+    if !plan.contains(", panels of ") {
+        out.push("span 128".to_owned());
+    }
+    out
+}
+
+#[test]
+fn random_forms_of_products_are_right() {
+    let mut seen: BTreeMap<String, u32> = BTreeMap::new();
+    let mut seed = 0;
+    for (elem, tile) in [
+        (Scalar::F16, [128, 128, 64]),
+        (Scalar::BF16, [128, 64, 128]),
+        (Scalar::F32, [128, 64, 32]),
+        (Scalar::F8E4M3, [128, 64, 128]),
+        (Scalar::I8, [64, 128, 128]),
+    ] {
+        for order in [(false, false), (false, true), (true, false), (true, true)] {
+            // Right operands of other than 16 bits run along K; left ones that do not go through registers.
+            if elem.bytes() != 2 && !order.1 {
+                continue;
+            }
+            let gemm = Gemm::new(elem).transposed(order.0, order.1).tile(tile[0], tile[1], tile[2]);
+            for shape in [[208, 144, 208], [128, 128, 256]] {
+                for _ in 0..3 {
+                    let case = product(&gemm, shape);
+                    let l = lowered(&case, &options(LayoutChoice::Random(seed)));
+                    assert_eq!(l.gave_way, None, "{elem} {tile:?}");
+                    whole(&case, &l, seed);
+                    words(&l).into_iter().for_each(|w| *seen.entry(w).or_default() += 1);
+                    seed += 1;
+                }
+            }
+        }
+    }
+    for word in ["span 128", "span 64", "span 32", "registers", "lanes", "bulk"] {
+        assert!(seen.get(word).is_some_and(|&n| n >= 4), "{word}: {seen:?}");
+    }
+}
+
+/// K and V wait in panels of all widths, together and apart; queries and probabilities are in registers as it is.
+#[test]
+fn random_forms_of_attention_are_right() {
+    let mut seen: BTreeMap<String, u32> = BTreeMap::new();
+    for (seed, (elem, dim, causal, overlap)) in (0u64..).zip([
+        (Scalar::F16, 64, true, true),
+        (Scalar::BF16, 64, false, false),
+        (Scalar::BF16, 128, false, true),
+        (Scalar::F16, 128, true, true),
+        (Scalar::BF16, 64, true, true),
+        (Scalar::F16, 128, false, false),
+    ]) {
+        for seed in [seed, seed + 100] {
+            let (queries, keys) = (130, 200);
+            let config = Attention::new(elem, dim, causal).for_shape(queries, keys).tile(128, 64, 4);
+            let workload = Box::new(AttentionCase { config, queries, keys, heads: 1 });
+            let case = Case { name: format!("{elem} {dim} {causal}"), row: 17, size: Size::Small, workload };
+            let l = lowered(&case, &LowerOptions { overlap: Some(overlap), ..options(LayoutChoice::Random(seed)) });
+            assert_eq!(l.gave_way, None);
+            whole(&case, &l, seed);
+            words(&l).into_iter().for_each(|w| *seen.entry(w).or_default() += 1);
+        }
+    }
+    for word in ["span 64", "span 32", "lanes", "bulk"] {
+        assert!(seen.get(word).is_some_and(|&n| n >= 2), "{word}: {seen:?}");
+    }
+}
+
+/// What was chosen is written as requirements; the text without a search gives the program of the search.
+#[test]
+fn the_text_with_its_requirements_is_the_program_of_the_search() {
+    let gemm = Gemm::new(Scalar::BF16).transposed(false, true);
+    let cases = [
+        (gemm.clone().tile(128, 256, 64), [4096, 4096, 4096]),
+        (gemm.clone().tile(64, 64, 128), [64, 8192, 8192]),
+        (Gemm::new(Scalar::I8).transposed(true, true), [512, 1024, 768]),
+    ];
+    for (config, shape) in cases {
+        let case = product(&config, shape);
+        let plain = LowerOptions { layouts: LayoutChoice::Spread, ..options(LayoutChoice::Spread) };
+        let searched = lowered(&case, &options(LayoutChoice::Searched));
+        let kernel = case.build().unwrap();
+        let verified = verify(&kernel).unwrap();
+        let chosen = choose(&verified, &sm_90a(), &plain, false).unwrap().unwrap();
+        let again = tilelift_ir::text::parse(&chosen.text).unwrap_or_else(|e| panic!("{e:?}\n{}", chosen.text));
+        let [again] = &again.kernels[..] else { panic!("{}", chosen.text) };
+        let by_hand = lower(&verify(again).unwrap(), &sm_90a(), &plain).unwrap_or_else(|e| panic!("{e}\n{}", chosen.text));
+        let text = |l: &Lowered| emit(&l.program, &sm_90a(), &EmitOptions::default()).unwrap().text;
+        assert_eq!(text(&searched), text(&by_hand), "{}", chosen.text);
+        assert!(chosen.text.contains("require_layout") && chosen.text.contains("(taken)"), "{}", chosen.text);
+        assert_eq!(searched.plan, lowered(&case, &plain).plan, "the plan's own forms are as good as others: {}", chosen.text);
+    }
+}

@@ -1,0 +1,239 @@
+//! Forms of a specialised loop: how its operands wait in the ring, and how its results leave.
+//!
+//! ```text
+//! load ─► panels of 128, 64 or 32 bytes ─┬─► descriptor ──────────────► group matrix instruction
+//!                                        └─► left operand's registers ─► group matrix instruction
+//! sums ─┬─► panels of staging ─► bulk stores
+//!       └─► stores of lanes
+//! ```
+//!
+//! What nobody says is as wide as rows permit, read from memory, and stored by bulk copies where that fits. An author says it in the
+//! kernel's text: `require_layout …, panels(64)` behind a load or in front of a store, `mma(a)` on a left operand, a layout of registers on what
+//! is stored. A search says it with a [`Forms`] of its own, and [`Forms::written`] puts that into the text.
+
+use super::LowerOptions;
+use super::specialise::behind_reshapes;
+use crate::lower::keeps_extents;
+use std::collections::{BTreeMap, BTreeSet};
+use tilelift_ir::require::{requirements, spec};
+use tilelift_ir::{Attr, Cursor, DotPart, Inst, Kernel, LayoutSpec, Op, Region, Value};
+
+/// How a result leaves.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Leave {
+    /// Through panels whose rows are so many bytes, by bulk copies.
+    Panels(u32),
+    /// From registers, by lanes.
+    Lanes,
+}
+
+/// What is said of the forms of a specialised loop.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub(crate) struct Forms {
+    /// Bytes of the rows of panels, by load.
+    pub spans: BTreeMap<Inst, u32>,
+    /// Dots whose left operand comes from the ring, and whether it goes through registers.
+    pub left: BTreeMap<Inst, bool>,
+    /// How results leave, by store.
+    pub leave: BTreeMap<Inst, Leave>,
+}
+
+/// True for a requirement that says how an operand of a ring is read: another view of it, as the ring sees it.
+pub(crate) fn is_view(kernel: &Kernel, i: Inst) -> bool {
+    kernel.insts[i].op == Op::RequireLayout && matches!(spec(kernel, i), Some(LayoutSpec::Panels(_) | LayoutSpec::Mma(DotPart::A)))
+}
+
+/// True for a requirement of panels.
+pub(crate) fn is_panels(kernel: &Kernel, i: Inst) -> bool {
+    kernel.insts[i].op == Op::RequireLayout && matches!(spec(kernel, i), Some(LayoutSpec::Panels(_)))
+}
+
+/// The requirements of panels, in the order of the text.
+pub(crate) fn panel_sites(kernel: &Kernel) -> Vec<Inst> {
+    let mut out = Vec::new();
+    kernel.walk(kernel.body, &mut |i| out.extend(is_panels(kernel, i).then_some(i)));
+    out
+}
+
+/// The load behind a value, through other views of it.
+fn load_behind(kernel: &Kernel, mut v: Value) -> Option<Inst> {
+    loop {
+        let i = kernel.def_inst(v)?;
+        match kernel.insts[i].op {
+            Op::Load => return Some(i),
+            Op::Transpose => {}
+            Op::Reshape if keeps_extents(kernel, i) => {}
+            _ if is_view(kernel, i) => {}
+            _ => return None,
+        }
+        v = kernel.insts[i].args[0];
+    }
+}
+
+/// Stores of a value, through reshapes that keep its elements in place.
+fn stores_of(kernel: &Kernel, v: Value) -> Vec<Inst> {
+    let reads = |i: &Inst| kernel.insts[*i].op == Op::Store && behind(kernel, kernel.operand(*i, "value")[0], v);
+    let mut out = Vec::new();
+    kernel.walk(kernel.body, &mut |i| out.extend(Some(i).filter(reads)));
+    out
+}
+
+fn behind(kernel: &Kernel, mut from: Value, v: Value) -> bool {
+    while from != v {
+        let Some(i) = kernel.def_inst(from).filter(|&i| kernel.insts[i].op == Op::Reshape && keeps_extents(kernel, i)) else {
+            return false;
+        };
+        from = kernel.insts[i].args[0];
+    }
+    true
+}
+
+/// Whether the kernel's author says how a value lies in registers.
+fn in_registers(kernel: &Kernel, v: Value) -> bool {
+    let Ok(held) = requirements(kernel) else { return false };
+    [v, behind_reshapes(kernel, v)].into_iter().any(|v| held[v].is_some_and(|s| !is_panels(kernel, s)))
+}
+
+impl Forms {
+    /// What the kernel's author says.
+    ///
+    /// # Errors
+    /// Panels of what is neither loaded nor stored, or two spans of one load.
+    pub fn required(kernel: &Kernel) -> Result<Forms, String> {
+        let mut out = Forms::default();
+        let (mut panels, mut lefts, mut stores, mut any) = (Vec::new(), Vec::new(), Vec::new(), false);
+        kernel.walk(kernel.body, &mut |i| {
+            let d = &kernel.insts[i];
+            any |= d.op == Op::RequireLayout;
+            match spec(kernel, i) {
+                Some(LayoutSpec::Panels(span)) => panels.push((i, *span)),
+                Some(LayoutSpec::Mma(DotPart::A)) if load_behind(kernel, d.args[0]).is_some() => lefts.push(d.results[0]),
+                _ if d.op == Op::Store => stores.push(i),
+                _ => {}
+            }
+        });
+        if !any {
+            return Ok(out);
+        }
+        for i in stores {
+            if in_registers(kernel, kernel.operand(i, "value")[0]) {
+                out.leave.insert(i, Leave::Lanes);
+            }
+        }
+        for (i, span) in panels {
+            let (from, to) = (kernel.insts[i].args[0], kernel.insts[i].results[0]);
+            if let Some(load) = load_behind(kernel, from) {
+                if out.spans.insert(load, span).is_some_and(|other| other != span) {
+                    return Err(format!("two spans are required of what `load` makes, {}", kernel.insts[load].results[0]));
+                }
+                continue;
+            }
+            let stores = stores_of(kernel, to);
+            if stores.is_empty() {
+                return Err(format!(
+                    "{to} is neither loaded for a dot nor stored; require its panels behind its load or in front of its store"
+                ));
+            }
+            stores.into_iter().for_each(|s| {
+                out.leave.insert(s, Leave::Panels(span));
+            });
+        }
+        kernel.walk(kernel.body, &mut |i| {
+            if kernel.insts[i].op == Op::Dot && lefts.contains(&kernel.insts[i].args[0]) {
+                out.left.insert(i, true);
+            }
+        });
+        Ok(out)
+    }
+
+    /// What the caller pins, of everything that it may concern.
+    pub fn asked(kernel: &Kernel, options: &LowerOptions) -> Forms {
+        let mut out = Forms::default();
+        let LowerOptions { span, left_registers, bulk_results, .. } = *options;
+        if span.is_none() && left_registers.is_none() && bulk_results.is_none() {
+            return out;
+        }
+        kernel.walk(kernel.body, &mut |i| match kernel.insts[i].op {
+            Op::Load => out.spans.extend(span.map(|s| (i, s))),
+            Op::Dot => out.left.extend(left_registers.map(|l| (i, l))),
+            Op::Store if bulk_results == Some(false) => out.leave.extend([(i, Leave::Lanes)]),
+            Op::Store => out.leave.extend(span.filter(|_| bulk_results == Some(true)).map(|s| (i, Leave::Panels(s)))),
+            _ => {}
+        });
+        out
+    }
+
+    /// These forms where they say something, else those of another.
+    pub fn or(&self, other: &Forms) -> Forms {
+        fn join<T: Copy>(a: &BTreeMap<Inst, T>, b: &BTreeMap<Inst, T>) -> BTreeMap<Inst, T> {
+            b.iter().chain(a).map(|(&i, &x)| (i, x)).collect()
+        }
+        Forms { spans: join(&self.spans, &other.spans), left: join(&self.left, &other.left), leave: join(&self.leave, &other.leave) }
+    }
+
+    /// The kernel with these forms as requirements in its text, where its author has not said so.
+    pub fn written(&self, kernel: &Kernel) -> Kernel {
+        let mut k = kernel.clone();
+        let said = Forms::required(kernel).unwrap_or_default();
+        for (&load, &span) in self.spans.iter().filter(|(i, _)| !said.spans.contains_key(i)) {
+            let v = kernel.insts[load].results[0];
+            k.require_behind(load, v, LayoutSpec::Panels(span));
+        }
+        for (&dot, _) in self.left.iter().filter(|(i, left)| **left && !said.left.contains_key(i)) {
+            let v = k.insts[dot].args[0];
+            k.require_at(dot, v, LayoutSpec::Mma(DotPart::A));
+        }
+        for (&store, &leave) in self.leave.iter().filter(|(i, _)| !said.leave.contains_key(i)) {
+            let (mut user, mut v) = (store, k.insts[store].args[value_at(kernel, store)]);
+            let layout = match leave {
+                Leave::Panels(span) => LayoutSpec::Panels(span),
+                Leave::Lanes => LayoutSpec::Mma(DotPart::Acc),
+            };
+            // Sums have their own shape in front of reshapes only.
+            while let Some(i) = k.def_inst(v).filter(|&i| k.insts[i].op == Op::Reshape && keeps_extents(&k, i)) {
+                (user, v) = (i, k.insts[i].args[0]);
+            }
+            k.require_at(user, v, layout);
+        }
+        k
+    }
+}
+
+/// The operand of a store that is stored.
+fn value_at(kernel: &Kernel, store: Inst) -> usize {
+    let value = kernel.operand(store, "value")[0];
+    kernel.insts[store].args.iter().position(|&v| v == value).unwrap_or(0)
+}
+
+/// Requirements put into a kernel.
+trait Require {
+    /// A requirement in front of an instruction, of one of its operands, for it alone.
+    fn require_at(&mut self, user: Inst, v: Value, layout: LayoutSpec);
+    /// A requirement behind an instruction, of its result, for all that read it.
+    fn require_behind(&mut self, maker: Inst, v: Value, layout: LayoutSpec);
+}
+
+fn place(k: &Kernel, i: Inst) -> Option<(Region, usize)> {
+    k.regions.iter().find_map(|(r, d)| Some((r, d.insts.iter().position(|&j| j == i)?)))
+}
+
+impl Require for Kernel {
+    fn require_at(&mut self, user: Inst, v: Value, layout: LayoutSpec) {
+        let Some((region, at)) = place(self, user) else { return };
+        let made = self.add_inst(Op::RequireLayout, &[v], 0, &[Attr::Layout(Box::new(layout))], &[], &[self.ty(v).clone()]);
+        Cursor { region, at }.insert(self, made);
+        let to = self.insts[made].results[0];
+        self.insts[user].args.iter_mut().filter(|a| **a == v).for_each(|a| *a = to);
+    }
+
+    fn require_behind(&mut self, maker: Inst, v: Value, layout: LayoutSpec) {
+        let Some((region, at)) = place(self, maker) else { return };
+        let made = self.add_inst(Op::RequireLayout, &[v], 0, &[Attr::Layout(Box::new(layout))], &[], &[self.ty(v).clone()]);
+        let to = self.insts[made].results[0];
+        let others: BTreeSet<Inst> = self.insts.keys().filter(|&i| i != made).collect();
+        for i in others {
+            self.insts[i].args.iter_mut().filter(|a| **a == v).for_each(|a| *a = to);
+        }
+        Cursor { region, at: at + 1 }.insert(self, made);
+    }
+}
