@@ -104,7 +104,8 @@ fn nothing_to_add_is_zero_and_nothing_to_write_is_nothing() {
     for kind in [DeviceKind::Interp, DeviceKind::Lane, DeviceKind::Sim] {
         let device = Executor::open(kind, Some(&target)).unwrap();
         for whole in [false, true] {
-            let plain = StreamGemm { keep_whole: whole, ..StreamGemm::new(Gemm::new(Scalar::F16).tile(64, 64, 64).transposed(false, true)) };
+            let plain =
+                StreamGemm { keep_whole: whole, ..StreamGemm::new(Gemm::new(Scalar::F16).tile(64, 64, 64).transposed(false, true)) };
             for shape in [[0, 64, 64], [64, 0, 64], [0, 0, 0]] {
                 assert!(run(&case(&plain, shape, 3), &device, &options, 0).is_empty(), "{shape:?}");
             }

@@ -4,7 +4,7 @@ use super::super::ProtocolError;
 use super::super::env::Env;
 use super::super::value::Abs;
 use super::super::word::Site;
-use super::{Checker, End, Frame, State, Step, advance};
+use super::{Checker, End, Frame, State, Step, advance, go};
 use crate::lane::visit::blocks;
 use crate::lane::{Block, Carried, For, If, Inst, LVal, Unit};
 use cranelift_entity::EntityRef;
@@ -71,6 +71,9 @@ impl<'a> Checker<'a> {
                     task.frames.extend([&c.otherwise, &c.then].map(|block| Frame { block, at: 0, end: End::Either(c) }));
                     return Ok(Step::Ran);
                 }
+                if !self.explicit.on && own_results(&c.then) && own_results(&c.otherwise) {
+                    return Ok(Step::Either);
+                }
                 let here = s.tasks[t].frames.last().and_then(|f| f.block.get(f.at)).map_or(std::ptr::null(), std::ptr::from_ref);
                 return self.error("a choice that is not understood", Site(t, here), None);
             };
@@ -85,9 +88,7 @@ impl<'a> Checker<'a> {
         if let Some((l, read)) = answered {
             self.read(s, t, l, holds, read);
         }
-        let task = &mut s.tasks[t];
-        advance(task);
-        task.frames.push(Frame { block: if holds { &c.then } else { &c.otherwise }, at: 0, end: End::Choice(c, holds) });
+        go(&mut s.tasks[t], holds);
         Ok(Step::Ran)
     }
 
@@ -220,6 +221,25 @@ impl<'a> Checker<'a> {
             _ => None,
         })
     }
+}
+
+/// True if the units of a block do no more than let a role's results leave: what others do depends on none of them, so a choice of such
+/// blocks may go either way whatever others choose.
+fn own_results(block: &Block) -> bool {
+    use Unit::*;
+    block.iter().all(|i| match i {
+        Inst::Unit(u) => matches!(
+            **u,
+            StoreMatrix { .. }
+                | FenceUnits
+                | GroupBarrier { .. }
+                | BulkStore { .. }
+                | CommitStores { .. }
+                | WaitStoresRead { .. }
+                | PrefetchMap { .. }
+        ),
+        other => blocks(other).into_iter().all(own_results),
+    })
 }
 
 /// Assigns values side by side.
