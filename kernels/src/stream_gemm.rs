@@ -50,6 +50,10 @@ pub struct Deal {
     pub stacks: u32,
     /// Teams that they are dealt to, of as many workers as tiles are abreast.
     pub teams: u32,
+    /// Steps of each team; the first `more` have one beside.
+    pub each: u32,
+    /// Teams with one step more.
+    pub more: u32,
     /// Segments of a worker at most, beside its whole tiles.
     pub segments: u32,
 }
@@ -68,6 +72,19 @@ impl Deal {
     /// Segments that the workspace has room for.
     pub fn slots(&self) -> u32 {
         self.workers * self.segments
+    }
+
+    /// The scalars of both kernels, with their names: what all programs would have to find out for themselves, by quotients.
+    pub fn scalars(&self) -> [(&'static str, u32); 7] {
+        [
+            ("workers", self.workers),
+            ("tiles", self.tiles),
+            ("rounds", self.rounds),
+            ("steps", self.steps),
+            ("teams", self.teams),
+            ("each", self.each),
+            ("more", self.more),
+        ]
     }
 
     /// Segments of a tile at most.
@@ -158,13 +175,14 @@ impl StreamGemm {
                 format!("{m}x{n}x{k} has {all} steps and {positions} segments, and 32 bits count them; use larger tiles or deeper steps"),
             );
         }
-        let [tiles, rounds, stacks, teams, segments] = [tiles, rounds, stacks, teams, segments].map(|x| x as u32);
-        Ok(Deal { workers, tiles, rounds, steps, stacks, teams, segments })
+        let [each, more] = [all / teams, all % teams];
+        let [tiles, rounds, stacks, teams, each, more, segments] = [tiles, rounds, stacks, teams, each, more, segments].map(|x| x as u32);
+        Ok(Deal { workers, tiles, rounds, steps, stacks, teams, each, more, segments })
     }
 
     /// The first kernel. Its parameters are the views of A and B, as [`Gemm::build`] has them; then, by atomics, the view of C, else that of the
-    /// workspace (`[slots, bm, bn]`), and where tiles are kept whole the bias (`[N]`, only if there is one) and C; then the number of
-    /// workers, an `i32`.
+    /// workspace (`[slots, bm, bn]`), and where tiles are kept whole the bias (`[N]`, only if there is one) and C; then the
+    /// scalars of the [`Deal`], each an `i32`.
     ///
     /// # Errors
     /// As [`Gemm::build`]; no tile abreast; an epilogue or whole tiles beside atomics.
@@ -181,15 +199,13 @@ impl StreamGemm {
         });
         let bias = g.bias.filter(|_| self.keep_whole).map(|t| b.param(vector(t, g.n)));
         let c = self.keep_whole.then(|| b.param(matrix(g.out, g.m, g.n)));
-        let workers = b.param(Scalar::I32);
+        let d = Dealt::params(&mut b);
         let (m, n, depth) = (b.dim(a, u32::from(g.trans_a)), b.dim(w, u32::from(!g.trans_b)), b.dim(a, u32::from(!g.trans_a)));
         let tiles = [b.ceil_div(m, g.bm), b.ceil_div(n, g.bn)];
-        let steps = b.ceil_div(depth, g.bk);
-        let d = self.dealt(&mut b, tiles, steps, workers);
 
         // Which worker, and its how manieth position; a whole tile, or a segment.
         let pid = b.program_id(0);
-        let (round, worker) = quotient(&mut b, pid, workers);
+        let (round, worker) = quotient(&mut b, pid, d.workers);
         let (team, beside) = quotient(&mut b, worker, self.abreast);
         let [start, end] = d.share(&mut b, team);
         let (stack, _) = quotient(&mut b, start, d.steps);
@@ -252,7 +268,7 @@ impl StreamGemm {
     }
 
     /// The second kernel, of segments that meet in a workspace; its parameters are the views of the workspace, the bias (`[N]`, only if
-    /// there is one) and C, then the number of workers and the depth K, each an `i32`.
+    /// there is one) and C, then the scalars of the [`Deal`], each an `i32`.
     ///
     /// # Errors
     /// As [`StreamGemm::build`].
@@ -264,12 +280,9 @@ impl StreamGemm {
         let w = b.param(self.workspace());
         let bias = g.bias.map(|t| b.param(vector(t, g.n)));
         let c = b.param(matrix(g.out, g.m, g.n));
-        let workers = b.param(Scalar::I32);
-        let depth = b.param(Scalar::I32);
+        let d = Dealt::params(&mut b);
         let (m, n) = (b.dim(c, 0), b.dim(c, 1));
         let tiles = [b.ceil_div(m, g.bm), b.ceil_div(n, g.bn)];
-        let steps = b.ceil_div(depth, g.bk);
-        let d = self.dealt(&mut b, tiles, steps, workers);
 
         let pid = b.program_id(0);
         let (which, piece) = quotient(&mut b, pid, self.pieces());
@@ -282,7 +295,7 @@ impl StreamGemm {
         let [start, _] = d.share(&mut b, first);
         let (nth, _) = quotient(&mut b, start, d.steps);
         let nth = b.sub(stack, nth);
-        let ahead = b.mul(nth, workers);
+        let ahead = b.mul(nth, d.workers);
 
         let rows = g.bm / self.pieces();
         let tile = b.add(which, d.whole);
@@ -334,36 +347,28 @@ impl StreamGemm {
     pub fn grid_sums(&self, deal: &Deal) -> [u32; 3] {
         [deal.dealt().saturating_mul(self.pieces()), 1, 1]
     }
-
-    /// The numbers of a [`Deal`], in a kernel.
-    fn dealt(&self, b: &mut KernelBuilder, tiles: [Value; 2], steps: Value, workers: Value) -> Dealt {
-        let tiles = b.mul(tiles[0], tiles[1]);
-        let steps = b.maximum(steps, 1);
-        let rounds = if self.keep_whole { b.div(tiles, workers) } else { b.constant(0, Scalar::I32) };
-        let whole = b.mul(rounds, workers);
-        let left = b.sub(tiles, whole);
-        let stacks = b.ceil_div(left, self.abreast);
-        let all = b.mul(stacks, steps);
-        let teams = b.div(workers, self.abreast);
-        let teams = b.minimum(teams, all);
-        let teams = b.maximum(teams, 1);
-        let (each, more) = quotient(b, all, teams);
-        Dealt { tiles, steps, rounds, whole, teams, each, more }
-    }
 }
 
-/// How steps are dealt out: `each` to every team, and one more to the first `more`.
+/// A [`Deal`] in a kernel.
 struct Dealt {
+    workers: Value,
     tiles: Value,
-    steps: Value,
     rounds: Value,
     whole: Value,
+    steps: Value,
     teams: Value,
     each: Value,
     more: Value,
 }
 
 impl Dealt {
+    /// Its numbers as parameters, in the order of [`Deal::scalars`].
+    fn params(b: &mut KernelBuilder) -> Dealt {
+        let [workers, tiles, rounds, steps, teams, each, more] = [(); 7].map(|()| b.param(Scalar::I32));
+        let whole = b.mul(rounds, workers);
+        Dealt { workers, tiles, rounds, whole, steps, teams, each, more }
+    }
+
     /// A team's first step, and the one behind its last.
     fn share(&self, b: &mut KernelBuilder, team: Value) -> [Value; 2] {
         let next = b.add(team, 1);
@@ -380,12 +385,13 @@ impl Dealt {
         let front = b.mul(self.more, long);
         let in_front = b.cmp(CmpOp::Lt, step, front);
         let behind = b.sub(step, front);
-        let early = b.div(step, long);
-        // Without a step each, no step is behind.
+        // One quotient for both. Without a step for each, no step is behind.
         let each = b.maximum(self.each, 1);
-        let late = b.div(behind, each);
-        let late = b.add(late, self.more);
-        b.select(in_front, early, late)
+        let at = b.select(in_front, step, behind);
+        let by = b.select(in_front, long, each);
+        let team = b.div(at, by);
+        let late = b.add(team, self.more);
+        b.select(in_front, team, late)
     }
 }
 

@@ -88,19 +88,7 @@ enum Step {
     Open(usize),
     /// The answers contradict what the program promises.
     Impossible,
-    /// It goes on with either block of the choice in front of it.
-    Either,
     Ended,
-}
-
-/// Where a state cannot go on by itself.
-enum Stop {
-    /// It ends, or cannot be.
-    Ends,
-    /// An answer is needed that is not there: its stream.
-    Open(usize),
-    /// An agent's choice, which is its own affair.
-    Either(usize),
 }
 
 /// What runs on its own: a role of a block, or all its warps together.
@@ -259,25 +247,16 @@ pub(super) fn explore(program: &Program, units: &Units, streams: &Streams, effor
     let mut open = checker.begin()?;
     let most = if checker.explicit.on { MAX_EXPLICIT / checker.explicit.blocks } else { MAX_STATES };
     while let Some(mut state) = open.pop() {
-        let stop = checker.run(&mut state)?;
-        if matches!(stop, Stop::Ends) || !seen.insert(key(&state)) {
+        let Some(stream) = checker.run(&mut state)? else { continue };
+        if !seen.insert(key(&state)) {
             continue;
         }
         if seen.len() > most {
             return Err(ProtocolError { problem: format!("more than {most} states"), here: "the program".into(), other: None });
         }
         let mut again = state.clone();
-        match stop {
-            Stop::Ends => {}
-            Stop::Open(stream) => {
-                again.answers[stream].push_back(true);
-                state.answers[stream].push_back(false);
-            }
-            Stop::Either(t) => {
-                go(&mut again.tasks[t], true);
-                go(&mut state.tasks[t], false);
-            }
-        }
+        again.answers[stream].push_back(true);
+        state.answers[stream].push_back(false);
         open.extend([again, state]);
     }
     Ok(seen.len())
@@ -432,8 +411,8 @@ impl<'a> Checker<'a> {
         }
     }
 
-    /// Runs until all agents have ended, or one of them needs to be told how to go on.
-    fn run(&self, s: &mut State<'a>) -> Result<Stop, ProtocolError> {
+    /// Runs until all agents have ended (`None`), or an answer is needed that is not there (its stream).
+    fn run(&self, s: &mut State<'a>) -> Result<Option<usize>, ProtocolError> {
         loop {
             let (mut ended, mut open, mut ran) = (0, None, false);
             for t in 0..s.tasks.len() {
@@ -445,8 +424,7 @@ impl<'a> Checker<'a> {
                         }
                         Step::Waits => {}
                         Step::Open(stream) => open = open.or(Some(stream)),
-                        Step::Impossible => return Ok(Stop::Ends),
-                        Step::Either => return Ok(Stop::Either(t)),
+                        Step::Impossible => return Ok(None),
                         Step::Ended => ended += 1,
                     }
                     break;
@@ -458,10 +436,10 @@ impl<'a> Checker<'a> {
             }
             // What all warps do first may be all there is.
             if ended == s.tasks.len() || s.tasks.iter().all(|t| t.life != Life::Awake) {
-                return self.finish(s).map(|()| Stop::Ends);
+                return self.finish(s).map(|()| None);
             }
-            if let Some(stream) = open {
-                return Ok(Stop::Open(stream));
+            if open.is_some() {
+                return Ok(open);
             }
             return self.deadlock(s);
         }
@@ -555,13 +533,6 @@ pub(super) fn place(env: &Env, p: &Place) -> Option<i64> {
         Some(Abs::All(x)) => Some(x + i64::from(p.offset)),
         Some(Abs::Any | Abs::Lanes(_) | Abs::Index(..) | Abs::Count(..)) | None => None,
     }
-}
-
-/// Goes on to a block of the choice at which an agent stands.
-fn go(task: &mut Task<'_>, holds: bool) {
-    let Some(Inst::If(c)) = task.frames.last().and_then(|f| f.block.get(f.at)) else { return };
-    advance(task);
-    task.frames.push(Frame { block: if holds { &c.then } else { &c.otherwise }, at: 0, end: End::Choice(c, holds) });
 }
 
 fn advance(task: &mut Task<'_>) {

@@ -75,11 +75,10 @@ impl Workload for StreamGemmCase {
         let deal = self.deal()?;
         let last = self.tensors().len() - 1;
         let bias = self.config.gemm.bias.map(|_| 2);
-        let number = |name, x: u32| ScalarSpec { name, elem: Scalar::I32, value: f64::from(x) };
-        let workers = number("workers", self.workers);
+        let scalars = deal.scalars().map(|(name, x)| ScalarSpec { name, elem: Scalar::I32, value: f64::from(x) }).to_vec();
         let of = |out: Vec<usize>| -> Result<Step, BuildErrors> {
             let tensors = [0, 1].into_iter().chain(out).collect();
-            Ok(Step { kernel: self.config.build()?, grid: self.config.grid(&deal), tensors, scalars: vec![workers] })
+            Ok(Step { kernel: self.config.build()?, grid: self.config.grid(&deal), tensors, scalars: scalars.clone() })
         };
         if self.atomics() {
             return Ok(vec![of(vec![last])?]);
@@ -88,8 +87,8 @@ impl Workload for StreamGemmCase {
         let mut list = vec![of([last - 1].into_iter().chain(whole).collect())?];
         if deal.dealt() > 0 || deal.tiles == 0 {
             let tensors = [last - 1].into_iter().chain(bias).chain([last]).collect();
-            let scalars = vec![workers, number("depth", self.k)];
-            list.push(Step { kernel: self.config.build_sums()?, grid: self.config.grid_sums(&deal), tensors, scalars });
+            let grid = self.config.grid_sums(&deal);
+            list.push(Step { kernel: self.config.build_sums()?, grid, tensors, scalars: scalars.clone() });
         }
         Ok(list)
     }
