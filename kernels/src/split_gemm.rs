@@ -37,7 +37,7 @@ pub struct SplitGemm {
 const MOST: u32 = 64;
 
 /// Rows of a tile that a program of the second launch adds up, where they divide the tile's.
-pub(crate) const ROWS: u32 = 8;
+const ROWS: u32 = 8;
 
 impl SplitGemm {
     /// A product in parts that meet in a workspace.

@@ -17,7 +17,7 @@
 
 use crate::facts::{matrix, programs, vector};
 use crate::gemm::Gemm;
-use crate::split_gemm::{Meeting, ROWS, positions};
+use crate::split_gemm::{Meeting, positions};
 use tilelift_ir::{
     Access, AtomicOp, BuildError, BuildErrors, CmpOp, Extent, Kernel, KernelBuilder, Operand, Scalar, Update, Value, ViewType,
 };
@@ -95,8 +95,11 @@ impl Deal {
 
 /// Most workers: more than any machine has multiprocessors.
 const MOST: u32 = 1 << 16;
+/// Rows of a tile that a program of the second launch adds up, where they divide the tile's: few, so that many loads of many programs are
+/// under way at once.
+const ROWS: u32 = 4;
 /// Slots whose sums are under way together in the second launch.
-const TOGETHER: u32 = 4;
+const TOGETHER: u32 = 8;
 
 impl StreamGemm {
     /// A product whose tiles are all dealt out by steps, with segments that meet in a workspace.

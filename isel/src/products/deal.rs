@@ -38,7 +38,9 @@ impl FromStr for Streams {
 }
 
 /// Share of the workers that may be left over where a number of tiles goes abreast.
-const LEFT_OVER: u32 = 32;
+const LEFT_OVER: u32 = 16;
+/// Groups of the order that go abreast, where all tiles are dealt out, and where it is a rest of them.
+const GROUPS_ABREAST: [&[u32]; 2] = [&[12, 8, 6, 4, 3, 2, 1], &[2, 1]];
 
 /// Ways to deal out tiles of so many steps that are worth a prediction.
 pub(super) fn candidates(tiles: u64, steps: u32, workers: u32, group: u32, teams: u32, push: &mut dyn FnMut(Streams)) {
@@ -49,9 +51,8 @@ pub(super) fn candidates(tiles: u64, steps: u32, workers: u32, group: u32, teams
     if tiles == 0 || even || all < u64::from(workers * LEAST_STEPS) || all > 1 << 30 || (!rest && teams > 1) {
         return;
     }
-    for abreast in [1, group, 2 * group, 4 * group] {
-        let new = abreast == 1 || group > 1 || abreast > group;
-        if new && u64::from(abreast) <= tiles && abreast <= workers && workers % abreast <= workers / LEFT_OVER {
+    for abreast in GROUPS_ABREAST[usize::from(rest)].iter().map(|n| n * group) {
+        if u64::from(abreast) <= tiles && abreast <= workers && workers % abreast <= workers / LEFT_OVER {
             push(Streams { workers, abreast, rest });
         }
     }
@@ -114,6 +115,14 @@ impl Shares {
             depths: [f(teams / meet), f(meet), f(abreast)],
         }
     }
+}
+
+/// The share of a tile's operands that no neighbour reads at the same time: of tiles abreast in groups of so many, the columns of which share
+/// their part of B, and the rows theirs of A.
+pub(super) fn unshared([bm, bn]: [f64; 2], abreast: f64, band: f64) -> f64 {
+    let high = abreast.min(band);
+    let wide = (abreast / high).floor();
+    (bm / wide + bn / high) / (bm + bn)
 }
 
 /// The greatest common divisor.

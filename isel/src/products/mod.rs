@@ -105,6 +105,9 @@ const NARROWEST: u32 = 64;
 /// Steps that a part of the depth must have to be worth its sums.
 const LEAST_STEPS: u32 = 4;
 
+/// What dealing out steps must gain: less than that is within what the model does not know.
+const WORTH: f64 = 1.01;
+
 /// The instruction that multiplies a product's operands.
 pub(crate) fn instruction<'t>(units: &'t Units, product: &Product) -> Option<&'t GroupMatrix> {
     let along_k = !product.trans.0 && product.trans.1;
@@ -212,7 +215,8 @@ pub fn rank(target: &Target, product: &Product) -> Vec<Ranked> {
         .into_iter()
         .filter_map(|choice| Some(Ranked { choice, prediction: predict(target, product, &choice)? }))
         .collect();
-    list.sort_by(|a, b| a.prediction.total().total_cmp(&b.prediction.total()));
+    let promised = |r: &Ranked| r.prediction.total() * if r.choice.streams.is_some() { WORTH } else { 1.0 };
+    list.sort_by(|a, b| promised(a).total_cmp(&promised(b)));
     let mut seen = Vec::new();
     list.retain(|r| {
         let what = (r.choice.tile, r.choice.swapped, r.choice.teams, r.choice.splits, r.choice.streams.is_some());

@@ -5,7 +5,7 @@
 //!         └─ as long as memory ┘              memory = bytes of all waves at the rate that bytes in flight allow
 //! ```
 
-use super::deal::Shares;
+use super::deal::{Shares, unshared};
 use super::{Choice, Product, instruction};
 use crate::target::Target;
 use std::fmt;
@@ -107,7 +107,15 @@ pub fn predict(target: &Target, product: &Product, choice: &Choice) -> Option<Pr
     // Rows beyond the matrix are not fetched.
     let bytes = (bm.min(m) + bn.min(n)) * bk * size;
     let inside = bytes * (f64::from(choice.stages) - 1.0).max(1.0);
-    let cache = bytes * machine.cache[2] / rate(machine.cache[0], machine.cache[1], inside);
+    // Requests of neighbours for the same meet on their way: those who have one tile at different depths ask for nothing in common.
+    let band = f64::from(choice.group).min(down);
+    let alone = match &choice.streams {
+        Some(s) => unshared([bm.min(m), bn.min(n)], f64::from(s.abreast), band),
+        None => 1.0 - 1.0 / splits,
+    };
+    let [together, dealt_alone] = [if choice.streams.is_some() { 0.0 } else { alone }, alone]
+        .map(|alone| bytes * (machine.cache[2] + (1.0 - machine.cache[2]) * alone) / rate(machine.cache[0], machine.cache[1], inside));
+    let cache = if shares.rounds > 0.0 { together } else { dealt_alone };
     // Rows of boxes that lie outside.
     let outside = ((bm - m).max(0.0) + (bn - n).max(0.0)) * (bk * size / 128.0) * machine.outside;
     // A slot must be back before its turn comes again.
@@ -115,6 +123,8 @@ pub fn predict(target: &Target, product: &Product, choice: &Choice) -> Option<Pr
     let bounds =
         [(matrix, Bound::Matrix), (shared, Bound::Shared), (turns, Bound::Turns), (cache.max(outside), Bound::Cache), (back, Bound::Ring)];
     let (step, mut bound) = bounds.into_iter().fold((0.0, Bound::Matrix), |best, b| if b.0 > best.0 { b } else { best });
+
+    let dealt_step = step.max(dealt_alone);
 
     // A tile: its main loop, its epilogue, and the way of all its bytes through the cache.
     let main = steps * step;
@@ -128,7 +138,7 @@ pub fn predict(target: &Target, product: &Product, choice: &Choice) -> Option<Pr
     }
     // Segments of tiles leave as sums.
     let segment = if choice.teams > 1 { machine.turn + machine.late * part } else { epilogue };
-    let cycles = shares.rounds * tile + dealt * step + segments * segment;
+    let cycles = shares.rounds * tile + dealt * dealt_step + segments * segment;
     // Behind the last tile nothing hides anything.
     let last = if dealt > 0.0 { part } else { leaving } + if choice.teams > 1 { epilogue } else { 0.0 };
 
@@ -155,7 +165,7 @@ pub fn predict(target: &Target, product: &Product, choice: &Choice) -> Option<Pr
     let heat = [bytes / step, operands / step, traffic / (cycles * processors)];
     let slower: f64 = machine.heat.iter().zip(heat).map(|(price, amount)| price * amount).sum();
     let clock = machine.clock * (1.0 + machine.idle * (1.0 - filled)) / (1.0 + slower);
-    let main = shares.rounds * main + dealt * step;
+    let main = shares.rounds * main + dealt * dealt_step;
     let (mut main, mut behind) = (main / clock, (cycles - main + last) / clock);
     if memory > main + behind {
         bound = Bound::Memory;
@@ -180,8 +190,8 @@ pub fn predict(target: &Target, product: &Product, choice: &Choice) -> Option<Pr
     Some(Prediction { waves, filled, launch: machine.launch[0], main, epilogue: behind, parts, bound })
 }
 
-/// Elements of operands that come from memory for the tiles whose steps are dealt out: what is read at the same depth at the same time comes
-/// once, and so does everything if the cache has room for all of it.
+/// Elements of operands that come from memory for the tiles whose steps are dealt out: what stacks read abreast comes once, and so does
+/// everything if the cache has room for all of it. Teams at the same depth drift apart: half of what they share comes again.
 fn streamed(choice: &Choice, [m, n, k]: [f64; 3], shares: &Shares, down: f64, room: f64) -> f64 {
     let [bm, bn, bk] = choice.tile.map(f64::from);
     let [depths, stacks, abreast] = shares.depths;
@@ -192,7 +202,6 @@ fn streamed(choice: &Choice, [m, n, k]: [f64; 3], shares: &Shares, down: f64, ro
         return all * k;
     }
     // Stacks as high as the matrix share all its rows.
-    let rows = if high >= down { high } else { high * stacks };
-    let together = (rows * bm).min(m) + (stacks * wide * bn).min(n);
-    depths * together * shares.dealt[0] * bk
+    let rows = if high >= down { high * (1.0 + stacks) / 2.0 } else { high * stacks };
+    depths * (rows * bm.min(m) + stacks * wide * bn.min(n)) * shares.dealt[0] * bk
 }
