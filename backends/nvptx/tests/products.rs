@@ -62,8 +62,13 @@ fn the_first_choice_suits_the_shape() {
     // Few rows: memory decides, and the instruction's rows are columns of C.
     let decode = first([16, 8192, 8192]);
     assert!(decode.choice.swapped && decode.prediction.bound == Bound::Memory, "{}", decode.choice);
-    // A long depth and few tiles: in parts.
-    assert!(first([384, 384, 294_912]).choice.splits > 1);
+    // A long depth and few tiles: in parts, or dealt out; evenly where equal parts would leave some idle, and rows that share columns abreast.
+    assert!(first([384, 384, 294_912]).choice.sums_apart());
+    let dealt = first([384, 3072, 294_912]).choice;
+    let streams = dealt.streams.unwrap_or_else(|| panic!("{dealt}"));
+    assert!(!streams.rest && streams.abreast.is_multiple_of(3) && dealt.group == 3, "{dealt}");
+    // The last round is nearly full: nothing to gain.
+    assert!(!first([4096, 4096, 4096]).choice.sums_apart());
 }
 
 #[test]
