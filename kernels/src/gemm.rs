@@ -169,17 +169,22 @@ impl Gemm {
 
         let (row, col) = self.origin(&mut b, c);
         let depth = b.dim(a, u32::from(!self.trans_a));
-        let mut t = self.products(&mut b, [a, w], [row, col], [0.into(), depth.into()]);
+        let t = self.products(&mut b, [a, w], [row, col], [0.into(), depth.into()]);
+        let t = self.finished(&mut b, t, bias, col);
+        b.store(c, &[row, col], t);
+        b.finish()
+    }
+
+    /// Sums from column `col` of C on with bias and activation, in C's type.
+    pub(crate) fn finished(&self, b: &mut KernelBuilder, mut t: Value, bias: Option<Value>, col: Value) -> Value {
         if let Some(bias) = bias {
             let v = b.load(bias, &[col], &[self.bn]);
             let v = b.cast(v, Scalar::F32);
             let v = b.expand_dims(v, 0);
             t = b.add(t, v);
         }
-        let t = self.activation.apply(&mut b, t);
-        let t = b.cast(t, self.out);
-        b.store(c, &[row, col], t);
-        b.finish()
+        let t = self.activation.apply(b, t);
+        b.cast(t, self.out)
     }
 
     /// The sum over a part of the depth of the tile at `at`, of the views of A and B.
@@ -212,8 +217,12 @@ impl Gemm {
     pub(crate) fn origin_of(&self, b: &mut KernelBuilder, c: Value, pid: Value) -> (Value, Value) {
         let rank = b.ty(c).as_view().map_or(2, |v| v.rank() as u32);
         let (m, n) = (b.dim(c, rank - 2), b.dim(c, rank - 1));
-        let tiles_m = b.ceil_div(m, self.bm);
-        let tiles_n = b.ceil_div(n, self.bn);
+        let tiles = [b.ceil_div(m, self.bm), b.ceil_div(n, self.bn)];
+        self.origin_among(b, tiles, pid)
+    }
+
+    /// The same of so many rows and columns of tiles.
+    pub(crate) fn origin_among(&self, b: &mut KernelBuilder, [tiles_m, tiles_n]: [Value; 2], pid: Value) -> (Value, Value) {
         // Quotients take long, and every tile waits for these: remainders come of them by a product.
         let split = |b: &mut KernelBuilder, x: Value, by: Value| {
             let q = b.div(x, by);

@@ -138,14 +138,7 @@ impl SplitGemm {
         for &part in &parts[1..] {
             t = b.add(t, part);
         }
-        if let Some(bias) = bias {
-            let v = b.load(bias, &[col], &[g.bn]);
-            let v = b.cast(v, Scalar::F32);
-            let v = b.expand_dims(v, 0);
-            t = b.add(t, v);
-        }
-        let t = g.activation.apply(&mut b, t);
-        let t = b.cast(t, g.out);
+        let t = g.finished(&mut b, t, bias, col);
         b.store(c, &[row, col], t);
         b.finish()
     }
@@ -176,7 +169,7 @@ impl SplitGemm {
 }
 
 /// Positions from `first` on along one dimension of a tile.
-fn positions(b: &mut KernelBuilder, first: Value, shape: &[u32], dim: u32) -> Value {
+pub(crate) fn positions(b: &mut KernelBuilder, first: Value, shape: &[u32], dim: u32) -> Value {
     let t = b.iota(shape, dim);
     b.add(t, first)
 }

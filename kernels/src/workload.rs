@@ -11,6 +11,7 @@ mod quantise;
 mod rows;
 mod scatter;
 mod split;
+mod stream;
 
 pub use attention::AttentionCase;
 pub use products::{FusedGemmCase, GemvCase};
@@ -18,6 +19,7 @@ pub use quantise::QuantiseCase;
 pub use rows::{CumSumCase, LongSortCase, RowFoldCase};
 pub use scatter::ScatterAddCase;
 pub use split::SplitGemmCase;
+pub use stream::StreamGemmCase;
 
 use crate::facts::programs;
 use crate::reference::{self, GemmReference, Reference};

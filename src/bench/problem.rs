@@ -9,16 +9,18 @@ use super::records::{self, Record};
 use crate::{OptLevel, Options};
 use std::fmt;
 use tilelift_ir::{Scalar, SortOrder};
-use tilelift_isel::products::{Choice, Product, rank};
+use tilelift_isel::products::{Choice, Product, Streams, rank};
 use tilelift_isel::{LowerOptions, ScheduleKind, Target};
 use tilelift_kernels::explicit::{BLOCKS, ClusterNorm, ClusterNormCase, RingGemm, RingGemmCase, StreamNorm, StreamNormCase, Teams};
 use tilelift_kernels::tensor::Init;
 use tilelift_kernels::workload::{
-    AttentionCase, CumSumCase, FusedGemmCase, GemmCase, RmsNormCase, SiluMulCase, SoftmaxCase, SplitGemmCase, TransposeCase, VectorAddCase,
-    Workload,
+    AttentionCase, CumSumCase, FusedGemmCase, GemmCase, RmsNormCase, SiluMulCase, SoftmaxCase, SplitGemmCase, StreamGemmCase,
+    TransposeCase, VectorAddCase, Workload,
 };
 use tilelift_kernels::workload_more::{LayerNormCase, SelectCase};
-use tilelift_kernels::{Attention, CumSum, FusedGemm, Gemm, LayerNorm, RmsNorm, Select, SiluMul, Softmax, SplitGemm, Transpose, VectorAdd};
+use tilelift_kernels::{
+    Attention, CumSum, FusedGemm, Gemm, LayerNorm, RmsNorm, Select, SiluMul, Softmax, SplitGemm, StreamGemm, Transpose, VectorAdd,
+};
 
 /// A group of problems.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, PartialOrd, Ord)]
@@ -203,6 +205,8 @@ pub(crate) struct Variant {
     pub(crate) bulk: Option<bool>,
     /// Parts of the depth of a product.
     pub(crate) splits: Option<u32>,
+    /// Steps of the depth of a product are dealt out.
+    pub(crate) streams: Option<Streams>,
     /// The machine has units that copy and multiply whole tiles.
     pub(crate) units: bool,
 }
@@ -217,8 +221,9 @@ impl From<Choice> for Variant {
             teams: Some(c.teams),
             swapped: c.swapped,
             splits: Some(c.splits),
+            streams: c.streams,
             // The second kernel of a product in parts has no loop to specialise.
-            schedule: (c.splits == 1).then_some(ScheduleKind::Specialised),
+            schedule: (!c.sums_apart()).then_some(ScheduleKind::Specialised),
             units: true,
             ..Variant::default()
         }
@@ -420,14 +425,16 @@ impl Problem {
                 if variant.persistent == Some(false) {
                     name += " no persistent";
                 }
-                match variant.splits {
-                    Some(splits) if splits > 1 && batch == 1 => {
-                        name += &format!(" k{splits}");
-                        (name, Box::new(SplitGemmCase { config: SplitGemm::new(config, splits), m, n, k }))
-                    }
-                    _ if batch > 1 => (name, Box::new(FusedGemmCase { config: FusedGemm::new(config).batched(batch), batch, m, n, k })),
-                    Some(_) | None => (name, Box::new(GemmCase { config, m, n, k })),
+                if batch > 1 {
+                    return (name, Box::new(FusedGemmCase { config: FusedGemm::new(config).batched(batch), batch, m, n, k }));
                 }
+                let splits = variant.splits.unwrap_or(1);
+                match variant.streams {
+                    Some(s) => name += &format!(" d{s}"),
+                    None if splits > 1 => name += &format!(" k{splits}"),
+                    None => {}
+                }
+                (name, product_workload(config, splits, variant.streams, [m, n, k]))
             }
             Problem::Attention { elem, causal, heads, length, dim } => {
                 let c = Attention::new(elem, dim, causal).for_shape(length, length).heads(heads);
@@ -449,6 +456,18 @@ impl Problem {
                 (name, Box::new(AttentionCase { config, queries: length, keys: length, heads }))
             }
         }
+    }
+}
+
+/// A product that is run whole, in parts of its depth, or dealt out by steps.
+pub(crate) fn product_workload(config: Gemm, splits: u32, streams: Option<Streams>, [m, n, k]: [u32; 3]) -> Box<dyn Workload> {
+    match streams {
+        Some(Streams { workers, abreast, rest }) => {
+            let config = StreamGemm { keep_whole: rest, ..StreamGemm::new(config).abreast(abreast) };
+            Box::new(StreamGemmCase { config, workers, m, n, k })
+        }
+        None if splits > 1 => Box::new(SplitGemmCase { config: SplitGemm::new(config, splits), m, n, k }),
+        None => Box::new(GemmCase { config, m, n, k }),
     }
 }
 
@@ -499,6 +518,7 @@ pub(crate) struct Selection {
     pub(crate) lefts: Vec<bool>,
     pub(crate) bulks: Vec<bool>,
     pub(crate) splits: Vec<u32>,
+    pub(crate) streams: Vec<Streams>,
     pub(crate) teams: Vec<u32>,
     /// Whether operands of products are multiplied the other way round.
     pub(crate) swapped: bool,
@@ -622,7 +642,9 @@ impl Selection {
         let list = each(list, &self.warps, true, |v, x| v.warps = Some(x));
         let list = each(list, &self.stages, rings, |v, x| v.stages = Some(x));
         let list = each(list, &self.groups, loops || problem.suite() == Suite::Transpose, |v, x| v.group = Some(x));
-        let list = each(list, &self.splits, gemm, |v, x| v.splits = Some(x));
+        // Who asks for parts asks for no streams, and the other way round.
+        let parts = self.splits.iter().map(|&k| (k, None)).chain(self.streams.iter().map(|&d| (1, Some(d))));
+        let list = each(list, &parts.collect::<Vec<_>>(), gemm, |v, (k, d)| (v.splits, v.streams) = (Some(k), d));
         let list = each(list, &self.teams, gemm, |v, x| v.teams = Some(x));
         let list = each(list, &self.consumers, rings, |v, x| v.consumers = Some(x));
         let list = each(list, &self.overlaps, attention, |v, x| v.overlap = Some(x));
@@ -666,6 +688,7 @@ mod tests {
             lefts: Vec::new(),
             bulks: Vec::new(),
             splits: Vec::new(),
+            streams: Vec::new(),
             teams: Vec::new(),
             swapped: false,
             explicit: false,

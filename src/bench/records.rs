@@ -23,10 +23,11 @@ impl Record {
     /// Its line.
     fn line(&self) -> String {
         let Product { batch, shape: [m, n, k], elem, out, trans } = self.product;
-        let Choice { tile: [bm, bn, bk], consumers, teams, swapped, stages, group, splits } = self.choice;
+        let Choice { tile: [bm, bn, bk], consumers, teams, swapped, stages, group, splits, streams } = self.choice;
+        let streams = streams.map_or_else(String::new, |s| format!("\"streams\": \"{s}\", "));
         format!(
             "{{\"device\": {}, \"batch\": {batch}, \"m\": {m}, \"n\": {n}, \"k\": {k}, \"elem\": \"{elem}\", \"out\": \"{out}\", \"trans_a\": {}, \"trans_b\": {}, \
-             \"tile\": [{bm}, {bn}, {bk}], \"consumers\": {consumers}, \"teams\": {teams}, \"swapped\": {swapped}, \"stages\": {stages}, \"group\": {group}, \"splits\": {splits}, \
+             \"tile\": [{bm}, {bn}, {bk}], \"consumers\": {consumers}, \"teams\": {teams}, \"swapped\": {swapped}, \"stages\": {stages}, \"group\": {group}, \"splits\": {splits}, {streams}\
              \"seconds\": {:e}, \"predicted\": {:e}}}",
             quote(&self.device),
             trans.0,
@@ -60,6 +61,8 @@ impl Record {
                 stages: of("stages")?,
                 group: of("group")?,
                 splits: of("splits")?,
+                // Most have none.
+                streams: if v["streams"].is_null() { None } else { Some(v["streams"].as_str()?.parse().ok()?) },
             },
             seconds: v["seconds"].as_f64().filter(|s| *s > 0.0)?,
             predicted: v["predicted"].as_f64()?,
@@ -108,12 +111,13 @@ pub(crate) fn best<'r>(records: &'r [Record], product: &Product) -> Option<&'r R
 #[cfg(test)]
 mod tests {
     use super::*;
+    use tilelift_isel::products::Streams;
 
     fn record(seconds: f64) -> Record {
         Record {
             device: "a \"GPU\"".into(),
             product: Product { batch: 3, shape: [64, 128, 256], elem: Scalar::F8E4M3, out: Scalar::BF16, trans: (false, true) },
-            choice: Choice { tile: [64, 128, 128], consumers: 1, teams: 2, swapped: true, stages: 4, group: 8, splits: 2 },
+            choice: Choice { tile: [64, 128, 128], consumers: 1, teams: 2, swapped: true, stages: 4, group: 8, splits: 2, streams: None },
             seconds,
             predicted: 1.5e-6,
         }
@@ -123,6 +127,10 @@ mod tests {
     fn lines_come_back_as_they_were_and_others_are_refused() {
         let r = record(2.25e-6);
         assert_eq!(Record::parse(&r.line()), Some(r.clone()));
+        let streams = Some(Streams { workers: 132, abreast: 3, rest: true });
+        let dealt = Record { choice: Choice { streams, ..r.choice }, ..r.clone() };
+        assert_eq!(Record::parse(&dealt.line()), Some(dealt.clone()));
+        assert_eq!(Record::parse(&dealt.line().replace("132x3r", "132y3")), None);
         for wrong in [
             "{}",
             "[]",

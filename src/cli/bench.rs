@@ -36,6 +36,8 @@ what to run (lists are separated by commas; every combination is run)
   --warps N,…  --stages N,…  --group N,…
   --schedule NAME,…   specialised or pipelined (gemm, attention; the planner's choice)
   --splits N,…        parts of the depth, added up by a second launch (gemm; the model's choice)
+  --streams NxA,…     steps of the depth dealt out to N workers, A tiles abreast, or, with `r` behind, those of the rest that full rounds of
+                      tiles leave: 132x1, 132x3r (gemm; the model's choice)
   --consumers N,…     groups of warps that multiply (gemm, attention; the planner's choice)
   --teams N,…         1, or 2 that take tiles in turns (gemm; the model's choice)
   --swapped           multiply operands the other way round (gemm with a tile; the model's choice)
@@ -138,6 +140,7 @@ fn job(parser: &mut lexopt::Parser) -> Result<Job, CliError> {
         consumers: Vec::new(),
         schedules: Vec::new(),
         splits: Vec::new(),
+        streams: Vec::new(),
         teams: Vec::new(),
         swapped: false,
         explicit: false,
@@ -186,6 +189,11 @@ fn job(parser: &mut lexopt::Parser) -> Result<Job, CliError> {
             Long("warps") => s.warps = numbers(parser, "warps", 32)?,
             Long("stages") => s.stages = numbers(parser, "stages", 16)?,
             Long("consumers") => s.consumers = numbers(parser, "consumers", 8)?,
+            Long("streams") => {
+                let list = options::text(parser)?;
+                let one = |w: &str| w.parse().map_err(|e| CliError::Usage(format!("--streams: {e}")));
+                s.streams = list.split(',').map(one).collect::<Result<_, _>>()?;
+            }
             Long("splits") => s.splits = numbers(parser, "splits", 64)?,
             Long("swapped") => s.swapped = true,
             Long("explicit") => s.explicit = true,
@@ -240,9 +248,10 @@ fn job(parser: &mut lexopt::Parser) -> Result<Job, CliError> {
             "`--explicit` goes with `bench gemm`; the other suites have such kernels in their lists, or none".into(),
         ));
     }
-    if s.ablation && (s.suites != [Suite::Gemm] || !s.tiles.is_empty() || !s.splits.is_empty() || s.swapped) {
+    if s.ablation && (s.suites != [Suite::Gemm] || !s.tiles.is_empty() || !s.splits.is_empty() || !s.streams.is_empty() || s.swapped) {
         return Err(CliError::Usage(
-            "`--ablation` chooses the variants of `bench gemm` itself; leave out other suites, tiles, splits and `--swapped`".into(),
+            "`--ablation` chooses the variants of `bench gemm` itself; leave out other suites, tiles, splits, streams and `--swapped`"
+                .into(),
         ));
     }
     if s.suites.is_empty() {

@@ -1,18 +1,18 @@
 //! `gemm`: the whole way once: build a matrix product, verify, lower, emit, run, and check every element.
 
 use super::{CliError, Outcome, Streams, options};
+use crate::bench::problem::product_workload;
 use crate::execute::{DeviceKind, Executor, Launch};
 use crate::{OptLevel, Options, compile_timed, targets};
 use lexopt::Arg::{Long, Short, Value};
 use std::time::Instant;
 #[cfg(feature = "cuda")]
-use tilelift_ir::interp::Memory;
+use tilelift_ir::interp::{Buffer, Memory};
 use tilelift_ir::{Kernel, Scalar};
 use tilelift_isel::products::{Product, rank};
 use tilelift_isel::{LowerOptions, ScheduleKind, Target};
 use tilelift_kernels::tensor::Tensor;
-use tilelift_kernels::workload::GemmCase;
-use tilelift_kernels::{Activation, Case, Gemm, Size};
+use tilelift_kernels::{Activation, Case, CaseLaunch, Gemm, Size};
 
 pub(super) const HELP: &str = "\
 usage: tilelift gemm [OPTION…]
@@ -69,35 +69,45 @@ pub(super) fn run(parser: &mut lexopt::Parser, streams: &mut Streams<'_>) -> Out
     }
     let target = device.target().cloned().unwrap_or_else(targets::usual);
     let (mut config, mut options) = (job.config.clone(), job.options.clone());
+    let (mut splits, mut dealt) = (1, None);
     let specialised = target.units.is_some() && job.options.lower.schedule != Some(ScheduleKind::Pipelined);
     if specialised && !job.tiled {
         let Gemm { elem, out, trans_a, trans_b, .. } = config;
         let product = Product { batch: 1, shape: [m, n, k], elem, out, trans: (trans_a, trans_b) };
-        // Parts of the depth take a second launch, which this command does not make.
-        if let Some(best) = rank(&target, &product).into_iter().map(|r| r.choice).find(|c| c.splits == 1) {
+        if let Some(best) = rank(&target, &product).first().map(|r| r.choice) {
             let [bm, bn, bk] = best.tile;
+            (splits, dealt) = (best.splits, best.streams);
             config = Gemm { group: best.group, ..config.tile(bm, bn, bk).swap(best.swapped) };
             options.lower = LowerOptions { consumers: Some(best.consumers), teams: Some(best.teams), ..options.lower };
         }
     }
     let config = config.epilogue(job.bias.then_some(job.config.out), job.activation).for_shape(m, n, k);
-    let workload = GemmCase { config, m, n, k };
-    let case = Case { name: format!("{m}x{n}x{k}"), row: 9, size: Size::Small, workload: Box::new(workload) };
-    let kernel = case.build().map_err(|e| CliError::Failed(e.to_string()))?;
+    let workload = product_workload(config, splits, dealt, [m, n, k]);
+    let case = Case { name: format!("{m}x{n}x{k}"), row: 9, size: Size::Small, workload };
+    let launches = case.launches(None).map_err(|e| CliError::Failed(e.to_string()))?;
+    // What was chosen is meant for the products; sums of their parts plan for themselves.
+    let usual = Options { opt: options.opt, ..Options::default() };
+    let made: Vec<(&CaseLaunch, &Options)> =
+        launches.iter().enumerate().map(|(n, l)| (l, if n == 0 { &options } else { &usual })).collect();
     if job.emit {
-        let (artifact, _) = compile_timed(&kernel, &target, &options).map_err(|e| CliError::Failed(e.to_string()))?;
-        return Ok(write!(streams.out, "{}", artifact.text)?);
+        for (l, options) in &made {
+            let (artifact, _) = compile_timed(&l.kernel, &target, options).map_err(|e| CliError::Failed(e.to_string()))?;
+            write!(streams.out, "{}", artifact.text)?;
+        }
+        return Ok(());
     }
     if let Some(note) = note {
         writeln!(streams.out, "{note}; the kernel runs on the simulator of its PTX text instead")?;
     }
-    writeln!(streams.out, "kernel      @{}, {m} x {n} x {k}, grid {:?}", kernel.name, case.grid())?;
     writeln!(streams.out, "device      {}", device.describe())?;
-    if device.target().is_some_and(targets::has_text) {
-        compiled(&kernel, &target, &options, streams)?;
+    for (l, options) in &made {
+        writeln!(streams.out, "kernel      @{}, {m} x {n} x {k}, grid {:?}", l.kernel.name, l.grid)?;
+        if device.target().is_some_and(targets::has_text) {
+            compiled(&l.kernel, &target, options, streams)?;
+        }
     }
     let tensors = case.make_tensors();
-    let output = execute(&device, &kernel, &case, &tensors, [m, n, k], &options, streams)?;
+    let output = execute(&device, &made, &case, &tensors, [m, n, k], streams)?;
     let verdict = case.check(&tensors, &[&output], None).map_err(|e| CliError::Failed(e.to_string()))?;
     writeln!(streams.out, "check       {verdict}")?;
     if verdict.pass() { Ok(()) } else { Err(CliError::Failed("the product is wrong".into())) }
@@ -173,20 +183,17 @@ fn compiled(kernel: &Kernel, target: &Target, options: &Options, streams: &mut S
 /// Runs the product and returns the bytes of C.
 fn execute(
     device: &Executor,
-    kernel: &Kernel,
+    launches: &[(&CaseLaunch, &Options)],
     case: &Case,
     tensors: &[Tensor],
     extents: [u32; 3],
-    options: &Options,
     streams: &mut Streams<'_>,
 ) -> Result<Vec<u8>, CliError> {
-    let args = case.arguments();
     let mut memory = case.memory(tensors);
-    let launch = Launch { grid: case.grid(), args: &args, programs: None, seed: 0, steps: None, options };
     let products = extents.iter().map(|&e| f64::from(e)).product::<f64>();
     match device {
         #[cfg(feature = "cuda")]
-        Executor::Cuda { device, target } => on_gpu(device, target, kernel, &launch, &mut memory, 2.0 * products, streams)?,
+        Executor::Cuda { device, target } => on_gpu(device, target, launches, &mut memory, 2.0 * products, streams)?,
         Executor::Interp | Executor::Lane(_) | Executor::Sim(_) => {
             let seconds = products / rate(device.kind());
             if seconds > PATIENCE {
@@ -198,9 +205,13 @@ fn execute(
                 streams.out.flush()?;
             }
             let start = Instant::now();
-            let report = device.run(kernel, &launch, &mut memory).map_err(|e| CliError::Failed(e.to_string()))?;
+            let mut reports = Vec::new();
+            for (l, options) in launches {
+                let launch = Launch { grid: l.grid, args: &l.args, programs: None, seed: 0, steps: None, options };
+                reports.extend(device.run(&l.kernel, &launch, &mut memory).map_err(|e| CliError::Failed(e.to_string()))?);
+            }
             writeln!(streams.out, "run         {:.3} s for {products:.2e} multiply-adds", start.elapsed().as_secs_f64())?;
-            if let Some(r) = report {
+            for r in reports {
                 writeln!(
                     streams.out,
                     "counts      {} warp instructions, {} shared wavefronts ({} by bank conflicts), {} global sectors, no races",
@@ -245,24 +256,42 @@ const TIMED: u32 = 30;
 fn on_gpu(
     device: &crate::runtime::cuda::CudaDevice,
     target: &Target,
-    kernel: &Kernel,
-    launch: &Launch<'_>,
+    launches: &[(&CaseLaunch, &Options)],
     memory: &mut Memory,
     flops: f64,
     streams: &mut Streams<'_>,
 ) -> Outcome {
+    use crate::runtime::cuda::work::{self, Work};
     let failed = |e: crate::runtime::cuda::CudaError| CliError::Failed(e.to_string());
-    let (artifact, _) = compile_timed(kernel, target, launch.options).map_err(|e| CliError::Failed(e.to_string()))?;
-    let start = Instant::now();
-    let loaded = device.load(&artifact).map_err(failed)?;
-    writeln!(
-        streams.out,
-        "load        {:.1} ms in the driver, {} registers, {} bytes spilled",
-        start.elapsed().as_secs_f64() * 1e3,
-        loaded.registers(),
-        loaded.local_bytes()
-    )?;
-    let seconds = device.execute_timed(&loaded, launch.grid, launch.args, memory, WARM_UP, TIMED).map_err(failed)?;
-    writeln!(streams.out, "run         {:.1} us mean of {TIMED} launches, {:.1} TFLOP/s", seconds * 1e6, flops / seconds * 1e-12)?;
+    let mut loaded = Vec::new();
+    for (l, options) in launches {
+        let (artifact, _) = compile_timed(&l.kernel, target, options).map_err(|e| CliError::Failed(e.to_string()))?;
+        let start = Instant::now();
+        let kernel = device.load(&artifact).map_err(failed)?;
+        writeln!(
+            streams.out,
+            "load        {:.1} ms in the driver, {} registers, {} bytes spilled",
+            start.elapsed().as_secs_f64() * 1e3,
+            kernel.registers(),
+            kernel.local_bytes()
+        )?;
+        loaded.push((kernel, l.grid, l.args.clone()));
+    }
+    let mut buffers = Vec::new();
+    for b in &memory.buffers {
+        let mut buffer = device.alloc(b.len()).map_err(failed)?;
+        buffer.upload(b.bytes()).map_err(failed)?;
+        buffers.push(buffer);
+    }
+    let stream = device.stream().map_err(failed)?;
+    let all = [Work::kernels(&loaded, &buffers.iter().collect::<Vec<_>>()).map_err(failed)?];
+    let seconds = work::time(&all, WARM_UP, TIMED, &stream).map_err(failed)?;
+    for (host, buffer) in memory.buffers.iter_mut().zip(&buffers) {
+        let mut bytes = vec![0; host.len()];
+        buffer.download(&mut bytes).map_err(failed)?;
+        *host = Buffer::from_bytes(bytes);
+    }
+    let several = if loaded.len() > 1 { format!(" of {} kernels each", loaded.len()) } else { String::new() };
+    writeln!(streams.out, "run         {:.1} us mean of {TIMED} launches{several}, {:.1} TFLOP/s", seconds * 1e6, flops / seconds * 1e-12)?;
     Ok(())
 }

@@ -16,8 +16,9 @@ usage: tilelift plan gemm [OPTION…]
 
 Prints the tiles, rings and orders with which a product may run on a target with bulk copies and group matrix instructions, by the time
 that the model predicts, and what the time is made of: rounds of tiles and how full they are, the launch, the main loops and
-what bounds them, epilogues, and sums of parts of the depth. The first line is what `bench gemm` takes, and `gemm` the first without parts
-of the depth (`k2` and so on), which need a second launch.
+what bounds them, epilogues, and sums of parts of the depth. The first line is what `bench gemm` and `gemm` take. `k2` stands for two parts
+of the depth, `d132x3` for steps dealt out evenly to 132 workers with 3 tiles abreast, `d132x3r` for the same of the rest that full rounds of
+tiles leave; a second launch adds up what several have of a tile (parts).
   --m N --n N --k N   extents (4096)
   --batch N           products, each with operands of its own (1)
   --dtype NAME        bf16 (default), f16, tf32, f8e4m3, f8e5m2, i8
@@ -25,6 +26,7 @@ of the depth (`k2` and so on), which need a second launch.
   --trans NAME        nn, nt (default), tn, tt
   --target NAME       sm_90a (default)
   --top N             lines (10)
+  --each              so many of each way: whole tiles, parts of the depth, steps dealt out
   --records FILE      measurements of `tune`, shown beside the predictions";
 
 pub(super) const TUNE_HELP: &str = "\
@@ -34,6 +36,7 @@ Times the first choices of the model for a product on the GPU, each checked befo
 JSON per choice to a file of records, which `plan` and `bench gemm` read with the same option.
   --m … --trans       as `tilelift help plan`
   --top N             choices (8)
+  --each              so many of each way: whole tiles, parts of the depth, steps dealt out
   --repeat N          rounds (5)
   --records FILE      where the records go (none: they are only printed)
   --no-library        leave cuBLASLt out";
@@ -45,6 +48,8 @@ struct Job {
     repeat: u32,
     records: Option<String>,
     library: bool,
+    /// The first choices are taken of each way to share out the work.
+    each: bool,
 }
 
 /// Largest extent on the command line.
@@ -53,7 +58,7 @@ const MAX: u32 = 1 << 24;
 fn job(parser: &mut lexopt::Parser, top: usize) -> Result<Job, CliError> {
     let (mut shape, mut elem, mut out, mut trans) = ([4096; 3], Scalar::BF16, None, (false, true));
     let (mut target, mut top, mut repeat, mut records, mut library) = (None, top, 5, None, true);
-    let (mut named, mut batch) = (false, 1);
+    let (mut named, mut batch, mut each) = (false, 1, false);
     while let Some(arg) = parser.next()? {
         match arg {
             Value(v) if v == "gemm" => named = true,
@@ -69,6 +74,7 @@ fn job(parser: &mut lexopt::Parser, top: usize) -> Result<Job, CliError> {
             Long("repeat") => repeat = options::number(parser, "repeat", 1..=1000)?,
             Long("records") => records = Some(options::text(parser)?),
             Long("no-library") => library = false,
+            Long("each") => each = true,
             Long(_) | Short(_) | Value(_) => return Err(arg.unexpected().into()),
         }
     }
@@ -80,7 +86,7 @@ fn job(parser: &mut lexopt::Parser, top: usize) -> Result<Job, CliError> {
         Some(t) => t,
         None => targets::by_name(USUAL).ok_or_else(|| CliError::Unusable(format!("there is no target {USUAL}")))?,
     };
-    Ok(Job { product: Product { batch, shape, elem, out, trans }, target, top, repeat, records, library })
+    Ok(Job { product: Product { batch, shape, elem, out, trans }, target, top, repeat, records, library, each })
 }
 
 /// The target that plans are for if nobody says.
@@ -95,6 +101,24 @@ fn ranked(job: &Job) -> Result<Vec<Ranked>, CliError> {
         )));
     }
     Ok(list)
+}
+
+/// The first choices; where that is asked for, of each way to share out the work.
+fn first(list: Vec<Ranked>, job: &Job) -> Vec<Ranked> {
+    let mut counts = [0; 3];
+    let of = |r: &Ranked| match (r.choice.streams, r.choice.splits) {
+        _ if !job.each => 0,
+        (Some(_), _) => 1,
+        (None, 1) => 0,
+        (None, _) => 2,
+    };
+    list.into_iter()
+        .filter(|r| {
+            let count = &mut counts[of(r)];
+            *count += 1;
+            *count <= job.top
+        })
+        .collect()
 }
 
 pub(super) fn plan(parser: &mut lexopt::Parser, streams: &mut Streams<'_>) -> Outcome {
@@ -121,7 +145,7 @@ pub(super) fn plan(parser: &mut lexopt::Parser, streams: &mut Streams<'_>) -> Ou
         "{:<28} {:>9} {:>8} {:>6} {:>6} {:>7} {:>9} {:>8} {:>7}  {:<14} {:>9}",
         "choice", "total", "TFLOP/s", "waves", "full", "launch", "main", "epilogue", "parts", "bound", "measured"
     )?;
-    for r in list.iter().take(job.top) {
+    for r in &first(list, &job) {
         let p: &Prediction = &r.prediction;
         let measured = records::of(&known, &job.product, &r.choice).map_or_else(|| "-".to_owned(), |x| format!("{:.2}", x.seconds * 1e6));
         writeln!(
@@ -168,7 +192,7 @@ pub(super) fn tune(parser: &mut lexopt::Parser, streams: &mut Streams<'_>) -> Ou
     let (bench, _) = Bench::open(device, target, places.as_deref(), protocol).map_err(|e| CliError::Unusable(e.to_string()))?;
     let Product { batch, shape: [m, n, k], elem, out, trans } = job.product;
     let problem = Problem::Gemm { elem, out, trans, batch, m, n, k };
-    let chosen: Vec<Ranked> = list.into_iter().take(job.top).collect();
+    let chosen = first(list, &job);
     let variants: Vec<Variant> = chosen.iter().map(|r| r.choice.into()).collect();
     let row = bench.row(&problem, &variants).map_err(|e| CliError::Failed(e.to_string()))?;
     write!(streams.out, "{}", row.table())?;

@@ -10,8 +10,8 @@ use tilelift_ir::Scalar;
 use tilelift_ir::verify::verify;
 use tilelift_isel::lane::{BinOp, Block, Inst, LTy, LVal, Program, Unit};
 use tilelift_isel::{LowerOptions, Schedule, ScheduleKind, lower, prove};
-use tilelift_kernels::workload::{AttentionCase, GemmCase, Workload};
-use tilelift_kernels::{Attention, Case, Gemm, Size};
+use tilelift_kernels::workload::{AttentionCase, GemmCase, StreamGemmCase, Workload};
+use tilelift_kernels::{Attention, Case, Gemm, Size, StreamGemm};
 use tilelift_nvptx::sm_90a;
 use tilelift_nvptx_sim as sim;
 
@@ -55,6 +55,15 @@ impl Subject {
         Subject::with(name, Box::new(GemmCase { config, m, n, k }), options)
     }
 
+    /// As many whole tiles as make up rounds of two workers: results leave from an arm of a choice.
+    fn stream(elem: Scalar, [m, n, k]: [u32; 3], tile: [u32; 3], teams: u32) -> Subject {
+        let gemm = Gemm::new(elem).transposed(false, true).tile(tile[0], tile[1], tile[2]).for_shape(m, n, k);
+        let config = StreamGemm::new(gemm).keep_whole();
+        assert_eq!(config.deal([m, n, k], 2).unwrap().dealt(), 0);
+        let name = format!("{elem} {m}x{n}x{k} {tile:?} {teams} dealt to 2");
+        Subject::new(name, Box::new(StreamGemmCase { config, workers: 2, m, n, k }), Some(teams), false)
+    }
+
     fn attention(elem: Scalar, dim: u32, causal: bool, tile: [u32; 2], [queries, keys]: [u32; 2], overlap: bool) -> Subject {
         let config = Attention::new(elem, dim, causal).tile(tile[0], tile[1], 4).for_shape(queries, keys);
         let name = format!("attention {elem} {dim} {causal} {queries}x{keys} {overlap}");
@@ -87,6 +96,8 @@ fn subjects() -> Vec<Subject> {
         Subject::left(BF16, nt, [200, 136, 520], [128, 128, 64], 128),
         Subject::left(F16, tn, [200, 136, 520], [64, 128, 64], 64),
         Subject::left(I8, tt, [144, 136, 1040], [128, 128, 128], 32),
+        Subject::stream(BF16, [392, 136, 520], [128, 64, 64], 1),
+        Subject::stream(F16, [264, 136, 328], [64, 128, 64], 2),
         Subject::attention(F16, 64, false, [128, 64], [520, 1100], false),
         Subject::attention(F16, 64, true, [128, 64], [520, 520], true),
         Subject::attention(BF16, 128, false, [128, 64], [520, 800], true),

@@ -3,7 +3,7 @@
 use tilelift_ir::{Scalar, verify};
 use tilelift_isel::products::{Bound, Choice, Product, predict, rank};
 use tilelift_isel::{LowerOptions, Schedule, plan};
-use tilelift_kernels::{Gemm, SplitGemm};
+use tilelift_kernels::{Gemm, SplitGemm, StreamGemm};
 use tilelift_nvptx::{sm_80, sm_90a};
 
 fn product(shape: [u32; 3], elem: Scalar, trans: (bool, bool)) -> Product {
@@ -29,12 +29,16 @@ fn every_candidate_is_specialised_as_the_model_thinks() {
             for r in rank(&sm_90a(), &p) {
                 let c = r.choice;
                 let gemm = config(&p, &c);
-                let kernel = if c.splits > 1 { SplitGemm::new(gemm, c.splits).build() } else { gemm.build() }.unwrap();
+                let kernel = match c.streams {
+                    Some(s) => StreamGemm { keep_whole: s.rest, ..StreamGemm::new(gemm).abreast(s.abreast) }.build(),
+                    None if c.splits > 1 => SplitGemm::new(gemm, c.splits).build(),
+                    None => gemm.build(),
+                }
+                .unwrap();
                 let options = LowerOptions { consumers: Some(c.consumers), teams: Some(c.teams), ..LowerOptions::default() };
                 let made = plan(&verify(&kernel).unwrap(), &sm_90a(), &options).unwrap();
                 let Schedule::Specialised(s) = &made.schedule else { panic!("{c}: {made}") };
-                // Parts leave by lanes, so their rings may be deeper.
-                assert!(s.depth == c.stages || (c.splits > 1 && s.depth >= c.stages), "{p:?} {c}: {made}");
+                assert_eq!(s.depth, c.stages, "{p:?} {c}: {made}");
                 assert_eq!((s.consumers, s.teams), (c.consumers, c.teams), "{c}");
                 seen += 1;
             }
@@ -58,8 +62,13 @@ fn the_first_choice_suits_the_shape() {
     // Few rows: memory decides, and the instruction's rows are columns of C.
     let decode = first([16, 8192, 8192]);
     assert!(decode.choice.swapped && decode.prediction.bound == Bound::Memory, "{}", decode.choice);
-    // A long depth and few tiles: in parts.
-    assert!(first([384, 384, 294_912]).choice.splits > 1);
+    // A long depth and few tiles: in parts, or dealt out; evenly where equal parts would leave some idle, and rows that share columns abreast.
+    assert!(first([384, 384, 294_912]).choice.sums_apart());
+    let dealt = first([384, 3072, 294_912]).choice;
+    let streams = dealt.streams.unwrap_or_else(|| panic!("{dealt}"));
+    assert!(!streams.rest && streams.abreast.is_multiple_of(3) && dealt.group == 3, "{dealt}");
+    // The last round is nearly full: nothing to gain.
+    assert!(!first([4096, 4096, 4096]).choice.sums_apart());
 }
 
 #[test]

@@ -22,7 +22,7 @@ use crate::target::{GroupMatrixId, Target, Units};
 use cranelift_entity::EntityRef;
 use std::collections::HashSet;
 use std::fmt;
-use tilelift_ir::{Attr, Effects, Extent, Inst, Kernel, Op, Precision, Scalar, Type, Value, ValueDef};
+use tilelift_ir::{Attr, Effects, Extent, Inst, Kernel, Op, Precision, Region, Scalar, Type, Value, ValueDef};
 
 /// A kernel whose main loop is split between a producer that copies and consumers that compute.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -364,18 +364,18 @@ pub(super) fn specialise(kernel: &Kernel, target: &Target, options: &LowerOption
 
     // Results that leave through shared memory.
     let mut stores = Vec::new();
-    for &i in top {
+    let mut results = Vec::new();
+    result_stores(kernel, kernel.body, &mut |i| results.push(i));
+    for i in results {
         let want = match forms.leave.get(&i) {
             Some(Leave::Lanes) => continue,
             Some(Leave::Panels(span)) => Some(*span),
             None => None,
         };
-        if kernel.insts[i].op == Op::Store {
-            match result_tile(kernel, i, units, &sums, want) {
-                Ok(tile) => stores.push((i, tile)),
-                Err(why) if want.is_some() => return Err(why),
-                Err(_) => {}
-            }
+        match result_tile(kernel, i, units, &sums, want) {
+            Ok(tile) => stores.push((i, tile)),
+            Err(why) if want.is_some() => return Err(why),
+            Err(_) => {}
         }
     }
     let stage_bytes: u32 = loads.iter().map(|(_, t)| t.bytes().next_multiple_of(ALIGN)).sum();
@@ -580,6 +580,18 @@ pub(crate) fn budget(target: &Target, units: &Units, consumers: u32, held: u32) 
         }
     }
     Err(format!("{held} sums per lane do not fit the registers of {consumers} groups of warps; use a smaller tile"))
+}
+
+/// The stores of a region and of the arms of its choices: all groups of warps take the same arm, so results leave from there as well.
+fn result_stores(kernel: &Kernel, r: Region, visit: &mut dyn FnMut(Inst)) {
+    for &i in &kernel.regions[r].insts {
+        let d = &kernel.insts[i];
+        match d.op {
+            Op::Store => visit(i),
+            Op::If => d.regions.iter().for_each(|&arm| result_stores(kernel, arm, visit)),
+            _ => {}
+        }
+    }
 }
 
 /// The tile through which a store at the kernel's end leaves: of 16-bit elements, as large as a sum.

@@ -6,8 +6,10 @@
 //!
 //! An engine asks [`rank`] for a product's shape and builds the kernel with the first answer, or times the first few and keeps the best.
 
+mod deal;
 mod model;
 
+pub use deal::Streams;
 pub use model::{Bound, Prediction, predict};
 
 use crate::plan::{ALIGN, MAX_DEPTH, budget};
@@ -47,6 +49,20 @@ pub struct Choice {
     pub group: u32,
     /// Parts of the depth, each summed by a program of its own.
     pub splits: u32,
+    /// Steps of the depth are dealt out, as many to each worker, instead of tiles or equal parts of them.
+    pub streams: Option<Streams>,
+}
+
+impl Choice {
+    /// A second launch adds up what the first one left in a workspace.
+    pub fn sums_apart(&self) -> bool {
+        self.splits > 1 || self.streams.is_some()
+    }
+
+    /// All that the first launch leaves are sums in a workspace: its ring needs no room for results.
+    fn only_sums(&self) -> bool {
+        self.splits > 1 || self.streams.is_some_and(|s| !s.rest)
+    }
 }
 
 impl fmt::Display for Choice {
@@ -56,7 +72,10 @@ impl fmt::Display for Choice {
         if self.teams > 1 {
             write!(f, " t{}", self.teams)?;
         }
-        if self.splits > 1 { write!(f, " k{}", self.splits) } else { Ok(()) }
+        if self.splits > 1 {
+            write!(f, " k{}", self.splits)?;
+        }
+        self.streams.map_or(Ok(()), |s| write!(f, " d{s}"))
     }
 }
 
@@ -85,6 +104,9 @@ const FEW_ROWS: u32 = 128;
 const NARROWEST: u32 = 64;
 /// Steps that a part of the depth must have to be worth its sums.
 const LEAST_STEPS: u32 = 4;
+
+/// What dealing out steps must gain: less than that is within what the model does not know.
+const WORTH: f64 = 1.01;
 
 /// The instruction that multiplies a product's operands.
 pub(crate) fn instruction<'t>(units: &'t Units, product: &Product) -> Option<&'t GroupMatrix> {
@@ -125,14 +147,21 @@ pub fn candidates(target: &Target, product: &Product) -> Vec<Choice> {
         }
         let stage = (bm + bn) * bk * size;
         let room = |staging: u32| target.shared_bytes.saturating_sub(staging + ALIGN) / stage;
+        let slots = |staging: u32| if room(staging) < 2 { room(0) } else { room(staging) }.min(MAX_DEPTH);
         // Teams let the rows of one instruction leave at a time.
         let leaving = if teams > 1 { teams * row.m * consumers } else { rows };
         let staging = if out == 2 && (!swapped || bm == bn) { leaving * columns * out } else { 0 };
-        let stages = if room(staging) < 2 { room(0) } else { room(staging) }.min(MAX_DEPTH);
-        if stages < 2 {
+        if slots(staging) < 2 {
             return;
         }
         let tiles = u64::from(product.batch) * u64::from(m.div_ceil(bm)) * u64::from(n.div_ceil(bn));
+        // Groups of about as many rows each: a last one of few rows fetches columns for little.
+        let rows = m.div_ceil(bm);
+        let groups = || GROUPS.into_iter().filter(|&g| g == 1 || g < 2 * rows).map(|g| rows.div_ceil(rows.div_ceil(g)));
+        let mut add = |group: u32, splits: u32, streams: Option<Streams>| {
+            let c = Choice { tile, consumers, teams, swapped, stages: 0, group, splits, streams };
+            list.push(Choice { stages: slots(if c.only_sums() { 0 } else { staging }), ..c });
+        };
         for splits in SPLITS {
             let steps = k.div_ceil(bk).div_ceil(splits);
             // More parts than make up for idle multiprocessors only add sums.
@@ -144,10 +173,11 @@ pub fn candidates(target: &Target, product: &Product) -> Vec<Choice> {
             {
                 break;
             }
-            // Groups of about as many rows each: a last one of few rows fetches columns for little.
-            let rows = m.div_ceil(bm);
-            for group in GROUPS.into_iter().filter(|&g| g == 1 || g < 2 * rows).map(|g| rows.div_ceil(rows.div_ceil(g))) {
-                list.push(Choice { tile, consumers, teams, swapped, stages, group, splits });
+            groups().for_each(|group| add(group, splits, None));
+        }
+        if product.batch == 1 {
+            for group in groups() {
+                deal::candidates(tiles, k.div_ceil(bk), machine.multiprocessors, group, teams, &mut |s| add(group, 1, Some(s)));
             }
         }
     };
@@ -185,10 +215,11 @@ pub fn rank(target: &Target, product: &Product) -> Vec<Ranked> {
         .into_iter()
         .filter_map(|choice| Some(Ranked { choice, prediction: predict(target, product, &choice)? }))
         .collect();
-    list.sort_by(|a, b| a.prediction.total().total_cmp(&b.prediction.total()));
+    let promised = |r: &Ranked| r.prediction.total() * if r.choice.streams.is_some() { WORTH } else { 1.0 };
+    list.sort_by(|a, b| promised(a).total_cmp(&promised(b)));
     let mut seen = Vec::new();
     list.retain(|r| {
-        let what = (r.choice.tile, r.choice.swapped, r.choice.teams, r.choice.splits);
+        let what = (r.choice.tile, r.choice.swapped, r.choice.teams, r.choice.splits, r.choice.streams.is_some());
         let new = !seen.contains(&what);
         seen.push(what);
         new

@@ -5,6 +5,7 @@
 //!         └─ as long as memory ┘              memory = bytes of all waves at the rate that bytes in flight allow
 //! ```
 
+use super::deal::{Shares, unshared};
 use super::{Choice, Product, instruction};
 use crate::target::Target;
 use std::fmt;
@@ -84,9 +85,15 @@ pub fn predict(target: &Target, product: &Product, choice: &Choice) -> Option<Pr
     let splits = f64::from(choice.splits);
     let (down, across) = ((m / bm).ceil(), (n / bn).ceil());
     let batch = f64::from(product.batch);
-    let tiles = batch * down * across * splits;
-    let waves = (tiles / processors).ceil();
-    let steps = ((k / bk).ceil() / splits).ceil();
+    let (tiles, depth) = (batch * down * across, (k / bk).ceil());
+    let shares = match &choice.streams {
+        Some(s) => Shares::dealt(tiles as u64, depth as u64, s),
+        None => Shares::equal(tiles, depth, splits, processors),
+    };
+    let steps = shares.steps;
+    let [dealt, segments] = shares.dealt;
+    // Steps of a worker, one behind the other.
+    let run = shares.rounds * steps + dealt;
 
     // A step of one tile.
     let (rows, columns) = if choice.swapped { (bn, bm) } else { (bm, bn) };
@@ -100,7 +107,15 @@ pub fn predict(target: &Target, product: &Product, choice: &Choice) -> Option<Pr
     // Rows beyond the matrix are not fetched.
     let bytes = (bm.min(m) + bn.min(n)) * bk * size;
     let inside = bytes * (f64::from(choice.stages) - 1.0).max(1.0);
-    let cache = bytes * machine.cache[2] / rate(machine.cache[0], machine.cache[1], inside);
+    // Requests of neighbours for the same meet on their way: those who have one tile at different depths ask for nothing in common.
+    let band = f64::from(choice.group).min(down);
+    let alone = match &choice.streams {
+        Some(s) => unshared([bm.min(m), bn.min(n)], f64::from(s.abreast), band),
+        None => 1.0 - 1.0 / splits,
+    };
+    let [together, dealt_alone] = [if choice.streams.is_some() { 0.0 } else { alone }, alone]
+        .map(|alone| bytes * (machine.cache[2] + (1.0 - machine.cache[2]) * alone) / rate(machine.cache[0], machine.cache[1], inside));
+    let cache = if shares.rounds > 0.0 { together } else { dealt_alone };
     // Rows of boxes that lie outside.
     let outside = ((bm - m).max(0.0) + (bn - n).max(0.0)) * (bk * size / 128.0) * machine.outside;
     // A slot must be back before its turn comes again.
@@ -109,19 +124,23 @@ pub fn predict(target: &Target, product: &Product, choice: &Choice) -> Option<Pr
         [(matrix, Bound::Matrix), (shared, Bound::Shared), (turns, Bound::Turns), (cache.max(outside), Bound::Cache), (back, Bound::Ring)];
     let (step, mut bound) = bounds.into_iter().fold((0.0, Bound::Matrix), |best, b| if b.0 > best.0 { b } else { best });
 
+    let dealt_step = step.max(dealt_alone);
+
     // A tile: its main loop, its epilogue, and the way of all its bytes through the cache.
     let main = steps * step;
     let epilogue = machine.epilogue[0] + machine.epilogue[1] * sums * groups;
-    let leaving = bm * bn * if choice.splits > 1 { 4.0 } else { out } / machine.store;
+    let [leaving, part] = [if choice.only_sums() { 4.0 } else { out }, 4.0].map(|size| bm * bn * size / machine.store);
     // Two teams: one's epilogue runs beside the other's main loop.
     let mut tile =
         if choice.teams > 1 { (main + machine.turn + machine.late * leaving).max((main + epilogue) / 2.0) } else { main + epilogue };
     if steps * cache + leaving > tile {
         (tile, bound) = (steps * cache + leaving, Bound::Stores);
     }
-    let cycles = waves * tile;
+    // Segments of tiles leave as sums.
+    let segment = if choice.teams > 1 { machine.turn + machine.late * part } else { epilogue };
+    let cycles = shares.rounds * tile + dealt * dealt_step + segments * segment;
     // Behind the last tile nothing hides anything.
-    let last = leaving + if choice.teams > 1 { epilogue } else { 0.0 };
+    let last = if dealt > 0.0 { part } else { leaving } + if choice.teams > 1 { epilogue } else { 0.0 };
 
     // Memory: what each round of tiles reads first.
     let once = batch * (m * k + n * k) * size;
@@ -131,21 +150,23 @@ pub fn predict(target: &Target, product: &Product, choice: &Choice) -> Option<Pr
         let beside = processors / splits;
         let together = (beside / f64::from(choice.group).min(down)).min(across).max(1.0);
         let group = f64::from(choice.group).max(beside / together).min(down);
-        let rounds = (tiles / processors).max(1.0);
-        (rounds * (group * bm.min(m) + together * bn.min(n)) * k * size).max(once)
+        let rounds = if choice.streams.is_some() { shares.rounds } else { (tiles * splits / processors).max(1.0) };
+        let whole = rounds * (group * bm.min(m) + together * bn.min(n)) * k * size;
+        (whole + streamed(choice, [m, n, k], &shares, down, machine.cache_bytes / size) * size).max(once)
     } + batch * m * n * out;
-    let active = tiles.min(processors);
+    let active = shares.active;
     let [total, one, latency] = machine.memory;
     let each = rate((total / active / machine.memory_clock).min(one), latency, inside);
-    let memory = traffic / (each * active * machine.memory_clock) + waves * steps * outside / machine.memory_clock;
+    let memory = traffic / (each * active * machine.memory_clock) + run * outside / machine.memory_clock;
 
     // The more bytes a product moves in a cycle, the slower the clock that power allows.
-    let filled = tiles / (waves * processors);
+    let filled = shares.filled;
     let operands = instructions * (f64::from(row.m) + columns) * 32.0;
     let heat = [bytes / step, operands / step, traffic / (cycles * processors)];
     let slower: f64 = machine.heat.iter().zip(heat).map(|(price, amount)| price * amount).sum();
     let clock = machine.clock * (1.0 + machine.idle * (1.0 - filled)) / (1.0 + slower);
-    let (mut main, mut behind) = (waves * main / clock, (waves * (tile - main) + last) / clock);
+    let main = shares.rounds * main + dealt * dealt_step;
+    let (mut main, mut behind) = (main / clock, (cycles - main + last) / clock);
     if memory > main + behind {
         bound = Bound::Memory;
     }
@@ -157,11 +178,30 @@ pub fn predict(target: &Target, product: &Product, choice: &Choice) -> Option<Pr
     } else {
         behind += whole - work;
     }
-    let parts = if choice.splits > 1 {
+    let parts = if choice.sums_apart() && shares.parts[0] > 0.0 {
         // Written by all, read by the kernel that adds them up, beside what both launches cost.
-        machine.launch[1] + (splits * m * n * 4.0 + m * n * out) / (0.6 * total)
+        let [parts, of] = shares.parts;
+        let area = if choice.streams.is_some() { bm * bn } else { m * n / tiles };
+        machine.launch[1] + area * (parts * 4.0 + of * out) / (0.6 * total)
     } else {
         0.0
     };
-    Some(Prediction { waves: waves as u32, filled, launch: machine.launch[0], main, epilogue: behind, parts, bound })
+    let waves = (shares.rounds + dealt / steps).ceil() as u32;
+    Some(Prediction { waves, filled, launch: machine.launch[0], main, epilogue: behind, parts, bound })
+}
+
+/// Elements of operands that come from memory for the tiles whose steps are dealt out: what stacks read abreast comes once, and so does
+/// everything if the cache has room for all of it. Teams at the same depth drift apart: half of what they share comes again.
+fn streamed(choice: &Choice, [m, n, k]: [f64; 3], shares: &Shares, down: f64, room: f64) -> f64 {
+    let [bm, bn, bk] = choice.tile.map(f64::from);
+    let [depths, stacks, abreast] = shares.depths;
+    let band = f64::from(choice.group).min(down);
+    let (high, wide) = (abreast.min(band), (abreast / band).ceil());
+    let all = (band * bm).min(m) + ((shares.parts[1] / band).ceil() * bn).min(n);
+    if all * k <= room {
+        return all * k;
+    }
+    // Stacks as high as the matrix share all its rows.
+    let rows = if high >= down { high * (1.0 + stacks) / 2.0 } else { high * stacks };
+    depths * (rows * bm.min(m) + stacks * wide * bn.min(n)) * shares.dealt[0] * bk
 }

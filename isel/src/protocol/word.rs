@@ -94,3 +94,16 @@ pub(super) enum Staging {
     Committed,
     Left,
 }
+
+impl Staging {
+    /// How far from free, where nothing more has to be done for what was written to leave: whatever goes on right from a later one goes on
+    /// right from those before it.
+    pub(super) fn settled(self) -> Option<u32> {
+        match self {
+            Staging::Free => Some(0),
+            Staging::Left => Some(1),
+            Staging::Committed => Some(2),
+            Staging::Written | Staging::Fenced | Staging::Shown | Staging::Leaving => None,
+        }
+    }
+}

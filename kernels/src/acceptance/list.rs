@@ -5,12 +5,12 @@ use crate::quantise::Output;
 use crate::tensor::Init;
 use crate::workload::{
     AttentionCase, CumSumCase, FusedGemmCase, GemmCase, GemvCase, LongSortCase, QuantiseCase, RmsNormCase, RowFoldCase, ScatterAddCase,
-    SiluMulCase, SoftmaxCase, SplitGemmCase, TransposeCase, VectorAddCase,
+    SiluMulCase, SoftmaxCase, SplitGemmCase, StreamGemmCase, TransposeCase, VectorAddCase,
 };
 use crate::workload_more::{BincountCase, GatherRowsCase, LayerNormCase, RotaryCase, SelectCase};
 use crate::{
     Activation, Attention, Bincount, CumSum, Fold, FusedGemm, GatherRows, Gemm, Gemv, LayerNorm, LongSort, Quantise, Residual, RmsNorm,
-    Rotary, RowFold, ScatterAdd, Select, SiluMul, Softmax, SplitGemm, Transpose, VectorAdd, Weights,
+    Rotary, RowFold, ScatterAdd, Select, SiluMul, Softmax, SplitGemm, StreamGemm, Transpose, VectorAdd, Weights,
 };
 use tilelift_ir::{Scalar, SortOrder};
 
@@ -37,6 +37,7 @@ pub fn cases() -> Vec<Case> {
     epilogues(&mut list);
     fused(&mut list);
     splits(&mut list);
+    streams(&mut list);
     attentions(&mut list);
     list
 }
@@ -371,6 +372,50 @@ fn splits(list: &mut Vec<Case>) {
     let config = gemm(I8, m, n, k);
     list.push(Case::new(12, Small, SplitGemmCase { config: SplitGemm::new(config.clone(), 2), m, n, k }));
     list.push(Case::new(12, Small, SplitGemmCase { config: SplitGemm::new(config, 2).by_atomics(), m, n, k }));
+}
+
+/// Products dealt out by steps: tiles fewer or more than workers, one tile, one worker, more workers than steps, a depth that is no multiple
+/// of a step, rows that are no multiple of 16 bytes; tiles abreast that do not divide the tiles, or the workers; a rest, and none.
+fn streams(list: &mut Vec<Case>) {
+    let tile = |elem: Scalar| Gemm { group: 2, ..Gemm::new(elem) }.tile(64, 64, 128 / elem.bytes());
+    let mut push = |size, gemm: Gemm, [m, n, k]: [u32; 3], workers, how: fn(StreamGemm) -> StreamGemm| {
+        let config = how(StreamGemm::new(gemm.for_shape(m, n, k)));
+        list.push(Case::new(12, size, StreamGemmCase { config, workers, m, n, k }));
+    };
+    for (i, elem) in [F16, BF16, F32].into_iter().enumerate() {
+        for (j, (ta, tb)) in [(false, false), (false, true), (true, false), (true, true)].into_iter().enumerate() {
+            let plain = tile(elem).transposed(ta, tb);
+            push(Small, plain.clone(), [136, 136, 328], 5, |s| s);
+            // A biased one, and one of each number abreast, for every type.
+            let biased = plain.clone().epilogue(Some(elem), Activation::Relu);
+            match (i + j) % 4 {
+                0 => push(Small, biased, [200, 136, 136], 5, StreamGemm::keep_whole),
+                1 => push(Small, biased, [136, 136, 200], 7, |s| s.abreast(2)),
+                2 => push(Small, plain.output(F32), [136, 72, 200], 4, StreamGemm::by_atomics),
+                _ => push(Small, plain, [200, 200, 136], 5, |s| s.keep_whole().abreast(2)),
+            }
+        }
+        let plain = tile(elem).transposed(false, true);
+        push(Small, plain.clone(), [64, 128, 512], 7, |s| s.abreast(2));
+        push(Small, plain.clone(), [40, 64, 64], 9, |s| s);
+        push(Small, plain.clone(), [50, 56, 584], 4, |s| s);
+        push(Small, plain.clone(), [72, 136, 72], 1, |s| s);
+        push(Small, plain.clone(), [72, 136, 72], 3, StreamGemm::keep_whole);
+        push(Small, plain.clone(), [192, 64, 72], 3, StreamGemm::keep_whole);
+        push(Small, plain, [20, 33, 203], 3, |s| s);
+    }
+    let bytes = tile(I8).transposed(false, true);
+    push(Small, bytes.clone(), [136, 136, 656], 5, |s| s);
+    push(Small, bytes.clone(), [200, 136, 272], 5, |s| s.keep_whole().abreast(2));
+    push(Small, bytes.clone(), [45, 70, 400], 3, StreamGemm::by_atomics);
+    push(Small, tile(I8).tile(64, 64, 32), [45, 70, 133], 4, |s| s);
+    // The operands the other way round.
+    push(Small, tile(BF16).transposed(false, true).tile(16, 64, 64).swap(true), [20, 192, 448], 5, |s| s);
+    for elem in [F16, BF16, F32] {
+        let large = Gemm::new(elem).transposed(false, true).tile(128, 128, 128 / elem.bytes());
+        push(Large, large.clone(), [256, 384, 1028], 132, |s| s.abreast(2));
+        push(Large, large.epilogue(Some(elem), Activation::Relu), [300, 520, 264], 5, StreamGemm::keep_whole);
+    }
 }
 
 fn attentions(list: &mut Vec<Case>) {

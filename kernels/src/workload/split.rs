@@ -1,6 +1,7 @@
 //! The workload of [`SplitGemm`]: one launch or two, judged as the plain product.
 
 use super::{Ran, Step, Workload, tile_rows};
+use crate::Gemm;
 use crate::facts::programs;
 use crate::reference::{Expected, GemmReference, Reference, U, row_major, row_product, sum_error};
 use crate::split_gemm::{Meeting, SplitGemm};
@@ -23,12 +24,6 @@ pub struct SplitGemmCase {
 }
 
 impl SplitGemmCase {
-    fn definition(&self) -> GemmReference {
-        let g = &self.config.gemm;
-        let shape = [self.m, self.n, self.k].map(|e| e as usize);
-        GemmReference { shape, trans_a: g.trans_a, trans_b: g.trans_b, tf32: g.elem == Scalar::F32, activation: g.activation, out: g.out }
-    }
-
     fn atomics(&self) -> bool {
         self.config.meeting == Meeting::Atomics
     }
@@ -40,16 +35,69 @@ impl SplitGemmCase {
     }
 }
 
+/// What a product is by definition.
+pub(super) fn definition_of(g: &Gemm, shape: [u32; 3]) -> GemmReference {
+    let shape = shape.map(|e| e as usize);
+    GemmReference { shape, trans_a: g.trans_a, trans_b: g.trans_b, tf32: g.elem == Scalar::F32, activation: g.activation, out: g.out }
+}
+
+/// What a product is called.
+pub(super) fn name_of(g: &Gemm, [m, n, k]: [u32; 3], how: &str) -> String {
+    let input = if g.elem == Scalar::F32 { "tf32".to_owned() } else { g.operands() };
+    let bias = g.bias.map_or_else(String::new, |t| format!("_bias_{t}"));
+    format!("gemm_{}_{input}_{}_{m}x{n}x{k}_{how}{bias}", g.order(), g.out)
+}
+
+/// The operands of a product.
+pub(super) fn operands_of(g: &Gemm, [m, n, k]: [u32; 3]) -> Vec<TensorSpec> {
+    let stored = |transposed: bool, rows, cols| if transposed { [cols, rows] } else { [rows, cols] };
+    vec![
+        TensorSpec::input("a", g.elem, &stored(g.trans_a, m, k), Init::Normal(1)),
+        TensorSpec::input("b", g.elem_b, &stored(g.trans_b, k, n), Init::Normal(2)),
+    ]
+}
+
+/// A product that atomics add, in so many parts, to what was there, with a rounding each; `ran` says of elements whether they are.
+pub(super) fn added<'a>(
+    definition: GemmReference,
+    tensors: &'a [Tensor],
+    parts: u32,
+    ran: impl Fn(usize, usize) -> bool + Send + Sync + 'a,
+) -> Reference<'a> {
+    let [m, n, k] = definition.shape;
+    let a = row_major(&tensors[0], m, k, definition.trans_a, definition.tf32);
+    let b = row_major(&tensors[1], k, n, definition.trans_b, definition.tf32);
+    Box::new(move |range| {
+        let (row, first) = (range.start / n, range.start % n);
+        let (sum, size) = row_product(&a[row * k..(row + 1) * k], &b, n, first..first + range.len());
+        let one = |(i, (s, z)): (usize, (f64, f64))| {
+            let start = tensors[2].get(range.start + i);
+            if !ran(row, first + i) {
+                return Expected::exact(start);
+            }
+            if !definition.out.is_float() {
+                return Expected::exact(start + s);
+            }
+            let meeting = (f64::from(parts) + 1.0) * 2.0 * U * (start.abs() + z);
+            Expected::rounded(start + s, sum_error(k, definition.tf32) * z + meeting, definition.out)
+        };
+        sum.into_iter().zip(size).enumerate().map(one).collect()
+    })
+}
+
+/// The bar of a product in so many parts: a truncation for every 8 products of a part, and one for every part.
+pub(super) fn bar_of_parts(mut definition: GemmReference, parts: u32) -> f64 {
+    if !definition.out.is_float() {
+        return 0.0;
+    }
+    definition.shape[2] = definition.shape[2].div_ceil(parts.max(1) as usize);
+    definition.rel_l2() + f64::from(parts) * U
+}
+
 impl Workload for SplitGemmCase {
     fn name(&self) -> String {
-        let g = &self.config.gemm;
-        let input = if g.elem == Scalar::F32 { "tf32".to_owned() } else { g.operands() };
-        let how = if self.atomics() { "atomic" } else { "split" };
-        let mut name = format!("gemm_{}_{input}_{}_{}x{}x{}_{how}{}", g.order(), g.out, self.m, self.n, self.k, self.config.splits);
-        if let Some(t) = g.bias {
-            name += &format!("_bias_{t}");
-        }
-        name
+        let how = format!("{}{}", if self.atomics() { "atomic" } else { "split" }, self.config.splits);
+        name_of(&self.config.gemm, [self.m, self.n, self.k], &how)
     }
     fn build(&self) -> Result<Kernel, BuildErrors> {
         self.config.build()
@@ -59,11 +107,7 @@ impl Workload for SplitGemmCase {
     }
     fn tensors(&self) -> Vec<TensorSpec> {
         let g = &self.config.gemm;
-        let stored = |transposed: bool, rows, cols| if transposed { [cols, rows] } else { [rows, cols] };
-        let mut list = vec![
-            TensorSpec::input("a", g.elem, &stored(g.trans_a, self.m, self.k), Init::Normal(1)),
-            TensorSpec::input("b", g.elem_b, &stored(g.trans_b, self.k, self.n), Init::Normal(2)),
-        ];
+        let mut list = operands_of(g, [self.m, self.n, self.k]);
         if self.atomics() {
             list.push(TensorSpec::updated("c", g.out, &[self.m, self.n], Init::Normal(4)));
             return list;
@@ -98,42 +142,17 @@ impl Workload for SplitGemmCase {
         tile_rows([u64::from(row), u64::from(col)], [g.bm, g.bn], self.m, self.n)
     }
 
-    /// The plain product's; atomics add it, in parts, to what was there, with a rounding each.
     fn reference<'a>(&'a self, _: usize, tensors: &'a [Tensor], ran: Ran<'a>) -> Reference<'a> {
-        let definition = self.definition();
+        let definition = definition_of(&self.config.gemm, [self.m, self.n, self.k]);
         if !self.atomics() {
             return definition.of(&tensors[0], &tensors[1], self.config.gemm.bias.map(|_| &tensors[2]));
         }
-        let [m, n, k] = definition.shape;
-        let a = row_major(&tensors[0], m, k, definition.trans_a, definition.tf32);
-        let b = row_major(&tensors[1], k, n, definition.trans_b, definition.tf32);
         let tiles: Option<BTreeSet<(u32, u32)>> =
             ran.map(|list| list.iter().map(|p| self.config.gemm.tile_origin(p[0], self.m, self.n)).collect());
-        Box::new(move |range| {
-            let (row, first) = (range.start / n, range.start % n);
-            let (sum, size) = row_product(&a[row * k..(row + 1) * k], &b, n, first..first + range.len());
-            let one = |(i, (s, z)): (usize, (f64, f64))| {
-                let start = tensors[2].get(range.start + i);
-                if tiles.as_ref().is_some_and(|t| !t.contains(&self.tile_of(row, first + i))) {
-                    return Expected::exact(start);
-                }
-                if !definition.out.is_float() {
-                    return Expected::exact(start + s);
-                }
-                let meeting = (f64::from(self.config.splits) + 1.0) * 2.0 * U * (start.abs() + z);
-                Expected::rounded(start + s, sum_error(k, definition.tf32) * z + meeting, definition.out)
-            };
-            sum.into_iter().zip(size).enumerate().map(one).collect()
-        })
+        added(definition, tensors, self.config.splits, move |row, col| tiles.as_ref().is_none_or(|t| t.contains(&self.tile_of(row, col))))
     }
     fn rel_l2_bar(&self) -> Option<f64> {
-        // A truncation for every 8 products of a part, and one for every part.
-        let mut part = self.definition();
-        if !part.out.is_float() {
-            return Some(0.0);
-        }
-        part.shape[2] = part.shape[2].div_ceil(self.config.splits.max(1) as usize);
-        Some(part.rel_l2() + f64::from(self.config.splits) * U)
+        Some(bar_of_parts(definition_of(&self.config.gemm, [self.m, self.n, self.k]), self.config.splits))
     }
     fn deterministic(&self) -> bool {
         !self.atomics() || !self.config.gemm.out.is_float()

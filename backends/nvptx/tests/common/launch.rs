@@ -17,7 +17,7 @@ pub fn schedule(seed: u64) -> sim::SimConfig {
     sim::SimConfig { seed, policy, ..sim::SimConfig::default() }
 }
 
-/// Prints a program, runs the text on so many instances, and judges every element; says what went wrong.
+/// Prints the program of a case's only launch, runs the text on so many instances, and judges every element; says what went wrong.
 pub fn simulate(case: &Case, program: &Program, grid: [u32; 3], config: sim::SimConfig) -> Result<(), String> {
     let kernel = emit(program, &sm_90a(), &EmitOptions::default()).map_err(|e| format!("emit: {e}"))?;
     let module = sim::Module::parse(&kernel.text).map_err(|e| format!("parse: {e}"))?;
@@ -28,7 +28,8 @@ pub fn simulate(case: &Case, program: &Program, grid: [u32; 3], config: sim::Sim
         let init = if i + 1 == tensors.len() { sim::Init::Uninit(t.bytes.len()) } else { sim::Init::Bytes(t.bytes.clone()) };
         bases.push(device.alloc(&format!("tensor {i}"), init));
     }
-    let values = marshal(&kernel.params, case.grid(), &case.arguments(), |buffer, offset| bases[buffer] + offset).unwrap();
+    let first = case.launches(None).unwrap().swap_remove(0);
+    let values = marshal(&kernel.params, first.grid, &first.args, |buffer, offset| bases[buffer] + offset).unwrap();
     let args = arguments(&values);
     let launch =
         sim::Launch { entry: &kernel.entry, grid, block: [kernel.threads, 1, 1], shared_bytes: kernel.shared_bytes, args: &args, config };

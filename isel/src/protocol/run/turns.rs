@@ -2,6 +2,7 @@
 
 use super::super::ProtocolError;
 use super::super::env::Env;
+use super::super::streams::matters;
 use super::super::value::Abs;
 use super::super::word::Site;
 use super::{Checker, End, Frame, State, Step, advance};
@@ -71,6 +72,11 @@ impl<'a> Checker<'a> {
                     task.frames.extend([&c.otherwise, &c.then].map(|block| Frame { block, at: 0, end: End::Either(c) }));
                     return Ok(Step::Ran);
                 }
+                if !self.explicit.on && own_results(&c.then) && own_results(&c.otherwise) {
+                    self.both(s, t, c)?;
+                    advance(&mut s.tasks[t]);
+                    return Ok(Step::Ran);
+                }
                 let here = s.tasks[t].frames.last().and_then(|f| f.block.get(f.at)).map_or(std::ptr::null(), std::ptr::from_ref);
                 return self.error("a choice that is not understood", Site(t, here), None);
             };
@@ -89,6 +95,43 @@ impl<'a> Checker<'a> {
         advance(task);
         task.frames.push(Frame { block: if holds { &c.then } else { &c.otherwise }, at: 0, end: End::Choice(c, holds) });
         Ok(Step::Ran)
+    }
+
+    /// Follows both blocks of a choice that others have no part in; behind it, results are as either block may have left them.
+    fn both(&self, s: &mut State<'a>, t: usize, c: &'a If) -> Result<(), ProtocolError> {
+        let before = s.tasks[t].ring.staging;
+        let mut ends = [before; 2];
+        for (end, block) in ends.iter_mut().zip([&c.then, &c.otherwise]) {
+            s.tasks[t].ring.staging = before;
+            for inst in block {
+                match inst {
+                    Inst::Unit(u) => {
+                        self.unit(s, t, Site(t, inst), u)?;
+                    }
+                    Inst::If(c) => self.both(s, t, c)?,
+                    _ => {}
+                }
+            }
+            *end = s.tasks[t].ring.staging;
+        }
+        let [then, otherwise] = ends;
+        let task = &mut s.tasks[t];
+        task.ring.staging = match (then.0.settled(), otherwise.0.settled()) {
+            (Some(a), Some(b)) => {
+                if a < b {
+                    otherwise
+                } else {
+                    then
+                }
+            }
+            _ if then.0 == otherwise.0 => then,
+            _ => {
+                let here = then.1.or(otherwise.1).unwrap_or(Site(t, std::ptr::null()));
+                return self.error("only one block of a choice lets all of its results leave,", here, None);
+            }
+        };
+        c.results.iter().for_each(|r| task.env.set(r.0, None));
+        Ok(())
     }
 
     /// True if a block touches what goes from agent to agent by reads of lanes only.
@@ -220,6 +263,26 @@ impl<'a> Checker<'a> {
             _ => None,
         })
     }
+}
+
+/// True if the units of a block do no more than let a role's results leave: what others do depends on none of them.
+fn own_results(block: &Block) -> bool {
+    use Unit::*;
+    block.iter().all(|i| match i {
+        Inst::Unit(u) => matches!(
+            **u,
+            StoreMatrix { .. }
+                | FenceUnits
+                | GroupBarrier { .. }
+                | BulkStore { .. }
+                | CommitStores { .. }
+                | WaitStoresRead { .. }
+                | PrefetchMap { .. }
+        ),
+        Inst::If(c) => own_results(&c.then) && own_results(&c.otherwise),
+        // How often a loop goes round is open.
+        other => blocks(other).into_iter().all(|b| !matters(b, false)),
+    })
 }
 
 /// Assigns values side by side.

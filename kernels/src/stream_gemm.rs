@@ -1,0 +1,466 @@
+//! GEMM dealt out by steps (stream-K): every worker gets as many steps of depth as the others, wherever tiles begin and end.
+//!
+//! ```text
+//! tiles, one behind the other     |0 1 2 3 4 5 6 7|0 1 2 3 4 5 6 7|0 1 2 3 4 5 6 7|       3 tiles of 8 steps
+//! workers                         |    0    |    1    |    2    |    3    |   4   |       5 workers of 4 or 5 steps
+//! segments                        |    0    |  1  | 1 |    2    |2|   3   |   4   |       of a worker in one tile: a grid position
+//! ```
+//!
+//! Grid position `j * workers + w` is worker `w`'s `j`-th segment, so a persistent instance per worker runs its own steps one behind the
+//! other. A segment's sums go to a slot of a workspace, `[slots, bm, bn]`; a second launch adds up, per tile, just the slots that have
+//! steps of it, in order: every run gives the same bits. By atomics they go straight into C, in any order.
+//!
+//! * `abreast` tiles, neighbours in the program order, go side by side: so many workers, a team, have them at the same depth and share what
+//!   they read of A or B; without that, workers would be at as many depths as there are workers.
+//! * With `keep_whole`, as many tiles as make up full rounds of the workers are theirs from end to end and leave for C at once; only the
+//!   rest is dealt out by steps.
+
+use crate::facts::{matrix, programs, vector};
+use crate::gemm::Gemm;
+use crate::split_gemm::{Meeting, positions};
+use tilelift_ir::{
+    Access, AtomicOp, BuildError, BuildErrors, CmpOp, Extent, Kernel, KernelBuilder, Operand, Scalar, Update, Value, ViewType,
+};
+
+/// A matrix product dealt out by steps of its depth. The number of workers is a parameter of the launch.
+#[derive(Clone, PartialEq, Debug)]
+pub struct StreamGemm {
+    /// The product: types, storage, epilogue, tile, program order.
+    pub gemm: Gemm,
+    /// Tiles, neighbours in the program order, that workers have at the same depth.
+    pub abreast: u32,
+    /// Tiles of full rounds stay whole.
+    pub keep_whole: bool,
+    /// Where segments meet.
+    pub meeting: Meeting,
+}
+
+/// How the steps of a shape are dealt out.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Deal {
+    /// Those who work at the same time.
+    pub workers: u32,
+    /// Tiles.
+    pub tiles: u32,
+    /// Whole tiles of each worker.
+    pub rounds: u32,
+    /// Steps of a tile.
+    pub steps: u32,
+    /// Tiles abreast that are dealt out by steps.
+    pub stacks: u32,
+    /// Teams that they are dealt to, of as many workers as tiles are abreast.
+    pub teams: u32,
+    /// Steps of each team; the first `more` have one beside.
+    pub each: u32,
+    /// Teams with one step more.
+    pub more: u32,
+    /// Segments of a worker at most, beside its whole tiles.
+    pub segments: u32,
+}
+
+impl Deal {
+    /// Tiles that stay whole.
+    pub fn whole(&self) -> u32 {
+        self.rounds * self.workers
+    }
+
+    /// Tiles that are dealt out by steps.
+    pub fn dealt(&self) -> u32 {
+        self.tiles - self.whole()
+    }
+
+    /// Segments that the workspace has room for.
+    pub fn slots(&self) -> u32 {
+        self.workers * self.segments
+    }
+
+    /// The scalars of both kernels, with their names: what all programs would have to find out for themselves, by quotients.
+    pub fn scalars(&self) -> [(&'static str, u32); 7] {
+        [
+            ("workers", self.workers),
+            ("tiles", self.tiles),
+            ("rounds", self.rounds),
+            ("steps", self.steps),
+            ("teams", self.teams),
+            ("each", self.each),
+            ("more", self.more),
+        ]
+    }
+
+    /// Segments of a tile at most.
+    pub fn parts(&self) -> u32 {
+        if self.stacks == 0 { 1 } else { (self.teams - 1).div_ceil(self.stacks) + 1 }
+    }
+}
+
+/// Most workers: more than any machine has multiprocessors.
+const MOST: u32 = 1 << 16;
+/// Rows of a tile that a program of the second launch adds up, where they divide the tile's: few, so that many loads of many programs are
+/// under way at once.
+const ROWS: u32 = 4;
+/// Slots whose sums are under way together in the second launch.
+const TOGETHER: u32 = 8;
+
+impl StreamGemm {
+    /// A product whose tiles are all dealt out by steps, with segments that meet in a workspace.
+    pub fn new(gemm: Gemm) -> StreamGemm {
+        StreamGemm { gemm, abreast: 1, keep_whole: false, meeting: Meeting::Workspace }
+    }
+
+    /// Chooses how many tiles go side by side.
+    pub fn abreast(mut self, tiles: u32) -> StreamGemm {
+        self.abreast = tiles;
+        self
+    }
+
+    /// Lets tiles of full rounds stay whole.
+    pub fn keep_whole(mut self) -> StreamGemm {
+        self.keep_whole = true;
+        self
+    }
+
+    /// Lets segments meet in C.
+    pub fn by_atomics(mut self) -> StreamGemm {
+        self.meeting = Meeting::Atomics;
+        self
+    }
+
+    fn check(&self) -> Result<(), BuildErrors> {
+        self.gemm.check()?;
+        let plain = self.gemm.bias.is_none() && self.gemm.activation == crate::Activation::None && self.gemm.out == self.gemm.sum();
+        if self.abreast == 0 || self.abreast > MOST {
+            return error(
+                "build",
+                format!("`abreast` is {}; it goes from 1 to {MOST}, and 1 is for tiles one behind the other", self.abreast),
+            );
+        }
+        if [self.gemm.bm, self.gemm.bn, self.gemm.bk].contains(&0) {
+            return error("build", "a tile has no extent of 0".to_owned());
+        }
+        if self.meeting == Meeting::Atomics && (!plain || self.keep_whole) {
+            return error(
+                "build",
+                "segments that meet by atomics have no epilogue, C has the type of the sums (f32, or i32 of integers), and no tile is kept whole"
+                    .to_owned(),
+            );
+        }
+        Ok(())
+    }
+
+    /// How the steps of a shape are dealt out to so many workers.
+    ///
+    /// # Errors
+    /// As [`StreamGemm::build`]; no worker, fewer than go abreast, or too many; more steps than 32 bits count.
+    pub fn deal(&self, [m, n, k]: [u32; 3], workers: u32) -> Result<Deal, BuildErrors> {
+        self.check()?;
+        let g = &self.gemm;
+        if workers < self.abreast || workers > MOST {
+            return error(
+                "deal",
+                format!(
+                    "{workers} workers; there are from {} (as many as tiles go abreast) to {MOST}, best one per multiprocessor",
+                    self.abreast
+                ),
+            );
+        }
+        let tiles = u64::from(programs(m, g.bm)) * u64::from(programs(n, g.bn));
+        let steps = programs(k, g.bk).max(1);
+        let rounds = if self.keep_whole { tiles / u64::from(workers) } else { 0 };
+        let stacks = (tiles - rounds * u64::from(workers)).div_ceil(u64::from(self.abreast));
+        let all = stacks * u64::from(steps);
+        let teams = u64::from(workers / self.abreast).min(all).max(1);
+        let segments = if stacks == 0 { 0 } else { (all.div_ceil(teams) - 1).div_ceil(u64::from(steps)) + 1 };
+        let positions = (rounds + segments) * u64::from(workers);
+        // Products of these numbers are taken in 32 bits; a stack may have tiles beyond the last one.
+        if [tiles + u64::from(self.abreast), all, positions].iter().any(|&x| x > i32::MAX as u64) {
+            return error(
+                "deal",
+                format!("{m}x{n}x{k} has {all} steps and {positions} segments, and 32 bits count them; use larger tiles or deeper steps"),
+            );
+        }
+        let [each, more] = [all / teams, all % teams];
+        let [tiles, rounds, stacks, teams, each, more, segments] = [tiles, rounds, stacks, teams, each, more, segments].map(|x| x as u32);
+        Ok(Deal { workers, tiles, rounds, steps, stacks, teams, each, more, segments })
+    }
+
+    /// The first kernel. Its parameters are the views of A and B, as [`Gemm::build`] has them; then, by atomics, the view of C, else that of the
+    /// workspace (`[slots, bm, bn]`), and where tiles are kept whole the bias (`[N]`, only if there is one) and C; then the
+    /// scalars of the [`Deal`], each an `i32`.
+    ///
+    /// # Errors
+    /// As [`Gemm::build`]; no tile abreast; an epilogue or whole tiles beside atomics.
+    pub fn build(&self) -> Result<Kernel, BuildErrors> {
+        self.check()?;
+        let g = &self.gemm;
+        let mut b = KernelBuilder::new(&format!("stream_gemm_{}_{}_{}", g.order(), g.operands(), g.sum()));
+        b.warps(g.warps).stages(g.stages);
+        let a = b.param(if g.trans_a { matrix(g.elem, g.k, g.m) } else { matrix(g.elem, g.m, g.k) });
+        let w = b.param(if g.trans_b { matrix(g.elem_b, g.n, g.k) } else { matrix(g.elem_b, g.k, g.n) });
+        let out = b.param(match self.meeting {
+            Meeting::Workspace => self.workspace(),
+            Meeting::Atomics => matrix(g.sum(), g.m, g.n),
+        });
+        let bias = g.bias.filter(|_| self.keep_whole).map(|t| b.param(vector(t, g.n)));
+        let c = self.keep_whole.then(|| b.param(matrix(g.out, g.m, g.n)));
+        let d = Dealt::params(&mut b);
+        let (m, n, depth) = (b.dim(a, u32::from(g.trans_a)), b.dim(w, u32::from(!g.trans_b)), b.dim(a, u32::from(!g.trans_a)));
+        let tiles = [b.ceil_div(m, g.bm), b.ceil_div(n, g.bn)];
+
+        // Which worker, and its how manieth position; a whole tile, or a segment.
+        let pid = b.program_id(0);
+        let (round, worker) = quotient(&mut b, pid, d.workers);
+        let (team, beside) = quotient(&mut b, worker, self.abreast);
+        let [start, end] = d.share(&mut b, team);
+        let (stack, _) = quotient(&mut b, start, d.steps);
+        let nth = b.sub(round, d.rounds);
+        let stack = b.add(stack, nth);
+        let base = b.mul(stack, d.steps);
+        let first = b.maximum(start, base);
+        let first = b.sub(first, base);
+        let last = b.sub(end, base);
+        let last = b.minimum(last, d.steps);
+        let tile = b.mul(stack, self.abreast);
+        let tile = b.add(tile, beside);
+        let tile = b.add(tile, d.whole);
+        // Workers beyond the teams, segments behind the last one, tiles of the last stack that are not there.
+        let conditions = [b.cmp(CmpOp::Lt, team, d.teams), b.cmp(CmpOp::Lt, first, last), b.cmp(CmpOp::Lt, tile, d.tiles)];
+        let live = b.and(conditions[0], conditions[1]);
+        let live = b.and(live, conditions[2]);
+        let zero = b.constant(0, Scalar::I32);
+        let [tile, first, last] = [tile, first, last].map(|x| b.select(live, x, zero));
+        let whole = b.cmp(CmpOp::Lt, round, d.rounds);
+        let [tile, first, last] = if self.keep_whole {
+            [(pid, tile), (zero, first), (d.steps, last)].map(|(x, y)| b.select(whole, x, y))
+        } else {
+            [tile, first, last]
+        };
+        let (row, col) = g.origin_among(&mut b, tiles, tile);
+        let first = b.mul(first, g.bk);
+        let last = b.mul(last, g.bk);
+        let last = b.minimum(last, depth);
+        let sum = g.products(&mut b, [a, w], [row, col], [first.into(), last.into()]);
+
+        let slot = b.sub(pid, d.whole);
+        let segment = |b: &mut KernelBuilder| {
+            match self.meeting {
+                Meeting::Workspace => {
+                    let t = b.expand_dims(sum, 0);
+                    b.store(out, &[slot, zero, zero], t);
+                }
+                Meeting::Atomics => {
+                    let down = positions(b, row, &[g.bm, 1], 0);
+                    let across = positions(b, col, &[1, g.bn], 1);
+                    b.atomic(AtomicOp::Add, out, &[down, across], sum, Update::default());
+                }
+            }
+            Vec::new()
+        };
+        match c {
+            Some(c) => b.if_else(
+                whole,
+                |b| {
+                    let t = g.finished(b, sum, bias, col);
+                    b.store(c, &[row, col], t);
+                    Vec::new()
+                },
+                |b| b.if_else(live, segment, |_| Vec::new()),
+            ),
+            None => b.if_else(live, segment, |_| Vec::new()),
+        };
+        b.finish()
+    }
+
+    /// The second kernel, of segments that meet in a workspace; its parameters are the views of the workspace, the bias (`[N]`, only if
+    /// there is one) and C, then the scalars of the [`Deal`], each an `i32`.
+    ///
+    /// # Errors
+    /// As [`StreamGemm::build`].
+    pub fn build_sums(&self) -> Result<Kernel, BuildErrors> {
+        self.check()?;
+        let g = &self.gemm;
+        let mut b = KernelBuilder::new(&format!("stream_gemm_sums_{}_{}", g.sum(), g.out));
+        b.warps(4);
+        let w = b.param(self.workspace());
+        let bias = g.bias.map(|t| b.param(vector(t, g.n)));
+        let c = b.param(matrix(g.out, g.m, g.n));
+        let d = Dealt::params(&mut b);
+        let (m, n) = (b.dim(c, 0), b.dim(c, 1));
+        let tiles = [b.ceil_div(m, g.bm), b.ceil_div(n, g.bn)];
+
+        let pid = b.program_id(0);
+        let (which, piece) = quotient(&mut b, pid, self.pieces());
+        let (stack, beside) = quotient(&mut b, which, self.abreast);
+        let base = b.mul(stack, d.steps);
+        let end = b.add(base, d.steps);
+        let end = b.sub(end, 1);
+        let [first, last] = [base, end].map(|step| d.owner(&mut b, step));
+        // The tile may be a later one of the first team's; those behind begin in it.
+        let [start, _] = d.share(&mut b, first);
+        let (nth, _) = quotient(&mut b, start, d.steps);
+        let nth = b.sub(stack, nth);
+        let ahead = b.mul(nth, d.workers);
+
+        let rows = g.bm / self.pieces();
+        let tile = b.add(which, d.whole);
+        let (row, col) = g.origin_among(&mut b, tiles, tile);
+        let down = b.mul(piece, rows);
+        let row = b.add(row, down);
+        let zero = b.constant(0, Scalar::I32);
+        let none = b.full(&[rows, g.bn], 0, g.sum());
+        let past = b.add(last, 1);
+        let t = b.for_loop(first, past, TOGETHER, &[none], |b, team, sum| {
+            let parts: Vec<Value> = (0..TOGETHER)
+                .map(|n| {
+                    let team = b.add(team, n);
+                    let slot = b.mul(team, self.abreast);
+                    let slot = b.add(slot, beside);
+                    let leads = b.cmp(CmpOp::Eq, team, first);
+                    let more = b.select(leads, ahead, zero);
+                    let slot = b.add(slot, more);
+                    let shape = [1, rows, g.bn];
+                    let there = b.cmp(CmpOp::Le, team, last);
+                    let access = Access { mask: (n > 0).then(|| b.splat(there, &shape)), ..Access::default() };
+                    let part = b.load_with(w, &[slot, down, zero], &shape, access);
+                    b.reshape(part, &[rows, g.bn])
+                })
+                .collect();
+            vec![parts.into_iter().fold(sum[0], |t, part| b.add(t, part))]
+        })[0];
+        let t = g.finished(&mut b, t, bias, col);
+        b.store(c, &[row, col], t);
+        b.finish()
+    }
+
+    /// The workspace's view.
+    fn workspace(&self) -> ViewType {
+        ViewType::dense(self.gemm.sum(), &[crate::ANY, Extent::Fixed(self.gemm.bm), Extent::Fixed(self.gemm.bn)])
+    }
+
+    /// Programs of the second launch per tile.
+    fn pieces(&self) -> u32 {
+        if self.gemm.bm.is_multiple_of(ROWS) { self.gemm.bm / ROWS } else { 1 }
+    }
+
+    /// The first launch's grid.
+    pub fn grid(&self, deal: &Deal) -> [u32; 3] {
+        [(deal.rounds + deal.segments) * deal.workers, 1, 1]
+    }
+
+    /// The second launch's grid; there is nothing to launch where it is empty.
+    pub fn grid_sums(&self, deal: &Deal) -> [u32; 3] {
+        [deal.dealt().saturating_mul(self.pieces()), 1, 1]
+    }
+}
+
+/// A [`Deal`] in a kernel.
+struct Dealt {
+    workers: Value,
+    tiles: Value,
+    rounds: Value,
+    whole: Value,
+    steps: Value,
+    teams: Value,
+    each: Value,
+    more: Value,
+}
+
+impl Dealt {
+    /// Its numbers as parameters, in the order of [`Deal::scalars`].
+    fn params(b: &mut KernelBuilder) -> Dealt {
+        let [workers, tiles, rounds, steps, teams, each, more] = [(); 7].map(|()| b.param(Scalar::I32));
+        let whole = b.mul(rounds, workers);
+        Dealt { workers, tiles, rounds, whole, steps, teams, each, more }
+    }
+
+    /// A team's first step, and the one behind its last.
+    fn share(&self, b: &mut KernelBuilder, team: Value) -> [Value; 2] {
+        let next = b.add(team, 1);
+        [team, next].map(|t| {
+            let start = b.mul(t, self.each);
+            let before = b.minimum(t, self.more);
+            b.add(start, before)
+        })
+    }
+
+    /// The team that has a step.
+    fn owner(&self, b: &mut KernelBuilder, step: Value) -> Value {
+        let long = b.add(self.each, 1);
+        let front = b.mul(self.more, long);
+        let in_front = b.cmp(CmpOp::Lt, step, front);
+        let behind = b.sub(step, front);
+        // One quotient for both. Without a step for each, no step is behind.
+        let each = b.maximum(self.each, 1);
+        let at = b.select(in_front, step, behind);
+        let by = b.select(in_front, long, each);
+        let team = b.div(at, by);
+        let late = b.add(team, self.more);
+        b.select(in_front, team, late)
+    }
+}
+
+/// Quotient and remainder; the latter by a product, which is quicker.
+fn quotient(b: &mut KernelBuilder, x: Value, by: impl Into<Operand>) -> (Value, Value) {
+    let by = by.into();
+    let q = b.div(x, by);
+    let whole = b.mul(q, by);
+    (q, b.sub(x, whole))
+}
+
+fn error<T>(method: &str, message: String) -> Result<T, BuildErrors> {
+    Err(BuildErrors(vec![BuildError { method: format!("StreamGemm::{method}"), message }]))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Activation;
+
+    #[test]
+    fn shares_are_equal_and_every_step_has_an_owner() {
+        let gemm = Gemm::new(Scalar::BF16).tile(16, 32, 16);
+        for (shape, workers, abreast, whole) in [
+            ([48, 32, 128], 5, 1, false),
+            ([48, 96, 128], 7, 3, false),
+            ([48, 96, 130], 4, 1, true),
+            ([64, 64, 16], 9, 2, false),
+            ([0, 64, 16], 9, 2, false),
+            ([16, 16, 0], 3, 1, true),
+        ] {
+            let mut s = StreamGemm::new(gemm.clone()).abreast(abreast);
+            s.keep_whole = whole;
+            let d = s.deal(shape, workers).unwrap();
+            assert_eq!(d.tiles, shape[0].div_ceil(16) * shape[1].div_ceil(32));
+            assert!(d.dealt() < workers || !whole, "{d:?}");
+            assert!(d.stacks * abreast >= d.dealt() && d.stacks * abreast < d.dealt() + abreast, "{d:?}");
+            assert!(d.teams * abreast <= workers && d.teams <= (d.stacks * d.steps).max(1), "{d:?}");
+            // A team's steps touch no more tiles than it has segments.
+            let (each, more) = (d.stacks * d.steps / d.teams, d.stacks * d.steps % d.teams);
+            for t in 0..d.teams {
+                let [start, end] = [t, t + 1].map(|t| t * each + t.min(more));
+                assert!(d.stacks == 0 || (end - 1) / d.steps - start / d.steps < d.segments, "{d:?} {t}");
+            }
+            assert_eq!(s.grid(&d)[0] % workers, 0);
+        }
+        assert_eq!(StreamGemm::new(gemm).deal([48, 32, 128], 5).unwrap().parts(), 3);
+    }
+
+    #[test]
+    fn bad_numbers_and_epilogues_are_refused_with_a_remedy() {
+        let plain = Gemm::new(Scalar::BF16).output(Scalar::F32);
+        let s = StreamGemm::new(plain.clone());
+        for (workers, abreast) in [(0, 1), (1 << 20, 1), (2, 3)] {
+            let e = s.clone().abreast(abreast).deal([128, 128, 128], workers).unwrap_err().to_string();
+            assert!(e.contains("multiprocessor"), "{e}");
+        }
+        let e = s.clone().abreast(0).build().unwrap_err().to_string();
+        assert!(e.contains("`abreast` is 0"), "{e}");
+        let small = StreamGemm::new(plain.clone().tile(16, 16, 16));
+        let e = small.deal([1 << 20, 1 << 20, 1 << 20], 132).unwrap_err().to_string();
+        assert!(e.contains("larger tiles"), "{e}");
+        let biased = plain.clone().epilogue(Some(Scalar::F32), Activation::None);
+        for wrong in [StreamGemm::new(biased), StreamGemm::new(Gemm::new(Scalar::BF16)), s.keep_whole()] {
+            let e = wrong.by_atomics().build().unwrap_err().to_string();
+            assert!(e.contains("type of the sums"), "{e}");
+        }
+    }
+}
