@@ -1,25 +1,32 @@
 //! How long a compile takes, stage by stage, on one thread.
 
-use super::problem::{Problem, Variant};
+use super::problem::{Problem, Variant, wide_norms};
 use super::report::quote;
 use super::stats::Summary;
 use crate::{CompileError, OptLevel, optimise};
 use std::borrow::Cow;
+use std::collections::HashSet;
 use std::fmt;
 use std::hint::black_box;
 use std::time::Instant;
-use tilelift_ir::{BuildErrors, Scalar, verify};
-use tilelift_isel::{Target, lane, lower, plan};
+use tilelift_ir::{BuildErrors, Scalar, text, verify};
+use tilelift_isel::{Target, lane, lower, plan, prove};
 use tilelift_kernels::Attention;
+use tilelift_kernels::explicit::{Teams, cases};
 use tilelift_kernels::workload::{AttentionCase, Workload};
 use tilelift_nvptx::{EmitOptions, emit};
 
-/// Stages in order. `optimise` includes the check of what it makes, `lower` planning and the choice of layouts; `plan` is the planning alone, timed once more.
-pub(crate) const STAGES: &[&str] = &["build", "verify", "optimise", "plan", "lower", "check", "emit"];
+/// Stages in order. `optimise` includes the check of what it makes, `lower` planning, the choice of layouts, and the proof of what authors
+/// write; `plan` and `prove` are the planning and that proof alone, timed once more.
+pub(crate) const STAGES: &[&str] = &["build", "verify", "optimise", "plan", "lower", "prove", "check", "emit"];
 /// The stages whose sum is the time from builder to text.
-const SUMMED: [usize; 6] = [0, 1, 2, 4, 5, 6];
+const SUMMED: [usize; 6] = [0, 1, 2, 4, 6, 7];
 /// Compiles that do not count.
 const WARM_UP: u32 = 10;
+
+/// Rows, and columns, of wide norms.
+const WIDE_ROWS: u32 = 1152;
+const WIDE_COLS: [u32; 4] = [16384, 32768, 65536, 131_072];
 
 /// The kernels of the library at usual sizes.
 pub(crate) fn kernels() -> Vec<(String, Box<dyn Workload>)> {
@@ -40,6 +47,29 @@ pub(crate) fn kernels() -> Vec<(String, Box<dyn Workload>)> {
     };
     let known = rows.into_iter().chain(products).map(|p| (p.name(), p.workload(&Variant::default()).1));
     known.chain([attention(false), attention(true)]).collect()
+}
+
+/// Those whose author says who does what: of the cases, and of the suites of products and norms.
+pub(crate) fn explicit() -> Vec<(String, Box<dyn Workload>)> {
+    let cases = cases().into_iter().map(|c| (c.name, c.workload));
+    let gemm = |(elem, (trans_b, teams))| {
+        let variant = Variant { explicit: Some(teams), ..Variant::default() };
+        Problem::Gemm { elem, out: elem, trans: (false, trans_b), batch: 1, m: 4096, n: 4096, k: 4096 }.workload(&variant).1
+    };
+    let ways = [(false, Teams::Turns), (false, Teams::Halves), (true, Teams::Turns), (true, Teams::Halves)];
+    let products = [Scalar::BF16, Scalar::F16].into_iter().flat_map(|elem| ways.map(|w| (elem, w))).map(gemm);
+    let shapes = [Scalar::BF16, Scalar::F32].into_iter().flat_map(|elem| WIDE_COLS.map(|cols| (elem, cols)));
+    let norms = shapes.flat_map(|(elem, cols)| wide_norms(elem, WIDE_ROWS, cols)).map(|p| p.workload(&Variant::default()).1);
+    let benched = products.chain(norms).map(|w| (format!("{} (bench)", w.name()), w));
+    let mut list: Vec<(String, Box<dyn Workload>)> = Vec::new();
+    // Shapes differ more often than kernels do.
+    let mut texts = HashSet::new();
+    for (name, workload) in cases.chain(benched) {
+        if workload.build().is_ok_and(|k| texts.insert(text::print(&k))) {
+            list.push((name, workload));
+        }
+    }
+    list
 }
 
 /// Times of a kernel, in seconds.
@@ -108,6 +138,10 @@ pub(crate) fn measure(
         black_box(plan(&verified, target, &lower_options)?);
         lap();
         let lowered = lower(&verified, target, &lower_options)?;
+        lap();
+        if lowered.plan.explicit().is_some() {
+            black_box(prove(&lowered.program, target)).map_err(|e| CompileError::Lane(e.to_string()))?;
+        }
         lap();
         lane::verify(&lowered.program, target).map_err(|e| CompileError::Lane(e.to_string()))?;
         lap();

@@ -545,6 +545,14 @@ const HEAD_DIM: u32 = 128;
 /// Rows of the norms where only columns are given.
 const NORM_ROWS: u32 = 16384;
 
+/// Norms by clusters of programs, which take rows that are long for one.
+pub(crate) fn wide_norms(elem: Scalar, rows: u32, cols: u32) -> Vec<Problem> {
+    let held = |b: &u32| cols >= WIDE && (LEAST..=WIDE).contains(&cols.div_ceil(*b));
+    let clusters = [2, 4, 8].into_iter().filter(held).map(|blocks| Problem::ClusterNorm { elem, rows, cols, blocks });
+    let stream = StreamNorm::for_cols(elem, cols).filter(|n| cols >= WIDE && cols.is_multiple_of(n.chunk()));
+    clusters.chain(stream.map(|n| Problem::StreamNorm { elem, rows, cols, blocks: n.blocks })).collect()
+}
+
 impl Selection {
     /// Every problem, in the order of the suites.
     pub(crate) fn problems(&self, usual: &dyn Fn(Suite) -> Vec<Vec<u32>>) -> Vec<Problem> {
@@ -585,11 +593,7 @@ impl Selection {
                     Problem::RmsNorm { elem, rows, cols },
                     Problem::LayerNorm { elem, rows, cols },
                 ]);
-                // Clusters of programs take rows that are long for one.
-                let held = |b: &u32| cols >= WIDE && (LEAST..=WIDE).contains(&cols.div_ceil(*b));
-                list.extend([2, 4, 8].into_iter().filter(held).map(|blocks| Problem::ClusterNorm { elem, rows, cols, blocks }));
-                let stream = StreamNorm::for_cols(elem, cols).filter(|n| cols >= WIDE && cols.is_multiple_of(n.chunk()));
-                list.extend(stream.map(|n| Problem::StreamNorm { elem, rows, cols, blocks: n.blocks }));
+                list.extend(wide_norms(elem, rows, cols));
             }
             // A sort holds its row in one tile.
             (Suite::Rows, &[rows, cols]) if cols > SORT_COLS => list.push(Problem::CumSum { elem, rows, cols }),

@@ -16,7 +16,7 @@ use tilelift_isel::Target;
 
 pub(super) const HELP: &str = "\
 usage: tilelift bench [SUITE…] [OPTION…]
-       tilelift bench compile [--target NAME] [--repeat N] [--json FILE]
+       tilelift bench compile [--explicit] [--filter TEXT] [--target NAME] [--repeat N] [--json FILE]
 
 Times kernels on the GPU: ours in every variant asked for, cuBLASLt (products) and a device copy (the others), interleaved in one
 process. Every output is checked before it is timed. Suites: elementwise, norms (softmax,
@@ -41,7 +41,7 @@ what to run (lists are separated by commas; every combination is run)
   --consumers N,…     groups of warps that multiply (gemm, attention; the planner's choice)
   --teams N,…         1, or 2 that take tiles in turns (gemm; the model's choice)
   --swapped           multiply operands the other way round (gemm with a tile; the model's choice)
-  --explicit          the kernels whose author says who does what, too (gemm of f16 and bf16)
+  --explicit          the kernels whose author says who does what, too (gemm of f16 and bf16; compile)
   --ablation          from a pipelined loop to the model's choice, one step of specialisation after the other (gemm without tiles)
   --causal WORD,…     on, off (attention; both)
   --overlap WORD,…    products run while lanes compute: on, off (attention; the planner's choice)
@@ -51,7 +51,7 @@ what to run (lists are separated by commas; every combination is run)
   --left WORD,…       left operands from panels, or through registers (likewise)
   --results WORD,…    results in bulk, or by lanes (likewise)
   --no-library        leave cuBLASLt out
-  --filter TEXT       only problems whose name contains the text
+  --filter TEXT       only problems, or kernels to compile, whose name contains the text
 how to measure
   --repeat N          rounds, a batch of every candidate in each (9; compile: 200)
   --warm-ms X         launches before a batch that do not count (6)
@@ -245,7 +245,7 @@ fn job(parser: &mut lexopt::Parser) -> Result<Job, CliError> {
     }
     if s.explicit && !s.suites.is_empty() && !s.suites.contains(&Suite::Gemm) {
         return Err(CliError::Usage(
-            "`--explicit` goes with `bench gemm`; the other suites have such kernels in their lists, or none".into(),
+            "`--explicit` goes with `bench gemm` and `bench compile`; the other suites have such kernels in their lists, or none".into(),
         ));
     }
     if s.ablation && (s.suites != [Suite::Gemm] || !s.tiles.is_empty() || !s.splits.is_empty() || !s.streams.is_empty() || s.swapped) {
@@ -351,11 +351,15 @@ fn problems(
 fn compiles(job: &Job, json: &mut Json, streams: &mut Streams<'_>) -> Outcome {
     let target = job.target.clone().unwrap_or_else(targets::usual);
     let repeat = job.repeat.unwrap_or(COMPILE_REPEAT);
-    let kernels = compile::kernels();
+    let mut kernels = compile::kernels();
+    if job.selection.explicit {
+        kernels.extend(compile::explicit());
+    }
+    kernels.retain(|(name, _)| name.contains(&job.filter));
     let width = kernels.iter().map(|(name, _)| name.len()).max().unwrap_or(0);
     writeln!(
         streams.out,
-        "compiles for {}, {repeat} of each after a warm-up, one thread; `plan` is part of `lower`, which chooses layouts, too",
+        "compiles for {}, {repeat} of each after a warm-up, one thread; `plan` and `prove` are parts of `lower`, which chooses layouts, too",
         target.name
     )?;
     writeln!(streams.out, "{}", compile::head(width))?;

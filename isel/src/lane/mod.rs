@@ -165,6 +165,8 @@ pub struct Alloc {
     pub offset: u32,
     /// Bytes of the parts in which roles hand it to one another; 0 for memory of which a role, or a ring, takes care.
     pub grain: u32,
+    /// Bytes of its slots, which are used one after the other as a whole: a grain, or several; 0 as the grain.
+    pub slot: u32,
     /// What it is for; appears in comments of the text.
     pub purpose: &'static str,
 }

@@ -1,93 +1,152 @@
-//! The values that are known at a point: what this turn of a loop has made, over what was known in front of the loop.
+//! The values that are known at a point, in slots: those of what all warps run, and behind them those of the role.
+//!
+//! Values are numbered in the order of the text, so those of a loop's turn lie side by side and are forgotten together. What a loop's end
+//! tells of values in front of it holds as long as the turn around it, and is taken back then.
 
-use super::hash::Quick;
+use super::hash::Map;
 use super::value::Abs;
-use crate::lane::LVal;
+use crate::lane::visit::computed;
+use crate::lane::{Block, Inst, LVal, Program, Unit};
 use cranelift_entity::EntityRef;
-use std::collections::BTreeMap;
-use std::hash::{Hash, Hasher};
+use smallvec::SmallVec;
+use std::ops::Range;
 use std::rc::Rc;
 
-/// What was known in front of a loop; it does not change any more, and is hashed once.
-#[derive(Debug)]
-struct Below {
-    env: Env,
-    hash: u64,
+/// Where a value is kept.
+#[derive(Clone, Copy, Debug)]
+enum Home {
+    /// Nobody asks for it.
+    Nowhere,
+    /// It is the same everywhere.
+    Fixed(Abs),
+    Slot(u32),
 }
 
-impl PartialEq for Below {
-    fn eq(&self, other: &Below) -> bool {
-        self.hash == other.hash && self.env == other.env
+/// Where all values are kept.
+#[derive(Debug, Default)]
+pub(super) struct Homes {
+    of: Vec<Home>,
+    /// Slots of what all warps run.
+    front: usize,
+    /// Slots of each role, those in front included.
+    roles: Vec<usize>,
+    /// What a turn of a loop makes, by the loop's index.
+    turns: Map<LVal, Range<usize>>,
+}
+
+impl Homes {
+    /// Gives slots to the values that are wanted, and to the indices of loops.
+    pub fn new(program: &Program, fixed: &[Option<Abs>], wanted: &dyn Fn(LVal) -> bool) -> Homes {
+        let of = fixed.iter().map(|a| a.map_or(Home::Nowhere, Home::Fixed)).collect();
+        let mut homes = Homes { of, front: 0, roles: Vec::new(), turns: Map::default() };
+        let mut next = 0;
+        homes.block(&program.body, wanted, &mut next);
+        homes.front = next;
+        for role in program.roles().map_or(&[][..], |r| &r.roles[..]) {
+            let mut next = homes.front;
+            homes.block(&role.body, wanted, &mut next);
+            homes.roles.push(next);
+        }
+        homes
+    }
+
+    /// True if a value may differ from place to place, and is followed.
+    pub fn slot(&self, v: LVal) -> bool {
+        matches!(self.of[v.index()], Home::Slot(_))
+    }
+
+    fn give(&mut self, v: LVal, next: &mut usize) {
+        if matches!(self.of[v.index()], Home::Nowhere) {
+            self.of[v.index()] = Home::Slot(*next as u32);
+            *next += 1;
+        }
+    }
+
+    fn block(&mut self, block: &Block, wanted: &dyn Fn(LVal) -> bool, next: &mut usize) {
+        for inst in block {
+            let mut give = |h: &mut Homes, v: LVal| {
+                if wanted(v) {
+                    h.give(v, next);
+                }
+            };
+            match inst {
+                Inst::For(l) => {
+                    let first = *next;
+                    self.give(l.iv, next);
+                    let carried = || l.carried.iter().filter(|c| wanted(c.param) || wanted(c.result));
+                    carried().for_each(|c| self.give(c.param, next));
+                    self.block(&l.body, wanted, next);
+                    self.turns.insert(l.iv, first..*next);
+                    carried().for_each(|c| self.give(c.result, next));
+                }
+                Inst::If(c) => {
+                    self.block(&c.then, wanted, next);
+                    self.block(&c.otherwise, wanted, next);
+                    c.results.iter().filter(|r| wanted(r.0)).for_each(|r| self.give(r.0, next));
+                }
+                Inst::Unit(u) => {
+                    if let Unit::Remote { dst, .. } = **u {
+                        give(self, dst);
+                    }
+                }
+                other => computed(other).unwrap_or_default().iter().for_each(|&v| give(self, v)),
+            }
+        }
     }
 }
-
-impl Eq for Below {}
-
-/// Values that are the same everywhere, by number.
-#[derive(Clone, Debug, Default)]
-struct Fixed(Rc<[Option<Abs>]>);
 
 /// Values by name.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub(super) struct Env {
-    fixed: Fixed,
-    below: Option<Rc<Below>>,
-    own: Rc<BTreeMap<LVal, Abs>>,
-}
-
-impl PartialEq for Env {
-    fn eq(&self, other: &Env) -> bool {
-        self.own == other.own && self.below == other.below
-    }
-}
-
-impl Eq for Env {}
-
-impl Hash for Env {
-    fn hash<H: Hasher>(&self, state: &mut H) {
-        self.below.as_ref().map(|b| b.hash).hash(state);
-        self.own.hash(state);
-    }
+    homes: Rc<Homes>,
+    slots: Vec<Abs>,
+    /// What was known before more was learnt, since the turns of open loops began.
+    before: Vec<(u32, Abs)>,
+    /// Where in that list each open loop's turn began.
+    open: SmallVec<[u32; 4]>,
 }
 
 impl Env {
-    /// One that knows values which are the same everywhere.
-    pub fn knowing(fixed: Rc<[Option<Abs>]>) -> Env {
-        Env { fixed: Fixed(fixed), ..Env::default() }
+    /// One for what all warps run.
+    pub fn new(homes: Rc<Homes>) -> Env {
+        let slots = vec![Abs::Any; homes.front];
+        Env { homes, slots, before: Vec::new(), open: SmallVec::new() }
     }
 
-    /// Everything that is known so far, to be built upon.
-    pub fn under(self) -> Env {
-        if self.own.is_empty() && self.below.is_some() {
-            return self;
-        }
-        let mut hasher = Quick::default();
-        self.hash(&mut hasher);
-        Env { fixed: self.fixed.clone(), below: Some(Rc::new(Below { hash: hasher.finish(), env: self })), own: Rc::default() }
+    /// One for a role, that knows as much.
+    pub fn part(&self, role: usize, f: &dyn Fn(Abs) -> Abs) -> Env {
+        let all = self.homes.roles.get(role).copied().unwrap_or(0);
+        let mut slots = Vec::with_capacity(all);
+        slots.extend(self.slots.iter().map(|&a| f(a)));
+        slots.resize(all, Abs::Any);
+        Env { homes: self.homes.clone(), slots, before: Vec::new(), open: SmallVec::new() }
     }
 
-    pub fn get(&self, v: &LVal) -> Option<&Abs> {
-        if let Some(Some(a)) = self.fixed.0.get(v.index()) {
-            return Some(a);
+    /// Forgets everything.
+    pub fn end(&mut self) {
+        self.slots.clear();
+        self.before.clear();
+    }
+
+    fn slot(&self, v: LVal) -> Option<usize> {
+        match self.homes.of[v.index()] {
+            Home::Slot(n) => Some(n as usize),
+            Home::Nowhere | Home::Fixed(_) => None,
         }
-        let mut env = self;
-        loop {
-            match (env.own.get(v), &env.below) {
-                (Some(Abs::Any), _) | (None, None) => return None,
-                (Some(a), _) => return Some(a),
-                (None, Some(below)) => env = &below.env,
-            }
+    }
+
+    pub fn get(&self, v: &LVal) -> Option<Abs> {
+        match self.homes.of[v.index()] {
+            Home::Fixed(a) => Some(a),
+            Home::Slot(n) => self.slots.get(n as usize).copied().filter(|a| *a != Abs::Any),
+            Home::Nowhere => None,
         }
     }
 
     /// Sets a value; [`Abs::Any`] forgets it.
     pub fn insert(&mut self, v: LVal, a: Abs) {
-        if a == Abs::Any && self.below.as_ref().is_none_or(|b| b.env.get(&v).is_none()) {
-            if self.own.contains_key(&v) {
-                Rc::make_mut(&mut self.own).remove(&v);
-            }
-        } else {
-            Rc::make_mut(&mut self.own).insert(v, a);
+        if let Some(slot) = self.slot(v).and_then(|n| self.slots.get_mut(n)) {
+            *slot = a;
         }
     }
 
@@ -95,16 +154,55 @@ impl Env {
         self.insert(v, a.unwrap_or(Abs::Any));
     }
 
-    /// Everything, changed by a function, with nothing below.
-    pub fn map(&self, f: &dyn Fn(&Abs) -> Abs) -> Env {
-        let mut own = self.below.as_ref().map_or_else(BTreeMap::new, |b| Rc::unwrap_or_clone(b.env.map(f).own));
-        for (&v, a) in &*self.own {
-            if *a == Abs::Any {
-                own.remove(&v);
-            } else {
-                own.insert(v, f(a));
+    /// Sets a value that may stand in front of the loops that are open.
+    pub fn learn(&mut self, v: LVal, a: Abs) {
+        let Some(n) = self.slot(v).filter(|&n| self.slots.get(n).is_some_and(|old| *old != a)) else { return };
+        if !self.open.is_empty() {
+            self.before.push((n as u32, self.slots[n]));
+        }
+        self.slots[n] = a;
+    }
+
+    /// A loop begins.
+    pub fn enter(&mut self) {
+        self.open.push(self.before.len() as u32);
+    }
+
+    /// A turn of the innermost loop is over: what it has made, and learnt of what stands in front of the loop, is forgotten.
+    pub fn turned(&mut self, iv: LVal) {
+        let from = self.open.last().map_or(0, |&n| n as usize);
+        while self.before.len() > from {
+            if let Some((n, a)) = self.before.pop() {
+                self.slots[n as usize] = a;
             }
         }
-        Env { fixed: self.fixed.clone(), below: None, own: Rc::new(own) }
+        if let Some(range) = self.homes.turns.get(&iv).cloned() {
+            self.slots[range].fill(Abs::Any);
+        }
+    }
+
+    /// The innermost loop is left.
+    pub fn leave(&mut self) {
+        self.open.pop();
+    }
+
+    /// Everything that makes it differ from others of the same agent, as numbers.
+    pub fn key(&self, out: &mut Vec<u64>) {
+        let put = |a: Abs, out: &mut Vec<u64>| match a {
+            Abs::Any => out.push(0),
+            Abs::All(v) => out.extend([1, v as u64]),
+            Abs::Lanes(n) => out.push(2 | u64::from(n) << 8),
+            Abs::Count(v, m) => out.extend([3, v as u64, m as u64]),
+            Abs::Index(v, first) => out.push(4 | u64::from(first) << 8 | (v.index() as u64) << 16),
+        };
+        out.extend([self.slots.len() as u64, self.before.len() as u64]);
+        self.slots.iter().for_each(|&a| put(a, out));
+        if !self.before.is_empty() {
+            self.before.iter().for_each(|&(n, a)| {
+                out.push(u64::from(n));
+                put(a, out);
+            });
+            out.extend(self.open.iter().map(|&n| u64::from(n)));
+        }
     }
 }

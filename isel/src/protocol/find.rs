@@ -5,7 +5,6 @@ use super::value::Abs;
 use crate::lane::visit::{blocks, computed, reads};
 use crate::lane::{AllocId, Block, Inst, LTy, LVal, LeftOperand, Program, Unit};
 use cranelift_entity::EntityRef;
-use std::rc::Rc;
 use tilelift_ir::CmpOp;
 
 /// The comparisons `lo < hi` of a block and the blocks inside it.
@@ -171,7 +170,7 @@ pub(super) fn read_by_lanes(program: &Program) -> Set<LVal> {
 }
 
 /// The values that are the same in all lanes, roles and blocks: numbers, and where memory lies.
-pub(super) fn fixed(program: &Program) -> Rc<[Option<Abs>]> {
+pub(super) fn fixed(program: &Program) -> Vec<Option<Abs>> {
     fn visit(program: &Program, block: &Block, out: &mut [Option<Abs>]) {
         for inst in block {
             match inst {
@@ -185,7 +184,7 @@ pub(super) fn fixed(program: &Program) -> Rc<[Option<Abs>]> {
     }
     let mut out = vec![None; program.vals.len()];
     visit(program, &program.body, &mut out);
-    out.into()
+    out
 }
 
 /// Calls `f` for the index of every counted loop.

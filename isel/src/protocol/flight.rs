@@ -12,7 +12,7 @@
 use super::ProtocolError;
 use super::streams::matters;
 use crate::lane::print::inst_text;
-use crate::lane::visit::{reads, results};
+use crate::lane::visit::{blocks, reads, results};
 use crate::lane::{Block, For, Inst, LVal, LeftOperand, Multiply, Program, Unit};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -56,8 +56,20 @@ struct Pass<'a> {
 
 /// Checks the body of a role, or what all warps run.
 pub(super) fn check(program: &Program, name: &str, body: &Block) -> Result<(), ProtocolError> {
+    if !multiplies(body) {
+        return Ok(());
+    }
     let mut registers = Registers { unfenced: true, ..Registers::default() };
     Pass { program, name }.block(body, &mut registers)
+}
+
+/// True if there is anything to follow.
+fn multiplies(block: &Block) -> bool {
+    block.iter().any(|i| match i {
+        Inst::Unit(u) => matches!(**u, Unit::Multiply(_)),
+        Inst::While(_) => true,
+        other => blocks(other).into_iter().any(multiplies),
+    })
 }
 
 impl Pass<'_> {

@@ -59,7 +59,7 @@ impl<'a> Checker<'a> {
     /// The state behind what all warps do together.
     pub(super) fn front(&self) -> Result<(Env, RingState), ProtocolError> {
         let threads = self.program.threads() as usize;
-        let mut env = Env::knowing(self.fixed());
+        let mut env = self.knowing();
         let mut words = BTreeMap::new();
         let nowhere = Site(usize::MAX, std::ptr::null());
         // Made words that the units, and then the other warps, may not see yet.
@@ -81,7 +81,7 @@ impl<'a> Checker<'a> {
             if let Inst::Unit(u) = inst
                 && let Unit::InitBarrier { barrier, count, guard } = &**u
             {
-                let lanes = guard.map_or(Some(threads as u32), |g| env.get(&g).and_then(|a| a.count(threads)));
+                let lanes = guard.map_or(Some(threads as u32), |g| env.get(&g).and_then(|a| self.lists.count(a, threads)));
                 let Some(at) = place(&env, barrier) else { return self.error("a barrier word of unknown address", nowhere, None) };
                 if lanes != Some(1) {
                     return self.error(format!("the barrier word at {at:#x} is not made by one lane"), nowhere, None);
@@ -159,13 +159,13 @@ impl<'a> Checker<'a> {
             }
             Unit::Arrive { barrier, guard } => {
                 let at = known(s, barrier)?;
-                let lanes = guard.map_or(Some(count as u32), |g| s.tasks[t].env.get(&g).and_then(|a| a.count(count)));
+                let lanes = guard.map_or(Some(count as u32), |g| s.tasks[t].env.get(&g).and_then(|a| self.lists.count(a, count)));
                 let Some(lanes) = lanes else { return self.error("how many lanes arrive is not understood", here, None) };
                 self.arrive(s, at, lanes, 0, here)?;
             }
             Unit::ArriveExpect { barrier, bytes, guard } => {
                 let at = known(s, barrier)?;
-                if guard.is_some_and(|g| s.tasks[t].env.get(&g).and_then(|a| a.count(count)) != Some(1)) {
+                if guard.is_some_and(|g| s.tasks[t].env.get(&g).and_then(|a| self.lists.count(a, count)) != Some(1)) {
                     return self.error("how many lanes expect bytes is not understood", here, None);
                 }
                 // None of its phases has ended yet, which all know.
@@ -220,9 +220,9 @@ impl<'a> Checker<'a> {
                 };
                 for (o, rows) in left.into_iter().chain([(&m.b, m.n)]) {
                     let starts: Vec<i64> = match s.tasks[t].env.get(&o.at.addr) {
-                        Some(Abs::All(x)) => vec![*x],
+                        Some(Abs::All(x)) => vec![x],
                         Some(Abs::Lanes(l)) => {
-                            let mut all = l.to_vec();
+                            let mut all = self.lists.get(l).to_vec();
                             all.sort_unstable();
                             all.dedup();
                             all
@@ -300,8 +300,8 @@ impl<'a> Checker<'a> {
     /// Lanes read a slot.
     pub(super) fn lanes_read(&self, s: &mut State<'a>, t: usize, here: Site, from: Place) -> Result<(), ProtocolError> {
         let mut all: Vec<i64> = match s.tasks[t].env.get(&from.addr) {
-            Some(Abs::All(x)) => vec![*x],
-            Some(Abs::Lanes(l)) => l.to_vec(),
+            Some(Abs::All(x)) => vec![x],
+            Some(Abs::Lanes(l)) => self.lists.get(l).to_vec(),
             Some(Abs::Any | Abs::Index(..) | Abs::Count(..)) | None => {
                 return self.error("where lanes read a slot is not understood", here, None);
             }

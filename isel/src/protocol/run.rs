@@ -1,24 +1,28 @@
 //! Runs the roles of all blocks on what is known, and follows every answer to what is open.
 
+mod code;
 mod ends;
 mod turns;
 
 use super::ProtocolError;
-use super::env::Env;
-use super::explicit::{Effort, Explicit, Names, Shared, look, split};
+use super::env::{Env, Homes};
+use super::explicit::{Effort, Explicit, Found, Places, Shared, look, split};
 use super::find::{comparisons, fixed, indices, passes, read_by_lanes, relevant};
-use super::hash::{Map, Set};
+use super::hash::{Map, Quick, Set};
 use super::ring::{RingState, RingTask};
-use super::streams::{Streams, matters};
-use super::value::{Abs, eval, remainder};
+use super::streams::Streams;
+use super::value::{Abs, Lists, eval, remainder};
 use super::word::Site;
 use crate::lane::print::inst_text;
 use crate::lane::visit::computed;
 use crate::lane::{Block, For, If, Inst, LVal, Place, Program, Role, Roles, Special};
 use crate::target::Units;
+use code::{Code, What};
 use cranelift_entity::EntityRef;
-use std::cell::RefCell;
+use smallvec::SmallVec;
+use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
+use std::hash::{Hash, Hasher};
 use std::rc::Rc;
 
 /// States after which a program counts as too complex to prove.
@@ -30,7 +34,7 @@ const MAX_EXPLICIT: usize = 1 << 12;
 #[derive(Clone, Copy)]
 pub(super) enum End<'a> {
     Done,
-    Turn(&'a For),
+    Turn(&'a For, usize),
     Choice(&'a If, bool),
     /// Of a choice of which nothing is known both blocks are followed: they do no more than read.
     Either(&'a If),
@@ -38,7 +42,8 @@ pub(super) enum End<'a> {
 
 #[derive(Clone)]
 pub(super) struct Frame<'a> {
-    pub block: &'a Block,
+    /// The block's number, and the next instruction of it.
+    pub block: usize,
     pub at: usize,
     end: End<'a>,
 }
@@ -56,8 +61,6 @@ pub(super) enum Life {
 pub(super) struct Task<'a> {
     pub frames: Vec<Frame<'a>>,
     pub env: Env,
-    /// What was known in front of each open loop: nothing else that a step makes outlives it.
-    outer: Vec<Env>,
     /// Position in each stream.
     read: Vec<usize>,
     /// Runs of loops, per stream, that are still to be passed over.
@@ -96,6 +99,10 @@ pub(super) struct Agent<'a> {
     pub block: usize,
     name: &'a str,
     body: &'a Block,
+    /// The number of its body.
+    code: usize,
+    /// Which of the roles it is.
+    role: usize,
     /// First warp, and warps.
     pub first: u32,
     pub warps: u32,
@@ -112,7 +119,16 @@ pub(super) struct Checker<'a> {
     pub agents: Vec<Agent<'a>>,
     pub units: &'a Units,
     pub explicit: Explicit,
-    pub names: RefCell<Names>,
+    pub places: Places,
+    pub lists: Lists,
+    /// Numbers of a state's key, about.
+    length: Cell<usize>,
+    pub found: Found,
+    code: Code<'a>,
+    /// What runs of instructions have made of what they read.
+    computed_before: RefCell<Map<(usize, SmallVec<[Abs; 6]>), Vec<Abs>>>,
+    /// The number of what all warps run.
+    front: usize,
     streams: &'a Streams,
     /// The agents that read each stream.
     readers: Vec<Vec<usize>>,
@@ -120,7 +136,7 @@ pub(super) struct Checker<'a> {
     relevant: Set<LVal>,
     /// The same by number, less those that are the same everywhere.
     computed: Vec<bool>,
-    fixed: Rc<[Option<Abs>]>,
+    homes: Rc<Homes>,
     /// Conditions of the form `lo < hi`.
     less: Map<LVal, (LVal, LVal)>,
     /// Agents that pass over phases.
@@ -129,34 +145,29 @@ pub(super) struct Checker<'a> {
     lane_reads: Set<LVal>,
 }
 
-/// What makes two states equal.
-#[derive(PartialEq, Eq, Hash)]
+/// What makes two states equal: everything but the instructions, which only messages name.
+#[derive(PartialEq, Eq)]
 struct Key {
-    tasks: Vec<TaskKey>,
-    ring: RingState,
-    shared: Shared,
-    answers: Vec<VecDeque<bool>>,
+    hash: u64,
+    numbers: Box<[u64]>,
+    /// Of specialised kernels.
+    ring: Option<(RingState, Vec<RingTask>)>,
 }
 
-#[derive(PartialEq, Eq, Hash)]
-struct TaskKey {
-    frames: Vec<(usize, usize)>,
-    env: Env,
-    outer: Vec<Env>,
-    read: Vec<usize>,
-    debt: Vec<usize>,
-    joined: Option<bool>,
-    met: Option<bool>,
-    life: Life,
-    ring: RingTask,
+impl Hash for Key {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.hash.hash(state);
+    }
 }
 
-fn agent<'a>(program: &'a Program, block: usize, role: Option<&'a Role>) -> Agent<'a> {
+fn agent<'a>(program: &'a Program, block: usize, role: Option<(usize, &'a Role)>) -> Agent<'a> {
     match role {
-        Some(r) => Agent {
+        Some((role, r)) => Agent {
             block,
             name: &r.name,
             body: &r.body,
+            code: 0,
+            role,
             first: r.first,
             warps: r.warps,
             single: r.single,
@@ -167,6 +178,8 @@ fn agent<'a>(program: &'a Program, block: usize, role: Option<&'a Role>) -> Agen
             block,
             name: "the program",
             body: &program.body,
+            code: 0,
+            role: 0,
             first: 0,
             warps: program.warps,
             single: false,
@@ -182,7 +195,7 @@ impl<'a> Checker<'a> {
         let roles: &[Role] = program.roles().map_or(&[], |r: &Roles| &r.roles);
         let mut agents = Vec::new();
         for block in 0..explicit.blocks {
-            agents.extend(roles.iter().map(|r| agent(program, block, Some(r))));
+            agents.extend(roles.iter().enumerate().map(|r| agent(program, block, Some(r))));
             if explicit.on {
                 agents.push(agent(program, block, None));
             }
@@ -192,44 +205,65 @@ impl<'a> Checker<'a> {
         let passes = agents.iter().map(|a| !a.whole && passes(a.body)).collect();
         let lane_reads = if explicit.on { Set::default() } else { read_by_lanes(program) };
         let relevant = relevant(program, explicit.on, &|v| explicit.tracked(program, v) || lane_reads.contains(&v));
-        let fixed = fixed(program);
+        let places = Places::new(program, &explicit, agents.len());
         let mut checker = Checker {
             program,
             agents,
             units,
             explicit,
-            names: RefCell::default(),
+            places,
+            lists: Lists::default(),
+            length: Cell::new(1 << 8),
+            found: Found::default(),
+            code: Code::default(),
+            computed_before: RefCell::default(),
+            front: 0,
             streams,
             readers: Vec::new(),
             relevant,
             computed: Vec::new(),
-            fixed,
+            homes: Rc::default(),
             less,
             passes,
             lane_reads,
         };
         checker.readers = vec![Vec::new(); checker.streams() + 1];
+        let per_block = checker.agents.len() / checker.explicit.blocks;
+        let counted: Vec<Vec<LVal>> = checker.agents[..per_block]
+            .iter()
+            .map(|a| {
+                let mut own = Vec::new();
+                indices(a.body, &mut |iv| own.extend(streams.of.contains_key(&iv).then_some(iv)));
+                own
+            })
+            .collect();
         for n in 0..checker.agents.len() {
-            let mut own = Vec::new();
-            indices(checker.agents[n].body, &mut |iv| own.extend(streams.of.contains_key(&iv).then_some(iv)));
-            own.into_iter().for_each(|iv| {
+            for &iv in &counted[n % per_block] {
                 let s = checker.stream(n, iv);
                 checker.readers[s].push(n);
-            });
+            }
         }
         if checker.explicit.on {
             let mut e = std::mem::take(&mut checker.explicit);
             e.count(program, &checker.relevant, streams);
             checker.explicit = e;
         }
+        let fixed = fixed(program);
         let wanted = |v: LVal| checker.relevant.contains(&v) || checker.explicit.splits(v);
-        checker.computed = program.vals.keys().map(|v| wanted(v) && checker.fixed[v.index()].is_none()).collect();
+        checker.computed = program.vals.keys().map(|v| wanted(v) && fixed[v.index()].is_none()).collect();
+        checker.homes = Rc::new(Homes::new(program, &fixed, &|v| checker.computed[v.index()]));
+        // Each body once: the agents of all blocks run the same.
+        let mut code = Code::default();
+        let front = code.add(&checker, &program.body);
+        let bodies: Vec<usize> = roles.iter().map(|r| code.add(&checker, &r.body)).collect();
+        checker.agents.iter_mut().for_each(|a| a.code = if a.whole { front } else { bodies[a.role] });
+        (checker.code, checker.front) = (code, front);
         checker
     }
 
-    /// Values that are the same everywhere.
-    pub(super) fn fixed(&self) -> Rc<[Option<Abs>]> {
-        self.fixed.clone()
+    /// What is known before anything runs.
+    pub(super) fn knowing(&self) -> Env {
+        Env::new(self.homes.clone())
     }
 
     /// How many streams there are: one of each that blocks share, and one per block of the others.
@@ -252,7 +286,7 @@ pub(super) fn explore(program: &Program, units: &Units, streams: &Streams, effor
     let most = if checker.explicit.on { MAX_EXPLICIT / checker.explicit.blocks } else { MAX_STATES };
     while let Some(mut state) = open.pop() {
         let Some(stream) = checker.run(&mut state)? else { continue };
-        if !seen.insert(key(&state)) {
+        if !seen.insert(checker.key(&state)) {
             continue;
         }
         if seen.len() > most {
@@ -266,19 +300,41 @@ pub(super) fn explore(program: &Program, units: &Units, streams: &Streams, effor
     Ok(seen.len())
 }
 
-fn key(s: &State<'_>) -> Key {
-    let task = |t: &Task<'_>| TaskKey {
-        frames: t.frames.iter().map(|f| (std::ptr::from_ref(f.block).addr(), f.at)).collect(),
-        env: t.env.clone(),
-        outer: t.outer.clone(),
-        read: t.read.clone(),
-        debt: t.debt.clone(),
-        joined: t.joined,
-        met: t.met,
-        life: t.life,
-        ring: t.ring.without_sites(),
-    };
-    Key { tasks: s.tasks.iter().map(task).collect(), ring: s.ring.without_sites(), shared: s.shared.clone(), answers: s.answers.clone() }
+/// A hash of numbers.
+fn hash(n: &[u64]) -> u64 {
+    let mut hasher = Quick::default();
+    n.iter().for_each(|&n| hasher.write_u64(n));
+    hasher.finish()
+}
+
+impl<'a> Checker<'a> {
+    fn key(&self, s: &State<'_>) -> Key {
+        let mut n = Vec::with_capacity(self.length.get());
+        for t in &s.tasks {
+            let round = |r: Option<bool>| r.map_or(0, |r| 1 + u64::from(r));
+            n.push(t.life as u64 | round(t.joined) << 8 | round(t.met) << 16 | (t.frames.len() as u64) << 24);
+            n.extend(t.frames.iter().map(|f| (f.block as u64) << 32 | f.at as u64));
+            n.extend(t.read.iter().zip(&t.debt).map(|(&read, &debt)| (read as u64) << 32 | debt as u64));
+            t.env.key(&mut n);
+        }
+        for list in &s.answers {
+            n.push(list.len() as u64);
+            list.iter().collect::<Vec<_>>().chunks(64).for_each(|c| n.push(c.iter().fold(0, |word, &&a| word << 1 | u64::from(a))));
+        }
+        if self.explicit.on {
+            self.shared_key(&s.shared, &mut n);
+            self.length.set(n.len() + n.len() / 4);
+            return Key { hash: hash(&n), numbers: n.into(), ring: None };
+        }
+        let mut hasher = Quick::default();
+        s.ring.without_sites().hash(&mut hasher);
+        hasher.write_u64(hash(&n));
+        Key {
+            hash: hasher.finish(),
+            numbers: n.into(),
+            ring: Some((s.ring.without_sites(), s.tasks.iter().map(|t| t.ring.without_sites()).collect())),
+        }
+    }
 }
 
 impl<'a> Checker<'a> {
@@ -313,7 +369,7 @@ impl<'a> Checker<'a> {
             let (env, ring) = self.front()?;
             let mut state = self.state(ring);
             for (t, a) in state.tasks.iter_mut().zip(&self.agents) {
-                t.env = self.part(&env, a).under();
+                t.env = self.part(&env, a);
                 t.life = Life::Awake;
             }
             return Ok(vec![state]);
@@ -331,6 +387,9 @@ impl<'a> Checker<'a> {
         // A loop that takes some turns passes over the runs of the loops in those in front.
         let debt = |n: usize| {
             let mut debt = vec![0; streams];
+            if self.streams.skips.is_empty() {
+                return debt;
+            }
             indices(self.agents[n].body, &mut |iv| {
                 if let Some(skip) = self.streams.skips.get(&iv) {
                     debt[self.stream(n, iv)] = skip.0;
@@ -339,9 +398,8 @@ impl<'a> Checker<'a> {
             debt
         };
         let task = |(n, a): (usize, &Agent<'a>)| Task {
-            frames: vec![Frame { block: a.body, at: 0, end: End::Done }],
-            env: Env::knowing(self.fixed.clone()),
-            outer: Vec::new(),
+            frames: vec![Frame { block: a.code, at: 0, end: End::Done }],
+            env: self.knowing(),
             read: vec![0; streams],
             debt: debt(n),
             joined: None,
@@ -360,7 +418,7 @@ impl<'a> Checker<'a> {
     /// What an agent's lanes have of what all lanes of the block have.
     fn part(&self, env: &Env, a: &Agent<'_>) -> Env {
         let first = (a.first * self.program.lanes) as usize;
-        env.map(&|v| v.slice(first..first + a.lanes))
+        env.part(a.role, &|v| self.lists.slice(v, first..first + a.lanes))
     }
 
     /// All warps of a block go their own ways.
@@ -369,15 +427,16 @@ impl<'a> Checker<'a> {
             return self.error("warps go their own ways between an arrival at the cluster's barrier and its wait,", here, None);
         }
         self.words_are_seen(s, t, here)?;
-        let env = s.tasks[t].env.clone();
+        let mut env = s.tasks[t].env.clone();
         let own = |a: &Agent<'_>| !a.whole && a.block == self.agents[t].block;
         for (n, a) in self.agents.iter().enumerate().filter(|(_, a)| own(a)) {
-            s.tasks[n].env = self.part(&env, a).under();
+            s.tasks[n].env = self.part(&env, a);
             s.tasks[n].life = Life::Awake;
             self.shared_fork(s, t, n);
         }
         s.tasks[t].frames.clear();
-        s.tasks[t].env = Env::default();
+        env.end();
+        s.tasks[t].env = env;
         Ok(())
     }
 
@@ -386,21 +445,48 @@ impl<'a> Checker<'a> {
         self.compute_in(inst, env, ((a.first * self.program.lanes) as usize, a.lanes, a.first as usize, a.block));
     }
 
+    /// A run of instructions, which makes the same of the same.
+    fn compute_all(&self, n: usize, env: &mut Env, t: usize) {
+        let group = self.code.group(n);
+        if !group.again {
+            return group.insts.iter().for_each(|inst| self.compute(inst, env, t));
+        }
+        let key = (n, group.reads.iter().map(|v| env.get(v).unwrap_or(Abs::Any)).collect());
+        if let Some(known) = self.computed_before.borrow().get(&key) {
+            group.makes.iter().zip(known).for_each(|(&v, &a)| env.insert(v, a));
+            return;
+        }
+        group.insts.iter().for_each(|inst| self.compute(inst, env, t));
+        let made = group.makes.iter().map(|v| env.get(v).unwrap_or(Abs::Any)).collect();
+        self.computed_before.borrow_mut().insert(key, made);
+    }
+
     /// True if an instruction makes what matters.
     fn computes(&self, inst: &Inst) -> bool {
         computed(inst).is_some_and(|list| list.iter().any(|v| self.computed[v.index()]))
     }
 
     /// The same for so many lanes from one on, whose warps count from one on, of a block.
-    pub(super) fn compute_in(&self, inst: &Inst, env: &mut Env, (first, count, first_warp, block): (usize, usize, usize, usize)) {
-        let lanes = self.program.lanes as usize;
-        let per = |f: &dyn Fn(usize) -> i64| Abs::Lanes(Rc::from((first..first + count).map(f).collect::<Vec<i64>>())).slice(0..count);
-        if !self.computes(inst) {
-            return;
+    pub(super) fn compute_in(&self, inst: &Inst, env: &mut Env, of: (usize, usize, usize, usize)) {
+        if let Some((v, a)) = self.made(inst, env, of) {
+            env.insert(v, a);
         }
-        let made = match inst {
+    }
+
+    /// What an instruction makes there.
+    fn made(&self, inst: &Inst, env: &Env, (first, count, first_warp, block): (usize, usize, usize, usize)) -> Option<(LVal, Abs)> {
+        let lanes = self.program.lanes as usize;
+        let per = |f: &dyn Fn(usize) -> i64| self.lists.of((first..first + count).map(f).collect());
+        if !self.computes(inst) {
+            return None;
+        }
+        match inst {
             // Its value is assumed.
-            _ if computed(inst).is_some_and(|list| list.iter().any(|v| self.explicit.splits(*v) && env.get(v).is_some())) => None,
+            _ if self.explicit.any_splits()
+                && computed(inst).is_some_and(|list| list.iter().any(|v| self.explicit.splits(*v) && env.get(v).is_some())) =>
+            {
+                None
+            }
             Inst::Special { dst, what: Special::Lane } => Some((*dst, per(&|t| (t % lanes) as i64))),
             Inst::Special { dst, what: Special::Warp } => Some((*dst, per(&|t| (t / lanes - first_warp) as i64))),
             Inst::Special { dst, what: Special::ClusterRank } if self.explicit.blocks > 1 => Some((*dst, Abs::All(block as i64))),
@@ -408,10 +494,7 @@ impl<'a> Checker<'a> {
                 let (of, by) = self.explicit.remainders[dst];
                 Some((*dst, remainder(env.get(&of), by)))
             }
-            _ => eval(inst, |v| self.program.vals[v], env),
-        };
-        if let Some((v, a)) = made {
-            env.insert(v, a);
+            _ => eval(inst, |v| self.program.vals[v], env, &self.lists),
         }
     }
 
@@ -466,54 +549,34 @@ impl<'a> Checker<'a> {
             }
             return Ok(Step::Ran);
         };
-        let Some(inst) = frame.block.get(frame.at) else {
+        let Some(op) = self.code.ops(frame.block).get(frame.at) else {
             return self.close(s, t);
         };
-        let (here, local) = (Site(t, inst), self.explicit.local);
-        let explicit = self.explicit.on;
-        match inst {
-            Inst::For(l) if matters(&l.body, local) => {
-                return self.turn(s, t, l, true);
-            }
-            Inst::If(c) if matters(&c.then, local) || matters(&c.otherwise, local) => return self.choose(s, t, c),
-            Inst::Unit(u) => {
-                let done = if explicit { self.explicit_unit(s, t, here, u)? } else { self.unit(s, t, here, u)? };
+        let here = Site(t, op.inst);
+        match op.what {
+            What::Compute(n) => self.compute_all(n, &mut s.tasks[t].env, t),
+            What::Loop(l, body) => return self.turn(s, t, (l, body), true),
+            What::Choice(c, arms, reads) => return self.choose(s, t, c, (arms, reads)),
+            What::Unit(u) => {
+                let done = if self.explicit.on { self.explicit_unit(s, t, here, u)? } else { self.unit(s, t, here, u)? };
                 if !done {
                     return Ok(Step::Waits);
                 }
             }
-            Inst::While(l) if matters(&l.test, local) || matters(&l.body, local) => {
+            What::Endless => {
                 return self.error("barrier words are used in a loop without a count, which the proof does not follow", here, None);
             }
-            Inst::For(_) | Inst::While(_) | Inst::If(_) => {}
-            Inst::Roles(_) => {
+            What::Roles => {
                 self.fork(s, t, here)?;
                 return Ok(Step::Ran);
             }
             // Where only one of two blocks has it, it may not come.
-            Inst::Barrier if explicit && !s.tasks[t].frames.iter().any(|f| matches!(f.end, End::Either(_))) => self.all_lanes_met(s, t),
-            Inst::LoadShared { dsts, addr, offset } if explicit => {
-                let bytes = dsts.iter().map(|&v| self.program.vals[v].bytes()).sum();
-                self.access(s, t, here, Place { addr: *addr, offset: *offset }, bytes, None)?;
-            }
-            // Each lane names a row of 16 bytes.
-            Inst::LoadMatrix { addr, offset, .. } if explicit => {
-                self.access(s, t, here, Place { addr: *addr, offset: *offset }, 16, None)?;
-            }
-            Inst::LoadShared { addr, offset, .. } | Inst::LoadMatrix { addr, offset, .. } if self.lane_reads.contains(addr) => {
-                self.lanes_read(s, t, here, Place { addr: *addr, offset: *offset })?;
-            }
-            Inst::Barrier if !explicit => self.lanes_met(s, t),
-            Inst::StoreShared { srcs, addr, offset, guard } if explicit => {
-                let bytes = srcs.iter().map(|&v| self.program.vals[v].bytes()).sum();
-                self.access(s, t, here, Place { addr: *addr, offset: *offset }, bytes, Some(*guard))?;
-            }
-            _ if self.computes(inst) => {
-                let mut env = std::mem::take(&mut s.tasks[t].env);
-                self.compute(inst, &mut env, t);
-                s.tasks[t].env = env;
-            }
-            _ => {}
+            What::Barrier if !self.explicit.on => self.lanes_met(s, t),
+            What::Barrier if s.tasks[t].frames.iter().any(|f| matches!(f.end, End::Either(_))) => {}
+            What::Barrier => self.all_lanes_met(s, t),
+            What::Load(at, bytes) => self.access(s, t, here, (at, bytes), None)?,
+            What::Store(at, bytes, guard) => self.access(s, t, here, (at, bytes), Some(guard))?,
+            What::Fetch(from) => self.lanes_read(s, t, here, from)?,
         }
         advance(&mut s.tasks[t]);
         Ok(Step::Ran)
@@ -533,8 +596,10 @@ impl<'a> Checker<'a> {
         for (n, list) in s.answers.iter_mut().enumerate() {
             let readers = self.readers[n].iter().map(|&t| &s.tasks[t]).filter(|t| t.life != Life::Done);
             let read = readers.map(|t| t.read[n]).min().unwrap_or(list.len());
-            list.drain(..read.min(list.len()));
-            s.tasks.iter_mut().for_each(|t| t.read[n] = t.read[n].saturating_sub(read));
+            if read > 0 {
+                list.drain(..read.min(list.len()));
+                s.tasks.iter_mut().for_each(|t| t.read[n] = t.read[n].saturating_sub(read));
+            }
         }
     }
 }

@@ -1,68 +1,127 @@
 //! What the checker knows of a lane value: a number for every lane, which step of its loop an index stands for, or nothing.
 
 use super::env::Env;
+use super::hash::Map;
 use crate::lane::{BinOp, Inst, LTy, LVal, eval_cmp, eval_int};
+use std::cell::RefCell;
 use std::rc::Rc;
 use tilelift_ir::{CmpOp, Scalar};
 
 /// A value as far as it is known.
-#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
 pub(super) enum Abs {
     /// Any number.
+    #[default]
     Any,
     /// The same number in all lanes.
     All(i64),
-    /// A number per lane.
-    Lanes(Rc<[i64]>),
+    /// A number per lane: the place of the list in [`Lists`]. Equal lists have one place.
+    Lanes(u32),
     /// A number `v`, `v + m`, `v + 2m`, …, the same in all lanes; `v` is not negative.
     Count(i64, i64),
     /// The index of a loop that starts at the value; true in the first step.
     Index(LVal, bool),
 }
 
-impl Abs {
-    fn of(lanes: Vec<i64>) -> Abs {
-        match lanes.first() {
-            Some(&x) if lanes.iter().all(|&y| y == x) => Abs::All(x),
-            Some(_) | None => Abs::Lanes(lanes.into()),
+/// The numbers of lanes, each list once, and what instructions have made of them: slots and rounds make the same ones over and over.
+#[derive(Default)]
+pub(super) struct Lists {
+    all: RefCell<Vec<Rc<[i64]>>>,
+    /// How many of each are not zero.
+    counts: RefCell<Vec<u32>>,
+    places: RefCell<Map<Rc<[i64]>, u32>>,
+    made: RefCell<Map<(usize, Abs, Abs), Abs>>,
+    sums: RefCell<Map<(u32, i64), Abs>>,
+}
+
+impl Lists {
+    /// The numbers at a place.
+    pub fn get(&self, n: u32) -> Rc<[i64]> {
+        self.all.borrow().get(n as usize).cloned().unwrap_or_else(|| Rc::from([]))
+    }
+
+    /// A number per lane.
+    pub fn of(&self, lanes: Vec<i64>) -> Abs {
+        if let Some(&x) = lanes.first()
+            && lanes.iter().all(|&y| y == x)
+        {
+            return Abs::All(x);
         }
+        if let Some(&n) = self.places.borrow().get(&*lanes) {
+            return Abs::Lanes(n);
+        }
+        let list: Rc<[i64]> = lanes.into();
+        let mut all = self.all.borrow_mut();
+        let n = all.len() as u32;
+        self.counts.borrow_mut().push(list.iter().filter(|&&x| x != 0).count() as u32);
+        all.push(list.clone());
+        self.places.borrow_mut().insert(list, n);
+        Abs::Lanes(n)
     }
 
     /// Per-lane numbers from a range of threads of all threads' numbers.
-    pub(super) fn slice(&self, range: std::ops::Range<usize>) -> Abs {
-        match self {
-            Abs::Lanes(l) => Abs::of(l.get(range).unwrap_or(&[]).to_vec()),
-            Abs::Any | Abs::All(_) | Abs::Index(..) | Abs::Count(..) => self.clone(),
+    pub fn slice(&self, a: Abs, range: std::ops::Range<usize>) -> Abs {
+        match a {
+            Abs::Lanes(n) => self.of(self.get(n).get(range).unwrap_or(&[]).to_vec()),
+            Abs::Any | Abs::All(_) | Abs::Index(..) | Abs::Count(..) => a,
         }
     }
 
     /// In how many of `lanes` lanes a condition holds.
-    pub(super) fn count(&self, lanes: usize) -> Option<u32> {
-        match self {
+    pub fn count(&self, a: Abs, lanes: usize) -> Option<u32> {
+        match a {
             Abs::All(0) => Some(0),
             Abs::All(_) => Some(lanes as u32),
-            Abs::Lanes(l) => Some(l.iter().filter(|&&x| x != 0).count() as u32),
-            Abs::Count(v, _) if *v > 0 => Some(lanes as u32),
+            Abs::Lanes(n) => self.counts.borrow().get(n as usize).copied(),
+            Abs::Count(v, _) if v > 0 => Some(lanes as u32),
             Abs::Any | Abs::Index(..) | Abs::Count(..) => None,
         }
     }
 
-    fn zip(&self, other: &Abs, f: impl Fn(i64, i64) -> Option<i64>) -> Abs {
-        let all = |l: Option<Vec<i64>>| l.map_or(Abs::Any, Abs::of);
-        match (self, other) {
-            (Abs::All(x), Abs::All(y)) => f(*x, *y).map_or(Abs::Any, Abs::All),
-            (Abs::Lanes(l), Abs::All(y)) => all(l.iter().map(|&x| f(x, *y)).collect()),
-            (Abs::All(x), Abs::Lanes(l)) => all(l.iter().map(|&y| f(*x, y)).collect()),
-            (Abs::Lanes(a), Abs::Lanes(b)) if a.len() == b.len() => all(a.iter().zip(&**b).map(|(&x, &y)| f(x, y)).collect()),
+    /// The numbers at a place, and another one more.
+    pub fn plus(&self, n: u32, more: i64) -> Abs {
+        if let Some(&known) = self.sums.borrow().get(&(n, more)) {
+            return known;
+        }
+        let made = self.of(self.get(n).iter().map(|x| x + more).collect());
+        self.sums.borrow_mut().insert((n, more), made);
+        made
+    }
+
+    fn zip(&self, a: Abs, b: Abs, f: impl Fn(i64, i64) -> Option<i64>) -> Abs {
+        let all = |l: Option<Vec<i64>>| l.map_or(Abs::Any, |l| self.of(l));
+        match (a, b) {
+            (Abs::All(x), Abs::All(y)) => f(x, y).map_or(Abs::Any, Abs::All),
+            (Abs::Lanes(l), Abs::All(y)) => all(self.get(l).iter().map(|&x| f(x, y)).collect()),
+            (Abs::All(x), Abs::Lanes(l)) => all(self.get(l).iter().map(|&y| f(x, y)).collect()),
+            (Abs::Lanes(a), Abs::Lanes(b)) => {
+                let (a, b) = (self.get(a), self.get(b));
+                if a.len() == b.len() { all(a.iter().zip(&*b).map(|(&x, &y)| f(x, y)).collect()) } else { Abs::Any }
+            }
             // False wins whatever stands beside it is not used here: an unknown part makes the whole unknown.
             _ => Abs::Any,
         }
     }
+
+    /// What an instruction makes of two values, kept where lanes differ.
+    fn once(&self, inst: &Inst, a: Abs, b: Abs, f: impl FnOnce() -> Abs) -> Abs {
+        if !matches!(a, Abs::Lanes(_)) && !matches!(b, Abs::Lanes(_)) {
+            return f();
+        }
+        // The pointer only tells the program's instructions apart.
+        let key = (std::ptr::from_ref(inst).addr(), a, b);
+        if let Some(&known) = self.made.borrow().get(&key) {
+            return known;
+        }
+        let made = f();
+        self.made.borrow_mut().insert(key, made);
+        made
+    }
 }
 
 /// Computes what an instruction makes, if it is arithmetic on integers or truth values.
-pub(super) fn eval(inst: &Inst, ty: impl Fn(LVal) -> LTy, env: &Env) -> Option<(LVal, Abs)> {
-    let get = |v: &LVal| env.get(v).cloned().unwrap_or(Abs::Any);
+pub(super) fn eval(inst: &Inst, ty: impl Fn(LVal) -> LTy, env: &Env, lists: &Lists) -> Option<(LVal, Abs)> {
+    let get = |v: &LVal| env.get(v).unwrap_or(Abs::Any);
     let scalar = |v: LVal| match ty(v) {
         LTy::Num(s) if !s.is_float() => Some(s),
         LTy::Num(_) | LTy::B32 => None,
@@ -71,11 +130,13 @@ pub(super) fn eval(inst: &Inst, ty: impl Fn(LVal) -> LTy, env: &Env) -> Option<(
         Inst::Const { dst, bits } => scalar(*dst).map(|_| (*dst, Abs::All(*bits as i64))),
         Inst::Bin { dst, op, a, b } => {
             let s = scalar(*dst)?;
-            Some((*dst, bin(*op, s, &get(a), &get(b))))
+            let (a, b) = (get(a), get(b));
+            Some((*dst, lists.once(inst, a, b, || bin(*op, s, a, b, lists))))
         }
         Inst::Cmp { dst, op, a, b } => {
             let s = scalar(*a)?;
-            Some((*dst, compare(*op, s, (*a, &get(a)), (*b, &get(b)))))
+            let (x, y) = (get(a), get(b));
+            Some((*dst, lists.once(inst, x, y, || compare(*op, s, (*a, x), (*b, y), lists))))
         }
         Inst::Select { dst, c, a, b } => {
             scalar(*dst)?;
@@ -94,14 +155,14 @@ pub(super) fn eval(inst: &Inst, ty: impl Fn(LVal) -> LTy, env: &Env) -> Option<(
     }
 }
 
-fn bin(op: BinOp, s: Scalar, a: &Abs, b: &Abs) -> Abs {
+fn bin(op: BinOp, s: Scalar, a: Abs, b: Abs, lists: &Lists) -> Abs {
     match (op, a, b) {
         // A condition that is false everywhere decides a conjunction.
         (BinOp::And, Abs::All(0), _) | (BinOp::And, _, Abs::All(0)) => Abs::All(0),
-        (BinOp::Add, Abs::Count(v, m), Abs::Count(w, n)) => Abs::Count(v + w, gcd(*m, *n)),
-        (_, Abs::Count(v, m), Abs::All(c)) => count(op, *v, *m, *c),
-        (BinOp::Add | BinOp::Mul, Abs::All(c), Abs::Count(v, m)) => count(op, *v, *m, *c),
-        _ => a.zip(b, |x, y| eval_int(op, s, x, y)),
+        (BinOp::Add, Abs::Count(v, m), Abs::Count(w, n)) => Abs::Count(v + w, gcd(m, n)),
+        (_, Abs::Count(v, m), Abs::All(c)) => count(op, v, m, c),
+        (BinOp::Add | BinOp::Mul, Abs::All(c), Abs::Count(v, m)) => count(op, v, m, c),
+        _ => lists.zip(a, b, |x, y| eval_int(op, s, x, y)),
     }
 }
 
@@ -126,10 +187,10 @@ fn count(op: BinOp, v: i64, m: i64, c: i64) -> Abs {
 }
 
 /// What a number leaves when it is divided by a constant.
-pub(super) fn remainder(a: Option<&Abs>, by: i64) -> Abs {
+pub(super) fn remainder(a: Option<Abs>, by: i64) -> Abs {
     match a {
         Some(Abs::All(v)) => Abs::All(v % by),
-        Some(Abs::Count(v, m)) => count(BinOp::Rem, *v, *m, by),
+        Some(Abs::Count(v, m)) => count(BinOp::Rem, v, m, by),
         _ => Abs::Any,
     }
 }
@@ -148,18 +209,18 @@ fn count_compare(op: CmpOp, v: i64, m: i64, c: i64) -> Abs {
     }
 }
 
-fn compare(op: CmpOp, s: Scalar, (va, a): (LVal, &Abs), (vb, b): (LVal, &Abs)) -> Abs {
+fn compare(op: CmpOp, s: Scalar, (va, a): (LVal, Abs), (vb, b): (LVal, Abs), lists: &Lists) -> Abs {
     let first = match (a, b) {
-        (Abs::Index(lo, first), _) if *lo == vb => Some(*first),
-        (_, Abs::Index(lo, first)) if *lo == va => Some(*first),
+        (Abs::Index(lo, first), _) if lo == vb => Some(first),
+        (_, Abs::Index(lo, first)) if lo == va => Some(first),
         _ => None,
     };
     match (op, first) {
         (CmpOp::Eq, Some(first)) => Abs::All(i64::from(first)),
         (CmpOp::Ne, Some(first)) => Abs::All(i64::from(!first)),
         _ => match (a, b) {
-            (Abs::Count(v, m), Abs::All(c)) => count_compare(op, *v, *m, *c),
-            _ => a.zip(b, |x, y| Some(i64::from(eval_cmp(op, s, x, y)))),
+            (Abs::Count(v, m), Abs::All(c)) => count_compare(op, v, m, c),
+            _ => lists.zip(a, b, |x, y| Some(i64::from(eval_cmp(op, s, x, y)))),
         },
     }
 }

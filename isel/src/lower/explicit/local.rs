@@ -221,7 +221,8 @@ impl Lower<'_> {
                     });
                 };
                 let alloc = b.alloc_aligned(n, align, "local memory");
-                b.set_grain(alloc, self.grain(i, n));
+                let [grain, slot] = self.grain(i, n);
+                b.set_grain(alloc, grain, slot);
                 alloc
             }
         };
@@ -233,29 +234,34 @@ impl Lower<'_> {
         Ok(())
     }
 
-    /// The parts of an allocation of so many bytes that tasks may use apart from one another: slots, or rows where parts are cut out.
-    fn grain(&self, i: Inst, bytes: u32) -> u32 {
+    /// The parts of an allocation of so many bytes that tasks may use apart from one another: slots, or rows where parts are cut out; and
+    /// what the first index takes apart, which may hold several of them.
+    fn grain(&self, i: Inst, bytes: u32) -> [u32; 2] {
         let kernel = self.kernel;
-        let (mut grain, mut shared) = (bytes, false);
+        let (mut grain, mut slot, mut shared) = (bytes, bytes, false);
         kernel.walk(kernel.body, &mut |j| {
             let d = &kernel.insts[j];
             let of = d.args.first().and_then(|&v| handle(kernel, v)).filter(|h| crate::plan::allocation(kernel, h.root) == i);
+            // Of the buffer itself, not of a part.
+            let first = |d: &tilelift_ir::InstData| d.args.first().and_then(|&v| kernel.def_inst(v)) == Some(i);
             let form = |h: &crate::plan::Handle| self.task.as_ref().and_then(|t| t.plan.forms.get(&h.root));
             match (d.op, of) {
                 (Op::LocalIndex, Some(h)) => {
                     let step = form(&h).and_then(|f| f.index_step(h.parts[0].of)).unwrap_or(bytes);
                     grain = grain.min(step.max(1));
+                    slot = if first(d) { slot.min(step.max(1)) } else { slot };
                 }
                 (Op::LocalSlice, Some(h)) => {
                     let rows = form(&h).and_then(|f| f.panels).map_or(self.target.vector_bytes, |p| 8 * p.span);
                     grain = grain.min(rows);
+                    slot = if first(d) { slot.min(rows) } else { slot };
                 }
                 (Op::LocalAlloc, Some(_)) => shared = true,
                 _ => {}
             }
         });
         // Of bytes that several buffers share, what one writes the other loses.
-        if shared { bytes } else { grain }
+        if shared { [bytes; 2] } else { [grain, slot.max(grain)] }
     }
 
     /// A handle made from another one.

@@ -5,12 +5,14 @@ use super::super::run::State;
 use super::super::streams::Streams;
 use super::super::value::{Abs, gcd};
 use crate::lane::visit::{blocks, computed, reads};
-use crate::lane::{AllocId, BinOp, Block, Inst, LVal, ParamSource, Program, Special, Unit};
+use crate::lane::{Alloc, AllocId, BinOp, Block, Inst, LVal, ParamSource, Program, Special, Unit};
 use std::collections::BTreeSet;
 
 /// How much is kept apart: more proves more, and takes more states.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub(in super::super) struct Effort {
+    /// Slots that units write are followed as a whole, though parts of them are used apart.
+    pub coarse: bool,
     /// Numbers below the modulus are followed one by one, not only zero.
     pub exact: bool,
     /// What ends of loops leave, modulo what counts, is assumed in front of everything, case by case.
@@ -18,14 +20,20 @@ pub(in super::super) struct Effort {
 }
 
 /// What is tried, one after the other.
-pub(in super::super) const EFFORTS: [Effort; 3] =
-    [Effort { exact: false, cases: true }, Effort { exact: false, cases: false }, Effort { exact: true, cases: false }];
+pub(in super::super) const EFFORTS: [Effort; 4] = [
+    Effort { coarse: true, exact: false, cases: true },
+    Effort { coarse: false, exact: false, cases: true },
+    Effort { coarse: false, exact: false, cases: false },
+    Effort { coarse: false, exact: true, cases: false },
+];
 
 /// Where local memory is used, and what counts.
 #[derive(Default)]
 pub(in super::super) struct Explicit {
     /// The allocation behind an address.
     allocs: Map<LVal, AllocId>,
+    /// Those to which lanes write and go on.
+    stored: Set<AllocId>,
     /// Indices and carried counters are followed modulo this; 0 or 1 if none matters.
     pub modulus: i64,
     /// Carried values that count.
@@ -96,6 +104,19 @@ pub(in super::super) fn look(program: &Program, effort: Option<Effort>) -> Expli
             }
         }
     }
+    fn stores(block: &Block, f: &mut dyn FnMut(LVal)) {
+        for inst in block {
+            match inst {
+                Inst::StoreShared { addr, .. } => f(*addr),
+                Inst::Unit(u) => {
+                    if let Unit::StoreMatrix { to, .. } = &**u {
+                        f(to.addr);
+                    }
+                }
+                other => blocks(other).into_iter().for_each(|b| stores(b, f)),
+            }
+        }
+    }
     let mut e = Explicit { modulus: 1, blocks: 1, on: effort.is_some(), effort: effort.unwrap_or_default(), ..Explicit::default() };
     if e.on {
         e.local = program.allocs.values().any(|a| a.grain > 0);
@@ -103,6 +124,7 @@ pub(in super::super) fn look(program: &Program, effort: Option<Effort>) -> Expli
             e.blocks = program.cluster.max(1) as usize;
         }
         addresses(&program.body, &mut e.allocs);
+        stores(&program.body, &mut |v| e.stored.extend(e.allocs.get(&v)));
     }
     e
 }
@@ -113,10 +135,10 @@ pub(in super::super) fn split<'a>(state: State<'a>, e: &Explicit) -> Vec<State<'
     for &v in &e.cases {
         let values = (0..=e.modulus).map(|n| if n == 0 { Abs::All(0) } else { Abs::Count(n, e.modulus) });
         out = values
-            .flat_map(|a| out.iter().map(move |s| (s, a.clone())))
+            .flat_map(|a| out.iter().map(move |s| (s, a)))
             .map(|(s, a)| {
                 let mut s = s.clone();
-                s.tasks.iter_mut().for_each(|t| t.env.insert(v, a.clone()));
+                s.tasks.iter_mut().for_each(|t| t.env.insert(v, a));
                 s
             })
             .collect();
@@ -190,6 +212,11 @@ impl Explicit {
         if self.cases.len() > CASES.0 || self.modulus > CASES.1 {
             self.cases.clear();
         }
+    }
+
+    /// True if a case is assumed of some end.
+    pub fn any_splits(&self) -> bool {
+        !self.cases.is_empty()
     }
 
     /// True for an end of loops of which a case is assumed.
@@ -390,6 +417,12 @@ impl Explicit {
             }
             (_, a) => self.counted(a),
         }
+    }
+
+    /// The bytes of an allocation's regions, and whether they are more than what is used apart.
+    pub fn grain(&self, id: AllocId, a: &Alloc) -> (i64, bool) {
+        let coarse = self.effort.coarse && a.slot > a.grain && !self.stored.contains(&id);
+        (i64::from(if coarse { a.slot } else { a.grain }), coarse)
     }
 
     /// True if memory at an address goes from agent to agent.

@@ -8,99 +8,25 @@
 //! the order. A fact is forgotten by everybody as soon as it is about an older write, read or phase.
 
 use super::super::hash::Map;
-use super::super::word::Site;
+use super::Explicit;
+use crate::lane::{Block, Inst, Program, Unit, visit};
 use smallvec::SmallVec;
-use std::hash::{Hash, Hasher};
-
-/// What may be known.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub(in super::super) enum Fact {
-    /// A block runs.
-    Runs(usize),
-    /// All barrier words of a block are made, and seen by all.
-    Made(usize),
-    /// The last write of a region is there.
-    Written(i64),
-    /// Units see the last write of a region, if lanes made it: its writer has fenced behind it.
-    Shown(i64),
-    /// The reads of a region by an agent are over.
-    Read(i64, usize),
-    /// The phase of a word in front of the one under way has ended.
-    Ended(i64),
-    /// The one in front of that has ended.
-    Before(i64),
-    /// An agent has passed its newest wait for the phase in front of the one under way.
-    Passed(i64, usize),
-}
+use std::cell::RefCell;
 
 /// A set of numbers.
-#[derive(Clone, PartialEq, Eq, Hash, Default, Debug)]
-pub(in super::super) struct Bits(SmallVec<[u64; 4]>);
+#[derive(Clone, Default, Debug)]
+pub(in super::super) struct Bits(Vec<u64>);
 
 impl Bits {
-    pub fn has(&self, n: usize) -> bool {
-        self.0.get(n / 64).is_some_and(|w| w >> (n % 64) & 1 == 1)
-    }
-
-    pub fn set(&mut self, n: usize) {
+    fn set(&mut self, n: usize) {
         if self.0.len() <= n / 64 {
             self.0.resize(n / 64 + 1, 0);
         }
         self.0[n / 64] |= 1 << (n % 64);
     }
 
-    pub fn clear(&mut self, n: usize) {
-        if let Some(w) = self.0.get_mut(n / 64)
-            && *w >> (n % 64) & 1 == 1
-        {
-            *w &= !(1 << (n % 64));
-            self.trim();
-        }
-    }
-
-    pub fn add(&mut self, other: &Bits) {
-        if self.0.len() < other.0.len() {
-            self.0.resize(other.0.len(), 0);
-        }
-        self.0.iter_mut().zip(&other.0).for_each(|(a, b)| *a |= b);
-    }
-
-    pub fn take_away(&mut self, other: &Bits) {
-        self.0.iter_mut().zip(&other.0).for_each(|(a, b)| *a &= !b);
-        self.trim();
-    }
-
-    /// Takes away a few.
-    pub fn forget(&mut self, few: &Few) {
-        let mut any = false;
-        for &(n, mask) in &few.0 {
-            if let Some(w) = self.0.get_mut(n).filter(|w| **w & mask != 0) {
-                *w &= !mask;
-                any = true;
-            }
-        }
-        if any {
-            self.trim();
-        }
-    }
-
-    pub fn without(&self, other: &Bits) -> Bits {
-        let mut out = self.clone();
-        out.take_away(other);
-        out
-    }
-
-    pub fn common(&self, other: &Bits) -> Bits {
-        let mut out = Bits(self.0.iter().zip(&other.0).map(|(a, b)| a & b).collect());
-        out.trim();
-        out
-    }
-
-    /// Equal sets are equal lists.
-    fn trim(&mut self) {
-        while self.0.last() == Some(&0) {
-            self.0.pop();
-        }
+    fn word(&self, n: usize) -> u64 {
+        self.0.get(n).copied().unwrap_or(0)
     }
 }
 
@@ -118,63 +44,357 @@ impl Few {
     }
 }
 
-/// The numbers of the facts, the same in all states.
-#[derive(Default)]
-pub(in super::super) struct Names {
-    ids: Map<Fact, usize>,
-    /// The facts about a region, and those about who has passed its wait for a word.
-    regions: Map<i64, Few>,
-    passed: Map<i64, Few>,
-    /// What is written, and who sees it.
-    pub written: Bits,
-    /// What is no fact about memory.
-    pub events: Bits,
+/// Sets of facts, one beside the other: a row for each who may know.
+#[derive(Clone, Default)]
+pub(in super::super) struct Facts {
+    words: Vec<u64>,
+    /// Words of a row.
+    width: usize,
+    rows: usize,
 }
 
-impl Names {
-    pub fn id(&mut self, f: Fact) -> usize {
-        let next = self.ids.len();
-        let n = *self.ids.entry(f).or_insert(next);
-        if n == next {
-            match f {
-                Fact::Written(r) | Fact::Shown(r) => {
-                    self.regions.entry(r).or_default().set(n);
-                    self.written.set(n);
-                }
-                Fact::Read(r, _) => self.regions.entry(r).or_default().set(n),
-                Fact::Passed(w, _) => {
-                    self.passed.entry(w).or_default().set(n);
-                    self.events.set(n);
-                }
-                Fact::Runs(_) | Fact::Made(_) | Fact::Ended(_) | Fact::Before(_) => self.events.set(n),
+impl Facts {
+    /// So many empty sets, at least.
+    pub fn grow(&mut self, rows: usize) {
+        self.rows = self.rows.max(rows);
+        self.words.resize(self.rows * self.width, 0);
+    }
+
+    pub fn has(&self, row: usize, fact: usize) -> bool {
+        fact / 64 < self.width && self.words[row * self.width + fact / 64] >> (fact % 64) & 1 == 1
+    }
+
+    pub fn set(&mut self, row: usize, fact: usize) {
+        if fact / 64 >= self.width {
+            let width = fact / 64 + 4;
+            let mut words = vec![0; self.rows * width];
+            if self.width > 0 {
+                words.chunks_mut(width).zip(self.words.chunks(self.width)).for_each(|(to, from)| to[..from.len()].copy_from_slice(from));
+            }
+            (self.words, self.width) = (words, width);
+        }
+        self.words[row * self.width + fact / 64] |= 1 << (fact % 64);
+    }
+
+    pub fn clear(&mut self, row: usize, fact: usize) {
+        if fact / 64 < self.width {
+            self.words[row * self.width + fact / 64] &= !(1 << (fact % 64));
+        }
+    }
+
+    /// Nobody knows it any more.
+    pub fn forget(&mut self, fact: usize) {
+        let mut few = Few::default();
+        few.set(fact);
+        self.forget_all(&few);
+    }
+
+    /// Nobody knows any of them any more.
+    pub fn forget_all(&mut self, few: &Few) {
+        for &(word, mask) in few.0.iter().filter(|x| x.0 < self.width) {
+            self.words[word..].iter_mut().step_by(self.width).for_each(|w| *w &= !mask);
+        }
+    }
+
+    /// Nobody knows a few any more; who knew a fact knows another one instead.
+    pub fn turn(&mut self, few: &Few, ended: usize, before: usize) {
+        for row in 0..self.rows {
+            let known = self.has(row, ended);
+            for &(word, mask) in few.0.iter().filter(|x| x.0 < self.width) {
+                self.words[row * self.width + word] &= !mask;
+            }
+            if known {
+                self.set(row, before);
             }
         }
-        n
     }
 
-    /// All facts about a region.
-    pub fn region(&self, r: i64) -> Few {
-        self.regions.get(&r).cloned().unwrap_or_default()
+    /// A set becomes empty.
+    pub fn reset(&mut self, row: usize) {
+        self.words[row * self.width..(row + 1) * self.width].fill(0);
     }
 
-    /// Who has passed its wait for a word.
-    pub fn passed(&self, word: i64) -> Few {
-        self.passed.get(&word).cloned().unwrap_or_default()
+    /// A set is as another one, less what is in a third.
+    pub fn copy(&mut self, to: usize, from: usize, except: Option<usize>) {
+        self.reset(to);
+        self.tell(to, from, except, |_, w| w);
+    }
+
+    /// To a set comes what is in another one, and not in a third, as far as a filter lets it pass: of words by number.
+    pub fn tell(&mut self, to: usize, from: usize, except: Option<usize>, filter: impl Fn(usize, u64) -> u64) {
+        let at = |row: usize, n: usize| row * self.width + n;
+        for n in 0..self.width {
+            let hidden = except.map_or(0, |row| self.words[at(row, n)]);
+            let told = filter(n, self.words[at(from, n)] & !hidden);
+            let to = at(to, n);
+            self.words[to] |= told;
+        }
+    }
+
+    /// Of a set only these stay.
+    pub fn keep(&mut self, row: usize, only: &Bits) {
+        self.words[row * self.width..(row + 1) * self.width].iter_mut().enumerate().for_each(|(n, w)| *w &= only.word(n));
+    }
+
+    /// All of it as numbers: how long each row is, and what it holds.
+    pub fn key(&self, out: &mut Vec<u64>) {
+        for row in self.words.chunks(self.width.max(1)) {
+            let len = row.iter().rposition(|&w| w != 0).map_or(0, |n| n + 1);
+            out.push(len as u64);
+            out.extend(&row[..len]);
+        }
     }
 }
 
-/// An instruction that only messages name: it makes no states differ.
-#[derive(Clone, Copy, Debug)]
-pub(in super::super) struct At(pub Site);
+/// The facts about a region.
+struct AboutRegion {
+    /// Its last write is there.
+    written: usize,
+    /// Units see its last write, if lanes made it: its writer has fenced behind it.
+    shown: usize,
+    /// The reads by an agent are over.
+    read: SmallVec<[(usize, usize); 4]>,
+    /// It is more than the smallest part that is used apart.
+    coarse: bool,
+}
 
-impl PartialEq for At {
-    fn eq(&self, _: &At) -> bool {
-        true
+/// The facts about a word, or a named barrier.
+struct AboutWord {
+    /// The phase in front of the one under way has ended.
+    ended: usize,
+    /// The one in front of that has ended.
+    before: usize,
+    /// An agent has passed its newest wait for the phase in front of the one under way.
+    passed: SmallVec<[(usize, usize); 4]>,
+}
+
+/// Numbers, the same in all states, of regions and words by address, and of facts.
+#[derive(Default)]
+struct Numbers {
+    facts: usize,
+    regions: Map<i64, usize>,
+    about_regions: Vec<AboutRegion>,
+    words: Map<i64, usize>,
+    about_words: Vec<AboutWord>,
+    written: Bits,
+    events: Bits,
+}
+
+impl Numbers {
+    fn event(&mut self) -> usize {
+        self.facts += 1;
+        self.events.set(self.facts - 1);
+        self.facts - 1
+    }
+
+    fn write(&mut self) -> usize {
+        self.facts += 1;
+        self.written.set(self.facts - 1);
+        self.facts - 1
     }
 }
 
-impl Eq for At {}
+/// Which rows of the sets are whose, and what the facts are.
+pub(in super::super) struct Places {
+    agents: usize,
+    /// The blocks' first facts: that one runs, and that its words are made.
+    blocks: usize,
+    /// The numbers of named barriers.
+    named: Vec<u32>,
+    numbers: RefCell<Numbers>,
+}
 
-impl Hash for At {
-    fn hash<H: Hasher>(&self, _: &mut H) {}
+impl Places {
+    pub fn new(program: &Program, explicit: &Explicit, agents: usize) -> Places {
+        fn barriers(block: &Block, out: &mut Vec<u32>) {
+            for inst in block {
+                if let Inst::Unit(u) = inst
+                    && let Unit::NamedBarrier { id, .. } = **u
+                {
+                    out.push(id);
+                }
+                visit::blocks(inst).into_iter().for_each(|b| barriers(b, out));
+            }
+        }
+        let mut named = Vec::new();
+        if explicit.on {
+            barriers(&program.body, &mut named);
+        }
+        named.sort_unstable();
+        named.dedup();
+        let mut numbers = Numbers::default();
+        for _ in 0..2 * explicit.blocks {
+            numbers.event();
+        }
+        // Named barriers stand in front of the words.
+        for _ in 0..named.len() * explicit.blocks {
+            let (ended, before) = (numbers.event(), numbers.event());
+            numbers.about_words.push(AboutWord { ended, before, passed: SmallVec::new() });
+        }
+        Places { agents, blocks: explicit.blocks, named, numbers: RefCell::new(numbers) }
+    }
+
+    /// What an agent knows.
+    pub fn known(&self, t: usize) -> usize {
+        t
+    }
+
+    /// What of it only some of its lanes do.
+    pub fn unsettled(&self, t: usize) -> usize {
+        self.agents + t
+    }
+
+    /// What others may have been told of by all its lanes, which have not met since.
+    pub fn spoken(&self, t: usize) -> usize {
+        2 * self.agents + t
+    }
+
+    /// What the round under way of the cluster's barrier gathers; behind it what the last one has taught.
+    pub fn cluster(&self) -> usize {
+        3 * self.agents
+    }
+
+    /// The same of a named barrier, or of a word.
+    pub fn phase(&self, word: usize) -> usize {
+        3 * self.agents + 2 + 2 * word
+    }
+
+    /// Rows of so many words.
+    pub fn rows(&self, words: usize) -> usize {
+        self.phase(words)
+    }
+
+    /// The number of a named barrier of a block.
+    pub fn named(&self, block: usize, id: u32) -> usize {
+        block * self.named.len() + self.named.binary_search(&id).unwrap_or(0)
+    }
+
+    /// How many there are.
+    pub fn all_named(&self) -> usize {
+        self.named.len() * self.blocks
+    }
+
+    /// The number of a word by its address.
+    pub fn word(&self, at: i64) -> Option<usize> {
+        self.numbers.borrow().words.get(&at).copied()
+    }
+
+    /// The same of one that is made.
+    pub fn new_word(&self, at: i64) -> usize {
+        let mut n = self.numbers.borrow_mut();
+        if let Some(&known) = n.words.get(&at) {
+            return known;
+        }
+        let word = n.about_words.len();
+        n.words.insert(at, word);
+        let (ended, before) = (n.event(), n.event());
+        n.about_words.push(AboutWord { ended, before, passed: SmallVec::new() });
+        word
+    }
+
+    /// The number of a region by its address; whether it is a coarse one is told where it is first asked for.
+    pub fn region(&self, at: i64, coarse: bool) -> usize {
+        let mut n = self.numbers.borrow_mut();
+        if let Some(&known) = n.regions.get(&at) {
+            return known;
+        }
+        let region = n.about_regions.len();
+        n.regions.insert(at, region);
+        let (written, shown) = (n.write(), n.write());
+        n.about_regions.push(AboutRegion { written, shown, read: SmallVec::new(), coarse });
+        region
+    }
+
+    /// A block runs.
+    pub fn runs(&self, block: usize) -> usize {
+        2 * block
+    }
+
+    /// All barrier words of a block are made, and seen by all.
+    pub fn made(&self, block: usize) -> usize {
+        2 * block + 1
+    }
+
+    /// The phase of a word in front of the one under way has ended, and the one in front of that.
+    pub fn ended(&self, word: usize) -> (usize, usize) {
+        let n = self.numbers.borrow();
+        (n.about_words[word].ended, n.about_words[word].before)
+    }
+
+    /// An agent has passed its newest wait for the phase in front of the one under way.
+    pub fn passed(&self, word: usize, t: usize) -> usize {
+        let mut n = self.numbers.borrow_mut();
+        if let Some(x) = n.about_words[word].passed.iter().find(|x| x.0 == t) {
+            return x.1;
+        }
+        let fact = n.event();
+        n.about_words[word].passed.push((t, fact));
+        fact
+    }
+
+    /// All facts about phases of a word.
+    pub fn phases(&self, word: usize) -> Few {
+        let n = self.numbers.borrow();
+        let about = &n.about_words[word];
+        let mut few = Few::default();
+        about.passed.iter().map(|x| x.1).chain([about.ended, about.before]).for_each(|f| few.set(f));
+        few
+    }
+
+    /// The last write of a region is there, and shown to units.
+    pub fn written(&self, region: usize) -> (usize, usize) {
+        let n = self.numbers.borrow();
+        (n.about_regions[region].written, n.about_regions[region].shown)
+    }
+
+    /// All facts about the last write of a region.
+    pub fn about_write(&self, region: usize) -> Few {
+        let (written, shown) = self.written(region);
+        let mut few = Few::default();
+        few.set(written);
+        few.set(shown);
+        few
+    }
+
+    /// The reads of a region by an agent are over.
+    pub fn read(&self, region: usize, t: usize) -> usize {
+        let mut n = self.numbers.borrow_mut();
+        if let Some(x) = n.about_regions[region].read.iter().find(|x| x.0 == t) {
+            return x.1;
+        }
+        let fact = n.facts;
+        n.facts += 1;
+        n.about_regions[region].read.push((t, fact));
+        fact
+    }
+
+    pub fn coarse(&self, region: usize) -> bool {
+        self.numbers.borrow().about_regions[region].coarse
+    }
+
+    /// All that is written, and what is no fact about memory.
+    pub fn kinds(&self, f: impl FnOnce(&Bits, &Bits)) {
+        let n = self.numbers.borrow();
+        f(&n.written, &n.events);
+    }
+
+    /// The regions of addresses, in their order.
+    pub fn regions_in_order(&self) -> Vec<usize> {
+        let n = self.numbers.borrow();
+        let mut all: Vec<(i64, usize)> = n.regions.iter().map(|(&at, &r)| (at, r)).collect();
+        all.sort_unstable();
+        all.into_iter().map(|x| x.1).collect()
+    }
+}
+
+impl Bits {
+    /// Those of a word that are in the set.
+    pub fn only(&self, n: usize, w: u64) -> u64 {
+        w & self.word(n)
+    }
+
+    /// Those that are not.
+    pub fn less(&self, n: usize, w: u64) -> u64 {
+        w & !self.word(n)
+    }
 }

@@ -12,7 +12,8 @@ mod units;
 mod words;
 
 pub(super) use count::{EFFORTS, Effort, Explicit, look, split};
-pub(super) use knowledge::Names;
+pub(super) use knowledge::Places;
+pub(super) use units::Found;
 pub(super) use words::Shared;
 
 use super::run::Checker;

@@ -8,43 +8,98 @@
 //! A region is a slot of a buffer, or a part of it where parts are used apart. One lane of an agent speaks for all: of what the others
 //! have read and written it knows once all have met. What lanes have written units read only behind a fence of the writer, which is
 //! known in the same way.
+//!
+//! Several agents may bring parts of one write, whose bytes one phase of a word counts. The first of them in the order that is followed
+//! need not be the first in every order, so each has to know that what was read before is over.
+//!
+//! A *coarse* region is a whole slot although parts of it are used apart: an access of a part counts as one of all of it, and what is read
+//! has to be among the bytes of the last write. So it allows no more than its parts would, and there are fewer of them. Only units, and
+//! lanes that do not wait, write to it: of these one phase of a word tells all. What needs more is followed part by part.
 
 use super::super::word::Site;
-use super::knowledge::{At, Fact};
+use super::words::{Agents, list_key};
 use super::{Checker, Shared};
-use std::collections::{BTreeMap, BTreeSet};
-use std::rc::Rc;
+use smallvec::SmallVec;
 
 /// The last write of a region.
-#[derive(Clone, PartialEq, Eq, Hash)]
+#[derive(Clone)]
 struct Write {
     agent: usize,
     /// The word that counts its bytes, if a unit writes.
-    word: Option<i64>,
-    /// What units have written of the region: addresses and ends.
-    parts: Vec<(i64, i64)>,
-    site: At,
+    word: Option<usize>,
+    /// What units have written of the region: addresses and ends, in order, those that touch one another joined.
+    parts: SmallVec<[(i64, i64); 2]>,
+    /// Who has read what was written before.
+    readers: Agents,
+    /// Nobody has, though something was.
+    unread: bool,
+    site: Site,
 }
 
 /// Reads of a region by an agent.
-#[derive(Clone, PartialEq, Eq, Hash)]
+#[derive(Clone)]
 struct Reads {
-    /// Ages of the groups of multiplications, and of bulk stores, that read; 0 is open.
-    groups: [BTreeSet<u32>; 2],
-    site: At,
+    agent: usize,
+    /// Ages of the groups of multiplications, and of bulk stores, that read, a bit each; bit 0 is open. The oldest grow no older.
+    groups: [u64; 2],
+    /// How often the agent had told others what it knows when that of the read was last forgotten; no part of the state.
+    told: u32,
+    site: Site,
 }
+
+/// The age that does not grow.
+const OLDEST: u64 = 1 << 63;
 
 impl Reads {
     fn busy(&self) -> bool {
-        self.groups.iter().any(|g| !g.is_empty())
+        self.groups != [0; 2]
     }
 }
 
 /// A region.
-#[derive(Clone, PartialEq, Eq, Hash, Default)]
+#[derive(Clone, Default)]
 pub(super) struct Region {
     write: Option<Write>,
-    reads: BTreeMap<usize, Reads>,
+    /// By agent.
+    reads: SmallVec<[Reads; 2]>,
+}
+
+impl Region {
+    /// Everything that makes it differ, as numbers.
+    pub fn key(&self, out: &mut Vec<u64>) {
+        match &self.write {
+            None => out.push(0),
+            Some(w) => {
+                let flags = 1 | u64::from(w.unread) << 1 | (w.parts.len() as u64) << 2;
+                out.extend([flags, w.agent as u64, w.word.map_or(0, |n| n as u64 + 1)]);
+                w.parts.iter().for_each(|p| out.extend([p.0 as u64, p.1 as u64]));
+                list_key(&w.readers, out);
+            }
+        }
+        out.push(self.reads.len() as u64);
+        self.reads.iter().for_each(|r| out.extend([r.agent as u64, r.groups[0], r.groups[1]]));
+    }
+
+    fn reader(&self, t: usize) -> Result<usize, usize> {
+        self.reads.binary_search_by_key(&t, |r| r.agent)
+    }
+}
+
+/// Adds a part to those that are there.
+fn join(parts: &mut SmallVec<[(i64, i64); 2]>, (from, to): (i64, i64)) {
+    let at = parts.partition_point(|p| p.0 < from);
+    parts.insert(at, (from, to));
+    let mut n = at.saturating_sub(1);
+    while n + 1 < parts.len() {
+        if parts[n].1 >= parts[n + 1].0 {
+            parts[n].1 = parts[n].1.max(parts[n + 1].1);
+            parts.remove(n + 1);
+        } else if n > at {
+            break;
+        } else {
+            n += 1;
+        }
+    }
 }
 
 /// What may go wrong, and the other instruction.
@@ -54,94 +109,167 @@ pub(super) type Clash = (&'static str, Option<Site>);
 pub(super) const PRODUCTS: usize = 0;
 pub(super) const STORES: usize = 1;
 
+const STILL_READ: &str = "is written while it may still be read,";
+const UNDER_WAY: &str = "is written while what was written before may still be under way,";
+
+fn region(s: &mut Shared, r: usize) -> &mut Region {
+    if s.regions.len() <= r {
+        s.regions.resize_with(r + 1, Region::default);
+    }
+    &mut s.regions[r]
+}
+
 impl Checker<'_> {
     /// An agent's lanes write a region, or a unit does for it (then a word counts its bytes, and a part is what it writes).
-    pub(super) fn write_region(&self, s: &mut Shared, r: i64, t: usize, unit: Option<(i64, (i64, i64))>, here: Site) -> Result<(), Clash> {
-        let written = self.id(Fact::Written(r));
-        let counted = unit.is_some_and(|(word, _)| s.gathered(word, written));
-        let region = Rc::make_mut(s.regions.entry(r).or_default());
-        let read = |reader: usize| self.id(Fact::Read(r, reader));
+    pub(super) fn write_region(
+        &self,
+        s: &mut Shared,
+        r: usize,
+        t: usize,
+        unit: Option<(usize, (i64, i64))>,
+        here: Site,
+    ) -> Result<(), Clash> {
+        let p = &self.places;
+        if unit.is_none() && p.coarse(r) {
+            return Err(("is written by lanes where units write,", None));
+        }
+        let (written, shown) = p.written(r);
+        region(s, r);
+        let Shared { facts, regions, .. } = s;
+        let region = &mut regions[r];
+        let own = p.known(t);
         if let Some(w) = &mut region.write {
             let same = w.word == unit.map(|u| u.0) && region.reads.is_empty();
             let more = match unit {
                 // The phase under way counts other parts of the same write.
-                Some((_, (from, to))) => counted && w.parts.iter().all(|&(a, b)| b <= from || to <= a),
-                None => w.agent == t && s.unsettled[t].has(written) && !s.spoken[t].has(written),
+                Some((word, (from, to))) => facts.has(p.phase(word), written) && w.parts.iter().all(|&(a, b)| b <= from || to <= a),
+                None => w.agent == t && facts.has(p.unsettled(t), written) && !facts.has(p.spoken(t), written),
             };
             if same && more {
-                w.parts.extend(unit.map(|u| u.1));
-                if unit.is_none() {
-                    let shown = self.id(Fact::Shown(r));
-                    s.known[t].clear(shown);
-                    s.unsettled[t].clear(shown);
+                if w.agent != t {
+                    // In another order it might have come first.
+                    if w.unread {
+                        return Err((UNDER_WAY, Some(w.site)));
+                    }
+                    let read = |&reader: &u32| reader as usize == t || facts.has(own, p.read(r, reader as usize));
+                    if !w.readers.iter().all(read) {
+                        return Err((STILL_READ, Some(w.site)));
+                    }
+                }
+                if let Some((_, part)) = unit {
+                    join(&mut w.parts, part);
+                } else {
+                    facts.clear(p.known(t), shown);
+                    facts.clear(p.unsettled(t), shown);
                 }
                 return Ok(());
             }
-            let known = s.known[t].has(written) || (w.agent == t && w.word.is_none());
-            if !known && !region.reads.keys().any(|&reader| reader != t && s.known[t].has(read(reader))) {
-                return Err(("is written while what was written before may still be under way,", Some(w.site.0)));
+            let known = facts.has(own, written) || (w.agent == t && w.word.is_none());
+            if !known && !region.reads.iter().any(|x| x.agent != t && facts.has(own, p.read(r, x.agent))) {
+                return Err((UNDER_WAY, Some(w.site)));
             }
-            if unit.is_some() && s.unsettled[t].has(written) {
-                return Err(("is written by a unit while lanes may still write it,", Some(w.site.0)));
+            if unit.is_some() && facts.has(p.unsettled(t), written) {
+                return Err(("is written by a unit while lanes may still write it,", Some(w.site)));
             }
         }
-        for (&reader, x) in &region.reads {
-            let over = if reader == t { !x.busy() } else { s.known[t].has(read(reader)) };
-            let met = reader != t || unit.is_none() || !s.unsettled[t].has(read(t));
+        for x in &region.reads {
+            let over = if x.agent == t { !x.busy() } else { facts.has(own, p.read(r, x.agent)) };
+            let met = x.agent != t || unit.is_none() || !facts.has(p.unsettled(t), p.read(r, t));
             if !over || !met {
-                return Err(("is written while it may still be read,", Some(x.site.0)));
+                return Err((STILL_READ, Some(x.site)));
             }
         }
+        let readers: Agents = region.reads.iter().map(|x| x.agent as u32).collect();
+        let unread = readers.is_empty() && region.write.is_some();
+        let old = region.write.take().map(|w| w.readers).unwrap_or_default();
         region.reads.clear();
         let parts = unit.map(|u| u.1).into_iter().collect();
-        region.write = Some(Write { agent: t, word: unit.map(|u| u.0), parts, site: At(here) });
-        let void = self.names.borrow().region(r);
-        s.holders().for_each(|h| h.forget(&void));
+        // What is known of reads stays, for others who write parts; it is void with the next read, or write.
+        let mut void = p.about_write(r);
+        old.iter().filter(|&&x| !readers.contains(&x)).for_each(|&x| void.set(p.read(r, x as usize)));
+        region.write = Some(Write { agent: t, word: unit.map(|u| u.0), parts, readers, unread, site: here });
+        facts.forget_all(&void);
         match unit {
             None => self.learn_one(s, t, written),
-            Some((word, _)) => s.gather(word, written),
+            Some((word, _)) => s.facts.set(p.phase(word), written),
         }
         Ok(())
     }
 
-    /// An agent's lanes read a region, or a unit of a kind does for it.
-    pub(super) fn read_region(&self, s: &mut Shared, r: i64, t: usize, unit: Option<usize>, here: Site) -> Result<(), Clash> {
-        let (written, read) = (self.id(Fact::Written(r)), self.id(Fact::Read(r, t)));
+    /// An agent's lanes read bytes of a region, or a unit of a kind does for it.
+    pub(super) fn read_region(
+        &self,
+        s: &mut Shared,
+        (r, bytes): (usize, (i64, i64)),
+        t: usize,
+        unit: Option<usize>,
+        here: Site,
+    ) -> Result<(), Clash> {
+        let p = &self.places;
+        let ((written, shown), read) = (p.written(r), p.read(r, t));
+        let knows = |s: &Shared, fact: usize| self.knows(s, t, fact);
+        let unsettled = |s: &Shared, fact: usize| self.unsettled(s, t, fact);
+        if p.coarse(r)
+            && let Some(w) = &region(s, r).write
+            && !w.parts.iter().any(|&(from, to)| from <= bytes.0 && bytes.1 <= to)
+        {
+            return Err(("is read where the last write has not been,", Some(w.site)));
+        }
         // As the read in front of it: nobody has been told.
-        let untold = s.unsettled[t].has(read) && !s.spoken[t].has(read);
-        if unit.is_none() && untold && s.known[t].has(read) && s.known[t].has(written) {
+        if unit.is_none()
+            && unsettled(s, read)
+            && !s.facts.has(p.spoken(t), read)
+            && knows(s, read)
+            && knows(s, written)
+            && region(s, r).reader(t).is_ok()
+        {
             return Ok(());
         }
-        let region = Rc::make_mut(s.regions.entry(r).or_default());
-        match &region.write {
+        match &region(s, r).write {
             None => return Err(("is read before anybody has written it,", None)),
-            Some(w) if !s.known[t].has(written) => {
-                return Err(("is read before what was written is known to be there,", Some(w.site.0)));
-            }
-            Some(w) if unit.is_some() && s.unsettled[t].has(written) => {
-                return Err(("is read by a unit before all lanes are known to have written it,", Some(w.site.0)));
-            }
-            Some(w) if unit.is_some() && w.word.is_none() => {
-                let shown = self.id(Fact::Shown(r));
-                if !s.known[t].has(shown) {
-                    return Err(("is read by a unit, and `fence_async` of the writer does not come between,", Some(w.site.0)));
+            Some(w) => {
+                let site = Some(w.site);
+                let lanes = w.word.is_none();
+                if !knows(s, written) {
+                    return Err(("is read before what was written is known to be there,", site));
                 }
-                if s.unsettled[t].has(shown) {
-                    return Err(("is read by a unit before the fences of all lanes that wrote it are known to be done,", Some(w.site.0)));
+                if unit.is_some() && unsettled(s, written) {
+                    return Err(("is read by a unit before all lanes are known to have written it,", site));
+                }
+                if unit.is_some() && lanes {
+                    if !knows(s, shown) {
+                        return Err(("is read by a unit, and `fence_async` of the writer does not come between,", site));
+                    }
+                    if unsettled(s, shown) {
+                        return Err(("is read by a unit before the fences of all lanes that wrote it are known to be done,", site));
+                    }
                 }
             }
-            Some(_) => {}
         }
-        // Of a first read behind a write nobody knows anything.
-        let again = region.reads.contains_key(&t);
-        let reads = region.reads.entry(t).or_insert_with(|| Reads { groups: Default::default(), site: At(here) });
-        reads.site = At(here);
+        // Of a first read behind a write nobody knows anything; what is known of an earlier one is void.
+        let count = s.told[t];
+        let region = region(s, r);
+        let earlier = region.write.as_ref().is_some_and(|w| w.readers.contains(&(t as u32)));
+        let (again, n) = match region.reader(t) {
+            Ok(n) => (true, n),
+            Err(n) => {
+                region.reads.insert(n, Reads { agent: t, groups: [0; 2], told: 0, site: here });
+                (false, n)
+            }
+        };
+        let reads = &mut region.reads[n];
+        reads.site = here;
         if let Some(kind) = unit {
-            reads.groups[kind].insert(0);
+            reads.groups[kind] |= 1;
         }
         let busy = reads.busy();
-        if again {
-            s.holders().for_each(|h| h.clear(read));
+        let told = std::mem::replace(&mut reads.told, count);
+        if again && told == count {
+            // Nobody else knows.
+            s.facts.clear(p.known(t), read);
+            s.facts.clear(p.unsettled(t), read);
+        } else if again || earlier {
+            s.facts.forget(read);
         }
         if !busy {
             self.learn_one(s, t, read);
@@ -151,45 +279,52 @@ impl Checker<'_> {
 
     /// An agent's lanes show the units what they have written. Where they know of one another's writes, each speaks for all.
     pub(super) fn show_regions(&self, s: &mut Shared, t: usize) {
+        let Shared { facts, regions, .. } = s;
+        let (known, unsettled) = (self.places.known(t), self.places.unsettled(t));
         let own = |x: &Region| x.write.as_ref().is_some_and(|w| w.agent == t && w.word.is_none());
-        let shown: Vec<i64> = s.regions.iter().filter(|(_, x)| own(x)).map(|(&r, _)| r).collect();
-        for r in shown {
-            let (written, shown) = (self.id(Fact::Written(r)), self.id(Fact::Shown(r)));
-            if s.known[t].has(shown) && !s.unsettled[t].has(shown) {
+        for (r, _) in regions.iter().enumerate().filter(|(_, x)| own(x)) {
+            let (written, shown) = self.places.written(r);
+            if facts.has(known, shown) && !facts.has(unsettled, shown) {
                 continue;
             }
-            s.known[t].set(shown);
-            if s.unsettled[t].has(written) {
-                s.unsettled[t].set(shown);
+            facts.set(known, shown);
+            if facts.has(unsettled, written) {
+                facts.set(unsettled, shown);
             } else {
-                s.unsettled[t].clear(shown);
+                facts.clear(unsettled, shown);
             }
         }
     }
 
     /// An agent closes its group of a kind of unit.
     pub(super) fn close_group(&self, s: &mut Shared, t: usize, kind: usize) {
-        for x in s.regions.values_mut().filter(|x| x.reads.get(&t).is_some_and(|r| !r.groups[kind].is_empty())) {
-            if let Some(reads) = Rc::make_mut(x).reads.get_mut(&t) {
-                reads.groups[kind] = reads.groups[kind].iter().map(|age| age + 1).collect();
+        for x in &mut s.regions {
+            if let Ok(n) = x.reader(t) {
+                let groups = &mut x.reads[n].groups[kind];
+                *groups = *groups << 1 | *groups & OLDEST;
             }
         }
     }
 
     /// An agent waits until all but the newest groups of a kind are over.
     pub(super) fn groups_over(&self, s: &mut Shared, t: usize, kind: usize, pending: u32) {
-        let mut over = Vec::new();
-        for (&r, x) in s.regions.iter_mut().filter(|(_, x)| x.reads.get(&t).is_some_and(|r| !r.groups[kind].is_empty())) {
-            if let Some(reads) = Rc::make_mut(x).reads.get_mut(&t) {
-                reads.groups[kind].retain(|&age| age == 0 || age <= pending);
-                over.extend((!reads.busy()).then_some(r));
+        // The open group, and so many closed ones.
+        let stay = if pending >= 63 { u64::MAX } else { (1 << (pending + 1)) - 1 };
+        for r in 0..s.regions.len() {
+            let x = &mut s.regions[r];
+            let Ok(n) = x.reader(t) else { continue };
+            let reads = &mut x.reads[n];
+            if reads.groups[kind] == 0 {
+                continue;
             }
-        }
-        for r in over {
-            let read = self.id(Fact::Read(r, t));
+            reads.groups[kind] &= stay;
+            if reads.busy() {
+                continue;
+            }
+            let read = self.places.read(r, t);
             // The lane that stores waits for its stores, and speaks for all; products belong to all lanes.
             if kind == STORES {
-                s.known[t].set(read);
+                s.facts.set(self.places.known(t), read);
             } else {
                 self.learn_one(s, t, read);
             }
@@ -197,7 +332,11 @@ impl Checker<'_> {
     }
 
     /// A read that is still under way.
-    pub(super) fn busy_region(s: &Shared) -> Option<Site> {
-        s.regions.values().flat_map(|x| x.reads.values()).find(|r| r.busy()).map(|r| r.site.0)
+    pub(super) fn busy_region(&self, s: &Shared) -> Option<Site> {
+        let busy = |r: &usize| s.regions.get(*r)?.reads.iter().find(|r| r.busy()).map(|r| r.site);
+        if s.regions.iter().all(|x| x.reads.iter().all(|r| !r.busy())) {
+            return None;
+        }
+        self.places.regions_in_order().iter().find_map(busy)
     }
 }

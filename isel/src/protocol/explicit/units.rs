@@ -1,32 +1,53 @@
 //! What units, and lanes that touch local memory, do to the state.
 
 use super::super::ProtocolError;
-use super::super::env::Env;
+use super::super::hash::Map;
 use super::super::run::{State, place};
 use super::super::value::Abs;
 use super::super::word::Site;
 use super::Checker;
-use super::knowledge::Fact;
 use super::regions::{Clash, PRODUCTS, STORES};
 use super::words::{RANK, block_of};
 use crate::lane::{LVal, LeftOperand, Multiply, ParamSource, Place, Unit};
 use cranelift_entity::EntityRef;
+use smallvec::SmallVec;
+use std::cell::{OnceCell, RefCell};
 use std::collections::BTreeSet;
+use std::rc::Rc;
 
 /// The bits of an address in a key.
 const ADDRESS: i64 = (1 << RANK) - 1;
 
-/// The addresses that the lanes of an agent give where a guard holds; `None` if they are not known.
-fn addresses(env: &Env, p: &Place, guard: Option<LVal>) -> Option<Vec<i64>> {
-    let offset = i64::from(p.offset);
-    let where_ = guard.map(|g| env.get(&g));
-    match (env.get(&p.addr)?, where_) {
-        (_, Some(Some(Abs::All(0)))) => Some(Vec::new()),
-        (Abs::All(x), None | Some(Some(Abs::All(_) | Abs::Lanes(_)))) => Some(vec![x + offset]),
-        (Abs::Lanes(l), None | Some(Some(Abs::All(_)))) => Some(l.iter().map(|x| x + offset).collect()),
-        (Abs::Lanes(l), Some(Some(Abs::Lanes(g)))) => Some(l.iter().zip(&**g).filter(|x| *x.1 != 0).map(|x| x.0 + offset).collect()),
-        _ => None,
-    }
+/// A region, and what of it: from where to where.
+type Part = (usize, (i64, i64));
+
+/// What lanes touch in a block: from where regions reach, whether they are coarse, and what of them is touched.
+struct Spans {
+    /// Where each lane's begins, with what stands above addresses.
+    keys: Vec<i64>,
+    /// In order, each once.
+    regions: Vec<(i64, bool, (i64, i64))>,
+}
+
+/// The same of the blocks that are meant: the keys of places, and the regions.
+pub(in super::super) struct Touched {
+    spans: Rc<Spans>,
+    blocks: SmallVec<[usize; 2]>,
+    regions: Vec<Part>,
+    /// What asynchronous stores write: the parts of regions, and whether no two overlap.
+    parts: OnceCell<(Vec<Part>, bool)>,
+}
+
+/// What lanes do: their addresses, where a guard holds, from an offset on, so many bytes each.
+type Lanes = (Abs, Abs, i32, u32);
+
+/// What has been found out.
+#[derive(Default)]
+pub(in super::super) struct Found {
+    spans: RefCell<Map<Lanes, Option<Rc<Spans>>>>,
+    /// Of a block; of remote ones [`u32::MAX`].
+    touched: RefCell<Map<(Lanes, u32), Option<Rc<Touched>>>>,
+    operands: RefCell<Map<(usize, Abs, u32), Option<Rc<[Part]>>>>,
 }
 
 /// Ranges of bytes, those that touch one another joined.
@@ -44,62 +65,125 @@ fn joined(mut list: Vec<(i64, i64)>) -> Vec<(i64, i64)> {
 
 impl<'a> Checker<'a> {
     /// The parts of regions that a range touches: the region, and what of it.
-    fn parts(&self, (from, to): (i64, i64)) -> Vec<(i64, (i64, i64))> {
+    fn parts(&self, (from, to): (i64, i64)) -> Vec<Part> {
         let (block, at) = (from & !ADDRESS, from & ADDRESS);
         let allocs = &self.program.allocs;
-        let found = allocs.values().find(|a| a.grain > 0 && (i64::from(a.offset)..i64::from(a.offset + a.bytes)).contains(&at));
-        let Some(a) = found else { return Vec::new() };
-        let (start, grain) = (block | i64::from(a.offset), i64::from(a.grain));
+        let found = allocs.iter().find(|(_, a)| a.grain > 0 && (i64::from(a.offset)..i64::from(a.offset + a.bytes)).contains(&at));
+        let Some((id, a)) = found else { return Vec::new() };
+        let (grain, coarse) = self.explicit.grain(id, a);
+        let start = block | i64::from(a.offset);
         let region = |n: i64| start + n * grain;
-        ((from - start) / grain..=(to - 1 - start) / grain).map(|n| (region(n), (from.max(region(n)), to.min(region(n + 1))))).collect()
+        let part = |n: i64| (self.places.region(region(n), coarse), (from.max(region(n)), to.min(region(n + 1))));
+        ((from - start) / grain..=(to - 1 - start) / grain).map(part).collect()
     }
 
-    /// The regions that accesses of so many bytes touch.
-    fn regions(&self, list: &[i64], bytes: i64) -> Vec<i64> {
-        let (Some(&first), Some(&last)) = (list.iter().min(), list.iter().max()) else { return Vec::new() };
-        let all: Vec<i64> = self.parts((first, last + bytes)).into_iter().map(|p| p.0).collect();
-        let Some(&grain) = all.get(1) else { return all };
-        // Of neighbours, as far as they are touched.
-        let (start, grain) = (all[0], grain - all[0]);
-        let mut touched = vec![false; all.len()];
-        // The part that the one in front lies in.
-        let mut same = 0..0;
-        for &at in list {
-            if same.contains(&at) && at + bytes <= same.end {
-                continue;
+    /// The addresses that the lanes of an agent give where a guard holds; `None` if they are not known.
+    fn addresses(&self, addr: Abs, guard: Abs, offset: i32) -> Option<Vec<i64>> {
+        let offset = i64::from(offset);
+        match (addr, guard) {
+            (_, Abs::All(0)) => Some(Vec::new()),
+            (Abs::All(x), Abs::All(_) | Abs::Lanes(_)) => Some(vec![x + offset]),
+            (Abs::Lanes(l), Abs::All(_)) => Some(self.lists.get(l).iter().map(|x| x + offset).collect()),
+            (Abs::Lanes(l), Abs::Lanes(g)) => {
+                let (all, guards) = (self.lists.get(l), self.lists.get(g));
+                Some(all.iter().zip(&*guards).filter(|x| *x.1 != 0).map(|x| x.0 + offset).collect())
             }
-            let n = (at - start) / grain;
-            same = start + n * grain..start + (n + 1) * grain;
-            let inside = n as usize..=((at + bytes - 1 - start) / grain) as usize;
-            touched.iter_mut().take(inside.end() + 1).skip(*inside.start()).for_each(|t| *t = true);
+            _ => None,
         }
-        all.into_iter().zip(touched).filter(|x| x.1).map(|x| x.0).collect()
+    }
+
+    /// The regions that accesses of so many bytes touch, in a block.
+    fn regions(&self, keys: &[i64], bytes: i64) -> Vec<(i64, bool, (i64, i64))> {
+        let places = || keys.iter().map(|k| k & ADDRESS);
+        let (Some(first), Some(last)) = (places().min(), places().max()) else { return Vec::new() };
+        let found =
+            self.program.allocs.iter().find(|(_, a)| a.grain > 0 && (i64::from(a.offset)..i64::from(a.offset + a.bytes)).contains(&first));
+        let Some((id, a)) = found else { return Vec::new() };
+        let ((grain, coarse), start) = (self.explicit.grain(id, a), i64::from(a.offset));
+        let number = |at: i64| (at - start) / grain;
+        let (low, high) = (number(first), number(last + bytes - 1));
+        // All in one, as a rule.
+        if low == high {
+            return vec![(start + low * grain, coarse, (first, last + bytes))];
+        }
+        let mut touched = vec![(i64::MAX, i64::MIN); (high - low + 1) as usize];
+        for at in places() {
+            for n in number(at)..=number(at + bytes - 1) {
+                let part = &mut touched[(n - low) as usize];
+                *part = (part.0.min(at), part.1.max(at + bytes));
+            }
+        }
+        let all = touched.into_iter().zip(low..).filter(|x| x.0.0 != i64::MAX);
+        all.map(|((from, to), n)| {
+            let at = start + n * grain;
+            (at, coarse, (from.max(at), to.min(at + grain)))
+        })
+        .collect()
+    }
+
+    fn spans(&self, lanes: Lanes) -> Option<Rc<Spans>> {
+        if let Some(known) = self.found.spans.borrow().get(&lanes) {
+            return known.clone();
+        }
+        let made = self.addresses(lanes.0, lanes.1, lanes.2).map(|keys| {
+            let regions = self.regions(&keys, i64::from(lanes.3));
+            Rc::new(Spans { keys, regions })
+        });
+        self.found.spans.borrow_mut().insert(lanes, made.clone());
+        made
+    }
+
+    /// What an agent's lanes touch with so many bytes each, where a guard holds: in the own block, or remote, where addresses have the
+    /// rank plus one above them. `None` if that is not known.
+    fn touched(&self, s: &State<'a>, t: usize, (p, guard, bytes): (&Place, Option<LVal>, u32), remote: bool) -> Option<Rc<Touched>> {
+        let env = &s.tasks[t].env;
+        let guard = guard.map_or(Abs::All(1), |g| env.get(&g).unwrap_or(Abs::Any));
+        let lanes = (env.get(&p.addr)?, guard, p.offset, bytes);
+        let own = self.agents[t].block;
+        let key = (lanes, if remote { u32::MAX } else { own as u32 });
+        if let Some(known) = self.found.touched.borrow().get(&key) {
+            return known.clone();
+        }
+        let good = |x: &i64| if remote { x >> RANK > 0 } else { (0..=ADDRESS).contains(x) };
+        let made = self.spans(lanes).filter(|spans| spans.keys.iter().all(good)).map(|spans| {
+            let mut blocks: SmallVec<[usize; 2]> = SmallVec::new();
+            match remote {
+                true => blocks.extend(spans.keys.iter().map(|&x| block_of(x) - 1)),
+                false => blocks.push(own),
+            }
+            blocks.dedup();
+            let of = |block: usize| {
+                let base = (block as i64) << RANK;
+                spans.regions.iter().map(move |&(at, coarse, (from, to))| (self.places.region(at | base, coarse), (from | base, to | base)))
+            };
+            let regions = blocks.iter().flat_map(|&b| of(b)).collect();
+            Rc::new(Touched { spans: spans.clone(), blocks, regions, parts: OnceCell::new() })
+        });
+        self.found.touched.borrow_mut().insert(key, made.clone());
+        made
     }
 
     fn clash<T>(&self, (what, other): Clash, here: Site) -> Result<T, ProtocolError> {
         self.error(format!("local memory {what}"), here, other)
     }
 
-    /// The keys of places in the agent's own block.
-    fn own(&self, t: usize, list: Option<Vec<i64>>, here: Site) -> Result<Vec<i64>, ProtocolError> {
-        let base = (self.agents[t].block as i64) << RANK;
-        match list {
-            Some(l) if l.iter().all(|x| (0..=ADDRESS).contains(x)) => Ok(l.into_iter().map(|x| x | base).collect()),
-            _ => self.error("the address of local memory is not understood", here, None),
+    /// What lanes touch in the agent's own block.
+    fn own(&self, s: &State<'a>, t: usize, what: (&Place, Option<LVal>, u32), here: Site) -> Result<Rc<Touched>, ProtocolError> {
+        match self.touched(s, t, what, false) {
+            Some(found) => Ok(found),
+            None => self.error("the address of local memory is not understood", here, None),
         }
     }
 
-    /// The keys of remote places: their address has the rank plus one above it.
-    fn remote(&self, s: &State<'a>, t: usize, list: Option<Vec<i64>>, here: Site) -> Result<Vec<i64>, ProtocolError> {
-        let known = |b: usize| b < self.explicit.blocks && (b == self.agents[t].block || s.shared.known[t].has(self.id(Fact::Runs(b))));
-        let Some(list) = list.filter(|l| l.iter().all(|x| x >> RANK > 0)) else {
+    /// What lanes touch in other blocks.
+    fn remote(&self, s: &State<'a>, t: usize, what: (&Place, Option<LVal>, u32), here: Site) -> Result<Rc<Touched>, ProtocolError> {
+        let Some(found) = self.touched(s, t, what, true) else {
             return self.error("a remote address is not understood", here, None);
         };
-        let list: Vec<i64> = list.into_iter().map(|x| x - (1 << RANK)).collect();
-        if !list.iter().all(|&x| known(block_of(x))) {
+        if !found.blocks.iter().all(|&b| self.runs(&s.shared, t, b)) {
             return self.error("the memory of another block is touched that may not run yet,", here, None);
         }
-        Ok(list)
+        Ok(found)
     }
 
     /// The key of a word of the own block.
@@ -113,81 +197,79 @@ impl<'a> Checker<'a> {
     /// In how many lanes something happens.
     fn lanes(&self, s: &State<'a>, t: usize, guard: Option<LVal>, what: &str, here: Site) -> Result<u32, ProtocolError> {
         let count = self.agents[t].lanes;
-        match guard.map_or(Some(count as u32), |g| s.tasks[t].env.get(&g).and_then(|a| a.count(count))) {
+        match guard.map_or(Some(count as u32), |g| s.tasks[t].env.get(&g).and_then(|a| self.lists.count(a, count))) {
             Some(n) => Ok(n),
             None => self.error(format!("how many lanes {what} is not understood"), here, None),
         }
     }
 
-    /// An access of lanes to shared memory; a write has a guard, or none.
+    /// An access of lanes to shared memory of so many bytes; of a write where its guard holds.
     pub(in super::super) fn access(
         &self,
         s: &mut State<'a>,
         t: usize,
         here: Site,
-        at: Place,
-        bytes: u32,
+        (at, bytes): (Place, u32),
         write: Option<Option<LVal>>,
     ) -> Result<(), ProtocolError> {
-        if !self.explicit.tracked(self.program, at.addr) {
-            return Ok(());
-        }
-        let env = &s.tasks[t].env;
-        // All in one region, as a rule.
-        if let (Some(Abs::Lanes(l)), None) = (env.get(&at.addr), write.flatten())
-            && let (Some(&first), Some(&last)) = (l.iter().min(), l.iter().max())
-            && let (first, last) = (first + i64::from(at.offset), last + i64::from(at.offset))
-            && first >= 0
-            && last <= ADDRESS
-            && self.parts((first, last + i64::from(bytes))).len() == 1
-        {
-            let base = (self.agents[t].block as i64) << RANK;
-            return self.touch(s, t, here, &[first | base], bytes, write.is_some());
-        }
-        let list = self.own(t, addresses(env, &at, write.flatten()), here)?;
-        self.touch(s, t, here, &list, bytes, write.is_some())
+        let found = self.own(s, t, (&at, write.flatten(), bytes), here)?;
+        self.touch(s, t, here, &found, write.is_some())
     }
 
-    fn touch(&self, s: &mut State<'a>, t: usize, here: Site, list: &[i64], bytes: u32, writes: bool) -> Result<(), ProtocolError> {
-        for r in self.regions(list, i64::from(bytes)) {
+    fn touch(&self, s: &mut State<'a>, t: usize, here: Site, found: &Touched, writes: bool) -> Result<(), ProtocolError> {
+        for &part in &found.regions {
             let done = match writes {
-                true => self.write_region(&mut s.shared, r, t, None, here),
-                false => self.read_region(&mut s.shared, r, t, None, here),
+                true => self.write_region(&mut s.shared, part.0, t, None, here),
+                false => self.read_region(&mut s.shared, part, t, None, here),
             };
             done.or_else(|c| self.clash(c, here))?;
         }
         Ok(())
     }
 
-    /// A unit, or lanes that do not wait, write ranges whose bytes a word counts.
+    /// A unit, or lanes that do not wait, write parts of regions whose bytes a word counts.
     fn unit_writes(
         &self,
         s: &mut State<'a>,
         t: usize,
         here: Site,
-        (word, unit): (i64, bool),
-        ranges: Vec<(i64, i64)>,
+        (at, bytes, unit): (i64, i64, bool),
+        parts: &[Part],
     ) -> Result<(), ProtocolError> {
-        self.used(s, t, word, here)?;
-        let bytes = ranges.iter().map(|r| r.1 - r.0).sum();
-        for (r, part) in joined(ranges).into_iter().flat_map(|r| self.parts(r)) {
+        let word = self.used(s, t, at, here)?;
+        for &(r, part) in parts {
             self.write_region(&mut s.shared, r, t, Some((word, part)), here).or_else(|c| self.clash(c, here))?;
         }
         // They may land at once; who reads them must have waited for the word in any case.
         self.bytes_come(s, t, (word, bytes, unit), here)
     }
 
-    fn unit_reads(&self, s: &mut State<'a>, t: usize, here: Site, ranges: Vec<(i64, i64)>, kind: usize) -> Result<(), ProtocolError> {
-        let regions: BTreeSet<i64> = joined(ranges).into_iter().flat_map(|r| self.parts(r)).map(|p| p.0).collect();
-        regions.into_iter().try_for_each(|r| self.read_region(&mut s.shared, r, t, Some(kind), here).or_else(|c| self.clash(c, here)))
+    fn unit_reads(&self, s: &mut State<'a>, t: usize, here: Site, regions: &[Part], kind: usize) -> Result<(), ProtocolError> {
+        let read = |&r: &Part| self.read_region(&mut s.shared, r, t, Some(kind), here).or_else(|c| self.clash(c, here));
+        regions.iter().try_for_each(read)
+    }
+
+    /// What lanes write of regions with so many bytes each, and whether no two of them write the same; found out once.
+    fn stored<'t>(&self, to: &'t Touched, bytes: u32) -> &'t (Vec<Part>, bool) {
+        to.parts.get_or_init(|| {
+            let range = |&at: &i64| (at - (1 << RANK), at - (1 << RANK) + i64::from(bytes));
+            let ranges: Vec<(i64, i64)> = to.spans.keys.iter().map(range).collect();
+            let apart = apart(&ranges);
+            (joined(ranges).into_iter().flat_map(|r| self.parts(r)).collect(), apart)
+        })
     }
 
     /// The bytes of a box.
-    fn box_bytes(&self, map: u32) -> i64 {
+    fn box_bytes(&self, map: u32) -> u32 {
         match self.program.params.get(map as usize).map(|p| p.source) {
-            Some(ParamSource::Tensor(b)) => i64::from(b.bytes()),
+            Some(ParamSource::Tensor(b)) => b.bytes(),
             Some(_) | None => 0,
         }
+    }
+
+    /// The bytes of values.
+    fn bytes(&self, list: &[LVal]) -> u32 {
+        list.iter().map(|&v| self.program.vals[v].bytes()).sum()
     }
 
     /// What a unit does; false if it waits.
@@ -203,7 +285,7 @@ impl<'a> Checker<'a> {
             Unit::PublishBarriers => self.publish(s, t),
             Unit::Wait { barrier, parity } => {
                 let at = self.word(s, t, barrier, here)?;
-                let Some(&Abs::All(parity)) = s.tasks[t].env.get(parity) else {
+                let Some(Abs::All(parity)) = s.tasks[t].env.get(parity) else {
                     return self.error("the parity is not understood", here, None);
                 };
                 return self.wait_at(s, t, at, parity & 1 == 1, here);
@@ -222,12 +304,12 @@ impl<'a> Checker<'a> {
             }
             Unit::RemoteArrive { barrier, guard } => {
                 let lanes = self.lanes(s, t, *guard, "arrive", here)?;
-                let all = addresses(&s.tasks[t].env, barrier, *guard);
-                let mut all = self.remote(s, t, all, here)?;
-                all.dedup();
-                match all[..] {
+                let found = self.remote(s, t, (barrier, *guard, 0), here)?;
+                match found.spans.keys[..] {
                     [] => {}
-                    [at] => self.arrive_at(s, t, at, (lanes, 0), here)?,
+                    [at, ref more @ ..] if more.iter().all(|&k| k == at) => {
+                        self.arrive_at(s, t, at - (1 << RANK), (lanes, 0), here)?;
+                    }
                     _ => return self.error("lanes arrive at different words,", here, None),
                 }
             }
@@ -237,11 +319,9 @@ impl<'a> Checker<'a> {
                 }
             }
             Unit::BulkStore { map, from, guard, .. } => {
-                if self.explicit.tracked(self.program, from.addr) && (guard.is_none() || self.lanes(s, t, *guard, "copy", here)? > 0) {
-                    let bytes = self.box_bytes(*map);
-                    let list = self.own(t, addresses(&s.tasks[t].env, from, *guard), here)?;
-                    let ranges = list.into_iter().map(|at| (at, at + bytes)).collect();
-                    self.unit_reads(s, t, here, ranges, STORES)?;
+                if guard.is_none() || self.lanes(s, t, *guard, "copy", here)? > 0 {
+                    let found = self.own(s, t, (from, *guard, self.box_bytes(*map)), here)?;
+                    self.unit_reads(s, t, here, &found.regions, STORES)?;
                 }
             }
             Unit::FenceUnits => self.show_regions(&mut s.shared, t),
@@ -254,49 +334,48 @@ impl<'a> Checker<'a> {
                 // A group multiplies together: what one of its warps knows to be over is over for all. That others see what it has
                 // written is another matter.
                 if self.agents[t].warps == self.units.group_warps {
-                    let written = self.names.borrow().written.clone();
-                    let of = &mut s.shared.unsettled[t];
-                    *of = of.common(&written);
+                    self.places.kinds(|written, _| s.shared.facts.keep(self.places.unsettled(t), written));
                 }
             }
             Unit::GroupBarrier { warps } if *warps == self.agents[t].warps => self.all_lanes_met(s, t),
-            Unit::StoreMatrix { to, .. } if self.explicit.tracked(self.program, to.addr) => {
-                let list = self.own(t, addresses(&s.tasks[t].env, to, None), here)?;
-                self.touch(s, t, here, &list, 16, true)?;
+            Unit::StoreMatrix { to, .. } => {
+                let found = self.own(s, t, (to, None, 16), here)?;
+                self.touch(s, t, here, &found, true)?;
             }
             Unit::NamedBarrier { id, warps, wait } => return self.named(s, t, here, (*id, *warps, *wait)),
             Unit::ClusterArrive { relaxed } => self.cluster_arrive(s, t, *relaxed, here)?,
             Unit::ClusterWait => return self.cluster_wait(s, t, here),
             Unit::Remote { dst, place, rank } => self.remote_address(s, t, here, *dst, place, *rank)?,
             Unit::RemoteLoad { dsts, from } => {
-                let bytes = dsts.iter().map(|&v| self.program.vals[v].bytes()).sum();
-                let list = self.remote(s, t, addresses(&s.tasks[t].env, from, None), here)?;
-                self.touch(s, t, here, &list, bytes, false)?;
+                let found = self.remote(s, t, (from, None, self.bytes(dsts)), here)?;
+                self.touch(s, t, here, &found, false)?;
             }
             Unit::RemoteStore { srcs, to, guard } => {
-                let bytes = srcs.iter().map(|&v| self.program.vals[v].bytes()).sum();
-                let list = self.remote(s, t, addresses(&s.tasks[t].env, to, *guard), here)?;
-                self.touch(s, t, here, &list, bytes, true)?;
+                let found = self.remote(s, t, (to, *guard, self.bytes(srcs)), here)?;
+                self.touch(s, t, here, &found, true)?;
             }
             Unit::RemoteStoreAsync { srcs, to, barrier, guard } => {
-                let bytes: u32 = srcs.iter().map(|&v| self.program.vals[v].bytes()).sum();
-                let lanes = i64::from(self.lanes(s, t, *guard, "store", here)?);
-                let list = self.remote(s, t, addresses(&s.tasks[t].env, to, *guard), here)?;
-                let mut words = self.remote(s, t, addresses(&s.tasks[t].env, barrier, *guard), here)?;
-                words.dedup();
-                let ranges: Vec<(i64, i64)> = list.iter().map(|&at| (at, at + i64::from(bytes))).collect();
-                let own = |w: i64| list.iter().all(|&at| block_of(at) == block_of(w));
-                match words[..] {
-                    [] => {}
-                    [word] if own(word) && ranges.len() as i64 == lanes && apart(&ranges) => {
-                        self.unit_writes(s, t, here, (word, false), ranges)?
+                let lanes = self.lanes(s, t, *guard, "store", here)?;
+                let bytes = self.bytes(srcs);
+                let to = self.remote(s, t, (to, *guard, bytes), here)?;
+                let word = self.remote(s, t, (barrier, *guard, 0), here)?;
+                let all = &to.spans.keys;
+                match (word.spans.keys.first(), &to.blocks[..], &word.blocks[..]) {
+                    (None, ..) => {}
+                    (Some(&at), [b], [c])
+                        if word.spans.keys.iter().all(|&k| k == at)
+                            && b == c
+                            && all.len() == lanes as usize
+                            && self.stored(&to, bytes).1 =>
+                    {
+                        let bytes = i64::from(bytes) * i64::from(lanes);
+                        self.unit_writes(s, t, here, (at - (1 << RANK), bytes, false), &self.stored(&to, 0).0)?;
                     }
                     _ => return self.error("where the bytes of an asynchronous store go is not understood", here, None),
                 }
             }
             Unit::Pass { .. }
             | Unit::GroupBarrier { .. }
-            | Unit::StoreMatrix { .. }
             | Unit::FenceMatrices
             | Unit::Hold
             | Unit::AwaitPrevious
@@ -310,7 +389,7 @@ impl<'a> Checker<'a> {
         s: &mut State<'a>,
         t: usize,
         here: Site,
-        (bytes, to, barrier, ranks): (i64, &Place, &Place, Option<LVal>),
+        (bytes, to, barrier, ranks): (u32, &Place, &Place, Option<LVal>),
     ) -> Result<(), ProtocolError> {
         let word = self.word(s, t, barrier, here)?;
         let Some(at) = place(&s.tasks[t].env, to).filter(|at| (0..=ADDRESS).contains(at)) else {
@@ -319,16 +398,16 @@ impl<'a> Checker<'a> {
         let own = self.agents[t].block;
         let blocks: Vec<usize> = match ranks.map(|v| s.tasks[t].env.get(&v)) {
             None => vec![own],
-            Some(Some(&Abs::All(mask))) => (0..usize::BITS as usize).filter(|b| mask >> b & 1 == 1).collect(),
+            Some(Some(Abs::All(mask))) => (0..usize::BITS as usize).filter(|b| mask >> b & 1 == 1).collect(),
             Some(_) => return self.error("which blocks get a copy is not understood", here, None),
         };
         for b in blocks {
-            let runs = b < self.explicit.blocks && (b == own || s.shared.known[t].has(self.id(Fact::Runs(b))));
-            if !runs {
+            if !self.runs(&s.shared, t, b) {
                 return self.error("a copy goes to another block that may not run yet,", here, None);
             }
             let base = (b as i64) << RANK;
-            self.unit_writes(s, t, here, (word & ADDRESS | base, true), vec![(at | base, (at | base) + bytes)])?;
+            let parts = self.parts((at | base, (at | base) + i64::from(bytes)));
+            self.unit_writes(s, t, here, (word & ADDRESS | base, i64::from(bytes), true), &parts)?;
         }
         Ok(())
     }
@@ -338,15 +417,33 @@ impl<'a> Checker<'a> {
         let (rows, k, size) = row.map_or((0, 0, 1), |r| (r.m, r.k, r.operand.bytes()));
         let left = if let LeftOperand::Shared(o) = &m.a { Some((o, rows)) } else { None };
         for (o, rows) in left.into_iter().chain([(&m.b, m.n)]) {
-            let list = self.own(t, addresses(&s.tasks[t].env, &o.at, None), here)?;
-            let list: BTreeSet<i64> = list.into_iter().collect();
-            let span = i64::from(o.panels.span);
-            let (panels, bytes) =
-                if o.panels.along_k { (1, i64::from(rows) * span) } else { (rows.div_ceil(o.panels.span / size), i64::from(k) * span) };
-            let stride = i64::from(o.panels.stride);
-            // From the start of its row of the panel.
-            let starts = list.iter().flat_map(|&at| (0..i64::from(panels)).map(move |p| at / span * span + p * stride));
-            self.unit_reads(s, t, here, starts.map(|at| (at, at + bytes)).collect(), PRODUCTS)?;
+            let block = self.agents[t].block;
+            // The pointer only tells the operands of the program apart.
+            let key = (std::ptr::from_ref(o).addr(), s.tasks[t].env.get(&o.at.addr).unwrap_or(Abs::Any), block as u32);
+            let known = self.found.operands.borrow().get(&key).cloned();
+            let regions = match known {
+                Some(known) => known,
+                None => {
+                    let found = self.touched(s, t, (&o.at, None, 1), false).map(|found| {
+                        let list: BTreeSet<i64> = found.spans.keys.iter().map(|k| k | (block as i64) << RANK).collect();
+                        let span = i64::from(o.panels.span);
+                        let (panels, bytes) = if o.panels.along_k {
+                            (1, i64::from(rows) * span)
+                        } else {
+                            (rows.div_ceil(o.panels.span / size), i64::from(k) * span)
+                        };
+                        let stride = i64::from(o.panels.stride);
+                        // From the start of its row of the panel.
+                        let starts = list.iter().flat_map(|&at| (0..i64::from(panels)).map(move |p| at / span * span + p * stride));
+                        let ranges = joined(starts.map(|at| (at, at + bytes)).collect());
+                        whole(&ranges.into_iter().flat_map(|r| self.parts(r)).collect::<Vec<Part>>()).into()
+                    });
+                    self.found.operands.borrow_mut().insert(key, found.clone());
+                    found
+                }
+            };
+            let Some(regions) = regions else { return self.error("the address of local memory is not understood", here, None) };
+            self.unit_reads(s, t, here, &regions, PRODUCTS)?;
         }
         Ok(())
     }
@@ -355,13 +452,13 @@ impl<'a> Checker<'a> {
     fn remote_address(&self, s: &mut State<'a>, t: usize, here: Site, dst: LVal, place: &Place, rank: LVal) -> Result<(), ProtocolError> {
         let env = &s.tasks[t].env;
         let base = match env.get(&rank) {
-            Some(&Abs::All(r)) if (0..self.explicit.blocks as i64).contains(&r) => (r + 1) << RANK,
+            Some(Abs::All(r)) if (0..self.explicit.blocks as i64).contains(&r) => (r + 1) << RANK,
             Some(Abs::All(_)) => return self.error("the cluster has no block of that rank,", here, None),
             _ => return self.error("which block is meant is not understood", here, None),
         };
         let made = match env.get(&place.addr) {
             Some(Abs::All(x)) => Some(Abs::All(x + i64::from(place.offset) + base)),
-            Some(Abs::Lanes(l)) => Some(Abs::Lanes(l.iter().map(|x| x + i64::from(place.offset) + base).collect())),
+            Some(Abs::Lanes(l)) => Some(self.lists.plus(l, i64::from(place.offset) + base)),
             _ => None,
         };
         s.tasks[t].env.set(dst, made);
@@ -374,4 +471,17 @@ fn apart(ranges: &[(i64, i64)]) -> bool {
     let mut sorted = ranges.to_vec();
     sorted.sort_unstable();
     sorted.windows(2).all(|w| w[0].1 <= w[1].0)
+}
+
+/// The regions of parts, each once, in the order of their addresses, with all that is touched of it.
+fn whole(parts: &[Part]) -> Vec<Part> {
+    let mut out: Vec<Part> = Vec::new();
+    for &(r, (from, to)) in parts {
+        match out.iter_mut().find(|x| x.0 == r) {
+            Some(x) => x.1 = (x.1.0.min(from), x.1.1.max(to)),
+            None => out.push((r, (from, to))),
+        }
+    }
+    out.sort_by_key(|x| x.1.0);
+    out
 }

@@ -4,10 +4,9 @@ use super::super::ProtocolError;
 use super::super::run::{Life, State};
 use super::super::word::Site;
 use super::Checker;
-use super::knowledge::{At, Bits, Fact};
+use super::knowledge::Facts;
 use super::regions::Region;
-use std::collections::{BTreeMap, BTreeSet};
-use std::rc::Rc;
+use smallvec::SmallVec;
 
 /// The lowest bit of a block's rank in the key of a place: what lies below is its address.
 pub(super) const RANK: u32 = 24;
@@ -17,120 +16,157 @@ pub(super) fn block_of(key: i64) -> usize {
     (key >> RANK) as usize
 }
 
+/// Agents, in order.
+pub(super) type Agents = SmallVec<[u32; 4]>;
+
+/// Adds an agent; false if it is there.
+pub(super) fn add_agent(list: &mut Agents, t: usize) -> bool {
+    match list.binary_search(&(t as u32)) {
+        Ok(_) => false,
+        Err(at) => {
+            list.insert(at, t as u32);
+            true
+        }
+    }
+}
+
 /// A barrier word.
-#[derive(Clone, PartialEq, Eq, Hash)]
+#[derive(Clone)]
 pub(in super::super) struct Bar {
+    /// Its key.
+    at: i64,
     count: u32,
     pub pending: u32,
     pub bytes: i64,
     odd: bool,
-    /// Where the facts stand that passing a wait for the phase under way teaches; behind them those of the one before.
-    facts: usize,
     /// Who has passed a wait for the phase before.
-    passed: BTreeSet<usize>,
+    passed: Agents,
     /// Bytes have come in the phase under way, or in one that nobody of the block has waited for.
     counted: bool,
     owed: bool,
-    pub last: Option<At>,
+    pub last: Option<Site>,
 }
 
 /// A barrier at which warps, or blocks, meet in rounds.
-#[derive(Clone, PartialEq, Eq, Hash, Default)]
+#[derive(Clone, Default)]
 struct Meeting {
     /// Warps that have come in the round; whether there was one before.
     warps: u32,
     again: bool,
-    came: BTreeSet<usize>,
+    came: Agents,
     odd: bool,
-    gathered: Bits,
-    taught: Bits,
 }
 
 impl Meeting {
-    fn turn(&mut self) {
+    /// A round ends: what was gathered is taught.
+    fn turn(&mut self, facts: &mut Facts, row: usize) {
         (self.warps, self.odd, self.again) = (0, !self.odd, true);
         self.came.clear();
-        self.taught = std::mem::take(&mut self.gathered);
+        facts.copy(row + 1, row, None);
+        facts.reset(row);
     }
+
+    fn key(&self, out: &mut Vec<u64>) {
+        out.push(u64::from(self.warps) << 32 | u64::from(self.again) << 1 | u64::from(self.odd));
+        list_key(&self.came, out);
+    }
+}
+
+/// A list of agents in a key.
+pub(super) fn list_key(list: &Agents, out: &mut Vec<u64>) {
+    out.push(list.len() as u64);
+    out.extend(list.iter().map(|&t| u64::from(t)));
 }
 
 /// What agents share.
-#[derive(Clone, PartialEq, Eq, Hash, Default)]
+#[derive(Clone, Default)]
 pub(in super::super) struct Shared {
-    /// Per agent: what it knows, and what of it only some of its lanes do.
-    pub known: Vec<Bits>,
-    pub unsettled: Vec<Bits>,
-    /// What others may have been told of by all its lanes, which have not met since.
-    pub(super) spoken: Vec<Bits>,
-    /// Of the words: what their phases teach.
-    phases: Vec<Bits>,
-    pub bars: BTreeMap<i64, Bar>,
-    pub(super) regions: BTreeMap<i64, Rc<Region>>,
-    named: BTreeMap<(usize, u32), Meeting>,
+    /// What agents know, and what barriers teach: [`Places`](super::Places) tells the rows.
+    pub(super) facts: Facts,
+    /// How often each agent has told others what it knows; no part of the state.
+    pub(super) told: Vec<u32>,
+    /// By number.
+    pub bars: Vec<Option<Bar>>,
+    pub(super) regions: Vec<Region>,
+    named: Vec<Meeting>,
     cluster: Meeting,
     /// Per block: made words that the units, and then the other warps, may not see yet.
-    fresh: Vec<(bool, bool)>,
+    fresh: SmallVec<[(bool, bool); 8]>,
 }
 
 impl Shared {
-    /// All sets of facts.
-    pub(super) fn holders(&mut self) -> impl Iterator<Item = &mut Bits> {
-        let meetings = self.named.values_mut().chain([&mut self.cluster]).flat_map(|m| [&mut m.gathered, &mut m.taught]);
-        self.known.iter_mut().chain(&mut self.unsettled).chain(&mut self.spoken).chain(&mut self.phases).chain(meetings)
-    }
-}
-
-impl Shared {
-    /// True if the phase of a word that is under way teaches something.
-    pub(super) fn gathered(&self, word: i64, fact: usize) -> bool {
-        self.bars.get(&word).is_some_and(|b| self.phases[b.facts].has(fact))
-    }
-
-    /// Lets the phase of a word that is under way teach something.
-    pub(super) fn gather(&mut self, word: i64, fact: usize) {
-        if let Some(b) = self.bars.get(&word) {
-            self.phases[b.facts].set(fact);
-        }
+    /// A word that is made.
+    fn bar(&mut self, word: usize) -> Option<&mut Bar> {
+        self.bars.get_mut(word)?.as_mut()
     }
 }
 
 impl<'a> Checker<'a> {
-    pub(super) fn id(&self, f: Fact) -> usize {
-        self.names.borrow_mut().id(f)
-    }
-
     /// An agent's lanes each come to know something.
     pub(super) fn learn_one(&self, s: &mut Shared, t: usize, fact: usize) {
-        s.known[t].set(fact);
+        s.facts.set(self.places.known(t), fact);
         if !self.agents[t].single {
-            s.unsettled[t].set(fact);
+            s.facts.set(self.places.unsettled(t), fact);
         }
+    }
+
+    /// True if an agent knows a fact, or if only some of its lanes do.
+    pub(super) fn knows(&self, s: &Shared, t: usize, fact: usize) -> bool {
+        s.facts.has(self.places.known(t), fact)
+    }
+
+    pub(super) fn unsettled(&self, s: &Shared, t: usize, fact: usize) -> bool {
+        s.facts.has(self.places.unsettled(t), fact)
+    }
+
+    /// True if it knows that a block runs.
+    pub(super) fn runs(&self, s: &Shared, t: usize, block: usize) -> bool {
+        block < self.explicit.blocks && (block == self.agents[t].block || self.knows(s, t, self.places.runs(block)))
     }
 
     /// Before anything runs.
     pub(in super::super) fn shared_begin(&self, s: &mut State<'a>) {
         let s = &mut s.shared;
-        s.known = vec![Bits::default(); self.agents.len()];
-        s.unsettled = s.known.clone();
-        s.spoken = s.known.clone();
-        s.fresh = vec![(false, false); self.explicit.blocks];
+        s.facts.grow(self.places.rows(self.places.all_named()));
+        s.named = vec![Meeting::default(); self.places.all_named()];
+        s.told = vec![0; self.agents.len()];
+        s.fresh = SmallVec::from_elem((false, false), self.explicit.blocks);
         for (n, a) in self.agents.iter().enumerate() {
-            s.known[n].set(self.id(Fact::Runs(a.block)));
+            s.facts.set(self.places.known(n), self.places.runs(a.block));
         }
+    }
+
+    /// Everything that makes it differ, as numbers.
+    pub(in super::super) fn shared_key(&self, s: &Shared, out: &mut Vec<u64>) {
+        s.facts.key(out);
+        for b in &s.bars {
+            let Some(b) = b else {
+                out.push(u64::MAX);
+                continue;
+            };
+            let flags = u64::from(b.odd) | u64::from(b.counted) << 1 | u64::from(b.owed) << 2;
+            out.extend([u64::from(b.count) << 32 | u64::from(b.pending), b.bytes as u64, flags]);
+            list_key(&b.passed, out);
+        }
+        out.push(s.regions.len() as u64);
+        s.regions.iter().for_each(|r| r.key(out));
+        s.named.iter().chain([&s.cluster]).for_each(|m| m.key(out));
+        out.extend(s.fresh.iter().map(|f| u64::from(f.0) << 1 | u64::from(f.1)));
     }
 
     /// A role goes its own way: it knows what all warps know together.
     pub(in super::super) fn shared_fork(&self, s: &mut State<'a>, whole: usize, role: usize) {
-        let s = &mut s.shared;
-        s.known[role] = s.known[whole].without(&s.unsettled[whole]);
-        s.unsettled[role] = Bits::default();
+        let (s, p) = (&mut s.shared, &self.places);
+        s.facts.copy(p.known(role), p.known(whole), Some(p.unsettled(whole)));
+        s.told[whole] += 1;
+        s.facts.reset(p.unsettled(role));
     }
 
     /// All lanes of an agent have met.
     pub(in super::super) fn all_lanes_met(&self, s: &mut State<'a>, t: usize) {
         let s = &mut s.shared;
-        s.unsettled[t] = Bits::default();
-        s.spoken[t] = Bits::default();
+        s.facts.reset(self.places.unsettled(t));
+        s.facts.reset(self.places.spoken(t));
         if self.agents[t].whole {
             let fresh = &mut s.fresh[self.agents[t].block];
             fresh.1 = fresh.0;
@@ -152,29 +188,24 @@ impl<'a> Checker<'a> {
             return self.error("a barrier word is made in a role", here, None);
         }
         let block = self.agents[t].block;
-        let bar = Bar {
-            count,
-            pending: count,
-            bytes: 0,
-            odd: false,
-            facts: s.shared.phases.len(),
-            passed: BTreeSet::new(),
-            counted: false,
-            owed: false,
-            last: None,
-        };
-        if s.shared.bars.insert(at, bar).is_some() {
+        let (word, s) = (self.places.new_word(at), &mut s.shared);
+        if s.bars.len() <= word {
+            s.bars.resize_with(word + 1, || None);
+            s.facts.grow(self.places.rows(word + 1));
+        }
+        let passed = Agents::new();
+        let bar = Bar { at, count, pending: count, bytes: 0, odd: false, passed, counted: false, owed: false, last: None };
+        if s.bars[word].replace(bar).is_some() {
             return self.error("a barrier word is made twice", here, None);
         }
-        s.shared.phases.extend([Bits::default(), Bits::default()]);
         // No phase has ended, which all know; but not that the word is there.
-        let (ended, before, made) = (self.id(Fact::Ended(at)), self.id(Fact::Before(at)), self.id(Fact::Made(block)));
-        s.shared.holders().for_each(|h| h.clear(made));
-        for k in &mut s.shared.known {
-            k.set(ended);
-            k.set(before);
+        let (ended, before) = self.places.ended(word);
+        s.facts.forget(self.places.made(block));
+        for n in 0..self.agents.len() {
+            s.facts.set(self.places.known(n), ended);
+            s.facts.set(self.places.known(n), before);
         }
-        s.shared.fresh[block] = (true, true);
+        s.fresh[block] = (true, true);
         Ok(())
     }
 
@@ -182,35 +213,33 @@ impl<'a> Checker<'a> {
     pub(super) fn publish(&self, s: &mut State<'a>, t: usize) {
         let block = self.agents[t].block;
         s.shared.fresh[block].0 = false;
-        let made = self.id(Fact::Made(block));
-        self.learn_one(&mut s.shared, t, made);
+        self.learn_one(&mut s.shared, t, self.places.made(block));
     }
 
-    /// A word that is used: it has to be there.
-    pub(super) fn used(&self, s: &State<'a>, t: usize, at: i64, here: Site) -> Result<(), ProtocolError> {
+    /// A word that is used: it has to be there. Its number.
+    pub(super) fn used(&self, s: &State<'a>, t: usize, at: i64, here: Site) -> Result<usize, ProtocolError> {
         let block = block_of(at);
-        if !s.shared.bars.contains_key(&at) {
-            if block == self.agents[t].block || s.shared.known[t].has(self.id(Fact::Made(block))) {
-                return self.error(format!("no barrier word is made at {:#x}, used", at & ((1 << RANK) - 1)), here, None);
-            }
-            return self.error("a barrier word of another block is used that may not be made yet,", here, None);
-        }
-        if block != self.agents[t].block {
-            return if s.shared.known[t].has(self.id(Fact::Made(block))) {
-                Ok(())
-            } else {
-                self.error("a barrier word of another block is used that may not be made yet,", here, None)
+        let own = block == self.agents[t].block;
+        let seen = own || self.knows(&s.shared, t, self.places.made(block));
+        let word = self.places.word(at).filter(|&w| s.shared.bars.get(w).is_some_and(Option::is_some));
+        let Some(word) = word.filter(|_| seen) else {
+            return match seen {
+                true => self.error(format!("no barrier word is made at {:#x}, used", at & ((1 << RANK) - 1)), here, None),
+                false => self.error("a barrier word of another block is used that may not be made yet,", here, None),
             };
+        };
+        if own && self.agents[t].whole {
+            self.words_are_seen(s, t, here)?;
         }
-        if self.agents[t].whole { self.words_are_seen(s, t, here) } else { Ok(()) }
+        Ok(word)
     }
 
     /// What comes to a word must come in its phase, whatever the order.
-    fn in_phase(&self, s: &State<'a>, t: usize, at: i64, here: Site) -> Result<(), ProtocolError> {
-        if s.shared.known[t].has(self.id(Fact::Ended(at))) {
+    fn in_phase(&self, s: &State<'a>, t: usize, word: usize, here: Site) -> Result<(), ProtocolError> {
+        if self.knows(&s.shared, t, self.places.ended(word).0) {
             return Ok(());
         }
-        let last = s.shared.bars.get(&at).and_then(|b| b.last).map(|l| l.0);
+        let last = s.shared.bars.get(word).and_then(|b| b.as_ref()?.last);
         self.error("an arrival may come before the phase in front of its own has ended,", here, last)
     }
 
@@ -226,26 +255,27 @@ impl<'a> Checker<'a> {
         if lanes == 0 {
             return Ok(());
         }
-        self.used(s, t, at, here)?;
-        self.in_phase(s, t, at, here)?;
-        let told = s.shared.known[t].without(&s.shared.unsettled[t]);
-        let Some(b) = s.shared.bars.get_mut(&at) else { return Ok(()) };
+        let word = self.used(s, t, at, here)?;
+        self.in_phase(s, t, word, here)?;
+        let p = &self.places;
+        s.shared.facts.tell(p.phase(word), p.known(t), Some(p.unsettled(t)), |_, w| w);
+        s.shared.told[t] += 1;
+        let Some(b) = s.shared.bar(word) else { return Ok(()) };
         // Who makes all arrivals of a phase that expects nothing else knows that it has ended.
         let alone = b.pending == b.count && lanes == b.count && bytes == 0 && b.bytes == 0;
-        s.shared.phases[b.facts].add(&told);
         b.bytes += i64::from(bytes);
         let Some(left) = b.pending.checked_sub(lanes) else {
             let problem = format!("{lanes} arrivals where a phase expects {} more", b.pending);
-            let last = b.last.map(|l| l.0);
+            let last = b.last;
             return self.error(problem, here, last);
         };
         b.pending = left;
-        b.last = Some(At(here));
-        self.turn_word(s, at, here)?;
+        b.last = Some(here);
+        self.turn_word(s, word, here)?;
         if alone {
-            let (ended, before) = (self.id(Fact::Ended(at)), self.id(Fact::Before(at)));
-            s.shared.known[t].set(ended);
-            s.shared.known[t].set(before);
+            let (ended, before) = p.ended(word);
+            s.shared.facts.set(p.known(t), ended);
+            s.shared.facts.set(p.known(t), before);
         }
         Ok(())
     }
@@ -256,72 +286,69 @@ impl<'a> Checker<'a> {
         &self,
         s: &mut State<'a>,
         t: usize,
-        (at, bytes, unit): (i64, i64, bool),
+        (word, bytes, unit): (usize, i64, bool),
         here: Site,
     ) -> Result<(), ProtocolError> {
-        self.in_phase(s, t, at, here)?;
-        let mut told = s.shared.known[t].without(&s.shared.unsettled[t]).without(&self.names.borrow().written);
-        if unit {
-            told = told.common(&self.names.borrow().events);
-        }
-        if let Some(b) = s.shared.bars.get_mut(&at) {
-            s.shared.phases[b.facts].add(&told);
+        self.in_phase(s, t, word, here)?;
+        let p = &self.places;
+        p.kinds(|written, events| {
+            let told = |n: usize, w: u64| if unit { events.only(n, w) } else { written.less(n, w) };
+            s.shared.facts.tell(p.phase(word), p.known(t), Some(p.unsettled(t)), told);
+        });
+        s.shared.told[t] += 1;
+        if let Some(b) = s.shared.bar(word) {
             b.bytes -= bytes;
             b.counted = true;
         }
-        self.turn_word(s, at, here)
+        self.turn_word(s, word, here)
     }
 
     /// Ends a phase that has all it expects.
-    fn turn_word(&self, s: &mut State<'a>, at: i64, here: Site) -> Result<(), ProtocolError> {
-        let Some(b) = s.shared.bars.get_mut(&at).filter(|b| b.pending == 0 && b.bytes == 0) else { return Ok(()) };
-        let gathered = b.facts;
-        let late = b.passed.iter().find(|&&t| !s.shared.phases[gathered].has(self.id(Fact::Passed(at, t))));
+    fn turn_word(&self, s: &mut State<'a>, word: usize, here: Site) -> Result<(), ProtocolError> {
+        let Shared { facts, bars, .. } = &mut s.shared;
+        let Some(b) = bars.get_mut(word).and_then(Option::as_mut).filter(|b| b.pending == 0 && b.bytes == 0) else { return Ok(()) };
+        let p = &self.places;
+        let gathered = p.phase(word);
+        let late = b.passed.iter().find(|&&t| !facts.has(gathered, p.passed(word, t as usize)));
         if let Some(&t) = late {
-            let site = self.here(s, t);
+            let site = self.here(s, t as usize);
             return self.error("a phase may end before the one in front of it has been seen by all that wait for it,", here, site);
         }
         (b.odd, b.pending) = (!b.odd, b.count);
         (b.owed, b.counted) = (b.owed || b.counted, false);
         b.passed.clear();
-        s.shared.phases[gathered + 1] = std::mem::take(&mut s.shared.phases[gathered]);
-        let (ended, before) = (self.id(Fact::Ended(at)), self.id(Fact::Before(at)));
-        let mut over = self.names.borrow().passed(at);
-        over.set(ended);
-        over.set(before);
-        for h in s.shared.holders() {
-            let known = h.has(ended);
-            h.forget(&over);
-            if known {
-                h.set(before);
-            }
-        }
-        s.shared.phases[gathered + 1].set(ended);
-        s.shared.phases[gathered + 1].set(before);
+        facts.copy(gathered + 1, gathered, None);
+        facts.reset(gathered);
+        let (ended, before) = p.ended(word);
+        facts.turn(&p.phases(word), ended, before);
+        facts.set(gathered + 1, ended);
+        facts.set(gathered + 1, before);
         Ok(())
     }
 
     /// Waits for the phase of a parity; false while it is under way.
     pub(super) fn wait_at(&self, s: &mut State<'a>, t: usize, at: i64, odd: bool, here: Site) -> Result<bool, ProtocolError> {
-        self.used(s, t, at, here)?;
-        let Some(b) = s.shared.bars.get_mut(&at) else { return Ok(false) };
+        let word = self.used(s, t, at, here)?;
+        let (s, p) = (&mut s.shared, &self.places);
+        let Some(b) = s.bars.get_mut(word).and_then(Option::as_mut) else { return Ok(false) };
         if b.odd == odd {
             return Ok(false);
         }
-        if !s.shared.known[t].has(self.id(Fact::Before(at))) {
-            let last = b.last.map(|l| l.0);
+        let (ended, before) = p.ended(word);
+        if !s.facts.has(p.known(t), before) {
+            let last = b.last;
             return self.error("a wait may come before the phase in front of the one it is for, and can't tell them apart,", here, last);
         }
-        let again = !b.passed.insert(t);
+        let again = !add_agent(&mut b.passed, t);
         b.owed = false;
-        s.shared.known[t].add(&s.shared.phases[b.facts + 1]);
-        let (ended, passed) = (self.id(Fact::Ended(at)), self.id(Fact::Passed(at, t)));
-        s.shared.known[t].set(ended);
+        s.facts.tell(p.known(t), p.phase(word) + 1, None, |_, w| w);
+        let passed = p.passed(word, t);
+        s.facts.set(p.known(t), ended);
         if again {
             // What others have been told is of an earlier wait; this one must not miss the phase, either.
-            s.shared.holders().for_each(|h| h.clear(passed));
+            s.facts.forget(passed);
         }
-        self.learn_one(&mut s.shared, t, passed);
+        self.learn_one(s, t, passed);
         Ok(true)
     }
 
@@ -333,40 +360,39 @@ impl<'a> Checker<'a> {
         here: Site,
         (id, warps, wait): (u32, u32, bool),
     ) -> Result<bool, ProtocolError> {
-        let key = (self.agents[t].block, id);
-        let own = self.agents[t].warps;
-        // All lanes come.
-        let told = s.shared.known[t].clone();
-        // Named barriers stand beside the words, below all addresses.
-        let ended = self.id(Fact::Ended(-1 - i64::from(id) - ((key.0 as i64) << RANK)));
-        let m = s.shared.named.entry(key).or_default();
+        let (own, p) = (self.agents[t].warps, &self.places);
+        let n = p.named(self.agents[t].block, id);
+        let row = p.phase(n);
+        let (ended, _) = p.ended(n);
+        let Shared { facts, named, told, .. } = &mut s.shared;
+        told[t] += 1;
+        let m = &mut named[n];
         let round = match s.tasks[t].joined {
             Some(round) => round,
             None => {
                 let round = m.odd;
-                if m.again && !told.has(ended) {
+                if m.again && !facts.has(p.known(t), ended) {
                     return self.error("warps may come to a named barrier before all have come to its round before,", here, None);
                 }
                 m.warps += own;
-                if m.warps > warps || !m.came.insert(t) {
+                if m.warps > warps || !add_agent(&mut m.came, t) {
                     return self.error("more warps come to a named barrier than it has,", here, None);
                 }
-                m.gathered.add(&told);
-                s.shared.spoken[t] = s.shared.unsettled[t].clone();
+                // All lanes come.
+                facts.tell(row, p.known(t), None, |_, w| w);
+                facts.copy(p.spoken(t), p.unsettled(t), None);
                 if m.warps == warps {
-                    m.turn();
-                    s.shared.holders().for_each(|h| h.clear(ended));
-                    s.shared.named.entry(key).or_default().taught.set(ended);
+                    m.turn(facts, row);
+                    facts.forget(ended);
+                    facts.set(row + 1, ended);
                 }
                 round
             }
         };
-        let m = s.shared.named.entry(key).or_default();
         let over = m.odd != round;
         s.tasks[t].joined = (wait && !over).then_some(round);
         if over && wait {
-            let taught = m.taught.clone();
-            s.shared.known[t].add(&taught);
+            facts.tell(p.known(t), row + 1, None, |_, w| w);
             self.all_lanes_met(s, t);
         }
         Ok(over || !wait)
@@ -377,26 +403,24 @@ impl<'a> Checker<'a> {
         if s.tasks[t].met.is_some() {
             return self.error("lanes arrive at the cluster's barrier and have not waited for its last round,", here, None);
         }
+        let (p, facts) = (&self.places, &mut s.shared.facts);
         // All lanes come, but what they have done to memory is only ordered if they ask for it.
-        let mut told = s.shared.known[t].clone();
-        if relaxed {
-            told = told.common(&self.names.borrow().events);
-        }
+        p.kinds(|_, events| facts.tell(p.cluster(), p.known(t), None, |n, w| if relaxed { events.only(n, w) } else { w }));
+        facts.copy(p.spoken(t), p.unsettled(t), None);
+        s.shared.told[t] += 1;
         let m = &mut s.shared.cluster;
         s.tasks[t].met = Some(m.odd);
-        m.came.insert(t);
-        m.gathered.add(&told);
-        s.shared.spoken[t] = s.shared.unsettled[t].clone();
+        add_agent(&mut m.came, t);
         self.cluster_turn(s);
         Ok(())
     }
 
     /// Ends a round of the cluster's barrier if all have come that run; whoever has ended has come.
     pub(in super::super) fn cluster_turn(&self, s: &mut State<'a>) {
-        let m = &s.shared.cluster;
-        let all = s.tasks.iter().enumerate().all(|(n, t)| t.life != Life::Awake || m.came.contains(&n));
-        if !m.came.is_empty() && all {
-            s.shared.cluster.turn();
+        let Shared { facts, cluster, .. } = &mut s.shared;
+        let all = |m: &Meeting| s.tasks.iter().enumerate().all(|(n, t)| t.life != Life::Awake || m.came.contains(&(n as u32)));
+        if !cluster.came.is_empty() && all(cluster) {
+            cluster.turn(facts, self.places.cluster());
         }
     }
 
@@ -409,26 +433,26 @@ impl<'a> Checker<'a> {
             return Ok(false);
         }
         s.tasks[t].met = None;
-        let taught = s.shared.cluster.taught.clone();
-        s.shared.known[t].add(&taught);
+        s.shared.facts.tell(self.places.known(t), self.places.cluster() + 1, None, |_, w| w);
         self.all_lanes_met(s, t);
         Ok(true)
     }
 
     /// Arrivals and bytes that a word lacks for which an agent waits, and its last arrival.
     pub(in super::super) fn lacks(&self, s: &State<'a>, t: usize, at: i64) -> (u32, i64, Option<Site>) {
-        let bar = s.shared.bars.get(&(at | (self.agents[t].block as i64) << RANK));
-        bar.map_or((0, 0, None), |b| (b.pending, b.bytes, b.last.map(|l| l.0)))
+        let word = self.places.word(at | (self.agents[t].block as i64) << RANK);
+        let bar = word.and_then(|w| s.shared.bars.get(w)?.as_ref());
+        bar.map_or((0, 0, None), |b| (b.pending, b.bytes, b.last))
     }
 
     /// What must not be left under way at the end.
     pub(in super::super) fn shared_finish(&self, s: &State<'a>) -> Result<(), ProtocolError> {
-        if let Some(site) = Checker::busy_region(&s.shared) {
+        if let Some(site) = self.busy_region(&s.shared) {
             return self.error("local memory is in use at the end", site, None);
         }
         let owed = |b: &&Bar| b.owed || b.counted || b.bytes != 0;
-        if let Some(b) = s.shared.bars.values().find(owed) {
-            let last = b.last.map_or(Site(usize::MAX, std::ptr::null()), |l| l.0);
+        if let Some(b) = s.shared.bars.iter().flatten().filter(owed).min_by_key(|b| b.at) {
+            let last = b.last.unwrap_or(Site(usize::MAX, std::ptr::null()));
             return self.error("bytes may still be on their way at the end: nobody waits for the phase that counts them,", last, None);
         }
         Ok(())

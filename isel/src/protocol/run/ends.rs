@@ -4,6 +4,7 @@ use super::super::ProtocolError;
 use super::super::env::Env;
 use super::super::value::Abs;
 use super::super::word::{Site, Staging};
+use super::code::What;
 use super::{Checker, Life, State, Task, place};
 use crate::lane::{For, Inst, Unit};
 
@@ -11,18 +12,15 @@ impl<'a> Checker<'a> {
     /// The instruction at which an agent stands.
     pub(in super::super) fn here(&self, s: &State<'a>, t: usize) -> Option<Site> {
         let frame = s.tasks[t].frames.last()?;
-        Some(Site(t, frame.block.get(frame.at)?))
+        Some(Site(t, self.code.ops(frame.block).get(frame.at)?.inst))
     }
 
     /// The word that an agent waits for.
     fn waits_for(&self, s: &State<'a>, t: usize) -> Option<(i64, Site)> {
         let frame = s.tasks[t].frames.last()?;
-        let inst = frame.block.get(frame.at)?;
-        match inst {
-            Inst::Unit(u) => match &**u {
-                Unit::Wait { barrier, .. } => Some((place(&s.tasks[t].env, barrier)?, Site(t, inst))),
-                _ => None,
-            },
+        let op = self.code.ops(frame.block).get(frame.at)?;
+        match op.what {
+            What::Unit(Unit::Wait { barrier, .. }) => Some((place(&s.tasks[t].env, barrier)?, Site(t, op.inst))),
             _ => None,
         }
     }
@@ -74,34 +72,32 @@ impl<'a> Checker<'a> {
 
     /// Computes again what stands in front of here, now that more is known.
     pub(super) fn again(&self, task: &mut Task<'a>, block: usize) {
-        let mut env = std::mem::take(&mut task.env);
-        let open = task.frames.iter().flat_map(|f| &f.block[..f.at.min(f.block.len())]);
-        for inst in self.program.body.iter().chain(open) {
+        let open = task.frames.iter().flat_map(|f| self.code.ops(f.block).iter().take(f.at));
+        let insts = self.code.ops(self.front).iter().chain(open).flat_map(|op| match op.what {
+            What::Compute(n) => &self.code.group(n).insts[..],
+            _ => &[],
+        });
+        for inst in insts {
             if let Inst::Bin { dst, .. } | Inst::Cmp { dst, .. } | Inst::Select { dst, .. } = inst
-                && env.get(dst).is_none()
+                && task.env.get(dst).is_none()
+                && let Some((v, a)) = self.made(inst, &task.env, (0, 1, 0, block))
             {
-                self.compute_in(inst, &mut env, (0, 1, 0, block));
+                task.env.learn(v, a);
             }
         }
-        task.env = env;
     }
 
     /// The end of a loop that has ended, if its steps are counted one by one and it is known not to lie in front of its beginning.
     pub(super) fn end(&self, l: &For, first: bool, made: &Env) -> Option<Abs> {
-        let (Some(Abs::All(lo)), Some(Abs::All(1))) = (made.get(&l.lo), made.get(&l.step)) else { return None };
+        let (Some(Abs::All(0)), Some(Abs::All(1))) = (made.get(&l.lo), made.get(&l.step)) else { return None };
         let decided = self.explicit.splits(l.hi) || self.explicit.trips.contains_key(&l.iv);
-        if decided
-            || self.explicit.modulus <= 1
-            || !self.relevant.contains(&l.hi)
-            || *lo != 0
-            || matches!(made.get(&l.hi), Some(Abs::All(_)))
-        {
+        if decided || self.explicit.modulus <= 1 || !self.relevant.contains(&l.hi) || matches!(made.get(&l.hi), Some(Abs::All(_))) {
             return None;
         }
         match made.get(&l.iv) {
             _ if first => self.explicit.natural.contains(&l.hi).then_some(Abs::All(0)),
             Some(Abs::All(v)) => Some(self.explicit.counted(Abs::All(v + 1))),
-            Some(Abs::Count(v, m)) => Some(self.explicit.counted(Abs::Count(v + 1, *m))),
+            Some(Abs::Count(v, m)) => Some(self.explicit.counted(Abs::Count(v + 1, m))),
             _ => None,
         }
     }
@@ -115,13 +111,13 @@ impl<'a> Checker<'a> {
                 _ => Abs::All(*lo),
             };
         }
-        if self.explicit.modulus <= 1 || *lo < 0 || *step <= 0 {
+        if self.explicit.modulus <= 1 || lo < 0 || step <= 0 {
             return Abs::Index(l.lo, first);
         }
         match made.get(&l.iv) {
-            _ if first => Abs::All(*lo),
+            _ if first => Abs::All(lo),
             Some(Abs::All(v)) => self.explicit.counted(Abs::All(v + step)),
-            Some(Abs::Count(v, m)) => self.explicit.counted(Abs::Count(v + step, *m)),
+            Some(Abs::Count(v, m)) => self.explicit.counted(Abs::Count(v + step, m)),
             _ => Abs::Index(l.lo, first),
         }
     }

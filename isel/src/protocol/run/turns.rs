@@ -2,13 +2,13 @@
 
 use super::super::ProtocolError;
 use super::super::env::Env;
-use super::super::streams::matters;
 use super::super::value::Abs;
 use super::super::word::Site;
+use super::code::Arms;
 use super::{Checker, End, Frame, State, Step, advance};
-use crate::lane::visit::blocks;
-use crate::lane::{Block, Carried, For, If, Inst, LVal, Unit};
+use crate::lane::{Carried, For, If, Inst, LVal};
 use cranelift_entity::EntityRef;
+use smallvec::SmallVec;
 
 /// What is known of the next turn of a loop.
 enum Next {
@@ -35,27 +35,24 @@ impl<'a> Checker<'a> {
                 task.frames.pop();
                 c.results.iter().for_each(|r| task.env.set(r.0, None));
             }
-            End::Turn(l) => {
+            End::Turn(l, body) => {
                 // Nothing else of a turn outlives it.
-                let task = &mut s.tasks[t];
-                let mut env = task.outer.last().cloned().unwrap_or_default();
-                for v in self.carried(l).map(|c| c.next).chain([l.iv]) {
-                    if let Some(a) = task.env.get(&v) {
-                        env.insert(v, a.clone());
-                    }
-                }
-                task.env = env;
-                return self.turn(s, t, l, false);
+                let env = &mut s.tasks[t].env;
+                let kept: SmallVec<[(LVal, Abs); 8]> =
+                    self.carried(l).map(|c| c.next).chain([l.iv]).filter_map(|v| Some((v, env.get(&v)?))).collect();
+                env.turned(l.iv);
+                kept.into_iter().for_each(|(v, a)| env.learn(v, a));
+                return self.turn(s, t, (l, body), false);
             }
         }
         Ok(Step::Ran)
     }
 
     /// Goes on to a choice's block.
-    pub(super) fn choose(&self, s: &mut State<'a>, t: usize, c: &'a If) -> Result<Step, ProtocolError> {
+    pub(super) fn choose(&self, s: &mut State<'a>, t: usize, c: &'a If, (arms, reads): ([usize; 2], Arms)) -> Result<Step, ProtocolError> {
         let mut answered = None;
         let holds = if let Some(Abs::All(x)) = s.tasks[t].env.get(&c.condition) {
-            let holds = *x != 0;
+            let holds = x != 0;
             // A loop that is not begun has had its answer; so has one whose first step stands in front of it.
             if let Some((l, behind)) = self.guards(c)
                 && (!holds || behind)
@@ -66,19 +63,19 @@ impl<'a> Checker<'a> {
             holds
         } else {
             let Some((l, behind)) = self.guards(c) else {
-                if self.explicit.on && self.only_reads(&c.then) && self.only_reads(&c.otherwise) {
+                if reads == Arms::Read {
                     let task = &mut s.tasks[t];
                     advance(task);
-                    task.frames.extend([&c.otherwise, &c.then].map(|block| Frame { block, at: 0, end: End::Either(c) }));
+                    task.frames.extend([arms[1], arms[0]].map(|block| Frame { block, at: 0, end: End::Either(c) }));
                     return Ok(Step::Ran);
                 }
-                if !self.explicit.on && own_results(&c.then) && own_results(&c.otherwise) {
+                if reads == Arms::Leave {
                     self.both(s, t, c)?;
                     advance(&mut s.tasks[t]);
                     return Ok(Step::Ran);
                 }
-                let here = s.tasks[t].frames.last().and_then(|f| f.block.get(f.at)).map_or(std::ptr::null(), std::ptr::from_ref);
-                return self.error("a choice that is not understood", Site(t, here), None);
+                let here = self.here(s, t).unwrap_or(Site(t, std::ptr::null()));
+                return self.error("a choice that is not understood", here, None);
             };
             match self.next(s, t, l, true, &s.tasks[t].env) {
                 Next::Open(stream) => return Ok(Step::Open(stream)),
@@ -93,7 +90,7 @@ impl<'a> Checker<'a> {
         }
         let task = &mut s.tasks[t];
         advance(task);
-        task.frames.push(Frame { block: if holds { &c.then } else { &c.otherwise }, at: 0, end: End::Choice(c, holds) });
+        task.frames.push(Frame { block: arms[usize::from(!holds)], at: 0, end: End::Choice(c, holds) });
         Ok(Step::Ran)
     }
 
@@ -134,22 +131,13 @@ impl<'a> Checker<'a> {
         Ok(())
     }
 
-    /// True if a block touches what goes from agent to agent by reads of lanes only.
-    fn only_reads(&self, block: &Block) -> bool {
-        block.iter().all(|i| match i {
-            Inst::Unit(u) => matches!(**u, Unit::FenceUnits | Unit::Hold | Unit::PrefetchMap { .. }),
-            Inst::StoreShared { addr, .. } => !self.explicit.tracked(self.program, *addr),
-            other => blocks(other).into_iter().all(|b| self.only_reads(b)),
-        })
-    }
-
     /// What matters of what a loop carries.
     fn carried<'l>(&self, l: &'l For) -> impl Iterator<Item = &'l Carried> {
         l.carried.iter().filter(|c| self.computed[c.param.index()] || self.computed[c.result.index()])
     }
 
     /// Goes round a loop again, or leaves it.
-    pub(super) fn turn(&self, s: &mut State<'a>, t: usize, l: &'a For, first: bool) -> Result<Step, ProtocolError> {
+    pub(super) fn turn(&self, s: &mut State<'a>, t: usize, (l, body): (&'a For, usize), first: bool) -> Result<Step, ProtocolError> {
         // The answer first: without it, the agent stops here.
         let again = match self.next(s, t, l, first, &s.tasks[t].env) {
             Next::Open(stream) => return Ok(Step::Open(stream)),
@@ -164,30 +152,36 @@ impl<'a> Checker<'a> {
             }
         };
         let task = &mut s.tasks[t];
-        let made = std::mem::take(&mut task.env);
+        let goes_on = |c: &Carried| (if first { c.init } else { c.next }, if again { c.param } else { c.result });
+        let passed: SmallVec<[(LVal, Option<Abs>); 8]> = self
+            .carried(l)
+            .map(|c| {
+                let (from, to) = goes_on(c);
+                let a = task.env.get(&from);
+                (to, if self.explicit.counters.contains(&c.param) { a.map(|a| self.explicit.carried(c.param, a)) } else { a })
+            })
+            .collect();
+        let index = again.then(|| self.index(l, first, &task.env));
+        let end = if again { None } else { self.end(l, first, &task.env) };
         if first {
             advance(task);
-            task.outer.push(made.clone().under());
+            task.env.enter();
         } else {
             task.frames.pop();
+            task.env.turned(l.iv);
         }
-        task.env = task.outer.last().cloned().unwrap_or_default();
-        for c in self.carried(l) {
-            let (from, to) = (if first { c.init } else { c.next }, if again { c.param } else { c.result });
-            let a = made.get(&from).cloned();
-            task.env.set(to, if self.explicit.counters.contains(&c.param) { a.map(|a| self.explicit.carried(c.param, a)) } else { a });
-        }
-        if again {
-            let index = self.index(l, first, &made);
+        if let Some(index) = index {
+            passed.into_iter().for_each(|(v, a)| task.env.set(v, a));
             task.env.insert(l.iv, index);
-            task.frames.push(Frame { block: &l.body, at: 0, end: End::Turn(l) });
-        } else {
-            task.outer.pop();
-            // The loop is over: its end is where the index stands.
-            if let Some(end) = self.end(l, first, &made) {
-                task.env.insert(l.hi, end);
-                self.again(task, self.agents[t].block);
-            }
+            task.frames.push(Frame { block: body, at: 0, end: End::Turn(l, body) });
+            return Ok(Step::Ran);
+        }
+        task.env.leave();
+        passed.into_iter().for_each(|(v, a)| task.env.set(v, a));
+        // The loop is over: its end is where the index stands.
+        if let Some(end) = end {
+            task.env.learn(l.hi, end);
+            self.again(task, self.agents[t].block);
         }
         Ok(Step::Ran)
     }
@@ -241,10 +235,10 @@ impl<'a> Checker<'a> {
         if !self.explicit.splits(l.hi) {
             return None;
         }
-        let index = if first { env.get(&l.lo).cloned()? } else { self.index(l, false, env) };
+        let index = if first { env.get(&l.lo)? } else { self.index(l, false, env) };
         match (index, env.get(&l.hi)?) {
-            (Abs::All(v), Abs::All(h)) => Some(v < *h),
-            (Abs::All(v), Abs::Count(h, _)) if v < *h => Some(true),
+            (Abs::All(v), Abs::All(h)) => Some(v < h),
+            (Abs::All(v), Abs::Count(h, _)) if v < h => Some(true),
             // It counts by ones, so that it can't end elsewhere.
             (Abs::All(v) | Abs::Count(v, _), Abs::Count(h, m)) if (v - h) % m != 0 => Some(true),
             _ => None,
@@ -265,28 +259,8 @@ impl<'a> Checker<'a> {
     }
 }
 
-/// True if the units of a block do no more than let a role's results leave: what others do depends on none of them.
-fn own_results(block: &Block) -> bool {
-    use Unit::*;
-    block.iter().all(|i| match i {
-        Inst::Unit(u) => matches!(
-            **u,
-            StoreMatrix { .. }
-                | FenceUnits
-                | GroupBarrier { .. }
-                | BulkStore { .. }
-                | CommitStores { .. }
-                | WaitStoresRead { .. }
-                | PrefetchMap { .. }
-        ),
-        Inst::If(c) => own_results(&c.then) && own_results(&c.otherwise),
-        // How often a loop goes round is open.
-        other => blocks(other).into_iter().all(|b| !matters(b, false)),
-    })
-}
-
 /// Assigns values side by side.
 fn enter(env: &mut Env, pairs: impl Iterator<Item = (LVal, LVal)>) {
-    let values: Vec<(LVal, Option<Abs>)> = pairs.map(|(to, from)| (to, env.get(&from).cloned())).collect();
+    let values: SmallVec<[(LVal, Option<Abs>); 4]> = pairs.map(|(to, from)| (to, env.get(&from))).collect();
     values.into_iter().for_each(|(to, a)| env.set(to, a));
 }

@@ -1,0 +1,202 @@
+//! What agents run, without what is nobody else's affair: in a kernel's text one instruction of some hundreds matters.
+
+use super::super::streams::matters;
+use super::Checker;
+use crate::lane::visit::{blocks, computed, reads};
+use crate::lane::{Block, For, If, Inst, LVal, Place, Unit};
+use cranelift_entity::EntityRef;
+
+/// What an instruction does to the state.
+pub(in super::super) enum What<'a> {
+    /// A run of instructions that compute.
+    Compute(usize),
+    /// A loop, and its body.
+    Loop(&'a For, usize),
+    /// A choice, its blocks, and what these do at most.
+    Choice(&'a If, [usize; 2], Arms),
+    /// A loop without a count.
+    Endless,
+    Unit(&'a Unit),
+    Roles,
+    Barrier,
+    /// An access of lanes, of so many bytes; a write may have a guard.
+    Load(Place, u32),
+    Store(Place, u32, Option<LVal>),
+    /// Lanes read a slot of a ring.
+    Fetch(Place),
+}
+
+/// What the blocks of a choice do, as far as others have part in it.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(in super::super) enum Arms {
+    /// They only read.
+    Read,
+    /// They let results leave.
+    Leave,
+    Any,
+}
+
+/// An instruction.
+pub(in super::super) struct Op<'a> {
+    pub inst: &'a Inst,
+    pub what: What<'a>,
+}
+
+/// Instructions that compute, and nothing else stands between them that matters to them.
+#[derive(Default)]
+pub(in super::super) struct Group<'a> {
+    pub insts: Vec<&'a Inst>,
+    /// What they read that they do not make, and what they make.
+    pub reads: Vec<LVal>,
+    pub makes: Vec<LVal>,
+    /// They make the same of the same, whoever runs them, and are many enough to ask what they have made before.
+    pub again: bool,
+}
+
+/// Blocks, and runs of instructions that compute, by number.
+#[derive(Default)]
+pub(in super::super) struct Code<'a> {
+    blocks: Vec<Vec<Op<'a>>>,
+    groups: Vec<Group<'a>>,
+}
+
+/// Instructions that a run is worth looking up for.
+const WORTH: usize = 3;
+
+impl<'a> Code<'a> {
+    pub fn ops(&self, block: usize) -> &[Op<'a>] {
+        &self.blocks[block]
+    }
+
+    pub fn group(&self, n: usize) -> &Group<'a> {
+        &self.groups[n]
+    }
+
+    /// Takes a block in; its number.
+    pub fn add(&mut self, c: &Checker<'_>, block: &'a Block) -> usize {
+        let mut ops: Vec<Op<'a>> = Vec::new();
+        // Where the run stands to which the next one that computes belongs, and what is made behind it.
+        let (mut run, mut late): (Option<usize>, Vec<LVal>) = (None, Vec::new());
+        for inst in block {
+            let computes = computed(inst).is_some_and(|list| list.iter().any(|v| c.computed[v.index()]));
+            if computes {
+                let mut waits = false;
+                reads(inst, &mut |v| waits |= late.contains(&v));
+                if waits {
+                    (run, late) = (None, Vec::new());
+                }
+                let n = *run.get_or_insert_with(|| {
+                    self.groups.push(Group::default());
+                    ops.push(Op { inst, what: What::Compute(self.groups.len() - 1) });
+                    self.groups.len() - 1
+                });
+                self.groups[n].insts.push(inst);
+            } else if let Some(what) = self.what(c, inst) {
+                match &what {
+                    // What loops and choices tell of their bounds counts behind them.
+                    What::Loop(..) | What::Choice(..) | What::Roles | What::Endless => (run, late) = (None, Vec::new()),
+                    What::Unit(u) => late.extend(u.results()),
+                    _ => {}
+                }
+                ops.push(Op { inst, what });
+            }
+        }
+        for op in &ops {
+            if let What::Compute(n) = op.what {
+                self.groups[n].close(c);
+            }
+        }
+        self.blocks.push(ops);
+        self.blocks.len() - 1
+    }
+
+    /// What an instruction does, if anything.
+    fn what(&mut self, c: &Checker<'_>, inst: &'a Inst) -> Option<What<'a>> {
+        let (on, local) = (c.explicit.on, c.explicit.local);
+        let tracked = |addr: LVal| c.explicit.tracked(c.program, addr);
+        let bytes = |list: &[LVal]| list.iter().map(|&v| c.program.vals[v].bytes()).sum();
+        match inst {
+            Inst::For(l) => matters(&l.body, local).then(|| What::Loop(l, self.add(c, &l.body))),
+            Inst::If(choice) => (matters(&choice.then, local) || matters(&choice.otherwise, local)).then(|| {
+                let arms = [&choice.then, &choice.otherwise];
+                let does = match on {
+                    true if arms.iter().all(|b| only_reads(c, b)) => Arms::Read,
+                    false if arms.iter().all(|b| own_results(c, b)) => Arms::Leave,
+                    _ => Arms::Any,
+                };
+                What::Choice(choice, arms.map(|b| self.add(c, b)), does)
+            }),
+            Inst::While(l) => (matters(&l.test, local) || matters(&l.body, local)).then_some(What::Endless),
+            Inst::Unit(u) => match **u {
+                Unit::FenceMatrices | Unit::Hold | Unit::AwaitPrevious | Unit::PrefetchMap { .. } => None,
+                Unit::StoreMatrix { to, .. } if on && !tracked(to.addr) => None,
+                Unit::BulkStore { from, .. } if on && !tracked(from.addr) => None,
+                _ => Some(What::Unit(u)),
+            },
+            Inst::Roles(_) => Some(What::Roles),
+            Inst::Barrier => (on || !c.lane_reads.is_empty()).then_some(What::Barrier),
+            Inst::LoadShared { addr, offset, .. } | Inst::LoadMatrix { addr, offset, .. } if c.lane_reads.contains(addr) => {
+                Some(What::Fetch(Place { addr: *addr, offset: *offset }))
+            }
+            // Each lane names a row of 16 bytes.
+            Inst::LoadMatrix { addr, offset, .. } => (on && tracked(*addr)).then(|| What::Load(Place { addr: *addr, offset: *offset }, 16)),
+            Inst::LoadShared { dsts, addr, offset } => {
+                (on && tracked(*addr)).then(|| What::Load(Place { addr: *addr, offset: *offset }, bytes(dsts)))
+            }
+            Inst::StoreShared { srcs, addr, offset, guard } => {
+                (on && tracked(*addr)).then(|| What::Store(Place { addr: *addr, offset: *offset }, bytes(srcs), *guard))
+            }
+            _ => None,
+        }
+    }
+}
+
+impl Group<'_> {
+    /// Finds out what it reads and makes.
+    fn close(&mut self, c: &Checker<'_>) {
+        let mut alone = self.insts.len() >= WORTH;
+        for inst in &self.insts {
+            reads(inst, &mut |v| {
+                if !self.makes.contains(&v) && !self.reads.contains(&v) {
+                    self.reads.push(v);
+                }
+            });
+            let made = computed(inst).unwrap_or_default();
+            self.makes.extend(made);
+            // Lanes and blocks differ, and what is assumed is not made.
+            alone &= !matches!(inst, Inst::Special { .. }) && !made.iter().any(|&v| c.explicit.splits(v));
+        }
+        self.reads.retain(|&v| c.homes.slot(v));
+        self.again = alone;
+    }
+}
+
+/// True if a block touches what goes from agent to agent by reads of lanes only.
+fn only_reads(c: &Checker<'_>, block: &Block) -> bool {
+    block.iter().all(|i| match i {
+        Inst::Unit(u) => matches!(**u, Unit::FenceUnits | Unit::Hold | Unit::PrefetchMap { .. }),
+        Inst::StoreShared { addr, .. } => !c.explicit.tracked(c.program, *addr),
+        other => blocks(other).into_iter().all(|b| only_reads(c, b)),
+    })
+}
+
+/// True if the units of a block do no more than let a role's results leave: what others do depends on none of them.
+fn own_results(c: &Checker<'_>, block: &Block) -> bool {
+    use Unit::*;
+    block.iter().all(|i| match i {
+        Inst::Unit(u) => matches!(
+            **u,
+            StoreMatrix { .. }
+                | FenceUnits
+                | GroupBarrier { .. }
+                | BulkStore { .. }
+                | CommitStores { .. }
+                | WaitStoresRead { .. }
+                | PrefetchMap { .. }
+        ),
+        Inst::If(choice) => own_results(c, &choice.then) && own_results(c, &choice.otherwise),
+        Inst::LoadShared { addr, .. } | Inst::LoadMatrix { addr, .. } => !c.lane_reads.contains(addr),
+        // How often a loop goes round is open.
+        other => blocks(other).into_iter().all(|b| !matters(b, false)),
+    })
+}
