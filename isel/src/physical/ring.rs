@@ -71,12 +71,21 @@ impl RingSearch {
         let said = RingForms::required(kernel).unwrap_or_default().or(&RingForms::asked(kernel, options));
         let can = |forms: RingForms| plan_with(kernel, target, options, &forms).is_ok_and(|p| p.specialised().is_some());
         let mut out = RingSearch { loads: Vec::new(), lefts: Vec::new(), stores: Vec::new(), copies_last: false, plan: s.clone() };
+        // Where no lanes share panels, an access that is cut into them is all that the plan asks for.
+        let cut = |i: Inst, tile: &PanelTile, span: u32| PanelTile::of(kernel, i, &tile.shape, units, Some(span)).is_ok();
         for (load, tile) in &s.loads {
             let v = kernel.insts[*load].results[0];
             let mut spans = vec![tile.span];
             if !said.spans.contains_key(load) {
                 let with = |span: u32| RingForms { spans: [(*load, span)].into(), ..RingForms::default() };
-                spans.extend(units.bulk.spans.iter().copied().filter(|&x| x != tile.span && can(with(x))));
+                spans.extend(
+                    units
+                        .bulk
+                        .spans
+                        .iter()
+                        .copied()
+                        .filter(|&x| x != tile.span && if s.lefts.is_empty() { cut(*load, tile, x) } else { can(with(x)) }),
+                );
             }
             let maps = spans.into_iter().filter_map(|x| Some((x, panels_of(kernel, *load, v, x)?))).collect();
             out.loads.push(Waits { load: *load, maps });
@@ -98,10 +107,9 @@ impl RingSearch {
             let map = |x: u32| panels_of(kernel, *store, v, x).map(|m| Rc::new(m.layout().clone()));
             let mut ways = vec![(Leave::Panels(tile.span), map(tile.span))];
             if !said.leave.contains_key(store) {
-                let with = |leave| RingForms { leave: [(*store, leave)].into(), ..RingForms::default() };
-                let others = units.bulk.spans.iter().filter(|&&x| x != tile.span && can(with(Leave::Panels(x))));
+                let others = units.bulk.spans.iter().filter(|&&x| x != tile.span && cut(*store, tile, x));
                 ways.extend(others.map(|&x| (Leave::Panels(x), map(x))));
-                if can(with(Leave::Lanes)) {
+                if options.bulk_results != Some(true) {
                     ways.push((Leave::Lanes, None));
                 }
             }
