@@ -39,7 +39,7 @@ pub struct LowerOptions {
     pub overlap: Option<bool>,
     /// Whether a launch may begin while the one in front of it ends, where the target has that. Numbers do not depend on it.
     pub early_launch: Option<bool>,
-    /// Bytes of the rows of panels in which operands of a specialised loop wait and its results leave.
+    /// Bytes of the rows of panels in which operands of a specialised loop wait.
     pub span: Option<u32>,
     /// Whether left operands of a specialised loop's dots go from the ring through registers.
     pub left_registers: Option<bool>,

@@ -41,12 +41,14 @@ pub(crate) fn kernels() -> Vec<(String, Box<dyn Workload>)> {
     let orders = [(false, false), (false, true), (true, false), (true, true)];
     let gemm = |elem, trans| Problem::Gemm { elem, out: elem, trans, batch: 1, m: 4096, n: 4096, k: 4096 };
     let products = orders.into_iter().map(|t| gemm(elem, t)).chain([gemm(Scalar::F32, (false, false))]);
-    let attention = |causal| {
-        let case = AttentionCase { config: Attention::new(elem, 128, causal), queries: 4096, keys: 4096, heads: 1 };
-        (case.name(), Box::new(case) as Box<dyn Workload>)
+    let attention = |causal, units: bool| {
+        let config = Attention::new(elem, 128, causal);
+        let config = if units { config.for_units() } else { config };
+        let case = AttentionCase { config, queries: 4096, keys: 4096, heads: 1 };
+        (case.name() + if units { "_for_units" } else { "" }, Box::new(case) as Box<dyn Workload>)
     };
     let known = rows.into_iter().chain(products).map(|p| (p.name(), p.workload(&Variant::default()).1));
-    known.chain([attention(false), attention(true)]).collect()
+    known.chain([(false, false), (true, false), (false, true), (true, true)].map(|(causal, units)| attention(causal, units))).collect()
 }
 
 /// Those whose author says who does what: of the cases, and of the suites of products and norms.

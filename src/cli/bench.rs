@@ -47,7 +47,7 @@ what to run (lists are separated by commas; every combination is run)
   --overlap WORD,…    products run while lanes compute: on, off (attention; the planner's choice)
   --persistent WORD,… an instance runs several grid positions: on, off (gemm, attention; the planner's choice)
   --early WORD,…      launches begin while the ones in front of them end: on, off (on, where the target has it)
-  --span N,…          bytes of the rows of panels: 128, 64, 32 (specialised gemm, attention; the planner's choice)
+  --span N,…          bytes of the rows of panels in which operands wait: 128, 64, 32 (specialised gemm, attention; the planner's choice)
   --left WORD,…       left operands from panels, or through registers (likewise)
   --results WORD,…    results in bulk, or by lanes (likewise)
   --no-library        leave cuBLASLt out

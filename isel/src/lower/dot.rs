@@ -13,7 +13,7 @@ use crate::error::LowerError;
 use crate::lane::{BinOp, LTy, LVal, LaneBuilder, Special, Vals};
 use crate::target::{MatrixId, Target};
 use smallvec::SmallVec;
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::rc::Rc;
 use tilelift_ir::layout::{AccessColumns, Axis, Layout, LdMatrixPlan, SharedOp, ldmatrix_applies, vectors_without};
 use tilelift_ir::{Attr, Inst, Precision, Scalar, Value};
@@ -227,7 +227,7 @@ impl Lower<'_> {
         layout: &Rc<Layout>,
         fragment_bits: usize,
         elem: Scalar,
-    ) -> Result<Vec<((u32, u32), Vals)>, LowerError> {
+    ) -> Result<BTreeMap<(u32, u32), Vals>, LowerError> {
         let source = self.source(staged, layout, elem, elem)?;
         let mut operand = Operand::new(layout, fragment_bits, [elem; 2], Precision::Exact, source);
         let mut all: Vec<(u32, u32)> = operand.bases.keys().copied().collect();

@@ -26,7 +26,7 @@ use crate::target::Target;
 use cranelift_entity::SecondaryMap;
 use machine::Prices;
 use ring::RingSearch;
-use tilelift_egraph::physical::{Limits, Machine, Problem, Solution, Source, print, solve};
+use tilelift_egraph::physical::{Limits, Problem, Solution, Source, print, solve};
 use tilelift_ir::{Inst, Kernel, Op, Value, ValueDef, Verified};
 
 /// The values that wait in shared memory for dots: staged loads, and other views of them.
@@ -87,17 +87,19 @@ fn choose_forms(kernel: &Kernel, target: &Target, options: &LowerOptions, plan: 
     let plain = crate::assign::assign(kernel, target, plan)?;
     let search = Search::of_ring(kernel, target, plan, &plain, ring);
     let found = search.solve();
-    let (Some(ring), prices) = (search.ring(), &search.prices) else {
+    let Some(ring) = search.ring() else {
         return Ok(Chosen { text: tilelift_ir::text::print(kernel), size: [0; 2], others: Vec::new(), declined: around });
     };
     let forms = found.as_ref().map_or_else(|| ring.plain(), |f| ring.forms(kernel, f));
-    let mut text = ring.list(kernel, &forms, &|i, f| prices.run(i, f), &|i| prices.anchors(i));
+    let shown = forms.written(kernel);
+    let mut text = "; forms and their prices, in cycles of a multiprocessor for a round of the loop, or for the program:\n".to_owned();
+    text += &ring.list(kernel, &shown, &forms, &search.prices);
     if let Some(f) = &found {
         text += &format!("; cost {}", f.cost / 16);
         text += &f.plain.map(|p| format!(", {} in the plan's own forms", p / 16)).unwrap_or_default();
-        text += " (cycles of a multiprocessor per program, of what is chosen here)\n";
+        text += " (for the program, of what is chosen here)\n";
     }
-    text += &tilelift_ir::text::print(&forms.written(kernel));
+    text += &tilelift_ir::text::print(&shown);
     let (size, others) = found.map(|f| (f.size, f.others)).unwrap_or_default();
     Ok(Chosen { text, size, others, declined: around })
 }

@@ -12,6 +12,7 @@
 //! Everything else of such a kernel keeps the plain assignment: it runs once per program on one or two groups of warps, which wait for
 //! latencies, and prices are of work.
 
+use super::machine::Prices;
 use super::staging::{self, in_memory, through};
 use crate::access::GlobalAccess;
 use crate::assign::Assignment;
@@ -21,9 +22,9 @@ use crate::plan::{Leave, LowerOptions, PanelTile, Plan, RingForms, Specialised, 
 use crate::target::{Costs, GroupMatrix, Target};
 use std::fmt::Write;
 use std::rc::Rc;
-use tilelift_egraph::physical::{Form, Solution};
+use tilelift_egraph::physical::{Form, Machine, Solution};
 use tilelift_ir::layout::{Layout, SharedMap, panel_swizzle};
-use tilelift_ir::{Inst, Kernel, Op, Value};
+use tilelift_ir::{Inst, Kernel, Op, Value, text};
 
 /// Alternatives of one load.
 pub(super) struct Waits {
@@ -70,12 +71,21 @@ impl RingSearch {
         let said = RingForms::required(kernel).unwrap_or_default().or(&RingForms::asked(kernel, options));
         let can = |forms: RingForms| plan_with(kernel, target, options, &forms).is_ok_and(|p| p.specialised().is_some());
         let mut out = RingSearch { loads: Vec::new(), lefts: Vec::new(), stores: Vec::new(), copies_last: false, plan: s.clone() };
+        // Where no lanes share panels, an access that is cut into them is all that the plan asks for.
+        let cut = |i: Inst, tile: &PanelTile, span: u32| PanelTile::of(kernel, i, &tile.shape, units, Some(span)).is_ok();
         for (load, tile) in &s.loads {
             let v = kernel.insts[*load].results[0];
             let mut spans = vec![tile.span];
             if !said.spans.contains_key(load) {
                 let with = |span: u32| RingForms { spans: [(*load, span)].into(), ..RingForms::default() };
-                spans.extend(units.bulk.spans.iter().copied().filter(|&x| x != tile.span && can(with(x))));
+                spans.extend(
+                    units
+                        .bulk
+                        .spans
+                        .iter()
+                        .copied()
+                        .filter(|&x| x != tile.span && if s.lefts.is_empty() { cut(*load, tile, x) } else { can(with(x)) }),
+                );
             }
             let maps = spans.into_iter().filter_map(|x| Some((x, panels_of(kernel, *load, v, x)?))).collect();
             out.loads.push(Waits { load: *load, maps });
@@ -97,10 +107,9 @@ impl RingSearch {
             let map = |x: u32| panels_of(kernel, *store, v, x).map(|m| Rc::new(m.layout().clone()));
             let mut ways = vec![(Leave::Panels(tile.span), map(tile.span))];
             if !said.leave.contains_key(store) {
-                let with = |leave| RingForms { leave: [(*store, leave)].into(), ..RingForms::default() };
-                let others = units.bulk.spans.iter().filter(|&&x| x != tile.span && can(with(Leave::Panels(x))));
+                let others = units.bulk.spans.iter().filter(|&&x| x != tile.span && cut(*store, tile, x));
                 ways.extend(others.map(|&x| (Leave::Panels(x), map(x))));
-                if can(with(Leave::Lanes)) {
+                if options.bulk_results != Some(true) {
                     ways.push((Leave::Lanes, None));
                 }
             }
@@ -292,14 +301,21 @@ impl RingSearch {
         }
     }
 
-    /// The alternatives and their prices, the chosen one of each marked, as lines of a comment.
-    pub fn list(
-        &self,
-        kernel: &Kernel,
-        chosen: &RingForms,
-        price: &dyn Fn(Inst, &Form) -> Option<u64>,
-        ways: &dyn Fn(Inst) -> Vec<Form>,
-    ) -> String {
+    /// The alternatives and their prices, the chosen one of each marked, as lines of a comment in front of a text of the kernel, whose names they use.
+    pub fn list(&self, kernel: &Kernel, shown: &Kernel, chosen: &RingForms, machine: &Prices<'_>) -> String {
+        let lines = text::lines(shown);
+        let named = |i: Inst| {
+            let line = lines.iter().find(|l| l.insts.contains(&i)).map_or("", |l| l.text.trim());
+            line.split_once(" = ").map_or_else(|| format!("`{line}`"), |(name, _)| name.to_owned())
+        };
+        // With what brings an operand from where the plan has it to where the form wants it.
+        let price = |i: Inst, f: Option<&Form>, plain: &Form| {
+            let f = f?;
+            let moves = f.operands.iter().zip(&plain.operands).zip(&kernel.insts[i].args);
+            let moves = moves.filter_map(|((to, from), &v)| Some((from.as_ref()?, to.as_ref()?, kernel.ty(v).elem())));
+            let moves = moves.filter(|(from, to, _)| in_memory(from) != in_memory(to));
+            moves.map(|(from, to, elem)| machine.convert(from, to, elem)).sum::<Option<u64>>().zip(machine.run(i, f)).map(|(a, b)| a + b)
+        };
         let mut out = String::new();
         let mut line = |head: String, list: Vec<(String, Option<u64>, bool)>| {
             let list: Vec<String> = list
@@ -312,30 +328,42 @@ impl RingSearch {
             let _ = writeln!(out, "; {head}: {}", list.join(", "));
         };
         for w in &self.loads {
-            let forms = ways(w.load);
-            let list = w.maps.iter().zip(&forms);
-            let list = list.map(|((span, _), f)| (format!("panels({span})"), price(w.load, f), chosen.spans.get(&w.load) == Some(span)));
-            line(format!("{} waits in", kernel.insts[w.load].results[0]), list.collect());
+            let forms = machine.anchors(w.load);
+            let list = w
+                .maps
+                .iter()
+                .zip(&forms)
+                .map(|((span, _), f)| (format!("panels({span})"), price(w.load, Some(f), f), chosen.spans.get(&w.load) == Some(span)));
+            line(format!("{} waits in", named(w.load)), list.collect());
         }
         for (dot, all) in &self.lefts {
-            let forms = ways(*dot);
+            let forms = machine.anchors(*dot);
+            let map = self.maps(kernel, kernel.insts[*dot].args[0]).into_iter().next();
             let list = all.iter().map(|&through| {
-                let of = forms.iter().find(|f| f.operands[0].as_ref().is_some_and(|l| in_memory(l) != through));
+                let found = forms.iter().find(|f| f.operands[0].as_ref().is_some_and(|l| in_memory(l) != through));
+                let mut plain = found.cloned().unwrap_or_default();
+                if let Some(l) = plain.operands.first_mut() {
+                    l.clone_from(&map);
+                }
                 let name = if through { "registers" } else { "panels" };
-                (name.to_owned(), of.and_then(|f| price(*dot, f)), chosen.left.get(dot) == Some(&through))
+                (name.to_owned(), price(*dot, found, &plain), chosen.left.get(dot) == Some(&through))
             });
-            line(format!("{} takes its left operand from", kernel.insts[*dot].results[0]), list.collect());
+            line(format!("{} takes its left operand from", named(*dot)), list.collect());
         }
         for x in &self.stores {
-            let forms = ways(x.store);
+            let forms = machine.anchors(x.store);
+            let at = stored(kernel, x.store);
+            let registers = machine.base(kernel.insts[x.store].args[at]);
             let list = x.ways.iter().zip(&forms).map(|((leave, _), f)| {
+                let mut plain = f.clone();
+                plain.operands[at].clone_from(&registers);
                 let name = match leave {
                     Leave::Panels(span) => format!("panels({span})"),
                     Leave::Lanes => "registers".to_owned(),
                 };
-                (name, price(x.store, f), chosen.leave.get(&x.store) == Some(leave))
+                (name, price(x.store, Some(f), &plain), chosen.leave.get(&x.store) == Some(leave))
             });
-            line(format!("{} leaves from", kernel.operand(x.store, "value")[0]), list.collect());
+            line(format!("{} leaves from", named(x.store)), list.collect());
         }
         out
     }

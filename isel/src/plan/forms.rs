@@ -157,7 +157,6 @@ impl Forms {
             Op::Load => out.spans.extend(span.map(|s| (i, s))),
             Op::Dot => out.left.extend(left_registers.map(|l| (i, l))),
             Op::Store if bulk_results == Some(false) => out.leave.extend([(i, Leave::Lanes)]),
-            Op::Store => out.leave.extend(span.filter(|_| bulk_results == Some(true)).map(|s| (i, Leave::Panels(s)))),
             _ => {}
         });
         out

@@ -276,11 +276,6 @@ pub(super) fn specialise(kernel: &Kernel, target: &Target, options: &LowerOption
         }
     }
     sole_views(kernel, &loads)?;
-    if options.schedule.is_none()
-        && let Some((_, tile)) = loads.iter().find(|(i, t)| Some(&t.span) != units.bulk.spans.first() && !forms.spans.contains_key(i))
-    {
-        return Err(format!("panels of {} bytes are specialised only where that is asked for", tile.span));
-    }
     let (mut lefts, mut found) = (Vec::new(), Vec::new());
     for i in dots {
         let (q, through) = multiplication(kernel, units, main, i, &mut loads, mixed, forms)?;
