@@ -118,6 +118,27 @@ fn nothing_to_add_is_zero_and_nothing_to_write_is_nothing() {
     }
 }
 
+/// Two teams that take turns hand over at once where there is no step: no warp of theirs may miss its turn.
+#[test]
+fn teams_without_a_step_take_turns() {
+    let target = targets::by_name("sm_90a").unwrap();
+    let lower = LowerOptions { consumers: Some(1), teams: Some(2), ..LowerOptions::default() };
+    let options = Options { lower, ..Options::default() };
+    let gemm = Gemm::new(Scalar::F16).tile(64, 64, 64).transposed(false, true);
+    for kind in [DeviceKind::Lane, DeviceKind::Sim] {
+        let device = Executor::open(kind, Some(&target)).unwrap();
+        for (seed, k) in [(0, 0), (1, 0), (2, 72), (3, 136)] {
+            let case = case(&StreamGemm::new(gemm.clone()), [392, 136, k], 9);
+            let launches = case.launches(None).unwrap();
+            let lowered = tilelift::lower(&launches[0].kernel, &target, &options).unwrap();
+            assert!(lowered.plan.specialised().is_some_and(|s| s.teams == 2), "{}", lowered.plan);
+            prove(&lowered.program, &target).unwrap_or_else(|e| panic!("{e}"));
+            let c = run(&case, &device, &options, seed);
+            assert!(k > 0 || c.iter().all(|&b| b == 0), "{kind:?}");
+        }
+    }
+}
+
 /// The order of the sums is part of the meaning: all devices agree on every bit of an `i32`, and each device with itself at any level.
 #[test]
 fn levels_and_devices_agree_on_integers() {
