@@ -63,6 +63,8 @@ const ROWS: &[Row] = &[
     ([128, 128, 64], [1, 2], Scalar::F16, (false, true), true, None),
     ([128, 128, 32], [2, 1], Scalar::F32, (false, true), true, None),
     ([128, 192, 128], [2, 1], Scalar::I8, (false, true), false, None),
+    ([192, 256, 64], [2, 1], Scalar::F16, (false, true), false, None),
+    ([192, 256, 64], [2, 1], Scalar::BF16, (true, false), false, None),
 ];
 
 #[test]
@@ -72,7 +74,8 @@ fn all_are_specialised_proved_and_assembled_without_a_word() {
     for &(tile, [consumers, teams], elem, (ta, tb), whole, activation) in ROWS {
         let [bm, bn, bk] = tile;
         let name = format!("{tile:?} {elem}");
-        let mut gemm = Gemm::new(elem).transposed(ta, tb).tile(bm, bn, bk);
+        // More sums than two groups hold, but for operands the other way round.
+        let mut gemm = Gemm::new(elem).transposed(ta, tb).tile(bm, bn, bk).swap(bm * bn > 128 * 256);
         if let Some(a) = activation {
             gemm = gemm.epilogue(Some(elem), a);
         }
