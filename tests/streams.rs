@@ -63,6 +63,8 @@ const ROWS: &[Row] = &[
     ([128, 128, 64], [1, 2], Scalar::F16, (false, true), true, None),
     ([128, 128, 32], [2, 1], Scalar::F32, (false, true), true, None),
     ([128, 192, 128], [2, 1], Scalar::I8, (false, true), false, None),
+    ([192, 256, 64], [2, 1], Scalar::F16, (false, true), false, None),
+    ([192, 256, 64], [2, 1], Scalar::BF16, (true, false), false, None),
 ];
 
 #[test]
@@ -72,7 +74,8 @@ fn all_are_specialised_proved_and_assembled_without_a_word() {
     for &(tile, [consumers, teams], elem, (ta, tb), whole, activation) in ROWS {
         let [bm, bn, bk] = tile;
         let name = format!("{tile:?} {elem}");
-        let mut gemm = Gemm::new(elem).transposed(ta, tb).tile(bm, bn, bk);
+        // More sums than two groups hold, but for operands the other way round.
+        let mut gemm = Gemm::new(elem).transposed(ta, tb).tile(bm, bn, bk).swap(bm * bn > 128 * 256);
         if let Some(a) = activation {
             gemm = gemm.epilogue(Some(elem), a);
         }
@@ -115,6 +118,27 @@ fn nothing_to_add_is_zero_and_nothing_to_write_is_nothing() {
         let atomics = StreamGemm::new(Gemm::new(Scalar::F16).output(Scalar::F32).tile(64, 64, 64).transposed(false, true)).by_atomics();
         let same = case(&atomics, [72, 136, 0], 5);
         assert_eq!(run(&same, &device, &options, 0), same.make_tensors()[2].bytes, "{kind:?}");
+    }
+}
+
+/// Two teams that take turns hand over at once where there is no step: no warp of theirs may miss its turn.
+#[test]
+fn teams_without_a_step_take_turns() {
+    let target = targets::by_name("sm_90a").unwrap();
+    let lower = LowerOptions { consumers: Some(1), teams: Some(2), ..LowerOptions::default() };
+    let options = Options { lower, ..Options::default() };
+    let gemm = Gemm::new(Scalar::F16).tile(64, 64, 64).transposed(false, true);
+    for kind in [DeviceKind::Lane, DeviceKind::Sim] {
+        let device = Executor::open(kind, Some(&target)).unwrap();
+        for (seed, k) in [(0, 0), (1, 0), (2, 72), (3, 136)] {
+            let case = case(&StreamGemm::new(gemm.clone()), [392, 136, k], 9);
+            let launches = case.launches(None).unwrap();
+            let lowered = tilelift::lower(&launches[0].kernel, &target, &options).unwrap();
+            assert!(lowered.plan.specialised().is_some_and(|s| s.teams == 2), "{}", lowered.plan);
+            prove(&lowered.program, &target).unwrap_or_else(|e| panic!("{e}"));
+            let c = run(&case, &device, &options, seed);
+            assert!(k > 0 || c.iter().all(|&b| b == 0), "{kind:?}");
+        }
     }
 }
 

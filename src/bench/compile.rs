@@ -47,7 +47,13 @@ pub(crate) fn kernels() -> Vec<(String, Box<dyn Workload>)> {
         let case = AttentionCase { config, queries: 4096, keys: 4096, heads: 1 };
         (case.name() + if units { "_for_units" } else { "" }, Box::new(case) as Box<dyn Workload>)
     };
-    let known = rows.into_iter().chain(products).map(|p| (p.name(), p.workload(&Variant::default()).1));
+    // Dealt out by steps, all tiles or the rest of them.
+    let streams = ["132x2", "132x2r"].map(|dealt| {
+        let variant = Variant { tile: Some([128, 256, 64]), streams: dealt.parse().ok(), ..Variant::default() };
+        let work = gemm(elem, (false, true)).workload(&variant).1;
+        (work.name(), work)
+    });
+    let known = rows.into_iter().chain(products).map(|p| (p.name(), p.workload(&Variant::default()).1)).chain(streams);
     known.chain([(false, false), (true, false), (false, true), (true, true)].map(|(causal, units)| attention(causal, units))).collect()
 }
 

@@ -269,6 +269,7 @@ const H200_PRODUCTS: Machine = Machine {
     heat: [0.000667, 0.00162, 0.0013],
     column: 0.5,
     operands: [16.0, 0.25],
+    through: 160.0,
     turn: 130.0,
     late: 1.233,
     drain: 10.8,

@@ -268,6 +268,8 @@ impl Lower<'_> {
     fn hand_over(&mut self, b: &mut LaneBuilder) -> Result<(), LowerError> {
         let role = self.role_state()?;
         if let Some(([_, other], _)) = role.turns {
+            // Fewer than two steps have not kept the warps together: one that has not seen its turn yet could miss it.
+            b.unit(Unit::GroupBarrier { warps: self.target.units.as_ref().map_or(1, |u| u.group_warps) });
             b.unit(Unit::Arrive { barrier: other, guard: role.elected });
         }
         Ok(())
@@ -400,12 +402,7 @@ impl Lower<'_> {
         }
         let some = b.cmp(CmpOp::Lt, bounds[0], bounds[1]);
         let run = |cx: &mut Self, b: &mut LaneBuilder| cx.multiply_all(b, i, bounds, &sums);
-        let group = self.target.units.as_ref().map_or(1, |u| u.group_warps);
         let none = |cx: &mut Self, b: &mut LaneBuilder| {
-            if cx.role_state()?.turns.is_some() {
-                // No multiplication keeps the warps together: one that has not seen its turn yet could miss it.
-                b.unit(Unit::GroupBarrier { warps: group });
-            }
             cx.hand_over(b)?;
             Ok(sums.iter().flat_map(|s| s.regs.iter().copied()).chain(start).collect())
         };

@@ -100,12 +100,14 @@ const GROUPS: [u32; 5] = [8, 16, 4, 32, 1];
 const SPLITS: [u32; 7] = [1, 2, 3, 4, 6, 8, 16];
 /// Rows of C below which the operands may be multiplied the other way round.
 const FEW_ROWS: u32 = 128;
+/// The largest tile: what each of its bytes in shared memory is used for is most.
+const TALLEST: [u32; 2] = [192, 256];
 /// Bytes across of the narrowest panels that are considered.
 const NARROWEST: u32 = 64;
 /// Steps that a part of the depth must have to be worth its sums.
 const LEAST_STEPS: u32 = 4;
 
-/// What dealing out steps must gain: less than that is within what the model does not know.
+/// What a second launch must gain: less than that is within what the model does not know.
 const WORTH: f64 = 1.01;
 
 /// The instruction that multiplies a product's operands.
@@ -157,12 +159,19 @@ pub fn candidates(target: &Target, product: &Product) -> Vec<Choice> {
         let tiles = u64::from(product.batch) * u64::from(m.div_ceil(bm)) * u64::from(n.div_ceil(bn));
         // Groups of about as many rows each: a last one of few rows fetches columns for little.
         let rows = m.div_ceil(bm);
-        let groups = || GROUPS.into_iter().filter(|&g| g == 1 || g < 2 * rows).map(|g| rows.div_ceil(rows.div_ceil(g)));
+        let mut groups: Vec<u32> = Vec::new();
+        for g in GROUPS.map(|g| rows.div_ceil(rows.div_ceil(g.min(rows)))) {
+            if !groups.contains(&g) {
+                groups.push(g);
+            }
+        }
         let mut add = |group: u32, splits: u32, streams: Option<Streams>| {
             let c = Choice { tile, consumers, teams, swapped, stages: 0, group, splits, streams };
             list.push(Choice { stages: slots(if c.only_sums() { 0 } else { staging }), ..c });
         };
-        for splits in SPLITS {
+        // Tiles for which the operands are exchanged for the sake of registers leave by lanes, column by column: as sums only.
+        let for_sums = swapped && m > FEW_ROWS;
+        for splits in SPLITS.into_iter().filter(|_| !for_sums) {
             let steps = k.div_ceil(bk).div_ceil(splits);
             // More parts than make up for idle multiprocessors only add sums.
             if splits > 1
@@ -173,11 +182,12 @@ pub fn candidates(target: &Target, product: &Product) -> Vec<Choice> {
             {
                 break;
             }
-            groups().for_each(|group| add(group, splits, None));
+            groups.iter().for_each(|&group| add(group, splits, None));
         }
         if product.batch == 1 {
-            for group in groups() {
-                deal::candidates(tiles, k.div_ceil(bk), machine.multiprocessors, group, teams, &mut |s| add(group, 1, Some(s)));
+            for &group in &groups {
+                let mut push = |s: Streams| (!(s.rest && for_sums)).then(|| add(group, 1, Some(s))).unwrap_or_default();
+                deal::candidates(tiles, k.div_ceil(bk), machine.multiprocessors, group, teams, &mut push);
             }
         }
     };
@@ -195,6 +205,10 @@ pub fn candidates(target: &Target, product: &Product) -> Vec<Choice> {
                 }
             }
         }
+    }
+    // The largest tile whose sums two groups hold, 128 rows of the exchanged product and 192 columns each.
+    if m > FEW_ROWS && m > TALLEST[0] / 2 && product.batch == 1 {
+        push([TALLEST[0], TALLEST[1], DEPTHS[0] / size], 1, true);
     }
     // Few rows: the other way round none of the instruction's are wasted.
     if m <= FEW_ROWS && product.batch == 1 {
@@ -215,7 +229,7 @@ pub fn rank(target: &Target, product: &Product) -> Vec<Ranked> {
         .into_iter()
         .filter_map(|choice| Some(Ranked { choice, prediction: predict(target, product, &choice)? }))
         .collect();
-    let promised = |r: &Ranked| r.prediction.total() * if r.choice.streams.is_some() { WORTH } else { 1.0 };
+    let promised = |r: &Ranked| r.prediction.total() * if r.choice.sums_apart() { WORTH } else { 1.0 };
     list.sort_by(|a, b| promised(a).total_cmp(&promised(b)));
     let mut seen = Vec::new();
     list.retain(|r| {

@@ -111,6 +111,7 @@ pub fn predict(target: &Target, product: &Product, choice: &Choice) -> Option<Pr
     let band = f64::from(choice.group).min(down);
     let alone = match &choice.streams {
         Some(s) => unshared([bm.min(m), bn.min(n)], f64::from(s.abreast), band),
+        None if splits > 2.0 => 1.0,
         None => 1.0 - 1.0 / splits,
     };
     let [together, dealt_alone] = [if choice.streams.is_some() { 0.0 } else { alone }, alone]
@@ -124,7 +125,9 @@ pub fn predict(target: &Target, product: &Product, choice: &Choice) -> Option<Pr
         [(matrix, Bound::Matrix), (shared, Bound::Shared), (turns, Bound::Turns), (cache.max(outside), Bound::Cache), (back, Bound::Ring)];
     let (step, mut bound) = bounds.into_iter().fold((0.0, Bound::Matrix), |best, b| if b.0 > best.0 { b } else { best });
 
-    let dealt_step = step.max(dealt_alone);
+    // Who is at a depth of his own gets copies when he multiplies, and both go through shared memory.
+    let through = (instructions * (f64::from(row.m) + columns) * 32.0 + bytes) / machine.through;
+    let dealt_step = step.max(dealt_alone).max(through);
 
     // A tile: its main loop, its epilogue, and the way of all its bytes through the cache.
     let main = steps * step;
@@ -193,6 +196,9 @@ pub fn predict(target: &Target, product: &Product, choice: &Choice) -> Option<Pr
 /// Elements of operands that come from memory for the tiles whose steps are dealt out: what stacks read abreast comes once, and so does
 /// everything if the cache has room for all of it. Teams at the same depth drift apart: half of what they share comes again.
 fn streamed(choice: &Choice, [m, n, k]: [f64; 3], shares: &Shares, down: f64, room: f64) -> f64 {
+    if shares.dealt[0] == 0.0 {
+        return 0.0;
+    }
     let [bm, bn, bk] = choice.tile.map(f64::from);
     let [depths, stacks, abreast] = shares.depths;
     let band = f64::from(choice.group).min(down);
