@@ -318,8 +318,11 @@ impl Problem {
             name += if early { " early" } else { " not early" };
         }
         name += &variant.span.map(|s| format!(" span {s}")).unwrap_or_default();
-        for (word, on) in [("left by registers", variant.left == Some(true)), ("results by lanes", variant.bulk == Some(false))] {
-            name += &on.then(|| format!(" {word}")).unwrap_or_default();
+        if variant.left == Some(true) {
+            name += " left by registers";
+        }
+        if variant.bulk == Some(false) {
+            name += " results by lanes";
         }
         (name, work)
     }

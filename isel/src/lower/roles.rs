@@ -10,6 +10,9 @@
 //!                                                                arrive at empty of the slot before
 //! ```
 //!
+//! Left operands that go through registers are fetched behind the wait for their slot: all lanes fence what they read against the units and meet, so that one of
+//! them may give the slot back, and their multiplications end in the iteration that began them.
+//!
 //! Slot and parity are carried through every loop, so that they go on from one grid position to the next. Both roles compute bounds
 //! and addresses for themselves, from the same tile instructions.
 
