@@ -218,7 +218,7 @@ mod tests {
             assert_eq!((row.stages.len(), row.total.n), (STAGES.len(), 1));
             let sum: f64 = SUMMED.iter().map(|&s| row.stages[s].median).sum();
             assert!((sum - row.total.median).abs() < 1e-9 && row.text > 100, "{row:?}");
-            assert_eq!(row.line(40).len(), head(40).len());
+            assert_eq!(row.line(60).len(), head(60).len());
         }
     }
 }

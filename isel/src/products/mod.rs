@@ -186,7 +186,11 @@ pub fn candidates(target: &Target, product: &Product) -> Vec<Choice> {
         }
         if product.batch == 1 {
             for &group in &groups {
-                let mut push = |s: Streams| (!(s.rest && for_sums)).then(|| add(group, 1, Some(s))).unwrap_or_default();
+                let mut push = |s: Streams| {
+                    if !(s.rest && for_sums) {
+                        add(group, 1, Some(s));
+                    }
+                };
                 deal::candidates(tiles, k.div_ceil(bk), machine.multiprocessors, group, teams, &mut push);
             }
         }
