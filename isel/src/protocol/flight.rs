@@ -12,19 +12,20 @@
 use super::ProtocolError;
 use super::streams::matters;
 use crate::lane::print::inst_text;
-use crate::lane::visit::{blocks, reads, results};
+use crate::lane::visit::{blocks, computed, reads, results};
 use crate::lane::{Block, For, Inst, LVal, LeftOperand, Multiply, Program, Unit};
-use std::collections::{BTreeMap, BTreeSet};
+use cranelift_entity::EntityRef;
+use std::collections::BTreeMap;
 
 /// Groups beyond which age does not count: more than any wait names.
 const OLDEST: u32 = 64;
 
-#[derive(Clone, PartialEq, Eq, Default)]
+#[derive(Clone, PartialEq, Eq)]
 struct Registers {
     /// Results under way, and how many groups have been closed since.
     flying: BTreeMap<LVal, u32>,
-    /// What ordinary instructions have written since the last fence.
-    dirty: BTreeSet<LVal>,
+    /// What ordinary instructions have written since the last fence, a bit each.
+    dirty: Vec<u64>,
     /// No fence has come yet.
     unfenced: bool,
 }
@@ -34,7 +35,7 @@ impl Registers {
         for (&v, &age) in &other.flying {
             self.flying.entry(v).and_modify(|a| *a = age.min(*a)).or_insert(age);
         }
-        self.dirty.extend(&other.dirty);
+        self.dirty.iter_mut().zip(&other.dirty).for_each(|(a, b)| *a |= b);
         self.unfenced |= other.unfenced;
     }
 
@@ -43,9 +44,17 @@ impl Registers {
         if let Some(&age) = at.flying.get(&from) {
             self.flying.entry(to).and_modify(|a| *a = age.min(*a)).or_insert(age);
         }
-        if at.dirty.contains(&from) {
-            self.dirty.insert(to);
+        if at.is_dirty(from) {
+            self.soil(to);
         }
+    }
+
+    fn is_dirty(&self, v: LVal) -> bool {
+        self.dirty[v.index() / 64] >> (v.index() % 64) & 1 == 1
+    }
+
+    fn soil(&mut self, v: LVal) {
+        self.dirty[v.index() / 64] |= 1 << (v.index() % 64);
     }
 }
 
@@ -59,7 +68,8 @@ pub(super) fn check(program: &Program, name: &str, body: &Block) -> Result<(), P
     if !multiplies(body) {
         return Ok(());
     }
-    let mut registers = Registers { unfenced: true, ..Registers::default() };
+    let dirty = vec![0; program.vals.len().div_ceil(64)];
+    let mut registers = Registers { flying: BTreeMap::new(), dirty, unfenced: true };
     Pass { program, name }.block(body, &mut registers)
 }
 
@@ -118,7 +128,10 @@ impl Pass<'_> {
                 let mut early = None;
                 reads(inst, &mut |v| early = early.or(s.flying.contains_key(&v).then_some(v)));
                 early.map_or(Ok(()), |v| self.landed(v, s, inst))?;
-                s.dirty.extend(results(inst));
+                match computed(inst) {
+                    Some(made) => made.iter().for_each(|&v| s.soil(v)),
+                    None => results(inst).into_iter().for_each(|v| s.soil(v)),
+                }
                 Ok(())
             }
         }
@@ -136,7 +149,7 @@ impl Pass<'_> {
             // What a turn has named is gone with it.
             let kept = Registers {
                 flying: end.flying.iter().filter(|(v, _)| front.flying.contains_key(v)).map(|(&v, &a)| (v, a)).collect(),
-                dirty: end.dirty.intersection(&front.dirty).copied().collect(),
+                dirty: end.dirty.iter().zip(&front.dirty).map(|(a, b)| a & b).collect(),
                 unfenced: end.unfenced,
             };
             next.meet(&kept);
@@ -160,7 +173,7 @@ impl Pass<'_> {
             Unit::CommitMatrices => s.flying.values_mut().for_each(|age| *age = (*age + 1).min(OLDEST)),
             Unit::WaitMatrices { pending } => s.flying.retain(|_, age| *age == 0 || *age <= *pending),
             Unit::FenceMatrices => {
-                s.dirty.clear();
+                s.dirty.fill(0);
                 s.unfenced = false;
             }
             _ => {
@@ -182,7 +195,7 @@ impl Pass<'_> {
         };
         [m.b.at.addr].iter().chain(left).chain(&m.accumulate).try_for_each(|&v| self.landed(v, s, inst))?;
         let words = if matches!(m.a, LeftOperand::Regs(_)) { left } else { &[] };
-        if let Some(v) = words.iter().chain(&m.c).find(|v| s.dirty.contains(v)) {
+        if let Some(v) = words.iter().chain(&m.c).find(|v| s.is_dirty(**v)) {
             return self.error(format!("{v} was written by ordinary instructions after the last fence of the registers,"), inst);
         }
         s.flying.extend(m.dsts.iter().map(|&v| (v, 0)));

@@ -1,5 +1,6 @@
 //! Maps and sets with a hash that is quick for small keys: nobody from outside chooses them.
 
+use std::cell::RefCell;
 use std::collections::{HashMap, HashSet};
 use std::hash::{BuildHasherDefault, Hasher};
 
@@ -45,4 +46,6 @@ impl Hasher for Quick {
 }
 
 pub(super) type Map<K, V> = HashMap<K, V, BuildHasherDefault<Quick>>;
+/// What has been found out before.
+pub(super) type Memo<K, V> = RefCell<Map<K, V>>;
 pub(super) type Set<K> = HashSet<K, BuildHasherDefault<Quick>>;

@@ -8,7 +8,7 @@ use super::ProtocolError;
 use super::env::{Env, Homes};
 use super::explicit::{Effort, Explicit, Found, Places, Shared, look, split};
 use super::find::{comparisons, fixed, indices, passes, read_by_lanes, relevant};
-use super::hash::{Map, Quick, Set};
+use super::hash::{Map, Memo, Quick, Set};
 use super::ring::{RingState, RingTask};
 use super::streams::Streams;
 use super::value::{Abs, Lists, eval, remainder};
@@ -20,7 +20,6 @@ use crate::target::Units;
 use code::{Code, What};
 use cranelift_entity::EntityRef;
 use smallvec::SmallVec;
-use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
 use std::hash::{Hash, Hasher};
 use std::rc::Rc;
@@ -121,12 +120,10 @@ pub(super) struct Checker<'a> {
     pub explicit: Explicit,
     pub places: Places,
     pub lists: Lists,
-    /// Numbers of a state's key, about.
-    length: Cell<usize>,
     pub found: Found,
     code: Code<'a>,
     /// What runs of instructions have made of what they read.
-    computed_before: RefCell<Map<(usize, SmallVec<[Abs; 6]>), Vec<Abs>>>,
+    computed_before: Memo<(usize, SmallVec<[Abs; 6]>), Vec<Abs>>,
     /// The number of what all warps run.
     front: usize,
     streams: &'a Streams,
@@ -146,18 +143,18 @@ pub(super) struct Checker<'a> {
 }
 
 /// What makes two states equal: everything but the instructions, which only messages name.
-#[derive(PartialEq, Eq)]
 struct Key {
-    hash: u64,
     numbers: Box<[u64]>,
     /// Of specialised kernels.
     ring: Option<(RingState, Vec<RingTask>)>,
 }
 
-impl Hash for Key {
-    fn hash<H: Hasher>(&self, state: &mut H) {
-        self.hash.hash(state);
-    }
+/// The states that were seen, by a hash of their keys; and room to write down the next one's.
+#[derive(Default)]
+struct Seen {
+    keys: Map<u64, SmallVec<[Key; 1]>>,
+    count: usize,
+    numbers: Vec<u64>,
 }
 
 fn agent<'a>(program: &'a Program, block: usize, role: Option<(usize, &'a Role)>) -> Agent<'a> {
@@ -213,10 +210,9 @@ impl<'a> Checker<'a> {
             explicit,
             places,
             lists: Lists::default(),
-            length: Cell::new(1 << 8),
             found: Found::default(),
             code: Code::default(),
-            computed_before: RefCell::default(),
+            computed_before: Memo::default(),
             front: 0,
             streams,
             readers: Vec::new(),
@@ -281,15 +277,15 @@ impl<'a> Checker<'a> {
 /// Follows all answers.
 pub(super) fn explore(program: &Program, units: &Units, streams: &Streams, effort: Option<Effort>) -> Result<usize, ProtocolError> {
     let checker = Checker::new(program, units, streams, effort);
-    let mut seen: Set<Key> = Set::default();
+    let mut seen = Seen::default();
     let mut open = checker.begin()?;
     let most = if checker.explicit.on { MAX_EXPLICIT / checker.explicit.blocks } else { MAX_STATES };
     while let Some(mut state) = open.pop() {
         let Some(stream) = checker.run(&mut state)? else { continue };
-        if !seen.insert(checker.key(&state)) {
+        if !checker.first_seen(&state, &mut seen) {
             continue;
         }
-        if seen.len() > most {
+        if seen.count > most {
             return Err(ProtocolError { problem: format!("more than {most} states"), here: "the program".into(), other: None });
         }
         let mut again = state.clone();
@@ -297,43 +293,40 @@ pub(super) fn explore(program: &Program, units: &Units, streams: &Streams, effor
         state.answers[stream].push_back(false);
         open.extend([again, state]);
     }
-    Ok(seen.len())
-}
-
-/// A hash of numbers.
-fn hash(n: &[u64]) -> u64 {
-    let mut hasher = Quick::default();
-    n.iter().for_each(|&n| hasher.write_u64(n));
-    hasher.finish()
+    Ok(seen.count)
 }
 
 impl<'a> Checker<'a> {
-    fn key(&self, s: &State<'_>) -> Key {
-        let mut n = Vec::with_capacity(self.length.get());
+    /// Takes note of a state; false if it was seen before.
+    fn first_seen(&self, s: &State<'_>, seen: &mut Seen) -> bool {
+        let n = &mut seen.numbers;
+        n.clear();
         for t in &s.tasks {
             let round = |r: Option<bool>| r.map_or(0, |r| 1 + u64::from(r));
             n.push(t.life as u64 | round(t.joined) << 8 | round(t.met) << 16 | (t.frames.len() as u64) << 24);
             n.extend(t.frames.iter().map(|f| (f.block as u64) << 32 | f.at as u64));
             n.extend(t.read.iter().zip(&t.debt).map(|(&read, &debt)| (read as u64) << 32 | debt as u64));
-            t.env.key(&mut n);
+            t.env.key(n);
         }
         for list in &s.answers {
             n.push(list.len() as u64);
             list.iter().collect::<Vec<_>>().chunks(64).for_each(|c| n.push(c.iter().fold(0, |word, &&a| word << 1 | u64::from(a))));
         }
         if self.explicit.on {
-            self.shared_key(&s.shared, &mut n);
-            self.length.set(n.len() + n.len() / 4);
-            return Key { hash: hash(&n), numbers: n.into(), ring: None };
+            self.shared_key(&s.shared, n);
         }
+        let ring =
+            (!self.explicit.on).then(|| (s.ring.without_sites(), s.tasks.iter().map(|t| t.ring.without_sites()).collect::<Vec<_>>()));
         let mut hasher = Quick::default();
-        s.ring.without_sites().hash(&mut hasher);
-        hasher.write_u64(hash(&n));
-        Key {
-            hash: hasher.finish(),
-            numbers: n.into(),
-            ring: Some((s.ring.without_sites(), s.tasks.iter().map(|t| t.ring.without_sites()).collect())),
+        n.iter().for_each(|&n| hasher.write_u64(n));
+        ring.hash(&mut hasher);
+        let same = seen.keys.entry(hasher.finish()).or_default();
+        if same.iter().any(|k| *k.numbers == n[..] && k.ring == ring) {
+            return false;
         }
+        same.push(Key { numbers: n.as_slice().into(), ring });
+        seen.count += 1;
+        true
     }
 }
 

@@ -44,7 +44,7 @@ impl Few {
     }
 }
 
-/// Sets of facts, one beside the other: a row for each who may know.
+/// Sets of facts, one for each who may know: a row. Of 64 facts all rows lie together, so that what all forget is quickly forgotten.
 #[derive(Clone, Default)]
 pub(in super::super) struct Facts {
     words: Vec<u64>,
@@ -54,64 +54,79 @@ pub(in super::super) struct Facts {
 }
 
 impl Facts {
+    fn at(&self, row: usize, word: usize) -> usize {
+        word * self.rows + row
+    }
+
     /// So many empty sets, at least.
     pub fn grow(&mut self, rows: usize) {
-        self.rows = self.rows.max(rows);
-        self.words.resize(self.rows * self.width, 0);
+        if rows <= self.rows {
+            return;
+        }
+        let rows = rows.next_multiple_of(32);
+        let mut words = vec![0; rows * self.width];
+        words.chunks_mut(rows).zip(self.words.chunks(self.rows.max(1))).for_each(|(to, from)| to[..from.len()].copy_from_slice(from));
+        (self.words, self.rows) = (words, rows);
     }
 
     pub fn has(&self, row: usize, fact: usize) -> bool {
-        fact / 64 < self.width && self.words[row * self.width + fact / 64] >> (fact % 64) & 1 == 1
+        fact / 64 < self.width && self.words[self.at(row, fact / 64)] >> (fact % 64) & 1 == 1
     }
 
     pub fn set(&mut self, row: usize, fact: usize) {
         if fact / 64 >= self.width {
-            let width = fact / 64 + 4;
-            let mut words = vec![0; self.rows * width];
-            if self.width > 0 {
-                words.chunks_mut(width).zip(self.words.chunks(self.width)).for_each(|(to, from)| to[..from.len()].copy_from_slice(from));
-            }
-            (self.words, self.width) = (words, width);
+            self.width = fact / 64 + 1;
+            self.words.resize(self.rows * self.width, 0);
         }
-        self.words[row * self.width + fact / 64] |= 1 << (fact % 64);
+        let at = self.at(row, fact / 64);
+        self.words[at] |= 1 << (fact % 64);
     }
 
     pub fn clear(&mut self, row: usize, fact: usize) {
         if fact / 64 < self.width {
-            self.words[row * self.width + fact / 64] &= !(1 << (fact % 64));
+            let at = self.at(row, fact / 64);
+            self.words[at] &= !(1 << (fact % 64));
         }
+    }
+
+    /// A word of every row.
+    fn column(&mut self, word: usize) -> &mut [u64] {
+        &mut self.words[word * self.rows..(word + 1) * self.rows]
     }
 
     /// Nobody knows it any more.
     pub fn forget(&mut self, fact: usize) {
-        let mut few = Few::default();
-        few.set(fact);
-        self.forget_all(&few);
+        if fact / 64 < self.width {
+            self.column(fact / 64).iter_mut().for_each(|w| *w &= !(1 << (fact % 64)));
+        }
     }
 
     /// Nobody knows any of them any more.
     pub fn forget_all(&mut self, few: &Few) {
-        for &(word, mask) in few.0.iter().filter(|x| x.0 < self.width) {
-            self.words[word..].iter_mut().step_by(self.width).for_each(|w| *w &= !mask);
+        for &(word, mask) in &few.0 {
+            if word < self.width {
+                self.column(word).iter_mut().for_each(|w| *w &= !mask);
+            }
         }
     }
 
     /// Nobody knows a few any more; who knew a fact knows another one instead.
     pub fn turn(&mut self, few: &Few, ended: usize, before: usize) {
-        for row in 0..self.rows {
-            let known = self.has(row, ended);
-            for &(word, mask) in few.0.iter().filter(|x| x.0 < self.width) {
-                self.words[row * self.width + word] &= !mask;
-            }
-            if known {
-                self.set(row, before);
-            }
+        if ended / 64 >= self.width {
+            return;
         }
+        let known: SmallVec<[u64; 64]> = self.column(ended / 64).iter().map(|w| w >> (ended % 64) & 1).collect();
+        self.forget_all(few);
+        if before / 64 >= self.width {
+            self.width = before / 64 + 1;
+            self.words.resize(self.rows * self.width, 0);
+        }
+        self.column(before / 64).iter_mut().zip(known).for_each(|(w, k)| *w |= k << (before % 64));
     }
 
     /// A set becomes empty.
     pub fn reset(&mut self, row: usize) {
-        self.words[row * self.width..(row + 1) * self.width].fill(0);
+        self.words.iter_mut().skip(row).step_by(self.rows.max(1)).for_each(|w| *w = 0);
     }
 
     /// A set is as another one, less what is in a third.
@@ -122,27 +137,25 @@ impl Facts {
 
     /// To a set comes what is in another one, and not in a third, as far as a filter lets it pass: of words by number.
     pub fn tell(&mut self, to: usize, from: usize, except: Option<usize>, filter: impl Fn(usize, u64) -> u64) {
-        let at = |row: usize, n: usize| row * self.width + n;
-        for n in 0..self.width {
-            let hidden = except.map_or(0, |row| self.words[at(row, n)]);
-            let told = filter(n, self.words[at(from, n)] & !hidden);
-            let to = at(to, n);
-            self.words[to] |= told;
+        for (n, column) in self.words.chunks_mut(self.rows.max(1)).enumerate() {
+            let hidden = except.map_or(0, |row| column[row]);
+            column[to] |= filter(n, column[from] & !hidden);
         }
     }
 
     /// Of a set only these stay.
     pub fn keep(&mut self, row: usize, only: &Bits) {
-        self.words[row * self.width..(row + 1) * self.width].iter_mut().enumerate().for_each(|(n, w)| *w &= only.word(n));
+        self.words.iter_mut().skip(row).step_by(self.rows.max(1)).enumerate().for_each(|(n, w)| *w &= only.word(n));
     }
 
-    /// All of it as numbers: how long each row is, and what it holds.
+    /// All of it as numbers.
     pub fn key(&self, out: &mut Vec<u64>) {
-        for row in self.words.chunks(self.width.max(1)) {
-            let len = row.iter().rposition(|&w| w != 0).map_or(0, |n| n + 1);
-            out.push(len as u64);
-            out.extend(&row[..len]);
+        // Most are empty.
+        out.push(self.rows as u64);
+        for (n, &w) in self.words.iter().enumerate().filter(|x| *x.1 != 0) {
+            out.extend([n as u64, w]);
         }
+        out.push(u64::MAX);
     }
 }
 

@@ -1,7 +1,7 @@
 //! What units, and lanes that touch local memory, do to the state.
 
 use super::super::ProtocolError;
-use super::super::hash::Map;
+use super::super::hash::Memo;
 use super::super::run::{State, place};
 use super::super::value::Abs;
 use super::super::word::Site;
@@ -11,9 +11,13 @@ use super::words::{RANK, block_of};
 use crate::lane::{LVal, LeftOperand, Multiply, ParamSource, Place, Unit};
 use cranelift_entity::EntityRef;
 use smallvec::SmallVec;
-use std::cell::{OnceCell, RefCell};
+use std::cell::OnceCell;
 use std::collections::BTreeSet;
 use std::rc::Rc;
+
+/// What is said of a parity that is not followed, and what is.
+const PARITY: &str = "the parity is not understood: it has to be a constant, a number that counts (of which the lowest bit is taken), or a \
+                      quotient, remainder or mask of one by constants; write `add n, 1`, not `xor n, 1`, for the other phase;";
 
 /// The bits of an address in a key.
 const ADDRESS: i64 = (1 << RANK) - 1;
@@ -41,13 +45,16 @@ pub(in super::super) struct Touched {
 /// What lanes do: their addresses, where a guard holds, from an offset on, so many bytes each.
 type Lanes = (Abs, Abs, i32, u32);
 
+/// The regions of an operand, if they are known.
+type Operand = Option<Rc<[Part]>>;
+
 /// What has been found out.
 #[derive(Default)]
 pub(in super::super) struct Found {
-    spans: RefCell<Map<Lanes, Option<Rc<Spans>>>>,
+    spans: Memo<Lanes, Option<Rc<Spans>>>,
     /// Of a block; of remote ones [`u32::MAX`].
-    touched: RefCell<Map<(Lanes, u32), Option<Rc<Touched>>>>,
-    operands: RefCell<Map<(usize, Abs, u32), Option<Rc<[Part]>>>>,
+    touched: Memo<(Lanes, u32), Option<Rc<Touched>>>,
+    operands: Memo<(usize, Abs, u32), Operand>,
 }
 
 /// Ranges of bytes, those that touch one another joined.
@@ -286,7 +293,7 @@ impl<'a> Checker<'a> {
             Unit::Wait { barrier, parity } => {
                 let at = self.word(s, t, barrier, here)?;
                 let Some(Abs::All(parity)) = s.tasks[t].env.get(parity) else {
-                    return self.error("the parity is not understood", here, None);
+                    return self.error(PARITY, here, None);
                 };
                 return self.wait_at(s, t, at, parity & 1 == 1, here);
             }

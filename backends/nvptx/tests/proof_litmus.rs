@@ -1,0 +1,239 @@
+//! Programs that shortcuts of the proof would let pass if they took too much for alike: parts of one slot, one block of several, one slot,
+//! one round. Each is proved as it should be, and refused with its fault.
+
+use tilelift_ir::verify::verify;
+use tilelift_isel::{LowerOptions, lower, prove};
+use tilelift_nvptx::sm_90a;
+
+/// Two tasks each bring a part of what a third one reads.
+const JOINED: &str = "kernel @joined(v0: view<f32, [?, ?%4]>, v1: view<f32, [?, ?%4]>) cluster 2 {
+    v2 = local_alloc : shared<1x4xf32>
+    v3 = barrier_alloc 1 : barrier<1>
+    v4 = barrier_alloc 1 : barrier<1>
+    v5 = cluster_rank
+    v6 = dim v0, 0
+    cluster_barrier
+    tasks {
+        task first warps 1 {
+            for v10 in 0..v6 step 1 {
+                v11 = add v10, 1
+                barrier_wait v4, v11
+                v12 = load v0[v10, 0] : tile<1x1xf32>
+                v13 = local_slice v2, [0, 0] : shared<1x1xf32>
+                remote_store_async v13, v5, v12, v3
+                yield
+            }
+            yield
+        }
+        task second warps 1 {
+            for v20 in 0..v6 step 1 {
+                v21 = add v20, 1
+                barrier_wait v4, v21
+                v22 = load v0[v20, 1] : tile<1x1xf32>
+                v23 = local_slice v2, [0, 1] : shared<1x1xf32>
+                remote_store_async v23, v5, v22, v3
+                yield
+            }
+            yield
+        }
+        task reader warps 1 {
+            for v30 in 0..v6 step 1 {
+                barrier_expect v3, 8
+                barrier_wait v3, v30
+                v31 = local_slice v2, [0, 0] : shared<1x2xf32>
+                v32 = local_load v31
+                barrier_arrive v4
+                v33 = mul v30, 2
+                v34 = add v33, v5
+                store v1[v34, 0], v32
+                yield
+            }
+            yield
+        }
+    }
+}
+";
+
+/// A producer fills both halves of a slot, and each of two consumers reads one.
+const HALVES: &str = "kernel @halves(v0: view<f32, [?, ?%64]>, v1: view<f32, [?, ?%64]>) {
+    v2 = local_alloc : shared<4x2x1x32xf32>
+    v3 = barrier_alloc 1 : barrier<4>
+    v4 = barrier_alloc 2 : barrier<4>
+    v6 = dim v0, 0
+    tasks {
+        task producer warps 1 {
+            for v10 in 0..v6 step 1 {
+                v11 = rem v10, 4
+                v12 = div v10, 4
+                v13 = add v12, 1
+                v14 = barrier_index v4, v11
+                barrier_wait v14, v13
+                v15 = barrier_index v3, v11
+                barrier_expect v15, 256
+                v16 = local_index v2, v11
+                v17 = local_index v16, 0
+                async_load v0[v10, 0], v17, v15
+                v18 = local_index v16, 1
+                async_load v0[v10, 32], v18, v15
+                yield
+            }
+            yield
+        }
+        task consumer warps 1 replicas 2 as v30 {
+            for v20 in 0..v6 step 1 {
+                v21 = rem v20, 4
+                v22 = div v20, 4
+                v23 = barrier_index v3, v21
+                barrier_wait v23, v22
+                v24 = local_index v2, v21
+                v25 = local_index v24, v30
+                v26 = local_load v25
+                v27 = barrier_index v4, v21
+                barrier_arrive v27
+                v28 = mul v30, 32
+                store v1[v20, v28], v26
+                yield
+            }
+            yield
+        }
+    }
+}
+";
+
+/// Four blocks send one another a number each in every round.
+fn rounds() -> String {
+    let sends: String = (0..4).map(|p| format!("remote_store_async v17, {p}, v12, v15\n")).collect();
+    format!(
+        "kernel @rounds(v0: view<f32, [?, ?%4]>, v1: view<f32, [?, ?%4]>) cluster 4 {{
+    v2 = local_alloc : shared<2x4x1xf32>
+    v3 = barrier_alloc 1 : barrier<2>
+    v5 = cluster_rank
+    v6 = dim v0, 0
+    cluster_barrier
+    tasks {{
+        task all warps 1 {{
+            for v10 in 0..v6 step 1 {{
+                v11 = load v0[v10, 0] : tile<1x1xf32>
+                v12 = reshape v11 : tile<1xf32>
+                v13 = rem v10, 2
+                v14 = div v10, 2
+                v15 = barrier_index v3, v13
+                barrier_expect v15, 16
+                v16 = local_index v2, v13
+                v17 = local_index v16, v5
+                {sends}
+                barrier_wait v15, v14
+                v18 = local_load v16
+                v19 = mul v10, 4
+                v20 = add v19, v5
+                v21 = reshape v18 : tile<1x4xf32>
+                store v1[v20, 0], v21
+                yield
+            }}
+            yield
+        }}
+    }}
+}}
+"
+    )
+}
+
+/// What is done with a condition only.
+fn only(condition: &str, what: &str) -> String {
+    format!("v90 = {condition}\n if v90 {{\n {what}\n yield\n }} else {{\n yield\n }}\n")
+}
+
+fn verdict(text: &str) -> Result<(), String> {
+    let file = tilelift_ir::text::parse(text).unwrap_or_else(|e| panic!("{e:?}\n{text}"));
+    let kernel = verify(&file.kernels[0]).unwrap_or_else(|e| panic!("{e:?}\n{text}"));
+    let options = LowerOptions { unproven: true, ..LowerOptions::default() };
+    let program = lower(&kernel, &sm_90a(), &options).unwrap_or_else(|e| panic!("{e}\n{text}")).program;
+    prove(&program, &sm_90a()).map(drop).map_err(|e| e.to_string())
+}
+
+/// Each edit of a program that is proved has to be refused, in these words.
+fn refused(good: &str, edits: &[(&str, String, &str)]) {
+    verdict(good).unwrap_or_else(|e| panic!("{e}\n{good}"));
+    for (from, to, words) in edits {
+        assert!(good.contains(from), "{from} in {good}");
+        let text = good.replacen(from, to, 1);
+        match verdict(&text) {
+            Ok(()) => panic!("proved\n{text}"),
+            Err(e) => assert!(e.contains(words), "{e}\n{text}"),
+        }
+    }
+}
+
+#[test]
+fn who_joins_a_write_has_to_know_that_reads_are_over() {
+    let text = "barrier_wait v4, v21\n                v22 = load v0[v20, 1] : tile<1x1xf32>";
+    let late = "v22 = load v0[v20, 1] : tile<1x1xf32>";
+    let store = "remote_store_async v23, v5, v22, v3";
+    // The second one sees that the phase before is over, but not that it has been read; nor does the first one, where it is the other way.
+    let second = JOINED.replacen(text, late, 1).replacen(store, &format!("{store}\n barrier_wait v3, v20"), 1);
+    let e = verdict(&second).expect_err("it may overwrite what is read");
+    assert!(e.contains("may still be read"), "{e}");
+    let text = "barrier_wait v4, v11\n";
+    let store = "remote_store_async v13, v5, v12, v3";
+    let first = JOINED.replacen(text, "", 1).replacen(store, &format!("{store}\n barrier_wait v3, v10"), 1);
+    let e = verdict(&first).expect_err("it may overwrite what is read");
+    assert!(e.contains("may still be read"), "{e}");
+    refused(JOINED, &[("barrier_expect v3, 8", "barrier_expect v3, 4".into(), ""), ("barrier_arrive v4", String::new(), "wait for ever")]);
+}
+
+#[test]
+fn parts_of_slots_are_told_apart() {
+    let (last, second) = ("async_load v0[v10, 32], v18, v15", "async_load v0[v10, 0], v17, v15");
+    let arrive = "barrier_arrive v27\n";
+    refused(
+        HALVES,
+        &[
+            // The second half is never filled, or the first one twice.
+            (last, "async_load v0[v10, 0], v17, v15".into(), ""),
+            ("v18 = local_index v16, 1", "v18 = local_index v16, 0".into(), ""),
+            // In one slot, in the first round, in all but the first.
+            (last, only("cmp ne v11, 3", last), ""),
+            (last, only("cmp ne v10, 0", last), ""),
+            (last, only("cmp eq v10, 0", last), ""),
+            (second, only("cmp ne v11, 2", second), ""),
+            // One of two consumers does not say that it is done, or only in one slot.
+            (arrive, only("cmp eq v30, 0", arrive), ""),
+            (arrive, only("cmp ne v21, 3", arrive), ""),
+            ("barrier_alloc 2", "barrier_alloc 1".into(), ""),
+            // It says so before it reads.
+            (
+                "v26 = local_load v25\n                v27 = barrier_index v4, v21\n                barrier_arrive v27",
+                "v27 = barrier_index v4, v21\n barrier_arrive v27\n v26 = local_load v25".into(),
+                "may still be read",
+            ),
+            // It reads the next slot.
+            ("v24 = local_index v2, v21", "v91 = add v21, 1\n v92 = rem v91, 4\n v24 = local_index v2, v92".into(), "is read before"),
+        ],
+    );
+}
+
+#[test]
+fn blocks_are_not_taken_for_alike() {
+    let good = rounds();
+    let wait = "barrier_wait v15, v14\n";
+    let third = "remote_store_async v17, 2, v12, v15\n";
+    let expect = "barrier_expect v15, 16\n";
+    let mut edits = Vec::new();
+    for rank in 0..4 {
+        let but = |what: &str| only(&format!("cmp ne v5, {rank}"), what);
+        // One block does not wait, send to the third one, or expect.
+        edits.extend([(wait, but(wait), ""), (third, but(third), ""), (expect, but(expect), "")]);
+        edits.push((wait, format!("v91 = cmp eq v5, {rank}\n v92 = cast v91 : i32\n v93 = add v14, v92\n barrier_wait v15, v93\n"), ""));
+    }
+    edits.extend([
+        // In one of the two buffers, or in the first round.
+        (wait, only("cmp eq v13, 0", wait), ""),
+        (wait, only("cmp gt v10, 0", wait), ""),
+        (third, only("cmp eq v13, 1", third), ""),
+        // All blocks send to one place.
+        ("v17 = local_index v16, v5", "v17 = local_index v16, 0".into(), ""),
+        // One buffer for all rounds.
+        ("v16 = local_index v2, v13", "v16 = local_index v2, 0".into(), ""),
+    ]);
+    refused(&good, &edits);
+}
