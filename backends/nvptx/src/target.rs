@@ -270,6 +270,7 @@ const H200_PRODUCTS: Machine = Machine {
     column: 0.5,
     operands: [16.0, 0.25],
     through: 160.0,
+    lonely: 26.0,
     turn: 130.0,
     late: 1.233,
     drain: 10.8,

@@ -107,8 +107,8 @@ const NARROWEST: u32 = 64;
 /// Steps that a part of the depth must have to be worth its sums.
 const LEAST_STEPS: u32 = 4;
 
-/// What a second launch must gain: less than that is within what the model does not know.
-const WORTH: f64 = 1.01;
+/// What dealing out steps must gain, and equal parts of the depth, which the model knows less well: less is within what it does not know.
+const WORTH: [f64; 2] = [1.01, 1.03];
 
 /// The instruction that multiplies a product's operands.
 pub(crate) fn instruction<'t>(units: &'t Units, product: &Product) -> Option<&'t GroupMatrix> {
@@ -233,7 +233,12 @@ pub fn rank(target: &Target, product: &Product) -> Vec<Ranked> {
         .into_iter()
         .filter_map(|choice| Some(Ranked { choice, prediction: predict(target, product, &choice)? }))
         .collect();
-    let promised = |r: &Ranked| r.prediction.total() * if r.choice.sums_apart() { WORTH } else { 1.0 };
+    let worth = |c: &Choice| match c.streams {
+        Some(_) => WORTH[0],
+        None if c.splits > 1 => WORTH[1],
+        None => 1.0,
+    };
+    let promised = |r: &Ranked| r.prediction.total() * worth(&r.choice);
     list.sort_by(|a, b| promised(a).total_cmp(&promised(b)));
     let mut seen = Vec::new();
     list.retain(|r| {

@@ -127,7 +127,9 @@ pub fn predict(target: &Target, product: &Product, choice: &Choice) -> Option<Pr
 
     // Who is at a depth of his own gets copies when he multiplies, and both go through shared memory.
     let through = (instructions * (f64::from(row.m) + columns) * 32.0 + bytes) / machine.through;
-    let dealt_step = step.max(dealt_alone).max(through);
+    // A group by itself has nobody who multiplies while it waits.
+    let lonely = if choice.consumers * choice.teams == 1 { machine.lonely } else { 0.0 };
+    let dealt_step = step.max(dealt_alone).max(through) + lonely;
 
     // A tile: its main loop, its epilogue, and the way of all its bytes through the cache.
     let main = steps * step;

@@ -18,6 +18,8 @@ pub struct Machine {
     pub operands: [f64; 2],
     /// Bytes per cycle through shared memory, operands read and copies written, where workers are at different depths.
     pub through: f64,
+    /// Cycles that a step takes longer there for a group of warps that shares its multiprocessor with no other.
+    pub lonely: f64,
     /// Cycles from the end of a group's multiplications to the start of its next ones.
     pub turn: f64,
     /// Share of the time that a tile's results take to leave, by which two teams that take turns are late for each other.
