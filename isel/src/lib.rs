@@ -15,6 +15,7 @@ mod channel;
 mod dots;
 mod error;
 mod facts;
+mod hash;
 pub mod lane;
 mod lower;
 mod packed;

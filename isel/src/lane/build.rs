@@ -14,10 +14,10 @@ use super::fold::{eval_cmp, eval_int};
 use super::place::{Life, place};
 use super::sweep::sweep;
 use super::{Alloc, AllocId, Atomic, BinOp, Block, Inst, LTy, LVal, Param, Place, Program, ShuffleFrom, Special, UnOp, Unit, Vals};
+use crate::hash::Map;
 use crate::target::MatrixId;
 use cranelift_entity::{PrimaryMap, SecondaryMap};
 use smallvec::SmallVec;
-use std::collections::HashMap;
 use tilelift_ir::{CacheHint, CmpOp, GridAxis, Scalar, num};
 
 /// What makes two pure instructions equal.
@@ -76,7 +76,7 @@ pub struct LaneBuilder {
     frames: Vec<Frame>,
     depth: SecondaryMap<LVal, u32>,
     known: SecondaryMap<LVal, Known>,
-    memo: HashMap<Key, Vals>,
+    memo: Map<Key, Vals>,
     lives: SecondaryMap<AllocId, Option<Life>>,
     clock: u32,
     next_frame: u32,
@@ -111,7 +111,7 @@ impl LaneBuilder {
             frames: vec![Frame::default()],
             depth: SecondaryMap::new(),
             known: SecondaryMap::new(),
-            memo: HashMap::new(),
+            memo: Map::default(),
             lives: SecondaryMap::new(),
             clock: 0,
             next_frame: 1,

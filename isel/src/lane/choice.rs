@@ -10,7 +10,7 @@
 
 use super::visit::{blocks_mut, computed, reads};
 use super::{Block, Inst, LVal};
-use std::collections::HashMap;
+use crate::hash::Map;
 
 /// Who needs a value.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -31,8 +31,8 @@ pub(super) fn into_arms(block: &mut Block, results: &[LVal]) {
 }
 
 fn narrow(block: &mut Block, results: &[LVal]) {
-    let mut users: HashMap<LVal, User> = HashMap::new();
-    let need = |users: &mut HashMap<LVal, User>, v: LVal, who: User| {
+    let mut users: Map<LVal, User> = Map::default();
+    let need = |users: &mut Map<LVal, User>, v: LVal, who: User| {
         users.entry(v).and_modify(|old| *old = if *old == who { who } else { User::Any }).or_insert(who);
     };
     results.iter().for_each(|&v| need(&mut users, v, User::Any));
@@ -65,7 +65,7 @@ fn narrow(block: &mut Block, results: &[LVal]) {
     if goes.iter().all(Option::is_none) {
         return;
     }
-    let mut moved: HashMap<(usize, bool), Block> = HashMap::new();
+    let mut moved: Map<(usize, bool), Block> = Map::default();
     for (n, inst) in std::mem::take(block).into_iter().enumerate() {
         if let Some(to) = goes[n] {
             moved.entry(to).or_default().push(inst);

@@ -18,7 +18,8 @@
 
 use super::visit::{blocks, blocks_mut, computed, reads, results};
 use super::{Block, Inst, LTy, LVal, Unit};
-use std::collections::{HashMap, HashSet, VecDeque};
+use crate::hash::{Map, Set};
+use std::collections::VecDeque;
 
 /// How global loads may move.
 #[derive(Clone, Copy)]
@@ -47,20 +48,23 @@ pub(super) fn words(ty: LTy) -> u32 {
 
 /// Reorders a block and the blocks inside it; with `loads`, global loads may move, too.
 pub(super) fn sink(block: &mut Block, loads: Option<Loads<'_>>) {
-    inside(block, loads, &HashSet::new());
+    inside(block, loads, &Set::default());
 }
 
 /// Reorders a block; `beside` are values of outside that something else reads while the block runs, or behind it.
-fn inside(block: &mut Block, loads: Option<Loads<'_>>, beside: &HashSet<LVal>) {
+fn inside(block: &mut Block, loads: Option<Loads<'_>>, beside: &Set<LVal>) {
     if block.iter().any(|i| !blocks(i).is_empty()) {
-        let lives = if loads.is_some() { Lives::of(block) } else { Lives::default() };
+        // Where no load is, none goes ahead, and what lives there is nobody's question.
+        let loading = |inst: &Inst| loads.is_some() && blocks(inst).into_iter().any(loading);
+        let asked: Vec<bool> = block.iter().map(loading).collect();
+        let lives = if asked.contains(&true) { Lives::of(block) } else { Lives::default() };
         for (n, inst) in block.iter_mut().enumerate() {
-            let around = if blocks(inst).is_empty() { HashSet::new() } else { lives.over(n, beside) };
-            blocks_mut(inst).into_iter().for_each(|(inner, _)| inside(inner, loads, &around));
+            let around = if asked[n] { lives.over(n, beside) } else { Set::default() };
+            blocks_mut(inst).into_iter().for_each(|(inner, _)| inside(inner, loads.filter(|_| asked[n]), &around));
         }
     }
     let movable = loads.is_some();
-    let mut makers: HashMap<LVal, usize> = HashMap::new();
+    let mut makers: Map<LVal, usize> = Map::default();
     for (n, inst) in block.iter().enumerate() {
         moves(inst, movable).unwrap_or(&[]).iter().for_each(|&v| {
             makers.insert(v, n);
@@ -73,7 +77,8 @@ fn inside(block: &mut Block, loads: Option<Loads<'_>>, beside: &HashSet<LVal>) {
     let mut early = fenced(&whole);
     early.extend(destinations(&whole, &makers));
     let mut order = Order { makers: &makers, early: &early, open: Vec::new() };
-    let mut ahead = loads.map(|l| Ahead::new(&whole, &anchors, &mut order, l, beside));
+    let here = whole.iter().any(|i| matches!(i, Inst::LoadGlobal { .. }));
+    let mut ahead = loads.filter(|_| here).map(|l| Ahead::new(&whole, &anchors, &mut order, l, beside));
     let mut left = left;
     let roots = anchors.into_iter().map(|n| (n, true)).chain((0..left.len()).map(|n| (n, false)));
     for (root, anchor) in roots {
@@ -94,17 +99,22 @@ fn inside(block: &mut Block, loads: Option<Loads<'_>>, beside: &HashSet<LVal>) {
     }
 }
 
+/// True if global loads are in a block, or inside one of its instructions.
+fn loading(block: &Block) -> bool {
+    block.iter().any(|i| matches!(i, Inst::LoadGlobal { .. }) || blocks(i).into_iter().any(loading))
+}
+
 /// Where the values that a block's instructions read are made, and read last.
 #[derive(Default)]
 struct Lives {
-    made: HashMap<LVal, usize>,
-    read: HashMap<LVal, usize>,
+    made: Map<LVal, usize>,
+    read: Map<LVal, usize>,
 }
 
 impl Lives {
     fn of(block: &Block) -> Lives {
         let mut lives = Lives::default();
-        let mut within = HashSet::new();
+        let mut within = Set::default();
         for (n, inst) in block.iter().enumerate() {
             within.clear();
             made_within(inst, &mut within);
@@ -121,7 +131,7 @@ impl Lives {
     }
 
     /// The values that are read behind an instruction. Those from outside may be read by the block's next run.
-    fn over(&self, n: usize, beside: &HashSet<LVal>) -> HashSet<LVal> {
+    fn over(&self, n: usize, beside: &Set<LVal>) -> Set<LVal> {
         let live = |(v, last): &(&LVal, &usize)| self.made.get(v).is_none_or(|&m| m < n && n < **last);
         self.read.iter().filter(live).map(|(&v, _)| v).chain(beside.iter().copied()).collect()
     }
@@ -129,9 +139,9 @@ impl Lives {
 
 /// The order of instructions: operands first.
 struct Order<'a> {
-    makers: &'a HashMap<LVal, usize>,
+    makers: &'a Map<LVal, usize>,
     /// What else must be there in front of an instruction.
-    early: &'a HashMap<usize, Vec<LVal>>,
+    early: &'a Map<usize, Vec<LVal>>,
     /// Instructions to look at, and whether their operands have been; without recursion, for chains may be long.
     open: Vec<(usize, bool)>,
 }
@@ -175,14 +185,14 @@ struct Ahead<'a> {
     /// Loads to come, by first need.
     queue: VecDeque<usize>,
     /// How many instructions to come read each value.
-    uses: HashMap<LVal, u32>,
+    uses: Map<LVal, u32>,
     /// Registers in use.
     live: u32,
 }
 
 impl<'a> Ahead<'a> {
-    fn new(block: &[&Inst], anchors: &[usize], order: &mut Order<'_>, loads: Loads<'a>, beside: &HashSet<LVal>) -> Ahead<'a> {
-        let mut uses: HashMap<LVal, u32> = HashMap::new();
+    fn new(block: &[&Inst], anchors: &[usize], order: &mut Order<'_>, loads: Loads<'a>, beside: &Set<LVal>) -> Ahead<'a> {
+        let mut uses: Map<LVal, u32> = Map::default();
         let mut seen = Vec::new();
         for inst in block {
             distinct(inst, &mut seen);
@@ -193,7 +203,7 @@ impl<'a> Ahead<'a> {
         // What comes from outside is there from the start.
         let mut own: Vec<LVal> = Vec::new();
         block.iter().for_each(|i| made(i, &mut own));
-        let own: HashSet<LVal> = own.into_iter().collect();
+        let own: Set<LVal> = own.into_iter().collect();
         let live = uses.keys().filter(|v| !own.contains(v)).map(|&v| (loads.words)(v)).sum();
         let mut queue = VecDeque::new();
         let mut done = vec![false; block.len()];
@@ -269,7 +279,7 @@ fn made(inst: &Inst, out: &mut Vec<LVal>) {
 }
 
 /// The values that the blocks of an instruction make for themselves.
-fn made_within(inst: &Inst, out: &mut HashSet<LVal>) {
+fn made_within(inst: &Inst, out: &mut Set<LVal>) {
     match inst {
         Inst::For(l) => {
             out.insert(l.iv);
@@ -286,8 +296,8 @@ fn made_within(inst: &Inst, out: &mut HashSet<LVal>) {
 
 /// What the multiplications behind each fence read, by the fence's place: registers that are written between fence and multiplication
 /// would want a fence of their own.
-fn fenced(block: &[&Inst]) -> HashMap<usize, Vec<LVal>> {
-    let mut all = HashMap::new();
+fn fenced(block: &[&Inst]) -> Map<usize, Vec<LVal>> {
+    let mut all = Map::default();
     let mut fence = None;
     for (n, inst) in block.iter().enumerate() {
         let Inst::Unit(u) = inst else { continue };
@@ -304,14 +314,14 @@ fn fenced(block: &[&Inst]) -> HashMap<usize, Vec<LVal>> {
 }
 
 /// What was computed in front of a loop of multiplications for the coordinates of bulk stores behind it, by the loop's place.
-fn destinations(block: &[&Inst], makers: &HashMap<LVal, usize>) -> HashMap<usize, Vec<LVal>> {
+fn destinations(block: &[&Inst], makers: &Map<LVal, usize>) -> Map<usize, Vec<LVal>> {
     fn multiplies(inst: &Inst) -> bool {
         match inst {
             Inst::Unit(u) => matches!(**u, Unit::Multiply(_)),
             other => blocks(other).into_iter().any(|b| b.iter().any(multiplies)),
         }
     }
-    let mut all: HashMap<usize, Vec<LVal>> = HashMap::new();
+    let mut all: Map<usize, Vec<LVal>> = Map::default();
     let mut main = None;
     for (n, inst) in block.iter().enumerate() {
         let Some(main) = main else {

@@ -10,10 +10,11 @@ use super::vectors::{from_words, legal_width, to_words, word_types};
 use super::{Held, Lower, Tile, narrow};
 use crate::dots::DotPlan;
 use crate::error::LowerError;
+use crate::hash::Map;
 use crate::lane::{BinOp, LTy, LVal, LaneBuilder, Special, Vals};
 use crate::target::{MatrixId, Target};
 use smallvec::SmallVec;
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 use tilelift_ir::layout::{AccessColumns, Axis, Layout, LdMatrixPlan, SharedOp, ldmatrix_applies, vectors_without};
 use tilelift_ir::{Attr, Inst, Precision, Scalar, Value};
@@ -36,21 +37,21 @@ struct Operand {
     /// Elements per word.
     per_word: u32,
     /// Word by its first register.
-    words: HashMap<u32, LVal>,
+    words: Map<u32, LVal>,
     /// Instruction by register, for staged operands.
-    group_of: HashMap<u32, usize>,
+    group_of: Map<u32, usize>,
     /// Register of the fragment's first element by the fragment's coordinate.
-    bases: HashMap<(u32, u32), u32>,
+    bases: Map<(u32, u32), u32>,
 }
 
 impl Operand {
     fn new(layout: &Layout, fragment_bits: usize, [elem, factor]: [Scalar; 2], precision: Precision, source: Source) -> Operand {
-        let mut bases = HashMap::new();
+        let mut bases = Map::default();
         for r in (0..layout.size(Axis::Reg)).filter(|r| r & ((1 << fragment_bits) - 1) == 0) {
             let c = layout.reg_coord(r);
             bases.entry((c[0], c[1])).or_insert(r);
         }
-        let mut group_of = HashMap::new();
+        let mut group_of = Map::default();
         match &source {
             Source::Regs(_) => {}
             Source::Matrices { plan, .. } => {
@@ -69,7 +70,7 @@ impl Operand {
             }
         }
         let per_word = if factor.bytes() >= 4 { 1 } else { 4 / factor.bytes() };
-        Operand { source, elem, factor, precision, per_word, words: HashMap::new(), group_of, bases }
+        Operand { source, elem, factor, precision, per_word, words: Map::default(), group_of, bases }
     }
 
     /// The words of the fragment at a coordinate.
@@ -109,7 +110,7 @@ impl Operand {
                     return self.gather(b, first);
                 }
                 let points = SharedPoints::new(b, columns, staged.base);
-                let mut elems = HashMap::new();
+                let mut elems = Map::default();
                 for part in group.chunks(legal_width(group.len() as u32, self.elem) as usize) {
                     let n = part.len() as u32;
                     let (addr, offset) = points.at(b, part[0]);
@@ -132,7 +133,7 @@ impl Operand {
     }
 
     /// Keeps single elements until all of a word are there.
-    fn put_elements(&mut self, b: &mut LaneBuilder, elems: HashMap<u32, LVal>) -> Result<(), LowerError> {
+    fn put_elements(&mut self, b: &mut LaneBuilder, elems: Map<u32, LVal>) -> Result<(), LowerError> {
         let mut firsts: Vec<u32> = elems.keys().map(|r| r - r % self.per_word).collect();
         firsts.sort_unstable();
         firsts.dedup();

@@ -39,12 +39,12 @@ pub(crate) use vectors::{legal_width, memory_type};
 
 use crate::assign::{Assignment, assign};
 use crate::error::LowerError;
+use crate::hash::Map;
 use crate::lane::{AllocId, LTy, LVal, LaneBuilder, Param, ParamSource, Program, SPARE, Traffic, entry_registers, overlap_launches};
 use crate::physical::{Search, ring_forms, staging};
 use crate::plan::{LayoutChoice, LowerOptions, Plan, RingForms, ScheduleKind, is_panels, plan, plan_with};
 use crate::target::Target;
 use cranelift_entity::SecondaryMap;
-use std::collections::HashMap;
 use std::rc::Rc;
 use tilelift_egraph::physical::{Form, Source};
 use tilelift_ir::layout::{Axis, Layout};
@@ -94,13 +94,13 @@ pub(crate) struct Lower<'a> {
     assigned: Assignment,
     values: SecondaryMap<Value, Option<Held>>,
     /// Conversions done, with the block they were done in.
-    variants: HashMap<Value, Vec<(Rc<Tile>, u32)>>,
+    variants: Map<Value, Vec<(Rc<Tile>, u32)>>,
     /// Loads that go to shared memory for dots.
     staged: SecondaryMap<Inst, bool>,
     /// Accesses of each view since the last barrier.
     histories: SecondaryMap<Value, hazards::History>,
     /// Loads of the pipelined loop that is being lowered, and where their current slot is.
-    slots: HashMap<Inst, Rc<stage::Staged>>,
+    slots: Map<Inst, Rc<stage::Staged>>,
     /// Copies of the pipelined loop that are still to be started in this iteration.
     refill: Option<stage::Refill>,
     /// The role that is being lowered, of a specialised kernel.
@@ -217,8 +217,8 @@ fn lower_with(kernel: &Kernel, target: &Target, plan: Plan, assigned: Assignment
         assigned,
         histories: hazards::histories(kernel),
         values: SecondaryMap::new(),
-        variants: HashMap::new(),
-        slots: HashMap::new(),
+        variants: Map::default(),
+        slots: Map::default(),
         refill: None,
         role: None,
         task: None,

@@ -3,8 +3,8 @@
 //! Values are numbered in the order of the text, so those of a loop's turn lie side by side and are forgotten together. What a loop's end
 //! tells of values in front of it holds as long as the turn around it, and is taken back then.
 
-use super::hash::Map;
 use super::value::Abs;
+use crate::hash::Map;
 use crate::lane::visit::computed;
 use crate::lane::{Block, Inst, LVal, Program, Unit};
 use cranelift_entity::EntityRef;

@@ -1,7 +1,7 @@
 //! What the checker looks up before it runs: comparisons, loop indices, and the values that matter.
 
-use super::hash::{Map, Set};
 use super::value::Abs;
+use crate::hash::{Map, Set};
 use crate::lane::visit::{blocks, computed, reads};
 use crate::lane::{AllocId, Block, Inst, LTy, LVal, LeftOperand, Program, Unit};
 use cranelift_entity::EntityRef;

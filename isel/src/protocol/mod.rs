@@ -20,7 +20,6 @@ mod env;
 mod explicit;
 mod find;
 mod flight;
-mod hash;
 mod ring;
 mod run;
 mod streams;

@@ -6,7 +6,7 @@
 //! A loop may take every `k`th turn of another one, from the `a`th on: from `x + a step` to the same end by `k step`. The same instruction
 //! in another block of a cluster goes round equally often if its bounds are the same in all blocks.
 
-use super::hash::{Map, Set};
+use crate::hash::{Map, Set};
 use crate::lane::visit::blocks;
 use crate::lane::{BinOp, Block, For, Inst, LVal, Program, Special, Unit};
 use std::ops::Range;

@@ -1,7 +1,7 @@
 //! What the checker knows of a lane value: a number for every lane, which step of its loop an index stands for, or nothing.
 
 use super::env::Env;
-use super::hash::Map;
+use crate::hash::Map;
 use crate::lane::{BinOp, Inst, LTy, LVal, eval_cmp, eval_int};
 use std::cell::RefCell;
 use std::rc::Rc;

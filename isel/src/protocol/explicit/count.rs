@@ -1,9 +1,9 @@
 //! What is looked up before an explicit program runs: what lies where, what counts, and modulo what.
 
-use super::super::hash::{Map, Set};
 use super::super::run::State;
 use super::super::streams::Streams;
 use super::super::value::{Abs, gcd};
+use crate::hash::{Map, Set};
 use crate::lane::visit::{blocks, computed, reads};
 use crate::lane::{Alloc, AllocId, BinOp, Block, Inst, LVal, ParamSource, Program, Special, Unit};
 use std::collections::BTreeSet;

@@ -7,8 +7,8 @@
 //! Events that come before others in every order of steps come before them by such a chain, so a fact that an agent knows holds whatever
 //! the order. A fact is forgotten by everybody as soon as it is about an older write, read or phase.
 
-use super::super::hash::Map;
 use super::Explicit;
+use crate::hash::Map;
 use crate::lane::{Block, Inst, Program, Unit, visit};
 use smallvec::SmallVec;
 use std::cell::RefCell;

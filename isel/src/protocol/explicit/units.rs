@@ -1,13 +1,13 @@
 //! What units, and lanes that touch local memory, do to the state.
 
 use super::super::ProtocolError;
-use super::super::hash::Memo;
 use super::super::run::{State, place};
 use super::super::value::Abs;
 use super::super::word::Site;
 use super::Checker;
 use super::regions::{Clash, PRODUCTS, STORES};
 use super::words::{RANK, block_of};
+use crate::hash::Memo;
 use crate::lane::{LVal, LeftOperand, Multiply, ParamSource, Place, Unit};
 use cranelift_entity::EntityRef;
 use smallvec::SmallVec;

@@ -6,7 +6,7 @@ use std::hash::{BuildHasherDefault, Hasher};
 
 /// Rotates, mixes in and multiplies, a word at a time.
 #[derive(Clone, Copy, Default)]
-pub(super) struct Quick(u64);
+pub(crate) struct Quick(u64);
 
 impl Quick {
     fn mix(&mut self, word: u64) {
@@ -45,7 +45,7 @@ impl Hasher for Quick {
     }
 }
 
-pub(super) type Map<K, V> = HashMap<K, V, BuildHasherDefault<Quick>>;
+pub(crate) type Map<K, V> = HashMap<K, V, BuildHasherDefault<Quick>>;
 /// What has been found out before.
-pub(super) type Memo<K, V> = RefCell<Map<K, V>>;
-pub(super) type Set<K> = HashSet<K, BuildHasherDefault<Quick>>;
+pub(crate) type Memo<K, V> = RefCell<Map<K, V>>;
+pub(crate) type Set<K> = HashSet<K, BuildHasherDefault<Quick>>;
