@@ -139,7 +139,9 @@ impl<'a> Code<'a> {
                 Some(What::Fetch(Place { addr: *addr, offset: *offset }))
             }
             // Each lane names a row of 16 bytes.
-            Inst::LoadMatrix { addr, offset, .. } => (on && tracked(*addr)).then(|| What::Load(Place { addr: *addr, offset: *offset }, 16)),
+            Inst::LoadMatrix { addr, offset, .. } => {
+                (on && tracked(*addr)).then_some(What::Load(Place { addr: *addr, offset: *offset }, 16))
+            }
             Inst::LoadShared { dsts, addr, offset } => {
                 (on && tracked(*addr)).then(|| What::Load(Place { addr: *addr, offset: *offset }, bytes(dsts)))
             }
