@@ -8,7 +8,7 @@ use crate::split_gemm::{Meeting, SplitGemm};
 use crate::tensor::{Init, Tensor, TensorSpec};
 use std::collections::BTreeSet;
 use std::ops::Range;
-use tilelift_ir::{BuildErrors, Kernel, Scalar};
+use tilelift_ir::{BuildErrors, Kernel, Scalar, num};
 
 /// [`SplitGemm`] of a shape. A program of the workload's grid is a tile, with all parts of its depth.
 #[derive(Clone, Debug)]
@@ -76,7 +76,8 @@ pub(super) fn added<'a>(
                 return Expected::exact(start);
             }
             if !definition.out.is_float() {
-                return Expected::exact(start + s);
+                // Sums of integers wrap.
+                return Expected::exact(num::wrap((start + s) as i64, definition.out) as f64);
             }
             let meeting = (f64::from(parts) + 1.0) * 2.0 * U * (start.abs() + z);
             Expected::rounded(start + s, sum_error(k, definition.tf32) * z + meeting, definition.out)
