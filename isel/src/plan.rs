@@ -9,7 +9,7 @@ mod specialise;
 pub(crate) use buffers::{Form, Handle, Part, allocation, handle};
 pub(crate) use explicit::tasks;
 pub use explicit::{Explicit, TaskRole};
-pub(crate) use forms::{Forms as RingForms, Leave, is_panels, is_view};
+pub(crate) use forms::{Forms as RingForms, Leave, is_panels, is_view, value_at};
 pub(crate) use overlap::{Overlap, is_zero};
 pub use specialise::Specialised;
 pub(crate) use specialise::{ALIGN, MAX_DEPTH, PanelTile, behind_reshapes, budget, trace};

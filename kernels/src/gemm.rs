@@ -15,7 +15,8 @@
 
 use crate::activation::Activation;
 use crate::facts::{ANY, known, matrix, programs, vector};
-use tilelift_ir::{BuildError, BuildErrors, Extent, Kernel, KernelBuilder, Operand, Scalar, Value};
+use crate::split_gemm::positions;
+use tilelift_ir::{AtomicOp, BuildError, BuildErrors, Extent, Kernel, KernelBuilder, Operand, Scalar, Update, Value};
 
 /// A matrix product with epilogue.
 #[derive(Clone, PartialEq, Debug)]
@@ -162,8 +163,7 @@ impl Gemm {
         self.check()?;
         let mut b = KernelBuilder::new(&format!("gemm_{}_{}_{}", self.order(), self.operands(), self.out));
         b.warps(self.warps).stages(self.stages);
-        let a = b.param(if self.trans_a { matrix(self.elem, self.k, self.m) } else { matrix(self.elem, self.m, self.k) });
-        let w = b.param(if self.trans_b { matrix(self.elem_b, self.n, self.k) } else { matrix(self.elem_b, self.k, self.n) });
+        let [a, w] = self.inputs(&mut b);
         let bias = self.bias.map(|t| b.param(vector(t, self.n)));
         let c = b.param(matrix(self.out, self.m, self.n));
 
@@ -173,6 +173,20 @@ impl Gemm {
         let t = self.finished(&mut b, t, bias, col);
         b.store(c, &[row, col], t);
         b.finish()
+    }
+
+    /// Parameters for the views of A and B, as [`Gemm::build`] has them.
+    pub(crate) fn inputs(&self, b: &mut KernelBuilder) -> [Value; 2] {
+        let a = if self.trans_a { matrix(self.elem, self.k, self.m) } else { matrix(self.elem, self.m, self.k) };
+        let w = if self.trans_b { matrix(self.elem_b, self.n, self.k) } else { matrix(self.elem_b, self.k, self.n) };
+        [a, w].map(|view| b.param(view))
+    }
+
+    /// Adds sums of the tile at `at` to what is in C, whoever else does.
+    pub(crate) fn add_to(&self, b: &mut KernelBuilder, c: Value, [row, col]: [Value; 2], sum: Value) {
+        let down = positions(b, row, &[self.bm, 1], 0);
+        let across = positions(b, col, &[1, self.bn], 1);
+        b.atomic(AtomicOp::Add, c, &[down, across], sum, Update::default());
     }
 
     /// Sums from column `col` of C on with bias and activation, in C's type.

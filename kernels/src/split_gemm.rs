@@ -11,7 +11,7 @@
 
 use crate::facts::{matrix, programs, vector};
 use crate::gemm::Gemm;
-use tilelift_ir::{AtomicOp, BuildError, BuildErrors, Extent, Kernel, KernelBuilder, Scalar, Update, Value, ViewType};
+use tilelift_ir::{BuildError, BuildErrors, Extent, Kernel, KernelBuilder, Scalar, Value, ViewType};
 
 /// Where the parts of the depth meet.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]
@@ -75,8 +75,7 @@ impl SplitGemm {
         let g = &self.gemm;
         let mut b = KernelBuilder::new(&format!("split_gemm_{}_{}_{}", g.order(), g.operands(), g.sum()));
         b.warps(g.warps).stages(g.stages);
-        let a = b.param(if g.trans_a { matrix(g.elem, g.k, g.m) } else { matrix(g.elem, g.m, g.k) });
-        let w = b.param(if g.trans_b { matrix(g.elem_b, g.n, g.k) } else { matrix(g.elem_b, g.k, g.n) });
+        let [a, w] = g.inputs(&mut b);
         let out = b.param(match self.meeting {
             Meeting::Workspace => self.workspace(),
             Meeting::Atomics => matrix(g.sum(), g.m, g.n),
@@ -99,11 +98,7 @@ impl SplitGemm {
                 let t = b.expand_dims(sum, 0);
                 b.store(out, &[part, row, col], t);
             }
-            Meeting::Atomics => {
-                let down = positions(&mut b, row, &[g.bm, 1], 0);
-                let across = positions(&mut b, col, &[1, g.bn], 1);
-                b.atomic(AtomicOp::Add, out, &[down, across], sum, Update::default());
-            }
+            Meeting::Atomics => g.add_to(&mut b, out, [row, col], sum),
         }
         b.finish()
     }

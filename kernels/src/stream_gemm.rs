@@ -17,10 +17,8 @@
 
 use crate::facts::{matrix, programs, vector};
 use crate::gemm::Gemm;
-use crate::split_gemm::{Meeting, positions};
-use tilelift_ir::{
-    Access, AtomicOp, BuildError, BuildErrors, CmpOp, Extent, Kernel, KernelBuilder, Operand, Scalar, Update, Value, ViewType,
-};
+use crate::split_gemm::Meeting;
+use tilelift_ir::{Access, BuildError, BuildErrors, CmpOp, Extent, Kernel, KernelBuilder, Operand, Scalar, Value, ViewType};
 
 /// A matrix product dealt out by steps of its depth. The number of workers is a parameter of the launch.
 #[derive(Clone, PartialEq, Debug)]
@@ -194,8 +192,7 @@ impl StreamGemm {
         let g = &self.gemm;
         let mut b = KernelBuilder::new(&format!("stream_gemm_{}_{}_{}", g.order(), g.operands(), g.sum()));
         b.warps(g.warps).stages(g.stages);
-        let a = b.param(if g.trans_a { matrix(g.elem, g.k, g.m) } else { matrix(g.elem, g.m, g.k) });
-        let w = b.param(if g.trans_b { matrix(g.elem_b, g.n, g.k) } else { matrix(g.elem_b, g.k, g.n) });
+        let [a, w] = g.inputs(&mut b);
         let out = b.param(match self.meeting {
             Meeting::Workspace => self.workspace(),
             Meeting::Atomics => matrix(g.sum(), g.m, g.n),
@@ -247,11 +244,7 @@ impl StreamGemm {
                     let t = b.expand_dims(sum, 0);
                     b.store(out, &[slot, zero, zero], t);
                 }
-                Meeting::Atomics => {
-                    let down = positions(b, row, &[g.bm, 1], 0);
-                    let across = positions(b, col, &[1, g.bn], 1);
-                    b.atomic(AtomicOp::Add, out, &[down, across], sum, Update::default());
-                }
+                Meeting::Atomics => g.add_to(b, out, [row, col], sum),
             }
             Vec::new()
         };

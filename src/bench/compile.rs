@@ -1,7 +1,8 @@
 //! How long a compile takes, stage by stage, on one thread.
 
-use super::problem::{Problem, Variant, wide_norms};
+use super::problem::{Problem, Variant};
 use super::report::quote;
+use super::selection::wide_norms;
 use super::stats::Summary;
 use crate::{CompileError, OptLevel, optimise};
 use std::borrow::Cow;

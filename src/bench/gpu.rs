@@ -333,10 +333,7 @@ impl Bench {
         };
         let mut launches = Vec::new();
         for (n, step) in steps.into_iter().enumerate() {
-            // What was asked for is meant for the products; what follows them plans for itself.
-            let variant = if n == 0 { *variant } else { Variant::default() };
-            let options = variant.options(self.protocol.opt);
-            let artifact = match compile(&step.kernel, &self.target, &options) {
+            let artifact = match compile(&step.kernel, &self.target, &variant.options_of(n, self.protocol.opt)) {
                 Ok(artifact) => artifact,
                 Err(e) => return refuse(e.to_string()),
             };

@@ -29,5 +29,6 @@ pub(crate) mod locate;
 pub(crate) mod problem;
 pub(crate) mod records;
 pub(crate) mod report;
+pub(crate) mod selection;
 pub(crate) mod sim;
 pub(crate) mod stats;

@@ -31,8 +31,8 @@ pub(crate) fn measure(problem: &Problem, variant: &Variant, target: &Target, opt
     let (tensors, sample) = (case.make_tensors(), case.sample(PROGRAMS));
     let mut memory = case.memory(&tensors);
     let mut reports = Vec::new();
-    for launch in case.launches(Some(&sample)).map_err(|e| e.to_string())? {
-        let artifact = compile(&launch.kernel, target, &variant.options(opt)).map_err(|e| e.to_string())?;
+    for (n, launch) in case.launches(Some(&sample)).map_err(|e| e.to_string())?.into_iter().enumerate() {
+        let artifact = compile(&launch.kernel, target, &variant.options_of(n, opt)).map_err(|e| e.to_string())?;
         let grid = launch.grid;
         let linear = |p: &[u32; 3]| p[0] + grid[0] * (p[1] + grid[1] * p[2]);
         let ctas = launch.programs.map(|list| list.iter().map(linear).collect());
@@ -101,8 +101,10 @@ impl SimRow {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::bench::selection::Selection;
     use crate::targets;
     use tilelift_ir::Scalar;
+    use tilelift_isel::ScheduleKind;
 
     #[test]
     fn counts_of_a_product_hold_every_matrix_instruction() {
@@ -114,5 +116,20 @@ mod tests {
         assert_eq!(row.line(60).len(), head(60).len());
         let none = Variant { tile: Some([4096, 4096, 64]), ..Variant::default() };
         assert!(measure(&p, &none, &targets::usual(), OptLevel::None).is_err());
+    }
+    #[test]
+    fn sums_of_parts_plan_for_themselves() {
+        let p = Problem::Gemm { elem: Scalar::BF16, out: Scalar::BF16, trans: (false, false), batch: 1, m: 70, n: 64, k: 512 };
+        let target = targets::by_name("sm_90a").unwrap();
+        let parts = Selection { splits: vec![4], streams: vec!["8x1".parse().unwrap()], ..Selection::default() };
+        let all = parts.variants(&p, Some(&target));
+        assert_eq!(all.len(), 2);
+        for v in all {
+            // The model's choice is specialised, and a launch that adds parts has no loop to specialise.
+            assert_eq!(v.schedule, Some(ScheduleKind::Specialised));
+            let row = measure(&p, &v, &target, OptLevel::default()).unwrap();
+            assert_eq!(row.reports.len(), 2);
+            assert!(row.reports[0].count("wgmma") > 0 && row.reports[1].count("wgmma") == 0);
+        }
     }
 }

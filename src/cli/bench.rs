@@ -4,8 +4,9 @@
 #![cfg_attr(not(feature = "cuda"), allow(dead_code))]
 
 use super::{CliError, Outcome, Streams, options};
-use crate::bench::problem::{ELEMS, ORDERS, OUTS, Selection, Suite, Variant};
+use crate::bench::problem::{ELEMS, ORDERS, OUTS, Suite, Variant};
 use crate::bench::report::quote;
+use crate::bench::selection::Selection;
 use crate::bench::{compile, records, sim};
 use crate::execute::DeviceKind;
 use crate::{OptLevel, targets};
@@ -126,34 +127,7 @@ pub(super) fn run(parser: &mut lexopt::Parser, streams: &mut Streams<'_>) -> Out
 }
 
 fn job(parser: &mut lexopt::Parser) -> Result<Job, CliError> {
-    let mut s = Selection {
-        suites: Vec::new(),
-        sizes: Vec::new(),
-        shapes: Vec::new(),
-        elems: Vec::new(),
-        out: None,
-        trans: Vec::new(),
-        tiles: Vec::new(),
-        warps: Vec::new(),
-        stages: Vec::new(),
-        groups: Vec::new(),
-        consumers: Vec::new(),
-        schedules: Vec::new(),
-        splits: Vec::new(),
-        streams: Vec::new(),
-        teams: Vec::new(),
-        swapped: false,
-        explicit: false,
-        ablation: false,
-        records: Vec::new(),
-        causal: Vec::new(),
-        overlaps: Vec::new(),
-        persistent: Vec::new(),
-        early: Vec::new(),
-        spans: Vec::new(),
-        lefts: Vec::new(),
-        bulks: Vec::new(),
-    };
+    let mut s = Selection::default();
     let (mut compile, mut repeat, mut times, mut sets, mut seed) = (false, None, BURST, None, 1);
     let mut filter = String::new();
     let (mut library, mut kind, mut target, mut json, mut opt) = (true, DeviceKind::Cuda, None, None, OptLevel::default());
@@ -253,6 +227,16 @@ fn job(parser: &mut lexopt::Parser) -> Result<Job, CliError> {
             "`--ablation` chooses the variants of `bench gemm` itself; leave out other suites, tiles, splits, streams and `--swapped`"
                 .into(),
         ));
+    }
+    if !(s.splits.is_empty() && s.streams.is_empty())
+        && s.suites.contains(&Suite::Gemm)
+        && let Some(shape) = s.shapes.iter().find(|s| s.len() == 4 && s[0] > 1)
+    {
+        let shape: Vec<String> = shape.iter().map(ToString::to_string).collect();
+        return Err(CliError::Usage(format!(
+            "`--splits` and `--streams` share the depth of one product, and {} is a batch; leave out one or the other",
+            shape.join("x")
+        )));
     }
     if s.suites.is_empty() {
         s.suites = Suite::ALL.to_vec();

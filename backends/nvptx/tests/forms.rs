@@ -3,54 +3,28 @@
 
 #[path = "common/launch.rs"]
 mod launch;
+#[path = "common/units.rs"]
+mod units;
 
-use launch::{schedule, simulate};
 use std::collections::BTreeMap;
 use tilelift_ir::Scalar;
-use tilelift_ir::interp::{Buffer, Memory};
 use tilelift_ir::verify::verify;
-use tilelift_isel::lane::{LaneOptions, interpret};
-use tilelift_isel::{LayoutChoice, LowerOptions, Lowered, Schedule, ScheduleKind, choose, lower};
-use tilelift_kernels::workload::{AttentionCase, GemmCase};
+use tilelift_isel::{LayoutChoice, LowerOptions, Lowered, ScheduleKind, choose, lower};
+use tilelift_kernels::workload::AttentionCase;
 use tilelift_kernels::{Attention, Case, Gemm, Size};
 use tilelift_nvptx::{EmitOptions, emit, sm_90a};
-
-fn product(config: &Gemm, [m, n, k]: [u32; 3]) -> Case {
-    let config = config.clone().for_shape(m, n, k);
-    Case { name: format!("{m}x{n}x{k}"), row: 9, size: Size::Small, workload: Box::new(GemmCase { config, m, n, k }) }
-}
+use units::{clean, lowered, product, right, simulated};
 
 fn options(layouts: LayoutChoice) -> LowerOptions {
     LowerOptions { schedule: Some(ScheduleKind::Specialised), layouts, ..LowerOptions::default() }
 }
 
-fn lowered(case: &Case, options: &LowerOptions) -> Lowered {
-    let kernel = case.build().unwrap();
-    lower(&verify(&kernel).unwrap(), &sm_90a(), options).unwrap_or_else(|e| panic!("{}: {e}", case.name))
-}
-
 /// Runs the lane program and the text, proves the roles, and assembles; gives the text.
 fn whole(case: &Case, l: &Lowered, seed: u64) -> String {
-    let tensors = case.make_tensors();
-    let mut memory = Memory::new();
-    for (i, t) in tensors.iter().enumerate() {
-        let output = i + 1 == tensors.len();
-        memory.add(if output { Buffer::uninit(t.bytes.len()) } else { Buffer::from_bytes(t.bytes.clone()) });
-    }
-    let run = interpret(&l.program, &sm_90a(), case.grid(), &case.arguments(), &mut memory, &LaneOptions::default());
-    run.unwrap_or_else(|e| panic!("{}: {}: {e}", case.name, l.plan));
-    let verdict = case.judge(&tensors, &memory, None).unwrap();
-    assert!(verdict.pass(), "{}: {}: {verdict}", case.name, l.plan);
-    let grid = if matches!(&l.plan.schedule, Schedule::Specialised(s) if s.persistent) { [2, 1, 1] } else { case.grid() };
-    simulate(case, &l.program, grid, schedule(seed % 3)).unwrap_or_else(|e| panic!("{}: {}: {e}", case.name, l.plan));
+    right(case, l);
+    simulated(case, l, seed % 3);
     tilelift_isel::prove(&l.program, &sm_90a()).unwrap_or_else(|e| panic!("{}: {}: {e}", case.name, l.plan));
-    let text = emit(&l.program, &sm_90a(), &EmitOptions::default()).unwrap_or_else(|e| panic!("{}: {e}", case.name)).text;
-    match tilelift_oracle::assemble(&text, "sm_90a") {
-        Ok(r) => assert!(r.spills == 0 && r.stack == 0 && r.warnings.is_empty(), "{}: {}: {r:?}", case.name, l.plan),
-        Err(tilelift_oracle::AsmError::Missing) => assert!(!tilelift_oracle::required(), "ptxas is missing"),
-        Err(e) => panic!("{}: {e}", case.name),
-    }
-    text
+    clean(case, l)
 }
 
 /// What a plan says of its forms, a word per alternative.

@@ -3,63 +3,21 @@
 
 #[path = "common/launch.rs"]
 mod launch;
+#[path = "common/units.rs"]
+mod units;
 
-use launch::{schedule, simulate};
 use tilelift_ir::Scalar;
 use tilelift_ir::interp::{Buffer, Memory};
 use tilelift_ir::verify::verify;
 use tilelift_isel::lane::{LaneOptions, interpret};
 use tilelift_isel::{LowerOptions, Lowered, Schedule, ScheduleKind, lower};
-use tilelift_kernels::workload::{AttentionCase, FusedGemmCase, GemmCase};
+use tilelift_kernels::workload::{AttentionCase, FusedGemmCase};
 use tilelift_kernels::{Activation, Attention, Case, FusedGemm, Gemm, Residual, Size};
-use tilelift_nvptx::{EmitOptions, emit, sm_80, sm_90a};
-
-fn case(config: Gemm, [m, n, k]: [u32; 3]) -> Case {
-    let config = config.for_shape(m, n, k);
-    Case { name: format!("{m}x{n}x{k}"), row: 9, size: Size::Small, workload: Box::new(GemmCase { config, m, n, k }) }
-}
-
-fn lowered(case: &Case, options: &LowerOptions) -> Lowered {
-    let kernel = case.build().unwrap();
-    lower(&verify(&kernel).unwrap(), &sm_90a(), options).unwrap_or_else(|e| panic!("{}: {e}", case.name))
-}
-
-/// Runs the lane program against the reference; every element counts.
-fn right(case: &Case, l: &Lowered) {
-    let tensors = case.make_tensors();
-    let mut memory = Memory::new();
-    for (i, t) in tensors.iter().enumerate() {
-        let output = i + 1 == tensors.len();
-        memory.add(if output { Buffer::uninit(t.bytes.len()) } else { Buffer::from_bytes(t.bytes.clone()) });
-    }
-    let run = interpret(&l.program, &sm_90a(), case.grid(), &case.arguments(), &mut memory, &LaneOptions::default());
-    run.unwrap_or_else(|e| panic!("{}: {e}", case.name));
-    let verdict = case.judge(&tensors, &memory, None).unwrap();
-    assert!(verdict.pass(), "{}: {verdict}", case.name);
-}
-
-/// Runs the text in the simulator, under two schedules; every element counts.
-fn simulated(case: &Case, l: &Lowered) {
-    // Fewer instances than grid positions, where they may run several.
-    let grid = if matches!(&l.plan.schedule, Schedule::Specialised(s) if s.persistent) { [2, 1, 1] } else { case.grid() };
-    for seed in 0..2 {
-        simulate(case, &l.program, grid, schedule(seed)).unwrap_or_else(|e| panic!("{}: {e}", case.name));
-    }
-}
-
-/// Assembles the text; the assembler must neither spill nor complain.
-fn clean(case: &Case, l: &Lowered) -> String {
-    let text = emit(&l.program, &sm_90a(), &EmitOptions::default()).unwrap_or_else(|e| panic!("{}: {e}", case.name)).text;
-    match tilelift_oracle::assemble(&text, "sm_90a") {
-        Ok(r) => assert!(r.spills == 0 && r.stack == 0 && r.warnings.is_empty(), "{}: {r:?}", case.name),
-        Err(tilelift_oracle::AsmError::Missing) => assert!(!tilelift_oracle::required(), "ptxas is missing"),
-        Err(e) => panic!("{}: {e}", case.name),
-    }
-    text
-}
+use tilelift_nvptx::{sm_80, sm_90a};
+use units::{clean, lowered, product, right, simulated};
 
 fn both(config: Gemm, shape: [u32; 3], options: &LowerOptions) {
-    let case = case(config, shape);
+    let case = product(&config, shape);
     let l = lowered(&case, &LowerOptions { schedule: Some(ScheduleKind::Specialised), ..*options });
     assert!(matches!(l.plan.schedule, Schedule::Specialised(_)), "{}: {}", case.name, l.plan);
     right(&case, &l);
@@ -105,7 +63,7 @@ fn all_storage_orders() {
 
 #[test]
 fn the_large_tile_and_its_text() {
-    let case = case(Gemm::new(Scalar::BF16).transposed(false, true).tile(128, 256, 64), [136, 264, 72]);
+    let case = product(&Gemm::new(Scalar::BF16).transposed(false, true).tile(128, 256, 64), [136, 264, 72]);
     let l = lowered(&case, &LowerOptions::default());
     right(&case, &l);
     let text = clean(&case, &l);
@@ -148,8 +106,8 @@ fn other_types() {
     // Operands of tf32 run along K.
     let config = Gemm::new(Scalar::F32).transposed(false, true).tile(128, 128, 32);
     both(config.clone(), [130, 136, 200], &LowerOptions::default());
-    let case = case(config, [130, 136, 200]);
-    simulated(&case, &lowered(&case, &LowerOptions::default()));
+    let case = product(&config, [130, 136, 200]);
+    (0..2).for_each(|seed| simulated(&case, &lowered(&case, &LowerOptions::default()), seed));
 }
 
 /// Sums of 8-bit floats keep few bits: after a step each group waits for its multiplications and adds them to sums of its own.
@@ -161,9 +119,9 @@ fn eight_bit_floats_are_added_beside_the_multiplications() {
             both(gemm, shape, &LowerOptions::default());
         }
     }
-    let plain = case(Gemm::new(Scalar::F8E4M3).transposed(false, true), [130, 136, 400]);
-    simulated(&plain, &lowered(&plain, &LowerOptions::default()));
-    let case = case(Gemm::new(Scalar::F8E4M3).transposed(false, true), [128, 128, 512]);
+    let plain = product(&Gemm::new(Scalar::F8E4M3).transposed(false, true), [130, 136, 400]);
+    (0..2).for_each(|seed| simulated(&plain, &lowered(&plain, &LowerOptions::default()), seed));
+    let case = product(&Gemm::new(Scalar::F8E4M3).transposed(false, true), [128, 128, 512]);
     let l = lowered(&case, &LowerOptions::default());
     let text = clean(&case, &l);
     assert_eq!(text.matches("wgmma.wait_group.sync.aligned 0").count(), 1);
@@ -195,7 +153,7 @@ fn attention() {
             let options = LowerOptions { schedule: Some(ScheduleKind::Specialised), overlap: Some(overlap), ..LowerOptions::default() };
             let l = lowered(&case, &options);
             right(&case, &l);
-            simulated(&case, &l);
+            (0..2).for_each(|seed| simulated(&case, &l, seed));
             attention_text(&case, &l, overlap);
         }
     }
@@ -234,7 +192,7 @@ fn every_choice_can_be_pinned() {
     ] {
         both(gemm(), [300, 136, 520], &options);
     }
-    let l = lowered(&case(gemm(), [128, 64, 64]), &LowerOptions { schedule: Some(ScheduleKind::Pipelined), ..LowerOptions::default() });
+    let l = lowered(&product(&gemm(), [128, 64, 64]), &LowerOptions { schedule: Some(ScheduleKind::Pipelined), ..LowerOptions::default() });
     assert_eq!(l.plan.to_string(), "pipelined: 4 warps, 3 stages (not specialised: asked for so)");
 }
 
@@ -251,7 +209,7 @@ fn two_teams_take_tiles_in_turns() {
     both(Gemm::new(Scalar::BF16).transposed(false, true).tile(128, 192, 64), [300, 400, 264], &wide);
     both(Gemm::new(Scalar::F32).transposed(false, true).tile(64, 128, 32), [200, 264, 100], &wide);
     let refused = |config: Gemm, options: LowerOptions| {
-        let kernel = case(config, [128, 128, 128]).build().unwrap();
+        let kernel = product(&config, [128, 128, 128]).build().unwrap();
         let options = LowerOptions { schedule: Some(ScheduleKind::Specialised), ..options };
         lower(&verify(&kernel).unwrap(), &sm_90a(), &options).unwrap_err().to_string()
     };
@@ -288,7 +246,7 @@ fn an_empty_sum_is_zero() {
 #[test]
 fn what_does_not_fit_is_declined_with_the_reason() {
     let reason = |config: Gemm, shape: [u32; 3]| {
-        let l = lowered(&case(config, shape), &LowerOptions::default());
+        let l = lowered(&product(&config, shape), &LowerOptions::default());
         let Schedule::Pipelined { why } = l.plan.schedule else { panic!("{}", l.plan) };
         why
     };
@@ -302,7 +260,7 @@ fn what_does_not_fit_is_declined_with_the_reason() {
         let why = reason(config, shape);
         assert!(why.contains(words), "{why}");
     }
-    let kernel = case(Gemm::new(Scalar::BF16), [128, 128, 128]).build().unwrap();
+    let kernel = product(&Gemm::new(Scalar::BF16), [128, 128, 128]).build().unwrap();
     let older = lower(&verify(&kernel).unwrap(), &sm_80(), &LowerOptions::default()).unwrap();
     assert!(older.plan.to_string().contains("sm_80 has no bulk copies"), "{}", older.plan);
     let pinned = LowerOptions { schedule: Some(ScheduleKind::Specialised), ..LowerOptions::default() };

@@ -20,9 +20,9 @@ use super::warpgroup::{Left, Sum};
 use super::{Held, Lower};
 use crate::channel::Channel;
 use crate::error::LowerError;
+use crate::hash::Map;
 use crate::lane::{AllocId, BinOp, LTy, LVal, LaneBuilder, Param, ParamSource, Place, RoleSpec, Special, Unit};
 use crate::plan::{ALIGN, Specialised, is_view, is_zero};
-use std::collections::HashMap;
 use std::rc::Rc;
 use tilelift_ir::{CmpOp, Effects, GridAxis, Inst, Op, Region, Type, Value};
 
@@ -53,7 +53,7 @@ pub(super) struct RoleState {
     /// The slot that is being read, and whether this is no first step.
     pub reading: Option<[LVal; 2]>,
     /// Left operands that were fetched from it, by their dot.
-    pub fetched: HashMap<Inst, Rc<Left>>,
+    pub fetched: Map<Inst, Rc<Left>>,
 }
 
 const AXES: [GridAxis; 3] = [GridAxis::X, GridAxis::Y, GridAxis::Z];
@@ -142,7 +142,7 @@ impl Lower<'_> {
             elected: None,
             position: None,
             reading: None,
-            fetched: HashMap::new(),
+            fetched: Map::default(),
         };
         self.role = Some(state);
         let registers = |k: usize| plan.registers.map(|r| r[k]);
@@ -469,7 +469,7 @@ impl Lower<'_> {
     /// Fetches left operands that go through registers from the slot that is being read, in front of the fence of all products.
     fn fetch_left_operands(&mut self, b: &mut LaneBuilder) -> Result<(), LowerError> {
         let plan = self.role_state()?.plan.clone();
-        let mut fetched = HashMap::new();
+        let mut fetched = Map::default();
         for &(i, q) in plan.dots.iter().filter(|d| plan.lefts.contains(&d.0)) {
             if let Some(dot) = self.assigned.dots[i].clone() {
                 fetched.insert(i, Rc::new(self.left(b, i, &dot, q)?));

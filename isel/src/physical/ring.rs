@@ -18,7 +18,7 @@ use crate::access::GlobalAccess;
 use crate::assign::Assignment;
 use crate::dots::DotPlan;
 use crate::error::LowerError;
-use crate::plan::{Leave, LowerOptions, PanelTile, Plan, RingForms, Specialised, plan_with};
+use crate::plan::{Leave, LowerOptions, PanelTile, Plan, RingForms, Specialised, plan_with, value_at};
 use crate::target::{Costs, GroupMatrix, Target};
 use std::fmt::Write;
 use std::rc::Rc;
@@ -48,12 +48,6 @@ pub(super) struct RingSearch {
     pub stores: Vec<Leaves>,
     /// Copies are what a step waits for, not multiplications.
     copies_last: bool,
-}
-
-/// The operand of a store that is stored, by number.
-fn stored(kernel: &Kernel, store: Inst) -> usize {
-    let value = kernel.operand(store, "value")[0];
-    kernel.insts[store].args.iter().position(|&v| v == value).unwrap_or(0)
 }
 
 /// How elements lie in the panels of a load or of a store.
@@ -103,7 +97,7 @@ impl RingSearch {
             out.lefts.push((dot, ways));
         }
         for (store, tile) in &s.stores {
-            let v = kernel.insts[*store].args[stored(kernel, *store)];
+            let v = kernel.insts[*store].args[value_at(kernel, *store)];
             let map = |x: u32| panels_of(kernel, *store, v, x).map(|m| Rc::new(m.layout().clone()));
             let mut ways = vec![(Leave::Panels(tile.span), map(tile.span))];
             if !said.leave.contains_key(store) {
@@ -168,7 +162,7 @@ impl RingSearch {
         match d.op {
             Op::Store => {
                 let Some(found) = self.stores.iter().find(|x| x.store == i) else { return vec![plain.clone()] };
-                let at = stored(kernel, i);
+                let at = value_at(kernel, i);
                 let registers = plain.operands[at].clone();
                 found.ways.iter().map(|(_, map)| with(&[(at, map.clone().or(registers.clone()))], None)).collect()
             }
@@ -218,7 +212,7 @@ impl RingSearch {
                 Some(beside(products, !self.copies_last) + waits)
             }
             Op::Store => {
-                let l = form.operands[stored(kernel, i)].as_ref()?;
+                let l = form.operands[value_at(kernel, i)].as_ref()?;
                 if !in_memory(l) {
                     return lanes(l);
                 }
@@ -285,7 +279,7 @@ impl RingSearch {
             }
         }
         for x in &self.stores {
-            let Some(l) = found.forms[x.store].first().and_then(|f| f.operands[stored(kernel, x.store)].clone()) else { continue };
+            let Some(l) = found.forms[x.store].first().and_then(|f| f.operands[value_at(kernel, x.store)].clone()) else { continue };
             let way = x.ways.iter().find(|w| w.1.as_ref() == Some(&l)).map_or(Leave::Lanes, |w| w.0);
             out.leave.insert(x.store, way);
         }
@@ -352,7 +346,7 @@ impl RingSearch {
         }
         for x in &self.stores {
             let forms = machine.anchors(x.store);
-            let at = stored(kernel, x.store);
+            let at = value_at(kernel, x.store);
             let registers = machine.base(kernel.insts[x.store].args[at]);
             let list = x.ways.iter().zip(&forms).map(|((leave, _), f)| {
                 let mut plain = f.clone();
@@ -380,7 +374,7 @@ fn moved(tile: &PanelTile, c: &Costs) -> u64 {
     (rows * c.box_row).max(u64::from(tile.bytes() / 32) * c.box_sector).max(u64::from(tile.panels()) * c.box_start)
 }
 
-/// What runs beside something else: the whole if that is shorter, else a quarter.
+/// What runs beside something else: the whole of what a step waits for, a quarter of what is done by then.
 fn beside(cost: u64, last: bool) -> u64 {
     if last { cost } else { cost / 4 }
 }

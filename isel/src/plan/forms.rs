@@ -198,8 +198,8 @@ impl Forms {
     }
 }
 
-/// The operand of a store that is stored.
-fn value_at(kernel: &Kernel, store: Inst) -> usize {
+/// The operand of a store that is stored, by number.
+pub(crate) fn value_at(kernel: &Kernel, store: Inst) -> usize {
     let value = kernel.operand(store, "value")[0];
     kernel.insts[store].args.iter().position(|&v| v == value).unwrap_or(0)
 }

@@ -81,7 +81,7 @@ impl fmt::Display for Specialised {
             0 => f.write_str(", results stored by lanes")?,
             _ => write!(f, ", results stored through {} bytes", self.staging_bytes)?,
         }
-        let narrow: Vec<String> = self.loads.iter().filter(|l| l.1.span != 128).map(|l| l.1.span.to_string()).collect();
+        let narrow: Vec<String> = self.loads.iter().filter(|l| l.1.span < l.1.widest).map(|l| l.1.span.to_string()).collect();
         if !narrow.is_empty() {
             write!(f, ", panels of {} bytes", narrow.join(" and "))?;
         }
@@ -103,8 +103,9 @@ pub(crate) struct PanelTile {
     /// Extents of the tile, in the view's order of dimensions.
     pub shape: Vec<u32>,
     pub elem: Scalar,
-    /// Bytes of a panel's row.
+    /// Bytes of a panel's row, and the most that the tile's rows permit.
     pub span: u32,
+    pub widest: u32,
     /// Elements of a panel's row.
     pub per: u32,
     /// Rows of a panel.
@@ -160,7 +161,7 @@ impl PanelTile {
             return Err(format!("a tile of {name} has more than two dimensions"));
         }
         let rows = order[1..].iter().map(|&d| shape[d]).product();
-        Ok(PanelTile { order, shape: shape.to_vec(), elem: view.elem, span, per: span / size, rows, tf32: false })
+        Ok(PanelTile { order, shape: shape.to_vec(), elem: view.elem, span, widest, per: span / size, rows, tf32: false })
     }
 
     /// The dimension of the tile that runs along rows of panels.

@@ -15,6 +15,9 @@ pub struct Streams {
     pub rest: bool,
 }
 
+/// Most workers that can be asked for.
+const MOST: u32 = 1 << 16;
+
 impl fmt::Display for Streams {
     /// `132x3` for 132 workers and 3 tiles abreast, `132x3r` if only the rest is dealt out.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -27,11 +30,15 @@ impl FromStr for Streams {
 
     /// Reads what is displayed.
     fn from_str(text: &str) -> Result<Streams, String> {
-        let wrong =
-            || format!("`{text}` is no number of workers and of tiles abreast such as 132x3, or 132x3r to keep whole rounds of tiles");
+        let wrong = || {
+            format!(
+                "`{text}` is no number of workers and of tiles abreast such as 132x3, or 132x3r to keep whole rounds of tiles; \
+                 from 1 to {MOST} workers, and from 1 tile to as many as there are workers"
+            )
+        };
         let (numbers, rest) = text.strip_suffix('r').map_or((text, false), |t| (t, true));
         let (workers, abreast) = numbers.split_once('x').ok_or_else(wrong)?;
-        let number = |t: &str| t.parse().ok().filter(|n| (1..=1 << 16).contains(n)).ok_or_else(wrong);
+        let number = |t: &str| t.parse().ok().filter(|n| (1..=MOST).contains(n)).ok_or_else(wrong);
         let (workers, abreast) = (number(workers)?, number(abreast)?);
         if abreast > workers { Err(wrong()) } else { Ok(Streams { workers, abreast, rest }) }
     }
