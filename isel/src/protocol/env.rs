@@ -128,7 +128,8 @@ impl Env {
         self.before.clear();
     }
 
-    fn slot(&self, v: LVal) -> Option<usize> {
+    /// The slot of a value.
+    pub fn slot(&self, v: LVal) -> Option<usize> {
         match self.homes.of[v.index()] {
             Home::Slot(n) => Some(n as usize),
             Home::Nowhere | Home::Fixed(_) => None,
@@ -186,23 +187,31 @@ impl Env {
         self.open.pop();
     }
 
-    /// Everything that makes it differ from others of the same agent, as numbers.
-    pub fn key(&self, out: &mut Vec<u64>) {
-        let put = |a: Abs, out: &mut Vec<u64>| match a {
-            Abs::Any => out.push(0),
-            Abs::All(v) => out.extend([1, v as u64]),
-            Abs::Lanes(n) => out.push(2 | u64::from(n) << 8),
-            Abs::Count(v, m) => out.extend([3, v as u64, m as u64]),
-            Abs::Index(v, first) => out.push(4 | u64::from(first) << 8 | (v.index() as u64) << 16),
-        };
+    /// The values, by slot.
+    pub fn slots(&self) -> &[Abs] {
+        &self.slots
+    }
+
+    /// What was known before more was learnt, by slot.
+    pub fn learnt(&self) -> &[(u32, Abs)] {
+        &self.before
+    }
+
+    /// What makes it differ from others of the same agent, but for the values, as numbers.
+    pub fn outline(&self, out: &mut Vec<u64>) {
         out.extend([self.slots.len() as u64, self.before.len() as u64]);
-        self.slots.iter().for_each(|&a| put(a, out));
         if !self.before.is_empty() {
             self.before.iter().for_each(|&(n, a)| {
                 out.push(u64::from(n));
-                put(a, out);
+                a.key(out);
             });
             out.extend(self.open.iter().map(|&n| u64::from(n)));
         }
+    }
+
+    /// Everything that makes it differ from others of the same agent, as numbers.
+    pub fn key(&self, out: &mut Vec<u64>) {
+        self.outline(out);
+        self.slots.iter().for_each(|&a| a.key(out));
     }
 }

@@ -87,6 +87,19 @@ fn explicit(program: &Program) -> bool {
 /// # Errors
 /// The first thing that may go wrong, or that is not understood.
 pub fn prove(program: &Program, target: &Target) -> Result<Proof, ProtocolError> {
+    prove_as(program, target, true)
+}
+
+/// The same by every state, even of those that differ only by how far rings have gone round: a slower way to the same answer, and a check of
+/// the quick one.
+///
+/// # Errors
+/// As [`prove`].
+pub fn prove_by_all_states(program: &Program, target: &Target) -> Result<Proof, ProtocolError> {
+    prove_as(program, target, false)
+}
+
+fn prove_as(program: &Program, target: &Target, turns: bool) -> Result<Proof, ProtocolError> {
     let Some(units) = &target.units else { return Ok(Proof::default()) };
     let explicit = explicit(program);
     match program.roles() {
@@ -98,7 +111,7 @@ pub fn prove(program: &Program, target: &Target) -> Result<Proof, ProtocolError>
     let efforts = if explicit { explicit::EFFORTS.map(Some).to_vec() } else { vec![None] };
     let mut first = None;
     for effort in efforts {
-        match run::explore(program, units, &streams, effort) {
+        match run::explore(program, units, &streams, effort, turns) {
             Ok(states) => return Ok(Proof { states }),
             // Whole slots prove, and do not refuse.
             Err(_) if effort.is_some_and(|e| e.coarse) => {}

@@ -6,7 +6,7 @@ mod turns;
 
 use super::ProtocolError;
 use super::env::{Env, Homes};
-use super::explicit::{Effort, Explicit, Found, Places, Shared, look, split};
+use super::explicit::{Effort, Explicit, Found, Places, Rotation, Shared, Turned, find, look, split};
 use super::find::{comparisons, fixed, indices, passes, read_by_lanes, relevant};
 use super::ring::{RingState, RingTask};
 use super::streams::Streams;
@@ -101,7 +101,7 @@ pub(super) struct Agent<'a> {
     /// The number of its body.
     code: usize,
     /// Which of the roles it is.
-    role: usize,
+    pub role: usize,
     /// First warp, and warps.
     pub first: u32,
     pub warps: u32,
@@ -121,6 +121,8 @@ pub(super) struct Checker<'a> {
     pub places: Places,
     pub lists: Lists,
     pub found: Found,
+    /// Slots that change places, if states are followed once for all that differ by nothing else.
+    pub rotation: Option<Rotation>,
     code: Code<'a>,
     /// What runs of instructions have made of what they read.
     computed_before: Memo<(usize, SmallVec<[Abs; 6]>), Vec<Abs>>,
@@ -187,7 +189,7 @@ fn agent<'a>(program: &'a Program, block: usize, role: Option<(usize, &'a Role)>
 }
 
 impl<'a> Checker<'a> {
-    fn new(program: &'a Program, units: &'a Units, streams: &'a Streams, effort: Option<Effort>) -> Checker<'a> {
+    fn new(program: &'a Program, units: &'a Units, streams: &'a Streams, effort: Option<Effort>, turns: bool) -> Checker<'a> {
         let explicit = look(program, effort);
         let roles: &[Role] = program.roles().map_or(&[], |r: &Roles| &r.roles);
         let mut agents = Vec::new();
@@ -211,6 +213,7 @@ impl<'a> Checker<'a> {
             places,
             lists: Lists::default(),
             found: Found::default(),
+            rotation: None,
             code: Code::default(),
             computed_before: Memo::default(),
             front: 0,
@@ -254,7 +257,19 @@ impl<'a> Checker<'a> {
         let bodies: Vec<usize> = roles.iter().map(|r| code.add(&checker, &r.body)).collect();
         checker.agents.iter_mut().for_each(|a| a.code = if a.whole { front } else { bodies[a.role] });
         (checker.code, checker.front) = (code, front);
+        checker.rotation = if turns && checker.explicit.on { find(&checker) } else { None };
         checker
+    }
+
+    /// True if a value is followed.
+    pub(super) fn is_computed(&self, v: LVal) -> bool {
+        self.computed[v.index()]
+    }
+
+    /// The number of an instruction among those of a role that matter.
+    pub(super) fn op_of(&self, role: usize, inst: &Inst) -> Option<usize> {
+        let agent = self.agents.iter().find(|a| !a.whole && a.role == role)?;
+        self.code.ops(agent.code).iter().position(|op| std::ptr::eq(op.inst, inst))
     }
 
     /// What is known before anything runs.
@@ -274,46 +289,49 @@ impl<'a> Checker<'a> {
     }
 }
 
-/// Follows all answers.
-pub(super) fn explore(program: &Program, units: &Units, streams: &Streams, effort: Option<Effort>) -> Result<usize, ProtocolError> {
-    let checker = Checker::new(program, units, streams, effort);
-    let mut seen = Seen::default();
-    let mut open = checker.begin()?;
-    let most = if checker.explicit.on { MAX_EXPLICIT / checker.explicit.blocks } else { MAX_STATES };
-    while let Some(mut state) = open.pop() {
-        let Some(stream) = checker.run(&mut state)? else { continue };
-        if !checker.first_seen(&state, &mut seen) {
-            continue;
-        }
-        if seen.count > most {
-            return Err(ProtocolError { problem: format!("more than {most} states"), here: "the program".into(), other: None });
-        }
-        let mut again = state.clone();
-        again.answers[stream].push_back(true);
-        state.answers[stream].push_back(false);
-        open.extend([again, state]);
+/// Follows all answers; with `turns`, states that differ by turned rings as one.
+pub(super) fn explore(
+    program: &Program,
+    units: &Units,
+    streams: &Streams,
+    effort: Option<Effort>,
+    turns: bool,
+) -> Result<usize, ProtocolError> {
+    let checker = Checker::new(program, units, streams, effort, turns);
+    let states = checker.follow()?;
+    if checker.rotation.as_ref().is_some_and(Rotation::is_uneven) {
+        return Checker::new(program, units, streams, effort, false).follow();
     }
-    Ok(seen.count)
+    Ok(states)
 }
 
 impl<'a> Checker<'a> {
+    fn follow(&self) -> Result<usize, ProtocolError> {
+        let checker = self;
+        let mut seen = Seen::default();
+        let mut open = checker.begin()?;
+        let most = if checker.explicit.on { MAX_EXPLICIT / checker.explicit.blocks } else { MAX_STATES };
+        while let Some(mut state) = open.pop() {
+            let Some(stream) = checker.run(&mut state)? else { continue };
+            if !checker.first_seen(&state, &mut seen) {
+                continue;
+            }
+            if seen.count > most {
+                return Err(ProtocolError { problem: format!("more than {most} states"), here: "the program".into(), other: None });
+            }
+            let mut again = state.clone();
+            again.answers[stream].push_back(true);
+            state.answers[stream].push_back(false);
+            open.extend([again, state]);
+        }
+        Ok(seen.count)
+    }
+
     /// Takes note of a state; false if it was seen before.
-    fn first_seen(&self, s: &State<'_>, seen: &mut Seen) -> bool {
+    fn first_seen(&self, s: &State<'a>, seen: &mut Seen) -> bool {
         let n = &mut seen.numbers;
-        n.clear();
-        for t in &s.tasks {
-            let round = |r: Option<bool>| r.map_or(0, |r| 1 + u64::from(r));
-            n.push(t.life as u64 | round(t.joined) << 8 | round(t.met) << 16 | (t.frames.len() as u64) << 24);
-            n.extend(t.frames.iter().map(|f| (f.block as u64) << 32 | f.at as u64));
-            n.extend(t.read.iter().zip(&t.debt).map(|(&read, &debt)| (read as u64) << 32 | debt as u64));
-            t.env.key(n);
-        }
-        for list in &s.answers {
-            n.push(list.len() as u64);
-            list.iter().collect::<Vec<_>>().chunks(64).for_each(|c| n.push(c.iter().fold(0, |word, &&a| word << 1 | u64::from(a))));
-        }
-        if self.explicit.on {
-            self.shared_key(&s.shared, n);
+        if !self.turned(s).is_some_and(|turned| self.key(s, Some(&turned), n)) {
+            self.key(s, None, n);
         }
         let ring =
             (!self.explicit.on).then(|| (s.ring.without_sites(), s.tasks.iter().map(|t| t.ring.without_sites()).collect::<Vec<_>>()));
@@ -326,6 +344,33 @@ impl<'a> Checker<'a> {
         }
         same.push(Key { numbers: n.as_slice().into(), ring });
         seen.count += 1;
+        true
+    }
+
+    /// A state as numbers, turned if that is asked for and can be: else false.
+    fn key(&self, s: &State<'a>, turned: Option<&Turned>, n: &mut Vec<u64>) -> bool {
+        n.clear();
+        n.push(u64::from(turned.is_some()));
+        for (number, t) in s.tasks.iter().enumerate() {
+            let round = |r: Option<bool>| r.map_or(0, |r| 1 + u64::from(r));
+            n.push(t.life as u64 | round(t.joined) << 8 | round(t.met) << 16 | (t.frames.len() as u64) << 24);
+            n.extend(t.frames.iter().map(|f| (f.block as u64) << 32 | f.at as u64));
+            n.extend(t.read.iter().zip(&t.debt).map(|(&read, &debt)| (read as u64) << 32 | debt as u64));
+            match turned {
+                Some(turned) if !self.turned_env(number, &t.env, turned, n) => return false,
+                Some(_) => {}
+                None => t.env.key(n),
+            }
+        }
+        for list in &s.answers {
+            n.push(list.len() as u64);
+            list.iter().collect::<Vec<_>>().chunks(64).for_each(|c| n.push(c.iter().fold(0, |word, &&a| word << 1 | u64::from(a))));
+        }
+        match turned {
+            Some(turned) => self.turned_key(&s.shared, turned, n),
+            None if self.explicit.on => self.shared_key(&s.shared, n),
+            None => {}
+        }
         true
     }
 }

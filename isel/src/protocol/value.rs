@@ -3,6 +3,7 @@
 use super::env::Env;
 use crate::hash::Map;
 use crate::lane::{BinOp, Inst, LTy, LVal, eval_cmp, eval_int};
+use cranelift_entity::EntityRef;
 use std::cell::RefCell;
 use std::rc::Rc;
 use tilelift_ir::{CmpOp, Scalar};
@@ -21,6 +22,19 @@ pub(super) enum Abs {
     Count(i64, i64),
     /// The index of a loop that starts at the value; true in the first step.
     Index(LVal, bool),
+}
+
+impl Abs {
+    /// As numbers.
+    pub fn key(self, out: &mut Vec<u64>) {
+        match self {
+            Abs::Any => out.push(0),
+            Abs::All(v) => out.extend([1, v as u64]),
+            Abs::Lanes(n) => out.push(2 | u64::from(n) << 8),
+            Abs::Count(v, m) => out.extend([3, v as u64, m as u64]),
+            Abs::Index(v, first) => out.push(4 | u64::from(first) << 8 | (v.index() as u64) << 16),
+        }
+    }
 }
 
 /// The numbers of lanes, each list once, and what instructions have made of them: slots and rounds make the same ones over and over.

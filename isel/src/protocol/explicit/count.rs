@@ -425,6 +425,11 @@ impl Explicit {
         (i64::from(if coarse { a.slot } else { a.grain }), coarse)
     }
 
+    /// The allocation behind an address of the own block.
+    pub fn alloc(&self, addr: LVal) -> Option<AllocId> {
+        self.allocs.get(&addr).copied()
+    }
+
     /// True if memory at an address goes from agent to agent.
     pub fn tracked(&self, program: &Program, addr: LVal) -> bool {
         self.allocs.get(&addr).and_then(|&a| program.allocs.get(a)).is_some_and(|a| a.grain > 0)

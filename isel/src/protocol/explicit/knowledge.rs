@@ -148,6 +148,23 @@ impl Facts {
         self.words.iter_mut().skip(row).step_by(self.rows.max(1)).enumerate().for_each(|(n, w)| *w &= only.word(n));
     }
 
+    /// The same where rows and facts have other numbers.
+    pub fn moved(&self, rows: impl Fn(usize) -> usize, facts: &[usize]) -> Facts {
+        let width = facts.len().div_ceil(64).max(self.width);
+        let mut out = Facts { words: vec![0; self.rows * width], width, rows: self.rows };
+        for (row, n) in (0..self.rows).map(|row| (row, rows(row))) {
+            for word in 0..self.width {
+                let mut rest = self.words[word * self.rows + row];
+                while rest != 0 {
+                    let fact = facts[word * 64 + rest.trailing_zeros() as usize];
+                    out.words[fact / 64 * self.rows + n] |= 1 << (fact % 64);
+                    rest &= rest - 1;
+                }
+            }
+        }
+        out
+    }
+
     /// All of it as numbers.
     pub fn key(&self, out: &mut Vec<u64>) {
         // Most are empty.
@@ -205,6 +222,13 @@ impl Numbers {
         self.written.set(self.facts - 1);
         self.facts - 1
     }
+}
+
+/// Where words, regions and facts go where memory is moved, by number.
+pub(in super::super) struct Moved {
+    pub words: Vec<usize>,
+    pub regions: Vec<usize>,
+    pub facts: Vec<usize>,
 }
 
 /// Which rows of the sets are whose, and what the facts are.
@@ -389,6 +413,72 @@ impl Places {
     pub fn kinds(&self, f: impl FnOnce(&Bits, &Bits)) {
         let n = self.numbers.borrow();
         f(&n.written, &n.events);
+    }
+
+    /// Calls `f` for the number and the address of every word.
+    pub fn each_word(&self, mut f: impl FnMut(usize, i64)) {
+        self.numbers.borrow().words.iter().for_each(|(&at, &w)| f(w, at));
+    }
+
+    /// The same of regions.
+    pub fn each_region(&self, mut f: impl FnMut(usize, i64)) {
+        self.numbers.borrow().regions.iter().for_each(|(&at, &r)| f(r, at));
+    }
+
+    /// Where everything goes when each address goes to another one, and no two to the same; `None` if some word goes where none is.
+    pub fn moved(&self, to: &dyn Fn(i64) -> i64) -> Option<Moved> {
+        loop {
+            let facts = self.numbers.borrow().facts;
+            let (mut all, mut words) = (Vec::new(), Vec::new());
+            self.each_region(|r, at| all.push((r, at)));
+            self.each_word(|w, at| words.push((w, at)));
+            // Named barriers stay.
+            let mut moved =
+                Moved { words: (0..self.numbers.borrow().about_words.len()).collect(), regions: vec![0; all.len()], facts: Vec::new() };
+            let mut places: Vec<usize> = (0..facts).collect();
+            // One that was made on the way has its turn when all is looked at again.
+            let mut send = |fact: usize, to: usize| places.iter_mut().skip(fact).take(1).for_each(|x| *x = to);
+            for (w, at) in words {
+                moved.words[w] = self.word(to(at))?;
+            }
+            for &(r, at) in &all {
+                let there = self.region(to(at), self.coarse(r));
+                moved.regions[r] = there;
+            }
+            for (w, &there) in moved.words.iter().enumerate().filter(|(w, there)| w != *there) {
+                let (from, to) = (self.ended(w), self.ended(there));
+                send(from.0, to.0);
+                send(from.1, to.1);
+                let passed = self.numbers.borrow().about_words[w].passed.clone();
+                passed.iter().for_each(|&(t, fact)| send(fact, self.passed(there, t)));
+            }
+            for (r, &there) in moved.regions.iter().enumerate().filter(|(r, there)| r != *there) {
+                let (from, to) = (self.written(r), self.written(there));
+                send(from.0, to.0);
+                send(from.1, to.1);
+                let read = self.numbers.borrow().about_regions[r].read.clone();
+                read.iter().for_each(|&(t, fact)| send(fact, self.read(there, t)));
+            }
+            moved.facts = places;
+            // What was made on the way goes somewhere, too.
+            if self.is_current(&moved) {
+                return Some(moved);
+            }
+        }
+    }
+
+    /// True if nothing was numbered since.
+    pub fn is_current(&self, moved: &Moved) -> bool {
+        let n = self.numbers.borrow();
+        (n.about_words.len(), n.about_regions.len(), n.facts) == (moved.words.len(), moved.regions.len(), moved.facts.len())
+    }
+
+    /// Where a row goes.
+    pub fn moved_row(&self, row: usize, moved: &Moved) -> usize {
+        match row.checked_sub(self.phase(0)) {
+            Some(n) if n / 2 < moved.words.len() => self.phase(moved.words[n / 2]) + n % 2,
+            _ => row,
+        }
     }
 
     /// The regions of addresses, in their order.

@@ -8,11 +8,13 @@
 mod count;
 mod knowledge;
 mod regions;
+mod rotation;
 mod units;
 mod words;
 
 pub(super) use count::{EFFORTS, Effort, Explicit, look, split};
 pub(super) use knowledge::Places;
+pub(super) use rotation::{Rotation, Turned, find};
 pub(super) use units::Found;
 pub(super) use words::Shared;
 

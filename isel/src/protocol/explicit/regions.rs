@@ -65,19 +65,24 @@ pub(super) struct Region {
 }
 
 impl Region {
-    /// Everything that makes it differ, as numbers.
-    pub fn key(&self, out: &mut Vec<u64>) {
+    /// Everything that makes it differ, as numbers; words have other numbers, and addresses are moved.
+    pub fn key(&self, out: &mut Vec<u64>, word: impl Fn(usize) -> usize, shift: i64) {
         match &self.write {
             None => out.push(0),
             Some(w) => {
                 let flags = 1 | u64::from(w.unread) << 1 | (w.parts.len() as u64) << 2;
-                out.extend([flags, w.agent as u64, w.word.map_or(0, |n| n as u64 + 1)]);
-                w.parts.iter().for_each(|p| out.extend([p.0 as u64, p.1 as u64]));
+                out.extend([flags, w.agent as u64, w.word.map_or(0, |n| word(n) as u64 + 1)]);
+                w.parts.iter().for_each(|p| out.extend([(p.0 + shift) as u64, (p.1 + shift) as u64]));
                 list_key(&w.readers, out);
             }
         }
         out.push(self.reads.len() as u64);
         self.reads.iter().for_each(|r| out.extend([r.agent as u64, r.groups[0], r.groups[1]]));
+    }
+
+    /// True if anybody has touched it.
+    pub fn is_used(&self) -> bool {
+        self.write.is_some() || !self.reads.is_empty()
     }
 
     fn reader(&self, t: usize) -> Result<usize, usize> {

@@ -22,6 +22,9 @@ const PARITY: &str = "the parity is not understood: it has to be a constant, a n
 /// The bits of an address in a key.
 const ADDRESS: i64 = (1 << RANK) - 1;
 
+/// Bytes of a barrier word.
+pub(super) const WORD: i64 = 8;
+
 /// A region, and what of it: from where to where.
 type Part = (usize, (i64, i64));
 
@@ -177,7 +180,10 @@ impl<'a> Checker<'a> {
     /// What lanes touch in the agent's own block.
     fn own(&self, s: &State<'a>, t: usize, what: (&Place, Option<LVal>, u32), here: Site) -> Result<Rc<Touched>, ProtocolError> {
         match self.touched(s, t, what, false) {
-            Some(found) => Ok(found),
+            Some(found) => {
+                found.regions.iter().for_each(|r| self.stays(s, t, what.0.addr, r.1));
+                Ok(found)
+            }
             None => self.error("the address of local memory is not understood", here, None),
         }
     }
@@ -190,13 +196,21 @@ impl<'a> Checker<'a> {
         if !found.blocks.iter().all(|&b| self.runs(&s.shared, t, b)) {
             return self.error("the memory of another block is touched that may not run yet,", here, None);
         }
+        found.regions.iter().for_each(|r| self.stays(s, t, what.0.addr, r.1));
+        // A word is no region.
+        if what.2 == 0 {
+            found.spans.keys.iter().for_each(|&at| self.stays(s, t, what.0.addr, (at, at + WORD)));
+        }
         Ok(found)
     }
 
     /// The key of a word of the own block.
     fn word(&self, s: &State<'a>, t: usize, p: &Place, here: Site) -> Result<i64, ProtocolError> {
         match place(&s.tasks[t].env, p) {
-            Some(at) if (0..=ADDRESS).contains(&at) => Ok(at | (self.agents[t].block as i64) << RANK),
+            Some(at) if (0..=ADDRESS).contains(&at) => {
+                self.stays(s, t, p.addr, (at, at + WORD));
+                Ok(at | (self.agents[t].block as i64) << RANK)
+            }
             _ => self.error("the address of a barrier word is not understood", here, None),
         }
     }
@@ -402,6 +416,7 @@ impl<'a> Checker<'a> {
         let Some(at) = place(&s.tasks[t].env, to).filter(|at| (0..=ADDRESS).contains(at)) else {
             return self.error("where a copy goes is not understood", here, None);
         };
+        self.stays(s, t, to.addr, (at, at + i64::from(bytes)));
         let own = self.agents[t].block;
         let blocks: Vec<usize> = match ranks.map(|v| s.tasks[t].env.get(&v)) {
             None => vec![own],
@@ -450,6 +465,7 @@ impl<'a> Checker<'a> {
                 }
             };
             let Some(regions) = regions else { return self.error("the address of local memory is not understood", here, None) };
+            regions.iter().for_each(|r| self.stays(s, t, o.at.addr, r.1));
             self.unit_reads(s, t, here, &regions, PRODUCTS)?;
         }
         Ok(())

@@ -6,6 +6,7 @@ use super::super::word::Site;
 use super::Checker;
 use super::knowledge::Facts;
 use super::regions::Region;
+use super::rotation::Turned;
 use smallvec::SmallVec;
 
 /// The lowest bit of a block's rank in the key of a place: what lies below is its address.
@@ -78,6 +79,17 @@ pub(super) fn list_key(list: &Agents, out: &mut Vec<u64>) {
     out.extend(list.iter().map(|&t| u64::from(t)));
 }
 
+/// A word in a key; its phases may be odd instead of even.
+fn bar_key(b: Option<&Bar>, flips: bool, out: &mut Vec<u64>) {
+    let Some(b) = b else {
+        out.push(u64::MAX);
+        return;
+    };
+    let flags = u64::from(b.odd != flips) | u64::from(b.counted) << 1 | u64::from(b.owed) << 2;
+    out.extend([u64::from(b.count) << 32 | u64::from(b.pending), b.bytes as u64, flags]);
+    list_key(&b.passed, out);
+}
+
 /// What agents share.
 #[derive(Clone, Default)]
 pub(in super::super) struct Shared {
@@ -136,20 +148,31 @@ impl<'a> Checker<'a> {
         }
     }
 
-    /// Everything that makes it differ, as numbers.
+    /// Everything that makes it differ, as numbers, where it is not turned.
     pub(in super::super) fn shared_key(&self, s: &Shared, out: &mut Vec<u64>) {
         s.facts.key(out);
-        for b in &s.bars {
-            let Some(b) = b else {
-                out.push(u64::MAX);
-                continue;
-            };
-            let flags = u64::from(b.odd) | u64::from(b.counted) << 1 | u64::from(b.owed) << 2;
-            out.extend([u64::from(b.count) << 32 | u64::from(b.pending), b.bytes as u64, flags]);
-            list_key(&b.passed, out);
-        }
+        s.bars.iter().for_each(|b| bar_key(b.as_ref(), false, out));
         out.push(s.regions.len() as u64);
-        s.regions.iter().for_each(|r| r.key(out));
+        s.regions.iter().for_each(|r| r.key(out, |word| word, 0));
+        self.meetings_key(s, out);
+    }
+
+    /// The same of what it becomes when it is turned.
+    pub(in super::super) fn turned_key(&self, s: &Shared, turned: &Turned, out: &mut Vec<u64>) {
+        let turn = &*turned.turn;
+        s.facts.moved(|row| self.places.moved_row(row, &turn.moved), &turn.moved.facts).key(out);
+        turn.words.iter().for_each(|&(word, flips)| bar_key(s.bars.get(word).and_then(Option::as_ref), flips, out));
+        for (there, &r) in turn.regions.iter().enumerate() {
+            if let Some(region) = s.regions.get(r).filter(|region| region.is_used()) {
+                out.push(there as u64);
+                region.key(out, |word| turn.moved.words[word], turn.shifts[r]);
+            }
+        }
+        out.push(u64::MAX);
+        self.meetings_key(s, out);
+    }
+
+    fn meetings_key(&self, s: &Shared, out: &mut Vec<u64>) {
         s.named.iter().chain([&s.cluster]).for_each(|m| m.key(out));
         out.extend(s.fresh.iter().map(|f| u64::from(f.0) << 1 | u64::from(f.1)));
     }
