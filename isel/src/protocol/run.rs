@@ -187,8 +187,9 @@ fn agent<'a>(program: &'a Program, block: usize, role: Option<(usize, &'a Role)>
 }
 
 impl<'a> Checker<'a> {
-    fn new(program: &'a Program, units: &'a Units, streams: &'a Streams, effort: Option<Effort>) -> Checker<'a> {
-        let explicit = look(program, effort);
+    fn new(program: &'a Program, units: &'a Units, streams: &'a Streams, (effort, alone): (Option<Effort>, bool)) -> Checker<'a> {
+        let mut explicit = look(program, effort);
+        explicit.alone = alone;
         let roles: &[Role] = program.roles().map_or(&[], |r: &Roles| &r.roles);
         let mut agents = Vec::new();
         for block in 0..explicit.blocks {
@@ -275,7 +276,7 @@ impl<'a> Checker<'a> {
 }
 
 /// Follows all answers.
-pub(super) fn explore(program: &Program, units: &Units, streams: &Streams, effort: Option<Effort>) -> Result<usize, ProtocolError> {
+pub(super) fn explore(program: &Program, units: &Units, streams: &Streams, effort: (Option<Effort>, bool)) -> Result<usize, ProtocolError> {
     let checker = Checker::new(program, units, streams, effort);
     let mut seen = Seen::default();
     let mut open = checker.begin()?;
@@ -556,7 +557,13 @@ impl<'a> Checker<'a> {
                     return Ok(Step::Waits);
                 }
             }
-            What::Endless => {
+            // Nobody but its own lanes is there.
+            What::Endless(blocks) if self.explicit.alone => {
+                advance(&mut s.tasks[t]);
+                s.tasks[t].frames.extend(blocks.map(|block| Frame { block, at: 0, end: End::Done }));
+                return Ok(Step::Ran);
+            }
+            What::Endless(_) => {
                 return self.error("barrier words are used in a loop without a count, which the proof does not follow", here, None);
             }
             What::Roles => {
