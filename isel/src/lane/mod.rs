@@ -167,6 +167,8 @@ pub struct Alloc {
     pub grain: u32,
     /// Bytes of its slots, which are used one after the other as a whole: a grain, or several; 0 as the grain.
     pub slot: u32,
+    /// What the author of a program that names its memory calls it; else empty.
+    pub name: String,
     /// What it is for; appears in comments of the text.
     pub purpose: &'static str,
 }

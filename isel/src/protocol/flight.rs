@@ -6,6 +6,10 @@
 //! ordinary instruction ── its results are dirty ── fence ── clean
 //! ```
 //!
+//! Until then nobody writes the registers of its results, or of a left operand that it takes from registers: in the next turn of a loop
+//! the same instruction would. A result in flight goes on as the accumulator of the next multiplication, or as what a loop carries.
+//! At the end none is in flight.
+//!
 //! One pass over the blocks of a role; loops until nothing changes. Where paths meet, a value flies if it does on one of them, in the
 //! newest group.
 
@@ -13,36 +17,65 @@ use super::ProtocolError;
 use super::streams::matters;
 use crate::lane::print::inst_text;
 use crate::lane::visit::{blocks, computed, reads, results};
-use crate::lane::{Block, For, Inst, LVal, LeftOperand, Multiply, Program, Unit};
+use crate::lane::{Block, Carried, For, Inst, LVal, LeftOperand, Multiply, Program, Unit};
 use cranelift_entity::EntityRef;
 use std::collections::BTreeMap;
 
 /// Groups beyond which age does not count: more than any wait names.
 const OLDEST: u32 = 64;
 
-#[derive(Clone, PartialEq, Eq)]
-struct Registers {
-    /// Results under way, and how many groups have been closed since.
-    flying: BTreeMap<LVal, u32>,
+/// A register that a multiplication in flight uses.
+#[derive(Clone, Copy)]
+struct Flight<'a> {
+    /// Groups that have been closed since.
+    age: u32,
+    /// Of its left operand, not of its result.
+    left: bool,
+    /// Another value has the register now: a multiplication goes on with it, or a loop or choice passes it on.
+    moved: bool,
+    /// The multiplication.
+    by: &'a Inst,
+}
+
+impl PartialEq for Flight<'_> {
+    fn eq(&self, other: &Self) -> bool {
+        (self.age, self.left, self.moved) == (other.age, other.left, other.moved)
+    }
+}
+
+#[derive(Clone, PartialEq)]
+struct Registers<'a> {
+    /// What multiplications use until they are waited for.
+    flying: BTreeMap<LVal, Flight<'a>>,
     /// What ordinary instructions have written since the last fence, a bit each.
     dirty: Vec<u64>,
     /// No fence has come yet.
     unfenced: bool,
 }
 
-impl Registers {
-    fn meet(&mut self, other: &Registers) {
-        for (&v, &age) in &other.flying {
-            self.flying.entry(v).and_modify(|a| *a = age.min(*a)).or_insert(age);
+impl<'a> Registers<'a> {
+    fn meet(&mut self, other: &Registers<'a>) {
+        for (&v, f) in &other.flying {
+            self.join(v, *f);
         }
         self.dirty.iter_mut().zip(&other.dirty).for_each(|(a, b)| *a |= b);
         self.unfenced |= other.unfenced;
     }
 
+    fn join(&mut self, v: LVal, f: Flight<'a>) {
+        let own = self.flying.entry(v).or_insert(f);
+        (own.age, own.moved) = (f.age.min(own.age), own.moved && f.moved);
+    }
+
     /// `to` is another name of `from`, as it was in `at`.
-    fn name(&mut self, to: LVal, from: LVal, at: &Registers) {
-        if let Some(&age) = at.flying.get(&from) {
-            self.flying.entry(to).and_modify(|a| *a = age.min(*a)).or_insert(age);
+    fn name(&mut self, to: LVal, from: LVal, at: &Registers<'a>) {
+        if let Some(&f) = at.flying.get(&from) {
+            self.join(to, Flight { moved: false, ..f });
+            if to != from
+                && let Some(old) = self.flying.get_mut(&from)
+            {
+                old.moved = true;
+            }
         }
         if at.is_dirty(from) {
             self.soil(to);
@@ -70,7 +103,12 @@ pub(super) fn check(program: &Program, name: &str, body: &Block) -> Result<(), P
     }
     let dirty = vec![0; program.vals.len().div_ceil(64)];
     let mut registers = Registers { flying: BTreeMap::new(), dirty, unfenced: true };
-    Pass { program, name }.block(body, &mut registers)
+    let pass = Pass { program, name };
+    pass.block(body, &mut registers)?;
+    match registers.flying.values().next() {
+        Some(f) => pass.error("a multiplication is in flight at the end; `async_dot_wait` for it has to come before,", f.by),
+        None => Ok(()),
+    }
 }
 
 /// True if there is anything to follow.
@@ -82,28 +120,53 @@ fn multiplies(block: &Block) -> bool {
     })
 }
 
-impl Pass<'_> {
-    fn error<T>(&self, problem: impl Into<String>, here: &Inst) -> Result<T, ProtocolError> {
-        let here = format!("`{}` of {}", inst_text(self.program, here), self.name);
-        Err(ProtocolError { problem: problem.into(), here, other: None })
+impl<'a> Pass<'a> {
+    fn text(&self, inst: &Inst) -> String {
+        format!("`{}` of {}", inst_text(self.program, inst), self.name)
     }
 
-    fn block(&self, block: &Block, s: &mut Registers) -> Result<(), ProtocolError> {
+    fn error<T>(&self, problem: impl Into<String>, here: &Inst) -> Result<T, ProtocolError> {
+        Err(ProtocolError { problem: problem.into(), here: self.text(here), other: None })
+    }
+
+    fn block(&self, block: &'a Block, s: &mut Registers<'a>) -> Result<(), ProtocolError> {
         block.iter().try_for_each(|i| self.inst(i, s))
     }
 
-    fn landed(&self, v: LVal, s: &Registers, here: &Inst) -> Result<(), ProtocolError> {
-        if s.flying.contains_key(&v) {
-            return self.error(format!("{v} is read before the multiplication that makes it is waited for,"), here);
+    fn landed(&self, v: LVal, s: &Registers<'a>, here: &Inst) -> Result<(), ProtocolError> {
+        match s.flying.get(&v) {
+            Some(f) if f.left => self.error(format!("{v} is read while a multiplication in flight takes it from its register,"), here),
+            Some(_) => self.error(format!("{v} is read before the multiplication that makes it is waited for,"), here),
+            None => Ok(()),
         }
+    }
+
+    /// An instruction gives a value its register anew.
+    fn written(&self, v: LVal, s: &mut Registers<'a>, here: &Inst) -> Result<(), ProtocolError> {
+        match s.flying.remove(&v) {
+            Some(f) if !f.moved => Err(ProtocolError {
+                problem: format!("{v} is written while a multiplication in flight uses its register: a wait for that has to come before,"),
+                here: self.text(here),
+                other: Some(self.text(f.by)),
+            }),
+            _ => Ok(()),
+        }
+    }
+
+    /// A loop gives the values that it carries their registers for the next turn, side by side, as they are in `at`.
+    fn pass(&self, pairs: &[(LVal, LVal)], s: &mut Registers<'a>, at: &Registers<'a>, here: &Inst) -> Result<(), ProtocolError> {
+        for &(to, _) in pairs.iter().filter(|(to, from)| to != from) {
+            self.written(to, s, here)?;
+        }
+        pairs.iter().for_each(|&(to, from)| s.name(to, from, at));
         Ok(())
     }
 
-    fn inst(&self, inst: &Inst, s: &mut Registers) -> Result<(), ProtocolError> {
+    fn inst(&self, inst: &'a Inst, s: &mut Registers<'a>) -> Result<(), ProtocolError> {
         match inst {
             Inst::For(l) => {
                 [l.lo, l.hi, l.step].into_iter().try_for_each(|v| self.landed(v, s, inst))?;
-                self.turns(l, s)
+                self.turns(l, inst, s)
             }
             Inst::If(c) => {
                 self.landed(c.condition, s, inst)?;
@@ -112,6 +175,9 @@ impl Pass<'_> {
                 self.block(&c.otherwise, &mut other)?;
                 let (then, otherwise) = (s.clone(), other.clone());
                 s.meet(&other);
+                for &(result, ..) in &c.results {
+                    self.written(result, s, inst)?;
+                }
                 for &(result, a, b) in &c.results {
                     s.name(result, a, &then);
                     s.name(result, b, &otherwise);
@@ -125,37 +191,46 @@ impl Pass<'_> {
             // Its register is not written.
             Inst::Undefined { .. } => Ok(()),
             _ => {
-                let mut early = None;
-                reads(inst, &mut |v| early = early.or(s.flying.contains_key(&v).then_some(v)));
-                early.map_or(Ok(()), |v| self.landed(v, s, inst))?;
-                match computed(inst) {
-                    Some(made) => made.iter().for_each(|&v| s.soil(v)),
-                    None => results(inst).into_iter().for_each(|v| s.soil(v)),
+                let flies = !s.flying.is_empty();
+                if flies {
+                    let mut early = None;
+                    reads(inst, &mut |v| early = early.or(s.flying.contains_key(&v).then_some(v)));
+                    early.map_or(Ok(()), |v| self.landed(v, s, inst))?;
                 }
-                Ok(())
+                let mut make = |v: LVal| {
+                    s.soil(v);
+                    if flies { self.written(v, s, inst) } else { Ok(()) }
+                };
+                match computed(inst) {
+                    Some(made) => made.iter().try_for_each(|&v| make(v)),
+                    None => results(inst).into_iter().try_for_each(make),
+                }
             }
         }
     }
 
     /// A loop: what it begins with is what is in front of it, or what a turn leaves.
-    fn turns(&self, l: &For, s: &mut Registers) -> Result<(), ProtocolError> {
+    fn turns(&self, l: &'a For, inst: &'a Inst, s: &mut Registers<'a>) -> Result<(), ProtocolError> {
         let front = s.clone();
+        let pairs = |from: &dyn Fn(&Carried) -> LVal| -> Vec<(LVal, LVal)> { l.carried.iter().map(|c| (c.param, from(c))).collect() };
+        let (first, more) = (pairs(&|c| c.init), pairs(&|c| c.next));
         let mut head = front.clone();
-        l.carried.iter().for_each(|c| head.name(c.param, c.init, &front));
+        self.pass(&first, &mut head, &front, inst)?;
         loop {
             let mut end = head.clone();
             self.block(&l.body, &mut end)?;
+            // What a turn has written is written again before it is used; what flies does so into the next turn.
+            let dirty = end.dirty.iter().zip(&front.dirty).map(|(a, b)| a & b).collect();
+            let kept = Registers { flying: end.flying.clone(), dirty, unfenced: end.unfenced };
+            let mut back = kept.clone();
+            self.pass(&more, &mut back, &end, inst)?;
             let mut next = head.clone();
-            // What a turn has named is gone with it.
-            let kept = Registers {
-                flying: end.flying.iter().filter(|(v, _)| front.flying.contains_key(v)).map(|(&v, &a)| (v, a)).collect(),
-                dirty: end.dirty.iter().zip(&front.dirty).map(|(a, b)| a & b).collect(),
-                unfenced: end.unfenced,
-            };
-            next.meet(&kept);
-            l.carried.iter().for_each(|c| next.name(c.param, c.next, &end));
+            next.meet(&back);
             if next == head {
                 *s = kept;
+                for c in &l.carried {
+                    self.written(c.result, s, inst)?;
+                }
                 l.carried.iter().for_each(|c| s.name(c.result, c.next, &end));
                 if !l.runs {
                     s.meet(&front);
@@ -167,11 +242,11 @@ impl Pass<'_> {
         }
     }
 
-    fn unit(&self, u: &Unit, inst: &Inst, s: &mut Registers) -> Result<(), ProtocolError> {
+    fn unit(&self, u: &Unit, inst: &'a Inst, s: &mut Registers<'a>) -> Result<(), ProtocolError> {
         match u {
             Unit::Multiply(m) => return self.multiply(m, inst, s),
-            Unit::CommitMatrices => s.flying.values_mut().for_each(|age| *age = (*age + 1).min(OLDEST)),
-            Unit::WaitMatrices { pending } => s.flying.retain(|_, age| *age == 0 || *age <= *pending),
+            Unit::CommitMatrices => s.flying.values_mut().for_each(|f| f.age = (f.age + 1).min(OLDEST)),
+            Unit::WaitMatrices { pending } => s.flying.retain(|_, f| f.age == 0 || f.age <= *pending),
             Unit::FenceMatrices => {
                 s.dirty.fill(0);
                 s.unfenced = false;
@@ -180,25 +255,42 @@ impl Pass<'_> {
                 let mut early = None;
                 u.operands(|v, _| early = early.or(s.flying.contains_key(&v).then_some(v)));
                 early.map_or(Ok(()), |v| self.landed(v, s, inst))?;
+                for v in u.results() {
+                    self.written(*v, s, inst)?;
+                }
             }
         }
         Ok(())
     }
 
-    fn multiply(&self, m: &Multiply, inst: &Inst, s: &mut Registers) -> Result<(), ProtocolError> {
+    fn multiply(&self, m: &Multiply, inst: &'a Inst, s: &mut Registers<'a>) -> Result<(), ProtocolError> {
         if s.unfenced {
             return self.error("no fence of the registers comes before a multiplication,", inst);
         }
-        let left: &[LVal] = match &m.a {
-            LeftOperand::Regs(words) => words,
-            LeftOperand::Shared(o) => std::slice::from_ref(&o.at.addr),
+        let (words, left): (&[LVal], _) = match &m.a {
+            LeftOperand::Regs(words) => (words, None),
+            LeftOperand::Shared(o) => (&[], Some(o.at.addr)),
         };
-        [m.b.at.addr].iter().chain(left).chain(&m.accumulate).try_for_each(|&v| self.landed(v, s, inst))?;
-        let words = if matches!(m.a, LeftOperand::Regs(_)) { left } else { &[] };
+        // Another one may take the same words.
+        let others = words.iter().copied().filter(|v| s.flying.get(v).is_some_and(|f| !f.left));
+        [m.b.at.addr].into_iter().chain(left).chain(m.accumulate).chain(others).try_for_each(|v| self.landed(v, s, inst))?;
         if let Some(v) = words.iter().chain(&m.c).find(|v| s.is_dirty(**v)) {
             return self.error(format!("{v} was written by ordinary instructions after the last fence of the registers,"), inst);
         }
-        s.flying.extend(m.dsts.iter().map(|&v| (v, 0)));
+        // It goes on with the registers of a sum that is in flight: one does.
+        for &v in &m.c {
+            match s.flying.get_mut(&v) {
+                Some(f) if f.left || f.moved => return self.landed(v, s, inst),
+                Some(f) => f.moved = true,
+                None => {}
+            }
+        }
+        let by = |left: bool| Flight { age: 0, left, moved: false, by: inst };
+        words.iter().for_each(|&v| _ = s.flying.insert(v, by(true)));
+        for &v in &m.dsts {
+            self.written(v, s, inst)?;
+            s.flying.insert(v, by(false));
+        }
         Ok(())
     }
 }

@@ -28,6 +28,8 @@ mod tests;
 mod value;
 mod word;
 
+use crate::hash::Map;
+use crate::lane::print::inst_text;
 use crate::lane::{Block, Inst, Program, Unit, visit};
 use crate::target::Target;
 use std::fmt;
@@ -62,8 +64,18 @@ pub struct Proof {
     pub states: usize,
 }
 
-/// True if an author says who does what: units fill and read what goes from role to role as local memory, if they do so at all.
-fn explicit(program: &Program) -> bool {
+/// Who says who does what.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Says {
+    /// The compiler.
+    Compiler,
+    /// An author: units fill and read what goes from role to role as local memory, if they do so at all.
+    Author,
+    /// The same, but nobody meets anybody: all warps go together, and use local memory alone.
+    Nobody,
+}
+
+fn explicit(program: &Program) -> Says {
     fn any(block: &Block, is: &dyn Fn(&Unit) -> bool) -> bool {
         block.iter().any(|i| match i {
             Inst::Unit(u) => is(u),
@@ -75,11 +87,44 @@ fn explicit(program: &Program) -> bool {
         use Unit::*;
         matches!(u, InitBarrier { .. } | ClusterArrive { .. } | Remote { .. } | NamedBarrier { .. } | BulkStore { .. })
     };
+    let local = program.allocs.values().any(|a| a.grain > 0);
     match program.roles() {
-        Some(_) => program.allocs.values().any(|a| a.grain > 0) || !any(&program.body, &rings),
+        Some(_) if local || !any(&program.body, &rings) => Says::Author,
+        Some(_) => Says::Compiler,
         // Lanes that go together have nothing to do with one another but by units.
-        None => any(&program.body, &meets),
+        None if any(&program.body, &meets) => Says::Author,
+        None if local => Says::Nobody,
+        None => Says::Compiler,
     }
+}
+
+/// Refuses a named barrier of which two places say that different numbers of warps come.
+fn named(program: &Program) -> Result<(), ProtocolError> {
+    fn visit<'p>(block: &'p Block, f: &mut dyn FnMut(&'p Inst, u32, u32) -> Result<(), ProtocolError>) -> Result<(), ProtocolError> {
+        block.iter().try_for_each(|inst| match inst {
+            Inst::Unit(u) => match **u {
+                Unit::NamedBarrier { id, warps, .. } => f(inst, id, warps),
+                _ => Ok(()),
+            },
+            other => visit::blocks(other).into_iter().try_for_each(|b| visit(b, f)),
+        })
+    }
+    let mut first: Map<u32, (u32, String)> = Map::default();
+    for role in program.roles().map_or(&[][..], |r| &r.roles[..]) {
+        visit(&role.body, &mut |inst, id, warps| {
+            let here = format!("`{}` of {}", inst_text(program, inst), role.name);
+            match first.entry(id).or_insert_with(|| (warps, here.clone())) {
+                (others, _) if *others == warps => Ok(()),
+                (others, site) => {
+                    let problem = format!(
+                        "a named barrier is one of {warps} warps here and of {others} elsewhere, but has to be of as many everywhere,"
+                    );
+                    Err(ProtocolError { problem, here, other: Some(site.clone()) })
+                }
+            }
+        })?;
+    }
+    Ok(())
 }
 
 /// Proves a program that its verifier accepts. One without roles, barrier words and clusters has nothing to prove.
@@ -101,17 +146,21 @@ pub fn prove_by_all_states(program: &Program, target: &Target) -> Result<Proof, 
 
 fn prove_as(program: &Program, target: &Target, turns: bool) -> Result<Proof, ProtocolError> {
     let Some(units) = &target.units else { return Ok(Proof::default()) };
-    let explicit = explicit(program);
+    let says = explicit(program);
+    let explicit = says != Says::Compiler;
     match program.roles() {
         Some(roles) => roles.roles.iter().try_for_each(|r| flight::check(program, &r.name, &r.body))?,
         None if explicit => flight::check(program, "the program", &program.body)?,
         None => return Ok(Proof::default()),
     }
+    if explicit {
+        named(program)?;
+    }
     let streams = streams::streams(program, explicit);
     let efforts = if explicit { explicit::EFFORTS.map(Some).to_vec() } else { vec![None] };
     let mut first = None;
     for effort in efforts {
-        match run::explore(program, units, &streams, effort, turns) {
+        match run::explore(program, units, &streams, (effort, says == Says::Nobody), turns) {
             Ok(states) => return Ok(Proof { states }),
             // Whole slots prove, and do not refuse.
             Err(_) if effort.is_some_and(|e| e.coarse) => {}

@@ -189,8 +189,15 @@ fn agent<'a>(program: &'a Program, block: usize, role: Option<(usize, &'a Role)>
 }
 
 impl<'a> Checker<'a> {
-    fn new(program: &'a Program, units: &'a Units, streams: &'a Streams, effort: Option<Effort>, turns: bool) -> Checker<'a> {
-        let explicit = look(program, effort);
+    fn new(
+        program: &'a Program,
+        units: &'a Units,
+        streams: &'a Streams,
+        (effort, alone): (Option<Effort>, bool),
+        turns: bool,
+    ) -> Checker<'a> {
+        let mut explicit = look(program, effort);
+        explicit.alone = alone;
         let roles: &[Role] = program.roles().map_or(&[], |r: &Roles| &r.roles);
         let mut agents = Vec::new();
         for block in 0..explicit.blocks {
@@ -294,7 +301,7 @@ pub(super) fn explore(
     program: &Program,
     units: &Units,
     streams: &Streams,
-    effort: Option<Effort>,
+    effort: (Option<Effort>, bool),
     turns: bool,
 ) -> Result<usize, ProtocolError> {
     let checker = Checker::new(program, units, streams, effort, turns);
@@ -601,7 +608,13 @@ impl<'a> Checker<'a> {
                     return Ok(Step::Waits);
                 }
             }
-            What::Endless => {
+            // Nobody but its own lanes is there.
+            What::Endless(blocks) if self.explicit.alone => {
+                advance(&mut s.tasks[t]);
+                s.tasks[t].frames.extend(blocks.map(|block| Frame { block, at: 0, end: End::Done }));
+                return Ok(Step::Ran);
+            }
+            What::Endless(_) => {
                 return self.error("barrier words are used in a loop without a count, which the proof does not follow", here, None);
             }
             What::Roles => {

@@ -223,6 +223,7 @@ impl Lower<'_> {
                 let alloc = b.alloc_aligned(n, align, "local memory");
                 let [grain, slot] = self.grain(i, n);
                 b.set_grain(alloc, grain, slot);
+                b.set_name(alloc, self.called(i));
                 alloc
             }
         };
@@ -232,6 +233,12 @@ impl Lower<'_> {
         let local = Local { alloc, base: b.shared_addr(alloc), form: Rc::new(form.clone()), parts };
         self.values[d.results[0]] = Some(Held::Local(Rc::new(local)));
         Ok(())
+    }
+
+    /// What messages call what an instruction allocates: its type, and where it stands.
+    pub(super) fn called(&self, i: Inst) -> String {
+        let (ty, at) = (self.kernel.ty(self.kernel.insts[i].results[0]), self.kernel.locs[i]);
+        if at.line == 0 { format!("`{ty}`") } else { format!("`{ty}` of {}:{}", at.line, at.col) }
     }
 
     /// The parts of an allocation of so many bytes that tasks may use apart from one another: slots, or rows where parts are cut out; and

@@ -346,6 +346,7 @@ impl Lower<'_> {
         let d = &self.kernel.insts[i];
         let Type::Barrier(n) = *self.kernel.ty(d.results[0]) else { return Ok(()) };
         let alloc = b.alloc_aligned(8 * n, 8, "barrier words");
+        b.set_name(alloc, self.called(i));
         b.touch(alloc);
         let at = b.shared_addr(alloc);
         let guard = self.task()?.first;

@@ -50,6 +50,8 @@ pub(in super::super) struct Explicit {
     cases: BTreeSet<LVal>,
     /// The author says who does what.
     pub on: bool,
+    /// All warps go together and meet nobody: what is not known of them is taken to go well.
+    pub alone: bool,
     /// Lanes' accesses of shared memory count.
     pub local: bool,
     /// Blocks that are followed.
@@ -97,6 +99,14 @@ pub(in super::super) fn look(program: &Program, effort: Option<Effort>) -> Expli
                 }
                 Inst::Bin { dst, op: BinOp::Add, a, b } => {
                     if let Some(&alloc) = allocs.get(a).or_else(|| allocs.get(b)) {
+                        allocs.insert(*dst, alloc);
+                    }
+                }
+                // The same place of another block.
+                Inst::Unit(u) => {
+                    if let Unit::Remote { dst, place, .. } = &**u
+                        && let Some(&alloc) = allocs.get(&place.addr)
+                    {
                         allocs.insert(*dst, alloc);
                     }
                 }
@@ -425,8 +435,8 @@ impl Explicit {
         (i64::from(if coarse { a.slot } else { a.grain }), coarse)
     }
 
-    /// The allocation behind an address of the own block.
-    pub fn alloc(&self, addr: LVal) -> Option<AllocId> {
+    /// The allocation that an address is one of, wherever it leads.
+    pub fn of(&self, addr: LVal) -> Option<AllocId> {
         self.allocs.get(&addr).copied()
     }
 

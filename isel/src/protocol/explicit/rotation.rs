@@ -96,8 +96,6 @@ struct Search<'c, 'a> {
     /// Rings that are reached by several counters.
     joined: Vec<(usize, usize)>,
     plain: Set<AllocId>,
-    /// What is behind remote addresses.
-    remote: Map<LVal, AllocId>,
     /// Values that are not negative, besides those that are known to be natural.
     indices: Set<LVal>,
 }
@@ -126,7 +124,6 @@ pub(in super::super) fn find(c: &Checker<'_>) -> Option<Rotation> {
             rings: Map::default(),
             joined: Vec::new(),
             plain: Set::default(),
-            remote: Map::default(),
             indices: Set::default(),
         };
         match roles.iter().try_for_each(|r| s.block(&r.body, true)).and_then(|()| s.check()) {
@@ -295,7 +292,7 @@ impl Search<'_, '_> {
 
     /// Where shared memory is touched.
     fn place(&mut self, addr: LVal) -> Result<(), Trouble> {
-        let alloc = self.c.explicit.alloc(addr).or_else(|| self.remote.get(&addr).copied());
+        let alloc = self.c.explicit.of(addr);
         let Some(k) = self.kind(addr) else {
             self.plain.extend(alloc);
             return Ok(());
@@ -322,7 +319,7 @@ impl Search<'_, '_> {
                     (None, None) => {}
                     // A word alone is a ring of one slot.
                     (None, Some(Kind { origin, what: What::Slot { slots: 2, stride: 1, .. } })) => {
-                        let alloc = self.c.explicit.alloc(barrier.addr).ok_or(Trouble::Without(origin))?;
+                        let alloc = self.c.explicit.of(barrier.addr).ok_or(Trouble::Without(origin))?;
                         self.ring(alloc, Ring { slots: 1, stride: WORD, class: origin })?;
                     }
                     (
@@ -360,7 +357,6 @@ impl Search<'_, '_> {
             }
             Unit::Remote { dst, place, rank } => {
                 self.apart(*rank)?;
-                self.remote.extend(self.c.explicit.alloc(place.addr).map(|a| (*dst, a)));
                 let kind = self.kind(place.addr);
                 self.set(*dst, kind);
                 &None

@@ -8,7 +8,7 @@ use super::Checker;
 use super::regions::{Clash, PRODUCTS, STORES};
 use super::words::{RANK, block_of};
 use crate::hash::Memo;
-use crate::lane::{LVal, LeftOperand, Multiply, ParamSource, Place, Unit};
+use crate::lane::{Alloc, LVal, LeftOperand, Multiply, ParamSource, Place, Unit};
 use cranelift_entity::EntityRef;
 use smallvec::SmallVec;
 use std::cell::OnceCell;
@@ -32,6 +32,8 @@ type Part = (usize, (i64, i64));
 struct Spans {
     /// Where each lane's begins, with what stands above addresses.
     keys: Vec<i64>,
+    /// What they all touch lies between.
+    reach: (i64, i64),
     /// In order, each once.
     regions: Vec<(i64, bool, (i64, i64))>,
 }
@@ -137,7 +139,9 @@ impl<'a> Checker<'a> {
         }
         let made = self.addresses(lanes.0, lanes.1, lanes.2).map(|keys| {
             let regions = self.regions(&keys, i64::from(lanes.3));
-            Rc::new(Spans { keys, regions })
+            let places = || keys.iter().map(|k| k & ADDRESS);
+            let reach = (places().min().unwrap_or(0), places().max().map_or(0, |at| at + i64::from(lanes.3.max(1))));
+            Rc::new(Spans { keys, reach, regions })
         });
         self.found.spans.borrow_mut().insert(lanes, made.clone());
         made
@@ -173,6 +177,16 @@ impl<'a> Checker<'a> {
         made
     }
 
+    /// All of the buffer that an address is one of.
+    fn anywhere(&self, t: usize, addr: LVal) -> Rc<Touched> {
+        let block = self.agents[t].block;
+        let all = self.explicit.of(addr).and_then(|id| self.program.allocs.get(id));
+        let range = |a: &Alloc| (i64::from(a.offset) | (block as i64) << RANK, i64::from(a.offset + a.bytes) | (block as i64) << RANK);
+        let regions = all.map_or(Vec::new(), |a| self.parts(range(a)));
+        let spans = Rc::new(Spans { keys: Vec::new(), reach: (0, 0), regions: Vec::new() });
+        Rc::new(Touched { spans, blocks: SmallVec::from_elem(block, 1), regions, parts: OnceCell::new() })
+    }
+
     fn clash<T>(&self, (what, other): Clash, here: Site) -> Result<T, ProtocolError> {
         self.error(format!("local memory {what}"), here, other)
     }
@@ -181,9 +195,11 @@ impl<'a> Checker<'a> {
     fn own(&self, s: &State<'a>, t: usize, what: (&Place, Option<LVal>, u32), here: Site) -> Result<Rc<Touched>, ProtocolError> {
         match self.touched(s, t, what, false) {
             Some(found) => {
+                self.inside(what.0.addr, found.spans.reach, here)?;
                 found.regions.iter().for_each(|r| self.stays(s, t, what.0.addr, r.1));
                 Ok(found)
             }
+            None if self.explicit.alone => Ok(self.anywhere(t, what.0.addr)),
             None => self.error("the address of local memory is not understood", here, None),
         }
     }
@@ -193,6 +209,7 @@ impl<'a> Checker<'a> {
         let Some(found) = self.touched(s, t, what, true) else {
             return self.error("a remote address is not understood", here, None);
         };
+        self.inside(what.0.addr, found.spans.reach, here)?;
         if !found.blocks.iter().all(|&b| self.runs(&s.shared, t, b)) {
             return self.error("the memory of another block is touched that may not run yet,", here, None);
         }
@@ -209,10 +226,41 @@ impl<'a> Checker<'a> {
         match place(&s.tasks[t].env, p) {
             Some(at) if (0..=ADDRESS).contains(&at) => {
                 self.stays(s, t, p.addr, (at, at + WORD));
+                self.inside(p.addr, (at, at + 1), here)?;
                 Ok(at | (self.agents[t].block as i64) << RANK)
             }
             _ => self.error("the address of a barrier word is not understood", here, None),
         }
+    }
+
+    /// Refuses what lies outside of the buffer, or the barriers, that an address was made from: other ones may lie there. Empty ranges
+    /// lie anywhere.
+    fn inside(&self, addr: LVal, (from, to): (i64, i64), here: Site) -> Result<(), ProtocolError> {
+        let Some(a) = self.explicit.of(addr).and_then(|id| self.program.allocs.get(id)).filter(|a| !a.name.is_empty()) else {
+            return Ok(());
+        };
+        let (start, size) = (i64::from(a.offset), i64::from(a.bytes));
+        if from >= to || start <= from && to <= start + size {
+            return Ok(());
+        }
+        let (from, to) = (from - start, to - start);
+        let problem = if a.grain == 0 {
+            let (n, all) = (from.div_euclid(WORD), size / WORD);
+            format!(
+                "barrier {n} of {} is used, which has {all}: the index has to be at least 0 and below {all}, say `rem n, {all}`,",
+                a.name
+            )
+        } else {
+            let (slot, n) = (i64::from(a.slot), size / i64::from(a.slot.max(1)));
+            let (which, remedy) = if n > 1 {
+                let which = format!(" (slot {})", from.div_euclid(slot));
+                (which, format!("the slot has to be at least 0 and below {n}, say `rem n, {n}`,"))
+            } else {
+                (String::new(), "keep indices at least 0 and below its extents, or make it larger,".to_owned())
+            };
+            format!("bytes {from} to {to}{which} of {} are touched, which has {size}: {remedy}", a.name)
+        };
+        self.error(problem, here, None)
     }
 
     /// In how many lanes something happens.
@@ -417,6 +465,7 @@ impl<'a> Checker<'a> {
             return self.error("where a copy goes is not understood", here, None);
         };
         self.stays(s, t, to.addr, (at, at + i64::from(bytes)));
+        self.inside(to.addr, (at, at + i64::from(bytes)), here)?;
         let own = self.agents[t].block;
         let blocks: Vec<usize> = match ranks.map(|v| s.tasks[t].env.get(&v)) {
             None => vec![own],
@@ -446,7 +495,9 @@ impl<'a> Checker<'a> {
             let regions = match known {
                 Some(known) => known,
                 None => {
-                    let found = self.touched(s, t, (&o.at, None, 1), false).map(|found| {
+                    let touched = self.touched(s, t, (&o.at, None, 1), false);
+                    let mut reach = (0, 0);
+                    let found = touched.map(|found| {
                         let list: BTreeSet<i64> = found.spans.keys.iter().map(|k| k | (block as i64) << RANK).collect();
                         let span = i64::from(o.panels.span);
                         let (panels, bytes) = if o.panels.along_k {
@@ -458,12 +509,16 @@ impl<'a> Checker<'a> {
                         // From the start of its row of the panel.
                         let starts = list.iter().flat_map(|&at| (0..i64::from(panels)).map(move |p| at / span * span + p * stride));
                         let ranges = joined(starts.map(|at| (at, at + bytes)).collect());
+                        let ends = |&(from, to): &(i64, i64)| (from & ADDRESS, (to - 1 & ADDRESS) + 1);
+                        reach = ranges.first().zip(ranges.last()).map_or(reach, |(a, b)| (ends(a).0, ends(b).1));
                         whole(&ranges.into_iter().flat_map(|r| self.parts(r)).collect::<Vec<Part>>()).into()
                     });
+                    self.inside(o.at.addr, reach, here)?;
                     self.found.operands.borrow_mut().insert(key, found.clone());
                     found
                 }
             };
+            let regions = regions.or_else(|| self.explicit.alone.then(|| self.anywhere(t, o.at.addr).regions.as_slice().into()));
             let Some(regions) = regions else { return self.error("the address of local memory is not understood", here, None) };
             regions.iter().for_each(|r| self.stays(s, t, o.at.addr, r.1));
             self.unit_reads(s, t, here, &regions, PRODUCTS)?;

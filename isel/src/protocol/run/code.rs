@@ -14,8 +14,8 @@ pub(in super::super) enum What<'a> {
     Loop(&'a For, usize),
     /// A choice, its blocks, and what these do at most.
     Choice(&'a If, [usize; 2], Arms),
-    /// A loop without a count.
-    Endless,
+    /// A loop without a count: its body, and its test.
+    Endless([usize; 2]),
     Unit(&'a Unit),
     Roles,
     Barrier,
@@ -94,7 +94,7 @@ impl<'a> Code<'a> {
             } else if let Some(what) = self.what(c, inst) {
                 match &what {
                     // What loops and choices tell of their bounds counts behind them.
-                    What::Loop(..) | What::Choice(..) | What::Roles | What::Endless => (run, late) = (None, Vec::new()),
+                    What::Loop(..) | What::Choice(..) | What::Roles | What::Endless(_) => (run, late) = (None, Vec::new()),
                     What::Unit(u) => late.extend(u.results()),
                     _ => {}
                 }
@@ -120,13 +120,15 @@ impl<'a> Code<'a> {
             Inst::If(choice) => (matters(&choice.then, local) || matters(&choice.otherwise, local)).then(|| {
                 let arms = [&choice.then, &choice.otherwise];
                 let does = match on {
-                    true if arms.iter().all(|b| only_reads(c, b)) => Arms::Read,
+                    true if c.explicit.alone || arms.iter().all(|b| only_reads(c, b)) => Arms::Read,
                     false if arms.iter().all(|b| own_results(c, b)) => Arms::Leave,
                     _ => Arms::Any,
                 };
                 What::Choice(choice, arms.map(|b| self.add(c, b)), does)
             }),
-            Inst::While(l) => (matters(&l.test, local) || matters(&l.body, local)).then_some(What::Endless),
+            Inst::While(l) => {
+                (matters(&l.test, local) || matters(&l.body, local)).then(|| What::Endless([&l.body, &l.test].map(|b| self.add(c, b))))
+            }
             Inst::Unit(u) => match **u {
                 Unit::FenceMatrices | Unit::Hold | Unit::AwaitPrevious | Unit::PrefetchMap { .. } => None,
                 Unit::StoreMatrix { to, .. } if on && !tracked(to.addr) => None,
