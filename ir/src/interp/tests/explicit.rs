@@ -207,7 +207,7 @@ pub(super) fn staging() {
         ("    async_store_wait 0\n", "", "still reads"),
         ("async_store_wait 0", "async_store_wait 1", "`async_reduce`"),
         ("    local_store v7, v6\n", "", "nothing has written"),
-        ("v7 = local_index v4, 0", "v7 = local_index v4, -1", "position -1 of 2"),
+        ("v7 = local_index v4, 0", "v90 = sub 0, 1\n    v7 = local_index v4, v90", "position -1 of 2"),
     ] {
         assert!(file.contains(from), "{from}");
         let e = run(&file.replacen(from, to, 1), 1, &views).expect_err(from);
