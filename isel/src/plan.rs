@@ -6,7 +6,7 @@ mod forms;
 mod overlap;
 mod specialise;
 
-pub(crate) use buffers::{Form, Handle, Part, allocation, handle};
+pub(crate) use buffers::{Form, Handle, Part, allocation, handle, used_handles};
 pub(crate) use explicit::tasks;
 pub use explicit::{Explicit, TaskRole};
 pub(crate) use forms::{Forms as RingForms, Leave, is_panels, is_view};

@@ -9,7 +9,7 @@
 use super::check::Checker;
 use super::error::VerifyCode;
 use crate::entities::{Inst, Region, Value};
-use crate::kernel::{Kernel, ValueDef};
+use crate::kernel::Kernel;
 use crate::ops::{Attr, Op};
 use cranelift_entity::SecondaryMap;
 
