@@ -110,16 +110,16 @@ impl Checker<'_> {
             return;
         };
         let (count, what) = match d.args.first().and_then(|&v| self.sound_type(v)) {
-            Some(Type::Barrier(count)) => (*count, "barriers"),
-            Some(Type::Shared(s)) => (s.shape.first().copied().unwrap_or(0), "parts"),
+            Some(Type::Barrier(count)) => (*count, "barrier"),
+            Some(Type::Shared(s)) => (s.shape.first().copied().unwrap_or(0), "part"),
             _ => return,
         };
         if !(0..i64::from(count)).contains(at) {
             let message = format!(
-                "`{}` takes position {at} of {} {}, which has {count} {what}; take one from 0 to {}, or allocate more",
+                "`{}` takes position {at} of {}, which has {count} {what}{}; take one from 0 to {}, or allocate more",
                 d.op,
-                d.args[0],
                 self.k.ty(d.args[0]),
+                if count == 1 { "" } else { "s" },
                 count.saturating_sub(1)
             );
             self.error_inst(VerifyCode::Position, i, message);

@@ -42,13 +42,16 @@ impl Checker<'_> {
         if !any && waits.is_empty() {
             return;
         }
-        let may = may_be_products(k);
+        let mut may = Products::of(k);
         for i in waits {
             let v = k.insts[i].args[0];
-            if !may[v] {
+            if !may.has[v] {
+                // What comes of it is the same mistake.
+                may.spread(k.insts[i].results[0]);
                 let message = format!(
-                    "`async_dot_wait` takes {v}, which no `async_dot` makes: its result would be {v} as it is, whatever is in flight; take the \
-                     result of the `async_dot` that is waited for"
+                    "`async_dot_wait` takes what is made {}, and by no `async_dot`: that is good as it is, whatever is in flight; take the result \
+                     of the `async_dot` that is waited for",
+                    self.origin(v)
                 );
                 self.error_inst(VerifyCode::WaitedFor, i, message);
             }
@@ -59,52 +62,62 @@ impl Checker<'_> {
         before(k, k.body, None, &holds, &mut lost);
         lost.reverse();
         for i in lost {
-            let message = format!(
-                "no `async_dot_wait` behind this `async_dot` can end it, and it must not be in flight when its task ends; put \
-                 `async_dot_wait {}, 0` where its result is needed, or remove it",
-                k.insts[i].results[0]
-            );
+            let message = "no `async_dot_wait` behind this `async_dot` can end it, and it must not be in flight when its task ends; put one of its \
+                           result, with 0 in flight, where that is needed, or remove the product";
             self.error_inst(VerifyCode::Unawaited, i, message);
         }
     }
 }
 
 /// The values that may be products.
-fn may_be_products(k: &Kernel) -> SecondaryMap<Value, bool> {
-    // Where each value goes as it is.
-    let mut to: SecondaryMap<Value, Vec<Value>> = SecondaryMap::new();
-    let mut ready = Vec::new();
-    k.walk(k.body, &mut |i| {
-        let d = &k.insts[i];
-        let mut flows = |from: &[Value], into: &[Value]| from.iter().zip(into).for_each(|(&a, &b)| to[a].push(b));
-        let params = |n: usize| &k.regions[d.regions[n]].params[..];
-        match d.op {
-            Op::AsyncDot => ready.push(d.results[0]),
-            Op::AsyncDotWait => flows(&d.args, &d.results),
-            Op::For => {
-                for from in [&d.args[3..], k.yields(d.regions[0])] {
-                    flows(from, &params(0)[1..]);
-                    flows(from, &d.results);
+#[derive(Default)]
+struct Products {
+    has: SecondaryMap<Value, bool>,
+    /// Where each value goes as it is.
+    to: SecondaryMap<Value, Vec<Value>>,
+}
+
+impl Products {
+    fn of(k: &Kernel) -> Products {
+        let mut out = Products::default();
+        let mut made = Vec::new();
+        k.walk(k.body, &mut |i| {
+            let d = &k.insts[i];
+            let mut flows = |from: &[Value], into: &[Value]| from.iter().zip(into).for_each(|(&a, &b)| out.to[a].push(b));
+            let params = |n: usize| &k.regions[d.regions[n]].params[..];
+            match d.op {
+                Op::AsyncDot => made.push(d.results[0]),
+                Op::AsyncDotWait => flows(&d.args, &d.results),
+                Op::For => {
+                    for from in [&d.args[3..], k.yields(d.regions[0])] {
+                        flows(from, &params(0)[1..]);
+                        flows(from, &d.results);
+                    }
                 }
-            }
-            Op::While => {
-                for from in [&d.args[..], k.yields(d.regions[1])] {
-                    flows(from, params(0));
-                    flows(from, params(1));
-                    flows(from, &d.results);
+                Op::While => {
+                    for from in [&d.args[..], k.yields(d.regions[1])] {
+                        flows(from, params(0));
+                        flows(from, params(1));
+                        flows(from, &d.results);
+                    }
                 }
+                Op::If => d.regions.iter().for_each(|&r| flows(k.yields(r), &d.results)),
+                _ => {}
             }
-            Op::If => d.regions.iter().for_each(|&r| flows(k.yields(r), &d.results)),
-            _ => {}
-        }
-    });
-    let mut may = SecondaryMap::new();
-    while let Some(v) = ready.pop() {
-        if !std::mem::replace(&mut may[v], true) {
-            ready.extend(&to[v]);
+        });
+        made.into_iter().for_each(|v| out.spread(v));
+        out
+    }
+
+    /// Notes that a value may be a product, and what it becomes.
+    fn spread(&mut self, v: Value) {
+        let mut ready = vec![v];
+        while let Some(v) = ready.pop() {
+            if !std::mem::replace(&mut self.has[v], true) {
+                ready.extend(&self.to[v]);
+            }
         }
     }
-    may
 }
 
 /// The number of products that a wait leaves in flight.
