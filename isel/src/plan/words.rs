@@ -92,6 +92,7 @@ fn described(kernel: &Kernel, number: u32) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::in_words;
+    use tilelift_ir::Op;
 
     #[test]
     fn numbers_become_places() {
@@ -106,10 +107,10 @@ mod tests {
 }";
         let file = tilelift_ir::text::parse(text).unwrap();
         let mut kernel = file.kernels.into_iter().next().unwrap();
-        let of = |line: u32| kernel.insts.keys().find(|&i| kernel.locs[i].line == line && !kernel.insts[i].results.is_empty()).unwrap();
-        let made = |line| kernel.insts[of(line)].results[0];
-        let carried = kernel.regions[kernel.insts[of(4)].regions[0]].params[1];
-        let why = format!("{} of v0, {}, {carried} and a value v999, vast3 xv3 v", made(2), made(3));
+        let of = |op: Op| kernel.insts.keys().find(|&i| kernel.insts[i].op == op).unwrap();
+        let made = |op| kernel.insts[of(op)].results[0];
+        let carried = kernel.regions[kernel.insts[of(Op::For)].regions[0]].params[1];
+        let why = format!("{} of v0, {}, {carried} and a value v999, vast3 xv3 v", made(Op::Splat), made(Op::Load));
         let want = "the result of `splat` at 2:5 of v0, the `load` of v0 at 3:5, what `for` at 4:5 carries and a value v999, vast3 xv3 v";
         assert_eq!(in_words(&kernel, &why), want);
         kernel.locs.clear();
