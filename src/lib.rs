@@ -48,6 +48,8 @@ pub mod filetest;
 #[cfg(feature = "cli")]
 pub mod foreign;
 pub mod graph;
+#[cfg(feature = "cli")]
+mod read;
 pub mod runtime;
 pub mod targets;
 

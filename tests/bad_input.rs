@@ -141,6 +141,28 @@ fn files_that_cannot_be_used_are_named() {
         assert_eq!(got, status, "{args:?}: {err}");
         assert!(err.contains(part), "{args:?}: `{part}` is not in {err}");
     }
+    // What has no end is not read to it.
+    let endless = "/dev/zero";
+    let launch = r#"{"code": "k", "grid": [1], "block": [1], "args": [{"buffer": {"bytes": 64, "in": "/dev/zero"}}]}"#;
+    let launch = folder.file("launch.json", launch.as_bytes());
+    folder.file("k", b".version 8.0");
+    for args in [
+        vec!["check", endless],
+        vec!["fmt", endless],
+        vec!["compile", endless],
+        vec!["interp", endless],
+        vec!["test", endless],
+        vec!["sim", endless],
+        vec!["sim", &launch],
+        vec!["bench", "gemm", "--records", endless],
+        vec!["plan", "gemm", "--records", endless],
+    ] {
+        if std::path::Path::new(endless).exists() {
+            let (got, _, err) = tool(&args);
+            assert_eq!(got, if args[0] == "test" { Status::Failed } else { Status::Unusable }, "{args:?}: {err}");
+            assert!(err.contains("/dev/zero") && err.contains("has more than"), "{args:?}: {err}");
+        }
+    }
     // The first file's mistake does not hide the second's, nor keep a good one from its turn.
     let good = folder.file("good.tile", GOOD.as_bytes());
     let (status, out, err) = tool(&["check", &missing, &good, &wrong]);

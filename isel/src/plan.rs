@@ -5,8 +5,9 @@ mod explicit;
 mod forms;
 mod overlap;
 mod specialise;
+mod words;
 
-pub(crate) use buffers::{Form, Handle, Part, allocation, handle};
+pub(crate) use buffers::{Form, Handle, Part, allocation, handle, used_handles};
 pub(crate) use explicit::tasks;
 pub use explicit::{Explicit, TaskRole};
 pub(crate) use forms::{Forms as RingForms, Leave, is_panels, is_view, value_at};
@@ -19,6 +20,7 @@ use crate::target::Target;
 use std::fmt;
 use std::rc::Rc;
 use tilelift_ir::{Inst, Kernel, Op, Scalar, Type};
+use words::in_words;
 
 /// What the caller pins; the kernel's own hints come next, then the defaults here.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Hash)]
@@ -159,7 +161,8 @@ pub(crate) fn plan_with(kernel: &Kernel, target: &Target, options: &LowerOptions
                 return Ok(Plan { warps, stages: s.depth, schedule: Schedule::Specialised(Rc::new(s)) });
             }
             Err(why) if options.schedule.is_some() => {
-                let done = panels_refused(kernel, &why).unwrap_or_else(|| LowerError::unsupported("the specialised schedule", why));
+                let done = panels_refused(kernel, &why)
+                    .unwrap_or_else(|| LowerError::unsupported("the specialised schedule", in_words(kernel, &why)));
                 return Err(done);
             }
             Err(why) => why,
@@ -189,7 +192,7 @@ pub(crate) fn plan_with(kernel: &Kernel, target: &Target, options: &LowerOptions
         let e = explicit::explicit(kernel, target, options, warps)?;
         return Ok(Plan { warps: e.warps, stages: 1, schedule: Schedule::Explicit(Rc::new(e)) });
     }
-    Ok(Plan { warps, stages, schedule: Schedule::Pipelined { why } })
+    Ok(Plan { warps, stages, schedule: Schedule::Pipelined { why: in_words(kernel, &why) } })
 }
 
 /// Panels are those of bulk copies in a specialised loop: an error if there are some and no such loop, and why.
@@ -199,9 +202,9 @@ fn panels_refused(kernel: &Kernel, why: &str) -> Option<LowerError> {
     let named = |i: &&Inst| kernel.insts[**i].args.iter().chain(&kernel.insts[**i].results).any(|v| why.contains(&format!("{v} ")));
     let &site = sites.iter().find(named).or(sites.first())?;
     let what = tilelift_ir::require::spec(kernel, site).map(ToString::to_string).unwrap_or_default();
-    let why = if why.is_empty() { "tasks say themselves how their memory lies" } else { why };
+    let why = if why.is_empty() { "tasks say themselves how their memory lies".to_owned() } else { in_words(kernel, why) };
     let other = "the schedule, which is not specialised; require other panels, or none".to_owned();
-    Some(LowerError::Requirement { what, why: why.to_owned(), other, loc: kernel.locs[site] })
+    Some(LowerError::Requirement { what, why, other, loc: kernel.locs[site] })
 }
 
 fn default_warps(kernel: &Kernel, target: &Target) -> u32 {

@@ -2,10 +2,14 @@
 
 use super::report::quote;
 use serde_json::Value;
-use std::fs::{self, OpenOptions};
+use std::fs::OpenOptions;
 use std::io::Write;
+use std::path::Path;
 use tilelift_ir::Scalar;
 use tilelift_isel::products::{Choice, Product};
+
+/// The most bytes of a file of records: some ten thousands of them.
+const MAX_RECORDS: u64 = 16 << 20;
 
 /// A product that ran with a choice.
 #[derive(Clone, PartialEq, Debug)]
@@ -83,7 +87,7 @@ impl Record {
 /// # Errors
 /// A sentence: the file can't be read, or which line is no record.
 pub(crate) fn read(path: &str) -> Result<Vec<Record>, String> {
-    let text = fs::read_to_string(path).map_err(|e| format!("{path}: {e}"))?;
+    let text = crate::read::text(Path::new(path), MAX_RECORDS).map_err(|e| format!("{path}: {e}"))?;
     let lines = text.lines().enumerate().filter(|(_, l)| !l.trim().is_empty());
     lines.map(|(n, l)| Record::parse(l).ok_or_else(|| format!("{path}, line {}: no record of `tilelift tune`", n + 1))).collect()
 }

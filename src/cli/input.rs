@@ -2,7 +2,6 @@
 
 use super::{CliError, Outcome, Streams};
 use std::fs;
-use std::io::Read;
 use std::path::Path;
 use tilelift_ir::{Loc, VerifyErrors, text};
 
@@ -15,20 +14,19 @@ pub(super) struct Source {
 /// Reads a file, or standard input for `-`.
 pub(super) fn read(path: &str) -> Result<Source, CliError> {
     let unusable = |why: String| CliError::Unusable(format!("{path}: {why}"));
+    let most = text::MAX_TEXT as u64;
     let bytes = if path == "-" {
-        let mut bytes = Vec::new();
-        let limit = text::MAX_TEXT as u64 + 1;
-        std::io::stdin().lock().take(limit).read_to_end(&mut bytes).map_err(|e| unusable(e.to_string()))?;
-        bytes
+        crate::read::limited(std::io::stdin().lock(), most).map_err(|e| unusable(e.to_string()))?
     } else {
         let meta = fs::metadata(path).map_err(|e| unusable(e.to_string()))?;
         if meta.is_dir() {
             return Err(unusable("is a folder; name a .tile file".into()));
         }
-        if meta.len() > text::MAX_TEXT as u64 {
-            return Err(unusable(format!("has {} bytes; at most {} are read", meta.len(), text::MAX_TEXT)));
+        if meta.len() > most {
+            return Err(unusable(format!("has {} bytes; at most {most} are read", meta.len())));
         }
-        fs::read(Path::new(path)).map_err(|e| unusable(e.to_string()))?
+        // A device has no size, and perhaps no end.
+        crate::read::whole(Path::new(path), most).map_err(|e| unusable(e.to_string()))?
     };
     match String::from_utf8(bytes) {
         Ok(text) => Ok(Source { name: if path == "-" { "<stdin>".into() } else { path.to_owned() }, text }),

@@ -39,9 +39,9 @@ pub(super) fn run(parser: &mut lexopt::Parser, streams: &mut Streams<'_>) -> Out
     let code = folder.join(&launch.code);
     let text = input::read(&code.to_string_lossy())?.text;
     let contents = launch.args.iter().map(|a| match a {
-        ForeignArg::Buffer { input: Some(p), .. } => {
+        ForeignArg::Buffer { input: Some(p), bytes, .. } => {
             let p = folder.join(p);
-            fs::read(&p).map(Some).map_err(|e| unusable(&p, e))
+            crate::read::whole(&p, *bytes as u64).map(Some).map_err(|e| unusable(&p, e))
         }
         ForeignArg::Buffer { input: None, .. } | ForeignArg::Scalar(_) => Ok(None),
     });

@@ -107,7 +107,7 @@ pub fn find(path: &Path) -> Result<Vec<PathBuf>, Failure> {
 /// Every failed expectation.
 pub fn run_file(path: &Path, config: &Config<'_>) -> Result<(), Vec<Failure>> {
     let fail = |line, message| Failure { path: path.to_owned(), line, message };
-    let text = fs::read_to_string(path).map_err(|e| vec![fail(0, format!("can't be read: {e}"))])?;
+    let text = crate::read::text(path, tilelift_ir::text::MAX_TEXT as u64).map_err(|e| vec![fail(0, format!("can't be read: {e}"))])?;
     let directives = directive::parse(&text).map_err(|errors| errors.into_iter().map(|e| fail(e.line, e.message)).collect::<Vec<_>>())?;
     let mut test =
         Test { directives: &directives, config, failures: Vec::new(), output: None, assembled: BTreeSet::new(), headers: Vec::new() };

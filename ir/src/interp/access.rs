@@ -73,6 +73,28 @@ pub(super) enum RunFault {
     Conflict(usize, u32),
 }
 
+/// The bytes inside the view of a box, per buffer.
+pub(super) fn rows(view: &View, index: &[i64], shape: &[u32]) -> Result<Vec<(usize, Range<usize>)>, Fault> {
+    let mut out = Vec::new();
+    each_run(
+        view,
+        index,
+        shape,
+        None,
+        |_| [0; 3],
+        |_, r| {
+            let r = if r.elem.is_packed() { r.whole_bytes() } else { r };
+            let size = r.elem.bytes() as usize;
+            match r.stride == size {
+                true => out.push((r.buffer, r.at..r.at + r.len * size)),
+                false => out.extend((0..r.len).map(|i| (r.buffer, r.bytes(i)))),
+            }
+            Ok(())
+        },
+    )?;
+    Ok(out)
+}
+
 /// Equally spaced elements in a buffer.
 #[derive(Clone, Copy)]
 pub(super) struct Run {

@@ -70,6 +70,7 @@ pub(super) fn check(kernel: &Kernel) -> Vec<VerifyError> {
     c.body();
     if c.errors.is_empty() {
         c.layouts();
+        c.products();
     }
     c.errors
 }

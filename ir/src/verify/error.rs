@@ -107,6 +107,12 @@ codes! {
     WholeBuffer "V0706",
     /// The result of an `async_dot` is used by `async_dot` as its accumulator and by `async_dot_wait`, or carried there.
     ProductInFlight "V0707",
+    /// A position that is a literal lies inside of the buffer or the barriers that it indexes.
+    Position "V0708",
+    /// What `async_dot_wait` takes may be a product: the result of an `async_dot`, perhaps waited for or carried.
+    WaitedFor "V0709",
+    /// Behind every `async_dot` its task may come to an `async_dot_wait` that is long enough to end it.
+    Unawaited "V0710",
 }
 
 impl fmt::Display for VerifyCode {

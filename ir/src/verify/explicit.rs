@@ -4,7 +4,7 @@ use super::check::{Checker, is_identifier};
 use super::error::VerifyCode;
 use crate::entities::{Inst, Value};
 use crate::kernel::{InstData, ValueDef};
-use crate::ops::{Attr, Op, Rule, Task};
+use crate::ops::{Attr, Literal, Op, Rule, Task};
 use crate::types::{Scalar, Type};
 use crate::typing_explicit::MAX_WARPS;
 
@@ -75,6 +75,7 @@ impl<'k> Checker<'k> {
             );
             self.error_inst(VerifyCode::HandlePlace, i, message);
         }
+        self.position(i, d, n, v);
         let ValueDef::Result(by, _) = data.def else { return };
         let Some(maker) = self.k.insts.get(by).map(|m| (m.op, m.args.is_empty())) else { return };
         let whole = match d.op {
@@ -94,6 +95,34 @@ impl<'k> Checker<'k> {
         if maker.0 == Op::AsyncDot && !waits {
             let message = format!("operand {v} of `{}` is a product in flight; read the result of an `async_dot_wait` of it", d.op);
             self.error_inst(VerifyCode::ProductInFlight, i, message);
+        }
+    }
+}
+
+impl Checker<'_> {
+    /// A literal position is inside of what it indexes.
+    fn position(&mut self, i: Inst, d: &InstData, n: usize, v: Value) {
+        if !matches!(d.op, Op::LocalIndex | Op::BarrierIndex) || n != 1 {
+            return;
+        }
+        let Some(ValueDef::Result(by, _)) = self.k.values.get(v).map(|v| v.def) else { return };
+        let Some(Attr::Literal(Literal::Int(at))) = self.k.insts.get(by).filter(|m| m.op == Op::Const).and_then(|m| m.attrs.first()) else {
+            return;
+        };
+        let (count, what) = match d.args.first().and_then(|&v| self.sound_type(v)) {
+            Some(Type::Barrier(count)) => (*count, "barrier"),
+            Some(Type::Shared(s)) => (s.shape.first().copied().unwrap_or(0), "part"),
+            _ => return,
+        };
+        if !(0..i64::from(count)).contains(at) {
+            let message = format!(
+                "`{}` takes position {at} of {}, which has {count} {what}{}; take one from 0 to {}, or allocate more",
+                d.op,
+                self.k.ty(d.args[0]),
+                if count == 1 { "" } else { "s" },
+                count.saturating_sub(1)
+            );
+            self.error_inst(VerifyCode::Position, i, message);
         }
     }
 }

@@ -151,6 +151,53 @@ pub(super) fn examples(code: VerifyCode) -> (Vec<Kernel>, Vec<Kernel>) {
                 product("v6 = for v7 in 0..v1 step 1 carry v8 = v1 {\nprint v5\nyield v8\n}"),
             ],
         ),
+        C::Position => (
+            vec![
+                body("v90 = local_index v2, 1\nv91 = barrier_index v3, 1", "barrier_arrive v91", ""),
+                body("v90 = sub 0, 1\nv91 = local_index v2, v90\nv92 = local_index v2, v1", "", ""),
+            ],
+            vec![
+                body("v90 = local_index v2, 2", "", ""),
+                body("", "v90 = local_index v2, -1", ""),
+                body("", "v90 = local_index v5, 16", ""),
+                body("", "v90 = barrier_index v3, 2\nbarrier_arrive v90", ""),
+                body("v90 = barrier_index v3, 1\nv91 = barrier_index v90, 1", "", ""),
+            ],
+        ),
+        C::WaitedFor => (
+            vec![
+                product("v6 = async_dot_wait v5, 1\nv7 = async_dot_wait v6, 0"),
+                product("v6 = for v7 in 0..v1 step 1 carry v8 = v4 {\nv9 = async_dot_wait v8, 0\nv10 = async_dot v2, v3, v9\nyield v10\n}\nv11 = async_dot_wait v6, 0"),
+                product("v6 = cmp gt v1, 0\nv7 = if v6 {\nyield v4\n} else {\nyield v5\n}\nv8 = async_dot_wait v7, 0"),
+                product(
+                    "v6, v7 = while carry v8 = v1, v9 = v4 {\nv10 = cmp gt v8, 0\nv11 = async_dot_wait v9, 0\nyield v10\n} do carry v12, v13 {
+                     v14 = async_dot v2, v3, v13\nv15 = sub v12, 1\nyield v15, v14\n}\nv16 = async_dot_wait v7, 0",
+                ),
+            ],
+            vec![
+                product("v6 = async_dot_wait v4, 0"),
+                product("v6 = async_dot_wait v5, 0\nv7 = add v6, v6\nv8 = async_dot_wait v7, 0"),
+                product("v6 = for v7 in 0..v1 step 1 carry v8 = v4 {\nv9 = async_dot_wait v8, 0\nv10 = add v9, v9\nyield v10\n}\nv11 = async_dot_wait v5, 0"),
+            ],
+        ),
+        C::Unawaited => (
+            vec![
+                // By a wait for a later one, by one that leaves as many in flight as come in between, in a later round, behind the loop.
+                product("v6 = async_dot v2, v3, v4\nv7 = async_dot_wait v6, 0"),
+                product("v6 = async_dot v2, v3, v4\nv7 = async_dot_wait v6, 1\nv8 = async_dot_wait v6, 0"),
+                product("v6 = for v7 in 0..v1 step 1 carry v8 = v5 {\nv9 = async_dot_wait v8, 0\nv10 = async_dot v2, v3, v9\nyield v10\n}"),
+                product("v6 = for v7 in 0..v1 step 1 carry v8 = v5 {\nv9 = async_dot v2, v3, v8\nyield v9\n}\nv10 = async_dot_wait v6, 3"),
+                product("v6 = cmp gt v1, 0\nif v6 {\nv7 = async_dot_wait v5, 0\nyield\n} else {\nyield\n}"),
+            ],
+            vec![
+                product(""),
+                product("v6 = async_dot_wait v5, 1"),
+                product("v6 = async_dot v2, v3, v4\nv7 = async_dot_wait v6, 1"),
+                product("v6 = async_dot_wait v5, 0\nfor v7 in 0..v1 step 1 {\nv8 = async_dot v2, v3, v4\nyield\n}"),
+                product("v6 = cmp gt v1, 0\nif v6 {\nv7 = async_dot_wait v5, 0\nyield\n} else {\nv8 = async_dot v2, v3, v4\nyield\n}"),
+                product("tasks {\ntask a warps 4 {\nv90 = splat 0.0 : tile<64x32xf32>\nv91 = async_dot v2, v3, v90\nv92 = async_dot_wait v91, 0\nyield\n}\n}"),
+            ],
+        ),
         _ => unreachable!("{code} has its examples elsewhere"),
     }
 }

@@ -13,7 +13,8 @@
 //!                 conditions are scalar `i1`, loop bounds integers of one type, a literal step positive; layouts that are required fit
 //!                 and do not meet
 //! V06 header      the name is an identifier, hints are in range
-//! V07 explicit    tasks end the body and use no tiles from outside, allocations stand in the body, handles are neither carried nor yielded
+//! V07 explicit    tasks end the body and use no tiles from outside, allocations stand in the body, handles are neither carried nor yielded;
+//!                 literal positions are inside, products are waited for, and nothing else is
 //! ```
 //!
 //! [`verify`] never stops at the first error and never panics, whatever the arenas hold: it looks up every entity before it uses
@@ -25,6 +26,7 @@ mod error;
 mod explicit;
 #[cfg(test)]
 mod explicit_tests;
+mod products;
 mod require;
 mod row;
 #[cfg(test)]

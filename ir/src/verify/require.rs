@@ -45,7 +45,8 @@ impl Checker<'_> {
         if loc.line > 0 { format!("at {}:{}", loc.line, loc.col) } else { format!("at {i}") }
     }
 
-    fn origin(&self, v: Value) -> String {
+    /// What made a value, for people.
+    pub(super) fn origin(&self, v: Value) -> String {
         match self.k.values[v].def {
             ValueDef::Result(i, _) => format!("by `{}` {}", self.k.insts[i].op, self.site(i)),
             ValueDef::RegionParam(r, _) => {

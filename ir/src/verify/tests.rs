@@ -529,7 +529,10 @@ fn examples(code: VerifyCode) -> (Vec<Kernel>, Vec<Kernel>) {
         | C::TaskCapture
         | C::HandlePlace
         | C::WholeBuffer
-        | C::ProductInFlight => super::explicit_tests::examples(code),
+        | C::ProductInFlight
+        | C::Position
+        | C::WaitedFor
+        | C::Unawaited => super::explicit_tests::examples(code),
         C::HintRange => (
             vec![text("kernel @h() warps=32 stages=16 {\n}"), text("kernel @h() warps=1 stages=1 {\n}")],
             vec![

@@ -18,7 +18,7 @@ use crate::hash::Map;
 use crate::target::MatrixId;
 use cranelift_entity::{PrimaryMap, SecondaryMap};
 use smallvec::SmallVec;
-use tilelift_ir::{CacheHint, CmpOp, GridAxis, Scalar, num};
+use tilelift_ir::{CacheHint, CmpOp, GridAxis, Loc, Scalar, num};
 
 /// What makes two pure instructions equal.
 #[derive(Clone, PartialEq, Eq, Hash)]
@@ -91,6 +91,9 @@ pub struct LaneBuilder {
     pub(crate) meter: super::traffic::Meter,
     /// The role that is being filled: its frame's depth and number, its warps.
     role: Option<(u32, u32, u32)>,
+    /// The place of the tile op that is being lowered; and what acts, with its place, if somebody wants to know.
+    pub(crate) origin: Loc,
+    pub(crate) origins: Option<Vec<(Inst, Loc)>>,
 }
 
 impl LaneBuilder {
@@ -121,6 +124,8 @@ impl LaneBuilder {
             sink_loads: None,
             meter: Default::default(),
             role: None,
+            origin: Loc::default(),
+            origins: None,
         }
     }
 
@@ -184,6 +189,11 @@ impl LaneBuilder {
     fn effect(&mut self, inst: Inst) {
         self.clock += 1;
         let at = self.here() as usize;
+        if let Some(origins) = &mut self.origins
+            && super::visit::blocks(&inst).is_empty()
+        {
+            origins.push((inst.clone(), self.origin));
+        }
         self.frames[at].block.push(inst);
     }
 

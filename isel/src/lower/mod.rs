@@ -18,6 +18,7 @@ mod hazards;
 mod indexed;
 mod masks;
 mod narrow;
+mod origin;
 mod overlap;
 mod packed;
 mod rearrange;
@@ -198,6 +199,35 @@ fn lower_as(kernel: &Kernel, target: &Target, plan: Plan, layouts: LayoutChoice,
 }
 
 fn lower_with(kernel: &Kernel, target: &Target, plan: Plan, assigned: Assignment, direct: bool) -> Result<Lowered, LowerError> {
+    let (done, _) = lowered(kernel, target, plan, assigned, direct, false)?;
+    match done.plan.explicit() {
+        // What an author writes is proved for everybody.
+        Some(e) if !e.unproven => crate::protocol::prove(&done.program, target).map(drop).map_err(|e| {
+            let e = origin::placed(e, &done.program, || {
+                let assigned = assign(kernel, target, &done.plan)?;
+                lowered(kernel, target, done.plan.clone(), assigned, direct, true).map(|d| d.1)
+            });
+            LowerError::unsupported("tasks that are not proved to work together", format!("{e}; mend it, or compile with `--unproven`"))
+        })?,
+        Some(_) => {}
+        // As every stage's own check: where the compiler is being worked on. It takes longer than all the rest.
+        None if cfg!(debug_assertions) => crate::protocol::prove(&done.program, target)
+            .map(drop)
+            .map_err(|e| LowerError::unsupported("a specialised kernel whose roles are not proved", e.to_string()))?,
+        None => {}
+    }
+    Ok(done)
+}
+
+/// The program, and where what acts in it comes from, if that is asked for.
+fn lowered(
+    kernel: &Kernel,
+    target: &Target,
+    plan: Plan,
+    assigned: Assignment,
+    direct: bool,
+    origins: bool,
+) -> Result<(Lowered, Vec<origin::Origin>), LowerError> {
     let specialised = plan.specialised().cloned();
     let mut staged = if specialised.is_some() { stage::ring_loads(kernel) } else { stage::staged_loads(kernel) };
     if let Some(s) = &specialised {
@@ -237,6 +267,7 @@ fn lower_with(kernel: &Kernel, target: &Target, plan: Plan, assigned: Assignment
         b.sink_loads = Some(target.units.as_ref().map_or(target.registers, |u| entry_registers(target, u, b.warps())));
     }
     b.meter.banks = Some(target.banks.clone());
+    b.origins = origins.then(Vec::new);
     cx.declare_params(&mut b);
     match &specialised {
         Some(s) => cx.specialised(&mut b, s)?,
@@ -246,6 +277,7 @@ fn lower_with(kernel: &Kernel, target: &Target, plan: Plan, assigned: Assignment
         },
     }
     let traffic = b.meter.counts;
+    let acts = b.origins.take().unwrap_or_default();
     let program = b.finish();
     if program.shared_bytes > target.shared_bytes {
         return Err(LowerError::ResourceExceeded {
@@ -256,19 +288,8 @@ fn lower_with(kernel: &Kernel, target: &Target, plan: Plan, assigned: Assignment
             loc: Default::default(),
         });
     }
-    match &explicit {
-        // What an author writes is proved for everybody.
-        Some(e) if !e.unproven => crate::protocol::prove(&program, target).map(drop).map_err(|e| {
-            LowerError::unsupported("tasks that are not proved to work together", format!("{e}; mend it, or compile with `--unproven`"))
-        })?,
-        Some(_) => {}
-        // As every stage's own check: where the compiler is being worked on. It takes longer than all the rest.
-        None if cfg!(debug_assertions) => crate::protocol::prove(&program, target)
-            .map(drop)
-            .map_err(|e| LowerError::unsupported("a specialised kernel whose roles are not proved", e.to_string()))?,
-        None => {}
-    }
-    Ok(Lowered { program, plan: cx.plan, conversions: cx.conversions, searched: cx.assigned.searched, gave_way: None, traffic })
+    let done = Lowered { program, plan: cx.plan, conversions: cx.conversions, searched: cx.assigned.searched, gave_way: None, traffic };
+    Ok((done, acts))
 }
 
 /// True if the sums of a specialised loop and whole tiles that are loaded beside it do not fit a lane's registers together. What is loaded
@@ -349,6 +370,13 @@ impl<'a> Lower<'a> {
 
     /// An instruction: once, or once per form in which it is to run; then the conversions of its results.
     fn inst(&mut self, b: &mut LaneBuilder, i: Inst) -> Result<(), LowerError> {
+        let around = std::mem::replace(&mut b.origin, self.kernel.locs[i]);
+        let done = self.inst_in_forms(b, i);
+        b.origin = around;
+        done
+    }
+
+    fn inst_in_forms(&mut self, b: &mut LaneBuilder, i: Inst) -> Result<(), LowerError> {
         if self.in_ring(i) {
             return Ok(());
         }

@@ -11,7 +11,7 @@
 use super::PanelTile;
 use crate::error::LowerError;
 use crate::target::Units;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use tilelift_ir::{Attr, Inst, Kernel, Op, SharedType, Type, Value};
 
 /// Rows after which the swizzle of panels repeats.
@@ -147,6 +147,28 @@ pub(crate) fn handle(kernel: &Kernel, v: Value) -> Option<Handle> {
         }
         _ => None,
     }
+}
+
+/// The handles that something looks into, and not only makes further handles of.
+pub(crate) fn used_handles(kernel: &Kernel) -> BTreeSet<Value> {
+    let mut used = BTreeSet::new();
+    kernel.walk(kernel.body, &mut |i| {
+        let d = &kernel.insts[i];
+        // Who shares the bytes of an allocation does not look into it.
+        if d.results.iter().any(|&v| kernel.ty(v).is_handle()) {
+            return;
+        }
+        for &v in d.args.iter().filter(|&&v| kernel.ty(v).is_handle()) {
+            let mut at = Some(v);
+            while let Some(v) = at.filter(|&v| used.insert(v)) {
+                at = kernel
+                    .def_inst(v)
+                    .filter(|&i| kernel.insts[i].op != Op::LocalAlloc)
+                    .and_then(|i| kernel.insts[i].args.first().copied());
+            }
+        }
+    });
+    used
 }
 
 /// The allocation behind a handle's root.

@@ -124,14 +124,14 @@ impl Forms {
             let (from, to) = (kernel.insts[i].args[0], kernel.insts[i].results[0]);
             if let Some(load) = load_behind(kernel, from) {
                 if out.spans.insert(load, span).is_some_and(|other| other != span) {
-                    return Err(format!("two spans are required of what `load` makes, {}", kernel.insts[load].results[0]));
+                    return Err(format!("two spans are required of {}", kernel.insts[load].results[0]));
                 }
                 continue;
             }
             let stores = stores_of(kernel, to);
             if stores.is_empty() {
                 return Err(format!(
-                    "{to} is neither loaded for a dot nor stored; require its panels behind its load or in front of its store"
+                    "{from} is neither loaded for a dot nor stored; require its panels behind its load or in front of its store"
                 ));
             }
             stores.into_iter().for_each(|s| {

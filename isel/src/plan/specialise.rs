@@ -13,6 +13,7 @@
 use super::LowerOptions;
 use super::forms::{Forms, Leave, is_panels, is_view};
 use super::overlap::{Overlap, overlap};
+use super::words::beside_products;
 use crate::access::GlobalAccess;
 use crate::facts::power_of_two;
 use crate::lane::{LVal, LaneBuilder, TensorBox, Vals, entry_registers};
@@ -273,6 +274,7 @@ pub(super) fn specialise(kernel: &Kernel, target: &Target, options: &LowerOption
             _ if is_view(kernel, i) => {}
             _ if scalar && d.regions.is_empty() => {}
             _ if d.op.info().effects == Effects::Pure && d.regions.is_empty() => mixed = true,
+            Op::Load => return Err(beside_products(kernel, i)),
             other => return Err(format!("the loop does more than load and compute: `{}`", other.info().name)),
         }
     }

@@ -53,6 +53,11 @@ impl Word {
         self.coming.join_over(before, copies);
     }
 
+    /// What the bytes of another copy tell of what came before it.
+    pub(super) fn begun(&mut self, before: &Clock) {
+        self.coming.join_came(before);
+    }
+
     /// Ends the phase if nothing is missing; the copies that it counted.
     pub(super) fn turn(&mut self) -> Option<Vec<(usize, u64)>> {
         if self.missing > 0 || self.bytes != 0 {
@@ -86,7 +91,7 @@ impl Word {
     /// the end had to wait for comes behind it.
     pub(super) fn too_late(&self) -> Option<(Site, Protocol)> {
         let ended = self.phase.checked_sub(1)?;
-        let late = self.waits.iter().find(|(m, next)| *next == ended && self.done.get(m.agent) < m.time)?;
+        let late = self.waits.iter().find(|(m, next)| *next == ended && self.done.reached(m.agent) < m.time)?;
         Some((late.0.site, Protocol::Late { meant: late.1.checked_sub(1), running: self.phase }))
     }
 

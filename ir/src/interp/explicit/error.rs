@@ -29,6 +29,19 @@ pub enum Protocol {
     },
     /// The result of a product is read that is in flight.
     InFlight,
+    /// The result of a product in flight would have to be in another place than its accumulator was, or in two.
+    Moved,
+    /// A round of a loop ends with a product in flight that it began and does not carry on.
+    Lost,
+    /// A round of a loop ends with a product in flight whose left operand is a tile.
+    LeftTile,
+    /// A task ends with this product in flight.
+    Abandoned,
+    /// Two async units write the same bytes of global memory.
+    Overwritten {
+        /// The other store.
+        by: String,
+    },
     /// A handle names a position outside of what it was indexed from.
     Outside {
         /// The position.
@@ -59,14 +72,12 @@ pub enum Protocol {
         /// The barrier's number.
         number: u32,
     },
-    /// A cluster has no block of that rank, or the block has ended.
+    /// A cluster has no block of that rank.
     Rank {
         /// The rank.
         rank: i64,
         /// Blocks of the cluster.
         size: u32,
-        /// True if the block was there.
-        ended: bool,
     },
     /// The programs have ended while an async unit still brings something to their local memory.
     Unawaited,
@@ -95,6 +106,25 @@ impl fmt::Display for Protocol {
             Protocol::InFlight => {
                 f.write_str("the result of an `async_dot` is read while it is in flight; wait for fewer pending products")
             }
+            Protocol::Moved => f.write_str(
+                "a product in flight stays where its accumulator is: it is the accumulator of one more product and nothing else, carried where its \
+                 accumulator was carried, and no result of an `if`; wait for it first",
+            ),
+            Protocol::Lost => {
+                f.write_str("the round of a loop that began this product ends while it is in flight; wait for it in the round, or carry its result on")
+            }
+            Protocol::LeftTile => f.write_str(
+                "the round of a loop that began this product ends while it is in flight, and the next one needs the registers of its left operand; \
+                 wait for it in the round, or multiply from local memory",
+            ),
+            Protocol::Abandoned => {
+                f.write_str("its task ends while this product is in flight; put an `async_dot_wait` with 0 in flight behind it")
+            }
+            Protocol::Overwritten { by } => write!(
+                f,
+                "{by} writes some of these elements, too, and nothing orders what async units write to global memory; write each element once, or \
+                 let both be `async_reduce`"
+            ),
             Protocol::Outside { index, count } => write!(f, "the handle is that of position {index} of {count}"),
             Protocol::Arrivals => {
                 f.write_str("the running phase of the barrier has all its arrivals already; allocate it with more, or arrive less")
@@ -113,10 +143,7 @@ impl fmt::Display for Protocol {
             Protocol::Twice { number } => {
                 write!(f, "the task comes to barrier {number} again before all warps came; let it wait at one for the others first")
             }
-            Protocol::Rank { rank, size, ended: false } => write!(f, "rank {rank} is outside the cluster of {size}"),
-            Protocol::Rank { rank, ended: true, .. } => {
-                write!(f, "block {rank} of the cluster has ended; keep it with a cluster barrier until its memory is no longer used")
-            }
+            Protocol::Rank { rank, size } => write!(f, "rank {rank} is outside the cluster of {size}"),
             Protocol::Unawaited => f.write_str(
                 "all tasks have ended while this is still on its way to local memory, which others may have by then; wait for its barrier first",
             ),

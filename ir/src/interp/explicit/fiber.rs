@@ -1,7 +1,8 @@
 //! A task that runs: the regions that it is in, and what it waits for.
 
 use super::local::{Clock, Mark, Site};
-use super::{Cluster, Handle, Protocol};
+use super::product::Product;
+use super::{Cluster, Handle};
 use crate::entities::{Inst, Region, Value};
 use crate::interp::data::Data;
 use crate::interp::error::{Fault, InterpError};
@@ -25,12 +26,12 @@ pub(super) enum State {
 enum Then {
     /// The fiber ends.
     End,
-    /// The next round of a `for` at this index, with this bound and step.
-    For(Inst, i128, i64, i64),
-    /// The test of a `while` that has this many rounds left, and what it carries.
-    Test(Inst, u64, Bundle),
-    /// The body of a `while`.
-    Body(Inst, u64),
+    /// The next round of a `for` at this index, with this bound and step; this one began behind so many products.
+    For(Inst, i128, i64, i64, u64),
+    /// The test of a `while` that has this many rounds left, what it carries, and the products that were begun before.
+    Test(Inst, u64, Bundle, u64),
+    /// The body of a `while`, whose test began behind so many products.
+    Body(Inst, u64, u64),
     /// The results of an `if`.
     If(Inst),
 }
@@ -78,7 +79,7 @@ pub(super) struct Fiber {
     pub(super) clock: Clock,
     /// Products that were begun, and those in flight, with their numbers.
     pub(super) begun: u64,
-    pub(super) products: Vec<(u64, Data)>,
+    pub(super) products: Vec<Product>,
     /// Async stores that were begun.
     pub(super) stores: u64,
     /// The round of a numbered barrier that it came to and waits for.
@@ -122,7 +123,7 @@ impl Cluster<'_, '_> {
             let Some(frame) = f.frames.last() else { return Ok(moved) };
             let Some(&inst) = kernel.regions[frame.region].insts.get(frame.at) else {
                 // The kernel's body has no `yield`.
-                self.end(f);
+                self.end(f)?;
                 return Ok(Moved::Far);
             };
             let d = &kernel.insts[inst];
@@ -146,7 +147,7 @@ impl Cluster<'_, '_> {
             match d.op {
                 Op::Tasks => {
                     self.begin_tasks(f, inst);
-                    self.end(f);
+                    self.end(f)?;
                     return Ok(Moved::Far);
                 }
                 op if op.is_explicit() => {}
@@ -174,10 +175,10 @@ impl Cluster<'_, '_> {
         }
     }
 
-    fn end(&mut self, f: &mut Fiber) {
+    fn end(&mut self, f: &mut Fiber) -> Result<(), InterpError> {
         f.state = State::Ended;
         f.frames.clear();
-        self.blocks[f.block].live -= 1;
+        self.check_end(f)
     }
 
     fn drop_dead(&mut self, inst: Inst) {
@@ -200,18 +201,6 @@ impl Cluster<'_, '_> {
         Ok(out)
     }
 
-    /// No other instruction reads what is in flight.
-    fn check_products(&self, f: &Fiber, inst: Inst) -> Result<(), InterpError> {
-        if f.products.is_empty() {
-            return Ok(());
-        }
-        let mut args = self.machine.kernel.insts[inst].args.iter().filter_map(|&v| self.machine.env[v].as_ref());
-        if args.any(|a| f.products.iter().any(|(_, p)| p.is(a))) {
-            return Err(self.machine.fault(inst, Fault::Protocol(Protocol::InFlight)));
-        }
-        Ok(())
-    }
-
     fn begin_tasks(&mut self, f: &mut Fiber, inst: Inst) {
         let d = &self.machine.kernel.insts[inst];
         let Some(Attr::Tasks(tasks)) = d.attrs.first() else { return };
@@ -225,7 +214,6 @@ impl Cluster<'_, '_> {
                 fiber.name = if task.replicas == 1 { task.name.clone() } else { format!("{} {replica}", task.name) };
                 fiber.warps = task.warps;
                 (fiber.clock, fiber.met) = (f.clock.clone(), f.met);
-                self.blocks[f.block].live += 1;
                 self.spawn(fiber);
             }
         }
@@ -249,7 +237,7 @@ impl Cluster<'_, '_> {
             }
             Op::While => {
                 self.machine.bind(&kernel.regions[d.regions[0]].params, args.clone());
-                f.frames.push(Frame { region: d.regions[0], at: 0, then: Then::Test(inst, self.machine.steps, args) });
+                f.frames.push(Frame { region: d.regions[0], at: 0, then: Then::Test(inst, self.machine.steps, args, f.begun) });
                 Ok(())
             }
             _ => {
@@ -271,7 +259,7 @@ impl Cluster<'_, '_> {
         let params = &kernel.regions[region].params;
         self.machine.env[params[0]] = Some(Data::int(at as i64));
         self.machine.bind(&params[1..], carried);
-        f.frames.push(Frame { region, at: 0, then: Then::For(inst, at, hi, step) });
+        f.frames.push(Frame { region, at: 0, then: Then::For(inst, at, hi, step, f.begun) });
         Ok(())
     }
 
@@ -294,13 +282,16 @@ impl Cluster<'_, '_> {
         let kernel = self.machine.kernel;
         let Some(frame) = f.frames.pop() else { return Ok(()) };
         match frame.then {
-            Then::End => {
-                self.end(f);
-                Ok(())
+            Then::End => self.end(f),
+            Then::For(inst, at, hi, step, since) => {
+                self.check_round(f, frame.region, 1, since, &values)?;
+                self.round(f, inst, at + i128::from(step), hi, step, values)
             }
-            Then::For(inst, at, hi, step) => self.round(f, inst, at + i128::from(step), hi, step, values),
-            Then::If(inst) => self.results(inst, values),
-            Then::Test(inst, left, carried) => {
+            Then::If(inst) => {
+                self.check_choice(f, &values)?;
+                self.results(inst, values)
+            }
+            Then::Test(inst, left, carried, since) => {
                 if !matches!(values.first(), Some(Data::Int(v)) if v[..] == [1]) {
                     return self.results(inst, carried);
                 }
@@ -308,13 +299,14 @@ impl Cluster<'_, '_> {
                 let left = left.checked_sub(1).ok_or_else(|| self.machine.fault(inst, Fault::Rounds { limit }))?;
                 let region = kernel.insts[inst].regions[1];
                 self.machine.bind(&kernel.regions[region].params, carried);
-                f.frames.push(Frame { region, at: 0, then: Then::Body(inst, left) });
+                f.frames.push(Frame { region, at: 0, then: Then::Body(inst, left, since) });
                 Ok(())
             }
-            Then::Body(inst, left) => {
+            Then::Body(inst, left, since) => {
+                self.check_round(f, frame.region, 0, since, &values)?;
                 let region = kernel.insts[inst].regions[0];
                 self.machine.bind(&kernel.regions[region].params, values.clone());
-                f.frames.push(Frame { region, at: 0, then: Then::Test(inst, left, values) });
+                f.frames.push(Frame { region, at: 0, then: Then::Test(inst, left, values, f.begun) });
                 Ok(())
             }
         }

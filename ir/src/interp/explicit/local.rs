@@ -4,6 +4,7 @@
 //! agents: the tasks, and the barriers (which speak for the copies whose bytes they counted)
 //! clock:  per agent, how much of what it did comes before; joined where one waits for another
 //!         and how much of what it read is over, which is less: the bytes of a remote store tell it, but not what was written
+//!         and how far it has come, which is least: the bytes of any copy tell it
 //! region: the bytes of one access      last write: (agent, time), or a copy that is under way      reads since then
 //! ```
 //! An access is right if the writes (and for a write, the reads) that it meets come before it by its task's clock.
@@ -23,6 +24,8 @@ pub(super) struct Clock {
     known: Vec<u32>,
     /// Reads up to here are over, whether or not what the agent wrote is known.
     over: Vec<u32>,
+    /// The agent has come as far as here, whether or not what it did is seen.
+    came: Vec<u32>,
 }
 
 fn raise(times: &mut Vec<u32>, others: &[u32]) {
@@ -45,12 +48,23 @@ impl Clock {
     pub(super) fn join(&mut self, other: &Clock) {
         raise(&mut self.known, &other.known);
         raise(&mut self.over, &other.over);
+        raise(&mut self.came, &other.came);
+    }
+    /// What the bytes of any copy bring: how far those have come of whom its task knew when it began.
+    pub(super) fn join_came(&mut self, other: &Clock) {
+        raise(&mut self.came, &other.known);
+        raise(&mut self.came, &other.came);
+    }
+    /// How far an agent is known to have come.
+    pub(super) fn reached(&self, agent: usize) -> u32 {
+        self.get(agent).max(self.came.get(agent).copied().unwrap_or(0))
     }
     /// What a remote store's bytes bring: the copies that had arrived, those of the first `copies` agents, and the reads that were over.
     pub(super) fn join_over(&mut self, other: &Clock, copies: usize) {
         raise(&mut self.known, &other.known[..copies.min(other.known.len())]);
         raise(&mut self.over, &other.over);
         raise(&mut self.over, &other.known);
+        self.join_came(other);
     }
     /// True if a read is over.
     fn is_over(&self, m: &Mark) -> bool {

@@ -14,6 +14,8 @@ mod error;
 mod fiber;
 mod local;
 mod ops;
+mod product;
+mod store;
 
 pub use error::Protocol;
 
@@ -30,6 +32,7 @@ use cranelift_entity::SecondaryMap;
 use fiber::{Fiber, Moved, State};
 use local::{Buf, Clock, Local, Site};
 use std::collections::VecDeque;
+use store::Written;
 
 /// What a handle names.
 #[derive(Clone, Debug)]
@@ -103,8 +106,7 @@ struct Block {
     words: Vec<Word>,
     channels: Vec<Channel>,
     named: Vec<Meeting>,
-    /// Tasks that have not ended.
-    live: u32,
+    written: Written,
 }
 
 /// A copy under way.
@@ -117,8 +119,10 @@ struct Copy {
     word: usize,
     /// What began it.
     inst: Inst,
-    /// What came before it, of which its bytes tell: those of a task's own stores do.
-    before: Option<Clock>,
+    /// What came before it, of which its bytes tell.
+    before: Clock,
+    /// A task's own store, whose bytes tell what it has read, too.
+    own: bool,
 }
 
 /// The blocks of a cluster, and what runs in them.
@@ -183,7 +187,7 @@ impl Machine<'_> {
                 words: shape.words.iter().enumerate().map(|(w, &count)| Word::new(count, b * words + w)).collect(),
                 channels: shape.channels.iter().map(|&(depth, consumers)| Channel::new(depth, consumers)).collect(),
                 named: (0..=crate::typing_explicit::NAMED_BARRIERS).map(|_| Meeting::default()).collect(),
-                live: 1,
+                written: Written::default(),
             })
             .collect();
         let mut env: SecondaryMap<Value, Option<Data>> = SecondaryMap::new();
@@ -254,8 +258,10 @@ impl Cluster<'_, '_> {
             let word = &mut block.words[copy.word];
             word.bytes -= copy.to.bytes() as i64;
             word.landed.push((copy.to.local, copy.number));
-            if let Some(before) = &copy.before {
-                word.told(before, copies);
+            if copy.own {
+                word.told(&copy.before, copies);
+            } else {
+                word.begun(&copy.before);
             }
             self.phase(b, copy.word);
         }

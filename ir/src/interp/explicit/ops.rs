@@ -9,13 +9,10 @@ use crate::interp::access::Access;
 use crate::interp::data::Data;
 use crate::interp::error::{Fault, InterpError};
 use crate::interp::exec::{Machine, indices, view_of};
-use crate::interp::indexed::{Change, Places};
-use crate::interp::{fold, shapes};
 use crate::num;
-use crate::ops::{Attr, Op, Precision};
-use crate::types::Type;
+use crate::ops::{Attr, Op};
 
-fn malformed(what: &'static str) -> Fault {
+pub(super) fn malformed(what: &'static str) -> Fault {
     Fault::Malformed(what)
 }
 
@@ -29,15 +26,15 @@ impl Cluster<'_, '_> {
         self.machine.env[v].as_ref().map_or(Err(malformed("a number is used before it is defined")), Data::as_int)
     }
 
-    fn tile(&self, f: &Fiber, v: Value) -> Result<Data, Fault> {
+    pub(super) fn tile(&self, f: &Fiber, v: Value) -> Result<Data, Fault> {
         let data = self.machine.env[v].clone().ok_or(malformed("a tile is used before it is defined"))?;
-        if f.products.iter().any(|(_, p)| p.is(&data)) {
+        if f.in_flight(&data) {
             return Err(Fault::Protocol(Protocol::InFlight));
         }
         Ok(data)
     }
 
-    fn buf(&self, f: &Fiber, v: Value) -> Result<Buf, Fault> {
+    pub(super) fn buf(&self, f: &Fiber, v: Value) -> Result<Buf, Fault> {
         match &f.handles[v] {
             Some(Handle::Buf(Buf { outside: Some((index, count)), .. })) => {
                 Err(Fault::Protocol(Protocol::Outside { index: *index, count: *count }))
@@ -55,15 +52,12 @@ impl Cluster<'_, '_> {
         }
     }
 
-    /// The block of a rank, which has not ended.
+    /// The block of a rank; its memory stays until all blocks of the cluster have ended.
     fn rank(&self, v: Value) -> Result<usize, Fault> {
         let rank = self.int(v)?;
         let size = self.blocks.len() as u32;
         let block = usize::try_from(rank).ok().filter(|&b| b < self.blocks.len());
-        match block {
-            Some(b) if self.blocks[b].live > 0 => Ok(b),
-            b => Err(Fault::Protocol(Protocol::Rank { rank, size, ended: b.is_some() })),
-        }
+        block.ok_or(Fault::Protocol(Protocol::Rank { rank, size }))
     }
 
     fn clash(&self, f: &Fiber, clash: Clash) -> Fault {
@@ -77,7 +71,7 @@ impl Cluster<'_, '_> {
         })
     }
 
-    fn read(&mut self, f: &Fiber, inst: Inst, block: usize, buf: &Buf, by_unit: bool) -> Result<Data, Fault> {
+    pub(super) fn read(&mut self, f: &Fiber, inst: Inst, block: usize, buf: &Buf, by_unit: bool) -> Result<Data, Fault> {
         let fences = by_unit.then_some(&self.fences[..]);
         let local = &mut self.blocks[block].locals[buf.local];
         match local.read(buf, &f.clock, f.mark(inst), fences) {
@@ -174,7 +168,7 @@ impl Cluster<'_, '_> {
                 let (word, parity) = (self.word(f, arg(0)?)?, self.int(arg(1)?)?);
                 let mark = f.mark(inst);
                 let w = &mut self.blocks[block].words[word];
-                let known = f.clock.get(w.agent);
+                let known = f.clock.reached(w.agent);
                 w.in_time(parity, known).map_err(Fault::Protocol)?;
                 if w.passed(parity).is_some() {
                     w.waited(parity, known, mark);
@@ -202,7 +196,7 @@ impl Cluster<'_, '_> {
             Op::AsyncDotWait => {
                 let done = f.begun.saturating_sub(u64::from(count(0)?));
                 let mark = f.mark(inst);
-                f.products.retain(|p| p.0 >= done);
+                f.products.retain(|p| p.number >= done);
                 self.blocks[block].locals.iter_mut().for_each(|l| l.released(true, done, mark));
                 self.machine.env[d.results[0]] = self.machine.env[arg(0)?].clone();
             }
@@ -217,8 +211,8 @@ impl Cluster<'_, '_> {
             }
             Op::RemoteStoreAsync => {
                 let (buf, to, data) = (self.buf(f, arg(0)?)?, self.rank(arg(1)?)?, self.tile(f, arg(2)?)?);
-                let (word, before) = (self.word(f, arg(3)?)?, Some(f.clock.clone()));
-                let copy = Copy { number: self.started, data, to: buf, blocks: vec![to], word, inst, before };
+                let (word, before) = (self.word(f, arg(3)?)?, f.clock.clone());
+                let copy = Copy { number: self.started, data, to: buf, blocks: vec![to], word, inst, before, own: true };
                 self.start(f, inst, copy, false)?;
                 f.tick();
             }
@@ -294,7 +288,7 @@ impl Cluster<'_, '_> {
     }
 
     /// The indices, in front of which stands the view.
-    fn at(&self, inst: Inst, rank: usize) -> Result<Vec<Data>, Fault> {
+    pub(super) fn at(&self, inst: Inst, rank: usize) -> Result<Vec<Data>, Fault> {
         let args = &self.machine.kernel.insts[inst].args;
         (0..rank).map(|i| self.int(*args.get(1 + i).ok_or(malformed("no index"))?).map(Data::int)).collect()
     }
@@ -312,14 +306,11 @@ impl Cluster<'_, '_> {
                 let mask = self.int(v)? as u32;
                 if mask == 0 || u64::from(mask) >> size != 0 {
                     let rank = if mask == 0 { -1 } else { i64::from(31 - mask.leading_zeros()) };
-                    return Err(Fault::Protocol(Protocol::Rank { rank, size: size as u32, ended: false }));
+                    return Err(Fault::Protocol(Protocol::Rank { rank, size: size as u32 }));
                 }
                 (0..size).filter(|b| mask >> b & 1 == 1).collect()
             }
         };
-        if let Some(&b) = blocks.iter().find(|&&b| self.blocks[b].live == 0) {
-            return Err(Fault::Protocol(Protocol::Rank { rank: b as i64, size: size as u32, ended: true }));
-        }
         let index = self.at(inst, buf.shape.len())?;
         let zero = if buf.elem.is_float() { Data::floats(vec![num::from_bits(0, buf.elem)]) } else { Data::int(0) };
         let machine = &mut *self.machine;
@@ -328,61 +319,9 @@ impl Cluster<'_, '_> {
         let index = indices(&index.into_iter().collect(), buf.shape.len())?;
         let mut access = Access { memory: machine.memory, shadows: machine.shadows, me: machine.me, released: &machine.released };
         let data = access.load(view, &index, &buf.shape, None, zero, |w| Machine::program_of(grid, subset, w))?;
-        self.start(f, inst, Copy { number: self.started, data, to: buf, blocks, word, inst, before: None }, true)
-    }
-
-    fn async_store(&mut self, f: &mut Fiber, inst: Inst) -> Result<(), Fault> {
-        let kernel = self.machine.kernel;
-        let d = &kernel.insts[inst];
-        let buf = self.buf(f, kernel.operand(inst, "buffer").first().copied().ok_or(malformed("no buffer"))?)?;
-        let data = self.read(f, inst, f.block, &buf, true)?;
-        self.blocks[f.block].locals[buf.local].used(&buf, f.here(inst), f.stores, false);
-        f.stores += 1;
-        let index = self.at(inst, buf.shape.len())?;
-        let machine = &mut *self.machine;
-        let (grid, subset) = (machine.grid, machine.subset);
-        let view = view_of(kernel, &machine.views, d)?;
-        let index = indices(&index.into_iter().collect(), buf.shape.len())?;
-        let mut access = Access { memory: machine.memory, shadows: machine.shadows, me: machine.me, released: &machine.released };
-        let program = |w| Machine::program_of(grid, subset, w);
-        let Some(Attr::Atomic(word)) = d.attrs.first() else { return access.store(view, &index, &buf.shape, &data, None, program) };
-        // The indices of every element, which the update may skip outside the view.
-        let n = shapes::count(&buf.shape);
-        let strides = shapes::strides(&buf.shape);
-        let place = |dim: usize| (0..n).map(|e| index[dim] + (e / strides[dim] % buf.shape[dim] as usize) as i64).collect::<Vec<i64>>();
-        let tiles: Vec<Vec<i64>> = (0..buf.shape.len()).map(place).collect();
-        let places = Places { view, index: tiles.iter().map(Vec::as_slice).collect(), mask: None };
-        access.update(&places, &Change::Op(*word, &data), program).map(|_| ())
-    }
-
-    fn async_dot(&mut self, f: &mut Fiber, inst: Inst) -> Result<(), Fault> {
-        let kernel = self.machine.kernel;
-        let d = &kernel.insts[inst];
-        let &[a, b, c] = &d.args[..] else { return Err(malformed("no operands")) };
-        let mut used = Vec::new();
-        let mut operand = |this: &mut Self, v: Value| match kernel.ty(v) {
-            Type::Shared(_) => {
-                let buf = this.buf(f, v)?;
-                let data = this.read(f, inst, f.block, &buf, true)?;
-                used.push(buf);
-                Ok(data)
-            }
-            _ => this.tile(f, v),
-        };
-        let (x, y) = (operand(self, a)?, operand(self, b)?);
-        // The accumulator of a product may itself be in flight: products of a task end in their order.
-        let c = self.machine.env[c].clone().ok_or(malformed("no accumulator"))?;
-        let precision = if let Some(Attr::Precision(p)) = d.attrs.first() { *p } else { Precision::Exact };
-        let result = kernel.ty(d.results[0]);
-        let (Some(&[m, n]), Some(k)) = (result.shape(), used.last().map(|b| b.shape[0])) else { return Err(malformed("no matrices")) };
-        let data = fold::dot([m as usize, k as usize, n as usize], result.elem(), precision, &x, &y, c)?;
-        let site = f.here(inst);
-        for buf in &used {
-            self.blocks[f.block].locals[buf.local].used(buf, site, f.begun, true);
-        }
-        f.products.push((f.begun, data.clone()));
-        f.begun += 1;
-        self.machine.env[d.results[0]] = Some(data);
+        let copy = Copy { number: self.started, data, to: buf, blocks, word, inst, before: f.clock.clone(), own: false };
+        self.start(f, inst, copy, true)?;
+        f.tick();
         Ok(())
     }
 

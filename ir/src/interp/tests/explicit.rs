@@ -7,7 +7,7 @@ use crate::types::Scalar;
 use crate::verify;
 
 /// Runs a kernel whose parameters are dense `f32` views; gives their contents, or the fault's words.
-fn run(text: &str, grid: u32, views: &[(&[i64], Vec<f64>)]) -> Result<Vec<Vec<f64>>, String> {
+pub(super) fn run(text: &str, grid: u32, views: &[(&[i64], Vec<f64>)]) -> Result<Vec<Vec<f64>>, String> {
     let file = parse(text).unwrap_or_else(|e| panic!("{e}"));
     let kernel = &file.kernels[0];
     let verified = verify(kernel).unwrap_or_else(|e| panic!("{}", e.pretty(kernel)));
@@ -23,7 +23,7 @@ fn run(text: &str, grid: u32, views: &[(&[i64], Vec<f64>)]) -> Result<Vec<Vec<f6
 }
 
 /// Small integers, whose products and sums are exact in any order.
-fn integers(seed: u64, n: i64) -> Vec<f64> {
+pub(super) fn integers(seed: u64, n: i64) -> Vec<f64> {
     let mut r = Random(seed);
     (0..n).map(|_| (r.bits() % 9) as f64 - 4.0).collect()
 }
@@ -207,7 +207,7 @@ pub(super) fn staging() {
         ("    async_store_wait 0\n", "", "still reads"),
         ("async_store_wait 0", "async_store_wait 1", "`async_reduce`"),
         ("    local_store v7, v6\n", "", "nothing has written"),
-        ("v7 = local_index v4, 0", "v7 = local_index v4, -1", "position -1 of 2"),
+        ("v7 = local_index v4, 0", "v90 = sub 0, 1\n    v7 = local_index v4, v90", "position -1 of 2"),
     ] {
         assert!(file.contains(from), "{from}");
         let e = run(&file.replacen(from, to, 1), 1, &views).expect_err(from);

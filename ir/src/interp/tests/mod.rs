@@ -10,6 +10,7 @@ mod elementwise;
 mod explicit;
 mod faults;
 mod folds;
+mod in_flight;
 mod indexed;
 mod memory;
 mod order;

@@ -12,7 +12,7 @@ use super::super::{Held, Lower};
 use super::handle;
 use crate::error::LowerError;
 use crate::lane::{AllocId, BinOp, LVal, LaneBuilder, Place, Unit};
-use crate::plan::{Form, Part};
+use crate::plan::{Form, Part, used_handles};
 use std::rc::Rc;
 use tilelift_ir::layout::{AccessColumns, Axis, Layout, vectors_without};
 use tilelift_ir::{Inst, Op, Scalar, Value};
@@ -246,8 +246,13 @@ impl Lower<'_> {
     fn grain(&self, i: Inst, bytes: u32) -> [u32; 2] {
         let kernel = self.kernel;
         let (mut grain, mut slot, mut shared) = (bytes, bytes, false);
+        let used = used_handles(kernel);
         kernel.walk(kernel.body, &mut |j| {
             let d = &kernel.insts[j];
+            // What nobody looks into divides nothing, and shares nothing.
+            if d.results.iter().any(|v| kernel.ty(*v).is_handle() && !used.contains(v)) {
+                return;
+            }
             let of = d.args.first().and_then(|&v| handle(kernel, v)).filter(|h| crate::plan::allocation(kernel, h.root) == i);
             // Of the buffer itself, not of a part.
             let first = |d: &tilelift_ir::InstData| d.args.first().and_then(|&v| kernel.def_inst(v)) == Some(i);
