@@ -6,6 +6,7 @@ use super::super::value::{Abs, gcd};
 use crate::hash::{Map, Set};
 use crate::lane::visit::{blocks, computed, reads};
 use crate::lane::{Alloc, AllocId, BinOp, Block, Inst, LVal, ParamSource, Program, Special, Unit};
+use cranelift_entity::SecondaryMap;
 use std::collections::BTreeSet;
 
 /// How much is kept apart: more proves more, and takes more states.
@@ -31,7 +32,7 @@ pub(in super::super) const EFFORTS: [Effort; 4] = [
 #[derive(Default)]
 pub(in super::super) struct Explicit {
     /// The allocation behind an address.
-    allocs: Map<LVal, AllocId>,
+    allocs: SecondaryMap<LVal, Option<AllocId>>,
     /// Those to which lanes write and go on.
     stored: Set<AllocId>,
     /// Indices and carried counters are followed modulo this; 0 or 1 if none matters.
@@ -91,23 +92,23 @@ fn reaches(block: &Block, nested: bool) -> bool {
 
 /// Looks for what lies where; without effort, for nothing.
 pub(in super::super) fn look(program: &Program, effort: Option<Effort>) -> Explicit {
-    fn addresses(block: &Block, allocs: &mut Map<LVal, AllocId>) {
+    fn addresses(block: &Block, allocs: &mut SecondaryMap<LVal, Option<AllocId>>) {
         for inst in block {
             match inst {
                 Inst::SharedAddr { dst, alloc } => {
-                    allocs.insert(*dst, *alloc);
+                    allocs[*dst] = Some(*alloc);
                 }
                 Inst::Bin { dst, op: BinOp::Add, a, b } => {
-                    if let Some(&alloc) = allocs.get(a).or_else(|| allocs.get(b)) {
-                        allocs.insert(*dst, alloc);
+                    if let Some(alloc) = allocs[*a].or(allocs[*b]) {
+                        allocs[*dst] = Some(alloc);
                     }
                 }
                 // The same place of another block.
                 Inst::Unit(u) => {
                     if let Unit::Remote { dst, place, .. } = &**u
-                        && let Some(&alloc) = allocs.get(&place.addr)
+                        && let Some(alloc) = allocs[place.addr]
                     {
-                        allocs.insert(*dst, alloc);
+                        allocs[*dst] = Some(alloc);
                     }
                 }
                 other => blocks(other).into_iter().for_each(|b| addresses(b, allocs)),
@@ -134,7 +135,7 @@ pub(in super::super) fn look(program: &Program, effort: Option<Effort>) -> Expli
             e.blocks = program.cluster.max(1) as usize;
         }
         addresses(&program.body, &mut e.allocs);
-        stores(&program.body, &mut |v| e.stored.extend(e.allocs.get(&v)));
+        stores(&program.body, &mut |v| e.stored.extend(e.allocs[v]));
     }
     e
 }
@@ -437,11 +438,11 @@ impl Explicit {
 
     /// The allocation that an address is one of, wherever it leads.
     pub fn of(&self, addr: LVal) -> Option<AllocId> {
-        self.allocs.get(&addr).copied()
+        self.allocs[addr]
     }
 
     /// True if memory at an address goes from agent to agent.
     pub fn tracked(&self, program: &Program, addr: LVal) -> bool {
-        self.allocs.get(&addr).and_then(|&a| program.allocs.get(a)).is_some_and(|a| a.grain > 0)
+        self.allocs[addr].and_then(|a| program.allocs.get(a)).is_some_and(|a| a.grain > 0)
     }
 }

@@ -509,7 +509,7 @@ impl<'a> Checker<'a> {
                         // From the start of its row of the panel.
                         let starts = list.iter().flat_map(|&at| (0..i64::from(panels)).map(move |p| at / span * span + p * stride));
                         let ranges = joined(starts.map(|at| (at, at + bytes)).collect());
-                        let ends = |&(from, to): &(i64, i64)| (from & ADDRESS, (to - 1 & ADDRESS) + 1);
+                        let ends = |&(from, to): &(i64, i64)| (from & ADDRESS, ((to - 1) & ADDRESS) + 1);
                         reach = ranges.first().zip(ranges.last()).map_or(reach, |(a, b)| (ends(a).0, ends(b).1));
                         whole(&ranges.into_iter().flat_map(|r| self.parts(r)).collect::<Vec<Part>>()).into()
                     });
