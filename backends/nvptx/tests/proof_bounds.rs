@@ -284,33 +284,3 @@ fn what_nobody_has_written_is_not_read() {
     let e = verdict(&product).expect_err("half of an operand is not written");
     assert!(e.contains("is read before anybody has written it"), "{e}");
 }
-
-/// Two blocks read one another's sums.
-const PAIRS: &str = "kernel @pairs(v0: view<f32, [?, 64]>, v1: view<f32, [?, 64]>) cluster 2 {
-    v2 = local_alloc : shared<1x64xf32>
-    v20 = barrier_alloc 1 : barrier<1>
-    v3 = cluster_rank
-    v4 = program_id x
-    v5 = load v0[v4, 0] : tile<1x64xf32>
-    local_store v2, v5
-    cluster_barrier
-    v6 = sub 1, v3
-    v7 = remote_load v2, v6
-    cluster_barrier
-    store v1[v4, 0], v7
-}
-";
-
-#[test]
-fn blocks_that_others_reach_into_are_there() {
-    let words: &[&str] = &["may have ended"];
-    let last = "cluster_barrier\n    store";
-    // Another sign will do: who has it has read what the sign's receiver wrote.
-    let sign = "v7 = remote_load v2, v6\n    task_barrier\n    remote_arrive v20, v6\n    barrier_wait v20, 0\n    store";
-    let signed = PAIRS.replacen("v7 = remote_load v2, v6\n    cluster_barrier\n    store", sign, 1);
-    refused(&signed, &[("barrier_wait v20, 0\n", "", words), ("remote_arrive v20, v6\n    barrier_wait v20, 0\n", "", words)]);
-    refused(PAIRS, &[(last, "store", words)]);
-    let late = PAIRS.replacen(last, "remote_store v2, v6, v5\n store", 1);
-    let e = verdict(&late).expect_err("the other block may have ended");
-    assert!(e.contains("may have ended"), "{e}");
-}

@@ -196,8 +196,6 @@ struct AboutWord {
     before: usize,
     /// An agent has passed its newest wait for the phase in front of the one under way.
     passed: SmallVec<[(usize, usize); 4]>,
-    /// The newest of what an agent of another block has done to it has come.
-    sent: SmallVec<[(usize, usize); 2]>,
 }
 
 /// Numbers, the same in all states, of regions and words by address, and of facts.
@@ -268,7 +266,7 @@ impl Places {
         // Named barriers stand in front of the words.
         for _ in 0..named.len() * explicit.blocks {
             let (ended, before) = (numbers.event(), numbers.event());
-            numbers.about_words.push(AboutWord { ended, before, passed: SmallVec::new(), sent: SmallVec::new() });
+            numbers.about_words.push(AboutWord { ended, before, passed: SmallVec::new() });
         }
         Places { agents, blocks: explicit.blocks, named, numbers: RefCell::new(numbers) }
     }
@@ -327,7 +325,7 @@ impl Places {
         let word = n.about_words.len();
         n.words.insert(at, word);
         let (ended, before) = (n.event(), n.event());
-        n.about_words.push(AboutWord { ended, before, passed: SmallVec::new(), sent: SmallVec::new() });
+        n.about_words.push(AboutWord { ended, before, passed: SmallVec::new() });
         word
     }
 
@@ -368,17 +366,6 @@ impl Places {
         }
         let fact = n.event();
         n.about_words[word].passed.push((t, fact));
-        fact
-    }
-
-    /// The newest of what an agent of another block has done to a word has come.
-    pub fn sent(&self, word: usize, t: usize) -> usize {
-        let mut n = self.numbers.borrow_mut();
-        if let Some(x) = n.about_words[word].sent.iter().find(|x| x.0 == t) {
-            return x.1;
-        }
-        let fact = n.event();
-        n.about_words[word].sent.push((t, fact));
         fact
     }
 
@@ -464,8 +451,6 @@ impl Places {
                 send(from.1, to.1);
                 let passed = self.numbers.borrow().about_words[w].passed.clone();
                 passed.iter().for_each(|&(t, fact)| send(fact, self.passed(there, t)));
-                let sent = self.numbers.borrow().about_words[w].sent.clone();
-                sent.iter().for_each(|&(t, fact)| send(fact, self.sent(there, t)));
             }
             for (r, &there) in moved.regions.iter().enumerate().filter(|(r, there)| r != *there) {
                 let (from, to) = (self.written(r), self.written(there));
@@ -497,11 +482,11 @@ impl Places {
     }
 
     /// The regions of addresses, in their order.
-    pub fn regions_in_order(&self) -> Vec<(i64, usize)> {
+    pub fn regions_in_order(&self) -> Vec<usize> {
         let n = self.numbers.borrow();
         let mut all: Vec<(i64, usize)> = n.regions.iter().map(|(&at, &r)| (at, r)).collect();
         all.sort_unstable();
-        all
+        all.into_iter().map(|x| x.1).collect()
     }
 }
 

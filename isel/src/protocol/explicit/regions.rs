@@ -17,7 +17,7 @@
 //! lanes that do not wait, write to it: of these one phase of a word tells all. What needs more is followed part by part.
 
 use super::super::word::Site;
-use super::words::{Agents, block_of, list_key};
+use super::words::{Agents, list_key};
 use super::{Checker, Shared};
 use smallvec::SmallVec;
 
@@ -336,21 +336,9 @@ impl Checker<'_> {
         }
     }
 
-    /// An access of another block's memory of which that block does not know when it ends.
-    pub(super) fn late_region(&self, s: &Shared) -> Option<Site> {
-        let p = &self.places;
-        let late = |(at, r): (i64, usize)| {
-            let (block, region) = (block_of(at), s.regions.get(r)?);
-            let far = |t: usize, fact: usize| self.agents[t].block != block && !self.ended_knowing(s, block, fact);
-            let write = region.write.as_ref().filter(|w| far(w.agent, p.written(r).0)).map(|w| w.site);
-            write.or_else(|| region.reads.iter().find(|x| far(x.agent, p.read(r, x.agent))).map(|x| x.site))
-        };
-        p.regions_in_order().into_iter().find_map(late)
-    }
-
     /// A read that is still under way.
     pub(super) fn busy_region(&self, s: &Shared) -> Option<Site> {
-        let busy = |&(_, r): &(i64, usize)| s.regions.get(r)?.reads.iter().find(|r| r.busy()).map(|r| r.site);
+        let busy = |r: &usize| s.regions.get(*r)?.reads.iter().find(|r| r.busy()).map(|r| r.site);
         if s.regions.iter().all(|x| x.reads.iter().all(|r| !r.busy())) {
             return None;
         }

@@ -26,6 +26,7 @@ use super::words::RANK;
 use crate::hash::{Map, Set};
 use crate::lane::visit::{blocks, computed, reads};
 use crate::lane::{AllocId, BinOp, Block, For, If, Inst, LVal, LeftOperand, Place, Program, Unit};
+use cranelift_entity::EntityRef;
 use std::cell::Cell;
 
 /// What a value has to do with a counter.
@@ -66,9 +67,19 @@ struct Part {
     kinds: Vec<Option<(LVal, Kind)>>,
 }
 
+/// An address that leads to a slot: by which counter, and where the allocation begins.
+#[derive(Clone, Copy)]
+struct Lead {
+    root: LVal,
+    slots: i64,
+    stride: i64,
+    start: i64,
+}
+
 /// Counters and rings of a program.
 pub(in super::super) struct Rotation {
-    kinds: Map<LVal, Kind>,
+    /// By value.
+    leads: Vec<Option<Lead>>,
     rings: Map<AllocId, Ring>,
     /// The class of each carried counter.
     classes: Vec<usize>,
@@ -437,7 +448,14 @@ impl Search<'_, '_> {
             parts.push(part);
         }
         let rings = self.rings.iter().map(|(&id, r)| (id, Ring { class: classes[r.class], ..*r })).collect();
-        Some(Rotation { kinds: self.kinds, rings, classes, parts, turned: key::Turns::default(), uneven: Cell::new(false) })
+        let lead = |v: LVal| match (self.kinds.get(&v)?.what, c.explicit.of(v)) {
+            (What::Slot { root, slots, stride }, Some(id)) => {
+                Some(Lead { root, slots, stride, start: i64::from(c.program.allocs[id].offset) })
+            }
+            _ => None,
+        };
+        let leads = c.program.vals.keys().map(lead).collect();
+        Some(Rotation { leads, rings, classes, parts, turned: key::Turns::default(), uneven: Cell::new(false) })
     }
 }
 
@@ -490,12 +508,11 @@ impl Checker<'_> {
     /// Takes note of what an agent touches through an address, from where to where: it has to stay inside its slot.
     pub(super) fn stays(&self, s: &State<'_>, t: usize, addr: LVal, (from, to): (i64, i64)) {
         let Some(rotation) = &self.rotation else { return };
-        let Some(Kind { what: What::Slot { root, slots, stride }, .. }) = rotation.kinds.get(&addr).copied() else { return };
-        let low = |at: i64| at & ((1 << RANK) - 1);
+        let Some(Lead { root, slots, stride, start }) = rotation.leads[addr.index()] else { return };
+        let at = (from & ((1 << RANK) - 1)) - start;
         let inside = || {
             let j = slot(s.tasks[t].env.get(&root), slots)?;
-            let (_, _, at) = rotation.ring(self.program, low(from))?;
-            let first = at / (slots * stride) * (slots * stride) + j * stride;
+            let first = at.div_euclid(slots * stride) * (slots * stride) + j * stride;
             Some(first <= at && at + (to - from) <= first + stride)
         };
         if inside() != Some(true) {

@@ -45,8 +45,6 @@ pub(in super::super) struct Bar {
     /// Bytes have come in the phase under way, or in one that nobody of the block has waited for.
     counted: bool,
     owed: bool,
-    /// Agents of other blocks that have arrived, or sent bytes, and where they did so last.
-    far: SmallVec<[(u32, Site); 2]>,
     pub last: Option<Site>,
 }
 
@@ -90,7 +88,6 @@ fn bar_key(b: Option<&Bar>, flips: bool, out: &mut Vec<u64>) {
     let flags = u64::from(b.odd != flips) | u64::from(b.counted) << 1 | u64::from(b.owed) << 2;
     out.extend([u64::from(b.count) << 32 | u64::from(b.pending), b.bytes as u64, flags]);
     list_key(&b.passed, out);
-    out.push(b.far.iter().fold(0, |set, x| set | 1 << (x.0 % 64)));
 }
 
 /// What agents share.
@@ -220,8 +217,7 @@ impl<'a> Checker<'a> {
             s.facts.grow(self.places.rows(word + 1));
         }
         let passed = Agents::new();
-        let bar =
-            Bar { at, count, pending: count, bytes: 0, odd: false, passed, counted: false, owed: false, far: SmallVec::new(), last: None };
+        let bar = Bar { at, count, pending: count, bytes: 0, odd: false, passed, counted: false, owed: false, last: None };
         if s.bars[word].replace(bar).is_some() {
             return self.error("a barrier word is made twice", here, None);
         }
@@ -298,7 +294,6 @@ impl<'a> Checker<'a> {
         };
         b.pending = left;
         b.last = Some(here);
-        self.comes_from_afar(&mut s.shared, t, word, here);
         self.turn_word(s, word, here)?;
         if alone {
             let (ended, before) = p.ended(word);
@@ -328,7 +323,6 @@ impl<'a> Checker<'a> {
             b.bytes -= bytes;
             b.counted = true;
         }
-        self.comes_from_afar(&mut s.shared, t, word, here);
         self.turn_word(s, word, here)
     }
 
@@ -484,42 +478,6 @@ impl<'a> Checker<'a> {
             let last = b.last.unwrap_or(Site(usize::MAX, std::ptr::null()));
             return self.error("bytes may still be on their way at the end: nobody waits for the phase that counts them,", last, None);
         }
-        if self.explicit.blocks > 1
-            && let Some(site) = self.late_word(&s.shared).or_else(|| self.late_region(&s.shared))
-        {
-            return self.error(
-                "a block that another one reaches into may have ended: let both meet behind it, by `cluster_barrier`, say,",
-                site,
-                None,
-            );
-        }
         Ok(())
-    }
-
-    /// True if some lanes of a block have known a fact when they ended.
-    pub(super) fn ended_knowing(&self, s: &Shared, block: usize, fact: usize) -> bool {
-        self.agents.iter().enumerate().any(|(t, a)| a.block == block && self.knows(s, t, fact))
-    }
-
-    /// Something comes to a word: of another block, that block has to know of it when it ends.
-    fn comes_from_afar(&self, s: &mut Shared, t: usize, word: usize, here: Site) {
-        let Some(b) = s.bar(word).filter(|b| block_of(b.at) != self.agents[t].block) else { return };
-        match b.far.binary_search_by_key(&(t as u32), |x| x.0) {
-            Ok(n) => b.far[n].1 = here,
-            Err(n) => b.far.insert(n, (t as u32, here)),
-        }
-        let sent = self.places.sent(word, t);
-        s.facts.forget(sent);
-        self.learn_one(s, t, sent);
-        s.facts.set(self.places.phase(word), sent);
-    }
-
-    /// An arrival of another block of which the word's own block does not know when it ends.
-    fn late_word(&self, s: &Shared) -> Option<Site> {
-        let late = |(word, b): (usize, &Bar)| {
-            let unknown = |&&(t, _): &&(u32, Site)| !self.ended_knowing(s, block_of(b.at), self.places.sent(word, t as usize));
-            b.far.iter().find(unknown).map(|x| (b.at, x.1))
-        };
-        s.bars.iter().enumerate().filter_map(|(n, b)| late((n, b.as_ref()?))).min_by_key(|x| x.0).map(|x| x.1)
     }
 }
