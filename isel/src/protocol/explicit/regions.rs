@@ -22,7 +22,6 @@ use super::{Checker, Shared};
 use smallvec::SmallVec;
 
 /// The last write of a region.
-#[derive(Clone)]
 struct Write {
     agent: usize,
     /// The word that counts its bytes, if a unit writes.
@@ -37,7 +36,7 @@ struct Write {
 }
 
 /// Reads of a region by an agent.
-#[derive(Clone)]
+#[derive(Clone, Copy)]
 struct Reads {
     agent: usize,
     /// Ages of the groups of multiplications, and of bulk stores, that read, a bit each; bit 0 is open. The oldest grow no older.
@@ -57,11 +56,19 @@ impl Reads {
 }
 
 /// A region.
-#[derive(Clone, Default)]
+#[derive(Default)]
 pub(super) struct Region {
     write: Option<Write>,
     /// By agent.
     reads: SmallVec<[Reads; 2]>,
+}
+
+// States are copied often, and these lists are copied as a whole where `clone` takes one element after the other.
+impl Clone for Region {
+    fn clone(&self) -> Region {
+        let copy = |w: &Write| Write { parts: SmallVec::from_slice(&w.parts), readers: SmallVec::from_slice(&w.readers), ..*w };
+        Region { write: self.write.as_ref().map(copy), reads: SmallVec::from_slice(&self.reads) }
+    }
 }
 
 impl Region {

@@ -32,7 +32,6 @@ pub(super) fn add_agent(list: &mut Agents, t: usize) -> bool {
 }
 
 /// A barrier word.
-#[derive(Clone)]
 pub(in super::super) struct Bar {
     /// Its key.
     at: i64,
@@ -46,6 +45,12 @@ pub(in super::super) struct Bar {
     counted: bool,
     owed: bool,
     pub last: Option<Site>,
+}
+
+impl Clone for Bar {
+    fn clone(&self) -> Bar {
+        Bar { passed: SmallVec::from_slice(&self.passed), ..*self }
+    }
 }
 
 /// A barrier at which warps, or blocks, meet in rounds.
