@@ -249,7 +249,7 @@ define_ops! {
     ClusterRank "cluster_rank" () - - Index Pure 0;
     /// The number of program instances of a cluster.
     ClusterSize "cluster_size" () - - Index Pure 0;
-    /// Waits until all tasks of all blocks of the cluster are here; what they did to local memory before, their own or a neighbour's, comes before what they do behind.
+    /// Waits until all tasks of all blocks of the cluster are here, or have ended; what they did to local memory before, their own or a neighbour's, comes before what they do behind.
     ClusterBarrier "cluster_barrier" () - - Act Shared 0;
     /// The first half of `cluster_barrier`: comes without waiting.
     ClusterArrive "cluster_arrive" () - - Act Shared 0;

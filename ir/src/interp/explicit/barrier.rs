@@ -136,12 +136,28 @@ impl Meeting {
     pub(super) fn come(&mut self, shares: u32, clock: &Clock) -> bool {
         self.coming.join(clock);
         self.got += shares;
+        self.turn();
+        self.got < self.wants || self.got == 0
+    }
+
+    /// Shares end, some of them behind an arrival at a round: they count as come to the one under way, and to all behind it.
+    pub(super) fn leave(&mut self, shares: u32, met: Option<u64>, clock: &Clock) {
+        self.coming.join(clock);
+        self.wants -= shares.min(self.wants);
+        if met == Some(self.round) {
+            self.got -= shares.min(self.got);
+        }
+        if self.got > 0 {
+            self.turn();
+        }
+    }
+
+    fn turn(&mut self) {
         if self.got == self.wants {
             self.round += 1;
             self.here.clear();
             (self.got, self.done) = (0, self.coming.clone());
         }
-        self.got < self.wants || self.got == 0
     }
 
     /// What comes before the end of a round, if it has ended.

@@ -147,6 +147,8 @@ impl Cluster<'_, '_> {
             match d.op {
                 Op::Tasks => {
                     self.begin_tasks(f, inst);
+                    // They have its shares.
+                    f.shares = 0;
                     self.end(f)?;
                     return Ok(Moved::Far);
                 }
@@ -178,6 +180,7 @@ impl Cluster<'_, '_> {
     fn end(&mut self, f: &mut Fiber) -> Result<(), InterpError> {
         f.state = State::Ended;
         f.frames.clear();
+        self.meeting.leave(f.shares, f.met, &f.clock);
         self.check_end(f)
     }
 
