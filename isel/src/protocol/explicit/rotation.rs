@@ -107,6 +107,8 @@ struct Search<'c, 'a> {
     /// Rings that are reached by several counters.
     joined: Vec<(usize, usize)>,
     plain: Set<AllocId>,
+    /// Words that somebody waits for by a parity that is no counter's.
+    uncounted: Set<AllocId>,
     /// Values that are not negative, besides those that are known to be natural.
     indices: Set<LVal>,
 }
@@ -135,6 +137,7 @@ pub(in super::super) fn find(c: &Checker<'_>) -> Option<Rotation> {
             rings: Map::default(),
             joined: Vec::new(),
             plain: Set::default(),
+            uncounted: Set::default(),
             indices: Set::default(),
         };
         match roles.iter().try_for_each(|r| s.block(&r.body, true)).and_then(|()| s.check()) {
@@ -327,7 +330,7 @@ impl Search<'_, '_> {
             Unit::Wait { barrier, parity } => {
                 at(barrier)?;
                 match (self.kind(barrier.addr), self.kind(*parity)) {
-                    (None, None) => {}
+                    (None, None) => self.uncounted.extend(self.c.explicit.of(barrier.addr)),
                     // A word alone is a ring of one slot.
                     (None, Some(Kind { origin, what: What::Slot { slots: 2, stride: 1, .. } })) => {
                         let alloc = self.c.explicit.of(barrier.addr).ok_or(Trouble::Without(origin))?;
@@ -412,7 +415,8 @@ impl Search<'_, '_> {
             let a = &self.c.program.allocs[id];
             let grain = if a.grain > 0 { self.c.explicit.grain(id, a).0 } else { WORD };
             let whole = |n: i64, by: i64| by > 0 && n % by == 0;
-            let others = self.plain.contains(&id) && (r.slots > 1 || a.grain > 0);
+            // A word alone has one address, but all parities have to turn with it.
+            let others = self.plain.contains(&id) && (r.slots > 1 || a.grain > 0 || self.uncounted.contains(&id));
             if others || !whole(i64::from(a.bytes), r.slots * r.stride) || !whole(r.stride, grain) {
                 return Err(Trouble::Without(r.class));
             }
