@@ -284,7 +284,7 @@ const SKIPS: &str = "kernel @skips(v0: view<f32, [?, 64]>) {
 }
 ";
 
-/// A wait by the index goes wrong in the second group of rounds only: who takes those for the first one turned sees nothing.
+/// A wait by the index goes wrong in the second group of rounds, which must not be taken for the first one turned.
 #[test]
 fn rounds_are_turned_with_all_who_wait_for_them() {
     refused(SKIPS, &[("barrier_wait v3, v21", "barrier_wait v3, v20".to_owned(), "")]);
