@@ -152,17 +152,20 @@ fn lower_planned(kernel: &Kernel, target: &Target, options: &LowerOptions, forms
     let free = options.schedule.is_none() && first.specialised().is_some();
     let ring = first.specialised().map(|s| (s.depth, s.stage_bytes)).filter(|_| options.stages.is_none());
     let mut done = lower_as(kernel, target, first.clone(), options.layouts, false);
-    if let (Err(LowerError::ResourceExceeded { resource: SHARED, need, have, .. }), Some((depth, bytes))) = (&done, ring) {
-        let over = need.saturating_sub(*have).div_ceil(u64::from(bytes.max(1)));
-        let stages = u64::from(depth).saturating_sub(over) as u32;
-        // The ring took what the kernel needs, and gives back as many slots. Where few would remain, what is loaded beside it is loaded
-        // as it is wanted and needs no way through shared memory, if that is enough.
-        if stages < FEW_SLOTS {
-            done = lower_as(kernel, target, first, options.layouts, true);
+    if let Some((depth, bytes)) = ring {
+        // The ring took what the kernel needs, and gives back as many slots.
+        let mut stages = fewer(&done, depth, bytes);
+        // Where few would remain, what is loaded beside it is loaded as it is wanted and needs no way through shared memory, if that is
+        // enough.
+        if stages.is_some_and(|n| n < FEW_SLOTS)
+            && let Ok(direct) = lower_as(kernel, target, first, options.layouts, true)
+        {
+            (done, stages) = (Ok(direct), None);
         }
-        if matches!(done, Err(LowerError::ResourceExceeded { .. })) && stages >= 2 {
-            let smaller = LowerOptions { stages: Some(stages), ..*options };
+        while let Some(n) = stages.filter(|&n| n >= 2) {
+            let smaller = LowerOptions { stages: Some(n), ..*options };
             done = lower_as(kernel, target, plan_with(kernel, target, &smaller, forms)?, options.layouts, false);
+            stages = fewer(&done, n, bytes);
         }
     }
     if free && matches!(done, Err(LowerError::ResourceExceeded { .. })) {
@@ -175,6 +178,17 @@ fn lower_planned(kernel: &Kernel, target: &Target, options: &LowerOptions, forms
         overlap_launches(&mut done.program);
     }
     Ok(done)
+}
+
+/// The slots, of so many bytes, that would be left of a ring of so many if it gave back what did not fit beside it; `None` if all did.
+fn fewer(done: &Result<Lowered, LowerError>, depth: u32, bytes: u32) -> Option<u32> {
+    match done {
+        Err(LowerError::ResourceExceeded { resource: SHARED, need, have, .. }) => {
+            let over = need.saturating_sub(*have).div_ceil(u64::from(bytes.max(1))).max(1);
+            Some(u64::from(depth).saturating_sub(over) as u32)
+        }
+        _ => None,
+    }
 }
 
 fn lower_as(kernel: &Kernel, target: &Target, plan: Plan, layouts: LayoutChoice, direct: bool) -> Result<Lowered, LowerError> {
@@ -620,13 +634,15 @@ impl<'a> Lower<'a> {
         Ok(tile)
     }
 
-    /// Shared memory for one purpose; `bytes` alone must fit the target.
+    /// Shared memory for one purpose; `bytes` alone must fit the target. What roles use they use side by side, so there it has to fit beside
+    /// all that was given before: that it does not is best known early.
     fn alloc(&self, b: &mut LaneBuilder, bytes: u64, purpose: &'static str) -> Result<AllocId, LowerError> {
+        let need = bytes.saturating_add(if self.role.is_some() { b.allocated() } else { 0 });
         match u32::try_from(bytes) {
-            Ok(n) if n <= self.target.shared_bytes => Ok(b.alloc(n, purpose)),
+            Ok(n) if need <= u64::from(self.target.shared_bytes) => Ok(b.alloc(n, purpose)),
             Ok(_) | Err(_) => Err(LowerError::ResourceExceeded {
                 resource: SHARED,
-                need: bytes,
+                need,
                 have: u64::from(self.target.shared_bytes),
                 remedy: format!("this is for one {purpose}: use a smaller tile or fewer stages (`stages=`)"),
                 loc: Default::default(),
