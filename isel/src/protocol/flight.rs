@@ -13,83 +13,14 @@
 //! One pass over the blocks of a role; loops until nothing changes. Where paths meet, a value flies if it does on one of them, in the
 //! newest group.
 
+mod registers;
+
 use super::ProtocolError;
 use super::streams::matters;
 use crate::lane::print::inst_text;
 use crate::lane::visit::{blocks, computed, reads, results};
 use crate::lane::{Block, Carried, For, Inst, LVal, LeftOperand, Multiply, Program, Unit};
-use cranelift_entity::EntityRef;
-use std::collections::BTreeMap;
-
-/// Groups beyond which age does not count: more than any wait names.
-const OLDEST: u32 = 64;
-
-/// A register that a multiplication in flight uses.
-#[derive(Clone, Copy)]
-struct Flight<'a> {
-    /// Groups that have been closed since.
-    age: u32,
-    /// Of its left operand, not of its result.
-    left: bool,
-    /// Another value has the register now: a multiplication goes on with it, or a loop or choice passes it on.
-    moved: bool,
-    /// The multiplication.
-    by: &'a Inst,
-}
-
-impl PartialEq for Flight<'_> {
-    fn eq(&self, other: &Self) -> bool {
-        (self.age, self.left, self.moved) == (other.age, other.left, other.moved)
-    }
-}
-
-#[derive(Clone, PartialEq)]
-struct Registers<'a> {
-    /// What multiplications use until they are waited for.
-    flying: BTreeMap<LVal, Flight<'a>>,
-    /// What ordinary instructions have written since the last fence, a bit each.
-    dirty: Vec<u64>,
-    /// No fence has come yet.
-    unfenced: bool,
-}
-
-impl<'a> Registers<'a> {
-    fn meet(&mut self, other: &Registers<'a>) {
-        for (&v, f) in &other.flying {
-            self.join(v, *f);
-        }
-        self.dirty.iter_mut().zip(&other.dirty).for_each(|(a, b)| *a |= b);
-        self.unfenced |= other.unfenced;
-    }
-
-    fn join(&mut self, v: LVal, f: Flight<'a>) {
-        let own = self.flying.entry(v).or_insert(f);
-        (own.age, own.moved) = (f.age.min(own.age), own.moved && f.moved);
-    }
-
-    /// `to` is another name of `from`, as it was in `at`.
-    fn name(&mut self, to: LVal, from: LVal, at: &Registers<'a>) {
-        if let Some(&f) = at.flying.get(&from) {
-            self.join(to, Flight { moved: false, ..f });
-            if to != from
-                && let Some(old) = self.flying.get_mut(&from)
-            {
-                old.moved = true;
-            }
-        }
-        if at.is_dirty(from) {
-            self.soil(to);
-        }
-    }
-
-    fn is_dirty(&self, v: LVal) -> bool {
-        self.dirty[v.index() / 64] >> (v.index() % 64) & 1 == 1
-    }
-
-    fn soil(&mut self, v: LVal) {
-        self.dirty[v.index() / 64] |= 1 << (v.index() % 64);
-    }
-}
+use registers::{Flight, Registers};
 
 struct Pass<'a> {
     program: &'a Program,
@@ -101,11 +32,10 @@ pub(super) fn check(program: &Program, name: &str, body: &Block) -> Result<(), P
     if !multiplies(body) {
         return Ok(());
     }
-    let dirty = vec![0; program.vals.len().div_ceil(64)];
-    let mut registers = Registers { flying: BTreeMap::new(), dirty, unfenced: true };
+    let mut registers = Registers::new(program.vals.len());
     let pass = Pass { program, name };
     pass.block(body, &mut registers)?;
-    match registers.flying.values().next() {
+    match registers.flying.first() {
         Some(f) => pass.error("a multiplication is in flight at the end; `async_dot_wait` for it has to come before,", f.by),
         None => Ok(()),
     }
@@ -134,7 +64,7 @@ impl<'a> Pass<'a> {
     }
 
     fn landed(&self, v: LVal, s: &Registers<'a>, here: &Inst) -> Result<(), ProtocolError> {
-        match s.flying.get(&v) {
+        match s.flying.get(v) {
             Some(f) if f.left => self.error(format!("{v} is read while a multiplication in flight takes it from its register,"), here),
             Some(_) => self.error(format!("{v} is read before the multiplication that makes it is waited for,"), here),
             None => Ok(()),
@@ -143,7 +73,7 @@ impl<'a> Pass<'a> {
 
     /// An instruction gives a value its register anew.
     fn written(&self, v: LVal, s: &mut Registers<'a>, here: &Inst) -> Result<(), ProtocolError> {
-        match s.flying.remove(&v) {
+        match s.flying.remove(v) {
             Some(f) if !f.moved => Err(ProtocolError {
                 problem: format!("{v} is written while a multiplication in flight uses its register: a wait for that has to come before,"),
                 here: self.text(here),
@@ -194,7 +124,7 @@ impl<'a> Pass<'a> {
                 let flies = !s.flying.is_empty();
                 if flies {
                     let mut early = None;
-                    reads(inst, &mut |v| early = early.or(s.flying.contains_key(&v).then_some(v)));
+                    reads(inst, &mut |v| early = early.or(s.flying.get(v).map(|_| v)));
                     early.map_or(Ok(()), |v| self.landed(v, s, inst))?;
                 }
                 let mut make = |v: LVal| {
@@ -220,8 +150,8 @@ impl<'a> Pass<'a> {
             let mut end = head.clone();
             self.block(&l.body, &mut end)?;
             // What a turn has written is written again before it is used; what flies does so into the next turn.
-            let dirty = end.dirty.iter().zip(&front.dirty).map(|(a, b)| a & b).collect();
-            let kept = Registers { flying: end.flying.clone(), dirty, unfenced: end.unfenced };
+            let mut kept = end.clone();
+            kept.keep_dirty(&front);
             let mut back = kept.clone();
             self.pass(&more, &mut back, &end, inst)?;
             let mut next = head.clone();
@@ -245,15 +175,12 @@ impl<'a> Pass<'a> {
     fn unit(&self, u: &Unit, inst: &'a Inst, s: &mut Registers<'a>) -> Result<(), ProtocolError> {
         match u {
             Unit::Multiply(m) => return self.multiply(m, inst, s),
-            Unit::CommitMatrices => s.flying.values_mut().for_each(|f| f.age = (f.age + 1).min(OLDEST)),
-            Unit::WaitMatrices { pending } => s.flying.retain(|_, f| f.age == 0 || f.age <= *pending),
-            Unit::FenceMatrices => {
-                s.dirty.fill(0);
-                s.unfenced = false;
-            }
+            Unit::CommitMatrices => s.flying.commit(),
+            Unit::WaitMatrices { pending } => s.flying.wait(*pending),
+            Unit::FenceMatrices => s.fence(),
             _ => {
                 let mut early = None;
-                u.operands(|v, _| early = early.or(s.flying.contains_key(&v).then_some(v)));
+                u.operands(|v, _| early = early.or(s.flying.get(v).map(|_| v)));
                 early.map_or(Ok(()), |v| self.landed(v, s, inst))?;
                 for v in u.results() {
                     self.written(*v, s, inst)?;
@@ -272,14 +199,14 @@ impl<'a> Pass<'a> {
             LeftOperand::Shared(o) => (&[], Some(o.at.addr)),
         };
         // Another one may take the same words.
-        let others = words.iter().copied().filter(|v| s.flying.get(v).is_some_and(|f| !f.left));
+        let others = words.iter().copied().filter(|v| s.flying.get(*v).is_some_and(|f| !f.left));
         [m.b.at.addr].into_iter().chain(left).chain(m.accumulate).chain(others).try_for_each(|v| self.landed(v, s, inst))?;
         if let Some(v) = words.iter().chain(&m.c).find(|v| s.is_dirty(**v)) {
             return self.error(format!("{v} was written by ordinary instructions after the last fence of the registers,"), inst);
         }
         // It goes on with the registers of a sum that is in flight: one does.
         for &v in &m.c {
-            match s.flying.get_mut(&v) {
+            match s.flying.get_mut(v) {
                 Some(f) if f.left || f.moved => return self.landed(v, s, inst),
                 Some(f) => f.moved = true,
                 None => {}

@@ -1,0 +1,172 @@
+//! What is known of a role's registers at a point.
+
+use crate::lane::{Inst, LVal};
+use cranelift_entity::EntityRef;
+
+/// Groups beyond which age does not count: more than any wait names.
+const OLDEST: u32 = 64;
+
+/// A register that a multiplication in flight uses.
+#[derive(Clone, Copy)]
+pub(super) struct Flight<'a> {
+    /// Groups that have been closed since.
+    pub age: u32,
+    /// Of its left operand, not of its result.
+    pub left: bool,
+    /// Another value has the register now: a multiplication goes on with it, or a loop or choice passes it on.
+    pub moved: bool,
+    /// The multiplication.
+    pub by: &'a Inst,
+}
+
+impl PartialEq for Flight<'_> {
+    fn eq(&self, other: &Self) -> bool {
+        (self.age, self.left, self.moved) == (other.age, other.left, other.moved)
+    }
+}
+
+/// What stands for no place.
+const NONE: u32 = u32::MAX;
+
+/// Flights by value: a list of the few that there are, and for every value its place in the list. Points are many and copied often, and
+/// both are copied as they lie.
+#[derive(Clone)]
+pub(super) struct Flights<'a> {
+    places: Vec<u32>,
+    list: Vec<(LVal, Flight<'a>)>,
+}
+
+impl PartialEq for Flights<'_> {
+    fn eq(&self, other: &Self) -> bool {
+        self.list.len() == other.list.len() && self.list.iter().all(|&(v, f)| other.get(v) == Some(f))
+    }
+}
+
+impl<'a> Flights<'a> {
+    fn place(&self, v: LVal) -> Option<usize> {
+        self.places.get(v.index()).filter(|&&n| n != NONE).map(|&n| n as usize)
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.list.is_empty()
+    }
+
+    pub fn get(&self, v: LVal) -> Option<Flight<'a>> {
+        self.place(v).map(|n| self.list[n].1)
+    }
+
+    pub fn get_mut(&mut self, v: LVal) -> Option<&mut Flight<'a>> {
+        self.place(v).map(|n| &mut self.list[n].1)
+    }
+
+    /// That of the value of the lowest number.
+    pub fn first(&self) -> Option<Flight<'a>> {
+        self.list.iter().min_by_key(|x| x.0).map(|x| x.1)
+    }
+
+    pub fn insert(&mut self, v: LVal, f: Flight<'a>) {
+        match self.place(v) {
+            Some(n) => self.list[n].1 = f,
+            None => {
+                self.places[v.index()] = self.list.len() as u32;
+                self.list.push((v, f));
+            }
+        }
+    }
+
+    pub fn remove(&mut self, v: LVal) -> Option<Flight<'a>> {
+        let n = self.place(v)?;
+        self.places[v.index()] = NONE;
+        let (_, f) = self.list.swap_remove(n);
+        if let Some(&(moved, _)) = self.list.get(n) {
+            self.places[moved.index()] = n as u32;
+        }
+        Some(f)
+    }
+
+    /// The open group is closed.
+    pub fn commit(&mut self) {
+        self.list.iter_mut().for_each(|(_, f)| f.age = (f.age + 1).min(OLDEST));
+    }
+
+    /// All but so many of the newest closed groups land.
+    pub fn wait(&mut self, pending: u32) {
+        let places = &mut self.places;
+        let mut stay = 0;
+        self.list.retain(|&(v, f)| {
+            let flies = f.age == 0 || f.age <= pending;
+            places[v.index()] = if flies { stay } else { NONE };
+            stay += u32::from(flies);
+            flies
+        });
+    }
+}
+
+/// What is known of all registers.
+#[derive(Clone, PartialEq)]
+pub(super) struct Registers<'a> {
+    /// What multiplications use until they are waited for.
+    pub flying: Flights<'a>,
+    /// What ordinary instructions have written since the last fence, a bit each.
+    dirty: Vec<u64>,
+    /// No fence has come yet.
+    pub unfenced: bool,
+}
+
+impl<'a> Registers<'a> {
+    /// Where nothing flies, and nothing has been written, of so many values.
+    pub fn new(values: usize) -> Registers<'a> {
+        let flying = Flights { places: vec![NONE; values], list: Vec::new() };
+        Registers { flying, dirty: vec![0; values.div_ceil(64)], unfenced: true }
+    }
+
+    /// Where two paths meet.
+    pub fn meet(&mut self, other: &Registers<'a>) {
+        for &(v, f) in &other.flying.list {
+            self.join(v, f);
+        }
+        self.dirty.iter_mut().zip(&other.dirty).for_each(|(a, b)| *a |= b);
+        self.unfenced |= other.unfenced;
+    }
+
+    fn join(&mut self, v: LVal, f: Flight<'a>) {
+        match self.flying.get_mut(v) {
+            Some(own) => (own.age, own.moved) = (f.age.min(own.age), own.moved && f.moved),
+            None => self.flying.insert(v, f),
+        }
+    }
+
+    /// `to` is another name of `from`, as it was in `at`.
+    pub fn name(&mut self, to: LVal, from: LVal, at: &Registers<'a>) {
+        if let Some(f) = at.flying.get(from) {
+            self.join(to, Flight { moved: false, ..f });
+            if to != from
+                && let Some(old) = self.flying.get_mut(from)
+            {
+                old.moved = true;
+            }
+        }
+        if at.is_dirty(from) {
+            self.soil(to);
+        }
+    }
+
+    /// What ordinary instructions have written is seen by multiplications from here on.
+    pub fn fence(&mut self) {
+        self.dirty.fill(0);
+        self.unfenced = false;
+    }
+
+    /// Of what is dirty only that stays which was so at another point.
+    pub fn keep_dirty(&mut self, at: &Registers<'a>) {
+        self.dirty.iter_mut().zip(&at.dirty).for_each(|(a, b)| *a &= b);
+    }
+
+    pub fn is_dirty(&self, v: LVal) -> bool {
+        self.dirty[v.index() / 64] >> (v.index() % 64) & 1 == 1
+    }
+
+    pub fn soil(&mut self, v: LVal) {
+        self.dirty[v.index() / 64] |= 1 << (v.index() % 64);
+    }
+}
