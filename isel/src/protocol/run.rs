@@ -602,6 +602,7 @@ impl<'a> Checker<'a> {
             What::Compute(n) => self.compute_all(n, &mut s.tasks[t].env, t),
             What::Loop(l, body) => return self.turn(s, t, (l, body), true),
             What::Choice(c, arms, reads) => return self.choose(s, t, c, (arms, reads)),
+            What::Products(n) => self.multiply(s, t, (n, self.code.products(n)))?,
             What::Unit(u) => {
                 let done = if self.explicit.on { self.explicit_unit(s, t, here, u)? } else { self.unit(s, t, here, u)? };
                 if !done {

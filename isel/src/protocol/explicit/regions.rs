@@ -218,6 +218,19 @@ impl Checker<'_> {
         here: Site,
     ) -> Result<(), Clash> {
         let p = &self.places;
+        let told = s.told[t];
+        let now = region(s, r);
+        // As the read in front of it, in the same open group: nobody has been told, and nothing was written.
+        if let (Some(kind), Ok(n)) = (unit, now.reader(t)) {
+            let within = |w: &Write| w.parts.iter().any(|&(from, to)| from <= bytes.0 && bytes.1 <= to);
+            if now.reads[n].groups[kind] & 1 == 1
+                && now.reads[n].told == told
+                && (!p.coarse(r) || now.write.as_ref().is_some_and(within))
+            {
+                now.reads[n].site = here;
+                return Ok(());
+            }
+        }
         let ((written, shown), read) = (p.written(r), p.read(r, t));
         let knows = |s: &Shared, fact: usize| self.knows(s, t, fact);
         let unsettled = |s: &Shared, fact: usize| self.unsettled(s, t, fact);

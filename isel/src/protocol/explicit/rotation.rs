@@ -12,7 +12,7 @@
 //!
 //! What has to hold for that is looked up in the text before the program runs ([`find`]), but for two things: all agents have to be inside
 //! the loops that carry their counters, as those begin at a certain number ([`Checker::turned`] looks); and what is touched through slot j
-//! has to lie inside slot j ([`Checker::stays`] looks, and takes the whole back if it does not).
+//! has to lie inside slot j ([`Checker::all_stay`] looks, and takes the whole back if it does not).
 
 mod key;
 
@@ -510,16 +510,16 @@ fn slot(counter: Option<Abs>, slots: i64) -> Option<i64> {
 
 impl Checker<'_> {
     /// Takes note of what an agent touches through an address, from where to where: it has to stay inside its slot.
-    pub(super) fn stays(&self, s: &State<'_>, t: usize, addr: LVal, (from, to): (i64, i64)) {
+    pub(super) fn all_stay(&self, s: &State<'_>, t: usize, addr: LVal, mut ranges: impl Iterator<Item = (i64, i64)>) {
         let Some(rotation) = &self.rotation else { return };
         let Some(Lead { root, slots, stride, start }) = rotation.leads[addr.index()] else { return };
-        let at = (from & ((1 << RANK) - 1)) - start;
-        let inside = || {
-            let j = slot(s.tasks[t].env.get(&root), slots)?;
-            let first = at.div_euclid(slots * stride) * (slots * stride) + j * stride;
+        let j = slot(s.tasks[t].env.get(&root), slots);
+        let inside = |(from, to): (i64, i64)| {
+            let at = (from & ((1 << RANK) - 1)) - start;
+            let first = at.div_euclid(slots * stride) * (slots * stride) + j? * stride;
             Some(first <= at && at + (to - from) <= first + stride)
         };
-        if inside() != Some(true) {
+        if !ranges.all(|range| inside(range) == Some(true)) {
             rotation.uneven.set(true);
         }
     }

@@ -8,10 +8,10 @@ use super::Checker;
 use super::regions::{Clash, PRODUCTS, STORES};
 use super::words::{RANK, block_of};
 use crate::hash::Memo;
-use crate::lane::{Alloc, LVal, LeftOperand, Multiply, ParamSource, Place, Unit};
+use crate::lane::{Alloc, GroupOperand, Inst, LVal, LeftOperand, Multiply, ParamSource, Place, Unit};
 use cranelift_entity::EntityRef;
 use smallvec::SmallVec;
-use std::cell::OnceCell;
+use std::cell::{OnceCell, RefCell};
 use std::collections::BTreeSet;
 use std::rc::Rc;
 
@@ -51,7 +51,18 @@ pub(in super::super) struct Touched {
 type Lanes = (Abs, Abs, i32, u32);
 
 /// The regions of an operand, if they are known.
-type Operand = Option<Rc<[Part]>>;
+type Regions = Option<Rc<[Part]>>;
+
+/// What products side by side read.
+struct Operands {
+    block: usize,
+    /// What the addresses are.
+    at: SmallVec<[Abs; 8]>,
+    /// Of each operand.
+    each: Rc<[Rc<[Part]>]>,
+    /// Of all together, each region once, with the address that leads to it.
+    all: Rc<[(LVal, Part)]>,
+}
 
 /// What has been found out.
 #[derive(Default)]
@@ -59,7 +70,8 @@ pub(in super::super) struct Found {
     spans: Memo<Lanes, Option<Rc<Spans>>>,
     /// Of a block; of remote ones [`u32::MAX`].
     touched: Memo<(Lanes, u32), Option<Rc<Touched>>>,
-    operands: Memo<(usize, Abs, u32), Operand>,
+    /// Of products side by side, by their number.
+    operands: RefCell<Vec<SmallVec<[Operands; 4]>>>,
 }
 
 /// Ranges of bytes, those that touch one another joined.
@@ -196,7 +208,7 @@ impl<'a> Checker<'a> {
         match self.touched(s, t, what, false) {
             Some(found) => {
                 self.inside(what.0.addr, found.spans.reach, here)?;
-                found.regions.iter().for_each(|r| self.stays(s, t, what.0.addr, r.1));
+                self.all_stay(s, t, what.0.addr, found.regions.iter().map(|r| r.1));
                 Ok(found)
             }
             None if self.explicit.alone => Ok(self.anywhere(t, what.0.addr)),
@@ -213,10 +225,10 @@ impl<'a> Checker<'a> {
         if !found.blocks.iter().all(|&b| self.runs(&s.shared, t, b)) {
             return self.error("the memory of another block is touched that may not run yet,", here, None);
         }
-        found.regions.iter().for_each(|r| self.stays(s, t, what.0.addr, r.1));
+        self.all_stay(s, t, what.0.addr, found.regions.iter().map(|r| r.1));
         // A word is no region.
         if what.2 == 0 {
-            found.spans.keys.iter().for_each(|&at| self.stays(s, t, what.0.addr, (at, at + WORD)));
+            self.all_stay(s, t, what.0.addr, found.spans.keys.iter().map(|&at| (at, at + WORD)));
         }
         Ok(found)
     }
@@ -225,7 +237,7 @@ impl<'a> Checker<'a> {
     fn word(&self, s: &State<'a>, t: usize, p: &Place, here: Site) -> Result<i64, ProtocolError> {
         match place(&s.tasks[t].env, p) {
             Some(at) if (0..=ADDRESS).contains(&at) => {
-                self.stays(s, t, p.addr, (at, at + WORD));
+                self.all_stay(s, t, p.addr, [(at, at + WORD)].into_iter());
                 self.inside(p.addr, (at, at + 1), here)?;
                 Ok(at | (self.agents[t].block as i64) << RANK)
             }
@@ -396,7 +408,6 @@ impl<'a> Checker<'a> {
             Unit::FenceUnits => self.show_regions(&mut s.shared, t),
             Unit::CommitStores { .. } => self.close_group(&mut s.shared, t, STORES),
             Unit::WaitStoresRead { pending, .. } => self.groups_over(&mut s.shared, t, STORES, *pending),
-            Unit::Multiply(m) => self.multiply(s, t, here, m)?,
             Unit::CommitMatrices => self.close_group(&mut s.shared, t, PRODUCTS),
             Unit::WaitMatrices { pending } => {
                 self.groups_over(&mut s.shared, t, PRODUCTS, *pending);
@@ -443,7 +454,9 @@ impl<'a> Checker<'a> {
                     _ => return self.error("where the bytes of an asynchronous store go is not understood", here, None),
                 }
             }
-            Unit::Pass { .. }
+            // Products come side by side: see `multiply`.
+            Unit::Multiply(_)
+            | Unit::Pass { .. }
             | Unit::GroupBarrier { .. }
             | Unit::FenceMatrices
             | Unit::Hold
@@ -464,7 +477,7 @@ impl<'a> Checker<'a> {
         let Some(at) = place(&s.tasks[t].env, to).filter(|at| (0..=ADDRESS).contains(at)) else {
             return self.error("where a copy goes is not understood", here, None);
         };
-        self.stays(s, t, to.addr, (at, at + i64::from(bytes)));
+        self.all_stay(s, t, to.addr, [(at, at + i64::from(bytes))].into_iter());
         self.inside(to.addr, (at, at + i64::from(bytes)), here)?;
         let own = self.agents[t].block;
         let blocks: Vec<usize> = match ranks.map(|v| s.tasks[t].env.get(&v)) {
@@ -483,47 +496,71 @@ impl<'a> Checker<'a> {
         Ok(())
     }
 
-    fn multiply(&self, s: &mut State<'a>, t: usize, here: Site, m: &Multiply) -> Result<(), ProtocolError> {
-        let row = self.units.matrix.get(m.instr.index());
-        let (rows, k, size) = row.map_or((0, 0, 1), |r| (r.m, r.k, r.operand.bytes()));
-        let left = if let LeftOperand::Shared(o) = &m.a { Some((o, rows)) } else { None };
-        for (o, rows) in left.into_iter().chain([(&m.b, m.n)]) {
-            let block = self.agents[t].block;
-            // The pointer only tells the operands of the program apart.
-            let key = (std::ptr::from_ref(o).addr(), s.tasks[t].env.get(&o.at.addr).unwrap_or(Abs::Any), block as u32);
-            let known = self.found.operands.borrow().get(&key).cloned();
-            let regions = match known {
-                Some(known) => known,
-                None => {
-                    let touched = self.touched(s, t, (&o.at, None, 1), false);
-                    let mut reach = (0, 0);
-                    let found = touched.map(|found| {
-                        let list: BTreeSet<i64> = found.spans.keys.iter().map(|k| k | (block as i64) << RANK).collect();
-                        let span = i64::from(o.panels.span);
-                        let (panels, bytes) = if o.panels.along_k {
-                            (1, i64::from(rows) * span)
-                        } else {
-                            (rows.div_ceil(o.panels.span / size), i64::from(k) * span)
-                        };
-                        let stride = i64::from(o.panels.stride);
-                        // From the start of its row of the panel.
-                        let starts = list.iter().flat_map(|&at| (0..i64::from(panels)).map(move |p| at / span * span + p * stride));
-                        let ranges = joined(starts.map(|at| (at, at + bytes)).collect());
-                        let ends = |&(from, to): &(i64, i64)| (from & ADDRESS, ((to - 1) & ADDRESS) + 1);
-                        reach = ranges.first().zip(ranges.last()).map_or(reach, |(a, b)| (ends(a).0, ends(b).1));
-                        whole(&ranges.into_iter().flat_map(|r| self.parts(r)).collect::<Vec<Part>>()).into()
-                    });
-                    self.inside(o.at.addr, reach, here)?;
-                    self.found.operands.borrow_mut().insert(key, found.clone());
-                    found
-                }
+    /// Products side by side: they read as one, or one after the other where that is refused.
+    pub(in super::super) fn multiply(&self, s: &mut State<'a>, t: usize, (n, list): (usize, &[(&Inst, &Multiply)])) -> Result<(), ProtocolError> {
+        let block = self.agents[t].block;
+        let operands = || list.iter().flat_map(|&(inst, m)| operands_of(m).map(move |o| (inst, m, o)));
+        let env = &s.tasks[t].env;
+        let at: SmallVec<[Abs; 8]> = operands().map(|(.., o)| env.get(&o.at.addr).unwrap_or(Abs::Any)).collect();
+        let found = self.found.operands.borrow();
+        let known = found.get(n).and_then(|l| l.iter().find(|x| x.block == block && x.at == at).map(|x| (x.each.clone(), x.all.clone())));
+        drop(found);
+        if let (Some((_, all)), Some(last)) = (&known, list.last()) {
+            let here = Site(t, last.0);
+            all.iter().for_each(|(addr, part)| self.all_stay(s, t, *addr, [part.1].into_iter()));
+            if all.iter().all(|(_, part)| self.read_region(&mut s.shared, *part, t, Some(PRODUCTS), here).is_ok()) {
+                return Ok(());
+            }
+        }
+        let (mut each, mut all): (Vec<Rc<[Part]>>, Vec<(LVal, Part)>) = (Vec::new(), Vec::new());
+        for (k, (inst, m, o)) in operands().enumerate() {
+            let here = Site(t, inst);
+            let regions = match &known {
+                Some((each, _)) => each.get(k).cloned(),
+                None => self.operand(s, t, here, (m, o))?,
             };
             let regions = regions.or_else(|| self.explicit.alone.then(|| self.anywhere(t, o.at.addr).regions.as_slice().into()));
             let Some(regions) = regions else { return self.error("the address of local memory is not understood", here, None) };
-            regions.iter().for_each(|r| self.stays(s, t, o.at.addr, r.1));
+            self.all_stay(s, t, o.at.addr, regions.iter().map(|r| r.1));
             self.unit_reads(s, t, here, &regions, PRODUCTS)?;
+            for &(r, (from, to)) in &*regions {
+                match all.iter_mut().find(|x| (x.0, x.1.0) == (o.at.addr, r)) {
+                    Some((_, (_, reach))) => *reach = (reach.0.min(from), reach.1.max(to)),
+                    None => all.push((o.at.addr, (r, (from, to)))),
+                }
+            }
+            each.push(regions);
+        }
+        if known.is_none() {
+            let mut found = self.found.operands.borrow_mut();
+            if found.len() <= n {
+                found.resize_with(n + 1, SmallVec::new);
+            }
+            found[n].push(Operands { block, at, each: each.into(), all: all.into() });
         }
         Ok(())
+    }
+
+    /// The regions of an operand, if its address is known.
+    fn operand(&self, s: &State<'a>, t: usize, here: Site, (m, o): (&Multiply, &GroupOperand)) -> Result<Regions, ProtocolError> {
+        let row = self.units.matrix.get(m.instr.index());
+        let (left, k, size) = row.map_or((0, 0, 1), |r| (r.m, r.k, r.operand.bytes()));
+        let rows = if std::ptr::eq(o, &m.b) { m.n } else { left };
+        let Some(found) = self.touched(s, t, (&o.at, None, 1), false) else { return Ok(None) };
+        let block = self.agents[t].block;
+        let list: BTreeSet<i64> = found.spans.keys.iter().map(|k| k | (block as i64) << RANK).collect();
+        let span = i64::from(o.panels.span);
+        let (panels, bytes) =
+            if o.panels.along_k { (1, i64::from(rows) * span) } else { (rows.div_ceil(o.panels.span / size), i64::from(k) * span) };
+        let stride = i64::from(o.panels.stride);
+        // From the start of its row of the panel.
+        let starts = list.iter().flat_map(|&at| (0..i64::from(panels)).map(move |p| at / span * span + p * stride));
+        let ranges = joined(starts.map(|at| (at, at + bytes)).collect());
+        let ends = |&(from, to): &(i64, i64)| (from & ADDRESS, ((to - 1) & ADDRESS) + 1);
+        if let (Some(first), Some(last)) = (ranges.first(), ranges.last()) {
+            self.inside(o.at.addr, (ends(first).0, ends(last).1), here)?;
+        }
+        Ok(Some(whole(&ranges.into_iter().flat_map(|r| self.parts(r)).collect::<Vec<Part>>()).into()))
     }
 
     /// An address in another block: the rank plus one above it.
@@ -542,6 +579,12 @@ impl<'a> Checker<'a> {
         s.tasks[t].env.set(dst, made);
         Ok(())
     }
+}
+
+/// The operands of a product that are in shared memory.
+fn operands_of(m: &Multiply) -> impl Iterator<Item = &GroupOperand> {
+    let left = if let LeftOperand::Shared(o) = &m.a { Some(o) } else { None };
+    left.into_iter().chain([&m.b])
 }
 
 /// True if no two ranges overlap.

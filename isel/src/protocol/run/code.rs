@@ -3,7 +3,7 @@
 use super::super::streams::matters;
 use super::Checker;
 use crate::lane::visit::{blocks, computed, reads};
-use crate::lane::{Block, For, If, Inst, LVal, Place, Unit};
+use crate::lane::{Block, For, If, Inst, LVal, Multiply, Place, Unit};
 use cranelift_entity::EntityRef;
 
 /// What an instruction does to the state.
@@ -17,6 +17,8 @@ pub(in super::super) enum What<'a> {
     /// A loop without a count: its body, and its test.
     Endless([usize; 2]),
     Unit(&'a Unit),
+    /// Products that nothing stands between.
+    Products(usize),
     Roles,
     Barrier,
     /// An access of lanes, of so many bytes; a write may have a guard.
@@ -58,6 +60,7 @@ pub(in super::super) struct Group<'a> {
 pub(in super::super) struct Code<'a> {
     blocks: Vec<Vec<Op<'a>>>,
     groups: Vec<Group<'a>>,
+    products: Vec<Vec<(&'a Inst, &'a Multiply)>>,
 }
 
 /// Instructions that a run is worth looking up for.
@@ -70,6 +73,10 @@ impl<'a> Code<'a> {
 
     pub fn group(&self, n: usize) -> &Group<'a> {
         &self.groups[n]
+    }
+
+    pub fn products(&self, n: usize) -> &[(&'a Inst, &'a Multiply)] {
+        &self.products[n]
     }
 
     /// Takes a block in; its number.
@@ -91,6 +98,15 @@ impl<'a> Code<'a> {
                     self.groups.len() - 1
                 });
                 self.groups[n].insts.push(inst);
+            } else if let (true, Some(m)) = (c.explicit.on, product(inst)) {
+                late.extend(&m.dsts);
+                match ops.last().map(|op| &op.what) {
+                    Some(&What::Products(n)) => self.products[n].push((inst, m)),
+                    _ => {
+                        ops.push(Op { inst, what: What::Products(self.products.len()) });
+                        self.products.push(vec![(inst, m)]);
+                    }
+                }
             } else if let Some(what) = self.what(c, inst) {
                 match &what {
                     // What loops and choices tell of their bounds counts behind them.
@@ -152,6 +168,16 @@ impl<'a> Code<'a> {
             }
             _ => None,
         }
+    }
+}
+
+fn product(inst: &Inst) -> Option<&Multiply> {
+    match inst {
+        Inst::Unit(u) => match &**u {
+            Unit::Multiply(m) => Some(m),
+            _ => None,
+        },
+        _ => None,
     }
 }
 
