@@ -50,9 +50,12 @@ impl Homes {
         homes
     }
 
-    /// True if a value may differ from place to place, and is followed.
-    pub fn slot(&self, v: LVal) -> bool {
-        matches!(self.of[v.index()], Home::Slot(_))
+    /// The slot of a value that may differ from place to place, and is followed.
+    pub fn slot(&self, v: LVal) -> Option<usize> {
+        match self.of[v.index()] {
+            Home::Slot(n) => Some(n as usize),
+            Home::Nowhere | Home::Fixed(_) => None,
+        }
     }
 
     fn give(&mut self, v: LVal, next: &mut usize) {
@@ -130,9 +133,18 @@ impl Env {
 
     /// The slot of a value.
     pub fn slot(&self, v: LVal) -> Option<usize> {
-        match self.homes.of[v.index()] {
-            Home::Slot(n) => Some(n as usize),
-            Home::Nowhere | Home::Fixed(_) => None,
+        self.homes.slot(v)
+    }
+
+    /// What a slot holds.
+    pub fn at(&self, slot: usize) -> Abs {
+        self.slots.get(slot).copied().unwrap_or(Abs::Any)
+    }
+
+    /// Sets what a slot holds.
+    pub fn put(&mut self, slot: usize, a: Abs) {
+        if let Some(old) = self.slots.get_mut(slot) {
+            *old = a;
         }
     }
 

@@ -12,10 +12,10 @@ use super::ring::{RingState, RingTask};
 use super::streams::Streams;
 use super::value::{Abs, Lists, eval, remainder};
 use super::word::Site;
-use crate::hash::{Map, Memo, Quick, Set};
+use crate::hash::{Map, Quick, Set};
 use crate::lane::print::inst_text;
 use crate::lane::visit::computed;
-use crate::lane::{Block, For, If, Inst, LVal, Place, Program, Role, Roles, Special};
+use crate::lane::{Block, If, Inst, LVal, Place, Program, Role, Roles, Special};
 use crate::target::Units;
 use code::{Code, What};
 use cranelift_entity::EntityRef;
@@ -33,7 +33,8 @@ const MAX_EXPLICIT: usize = 1 << 12;
 #[derive(Clone, Copy)]
 pub(super) enum End<'a> {
     Done,
-    Turn(&'a For, usize),
+    /// Of a loop's block, by the loop's number.
+    Turn(usize),
     Choice(&'a If, bool),
     /// Of a choice of which nothing is known both blocks are followed: they do no more than read.
     Either(&'a If),
@@ -124,8 +125,6 @@ pub(super) struct Checker<'a> {
     /// Slots that change places, if states are followed once for all that differ by nothing else.
     pub rotation: Option<Rotation>,
     code: Code<'a>,
-    /// What runs of instructions have made of what they read.
-    computed_before: Memo<(usize, SmallVec<[Abs; 6]>), Vec<Abs>>,
     /// The number of what all warps run.
     front: usize,
     streams: &'a Streams,
@@ -222,7 +221,6 @@ impl<'a> Checker<'a> {
             found: Found::default(),
             rotation: None,
             code: Code::default(),
-            computed_before: Memo::default(),
             front: 0,
             streams,
             readers: Vec::new(),
@@ -496,14 +494,12 @@ impl<'a> Checker<'a> {
         if !group.again {
             return group.insts.iter().for_each(|inst| self.compute(inst, env, t));
         }
-        let key = (n, group.reads.iter().map(|v| env.get(v).unwrap_or(Abs::Any)).collect());
-        if let Some(known) = self.computed_before.borrow().get(&key) {
-            group.makes.iter().zip(known).for_each(|(&v, &a)| env.insert(v, a));
+        if group.recall(env) {
             return;
         }
+        let reading = group.reading(env);
         group.insts.iter().for_each(|inst| self.compute(inst, env, t));
-        let made = group.makes.iter().map(|v| env.get(v).unwrap_or(Abs::Any)).collect();
-        self.computed_before.borrow_mut().insert(key, made);
+        group.note(reading, env);
     }
 
     /// True if an instruction makes what matters.
@@ -600,7 +596,7 @@ impl<'a> Checker<'a> {
         let here = Site(t, op.inst);
         match op.what {
             What::Compute(n) => self.compute_all(n, &mut s.tasks[t].env, t),
-            What::Loop(l, body) => return self.turn(s, t, (l, body), true),
+            What::Loop(n) => return self.turn(s, t, n, true),
             What::Choice(c, arms, reads) => return self.choose(s, t, c, (arms, reads)),
             What::Products(n) => self.multiply(s, t, (n, self.code.products(n)))?,
             What::Unit(u) => {

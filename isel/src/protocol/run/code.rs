@@ -1,17 +1,22 @@
 //! What agents run, without what is nobody else's affair: in a kernel's text one instruction of some hundreds matters.
 
+use super::super::env::Env;
 use super::super::streams::matters;
+use super::super::value::Abs;
 use super::Checker;
+use crate::hash::{Map, Quick};
 use crate::lane::visit::{blocks, computed, reads};
-use crate::lane::{Block, For, If, Inst, LVal, Multiply, Place, Unit};
+use crate::lane::{Block, Carried, For, If, Inst, LVal, Multiply, Place, Unit};
 use cranelift_entity::EntityRef;
+use smallvec::SmallVec;
+use std::cell::RefCell;
+use std::hash::{Hash, Hasher};
 
 /// What an instruction does to the state.
 pub(in super::super) enum What<'a> {
     /// A run of instructions that compute.
     Compute(usize),
-    /// A loop, and its body.
-    Loop(&'a For, usize),
+    Loop(usize),
     /// A choice, its blocks, and what these do at most.
     Choice(&'a If, [usize; 2], Arms),
     /// A loop without a count: its body, and its test.
@@ -38,6 +43,15 @@ pub(in super::super) enum Arms {
     Any,
 }
 
+/// A loop.
+pub(in super::super) struct Loop<'a> {
+    pub l: &'a For,
+    /// Its block.
+    pub body: usize,
+    /// What matters of what it carries: of hundreds of sums in registers nothing does.
+    pub carried: Vec<&'a Carried>,
+}
+
 /// An instruction.
 pub(in super::super) struct Op<'a> {
     pub inst: &'a Inst,
@@ -48,11 +62,18 @@ pub(in super::super) struct Op<'a> {
 #[derive(Default)]
 pub(in super::super) struct Group<'a> {
     pub insts: Vec<&'a Inst>,
-    /// What they read that they do not make, and what they make.
-    pub reads: Vec<LVal>,
-    pub makes: Vec<LVal>,
+    /// The slots of what they read that they do not make, and of what they make.
+    pub reads: Vec<usize>,
+    pub makes: Vec<usize>,
     /// They make the same of the same, whoever runs them, and are many enough to ask what they have made before.
     pub again: bool,
+    before: RefCell<Map<u64, SmallVec<[Made; 1]>>>,
+}
+
+/// What a run has made of what it has read.
+struct Made {
+    of: SmallVec<[Abs; 4]>,
+    what: SmallVec<[Abs; 8]>,
 }
 
 /// Blocks, and runs of instructions that compute, by number.
@@ -60,6 +81,7 @@ pub(in super::super) struct Group<'a> {
 pub(in super::super) struct Code<'a> {
     blocks: Vec<Vec<Op<'a>>>,
     groups: Vec<Group<'a>>,
+    loops: Vec<Loop<'a>>,
     products: Vec<Vec<(&'a Inst, &'a Multiply)>>,
 }
 
@@ -73,6 +95,10 @@ impl<'a> Code<'a> {
 
     pub fn group(&self, n: usize) -> &Group<'a> {
         &self.groups[n]
+    }
+
+    pub fn turns(&self, n: usize) -> &Loop<'a> {
+        &self.loops[n]
     }
 
     pub fn products(&self, n: usize) -> &[(&'a Inst, &'a Multiply)] {
@@ -132,7 +158,12 @@ impl<'a> Code<'a> {
         let tracked = |addr: LVal| c.explicit.tracked(c.program, addr);
         let bytes = |list: &[LVal]| list.iter().map(|&v| c.program.vals[v].bytes()).sum();
         match inst {
-            Inst::For(l) => matters(&l.body, local).then(|| What::Loop(l, self.add(c, &l.body))),
+            Inst::For(l) => matters(&l.body, local).then(|| {
+                let body = self.add(c, &l.body);
+                let matters = |x: &&Carried| c.computed[x.param.index()] || c.computed[x.result.index()];
+                self.loops.push(Loop { l, body, carried: l.carried.iter().filter(matters).collect() });
+                What::Loop(self.loops.len() - 1)
+            }),
             Inst::If(choice) => (matters(&choice.then, local) || matters(&choice.otherwise, local)).then(|| {
                 let arms = [&choice.then, &choice.otherwise];
                 let does = match on {
@@ -184,20 +215,49 @@ fn product(inst: &Inst) -> Option<&Multiply> {
 impl Group<'_> {
     /// Finds out what it reads and makes.
     fn close(&mut self, c: &Checker<'_>) {
+        let (mut read, mut made): (Vec<LVal>, Vec<LVal>) = (Vec::new(), Vec::new());
         let mut alone = self.insts.len() >= WORTH;
         for inst in &self.insts {
             reads(inst, &mut |v| {
-                if !self.makes.contains(&v) && !self.reads.contains(&v) {
-                    self.reads.push(v);
+                if !made.contains(&v) && !read.contains(&v) {
+                    read.push(v);
                 }
             });
-            let made = computed(inst).unwrap_or_default();
-            self.makes.extend(made);
+            let makes = computed(inst).unwrap_or_default();
+            made.extend(makes);
             // Lanes and blocks differ, and what is assumed is not made.
-            alone &= !matches!(inst, Inst::Special { .. }) && !made.iter().any(|&v| c.explicit.splits(v));
+            alone &= !matches!(inst, Inst::Special { .. }) && !makes.iter().any(|&v| c.explicit.splits(v));
         }
-        self.reads.retain(|&v| c.homes.slot(v));
+        let slots = |list: &[LVal]| list.iter().filter_map(|&v| c.homes.slot(v)).collect();
+        (self.reads, self.makes) = (slots(&read), slots(&made));
         self.again = alone;
+    }
+
+    /// Hash of what it would read.
+    fn hash(&self, env: &Env) -> u64 {
+        let mut hasher = Quick::default();
+        self.reads.iter().for_each(|&n| env.at(n).hash(&mut hasher));
+        hasher.finish()
+    }
+
+    /// Sets what it has made of the same before; false if it has not.
+    pub fn recall(&self, env: &mut Env) -> bool {
+        let before = self.before.borrow();
+        let same = |m: &&Made| m.of.iter().zip(&self.reads).all(|(&a, &n)| a == env.at(n));
+        let Some(made) = before.get(&self.hash(env)).and_then(|l| l.iter().find(same)) else { return false };
+        self.makes.iter().zip(&made.what).for_each(|(&n, &a)| env.put(n, a));
+        true
+    }
+
+    /// Takes note of what it has made of what was read.
+    pub fn note(&self, (hash, of): (u64, SmallVec<[Abs; 4]>), env: &Env) {
+        let what = self.makes.iter().map(|&n| env.at(n)).collect();
+        self.before.borrow_mut().entry(hash).or_default().push(Made { of, what });
+    }
+
+    /// What it would read, for [`Group::note`].
+    pub fn reading(&self, env: &Env) -> (u64, SmallVec<[Abs; 4]>) {
+        (self.hash(env), self.reads.iter().map(|&n| env.at(n)).collect())
     }
 }
 

@@ -4,10 +4,9 @@ use super::super::ProtocolError;
 use super::super::env::Env;
 use super::super::value::Abs;
 use super::super::word::Site;
-use super::code::Arms;
+use super::code::{Arms, Loop};
 use super::{Checker, End, Frame, State, Step, advance};
 use crate::lane::{Carried, For, If, Inst, LVal};
-use cranelift_entity::EntityRef;
 use smallvec::SmallVec;
 
 /// What is known of the next turn of a loop.
@@ -35,14 +34,15 @@ impl<'a> Checker<'a> {
                 task.frames.pop();
                 c.results.iter().for_each(|r| task.env.set(r.0, None));
             }
-            End::Turn(l, body) => {
+            End::Turn(n) => {
+                let Loop { l, carried, .. } = self.code.turns(n);
                 // Nothing else of a turn outlives it.
                 let env = &mut s.tasks[t].env;
                 let kept: SmallVec<[(LVal, Abs); 8]> =
-                    self.carried(l).map(|c| c.next).chain([l.iv]).filter_map(|v| Some((v, env.get(&v)?))).collect();
+                    carried.iter().map(|c| c.next).chain([l.iv]).filter_map(|v| Some((v, env.get(&v)?))).collect();
                 env.turned(l.iv);
                 kept.into_iter().for_each(|(v, a)| env.learn(v, a));
-                return self.turn(s, t, (l, body), false);
+                return self.turn(s, t, n, false);
             }
         }
         Ok(Step::Ran)
@@ -131,13 +131,9 @@ impl<'a> Checker<'a> {
         Ok(())
     }
 
-    /// What matters of what a loop carries.
-    fn carried<'l>(&self, l: &'l For) -> impl Iterator<Item = &'l Carried> {
-        l.carried.iter().filter(|c| self.computed[c.param.index()] || self.computed[c.result.index()])
-    }
-
     /// Goes round a loop again, or leaves it.
-    pub(super) fn turn(&self, s: &mut State<'a>, t: usize, (l, body): (&'a For, usize), first: bool) -> Result<Step, ProtocolError> {
+    pub(super) fn turn(&self, s: &mut State<'a>, t: usize, n: usize, first: bool) -> Result<Step, ProtocolError> {
+        let &Loop { l, body, ref carried } = self.code.turns(n);
         // The answer first: without it, the agent stops here.
         let again = match self.next(s, t, l, first, &s.tasks[t].env) {
             Next::Open(stream) => return Ok(Step::Open(stream)),
@@ -153,8 +149,8 @@ impl<'a> Checker<'a> {
         };
         let task = &mut s.tasks[t];
         let goes_on = |c: &Carried| (if first { c.init } else { c.next }, if again { c.param } else { c.result });
-        let passed: SmallVec<[(LVal, Option<Abs>); 8]> = self
-            .carried(l)
+        let passed: SmallVec<[(LVal, Option<Abs>); 8]> = carried
+            .iter()
             .map(|c| {
                 let (from, to) = goes_on(c);
                 let a = task.env.get(&from);
@@ -173,7 +169,7 @@ impl<'a> Checker<'a> {
         if let Some(index) = index {
             passed.into_iter().for_each(|(v, a)| task.env.set(v, a));
             task.env.insert(l.iv, index);
-            task.frames.push(Frame { block: body, at: 0, end: End::Turn(l, body) });
+            task.frames.push(Frame { block: body, at: 0, end: End::Turn(n) });
             return Ok(Step::Ran);
         }
         task.env.leave();
