@@ -42,6 +42,11 @@ impl Few {
             None => self.0.push((word, bit)),
         }
     }
+
+    /// Which of a word.
+    fn mask(&self, word: usize) -> u64 {
+        self.0.iter().find(|x| x.0 == word).map_or(0, |x| x.1)
+    }
 }
 
 /// Sets of facts, one for each who may know: a row. Of 64 facts all rows lie together, so that what all forget is quickly forgotten.
@@ -103,10 +108,12 @@ impl Facts {
 
     /// Nobody knows any of them any more.
     pub fn forget_all(&mut self, few: &Few) {
-        for &(word, mask) in &few.0 {
-            if word < self.width {
-                self.column(word).iter_mut().for_each(|w| *w &= !mask);
-            }
+        few.0.iter().for_each(|&(word, mask)| self.forget_of(word, mask));
+    }
+
+    fn forget_of(&mut self, word: usize, mask: u64) {
+        if word < self.width {
+            self.column(word).iter_mut().for_each(|w| *w &= !mask);
         }
     }
 
@@ -115,13 +122,21 @@ impl Facts {
         if ended / 64 >= self.width {
             return;
         }
-        let known: SmallVec<[u64; 64]> = self.column(ended / 64).iter().map(|w| w >> (ended % 64) & 1).collect();
-        self.forget_all(few);
         if before / 64 >= self.width {
             self.width = before / 64 + 1;
             self.words.resize(self.rows * self.width, 0);
         }
-        self.column(before / 64).iter_mut().zip(known).for_each(|(w, k)| *w |= k << (before % 64));
+        let (from, to) = (ended % 64, before % 64);
+        if ended / 64 == before / 64 {
+            // As a rule: each row's word at once.
+            let keep = !few.mask(ended / 64);
+            self.column(ended / 64).iter_mut().for_each(|w| *w = *w & keep | (*w >> from & 1) << to);
+            few.0.iter().filter(|x| x.0 != ended / 64).for_each(|&(word, mask)| self.forget_of(word, mask));
+            return;
+        }
+        let known: SmallVec<[u64; 64]> = self.column(ended / 64).iter().map(|w| w >> from & 1).collect();
+        self.forget_all(few);
+        self.column(before / 64).iter_mut().zip(known).for_each(|(w, k)| *w |= k << to);
     }
 
     /// A set becomes empty.
