@@ -17,6 +17,7 @@ use crate::lane::print::inst_text;
 use crate::lane::visit::computed;
 use crate::lane::{Block, If, Inst, LVal, Place, Program, Role, Roles, Special};
 use crate::target::Units;
+pub(super) use code::{Access, Accesses, Kind};
 use code::{Code, What};
 use cranelift_entity::EntityRef;
 use smallvec::SmallVec;
@@ -598,7 +599,7 @@ impl<'a> Checker<'a> {
             What::Compute(n) => self.compute_all(n, &mut s.tasks[t].env, t),
             What::Loop(n) => return self.turn(s, t, n, true),
             What::Choice(c, arms, reads) => return self.choose(s, t, c, (arms, reads)),
-            What::Products(n) => self.multiply(s, t, (n, self.code.products(n)))?,
+            What::Accesses(n) => self.access(s, t, n, self.code.accesses(n))?,
             What::Unit(u) => {
                 let done = if self.explicit.on { self.explicit_unit(s, t, here, u)? } else { self.unit(s, t, here, u)? };
                 if !done {
@@ -622,8 +623,6 @@ impl<'a> Checker<'a> {
             What::Barrier if !self.explicit.on => self.lanes_met(s, t),
             What::Barrier if s.tasks[t].frames.iter().any(|f| matches!(f.end, End::Either(_))) => {}
             What::Barrier => self.all_lanes_met(s, t),
-            What::Load(at, bytes) => self.access(s, t, here, (at, bytes), None)?,
-            What::Store(at, bytes, guard) => self.access(s, t, here, (at, bytes), Some(guard))?,
             What::Fetch(from) => self.lanes_read(s, t, here, from)?,
         }
         advance(&mut s.tasks[t]);

@@ -5,6 +5,7 @@
 //! bytes, has to know that the phase in front has ended, and so has who waits, of the phase before that one; and a phase must not end
 //! before those who waited for the one in front are known to have seen it.
 
+mod accesses;
 mod count;
 mod knowledge;
 mod regions;

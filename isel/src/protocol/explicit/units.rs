@@ -5,14 +5,13 @@ use super::super::run::{State, place};
 use super::super::value::Abs;
 use super::super::word::Site;
 use super::Checker;
+use super::accesses::Reach;
 use super::regions::{Clash, PRODUCTS, STORES};
 use super::words::{RANK, block_of};
 use crate::hash::Memo;
-use crate::lane::{Alloc, GroupOperand, Inst, LVal, LeftOperand, Multiply, ParamSource, Place, Unit};
-use cranelift_entity::EntityRef;
+use crate::lane::{Alloc, LVal, ParamSource, Place, Unit};
 use smallvec::SmallVec;
 use std::cell::{OnceCell, RefCell};
-use std::collections::BTreeSet;
 use std::rc::Rc;
 
 /// What is said of a parity that is not followed, and what is.
@@ -20,18 +19,18 @@ const PARITY: &str = "the parity is not understood: it has to be a constant, a n
                       quotient, remainder or mask of one by constants; write `add n, 1`, not `xor n, 1`, for the other phase;";
 
 /// The bits of an address in a key.
-const ADDRESS: i64 = (1 << RANK) - 1;
+pub(super) const ADDRESS: i64 = (1 << RANK) - 1;
 
 /// Bytes of a barrier word.
 pub(super) const WORD: i64 = 8;
 
 /// A region, and what of it: from where to where.
-type Part = (usize, (i64, i64));
+pub(super) type Part = (usize, (i64, i64));
 
 /// What lanes touch in a block: from where regions reach, whether they are coarse, and what of them is touched.
-struct Spans {
+pub(in super::super) struct Spans {
     /// Where each lane's begins, with what stands above addresses.
-    keys: Vec<i64>,
+    pub(super) keys: Vec<i64>,
     /// What they all touch lies between.
     reach: (i64, i64),
     /// In order, each once.
@@ -40,9 +39,9 @@ struct Spans {
 
 /// The same of the blocks that are meant: the keys of places, and the regions.
 pub(in super::super) struct Touched {
-    spans: Rc<Spans>,
+    pub(super) spans: Rc<Spans>,
     blocks: SmallVec<[usize; 2]>,
-    regions: Vec<Part>,
+    pub(super) regions: Vec<Part>,
     /// What asynchronous stores write: the parts of regions, and whether no two overlap.
     parts: OnceCell<(Vec<Part>, bool)>,
 }
@@ -50,32 +49,18 @@ pub(in super::super) struct Touched {
 /// What lanes do: their addresses, where a guard holds, from an offset on, so many bytes each.
 type Lanes = (Abs, Abs, i32, u32);
 
-/// The regions of an operand, if they are known.
-type Regions = Option<Rc<[Part]>>;
-
-/// What products side by side read.
-struct Operands {
-    block: usize,
-    /// What the addresses are.
-    at: SmallVec<[Abs; 8]>,
-    /// Of each operand.
-    each: Rc<[Rc<[Part]>]>,
-    /// Of all together, each region once, with the address that leads to it.
-    all: Rc<[(LVal, Part)]>,
-}
-
 /// What has been found out.
 #[derive(Default)]
 pub(in super::super) struct Found {
     spans: Memo<Lanes, Option<Rc<Spans>>>,
     /// Of a block; of remote ones [`u32::MAX`].
     touched: Memo<(Lanes, u32), Option<Rc<Touched>>>,
-    /// Of products side by side, by their number.
-    operands: RefCell<Vec<SmallVec<[Operands; 4]>>>,
+    /// Of accesses side by side, by their number.
+    pub(super) accesses: RefCell<Vec<SmallVec<[Reach; 4]>>>,
 }
 
 /// Ranges of bytes, those that touch one another joined.
-fn joined(mut list: Vec<(i64, i64)>) -> Vec<(i64, i64)> {
+pub(super) fn joined(mut list: Vec<(i64, i64)>) -> Vec<(i64, i64)> {
     list.sort_unstable();
     let mut out: Vec<(i64, i64)> = Vec::new();
     for (from, to) in list {
@@ -89,7 +74,7 @@ fn joined(mut list: Vec<(i64, i64)>) -> Vec<(i64, i64)> {
 
 impl<'a> Checker<'a> {
     /// The parts of regions that a range touches: the region, and what of it.
-    fn parts(&self, (from, to): (i64, i64)) -> Vec<Part> {
+    pub(super) fn parts(&self, (from, to): (i64, i64)) -> Vec<Part> {
         let (block, at) = (from & !ADDRESS, from & ADDRESS);
         let allocs = &self.program.allocs;
         let found = allocs.iter().find(|(_, a)| a.grain > 0 && (i64::from(a.offset)..i64::from(a.offset + a.bytes)).contains(&at));
@@ -161,7 +146,7 @@ impl<'a> Checker<'a> {
 
     /// What an agent's lanes touch with so many bytes each, where a guard holds: in the own block, or remote, where addresses have the
     /// rank plus one above them. `None` if that is not known.
-    fn touched(&self, s: &State<'a>, t: usize, (p, guard, bytes): (&Place, Option<LVal>, u32), remote: bool) -> Option<Rc<Touched>> {
+    pub(super) fn touched(&self, s: &State<'a>, t: usize, (p, guard, bytes): (&Place, Option<LVal>, u32), remote: bool) -> Option<Rc<Touched>> {
         let env = &s.tasks[t].env;
         let guard = guard.map_or(Abs::All(1), |g| env.get(&g).unwrap_or(Abs::Any));
         let lanes = (env.get(&p.addr)?, guard, p.offset, bytes);
@@ -190,7 +175,7 @@ impl<'a> Checker<'a> {
     }
 
     /// All of the buffer that an address is one of.
-    fn anywhere(&self, t: usize, addr: LVal) -> Rc<Touched> {
+    pub(super) fn anywhere(&self, t: usize, addr: LVal) -> Rc<Touched> {
         let block = self.agents[t].block;
         let all = self.explicit.of(addr).and_then(|id| self.program.allocs.get(id));
         let range = |a: &Alloc| (i64::from(a.offset) | (block as i64) << RANK, i64::from(a.offset + a.bytes) | (block as i64) << RANK);
@@ -199,12 +184,12 @@ impl<'a> Checker<'a> {
         Rc::new(Touched { spans, blocks: SmallVec::from_elem(block, 1), regions, parts: OnceCell::new() })
     }
 
-    fn clash<T>(&self, (what, other): Clash, here: Site) -> Result<T, ProtocolError> {
+    pub(super) fn clash<T>(&self, (what, other): Clash, here: Site) -> Result<T, ProtocolError> {
         self.error(format!("local memory {what}"), here, other)
     }
 
     /// What lanes touch in the agent's own block.
-    fn own(&self, s: &State<'a>, t: usize, what: (&Place, Option<LVal>, u32), here: Site) -> Result<Rc<Touched>, ProtocolError> {
+    pub(super) fn own(&self, s: &State<'a>, t: usize, what: (&Place, Option<LVal>, u32), here: Site) -> Result<Rc<Touched>, ProtocolError> {
         match self.touched(s, t, what, false) {
             Some(found) => {
                 self.inside(what.0.addr, found.spans.reach, here)?;
@@ -247,7 +232,7 @@ impl<'a> Checker<'a> {
 
     /// Refuses what lies outside of the buffer, or the barriers, that an address was made from: other ones may lie there. Empty ranges
     /// lie anywhere.
-    fn inside(&self, addr: LVal, (from, to): (i64, i64), here: Site) -> Result<(), ProtocolError> {
+    pub(super) fn inside(&self, addr: LVal, (from, to): (i64, i64), here: Site) -> Result<(), ProtocolError> {
         let Some(a) = self.explicit.of(addr).and_then(|id| self.program.allocs.get(id)).filter(|a| !a.name.is_empty()) else {
             return Ok(());
         };
@@ -282,19 +267,6 @@ impl<'a> Checker<'a> {
             Some(n) => Ok(n),
             None => self.error(format!("how many lanes {what} is not understood"), here, None),
         }
-    }
-
-    /// An access of lanes to shared memory of so many bytes; of a write where its guard holds.
-    pub(in super::super) fn access(
-        &self,
-        s: &mut State<'a>,
-        t: usize,
-        here: Site,
-        (at, bytes): (Place, u32),
-        write: Option<Option<LVal>>,
-    ) -> Result<(), ProtocolError> {
-        let found = self.own(s, t, (&at, write.flatten(), bytes), here)?;
-        self.touch(s, t, here, &found, write.is_some())
     }
 
     fn touch(&self, s: &mut State<'a>, t: usize, here: Site, found: &Touched, writes: bool) -> Result<(), ProtocolError> {
@@ -418,10 +390,6 @@ impl<'a> Checker<'a> {
                 }
             }
             Unit::GroupBarrier { warps } if *warps == self.agents[t].warps => self.all_lanes_met(s, t),
-            Unit::StoreMatrix { to, .. } => {
-                let found = self.own(s, t, (to, None, 16), here)?;
-                self.touch(s, t, here, &found, true)?;
-            }
             Unit::NamedBarrier { id, warps, wait } => return self.named(s, t, here, (*id, *warps, *wait)),
             Unit::ClusterArrive { relaxed } => self.cluster_arrive(s, t, *relaxed, here)?,
             Unit::ClusterWait => return self.cluster_wait(s, t, here),
@@ -454,8 +422,9 @@ impl<'a> Checker<'a> {
                     _ => return self.error("where the bytes of an asynchronous store go is not understood", here, None),
                 }
             }
-            // Products come side by side: see `multiply`.
+            // They come side by side: see `access`.
             Unit::Multiply(_)
+            | Unit::StoreMatrix { .. }
             | Unit::Pass { .. }
             | Unit::GroupBarrier { .. }
             | Unit::FenceMatrices
@@ -496,73 +465,6 @@ impl<'a> Checker<'a> {
         Ok(())
     }
 
-    /// Products side by side: they read as one, or one after the other where that is refused.
-    pub(in super::super) fn multiply(&self, s: &mut State<'a>, t: usize, (n, list): (usize, &[(&Inst, &Multiply)])) -> Result<(), ProtocolError> {
-        let block = self.agents[t].block;
-        let operands = || list.iter().flat_map(|&(inst, m)| operands_of(m).map(move |o| (inst, m, o)));
-        let env = &s.tasks[t].env;
-        let at: SmallVec<[Abs; 8]> = operands().map(|(.., o)| env.get(&o.at.addr).unwrap_or(Abs::Any)).collect();
-        let found = self.found.operands.borrow();
-        let known = found.get(n).and_then(|l| l.iter().find(|x| x.block == block && x.at == at).map(|x| (x.each.clone(), x.all.clone())));
-        drop(found);
-        if let (Some((_, all)), Some(last)) = (&known, list.last()) {
-            let here = Site(t, last.0);
-            all.iter().for_each(|(addr, part)| self.all_stay(s, t, *addr, [part.1].into_iter()));
-            if all.iter().all(|(_, part)| self.read_region(&mut s.shared, *part, t, Some(PRODUCTS), here).is_ok()) {
-                return Ok(());
-            }
-        }
-        let (mut each, mut all): (Vec<Rc<[Part]>>, Vec<(LVal, Part)>) = (Vec::new(), Vec::new());
-        for (k, (inst, m, o)) in operands().enumerate() {
-            let here = Site(t, inst);
-            let regions = match &known {
-                Some((each, _)) => each.get(k).cloned(),
-                None => self.operand(s, t, here, (m, o))?,
-            };
-            let regions = regions.or_else(|| self.explicit.alone.then(|| self.anywhere(t, o.at.addr).regions.as_slice().into()));
-            let Some(regions) = regions else { return self.error("the address of local memory is not understood", here, None) };
-            self.all_stay(s, t, o.at.addr, regions.iter().map(|r| r.1));
-            self.unit_reads(s, t, here, &regions, PRODUCTS)?;
-            for &(r, (from, to)) in &*regions {
-                match all.iter_mut().find(|x| (x.0, x.1.0) == (o.at.addr, r)) {
-                    Some((_, (_, reach))) => *reach = (reach.0.min(from), reach.1.max(to)),
-                    None => all.push((o.at.addr, (r, (from, to)))),
-                }
-            }
-            each.push(regions);
-        }
-        if known.is_none() {
-            let mut found = self.found.operands.borrow_mut();
-            if found.len() <= n {
-                found.resize_with(n + 1, SmallVec::new);
-            }
-            found[n].push(Operands { block, at, each: each.into(), all: all.into() });
-        }
-        Ok(())
-    }
-
-    /// The regions of an operand, if its address is known.
-    fn operand(&self, s: &State<'a>, t: usize, here: Site, (m, o): (&Multiply, &GroupOperand)) -> Result<Regions, ProtocolError> {
-        let row = self.units.matrix.get(m.instr.index());
-        let (left, k, size) = row.map_or((0, 0, 1), |r| (r.m, r.k, r.operand.bytes()));
-        let rows = if std::ptr::eq(o, &m.b) { m.n } else { left };
-        let Some(found) = self.touched(s, t, (&o.at, None, 1), false) else { return Ok(None) };
-        let block = self.agents[t].block;
-        let list: BTreeSet<i64> = found.spans.keys.iter().map(|k| k | (block as i64) << RANK).collect();
-        let span = i64::from(o.panels.span);
-        let (panels, bytes) =
-            if o.panels.along_k { (1, i64::from(rows) * span) } else { (rows.div_ceil(o.panels.span / size), i64::from(k) * span) };
-        let stride = i64::from(o.panels.stride);
-        // From the start of its row of the panel.
-        let starts = list.iter().flat_map(|&at| (0..i64::from(panels)).map(move |p| at / span * span + p * stride));
-        let ranges = joined(starts.map(|at| (at, at + bytes)).collect());
-        let ends = |&(from, to): &(i64, i64)| (from & ADDRESS, ((to - 1) & ADDRESS) + 1);
-        if let (Some(first), Some(last)) = (ranges.first(), ranges.last()) {
-            self.inside(o.at.addr, (ends(first).0, ends(last).1), here)?;
-        }
-        Ok(Some(whole(&ranges.into_iter().flat_map(|r| self.parts(r)).collect::<Vec<Part>>()).into()))
-    }
-
     /// An address in another block: the rank plus one above it.
     fn remote_address(&self, s: &mut State<'a>, t: usize, here: Site, dst: LVal, place: &Place, rank: LVal) -> Result<(), ProtocolError> {
         let env = &s.tasks[t].env;
@@ -581,28 +483,9 @@ impl<'a> Checker<'a> {
     }
 }
 
-/// The operands of a product that are in shared memory.
-fn operands_of(m: &Multiply) -> impl Iterator<Item = &GroupOperand> {
-    let left = if let LeftOperand::Shared(o) = &m.a { Some(o) } else { None };
-    left.into_iter().chain([&m.b])
-}
-
 /// True if no two ranges overlap.
 fn apart(ranges: &[(i64, i64)]) -> bool {
     let mut sorted = ranges.to_vec();
     sorted.sort_unstable();
     sorted.windows(2).all(|w| w[0].1 <= w[1].0)
-}
-
-/// The regions of parts, each once, in the order of their addresses, with all that is touched of it.
-fn whole(parts: &[Part]) -> Vec<Part> {
-    let mut out: Vec<Part> = Vec::new();
-    for &(r, (from, to)) in parts {
-        match out.iter_mut().find(|x| x.0 == r) {
-            Some(x) => x.1 = (x.1.0.min(from), x.1.1.max(to)),
-            None => out.push((r, (from, to))),
-        }
-    }
-    out.sort_by_key(|x| x.1.0);
-    out
 }

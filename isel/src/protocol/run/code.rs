@@ -22,15 +22,34 @@ pub(in super::super) enum What<'a> {
     /// A loop without a count: its body, and its test.
     Endless([usize; 2]),
     Unit(&'a Unit),
-    /// Products that nothing stands between.
-    Products(usize),
+    /// Accesses of local memory that nothing stands between, by their number.
+    Accesses(usize),
     Roles,
     Barrier,
-    /// An access of lanes, of so many bytes; a write may have a guard.
-    Load(Place, u32),
-    Store(Place, u32, Option<LVal>),
     /// Lanes read a slot of a ring.
     Fetch(Place),
+}
+
+/// How local memory is accessed.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(in super::super) enum Kind {
+    Multiply,
+    /// By lanes.
+    Read,
+    Write,
+}
+
+/// An access of local memory.
+pub(in super::super) enum Access<'a> {
+    Product(&'a Multiply),
+    /// Of so many bytes by each lane, where a guard holds.
+    Lanes(Place, u32, Option<LVal>),
+}
+
+/// Accesses side by side, with their instructions.
+pub(in super::super) struct Accesses<'a> {
+    pub kind: Kind,
+    pub all: Vec<(&'a Inst, Access<'a>)>,
 }
 
 /// What the blocks of a choice do, as far as others have part in it.
@@ -82,7 +101,7 @@ pub(in super::super) struct Code<'a> {
     blocks: Vec<Vec<Op<'a>>>,
     groups: Vec<Group<'a>>,
     loops: Vec<Loop<'a>>,
-    products: Vec<Vec<(&'a Inst, &'a Multiply)>>,
+    accesses: Vec<Accesses<'a>>,
 }
 
 /// Instructions that a run is worth looking up for.
@@ -101,8 +120,8 @@ impl<'a> Code<'a> {
         &self.loops[n]
     }
 
-    pub fn products(&self, n: usize) -> &[(&'a Inst, &'a Multiply)] {
-        &self.products[n]
+    pub fn accesses(&self, n: usize) -> &Accesses<'a> {
+        &self.accesses[n]
     }
 
     /// Takes a block in; its number.
@@ -124,13 +143,15 @@ impl<'a> Code<'a> {
                     self.groups.len() - 1
                 });
                 self.groups[n].insts.push(inst);
-            } else if let (true, Some(m)) = (c.explicit.on, product(inst)) {
-                late.extend(&m.dsts);
+            } else if let Some((kind, access)) = access(c, inst) {
+                if let Access::Product(m) = access {
+                    late.extend(&m.dsts);
+                }
                 match ops.last().map(|op| &op.what) {
-                    Some(&What::Products(n)) => self.products[n].push((inst, m)),
+                    Some(&What::Accesses(n)) if self.accesses[n].kind == kind => self.accesses[n].all.push((inst, access)),
                     _ => {
-                        ops.push(Op { inst, what: What::Products(self.products.len()) });
-                        self.products.push(vec![(inst, m)]);
+                        ops.push(Op { inst, what: What::Accesses(self.accesses.len()) });
+                        self.accesses.push(Accesses { kind, all: vec![(inst, access)] });
                     }
                 }
             } else if let Some(what) = self.what(c, inst) {
@@ -155,8 +176,6 @@ impl<'a> Code<'a> {
     /// What an instruction does, if anything.
     fn what(&mut self, c: &Checker<'_>, inst: &'a Inst) -> Option<What<'a>> {
         let (on, local) = (c.explicit.on, c.explicit.local);
-        let tracked = |addr: LVal| c.explicit.tracked(c.program, addr);
-        let bytes = |list: &[LVal]| list.iter().map(|&v| c.program.vals[v].bytes()).sum();
         match inst {
             Inst::For(l) => matters(&l.body, local).then(|| {
                 let body = self.add(c, &l.body);
@@ -178,8 +197,9 @@ impl<'a> Code<'a> {
             }
             Inst::Unit(u) => match **u {
                 Unit::FenceMatrices | Unit::Hold | Unit::AwaitPrevious | Unit::PrefetchMap { .. } => None,
-                Unit::StoreMatrix { to, .. } if on && !tracked(to.addr) => None,
-                Unit::BulkStore { from, .. } if on && !tracked(from.addr) => None,
+                // What is tracked is an access.
+                Unit::StoreMatrix { .. } if on => None,
+                Unit::BulkStore { from, .. } if on && !c.explicit.tracked(c.program, from.addr) => None,
                 _ => Some(What::Unit(u)),
             },
             Inst::Roles(_) => Some(What::Roles),
@@ -187,25 +207,28 @@ impl<'a> Code<'a> {
             Inst::LoadShared { addr, offset, .. } | Inst::LoadMatrix { addr, offset, .. } if c.lane_reads.contains(addr) => {
                 Some(What::Fetch(Place { addr: *addr, offset: *offset }))
             }
-            // Each lane names a row of 16 bytes.
-            Inst::LoadMatrix { addr, offset, .. } => {
-                (on && tracked(*addr)).then_some(What::Load(Place { addr: *addr, offset: *offset }, 16))
-            }
-            Inst::LoadShared { dsts, addr, offset } => {
-                (on && tracked(*addr)).then(|| What::Load(Place { addr: *addr, offset: *offset }, bytes(dsts)))
-            }
-            Inst::StoreShared { srcs, addr, offset, guard } => {
-                (on && tracked(*addr)).then(|| What::Store(Place { addr: *addr, offset: *offset }, bytes(srcs), *guard))
-            }
             _ => None,
         }
     }
 }
 
-fn product(inst: &Inst) -> Option<&Multiply> {
+/// Bytes of a row of a matrix, which a lane names.
+const ROW: u32 = 16;
+
+/// An access of what goes from agent to agent.
+fn access<'a>(c: &Checker<'_>, inst: &'a Inst) -> Option<(Kind, Access<'a>)> {
+    let bytes = |list: &[LVal]| list.iter().map(|&v| c.program.vals[v].bytes()).sum();
+    let lanes = |kind: Kind, addr: LVal, offset: i32, bytes: u32, guard: Option<LVal>| {
+        c.explicit.tracked(c.program, addr).then_some((kind, Access::Lanes(Place { addr, offset }, bytes, guard)))
+    };
     match inst {
+        _ if !c.explicit.on => None,
+        Inst::LoadMatrix { addr, offset, .. } => lanes(Kind::Read, *addr, *offset, ROW, None),
+        Inst::LoadShared { dsts, addr, offset } => lanes(Kind::Read, *addr, *offset, bytes(dsts), None),
+        Inst::StoreShared { srcs, addr, offset, guard } => lanes(Kind::Write, *addr, *offset, bytes(srcs), *guard),
         Inst::Unit(u) => match &**u {
-            Unit::Multiply(m) => Some(m),
+            Unit::Multiply(m) => Some((Kind::Multiply, Access::Product(m))),
+            Unit::StoreMatrix { to, .. } => lanes(Kind::Write, to.addr, to.offset, ROW, None),
             _ => None,
         },
         _ => None,

@@ -1,0 +1,154 @@
+//! Accesses of local memory that nothing stands between: the products of a step, the words of a tile that lanes load or store. They touch the
+//! same few regions over and over, and the second of two that do the same changes nothing, so they are followed as one.
+
+use super::super::ProtocolError;
+use super::super::run::{Access, Accesses, Kind, State};
+use super::super::value::Abs;
+use super::super::word::Site;
+use super::Checker;
+use super::regions::{Clash, PRODUCTS};
+use super::units::{ADDRESS, Part, joined};
+use super::words::RANK;
+use crate::lane::{GroupOperand, LVal, LeftOperand, Multiply};
+use cranelift_entity::EntityRef;
+use smallvec::SmallVec;
+use std::collections::BTreeSet;
+use std::rc::Rc;
+
+/// What accesses side by side touch where their addresses and guards are the same.
+pub(super) struct Reach {
+    block: usize,
+    /// Addresses and guards.
+    at: SmallVec<[Abs; 16]>,
+    all: Rc<[Touch]>,
+}
+
+/// A region that is touched.
+struct Touch {
+    /// An address that leads to it.
+    addr: LVal,
+    /// All that is touched of it.
+    part: Part,
+    /// The first and the last access that does.
+    ends: (usize, usize),
+}
+
+/// The operands of a product that are in shared memory.
+fn operands(m: &Multiply) -> impl Iterator<Item = &GroupOperand> {
+    let left = if let LeftOperand::Shared(o) = &m.a { Some(o) } else { None };
+    left.into_iter().chain([&m.b])
+}
+
+impl<'a> Checker<'a> {
+    /// Accesses side by side: as one, or one after the other where that is refused.
+    pub(in super::super) fn access(&self, s: &mut State<'a>, t: usize, n: usize, list: &Accesses<'a>) -> Result<(), ProtocolError> {
+        let block = self.agents[t].block;
+        let env = &s.tasks[t].env;
+        let get = |v: LVal| env.get(&v).unwrap_or(Abs::Any);
+        let mut at: SmallVec<[Abs; 16]> = SmallVec::new();
+        for (_, access) in &list.all {
+            match access {
+                Access::Lanes(place, _, guard) => at.extend([get(place.addr), guard.map_or(Abs::All(1), get)]),
+                Access::Product(m) => at.extend(operands(m).map(|o| get(o.at.addr))),
+            }
+        }
+        let found = self.found.accesses.borrow();
+        let known = found.get(n).and_then(|l| l.iter().find(|x| x.block == block && x.at == at).map(|x| x.all.clone()));
+        drop(found);
+        // What one lane writes again counts as another write.
+        let one = list.all.len() == 1 || list.kind != Kind::Write || !self.agents[t].single;
+        if let Some(all) = known.as_ref().filter(|_| one) {
+            let done = all.iter().try_for_each(|x| {
+                self.all_stay(s, t, x.addr, [x.part.1].into_iter());
+                let n = if list.kind == Kind::Multiply { x.ends.1 } else { x.ends.0 };
+                self.touch_part(s, t, Site(t, list.all[n].0), x.part, list.kind)
+            });
+            if done.is_ok() {
+                return Ok(());
+            }
+        }
+        let mut all: Vec<Touch> = Vec::new();
+        for (k, (inst, access)) in list.all.iter().enumerate() {
+            let here = Site(t, *inst);
+            let mut follow = |s: &mut State<'a>, addr: LVal, regions: &[Part]| {
+                for &(r, (from, to)) in regions {
+                    self.touch_part(s, t, here, (r, (from, to)), list.kind).or_else(|c| self.clash(c, here))?;
+                    match all.iter_mut().find(|x| (x.addr, x.part.0) == (addr, r)) {
+                        Some(x) => (x.part.1, x.ends.1) = ((x.part.1.0.min(from), x.part.1.1.max(to)), k),
+                        None => all.push(Touch { addr, part: (r, (from, to)), ends: (k, k) }),
+                    }
+                }
+                Ok(())
+            };
+            match access {
+                Access::Lanes(place, bytes, guard) => {
+                    let found = self.own(s, t, (place, *guard, *bytes), here)?;
+                    follow(s, place.addr, &found.regions)?;
+                }
+                Access::Product(m) => {
+                    for o in operands(m) {
+                        let regions = self.operand(s, t, here, (m, o))?;
+                        self.all_stay(s, t, o.at.addr, regions.iter().map(|r| r.1));
+                        follow(s, o.at.addr, &regions)?;
+                    }
+                }
+            }
+        }
+        if known.is_none() {
+            let mut found = self.found.accesses.borrow_mut();
+            if found.len() <= n {
+                found.resize_with(n + 1, SmallVec::new);
+            }
+            found[n].push(Reach { block, at, all: all.into() });
+        }
+        Ok(())
+    }
+
+    fn touch_part(&self, s: &mut State<'a>, t: usize, here: Site, part: Part, kind: Kind) -> Result<(), Clash> {
+        match kind {
+            Kind::Multiply => self.read_region(&mut s.shared, part, t, Some(PRODUCTS), here),
+            Kind::Read => self.read_region(&mut s.shared, part, t, None, here),
+            Kind::Write => self.write_region(&mut s.shared, part.0, t, None, here),
+        }
+    }
+
+    /// The regions of an operand.
+    fn operand(&self, s: &State<'a>, t: usize, here: Site, (m, o): (&Multiply, &GroupOperand)) -> Result<Vec<Part>, ProtocolError> {
+        let row = self.units.matrix.get(m.instr.index());
+        let (left, k, size) = row.map_or((0, 0, 1), |r| (r.m, r.k, r.operand.bytes()));
+        let rows = if std::ptr::eq(o, &m.b) { m.n } else { left };
+        let Some(found) = self.touched(s, t, (&o.at, None, 1), false) else {
+            return match self.explicit.alone {
+                true => Ok(self.anywhere(t, o.at.addr).regions.clone()),
+                false => self.error("the address of local memory is not understood", here, None),
+            };
+        };
+        let block = self.agents[t].block;
+        let list: BTreeSet<i64> = found.spans.keys.iter().map(|k| k | (block as i64) << RANK).collect();
+        let span = i64::from(o.panels.span);
+        let (panels, bytes) =
+            if o.panels.along_k { (1, i64::from(rows) * span) } else { (rows.div_ceil(o.panels.span / size), i64::from(k) * span) };
+        let stride = i64::from(o.panels.stride);
+        // From the start of its row of the panel.
+        let starts = list.iter().flat_map(|&at| (0..i64::from(panels)).map(move |p| at / span * span + p * stride));
+        let ranges = joined(starts.map(|at| (at, at + bytes)).collect());
+        let ends = |&(from, to): &(i64, i64)| (from & ADDRESS, ((to - 1) & ADDRESS) + 1);
+        if let (Some(first), Some(last)) = (ranges.first(), ranges.last()) {
+            self.inside(o.at.addr, (ends(first).0, ends(last).1), here)?;
+        }
+        Ok(whole(&ranges.into_iter().flat_map(|r| self.parts(r)).collect::<Vec<Part>>()))
+    }
+}
+
+/// The regions of parts, each once, in the order of their addresses, with all that is touched of it.
+fn whole(parts: &[Part]) -> Vec<Part> {
+    let mut out: Vec<Part> = Vec::new();
+    for &(r, (from, to)) in parts {
+        match out.iter_mut().find(|x| x.0 == r) {
+            Some(x) => x.1 = (x.1.0.min(from), x.1.1.max(to)),
+            None => out.push((r, (from, to))),
+        }
+    }
+    out.sort_by_key(|x| x.1.0);
+    out
+}
