@@ -7,6 +7,7 @@
 
 mod accesses;
 mod count;
+mod facts;
 mod knowledge;
 mod regions;
 mod rotation;

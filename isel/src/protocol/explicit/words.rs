@@ -4,7 +4,7 @@ use super::super::ProtocolError;
 use super::super::run::{Life, State};
 use super::super::word::Site;
 use super::Checker;
-use super::knowledge::Facts;
+use super::facts::Facts;
 use super::regions::Region;
 use super::rotation::Turned;
 use smallvec::SmallVec;

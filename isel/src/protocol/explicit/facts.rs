@@ -1,0 +1,265 @@
+//! Sets of numbered facts, one for each who may know.
+
+use smallvec::SmallVec;
+
+/// A set of numbers.
+#[derive(Clone, Default, Debug)]
+pub(in super::super) struct Bits(Vec<u64>);
+
+impl Bits {
+    pub fn set(&mut self, n: usize) {
+        if self.0.len() <= n / 64 {
+            self.0.resize(n / 64 + 1, 0);
+        }
+        self.0[n / 64] |= 1 << (n % 64);
+    }
+
+    fn word(&self, n: usize) -> u64 {
+        self.0.get(n).copied().unwrap_or(0)
+    }
+
+    /// Those of a word that are in the set.
+    pub fn only(&self, n: usize, w: u64) -> u64 {
+        w & self.word(n)
+    }
+
+    /// Those that are not.
+    pub fn less(&self, n: usize, w: u64) -> u64 {
+        w & !self.word(n)
+    }
+}
+
+/// A few numbers: which words of a set they are in, and where.
+#[derive(Clone, Default)]
+pub(in super::super) struct Few(SmallVec<[(usize, u64); 4]>);
+
+impl Few {
+    pub fn set(&mut self, n: usize) {
+        let (word, bit) = (n / 64, 1 << (n % 64));
+        match self.0.iter_mut().find(|x| x.0 == word) {
+            Some(x) => x.1 |= bit,
+            None => self.0.push((word, bit)),
+        }
+    }
+
+    /// Which of a word.
+    fn mask(&self, word: usize) -> u64 {
+        self.0.iter().find(|x| x.0 == word).map_or(0, |x| x.1)
+    }
+}
+
+/// Sets of facts, one for each who may know: a row. Of 64 facts all rows lie together, so that what all forget is quickly forgotten.
+#[derive(Clone, Default)]
+pub(in super::super) struct Facts {
+    words: Vec<u64>,
+    /// Words of a row.
+    width: usize,
+    rows: usize,
+}
+
+impl Facts {
+    fn at(&self, row: usize, word: usize) -> usize {
+        word * self.rows + row
+    }
+
+    /// So many empty sets, at least.
+    pub fn grow(&mut self, rows: usize) {
+        if rows <= self.rows {
+            return;
+        }
+        let rows = rows.next_multiple_of(32);
+        let mut words = vec![0; rows * self.width];
+        words.chunks_mut(rows).zip(self.words.chunks(self.rows.max(1))).for_each(|(to, from)| to[..from.len()].copy_from_slice(from));
+        (self.words, self.rows) = (words, rows);
+    }
+
+    pub fn has(&self, row: usize, fact: usize) -> bool {
+        fact / 64 < self.width && self.words[self.at(row, fact / 64)] >> (fact % 64) & 1 == 1
+    }
+
+    pub fn set(&mut self, row: usize, fact: usize) {
+        if fact / 64 >= self.width {
+            self.width = fact / 64 + 1;
+            self.words.resize(self.rows * self.width, 0);
+        }
+        let at = self.at(row, fact / 64);
+        self.words[at] |= 1 << (fact % 64);
+    }
+
+    pub fn clear(&mut self, row: usize, fact: usize) {
+        if fact / 64 < self.width {
+            let at = self.at(row, fact / 64);
+            self.words[at] &= !(1 << (fact % 64));
+        }
+    }
+
+    /// A word of every row.
+    fn column(&mut self, word: usize) -> &mut [u64] {
+        &mut self.words[word * self.rows..(word + 1) * self.rows]
+    }
+
+    /// Nobody knows it any more.
+    pub fn forget(&mut self, fact: usize) {
+        if fact / 64 < self.width {
+            self.column(fact / 64).iter_mut().for_each(|w| *w &= !(1 << (fact % 64)));
+        }
+    }
+
+    /// Nobody knows any of them any more.
+    pub fn forget_all(&mut self, few: &Few) {
+        few.0.iter().for_each(|&(word, mask)| self.forget_of(word, mask));
+    }
+
+    fn forget_of(&mut self, word: usize, mask: u64) {
+        if word < self.width {
+            self.column(word).iter_mut().for_each(|w| *w &= !mask);
+        }
+    }
+
+    /// Nobody knows a few any more; who knew a fact knows another one instead.
+    pub fn turn(&mut self, few: &Few, ended: usize, before: usize) {
+        if ended / 64 >= self.width {
+            return self.forget_all(few);
+        }
+        if before / 64 >= self.width {
+            self.width = before / 64 + 1;
+            self.words.resize(self.rows * self.width, 0);
+        }
+        let (from, to) = (ended % 64, before % 64);
+        if ended / 64 == before / 64 {
+            // As a rule: each row's word at once.
+            let keep = !few.mask(ended / 64);
+            self.column(ended / 64).iter_mut().for_each(|w| *w = *w & keep | (*w >> from & 1) << to);
+            few.0.iter().filter(|x| x.0 != ended / 64).for_each(|&(word, mask)| self.forget_of(word, mask));
+            return;
+        }
+        let known: SmallVec<[u64; 64]> = self.column(ended / 64).iter().map(|w| w >> from & 1).collect();
+        self.forget_all(few);
+        self.column(before / 64).iter_mut().zip(known).for_each(|(w, k)| *w |= k << to);
+    }
+
+    /// A set becomes empty.
+    pub fn reset(&mut self, row: usize) {
+        self.words.iter_mut().skip(row).step_by(self.rows.max(1)).for_each(|w| *w = 0);
+    }
+
+    /// A set is as another one, less what is in a third.
+    pub fn copy(&mut self, to: usize, from: usize, except: Option<usize>) {
+        self.reset(to);
+        self.tell(to, from, except, |_, w| w);
+    }
+
+    /// To a set comes what is in another one, and not in a third, as far as a filter lets it pass: of words by number.
+    pub fn tell(&mut self, to: usize, from: usize, except: Option<usize>, filter: impl Fn(usize, u64) -> u64) {
+        for (n, column) in self.words.chunks_mut(self.rows.max(1)).enumerate() {
+            let hidden = except.map_or(0, |row| column[row]);
+            column[to] |= filter(n, column[from] & !hidden);
+        }
+    }
+
+    /// Of a set only these stay.
+    pub fn keep(&mut self, row: usize, only: &Bits) {
+        self.words.iter_mut().skip(row).step_by(self.rows.max(1)).enumerate().for_each(|(n, w)| *w &= only.word(n));
+    }
+
+    /// The same where rows and facts have other numbers.
+    pub fn moved(&self, rows: impl Fn(usize) -> usize, facts: &[usize]) -> Facts {
+        let width = facts.len().div_ceil(64).max(self.width);
+        let mut out = Facts { words: vec![0; self.rows * width], width, rows: self.rows };
+        for (row, n) in (0..self.rows).map(|row| (row, rows(row))) {
+            for word in 0..self.width {
+                let mut rest = self.words[word * self.rows + row];
+                while rest != 0 {
+                    let fact = facts[word * 64 + rest.trailing_zeros() as usize];
+                    out.words[fact / 64 * self.rows + n] |= 1 << (fact % 64);
+                    rest &= rest - 1;
+                }
+            }
+        }
+        out
+    }
+
+    /// All of it as numbers.
+    pub fn key(&self, out: &mut Vec<u64>) {
+        // Most are empty.
+        out.push(self.rows as u64);
+        for (n, &w) in self.words.iter().enumerate().filter(|x| *x.1 != 0) {
+            out.extend([n as u64, w]);
+        }
+        out.push(u64::MAX);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Who knows what, one by one.
+    fn known(f: &Facts, rows: usize, facts: usize) -> Vec<(usize, usize)> {
+        (0..rows).flat_map(|r| (0..facts).filter(move |&n| f.has(r, n)).map(move |n| (r, n))).collect()
+    }
+
+    #[test]
+    fn sets_of_many_rows_hold_what_sets_of_pairs_do() {
+        let (rows, facts) = (200, 300);
+        let (mut f, mut pairs) = (Facts::default(), std::collections::BTreeSet::new());
+        f.grow(70);
+        let mut seed = 1u64;
+        let mut next = |n: usize| {
+            seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            (seed >> 33) as usize % n
+        };
+        for step in 0..4000 {
+            if step == 100 {
+                f.grow(rows);
+            }
+            let (a, b, x, y) = (next(70), next(if step < 100 { 70 } else { rows }), next(facts), next(facts));
+            match next(8) {
+                0..3 => {
+                    f.set(b, x);
+                    pairs.insert((b, x));
+                }
+                3 => {
+                    f.forget(x);
+                    pairs.retain(|p| p.1 != x);
+                }
+                4 => {
+                    f.tell(b, a, Some(a / 2), |n, w| if n % 2 == 0 { w } else { 0 });
+                    let told = |p: &&(usize, usize)| p.0 == a && p.1 / 64 % 2 == 0 && !pairs.contains(&(a / 2, p.1));
+                    let told: Vec<_> = pairs.iter().filter(told).map(|p| (b, p.1)).collect();
+                    pairs.extend(told);
+                }
+                5 => {
+                    f.clear(b, x);
+                    pairs.remove(&(b, x));
+                }
+                6 if step % 16 == 0 => {
+                    f.reset(b);
+                    pairs.retain(|p| p.0 != b);
+                }
+                6 => {
+                    let mut few = Few::default();
+                    [x, y, (x + 7) % facts].into_iter().for_each(|n| few.set(n));
+                    f.turn(&few, x, y);
+                    let knew: Vec<_> = pairs.iter().filter(|p| p.1 == x).map(|p| (p.0, y)).collect();
+                    pairs.retain(|p| ![x, y, (x + 7) % facts].contains(&p.1));
+                    pairs.extend(knew);
+                }
+                _ => {
+                    f.copy(b, a, None);
+                    let copied: Vec<_> = pairs.iter().filter(|p| p.0 == a).map(|p| (b, p.1)).collect();
+                    pairs.retain(|p| p.0 != b);
+                    pairs.extend(copied.into_iter().filter(|_| a != b));
+                }
+            }
+            if step % 50 == 0 || step > 3990 {
+                assert_eq!(known(&f, rows.min(f.rows), facts), pairs.iter().copied().collect::<Vec<_>>(), "step {step}");
+            }
+        }
+        let moved = f.moved(|row| (row + 3) % rows, &(0..facts).map(|n| (n + 5) % facts).collect::<Vec<_>>());
+        let mut expected: Vec<_> = pairs.iter().map(|p| ((p.0 + 3) % rows, (p.1 + 5) % facts)).collect();
+        expected.sort_unstable();
+        assert_eq!(known(&moved, rows, facts), expected);
+        assert!(!expected.is_empty());
+    }
+}
