@@ -208,7 +208,8 @@ impl<'a> Checker<'a> {
         }
         let mut less = Map::default();
         comparisons(&program.body, &mut less);
-        let passes = agents.iter().map(|a| !a.whole && passes(a.body)).collect();
+        let own: Vec<bool> = roles.iter().map(|r| passes(&r.body)).collect();
+        let passes = agents.iter().map(|a| !a.whole && own[a.role]).collect();
         let lane_reads = if explicit.on { Set::default() } else { read_by_lanes(program) };
         let relevant = relevant(program, explicit.on, &|v| explicit.tracked(program, v) || lane_reads.contains(&v));
         let places = Places::new(program, &explicit, agents.len());

@@ -7,6 +7,7 @@ use crate::hash::{Map, Set};
 use crate::lane::visit::{blocks, computed, reads};
 use crate::lane::{Alloc, AllocId, BinOp, Block, Inst, LVal, ParamSource, Program, Special, Unit};
 use cranelift_entity::SecondaryMap;
+use smallvec::SmallVec;
 use std::collections::BTreeSet;
 
 /// How much is kept apart: more proves more, and takes more states.
@@ -339,64 +340,68 @@ fn needs(
     relevant: &Set<LVal>,
     constants: &Map<LVal, i64>,
     remainders: &Map<LVal, (LVal, i64)>,
-    all: i64,
+    modulus: i64,
 ) -> Map<LVal, i64> {
+    let makes = |inst: &Inst| computed(inst).is_some_and(|list| list.iter().any(|v| relevant.contains(v)));
+    let mut all = Vec::new();
+    each(&program.body, &mut |inst| match inst {
+        Inst::For(_) | Inst::If(_) => all.push(inst),
+        // A comparison with a number takes what is known at least.
+        Inst::Cmp { .. } => {}
+        other => all.extend(makes(other).then_some(other)),
+    });
+    // Backwards through the text, until nothing is added.
     let mut out: Map<LVal, i64> = Map::default();
-    loop {
-        let before = out.clone();
-        let mut need = |v: LVal, n: i64| {
-            let own = out.entry(v).or_insert(1);
-            *own = gcd(lcm(*own, n.max(1)), all);
-        };
-        let of = |v: LVal| before.get(&v).copied().unwrap_or(1);
-        each(&program.body, &mut |inst| match inst {
-            Inst::Bin { dst, op, a, b } if relevant.contains(dst) => match (op, constants.get(b).copied().filter(|&c| c > 0)) {
-                _ if remainders.contains_key(dst) => need(remainders[dst].0, remainders[dst].1),
-                (BinOp::Rem | BinOp::RemU, Some(c)) => need(*a, c),
-                (BinOp::Div | BinOp::DivU, Some(c)) => need(*a, c.saturating_mul(of(*dst))),
-                (BinOp::ShrS | BinOp::ShrU, Some(c)) if c < 12 => need(*a, of(*dst) << c),
-                (BinOp::And, Some(c)) if c & (c + 1) == 0 => need(*a, c + 1),
-                (BinOp::Add | BinOp::Sub | BinOp::Mul, _) => {
-                    need(*a, of(*dst));
-                    need(*b, of(*dst));
+    let mut changes = true;
+    while changes {
+        changes = false;
+        for inst in all.iter().rev() {
+            let mut needed: SmallVec<[(LVal, i64); 4]> = SmallVec::new();
+            let mut need = |v: LVal, n: i64| needed.push((v, n));
+            let of = |v: LVal| out.get(&v).copied().unwrap_or(1);
+            match inst {
+                Inst::Bin { dst, op, a, b } => match (op, constants.get(b).copied().filter(|&c| c > 0)) {
+                    _ if remainders.contains_key(dst) => need(remainders[dst].0, remainders[dst].1),
+                    (BinOp::Rem | BinOp::RemU, Some(c)) => need(*a, c),
+                    (BinOp::Div | BinOp::DivU, Some(c)) => need(*a, c.saturating_mul(of(*dst))),
+                    (BinOp::ShrS | BinOp::ShrU, Some(c)) if c < 12 => need(*a, of(*dst) << c),
+                    (BinOp::And, Some(c)) if c & (c + 1) == 0 => need(*a, c + 1),
+                    (BinOp::Add | BinOp::Sub | BinOp::Mul, _) => {
+                        need(*a, of(*dst));
+                        need(*b, of(*dst));
+                    }
+                    _ => {
+                        need(*a, modulus);
+                        need(*b, modulus);
+                    }
+                },
+                Inst::For(l) => {
+                    need(l.hi, modulus);
+                    for c in &l.carried {
+                        let n = lcm(of(c.param), of(c.result));
+                        [c.init, c.next, c.param, c.result].into_iter().for_each(|v| need(v, n));
+                    }
                 }
-                _ => {
-                    need(*a, all);
-                    need(*b, all);
+                Inst::If(c) => {
+                    for &(r, a, b) in &c.results {
+                        need(a, of(r));
+                        need(b, of(r));
+                    }
                 }
-            },
-            Inst::For(l) => {
-                need(l.hi, all);
-                for c in &l.carried {
-                    let n = lcm(of(c.param), of(c.result));
-                    need(c.init, n);
-                    need(c.next, n);
-                    need(c.param, n);
-                    need(c.result, n);
-                }
+                other => reads(other, &mut |v| need(v, modulus)),
             }
-            Inst::If(c) => {
-                for &(r, a, b) in &c.results {
-                    need(a, of(r));
-                    need(b, of(r));
-                }
+            for (v, n) in needed {
+                let own = out.entry(v).or_insert(1);
+                let more = gcd(lcm(*own, n.max(1)), modulus);
+                changes |= more != std::mem::replace(own, more);
             }
-            // A comparison with a number takes what is known at least.
-            Inst::Cmp { .. } => {}
-            other => {
-                if computed(other).is_some_and(|list| list.iter().any(|v| relevant.contains(v))) {
-                    reads(other, &mut |v| need(v, all));
-                }
-            }
-        });
-        if out == before {
-            return out;
         }
     }
+    out
 }
 
 /// Calls `f` for every instruction of a block and the blocks inside it.
-fn each(block: &Block, f: &mut dyn FnMut(&Inst)) {
+fn each<'p>(block: &'p Block, f: &mut dyn FnMut(&'p Inst)) {
     for inst in block {
         f(inst);
         blocks(inst).into_iter().for_each(|b| each(b, f));
