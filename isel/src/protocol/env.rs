@@ -99,7 +99,7 @@ impl Homes {
 }
 
 /// Values by name.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub(super) struct Env {
     homes: Rc<Homes>,
     slots: Vec<Abs>,
@@ -107,6 +107,21 @@ pub(super) struct Env {
     before: Vec<(u32, Abs)>,
     /// Where in that list each open loop's turn began.
     open: SmallVec<[u32; 4]>,
+}
+
+impl Clone for Env {
+    fn clone(&self) -> Env {
+        let Env { homes, slots, before, open } = self;
+        Env { homes: homes.clone(), slots: slots.clone(), before: before.clone(), open: open.clone() }
+    }
+
+    fn clone_from(&mut self, other: &Env) {
+        let Env { homes, slots, before, open } = self;
+        homes.clone_from(&other.homes);
+        slots.clone_from(&other.slots);
+        before.clone_from(&other.before);
+        open.clone_from(&other.open);
+    }
 }
 
 impl Env {

@@ -58,7 +58,6 @@ pub(super) enum Life {
     Done,
 }
 
-#[derive(Clone)]
 pub(super) struct Task<'a> {
     pub frames: Vec<Frame<'a>>,
     pub env: Env,
@@ -74,7 +73,6 @@ pub(super) struct Task<'a> {
     pub ring: RingTask,
 }
 
-#[derive(Clone)]
 pub(super) struct State<'a> {
     pub tasks: Vec<Task<'a>>,
     pub ring: RingState,
@@ -82,6 +80,38 @@ pub(super) struct State<'a> {
     pub shared: Shared,
     /// Answers per stream that some agent has yet to read; true goes round again.
     answers: Vec<VecDeque<bool>>,
+}
+
+impl Clone for State<'_> {
+    fn clone(&self) -> Self {
+        let State { tasks, ring, shared, answers } = self;
+        State { tasks: tasks.clone(), ring: ring.clone(), shared: shared.clone(), answers: answers.clone() }
+    }
+
+    // States are large, and come and go.
+    fn clone_from(&mut self, other: &Self) {
+        let State { tasks, ring, shared, answers } = self;
+        tasks.clone_from(&other.tasks);
+        ring.clone_from(&other.ring);
+        shared.clone_from(&other.shared);
+        answers.clone_from(&other.answers);
+    }
+}
+
+impl Clone for Task<'_> {
+    fn clone(&self) -> Self {
+        Task { frames: self.frames.clone(), env: self.env.clone(), read: self.read.clone(), debt: self.debt.clone(), ring: self.ring.clone(), ..*self }
+    }
+
+    fn clone_from(&mut self, other: &Self) {
+        let Task { frames, env, read, debt, joined, met, life, ring } = self;
+        frames.clone_from(&other.frames);
+        env.clone_from(&other.env);
+        read.clone_from(&other.read);
+        debt.clone_from(&other.debt);
+        ring.clone_from(&other.ring);
+        (*joined, *met, *life) = (other.joined, other.met, other.life);
+    }
 }
 
 /// How far an agent got.
@@ -317,16 +347,24 @@ impl<'a> Checker<'a> {
         let checker = self;
         let mut seen = Seen::default();
         let mut open = checker.begin()?;
+        // States that are done with: their memory serves others.
+        let mut spare: Vec<State<'a>> = Vec::new();
         let most = if checker.explicit.on { MAX_EXPLICIT / checker.explicit.blocks } else { MAX_STATES };
         while let Some(mut state) = open.pop() {
-            let Some(stream) = checker.run(&mut state)? else { continue };
-            if !checker.first_seen(&state, &mut seen) {
+            let Some(stream) = checker.run(&mut state)?.filter(|_| checker.first_seen(&state, &mut seen)) else {
+                spare.push(state);
                 continue;
-            }
+            };
             if seen.count > most {
                 return Err(ProtocolError { problem: format!("more than {most} states"), here: "the program".into(), other: None });
             }
-            let mut again = state.clone();
+            let mut again = match spare.pop() {
+                Some(mut old) => {
+                    old.clone_from(&state);
+                    old
+                }
+                None => state.clone(),
+            };
             again.answers[stream].push_back(true);
             state.answers[stream].push_back(false);
             open.extend([again, state]);

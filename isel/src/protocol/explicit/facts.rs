@@ -49,12 +49,23 @@ impl Few {
 }
 
 /// Sets of facts, one for each who may know: a row. Of 64 facts all rows lie together, so that what all forget is quickly forgotten.
-#[derive(Clone, Default)]
+#[derive(Default)]
 pub(in super::super) struct Facts {
     words: Vec<u64>,
     /// Words of a row.
     width: usize,
     rows: usize,
+}
+
+impl Clone for Facts {
+    fn clone(&self) -> Facts {
+        Facts { words: self.words.clone(), ..*self }
+    }
+
+    fn clone_from(&mut self, other: &Facts) {
+        self.words.clone_from(&other.words);
+        (self.width, self.rows) = (other.width, other.rows);
+    }
 }
 
 impl Facts {

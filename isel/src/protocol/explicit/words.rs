@@ -96,7 +96,7 @@ fn bar_key(b: Option<&Bar>, flips: bool, out: &mut Vec<u64>) {
 }
 
 /// What agents share.
-#[derive(Clone, Default)]
+#[derive(Default)]
 pub(in super::super) struct Shared {
     /// What agents know, and what barriers teach: [`Places`](super::Places) tells the rows.
     pub(super) facts: Facts,
@@ -109,6 +109,32 @@ pub(in super::super) struct Shared {
     cluster: Meeting,
     /// Per block: made words that the units, and then the other warps, may not see yet.
     fresh: SmallVec<[(bool, bool); 8]>,
+}
+
+impl Clone for Shared {
+    fn clone(&self) -> Shared {
+        let Shared { facts, told, bars, regions, named, cluster, fresh } = self;
+        Shared {
+            facts: facts.clone(),
+            told: told.clone(),
+            bars: bars.clone(),
+            regions: regions.clone(),
+            named: named.clone(),
+            cluster: cluster.clone(),
+            fresh: fresh.clone(),
+        }
+    }
+
+    fn clone_from(&mut self, other: &Shared) {
+        let Shared { facts, told, bars, regions, named, cluster, fresh } = self;
+        facts.clone_from(&other.facts);
+        told.clone_from(&other.told);
+        bars.clone_from(&other.bars);
+        regions.clone_from(&other.regions);
+        named.clone_from(&other.named);
+        cluster.clone_from(&other.cluster);
+        fresh.clone_from(&other.fresh);
+    }
 }
 
 impl Shared {
