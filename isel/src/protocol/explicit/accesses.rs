@@ -17,13 +17,14 @@ use std::rc::Rc;
 
 /// What accesses side by side touch where their addresses and guards are the same.
 pub(super) struct Reach {
-    block: usize,
     /// Addresses and guards.
     at: SmallVec<[Abs; 16]>,
-    all: Rc<[Touch]>,
+    /// In each block that has come so far.
+    blocks: SmallVec<[(usize, Rc<[Touch]>); 1]>,
 }
 
 /// A region that is touched.
+#[derive(Clone)]
 struct Touch {
     /// An address that leads to it.
     addr: LVal,
@@ -52,9 +53,7 @@ impl<'a> Checker<'a> {
                 Access::Product(m) => at.extend(operands(m).map(|o| get(o.at.addr))),
             }
         }
-        let found = self.found.accesses.borrow();
-        let known = found.get(n).and_then(|l| l.iter().find(|x| x.block == block && x.at == at).map(|x| x.all.clone()));
-        drop(found);
+        let known = self.known(n, block, &at);
         // What one lane writes again counts as another write.
         let one = list.all.len() == 1 || list.kind != Kind::Write || !self.agents[t].single;
         if let Some(all) = known.as_ref().filter(|_| one) {
@@ -99,9 +98,27 @@ impl<'a> Checker<'a> {
             if found.len() <= n {
                 found.resize_with(n + 1, SmallVec::new);
             }
-            found[n].push(Reach { block, at, all: all.into() });
+            found[n].push(Reach { at, blocks: SmallVec::from_iter([(block, all.into())]) });
         }
         Ok(())
+    }
+
+    /// What accesses of a number have touched before, in a block: in all blocks the same, but for the block.
+    fn known(&self, n: usize, block: usize, at: &[Abs]) -> Option<Rc<[Touch]>> {
+        let mut found = self.found.accesses.borrow_mut();
+        let reach = found.get_mut(n)?.iter_mut().find(|x| x.at[..] == *at)?;
+        if let Some((_, all)) = reach.blocks.iter().find(|x| x.0 == block) {
+            return Some(all.clone());
+        }
+        let (other, there) = reach.blocks.first()?;
+        let by = (block as i64 - *other as i64) << RANK;
+        let here = |x: &Touch| {
+            let (r, (from, to)) = x.part;
+            Touch { part: (self.places.region_beside(r, by), (from + by, to + by)), ..x.clone() }
+        };
+        let all: Rc<[Touch]> = there.iter().map(here).collect();
+        reach.blocks.push((block, all.clone()));
+        Some(all)
     }
 
     fn touch_part(&self, s: &mut State<'a>, t: usize, here: Site, part: Part, kind: Kind) -> Result<(), Clash> {

@@ -16,6 +16,7 @@ use std::cell::RefCell;
 
 /// The facts about a region.
 struct AboutRegion {
+    at: i64,
     /// Its last write is there.
     written: usize,
     /// Units see its last write, if lanes made it: its writer has fenced behind it.
@@ -176,8 +177,17 @@ impl Places {
         let region = n.about_regions.len();
         n.regions.insert(at, region);
         let (written, shown) = (n.write(), n.write());
-        n.about_regions.push(AboutRegion { written, shown, read: SmallVec::new(), coarse });
+        n.about_regions.push(AboutRegion { at, written, shown, read: SmallVec::new(), coarse });
         region
+    }
+
+    /// The number of the region that lies so many bytes behind another one of its kind.
+    pub fn region_beside(&self, region: usize, by: i64) -> usize {
+        let (at, coarse) = {
+            let n = self.numbers.borrow();
+            (n.about_regions[region].at, n.about_regions[region].coarse)
+        };
+        self.region(at + by, coarse)
     }
 
     /// A block runs.
