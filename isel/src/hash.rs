@@ -16,9 +16,11 @@ impl Quick {
 
 impl Hasher for Quick {
     fn write(&mut self, bytes: &[u8]) {
-        for chunk in bytes.chunks(8) {
+        let (words, rest) = bytes.as_chunks::<8>();
+        words.iter().for_each(|&w| self.mix(u64::from_le_bytes(w)));
+        if !rest.is_empty() {
             let mut word = [0; 8];
-            word[..chunk.len()].copy_from_slice(chunk);
+            word[..rest.len()].copy_from_slice(rest);
             self.mix(u64::from_le_bytes(word));
         }
     }

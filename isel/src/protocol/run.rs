@@ -176,7 +176,8 @@ pub(super) struct Checker<'a> {
 
 /// What makes two states equal: everything but the instructions, which only messages name.
 struct Key {
-    numbers: Box<[u64]>,
+    /// Seven bits a byte: numbers are many, and small.
+    numbers: Box<[u8]>,
     /// Of specialised kernels.
     ring: Option<(RingState, Vec<RingTask>)>,
 }
@@ -187,6 +188,22 @@ struct Seen {
     keys: Map<u64, SmallVec<[Key; 1]>>,
     count: usize,
     numbers: Vec<u64>,
+    bytes: Vec<u8>,
+}
+
+impl Seen {
+    /// Writes the numbers down as bytes.
+    fn pack(&mut self) {
+        self.bytes.clear();
+        self.bytes.reserve(2 * self.numbers.len());
+        for &(mut n) in &self.numbers {
+            while n >= 0x80 {
+                self.bytes.push(n as u8 | 0x80);
+                n >>= 7;
+            }
+            self.bytes.push(n as u8);
+        }
+    }
 }
 
 fn agent<'a>(program: &'a Program, block: usize, role: Option<(usize, &'a Role)>) -> Agent<'a> {
@@ -380,14 +397,15 @@ impl<'a> Checker<'a> {
         }
         let ring =
             (!self.explicit.on).then(|| (s.ring.without_sites(), s.tasks.iter().map(|t| t.ring.without_sites()).collect::<Vec<_>>()));
+        seen.pack();
         let mut hasher = Quick::default();
-        n.iter().for_each(|&n| hasher.write_u64(n));
+        hasher.write(&seen.bytes);
         ring.hash(&mut hasher);
         let same = seen.keys.entry(hasher.finish()).or_default();
-        if same.iter().any(|k| *k.numbers == n[..] && k.ring == ring) {
+        if same.iter().any(|k| *k.numbers == seen.bytes[..] && k.ring == ring) {
             return false;
         }
-        same.push(Key { numbers: n.as_slice().into(), ring });
+        same.push(Key { numbers: seen.bytes.as_slice().into(), ring });
         seen.count += 1;
         true
     }
