@@ -64,13 +64,14 @@ fn inside(block: &mut Block, loads: Option<Loads<'_>>, beside: &Set<LVal>) {
         }
     }
     let movable = loads.is_some();
-    let mut makers: Map<LVal, usize> = Map::default();
+    let mut makers: Map<LVal, usize> = Map::with_capacity_and_hasher(block.len(), Default::default());
     for (n, inst) in block.iter().enumerate() {
         moves(inst, movable).unwrap_or(&[]).iter().for_each(|&v| {
             makers.insert(v, n);
         });
     }
-    let left: Vec<Option<Inst>> = std::mem::take(block).into_iter().map(Some).collect();
+    let room = block.len();
+    let left: Vec<Option<Inst>> = std::mem::replace(block, Vec::with_capacity(room)).into_iter().map(Some).collect();
     // Computations that nothing in the block needs are the block's results: they go last, in order.
     let anchors: Vec<usize> = (0..left.len()).filter(|&n| left[n].as_ref().is_some_and(|i| moves(i, movable).is_none())).collect();
     let whole: Vec<&Inst> = left.iter().flatten().collect();
