@@ -57,12 +57,12 @@ impl<'a> Checker<'a> {
         // What one lane writes again counts as another write.
         let one = list.all.len() == 1 || list.kind != Kind::Write || !self.agents[t].single;
         if let Some(all) = known.as_ref().filter(|_| one) {
-            let done = all.iter().try_for_each(|x| {
-                self.all_stay(s, t, x.addr, [x.part.1].into_iter());
+            all.iter().for_each(|x| self.all_stay(s, t, x.addr, [x.part.1].into_iter()));
+            let parts = all.iter().map(|x| {
                 let n = if list.kind == Kind::Multiply { x.ends.1 } else { x.ends.0 };
-                self.touch_part(s, t, Site(t, list.all[n].0), x.part, list.kind)
+                (x.part, Site(t, list.all[n].0))
             });
-            if done.is_ok() {
+            if self.touch_parts(s, t, parts, list.kind).is_ok() {
                 return Ok(());
             }
         }
@@ -70,8 +70,8 @@ impl<'a> Checker<'a> {
         for (k, (inst, access)) in list.all.iter().enumerate() {
             let here = Site(t, *inst);
             let mut follow = |s: &mut State<'a>, addr: LVal, regions: &[Part]| {
+                self.touch_parts(s, t, regions.iter().map(|&part| (part, here)), list.kind).or_else(|c| self.clash(c, here))?;
                 for &(r, (from, to)) in regions {
-                    self.touch_part(s, t, here, (r, (from, to)), list.kind).or_else(|c| self.clash(c, here))?;
                     match all.iter_mut().find(|x| (x.addr, x.part.0) == (addr, r)) {
                         Some(x) => (x.part.1, x.ends.1) = ((x.part.1.0.min(from), x.part.1.1.max(to)), k),
                         None => all.push(Touch { addr, part: (r, (from, to)), ends: (k, k) }),
@@ -121,11 +121,13 @@ impl<'a> Checker<'a> {
         Some(all)
     }
 
-    fn touch_part(&self, s: &mut State<'a>, t: usize, here: Site, part: Part, kind: Kind) -> Result<(), Clash> {
+    /// Parts of regions are touched, each at its place in the program.
+    fn touch_parts(&self, s: &mut State<'a>, t: usize, mut parts: impl Iterator<Item = (Part, Site)>, kind: Kind) -> Result<(), Clash> {
+        let s = &mut s.shared;
         match kind {
-            Kind::Multiply => self.read_region(&mut s.shared, part, t, Some(PRODUCTS), here),
-            Kind::Read => self.read_region(&mut s.shared, part, t, None, here),
-            Kind::Write => self.write_region(&mut s.shared, part.0, t, None, here),
+            Kind::Multiply => self.read_regions(s, t, Some(PRODUCTS), parts),
+            Kind::Read => self.read_regions(s, t, None, parts),
+            Kind::Write => parts.try_for_each(|(part, here)| self.write_region(s, part.0, t, None, here)),
         }
     }
 

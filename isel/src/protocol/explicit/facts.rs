@@ -163,8 +163,12 @@ impl Facts {
     /// To a set comes what is in another one, and not in a third, as far as a filter lets it pass: of words by number.
     pub fn tell(&mut self, to: usize, from: usize, except: Option<usize>, filter: impl Fn(usize, u64) -> u64) {
         for (n, column) in self.words.chunks_mut(self.rows.max(1)).enumerate() {
-            let hidden = except.map_or(0, |row| column[row]);
-            column[to] |= filter(n, column[from] & !hidden);
+            // Most are empty.
+            let known = column[from];
+            if known != 0 {
+                let hidden = except.map_or(0, |row| column[row]);
+                column[to] |= filter(n, known & !hidden);
+            }
         }
     }
 

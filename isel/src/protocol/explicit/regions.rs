@@ -17,6 +17,8 @@
 //! lanes that do not wait, write to it: of these one phase of a word tells all. What needs more is followed part by part.
 
 use super::super::word::Site;
+use super::facts::Few;
+use super::units::Part;
 use super::words::{Agents, list_key};
 use super::{Checker, Shared};
 use smallvec::SmallVec;
@@ -114,6 +116,15 @@ fn join(parts: &mut SmallVec<[(i64, i64); 2]>, (from, to): (i64, i64)) {
     }
 }
 
+/// What reads change of what is known.
+#[derive(Default)]
+struct News {
+    /// Nobody knows it any more; then
+    void: Few,
+    /// the reader learns it.
+    learnt: SmallVec<[usize; 8]>,
+}
+
 /// What may go wrong, and the other instruction.
 pub(super) type Clash = (&'static str, Option<Site>);
 
@@ -208,13 +219,30 @@ impl Checker<'_> {
         Ok(())
     }
 
-    /// An agent's lanes read bytes of a region, or a unit of a kind does for it.
-    pub(super) fn read_region(
+    /// An agent's lanes read parts of regions, or a unit of a kind does for it: an access after the other, each with where it stands.
+    pub(super) fn read_regions(
         &self,
         s: &mut Shared,
-        (r, bytes): (usize, (i64, i64)),
         t: usize,
         unit: Option<usize>,
+        parts: impl Iterator<Item = (Part, Site)>,
+    ) -> Result<(), Clash> {
+        let mut news = News::default();
+        let mut parts = parts;
+        let done = parts.try_for_each(|(part, here)| self.read_region(s, part, t, (unit, &mut news), here));
+        // Facts of regions that are read together lie together.
+        s.facts.forget_all(&news.void);
+        news.learnt.iter().for_each(|&fact| self.learn_one(s, t, fact));
+        done
+    }
+
+    /// The same of one region.
+    fn read_region(
+        &self,
+        s: &mut Shared,
+        (r, bytes): Part,
+        t: usize,
+        (unit, news): (Option<usize>, &mut News),
         here: Site,
     ) -> Result<(), Clash> {
         let p = &self.places;
@@ -294,10 +322,10 @@ impl Checker<'_> {
             s.facts.clear(p.known(t), read);
             s.facts.clear(p.unsettled(t), read);
         } else if again || earlier {
-            s.facts.forget(read);
+            news.void.set(read);
         }
         if !busy {
-            self.learn_one(s, t, read);
+            news.learnt.push(read);
         }
         Ok(())
     }

@@ -270,14 +270,12 @@ impl<'a> Checker<'a> {
     }
 
     fn touch(&self, s: &mut State<'a>, t: usize, here: Site, found: &Touched, writes: bool) -> Result<(), ProtocolError> {
-        for &part in &found.regions {
-            let done = match writes {
-                true => self.write_region(&mut s.shared, part.0, t, None, here),
-                false => self.read_region(&mut s.shared, part, t, None, here),
-            };
-            done.or_else(|c| self.clash(c, here))?;
-        }
-        Ok(())
+        let parts = found.regions.iter().map(|&part| (part, here));
+        let done = match writes {
+            true => parts.map(|p| p.0.0).try_for_each(|r| self.write_region(&mut s.shared, r, t, None, here)),
+            false => self.read_regions(&mut s.shared, t, None, parts),
+        };
+        done.or_else(|c| self.clash(c, here))
     }
 
     /// A unit, or lanes that do not wait, write parts of regions whose bytes a word counts.
@@ -298,8 +296,8 @@ impl<'a> Checker<'a> {
     }
 
     fn unit_reads(&self, s: &mut State<'a>, t: usize, here: Site, regions: &[Part], kind: usize) -> Result<(), ProtocolError> {
-        let read = |&r: &Part| self.read_region(&mut s.shared, r, t, Some(kind), here).or_else(|c| self.clash(c, here));
-        regions.iter().try_for_each(read)
+        let parts = regions.iter().map(|&part| (part, here));
+        self.read_regions(&mut s.shared, t, Some(kind), parts).or_else(|c| self.clash(c, here))
     }
 
     /// What lanes write of regions with so many bytes each, and whether no two of them write the same; found out once.
