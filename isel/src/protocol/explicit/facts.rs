@@ -196,10 +196,12 @@ impl Facts {
 
     /// All of it as numbers.
     pub fn key(&self, out: &mut Vec<u64>) {
-        // Most are empty.
         out.push(self.rows as u64);
-        for (n, &w) in self.words.iter().enumerate().filter(|x| *x.1 != 0) {
-            out.extend([n as u64, w]);
+        for (n, few) in self.words.chunks(8).enumerate() {
+            // Most are empty.
+            if few.iter().fold(0, |any, w| any | w) != 0 {
+                few.iter().enumerate().filter(|x| *x.1 != 0).for_each(|(k, &w)| out.extend([(8 * n + k) as u64, w]));
+            }
         }
         out.push(u64::MAX);
     }
