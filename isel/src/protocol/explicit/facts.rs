@@ -181,12 +181,18 @@ impl Facts {
     pub fn moved(&self, rows: impl Fn(usize) -> usize, facts: &[usize]) -> Facts {
         let width = facts.len().div_ceil(64).max(self.width);
         let mut out = Facts { words: vec![0; self.rows * width], width, rows: self.rows };
-        for (row, n) in (0..self.rows).map(|row| (row, rows(row))) {
-            for word in 0..self.width {
-                let mut rest = self.words[word * self.rows + row];
+        let rows: SmallVec<[usize; 64]> = (0..self.rows).map(rows).collect();
+        for (word, column) in self.words.chunks(self.rows.max(1)).enumerate() {
+            // Most keep their numbers.
+            let first = word * 64;
+            let stays = |n: &usize| facts.get(first + n) == Some(&(first + n));
+            let stay = (0..64).filter(stays).fold(0, |stay, n| stay | 1 << n);
+            for (&w, &row) in column.iter().zip(&rows).filter(|x| *x.0 != 0) {
+                out.words[word * self.rows + row] |= w & stay;
+                let mut rest = w & !stay;
                 while rest != 0 {
-                    let fact = facts[word * 64 + rest.trailing_zeros() as usize];
-                    out.words[fact / 64 * self.rows + n] |= 1 << (fact % 64);
+                    let fact = facts[first + rest.trailing_zeros() as usize];
+                    out.words[fact / 64 * self.rows + row] |= 1 << (fact % 64);
                     rest &= rest - 1;
                 }
             }

@@ -113,14 +113,8 @@ struct Search<'c, 'a> {
     indices: Set<LVal>,
 }
 
-/// Blocks of a cluster above which turning a state costs more than it saves: what is known of one another grows with their square.
-const MOST_BLOCKS: usize = 2;
-
 /// Looks for counters and rings; `None` if there are none that turn.
 pub(in super::super) fn find(c: &Checker<'_>) -> Option<Rotation> {
-    if c.explicit.blocks > MOST_BLOCKS {
-        return None;
-    }
     let roles = &c.program.roles()?.roles;
     let candidate = |v: LVal| c.explicit.counters.contains(&v) && c.is_computed(v);
     let outer = |i: &Inst| match i {
