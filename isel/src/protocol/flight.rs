@@ -213,7 +213,7 @@ impl<'a> Pass<'a> {
             }
         }
         let by = |left: bool| Flight { age: 0, left, moved: false, by: inst };
-        words.iter().for_each(|&v| _ = s.flying.insert(v, by(true)));
+        words.iter().for_each(|&v| s.flying.insert(v, by(true)));
         for &v in &m.dsts {
             self.written(v, s, inst)?;
             s.flying.insert(v, by(false));

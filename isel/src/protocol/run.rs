@@ -100,7 +100,14 @@ impl Clone for State<'_> {
 
 impl Clone for Task<'_> {
     fn clone(&self) -> Self {
-        Task { frames: self.frames.clone(), env: self.env.clone(), read: self.read.clone(), debt: self.debt.clone(), ring: self.ring.clone(), ..*self }
+        Task {
+            frames: self.frames.clone(),
+            env: self.env.clone(),
+            read: self.read.clone(),
+            debt: self.debt.clone(),
+            ring: self.ring.clone(),
+            ..*self
+        }
     }
 
     fn clone_from(&mut self, other: &Self) {

@@ -1,5 +1,12 @@
-//! Accesses of local memory that nothing stands between: the products of a step, the words of a tile that lanes load or store. They touch the
-//! same few regions over and over, and the second of two that do the same changes nothing, so they are followed as one.
+//! Accesses of local memory that nothing stands between: the products of a step, the words of a tile that lanes load or store.
+//!
+//! ```text
+//! load x0 .. x15   load x16 .. x31   load y0 .. y15      becomes      read x: 0 .. 31   read y: 0 .. 15
+//! ```
+//!
+//! They touch the same few regions over and over. The second of two accesses of a region changes nothing that the first has not, so each
+//! region is touched once, with all that is touched of it. What that is is found out once for each list of addresses. Where it is refused, the
+//! accesses are followed one after the other, which names the guilty one, or finds that each is in order.
 
 use super::super::ProtocolError;
 use super::super::run::{Access, Accesses, Kind, State};
@@ -9,16 +16,23 @@ use super::Checker;
 use super::regions::{Clash, PRODUCTS};
 use super::units::{ADDRESS, Part, joined};
 use super::words::RANK;
+use crate::hash::{Map, Quick};
 use crate::lane::{GroupOperand, LVal, LeftOperand, Multiply};
 use cranelift_entity::EntityRef;
 use smallvec::SmallVec;
 use std::collections::BTreeSet;
+use std::hash::{Hash, Hasher};
 use std::rc::Rc;
 
-/// What accesses side by side touch where their addresses and guards are the same.
+/// Addresses and guards.
+type At = SmallVec<[Abs; 16]>;
+
+/// What accesses side by side touch, by a hash of addresses and guards.
+pub(super) type Reaches = Map<u64, SmallVec<[Reach; 1]>>;
+
+/// The same where these are known.
 pub(super) struct Reach {
-    /// Addresses and guards.
-    at: SmallVec<[Abs; 16]>,
+    at: At,
     /// In each block that has come so far.
     blocks: SmallVec<[(usize, Rc<[Touch]>); 1]>,
 }
@@ -46,14 +60,17 @@ impl<'a> Checker<'a> {
         let block = self.agents[t].block;
         let env = &s.tasks[t].env;
         let get = |v: LVal| env.get(&v).unwrap_or(Abs::Any);
-        let mut at: SmallVec<[Abs; 16]> = SmallVec::new();
+        let mut at = At::new();
         for (_, access) in &list.all {
             match access {
                 Access::Lanes(place, _, guard) => at.extend([get(place.addr), guard.map_or(Abs::All(1), get)]),
                 Access::Product(m) => at.extend(operands(m).map(|o| get(o.at.addr))),
             }
         }
-        let known = self.known(n, block, &at);
+        let mut hasher = Quick::default();
+        at.hash(&mut hasher);
+        let number = (n, hasher.finish());
+        let known = self.known(number, block, &at);
         // What one lane writes again counts as another write.
         let one = list.all.len() == 1 || list.kind != Kind::Write || !self.agents[t].single;
         if let Some(all) = known.as_ref().filter(|_| one) {
@@ -96,17 +113,17 @@ impl<'a> Checker<'a> {
         if known.is_none() {
             let mut found = self.found.accesses.borrow_mut();
             if found.len() <= n {
-                found.resize_with(n + 1, SmallVec::new);
+                found.resize_with(n + 1, Reaches::default);
             }
-            found[n].push(Reach { at, blocks: SmallVec::from_iter([(block, all.into())]) });
+            found[n].entry(number.1).or_default().push(Reach { at, blocks: SmallVec::from_iter([(block, all.into())]) });
         }
         Ok(())
     }
 
     /// What accesses of a number have touched before, in a block: in all blocks the same, but for the block.
-    fn known(&self, n: usize, block: usize, at: &[Abs]) -> Option<Rc<[Touch]>> {
+    fn known(&self, (n, hash): (usize, u64), block: usize, at: &At) -> Option<Rc<[Touch]>> {
         let mut found = self.found.accesses.borrow_mut();
-        let reach = found.get_mut(n)?.iter_mut().find(|x| x.at[..] == *at)?;
+        let reach = found.get_mut(n)?.get_mut(&hash)?.iter_mut().find(|x| x.at == *at)?;
         if let Some((_, all)) = reach.blocks.iter().find(|x| x.0 == block) {
             return Some(all.clone());
         }

@@ -248,7 +248,7 @@ mod tests {
                 }
                 4 => {
                     f.tell(b, a, Some(a / 2), |n, w| if n % 2 == 0 { w } else { 0 });
-                    let told = |p: &&(usize, usize)| p.0 == a && p.1 / 64 % 2 == 0 && !pairs.contains(&(a / 2, p.1));
+                    let told = |p: &&(usize, usize)| p.0 == a && (p.1 / 64).is_multiple_of(2) && !pairs.contains(&(a / 2, p.1));
                     let told: Vec<_> = pairs.iter().filter(told).map(|p| (b, p.1)).collect();
                     pairs.extend(told);
                 }

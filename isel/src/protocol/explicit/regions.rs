@@ -251,10 +251,7 @@ impl Checker<'_> {
         // As the read in front of it, in the same open group: nobody has been told, and nothing was written.
         if let (Some(kind), Ok(n)) = (unit, now.reader(t)) {
             let within = |w: &Write| w.parts.iter().any(|&(from, to)| from <= bytes.0 && bytes.1 <= to);
-            if now.reads[n].groups[kind] & 1 == 1
-                && now.reads[n].told == told
-                && (!p.coarse(r) || now.write.as_ref().is_some_and(within))
-            {
+            if now.reads[n].groups[kind] & 1 == 1 && now.reads[n].told == told && (!p.coarse(r) || now.write.as_ref().is_some_and(within)) {
                 now.reads[n].site = here;
                 return Ok(());
             }

@@ -5,7 +5,7 @@ use super::super::run::{State, place};
 use super::super::value::Abs;
 use super::super::word::Site;
 use super::Checker;
-use super::accesses::Reach;
+use super::accesses::Reaches;
 use super::regions::{Clash, PRODUCTS, STORES};
 use super::words::{RANK, block_of};
 use crate::hash::Memo;
@@ -56,7 +56,7 @@ pub(in super::super) struct Found {
     /// Of a block; of remote ones [`u32::MAX`].
     touched: Memo<(Lanes, u32), Option<Rc<Touched>>>,
     /// Of accesses side by side, by their number.
-    pub(super) accesses: RefCell<Vec<SmallVec<[Reach; 4]>>>,
+    pub(super) accesses: RefCell<Vec<Reaches>>,
 }
 
 /// Ranges of bytes, those that touch one another joined.
@@ -146,7 +146,13 @@ impl<'a> Checker<'a> {
 
     /// What an agent's lanes touch with so many bytes each, where a guard holds: in the own block, or remote, where addresses have the
     /// rank plus one above them. `None` if that is not known.
-    pub(super) fn touched(&self, s: &State<'a>, t: usize, (p, guard, bytes): (&Place, Option<LVal>, u32), remote: bool) -> Option<Rc<Touched>> {
+    pub(super) fn touched(
+        &self,
+        s: &State<'a>,
+        t: usize,
+        (p, guard, bytes): (&Place, Option<LVal>, u32),
+        remote: bool,
+    ) -> Option<Rc<Touched>> {
         let env = &s.tasks[t].env;
         let guard = guard.map_or(Abs::All(1), |g| env.get(&g).unwrap_or(Abs::Any));
         let lanes = (env.get(&p.addr)?, guard, p.offset, bytes);
