@@ -1,7 +1,11 @@
 //! Clusters in the proof: blocks that exchange sums in rounds, with and without tasks, and what is refused of them.
 
+#[path = "common/left_out.rs"]
+mod left_out;
+
+use left_out::{Part, unit, without};
 use tilelift_ir::verify::verify;
-use tilelift_isel::lane::{Block, Inst, Program, Unit};
+use tilelift_isel::lane::{Inst, Program, Unit};
 use tilelift_isel::{LowerOptions, lower, prove};
 use tilelift_kernels::explicit;
 use tilelift_nvptx::sm_90a;
@@ -319,36 +323,6 @@ fn a_slot_that_changes_hands_unseen_is_refused() {
     assert!(e.contains("can't tell them apart"), "{e}");
 }
 
-/// Takes away the `nth` instruction of a block that is asked for; true if there was one.
-fn without(block: &mut Block, is: &dyn Fn(&Inst) -> bool, left: &mut usize) -> bool {
-    for i in 0..block.len() {
-        if is(&block[i]) {
-            if *left == 0 {
-                block.remove(i);
-                return true;
-            }
-            *left -= 1;
-        }
-        let found = match &mut block[i] {
-            Inst::For(l) => without(&mut l.body, is, left),
-            Inst::If(c) => without(&mut c.then, is, left) || without(&mut c.otherwise, is, left),
-            Inst::Roles(r) => r.roles.iter_mut().any(|r| without(&mut r.body, is, left)),
-            _ => false,
-        };
-        if found {
-            return true;
-        }
-    }
-    false
-}
-
-fn unit(i: &Inst, is: fn(&Unit) -> bool) -> bool {
-    matches!(i, Inst::Unit(u) if is(u))
-}
-
-/// A kind of instruction: what it is called, and which it is.
-type Part = (&'static str, fn(&Inst) -> bool);
-
 /// What no program in a cluster can do without.
 const PARTS: [Part; 9] = [
     ("wait", |i| unit(i, |u| matches!(u, Unit::Wait { .. }))),
@@ -395,7 +369,15 @@ fn what_is_left_out_of_an_exchange_is_missed() {
 
 #[test]
 fn kernels_in_clusters_are_proved_and_what_is_left_out_is_missed() {
-    for name in ["cluster_norm_2_f32_3x1000", "cluster_norm_4_f16_2x4100", "stream_norm_2_bf16_3x64", "stream_norm_2_f32_6x480"] {
+    let names = [
+        "cluster_norm_2_f32_3x1000",
+        "cluster_norm_4_f16_2x4100",
+        "stream_norm_2_bf16_3x64",
+        "stream_norm_2_f32_6x480",
+        "stream_norm_4_f16_9x4224",
+        "stream_norm_8_bf16_5x16384",
+    ];
+    for name in names {
         let Some(case) = explicit::cases().into_iter().find(|c| c.name == name) else { panic!("{name} is gone") };
         let kernel = case.build().unwrap();
         let program =
