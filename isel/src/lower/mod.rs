@@ -153,16 +153,23 @@ fn lower_planned(kernel: &Kernel, target: &Target, options: &LowerOptions, forms
     let ring = first.specialised().map(|s| (s.depth, s.stage_bytes)).filter(|_| options.stages.is_none());
     let mut done = lower_as(kernel, target, first.clone(), options.layouts, false);
     if let Some((depth, bytes)) = ring {
-        // The ring took what the kernel needs, and gives back as many slots.
+        // The ring took what the kernel needs, and gives back as many slots; it is told of the first thing that does not fit, so that
+        // others may not fit behind it.
         let mut stages = fewer(&done, depth, bytes);
-        // Where few would remain, what is loaded beside it is loaded as it is wanted and needs no way through shared memory, if that is
-        // enough.
-        if stages.is_some_and(|n| n < FEW_SLOTS)
-            && let Ok(direct) = lower_as(kernel, target, first, options.layouts, true)
-        {
-            (done, stages) = (Ok(direct), None);
-        }
-        while let Some(n) = stages.filter(|&n| n >= 2) {
+        let mut loads = Some(first);
+        while let Some(n) = stages {
+            // Where few would remain, what is loaded beside it is loaded as it is wanted and needs no way through shared memory, if
+            // that is enough.
+            if n < FEW_SLOTS
+                && let Some(whole) = loads.take()
+                && let Ok(direct) = lower_as(kernel, target, whole, options.layouts, true)
+            {
+                done = Ok(direct);
+                break;
+            }
+            if n < 2 {
+                break;
+            }
             let smaller = LowerOptions { stages: Some(n), ..*options };
             done = lower_as(kernel, target, plan_with(kernel, target, &smaller, forms)?, options.layouts, false);
             stages = fewer(&done, n, bytes);
@@ -634,17 +641,23 @@ impl<'a> Lower<'a> {
         Ok(tile)
     }
 
-    /// Shared memory for one purpose; `bytes` alone must fit the target. What roles use they use side by side, so there it has to fit beside
-    /// all that was given before: that it does not is best known early.
+    /// Shared memory for one purpose, which must fit the target. What roles use they use side by side, so there it must fit beside all that
+    /// was given before: that it does not is best known early.
     fn alloc(&self, b: &mut LaneBuilder, bytes: u64, purpose: &'static str) -> Result<AllocId, LowerError> {
-        let need = bytes.saturating_add(if self.role.is_some() { b.allocated() } else { 0 });
+        let beside = if self.role.is_some() { b.allocated() } else { 0 };
+        let need = bytes.saturating_add(beside);
         match u32::try_from(bytes) {
             Ok(n) if need <= u64::from(self.target.shared_bytes) => Ok(b.alloc(n, purpose)),
             Ok(_) | Err(_) => Err(LowerError::ResourceExceeded {
                 resource: SHARED,
                 need,
                 have: u64::from(self.target.shared_bytes),
-                remedy: format!("this is for one {purpose}: use a smaller tile or fewer stages (`stages=`)"),
+                remedy: match beside {
+                    0 => format!("this is for one {purpose}: use a smaller tile or fewer stages (`stages=`)"),
+                    _ => format!(
+                        "the ring and what is beside it take {beside} in front of one {purpose}: use smaller tiles or fewer stages (`stages=`)"
+                    ),
+                },
                 loc: Default::default(),
             }),
         }

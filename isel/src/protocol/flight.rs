@@ -32,7 +32,7 @@ pub(super) fn check(program: &Program, name: &str, body: &Block) -> Result<(), P
     if !multiplies(body) {
         return Ok(());
     }
-    let mut registers = Registers::new(program.vals.len());
+    let mut registers = Registers::new(program.vals.len(), body);
     let pass = Pass { program, name };
     pass.block(body, &mut registers)?;
     match registers.flying.first() {

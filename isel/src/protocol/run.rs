@@ -17,7 +17,7 @@ use crate::lane::print::inst_text;
 use crate::lane::visit::computed;
 use crate::lane::{Block, If, Inst, LVal, Place, Program, Role, Roles, Special};
 use crate::target::Units;
-pub(super) use code::{Access, Accesses, Kind};
+pub(super) use code::{Access, AccessKind, Accesses};
 use code::{Code, What};
 use cranelift_entity::EntityRef;
 use smallvec::SmallVec;
@@ -559,12 +559,10 @@ impl<'a> Checker<'a> {
         if !group.again {
             return group.insts.iter().for_each(|inst| self.compute(inst, env, t));
         }
-        if group.recall(env) {
-            return;
+        if let Some(read) = group.recall(env) {
+            group.insts.iter().for_each(|inst| self.compute(inst, env, t));
+            group.note(read, env);
         }
-        let reading = group.reading(env);
-        group.insts.iter().for_each(|inst| self.compute(inst, env, t));
-        group.note(reading, env);
     }
 
     /// True if an instruction makes what matters.

@@ -9,7 +9,7 @@
 //! accesses are followed one after the other, which names the guilty one, or finds that each is in order.
 
 use super::super::ProtocolError;
-use super::super::run::{Access, Accesses, Kind, State};
+use super::super::run::{Access, AccessKind, Accesses, State};
 use super::super::value::Abs;
 use super::super::word::Site;
 use super::Checker;
@@ -72,26 +72,28 @@ impl<'a> Checker<'a> {
         let number = (n, hasher.finish());
         let known = self.known(number, block, &at);
         // What one lane writes again counts as another write.
-        let one = list.all.len() == 1 || list.kind != Kind::Write || !self.agents[t].single;
+        let one = list.all.len() == 1 || list.kind != AccessKind::Write || !self.agents[t].single;
         if let Some(all) = known.as_ref().filter(|_| one) {
             all.iter().for_each(|x| self.all_stay(s, t, x.addr, [x.part.1].into_iter()));
             let parts = all.iter().map(|x| {
-                let n = if list.kind == Kind::Multiply { x.ends.1 } else { x.ends.0 };
+                let n = if list.kind == AccessKind::Multiply { x.ends.1 } else { x.ends.0 };
                 (x.part, Site(t, list.all[n].0))
             });
             if self.touch_parts(s, t, parts, list.kind).is_ok() {
                 return Ok(());
             }
         }
-        let mut all: Vec<Touch> = Vec::new();
+        // Each region once for each address that leads to it, in the order in which they are touched first.
+        let (mut all, mut places): (Vec<Touch>, Map<(LVal, usize), usize>) = (Vec::new(), Map::default());
         for (k, (inst, access)) in list.all.iter().enumerate() {
             let here = Site(t, *inst);
             let mut follow = |s: &mut State<'a>, addr: LVal, regions: &[Part]| {
                 self.touch_parts(s, t, regions.iter().map(|&part| (part, here)), list.kind).or_else(|c| self.clash(c, here))?;
-                for &(r, (from, to)) in regions {
-                    match all.iter_mut().find(|x| (x.addr, x.part.0) == (addr, r)) {
-                        Some(x) => (x.part.1, x.ends.1) = ((x.part.1.0.min(from), x.part.1.1.max(to)), k),
-                        None => all.push(Touch { addr, part: (r, (from, to)), ends: (k, k) }),
+                for &part in regions.iter().filter(|_| known.is_none()) {
+                    let n = *places.entry((addr, part.0)).or_insert(all.len());
+                    match all.get_mut(n) {
+                        Some(x) => (x.part.1, x.ends.1) = (hull(x.part.1, part.1), k),
+                        None => all.push(Touch { addr, part, ends: (k, k) }),
                     }
                 }
                 Ok(())
@@ -139,12 +141,18 @@ impl<'a> Checker<'a> {
     }
 
     /// Parts of regions are touched, each at its place in the program.
-    fn touch_parts(&self, s: &mut State<'a>, t: usize, mut parts: impl Iterator<Item = (Part, Site)>, kind: Kind) -> Result<(), Clash> {
+    fn touch_parts(
+        &self,
+        s: &mut State<'a>,
+        t: usize,
+        mut parts: impl Iterator<Item = (Part, Site)>,
+        kind: AccessKind,
+    ) -> Result<(), Clash> {
         let s = &mut s.shared;
         match kind {
-            Kind::Multiply => self.read_regions(s, t, Some(PRODUCTS), parts),
-            Kind::Read => self.read_regions(s, t, None, parts),
-            Kind::Write => parts.try_for_each(|(part, here)| self.write_region(s, part.0, t, None, here)),
+            AccessKind::Multiply => self.read_regions(s, t, Some(PRODUCTS), parts),
+            AccessKind::Read => self.read_regions(s, t, None, parts),
+            AccessKind::Write => parts.try_for_each(|(part, here)| self.write_region(s, part.0, t, None, here)),
         }
     }
 
@@ -176,13 +184,18 @@ impl<'a> Checker<'a> {
     }
 }
 
+/// From the beginning of the one that begins first to the end of the one that ends last.
+fn hull(a: (i64, i64), b: (i64, i64)) -> (i64, i64) {
+    (a.0.min(b.0), a.1.max(b.1))
+}
+
 /// The regions of parts, each once, in the order of their addresses, with all that is touched of it.
 fn whole(parts: &[Part]) -> Vec<Part> {
     let mut out: Vec<Part> = Vec::new();
-    for &(r, (from, to)) in parts {
+    for &(r, range) in parts {
         match out.iter_mut().find(|x| x.0 == r) {
-            Some(x) => x.1 = (x.1.0.min(from), x.1.1.max(to)),
-            None => out.push((r, (from, to))),
+            Some(x) => x.1 = hull(x.1, range),
+            None => out.push((r, range)),
         }
     }
     out.sort_by_key(|x| x.1.0);

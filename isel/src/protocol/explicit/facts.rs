@@ -111,9 +111,7 @@ impl Facts {
 
     /// Nobody knows it any more.
     pub fn forget(&mut self, fact: usize) {
-        if fact / 64 < self.width {
-            self.column(fact / 64).iter_mut().for_each(|w| *w &= !(1 << (fact % 64)));
-        }
+        self.forget_of(fact / 64, 1 << (fact % 64));
     }
 
     /// Nobody knows any of them any more.

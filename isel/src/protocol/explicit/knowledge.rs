@@ -16,6 +16,7 @@ use std::cell::RefCell;
 
 /// The facts about a region.
 struct AboutRegion {
+    /// Its address.
     at: i64,
     /// Its last write is there.
     written: usize,

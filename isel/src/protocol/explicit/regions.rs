@@ -246,25 +246,25 @@ impl Checker<'_> {
         here: Site,
     ) -> Result<(), Clash> {
         let p = &self.places;
-        let told = s.told[t];
+        let count = s.told[t];
         let now = region(s, r);
+        if p.coarse(r)
+            && let Some(w) = &now.write
+            && !w.parts.iter().any(|&(from, to)| from <= bytes.0 && bytes.1 <= to)
+        {
+            return Err(("is read where the last write has not been,", Some(w.site)));
+        }
         // As the read in front of it, in the same open group: nobody has been told, and nothing was written.
         if let (Some(kind), Ok(n)) = (unit, now.reader(t)) {
-            let within = |w: &Write| w.parts.iter().any(|&(from, to)| from <= bytes.0 && bytes.1 <= to);
-            if now.reads[n].groups[kind] & 1 == 1 && now.reads[n].told == told && (!p.coarse(r) || now.write.as_ref().is_some_and(within)) {
-                now.reads[n].site = here;
+            let reads = &mut now.reads[n];
+            if reads.groups[kind] & 1 == 1 && reads.told == count {
+                reads.site = here;
                 return Ok(());
             }
         }
         let ((written, shown), read) = (p.written(r), p.read(r, t));
         let knows = |s: &Shared, fact: usize| self.knows(s, t, fact);
         let unsettled = |s: &Shared, fact: usize| self.unsettled(s, t, fact);
-        if p.coarse(r)
-            && let Some(w) = &region(s, r).write
-            && !w.parts.iter().any(|&(from, to)| from <= bytes.0 && bytes.1 <= to)
-        {
-            return Err(("is read where the last write has not been,", Some(w.site)));
-        }
         // As the read in front of it: nobody has been told.
         if unit.is_none()
             && unsettled(s, read)
@@ -297,7 +297,6 @@ impl Checker<'_> {
             }
         }
         // Of a first read behind a write nobody knows anything; what is known of an earlier one is void.
-        let count = s.told[t];
         let region = region(s, r);
         let earlier = region.write.as_ref().is_some_and(|w| w.readers.contains(&(t as u32)));
         let (again, n) = match region.reader(t) {

@@ -426,10 +426,9 @@ impl<'a> Checker<'a> {
                     _ => return self.error("where the bytes of an asynchronous store go is not understood", here, None),
                 }
             }
-            // They come side by side: see `access`.
-            Unit::Multiply(_)
-            | Unit::StoreMatrix { .. }
-            | Unit::Pass { .. }
+            // They are accesses, which are followed side by side.
+            Unit::Multiply(_) | Unit::StoreMatrix { .. } => return self.error("an access of local memory is not followed", here, None),
+            Unit::Pass { .. }
             | Unit::GroupBarrier { .. }
             | Unit::FenceMatrices
             | Unit::Hold

@@ -1,7 +1,9 @@
 //! What is known of a role's registers at a point.
 
-use crate::lane::{Inst, LVal};
+use crate::lane::visit::blocks;
+use crate::lane::{Block, Inst, LVal, LeftOperand, Unit};
 use cranelift_entity::EntityRef;
+use std::rc::Rc;
 
 /// Groups beyond which age does not count: more than any wait names.
 const OLDEST: u32 = 64;
@@ -19,6 +21,13 @@ pub(super) struct Flight<'a> {
     pub by: &'a Inst,
 }
 
+impl Flight<'_> {
+    /// Where two paths meet: the newer one counts.
+    fn meet(&mut self, other: Flight<'_>) {
+        (self.age, self.moved) = (other.age.min(self.age), self.moved && other.moved);
+    }
+}
+
 impl PartialEq for Flight<'_> {
     fn eq(&self, other: &Self) -> bool {
         (self.age, self.left, self.moved) == (other.age, other.left, other.moved)
@@ -28,10 +37,13 @@ impl PartialEq for Flight<'_> {
 /// What stands for no place.
 const NONE: u32 = u32::MAX;
 
-/// Flights by value: a list of the few that there are, and for every value its place in the list. Points are many and copied often, and
-/// both are copied as they lie.
+/// Flights by value: a list of the few that there are, and for every value that may fly its place in the list. Points are many and copied
+/// often, and both are copied as they lie.
 #[derive(Clone)]
 pub(super) struct Flights<'a> {
+    /// The numbers of values that may fly.
+    numbers: Rc<[u32]>,
+    /// By number.
     places: Vec<u32>,
     list: Vec<(LVal, Flight<'a>)>,
 }
@@ -43,8 +55,44 @@ impl PartialEq for Flights<'_> {
 }
 
 impl<'a> Flights<'a> {
+    /// None of those that a block may let fly: what multiplications make or take from registers, and what loops and choices pass on.
+    fn none(values: usize, block: &Block) -> Flights<'a> {
+        fn visit(block: &Block, f: &mut dyn FnMut(LVal)) {
+            for inst in block {
+                match inst {
+                    Inst::Unit(u) => {
+                        if let Unit::Multiply(m) = &**u {
+                            m.dsts.iter().for_each(|&v| f(v));
+                            if let LeftOperand::Regs(words) = &m.a {
+                                words.iter().for_each(|&v| f(v));
+                            }
+                        }
+                    }
+                    Inst::For(l) => l.carried.iter().for_each(|c| [c.param, c.result].into_iter().for_each(&mut *f)),
+                    Inst::If(c) => c.results.iter().for_each(|r| f(r.0)),
+                    _ => {}
+                }
+                blocks(inst).into_iter().for_each(|b| visit(b, f));
+            }
+        }
+        let (mut numbers, mut next) = (vec![NONE; values], 0);
+        visit(block, &mut |v| {
+            if numbers[v.index()] == NONE {
+                numbers[v.index()] = next;
+                next += 1;
+            }
+        });
+        Flights { numbers: numbers.into(), places: vec![NONE; next as usize], list: Vec::new() }
+    }
+
     fn place(&self, v: LVal) -> Option<usize> {
-        self.places.get(v.index()).filter(|&&n| n != NONE).map(|&n| n as usize)
+        let number = self.numbers[v.index()];
+        self.places.get(number as usize).filter(|&&n| n != NONE).map(|&n| n as usize)
+    }
+
+    /// Notes where a value stands in the list.
+    fn put(&mut self, v: LVal, place: u32) {
+        self.places[self.numbers[v.index()] as usize] = place;
     }
 
     pub fn is_empty(&self) -> bool {
@@ -68,7 +116,7 @@ impl<'a> Flights<'a> {
         match self.place(v) {
             Some(n) => self.list[n].1 = f,
             None => {
-                self.places[v.index()] = self.list.len() as u32;
+                self.put(v, self.list.len() as u32);
                 self.list.push((v, f));
             }
         }
@@ -76,10 +124,10 @@ impl<'a> Flights<'a> {
 
     pub fn remove(&mut self, v: LVal) -> Option<Flight<'a>> {
         let n = self.place(v)?;
-        self.places[v.index()] = NONE;
+        self.put(v, NONE);
         let (_, f) = self.list.swap_remove(n);
         if let Some(&(moved, _)) = self.list.get(n) {
-            self.places[moved.index()] = n as u32;
+            self.put(moved, n as u32);
         }
         Some(f)
     }
@@ -91,11 +139,11 @@ impl<'a> Flights<'a> {
 
     /// All but so many of the newest closed groups land.
     pub fn wait(&mut self, pending: u32) {
-        let places = &mut self.places;
+        let Flights { numbers, places, list } = self;
         let mut stay = 0;
-        self.list.retain(|&(v, f)| {
+        list.retain(|&(v, f)| {
             let flies = f.age == 0 || f.age <= pending;
-            places[v.index()] = if flies { stay } else { NONE };
+            places[numbers[v.index()] as usize] = if flies { stay } else { NONE };
             stay += u32::from(flies);
             flies
         });
@@ -114,10 +162,9 @@ pub(super) struct Registers<'a> {
 }
 
 impl<'a> Registers<'a> {
-    /// Where nothing flies, and nothing has been written, of so many values.
-    pub fn new(values: usize) -> Registers<'a> {
-        let flying = Flights { places: vec![NONE; values], list: Vec::new() };
-        Registers { flying, dirty: vec![0; values.div_ceil(64)], unfenced: true }
+    /// Where nothing flies, and nothing has been written, of so many values: in front of a block.
+    pub fn new(values: usize, block: &Block) -> Registers<'a> {
+        Registers { flying: Flights::none(values, block), dirty: vec![0; values.div_ceil(64)], unfenced: true }
     }
 
     /// Where two paths meet.
@@ -131,7 +178,7 @@ impl<'a> Registers<'a> {
 
     fn join(&mut self, v: LVal, f: Flight<'a>) {
         match self.flying.get_mut(v) {
-            Some(own) => (own.age, own.moved) = (f.age.min(own.age), own.moved && f.moved),
+            Some(own) => own.meet(f),
             None => self.flying.insert(v, f),
         }
     }

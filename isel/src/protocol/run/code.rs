@@ -32,7 +32,7 @@ pub(in super::super) enum What<'a> {
 
 /// How local memory is accessed.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(in super::super) enum Kind {
+pub(in super::super) enum AccessKind {
     Multiply,
     /// By lanes.
     Read,
@@ -48,7 +48,7 @@ pub(in super::super) enum Access<'a> {
 
 /// Accesses side by side, with their instructions.
 pub(in super::super) struct Accesses<'a> {
-    pub kind: Kind,
+    pub kind: AccessKind,
     pub all: Vec<(&'a Inst, Access<'a>)>,
 }
 
@@ -89,9 +89,17 @@ pub(in super::super) struct Group<'a> {
     before: RefCell<Map<u64, SmallVec<[Made; 1]>>>,
 }
 
+/// What a run reads, and a hash of it.
+pub(in super::super) struct Read {
+    hash: u64,
+    of: Values,
+}
+
+type Values = SmallVec<[Abs; 4]>;
+
 /// What a run has made of what it has read.
 struct Made {
-    of: SmallVec<[Abs; 4]>,
+    of: Values,
     what: SmallVec<[Abs; 8]>,
 }
 
@@ -216,19 +224,19 @@ impl<'a> Code<'a> {
 const ROW: u32 = 16;
 
 /// An access of what goes from agent to agent.
-fn access<'a>(c: &Checker<'_>, inst: &'a Inst) -> Option<(Kind, Access<'a>)> {
+fn access<'a>(c: &Checker<'_>, inst: &'a Inst) -> Option<(AccessKind, Access<'a>)> {
     let bytes = |list: &[LVal]| list.iter().map(|&v| c.program.vals[v].bytes()).sum();
-    let lanes = |kind: Kind, addr: LVal, offset: i32, bytes: u32, guard: Option<LVal>| {
+    let lanes = |kind: AccessKind, addr: LVal, offset: i32, bytes: u32, guard: Option<LVal>| {
         c.explicit.tracked(c.program, addr).then_some((kind, Access::Lanes(Place { addr, offset }, bytes, guard)))
     };
     match inst {
         _ if !c.explicit.on => None,
-        Inst::LoadMatrix { addr, offset, .. } => lanes(Kind::Read, *addr, *offset, ROW, None),
-        Inst::LoadShared { dsts, addr, offset } => lanes(Kind::Read, *addr, *offset, bytes(dsts), None),
-        Inst::StoreShared { srcs, addr, offset, guard } => lanes(Kind::Write, *addr, *offset, bytes(srcs), *guard),
+        Inst::LoadMatrix { addr, offset, .. } => lanes(AccessKind::Read, *addr, *offset, ROW, None),
+        Inst::LoadShared { dsts, addr, offset } => lanes(AccessKind::Read, *addr, *offset, bytes(dsts), None),
+        Inst::StoreShared { srcs, addr, offset, guard } => lanes(AccessKind::Write, *addr, *offset, bytes(srcs), *guard),
         Inst::Unit(u) => match &**u {
-            Unit::Multiply(m) => Some((Kind::Multiply, Access::Product(m))),
-            Unit::StoreMatrix { to, .. } => lanes(Kind::Write, to.addr, to.offset, ROW, None),
+            Unit::Multiply(m) => Some((AccessKind::Multiply, Access::Product(m))),
+            Unit::StoreMatrix { to, .. } => lanes(AccessKind::Write, to.addr, to.offset, ROW, None),
             _ => None,
         },
         _ => None,
@@ -256,31 +264,24 @@ impl Group<'_> {
         self.again = alone;
     }
 
-    /// Hash of what it would read.
-    fn hash(&self, env: &Env) -> u64 {
+    /// Sets what it has made of the same before; if it has not, what it reads, for [`Group::note`].
+    pub fn recall(&self, env: &mut Env) -> Option<Read> {
         let mut hasher = Quick::default();
         self.reads.iter().for_each(|&n| env.at(n).hash(&mut hasher));
-        hasher.finish()
-    }
-
-    /// Sets what it has made of the same before; false if it has not.
-    pub fn recall(&self, env: &mut Env) -> bool {
+        let hash = hasher.finish();
         let before = self.before.borrow();
         let same = |m: &&Made| m.of.iter().zip(&self.reads).all(|(&a, &n)| a == env.at(n));
-        let Some(made) = before.get(&self.hash(env)).and_then(|l| l.iter().find(same)) else { return false };
+        let Some(made) = before.get(&hash).and_then(|l| l.iter().find(same)) else {
+            return Some(Read { hash, of: self.reads.iter().map(|&n| env.at(n)).collect() });
+        };
         self.makes.iter().zip(&made.what).for_each(|(&n, &a)| env.put(n, a));
-        true
+        None
     }
 
-    /// Takes note of what it has made of what was read.
-    pub fn note(&self, (hash, of): (u64, SmallVec<[Abs; 4]>), env: &Env) {
+    /// Takes note of what it has made of what it has read.
+    pub fn note(&self, read: Read, env: &Env) {
         let what = self.makes.iter().map(|&n| env.at(n)).collect();
-        self.before.borrow_mut().entry(hash).or_default().push(Made { of, what });
-    }
-
-    /// What it would read, for [`Group::note`].
-    pub fn reading(&self, env: &Env) -> (u64, SmallVec<[Abs; 4]>) {
-        (self.hash(env), self.reads.iter().map(|&n| env.at(n)).collect())
+        self.before.borrow_mut().entry(read.hash).or_default().push(Made { of: read.of, what });
     }
 }
 
