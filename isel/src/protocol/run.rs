@@ -183,7 +183,7 @@ pub(super) struct Checker<'a> {
 
 /// What makes two states equal: everything but the instructions, which only messages name.
 struct Key {
-    /// Seven bits a byte: numbers are many, and small.
+    /// As bytes: numbers are many, and small.
     numbers: Box<[u8]>,
     /// Of specialised kernels.
     ring: Option<(RingState, Vec<RingTask>)>,
@@ -201,17 +201,27 @@ struct Seen {
 impl Seen {
     /// Writes the numbers down as bytes.
     fn pack(&mut self) {
-        self.bytes.clear();
-        self.bytes.reserve(2 * self.numbers.len());
-        for &(mut n) in &self.numbers {
-            while n >= 0x80 {
-                self.bytes.push(n as u8 | 0x80);
-                n >>= 7;
+        let Seen { numbers, bytes, .. } = self;
+        bytes.clear();
+        bytes.reserve(3 * numbers.len());
+        for &n in &*numbers {
+            match n {
+                0..WIDE => bytes.push(n as u8),
+                _ if n <= u64::from(u16::MAX) => {
+                    let [low, high, ..] = n.to_le_bytes();
+                    bytes.extend_from_slice(&[WIDE as u8, low, high]);
+                }
+                _ => {
+                    bytes.push(WIDE as u8 + 1);
+                    bytes.extend_from_slice(&n.to_le_bytes());
+                }
             }
-            self.bytes.push(n as u8);
         }
     }
 }
+
+/// From here on a number takes more than one byte; which ones follow is said by the first.
+const WIDE: u64 = 0xfe;
 
 fn agent<'a>(program: &'a Program, block: usize, role: Option<(usize, &'a Role)>) -> Agent<'a> {
     match role {
