@@ -25,9 +25,10 @@ use super::units::WORD;
 use super::words::RANK;
 use crate::hash::{Map, Set};
 use crate::lane::visit::{blocks, computed, reads};
-use crate::lane::{AllocId, BinOp, Block, For, If, Inst, LVal, LeftOperand, Place, Program, Unit};
+use crate::lane::{AllocId, BinOp, Block, For, If, Inst, LVal, LeftOperand, Place, Unit};
 use cranelift_entity::EntityRef;
 use std::cell::Cell;
+use std::ops::Range;
 
 /// What a value has to do with a counter.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -80,7 +81,8 @@ struct Lead {
 pub(in super::super) struct Rotation {
     /// By value.
     leads: Vec<Option<Lead>>,
-    rings: Map<AllocId, Ring>,
+    /// From where to where each lies.
+    rings: Vec<(Range<i64>, Ring)>,
     /// The class of each carried counter.
     classes: Vec<usize>,
     /// By role.
@@ -445,7 +447,11 @@ impl Search<'_, '_> {
             }
             parts.push(part);
         }
-        let rings = self.rings.iter().map(|(&id, r)| (id, Ring { class: classes[r.class], ..*r })).collect();
+        let place = |id: AllocId| {
+            let a = &c.program.allocs[id];
+            i64::from(a.offset)..i64::from(a.offset) + i64::from(a.bytes)
+        };
+        let rings = self.rings.iter().map(|(&id, r)| (place(id), Ring { class: classes[r.class], ..*r })).collect();
         let lead = |v: LVal| match (self.kinds.get(&v)?.what, c.explicit.of(v)) {
             (What::Slot { root, slots, stride }, Some(id)) => {
                 Some(Lead { root, slots, stride, start: i64::from(c.program.allocs[id].offset) })
@@ -484,12 +490,9 @@ impl Rotation {
     }
 
     /// The ring of an address, and where in the allocation it is.
-    fn ring(&self, program: &Program, at: i64) -> Option<(Ring, i64, i64)> {
-        self.rings.iter().find_map(|(&id, &r)| {
-            let a = &program.allocs[id];
-            let start = i64::from(a.offset);
-            (start..start + i64::from(a.bytes)).contains(&at).then_some((r, start, at - start))
-        })
+    fn ring(&self, at: i64) -> Option<(Ring, i64, i64)> {
+        let (place, ring) = self.rings.iter().find(|x| x.0.contains(&at))?;
+        Some((*ring, place.start, at - place.start))
     }
 }
 

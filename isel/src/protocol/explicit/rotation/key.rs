@@ -37,17 +37,17 @@ pub(super) struct Turns(RefCell<Map<By, Rc<Turn>>>);
 
 impl Rotation {
     /// Where an address comes to lie.
-    fn moves(&self, c: &Checker<'_>, at: i64, by: &By) -> i64 {
+    fn moves(&self, at: i64, by: &By) -> i64 {
         let low = at & ((1 << RANK) - 1);
-        let Some((r, start, off)) = self.ring(c.program, low) else { return at };
+        let Some((r, start, off)) = self.ring(low) else { return at };
         let all = r.slots * r.stride;
         let first = off / all * all;
         at - low + start + first + (off - first + by[r.class] * r.stride).rem_euclid(all)
     }
 
     /// True if a slot comes to one that is a round further, or three, …
-    fn flips(&self, c: &Checker<'_>, at: i64, by: &By) -> bool {
-        let Some((r, _, off)) = self.ring(c.program, at & ((1 << RANK) - 1)) else { return false };
+    fn flips(&self, at: i64, by: &By) -> bool {
+        let Some((r, _, off)) = self.ring(at & ((1 << RANK) - 1)) else { return false };
         let j = off % (r.slots * r.stride) / r.stride;
         (j + by[r.class]).div_euclid(r.slots) & 1 == 1
     }
@@ -57,14 +57,14 @@ impl Rotation {
         if let Some(known) = self.turned.0.borrow().get(by).filter(|t| p.is_current(&t.moved)) {
             return Some(known.clone());
         }
-        let moved = p.moved(&|at| self.moves(c, at, by))?;
+        let moved = p.moved(&|at| self.moves(at, by))?;
         let mut words: Vec<(usize, bool)> = (0..moved.words.len()).map(|w| (w, false)).collect();
         let mut regions: Vec<usize> = (0..moved.regions.len()).collect();
         let mut shifts = vec![0; moved.regions.len()];
-        p.each_word(|w, at| words[moved.words[w]] = (w, self.flips(c, at, by)));
+        p.each_word(|w, at| words[moved.words[w]] = (w, self.flips(at, by)));
         p.each_region(|r, at| {
             regions[moved.regions[r]] = r;
-            shifts[r] = self.moves(c, at, by) - at;
+            shifts[r] = self.moves(at, by) - at;
         });
         let turn = Rc::new(Turn { moved, words, regions, shifts });
         self.turned.0.borrow_mut().insert(by.clone(), turn.clone());
