@@ -17,6 +17,9 @@ use tilelift_ir::{Attr, Inst, Kernel, Op, SharedType, Type, Value};
 /// Rows after which the swizzle of panels repeats.
 const PHASE: u32 = 8;
 
+/// Bytes of the pieces of a row that the swizzle moves.
+const PIECE: u32 = 16;
+
 /// How a buffer lies.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Form {
@@ -43,6 +46,20 @@ impl Form {
     /// Elements from one position of a dimension to the next, in row-major order of the whole buffer.
     fn step(&self, d: usize) -> u32 {
         self.shape[d + 1..].iter().product()
+    }
+
+    /// Bytes at whose multiples a part begins and ends wherever it lies: whatever of the buffer it cuts out. Rows of panels hold pieces of
+    /// [`PIECE`] bytes in an order of their own, and so many rows as that order repeats after.
+    pub fn cut(&self, parts: &[Part]) -> u32 {
+        let bytes = |p: &Part| {
+            let n = gcd(gcd(p.at, p.extent), self.shape[p.of]);
+            match self.panels {
+                None => n * self.step(p.of) * self.size,
+                Some(b) if b.contiguous == p.of => gcd(n * self.size, PIECE),
+                Some(b) => gcd(gcd(n * self.row_step(p.of), PHASE), b.rows) * b.span,
+            }
+        };
+        parts.iter().filter(|p| p.extent < self.shape[p.of]).map(bytes).fold(0, gcd)
     }
 
     /// Rows from one position of a dimension, which is not the contiguous one, to the next.
@@ -95,6 +112,11 @@ impl Form {
             None
         }
     }
+}
+
+/// The largest number that divides two.
+pub(crate) fn gcd(a: u32, b: u32) -> u32 {
+    if b == 0 { a } else { gcd(b, a % b) }
 }
 
 /// A dimension of a handle: which one of the buffer, from where, and how far.

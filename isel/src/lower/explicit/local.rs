@@ -12,7 +12,7 @@ use super::super::{Held, Lower};
 use super::handle;
 use crate::error::LowerError;
 use crate::lane::{AllocId, BinOp, LVal, LaneBuilder, Place, Unit};
-use crate::plan::{Form, Part, used_handles};
+use crate::plan::{Form, Part, gcd, used_handles};
 use std::rc::Rc;
 use tilelift_ir::layout::{AccessColumns, Axis, Layout, vectors_without};
 use tilelift_ir::{Inst, Op, Scalar, Value};
@@ -241,8 +241,8 @@ impl Lower<'_> {
         if at.line == 0 { format!("`{ty}`") } else { format!("`{ty}` of {}:{}", at.line, at.col) }
     }
 
-    /// The parts of an allocation of so many bytes that tasks may use apart from one another: slots, or rows where parts are cut out; and
-    /// what the first index takes apart, which may hold several of them.
+    /// The parts of an allocation of so many bytes that tasks may use apart from one another: slots, or what parts that are cut out are made
+    /// of as a whole; and what the first index takes apart, which may hold several of them.
     fn grain(&self, i: Inst, bytes: u32) -> [u32; 2] {
         let kernel = self.kernel;
         let (mut grain, mut slot, mut shared) = (bytes, bytes, false);
@@ -253,27 +253,28 @@ impl Lower<'_> {
             if d.results.iter().any(|v| kernel.ty(*v).is_handle() && !used.contains(v)) {
                 return;
             }
-            let of = d.args.first().and_then(|&v| handle(kernel, v)).filter(|h| crate::plan::allocation(kernel, h.root) == i);
-            // Of the buffer itself, not of a part.
-            let first = |d: &tilelift_ir::InstData| d.args.first().and_then(|&v| kernel.def_inst(v)) == Some(i);
+            let of = |v: Option<&Value>| v.and_then(|&v| handle(kernel, v)).filter(|h| crate::plan::allocation(kernel, h.root) == i);
             let form = |h: &crate::plan::Handle| self.task.as_ref().and_then(|t| t.plan.forms.get(&h.root));
-            match (d.op, of) {
-                (Op::LocalIndex, Some(h)) => {
-                    let step = form(&h).and_then(|f| f.index_step(h.parts[0].of)).unwrap_or(bytes);
-                    grain = grain.min(step.max(1));
-                    slot = if first(d) { slot.min(step.max(1)) } else { slot };
+            let step = match (d.op, of(d.args.first())) {
+                (Op::LocalIndex, Some(h)) => form(&h).and_then(|f| f.index_step(h.parts[0].of)),
+                (Op::LocalSlice, Some(h)) => form(&h).zip(of(d.results.first())).map(|(f, h)| f.cut(&h.parts)),
+                (Op::LocalAlloc, Some(_)) => {
+                    shared = true;
+                    None
                 }
-                (Op::LocalSlice, Some(h)) => {
-                    let rows = form(&h).and_then(|f| f.panels).map_or(self.target.vector_bytes, |p| 8 * p.span);
-                    grain = grain.min(rows);
-                    slot = if first(d) { slot.min(rows) } else { slot };
+                _ => None,
+            };
+            // All of it is no part.
+            if let Some(step) = step.filter(|&n| n > 0) {
+                grain = gcd(grain, step);
+                // Of the buffer itself, not of a part.
+                if d.args.first().and_then(|&v| kernel.def_inst(v)) == Some(i) {
+                    slot = gcd(slot, step);
                 }
-                (Op::LocalAlloc, Some(_)) => shared = true,
-                _ => {}
             }
         });
         // Of bytes that several buffers share, what one writes the other loses.
-        if shared { [bytes; 2] } else { [grain, slot.max(grain)] }
+        if shared { [bytes; 2] } else { [grain, slot] }
     }
 
     /// A handle made from another one.
