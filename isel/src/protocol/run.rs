@@ -31,6 +31,9 @@ const MAX_STATES: usize = 1 << 14;
 /// The same for roles with local memory, of all blocks together.
 const MAX_EXPLICIT: usize = 1 << 12;
 
+/// Bytes of states, and of what was noted of them, after which it does, too.
+const MAX_BYTES: usize = 1 << 30;
+
 #[derive(Clone, Copy)]
 pub(super) enum End<'a> {
     Done,
@@ -194,6 +197,8 @@ struct Key {
 struct Seen {
     keys: Map<u64, SmallVec<[Key; 1]>>,
     count: usize,
+    /// Bytes of the keys.
+    held: usize,
     numbers: Vec<u64>,
     bytes: Vec<u8>,
 }
@@ -376,6 +381,11 @@ pub(super) fn explore(
     Ok(states)
 }
 
+fn too_complex<T>(what: &str) -> Result<T, ProtocolError> {
+    let problem = format!("there are {what} to follow: fewer slots, barriers, blocks and turns of loops between constants make fewer,");
+    Err(ProtocolError { problem, here: "the program".into(), other: None })
+}
+
 impl<'a> Checker<'a> {
     fn follow(&self) -> Result<usize, ProtocolError> {
         let checker = self;
@@ -390,7 +400,10 @@ impl<'a> Checker<'a> {
                 continue;
             };
             if seen.count > most {
-                return Err(ProtocolError { problem: format!("more than {most} states"), here: "the program".into(), other: None });
+                return too_complex(&format!("more than {most} states"));
+            }
+            if (open.len() + spare.len() + 2) * state.shared.bytes() + seen.held > MAX_BYTES {
+                return too_complex(&format!("states of more than {} MiB", MAX_BYTES >> 20));
             }
             let mut again = match spare.pop() {
                 Some(mut old) => {
@@ -422,6 +435,7 @@ impl<'a> Checker<'a> {
         if same.iter().any(|k| *k.numbers == seen.bytes[..] && k.ring == ring) {
             return false;
         }
+        seen.held += seen.bytes.len();
         same.push(Key { numbers: seen.bytes.as_slice().into(), ring });
         seen.count += 1;
         true

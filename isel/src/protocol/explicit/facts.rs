@@ -73,6 +73,11 @@ impl Facts {
         word * self.rows + row
     }
 
+    /// Bytes that they take.
+    pub fn bytes(&self) -> usize {
+        size_of_val(&self.words[..])
+    }
+
     /// So many empty sets, at least.
     pub fn grow(&mut self, rows: usize) {
         if rows <= self.rows {

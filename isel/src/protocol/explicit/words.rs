@@ -138,6 +138,11 @@ impl Clone for Shared {
 }
 
 impl Shared {
+    /// Bytes that it takes, but for what few regions hold beside themselves.
+    pub fn bytes(&self) -> usize {
+        self.facts.bytes() + self.regions.len() * size_of::<Region>() + self.bars.len() * size_of::<Option<Bar>>()
+    }
+
     /// A word that is made.
     fn bar(&mut self, word: usize) -> Option<&mut Bar> {
         self.bars.get_mut(word)?.as_mut()
