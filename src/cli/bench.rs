@@ -333,13 +333,18 @@ fn problems(
 }
 
 fn compiles(job: &Job, json: &mut Json, streams: &mut Streams<'_>) -> Outcome {
-    let target = job.target.clone().unwrap_or_else(targets::usual);
+    // What authors write needs units that the usual target lacks.
+    let usual = if job.selection.explicit { tilelift_nvptx::sm_90a } else { targets::usual };
+    let target = job.target.clone().unwrap_or_else(usual);
     let repeat = job.repeat.unwrap_or(COMPILE_REPEAT);
     let mut kernels = compile::kernels();
     if job.selection.explicit {
         kernels.extend(compile::explicit());
     }
     kernels.retain(|(name, _)| name.contains(&job.filter));
+    if kernels.is_empty() {
+        return Err(CliError::Usage(format!("no kernel's name contains `{}`; `--explicit` adds those with tasks", job.filter)));
+    }
     let width = kernels.iter().map(|(name, _)| name.len()).max().unwrap_or(0);
     writeln!(
         streams.out,

@@ -1,7 +1,7 @@
 //! `check`, `fmt` and `compile`.
 
 use super::{CliError, Outcome, Streams, input, options};
-use crate::{CompileError, Options, compile_timed, lower, targets};
+use crate::{CompileError, OptLevel, Options, compile_timed, lower, targets};
 use lexopt::Arg::{Long, Short, Value};
 use std::fs;
 use tilelift_ir::{Kernel, text};
@@ -184,7 +184,10 @@ fn emitted(
             Ok((artifact, t)) => {
                 if times {
                     writeln!(streams.err, "@{}\n{t}", kernel.name)?;
-                    if let Ok(Some(why)) = lower(kernel, target, opts).map(|l| l.gave_way) {
+                    // Only layouts that were searched can give way.
+                    if opts.opt == OptLevel::Physical
+                        && let Ok(Some(why)) = lower(kernel, target, opts).map(|l| l.gave_way)
+                    {
                         writeln!(streams.err, "the layouts that were found do not fit, the plain ones are used: {why}")?;
                     }
                 }
