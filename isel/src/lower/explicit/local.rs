@@ -241,40 +241,41 @@ impl Lower<'_> {
         if at.line == 0 { format!("`{ty}`") } else { format!("`{ty}` of {}:{}", at.line, at.col) }
     }
 
-    /// The parts of an allocation of so many bytes that tasks may use apart from one another: slots, or what parts that are cut out are made
-    /// of as a whole; and what the first index takes apart, which may hold several of them.
+    /// The parts of an allocation of so many bytes that tasks may use apart from one another: slots, what parts that are cut out are made of as
+    /// a whole, and other buffers in its bytes with theirs; and what the first index takes apart, which may hold several of them.
     fn grain(&self, i: Inst, bytes: u32) -> [u32; 2] {
         let kernel = self.kernel;
-        let (mut grain, mut slot, mut shared) = (bytes, bytes, false);
+        let (mut grain, mut slot) = (bytes, bytes);
         let used = used_handles(kernel);
+        // What an allocation shares its bytes with is no alias itself.
+        let own = |j: Inst| {
+            let alias = || kernel.operand(j, "alias").first().and_then(|&v| handle(kernel, v)).map(|h| h.root);
+            j == i || kernel.insts[j].op == Op::LocalAlloc && alias() == Some(i)
+        };
         kernel.walk(kernel.body, &mut |j| {
             let d = &kernel.insts[j];
             // What nobody looks into divides nothing, and shares nothing.
             if d.results.iter().any(|v| kernel.ty(*v).is_handle() && !used.contains(v)) {
                 return;
             }
-            let of = |v: Option<&Value>| v.and_then(|&v| handle(kernel, v)).filter(|h| crate::plan::allocation(kernel, h.root) == i);
+            let of = |v: Option<&Value>| v.and_then(|&v| handle(kernel, v)).filter(|h| own(crate::plan::allocation(kernel, h.root)));
             let form = |h: &crate::plan::Handle| self.task.as_ref().and_then(|t| t.plan.forms.get(&h.root));
-            let step = match (d.op, of(d.args.first())) {
-                (Op::LocalIndex, Some(h)) => form(&h).and_then(|f| f.index_step(h.parts[0].of)),
-                (Op::LocalSlice, Some(h)) => form(&h).zip(of(d.results.first())).map(|(f, h)| f.cut(&h.parts)),
-                (Op::LocalAlloc, Some(_)) => {
-                    shared = true;
-                    None
-                }
+            let step = match d.op {
+                Op::LocalIndex => of(d.args.first()).and_then(|h| form(&h)?.index_step(h.parts[0].of)),
+                Op::LocalSlice => of(d.results.first()).and_then(|h| Some(form(&h)?.cut(&h.parts))),
+                Op::LocalAlloc => of(d.results.first()).and_then(|h| u32::try_from(form(&h)?.bytes()).ok()),
                 _ => None,
             };
             // All of it is no part.
             if let Some(step) = step.filter(|&n| n > 0) {
                 grain = gcd(grain, step);
-                // Of the buffer itself, not of a part.
-                if d.args.first().and_then(|&v| kernel.def_inst(v)) == Some(i) {
+                // Of a buffer itself, not of a part.
+                if d.op == Op::LocalAlloc || d.args.first().and_then(|&v| kernel.def_inst(v)).is_some_and(own) {
                     slot = gcd(slot, step);
                 }
             }
         });
-        // Of bytes that several buffers share, what one writes the other loses.
-        if shared { [bytes; 2] } else { [grain, slot] }
+        [grain, slot]
     }
 
     /// A handle made from another one.
