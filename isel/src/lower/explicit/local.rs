@@ -242,10 +242,11 @@ impl Lower<'_> {
     }
 
     /// The parts of an allocation of so many bytes that tasks may use apart from one another: slots, what parts that are cut out are made of as
-    /// a whole, and other buffers in its bytes with theirs; and what the first index takes apart, which may hold several of them.
+    /// a whole, and other buffers in its bytes with theirs; and what the first index takes apart, which may hold several of them. Buffers that
+    /// share bytes have no slots in common.
     fn grain(&self, i: Inst, bytes: u32) -> [u32; 2] {
         let kernel = self.kernel;
-        let (mut grain, mut slot) = (bytes, bytes);
+        let (mut grain, mut slot, mut shared) = (bytes, bytes, false);
         let used = used_handles(kernel);
         // What an allocation shares its bytes with is no alias itself.
         let own = |j: Inst| {
@@ -266,16 +267,17 @@ impl Lower<'_> {
                 Op::LocalAlloc => of(d.results.first()).and_then(|h| u32::try_from(form(&h)?.bytes()).ok()),
                 _ => None,
             };
+            shared |= d.op == Op::LocalAlloc && j != i && own(j);
             // All of it is no part.
             if let Some(step) = step.filter(|&n| n > 0) {
                 grain = gcd(grain, step);
                 // Of a buffer itself, not of a part.
-                if d.op == Op::LocalAlloc || d.args.first().and_then(|&v| kernel.def_inst(v)).is_some_and(own) {
+                if d.args.first().and_then(|&v| kernel.def_inst(v)) == Some(i) {
                     slot = gcd(slot, step);
                 }
             }
         });
-        [grain, slot]
+        [grain, if shared { bytes } else { slot }]
     }
 
     /// A handle made from another one.
