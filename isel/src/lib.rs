@@ -18,6 +18,7 @@ mod facts;
 mod hash;
 pub mod lane;
 mod lower;
+mod number;
 mod packed;
 mod physical;
 mod plan;

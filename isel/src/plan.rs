@@ -7,7 +7,7 @@ mod overlap;
 mod specialise;
 mod words;
 
-pub(crate) use buffers::{Form, Handle, Part, allocation, gcd, handle, used_handles};
+pub(crate) use buffers::{Form, Handle, Part, allocation, handle, used_handles};
 pub(crate) use explicit::tasks;
 pub use explicit::{Explicit, TaskRole};
 pub(crate) use forms::{Forms as RingForms, Leave, is_panels, is_view, value_at};

@@ -10,6 +10,7 @@
 
 use super::PanelTile;
 use crate::error::LowerError;
+use crate::number::gcd;
 use crate::target::Units;
 use std::collections::{BTreeMap, BTreeSet};
 use tilelift_ir::{Attr, Inst, Kernel, Op, SharedType, Type, Value};
@@ -112,11 +113,6 @@ impl Form {
             None
         }
     }
-}
-
-/// The largest number that divides two.
-pub(crate) fn gcd(a: u32, b: u32) -> u32 {
-    if b == 0 { a } else { gcd(b, a % b) }
 }
 
 /// A dimension of a handle: which one of the buffer, from where, and how far.

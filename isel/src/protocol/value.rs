@@ -3,6 +3,7 @@
 use super::env::Env;
 use crate::hash::Map;
 use crate::lane::{BinOp, Inst, LTy, LVal, eval_cmp, eval_int};
+use crate::number::gcd;
 use cranelift_entity::EntityRef;
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -178,10 +179,6 @@ fn bin(op: BinOp, s: Scalar, a: Abs, b: Abs, lists: &Lists) -> Abs {
         (BinOp::Add | BinOp::Mul, Abs::All(c), Abs::Count(v, m)) => count(op, v, m, c),
         _ => lists.zip(a, b, |x, y| eval_int(op, s, x, y)),
     }
-}
-
-pub(super) fn gcd(a: i64, b: i64) -> i64 {
-    if b == 0 { a } else { gcd(b, a % b) }
 }
 
 /// A counting number and a constant.

@@ -88,7 +88,7 @@ impl<'a> Checker<'a> {
         for (k, (inst, access)) in list.all.iter().enumerate() {
             let here = Site(t, *inst);
             let mut follow = |s: &mut State<'a>, addr: LVal, regions: &[Part]| {
-                self.touch_parts(s, t, regions.iter().map(|&part| (part, here)), list.kind).or_else(|c| self.clash(c, here))?;
+                self.touch(s, t, here, regions, list.kind)?;
                 for &part in regions.iter().filter(|_| known.is_none()) {
                     let n = *places.entry((addr, part.0)).or_insert(all.len());
                     match all.get_mut(n) {
@@ -138,6 +138,11 @@ impl<'a> Checker<'a> {
         let all: Rc<[Touch]> = there.iter().map(here).collect();
         reach.blocks.push((block, all.clone()));
         Some(all)
+    }
+
+    /// An access touches parts of regions.
+    pub(super) fn touch(&self, s: &mut State<'a>, t: usize, here: Site, parts: &[Part], kind: AccessKind) -> Result<(), ProtocolError> {
+        self.touch_parts(s, t, parts.iter().map(|&part| (part, here)), kind).or_else(|c| self.clash(c, here))
     }
 
     /// Parts of regions are touched, each at its place in the program.

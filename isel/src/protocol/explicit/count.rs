@@ -2,10 +2,11 @@
 
 use super::super::run::State;
 use super::super::streams::Streams;
-use super::super::value::{Abs, gcd};
+use super::super::value::Abs;
 use crate::hash::{Map, Set};
 use crate::lane::visit::{blocks, computed, reads};
 use crate::lane::{Alloc, AllocId, BinOp, Block, Inst, LVal, ParamSource, Program, Special, Unit};
+use crate::number::gcd;
 use cranelift_entity::SecondaryMap;
 use smallvec::SmallVec;
 use std::collections::BTreeSet;

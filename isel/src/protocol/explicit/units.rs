@@ -1,7 +1,7 @@
 //! What units, and lanes that touch local memory, do to the state.
 
 use super::super::ProtocolError;
-use super::super::run::{State, place};
+use super::super::run::{AccessKind, State, place};
 use super::super::value::Abs;
 use super::super::word::Site;
 use super::Checker;
@@ -275,15 +275,6 @@ impl<'a> Checker<'a> {
         }
     }
 
-    fn touch(&self, s: &mut State<'a>, t: usize, here: Site, found: &Touched, writes: bool) -> Result<(), ProtocolError> {
-        let parts = found.regions.iter().map(|&part| (part, here));
-        let done = match writes {
-            true => parts.map(|p| p.0.0).try_for_each(|r| self.write_region(&mut s.shared, r, t, None, here)),
-            false => self.read_regions(&mut s.shared, t, None, parts),
-        };
-        done.or_else(|c| self.clash(c, here))
-    }
-
     /// A unit, or lanes that do not wait, write parts of regions whose bytes a word counts.
     fn unit_writes(
         &self,
@@ -400,11 +391,11 @@ impl<'a> Checker<'a> {
             Unit::Remote { dst, place, rank } => self.remote_address(s, t, here, *dst, place, *rank)?,
             Unit::RemoteLoad { dsts, from } => {
                 let found = self.remote(s, t, (from, None, self.bytes(dsts)), here)?;
-                self.touch(s, t, here, &found, false)?;
+                self.touch(s, t, here, &found.regions, AccessKind::Read)?;
             }
             Unit::RemoteStore { srcs, to, guard } => {
                 let found = self.remote(s, t, (to, *guard, self.bytes(srcs)), here)?;
-                self.touch(s, t, here, &found, true)?;
+                self.touch(s, t, here, &found.regions, AccessKind::Write)?;
             }
             Unit::RemoteStoreAsync { srcs, to, barrier, guard } => {
                 let lanes = self.lanes(s, t, *guard, "store", here)?;
