@@ -2,8 +2,8 @@
 
 use crate::error::LowerError;
 use crate::facts::{divisor, power_of_two};
+use crate::lane::Target;
 use crate::plan::Plan;
-use crate::target::Target;
 use smallvec::SmallVec;
 use std::borrow::Cow;
 use std::rc::Rc;

@@ -16,10 +16,10 @@
 use crate::access::GlobalAccess;
 use crate::dots::{DotPlan, plan_dot};
 use crate::error::LowerError;
+use crate::lane::Target;
 use crate::packed;
 use crate::plan::{Plan, handle};
 use crate::require::{Holds, holds};
-use crate::target::Target;
 use cranelift_entity::SecondaryMap;
 use std::collections::BTreeMap;
 use std::rc::Rc;

@@ -1,9 +1,9 @@
 //! Plans of dots: the matrix instruction, or multiply-adds of lanes; how warps share the product; the layouts that follow.
 
 use crate::error::LowerError;
+use crate::lane::{GroupMatrix, GroupMatrixId, MatrixId, Target};
 use crate::physical::staging::in_memory;
 use crate::plan::Plan;
-use crate::target::{GroupMatrix, GroupMatrixId, MatrixId, Target};
 use std::rc::Rc;
 use tilelift_egraph::physical::Form;
 use tilelift_ir::layout::{Axis, Coord, FragmentMap, Layout};

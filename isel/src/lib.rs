@@ -8,28 +8,24 @@
 
 #![deny(missing_docs)]
 
-pub mod abi;
 mod access;
 mod assign;
 mod channel;
 mod dots;
 mod error;
 mod facts;
-mod hash;
-pub mod lane;
 mod lower;
-mod number;
 mod packed;
 mod physical;
 mod plan;
 pub mod products;
-mod protocol;
 mod require;
-mod target;
 
 pub use error::LowerError;
 pub use lower::{Lowered, lower};
 pub use physical::{Chosen, choose, foresee, seconds};
 pub use plan::{LayoutChoice, LowerOptions, Plan, Schedule, ScheduleKind, Specialised, plan};
-pub use protocol::{Proof, ProtocolError, prove, prove_by_all_states};
-pub use target::{BulkTensor, Costs, GroupMatrix, GroupMatrixId, Machine, MatrixId, MatrixInstr, RegisterPool, Target, Units};
+pub use tilelift_lane as lane;
+pub use tilelift_lane::{BulkTensor, Costs, GroupMatrix, GroupMatrixId, Machine, MatrixId, MatrixInstr, RegisterPool, Target, Units, abi};
+use tilelift_lane::{hash, number};
+pub use tilelift_protocol::{Proof, ProtocolError, prove, prove_by_all_states};

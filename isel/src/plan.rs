@@ -16,7 +16,7 @@ pub use specialise::Specialised;
 pub(crate) use specialise::{ALIGN, MAX_DEPTH, PanelTile, behind_reshapes, budget, trace};
 
 use crate::error::LowerError;
-use crate::target::Target;
+use crate::lane::Target;
 use std::fmt;
 use std::rc::Rc;
 use tilelift_ir::{Inst, Kernel, Op, Scalar, Type};

@@ -2,8 +2,8 @@
 
 use crate::dots::DotPlan;
 use crate::error::LowerError;
+use crate::lane::Target;
 use crate::plan::{Plan, is_view};
-use crate::target::Target;
 use cranelift_entity::SecondaryMap;
 use std::rc::Rc;
 use tilelift_ir::layout::{Axis, Layout};

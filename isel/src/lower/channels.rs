@@ -2,8 +2,8 @@
 
 use super::{Lowered, lower};
 use crate::error::LowerError;
+use crate::lane::Target;
 use crate::plan::LowerOptions;
-use crate::target::Target;
 use tilelift_ir::channel::{Units, check, expand};
 use tilelift_ir::{Kernel, Op, verify};
 

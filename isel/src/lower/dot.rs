@@ -12,7 +12,7 @@ use crate::dots::DotPlan;
 use crate::error::LowerError;
 use crate::hash::Map;
 use crate::lane::{BinOp, LTy, LVal, LaneBuilder, Special, Vals};
-use crate::target::{MatrixId, Target};
+use crate::lane::{MatrixId, Target};
 use smallvec::SmallVec;
 use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;

@@ -41,10 +41,10 @@ pub(crate) use vectors::{legal_width, memory_type};
 use crate::assign::{Assignment, assign};
 use crate::error::LowerError;
 use crate::hash::Map;
+use crate::lane::Target;
 use crate::lane::{AllocId, LTy, LVal, LaneBuilder, Param, ParamSource, Program, SPARE, Traffic, entry_registers, overlap_launches};
 use crate::physical::{Search, ring_forms, staging};
 use crate::plan::{LayoutChoice, LowerOptions, Plan, RingForms, ScheduleKind, is_panels, plan, plan_with};
-use crate::target::Target;
 use cranelift_entity::SecondaryMap;
 use std::rc::Rc;
 use tilelift_egraph::physical::{Form, Source};
@@ -223,7 +223,7 @@ fn lower_with(kernel: &Kernel, target: &Target, plan: Plan, assigned: Assignment
     let (done, _) = lowered(kernel, target, plan, assigned, direct, false)?;
     match done.plan.explicit() {
         // What an author writes is proved for everybody.
-        Some(e) if !e.unproven => crate::protocol::prove(&done.program, target).map(drop).map_err(|e| {
+        Some(e) if !e.unproven => tilelift_protocol::prove(&done.program, target).map(drop).map_err(|e| {
             let e = origin::placed(e, &done.program, || {
                 let assigned = assign(kernel, target, &done.plan)?;
                 lowered(kernel, target, done.plan.clone(), assigned, direct, true).map(|d| d.1)
@@ -232,7 +232,7 @@ fn lower_with(kernel: &Kernel, target: &Target, plan: Plan, assigned: Assignment
         })?,
         Some(_) => {}
         // As every stage's own check: where the compiler is being worked on. It takes longer than all the rest.
-        None if cfg!(debug_assertions) => crate::protocol::prove(&done.program, target)
+        None if cfg!(debug_assertions) => tilelift_protocol::prove(&done.program, target)
             .map(drop)
             .map_err(|e| LowerError::unsupported("a specialised kernel whose roles are not proved", e.to_string()))?,
         None => {}

@@ -4,10 +4,10 @@
 //! that acts is noted with the place of its tile op.
 
 use crate::error::LowerError;
-use crate::lane::print::inst_text;
+use crate::lane::inst_text;
 use crate::lane::{Inst, Program};
-use crate::protocol::ProtocolError;
 use tilelift_ir::Loc;
+use tilelift_protocol::ProtocolError;
 
 /// An instruction and the place of its tile op.
 pub(super) type Origin = (Inst, Loc);

@@ -3,7 +3,7 @@
 //! Two groups of warps at most are there, so nothing hides how long a function takes from its operand to its result: a lane's elements
 //! go through it one behind the other. Simple ops of neighbouring elements run side by side, but beside such a function they wait with it.
 
-use crate::target::{Costs, Target};
+use crate::lane::{Costs, Target};
 use tilelift_egraph::cost::Family;
 use tilelift_ir::interp::is_elementwise;
 use tilelift_ir::{Inst, Kernel, Op, Region, Scalar, Type};

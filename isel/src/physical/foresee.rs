@@ -12,8 +12,8 @@
 use super::{Search, chains};
 use crate::access::GlobalAccess;
 use crate::error::LowerError;
+use crate::lane::{Costs, Target};
 use crate::plan::{LayoutChoice, LowerOptions, Specialised};
-use crate::target::{Costs, Target};
 use tilelift_ir::{Inst, Kernel, Literal, Op, Value, Verified};
 
 /// Bytes of a sector.

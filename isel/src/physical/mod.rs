@@ -21,8 +21,8 @@ pub(crate) use ring::ring_forms;
 
 use crate::assign::Assignment;
 use crate::error::LowerError;
+use crate::lane::Target;
 use crate::plan::{LayoutChoice, LowerOptions, Plan};
-use crate::target::Target;
 use cranelift_entity::SecondaryMap;
 use machine::Prices;
 use ring::RingSearch;

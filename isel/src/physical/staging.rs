@@ -7,9 +7,9 @@
 
 use crate::access::GlobalAccess;
 use crate::assign::Assignment;
+use crate::lane::Target;
 use crate::lower::legal_width;
 use crate::plan::{Plan, is_view};
-use crate::target::Target;
 use std::rc::Rc;
 use tilelift_ir::layout::{
     Axis, Layout, LayoutError, SharedMap, SharedOp, coalesced, ldmatrix_applies, operand_swizzle, turned_swizzle, vector_count, wavefronts,
@@ -255,7 +255,7 @@ mod tests {
     use tilelift_ir::layout::FragmentMap;
 
     fn chosen(shape: [u32; 2], elem: u32, reader: Layout, matrices: bool) -> (SharedMap, [u32; 2]) {
-        let target = Target { load_matrix: true, ..crate::lane::interp::tests::target() };
+        let target = Target { load_matrix: true, ..crate::lane::testing::target() };
         choose(&shape, elem, 1, None, &[Reader::of(&Rc::new(reader), matrices)], &target).expect("a plain map")
     }
 

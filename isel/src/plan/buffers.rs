@@ -10,8 +10,8 @@
 
 use super::PanelTile;
 use crate::error::LowerError;
+use crate::lane::Units;
 use crate::number::gcd;
-use crate::target::Units;
 use std::collections::{BTreeMap, BTreeSet};
 use tilelift_ir::{Attr, Inst, Kernel, Op, SharedType, Type, Value};
 

@@ -4,7 +4,7 @@ use super::buffers::{Form, buffers, handle};
 use super::{LowerOptions, PanelTile};
 use crate::error::LowerError;
 use crate::lane::entry_registers;
-use crate::target::{GroupMatrixId, Target, Units};
+use crate::lane::{GroupMatrixId, Target, Units};
 use cranelift_entity::EntityRef;
 use std::collections::BTreeMap;
 use std::fmt;

@@ -17,7 +17,7 @@
 
 use super::PanelTile;
 use super::specialise::trace;
-use crate::target::Target;
+use crate::lane::Target;
 use std::collections::HashSet;
 use tilelift_egraph::cost::Family;
 use tilelift_ir::{Effects, Inst, Kernel, Literal, Op, Scalar, Value, ValueDef};

@@ -16,10 +16,10 @@ use super::overlap::{Overlap, overlap};
 use super::words::beside_products;
 use crate::access::GlobalAccess;
 use crate::facts::power_of_two;
+use crate::lane::{GroupMatrixId, Target, Units};
 use crate::lane::{LVal, LaneBuilder, TensorBox, Vals, entry_registers};
 use crate::lower::{keeps_extents, ring_loads};
 use crate::require::suits;
-use crate::target::{GroupMatrixId, Target, Units};
 use cranelift_entity::EntityRef;
 use std::collections::HashSet;
 use std::fmt;
@@ -497,7 +497,7 @@ fn multiplication(
         return Err("a dot of no two dimensions".into());
     };
     let k = ta.shape[1];
-    let typed = |x: &crate::target::GroupMatrix| {
+    let typed = |x: &crate::lane::GroupMatrix| {
         x.operand == elem(d.args[0]) && x.operand == elem(d.args[1]) && x.acc == elem(result) && x.precision == precision
     };
     let Some(at) = units.matrix.iter().position(typed) else {

@@ -12,8 +12,8 @@ mod model;
 pub use deal::Streams;
 pub use model::{Bound, Prediction, predict};
 
+use crate::lane::{GroupMatrix, Target, Units};
 use crate::plan::{ALIGN, MAX_DEPTH, budget};
-use crate::target::{GroupMatrix, Target, Units};
 use std::fmt;
 use tilelift_ir::{Precision, Scalar};
 

@@ -7,7 +7,7 @@
 
 use super::deal::{Shares, unshared};
 use super::{Choice, Product, instruction};
-use crate::target::Target;
+use crate::lane::Target;
 use std::fmt;
 
 /// What bounds the main part of a product.

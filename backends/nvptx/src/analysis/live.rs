@@ -13,8 +13,8 @@
 use super::defs::{Base, Def, Defs};
 use super::visit::{self, Role};
 use cranelift_entity::SecondaryMap;
-use tilelift_isel::computes;
 use tilelift_isel::lane::{Block, Carried, Inst, LVal};
+use tilelift_lane::computes;
 
 /// A closed range of half positions.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]

@@ -2,8 +2,8 @@
 //!
 //! Loops and choices report only what they read in front of their blocks; whoever walks blocks handles the rest.
 
-use tilelift_isel::computes;
 use tilelift_isel::lane::{AtomicKind, For, If, Inst, LVal, Roles, ShuffleFrom, Unit, While};
+use tilelift_lane::computes;
 
 /// How an operand is read.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -15,8 +15,8 @@ use super::text::{Opnd, Reg};
 use super::{Class, Emitter};
 use crate::error::EmitError;
 use tilelift_ir::num;
-use tilelift_isel::computes;
 use tilelift_isel::lane::{Block, Carried, For, If, Inst, LTy, LVal, While};
+use tilelift_lane::computes;
 
 /// How a loop knows that another step is left.
 enum Latch {

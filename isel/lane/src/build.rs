@@ -1,0 +1,725 @@
+//! Makes lane programs: folds constants, shares equal pure instructions, hoists them out of loops, places shared memory.
+//!
+//! A pure instruction goes to the outermost open block in which its operands are known (every lane op is total, so that is always
+//! allowed), and is shared with every later equal one inside that block. This is scoped value numbering and loop hoisting in one
+//! step, without a pass. [`LaneBuilder::finish`] removes what nothing uses and gives every allocation its place.
+
+mod control;
+mod roles;
+
+pub use roles::{RoleSpec, SPARE};
+
+use super::fold::{eval_cmp, eval_int};
+use super::place::{Life, place};
+use super::sweep::sweep;
+use super::{Alloc, AllocId, Atomic, BinOp, Block, Inst, LTy, LVal, Param, Place, Program, ShuffleFrom, Special, UnOp, Unit, Vals};
+use crate::hash::Map;
+use crate::machine::MatrixId;
+use cranelift_entity::{PrimaryMap, SecondaryMap};
+use smallvec::SmallVec;
+use tilelift_ir::{CacheHint, CmpOp, GridAxis, Loc, Scalar, num};
+
+/// What makes two pure instructions equal.
+#[derive(Clone, PartialEq, Eq, Hash)]
+enum Key {
+    Const(LTy, u64),
+    Param(u32),
+    Special(Special),
+    /// The warp in the role whose body is the frame of that number.
+    RoleWarp(u32),
+    Shared(AllocId),
+    Un(UnOp, LVal),
+    Bin(BinOp, LVal, LVal),
+    Fma(LVal, LVal, LVal),
+    MadWide(LVal, LVal, LVal),
+    Cmp(CmpOp, LVal, LVal),
+    Select(LVal, LVal, LVal),
+    Divide(Vals, Vals),
+    Cvt(LTy, LVal),
+    RoundTf32(LVal),
+    Bitcast(LTy, LVal),
+    Pack(Vals),
+    Unpack(LTy, LVal),
+}
+
+/// What the folding rules want to know of a value.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+enum Known {
+    #[default]
+    Nothing,
+    Const(u64),
+    /// The value plus a constant.
+    AddConst(LVal, i64),
+    /// Part `.1` of the word `.0`.
+    Part(LVal, u32),
+    /// Bits of the value under another type.
+    Cast(LVal),
+    /// The `f32` rounded to `bf16`.
+    Rounded(LVal),
+    /// The 4 bits from bit `.1` on of the `i32` `.0`, sign-extended.
+    Half(LVal, u32),
+}
+
+#[derive(Default)]
+struct Frame {
+    id: u32,
+    block: Block,
+    keys: Vec<Key>,
+    /// Clock at the frame's start.
+    start: u32,
+}
+
+/// Builds a [`Program`].
+pub struct LaneBuilder {
+    program: Program,
+    frames: Vec<Frame>,
+    depth: SecondaryMap<LVal, u32>,
+    known: SecondaryMap<LVal, Known>,
+    memo: Map<Key, Vals>,
+    lives: SecondaryMap<AllocId, Option<Life>>,
+    clock: u32,
+    next_frame: u32,
+    /// Shared memory was read, or written, since the last barrier on some path to here.
+    read: bool,
+    written: bool,
+    /// Formats whose codes the machine converts itself.
+    pub code_casts: &'static [Scalar],
+    /// Global loads of roles move towards their uses, for the kernel writes nothing that it loads; the registers of a lane of a role that
+    /// asks for none.
+    pub sink_loads: Option<u32>,
+    /// What memory accesses cost so far.
+    pub meter: super::traffic::Meter,
+    /// The role that is being filled: its frame's depth and number, its warps.
+    role: Option<(u32, u32, u32)>,
+    /// The place of the tile op that is being lowered.
+    pub origin: Loc,
+    /// What acts, with its place, if somebody wants to know.
+    pub origins: Option<Vec<(Inst, Loc)>>,
+}
+
+impl LaneBuilder {
+    /// Starts a program for `warps` warps of `lanes` lanes.
+    pub fn new(name: &str, warps: u32, lanes: u32) -> LaneBuilder {
+        LaneBuilder {
+            program: Program {
+                name: name.to_owned(),
+                params: Vec::new(),
+                warps,
+                lanes,
+                cluster: 1,
+                allocs: PrimaryMap::new(),
+                shared_bytes: 0,
+                vals: PrimaryMap::new(),
+                body: Block::new(),
+            },
+            frames: vec![Frame::default()],
+            depth: SecondaryMap::new(),
+            known: SecondaryMap::new(),
+            memo: Map::default(),
+            lives: SecondaryMap::new(),
+            clock: 0,
+            next_frame: 1,
+            read: false,
+            written: false,
+            code_casts: &[],
+            sink_loads: None,
+            meter: Default::default(),
+            role: None,
+            origin: Loc::default(),
+            origins: None,
+        }
+    }
+
+    /// The type of a value.
+    pub fn ty(&self, v: LVal) -> LTy {
+        self.program.vals[v]
+    }
+
+    /// Warps of the program.
+    pub fn warps(&self) -> u32 {
+        self.program.warps
+    }
+
+    /// The block that is being filled; what is made now may be used while it stays open.
+    pub fn block(&self) -> u32 {
+        self.frames.last().map_or(0, |f| f.id)
+    }
+
+    /// True while the block is being filled or encloses the one that is.
+    pub fn is_open(&self, block: u32) -> bool {
+        self.frames.iter().any(|f| f.id == block)
+    }
+
+    /// The constant a value is known to be.
+    pub fn as_const(&self, v: LVal) -> Option<u64> {
+        if let Known::Const(c) = self.known[v] { Some(c) } else { None }
+    }
+
+    fn new_val(&mut self, ty: LTy, depth: u32) -> LVal {
+        let v = self.program.vals.push(ty);
+        self.depth[v] = depth;
+        v
+    }
+
+    /// How many blocks enclose the value's definition; less means further out.
+    pub fn depth(&self, v: LVal) -> u32 {
+        self.depth[v]
+    }
+
+    fn here(&self) -> u32 {
+        self.frames.len() as u32 - 1
+    }
+
+    fn pure(&mut self, key: Key, tys: &[LTy], uses: &[LVal], make: impl FnOnce(&Vals) -> Inst) -> Vals {
+        if let Some(v) = self.memo.get(&key) {
+            return v.clone();
+        }
+        let mut depth = uses.iter().map(|&u| self.depth[u]).max().unwrap_or(0);
+        // What a role computes stays in it: in front of the roles it would be held in registers that the others lack.
+        if let (false, Some((role, ..))) = (uses.is_empty(), self.role) {
+            depth = depth.max(role);
+        }
+        let dsts: Vals = tys.iter().map(|&t| self.new_val(t, depth)).collect();
+        let frame = &mut self.frames[depth as usize];
+        frame.block.push(make(&dsts));
+        frame.keys.push(key.clone());
+        self.memo.insert(key, dsts.clone());
+        dsts
+    }
+
+    fn effect(&mut self, inst: Inst) {
+        self.clock += 1;
+        let at = self.here() as usize;
+        if let Some(origins) = &mut self.origins
+            && super::visit::blocks(&inst).is_empty()
+        {
+            origins.push((inst.clone(), self.origin));
+        }
+        self.frames[at].block.push(inst);
+    }
+
+    /// A literal from its bits (integers sign-extended).
+    pub fn constant(&mut self, ty: LTy, bits: u64) -> LVal {
+        let v = self.pure(Key::Const(ty, bits), &[ty], &[], |d| Inst::Const { dst: d[0], bits })[0];
+        self.known[v] = Known::Const(bits);
+        v
+    }
+
+    /// An `i32` literal.
+    pub fn i32(&mut self, x: i64) -> LVal {
+        self.constant(LTy::I32, num::wrap(x, Scalar::I32) as u64)
+    }
+
+    /// An `i64` literal.
+    pub fn i64(&mut self, x: i64) -> LVal {
+        self.constant(LTy::I64, x as u64)
+    }
+
+    /// Appends a launch parameter and gives its value.
+    pub fn param(&mut self, p: Param) -> LVal {
+        let index = match self.program.params.iter().position(|q| *q == p) {
+            Some(i) => i as u32,
+            None => {
+                self.program.params.push(p);
+                self.program.params.len() as u32 - 1
+            }
+        };
+        self.pure(Key::Param(index), &[p.ty], &[], |d| Inst::Param { dst: d[0], index })[0]
+    }
+
+    /// Where the lane stands.
+    pub fn special(&mut self, what: Special) -> LVal {
+        if let (Special::Warp, Some((depth, frame, warps))) = (what, self.role) {
+            // Warps count from the role's first, so the number may not leave the role.
+            return if warps == 1 { self.i32(0) } else { self.role_warp(depth, frame) };
+        }
+        match what {
+            Special::Warp if self.program.warps == 1 => self.i32(0),
+            Special::Warp
+            | Special::Lane
+            | Special::ProgramId(_)
+            | Special::NumPrograms(_)
+            | Special::Worker
+            | Special::Workers
+            | Special::ClusterRank => self.pure(Key::Special(what), &[LTy::I32], &[], |d| Inst::Special { dst: d[0], what })[0],
+        }
+    }
+
+    fn role_warp(&mut self, depth: u32, frame: u32) -> LVal {
+        let key = Key::RoleWarp(frame);
+        if let Some(v) = self.memo.get(&key) {
+            return v[0];
+        }
+        let dst = self.new_val(LTy::I32, depth);
+        let frame = &mut self.frames[depth as usize];
+        frame.block.push(Inst::Special { dst, what: Special::Warp });
+        frame.keys.push(key.clone());
+        self.memo.insert(key, Vals::from_slice(&[dst]));
+        dst
+    }
+
+    /// The program instance's position on a grid axis.
+    pub fn program_id(&mut self, axis: GridAxis) -> LVal {
+        self.special(Special::ProgramId(axis))
+    }
+
+    /// Makes an allocation in shared memory; bytes and alignment as in [`Alloc`].
+    pub fn alloc(&mut self, bytes: u32, purpose: &'static str) -> AllocId {
+        self.program.allocs.push(Alloc { bytes, align: 128, offset: 0, grain: 0, slot: 0, name: String::new(), purpose })
+    }
+
+    /// As [`LaneBuilder::alloc`], with an alignment.
+    pub fn alloc_aligned(&mut self, bytes: u32, align: u32, purpose: &'static str) -> AllocId {
+        self.program.allocs.push(Alloc { bytes, align, offset: 0, grain: 0, slot: 0, name: String::new(), purpose })
+    }
+
+    /// Bytes of all allocations, one behind the other.
+    pub fn allocated(&self) -> u64 {
+        self.program.allocs.values().fold(0, |at, a| u64::from(a.bytes) + at.next_multiple_of(u64::from(a.align.max(1))))
+    }
+
+    /// Says in which parts roles hand an allocation to one another.
+    pub fn set_grain(&mut self, alloc: AllocId, bytes: u32, slot: u32) {
+        self.program.allocs[alloc].grain = bytes;
+        self.program.allocs[alloc].slot = slot;
+    }
+
+    /// Says what the author calls an allocation.
+    pub fn set_name(&mut self, alloc: AllocId, name: String) {
+        self.program.allocs[alloc].name = name;
+    }
+
+    /// The address of an allocation.
+    pub fn shared_addr(&mut self, alloc: AllocId) -> LVal {
+        self.pure(Key::Shared(alloc), &[LTy::I32], &[], |d| Inst::SharedAddr { dst: d[0], alloc })[0]
+    }
+
+    /// Says that an allocation is in use here.
+    pub fn touch(&mut self, alloc: AllocId) {
+        let now = self.clock;
+        let life = &mut self.lives[alloc];
+        *life = Some(Life { first: life.map_or(now, |l| l.first), last: now });
+    }
+
+    /// A one-operand operation.
+    pub fn un(&mut self, op: UnOp, a: LVal) -> LVal {
+        let ty = self.ty(a);
+        if let (UnOp::Not, LTy::I1, Some(c)) = (op, ty, self.as_const(a)) {
+            return self.constant(LTy::I1, c ^ 1);
+        }
+        self.pure(Key::Un(op, a), &[ty], &[a], |d| Inst::Un { dst: d[0], op, a })[0]
+    }
+
+    /// A two-operand operation; integers are folded.
+    pub fn bin(&mut self, op: BinOp, a: LVal, b: LVal) -> LVal {
+        let ty = self.ty(a);
+        if let LTy::Num(s) = ty
+            && !s.is_float()
+            && let Some(v) = self.fold_int(op, s, a, b)
+        {
+            return v;
+        }
+        let v = self.pure(Key::Bin(op, a, b), &[ty], &[a, b], |d| Inst::Bin { dst: d[0], op, a, b })[0];
+        if op == BinOp::Add
+            && let Some(c) = self.as_const(b)
+        {
+            self.known[v] = Known::AddConst(a, c as i64);
+        }
+        v
+    }
+
+    fn fold_int(&mut self, op: BinOp, s: Scalar, a: LVal, b: LVal) -> Option<LVal> {
+        let ty = LTy::Num(s);
+        let (ca, cb) = (self.as_const(a).map(|c| c as i64), self.as_const(b).map(|c| c as i64));
+        if let (Some(x), Some(y)) = (ca, cb)
+            && let Some(r) = eval_int(op, s, x, y)
+        {
+            return Some(self.constant(ty, r as u64));
+        }
+        let ones = num::wrap(-1, s);
+        match (op, ca, cb) {
+            (BinOp::Add | BinOp::Or | BinOp::Xor, Some(0), _) => Some(b),
+            (BinOp::Add | BinOp::Sub | BinOp::Or | BinOp::Xor | BinOp::Shl | BinOp::ShrS | BinOp::ShrU, _, Some(0)) => Some(a),
+            (BinOp::Mul, Some(1), _) => Some(b),
+            (BinOp::Mul | BinOp::Div, _, Some(1)) => Some(a),
+            (BinOp::Mul | BinOp::And, Some(0), _) => Some(a),
+            (BinOp::Mul | BinOp::And, _, Some(0)) => Some(b),
+            (BinOp::And, Some(x), _) if x == ones => Some(b),
+            (BinOp::And, _, Some(y)) if y == ones => Some(a),
+            (BinOp::Add | BinOp::Mul, Some(_), None) => Some(self.bin(op, b, a)),
+            (BinOp::Sub, _, Some(y)) => {
+                let c = self.constant(ty, num::wrap(y.wrapping_neg(), s) as u64);
+                Some(self.bin(BinOp::Add, a, c))
+            }
+            (BinOp::Add, _, Some(y)) => match self.known[a] {
+                Known::AddConst(x, c) => {
+                    let c = self.constant(ty, num::wrap(c.wrapping_add(y), s) as u64);
+                    Some(self.bin(BinOp::Add, x, c))
+                }
+                Known::Nothing | Known::Const(_) | Known::Part(..) | Known::Cast(_) | Known::Rounded(_) | Known::Half(..) => None,
+            },
+            _ => None,
+        }
+    }
+
+    /// `a + b`.
+    pub fn add(&mut self, a: LVal, b: LVal) -> LVal {
+        self.bin(BinOp::Add, a, b)
+    }
+
+    /// `a * b`.
+    pub fn mul(&mut self, a: LVal, b: LVal) -> LVal {
+        self.bin(BinOp::Mul, a, b)
+    }
+
+    /// `a + c`, for `i32` and `i64`.
+    pub fn add_const(&mut self, a: LVal, c: i64) -> LVal {
+        let ty = self.ty(a);
+        let s = if let LTy::Num(s) = ty { s } else { Scalar::I32 };
+        let c = self.constant(ty, num::wrap(c, s) as u64);
+        self.add(a, c)
+    }
+
+    /// `a & b` on `i1`, where `None` means true.
+    pub fn and_guard(&mut self, a: Option<LVal>, b: Option<LVal>) -> Option<LVal> {
+        match (a, b) {
+            (Some(a), Some(b)) => {
+                // A deeper operand goes last, so that the invariant part of a chain is shared and hoisted.
+                let (a, b) = if self.depth[a] > self.depth[b] { (b, a) } else { (a, b) };
+                Some(self.bin(BinOp::And, a, b))
+            }
+            (a, b) => a.or(b),
+        }
+    }
+
+    /// `a * b + c` with one rounding.
+    pub fn fma(&mut self, a: LVal, b: LVal, c: LVal) -> LVal {
+        let ty = self.ty(a);
+        self.pure(Key::Fma(a, b, c), &[ty], &[a, b, c], |d| Inst::Fma { dst: d[0], a, b, c })[0]
+    }
+
+    /// `i64` sum of `c` and the product of two `i32`.
+    pub fn mad_wide(&mut self, a: LVal, b: LVal, c: LVal) -> LVal {
+        if let (Some(x), Some(y)) = (self.as_const(a), self.as_const(b)) {
+            return self.add_const(c, (x as i64).wrapping_mul(y as i64));
+        }
+        if self.as_const(b) == Some(0) {
+            return c;
+        }
+        self.pure(Key::MadWide(a, b, c), &[LTy::I64], &[a, b, c], |d| Inst::MadWide { dst: d[0], a, b, c })[0]
+    }
+
+    /// A comparison.
+    pub fn cmp(&mut self, op: CmpOp, a: LVal, b: LVal) -> LVal {
+        if let (LTy::Num(s), Some(x), Some(y)) = (self.ty(a), self.as_const(a), self.as_const(b))
+            && !s.is_float()
+        {
+            let r = eval_cmp(op, s, x as i64, y as i64);
+            return self.constant(LTy::I1, u64::from(r));
+        }
+        self.pure(Key::Cmp(op, a, b), &[LTy::I1], &[a, b], |d| Inst::Cmp { dst: d[0], op, a, b })[0]
+    }
+
+    /// `c ? a : b`.
+    pub fn select(&mut self, c: LVal, a: LVal, b: LVal) -> LVal {
+        match self.as_const(c) {
+            Some(0) => return b,
+            Some(_) => return a,
+            None if a == b => return a,
+            None => {}
+        }
+        let ty = self.ty(a);
+        self.pure(Key::Select(c, a, b), &[ty], &[c, a, b], |d| Inst::Select { dst: d[0], c, a, b })[0]
+    }
+
+    /// Conversion by value.
+    pub fn cvt(&mut self, a: LVal, to: LTy) -> LVal {
+        if self.ty(a) == to {
+            return a;
+        }
+        if let (LTy::Num(f), LTy::Num(t), Some(c)) = (self.ty(a), to, self.as_const(a))
+            && f.is_int()
+            && t.is_int()
+        {
+            return self.constant(to, num::wrap(c as i64, t) as u64);
+        }
+        if let (Known::Rounded(x), LTy::F32) = (self.known[a], to) {
+            return self.un(UnOp::RoundBf16, x);
+        }
+        let v = self.pure(Key::Cvt(to, a), &[to], &[a], |d| Inst::Cvt { dst: d[0], a })[0];
+        if (self.ty(a), to) == (LTy::F32, LTy::Num(Scalar::BF16)) {
+            self.known[v] = Known::Rounded(a);
+        }
+        v
+    }
+
+    /// Quotients of `f32`, in lanes that run together; see [`Inst::Divide`].
+    pub fn divide(&mut self, pairs: &[(LVal, LVal)]) -> Vals {
+        let (a, b): (Vec<LVal>, Vec<LVal>) = pairs.iter().copied().unzip();
+        let types = vec![LTy::F32; a.len()];
+        let all = [&a[..], &b[..]].concat();
+        let (a, b) = (Vals::from_vec(a), Vals::from_vec(b));
+        self.pure(Key::Divide(a.clone(), b.clone()), &types, &all, |d| Inst::Divide { dsts: d.clone(), a, b })
+    }
+
+    /// Rounds an `f32` to tf32.
+    pub fn round_tf32(&mut self, a: LVal) -> LVal {
+        self.pure(Key::RoundTf32(a), &[LTy::F32], &[a], |d| Inst::RoundTf32 { dst: d[0], a })[0]
+    }
+
+    /// The same bits under another type of that width.
+    pub fn bitcast(&mut self, a: LVal, to: LTy) -> LVal {
+        if self.ty(a) == to {
+            return a;
+        }
+        if let Known::Cast(x) = self.known[a]
+            && self.ty(x) == to
+        {
+            return x;
+        }
+        let v = self.pure(Key::Bitcast(to, a), &[to], &[a], |d| Inst::Bitcast { dst: d[0], a })[0];
+        self.known[v] = Known::Cast(a);
+        v
+    }
+
+    /// Two 16-bit or four 8-bit values into a word; the word itself if they are its parts.
+    pub fn pack(&mut self, parts: &[LVal]) -> LVal {
+        if let Known::Part(word, 0) = self.known[parts[0]]
+            && parts.iter().enumerate().all(|(i, &p)| self.known[p] == Known::Part(word, i as u32))
+            && self.ty(parts[0]).bits() * parts.len() as u32 == 32
+        {
+            return word;
+        }
+        let parts = Vals::from_slice(parts);
+        self.pure(Key::Pack(parts.clone()), &[LTy::B32], &parts.clone(), |d| Inst::Pack { dst: d[0], parts })[0]
+    }
+
+    /// A word into values of a 16-bit or 8-bit type.
+    pub fn unpack(&mut self, word: LVal, ty: LTy) -> Vals {
+        let n = 32 / ty.bits();
+        let types: SmallVec<[LTy; 4]> = (0..n).map(|_| ty).collect();
+        let parts = self.pure(Key::Unpack(ty, word), &types, &[word], |d| Inst::Unpack { dsts: d.clone(), a: word });
+        for (i, &p) in parts.iter().enumerate() {
+            self.known[p] = Known::Part(word, i as u32);
+        }
+        parts
+    }
+
+    /// The word and number of a byte that [`LaneBuilder::unpack`] made.
+    pub fn byte_of_word(&self, v: LVal) -> Option<(LVal, u32)> {
+        match self.known[v] {
+            Known::Part(word, n) if self.ty(v) == LTy::Num(Scalar::I8) => Some((word, n)),
+            Known::Part(..) | Known::Nothing | Known::Const(_) | Known::AddConst(..) => None,
+            Known::Cast(_) | Known::Rounded(_) | Known::Half(..) => None,
+        }
+    }
+
+    /// A value as another one plus a constant; without the other one it is the constant.
+    pub fn base_and_offset(&self, v: LVal) -> (Option<LVal>, i64) {
+        match self.known[v] {
+            Known::Const(c) => (None, c as i64),
+            Known::AddConst(base, c) => (Some(base), c),
+            Known::Nothing | Known::Part(..) | Known::Cast(_) | Known::Rounded(_) | Known::Half(..) => (Some(v), 0),
+        }
+    }
+
+    /// Says that a byte holds, sign-extended, the 4 bits from bit `at` on of an `i32`.
+    pub fn note_half(&mut self, v: LVal, word: LVal, at: u32) {
+        if self.known[v] == Known::Nothing {
+            self.known[v] = Known::Half(word, at);
+        }
+    }
+
+    /// What [`LaneBuilder::note_half`] said of a byte.
+    pub fn half_of_word(&self, v: LVal) -> Option<(LVal, u32)> {
+        if let Known::Half(word, at) = self.known[v] { Some((word, at)) } else { None }
+    }
+
+    fn results(&mut self, tys: &[LTy]) -> Vals {
+        let depth = self.here();
+        tys.iter().map(|&t| self.new_val(t, depth)).collect()
+    }
+
+    /// A global load of consecutive values; see [`Inst::LoadGlobal`].
+    pub fn load_global(&mut self, tys: &[LTy], addr: LVal, offset: i32, guard: Option<LVal>, other: Vals) -> Vals {
+        self.load_global_hinted(tys, (addr, offset), guard, other, CacheHint::Normal)
+    }
+
+    /// A global load with a hint for the caches.
+    pub fn load_global_hinted(&mut self, tys: &[LTy], at: (LVal, i32), guard: Option<LVal>, other: Vals, cache: CacheHint) -> Vals {
+        let (addr, offset) = at;
+        let dsts = self.results(tys);
+        self.effect(Inst::LoadGlobal { dsts: dsts.clone(), addr, offset, guard, other, cache });
+        dsts
+    }
+
+    /// A global store of consecutive values.
+    pub fn store_global(&mut self, srcs: Vals, addr: LVal, offset: i32, guard: Option<LVal>) {
+        self.store_global_hinted(srcs, addr, offset, guard, CacheHint::Normal);
+    }
+
+    /// A global store with a hint for the caches.
+    pub fn store_global_hinted(&mut self, srcs: Vals, addr: LVal, offset: i32, guard: Option<LVal>, cache: CacheHint) {
+        self.effect(Inst::StoreGlobal { srcs, addr, offset, guard, cache });
+    }
+
+    /// An atomic update; the destination is made here. Barriers around those of shared memory are the caller's protocol.
+    pub fn atomic(&mut self, alloc: Option<AllocId>, mut atomic: Atomic) -> LVal {
+        if let Some(a) = alloc {
+            self.touch(a);
+            self.written = true;
+        }
+        let dst = self.results(&[self.ty(atomic.value)])[0];
+        atomic.dst = Some(dst);
+        self.effect(Inst::Atomic(Box::new(atomic)));
+        dst
+    }
+
+    fn before_shared_read(&mut self, alloc: AllocId) {
+        if self.written {
+            self.barrier();
+        }
+        self.touch(alloc);
+        self.read = true;
+    }
+
+    /// Call before the first of a group of shared writes that no write of the group conflicts with.
+    pub fn before_shared_writes(&mut self) {
+        if self.read || self.written {
+            self.barrier();
+        }
+    }
+
+    /// A shared load of consecutive values. The barrier that earlier writes need is inserted.
+    pub fn load_shared(&mut self, tys: &[LTy], alloc: AllocId, addr: LVal, offset: i32) -> Vals {
+        self.before_shared_read(alloc);
+        let dsts = self.results(tys);
+        self.effect(Inst::LoadShared { dsts: dsts.clone(), addr, offset });
+        dsts
+    }
+
+    /// A matrix load; see [`Inst::LoadMatrix`]. The barrier that earlier writes need is inserted.
+    pub fn load_matrix(&mut self, count: usize, alloc: AllocId, addr: LVal, offset: i32, trans: bool) -> Vals {
+        self.before_shared_read(alloc);
+        let tys: SmallVec<[LTy; 4]> = (0..count).map(|_| LTy::B32).collect();
+        let dsts = self.results(&tys);
+        self.effect(Inst::LoadMatrix { dsts: dsts.clone(), addr, offset, trans });
+        dsts
+    }
+
+    /// A shared store of consecutive values; [`LaneBuilder::before_shared_writes`] goes before the group.
+    pub fn store_shared(&mut self, srcs: Vals, alloc: AllocId, addr: LVal, offset: i32, guard: Option<LVal>) {
+        self.touch(alloc);
+        self.written = true;
+        self.effect(Inst::StoreShared { srcs, addr, offset, guard });
+    }
+
+    /// A matrix store; see [`Unit::StoreMatrix`]. [`LaneBuilder::before_shared_writes`] goes before the group.
+    pub fn store_matrix(&mut self, srcs: Vals, alloc: AllocId, addr: LVal, offset: i32) {
+        self.touch(alloc);
+        self.written = true;
+        self.unit(Unit::StoreMatrix { srcs, to: Place { addr, offset } });
+    }
+
+    /// Starts an asynchronous copy. Waits and barriers are the caller's protocol.
+    pub fn copy_async(&mut self, alloc: AllocId, shared: (LVal, i32), global: (LVal, i32), bytes: u32, valid: Option<LVal>) {
+        self.touch(alloc);
+        self.effect(Inst::CopyAsync { shared: shared.0, offset: shared.1, global: global.0, global_offset: global.1, bytes, valid });
+    }
+
+    /// Closes the group of copies.
+    pub fn commit_copies(&mut self) {
+        self.effect(Inst::CommitCopies);
+    }
+
+    /// Waits for all but the newest `pending` groups. What they wrote becomes known to other lanes at the next barrier.
+    pub fn wait_copies(&mut self, pending: u32) {
+        self.effect(Inst::WaitCopies { pending });
+        self.written = true;
+    }
+
+    /// A barrier.
+    pub fn barrier(&mut self) {
+        self.effect(Inst::Barrier);
+        self.read = false;
+        self.written = false;
+    }
+
+    /// Stops the launch in a lane where the condition does not hold.
+    pub fn assert(&mut self, condition: LVal) {
+        self.effect(Inst::Assert { condition });
+    }
+
+    /// The value another lane holds; any type up to 64 bits.
+    pub fn shuffle(&mut self, a: LVal, from: ShuffleFrom) -> LVal {
+        let ty = self.ty(a);
+        match ty {
+            LTy::B32 | LTy::Num(Scalar::I32 | Scalar::F32) => {
+                let dst = self.results(&[ty])[0];
+                self.effect(Inst::Shuffle { dst, a, from });
+                dst
+            }
+            LTy::Num(Scalar::I64 | Scalar::F64) => {
+                let wide = self.bitcast(a, LTy::I64);
+                let shift = self.i64(32);
+                let high = self.bin(BinOp::ShrU, wide, shift);
+                let halves = [wide, high].map(|h| {
+                    let h = self.cvt(h, LTy::I32);
+                    let h = self.shuffle(h, from);
+                    self.cvt(h, LTy::I64)
+                });
+                let mask = self.i64(0xffff_ffff);
+                let low = self.bin(BinOp::And, halves[0], mask);
+                let high = self.bin(BinOp::Shl, halves[1], shift);
+                let wide = self.bin(BinOp::Or, low, high);
+                self.bitcast(wide, ty)
+            }
+            LTy::Num(Scalar::F16 | Scalar::BF16 | Scalar::I16) => {
+                let word = self.pack(&[a, a]);
+                let word = self.shuffle(word, from);
+                self.unpack(word, ty)[0]
+            }
+            LTy::Num(
+                Scalar::I8
+                | Scalar::I4
+                | Scalar::F8E4M3
+                | Scalar::F8E5M2
+                | Scalar::F8E4M3Fnuz
+                | Scalar::F8E5M2Fnuz
+                | Scalar::F8E8M0
+                | Scalar::F4E2M1,
+            ) => {
+                let wide = self.cvt(a, LTy::I32);
+                let wide = self.shuffle(wide, from);
+                self.cvt(wide, ty)
+            }
+            LTy::Num(Scalar::I1) => {
+                let (one, zero) = (self.i32(1), self.i32(0));
+                let wide = self.select(a, one, zero);
+                let wide = self.shuffle(wide, from);
+                self.cmp(CmpOp::Ne, wide, zero)
+            }
+        }
+    }
+
+    /// A matrix instruction.
+    pub fn matrix(&mut self, instr: MatrixId, a: Vals, b: Vals, c: SmallVec<[LVal; 16]>) -> SmallVec<[LVal; 16]> {
+        let depth = self.here();
+        let tys: SmallVec<[LTy; 16]> = c.iter().map(|&v| self.ty(v)).collect();
+        let dsts: SmallVec<[LVal; 16]> = tys.iter().map(|&t| self.new_val(t, depth)).collect();
+        self.effect(Inst::Matrix { dsts: dsts.clone(), instr, a, b, c });
+        dsts
+    }
+
+    /// The program: dead instructions gone, allocations placed.
+    pub fn finish(mut self) -> Program {
+        let (block, _) = self.close();
+        self.program.body = block;
+        let mut live = SecondaryMap::with_default(false);
+        let mut body = std::mem::take(&mut self.program.body);
+        sweep(&mut body, &mut live);
+        self.program.body = body;
+        self.program.shared_bytes = place(&mut self.program.allocs, &self.lives);
+        self.program
+    }
+}

@@ -1,0 +1,143 @@
+//! Roles and asynchronous units: what only specialised kernels are made of.
+
+use super::LaneBuilder;
+use crate::choice::into_arms;
+use crate::place::Life;
+use crate::sink::{Loads, sink, words};
+use crate::unit::{Multiply, Place, Role, Roles, Unit};
+use crate::visit::blocks;
+use crate::{Block, Inst, LTy, LVal, Param, Vals};
+use tilelift_ir::Scalar;
+
+/// Registers of a lane beside the values that are counted: what one chain of computations takes.
+pub const SPARE: u32 = 24;
+
+/// Registers that a quotient of f16 takes besides.
+const QUOTIENT: u32 = 5;
+
+/// The most quotients that one instruction makes.
+fn widest_quotient(block: &Block) -> u32 {
+    let own = |i: &Inst| if let Inst::Divide { dsts, .. } = i { dsts.len() as u32 } else { 0 };
+    let inside = |i: &Inst| blocks(i).into_iter().map(widest_quotient).max().unwrap_or(0);
+    block.iter().map(|i| own(i).max(inside(i))).max().unwrap_or(0)
+}
+
+/// What a role is, but for its body.
+#[derive(Clone, Copy)]
+pub struct RoleSpec<'a> {
+    /// Its name.
+    pub name: &'a str,
+    /// First warp and number of warps.
+    pub warps: (u32, u32),
+    /// Warps behind them that only take part in the change of registers.
+    pub idle: u32,
+    /// One lane runs it.
+    pub single: bool,
+    /// Registers per lane.
+    pub registers: Option<u32>,
+}
+
+impl LaneBuilder {
+    fn converts_f16(&self, block: &Block) -> bool {
+        let half = |v: LVal| self.ty(v) == LTy::Num(Scalar::F16);
+        block.iter().any(|i| matches!(*i, Inst::Cvt { a, .. } if half(a)) || blocks(i).into_iter().any(|b| self.converts_f16(b)))
+    }
+
+    /// The number of a launch parameter that is no value, appended if it is new.
+    pub fn tensor_param(&mut self, p: Param) -> u32 {
+        match self.program.params.iter().position(|q| *q == p) {
+            Some(i) => i as u32,
+            None => {
+                self.program.params.push(p);
+                self.program.params.len() as u32 - 1
+            }
+        }
+    }
+
+    /// A value that nothing looks at.
+    pub fn undefined(&mut self, ty: LTy) -> LVal {
+        let dst = self.results(&[ty])[0];
+        self.effect(Inst::Undefined { dst });
+        dst
+    }
+
+    /// What a unit does. Waits, fences and the life of the memory it uses are the caller's protocol.
+    pub fn unit(&mut self, u: Unit) {
+        self.effect(Inst::Unit(Box::new(u)));
+    }
+
+    /// Program instances that form a cluster; 1 without this.
+    pub fn set_cluster(&mut self, blocks: u32) {
+        self.program.cluster = blocks;
+    }
+
+    /// The address of a place in another block of the cluster.
+    pub fn remote(&mut self, place: Place, rank: LVal) -> LVal {
+        let dst = self.results(&[LTy::I32])[0];
+        self.unit(Unit::Remote { dst, place, rank });
+        dst
+    }
+
+    /// Reads consecutive values from another block's shared memory. What orders it behind their writes is the caller's protocol.
+    pub fn remote_load(&mut self, tys: &[LTy], from: Place) -> Vals {
+        let dsts = self.results(tys);
+        self.unit(Unit::RemoteLoad { dsts: dsts.clone(), from });
+        dsts
+    }
+
+    /// Starts a multiplication; its results are made here.
+    pub fn multiply(&mut self, mut m: Multiply) -> Vec<LVal> {
+        let depth = self.here();
+        m.dsts = m.c.iter().map(|&v| self.new_val(self.program.vals[v], depth)).collect();
+        let dsts = m.dsts.clone();
+        self.unit(Unit::Multiply(Box::new(m)));
+        dsts
+    }
+
+    /// Fills the body of a role.
+    ///
+    /// # Errors
+    /// The body's.
+    pub fn role<C, E>(
+        &mut self,
+        cx: &mut C,
+        spec: RoleSpec<'_>,
+        body: impl FnOnce(&mut C, &mut LaneBuilder) -> Result<(), E>,
+    ) -> Result<Role, E> {
+        self.open();
+        self.role = Some((self.here(), self.block(), if spec.single { 1 } else { spec.warps.1 }));
+        (self.read, self.written) = (false, false);
+        let done = body(cx, self);
+        self.role = None;
+        let (mut body, _) = self.close();
+        done?;
+        into_arms(&mut body, &[]);
+        // Quotients that share a check hold operands and results at once, and between conversions to and from f16 ptxas keeps each in a register
+        // of its own.
+        let spare = SPARE + if self.converts_f16(&body) { QUOTIENT * widest_quotient(&body) } else { 0 };
+        let room = self.sink_loads.map(|own| spec.registers.unwrap_or(own).saturating_sub(spare));
+        // Literals are parts of instructions.
+        let words = |v: LVal| if self.as_const(v).is_some() { 0 } else { words(self.ty(v)) };
+        sink(&mut body, room.map(|room| Loads { room, words: &words }));
+        Ok(Role {
+            name: spec.name.to_owned(),
+            first: spec.warps.0,
+            warps: spec.warps.1,
+            idle: spec.idle,
+            single: spec.single,
+            registers: spec.registers,
+            body,
+        })
+    }
+
+    /// Ends the program with roles. They run side by side, so what one of them uses of shared memory is in use in all.
+    pub fn roles(&mut self, roles: Vec<Role>) {
+        self.effect(Inst::Roles(Box::new(Roles { roles })));
+        let now = self.clock;
+        for alloc in self.program.allocs.keys() {
+            if let Some(life) = &mut self.lives[alloc] {
+                *life = Life { first: 0, last: now };
+            }
+        }
+    }
+}

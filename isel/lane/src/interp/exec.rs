@@ -1,0 +1,612 @@
+//! One program instance: instructions over columns. [`super::task`] has control flow, [`super::units`] what units do.
+
+use super::super::print::inst_text;
+use super::super::{Atomic, AtomicKind, BinOp, Inst, LTy, LVal, Program, ShuffleFrom, Special, Vals};
+use super::error::{LaneError, LaneFault, Space};
+use super::global::Global;
+use super::matrix::Table;
+use super::ops::{self, extend};
+use super::shared::{Shared, Who};
+use super::units::UnitState;
+use super::{LaneStats, Tables};
+use crate::abi::ParamValue;
+use crate::computes;
+use crate::machine::{MatrixId, Target};
+use cranelift_entity::EntityRef;
+use smallvec::SmallVec;
+use std::cell::Cell;
+use std::ops::Range;
+use tilelift_ir::GridAxis;
+
+/// A fault and the thread that met it, from the first of the role.
+pub(super) type Trap = (LaneFault, usize);
+
+/// Bytes of the widest access.
+const WIDEST: usize = 16;
+
+/// What a block of a cluster has for itself.
+struct Parked {
+    at: [u32; 3],
+    regs: Vec<Vec<u64>>,
+    shared: Shared,
+    units: UnitState,
+}
+
+pub(crate) struct Machine<'a> {
+    pub(super) code: &'a Program,
+    pub(super) target: &'a Target,
+    tables: Tables,
+    pub(super) params: &'a [ParamValue],
+    grid: [u32; 3],
+    pub(super) at: [u32; 3],
+    /// Number of the instance and of all instances, where an instance runs several grid positions.
+    pub(super) worker: [u32; 2],
+    threads: usize,
+    pub(super) lanes: usize,
+    /// Threads that run now: all, or those of a role.
+    pub(super) live: Range<usize>,
+    /// The first warp of the role.
+    pub(super) first_warp: usize,
+    /// A column per value: the value of every thread. Empty before the first definition.
+    pub(super) regs: Vec<Vec<u64>>,
+    pub(super) shared: Shared,
+    pub(super) global: Global<'a>,
+    pub(super) units: UnitState,
+    /// The block of the cluster that runs now, and the state of the others; its own place there is empty.
+    pub(super) rank: usize,
+    parked: Vec<Parked>,
+    /// An unready value was read.
+    pub(super) unready: Cell<bool>,
+    fuel: u64,
+    limit: u64,
+    /// Most rounds of a `while`.
+    pub(super) steps: u64,
+    pub(super) stats: LaneStats,
+}
+
+impl<'a> Machine<'a> {
+    pub(crate) fn new(
+        code: &'a Program,
+        target: &'a Target,
+        tables: Tables,
+        params: &'a [ParamValue],
+        grid: [u32; 3],
+        global: Global<'a>,
+        [fuel, steps]: [u64; 2],
+    ) -> Machine<'a> {
+        let blocks = code.cluster.max(1) as usize;
+        let (lanes, threads) = (code.lanes as usize, code.threads() as usize);
+        let shared = || Shared::new(code.shared_bytes as usize, lanes, threads * blocks);
+        let parked =
+            |_| Parked { at: [0; 3], regs: vec![Vec::new(); code.vals.len()], shared: shared(), units: UnitState::new(code.vals.len()) };
+        Machine {
+            code,
+            target,
+            tables,
+            params,
+            grid,
+            at: [0; 3],
+            worker: [0, 1],
+            threads: code.threads() as usize,
+            lanes: code.lanes as usize,
+            live: 0..code.threads() as usize,
+            first_warp: 0,
+            regs: vec![Vec::new(); code.vals.len()],
+            shared: shared(),
+            global,
+            units: UnitState::new(code.vals.len()),
+            rank: 0,
+            parked: (0..if blocks > 1 { blocks } else { 0 }).map(parked).collect(),
+            unready: Cell::new(false),
+            fuel,
+            limit: fuel,
+            steps,
+            stats: LaneStats::default(),
+        }
+    }
+
+    /// Writes memory back.
+    pub(crate) fn finish(self) -> LaneStats {
+        self.global.finish();
+        self.stats
+    }
+
+    /// Program instances that run together.
+    pub(super) fn blocks(&self) -> usize {
+        self.parked.len().max(1)
+    }
+
+    /// Goes on with another block of the cluster.
+    pub(super) fn switch(&mut self, rank: usize) {
+        if rank != self.rank {
+            self.swap(self.rank);
+            self.rank = rank;
+            self.swap(rank);
+        }
+    }
+
+    fn swap(&mut self, rank: usize) {
+        let p = &mut self.parked[rank];
+        std::mem::swap(&mut self.at, &mut p.at);
+        std::mem::swap(&mut self.regs, &mut p.regs);
+        std::mem::swap(&mut self.shared, &mut p.shared);
+        std::mem::swap(&mut self.units, &mut p.units);
+    }
+
+    /// Does something in the memory of a block of the cluster.
+    pub(super) fn in_block<R>(&mut self, rank: usize, f: impl FnOnce(&mut Self) -> R) -> R {
+        let own = self.rank;
+        self.switch(rank);
+        let result = f(self);
+        self.switch(own);
+        result
+    }
+
+    /// Runs one program instance, or the cluster of those that begin there.
+    pub(crate) fn program(&mut self, at: [u32; 3], worker: [u32; 2]) -> Result<(), LaneError> {
+        self.worker = worker;
+        (self.live, self.first_warp) = (0..self.threads, 0);
+        for rank in 0..self.blocks() {
+            self.switch(rank);
+            self.at = [at[0] + rank as u32, at[1], at[2]];
+            self.shared.reset();
+            self.units.reset();
+            self.stats.programs += 1;
+        }
+        self.switch(0);
+        self.whole()
+    }
+
+    /// Runs an instruction that is no control.
+    pub(super) fn plain(&mut self, inst: &'a Inst) -> Result<(), LaneError> {
+        match inst {
+            Inst::Matrix { dsts, instr, a, b, c } => self.matrix(dsts, *instr, [a, b, c])?,
+            Inst::LoadGlobal { .. }
+            | Inst::StoreGlobal { .. }
+            | Inst::Atomic(_)
+            | Inst::LoadShared { .. }
+            | Inst::StoreShared { .. }
+            | Inst::LoadMatrix { .. }
+            | Inst::CopyAsync { .. }
+            | Inst::CommitCopies
+            | Inst::WaitCopies { .. }
+            | Inst::Barrier
+            | Inst::Assert { .. }
+            | Inst::Shuffle { .. } => self.effect(inst).map_err(|t| self.locate(inst, t))?,
+            Inst::Unit(u) => self.unit(u).map_err(|t| self.locate(inst, t))?,
+            Inst::Undefined { .. } | computes!() | Inst::For(_) | Inst::While(_) | Inst::If(_) | Inst::Roles(_) => {
+                self.pure(inst).map_err(|fault| self.locate(inst, (fault, 0)))?
+            }
+        }
+        if self.unready.replace(false) { Err(self.locate(inst, (LaneFault::NotReady, 0))) } else { Ok(()) }
+    }
+
+    pub(super) fn locate(&self, inst: &Inst, (fault, thread): Trap) -> LaneError {
+        LaneError::Fault { fault, inst: inst_text(self.code, inst), program: self.at, thread: self.live.start + thread }
+    }
+
+    pub(super) fn spend(&mut self) -> Result<(), Trap> {
+        let cost = self.live.len() as u64;
+        self.fuel = self.fuel.checked_sub(cost).ok_or((LaneFault::Fuel { limit: self.limit }, 0))?;
+        self.stats.instructions += cost;
+        Ok(())
+    }
+
+    pub(super) fn ty(&self, v: LVal) -> LTy {
+        self.code.vals[v]
+    }
+
+    /// The threads that run, by their number in the role.
+    pub(super) fn count(&self) -> usize {
+        self.live.len()
+    }
+
+    /// What the running threads hold.
+    pub(super) fn reg(&self, v: LVal) -> &[u64] {
+        if !self.units.ready(v) {
+            self.unready.set(true);
+        }
+        self.regs[v.index()].get(self.live.clone()).unwrap_or(&[])
+    }
+
+    /// Takes a column out to be written, sized for the program.
+    pub(super) fn take(&mut self, v: LVal) -> Vec<u64> {
+        let mut column = std::mem::take(&mut self.regs[v.index()]);
+        column.resize(self.threads, 0);
+        column
+    }
+
+    /// Writes a column from others.
+    pub(super) fn define(&mut self, v: LVal, f: impl FnOnce(&Self, &mut [u64]) -> Result<(), LaneFault>) -> Result<(), LaneFault> {
+        let mut column = self.take(v);
+        let done = f(self, &mut column[self.live.clone()]);
+        self.regs[v.index()] = column;
+        self.units.make_ready(v);
+        done
+    }
+
+    /// The number of a thread of the role in the cluster.
+    pub(super) fn number(&self, thread: usize) -> usize {
+        self.rank * self.threads + self.live.start + thread
+    }
+
+    pub(super) fn who(&self, thread: usize) -> Who {
+        let thread = self.number(thread);
+        Who { thread, warp: thread / self.lanes }
+    }
+
+    /// The value of a column that must be the same in every thread.
+    pub(super) fn uniform(&self, v: LVal) -> Result<u64, Trap> {
+        let column = self.reg(v);
+        let first = column.first().copied().unwrap_or(0);
+        match column.iter().position(|&x| x != first) {
+            None => Ok(first),
+            Some(thread) => Err((LaneFault::Divergent { first, here: column[thread] }, thread)),
+        }
+    }
+
+    // Computation.
+
+    fn special(&self, what: Special, thread: usize) -> u64 {
+        let axis = |a: GridAxis| match a {
+            GridAxis::X => 0,
+            GridAxis::Y => 1,
+            GridAxis::Z => 2,
+        };
+        let thread = self.live.start + thread;
+        match what {
+            Special::Lane => (thread % self.lanes) as u64,
+            Special::Warp => (thread / self.lanes - self.first_warp) as u64,
+            Special::Worker => u64::from(self.worker[0]),
+            Special::Workers => u64::from(self.worker[1]),
+            Special::ClusterRank => self.rank as u64,
+            Special::ProgramId(a) => u64::from(self.at[axis(a)]),
+            Special::NumPrograms(a) => u64::from(self.grid[axis(a)]),
+        }
+    }
+
+    fn pure(&mut self, inst: &Inst) -> Result<(), LaneFault> {
+        match inst {
+            Inst::Undefined { dst } => {
+                let done = self.define(*dst, |_, _| Ok(()));
+                self.units.make_undefined(*dst);
+                done
+            }
+            Inst::Const { dst, bits } => {
+                let bits = extend(*bits, self.ty(*dst));
+                self.define(*dst, |_, d| {
+                    d.fill(bits);
+                    Ok(())
+                })
+            }
+            Inst::Param { dst, index } => {
+                let Some(ParamValue::Number { bits, .. }) = self.params.get(*index as usize) else {
+                    return Err(LaneFault::Malformed("a missing launch parameter"));
+                };
+                let bits = extend(*bits, self.ty(*dst));
+                self.define(*dst, |_, d| {
+                    d.fill(bits);
+                    Ok(())
+                })
+            }
+            Inst::Special { dst, what } => self.define(*dst, |m, d| {
+                d.iter_mut().enumerate().for_each(|(t, x)| *x = m.special(*what, t));
+                Ok(())
+            }),
+            Inst::SharedAddr { dst, alloc } => {
+                let offset = u64::from(self.code.allocs[*alloc].offset);
+                self.define(*dst, |_, d| {
+                    d.fill(offset);
+                    Ok(())
+                })
+            }
+            Inst::Un { dst, op, a } => self.define(*dst, |m, d| ops::un(*op, m.ty(*a), d, m.reg(*a))),
+            Inst::Bin { dst, op, a, b } => self.define(*dst, |m, d| ops::bin(*op, m.ty(*a), d, m.reg(*a), m.reg(*b))),
+            Inst::Fma { dst, a, b, c } => self.define(*dst, |m, d| ops::fma(m.ty(*a), d, m.reg(*a), m.reg(*b), m.reg(*c))),
+            Inst::MadWide { dst, a, b, c } => self.define(*dst, |m, d| ops::fma(LTy::I64, d, m.reg(*a), m.reg(*b), m.reg(*c))),
+            Inst::Cmp { dst, op, a, b } => self.define(*dst, |m, d| ops::cmp(*op, m.ty(*a), d, m.reg(*a), m.reg(*b))),
+            Inst::Select { dst, c, a, b } => self.define(*dst, |m, d| {
+                let picks = m.reg(*c).iter().zip(m.reg(*a)).zip(m.reg(*b));
+                d.iter_mut().zip(picks).for_each(|(d, ((&c, &a), &b))| *d = if c != 0 { a } else { b });
+                Ok(())
+            }),
+            Inst::Cvt { dst, a } => self.define(*dst, |m, d| ops::cvt(m.ty(*a), m.ty(*dst), d, m.reg(*a))),
+            Inst::RoundTf32 { dst, a } => self.define(*dst, |m, d| {
+                ops::round_tf32(d, m.reg(*a));
+                Ok(())
+            }),
+            Inst::Bitcast { dst, a } => self.define(*dst, |m, d| {
+                let ty = m.ty(*dst);
+                d.iter_mut().zip(m.reg(*a)).for_each(|(d, &a)| *d = extend(a, ty));
+                Ok(())
+            }),
+            Inst::Pack { dst, parts } => self.define(*dst, |m, d| {
+                d.fill(0);
+                let bits = 32 / parts.len() as u32;
+                let mask = u64::MAX >> (64 - bits);
+                for (i, &p) in parts.iter().enumerate() {
+                    d.iter_mut().zip(m.reg(p)).for_each(|(d, &x)| *d |= (x & mask) << (i as u32 * bits));
+                }
+                Ok(())
+            }),
+            Inst::Divide { dsts, a, b } => dsts
+                .iter()
+                .zip(a.iter().zip(b))
+                .try_for_each(|(&dst, (&a, &b))| self.define(dst, |m, d| ops::bin(BinOp::Div, m.ty(a), d, m.reg(a), m.reg(b)))),
+            Inst::Unpack { dsts, a } => {
+                let bits = 32 / dsts.len() as u32;
+                dsts.iter().enumerate().try_for_each(|(i, &dst)| {
+                    self.define(dst, |m, d| {
+                        let ty = m.ty(dst);
+                        d.iter_mut().zip(m.reg(*a)).for_each(|(d, &x)| *d = extend(x >> (i as u32 * bits), ty));
+                        Ok(())
+                    })
+                })
+            }
+            Inst::LoadGlobal { .. }
+            | Inst::StoreGlobal { .. }
+            | Inst::Atomic(_)
+            | Inst::LoadShared { .. }
+            | Inst::StoreShared { .. }
+            | Inst::LoadMatrix { .. }
+            | Inst::CopyAsync { .. }
+            | Inst::CommitCopies
+            | Inst::WaitCopies { .. }
+            | Inst::Barrier
+            | Inst::Assert { .. }
+            | Inst::Shuffle { .. }
+            | Inst::Matrix { .. }
+            | Inst::For(_)
+            | Inst::While(_)
+            | Inst::If(_)
+            | Inst::Unit(_)
+            | Inst::Roles(_) => Err(LaneFault::Malformed("not a computation")),
+        }
+    }
+
+    // Memory and other lanes.
+
+    pub(super) fn active(&self, guard: Option<LVal>, thread: usize) -> bool {
+        guard.is_none_or(|g| self.reg(g)[thread] != 0)
+    }
+
+    /// Address of an access of a thread.
+    pub(super) fn addr(&self, base: LVal, offset: i32, thread: usize) -> i64 {
+        (self.reg(base)[thread] as i64).wrapping_add(i64::from(offset))
+    }
+
+    /// Defines consecutive values of every thread from memory; a thread whose bytes `read` doesn't fetch gets `other`, or zeros.
+    fn load(
+        &mut self,
+        dsts: &Vals,
+        other: &Vals,
+        mut read: impl FnMut(&mut Self, usize, &mut [u8]) -> Result<bool, LaneFault>,
+    ) -> Result<(), Trap> {
+        let ty = self.ty(dsts[0]);
+        let size = ty.bytes() as usize;
+        let mut columns: SmallVec<[Vec<u64>; 4]> = dsts.iter().map(|&v| self.take(v)).collect();
+        let mut buffer = [0; WIDEST];
+        let start = self.live.start;
+        for thread in 0..self.count() {
+            let bytes = &mut buffer[..size * dsts.len()];
+            let fetched = read(self, thread, bytes).map_err(|f| (f, thread))?;
+            for (i, column) in columns.iter_mut().enumerate() {
+                column[start + thread] = if fetched {
+                    let mut raw = [0; 8];
+                    raw[..size].copy_from_slice(&bytes[i * size..(i + 1) * size]);
+                    extend(u64::from_le_bytes(raw), ty)
+                } else {
+                    other.get(i).map_or(0, |&o| self.reg(o)[thread])
+                };
+            }
+        }
+        self.put(dsts, columns.into_iter());
+        Ok(())
+    }
+
+    /// Puts written columns back.
+    fn put(&mut self, dsts: &[LVal], columns: impl Iterator<Item = Vec<u64>>) {
+        for (&v, column) in dsts.iter().zip(columns) {
+            self.regs[v.index()] = column;
+            self.units.make_ready(v);
+        }
+    }
+
+    /// Hands the bytes of consecutive values of every active thread to `write`.
+    fn store(
+        &mut self,
+        srcs: &Vals,
+        guard: Option<LVal>,
+        mut write: impl FnMut(&mut Self, usize, &[u8]) -> Result<(), LaneFault>,
+    ) -> Result<(), Trap> {
+        let size = self.ty(srcs[0]).bytes() as usize;
+        let mut bytes = [0; WIDEST];
+        for thread in 0..self.count() {
+            if !self.active(guard, thread) {
+                continue;
+            }
+            for (i, &v) in srcs.iter().enumerate() {
+                bytes[i * size..(i + 1) * size].copy_from_slice(&self.reg(v)[thread].to_le_bytes()[..size]);
+            }
+            write(self, thread, &bytes[..size * srcs.len()]).map_err(|f| (f, thread))?;
+        }
+        Ok(())
+    }
+
+    fn effect(&mut self, inst: &Inst) -> Result<(), Trap> {
+        self.shared.next_step();
+        match inst {
+            Inst::LoadGlobal { dsts, addr, offset, guard, other, .. } => self.load(dsts, other, |m, thread, bytes| {
+                if !m.active(*guard, thread) {
+                    return Ok(false);
+                }
+                m.stats.global_read += bytes.len() as u64;
+                m.global.read(m.addr(*addr, *offset, thread) as u64, bytes).map(|()| true)
+            }),
+            Inst::StoreGlobal { srcs, addr, offset, guard, .. } => self.store(srcs, *guard, |m, thread, bytes| {
+                m.stats.global_written += bytes.len() as u64;
+                m.global.write(m.addr(*addr, *offset, thread) as u64, bytes)
+            }),
+            Inst::Atomic(a) => self.atomic(a),
+            Inst::LoadShared { dsts, addr, offset } => self.load(dsts, &Vals::new(), |m, thread, bytes| {
+                m.stats.shared_read += bytes.len() as u64;
+                let (who, at) = (m.who(thread), m.addr(*addr, *offset, thread));
+                m.shared.read(who, at, bytes).map(|()| true)
+            }),
+            Inst::StoreShared { srcs, addr, offset, guard } => self.store(srcs, *guard, |m, thread, bytes| {
+                m.stats.shared_written += bytes.len() as u64;
+                let (who, at) = (m.who(thread), m.addr(*addr, *offset, thread));
+                m.shared.write(who, at, bytes)
+            }),
+            Inst::LoadMatrix { dsts, addr, offset, trans } => self.load_matrix(dsts, *addr, *offset, *trans),
+            Inst::CopyAsync { shared, offset, global, global_offset, bytes, valid } => {
+                for thread in 0..self.count() {
+                    let mut data = [0; WIDEST];
+                    let data = &mut data[..*bytes as usize];
+                    let (to, from) = (self.addr(*shared, *offset, thread), self.addr(*global, *global_offset, thread));
+                    if self.active(*valid, thread) {
+                        self.global.read(from as u64, data).map_err(|f| (f, thread))?;
+                        self.stats.global_read += u64::from(*bytes);
+                    }
+                    let who = self.who(thread);
+                    self.shared.copy(who, to, data).map_err(|f| (f, thread))?;
+                    self.stats.shared_written += u64::from(*bytes);
+                    self.stats.copied += u64::from(*bytes);
+                }
+                Ok(())
+            }
+            Inst::CommitCopies => {
+                self.shared.commit();
+                Ok(())
+            }
+            Inst::WaitCopies { pending } => {
+                self.shared.wait(*pending as usize);
+                Ok(())
+            }
+            Inst::Assert { condition } => match self.reg(*condition).iter().position(|&x| x == 0) {
+                Some(thread) => Err((LaneFault::Assertion, thread)),
+                None => Ok(()),
+            },
+            Inst::Barrier => {
+                self.shared.barrier();
+                self.stats.barriers += 1;
+                Ok(())
+            }
+            Inst::Shuffle { dst, a, from } => self.shuffle(*dst, *a, *from),
+            computes!()
+            | Inst::Undefined { .. }
+            | Inst::Matrix { .. }
+            | Inst::For(_)
+            | Inst::While(_)
+            | Inst::If(_)
+            | Inst::Unit(_)
+            | Inst::Roles(_) => Err((LaneFault::Malformed("neither memory nor an exchange"), 0)),
+        }
+    }
+
+    /// Updates of the threads, one after the other.
+    fn atomic(&mut self, a: &Atomic) -> Result<(), Trap> {
+        let ty = self.ty(a.value);
+        let size = ty.bytes() as usize;
+        let mut column = vec![0; self.threads];
+        let start = self.live.start;
+        for thread in 0..self.count() {
+            let old = &mut column[start + thread];
+            if !self.active(a.guard, thread) {
+                continue;
+            }
+            let at = self.addr(a.addr, a.offset, thread);
+            let who = self.who(thread);
+            let mut raw = [0; 8];
+            match a.space {
+                Space::Global => self.global.read(at as u64, &mut raw[..size]),
+                Space::Shared => self.shared.before_update(who, at, &mut raw[..size]),
+            }
+            .map_err(|f| (f, thread))?;
+            *old = extend(u64::from_le_bytes(raw), ty);
+            let value = self.reg(a.value)[thread];
+            let new = match a.kind {
+                AtomicKind::Cas(c) => {
+                    if self.reg(c)[thread] == *old {
+                        value
+                    } else {
+                        *old
+                    }
+                }
+                AtomicKind::Op(op) => ops::update(op, ty, *old, value).map_err(|f| (f, thread))?,
+            };
+            let bytes = &new.to_le_bytes()[..size];
+            match a.space {
+                Space::Global => self.global.write(at as u64, bytes),
+                Space::Shared => self.shared.update(who, at, bytes),
+            }
+            .map_err(|f| (f, thread))?;
+            let (read, written) = match a.space {
+                Space::Global => (&mut self.stats.global_read, &mut self.stats.global_written),
+                Space::Shared => (&mut self.stats.shared_read, &mut self.stats.shared_written),
+            };
+            (*read, *written) = (*read + size as u64, *written + size as u64);
+        }
+        if let Some(d) = a.dst {
+            self.put(&[d], std::iter::once(column));
+        }
+        Ok(())
+    }
+
+    fn shuffle(&mut self, dst: LVal, a: LVal, from: ShuffleFrom) -> Result<(), Trap> {
+        let mut column = self.take(dst);
+        for (thread, d) in column[self.live.clone()].iter_mut().enumerate() {
+            let lane = match from {
+                ShuffleFrom::Xor(mask) => (thread % self.lanes) as i64 ^ i64::from(mask),
+                ShuffleFrom::Lane(l) => self.reg(l)[thread] as i64,
+            };
+            if !(0..self.lanes as i64).contains(&lane) {
+                return Err((LaneFault::ShuffleLane { lane }, thread));
+            }
+            *d = self.reg(a)[thread / self.lanes * self.lanes + lane as usize];
+        }
+        self.put(&[dst], std::iter::once(column));
+        self.stats.shuffles += (self.count() / self.lanes) as u64;
+        Ok(())
+    }
+
+    fn load_matrix(&mut self, dsts: &Vals, addr: LVal, offset: i32, trans: bool) -> Result<(), Trap> {
+        let mut columns: SmallVec<[Vec<u64>; 4]> = dsts.iter().map(|&v| self.take(v)).collect();
+        let start = self.live.start;
+        for first in (0..self.count()).step_by(self.lanes) {
+            for (q, column) in columns.iter_mut().enumerate() {
+                let mut rows = [[0; WIDEST]; 8];
+                for (r, row) in rows.iter_mut().enumerate() {
+                    let thread = first + 8 * q + r;
+                    // The rows go to all lanes of the warp, so that the lane's own view of its copies doesn't count.
+                    let who = Who { thread: Who::NOBODY, warp: self.number(first) / self.lanes };
+                    let at = self.addr(addr, offset, thread);
+                    self.shared.read(who, at, row).map_err(|f| (f, thread))?;
+                    self.stats.shared_read += WIDEST as u64;
+                }
+                let element = |r: usize, c: usize| u64::from(u16::from_le_bytes([rows[r][2 * c], rows[r][2 * c + 1]]));
+                for (lane, d) in column[start + first..start + first + self.lanes].iter_mut().enumerate() {
+                    let (line, pair) = (lane / 4 % 8, 2 * (lane % 4));
+                    let [low, high] =
+                        if trans { [element(pair, line), element(pair + 1, line)] } else { [element(line, pair), element(line, pair + 1)] };
+                    *d = low | high << 16;
+                }
+            }
+        }
+        self.put(dsts, columns.into_iter());
+        Ok(())
+    }
+
+    fn matrix(&mut self, dsts: &[LVal], instr: MatrixId, operands: [&[LVal]; 3]) -> Result<(), LaneError> {
+        let mut columns: SmallVec<[Vec<u64>; 16]> = dsts.iter().map(|&v| self.take(v)).collect();
+        let slot = &mut self.tables[instr.index()];
+        let table = match slot {
+            Some(table) => table,
+            None => slot.insert(Table::new(self.target.matrix_instr(instr), self.lanes)?),
+        };
+        table.run(&self.regs, &mut columns, operands, self.live.clone(), self.lanes);
+        self.put(dsts, columns.into_iter());
+        self.stats.matrices += (self.count() / self.lanes) as u64;
+        Ok(())
+    }
+}

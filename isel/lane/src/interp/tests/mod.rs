@@ -1,0 +1,22 @@
+//! Tests of the lane interpreter on small programs written instruction by instruction.
+
+mod control;
+mod matrix;
+mod memory;
+mod ops;
+mod text;
+
+pub(crate) use crate::testing::{Asm, Random, args, memory, target};
+pub(crate) use text::everything;
+
+use super::*;
+use crate::{AllocId, BinOp, Inst, LTy, LVal, MatrixInstr, Param, ParamSource, Special, Vals};
+use cranelift_entity::EntityRef;
+use tilelift_ir::interp::{Arg, Buffer, ViewArg};
+use tilelift_ir::layout::FragmentMap;
+use tilelift_ir::{GridAxis, Scalar};
+
+/// An allocation number that no program of these tests has.
+pub(crate) fn no_alloc() -> AllocId {
+    AllocId::new(99)
+}

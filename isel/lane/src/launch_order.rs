@@ -1,0 +1,46 @@
+//! Launches that overlap: a program that begins while the launch in front of it ends.
+//!
+//! ```text
+//! launch n      ── … ── stores … ─┤ done, memory is to be seen
+//! launch n + 1     begins: barrier words, addresses ── AwaitPrevious ─ loads, stores …
+//! ```
+//!
+//! Nothing asks for the next launch ahead of time: programs that wait beside running ones slowed those down by up to a fifth
+//! (docs/perf-log.md, section 12), and the launch that comes when the last program ends hides as much.
+//!
+//! No access to global memory stands in front of [`Unit::AwaitPrevious`], so it does not matter to the numbers whether launches overlap.
+
+use super::{Block, Inst, Program, Space, Unit};
+use crate::computes;
+
+/// True if the instruction, or one in its blocks, touches global memory.
+pub fn touches_global(inst: &Inst) -> bool {
+    let any = |b: &Block| b.iter().any(touches_global);
+    match inst {
+        Inst::LoadGlobal { .. } | Inst::StoreGlobal { .. } | Inst::CopyAsync { .. } => true,
+        Inst::Atomic(a) => a.space == Space::Global,
+        Inst::Unit(u) => matches!(**u, Unit::BulkLoad { .. } | Unit::BulkStore { .. }),
+        Inst::For(l) => any(&l.body),
+        Inst::While(l) => any(&l.test) || any(&l.body),
+        Inst::If(c) => any(&c.then) || any(&c.otherwise),
+        Inst::Roles(r) => r.roles.iter().any(|r| any(&r.body)),
+        computes!()
+        | Inst::Undefined { .. }
+        | Inst::LoadShared { .. }
+        | Inst::StoreShared { .. }
+        | Inst::LoadMatrix { .. }
+        | Inst::CommitCopies
+        | Inst::WaitCopies { .. }
+        | Inst::Barrier
+        | Inst::Assert { .. }
+        | Inst::Shuffle { .. }
+        | Inst::Matrix { .. } => false,
+    }
+}
+
+/// Lets launches of the program overlap, as late in it as its first access to global memory allows.
+pub fn overlap_launches(program: &mut Program) {
+    if let Some(first) = program.body.iter().position(touches_global) {
+        program.body.insert(first, Inst::Unit(Box::new(Unit::AwaitPrevious)));
+    }
+}

@@ -1,0 +1,86 @@
+//! The target table: everything the lowering knows of a machine, as data.
+//!
+//! A backend fills one [`Target`] per chip; the lowering asks what is offered (a matrix instruction for these types, asynchronous
+//! copies, matrix loads), never who made the chip.
+
+mod costs;
+mod machine;
+mod units;
+
+pub use costs::Costs;
+pub use machine::Machine;
+pub use units::{BulkTensor, GroupMatrix, GroupMatrixId, RegisterPool, Units};
+
+use cranelift_entity::entity_impl;
+use tilelift_ir::layout::{BankModel, FragmentMap};
+use tilelift_ir::{Precision, Scalar};
+
+/// A matrix instruction of a target: an index into [`Target::matrix`]. Prints as `matrix2`.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct MatrixId(u32);
+entity_impl!(MatrixId, "matrix");
+
+/// A matrix instruction: `D[MxN] = A[MxK] * B[KxN] + C[MxN]`, spread over the lanes of a warp.
+#[derive(Clone, Debug)]
+pub struct MatrixInstr {
+    /// The mnemonic.
+    pub name: &'static str,
+    /// M, N and K.
+    pub shape: [u32; 3],
+    /// Element type of A.
+    pub operand: Scalar,
+    /// Element type of B.
+    pub operand_b: Scalar,
+    /// Element type of C and D.
+    pub acc: Scalar,
+    /// How operands are rounded.
+    pub precision: Precision,
+    /// A over (m, k).
+    pub a: FragmentMap,
+    /// B over (k, n).
+    pub b: FragmentMap,
+    /// C and D over (m, n).
+    pub d: FragmentMap,
+}
+
+/// A machine.
+#[derive(Clone, Debug)]
+pub struct Target {
+    /// Name, such as `sm_80`.
+    pub name: &'static str,
+    /// Lanes per warp.
+    pub lanes: u32,
+    /// Most warps of a program instance.
+    pub max_warps: u32,
+    /// Bytes of shared memory that a program instance may use.
+    pub shared_bytes: u32,
+    /// 32-bit registers that a lane may use.
+    pub registers: u32,
+    /// Widest global or shared access of a lane, in bytes.
+    pub vector_bytes: u32,
+    /// Banks and phases of shared memory.
+    pub banks: BankModel,
+    /// Matrix instructions, preferred first.
+    pub matrix: Vec<MatrixInstr>,
+    /// Sizes in bytes of an asynchronous copy from global to shared memory; empty if there is none.
+    pub copy_async: &'static [u32],
+    /// Formats whose codes the machine converts from and to `f32` ([`crate::UnOp::EncodeE4M3`] and its siblings).
+    pub code_casts: &'static [Scalar],
+    /// True if [`crate::Inst::LoadMatrix`] exists.
+    pub load_matrix: bool,
+    /// True if a launch may begin while the one in front of it ends ([`crate::Unit::AwaitPrevious`]).
+    pub early_launch: bool,
+    /// What the machine's work costs.
+    pub costs: Costs,
+    /// What whole products cost on the machine; `None` if nobody measured that.
+    pub machine: Option<Machine>,
+    /// Roles, barrier words, bulk copies and matrix instructions of groups of warps; `None` if there are none.
+    pub units: Option<Units>,
+}
+
+impl Target {
+    /// The instruction behind an id.
+    pub fn matrix_instr(&self, id: MatrixId) -> &MatrixInstr {
+        &self.matrix[id.as_u32() as usize]
+    }
+}

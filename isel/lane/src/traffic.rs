@@ -1,0 +1,48 @@
+//! What the memory accesses of a text will cost, as its layouts say: counted while they are written, to be held against a simulator.
+
+use tilelift_ir::layout::{AccessColumns, BankModel, SharedOp, sectors, wavefronts};
+
+/// Bytes of a sector.
+const SECTOR: u32 = 32;
+
+/// Costs of all accesses of a program's text whose addresses layouts give, each run once by every warp that takes part, inside its
+/// views and unmasked.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Traffic {
+    /// Sectors of global memory. Rows are taken to begin with a sector.
+    pub sectors: u64,
+    /// Passes over the banks of shared memory.
+    pub passes: u64,
+    /// Passes more than without conflicts.
+    pub conflicts: u64,
+}
+
+/// Counts traffic.
+#[derive(Clone, Debug, Default)]
+pub struct Meter {
+    /// What was counted.
+    pub counts: Traffic,
+    /// The target's; nothing shared is counted without.
+    pub banks: Option<BankModel>,
+}
+
+impl Meter {
+    /// A global access of `width` elements per lane, by so many warps.
+    pub fn global(&mut self, columns: &AccessColumns, elem_bytes: u32, width: u32, warps: u32) {
+        self.counts.sectors += u64::from(sectors(columns, elem_bytes, width, SECTOR) * warps);
+    }
+
+    /// A shared access of `bytes` per lane, columns in bytes, by so many warps.
+    pub fn shared(&mut self, columns: &AccessColumns, bytes: u32, op: SharedOp, idle_lanes: u32, warps: u32) {
+        let Some(banks) = &self.banks else { return };
+        let w = wavefronts(columns, 1, bytes, op, banks, idle_lanes);
+        self.counts.passes += u64::from(w.total() * warps);
+        self.counts.conflicts += u64::from((w.total() - w.phases) * warps);
+    }
+
+    /// A matrix load of so many matrices.
+    pub fn matrices(&mut self, count: u32, passes: u32, warps: u32) {
+        self.counts.passes += u64::from(count * passes * warps);
+        self.counts.conflicts += u64::from(count * (passes - 1) * warps);
+    }
+}

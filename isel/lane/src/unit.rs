@@ -1,0 +1,435 @@
+//! Roles and asynchronous units: what warps do apart from one another, and what they leave to machinery beside them.
+//!
+//! ```text
+//! roles   warps 0..4  producer, one lane     ── BulkLoad ─► slot ─┐ bytes arrive ─► full barrier
+//!         warps 4..12 consumers               ◄─ Wait full ◄──────┘
+//!                                             ── Multiply … Commit, WaitMatrices ─► Arrive ─► empty barrier ─► producer's Wait
+//! ```
+//!
+//! A *barrier word* is 8 bytes of shared memory: a phase bit, arrivals still expected in the phase, and bytes still expected.
+//! A phase is over when both are zero; the next one then expects the same number of arrivals. `Wait` with parity `p` passes when the
+//! phase of parity `p` is over; a fresh barrier is in phase 0, so parity 1 passes at once.
+//!
+//! A *panel* is a matrix in shared memory whose rows lie `span` bytes (128, 64 or 32) apart, with the 16-byte chunks of each row
+//! swizzled: bits 4.. of the address xor bits 7.. . A wider tile is several panels, one behind the other. Bulk copies write and read
+//! one panel at a time, group matrix instructions read them.
+
+use super::{Block, LVal, Vals};
+use crate::machine::GroupMatrixId;
+use std::fmt;
+
+/// Warps that go their own ways to the end of the program: bodies on disjoint ranges of warps.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Roles {
+    /// The roles, by first warp. Warps of no role are done.
+    pub roles: Vec<Role>,
+}
+
+/// A role. In its body, warps count from 0, [`super::Inst::Barrier`] holds the role's lanes alone, and control flow is uniform over it.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Role {
+    /// What it is called in texts.
+    pub name: String,
+    /// Its first warp.
+    pub first: u32,
+    /// Its warps.
+    pub warps: u32,
+    /// Warps behind them that only take part in the change of registers.
+    pub idle: u32,
+    /// One lane of the first warp runs the body; the others are done.
+    pub single: bool,
+    /// Registers per lane that the role asks for, or gives up, if the target has a pool.
+    pub registers: Option<u32>,
+    /// The body.
+    pub body: Block,
+}
+
+/// A place in shared memory.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Place {
+    /// Byte address, `i32`.
+    pub addr: LVal,
+    /// Added to it.
+    pub offset: i32,
+}
+
+/// How an operand of a group matrix instruction lies in shared memory.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]
+pub struct Panels {
+    /// Bytes of a panel's row: 128, 64 or 32.
+    pub span: u32,
+    /// True if K runs along the rows; false if M (of A) or N (of B) does.
+    pub along_k: bool,
+    /// Bytes from a panel to the next one along the row.
+    pub stride: u32,
+}
+
+/// An operand of a group matrix instruction: in shared memory, the address the same in all lanes of a group.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct GroupOperand {
+    /// Its first element.
+    pub at: Place,
+    /// How it lies.
+    pub panels: Panels,
+}
+
+/// The left operand of a group matrix instruction.
+#[derive(Clone, PartialEq, Debug)]
+pub enum LeftOperand {
+    /// In shared memory.
+    Shared(GroupOperand),
+    /// The words of its fragment, in the table's order. They must not change before the wait that covers the multiplication.
+    Regs(Vals),
+}
+
+/// Multiplies matrices with all warps of each group at once, asynchronously: `D = A B + C`, or `A B` where `accumulate` is false.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Multiply {
+    /// Results, in the order of the accumulator fragment. Not to be read before the wait that covers them, but by another multiplication.
+    pub dsts: Vec<LVal>,
+    /// Accumulators.
+    pub c: Vec<LVal>,
+    /// The instruction.
+    pub instr: GroupMatrixId,
+    /// Columns of B and D.
+    pub n: u32,
+    /// Left operand.
+    pub a: LeftOperand,
+    /// Right operand.
+    pub b: GroupOperand,
+    /// False where `c` counts as zero; the same in all lanes. Absent: true.
+    pub accumulate: Option<LVal>,
+}
+
+/// What a bulk store does to the elements that are there.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]
+#[allow(missing_docs)]
+pub enum Reduction {
+    Add,
+    Minimum,
+    Maximum,
+    And,
+    Or,
+    Xor,
+}
+
+impl fmt::Display for Reduction {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Reduction::Add => "add",
+            Reduction::Minimum => "min",
+            Reduction::Maximum => "max",
+            Reduction::And => "and",
+            Reduction::Or => "or",
+            Reduction::Xor => "xor",
+        })
+    }
+}
+
+/// What asynchronous units, and the barriers around them, do.
+#[derive(Clone, PartialEq, Debug)]
+pub enum Unit {
+    /// Makes a barrier word that expects `count` arrivals a phase, where the guard holds (in one lane).
+    InitBarrier {
+        /// The word.
+        barrier: Place,
+        /// Arrivals per phase.
+        count: u32,
+        /// Where it happens.
+        guard: Option<LVal>,
+    },
+    /// Shows made barrier words to the units. A [`super::Inst::Barrier`] shows them to the other lanes.
+    PublishBarriers,
+    /// Waits until the launches in front are done, and sees what they wrote. A program that has it touches no global memory before.
+    AwaitPrevious,
+    /// One arrival per lane where the guard holds.
+    Arrive {
+        /// The word.
+        barrier: Place,
+        /// Where it happens.
+        guard: Option<LVal>,
+    },
+    /// One arrival, and so many bytes more to expect in this phase, per lane where the guard holds.
+    ArriveExpect {
+        /// The word.
+        barrier: Place,
+        /// The bytes.
+        bytes: u32,
+        /// Where it happens.
+        guard: Option<LVal>,
+    },
+    /// Waits until the phase of a parity is over.
+    Wait {
+        /// The word.
+        barrier: Place,
+        /// `i32`, 0 or 1.
+        parity: LVal,
+    },
+    /// Passes over a phase of a barrier word that another role waits for instead. Nothing happens; the proof counts phases by it.
+    Pass {
+        /// The word.
+        barrier: Place,
+    },
+    /// Fetches the description of a tensor ahead of its use.
+    PrefetchMap {
+        /// Launch parameter that holds it.
+        map: u32,
+        /// Where it happens.
+        guard: Option<LVal>,
+    },
+    /// Starts copying a box of a tensor to a panel. What lies outside the tensor arrives as zeros. All bytes of the box count as arrived.
+    BulkLoad {
+        /// Launch parameter that describes tensor and box.
+        map: u32,
+        /// The panel.
+        to: Place,
+        /// First element, innermost dimension first, `i32`.
+        at: Vals,
+        /// The barrier word that counts the bytes.
+        barrier: Place,
+        /// The blocks of the cluster that get the box, a bit per rank (`i32`): each at the same place, counted by its own word of the
+        /// same place. Absent: the own block alone.
+        ranks: Option<LVal>,
+        /// Where it happens: in one lane.
+        guard: Option<LVal>,
+    },
+    /// Starts copying a panel to a box of a tensor, from one lane. What lies outside the tensor is dropped.
+    BulkStore {
+        /// Launch parameter that describes tensor and box.
+        map: u32,
+        /// The panel.
+        from: Place,
+        /// First element, innermost dimension first, `i32`.
+        at: Vals,
+        /// The elements are combined with those that are there, each indivisibly. Absent: they take their place.
+        reduce: Option<Reduction>,
+        /// Where it happens.
+        guard: Option<LVal>,
+    },
+    /// Closes the lane's group of bulk stores.
+    CommitStores {
+        /// Where it happens.
+        guard: Option<LVal>,
+    },
+    /// Waits until all but the newest `pending` groups of the lane's bulk stores have read their panels.
+    WaitStoresRead {
+        /// Groups that may be under way.
+        pending: u32,
+        /// Where it happens.
+        guard: Option<LVal>,
+    },
+    /// Shows the lane's shared writes to the units.
+    FenceUnits,
+    /// Waits for all lanes of the lane's group: `warps` warps whose first one is a multiple of that.
+    GroupBarrier {
+        /// Warps of a group.
+        warps: u32,
+    },
+    /// Stores 1, 2 or 4 matrices of 8 by 8 16-bit elements: the inverse of [`super::Inst::LoadMatrix`] without `trans`.
+    StoreMatrix {
+        /// A word per matrix.
+        srcs: Vals,
+        /// Where lane `8q + r` has row `r` of matrix `q`.
+        to: Place,
+    },
+    /// Orders the lane's registers before the multiplications behind it.
+    FenceMatrices,
+    /// Starts a multiplication.
+    Multiply(Box<Multiply>),
+    /// Closes the group of multiplications.
+    CommitMatrices,
+    /// Keeps the next wait behind the computations in front of it: an assembler may move it up, where they would wait, too.
+    Hold,
+    /// Waits until all but the newest `pending` groups of multiplications are done.
+    WaitMatrices {
+        /// Groups that may be under way.
+        pending: u32,
+    },
+    /// Arrives at, and if asked waits for, a barrier of a number of warps of several roles. Every warp of the role takes part.
+    NamedBarrier {
+        /// Which one, from 0.
+        id: u32,
+        /// Warps that arrive in each round.
+        warps: u32,
+        /// Waits for the others.
+        wait: bool,
+    },
+    /// The lanes arrive at the barrier of the cluster; their accesses up to here come before the wait of the others. Lanes that have
+    /// ended count as arrived.
+    ClusterArrive {
+        /// Orders no accesses.
+        relaxed: bool,
+    },
+    /// Waits until all lanes of the cluster have arrived as often as this one.
+    ClusterWait,
+    /// The address of a place in the shared memory of a block of the cluster; `i32`. Only what is called remote takes it.
+    Remote {
+        /// The address.
+        dst: LVal,
+        /// The place, as the own block has it.
+        place: Place,
+        /// The block's rank, `i32`.
+        rank: LVal,
+    },
+    /// Reads consecutive values from the shared memory of a block of the cluster.
+    RemoteLoad {
+        /// The values.
+        dsts: Vals,
+        /// Where they lie, a remote address.
+        from: Place,
+    },
+    /// Writes consecutive values to the shared memory of a block of the cluster.
+    RemoteStore {
+        /// The values.
+        srcs: Vals,
+        /// Where they go, a remote address.
+        to: Place,
+        /// Where it happens.
+        guard: Option<LVal>,
+    },
+    /// Starts writing consecutive values of 32 bits to the shared memory of a block of the cluster. They count as arrived bytes there.
+    RemoteStoreAsync {
+        /// The values: 1, 2 or 4.
+        srcs: Vals,
+        /// Where they go, a remote address.
+        to: Place,
+        /// The barrier word of that block that counts the bytes, a remote address.
+        barrier: Place,
+        /// Where it happens.
+        guard: Option<LVal>,
+    },
+    /// One arrival per lane where the guard holds, at a barrier word of a block of the cluster.
+    RemoteArrive {
+        /// The word, a remote address.
+        barrier: Place,
+        /// Where it happens.
+        guard: Option<LVal>,
+    },
+}
+
+impl Unit {
+    /// Calls `f` for every value that is read; addresses in shared memory come with their offset.
+    pub fn operands(&self, mut f: impl FnMut(LVal, Option<i32>)) {
+        let place = |p: &Place, f: &mut dyn FnMut(LVal, Option<i32>)| f(p.addr, Some(p.offset));
+        match self {
+            Unit::InitBarrier { barrier, guard, .. }
+            | Unit::Arrive { barrier, guard }
+            | Unit::ArriveExpect { barrier, guard, .. }
+            | Unit::RemoteArrive { barrier, guard } => {
+                place(barrier, &mut f);
+                guard.iter().for_each(|&g| f(g, None));
+            }
+            Unit::Pass { barrier } => place(barrier, &mut f),
+            Unit::Wait { barrier, parity } => {
+                place(barrier, &mut f);
+                f(*parity, None);
+            }
+            Unit::PrefetchMap { guard, .. } | Unit::CommitStores { guard } | Unit::WaitStoresRead { guard, .. } => {
+                guard.iter().for_each(|&g| f(g, None));
+            }
+            Unit::BulkLoad { to, at, barrier, ranks, guard, .. } => {
+                place(to, &mut f);
+                place(barrier, &mut f);
+                at.iter().chain(ranks).chain(guard).for_each(|&v| f(v, None));
+            }
+            Unit::BulkStore { from, at, guard, .. } => {
+                place(from, &mut f);
+                at.iter().chain(guard).for_each(|&v| f(v, None));
+            }
+            Unit::StoreMatrix { srcs, to } => {
+                place(to, &mut f);
+                srcs.iter().for_each(|&v| f(v, None));
+            }
+            Unit::Multiply(m) => {
+                match &m.a {
+                    LeftOperand::Shared(o) => place(&o.at, &mut f),
+                    LeftOperand::Regs(words) => words.iter().for_each(|&v| f(v, None)),
+                }
+                place(&m.b.at, &mut f);
+                m.c.iter().chain(&m.accumulate).for_each(|&v| f(v, None));
+            }
+            Unit::Remote { place: p, rank, .. } => {
+                place(p, &mut f);
+                f(*rank, None);
+            }
+            Unit::RemoteLoad { from, .. } => place(from, &mut f),
+            Unit::RemoteStore { srcs, to, guard } => {
+                place(to, &mut f);
+                srcs.iter().chain(guard).for_each(|&v| f(v, None));
+            }
+            Unit::RemoteStoreAsync { srcs, to, barrier, guard } => {
+                place(to, &mut f);
+                place(barrier, &mut f);
+                srcs.iter().chain(guard).for_each(|&v| f(v, None));
+            }
+            Unit::PublishBarriers
+            | Unit::AwaitPrevious
+            | Unit::FenceUnits
+            | Unit::GroupBarrier { .. }
+            | Unit::FenceMatrices
+            | Unit::CommitMatrices
+            | Unit::Hold
+            | Unit::NamedBarrier { .. }
+            | Unit::ClusterArrive { .. }
+            | Unit::ClusterWait
+            | Unit::WaitMatrices { .. } => {}
+        }
+    }
+
+    /// The values that are made.
+    pub fn results(&self) -> &[LVal] {
+        match self {
+            Unit::Multiply(m) => &m.dsts,
+            Unit::Remote { dst, .. } => std::slice::from_ref(dst),
+            Unit::RemoteLoad { dsts, .. } => dsts,
+            Unit::InitBarrier { .. }
+            | Unit::PublishBarriers
+            | Unit::AwaitPrevious
+            | Unit::Arrive { .. }
+            | Unit::ArriveExpect { .. }
+            | Unit::Wait { .. }
+            | Unit::Pass { .. }
+            | Unit::PrefetchMap { .. }
+            | Unit::BulkLoad { .. }
+            | Unit::BulkStore { .. }
+            | Unit::CommitStores { .. }
+            | Unit::WaitStoresRead { .. }
+            | Unit::FenceUnits
+            | Unit::GroupBarrier { .. }
+            | Unit::StoreMatrix { .. }
+            | Unit::FenceMatrices
+            | Unit::CommitMatrices
+            | Unit::Hold
+            | Unit::NamedBarrier { .. }
+            | Unit::ClusterArrive { .. }
+            | Unit::ClusterWait
+            | Unit::RemoteStore { .. }
+            | Unit::RemoteStoreAsync { .. }
+            | Unit::RemoteArrive { .. }
+            | Unit::WaitMatrices { .. } => &[],
+        }
+    }
+}
+
+/// The byte of a panel that holds byte `column` of row `row`, from the panel's start, which is aligned to eight rows.
+pub fn panel_byte(span: u32, row: u32, column: u32) -> u32 {
+    let plain = row * span + column;
+    plain ^ (plain >> 3 & (span / 16 - 1) << 4)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::panel_byte;
+
+    #[test]
+    fn chunks_are_xored_with_the_row() {
+        for (span, shift) in [(128, 0), (64, 1), (32, 2)] {
+            for row in 0..16 {
+                for column in 0..span {
+                    let chunk = (column / 16) ^ (row >> shift & (span / 16 - 1));
+                    assert_eq!(panel_byte(span, row, column), row * span + chunk * 16 + column % 16, "{span} {row} {column}");
+                }
+            }
+        }
+    }
+}

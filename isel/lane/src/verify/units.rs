@@ -1,0 +1,270 @@
+//! Rules of roles and units.
+
+use super::super::unit::{GroupOperand, LeftOperand, Multiply, Place, Reduction, Roles, Unit};
+use super::{Check, LTy, LVal, LaneProblem, LaneVerifyError, ParamSource, Program, Verifier, fragment_values};
+use crate::machine::{Target, Units};
+use crate::{Block, Inst, print::inst_text};
+use cranelift_entity::EntityRef;
+use tilelift_ir::Scalar;
+
+/// Roles stand at the end of a program and nowhere else.
+pub(super) fn last(program: &Program) -> Check {
+    fn inside(block: &Block) -> bool {
+        block.iter().any(|i| match i {
+            Inst::Roles(_) => true,
+            Inst::For(l) => inside(&l.body),
+            Inst::While(l) => inside(&l.test) || inside(&l.body),
+            Inst::If(c) => inside(&c.then) || inside(&c.otherwise),
+            _ => false,
+        })
+    }
+    let (front, roles) = match program.body.split_last() {
+        Some((Inst::Roles(r), front)) => (front, Some(r)),
+        Some(_) | None => (&program.body[..], None),
+    };
+    let nested = roles.is_some_and(|r| r.roles.iter().any(|r| inside(&r.body)));
+    if nested || inside(&front.to_vec()) { Err(LaneProblem::RolesInside) } else { Ok(()) }
+}
+
+fn offered<'t>(target: &'t Target, what: &'static str) -> Result<&'t Units, LaneProblem> {
+    target.units.as_ref().ok_or(LaneProblem::NoUnit(what))
+}
+
+/// Registers per lane that a program of so many warps starts with.
+pub fn entry_registers(target: &Target, units: &Units, warps: u32) -> u32 {
+    let pool = &units.registers;
+    (pool.total / (warps * target.lanes) / pool.unit * pool.unit).min(target.registers / pool.unit * pool.unit)
+}
+
+pub(super) fn roles(v: &mut Verifier<'_>, inst: &Inst, roles: &Roles) -> Result<(), LaneVerifyError> {
+    let program = v.program;
+    let at = |problem| LaneVerifyError { inst: Some(inst_text(program, inst)), problem };
+    let units = offered(v.target, "roles").map_err(at)?;
+    let mut next = 0;
+    let mut registers = 0;
+    for r in &roles.roles {
+        let all = r.warps + r.idle;
+        if r.warps == 0 || r.first < next || r.first + all > program.warps {
+            return Err(at(LaneProblem::RoleWarps(r.name.clone())));
+        }
+        let groups = r.first.is_multiple_of(units.group_warps) && all.is_multiple_of(units.group_warps);
+        if r.registers.is_some() && !groups {
+            return Err(at(LaneProblem::RoleWarps(r.name.clone())));
+        }
+        registers += r.registers.unwrap_or(0) * all;
+        next = r.first + all;
+    }
+    let have = entry_registers(v.target, units, program.warps) * program.warps;
+    if registers > have {
+        return Err(at(LaneProblem::RoleRegisters { got: registers, have }));
+    }
+    for r in &roles.roles {
+        v.role = Some((r.warps, r.single));
+        let inner = v.block(&r.body, Vec::new())?;
+        v.end(inner);
+    }
+    v.role = None;
+    Ok(())
+}
+
+fn place(v: &Verifier<'_>, p: &Place) -> Check {
+    v.want(p.addr, LTy::I32)
+}
+
+fn guard(v: &Verifier<'_>, g: Option<LVal>) -> Check {
+    g.map_or(Ok(()), |g| v.want(g, LTy::I1))
+}
+
+/// A launch parameter that describes a tensor of as many dimensions as there are indices.
+fn tensor(v: &Verifier<'_>, map: u32, at: Option<&[LVal]>) -> Check {
+    let ParamSource::Tensor(t) = v.program.params.get(map as usize).ok_or(LaneProblem::NotATensor { index: map })?.source else {
+        return Err(LaneProblem::NotATensor { index: map });
+    };
+    let bulk = offered(v.target, "bulk copies")?.bulk;
+    let rank = usize::from(t.rank);
+    if rank == 0 || u32::from(t.rank) > bulk.max_rank || at.is_some_and(|at| at.len() != rank) {
+        return Err(LaneProblem::NotATensor { index: map });
+    }
+    let fits = t.extents[..rank].iter().all(|&e| (1..=bulk.max_box).contains(&e));
+    if !fits || !bulk.spans.contains(&t.span) || t.extents[0] * t.elem.bytes() != t.span {
+        return Err(LaneProblem::UnitShape("the box"));
+    }
+    at.map_or(Ok(()), |at| v.want_all(at, LTy::I32))
+}
+
+/// Only groups of warps that run together may execute it.
+fn groups(v: &Verifier<'_>) -> Result<(), LaneProblem> {
+    let units = offered(v.target, "groups of warps")?;
+    match v.role {
+        Some((_, true)) => Err(LaneProblem::SingleLane),
+        Some((warps, false)) if !warps.is_multiple_of(units.group_warps) => Err(LaneProblem::UnitShape("the role's number of warps")),
+        Some(_) => Ok(()),
+        None if v.program.warps.is_multiple_of(units.group_warps) => Ok(()),
+        None => Err(LaneProblem::UnitShape("the program's number of warps")),
+    }
+}
+
+fn multiply(v: &mut Verifier<'_>, m: &Multiply, defined: &mut Vec<LVal>) -> Check {
+    groups(v)?;
+    let units = offered(v.target, "group matrix instructions")?;
+    let Some(row) = units.matrix.get(m.instr.index()) else { return Err(LaneProblem::NoUnit("such group matrix instruction")) };
+    if m.n == 0 || !m.n.is_multiple_of(row.n_step) || m.n > row.n_max {
+        return Err(LaneProblem::UnitShape("N of the multiplication"));
+    }
+    let operand = |o: &GroupOperand| {
+        let along = o.panels.along_k || row.any_order;
+        if along && units.bulk.spans.contains(&o.panels.span) { Ok(()) } else { Err(LaneProblem::UnitShape("an operand")) }
+    };
+    match (&m.a, &row.a) {
+        (LeftOperand::Shared(o), _) => {
+            operand(o)?;
+            place(v, &o.at)?;
+        }
+        (LeftOperand::Regs(words), Some(map)) => {
+            let (want, _) = fragment_values(map, row.operand);
+            if words.len() != want {
+                return Err(LaneProblem::Count { what: "words of the left operand", got: words.len(), want: want.to_string() });
+            }
+            // Numbers of 32 bits are taken as words, too.
+            v.want_all(words, LTy::B32)?;
+        }
+        (LeftOperand::Regs(_), None) => return Err(LaneProblem::NoUnit("group matrix instruction with its left operand in registers")),
+    }
+    operand(&m.b)?;
+    place(v, &m.b.at)?;
+    guard(v, m.accumulate)?;
+    let (per, ty) = fragment_values(&row.d, row.acc);
+    let want = per * (m.n / row.d.shape[1]) as usize;
+    if m.c.len() != want || m.dsts.len() != want {
+        return Err(LaneProblem::Count { what: "accumulators", got: m.c.len().max(m.dsts.len()), want: want.to_string() });
+    }
+    v.want_all(&m.c, ty)?;
+    v.def_all(&m.dsts, ty, defined)
+}
+
+/// One lane must run it: that of its role, or the one where its guard holds.
+fn alone(v: &Verifier<'_>, g: Option<LVal>, what: &'static str) -> Check {
+    match (v.role, g) {
+        (_, Some(_)) => guard(v, g),
+        (Some((_, true)), None) => Ok(()),
+        (Some((_, false)) | None, None) => Err(LaneProblem::UnitShape(what)),
+    }
+}
+
+/// Only programs in clusters have it.
+fn clusters(v: &Verifier<'_>) -> Check {
+    offered(v.target, "clusters")?;
+    if v.program.cluster > 1 { Ok(()) } else { Err(LaneProblem::NoUnit("cluster in this program")) }
+}
+
+/// What the copy units combine.
+fn reduction(v: &Verifier<'_>, map: u32, r: Reduction) -> Check {
+    let Some(ParamSource::Tensor(t)) = v.program.params.get(map as usize).map(|p| p.source) else { return Ok(()) };
+    let fits = match r {
+        Reduction::Add => matches!(t.elem, Scalar::I32 | Scalar::F32 | Scalar::F16 | Scalar::BF16),
+        Reduction::Minimum | Reduction::Maximum => matches!(t.elem, Scalar::I32 | Scalar::I64 | Scalar::F16 | Scalar::BF16),
+        Reduction::And | Reduction::Or | Reduction::Xor => matches!(t.elem, Scalar::I32 | Scalar::I64),
+    };
+    if fits { Ok(()) } else { Err(LaneProblem::UnitShape("a reduction of such elements")) }
+}
+
+pub(super) fn unit(v: &mut Verifier<'_>, u: &Unit, defined: &mut Vec<LVal>) -> Check {
+    if *u == Unit::AwaitPrevious {
+        return if v.target.early_launch { Ok(()) } else { Err(LaneProblem::NoUnit("launches that overlap")) };
+    }
+    offered(v.target, "asynchronous units")?;
+    match u {
+        Unit::InitBarrier { barrier, guard: g, .. } | Unit::Arrive { barrier, guard: g } | Unit::RemoteArrive { barrier, guard: g } => {
+            place(v, barrier)?;
+            guard(v, *g)
+        }
+        Unit::PublishBarriers | Unit::AwaitPrevious | Unit::FenceUnits | Unit::Hold => Ok(()),
+        Unit::ArriveExpect { barrier, guard: g, .. } => {
+            alone(v, *g, "an arrival with bytes of more than one lane")?;
+            place(v, barrier)
+        }
+        Unit::Wait { barrier, parity } => {
+            place(v, barrier)?;
+            v.want(*parity, LTy::I32)
+        }
+        Unit::Pass { barrier } => place(v, barrier),
+        Unit::PrefetchMap { map, guard: g } => {
+            tensor(v, *map, None)?;
+            guard(v, *g)
+        }
+        Unit::BulkLoad { map, to, at, barrier, ranks, guard: g } => {
+            alone(v, *g, "a bulk load by more than one lane")?;
+            place(v, to)?;
+            place(v, barrier)?;
+            if let Some(r) = ranks {
+                clusters(v)?;
+                v.want(*r, LTy::I32)?;
+            }
+            tensor(v, *map, Some(at))
+        }
+        Unit::BulkStore { map, from, at, reduce, guard: g } => {
+            place(v, from)?;
+            guard(v, *g)?;
+            tensor(v, *map, Some(at))?;
+            reduce.map_or(Ok(()), |r| reduction(v, *map, r))
+        }
+        Unit::CommitStores { guard: g } | Unit::WaitStoresRead { guard: g, .. } => guard(v, *g),
+        Unit::GroupBarrier { warps } => {
+            groups(v)?;
+            let all = v.role.map_or(v.program.warps, |r| r.0);
+            if *warps > 0 && all.is_multiple_of(*warps) { Ok(()) } else { Err(LaneProblem::UnitShape("a group barrier")) }
+        }
+        Unit::StoreMatrix { srcs, to } => {
+            if matches!(v.role, Some((_, true))) {
+                return Err(LaneProblem::SingleLane);
+            }
+            if ![1, 2, 4].contains(&srcs.len()) {
+                return Err(LaneProblem::Count { what: "matrices", got: srcs.len(), want: "1, 2 or 4".into() });
+            }
+            place(v, to)?;
+            v.want_all(srcs, LTy::B32)
+        }
+        Unit::FenceMatrices | Unit::CommitMatrices | Unit::WaitMatrices { .. } => groups(v),
+        Unit::Multiply(m) => multiply(v, m, defined),
+        Unit::NamedBarrier { id, warps, .. } => {
+            let have = offered(v.target, "named barriers")?.named_barriers;
+            let own = match v.role {
+                Some((_, true)) => return Err(LaneProblem::SingleLane),
+                Some((warps, false)) => warps,
+                None => v.program.warps,
+            };
+            if *id < have && (own..=v.program.warps).contains(warps) { Ok(()) } else { Err(LaneProblem::UnitShape("a named barrier")) }
+        }
+        Unit::ClusterArrive { .. } | Unit::ClusterWait => clusters(v),
+        Unit::Remote { dst, place: p, rank } => {
+            clusters(v)?;
+            place(v, p)?;
+            v.want(*rank, LTy::I32)?;
+            v.def(*dst, LTy::I32, defined)
+        }
+        Unit::RemoteLoad { dsts, from } => {
+            clusters(v)?;
+            place(v, from)?;
+            let ty = v.vector(dsts)?;
+            v.def_all(dsts, ty, defined)
+        }
+        Unit::RemoteStore { srcs, to, guard: g } => {
+            clusters(v)?;
+            place(v, to)?;
+            guard(v, *g)?;
+            let ty = v.vector(srcs)?;
+            v.want_all(srcs, ty)
+        }
+        Unit::RemoteStoreAsync { srcs, to, barrier, guard: g } => {
+            clusters(v)?;
+            place(v, to)?;
+            place(v, barrier)?;
+            guard(v, *g)?;
+            let ty = v.vector(srcs)?;
+            if ty.bits() != 32 {
+                return Err(LaneProblem::UnitShape("an asynchronous store of values that have not 32 bits"));
+            }
+            v.want_all(srcs, ty)
+        }
+    }
+}

@@ -1,0 +1,340 @@
+//! What an agent may know of what others have done, as sets of numbered facts.
+//!
+//! ```text
+//! known by an agent ── arrives, or sends bytes ─► gathered by the word's phase ── it ends ─► taught to whoever waits for it
+//! ```
+//!
+//! Events that come before others in every order of steps come before them by such a chain, so a fact that an agent knows holds whatever
+//! the order. A fact is forgotten by everybody as soon as it is about an older write, read or phase.
+
+use super::Explicit;
+use super::facts::{Bits, Few};
+use smallvec::SmallVec;
+use std::cell::RefCell;
+use tilelift_lane::hash::Map;
+use tilelift_lane::{Block, Inst, Program, Unit, visit};
+
+/// The facts about a region.
+struct AboutRegion {
+    /// Its address.
+    at: i64,
+    /// Its last write is there.
+    written: usize,
+    /// Units see its last write, if lanes made it: its writer has fenced behind it.
+    shown: usize,
+    /// The reads by an agent are over.
+    read: SmallVec<[(usize, usize); 4]>,
+    /// It is more than the smallest part that is used apart.
+    coarse: bool,
+}
+
+/// The facts about a word, or a named barrier.
+struct AboutWord {
+    /// The phase in front of the one under way has ended.
+    ended: usize,
+    /// The one in front of that has ended.
+    before: usize,
+    /// An agent has passed its newest wait for the phase in front of the one under way.
+    passed: SmallVec<[(usize, usize); 4]>,
+}
+
+/// Numbers, the same in all states, of regions and words by address, and of facts.
+#[derive(Default)]
+struct Numbers {
+    facts: usize,
+    regions: Map<i64, usize>,
+    about_regions: Vec<AboutRegion>,
+    words: Map<i64, usize>,
+    about_words: Vec<AboutWord>,
+    written: Bits,
+    events: Bits,
+}
+
+impl Numbers {
+    fn event(&mut self) -> usize {
+        self.facts += 1;
+        self.events.set(self.facts - 1);
+        self.facts - 1
+    }
+
+    fn write(&mut self) -> usize {
+        self.facts += 1;
+        self.written.set(self.facts - 1);
+        self.facts - 1
+    }
+}
+
+/// Where words, regions and facts go where memory is moved, by number.
+pub(in super::super) struct Moved {
+    pub words: Vec<usize>,
+    pub regions: Vec<usize>,
+    pub facts: Vec<usize>,
+}
+
+/// Which rows of the sets are whose, and what the facts are.
+pub(in super::super) struct Places {
+    agents: usize,
+    /// The blocks' first facts: that one runs, and that its words are made.
+    blocks: usize,
+    /// The numbers of named barriers.
+    named: Vec<u32>,
+    numbers: RefCell<Numbers>,
+}
+
+impl Places {
+    pub fn new(program: &Program, explicit: &Explicit, agents: usize) -> Places {
+        fn barriers(block: &Block, out: &mut Vec<u32>) {
+            for inst in block {
+                if let Inst::Unit(u) = inst
+                    && let Unit::NamedBarrier { id, .. } = **u
+                {
+                    out.push(id);
+                }
+                visit::blocks(inst).into_iter().for_each(|b| barriers(b, out));
+            }
+        }
+        let mut named = Vec::new();
+        if explicit.on {
+            barriers(&program.body, &mut named);
+        }
+        named.sort_unstable();
+        named.dedup();
+        let mut numbers = Numbers::default();
+        for _ in 0..2 * explicit.blocks {
+            numbers.event();
+        }
+        // Named barriers stand in front of the words.
+        for _ in 0..named.len() * explicit.blocks {
+            let (ended, before) = (numbers.event(), numbers.event());
+            numbers.about_words.push(AboutWord { ended, before, passed: SmallVec::new() });
+        }
+        Places { agents, blocks: explicit.blocks, named, numbers: RefCell::new(numbers) }
+    }
+
+    /// What an agent knows.
+    pub fn known(&self, t: usize) -> usize {
+        t
+    }
+
+    /// What of it only some of its lanes do.
+    pub fn unsettled(&self, t: usize) -> usize {
+        self.agents + t
+    }
+
+    /// What others may have been told of by all its lanes, which have not met since.
+    pub fn spoken(&self, t: usize) -> usize {
+        2 * self.agents + t
+    }
+
+    /// What the round under way of the cluster's barrier gathers; behind it what the last one has taught.
+    pub fn cluster(&self) -> usize {
+        3 * self.agents
+    }
+
+    /// The same of a named barrier, or of a word.
+    pub fn phase(&self, word: usize) -> usize {
+        3 * self.agents + 2 + 2 * word
+    }
+
+    /// Rows of so many words.
+    pub fn rows(&self, words: usize) -> usize {
+        self.phase(words)
+    }
+
+    /// The number of a named barrier of a block.
+    pub fn named(&self, block: usize, id: u32) -> usize {
+        block * self.named.len() + self.named.binary_search(&id).unwrap_or(0)
+    }
+
+    /// How many there are.
+    pub fn all_named(&self) -> usize {
+        self.named.len() * self.blocks
+    }
+
+    /// The number of a word by its address.
+    pub fn word(&self, at: i64) -> Option<usize> {
+        self.numbers.borrow().words.get(&at).copied()
+    }
+
+    /// The same of one that is made.
+    pub fn new_word(&self, at: i64) -> usize {
+        let mut n = self.numbers.borrow_mut();
+        if let Some(&known) = n.words.get(&at) {
+            return known;
+        }
+        let word = n.about_words.len();
+        n.words.insert(at, word);
+        let (ended, before) = (n.event(), n.event());
+        n.about_words.push(AboutWord { ended, before, passed: SmallVec::new() });
+        word
+    }
+
+    /// The number of a region by its address; whether it is a coarse one is told where it is first asked for.
+    pub fn region(&self, at: i64, coarse: bool) -> usize {
+        let mut n = self.numbers.borrow_mut();
+        if let Some(&known) = n.regions.get(&at) {
+            return known;
+        }
+        let region = n.about_regions.len();
+        n.regions.insert(at, region);
+        let (written, shown) = (n.write(), n.write());
+        n.about_regions.push(AboutRegion { at, written, shown, read: SmallVec::new(), coarse });
+        region
+    }
+
+    /// The number of the region that lies so many bytes behind another one of its kind.
+    pub fn region_beside(&self, region: usize, by: i64) -> usize {
+        let (at, coarse) = {
+            let n = self.numbers.borrow();
+            (n.about_regions[region].at, n.about_regions[region].coarse)
+        };
+        self.region(at + by, coarse)
+    }
+
+    /// A block runs.
+    pub fn runs(&self, block: usize) -> usize {
+        2 * block
+    }
+
+    /// All barrier words of a block are made, and seen by all.
+    pub fn made(&self, block: usize) -> usize {
+        2 * block + 1
+    }
+
+    /// The phase of a word in front of the one under way has ended, and the one in front of that.
+    pub fn ended(&self, word: usize) -> (usize, usize) {
+        let n = self.numbers.borrow();
+        (n.about_words[word].ended, n.about_words[word].before)
+    }
+
+    /// An agent has passed its newest wait for the phase in front of the one under way.
+    pub fn passed(&self, word: usize, t: usize) -> usize {
+        let mut n = self.numbers.borrow_mut();
+        if let Some(x) = n.about_words[word].passed.iter().find(|x| x.0 == t) {
+            return x.1;
+        }
+        let fact = n.event();
+        n.about_words[word].passed.push((t, fact));
+        fact
+    }
+
+    /// All facts about phases of a word.
+    pub fn phases(&self, word: usize) -> Few {
+        let n = self.numbers.borrow();
+        let about = &n.about_words[word];
+        let mut few = Few::default();
+        about.passed.iter().map(|x| x.1).chain([about.ended, about.before]).for_each(|f| few.set(f));
+        few
+    }
+
+    /// The last write of a region is there, and shown to units.
+    pub fn written(&self, region: usize) -> (usize, usize) {
+        let n = self.numbers.borrow();
+        (n.about_regions[region].written, n.about_regions[region].shown)
+    }
+
+    /// All facts about the last write of a region.
+    pub fn about_write(&self, region: usize) -> Few {
+        let (written, shown) = self.written(region);
+        let mut few = Few::default();
+        few.set(written);
+        few.set(shown);
+        few
+    }
+
+    /// The reads of a region by an agent are over.
+    pub fn read(&self, region: usize, t: usize) -> usize {
+        let mut n = self.numbers.borrow_mut();
+        if let Some(x) = n.about_regions[region].read.iter().find(|x| x.0 == t) {
+            return x.1;
+        }
+        let fact = n.facts;
+        n.facts += 1;
+        n.about_regions[region].read.push((t, fact));
+        fact
+    }
+
+    pub fn coarse(&self, region: usize) -> bool {
+        self.numbers.borrow().about_regions[region].coarse
+    }
+
+    /// All that is written, and what is no fact about memory.
+    pub fn kinds(&self, f: impl FnOnce(&Bits, &Bits)) {
+        let n = self.numbers.borrow();
+        f(&n.written, &n.events);
+    }
+
+    /// Calls `f` for the number and the address of every word.
+    pub fn each_word(&self, mut f: impl FnMut(usize, i64)) {
+        self.numbers.borrow().words.iter().for_each(|(&at, &w)| f(w, at));
+    }
+
+    /// The same of regions.
+    pub fn each_region(&self, mut f: impl FnMut(usize, i64)) {
+        self.numbers.borrow().regions.iter().for_each(|(&at, &r)| f(r, at));
+    }
+
+    /// Where everything goes when each address goes to another one, and no two to the same; `None` if some word goes where none is.
+    pub fn moved(&self, to: &dyn Fn(i64) -> i64) -> Option<Moved> {
+        loop {
+            let facts = self.numbers.borrow().facts;
+            let (mut all, mut words) = (Vec::new(), Vec::new());
+            self.each_region(|r, at| all.push((r, at)));
+            self.each_word(|w, at| words.push((w, at)));
+            // Named barriers stay.
+            let mut moved =
+                Moved { words: (0..self.numbers.borrow().about_words.len()).collect(), regions: vec![0; all.len()], facts: Vec::new() };
+            let mut places: Vec<usize> = (0..facts).collect();
+            // One that was made on the way has its turn when all is looked at again.
+            let mut send = |fact: usize, to: usize| places.iter_mut().skip(fact).take(1).for_each(|x| *x = to);
+            for (w, at) in words {
+                moved.words[w] = self.word(to(at))?;
+            }
+            for &(r, at) in &all {
+                let there = self.region(to(at), self.coarse(r));
+                moved.regions[r] = there;
+            }
+            for (w, &there) in moved.words.iter().enumerate().filter(|(w, there)| w != *there) {
+                let (from, to) = (self.ended(w), self.ended(there));
+                send(from.0, to.0);
+                send(from.1, to.1);
+                let passed = self.numbers.borrow().about_words[w].passed.clone();
+                passed.iter().for_each(|&(t, fact)| send(fact, self.passed(there, t)));
+            }
+            for (r, &there) in moved.regions.iter().enumerate().filter(|(r, there)| r != *there) {
+                let (from, to) = (self.written(r), self.written(there));
+                send(from.0, to.0);
+                send(from.1, to.1);
+                let read = self.numbers.borrow().about_regions[r].read.clone();
+                read.iter().for_each(|&(t, fact)| send(fact, self.read(there, t)));
+            }
+            moved.facts = places;
+            // What was made on the way goes somewhere, too.
+            if self.is_current(&moved) {
+                return Some(moved);
+            }
+        }
+    }
+
+    /// True if nothing was numbered since.
+    pub fn is_current(&self, moved: &Moved) -> bool {
+        let n = self.numbers.borrow();
+        (n.about_words.len(), n.about_regions.len(), n.facts) == (moved.words.len(), moved.regions.len(), moved.facts.len())
+    }
+
+    /// Where a row goes.
+    pub fn moved_row(&self, row: usize, moved: &Moved) -> usize {
+        match row.checked_sub(self.phase(0)) {
+            Some(n) if n / 2 < moved.words.len() => self.phase(moved.words[n / 2]) + n % 2,
+            _ => row,
+        }
+    }
+
+    /// The regions of addresses, in their order.
+    pub fn regions_in_order(&self) -> Vec<usize> {
+        let n = self.numbers.borrow();
+        let mut all: Vec<(i64, usize)> = n.regions.iter().map(|(&at, &r)| (at, r)).collect();
+        all.sort_unstable();
+        all.into_iter().map(|x| x.1).collect()
+    }
+}

@@ -1,0 +1,523 @@
+//! Rings whose slots are alike: states that differ only by how far a counter has gone round are one.
+//!
+//! ```text
+//! carried c ─► c + i ─┬─► rem by D ─► times s ─► plus base ─► slot of a buffer, word of a barrier
+//!                     └─► div by D ─► lowest bit ─► parity of a wait for that word
+//! ```
+//!
+//! Let every such counter be larger by n, every slot j of the rings that it leads to be slot (j + n) mod D, and let the words' phases be
+//! odd instead of even where slots have gone round once more. Where counters are used as in the picture, and for nothing else, and rings
+//! are touched through them alone, that maps states to states and steps to steps. So of states that it maps to one another one is
+//! followed. Counters that lead to the same memory turn together; others have an n of their own.
+//!
+//! What has to hold for that is looked up in the text before the program runs ([`find`]), but for two things: all agents have to be inside
+//! the loops that carry their counters, as those begin at a certain number ([`Checker::turned`] looks); and what is touched through slot j
+//! has to lie inside slot j ([`Checker::all_stay`] looks, and takes the whole back if it does not).
+
+mod key;
+
+pub(in super::super) use key::Turned;
+
+use super::super::env::Env;
+use super::super::run::{Checker, State};
+use super::super::value::Abs;
+use super::units::WORD;
+use super::words::RANK;
+use cranelift_entity::EntityRef;
+use std::cell::Cell;
+use std::ops::Range;
+use tilelift_lane::hash::{Map, Set};
+use tilelift_lane::visit::{blocks, computed, reads};
+use tilelift_lane::{AllocId, BinOp, Block, For, If, Inst, LVal, LeftOperand, Place, Unit};
+
+/// What a value has to do with a counter.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum What {
+    /// It is the counter plus what is no counter; it is at least so much wherever the counter is at least one.
+    Counter { least: i64 },
+    /// It is the counter `root` modulo a number of slots, times a stride, plus what is no counter.
+    Slot { root: LVal, slots: i64, stride: i64 },
+    /// It is how often `root` has gone round, plus what is no counter; its lowest bit matters.
+    Round { root: LVal, slots: i64 },
+    /// It depends on a counter in another way.
+    Other,
+}
+
+/// A value that depends on a counter: which of the carried ones, and how.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+struct Kind {
+    origin: usize,
+    what: What,
+}
+
+/// Memory in slots: an allocation is one ring, or several of equal size behind one another.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+struct Ring {
+    slots: i64,
+    stride: i64,
+    /// A counter that leads to it; then the class of all that do.
+    class: usize,
+}
+
+/// A role's part in it.
+#[derive(Default)]
+struct Part {
+    /// The first instruction behind the loops that carry counters, by its number among those that matter.
+    inside: usize,
+    /// What each slot of the environment holds.
+    kinds: Vec<Option<(LVal, Kind)>>,
+}
+
+/// An address that leads to a slot: by which counter, and where the allocation begins.
+#[derive(Clone, Copy)]
+struct Lead {
+    root: LVal,
+    slots: i64,
+    stride: i64,
+    start: i64,
+}
+
+/// Counters and rings of a program.
+pub(in super::super) struct Rotation {
+    /// By value.
+    leads: Vec<Option<Lead>>,
+    /// From where to where each lies.
+    rings: Vec<(Range<i64>, Ring)>,
+    /// The class of each carried counter.
+    classes: Vec<usize>,
+    /// By role.
+    parts: Vec<Part>,
+    turned: key::Turns,
+    /// Something was touched that lies across slots.
+    uneven: Cell<bool>,
+}
+
+/// Why it can't be done: not with this counter, or not at all.
+enum Trouble {
+    Without(usize),
+    All,
+}
+
+/// What is found out in one attempt.
+struct Search<'c, 'a> {
+    c: &'c Checker<'a>,
+    constants: Env,
+    /// The carried counters that are tried, by number.
+    tried: Map<LVal, usize>,
+    kinds: Map<LVal, Kind>,
+    rings: Map<AllocId, Ring>,
+    /// Rings that are reached by several counters.
+    joined: Vec<(usize, usize)>,
+    plain: Set<AllocId>,
+    /// Words that somebody waits for by a parity that is no counter's.
+    uncounted: Set<AllocId>,
+    /// Values that are not negative, besides those that are known to be natural.
+    indices: Set<LVal>,
+}
+
+/// Looks for counters and rings; `None` if there are none that turn.
+pub(in super::super) fn find(c: &Checker<'_>) -> Option<Rotation> {
+    let roles = &c.program.roles()?.roles;
+    let candidate = |v: LVal| c.explicit.counters.contains(&v) && c.is_computed(v);
+    let outer = |i: &Inst| match i {
+        Inst::For(l) => l.carried.iter().map(|x| x.param).filter(|&v| candidate(v)).collect(),
+        _ => Vec::new(),
+    };
+    let mut all: Vec<LVal> = roles.iter().flat_map(|r| r.body.iter().flat_map(outer)).collect();
+    while !all.is_empty() {
+        let mut s = Search {
+            c,
+            constants: c.knowing(),
+            tried: all.iter().enumerate().map(|(n, &v)| (v, n)).collect(),
+            kinds: Map::default(),
+            rings: Map::default(),
+            joined: Vec::new(),
+            plain: Set::default(),
+            uncounted: Set::default(),
+            indices: Set::default(),
+        };
+        match roles.iter().try_for_each(|r| s.block(&r.body, true)).and_then(|()| s.check()) {
+            Ok(()) => return s.finish(&all),
+            Err(Trouble::Without(n)) => {
+                all.remove(n);
+            }
+            Err(Trouble::All) => return None,
+        }
+    }
+    None
+}
+
+impl Search<'_, '_> {
+    fn kind(&self, v: LVal) -> Option<Kind> {
+        self.kinds.get(&v).copied()
+    }
+
+    fn constant(&self, v: LVal) -> Option<i64> {
+        match self.constants.get(&v) {
+            Some(Abs::All(x)) => Some(x),
+            _ => None,
+        }
+    }
+
+    fn set(&mut self, v: LVal, kind: Option<Kind>) {
+        // Of what is not followed nothing is ever known.
+        if let Some(kind) = kind.filter(|_| self.c.is_computed(v)) {
+            self.kinds.insert(v, kind);
+        }
+    }
+
+    /// A value that must not depend on a counter.
+    fn apart(&self, v: LVal) -> Result<(), Trouble> {
+        self.kind(v).map_or(Ok(()), |k| Err(Trouble::Without(k.origin)))
+    }
+
+    fn block(&mut self, block: &Block, outermost: bool) -> Result<(), Trouble> {
+        for inst in block {
+            match inst {
+                Inst::Bin { dst, op, a, b } => {
+                    let kind = self.arithmetic(*dst, *op, *a, *b);
+                    self.set(*dst, kind);
+                }
+                Inst::For(l) => self.turns(l, outermost)?,
+                Inst::If(c) => self.choice(c)?,
+                Inst::While(_) | Inst::Roles(_) => return Err(Trouble::All),
+                Inst::Unit(u) => self.unit(u)?,
+                Inst::LoadShared { addr, .. } | Inst::LoadMatrix { addr, .. } => self.place(*addr)?,
+                Inst::StoreShared { addr, guard, .. } => {
+                    self.place(*addr)?;
+                    guard.iter().try_for_each(|&g| self.apart(g))?;
+                }
+                other => {
+                    let mut origin = None;
+                    reads(other, &mut |v| origin = origin.or(self.kind(v).map(|k| k.origin)));
+                    let kind = origin.map(|origin| Kind { origin, what: What::Other });
+                    computed(other).unwrap_or_default().iter().for_each(|&v| self.set(v, kind));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn arithmetic(&self, dst: LVal, op: BinOp, a: LVal, b: LVal) -> Option<Kind> {
+        if let Some(&(of, by)) = self.c.explicit.remainders.get(&dst) {
+            let k = self.kind(of)?;
+            let what = match k.what {
+                What::Counter { .. } => What::Slot { root: of, slots: by, stride: 1 },
+                What::Slot { .. } | What::Round { .. } | What::Other => What::Other,
+            };
+            return Some(Kind { what, ..k });
+        }
+        let (k, root, other) = match (self.kind(a), self.kind(b)) {
+            (None, None) => return None,
+            (Some(k), None) => (k, a, b),
+            (None, Some(k)) if matches!(op, BinOp::Add | BinOp::Mul | BinOp::And) => (k, b, a),
+            (Some(k), _) | (None, Some(k)) => return Some(Kind { what: What::Other, ..k }),
+        };
+        let number = self.constant(other);
+        let natural = number.is_some_and(|n| n >= 0) || self.c.explicit.natural.contains(&other) || self.indices.contains(&other);
+        let power = |n: Option<i64>| n.filter(|n| (0..12).contains(n)).map(|n| 1 << n);
+        let mask = number.filter(|&n| n > 0 && n & (n + 1) == 0).map(|n| n + 1);
+        let positive = number.filter(|&n| n > 0);
+        let counter = |least: i64| if least >= 0 { What::Counter { least } } else { What::Other };
+        let what = match (k.what, op) {
+            (What::Counter { least }, BinOp::Add) if natural => What::Counter { least },
+            (What::Counter { least }, BinOp::Add) => number.map_or(What::Other, |n| counter(least + n)),
+            (What::Counter { least }, BinOp::Sub) => number.filter(|&n| n >= 0).map_or(What::Other, |n| counter(least - n)),
+            (What::Counter { .. }, BinOp::Rem | BinOp::RemU) => positive.map_or(What::Other, |slots| What::Slot { root, slots, stride: 1 }),
+            (What::Counter { .. }, BinOp::And) => mask.map_or(What::Other, |slots| What::Slot { root, slots, stride: 1 }),
+            (What::Counter { .. }, BinOp::Div | BinOp::DivU) => positive.map_or(What::Other, |slots| What::Round { root, slots }),
+            (What::Counter { .. }, BinOp::ShrS | BinOp::ShrU) => power(number).map_or(What::Other, |slots| What::Round { root, slots }),
+            (slot @ What::Slot { .. }, BinOp::Add | BinOp::Sub) => slot,
+            (What::Slot { root, slots, stride }, BinOp::Mul | BinOp::Shl) => {
+                let by = if op == BinOp::Shl { power(number) } else { positive };
+                let stride = by.and_then(|n| stride.checked_mul(n));
+                stride.map_or(What::Other, |stride| What::Slot { root, slots, stride })
+            }
+            (round @ What::Round { .. }, BinOp::Add) if number.is_some_and(|n| n >= 0) => round,
+            (round @ What::Round { .. }, BinOp::And) if number == Some(1) => round,
+            (round @ What::Round { .. }, BinOp::Rem | BinOp::RemU) if number == Some(2) => round,
+            _ => What::Other,
+        };
+        Some(Kind { what, ..k })
+    }
+
+    /// A loop: what it carries keeps its kind from turn to turn.
+    fn turns(&mut self, l: &For, outermost: bool) -> Result<(), Trouble> {
+        [l.lo, l.hi, l.step].into_iter().try_for_each(|v| self.apart(v))?;
+        if self.constant(l.lo).is_some_and(|n| n >= 0) && self.constant(l.step).is_some_and(|n| n > 0) {
+            self.indices.insert(l.iv);
+        }
+        for c in &l.carried {
+            let kind = match self.tried.get(&c.param) {
+                Some(&origin) if outermost => {
+                    self.apart(c.init)?;
+                    Some(Kind { origin, what: What::Counter { least: 1 } })
+                }
+                _ => self.kind(c.init).map(|k| match k.what {
+                    What::Counter { least } if self.c.explicit.counters.contains(&c.param) => {
+                        Kind { what: What::Counter { least: least.min(1) }, ..k }
+                    }
+                    _ => Kind { what: What::Other, ..k },
+                }),
+            };
+            self.set(c.param, kind);
+        }
+        self.block(&l.body, false)?;
+        for c in &l.carried {
+            let (kind, next) = (self.kind(c.param), self.kind(c.next));
+            match (kind, next) {
+                (None, None) => {}
+                // Of what is not followed nothing is ever known.
+                (None, Some(_)) if !self.c.is_computed(c.param) && !self.c.is_computed(c.result) => {}
+                (
+                    Some(Kind { origin, what: What::Counter { least: from } }),
+                    Some(Kind { origin: same, what: What::Counter { least } }),
+                ) if origin == same && least >= from => {}
+                (Some(Kind { what: What::Other, .. }), _) => {}
+                (Some(k), _) | (None, Some(k)) => return Err(Trouble::Without(k.origin)),
+            }
+            self.set(c.result, kind);
+        }
+        Ok(())
+    }
+
+    fn choice(&mut self, c: &If) -> Result<(), Trouble> {
+        self.apart(c.condition)?;
+        self.block(&c.then, false)?;
+        self.block(&c.otherwise, false)?;
+        for &(result, a, b) in &c.results {
+            let kind = match (self.kind(a), self.kind(b)) {
+                (Some(x), Some(y)) if x.origin == y.origin => match (x.what, y.what) {
+                    (What::Counter { least: m }, What::Counter { least: n }) => {
+                        Some(Kind { origin: x.origin, what: What::Counter { least: m.min(n) } })
+                    }
+                    _ => Some(Kind { what: What::Other, ..x }),
+                },
+                (x, y) => x.or(y).map(|k| Kind { what: What::Other, ..k }),
+            };
+            self.set(result, kind);
+        }
+        Ok(())
+    }
+
+    /// Where shared memory is touched.
+    fn place(&mut self, addr: LVal) -> Result<(), Trouble> {
+        let alloc = self.c.explicit.of(addr);
+        let Some(k) = self.kind(addr) else {
+            self.plain.extend(alloc);
+            return Ok(());
+        };
+        let (What::Slot { slots, stride, .. }, Some(alloc)) = (k.what, alloc) else { return Err(Trouble::Without(k.origin)) };
+        self.ring(alloc, Ring { slots, stride, class: k.origin })
+    }
+
+    fn ring(&mut self, alloc: AllocId, ring: Ring) -> Result<(), Trouble> {
+        match self.rings.insert(alloc, ring) {
+            Some(r) if (r.slots, r.stride) != (ring.slots, ring.stride) => return Err(Trouble::Without(ring.class)),
+            Some(r) => self.joined.push((r.class, ring.class)),
+            None => {}
+        }
+        Ok(())
+    }
+
+    fn unit(&mut self, u: &Unit) -> Result<(), Trouble> {
+        let mut at = |p: &Place| self.place(p.addr);
+        let guard = match u {
+            Unit::Wait { barrier, parity } => {
+                at(barrier)?;
+                match (self.kind(barrier.addr), self.kind(*parity)) {
+                    (None, None) => self.uncounted.extend(self.c.explicit.of(barrier.addr)),
+                    // A word alone is a ring of one slot.
+                    (None, Some(Kind { origin, what: What::Slot { slots: 2, stride: 1, .. } })) => {
+                        let alloc = self.c.explicit.of(barrier.addr).ok_or(Trouble::Without(origin))?;
+                        self.ring(alloc, Ring { slots: 1, stride: WORD, class: origin })?;
+                    }
+                    (
+                        Some(Kind { what: What::Slot { root, slots, .. }, .. }),
+                        Some(Kind { what: What::Round { root: r, slots: n }, .. }),
+                    ) if (root, slots) == (r, n) => {}
+                    (Some(k), _) | (None, Some(k)) => return Err(Trouble::Without(k.origin)),
+                }
+                &None
+            }
+            Unit::Arrive { barrier, guard } | Unit::ArriveExpect { barrier, guard, .. } | Unit::RemoteArrive { barrier, guard } => {
+                at(barrier)?;
+                guard
+            }
+            Unit::BulkLoad { to, barrier, ranks, guard, .. } => {
+                at(to)?;
+                at(barrier)?;
+                ranks.iter().try_for_each(|&v| self.apart(v))?;
+                guard
+            }
+            Unit::BulkStore { from, guard, .. } => {
+                at(from)?;
+                guard
+            }
+            Unit::StoreMatrix { to, .. } => {
+                at(to)?;
+                &None
+            }
+            Unit::Multiply(m) => {
+                at(&m.b.at)?;
+                if let LeftOperand::Shared(o) = &m.a {
+                    at(&o.at)?;
+                }
+                &None
+            }
+            Unit::Remote { dst, place, rank } => {
+                self.apart(*rank)?;
+                let kind = self.kind(place.addr);
+                self.set(*dst, kind);
+                &None
+            }
+            Unit::RemoteLoad { from, .. } => {
+                at(from)?;
+                &None
+            }
+            Unit::RemoteStore { to, guard, .. } => {
+                at(to)?;
+                guard
+            }
+            Unit::RemoteStoreAsync { to, barrier, guard, .. } => {
+                at(to)?;
+                at(barrier)?;
+                guard
+            }
+            Unit::CommitStores { guard } | Unit::WaitStoresRead { guard, .. } => guard,
+            // A role makes no words, and passes over none.
+            Unit::InitBarrier { .. } | Unit::PublishBarriers | Unit::Pass { .. } => return Err(Trouble::All),
+            Unit::AwaitPrevious
+            | Unit::PrefetchMap { .. }
+            | Unit::FenceUnits
+            | Unit::GroupBarrier { .. }
+            | Unit::FenceMatrices
+            | Unit::CommitMatrices
+            | Unit::Hold
+            | Unit::WaitMatrices { .. }
+            | Unit::NamedBarrier { .. }
+            | Unit::ClusterArrive { .. }
+            | Unit::ClusterWait => &None,
+        };
+        guard.iter().try_for_each(|&g| self.apart(g))
+    }
+
+    /// Rings have to fill their allocations, slots have to be made of whole regions, and nothing else touches them.
+    fn check(&self) -> Result<(), Trouble> {
+        if self.rings.is_empty() {
+            return Err(Trouble::All);
+        }
+        for (&id, r) in &self.rings {
+            let a = &self.c.program.allocs[id];
+            let grain = if a.grain > 0 { self.c.explicit.grain(id, a).0 } else { WORD };
+            let whole = |n: i64, by: i64| by > 0 && n % by == 0;
+            // A word alone has one address, but all parities have to turn with it.
+            let others = self.plain.contains(&id) && (r.slots > 1 || a.grain > 0 || self.uncounted.contains(&id));
+            if others || !whole(i64::from(a.bytes), r.slots * r.stride) || !whole(r.stride, grain) {
+                return Err(Trouble::Without(r.class));
+            }
+        }
+        Ok(())
+    }
+
+    fn finish(self, all: &[LVal]) -> Option<Rotation> {
+        // Who leads to the same memory turns together.
+        let mut classes: Vec<usize> = (0..all.len()).collect();
+        for &(a, b) in &self.joined {
+            let (from, to) = (classes[a].max(classes[b]), classes[a].min(classes[b]));
+            classes.iter_mut().filter(|c| **c == from).for_each(|c| *c = to);
+        }
+        let c = self.c;
+        let roles = &c.program.roles()?.roles;
+        let mut parts: Vec<Part> = Vec::new();
+        for (n, role) in roles.iter().enumerate() {
+            let mut part = Part::default();
+            let env = c.knowing().part(n, &|a| a);
+            each(&role.body, &mut |v| {
+                if let (Some(&k), Some(at)) = (self.kinds.get(&v), env.slot(v)) {
+                    part.kinds.resize(part.kinds.len().max(at + 1), None);
+                    part.kinds[at] = Some((v, k));
+                }
+            });
+            for inst in &role.body {
+                let Inst::For(l) = inst else { continue };
+                if l.carried.iter().any(|x| self.tried.contains_key(&x.param) && self.kinds.contains_key(&x.param)) {
+                    part.inside = c.op_of(n, inst)? + 1;
+                }
+            }
+            parts.push(part);
+        }
+        let place = |id: AllocId| {
+            let a = &c.program.allocs[id];
+            i64::from(a.offset)..i64::from(a.offset) + i64::from(a.bytes)
+        };
+        let rings = self.rings.iter().map(|(&id, r)| (place(id), Ring { class: classes[r.class], ..*r })).collect();
+        let lead = |v: LVal| match (self.kinds.get(&v)?.what, c.explicit.of(v)) {
+            (What::Slot { root, slots, stride }, Some(id)) => {
+                Some(Lead { root, slots, stride, start: i64::from(c.program.allocs[id].offset) })
+            }
+            _ => None,
+        };
+        let leads = c.program.vals.keys().map(lead).collect();
+        Some(Rotation { leads, rings, classes, parts, turned: key::Turns::default(), uneven: Cell::new(false) })
+    }
+}
+
+/// Calls `f` for every value that a block makes.
+fn each(block: &Block, f: &mut dyn FnMut(LVal)) {
+    for inst in block {
+        match inst {
+            Inst::For(l) => {
+                f(l.iv);
+                l.carried.iter().for_each(|c| [c.param, c.result].into_iter().for_each(&mut *f));
+            }
+            Inst::If(c) => c.results.iter().for_each(|r| f(r.0)),
+            Inst::Unit(u) => {
+                if let Unit::Remote { dst, .. } = **u {
+                    f(dst);
+                }
+            }
+            other => computed(other).unwrap_or_default().iter().for_each(|&v| f(v)),
+        }
+        blocks(inst).into_iter().for_each(|b| each(b, f));
+    }
+}
+
+impl Rotation {
+    /// True if it was found to be wrong: states that it takes for one may differ.
+    pub fn is_uneven(&self) -> bool {
+        self.uneven.get()
+    }
+
+    /// The ring of an address, and where in the allocation it is.
+    fn ring(&self, at: i64) -> Option<(Ring, i64, i64)> {
+        let (place, ring) = self.rings.iter().find(|x| x.0.contains(&at))?;
+        Some((*ring, place.start, at - place.start))
+    }
+}
+
+/// The slot at which a counter stands.
+fn slot(counter: Option<Abs>, slots: i64) -> Option<i64> {
+    match counter {
+        Some(Abs::Count(v, m)) if m % slots == 0 => Some(v % slots),
+        Some(Abs::All(v)) if v >= 0 => Some(v % slots),
+        _ => None,
+    }
+}
+
+impl Checker<'_> {
+    /// Takes note of what an agent touches through an address, from where to where: it has to stay inside its slot.
+    pub(super) fn all_stay(&self, s: &State<'_>, t: usize, addr: LVal, mut ranges: impl Iterator<Item = (i64, i64)>) {
+        let Some(rotation) = &self.rotation else { return };
+        let Some(Lead { root, slots, stride, start }) = rotation.leads[addr.index()] else { return };
+        let j = slot(s.tasks[t].env.get(&root), slots);
+        let inside = |(from, to): (i64, i64)| {
+            let at = (from & ((1 << RANK) - 1)) - start;
+            let first = at.div_euclid(slots * stride) * (slots * stride) + j? * stride;
+            Some(first <= at && at + (to - from) <= first + stride)
+        };
+        if !ranges.all(|range| inside(range) == Some(true)) {
+            rotation.uneven.set(true);
+        }
+    }
+}

@@ -1,0 +1,223 @@
+//! Registers of asynchronous multiplications: nobody reads a result before the wait that covers it, and what ordinary instructions have
+//! written is fenced before a multiplication takes it from registers.
+//!
+//! ```text
+//! multiply ── results fly, in the open group ── commit ── group 1 ── commit ── group 2 …       wait n: groups beyond n have landed
+//! ordinary instruction ── its results are dirty ── fence ── clean
+//! ```
+//!
+//! Until then nobody writes the registers of its results, or of a left operand that it takes from registers: in the next turn of a loop
+//! the same instruction would. A result in flight goes on as the accumulator of the next multiplication, or as what a loop carries.
+//! At the end none is in flight.
+//!
+//! One pass over the blocks of a role; loops until nothing changes. Where paths meet, a value flies if it does on one of them, in the
+//! newest group.
+
+mod registers;
+
+use super::ProtocolError;
+use super::streams::matters;
+use registers::{Flight, Registers};
+use tilelift_lane::inst_text;
+use tilelift_lane::visit::{blocks, computed, reads, results};
+use tilelift_lane::{Block, Carried, For, Inst, LVal, LeftOperand, Multiply, Program, Unit};
+
+struct Pass<'a> {
+    program: &'a Program,
+    name: &'a str,
+}
+
+/// Checks the body of a role, or what all warps run.
+pub(super) fn check(program: &Program, name: &str, body: &Block) -> Result<(), ProtocolError> {
+    if !multiplies(body) {
+        return Ok(());
+    }
+    let mut registers = Registers::new(program.vals.len(), body);
+    let pass = Pass { program, name };
+    pass.block(body, &mut registers)?;
+    match registers.flying.first() {
+        Some(f) => pass.error("a multiplication is in flight at the end; `async_dot_wait` for it has to come before,", f.by),
+        None => Ok(()),
+    }
+}
+
+/// True if there is anything to follow.
+fn multiplies(block: &Block) -> bool {
+    block.iter().any(|i| match i {
+        Inst::Unit(u) => matches!(**u, Unit::Multiply(_)),
+        Inst::While(_) => true,
+        other => blocks(other).into_iter().any(multiplies),
+    })
+}
+
+impl<'a> Pass<'a> {
+    fn text(&self, inst: &Inst) -> String {
+        format!("`{}` of {}", inst_text(self.program, inst), self.name)
+    }
+
+    fn error<T>(&self, problem: impl Into<String>, here: &Inst) -> Result<T, ProtocolError> {
+        Err(ProtocolError { problem: problem.into(), here: self.text(here), other: None })
+    }
+
+    fn block(&self, block: &'a Block, s: &mut Registers<'a>) -> Result<(), ProtocolError> {
+        block.iter().try_for_each(|i| self.inst(i, s))
+    }
+
+    fn landed(&self, v: LVal, s: &Registers<'a>, here: &Inst) -> Result<(), ProtocolError> {
+        match s.flying.get(v) {
+            Some(f) if f.left => self.error(format!("{v} is read while a multiplication in flight takes it from its register,"), here),
+            Some(_) => self.error(format!("{v} is read before the multiplication that makes it is waited for,"), here),
+            None => Ok(()),
+        }
+    }
+
+    /// An instruction gives a value its register anew.
+    fn written(&self, v: LVal, s: &mut Registers<'a>, here: &Inst) -> Result<(), ProtocolError> {
+        match s.flying.remove(v) {
+            Some(f) if !f.moved => Err(ProtocolError {
+                problem: format!("{v} is written while a multiplication in flight uses its register: a wait for that has to come before,"),
+                here: self.text(here),
+                other: Some(self.text(f.by)),
+            }),
+            _ => Ok(()),
+        }
+    }
+
+    /// A loop gives the values that it carries their registers for the next turn, side by side, as they are in `at`.
+    fn pass(&self, pairs: &[(LVal, LVal)], s: &mut Registers<'a>, at: &Registers<'a>, here: &Inst) -> Result<(), ProtocolError> {
+        for &(to, _) in pairs.iter().filter(|(to, from)| to != from) {
+            self.written(to, s, here)?;
+        }
+        pairs.iter().for_each(|&(to, from)| s.name(to, from, at));
+        Ok(())
+    }
+
+    fn inst(&self, inst: &'a Inst, s: &mut Registers<'a>) -> Result<(), ProtocolError> {
+        match inst {
+            Inst::For(l) => {
+                [l.lo, l.hi, l.step].into_iter().try_for_each(|v| self.landed(v, s, inst))?;
+                self.turns(l, inst, s)
+            }
+            Inst::If(c) => {
+                self.landed(c.condition, s, inst)?;
+                let mut other = s.clone();
+                self.block(&c.then, s)?;
+                self.block(&c.otherwise, &mut other)?;
+                let (then, otherwise) = (s.clone(), other.clone());
+                s.meet(&other);
+                for &(result, ..) in &c.results {
+                    self.written(result, s, inst)?;
+                }
+                for &(result, a, b) in &c.results {
+                    s.name(result, a, &then);
+                    s.name(result, b, &otherwise);
+                }
+                Ok(())
+            }
+            Inst::While(l) if matters(&l.test, false) || matters(&l.body, false) => {
+                self.error("multiplications are used in a loop without a count, which the proof does not follow,", inst)
+            }
+            Inst::Unit(u) => self.unit(u, inst, s),
+            // Its register is not written.
+            Inst::Undefined { .. } => Ok(()),
+            _ => {
+                let flies = !s.flying.is_empty();
+                if flies {
+                    let mut early = None;
+                    reads(inst, &mut |v| early = early.or(s.flying.get(v).map(|_| v)));
+                    early.map_or(Ok(()), |v| self.landed(v, s, inst))?;
+                }
+                let mut make = |v: LVal| {
+                    s.soil(v);
+                    if flies { self.written(v, s, inst) } else { Ok(()) }
+                };
+                match computed(inst) {
+                    Some(made) => made.iter().try_for_each(|&v| make(v)),
+                    None => results(inst).into_iter().try_for_each(make),
+                }
+            }
+        }
+    }
+
+    /// A loop: what it begins with is what is in front of it, or what a turn leaves.
+    fn turns(&self, l: &'a For, inst: &'a Inst, s: &mut Registers<'a>) -> Result<(), ProtocolError> {
+        let front = s.clone();
+        let pairs = |from: &dyn Fn(&Carried) -> LVal| -> Vec<(LVal, LVal)> { l.carried.iter().map(|c| (c.param, from(c))).collect() };
+        let (first, more) = (pairs(&|c| c.init), pairs(&|c| c.next));
+        let mut head = front.clone();
+        self.pass(&first, &mut head, &front, inst)?;
+        loop {
+            let mut end = head.clone();
+            self.block(&l.body, &mut end)?;
+            // What a turn has written is written again before it is used; what flies does so into the next turn.
+            let mut kept = end.clone();
+            kept.keep_dirty(&front);
+            let mut back = kept.clone();
+            self.pass(&more, &mut back, &end, inst)?;
+            let mut next = head.clone();
+            next.meet(&back);
+            if next == head {
+                *s = kept;
+                for c in &l.carried {
+                    self.written(c.result, s, inst)?;
+                }
+                l.carried.iter().for_each(|c| s.name(c.result, c.next, &end));
+                if !l.runs {
+                    s.meet(&front);
+                    l.carried.iter().for_each(|c| s.name(c.result, c.init, &front));
+                }
+                return Ok(());
+            }
+            head = next;
+        }
+    }
+
+    fn unit(&self, u: &Unit, inst: &'a Inst, s: &mut Registers<'a>) -> Result<(), ProtocolError> {
+        match u {
+            Unit::Multiply(m) => return self.multiply(m, inst, s),
+            Unit::CommitMatrices => s.flying.commit(),
+            Unit::WaitMatrices { pending } => s.flying.wait(*pending),
+            Unit::FenceMatrices => s.fence(),
+            _ => {
+                let mut early = None;
+                u.operands(|v, _| early = early.or(s.flying.get(v).map(|_| v)));
+                early.map_or(Ok(()), |v| self.landed(v, s, inst))?;
+                for v in u.results() {
+                    self.written(*v, s, inst)?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn multiply(&self, m: &Multiply, inst: &'a Inst, s: &mut Registers<'a>) -> Result<(), ProtocolError> {
+        if s.unfenced {
+            return self.error("no fence of the registers comes before a multiplication,", inst);
+        }
+        let (words, left): (&[LVal], _) = match &m.a {
+            LeftOperand::Regs(words) => (words, None),
+            LeftOperand::Shared(o) => (&[], Some(o.at.addr)),
+        };
+        // Another one may take the same words.
+        let others = words.iter().copied().filter(|v| s.flying.get(*v).is_some_and(|f| !f.left));
+        [m.b.at.addr].into_iter().chain(left).chain(m.accumulate).chain(others).try_for_each(|v| self.landed(v, s, inst))?;
+        if let Some(v) = words.iter().chain(&m.c).find(|v| s.is_dirty(**v)) {
+            return self.error(format!("{v} was written by ordinary instructions after the last fence of the registers,"), inst);
+        }
+        // It goes on with the registers of a sum that is in flight: one does.
+        for &v in &m.c {
+            match s.flying.get_mut(v) {
+                Some(f) if f.left || f.moved => return self.landed(v, s, inst),
+                Some(f) => f.moved = true,
+                None => {}
+            }
+        }
+        let by = |left: bool| Flight { age: 0, left, moved: false, by: inst };
+        words.iter().for_each(|&v| s.flying.insert(v, by(true)));
+        for &v in &m.dsts {
+            self.written(v, s, inst)?;
+            s.flying.insert(v, by(false));
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,172 @@
+//! A proof, for every number of steps of every loop, that the roles of a lane program work together: none waits for ever, nothing is
+//! read before it has arrived or overwritten while it is read, every barrier word gets the arrivals and bytes that its phases expect.
+//!
+//! ```text
+//! lane program ── slots, parities, barrier addresses and guards are computed, all else is unknown
+//!              ── how often a loop goes round is open: both answers are followed at every turn, the same in all roles with equal bounds
+//!              ── states that were seen before are not followed again: slots and parities repeat, so there are few
+//! ```
+//!
+//! What multiplications take from registers and leave in them is each role's own affair: [`flight`] follows it without regard to the rest.
+//!
+//! A role waits only for a conjunction of events of others, so for one sequence of answers either every order of steps ends or none
+//! does: one order decides about deadlock. About what must not overlap it decides, too, because each role keeps what it has learnt by
+//! waiting: it may read a slot, or overwrite it, only if a wait has told it that the slot is full, or that its reads are done.
+//!
+//! [`ring`] follows the kernels that the compiler specialises, [`explicit`] what authors write: local memory that tasks hand to one another,
+//! all blocks of a cluster, and programs without roles.
+
+#![deny(missing_docs)]
+
+mod env;
+mod explicit;
+mod find;
+mod flight;
+mod ring;
+mod run;
+mod streams;
+mod value;
+mod word;
+
+use std::fmt;
+use tilelift_lane::Target;
+use tilelift_lane::hash::Map;
+use tilelift_lane::inst_text;
+use tilelift_lane::{Block, Inst, Program, Unit, visit};
+
+/// Why a program is not proved, with the instructions that take part.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct ProtocolError {
+    /// What may happen.
+    pub problem: String,
+    /// The instruction at which it shows, as printed, and its role.
+    pub here: String,
+    /// The other instruction that takes part.
+    pub other: Option<String>,
+}
+
+impl fmt::Display for ProtocolError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} at {}", self.problem, self.here)?;
+        match &self.other {
+            Some(other) => write!(f, "; see {other}"),
+            None => Ok(()),
+        }
+    }
+}
+
+impl std::error::Error for ProtocolError {}
+
+/// What a proof went through.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Proof {
+    /// States at which a loop's end was open.
+    pub states: usize,
+}
+
+/// Who says who does what.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Says {
+    /// The compiler.
+    Compiler,
+    /// An author: units fill and read what goes from role to role as local memory, if they do so at all.
+    Author,
+    /// The same, but nobody meets anybody: all warps go together, and use local memory alone.
+    Nobody,
+}
+
+fn explicit(program: &Program) -> Says {
+    fn any(block: &Block, is: &dyn Fn(&Unit) -> bool) -> bool {
+        block.iter().any(|i| match i {
+            Inst::Unit(u) => is(u),
+            other => visit::blocks(other).into_iter().any(|b| any(b, is)),
+        })
+    }
+    let rings = |u: &Unit| matches!(u, Unit::BulkLoad { .. } | Unit::Multiply(_) | Unit::StoreMatrix { .. });
+    let meets = |u: &Unit| {
+        use Unit::*;
+        matches!(u, InitBarrier { .. } | ClusterArrive { .. } | Remote { .. } | NamedBarrier { .. } | BulkStore { .. })
+    };
+    let local = program.allocs.values().any(|a| a.grain > 0);
+    match program.roles() {
+        Some(_) if local || !any(&program.body, &rings) => Says::Author,
+        Some(_) => Says::Compiler,
+        // Lanes that go together have nothing to do with one another but by units.
+        None if any(&program.body, &meets) => Says::Author,
+        None if local => Says::Nobody,
+        None => Says::Compiler,
+    }
+}
+
+/// Refuses a named barrier of which two places say that different numbers of warps come.
+fn named(program: &Program) -> Result<(), ProtocolError> {
+    fn visit<'p>(block: &'p Block, f: &mut dyn FnMut(&'p Inst, u32, u32) -> Result<(), ProtocolError>) -> Result<(), ProtocolError> {
+        block.iter().try_for_each(|inst| match inst {
+            Inst::Unit(u) => match **u {
+                Unit::NamedBarrier { id, warps, .. } => f(inst, id, warps),
+                _ => Ok(()),
+            },
+            other => visit::blocks(other).into_iter().try_for_each(|b| visit(b, f)),
+        })
+    }
+    let mut first: Map<u32, (u32, String)> = Map::default();
+    for role in program.roles().map_or(&[][..], |r| &r.roles[..]) {
+        visit(&role.body, &mut |inst, id, warps| {
+            let here = format!("`{}` of {}", inst_text(program, inst), role.name);
+            match first.entry(id).or_insert_with(|| (warps, here.clone())) {
+                (others, _) if *others == warps => Ok(()),
+                (others, site) => {
+                    let problem = format!(
+                        "a named barrier is one of {warps} warps here and of {others} elsewhere, but has to be of as many everywhere,"
+                    );
+                    Err(ProtocolError { problem, here, other: Some(site.clone()) })
+                }
+            }
+        })?;
+    }
+    Ok(())
+}
+
+/// Proves a program that its verifier accepts. One without roles, barrier words and clusters has nothing to prove.
+///
+/// # Errors
+/// The first thing that may go wrong, or that is not understood.
+pub fn prove(program: &Program, target: &Target) -> Result<Proof, ProtocolError> {
+    prove_as(program, target, true)
+}
+
+/// The same by every state, even of those that differ only by how far rings have gone round: a slower way to the same answer, and a check of
+/// the quick one.
+///
+/// # Errors
+/// As [`prove`].
+pub fn prove_by_all_states(program: &Program, target: &Target) -> Result<Proof, ProtocolError> {
+    prove_as(program, target, false)
+}
+
+fn prove_as(program: &Program, target: &Target, turns: bool) -> Result<Proof, ProtocolError> {
+    let Some(units) = &target.units else { return Ok(Proof::default()) };
+    let says = explicit(program);
+    let explicit = says != Says::Compiler;
+    match program.roles() {
+        Some(roles) => roles.roles.iter().try_for_each(|r| flight::check(program, &r.name, &r.body))?,
+        None if explicit => flight::check(program, "the program", &program.body)?,
+        None => return Ok(Proof::default()),
+    }
+    if explicit {
+        named(program)?;
+    }
+    let streams = streams::streams(program, explicit);
+    let efforts = if explicit { explicit::EFFORTS.map(Some).to_vec() } else { vec![None] };
+    let mut first = None;
+    for effort in efforts {
+        match run::explore(program, units, &streams, (effort, says == Says::Nobody), turns) {
+            Ok(states) => return Ok(Proof { states }),
+            // Whole slots prove, and do not refuse.
+            Err(_) if effort.is_some_and(|e| e.coarse) => {}
+            // The first answer is the one nearest to what the author wrote.
+            Err(e) => first = first.or(Some(e)),
+        }
+    }
+    first.map_or(Ok(Proof::default()), Err)
+}

@@ -1,0 +1,317 @@
+//! What agents run, without what is nobody else's affair: in a kernel's text one instruction of some hundreds matters.
+
+use super::super::env::Env;
+use super::super::streams::matters;
+use super::super::value::Abs;
+use super::Checker;
+use cranelift_entity::EntityRef;
+use rustc_hash::FxHasher;
+use smallvec::SmallVec;
+use std::cell::RefCell;
+use std::hash::{Hash, Hasher};
+use tilelift_lane::hash::Map;
+use tilelift_lane::visit::{blocks, computed, reads};
+use tilelift_lane::{Block, Carried, For, If, Inst, LVal, Multiply, Place, Unit};
+
+/// What an instruction does to the state.
+pub(in super::super) enum What<'a> {
+    /// A run of instructions that compute.
+    Compute(usize),
+    Loop(usize),
+    /// A choice, its blocks, and what these do at most.
+    Choice(&'a If, [usize; 2], Arms),
+    /// A loop without a count: its body, and its test.
+    Endless([usize; 2]),
+    Unit(&'a Unit),
+    /// Accesses of local memory that nothing stands between, by their number.
+    Accesses(usize),
+    Roles,
+    Barrier,
+    /// Lanes read a slot of a ring.
+    Fetch(Place),
+}
+
+/// How local memory is accessed.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(in super::super) enum AccessKind {
+    Multiply,
+    /// By lanes.
+    Read,
+    Write,
+}
+
+/// An access of local memory.
+pub(in super::super) enum Access<'a> {
+    Product(&'a Multiply),
+    /// Of so many bytes by each lane, where a guard holds.
+    Lanes(Place, u32, Option<LVal>),
+}
+
+/// Accesses side by side, with their instructions.
+pub(in super::super) struct Accesses<'a> {
+    pub kind: AccessKind,
+    pub all: Vec<(&'a Inst, Access<'a>)>,
+}
+
+/// What the blocks of a choice do, as far as others have part in it.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(in super::super) enum Arms {
+    /// They only read.
+    Read,
+    /// They let results leave.
+    Leave,
+    Any,
+}
+
+/// A loop.
+pub(in super::super) struct Loop<'a> {
+    pub l: &'a For,
+    /// Its block.
+    pub body: usize,
+    /// What matters of what it carries: of hundreds of sums in registers nothing does.
+    pub carried: Vec<&'a Carried>,
+}
+
+/// An instruction.
+pub(in super::super) struct Op<'a> {
+    pub inst: &'a Inst,
+    pub what: What<'a>,
+}
+
+/// Instructions that compute, and nothing else stands between them that matters to them.
+#[derive(Default)]
+pub(in super::super) struct Group<'a> {
+    pub insts: Vec<&'a Inst>,
+    /// The slots of what they read that they do not make, and of what they make.
+    pub reads: Vec<usize>,
+    pub makes: Vec<usize>,
+    /// They make the same of the same, whoever runs them, and are many enough to ask what they have made before.
+    pub again: bool,
+    before: RefCell<Map<u64, SmallVec<[Made; 1]>>>,
+}
+
+/// What a run reads, and a hash of it.
+pub(in super::super) struct Read {
+    hash: u64,
+    of: Values,
+}
+
+type Values = SmallVec<[Abs; 4]>;
+
+/// What a run has made of what it has read.
+struct Made {
+    of: Values,
+    what: SmallVec<[Abs; 8]>,
+}
+
+/// Blocks, and runs of instructions that compute, by number.
+#[derive(Default)]
+pub(in super::super) struct Code<'a> {
+    blocks: Vec<Vec<Op<'a>>>,
+    groups: Vec<Group<'a>>,
+    loops: Vec<Loop<'a>>,
+    accesses: Vec<Accesses<'a>>,
+}
+
+/// Instructions that a run is worth looking up for.
+const WORTH: usize = 3;
+
+impl<'a> Code<'a> {
+    pub fn ops(&self, block: usize) -> &[Op<'a>] {
+        &self.blocks[block]
+    }
+
+    pub fn group(&self, n: usize) -> &Group<'a> {
+        &self.groups[n]
+    }
+
+    pub fn turns(&self, n: usize) -> &Loop<'a> {
+        &self.loops[n]
+    }
+
+    pub fn accesses(&self, n: usize) -> &Accesses<'a> {
+        &self.accesses[n]
+    }
+
+    /// Takes a block in; its number.
+    pub fn add(&mut self, c: &Checker<'_>, block: &'a Block) -> usize {
+        let mut ops: Vec<Op<'a>> = Vec::new();
+        // Where the run stands to which the next one that computes belongs, and what is made behind it.
+        let (mut run, mut late): (Option<usize>, Vec<LVal>) = (None, Vec::new());
+        for inst in block {
+            let computes = computed(inst).is_some_and(|list| list.iter().any(|v| c.computed[v.index()]));
+            if computes {
+                let mut waits = false;
+                reads(inst, &mut |v| waits |= late.contains(&v));
+                if waits {
+                    (run, late) = (None, Vec::new());
+                }
+                let n = *run.get_or_insert_with(|| {
+                    self.groups.push(Group::default());
+                    ops.push(Op { inst, what: What::Compute(self.groups.len() - 1) });
+                    self.groups.len() - 1
+                });
+                self.groups[n].insts.push(inst);
+            } else if let Some((kind, access)) = access(c, inst) {
+                if let Access::Product(m) = access {
+                    late.extend(&m.dsts);
+                }
+                match ops.last().map(|op| &op.what) {
+                    Some(&What::Accesses(n)) if self.accesses[n].kind == kind => self.accesses[n].all.push((inst, access)),
+                    _ => {
+                        ops.push(Op { inst, what: What::Accesses(self.accesses.len()) });
+                        self.accesses.push(Accesses { kind, all: vec![(inst, access)] });
+                    }
+                }
+            } else if let Some(what) = self.what(c, inst) {
+                match &what {
+                    // What loops and choices tell of their bounds counts behind them.
+                    What::Loop(..) | What::Choice(..) | What::Roles | What::Endless(_) => (run, late) = (None, Vec::new()),
+                    What::Unit(u) => late.extend(u.results()),
+                    _ => {}
+                }
+                ops.push(Op { inst, what });
+            }
+        }
+        for op in &ops {
+            if let What::Compute(n) = op.what {
+                self.groups[n].close(c);
+            }
+        }
+        self.blocks.push(ops);
+        self.blocks.len() - 1
+    }
+
+    /// What an instruction does, if anything.
+    fn what(&mut self, c: &Checker<'_>, inst: &'a Inst) -> Option<What<'a>> {
+        let (on, local) = (c.explicit.on, c.explicit.local);
+        match inst {
+            Inst::For(l) => matters(&l.body, local).then(|| {
+                let body = self.add(c, &l.body);
+                let matters = |x: &&Carried| c.computed[x.param.index()] || c.computed[x.result.index()];
+                self.loops.push(Loop { l, body, carried: l.carried.iter().filter(matters).collect() });
+                What::Loop(self.loops.len() - 1)
+            }),
+            Inst::If(choice) => (matters(&choice.then, local) || matters(&choice.otherwise, local)).then(|| {
+                let arms = [&choice.then, &choice.otherwise];
+                let does = match on {
+                    true if c.explicit.alone || arms.iter().all(|b| only_reads(c, b)) => Arms::Read,
+                    false if arms.iter().all(|b| own_results(c, b)) => Arms::Leave,
+                    _ => Arms::Any,
+                };
+                What::Choice(choice, arms.map(|b| self.add(c, b)), does)
+            }),
+            Inst::While(l) => {
+                (matters(&l.test, local) || matters(&l.body, local)).then(|| What::Endless([&l.body, &l.test].map(|b| self.add(c, b))))
+            }
+            Inst::Unit(u) => match **u {
+                Unit::FenceMatrices | Unit::Hold | Unit::AwaitPrevious | Unit::PrefetchMap { .. } => None,
+                // What is tracked is an access.
+                Unit::StoreMatrix { .. } if on => None,
+                Unit::BulkStore { from, .. } if on && !c.explicit.tracked(c.program, from.addr) => None,
+                _ => Some(What::Unit(u)),
+            },
+            Inst::Roles(_) => Some(What::Roles),
+            Inst::Barrier => (on || !c.lane_reads.is_empty()).then_some(What::Barrier),
+            Inst::LoadShared { addr, offset, .. } | Inst::LoadMatrix { addr, offset, .. } if c.lane_reads.contains(addr) => {
+                Some(What::Fetch(Place { addr: *addr, offset: *offset }))
+            }
+            _ => None,
+        }
+    }
+}
+
+/// Bytes of a row of a matrix, which a lane names.
+const ROW: u32 = 16;
+
+/// An access of what goes from agent to agent.
+fn access<'a>(c: &Checker<'_>, inst: &'a Inst) -> Option<(AccessKind, Access<'a>)> {
+    let bytes = |list: &[LVal]| list.iter().map(|&v| c.program.vals[v].bytes()).sum();
+    let lanes = |kind: AccessKind, addr: LVal, offset: i32, bytes: u32, guard: Option<LVal>| {
+        c.explicit.tracked(c.program, addr).then_some((kind, Access::Lanes(Place { addr, offset }, bytes, guard)))
+    };
+    match inst {
+        _ if !c.explicit.on => None,
+        Inst::LoadMatrix { addr, offset, .. } => lanes(AccessKind::Read, *addr, *offset, ROW, None),
+        Inst::LoadShared { dsts, addr, offset } => lanes(AccessKind::Read, *addr, *offset, bytes(dsts), None),
+        Inst::StoreShared { srcs, addr, offset, guard } => lanes(AccessKind::Write, *addr, *offset, bytes(srcs), *guard),
+        Inst::Unit(u) => match &**u {
+            Unit::Multiply(m) => Some((AccessKind::Multiply, Access::Product(m))),
+            Unit::StoreMatrix { to, .. } => lanes(AccessKind::Write, to.addr, to.offset, ROW, None),
+            _ => None,
+        },
+        _ => None,
+    }
+}
+
+impl Group<'_> {
+    /// Finds out what it reads and makes.
+    fn close(&mut self, c: &Checker<'_>) {
+        let (mut read, mut made): (Vec<LVal>, Vec<LVal>) = (Vec::new(), Vec::new());
+        let mut alone = self.insts.len() >= WORTH;
+        for inst in &self.insts {
+            reads(inst, &mut |v| {
+                if !made.contains(&v) && !read.contains(&v) {
+                    read.push(v);
+                }
+            });
+            let makes = computed(inst).unwrap_or_default();
+            made.extend(makes);
+            // Lanes and blocks differ, and what is assumed is not made.
+            alone &= !matches!(inst, Inst::Special { .. }) && !makes.iter().any(|&v| c.explicit.splits(v));
+        }
+        let slots = |list: &[LVal]| list.iter().filter_map(|&v| c.homes.slot(v)).collect();
+        (self.reads, self.makes) = (slots(&read), slots(&made));
+        self.again = alone;
+    }
+
+    /// Sets what it has made of the same before; if it has not, what it reads, for [`Group::note`].
+    pub fn recall(&self, env: &mut Env) -> Option<Read> {
+        let mut hasher = FxHasher::default();
+        self.reads.iter().for_each(|&n| env.at(n).hash(&mut hasher));
+        let hash = hasher.finish();
+        let before = self.before.borrow();
+        let same = |m: &&Made| m.of.iter().zip(&self.reads).all(|(&a, &n)| a == env.at(n));
+        let Some(made) = before.get(&hash).and_then(|l| l.iter().find(same)) else {
+            return Some(Read { hash, of: self.reads.iter().map(|&n| env.at(n)).collect() });
+        };
+        self.makes.iter().zip(&made.what).for_each(|(&n, &a)| env.put(n, a));
+        None
+    }
+
+    /// Takes note of what it has made of what it has read.
+    pub fn note(&self, read: Read, env: &Env) {
+        let what = self.makes.iter().map(|&n| env.at(n)).collect();
+        self.before.borrow_mut().entry(read.hash).or_default().push(Made { of: read.of, what });
+    }
+}
+
+/// True if a block touches what goes from agent to agent by reads of lanes only.
+fn only_reads(c: &Checker<'_>, block: &Block) -> bool {
+    block.iter().all(|i| match i {
+        Inst::Unit(u) => matches!(**u, Unit::FenceUnits | Unit::Hold | Unit::PrefetchMap { .. }),
+        Inst::StoreShared { addr, .. } => !c.explicit.tracked(c.program, *addr),
+        other => blocks(other).into_iter().all(|b| only_reads(c, b)),
+    })
+}
+
+/// True if the units of a block do no more than let a role's results leave: what others do depends on none of them.
+fn own_results(c: &Checker<'_>, block: &Block) -> bool {
+    use Unit::*;
+    block.iter().all(|i| match i {
+        Inst::Unit(u) => matches!(
+            **u,
+            StoreMatrix { .. }
+                | FenceUnits
+                | GroupBarrier { .. }
+                | BulkStore { .. }
+                | CommitStores { .. }
+                | WaitStoresRead { .. }
+                | PrefetchMap { .. }
+        ),
+        Inst::If(choice) => own_results(c, &choice.then) && own_results(c, &choice.otherwise),
+        Inst::LoadShared { addr, .. } | Inst::LoadMatrix { addr, .. } => !c.lane_reads.contains(addr),
+        // How often a loop goes round is open.
+        other => blocks(other).into_iter().all(|b| !matters(b, false)),
+    })
+}

@@ -1,0 +1,124 @@
+//! Where roles end, or wait for ever; and what a loop's end says of its bounds.
+
+use super::super::ProtocolError;
+use super::super::env::Env;
+use super::super::value::Abs;
+use super::super::word::{Site, Staging};
+use super::code::What;
+use super::{Checker, Life, State, Task, place};
+use tilelift_lane::{For, Inst, Unit};
+
+impl<'a> Checker<'a> {
+    /// The instruction at which an agent stands.
+    pub(in super::super) fn here(&self, s: &State<'a>, t: usize) -> Option<Site> {
+        let frame = s.tasks[t].frames.last()?;
+        Some(Site(t, self.code.ops(frame.block).get(frame.at)?.inst))
+    }
+
+    /// The word that an agent waits for.
+    fn waits_for(&self, s: &State<'a>, t: usize) -> Option<(i64, Site)> {
+        let frame = s.tasks[t].frames.last()?;
+        let op = self.code.ops(frame.block).get(frame.at)?;
+        match op.what {
+            What::Unit(Unit::Wait { barrier, .. }) => Some((place(&s.tasks[t].env, barrier)?, Site(t, op.inst))),
+            _ => None,
+        }
+    }
+
+    pub(super) fn deadlock<T>(&self, s: &State<'a>) -> Result<T, ProtocolError> {
+        let awake = |t: &usize| s.tasks[*t].life == Life::Awake;
+        let waiting: Vec<(usize, (i64, Site))> =
+            (0..s.tasks.len()).filter(awake).filter_map(|t| Some((t, self.waits_for(s, t)?))).collect();
+        let Some(&(t, (at, here))) = waiting.first() else {
+            let stuck = (0..s.tasks.len()).filter(awake).find_map(|t| Some((t, self.here(s, t)?)));
+            return match stuck {
+                Some((t, site)) if s.tasks[t].joined.is_some() => self.error("a wait for ever at a named barrier", site, None),
+                Some((t, site)) if s.tasks[t].met.is_some() => self.error("a wait for ever at the cluster's barrier", site, None),
+                _ => Err(ProtocolError { problem: "no role can go on".into(), here: "the program".into(), other: None }),
+            };
+        };
+        let (pending, bytes, last) = if self.explicit.on {
+            self.lacks(s, t, at)
+        } else {
+            let w = &s.ring.words[&at];
+            (w.pending, w.bytes, w.last)
+        };
+        let other = last.or(waiting.get(1).map(|x| x.1.1));
+        let problem = format!("a wait for ever, for a phase that lacks {pending} arrivals and {bytes} bytes,");
+        self.error(problem, here, other)
+    }
+
+    pub(super) fn finish(&self, s: &State<'a>) -> Result<(), ProtocolError> {
+        if self.explicit.on {
+            return self.shared_finish(s);
+        }
+        for x in s.ring.slots.values() {
+            if let Some(r) = x.readers.first() {
+                return self.error("a multiplication is under way at the end", r.1, None);
+            }
+            if x.read.is_none() {
+                return self.error("nobody reads what is copied", x.writer, None);
+            }
+        }
+        for (t, task) in s.tasks.iter().enumerate() {
+            if let (Staging::Free | Staging::Left, _) = task.ring.staging {
+                continue;
+            }
+            let here = task.ring.staging.1.unwrap_or(Site(t, std::ptr::null()));
+            return self.error("results are not known to have left at the end", here, None);
+        }
+        Ok(())
+    }
+
+    /// Computes again what stands in front of here, now that more is known.
+    pub(super) fn again(&self, task: &mut Task<'a>, block: usize) {
+        let open = task.frames.iter().flat_map(|f| self.code.ops(f.block).iter().take(f.at));
+        let insts = self.code.ops(self.front).iter().chain(open).flat_map(|op| match op.what {
+            What::Compute(n) => &self.code.group(n).insts[..],
+            _ => &[],
+        });
+        for inst in insts {
+            if let Inst::Bin { dst, .. } | Inst::Cmp { dst, .. } | Inst::Select { dst, .. } = inst
+                && task.env.get(dst).is_none()
+                && let Some((v, a)) = self.made(inst, &task.env, (0, 1, 0, block))
+            {
+                task.env.learn(v, a);
+            }
+        }
+    }
+
+    /// The end of a loop that has ended, if its steps are counted one by one and it is known not to lie in front of its beginning.
+    pub(super) fn end(&self, l: &For, first: bool, made: &Env) -> Option<Abs> {
+        let (Some(Abs::All(0)), Some(Abs::All(1))) = (made.get(&l.lo), made.get(&l.step)) else { return None };
+        let decided = self.explicit.splits(l.hi) || self.explicit.trips.contains_key(&l.iv);
+        if decided || self.explicit.modulus <= 1 || !self.relevant.contains(&l.hi) || matches!(made.get(&l.hi), Some(Abs::All(_))) {
+            return None;
+        }
+        match made.get(&l.iv) {
+            _ if first => self.explicit.natural.contains(&l.hi).then_some(Abs::All(0)),
+            Some(Abs::All(v)) => Some(self.explicit.counted(Abs::All(v + 1))),
+            Some(Abs::Count(v, m)) => Some(self.explicit.counted(Abs::Count(v + 1, m))),
+            _ => None,
+        }
+    }
+
+    /// The index of a loop's step: a number that counts, where that is asked for and the first one is known.
+    pub(super) fn index(&self, l: &For, first: bool, made: &Env) -> Abs {
+        let (Some(Abs::All(lo)), Some(Abs::All(step))) = (made.get(&l.lo), made.get(&l.step)) else { return Abs::Index(l.lo, first) };
+        if let Some((lo, _, step)) = self.explicit.trips.get(&l.iv) {
+            return match made.get(&l.iv) {
+                Some(Abs::All(v)) if !first => Abs::All(v + step),
+                _ => Abs::All(*lo),
+            };
+        }
+        if self.explicit.modulus <= 1 || lo < 0 || step <= 0 {
+            return Abs::Index(l.lo, first);
+        }
+        match made.get(&l.iv) {
+            _ if first => Abs::All(lo),
+            Some(Abs::All(v)) => self.explicit.counted(Abs::All(v + step)),
+            Some(Abs::Count(v, m)) => self.explicit.counted(Abs::Count(v + step, m)),
+            _ => Abs::Index(l.lo, first),
+        }
+    }
+}

@@ -1,0 +1,262 @@
+//! Loops and choices: which way an agent goes.
+
+use super::super::ProtocolError;
+use super::super::env::Env;
+use super::super::value::Abs;
+use super::super::word::Site;
+use super::code::{Arms, Loop};
+use super::{Checker, End, Frame, State, Step, advance};
+use smallvec::SmallVec;
+use tilelift_lane::{Carried, For, If, Inst, LVal};
+
+/// What is known of the next turn of a loop.
+enum Next {
+    /// Whether there is one, and how much has been read of the loop's stream, or of what was to be passed over, to know.
+    Known(bool, Option<usize>),
+    Open(usize),
+}
+
+impl<'a> Checker<'a> {
+    /// The end of a block.
+    pub(super) fn close(&self, s: &mut State<'a>, t: usize) -> Result<Step, ProtocolError> {
+        let Some(frame) = s.tasks[t].frames.last() else { return Ok(Step::Ended) };
+        match frame.end {
+            End::Done => {
+                s.tasks[t].frames.pop();
+            }
+            End::Choice(c, holds) => {
+                let task = &mut s.tasks[t];
+                task.frames.pop();
+                enter(&mut task.env, c.results.iter().map(|&(r, a, b)| (r, if holds { a } else { b })));
+            }
+            End::Either(c) => {
+                let task = &mut s.tasks[t];
+                task.frames.pop();
+                c.results.iter().for_each(|r| task.env.set(r.0, None));
+            }
+            End::Turn(n) => {
+                let Loop { l, carried, .. } = self.code.turns(n);
+                // Nothing else of a turn outlives it.
+                let env = &mut s.tasks[t].env;
+                let kept: SmallVec<[(LVal, Abs); 8]> =
+                    carried.iter().map(|c| c.next).chain([l.iv]).filter_map(|v| Some((v, env.get(&v)?))).collect();
+                env.turned(l.iv);
+                kept.into_iter().for_each(|(v, a)| env.learn(v, a));
+                return self.turn(s, t, n, false);
+            }
+        }
+        Ok(Step::Ran)
+    }
+
+    /// Goes on to a choice's block.
+    pub(super) fn choose(&self, s: &mut State<'a>, t: usize, c: &'a If, (arms, reads): ([usize; 2], Arms)) -> Result<Step, ProtocolError> {
+        let mut answered = None;
+        let holds = if let Some(Abs::All(x)) = s.tasks[t].env.get(&c.condition) {
+            let holds = x != 0;
+            // A loop that is not begun has had its answer; so has one whose first step stands in front of it.
+            if let Some((l, behind)) = self.guards(c)
+                && (!holds || behind)
+                && self.ends_where(l, true, &s.tasks[t].env).is_none()
+            {
+                answered = Some((l, s.tasks[t].read[self.stream(t, l.iv)] + 1));
+            }
+            holds
+        } else {
+            let Some((l, behind)) = self.guards(c) else {
+                if reads == Arms::Read {
+                    let task = &mut s.tasks[t];
+                    advance(task);
+                    task.frames.extend([arms[1], arms[0]].map(|block| Frame { block, at: 0, end: End::Either(c) }));
+                    return Ok(Step::Ran);
+                }
+                if reads == Arms::Leave {
+                    self.both(s, t, c)?;
+                    advance(&mut s.tasks[t]);
+                    return Ok(Step::Ran);
+                }
+                let here = self.here(s, t).unwrap_or(Site(t, std::ptr::null()));
+                return self.error("a choice that is not understood", here, None);
+            };
+            match self.next(s, t, l, true, &s.tasks[t].env) {
+                Next::Open(stream) => return Ok(Step::Open(stream)),
+                Next::Known(holds, read) => {
+                    answered = read.filter(|_| !holds || behind).map(|r| (l, r));
+                    holds
+                }
+            }
+        };
+        if let Some((l, read)) = answered {
+            self.read(s, t, l, holds, read);
+        }
+        let task = &mut s.tasks[t];
+        advance(task);
+        task.frames.push(Frame { block: arms[usize::from(!holds)], at: 0, end: End::Choice(c, holds) });
+        Ok(Step::Ran)
+    }
+
+    /// Follows both blocks of a choice that others have no part in; behind it, results are as either block may have left them.
+    fn both(&self, s: &mut State<'a>, t: usize, c: &'a If) -> Result<(), ProtocolError> {
+        let before = s.tasks[t].ring.staging;
+        let mut ends = [before; 2];
+        for (end, block) in ends.iter_mut().zip([&c.then, &c.otherwise]) {
+            s.tasks[t].ring.staging = before;
+            for inst in block {
+                match inst {
+                    Inst::Unit(u) => {
+                        self.unit(s, t, Site(t, inst), u)?;
+                    }
+                    Inst::If(c) => self.both(s, t, c)?,
+                    _ => {}
+                }
+            }
+            *end = s.tasks[t].ring.staging;
+        }
+        let [then, otherwise] = ends;
+        let task = &mut s.tasks[t];
+        task.ring.staging = match (then.0.settled(), otherwise.0.settled()) {
+            (Some(a), Some(b)) => {
+                if a < b {
+                    otherwise
+                } else {
+                    then
+                }
+            }
+            _ if then.0 == otherwise.0 => then,
+            _ => {
+                let here = then.1.or(otherwise.1).unwrap_or(Site(t, std::ptr::null()));
+                return self.error("only one block of a choice lets all of its results leave,", here, None);
+            }
+        };
+        c.results.iter().for_each(|r| task.env.set(r.0, None));
+        Ok(())
+    }
+
+    /// Goes round a loop again, or leaves it.
+    pub(super) fn turn(&self, s: &mut State<'a>, t: usize, n: usize, first: bool) -> Result<Step, ProtocolError> {
+        let &Loop { l, body, ref carried } = self.code.turns(n);
+        // The answer first: without it, the agent stops here.
+        let again = match self.next(s, t, l, first, &s.tasks[t].env) {
+            Next::Open(stream) => return Ok(Step::Open(stream)),
+            Next::Known(again, read) => {
+                if first && l.runs && !again {
+                    return Ok(Step::Impossible);
+                }
+                if let Some(read) = read {
+                    self.read(s, t, l, again, read);
+                }
+                again
+            }
+        };
+        let task = &mut s.tasks[t];
+        let goes_on = |c: &Carried| (if first { c.init } else { c.next }, if again { c.param } else { c.result });
+        let passed: SmallVec<[(LVal, Option<Abs>); 8]> = carried
+            .iter()
+            .map(|c| {
+                let (from, to) = goes_on(c);
+                let a = task.env.get(&from);
+                (to, if self.explicit.counters.contains(&c.param) { a.map(|a| self.explicit.carried(c.param, a)) } else { a })
+            })
+            .collect();
+        let index = again.then(|| self.index(l, first, &task.env));
+        let end = if again { None } else { self.end(l, first, &task.env) };
+        if first {
+            advance(task);
+            task.env.enter();
+        } else {
+            task.frames.pop();
+            task.env.turned(l.iv);
+        }
+        if let Some(index) = index {
+            passed.into_iter().for_each(|(v, a)| task.env.set(v, a));
+            task.env.insert(l.iv, index);
+            task.frames.push(Frame { block: body, at: 0, end: End::Turn(n) });
+            return Ok(Step::Ran);
+        }
+        task.env.leave();
+        passed.into_iter().for_each(|(v, a)| task.env.set(v, a));
+        // The loop is over: its end is where the index stands.
+        if let Some(end) = end {
+            task.env.learn(l.hi, end);
+            self.again(task, self.agents[t].block);
+        }
+        Ok(Step::Ran)
+    }
+
+    /// Takes note of what has been read of a loop's stream.
+    fn read(&self, s: &mut State<'a>, t: usize, l: &For, again: bool, read: usize) {
+        let (stream, task) = (self.stream(t, l.iv), &mut s.tasks[t]);
+        task.read[stream] = read;
+        task.debt[stream] = match self.streams.skips.get(&l.iv) {
+            Some(skip) if !again => skip.1,
+            Some(_) | None => 0,
+        };
+    }
+
+    /// Whether a loop goes round (once more); with `first`, whether it begins.
+    fn next(&self, s: &State<'a>, t: usize, l: &For, first: bool, env: &Env) -> Next {
+        if let Some(known) = self.ends_where(l, first, env) {
+            return Next::Known(known, None);
+        }
+        let stream = self.stream(t, l.iv);
+        let (answers, task) = (&s.answers[stream], &s.tasks[t]);
+        let mut at = task.read[stream];
+        for _ in 0..task.debt[stream] {
+            match answers.iter().skip(at).position(|a| !a) {
+                Some(end) => at += end + 1,
+                None => return Next::Open(stream),
+            }
+        }
+        // The first step may stand in front of the loop: then its answer has been read.
+        let (begin, every) = self.streams.strides.get(&l.iv).copied().unwrap_or((0, 1));
+        for n in at..at + if first { begin + 1 } else { every } {
+            match answers.get(n) {
+                None => return Next::Open(stream),
+                Some(false) => return Next::Known(false, Some(n + 1)),
+                Some(true) => {}
+            }
+        }
+        Next::Known(true, Some(at + if first { begin + 1 } else { every }))
+    }
+
+    /// The same, where bounds say so.
+    fn ends_where(&self, l: &For, first: bool, env: &Env) -> Option<bool> {
+        if let Some(&(lo, hi, step)) = self.explicit.trips.get(&l.iv) {
+            let at = match env.get(&l.iv) {
+                _ if first => lo,
+                Some(Abs::All(v)) => v + step,
+                _ => return None,
+            };
+            return Some(at < hi);
+        }
+        if !self.explicit.splits(l.hi) {
+            return None;
+        }
+        let index = if first { env.get(&l.lo)? } else { self.index(l, false, env) };
+        match (index, env.get(&l.hi)?) {
+            (Abs::All(v), Abs::All(h)) => Some(v < h),
+            (Abs::All(v), Abs::Count(h, _)) if v < h => Some(true),
+            // It counts by ones, so that it can't end elsewhere.
+            (Abs::All(v) | Abs::Count(v, _), Abs::Count(h, m)) if (v - h) % m != 0 => Some(true),
+            _ => None,
+        }
+    }
+
+    /// The loop whose first step a condition stands for, and whether that step is in front of the loop.
+    fn guards(&self, c: &'a If) -> Option<(&'a For, bool)> {
+        // `lo < hi` around a loop from lo to hi that runs at least once is the loop's own first answer.
+        let whole = |l: &For| l.runs && self.less.get(&c.condition) == Some(&(l.lo, l.hi));
+        c.then.iter().find_map(|i| match i {
+            Inst::For(l) if whole(l) || self.streams.behind.contains(&l.iv) => {
+                self.streams.of.get(&l.iv)?;
+                Some((&**l, !l.runs))
+            }
+            _ => None,
+        })
+    }
+}
+
+/// Assigns values side by side.
+fn enter(env: &mut Env, pairs: impl Iterator<Item = (LVal, LVal)>) {
+    let values: SmallVec<[(LVal, Option<Abs>); 4]> = pairs.map(|(to, from)| (to, env.get(&from))).collect();
+    values.into_iter().for_each(|(to, a)| env.set(to, a));
+}

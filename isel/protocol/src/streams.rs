@@ -1,0 +1,370 @@
+//! Which loops of different roles go round equally often: those whose bounds are the same expressions of the same things.
+//!
+//! A loop may have its first step in front of it: `if x < hi { …; for x + step to hi step { … } }` goes round as often as
+//! `for x to hi step`, the choice being its first turn.
+//!
+//! A loop may take every `k`th turn of another one, from the `a`th on: from `x + a step` to the same end by `k step`. The same instruction
+//! in another block of a cluster goes round equally often if its bounds are the same in all blocks.
+
+use std::ops::Range;
+use tilelift_ir::{CmpOp, GridAxis};
+use tilelift_lane::hash::{Map, Set};
+use tilelift_lane::visit::blocks;
+use tilelift_lane::{BinOp, Block, For, Inst, LVal, Program, Special, Unit};
+
+/// Numbers of loops: loops with one number go round equally often. Keyed by the loop's index.
+#[derive(Default)]
+pub(super) struct Streams {
+    /// The numbers.
+    pub of: Map<LVal, usize>,
+    /// Loops whose first step stands in front of them.
+    pub behind: Set<LVal>,
+    /// Loops that take every so manieth turn of the others of their number, and the first one that they take.
+    pub strides: Map<LVal, (usize, usize)>,
+    /// Loops in such loops: how many of the others' runs they pass over at first, and after each of their own.
+    pub skips: Map<LVal, (usize, usize)>,
+    /// Loops that go round equally often in all blocks of a cluster.
+    pub shared: Set<LVal>,
+    /// The numbers of the ends of loops.
+    pub ends: Map<LVal, LVal>,
+}
+
+impl Streams {
+    /// How many numbers there are.
+    pub fn count(&self) -> usize {
+        self.of.values().max().map_or(0, |m| m + 1)
+    }
+}
+
+/// A loop as far as it decides how often it goes round.
+struct Known {
+    role: usize,
+    bounds: [LVal; 3],
+    stream: usize,
+    /// The number of the loop around it.
+    around: Option<usize>,
+    /// It takes every turn of its number.
+    every: bool,
+    /// Behind nothing but the steps of the loop around it.
+    direct: bool,
+}
+
+/// Where a loop stands.
+#[derive(Clone, Copy, Default)]
+struct Around {
+    stream: Option<usize>,
+    stride: Option<(usize, usize)>,
+    /// It goes round equally often in all blocks.
+    shared: bool,
+    /// No choice, and no second loop, lies in between.
+    direct: bool,
+}
+
+/// A sum of multiples of values, and a number.
+#[derive(Clone, Default)]
+struct Sum {
+    terms: Vec<(LVal, i64)>,
+    number: i64,
+}
+
+/// The largest stride that is followed.
+const STRIDE: i64 = 64;
+
+struct Finder<'a> {
+    /// The instruction behind each computed value, and the loop behind each index.
+    makers: Map<LVal, &'a Inst>,
+    /// What stands in front of all roles.
+    front: Set<LVal>,
+    streams: Streams,
+    known: Vec<Known>,
+    /// Loops, by their place in the list, of the other branch of a choice: of the two only one goes round.
+    instead: Vec<Range<usize>>,
+    same: Map<(LVal, LVal), bool>,
+    uniform: Map<LVal, bool>,
+    cluster: u32,
+    /// Loops that take some turns only are looked for.
+    strided: bool,
+    /// Accesses of shared memory count.
+    local: bool,
+}
+
+/// Numbers the loops in which barrier words are used; with `whole`, those in front of the roles, too.
+pub(super) fn streams(program: &Program, whole: bool) -> Streams {
+    let mut f = Finder {
+        makers: Map::default(),
+        front: Set::default(),
+        streams: Streams::default(),
+        known: Vec::new(),
+        instead: Vec::new(),
+        same: Map::default(),
+        uniform: Map::default(),
+        cluster: program.cluster,
+        strided: whole,
+        local: program.allocs.values().any(|a| a.grain > 0),
+    };
+    let top = Around { shared: true, direct: true, ..Around::default() };
+    f.makers_of(&program.body, true);
+    let roles = program.roles().map_or(&[][..], |r| &r.roles[..]);
+    if whole {
+        f.loops(roles.len(), &program.body, top, None);
+    }
+    for (n, role) in roles.iter().enumerate() {
+        f.makers_of(&role.body, false);
+        f.loops(n, &role.body, top, None);
+    }
+    f.streams
+}
+
+/// True if barrier words, or what they guard, are used in a block; with `local`, lanes' accesses of shared memory count.
+pub(super) fn matters(block: &Block, local: bool) -> bool {
+    block.iter().any(|i| match i {
+        Inst::Unit(u) => !matches!(**u, Unit::PrefetchMap { .. }),
+        Inst::LoadShared { .. } | Inst::LoadMatrix { .. } | Inst::StoreShared { .. } => local,
+        other => blocks(other).into_iter().any(|b| matters(b, local)),
+    })
+}
+
+impl<'a> Finder<'a> {
+    fn makers_of(&mut self, block: &'a Block, front: bool) {
+        for inst in block {
+            match inst {
+                Inst::Const { dst, .. }
+                | Inst::Param { dst, .. }
+                | Inst::Special { dst, .. }
+                | Inst::Un { dst, .. }
+                | Inst::Bin { dst, .. }
+                | Inst::Fma { dst, .. }
+                | Inst::Cmp { dst, .. }
+                | Inst::Select { dst, .. }
+                | Inst::Cvt { dst, .. } => {
+                    self.makers.insert(*dst, inst);
+                    if front {
+                        self.front.insert(*dst);
+                    }
+                }
+                other => blocks(other).into_iter().for_each(|b| self.makers_of(b, false)),
+            }
+        }
+    }
+
+    /// Numbers the loops of a block; `choice` is the condition of the choice whose block it is.
+    fn loops(&mut self, role: usize, block: &'a Block, around: Around, choice: Option<LVal>) {
+        for inst in block {
+            match inst {
+                Inst::For(l) if matters(&l.body, self.local) => self.number(role, l, around, choice),
+                Inst::If(c) => {
+                    let first = self.known.len();
+                    let inside = Around { direct: false, ..around };
+                    self.loops(role, &c.then, inside, Some(c.condition));
+                    self.instead.push(first..self.known.len());
+                    self.loops(role, &c.otherwise, inside, None);
+                    self.instead.pop();
+                }
+                // They come on their own.
+                Inst::Roles(_) => {}
+                other => blocks(other).into_iter().for_each(|b| self.loops(role, b, around, None)),
+            }
+        }
+    }
+
+    fn number(&mut self, role: usize, l: &'a For, around: Around, choice: Option<LVal>) {
+        let first = choice.and_then(|c| self.first_step(c, l));
+        if first.is_some() {
+            self.streams.behind.insert(l.iv);
+        }
+        let bounds = [first.unwrap_or(l.lo), l.hi, l.step];
+        let instead = |n: usize| self.instead.iter().any(|r| r.contains(&n));
+        let own: Vec<usize> =
+            self.known.iter().enumerate().filter(|(n, k)| k.role == role && !instead(*n)).map(|(_, k)| k.stream).collect();
+        let others: Vec<(usize, [LVal; 3], bool, bool)> = self
+            .known
+            .iter()
+            .filter(|k| k.role != role && k.around == around.stream && !own.contains(&k.stream))
+            .map(|k| (k.stream, k.bounds, k.every, k.direct))
+            .collect();
+        // The runs of a loop in one that takes some turns only are counted, and each is as long as the others.
+        let counted =
+            |f: &Self, direct: bool| around.stride.is_none() || (around.direct && direct && bounds.iter().all(|b| f.front.contains(b)));
+        let found = others
+            .iter()
+            .find(|o| o.2 && counted(self, o.3) && bounds.iter().zip(o.1).all(|(&a, b)| self.equal(a, b)))
+            .map(|o| (o.0, None));
+        let part = |f: &mut Self| {
+            let top = f.strided && around.stream.is_none() && around.direct && first.is_none();
+            let mut all = others.iter().filter(|o| top && o.2 && o.3);
+            all.find_map(|o| Some((o.0, Some(f.stride(bounds, o.1)?))))
+        };
+        let found = found.or_else(|| part(self));
+        let (stream, stride) = found.unwrap_or((self.streams.count(), None));
+        self.streams.of.insert(l.iv, stream);
+        self.streams.ends.insert(l.iv, l.hi);
+        if let Some(s) = stride {
+            self.streams.strides.insert(l.iv, s);
+        }
+        if let Some((first, each)) = around.stride.filter(|_| found.is_some()) {
+            self.streams.skips.insert(l.iv, (first, each - 1));
+        }
+        let shared = around.shared && bounds.iter().all(|&b| self.uniform(b));
+        if shared {
+            self.streams.shared.insert(l.iv);
+        }
+        self.known.push(Known { role, bounds, stream, around: around.stream, every: stride.is_none(), direct: around.direct });
+        // In the loops of a loop that takes some turns only nothing is counted.
+        let stream = if around.stride.is_some() { Some(usize::MAX - self.known.len()) } else { Some(stream) };
+        self.loops(role, &l.body, Around { stream, stride, shared, direct: true }, None);
+    }
+
+    /// Which turns of a loop another one to the same end takes: the first, and how many there are from one to the next.
+    fn stride(&mut self, [lo, hi, step]: [LVal; 3], [lo_all, hi_all, step_all]: [LVal; 3]) -> Option<(usize, usize)> {
+        if !self.equal(hi, hi_all) {
+            return None;
+        }
+        let one = self.sum(step_all, 8)?;
+        let from = self.sum(lo_all, 8)?;
+        let first = self.sum(lo, 8)?;
+        let ahead = self.plus(first, &from, -1);
+        let by = self.sum(step, 8)?;
+        let (a, k) = (self.times(&ahead, &one)?, self.times(&by, &one)?);
+        ((0..STRIDE).contains(&a) && (1..STRIDE).contains(&k)).then_some((a as usize, k as usize))
+    }
+
+    /// How often a sum holds another one.
+    fn times(&mut self, all: &Sum, one: &Sum) -> Option<i64> {
+        let whole = |x: i64, y: i64| (y != 0 && x % y == 0).then(|| x / y);
+        let n = match one.terms.first() {
+            None => whole(all.number, one.number)?,
+            Some(&(v, c)) => {
+                let have = all.terms.iter().find(|t| self.equal(t.0, v)).map_or(0, |t| t.1);
+                whole(have, c)?
+            }
+        };
+        let rest = self.plus(all.clone(), one, -n);
+        (rest.terms.is_empty() && rest.number == 0).then_some(n)
+    }
+
+    fn plus(&mut self, mut a: Sum, b: &Sum, times: i64) -> Sum {
+        a.number += times * b.number;
+        for &(v, c) in &b.terms {
+            match a.terms.iter().position(|t| self.equal(t.0, v)) {
+                Some(n) => a.terms[n].1 += times * c,
+                None => a.terms.push((v, times * c)),
+            }
+        }
+        a.terms.retain(|t| t.1 != 0);
+        a
+    }
+
+    /// A value as a sum; `None` if its numbers are large.
+    fn sum(&mut self, v: LVal, depth: u32) -> Option<Sum> {
+        let leaf = Sum { terms: vec![(v, 1)], number: 0 };
+        let small = |n: i64| (-(1 << 24)..1 << 24).contains(&n);
+        let made = match self.makers.get(&v).copied() {
+            Some(Inst::Const { bits, .. }) => Sum { terms: Vec::new(), number: *bits as i64 },
+            Some(&Inst::Bin { op, a, b, .. }) if depth > 0 => {
+                let (x, y) = (self.sum(a, depth - 1)?, self.sum(b, depth - 1)?);
+                let number = |s: &Sum| s.terms.is_empty().then_some(s.number);
+                match (op, number(&x), number(&y)) {
+                    (BinOp::Add, ..) => self.plus(x, &y, 1),
+                    (BinOp::Sub, ..) => self.plus(x, &y, -1),
+                    (BinOp::Mul, _, Some(n)) => self.plus(Sum::default(), &x, n),
+                    (BinOp::Mul, Some(n), _) => self.plus(Sum::default(), &y, n),
+                    (BinOp::Shl, _, Some(n)) if (0..24).contains(&n) => self.plus(Sum::default(), &x, 1 << n),
+                    _ => leaf,
+                }
+            }
+            _ => leaf,
+        };
+        (small(made.number) && made.terms.iter().all(|t| small(t.1))).then_some(made)
+    }
+
+    /// True if a value is the same in all blocks of a cluster.
+    fn uniform(&mut self, v: LVal) -> bool {
+        if let Some(&known) = self.uniform.get(&v) {
+            return known;
+        }
+        let constant = |f: &Self, v: LVal| match f.makers.get(&v) {
+            Some(Inst::Const { bits, .. }) => Some(*bits as i64),
+            _ => None,
+        };
+        let number = |f: &Self, v: LVal| matches!(f.makers.get(&v), Some(Inst::Special { what: Special::ProgramId(GridAxis::X), .. }));
+        let cluster = i64::from(self.cluster);
+        let result = match self.makers.get(&v).copied() {
+            Some(Inst::Const { .. } | Inst::Param { .. }) => true,
+            Some(Inst::Special { what, .. }) => {
+                matches!(what, Special::NumPrograms(_) | Special::ProgramId(GridAxis::Y | GridAxis::Z))
+            }
+            // Clusters are neighbours along x, from a multiple of their size on.
+            Some(&Inst::Bin { op: BinOp::Div | BinOp::DivU, a, b, .. })
+                if number(self, a) && constant(self, b).is_some_and(|c| c > 0 && c % cluster == 0) =>
+            {
+                true
+            }
+            Some(&Inst::Bin { op: BinOp::ShrS | BinOp::ShrU, a, b, .. })
+                if number(self, a) && constant(self, b).is_some_and(|c| (0..31).contains(&c) && (1 << c) % cluster == 0) =>
+            {
+                true
+            }
+            Some(&Inst::Bin { a, b, .. } | &Inst::Cmp { a, b, .. }) => self.uniform(a) && self.uniform(b),
+            Some(&Inst::Un { a, .. } | &Inst::Cvt { a, .. }) => self.uniform(a),
+            Some(&Inst::Select { c, a, b, .. } | &Inst::Fma { a: c, b: a, c: b, .. }) => {
+                self.uniform(c) && self.uniform(a) && self.uniform(b)
+            }
+            Some(_) => false,
+            None => self.streams.shared.contains(&v),
+        };
+        self.uniform.insert(v, result);
+        result
+    }
+
+    /// Where a loop would begin with its first step in it, if `condition` says that there is one.
+    fn first_step(&mut self, condition: LVal, l: &For) -> Option<LVal> {
+        let Some(&Inst::Cmp { op: CmpOp::Lt, a: x, b: hi, .. }) = self.makers.get(&condition).copied() else { return None };
+        let constant = |f: &Self, v: LVal| match f.makers.get(&v) {
+            Some(Inst::Const { bits, .. }) => Some(*bits as i64),
+            _ => None,
+        };
+        let behind = match self.makers.get(&l.lo).copied() {
+            Some(&Inst::Bin { op: BinOp::Add, a, b, .. }) => {
+                (self.equal(a, x) && self.equal(b, l.step)) || (self.equal(b, x) && self.equal(a, l.step))
+            }
+            Some(Inst::Const { bits, .. }) => {
+                constant(self, x).zip(constant(self, l.step)).is_some_and(|(x, step)| x.checked_add(step) == Some(*bits as i64))
+            }
+            _ => false,
+        };
+        (behind && !l.runs && self.equal(l.hi, hi)).then_some(x)
+    }
+
+    /// True if two values are the same expression.
+    fn equal(&mut self, a: LVal, b: LVal) -> bool {
+        if a == b {
+            return true;
+        }
+        if let Some(&known) = self.same.get(&(a, b)) {
+            return known;
+        }
+        let every = |v: &LVal| !self.streams.strides.contains_key(v) && !self.streams.skips.contains_key(v);
+        let indices = every(&a) && every(&b) && self.streams.of.get(&a).zip(self.streams.of.get(&b)).is_some_and(|(x, y)| x == y);
+        let result = indices
+            || match (self.makers.get(&a).copied(), self.makers.get(&b).copied()) {
+                (Some(Inst::Const { bits: x, .. }), Some(Inst::Const { bits: y, .. })) => x == y,
+                (Some(Inst::Param { index: x, .. }), Some(Inst::Param { index: y, .. })) => x == y,
+                (Some(Inst::Special { what: x, .. }), Some(Inst::Special { what: y, .. })) => x == y,
+                (Some(Inst::Un { op: x, a, .. }), Some(Inst::Un { op: y, a: b, .. })) => x == y && self.equal(*a, *b),
+                (Some(Inst::Bin { op: x, a, b, .. }), Some(Inst::Bin { op: y, a: c, b: d, .. })) => {
+                    x == y && self.equal(*a, *c) && self.equal(*b, *d)
+                }
+                (Some(Inst::Cmp { op: x, a, b, .. }), Some(Inst::Cmp { op: y, a: c, b: d, .. })) => {
+                    x == y && self.equal(*a, *c) && self.equal(*b, *d)
+                }
+                (Some(Inst::Select { c, a, b, .. }), Some(Inst::Select { c: d, a: e, b: f, .. }))
+                | (Some(Inst::Fma { a: c, b: a, c: b, .. }), Some(Inst::Fma { a: d, b: e, c: f, .. })) => {
+                    self.equal(*c, *d) && self.equal(*a, *e) && self.equal(*b, *f)
+                }
+                (Some(Inst::Cvt { a, .. }), Some(Inst::Cvt { a: b, .. })) => self.equal(*a, *b),
+                _ => false,
+            };
+        self.same.insert((a, b), result);
+        result
+    }
+}
