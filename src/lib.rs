@@ -29,27 +29,15 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! Features: `cuda` (the CUDA device), `sim` (the simulator device), `cli` (the `tilelift` tool and the file tests). All are on by
-//! default; an engine that embeds the compiler turns defaults off and takes `cuda`.
+//! Features: `cuda` (the CUDA device), `sim` (the simulator device). Both are on by default; an engine that embeds the compiler turns
+//! defaults off and takes `cuda`. The `tilelift` program is the crate `tilelift-tools`.
 
 #![deny(missing_docs)]
 #![deny(unsafe_code)]
 
 mod artifact;
-#[cfg(feature = "cli")]
-mod bench;
-#[cfg(feature = "cli")]
-pub mod cli;
 mod compile;
-#[cfg(feature = "cli")]
-pub mod execute;
-#[cfg(feature = "cli")]
-pub mod filetest;
-#[cfg(feature = "cli")]
-pub mod foreign;
 pub mod graph;
-#[cfg(feature = "cli")]
-mod read;
 pub mod runtime;
 pub mod targets;
 

@@ -7,11 +7,11 @@
 use std::collections::HashSet;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use tilelift::cli::accept::{Effort, run_case};
-use tilelift::execute::{DeviceKind, Executor};
 use tilelift::ir::Kernel;
 use tilelift::{OptLevel, Options, compile, targets};
 use tilelift_kernels::{Case, Size, cases};
+use tilelift_tools::cli::accept::{Effort, run_case};
+use tilelift_tools::execute::{DeviceKind, Executor};
 
 /// Runs a check on every case, on all processors; the sentences of failed ones.
 fn each(chosen: &[Case], check: impl Fn(&Case) -> Result<(), String> + Sync) {

@@ -4,12 +4,12 @@ use std::ffi::OsString;
 use std::fs;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
-use tilelift::cli::{self, Status};
 use tilelift::ir::interp::{Arg, ArgError, Buffer, Memory, ScalarArg, ViewArg};
 use tilelift::ir::{Scalar, text};
 use tilelift::runtime::sim::{SimDevice, SimFailure};
 use tilelift::{Artifact, CompileError, Options, compile, targets};
 use tilelift_kernels::rng;
+use tilelift_tools::cli::{self, Status};
 
 /// Runs the tool; status, standard output, standard error.
 fn tool(args: &[&str]) -> (Status, String, String) {
@@ -289,8 +289,8 @@ fn a_broken_text_is_a_parse_failure() {
 
 /// Every kernel text of the file tests.
 fn corpus() -> Vec<String> {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/tile");
-    let files = tilelift::filetest::find(&root).unwrap_or_else(|e| panic!("{e}"));
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../tests/tile");
+    let files = tilelift_tools::filetest::find(&root).unwrap_or_else(|e| panic!("{e}"));
     files.iter().map(|f| fs::read_to_string(f).expect("a readable file")).collect()
 }
 
@@ -366,7 +366,7 @@ fn mutated_kernels_never_break_the_compiler() {
 
 #[test]
 fn a_file_that_says_that_its_tasks_are_not_proved_runs() {
-    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/tile/explicit/cluster_barrier_alone.tile");
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../tests/tile/explicit/cluster_barrier_alone.tile");
     let (status, out, err) = tool(&["run", path, "--device", "sim", "--target", "sm_90a"]);
     assert_eq!(status, Status::Done, "{err}");
     assert!(out.contains("agrees with the interpreter"), "{out}");

@@ -4,13 +4,13 @@
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use tilelift::filetest::find;
 use tilelift::{OptLevel, Options, compile, targets};
 use tilelift_ir::{Kernel, text, verify};
 use tilelift_kernels::{Size, cases};
+use tilelift_tools::filetest::find;
 
 fn files() -> Vec<PathBuf> {
-    find(&Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/tile")).expect("the file tests are there")
+    find(&Path::new(env!("CARGO_MANIFEST_DIR")).join("../tests/tile")).expect("the file tests are there")
 }
 
 /// The kernels of the library and of the file tests.

@@ -1,11 +1,11 @@
 //! The kernels with explicit control through the front: what every target says to them, and on the GPU what they compute. The lane
 //! interpreter and the simulator have them in `backends/nvptx/tests/explicit.rs`.
 
-use tilelift::cli::accept::{Effort, run_case};
-use tilelift::execute::{DeviceKind, Executor};
 use tilelift::{Options, compile, targets};
 use tilelift_isel::LowerOptions;
 use tilelift_kernels::explicit::cases;
+use tilelift_tools::cli::accept::{Effort, run_case};
+use tilelift_tools::execute::{DeviceKind, Executor};
 
 /// The target with the units.
 const TARGET: &str = "sm_90a";

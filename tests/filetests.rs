@@ -5,8 +5,8 @@
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use tilelift::execute::{DeviceKind, Executor};
-use tilelift::filetest::{Config, Failure, find, run_file};
+use tilelift_tools::execute::{DeviceKind, Executor};
+use tilelift_tools::filetest::{Config, Failure, find, run_file};
 
 fn set(name: &str) -> bool {
     std::env::var_os(name).is_some_and(|v| v == "1")
@@ -45,7 +45,7 @@ fn run_all(files: &[PathBuf], config: impl Fn() -> Config<'static> + Sync) -> Ve
 
 #[test]
 fn every_file_test_passes() {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/tile");
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../tests/tile");
     let files = find(&root).unwrap_or_else(|e| panic!("{e}"));
     assert!(files.len() >= 80, "only {} file tests are found under {}", files.len(), root.display());
     let failures = run_all(&files, || Config {

@@ -1,12 +1,12 @@
 //! Products dealt out by steps, on sm_90a: they are specialised, with a proved protocol; the assembler neither spills nor complains; every
 //! run gives the same bits; shapes without an element, and a depth of nothing, are no trouble.
 
-use tilelift::execute::{DeviceKind, Executor, Launch};
 use tilelift::ir::Scalar;
 use tilelift::isel::{LowerOptions, Schedule, prove};
 use tilelift::{OptLevel, Options, compile, targets};
 use tilelift_kernels::workload::StreamGemmCase;
 use tilelift_kernels::{Activation, Case, Gemm, Size, StreamGemm};
+use tilelift_tools::execute::{DeviceKind, Executor, Launch};
 
 fn case(config: &StreamGemm, [m, n, k]: [u32; 3], workers: u32) -> Case {
     let mut config = config.clone();

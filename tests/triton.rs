@@ -3,13 +3,13 @@
 //!
 //! Without Triton (see `tests/oracle`) there is nothing to run; `TILELIFT_REQUIRE_ORACLES=1` makes that a failure.
 
-use tilelift::foreign::{ForeignArg, ForeignLaunch, simulate};
 use tilelift::ir::Scalar;
 use tilelift::runtime::sim::SimDevice;
 use tilelift_kernels::tensor::Init;
 use tilelift_kernels::{Tensor, TensorSpec};
 use tilelift_nvptx_sim::{Arg, Module};
 use tilelift_oracle::TritonKernel;
+use tilelift_tools::foreign::{ForeignArg, ForeignLaunch, simulate};
 
 /// Schedules per launch.
 const SEEDS: u64 = 3;

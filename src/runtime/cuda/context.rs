@@ -109,6 +109,14 @@ impl CudaDevice {
         })
     }
 
+    /// Runs calls of the driver, or of a library on it, with the device's context current, and restores what the calling thread had.
+    ///
+    /// # Errors
+    /// What `f` returns, or a driver error.
+    pub fn with_context<T>(&self, f: impl FnOnce() -> Result<T, CudaError>) -> Result<T, CudaError> {
+        self.context.with(f)
+    }
+
     /// The product name.
     pub fn name(&self) -> &str {
         &self.name
@@ -300,6 +308,26 @@ impl CudaStream {
             check("cuEventElapsedTime", unsafe { elapsed(&mut ms, start.raw, stop.raw) })
         })?;
         Ok(f64::from(ms) * 1e-3)
+    }
+}
+
+impl CudaStream {
+    /// The driver's handle of the stream (`CUstream`), for those who call the driver, or a library on it, themselves.
+    pub fn handle(&self) -> *mut c_void {
+        self.raw.cast()
+    }
+
+    /// Puts a copy within the device's memory on the stream.
+    ///
+    /// # Errors
+    /// A driver error.
+    ///
+    /// # Safety
+    /// Both ranges of so many bytes must be device memory that lives until the copy has finished; nothing else may write either of them, or
+    /// read the target, meanwhile.
+    pub unsafe fn copy(&self, to: u64, from: u64, bytes: usize) -> Result<(), CudaError> {
+        // SAFETY: the stream is alive; the caller vouches for the ranges.
+        self.context.with(|| check("cuMemcpyDtoDAsync", unsafe { sys::cuMemcpyDtoDAsync_v2(to, from, bytes, self.raw) }))
     }
 }
 

@@ -10,15 +10,15 @@
 //! costs (checks, marshalling, allocation); [`Binding::launch`] is one driver call on the given stream, so it may be captured in
 //! a graph. Contexts, streams and pointers of a host engine are borrowed, never owned.
 
-pub mod blaslt;
 mod context;
 mod error;
+mod facts;
 mod kernel;
 mod probe;
 mod tensor;
-pub mod work;
 
 pub use context::{CudaBuffer, CudaDevice, CudaStream};
 pub use error::CudaError;
+pub use facts::Facts;
 pub use kernel::{Binding, CudaKernel};
 pub use probe::probe;

@@ -4,11 +4,11 @@
 //! copies, matrix loads), never who made the chip.
 
 mod costs;
-mod machine;
+mod rates;
 mod units;
 
 pub use costs::Costs;
-pub use machine::Machine;
+pub use rates::Machine;
 pub use units::{BulkTensor, GroupMatrix, GroupMatrixId, RegisterPool, Units};
 
 use cranelift_entity::entity_impl;

@@ -1,0 +1,199 @@
+//! `check`, `fmt` and `compile`.
+
+use super::{CliError, Outcome, Streams, input, options};
+use lexopt::Arg::{Long, Short, Value};
+use std::fs;
+use tilelift::{CompileError, OptLevel, Options, compile_timed, lower, targets};
+use tilelift_ir::{Kernel, text};
+use tilelift_isel::Target;
+
+pub(super) const CHECK_HELP: &str =
+    "usage: tilelift check FILE…\n\nParses and verifies every file; prints one line per file that is right.";
+
+pub(super) const FMT_HELP: &str = "\
+usage: tilelift fmt [--check] FILE…
+
+Prints every file in the canonical form. Comments are no part of a kernel, so files with comments are refused.
+  --check   print nothing; fail if a file is not in the canonical form already";
+
+pub(super) const COMPILE_HELP: &str = "\
+usage: tilelift compile FILE [OPTION…]
+
+  --target NAME    the machine (sm_80 if not given); `tilelift devices` lists them
+  --emit WHAT      ptx (the text, default), lane (the lane program) or tile (the kernel behind `--opt`)
+  --kernel NAME    only this kernel
+  --warps N        warps per program instance, overriding the kernel's hint
+  --schedule NAME  specialised or pipelined (the planner's choice)
+  --stages N       stages of pipelined loops, overriding the kernel's hint
+  --unproven       compile tasks whose work together is not proved
+  --opt N          0: as written, 1: equality saturation over the tile program (default), 2: layouts, too
+  -o, --output F   write to a file
+  --times          report the time of each stage on standard error";
+
+pub(super) fn check(parser: &mut lexopt::Parser, streams: &mut Streams<'_>) -> Outcome {
+    let paths = paths(parser)?;
+    each(&paths, streams, |path, streams| {
+        let source = input::read(path)?;
+        let file = input::load(&source, streams)?;
+        let names: Vec<String> = file.kernels.iter().map(|k| format!("@{}", k.name)).collect();
+        Ok(writeln!(streams.out, "{}: {} ok", source.name, if names.is_empty() { "no kernels,".into() } else { names.join(", ") })?)
+    })
+}
+
+/// Runs a command on every file; a file that fails does not keep the others from their turn.
+pub(super) fn each(paths: &[String], streams: &mut Streams<'_>, mut f: impl FnMut(&str, &mut Streams<'_>) -> Outcome) -> Outcome {
+    let mut last = Ok(());
+    for path in paths {
+        match f(path, streams) {
+            Ok(()) => {}
+            Err(e @ (CliError::Output(_) | CliError::Usage(_))) => return Err(e),
+            Err(e @ (CliError::Failed(_) | CliError::Unusable(_))) => {
+                if let Err(earlier) = std::mem::replace(&mut last, Err(e)) {
+                    writeln!(streams.err, "tilelift: {earlier}")?;
+                }
+            }
+        }
+    }
+    last
+}
+
+fn paths(parser: &mut lexopt::Parser) -> Result<Vec<String>, CliError> {
+    let mut paths = Vec::new();
+    while let Some(arg) = parser.next()? {
+        match arg {
+            Value(v) => paths.push(v.to_string_lossy().into_owned()),
+            Long(_) | Short(_) => return Err(arg.unexpected().into()),
+        }
+    }
+    some(paths)
+}
+
+pub(super) fn some(paths: Vec<String>) -> Result<Vec<String>, CliError> {
+    if paths.is_empty() { Err(CliError::Usage("no file is given".into())) } else { Ok(paths) }
+}
+
+pub(super) fn fmt(parser: &mut lexopt::Parser, streams: &mut Streams<'_>) -> Outcome {
+    let (mut check, mut paths) = (false, Vec::new());
+    while let Some(arg) = parser.next()? {
+        match arg {
+            Long("check") => check = true,
+            Value(v) => paths.push(v.to_string_lossy().into_owned()),
+            Long(_) | Short(_) => return Err(arg.unexpected().into()),
+        }
+    }
+    each(&some(paths)?, streams, |path, streams| {
+        let source = input::read(path)?;
+        let file = input::load(&source, streams)?;
+        let printed = file.kernels.iter().map(text::print).collect::<Vec<_>>().join("\n");
+        if !check {
+            if let Some(c) = file.comments.first() {
+                return Err(CliError::Failed(format!("{path}:{}: the file has comments, which printing would lose", c.line)));
+            }
+            write!(streams.out, "{printed}")?;
+        } else if printed != without_comments(&source.text) {
+            return Err(CliError::Failed(format!("{path}: is not in the canonical form")));
+        }
+        Ok(())
+    })
+}
+
+/// The text without comments, lines that only hold a comment, and blank lines at the ends.
+fn without_comments(text: &str) -> String {
+    let mut kept = String::new();
+    for line in text.lines() {
+        let (code, comment) = line.split_once(';').map_or((line, false), |(c, _)| (c, true));
+        if !(comment && code.trim().is_empty()) {
+            kept.push_str(if comment { code.trim_end() } else { code });
+            kept.push('\n');
+        }
+    }
+    let trimmed = kept.trim_matches('\n');
+    if trimmed.is_empty() { String::new() } else { format!("{trimmed}\n") }
+}
+
+#[derive(Clone, Copy, PartialEq)]
+enum Emit {
+    Ptx,
+    Lane,
+    Tile,
+}
+
+pub(super) fn compile(parser: &mut lexopt::Parser, streams: &mut Streams<'_>) -> Outcome {
+    let (mut path, mut target, mut emit, mut only, mut output, mut times) = (None, None, Emit::Ptx, None, None, false);
+    let mut opts = Options::default();
+    while let Some(arg) = parser.next()? {
+        match arg {
+            Long("target") => target = Some(options::target(parser)?),
+            Long("emit") => emit = options::word(parser, "emit", &[("ptx", Emit::Ptx), ("lane", Emit::Lane), ("tile", Emit::Tile)])?,
+            Long("kernel") => only = Some(options::text(parser)?),
+            Long("warps") => opts.lower.warps = Some(options::number(parser, "warps", 1..=64)?),
+            Long("unproven") => opts.lower.unproven = true,
+            Long("stages") => opts.lower.stages = Some(options::number(parser, "stages", 1..=16)?),
+            Long("schedule") => opts.lower.schedule = Some(options::word(parser, "schedule", &options::SCHEDULES)?),
+            Long("output") | Short('o') => output = Some(options::text(parser)?),
+            Long("opt") => opts.opt = options::opt(parser)?,
+            Long("times") => times = true,
+            Value(v) if path.is_none() => path = Some(v.to_string_lossy().into_owned()),
+            Value(_) | Long(_) | Short(_) => return Err(arg.unexpected().into()),
+        }
+    }
+    let path = path.ok_or_else(|| CliError::Usage("no file is given".into()))?;
+    let source = input::read(&path)?;
+    let file = input::load(&source, streams)?;
+    let target = target.unwrap_or_else(targets::usual);
+    let chosen: Vec<&Kernel> = file.kernels.iter().filter(|k| only.as_ref().is_none_or(|n| k.name == *n)).collect();
+    if chosen.is_empty() {
+        return Err(CliError::Failed(match only {
+            Some(name) => format!("{path}: has no kernel @{name}"),
+            None => format!("{path}: has no kernel"),
+        }));
+    }
+    let mut text_out = String::new();
+    for kernel in chosen {
+        match emitted(kernel, &target, &opts, emit, times, streams)? {
+            Ok(t) => text_out.push_str(&t),
+            Err(e) => {
+                // The place stands in front of the message already.
+                let (loc, message) = (e.loc(), e.to_string());
+                let message = message.strip_prefix(&format!("{}:{}: ", loc.line, loc.col)).unwrap_or(&message);
+                // And so does the kind of the error.
+                let message = message.strip_prefix(&format!("{}: ", e.code())).unwrap_or(message);
+                input::report(&source, loc, &format!("error[{}]: {message}", e.code()), 1, streams)?;
+                return Err(CliError::Failed(format!("@{} does not compile for {} (stage {})", kernel.name, target.name, e.stage())));
+            }
+        }
+    }
+    match output {
+        Some(f) => fs::write(&f, text_out).map_err(|e| CliError::Unusable(format!("{f}: {e}"))),
+        None => Ok(write!(streams.out, "{text_out}")?),
+    }
+}
+
+fn emitted(
+    kernel: &Kernel,
+    target: &Target,
+    opts: &Options,
+    emit: Emit,
+    times: bool,
+    streams: &mut Streams<'_>,
+) -> Result<Result<String, CompileError>, CliError> {
+    Ok(match emit {
+        Emit::Tile => tilelift::optimise(kernel, opts.opt).map(|k| text::print(&k)),
+        Emit::Lane => lower(kernel, target, opts).map(|l| l.program.to_string()),
+        Emit::Ptx => match compile_timed(kernel, target, opts) {
+            Ok((artifact, t)) => {
+                if times {
+                    writeln!(streams.err, "@{}\n{t}", kernel.name)?;
+                    // Only layouts that were searched can give way.
+                    if opts.opt == OptLevel::Physical
+                        && let Ok(Some(why)) = lower(kernel, target, opts).map(|l| l.gave_way)
+                    {
+                        writeln!(streams.err, "the layouts that were found do not fit, the plain ones are used: {why}")?;
+                    }
+                }
+                Ok(artifact.text)
+            }
+            Err(e) => Err(e),
+        },
+    })
+}

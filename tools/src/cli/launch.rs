@@ -1,0 +1,248 @@
+//! `run`, `interp` and `test`: everything that executes `; run:` lines.
+
+use super::files::{each, some};
+use super::{CliError, Outcome, Streams, input, options};
+use crate::execute::{DeviceKind, Executor, Launch};
+use crate::filetest::runline::{ArgSpec, Init, RunLine};
+use crate::filetest::{self, data, directive};
+use lexopt::Arg::{Long, Short, Value};
+use std::path::Path;
+use tilelift::{OptLevel, Options};
+use tilelift_ir::Kernel;
+use tilelift_ir::interp::{Arg, Memory};
+
+pub(super) const RUN_HELP: &str = "\
+usage: tilelift run FILE… [OPTION…]
+
+Executes every `; run:` line of the files, prints what the kernels wrote, and compares it with the interpreter.
+  --device NAME   cuda, sim, lane or interp (cuda if there is a GPU, else sim)
+  --target NAME   what to compile for
+  --seed N        schedule of the simulator (0)
+  --steps N       rounds after which a `while` is given up, and most programs of a grid (4194304); the simulator gives up after 100 N
+                  warp instructions
+  --opt N         0: as written, 1: improved by equality saturation (default), 2: layouts, too
+  --schedule NAME specialised or pipelined (the planner's choice)
+  --warps N, --stages N   instead of the kernel's hints
+  --unproven              run tasks whose work together is not proved";
+
+pub(super) const INTERP_HELP: &str = "\
+usage: tilelift interp FILE… [OPTION…]
+
+Executes every `; run:` line of the files on the reference interpreter and prints what the kernels wrote.
+  --steps N   rounds after which a `while` is given up, and most programs of a grid (4194304)";
+
+pub(super) const TEST_HELP: &str = "\
+usage: tilelift test PATH… [OPTION…]
+
+Runs the file tests of files and folders; docs/testing.md describes the directives.
+  --device cuda   run the launches on the GPU, too
+  --seeds N       schedules of the simulator per launch (3)
+  --steps N       as for `run`
+  --opt N         this level of optimisation only, instead of all of them
+  --bless         accept changed precise output (as TILELIFT_BLESS=1)";
+
+pub(super) fn run(parser: &mut lexopt::Parser, streams: &mut Streams<'_>) -> Outcome {
+    let (mut paths, mut kind, mut target, mut seed, mut steps) = (Vec::new(), None, None, 0, None);
+    let mut options = Options::default();
+    let mut compiling = None;
+    while let Some(arg) = parser.next()? {
+        if let Long(name @ ("target" | "seed" | "opt" | "schedule" | "warps" | "stages" | "unproven")) = arg {
+            compiling = Some(name.to_owned());
+        }
+        match arg {
+            Long("device") => kind = Some(options::device(parser)?),
+            Long("target") => target = Some(options::target(parser)?),
+            Long("steps") => steps = Some(options::number(parser, "steps", 0..=u64::MAX)?),
+            Long("seed") => seed = options::number(parser, "seed", 0..=u64::MAX)?,
+            Long("opt") => options.opt = options::opt(parser)?,
+            Long("schedule") => options.lower.schedule = Some(options::word(parser, "schedule", &options::SCHEDULES)?),
+            Long("warps") => options.lower.warps = Some(options::number(parser, "warps", 1..=64)?),
+            Long("unproven") => options.lower.unproven = true,
+            Long("stages") => options.lower.stages = Some(options::number(parser, "stages", 1..=16)?),
+            Value(v) => paths.push(v.to_string_lossy().into_owned()),
+            Long(_) | Short(_) => return Err(arg.unexpected().into()),
+        }
+    }
+    let paths = some(paths)?;
+    if let (Some(DeviceKind::Interp), Some(name)) = (kind, compiling) {
+        let why = "the interpreter runs kernels as they are written; leave it out, or choose another `--device`";
+        return Err(CliError::Usage(format!("`--{name}` is for devices that compile; {why}")));
+    }
+    let device = match kind {
+        Some(kind) => options::open(kind, target.as_ref())?,
+        None => {
+            let (device, note) = options::best(target.as_ref())?;
+            if let Some(note) = note {
+                writeln!(streams.err, "{note}; the kernels run on {}", device.describe())?;
+            }
+            device
+        }
+    };
+    each(&paths, streams, |path, streams| execute(path, &device, (seed, steps), &options, streams))
+}
+
+pub(super) fn interp(parser: &mut lexopt::Parser, streams: &mut Streams<'_>) -> Outcome {
+    let (mut paths, mut steps) = (Vec::new(), None);
+    while let Some(arg) = parser.next()? {
+        match arg {
+            Long("steps") => steps = Some(options::number(parser, "steps", 0..=u64::MAX)?),
+            Value(v) => paths.push(v.to_string_lossy().into_owned()),
+            // The launches are what there is to do; the option is accepted for symmetry with other tools.
+            Long("run") => {}
+            Long(_) | Short(_) => return Err(arg.unexpected().into()),
+        }
+    }
+    let device = options::open(DeviceKind::Interp, None)?;
+    let options = Options { opt: OptLevel::None, ..Options::default() };
+    each(&some(paths)?, streams, |path, streams| execute(path, &device, (0, steps), &options, streams))
+}
+
+fn execute(path: &str, device: &Executor, schedule: (u64, Option<u64>), options: &Options, streams: &mut Streams<'_>) -> Outcome {
+    let source = input::read(path)?;
+    let file = input::load(&source, streams)?;
+    let (directives, unproven) = directives(path, &source.text, streams)?;
+    let mut options = options.clone();
+    options.lower.unproven |= unproven;
+    if directives.is_empty() {
+        return Err(CliError::Failed(format!("{path}: has no `; run:` line")));
+    }
+    let mut wrong = 0;
+    for run in &directives {
+        let kernel =
+            file.kernel(&run.kernel).ok_or_else(|| CliError::Failed(format!("{path}:{}: there is no kernel @{}", run.line, run.kernel)))?;
+        if let Err(message) = one(path, run, kernel, device, schedule, &options, streams)? {
+            writeln!(streams.err, "{path}:{}: {message}", run.line)?;
+            wrong += 1;
+        }
+    }
+    if wrong > 0 { Err(CliError::Failed(format!("{path}: {wrong} of {} launches failed", directives.len()))) } else { Ok(()) }
+}
+
+/// The run lines of a file, and whether it says that its tasks are not proved.
+fn directives(path: &str, text: &str, streams: &mut Streams<'_>) -> Result<(Vec<RunLine>, bool), CliError> {
+    // A file that is only run need not be a file test.
+    let lines = if text.contains("; test ") { text.to_owned() } else { format!("{text}\n; test run") };
+    match directive::parse(&lines) {
+        Ok(d) => Ok((d.runs, d.unproven)),
+        Err(errors) => {
+            for e in &errors {
+                writeln!(streams.err, "{path}:{}: {}", e.line, e.message)?;
+            }
+            Err(CliError::Failed(format!("{path}: {} directives make no sense", errors.len())))
+        }
+    }
+}
+
+/// Runs one line; the inner error is a failed launch or comparison.
+fn one(
+    path: &str,
+    run: &RunLine,
+    kernel: &Kernel,
+    device: &Executor,
+    (seed, steps): (u64, Option<u64>),
+    options: &Options,
+    streams: &mut Streams<'_>,
+) -> Result<Result<(), String>, CliError> {
+    let (args, memory) = match run.bounded(steps).and_then(|()| data::arguments(run, kernel)) {
+        Ok(pair) => pair,
+        Err(e) => return Ok(Err(e)),
+    };
+    let launch = Launch { grid: run.grid, args: &args, programs: None, seed, steps, options };
+    let mut want = memory.clone();
+    let reference = Executor::Interp.run(kernel, &launch, &mut want);
+    if let Some(part) = &run.fails {
+        return Ok(match reference {
+            Err(e) if e.to_string().contains(part.as_str()) => {
+                writeln!(streams.out, "{path}:{}: @{} is refused, as it should be: {e}", run.line, run.kernel)?;
+                Ok(())
+            }
+            Err(e) => Err(format!("the launch fails, but not with `{part}`: {e}")),
+            Ok(_) => Err("the launch must fail, but it runs".into()),
+        });
+    }
+    if let Err(e) = reference {
+        return Ok(Err(format!("interpreter: {e}")));
+    }
+    let mut got = memory.clone();
+    if let Err(e) = device.run(kernel, &launch, &mut got) {
+        return Ok(Err(format!("{}: {e}", device.describe())));
+    }
+    writeln!(streams.out, "{path}:{}: @{} on {}, grid {:?}", run.line, run.kernel, device.describe(), run.grid)?;
+    show(run, &args, &memory, &got, streams)?;
+    let verdict = data::compare(&args, &want, &got, &run.tolerance).and_then(|()| {
+        run.expect.iter().try_for_each(|e| match &args[e.param] {
+            Arg::View(view) => {
+                let tolerance = if e.near { run.tolerance } else { Default::default() };
+                data::compare_values(e.param, view, &got, &e.values, &tolerance)
+            }
+            Arg::Scalar(_) => Ok(()),
+        })
+    });
+    if verdict.is_ok() && device.kind() != DeviceKind::Interp {
+        writeln!(streams.out, "  agrees with the interpreter")?;
+    }
+    Ok(verdict)
+}
+
+/// Elements of a tensor that are printed.
+const SHOWN: usize = 8;
+
+/// Prints the tensors that the launch changed.
+fn show(run: &RunLine, args: &[Arg], before: &Memory, after: &Memory, streams: &mut Streams<'_>) -> Outcome {
+    for (param, (arg, spec)) in args.iter().zip(&run.args).enumerate() {
+        let Arg::View(view) = arg else { continue };
+        let poison = matches!(spec, ArgSpec::Tensor(t) if t.init == Init::Poison);
+        if !poison && before.buffers[view.buffer].bytes() == after.buffers[view.buffer].bytes() {
+            continue;
+        }
+        let values = data::elements(view, after);
+        let head: Vec<String> = values.iter().take(SHOWN).map(|v| v.to_string()).collect();
+        let rest = if values.len() > SHOWN { format!(", … {} more", values.len() - SHOWN) } else { String::new() };
+        writeln!(streams.out, "  v{param} {} {:?} = [{}{rest}]", view.elem, view.shape, head.join(", "))?;
+    }
+    Ok(())
+}
+
+pub(super) fn test(parser: &mut lexopt::Parser, streams: &mut Streams<'_>) -> Outcome {
+    let mut paths = Vec::new();
+    let mut config = filetest::Config { bless: std::env::var_os("TILELIFT_BLESS").is_some_and(|v| v == "1"), ..Default::default() };
+    while let Some(arg) = parser.next()? {
+        match arg {
+            Long("device") => {
+                let kind = options::device(parser)?;
+                // The interpreter and the simulator run in any case.
+                if kind == DeviceKind::Cuda {
+                    config.hardware = Some(options::open(kind, None)?);
+                }
+            }
+            Long("seeds") => config.seeds = options::number(parser, "seeds", 0..=1000)?,
+            Long("steps") => config.steps = Some(options::number(parser, "steps", 0..=u64::MAX)?),
+            Long("opt") => config.opt = Some(options::opt(parser)?),
+            Long("bless") => config.bless = true,
+            Value(v) => paths.push(v.to_string_lossy().into_owned()),
+            Long(_) | Short(_) => return Err(arg.unexpected().into()),
+        }
+    }
+    let (mut passed, mut failed) = (0, 0);
+    for path in some(paths)? {
+        for file in filetest::find(Path::new(&path)).map_err(|f| CliError::Unusable(f.to_string()))? {
+            match filetest::run_file(&file, &config) {
+                Ok(()) => passed += 1,
+                Err(failures) => {
+                    failed += 1;
+                    for f in failures {
+                        writeln!(streams.err, "{f}")?;
+                    }
+                }
+            }
+        }
+    }
+    writeln!(streams.out, "{passed} passed, {failed} failed")?;
+    if failed > 0 {
+        Err(CliError::Failed(String::new()))
+    } else if passed == 0 {
+        Err(CliError::Failed("there are no .tile files".into()))
+    } else {
+        Ok(())
+    }
+}

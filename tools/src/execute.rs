@@ -1,0 +1,297 @@
+//! One way to run a kernel on any device: what the tool, the file tests and the acceptance cases share.
+//!
+//! ```text
+//!           ┌─ interp   the definition
+//! Kernel ───┼─ lane     the lane program of a target, in the lane interpreter
+//!           ├─ sim      the target's text, in the simulator
+//!           └─ cuda     the target's text, on hardware
+//! ```
+
+use std::fmt;
+use tilelift::runtime::sim::{Report, SimConfig, SimDevice, SimFailure};
+use tilelift::{CompileError, Options, compile, lower};
+use tilelift_ir::interp::{self, Arg, InterpError, Memory};
+use tilelift_ir::{Kernel, Verified};
+use tilelift_isel::{Target, lane};
+
+/// Where a kernel runs.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, PartialOrd, Ord)]
+pub enum DeviceKind {
+    /// The reference interpreter.
+    Interp,
+    /// The lane interpreter.
+    Lane,
+    /// The simulator of the text.
+    Sim,
+    /// CUDA hardware.
+    Cuda,
+}
+
+impl DeviceKind {
+    /// Every kind.
+    pub const ALL: &'static [DeviceKind] = &[DeviceKind::Interp, DeviceKind::Lane, DeviceKind::Sim, DeviceKind::Cuda];
+    /// The word on the command line.
+    pub const fn word(self) -> &'static str {
+        match self {
+            DeviceKind::Interp => "interp",
+            DeviceKind::Lane => "lane",
+            DeviceKind::Sim => "sim",
+            DeviceKind::Cuda => "cuda",
+        }
+    }
+    /// The kind of that word.
+    pub fn from_word(word: &str) -> Option<DeviceKind> {
+        DeviceKind::ALL.iter().copied().find(|k| k.word() == word)
+    }
+    /// True for the devices that run a subset of the grid when asked to; hardware runs it all.
+    pub const fn samples(self) -> bool {
+        !matches!(self, DeviceKind::Cuda)
+    }
+}
+
+impl fmt::Display for DeviceKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.word())
+    }
+}
+
+/// Why a kernel did not run to its end.
+#[derive(Clone, PartialEq, Debug)]
+pub enum ExecError {
+    /// It did not compile.
+    Compile(CompileError),
+    /// The interpreter stopped.
+    Interp(InterpError),
+    /// The lane interpreter stopped.
+    Lane(String),
+    /// The simulator stopped.
+    Sim(SimFailure),
+    /// The CUDA device stopped, or there is none.
+    #[cfg(feature = "cuda")]
+    Cuda(tilelift::runtime::cuda::CudaError),
+    /// The device was not built in.
+    NotBuilt(DeviceKind),
+}
+
+impl fmt::Display for ExecError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            ExecError::Compile(e) => e.fmt(f),
+            ExecError::Interp(e) => e.fmt(f),
+            ExecError::Lane(e) => f.write_str(e),
+            ExecError::Sim(e) => e.fmt(f),
+            #[cfg(feature = "cuda")]
+            ExecError::Cuda(e) => e.fmt(f),
+            ExecError::NotBuilt(kind) => write!(f, "device `{kind}` is not built in; build with the feature of that name"),
+        }
+    }
+}
+
+impl std::error::Error for ExecError {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match self {
+            ExecError::Compile(e) => Some(e),
+            ExecError::Interp(e) => Some(e),
+            ExecError::Sim(e) => Some(e),
+            #[cfg(feature = "cuda")]
+            ExecError::Cuda(e) => Some(e),
+            ExecError::Lane(_) | ExecError::NotBuilt(_) => None,
+        }
+    }
+}
+
+impl From<CompileError> for ExecError {
+    fn from(e: CompileError) -> ExecError {
+        ExecError::Compile(e)
+    }
+}
+impl From<SimFailure> for ExecError {
+    fn from(e: SimFailure) -> ExecError {
+        ExecError::Sim(e)
+    }
+}
+#[cfg(feature = "cuda")]
+impl From<tilelift::runtime::cuda::CudaError> for ExecError {
+    fn from(e: tilelift::runtime::cuda::CudaError) -> ExecError {
+        ExecError::Cuda(e)
+    }
+}
+
+/// A launch over host memory.
+#[derive(Clone, Copy, Debug)]
+pub struct Launch<'a> {
+    /// The grid.
+    pub grid: [u32; 3],
+    /// The arguments.
+    pub args: &'a [Arg],
+    /// Run these programs only, on devices that can ([`DeviceKind::samples`]).
+    pub programs: Option<&'a [[u32; 3]]>,
+    /// Seed of schedules, for the simulator.
+    pub seed: u64,
+    /// Rounds of one `while` that the interpreters allow; the simulator allows [`SIM_INSTRUCTIONS`] warp instructions per round. Their
+    /// defaults if absent; hardware has no limit.
+    pub steps: Option<u64>,
+    /// Options of the compile.
+    pub options: &'a Options,
+}
+
+/// Warp instructions that the simulator allows for each round of [`Launch::steps`].
+pub const SIM_INSTRUCTIONS: u64 = 100;
+
+/// A device that is ready to run kernels.
+pub enum Executor {
+    /// The reference interpreter.
+    Interp,
+    /// The lane interpreter for a target.
+    Lane(Target),
+    /// The simulator for a target.
+    Sim(Target),
+    /// Hardware.
+    #[cfg(feature = "cuda")]
+    Cuda {
+        /// The device.
+        device: tilelift::runtime::cuda::CudaDevice,
+        /// The target that suits it, or the one asked for.
+        target: Target,
+    },
+}
+
+impl Executor {
+    /// Opens a device. `target` chooses what to compile for; without it, hardware chooses its best target, other devices `sm_80`.
+    ///
+    /// # Errors
+    /// No such device.
+    pub fn open(kind: DeviceKind, target: Option<&Target>) -> Result<Executor, ExecError> {
+        let usual = || tilelift::targets::usual();
+        let wanted = || target.cloned().unwrap_or_else(usual);
+        Ok(match kind {
+            DeviceKind::Interp => Executor::Interp,
+            DeviceKind::Lane => Executor::Lane(wanted()),
+            DeviceKind::Sim => Executor::Sim(wanted()),
+            #[cfg(feature = "cuda")]
+            DeviceKind::Cuda => {
+                let device = tilelift::runtime::cuda::CudaDevice::new(0)?;
+                let best = device.target_name().and_then(tilelift::targets::by_name).unwrap_or_else(usual);
+                Executor::Cuda { device, target: target.cloned().unwrap_or(best) }
+            }
+            #[cfg(not(feature = "cuda"))]
+            DeviceKind::Cuda => return Err(ExecError::NotBuilt(kind)),
+        })
+    }
+
+    /// The kind.
+    pub fn kind(&self) -> DeviceKind {
+        match self {
+            Executor::Interp => DeviceKind::Interp,
+            Executor::Lane(_) => DeviceKind::Lane,
+            Executor::Sim(_) => DeviceKind::Sim,
+            #[cfg(feature = "cuda")]
+            Executor::Cuda { .. } => DeviceKind::Cuda,
+        }
+    }
+
+    /// What it is, for people.
+    pub fn describe(&self) -> String {
+        match self {
+            Executor::Interp => "the reference interpreter".into(),
+            Executor::Lane(t) => format!("the lane interpreter ({})", t.name),
+            Executor::Sim(t) => format!("the simulator ({})", t.name),
+            #[cfg(feature = "cuda")]
+            Executor::Cuda { device, target } => format!("{} ({})", device.name(), target.name),
+        }
+    }
+
+    /// The target that kernels are compiled for; the interpreter has none.
+    pub fn target(&self) -> Option<&Target> {
+        match self {
+            Executor::Interp => None,
+            Executor::Lane(t) | Executor::Sim(t) => Some(t),
+            #[cfg(feature = "cuda")]
+            Executor::Cuda { target, .. } => Some(target),
+        }
+    }
+
+    /// Compiles a kernel for the device and runs it over host memory; the simulator returns what it counted.
+    ///
+    /// # Errors
+    /// Whatever keeps the kernel from running to its end.
+    pub fn run(&self, kernel: &Kernel, launch: &Launch<'_>, memory: &mut Memory) -> Result<Option<Report>, ExecError> {
+        self.prepare(kernel, launch.options)?.run(launch, memory)
+    }
+
+    /// Compiles and loads a kernel, to run it as often as one likes.
+    ///
+    /// # Errors
+    /// A kernel that is wrong, does not compile or does not load.
+    pub fn prepare<'a>(&'a self, kernel: &'a Kernel, options: &Options) -> Result<Prepared<'a>, ExecError> {
+        Ok(match self {
+            Executor::Interp => Prepared::Interp(tilelift_ir::verify(kernel).map_err(CompileError::Verify)?),
+            Executor::Lane(target) => Prepared::Lane { kernel, target, program: Box::new(lower(kernel, target, options)?.program) },
+            Executor::Sim(target) => Prepared::Sim(Box::new(compile(kernel, target, options)?)),
+            #[cfg(feature = "cuda")]
+            Executor::Cuda { device, target } => {
+                Prepared::Cuda { device, kernel: Box::new(device.load(&compile(kernel, target, options)?)?) }
+            }
+        })
+    }
+}
+
+/// A kernel that is ready to run on a device.
+pub enum Prepared<'a> {
+    /// For the reference interpreter.
+    Interp(Verified<'a>),
+    /// For the lane interpreter.
+    Lane {
+        /// What was compiled.
+        kernel: &'a Kernel,
+        /// What for.
+        target: &'a Target,
+        /// What came out.
+        program: Box<lane::Program>,
+    },
+    /// For the simulator, which reads the text at each launch.
+    Sim(Box<tilelift::Artifact>),
+    /// For hardware.
+    #[cfg(feature = "cuda")]
+    Cuda {
+        /// Where it is loaded.
+        device: &'a tilelift::runtime::cuda::CudaDevice,
+        /// The loaded kernel.
+        kernel: Box<tilelift::runtime::cuda::CudaKernel>,
+    },
+}
+
+impl Prepared<'_> {
+    /// Runs over host memory; the simulator returns what it counted. The launch's options play no part.
+    ///
+    /// # Errors
+    /// Whatever keeps the kernel from running to its end.
+    pub fn run(&self, launch: &Launch<'_>, memory: &mut Memory) -> Result<Option<Report>, ExecError> {
+        let Launch { grid, args, programs, seed, steps, options: _ } = *launch;
+        match self {
+            Prepared::Interp(verified) => {
+                let usual = interp::Options::default();
+                let options = interp::Options { programs: programs.map(<[_]>::to_vec), steps: steps.unwrap_or(usual.steps), ..usual };
+                interp::interpret(verified, grid, args, memory, &options).map_err(ExecError::Interp)?;
+            }
+            Prepared::Lane { kernel, target, program } => {
+                interp::check_args(kernel, args, memory).map_err(|e| ExecError::Interp(e.into()))?;
+                let usual = lane::LaneOptions::default();
+                let options = lane::LaneOptions { programs: programs.map(<[_]>::to_vec), steps: steps.unwrap_or(usual.steps), ..usual };
+                lane::interpret(program, target, grid, args, memory, &options).map_err(|e| ExecError::Lane(e.to_string()))?;
+            }
+            Prepared::Sim(artifact) => {
+                let linear = |p: &[u32; 3]| p[0] + grid[0] * (p[1] + grid[1] * p[2]);
+                let base = SimDevice::schedule(seed);
+                let ctas = programs.map(|list| list.iter().map(linear).collect());
+                let max_instructions = steps.map_or(base.max_instructions, |n| n.saturating_mul(SIM_INSTRUCTIONS));
+                let device = SimDevice::new(SimConfig { ctas, max_instructions, ..base });
+                let loaded = device.load(artifact)?;
+                return Ok(Some(device.execute(&loaded, grid, args, memory)?));
+            }
+            #[cfg(feature = "cuda")]
+            Prepared::Cuda { device, kernel } => device.execute(kernel, grid, args, memory)?,
+        }
+        Ok(None)
+    }
+}

@@ -1,0 +1,20 @@
+//! The `tilelift` program: commands, file tests, benches.
+//!
+//! ```text
+//! cli ─┬─► filetest   `.tile` texts that say what must come of them
+//!      ├─► bench      kernels beside libraries, compiles, models
+//!      ├─► foreign    PTX of other compilers, in the simulator
+//!      └─► execute    one way to run a kernel on any device; what all of them stand on
+//! ```
+//!
+//! An engine embeds the crate `tilelift` and needs nothing of this one.
+
+#![deny(missing_docs)]
+#![deny(unsafe_code)]
+
+mod bench;
+pub mod cli;
+pub mod execute;
+pub mod filetest;
+pub mod foreign;
+mod read;
