@@ -8,7 +8,7 @@
 //! the same run on every machine. `tilelift sim LAUNCH.json` does this for text of any compiler.
 
 use tilelift::Artifact;
-use tilelift::ir::interp::{Arg, Buffer, Memory, ViewArg};
+use tilelift::interp::{Arg, Buffer, Memory, ViewArg};
 use tilelift::ir::{Extent, KernelBuilder, ReduceOp, Scalar, ViewType};
 use tilelift::runtime::sim::{SimDevice, SimFailure};
 

@@ -10,7 +10,7 @@
 //! The program fuses for `sm_80`, runs both graphs on the simulator, and compares every byte and the traffic.
 
 use tilelift::graph::{FuseOptions, Graph, Role, TensorId};
-use tilelift::ir::interp::{Buffer, Memory};
+use tilelift::interp::{Buffer, Memory};
 use tilelift::ir::{BuildErrors, Extent, Kernel, KernelBuilder, Scalar, Value, ViewType};
 use tilelift::runtime::sim::SimDevice;
 

@@ -9,7 +9,7 @@
 //!
 //! The program prints how many of those instructions the text has, runs it on the simulator, and checks every element.
 
-use tilelift::ir::interp::{Arg, Buffer, Memory, ViewArg};
+use tilelift::interp::{Arg, Buffer, Memory, ViewArg};
 use tilelift::ir::{Extent, Kernel, KernelBuilder, Scalar, ViewType, num};
 use tilelift::runtime::sim::SimDevice;
 

@@ -9,7 +9,7 @@
 //! The interpreter defines what a kernel means. This program runs it beside the simulator of the compiled text and compares both with
 //! a softmax in `f64`.
 
-use tilelift::ir::interp::{self, Arg, Buffer, Memory, ViewArg};
+use tilelift::interp::{self, Arg, Buffer, Memory, ViewArg};
 use tilelift::ir::{Access, Extent, Kernel, KernelBuilder, ReduceOp, Scalar, ViewType};
 use tilelift::runtime::sim::SimDevice;
 

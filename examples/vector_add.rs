@@ -9,7 +9,7 @@
 //! simulator then runs that text, the very bytes that a GPU's driver would get, and refuses whatever no hardware defines: races, reads
 //! of memory that nothing wrote, addresses outside the buffers. On a GPU, `runtime::cuda::CudaDevice` takes the simulator's place.
 
-use tilelift::ir::interp::{Buffer, Memory, ViewArg};
+use tilelift::interp::{Buffer, Memory, ViewArg};
 use tilelift::ir::{Extent, KernelBuilder, Scalar, ViewType};
 use tilelift::runtime::sim::SimDevice;
 

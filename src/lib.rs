@@ -45,6 +45,7 @@ pub use artifact::Artifact;
 pub use compile::{CompileError, OptLevel, Options, Stage, StageTimes, compile, compile_timed, lower, optimise};
 pub use graph::Graph;
 pub use tilelift_egraph as egraph;
+pub use tilelift_interp as interp;
 pub use tilelift_ir as ir;
 pub use tilelift_isel as isel;
 

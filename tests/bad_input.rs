@@ -4,7 +4,7 @@ use std::ffi::OsString;
 use std::fs;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
-use tilelift::ir::interp::{Arg, ArgError, Buffer, Memory, ScalarArg, ViewArg};
+use tilelift::interp::{Arg, ArgError, Buffer, Memory, ScalarArg, ViewArg};
 use tilelift::ir::{Scalar, text};
 use tilelift::runtime::sim::{SimDevice, SimFailure};
 use tilelift::{Artifact, CompileError, Options, compile, targets};

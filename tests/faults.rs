@@ -3,7 +3,7 @@
 //!
 //! This tests the judge, with the texts that it judges every day.
 
-use tilelift::ir::interp::{Arg, Buffer, Memory, ViewArg};
+use tilelift::interp::{Arg, Buffer, Memory, ViewArg};
 use tilelift::ir::{Extent, Kernel, KernelBuilder, Scalar, ViewType};
 use tilelift::runtime::sim::{SimDevice, SimFailure};
 use tilelift::{Artifact, Options, compile, targets};

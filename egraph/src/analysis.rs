@@ -11,8 +11,9 @@ use crate::term::Term;
 use cranelift_entity::SecondaryMap;
 use egg::{Analysis, DidMerge, EGraph, Id};
 use smallvec::SmallVec;
+use tilelift_interp as interp;
 use tilelift_ir::ops::Rule;
-use tilelift_ir::{Attr, Extent, Literal, Op, Region, Scalar, Type, Value, interp, num};
+use tilelift_ir::{Attr, Extent, Literal, Op, Region, Scalar, Type, Value, num};
 
 /// The graph.
 pub(crate) type Graph = EGraph<Node, Context>;
@@ -123,7 +124,7 @@ impl Context {
         if moves(op) {
             return kids.iter().all(|k| k.value == Some(first)).then_some(first);
         }
-        if !interp::is_elementwise(op) {
+        if !op.is_elementwise() {
             return None;
         }
         let args: Option<SmallVec<[(Literal, Scalar); 3]>> = kids.iter().map(|k| k.value.map(|v| (v, self.pool.ty(k.ty).elem()))).collect();
@@ -242,7 +243,7 @@ impl Context {
             Op::Slice | Op::Flip | Op::RequireLayout | Op::ReleaseLayout => kids[0].same,
             // A tile of equal elements stays one in any form.
             Op::Reshape if kids[0].same == (1 << from(0).len()) - 1 => all,
-            _ if interp::is_elementwise(op) => {
+            _ if op.is_elementwise() => {
                 let of = |k: &&Fact| if matches!(self.pool.ty(k.ty), Type::Scalar(_)) { all } else { k.same };
                 kids.iter().map(of).fold(all, |m, s| m & s)
             }

@@ -1,7 +1,7 @@
 //! Forms that several rules reach together: what a softmax, a dequantised product and a sum of a product become.
 
 use tilelift_egraph::{Class, Options, optimise};
-use tilelift_ir::interp::{self, Arg, Buffer, Memory, ScalarArg, ViewArg, interpret};
+use tilelift_interp::{self as interp, Arg, Buffer, Memory, ScalarArg, ViewArg, interpret};
 use tilelift_ir::{Kernel, Op, Scalar, Type, text, verify};
 
 /// What the optimizer makes of a kernel with rules up to a class.

@@ -1,7 +1,7 @@
 //! The kernels of the library: what the optimizer makes of them computes the same, the same bytes every time, also when starved.
 
 use tilelift_egraph::{Class, Options, Stop, optimise};
-use tilelift_ir::interp::{self, Memory, interpret};
+use tilelift_interp::{self as interp, Memory, interpret};
 use tilelift_ir::{Kernel, text, verify};
 use tilelift_kernels::{Case, Size, cases};
 

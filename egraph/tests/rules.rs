@@ -6,7 +6,7 @@
 
 use tilelift_egraph::rules::{self, Class, Rule, pairs};
 use tilelift_egraph::{Options, optimise};
-use tilelift_ir::interp::{self, Arg, Buffer, Memory, ScalarArg, ViewArg, interpret};
+use tilelift_interp::{self as interp, Arg, Buffer, Memory, ScalarArg, ViewArg, interpret};
 use tilelift_ir::{Cursor, Extent, Kernel, Op, Scalar, Type, ViewType, num, text, verify};
 
 const ROWS: i64 = 16;

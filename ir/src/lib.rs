@@ -16,7 +16,6 @@ pub mod builder;
 pub mod channel;
 mod cursor;
 mod entities;
-pub mod interp;
 pub mod kernel;
 pub mod layout;
 pub mod num;

@@ -431,6 +431,12 @@ impl Op {
         matches!(self, crate::explicit_ops!())
     }
 
+    /// True if each element of the op's result follows from the operands' elements at the same place.
+    pub fn is_elementwise(self) -> bool {
+        use Rule::{Bitcast, Cast, Compare, SameBits, SameFloat, SameInt, SameNumber, Select};
+        matches!(self.info().rule, SameNumber | SameFloat | SameInt | SameBits | Compare | Select | Cast | Bitcast)
+    }
+
     /// True for the ops that compute an element from elements: all that a combining region may hold.
     pub fn is_scalar(self) -> bool {
         let row = self.info();

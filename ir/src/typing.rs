@@ -5,6 +5,7 @@
 use crate::ops::{Attr, Op, Precision, ReduceOp, Rule};
 use crate::types::{Class, MAX_RANK, MAX_TILE_ELEMENTS, Scalar, Shape, TileType, Type};
 use crate::typing_explicit as explicit_control;
+pub use crate::typing_explicit::NAMED_BARRIERS;
 use crate::typing_indexed as indexed;
 use smallvec::SmallVec;
 

@@ -7,7 +7,7 @@ use crate::typing::{TypeError, check_tile, dot_type, indices};
 /// The most arrivals or bytes of a barrier's phase: what its word can count.
 pub(crate) const MAX_COUNT: u32 = (1 << 20) - 1;
 /// The numbered barriers of a program instance.
-pub(crate) const NAMED_BARRIERS: u32 = 15;
+pub const NAMED_BARRIERS: u32 = 15;
 /// The most warps of a program instance, and so the most tasks.
 pub(crate) const MAX_WARPS: u32 = 32;
 

@@ -273,7 +273,7 @@ pub fn cases() -> Vec<Case> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use tilelift_ir::interp::{Options, interpret};
+    use tilelift_interp::{Options, interpret};
     use tilelift_ir::{text, verify};
 
     #[test]

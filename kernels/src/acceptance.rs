@@ -16,7 +16,7 @@ use crate::tensor::{PART, Role, Tensor, TensorSpec, decode, in_parallel};
 use crate::workload::{Ran, ScalarSpec, Step, Workload};
 use std::fmt;
 use std::ops::Range;
-use tilelift_ir::interp::{Arg, Buffer, Memory, ScalarArg, ViewArg};
+use tilelift_interp::{Arg, Buffer, Memory, ScalarArg, ViewArg};
 use tilelift_ir::{BuildErrors, Kernel, Scalar, num};
 
 /// How much work a case is.

@@ -7,7 +7,7 @@
 //!
 //! A *tensor* has a name, elements, extents and perhaps strides; extents are numbers or *symbols* that are known at launch. A *node* is a
 //! verified kernel with a grid and an argument per parameter. Nodes run in the order in which they were added, so two writers of a tensor
-//! are always ordered and there are no cycles. Tensor number `i` lives in buffer number `i` of a [`tilelift_ir::interp::Memory`].
+//! are always ordered and there are no cycles. Tensor number `i` lives in buffer number `i` of a [`tilelift_interp::Memory`].
 //!
 //! [`Graph::add`] checks everything that can be checked before launch: kinds, element types, ranks, what the kernel's parameters promise
 //! of extents and strides, and that nothing is read that was never written. [`Graph::fuse`] is in [`fuse`]; `docs/graph.md` is its page.
@@ -23,7 +23,7 @@ pub use run::{Bound, Launch, RunError};
 pub use size::{Count, Grid, Size, Symbol};
 
 use std::collections::BTreeSet;
-use tilelift_ir::interp::ScalarArg;
+use tilelift_interp::ScalarArg;
 use tilelift_ir::{Effects, Extent, Kernel, Scalar, Type, ViewType};
 
 /// A tensor of a graph; its number is that of its buffer.
@@ -31,7 +31,7 @@ use tilelift_ir::{Effects, Extent, Kernel, Scalar, Type, ViewType};
 pub struct TensorId(pub(crate) u32);
 
 impl TensorId {
-    /// Its number, which is that of its buffer in a [`tilelift_ir::interp::Memory`].
+    /// Its number, which is that of its buffer in a [`tilelift_interp::Memory`].
     pub fn index(self) -> usize {
         self.0 as usize
     }

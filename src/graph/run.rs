@@ -3,8 +3,8 @@
 use super::{Graph, GraphError, NodeArg, Size};
 use smallvec::SmallVec;
 use std::fmt;
+use tilelift_interp::{self as interp, Arg, Buffer, InterpError, Memory, ScalarArg, ViewArg};
 use tilelift_ir::Kernel;
-use tilelift_ir::interp::{self, Arg, Buffer, InterpError, Memory, ScalarArg, ViewArg};
 
 /// Values for the symbols and scalars of a graph, in the order in which they were made.
 #[derive(Clone, PartialEq, Debug, Default)]

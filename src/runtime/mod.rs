@@ -6,7 +6,7 @@
 //! ```
 //!
 //! Every device checks the arguments against the facts of the kernel's parameters before it launches, with the check of the
-//! interpreter ([`tilelift_ir::interp::check_args_in`]), so a launch that one device accepts is accepted by all.
+//! interpreter ([`tilelift_interp::check_args_in`]), so a launch that one device accepts is accepted by all.
 
 #[cfg(feature = "cuda")]
 #[allow(unsafe_code)] // the CUDA driver interface is C; every use says why it is sound

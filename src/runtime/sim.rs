@@ -6,7 +6,7 @@
 
 use crate::Artifact;
 use std::fmt;
-use tilelift_ir::interp::{Arg, ArgError, Buffer, Memory, check_args};
+use tilelift_interp::{Arg, ArgError, Buffer, Memory, check_args};
 use tilelift_isel::abi::{AbiError, ParamValue, marshal};
 use tilelift_isel::lane::{Param, persistent};
 use tilelift_nvptx_sim as ptx;

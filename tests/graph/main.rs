@@ -10,7 +10,7 @@ mod refusals;
 
 use kernels::*;
 use tilelift::graph::{Bound, Decision, FuseOptions, Fused, Graph, Launch, Outcome, RefusalKind, Role, TensorId};
-use tilelift::ir::interp::{Buffer, Memory};
+use tilelift::interp::{Buffer, Memory};
 use tilelift::ir::{Scalar, num};
 use tilelift::runtime::sim::{Report, SimDevice};
 use tilelift::{Options, compile, targets};

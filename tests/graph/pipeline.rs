@@ -2,7 +2,7 @@
 
 use super::*;
 use tilelift::graph::How;
-use tilelift::ir::interp::ScalarArg;
+use tilelift::interp::ScalarArg;
 
 const SMALL: [u32; 2] = [32, 64];
 

@@ -5,8 +5,8 @@
 
 use super::*;
 use tilelift::graph::NodeArg;
+use tilelift::interp::ScalarArg;
 use tilelift::ir::Kernel;
-use tilelift::ir::interp::ScalarArg;
 
 struct Random(u64);
 

@@ -229,7 +229,7 @@ fn a_graph_refuses_what_it_can_see_is_wrong() {
         (&[x.into(), word.into()], |e| matches!(e, GraphError::Promise { what, .. } if what.contains("elements"))),
         (&[x.into(), other.into()], |e| matches!(e, GraphError::UnknownSize { .. })),
         (&[NodeArg::Flat(x), t.into()], |e| matches!(e, GraphError::Promise { .. })),
-        (&[x.into(), tilelift::ir::interp::ScalarArg::int(Scalar::I32, 1).into()], |e| matches!(e, GraphError::Kind { .. })),
+        (&[x.into(), tilelift::interp::ScalarArg::int(Scalar::I32, 1).into()], |e| matches!(e, GraphError::Kind { .. })),
     ];
     for (args, right) in refused {
         let e = add(args);

@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use tilelift::{CompileError, Options, compile, lower, targets};
-use tilelift_ir::interp::{Arg, Buffer, Memory, ScalarArg, ViewArg};
+use tilelift_interp::{Arg, Buffer, Memory, ScalarArg, ViewArg};
 use tilelift_ir::text::parse;
 use tilelift_ir::{Kernel, Op, Scalar, Type, num, verify};
 use tilelift_isel::LowerError;

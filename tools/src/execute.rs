@@ -10,7 +10,7 @@
 use std::fmt;
 use tilelift::runtime::sim::{Report, SimConfig, SimDevice, SimFailure};
 use tilelift::{CompileError, Options, compile, lower};
-use tilelift_ir::interp::{self, Arg, InterpError, Memory};
+use tilelift_interp::{self as interp, Arg, InterpError, Memory};
 use tilelift_ir::{Kernel, Verified};
 use tilelift_isel::{Target, lane};
 

@@ -4,7 +4,7 @@
 mod arguments;
 
 use arguments::arguments;
-use tilelift_ir::interp::{Arg, Buffer, Memory, ViewArg};
+use tilelift_interp::{Arg, Buffer, Memory, ViewArg};
 use tilelift_ir::{CmpOp, GridAxis, Scalar};
 use tilelift_isel::abi::marshal;
 use tilelift_isel::lane::{

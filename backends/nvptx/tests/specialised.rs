@@ -6,8 +6,8 @@ mod launch;
 #[path = "common/units.rs"]
 mod units;
 
+use tilelift_interp::{Buffer, Memory};
 use tilelift_ir::Scalar;
-use tilelift_ir::interp::{Buffer, Memory};
 use tilelift_ir::verify::verify;
 use tilelift_isel::lane::{LaneOptions, interpret};
 use tilelift_isel::{LowerOptions, Lowered, Schedule, ScheduleKind, lower};
@@ -233,7 +233,7 @@ fn an_empty_sum_is_zero() {
     let kernel = general.build().unwrap();
     let l = lower(&verify(&kernel).unwrap(), &sm_90a(), &LowerOptions::default()).unwrap();
     assert!(matches!(l.plan.schedule, Schedule::Specialised(_)), "{}", l.plan);
-    use tilelift_ir::interp::{Arg, ViewArg};
+    use tilelift_interp::{Arg, ViewArg};
     let mut memory = Memory::new();
     for bytes in [16, 16, 64 * 32 * 2] {
         memory.add(Buffer::uninit(bytes));

@@ -67,7 +67,8 @@ pub(super) const RULES: &[Rule] = &[
 #[cfg(test)]
 mod tests {
     use super::*;
-    use tilelift_ir::{Attr, Literal, interp};
+    use tilelift_interp as interp;
+    use tilelift_ir::{Attr, Literal};
 
     /// Every value of every narrow type through every middle to every end, as the interpreter casts.
     #[test]

@@ -23,7 +23,7 @@ use crate::analysis::Graph;
 use crate::language::Node;
 use crate::term::Term;
 use egg::Id;
-use tilelift_ir::{Op, Scalar, interp};
+use tilelift_ir::{Op, Scalar};
 
 pub use types::{Types, pairs};
 
@@ -85,7 +85,7 @@ impl Roots {
     pub(crate) fn has(self, op: Op) -> bool {
         match self {
             Roots::Ops(list) => list.contains(&op),
-            Roots::Elementwise => interp::is_elementwise(op),
+            Roots::Elementwise => op.is_elementwise(),
         }
     }
     pub(crate) fn ops(self) -> impl Iterator<Item = Op> {
@@ -93,7 +93,7 @@ impl Roots {
             Roots::Ops(list) => (list, false),
             Roots::Elementwise => (Op::ALL, true),
         };
-        list.iter().copied().filter(move |&op| !filter || interp::is_elementwise(op))
+        list.iter().copied().filter(move |&op| !filter || op.is_elementwise())
     }
 }
 

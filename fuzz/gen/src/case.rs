@@ -2,7 +2,7 @@
 
 use crate::data::{self, Init};
 use std::fmt::Write;
-use tilelift_ir::interp::{Arg, Buffer, Memory, ScalarArg, ViewArg};
+use tilelift_interp::{Arg, Buffer, Memory, ScalarArg, ViewArg};
 use tilelift_ir::{Kernel, Scalar, num, text};
 
 /// How far an output may be from the interpreter's.

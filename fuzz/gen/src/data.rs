@@ -1,7 +1,7 @@
 //! Contents of tensors, element by element, and their text in a `; run:` line.
 
 use std::fmt::Write;
-use tilelift_ir::interp::ScalarArg;
+use tilelift_interp::ScalarArg;
 use tilelift_ir::{Scalar, num};
 use tilelift_kernels::rng;
 

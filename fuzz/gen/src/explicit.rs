@@ -9,7 +9,7 @@
 use crate::case::{Case, Param, Tensor};
 use crate::data::Init;
 use crate::source::Source;
-use tilelift_ir::interp::ScalarArg;
+use tilelift_interp::ScalarArg;
 use tilelift_ir::{BuildErrors, Extent, KernelBuilder, Scalar, Task, TileType, Value, ViewType};
 
 /// How tiles get from one task to the next.

@@ -7,7 +7,7 @@ pub use crate::misuse::{any_builder_calls, any_text};
 pub use crate::sim::{ptx_text, schedules, sim, sim_with};
 use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use tilelift_ir::interp::{self, Memory};
+use tilelift_interp::{self as interp, Memory};
 use tilelift_ir::{Kernel, text, verify};
 use tilelift_isel::lane::{self, LaneOptions};
 use tilelift_isel::{LayoutChoice, LowerError, LowerOptions, Target, lower};

@@ -2,7 +2,7 @@
 
 use crate::case::Case;
 use crate::oracle::{Failure, Kind, Verdict, failure, guarded, reason};
-use tilelift_ir::interp::Memory;
+use tilelift_interp::Memory;
 use tilelift_ir::{Kernel, verify};
 use tilelift_isel::abi::{ParamValue, marshal};
 use tilelift_isel::{LayoutChoice, LowerOptions, Target, lower};

@@ -13,8 +13,6 @@ mod check;
 mod expand;
 mod poly;
 mod sites;
-#[cfg(test)]
-mod tests;
 
 pub use check::{ChannelError, check};
 pub use expand::expand;

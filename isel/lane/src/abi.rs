@@ -11,7 +11,7 @@
 use crate::{LTy, Param, ParamSource, TensorBox};
 use smallvec::SmallVec;
 use std::fmt;
-use tilelift_ir::interp::{Arg, ViewArg};
+use tilelift_interp::{Arg, ViewArg};
 use tilelift_ir::{GridAxis, Scalar};
 
 /// The value of a launch parameter.
@@ -135,7 +135,7 @@ impl std::error::Error for AbiError {}
 
 /// Fills launch parameters from the launch grid and kernel arguments; `pointer_of` gives the device address of a byte of a buffer (index, offset in bytes).
 ///
-/// The arguments should have passed [`tilelift_ir::interp::check_args`]: what the kernel's types promise is not checked again here.
+/// The arguments should have passed [`tilelift_interp::check_args`]: what the kernel's types promise is not checked again here.
 ///
 /// # Errors
 /// A parameter without a fitting argument.
@@ -230,7 +230,7 @@ fn dimension(param: usize, arg: u32, dim: u32, of: &[i64]) -> Result<i64, AbiErr
 #[cfg(test)]
 mod tests {
     use super::*;
-    use tilelift_ir::interp::ScalarArg;
+    use tilelift_interp::ScalarArg;
 
     fn param(ty: LTy, source: ParamSource) -> Param {
         Param { ty, source }

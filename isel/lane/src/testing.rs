@@ -5,7 +5,7 @@ use crate::{
     Target, Vals, interpret,
 };
 use cranelift_entity::PrimaryMap;
-use tilelift_ir::interp::{Arg, Buffer, Memory, ViewArg};
+use tilelift_interp::{Arg, Buffer, Memory, ViewArg};
 use tilelift_ir::layout::{BankModel, FragmentMap};
 use tilelift_ir::{GridAxis, Precision, Scalar};
 

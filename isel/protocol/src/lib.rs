@@ -7,13 +7,13 @@
 //!              ── states that were seen before are not followed again: slots and parities repeat, so there are few
 //! ```
 //!
-//! What multiplications take from registers and leave in them is each role's own affair: [`flight`] follows it without regard to the rest.
+//! What multiplications take from registers and leave in them is each role's own affair: `flight` follows it without regard to the rest.
 //!
 //! A role waits only for a conjunction of events of others, so for one sequence of answers either every order of steps ends or none
 //! does: one order decides about deadlock. About what must not overlap it decides, too, because each role keeps what it has learnt by
 //! waiting: it may read a slot, or overwrite it, only if a wait has told it that the slot is full, or that its reads are done.
 //!
-//! [`ring`] follows the kernels that the compiler specialises, [`explicit`] what authors write: local memory that tasks hand to one another,
+//! `ring` follows the kernels that the compiler specialises, `explicit` what authors write: local memory that tasks hand to one another,
 //! all blocks of a cluster, and programs without roles.
 
 #![deny(missing_docs)]

@@ -2,7 +2,7 @@ use super::*;
 use Scalar::{BF16, F16, F32};
 use Size::{Large, Small};
 use std::collections::BTreeSet;
-use tilelift_ir::interp::{Options, check_args_in, interpret};
+use tilelift_interp::{Options, check_args_in, interpret};
 use tilelift_ir::verify;
 
 #[test]

@@ -89,7 +89,7 @@ impl Trace<'_, '_> {
             _ => None,
         };
         let to = match d.op.info().rule {
-            _ if tilelift_ir::interp::is_elementwise(d.op) || d.op == Op::Philox || d.op == Op::Gather => {
+            _ if d.op.is_elementwise() || d.op == Op::Philox || d.op == Op::Gather => {
                 // Bit casts between widths change the last extent.
                 let moved = d.op == Op::Bitcast && self.shape(d.args[0]) != self.shape(d.results[0]);
                 (!moved && tags.iter().flatten().all(|&t| t == first)).then_some(first)?

@@ -311,7 +311,7 @@ impl<'a, 'g> Retile<'a, 'g> {
                 Rep::Tile { value, tags } => Rep::Tile { value, tags },
             },
             (Op::Reshape, _) => self.reshape(maker, inst)?,
-            (op, _) if tilelift_ir::interp::is_elementwise(op) || op == Op::Philox => return self.elementwise(maker, inst),
+            (op, _) if op.is_elementwise() || op == Op::Philox => return self.elementwise(maker, inst),
             (op, Some(_)) if along_axis(op) => self.along(maker, inst)?,
             _ => return Err(self.no(inst, "mixes the elements of a tile")),
         };

@@ -10,7 +10,7 @@
 
 use crate::graph::{Graph, Grid, Node, NodeArg, Size};
 use std::collections::{BTreeMap, HashMap};
-use tilelift_ir::interp::{ScalarArg, fold};
+use tilelift_interp::{ScalarArg, fold};
 use tilelift_ir::{Attr, GridAxis, Literal, Op, Region, Scalar, Type, Value};
 
 /// Programs that are looked at one by one at most.
@@ -202,7 +202,7 @@ impl Atoms {
             (Op::Mul, [a, b]) if word && a.as_number().is_some() => return Some(Sum::number(0).add(b, a.offset)),
             _ => {}
         }
-        if !tilelift_ir::interp::is_elementwise(op) {
+        if !op.is_elementwise() {
             return None;
         }
         let literals: Option<Vec<(Literal, Scalar)>> =

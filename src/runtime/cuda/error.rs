@@ -3,7 +3,7 @@
 use cudarc::driver::sys;
 use std::ffi::CStr;
 use std::fmt;
-use tilelift_ir::interp::ArgError;
+use tilelift_interp::ArgError;
 use tilelift_isel::abi::AbiError;
 
 /// Why something on a CUDA device failed.

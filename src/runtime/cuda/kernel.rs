@@ -7,8 +7,8 @@ use crate::Artifact;
 use cudarc::driver::sys;
 use std::ffi::{CString, c_uint, c_void};
 use std::sync::Arc;
+use tilelift_interp::{Arg, Buffer, Memory, check_args_in};
 use tilelift_ir::Type;
-use tilelift_ir::interp::{Arg, Buffer, Memory, check_args_in};
 use tilelift_isel::abi::{ParamValue, marshal};
 use tilelift_isel::lane::persistent;
 

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 use tilelift::{OptLevel, Options, optimise};
-use tilelift_ir::interp::Arg;
+use tilelift_interp::Arg;
 use tilelift_ir::{Attr, Kernel, Literal, Op, Value};
 use tilelift_isel::{Target, foresee, seconds};
 use tilelift_kernels::{Case, CaseLaunch, Size, cases};

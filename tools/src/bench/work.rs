@@ -11,7 +11,7 @@
 use super::blaslt::LtProduct;
 use std::marker::PhantomData;
 use tilelift::runtime::cuda::{Binding, CudaBuffer, CudaError, CudaKernel, CudaStream};
-use tilelift_ir::interp::Arg;
+use tilelift_interp::Arg;
 
 /// Something that a stream can be asked to do again and again. Borrows the buffers it works on.
 pub struct Work<'b> {

@@ -7,7 +7,7 @@ use lexopt::Arg::{Long, Short, Value};
 use std::time::Instant;
 use tilelift::{OptLevel, Options, compile_timed, targets};
 #[cfg(feature = "cuda")]
-use tilelift_ir::interp::{Buffer, Memory};
+use tilelift_interp::{Buffer, Memory};
 use tilelift_ir::{Kernel, Scalar};
 use tilelift_isel::products::{Product, rank};
 use tilelift_isel::{LowerOptions, ScheduleKind, Target};

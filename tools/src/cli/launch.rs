@@ -8,8 +8,8 @@ use crate::filetest::{self, data, directive};
 use lexopt::Arg::{Long, Short, Value};
 use std::path::Path;
 use tilelift::{OptLevel, Options};
+use tilelift_interp::{Arg, Memory};
 use tilelift_ir::Kernel;
-use tilelift_ir::interp::{Arg, Memory};
 
 pub(super) const RUN_HELP: &str = "\
 usage: tilelift run FILE… [OPTION…]

@@ -9,7 +9,7 @@ use crate::execute::{DeviceKind, Executor};
 use lexopt::Arg::{Long, Short, Value};
 use tilelift::graph::{Bound, FuseOptions, Graph, Launch, Role};
 use tilelift::{OptLevel, Options, targets};
-use tilelift_ir::interp::{Buffer, Memory, ScalarArg};
+use tilelift_interp::{Buffer, Memory, ScalarArg};
 use tilelift_ir::{BuildErrors, Kernel, KernelBuilder, Scalar, ViewType, num};
 use tilelift_isel::Target;
 use tilelift_isel::products::{Choice, Product, rank};

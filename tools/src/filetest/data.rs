@@ -2,7 +2,7 @@
 
 use super::runline::{ArgSpec, Init, Number, RunLine, Tensor, Tolerance};
 use smallvec::SmallVec;
-use tilelift_ir::interp::{Arg, Buffer, Memory, ScalarArg, ViewArg};
+use tilelift_interp::{Arg, Buffer, Memory, ScalarArg, ViewArg};
 use tilelift_ir::{Kernel, Scalar, Type, num};
 use tilelift_kernels::rng;
 

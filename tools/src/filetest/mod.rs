@@ -21,7 +21,7 @@ use std::fmt;
 use std::fs;
 use std::path::{Path, PathBuf};
 use tilelift::{CompileError, OptLevel, Options, compile, lower, targets};
-use tilelift_ir::interp::{Arg, InterpError, Memory};
+use tilelift_interp::{Arg, InterpError, Memory};
 use tilelift_ir::{Kernel, text};
 use tilelift_isel::{LowerOptions, Target};
 

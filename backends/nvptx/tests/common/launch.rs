@@ -4,7 +4,7 @@
 mod arguments;
 
 use arguments::arguments;
-use tilelift_ir::interp::{Buffer, Memory};
+use tilelift_interp::{Buffer, Memory};
 use tilelift_isel::abi::marshal;
 use tilelift_isel::lane::Program;
 use tilelift_kernels::Case;

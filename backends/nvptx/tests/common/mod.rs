@@ -4,7 +4,7 @@
 
 use cranelift_entity::PrimaryMap;
 use smallvec::smallvec;
-use tilelift_ir::interp::{Arg, Buffer, Memory, ViewArg};
+use tilelift_interp::{Arg, Buffer, Memory, ViewArg};
 use tilelift_ir::{GridAxis, Scalar, num};
 use tilelift_isel::Target;
 use tilelift_isel::lane::{

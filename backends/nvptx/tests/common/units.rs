@@ -1,7 +1,7 @@
 //! A case of the kernel library on a target with matrix units: lowered, and judged everywhere.
 
 use super::launch::{schedule, simulate};
-use tilelift_ir::interp::{Buffer, Memory};
+use tilelift_interp::{Buffer, Memory};
 use tilelift_ir::verify::verify;
 use tilelift_isel::lane::{LaneOptions, interpret};
 use tilelift_isel::{LowerOptions, Lowered, Schedule, lower};

@@ -15,7 +15,7 @@ mod views;
 use crate::case::{Case, Param};
 use crate::config::{Config, Mode};
 use crate::source::Source;
-use tilelift_ir::interp::ScalarArg;
+use tilelift_interp::ScalarArg;
 use tilelift_ir::{BuildErrors, Inst, Kernel, KernelBuilder, Op, Scalar, Shape, Type, Value};
 use views::View;
 

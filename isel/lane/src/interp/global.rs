@@ -1,7 +1,7 @@
 //! Global memory as the program sees it: buffer `i` lies at `(i + 1) << 40`, so that an address names its buffer.
 
 use super::error::{LaneFault, Space};
-use tilelift_ir::interp::Memory;
+use tilelift_interp::Memory;
 
 /// Address bits below the buffer number.
 const BUFFER_SHIFT: u32 = 40;

@@ -23,14 +23,14 @@ mod units;
 
 pub use error::{LaneError, LaneFault, Space};
 /// An argument of a launch, as the tile interpreter takes it.
-pub use tilelift_ir::interp::Arg as LaneArg;
+pub use tilelift_interp::Arg as LaneArg;
 
 use super::{Program, verify};
 use crate::abi::marshal;
 use crate::machine::Target;
 use global::Global;
 use matrix::Table;
-use tilelift_ir::interp::Memory;
+use tilelift_interp::Memory;
 
 /// What to run, and how far.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -80,7 +80,7 @@ pub struct LaneStats {
 
 /// Runs a program on a grid of program instances.
 ///
-/// Arguments are those of the kernel; [`tilelift_ir::interp::check_args`] says whether they keep its promises, which is not asked again
+/// Arguments are those of the kernel; [`tilelift_interp::check_args`] says whether they keep its promises, which is not asked again
 /// here.
 ///
 /// # Errors

@@ -3,8 +3,8 @@
 use super::*;
 use crate::abi::AbiError;
 use crate::{Carried, For, If, While};
+use tilelift_interp::ScalarArg;
 use tilelift_ir::CmpOp;
-use tilelift_ir::interp::ScalarArg;
 
 fn carried(asm: &mut Asm, ty: LTy, init: LVal, next: impl FnOnce(&mut Asm, LVal) -> LVal) -> (Carried, Vec<Inst>) {
     let param = asm.val(ty);

@@ -12,7 +12,7 @@ pub(crate) use text::everything;
 use super::*;
 use crate::{AllocId, BinOp, Inst, LTy, LVal, MatrixInstr, Param, ParamSource, Special, Vals};
 use cranelift_entity::EntityRef;
-use tilelift_ir::interp::{Arg, Buffer, ViewArg};
+use tilelift_interp::{Arg, Buffer, ViewArg};
 use tilelift_ir::layout::FragmentMap;
 use tilelift_ir::{GridAxis, Scalar};
 

@@ -1,0 +1,181 @@
+//! Faults while programs run: fuel, steps, conflicts, grids.
+
+use super::{number, run, view};
+use crate::{Arg, Buffer, Fault, InterpError, Memory, Options, ViewArg};
+use tilelift_ir::types::Scalar;
+use tilelift_ir::{Kernel, KernelBuilder, Value};
+
+fn fault(r: Result<crate::Stats, InterpError>) -> (Fault, String) {
+    match r {
+        Err(InterpError::Fault { fault, op, .. }) => (fault, op.to_string()),
+        other => panic!("no fault: {other:?}"),
+    }
+}
+
+#[test]
+fn fuel_ends_every_loop() {
+    let mut k = KernelBuilder::new("forever");
+    let x = k.constant(0, Scalar::I32);
+    k.while_loop(&[x], |k, _| k.constant(1, Scalar::I1), |_, c| c.to_vec());
+    let kernel = k.finish().expect("valid");
+    let options = Options { fuel: 10_000, ..Options::default() };
+    let (f, _) = fault(run(&kernel, [1; 3], &[], &mut Memory::new(), &options));
+    assert_eq!(f, Fault::Fuel { limit: 10_000 });
+    assert!(f.to_string().contains("raise"), "{f}");
+
+    let mut k = KernelBuilder::new("long");
+    let most = k.constant(i64::MAX, Scalar::I64);
+    k.for_loop(0, most, 1, &[], |_, _, _| vec![]);
+    let kernel = k.finish().expect("valid");
+    assert_eq!(fault(run(&kernel, [1; 3], &[], &mut Memory::new(), &options)).0, Fault::Fuel { limit: 10_000 });
+    // A grid of the largest extents ends as well; without instructions there is nothing to run.
+    let most = i32::MAX as u32;
+    let mut k = KernelBuilder::new("wide");
+    k.constant(0, Scalar::I32);
+    let kernel = k.finish().expect("valid");
+    assert_eq!(fault(run(&kernel, [most; 3], &[], &mut Memory::new(), &options)).0, Fault::Fuel { limit: 10_000 });
+    let empty = KernelBuilder::new("empty").finish().expect("valid");
+    run(&empty, [most; 3], &[], &mut Memory::new(), &options).expect("nothing to do");
+}
+
+#[test]
+fn fuel_counts_elements() {
+    let mut k = KernelBuilder::new("count");
+    let a = k.full(&[4, 8], 1.0f32, Scalar::F32);
+    let b = k.full(&[8, 2], 1.0f32, Scalar::F32);
+    let c = k.full(&[4, 2], 1.0f32, Scalar::F32);
+    k.dot(a, b, c);
+    let kernel = k.finish().expect("valid");
+    let stats = run(&kernel, [2, 1, 1], &[], &mut Memory::new(), &Options::default()).expect("runs");
+    // Per program: three literals, splats of 32, 16 and 8 elements, a dot of 4 * 8 * 2.
+    assert_eq!(stats.fuel, 2 * (3 + 32 + 16 + 8 + 64));
+    let exact = Options { fuel: stats.fuel, ..Options::default() };
+    run(&kernel, [2, 1, 1], &[], &mut Memory::new(), &exact).expect("just enough");
+    let less = Options { fuel: stats.fuel - 1, ..Options::default() };
+    assert_eq!(fault(run(&kernel, [2, 1, 1], &[], &mut Memory::new(), &less)).1, "dot");
+}
+
+#[test]
+fn steps_are_positive() {
+    let mut k = KernelBuilder::new("step");
+    let s = k.param(Scalar::I32);
+    k.for_loop(0, 10, s, &[], |_, _, _| vec![]);
+    let kernel = k.finish().expect("valid");
+    for step in [0i64, -1] {
+        let (f, op) = fault(run(&kernel, [1; 3], &[number(Scalar::I32, step)], &mut Memory::new(), &Options::default()));
+        assert_eq!((f, op.as_str()), (Fault::Step { step }, "for"));
+    }
+}
+
+#[test]
+fn grids_are_checked() {
+    let kernel = KernelBuilder::new("empty").finish().expect("valid");
+    for grid in [[0, 1, 1], [1, 0, 1], [1, 1, u32::MAX]] {
+        let e = run(&kernel, grid, &[], &mut Memory::new(), &Options::default()).expect_err("no grid");
+        assert_eq!(e, InterpError::Grid { grid });
+    }
+    let options = Options { programs: Some(vec![[0, 0, 0], [0, 2, 0]]), ..Options::default() };
+    let e = run(&kernel, [1, 2, 1], &[], &mut Memory::new(), &options).expect_err("outside");
+    assert_eq!(e, InterpError::Program { program: [0, 2, 0], grid: [1, 2, 1] });
+}
+
+/// Each program stores a tile of 4 at `pid * step`, made by `value` of the program and what it loads there.
+fn overlapping(step: i32, value: impl FnOnce(&mut KernelBuilder, Value, Value) -> Value) -> (Kernel, [Arg; 1]) {
+    let mut k = KernelBuilder::new("overlapping");
+    let out = k.param(view(Scalar::I32, 1));
+    let pid = k.program_id(0);
+    let at = k.mul(pid, step);
+    let v = value(&mut k, pid, out);
+    k.store(out, &[at], v);
+    (k.finish().expect("valid"), [ViewArg::dense(0, Scalar::I32, &[16]).into()])
+}
+
+fn memory() -> Memory {
+    Memory { buffers: vec![Buffer::zeroed(64)], ..Memory::default() }
+}
+
+#[test]
+fn programs_that_disagree_are_reported() {
+    let (kernel, args) = overlapping(2, |k, pid, _| k.splat(pid, &[4]));
+    let e = run(&kernel, [3, 1, 1], &args, &mut memory(), &Options::default());
+    let program = if let Err(InterpError::Fault { program, .. }) = &e { *program } else { [9; 3] };
+    assert_eq!(program, [1, 0, 0]);
+    assert_eq!(fault(e), (Fault::Conflict { param: 0, at: vec![2], other: [0, 0, 0] }, "store".into()));
+    // The same bytes are no conflict, nor are disjoint tiles, nor is anything when the check is off.
+    let (same, args) = overlapping(2, |k, _, _| k.full(&[4], 7, Scalar::I32));
+    run(&same, [3, 1, 1], &args, &mut memory(), &Options::default()).expect("they agree");
+    let (apart, args) = overlapping(4, |k, pid, _| k.splat(pid, &[4]));
+    run(&apart, [4, 1, 1], &args, &mut memory(), &Options::default()).expect("disjoint");
+    let mut m = memory();
+    run(&kernel, [3, 1, 1], &args, &mut m, &Options { conflicts: false, ..Options::default() }).expect("not checked");
+    assert_eq!(m.buffers[0].read_i64(Scalar::I32)[..8], [0, 0, 1, 1, 2, 2, 2, 2], "the last program wins");
+}
+
+#[test]
+fn reading_what_another_program_wrote_is_reported() {
+    let (kernel, args) = overlapping(4, |k, pid, out| {
+        let at = k.mul(pid, 4);
+        let at = k.sub(at, 1);
+        let t = k.load(out, &[at], &[4]);
+        k.add(t, 1)
+    });
+    let (f, op) = fault(run(&kernel, [2, 1, 1], &args, &mut memory(), &Options::default()));
+    assert_eq!((f, op.as_str()), (Fault::Conflict { param: 0, at: vec![3], other: [0, 0, 0] }, "load"));
+    // The other way around: program 0 reads one element too many, which program 1 then changes.
+    let (kernel, args) = overlapping(4, |k, pid, out| {
+        let at = k.mul(pid, 4);
+        let at = k.add(at, 1);
+        let t = k.load(out, &[at], &[4]);
+        k.add(t, 1)
+    });
+    let (f, op) = fault(run(&kernel, [2, 1, 1], &args, &mut memory(), &Options::default()));
+    assert_eq!((f, op.as_str()), (Fault::Conflict { param: 0, at: vec![4], other: [0, 0, 0] }, "store"));
+    // In place, each program in its own tile, is fine.
+    let (kernel, args) = overlapping(4, |k, pid, out| {
+        let at = k.mul(pid, 4);
+        let t = k.load(out, &[at], &[4]);
+        let t = k.add(t, 1);
+        k.store(out, &[at], t);
+        let t = k.load(out, &[at], &[4]);
+        k.add(t, 1)
+    });
+    let mut m = memory();
+    run(&kernel, [4, 1, 1], &args, &mut m, &Options::default()).expect("no conflict");
+    assert_eq!(m.buffers[0].read_i64(Scalar::I32), [2; 16]);
+}
+
+#[test]
+pub(super) fn assumptions_and_assertions() {
+    let kernel = |divisor| {
+        let mut k = KernelBuilder::new("promise");
+        let n = k.param(tilelift_ir::Type::Scalar(Scalar::I32));
+        let m = k.assume_multiple(n, divisor);
+        let at = k.iota(&[2, 3], 1);
+        let ok = k.cmp(tilelift_ir::CmpOp::Lt, at, m);
+        k.assert(ok);
+        k.finish().expect("valid")
+    };
+    let go = |divisor, n| run(&kernel(divisor), [1; 3], &[number(Scalar::I32, n)], &mut Memory::new(), &Options::default());
+    go(4, 8).expect("both hold");
+    assert_eq!(fault(go(4, 6)), (Fault::Assumption { value: 6, divisor: 4 }, "assume".into()));
+    let (f, op) = fault(go(2, 2));
+    assert_eq!((&f, op.as_str()), (&Fault::Assertion { element: 2 }, "assert"));
+    assert!(f.to_string().contains("element 2"), "{f}");
+}
+
+#[test]
+pub(super) fn prints() {
+    let mut k = KernelBuilder::new("report");
+    let pid = k.program_id(0);
+    let half = k.constant(0.5, Scalar::F32);
+    let many = k.iota(&[100], 0);
+    let few = k.splat(half, &[2]);
+    k.print(&[pid, half, few]);
+    k.print(&[many]);
+    let kernel = k.finish().expect("valid");
+    let mut m = Memory::new();
+    run(&kernel, [2, 1, 1], &[], &mut m, &Options::default()).expect("runs");
+    assert_eq!(m.printed.len(), 4);
+    assert_eq!(m.printed[0], "[0, 0, 0] 0 0.5 [0.5, 0.5]");
+    assert!(m.printed[3].starts_with("[1, 0, 0] [0, 1, 2") && m.printed[3].ends_with("63], … 36 more"), "{}", m.printed[3]);
+}
