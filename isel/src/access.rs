@@ -3,7 +3,6 @@
 use crate::error::LowerError;
 use crate::facts::{divisor, power_of_two};
 use crate::lane::Target;
-use crate::plan::Plan;
 use smallvec::SmallVec;
 use std::borrow::Cow;
 use std::rc::Rc;
@@ -101,7 +100,7 @@ const SECTOR: u32 = 32;
 /// else the coalesced one.
 pub(crate) fn access_layout_for(
     target: &Target,
-    plan: &Plan,
+    warps: u32,
     access: &GlobalAccess<'_>,
     want: &Rc<Layout>,
     elem: Scalar,
@@ -110,7 +109,7 @@ pub(crate) fn access_layout_for(
     let bytes = elem.bytes();
     let order = access.order();
     let vec = access.vector_elements(target.vector_bytes);
-    let best = Rc::new(coalesced(want.shape(), bytes, &order, vec, target.lanes, plan.warps)?);
+    let best = Rc::new(coalesced(want.shape(), bytes, &order, vec, target.lanes, warps)?);
     let elements: u64 = want.shape().iter().map(|&e| u64::from(e)).product();
     if is_load && elements * u64::from(bytes) <= SMALL_TILE_BYTES {
         return Ok(want.clone());

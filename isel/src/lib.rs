@@ -9,21 +9,18 @@
 #![deny(missing_docs)]
 
 mod access;
-mod assign;
 mod channel;
-mod dots;
 mod error;
 mod facts;
+mod layout;
 mod lower;
-mod packed;
-mod physical;
+mod pipeline;
 mod plan;
 pub mod products;
-mod require;
 
 pub use error::LowerError;
-pub use lower::{Lowered, lower};
-pub use physical::{Chosen, choose, foresee, seconds};
+pub use layout::search::{Chosen, choose, foresee, seconds};
+pub use pipeline::{Lowered, lower};
 pub use plan::{LayoutChoice, LowerOptions, Plan, Schedule, ScheduleKind, Specialised, plan};
 pub use tilelift_lane as lane;
 pub use tilelift_lane::{BulkTensor, Costs, GroupMatrix, GroupMatrixId, Machine, MatrixId, MatrixInstr, RegisterPool, Target, Units, abi};

@@ -3,6 +3,7 @@
 mod buffers;
 mod explicit;
 mod forms;
+mod loads;
 mod overlap;
 mod specialise;
 mod words;
@@ -11,6 +12,7 @@ pub(crate) use buffers::{Form, Handle, Part, allocation, handle, used_handles};
 pub(crate) use explicit::tasks;
 pub use explicit::{Explicit, TaskRole};
 pub(crate) use forms::{Forms as RingForms, Leave, is_panels, is_view, value_at};
+pub(crate) use loads::{keeps_extents, ring_loads, staged_loads};
 pub(crate) use overlap::{Overlap, is_zero};
 pub use specialise::Specialised;
 pub(crate) use specialise::{ALIGN, MAX_DEPTH, PanelTile, behind_reshapes, budget, trace};

@@ -4,11 +4,12 @@
 //! shuffled and stored, and are truth values inside the region only.
 
 use super::elementwise::scalar_op;
-use super::reduce::{Bundle, Fold, owners, spread_layout};
+use super::reduce::{Bundle, Fold, spread_layout};
 use super::scan::{Scan, Travel};
 use super::{Held, Lower, Tile};
 use crate::error::LowerError;
 use crate::lane::{BinOp, LTy, LVal, LaneBuilder};
+use crate::layout::owners;
 use std::collections::HashMap;
 use std::rc::Rc;
 use tilelift_ir::layout::Layout;

@@ -6,13 +6,14 @@
 
 use super::shared::SharedPoints;
 use super::stage::Staged;
-use super::vectors::{from_words, legal_width, to_words, word_types};
+use super::vectors::{from_words, to_words, word_types};
 use super::{Held, Lower, Tile, narrow};
-use crate::dots::DotPlan;
 use crate::error::LowerError;
 use crate::hash::Map;
 use crate::lane::{BinOp, LTy, LVal, LaneBuilder, Special, Vals};
 use crate::lane::{MatrixId, Target};
+use crate::layout::dots::DotPlan;
+use crate::layout::legal_width;
 use smallvec::SmallVec;
 use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;

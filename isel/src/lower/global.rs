@@ -9,11 +9,12 @@
 
 use super::elementwise::Coords;
 use super::shared::representative;
-use super::vectors::{from_words, legal_width, to_words, word_types};
+use super::vectors::{from_words, to_words, word_types};
 use super::{Held, Lower, Tile};
 use crate::access::{GlobalAccess, access_layout_for};
 use crate::error::LowerError;
 use crate::lane::{BinOp, LTy, LVal, LaneBuilder, Param, ParamSource, Vals};
+use crate::layout::legal_width;
 use std::rc::Rc;
 use tilelift_ir::layout::{AccessColumns, Axis, Layout, vectors_without};
 use tilelift_ir::{Attr, CacheHint, CmpOp, Extent, Inst, Type, Value, ValueDef};
@@ -196,8 +197,11 @@ impl Lower<'_> {
             return self.load_packed(b, i, access);
         }
         let elem = access.view.elem;
-        let layout =
-            if self.direct || self.searched() { want } else { access_layout_for(self.target, &self.plan, &access, &want, elem, true)? };
+        let layout = if self.direct || self.searched() {
+            want
+        } else {
+            access_layout_for(self.target, self.plan.warps, &access, &want, elem, true)?
+        };
         let indices = self.index_values(&access.indices)?;
         let other = match self.kernel.operand(i, "other").first() {
             Some(&o) => Some(self.scalar(o)?),
@@ -231,7 +235,7 @@ impl Lower<'_> {
     ) -> Result<Vec<LVal>, LowerError> {
         let elem = access.view.elem;
         let columns = AccessColumns::global(layout, &access.order())?;
-        let vec = legal_width(access.vector_elements(self.target.vector_bytes), super::vectors::memory_type(elem));
+        let vec = legal_width(access.vector_elements(self.target.vector_bytes), crate::layout::memory_type(elem));
         let free = layout.free_mask(Axis::Reg);
         let vectors = vectors_without(&columns, elem.bytes(), vec * elem.bytes(), free);
         self.order_access(b, access.view_value, false, layout, indices);
@@ -239,7 +243,7 @@ impl Lower<'_> {
         points.mask = byte_mask.or(points.mask);
         let mut out: Vec<Option<LVal>> = vec![None; layout.size(Axis::Reg) as usize];
         for group in &vectors.groups {
-            for part in group.chunks(legal_width(group.len() as u32, super::vectors::memory_type(elem)) as usize) {
+            for part in group.chunks(legal_width(group.len() as u32, crate::layout::memory_type(elem)) as usize) {
                 let n = part.len() as u32;
                 let (addr, offset, guard) = self.point(b, &points, layout, part[0]);
                 let other = match other {
@@ -275,14 +279,14 @@ impl Lower<'_> {
             Some(Held::Tile(t)) => t.layout.clone(),
             Some(Held::Scalar(_) | Held::Staged(_) | Held::Local(_) | Held::Words(_)) | None => self.layout_of(value)?,
         };
-        let held = if access.packed { Rc::new(crate::packed::bytes_of(&held)?) } else { held };
+        let held = if access.packed { Rc::new(crate::layout::packed::bytes_of(&held)?) } else { held };
         // A specialised kernel's shared memory is full: results leave as they are held.
         let layout = if self.role.is_some() {
             held
         } else if self.searched() && !access.packed {
             self.layout_of(value)?
         } else {
-            access_layout_for(self.target, &self.plan, &access, &held, elem, false)?
+            access_layout_for(self.target, self.plan.warps, &access, &held, elem, false)?
         };
         let (tile, indices) = if access.packed {
             (self.bytes_in(b, value, &layout)?, self.byte_indices(b, &access)?)
@@ -290,14 +294,14 @@ impl Lower<'_> {
             (self.tile(b, value, &layout)?, self.index_values(&access.indices)?)
         };
         let columns = AccessColumns::global(&layout, &access.order())?;
-        let vec = legal_width(access.vector_elements(self.target.vector_bytes), super::vectors::memory_type(elem));
+        let vec = legal_width(access.vector_elements(self.target.vector_bytes), crate::layout::memory_type(elem));
         let vectors = vectors_without(&columns, elem.bytes(), vec * elem.bytes(), layout.free_mask(Axis::Reg));
         let writer = representative(b, layout.free_mask(Axis::Lane), layout.free_mask(Axis::Warp));
         self.order_access(b, access.view_value, true, &layout, &indices);
         let points = self.points(b, access, &indices, &layout)?;
         let cache = self.cache_hint(i);
         for group in &vectors.groups {
-            for part in group.chunks(legal_width(group.len() as u32, super::vectors::memory_type(elem)) as usize) {
+            for part in group.chunks(legal_width(group.len() as u32, crate::layout::memory_type(elem)) as usize) {
                 let (addr, offset, guard) = self.point(b, &points, &layout, part[0]);
                 let elems: Vec<LVal> = part.iter().map(|&r| tile.regs[r as usize]).collect();
                 let words = to_words(b, &elems, elem);

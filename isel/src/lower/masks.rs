@@ -10,7 +10,7 @@
 use super::{Lower, Tile};
 use crate::error::LowerError;
 use crate::lane::{BinOp, LTy, LVal, LaneBuilder};
-use crate::lower::keeps_extents;
+use crate::plan::keeps_extents;
 use tilelift_ir::layout::Axis;
 use tilelift_ir::{Attr, CmpOp, Inst, Op, Scalar, Type, Value};
 

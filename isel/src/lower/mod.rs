@@ -6,7 +6,6 @@
 //! Held::Staged { map, base, … }       a dot operand that waits in shared memory
 //! ```
 
-mod channels;
 mod combine;
 mod control;
 mod convert;
@@ -34,40 +33,21 @@ mod transcendental;
 mod vectors;
 mod warpgroup;
 
-pub(crate) use reduce::{Owner, owners};
-pub(crate) use stage::{keeps_extents, ring_loads, staged_loads};
-pub(crate) use vectors::{legal_width, memory_type};
+pub(crate) use origin::{Origin, placed};
 
-use crate::assign::{Assignment, assign};
 use crate::error::LowerError;
 use crate::hash::Map;
 use crate::lane::Target;
-use crate::lane::{AllocId, LTy, LVal, LaneBuilder, Param, ParamSource, Program, SPARE, Traffic, entry_registers, overlap_launches};
-use crate::physical::{Search, ring_forms, staging};
-use crate::plan::{LayoutChoice, LowerOptions, Plan, RingForms, ScheduleKind, is_panels, plan, plan_with};
+use crate::lane::{AllocId, LTy, LVal, LaneBuilder, Param, ParamSource, entry_registers};
+use crate::layout::assign::Assignment;
+use crate::layout::in_memory;
+use crate::pipeline::Lowered;
+use crate::plan::{Plan, is_panels, ring_loads, staged_loads};
 use cranelift_entity::SecondaryMap;
 use std::rc::Rc;
 use tilelift_egraph::physical::{Form, Source};
 use tilelift_ir::layout::{Axis, Layout};
-use tilelift_ir::verify::Verified;
 use tilelift_ir::{Attr, Effects, Inst, Kernel, Op, Region, Type, Value};
-
-/// A lowered kernel.
-#[derive(Clone, PartialEq, Debug)]
-pub struct Lowered {
-    /// The lane program.
-    pub program: Program,
-    /// The plan it follows.
-    pub plan: Plan,
-    /// Conversions between layouts in its text that move data: by selects, by shuffles, through shared memory.
-    pub conversions: [u32; 3],
-    /// True if it has layouts of a search: one was made, and gained enough over the plain ones.
-    pub searched: bool,
-    /// Why the layouts that were found gave way to the plain ones, if they did.
-    pub gave_way: Option<String>,
-    /// What its memory accesses will cost, as far as layouts say it.
-    pub traffic: Traffic,
-}
 
 /// A tile value spread over registers.
 #[derive(Clone, Debug)]
@@ -120,137 +100,22 @@ pub(crate) struct Lower<'a> {
 const MAX_REGISTERS_PER_TILE: u32 = 1024;
 
 /// The resource of which the ring of a specialised kernel takes what is left.
-const SHARED: &str = "shared memory (bytes)";
+pub(crate) const SHARED: &str = "shared memory (bytes)";
 
-/// Slots of a ring below which copies are no longer far enough ahead.
-const FEW_SLOTS: u32 = 4;
-
-/// Lowers a verified kernel for a target.
+/// The lane program of a kernel with a plan and layouts, and where what acts in it comes from, if that is asked for.
 ///
 /// # Errors
-/// [`LowerError::Unsupported`] and [`LowerError::ResourceExceeded`], placed at the guilty instruction.
-pub fn lower(kernel: &Verified<'_>, target: &Target, options: &LowerOptions) -> Result<Lowered, LowerError> {
-    let kernel: &Kernel = kernel;
-    if channels::has_channels(kernel) {
-        return channels::lower_channels(kernel, target, options);
-    }
-    let own = plan(kernel, target, options)?;
-    let searched = options.layouts != LayoutChoice::Spread && own.specialised().is_some();
-    if let Some(forms) = if searched { ring_forms(kernel, target, options, &own)? } else { None } {
-        // Forms that do not fit the machine together are not the kernel's fault.
-        return match lower_planned(kernel, target, options, &forms) {
-            Ok(done) => Ok(Lowered { searched: true, ..done }),
-            Err(why) => Ok(Lowered { gave_way: Some(why.to_string()), ..lower_planned(kernel, target, options, &RingForms::default())? }),
-        };
-    }
-    lower_planned(kernel, target, options, &RingForms::default())
-}
-
-/// Lowers a kernel with forms of its specialised loop, if it has one.
-fn lower_planned(kernel: &Kernel, target: &Target, options: &LowerOptions, forms: &RingForms) -> Result<Lowered, LowerError> {
-    let first = plan_with(kernel, target, options, forms)?;
-    let free = options.schedule.is_none() && first.specialised().is_some();
-    let ring = first.specialised().map(|s| (s.depth, s.stage_bytes)).filter(|_| options.stages.is_none());
-    let mut done = lower_as(kernel, target, first.clone(), options.layouts, false);
-    if let Some((depth, bytes)) = ring {
-        // The ring took what the kernel needs, and gives back as many slots; it is told of the first thing that does not fit, so that
-        // others may not fit behind it.
-        let mut stages = fewer(&done, depth, bytes);
-        let mut loads = Some(first);
-        while let Some(n) = stages {
-            // Where few would remain, what is loaded beside it is loaded as it is wanted and needs no way through shared memory, if
-            // that is enough.
-            if n < FEW_SLOTS
-                && let Some(whole) = loads.take()
-                && let Ok(direct) = lower_as(kernel, target, whole, options.layouts, true)
-            {
-                done = Ok(direct);
-                break;
-            }
-            if n < 2 {
-                break;
-            }
-            let smaller = LowerOptions { stages: Some(n), ..*options };
-            done = lower_as(kernel, target, plan_with(kernel, target, &smaller, forms)?, options.layouts, false);
-            stages = fewer(&done, n, bytes);
-        }
-    }
-    if free && matches!(done, Err(LowerError::ResourceExceeded { .. })) {
-        // What else the kernel holds may not fit beside the ring.
-        let pipelined = LowerOptions { schedule: Some(ScheduleKind::Pipelined), ..*options };
-        done = lower_as(kernel, target, plan(kernel, target, &pipelined)?, options.layouts, false);
-    }
-    let mut done = done?;
-    if target.early_launch && options.early_launch != Some(false) {
-        overlap_launches(&mut done.program);
-    }
-    Ok(done)
-}
-
-/// The slots, of so many bytes, that would be left of a ring of so many if it gave back what did not fit beside it; `None` if all did.
-fn fewer(done: &Result<Lowered, LowerError>, depth: u32, bytes: u32) -> Option<u32> {
-    match done {
-        Err(LowerError::ResourceExceeded { resource: SHARED, need, have, .. }) => {
-            let over = need.saturating_sub(*have).div_ceil(u64::from(bytes.max(1))).max(1);
-            Some(u64::from(depth).saturating_sub(over) as u32)
-        }
-        _ => None,
-    }
-}
-
-fn lower_as(kernel: &Kernel, target: &Target, plan: Plan, layouts: LayoutChoice, direct: bool) -> Result<Lowered, LowerError> {
-    let plain = assign(kernel, target, &plan)?;
-    let direct = direct || crowded(kernel, &plan, &plain);
-    if layouts != LayoutChoice::Spread
-        && !direct
-        && plan.explicit().is_none()
-        && plan.specialised().is_none()
-        && let Some(found) = Search::new(kernel, target, &plan, &plain, &stage::staged_loads(kernel)).solve_as(layouts)
-    {
-        // A choice that does not fit the machine is not the kernel's fault.
-        match lower_with(kernel, target, plan.clone(), plain.with(&found), false) {
-            Err(why) => {
-                let done = lower_with(kernel, target, plan.clone(), assign(kernel, target, &plan)?, false)?;
-                return Ok(Lowered { gave_way: Some(why.to_string()), ..done });
-            }
-            done => return done,
-        }
-    }
-    lower_with(kernel, target, plan, plain, direct)
-}
-
-fn lower_with(kernel: &Kernel, target: &Target, plan: Plan, assigned: Assignment, direct: bool) -> Result<Lowered, LowerError> {
-    let (done, _) = lowered(kernel, target, plan, assigned, direct, false)?;
-    match done.plan.explicit() {
-        // What an author writes is proved for everybody.
-        Some(e) if !e.unproven => tilelift_protocol::prove(&done.program, target).map(drop).map_err(|e| {
-            let e = origin::placed(e, &done.program, || {
-                let assigned = assign(kernel, target, &done.plan)?;
-                lowered(kernel, target, done.plan.clone(), assigned, direct, true).map(|d| d.1)
-            });
-            LowerError::unsupported("tasks that are not proved to work together", format!("{e}; mend it, or compile with `--unproven`"))
-        })?,
-        Some(_) => {}
-        // As every stage's own check: where the compiler is being worked on. It takes longer than all the rest.
-        None if cfg!(debug_assertions) => tilelift_protocol::prove(&done.program, target)
-            .map(drop)
-            .map_err(|e| LowerError::unsupported("a specialised kernel whose roles are not proved", e.to_string()))?,
-        None => {}
-    }
-    Ok(done)
-}
-
-/// The program, and where what acts in it comes from, if that is asked for.
-fn lowered(
+/// What the target lacks, or what does not fit it.
+pub(crate) fn lane_program(
     kernel: &Kernel,
     target: &Target,
     plan: Plan,
     assigned: Assignment,
     direct: bool,
     origins: bool,
-) -> Result<(Lowered, Vec<origin::Origin>), LowerError> {
+) -> Result<(Lowered, Vec<Origin>), LowerError> {
     let specialised = plan.specialised().cloned();
-    let mut staged = if specialised.is_some() { stage::ring_loads(kernel) } else { stage::staged_loads(kernel) };
+    let mut staged = if specialised.is_some() { ring_loads(kernel) } else { staged_loads(kernel) };
     if let Some(s) = &specialised {
         // Other operands of its dots are multiplied from registers.
         kernel.insts.keys().for_each(|i| staged[i] = staged[i] && s.loads.iter().any(|l| l.0 == i));
@@ -259,7 +124,7 @@ fn lowered(
     kernel
         .insts
         .keys()
-        .for_each(|i| staged[i] = staged[i] && assigned.forms[i].iter().all(|f| f.results.iter().flatten().all(|l| staging::in_memory(l))));
+        .for_each(|i| staged[i] = staged[i] && assigned.forms[i].iter().all(|f| f.results.iter().flatten().all(|l| in_memory(l))));
     let mut cx = Lower {
         kernel,
         target,
@@ -311,20 +176,6 @@ fn lowered(
     }
     let done = Lowered { program, plan: cx.plan, conversions: cx.conversions, searched: cx.assigned.searched, gave_way: None, traffic };
     Ok((done, acts))
-}
-
-/// True if the sums of a specialised loop and whole tiles that are loaded beside it do not fit a lane's registers together. What is loaded
-/// as it is wanted need not be there all at once.
-fn crowded(kernel: &Kernel, plan: &Plan, assigned: &Assignment) -> bool {
-    let Some(s) = plan.specialised() else { return false };
-    let Some([_, most]) = s.registers else { return false };
-    let taken = |v: Value| assigned.layout(v).map_or(0, |l| (l.size(Axis::Reg) * kernel.ty(v).elem().bytes()).div_ceil(4));
-    let main = &kernel.insts[s.main];
-    let sums: u32 = main.results.iter().map(|&v| taken(v)).sum();
-    let behind = kernel.regions[kernel.body].insts.iter().skip_while(|&&i| i != s.main);
-    let loads = behind.filter(|&&i| kernel.insts[i].op == Op::Load);
-    let loaded: u32 = loads.map(|&i| taken(kernel.insts[i].results[0])).sum();
-    loaded > 0 && sums + loaded + SPARE >= most
 }
 
 /// True if no view that is read by a program is written by one.

@@ -10,10 +10,10 @@ use tilelift_ir::Loc;
 use tilelift_protocol::ProtocolError;
 
 /// An instruction and the place of its tile op.
-pub(super) type Origin = (Inst, Loc);
+pub(crate) type Origin = (Inst, Loc);
 
 /// A refusal with the lines of its instructions, where they have one each.
-pub(super) fn placed(e: ProtocolError, program: &Program, origins: impl FnOnce() -> Result<Vec<Origin>, LowerError>) -> ProtocolError {
+pub(crate) fn placed(e: ProtocolError, program: &Program, origins: impl FnOnce() -> Result<Vec<Origin>, LowerError>) -> ProtocolError {
     // The first answer was no error, and so is this one.
     let origins: Vec<(String, u32)> =
         origins().unwrap_or_default().into_iter().map(|(i, loc)| (inst_text(program, &i), loc.line)).filter(|o| o.1 > 0).collect();

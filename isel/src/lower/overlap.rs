@@ -11,10 +11,10 @@
 use super::control::Slot;
 use super::warpgroup::{Left, Start};
 use super::{Held, Lower, Tile};
-use crate::dots::DotPlan;
 use crate::error::LowerError;
 use crate::lane::GroupMatrixId;
 use crate::lane::{LTy, LVal, LaneBuilder, Unit, Vals};
+use crate::layout::dots::DotPlan;
 use crate::plan::{Overlap, is_zero};
 use std::collections::BTreeMap;
 use std::rc::Rc;

@@ -10,7 +10,7 @@ use super::{Lower, Tile};
 use crate::access::{GlobalAccess, access_layout_for};
 use crate::error::LowerError;
 use crate::lane::{BinOp, LTy, LVal, LaneBuilder};
-use crate::packed::{bytes_of, halves_of};
+use crate::layout::packed::{bytes_of, halves_of};
 use std::rc::Rc;
 use tilelift_ir::layout::Layout;
 use tilelift_ir::{Inst, Scalar};
@@ -113,7 +113,8 @@ impl Lower<'_> {
     pub(super) fn load_packed(&mut self, b: &mut LaneBuilder, i: Inst, access: GlobalAccess<'_>) -> Result<(), LowerError> {
         let result = self.kernel.insts[i].results[0];
         let want = Rc::new(bytes_of(&*self.layout_of(result)?)?);
-        let layout = if self.searched() { want } else { access_layout_for(self.target, &self.plan, &access, &want, Scalar::I8, true)? };
+        let layout =
+            if self.searched() { want } else { access_layout_for(self.target, self.plan.warps, &access, &want, Scalar::I8, true)? };
         let indices = self.byte_indices(b, &access)?;
         let other = match self.kernel.operand(i, "other").first() {
             Some(&o) => Some(self.scalar(o)?),

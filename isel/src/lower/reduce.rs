@@ -2,25 +2,18 @@
 //! shared memory, several warp bits in one exchange. Every lane ends with the result (an all-reduce), so copies are identical.
 
 use super::elementwise::{Coords, scalar_op};
-use super::vectors::memory_type;
 use super::{Held, Lower, Tile};
 use crate::error::LowerError;
 use crate::lane::Target;
 use crate::lane::{BinOp, LTy, LVal, LaneBuilder, ShuffleFrom, Special, UnOp, Vals};
+use crate::layout::memory_type;
+use crate::layout::{Owner, owners};
 use crate::plan::Plan;
 use smallvec::SmallVec;
 use std::rc::Rc;
 use tilelift_ir::layout::{Axis, Layout, coalesced};
 use tilelift_ir::reduce::reduce_order;
 use tilelift_ir::{Attr, CmpOp, Inst, Op, ReduceOp, Scalar, TileType, Type, Value};
-
-/// Which bit of which axis owns one bit of the reduced dimension.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Owner {
-    Reg(u32),
-    Lane(u32),
-    Warp(u32),
-}
 
 pub(super) fn combine_op(r: ReduceOp) -> Op {
     match r {
@@ -32,31 +25,6 @@ pub(super) fn combine_op(r: ReduceOp) -> Op {
         ReduceOp::Or => Op::Or,
         ReduceOp::Xor => Op::Xor,
     }
-}
-
-/// The owner of each bit of dimension `dim`; `None` unless each bit has an owner of its own.
-pub(crate) fn owners(layout: &Layout, dim: usize) -> Option<Vec<Owner>> {
-    let bits = layout.shape()[dim].trailing_zeros();
-    let mut found = vec![None; bits as usize];
-    for axis in [Axis::Reg, Axis::Lane, Axis::Warp] {
-        for i in 0..layout.bits(axis) {
-            let c = layout.column(axis, i);
-            if c[dim] == 0 {
-                continue;
-            }
-            let alone = c[dim].is_power_of_two() && c.iter().enumerate().all(|(k, &x)| k == dim || x == 0);
-            let at = c[dim].trailing_zeros() as usize;
-            if !alone || at >= found.len() || found[at].is_some() {
-                return None;
-            }
-            found[at] = Some(match axis {
-                Axis::Reg => Owner::Reg(i),
-                Axis::Lane => Owner::Lane(i),
-                Axis::Warp | Axis::Block | Axis::Off => Owner::Warp(i),
-            });
-        }
-    }
-    found.into_iter().collect()
 }
 
 /// A layout in which every bit of every axis has an owner of its own.

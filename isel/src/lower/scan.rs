@@ -11,10 +11,11 @@
 //! Totals are equal for all elements of a block, so equal lane values stand for them: each is shuffled, stored and combined once.
 
 use super::elementwise::scalar_op;
-use super::reduce::{Bundle, Combine, Owner, bit_is, combine_op, combine_ordered, owners, spread_layout};
+use super::reduce::{Bundle, Combine, bit_is, combine_op, combine_ordered, spread_layout};
 use super::{Lower, Tile};
 use crate::error::LowerError;
 use crate::lane::{BinOp, LTy, LVal, LaneBuilder, ShuffleFrom, Special, Vals};
+use crate::layout::{Owner, owners};
 use std::collections::BTreeMap;
 use std::rc::Rc;
 use tilelift_ir::layout::{Axis, Layout};

@@ -3,10 +3,11 @@
 
 use super::elementwise::Coords;
 use super::shared::representative;
-use super::vectors::{from_words, memory_type, to_words, word_types};
+use super::vectors::{from_words, to_words, word_types};
 use super::{Held, Lower, Tile};
 use crate::error::LowerError;
 use crate::lane::{LVal, LaneBuilder};
+use crate::layout::memory_type;
 use std::rc::Rc;
 use tilelift_ir::layout::{Axis, Layout};
 use tilelift_ir::{Attr, Inst, Scalar, Type};

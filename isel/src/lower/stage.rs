@@ -12,18 +12,17 @@
 //! Copies past the end of the loop read only what the view's bounds allow and are never looked at.
 
 use super::shared::SharedPoints;
-use super::vectors::{legal_width, to_words};
+use super::vectors::to_words;
 use super::{Held, Lower, Tile};
 use crate::access::GlobalAccess;
 use crate::error::LowerError;
 use crate::lane::{AllocId, LVal, LaneBuilder};
-use crate::physical::staging;
-use crate::plan::is_view;
-use cranelift_entity::SecondaryMap;
+use crate::layout::legal_width;
+use crate::layout::search::staging;
 use std::collections::{HashMap, HashSet};
 use std::rc::Rc;
 use tilelift_ir::layout::{AccessColumns, Axis, Layout, SharedMap, SharedOp, coalesced, operand_swizzle, vectors_without};
-use tilelift_ir::{CmpOp, Effects, Inst, Kernel, Op, Scalar, Type, Value};
+use tilelift_ir::{CmpOp, Effects, Inst, Op, Scalar, Type, Value};
 
 /// A tile in shared memory.
 #[derive(Clone, Debug)]
@@ -46,53 +45,6 @@ impl Staged {
     pub fn reshape(&self, shape: &[u32]) -> Result<Staged, LowerError> {
         Ok(Staged { map: self.map.reshape(shape)?, ..self.clone() })
     }
-}
-
-/// True if a reshape only adds or drops extents of 1, as a batch dimension is dropped: every staged map follows it.
-pub(crate) fn keeps_extents(kernel: &Kernel, i: Inst) -> bool {
-    let d = &kernel.insts[i];
-    let real = |v: Value| kernel.ty(v).as_tile().map(|t| t.shape.iter().copied().filter(|&e| e != 1).collect::<Vec<u32>>());
-    matches!((real(d.args[0]), real(d.results[0])), (Some(a), Some(b)) if a == b)
-}
-
-/// Loads without mask and `other` that are read by nothing but dots, through transposes and dropped extents of 1 at most.
-pub(crate) fn staged_loads(kernel: &Kernel) -> SecondaryMap<Inst, bool> {
-    loads_for_dots(kernel, &|_| false)
-}
-
-/// The same where requirements say how they wait: those are other views of what a ring holds.
-pub(crate) fn ring_loads(kernel: &Kernel) -> SecondaryMap<Inst, bool> {
-    loads_for_dots(kernel, &|i| is_view(kernel, i))
-}
-
-fn loads_for_dots(kernel: &Kernel, view: &dyn Fn(Inst) -> bool) -> SecondaryMap<Inst, bool> {
-    let mut uses: SecondaryMap<Value, Vec<(Inst, usize)>> = SecondaryMap::new();
-    let mut order = Vec::new();
-    kernel.walk(kernel.body, &mut |i| order.push(i));
-    for &i in &order {
-        for (k, &a) in kernel.insts[i].args.iter().enumerate() {
-            uses[a].push((i, k));
-        }
-    }
-    type Uses = SecondaryMap<Value, Vec<(Inst, usize)>>;
-    fn only_dots(kernel: &Kernel, uses: &Uses, v: Value, view: &dyn Fn(Inst) -> bool) -> bool {
-        !uses[v].is_empty()
-            && uses[v].iter().all(|&(i, k)| match kernel.insts[i].op {
-                // The matrices of a batch are taken from registers.
-                Op::Dot => k < 2 && kernel.ty(v).as_tile().is_some_and(|t| t.shape.len() == 2),
-                Op::Transpose => only_dots(kernel, uses, kernel.insts[i].results[0], view),
-                Op::Reshape => keeps_extents(kernel, i) && only_dots(kernel, uses, kernel.insts[i].results[0], view),
-                _ => view(i) && only_dots(kernel, uses, kernel.insts[i].results[0], view),
-            })
-    }
-    let mut staged = SecondaryMap::with_default(false);
-    for &i in &order {
-        let d = &kernel.insts[i];
-        // Packed elements are unpacked in registers.
-        let packed = d.op == Op::Load && kernel.ty(d.results[0]).elem().is_packed();
-        staged[i] = d.op == Op::Load && !packed && d.present == 0 && only_dots(kernel, &uses, d.results[0], view);
-    }
-    staged
 }
 
 /// A load on its way to shared memory: how its lanes copy it.

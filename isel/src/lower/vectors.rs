@@ -1,17 +1,8 @@
 //! Vectors: elements of a tile to and from the words of one memory access.
 
 use crate::lane::{LTy, LVal, LaneBuilder, Vals};
+use crate::layout::memory_type;
 use tilelift_ir::{CmpOp, Scalar};
-
-/// The type in which an element type lies in memory: `i1` is a byte, and so are the codes of 8-bit floats.
-pub(crate) fn memory_type(elem: Scalar) -> Scalar {
-    if elem == Scalar::I1 || elem.is_narrow() { Scalar::I8 } else { elem }
-}
-
-/// The widest vector, in elements, of at most `n` that has a memory access: byte pairs have none.
-pub(crate) fn legal_width(n: u32, elem: Scalar) -> u32 {
-    if n * elem.bytes() < 4 { 1 } else { n }
-}
 
 /// Types of the words of a vector of `n` elements (see [`legal_width`]).
 pub(crate) fn word_types(n: u32, elem: Scalar) -> smallvec::SmallVec<[LTy; 4]> {

@@ -9,10 +9,10 @@
 use super::stage::Staged;
 use super::{Held, Lower, Tile};
 use crate::access::GlobalAccess;
-use crate::dots::DotPlan;
 use crate::error::LowerError;
 use crate::lane::{BinOp, GroupOperand, LTy, LVal, LaneBuilder, LeftOperand, Multiply, Panels, Place, Special, Unit, Vals};
 use crate::lane::{GroupMatrix, GroupMatrixId};
+use crate::layout::dots::DotPlan;
 use crate::plan::{ALIGN, PanelTile, behind_reshapes, is_zero, trace};
 use std::collections::BTreeMap;
 use std::rc::Rc;

@@ -12,8 +12,8 @@
 //! is stored. A search says it with a [`Forms`] of its own, and [`Forms::written`] puts that into the text.
 
 use super::LowerOptions;
+use super::loads::keeps_extents;
 use super::specialise::behind_reshapes;
-use crate::lower::keeps_extents;
 use std::collections::{BTreeMap, BTreeSet};
 use tilelift_ir::require::{requirements, spec};
 use tilelift_ir::{Attr, Cursor, DotPart, Inst, Kernel, LayoutSpec, Op, Region, Value};

@@ -12,14 +12,14 @@
 
 use super::LowerOptions;
 use super::forms::{Forms, Leave, is_panels, is_view};
+use super::loads::suits;
+use super::loads::{keeps_extents, ring_loads};
 use super::overlap::{Overlap, overlap};
 use super::words::beside_products;
 use crate::access::GlobalAccess;
 use crate::facts::power_of_two;
 use crate::lane::{GroupMatrixId, Target, Units};
 use crate::lane::{LVal, LaneBuilder, TensorBox, Vals, entry_registers};
-use crate::lower::{keeps_extents, ring_loads};
-use crate::require::suits;
 use cranelift_entity::EntityRef;
 use std::collections::HashSet;
 use std::fmt;

@@ -2,7 +2,7 @@
 //! the text is where instructions stood in it.
 
 use super::is_view;
-use crate::lower::keeps_extents;
+use super::loads::keeps_extents;
 use tilelift_ir::{Inst, Kernel, Loc, Op, Value, ValueDef};
 
 /// A sentence about values, with their makers and places instead of their numbers; parameters keep theirs, and so do the values of a

@@ -7,11 +7,12 @@
 
 use super::super::elementwise::Coords;
 use super::super::shared::representative;
-use super::super::vectors::{from_words, legal_width, memory_type, to_words, word_types};
+use super::super::vectors::{from_words, to_words, word_types};
 use super::super::{Held, Lower};
 use super::handle;
 use crate::error::LowerError;
 use crate::lane::{AllocId, BinOp, LVal, LaneBuilder, Place, Unit};
+use crate::layout::{legal_width, memory_type};
 use crate::number::gcd;
 use crate::plan::{Form, Part, used_handles};
 use std::rc::Rc;

@@ -136,7 +136,7 @@ impl Lower<'_> {
         &mut self,
         b: &mut LaneBuilder,
         v: Value,
-        plan: &crate::dots::DotPlan,
+        plan: &crate::layout::dots::DotPlan,
         row: &GroupMatrix,
         (groups, group_warps): (u32, u32),
     ) -> Result<(Left, u32), LowerError> {

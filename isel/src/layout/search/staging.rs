@@ -6,20 +6,15 @@
 //! ```
 
 use crate::access::GlobalAccess;
-use crate::assign::Assignment;
 use crate::lane::Target;
-use crate::lower::legal_width;
+use crate::layout::assign::Assignment;
+use crate::layout::legal_width;
 use crate::plan::{Plan, is_view};
 use std::rc::Rc;
 use tilelift_ir::layout::{
     Axis, Layout, LayoutError, SharedMap, SharedOp, coalesced, ldmatrix_applies, operand_swizzle, turned_swizzle, vector_count, wavefronts,
 };
 use tilelift_ir::{Attr, Inst, Kernel, Op, Value};
-
-/// True for a map of shared memory, which stands for a layout where a value waits there.
-pub(crate) fn in_memory(l: &Layout) -> bool {
-    l.size(Axis::Off) > 1
-}
 
 /// Another view of the same memory.
 #[derive(Clone, Debug)]

@@ -19,9 +19,9 @@ pub(crate) mod staging;
 pub use foresee::{foresee, seconds};
 pub(crate) use ring::ring_forms;
 
-use crate::assign::Assignment;
 use crate::error::LowerError;
 use crate::lane::Target;
+use crate::layout::assign::Assignment;
 use crate::plan::{LayoutChoice, LowerOptions, Plan};
 use cranelift_entity::SecondaryMap;
 use machine::Prices;
@@ -71,8 +71,8 @@ pub fn choose(kernel: &Verified<'_>, target: &Target, options: &LowerOptions, re
     if plan.specialised().is_some() {
         return choose_forms(kernel, target, options, &plan).map(Some);
     }
-    let plain = crate::assign::assign(kernel, target, &plan)?;
-    let staged = crate::lower::staged_loads(kernel);
+    let plain = crate::layout::assign::assign(kernel, target, &plan)?;
+    let staged = crate::plan::staged_loads(kernel);
     let search = Search::new(kernel, target, &plan, &plain, &staged);
     let Some(found) = search.solve() else { return Ok(None) };
     Ok(Some(Chosen { text: search.print(&found, reasons), size: found.size, others: found.others.clone(), declined: None }))
@@ -84,7 +84,7 @@ fn choose_forms(kernel: &Kernel, target: &Target, options: &LowerOptions, plan: 
     let Some(ring) = RingSearch::of(kernel, target, options, plan) else {
         return Ok(Chosen { text: tilelift_ir::text::print(kernel), size: [0; 2], others: Vec::new(), declined: around });
     };
-    let plain = crate::assign::assign(kernel, target, plan)?;
+    let plain = crate::layout::assign::assign(kernel, target, plan)?;
     let search = Search::of_ring(kernel, target, plan, &plain, ring);
     let found = search.solve();
     let Some(ring) = search.ring() else {

@@ -2,7 +2,7 @@
 
 use crate::error::LowerError;
 use crate::lane::{GroupMatrix, GroupMatrixId, MatrixId, Target};
-use crate::physical::staging::in_memory;
+use crate::layout::in_memory;
 use crate::plan::Plan;
 use std::rc::Rc;
 use tilelift_egraph::physical::Form;

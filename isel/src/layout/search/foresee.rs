@@ -32,8 +32,8 @@ pub fn foresee(kernel: &Verified<'_>, target: &Target, options: &LowerOptions) -
     if let Some(s) = plan.specialised() {
         return Ok(specialised(kernel, target, s, plan.warps));
     }
-    let plain = crate::assign::assign(kernel, target, &plan)?;
-    let staged = crate::lower::staged_loads(kernel);
+    let plain = crate::layout::assign::assign(kernel, target, &plan)?;
+    let staged = crate::plan::staged_loads(kernel);
     let priced = |costs: Costs| {
         let machine = Target { costs, ..target.clone() };
         let found = Search::new(kernel, &machine, &plan, &plain, &staged).solve()?;

@@ -1,7 +1,7 @@
 //! What reductions and scans cost in a layout: the steps that their lowering takes.
 
 use crate::lane::Costs;
-use crate::lower::{Owner, owners};
+use crate::layout::{Owner, owners};
 use tilelift_ir::layout::{Axis, Layout};
 use tilelift_ir::reduce::reduce_order;
 

@@ -2,13 +2,14 @@
 
 use super::folds::{self, FoldCount};
 use super::ring::{self, RingSearch};
-use super::staging::{self, Waiting, in_memory};
+use super::staging::{self, Waiting};
 use crate::access::GlobalAccess;
-use crate::assign::{Assignment, access_layout, scattered_layout};
-use crate::dots::DotPlan;
 use crate::lane::Target;
-use crate::lower::{legal_width, memory_type};
-use crate::packed;
+use crate::layout::assign::{Assignment, access_layout, scattered_layout};
+use crate::layout::dots::DotPlan;
+use crate::layout::in_memory;
+use crate::layout::packed;
+use crate::layout::{legal_width, memory_type};
 use crate::plan::Plan;
 use cranelift_entity::SecondaryMap;
 use std::cell::RefCell;

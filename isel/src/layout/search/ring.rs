@@ -13,12 +13,13 @@
 //! latencies, and prices are of work.
 
 use super::machine::Prices;
-use super::staging::{self, in_memory, through};
+use super::staging::{self, through};
 use crate::access::GlobalAccess;
-use crate::assign::Assignment;
-use crate::dots::DotPlan;
 use crate::error::LowerError;
 use crate::lane::{Costs, GroupMatrix, Target};
+use crate::layout::assign::Assignment;
+use crate::layout::dots::DotPlan;
+use crate::layout::in_memory;
 use crate::plan::{Leave, LowerOptions, PanelTile, Plan, RingForms, Specialised, plan_with, value_at};
 use std::fmt::Write;
 use std::rc::Rc;
@@ -385,7 +386,7 @@ fn beside(cost: u64, last: bool) -> u64 {
 /// What the plain assignment refuses.
 pub(crate) fn ring_forms(kernel: &Kernel, target: &Target, options: &LowerOptions, plan: &Plan) -> Result<Option<RingForms>, LowerError> {
     let Some(ring) = RingSearch::of(kernel, target, options, plan).filter(RingSearch::is_open) else { return Ok(None) };
-    let plain: Assignment = crate::assign::assign(kernel, target, plan)?;
+    let plain: Assignment = crate::layout::assign::assign(kernel, target, plan)?;
     let search = super::Search::of_ring(kernel, target, plan, &plain, ring);
     let Some(found) = search.solve_as(options.layouts) else { return Ok(None) };
     let Some(ring) = search.ring() else { return Ok(None) };

@@ -1,9 +1,9 @@
 //! Layouts that the kernel's author requires, on a machine: the layout of every value that a requirement holds.
 
-use crate::dots::DotPlan;
 use crate::error::LowerError;
 use crate::lane::Target;
-use crate::plan::{Plan, is_view};
+use crate::layout::dots::DotPlan;
+use crate::plan::Plan;
 use cranelift_entity::SecondaryMap;
 use std::rc::Rc;
 use tilelift_ir::layout::{Axis, Layout};
@@ -12,32 +12,6 @@ use tilelift_ir::{DotPart, Inst, Kernel, LayoutSpec, Loc, Op, Value};
 
 /// The layouts of values that requirements hold.
 pub(crate) type Holds = SecondaryMap<Value, Option<Rc<Layout>>>;
-
-/// Whether a specialised loop leaves requirements their layouts: it has its own in the loop, and so many warps behind it.
-pub(crate) fn suits(kernel: &Kernel, main: Inst, warps: u32) -> Result<(), String> {
-    let Ok(held) = requirements(kernel) else { return Ok(()) };
-    let d = &kernel.insts[main];
-    let other_view = |s: Inst| is_view(kernel, s) && kernel.regions[d.regions[0]].insts.contains(&s);
-    let holds = |list: &[Value]| list.iter().any(|&v| held[v].is_some_and(|s| !other_view(s)));
-    let mut inside = holds(&d.results);
-    for &r in &d.regions {
-        inside |= holds(&kernel.regions[r].params);
-        kernel.walk(r, &mut |i| inside |= holds(&kernel.insts[i].results));
-    }
-    if inside {
-        return Err("a layout is required of values in the loop".into());
-    }
-    let mut other = None;
-    kernel.walk(kernel.body, &mut |i| {
-        if kernel.insts[i].op == Op::RequireLayout
-            && let Some([_, n]) = spec(kernel, i).and_then(LayoutSpec::spread)
-            && n != u64::from(warps)
-        {
-            other.get_or_insert(n);
-        }
-    });
-    other.map_or(Ok(()), |n| Err(format!("a layout is required over {n} warps, and {warps} would compute")))
-}
 
 /// Finds the layouts that requirements among the instructions `here` ask for.
 ///

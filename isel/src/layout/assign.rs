@@ -14,12 +14,12 @@
 //! ```
 
 use crate::access::GlobalAccess;
-use crate::dots::{DotPlan, plan_dot};
 use crate::error::LowerError;
 use crate::lane::Target;
-use crate::packed;
+use crate::layout::dots::{DotPlan, plan_dot};
+use crate::layout::packed;
+use crate::layout::require::{Holds, holds};
 use crate::plan::{Plan, handle};
-use crate::require::{Holds, holds};
 use cranelift_entity::SecondaryMap;
 use std::collections::BTreeMap;
 use std::rc::Rc;

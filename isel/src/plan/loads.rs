@@ -1,0 +1,79 @@
+//! Loads that only dots read: candidates for shared memory, and what requirements of layouts leave to a loop.
+
+use super::forms::is_view;
+use cranelift_entity::SecondaryMap;
+use tilelift_ir::require::{requirements, spec};
+use tilelift_ir::{Inst, Kernel, LayoutSpec, Op, Value};
+
+/// True if a reshape only adds or drops extents of 1, as a batch dimension is dropped: every staged map follows it.
+pub(crate) fn keeps_extents(kernel: &Kernel, i: Inst) -> bool {
+    let d = &kernel.insts[i];
+    let real = |v: Value| kernel.ty(v).as_tile().map(|t| t.shape.iter().copied().filter(|&e| e != 1).collect::<Vec<u32>>());
+    matches!((real(d.args[0]), real(d.results[0])), (Some(a), Some(b)) if a == b)
+}
+
+/// Loads without mask and `other` that are read by nothing but dots, through transposes and dropped extents of 1 at most.
+pub(crate) fn staged_loads(kernel: &Kernel) -> SecondaryMap<Inst, bool> {
+    loads_for_dots(kernel, &|_| false)
+}
+
+/// The same where requirements say how they wait: those are other views of what a ring holds.
+pub(crate) fn ring_loads(kernel: &Kernel) -> SecondaryMap<Inst, bool> {
+    loads_for_dots(kernel, &|i| is_view(kernel, i))
+}
+
+fn loads_for_dots(kernel: &Kernel, view: &dyn Fn(Inst) -> bool) -> SecondaryMap<Inst, bool> {
+    let mut uses: SecondaryMap<Value, Vec<(Inst, usize)>> = SecondaryMap::new();
+    let mut order = Vec::new();
+    kernel.walk(kernel.body, &mut |i| order.push(i));
+    for &i in &order {
+        for (k, &a) in kernel.insts[i].args.iter().enumerate() {
+            uses[a].push((i, k));
+        }
+    }
+    type Uses = SecondaryMap<Value, Vec<(Inst, usize)>>;
+    fn only_dots(kernel: &Kernel, uses: &Uses, v: Value, view: &dyn Fn(Inst) -> bool) -> bool {
+        !uses[v].is_empty()
+            && uses[v].iter().all(|&(i, k)| match kernel.insts[i].op {
+                // The matrices of a batch are taken from registers.
+                Op::Dot => k < 2 && kernel.ty(v).as_tile().is_some_and(|t| t.shape.len() == 2),
+                Op::Transpose => only_dots(kernel, uses, kernel.insts[i].results[0], view),
+                Op::Reshape => keeps_extents(kernel, i) && only_dots(kernel, uses, kernel.insts[i].results[0], view),
+                _ => view(i) && only_dots(kernel, uses, kernel.insts[i].results[0], view),
+            })
+    }
+    let mut staged = SecondaryMap::with_default(false);
+    for &i in &order {
+        let d = &kernel.insts[i];
+        // Packed elements are unpacked in registers.
+        let packed = d.op == Op::Load && kernel.ty(d.results[0]).elem().is_packed();
+        staged[i] = d.op == Op::Load && !packed && d.present == 0 && only_dots(kernel, &uses, d.results[0], view);
+    }
+    staged
+}
+
+/// Whether a specialised loop leaves requirements their layouts: it has its own in the loop, and so many warps behind it.
+pub(super) fn suits(kernel: &Kernel, main: Inst, warps: u32) -> Result<(), String> {
+    let Ok(held) = requirements(kernel) else { return Ok(()) };
+    let d = &kernel.insts[main];
+    let other_view = |s: Inst| is_view(kernel, s) && kernel.regions[d.regions[0]].insts.contains(&s);
+    let holds = |list: &[Value]| list.iter().any(|&v| held[v].is_some_and(|s| !other_view(s)));
+    let mut inside = holds(&d.results);
+    for &r in &d.regions {
+        inside |= holds(&kernel.regions[r].params);
+        kernel.walk(r, &mut |i| inside |= holds(&kernel.insts[i].results));
+    }
+    if inside {
+        return Err("a layout is required of values in the loop".into());
+    }
+    let mut other = None;
+    kernel.walk(kernel.body, &mut |i| {
+        if kernel.insts[i].op == Op::RequireLayout
+            && let Some([_, n]) = spec(kernel, i).and_then(LayoutSpec::spread)
+            && n != u64::from(warps)
+        {
+            other.get_or_insert(n);
+        }
+    });
+    other.map_or(Ok(()), |n| Err(format!("a layout is required over {n} warps, and {warps} would compute")))
+}
