@@ -8,21 +8,16 @@
 
 #![deny(missing_docs)]
 
-mod access;
-mod channel;
-mod error;
-mod facts;
 mod layout;
 mod lower;
 mod pipeline;
-mod plan;
-pub mod products;
 
-pub use error::LowerError;
 pub use layout::search::{Chosen, choose, foresee, seconds};
-pub use pipeline::{Lowered, lower};
-pub use plan::{LayoutChoice, LowerOptions, Plan, Schedule, ScheduleKind, Specialised, plan};
+pub use lower::Lowered;
+pub use pipeline::lower;
 pub use tilelift_lane as lane;
 pub use tilelift_lane::{BulkTensor, Costs, GroupMatrix, GroupMatrixId, Machine, MatrixId, MatrixInstr, RegisterPool, Target, Units, abi};
 use tilelift_lane::{hash, number};
 pub use tilelift_protocol::{Proof, ProtocolError, prove, prove_by_all_states};
+pub use tilelift_schedule::plan::{LayoutChoice, LowerOptions, Plan, Schedule, ScheduleKind, Specialised, plan};
+pub use tilelift_schedule::{LowerError, gemm};

@@ -8,33 +8,16 @@
 //! What a plan asks of shared memory and registers may not fit beside the rest of the kernel: then the ring gets fewer slots, loads go
 //! straight to where they are used, or the loop is pipelined instead ([`fitted`]).
 
-use crate::error::LowerError;
-use crate::lane::{Program, SPARE, Target, Traffic, overlap_launches};
+use crate::lane::{SPARE, Target, overlap_launches};
 use crate::layout::assign::{Assignment, assign};
 use crate::layout::search::{Search, ring_forms};
-use crate::lower::{SHARED, lane_program, placed};
-use crate::plan::{LayoutChoice, LowerOptions, Plan, RingForms, ScheduleKind, plan, plan_with, staged_loads};
+use crate::lower::{Lowered, SHARED, lane_program, placed};
 use tilelift_ir::channel::{Units, check, expand};
 use tilelift_ir::layout::Axis;
 use tilelift_ir::verify::Verified;
 use tilelift_ir::{Kernel, Op, Value, verify};
-
-/// A lowered kernel.
-#[derive(Clone, PartialEq, Debug)]
-pub struct Lowered {
-    /// The lane program.
-    pub program: Program,
-    /// The plan it follows.
-    pub plan: Plan,
-    /// Conversions between layouts in its text that move data: by selects, by shuffles, through shared memory.
-    pub conversions: [u32; 3],
-    /// True if it has layouts of a search: one was made, and gained enough over the plain ones.
-    pub searched: bool,
-    /// Why the layouts that were found gave way to the plain ones, if they did.
-    pub gave_way: Option<String>,
-    /// What its memory accesses will cost, as far as layouts say it.
-    pub traffic: Traffic,
-}
+use tilelift_schedule::LowerError;
+use tilelift_schedule::plan::{LayoutChoice, LowerOptions, Plan, RingForms, ScheduleKind, plan, plan_with, staged_loads};
 
 /// Slots of a ring below which copies are no longer far enough ahead.
 const FEW_SLOTS: u32 = 4;

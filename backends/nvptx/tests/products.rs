@@ -1,7 +1,7 @@
 //! The model of products: its candidates are what the planner specialises, and it prefers what measurements prefer.
 
 use tilelift_ir::{Scalar, verify};
-use tilelift_isel::products::{Bound, Choice, Product, predict, rank};
+use tilelift_isel::gemm::{Bound, Choice, Product, predict, rank};
 use tilelift_isel::{LowerOptions, Schedule, plan};
 use tilelift_kernels::{Gemm, SplitGemm, StreamGemm};
 use tilelift_nvptx::{sm_80, sm_90a};

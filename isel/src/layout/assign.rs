@@ -13,19 +13,19 @@
 //!   dot ─── cast ──┘                                 the store converts if class 2 is not coalesced enough
 //! ```
 
-use crate::access::GlobalAccess;
-use crate::error::LowerError;
 use crate::lane::Target;
 use crate::layout::dots::{DotPlan, plan_dot};
 use crate::layout::packed;
 use crate::layout::require::{Holds, holds};
-use crate::plan::{Plan, handle};
 use cranelift_entity::SecondaryMap;
 use std::collections::BTreeMap;
 use std::rc::Rc;
 use tilelift_egraph::physical::{Form, Solution, Variant};
 use tilelift_ir::layout::{Layout, coalesced};
 use tilelift_ir::{Attr, Inst, Kernel, Op, Region, Type, Value};
+use tilelift_schedule::LowerError;
+use tilelift_schedule::access::GlobalAccess;
+use tilelift_schedule::plan::{Plan, handle};
 
 /// The outcome.
 pub(crate) struct Assignment {

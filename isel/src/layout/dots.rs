@@ -1,13 +1,13 @@
 //! Plans of dots: the matrix instruction, or multiply-adds of lanes; how warps share the product; the layouts that follow.
 
-use crate::error::LowerError;
 use crate::lane::{GroupMatrix, GroupMatrixId, MatrixId, Target};
 use crate::layout::in_memory;
-use crate::plan::Plan;
 use std::rc::Rc;
 use tilelift_egraph::physical::Form;
 use tilelift_ir::layout::{Axis, Coord, FragmentMap, Layout};
 use tilelift_ir::{Attr, Inst, Kernel, Precision, Scalar, Type};
+use tilelift_schedule::LowerError;
+use tilelift_schedule::plan::Plan;
 
 /// How a dot runs: on matrix instructions, or by multiply-adds of single lanes.
 #[derive(Clone, Debug)]

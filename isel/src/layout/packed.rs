@@ -1,8 +1,8 @@
 //! Layouts of packed elements, two of which share a byte in memory: a tile `[…, 2n]` of them is a tile `[…, n]` of bytes whose elements
 //! have a further innermost dimension of 2, which lies in registers.
 
-use crate::error::LowerError;
 use tilelift_ir::layout::Layout;
+use tilelift_schedule::LowerError;
 
 /// Extents of the tile of bytes. The last extent is even (typing sees to it).
 pub(crate) fn byte_shape(shape: &[u32]) -> Vec<u32> {

@@ -1,14 +1,14 @@
 //! Layouts that the kernel's author requires, on a machine: the layout of every value that a requirement holds.
 
-use crate::error::LowerError;
 use crate::lane::Target;
 use crate::layout::dots::DotPlan;
-use crate::plan::Plan;
 use cranelift_entity::SecondaryMap;
 use std::rc::Rc;
 use tilelift_ir::layout::{Axis, Layout};
 use tilelift_ir::require::{requirements, spec};
 use tilelift_ir::{DotPart, Inst, Kernel, LayoutSpec, Loc, Op, Value};
+use tilelift_schedule::LowerError;
+use tilelift_schedule::plan::Plan;
 
 /// The layouts of values that requirements hold.
 pub(crate) type Holds = SecondaryMap<Value, Option<Rc<Layout>>>;

@@ -7,7 +7,6 @@ use super::elementwise::scalar_op;
 use super::reduce::{Bundle, Fold, spread_layout};
 use super::scan::{Scan, Travel};
 use super::{Held, Lower, Tile};
-use crate::error::LowerError;
 use crate::lane::{BinOp, LTy, LVal, LaneBuilder};
 use crate::layout::owners;
 use std::collections::HashMap;
@@ -15,6 +14,7 @@ use std::rc::Rc;
 use tilelift_ir::layout::Layout;
 use tilelift_ir::reduce::reduce_order;
 use tilelift_ir::{CmpOp, Inst, Op, Region, Scalar, Type, Value};
+use tilelift_schedule::LowerError;
 
 /// The type in which an element travels.
 fn travels(elem: Scalar) -> LTy {

@@ -1,11 +1,11 @@
 //! Loops and choices. Carried tiles become one carried lane value per register, in the layout of their class.
 
 use super::{Held, Lower, Tile};
-use crate::error::LowerError;
 use crate::lane::{LVal, LaneBuilder};
 use std::rc::Rc;
 use tilelift_ir::layout::{Axis, Layout};
 use tilelift_ir::{CmpOp, Inst, Region, Type, Value};
+use tilelift_schedule::LowerError;
 
 /// How many lane values a carried value takes, and their layout if it is a tile.
 pub(super) struct Slot {

@@ -3,13 +3,13 @@
 use super::shared::{SharedPoints, representative};
 use super::vectors::{from_words, to_words, word_types};
 use super::{Lower, Tile};
-use crate::error::LowerError;
 use crate::lane::{AllocId, BinOp, LVal, LaneBuilder, ShuffleFrom, Special};
 use crate::layout::legal_width;
 use crate::layout::memory_type;
 use std::rc::Rc;
 use tilelift_ir::layout::{Axis, Conversion, Layout, RoundTripPlan, SelectStep, SharedOp, Shuffle, ShufflePlan, plan_conversion};
 use tilelift_ir::{CmpOp, Scalar};
+use tilelift_schedule::LowerError;
 
 impl Lower<'_> {
     /// The tile in another layout.

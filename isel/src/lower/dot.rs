@@ -8,7 +8,6 @@ use super::shared::SharedPoints;
 use super::stage::Staged;
 use super::vectors::{from_words, to_words, word_types};
 use super::{Held, Lower, Tile, narrow};
-use crate::error::LowerError;
 use crate::hash::Map;
 use crate::lane::{BinOp, LTy, LVal, LaneBuilder, Special, Vals};
 use crate::lane::{MatrixId, Target};
@@ -19,6 +18,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 use tilelift_ir::layout::{AccessColumns, Axis, Layout, LdMatrixPlan, SharedOp, ldmatrix_applies, vectors_without};
 use tilelift_ir::{Attr, Inst, Precision, Scalar, Value};
+use tilelift_schedule::LowerError;
 
 /// Where the fragments of an operand come from.
 enum Source {

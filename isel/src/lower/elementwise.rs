@@ -2,11 +2,11 @@
 
 use super::shared::xor_map;
 use super::{Held, Lower, Tile, narrow, transcendental};
-use crate::error::LowerError;
 use crate::lane::{BinOp, LTy, LVal, LaneBuilder, Special, UnOp};
 use std::rc::Rc;
 use tilelift_ir::layout::{Axis, Coord, Layout};
 use tilelift_ir::{Attr, Inst, Literal, Op, Scalar, Type, num};
+use tilelift_schedule::LowerError;
 
 /// The bits of a literal of a type, as the lane IR keeps them.
 fn literal_bits(l: Literal, ty: Scalar) -> u64 {

@@ -11,13 +11,13 @@ use super::elementwise::Coords;
 use super::shared::representative;
 use super::vectors::{from_words, to_words, word_types};
 use super::{Held, Lower, Tile};
-use crate::access::{GlobalAccess, access_layout_for};
-use crate::error::LowerError;
 use crate::lane::{BinOp, LTy, LVal, LaneBuilder, Param, ParamSource, Vals};
 use crate::layout::legal_width;
 use std::rc::Rc;
 use tilelift_ir::layout::{AccessColumns, Axis, Layout, vectors_without};
 use tilelift_ir::{Attr, CacheHint, CmpOp, Extent, Inst, Type, Value, ValueDef};
+use tilelift_schedule::LowerError;
+use tilelift_schedule::access::{GlobalAccess, access_layout_for};
 
 /// Addresses and guards of one access in one layout.
 pub(super) struct Points<'k> {

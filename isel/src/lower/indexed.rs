@@ -11,12 +11,12 @@ use super::scratch::Scratch;
 use super::shared::representative;
 use super::vectors::{from_words, to_words, word_types};
 use super::{Lower, Tile};
-use crate::error::LowerError;
 use crate::lane::{Atomic, AtomicKind, BinOp, LTy, LVal, LaneBuilder, Param, ParamSource, ShuffleFrom, Space, Special, Vals};
 use crate::layout::assign::scattered_layout;
 use std::rc::Rc;
 use tilelift_ir::layout::{Axis, Layout};
 use tilelift_ir::{Attr, CmpOp, Extent, Inst, MemoryOrder, Scope, Value};
+use tilelift_schedule::LowerError;
 
 /// For each register the first one that holds the same element.
 pub(super) fn first_copies(layout: &Layout) -> Vec<usize> {

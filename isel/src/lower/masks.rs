@@ -8,11 +8,11 @@
 //! decide for true, a choice around the selects leaves out both them and the mask.
 
 use super::{Lower, Tile};
-use crate::error::LowerError;
 use crate::lane::{BinOp, LTy, LVal, LaneBuilder};
-use crate::plan::keeps_extents;
 use tilelift_ir::layout::Axis;
 use tilelift_ir::{Attr, CmpOp, Inst, Op, Scalar, Type, Value};
+use tilelift_schedule::LowerError;
+use tilelift_schedule::plan::keeps_extents;
 
 /// Elements per lane from which on a choice is worth its place.
 const MIN_REGISTERS: u32 = 16;

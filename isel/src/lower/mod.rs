@@ -35,19 +35,35 @@ mod warpgroup;
 
 pub(crate) use origin::{Origin, placed};
 
-use crate::error::LowerError;
 use crate::hash::Map;
 use crate::lane::Target;
-use crate::lane::{AllocId, LTy, LVal, LaneBuilder, Param, ParamSource, entry_registers};
+use crate::lane::{AllocId, LTy, LVal, LaneBuilder, Param, ParamSource, Program, Traffic, entry_registers};
 use crate::layout::assign::Assignment;
 use crate::layout::in_memory;
-use crate::pipeline::Lowered;
-use crate::plan::{Plan, is_panels, ring_loads, staged_loads};
 use cranelift_entity::SecondaryMap;
 use std::rc::Rc;
 use tilelift_egraph::physical::{Form, Source};
 use tilelift_ir::layout::{Axis, Layout};
 use tilelift_ir::{Attr, Effects, Inst, Kernel, Op, Region, Type, Value};
+use tilelift_schedule::LowerError;
+use tilelift_schedule::plan::{Plan, is_panels, ring_loads, staged_loads};
+
+/// A lowered kernel.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Lowered {
+    /// The lane program.
+    pub program: Program,
+    /// The plan it follows.
+    pub plan: Plan,
+    /// Conversions between layouts in its text that move data: by selects, by shuffles, through shared memory.
+    pub conversions: [u32; 3],
+    /// True if it has layouts of a search: one was made, and gained enough over the plain ones.
+    pub searched: bool,
+    /// Why the layouts that were found gave way to the plain ones, if they did.
+    pub gave_way: Option<String>,
+    /// What its memory accesses will cost, as far as layouts say it.
+    pub traffic: Traffic,
+}
 
 /// A tile value spread over registers.
 #[derive(Clone, Debug)]

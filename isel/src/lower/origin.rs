@@ -3,11 +3,11 @@
 //! A lane program keeps no places. Who is refused can wait: the kernel is lowered again, which gives the same program, and every instruction
 //! that acts is noted with the place of its tile op.
 
-use crate::error::LowerError;
 use crate::lane::inst_text;
 use crate::lane::{Inst, Program};
 use tilelift_ir::Loc;
 use tilelift_protocol::ProtocolError;
+use tilelift_schedule::LowerError;
 
 /// An instruction and the place of its tile op.
 pub(crate) type Origin = (Inst, Loc);

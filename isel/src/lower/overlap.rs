@@ -1,4 +1,4 @@
-//! Main loops whose products run while the lanes compute: see [`crate::plan::Overlap`] for the parts.
+//! Main loops whose products run while the lanes compute: see [`tilelift_schedule::plan::Overlap`] for the parts.
 //!
 //! ```text
 //! front        wait full(0) ─ early(0) ─ wait ─ head(0) ─ tail(0)
@@ -11,14 +11,14 @@
 use super::control::Slot;
 use super::warpgroup::{Left, Start};
 use super::{Held, Lower, Tile};
-use crate::error::LowerError;
 use crate::lane::GroupMatrixId;
 use crate::lane::{LTy, LVal, LaneBuilder, Unit, Vals};
 use crate::layout::dots::DotPlan;
-use crate::plan::{Overlap, is_zero};
 use std::collections::BTreeMap;
 use std::rc::Rc;
 use tilelift_ir::{CmpOp, Inst, Region, Value};
+use tilelift_schedule::LowerError;
+use tilelift_schedule::plan::{Overlap, is_zero};
 
 /// What the late products of a step need: the words of each left operand by fragment, and the sums; no sum means zero.
 #[derive(Default)]

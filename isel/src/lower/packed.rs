@@ -7,13 +7,13 @@
 //! ```
 
 use super::{Lower, Tile};
-use crate::access::{GlobalAccess, access_layout_for};
-use crate::error::LowerError;
 use crate::lane::{BinOp, LTy, LVal, LaneBuilder};
 use crate::layout::packed::{bytes_of, halves_of};
 use std::rc::Rc;
 use tilelift_ir::layout::Layout;
 use tilelift_ir::{Inst, Scalar};
+use tilelift_schedule::LowerError;
+use tilelift_schedule::access::{GlobalAccess, access_layout_for};
 
 fn shift(b: &mut LaneBuilder, op: BinOp, v: LVal, by: u32) -> LVal {
     let by = b.i32(i64::from(by));

@@ -13,13 +13,13 @@ use super::elementwise::Coords;
 use super::shared::representative;
 use super::vectors::{from_words, to_words, word_types};
 use super::{Held, Lower, Tile};
-use crate::error::LowerError;
 use crate::lane::{BinOp, LVal, LaneBuilder, ShuffleFrom};
 use crate::layout::memory_type;
 use crate::layout::{Owner, owners};
 use std::rc::Rc;
 use tilelift_ir::layout::{Axis, Layout};
 use tilelift_ir::{Attr, Inst, Type};
+use tilelift_schedule::LowerError;
 
 /// Where a coordinate goes in shared memory.
 #[derive(Clone, Copy)]

@@ -3,17 +3,17 @@
 
 use super::elementwise::{Coords, scalar_op};
 use super::{Held, Lower, Tile};
-use crate::error::LowerError;
 use crate::lane::Target;
 use crate::lane::{BinOp, LTy, LVal, LaneBuilder, ShuffleFrom, Special, UnOp, Vals};
 use crate::layout::memory_type;
 use crate::layout::{Owner, owners};
-use crate::plan::Plan;
 use smallvec::SmallVec;
 use std::rc::Rc;
 use tilelift_ir::layout::{Axis, Layout, coalesced};
 use tilelift_ir::reduce::reduce_order;
 use tilelift_ir::{Attr, CmpOp, Inst, Op, ReduceOp, Scalar, TileType, Type, Value};
+use tilelift_schedule::LowerError;
+use tilelift_schedule::plan::Plan;
 
 pub(super) fn combine_op(r: ReduceOp) -> Op {
     match r {

@@ -18,13 +18,13 @@
 
 use super::warpgroup::{Left, Sum};
 use super::{Held, Lower};
-use crate::channel::Channel;
-use crate::error::LowerError;
 use crate::hash::Map;
 use crate::lane::{AllocId, BinOp, LTy, LVal, LaneBuilder, Param, ParamSource, Place, RoleSpec, Special, Unit};
-use crate::plan::{ALIGN, Specialised, is_view, is_zero};
 use std::rc::Rc;
 use tilelift_ir::{CmpOp, Effects, GridAxis, Inst, Op, Region, Type, Value};
+use tilelift_schedule::LowerError;
+use tilelift_schedule::channel::Channel;
+use tilelift_schedule::plan::{ALIGN, Specialised, is_view, is_zero};
 
 /// What lowering a role needs to know.
 pub(super) struct RoleState {
@@ -84,7 +84,7 @@ impl Lower<'_> {
             return Err(LowerError::unsupported("a specialised kernel", "the target has no units"));
         };
         let group = units.group_warps;
-        let boxes = |cx: &Self, list: &[(Inst, crate::plan::PanelTile)], rows: Option<u32>, b: &mut LaneBuilder| -> Vec<u32> {
+        let boxes = |cx: &Self, list: &[(Inst, tilelift_schedule::plan::PanelTile)], rows: Option<u32>, b: &mut LaneBuilder| -> Vec<u32> {
             list.iter()
                 .map(|(i, t)| {
                     let mut spec = t.tensor_box(cx.param_number(cx.kernel.insts[*i].args[0]));

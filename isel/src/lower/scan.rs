@@ -13,13 +13,13 @@
 use super::elementwise::scalar_op;
 use super::reduce::{Bundle, Combine, bit_is, combine_op, combine_ordered, spread_layout};
 use super::{Lower, Tile};
-use crate::error::LowerError;
 use crate::lane::{BinOp, LTy, LVal, LaneBuilder, ShuffleFrom, Special, Vals};
 use crate::layout::{Owner, owners};
 use std::collections::BTreeMap;
 use std::rc::Rc;
 use tilelift_ir::layout::{Axis, Layout};
 use tilelift_ir::{Attr, CmpOp, Inst, Scalar, Type};
+use tilelift_schedule::LowerError;
 
 /// The state of a scan: per register what is scanned and the total of its block.
 pub(super) struct Scan {

@@ -6,10 +6,10 @@ use super::elementwise::Coords;
 use super::indexed::first_copies;
 use super::shared::representative;
 use super::{Lower, Tile};
-use crate::error::LowerError;
 use crate::lane::{AllocId, LTy, LVal, LaneBuilder, Vals};
 use tilelift_ir::CmpOp;
 use tilelift_ir::layout::{Axis, Layout};
+use tilelift_schedule::LowerError;
 
 /// An array in shared memory.
 pub(super) struct Scratch {

@@ -5,12 +5,12 @@ use super::elementwise::Coords;
 use super::shared::representative;
 use super::vectors::{from_words, to_words, word_types};
 use super::{Held, Lower, Tile};
-use crate::error::LowerError;
 use crate::lane::{LVal, LaneBuilder};
 use crate::layout::memory_type;
 use std::rc::Rc;
 use tilelift_ir::layout::{Axis, Layout};
 use tilelift_ir::{Attr, Inst, Scalar, Type};
+use tilelift_schedule::LowerError;
 
 impl Lower<'_> {
     pub(super) fn broadcast(&mut self, b: &mut LaneBuilder, i: Inst) -> Result<(), LowerError> {

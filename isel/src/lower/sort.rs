@@ -17,12 +17,12 @@ use super::indexed::first_copies;
 use super::scratch::{Scratch, position, row_major};
 use super::shared::representative;
 use super::{Lower, Tile};
-use crate::error::LowerError;
 use crate::lane::{Atomic, AtomicKind, BinOp, LTy, LVal, LaneBuilder, ShuffleFrom, Space, Special};
 use crate::layout::assign::scattered_layout;
 use std::rc::Rc;
 use tilelift_ir::layout::{Axis, Layout};
 use tilelift_ir::{AtomicOp, Attr, CmpOp, Inst, MemoryOrder, Op, Scalar, Scope, SortOrder};
+use tilelift_schedule::LowerError;
 
 /// Shared memory for an exchange between warps.
 const EXCHANGE_BYTES: u32 = 1 << 15;

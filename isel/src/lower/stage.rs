@@ -14,8 +14,6 @@
 use super::shared::SharedPoints;
 use super::vectors::to_words;
 use super::{Held, Lower, Tile};
-use crate::access::GlobalAccess;
-use crate::error::LowerError;
 use crate::lane::{AllocId, LVal, LaneBuilder};
 use crate::layout::legal_width;
 use crate::layout::search::staging;
@@ -23,6 +21,8 @@ use std::collections::{HashMap, HashSet};
 use std::rc::Rc;
 use tilelift_ir::layout::{AccessColumns, Axis, Layout, SharedMap, SharedOp, coalesced, operand_swizzle, vectors_without};
 use tilelift_ir::{CmpOp, Effects, Inst, Op, Scalar, Type, Value};
+use tilelift_schedule::LowerError;
+use tilelift_schedule::access::GlobalAccess;
 
 /// A tile in shared memory.
 #[derive(Clone, Debug)]

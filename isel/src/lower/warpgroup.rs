@@ -8,16 +8,16 @@
 
 use super::stage::Staged;
 use super::{Held, Lower, Tile};
-use crate::access::GlobalAccess;
-use crate::error::LowerError;
 use crate::lane::{BinOp, GroupOperand, LTy, LVal, LaneBuilder, LeftOperand, Multiply, Panels, Place, Special, Unit, Vals};
 use crate::lane::{GroupMatrix, GroupMatrixId};
 use crate::layout::dots::DotPlan;
-use crate::plan::{ALIGN, PanelTile, behind_reshapes, is_zero, trace};
 use std::collections::BTreeMap;
 use std::rc::Rc;
 use tilelift_ir::layout::{Axis, Layout, panel_swizzle};
 use tilelift_ir::{Inst, Value};
+use tilelift_schedule::LowerError;
+use tilelift_schedule::access::GlobalAccess;
+use tilelift_schedule::plan::{ALIGN, PanelTile, behind_reshapes, is_zero, trace};
 
 /// A sum that the main loop carries.
 pub(super) struct Sum {

@@ -7,7 +7,7 @@
 use std::fmt;
 use tilelift::{OptLevel, Options};
 use tilelift_ir::{Scalar, SortOrder};
-use tilelift_isel::products::{Choice, Product, Streams};
+use tilelift_isel::gemm::{Choice, Product, Streams};
 use tilelift_isel::{LowerOptions, ScheduleKind};
 use tilelift_kernels::explicit::{BLOCKS, ClusterNorm, ClusterNormCase, RingGemm, RingGemmCase, StreamNorm, StreamNormCase, Teams};
 use tilelift_kernels::tensor::Init;

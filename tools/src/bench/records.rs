@@ -6,7 +6,7 @@ use std::fs::OpenOptions;
 use std::io::Write;
 use std::path::Path;
 use tilelift_ir::Scalar;
-use tilelift_isel::products::{Choice, Product};
+use tilelift_isel::gemm::{Choice, Product};
 
 /// The most bytes of a file of records: some ten thousands of them.
 const MAX_RECORDS: u64 = 16 << 20;
@@ -115,7 +115,7 @@ pub(crate) fn best<'r>(records: &'r [Record], product: &Product) -> Option<&'r R
 #[cfg(test)]
 mod tests {
     use super::*;
-    use tilelift_isel::products::Streams;
+    use tilelift_isel::gemm::Streams;
 
     fn record(seconds: f64) -> Record {
         Record {

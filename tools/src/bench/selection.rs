@@ -4,7 +4,7 @@ use super::ablation::ladder;
 use super::problem::{Problem, Suite, Variant};
 use super::records::{self, Record};
 use tilelift_ir::Scalar;
-use tilelift_isel::products::{Streams, rank};
+use tilelift_isel::gemm::{Streams, rank};
 use tilelift_isel::{ScheduleKind, Target};
 use tilelift_kernels::Gemm;
 use tilelift_kernels::explicit::{StreamNorm, Teams};

@@ -9,7 +9,7 @@ use tilelift::{OptLevel, Options, compile_timed, targets};
 #[cfg(feature = "cuda")]
 use tilelift_interp::{Buffer, Memory};
 use tilelift_ir::{Kernel, Scalar};
-use tilelift_isel::products::{Product, rank};
+use tilelift_isel::gemm::{Product, rank};
 use tilelift_isel::{LowerOptions, ScheduleKind, Target};
 use tilelift_kernels::tensor::Tensor;
 use tilelift_kernels::{Activation, Case, CaseLaunch, Gemm, Size};

@@ -12,7 +12,7 @@ use tilelift::{OptLevel, Options, targets};
 use tilelift_interp::{Buffer, Memory, ScalarArg};
 use tilelift_ir::{BuildErrors, Kernel, KernelBuilder, Scalar, ViewType, num};
 use tilelift_isel::Target;
-use tilelift_isel::products::{Choice, Product, rank};
+use tilelift_isel::gemm::{Choice, Product, rank};
 use tilelift_kernels::{Activation, Gemm, RmsNorm, known};
 
 pub(super) const HELP: &str = "\

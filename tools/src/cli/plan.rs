@@ -8,7 +8,7 @@ use std::time::Instant;
 use tilelift::targets;
 use tilelift_ir::Scalar;
 use tilelift_isel::Target;
-use tilelift_isel::products::{Prediction, Product, Ranked, rank};
+use tilelift_isel::gemm::{Prediction, Product, Ranked, rank};
 use tilelift_kernels::Gemm;
 
 pub(super) const PLAN_HELP: &str = "\

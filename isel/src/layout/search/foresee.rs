@@ -10,11 +10,11 @@
 //! that is more, and what is stored, loaded and computed around it comes on top.
 
 use super::{Search, chains};
-use crate::access::GlobalAccess;
-use crate::error::LowerError;
 use crate::lane::{Costs, Target};
-use crate::plan::{LayoutChoice, LowerOptions, Specialised};
 use tilelift_ir::{Inst, Kernel, Literal, Op, Value, Verified};
+use tilelift_schedule::LowerError;
+use tilelift_schedule::access::GlobalAccess;
+use tilelift_schedule::plan::{LayoutChoice, LowerOptions, Specialised};
 
 /// Bytes of a sector.
 const SECTOR: u64 = 32;
@@ -28,12 +28,12 @@ const ROUNDS: u64 = 16;
 /// What the plan or the plain assignment refuses.
 pub fn foresee(kernel: &Verified<'_>, target: &Target, options: &LowerOptions) -> Result<Option<u64>, LowerError> {
     let kernel: &Kernel = kernel;
-    let plan = crate::plan::plan(kernel, target, options)?;
+    let plan = tilelift_schedule::plan::plan(kernel, target, options)?;
     if let Some(s) = plan.specialised() {
         return Ok(specialised(kernel, target, s, plan.warps));
     }
     let plain = crate::layout::assign::assign(kernel, target, &plan)?;
-    let staged = crate::plan::staged_loads(kernel);
+    let staged = tilelift_schedule::plan::staged_loads(kernel);
     let priced = |costs: Costs| {
         let machine = Target { costs, ..target.clone() };
         let found = Search::new(kernel, &machine, &plan, &plain, &staged).solve()?;

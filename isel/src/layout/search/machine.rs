@@ -3,14 +3,12 @@
 use super::folds::{self, FoldCount};
 use super::ring::{self, RingSearch};
 use super::staging::{self, Waiting};
-use crate::access::GlobalAccess;
 use crate::lane::Target;
 use crate::layout::assign::{Assignment, access_layout, scattered_layout};
 use crate::layout::dots::DotPlan;
 use crate::layout::in_memory;
 use crate::layout::packed;
 use crate::layout::{legal_width, memory_type};
-use crate::plan::Plan;
 use cranelift_entity::SecondaryMap;
 use std::cell::RefCell;
 use std::collections::HashMap;
@@ -22,6 +20,8 @@ use tilelift_ir::layout::{
 };
 use tilelift_ir::ops::Rule;
 use tilelift_ir::{Attr, Inst, Kernel, Op, Scalar, Type, Value};
+use tilelift_schedule::access::GlobalAccess;
+use tilelift_schedule::plan::Plan;
 
 /// Bytes of a sector, and of a line of the cache.
 const SECTOR: u32 = 32;

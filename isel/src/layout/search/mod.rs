@@ -19,15 +19,15 @@ pub(crate) mod staging;
 pub use foresee::{foresee, seconds};
 pub(crate) use ring::ring_forms;
 
-use crate::error::LowerError;
 use crate::lane::Target;
 use crate::layout::assign::Assignment;
-use crate::plan::{LayoutChoice, LowerOptions, Plan};
 use cranelift_entity::SecondaryMap;
 use machine::Prices;
 use ring::RingSearch;
 use tilelift_egraph::physical::{Limits, Problem, Solution, Source, print, solve};
 use tilelift_ir::{Inst, Kernel, Op, Value, ValueDef, Verified};
+use tilelift_schedule::LowerError;
+use tilelift_schedule::plan::{LayoutChoice, LowerOptions, Plan};
 
 /// The values that wait in shared memory for dots: staged loads, and other views of them.
 fn in_memory(kernel: &Kernel, staged: &SecondaryMap<Inst, bool>) -> SecondaryMap<Value, bool> {
@@ -67,12 +67,12 @@ pub struct Chosen {
 /// What the plan or the plain assignment refuses.
 pub fn choose(kernel: &Verified<'_>, target: &Target, options: &LowerOptions, reasons: bool) -> Result<Option<Chosen>, LowerError> {
     let kernel: &Kernel = kernel;
-    let plan = crate::plan::plan(kernel, target, options)?;
+    let plan = tilelift_schedule::plan::plan(kernel, target, options)?;
     if plan.specialised().is_some() {
         return choose_forms(kernel, target, options, &plan).map(Some);
     }
     let plain = crate::layout::assign::assign(kernel, target, &plan)?;
-    let staged = crate::plan::staged_loads(kernel);
+    let staged = tilelift_schedule::plan::staged_loads(kernel);
     let search = Search::new(kernel, target, &plan, &plain, &staged);
     let Some(found) = search.solve() else { return Ok(None) };
     Ok(Some(Chosen { text: search.print(&found, reasons), size: found.size, others: found.others.clone(), declined: None }))

@@ -14,18 +14,18 @@
 
 use super::machine::Prices;
 use super::staging::{self, through};
-use crate::access::GlobalAccess;
-use crate::error::LowerError;
 use crate::lane::{Costs, GroupMatrix, Target};
 use crate::layout::assign::Assignment;
 use crate::layout::dots::DotPlan;
 use crate::layout::in_memory;
-use crate::plan::{Leave, LowerOptions, PanelTile, Plan, RingForms, Specialised, plan_with, value_at};
 use std::fmt::Write;
 use std::rc::Rc;
 use tilelift_egraph::physical::{Form, Machine, Solution};
 use tilelift_ir::layout::{Layout, SharedMap, panel_swizzle};
 use tilelift_ir::{Inst, Kernel, Op, Value, text};
+use tilelift_schedule::LowerError;
+use tilelift_schedule::access::GlobalAccess;
+use tilelift_schedule::plan::{Leave, LowerOptions, PanelTile, Plan, RingForms, Specialised, plan_with, value_at};
 
 /// Alternatives of one load.
 pub(super) struct Waits {
@@ -87,7 +87,7 @@ impl RingSearch {
         }
         let contiguous = |j: Inst| s.loads.iter().find(|l| l.0 == j).map(|l| l.1.contiguous());
         for &(dot, _) in &s.dots {
-            if crate::plan::trace(kernel, kernel.insts[dot].args[0], &contiguous).is_none() {
+            if tilelift_schedule::plan::trace(kernel, kernel.insts[dot].args[0], &contiguous).is_none() {
                 continue;
             }
             let plain = s.lefts.contains(&dot);

@@ -5,16 +5,16 @@
 //! copies into the tile ─► map ─► fragments: by matrix loads where they divide the access, else by vectors
 //! ```
 
-use crate::access::GlobalAccess;
 use crate::lane::Target;
 use crate::layout::assign::Assignment;
 use crate::layout::legal_width;
-use crate::plan::{Plan, is_view};
 use std::rc::Rc;
 use tilelift_ir::layout::{
     Axis, Layout, LayoutError, SharedMap, SharedOp, coalesced, ldmatrix_applies, operand_swizzle, turned_swizzle, vector_count, wavefronts,
 };
 use tilelift_ir::{Attr, Inst, Kernel, Op, Value};
+use tilelift_schedule::access::GlobalAccess;
+use tilelift_schedule::plan::{Plan, is_view};
 
 /// Another view of the same memory.
 #[derive(Clone, Debug)]

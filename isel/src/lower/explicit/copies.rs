@@ -1,11 +1,11 @@
 //! Copies between views and panels.
 
 use super::super::Lower;
-use crate::error::LowerError;
 use crate::lane::{LVal, LaneBuilder, Place, Reduction, Unit};
-use crate::plan::{Form, PanelTile, Part};
 use std::rc::Rc;
 use tilelift_ir::{AtomicOp, Attr, Inst};
+use tilelift_schedule::LowerError;
+use tilelift_schedule::plan::{Form, PanelTile, Part};
 
 /// Bytes from a buffer's base to a part of it, and whether a panel begins there.
 pub(super) fn start(form: &Form, parts: &[Part]) -> Option<u32> {

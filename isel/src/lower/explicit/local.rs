@@ -10,14 +10,14 @@ use super::super::shared::representative;
 use super::super::vectors::{from_words, to_words, word_types};
 use super::super::{Held, Lower};
 use super::handle;
-use crate::error::LowerError;
 use crate::lane::{AllocId, BinOp, LVal, LaneBuilder, Place, Unit};
 use crate::layout::{legal_width, memory_type};
 use crate::number::gcd;
-use crate::plan::{Form, Part, used_handles};
 use std::rc::Rc;
 use tilelift_ir::layout::{AccessColumns, Axis, Layout, vectors_without};
 use tilelift_ir::{Inst, Op, Scalar, Value};
+use tilelift_schedule::LowerError;
+use tilelift_schedule::plan::{Form, Part, used_handles};
 
 /// A buffer, or a part of it.
 #[derive(Clone, Debug)]
@@ -261,8 +261,9 @@ impl Lower<'_> {
             if d.results.iter().any(|v| kernel.ty(*v).is_handle() && !used.contains(v)) {
                 return;
             }
-            let of = |v: Option<&Value>| v.and_then(|&v| handle(kernel, v)).filter(|h| own(crate::plan::allocation(kernel, h.root)));
-            let form = |h: &crate::plan::Handle| self.task.as_ref().and_then(|t| t.plan.forms.get(&h.root));
+            let of =
+                |v: Option<&Value>| v.and_then(|&v| handle(kernel, v)).filter(|h| own(tilelift_schedule::plan::allocation(kernel, h.root)));
+            let form = |h: &tilelift_schedule::plan::Handle| self.task.as_ref().and_then(|t| t.plan.forms.get(&h.root));
             let step = match d.op {
                 Op::LocalIndex => of(d.args.first()).and_then(|h| form(&h)?.index_step(h.parts[0].of)),
                 Op::LocalSlice => of(d.results.first()).and_then(|h| Some(form(&h)?.cut(&h.parts))),

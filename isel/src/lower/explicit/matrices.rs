@@ -9,10 +9,10 @@ use super::super::elementwise::Coords;
 use super::super::vectors::{from_words, to_words};
 use super::super::{Lower, Tile};
 use super::local::Local;
-use crate::error::LowerError;
 use crate::lane::{LTy, LVal, LaneBuilder, Vals};
 use tilelift_ir::Scalar;
 use tilelift_ir::layout::{AccessColumns, Axis, Coord, Layout, LdMatrixPlan, ldmatrix_applies};
+use tilelift_schedule::LowerError;
 
 /// Bytes of a matrix's row.
 const ROW: u32 = 16;

@@ -13,12 +13,12 @@ mod product;
 pub(super) use local::Local;
 
 use super::{Held, Lower};
-use crate::error::LowerError;
 use crate::lane::{AllocId, BinOp, LTy, LVal, LaneBuilder, Param, ParamSource, Place, RoleSpec, Special, Unit};
-use crate::plan::{Explicit, TaskRole, handle};
 use std::collections::BTreeMap;
 use std::rc::Rc;
 use tilelift_ir::{Attr, CmpOp, Inst, Kernel, Op, Region, Type, Value};
+use tilelift_schedule::LowerError;
+use tilelift_schedule::plan::{Explicit, TaskRole, handle};
 
 /// Barrier words.
 #[derive(Clone, Copy, Debug)]
@@ -111,7 +111,7 @@ impl Lower<'_> {
             met: true,
             stored: false,
         });
-        let tasks = crate::plan::tasks(kernel);
+        let tasks = tilelift_schedule::plan::tasks(kernel);
         for &i in kernel.regions[kernel.body].insts.iter().filter(|&&i| Some(i) != tasks) {
             self.inst(b, i).map_err(|e| e.at(kernel.locs[i]))?;
         }

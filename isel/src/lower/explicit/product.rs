@@ -4,13 +4,13 @@ use super::super::warpgroup::{left_words, shares};
 use super::super::{Lower, Tile};
 use super::Local;
 use super::copies::start;
-use crate::error::LowerError;
 use crate::lane::GroupMatrix;
 use crate::lane::{BinOp, GroupOperand, LTy, LVal, LaneBuilder, LeftOperand, Multiply, Panels, Place, Special, Unit, Vals};
-use crate::plan::is_zero;
 use std::collections::BTreeMap;
 use tilelift_ir::layout::Axis;
 use tilelift_ir::{Inst, Value};
+use tilelift_schedule::LowerError;
+use tilelift_schedule::plan::is_zero;
 
 /// An operand in panels.
 struct Operand {

@@ -5,10 +5,10 @@
 //!         └─ as long as memory ┘              memory = bytes of all waves at the rate that bytes in flight allow
 //! ```
 
-use super::deal::{Shares, unshared};
+use super::stream_k::{Shares, unshared};
 use super::{Choice, Product, instruction};
-use crate::lane::Target;
 use std::fmt;
+use tilelift_lane::Target;
 
 /// What bounds the main part of a product.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]

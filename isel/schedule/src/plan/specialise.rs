@@ -18,12 +18,12 @@ use super::overlap::{Overlap, overlap};
 use super::words::beside_products;
 use crate::access::GlobalAccess;
 use crate::facts::power_of_two;
-use crate::lane::{GroupMatrixId, Target, Units};
-use crate::lane::{LVal, LaneBuilder, TensorBox, Vals, entry_registers};
 use cranelift_entity::EntityRef;
 use std::collections::HashSet;
 use std::fmt;
 use tilelift_ir::{Attr, Effects, Extent, Inst, Kernel, Op, Precision, Region, Scalar, Type, Value, ValueDef};
+use tilelift_lane::{GroupMatrixId, Target, Units};
+use tilelift_lane::{LVal, LaneBuilder, TensorBox, Vals, entry_registers};
 
 /// A kernel whose main loop is split between a producer that copies and consumers that compute.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -47,21 +47,21 @@ pub struct Specialised {
     /// Of a group's rows so many parts leave one behind the other through the same bytes: teams have the time, and the ring the room.
     pub staging_parts: u32,
     /// The loop does more than multiply and add up.
-    pub(crate) mixed: bool,
+    pub mixed: bool,
     /// Its parts, if its products run while the lanes compute.
-    pub(crate) overlap: Option<Overlap>,
+    pub overlap: Option<Overlap>,
     /// The loop.
-    pub(crate) main: Inst,
+    pub main: Inst,
     /// Its loads, in program order.
-    pub(crate) loads: Vec<(Inst, PanelTile)>,
+    pub loads: Vec<(Inst, PanelTile)>,
     /// Its dots.
-    pub(crate) dots: Vec<(Inst, GroupMatrixId)>,
+    pub dots: Vec<(Inst, GroupMatrixId)>,
     /// Dots whose left operand goes from the ring through registers.
-    pub(crate) lefts: Vec<Inst>,
+    pub lefts: Vec<Inst>,
     /// Sums are there twice, and the lanes add.
-    pub(crate) brief: bool,
+    pub brief: bool,
     /// Stores that bulk copies do.
-    pub(crate) stores: Vec<(Inst, PanelTile)>,
+    pub stores: Vec<(Inst, PanelTile)>,
 }
 
 impl fmt::Display for Specialised {
@@ -98,14 +98,16 @@ impl fmt::Display for Specialised {
 
 /// A tile in panels, and the view it comes from or goes to.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub(crate) struct PanelTile {
+pub struct PanelTile {
     /// The view's dimensions, contiguous one first.
     pub order: Vec<usize>,
     /// Extents of the tile, in the view's order of dimensions.
     pub shape: Vec<u32>,
+    /// Element type.
     pub elem: Scalar,
-    /// Bytes of a panel's row, and the most that the tile's rows permit.
+    /// Bytes of a panel's row.
     pub span: u32,
+    /// The most bytes that the tile's rows permit a panel's row.
     pub widest: u32,
     /// Elements of a panel's row.
     pub per: u32,
@@ -170,14 +172,17 @@ impl PanelTile {
         self.order[0]
     }
 
+    /// Panels of the tile.
     pub fn panels(&self) -> u32 {
         self.shape[self.order[0]] / self.per
     }
 
+    /// Bytes of a panel.
     pub fn panel_bytes(&self) -> u32 {
         self.rows * self.span
     }
 
+    /// Bytes of the tile.
     pub fn bytes(&self) -> u32 {
         self.panels() * self.panel_bytes()
     }
@@ -213,7 +218,7 @@ impl PanelTile {
 }
 
 /// The load behind a dot's operand, through transposes and dropped extents, and the operand's dimension that is contiguous in memory.
-pub(crate) fn trace(kernel: &Kernel, v: Value, contiguous: &dyn Fn(Inst) -> Option<usize>) -> Option<(Inst, usize)> {
+pub fn trace(kernel: &Kernel, v: Value, contiguous: &dyn Fn(Inst) -> Option<usize>) -> Option<(Inst, usize)> {
     let i = kernel.def_inst(v)?;
     let d = &kernel.insts[i];
     match (d.op, d.attrs.first()) {
@@ -236,7 +241,7 @@ pub(crate) fn trace(kernel: &Kernel, v: Value, contiguous: &dyn Fn(Inst) -> Opti
 }
 
 /// Most slots of a ring that nobody asked for.
-pub(crate) const MAX_DEPTH: u32 = 8;
+pub const MAX_DEPTH: u32 = 8;
 
 /// Registers that consumers need beside their sums: addresses, the ring, the epilogue.
 const BESIDE_SUMS: u32 = 26;
@@ -420,7 +425,7 @@ pub(super) fn specialise(kernel: &Kernel, target: &Target, options: &LowerOption
 }
 
 /// Panels begin at multiples of this.
-pub(crate) const ALIGN: u32 = 1024;
+pub const ALIGN: u32 = 1024;
 
 /// Views that are loaded by bulk copies must not be stored to: the copies run ahead.
 fn sole_views(kernel: &Kernel, loads: &[(Inst, PanelTile)]) -> Result<(), String> {
@@ -497,7 +502,7 @@ fn multiplication(
         return Err("a dot of no two dimensions".into());
     };
     let k = ta.shape[1];
-    let typed = |x: &crate::lane::GroupMatrix| {
+    let typed = |x: &tilelift_lane::GroupMatrix| {
         x.operand == elem(d.args[0]) && x.operand == elem(d.args[1]) && x.acc == elem(result) && x.precision == precision
     };
     let Some(at) = units.matrix.iter().position(typed) else {
@@ -562,7 +567,7 @@ fn addresses(kernel: &Kernel, main: Inst, loads: &[(Inst, PanelTile)]) -> Result
 }
 
 /// Registers of producer and consumers, so many groups in all.
-pub(crate) fn budget(target: &Target, units: &Units, consumers: u32, held: u32) -> Result<Option<[u32; 2]>, String> {
+pub fn budget(target: &Target, units: &Units, consumers: u32, held: u32) -> Result<Option<[u32; 2]>, String> {
     let pool = &units.registers;
     let entry = entry_registers(target, units, (consumers + 1) * units.group_warps);
     let need = held + BESIDE_SUMS;
@@ -617,7 +622,7 @@ fn result_tile(kernel: &Kernel, i: Inst, units: &Units, sums: &[[u32; 2]], want:
 }
 
 /// The value of which a tile is another view: the same elements in the same order, with other extents of 1.
-pub(crate) fn behind_reshapes(kernel: &Kernel, mut v: Value) -> Value {
+pub fn behind_reshapes(kernel: &Kernel, mut v: Value) -> Value {
     let same = |i: &Inst| (kernel.insts[*i].op == Op::Reshape && keeps_extents(kernel, *i)) || is_panels(kernel, *i);
     while let Some(i) = kernel.def_inst(v).filter(same) {
         v = kernel.insts[i].args[0];

@@ -43,12 +43,13 @@ pub enum LowerError {
 }
 
 impl LowerError {
-    pub(crate) fn unsupported(what: impl Into<String>, why: impl Into<String>) -> LowerError {
+    /// A refusal: what was asked for, and why it can't be had.
+    pub fn unsupported(what: impl Into<String>, why: impl Into<String>) -> LowerError {
         LowerError::Unsupported { what: what.into(), why: why.into(), loc: Loc::default() }
     }
 
     /// The same error placed at an instruction, unless it has a place already.
-    pub(crate) fn at(mut self, place: Loc) -> LowerError {
+    pub fn at(mut self, place: Loc) -> LowerError {
         match &mut self {
             LowerError::Unsupported { loc, .. } | LowerError::Requirement { loc, .. } | LowerError::ResourceExceeded { loc, .. } => {
                 if *loc == Loc::default() {

@@ -17,14 +17,14 @@
 
 use super::PanelTile;
 use super::specialise::trace;
-use crate::lane::Target;
 use std::collections::HashSet;
 use tilelift_egraph::cost::Family;
 use tilelift_ir::{Effects, Inst, Kernel, Literal, Op, Scalar, Value, ValueDef};
+use tilelift_lane::Target;
 
 /// The parts of a loop; what is in none of the lists is head.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub(crate) struct Overlap {
+pub struct Overlap {
     /// Products that are started a step ahead.
     pub early: Vec<Inst>,
     /// Products that end a step later.
@@ -36,7 +36,7 @@ pub(crate) struct Overlap {
 }
 
 /// True for a tile that is a splat of zero.
-pub(crate) fn is_zero(kernel: &Kernel, v: Value) -> bool {
+pub fn is_zero(kernel: &Kernel, v: Value) -> bool {
     let Some(i) = kernel.def_inst(v) else { return false };
     let d = &kernel.insts[i];
     let zero = |v: Value| match kernel.as_const(v) {

@@ -8,20 +8,20 @@ mod overlap;
 mod specialise;
 mod words;
 
-pub(crate) use buffers::{Form, Handle, Part, allocation, handle, used_handles};
-pub(crate) use explicit::tasks;
+pub use buffers::{Form, Handle, Part, allocation, handle, used_handles};
+pub use explicit::tasks;
 pub use explicit::{Explicit, TaskRole};
-pub(crate) use forms::{Forms as RingForms, Leave, is_panels, is_view, value_at};
-pub(crate) use loads::{keeps_extents, ring_loads, staged_loads};
-pub(crate) use overlap::{Overlap, is_zero};
+pub use forms::{Forms as RingForms, Leave, is_panels, is_view, value_at};
+pub use loads::{keeps_extents, ring_loads, staged_loads};
+pub use overlap::{Overlap, is_zero};
 pub use specialise::Specialised;
-pub(crate) use specialise::{ALIGN, MAX_DEPTH, PanelTile, behind_reshapes, budget, trace};
+pub use specialise::{ALIGN, MAX_DEPTH, PanelTile, behind_reshapes, budget, trace};
 
 use crate::error::LowerError;
-use crate::lane::Target;
 use std::fmt;
 use std::rc::Rc;
 use tilelift_ir::{Inst, Kernel, Op, Scalar, Type};
+use tilelift_lane::Target;
 use words::in_words;
 
 /// What the caller pins; the kernel's own hints come next, then the defaults here.
@@ -147,7 +147,7 @@ pub fn plan(kernel: &Kernel, target: &Target, options: &LowerOptions) -> Result<
 ///
 /// # Errors
 /// As [`plan`].
-pub(crate) fn plan_with(kernel: &Kernel, target: &Target, options: &LowerOptions, forms: &RingForms) -> Result<Plan, LowerError> {
+pub fn plan_with(kernel: &Kernel, target: &Target, options: &LowerOptions, forms: &RingForms) -> Result<Plan, LowerError> {
     let specialise = || {
         let forms = RingForms::required(kernel)?.or(&RingForms::asked(kernel, options)).or(forms);
         specialise::specialise(kernel, target, options, &forms)

@@ -6,16 +6,16 @@
 //!
 //! An engine asks [`rank`] for a product's shape and builds the kernel with the first answer, or times the first few and keeps the best.
 
-mod deal;
 mod model;
+mod stream_k;
 
-pub use deal::Streams;
 pub use model::{Bound, Prediction, predict};
+pub use stream_k::Streams;
 
-use crate::lane::{GroupMatrix, Target, Units};
 use crate::plan::{ALIGN, MAX_DEPTH, budget};
 use std::fmt;
 use tilelift_ir::{Precision, Scalar};
+use tilelift_lane::{GroupMatrix, Target, Units};
 
 /// Products of matrices, `C[M, N] = A[M, K] B[K, N]`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]
@@ -111,7 +111,7 @@ const LEAST_STEPS: u32 = 4;
 const WORTH: [f64; 2] = [1.01, 1.03];
 
 /// The instruction that multiplies a product's operands.
-pub(crate) fn instruction<'t>(units: &'t Units, product: &Product) -> Option<&'t GroupMatrix> {
+pub fn instruction<'t>(units: &'t Units, product: &Product) -> Option<&'t GroupMatrix> {
     let along_k = !product.trans.0 && product.trans.1;
     let precision = if product.elem == Scalar::F32 { Precision::Tf32 } else { Precision::Exact };
     units.matrix.iter().find(|r| r.operand == product.elem && r.precision == precision && (r.any_order || along_k))
@@ -191,7 +191,7 @@ pub fn candidates(target: &Target, product: &Product) -> Vec<Choice> {
                         add(group, 1, Some(s));
                     }
                 };
-                deal::candidates(tiles, k.div_ceil(bk), machine.multiprocessors, group, teams, &mut push);
+                stream_k::candidates(tiles, k.div_ceil(bk), machine.multiprocessors, group, teams, &mut push);
             }
         }
     };

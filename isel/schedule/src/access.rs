@@ -2,12 +2,12 @@
 
 use crate::error::LowerError;
 use crate::facts::{divisor, power_of_two};
-use crate::lane::Target;
 use smallvec::SmallVec;
 use std::borrow::Cow;
 use std::rc::Rc;
 use tilelift_ir::layout::{AccessColumns, Axis, Layout, coalesced, sector_efficiency, vectors_without};
 use tilelift_ir::{Extent, Inst, Kernel, Op, Scalar, Type, Value, ViewType};
+use tilelift_lane::Target;
 
 /// The view of the bytes of a view whose elements share bytes in pairs.
 fn byte_view(view: &ViewType) -> ViewType {
@@ -25,7 +25,7 @@ fn byte_view(view: &ViewType) -> ViewType {
 }
 
 /// A load or store, with what is known of its addresses.
-pub(crate) struct GlobalAccess<'a> {
+pub struct GlobalAccess<'a> {
     /// The view's type; of one with packed elements, that of its bytes.
     pub view: Cow<'a, ViewType>,
     /// Two elements share a byte: indices and extents of the innermost dimension, and the strides of the others, count twice what `view` does.
@@ -98,7 +98,7 @@ const SECTOR: u32 = 32;
 
 /// The layout for a global access of a tile that is wanted in `want`: that one if it costs no more sectors or the tile is small,
 /// else the coalesced one.
-pub(crate) fn access_layout_for(
+pub fn access_layout_for(
     target: &Target,
     warps: u32,
     access: &GlobalAccess<'_>,

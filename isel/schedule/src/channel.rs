@@ -14,7 +14,7 @@ use std::fmt;
 
 /// A ring of slots.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct Channel {
+pub struct Channel {
     /// Slots.
     pub depth: u32,
     /// Groups that read every item.
@@ -27,11 +27,23 @@ pub(crate) struct Channel {
 
 /// Why a channel does not work.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub(crate) enum ChannelError {
+pub enum ChannelError {
     /// Consumers hold as many items as there are slots when they wait for the next one, which the producer has no slot for.
-    Starved { depth: u32, lag: u32 },
+    Starved {
+        /// Slots.
+        depth: u32,
+        /// Items that a consumer holds while it waits.
+        lag: u32,
+    },
     /// A barrier word cannot count so much.
-    Count { what: &'static str, got: u32, most: u32 },
+    Count {
+        /// What is counted.
+        what: &'static str,
+        /// How many there are.
+        got: u32,
+        /// How many there may be.
+        most: u32,
+    },
 }
 
 impl fmt::Display for ChannelError {
@@ -52,6 +64,7 @@ const WORD: u32 = 8;
 const MOST: u32 = (1 << 20) - 1;
 
 impl Channel {
+    /// A ring of so many slots.
     pub fn new(depth: u32, consumers: u32, bytes: u32, lag: u32) -> Channel {
         Channel { depth, consumers, bytes, lag }
     }

@@ -3,12 +3,12 @@
 use super::buffers::{Form, buffers, handle};
 use super::{LowerOptions, PanelTile};
 use crate::error::LowerError;
-use crate::lane::entry_registers;
-use crate::lane::{GroupMatrixId, Target, Units};
 use cranelift_entity::EntityRef;
 use std::collections::BTreeMap;
 use std::fmt;
 use tilelift_ir::{Attr, Inst, Kernel, Op, Precision, Region, Type};
+use tilelift_lane::entry_registers;
+use tilelift_lane::{GroupMatrixId, Target, Units};
 
 /// A kernel with explicit control.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -19,9 +19,12 @@ pub struct Explicit {
     pub warps: u32,
     /// It is lowered without a proof.
     pub unproven: bool,
-    pub(crate) forms: BTreeMap<Inst, Form>,
-    pub(crate) boxes: BTreeMap<Inst, PanelTile>,
-    pub(crate) dots: BTreeMap<Inst, GroupMatrixId>,
+    /// How each buffer lies in shared memory.
+    pub forms: BTreeMap<Inst, Form>,
+    /// What each bulk copy moves.
+    pub boxes: BTreeMap<Inst, PanelTile>,
+    /// The matrix instruction of each asynchronous dot.
+    pub dots: BTreeMap<Inst, GroupMatrixId>,
 }
 
 /// A replica of a task.
@@ -30,7 +33,7 @@ pub struct TaskRole {
     /// The task's name, with the replica's number if there are several.
     pub name: String,
     /// Its region.
-    pub(crate) region: Region,
+    pub region: Region,
     /// The replica's number.
     pub replica: u32,
     /// First warp and number of warps.
@@ -60,7 +63,7 @@ impl fmt::Display for Explicit {
 }
 
 /// The `tasks` of a kernel.
-pub(crate) fn tasks(kernel: &Kernel) -> Option<Inst> {
+pub fn tasks(kernel: &Kernel) -> Option<Inst> {
     kernel.regions[kernel.body].insts.iter().copied().find(|&i| kernel.insts[i].op == Op::Tasks)
 }
 
@@ -87,7 +90,7 @@ fn unit(op: Op) -> Option<&'static str> {
 ///
 /// # Errors
 /// What the target lacks, what no layout of a buffer satisfies, what does not fit the warps.
-pub(crate) fn explicit(kernel: &Kernel, target: &Target, options: &LowerOptions, outer: u32) -> Result<Explicit, LowerError> {
+pub fn explicit(kernel: &Kernel, target: &Target, options: &LowerOptions, outer: u32) -> Result<Explicit, LowerError> {
     let mut missing = None;
     kernel.walk(kernel.body, &mut |i| {
         let op = kernel.insts[i].op;

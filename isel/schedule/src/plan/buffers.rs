@@ -10,10 +10,10 @@
 
 use super::PanelTile;
 use crate::error::LowerError;
-use crate::lane::Units;
-use crate::number::gcd;
 use std::collections::{BTreeMap, BTreeSet};
 use tilelift_ir::{Attr, Inst, Kernel, Op, SharedType, Type, Value};
+use tilelift_lane::Units;
+use tilelift_lane::number::gcd;
 
 /// Rows after which the swizzle of panels repeats.
 const PHASE: u32 = 8;
@@ -23,7 +23,7 @@ const PIECE: u32 = 16;
 
 /// How a buffer lies.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub(crate) struct Form {
+pub struct Form {
     /// Extents of the whole buffer.
     pub shape: Vec<u32>,
     /// Bytes of an element.
@@ -34,7 +34,7 @@ pub(crate) struct Form {
 
 /// Panels of a buffer.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct Blocks {
+pub struct Blocks {
     /// The dimension along rows.
     pub contiguous: usize,
     /// Bytes of a panel's row.
@@ -117,15 +117,18 @@ impl Form {
 
 /// A dimension of a handle: which one of the buffer, from where, and how far.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct Part {
+pub struct Part {
+    /// The dimension of the buffer.
     pub of: usize,
+    /// Its first element.
     pub at: u32,
+    /// Elements.
     pub extent: u32,
 }
 
 /// What a handle stands for.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub(crate) struct Handle {
+pub struct Handle {
     /// The instruction that gave the buffer its type: its allocation, or a reinterpretation.
     pub root: Inst,
     /// Its dimensions.
@@ -137,7 +140,7 @@ fn shared(kernel: &Kernel, v: Value) -> Option<&SharedType> {
 }
 
 /// What a handle stands for; `None` for what is none.
-pub(crate) fn handle(kernel: &Kernel, v: Value) -> Option<Handle> {
+pub fn handle(kernel: &Kernel, v: Value) -> Option<Handle> {
     let i = kernel.def_inst(v)?;
     let d = &kernel.insts[i];
     let extents = &shared(kernel, v)?.shape;
@@ -168,7 +171,7 @@ pub(crate) fn handle(kernel: &Kernel, v: Value) -> Option<Handle> {
 }
 
 /// The handles that something looks into, and not only makes further handles of.
-pub(crate) fn used_handles(kernel: &Kernel) -> BTreeSet<Value> {
+pub fn used_handles(kernel: &Kernel) -> BTreeSet<Value> {
     let mut used = BTreeSet::new();
     kernel.walk(kernel.body, &mut |i| {
         let d = &kernel.insts[i];
@@ -190,7 +193,7 @@ pub(crate) fn used_handles(kernel: &Kernel) -> BTreeSet<Value> {
 }
 
 /// The allocation behind a handle's root.
-pub(crate) fn allocation(kernel: &Kernel, root: Inst) -> Inst {
+pub fn allocation(kernel: &Kernel, root: Inst) -> Inst {
     let mut i = root;
     while kernel.insts[i].op == Op::LocalReinterpret {
         match handle(kernel, kernel.insts[i].args[0]) {
@@ -229,7 +232,7 @@ fn root_type(kernel: &Kernel, root: Inst) -> &SharedType {
 }
 
 /// The forms of all buffers, by the instruction that gives the type, and the boxes of the copies.
-pub(crate) struct Buffers {
+pub struct Buffers {
     pub forms: BTreeMap<Inst, Form>,
     pub boxes: BTreeMap<Inst, PanelTile>,
 }
@@ -238,7 +241,7 @@ pub(crate) struct Buffers {
 ///
 /// # Errors
 /// What no form satisfies, at the instruction that asks for it.
-pub(crate) fn buffers(kernel: &Kernel, units: Option<&Units>) -> Result<Buffers, LowerError> {
+pub fn buffers(kernel: &Kernel, units: Option<&Units>) -> Result<Buffers, LowerError> {
     let mut roots: BTreeMap<Inst, Vec<Inst>> = BTreeMap::new();
     let mut wishes: BTreeMap<Inst, Vec<(Inst, Inst, Wish)>> = BTreeMap::new();
     let mut boxes = BTreeMap::new();

@@ -20,7 +20,7 @@ use tilelift_ir::{Attr, Cursor, DotPart, Inst, Kernel, LayoutSpec, Op, Region, V
 
 /// How a result leaves.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Leave {
+pub enum Leave {
     /// Through panels whose rows are so many bytes, by bulk copies.
     Panels(u32),
     /// From registers, by lanes.
@@ -29,7 +29,7 @@ pub(crate) enum Leave {
 
 /// What is said of the forms of a specialised loop.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
-pub(crate) struct Forms {
+pub struct Forms {
     /// Bytes of the rows of panels, by load.
     pub spans: BTreeMap<Inst, u32>,
     /// Dots whose left operand comes from the ring, and whether it goes through registers.
@@ -39,17 +39,17 @@ pub(crate) struct Forms {
 }
 
 /// True for a requirement that says how an operand of a ring is read: another view of it, as the ring sees it.
-pub(crate) fn is_view(kernel: &Kernel, i: Inst) -> bool {
+pub fn is_view(kernel: &Kernel, i: Inst) -> bool {
     kernel.insts[i].op == Op::RequireLayout && matches!(spec(kernel, i), Some(LayoutSpec::Panels(_) | LayoutSpec::Mma(DotPart::A)))
 }
 
 /// True for a requirement of panels.
-pub(crate) fn is_panels(kernel: &Kernel, i: Inst) -> bool {
+pub fn is_panels(kernel: &Kernel, i: Inst) -> bool {
     kernel.insts[i].op == Op::RequireLayout && matches!(spec(kernel, i), Some(LayoutSpec::Panels(_)))
 }
 
 /// The requirements of panels, in the order of the text.
-pub(crate) fn panel_sites(kernel: &Kernel) -> Vec<Inst> {
+pub fn panel_sites(kernel: &Kernel) -> Vec<Inst> {
     let mut out = Vec::new();
     kernel.walk(kernel.body, &mut |i| out.extend(is_panels(kernel, i).then_some(i)));
     out
@@ -199,7 +199,7 @@ impl Forms {
 }
 
 /// The operand of a store that is stored, by number.
-pub(crate) fn value_at(kernel: &Kernel, store: Inst) -> usize {
+pub fn value_at(kernel: &Kernel, store: Inst) -> usize {
     let value = kernel.operand(store, "value")[0];
     kernel.insts[store].args.iter().position(|&v| v == value).unwrap_or(0)
 }

@@ -6,7 +6,7 @@ use tilelift_ir::{Kernel, Literal, Op, Value, ValueDef};
 const CAP: u32 = 1 << 12;
 
 /// The largest power of two up to 4096 known to divide an integer scalar (4096 for 0).
-pub(crate) fn divisor(kernel: &Kernel, v: Value) -> u32 {
+pub fn divisor(kernel: &Kernel, v: Value) -> u32 {
     divisor_within(kernel, v, 64)
 }
 
@@ -52,6 +52,6 @@ fn divisor_within(kernel: &Kernel, v: Value, fuel: u32) -> u32 {
 }
 
 /// The largest power of two up to the cap that divides `x` (the cap for 0).
-pub(crate) fn power_of_two(x: i64) -> u32 {
+pub fn power_of_two(x: i64) -> u32 {
     if x == 0 { CAP } else { (1u64 << x.trailing_zeros().min(12)) as u32 }
 }

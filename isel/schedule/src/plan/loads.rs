@@ -6,19 +6,19 @@ use tilelift_ir::require::{requirements, spec};
 use tilelift_ir::{Inst, Kernel, LayoutSpec, Op, Value};
 
 /// True if a reshape only adds or drops extents of 1, as a batch dimension is dropped: every staged map follows it.
-pub(crate) fn keeps_extents(kernel: &Kernel, i: Inst) -> bool {
+pub fn keeps_extents(kernel: &Kernel, i: Inst) -> bool {
     let d = &kernel.insts[i];
     let real = |v: Value| kernel.ty(v).as_tile().map(|t| t.shape.iter().copied().filter(|&e| e != 1).collect::<Vec<u32>>());
     matches!((real(d.args[0]), real(d.results[0])), (Some(a), Some(b)) if a == b)
 }
 
 /// Loads without mask and `other` that are read by nothing but dots, through transposes and dropped extents of 1 at most.
-pub(crate) fn staged_loads(kernel: &Kernel) -> SecondaryMap<Inst, bool> {
+pub fn staged_loads(kernel: &Kernel) -> SecondaryMap<Inst, bool> {
     loads_for_dots(kernel, &|_| false)
 }
 
 /// The same where requirements say how they wait: those are other views of what a ring holds.
-pub(crate) fn ring_loads(kernel: &Kernel) -> SecondaryMap<Inst, bool> {
+pub fn ring_loads(kernel: &Kernel) -> SecondaryMap<Inst, bool> {
     loads_for_dots(kernel, &|i| is_view(kernel, i))
 }
 

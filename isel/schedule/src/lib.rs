@@ -1,0 +1,20 @@
+//! Scheduling: how a kernel runs on a machine, decided before layouts because layouts depend on it.
+//!
+//! ```text
+//! kernel, target, hints ── plan ─► pipelined │ specialised (producer and consumer warps over a ring) │ as the author's tasks say
+//! matrix product ── gemm::rank ─► tiles, stages, splits, stream-K, best first by a model of the machine
+//! ```
+//!
+//! What it stands on: divisibility of scalars ([`facts`]), what a global access may do at once ([`access`]). It knows no layouts and no
+//! lowering.
+
+#![deny(missing_docs)]
+
+pub mod access;
+pub mod channel;
+mod error;
+pub mod facts;
+pub mod gemm;
+pub mod plan;
+
+pub use error::LowerError;
