@@ -261,7 +261,7 @@ fn chip(name: &'static str, shared_bytes: u32, newer: &[Row], code_casts: &'stat
 }
 
 /// Products on an NVIDIA H200. Columns, operands and what one multiprocessor can take are measured of the units alone; the others are
-/// fitted to 100 products, by tile, of bf16, e4m3 and `i8` (`docs/perf-log.md`), which they meet within 4% (root of the mean square).
+/// fitted to 100 products, by tile, of bf16, e4m3 and `i8` (`docs/log/performance.md`), which they meet within 4% (root of the mean square).
 const H200_PRODUCTS: Machine = Machine {
     multiprocessors: PROCESSORS as u32,
     clock: 1781.0,
@@ -293,7 +293,7 @@ const PROCESSORS: u64 = 132;
 /// banks a cycle, 30 cycles until its data is there; barriers 12.4 + 2 per warp; sectors at 17 bytes per cycle and multiprocessor (4.5
 /// TB/s); `wgmma` at the 800 TFLOP/s that its power allows; 660 cycles from a global load to its data; 10 cycles a step of `silu` and `gelu` behind a product;
 /// a `wgmma` of 64 rows and N columns 16 + N/4 cycles from shared memory, 13 with A in registers; 75 to wait for it; boxes of bulk copies start every
-/// 64 cycles, their rows come every 2.1, their bytes at 39 a cycle (`docs/perf-log.md`).
+/// 64 cycles, their rows come every 2.1, their bytes at 39 a cycle (`docs/log/performance.md`).
 const H200: Costs = Costs {
     alu: 8,
     special: 32,

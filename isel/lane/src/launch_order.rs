@@ -6,7 +6,7 @@
 //! ```
 //!
 //! Nothing asks for the next launch ahead of time: programs that wait beside running ones slowed those down by up to a fifth
-//! (docs/perf-log.md, section 12), and the launch that comes when the last program ends hides as much.
+//! (docs/log/performance.md, section 12), and the launch that comes when the last program ends hides as much.
 //!
 //! No access to global memory stands in front of [`Unit::AwaitPrevious`], so it does not matter to the numbers whether launches overlap.
 
