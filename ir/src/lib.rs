@@ -19,6 +19,7 @@ mod entities;
 pub mod interp;
 pub mod kernel;
 pub mod layout;
+pub mod multiples;
 pub mod num;
 pub mod ops;
 mod random;

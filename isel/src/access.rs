@@ -77,6 +77,11 @@ impl<'a> GlobalAccess<'a> {
         fast.into_iter().chain(rest).collect()
     }
 
+    /// The largest power of two known to divide the index of a dimension, in elements of the view.
+    pub fn divisor(&self, d: usize) -> u32 {
+        self.divisors[d]
+    }
+
     /// Elements that one lane may access at once along the contiguous dimension: bounded by the width of an access, the alignment of
     /// base, strides and index, and the extent's divisor, so that a vector is inside the view or outside it as a whole.
     pub fn vector_elements(&self, max_bytes: u32) -> u32 {

@@ -1,57 +1,148 @@
 //! Facts about scalars: which power of two is known to divide an index.
+//!
+//! ```text
+//! index ─► what it is made of: ops by the table of multiples, loops by what enters and what each iteration hands on
+//!          begin with "every power divides", take away what some definition does not keep, until nothing changes
+//! ```
 
-use tilelift_ir::{Kernel, Literal, Op, Value, ValueDef};
+use crate::hash::Map;
+use smallvec::SmallVec;
+use tilelift_ir::multiples::{ALL_ZEROS, Known, low_zeros, zeros_of};
+use tilelift_ir::{Effects, Inst, Kernel, Literal, Op, Region, Value, ValueDef};
 
-/// Divisors are capped here; no access is wider.
-const CAP: u32 = 1 << 12;
+/// Divisors are capped here, as a power of two; no access is wider.
+const CAP: u8 = 12;
+
+/// Definitions that are looked at for one index; of what lies behind them nothing is known.
+const MOST: usize = 256;
+
+/// Rounds after which nothing is known of an index whose facts still change.
+const ROUNDS: usize = 64;
 
 /// The largest power of two up to 4096 known to divide an integer scalar (4096 for 0).
 pub(crate) fn divisor(kernel: &Kernel, v: Value) -> u32 {
-    divisor_within(kernel, v, 64)
-}
-
-fn divisor_within(kernel: &Kernel, v: Value, fuel: u32) -> u32 {
-    if fuel == 0 {
-        return 1;
-    }
-    if let Some((Literal::Int(c), _)) = kernel.as_const(v) {
-        return power_of_two(c);
-    }
-    let go = |v: Value| divisor_within(kernel, v, fuel / 2);
-    match kernel.values[v].def {
-        ValueDef::Result(i, _) => {
-            let d = &kernel.insts[i];
-            match d.op {
-                Op::Add | Op::Sub | Op::Minimum | Op::Maximum | Op::Rem => go(d.args[0]).min(go(d.args[1])),
-                Op::Select => go(d.args[1]).min(go(d.args[2])),
-                Op::Mul => go(d.args[0]).saturating_mul(go(d.args[1])).min(CAP),
-                Op::Shl => match kernel.as_const(d.args[1]) {
-                    Some((Literal::Int(s @ 0..=12), _)) => (go(d.args[0]) << s).min(CAP),
-                    _ => go(d.args[0]),
-                },
-                Op::Assume => match d.attrs.first() {
-                    Some(tilelift_ir::Attr::Divisor(n)) => go(d.args[0]).max(power_of_two(i64::from(*n))),
-                    _ => go(d.args[0]),
-                },
-                Op::And => go(d.args[0]).max(go(d.args[1])),
-                Op::Cast if d.args.len() == 1 && kernel.ty(d.args[0]).elem().is_int() => go(d.args[0]),
-                Op::Dim => match (kernel.ty(d.args[0]).as_view(), d.attrs.first()) {
-                    (Some(view), Some(tilelift_ir::Attr::Dim(k))) => power_of_two(i64::from(view.dims[*k as usize].divisor())),
-                    _ => 1,
-                },
-                _ => 1,
-            }
-        }
-        ValueDef::RegionParam(r, 0) => {
-            // The index of a `for` is lo plus a multiple of the step.
-            let owner = kernel.insts.iter().find(|(_, d)| d.op == Op::For && d.regions.first() == Some(&r));
-            owner.map_or(1, |(_, d)| go(d.args[0]).min(go(d.args[2])))
-        }
-        ValueDef::RegionParam(..) | ValueDef::KernelParam(_) => 1,
-    }
+    let zeros = match kernel.as_const(v) {
+        Some((Literal::Int(c), _)) => zeros_of(c),
+        _ => Slice::behind(kernel, v).zeros(kernel),
+    };
+    1 << zeros.min(CAP)
 }
 
 /// The largest power of two up to the cap that divides `x` (the cap for 0).
 pub(crate) fn power_of_two(x: i64) -> u32 {
-    if x == 0 { CAP } else { (1u64 << x.trailing_zeros().min(12)) as u32 }
+    1 << zeros_of(x).min(CAP)
+}
+
+/// How a value of the slice is made.
+enum Made {
+    /// By a pure op.
+    Op(Inst),
+    /// It is one of these, which of them is not known; or a multiple of what divides all of them.
+    OneOf(SmallVec<[Value; 2]>),
+    /// Nothing is known.
+    Unknown,
+}
+
+/// A value and the definitions behind it, users in front of what they use where there is no loop.
+struct Slice {
+    made: Vec<(Value, Made)>,
+    number: Map<Value, usize>,
+}
+
+impl Slice {
+    fn behind(kernel: &Kernel, v: Value) -> Slice {
+        let mut slice = Slice { made: Vec::new(), number: Map::default() };
+        slice.add(kernel, v);
+        let mut next = 0;
+        while let Some((_, made)) = slice.made.get(next) {
+            let from: SmallVec<[Value; 4]> = match made {
+                Made::Op(i) => kernel.insts[*i].args.clone(),
+                Made::OneOf(list) => list.iter().copied().collect(),
+                Made::Unknown => SmallVec::new(),
+            };
+            from.into_iter().for_each(|v| slice.add(kernel, v));
+            next += 1;
+        }
+        slice
+    }
+
+    fn add(&mut self, kernel: &Kernel, v: Value) {
+        if self.made.len() < MOST && !self.number.contains_key(&v) {
+            self.number.insert(v, self.made.len());
+            self.made.push((v, made(kernel, v)));
+        }
+    }
+
+    /// The low bits of the first value that are known to be zero.
+    fn zeros(&self, kernel: &Kernel) -> u8 {
+        let mut zeros = vec![ALL_ZEROS; self.made.len()];
+        for _ in 0..ROUNDS {
+            let mut changed = false;
+            for (n, (v, made)) in self.made.iter().enumerate().rev() {
+                let of = |v: Value| self.number.get(&v).map_or(0, |&n| zeros[n]);
+                let now = match made {
+                    Made::Op(i) => {
+                        let d = &kernel.insts[*i];
+                        let known = |&v: &Value| Known { ty: kernel.ty(v), zeros: of(v), value: constant(kernel, v) };
+                        let args: SmallVec<[Known<'_>; 4]> = d.args.iter().map(known).collect();
+                        low_zeros(d.op, &d.attrs, kernel.ty(*v), &args)
+                    }
+                    Made::OneOf(list) => list.iter().map(|&v| of(v)).min().unwrap_or(0),
+                    Made::Unknown => 0,
+                };
+                changed |= now < zeros[n];
+                zeros[n] = zeros[n].min(now);
+            }
+            if !changed {
+                return zeros.first().copied().unwrap_or(0);
+            }
+        }
+        0
+    }
+}
+
+fn constant(kernel: &Kernel, v: Value) -> Option<i64> {
+    match kernel.as_const(v) {
+        Some((Literal::Int(c), _)) => Some(c),
+        _ => None,
+    }
+}
+
+fn made(kernel: &Kernel, v: Value) -> Made {
+    let one_of = |a: Option<&Value>, b: Option<&Value>| match (a, b) {
+        (Some(&a), Some(&b)) => Made::OneOf(SmallVec::from_slice(&[a, b])),
+        _ => Made::Unknown,
+    };
+    // What enters a loop as its `n`th carried value, and what an iteration hands on.
+    let carried = |i: Inst, n: usize| {
+        let d = &kernel.insts[i];
+        let first = if d.op == Op::For { 3 } else { 0 };
+        let next = d.regions.last().and_then(|&r| kernel.yields(r).get(n));
+        one_of(d.args.get(first + n), next)
+    };
+    match kernel.values[v].def {
+        ValueDef::Result(i, n) => match kernel.insts[i].op {
+            Op::For | Op::While => carried(i, n as usize),
+            Op::If => {
+                let d = &kernel.insts[i];
+                let arm = |k: usize| d.regions.get(k).and_then(|&r| kernel.yields(r).get(n as usize));
+                one_of(arm(0), arm(1))
+            }
+            op if op.info().effects == Effects::Pure => Made::Op(i),
+            _ => Made::Unknown,
+        },
+        ValueDef::RegionParam(r, n) => match (owner(kernel, r), n) {
+            // The index of a `for` is its lower bound plus a multiple of the step.
+            (Some(i), 0) if kernel.insts[i].op == Op::For => one_of(kernel.insts[i].args.first(), kernel.insts[i].args.get(2)),
+            (Some(i), n) if kernel.insts[i].op == Op::For => carried(i, n as usize - 1),
+            (Some(i), n) if kernel.insts[i].op == Op::While => carried(i, n as usize),
+            _ => Made::Unknown,
+        },
+        ValueDef::KernelParam(_) => Made::Unknown,
+    }
+}
+
+/// The instruction that a region belongs to.
+fn owner(kernel: &Kernel, r: Region) -> Option<Inst> {
+    kernel.insts.iter().find(|(_, d)| d.regions.contains(&r)).map(|(i, _)| i)
 }
