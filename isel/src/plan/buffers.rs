@@ -3,12 +3,14 @@
 //! ```text
 //! rows of a buffer: its elements without those of the contiguous dimension, counted in row-major order
 //! row r, byte c:    block r / rows ─► panel c / span ─► panel_byte(span, r mod rows, c mod span)
-//! a slot of a ring is a block: boxes, operands of products and slots begin where the swizzle repeats
+//! a slot of a ring is a block: boxes, operands of products and slots begin where the swizzle repeats; of rows that are one panel wide the
+//! whole buffer is a block
 //! ```
 //!
 //! All types under which the bytes of an allocation are known share one form, so that it is decided for all of them at once.
 
 use super::PanelTile;
+use super::words::in_words;
 use crate::error::LowerError;
 use crate::number::gcd;
 use crate::target::Units;
@@ -263,7 +265,7 @@ pub(crate) fn buffers(kernel: &Kernel, units: Option<&Units>) -> Result<Buffers,
                 let buffer = kernel.operand(i, "buffer")[0];
                 let Some(t) = shared(kernel, buffer) else { continue };
                 let tile = PanelTile::of(kernel, i, &t.shape, units, None)
-                    .map_err(|why| LowerError::unsupported(format!("`{}`", d.op), why).at(kernel.locs[i]))?;
+                    .map_err(|why| LowerError::unsupported(format!("`{}`", d.op), in_words(kernel, &why)).at(kernel.locs[i]))?;
                 ask(buffer, Some(tile.contiguous()));
                 boxes.insert(i, tile);
             }
@@ -354,5 +356,7 @@ fn blocks(kernel: &Kernel, root: Inst, asked: &[(Inst, Inst, Wish)], units: Opti
     if !total.is_multiple_of(rows) {
         return refuse(root, "it does not hold a whole number of the boxes that are copied".into());
     }
+    // Of panels as wide as the rows one lies right behind the other: all rows are as those of one block.
+    let rows = if whole == span && rows.is_multiple_of(PHASE) { total } else { rows };
     Ok(Some(Blocks { contiguous, span, rows }))
 }
