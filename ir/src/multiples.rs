@@ -100,8 +100,23 @@ mod tests {
     #[test]
     fn results_have_the_zeros_that_are_said() {
         let ops = [
-            Op::Add, Op::Sub, Op::Mul, Op::Minimum, Op::Maximum, Op::MinimumU, Op::MaximumU, Op::Rem, Op::RemU, Op::Or, Op::Xor, Op::And,
-            Op::Shl, Op::ShrS, Op::ShrU, Op::Div, Op::DivU,
+            Op::Add,
+            Op::Sub,
+            Op::Mul,
+            Op::Minimum,
+            Op::Maximum,
+            Op::MinimumU,
+            Op::MaximumU,
+            Op::Rem,
+            Op::RemU,
+            Op::Or,
+            Op::Xor,
+            Op::And,
+            Op::Shl,
+            Op::ShrS,
+            Op::ShrU,
+            Op::Div,
+            Op::DivU,
         ];
         let numbers = [0, 1, -1, 2, 3, 4, -4, 6, 8, 12, 16, 24, -48, 64, 96, 127, -128, 1 << 20, i64::MIN, i64::MAX - 7];
         let mut said = [0u32; 2];

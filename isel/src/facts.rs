@@ -146,3 +146,104 @@ fn made(kernel: &Kernel, v: Value) -> Made {
 fn owner(kernel: &Kernel, r: Region) -> Option<Inst> {
     kernel.insts.iter().find(|(_, d)| d.regions.contains(&r)).map(|(i, _)| i)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::divisor;
+    use tilelift_ir::{Op, text};
+
+    /// The divisor of the column of each load, in order.
+    fn columns(body: &str) -> Vec<u32> {
+        let text = format!("kernel @k(v0: view<f32, [?, ?%32]>, v1: i32) {{\n{body}\n}}");
+        let file = text::parse(&text).unwrap_or_else(|e| panic!("{e}\n{text}"));
+        let k = &file.kernels[0];
+        let mut out = Vec::new();
+        k.walk(k.body, &mut |i| out.extend((k.insts[i].op == Op::Load).then(|| divisor(k, k.operand(i, "indices")[1]))));
+        out
+    }
+
+    #[test]
+    fn sums_products_and_shifts() {
+        let body = |op: &str| format!("v3 = program_id x\nv4 = mul v3, 48\n{op}\nv9 = load v0[0, v8] : tile<1x4xf32>");
+        for (op, want) in [
+            ("v8 = add v4, 0", 16),
+            ("v8 = add v4, 8", 8),
+            ("v8 = sub v4, 3", 1),
+            ("v8 = shl v4, 2", 64),
+            ("v8 = div v4, 4", 4),
+            ("v8 = div v4, 3", 1),
+            ("v8 = shr_u v4, 1", 8),
+            ("v8 = rem v4, 32", 16),
+            ("v8 = rem v4, 24", 8),
+            ("v8 = and v4, -128", 128),
+            ("v8 = or v4, 4", 4),
+            ("v8 = neg v4", 16),
+            ("v8 = maximum v4, 32", 16),
+            ("v5 = dim v0, 1\nv8 = minimum v4, v5", 16),
+            ("v5 = dim v0, 0\nv8 = minimum v4, v5", 1),
+            ("v5 = assume v1, multiple 24\nv8 = add v4, v5", 8),
+            ("v8 = add v4, v1", 1),
+            ("v5 = cast v4 : i64\nv8 = cast v5 : i32", 16),
+            // Whether there is a bit says nothing of where.
+            ("v5 = cast v4 : i1\nv8 = cast v5 : i32", 1),
+        ] {
+            assert_eq!(columns(&body(op)), [want], "{op}");
+        }
+    }
+
+    #[test]
+    fn long_sums_are_followed() {
+        let chain: String = (4..60).map(|n| format!("v{n} = add v{}, 64\n", n - 1)).collect();
+        assert_eq!(columns(&format!("v3 = mul v1, 16\n{chain}v99 = load v0[0, v59] : tile<1x4xf32>")), [16]);
+        // There is an end to it, behind which nothing is known.
+        let chain: String = (4..2000).map(|n| format!("v{n} = add v{}, 64\n", n - 1)).collect();
+        assert_eq!(columns(&format!("v3 = mul v1, 16\n{chain}v9999 = load v0[0, v1999] : tile<1x4xf32>")), [1]);
+    }
+
+    #[test]
+    fn loops_keep_what_every_iteration_keeps() {
+        let body = |first: &str, next: &str| {
+            format!(
+                "v3 = mul v1, 8
+                 v4 = for v5 in 16..v1 step 4 carry v6 = {first} {{
+                     v7 = load v0[0, v5] : tile<1x4xf32>
+                     v8 = load v0[0, v6] : tile<1x4xf32>
+                     v9 = {next}
+                     yield v9
+                 }}
+                 v10 = load v0[0, v4] : tile<1x4xf32>"
+            )
+        };
+        assert_eq!(columns(&body("v3", "add v6, 32")), [4, 8, 8]);
+        assert_eq!(columns(&body("0", "add v6, 2")), [4, 2, 2]);
+        assert_eq!(columns(&body("0", "add v6, v5")), [4, 4, 4]);
+        assert_eq!(columns(&body("v3", "mul v6, 2")), [4, 8, 8]);
+        // What loses a bit every time has none in the end.
+        assert_eq!(columns(&body("4096", "shr_u v6, 1")), [4, 1, 1]);
+        assert_eq!(columns(&body("0", "add v6, v1")), [4, 1, 1]);
+    }
+
+    #[test]
+    fn choices_and_conditional_loops() {
+        let text = "v3 = cmp lt v1, 7
+            v4, v5 = if v3 {
+                v6 = mul v1, 32
+                yield v6, 4
+            } else {
+                yield 48, 6
+            }
+            v7 = load v0[0, v4] : tile<1x4xf32>
+            v8 = load v0[0, v5] : tile<1x4xf32>
+            v9 = while carry v10 = v4 {
+                v11 = cmp lt v10, v1
+                yield v11
+            } do carry v12 {
+                v13 = add v12, 24
+                yield v13
+            }
+            v14 = load v0[0, v9] : tile<1x4xf32>
+            v16 = mul v1, v1
+            v17 = load v0[0, v16] : tile<1x4xf32>";
+        assert_eq!(columns(text), [16, 2, 8, 1]);
+    }
+}

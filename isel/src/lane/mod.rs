@@ -30,7 +30,7 @@ pub(crate) use build::SPARE;
 pub use build::{LaneBuilder, RoleSpec};
 pub(crate) use fold::{eval_cmp, eval_int};
 pub use interp::{LaneArg, LaneError, LaneFault, LaneOptions, LaneStats, Space, interpret};
-pub(crate) use launch_order::{overlap_launches, touches_global};
+pub(crate) use launch_order::{in_order, overlap_launches};
 pub use traffic::Traffic;
 pub use unit::{GroupOperand, LeftOperand, Multiply, Panels, Place, Reduction, Role, Roles, Unit, panel_byte};
 pub(crate) use verify::entry_registers;

@@ -205,16 +205,18 @@ fn columns_are_aligned() {
 #[test]
 fn every_tensor_instruction_needs_an_aligned_column() {
     let go = |copy: &str, column: u32| {
-        let m = module(&format!(
-            ".version 8.0\n.target sm_90a\n.address_size 64\n.extern .shared .align 1024 .b8 smem[];
+        let m = module(
+            &format!(
+                ".version 8.0\n.target sm_90a\n.address_size 64\n.extern .shared .align 1024 .b8 smem[];
              .visible .entry k(.param .align 64 .b8 tm[128]) {{ .reg .b32 %r<8>; .reg .b64 %rd<4>;
              mov.b64 %rd1, tm; cvta.param.u64 %rd1, %rd1; mov.u32 %r1, smem; mov.u32 %r2, {column}; mov.u32 %r3, 5; mov.u32 %r4, 7;
              mov.u32 %r5, %tid.x; mad.lo.u32 %r6, %r5, 4, %r1;
              st.shared.u32 [%r6], %r4; st.shared.u32 [%r6+128], %r4; st.shared.u32 [%r6+256], %r4; st.shared.u32 [%r6+384], %r4;
              fence.proxy.async.shared::cta; bar.sync 0; setp.ne.u32 %p1, %r5, 0; @%p1 bra D; {copy}
              cp.async.bulk.commit_group; cp.async.bulk.wait_group 0; D: ret; }}"
-        )
-        .replace(".reg .b32 %r<8>;", ".reg .pred %p<2>; .reg .b32 %r<8>;"));
+            )
+            .replace(".reg .b32 %r<8>;", ".reg .pred %p<2>; .reg .b32 %r<8>;"),
+        );
         let mut mem = Memory::new();
         let base = mem.alloc("tensor", Init::Zeroed(8192));
         let map = TensorMap::new(base, MapElement::U32, &[64, 32], &[256], &[32, 4]);
