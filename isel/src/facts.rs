@@ -8,7 +8,7 @@
 use crate::hash::Map;
 use smallvec::SmallVec;
 use tilelift_ir::multiples::{ALL_ZEROS, Known, low_zeros, zeros_of};
-use tilelift_ir::{Effects, Inst, Kernel, Literal, Op, Region, Value, ValueDef};
+use tilelift_ir::{Effects, Inst, Kernel, Literal, Op, Region, Type, Value, ValueDef};
 
 /// Divisors are capped here, as a power of two; no access is wider.
 const CAP: u8 = 12;
@@ -16,15 +16,15 @@ const CAP: u8 = 12;
 /// Definitions that are looked at for one index; of what lies behind them nothing is known.
 const MOST: usize = 256;
 
+/// Definitions that are looked at one by one, without a table of them.
+const FEW: u32 = 48;
+
 /// Rounds after which nothing is known of an index whose facts still change.
 const ROUNDS: usize = 64;
 
 /// The largest power of two up to 4096 known to divide an integer scalar (4096 for 0).
 pub(crate) fn divisor(kernel: &Kernel, v: Value) -> u32 {
-    let zeros = match kernel.as_const(v) {
-        Some((Literal::Int(c), _)) => zeros_of(c),
-        _ => Slice::behind(kernel, v).zeros(kernel),
-    };
+    let zeros = few(kernel, v, &mut FEW.clone()).unwrap_or_else(|| Slice::behind(kernel, v).zeros(kernel));
     1 << zeros.min(CAP)
 }
 
@@ -33,44 +33,73 @@ pub(crate) fn power_of_two(x: i64) -> u32 {
     1 << zeros_of(x).min(CAP)
 }
 
-/// How a value of the slice is made.
+/// How a value is made.
 enum Made {
     /// By a pure op.
     Op(Inst),
-    /// It is one of these, which of them is not known; or a multiple of what divides all of them.
-    OneOf(SmallVec<[Value; 2]>),
+    /// It is one of these, or the one plus a multiple of the other.
+    OneOf([Value; 2]),
+    /// A loop hands it on: it is the first, or the second, which may be made from it.
+    Carried([Value; 2]),
     /// Nothing is known.
     Unknown,
+}
+
+/// What the op makes of operands with so many zeros.
+fn by_op(kernel: &Kernel, i: Inst, to: Value, mut zeros: impl FnMut(usize, Value) -> Option<u8>) -> Option<u8> {
+    let d = &kernel.insts[i];
+    let mut args: SmallVec<[Known<'_>; 3]> = SmallVec::new();
+    for (n, &v) in d.args.iter().enumerate() {
+        let zeros = if matches!(kernel.ty(v), Type::Scalar(_)) { zeros(n, v)? } else { 0 };
+        args.push(Known { ty: kernel.ty(v), zeros, value: constant(kernel, v) });
+    }
+    Some(low_zeros(d.op, &d.attrs, kernel.ty(to), &args))
+}
+
+/// The low bits of a value that are known to be zero, if it is made of few others, and none of them is carried by a loop.
+fn few(kernel: &Kernel, v: Value, left: &mut u32) -> Option<u8> {
+    *left = left.checked_sub(1)?;
+    match made(kernel, v) {
+        Made::Op(i) => by_op(kernel, i, v, |_, v| few(kernel, v, left)),
+        Made::OneOf([a, b]) => Some(few(kernel, a, left)?.min(few(kernel, b, left)?)),
+        Made::Carried(_) => None,
+        Made::Unknown => Some(0),
+    }
 }
 
 /// A value and the definitions behind it, users in front of what they use where there is no loop.
 struct Slice {
     made: Vec<(Value, Made)>,
-    number: Map<Value, usize>,
+    /// Where the operands of each stand; none for those that found no room.
+    from: Vec<SmallVec<[Option<usize>; 3]>>,
 }
 
 impl Slice {
     fn behind(kernel: &Kernel, v: Value) -> Slice {
-        let mut slice = Slice { made: Vec::new(), number: Map::default() };
-        slice.add(kernel, v);
-        let mut next = 0;
-        while let Some((_, made)) = slice.made.get(next) {
-            let from: SmallVec<[Value; 4]> = match made {
+        let mut slice = Slice { made: vec![(v, made(kernel, v))], from: Vec::new() };
+        let mut number = Map::default();
+        number.insert(v, 0);
+        while let Some((_, of)) = slice.made.get(slice.from.len()) {
+            let from: SmallVec<[Value; 4]> = match of {
                 Made::Op(i) => kernel.insts[*i].args.clone(),
-                Made::OneOf(list) => list.iter().copied().collect(),
+                Made::OneOf(list) | Made::Carried(list) => SmallVec::from_slice(list),
                 Made::Unknown => SmallVec::new(),
             };
-            from.into_iter().for_each(|v| slice.add(kernel, v));
-            next += 1;
+            let places = from.iter().map(|&v| {
+                if let Some(&n) = number.get(&v) {
+                    return Some(n);
+                }
+                let n = slice.made.len();
+                (n < MOST).then(|| {
+                    number.insert(v, n);
+                    slice.made.push((v, made(kernel, v)));
+                    n
+                })
+            });
+            let places = places.collect();
+            slice.from.push(places);
         }
         slice
-    }
-
-    fn add(&mut self, kernel: &Kernel, v: Value) {
-        if self.made.len() < MOST && !self.number.contains_key(&v) {
-            self.number.insert(v, self.made.len());
-            self.made.push((v, made(kernel, v)));
-        }
     }
 
     /// The low bits of the first value that are known to be zero.
@@ -79,15 +108,10 @@ impl Slice {
         for _ in 0..ROUNDS {
             let mut changed = false;
             for (n, (v, made)) in self.made.iter().enumerate().rev() {
-                let of = |v: Value| self.number.get(&v).map_or(0, |&n| zeros[n]);
+                let of = |k: usize| self.from[n][k].map_or(0, |n| zeros[n]);
                 let now = match made {
-                    Made::Op(i) => {
-                        let d = &kernel.insts[*i];
-                        let known = |&v: &Value| Known { ty: kernel.ty(v), zeros: of(v), value: constant(kernel, v) };
-                        let args: SmallVec<[Known<'_>; 4]> = d.args.iter().map(known).collect();
-                        low_zeros(d.op, &d.attrs, kernel.ty(*v), &args)
-                    }
-                    Made::OneOf(list) => list.iter().map(|&v| of(v)).min().unwrap_or(0),
+                    Made::Op(i) => by_op(kernel, *i, *v, |k, _| Some(of(k))).unwrap_or(0),
+                    Made::OneOf(_) | Made::Carried(_) => of(0).min(of(1)),
                     Made::Unknown => 0,
                 };
                 changed |= now < zeros[n];
@@ -109,16 +133,13 @@ fn constant(kernel: &Kernel, v: Value) -> Option<i64> {
 }
 
 fn made(kernel: &Kernel, v: Value) -> Made {
-    let one_of = |a: Option<&Value>, b: Option<&Value>| match (a, b) {
-        (Some(&a), Some(&b)) => Made::OneOf(SmallVec::from_slice(&[a, b])),
-        _ => Made::Unknown,
-    };
+    let pair = |a: Option<&Value>, b: Option<&Value>| a.copied().zip(b.copied()).map(|(a, b)| [a, b]);
     // What enters a loop as its `n`th carried value, and what an iteration hands on.
     let carried = |i: Inst, n: usize| {
         let d = &kernel.insts[i];
         let first = if d.op == Op::For { 3 } else { 0 };
         let next = d.regions.last().and_then(|&r| kernel.yields(r).get(n));
-        one_of(d.args.get(first + n), next)
+        pair(d.args.get(first + n), next).map_or(Made::Unknown, Made::Carried)
     };
     match kernel.values[v].def {
         ValueDef::Result(i, n) => match kernel.insts[i].op {
@@ -126,25 +147,27 @@ fn made(kernel: &Kernel, v: Value) -> Made {
             Op::If => {
                 let d = &kernel.insts[i];
                 let arm = |k: usize| d.regions.get(k).and_then(|&r| kernel.yields(r).get(n as usize));
-                one_of(arm(0), arm(1))
+                pair(arm(0), arm(1)).map_or(Made::Unknown, Made::OneOf)
             }
             op if op.info().effects == Effects::Pure => Made::Op(i),
             _ => Made::Unknown,
         },
         ValueDef::RegionParam(r, n) => match (owner(kernel, r), n) {
+            (None, _) => Made::Unknown,
             // The index of a `for` is its lower bound plus a multiple of the step.
-            (Some(i), 0) if kernel.insts[i].op == Op::For => one_of(kernel.insts[i].args.first(), kernel.insts[i].args.get(2)),
-            (Some(i), n) if kernel.insts[i].op == Op::For => carried(i, n as usize - 1),
-            (Some(i), n) if kernel.insts[i].op == Op::While => carried(i, n as usize),
-            _ => Made::Unknown,
+            (Some(i), 0) if kernel.insts[i].op == Op::For => {
+                let args = &kernel.insts[i].args;
+                pair(args.first(), args.get(2)).map_or(Made::Unknown, Made::OneOf)
+            }
+            (Some(i), n) => carried(i, n as usize - usize::from(kernel.insts[i].op == Op::For)),
         },
         ValueDef::KernelParam(_) => Made::Unknown,
     }
 }
 
-/// The instruction that a region belongs to.
+/// The loop that a region belongs to.
 fn owner(kernel: &Kernel, r: Region) -> Option<Inst> {
-    kernel.insts.iter().find(|(_, d)| d.regions.contains(&r)).map(|(i, _)| i)
+    kernel.insts.iter().find(|(_, d)| matches!(d.op, Op::For | Op::While) && d.regions.contains(&r)).map(|(i, _)| i)
 }
 
 #[cfg(test)]

@@ -3,8 +3,8 @@
 //! ```text
 //! rows of a buffer: its elements without those of the contiguous dimension, counted in row-major order
 //! row r, byte c:    block r / rows ─► panel c / span ─► panel_byte(span, r mod rows, c mod span)
-//! a slot of a ring is a block: boxes, operands of products and slots begin where the swizzle repeats; of rows that are one panel wide the
-//! whole buffer is a block
+//! a slot of a ring is a block: boxes, operands of products and slots begin where the swizzle repeats; rows that are one panel wide lie as
+//! those of one block throughout
 //! ```
 //!
 //! All types under which the bytes of an allocation are known share one form, so that it is decided for all of them at once.
@@ -88,6 +88,17 @@ impl Form {
         self.panels.map_or(0, |p| self.row_bytes() / p.span * self.panel_bytes())
     }
 
+    /// Rows that lie as those of one block do: of panels as wide as the rows one is right behind the other, to the end of the buffer.
+    pub fn block_rows(&self) -> u32 {
+        match self.panels {
+            Some(p) if p.span == self.row_bytes() && p.rows.is_multiple_of(PHASE) => {
+                self.shape.iter().product::<u32>() / self.shape[p.contiguous]
+            }
+            Some(p) => p.rows,
+            None => 0,
+        }
+    }
+
     /// Bytes of the buffer.
     pub fn bytes(&self) -> u64 {
         let elements: u64 = self.shape.iter().map(|&e| u64::from(e)).product();
@@ -109,7 +120,7 @@ impl Form {
         let rows = self.row_step(d);
         if rows.is_multiple_of(p.rows) {
             Some(rows / p.rows * self.block_bytes())
-        } else if rows.is_multiple_of(PHASE) && p.rows.is_multiple_of(rows * self.shape[d]) {
+        } else if rows.is_multiple_of(PHASE) && self.block_rows().is_multiple_of(rows * self.shape[d]) {
             Some(rows * p.span)
         } else {
             None
@@ -356,7 +367,5 @@ fn blocks(kernel: &Kernel, root: Inst, asked: &[(Inst, Inst, Wish)], units: Opti
     if !total.is_multiple_of(rows) {
         return refuse(root, "it does not hold a whole number of the boxes that are copied".into());
     }
-    // Of panels as wide as the rows one lies right behind the other: all rows are as those of one block.
-    let rows = if whole == span && rows.is_multiple_of(PHASE) { total } else { rows };
     Ok(Some(Blocks { contiguous, span, rows }))
 }
