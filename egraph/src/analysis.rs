@@ -12,6 +12,7 @@ use cranelift_entity::SecondaryMap;
 use egg::{Analysis, DidMerge, EGraph, Id};
 use smallvec::SmallVec;
 use tilelift_interp as interp;
+use tilelift_ir::multiples::{Known, low_zeros, zeros_of};
 use tilelift_ir::ops::Rule;
 use tilelift_ir::{Attr, Extent, Literal, Op, Region, Scalar, Type, Value, num};
 
@@ -92,10 +93,6 @@ pub(crate) fn full_range(elem: Scalar) -> (i64, i64) {
 fn fit((lo, hi): (i128, i128), elem: Scalar) -> (i64, i64) {
     let (min, max) = full_range(elem);
     if lo >= i128::from(min) && hi <= i128::from(max) { (lo as i64, hi as i64) } else { (min, max) }
-}
-
-fn power(x: i64) -> u8 {
-    if x == 0 { 63 } else { x.trailing_zeros().min(63) as u8 }
 }
 
 fn as_int(l: Option<Literal>) -> Option<i64> {
@@ -191,32 +188,10 @@ impl Context {
     }
 
     fn zeros(&self, node: &Node, kids: &[&Fact]) -> u8 {
-        let Head::Op { op, attrs, .. } = node.head else { return 0 };
-        match op {
-            Op::Add | Op::Sub | Op::Minimum | Op::Maximum | Op::Rem | Op::Or | Op::Xor | Op::Concat | Op::Join => {
-                kids[0].zeros.min(kids[1].zeros)
-            }
-            Op::Select => kids[1].zeros.min(kids[2].zeros),
-            Op::Mul => (kids[0].zeros + kids[1].zeros).min(63),
-            Op::Shl => match as_int(kids[1].value) {
-                Some(s @ 0..=63) => (kids[0].zeros + s as u8).min(63),
-                _ => kids[0].zeros,
-            },
-            Op::And => kids[0].zeros.max(kids[1].zeros),
-            // A cast to `i1` asks whether there is any bit.
-            Op::Cast if self.pool.ty(kids[0].ty).elem().is_int() && self.pool.ty(node.ty()).elem() != Scalar::I1 => kids[0].zeros,
-            Op::Assume => match self.pool.attrs(attrs).first() {
-                Some(Attr::Divisor(n)) => kids[0].zeros.max(power(i64::from(*n))),
-                _ => kids[0].zeros,
-            },
-            Op::Dim => match (self.pool.ty(kids[0].ty).as_view(), self.pool.attrs(attrs).first()) {
-                (Some(v), Some(Attr::Dim(d))) => power(i64::from(v.dims[*d as usize].divisor())),
-                _ => 0,
-            },
-            Op::RequireLayout | Op::ReleaseLayout => kids[0].zeros,
-            _ if moves(op) => kids[0].zeros,
-            _ => 0,
-        }
+        let Head::Op { op, attrs, ty, .. } = node.head else { return 0 };
+        let known = |k: &&Fact| Known { ty: self.pool.ty(k.ty), zeros: k.zeros, value: as_int(k.value) };
+        let args: SmallVec<[Known<'_>; 4]> = kids.iter().map(known).collect();
+        low_zeros(op, self.pool.attrs(attrs), self.pool.ty(ty), &args)
     }
 
     fn same(&self, node: &Node, kids: &[&Fact]) -> u8 {
@@ -384,7 +359,7 @@ impl Analysis<Node> for Context {
             value = Some(Literal::Int(range.0));
         }
         if let Some(Literal::Int(i)) = value {
-            (range, zeros) = ((i, i), power(i));
+            (range, zeros) = ((i, i), zeros_of(i));
         }
         let affine = match value {
             Some(Literal::Int(offset)) if elem.is_int() => {

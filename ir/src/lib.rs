@@ -18,6 +18,7 @@ mod cursor;
 mod entities;
 pub mod kernel;
 pub mod layout;
+pub mod multiples;
 pub mod num;
 pub mod ops;
 mod random;

@@ -15,9 +15,9 @@ use crate::lower::{Lowered, SHARED, lane_program, placed};
 use tilelift_ir::channel::{Units, check, expand};
 use tilelift_ir::layout::Axis;
 use tilelift_ir::verify::Verified;
-use tilelift_ir::{Kernel, Op, Value, verify};
+use tilelift_ir::{Inst, Kernel, Op, Value, verify};
 use tilelift_schedule::LowerError;
-use tilelift_schedule::plan::{LayoutChoice, LowerOptions, Plan, RingForms, ScheduleKind, plan, plan_with, staged_loads};
+use tilelift_schedule::plan::{LayoutChoice, LowerOptions, PanelTile, Plan, RingForms, ScheduleKind, plan, plan_with, staged_loads};
 
 /// Slots of a ring below which copies are no longer far enough ahead.
 const FEW_SLOTS: u32 = 4;
@@ -158,7 +158,8 @@ fn has_channels(kernel: &Kernel) -> bool {
     kernel.regions[kernel.body].insts.iter().any(|&i| kernel.insts[i].op == Op::ChannelAlloc)
 }
 
-/// Lowers the first expansion that the target takes: copies and products by its units, copies alone, all through registers.
+/// Lowers the first expansion that the target takes: copies and products by its units, copies alone, all through registers. A tile that bulk
+/// copies do not take goes through registers in all of them.
 ///
 /// # Errors
 /// A channel that may come to a standstill, or why the plainest expansion is refused.
@@ -169,9 +170,15 @@ fn lower_channels(kernel: &Kernel, target: &Target, options: &LowerOptions) -> R
             LowerError::unsupported("a channel that may come to a standstill", e.to_string()).at(loc)
         })?;
     }
-    let copies = Units { copies: &|_, _| true, multiplies: &|_, _| false };
+    let copies = |load: Inst| {
+        let shape = kernel.insts[load].results.first().and_then(|&v| kernel.ty(v).shape());
+        let units = target.units.as_ref();
+        shape.zip(units).is_some_and(|(shape, units)| PanelTile::of(kernel, load, shape, units, None).is_ok())
+    };
+    let all = Units { copies: &copies, multiplies: &|_, _| true };
+    let copied = Units { copies: &copies, multiplies: &|_, _| false };
     let mut refused = None;
-    for units in [&Units::ALL, &copies, &Units::NONE] {
+    for units in [&all, &copied, &Units::NONE] {
         let made = expand(kernel, units);
         let verified =
             verify(&made).map_err(|e| LowerError::unsupported("a kernel whose channels expand to a malformed one", e.to_string()))?;

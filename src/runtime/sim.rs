@@ -125,7 +125,8 @@ impl SimDevice {
             block: [artifact.threads, 1, 1],
             shared_bytes: artifact.shared_bytes,
             args: &params,
-            config: self.config.clone(),
+            // As the driver launches it.
+            config: SimConfig { early_launch: artifact.early_launch, ..self.config.clone() },
         };
         let report = kernel.module.launch(&launch, &mut device).map_err(|e| SimFailure::Run(Box::new(e)))?;
         for (buffer, &base) in memory.buffers.iter_mut().zip(&bases) {

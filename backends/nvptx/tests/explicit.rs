@@ -3,7 +3,7 @@
 #[path = "common/launch.rs"]
 mod launch;
 
-use launch::{schedule, simulate};
+use launch::{schedule, simulate_text};
 use tilelift_ir::verify::verify;
 use tilelift_isel::lane::{Block, Inst, LaneOptions, Unit, interpret};
 use tilelift_isel::{LowerOptions, lower, prove};
@@ -23,7 +23,7 @@ fn small_cases_are_right_on_lanes_and_in_text() {
         let verdict = case.judge(&tensors, &memory, None).unwrap();
         assert!(verdict.pass(), "{}: {verdict}", case.name);
         for seed in 0..2 {
-            simulate(case, &l.program, case.grid(), schedule(seed)).unwrap_or_else(|e| panic!("{}: {e}", case.name));
+            simulate_text(case, &l.program, case.grid(), schedule(seed), str::to_owned).unwrap_or_else(|e| panic!("{}: {e}", case.name));
         }
     }
 }

@@ -5,10 +5,10 @@
 mod launch;
 
 use cranelift_entity::PrimaryMap;
-use launch::{schedule, simulate};
+use launch::{schedule, simulate_text};
 use tilelift_ir::Scalar;
 use tilelift_ir::verify::verify;
-use tilelift_isel::lane::{BinOp, Block, Inst, LTy, LVal, Program, Unit};
+use tilelift_isel::lane::{self, BinOp, Block, Inst, LTy, LVal, Program, Unit};
 use tilelift_isel::{LowerOptions, Schedule, ScheduleKind, lower, prove, prove_by_all_states};
 use tilelift_kernels::workload::{AttentionCase, GemmCase, StreamGemmCase, Workload};
 use tilelift_kernels::{Attention, Case, Gemm, Size, StreamGemm};
@@ -70,10 +70,17 @@ impl Subject {
         Subject::new(name, Box::new(AttentionCase { config, queries, keys, heads: 1 }), None, overlap)
     }
 
-    /// What the simulator says about a program's text: nothing, or the fault.
+    /// What the simulator says about a program's text: nothing, or the fault. It is launched as the whole program would be.
     fn simulate(&self, program: &Program, seed: u64) -> Result<(), String> {
+        self.simulate_as(program, seed, str::to_owned)
+    }
+
+    /// The same of a text that is changed first.
+    fn simulate_as(&self, program: &Program, seed: u64, change: impl FnOnce(&str) -> String) -> Result<(), String> {
+        let early_launch = self.program.early_launch();
         // Fewer instances than grid positions, and an end for what would go round for ever.
-        simulate(&self.case, program, [2, 1, 1], sim::SimConfig { max_instructions: 4_000_000, ..schedule(seed) })
+        let config = sim::SimConfig { max_instructions: 4_000_000, early_launch, ..schedule(seed) };
+        simulate_text(&self.case, program, [2, 1, 1], config, change)
     }
 }
 
@@ -148,6 +155,20 @@ impl Site<'_> {
         let one = self.value(at, LTy::I32, |dst| Inst::Const { dst, bits: 1 });
         let other = self.value(at + 1, LTy::I32, |dst| Inst::Bin { dst, op: BinOp::Xor, a: parity, b: one });
         self.block[at + 2] = Inst::Unit(Box::new(Unit::Wait { barrier, parity: other }));
+        true
+    }
+
+    /// A copy begins one element further on.
+    fn next_column(&mut self, role: &str) -> bool {
+        let Some(Unit::BulkLoad { at, .. } | Unit::BulkStore { at, .. }) = self.unit(role) else { return false };
+        let (column, i) = (at[0], self.i);
+        let one = self.value(i, LTy::I32, |dst| Inst::Const { dst, bits: 1 });
+        let next = self.value(i + 1, LTy::I32, |dst| Inst::Bin { dst, op: BinOp::Add, a: column, b: one });
+        if let Inst::Unit(u) = &mut self.block[i + 2]
+            && let Unit::BulkLoad { at, .. } | Unit::BulkStore { at, .. } = &mut **u
+        {
+            at[0] = next;
+        }
         true
     }
 
@@ -260,6 +281,41 @@ const FAULTS: &[Fault] = &[
     ("consumers go round once less", |s| s.shorter(CONSUMERS)),
 ];
 
+/// Faults that no protocol has: the simulator says so, with these words.
+const UNPROVED: &[(Fault, &str)] = &[
+    (("a load begins at no multiple of 16 bytes", |s| s.next_column(PRODUCER)), "no multiple of 16"),
+    (("a store begins at no multiple of 16 bytes", |s| s.next_column(CONSUMERS)), "no multiple of 16"),
+];
+
+/// The roles wait for the launches in front when they are done.
+const LATE: Fault = ("every role waits for the launches in front when it is done", |s| {
+    if !s.without("", |u| *u == Unit::AwaitPrevious) {
+        return false;
+    }
+    for i in s.block.iter_mut() {
+        let Inst::Roles(r) = i else { continue };
+        r.roles.iter_mut().for_each(|r| r.body.push(Inst::Unit(Box::new(Unit::AwaitPrevious))));
+    }
+    true
+});
+
+const WAIT: &str = "griddepcontrol.wait;";
+
+/// Faults of launch order, planted into the text, with what the simulator says.
+const EARLY: &[(&str, fn(&str) -> String, &str)] = &[
+    ("the wait is left out", |text| text.replacen(WAIT, "", 1), "no `griddepcontrol.wait` in the text"),
+    (
+        "the wait stands behind a copy",
+        |text| {
+            let rest = text.replacen(WAIT, "", 1);
+            let copy = rest.find("cp.async.bulk.tensor").expect("a specialised kernel copies");
+            let end = copy + rest[copy..].find(';').expect("an instruction ends") + 1;
+            format!("{}\n\t{WAIT}{}", &rest[..end], &rest[end..])
+        },
+        "in front of `griddepcontrol.wait`",
+    ),
+];
+
 const PRODUCER: &str = "producer";
 const CONSUMERS: &str = "consumers";
 
@@ -319,6 +375,32 @@ fn every_planted_fault_is_refused_and_caught() {
         }
     }
     for (fault, seen) in FAULTS.iter().zip(kinds) {
+        assert!(seen >= 10, "{}: planted into {seen} kernels", fault.0);
+    }
+}
+
+#[test]
+fn what_copies_and_launches_ask_for_is_seen() {
+    let mut kinds = vec![0; UNPROVED.len()];
+    for (n, s) in subjects().iter().enumerate() {
+        let seed = n as u64 % 3;
+        for ((fault, says), seen) in UNPROVED.iter().zip(&mut kinds) {
+            let faulty: Vec<Program> = (0..).map_while(|nth| planted(&s.program, fault, nth)).collect();
+            let Some(p) = faulty.get(n % faulty.len().max(1)) else { continue };
+            let e = s.simulate(p, seed).expect_err(fault.0);
+            assert!(e.contains(says), "{}: {}: {e}", s.name, fault.0);
+            *seen += 1;
+        }
+        assert!(s.program.early_launch(), "{}: launches do not overlap", s.name);
+        let late = planted(&s.program, &LATE, 0).expect("every one waits");
+        let e = lane::verify(&late, &sm_90a()).expect_err(LATE.0).to_string();
+        assert!(e.contains("launches in front"), "{}: {e}", s.name);
+        for (fault, plant, says) in EARLY {
+            let e = s.simulate_as(&s.program, seed, |text| plant(text)).expect_err(fault);
+            assert!(e.contains(says), "{}: {fault}: {e}", s.name);
+        }
+    }
+    for ((fault, _), seen) in UNPROVED.iter().zip(kinds) {
         assert!(seen >= 10, "{}: planted into {seen} kernels", fault.0);
     }
 }

@@ -125,6 +125,10 @@ pub fn generate_explicit(src: &mut Source) -> Result<Case, BuildErrors> {
     let pid = b.program_id(0);
     let own = b.mul(pid, n);
     let zero = b.constant(0, Scalar::I32);
+    // Copies that the kernel itself writes begin at multiples of 16 bytes; what a channel brings may come another way.
+    let columns: &[i64] = if matches!(first, Hop::Channel(_)) { &[0, 8, 1, 6, -8] } else { &[0, 8, 16, -8] };
+    let column = *src.pick(columns).unwrap_or(&0);
+    let column = b.constant(column, Scalar::I32);
     let mut tasks = vec![Task::new("source", warps(src))];
     if middle {
         tasks.push(Task::new("change", warps(src)));
@@ -157,9 +161,9 @@ pub fn generate_explicit(src: &mut Source) -> Result<Case, BuildErrors> {
             let block = b.add(own, step);
             let row = b.mul(block, rows);
             if brought {
-                first.bring(b, step, x, &[row, zero], &tile);
+                first.bring(b, step, x, &[row, column], &tile);
             } else {
-                let t = b.load(x, &[row, zero], &tile.shape);
+                let t = b.load(x, &[row, column], &tile.shape);
                 let t = change(b, src, t, step, elem);
                 first.put(b, step, t);
             }

@@ -23,6 +23,7 @@ mod rewrite;
 mod shrink;
 mod sim;
 mod source;
+mod specialised;
 
 pub use case::{Case, Param, Tensor, Tolerance};
 pub use config::{Config, Mode};
@@ -32,3 +33,4 @@ pub use kernel::generate;
 pub use reduce::reduce;
 pub use shrink::shrink;
 pub use source::Source;
+pub use specialised::generate_specialised;

@@ -104,7 +104,7 @@ fn run(case: &Case, want: &Memory, kernel: &PtxKernel, module: &ptx::Module, con
         .collect::<Result<_, Failure>>()?;
     let launch = ptx::Launch {
         entry: &kernel.entry,
-        grid: case.grid,
+        grid: if tilelift_isel::lane::persistent(&kernel.params) { [case.grid.iter().product::<u32>().min(2), 1, 1] } else { case.grid },
         block: [kernel.threads, 1, 1],
         shared_bytes: kernel.shared_bytes,
         args: &args,

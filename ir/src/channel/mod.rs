@@ -17,19 +17,20 @@ mod sites;
 pub use check::{ChannelError, check};
 pub use expand::expand;
 
-use crate::types::{TileType, ViewType};
+use crate::entities::Inst;
+use crate::types::TileType;
 
 /// What async units a target has for the tiles of channels.
 pub struct Units<'a> {
-    /// True if a box of the view, of the tile's extents, can be copied.
-    pub copies: &'a dyn Fn(&ViewType, &TileType) -> bool,
+    /// True if copies of boxes bring what this load does.
+    pub copies: &'a dyn Fn(Inst) -> bool,
     /// True if a product of these three tiles can read its second operand, and the first if said so, from slots.
     pub multiplies: &'a dyn Fn([&TileType; 3], bool) -> bool,
 }
 
 impl Units<'_> {
     /// Everything is copied and multiplied.
-    pub const ALL: Units<'static> = Units { copies: &|_, _| true, multiplies: &|_, _| true };
+    pub const ALL: Units<'static> = Units { copies: &|_| true, multiplies: &|_, _| true };
     /// Nothing is.
-    pub const NONE: Units<'static> = Units { copies: &|_, _| false, multiplies: &|_, _| false };
+    pub const NONE: Units<'static> = Units { copies: &|_| false, multiplies: &|_, _| false };
 }

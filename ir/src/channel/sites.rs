@@ -57,8 +57,7 @@ impl<'k> Sites<'k> {
         }
         let between = &k.regions[region].insts[from + 1..to];
         let still = between.iter().all(|&i| matches!(k.insts[i].op.info().effects, Effects::Pure | Effects::Reads));
-        let (Type::View(view), Type::Tile(ty)) = (k.ty(d.args[0]), k.ty(tile)) else { return None };
-        (still && (units.copies)(view, ty)).then_some(load)
+        (still && matches!(k.ty(tile), Type::Tile(_)) && (units.copies)(load)).then_some(load)
     }
 
     /// The transposed tiles of a value that are nothing but operands of products, and those products, with the operand's number; `None` if

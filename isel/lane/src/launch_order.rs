@@ -14,7 +14,7 @@ use super::{Block, Inst, Program, Space, Unit};
 use crate::computes;
 
 /// True if the instruction, or one in its blocks, touches global memory.
-pub fn touches_global(inst: &Inst) -> bool {
+fn touches_global(inst: &Inst) -> bool {
     let any = |b: &Block| b.iter().any(touches_global);
     match inst {
         Inst::LoadGlobal { .. } | Inst::StoreGlobal { .. } | Inst::CopyAsync { .. } => true,
@@ -35,6 +35,32 @@ pub fn touches_global(inst: &Inst) -> bool {
         | Inst::Assert { .. }
         | Inst::Shuffle { .. }
         | Inst::Matrix { .. } => false,
+    }
+}
+
+/// Refuses a wait that a part of the program's warps, or not every run of it, comes to, and one behind an access to global memory.
+pub(crate) fn in_order(program: &Program) -> Result<(), &'static str> {
+    fn waits(inst: &Inst) -> bool {
+        matches!(inst, Inst::Unit(u) if **u == Unit::AwaitPrevious)
+    }
+    fn inside(inst: &Inst) -> bool {
+        let any = |b: &Block| b.iter().any(|i| waits(i) || inside(i));
+        match inst {
+            Inst::For(l) => any(&l.body),
+            Inst::While(l) => any(&l.test) || any(&l.body),
+            Inst::If(c) => any(&c.then) || any(&c.otherwise),
+            Inst::Roles(r) => r.roles.iter().any(|r| any(&r.body)),
+            _ => false,
+        }
+    }
+    if program.body.iter().any(inside) {
+        return Err("a wait for the launches in front that not all lanes come to");
+    }
+    match program.body.iter().position(waits) {
+        Some(n) if program.body[..n].iter().any(touches_global) => {
+            Err("a wait for the launches in front behind an access to global memory")
+        }
+        Some(_) | None => Ok(()),
     }
 }
 

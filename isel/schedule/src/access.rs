@@ -38,8 +38,7 @@ pub struct GlobalAccess<'a> {
     pub indices: SmallVec<[Value; 4]>,
     /// The mask, if any.
     pub mask: Option<Value>,
-    /// Largest power of two that divides each index.
-    divisors: SmallVec<[u32; 4]>,
+    kernel: &'a Kernel,
 }
 
 impl<'a> GlobalAccess<'a> {
@@ -52,16 +51,11 @@ impl<'a> GlobalAccess<'a> {
             unreachable!("a load or store of something that is no view");
         };
         let indices: SmallVec<[Value; 4]> = SmallVec::from_slice(kernel.operand(i, "indices"));
-        let mut divisors: SmallVec<[u32; 4]> = indices.iter().map(|&v| divisor(kernel, v)).collect();
         let mask = kernel.operand(i, "mask").first().copied();
         let packed = view.elem.is_packed();
-        let mut whole_bytes = true;
-        if let (true, Some(last)) = (packed, divisors.last_mut()) {
-            whole_bytes = *last >= 2;
-            *last = (*last / 2).max(1);
-        }
+        let whole_bytes = !packed || indices.last().is_none_or(|&v| divisor(kernel, v) >= 2);
         let view = if packed { Cow::Owned(byte_view(view)) } else { Cow::Borrowed(view) };
-        GlobalAccess { view, packed, whole_bytes, view_value, indices, mask, divisors }
+        GlobalAccess { view, packed, whole_bytes, view_value, indices, mask, kernel }
     }
 
     /// The dimension whose elements are next to each other, if there is one.
@@ -76,6 +70,12 @@ impl<'a> GlobalAccess<'a> {
         fast.into_iter().chain(rest).collect()
     }
 
+    /// The largest power of two known to divide the index of a dimension, in elements of the view.
+    pub fn divisor(&self, d: usize) -> u32 {
+        let n = divisor(self.kernel, self.indices[d]);
+        if self.packed && d + 1 == self.indices.len() { (n / 2).max(1) } else { n }
+    }
+
     /// Elements that one lane may access at once along the contiguous dimension: bounded by the width of an access, the alignment of
     /// base, strides and index, and the extent's divisor, so that a vector is inside the view or outside it as a whole.
     pub fn vector_elements(&self, max_bytes: u32) -> u32 {
@@ -84,7 +84,7 @@ impl<'a> GlobalAccess<'a> {
         let mut vec = (max_bytes / bytes).min(self.view.align / bytes).max(1);
         for d in 0..self.view.rank() {
             let known = |e: Extent| power_of_two(i64::from(e.divisor()));
-            vec = vec.min(if d == fast { self.divisors[d].min(known(self.view.dims[d])) } else { known(self.view.stride(d)) });
+            vec = vec.min(if d == fast { self.divisor(d).min(known(self.view.dims[d])) } else { known(self.view.stride(d)) });
         }
         if self.mask.is_some() { 1 } else { vec }
     }

@@ -15,6 +15,9 @@ use crate::tensor_map::{MapElement, TensorMap};
 use crate::types::{Space, Ty};
 use crate::warp::{BulkThread, Warp};
 
+/// Boxes of tensor copies begin at multiples of so many bytes of a row.
+const BOX_ALIGN: i64 = 16;
+
 /// The type a tensor reduction works on.
 fn reduce_type(e: MapElement) -> Option<Ty> {
     Some(match e {
@@ -206,6 +209,11 @@ impl Machine<'_> {
 
     fn tensor(&self, w: &Warp, at: u32, l: usize, map: &Addr, coords: &[Reg]) -> R<(TensorMap, Vec<i64>)> {
         self.behind_launches(w, at, 1 << l)?;
+        self.box_at(w, at, l, map, coords)
+    }
+
+    /// The map and the coordinates of a tensor operand, checked.
+    pub(crate) fn box_at(&self, w: &Warp, at: u32, l: usize, map: &Addr, coords: &[Reg]) -> R<(TensorMap, Vec<i64>)> {
         let (addr, _) = self.lane_address(w, at, l, map)?;
         let m = self.map_at(w, at, l, addr)?;
         if m.dims.len() != coords.len() {
@@ -213,7 +221,18 @@ impl Machine<'_> {
             return Err(self.fail(w, at, ErrorKind::Undefined, e, Some(l as u32), Some(addr)));
         }
         let c: R<Vec<i64>> = coords.iter().map(|&r| Ok(i64::from(self.lane_value(w, at, l, r, "coordinate")? as u32 as i32))).collect();
-        Ok((m, c?))
+        let c = c?;
+        let column = c[0] * i64::from(m.element.bytes());
+        if column % BOX_ALIGN != 0 {
+            let e = format!(
+                "the innermost coordinate {} is {column} bytes into the row, no multiple of {BOX_ALIGN}: hardware raises an illegal instruction",
+                c[0]
+            );
+            let mut e = self.fail(w, at, ErrorKind::Misaligned, e, Some(l as u32), None);
+            e.notes.push(format!("let the box begin at a multiple of {BOX_ALIGN} bytes, or move these elements by ordinary accesses"));
+            return Err(e);
+        }
+        Ok((m, c))
     }
 
     /// Global to shared, of one or several CTAs.

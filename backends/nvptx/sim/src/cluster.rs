@@ -106,7 +106,7 @@ impl Machine<'_> {
             return Ok(());
         }
         b.unwaited[s] &= !mask;
-        w.clocks.join(&b.last);
+        w.learn(&b.last);
         Ok(())
     }
 

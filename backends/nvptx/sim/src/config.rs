@@ -58,6 +58,9 @@ pub struct SimConfig {
     /// An asynchronous write over bytes that ordinary loads have read needs a proxy fence after the loads. The PTX
     /// ISA's examples have it; much software leaves it out.
     pub strict_proxy_reads: bool,
+    /// The launch may begin before those in front of it are done (programmatic stream serialization): a thread touches global memory behind
+    /// `griddepcontrol.wait` only, its own or that of one it is ordered behind. Texts with a `griddepcontrol` are held to that in any case.
+    pub early_launch: bool,
 }
 
 impl Default for SimConfig {
@@ -76,6 +79,7 @@ impl Default for SimConfig {
             ctas: None,
             cluster: None,
             strict_proxy_reads: true,
+            early_launch: false,
         }
     }
 }

@@ -61,7 +61,7 @@ pub enum ErrorKind {
     Phase,
     /// A register of an asynchronous matrix operation touched before the wait that covers it, or without a fence.
     InFlight,
-    /// A global access that does not wait for the launches in front, in a kernel that waits for them elsewhere.
+    /// A global access that does not wait for the launches in front, where launches overlap.
     LaunchOrder,
     /// Misuse of clusters: memory of a CTA that has exited, wrong rank, barrier out of step.
     Cluster,

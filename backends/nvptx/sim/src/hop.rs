@@ -147,6 +147,11 @@ pub(crate) enum Hop {
     PrefetchMap {
         addr: Addr,
     },
+    /// `cp.async.bulk.prefetch.tensor`: there must be a map, and a box of it.
+    PrefetchBox {
+        addr: Addr,
+        coords: SmallVec<[Reg; 5]>,
+    },
     /// `fence.proxy.tensormap::generic.acquire`.
     FenceMap {
         addr: Addr,

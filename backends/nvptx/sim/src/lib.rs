@@ -16,6 +16,9 @@
 //!   use before initialisation, wrong counts and bytes, phases that complete too early or that a waiter can miss.
 //! * **Registers of wgmma** touched before the wait that covers them, or used by a wgmma without a fence.
 //! * **Clusters**: memory of a CTA that has exited, hand-over with the wrong scope; registers that `setmaxnreg` cannot give.
+//! * **Launches that overlap** (a text with `griddepcontrol`, or [`SimConfig::early_launch`]): a global access of a thread that has not waited
+//!   for the launches in front and is ordered behind none that has.
+//! * **Tensor copies** that begin at no multiple of 16 bytes of a row.
 //!
 //! Warps run in seeded orders ([`Policy`]) and asynchronous operations land when the seed says ([`Landing`]): the same seed
 //! gives the same run on every machine. The [`Report`] counts instructions, bank conflicts and

@@ -539,9 +539,9 @@ impl Machine<'_> {
             w.clocks.join_cause(&b.last.near.hb);
             return;
         }
-        w.clocks.join(&b.last.near);
+        w.learn(&b.last.near);
         if sem.cluster {
-            w.clocks.join(&b.last.far);
+            w.learn(&b.last.far);
         }
         w.clocks.raise(b.dense, p as u32 + 1);
     }

@@ -106,6 +106,8 @@ pub(crate) struct Buffer {
     pub(crate) bytes: Vec<u8>,
     pub(crate) written: Bits,
     pub(crate) read_only: bool,
+    /// It holds constants of a module: no launch writes it.
+    pub(crate) constant: bool,
 }
 
 /// Global memory of the simulated device.
@@ -146,7 +148,7 @@ impl Memory {
         };
         let base = self.next.max(GLOBAL_BASE);
         self.next = (base + bytes.len() as u64 + GUARD).next_multiple_of(BUFFER_ALIGN);
-        self.buffers.push(Buffer { name: name.to_string(), base, bytes, written, read_only: false });
+        self.buffers.push(Buffer { name: name.to_string(), base, bytes, written, read_only: false, constant: false });
         base
     }
 
@@ -216,7 +218,7 @@ impl Memory {
         if v.space == crate::types::Space::Const
             && let Some(b) = self.buffers.last_mut()
         {
-            b.read_only = true;
+            (b.read_only, b.constant) = (true, true);
         }
         a
     }

@@ -641,8 +641,10 @@ pub(crate) struct Program {
     pub(crate) maxntid: Option<[u32; 3]>,
     pub(crate) uses_cp_async: bool,
     pub(crate) uses_wgmma: bool,
-    /// It has a `griddepcontrol.wait`: nothing global is touched before.
+    /// It has a `griddepcontrol.wait`.
     pub(crate) awaits: bool,
+    /// It has a `griddepcontrol` of either kind: its launches overlap, and nothing global is touched in front of the wait.
+    pub(crate) overlaps: bool,
     pub(crate) reqcluster: Option<[u32; 3]>,
     pub(crate) maxnreg: Option<u32>,
     pub(crate) minnctapersm: Option<u32>,

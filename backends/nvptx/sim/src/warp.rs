@@ -102,7 +102,7 @@ pub(crate) struct Warp {
     /// Registers per thread (`setmaxnreg`), and how often it was changed.
     pub(crate) nreg: u32,
     pub(crate) nreg_changes: u32,
-    /// Lanes that have waited for the launches in front.
+    /// Lanes that have waited for the launches in front, or are ordered behind a thread that has.
     pub(crate) awaited: u32,
     /// Polls of mbarriers answered "not yet" in a row.
     pub(crate) polls: u32,
@@ -196,6 +196,14 @@ impl Warp {
         let i = d.0 as usize;
         self.p[i] = self.p[i] & !mask | v & mask;
         self.px[i] = self.px[i] & !mask | poison & mask;
+    }
+
+    /// What somebody else knew is known now.
+    pub(crate) fn learn(&mut self, c: &Clocks) {
+        self.clocks.join(c);
+        if c.launched {
+            self.awaited = FULL;
+        }
     }
 
     /// Puts the running group aside and starts another that can run, if any.

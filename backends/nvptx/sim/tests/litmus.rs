@@ -494,6 +494,49 @@ fn global_memory_waits_for_earlier_launches() {
             assert!(e.site.expect("site").text.starts_with("st.global"));
         }
     }
-    // Nobody waits: nothing to be late for.
+    // Nobody waits: nothing to be late for, where launches do not overlap.
     must_pass("sm_90", store, &warps(2), 256);
+    for (body, early) in [(store.to_string(), true), (format!("griddepcontrol.launch_dependents; {store}"), false)] {
+        for config in schedules() {
+            let config = SimConfig { early_launch: early, ..config };
+            let e = run_out("sm_90", &body, &Run { config, ..warps(2) }, 256).unwrap_err();
+            assert_eq!(e.kind, ErrorKind::LaunchOrder, "{e}");
+            assert!(e.to_string().contains("no `griddepcontrol.wait` in the text"), "{e}");
+        }
+    }
+}
+
+/// One thread may wait for all that it meets behind: at a barrier of the CTA, of a warp, at an mbarrier. Others are early.
+#[test]
+fn who_meets_a_thread_that_waited_is_behind_it() {
+    let store = "mov.u32 %r1, %tid.x; mad.wide.u32 %rd2, %r1, 4, %rd1; st.global.u32 [%rd2], %r1;";
+    let one = "mov.u32 %r1, %tid.x; setp.eq.u32 %p1, %r1, 0; @%p1 griddepcontrol.wait;";
+    must_pass("sm_90", &format!("{one} bar.sync 0; {store}"), &warps(2), 256);
+    must_pass("sm_90", &format!("{one} bar.warp.sync -1; {store}"), &warps(1), 128);
+    let init = "mov.u32 %r2, smem; mov.u32 %r1, %tid.x; setp.eq.u32 %p1, %r1, 0; @%p1 mbarrier.init.shared::cta.b64 [%r2], 1; bar.sync 0;";
+    let meet = |first: &str, behind: &str| {
+        format!(
+            "{init} {first} @%p1 mbarrier.arrive.shared::cta.b64 _, [%r2]; {behind}
+             W: mbarrier.try_wait.parity.shared::cta.b64 %p2, [%r2], 0; @!%p2 bra W; {store}"
+        )
+    };
+    let wait = "@%p1 griddepcontrol.wait;";
+    must_pass("sm_90", &meet(wait, ""), &warps(2), 256);
+    let early = [
+        // The thread waits when the others have met it.
+        meet("", wait),
+        format!("bar.sync 0; {one} {store}"),
+        // It meets no one.
+        format!("{one} {store}"),
+        // The second warp does not come.
+        format!("{one} bar.warp.sync -1; {store}"),
+        // Copies are accesses, too.
+        "mov.u32 %r2, smem; cp.async.ca.shared.global [%r2], [%rd1], 16; cp.async.wait_all; griddepcontrol.wait;".to_string(),
+    ];
+    for body in early {
+        for config in schedules() {
+            let e = run_out("sm_90", &body, &Run { config, ..warps(2) }, 256).unwrap_err();
+            assert!(matches!(e.kind, ErrorKind::LaunchOrder), "{body}: {e}");
+        }
+    }
 }

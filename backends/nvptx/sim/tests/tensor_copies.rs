@@ -144,8 +144,9 @@ fn ranks_and_swizzles() {
                     fill: if element == MapElement::F32 { MapFill::Nan } else { MapFill::Zero },
                 };
                 for round in 0..4 {
-                    let at: Vec<i64> =
-                        (0..rank).map(|d| if d == 0 { (r.next() % 90) as i64 - 15 } else { (r.next() % 9) as i64 - 2 }).collect();
+                    // Boxes begin at multiples of 16 bytes of a row.
+                    let column = ((r.next() % 90) as i64 - 15) / i64::from(16 / element.bytes()) * i64::from(16 / element.bytes());
+                    let at: Vec<i64> = (0..rank).map(|d| if d == 0 { column } else { (r.next() % 9) as i64 - 2 }).collect();
                     if round == 3 && rank > 1 {
                         s.steps[rank - 1] = 2;
                     }
@@ -167,8 +168,71 @@ fn wholly_outside() {
         swizzle: MapSwizzle::B128,
         fill: MapFill::Nan,
     };
-    for at in [[64, 0], [-64, 0], [0, 8], [0, -8], [1000, 1000], [-1, -7], [63, 7]] {
+    for at in [[64, 0], [-64, 0], [0, 8], [0, -8], [1000, 1000], [-8, -7], [56, 7]] {
         run(&s, &at, 5).unwrap_or_else(|e| panic!("{at:?}: {e}"));
+    }
+}
+
+/// Loads, stores, reductions and prefetches whose innermost coordinate is no multiple of 16 bytes; other dimensions take any.
+#[test]
+fn columns_are_aligned() {
+    for (element, bad) in [
+        (MapElement::U8, vec![4i64, 8, 15, -4]),
+        (MapElement::Bf16, vec![1, 2, 4, -1, 63]),
+        (MapElement::F32, vec![1, 2, 30]),
+        (MapElement::U64, vec![1, 33]),
+    ] {
+        for swizzle in [MapSwizzle::None, MapSwizzle::B128] {
+            let inner = 128 / element.bytes();
+            let s = Shape { rank: 2, element, dims: vec![512, 9], boxes: vec![inner, 4], steps: vec![1, 1], swizzle, fill: MapFill::Zero };
+            for at in [0, i64::from(16 / element.bytes()), i64::from(inner), -i64::from(inner)] {
+                for row in [0, 1, 3, -1] {
+                    run(&s, &[at, row], 7).unwrap_or_else(|e| panic!("{element:?} {at}: {e}"));
+                }
+            }
+            for &at in &bad {
+                let e = run(&s, &[at, 0], 7).expect_err("an unaligned column");
+                assert_eq!(e.kind, ErrorKind::Misaligned, "{e}");
+                let bytes = at * i64::from(element.bytes());
+                assert!(e.message.contains(&format!("coordinate {at} is {bytes} bytes")), "{e}");
+                assert!(e.site.as_ref().is_some_and(|s| s.text.starts_with("cp.async.bulk.tensor.2d.shared")), "{e}");
+            }
+        }
+    }
+}
+
+/// The same of each instruction alone.
+#[test]
+fn every_tensor_instruction_needs_an_aligned_column() {
+    let go = |copy: &str, column: u32| {
+        let m = module(
+            &format!(
+                ".version 8.0\n.target sm_90a\n.address_size 64\n.extern .shared .align 1024 .b8 smem[];
+             .visible .entry k(.param .align 64 .b8 tm[128]) {{ .reg .b32 %r<8>; .reg .b64 %rd<4>;
+             mov.b64 %rd1, tm; cvta.param.u64 %rd1, %rd1; mov.u32 %r1, smem; mov.u32 %r2, {column}; mov.u32 %r3, 5; mov.u32 %r4, 7;
+             mov.u32 %r5, %tid.x; mad.lo.u32 %r6, %r5, 4, %r1;
+             st.shared.u32 [%r6], %r4; st.shared.u32 [%r6+128], %r4; st.shared.u32 [%r6+256], %r4; st.shared.u32 [%r6+384], %r4;
+             fence.proxy.async.shared::cta; bar.sync 0; setp.ne.u32 %p1, %r5, 0; @%p1 bra D; {copy}
+             cp.async.bulk.commit_group; cp.async.bulk.wait_group 0; D: ret; }}"
+            )
+            .replace(".reg .b32 %r<8>;", ".reg .pred %p<2>; .reg .b32 %r<8>;"),
+        );
+        let mut mem = Memory::new();
+        let base = mem.alloc("tensor", Init::Zeroed(8192));
+        let map = TensorMap::new(base, MapElement::U32, &[64, 32], &[256], &[32, 4]);
+        let args = [map_arg(map)];
+        let l = Launch { entry: "k", grid: [1; 3], block: [32, 1, 1], shared_bytes: 1024, args: &args, config: SimConfig::default() };
+        m.launch(&l, &mut mem).map(|_| ())
+    };
+    for copy in [
+        "cp.async.bulk.tensor.2d.global.shared::cta.tile.bulk_group [%rd1, {%r2, %r3}], [%r1];",
+        "cp.reduce.async.bulk.tensor.2d.global.shared::cta.add.tile.bulk_group [%rd1, {%r2, %r3}], [%r1];",
+        "cp.async.bulk.prefetch.tensor.2d.L2.global.tile [%rd1, {%r2, %r3}];",
+    ] {
+        go(copy, 12).unwrap_or_else(|e| panic!("{copy}: {e}"));
+        let e = go(copy, 6).expect_err(copy);
+        assert_eq!(e.kind, ErrorKind::Misaligned, "{e}");
+        assert!(e.to_string().contains("24 bytes into the row"), "{e}");
     }
 }
 

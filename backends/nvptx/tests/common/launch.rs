@@ -17,10 +17,17 @@ pub fn schedule(seed: u64) -> sim::SimConfig {
     sim::SimConfig { seed, policy, ..sim::SimConfig::default() }
 }
 
-/// Prints the program of a case's only launch, runs the text on so many instances, and judges every element; says what went wrong.
-pub fn simulate(case: &Case, program: &Program, grid: [u32; 3], config: sim::SimConfig) -> Result<(), String> {
+/// Prints the program of a case's only launch, runs the text on so many instances, and judges every element; says what went wrong. The text is
+/// changed first.
+pub fn simulate_text(
+    case: &Case,
+    program: &Program,
+    grid: [u32; 3],
+    config: sim::SimConfig,
+    change: impl FnOnce(&str) -> String,
+) -> Result<(), String> {
     let kernel = emit(program, &sm_90a(), &EmitOptions::default()).map_err(|e| format!("emit: {e}"))?;
-    let module = sim::Module::parse(&kernel.text).map_err(|e| format!("parse: {e}"))?;
+    let module = sim::Module::parse(&change(&kernel.text)).map_err(|e| format!("parse: {e}"))?;
     let tensors = case.make_tensors();
     let mut device = sim::Memory::new();
     let mut bases = Vec::new();

@@ -18,9 +18,7 @@ mod units;
 pub use error::{LaneProblem, LaneVerifyError};
 
 use super::print::inst_text;
-use super::{
-    Atomic, AtomicKind, BinOp, Block, Carried, Inst, LTy, LVal, Param, ParamSource, Program, ShuffleFrom, Space, UnOp, Unit, touches_global,
-};
+use super::{Atomic, AtomicKind, BinOp, Block, Carried, Inst, LTy, LVal, Param, ParamSource, Program, ShuffleFrom, Space, UnOp, in_order};
 use crate::computes;
 use crate::machine::Target;
 use cranelift_entity::{EntityRef, SecondaryMap};
@@ -86,12 +84,7 @@ fn frame(p: &Program, t: &Target) -> Check {
             return Err(LaneProblem::AllocOutside(id));
         }
     }
-    let waits = |i: &Inst| matches!(i, Inst::Unit(u) if **u == Unit::AwaitPrevious);
-    if let Some(n) = p.body.iter().position(waits)
-        && p.body[..n].iter().any(touches_global)
-    {
-        return Err(LaneProblem::UnitShape("a wait for the launches in front behind an access to global memory"));
-    }
+    in_order(p).map_err(LaneProblem::UnitShape)?;
     for (index, param) in p.params.iter().enumerate() {
         let ok = match param.source {
             ParamSource::Pointer(_) | ParamSource::Stride(..) => param.ty == LTy::I64,

@@ -3,12 +3,14 @@
 //! ```text
 //! rows of a buffer: its elements without those of the contiguous dimension, counted in row-major order
 //! row r, byte c:    block r / rows ─► panel c / span ─► panel_byte(span, r mod rows, c mod span)
-//! a slot of a ring is a block: boxes, operands of products and slots begin where the swizzle repeats
+//! a slot of a ring is a block: boxes, operands of products and slots begin where the swizzle repeats; rows that are one panel wide lie as
+//! those of one block throughout
 //! ```
 //!
 //! All types under which the bytes of an allocation are known share one form, so that it is decided for all of them at once.
 
 use super::PanelTile;
+use super::words::in_words;
 use crate::error::LowerError;
 use std::collections::{BTreeMap, BTreeSet};
 use tilelift_ir::{Attr, Inst, Kernel, Op, SharedType, Type, Value};
@@ -86,6 +88,17 @@ impl Form {
         self.panels.map_or(0, |p| self.row_bytes() / p.span * self.panel_bytes())
     }
 
+    /// Rows that lie as those of one block do: of panels as wide as the rows one is right behind the other, to the end of the buffer.
+    pub fn block_rows(&self) -> u32 {
+        match self.panels {
+            Some(p) if p.span == self.row_bytes() && p.rows.is_multiple_of(PHASE) => {
+                self.shape.iter().product::<u32>() / self.shape[p.contiguous]
+            }
+            Some(p) => p.rows,
+            None => 0,
+        }
+    }
+
     /// Bytes of the buffer.
     pub fn bytes(&self) -> u64 {
         let elements: u64 = self.shape.iter().map(|&e| u64::from(e)).product();
@@ -107,7 +120,7 @@ impl Form {
         let rows = self.row_step(d);
         if rows.is_multiple_of(p.rows) {
             Some(rows / p.rows * self.block_bytes())
-        } else if rows.is_multiple_of(PHASE) && p.rows.is_multiple_of(rows * self.shape[d]) {
+        } else if rows.is_multiple_of(PHASE) && self.block_rows().is_multiple_of(rows * self.shape[d]) {
             Some(rows * p.span)
         } else {
             None
@@ -266,7 +279,7 @@ pub fn buffers(kernel: &Kernel, units: Option<&Units>) -> Result<Buffers, LowerE
                 let buffer = kernel.operand(i, "buffer")[0];
                 let Some(t) = shared(kernel, buffer) else { continue };
                 let tile = PanelTile::of(kernel, i, &t.shape, units, None)
-                    .map_err(|why| LowerError::unsupported(format!("`{}`", d.op), why).at(kernel.locs[i]))?;
+                    .map_err(|why| LowerError::unsupported(format!("`{}`", d.op), in_words(kernel, &why)).at(kernel.locs[i]))?;
                 ask(buffer, Some(tile.contiguous()));
                 boxes.insert(i, tile);
             }

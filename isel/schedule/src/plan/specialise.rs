@@ -21,7 +21,7 @@ use crate::facts::power_of_two;
 use cranelift_entity::EntityRef;
 use std::collections::HashSet;
 use std::fmt;
-use tilelift_ir::{Attr, Effects, Extent, Inst, Kernel, Op, Precision, Region, Scalar, Type, Value, ValueDef};
+use tilelift_ir::{Attr, Effects, Extent, Inst, Kernel, Literal, Op, Precision, Region, Scalar, Type, Value, ValueDef};
 use tilelift_lane::{GroupMatrixId, Target, Units};
 use tilelift_lane::{LVal, LaneBuilder, TensorBox, Vals, entry_registers};
 
@@ -146,6 +146,18 @@ impl PanelTile {
             if (known * u64::from(size)) % u64::from(bulk.align) != 0 {
                 return Err(format!("the stride of dimension {d} of {name} is not known to be a multiple of {} bytes", bulk.align));
             }
+        }
+        if !(access.divisor(fast) * size).is_multiple_of(bulk.align) {
+            let at = access.indices[fast];
+            let (at, known) = match kernel.as_const(at) {
+                Some((Literal::Int(c), _)) => (c.to_string(), "no"),
+                _ => (at.to_string(), "not known to be a"),
+            };
+            let n = (bulk.align / size).max(1);
+            return Err(format!(
+                "bulk copies begin at multiples of {} bytes of a row: index {fast} of {name}, {at}, is {known} multiple of {n}; align it, or say so with `assume`",
+                bulk.align
+            ));
         }
         let row = shape[fast] * size;
         let fit: Vec<u32> = bulk.spans.iter().copied().filter(|&s| row.is_multiple_of(s)).collect();

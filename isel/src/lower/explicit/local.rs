@@ -119,7 +119,7 @@ impl Local {
             }
             let step = form.row_step(p.of);
             let rows = (rest + p.at) * step;
-            if step >= panels.rows {
+            if step.is_multiple_of(panels.rows) {
                 // Whole blocks.
                 offset += rows / panels.rows * form.block_bytes();
                 if let Some(v) = part {
@@ -129,7 +129,8 @@ impl Local {
                 }
                 continue;
             }
-            let crosses = p.at % (panels.rows / step) + p.extent > panels.rows / step;
+            let together = form.block_rows() / step;
+            let crosses = together == 0 || p.at % together + p.extent > together;
             if crosses || (step != 1 && !step.is_multiple_of(8)) || (step == 1 && mask & 7 & p.at != 0) {
                 return Err(LowerError::unsupported(
                     "a part of a buffer in panels",

@@ -54,7 +54,8 @@ fn operand(local: &Local, k: usize, row: &GroupMatrix) -> Result<Operand, LowerE
     let (Some(panels), [_, _]) = (form.panels, &local.parts[..]) else { return refuse("it is no matrix in panels") };
     let Some(c) = local.parts.iter().position(|p| p.of == panels.contiguous) else { return refuse("it has no contiguous dimension") };
     let (fast, slow) = (local.parts[c], local.parts[1 - c]);
-    if form.row_step(slow.of) != 1 || slow.at % panels.rows + slow.extent > panels.rows {
+    let together = form.block_rows();
+    if form.row_step(slow.of) != 1 || slow.at % together + slow.extent > together {
         return refuse("its rows do not lie one behind the other");
     }
     let along_k = c == k;

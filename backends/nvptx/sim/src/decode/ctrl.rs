@@ -38,6 +38,7 @@ impl Ix<'_, '_> {
             }
             "griddepcontrol" => {
                 self.n_ops(0, 0)?;
+                self.d.prog.overlaps = true;
                 if self.has("wait") {
                     self.d.prog.awaits = true;
                     Op::GridWait

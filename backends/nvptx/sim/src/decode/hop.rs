@@ -269,10 +269,10 @@ impl Ix<'_, '_> {
             let n = if tensor { 1 } else { 2 } + usize::from(policy);
             self.n_ops(n, n)?;
             if tensor {
-                let End::Tensor(addr, _) = self.tensor_operand(0, rank)? else {
+                let End::Tensor(addr, coords) = self.tensor_operand(0, rank)? else {
                     return self.err_op(0, "a tensor map is expected");
                 };
-                return Ok(Hop::PrefetchMap { addr });
+                return Ok(Hop::PrefetchBox { addr, coords });
             }
             // A hint: nothing but the operands is checked.
             self.addr(0, Space::Global)?;

@@ -103,6 +103,7 @@ impl<'a> Decoder<'a> {
             uses_cp_async: false,
             uses_wgmma: false,
             awaits: false,
+            overlaps: false,
             reqcluster: e.reqcluster,
             maxnreg: e.maxnreg,
             minnctapersm: e.minnctapersm,

@@ -104,6 +104,7 @@ fn hop(h: &Hop, f: &mut impl FnMut(Reg)) {
             b.size.into_iter().chain(b.mbar.as_ref().map(|a| a.base)).chain(b.multicast).for_each(f);
         }
         Hop::PrefetchMap { addr } | Hop::FenceMap { addr } => f(addr.base),
+        Hop::PrefetchBox { addr, coords } => std::iter::once(addr.base).chain(coords.iter().copied()).for_each(f),
         Hop::Mapa { d, a, rank, .. } => [*d, *a, *rank].map(f).into_iter().collect(),
         Hop::GetCtaRank { d, a, .. } => [*d, *a].map(f).into_iter().collect(),
         Hop::Remote(r) => {

@@ -58,6 +58,7 @@ impl Machine<'_> {
         let mut places = [(0, 0); 32];
         let mut src = [0; 32];
         if reads != 0 {
+            self.behind_launches(w, at, reads)?;
             let s = self.addresses(w, at, reads, &c.src)?;
             src = s.addr;
             places = self.copy_source(w, at, reads, &src, &src_bytes, size)?;

@@ -194,7 +194,7 @@ impl Machine<'_> {
                 }
             }
             if woken {
-                x.clocks.join(&bar.clocks);
+                x.learn(&bar.clocks);
                 x.clocks.raise(dense, done + 1);
                 if i != me {
                     x.pick();

@@ -34,6 +34,12 @@ impl Machine<'_> {
                 }
                 Ok(())
             }
+            Hop::PrefetchBox { addr, coords } => {
+                for l in lanes(mask) {
+                    self.box_at(w, at, l, addr, coords)?;
+                }
+                Ok(())
+            }
             Hop::FenceMap { addr } => {
                 let pl = self.addresses(w, at, mask, addr)?;
                 for l in lanes(mask) {

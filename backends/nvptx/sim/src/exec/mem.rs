@@ -122,19 +122,34 @@ impl Machine<'_> {
         self.fail(w, at, ErrorKind::Misaligned, m, Some(l as u32), Some(a))
     }
 
-    /// In a kernel that may begin before the launch in front of it is done, an access waits for that first.
+    /// In a kernel that may begin before the launch in front of it is done, the thread of an access has waited for that, or is ordered behind
+    /// one that has.
     pub(crate) fn behind_launches(&self, w: &Warp, at: u32, mask: u32) -> R<()> {
         let early = mask & !w.awaited;
-        if !self.prog.awaits || early == 0 {
+        if early == 0 || !(self.prog.overlaps || self.cfg.early_launch) {
             return Ok(());
         }
-        let m = "a global access in front of `griddepcontrol.wait`: the launch before this one may not be done";
-        Err(self.fail(w, at, ErrorKind::LaunchOrder, m, Some(early.trailing_zeros()), None))
+        let m = if self.prog.awaits {
+            "a global access in front of `griddepcontrol.wait`: the launch before this one may not be done"
+        } else {
+            "a global access in a launch that may begin before the one in front of it is done, and no `griddepcontrol.wait` in the text"
+        };
+        let mut e = self.fail(w, at, ErrorKind::LaunchOrder, m, Some(early.trailing_zeros()), None);
+        e.notes.push("the thread itself waits before, or another thread and then both meet at a barrier".to_string());
+        Err(e)
+    }
+
+    /// Those of the lanes that touch what an earlier launch can have touched: all but what the module itself holds as constants.
+    fn shared_by_launches(&self, mask: u32, addr: &[u64; 32]) -> u32 {
+        let constant = |l: &usize| self.mem.find(addr[*l]).is_some_and(|(i, _)| self.mem.buffers[i].constant);
+        lanes(mask).filter(|l| !constant(l)).fold(0, |m, l| m | 1 << l)
     }
 
     /// Checks alignment and bounds of global accesses; returns (buffer, offset) per lane.
     pub(crate) fn global_places(&self, w: &Warp, at: u32, mask: u32, addr: &[u64; 32], size: u64, write: bool) -> R<[(u32, u64); 32]> {
-        self.behind_launches(w, at, mask)?;
+        if mask & !w.awaited != 0 && (self.prog.overlaps || self.cfg.early_launch) {
+            self.behind_launches(w, at, self.shared_by_launches(mask, addr))?;
+        }
         let mut out = [(0, 0); 32];
         let mut last = (0u32, 1u64, 0u64);
         for l in lanes(mask) {

@@ -195,7 +195,10 @@ impl Machine<'_> {
             }
             Op::Bra { target, uni } => self.branch(w, at, mask, *target, *uni)?,
             Op::Exit => Self::exit(w, mask),
-            Op::GridWait => w.awaited |= mask,
+            Op::GridWait => {
+                w.awaited |= mask;
+                w.clocks.launched = true;
+            }
             Op::Trap => {
                 let m = "the kernel executed trap";
                 return Err(self.fail(w, at, ErrorKind::Trap, m, Some(mask.trailing_zeros()), None));
@@ -207,6 +210,9 @@ impl Machine<'_> {
             Op::BarWarp { mask: m } => {
                 if let Some(who) = self.members(w, at, mask, *m)? {
                     Self::publish_copies(w, who);
+                    if w.awaited & who != 0 {
+                        w.awaited |= who;
+                    }
                 }
             }
             Op::Shfl { mode, d, p, a, b, c, mask: m } => {

@@ -288,6 +288,7 @@ impl Machine<'_> {
     fn publish(&self, c: &Clocks) -> Far {
         let base = self.agent_base();
         let mut far = c.far.clone();
+        far.launched |= c.launched;
         let put = |m: &mut std::collections::BTreeMap<u32, u32>, v: &[u32]| {
             for (i, v) in v.iter().enumerate().filter(|x| *x.1 > 0) {
                 m.insert(base + i as u32, *v);
@@ -307,7 +308,11 @@ impl Machine<'_> {
         let base = self.agent_base();
         let own = base..base + self.n_warps * self.cluster_size;
         let cluster = self.ctas[self.cur].cluster;
+        if far.launched {
+            w.awaited = crate::warp::FULL;
+        }
         let c = &mut w.clocks;
+        c.launched |= far.launched;
         for (&k, &v) in &far.g {
             if k & STREAM != 0 {
                 let s = &self.streams[(k & !STREAM) as usize];
@@ -348,7 +353,7 @@ impl Machine<'_> {
         let got = std::mem::take(&mut w.acquired);
         self.learn(w, &got);
         if let Some(c) = w.seen.take() {
-            w.clocks.join(&c);
+            w.learn(&c);
         }
         w.released = Some((Box::new(w.clocks.clone()), cta));
         Self::tick(w);
