@@ -4,6 +4,7 @@ mod buffers;
 mod explicit;
 mod forms;
 mod overlap;
+mod registers;
 mod specialise;
 mod words;
 
@@ -12,6 +13,7 @@ pub(crate) use explicit::tasks;
 pub use explicit::{Explicit, TaskRole};
 pub(crate) use forms::{Forms as RingForms, Leave, is_panels, is_view, value_at};
 pub(crate) use overlap::{Overlap, is_zero};
+pub use registers::IdleWarps;
 pub use specialise::Specialised;
 pub(crate) use specialise::{ALIGN, MAX_DEPTH, PanelTile, behind_reshapes, budget, trace};
 

@@ -41,7 +41,7 @@ pub(crate) use vectors::{legal_width, memory_type};
 use crate::assign::{Assignment, assign};
 use crate::error::LowerError;
 use crate::hash::Map;
-use crate::lane::{AllocId, LTy, LVal, LaneBuilder, Param, ParamSource, Program, SPARE, Traffic, entry_registers, overlap_launches};
+use crate::lane::{AllocId, LTy, LVal, LaneBuilder, Param, ParamSource, Program, Registers, SPARE, Traffic, overlap_launches};
 use crate::physical::{Search, ring_forms, staging};
 use crate::plan::{LayoutChoice, LowerOptions, Plan, RingForms, ScheduleKind, is_panels, plan, plan_with};
 use crate::target::Target;
@@ -285,7 +285,7 @@ fn lowered(
     let mut b = LaneBuilder::new(&kernel.name, teams * cx.plan.warps + others, target.lanes);
     b.code_casts = target.code_casts;
     if (direct || specialised.is_some()) && loads_what_it_leaves(kernel) {
-        b.sink_loads = Some(target.units.as_ref().map_or(target.registers, |u| entry_registers(target, u, b.warps())));
+        b.sink_loads = Some(target.units.as_ref().map_or(target.registers, |u| Registers::of(target, u, b.warps()).entry));
     }
     b.meter.banks = Some(target.banks.clone());
     b.origins = origins.then(Vec::new);

@@ -16,7 +16,7 @@ use super::overlap::{Overlap, overlap};
 use super::words::beside_products;
 use crate::access::GlobalAccess;
 use crate::facts::power_of_two;
-use crate::lane::{LVal, LaneBuilder, TensorBox, Vals, entry_registers};
+use crate::lane::{LVal, LaneBuilder, Registers, TensorBox, Vals};
 use crate::lower::{keeps_extents, ring_loads};
 use crate::require::suits;
 use crate::target::{GroupMatrixId, Target, Units};
@@ -564,7 +564,7 @@ fn addresses(kernel: &Kernel, main: Inst, loads: &[(Inst, PanelTile)]) -> Result
 /// Registers of producer and consumers, so many groups in all.
 pub(crate) fn budget(target: &Target, units: &Units, consumers: u32, held: u32) -> Result<Option<[u32; 2]>, String> {
     let pool = &units.registers;
-    let entry = entry_registers(target, units, (consumers + 1) * units.group_warps);
+    let entry = Registers::of(target, units, (consumers + 1) * units.group_warps).entry;
     let need = held + BESIDE_SUMS;
     if need <= entry && consumers == 1 {
         return Ok(None);

@@ -64,6 +64,8 @@ pub struct RegisterPool {
     pub most: u32,
     /// Registers that a role with nothing but copies needs.
     pub copier: u32,
+    /// Registers that a program has to start with beside those of the operands of any of its matrix instructions of groups.
+    pub beside_matrix: u32,
 }
 
 /// What several warps do together, and what they leave to machinery beside them.

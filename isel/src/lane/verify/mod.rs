@@ -8,8 +8,6 @@
 //!
 //! The interpreter and the backends rely on these and don't repeat them.
 
-pub(crate) use units::entry_registers;
-
 mod error;
 #[cfg(test)]
 mod tests;
@@ -34,6 +32,7 @@ use tilelift_ir::{AtomicOp, Class, Scalar};
 pub fn verify(program: &Program, target: &Target) -> Result<(), LaneVerifyError> {
     frame(program, target).map_err(|problem| LaneVerifyError { inst: None, problem })?;
     units::last(program).map_err(|problem| LaneVerifyError { inst: None, problem })?;
+    units::registers(program, target).map_err(|problem| LaneVerifyError { inst: None, problem })?;
     let mut v = Verifier { program, target, state: SecondaryMap::new(), role: None };
     v.block(&program.body, Vec::new()).map(drop)
 }
