@@ -31,5 +31,5 @@ pub use error::LowerError;
 pub use lower::{Lowered, lower};
 pub use physical::{Chosen, choose, foresee, seconds};
 pub use plan::{IdleWarps, LayoutChoice, LowerOptions, Plan, Schedule, ScheduleKind, Specialised, plan};
-pub use protocol::{Proof, ProtocolError, prove, prove_by_all_states};
+pub use protocol::{Proof, ProtocolError, Spot, prove, prove_by_all_states};
 pub use target::{BulkTensor, Costs, GroupMatrix, GroupMatrixId, Machine, MatrixId, MatrixInstr, RegisterPool, Target, Units};

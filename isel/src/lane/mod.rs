@@ -35,7 +35,6 @@ pub(crate) use launch_order::{overlap_launches, touches_global};
 pub use registers::{Holder, RegisterError, Registers};
 pub use traffic::Traffic;
 pub use unit::{GroupOperand, LeftOperand, Multiply, Panels, Place, Reduction, Role, Roles, Unit, panel_byte};
-pub(crate) use verify::fragment_values;
 pub use verify::{LaneProblem, LaneVerifyError, verify};
 
 use crate::target::MatrixId;

@@ -132,15 +132,6 @@ fn table(f: &mut fmt::Formatter<'_>, holders: &[Holder], lanes: u32) -> fmt::Res
     Ok(())
 }
 
-/// A list of holders as texts show it.
-pub(crate) struct Table<'a>(pub &'a [Holder], pub u32);
-
-impl fmt::Display for Table<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        table(f, self.0, self.1)
-    }
-}
-
 impl Registers {
     /// What a target gives to a program of so many warps that has a multiprocessor for itself.
     pub fn of(target: &Target, units: &Units, warps: u32) -> Registers {

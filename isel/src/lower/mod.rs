@@ -224,7 +224,7 @@ fn lower_with(kernel: &Kernel, target: &Target, plan: Plan, assigned: Assignment
     match done.plan.explicit() {
         // What an author writes is proved for everybody.
         Some(e) if !e.unproven => crate::protocol::prove(&done.program, target).map(drop).map_err(|e| {
-            let e = origin::placed(e, &done.program, || {
+            let e = origin::placed(e, kernel, || {
                 let assigned = assign(kernel, target, &done.plan)?;
                 lowered(kernel, target, done.plan.clone(), assigned, direct, true).map(|d| d.1)
             });

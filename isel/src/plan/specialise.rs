@@ -359,6 +359,15 @@ pub(super) fn specialise(kernel: &Kernel, target: &Target, options: &LowerOption
         return Err(format!("{warps} warps are more than {} runs", target.max_warps));
     }
     let registers = budget(target, units, teams * consumers, held)?;
+    for &(i, q) in &dots {
+        // The operands of one instruction: its columns of the sums, and a left operand that is not in shared memory.
+        let Some([_, n]) = sum_shape(kernel, i) else { continue };
+        let in_ring = trace(kernel, kernel.insts[i].args[0], &|j| loads.iter().find(|l| l.0 == j).map(|l| l.1.contiguous())).is_some();
+        let operands = units.matrix[q.index()].registers(n, lefts.contains(&i) || !in_ring);
+        Registers::of(target, units, warps).check_matrix(Some(operands), registers.map(|r| r[1])).map_err(|[need, have]| {
+            format!("a product of {n} columns needs {need} registers per lane, and {have} are there; use a smaller tile, or fewer groups of warps")
+        })?;
+    }
 
     // Results that leave through shared memory.
     let mut stores = Vec::new();

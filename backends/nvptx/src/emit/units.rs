@@ -14,7 +14,7 @@ use crate::analysis::{Address, Base};
 use crate::error::EmitError;
 use smallvec::SmallVec;
 use tilelift_isel::GroupMatrix;
-use tilelift_isel::lane::{Block, GroupOperand, Inst, LVal, LeftOperand, Multiply, Panels, Place, Roles, Unit};
+use tilelift_isel::lane::{Block, GroupOperand, Inst, LVal, LeftOperand, Multiply, Panels, Place, Role, Roles, Unit};
 
 /// What printing a role needs.
 #[derive(Clone, Copy)]
@@ -61,7 +61,7 @@ impl Emitter<'_> {
     }
 
     pub(super) fn roles(&mut self, roles: &Roles) -> Result<(), EmitError> {
-        self.named = 1 + roles.roles.iter().map(|r| 1 + groups(&r.body).map_or(0, |warps| r.warps / warps)).sum::<u32>();
+        self.named = 1 + roles.roles.iter().map(barriers).sum::<u32>();
         let warp = self.load(Top::UniformWarp);
         let end = self.label();
         let (mut barrier, mut covered) = (1, 0);
@@ -78,7 +78,7 @@ impl Emitter<'_> {
             self.body.op("setp.ge.u32 ").r(p).s(", ").r(warp).s(", ").n(covered).end();
             self.branch_if(p, true, next);
             if let Some(n) = r.registers {
-                let way = if n >= entry_registers(self.program.warps) { "inc" } else { "dec" };
+                let way = if n >= self.entry { "inc" } else { "dec" };
                 self.body.op("setmaxnreg.").s(way).s(".sync.aligned.u32 ").n(n).end();
             }
             if r.idle > 0 && !r.single {
@@ -100,7 +100,7 @@ impl Emitter<'_> {
                 self.body.s("\t@!").r(elected).s(" bra $L").n(end).end();
             }
             self.role = Some(RoleText { warps: if r.single { 1 } else { r.warps }, single: r.single, warp: number, barrier });
-            barrier += 1 + groups(&r.body).map_or(0, |warps| r.warps / warps);
+            barrier += barriers(r);
             if barrier > 16 {
                 return Err(EmitError::TooLarge { what: "barriers of roles", need: barrier.into(), have: 16, target: self.target.name });
             }
@@ -428,9 +428,10 @@ impl Emitter<'_> {
     }
 }
 
-/// Registers per lane at the start of a program of so many warps.
-fn entry_registers(warps: u32) -> u32 {
-    65536 / (warps * 32) / 8 * 8
+/// Barriers of a role and of its groups. Where nothing is done nobody meets.
+fn barriers(role: &Role) -> u32 {
+    let own = u32::from(!role.body.is_empty());
+    own + groups(&role.body).map_or(0, |warps| role.warps / warps)
 }
 
 /// Warps of the groups whose barriers a block has.
