@@ -26,6 +26,7 @@ mod run;
 mod streams;
 #[cfg(test)]
 mod tests;
+mod unwritten;
 mod value;
 mod word;
 

@@ -8,7 +8,7 @@ use tilelift_ir::interp::{Buffer, Memory};
 use tilelift_isel::abi::marshal;
 use tilelift_isel::lane::Program;
 use tilelift_kernels::Case;
-use tilelift_nvptx::{EmitOptions, emit, sm_90a};
+use tilelift_nvptx::{EmitOptions, PtxKernel, emit, sm_90a};
 use tilelift_nvptx_sim as sim;
 
 /// Schedule number 0 visits warps in reverse, the others in random orders.
@@ -19,7 +19,11 @@ pub fn schedule(seed: u64) -> sim::SimConfig {
 
 /// Prints the program of a case's only launch, runs the text on so many instances, and judges every element; says what went wrong.
 pub fn simulate(case: &Case, program: &Program, grid: [u32; 3], config: sim::SimConfig) -> Result<(), String> {
-    let kernel = emit(program, &sm_90a(), &EmitOptions::default()).map_err(|e| format!("emit: {e}"))?;
+    run(case, &emit(program, &sm_90a(), &EmitOptions::default()).map_err(|e| format!("emit: {e}"))?, grid, config)
+}
+
+/// Runs a case's text, and judges every element.
+pub fn run(case: &Case, kernel: &PtxKernel, grid: [u32; 3], config: sim::SimConfig) -> Result<(), String> {
     let module = sim::Module::parse(&kernel.text).map_err(|e| format!("parse: {e}"))?;
     let tensors = case.make_tensors();
     let mut device = sim::Memory::new();
