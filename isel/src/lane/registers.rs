@@ -2,7 +2,8 @@
 //!
 //! ```text
 //! launch   every lane of every warp starts with the same number: what the threads of a program leave to each of them
-//! role     its groups of warps change their number once, at its start: what they give up goes to the pool, what they ask for comes from there
+//! role     its groups of warps change their number once, at its start: what they give up goes to the pool, what they ask for comes from there;
+//!          roles that share a group change to the same number
 //! others   warps of no role, and roles that ask for nothing, keep what they started with; warps that are done keep theirs, too
 //! ```
 //!
@@ -45,7 +46,7 @@ pub struct Holder {
 /// Why registers of a program do not come together.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum RegisterError {
-    /// A role changes its registers, but its warps are not whole groups.
+    /// A role changes its registers, but not all warps of its groups do so.
     PartOfGroup {
         /// The role.
         role: String,
@@ -100,7 +101,7 @@ impl fmt::Display for RegisterError {
         let [need, have] = self.numbers();
         match self {
             RegisterError::PartOfGroup { role, group } => {
-                write!(f, "{role} changes its registers, but its warps are not whole groups of {group}, which change theirs together")
+                write!(f, "{role} changes its registers, but not all warps of its groups of {group}, which change theirs together")
             }
             RegisterError::Number { role, registers, unit, range: [least, most] } => {
                 write!(f, "{role} asks for {registers} registers per lane; it takes a multiple of {unit} from {least} to {most}")
@@ -183,9 +184,11 @@ impl Registers {
     /// The first role whose change is none, or that all together do not fit.
     pub fn check_pool(&self, program: &Program) -> Result<(), RegisterError> {
         let roles = program.roles().map_or(&[][..], |r| &r.roles[..]);
+        let changed = |warp: u32| roles.iter().find(|r| (r.first..r.first + r.warps + r.idle).contains(&warp)).and_then(|r| r.registers);
         for r in roles {
             let Some(n) = r.registers else { continue };
-            if !r.first.is_multiple_of(self.group_warps) || !(r.warps + r.idle).is_multiple_of(self.group_warps) {
+            let (first, end) = (r.first / self.group_warps, (r.first + r.warps + r.idle).div_ceil(self.group_warps));
+            if (first * self.group_warps..end * self.group_warps).any(|warp| changed(warp) != Some(n)) {
                 return Err(RegisterError::PartOfGroup { role: r.name.clone(), group: self.group_warps });
             }
             if !n.is_multiple_of(self.unit) || !(self.least..=self.most).contains(&n) {

@@ -136,33 +136,60 @@ impl Shares<'_> {
         (r.idle, r.registers) = (all - r.warps[1], Some(registers));
     }
 
+    /// Tasks that share groups of warps, those that share none alone.
+    fn clusters(&self) -> Vec<Vec<usize>> {
+        let group = self.group();
+        let mut out: Vec<Vec<usize>> = Vec::new();
+        for (n, r) in self.roles.iter().enumerate() {
+            let shares = |m: usize| {
+                let [first, warps] = self.roles[m].warps;
+                (first + warps - 1) / group == r.warps[0] / group
+            };
+            match out.last_mut() {
+                Some(c) if shares(c[c.len() - 1]) => c.push(n),
+                _ => out.push(vec![n]),
+            }
+        }
+        out
+    }
+
+    /// Whole groups of warps of tasks that share them: the first warp, and the one behind the last.
+    fn span(&self, cluster: &[usize]) -> [u32; 2] {
+        let [first, last] = [cluster[0], cluster[cluster.len() - 1]].map(|n| self.roles[n].warps);
+        [first[0], (last[0] + last[1]).next_multiple_of(self.group())]
+    }
+
     /// Has those who were not asked give up as much as it takes, if they can.
     fn give_up(&mut self) {
         let pool = self.units.registers;
         if self.need() > self.have() {
             self.idle.iter_mut().for_each(|i| i.registers = pool.least);
         }
-        let free: Vec<usize> = (0..self.roles.len()).filter(|&n| self.roles[n].registers.is_none() && self.apart(n)).collect();
+        let mut free = self.clusters();
+        free.retain(|c| c.iter().all(|&n| self.roles[n].registers.is_none()));
+        let (copying, others): (Vec<_>, Vec<_>) = free.into_iter().partition(|c| c.iter().all(|&n| self.roles[n].single));
         for registers in [pool.copier, pool.least] {
             if self.need() > self.have() && registers < self.entry {
-                free.iter()
-                    .filter(|&&n| self.roles[n].single)
-                    .copied()
-                    .collect::<Vec<_>>()
-                    .into_iter()
-                    .for_each(|n| self.set(n, registers));
+                copying.iter().for_each(|c| self.set_all(c, registers));
             }
         }
-        let others: Vec<usize> = free.into_iter().filter(|&n| !self.roles[n].single).collect();
-        let warps = others.iter().map(|&n| self.whole(&self.roles[n])).sum::<u32>();
+        let warps = others.iter().map(|c| self.span(c)).map(|[first, end]| end - first).sum::<u32>();
         if self.need() > self.have() && warps > 0 {
-            // Warps beside those of a small task change with it.
-            let rest = self.need() - others.iter().map(|&n| self.roles[n].warps[1] * self.entry).sum::<u32>();
-            let beside = others.iter().map(|&n| (self.whole(&self.roles[n]) - self.roles[n].warps[1]) * self.entry).sum::<u32>();
-            let each = self.have().saturating_sub(rest - beside) / warps / pool.unit * pool.unit;
+            let rest = self.need() - warps * self.entry;
+            let each = self.have().saturating_sub(rest) / warps / pool.unit * pool.unit;
             if each >= pool.copier {
-                others.into_iter().for_each(|n| self.set(n, each));
+                others.iter().for_each(|c| self.set_all(c, each));
             }
+        }
+    }
+
+    /// Gives tasks that share groups of warps the same number of registers, and warps beside them, too.
+    fn set_all(&mut self, cluster: &[usize], registers: u32) {
+        let [_, end] = self.span(cluster);
+        for (at, &n) in cluster.iter().enumerate() {
+            let next = cluster.get(at + 1).map_or(end, |&m| self.roles[m].warps[0]);
+            let r = &mut self.roles[n];
+            (r.idle, r.registers) = (next - r.warps[0] - r.warps[1], Some(registers));
         }
     }
 

@@ -73,13 +73,22 @@ impl Emitter<'_> {
                 self.branch_if(p, true, end);
             }
             covered = r.first + r.warps + r.idle;
+            let group = self.target.units.as_ref().map_or(1, |u| u.group_warps);
+            let alone = r.first.is_multiple_of(group) && (r.warps + r.idle).is_multiple_of(group);
+            if let Some(n) = r.registers.filter(|_| !alone && r.first.is_multiple_of(group)) {
+                // Roles that share a group change by one instruction, in front of the first of them.
+                let (p, skip) = (self.fresh(Class::P), self.label());
+                self.body.op("setp.ge.u32 ").r(p).s(", ").r(warp).s(", ").n(covered.next_multiple_of(group)).end();
+                self.branch_if(p, true, skip);
+                self.change_registers(n);
+                self.place(skip);
+            }
             let next = self.label();
             let p = self.fresh(Class::P);
             self.body.op("setp.ge.u32 ").r(p).s(", ").r(warp).s(", ").n(covered).end();
             self.branch_if(p, true, next);
-            if let Some(n) = r.registers {
-                let way = if n >= self.entry { "inc" } else { "dec" };
-                self.body.op("setmaxnreg.").s(way).s(".sync.aligned.u32 ").n(n).end();
+            if let Some(n) = r.registers.filter(|_| alone) {
+                self.change_registers(n);
             }
             if r.idle > 0 && !r.single {
                 let p = self.fresh(Class::P);
@@ -111,6 +120,12 @@ impl Emitter<'_> {
         }
         self.place(end);
         Ok(())
+    }
+
+    /// Changes the registers of a group of warps.
+    fn change_registers(&mut self, n: u32) {
+        let way = if n >= self.entry { "inc" } else { "dec" };
+        self.body.op("setmaxnreg.").s(way).s(".sync.aligned.u32 ").n(n).end();
     }
 
     /// Prints a place as `[base+offset]`.
@@ -428,9 +443,9 @@ impl Emitter<'_> {
     }
 }
 
-/// Barriers of a role and of its groups. Where nothing is done nobody meets.
+/// Barriers of a role and of its groups. Warps that only change their registers meet nobody.
 fn barriers(role: &Role) -> u32 {
-    let own = u32::from(!role.body.is_empty());
+    let own = u32::from(!role.body.is_empty() || role.registers.is_none());
     own + groups(&role.body).map_or(0, |warps| role.warps / warps)
 }
 

@@ -32,9 +32,9 @@ use tilelift_ir::{AtomicOp, Class, Scalar};
 pub fn verify(program: &Program, target: &Target) -> Result<(), LaneVerifyError> {
     frame(program, target).map_err(|problem| LaneVerifyError { inst: None, problem })?;
     units::last(program).map_err(|problem| LaneVerifyError { inst: None, problem })?;
-    units::registers(program, target).map_err(|problem| LaneVerifyError { inst: None, problem })?;
     let mut v = Verifier { program, target, state: SecondaryMap::new(), role: None };
-    v.block(&program.body, Vec::new()).map(drop)
+    v.block(&program.body, Vec::new())?;
+    units::registers(program, target).map_err(|problem| LaneVerifyError { inst: None, problem })
 }
 
 /// How many values of which type hold a lane's part of a fragment: elements below 32 bits are packed into words.
