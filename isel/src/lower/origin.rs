@@ -17,7 +17,7 @@ pub(super) fn placed(e: ProtocolError, kernel: &Kernel, origins: impl FnOnce() -
     let origins: Vec<Origin> = origins().unwrap_or_default().into_iter().filter(|o| o.1.line > 0).collect();
     let place = |spot: Box<Spot>| {
         let Spot::Inst { inst, role, .. } = &*spot else { return spot };
-        let mut places = origins.iter().filter(|o| o.0 == *inst).map(|o| o.1);
+        let mut places = origins.iter().filter(|o| o.0 == **inst).map(|o| o.1);
         match places.next() {
             Some(at) if places.all(|other| other.line == at.line) => {
                 Box::new(Spot::Written { op: written(kernel, at), line: at.line, role: role.clone() })

@@ -56,7 +56,7 @@ pub enum Spot {
     /// An instruction.
     Inst {
         /// The instruction.
-        inst: Inst,
+        inst: Box<Inst>,
         /// Its text in short.
         text: String,
         /// The role that it stands in, and of which block.
@@ -79,7 +79,7 @@ impl Spot {
     }
 
     fn inst(program: &Program, inst: &Inst, role: impl Into<String>) -> Box<Spot> {
-        Box::new(Spot::Inst { inst: inst.clone(), text: inst_brief(program, inst), role: role.into() })
+        Box::new(Spot::Inst { inst: Box::new(inst.clone()), text: inst_brief(program, inst), role: role.into() })
     }
 }
 
