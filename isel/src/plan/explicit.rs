@@ -280,7 +280,8 @@ fn front(kernel: &Kernel, tasks: Inst) -> Front {
     let mut look = |i: Inst| {
         let d = &kernel.insts[i];
         let mut tiles = d.results.iter().chain(&d.args).filter_map(|&v| if let Type::Tile(t) = kernel.ty(v) { Some(t) } else { None });
-        let mut whole = matches!(d.op.info().effects, Effects::Pure) || d.op == Op::Load;
+        // Operands of a dot may wait in shared memory, which all warps would write.
+        let mut whole = matches!(d.op.info().effects, Effects::Pure) && d.op != Op::Dot || d.op == Op::Load;
         let mut any = false;
         for t in &mut tiles {
             any = true;
