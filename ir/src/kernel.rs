@@ -63,6 +63,8 @@ pub struct RegionData {
     pub params: SmallVec<[Value; 4]>,
     /// Instructions in order.
     pub insts: Vec<Inst>,
+    /// Where what it belongs to begins in the text, if that is not the instruction's place: a task of `tasks`.
+    pub loc: Loc,
 }
 
 /// A place in a `.tile` text: 1-based line and column; 0 when the kernel was built, not parsed.

@@ -123,7 +123,7 @@ fn proved(kernel: &Kernel, target: &Target, plan: Plan, assigned: Assignment, di
     match done.plan.explicit() {
         // What an author writes is proved for everybody.
         Some(e) if !e.unproven => tilelift_protocol::prove(&done.program, target).map(drop).map_err(|e| {
-            let e = placed(e, &done.program, || {
+            let e = placed(e, kernel, || {
                 let assigned = assign(kernel, target, &done.plan)?;
                 lane_program(kernel, target, done.plan.clone(), assigned, direct, true).map(|d| d.1)
             });

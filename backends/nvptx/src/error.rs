@@ -1,6 +1,7 @@
 //! What can go wrong when a lane program becomes PTX.
 
 use std::fmt;
+use tilelift_isel::lane::RegisterError;
 
 /// Why a lane program has no PTX text.
 #[derive(Clone, PartialEq, Debug)]
@@ -29,6 +30,8 @@ pub enum EmitError {
         /// The target.
         target: &'static str,
     },
+    /// Under the caller's limits, registers do not come together.
+    Registers(RegisterError),
     /// The instructions need a newer PTX version than the caller allows.
     Version {
         /// Lowest version that covers the instructions and the target.
@@ -48,6 +51,7 @@ impl fmt::Display for EmitError {
             EmitError::TooLarge { what, need, have, target } => {
                 write!(f, "the program needs {need} {what}, {target} has {have}; use smaller tiles, fewer warps or fewer stages")
             }
+            EmitError::Registers(e) => write!(f, "the caller's limits leave too few registers: {e}; raise or leave out the limits"),
             EmitError::Version { need, cap, target } => write!(
                 f,
                 "{target} needs PTX {}.{}, the driver takes {}.{} at most; update the driver or choose an older target",

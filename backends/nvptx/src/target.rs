@@ -371,7 +371,7 @@ fn hopper() -> Units {
         group_warps: 4,
         matrix: WGMMA.iter().map(row).collect(),
         bulk: BulkTensor { max_rank: 5, max_box: 256, align: 16, spans: &[128, 64, 32] },
-        registers: RegisterPool { total: 65536, unit: 8, least: 24, most: 240, copier: 40 },
+        registers: RegisterPool { total: 65536, unit: 8, least: 24, most: 240, copier: 40, beside_matrix: 26 },
         named_barriers: 16,
         max_cluster: 8,
     }

@@ -9,11 +9,11 @@ mod units;
 use tilelift_interp::{Buffer, Memory};
 use tilelift_ir::Scalar;
 use tilelift_ir::verify::verify;
-use tilelift_isel::lane::{LaneOptions, interpret};
+use tilelift_isel::lane::{LaneOptions, RegisterError, interpret};
 use tilelift_isel::{LowerOptions, Lowered, Schedule, ScheduleKind, lower};
 use tilelift_kernels::workload::{AttentionCase, FusedGemmCase};
 use tilelift_kernels::{Activation, Attention, Case, FusedGemm, Gemm, Residual, Size};
-use tilelift_nvptx::{sm_80, sm_90a};
+use tilelift_nvptx::{EmitError, EmitOptions, emit, sm_80, sm_90a};
 use units::{clean, lowered, product, right, simulated};
 
 fn both(config: Gemm, shape: [u32; 3], options: &LowerOptions) {
@@ -266,4 +266,41 @@ fn what_does_not_fit_is_declined_with_the_reason() {
     let pinned = LowerOptions { schedule: Some(ScheduleKind::Specialised), ..LowerOptions::default() };
     let refused = lower(&verify(&kernel).unwrap(), &sm_80(), &pinned).unwrap_err().to_string();
     assert!(refused.contains("specialised") && refused.contains("no bulk copies"), "{refused}");
+}
+
+/// Assemblers refuse a product whose operands do not fit the registers that a program starts with: four groups of warps start with 128.
+#[test]
+fn products_fit_what_a_program_starts_with() {
+    let plan = |tile: [u32; 3], consumers: u32| {
+        let case = product(&Gemm::new(Scalar::BF16).transposed(false, true).tile(tile[0], tile[1], tile[2]), [200, 424, 136]);
+        let options = LowerOptions { consumers: Some(consumers), schedule: Some(ScheduleKind::Specialised), ..LowerOptions::default() };
+        let l = lower(&verify(&case.build().unwrap()).unwrap(), &sm_90a(), &options);
+        l.map(|l| clean(&case, &l)).map_err(|e| e.to_string())
+    };
+    let refused = plan([192, 208, 64], 3).unwrap_err();
+    assert!(refused.contains("a product of 208 columns needs 130 registers per lane, and 128 are there"), "{refused}");
+    let text = plan([256, 128, 64], 4).unwrap();
+    assert!(text.contains("m64n128k16") && text.contains("setmaxnreg.inc.sync.aligned.u32 104"), "{text}");
+}
+
+/// A caller's limit on registers, or on programs of a multiprocessor, makes the pool smaller: what roles ask for may no longer be there.
+#[test]
+fn limits_of_the_caller_leave_roles_their_registers() {
+    let case = product(&Gemm::new(Scalar::BF16).transposed(false, true).tile(128, 256, 64), [136, 264, 72]);
+    let l = lowered(&case, &LowerOptions::default());
+    let text = |options: &EmitOptions| emit(&l.program, &sm_90a(), options).map(|k| k.text);
+    for options in
+        [EmitOptions { max_registers: Some(160), ..EmitOptions::default() }, EmitOptions { min_blocks: Some(2), ..EmitOptions::default() }]
+    {
+        match text(&options) {
+            Err(EmitError::Registers(RegisterError::Pool { holders, have, .. })) => {
+                assert_eq!(holders.iter().map(|h| (h.warps, h.registers)).collect::<Vec<_>>(), [(4, 40), (8, 232)]);
+                assert!(have < 12 * 32 * 168, "{have}");
+            }
+            other => panic!("{options:?}: {other:?}"),
+        }
+    }
+    // No multiple of what groups of warps hand to one another.
+    let text = text(&EmitOptions { max_registers: Some(171), ..EmitOptions::default() }).unwrap();
+    assert!(text.contains(".maxnreg 168\n"), "{text}");
 }

@@ -101,6 +101,16 @@ fn change(b: &mut KernelBuilder, src: &mut Source, tile: Value, step: Value, ele
     }
 }
 
+/// Registers that some tasks ask for. All that is asked for can be had, if the others give theirs up.
+fn wishes(src: &mut Source, tasks: &mut [Task]) {
+    let last = tasks.len() - 1;
+    match src.below(4) {
+        0 => tasks.iter_mut().enumerate().for_each(|(n, t)| t.registers = Some(if n == 0 { 40 } else { 152 })),
+        1 => tasks[last].registers = Some(200),
+        _ => {}
+    }
+}
+
 /// Makes a case with explicit control.
 ///
 /// # Errors
@@ -134,6 +144,7 @@ pub fn generate_explicit(src: &mut Source) -> Result<Case, BuildErrors> {
         tasks.push(Task::new("change", warps(src)));
     }
     tasks.push(Task::new("sinks", warps(src)).replicas(sinks));
+    wishes(src, &mut tasks);
     b.tasks(&tasks, |b, task, replica| {
         if task + 1 == tasks.len() {
             let hop = second.as_ref().unwrap_or(&first);

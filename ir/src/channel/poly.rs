@@ -2,7 +2,7 @@
 
 use crate::entities::{Inst, Value};
 use crate::kernel::{Kernel, ValueDef};
-use crate::ops::{Literal, Op};
+use crate::ops::{Effects, Literal, Op};
 use crate::types::{Scalar, Type};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -73,17 +73,29 @@ pub(super) struct Values<'k> {
     pub(super) kernel: &'k Kernel,
     /// Carried values that are being worked out.
     open: BTreeSet<Value>,
+    /// Views that the kernel writes.
+    written: BTreeSet<Value>,
 }
+
+/// So many ops behind one another are looked at between a number and what was loaded for it.
+const WHOLE: u32 = 6;
 
 impl<'k> Values<'k> {
     pub(super) fn new(kernel: &'k Kernel) -> Values<'k> {
-        Values { kernel, open: BTreeSet::new() }
+        let mut written = BTreeSet::new();
+        kernel.walk(kernel.body, &mut |i| {
+            let d = &kernel.insts[i];
+            if matches!(d.op.info().effects.global(), Effects::Writes | Effects::Updates) {
+                written.extend(d.args.iter().filter(|&&v| matches!(kernel.ty(v), Type::View(_))));
+            }
+        });
+        Values { kernel, open: BTreeSet::new(), written }
     }
 
     pub(super) fn of(&mut self, v: Value) -> Poly {
         let opaque = Poly::atom(Atom::Value(v));
         if self.kernel.ty(v) != &Type::Scalar(Scalar::I32) {
-            return opaque;
+            return self.whole(v, WHOLE).unwrap_or(opaque);
         }
         match self.kernel.values[v].def {
             ValueDef::KernelParam(_) => opaque,
@@ -110,7 +122,7 @@ impl<'k> Values<'k> {
                         let rounds = self.rounds(inst);
                         self.carried(inst, n as usize).map_or(opaque, |(init, by)| init.add(&by.mul(&rounds)))
                     }
-                    op if op.info().effects == crate::ops::Effects::Pure && d.regions.is_empty() => {
+                    op if op.info().effects == Effects::Pure && d.regions.is_empty() => {
                         let args = d.args.iter().map(|&a| self.of(a)).collect();
                         Poly::atom(Atom::Op(format!("{op} {n} {:?}", d.attrs), args))
                     }
@@ -118,6 +130,25 @@ impl<'k> Values<'k> {
                 }
             }
         }
+    }
+
+    /// A tile, or a number of another type, as the op that makes it: in another task the same op makes the same one of the same operands.
+    /// `None` if it is not known to, or so many ops are behind it that nobody wants to look.
+    fn whole(&mut self, v: Value, depth: u32) -> Option<Poly> {
+        let ValueDef::Result(inst, n) = self.kernel.values[v].def else { return None };
+        let kernel = self.kernel;
+        let d = &kernel.insts[inst];
+        let pure = d.op.info().effects == Effects::Pure && d.regions.is_empty();
+        if depth == 0 || !(pure || d.op == Op::Load && !self.written.contains(&d.args[0])) {
+            return None;
+        }
+        let mut args = Vec::new();
+        for &a in &d.args {
+            let index = kernel.ty(a) == &Type::Scalar(Scalar::I32);
+            let made = if index { Some(self.of(a)) } else { self.whole(a, depth - 1) };
+            args.push(made.unwrap_or_else(|| Poly::atom(Atom::Value(a))));
+        }
+        Some(Poly::atom(Atom::Op(format!("{} {n} {} {:?}", d.op, kernel.ty(v), d.attrs), args)))
     }
 
     /// How many rounds a loop has, if its bounds are in order.

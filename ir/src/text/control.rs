@@ -172,6 +172,7 @@ impl<'t> Parser<'t> {
     }
 
     fn task(&mut self, head: &Head<'t>) -> Parsed<(Task, Region)> {
+        let loc = self.peek().loc;
         self.expect_word("task")?;
         let Tok::Word(name) = self.peek().tok else { return Err(self.expected("the task's name")) };
         self.bump();
@@ -191,6 +192,7 @@ impl<'t> Parser<'t> {
         if params.is_empty() {
             self.kernel.add_region_param(r, Type::Scalar(Scalar::I32));
         }
+        self.kernel.regions[r].loc = loc;
         Ok((task, r))
     }
 

@@ -25,6 +25,7 @@ mod machine;
 pub mod number;
 mod place;
 mod print;
+mod registers;
 mod sink;
 mod sweep;
 pub mod testing;
@@ -39,10 +40,11 @@ pub use interp::{LaneArg, LaneError, LaneFault, LaneOptions, LaneStats, Space, i
 pub(crate) use launch_order::in_order;
 pub use launch_order::overlap_launches;
 pub use machine::{BulkTensor, Costs, GroupMatrix, GroupMatrixId, Machine, MatrixId, MatrixInstr, RegisterPool, Target, Units};
-pub use print::inst_text;
+pub use print::{inst_brief, inst_text};
+pub use registers::{Holder, RegisterError, Registers};
 pub use traffic::{Meter, Traffic};
 pub use unit::{GroupOperand, LeftOperand, Multiply, Panels, Place, Reduction, Role, Roles, Unit, panel_byte};
-pub use verify::{LaneProblem, LaneVerifyError, entry_registers, verify};
+pub use verify::{LaneProblem, LaneVerifyError, verify};
 
 use cranelift_entity::{PrimaryMap, entity_impl};
 use smallvec::SmallVec;

@@ -61,6 +61,22 @@ pub fn inst_text(program: &Program, inst: &Inst) -> String {
     s
 }
 
+/// The same with long lists of values cut down to their ends, for messages.
+pub fn inst_brief(program: &Program, inst: &Inst) -> String {
+    let text = inst_text(program, inst);
+    let parts: Vec<&str> = text.split(", ").collect();
+    // Values and nothing else: the first of a list has a word in front of it, the last one words behind.
+    let value = |part: &str| {
+        let name = part.split(':').next().unwrap_or(part);
+        !part.contains(' ') && name.strip_prefix('l').is_some_and(|n| !n.is_empty() && n.bytes().all(|c| c.is_ascii_digit()))
+    };
+    let mut out: Vec<&str> = Vec::new();
+    for run in parts.chunk_by(|a, b| value(a) && value(b)) {
+        if run.len() > 4 { out.extend([run[0], "…"]) } else { out.extend(run) }
+    }
+    out.join(", ")
+}
+
 fn block(p: &Program, f: &mut dyn Write, insts: &Block, depth: usize) -> fmt::Result {
     for inst in insts {
         write!(f, "{:1$}", "", depth * 2)?;

@@ -15,7 +15,6 @@
 
 mod registers;
 
-use super::ProtocolError;
 use super::streams::matters;
 use registers::{Flight, Registers};
 use tilelift_lane::inst_text;
@@ -51,12 +50,12 @@ fn multiplies(block: &Block) -> bool {
 }
 
 impl<'a> Pass<'a> {
-    fn text(&self, inst: &Inst) -> String {
-        format!("`{}` of {}", inst_text(self.program, inst), self.name)
+    fn spot(&self, inst: &Inst) -> Box<Spot> {
+        Spot::inst(self.program, inst, self.name)
     }
 
     fn error<T>(&self, problem: impl Into<String>, here: &Inst) -> Result<T, ProtocolError> {
-        Err(ProtocolError { problem: problem.into(), here: self.text(here), other: None })
+        Err(ProtocolError { problem: problem.into(), here: self.spot(here), other: None })
     }
 
     fn block(&self, block: &'a Block, s: &mut Registers<'a>) -> Result<(), ProtocolError> {
@@ -65,8 +64,8 @@ impl<'a> Pass<'a> {
 
     fn landed(&self, v: LVal, s: &Registers<'a>, here: &Inst) -> Result<(), ProtocolError> {
         match s.flying.get(v) {
-            Some(f) if f.left => self.error(format!("{v} is read while a multiplication in flight takes it from its register,"), here),
-            Some(_) => self.error(format!("{v} is read before the multiplication that makes it is waited for,"), here),
+            Some(f) if f.left => self.error("a value is read while a multiplication in flight takes it from its register,", here),
+            Some(_) => self.error("a result is read before the multiplication that makes it is waited for,", here),
             None => Ok(()),
         }
     }
@@ -75,9 +74,10 @@ impl<'a> Pass<'a> {
     fn written(&self, v: LVal, s: &mut Registers<'a>, here: &Inst) -> Result<(), ProtocolError> {
         match s.flying.remove(v) {
             Some(f) if !f.moved => Err(ProtocolError {
-                problem: format!("{v} is written while a multiplication in flight uses its register: a wait for that has to come before,"),
-                here: self.text(here),
-                other: Some(self.text(f.by)),
+                problem: "a value is written while a multiplication in flight uses its register: a wait for that has to come before,"
+                    .into(),
+                here: self.spot(here),
+                other: Some(self.spot(f.by)),
             }),
             _ => Ok(()),
         }
@@ -201,8 +201,8 @@ impl<'a> Pass<'a> {
         // Another one may take the same words.
         let others = words.iter().copied().filter(|v| s.flying.get(*v).is_some_and(|f| !f.left));
         [m.b.at.addr].into_iter().chain(left).chain(m.accumulate).chain(others).try_for_each(|v| self.landed(v, s, inst))?;
-        if let Some(v) = words.iter().chain(&m.c).find(|v| s.is_dirty(**v)) {
-            return self.error(format!("{v} was written by ordinary instructions after the last fence of the registers,"), inst);
+        if words.iter().chain(&m.c).any(|v| s.is_dirty(*v)) {
+            return self.error("an operand was written by ordinary instructions after the last fence of the registers,", inst);
         }
         // It goes on with the registers of a sum that is in flight: one does.
         for &v in &m.c {

@@ -7,6 +7,7 @@
 //!              ── states that were seen before are not followed again: slots and parities repeat, so there are few
 //! ```
 //!
+//! Who changes the number of its registers gets them: [`Registers`] has the reason.
 //! What multiplications take from registers and leave in them is each role's own affair: `flight` follows it without regard to the rest.
 //!
 //! A role waits only for a conjunction of events of others, so for one sequence of answers either every order of steps ends or none
@@ -25,24 +26,72 @@ mod flight;
 mod ring;
 mod run;
 mod streams;
+mod unwritten;
 mod value;
 mod word;
 
 use std::fmt;
 use tilelift_lane::Target;
 use tilelift_lane::hash::Map;
-use tilelift_lane::inst_text;
-use tilelift_lane::{Block, Inst, Program, Unit, visit};
+use tilelift_ir::Op;
+use tilelift_lane::inst_brief;
+use tilelift_lane::{Block, Inst, Program, RegisterError, Registers, Unit, Units, visit};
 
 /// Why a program is not proved, with the instructions that take part.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Debug)]
 pub struct ProtocolError {
     /// What may happen.
     pub problem: String,
-    /// The instruction at which it shows, as printed, and its role.
-    pub here: String,
-    /// The other instruction that takes part.
-    pub other: Option<String>,
+    /// Where it shows.
+    pub here: Box<Spot>,
+    /// The other place that takes part.
+    pub other: Option<Box<Spot>>,
+}
+
+/// A place that an error speaks of.
+#[derive(Clone, PartialEq, Debug)]
+pub enum Spot {
+    /// The program as a whole, or a part of it.
+    Program(String),
+    /// An instruction.
+    Inst {
+        /// The instruction.
+        inst: Box<Inst>,
+        /// Its text in short.
+        text: String,
+        /// The role that it stands in, and of which block.
+        role: String,
+    },
+    /// What an author wrote.
+    Written {
+        /// The op, if it is known.
+        op: Option<Op>,
+        /// Its line.
+        line: u32,
+        /// The role that it stands in, and of which block.
+        role: String,
+    },
+}
+
+impl Spot {
+    fn program(what: &str) -> Box<Spot> {
+        Box::new(Spot::Program(what.to_owned()))
+    }
+
+    fn inst(program: &Program, inst: &Inst, role: impl Into<String>) -> Box<Spot> {
+        Box::new(Spot::Inst { inst: Box::new(inst.clone()), text: inst_brief(program, inst), role: role.into() })
+    }
+}
+
+impl fmt::Display for Spot {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Spot::Program(what) => f.write_str(what),
+            Spot::Inst { text, role, .. } => write!(f, "`{text}` of {role}"),
+            Spot::Written { op: Some(op), line, role } => write!(f, "`{op}` of {role} (line {line})"),
+            Spot::Written { op: None, line, role } => write!(f, "a step of {role} (line {line})"),
+        }
+    }
 }
 
 impl fmt::Display for ProtocolError {
@@ -109,10 +158,10 @@ fn named(program: &Program) -> Result<(), ProtocolError> {
             other => visit::blocks(other).into_iter().try_for_each(|b| visit(b, f)),
         })
     }
-    let mut first: Map<u32, (u32, String)> = Map::default();
+    let mut first: Map<u32, (u32, Box<Spot>)> = Map::default();
     for role in program.roles().map_or(&[][..], |r| &r.roles[..]) {
         visit(&role.body, &mut |inst, id, warps| {
-            let here = format!("`{}` of {}", inst_text(program, inst), role.name);
+            let here = Spot::inst(program, inst, &role.name);
             match first.entry(id).or_insert_with(|| (warps, here.clone())) {
                 (others, _) if *others == warps => Ok(()),
                 (others, site) => {
@@ -125,6 +174,20 @@ fn named(program: &Program) -> Result<(), ProtocolError> {
         })?;
     }
     Ok(())
+}
+
+/// Refuses roles that ask for registers which the pool never has.
+fn registers(program: &Program, target: &Target, units: &Units) -> Result<(), ProtocolError> {
+    Registers::of(target, units, program.warps).check_pool(program).map_err(|e| {
+        let roles = program.roles().map_or(&[][..], |r| &r.roles[..]);
+        let name = match &e {
+            RegisterError::PartOfGroup { role, .. } | RegisterError::Number { role, .. } => Some(role.as_str()),
+            // Who asks for most waits.
+            RegisterError::Pool { .. } | RegisterError::Matrix { .. } => roles.iter().max_by_key(|r| r.registers).map(|r| r.name.as_str()),
+        };
+        let here = Spot::program(&name.map_or("the program".to_owned(), |r| format!("the start of {r}")));
+        ProtocolError { problem: format!("{e},"), here, other: None }
+    })
 }
 
 /// Proves a program that its verifier accepts. One without roles, barrier words and clusters has nothing to prove.
@@ -146,6 +209,7 @@ pub fn prove_by_all_states(program: &Program, target: &Target) -> Result<Proof, 
 
 fn prove_as(program: &Program, target: &Target, turns: bool) -> Result<Proof, ProtocolError> {
     let Some(units) = &target.units else { return Ok(Proof::default()) };
+    registers(program, target, units)?;
     let says = explicit(program);
     let explicit = says != Says::Compiler;
     match program.roles() {

@@ -4,7 +4,6 @@ mod code;
 mod ends;
 mod turns;
 
-use super::ProtocolError;
 use super::env::{Env, Homes};
 use super::explicit::{Effort, Explicit, Found, Places, Rotation, Shared, Turned, find, look, split};
 use super::find::{comparisons, fixed, indices, passes, read_by_lanes, relevant};
@@ -382,7 +381,7 @@ pub(super) fn explore(
 
 fn too_complex<T>(what: &str) -> Result<T, ProtocolError> {
     let problem = format!("there are {what} to follow: fewer slots, barriers, blocks and turns of loops between constants make fewer,");
-    Err(ProtocolError { problem, here: "the program".into(), other: None })
+    Err(ProtocolError { problem, here: Spot::program("the program"), other: None })
 }
 
 impl<'a> Checker<'a> {
@@ -469,7 +468,7 @@ impl<'a> Checker<'a> {
 }
 
 impl<'a> Checker<'a> {
-    fn text(&self, site: Site) -> String {
+    fn spot(&self, site: Site) -> Box<Spot> {
         // The pointer is only compared with those of the program's instructions.
         fn find(block: &Block, at: *const Inst) -> Option<&Inst> {
             block.iter().find_map(|i| {
@@ -484,14 +483,14 @@ impl<'a> Checker<'a> {
             })
         }
         match self.agents.get(site.0).and_then(|a| find(a.body, site.1).map(|i| (a, i))) {
-            Some((a, i)) if self.explicit.blocks > 1 => format!("`{}` of {} of block {}", inst_text(self.program, i), a.name, a.block),
-            Some((a, i)) => format!("`{}` of {}", inst_text(self.program, i), a.name),
-            None => "the program's start".into(),
+            Some((a, i)) if self.explicit.blocks > 1 => Spot::inst(self.program, i, format!("{} of block {}", a.name, a.block)),
+            Some((a, i)) => Spot::inst(self.program, i, a.name),
+            None => Spot::program("the program's start"),
         }
     }
 
     pub(super) fn error<T>(&self, problem: impl Into<String>, here: Site, other: Option<Site>) -> Result<T, ProtocolError> {
-        Err(ProtocolError { problem: problem.into(), here: self.text(here), other: other.map(|s| self.text(s)) })
+        Err(ProtocolError { problem: problem.into(), here: self.spot(here), other: other.map(|s| self.spot(s)) })
     }
 
     /// The states to begin with.

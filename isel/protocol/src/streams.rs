@@ -6,6 +6,7 @@
 //! A loop may take every `k`th turn of another one, from the `a`th on: from `x + a step` to the same end by `k step`. The same instruction
 //! in another block of a cluster goes round equally often if its bounds are the same in all blocks.
 
+use super::unwritten::Unwritten;
 use std::ops::Range;
 use tilelift_ir::{CmpOp, GridAxis};
 use tilelift_lane::hash::{Map, Set};
@@ -71,6 +72,8 @@ struct Sum {
 const STRIDE: i64 = 64;
 
 struct Finder<'a> {
+    program: &'a Program,
+    unwritten: Unwritten,
     /// The instruction behind each computed value, and the loop behind each index.
     makers: Map<LVal, &'a Inst>,
     /// What stands in front of all roles.
@@ -91,6 +94,8 @@ struct Finder<'a> {
 /// Numbers the loops in which barrier words are used; with `whole`, those in front of the roles, too.
 pub(super) fn streams(program: &Program, whole: bool) -> Streams {
     let mut f = Finder {
+        program,
+        unwritten: Unwritten::default(),
         makers: Map::default(),
         front: Set::default(),
         streams: Streams::default(),
@@ -103,13 +108,14 @@ pub(super) fn streams(program: &Program, whole: bool) -> Streams {
         local: program.allocs.values().any(|a| a.grain > 0),
     };
     let top = Around { shared: true, direct: true, ..Around::default() };
-    f.makers_of(&program.body, true);
     let roles = program.roles().map_or(&[][..], |r| &r.roles[..]);
+    f.makers_of(&program.body, true);
+    roles.iter().for_each(|r| f.makers_of(&r.body, false));
+    f.unwritten = Unwritten::new(program, &f.makers);
     if whole {
         f.loops(roles.len(), &program.body, top, None);
     }
     for (n, role) in roles.iter().enumerate() {
-        f.makers_of(&role.body, false);
         f.loops(n, &role.body, top, None);
     }
     f.streams
@@ -136,12 +142,15 @@ impl<'a> Finder<'a> {
                 | Inst::Fma { dst, .. }
                 | Inst::Cmp { dst, .. }
                 | Inst::Select { dst, .. }
+                | Inst::MadWide { dst, .. }
+                | Inst::Bitcast { dst, .. }
                 | Inst::Cvt { dst, .. } => {
                     self.makers.insert(*dst, inst);
                     if front {
                         self.front.insert(*dst);
                     }
                 }
+                Inst::LoadGlobal { dsts, .. } => dsts.iter().for_each(|&d| _ = self.makers.insert(d, inst)),
                 other => blocks(other).into_iter().for_each(|b| self.makers_of(b, false)),
             }
         }
@@ -305,9 +314,13 @@ impl<'a> Finder<'a> {
                 true
             }
             Some(&Inst::Bin { a, b, .. } | &Inst::Cmp { a, b, .. }) => self.uniform(a) && self.uniform(b),
-            Some(&Inst::Un { a, .. } | &Inst::Cvt { a, .. }) => self.uniform(a),
-            Some(&Inst::Select { c, a, b, .. } | &Inst::Fma { a: c, b: a, c: b, .. }) => {
+            Some(&Inst::Un { a, .. } | &Inst::Cvt { a, .. } | &Inst::Bitcast { a, .. }) => self.uniform(a),
+            Some(&Inst::Select { c, a, b, .. } | &Inst::Fma { a: c, b: a, c: b, .. } | &Inst::MadWide { a: c, b: a, c: b, .. }) => {
                 self.uniform(c) && self.uniform(a) && self.uniform(b)
+            }
+            Some(Inst::LoadGlobal { addr, guard, other, .. }) => {
+                self.unwritten.is_read_only(self.program, &self.makers, *addr)
+                    && [addr].into_iter().chain(guard).chain(other).all(|&v| self.uniform(v))
             }
             Some(_) => false,
             None => self.streams.shared.contains(&v),
@@ -335,6 +348,31 @@ impl<'a> Finder<'a> {
         (behind && !l.runs && self.equal(l.hi, hi)).then_some(x)
     }
 
+    /// True if two loads find the same number at the same place, which nobody writes.
+    fn loads_equal(&mut self, (a, x): (LVal, &Inst), (b, y): (LVal, &Inst)) -> bool {
+        let (
+            Inst::LoadGlobal { dsts, addr, offset, guard, other, .. },
+            Inst::LoadGlobal { dsts: dsts_y, addr: addr_y, offset: offset_y, guard: guard_y, other: other_y, .. },
+        ) = (x, y)
+        else {
+            return false;
+        };
+        let nth = |dsts: &[LVal], v: LVal| dsts.iter().position(|&d| d == v);
+        let (Some(n), Some(m)) = (nth(dsts, a), nth(dsts_y, b)) else { return false };
+        let same = |f: &mut Self, x: Option<&LVal>, y: Option<&LVal>| match (x, y) {
+            (Some(&x), Some(&y)) => f.equal(x, y),
+            (None, None) => true,
+            (Some(_), None) | (None, Some(_)) => false,
+        };
+        n == m
+            && offset == offset_y
+            && self.program.vals[a] == self.program.vals[b]
+            && self.unwritten.is_read_only(self.program, &self.makers, *addr)
+            && self.equal(*addr, *addr_y)
+            && same(self, guard.as_ref(), guard_y.as_ref())
+            && same(self, other.get(n), other_y.get(m))
+    }
+
     /// True if two values are the same expression.
     fn equal(&mut self, a: LVal, b: LVal) -> bool {
         if a == b {
@@ -358,10 +396,15 @@ impl<'a> Finder<'a> {
                     x == y && self.equal(*a, *c) && self.equal(*b, *d)
                 }
                 (Some(Inst::Select { c, a, b, .. }), Some(Inst::Select { c: d, a: e, b: f, .. }))
-                | (Some(Inst::Fma { a: c, b: a, c: b, .. }), Some(Inst::Fma { a: d, b: e, c: f, .. })) => {
+                | (Some(Inst::Fma { a: c, b: a, c: b, .. }), Some(Inst::Fma { a: d, b: e, c: f, .. }))
+                | (Some(Inst::MadWide { a: c, b: a, c: b, .. }), Some(Inst::MadWide { a: d, b: e, c: f, .. })) => {
                     self.equal(*c, *d) && self.equal(*a, *e) && self.equal(*b, *f)
                 }
-                (Some(Inst::Cvt { a, .. }), Some(Inst::Cvt { a: b, .. })) => self.equal(*a, *b),
+                (Some(Inst::Cvt { a: x, .. }), Some(Inst::Cvt { a: y, .. }))
+                | (Some(Inst::Bitcast { a: x, .. }), Some(Inst::Bitcast { a: y, .. })) => {
+                    self.program.vals[a] == self.program.vals[b] && self.equal(*x, *y)
+                }
+                (Some(x @ Inst::LoadGlobal { .. }), Some(y @ Inst::LoadGlobal { .. })) => self.loads_equal((a, x), (b, y)),
                 _ => false,
             };
         self.same.insert((a, b), result);

@@ -5,6 +5,7 @@ mod explicit;
 mod forms;
 mod loads;
 mod overlap;
+mod registers;
 mod specialise;
 mod words;
 
@@ -14,6 +15,7 @@ pub use explicit::{Explicit, TaskRole};
 pub use forms::{Forms as RingForms, Leave, is_panels, is_view, value_at};
 pub use loads::{keeps_extents, ring_loads, staged_loads};
 pub use overlap::{Overlap, is_zero};
+pub use registers::IdleWarps;
 pub use specialise::Specialised;
 pub use specialise::{ALIGN, MAX_DEPTH, PanelTile, behind_reshapes, budget, trace};
 

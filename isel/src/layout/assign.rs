@@ -165,7 +165,8 @@ pub(crate) fn assign(kernel: &Kernel, target: &Target, plan: &Plan) -> Result<As
         let own = Plan { warps: r.warps[1], ..plan.clone() };
         assign_part(kernel, target, &own, r.region, &mut out)?;
     }
-    assign_part(kernel, target, plan, kernel.body, &mut out)?;
+    let front = Plan { warps: plan.explicit().map_or(plan.warps, |e| e.front), ..plan.clone() };
+    assign_part(kernel, target, &front, kernel.body, &mut out)?;
     Ok(out)
 }
 

@@ -37,7 +37,7 @@ pub(crate) use origin::{Origin, placed};
 
 use crate::hash::Map;
 use crate::lane::Target;
-use crate::lane::{AllocId, LTy, LVal, LaneBuilder, Param, ParamSource, Program, Traffic, entry_registers};
+use crate::lane::{AllocId, LTy, LVal, LaneBuilder, Param, ParamSource, Program, Registers, Traffic};
 use crate::layout::assign::Assignment;
 use crate::layout::in_memory;
 use cranelift_entity::SecondaryMap;
@@ -166,7 +166,7 @@ pub(crate) fn lane_program(
     let mut b = LaneBuilder::new(&kernel.name, teams * cx.plan.warps + others, target.lanes);
     b.code_casts = target.code_casts;
     if (direct || specialised.is_some()) && loads_what_it_leaves(kernel) {
-        b.sink_loads = Some(target.units.as_ref().map_or(target.registers, |u| entry_registers(target, u, b.warps())));
+        b.sink_loads = Some(target.units.as_ref().map_or(target.registers, |u| Registers::of(target, u, b.warps()).entry));
     }
     b.meter.banks = Some(target.banks.clone());
     b.origins = origins.then(Vec::new);

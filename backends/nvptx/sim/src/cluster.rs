@@ -227,6 +227,11 @@ impl Machine<'_> {
                 let m = format!("setmaxnreg was executed by warp {} but not as often by warp {} of its warpgroup", group[0].id, x.id);
                 return Err(self.fail(w, at, ErrorKind::Divergence, m, None, None));
             }
+            if let Some(x) = group.iter().find(|x| x.nreg != group[0].nreg) {
+                let [a, b] = [&group[0], x].map(|w| format!("warp {} to {} registers per thread", w.id, w.nreg));
+                let m = format!("setmaxnreg brought {a}, but {b} of its warpgroup");
+                return Err(self.fail(w, at, ErrorKind::Divergence, m, None, None));
+            }
         }
         Ok(())
     }

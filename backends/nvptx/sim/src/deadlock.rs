@@ -8,6 +8,7 @@ impl Machine<'_> {
     /// Describes every blocked warp.
     pub(crate) fn deadlock(&mut self) -> Box<SimError> {
         let mut e = SimError::new(ErrorKind::Deadlock, "no warp can make progress");
+        let mut registers = false;
         for c in 0..self.ctas.len() {
             self.cur = c;
             let lead = self.lead();
@@ -40,11 +41,16 @@ impl Machine<'_> {
                         }
                         Wait::Wgmma => self.group_words(c, w),
                     };
-                    if e.site.is_none() {
+                    // Who waits for registers keeps others waiting, and comes first.
+                    let first = matches!(g.wait, Wait::Regs) && !std::mem::replace(&mut registers, true);
+                    if e.site.is_none() || first {
                         e.site = Some(Box::new(s.clone()));
                     }
                     e.notes.push(format!("warp {} waits at {s} {what}", w.id));
                 }
+            }
+            if std::mem::take(&mut registers) {
+                e.notes.push(self.pool_words(c));
             }
             let gone: Vec<String> = self.ctas[c].warps.iter().filter(|w| w.done()).map(|w| w.id.to_string()).collect();
             if !gone.is_empty() {
@@ -53,5 +59,17 @@ impl Machine<'_> {
             }
         }
         e
+    }
+
+    /// Who holds which part of a CTA's registers.
+    fn pool_words(&self, c: usize) -> String {
+        let cta = &self.ctas[c];
+        let [x, y, z] = cta.id;
+        let held = cta.warps.chunk_by(|a, b| a.nreg == b.nreg).map(|run| {
+            let (first, last) = (run[0].id, run[run.len() - 1].id);
+            if first == last { format!("warp {first} {}", run[0].nreg) } else { format!("warps {first} to {last} {}", run[0].nreg) }
+        });
+        let held: Vec<String> = held.collect();
+        format!("CTA {x},{y},{z}: registers per thread: {}; {} registers are free", held.join(", "), cta.free_regs)
     }
 }

@@ -242,10 +242,14 @@ fn register_pool() {
     assert_eq!(pool(".maxnreg 168", &split(24, 240)), Ok(()));
     let e = pool(".minnctapersm 1", &split(40, 240)).expect_err("too many");
     assert_eq!(e.kind, K::Deadlock);
-    assert!(e.to_string().contains("registers"), "{e}");
+    let said = e.to_string();
+    assert!(said.lines().nth(1).is_some_and(|at| at.contains("setmaxnreg.inc.sync.aligned.u32 240")), "{e}");
+    assert!(said.contains("registers per thread: warps 0 to 3 40, ") && said.contains(" registers are free"), "{e}");
     assert_eq!(pool("", &split(40, 232)).expect_err("ignored by the assembler").kind, K::Undefined);
     let some = "setp.lt.u32 %p2, %r1, 32; @%p2 setmaxnreg.dec.sync.aligned.u32 40;";
     assert_eq!(pool(".minnctapersm 1", some).expect_err("one warp").kind, K::Divergence);
+    let two = "setp.lt.u32 %p2, %r1, 32; @%p2 bra P; setmaxnreg.dec.sync.aligned.u32 48; bra D; P: setmaxnreg.dec.sync.aligned.u32 40; D:";
+    assert_eq!(pool(".minnctapersm 1", two).expect_err("two numbers").kind, K::Divergence);
 }
 
 #[test]

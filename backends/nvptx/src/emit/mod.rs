@@ -29,7 +29,7 @@ use std::collections::BTreeMap;
 use text::{Opnd, Reg, Text};
 use tilelift_ir::{CacheHint, GridAxis, Scalar};
 use tilelift_isel::Target;
-use tilelift_isel::lane::{Block, Inst, LTy, LVal, Param, ParamSource, Program, Special, UnOp, Unit, verify};
+use tilelift_isel::lane::{Block, Inst, LTy, LVal, Param, ParamSource, Program, Registers, Special, UnOp, Unit, verify};
 
 /// What the caller may ask for beyond the program.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
@@ -69,6 +69,7 @@ pub struct PtxKernel {
 /// a newer PTX version than the caller allows.
 pub fn emit(program: &Program, target: &Target, options: &EmitOptions) -> Result<PtxKernel, EmitError> {
     let mut version = check(program, target, options)?;
+    let registers = registers(program, target, options)?;
     // Hints are left out where the caller's driver is too old for them.
     let hints = wants_eviction(&program.body) && options.max_version.is_none_or(|cap| cap >= EVICTION_VERSION);
     if hints {
@@ -78,6 +79,7 @@ pub fn emit(program: &Program, target: &Target, options: &EmitOptions) -> Result
     let webs = Webs::new(program, &defs);
     let mut e = Emitter::new(program, target, &defs, &webs);
     e.eviction = hints;
+    e.entry = registers.map_or(target.registers, |r| r.entry);
     e.block(&program.body)?;
     e.meet_at_the_end();
     let entry = identifier(&program.name);
@@ -114,6 +116,25 @@ fn check(program: &Program, target: &Target, options: &EmitOptions) -> Result<(u
         Some(cap) if cap < need => Err(EmitError::Version { need, cap, target: target.name }),
         Some(_) | None => Ok(need),
     }
+}
+
+/// What lanes have at the start under the caller's limits; checks that all warps get what they ask for.
+fn registers(program: &Program, target: &Target, options: &EmitOptions) -> Result<Option<Registers>, EmitError> {
+    let Some(units) = &target.units else { return Ok(None) };
+    let mut all = Registers::of(target, units, program.warps);
+    if let Some(n) = options.min_blocks {
+        all = all.at_most(units.registers.total / (n.max(1) * program.threads()).max(1));
+    }
+    if let Some(n) = options.max_registers {
+        all = all.at_most(n);
+    }
+    all.check(program).map_err(EmitError::Registers)?;
+    Ok(Some(all))
+}
+
+/// True if roles change the number of their registers.
+fn moves(program: &Program) -> bool {
+    program.roles().is_some_and(|r| r.roles.iter().any(|r| r.registers.is_some()))
 }
 
 /// The newest version that the matrix instructions and conversions of codes of a block ask for.
@@ -217,6 +238,8 @@ struct Emitter<'a> {
     role: Option<units::RoleText>,
     /// The first barrier behind those of the program and its roles.
     named: u32,
+    /// Registers per lane at the start, where roles change theirs.
+    entry: u32,
     /// Shared memory of other blocks is loaded or stored.
     reaches: bool,
 }
@@ -241,6 +264,7 @@ impl<'a> Emitter<'a> {
             eviction: false,
             role: None,
             named: 1,
+            entry: 0,
             reaches: false,
         }
     }
@@ -543,11 +567,12 @@ impl<'a> Emitter<'a> {
             t.s(".reqnctapercluster ").n(self.program.cluster).s(", 1, 1\n.explicitcluster\n");
         }
         // Registers move between roles only if their number at the start is known, which takes this line.
-        let moves = self.program.roles().is_some_and(|r| r.roles.iter().any(|r| r.registers.is_some()));
+        let moves = moves(self.program);
         if let Some(n) = options.min_blocks.or(moves.then_some(1)) {
             t.s(".minnctapersm ").n(n).s("\n");
         }
-        if let Some(n) = options.max_registers {
+        // What a program starts with is what roles count with.
+        if let Some(n) = options.max_registers.map(|n| if moves { self.entry } else { n }) {
             t.s(".maxnreg ").n(n).s("\n");
         }
         t.s("{\n");

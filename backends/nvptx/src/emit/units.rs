@@ -14,7 +14,7 @@ use crate::analysis::{Address, Base};
 use crate::error::EmitError;
 use smallvec::SmallVec;
 use tilelift_isel::GroupMatrix;
-use tilelift_isel::lane::{Block, GroupOperand, Inst, LVal, LeftOperand, Multiply, Panels, Place, Roles, Unit};
+use tilelift_isel::lane::{Block, GroupOperand, Inst, LVal, LeftOperand, Multiply, Panels, Place, Role, Roles, Unit};
 
 /// What printing a role needs.
 #[derive(Clone, Copy)]
@@ -61,7 +61,7 @@ impl Emitter<'_> {
     }
 
     pub(super) fn roles(&mut self, roles: &Roles) -> Result<(), EmitError> {
-        self.named = 1 + roles.roles.iter().map(|r| 1 + groups(&r.body).map_or(0, |warps| r.warps / warps)).sum::<u32>();
+        self.named = 1 + roles.roles.iter().map(barriers).sum::<u32>();
         let warp = self.load(Top::UniformWarp);
         let end = self.label();
         let (mut barrier, mut covered) = (1, 0);
@@ -73,13 +73,22 @@ impl Emitter<'_> {
                 self.branch_if(p, true, end);
             }
             covered = r.first + r.warps + r.idle;
+            let group = self.target.units.as_ref().map_or(1, |u| u.group_warps);
+            let alone = r.first.is_multiple_of(group) && (r.warps + r.idle).is_multiple_of(group);
+            if let Some(n) = r.registers.filter(|_| !alone && r.first.is_multiple_of(group)) {
+                // Roles that share a group change by one instruction, in front of the first of them.
+                let (p, skip) = (self.fresh(Class::P), self.label());
+                self.body.op("setp.ge.u32 ").r(p).s(", ").r(warp).s(", ").n(covered.next_multiple_of(group)).end();
+                self.branch_if(p, true, skip);
+                self.change_registers(n);
+                self.place(skip);
+            }
             let next = self.label();
             let p = self.fresh(Class::P);
             self.body.op("setp.ge.u32 ").r(p).s(", ").r(warp).s(", ").n(covered).end();
             self.branch_if(p, true, next);
-            if let Some(n) = r.registers {
-                let way = if n >= entry_registers(self.program.warps) { "inc" } else { "dec" };
-                self.body.op("setmaxnreg.").s(way).s(".sync.aligned.u32 ").n(n).end();
+            if let Some(n) = r.registers.filter(|_| alone) {
+                self.change_registers(n);
             }
             if r.idle > 0 && !r.single {
                 let p = self.fresh(Class::P);
@@ -100,7 +109,7 @@ impl Emitter<'_> {
                 self.body.s("\t@!").r(elected).s(" bra $L").n(end).end();
             }
             self.role = Some(RoleText { warps: if r.single { 1 } else { r.warps }, single: r.single, warp: number, barrier });
-            barrier += 1 + groups(&r.body).map_or(0, |warps| r.warps / warps);
+            barrier += barriers(r);
             if barrier > 16 {
                 return Err(EmitError::TooLarge { what: "barriers of roles", need: barrier.into(), have: 16, target: self.target.name });
             }
@@ -111,6 +120,12 @@ impl Emitter<'_> {
         }
         self.place(end);
         Ok(())
+    }
+
+    /// Changes the registers of a group of warps.
+    fn change_registers(&mut self, n: u32) {
+        let way = if n >= self.entry { "inc" } else { "dec" };
+        self.body.op("setmaxnreg.").s(way).s(".sync.aligned.u32 ").n(n).end();
     }
 
     /// Prints a place as `[base+offset]`.
@@ -428,9 +443,10 @@ impl Emitter<'_> {
     }
 }
 
-/// Registers per lane at the start of a program of so many warps.
-fn entry_registers(warps: u32) -> u32 {
-    65536 / (warps * 32) / 8 * 8
+/// Barriers of a role and of its groups. Warps that only change their registers meet nobody.
+fn barriers(role: &Role) -> u32 {
+    let own = u32::from(!role.body.is_empty() || role.registers.is_none());
+    own + groups(&role.body).map_or(0, |warps| role.warps / warps)
 }
 
 /// Warps of the groups whose barriers a block has.

@@ -8,7 +8,7 @@ use tilelift_interp::{Buffer, Memory};
 use tilelift_isel::abi::marshal;
 use tilelift_isel::lane::Program;
 use tilelift_kernels::Case;
-use tilelift_nvptx::{EmitOptions, emit, sm_90a};
+use tilelift_nvptx::{EmitOptions, PtxKernel, emit, sm_90a};
 use tilelift_nvptx_sim as sim;
 
 /// Schedule number 0 visits warps in reverse, the others in random orders.
@@ -27,7 +27,12 @@ pub fn simulate_text(
     change: impl FnOnce(&str) -> String,
 ) -> Result<(), String> {
     let kernel = emit(program, &sm_90a(), &EmitOptions::default()).map_err(|e| format!("emit: {e}"))?;
-    let module = sim::Module::parse(&change(&kernel.text)).map_err(|e| format!("parse: {e}"))?;
+    run(case, &PtxKernel { text: change(&kernel.text), ..kernel }, grid, config)
+}
+
+/// Runs a case's text, and judges every element.
+pub fn run(case: &Case, kernel: &PtxKernel, grid: [u32; 3], config: sim::SimConfig) -> Result<(), String> {
+    let module = sim::Module::parse(&kernel.text).map_err(|e| format!("parse: {e}"))?;
     let tensors = case.make_tensors();
     let mut device = sim::Memory::new();
     let mut bases = Vec::new();

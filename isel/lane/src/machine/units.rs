@@ -38,6 +38,14 @@ pub struct GroupMatrix {
     pub d: FragmentMap,
 }
 
+impl GroupMatrix {
+    /// Registers per lane of the operands of an instruction of so many columns, with A in registers or not.
+    pub fn registers(&self, n: u32, a: bool) -> u32 {
+        let of = |map: &FragmentMap, elem: Scalar| (elem.bits().max(8) << map.reg.len()).div_ceil(32);
+        of(&self.d, self.acc) * (n / self.d.shape[1]) + self.a.as_ref().filter(|_| a).map_or(0, |m| of(m, self.operand))
+    }
+}
+
 /// Copies of boxes between tensors in global memory and panels in shared memory.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct BulkTensor {
@@ -64,6 +72,8 @@ pub struct RegisterPool {
     pub most: u32,
     /// Registers that a role with nothing but copies needs.
     pub copier: u32,
+    /// Registers that a program has to start with beside those of the operands of any of its matrix instructions of groups.
+    pub beside_matrix: u32,
 }
 
 /// What several warps do together, and what they leave to machinery beside them.

@@ -2,6 +2,7 @@
 
 use super::super::{AllocId, LTy, LVal};
 use crate::machine::MatrixId;
+use crate::RegisterError;
 use std::fmt;
 
 /// A broken invariant of a lane program, with the instruction that breaks it.
@@ -106,15 +107,10 @@ pub enum LaneProblem {
     NoUnit(&'static str),
     /// Roles that are not the program's last instruction.
     RolesInside,
-    /// A role whose warps are none, overlap others', lie outside the program, or split a group.
+    /// A role whose warps are none, overlap others', or lie outside the program.
     RoleWarps(String),
-    /// Registers of roles that the pool does not have.
-    RoleRegisters {
-        /// Registers of all roles together.
-        got: u32,
-        /// What the program starts with.
-        have: u32,
-    },
+    /// Registers that groups of warps can't have, or not all together.
+    Registers(RegisterError),
     /// An instruction of several lanes in a role that one lane runs.
     SingleLane,
     /// A launch parameter that describes a tensor, read as a value.
@@ -171,10 +167,8 @@ impl fmt::Display for LaneProblem {
             LaneProblem::CopySize { got, offered } => write!(f, "an asynchronous copy of {got} bytes; the target offers {offered:?}"),
             LaneProblem::NoUnit(what) => write!(f, "the target has no {what}; lower the kernel for this target"),
             LaneProblem::RolesInside => f.write_str("roles end a program; put nothing behind them and no block around them"),
-            LaneProblem::RoleWarps(name) => write!(f, "the warps of role {name} are none, shared, outside the program, or part of a group"),
-            LaneProblem::RoleRegisters { got, have } => {
-                write!(f, "the roles ask for {got} registers, the program has {have}; ask for fewer, or give more up")
-            }
+            LaneProblem::RoleWarps(name) => write!(f, "the warps of role {name} are none, shared, or outside the program"),
+            LaneProblem::Registers(e) => e.fmt(f),
             LaneProblem::SingleLane => f.write_str("an instruction of several lanes in a role that one lane runs"),
             LaneProblem::TensorAsValue { index } => write!(f, "launch parameter {index} describes a tensor and has no value"),
             LaneProblem::NotATensor { index } => write!(f, "launch parameter {index} describes no tensor of that many dimensions"),

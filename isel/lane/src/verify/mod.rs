@@ -8,8 +8,6 @@
 //!
 //! The interpreter and the backends rely on these and don't repeat them.
 
-pub use units::entry_registers;
-
 mod error;
 #[cfg(test)]
 mod tests;
@@ -33,7 +31,8 @@ pub fn verify(program: &Program, target: &Target) -> Result<(), LaneVerifyError>
     frame(program, target).map_err(|problem| LaneVerifyError { inst: None, problem })?;
     units::last(program).map_err(|problem| LaneVerifyError { inst: None, problem })?;
     let mut v = Verifier { program, target, state: SecondaryMap::new(), role: None };
-    v.block(&program.body, Vec::new()).map(drop)
+    v.block(&program.body, Vec::new())?;
+    units::registers(program, target).map_err(|problem| LaneVerifyError { inst: None, problem })
 }
 
 /// How many values of which type hold a lane's part of a fragment: elements below 32 bits are packed into words.

@@ -2,6 +2,7 @@
 
 use super::super::unit::{GroupOperand, LeftOperand, Multiply, Place, Reduction, Roles, Unit};
 use super::{Check, LTy, LVal, LaneProblem, LaneVerifyError, ParamSource, Program, Verifier, fragment_values};
+use crate::Registers;
 use crate::machine::{Target, Units};
 use crate::{Block, Inst, print::inst_text};
 use cranelift_entity::EntityRef;
@@ -26,37 +27,27 @@ pub(super) fn last(program: &Program) -> Check {
     if nested || inside(&front.to_vec()) { Err(LaneProblem::RolesInside) } else { Ok(()) }
 }
 
-fn offered<'t>(target: &'t Target, what: &'static str) -> Result<&'t Units, LaneProblem> {
-    target.units.as_ref().ok_or(LaneProblem::NoUnit(what))
+/// All warps together have the registers that they ask for.
+pub(super) fn registers(program: &Program, target: &Target) -> Check {
+    let Some(units) = &target.units else { return Ok(()) };
+    Registers::of(target, units, program.warps).check(program).map_err(LaneProblem::Registers)
 }
 
-/// Registers per lane that a program of so many warps starts with.
-pub fn entry_registers(target: &Target, units: &Units, warps: u32) -> u32 {
-    let pool = &units.registers;
-    (pool.total / (warps * target.lanes) / pool.unit * pool.unit).min(target.registers / pool.unit * pool.unit)
+fn offered<'t>(target: &'t Target, what: &'static str) -> Result<&'t Units, LaneProblem> {
+    target.units.as_ref().ok_or(LaneProblem::NoUnit(what))
 }
 
 pub(super) fn roles(v: &mut Verifier<'_>, inst: &Inst, roles: &Roles) -> Result<(), LaneVerifyError> {
     let program = v.program;
     let at = |problem| LaneVerifyError { inst: Some(inst_text(program, inst)), problem };
-    let units = offered(v.target, "roles").map_err(at)?;
+    offered(v.target, "roles").map_err(at)?;
     let mut next = 0;
-    let mut registers = 0;
     for r in &roles.roles {
         let all = r.warps + r.idle;
         if r.warps == 0 || r.first < next || r.first + all > program.warps {
             return Err(at(LaneProblem::RoleWarps(r.name.clone())));
         }
-        let groups = r.first.is_multiple_of(units.group_warps) && all.is_multiple_of(units.group_warps);
-        if r.registers.is_some() && !groups {
-            return Err(at(LaneProblem::RoleWarps(r.name.clone())));
-        }
-        registers += r.registers.unwrap_or(0) * all;
         next = r.first + all;
-    }
-    let have = entry_registers(v.target, units, program.warps) * program.warps;
-    if registers > have {
-        return Err(at(LaneProblem::RoleRegisters { got: registers, have }));
     }
     for r in &roles.roles {
         v.role = Some((r.warps, r.single));

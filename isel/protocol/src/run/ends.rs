@@ -1,9 +1,9 @@
 //! Where roles end, or wait for ever; and what a loop's end says of its bounds.
 
-use super::super::ProtocolError;
 use super::super::env::Env;
 use super::super::value::Abs;
 use super::super::word::{Site, Staging};
+use super::super::{ProtocolError, Spot};
 use super::code::What;
 use super::{Checker, Life, State, Task, place};
 use tilelift_lane::{For, Inst, Unit};
@@ -34,7 +34,7 @@ impl<'a> Checker<'a> {
             return match stuck {
                 Some((t, site)) if s.tasks[t].joined.is_some() => self.error("a wait for ever at a named barrier", site, None),
                 Some((t, site)) if s.tasks[t].met.is_some() => self.error("a wait for ever at the cluster's barrier", site, None),
-                _ => Err(ProtocolError { problem: "no role can go on".into(), here: "the program".into(), other: None }),
+                _ => Err(ProtocolError { problem: "no role can go on".into(), here: Spot::program("the program"), other: None }),
             };
         };
         let (pending, bytes, last) = if self.explicit.on {

@@ -1,13 +1,14 @@
 //! Kernels whose author says who does what: where the tasks run, how their buffers lie, which instructions their products take.
 
 use super::buffers::{Form, buffers, handle};
+use super::registers::{IdleWarps, share};
 use super::{LowerOptions, PanelTile};
 use crate::error::LowerError;
 use cranelift_entity::EntityRef;
 use std::collections::BTreeMap;
 use std::fmt;
-use tilelift_ir::{Attr, Inst, Kernel, Op, Precision, Region, Type};
-use tilelift_lane::entry_registers;
+use tilelift_ir::{Attr, Effects, Inst, Kernel, Op, Precision, Region, Type};
+use tilelift_lane::Registers;
 use tilelift_lane::{GroupMatrixId, Target, Units};
 
 /// A kernel with explicit control.
@@ -15,8 +16,12 @@ use tilelift_lane::{GroupMatrixId, Target, Units};
 pub struct Explicit {
     /// Its tasks, a role per replica; none if the whole program instance is one task.
     pub roles: Vec<TaskRole>,
+    /// Groups of warps of no task, which give registers up.
+    pub idle: Vec<IdleWarps>,
     /// Warps of the program instance.
     pub warps: u32,
+    /// Warps over which tiles in front of the tasks are spread: all, or one, if each warp has them whole.
+    pub front: u32,
     /// It is lowered without a proof.
     pub unproven: bool,
     /// How each buffer lies in shared memory.
@@ -57,6 +62,9 @@ impl fmt::Display for Explicit {
             if let Some(n) = r.registers {
                 write!(f, " with {n} registers")?;
             }
+        }
+        for i in &self.idle {
+            write!(f, ", no task on {}..{} with {} registers", i.warps[0], i.warps[0] + i.warps[1], i.registers)?;
         }
         Ok(())
     }
@@ -111,13 +119,15 @@ pub fn explicit(kernel: &Kernel, target: &Target, options: &LowerOptions, outer:
     meetings(kernel)?;
     let placed = buffers(kernel, target.units.as_ref())?;
     let mut dots = BTreeMap::new();
-    let (roles, warps) = match (tasks(kernel), &target.units) {
+    let Placed { roles, idle, warps, front } = match (tasks(kernel), &target.units) {
         (Some(i), Some(units)) => roles(kernel, target, units, i)?,
-        _ => (Vec::new(), outer),
+        _ => Placed { roles: Vec::new(), idle: Vec::new(), warps: outer, front: outer },
     };
     let group = target.units.as_ref().map_or(1, |u| u.group_warps);
     if let Some(units) = &target.units {
-        let mut products = |r: Region, warps: u32| -> Result<(), LowerError> {
+        let registers = Registers::of(target, units, warps.max(1));
+        let mut products = |r: Region, task: Option<&TaskRole>| -> Result<(), LowerError> {
+            let warps = task.map_or(warps, |t| t.warps[1]);
             let mut list = Vec::new();
             kernel.walk(r, &mut |i| list.push(i));
             for i in list.into_iter().filter(|&i| kernel.insts[i].op == Op::AsyncDot) {
@@ -126,13 +136,14 @@ pub fn explicit(kernel: &Kernel, target: &Target, options: &LowerOptions, outer:
                 }
                 let q = product(kernel, units, i, warps / group)
                     .map_err(|why| LowerError::unsupported("`async_dot`", why).at(kernel.locs[i]))?;
+                product_registers(kernel, units, (i, q), &registers, task).map_err(|e| e.at(kernel.locs[i]))?;
                 dots.insert(i, q);
             }
             Ok(())
         };
-        products(kernel.body, warps)?;
+        products(kernel.body, None)?;
         for r in &roles {
-            products(r.region, r.warps[1])?;
+            products(r.region, Some(r))?;
         }
     }
     if warps > target.max_warps {
@@ -144,7 +155,7 @@ pub fn explicit(kernel: &Kernel, target: &Target, options: &LowerOptions, outer:
             loc: Default::default(),
         });
     }
-    Ok(Explicit { roles, warps, unproven: options.unproven, forms: placed.forms, boxes: placed.boxes, dots })
+    Ok(Explicit { roles, idle, warps, front, unproven: options.unproven, forms: placed.forms, boxes: placed.boxes, dots })
 }
 
 /// Refuses meetings that can't take place: with a cluster where there is none, and at named barriers of warps that are not there.
@@ -218,10 +229,18 @@ fn single(kernel: &Kernel, r: Region) -> bool {
     !lanes
 }
 
+/// Tasks on their warps.
+struct Placed {
+    roles: Vec<TaskRole>,
+    idle: Vec<IdleWarps>,
+    warps: u32,
+    front: u32,
+}
+
 /// Places the tasks on warps.
-fn roles(kernel: &Kernel, target: &Target, units: &Units, i: Inst) -> Result<(Vec<TaskRole>, u32), LowerError> {
+fn roles(kernel: &Kernel, target: &Target, units: &Units, i: Inst) -> Result<Placed, LowerError> {
     let d = &kernel.insts[i];
-    let Some(Attr::Tasks(list)) = d.attrs.first() else { return Ok((Vec::new(), 1)) };
+    let list = if let Some(Attr::Tasks(list)) = d.attrs.first() { &list[..] } else { &[] };
     let group = units.group_warps;
     let mut next = 0u32;
     let mut out = Vec::new();
@@ -239,58 +258,80 @@ fn roles(kernel: &Kernel, target: &Target, units: &Units, i: Inst) -> Result<(Ve
             next = first + t.warps + idle;
         }
     }
-    let mut warps = next;
-    let outer_tiles = kernel.regions[kernel.body]
-        .insts
-        .iter()
-        .any(|&j| j != i && kernel.insts[j].results.iter().chain(&kernel.insts[j].args).any(|&v| matches!(kernel.ty(v), Type::Tile(_))));
-    if outer_tiles {
-        // Layouts are for powers of two.
-        warps = warps.next_power_of_two();
-    }
-    if out.iter().any(|r| r.registers.is_some()) {
-        warps = warps.next_multiple_of(group);
-    }
-    derive_registers(kernel, target, units, &mut out, &mut warps);
-    Ok((out, warps))
+    let group_of = |warps: u32| if out.iter().any(|r| r.registers.is_some()) { warps.next_multiple_of(group) } else { warps };
+    let front = front(kernel, i);
+    // Layouts are for powers of two.
+    let mut warps = group_of(if front == Front::Spread { next.next_power_of_two() } else { next });
+    let idle = share(kernel, target, units, &mut out, &mut warps)?;
+    let front = if front == Front::Whole && !warps.is_power_of_two() { 1 } else { warps };
+    Ok(Placed { roles: out, idle, warps, front })
 }
 
-/// Where the author says nothing of registers, and one lane's tasks stand beside tasks that multiply, the former give theirs away.
-fn derive_registers(kernel: &Kernel, target: &Target, units: &Units, roles: &mut [TaskRole], warps: &mut u32) {
-    let group = units.group_warps;
-    let multiplies = |r: &TaskRole| {
-        let mut found = false;
-        kernel.walk(r.region, &mut |i| found |= kernel.insts[i].op == Op::AsyncDot);
-        found
+/// What stands in front of tasks.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Front {
+    /// No tiles.
+    Scalars,
+    /// Tiles of one element that are loaded or computed: every warp may have them whole.
+    Whole,
+    /// Tiles that are spread over all warps.
+    Spread,
+}
+
+fn front(kernel: &Kernel, tasks: Inst) -> Front {
+    let mut found = Front::Scalars;
+    let mut look = |i: Inst| {
+        let d = &kernel.insts[i];
+        let mut tiles = d.results.iter().chain(&d.args).filter_map(|&v| if let Type::Tile(t) = kernel.ty(v) { Some(t) } else { None });
+        // Operands of a dot may wait in shared memory, which all warps would write.
+        let mut whole = matches!(d.op.info().effects, Effects::Pure) && d.op != Op::Dot || d.op == Op::Load;
+        let mut any = false;
+        for t in &mut tiles {
+            any = true;
+            whole &= t.shape.iter().product::<u32>() == 1;
+        }
+        found = match (any, whole) {
+            (true, false) => Front::Spread,
+            (true, true) if found == Front::Scalars => Front::Whole,
+            _ => found,
+        };
     };
-    let all = warps.next_multiple_of(group);
-    let pool = &units.registers;
-    let entry = entry_registers(target, units, all);
-    let groups = roles.iter().all(|r| r.warps[1].is_multiple_of(group) || r.single);
-    let small: Vec<usize> = (0..roles.len()).filter(|&n| !roles[n].warps[1].is_multiple_of(group)).collect();
-    // The small ones must be alone in their group: then its idle warps change with them.
-    let apart = small.iter().all(|&n| {
-        let own = roles[n].warps[0] / group;
-        roles[n].warps[0].is_multiple_of(group) && roles.iter().filter(|r| r.warps[0] / group == own).count() == 1
-    });
-    let any = roles.iter().any(|r| r.registers.is_some());
-    if any || !groups || !apart || small.is_empty() || entry >= pool.most || !roles.iter().all(|r| r.single || multiplies(r)) {
-        return;
+    for &j in kernel.regions[kernel.body].insts.iter().filter(|&&j| j != tasks) {
+        look(j);
+        kernel.insts[j].regions.iter().for_each(|&r| kernel.walk(r, &mut look));
     }
-    let (mut copying, mut computing) = (0, 0);
-    for r in roles.iter() {
-        *(if r.single { &mut copying } else { &mut computing }) += r.warps[1].next_multiple_of(group);
-    }
-    if computing == 0 {
-        return;
-    }
-    let have = entry * all;
-    let each = (have.saturating_sub(copying * pool.copier) / computing / pool.unit * pool.unit).min(pool.most);
-    for r in roles.iter_mut() {
-        r.idle = r.warps[1].next_multiple_of(group) - r.warps[1];
-        r.registers = Some(if r.single { pool.copier } else { each });
-    }
-    *warps = all;
+    found
+}
+
+/// Refuses a product whose operands the registers do not hold: those of its task, and what the program starts with, where assemblers look.
+fn product_registers(
+    kernel: &Kernel,
+    units: &Units,
+    (i, q): (Inst, GroupMatrixId),
+    registers: &Registers,
+    task: Option<&TaskRole>,
+) -> Result<(), LowerError> {
+    let row = &units.matrix[q.index()];
+    let d = &kernel.insts[i];
+    let Type::Tile(t) = kernel.ty(d.results[0]) else { return Ok(()) };
+    let n = t.shape.last().copied().unwrap_or(0);
+    let left = handle(kernel, d.args[0]).is_none();
+    let operands = |n: u32| row.registers(n, left);
+    let asked = task.and_then(|t| t.registers);
+    let Err([need, have]) = registers.check_matrix(Some(operands(n)), asked) else { return Ok(()) };
+    let fits = (1..n / row.n_step).rev().map(|k| k * row.n_step).find(|&n| registers.check_matrix(Some(operands(n)), asked).is_ok());
+    let split = fits.map_or(String::new(), |n| format!("multiply {n} columns or fewer at a time, "));
+    let who = match asked {
+        Some(n) if have == n => "give the task more registers",
+        _ => "use fewer warps: all start with as many registers",
+    };
+    Err(LowerError::ResourceExceeded {
+        resource: "registers per lane for a product",
+        need: need.into(),
+        have: have.into(),
+        remedy: format!("{split}{}{who}", if split.is_empty() { "" } else { "or " }),
+        loc: Default::default(),
+    })
 }
 
 /// The instruction for an asynchronous product.

@@ -23,7 +23,7 @@ use std::collections::HashSet;
 use std::fmt;
 use tilelift_ir::{Attr, Effects, Extent, Inst, Kernel, Literal, Op, Precision, Region, Scalar, Type, Value, ValueDef};
 use tilelift_lane::{GroupMatrixId, Target, Units};
-use tilelift_lane::{LVal, LaneBuilder, TensorBox, Vals, entry_registers};
+use tilelift_lane::{LVal, LaneBuilder, Registers, TensorBox, Vals};
 
 /// A kernel whose main loop is split between a producer that copies and consumers that compute.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -376,6 +376,15 @@ pub(super) fn specialise(kernel: &Kernel, target: &Target, options: &LowerOption
         return Err(format!("{warps} warps are more than {} runs", target.max_warps));
     }
     let registers = budget(target, units, teams * consumers, held)?;
+    for &(i, q) in &dots {
+        // The operands of one instruction: its columns of the sums, and a left operand that is not in shared memory.
+        let Some([_, n]) = sum_shape(kernel, i) else { continue };
+        let in_ring = trace(kernel, kernel.insts[i].args[0], &|j| loads.iter().find(|l| l.0 == j).map(|l| l.1.contiguous())).is_some();
+        let operands = units.matrix[q.index()].registers(n, lefts.contains(&i) || !in_ring);
+        Registers::of(target, units, warps).check_matrix(Some(operands), registers.map(|r| r[1])).map_err(|[need, have]| {
+            format!("a product of {n} columns needs {need} registers per lane, and {have} are there; use a smaller tile, or fewer groups of warps")
+        })?;
+    }
 
     // Results that leave through shared memory.
     let mut stores = Vec::new();
@@ -581,7 +590,7 @@ fn addresses(kernel: &Kernel, main: Inst, loads: &[(Inst, PanelTile)]) -> Result
 /// Registers of producer and consumers, so many groups in all.
 pub fn budget(target: &Target, units: &Units, consumers: u32, held: u32) -> Result<Option<[u32; 2]>, String> {
     let pool = &units.registers;
-    let entry = entry_registers(target, units, (consumers + 1) * units.group_warps);
+    let entry = Registers::of(target, units, (consumers + 1) * units.group_warps).entry;
     let need = held + BESIDE_SUMS;
     if need <= entry && consumers == 1 {
         return Ok(None);

@@ -112,10 +112,12 @@ impl Lower<'_> {
             stored: false,
         });
         let tasks = tilelift_schedule::plan::tasks(kernel);
+        let warps = std::mem::replace(&mut self.plan.warps, plan.front);
         for &i in kernel.regions[kernel.body].insts.iter().filter(|&&i| Some(i) != tasks) {
             self.inst(b, i).map_err(|e| e.at(kernel.locs[i]))?;
         }
         self.publish(b)?;
+        self.plan.warps = warps;
         match tasks {
             Some(i) => self.tasks(b, plan).map_err(|e| e.at(kernel.locs[i]))?,
             None => self.leave_task(b, kernel.body)?,
@@ -154,6 +156,12 @@ impl Lower<'_> {
             roles.push(role);
         }
         self.plan.warps = warps;
+        for i in &plan.idle {
+            let [first, warps] = i.warps;
+            let spec = RoleSpec { name: "idle", warps: (first, warps), idle: 0, single: false, registers: Some(i.registers) };
+            roles.push(b.role(self, spec, |_, _| Ok::<_, LowerError>(()))?);
+        }
+        roles.sort_by_key(|r| r.first);
         b.roles(roles);
         Ok(())
     }
