@@ -301,8 +301,11 @@ const LATE: Fault = ("every role waits for the launches in front when it is done
 
 const WAIT: &str = "griddepcontrol.wait;";
 
-/// Faults of launch order, planted into the text, with what the simulator says.
-const EARLY: &[(&str, fn(&str) -> String, &str)] = &[
+/// A fault of a text: what it is, how it is planted, what the simulator says.
+type TextFault = (&'static str, fn(&str) -> String, &'static str);
+
+/// Faults of launch order.
+const EARLY: &[TextFault] = &[
     ("the wait is left out", |text| text.replacen(WAIT, "", 1), "no `griddepcontrol.wait` in the text"),
     (
         "the wait stands behind a copy",
@@ -396,7 +399,7 @@ fn what_copies_and_launches_ask_for_is_seen() {
         let e = lane::verify(&late, &sm_90a()).expect_err(LATE.0).to_string();
         assert!(e.contains("launches in front"), "{}: {e}", s.name);
         for (fault, plant, says) in EARLY {
-            let e = s.simulate_as(&s.program, seed, |text| plant(text)).expect_err(fault);
+            let e = s.simulate_as(&s.program, seed, plant).expect_err(fault);
             assert!(e.contains(says), "{}: {fault}: {e}", s.name);
         }
     }

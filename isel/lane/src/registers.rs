@@ -173,7 +173,7 @@ impl Registers {
 
     /// Whether a matrix instruction whose operands take so many registers per lane can stand in a role that asks for so many, if it asks:
     /// it has to fit what the program starts with, too, because that is where assemblers look. Else what it needs, and what there is.
-        pub fn check_matrix(&self, operands: Option<u32>, asked: Option<u32>) -> Result<(), [u32; 2]> {
+    pub fn check_matrix(&self, operands: Option<u32>, asked: Option<u32>) -> Result<(), [u32; 2]> {
         let (need, have) = (operands.map_or(0, |n| n + self.beside_matrix), self.entry.min(asked.unwrap_or(self.entry)));
         if need > have { Err([need, have]) } else { Ok(()) }
     }

@@ -16,8 +16,8 @@
 mod registers;
 
 use super::streams::matters;
+use super::{ProtocolError, Spot};
 use registers::{Flight, Registers};
-use tilelift_lane::inst_text;
 use tilelift_lane::visit::{blocks, computed, reads, results};
 use tilelift_lane::{Block, Carried, For, Inst, LVal, LeftOperand, Multiply, Program, Unit};
 

@@ -31,9 +31,9 @@ mod value;
 mod word;
 
 use std::fmt;
+use tilelift_ir::Op;
 use tilelift_lane::Target;
 use tilelift_lane::hash::Map;
-use tilelift_ir::Op;
 use tilelift_lane::inst_brief;
 use tilelift_lane::{Block, Inst, Program, RegisterError, Registers, Unit, Units, visit};
 

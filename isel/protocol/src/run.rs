@@ -11,6 +11,7 @@ use super::ring::{RingState, RingTask};
 use super::streams::Streams;
 use super::value::{Abs, Lists, eval, remainder};
 use super::word::Site;
+use super::{ProtocolError, Spot};
 pub(super) use code::{Access, AccessKind, Accesses};
 use code::{Code, What};
 use cranelift_entity::EntityRef;
@@ -21,7 +22,7 @@ use std::hash::{Hash, Hasher};
 use std::rc::Rc;
 use tilelift_lane::hash::{Map, Set};
 use tilelift_lane::visit::computed;
-use tilelift_lane::{Block, If, Inst, LVal, Place, Program, Role, Roles, Special, Units, inst_text};
+use tilelift_lane::{Block, If, Inst, LVal, Place, Program, Role, Roles, Special, Units};
 
 /// States after which a program counts as too complex to prove.
 const MAX_STATES: usize = 1 << 14;

@@ -53,7 +53,7 @@ impl<'a> GlobalAccess<'a> {
         let indices: SmallVec<[Value; 4]> = SmallVec::from_slice(kernel.operand(i, "indices"));
         let mask = kernel.operand(i, "mask").first().copied();
         let packed = view.elem.is_packed();
-        let whole_bytes = !packed || indices.last().is_none_or(|&v| divisor(kernel, v) >= 2);
+        let whole_bytes = !packed || indices.last().is_none_or(|&v| divisor(kernel, v, 2) >= 2);
         let view = if packed { Cow::Owned(byte_view(view)) } else { Cow::Borrowed(view) };
         GlobalAccess { view, packed, whole_bytes, view_value, indices, mask, kernel }
     }
@@ -70,10 +70,12 @@ impl<'a> GlobalAccess<'a> {
         fast.into_iter().chain(rest).collect()
     }
 
-    /// The largest power of two known to divide the index of a dimension, in elements of the view.
-    pub fn divisor(&self, d: usize) -> u32 {
-        let n = divisor(self.kernel, self.indices[d]);
-        if self.packed && d + 1 == self.indices.len() { (n / 2).max(1) } else { n }
+    /// The largest power of two up to `most` known to divide the index of a dimension, in elements of the view.
+    pub fn divisor(&self, d: usize, most: u32) -> u32 {
+        if self.packed && d + 1 == self.indices.len() {
+            return (divisor(self.kernel, self.indices[d], 2 * most) / 2).max(1);
+        }
+        divisor(self.kernel, self.indices[d], most)
     }
 
     /// Elements that one lane may access at once along the contiguous dimension: bounded by the width of an access, the alignment of
@@ -84,7 +86,7 @@ impl<'a> GlobalAccess<'a> {
         let mut vec = (max_bytes / bytes).min(self.view.align / bytes).max(1);
         for d in 0..self.view.rank() {
             let known = |e: Extent| power_of_two(i64::from(e.divisor()));
-            vec = vec.min(if d == fast { self.divisor(d).min(known(self.view.dims[d])) } else { known(self.view.stride(d)) });
+            vec = vec.min(if d == fast { self.divisor(d, max_bytes).min(known(self.view.dims[d])) } else { known(self.view.stride(d)) });
         }
         if self.mask.is_some() { 1 } else { vec }
     }

@@ -22,10 +22,11 @@ const FEW: u32 = 48;
 /// Rounds after which nothing is known of an index whose facts still change.
 const ROUNDS: usize = 64;
 
-/// The largest power of two up to 4096 known to divide an integer scalar (4096 for 0).
-pub fn divisor(kernel: &Kernel, v: Value) -> u32 {
-    let zeros = few(kernel, v, &mut FEW.clone()).unwrap_or_else(|| Slice::behind(kernel, v).zeros(kernel));
-    1 << zeros.min(CAP)
+/// The largest power of two known to divide an integer scalar, as far as `most` (a power of two up to 4096; it divides 0).
+pub fn divisor(kernel: &Kernel, v: Value, most: u32) -> u32 {
+    let most = zeros_of(most.into()).min(CAP);
+    let zeros = few(kernel, v, most, &mut FEW.clone()).unwrap_or_else(|| Slice::behind(kernel, v).zeros(kernel));
+    1 << zeros.min(most)
 }
 
 /// The largest power of two up to the cap that divides `x` (the cap for 0).
@@ -56,12 +57,30 @@ fn by_op(kernel: &Kernel, i: Inst, to: Value, mut zeros: impl FnMut(usize, Value
     Some(low_zeros(d.op, &d.attrs, kernel.ty(to), &args))
 }
 
-/// The low bits of a value that are known to be zero, if it is made of few others, and none of them is carried by a loop.
-fn few(kernel: &Kernel, v: Value, left: &mut u32) -> Option<u8> {
+/// The low bits of a value that are known to be zero, up to `most`, if it is made of few others, and none of them is carried by a loop. An
+/// operand that can no longer matter is not looked at.
+fn few(kernel: &Kernel, v: Value, most: u8, left: &mut u32) -> Option<u8> {
+    if most == 0 {
+        return Some(0);
+    }
     *left = left.checked_sub(1)?;
     match made(kernel, v) {
-        Made::Op(i) => by_op(kernel, i, v, |_, v| few(kernel, v, left)),
-        Made::OneOf([a, b]) => Some(few(kernel, a, left)?.min(few(kernel, b, left)?)),
+        Made::Op(i) => match (kernel.insts[i].op, &kernel.insts[i].args[..]) {
+            (Op::Add | Op::Sub, &[a, b]) => {
+                let least = few(kernel, a, most, left)?;
+                few(kernel, b, least, left)
+            }
+            (Op::Mul, &[a, b]) => {
+                let (a, b) = if constant(kernel, a).is_some() { (a, b) } else { (b, a) };
+                let first = few(kernel, a, most, left)?;
+                Some(first + few(kernel, b, most - first, left)?)
+            }
+            _ => Some(by_op(kernel, i, v, |_, v| few(kernel, v, ALL_ZEROS, left))?.min(most)),
+        },
+        Made::OneOf([a, b]) => {
+            let least = few(kernel, a, most, left)?;
+            few(kernel, b, least, left)
+        }
         Made::Carried(_) => None,
         Made::Unknown => Some(0),
     }
@@ -172,7 +191,7 @@ fn owner(kernel: &Kernel, r: Region) -> Option<Inst> {
 
 #[cfg(test)]
 mod tests {
-    use super::divisor;
+    use super::{CAP, Slice, divisor, few};
     use tilelift_ir::{Op, text};
 
     /// The divisor of the column of each load, in order.
@@ -181,7 +200,16 @@ mod tests {
         let file = text::parse(&text).unwrap_or_else(|e| panic!("{e}\n{text}"));
         let k = &file.kernels[0];
         let mut out = Vec::new();
-        k.walk(k.body, &mut |i| out.extend((k.insts[i].op == Op::Load).then(|| divisor(k, k.operand(i, "indices")[1]))));
+        k.walk(k.body, &mut |i| {
+            if k.insts[i].op == Op::Load {
+                let v = k.operand(i, "indices")[1];
+                let zeros = Slice::behind(k, v).zeros(k);
+                for most in 0..=CAP {
+                    assert_eq!(few(k, v, most, &mut 1000).unwrap_or(zeros.min(most)), zeros.min(most));
+                }
+                out.push(divisor(k, v, 4096));
+            }
+        });
         out
     }
 

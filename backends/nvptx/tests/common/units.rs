@@ -1,6 +1,6 @@
 //! A case of the kernel library on a target with matrix units: lowered, and judged everywhere.
 
-use super::launch::{schedule, simulate};
+use super::launch::{schedule, simulate_text};
 use tilelift_interp::{Buffer, Memory};
 use tilelift_ir::verify::verify;
 use tilelift_isel::lane::{LaneOptions, interpret};
@@ -38,7 +38,7 @@ pub fn right(case: &Case, l: &Lowered) {
 pub fn simulated(case: &Case, l: &Lowered, seed: u64) {
     // Fewer instances than grid positions, where they may run several.
     let grid = if matches!(&l.plan.schedule, Schedule::Specialised(s) if s.persistent) { [2, 1, 1] } else { case.grid() };
-    simulate(case, &l.program, grid, schedule(seed)).unwrap_or_else(|e| panic!("{}: {}: {e}", case.name, l.plan));
+    simulate_text(case, &l.program, grid, schedule(seed), str::to_owned).unwrap_or_else(|e| panic!("{}: {}: {e}", case.name, l.plan));
 }
 
 /// Assembles the text, and gives it; the assembler must neither spill nor complain.

@@ -1,8 +1,8 @@
 //! What a lane program gets wrong.
 
 use super::super::{AllocId, LTy, LVal};
-use crate::machine::MatrixId;
 use crate::RegisterError;
+use crate::machine::MatrixId;
 use std::fmt;
 
 /// A broken invariant of a lane program, with the instruction that breaks it.

@@ -9,10 +9,10 @@
 
 use super::explicit::TaskRole;
 use crate::error::LowerError;
-use tilelift_lane::Registers;
-use tilelift_lane::{Target, Units};
 use std::fmt::Write;
 use tilelift_ir::{Kernel, Op};
+use tilelift_lane::Registers;
+use tilelift_lane::{Target, Units};
 
 /// Groups of warps of no task, which give registers up.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -147,7 +147,7 @@ impl PanelTile {
                 return Err(format!("the stride of dimension {d} of {name} is not known to be a multiple of {} bytes", bulk.align));
             }
         }
-        if !(access.divisor(fast) * size).is_multiple_of(bulk.align) {
+        if !(access.divisor(fast, bulk.align) * size).is_multiple_of(bulk.align) {
             let at = access.indices[fast];
             let (at, known) = match kernel.as_const(at) {
                 Some((Literal::Int(c), _)) => (c.to_string(), "no"),
