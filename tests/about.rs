@@ -12,6 +12,16 @@ fn main() {
             assert!(!tilelift_oracle::required(), "TILELIFT_REQUIRE_ORACLES is set, and there is no ptxas");
         }
     }
+    match tilelift_oracle::nvdisasm() {
+        Some(path) => println!("  nvdisasm: {}", path.display()),
+        None => {
+            println!(
+                "  SKIPPED: no nvdisasm, so operands are not followed through what ptxas makes (pip install nvidia-cuda-nvdisasm, or set \
+                 TILELIFT_NVDISASM)"
+            );
+            assert!(!tilelift_oracle::required(), "TILELIFT_REQUIRE_ORACLES is set, and there is no nvdisasm");
+        }
+    }
     match tilelift_oracle::triton() {
         Some(path) => println!("  triton: {}", path.display()),
         None => {

@@ -3,6 +3,7 @@
 //! Places in order: `TILELIFT_PTXAS`, the search path, `nvidia/cu13/bin` and `nvidia/cuda_nvcc/bin` in the site-packages of the
 //! Python interpreters on the search path, and `.oracles/` in the repository (a virtual environment or the bare tool).
 
+use crate::{disassemble, follow, has_operands, nvdisasm, required};
 use std::fmt;
 use std::fs;
 use std::io;
@@ -20,7 +21,7 @@ pub struct AsmReport {
     pub spills: u32,
     /// Bytes of stack frame.
     pub stack: u32,
-    /// Warnings and advisories, a line each.
+    /// Warnings and advisories, and operands of matrix instructions that do not hold what the text gives them: a line each.
     pub warnings: Vec<String>,
 }
 
@@ -29,7 +30,9 @@ pub struct AsmReport {
 pub enum AsmError {
     /// The assembler is not installed.
     Missing,
-    /// The assembler could not be run.
+    /// The disassembler is not installed.
+    NoDisassembler,
+    /// A tool could not be run.
     Io(io::Error),
     /// The text was refused; what the assembler says.
     Refused(String),
@@ -39,8 +42,11 @@ impl fmt::Display for AsmError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             AsmError::Missing => f.write_str("ptxas not found; set TILELIFT_PTXAS or `pip install nvidia-cuda-nvcc` into .oracles"),
-            AsmError::Io(e) => write!(f, "ptxas could not be run: {e}"),
-            AsmError::Refused(log) => write!(f, "ptxas refused the text:\n{log}"),
+            AsmError::NoDisassembler => {
+                f.write_str("nvdisasm not found; set TILELIFT_NVDISASM or `pip install nvidia-cuda-nvdisasm` into .oracles")
+            }
+            AsmError::Io(e) => write!(f, "ptxas or nvdisasm could not be run: {e}"),
+            AsmError::Refused(log) => write!(f, "ptxas or nvdisasm refused the text:\n{log}"),
         }
     }
 }
@@ -85,10 +91,17 @@ pub fn ptxas() -> Option<&'static Path> {
     FOUND.get_or_init(find).as_deref()
 }
 
-/// Assembles a module for an architecture such as `sm_80`.
+/// What the assembler says of its version.
+pub fn ptxas_version() -> Option<String> {
+    let said = Command::new(ptxas()?).arg("--version").output().ok()?;
+    Some(String::from_utf8_lossy(&said.stdout).into_owned())
+}
+
+/// Assembles a module for an architecture such as `sm_80`, and follows the matrix instructions of warpgroups that it holds: see [`crate::follow()`].
 ///
 /// # Errors
-/// [`AsmError::Missing`] without an assembler, [`AsmError::Refused`] with its messages, [`AsmError::Io`] otherwise.
+/// [`AsmError::Missing`] without an assembler, [`AsmError::Refused`] with its messages, [`AsmError::NoDisassembler`] if there is something to
+/// follow without a disassembler although oracles are required, [`AsmError::Io`] otherwise.
 pub fn assemble(text: &str, arch: &str) -> Result<AsmReport, AsmError> {
     assemble_bytes(text, arch).map(|(report, _)| report)
 }
@@ -111,7 +124,14 @@ pub fn assemble_bytes(text: &str, arch: &str) -> Result<(AsmReport, Vec<u8>), As
     let _ = fs::remove_file(&object);
     let run = run?;
     let log = format!("{}{}", String::from_utf8_lossy(&run.stdout), String::from_utf8_lossy(&run.stderr));
-    if run.status.success() { Ok((report(&log), bytes?)) } else { Err(AsmError::Refused(log)) }
+    if !run.status.success() {
+        return Err(AsmError::Refused(log));
+    }
+    let (mut report, bytes) = (report(&log), bytes?);
+    if has_operands(text) && (nvdisasm().is_some() || required()) {
+        report.warnings.extend(follow(text, &disassemble(&bytes)?).iter().map(ToString::to_string));
+    }
+    Ok((report, bytes))
 }
 
 /// The number in front of a phrase.
@@ -136,7 +156,6 @@ fn report(log: &str) -> AsmReport {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::required;
 
     const LOG: &str = "ptxas info    : 0 bytes gmem\nptxas info    : Compiling entry function 'k' for 'sm_80'\n\
         ptxas info    : Function properties for k\n    8 bytes stack frame, 12 bytes spill stores, 16 bytes spill loads\n\

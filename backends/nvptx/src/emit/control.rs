@@ -70,7 +70,7 @@ impl Emitter<'_> {
         if keeps_rolled(&l.body) {
             self.body.s("\t.pragma \"nounroll\";\n");
         }
-        self.block(&l.body)?;
+        self.block_with(&l.body, self.renewals.of(l.iv))?;
         let next = self.next(&l.carried);
         self.copies(next);
         let again = self.fresh(Class::P);
@@ -99,7 +99,11 @@ impl Emitter<'_> {
         // The body sees what the test computed, so the test's block stays open.
         self.blocks += 1;
         self.open.push(self.blocks);
-        for inst in &l.test {
+        let renewal = self.renewals.of(l.condition);
+        for (at, inst) in l.test.iter().enumerate() {
+            if let Some(r) = renewal.filter(|r| r.before == at) {
+                self.renew(r);
+            }
             self.inst(inst)?;
         }
         let p = self.reg(l.condition);

@@ -20,7 +20,7 @@ mod memory;
 mod text;
 mod units;
 
-use crate::analysis::{Address, Base, Def, Defs, Webs};
+use crate::analysis::{Address, Base, Def, Defs, Renewal, Renewals, Webs};
 use crate::class::{Class, memory_type};
 use crate::error::EmitError;
 use crate::target::{matrix_version, ptx_version};
@@ -77,7 +77,8 @@ pub fn emit(program: &Program, target: &Target, options: &EmitOptions) -> Result
     }
     let defs = Defs::new(program);
     let webs = Webs::new(program, &defs);
-    let mut e = Emitter::new(program, target, &defs, &webs);
+    let renewals = Renewals::new(program, &defs);
+    let mut e = Emitter::new(program, target, &defs, &webs, &renewals);
     e.eviction = hints;
     e.entry = registers.map_or(target.registers, |r| r.entry);
     e.block(&program.body)?;
@@ -207,6 +208,8 @@ enum Top {
     Programs(u32),
     /// The start of shared memory plus an offset.
     Shared(u32),
+    /// Zero, as the assembler can't know.
+    Zero,
 }
 
 /// The state of the walk.
@@ -215,6 +218,7 @@ struct Emitter<'a> {
     target: &'a Target,
     defs: &'a Defs<'a>,
     webs: &'a Webs,
+    renewals: &'a Renewals,
     /// Lines in front of the program.
     top: Text,
     /// The program.
@@ -245,12 +249,13 @@ struct Emitter<'a> {
 }
 
 impl<'a> Emitter<'a> {
-    fn new(program: &'a Program, target: &'a Target, defs: &'a Defs<'a>, webs: &'a Webs) -> Emitter<'a> {
+    fn new(program: &'a Program, target: &'a Target, defs: &'a Defs<'a>, webs: &'a Webs, renewals: &'a Renewals) -> Emitter<'a> {
         Emitter {
             program,
             target,
             defs,
             webs,
+            renewals,
             top: Text::default(),
             body: Text { out: String::with_capacity(program.vals.len() * 40) },
             rare: Text::default(),
@@ -391,8 +396,31 @@ impl<'a> Emitter<'a> {
                 self.top.op("add.s32 ").r(r).s(", ").r(start).s(", ").n(offset).end();
                 r
             }
+            Top::Zero => self.load_zero(),
         };
         self.loaded.insert(what, r);
+        r
+    }
+
+    /// A zero that the assembler can't see through: the sign of what is never negative.
+    fn load_zero(&mut self) -> Reg {
+        let params = &self.program.params;
+        let whole = |p: &Param| matches!(p.source, ParamSource::Extent(..) | ParamSource::Grid(_)) && p.ty == LTy::I32;
+        let r = self.fresh(Class::R);
+        if let Some(i) = params.iter().position(whole) {
+            let extent = self.load(Top::Param(i as u32));
+            self.top.op("shr.u32 ").r(r).s(", ").r(extent).s(", 31").end();
+        } else if let Some(i) = params.iter().position(|p| matches!(p.source, ParamSource::Pointer(_))) {
+            let (pointer, sign) = (self.load(Top::Param(i as u32)), self.fresh(Class::D));
+            self.top.op("shr.u64 ").r(sign).s(", ").r(pointer).s(", 63").end();
+            self.top.op("cvt.u32.u64 ").r(r).s(", ").r(sign).end();
+        } else {
+            // There is no lane both before and behind another one.
+            let behind = self.fresh(Class::R);
+            self.top.op("mov.u32 ").r(r).s(", %lanemask_lt").end();
+            self.top.op("mov.u32 ").r(behind).s(", %lanemask_gt").end();
+            self.top.op("and.b32 ").r(r).s(", ").r(r).s(", ").r(behind).end();
+        }
         r
     }
 
@@ -448,9 +476,17 @@ impl<'a> Emitter<'a> {
     }
 
     fn block(&mut self, block: &Block) -> Result<(), EmitError> {
+        self.block_with(block, None)
+    }
+
+    /// A block of a loop that may renew registers.
+    fn block_with(&mut self, block: &Block, renewal: Option<&Renewal>) -> Result<(), EmitError> {
         self.blocks += 1;
         self.open.push(self.blocks);
-        for inst in block {
+        for (at, inst) in block.iter().enumerate() {
+            if let Some(r) = renewal.filter(|r| r.before == at) {
+                self.renew(r);
+            }
             self.inst(inst)?;
         }
         self.open.pop();

@@ -10,7 +10,7 @@
 
 use super::text::{Opnd, Reg};
 use super::{Class, Emitter, Top};
-use crate::analysis::{Address, Base};
+use crate::analysis::{Address, Base, Renewal};
 use crate::error::EmitError;
 use smallvec::SmallVec;
 use tilelift_isel::GroupMatrix;
@@ -401,6 +401,25 @@ impl Emitter<'_> {
         }
         self.body.end();
         Ok(())
+    }
+
+    /// Writes what is there once more into registers of operand A, in a way that the assembler can't see through.
+    pub(super) fn renew(&mut self, renewal: &Renewal) {
+        let zero = self.load(Top::Zero);
+        if renewal.wait {
+            self.body.op("wgmma.wait_group.sync.aligned 0").end();
+        }
+        let mut done: SmallVec<[Reg; 16]> = SmallVec::new();
+        for &w in &renewal.words {
+            let r = self.reg(w);
+            if !done.contains(&r) {
+                done.push(r);
+                self.body.op("xor.b32 ").r(r).s(", ").r(r).s(", ").r(zero).end();
+            }
+        }
+        if renewal.fence {
+            self.body.op("wgmma.fence.sync.aligned").end();
+        }
     }
 
     /// The descriptor of an operand.
