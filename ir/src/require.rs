@@ -13,7 +13,6 @@
 //! load in front of it or the store behind it alone.
 
 use crate::entities::{Inst, Value};
-use crate::interp::is_elementwise;
 use crate::kernel::Kernel;
 use crate::layout::{Layout, LayoutError};
 use crate::ops::{Attr, Op, Rule};
@@ -227,7 +226,7 @@ impl Flow<'_> {
                     d.regions.iter().for_each(|&r| self.spread(kernel.yields(r)[k], result, i));
                 }
             }
-            op if is_elementwise(op) || op.info().rule == Rule::Philox => {
+            op if kernel.is_elementwise(i) || op.info().rule == Rule::Philox => {
                 for &r in &d.results {
                     d.args.iter().filter(|&&a| same(a, r)).for_each(|&a| self.spread(a, r, i));
                 }

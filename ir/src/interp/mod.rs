@@ -67,7 +67,7 @@ pub use error::{Fault, InterpError};
 pub use explicit::Protocol;
 pub use memory::{Buffer, Memory};
 pub use philox::philox;
-pub use scalar::{fold, is_elementwise};
+pub use scalar::{computes_elements, fold, is_elementwise};
 
 use crate::kernel::Kernel;
 use crate::ops::Effects;

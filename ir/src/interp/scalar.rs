@@ -5,23 +5,46 @@ use super::data::Data;
 use super::exec::{Machine, scalar};
 use super::memory::Memory;
 use super::plan::Plan;
+use super::shapes;
+use crate::entities::Inst;
 use crate::kernel::Kernel;
 use crate::num;
 use crate::ops::{Attr, Literal, Op, Rule};
 use crate::types::{Scalar, Type};
 use cranelift_entity::SecondaryMap;
 
-/// True if each element of the op's result follows from the operands' elements at the same place, so that [`fold`] computes it.
-pub fn is_elementwise(op: Op) -> bool {
+/// True if the op computes elements from elements. Whether each one follows from those at its own place depends on the types, too:
+/// [`is_elementwise`].
+pub fn computes_elements(op: Op) -> bool {
     use Rule::{Bitcast, Cast, Compare, SameBits, SameFloat, SameInt, SameNumber, Select};
     matches!(op.info().rule, SameNumber | SameFloat | SameInt | SameBits | Compare | Select | Cast | Bitcast)
 }
 
-/// The result of an elementwise op on literals; `None` for other ops, and where the interpreter would stop.
+/// True if each element of an op's result follows from the operands' elements at the same place. `operand` is the type of the first
+/// operand's elements: a `bitcast` to a narrower type makes two elements of one, one to a wider type makes one of two.
+pub fn is_elementwise(op: Op, operand: Scalar, result: Scalar) -> bool {
+    computes_elements(op) && (op != Op::Bitcast || operand.bits() == result.bits())
+}
+
+impl Kernel {
+    /// True if each element of an instruction's result follows from the operands' elements at the same place.
+    pub fn is_elementwise(&self, inst: Inst) -> bool {
+        let d = &self.insts[inst];
+        match (d.args.first(), d.results.first()) {
+            (Some(&a), Some(&r)) => is_elementwise(d.op, self.ty(a).elem(), self.ty(r).elem()),
+            _ => false,
+        }
+    }
+}
+
+/// The element that fills the result of an op whose operands are filled with literals; `None` for ops that do not compute elements
+/// from elements, where the interpreter would stop, and where the result has different elements.
 pub fn fold(op: Op, attrs: &[Attr], args: &[(Literal, Scalar)], result: Scalar) -> Option<Literal> {
-    if !is_elementwise(op) || op.info().results() != 1 || args.is_empty() {
+    if !computes_elements(op) || op.info().results() != 1 || args.is_empty() {
         return None;
     }
+    // Where elements are split or joined, two of them make whole ones.
+    let copies = if is_elementwise(op, args[0].1, result) { 1 } else { 2 };
     let mut kernel = Kernel::new("fold");
     let params: Vec<_> = args.iter().map(|&(_, ty)| kernel.add_param(Type::Scalar(ty))).collect();
     let inst = kernel.add_inst(op, &params, 0, attrs, &[], &[Type::Scalar(result)]);
@@ -48,11 +71,14 @@ pub fn fold(op: Op, attrs: &[Attr], args: &[(Literal, Scalar)], result: Scalar) 
         Literal::Float(bits) if ty.is_float() => scalar(ty, num::to_bits(f64::from_bits(bits), ty)),
         Literal::Float(_) => Data::int(0),
     };
-    match machine.compute(&kernel.insts[inst], args.iter().map(data).collect()).ok()? {
-        Data::Int(v) => v.first().map(|&i| Literal::Int(i)),
+    let operands = args.iter().map(data).map(|d| if copies == 1 { d } else { shapes::splat(&d, copies) }).collect();
+    let elements: Vec<Literal> = match machine.compute(&kernel.insts[inst], operands).ok()? {
+        Data::Int(v) => v.iter().map(|&i| Literal::Int(i)).collect(),
         // One NaN, so that equal results are equal literals.
-        Data::Float(v) => v.first().map(|&x| Literal::Float(if x.is_nan() { f64::NAN } else { x }.to_bits())),
-    }
+        Data::Float(v) => v.iter().map(|&x| Literal::Float(if x.is_nan() { f64::NAN } else { x }.to_bits())).collect(),
+    };
+    let first = *elements.first()?;
+    elements.iter().all(|&e| e == first).then_some(first)
 }
 
 #[cfg(test)]
@@ -71,5 +97,9 @@ mod tests {
         assert_eq!(fold(Op::Neg, &[], &[half(0.0)], Scalar::F16), Some(Literal::Float((-0.0f64).to_bits())));
         assert_eq!(fold(Op::Cast, &[], &[half(2.5)], Scalar::I8), Some(Literal::Int(2)));
         assert_eq!(fold(Op::Load, &[], &[half(2.5)], Scalar::F16), None);
+        let (byte, nibble) = (|i| (Literal::Int(i), Scalar::I8), |i| (Literal::Int(i), Scalar::I4));
+        assert_eq!(fold(Op::Bitcast, &[], &[byte(0x33)], Scalar::I4), Some(Literal::Int(3)));
+        assert_eq!(fold(Op::Bitcast, &[], &[byte(5)], Scalar::I4), None);
+        assert_eq!(fold(Op::Bitcast, &[], &[nibble(2)], Scalar::I8), Some(Literal::Int(0x22)));
     }
 }

@@ -5,7 +5,7 @@
 
 use crate::target::{Costs, Target};
 use tilelift_egraph::cost::Family;
-use tilelift_ir::interp::is_elementwise;
+use tilelift_ir::interp::computes_elements;
 use tilelift_ir::{Inst, Kernel, Op, Region, Scalar, Type};
 
 /// Steps of a function, each of which needs the one before: instructions of the H200's code for it.
@@ -30,7 +30,7 @@ fn elements(kernel: &Kernel, i: Inst) -> Option<(u64, Scalar)> {
     let d = &kernel.insts[i];
     let v = *d.results.first()?;
     match kernel.ty(v) {
-        Type::Tile(t) if is_elementwise(d.op) => Some((t.elements(), t.elem)),
+        Type::Tile(t) if computes_elements(d.op) => Some((t.elements(), t.elem)),
         _ => None,
     }
 }

@@ -202,7 +202,7 @@ impl Atoms {
             (Op::Mul, [a, b]) if word && a.as_number().is_some() => return Some(Sum::number(0).add(b, a.offset)),
             _ => {}
         }
-        if !tilelift_ir::interp::is_elementwise(op) {
+        if !tilelift_ir::interp::computes_elements(op) {
             return None;
         }
         let literals: Option<Vec<(Literal, Scalar)>> =
