@@ -74,6 +74,12 @@ pub struct Loc {
     pub col: u32,
 }
 
+/// How often a `for` with these bounds and this step runs; `None` if the step is not positive.
+pub fn iterations(lo: i64, hi: i64, step: i64) -> Option<u64> {
+    let span = if hi > lo { hi.abs_diff(lo) } else { 0 };
+    (step > 0).then(|| span.div_ceil(step.unsigned_abs()))
+}
+
 /// What the author asks of the schedule; results never depend on it beyond the bound of `dot`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Hash)]
 pub struct Hints {

@@ -248,7 +248,8 @@ impl Test<'_> {
         };
         let mut want = memory.clone();
         let options = Options::default();
-        let launch = Launch { grid: run.grid, args: &args, programs: None, seed: 0, steps: self.config.steps, options: &options };
+        let steps = Some(self.config.steps.unwrap_or(runline::MOST_STEPS));
+        let launch = Launch { grid: run.grid, args: &args, programs: None, seed: 0, steps, options: &options };
         let refused = Executor::Interp.run(kernel, &launch, &mut want).err();
         match (&run.fails, &refused) {
             (None, None) => {}

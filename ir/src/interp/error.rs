@@ -117,7 +117,7 @@ impl fmt::Display for Fault {
         match self {
             Fault::Fuel { limit } => write!(
                 f,
-                "the fuel of {limit} element operations is spent; does the loop end? otherwise raise `Options::fuel` or run a subset of the grid"
+                "no more than {limit} element operations are allowed; does the loop end? otherwise use smaller tiles or a subset of the grid, or allow more (`--steps`, `Options::fuel`)"
             ),
             Fault::Rounds { limit } => {
                 write!(f, "the loop ran {limit} rounds and goes on; mend its condition, or allow more (`--steps`, `Options::steps`)")
