@@ -424,7 +424,7 @@ fn compiled(
 /// What has no line of its own is said of the kernel's header.
 fn compile_error(e: &CompileError, kernel: &Kernel, headers: &[(String, u32)]) -> Reported {
     let header = || headers.iter().find(|h| h.0 == kernel.name).map_or(0, |h| h.1);
-    let line = if e.loc().line > 0 { e.loc().line } else { header() };
+    let line = if e.loc().is_text() { e.loc().line } else { header() };
     Reported { line, code: e.code().to_owned(), message: e.to_string() }
 }
 

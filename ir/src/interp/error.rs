@@ -160,8 +160,8 @@ impl fmt::Display for InterpError {
             }
             InterpError::Program { program, grid } => write!(f, "program {program:?} is outside the grid {grid:?}"),
             InterpError::Fault { fault, inst, op, loc, program } => {
-                if loc.line > 0 {
-                    write!(f, "{}:{}: ", loc.line, loc.col)?;
+                if loc.is_known() {
+                    write!(f, "{loc}: ")?;
                 }
                 write!(f, "`{op}` ({inst}) in program {program:?}: {fault}")
             }

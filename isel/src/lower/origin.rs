@@ -15,13 +15,17 @@ pub(super) type Origin = (Inst, Loc);
 /// A refusal with the lines of its instructions, where they have one each.
 pub(super) fn placed(e: ProtocolError, program: &Program, origins: impl FnOnce() -> Result<Vec<Origin>, LowerError>) -> ProtocolError {
     // The first answer was no error, and so is this one.
-    let origins: Vec<(String, u32)> =
-        origins().unwrap_or_default().into_iter().map(|(i, loc)| (inst_text(program, &i), loc.line)).filter(|o| o.1 > 0).collect();
+    let origins: Vec<(String, Loc)> =
+        origins().unwrap_or_default().into_iter().filter(|o| o.1.is_known()).map(|(i, loc)| (inst_text(program, &i), loc)).collect();
+    let line = |loc: Loc| (loc.file, loc.line);
     let place = |site: String| {
         let text = site.split('`').nth(1).unwrap_or("");
         let mut lines = origins.iter().filter(|o| o.0 == text).map(|o| o.1);
         match lines.next() {
-            Some(line) if lines.all(|other| other == line) => format!("{site} (line {line})"),
+            Some(at) if lines.all(|other| line(other) == line(at)) => match at.file {
+                Some(_) => format!("{site} ({at})"),
+                None => format!("{site} (line {})", at.line),
+            },
             Some(_) | None => site,
         }
     };

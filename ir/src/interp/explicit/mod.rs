@@ -23,7 +23,7 @@ use super::data::Data;
 use super::error::{Fault, InterpError};
 use super::exec::Machine;
 use crate::entities::{Inst, Value};
-use crate::kernel::{Kernel, Loc};
+use crate::kernel::Kernel;
 use crate::ops::{Attr, Op};
 use crate::types::Type;
 use barrier::{Meeting, Word};
@@ -305,8 +305,8 @@ impl Cluster<'_, '_> {
     fn place(&self, inst: Inst) -> String {
         let op = self.machine.kernel.insts[inst].op;
         match self.machine.kernel.locs[inst] {
-            Loc { line: 0, .. } => format!("`{op}` ({inst})"),
-            Loc { line, col } => format!("`{op}` ({line}:{col})"),
+            loc if loc.is_known() => format!("`{op}` ({loc})"),
+            _ => format!("`{op}` ({inst})"),
         }
     }
 
