@@ -167,7 +167,7 @@ impl CompileError {
         }
     }
 
-    /// Where in the text the reason stands; line 0 if the kernel was built, or the error belongs to no line.
+    /// Where in the text, or in the program that built the kernel, the reason stands; line 0 if the error belongs to no line.
     pub fn loc(&self) -> Loc {
         match self {
             CompileError::Verify(e) => e.errors.first().map_or(Loc::default(), |e| e.loc),

@@ -121,7 +121,7 @@ impl Context {
         if moves(op) {
             return kids.iter().all(|k| k.value == Some(first)).then_some(first);
         }
-        if !op.is_elementwise() {
+        if !op.computes_elements() {
             return None;
         }
         let args: Option<SmallVec<[(Literal, Scalar); 3]>> = kids.iter().map(|k| k.value.map(|v| (v, self.pool.ty(k.ty).elem()))).collect();
@@ -218,12 +218,22 @@ impl Context {
             Op::Slice | Op::Flip | Op::RequireLayout | Op::ReleaseLayout => kids[0].same,
             // A tile of equal elements stays one in any form.
             Op::Reshape if kids[0].same == (1 << from(0).len()) - 1 => all,
-            _ if op.is_elementwise() => {
+            // Halves of one element differ; halves that are the same all along make elements that are.
+            Op::Bitcast if !self.elementwise(node, kids[0].ty) => {
+                let last = 1 << (shape.len() - 1);
+                if self.pool.ty(ty).elem().bits() < self.pool.ty(kids[0].ty).elem().bits() { kids[0].same & !last } else { kids[0].same }
+            }
+            _ if op.computes_elements() => {
                 let of = |k: &&Fact| if matches!(self.pool.ty(k.ty), Type::Scalar(_)) { all } else { k.same };
                 kids.iter().map(of).fold(all, |m, s| m & s)
             }
             _ => 0,
         }
+    }
+
+    /// True if each element of a node follows from the operands' at its place; `operand` is the type of the first.
+    fn elementwise(&self, node: &Node, operand: TypeId) -> bool {
+        node.op().is_some_and(|op| op.is_elementwise(self.pool.ty(operand).elem(), self.pool.ty(node.ty()).elem()))
     }
 
     /// The dimensions of extent 1.
@@ -440,6 +450,8 @@ pub(crate) trait Read {
     fn float(&self, id: Id) -> Option<f64>;
     /// The type of a node's result.
     fn node_ty(&self, node: &Node) -> &Type;
+    /// True if each element of a node's result follows from the operands' at the same place.
+    fn is_elementwise(&self, node: &Node) -> bool;
 }
 
 impl Read for Graph {
@@ -469,6 +481,9 @@ impl Read for Graph {
     }
     fn node_ty(&self, node: &Node) -> &Type {
         self.analysis.pool.ty(node.ty())
+    }
+    fn is_elementwise(&self, node: &Node) -> bool {
+        node.kids.first().is_some_and(|&k| self.analysis.elementwise(node, self[k].data.ty))
     }
 }
 

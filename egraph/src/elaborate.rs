@@ -53,6 +53,7 @@ pub(crate) fn elaborate(input: &Kernel, g: &Graph, s: &Skeleton, forest: &Forest
         regions,
         values: vec![SmallVec::new(); forest.ids.len()],
         pairs: IndexMap::new(),
+        named: IndexSet::new(),
         loc: Loc::default(),
     };
     for &p in &input.params {
@@ -366,11 +367,23 @@ struct Emitter<'a> {
     /// Values of each class by the old region in which they stand.
     values: Vec<SmallVec<[(Region, Value); 1]>>,
     pairs: IndexMap<Pair, Inst>,
+    /// Old values whose names a new value has.
+    named: IndexSet<Value>,
     loc: Loc,
 }
 
 impl Emitter<'_> {
+    /// A new value takes the name of the old one that it stands for; the first, if it is computed in several places.
+    fn take_name(&mut self, old: Value, new: Value) {
+        if let Some(name) = &self.input.names[old]
+            && self.named.insert(old)
+        {
+            self.out.names[new] = Some(name.clone());
+        }
+    }
+
     fn bind(&mut self, old: Value, region: Region, new: Value) {
+        self.take_name(old, new);
         if let Some(id) = self.s.class[old] {
             let class = self.forest.at(self.g, id);
             // A leaf that equals something else is bound only where it was chosen.
@@ -466,6 +479,11 @@ impl Emitter<'_> {
         };
         let v = self.out.insts[inst].results[usize::from(result)];
         self.values[class].push((region, v));
+        if let Some(i) = self.origin[class]
+            && let [old] = self.input.insts[i].results[..]
+        {
+            self.take_name(old, v);
+        }
         Ok(())
     }
 

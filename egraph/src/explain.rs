@@ -129,8 +129,8 @@ pub fn explain(kernel: &Verified<'_>, options: &Options) -> String {
             continue;
         }
         let inputs: Vec<Node> = s.graph[id].nodes.iter().filter(|n| original.contains(*n)).cloned().collect();
-        let place = s.skeleton.origin.iter().find(|(k, _)| s.graph.find(**k) == id).map(|(_, &inst)| kernel.locs[inst].line);
-        let line = place.filter(|&l| l > 0).map_or(String::new(), |l| format!(" (line {l})"));
+        let place = s.skeleton.origin.iter().find(|(k, _)| s.graph.find(**k) == id).map(|(_, &inst)| kernel.locs[inst]);
+        let line = place.filter(|l| l.is_text()).map_or(String::new(), |l| format!(" (line {})", l.line));
         match steps.chain(&inputs, &c.node) {
             Some((start, path)) => {
                 let _ = writeln!(out, "e{id}{line} = {}", words(&s.graph, &start));
@@ -165,8 +165,8 @@ fn removed(kernel: &Verified<'_>, s: &Solved, steps: &Steps, out: &mut String) {
         }
         let Some(id) = g.lookup(node.clone()) else { continue };
         let class = s.forest.at(g, id);
-        let place = s.skeleton.origin.iter().find(|(k, _)| g.find(**k) == g.find(id)).map(|(_, &inst)| kernel.locs[inst].line);
-        let line = place.filter(|&l| l > 0).map_or(String::new(), |l| format!(" (line {l})"));
+        let place = s.skeleton.origin.iter().find(|(k, _)| g.find(**k) == g.find(id)).map(|(_, &inst)| kernel.locs[inst]);
+        let line = place.filter(|l| l.is_text()).map_or(String::new(), |l| format!(" (line {})", l.line));
         let chosen = s.forest.chosen(&s.choice, class).filter(|_| needed.contains(&class));
         match chosen {
             Some(c) if c.node == *node || !original.contains(&c.node) => {}

@@ -102,8 +102,8 @@ fn repeat(kernel: &Verified<'_>, s: &Solved, options: &Options) -> Result<usize,
 
 fn again(g: &mut Graph, step: &Step, options: &Options) -> Result<(), String> {
     let rule = rules::all().find(|r| r.name == step.rule && options.admits(r)).ok_or("no such rule may apply")?;
-    if !step.node.op().is_some_and(|op| rule.roots.has(op)) {
-        return Err("the rule does not look at this op".into());
+    if !rule.roots.has(g, &step.node) {
+        return Err("the rule does not look at this node".into());
     }
     let term = (rule.apply)(g, step.class, &step.node).ok_or("the rule has nothing to say")?;
     crate::saturate::step(g, rule.name, step.class, &step.node, &term);

@@ -36,7 +36,7 @@ fn answers(g: &Graph, rule: &Rule, id: Id, node: &Node) -> Option<Term> {
 impl Searcher<Node, Context> for Find {
     fn search_eclass_with_limit(&self, g: &Graph, id: Id, limit: usize) -> Option<SearchMatches<'_, Node>> {
         let rule = self.0;
-        let mut nodes = g[id].nodes.iter().filter(|n| n.op().is_some_and(|op| rule.roots.has(op)));
+        let mut nodes = g[id].nodes.iter().filter(|n| rule.roots.has(g, n));
         (limit > 0 && nodes.any(|n| answers(g, rule, id, n).is_some())).then(|| SearchMatches {
             eclass: id,
             substs: vec![Subst::default()],
@@ -63,7 +63,7 @@ impl Searcher<Node, Context> for Find {
 impl Applier<Node, Context> for Add {
     fn apply_one(&self, g: &mut Graph, id: Id, _: &Subst, _: Option<&PatternAst<Node>>, _: Symbol) -> Vec<Id> {
         let id = g.find(id);
-        let nodes: Vec<Node> = g[id].nodes.iter().filter(|n| n.op().is_some_and(|op| self.0.roots.has(op))).cloned().collect();
+        let nodes: Vec<Node> = g[id].nodes.iter().filter(|n| self.0.roots.has(g, n)).cloned().collect();
         let mut changed = Vec::new();
         for node in nodes {
             let Some(term) = answers(g, self.0, id, &node) else { continue };

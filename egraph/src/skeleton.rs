@@ -19,7 +19,7 @@ use cranelift_entity::SecondaryMap;
 use egg::Id;
 use indexmap::IndexMap;
 use smallvec::SmallVec;
-use tilelift_ir::{Effects, Extent, Inst, Kernel, Literal, Op, Region, Value, ViewType};
+use tilelift_ir::{Effects, Extent, Inst, Kernel, Literal, Op, Region, Value, ViewType, iterations};
 
 /// An entry of a block.
 #[derive(Clone, Debug)]
@@ -283,7 +283,7 @@ impl Builder<'_> {
             _ => None,
         };
         match (int(args[0]), int(args[1]), int(args[2])) {
-            (Some(lo), Some(hi), Some(step)) if step > 0 => (hi.saturating_sub(lo).max(0) as u64).div_ceil(step as u64).max(1),
+            (Some(lo), Some(hi), Some(step)) => iterations(lo, hi, step).map_or(TRIPS, |n| n.max(1)),
             _ => TRIPS,
         }
     }

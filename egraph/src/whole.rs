@@ -11,7 +11,7 @@ use crate::cost::{Family, LANES, Unit, price};
 use cranelift_entity::SecondaryMap;
 use smallvec::SmallVec;
 use std::fmt;
-use tilelift_ir::{Effects, Inst, Kernel, Op, Region, Type, Value};
+use tilelift_ir::{Effects, Inst, Kernel, Op, Region, Type, Value, iterations};
 
 /// Bytes of registers of a program: what each lane has for values.
 const REGISTERS: u64 = LANES * 4 * 224;
@@ -139,7 +139,7 @@ impl Judge<'_> {
         match d.op {
             Op::If => 1,
             Op::For => match (int(d.args[0]), int(d.args[1]), int(d.args[2])) {
-                (Some(lo), Some(hi), Some(step)) if step > 0 => (hi.saturating_sub(lo).max(0) as u64).div_ceil(step as u64).max(1),
+                (Some(lo), Some(hi), Some(step)) => iterations(lo, hi, step).map_or(TRIPS, |n| n.max(1)),
                 _ => TRIPS,
             },
             Op::While => TRIPS,

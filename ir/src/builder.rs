@@ -21,8 +21,8 @@ mod control;
 mod explicit;
 
 use crate::cursor::Cursor;
-use crate::entities::Value;
-use crate::kernel::Kernel;
+use crate::entities::{Inst, Value};
+use crate::kernel::{Kernel, Loc, is_identifier};
 use crate::num;
 use crate::ops::{
     AtomicOp, Attr, CacheHint, CmpOp, GridAxis, Literal, MemoryOrder, Op, OperandKind, Precision, ReduceOp, Scope, SortOrder,
@@ -32,6 +32,7 @@ use crate::types::{Scalar, Shape, TileType, Type, ViewType};
 use crate::typing::result_types;
 use cranelift_entity::packed_option::ReservedValue;
 use smallvec::SmallVec;
+use std::collections::HashMap;
 use std::fmt;
 
 /// A mistake in the use of the builder.
@@ -39,8 +40,18 @@ use std::fmt;
 pub struct BuildError {
     /// The method that was called.
     pub method: String,
+    /// Where it was called.
+    pub loc: Loc,
     /// What is wrong and how to mend it.
     pub message: String,
+}
+
+impl BuildError {
+    /// A mistake in the call of a function that is marked `#[track_caller]`, or else of this one.
+    #[track_caller]
+    pub fn new(method: impl Into<String>, message: impl Into<String>) -> BuildError {
+        BuildError { method: method.into(), loc: Loc::caller(), message: message.into() }
+    }
 }
 
 /// Every mistake made with one builder.
@@ -53,7 +64,11 @@ impl fmt::Display for BuildErrors {
             if i > 0 {
                 f.write_str("\n")?;
             }
-            write!(f, "builder method `{}`: {}", e.method, e.message)?;
+            write!(f, "builder method `{}`", e.method)?;
+            if e.loc.is_known() {
+                write!(f, " at {}", e.loc)?;
+            }
+            write!(f, ": {}", e.message)?;
         }
         Ok(())
     }
@@ -133,11 +148,14 @@ pub struct KernelBuilder {
     kernel: Kernel,
     at: Cursor,
     errors: Vec<BuildError>,
+    /// The values that have names.
+    named: HashMap<String, Value>,
 }
 
 macro_rules! unary {
     ($($(#[$doc:meta])* $name:ident $op:ident;)*) => { $(
         $(#[$doc])*
+        #[track_caller]
         pub fn $name(&mut self, a: impl Into<Operand>) -> Value {
             let a = self.value(a.into(), None);
             self.push(Op::$op, &[a], 0, &[], None)
@@ -147,6 +165,7 @@ macro_rules! unary {
 macro_rules! binary {
     ($($(#[$doc:meta])* $name:ident $op:ident;)*) => { $(
         $(#[$doc])*
+        #[track_caller]
         pub fn $name(&mut self, a: impl Into<Operand>, b: impl Into<Operand>) -> Value {
             let (a, b) = self.unify(a.into(), b.into());
             self.push(Op::$op, &[a, b], 0, &[], None)
@@ -159,7 +178,7 @@ impl KernelBuilder {
     pub fn new(name: &str) -> KernelBuilder {
         let kernel = Kernel::new(name);
         let at = Cursor::start(kernel.body);
-        KernelBuilder { kernel, at, errors: Vec::new() }
+        KernelBuilder { kernel, at, errors: Vec::new(), named: HashMap::new() }
     }
 
     /// Asks for a number of warps per program instance.
@@ -180,9 +199,10 @@ impl KernelBuilder {
     /// The mistakes, in the order they were made.
     pub fn finish(mut self) -> Result<Kernel, BuildErrors> {
         let strange = |k: &Kernel, v: Value| !k.values.is_valid(v);
-        let strangers = self.kernel.insts.values().filter_map(|d| Some((d.op, *d.args.iter().find(|&&v| strange(&self.kernel, v))?)));
-        for (op, v) in strangers.collect::<Vec<_>>() {
-            self.note(op.info().name, format!("{v} is no value of this kernel; a value belongs to the builder that made it"));
+        let strangers = self.kernel.insts.iter().filter_map(|(i, d)| Some((i, d.op, *d.args.iter().find(|&&v| strange(&self.kernel, v))?)));
+        for (inst, op, v) in strangers.collect::<Vec<_>>() {
+            let message = format!("{v} is no value of this kernel; a value belongs to the builder that made it");
+            self.errors.push(BuildError { method: op.info().name.to_owned(), loc: self.kernel.locs[inst], message });
         }
         if self.errors.is_empty() { Ok(self.kernel) } else { Err(BuildErrors(self.errors)) }
     }
@@ -193,8 +213,24 @@ impl KernelBuilder {
         self.kernel.values.get(v).map_or(&NONE, |d| &d.ty)
     }
 
+    #[track_caller]
     fn note(&mut self, method: &str, message: String) {
-        self.errors.push(BuildError { method: method.to_owned(), message });
+        self.errors.push(BuildError::new(method, message));
+    }
+
+    /// Gives a value a name, by which the text and messages call it: `%acc`. A literal stays a number in the text.
+    #[track_caller]
+    pub fn name(&mut self, v: Value, name: &str) -> Value {
+        if !self.kernel.values.is_valid(v) {
+            self.note("name", format!("{v} is no value of this kernel; a value belongs to the builder that made it"));
+        } else if !is_identifier(name) {
+            self.note("name", format!("{name:?} is no name of a value; use a letter or _, then letters, digits and _"));
+        } else if self.named.insert(name.to_owned(), v).is_some_and(|other| other != v) {
+            self.note("name", format!("%{name} is another value already; choose another name"));
+        } else if let Some(old) = self.kernel.names[v].replace(name.into()).filter(|old| **old != *name) {
+            self.named.remove(&*old);
+        }
+        v
     }
 
     /// Appends a view or scalar parameter.
@@ -202,6 +238,14 @@ impl KernelBuilder {
         self.kernel.add_param(ty.into())
     }
 
+    /// Places an instruction.
+    #[track_caller]
+    fn insert(&mut self, inst: Inst) {
+        self.kernel.locs[inst] = Loc::caller();
+        self.at.insert(&mut self.kernel, inst);
+    }
+
+    #[track_caller]
     fn push(&mut self, op: Op, args: &[Value], present: u8, attrs: &[Attr], explicit: Option<Type>) -> Value {
         if let Some((takes, open)) = self.operands_of(op, args, present)
             && (args.len() < takes || args.len() > takes && !open)
@@ -212,13 +256,16 @@ impl KernelBuilder {
             let types: SmallVec<[&Type; 6]> = args.iter().map(|&a| self.ty(a)).collect();
             result_types(op, &types, present, attrs, explicit.as_ref())
         };
-        let results = typed.unwrap_or_else(|message| {
-            let stand_in = explicit.or_else(|| args.first().map(|&a| self.ty(a).clone())).unwrap_or(Type::Scalar(Scalar::I32));
-            self.note(op.info().name, message);
-            std::iter::repeat_n(stand_in, op.info().results()).collect()
-        });
+        let results = match typed {
+            Ok(results) => results,
+            Err(message) => {
+                let stand_in = explicit.or_else(|| args.first().map(|&a| self.ty(a).clone())).unwrap_or(Type::Scalar(Scalar::I32));
+                self.note(op.info().name, message);
+                std::iter::repeat_n(stand_in, op.info().results()).collect()
+            }
+        };
         let inst = self.kernel.add_inst(op, args, present, attrs, &[], &results);
-        self.at.insert(&mut self.kernel, inst);
+        self.insert(inst);
         // An op without a result (a store) hands back its first operand, which no caller uses.
         self.kernel.insts[inst].results.first().copied().or(args.first().copied()).unwrap_or(Value::reserved_value())
     }
@@ -236,6 +283,7 @@ impl KernelBuilder {
     }
 
     /// Places an op that makes several values of one type.
+    #[track_caller]
     pub(crate) fn push_many<const N: usize>(&mut self, op: Op, args: &[Value]) -> [Value; N] {
         let first = self.push(op, args, 0, &[], None);
         let made = self.kernel.def_inst(first).map(|i| self.kernel.insts[i].results.to_vec()).unwrap_or_default();
@@ -243,6 +291,7 @@ impl KernelBuilder {
     }
 
     /// A scalar literal of a type.
+    #[track_caller]
     pub fn constant(&mut self, value: impl Into<Operand>, ty: Scalar) -> Value {
         let literal = match value.into() {
             Operand::Value(v) => return v,
@@ -264,6 +313,7 @@ impl KernelBuilder {
     }
 
     /// The value of an operand; a literal takes the wanted element type, else `i32` or `f32`.
+    #[track_caller]
     fn value(&mut self, o: Operand, want: Option<Scalar>) -> Value {
         match o {
             Operand::Value(v) => v,
@@ -272,6 +322,7 @@ impl KernelBuilder {
         }
     }
 
+    #[track_caller]
     fn unify(&mut self, a: Operand, b: Operand) -> (Value, Value) {
         let elem = |s: &Self, o: Operand| if let Operand::Value(v) = o { Some(s.ty(v).elem()) } else { None };
         let (ea, eb) = (elem(self, a), elem(self, b));
@@ -288,12 +339,8 @@ impl KernelBuilder {
             }
             (Type::Tile(x), Type::Tile(y)) if x.shape != y.shape && x.shape.len() == y.shape.len() => {
                 let shape: Shape = x.shape.iter().zip(&y.shape).map(|(&p, &q)| if p == 1 { q } else { p }).collect();
-                let grow = |s: &mut Self, v: Value, t: &TileType| {
-                    let fits = t.shape.iter().zip(&shape).all(|(&p, &q)| p == q || p == 1);
-                    if fits && t.shape != shape { s.broadcast(v, &shape) } else { v }
-                };
-                let a = grow(self, a, x);
-                let b = grow(self, b, y);
+                let a = self.spread(a, &shape);
+                let b = self.spread(b, &shape);
                 (a, b)
             }
             (Type::Tile(_) | Type::Scalar(_) | Type::View(_) | Type::Shared(_) | Type::Barrier(_) | Type::Channel(_), _) => (a, b),
@@ -349,6 +396,7 @@ impl KernelBuilder {
     }
 
     /// `a * b + c` with one rounding.
+    #[track_caller]
     pub fn fma(&mut self, a: impl Into<Operand>, b: impl Into<Operand>, c: impl Into<Operand>) -> Value {
         let (a, b) = self.unify(a.into(), b.into());
         let (a, c) = self.unify(a.into(), c.into());
@@ -357,34 +405,40 @@ impl KernelBuilder {
     }
 
     /// This program instance's position on grid axis 0, 1 or 2.
+    #[track_caller]
     pub fn program_id(&mut self, axis: usize) -> Value {
         self.grid_op(Op::ProgramId, axis)
     }
 
     /// The grid's extent along axis 0, 1 or 2.
+    #[track_caller]
     pub fn num_programs(&mut self, axis: usize) -> Value {
         self.grid_op(Op::NumPrograms, axis)
     }
 
+    #[track_caller]
     fn grid_op(&mut self, op: Op, axis: usize) -> Value {
-        let axis = GridAxis::ALL.get(axis).copied().unwrap_or_else(|| {
+        if axis >= GridAxis::ALL.len() {
             self.note(op.info().name, format!("the grid has axes 0, 1 and 2, not {axis}"));
-            GridAxis::X
-        });
+        }
+        let axis = GridAxis::ALL.get(axis).copied().unwrap_or(GridAxis::X);
         self.push(op, &[], 0, &[Attr::Grid(axis)], None)
     }
 
     /// A view's extent along a dimension, as `i32`.
+    #[track_caller]
     pub fn dim(&mut self, view: Value, d: u32) -> Value {
         self.push(Op::Dim, &[view], 0, &[Attr::Dim(d)], None)
     }
 
     /// The index of each element along dimension `d` of a tile, as `i32`.
+    #[track_caller]
     pub fn iota(&mut self, shape: &[u32], d: u32) -> Value {
         self.push(Op::Iota, &[], 0, &[Attr::Dim(d)], Some(Type::tile(shape, Scalar::I32)))
     }
 
     /// A tile of equal elements.
+    #[track_caller]
     pub fn splat(&mut self, value: impl Into<Operand>, shape: &[u32]) -> Value {
         let v = self.value(value.into(), None);
         let ty = Type::tile(shape, self.ty(v).elem());
@@ -392,18 +446,21 @@ impl KernelBuilder {
     }
 
     /// A tile filled with a literal of a type.
+    #[track_caller]
     pub fn full(&mut self, shape: &[u32], value: impl Into<Operand>, elem: Scalar) -> Value {
         let v = self.constant(value, elem);
         self.splat(v, shape)
     }
 
     /// A comparison.
+    #[track_caller]
     pub fn cmp(&mut self, c: CmpOp, a: impl Into<Operand>, b: impl Into<Operand>) -> Value {
         let (a, b) = self.unify(a.into(), b.into());
         self.push(Op::Cmp, &[a, b], 0, &[Attr::Cmp(c)], None)
     }
 
     /// `a` where the condition holds, else `b`.
+    #[track_caller]
     pub fn select(&mut self, condition: Value, a: impl Into<Operand>, b: impl Into<Operand>) -> Value {
         let (mut a, mut b) = self.unify(a.into(), b.into());
         if let (Type::Tile(c), Type::Scalar(_)) = (self.ty(condition).clone(), self.ty(a)) {
@@ -414,6 +471,7 @@ impl KernelBuilder {
     }
 
     /// Conversion by value to another element type; the value itself if it has that type already.
+    #[track_caller]
     pub fn cast(&mut self, a: Value, elem: Scalar) -> Value {
         if self.ty(a).elem() == elem {
             return a;
@@ -423,6 +481,7 @@ impl KernelBuilder {
     }
 
     /// The same bits as another element type of that width. Between elements of 8 and of 4 bits the last extent doubles or halves.
+    #[track_caller]
     pub fn bitcast(&mut self, a: Value, elem: Scalar) -> Value {
         let from = self.ty(a);
         let mut ty = from.with_elem(elem);
@@ -439,18 +498,21 @@ impl KernelBuilder {
     }
 
     /// Repeats extents that are 1 up to a shape.
+    #[track_caller]
     pub fn broadcast(&mut self, a: Value, shape: &[u32]) -> Value {
         let ty = Type::tile(shape, self.ty(a).elem());
         self.push(Op::Broadcast, &[a], 0, &[], Some(ty))
     }
 
     /// The same elements under other extents; an empty shape makes a one-element tile a scalar, and a scalar becomes a tile.
+    #[track_caller]
     pub fn reshape(&mut self, a: Value, shape: &[u32]) -> Value {
         let ty = Type::of_shape(shape, self.ty(a).elem());
         self.push(Op::Reshape, &[a], 0, &[], Some(ty))
     }
 
     /// Inserts an extent 1 in front of dimension `d`.
+    #[track_caller]
     pub fn expand_dims(&mut self, a: Value, d: usize) -> Value {
         let mut shape = Shape::from_slice(self.ty(a).shape().unwrap_or(&[]));
         shape.insert(d.min(shape.len()), 1);
@@ -458,22 +520,26 @@ impl KernelBuilder {
     }
 
     /// Permutes dimensions: result dimension `i` is operand dimension `perm[i]`.
+    #[track_caller]
     pub fn transpose(&mut self, a: Value, perm: &[u32]) -> Value {
         self.push(Op::Transpose, &[a], 0, &[Attr::Perm(Shape::from_slice(perm))], None)
     }
 
     /// Combines the elements along an axis, which disappears.
+    #[track_caller]
     pub fn reduce(&mut self, op: ReduceOp, a: Value, axis: u32) -> Value {
         self.push(Op::Reduce, &[a], 0, &[Attr::Reduce(op), Attr::Dim(axis)], None)
     }
 
     /// Two tiles interleaved along a new innermost dimension of extent 2.
+    #[track_caller]
     pub fn join(&mut self, a: impl Into<Operand>, b: impl Into<Operand>) -> Value {
         let (a, b) = self.unify(a.into(), b.into());
         self.push(Op::Join, &[a, b], 0, &[], None)
     }
 
     /// The inverse of [`KernelBuilder::join`].
+    #[track_caller]
     pub fn split(&mut self, a: Value) -> (Value, Value) {
         let first = self.push(Op::Split, &[a], 0, &[], None);
         let second = self.kernel.def_inst(first).and_then(|i| self.kernel.insts[i].results.get(1).copied());
@@ -481,62 +547,74 @@ impl KernelBuilder {
     }
 
     /// The second tile behind the first along an axis.
+    #[track_caller]
     pub fn concat(&mut self, a: Value, b: Value, axis: u32) -> Value {
         self.push(Op::Concat, &[a, b], 0, &[Attr::Dim(axis)], None)
     }
 
     /// The part of a tile at constant offsets.
+    #[track_caller]
     pub fn slice(&mut self, a: Value, offsets: &[u32], shape: &[u32]) -> Value {
         let ty = Type::tile(shape, self.ty(a).elem());
         self.push(Op::Slice, &[a], 0, &[Attr::Offsets(Shape::from_slice(offsets))], Some(ty))
     }
 
     /// Reverses the order along an axis.
+    #[track_caller]
     pub fn flip(&mut self, a: Value, axis: u32) -> Value {
         self.push(Op::Flip, &[a], 0, &[Attr::Dim(axis)], None)
     }
 
     /// Inclusive scan along an axis.
+    #[track_caller]
     pub fn scan(&mut self, op: ReduceOp, a: Value, axis: u32) -> Value {
         self.push(Op::Scan, &[a], 0, &[Attr::Reduce(op), Attr::Dim(axis)], None)
     }
 
     /// Inclusive scan along an axis from the last element backward.
+    #[track_caller]
     pub fn scan_reverse(&mut self, op: ReduceOp, a: Value, axis: u32) -> Value {
         self.push(Op::ScanReverse, &[a], 0, &[Attr::Reduce(op), Attr::Dim(axis)], None)
     }
 
     /// Position of the smallest element along an axis, as `i32`.
+    #[track_caller]
     pub fn argmin(&mut self, a: Value, axis: u32) -> Value {
         self.push(Op::ArgMin, &[a], 0, &[Attr::Dim(axis)], None)
     }
 
     /// Position of the largest element along an axis, as `i32`.
+    #[track_caller]
     pub fn argmax(&mut self, a: Value, axis: u32) -> Value {
         self.push(Op::ArgMax, &[a], 0, &[Attr::Dim(axis)], None)
     }
 
     /// The value, with the promise that it is a multiple of `n`.
+    #[track_caller]
     pub fn assume_multiple(&mut self, a: Value, n: u32) -> Value {
         self.push(Op::Assume, &[a], 0, &[Attr::Divisor(n)], None)
     }
 
     /// The tile, which lies in registers in a layout from here on, up to a release: [`Op::RequireLayout`].
+    #[track_caller]
     pub fn require_layout(&mut self, a: Value, layout: LayoutSpec) -> Value {
         self.push(Op::RequireLayout, &[a], 0, &[Attr::Layout(Box::new(layout))], None)
     }
 
     /// The tile, whose layout is free again.
+    #[track_caller]
     pub fn release_layout(&mut self, a: Value) -> Value {
         self.push(Op::ReleaseLayout, &[a], 0, &[], None)
     }
 
     /// Stops the launch unless every element of the condition holds.
+    #[track_caller]
     pub fn assert(&mut self, condition: Value) {
         self.push(Op::Assert, &[condition], 0, &[], None);
     }
 
     /// Reports values; for the interpreter only.
+    #[track_caller]
     pub fn print(&mut self, values: &[Value]) {
         if values.is_empty() {
             self.note("print", "there is nothing to report; name a value".into());
@@ -546,6 +624,7 @@ impl KernelBuilder {
     }
 
     /// Combines the elements along an axis, which stays with extent 1.
+    #[track_caller]
     pub fn reduce_keep(&mut self, op: ReduceOp, a: Value, axis: u32) -> Value {
         let mut shape = Shape::from_slice(self.ty(a).shape().unwrap_or(&[]));
         let r = self.reduce(op, a, axis);
@@ -556,26 +635,31 @@ impl KernelBuilder {
     }
 
     /// `a * b + c`.
+    #[track_caller]
     pub fn dot(&mut self, a: Value, b: Value, c: Value) -> Value {
         self.push(Op::Dot, &[a, b, c], 0, &[Attr::Precision(Precision::Exact)], None)
     }
 
     /// `a * b + c` with operands rounded to tf32.
+    #[track_caller]
     pub fn dot_tf32(&mut self, a: Value, b: Value, c: Value) -> Value {
         self.push(Op::Dot, &[a, b, c], 0, &[Attr::Precision(Precision::Tf32)], None)
     }
 
     /// `a * b + c` with operands as sums of two tf32 numbers: three products, nearly as exact as `f32`.
+    #[track_caller]
     pub fn dot_tf32x3(&mut self, a: Value, b: Value, c: Value) -> Value {
         self.push(Op::Dot, &[a, b, c], 0, &[Attr::Precision(Precision::Tf32x3)], None)
     }
 
     /// A tile of a view at an offset per dimension; elements outside read 0.
+    #[track_caller]
     pub fn load(&mut self, view: Value, at: &[Value], shape: &[u32]) -> Value {
         self.load_with(view, at, shape, Access::default())
     }
 
     /// A load with a mask and a value for what is not read.
+    #[track_caller]
     pub fn load_with(&mut self, view: Value, at: &[Value], shape: &[u32], access: Access) -> Value {
         let elem = self.ty(view).elem();
         let mut args: SmallVec<[Value; 8]> = SmallVec::from_slice(&[view]);
@@ -594,17 +678,27 @@ impl KernelBuilder {
         self.push(Op::Load, &args, present, &[cache], Some(Type::tile(shape, elem)))
     }
 
+    /// One element of a view, as a scalar; 0 outside.
+    #[track_caller]
+    pub fn load_scalar(&mut self, view: Value, at: &[Value]) -> Value {
+        let tile = self.load(view, at, &vec![1; at.len()]);
+        self.reshape(tile, &[])
+    }
+
     /// Writes a tile to a view at an offset per dimension; elements outside are dropped.
+    #[track_caller]
     pub fn store(&mut self, view: Value, at: &[Value], value: Value) {
         self.store_with(view, at, value, None);
     }
 
     /// A store of the elements whose mask is true.
+    #[track_caller]
     pub fn store_with(&mut self, view: Value, at: &[Value], value: Value, mask: Option<Value>) {
         self.store_hinted(view, at, value, mask, CacheHint::Normal);
     }
 
     /// A store of the elements whose mask is true, with a hint for the caches.
+    #[track_caller]
     pub fn store_hinted(&mut self, view: Value, at: &[Value], value: Value, mask: Option<Value>, cache: CacheHint) {
         let mut args: SmallVec<[Value; 8]> = SmallVec::from_slice(&[view]);
         args.extend_from_slice(at);
@@ -619,6 +713,7 @@ impl KernelBuilder {
     }
 
     /// Index operands as tiles of the widest one's shape: scalars are splatted, extents of 1 broadcast.
+    #[track_caller]
     fn index_tiles(&mut self, at: &[Value]) -> (SmallVec<[Value; 8]>, Shape) {
         let mut shape = Shape::new();
         for &v in at {
@@ -630,11 +725,15 @@ impl KernelBuilder {
                 }
             }
         }
-        let tiles = at.iter().map(|&v| self.spread(v, &shape)).collect();
+        let mut tiles = SmallVec::new();
+        for &v in at {
+            tiles.push(self.spread(v, &shape));
+        }
         (tiles, shape)
     }
 
     /// A value in a shape, if splatting or repeating extents of 1 makes it so; else the value itself, for the typing rule to refuse.
+    #[track_caller]
     fn spread(&mut self, v: Value, shape: &Shape) -> Value {
         match self.ty(v) {
             Type::Scalar(_) if !shape.is_empty() => self.splat(v, shape),
@@ -649,6 +748,7 @@ impl KernelBuilder {
 
     /// The elements of a view that tiles of indices name, one per dimension; elements outside, or masked off, are `other`. Scalar
     /// indices, and extents of 1 beside larger ones, are spread.
+    #[track_caller]
     pub fn gather(&mut self, view: Value, at: &[Value], access: Access) -> Value {
         let elem = self.ty(view).elem();
         let (tiles, _) = self.index_tiles(at);
@@ -668,6 +768,7 @@ impl KernelBuilder {
     }
 
     /// Writes a tile (or a scalar, everywhere) to the elements of a view that tiles of indices name.
+    #[track_caller]
     pub fn scatter(&mut self, view: Value, at: &[Value], value: impl Into<Operand>, mask: Option<Value>) {
         let value = self.value(value.into(), Some(self.ty(view).elem()));
         let (tiles, shape) = self.index_tiles(at);
@@ -681,17 +782,20 @@ impl KernelBuilder {
     }
 
     /// Updates the elements of a view that tiles of indices name; gives the values from before.
+    #[track_caller]
     pub fn atomic(&mut self, op: AtomicOp, view: Value, at: &[Value], value: impl Into<Operand>, how: Update) -> Value {
         let value = value.into();
         self.update(Op::Atomic, Some(op), view, at, &[value], how)
     }
 
     /// Where the elements of a view that tiles of indices name equal `compare` they become `value`; gives the values from before.
+    #[track_caller]
     pub fn atomic_cas(&mut self, view: Value, at: &[Value], compare: impl Into<Operand>, value: impl Into<Operand>, how: Update) -> Value {
         let (compare, value) = (compare.into(), value.into());
         self.update(Op::AtomicCas, None, view, at, &[compare, value], how)
     }
 
+    #[track_caller]
     fn update(&mut self, op: Op, word: Option<AtomicOp>, view: Value, at: &[Value], operands: &[Operand], how: Update) -> Value {
         let elem = self.ty(view).elem();
         let (tiles, shape) = self.index_tiles(at);
@@ -710,11 +814,13 @@ impl KernelBuilder {
     }
 
     /// Elements of a tile along an axis by their positions; positions outside give 0.
+    #[track_caller]
     pub fn gather_tile(&mut self, a: Value, indices: Value, axis: u32) -> Value {
         self.push(Op::GatherTile, &[a, indices], 0, &[Attr::Dim(axis)], None)
     }
 
     /// How often each of the numbers below `bins` appears in a tile of integers, where the mask holds.
+    #[track_caller]
     pub fn histogram(&mut self, a: Value, mask: Option<Value>, bins: u32) -> Value {
         let mut args: SmallVec<[Value; 2]> = SmallVec::from_slice(&[a]);
         args.extend(mask);
@@ -723,16 +829,19 @@ impl KernelBuilder {
     }
 
     /// The lines along an axis in order.
+    #[track_caller]
     pub fn sort(&mut self, order: SortOrder, a: Value, axis: u32) -> Value {
         self.push(Op::Sort, &[a], 0, &[Attr::Sort(order), Attr::Dim(axis)], None)
     }
 
     /// Where the elements of [`KernelBuilder::sort`] came from.
+    #[track_caller]
     pub fn argsort(&mut self, order: SortOrder, a: Value, axis: u32) -> Value {
         self.push(Op::ArgSort, &[a], 0, &[Attr::Sort(order), Attr::Dim(axis)], None)
     }
 
     /// The first `k` elements of a sort and where they came from.
+    #[track_caller]
     pub fn top_k(&mut self, order: SortOrder, a: Value, axis: u32, k: u32) -> (Value, Value) {
         let mut shape = Shape::from_slice(self.ty(a).shape().unwrap_or(&[]));
         if let Some(e) = shape.get_mut(axis as usize) {
@@ -745,6 +854,7 @@ impl KernelBuilder {
     }
 
     /// Ceiling division of two `i32` scalars by the usual formula; `b` must be positive.
+    #[track_caller]
     pub fn ceil_div(&mut self, a: Value, b: impl Into<Operand>) -> Value {
         let b = self.value(b.into(), Some(Scalar::I32));
         let s = self.add(a, b);

@@ -13,6 +13,7 @@ use crate::ops::{Attr, Literal, Op};
 use crate::types::{Scalar, Type};
 use cranelift_entity::{PrimaryMap, SecondaryMap};
 use smallvec::SmallVec;
+use std::fmt;
 
 /// Where a value comes from.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -67,13 +68,58 @@ pub struct RegionData {
     pub loc: Loc,
 }
 
-/// A place in a `.tile` text: 1-based line and column; 0 when the kernel was built, not parsed.
+/// A place in a `.tile` text, or in the program that built the kernel; zeros where it is not known.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Hash)]
 pub struct Loc {
     /// Line, from 1.
     pub line: u32,
     /// Column in characters, from 1.
     pub col: u32,
+    /// The source file of the call of the builder; `None` for a place in a text.
+    pub file: Option<&'static str>,
+}
+
+impl Loc {
+    /// A place in a text.
+    pub const fn text(line: u32, col: u32) -> Loc {
+        Loc { line, col, file: None }
+    }
+    /// The place of the call of the function that is marked `#[track_caller]` and calls this one.
+    #[track_caller]
+    pub(crate) fn caller() -> Loc {
+        let place = std::panic::Location::caller();
+        Loc { line: place.line(), col: place.column(), file: Some(place.file()) }
+    }
+    /// True if the place is known.
+    pub const fn is_known(self) -> bool {
+        self.line > 0
+    }
+    /// True for a place in a text.
+    pub const fn is_text(self) -> bool {
+        self.line > 0 && self.file.is_none()
+    }
+}
+
+/// `12:5` of a text, `src/main.rs:42` of a program.
+impl fmt::Display for Loc {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.file {
+            Some(file) => write!(f, "{file}:{}", self.line),
+            None => write!(f, "{}:{}", self.line, self.col),
+        }
+    }
+}
+
+/// True for a letter or `_`, then letters, digits and `_`: what a kernel, a task or a value may be called.
+pub(crate) fn is_identifier(name: &str) -> bool {
+    let mut bytes = name.bytes();
+    bytes.next().is_some_and(|b| b.is_ascii_alphabetic() || b == b'_') && bytes.all(|b| b.is_ascii_alphanumeric() || b == b'_')
+}
+
+/// How often a `for` with these bounds and this step runs; `None` if the step is not positive.
+pub fn iterations(lo: i64, hi: i64, step: i64) -> Option<u64> {
+    let span = if hi > lo { hi.abs_diff(lo) } else { 0 };
+    (step > 0).then(|| span.div_ceil(step.unsigned_abs()))
 }
 
 /// What the author asks of the schedule; results never depend on it beyond the bound of `dot`.
@@ -106,8 +152,10 @@ pub struct Kernel {
     pub regions: PrimaryMap<Region, RegionData>,
     /// Where the hints stand in the text: `warps`, `stages`, then `cluster`.
     pub hint_locs: [Loc; 3],
-    /// Where instructions stand in the text.
+    /// Where instructions stand in the text, or in the program that built the kernel.
     pub locs: SecondaryMap<Inst, Loc>,
+    /// What the author calls values, without the `%`; most have a number only. No two values have one name.
+    pub names: SecondaryMap<Value, Option<Box<str>>>,
 }
 
 impl Kernel {
@@ -126,6 +174,7 @@ impl Kernel {
             insts: PrimaryMap::new(),
             regions,
             locs: SecondaryMap::new(),
+            names: SecondaryMap::new(),
         }
     }
 
@@ -165,6 +214,14 @@ impl Kernel {
             self.insts[inst].results.push(v);
         }
         inst
+    }
+
+    /// A value as messages name it: `%acc` if the author has a name for it, else `v12`.
+    pub fn value_text(&self, v: Value) -> String {
+        match &self.names[v] {
+            Some(name) => format!("%{name}"),
+            None => v.to_string(),
+        }
     }
 
     /// The type of a value.
@@ -236,6 +293,17 @@ impl Kernel {
             for &inner in &self.insts[i].regions {
                 self.walk(inner, visit);
             }
+        }
+    }
+}
+
+impl Kernel {
+    /// True if each element of an instruction's result follows from the operands' elements at the same place.
+    pub fn is_elementwise(&self, inst: Inst) -> bool {
+        let d = &self.insts[inst];
+        match (d.args.first(), d.results.first()) {
+            (Some(&a), Some(&r)) => d.op.is_elementwise(self.ty(a).elem(), self.ty(r).elem()),
+            _ => false,
         }
     }
 }

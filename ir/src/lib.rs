@@ -34,7 +34,7 @@ pub mod verify;
 pub use builder::{Access, BuildError, BuildErrors, KernelBuilder, Operand, Update};
 pub use cursor::Cursor;
 pub use entities::{Inst, Region, Value};
-pub use kernel::{Hints, InstData, Kernel, Loc, RegionData, ValueData, ValueDef};
+pub use kernel::{Hints, InstData, Kernel, Loc, RegionData, ValueData, ValueDef, iterations};
 pub use ops::{AtomicOp, Attr, CacheHint, CmpOp, Effects, GridAxis, Literal, MemoryOrder, Op, Precision, ReduceOp, Scope, SortOrder, Task};
 pub use require::{DotPart, LayoutSpec};
 pub use types::{ChannelType, Class, Extent, MAX_RANK, MAX_TILE_ELEMENTS, Scalar, Shape, SharedType, TileType, Type, ViewType};

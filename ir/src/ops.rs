@@ -18,7 +18,7 @@ pub use explicit::Task;
 pub use words::{AtomicOp, CacheHint, CmpOp, GridAxis, MemoryOrder, Precision, ReduceOp, Scope, SortOrder};
 
 use crate::require::LayoutSpec;
-use crate::types::Shape;
+use crate::types::{Scalar, Shape};
 use std::fmt;
 
 /// A literal of a `const`. Floats are kept as the bits of an `f64`, so that literals compare and hash exactly.
@@ -431,10 +431,17 @@ impl Op {
         matches!(self, crate::explicit_ops!())
     }
 
-    /// True if each element of the op's result follows from the operands' elements at the same place.
-    pub fn is_elementwise(self) -> bool {
+    /// True if the op computes elements from elements. Whether each one follows from those at its own place depends on the types, too:
+    /// [`Op::is_elementwise`].
+    pub fn computes_elements(self) -> bool {
         use Rule::{Bitcast, Cast, Compare, SameBits, SameFloat, SameInt, SameNumber, Select};
         matches!(self.info().rule, SameNumber | SameFloat | SameInt | SameBits | Compare | Select | Cast | Bitcast)
+    }
+
+    /// True if each element of the op's result follows from the operands' elements at the same place. `operand` is the type of the first
+    /// operand's elements: a `bitcast` to a narrower type makes two elements of one, one to a wider type makes one of two.
+    pub fn is_elementwise(self, operand: Scalar, result: Scalar) -> bool {
+        self.computes_elements() && (self != Op::Bitcast || operand.bits() == result.bits())
     }
 
     /// True for the ops that compute an element from elements: all that a combining region may hold.

@@ -17,45 +17,49 @@ const COS: [f32; 5] = [-1.0 / 3_628_800.0, 1.0 / 40_320.0, -1.0 / 720.0, 1.0 / 2
 impl KernelBuilder {
     /// Philox4x32-10: four random words from a counter and a key, as `i32` of the operands' shape. A Rust number takes the shape of
     /// the first word that is a value.
+    #[track_caller]
     pub fn philox(&mut self, counter: [impl Into<Operand>; 4], key: [impl Into<Operand>; 2]) -> [Value; 4] {
         let words: Vec<Operand> = counter.into_iter().map(Into::into).chain(key.into_iter().map(Into::into)).collect();
         let tile = words.iter().find_map(|&w| match w {
             Operand::Value(v) => self.ty(v).as_tile().map(|t| t.shape.clone()),
             Operand::Int(_) | Operand::Float(_) => None,
         });
-        let words: Vec<Value> = words
-            .into_iter()
-            .map(|w| {
-                let v = self.constant(w, Scalar::I32);
-                match (&tile, self.ty(v)) {
-                    (Some(shape), Type::Scalar(_)) => self.splat(v, shape),
-                    (_, Type::Scalar(_) | Type::Tile(_) | Type::View(_) | Type::Shared(_) | Type::Barrier(_) | Type::Channel(_)) => v,
-                }
-            })
-            .collect();
-        self.push_many(Op::Philox, &words)
+        let mut spread: Vec<Value> = Vec::new();
+        for w in words {
+            let v = self.constant(w, Scalar::I32);
+            spread.push(match (&tile, self.ty(v)) {
+                (Some(shape), Type::Scalar(_)) => self.splat(v, shape),
+                (_, Type::Scalar(_) | Type::Tile(_) | Type::View(_) | Type::Shared(_) | Type::Barrier(_) | Type::Channel(_)) => v,
+            });
+        }
+        self.push_many(Op::Philox, &spread)
     }
 
     /// Four random words for a scalar seed (`i64`, of which all bits count, or `i32`) and an offset, which gives the shape: `philox`
     /// with the key `(seed & 0xffffffff, seed >> 32)` and the counter `(offset & 0xffffffff, offset >> 32, 0, 0)`.
+    #[track_caller]
     pub fn random_words(&mut self, seed: Value, offset: Value) -> [Value; 4] {
-        let halves = |b: &mut Self, v: Value| {
-            if b.ty(v).elem() == Scalar::I64 {
-                let low = b.cast(v, Scalar::I32);
-                let high = b.shr_u(v, 32i64);
-                (low, b.cast(high, Scalar::I32))
-            } else {
-                let zero = b.sub(v, v);
-                (v, zero)
-            }
-        };
-        let (k0, k1) = halves(self, seed);
-        let (c0, c1) = halves(self, offset);
+        let (k0, k1) = self.word_halves(seed);
+        let (c0, c1) = self.word_halves(offset);
         let zero = self.constant(0, Scalar::I32);
         self.philox([c0, c1, zero, zero], [k0, k1])
     }
 
+    /// The lower and the upper word of an integer, the upper one 0 for an `i32`.
+    #[track_caller]
+    fn word_halves(&mut self, v: Value) -> (Value, Value) {
+        if self.ty(v).elem() == Scalar::I64 {
+            let low = self.cast(v, Scalar::I32);
+            let high = self.shr_u(v, 32i64);
+            (low, self.cast(high, Scalar::I32))
+        } else {
+            let zero = self.sub(v, v);
+            (v, zero)
+        }
+    }
+
     /// A word as a number of `f32` in [0, 1): its upper 24 bits times 2^-24, which is exact.
+    #[track_caller]
     pub fn uniform_of(&mut self, word: Value) -> Value {
         let top = self.shr_u(word, 8);
         let top = self.cast(top, Scalar::F32);
@@ -63,12 +67,14 @@ impl KernelBuilder {
     }
 
     /// A uniform number of `f32` in [0, 1) per offset: [`KernelBuilder::uniform_of`] the first of the random words.
+    #[track_caller]
     pub fn uniform(&mut self, seed: Value, offset: Value) -> Value {
         let words = self.random_words(seed, offset);
         self.uniform_of(words[0])
     }
 
     /// A number of the standard normal distribution per offset, of `f32`: [`KernelBuilder::normal_of`] the first two random words.
+    #[track_caller]
     pub fn normal(&mut self, seed: Value, offset: Value) -> Value {
         let words = self.random_words(seed, offset);
         self.normal_of(words[0], words[1])[0]
@@ -77,6 +83,7 @@ impl KernelBuilder {
     /// Two independent normal numbers of `f32` from two words, by the Box-Muller transform: `sqrt(-2 ln u)` times cosine and sine of
     /// `2 π t`, where `u` is `(word >> 8) + 1` times 2^-24 and `t` the upper 24 bits of the other word times 2^-24. They are within
     /// 2^-20 of the exact values, and at most 5.8 in size.
+    #[track_caller]
     pub fn normal_of(&mut self, radius: Value, turn: Value) -> [Value; 2] {
         let n = self.shr_u(radius, 8);
         let n = self.add(n, 1);
@@ -88,6 +95,7 @@ impl KernelBuilder {
     }
 
     /// `p(x)` by Horner's rule, the last coefficient first.
+    #[track_caller]
     fn horner(&mut self, coefficients: &[f32], x: Value) -> Value {
         let mut sum = None;
         for &c in coefficients {
@@ -103,6 +111,7 @@ impl KernelBuilder {
     }
 
     /// `-ln(n / 2^24)` for an integer from 1 to 2^24: `2 atanh((1 - m) / (1 + m)) - e ln 2` with `n = 2^(24 + e) m`, `m` in [0.707, 1.414).
+    #[track_caller]
     fn minus_log_of_fraction(&mut self, n: Value) -> Value {
         // The exponent and the fraction of `n` as a float, which is exact; a fraction above sqrt 2 is halved.
         let bits = self.cast(n, Scalar::F32);
@@ -128,6 +137,7 @@ impl KernelBuilder {
     }
 
     /// Cosine and sine of `2 π t` for the upper 24 bits of a word as a fraction `t`.
+    #[track_caller]
     fn turn_of(&mut self, word: Value) -> [Value; 2] {
         // The nearest quarter, and what is left of it: an exact number of 2^-24 turns in [-1/8, 1/8).
         let q = self.add(word, 0x2000_0000);

@@ -226,7 +226,7 @@ impl Flow<'_> {
                     d.regions.iter().for_each(|&r| self.spread(kernel.yields(r)[k], result, i));
                 }
             }
-            op if op.is_elementwise() || op.info().rule == Rule::Philox => {
+            op if kernel.is_elementwise(i) || op.info().rule == Rule::Philox => {
                 for &r in &d.results {
                     d.args.iter().filter(|&&a| same(a, r)).for_each(|&a| self.spread(a, r, i));
                 }

@@ -91,7 +91,7 @@ impl StreamNorm {
                 "{blocks} blocks that hold {held} chunks of {CHUNK_BYTES} bytes each: at most {MOST_BLOCKS} blocks of {MOST_BYTES} bytes; \
                  use fewer columns, or kernels that go through rows more than once"
             );
-            return Err(BuildErrors(vec![BuildError { method: "StreamNorm::build".to_owned(), message }]));
+            return Err(BuildErrors(vec![BuildError::new("StreamNorm::build", message)]));
         }
         let words = teams.saturating_mul(ROUNDS);
         let chunk = self.chunk();

@@ -287,7 +287,7 @@ impl Gemm {
             ("out", Some(self.out), if integers { self.out == Scalar::I32 } else { float(self.out) }),
             ("bias", self.bias, self.bias.is_none_or(float)),
         ];
-        let error = |message| BuildError { method: "Gemm::build".to_owned(), message };
+        let error = |message: String| BuildError::new("Gemm::build", message);
         let mut errors: Vec<BuildError> = fields
             .into_iter()
             .filter_map(|(field, t, ok)| Some((field, t?, ok)))

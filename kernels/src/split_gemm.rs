@@ -53,8 +53,7 @@ impl SplitGemm {
 
     fn check(&self) -> Result<(), BuildErrors> {
         self.gemm.check()?;
-        let error =
-            |message: &str| Err(BuildErrors(vec![BuildError { method: "SplitGemm::build".to_owned(), message: message.to_owned() }]));
+        let error = |message: &str| Err(BuildErrors(vec![BuildError::new("SplitGemm::build", message)]));
         if self.splits == 0 || self.splits > MOST {
             return error("`splits` goes from 1 to 64");
         }

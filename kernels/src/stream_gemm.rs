@@ -400,7 +400,7 @@ fn quotient(b: &mut KernelBuilder, x: Value, by: impl Into<Operand>) -> (Value, 
 }
 
 fn error<T>(method: &str, message: String) -> Result<T, BuildErrors> {
-    Err(BuildErrors(vec![BuildError { method: format!("StreamGemm::{method}"), message }]))
+    Err(BuildErrors(vec![BuildError::new(format!("StreamGemm::{method}"), message)]))
 }
 
 #[cfg(test)]

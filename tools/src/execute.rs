@@ -128,13 +128,17 @@ pub struct Launch<'a> {
     pub programs: Option<&'a [[u32; 3]]>,
     /// Seed of schedules, for the simulator.
     pub seed: u64,
-    /// Rounds of one `while` that the interpreters allow; the simulator allows [`SIM_INSTRUCTIONS`] warp instructions per round. Their
-    /// defaults if absent; hardware has no limit.
+    /// Rounds of one `while` that the interpreters allow; besides, the reference interpreter allows [`OPERATIONS`] element operations per
+    /// round, the lane interpreter as many thread instructions, the simulator [`SIM_INSTRUCTIONS`] warp instructions. Their defaults if
+    /// absent; hardware has no limit.
     pub steps: Option<u64>,
     /// Options of the compile.
     pub options: &'a Options,
 }
 
+/// Operations that the interpreters allow for each round of [`Launch::steps`]: an op of the kernel takes one for each of its elements, a
+/// product one for each multiply-add; an instruction of a lane program one for each thread.
+pub const OPERATIONS: u64 = 4096;
 /// Warp instructions that the simulator allows for each round of [`Launch::steps`].
 pub const SIM_INSTRUCTIONS: u64 = 100;
 
@@ -271,13 +275,17 @@ impl Prepared<'_> {
         match self {
             Prepared::Interp(verified) => {
                 let usual = interp::Options::default();
-                let options = interp::Options { programs: programs.map(<[_]>::to_vec), steps: steps.unwrap_or(usual.steps), ..usual };
+                let fuel = steps.map_or(usual.fuel, |n| n.saturating_mul(OPERATIONS));
+                let programs = programs.map(<[_]>::to_vec);
+                let options = interp::Options { programs, steps: steps.unwrap_or(usual.steps), fuel, ..usual };
                 interp::interpret(verified, grid, args, memory, &options).map_err(ExecError::Interp)?;
             }
             Prepared::Lane { kernel, target, program } => {
                 interp::check_args(kernel, args, memory).map_err(|e| ExecError::Interp(e.into()))?;
                 let usual = lane::LaneOptions::default();
-                let options = lane::LaneOptions { programs: programs.map(<[_]>::to_vec), steps: steps.unwrap_or(usual.steps), ..usual };
+                let fuel = steps.map_or(usual.fuel, |n| n.saturating_mul(OPERATIONS));
+                let programs = programs.map(<[_]>::to_vec);
+                let options = lane::LaneOptions { programs, steps: steps.unwrap_or(usual.steps), fuel, ..usual };
                 lane::interpret(program, target, grid, args, memory, &options).map_err(|e| ExecError::Lane(e.to_string()))?;
             }
             Prepared::Sim(artifact) => {

@@ -16,7 +16,7 @@ use egg::Id;
 use smallvec::SmallVec;
 use std::collections::{HashMap, HashSet};
 use tilelift_ir::layout::Axis;
-use tilelift_ir::{Inst, Kernel, Literal, Op, Region, Value, ValueDef};
+use tilelift_ir::{Inst, Kernel, Literal, Op, Region, Value, ValueDef, iterations};
 
 /// Rounds of a loop whose bounds are not known.
 const TRIPS: u64 = 16;
@@ -125,8 +125,8 @@ fn trips(kernel: &Kernel, args: &[Value]) -> u64 {
         _ => None,
     };
     match (known(args[0]), known(args[1]), known(args[2])) {
-        (Some(a), Some(b), Some(s)) if s > 0 && b > a => ((b - a) as u64).div_ceil(s as u64),
         (Some(a), Some(b), Some(_)) if b <= a => 1,
+        (Some(a), Some(b), Some(s)) => iterations(a, b, s).unwrap_or(TRIPS),
         _ => TRIPS,
     }
 }
@@ -218,8 +218,10 @@ impl Forest {
                         let price = prices.entry((a, b, elem.bytes())).or_insert_with(|| machine.convert(cx.layout(a), cx.layout(b), elem));
                         // A conversion is never quite free: of equal programs the one with fewer.
                         let Some(price) = *price else { continue };
-                        let unit =
-                            f.add_unit(Unit::Convert(from, n as u32), (price + 1).saturating_mul(place(kernel, &weight, &region, v)));
+                        let unit = f.add_unit(
+                            Unit::Convert(from, n as u32),
+                            price.saturating_add(1).saturating_mul(place(kernel, &weight, &region, v)),
+                        );
                         f.classes[n].converts.push((from, unit));
                     }
                 }
@@ -259,7 +261,7 @@ impl Forest {
         for unit in 0..self.units.len() as u32 {
             let Some((v, key)) = trip(self, unit) else { continue };
             let Some(price) = news.get(&key) else { continue };
-            let cost = (price + 1).saturating_mul(place(problem.kernel, &weight, &region, v));
+            let cost = price.saturating_add(1).saturating_mul(place(problem.kernel, &weight, &region, v));
             changed |= cost != self.cost[unit as usize];
             self.cost[unit as usize] = cost;
         }

@@ -19,7 +19,7 @@ mod reduces;
 mod scales;
 mod types;
 
-use crate::analysis::Graph;
+use crate::analysis::{Graph, Read};
 use crate::language::Node;
 use crate::term::Term;
 use egg::Id;
@@ -77,23 +77,25 @@ impl Phase {
 pub(crate) enum Roots {
     /// These.
     Ops(&'static [Op]),
-    /// Every op that works on each element by itself.
+    /// Every node whose elements follow from the operands' at the same place.
     Elementwise,
 }
 
 impl Roots {
-    pub(crate) fn has(self, op: Op) -> bool {
+    /// True if a rule looks at the node.
+    pub(crate) fn has(self, g: &Graph, node: &Node) -> bool {
         match self {
-            Roots::Ops(list) => list.contains(&op),
-            Roots::Elementwise => op.is_elementwise(),
+            Roots::Ops(list) => node.op().is_some_and(|op| list.contains(&op)),
+            Roots::Elementwise => g.is_elementwise(node),
         }
     }
+    /// Ops among whose nodes are those that a rule looks at.
     pub(crate) fn ops(self) -> impl Iterator<Item = Op> {
         let (list, filter) = match self {
             Roots::Ops(list) => (list, false),
             Roots::Elementwise => (Op::ALL, true),
         };
-        list.iter().copied().filter(move |&op| !filter || op.is_elementwise())
+        list.iter().copied().filter(move |&op| !filter || op.computes_elements())
     }
 }
 

@@ -232,8 +232,7 @@ pub(super) const RULES: &[Rule] = &[
         phase: Phase::Move,
         roots: Roots::Ops(&[Op::Slice]),
         apply: |g, _, n| {
-            let elementwise =
-                |m: &&Node| m.op().is_some_and(Op::is_elementwise) && m.kids.iter().all(|&k| matches!(g.ty(k), Type::Tile(_)));
+            let elementwise = |m: &&Node| g.is_elementwise(m) && m.kids.iter().all(|&k| matches!(g.ty(k), Type::Tile(_)));
             let m = g[n.kids[0]].nodes.iter().find(elementwise)?;
             let want = g.node_ty(n).shape()?;
             let cut = |k: &Id| Term::with(Op::Slice, g.attrs(n), Some(Type::tile(want, g.ty(*k).elem())), [k.into()]);

@@ -9,7 +9,7 @@
 use crate::case::{Case, Param, Tensor};
 use crate::data::Init;
 use crate::source::Source;
-use tilelift_ir::interp::ScalarArg;
+use tilelift_interp::ScalarArg;
 use tilelift_ir::{BuildErrors, Extent, KernelBuilder, Scalar, Value, ViewType};
 
 /// Types of operands and sum.

@@ -117,7 +117,7 @@ impl fmt::Display for Fault {
         match self {
             Fault::Fuel { limit } => write!(
                 f,
-                "the fuel of {limit} element operations is spent; does the loop end? otherwise raise `Options::fuel` or run a subset of the grid"
+                "no more than {limit} element operations are allowed; does the loop end? otherwise use smaller tiles or a subset of the grid, or allow more (`--steps`, `Options::fuel`)"
             ),
             Fault::Rounds { limit } => {
                 write!(f, "the loop ran {limit} rounds and goes on; mend its condition, or allow more (`--steps`, `Options::steps`)")
@@ -160,8 +160,8 @@ impl fmt::Display for InterpError {
             }
             InterpError::Program { program, grid } => write!(f, "program {program:?} is outside the grid {grid:?}"),
             InterpError::Fault { fault, inst, op, loc, program } => {
-                if loc.line > 0 {
-                    write!(f, "{}:{}: ", loc.line, loc.col)?;
+                if loc.is_known() {
+                    write!(f, "{loc}: ")?;
                 }
                 write!(f, "`{op}` ({inst}) in program {program:?}: {fault}")
             }

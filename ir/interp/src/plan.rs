@@ -3,8 +3,9 @@
 use super::shapes::count;
 use cranelift_entity::SecondaryMap;
 use smallvec::SmallVec;
+use tilelift_ir::Type;
 use tilelift_ir::kernel::{Kernel, ValueDef};
-use tilelift_ir::ops::{Effects, Op};
+use tilelift_ir::ops::{Attr, Effects, Op, Rule};
 use tilelift_ir::{Inst, Region, Value};
 
 /// Per-instruction facts of a kernel.
@@ -13,7 +14,8 @@ pub(crate) struct Plan {
     pub(crate) dies_before: SecondaryMap<Inst, SmallVec<[Value; 2]>>,
     /// Values whose last use is inside a region of the instruction: dropped when it ends.
     pub(crate) dies_after: SecondaryMap<Inst, SmallVec<[Value; 2]>>,
-    /// Fuel the instruction takes: the most elements of any operand or result, `m * n * k` for a dot, at least 1.
+    /// Fuel the instruction takes: the most elements of any operand or result, of views none, at least 1; `m * n * k` for a product, and for
+    /// a sort that times the comparisons of an element.
     pub(crate) cost: SecondaryMap<Inst, u64>,
 }
 
@@ -61,15 +63,29 @@ impl Plan {
             }
         }
         for (inst, d) in kernel.insts.iter() {
-            let elements = |v: &Value| kernel.ty(*v).shape().map_or(1, |s| count(s) as u64);
+            let elements = |v: &Value| match kernel.ty(*v) {
+                Type::Shared(s) => count(&s.shape) as u64,
+                t => t.shape().map_or(1, |s| count(s) as u64),
+            };
             let widest = d.args.iter().chain(&d.results).map(elements).max().unwrap_or(1).max(1);
             // A combining region runs about once per element.
             let inside: usize =
                 if d.op.info().effects == Effects::Pure { d.regions.iter().map(|&r| kernel.regions[r].insts.len()).sum() } else { 0 };
             let widest = widest * (1 + inside as u64);
-            plan.cost[inst] = match (d.op == Op::Dot, d.args.first().and_then(|&a| kernel.ty(a).shape())) {
-                (true, Some(a)) => d.results.first().map_or(1, |r| elements(r) * u64::from(a.last().copied().unwrap_or(1))),
-                (true | false, _) => widest,
+            let extents = |v: Value| match kernel.ty(v) {
+                Type::Shared(s) => &s.shape[..],
+                t => t.shape().unwrap_or(&[]),
+            };
+            let first = d.args.first().map_or(&[][..], |&a| extents(a));
+            plan.cost[inst] = match d.op.info().rule {
+                _ if matches!(d.op, Op::Dot | Op::AsyncDot) => {
+                    d.results.first().map_or(1, |r| elements(r).saturating_mul(u64::from(first.last().copied().unwrap_or(1))))
+                }
+                Rule::Sort | Rule::ArgSort | Rule::TopK | Rule::ArgTopK => {
+                    let along = d.attrs.iter().find_map(|a| if let Attr::Dim(axis) = a { first.get(*axis as usize) } else { None });
+                    widest * u64::from(1 + along.map_or(0, |n| n.ilog2()))
+                }
+                _ => widest,
             };
         }
         plan

@@ -9,6 +9,7 @@ use crate::typing::combine_types;
 
 impl KernelBuilder {
     /// A loop over `lo, lo + step, …` below `hi`; the body gets the index and the carried values and returns the next ones.
+    #[track_caller]
     pub fn for_loop(
         &mut self,
         lo: impl Into<Operand>,
@@ -30,6 +31,7 @@ impl KernelBuilder {
     }
 
     /// A loop that repeats while `condition` of the carried values returns true.
+    #[track_caller]
     pub fn while_loop(
         &mut self,
         init: &[Value],
@@ -45,6 +47,7 @@ impl KernelBuilder {
     }
 
     /// Both arms return values of the same types, which are the results.
+    #[track_caller]
     pub fn if_else(
         &mut self,
         condition: Value,
@@ -58,8 +61,21 @@ impl KernelBuilder {
         self.close(Op::If, &[condition], &[a, b], &results)
     }
 
+    /// Runs the body where the condition holds.
+    #[track_caller]
+    pub fn if_then(&mut self, condition: Value, then: impl FnOnce(&mut KernelBuilder)) {
+        let (a, b) = (self.kernel.add_region(), self.kernel.add_region());
+        self.in_region(a, |b| {
+            then(b);
+            Vec::new()
+        });
+        self.in_region(b, |_| Vec::new());
+        self.close(Op::If, &[condition], &[a, b], &[]);
+    }
+
     /// As [`KernelBuilder::reduce`], of one or more tiles of one shape, with an op of the caller's: `combine` gets an element of each
     /// tile, another of each, and returns what they combine to. The op should be associative and commutative.
+    #[track_caller]
     pub fn reduce_by(
         &mut self,
         tiles: &[Value],
@@ -71,6 +87,7 @@ impl KernelBuilder {
 
     /// As [`KernelBuilder::scan`], of one or more tiles of one shape, with an associative op of the caller's, which gets what comes
     /// earlier along the axis first.
+    #[track_caller]
     pub fn scan_by(
         &mut self,
         tiles: &[Value],
@@ -81,6 +98,7 @@ impl KernelBuilder {
     }
 
     /// As [`KernelBuilder::scan_by`] from the last element backward.
+    #[track_caller]
     pub fn scan_reverse_by(
         &mut self,
         tiles: &[Value],
@@ -90,6 +108,7 @@ impl KernelBuilder {
         self.combine_op(Op::ScanReverseBy, tiles, axis, combine)
     }
 
+    #[track_caller]
     fn combine_op(
         &mut self,
         op: Op,
@@ -99,17 +118,20 @@ impl KernelBuilder {
     ) -> Vec<Value> {
         let attrs = [Attr::Dim(axis)];
         let typed = combine_types(op, &tiles.iter().map(|&v| self.ty(v)).collect::<Vec<_>>(), &attrs);
-        let types = typed.unwrap_or_else(|message| {
-            self.note(op.info().name, message);
-            tiles.iter().map(|&v| self.ty(v).clone()).collect()
-        });
+        let types = match typed {
+            Ok(types) => types,
+            Err(message) => {
+                self.note(op.info().name, message);
+                tiles.iter().map(|&v| self.ty(v).clone()).collect()
+            }
+        };
         let r = self.kernel.add_region();
         let elems: Vec<Type> = tiles.iter().map(|&v| Type::Scalar(self.ty(v).elem())).collect();
         let params: Vec<Value> = elems.iter().chain(&elems).map(|t| self.kernel.add_region_param(r, t.clone())).collect();
         let (x, y) = params.split_at(tiles.len());
         self.in_region(r, |b| combine(b, x, y));
         let inst = self.kernel.add_inst(op, tiles, 0, &attrs, &[r], &types);
-        self.at.insert(&mut self.kernel, inst);
+        self.insert(inst);
         self.kernel.insts[inst].results.to_vec()
     }
 
@@ -122,19 +144,21 @@ impl KernelBuilder {
             .collect()
     }
 
+    #[track_caller]
     pub(super) fn in_region(&mut self, r: Region, body: impl FnOnce(&mut KernelBuilder) -> Vec<Value>) {
         let outer = std::mem::replace(&mut self.at, Cursor::start(r));
         let values = body(self);
         let inst = self.kernel.add_inst(Op::Yield, &values, 0, &[], &[], &[]);
-        self.at.insert(&mut self.kernel, inst);
+        self.insert(inst);
         self.at = outer;
     }
 
     /// Places a control instruction whose results have the types of `like`.
+    #[track_caller]
     fn close(&mut self, op: Op, args: &[Value], regions: &[Region], like: &[Value]) -> Vec<Value> {
         let types: Vec<Type> = like.iter().map(|&v| self.ty(v).clone()).collect();
         let inst = self.kernel.add_inst(op, args, 0, &[], regions, &types);
-        self.at.insert(&mut self.kernel, inst);
+        self.insert(inst);
         self.kernel.insts[inst].results.to_vec()
     }
 }

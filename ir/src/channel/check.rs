@@ -30,7 +30,7 @@ impl fmt::Display for ChannelError {
         f.write_str(&self.message)?;
         for (n, (inst, op, loc)) in self.sites.iter().enumerate() {
             f.write_str(if n == 0 { ": " } else { " and " })?;
-            if loc.line > 0 { write!(f, "`{op}` at {}:{}", loc.line, loc.col)? } else { write!(f, "`{op}` ({inst})")? }
+            if loc.is_known() { write!(f, "`{op}` at {loc}")? } else { write!(f, "`{op}` ({inst})")? }
         }
         Ok(())
     }

@@ -4,18 +4,18 @@ use super::MAX_NESTING;
 use super::error::ParseCode;
 use super::inst::{Head, Raw};
 use super::lexer::{Tok, Token};
-use super::parser::{Parsed, Parser};
+use super::parser::{Name, Parsed, Parser};
 use crate::entities::{Region, Value};
 use crate::kernel::Operands;
-use crate::ops::{Attr, Task};
+use crate::ops::{Attr, Op, Task};
 use crate::types::{Scalar, Type};
 use crate::typing::combine_types;
 
 /// A carried value: its name in the region and where it starts.
-type Carried<'t> = Vec<(u32, Token<'t>, Raw<'t>)>;
+type Carried<'t> = Vec<(Name<'t>, Token<'t>, Raw<'t>)>;
 
 /// A region's parameter: its name and type, or no type after an error.
-type Param<'t> = (u32, Token<'t>, Option<Type>);
+type Param<'t> = (Name<'t>, Token<'t>, Option<Type>);
 
 impl<'t> Parser<'t> {
     fn carried(&mut self) -> Parsed<Carried<'t>> {
@@ -129,17 +129,30 @@ impl<'t> Parser<'t> {
         self.control(at, head, args, &[], (&[test, run], &results), sound)
     }
 
+    /// Closes a block of an `if` that has no `yield`.
+    fn yields_nothing(&mut self, r: Region, head: &Head<'t>) {
+        if self.kernel.terminator(r).is_none() {
+            let end = self.kernel.add_inst(Op::Yield, &[], 0, &[], &[], &[]);
+            self.append(r, end, head.loc);
+        }
+    }
+
     pub(super) fn if_else(&mut self, at: Region, head: &Head<'t>) -> Parsed<()> {
         let before = self.error_count();
         let condition = self.raw()?;
         let condition = self.place(at, condition, Some(Scalar::I1));
         let then = self.region(&[], &[], head)?;
+        self.yields_nothing(then, head);
         let results: Vec<Type> = self.kernel.yields(then).iter().map(|&v| self.kernel.ty(v).clone()).collect();
         let wants: Vec<Option<Scalar>> = results.iter().map(|t| Some(t.elem())).collect();
-        if !self.eat_word("else") {
-            return Err(self.expected("`else` (an empty branch is `else { yield }`)"));
-        }
-        let otherwise = self.region(&[], &wants, head)?;
+        let otherwise = if self.eat_word("else") {
+            self.region(&[], &wants, head)?
+        } else if results.is_empty() {
+            self.kernel.add_region()
+        } else {
+            return Err(self.expected("`else` and a block that yields as many values"));
+        };
+        self.yields_nothing(otherwise, head);
         let sound = self.error_count() == before;
         self.control(at, head, vec![condition], &[], (&[then, otherwise], &results), sound)
     }
@@ -197,7 +210,7 @@ impl<'t> Parser<'t> {
     }
 
     /// Names of values, separated by commas.
-    fn names_list(&mut self) -> Parsed<Vec<(u32, Token<'t>)>> {
+    fn names_list(&mut self) -> Parsed<Vec<(Name<'t>, Token<'t>)>> {
         let mut out = vec![self.value_name("the name of an element, such as v3")?];
         while self.eat(',') {
             out.push(self.value_name("the name of an element, such as v3")?);

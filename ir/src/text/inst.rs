@@ -3,7 +3,7 @@
 use super::error::{ParseCode, did_you_mean};
 use super::lexer::{Tok, Token};
 use super::literal::LiteralToken;
-use super::parser::{Parsed, Parser};
+use super::parser::{Name, Parsed, Parser};
 use crate::entities::{Inst, Region, Value};
 use crate::kernel::{Loc, Operands};
 use crate::ops::{
@@ -30,7 +30,7 @@ pub(super) struct Head<'t> {
     /// Where the line begins.
     pub loc: Loc,
     /// The names of the results.
-    pub names: Vec<(u32, Token<'t>)>,
+    pub names: Vec<(Name<'t>, Token<'t>)>,
 }
 
 /// Operands and what else a row has.
@@ -54,8 +54,8 @@ impl<'t> Parser<'t> {
         done
     }
 
-    fn inst_with(&mut self, r: Region, wants: &[Option<Scalar>], loc: Loc, names: &mut Vec<(u32, Token<'t>)>) -> Parsed<()> {
-        if matches!(self.peek().tok, Tok::Value(_)) {
+    fn inst_with(&mut self, r: Region, wants: &[Option<Scalar>], loc: Loc, names: &mut Vec<(Name<'t>, Token<'t>)>) -> Parsed<()> {
+        if self.name_here().is_some() {
             loop {
                 names.push(self.value_name("the name of a result, such as v3")?);
                 if self.eat('=') {
@@ -96,7 +96,8 @@ impl<'t> Parser<'t> {
     /// Any instruction without regions.
     fn row(&mut self, r: Region, head: &Head<'t>, wants: &[Option<Scalar>]) -> Parsed<()> {
         let info = head.op.info();
-        let parts = self.parts(info)?;
+        let mut parts = self.parts(info)?;
+        let scalar = self.one_element(info, &mut parts);
         let wanted = self.wanted(info, &parts, wants);
         let mut args: SmallVec<[Value; 4]> = SmallVec::new();
         let mut known = true;
@@ -111,12 +112,60 @@ impl<'t> Parser<'t> {
             return Ok(());
         }
         self.check_indices(info, &parts, &args, head.token)?;
+        self.spread_scalars(r, info, &parts, &mut args, head.loc);
         let typed = {
             let types: SmallVec<[&Type; 6]> = args.iter().map(|&a| self.kernel.ty(a)).collect();
             result_types(head.op, &types, parts.present, &parts.attrs, parts.explicit.as_ref())
         };
         let results = typed.map_err(|message| self.error(ParseCode::Types, head.token, message))?;
-        self.finish(r, head, args, parts.present, &parts.attrs, &[], &results)
+        match scalar {
+            Some(elem) if head.names.len() == 1 => {
+                let tile = self.kernel.add_inst(head.op, &args, parts.present, &parts.attrs, &[], &results);
+                self.append(r, tile, head.loc);
+                let tile = self.kernel.insts[tile].results[0];
+                let head = Head { op: Op::Reshape, token: head.token, loc: head.loc, names: head.names.clone() };
+                self.finish(r, &head, Operands::from_slice(&[tile]), 0, &[], &[], &[Type::Scalar(elem)])
+            }
+            _ => self.finish(r, head, args, parts.present, &parts.attrs, &[], &results),
+        }
+    }
+
+    /// The element of a load that names no tile, and so is of one element, which is then a scalar.
+    fn one_element(&self, info: &OpInfo, parts: &mut Parts<'t>) -> Option<Scalar> {
+        let Some(&(_, Raw::Value(Some(view)))) = parts.operands.first() else { return None };
+        let view = self.kernel.ty(view).as_view().filter(|_| info.rule == Rule::Load)?;
+        if parts.explicit.as_ref().is_some_and(|t| *t != Type::Scalar(view.elem)) {
+            return None;
+        }
+        parts.explicit = Some(Type::tile(&SmallVec::<[u32; 6]>::from_elem(1, view.rank()), view.elem));
+        Some(view.elem)
+    }
+
+    /// Splats the scalars that stand beside tiles: where operands have one type, as a branch of `select`, and as the mask of a load.
+    fn spread_scalars(&mut self, r: Region, info: &OpInfo, parts: &Parts<'t>, args: &mut [Value], loc: Loc) {
+        let takes = |j: usize| match info.rule {
+            Rule::SameNumber | Rule::SameFloat | Rule::SameInt | Rule::SameBits | Rule::Compare | Rule::Join => true,
+            Rule::Select => j > 0,
+            Rule::Load => info.operands[j].name == "mask",
+            _ => false,
+        };
+        let beside = |v: Value| self.kernel.ty(v).as_tile().map(|t| t.shape.clone());
+        let shape = match info.rule {
+            Rule::Load => parts.explicit.as_ref().and_then(|t| t.as_tile()).map(|t| t.shape.clone()),
+            // A condition that is a tile has the shape of the branches.
+            _ if (0..info.operands.len()).any(takes) => args.iter().find_map(|&v| beside(v)),
+            _ => None,
+        };
+        let Some(shape) = shape else { return };
+        for (at, &(j, _)) in parts.operands.iter().enumerate() {
+            if takes(j)
+                && let Type::Scalar(elem) = *self.kernel.ty(args[at])
+            {
+                let splat = self.kernel.add_inst(Op::Splat, &[args[at]], 0, &[], &[], &[Type::tile(&shape, elem)]);
+                self.append(r, splat, loc);
+                args[at] = self.kernel.insts[splat].results[0];
+            }
+        }
     }
 
     /// Places the instruction and names its results.
@@ -153,7 +202,7 @@ impl<'t> Parser<'t> {
         Ok(())
     }
 
-    fn append(&mut self, r: Region, inst: Inst, loc: Loc) {
+    pub(super) fn append(&mut self, r: Region, inst: Inst, loc: Loc) {
         self.kernel.regions[r].insts.push(inst);
         self.kernel.locs[inst] = loc;
     }
@@ -161,9 +210,9 @@ impl<'t> Parser<'t> {
     /// A value or literal.
     pub(super) fn raw(&mut self) -> Parsed<Raw<'t>> {
         let t = self.peek();
-        if let Tok::Value(n) = t.tok {
+        if let Some((name, token)) = self.name_here() {
             self.bump();
-            return Ok(Raw::Value(self.lookup(n, t)));
+            return Ok(Raw::Value(self.lookup(name, token)));
         }
         match LiteralToken::of(t.tok) {
             Some(Ok(l)) => {

@@ -24,6 +24,8 @@ pub(super) enum Tok<'t> {
     Word(&'t str),
     /// `v<number>`.
     Value(u32),
+    /// `%name`, the name of a value.
+    Name(&'t str),
     /// A number as written, split before its suffix; `float` if it has a fraction or an exponent.
     Number { digits: &'t str, suffix: &'t str, float: bool },
     /// `-` in front of a word, as in `-inf`.
@@ -86,12 +88,8 @@ pub(super) fn lex(text: &str) -> Lexed<'_> {
     }
     out.tokens.pop(); // The last line ends with the text, not with a newline.
     // The end stands behind the last character, on the last line that has one, so that a message can show it.
-    let last = out
-        .tokens
-        .iter()
-        .rev()
-        .find(|t| t.tok != Tok::Newline)
-        .map_or(Loc { line: 1, col: 1 }, |t| Loc { line: t.loc.line, col: t.loc.col + t.len });
+    let last =
+        out.tokens.iter().rev().find(|t| t.tok != Tok::Newline).map_or(Loc::text(1, 1), |t| Loc::text(t.loc.line, t.loc.col + t.len));
     out.tokens.push(Token { tok: Tok::End, loc: last, len: 1 });
     out
 }
@@ -104,7 +102,7 @@ fn lex_line<'t>(line: &'t str, number: u32, out: &mut Lexed<'t>) {
     let first = out.tokens.len();
     while at < bytes.len() {
         let b = bytes[at];
-        let loc = Loc { line: number, col: (at - extra) as u32 + 1 };
+        let loc = Loc::text(number, (at - extra) as u32 + 1);
         if b.is_ascii_whitespace() {
             at += 1;
             continue;
@@ -114,6 +112,10 @@ fn lex_line<'t>(line: &'t str, number: u32, out: &mut Lexed<'t>) {
             break;
         }
         let (tok, len) = match b {
+            b'%' if bytes.get(at + 1).is_some_and(|b| b.is_ascii_alphabetic() || *b == b'_') => {
+                let n = 1 + run(bytes, at + 1, is_word);
+                (Tok::Name(&line[at + 1..at + n]), n)
+            }
             b'(' | b')' | b'{' | b'}' | b'[' | b']' | b'<' | b'>' | b',' | b':' | b'=' | b'@' | b'%' | b'?' => {
                 (Tok::Sign(char::from(b)), 1)
             }
@@ -141,7 +143,7 @@ fn lex_line<'t>(line: &'t str, number: u32, out: &mut Lexed<'t>) {
         at += len;
     }
     let end = line.chars().count() as u32 + 1;
-    out.tokens.push(Token { tok: Tok::Newline, loc: Loc { line: number, col: end }, len: 1 });
+    out.tokens.push(Token { tok: Tok::Newline, loc: Loc::text(number, end), len: 1 });
 }
 
 fn number_token<'t>(line: &'t str, at: usize, loc: Loc, out: &mut Lexed<'t>) -> (Tok<'t>, usize) {

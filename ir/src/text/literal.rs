@@ -99,7 +99,15 @@ impl<'t> LiteralToken<'t> {
             Tok::Word("true") => Some(Ok(LiteralToken { spelled: Spelled::Truth(true), suffix: Some(Scalar::I1) })),
             Tok::Word("false") => Some(Ok(LiteralToken { spelled: Spelled::Truth(false), suffix: Some(Scalar::I1) })),
             Tok::Word(w) => special(w, false).map(Ok),
-            Tok::Value(_) | Tok::Tile(_) | Tok::Shared(_) | Tok::Sign(_) | Tok::DotDot | Tok::Newline | Tok::Bad | Tok::End => None,
+            Tok::Value(_)
+            | Tok::Name(_)
+            | Tok::Tile(_)
+            | Tok::Shared(_)
+            | Tok::Sign(_)
+            | Tok::DotDot
+            | Tok::Newline
+            | Tok::Bad
+            | Tok::End => None,
         }
     }
 

@@ -3,17 +3,19 @@
 //! ```text
 //! file    = { kernel }
 //! kernel  = "kernel" "@"name "(" [ value ":" type { "," value ":" type } ] ")" [ "cluster" n ] [ "warps="n ] [ "stages="n ] block
+//! value   = "v"number | "%"name
 //! block   = "{" { [ value { "," value } "=" ] inst newline } "}"
 //! inst    = op [ lead attribute ] [ operands ] [ trailing attribute ] [ ":" type ]            as the op's row says
 //!         | "for" value "in" operand ".." operand "step" operand [ carry ] block
 //!         | "while" [ carry ] block "do" [ "carry" value { "," value } ] block
-//!         | "if" operand block "else" block
+//!         | "if" operand block [ "else" block ]
 //!         | "tasks" "{" { "task" name "warps" n [ "registers" n ] [ "replicas" n "as" value ] block newline } "}"
 //! carry   = "carry" value "=" operand { "," value "=" operand }
 //! operand = value | literal
 //! ```
 //!
-//! Comments run from `;` to the end of the line. Names are `v<number>`, each defined once in a kernel; printing renumbers them.
+//! Comments run from `;` to the end of the line. Names are `v<number>` or `%word`, each defined once in a kernel; printing
+//! renumbers the former and keeps the latter.
 //!
 //! ```
 //! let text = "kernel @double(v0: view<f32, [?]>) warps=4 {

@@ -10,12 +10,31 @@ use crate::entities::{Region, Value};
 use crate::kernel::{Kernel, Loc};
 use crate::types::Scalar;
 use std::collections::HashMap;
+use std::fmt;
 
 /// An error has been reported; what was being parsed cannot be finished.
 pub(super) struct Skip;
 
 /// The result of parsing something.
 pub(super) type Parsed<T> = Result<T, Skip>;
+
+/// What a text calls a value.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub(super) enum Name<'t> {
+    /// `v12`.
+    Number(u32),
+    /// `%acc`.
+    Word(&'t str),
+}
+
+impl fmt::Display for Name<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Name::Number(n) => write!(f, "v{n}"),
+            Name::Word(w) => write!(f, "%{w}"),
+        }
+    }
+}
 
 /// What a name stands for.
 struct Binding {
@@ -36,9 +55,9 @@ pub(super) struct Parser<'t> {
     /// True when the missing end of this kernel is reported already.
     truncated: bool,
     pub(super) kernel: Kernel,
-    names: HashMap<u32, Binding>,
+    names: HashMap<Name<'t>, Binding>,
     /// The names of each open block.
-    scopes: Vec<Vec<u32>>,
+    scopes: Vec<Vec<Name<'t>>>,
 }
 
 /// The kernels of a text.
@@ -48,7 +67,7 @@ pub(super) struct Parser<'t> {
 pub fn parse(text: &str) -> Result<File, ParseErrors> {
     if text.len() > MAX_TEXT {
         let message = format!("the text has {} bytes, more than {MAX_TEXT}; split it into several", text.len());
-        let e = ParseError::new(ParseCode::TooLarge, Loc { line: 1, col: 1 }, 1, "", message);
+        let e = ParseError::new(ParseCode::TooLarge, Loc::text(1, 1), 1, "", message);
         return Err(ParseErrors { errors: vec![e], more: false });
     }
     // Some editors put a byte order mark in front.
@@ -86,6 +105,7 @@ fn described(tok: Tok<'_>) -> String {
     match tok {
         Tok::Word(w) => format!("`{w}`"),
         Tok::Value(n) => format!("`v{n}`"),
+        Tok::Name(w) => format!("`%{w}`"),
         Tok::Number { digits, suffix, .. } => format!("`{digits}{suffix}`"),
         Tok::MinusWord(w) => format!("`-{w}`"),
         Tok::Tile(s) => format!("`tile<{s}>`"),
@@ -351,19 +371,36 @@ impl<'t> Parser<'t> {
     }
 
     /// The name of a value that is defined here.
-    pub(super) fn value_name(&mut self, what: &str) -> Parsed<(u32, Token<'t>)> {
+    pub(super) fn value_name(&mut self, what: &str) -> Parsed<(Name<'t>, Token<'t>)> {
+        match self.name_here() {
+            Some((name, token)) => {
+                self.bump();
+                Ok((name, token))
+            }
+            None => Err(self.expected(what)),
+        }
+    }
+
+    /// The name that the next token is, which stays.
+    pub(super) fn name_here(&self) -> Option<(Name<'t>, Token<'t>)> {
         let t = self.peek();
-        let Tok::Value(n) = t.tok else { return Err(self.expected(what)) };
-        self.bump();
-        Ok((n, t))
+        match t.tok {
+            Tok::Value(n) => Some((Name::Number(n), t)),
+            Tok::Name(w) => Some((Name::Word(w), t)),
+            _ => None,
+        }
     }
 
     /// Gives a name to a value, or to the result of a mistake.
-    pub(super) fn bind(&mut self, name: u32, value: Option<Value>, token: Token<'_>) {
+    pub(super) fn bind(&mut self, name: Name<'t>, value: Option<Value>, token: Token<'_>) {
         if let Some(b) = self.names.get(&name) {
             let line = b.line;
-            self.error(ParseCode::Redefined, token, format!("v{name} is defined on line {line} already; use another number"));
+            let other = if let Name::Number(_) = name { "number" } else { "name" };
+            self.error(ParseCode::Redefined, token, format!("{name} is defined on line {line} already; use another {other}"));
             return;
+        }
+        if let (Name::Word(w), Some(v)) = (name, value) {
+            self.kernel.names[v] = Some(w.into());
         }
         self.names.insert(name, Binding { value, line: token.loc.line, open: true });
         if let Some(s) = self.scopes.last_mut() {
@@ -372,7 +409,7 @@ impl<'t> Parser<'t> {
     }
 
     /// Gives names without a value to what could not be parsed; names that are taken stay.
-    pub(super) fn bind_unknown(&mut self, names: &[(u32, Token<'t>)]) {
+    pub(super) fn bind_unknown(&mut self, names: &[(Name<'t>, Token<'t>)]) {
         for &(n, token) in names {
             if !self.names.contains_key(&n) {
                 self.bind(n, None, token);
@@ -381,23 +418,20 @@ impl<'t> Parser<'t> {
     }
 
     /// The value of a name; `None`, and an error if it is the first, for what has no value.
-    pub(super) fn lookup(&mut self, name: u32, token: Token<'_>) -> Option<Value> {
+    pub(super) fn lookup(&mut self, name: Name<'t>, token: Token<'_>) -> Option<Value> {
         match self.names.get(&name) {
             Some(b) if b.open => b.value,
             Some(b) => {
                 let line = b.line;
                 let message = format!(
-                    "v{name} of line {line} belongs to a block that has ended; yield it, and use the result of the block's instruction"
+                    "{name} of line {line} belongs to a block that has ended; yield it, and use the result of the block's instruction"
                 );
                 self.error(ParseCode::Scope, token, message);
                 None
             }
             None => {
-                self.error(
-                    ParseCode::Undefined,
-                    token,
-                    format!("v{name} is not defined before this place; define it, or check the number"),
-                );
+                let what = if let Name::Number(_) = name { "number" } else { "name" };
+                self.error(ParseCode::Undefined, token, format!("{name} is not defined before this place; define it, or check the {what}"));
                 None
             }
         }

@@ -7,7 +7,7 @@
 use super::MAX_NESTING;
 use super::literal::literal_text;
 use crate::entities::{Inst, Region, Value};
-use crate::kernel::{InstData, Kernel, ValueDef};
+use crate::kernel::{InstData, Kernel, ValueDef, is_identifier};
 use crate::ops::{Attr, AttrKind, CacheHint, Literal, MemoryOrder, Op, OperandKind, Precision, Scope, Task};
 use crate::types::Type;
 use smallvec::SmallVec;
@@ -62,7 +62,15 @@ pub fn print_with(kernel: &Kernel, mut note: impl FnMut(&Line) -> Vec<String>) -
 
 /// The lines of a kernel's text.
 pub fn lines(kernel: &Kernel) -> Vec<Line> {
-    let mut p = Printer { kernel, names: HashMap::new(), printed: HashSet::new(), done: Vec::new(), line: Line::default(), indent: 0 };
+    let mut p = Printer {
+        kernel,
+        names: HashMap::new(),
+        given: HashMap::new(),
+        printed: HashSet::new(),
+        done: Vec::new(),
+        line: Line::default(),
+        indent: 0,
+    };
     p.kernel();
     p.done
 }
@@ -70,13 +78,15 @@ pub fn lines(kernel: &Kernel) -> Vec<Line> {
 struct Printer<'k> {
     kernel: &'k Kernel,
     names: HashMap<Value, usize>,
+    /// The names that values have been given, and whose they are.
+    given: HashMap<&'k str, Value>,
     printed: HashSet<Region>,
     done: Vec<Line>,
     line: Line,
     indent: usize,
 }
 
-impl Printer<'_> {
+impl<'k> Printer<'k> {
     fn put(&mut self, s: impl AsRef<str>) {
         if self.line.text.is_empty() {
             self.line.text = "    ".repeat(self.indent);
@@ -93,7 +103,12 @@ impl Printer<'_> {
         let next = self.names.len();
         let n = *self.names.entry(v).or_insert(next);
         self.line.values.push(v);
-        self.put(format!("v{n}"));
+        // A kernel that does not verify may have names that are none, or one name for two values: those get their numbers.
+        let given = self.kernel.names[v].as_deref().filter(|name| is_identifier(name));
+        match given {
+            Some(name) if *self.given.entry(name).or_insert(v) == v => self.put(format!("%{name}")),
+            Some(_) | None => self.put(format!("v{n}")),
+        }
     }
 
     /// Writes an operand: a literal if it is a constant.

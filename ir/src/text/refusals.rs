@@ -63,7 +63,7 @@ fn examples(code: ParseCode) -> Vec<(String, &'static str)> {
                 ("v9 = load v2, 0 : tile<4x4xf32>", "`[`"),
                 ("v9 = splat v1 : tile<4", "`>`"),
                 ("for v9 in 0 v0 step 1 { yield }", "`..`"),
-                ("if v4 { yield }", "else { yield }"),
+                ("v9 = if v4 { yield v0 }", "yields as many values"),
                 ("while { yield v4 }", "`do`"),
                 ("tasks {\ntusk a warps 1 { yield }\n}", "`task`"),
                 ("tasks {\ntask a { yield }\n}", "`warps`"),
@@ -141,11 +141,17 @@ fn examples(code: ParseCode) -> Vec<(String, &'static str)> {
             ("store v2[], v3", "0 indices"),
         ]),
 
-        C::Undefined => lines(&[("v9 = add v0, v77", "v77"), ("v9 = add v9, v0", "v9"), ("for v9 in 0..v9 step 1 { yield }", "v9")]),
+        C::Undefined => lines(&[
+            ("v9 = add v0, v77", "v77"),
+            ("v9 = add v9, v0", "v9"),
+            ("v9 = add v0, %b", "check the name"),
+            ("for v9 in 0..v9 step 1 { yield }", "v9"),
+        ]),
         C::Redefined => lines(&[
             ("v0 = add v1, v1", "line 1"),
             ("v9, v9 = while carry v10 = v0, v11 = v0 { yield v4 } do carry v12, v13 { yield v12, v13 }", "line 2"),
             ("for v9 in 0..v0 step 1 carry v9 = v0 { yield v0 }", "another number"),
+            ("%a = add v0, v0\n%a = add v0, v0", "%a is defined on line 2 already; use another name"),
         ]),
         C::Scope => lines(&[("for v9 in 0..v0 step 1 { yield }\n v10 = add v9, v0", "block that has ended")]),
         C::Literal => lines(&[
@@ -157,7 +163,7 @@ fn examples(code: ParseCode) -> Vec<(String, &'static str)> {
 
         C::Types => lines(&[
             ("v9 = add v0, v1", "differ in type"),
-            ("v9 = add v3, 1.0", "splat"),
+            ("v9 = add v3, v0", "splat"),
             ("v9 = add v0, v0 : i32", "remove"),
             ("v9 = splat v1", "write `: type`"),
             ("v9 = sqrt 4", "float"),

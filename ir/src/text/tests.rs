@@ -405,9 +405,175 @@ fn comments_and_places_are_kept() {
         seen,
         [(1, true, "test verify"), (3, true, "second"), (4, false, "third"), (5, false, "fourth"), (7, true, "\u{e9}\u{2026}")]
     );
-    assert_eq!(f.headers, [Loc { line: 4, col: 1 }, Loc { line: 8, col: 1 }]);
+    assert_eq!(f.headers, [Loc::text(4, 1), Loc::text(8, 1)]);
     let k = f.kernel("a").expect("there");
-    assert_eq!(k.locs[k.regions[k.body].insts[0]], Loc { line: 5, col: 5 });
+    assert_eq!(k.locs[k.regions[k.body].insts[0]], Loc::text(5, 5));
     assert!(f.kernel("c").is_none());
     assert_eq!(parse("").map(|f| f.kernels.len()), Ok(0));
+}
+
+/// What the printer makes of a text.
+fn printed(text: &str) -> String {
+    let k = one(text);
+    verify(&k).unwrap_or_else(|e| panic!("{e}\n{text}"));
+    let again = print(&k);
+    assert_eq!(print(&one(&again)), again);
+    again
+}
+
+#[test]
+fn names_stay() {
+    let text = "\
+kernel @k(%x: view<f32, [?]>, v1: i32) {
+    %start = load %x[v1] : tile<32xf32>
+    %sum, v4 = for %i in 0..v1 step 1 carry %acc = %start, v7 = 0 {
+        v8 = add %acc, %start
+        %next = add v7, %i
+        yield v8, %next
+    }
+    store %x[v4], %sum
+}
+";
+    assert_eq!(printed(text), text);
+    let k = one(text);
+    assert_eq!(k.value_text(k.params[0]), "%x");
+    assert_eq!(k.value_text(k.params[1]), "v1");
+    // A name that a value cannot have is not printed, and neither is one that two have.
+    let mut wrong = k.clone();
+    wrong.names[k.params[1]] = Some("x".into());
+    assert_eq!(print(&wrong), text);
+    wrong.names[k.params[0]] = Some("a b".into());
+    assert!(print(&wrong).starts_with("kernel @k(v0: view<f32, [?]>, %x: i32) {"), "{}", print(&wrong));
+}
+
+#[test]
+fn builders_name_values() {
+    let mut b = KernelBuilder::new("k");
+    let x = b.param(ViewType::dense(Scalar::F32, &[Extent::Dynamic(1)]));
+    let at = b.program_id(0);
+    b.name(x, "input");
+    let first = b.load_scalar(x, &[at]);
+    b.name(first, "first");
+    let tile = b.splat(first, &[32]);
+    let big = b.cmp(CmpOp::Gt, first, 0.5f32);
+    b.if_then(big, |b| b.store(x, &[at], tile));
+    let k = b.finish().unwrap_or_else(|e| panic!("{e}"));
+    verify(&k).unwrap_or_else(|e| panic!("{e}"));
+    let text = "\
+kernel @k(%input: view<f32, [?]>) {
+    v1 = program_id x
+    v2 = load %input[v1] : tile<1xf32>
+    %first = reshape v2 : f32
+    v4 = splat %first : tile<32xf32>
+    v5 = cmp gt %first, 0.5
+    if v5 {
+        store %input[v1], v4
+        yield
+    } else {
+        yield
+    }
+}
+";
+    assert_eq!(print(&k), text);
+    assert_eq!(print(&one(text)), text);
+    let refused = |calls: fn(&mut KernelBuilder)| {
+        let mut b = KernelBuilder::new("k");
+        calls(&mut b);
+        b.finish().expect_err("refused").to_string()
+    };
+    let twice = refused(|b| {
+        let (x, y) = (b.program_id(0), b.program_id(1));
+        b.name(x, "i");
+        b.name(y, "i");
+    });
+    assert!(twice.contains("%i is another value already") && twice.contains("tests.rs:"), "{twice}");
+    let strange = refused(|b| {
+        let x = b.program_id(0);
+        b.name(x, "a-b");
+    });
+    assert!(strange.contains("no name of a value"), "{strange}");
+}
+
+#[test]
+fn built_kernels_say_where_they_were_built() {
+    let mut b = KernelBuilder::new("k");
+    let x = b.param(ViewType::dense(Scalar::F32, &[Extent::Dynamic(1)]));
+    let at = b.program_id(0);
+    let line = line!() + 1;
+    let tile = b.load(x, &[at], &[32]);
+    let twice = b.add(tile, 1.0f32);
+    b.store(x, &[at], twice);
+    let k = b.finish().unwrap_or_else(|e| panic!("{e}"));
+    let place = k.locs[k.def_inst(tile).expect("an instruction")];
+    assert_eq!((place.line, place.file), (line, Some(file!())));
+    assert!(place.is_known() && !place.is_text());
+    assert_eq!(place.to_string(), format!("{}:{line}", file!()));
+    // The splat and the literal that `add` makes stand where `add` was called.
+    assert!(k.insts.keys().all(|i| k.locs[i].file == Some(file!()) && (line - 2..=line + 2).contains(&k.locs[i].line)), "{:?}", k.locs);
+    // An operand that is defined later is refused with the place.
+    let mut wrong = k.clone();
+    wrong.regions[wrong.body].insts.reverse();
+    let e = verify(&wrong).expect_err("refused").to_string();
+    assert!(e.contains(&format!("{}:{}", file!(), line)), "{e}");
+    // So are the mistakes of calls.
+    let mut b = KernelBuilder::new("k");
+    let at = b.program_id(0);
+    let _ = b.exp(at);
+    let e = b.finish().expect_err("refused").to_string();
+    assert!(e.contains(&format!("builder method `exp` at {}:{}: ", file!(), line!() - 2)), "{e}");
+}
+
+#[test]
+fn scalars_spread_beside_tiles() {
+    let within = |lines: &str| {
+        printed(&format!(
+            "kernel @k(v0: view<f32, [?, ?]>, v1: f32, v2: i1) {{\n    v3 = load v0[0, 0] : tile<4x8xf32>\n{lines}\n    store v0[0, 0], v9\n}}\n"
+        ))
+    };
+    for (short, long) in [
+        ("v9 = mul v3, 2.0", "v4 = splat 2.0 : tile<4x8xf32>\n    v9 = mul v3, v4"),
+        ("v9 = sub v1, v3", "v4 = splat v1 : tile<4x8xf32>\n    v9 = sub v4, v3"),
+        ("v9 = fma v3, v1, 1.0", "v4 = splat v1 : tile<4x8xf32>\n    v5 = splat 1.0 : tile<4x8xf32>\n    v9 = fma v3, v4, v5"),
+        (
+            "v4 = cmp lt v3, 0.0\n    v9 = select v4, v1, v3",
+            "v5 = splat 0.0 : tile<4x8xf32>\n    v4 = cmp lt v3, v5\n    v6 = splat v1 : tile<4x8xf32>\n    v9 = select v4, v6, v3",
+        ),
+        (
+            "v4 = cmp lt v3, v3\n    v9 = select v4, v1, 0.5",
+            "v4 = cmp lt v3, v3\n    v5 = splat v1 : tile<4x8xf32>\n    v6 = splat 0.5 : tile<4x8xf32>\n    v9 = select v4, v5, v6",
+        ),
+        ("v9 = select v2, v3, 0.0", "v4 = splat 0.0 : tile<4x8xf32>\n    v9 = select v2, v3, v4"),
+    ] {
+        assert_eq!(within(&format!("    {short}")), within(&format!("    {long}")), "{short}");
+    }
+    // Two scalars stay scalars.
+    let scalars = "kernel @k(v0: f32) {\n    v1 = add v0, 2.0\n    v2 = cmp lt v0, v1\n    v3 = select v2, v0, v1\n}\n";
+    assert_eq!(printed(scalars), scalars);
+}
+
+#[test]
+fn a_load_without_a_tile_is_a_scalar() {
+    let within =
+        |lines: &str| printed(&format!("kernel @k(v0: view<i32, [?, ?]>, v1: i1) {{\n{lines}\n    v9 = add v5, 1\n    print v9\n}}\n"));
+    let long = within("    v4 = load v0[3, 4] : tile<1x1xi32>\n    v5 = reshape v4 : i32");
+    assert_eq!(within("    v5 = load v0[3, 4]"), long);
+    assert_eq!(within("    v5 = load v0[3, 4] : i32"), long);
+    let masked =
+        within("    v3 = splat v1 : tile<1x1xi1>\n    v4 = load v0[3, 4], mask=v3, other=7 : tile<1x1xi32>\n    v5 = reshape v4 : i32");
+    assert_eq!(within("    v5 = load v0[3, 4], mask=v1, other=7"), masked);
+}
+
+#[test]
+fn an_if_may_have_one_block() {
+    let within =
+        |lines: &str| printed(&format!("kernel @k(v0: view<f32, [?]>, v1: i1) {{\n    v2 = load v0[0] : tile<8xf32>\n{lines}\n}}\n"));
+    let long = within("    if v1 {\n        store v0[0], v2\n        yield\n    } else {\n        yield\n    }");
+    for short in [
+        "    if v1 {\n        store v0[0], v2\n    }",
+        "    if v1 { store v0[0], v2 }",
+        "    if v1 {\n        store v0[0], v2\n        yield\n    }",
+        "    if v1 {\n        store v0[0], v2\n    } else {\n    }",
+    ] {
+        assert_eq!(within(short), long, "{short}");
+    }
 }

@@ -2,7 +2,7 @@
 
 use super::error::{Place, VerifyCode, VerifyError};
 use crate::entities::{Inst, Region, Value};
-use crate::kernel::{InstData, Kernel, Loc, ValueDef};
+use crate::kernel::{InstData, Kernel, Loc, ValueDef, is_identifier};
 use crate::ops::{Op, Rule};
 use crate::text::MAX_NESTING;
 use crate::types::{Extent, MAX_RANK, Type, ViewType};
@@ -73,12 +73,6 @@ pub(super) fn check(kernel: &Kernel) -> Vec<VerifyError> {
         c.products();
     }
     c.errors
-}
-
-/// True for a letter or `_` followed by letters, digits and `_`.
-pub(super) fn is_identifier(name: &str) -> bool {
-    let mut bytes = name.bytes();
-    bytes.next().is_some_and(|b| b.is_ascii_alphabetic() || b == b'_') && bytes.all(|b| b.is_ascii_alphanumeric() || b == b'_')
 }
 
 impl<'k> Checker<'k> {
@@ -193,15 +187,16 @@ impl<'k> Checker<'k> {
             }
             Some(Type::View(t)) => {
                 self.unsound[v] = true;
-                let message = format!("{v} is {t}; only kernel parameters are views, so use the parameter itself");
+                let message = format!("{} is {t}; only kernel parameters are views, so use the parameter itself", self.k.value_text(v));
                 self.error(VerifyCode::ViewPlace, Place::Value(v), loc, message);
             }
             Some(ty @ (Type::Shared(_) | Type::Barrier(_) | Type::Channel(_))) => {
                 let by = if let ValueDef::Result(by, _) = def { self.k.insts.get(by) } else { None };
                 if !by.is_some_and(|d| matches!(d.op.info().rule, Rule::Handle | Rule::Local)) {
                     self.unsound[v] = true;
+                    let name = self.k.value_text(v);
                     let message =
-                        format!("{v} is {ty}; handles are neither carried nor yielded, so use the handle itself, or an index of it");
+                        format!("{name} is {ty}; handles are neither carried nor yielded, so use the handle itself, or an index of it");
                     self.error(VerifyCode::HandlePlace, Place::Value(v), loc, message);
                 } else if let Err(message) = check_handle(ty) {
                     self.unsound[v] = true;
@@ -330,15 +325,18 @@ impl<'k> Checker<'k> {
             match self.states[v] {
                 State::Open => {}
                 State::Closed => {
-                    let message =
-                        format!("operand {v} belongs to a region that has ended; yield it and use the result of the region's instruction");
+                    let name = k.value_text(v);
+                    let message = format!(
+                        "operand {name} belongs to a region that has ended; yield it and use the result of the region's instruction"
+                    );
                     self.error_inst(VerifyCode::OutOfScope, i, message);
                 }
                 State::Ahead => self.not_defined(i, v, data.def),
             }
             let view_place = n == 0 && d.op.info().operands.first().is_some_and(|o| o.name == "view");
             if matches!(data.ty, Type::View(_)) && !view_place {
-                let message = format!("operand {v} of `{}` is a view; load a tile of it, or use the view where it is needed", d.op);
+                let name = k.value_text(v);
+                let message = format!("operand {name} of `{}` is a view; load a tile of it, or use the view where it is needed", d.op);
                 self.error_inst(VerifyCode::ViewPlace, i, message);
             }
             let outside = self.task.is_some_and(|t| self.states[v] == State::Open && self.depths[v] < t);
@@ -351,17 +349,18 @@ impl<'k> Checker<'k> {
     /// Says why an operand that the walk has not met is no good.
     fn not_defined(&mut self, i: Inst, v: Value, def: ValueDef) {
         let k = self.k;
+        let name = k.value_text(v);
         let (code, message) = match def {
             ValueDef::Result(by, n) if k.insts.get(by).is_some_and(|d| d.results.get(n as usize) == Some(&v)) && self.listed[by] => {
-                (VerifyCode::UseBeforeDefinition, format!("operand {v} is defined by {by}, which stands later; move one of the two"))
+                (VerifyCode::UseBeforeDefinition, format!("operand {name} is defined by {by}, which stands later; move one of the two"))
             }
             ValueDef::RegionParam(r, n) if k.regions.get(r).is_some_and(|d| d.params.get(n as usize) == Some(&v)) => (
                 VerifyCode::OutOfScope,
-                format!("operand {v} is a parameter of {r}, which does not enclose the use; carry or yield the value"),
+                format!("operand {name} is a parameter of {r}, which does not enclose the use; carry or yield the value"),
             ),
             ValueDef::Result(..) | ValueDef::RegionParam(..) | ValueDef::KernelParam(_) => (
                 VerifyCode::Undefined,
-                format!("operand {v} is defined nowhere in the kernel; place its instruction, or use another value"),
+                format!("operand {name} is defined nowhere in the kernel; place its instruction, or use another value"),
             ),
         };
         self.error_inst(code, i, message);

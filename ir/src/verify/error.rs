@@ -155,7 +155,7 @@ pub struct VerifyError {
     pub code: VerifyCode,
     /// What breaks it.
     pub place: Place,
-    /// Where it stands in the text; zeros if the kernel was not parsed.
+    /// Where it stands in the text or in the program that built the kernel; zeros if that is not known.
     pub loc: Loc,
     /// What is wrong and how to mend it.
     pub message: String,
@@ -164,8 +164,8 @@ pub struct VerifyError {
 impl fmt::Display for VerifyError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} ", self.code)?;
-        if self.loc.line > 0 {
-            write!(f, "{}:{} ", self.loc.line, self.loc.col)?;
+        if self.loc.is_known() {
+            write!(f, "{} ", self.loc)?;
         }
         write!(f, "{}: {}", self.place, self.message)
     }

@@ -1,9 +1,9 @@
 //! Checks of explicit control: where tasks and allocations stand, what tasks use, where handles go.
 
-use super::check::{Checker, is_identifier};
+use super::check::Checker;
 use super::error::VerifyCode;
 use crate::entities::{Inst, Value};
-use crate::kernel::{InstData, ValueDef};
+use crate::kernel::{InstData, ValueDef, is_identifier};
 use crate::ops::{Attr, Literal, Op, Rule, Task};
 use crate::types::{Scalar, Type};
 use crate::typing_explicit::MAX_WARPS;
@@ -59,9 +59,10 @@ impl<'k> Checker<'k> {
     /// What an operand may be of explicit control, where it is used: `outside` if it is defined in front of the task around the use.
     pub(super) fn explicit_operand(&mut self, i: Inst, d: &InstData, n: usize, v: Value, outside: bool) {
         let Some(data) = self.k.values.get(v) else { return };
+        let name = self.k.value_text(v);
         if outside && matches!(data.ty, Type::Tile(_)) {
             let message = format!(
-                "operand {v} is {}, which was made in front of the tasks; tiles belong to lanes, so make it in the task or pass it through \
+                "operand {name} is {}, which was made in front of the tasks; tiles belong to lanes, so make it in the task or pass it through \
                  local memory",
                 data.ty
             );
@@ -70,7 +71,7 @@ impl<'k> Checker<'k> {
         let rule = d.op.info().rule;
         if data.ty.is_handle() && !matches!(rule, Rule::Handle | Rule::Local | Rule::Act | Rule::Receive) {
             let message = format!(
-                "operand {v} of `{}` is {}; handles are named where they are used, never carried, yielded or computed with",
+                "operand {name} of `{}` is {}; handles are named where they are used, never carried, yielded or computed with",
                 d.op, data.ty
             );
             self.error_inst(VerifyCode::HandlePlace, i, message);
@@ -85,15 +86,15 @@ impl<'k> Checker<'k> {
         };
         if !whole {
             let message = if d.op == Op::LocalAlloc {
-                format!("`alias={v}` names no allocation of its own; name the one that owns the bytes")
+                format!("`alias={name}` names no allocation of its own; name the one that owns the bytes")
             } else {
-                format!("`{}` takes the bytes of {v}, which is a slice or transposed; reinterpret the whole buffer first", d.op)
+                format!("`{}` takes the bytes of {name}, which is a slice or transposed; reinterpret the whole buffer first", d.op)
             };
             self.error_inst(VerifyCode::WholeBuffer, i, message);
         }
         let waits = matches!(d.op, Op::AsyncDotWait | Op::Yield | Op::For | Op::While) || d.op == Op::AsyncDot && n == 2;
         if maker.0 == Op::AsyncDot && !waits {
-            let message = format!("operand {v} of `{}` is a product in flight; read the result of an `async_dot_wait` of it", d.op);
+            let message = format!("operand {name} of `{}` is a product in flight; read the result of an `async_dot_wait` of it", d.op);
             self.error_inst(VerifyCode::ProductInFlight, i, message);
         }
     }

@@ -42,7 +42,7 @@ impl Checker<'_> {
     /// Where an instruction stands, for people.
     fn site(&self, i: Inst) -> String {
         let loc = self.loc(i);
-        if loc.line > 0 { format!("at {}:{}", loc.line, loc.col) } else { format!("at {i}") }
+        if loc.is_known() { format!("at {loc}") } else { format!("at {i}") }
     }
 
     /// What made a value, for people.

@@ -418,7 +418,7 @@ fn examples(code: VerifyCode) -> (Vec<Kernel>, Vec<Kernel>) {
         C::MissingYield => (
             vec![text("kernel @m(v0: i1) {\n if v0 { yield } else { yield }\n}")],
             vec![
-                text("kernel @m(v0: i1) {\n if v0 { yield } else { }\n}"),
+                text("kernel @m(v0: i1) {\n while { yield v0 } do { }\n}"),
                 text("kernel @m(v0: i32) {\n for v1 in 0..v0 step 1 {\n v2 = add v1, v1\n }\n}"),
             ],
         ),

@@ -31,7 +31,7 @@ mod value;
 mod word;
 
 use std::fmt;
-use tilelift_ir::Op;
+use tilelift_ir::{Loc, Op};
 use tilelift_lane::Target;
 use tilelift_lane::hash::Map;
 use tilelift_lane::inst_brief;
@@ -66,8 +66,8 @@ pub enum Spot {
     Written {
         /// The op, if it is known.
         op: Option<Op>,
-        /// Its line.
-        line: u32,
+        /// Where it stands.
+        at: Loc,
         /// The role that it stands in, and of which block.
         role: String,
     },
@@ -83,13 +83,18 @@ impl Spot {
     }
 }
 
+/// A place for a reader: the line of the text, or of the builder call.
+fn place(at: Loc) -> String {
+    if at.is_text() { format!("line {}", at.line) } else { at.to_string() }
+}
+
 impl fmt::Display for Spot {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Spot::Program(what) => f.write_str(what),
             Spot::Inst { text, role, .. } => write!(f, "`{text}` of {role}"),
-            Spot::Written { op: Some(op), line, role } => write!(f, "`{op}` of {role} (line {line})"),
-            Spot::Written { op: None, line, role } => write!(f, "a step of {role} (line {line})"),
+            Spot::Written { op: Some(op), at, role } => write!(f, "`{op}` of {role} ({})", place(*at)),
+            Spot::Written { op: None, at, role } => write!(f, "a step of {role} ({})", place(*at)),
         }
     }
 }

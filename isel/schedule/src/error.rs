@@ -60,7 +60,7 @@ impl LowerError {
         self
     }
 
-    /// Where the guilty instruction stands; line 0 if the kernel was built, not parsed.
+    /// Where the guilty instruction stands, in the text or in the program that built the kernel; line 0 if that is not known.
     pub fn loc(&self) -> Loc {
         match self {
             LowerError::Unsupported { loc, .. } | LowerError::Requirement { loc, .. } | LowerError::ResourceExceeded { loc, .. } => *loc,
@@ -71,8 +71,8 @@ impl LowerError {
 impl fmt::Display for LowerError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let loc = self.loc();
-        if loc.line > 0 {
-            write!(f, "{}:{}: ", loc.line, loc.col)?;
+        if loc.is_known() {
+            write!(f, "{loc}: ")?;
         }
         match self {
             LowerError::Unsupported { what, why, .. } => write!(f, "unsupported: {what}: {why}"),

@@ -45,7 +45,7 @@ pub(crate) fn holds(
 }
 
 fn place(loc: Loc, otherwise: impl FnOnce() -> String) -> String {
-    if loc.line > 0 { format!("{}:{}", loc.line, loc.col) } else { otherwise() }
+    if loc.is_known() { loc.to_string() } else { otherwise() }
 }
 
 fn refuse(kernel: &Kernel, site: Inst, why: impl Into<String>, other: Inst) -> LowerError {

@@ -14,13 +14,13 @@ pub(crate) type Origin = (Inst, Loc);
 /// A refusal in the words of the author's text: the ops and lines of its instructions, where they have one each.
 pub(crate) fn placed(e: ProtocolError, kernel: &Kernel, origins: impl FnOnce() -> Result<Vec<Origin>, LowerError>) -> ProtocolError {
     // The first answer was no error, and so is this one.
-    let origins: Vec<Origin> = origins().unwrap_or_default().into_iter().filter(|o| o.1.line > 0).collect();
+    let origins: Vec<Origin> = origins().unwrap_or_default().into_iter().filter(|o| o.1.is_known()).collect();
     let place = |spot: Box<Spot>| {
         let Spot::Inst { inst, role, .. } = &*spot else { return spot };
         let mut places = origins.iter().filter(|o| o.0 == **inst).map(|o| o.1);
         match places.next() {
-            Some(at) if places.all(|other| other.line == at.line) => {
-                Box::new(Spot::Written { op: written(kernel, at), line: at.line, role: role.clone() })
+            Some(at) if places.all(|other| (other.file, other.line) == (at.file, at.line)) => {
+                Box::new(Spot::Written { op: written(kernel, at), at, role: role.clone() })
             }
             Some(_) | None => spot,
         }

@@ -9,7 +9,7 @@
 use crate::graph::{Count, Graph, Node};
 use std::collections::BTreeSet;
 use tilelift_egraph::cost::Family;
-use tilelift_ir::{Effects, Extent, Inst, Kernel, Literal, Op, Region, Type, Value, verify};
+use tilelift_ir::{Effects, Extent, Inst, Kernel, Literal, Op, Region, Type, Value, iterations, verify};
 use tilelift_isel::Target;
 
 /// A launch, in lane operations: about two microseconds of a large machine.
@@ -151,7 +151,7 @@ fn trips(kernel: &Kernel, args: &[Value]) -> u64 {
         }
     };
     match (int(args[0]), int(args[1]), int(args[2])) {
-        (Some(lo), Some(hi), Some(step)) if step > 0 => (hi.saturating_sub(lo).max(0) as u64).div_ceil(step as u64).max(1),
+        (Some(lo), Some(hi), Some(step)) => iterations(lo, hi, step).map_or(TRIPS, |n| n.max(1)),
         _ => TRIPS,
     }
 }

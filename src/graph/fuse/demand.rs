@@ -89,10 +89,8 @@ impl Trace<'_, '_> {
             _ => None,
         };
         let to = match d.op.info().rule {
-            _ if d.op.is_elementwise() || d.op == Op::Philox || d.op == Op::Gather => {
-                // Bit casts between widths change the last extent.
-                let moved = d.op == Op::Bitcast && self.shape(d.args[0]) != self.shape(d.results[0]);
-                (!moved && tags.iter().flatten().all(|&t| t == first)).then_some(first)?
+            _ if kernel.is_elementwise(i) || d.op == Op::Philox || d.op == Op::Gather => {
+                tags.iter().flatten().all(|&t| t == first).then_some(first)?
             }
             Rule::Broadcast => (self.shape(d.args[0])[first] == self.shape(d.results[0])[first]).then_some(first)?,
             Rule::Transpose => match d.attrs.first() {

@@ -311,7 +311,7 @@ impl<'a, 'g> Retile<'a, 'g> {
                 Rep::Tile { value, tags } => Rep::Tile { value, tags },
             },
             (Op::Reshape, _) => self.reshape(maker, inst)?,
-            (op, _) if op.is_elementwise() || op == Op::Philox => return self.elementwise(maker, inst),
+            (op, _) if kernel.is_elementwise(inst) || op == Op::Philox => return self.elementwise(maker, inst),
             (op, Some(_)) if along_axis(op) => self.along(maker, inst)?,
             _ => return Err(self.no(inst, "mixes the elements of a tile")),
         };
@@ -385,11 +385,7 @@ impl<'a, 'g> Retile<'a, 'g> {
             return Ok(());
         }
         let reps: Vec<Rep> = d.args.iter().map(|&a| self.rep(a)).collect();
-        let from = kernel.ty(d.args[0]).elem();
         let to = kernel.ty(d.results[0]).elem();
-        if d.op == Op::Bitcast && from.bits() != to.bits() {
-            return Err(self.no(inst, "mixes the elements of a tile"));
-        }
         // Splats alone make a tile, too: the scalars behind them may not be those of this place.
         let tags = self.join(&reps, inst)?.unwrap_or_else(|| vec![None; kernel.ty(d.results[0]).shape().map_or(1, <[u32]>::len)]);
         let mut args = Vec::new();

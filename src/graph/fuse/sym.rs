@@ -202,7 +202,7 @@ impl Atoms {
             (Op::Mul, [a, b]) if word && a.as_number().is_some() => return Some(Sum::number(0).add(b, a.offset)),
             _ => {}
         }
-        if !op.is_elementwise() {
+        if !op.computes_elements() {
             return None;
         }
         let literals: Option<Vec<(Literal, Scalar)>> =

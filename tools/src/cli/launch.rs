@@ -3,7 +3,7 @@
 use super::files::{each, some};
 use super::{CliError, Outcome, Streams, input, options};
 use crate::execute::{DeviceKind, Executor, Launch};
-use crate::filetest::runline::{ArgSpec, Init, RunLine};
+use crate::filetest::runline::{ArgSpec, Init, MOST_STEPS, RunLine};
 use crate::filetest::{self, data, directive};
 use lexopt::Arg::{Long, Short, Value};
 use std::path::Path;
@@ -18,8 +18,8 @@ Executes every `; run:` line of the files, prints what the kernels wrote, and co
   --device NAME   cuda, sim, lane or interp (cuda if there is a GPU, else sim)
   --target NAME   what to compile for
   --seed N        schedule of the simulator (0)
-  --steps N       rounds after which a `while` is given up, and most programs of a grid (4194304); the simulator gives up after 100 N
-                  warp instructions
+  --steps N       rounds after which a `while` is given up, and most programs of a grid (4194304); the interpreters give up after
+                  4096 N operations on elements, the simulator after 100 N warp instructions
   --opt N         0: as written, 1: improved by equality saturation (default), 2: layouts, too
   --schedule NAME specialised or pipelined (the planner's choice)
   --warps N, --stages N   instead of the kernel's hints
@@ -29,7 +29,8 @@ pub(super) const INTERP_HELP: &str = "\
 usage: tilelift interp FILE… [OPTION…]
 
 Executes every `; run:` line of the files on the reference interpreter and prints what the kernels wrote.
-  --steps N   rounds after which a `while` is given up, and most programs of a grid (4194304)";
+  --steps N   rounds after which a `while` is given up, and most programs of a grid (4194304); all of it is given up after 4096 N
+              operations on elements";
 
 pub(super) const TEST_HELP: &str = "\
 usage: tilelift test PATH… [OPTION…]
@@ -149,7 +150,8 @@ fn one(
     };
     let launch = Launch { grid: run.grid, args: &args, programs: None, seed, steps, options };
     let mut want = memory.clone();
-    let reference = Executor::Interp.run(kernel, &launch, &mut want);
+    let bounded = Launch { steps: Some(steps.unwrap_or(MOST_STEPS)), ..launch };
+    let reference = Executor::Interp.run(kernel, &bounded, &mut want);
     if let Some(part) = &run.fails {
         return Ok(match reference {
             Err(e) if e.to_string().contains(part.as_str()) => {

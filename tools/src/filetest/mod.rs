@@ -248,7 +248,8 @@ impl Test<'_> {
         };
         let mut want = memory.clone();
         let options = Options::default();
-        let launch = Launch { grid: run.grid, args: &args, programs: None, seed: 0, steps: self.config.steps, options: &options };
+        let steps = Some(self.config.steps.unwrap_or(runline::MOST_STEPS));
+        let launch = Launch { grid: run.grid, args: &args, programs: None, seed: 0, steps, options: &options };
         let refused = Executor::Interp.run(kernel, &launch, &mut want).err();
         match (&run.fails, &refused) {
             (None, None) => {}
@@ -423,7 +424,7 @@ fn compiled(
 /// What has no line of its own is said of the kernel's header.
 fn compile_error(e: &CompileError, kernel: &Kernel, headers: &[(String, u32)]) -> Reported {
     let header = || headers.iter().find(|h| h.0 == kernel.name).map_or(0, |h| h.1);
-    let line = if e.loc().line > 0 { e.loc().line } else { header() };
+    let line = if e.loc().is_text() { e.loc().line } else { header() };
     Reported { line, code: e.code().to_owned(), message: e.to_string() }
 }
 

@@ -141,8 +141,8 @@ pub struct RunLine {
     pub fails: Option<String>,
 }
 
-/// Programs that a run line may have, unless another bound is asked for.
-const MOST_PROGRAMS: u64 = 1 << 22;
+/// Steps of a run line's launch on the reference interpreter, and programs of its grid, unless another bound is asked for.
+pub const MOST_STEPS: u64 = 1 << 22;
 
 impl RunLine {
     /// Refuses a grid of more programs than the bound on steps, of which each takes at least one. What must be refused in any case may ask
@@ -152,7 +152,7 @@ impl RunLine {
     /// A sentence with both numbers.
     pub fn bounded(&self, steps: Option<u64>) -> Result<(), String> {
         let programs = self.grid.iter().fold(1u64, |n, &e| n.saturating_mul(u64::from(e)));
-        let most = steps.unwrap_or(MOST_PROGRAMS);
+        let most = steps.unwrap_or(MOST_STEPS);
         if programs > most && self.fails.is_none() {
             return Err(format!("the grid has {programs} programs, more than the {most} steps that are allowed (`--steps`)"));
         }

@@ -156,10 +156,14 @@ fn newest(block: &Block, target: &Target) -> Option<(u8, u8)> {
         .max()
 }
 
-/// A PTX identifier made of a kernel's name.
+/// Names that the assembler takes for something else where an entry's name stands: a constant of the machine, words of `.loc`, a variable
+/// of its own, and the shared memory of our texts. Names of opcodes, types, directives and special registers are free.
+const TAKEN: &[&str] = &["WARP_SZ", "function_name", "inlined_at", "A7", "smem"];
+
+/// A PTX identifier made of a kernel's name: the name itself, or `k_` and the name where PTX does not let an entry have it.
 fn identifier(name: &str) -> String {
     let mut id: String = name.chars().map(|c| if c.is_ascii_alphanumeric() || c == '_' { c } else { '_' }).collect();
-    if !id.starts_with(|c: char| c.is_ascii_alphabetic()) {
+    if !id.starts_with(|c: char| c.is_ascii_alphabetic()) || TAKEN.contains(&id.as_str()) {
         id.insert_str(0, "k_");
     }
     id

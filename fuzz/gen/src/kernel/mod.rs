@@ -277,6 +277,7 @@ impl Gen<'_> {
             4,
             self.cfg.dots / 2,
             approx,
+            3,
             2,
         ];
         match self.src.weighted(&weights) {
@@ -319,6 +320,7 @@ impl Gen<'_> {
             36 => self.pairs(b),
             37 => self.dot_batched(b),
             38 => self.approx_store(b),
+            39 => self.widths(b),
             _ => self.require(b),
         }
     }

@@ -108,4 +108,59 @@ impl Gen<'_> {
         self.work += item.elements() * self.times;
         b.store(view, &at, v);
     }
+    /// A tile of bytes as twice as many elements of half a byte, moved about, then joined to bytes again.
+    pub(super) fn widths(&mut self, b: &mut KernelBuilder) {
+        let half = *self.src.pick(&[Scalar::I4, Scalar::F4E2M1]).unwrap_or(&Scalar::I4);
+        let Some(x) = self.any(|i| !i.elem().is_float() && i.elements() <= 2048) else { return };
+        let mut v = if x.elem() == Scalar::I8 { x.v } else { b.cast(x.v, Scalar::I8) };
+        if !x.is_tile() {
+            let Some(shape) = self.src.pick(&self.shapes).cloned() else { return };
+            v = b.splat(v, &shape);
+        }
+        v = self.moved(b, v);
+        v = b.bitcast(v, half);
+        v = self.moved(b, v);
+        if self.src.chance(64) {
+            let shape = b.ty(v).shape().unwrap_or(&[]).to_vec();
+            let (c, other) = (self.truth(b, &shape), b.full(&shape, 2i64, half));
+            v = b.select(c, v, other);
+        }
+        if b.ty(v).shape().and_then(<[u32]>::last).is_some_and(|n| n % 2 == 0) {
+            v = b.bitcast(v, Scalar::I8);
+            v = self.moved(b, v);
+        } else {
+            v = b.cast(v, Scalar::F32);
+        }
+        self.work += 8 * x.elements() * self.times;
+        self.put(b, v, None);
+    }
+
+    /// A tile with its elements in other places, or one line of it repeated.
+    fn moved(&mut self, b: &mut KernelBuilder, v: Value) -> Value {
+        let shape = b.ty(v).shape().unwrap_or(&[]).to_vec();
+        let axis = self.src.below(shape.len() as u32);
+        let extent = shape[axis as usize];
+        match self.src.below(6) {
+            0 => b.flip(v, axis),
+            1 => {
+                let order: Vec<u32> = (0..shape.len() as u32).rev().collect();
+                b.transpose(v, &order)
+            }
+            2 => {
+                let (mut at, mut line) = (vec![0; shape.len()], shape.clone());
+                (at[axis as usize], line[axis as usize]) = (self.src.below(extent), 1);
+                let line = b.slice(v, &at, &line);
+                b.broadcast(line, &shape)
+            }
+            3 if extent % 2 == 0 => {
+                let (mut at, mut part) = (vec![0; shape.len()], shape.clone());
+                part[axis as usize] = extent / 2;
+                let low = b.slice(v, &at, &part);
+                at[axis as usize] = extent / 2;
+                let high = b.slice(v, &at, &part);
+                b.concat(high, low, axis)
+            }
+            _ => v,
+        }
+    }
 }

@@ -29,7 +29,7 @@ use fiber::{Fiber, Moved, State};
 use local::{Buf, Clock, Local, Site};
 use std::collections::VecDeque;
 use store::Written;
-use tilelift_ir::kernel::{Kernel, Loc};
+use tilelift_ir::kernel::Kernel;
 use tilelift_ir::ops::{Attr, Op};
 use tilelift_ir::types::Type;
 use tilelift_ir::{Inst, Value};
@@ -305,8 +305,8 @@ impl Cluster<'_, '_> {
     fn place(&self, inst: Inst) -> String {
         let op = self.machine.kernel.insts[inst].op;
         match self.machine.kernel.locs[inst] {
-            Loc { line: 0, .. } => format!("`{op}` ({inst})"),
-            Loc { line, col } => format!("`{op}` ({line}:{col})"),
+            loc if loc.is_known() => format!("`{op}` ({loc})"),
+            _ => format!("`{op}` ({inst})"),
         }
     }
 

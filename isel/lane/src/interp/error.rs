@@ -198,7 +198,10 @@ impl fmt::Display for LaneFault {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             LaneFault::Fuel { limit } => {
-                write!(f, "the fuel of {limit} thread instructions is spent; does the loop end? otherwise raise `LaneOptions::fuel`")
+                write!(
+                    f,
+                    "no more than {limit} thread instructions are allowed; does the loop end? otherwise allow more (`--steps`, `LaneOptions::fuel`)"
+                )
             }
             LaneFault::Rounds { limit } => {
                 write!(f, "the loop ran {limit} rounds and goes on; mend its condition, or allow more (`--steps`, `LaneOptions::steps`)")

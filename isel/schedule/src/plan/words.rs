@@ -3,13 +3,13 @@
 
 use super::is_view;
 use super::loads::keeps_extents;
-use tilelift_ir::{Inst, Kernel, Loc, Op, Value, ValueDef};
+use tilelift_ir::{Inst, Kernel, Op, Value, ValueDef};
 
 /// A sentence about values, with their makers and places instead of their numbers; parameters keep theirs, and so do the values of a
 /// kernel that has no text.
 pub(super) fn in_words(kernel: &Kernel, why: &str) -> String {
-    let has_text = kernel.insts.keys().any(|i| kernel.locs[i].line > 0);
-    if !has_text {
+    let has_places = kernel.insts.keys().any(|i| kernel.locs[i].is_known());
+    if !has_places {
         return why.to_owned();
     }
     let mut out = String::with_capacity(why.len());
@@ -69,16 +69,18 @@ fn made(kernel: &Kernel, i: Inst) -> String {
         Op::Load => d.args.first().map_or_else(String::new, |v| format!(" of {v}")),
         _ => String::new(),
     };
-    let at = match kernel.locs[i] {
-        Loc { line: 0, .. } => String::new(),
-        Loc { line, col } => format!(" at {line}:{col}"),
-    };
+    let loc = kernel.locs[i];
+    let at = if loc.is_known() { format!(" at {loc}") } else { String::new() };
     format!("`{}`{of}{at}", d.op)
 }
 
 fn described(kernel: &Kernel, number: u32) -> Option<String> {
     let v = Value::from_u32(number);
-    match kernel.values.get(v)?.def {
+    let def = kernel.values.get(v)?.def;
+    if kernel.names[v].is_some() {
+        return Some(kernel.value_text(v));
+    }
+    match def {
         ValueDef::KernelParam(_) => None,
         ValueDef::Result(i, _) if kernel.insts[i].op == Op::Load => Some(format!("the {}", made(kernel, i))),
         ValueDef::Result(i, _) => Some(format!("the result of {}", made(kernel, i))),

@@ -29,7 +29,7 @@ fn elements(kernel: &Kernel, i: Inst) -> Option<(u64, Scalar)> {
     let d = &kernel.insts[i];
     let v = *d.results.first()?;
     match kernel.ty(v) {
-        Type::Tile(t) if d.op.is_elementwise() => Some((t.elements(), t.elem)),
+        Type::Tile(t) if d.op.computes_elements() => Some((t.elements(), t.elem)),
         _ => None,
     }
 }

@@ -11,7 +11,7 @@
 
 use super::{Search, chains};
 use crate::lane::{Costs, Target};
-use tilelift_ir::{Inst, Kernel, Literal, Op, Value, Verified};
+use tilelift_ir::{Inst, Kernel, Literal, Op, Value, Verified, iterations};
 use tilelift_schedule::LowerError;
 use tilelift_schedule::access::GlobalAccess;
 use tilelift_schedule::plan::{LayoutChoice, LowerOptions, Specialised};
@@ -80,7 +80,7 @@ fn specialised(kernel: &Kernel, target: &Target, plan: &Specialised, warps: u32)
         _ => None,
     };
     let rounds = match (known(bounds[0]), known(bounds[1]), known(bounds[2])) {
-        (Some(lo), Some(hi), Some(by)) if by > 0 => (hi - lo).max(0).unsigned_abs().div_ceil(by.unsigned_abs()),
+        (Some(lo), Some(hi), Some(by)) => iterations(lo, hi, by).unwrap_or(ROUNDS),
         _ => ROUNDS,
     };
     let moved = |i: Inst| {
@@ -95,7 +95,7 @@ fn specialised(kernel: &Kernel, target: &Target, plan: &Specialised, warps: u32)
         Some(bytes.div_ceil(SECTOR) * c.sector)
     };
     let around: u64 = kernel.regions[kernel.body].insts.iter().filter_map(|&i| moved(i)).sum();
-    Some(step * rounds + around + chains::chains(kernel, kernel.body, target, warps))
+    Some(step.saturating_mul(rounds).saturating_add(around) + chains::chains(kernel, kernel.body, target, warps))
 }
 
 /// The seconds that a launch of so many programs of a cost takes.

@@ -241,7 +241,7 @@ impl Lower<'_> {
     /// What messages call what an instruction allocates: its type, and where it stands.
     pub(super) fn called(&self, i: Inst) -> String {
         let (ty, at) = (self.kernel.ty(self.kernel.insts[i].results[0]), self.kernel.locs[i]);
-        if at.line == 0 { format!("`{ty}`") } else { format!("`{ty}` of {}:{}", at.line, at.col) }
+        if at.is_known() { format!("`{ty}` of {at}") } else { format!("`{ty}`") }
     }
 
     /// The parts of an allocation of so many bytes that tasks may use apart from one another: slots, what parts that are cut out are made of as
