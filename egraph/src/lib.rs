@@ -195,8 +195,7 @@ pub(crate) fn solve(kernel: &Kernel, options: &Options, explained: bool) -> Opti
     let start = Instant::now();
     let (graph, skeleton) = skeleton::build(kernel, explained);
     let built = Instant::now();
-    let before = Forest::new(&graph, &skeleton);
-    let before = extract::extract(&before, Mode::Best, 0, 0).map_or(0, |(c, _)| c.total);
+    let before = extract::extract(&Forest::new(&graph, &skeleton), Mode::Best, 0, 0).map_or(0, |(c, _)| c.total);
     let (graph, phases, rules) = saturate::saturate(graph, options);
     let saturated = Instant::now();
     let forest = Forest::new(&graph, &skeleton);

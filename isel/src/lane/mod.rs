@@ -26,8 +26,8 @@ mod unit;
 mod verify;
 pub(crate) mod visit;
 
-pub(crate) use build::SPARE;
-pub use build::{LaneBuilder, RoleSpec};
+pub(crate) use build::{Budget, INSTRUCTIONS, SPARE};
+pub use build::{LaneBuilder, RoleSpec, bin_weight, un_weight};
 pub(crate) use fold::{eval_cmp, eval_int};
 pub use interp::{LaneArg, LaneError, LaneFault, LaneOptions, LaneStats, Space, interpret};
 pub(crate) use launch_order::{overlap_launches, touches_global};
@@ -374,7 +374,7 @@ pub enum Inst {
     /// The value that another lane of the warp holds; 32-bit types only.
     Shuffle { dst: LVal, a: LVal, from: ShuffleFrom },
     /// A matrix instruction of the target: fragments in the order of the target's table, packed into `b32` where elements are narrower than 32 bits.
-    Matrix { dsts: SmallVec<[LVal; 16]>, instr: MatrixId, a: Vals, b: Vals, c: SmallVec<[LVal; 16]> },
+    Matrix { dsts: Vals, instr: MatrixId, a: Vals, b: Vals, c: Vals },
     /// `for iv in lo..hi step step` (signed; the step is positive).
     For(Box<For>),
     /// Repeats while the first block's condition holds.

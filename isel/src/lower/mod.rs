@@ -41,7 +41,7 @@ pub(crate) use vectors::{legal_width, memory_type};
 use crate::assign::{Assignment, assign};
 use crate::error::LowerError;
 use crate::hash::Map;
-use crate::lane::{AllocId, LTy, LVal, LaneBuilder, Param, ParamSource, Program, SPARE, Traffic, entry_registers, overlap_launches};
+use crate::lane::{AllocId, Budget, INSTRUCTIONS, LTy, LVal, LaneBuilder, Param, ParamSource, Program, SPARE, Traffic, entry_registers, overlap_launches};
 use crate::physical::{Search, ring_forms, staging};
 use crate::plan::{LayoutChoice, LowerOptions, Plan, RingForms, ScheduleKind, is_panels, plan, plan_with};
 use crate::target::Target;
@@ -118,6 +118,10 @@ pub(crate) struct Lower<'a> {
 
 /// Tiles with more registers per lane than this are refused: no register allocator could hold them.
 const MAX_REGISTERS_PER_TILE: u32 = 1024;
+
+/// What a lane may be told to do, and how much more per instruction of the kernel: what follows takes time and memory in proportion.
+const CODE: &str = "room for code (instructions of a lane)";
+const CODE_PER_INSTRUCTION: u64 = 6;
 
 /// The resource of which the ring of a specialised kernel takes what is left.
 const SHARED: &str = "shared memory (bytes)";
@@ -284,6 +288,7 @@ fn lowered(
     let explicit = cx.plan.explicit().cloned();
     let mut b = LaneBuilder::new(&kernel.name, teams * cx.plan.warps + others, target.lanes);
     b.code_casts = target.code_casts;
+    b.budget = Budget::new(INSTRUCTIONS.max(CODE_PER_INSTRUCTION * kernel.insts.len() as u64));
     if (direct || specialised.is_some()) && loads_what_it_leaves(kernel) {
         b.sink_loads = Some(target.units.as_ref().map_or(target.registers, |u| entry_registers(target, u, b.warps())));
     }
@@ -394,7 +399,28 @@ impl<'a> Lower<'a> {
         let around = std::mem::replace(&mut b.origin, self.kernel.locs[i]);
         let done = self.inst_in_forms(b, i);
         b.origin = around;
-        done
+        done?;
+        for &v in &self.kernel.insts[i].results {
+            if let Some(Held::Tile(t)) = &self.values[v] {
+                b.budget.take_names(t.regs.len());
+            }
+        }
+        self.small_enough(b)
+    }
+
+    /// Refuses a program that became too large.
+    fn small_enough(&self, b: &LaneBuilder) -> Result<(), LowerError> {
+        b.exceeded().map_or(Ok(()), |(need, have)| {
+            Err(LowerError::ResourceExceeded {
+                resource: CODE,
+                need,
+                have,
+                remedy: "up to here; every element that a lane holds is computed by instructions of its own: use smaller tiles, more warps, \
+                         or a loop over parts"
+                    .into(),
+                loc: Default::default(),
+            })
+        })
     }
 
     fn inst_in_forms(&mut self, b: &mut LaneBuilder, i: Inst) -> Result<(), LowerError> {
