@@ -209,6 +209,7 @@ fn lower_as(kernel: &Kernel, target: &Target, plan: Plan, layouts: LayoutChoice,
         && !direct
         && plan.explicit().is_none()
         && plan.specialised().is_none()
+        && fit_in_registers(kernel, target, &plan)
         && let Some(found) = Search::new(kernel, target, &plan, &plain, &stage::staged_loads(kernel)).solve_as(layouts)
     {
         // A choice that does not fit the machine is not the kernel's fault.
@@ -316,6 +317,13 @@ fn lowered(
     }
     let done = Lowered { program, plan: cx.plan, conversions: cx.conversions, searched: cx.assigned.searched, gave_way: None, traffic };
     Ok((done, acts))
+}
+
+/// False if a tile that is computed has more elements than any layout could hold: what follows says so.
+fn fit_in_registers(kernel: &Kernel, target: &Target, plan: &Plan) -> bool {
+    let most = u64::from(MAX_REGISTERS_PER_TILE) * u64::from(plan.warps) * u64::from(target.lanes);
+    let computed = kernel.insts.values().filter(|d| d.op != Op::Load).flat_map(|d| &d.results);
+    computed.filter_map(|&v| kernel.ty(v).as_tile()).all(|t| t.elements() <= most)
 }
 
 /// True if the sums of a specialised loop and whole tiles that are loaded beside it do not fit a lane's registers together. What is loaded

@@ -98,6 +98,12 @@ fn watch(start: Instant) {
     });
 }
 
+/// How long this thread has run on a processor, where the system says so.
+fn running() -> Option<Duration> {
+    let text = fs::read_to_string("/proc/thread-self/schedstat").ok()?;
+    text.split_whitespace().next()?.parse().ok().map(Duration::from_nanos)
+}
+
 fn main() -> ExitCode {
     let mut corpus = Vec::new();
     let job = match job().and_then(|j| texts(&j.corpus, &mut corpus).map(|()| j)) {
@@ -124,9 +130,10 @@ fn main() -> ExitCode {
             AT.1.store(start.elapsed().as_millis() as u64 + 1, Ordering::Relaxed);
             let before = BYTES.current_usage();
             BYTES.reset_peak_usage();
-            let begun = Instant::now();
+            let (begun, ran) = (Instant::now(), running());
             let made = compile(kernel, &target, &Options { opt, ..Options::default() });
-            let took = begun.elapsed();
+            // What others did meanwhile on this machine is no part of it.
+            let took = running().zip(ran).map_or(begun.elapsed(), |(now, then)| now.saturating_sub(then));
             AT.1.store(0, Ordering::Relaxed);
             let bytes = BYTES.peak_usage().saturating_sub(before) as u64;
             let answer = made.as_ref().map_or_else(|e| e.code(), |_| "compiled");

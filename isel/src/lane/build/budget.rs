@@ -71,7 +71,10 @@ pub(crate) fn weight(inst: &Inst, ty: LTy) -> u64 {
         Inst::Un { op, .. } => un_weight(*op, ty),
         Inst::Bin { op, .. } => bin_weight(*op, ty),
         Inst::Divide { dsts, .. } => 2 * dsts.len() as u64,
-        Inst::Atomic(_) | Inst::LoadGlobal { .. } => 2,
+        Inst::Atomic(_) => 2,
+        Inst::For(l) => 1 + l.carried.len() as u64,
+        Inst::While(l) => 1 + l.carried.len() as u64,
+        Inst::If(i) => 1 + i.results.len() as u64,
         _ => 1,
     }
 }
