@@ -191,7 +191,8 @@ pub fn grown(seed: u64) -> String {
             // Loads from near and far.
             2 => {
                 let _ = writeln!(out, "v{next} = add v2, {}", k % 100_000);
-                let _ = writeln!(out, "v{} = load v0[v{next}] : {tile}\nv{} = {} v{last}, v{}", next + 1, next + 2, binary(k >> 8), next + 1);
+                let _ =
+                    writeln!(out, "v{} = load v0[v{next}] : {tile}\nv{} = {} v{last}, v{}", next + 1, next + 2, binary(k >> 8), next + 1);
                 next += 2;
                 3
             }

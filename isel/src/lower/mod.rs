@@ -41,7 +41,9 @@ pub(crate) use vectors::{legal_width, memory_type};
 use crate::assign::{Assignment, assign};
 use crate::error::LowerError;
 use crate::hash::Map;
-use crate::lane::{AllocId, Budget, INSTRUCTIONS, LTy, LVal, LaneBuilder, Param, ParamSource, Program, SPARE, Traffic, entry_registers, overlap_launches};
+use crate::lane::{
+    AllocId, Budget, INSTRUCTIONS, LTy, LVal, LaneBuilder, Param, ParamSource, Program, SPARE, Traffic, entry_registers, overlap_launches,
+};
 use crate::physical::{Search, ring_forms, staging};
 use crate::plan::{LayoutChoice, LowerOptions, Plan, RingForms, ScheduleKind, is_panels, plan, plan_with};
 use crate::target::Target;
@@ -120,7 +122,7 @@ pub(crate) struct Lower<'a> {
 const MAX_REGISTERS_PER_TILE: u32 = 1024;
 
 /// What a lane may be told to do, and how much more per instruction of the kernel: what follows takes time and memory in proportion.
-const CODE: &str = "room for code (instructions of a lane)";
+const CODE: &str = "room for code (lane instructions)";
 const CODE_PER_INSTRUCTION: u64 = 6;
 
 /// The resource of which the ring of a specialised kernel takes what is left.
@@ -423,7 +425,7 @@ impl<'a> Lower<'a> {
                 resource: CODE,
                 need,
                 have,
-                remedy: "up to here; every element that a lane holds is computed by instructions of its own: use smaller tiles, more warps, \
+                remedy: "that is up to here, where every element that a lane holds takes instructions of its own: use smaller tiles, more warps, \
                          or a loop over parts"
                     .into(),
                 loc: Default::default(),

@@ -119,6 +119,9 @@ fn main() -> ExitCode {
     let (mut longest, mut largest) = ((0.0f64, String::new()), (0.0f64, String::new()));
     let mut broken = 0;
     for seed in job.seed..job.seed + job.rounds {
+        if seed > job.seed && (seed - job.seed).is_multiple_of(1000) {
+            eprintln!("{} rounds, {broken} over their limits", seed - job.seed);
+        }
         let (kind, kernels) = limits::kernels(seed, &corpus);
         for kernel in &kernels {
             let target = targets::by_name(["sm_80", "sm_90a"][(seed >> 2) as usize % 2]).unwrap_or_else(targets::usual);
