@@ -17,11 +17,15 @@ use cranelift_entity::SecondaryMap;
 use egg::Id;
 use indexmap::{IndexMap, IndexSet};
 use smallvec::SmallVec;
+use std::cell::Cell;
 use tilelift_ir::ops::OperandKind;
 use tilelift_ir::{Inst, Kernel, Literal, Loc, Op, Region, Type, Value, ValueDef};
 
 /// Why a choice does not become a kernel: a bug, answered with the input kernel.
 pub(crate) type Broken = String;
+
+/// Looks at operands per class, all in all, before values are computed where they are used instead of where their author had them.
+const LOOKS: usize = 64;
 
 /// Ops made anew where they are used.
 fn remade(op: Op) -> bool {
@@ -52,6 +56,8 @@ pub(crate) fn elaborate(input: &Kernel, g: &Graph, s: &Skeleton, forest: &Forest
         out,
         regions,
         values: vec![SmallVec::new(); forest.ids.len()],
+        made: SecondaryMap::new(),
+        looks: Cell::new(LOOKS * (1024 + forest.ids.len())),
         pairs: IndexMap::new(),
         named: IndexSet::new(),
         loc: Loc::default(),
@@ -366,6 +372,10 @@ struct Emitter<'a> {
     regions: SecondaryMap<Region, Option<Region>>,
     /// Values of each class by the old region in which they stand.
     values: Vec<SmallVec<[(Region, Value); 1]>>,
+    /// Classes with values in each old region that is open.
+    made: SecondaryMap<Region, Vec<u32>>,
+    /// Classes that [`Emitter::ready`] may still look at.
+    looks: Cell<usize>,
     pairs: IndexMap<Pair, Inst>,
     /// Old values whose names a new value has.
     named: IndexSet<Value>,
@@ -390,8 +400,20 @@ impl Emitter<'_> {
             if let Some(c) = self.forest.chosen(self.choice, class)
                 && matches!(c.node.head, Head::Leaf { value, .. } if value == old)
             {
-                self.values[class].push((region, new));
+                self.known(class, region, new);
             }
+        }
+    }
+
+    fn known(&mut self, class: usize, region: Region, v: Value) {
+        self.values[class].push((region, v));
+        self.made[region].push(class as u32);
+    }
+
+    /// Forgets what stands in a region behind whose end the rest follows.
+    fn close(&mut self, region: Region) {
+        for class in std::mem::take(&mut self.made[region]) {
+            self.values[class as usize].retain(|(r, _)| *r != region);
         }
     }
 
@@ -478,7 +500,7 @@ impl Emitter<'_> {
             }
         };
         let v = self.out.insts[inst].results[usize::from(result)];
-        self.values[class].push((region, v));
+        self.known(class, region, v);
         if let Some(i) = self.origin[class]
             && let [old] = self.input.insts[i].results[..]
         {
@@ -487,10 +509,12 @@ impl Emitter<'_> {
         Ok(())
     }
 
-    /// True if all that a class needs is there, or can be computed from what is.
+    /// True if all that a class needs is there, or can be computed from what is, as far as that is quickly seen.
     fn ready(&self, class: usize, region: Region) -> bool {
         let (mut seen, mut work) = (IndexSet::new(), vec![class]);
         while let Some(at) = work.pop() {
+            let Some(left) = self.looks.get().checked_sub(1) else { return false };
+            self.looks.set(left);
             if self.value(at, region).is_some() || !seen.insert(at) {
                 continue;
             }
@@ -621,6 +645,7 @@ impl Emitter<'_> {
             let end = self.out.add_inst(Op::Yield, &yields, 0, &[], &[], &[]);
             let end_loc = b.end.map_or(Loc::default(), |e| self.input.locs[e]);
             self.append(b.region, end, end_loc)?;
+            self.close(b.region);
         }
         let types: SmallVec<[Type; 4]> = slots.iter().map(|&n| self.input.ty(d.results[n]).clone()).collect();
         let made = self.out.add_inst(d.op, &operands, d.present, &d.attrs, &regions, &types);

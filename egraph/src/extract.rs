@@ -180,14 +180,23 @@ struct CostSet {
     node: u32,
 }
 
+/// Classes above which sets of classes are too large: a bit per class for every class grows with the square.
+const LARGE: usize = 1 << 12;
+
+/// Classes times changes that are looked at.
+const LOOKS: usize = 400 * LARGE;
+
 /// The choice, and up to `keep` runners-up in ascending cost. `None` if some root has no finite choice, which no graph built from a
 /// kernel has.
 pub(crate) fn extract(forest: &Forest, mode: Mode, keep: usize, fuel: usize) -> Option<(Choice, Vec<Choice>)> {
     match mode {
         Mode::Best => {
-            let of = greedy(forest)?;
+            let large = forest.ids.len() > LARGE;
+            let of = if large { shared(forest)? } else { greedy(forest)? };
             let total = forest.total(&of)?;
-            Some(improve(forest, Choice { of, total }, keep, fuel))
+            // A change is judged by a look at the whole program, and a runner-up is a whole program.
+            let fuel = fuel.min(LOOKS / forest.ids.len().max(1));
+            Some(improve(forest, Choice { of, total }, if large { 0 } else { keep }, fuel))
         }
         Mode::Chaos(seed) => {
             let of = chaos(forest, seed)?;
@@ -285,9 +294,36 @@ fn tree(forest: &Forest) -> Option<Vec<Option<u32>>> {
     settle(forest, &mut |class, n| (forest.nodes[class][n as usize].cost, class as u32))
 }
 
+/// The choice of the least cost where a class divides its own among the candidates that use it: the greedy choice of large programs, in
+/// near-linear time and memory. Where all users are chosen this is what the program costs.
+fn shared(forest: &Forest) -> Option<Vec<Option<u32>>> {
+    /// Costs are in so manieth parts, so that small ones can be divided.
+    const PARTS: u64 = 1 << 10;
+    let users = users(forest);
+    let counts: Vec<u64> = users.iter().map(|u| u.len() as u64).collect();
+    let mut costs: Vec<Vec<u64>> = forest.nodes.iter().map(|l| vec![u64::MAX; l.len()]).collect();
+    settle_among(forest, &users, &mut |class, n, of| {
+        let c = &forest.nodes[class][n as usize];
+        let kids = c.kids.iter().enumerate().filter(|&(i, k)| !c.kids[..i].contains(k));
+        let cost = kids.fold(c.cost.saturating_mul(PARTS), |sum, (_, &k)| {
+            let kid = of[k].map_or(u64::MAX, |n| costs[k][n as usize]);
+            sum.saturating_add(kid / counts[k].max(1))
+        });
+        costs[class][n as usize] = cost;
+        cost
+    })
+}
+
 /// Settles classes one after the other, always the one whose ready candidate has the smallest key; acyclic by construction.
 fn settle<K: Ord>(forest: &Forest, key: &mut dyn FnMut(usize, u32) -> K) -> Option<Vec<Option<u32>>> {
-    let users = users(forest);
+    settle_among(forest, &users(forest), &mut |class, n, _| key(class, n))
+}
+
+/// What a candidate of a class is settled by, when its operands have been.
+type Key<'k, K> = dyn FnMut(usize, u32, &[Option<u32>]) -> K + 'k;
+
+/// As [`settle`], with the users of each class, and keys that may look at what has been settled.
+fn settle_among<K: Ord>(forest: &Forest, users: &[Vec<(u32, u32)>], key: &mut Key<'_, K>) -> Option<Vec<Option<u32>>> {
     let mut waits: Vec<Vec<usize>> = forest
         .nodes
         .iter()
@@ -297,7 +333,7 @@ fn settle<K: Ord>(forest: &Forest, key: &mut dyn FnMut(usize, u32) -> K) -> Opti
     let mut ready: BinaryHeap<Reverse<(K, u32, u32)>> = BinaryHeap::new();
     for (class, list) in waits.iter().enumerate() {
         for n in list.iter().enumerate().filter(|&(_, &w)| w == 0).map(|(n, _)| n as u32) {
-            ready.push(Reverse((key(class, n), class as u32, n)));
+            ready.push(Reverse((key(class, n, &of), class as u32, n)));
         }
     }
     while let Some(Reverse((_, class, n))) = ready.pop() {
@@ -309,7 +345,7 @@ fn settle<K: Ord>(forest: &Forest, key: &mut dyn FnMut(usize, u32) -> K) -> Opti
             let w = &mut waits[user as usize][m as usize];
             *w -= 1;
             if *w == 0 && of[user as usize].is_none() {
-                ready.push(Reverse((key(user as usize, m), user, m)));
+                ready.push(Reverse((key(user as usize, m, &of), user, m)));
             }
         }
     }
@@ -441,7 +477,7 @@ mod tests {
 
     #[test]
     fn choices_are_sound_and_mostly_the_best_there_are() {
-        let (mut equal, cases) = (0, 2000);
+        let (mut equal, mut near, cases) = (0, 0, 2000);
         for seed in 0..cases {
             let forest = random(seed);
             let best = optimum(&forest);
@@ -453,6 +489,10 @@ mod tests {
                 assert!(o.total >= choice.total, "seed {seed}: a runner-up is better");
             }
             equal += u64::from(choice.total == best);
+            let of = shared(&forest).expect("the first candidates have no cycle");
+            let total = forest.total(&of).expect("settling closes no cycle");
+            assert_eq!(forest.check(&Choice { of, total }), Ok(()), "seed {seed}");
+            near += u64::from(total == best);
             for chaos in 0..4 {
                 let (choice, _) = extract(&forest, Mode::Chaos(seed * 4 + chaos), 0, 0).expect("the first candidates have no cycle");
                 assert_eq!(forest.check(&choice), Ok(()), "seed {seed}");
@@ -461,6 +501,7 @@ mod tests {
         }
         // Greedy extraction with single changes is no proof of the optimum, but close to it on graphs of this size.
         assert!(equal * 100 >= cases * 95, "only {equal} of {cases} are optimal");
+        assert!(near * 100 >= cases * 70, "only {near} of {cases} are optimal where cost is divided");
     }
 
     #[test]

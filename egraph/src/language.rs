@@ -10,7 +10,7 @@
 //! within one state of memory and one region; the epoch of a pure op is 0. A new pure op of the table needs no line here.
 
 use egg::{FromOp, Id, Language};
-use indexmap::IndexSet;
+use rustc_hash::FxBuildHasher;
 use smallvec::SmallVec;
 use std::fmt;
 use tilelift_ir::{Attr, Op, Type, Value};
@@ -26,11 +26,14 @@ pub(crate) struct AttrsId(u32);
 /// An attribute list, lead before trail.
 pub(crate) type Attrs = SmallVec<[Attr; 2]>;
 
+/// A set whose members have numbers; every node that is made asks for two.
+type Numbered<T> = indexmap::IndexSet<T, FxBuildHasher>;
+
 /// The types and attribute lists of one graph, numbered in order of appearance.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Pool {
-    types: IndexSet<Type>,
-    attrs: IndexSet<Attrs>,
+    types: Numbered<Type>,
+    attrs: Numbered<Attrs>,
 }
 
 impl Pool {

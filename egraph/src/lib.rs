@@ -34,6 +34,9 @@ use std::time::{Duration, Instant};
 use tilelift_ir::{Kernel, Verified, VerifyCode, verify};
 use whole::Whole;
 
+/// Iterations of a phase over a large program: each looks at all of it.
+const LARGE_ITERATIONS: usize = 3;
+
 /// What the optimizer may do, and how long.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Options {
@@ -62,6 +65,19 @@ impl Default for Options {
 }
 
 impl Options {
+    /// The same fuel per node for programs that are large from the start: room to grow by a quarter, in few iterations.
+    fn scaled(&self, nodes: usize) -> Options {
+        if nodes + nodes / 4 <= self.nodes {
+            return self.clone();
+        }
+        Options {
+            nodes: nodes + nodes / 4,
+            matches: self.matches.max(nodes / 2),
+            iterations: self.iterations.min(LARGE_ITERATIONS),
+            ..self.clone()
+        }
+    }
+
     pub(crate) fn admits(&self, rule: &Rule) -> bool {
         rule.class <= self.allow && self.only.is_none_or(|n| n == rule.name)
     }
@@ -195,8 +211,8 @@ pub(crate) fn solve(kernel: &Kernel, options: &Options, explained: bool) -> Opti
     let start = Instant::now();
     let (graph, skeleton) = skeleton::build(kernel, explained);
     let built = Instant::now();
-    let before = Forest::new(&graph, &skeleton);
-    let before = extract::extract(&before, Mode::Best, 0, 0).map_or(0, |(c, _)| c.total);
+    let before = extract::extract(&Forest::new(&graph, &skeleton), Mode::Best, 0, 0).map_or(0, |(c, _)| c.total);
+    let options = &options.scaled(graph.total_number_of_nodes());
     let (graph, phases, rules) = saturate::saturate(graph, options);
     let saturated = Instant::now();
     let forest = Forest::new(&graph, &skeleton);

@@ -70,6 +70,8 @@ pub(crate) struct Skeleton {
     pub(crate) class: SecondaryMap<Value, Option<Id>>,
 }
 
+/// Stores that a state of memory remembers at most.
+const STORES: usize = 32;
 /// Rounds of a loop whose bounds are not known.
 const TRIPS: u64 = 16;
 /// The heaviest weight of a region.
@@ -156,6 +158,10 @@ impl Builder<'_> {
         let rank = g.ty(args[0]).as_view().map_or(0, |v| v.rank());
         let new = Stored { place: args[..1 + rank].iter().copied().collect(), value: args[1 + rank], mask: args.get(2 + rank).copied() };
         self.stores = earlier.into_iter().filter(|old| g.find(old.place[0]) == g.find(new.place[0]) && apart(g, old, &new)).collect();
+        // The oldest are the least likely to be read.
+        if self.stores.len() == STORES {
+            self.stores.remove(0);
+        }
         self.stores.push(new);
     }
 

@@ -55,7 +55,7 @@ impl fmt::Display for Whole {
 
 /// Judges a kernel.
 pub(crate) fn judge(kernel: &Kernel) -> Whole {
-    let mut j = Judge { kernel, whole: Whole::default(), alive: SecondaryMap::new(), bytes: 0 };
+    let mut j = Judge { kernel, whole: Whole::default(), alive: SecondaryMap::new(), bytes: 0, inside: SecondaryMap::new(), regions: 0 };
     j.region(kernel.body, 1, &[]);
     j.whole
 }
@@ -66,6 +66,9 @@ struct Judge<'k> {
     alive: SecondaryMap<Value, bool>,
     /// The bytes of what is alive.
     bytes: u64,
+    /// The region, by number, that a value was last found to be inside of; regions looked at.
+    inside: SecondaryMap<Value, u32>,
+    regions: u32,
 }
 
 fn bytes(ty: &Type) -> u64 {
@@ -117,16 +120,18 @@ impl Judge<'_> {
     }
 
     /// What a region uses from outside: alive in all of it, for it may run again.
-    fn outer(&self, region: Region) -> Vec<Value> {
-        let (mut inside, mut used) = (SecondaryMap::<Value, bool>::new(), Vec::new());
-        self.kernel.regions[region].params.iter().for_each(|&v| inside[v] = true);
-        self.kernel.walk(region, &mut |i| {
-            let d = &self.kernel.insts[i];
+    fn outer(&mut self, region: Region) -> Vec<Value> {
+        self.regions += 1;
+        let (kernel, n, mut used) = (self.kernel, self.regions, Vec::new());
+        let inside = &mut self.inside;
+        kernel.regions[region].params.iter().for_each(|&v| inside[v] = n);
+        kernel.walk(region, &mut |i| {
+            let d = &kernel.insts[i];
             used.extend(d.args.iter().copied());
-            d.results.iter().for_each(|&v| inside[v] = true);
-            d.regions.iter().flat_map(|&r| &self.kernel.regions[r].params).for_each(|&v| inside[v] = true);
+            d.results.iter().for_each(|&v| inside[v] = n);
+            d.regions.iter().flat_map(|&r| &kernel.regions[r].params).for_each(|&v| inside[v] = n);
         });
-        used.retain(|&v| !inside[v]);
+        used.retain(|&v| inside[v] != n);
         used
     }
 

@@ -11,7 +11,7 @@
 use crate::lane::{SPARE, Target, overlap_launches};
 use crate::layout::assign::{Assignment, assign};
 use crate::layout::search::{Search, ring_forms};
-use crate::lower::{Lowered, SHARED, lane_program, placed};
+use crate::lower::{Lowered, MAX_REGISTERS_PER_TILE, SHARED, lane_program, placed};
 use tilelift_ir::channel::{Units, check, expand};
 use tilelift_ir::layout::Axis;
 use tilelift_ir::verify::Verified;
@@ -103,6 +103,7 @@ fn laid_out(kernel: &Kernel, target: &Target, plan: Plan, layouts: LayoutChoice,
         && !direct
         && plan.explicit().is_none()
         && plan.specialised().is_none()
+        && fit_in_registers(kernel, target, &plan)
         && let Some(found) = Search::new(kernel, target, &plan, &plain, &staged_loads(kernel)).solve_as(layouts)
     {
         // A choice that does not fit the machine is not the kernel's fault.
@@ -115,6 +116,13 @@ fn laid_out(kernel: &Kernel, target: &Target, plan: Plan, layouts: LayoutChoice,
         }
     }
     proved(kernel, target, plan, plain, direct)
+}
+
+/// False if a tile that is computed has more elements than any layout could hold: what follows says so.
+fn fit_in_registers(kernel: &Kernel, target: &Target, plan: &Plan) -> bool {
+    let most = u64::from(MAX_REGISTERS_PER_TILE) * u64::from(plan.warps) * u64::from(target.lanes);
+    let computed = kernel.insts.values().filter(|d| d.op != Op::Load).flat_map(|d| &d.results);
+    computed.filter_map(|&v| kernel.ty(v).as_tile()).all(|t| t.elements() <= most)
 }
 
 /// Lowers with a plan and layouts, and proves what needs a proof.

@@ -446,7 +446,7 @@ fn accumulators_need_no_moves() {
         for step in 0..2 {
             let x = a.load(B32, 4, from, step * 16);
             for tile in 0..2 {
-                let dsts: smallvec::SmallVec<[LVal; 16]> = (0..4).map(|_| a.val(F32)).collect();
+                let dsts: tilelift_isel::lane::Vals = (0..4).map(|_| a.val(F32)).collect();
                 let c = acc[4 * tile..][..4].into();
                 let b = x[..2].into();
                 a.push(Inst::Matrix { dsts: dsts.clone(), instr: MatrixId::from_u32(0), a: x.clone(), b, c });

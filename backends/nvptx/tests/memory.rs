@@ -291,10 +291,10 @@ fn matrix_program(id: MatrixId, instr: &MatrixInstr) -> Program {
         loads.push(words);
     }
     let (n, ty) = fragment(1 << instr.d.reg.len(), instr.acc);
-    let mut c: smallvec::SmallVec<[LVal; 16]> = loads[2].iter().copied().collect();
+    let mut c: tilelift_isel::lane::Vals = loads[2].iter().copied().collect();
     // Twice, so that the second accumulates on the first.
     for _ in 0..2 {
-        let dsts: smallvec::SmallVec<[LVal; 16]> = (0..n).map(|_| a.val(ty)).collect();
+        let dsts: tilelift_isel::lane::Vals = (0..n).map(|_| a.val(ty)).collect();
         a.push(Inst::Matrix { dsts: dsts.clone(), instr: id, a: loads[0].as_slice().into(), b: loads[1].as_slice().into(), c });
         c = dsts;
     }

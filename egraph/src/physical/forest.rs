@@ -347,29 +347,43 @@ impl Forest {
     }
 
     fn visit(&self, c: u32, controls: &[LayoutId], picks: &[Pick], state: &mut [u8]) -> Option<()> {
+        let mut stack = Vec::new();
+        if self.open(c, controls, picks, state)? {
+            stack.push((c, 0));
+        }
+        while let Some((c, next)) = stack.last_mut() {
+            let class = &self.classes[*c as usize];
+            let kid = match picks[*c as usize] {
+                Pick::None | Pick::Given => None,
+                Pick::Way(w) => class.ways.get(w as usize)?.kids.get(*next).copied(),
+                Pick::Convert(x) => Some(class.converts.get(x as usize)?.0).filter(|_| *next == 0),
+            };
+            *next += 1;
+            match kid {
+                Some(k) if self.open(k, controls, picks, state)? => stack.push((k, 0)),
+                Some(_) => {}
+                None => {
+                    state[*c as usize] = 2;
+                    stack.pop();
+                }
+            }
+        }
+        Some(())
+    }
+
+    /// Begins a class. True if its operands are to be visited, false if that is done; `None` if it is among its own operands, or has no way.
+    fn open(&self, c: u32, controls: &[LayoutId], picks: &[Pick], state: &mut [u8]) -> Option<bool> {
         match state[c as usize] {
-            2 => return Some(()),
+            2 => return Some(false),
             1 => return None,
             _ => state[c as usize] = 1,
         }
         let class = &self.classes[c as usize];
         match picks[c as usize] {
-            Pick::None => return None,
-            Pick::Given => {
-                let control = class.given?;
-                if controls[control as usize] != class.layout {
-                    return None;
-                }
-            }
-            Pick::Way(w) => {
-                for &k in &class.ways.get(w as usize)?.kids {
-                    self.visit(k, controls, picks, state)?;
-                }
-            }
-            Pick::Convert(x) => self.visit(class.converts.get(x as usize)?.0, controls, picks, state)?,
+            Pick::None => None,
+            Pick::Given => (controls[class.given? as usize] == class.layout).then_some(true),
+            Pick::Way(_) | Pick::Convert(_) => Some(true),
         }
-        state[c as usize] = 2;
-        Some(())
     }
 
     /// The units that a choice takes, each once.

@@ -122,6 +122,8 @@ pub(crate) struct Context<'k> {
     pub(crate) forms: IndexMap<FormKey, &'static str>,
     /// Classes of instructions without a tile result.
     pub(crate) done: Vec<(Inst, Id)>,
+    /// Where an instruction stands among them.
+    pub(crate) done_at: SecondaryMap<Inst, Option<u32>>,
     /// Values that have layouts.
     pub(crate) laid: SecondaryMap<Value, bool>,
     /// The instructions that make or read a value.
@@ -163,6 +165,7 @@ impl<'k> Context<'k> {
             of: SecondaryMap::new(),
             forms: IndexMap::new(),
             done: Vec::new(),
+            done_at: SecondaryMap::new(),
             laid: SecondaryMap::new(),
             touching: SecondaryMap::new(),
             fixed: SecondaryMap::new(),
@@ -291,10 +294,11 @@ pub(crate) fn add_form(g: &mut Graph<'_>, inst: Inst, form: &Form, rule: &'stati
     }
     made &= asked;
     if !made {
-        let id = match g.analysis.done.iter().find(|x| x.0 == inst) {
-            Some(&(_, id)) => id,
+        let id = match g.analysis.done_at[inst] {
+            Some(n) => g.analysis.done[n as usize].1,
             None => {
                 let id = g.add(Node { head: Head::Done(inst.as_u32()), kids: SmallVec::new() });
+                g.analysis.done_at[inst] = Some(g.analysis.done.len() as u32);
                 g.analysis.done.push((inst, id));
                 id
             }

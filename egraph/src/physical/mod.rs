@@ -160,6 +160,10 @@ const SLACK: u64 = 64;
 
 /// Chooses layouts. `None` if no way through the program is found; the plain assignment is the answer then.
 pub fn solve(problem: &Problem<'_>, machine: &dyn Machine, limits: &Limits) -> Option<Solution> {
+    // Where the plain layouts alone are more than the graph may have, nothing would spread.
+    if problem.base.values().filter(|l| l.is_some()).count() > limits.nodes {
+        return None;
+    }
     let (graph, stop) = saturate::saturate(problem, machine, limits);
     let mut forest = forest::Forest::new(&graph, problem, machine);
     if let Some(seed) = limits.chaos {

@@ -11,6 +11,7 @@ use super::graph::{Context, Graph, Head, Node, add_form, slot};
 use super::rules::{ANCHOR, CARRIED, CONVERT, PLAIN, Rule, Touch};
 use super::{Form, Limits, Machine, Problem};
 use crate::Stop;
+use cranelift_entity::SecondaryMap;
 use egg::{Applier, Id, PatternAst, Rewrite, Runner, SearchMatches, Searcher, SimpleScheduler, StopReason, Subst, Symbol, Var};
 use smallvec::smallvec;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -177,13 +178,15 @@ pub(super) fn saturate<'k>(problem: &Problem<'k>, machine: &dyn Machine, limits:
     };
     let mut g = runner.egraph;
     // An instruction that no rule says anything of runs as in the plain assignment.
+    let mut runs = SecondaryMap::with_default(false);
+    g.analysis.forms.keys().for_each(|k| runs[k.inst] = true);
     for &i in &insts {
         let d = &kernel.insts[i];
         let of = |v: &Value| problem.base[*v].clone();
         let form = Form { operands: d.args.iter().map(of).collect(), results: d.results.iter().map(of).collect() };
         let carries = matches!(d.op, Op::For | Op::While | Op::If | Op::Yield);
         let tiles = form.operands.iter().chain(&form.results).any(Option::is_some);
-        if !carries && tiles && !g.analysis.forms.keys().any(|k| k.inst == i) {
+        if !carries && tiles && !runs[i] {
             add_form(&mut g, i, &form, PLAIN);
         }
     }

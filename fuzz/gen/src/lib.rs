@@ -16,6 +16,7 @@ mod config;
 mod data;
 mod explicit;
 mod kernel;
+pub mod limits;
 mod misuse;
 pub mod oracle;
 mod reduce;

@@ -4,9 +4,11 @@
 //! allowed), and is shared with every later equal one inside that block. This is scoped value numbering and loop hoisting in one
 //! step, without a pass. [`LaneBuilder::finish`] removes what nothing uses and gives every allocation its place.
 
+mod budget;
 mod control;
 mod roles;
 
+pub use budget::{Budget, INSTRUCTIONS, bin_weight, un_weight};
 pub use roles::{RoleSpec, SPARE};
 
 use super::fold::{eval_cmp, eval_int};
@@ -34,7 +36,7 @@ enum Key {
     MadWide(LVal, LVal, LVal),
     Cmp(CmpOp, LVal, LVal),
     Select(LVal, LVal, LVal),
-    Divide(Vals, Vals),
+    Divide(Box<(Vals, Vals)>),
     Cvt(LTy, LVal),
     RoundTf32(LVal),
     Bitcast(LTy, LVal),
@@ -79,6 +81,7 @@ pub struct LaneBuilder {
     lives: SecondaryMap<AllocId, Option<Life>>,
     clock: u32,
     next_frame: u32,
+    pub budget: Budget,
     /// Shared memory was read, or written, since the last barrier on some path to here.
     read: bool,
     written: bool,
@@ -119,6 +122,7 @@ impl LaneBuilder {
             lives: SecondaryMap::new(),
             clock: 0,
             next_frame: 1,
+            budget: Budget::new(INSTRUCTIONS),
             read: false,
             written: false,
             code_casts: &[],
@@ -155,7 +159,20 @@ impl LaneBuilder {
         if let Known::Const(c) = self.known[v] { Some(c) } else { None }
     }
 
+    /// The instructions that the program would have by now, and how many it may have, if those are too many. It is to be thrown away then.
+    pub fn exceeded(&self) -> Option<(u64, u64)> {
+        self.budget.exceeded()
+    }
+
     fn new_val(&mut self, ty: LTy, depth: u32) -> LVal {
+        if self.budget.spent() {
+            if let Some(v) = self.budget.spare(ty) {
+                return v;
+            }
+            let v = self.program.vals.push(ty);
+            self.budget.set_spare(ty, v);
+            return v;
+        }
         let v = self.program.vals.push(ty);
         self.depth[v] = depth;
         v
@@ -172,6 +189,7 @@ impl LaneBuilder {
 
     fn pure(&mut self, key: Key, tys: &[LTy], uses: &[LVal], make: impl FnOnce(&Vals) -> Inst) -> Vals {
         if let Some(v) = self.memo.get(&key) {
+            self.budget.take_names(1);
             return v.clone();
         }
         let mut depth = uses.iter().map(|&u| self.depth[u]).max().unwrap_or(0);
@@ -180,10 +198,14 @@ impl LaneBuilder {
             depth = depth.max(role);
         }
         let dsts: Vals = tys.iter().map(|&t| self.new_val(t, depth)).collect();
-        let frame = &mut self.frames[depth as usize];
-        frame.block.push(make(&dsts));
-        frame.keys.push(key.clone());
-        self.memo.insert(key, dsts.clone());
+        let inst = make(&dsts);
+        self.budget.take(&inst, tys.first().copied().unwrap_or(LTy::I32));
+        if !self.budget.spent() {
+            let frame = &mut self.frames[depth as usize];
+            frame.block.push(inst);
+            frame.keys.push(key.clone());
+            self.memo.insert(key, dsts.clone());
+        }
         dsts
     }
 
@@ -191,17 +213,29 @@ impl LaneBuilder {
         self.clock += 1;
         let at = self.here() as usize;
         if let Some(origins) = &mut self.origins
+            && !self.budget.spent()
             && super::visit::blocks(&inst).is_empty()
         {
             origins.push((inst.clone(), self.origin));
         }
-        self.frames[at].block.push(inst);
+        self.budget.take(&inst, LTy::I32);
+        if !self.budget.spent() {
+            self.frames[at].block.push(inst);
+        }
+    }
+
+    /// Notes what is known of a value.
+    fn learn(&mut self, v: LVal, known: Known) {
+        // Spare values stand for anything.
+        if !self.budget.spent() {
+            self.known[v] = known;
+        }
     }
 
     /// A literal from its bits (integers sign-extended).
     pub fn constant(&mut self, ty: LTy, bits: u64) -> LVal {
         let v = self.pure(Key::Const(ty, bits), &[ty], &[], |d| Inst::Const { dst: d[0], bits })[0];
-        self.known[v] = Known::Const(bits);
+        self.learn(v, Known::Const(bits));
         v
     }
 
@@ -323,7 +357,7 @@ impl LaneBuilder {
         if op == BinOp::Add
             && let Some(c) = self.as_const(b)
         {
-            self.known[v] = Known::AddConst(a, c as i64);
+            self.learn(v, Known::AddConst(a, c as i64));
         }
         v
     }
@@ -448,7 +482,7 @@ impl LaneBuilder {
         }
         let v = self.pure(Key::Cvt(to, a), &[to], &[a], |d| Inst::Cvt { dst: d[0], a })[0];
         if (self.ty(a), to) == (LTy::F32, LTy::Num(Scalar::BF16)) {
-            self.known[v] = Known::Rounded(a);
+            self.learn(v, Known::Rounded(a));
         }
         v
     }
@@ -459,7 +493,7 @@ impl LaneBuilder {
         let types = vec![LTy::F32; a.len()];
         let all = [&a[..], &b[..]].concat();
         let (a, b) = (Vals::from_vec(a), Vals::from_vec(b));
-        self.pure(Key::Divide(a.clone(), b.clone()), &types, &all, |d| Inst::Divide { dsts: d.clone(), a, b })
+        self.pure(Key::Divide(Box::new((a.clone(), b.clone()))), &types, &all, |d| Inst::Divide { dsts: d.clone(), a, b })
     }
 
     /// Rounds an `f32` to tf32.
@@ -478,7 +512,7 @@ impl LaneBuilder {
             return x;
         }
         let v = self.pure(Key::Bitcast(to, a), &[to], &[a], |d| Inst::Bitcast { dst: d[0], a })[0];
-        self.known[v] = Known::Cast(a);
+        self.learn(v, Known::Cast(a));
         v
     }
 
@@ -500,7 +534,7 @@ impl LaneBuilder {
         let types: SmallVec<[LTy; 4]> = (0..n).map(|_| ty).collect();
         let parts = self.pure(Key::Unpack(ty, word), &types, &[word], |d| Inst::Unpack { dsts: d.clone(), a: word });
         for (i, &p) in parts.iter().enumerate() {
-            self.known[p] = Known::Part(word, i as u32);
+            self.learn(p, Known::Part(word, i as u32));
         }
         parts
     }
@@ -526,7 +560,7 @@ impl LaneBuilder {
     /// Says that a byte holds, sign-extended, the 4 bits from bit `at` on of an `i32`.
     pub fn note_half(&mut self, v: LVal, word: LVal, at: u32) {
         if self.known[v] == Known::Nothing {
-            self.known[v] = Known::Half(word, at);
+            self.learn(v, Known::Half(word, at));
         }
     }
 
@@ -703,10 +737,10 @@ impl LaneBuilder {
     }
 
     /// A matrix instruction.
-    pub fn matrix(&mut self, instr: MatrixId, a: Vals, b: Vals, c: SmallVec<[LVal; 16]>) -> SmallVec<[LVal; 16]> {
+    pub fn matrix(&mut self, instr: MatrixId, a: Vals, b: Vals, c: Vals) -> Vals {
         let depth = self.here();
         let tys: SmallVec<[LTy; 16]> = c.iter().map(|&v| self.ty(v)).collect();
-        let dsts: SmallVec<[LVal; 16]> = tys.iter().map(|&t| self.new_val(t, depth)).collect();
+        let dsts: Vals = tys.iter().map(|&t| self.new_val(t, depth)).collect();
         self.effect(Inst::Matrix { dsts: dsts.clone(), instr, a, b, c });
         dsts
     }

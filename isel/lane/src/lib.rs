@@ -34,7 +34,7 @@ mod unit;
 mod verify;
 pub mod visit;
 
-pub use build::{LaneBuilder, RoleSpec, SPARE};
+pub use build::{Budget, INSTRUCTIONS, LaneBuilder, RoleSpec, SPARE, bin_weight, un_weight};
 pub use fold::{eval_cmp, eval_int};
 pub use interp::{LaneArg, LaneError, LaneFault, LaneOptions, LaneStats, Space, interpret};
 pub(crate) use launch_order::in_order;
@@ -383,7 +383,7 @@ pub enum Inst {
     /// The value that another lane of the warp holds; 32-bit types only.
     Shuffle { dst: LVal, a: LVal, from: ShuffleFrom },
     /// A matrix instruction of the target: fragments in the order of the target's table, packed into `b32` where elements are narrower than 32 bits.
-    Matrix { dsts: SmallVec<[LVal; 16]>, instr: MatrixId, a: Vals, b: Vals, c: SmallVec<[LVal; 16]> },
+    Matrix { dsts: Vals, instr: MatrixId, a: Vals, b: Vals, c: Vals },
     /// `for iv in lo..hi step step` (signed; the step is positive).
     For(Box<For>),
     /// Repeats while the first block's condition holds.

@@ -31,7 +31,7 @@ const MAX_STATES: usize = 1 << 14;
 const MAX_EXPLICIT: usize = 1 << 12;
 
 /// Bytes of states, and of what was noted of them, after which it does, too.
-const MAX_BYTES: usize = 1 << 30;
+const MAX_BYTES: usize = 1 << 27;
 
 #[derive(Clone, Copy)]
 pub(super) enum End<'a> {

@@ -364,7 +364,7 @@ impl Lower<'_> {
                 let af = a.fragment(b, (m, k), regs_a)?;
                 let bf = bb.fragment(b, (k, n), regs_b)?;
                 let range = base as usize..(base + count(acc_bits)) as usize;
-                let mut c: SmallVec<[LVal; 16]> = if instr.acc.bytes() >= 4 {
+                let mut c: Vals = if instr.acc.bytes() >= 4 {
                     SmallVec::from_slice(&regs[range.clone()])
                 } else {
                     to_words(b, &regs[range.clone()], instr.acc).iter().copied().collect()

@@ -9,6 +9,9 @@ use std::rc::Rc;
 use tilelift_ir::layout::{Axis, Layout};
 use tilelift_ir::{Effects, Kernel, Op, Region, Value};
 
+/// Accesses of a view between two barriers at most: each is compared with all of them.
+const MOST_SEEN: usize = 256;
+
 /// An access since the last barrier: which lane touches which element follows from layout and indices.
 #[derive(Clone)]
 struct Seen {
@@ -76,7 +79,7 @@ impl Lower<'_> {
         let copies = layout.free_mask(Axis::Lane) | layout.free_mask(Axis::Warp) != 0;
         let own = |s: &Seen| s.indices == indices && *s.layout == **layout && (s.store == store || !copies);
         let clash = h.unknown || h.seen.iter().any(|s| (s.store || store) && !own(s) && !apart(b, s, layout, indices));
-        if clash {
+        if clash || h.seen.len() >= MOST_SEEN {
             self.order_all(b);
         }
         self.histories[view].seen.push(Seen { store, layout: layout.clone(), indices: indices.to_vec() });

@@ -37,7 +37,7 @@ pub(crate) use origin::{Origin, placed};
 
 use crate::hash::Map;
 use crate::lane::Target;
-use crate::lane::{AllocId, LTy, LVal, LaneBuilder, Param, ParamSource, Program, Registers, Traffic};
+use crate::lane::{AllocId, Budget, INSTRUCTIONS, LTy, LVal, LaneBuilder, Param, ParamSource, Program, Registers, Traffic};
 use crate::layout::assign::Assignment;
 use crate::layout::in_memory;
 use cranelift_entity::SecondaryMap;
@@ -113,7 +113,11 @@ pub(crate) struct Lower<'a> {
 }
 
 /// Tiles with more registers per lane than this are refused: no register allocator could hold them.
-const MAX_REGISTERS_PER_TILE: u32 = 1024;
+pub(crate) const MAX_REGISTERS_PER_TILE: u32 = 1024;
+
+/// What a lane may be told to do, and how much more per instruction of the kernel: what follows takes time and memory in proportion.
+const CODE: &str = "room for code (lane instructions)";
+const CODE_PER_INSTRUCTION: u64 = 6;
 
 /// The resource of which the ring of a specialised kernel takes what is left.
 pub(crate) const SHARED: &str = "shared memory (bytes)";
@@ -165,6 +169,7 @@ pub(crate) fn lane_program(
     let explicit = cx.plan.explicit().cloned();
     let mut b = LaneBuilder::new(&kernel.name, teams * cx.plan.warps + others, target.lanes);
     b.code_casts = target.code_casts;
+    b.budget = Budget::new(INSTRUCTIONS.max(CODE_PER_INSTRUCTION * kernel.insts.len() as u64));
     if (direct || specialised.is_some()) && loads_what_it_leaves(kernel) {
         b.sink_loads = Some(target.units.as_ref().map_or(target.registers, |u| Registers::of(target, u, b.warps()).entry));
     }
@@ -261,7 +266,28 @@ impl<'a> Lower<'a> {
         let around = std::mem::replace(&mut b.origin, self.kernel.locs[i]);
         let done = self.inst_in_forms(b, i);
         b.origin = around;
-        done
+        done?;
+        for &v in &self.kernel.insts[i].results {
+            if let Some(Held::Tile(t)) = &self.values[v] {
+                b.budget.take_names(t.regs.len());
+            }
+        }
+        self.small_enough(b)
+    }
+
+    /// Refuses a program that became too large.
+    fn small_enough(&self, b: &LaneBuilder) -> Result<(), LowerError> {
+        b.exceeded().map_or(Ok(()), |(need, have)| {
+            Err(LowerError::ResourceExceeded {
+                resource: CODE,
+                need,
+                have,
+                remedy: "that is up to here, where every element that a lane holds takes instructions of its own: use smaller tiles, more warps, \
+                         or a loop over parts"
+                    .into(),
+                loc: Default::default(),
+            })
+        })
     }
 
     fn inst_in_forms(&mut self, b: &mut LaneBuilder, i: Inst) -> Result<(), LowerError> {

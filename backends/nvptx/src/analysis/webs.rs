@@ -29,6 +29,9 @@ impl Webs {
         // Results first: the loop leaves with the parameter's register, so these joins are not a choice.
         webs.results(&program.body);
         webs.copies(defs, &program.body);
+        program.vals.keys().for_each(|v| {
+            webs.shortened(v);
+        });
         webs
     }
 
@@ -40,17 +43,34 @@ impl Webs {
         v
     }
 
-    fn spans(&self, v: LVal) -> Vec<Interval> {
-        if self.spans[v].is_empty() { vec![self.live[v]] } else { self.spans[v].clone() }
+    /// The same, and all on the way there then know it: a chain of webs is as long as a chain of loops.
+    fn shortened(&mut self, v: LVal) -> LVal {
+        let r = self.representative(v);
+        let mut at = v;
+        while at != r {
+            let next = self.parent[at].expand().unwrap_or(r);
+            self.parent[at] = r.into();
+            at = next;
+        }
+        r
+    }
+
+    fn take_spans(&mut self, v: LVal) -> Vec<Interval> {
+        let spans = std::mem::take(&mut self.spans[v]);
+        if spans.is_empty() { vec![self.live[v]] } else { spans }
     }
 
     fn join(&mut self, a: LVal, b: LVal) -> bool {
-        let (a, b) = (self.representative(a), self.representative(b));
+        let (a, b) = (self.shortened(a), self.shortened(b));
         if a == b {
             return true;
         }
-        let Some(both) = merge(&self.spans(a), &self.spans(b)) else { return false };
-        self.link(a, b, both);
+        let (of_a, of_b) = (self.take_spans(a), self.take_spans(b));
+        if !apart(&of_a, &of_b) {
+            (self.spans[a], self.spans[b]) = (of_a, of_b);
+            return false;
+        }
+        self.link(a, b, merge(of_a, of_b));
         true
     }
 
@@ -129,32 +149,53 @@ impl Webs {
     }
 }
 
-/// Two sorted lists as one, if no interval of one meets one of the other.
-fn merge(a: &[Interval], b: &[Interval]) -> Option<Vec<Interval>> {
-    let mut out = Vec::with_capacity(a.len() + b.len());
-    let (mut i, mut j) = (0, 0);
-    while i < a.len() || j < b.len() {
-        let next = match (a.get(i), b.get(j)) {
-            (Some(x), Some(y)) if x.end < y.start => {
-                i += 1;
-                *x
-            }
-            (Some(x), Some(y)) if y.end < x.start => {
-                j += 1;
-                *y
-            }
-            (Some(_), Some(_)) => return None,
-            (Some(x), None) => {
-                i += 1;
-                *x
-            }
-            (None, Some(y)) => {
-                j += 1;
-                *y
-            }
-            (None, None) => break,
-        };
-        out.push(next);
+/// The position of an interval in a sorted list that it may meet; `None` if it meets one.
+fn place(list: &[Interval], x: Interval) -> Option<usize> {
+    let at = list.partition_point(|y| y.end < x.start);
+    list.get(at).is_none_or(|y| x.end < y.start).then_some(at)
+}
+
+/// True if no interval of one sorted list meets one of the other.
+fn apart(a: &[Interval], b: &[Interval]) -> bool {
+    let (short, long) = if a.len() < b.len() { (a, b) } else { (b, a) };
+    short.iter().all(|&x| place(long, x).is_some())
+}
+
+/// Two sorted lists that are apart as one. Webs grow towards the end of the program, a few intervals at a time.
+fn merge(a: Vec<Interval>, b: Vec<Interval>) -> Vec<Interval> {
+    let (short, mut long) = if a.len() < b.len() { (a, b) } else { (b, a) };
+    if short.len() > 8 {
+        long.extend(short);
+        long.sort_unstable_by_key(|x| x.start);
+        return long;
     }
-    Some(out)
+    for x in short {
+        let at = place(&long, x).unwrap_or(long.len());
+        long.insert(at, x);
+    }
+    long
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn list(bounds: &[(u32, u32)]) -> Vec<Interval> {
+        bounds.iter().map(|&(start, end)| Interval { start, end }).collect()
+    }
+
+    #[test]
+    fn lists_that_are_apart_become_one_in_order() {
+        let odd: Vec<(u32, u32)> = (0..20).map(|i| (10 * i + 5, 10 * i + 7)).collect();
+        for short in [vec![(0, 4)], vec![(8, 9), (28, 34)], (0..12).map(|i| (10 * i, 10 * i + 4)).collect()] {
+            assert!(apart(&list(&odd), &list(&short)) && apart(&list(&short), &list(&odd)));
+            let both = merge(list(&odd), list(&short));
+            assert_eq!(both, merge(list(&short), list(&odd)));
+            assert_eq!(both.len(), odd.len() + short.len());
+            assert!(both.windows(2).all(|w| w[0].end < w[1].start), "{both:?}");
+        }
+        for meets in [(0, 5), (7, 7), (6, 6), (0, 100), (195, 300)] {
+            assert!(!apart(&list(&odd), &list(&[meets])), "{meets:?}");
+        }
+    }
 }

@@ -141,3 +141,27 @@ fn conditions_read_the_constant_in_its_own_width() {
     assert_eq!(holds(When::Amount, LTy::Num(Scalar::I16), Some(u64::MAX)), Some(64));
     assert_eq!(holds(When::Always, LTy::I32, None), Some(0));
 }
+
+/// What an operation counts for in the size of a program keeps up with the lines of its text: 1 for the first few, 1 for every eight more.
+#[test]
+fn long_rules_count_for_more() {
+    use tilelift_isel::lane::{bin_weight, un_weight};
+    for (key, ty) in everything() {
+        let weight = match key {
+            Key::Un(op) => un_weight(op, ty),
+            Key::Bin(op) => bin_weight(op, ty),
+            _ => 1,
+        };
+        let Some((rule, _)) = select(key, ty, None) else { continue };
+        let lines = match rule.body {
+            Body::Lines(lines) => lines.len(),
+            // The `f32` rule, and conversions.
+            Body::ViaF32 => match select(key, LTy::F32, None).map(|(r, _)| r.body) {
+                Some(Body::Lines(lines)) => lines.len() + 3,
+                Some(Body::ViaF32 | Body::Unsupported(_)) | None => 0,
+            },
+            Body::Unsupported(_) => 0,
+        };
+        assert!(lines as u64 <= 8 * weight + 8, "{}: {lines} lines count for {weight}", rule.name);
+    }
+}

@@ -1,0 +1,177 @@
+//! Compiles mutants and generated kernels, and holds the time and the memory of every compile against what it may take.
+//!
+//! ```text
+//! limits --rounds 20000 --seed 0 [--corpus FOLDER] [--out FOLDER] [--one]
+//! ```
+
+use peak_alloc::PeakAlloc;
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+use tilelift::{OptLevel, Options, compile, targets};
+use tilelift_fuzzgen::limits;
+use tilelift_ir::text;
+
+#[global_allocator]
+static BYTES: PeakAlloc = PeakAlloc;
+
+const HELP: &str = "\
+usage: limits [OPTION…]
+
+Compiles mutants of kernel texts and generated kernels, each on a target and at a level that its seed picks, and fails if a compile takes
+more time or memory than its instructions allow: 2 s and 256 MB up to 50,000 of them, 20 us and 4 KB for each above. Refusals are answers.
+  --rounds N --seed N  seeds to try, and the first (1000, 0)
+  --corpus FOLDER      kernel texts (tests/tile)
+  --out FOLDER         writes texts there that break a limit
+  --slack X            times as much time, for a machine that has other work (1)
+  --print              prints the kernels of the seeds";
+
+/// Compiles that are given up, with the whole program.
+const HOPELESS: (Duration, usize) = (Duration::from_secs(60), 4 << 30);
+
+struct Job {
+    rounds: u64,
+    seed: u64,
+    corpus: PathBuf,
+    out: Option<PathBuf>,
+    slack: f64,
+    print: bool,
+}
+
+fn job() -> Result<Job, String> {
+    let mut job = Job { rounds: 1000, seed: 0, corpus: "tests/tile".into(), out: None, slack: 1.0, print: false };
+    let mut args = std::env::args().skip(1);
+    while let Some(a) = args.next() {
+        let mut value = || args.next().ok_or(format!("{a} needs a value"));
+        let number = |s: String| s.parse::<u64>().map_err(|e| format!("{s}: {e}"));
+        match a.as_str() {
+            "--rounds" => job.rounds = number(value()?)?,
+            "--seed" => job.seed = number(value()?)?,
+            "--corpus" => job.corpus = value()?.into(),
+            "--out" => job.out = Some(value()?.into()),
+            "--slack" => job.slack = value()?.parse().map_err(|e| format!("--slack: {e}"))?,
+            "--print" => job.print = true,
+            "--help" | "-h" => {
+                println!("{HELP}");
+                std::process::exit(0);
+            }
+            _ => return Err(format!("unknown option {a}; `limits --help` lists them")),
+        }
+    }
+    Ok(job)
+}
+
+/// The texts of a folder and of those in it, in order.
+fn texts(folder: &Path, out: &mut Vec<String>) -> Result<(), String> {
+    let list = fs::read_dir(folder).map_err(|e| format!("{}: {e}", folder.display()))?;
+    let mut paths: Vec<PathBuf> = list.filter_map(|e| e.ok().map(|e| e.path())).collect();
+    paths.sort();
+    for p in paths {
+        if p.is_dir() {
+            texts(&p, out)?;
+        } else if p.extension().is_some_and(|e| e == "tile") {
+            out.push(fs::read_to_string(&p).map_err(|e| format!("{}: {e}", p.display()))?);
+        }
+    }
+    Ok(())
+}
+
+/// The seed that is being compiled, and when that began, in milliseconds; 0 between compiles.
+static AT: (AtomicU64, AtomicU64) = (AtomicU64::new(0), AtomicU64::new(0));
+
+/// Ends the program if a compile neither ends nor stops growing.
+fn watch(start: Instant) {
+    std::thread::spawn(move || {
+        loop {
+            std::thread::sleep(Duration::from_millis(50));
+            let (seed, since) = (AT.0.load(Ordering::Relaxed), AT.1.load(Ordering::Relaxed));
+            let now = start.elapsed();
+            let long = since > 0 && now.saturating_sub(Duration::from_millis(since)) > HOPELESS.0;
+            if long || BYTES.current_usage() > HOPELESS.1 {
+                eprintln!("seed {seed}: given up, {} MB; `limits --rounds 1 --seed {seed} --print` shows it", BYTES.current_usage() >> 20);
+                std::process::exit(3);
+            }
+        }
+    });
+}
+
+/// How long this thread has run on a processor, where the system says so.
+fn running() -> Option<Duration> {
+    let text = fs::read_to_string("/proc/thread-self/schedstat").ok()?;
+    text.split_whitespace().next()?.parse().ok().map(Duration::from_nanos)
+}
+
+fn main() -> ExitCode {
+    let mut corpus = Vec::new();
+    let job = match job().and_then(|j| texts(&j.corpus, &mut corpus).map(|()| j)) {
+        Ok(j) => j,
+        Err(e) => {
+            eprintln!("{e}");
+            return ExitCode::from(2);
+        }
+    };
+    let start = Instant::now();
+    watch(start);
+    let mut answers: BTreeMap<(limits::Kind, &'static str), u64> = BTreeMap::new();
+    let (mut longest, mut largest) = ((0.0f64, String::new()), (0.0f64, String::new()));
+    let mut broken = 0;
+    for seed in job.seed..job.seed + job.rounds {
+        if seed > job.seed && (seed - job.seed).is_multiple_of(1000) {
+            eprintln!("{} rounds, {broken} over their limits", seed - job.seed);
+        }
+        let (kind, kernels) = limits::kernels(seed, &corpus);
+        for kernel in &kernels {
+            let target = targets::by_name(["sm_80", "sm_90a"][(seed >> 2) as usize % 2]).unwrap_or_else(targets::usual);
+            let opt = OptLevel::ALL[(seed >> 3) as usize % OptLevel::ALL.len()];
+            if job.print {
+                println!("; {} level {opt:?}\n{}", target.name, text::print(kernel));
+            }
+            AT.0.store(seed, Ordering::Relaxed);
+            AT.1.store(start.elapsed().as_millis() as u64 + 1, Ordering::Relaxed);
+            let before = BYTES.current_usage();
+            BYTES.reset_peak_usage();
+            let (begun, ran) = (Instant::now(), running());
+            let made = compile(kernel, &target, &Options { opt, ..Options::default() });
+            // What others did meanwhile on this machine is no part of it.
+            let took = running().zip(ran).map_or(begun.elapsed(), |(now, then)| now.saturating_sub(then));
+            AT.1.store(0, Ordering::Relaxed);
+            let bytes = BYTES.peak_usage().saturating_sub(before) as u64;
+            let answer = made.as_ref().map_or_else(|e| e.code(), |_| "compiled");
+            drop(made);
+            *answers.entry((kind, answer)).or_default() += 1;
+            let n = kernel.insts.len();
+            let (time, memory) = (limits::time(n), limits::memory(n));
+            let words = || {
+                let (ms, mb) = (took.as_secs_f64() * 1e3, bytes as f64 / f64::from(1 << 20));
+                format!("seed {seed} ({kind:?}, {}, {opt:?}): {n} instructions, {answer}, {ms:.0} ms, {mb:.0} MB", target.name)
+            };
+            let (share, room) = (took.as_secs_f64() / time.as_secs_f64(), bytes as f64 / memory as f64);
+            if share > longest.0 {
+                longest = (share, words());
+            }
+            if room > largest.0 {
+                largest = (room, words());
+            }
+            if share > job.slack || room > 1.0 || answer == "internal" {
+                broken += 1;
+                println!("over the limit: {}", words());
+                if let Some(folder) = &job.out {
+                    let path = folder.join(format!("seed{seed}.tile"));
+                    if let Err(e) = fs::write(&path, text::print(kernel)) {
+                        eprintln!("{}: {e}", path.display());
+                    }
+                }
+            }
+        }
+    }
+    for ((kind, answer), n) in &answers {
+        println!("{n:7} {kind:?} {answer}");
+    }
+    println!("longest: {:.0}% of its limit, {}", longest.0 * 100.0, longest.1);
+    println!("largest: {:.0}% of its limit, {}", largest.0 * 100.0, largest.1);
+    println!("{broken} over their limits");
+    if broken == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}
