@@ -64,32 +64,7 @@ impl Emitter<'_> {
             },
             Inst::RoundTf32 { dst, a } => (Key::RoundTf32, ty(dst), dst, [Some(a), None, None]),
             Inst::Bitcast { dst, a } => (Key::Bits(ty(a)), ty(dst), dst, [Some(a), None, None]),
-            Inst::Undefined { .. }
-            | Inst::Const { .. }
-            | Inst::Param { .. }
-            | Inst::Special { .. }
-            | Inst::SharedAddr { .. }
-            | Inst::Pack { .. }
-            | Inst::Unpack { .. }
-            | Inst::Divide { .. }
-            | Inst::LoadGlobal { .. }
-            | Inst::StoreGlobal { .. }
-            | Inst::Atomic(_)
-            | Inst::LoadShared { .. }
-            | Inst::StoreShared { .. }
-            | Inst::LoadMatrix { .. }
-            | Inst::CopyAsync { .. }
-            | Inst::CommitCopies
-            | Inst::WaitCopies { .. }
-            | Inst::Barrier
-            | Inst::Assert { .. }
-            | Inst::Shuffle { .. }
-            | Inst::Matrix { .. }
-            | Inst::For(_)
-            | Inst::While(_)
-            | Inst::If(_)
-            | Inst::Unit(_)
-            | Inst::Roles(_) => return None,
+            _ => return None,
         })
     }
 

@@ -21,7 +21,6 @@ use super::print::inst_text;
 use super::{
     Atomic, AtomicKind, BinOp, Block, Carried, Inst, LTy, LVal, Param, ParamSource, Program, ShuffleFrom, Space, UnOp, Unit, touches_global,
 };
-use crate::computes;
 use crate::machine::Target;
 use cranelift_entity::{EntityRef, SecondaryMap};
 use tilelift_ir::layout::FragmentMap;
@@ -180,21 +179,7 @@ impl Verifier<'_> {
             }
             Inst::Roles(r) => units::roles(self, inst, r)?,
             Inst::Unit(u) => units::unit(self, u, defined).map_err(at)?,
-            computes!()
-            | Inst::Undefined { .. }
-            | Inst::LoadGlobal { .. }
-            | Inst::StoreGlobal { .. }
-            | Inst::Atomic(_)
-            | Inst::LoadShared { .. }
-            | Inst::StoreShared { .. }
-            | Inst::LoadMatrix { .. }
-            | Inst::CopyAsync { .. }
-            | Inst::CommitCopies
-            | Inst::WaitCopies { .. }
-            | Inst::Barrier
-            | Inst::Assert { .. }
-            | Inst::Shuffle { .. }
-            | Inst::Matrix { .. } => self.simple(inst, defined).map_err(at)?,
+            _ => self.simple(inst, defined).map_err(at)?,
         }
         Ok(())
     }
