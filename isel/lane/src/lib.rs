@@ -24,6 +24,7 @@ mod interp;
 mod launch_order;
 mod machine;
 pub mod number;
+mod op;
 mod place;
 mod print;
 mod sink;
@@ -41,6 +42,7 @@ pub use inst::{Control, Inst};
 pub use interp::{LaneArg, LaneError, LaneFault, LaneOptions, LaneStats, Space, interpret};
 pub use launch_order::{overlap_launches, touches_global};
 pub use machine::{BulkTensor, Costs, GroupMatrix, GroupMatrixId, Machine, MatrixId, MatrixInstr, RegisterPool, Target, Units};
+pub use op::{BinOp, Takes, UnOp};
 pub use print::inst_text;
 pub use table::{Effect, Use};
 pub use traffic::{Meter, Traffic};
@@ -200,70 +202,6 @@ pub enum Special {
     Workers,
     /// Position of the program instance in its cluster.
     ClusterRank,
-}
-
-/// One-operand operations; meanings as the tile ops of the same name. The last four are for machines that convert codes, see
-/// [`crate::Target::code_casts`].
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Hash, PartialOrd, Ord)]
-#[allow(missing_docs)]
-pub enum UnOp {
-    Neg,
-    Abs,
-    Not,
-    Exp,
-    Exp2,
-    Log,
-    Log2,
-    Sqrt,
-    Rsqrt,
-    Tanh,
-    Floor,
-    Ceil,
-    Round,
-    Trunc,
-    Rcp,
-    Sin,
-    Cos,
-    Erf,
-    Popcount,
-    Clz,
-    /// An `f32` rounded to the nearest `bf16`.
-    RoundBf16,
-    /// The code of the `f8e4m3` nearest to the `f32` of those bits, infinities becoming the largest number; `i32` only, as the next three.
-    EncodeE4M3,
-    /// As [`UnOp::EncodeE4M3`], for `f8e5m2`; it saturates, too.
-    EncodeE5M2,
-    /// The bits of the `f32` that the code of an `f8e4m3` stands for; upper bits of the code do not matter.
-    DecodeE4M3,
-    /// As [`UnOp::DecodeE4M3`], for `f8e5m2`.
-    DecodeE5M2,
-}
-
-/// Two-operand operations; meanings as the tile ops of the same name (division by zero, wide shifts and NaN included).
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Hash, PartialOrd, Ord)]
-#[allow(missing_docs)]
-pub enum BinOp {
-    Add,
-    Sub,
-    Mul,
-    Div,
-    Rem,
-    Minimum,
-    Maximum,
-    MinNum,
-    MaxNum,
-    And,
-    Or,
-    Xor,
-    Shl,
-    ShrS,
-    ShrU,
-    DivU,
-    RemU,
-    MulHi,
-    MulHiU,
-    MinimumU,
-    MaximumU,
 }
 
 /// Which lane of the warp a shuffle reads.

@@ -19,7 +19,7 @@ pub use error::{LaneProblem, LaneVerifyError};
 
 use super::print::inst_text;
 use super::{
-    Atomic, AtomicKind, BinOp, Block, Carried, Inst, LTy, LVal, Param, ParamSource, Program, ShuffleFrom, Space, UnOp, Unit, touches_global,
+    Atomic, AtomicKind, Block, Carried, Inst, LTy, LVal, Param, ParamSource, Program, ShuffleFrom, Space, UnOp, Unit, touches_global,
 };
 use crate::machine::Target;
 use cranelift_entity::{EntityRef, SecondaryMap};
@@ -103,31 +103,6 @@ fn frame(p: &Program, t: &Target) -> Check {
         }
     }
     Ok(())
-}
-
-/// The classes of numbers that an op takes.
-fn un_classes(op: UnOp) -> &'static [Class] {
-    match op {
-        UnOp::Neg | UnOp::Abs => &[Class::Int, Class::Float],
-        UnOp::Not => &[Class::Int, Class::Bool],
-        UnOp::Popcount | UnOp::Clz => &[Class::Int],
-        UnOp::EncodeE4M3 | UnOp::EncodeE5M2 | UnOp::DecodeE4M3 | UnOp::DecodeE5M2 => &[Class::Int],
-        UnOp::Round | UnOp::Trunc | UnOp::Rcp | UnOp::Sin | UnOp::Cos | UnOp::Erf => &[Class::Float],
-        UnOp::RoundBf16 => &[Class::Float],
-        UnOp::Exp | UnOp::Exp2 | UnOp::Log | UnOp::Log2 | UnOp::Sqrt | UnOp::Rsqrt | UnOp::Tanh | UnOp::Floor | UnOp::Ceil => {
-            &[Class::Float]
-        }
-    }
-}
-
-fn bin_classes(op: BinOp) -> &'static [Class] {
-    match op {
-        BinOp::Add | BinOp::Sub | BinOp::Mul | BinOp::Div | BinOp::Minimum | BinOp::Maximum => &[Class::Int, Class::Float],
-        BinOp::MinNum | BinOp::MaxNum => &[Class::Float],
-        BinOp::Rem | BinOp::Shl | BinOp::ShrS | BinOp::ShrU => &[Class::Int],
-        BinOp::DivU | BinOp::RemU | BinOp::MulHi | BinOp::MulHiU | BinOp::MinimumU | BinOp::MaximumU => &[Class::Int],
-        BinOp::And | BinOp::Or | BinOp::Xor => &[Class::Int, Class::Bool],
-    }
 }
 
 impl Verifier<'_> {
@@ -329,11 +304,11 @@ impl Verifier<'_> {
                 if *op == UnOp::RoundBf16 {
                     self.want(*a, LTy::F32)?;
                 }
-                let ty = self.number(*a, un_classes(*op))?;
+                let ty = self.number(*a, op.takes().classes())?;
                 self.def(*dst, ty, defined)
             }
             Inst::Bin { dst, op, a, b } => {
-                let ty = self.number(*a, bin_classes(*op))?;
+                let ty = self.number(*a, op.takes().classes())?;
                 self.want(*b, ty)?;
                 self.def(*dst, ty, defined)
             }
