@@ -563,6 +563,11 @@ impl LaneBuilder {
         self.effect(Inst::StoreGlobal { srcs, addr, offset, guard, cache });
     }
 
+    /// Asks the caches for a line; see [`Inst::Prefetch`].
+    pub fn prefetch(&mut self, addr: LVal, offset: i32, guard: Option<LVal>) {
+        self.effect(Inst::Prefetch { addr, offset, guard });
+    }
+
     /// An atomic update; the destination is made here. Barriers around those of shared memory are the caller's protocol.
     pub fn atomic(&mut self, alloc: Option<AllocId>, mut atomic: Atomic) -> LVal {
         if let Some(a) = alloc {

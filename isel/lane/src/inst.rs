@@ -67,6 +67,8 @@ instructions! {
             srcs: Vals = read,
             cache: CacheHint = with,
         } => Effect::Write(Space::Global), "store.global{cache} {addr} = {srcs}{guard}";
+        /// Asks the caches for the line of an address in global memory, where the guard holds. Nothing else happens, whatever is there.
+        Prefetch { addr: LVal = address(offset), offset: i32 = with, guard: Option<LVal> = guard } => Effect::Hint, "prefetch {addr}{guard}";
         /// Updates one value in memory; see [`Atomic`].
         Atomic(update: Box<Atomic>) => Effect::Update(update.space);
         /// Reads consecutive values from shared memory at `addr + offset` bytes.

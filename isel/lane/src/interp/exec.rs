@@ -344,6 +344,7 @@ impl<'a> Machine<'a> {
                 m.stats.global_written += bytes.len() as u64;
                 m.global.write(m.addr(*addr, *offset, thread) as u64, bytes)
             }),
+            Inst::Prefetch { .. } => Ok(()),
             Inst::Atomic(a) => self.atomic(a),
             Inst::LoadShared { dsts, addr, offset } => self.load(dsts, &Vals::new(), |m, thread, bytes| {
                 m.stats.shared_read += bytes.len() as u64;

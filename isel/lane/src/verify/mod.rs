@@ -396,6 +396,7 @@ impl Verifier<'_> {
                 let ty = self.vector(srcs)?;
                 self.want_all(srcs, ty)
             }
+            Inst::Prefetch { addr, guard, .. } => self.access(*addr, LTy::I64, *guard),
             Inst::Atomic(a) => self.atomic(a, defined),
             Inst::LoadShared { dsts, addr, .. } => {
                 self.access(*addr, LTy::I32, None)?;
