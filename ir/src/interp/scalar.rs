@@ -7,14 +7,13 @@ use super::memory::Memory;
 use super::plan::Plan;
 use crate::kernel::Kernel;
 use crate::num;
-use crate::ops::{Attr, Literal, Op, Rule};
+use crate::ops::{Attr, Literal, Op};
 use crate::types::{Scalar, Type};
 use cranelift_entity::SecondaryMap;
 
 /// True if each element of the op's result follows from the operands' elements at the same place, so that [`fold`] computes it.
 pub fn is_elementwise(op: Op) -> bool {
-    use Rule::{Bitcast, Cast, Compare, SameBits, SameFloat, SameInt, SameNumber, Select};
-    matches!(op.info().rule, SameNumber | SameFloat | SameInt | SameBits | Compare | Select | Cast | Bitcast)
+    matches!(op, elementwise_ops!())
 }
 
 /// The result of an elementwise op on literals; `None` for other ops, and where the interpreter would stop.
