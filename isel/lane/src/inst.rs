@@ -139,6 +139,7 @@ pub enum Control<'a> {
 
 impl Inst {
     /// The instruction as one with blocks; those are the ones whose effect is [`Effect::Control`].
+    #[inline]
     pub fn control(&self) -> Option<Control<'_>> {
         match self {
             Inst::For(l) => Some(Control::For(l)),

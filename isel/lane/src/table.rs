@@ -72,11 +72,13 @@ pub enum Effect {
 
 impl Effect {
     /// True if the instruction only computes: it may move, and stand once for several.
+    #[inline]
     pub fn computes(self) -> bool {
         self == Effect::Compute
     }
 
     /// True if the instruction may go where nothing reads what it makes.
+    #[inline]
     pub fn removable(self) -> bool {
         match self {
             Effect::Compute | Effect::Stay | Effect::Read(_) | Effect::Exchange | Effect::Matrix => true,
@@ -86,6 +88,7 @@ impl Effect {
     }
 
     /// True if the instruction touches global memory.
+    #[inline]
     pub fn global(self) -> bool {
         match self {
             Effect::Read(s) | Effect::Write(s) | Effect::Update(s) => s == Space::Global,
@@ -103,30 +106,35 @@ pub(crate) trait Values {
 }
 
 impl Values for LVal {
+    #[inline]
     fn values(&self) -> &[LVal] {
         std::slice::from_ref(self)
     }
 }
 
 impl Values for Option<LVal> {
+    #[inline]
     fn values(&self) -> &[LVal] {
         self.as_slice()
     }
 }
 
 impl Values for Vals {
+    #[inline]
     fn values(&self) -> &[LVal] {
         self
     }
 }
 
 impl Values for SmallVec<[LVal; 16]> {
+    #[inline]
     fn values(&self) -> &[LVal] {
         self
     }
 }
 
 impl Values for ShuffleFrom {
+    #[inline]
     fn values(&self) -> &[LVal] {
         match self {
             ShuffleFrom::Xor(_) => &[],
@@ -178,6 +186,7 @@ macro_rules! instructions {
             pub const NAMES: &'static [&'static str] = &[$( stringify!($V) ),*];
 
             /// The instruction's name in the table.
+            #[inline]
             pub fn name(&self) -> &'static str {
                 match self {
                     $( Self::$V { .. } => stringify!($V), )*
@@ -186,6 +195,7 @@ macro_rules! instructions {
 
             /// Calls `f` for every value that the instruction reads where it stands, not inside its blocks.
             #[allow(unused_variables, unused_mut)]
+            #[inline]
             pub fn operands(&self, mut f: impl FnMut(LVal, $crate::table::Use)) {
                 match self {
                     $( Self::$V $( { $( $f ),* } )? $( ($b) )? => {
@@ -197,6 +207,7 @@ macro_rules! instructions {
 
             /// The values that the instruction makes; control has them in its own fields.
             #[allow(unused_variables)]
+            #[inline]
             pub fn results(&self) -> &[LVal] {
                 match self {
                     $( Self::$V $( { $( $f ),* } )? $( ($b) )? => {
@@ -210,6 +221,7 @@ macro_rules! instructions {
 
             /// What the instruction does beside making values.
             #[allow(unused_variables)]
+            #[inline]
             pub fn effect(&self) -> $crate::table::Effect {
                 match self {
                     $( Self::$V $( { $( $f ),* } )? $( ($b) )? => $effect, )*
