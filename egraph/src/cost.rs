@@ -8,7 +8,7 @@ use crate::language::{Head, Node};
 use crate::skeleton::Skeleton;
 use smallvec::SmallVec;
 use tilelift_ir::ops::Rule;
-use tilelift_ir::{Attr, Op, Precision, Scalar, Type};
+use tilelift_ir::{Attr, Op, Precision, Scalar, Type, Work};
 
 /// Lanes that a program is thought to have.
 pub(crate) const LANES: u64 = 128;
@@ -109,17 +109,15 @@ impl Family {
             Rule::Sort | Rule::ArgSort | Rule::TopK | Rule::ArgTopK => Family::Sort,
             Rule::Dot => Family::Matrix,
             Rule::Load | Rule::Gather => Family::Read,
-            _ => match op {
-                Op::Div if elem.is_float() => Family::Division,
-                Op::Div | Op::Rem | Op::DivU | Op::RemU => Family::Quotient,
-                Op::Mul | Op::MulHi | Op::MulHiU if elem.is_int() => Family::Product,
-                // The sign of a float operand is part of the instruction that takes it.
-                Op::Neg | Op::Abs if elem.is_float() => Family::Rename,
-                Op::Add | Op::Sub | Op::Mul | Op::Fma | Op::Neg | Op::Abs | Op::Floor | Op::Ceil | Op::Round | Op::Trunc => Family::Simple,
-                Op::Exp | Op::Log | Op::Sin | Op::Cos | Op::Erf => Family::Composite,
-                // What the table knows as a function of one float is one of the special unit.
-                _ if op.info().rule == Rule::SameFloat && op.info().operands.len() == 1 => Family::Function,
-                _ => Family::Simple,
+            _ => match op.info().work {
+                Some(Work::Division) if elem.is_float() => Family::Division,
+                Some(Work::Division | Work::Quotient) => Family::Quotient,
+                Some(Work::Product) if elem.is_int() => Family::Product,
+                Some(Work::Sign) if elem.is_float() => Family::Rename,
+                Some(Work::Rename) => Family::Rename,
+                Some(Work::Special(_)) => Family::Function,
+                Some(Work::Composite(_)) => Family::Composite,
+                Some(Work::Simple | Work::Sign | Work::Product) | None => Family::Simple,
             },
         }
     }

@@ -152,26 +152,49 @@ pub struct KernelBuilder {
     named: HashMap<String, Value>,
 }
 
-macro_rules! unary {
-    ($($(#[$doc:meta])* $name:ident $op:ident;)*) => { $(
-        $(#[$doc])*
+/// The methods of the elementwise ops whose operands and result have one type, from the op table.
+macro_rules! elementwise_methods {
+    ({ $($first:tt)* } { $($elementwise:tt)* } { $($rest:tt)* }) => {
+        elementwise_methods! { @rows $($elementwise)* }
+    };
+    (@rows $($(#[$doc:meta])+ $op:ident $name:ident ($($operand:ident),*) $lead:tt - $rule:ident Pure 0 $work:ident $(($steps:literal))? $(within($($bound:literal),+))?;)*) => {
+        impl KernelBuilder {
+            $(elementwise_methods! { @method $rule $(#[$doc])+ $op $name $($operand)* })*
+        }
+    };
+    (@method Compare $($row:tt)*) => {};
+    (@method Select $($row:tt)*) => {};
+    (@method Cast $($row:tt)*) => {};
+    (@method Bitcast $($row:tt)*) => {};
+    (@method $rule:ident $(#[$doc:meta])+ $op:ident $name:ident $a:ident) => {
+        $(#[$doc])+
         #[track_caller]
-        pub fn $name(&mut self, a: impl Into<Operand>) -> Value {
-            let a = self.value(a.into(), None);
+        pub fn $name(&mut self, $a: impl Into<Operand>) -> Value {
+            let a = self.value($a.into(), None);
             self.push(Op::$op, &[a], 0, &[], None)
         }
-    )* };
-}
-macro_rules! binary {
-    ($($(#[$doc:meta])* $name:ident $op:ident;)*) => { $(
-        $(#[$doc])*
+    };
+    (@method $rule:ident $(#[$doc:meta])+ $op:ident $name:ident $a:ident $b:ident) => {
+        $(#[$doc])+
         #[track_caller]
-        pub fn $name(&mut self, a: impl Into<Operand>, b: impl Into<Operand>) -> Value {
-            let (a, b) = self.unify(a.into(), b.into());
+        pub fn $name(&mut self, $a: impl Into<Operand>, $b: impl Into<Operand>) -> Value {
+            let (a, b) = self.unify($a.into(), $b.into());
             self.push(Op::$op, &[a, b], 0, &[], None)
         }
-    )* };
+    };
+    (@method $rule:ident $(#[$doc:meta])+ $op:ident $name:ident $a:ident $b:ident $c:ident) => {
+        $(#[$doc])+
+        #[track_caller]
+        pub fn $name(&mut self, $a: impl Into<Operand>, $b: impl Into<Operand>, $c: impl Into<Operand>) -> Value {
+            let (a, b) = self.unify($a.into(), $b.into());
+            let (a, c) = self.unify(a.into(), $c.into());
+            let (b, c) = self.unify(b.into(), c.into());
+            self.push(Op::$op, &[a, b, c], 0, &[], None)
+        }
+    };
 }
+
+op_rows!(elementwise_methods);
 
 impl KernelBuilder {
     /// Starts a kernel of that name.
@@ -347,61 +370,10 @@ impl KernelBuilder {
         }
     }
 
-    unary! {
-        /// Negation.
-        neg Neg; /// Absolute value.
-        abs Abs; /// Complement.
-        not Not; /// `e^a`.
-        exp Exp; /// `2^a`.
-        exp2 Exp2; /// Natural logarithm.
-        log Log; /// Base 2 logarithm.
-        log2 Log2; /// Square root.
-        sqrt Sqrt; /// `1 / sqrt(a)`.
-        rsqrt Rsqrt; /// Hyperbolic tangent.
-        tanh Tanh; /// Largest integral value not above.
-        floor Floor; /// Smallest integral value not below.
-        ceil Ceil; /// Nearest integral value, ties to even.
-        round Round; /// Integral value toward zero.
-        trunc Trunc; /// `1 / a`.
-        rcp Rcp; /// Sine.
-        sin Sin; /// Cosine.
-        cos Cos; /// Error function.
-        erf Erf; /// Number of bits that are 1.
-        popcount Popcount; /// Zero bits above the highest bit that is 1.
-        clz Clz;
-    }
-    binary! {
-        /// Sum.
-        add Add; /// Difference.
-        sub Sub; /// Product.
-        mul Mul; /// Quotient.
-        div Div; /// Signed integer remainder.
-        rem Rem; /// Smaller operand, propagating NaN.
-        minimum Minimum; /// Larger operand, propagating NaN.
-        maximum Maximum; /// Smaller operand, preferring numbers to NaN.
-        minnum MinNum; /// Larger operand, preferring numbers to NaN.
-        maxnum MaxNum; /// Bitwise and.
-        and And; /// Bitwise or.
-        or Or; /// Bitwise exclusive or.
-        xor Xor; /// Shift left.
-        shl Shl; /// Arithmetic shift right.
-        shr_s ShrS; /// Logical shift right.
-        shr_u ShrU; /// Unsigned quotient.
-        div_u DivU; /// Unsigned remainder.
-        rem_u RemU; /// Upper half of the signed product.
-        mulhi MulHi; /// Upper half of the unsigned product.
-        mulhi_u MulHiU; /// Smaller operand, read unsigned.
-        minimum_u MinimumU; /// Larger operand, read unsigned.
-        maximum_u MaximumU;
-    }
-
-    /// `a * b + c` with one rounding.
+    /// An elementwise op without attributes on values of one type, for those who choose it from the table ([`Op::info`]).
     #[track_caller]
-    pub fn fma(&mut self, a: impl Into<Operand>, b: impl Into<Operand>, c: impl Into<Operand>) -> Value {
-        let (a, b) = self.unify(a.into(), b.into());
-        let (a, c) = self.unify(a.into(), c.into());
-        let (b, c) = self.unify(b.into(), c.into());
-        self.push(Op::Fma, &[a, b, c], 0, &[], None)
+    pub fn elementwise(&mut self, op: Op, args: &[Value]) -> Value {
+        self.push(op, args, 0, &[], None)
     }
 
     /// This program instance's position on grid axis 0, 1 or 2.
@@ -710,6 +682,13 @@ impl KernelBuilder {
             0
         };
         self.push(Op::Store, &args, present, &[Attr::Cache(cache)], None);
+    }
+
+    /// Asks the caches to fetch a tile of a view at an offset per dimension.
+    pub fn prefetch(&mut self, view: Value, at: &[Value], shape: &[u32]) {
+        let mut args: SmallVec<[Value; 8]> = SmallVec::from_slice(&[view]);
+        args.extend_from_slice(at);
+        self.push(Op::Prefetch, &args, 0, &[Attr::Offsets(Shape::from_slice(shape))], None);
     }
 
     /// Index operands as tiles of the widest one's shape: scalars are splatted, extents of 1 broadcast.

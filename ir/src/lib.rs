@@ -12,6 +12,9 @@
 
 #![deny(missing_docs)]
 
+#[macro_use] // for the rows of the op table
+pub mod ops;
+
 pub mod builder;
 pub mod channel;
 mod cursor;
@@ -20,7 +23,6 @@ pub mod kernel;
 pub mod layout;
 pub mod multiples;
 pub mod num;
-pub mod ops;
 mod random;
 pub mod reduce;
 pub mod require;
@@ -35,7 +37,10 @@ pub use builder::{Access, BuildError, BuildErrors, KernelBuilder, Operand, Updat
 pub use cursor::Cursor;
 pub use entities::{Inst, Region, Value};
 pub use kernel::{Hints, InstData, Kernel, Loc, RegionData, ValueData, ValueDef, iterations};
-pub use ops::{AtomicOp, Attr, CacheHint, CmpOp, Effects, GridAxis, Literal, MemoryOrder, Op, Precision, ReduceOp, Scope, SortOrder, Task};
+pub use ops::{
+    AtomicOp, Attr, CacheHint, CmpOp, Effects, ErrorBound, GridAxis, Literal, MemoryOrder, Op, Precision, ReduceOp, Scope, SortOrder, Task,
+    Work,
+};
 pub use require::{DotPart, LayoutSpec};
 pub use types::{ChannelType, Class, Extent, MAX_RANK, MAX_TILE_ELEMENTS, Scalar, Shape, SharedType, TileType, Type, ViewType};
 pub use verify::{Verified, VerifyCode, VerifyError, VerifyErrors, verify};

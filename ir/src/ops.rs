@@ -1,6 +1,6 @@
 //! The op table: every op of the tile IR, declared once.
 //!
-//! The rows stand in `table.rs`. A row gives the name, operands, attributes, typing rule and effects; [`Op`], the parser, the printer, the verifier, the
+//! The rows stand in `table.rs`. A row gives the name, operands, attributes, typing rule, effects and work; [`Op`], the parser, the printer, the verifier, the
 //! builder's methods and `docs/language.md` follow from it. To add an op, add a row there, its typing rule in `typing.rs` if no
 //! existing one fits, and let the exhaustive matches of the interpreter and the lowering lead you through the rest.
 //!
@@ -41,7 +41,7 @@ pub enum Attr {
     Reduce(ReduceOp),
     /// A dimension number.
     Dim(u32),
-    /// A constant offset per dimension.
+    /// A constant per dimension: an offset, or for `prefetch` an extent.
     Offsets(Shape),
     /// A positive number that divides a value.
     Divisor(u32),
@@ -82,7 +82,7 @@ pub enum AttrKind {
     AxisDim,
     /// `[1, 0]`.
     Perm,
-    /// `[0, 16]`: a constant offset per dimension.
+    /// `[0, 16]`: a constant per dimension, an offset or an extent.
     Offsets,
     /// `multiple 16`: a divisor.
     Divisor,
@@ -235,6 +235,8 @@ pub enum Rule {
     Load,
     /// No result.
     Store,
+    /// Written extents, one per dimension of the view; no result.
+    Prefetch,
     /// Index tiles of one shape; the result has that shape and the view's element.
     Gather,
     /// Index tiles and a value of one shape; no result.
@@ -271,6 +273,37 @@ pub enum Rule {
     Control,
 }
 
+/// How far a function of `f32` may be from the exact number: the larger of two bounds, as powers of two. The row's text has those of `f64`.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct ErrorBound {
+    /// Of the result's size.
+    pub relative: i32,
+    /// Of a number near zero.
+    pub absolute: Option<i32>,
+}
+
+/// What machines do for an elementwise op. The number of a function is how many steps its code has each of which needs the one before,
+/// on the machine that was measured.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Work {
+    /// An instruction.
+    Simple,
+    /// None: other registers, or the same ones under another name.
+    Rename,
+    /// Of a float none, for signs are part of the instruction that takes the operand.
+    Sign,
+    /// A product, of integers a long one.
+    Product,
+    /// A quotient of integers.
+    Quotient,
+    /// A quotient, of floats or integers.
+    Division,
+    /// A function that the special unit has nearly as it is.
+    Special(u32),
+    /// A function made of several instructions around one of the special unit, or of a series.
+    Composite(u32),
+}
+
 /// A row of the op table.
 #[derive(Clone, Copy, Debug)]
 pub struct OpInfo {
@@ -288,6 +321,10 @@ pub struct OpInfo {
     pub effects: Effects,
     /// Number of regions.
     pub regions: usize,
+    /// The work of an elementwise op on one element; other ops have none that their row could say.
+    pub work: Option<Work>,
+    /// How far results may be off; absent where every device gives the interpreter's bits.
+    pub error: Option<ErrorBound>,
     /// Documentation, as in `docs/language.md`.
     pub doc: &'static str,
 }
@@ -300,6 +337,7 @@ impl OpInfo {
             Rule::Split => 2,
             Rule::Philox => 4,
             Rule::Store
+            | Rule::Prefetch
             | Rule::Scatter
             | Rule::Assert
             | Rule::Print
@@ -392,8 +430,33 @@ macro_rules! attr {
     };
 }
 
+macro_rules! work {
+    () => {
+        None
+    };
+    ($kind:ident $(($steps:literal))?) => {
+        Some(Work::$kind $(($steps))?)
+    };
+}
+
+macro_rules! bound {
+    () => {
+        None
+    };
+    ($relative:literal) => {
+        Some(ErrorBound { relative: $relative, absolute: None })
+    };
+    ($relative:literal $absolute:literal) => {
+        Some(ErrorBound { relative: $relative, absolute: Some($absolute) })
+    };
+}
+
 macro_rules! define_ops {
-    ($($(#[doc = $doc:literal])+ $variant:ident $name:literal ($($operand:tt),*) $lead:tt $trail:tt $rule:ident $effects:ident $regions:literal;)*) => {
+    ({ $($first:tt)* } { $($elementwise:tt)* } { $($rest:tt)* }) => {
+        define_ops! { @all $($first)* $($elementwise)* $($rest)* }
+        define_ops! { @elementwise $($elementwise)* }
+    };
+    (@all $($(#[doc = $doc:literal])+ $variant:ident $name:ident ($($operand:tt),*) $lead:tt $trail:tt $rule:ident $effects:ident $regions:literal $($work:ident $(($steps:literal))? $(within($($bound:literal),+))?)?;)*) => {
         /// An operation of the tile IR; [`Op::info`] is its row.
         #[derive(Clone, Copy, PartialEq, Eq, Debug, Hash, PartialOrd, Ord)]
         pub enum Op { $($(#[doc = $doc])+ $variant,)* }
@@ -406,21 +469,33 @@ macro_rules! define_ops {
             pub const fn info(self) -> &'static OpInfo {
                 match self {
                     $(Op::$variant => &OpInfo {
-                        name: $name,
+                        name: stringify!($name),
                         operands: &[$(operand!($operand)),*],
                         lead: attr!($lead),
                         trail: attr!($trail),
                         rule: Rule::$rule,
                         effects: Effects::$effects,
                         regions: $regions,
+                        work: work!($($work $(($steps))?)?),
+                        error: bound!($($($($bound)+)?)?),
                         doc: concat!($($doc, "\n"),+),
                     },)*
                 }
             }
         }
     };
+    (@elementwise $($(#[$doc:meta])+ $variant:ident $name:ident ($($operand:tt),*) $lead:tt $trail:tt $rule:ident $effects:ident $regions:literal $work:ident $(($steps:literal))? $(within($($bound:literal),+))?;)*) => {
+        /// The elementwise ops as a pattern: `elementwise_ops!() => …` keeps a match over [`Op`] exhaustive.
+        #[macro_export]
+        macro_rules! elementwise_ops {
+            () => {
+                $($crate::Op::$variant)|*
+            };
+        }
+    };
 }
 
+#[macro_use]
 mod table;
 
 pub use table::Op;
@@ -478,6 +553,7 @@ impl Op {
             | Rule::Dot
             | Rule::Load
             | Rule::Store
+            | Rule::Prefetch
             | Rule::Gather
             | Rule::Scatter
             | Rule::Atomic

@@ -346,6 +346,20 @@ pub fn result_type(op: Op, args: &[&Type], present: u8, attrs: &[Attr], explicit
             }
             Ok(Some(Type::Tile(t)))
         }
+        Rule::Prefetch => {
+            let Type::View(v) = args[0] else { return Err(format!("`prefetch` is for a view, not {}", args[0])) };
+            indices(op, args, v.rank())?;
+            let Some(Attr::Offsets(shape)) = attrs.first() else {
+                return Err("`prefetch` has no extents; write them behind it".into());
+            };
+            if shape.len() != v.rank() {
+                return Err(format!("`prefetch` of {v} with {} extents; write one per dimension", shape.len()));
+            }
+            let t = TileType { shape: shape.clone(), elem: v.elem };
+            check_tile(&t)?;
+            whole_bytes(op, &t)?;
+            Ok(None)
+        }
         Rule::Store => {
             let Type::View(v) = args[0] else { return Err(format!("`store` writes a view, not {}", args[0])) };
             indices(op, args, v.rank())?;

@@ -109,6 +109,7 @@ fn typing(op: Op) -> &'static str {
         Rule::Store => {
             "one scalar `i32` index per dimension of the view; the tile has the view's element and rank; the mask is `i1` of that shape"
         }
+        Rule::Prefetch => "one scalar `i32` index and one extent per dimension of the view; no result",
         Rule::Gather => {
             "one tile of `i32` per dimension of the view, all of one shape; the result has that shape and the view's element; the mask is `i1` of \
              that shape, `other` a scalar of that element"
@@ -166,7 +167,7 @@ fn form(op: Op) -> String {
         AttrKind::Dim => "dimension",
         AttrKind::AxisDim => "axis dimension",
         AttrKind::Perm => "[permutation]",
-        AttrKind::Offsets => "[offset, …]",
+        AttrKind::Offsets => "[number, …]",
         AttrKind::Divisor => "multiple divisor",
         AttrKind::Precision => "⟨precision⟩",
         AttrKind::Atomic => "update",

@@ -18,25 +18,11 @@ use tilelift_tools::execute::{DeviceKind, Executor, Launch};
 use tilelift_tools::filetest::data::compare;
 use tilelift_tools::filetest::runline::Tolerance;
 
-/// Ops whose results may differ from the interpreter's, with the relative and absolute bounds of the table for `f32`.
-const BOUNDS: &[(Op, i32, Option<i32>)] = &[
-    (Op::Exp, -21, Some(-126)),
-    (Op::Exp2, -22, Some(-126)),
-    (Op::Log, -21, Some(-21)),
-    (Op::Log2, -21, Some(-21)),
-    (Op::Rsqrt, -22, None),
-    (Op::Tanh, -20, None),
-    (Op::Rcp, -22, None),
-    (Op::Sin, -21, None),
-    (Op::Cos, -21, None),
-    (Op::Erf, -21, None),
-];
-
 /// How far a device may be off. The bounds compare with the exact number, of which the interpreter's is half a unit away.
 fn tolerance(op: Op, elem: Scalar) -> Tolerance {
     let two = |e: i32| 2f64.powi(e);
-    let Some(&(_, rel, abs)) = BOUNDS.iter().find(|b| b.0 == op) else { return Tolerance { rel: 0.0, abs: 0.0 } };
-    let abs = abs.map_or(0.0, two);
+    let Some(bound) = op.info().error else { return Tolerance { rel: 0.0, abs: 0.0 } };
+    let (rel, abs) = (bound.relative, bound.absolute.map_or(0.0, two));
     match elem {
         Scalar::F64 => Tolerance { rel: two(-49), abs: abs.min(two(-50)) },
         // The `f32` result rounds once more, perhaps to the other neighbour; below the normal numbers those are far apart.

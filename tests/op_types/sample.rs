@@ -279,6 +279,12 @@ fn text(op: Op, word: &str, t: Scalar, u: Scalar) -> String {
             let a = x.tile(&shape, t);
             x.store(&a, 2, t);
         }
+        Rule::Prefetch => {
+            let p = x.param(&view(t, 2));
+            x.body.push(format!("{op} {p}[1, -2], [{rows}, {cols}]"));
+            let a = x.tile(&shape, t);
+            x.store(&a, 2, t);
+        }
         Rule::Gather => {
             let p = x.param(&view(t, 2));
             let (i, j) = (x.iota(&shape, 1), x.iota(&shape, 0));

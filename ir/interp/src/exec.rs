@@ -155,6 +155,7 @@ impl Machine<'_> {
                 }
                 Bundle::new()
             }
+            Op::Prefetch => Bundle::new(),
             Op::Print => {
                 let text = args.iter().map(Data::text).collect::<Vec<_>>().join(" ");
                 self.memory.printed.push(format!("{:?} {text}", self.program));
@@ -176,52 +177,7 @@ impl Machine<'_> {
             | Op::Dim
             | Op::Iota
             | Op::Splat
-            | Op::Add
-            | Op::Sub
-            | Op::Mul
-            | Op::Div
-            | Op::Rem
-            | Op::Fma
-            | Op::Minimum
-            | Op::Maximum
-            | Op::MinNum
-            | Op::MaxNum
-            | Op::Neg
-            | Op::Abs
-            | Op::And
-            | Op::Or
-            | Op::Xor
-            | Op::Not
-            | Op::Shl
-            | Op::ShrS
-            | Op::ShrU
-            | Op::Exp
-            | Op::Exp2
-            | Op::Log
-            | Op::Log2
-            | Op::Sqrt
-            | Op::Rsqrt
-            | Op::Tanh
-            | Op::Floor
-            | Op::Ceil
-            | Op::DivU
-            | Op::RemU
-            | Op::MulHi
-            | Op::MulHiU
-            | Op::MinimumU
-            | Op::MaximumU
-            | Op::Popcount
-            | Op::Clz
-            | Op::Rcp
-            | Op::Sin
-            | Op::Cos
-            | Op::Erf
-            | Op::Round
-            | Op::Trunc
-            | Op::Cmp
-            | Op::Select
-            | Op::Cast
-            | Op::Bitcast
+            | tilelift_ir::elementwise_ops!()
             | Op::Broadcast
             | Op::Reshape
             | Op::Transpose
@@ -513,6 +469,7 @@ impl Machine<'_> {
             Op::Sin => ew::float1(elem, arg()?, num::sin),
             Op::Cos => ew::float1(elem, arg()?, num::cos),
             Op::Erf => ew::float1(elem, arg()?, num::erf),
+            Op::Atan2 => ew::float2(elem, arg()?, arg()?, f64::atan2),
             Op::DivU => ew::unsigned2(elem, arg()?, arg()?, |x, y| x.checked_div(y).unwrap_or(0)),
             Op::RemU => ew::unsigned2(elem, arg()?, arg()?, |x, y| x.checked_rem(y).unwrap_or(x)),
             Op::MulHi => ew::int2(elem, arg()?, arg()?, |x, y| ((i128::from(x) * i128::from(y)) >> elem.bits()) as i64),
@@ -584,7 +541,7 @@ impl Machine<'_> {
             }
             Op::Gather | Op::Scatter | Op::Atomic | Op::AtomicCas | tilelift_ir::explicit_ops!() => Err(missing("not a computation")),
             Op::ReduceBy | Op::ScanBy | Op::ScanReverseBy | Op::Philox => Err(missing("not a computation")),
-            Op::Split | Op::Assert | Op::Print | Op::Load | Op::Store | Op::For | Op::While | Op::If | Op::Yield => {
+            Op::Split | Op::Assert | Op::Print | Op::Load | Op::Store | Op::Prefetch | Op::For | Op::While | Op::If | Op::Yield => {
                 Err(missing("not a computation"))
             }
         }

@@ -265,7 +265,7 @@ impl<'t> Parser<'t> {
                 wanted
             }
             Rule::Splat | Rule::Broadcast | Rule::Reshape => each(explicit),
-            Rule::Load | Rule::Store | Rule::Gather | Rule::Scatter | Rule::Atomic => {
+            Rule::Load | Rule::Store | Rule::Prefetch | Rule::Gather | Rule::Scatter | Rule::Atomic => {
                 let view = self.partner(raws().take(1));
                 let of = |j: usize| match (info.operands[j].kind, info.operands[j].name) {
                     (OperandKind::Indices, _) => Some(Scalar::I32),

@@ -123,6 +123,7 @@ kernel @plain(v0: tile<4x8xf32>, v1: tile<4x8xi16>, v2: tile<4x8xi1>) {
     v54 = argmin v0, axis 0
     v55 = argmax v1, axis 1
     v56 = assume v3, multiple 16
+    v57 = atan2 v0, v5
     assert v2
     print v0, 7, v2
 }
@@ -151,6 +152,7 @@ kernel @indexed(v0: view<f32, [?, ?]>, v1: view<i64, [?]>) {
     v17 = argsort descending v16, axis 0
     v18 = top_k descending v16, axis 1 : tile<4x3xf32>
     v19 = arg_top_k ascending v16, axis 1 : tile<4x3xi32>
+    prefetch v0[4, -1], [4, 8]
     v20 = load v0[0, 0], mask=v4, cache=bypass : tile<4x8xf32>
     store v0[0, 0], v20, cache=evict_first
 }

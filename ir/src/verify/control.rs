@@ -59,15 +59,11 @@ impl<'k> Checker<'k> {
             Op::Tasks => self.tasks(i, d),
             // Ops without regions: the caller checks them by their typing rule.
             Op::Const | Op::ProgramId | Op::NumPrograms | Op::Dim | Op::Iota | Op::Splat => {}
-            Op::Add | Op::Sub | Op::Mul | Op::Div | Op::Rem | Op::Fma | Op::Minimum | Op::Maximum | Op::MinNum | Op::MaxNum => {}
-            Op::Neg | Op::Abs | Op::And | Op::Or | Op::Xor | Op::Not | Op::Shl | Op::ShrS | Op::ShrU => {}
-            Op::Exp | Op::Exp2 | Op::Log | Op::Log2 | Op::Sqrt | Op::Rsqrt | Op::Tanh | Op::Floor | Op::Ceil => {}
-            Op::DivU | Op::RemU | Op::MulHi | Op::MulHiU | Op::MinimumU | Op::MaximumU | Op::Popcount | Op::Clz => {}
-            Op::Rcp | Op::Sin | Op::Cos | Op::Erf | Op::Round | Op::Trunc => {}
-            Op::Cmp | Op::Select | Op::Cast | Op::Bitcast | Op::Broadcast | Op::Reshape | Op::Transpose => {}
+            elementwise_ops!() => {}
+            Op::Broadcast | Op::Reshape | Op::Transpose => {}
             Op::Join | Op::Split | Op::Concat | Op::Slice | Op::Flip | Op::Scan | Op::ScanReverse | Op::ArgMin | Op::ArgMax => {}
             Op::Assume | Op::Assert | Op::Print | Op::Philox | Op::RequireLayout | Op::ReleaseLayout => {}
-            Op::Reduce | Op::Dot | Op::Load | Op::Store | Op::Yield => {}
+            Op::Reduce | Op::Dot | Op::Load | Op::Store | Op::Prefetch | Op::Yield => {}
             Op::Gather | Op::Scatter | Op::Atomic | Op::AtomicCas => {}
             Op::GatherTile | Op::Histogram | Op::Sort | Op::ArgSort | Op::TopK | Op::ArgTopK => {}
             crate::explicit_actions!() => {}

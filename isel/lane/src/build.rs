@@ -81,6 +81,7 @@ pub struct LaneBuilder {
     lives: SecondaryMap<AllocId, Option<Life>>,
     clock: u32,
     next_frame: u32,
+    /// What is left for the program to grow by.
     pub budget: Budget,
     /// Shared memory was read, or written, since the last barrier on some path to here.
     read: bool,
@@ -595,6 +596,11 @@ impl LaneBuilder {
     /// A global store with a hint for the caches.
     pub fn store_global_hinted(&mut self, srcs: Vals, addr: LVal, offset: i32, guard: Option<LVal>, cache: CacheHint) {
         self.effect(Inst::StoreGlobal { srcs, addr, offset, guard, cache });
+    }
+
+    /// Asks the caches for a line; see [`Inst::Prefetch`].
+    pub fn prefetch(&mut self, addr: LVal, offset: i32, guard: Option<LVal>) {
+        self.effect(Inst::Prefetch { addr, offset, guard });
     }
 
     /// An atomic update; the destination is made here. Barriers around those of shared memory are the caller's protocol.

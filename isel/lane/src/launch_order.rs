@@ -10,32 +10,11 @@
 //!
 //! No access to global memory stands in front of [`Unit::AwaitPrevious`], so it does not matter to the numbers whether launches overlap.
 
-use super::{Block, Inst, Program, Space, Unit};
-use crate::computes;
+use super::{Inst, Program, Unit, visit};
 
 /// True if the instruction, or one in its blocks, touches global memory.
 fn touches_global(inst: &Inst) -> bool {
-    let any = |b: &Block| b.iter().any(touches_global);
-    match inst {
-        Inst::LoadGlobal { .. } | Inst::StoreGlobal { .. } | Inst::CopyAsync { .. } => true,
-        Inst::Atomic(a) => a.space == Space::Global,
-        Inst::Unit(u) => matches!(**u, Unit::BulkLoad { .. } | Unit::BulkStore { .. }),
-        Inst::For(l) => any(&l.body),
-        Inst::While(l) => any(&l.test) || any(&l.body),
-        Inst::If(c) => any(&c.then) || any(&c.otherwise),
-        Inst::Roles(r) => r.roles.iter().any(|r| any(&r.body)),
-        computes!()
-        | Inst::Undefined { .. }
-        | Inst::LoadShared { .. }
-        | Inst::StoreShared { .. }
-        | Inst::LoadMatrix { .. }
-        | Inst::CommitCopies
-        | Inst::WaitCopies { .. }
-        | Inst::Barrier
-        | Inst::Assert { .. }
-        | Inst::Shuffle { .. }
-        | Inst::Matrix { .. } => false,
-    }
+    inst.effect().global() || visit::blocks(inst).into_iter().any(|b| b.iter().any(touches_global))
 }
 
 /// Refuses a wait that a part of the program's warps, or not every run of it, comes to, and one behind an access to global memory.
@@ -44,14 +23,7 @@ pub(crate) fn in_order(program: &Program) -> Result<(), &'static str> {
         matches!(inst, Inst::Unit(u) if **u == Unit::AwaitPrevious)
     }
     fn inside(inst: &Inst) -> bool {
-        let any = |b: &Block| b.iter().any(|i| waits(i) || inside(i));
-        match inst {
-            Inst::For(l) => any(&l.body),
-            Inst::While(l) => any(&l.test) || any(&l.body),
-            Inst::If(c) => any(&c.then) || any(&c.otherwise),
-            Inst::Roles(r) => r.roles.iter().any(|r| any(&r.body)),
-            _ => false,
-        }
+        visit::blocks(inst).into_iter().any(|b| b.iter().any(|i| waits(i) || inside(i)))
     }
     if program.body.iter().any(inside) {
         return Err("a wait for the launches in front that not all lanes come to");

@@ -19,15 +19,18 @@ mod build;
 mod choice;
 mod fold;
 pub mod hash;
+mod inst;
 mod interp;
 mod launch_order;
 mod machine;
 pub mod number;
+mod op;
 mod place;
 mod print;
 mod registers;
 mod sink;
 mod sweep;
+mod table;
 pub mod testing;
 mod traffic;
 mod unit;
@@ -36,12 +39,15 @@ pub mod visit;
 
 pub use build::{Budget, INSTRUCTIONS, LaneBuilder, RoleSpec, SPARE, bin_weight, un_weight};
 pub use fold::{eval_cmp, eval_int};
+pub use inst::{Control, Inst};
 pub use interp::{LaneArg, LaneError, LaneFault, LaneOptions, LaneStats, Space, interpret};
 pub(crate) use launch_order::in_order;
 pub use launch_order::overlap_launches;
 pub use machine::{BulkTensor, Costs, GroupMatrix, GroupMatrixId, Machine, MatrixId, MatrixInstr, RegisterPool, Target, Units};
+pub use op::{BinOp, Takes, UnOp};
 pub use print::{inst_brief, inst_text};
 pub use registers::{Holder, RegisterError, Registers};
+pub use table::{Effect, Use};
 pub use traffic::{Meter, Traffic};
 pub use unit::{GroupOperand, LeftOperand, Multiply, Panels, Place, Reduction, Role, Roles, Unit, panel_byte};
 pub use verify::{LaneProblem, LaneVerifyError, verify};
@@ -49,7 +55,7 @@ pub use verify::{LaneProblem, LaneVerifyError, verify};
 use cranelift_entity::{PrimaryMap, entity_impl};
 use smallvec::SmallVec;
 use std::fmt;
-use tilelift_ir::{AtomicOp, CacheHint, CmpOp, GridAxis, MemoryOrder, Scalar, Scope};
+use tilelift_ir::{AtomicOp, CmpOp, GridAxis, MemoryOrder, Scalar, Scope};
 
 /// A value of one lane. Prints as `l12`.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -201,70 +207,6 @@ pub enum Special {
     ClusterRank,
 }
 
-/// One-operand operations; meanings as the tile ops of the same name. The last four are for machines that convert codes, see
-/// [`crate::Target::code_casts`].
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Hash, PartialOrd, Ord)]
-#[allow(missing_docs)]
-pub enum UnOp {
-    Neg,
-    Abs,
-    Not,
-    Exp,
-    Exp2,
-    Log,
-    Log2,
-    Sqrt,
-    Rsqrt,
-    Tanh,
-    Floor,
-    Ceil,
-    Round,
-    Trunc,
-    Rcp,
-    Sin,
-    Cos,
-    Erf,
-    Popcount,
-    Clz,
-    /// An `f32` rounded to the nearest `bf16`.
-    RoundBf16,
-    /// The code of the `f8e4m3` nearest to the `f32` of those bits, infinities becoming the largest number; `i32` only, as the next three.
-    EncodeE4M3,
-    /// As [`UnOp::EncodeE4M3`], for `f8e5m2`; it saturates, too.
-    EncodeE5M2,
-    /// The bits of the `f32` that the code of an `f8e4m3` stands for; upper bits of the code do not matter.
-    DecodeE4M3,
-    /// As [`UnOp::DecodeE4M3`], for `f8e5m2`.
-    DecodeE5M2,
-}
-
-/// Two-operand operations; meanings as the tile ops of the same name (division by zero, wide shifts and NaN included).
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Hash, PartialOrd, Ord)]
-#[allow(missing_docs)]
-pub enum BinOp {
-    Add,
-    Sub,
-    Mul,
-    Div,
-    Rem,
-    Minimum,
-    Maximum,
-    MinNum,
-    MaxNum,
-    And,
-    Or,
-    Xor,
-    Shl,
-    ShrS,
-    ShrU,
-    DivU,
-    RemU,
-    MulHi,
-    MulHiU,
-    MinimumU,
-    MaximumU,
-}
-
 /// Which lane of the warp a shuffle reads.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]
 pub enum ShuffleFrom {
@@ -314,87 +256,6 @@ pub enum AtomicKind {
 
 /// Instructions in order.
 pub type Block = Vec<Inst>;
-
-/// An instruction. Results come first; every value is defined once.
-#[derive(Clone, PartialEq, Debug)]
-#[allow(missing_docs)] // the fields are named in each variant's text
-pub enum Inst {
-    /// A value that nobody may look at: the accumulator of a multiplication that does not read it.
-    Undefined { dst: LVal },
-    /// A literal: its bits, in the low bits (integers are sign-extended to 64; `i1` is 0 or 1).
-    Const { dst: LVal, bits: u64 },
-    /// Launch parameter number `index`.
-    Param { dst: LVal, index: u32 },
-    /// Where the lane stands; `i32`.
-    Special { dst: LVal, what: Special },
-    /// The byte address of an allocation in shared memory; `i32`.
-    SharedAddr { dst: LVal, alloc: AllocId },
-    /// `op a`; operand and result have one type.
-    Un { dst: LVal, op: UnOp, a: LVal },
-    /// `a op b`; operands and result have one type.
-    Bin { dst: LVal, op: BinOp, a: LVal, b: LVal },
-    /// `a * b + c` with one rounding, as the tile op `fma`; for `i32` and `i64` the wrapping `a * b + c`.
-    Fma { dst: LVal, a: LVal, b: LVal, c: LVal },
-    /// `i64`: sign-extended `i32` a times sign-extended `i32` b plus `i64` c.
-    MadWide { dst: LVal, a: LVal, b: LVal, c: LVal },
-    /// Comparison of two values of one type; `i1`.
-    Cmp { dst: LVal, op: CmpOp, a: LVal, b: LVal },
-    /// `c ? a : b`.
-    Select { dst: LVal, c: LVal, a: LVal, b: LVal },
-    /// Quotients of several pairs of `f32`, each as `Bin` has it, in lanes that run together: what one check may decide for all of them
-    /// is checked once.
-    Divide { dsts: Vals, a: Vals, b: Vals },
-    /// Conversion by value between the types of `a` and `dst`, as the tile op `cast`.
-    Cvt { dst: LVal, a: LVal },
-    /// Rounds an `f32` to tf32 (nearest, ties away), kept in an `f32`.
-    RoundTf32 { dst: LVal, a: LVal },
-    /// The same bits under another type of that width.
-    Bitcast { dst: LVal, a: LVal },
-    /// Two 16-bit or four 8-bit values into a `b32`, low bits first.
-    Pack { dst: LVal, parts: Vals },
-    /// A `b32` into two 16-bit or four 8-bit values, low bits first.
-    Unpack { dsts: Vals, a: LVal },
-    /// Reads `dsts.len()` consecutive values of one type (1, 2 or 4; at most 16 bytes, aligned to their total) at `addr + offset`
-    /// bytes. Where the guard is false nothing is read and the results are `other` (zeros if absent).
-    LoadGlobal { dsts: Vals, addr: LVal, offset: i32, guard: Option<LVal>, other: Vals, cache: CacheHint },
-    /// Writes consecutive values, as `LoadGlobal` reads them.
-    StoreGlobal { srcs: Vals, addr: LVal, offset: i32, guard: Option<LVal>, cache: CacheHint },
-    /// Updates one value in memory; see [`Atomic`].
-    Atomic(Box<Atomic>),
-    /// Reads consecutive values from shared memory at `addr + offset` bytes.
-    LoadShared { dsts: Vals, addr: LVal, offset: i32 },
-    /// Writes consecutive values to shared memory.
-    StoreShared { srcs: Vals, addr: LVal, offset: i32, guard: Option<LVal> },
-    /// Loads 1, 2 or 4 matrices of 8 by 8 16-bit elements from shared memory: lanes 8q to 8q+7 give the addresses of the 16-byte
-    /// rows of matrix q; result q of lane l holds elements (row l/4, columns 2(l%4) and +1), or with `trans` the elements
-    /// (rows 2(l%4) and +1, column l/4), of matrix q. Results are `b32`.
-    LoadMatrix { dsts: Vals, addr: LVal, offset: i32, trans: bool },
-    /// Starts copying `bytes` (4, 8 or 16) bytes from global to shared memory, aligned to their number; where `valid` is given and false, zeros
-    /// are written and nothing is read. Complete for the lane at the [`Inst::WaitCopies`] that covers its group.
-    CopyAsync { shared: LVal, offset: i32, global: LVal, global_offset: i32, bytes: u32, valid: Option<LVal> },
-    /// Closes the lane's group of copies started since the last close; the group may be empty.
-    CommitCopies,
-    /// Waits until all but the newest `pending` groups of the lane are complete.
-    WaitCopies { pending: u32 },
-    /// Waits for all lanes of the program instance; orders their memory accesses.
-    Barrier,
-    /// Stops the launch with an error in a lane where the condition does not hold.
-    Assert { condition: LVal },
-    /// The value that another lane of the warp holds; 32-bit types only.
-    Shuffle { dst: LVal, a: LVal, from: ShuffleFrom },
-    /// A matrix instruction of the target: fragments in the order of the target's table, packed into `b32` where elements are narrower than 32 bits.
-    Matrix { dsts: Vals, instr: MatrixId, a: Vals, b: Vals, c: Vals },
-    /// `for iv in lo..hi step step` (signed; the step is positive).
-    For(Box<For>),
-    /// Repeats while the first block's condition holds.
-    While(Box<While>),
-    /// Runs one of two blocks.
-    If(Box<If>),
-    /// What asynchronous units do.
-    Unit(Box<Unit>),
-    /// Warps go their own ways; the last instruction of a program.
-    Roles(Box<Roles>),
-}
 
 /// A counted loop.
 #[derive(Clone, PartialEq, Debug)]

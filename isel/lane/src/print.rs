@@ -12,10 +12,15 @@
 //!   } -> l10:f32
 //! ```
 
-use super::unit::{GroupOperand, LeftOperand, Place, Unit};
-use super::{AtomicKind, Block, Carried, Inst, LTy, LVal, ParamSource, Program, ShuffleFrom, Special};
+use super::table::{Shown, place_of};
+use super::unit::{GroupOperand, LeftOperand, Multiply, Place, Reduction, Roles};
+use super::{
+    AllocId, Atomic, AtomicKind, BinOp, Block, Carried, For, If, Inst, LTy, LVal, MatrixId, ParamSource, Program, ShuffleFrom, Space,
+    Special, UnOp, Vals, While,
+};
+use smallvec::SmallVec;
 use std::fmt::{self, Write};
-use tilelift_ir::{CacheHint, num};
+use tilelift_ir::{CacheHint, CmpOp, num};
 
 impl fmt::Display for Program {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -57,7 +62,7 @@ impl fmt::Display for Program {
 pub fn inst_text(program: &Program, inst: &Inst) -> String {
     let mut s = String::new();
     // Writing to a string can't fail.
-    let _ = head(program, &mut s, inst);
+    let _ = inst.write(program, &mut s);
     s
 }
 
@@ -80,7 +85,7 @@ pub fn inst_brief(program: &Program, inst: &Inst) -> String {
 fn block(p: &Program, f: &mut dyn Write, insts: &Block, depth: usize) -> fmt::Result {
     for inst in insts {
         write!(f, "{:1$}", "", depth * 2)?;
-        head(p, f, inst)?;
+        inst.write(p, f)?;
         f.write_char('\n')?;
         if let Inst::For(l) = inst {
             block(p, f, &l.body, depth + 1)?;
@@ -140,8 +145,9 @@ fn close(p: &Program, f: &mut dyn Write, results: impl ExactSizeIterator<Item = 
     f.write_char('\n')
 }
 
-fn list(f: &mut dyn Write, vals: impl Iterator<Item = LVal>) -> fmt::Result {
-    for (i, v) in vals.enumerate() {
+/// A list of values with commas between them.
+fn list(f: &mut dyn Write, vals: impl IntoIterator<Item = LVal>) -> fmt::Result {
+    for (i, v) in vals.into_iter().enumerate() {
         write!(f, "{}{v}", if i > 0 { ", " } else { "" })?;
     }
     Ok(())
@@ -163,19 +169,13 @@ fn def(p: &Program, f: &mut dyn Write, v: LVal) -> fmt::Result {
     }
 }
 
-fn place(f: &mut dyn Write, addr: LVal, offset: i32) -> fmt::Result {
-    match offset {
-        0 => write!(f, "[{addr}]"),
-        o if o < 0 => write!(f, "[{addr} - {}]", o.unsigned_abs()),
-        o => write!(f, "[{addr} + {o}]"),
+/// What an instruction makes, in front of its text.
+pub(crate) fn results(p: &Program, f: &mut dyn Write, vals: &[LVal]) -> fmt::Result {
+    if vals.is_empty() {
+        return Ok(());
     }
-}
-
-fn guard(f: &mut dyn Write, g: Option<LVal>) -> fmt::Result {
-    match g {
-        Some(g) => write!(f, " if {g}"),
-        None => Ok(()),
-    }
+    defs(p, f, vals.iter().copied())?;
+    f.write_str(" = ")
 }
 
 fn carry(p: &Program, f: &mut dyn Write, carried: &[Carried]) -> fmt::Result {
@@ -187,348 +187,152 @@ fn carry(p: &Program, f: &mut dyn Write, carried: &[Carried]) -> fmt::Result {
     Ok(())
 }
 
-fn constant(f: &mut dyn Write, ty: Option<LTy>, bits: u64) -> fmt::Result {
-    match ty {
-        Some(LTy::Num(s)) if s.is_float() => write!(f, "const {:?} // {bits:#x}", num::from_bits(bits, s)),
-        Some(LTy::Num(_)) => write!(f, "const {}", bits as i64),
-        Some(LTy::B32) | None => write!(f, "const {bits:#x}"),
+fn word(f: &mut fmt::Formatter<'_>, name: impl fmt::Debug) -> fmt::Result {
+    f.write_str(&format!("{name:?}").to_lowercase())
+}
+
+// Parts of texts, for the rows of the tables.
+
+/// A word where something is so.
+pub(crate) fn flag(on: Shown<'_, bool>, text: &'static str) -> &'static str {
+    if *on.it { text } else { "" }
+}
+
+/// Something that may be absent, with a text in front of it.
+pub(crate) fn maybe(text: &str, what: Option<impl fmt::Display>) -> String {
+    what.map_or(String::new(), |x| format!("{text}{x}"))
+}
+
+/// An operand with its type.
+pub(crate) fn typed(v: Shown<'_, LVal>) -> String {
+    let mut s = String::new();
+    // Writing to a string can't fail.
+    let _ = def(v.program, &mut s, *v.it);
+    s
+}
+
+/// The number that bits stand for under the type of a value.
+pub(crate) fn bits(v: Shown<'_, LVal>, bits: Shown<'_, u64>) -> String {
+    let bits = *bits.it;
+    match v.program.vals.get(*v.it) {
+        Some(&LTy::Num(s)) if s.is_float() => format!("{:?} // {bits:#x}", num::from_bits(bits, s)),
+        Some(LTy::Num(_)) => (bits as i64).to_string(),
+        Some(LTy::B32) | None => format!("{bits:#x}"),
     }
 }
 
-fn word(name: impl fmt::Debug) -> String {
-    format!("{name:?}").to_lowercase()
-}
-
-/// The suffix of an access with a cache hint.
-fn hint(cache: CacheHint) -> String {
-    if cache == CacheHint::Normal { String::new() } else { format!(".{cache}") }
-}
-
-fn head(p: &Program, f: &mut dyn Write, inst: &Inst) -> fmt::Result {
-    let define = |f: &mut dyn Write, vals: &[LVal]| -> fmt::Result {
-        defs(p, f, vals.iter().copied())?;
-        f.write_str(" = ")
+macro_rules! shown {
+    ($($ty:ty => |$it:ident, $f:ident| $show:expr;)*) => {
+        $(impl fmt::Display for Shown<'_, $ty> {
+            fn fmt(&self, $f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                let $it = self.it;
+                $show
+            }
+        })*
     };
-    match inst {
-        Inst::Undefined { dst } => {
-            define(f, &[*dst])?;
-            f.write_str("undefined")
-        }
-        Inst::Const { dst, bits } => {
-            define(f, &[*dst])?;
-            constant(f, p.vals.get(*dst).copied(), *bits)
-        }
-        Inst::Param { dst, index } => {
-            define(f, &[*dst])?;
-            write!(f, "param {index}")
-        }
-        Inst::Special { dst, what } => {
-            define(f, &[*dst])?;
-            match what {
-                Special::Lane => f.write_str("special lane"),
-                Special::Warp => f.write_str("special warp"),
-                Special::ProgramId(a) => write!(f, "special program_id {a}"),
-                Special::NumPrograms(a) => write!(f, "special num_programs {a}"),
-                Special::Worker => f.write_str("special worker"),
-                Special::Workers => f.write_str("special workers"),
-                Special::ClusterRank => f.write_str("special cluster_rank"),
-            }
-        }
-        Inst::SharedAddr { dst, alloc } => {
-            define(f, &[*dst])?;
-            write!(f, "shared_addr {alloc}")?;
-            match p.allocs.get(*alloc) {
-                Some(a) => write!(f, " // {}", a.purpose),
-                None => Ok(()),
-            }
-        }
-        Inst::Un { dst, op, a } => {
-            define(f, &[*dst])?;
-            write!(f, "{} {a}", word(op))
-        }
-        Inst::Bin { dst, op, a, b } => {
-            define(f, &[*dst])?;
-            write!(f, "{} {a}, {b}", word(op))
-        }
-        Inst::Fma { dst, a, b, c } => {
-            define(f, &[*dst])?;
-            write!(f, "fma {a}, {b}, {c}")
-        }
-        Inst::MadWide { dst, a, b, c } => {
-            define(f, &[*dst])?;
-            write!(f, "mad_wide {a}, {b}, {c}")
-        }
-        Inst::Cmp { dst, op, a, b } => {
-            define(f, &[*dst])?;
-            write!(f, "cmp {op} {a}, {b}")
-        }
-        Inst::Select { dst, c, a, b } => {
-            define(f, &[*dst])?;
-            write!(f, "select {c}, {a}, {b}")
-        }
-        Inst::Cvt { dst, a } => {
-            define(f, &[*dst])?;
-            f.write_str("cvt ")?;
-            def(p, f, *a)
-        }
-        Inst::RoundTf32 { dst, a } => {
-            define(f, &[*dst])?;
-            write!(f, "round_tf32 {a}")
-        }
-        Inst::Bitcast { dst, a } => {
-            define(f, &[*dst])?;
-            f.write_str("bitcast ")?;
-            def(p, f, *a)
-        }
-        Inst::Pack { dst, parts } => {
-            define(f, &[*dst])?;
-            f.write_str("pack ")?;
-            list(f, parts.iter().copied())
-        }
-        Inst::Unpack { dsts, a } => {
-            define(f, dsts)?;
-            write!(f, "unpack {a}")
-        }
-        Inst::Divide { dsts, a, b } => {
-            define(f, dsts)?;
-            f.write_str("divide ")?;
-            list(f, a.iter().copied())?;
-            f.write_str(" by ")?;
-            list(f, b.iter().copied())
-        }
-        Inst::LoadGlobal { dsts, addr, offset, guard: g, other, cache } => {
-            define(f, dsts)?;
-            write!(f, "load.global{} ", hint(*cache))?;
-            place(f, *addr, *offset)?;
-            guard(f, *g)?;
-            if !other.is_empty() {
-                f.write_str(" else ")?;
-                list(f, other.iter().copied())?;
-            }
-            Ok(())
-        }
-        Inst::StoreGlobal { srcs, addr, offset, guard: g, cache } => {
-            write!(f, "store.global{} ", hint(*cache))?;
-            place(f, *addr, *offset)?;
-            f.write_str(" = ")?;
-            list(f, srcs.iter().copied())?;
-            guard(f, *g)
-        }
-        Inst::Atomic(a) => {
-            if let Some(d) = a.dst {
-                define(f, &[d])?;
-            }
-            let space = word(a.space);
-            match a.kind {
-                AtomicKind::Op(op) => write!(f, "atomic.{space}.{op}.{}.{} ", a.order, a.scope)?,
-                AtomicKind::Cas(_) => write!(f, "atomic.{space}.cas.{}.{} ", a.order, a.scope)?,
-            }
-            place(f, a.addr, a.offset)?;
-            if let AtomicKind::Cas(c) = a.kind {
-                write!(f, " from {c}")?;
-            }
-            write!(f, " by {}", a.value)?;
-            guard(f, a.guard)
-        }
-        Inst::LoadShared { dsts, addr, offset } => {
-            define(f, dsts)?;
-            f.write_str("load.shared ")?;
-            place(f, *addr, *offset)
-        }
-        Inst::StoreShared { srcs, addr, offset, guard: g } => {
-            f.write_str("store.shared ")?;
-            place(f, *addr, *offset)?;
-            f.write_str(" = ")?;
-            list(f, srcs.iter().copied())?;
-            guard(f, *g)
-        }
-        Inst::LoadMatrix { dsts, addr, offset, trans } => {
-            define(f, dsts)?;
-            f.write_str(if *trans { "load_matrix.trans " } else { "load_matrix " })?;
-            place(f, *addr, *offset)
-        }
-        Inst::CopyAsync { shared, offset, global, global_offset, bytes, valid } => {
-            write!(f, "copy_async.{bytes} ")?;
-            place(f, *shared, *offset)?;
-            f.write_str(" = global ")?;
-            place(f, *global, *global_offset)?;
-            guard(f, *valid)
-        }
-        Inst::CommitCopies => f.write_str("commit_copies"),
-        Inst::WaitCopies { pending } => write!(f, "wait_copies {pending}"),
-        Inst::Barrier => f.write_str("barrier"),
-        Inst::Assert { condition } => write!(f, "assert {condition}"),
-        Inst::Shuffle { dst, a, from } => {
-            define(f, &[*dst])?;
-            match from {
-                ShuffleFrom::Xor(mask) => write!(f, "shuffle {a} xor {mask}"),
-                ShuffleFrom::Lane(l) => write!(f, "shuffle {a} lane {l}"),
-            }
-        }
-        Inst::Matrix { dsts, instr, a, b, c } => {
-            define(f, dsts)?;
-            write!(f, "{instr} (")?;
-            list(f, a.iter().copied())?;
-            f.write_str(") (")?;
-            list(f, b.iter().copied())?;
-            f.write_str(") (")?;
-            list(f, c.iter().copied())?;
-            f.write_char(')')
-        }
-        Inst::For(l) => {
-            f.write_str(if l.runs { "for_once " } else { "for " })?;
-            def(p, f, l.iv)?;
-            write!(f, " in {}..{} step {}", l.lo, l.hi, l.step)?;
-            carry(p, f, &l.carried)?;
-            f.write_str(" {")
-        }
-        Inst::While(l) => {
-            f.write_str("loop")?;
-            carry(p, f, &l.carried)?;
-            f.write_str(" {")
-        }
-        Inst::If(c) => write!(f, "if {} {{", c.condition),
-        Inst::Unit(u) => unit(p, f, u),
-        Inst::Roles(_) => f.write_str("roles {"),
-    }
 }
 
-fn at(f: &mut dyn Write, to: &Place) -> fmt::Result {
-    place(f, to.addr, to.offset)
+shown! {
+    u32 => |n, f| n.fmt(f);
+    LVal => |v, f| v.fmt(f);
+    AllocId => |a, f| a.fmt(f);
+    MatrixId => |m, f| m.fmt(f);
+    CmpOp => |op, f| op.fmt(f);
+    UnOp => |op, f| word(f, op);
+    BinOp => |op, f| word(f, op);
+    Vals => |all, f| list(f, all.iter().copied());
+    SmallVec<[LVal; 16]> => |all, f| list(f, all.iter().copied());
+    Option<LVal> => |guard, f| guard.map_or(Ok(()), |g| write!(f, " if {g}"));
+    Option<Reduction> => |op, f| op.map_or(Ok(()), |r| write!(f, ".{r}"));
+    CacheHint => |cache, f| if *cache == CacheHint::Normal { Ok(()) } else { write!(f, ".{cache}") };
+    Place => |at, f| match at.offset {
+        0 => write!(f, "[{}]", at.addr),
+        o if o < 0 => write!(f, "[{} - {}]", at.addr, o.unsigned_abs()),
+        o => write!(f, "[{} + {o}]", at.addr),
+    };
+    ShuffleFrom => |from, f| match from {
+        ShuffleFrom::Xor(mask) => write!(f, "xor {mask}"),
+        ShuffleFrom::Lane(l) => write!(f, "lane {l}"),
+    };
+    Special => |what, f| match what {
+        Special::Lane => f.write_str("lane"),
+        Special::Warp => f.write_str("warp"),
+        Special::ProgramId(a) => write!(f, "program_id {a}"),
+        Special::NumPrograms(a) => write!(f, "num_programs {a}"),
+        Special::Worker => f.write_str("worker"),
+        Special::Workers => f.write_str("workers"),
+        Special::ClusterRank => f.write_str("cluster_rank"),
+    };
 }
 
-fn unit(p: &Program, f: &mut dyn Write, u: &Unit) -> fmt::Result {
-    match u {
-        Unit::InitBarrier { barrier, count, guard: g } => {
-            f.write_str("init_barrier ")?;
-            at(f, barrier)?;
-            write!(f, " count {count}")?;
-            guard(f, *g)
-        }
-        Unit::PublishBarriers => f.write_str("publish_barriers"),
-        Unit::AwaitPrevious => f.write_str("await_previous"),
-        Unit::Arrive { barrier, guard: g } => {
-            f.write_str("arrive ")?;
-            at(f, barrier)?;
-            guard(f, *g)
-        }
-        Unit::ArriveExpect { barrier, bytes, guard: g } => {
-            f.write_str("arrive ")?;
-            at(f, barrier)?;
-            write!(f, " expect {bytes}")?;
-            guard(f, *g)
-        }
-        Unit::Wait { barrier, parity } => {
-            f.write_str("wait ")?;
-            at(f, barrier)?;
-            write!(f, " parity {parity}")
-        }
-        Unit::Pass { barrier } => {
-            f.write_str("pass ")?;
-            at(f, barrier)
-        }
-        Unit::PrefetchMap { map, guard: g } => {
-            write!(f, "prefetch_map {map}")?;
-            guard(f, *g)
-        }
-        Unit::BulkLoad { map, to, at: from, barrier, ranks, guard: g } => {
-            f.write_str("bulk_load ")?;
-            at(f, to)?;
-            write!(f, " = boxes {map} (")?;
-            list(f, from.iter().copied())?;
-            f.write_str(") arrives ")?;
-            at(f, barrier)?;
-            if let Some(r) = ranks {
-                write!(f, " ranks {r}")?;
-            }
-            guard(f, *g)
-        }
-        Unit::BulkStore { map, from, at: to, reduce, guard: g } => {
-            f.write_str("bulk_store")?;
-            if let Some(r) = reduce {
-                write!(f, ".{r}")?;
-            }
-            write!(f, " boxes {map} (")?;
-            list(f, to.iter().copied())?;
-            f.write_str(") = ")?;
-            at(f, from)?;
-            guard(f, *g)
-        }
-        Unit::CommitStores { guard: g } => {
-            f.write_str("commit_stores")?;
-            guard(f, *g)
-        }
-        Unit::WaitStoresRead { pending, guard: g } => {
-            write!(f, "wait_stores_read {pending}")?;
-            guard(f, *g)
-        }
-        Unit::Hold => f.write_str("hold"),
-        Unit::FenceUnits => f.write_str("fence_units"),
-        Unit::GroupBarrier { warps } => write!(f, "group_barrier {warps}"),
-        Unit::StoreMatrix { srcs, to } => {
-            f.write_str("store_matrix ")?;
-            at(f, to)?;
-            f.write_str(" = ")?;
-            list(f, srcs.iter().copied())
-        }
-        Unit::FenceMatrices => f.write_str("fence_matrices"),
-        Unit::Multiply(m) => {
-            defs(p, f, m.dsts.iter().copied())?;
-            write!(f, " = {} n {} ", m.instr, m.n)?;
-            match &m.a {
-                LeftOperand::Shared(o) => operand(f, o)?,
-                LeftOperand::Regs(words) => list(f, words.iter().copied())?,
-            }
-            f.write_char(' ')?;
-            operand(f, &m.b)?;
-            f.write_str(" on ")?;
-            list(f, m.c.iter().copied())?;
-            guard(f, m.accumulate)
-        }
-        Unit::CommitMatrices => f.write_str("commit_matrices"),
-        Unit::WaitMatrices { pending } => write!(f, "wait_matrices {pending}"),
-        Unit::NamedBarrier { id, warps, wait } => {
-            write!(f, "named_barrier_{} {id} warps {warps}", if *wait { "sync" } else { "arrive" })
-        }
-        Unit::ClusterArrive { relaxed } => f.write_str(if *relaxed { "cluster_arrive relaxed" } else { "cluster_arrive" }),
-        Unit::ClusterWait => f.write_str("cluster_wait"),
-        Unit::Remote { dst, place, rank } => {
-            def(p, f, *dst)?;
-            f.write_str(" = remote ")?;
-            at(f, place)?;
-            write!(f, " of {rank}")
-        }
-        Unit::RemoteLoad { dsts, from } => {
-            defs(p, f, dsts.iter().copied())?;
-            f.write_str(" = load.remote ")?;
-            at(f, from)
-        }
-        Unit::RemoteStore { srcs, to, guard: g } => {
-            f.write_str("store.remote ")?;
-            at(f, to)?;
-            f.write_str(" = ")?;
-            list(f, srcs.iter().copied())?;
-            guard(f, *g)
-        }
-        Unit::RemoteStoreAsync { srcs, to, barrier, guard: g } => {
-            f.write_str("store_async.remote ")?;
-            at(f, to)?;
-            f.write_str(" = ")?;
-            list(f, srcs.iter().copied())?;
-            f.write_str(" arrives ")?;
-            at(f, barrier)?;
-            guard(f, *g)
-        }
-        Unit::RemoteArrive { barrier, guard: g } => {
-            f.write_str("arrive.remote ")?;
-            at(f, barrier)?;
-            guard(f, *g)
-        }
-    }
-}
+// What has fields of its own.
 
-fn operand(f: &mut dyn Write, o: &GroupOperand) -> fmt::Result {
-    at(f, &o.at)?;
+fn operand(p: &Program, f: &mut dyn Write, o: &GroupOperand) -> fmt::Result {
     let along = if o.panels.along_k { "k" } else { "mn" };
-    write!(f, " along {along} span {} stride {}", o.panels.span, o.panels.stride)
+    write!(f, "{} along {along} span {} stride {}", Shown { program: p, it: &o.at }, o.panels.span, o.panels.stride)
+}
+
+impl Atomic {
+    pub(crate) fn write(&self, p: &Program, f: &mut dyn Write) -> fmt::Result {
+        results(p, f, self.results())?;
+        let space = match self.space {
+            Space::Global => "global",
+            Space::Shared => "shared",
+        };
+        match self.kind {
+            AtomicKind::Op(op) => write!(f, "atomic.{space}.{op}.{}.{} ", self.order, self.scope)?,
+            AtomicKind::Cas(_) => write!(f, "atomic.{space}.cas.{}.{} ", self.order, self.scope)?,
+        }
+        write!(f, "{}", Shown { program: p, it: &place_of(self.addr, self.offset) })?;
+        if let AtomicKind::Cas(c) = self.kind {
+            write!(f, " from {c}")?;
+        }
+        write!(f, " by {}{}", self.value, Shown { program: p, it: &self.guard })
+    }
+}
+
+impl Multiply {
+    pub(crate) fn write(&self, p: &Program, f: &mut dyn Write) -> fmt::Result {
+        defs(p, f, self.dsts.iter().copied())?;
+        write!(f, " = {} n {} ", self.instr, self.n)?;
+        match &self.a {
+            LeftOperand::Shared(o) => operand(p, f, o)?,
+            LeftOperand::Regs(words) => list(f, words.iter().copied())?,
+        }
+        f.write_char(' ')?;
+        operand(p, f, &self.b)?;
+        f.write_str(" on ")?;
+        list(f, self.c.iter().copied())?;
+        write!(f, "{}", Shown { program: p, it: &self.accumulate })
+    }
+}
+
+impl For {
+    pub(crate) fn write(&self, p: &Program, f: &mut dyn Write) -> fmt::Result {
+        f.write_str(if self.runs { "for_once " } else { "for " })?;
+        def(p, f, self.iv)?;
+        write!(f, " in {}..{} step {}", self.lo, self.hi, self.step)?;
+        carry(p, f, &self.carried)?;
+        f.write_str(" {")
+    }
+}
+
+impl While {
+    pub(crate) fn write(&self, p: &Program, f: &mut dyn Write) -> fmt::Result {
+        f.write_str("loop")?;
+        carry(p, f, &self.carried)?;
+        f.write_str(" {")
+    }
+}
+
+impl If {
+    pub(crate) fn write(&self, _: &Program, f: &mut dyn Write) -> fmt::Result {
+        write!(f, "if {} {{", self.condition)
+    }
+}
+
+impl Roles {
+    pub(crate) fn write(&self, _: &Program, f: &mut dyn Write) -> fmt::Result {
+        f.write_str("roles {")
+    }
 }

@@ -267,15 +267,9 @@ fn distinct(inst: &Inst, out: &mut Vec<LVal>) {
 
 /// Appends the values that an instruction makes for those behind it.
 fn made(inst: &Inst, out: &mut Vec<LVal>) {
-    match inst {
-        Inst::LoadGlobal { dsts, .. } | Inst::LoadShared { dsts, .. } | Inst::LoadMatrix { dsts, .. } => out.extend_from_slice(dsts),
-        Inst::Undefined { dst } | Inst::Shuffle { dst, .. } => out.push(*dst),
-        Inst::Matrix { dsts, .. } => out.extend_from_slice(dsts),
-        Inst::Unit(u) => out.extend_from_slice(u.results()),
-        Inst::For(l) => out.extend(l.carried.iter().map(|c| c.result)),
-        Inst::While(l) => out.extend(l.carried.iter().map(|c| c.result)),
-        Inst::If(c) => out.extend(c.results.iter().map(|r| r.0)),
-        other => out.extend_from_slice(computed(other).unwrap_or(&[])),
+    match inst.control() {
+        None => out.extend_from_slice(inst.results()),
+        Some(_) => out.extend(results(inst)),
     }
 }
 

@@ -14,8 +14,10 @@
 //! swizzled: bits 4.. of the address xor bits 7.. . A wider tile is several panels, one behind the other. Bulk copies write and read
 //! one panel at a time, group matrix instructions read them.
 
-use super::{Block, LVal, Vals};
+use super::{Block, LVal, Space, Vals};
 use crate::machine::GroupMatrixId;
+use crate::print::{flag, maybe};
+use crate::table::{Effect, Use, instructions};
 use std::fmt;
 
 /// Warps that go their own ways to the end of the program: bodies on disjoint ranges of warps.
@@ -126,288 +128,205 @@ impl fmt::Display for Reduction {
     }
 }
 
-/// What asynchronous units, and the barriers around them, do.
-#[derive(Clone, PartialEq, Debug)]
-pub enum Unit {
-    /// Makes a barrier word that expects `count` arrivals a phase, where the guard holds (in one lane).
-    InitBarrier {
-        /// The word.
-        barrier: Place,
-        /// Arrivals per phase.
-        count: u32,
-        /// Where it happens.
-        guard: Option<LVal>,
-    },
-    /// Shows made barrier words to the units. A [`super::Inst::Barrier`] shows them to the other lanes.
-    PublishBarriers,
-    /// Waits until the launches in front are done, and sees what they wrote. A program that has it touches no global memory before.
-    AwaitPrevious,
-    /// One arrival per lane where the guard holds.
-    Arrive {
-        /// The word.
-        barrier: Place,
-        /// Where it happens.
-        guard: Option<LVal>,
-    },
-    /// One arrival, and so many bytes more to expect in this phase, per lane where the guard holds.
-    ArriveExpect {
-        /// The word.
-        barrier: Place,
-        /// The bytes.
-        bytes: u32,
-        /// Where it happens.
-        guard: Option<LVal>,
-    },
-    /// Waits until the phase of a parity is over.
-    Wait {
-        /// The word.
-        barrier: Place,
-        /// `i32`, 0 or 1.
-        parity: LVal,
-    },
-    /// Passes over a phase of a barrier word that another role waits for instead. Nothing happens; the proof counts phases by it.
-    Pass {
-        /// The word.
-        barrier: Place,
-    },
-    /// Fetches the description of a tensor ahead of its use.
-    PrefetchMap {
-        /// Launch parameter that holds it.
-        map: u32,
-        /// Where it happens.
-        guard: Option<LVal>,
-    },
-    /// Starts copying a box of a tensor to a panel. What lies outside the tensor arrives as zeros. All bytes of the box count as arrived.
-    BulkLoad {
-        /// Launch parameter that describes tensor and box.
-        map: u32,
-        /// The panel.
-        to: Place,
-        /// First element, innermost dimension first, `i32`.
-        at: Vals,
-        /// The barrier word that counts the bytes.
-        barrier: Place,
-        /// The blocks of the cluster that get the box, a bit per rank (`i32`): each at the same place, counted by its own word of the
-        /// same place. Absent: the own block alone.
-        ranks: Option<LVal>,
-        /// Where it happens: in one lane.
-        guard: Option<LVal>,
-    },
-    /// Starts copying a panel to a box of a tensor, from one lane. What lies outside the tensor is dropped.
-    BulkStore {
-        /// Launch parameter that describes tensor and box.
-        map: u32,
-        /// The panel.
-        from: Place,
-        /// First element, innermost dimension first, `i32`.
-        at: Vals,
-        /// The elements are combined with those that are there, each indivisibly. Absent: they take their place.
-        reduce: Option<Reduction>,
-        /// Where it happens.
-        guard: Option<LVal>,
-    },
-    /// Closes the lane's group of bulk stores.
-    CommitStores {
-        /// Where it happens.
-        guard: Option<LVal>,
-    },
-    /// Waits until all but the newest `pending` groups of the lane's bulk stores have read their panels.
-    WaitStoresRead {
-        /// Groups that may be under way.
-        pending: u32,
-        /// Where it happens.
-        guard: Option<LVal>,
-    },
-    /// Shows the lane's shared writes to the units.
-    FenceUnits,
-    /// Waits for all lanes of the lane's group: `warps` warps whose first one is a multiple of that.
-    GroupBarrier {
-        /// Warps of a group.
-        warps: u32,
-    },
-    /// Stores 1, 2 or 4 matrices of 8 by 8 16-bit elements: the inverse of [`super::Inst::LoadMatrix`] without `trans`.
-    StoreMatrix {
-        /// A word per matrix.
-        srcs: Vals,
-        /// Where lane `8q + r` has row `r` of matrix `q`.
-        to: Place,
-    },
-    /// Orders the lane's registers before the multiplications behind it.
-    FenceMatrices,
-    /// Starts a multiplication.
-    Multiply(Box<Multiply>),
-    /// Closes the group of multiplications.
-    CommitMatrices,
-    /// Keeps the next wait behind the computations in front of it: an assembler may move it up, where they would wait, too.
-    Hold,
-    /// Waits until all but the newest `pending` groups of multiplications are done.
-    WaitMatrices {
-        /// Groups that may be under way.
-        pending: u32,
-    },
-    /// Arrives at, and if asked waits for, a barrier of a number of warps of several roles. Every warp of the role takes part.
-    NamedBarrier {
-        /// Which one, from 0.
-        id: u32,
-        /// Warps that arrive in each round.
-        warps: u32,
-        /// Waits for the others.
-        wait: bool,
-    },
-    /// The lanes arrive at the barrier of the cluster; their accesses up to here come before the wait of the others. Lanes that have
-    /// ended count as arrived.
-    ClusterArrive {
-        /// Orders no accesses.
-        relaxed: bool,
-    },
-    /// Waits until all lanes of the cluster have arrived as often as this one.
-    ClusterWait,
-    /// The address of a place in the shared memory of a block of the cluster; `i32`. Only what is called remote takes it.
-    Remote {
-        /// The address.
-        dst: LVal,
-        /// The place, as the own block has it.
-        place: Place,
-        /// The block's rank, `i32`.
-        rank: LVal,
-    },
-    /// Reads consecutive values from the shared memory of a block of the cluster.
-    RemoteLoad {
-        /// The values.
-        dsts: Vals,
-        /// Where they lie, a remote address.
-        from: Place,
-    },
-    /// Writes consecutive values to the shared memory of a block of the cluster.
-    RemoteStore {
-        /// The values.
-        srcs: Vals,
-        /// Where they go, a remote address.
-        to: Place,
-        /// Where it happens.
-        guard: Option<LVal>,
-    },
-    /// Starts writing consecutive values of 32 bits to the shared memory of a block of the cluster. They count as arrived bytes there.
-    RemoteStoreAsync {
-        /// The values: 1, 2 or 4.
-        srcs: Vals,
-        /// Where they go, a remote address.
-        to: Place,
-        /// The barrier word of that block that counts the bytes, a remote address.
-        barrier: Place,
-        /// Where it happens.
-        guard: Option<LVal>,
-    },
-    /// One arrival per lane where the guard holds, at a barrier word of a block of the cluster.
-    RemoteArrive {
-        /// The word, a remote address.
-        barrier: Place,
-        /// Where it happens.
-        guard: Option<LVal>,
-    },
+instructions! {
+    /// What asynchronous units, and the barriers around them, do.
+    #[derive(Clone, PartialEq, Debug)]
+    pub enum Unit {
+        /// Makes a barrier word that expects `count` arrivals a phase, where the guard holds (in one lane).
+        InitBarrier {
+            /// The word.
+            barrier: Place = place,
+            /// Arrivals per phase.
+            count: u32 = with,
+            /// Where it happens.
+            guard: Option<LVal> = guard,
+        } => Effect::Order, "init_barrier {barrier} count {count}{guard}";
+        /// Shows made barrier words to the units. A [`super::Inst::Barrier`] shows them to the other lanes.
+        PublishBarriers => Effect::Order, "publish_barriers";
+        /// Waits until the launches in front are done, and sees what they wrote. A program that has it touches no global memory before.
+        AwaitPrevious => Effect::Meet, "await_previous";
+        /// One arrival per lane where the guard holds.
+        Arrive {
+            /// The word.
+            barrier: Place = place,
+            /// Where it happens.
+            guard: Option<LVal> = guard,
+        } => Effect::Order, "arrive {barrier}{guard}";
+        /// One arrival, and so many bytes more to expect in this phase, per lane where the guard holds.
+        ArriveExpect {
+            /// The word.
+            barrier: Place = place,
+            /// The bytes.
+            bytes: u32 = with,
+            /// Where it happens.
+            guard: Option<LVal> = guard,
+        } => Effect::Order, "arrive {barrier} expect {bytes}{guard}";
+        /// Waits until the phase of a parity is over.
+        Wait {
+            /// The word.
+            barrier: Place = place,
+            /// `i32`, 0 or 1.
+            parity: LVal = read,
+        } => Effect::Meet, "wait {barrier} parity {parity}";
+        /// Passes over a phase of a barrier word that another role waits for instead. Nothing happens; the proof counts phases by it.
+        Pass {
+            /// The word.
+            barrier: Place = place,
+        } => Effect::Order, "pass {barrier}";
+        /// Fetches the description of a tensor ahead of its use.
+        PrefetchMap {
+            /// Launch parameter that holds it.
+            map: u32 = with,
+            /// Where it happens.
+            guard: Option<LVal> = guard,
+        } => Effect::Hint, "prefetch_map {map}{guard}";
+        /// Starts copying a box of a tensor to a panel. What lies outside the tensor arrives as zeros. All bytes of the box count as arrived.
+        BulkLoad {
+            /// Launch parameter that describes tensor and box.
+            map: u32 = with,
+            /// The panel.
+            to: Place = place,
+            /// The barrier word that counts the bytes.
+            barrier: Place = place,
+            /// First element, innermost dimension first, `i32`.
+            at: Vals = read,
+            /// The blocks of the cluster that get the box, a bit per rank (`i32`): each at the same place, counted by its own word of the
+            /// same place. Absent: the own block alone.
+            ranks: Option<LVal> = guard,
+            /// Where it happens: in one lane.
+            guard: Option<LVal> = guard,
+        } => Effect::Copy, "bulk_load {to} = boxes {map} ({at}) arrives {barrier}{}{guard}", maybe(" ranks ", *ranks.it);
+        /// Starts copying a panel to a box of a tensor, from one lane. What lies outside the tensor is dropped.
+        BulkStore {
+            /// Launch parameter that describes tensor and box.
+            map: u32 = with,
+            /// The panel.
+            from: Place = place,
+            /// First element, innermost dimension first, `i32`.
+            at: Vals = read,
+            /// The elements are combined with those that are there, each indivisibly. Absent: they take their place.
+            reduce: Option<Reduction> = with,
+            /// Where it happens.
+            guard: Option<LVal> = guard,
+        } => Effect::Copy, "bulk_store{reduce} boxes {map} ({at}) = {from}{guard}";
+        /// Closes the lane's group of bulk stores.
+        CommitStores {
+            /// Where it happens.
+            guard: Option<LVal> = guard,
+        } => Effect::Order, "commit_stores{guard}";
+        /// Waits until all but the newest `pending` groups of the lane's bulk stores have read their panels.
+        WaitStoresRead {
+            /// Groups that may be under way.
+            pending: u32 = with,
+            /// Where it happens.
+            guard: Option<LVal> = guard,
+        } => Effect::Order, "wait_stores_read {pending}{guard}";
+        /// Shows the lane's shared writes to the units.
+        FenceUnits => Effect::Order, "fence_units";
+        /// Waits for all lanes of the lane's group: `warps` warps whose first one is a multiple of that.
+        GroupBarrier {
+            /// Warps of a group.
+            warps: u32 = with,
+        } => Effect::Meet, "group_barrier {warps}";
+        /// Stores 1, 2 or 4 matrices of 8 by 8 16-bit elements: the inverse of [`super::Inst::LoadMatrix`] without `trans`.
+        StoreMatrix {
+            /// Where lane `8q + r` has row `r` of matrix `q`.
+            to: Place = place,
+            /// A word per matrix.
+            srcs: Vals = read,
+        } => Effect::Write(Space::Shared), "store_matrix {to} = {srcs}";
+        /// Orders the lane's registers before the multiplications behind it.
+        FenceMatrices => Effect::Order, "fence_matrices";
+        /// Starts a multiplication.
+        Multiply(multiply: Box<Multiply>) => Effect::Start;
+        /// Closes the group of multiplications.
+        CommitMatrices => Effect::Order, "commit_matrices";
+        /// Keeps the next wait behind the computations in front of it: an assembler may move it up, where they would wait, too.
+        Hold => Effect::Hint, "hold";
+        /// Waits until all but the newest `pending` groups of multiplications are done.
+        WaitMatrices {
+            /// Groups that may be under way.
+            pending: u32 = with,
+        } => Effect::Meet, "wait_matrices {pending}";
+        /// Arrives at, and if asked waits for, a barrier of a number of warps of several roles. Every warp of the role takes part.
+        NamedBarrier {
+            /// Which one, from 0.
+            id: u32 = with,
+            /// Warps that arrive in each round.
+            warps: u32 = with,
+            /// Waits for the others.
+            wait: bool = with,
+        } => Effect::Meet, "named_barrier_{} {id} warps {warps}", if *wait.it { "sync" } else { "arrive" };
+        /// The lanes arrive at the barrier of the cluster; their accesses up to here come before the wait of the others. Lanes that have
+        /// ended count as arrived.
+        ClusterArrive {
+            /// Orders no accesses.
+            relaxed: bool = with,
+        } => Effect::Order, "cluster_arrive{}", flag(relaxed, " relaxed");
+        /// Waits until all lanes of the cluster have arrived as often as this one.
+        ClusterWait => Effect::Meet, "cluster_wait";
+        /// The address of a place in the shared memory of a block of the cluster; `i32`. Only what is called remote takes it.
+        Remote {
+            /// The address.
+            dst: LVal = def,
+            /// The place, as the own block has it.
+            place: Place = place,
+            /// The block's rank, `i32`.
+            rank: LVal = read,
+        } => Effect::Remote, "remote {place} of {rank}";
+        /// Reads consecutive values from the shared memory of a block of the cluster.
+        RemoteLoad {
+            /// The values.
+            dsts: Vals = def,
+            /// Where they lie, a remote address.
+            from: Place = place,
+        } => Effect::Remote, "load.remote {from}";
+        /// Writes consecutive values to the shared memory of a block of the cluster.
+        RemoteStore {
+            /// Where they go, a remote address.
+            to: Place = place,
+            /// The values.
+            srcs: Vals = read,
+            /// Where it happens.
+            guard: Option<LVal> = guard,
+        } => Effect::Remote, "store.remote {to} = {srcs}{guard}";
+        /// Starts writing consecutive values of 32 bits to the shared memory of a block of the cluster. They count as arrived bytes there.
+        RemoteStoreAsync {
+            /// Where they go, a remote address.
+            to: Place = place,
+            /// The barrier word of that block that counts the bytes, a remote address.
+            barrier: Place = place,
+            /// The values: 1, 2 or 4.
+            srcs: Vals = read,
+            /// Where it happens.
+            guard: Option<LVal> = guard,
+        } => Effect::Remote, "store_async.remote {to} = {srcs} arrives {barrier}{guard}";
+        /// One arrival per lane where the guard holds, at a barrier word of a block of the cluster.
+        RemoteArrive {
+            /// The word, a remote address.
+            barrier: Place = place,
+            /// Where it happens.
+            guard: Option<LVal> = guard,
+        } => Effect::Remote, "arrive.remote {barrier}{guard}";
+    }
 }
 
-impl Unit {
-    /// Calls `f` for every value that is read; addresses in shared memory come with their offset.
-    pub fn operands(&self, mut f: impl FnMut(LVal, Option<i32>)) {
-        let place = |p: &Place, f: &mut dyn FnMut(LVal, Option<i32>)| f(p.addr, Some(p.offset));
-        match self {
-            Unit::InitBarrier { barrier, guard, .. }
-            | Unit::Arrive { barrier, guard }
-            | Unit::ArriveExpect { barrier, guard, .. }
-            | Unit::RemoteArrive { barrier, guard } => {
-                place(barrier, &mut f);
-                guard.iter().for_each(|&g| f(g, None));
-            }
-            Unit::Pass { barrier } => place(barrier, &mut f),
-            Unit::Wait { barrier, parity } => {
-                place(barrier, &mut f);
-                f(*parity, None);
-            }
-            Unit::PrefetchMap { guard, .. } | Unit::CommitStores { guard } | Unit::WaitStoresRead { guard, .. } => {
-                guard.iter().for_each(|&g| f(g, None));
-            }
-            Unit::BulkLoad { to, at, barrier, ranks, guard, .. } => {
-                place(to, &mut f);
-                place(barrier, &mut f);
-                at.iter().chain(ranks).chain(guard).for_each(|&v| f(v, None));
-            }
-            Unit::BulkStore { from, at, guard, .. } => {
-                place(from, &mut f);
-                at.iter().chain(guard).for_each(|&v| f(v, None));
-            }
-            Unit::StoreMatrix { srcs, to } => {
-                place(to, &mut f);
-                srcs.iter().for_each(|&v| f(v, None));
-            }
-            Unit::Multiply(m) => {
-                match &m.a {
-                    LeftOperand::Shared(o) => place(&o.at, &mut f),
-                    LeftOperand::Regs(words) => words.iter().for_each(|&v| f(v, None)),
-                }
-                place(&m.b.at, &mut f);
-                m.c.iter().chain(&m.accumulate).for_each(|&v| f(v, None));
-            }
-            Unit::Remote { place: p, rank, .. } => {
-                place(p, &mut f);
-                f(*rank, None);
-            }
-            Unit::RemoteLoad { from, .. } => place(from, &mut f),
-            Unit::RemoteStore { srcs, to, guard } => {
-                place(to, &mut f);
-                srcs.iter().chain(guard).for_each(|&v| f(v, None));
-            }
-            Unit::RemoteStoreAsync { srcs, to, barrier, guard } => {
-                place(to, &mut f);
-                place(barrier, &mut f);
-                srcs.iter().chain(guard).for_each(|&v| f(v, None));
-            }
-            Unit::PublishBarriers
-            | Unit::AwaitPrevious
-            | Unit::FenceUnits
-            | Unit::GroupBarrier { .. }
-            | Unit::FenceMatrices
-            | Unit::CommitMatrices
-            | Unit::Hold
-            | Unit::NamedBarrier { .. }
-            | Unit::ClusterArrive { .. }
-            | Unit::ClusterWait
-            | Unit::WaitMatrices { .. } => {}
-        }
+impl Multiply {
+    pub(crate) fn operands(&self, mut f: impl FnMut(LVal, Use)) {
+        let place = |p: &Place| (p.addr, Use::Address(p.offset));
+        let (at, words): (_, &[LVal]) = match &self.a {
+            LeftOperand::Shared(o) => (Some(place(&o.at)), &[]),
+            LeftOperand::Regs(words) => (None, words),
+        };
+        at.into_iter().for_each(|(v, how)| f(v, how));
+        words.iter().for_each(|&v| f(v, Use::Value));
+        let (v, how) = place(&self.b.at);
+        f(v, how);
+        self.c.iter().chain(&self.accumulate).for_each(|&v| f(v, Use::Value));
     }
 
-    /// The values that are made.
-    pub fn results(&self) -> &[LVal] {
-        match self {
-            Unit::Multiply(m) => &m.dsts,
-            Unit::Remote { dst, .. } => std::slice::from_ref(dst),
-            Unit::RemoteLoad { dsts, .. } => dsts,
-            Unit::InitBarrier { .. }
-            | Unit::PublishBarriers
-            | Unit::AwaitPrevious
-            | Unit::Arrive { .. }
-            | Unit::ArriveExpect { .. }
-            | Unit::Wait { .. }
-            | Unit::Pass { .. }
-            | Unit::PrefetchMap { .. }
-            | Unit::BulkLoad { .. }
-            | Unit::BulkStore { .. }
-            | Unit::CommitStores { .. }
-            | Unit::WaitStoresRead { .. }
-            | Unit::FenceUnits
-            | Unit::GroupBarrier { .. }
-            | Unit::StoreMatrix { .. }
-            | Unit::FenceMatrices
-            | Unit::CommitMatrices
-            | Unit::Hold
-            | Unit::NamedBarrier { .. }
-            | Unit::ClusterArrive { .. }
-            | Unit::ClusterWait
-            | Unit::RemoteStore { .. }
-            | Unit::RemoteStoreAsync { .. }
-            | Unit::RemoteArrive { .. }
-            | Unit::WaitMatrices { .. } => &[],
-        }
+    pub(crate) fn results(&self) -> &[LVal] {
+        &self.dsts
     }
 }
 

@@ -337,52 +337,7 @@ fn collect(kernel: &Kernel, i: Inst, classes: &mut Classes, links: &mut Vec<(Val
     let d = &kernel.insts[i];
     let tile = |v: Value| tile_shape(kernel, v).is_some();
     match d.op {
-        Op::Add
-        | Op::Sub
-        | Op::Mul
-        | Op::Div
-        | Op::Rem
-        | Op::Fma
-        | Op::Minimum
-        | Op::Maximum
-        | Op::MinNum
-        | Op::MaxNum
-        | Op::Neg
-        | Op::Abs
-        | Op::And
-        | Op::Or
-        | Op::Xor
-        | Op::Not
-        | Op::Shl
-        | Op::ShrS
-        | Op::ShrU
-        | Op::Exp
-        | Op::Exp2
-        | Op::Log
-        | Op::Log2
-        | Op::Sqrt
-        | Op::Rsqrt
-        | Op::Tanh
-        | Op::Floor
-        | Op::Ceil
-        | Op::DivU
-        | Op::RemU
-        | Op::MulHi
-        | Op::MulHiU
-        | Op::MinimumU
-        | Op::MaximumU
-        | Op::Popcount
-        | Op::Clz
-        | Op::Rcp
-        | Op::Sin
-        | Op::Cos
-        | Op::Erf
-        | Op::Round
-        | Op::Trunc
-        | Op::Cmp
-        | Op::Select
-        | Op::Cast
-        | Op::Bitcast => {
+        tilelift_ir::elementwise_ops!() => {
             if d.op == Op::Bitcast && tile(d.args[0]) && tile_shape(kernel, d.args[0]) != tile_shape(kernel, d.results[0]) {
                 let split = kernel.ty(d.results[0]).elem().is_packed();
                 let (there, back) = if split { (Link::Halves, Link::Bytes) } else { (Link::Bytes, Link::Halves) };
@@ -545,7 +500,7 @@ fn collect(kernel: &Kernel, i: Inst, classes: &mut Classes, links: &mut Vec<(Val
             }
         }
         Op::Const | Op::ProgramId | Op::NumPrograms | Op::Dim | Op::Iota | Op::Splat | Op::Yield => {}
-        Op::Assume | Op::Assert | Op::Print => {}
+        Op::Assume | Op::Assert | Op::Print | Op::Prefetch => {}
     }
 }
 

@@ -1,7 +1,7 @@
 //! Leaves and elementwise ops: once per register.
 
 use super::shared::xor_map;
-use super::{Held, Lower, Tile, narrow, transcendental};
+use super::{Held, Lower, Tile, angle, narrow, transcendental};
 use crate::lane::{BinOp, LTy, LVal, LaneBuilder, Special, UnOp};
 use std::rc::Rc;
 use tilelift_ir::layout::{Axis, Coord, Layout};
@@ -143,6 +143,7 @@ impl Lower<'_> {
             (Op::Sin, Scalar::F64) => transcendental::sine(b, args[0], false),
             (Op::Cos, Scalar::F64) => transcendental::sine(b, args[0], true),
             (Op::Erf, Scalar::F64) => transcendental::erf(b, args[0]),
+            (Op::Atan2, _) => angle::atan2(b, args[0], args[1], to),
             _ => scalar_op(b, d.op, &d.attrs, args, LTy::holding(to)),
         }
     }
@@ -272,8 +273,9 @@ pub(super) fn scalar_op(b: &mut LaneBuilder, op: Op, attrs: &[Attr], args: &[LVa
         Op::Select => b.select(args[0], args[1], args[2]),
         Op::Cast => b.cvt(args[0], result),
         Op::Bitcast => b.bitcast(args[0], result),
-        // Not elementwise; the caller asks for elementwise ops only.
-        Op::Const
+        // Not elementwise, or made of several; the caller asks for others only.
+        Op::Atan2
+        | Op::Const
         | Op::ProgramId
         | Op::NumPrograms
         | Op::Dim
@@ -304,6 +306,7 @@ pub(super) fn scalar_op(b: &mut LaneBuilder, op: Op, attrs: &[Attr], args: &[LVa
         | Op::Dot
         | Op::Load
         | Op::Store
+        | Op::Prefetch
         | Op::Gather
         | Op::Scatter
         | Op::Atomic

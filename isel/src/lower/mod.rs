@@ -6,6 +6,7 @@
 //! Held::Staged { map, base, … }       a dot operand that waits in shared memory
 //! ```
 
+mod angle;
 mod combine;
 mod control;
 mod convert;
@@ -20,6 +21,7 @@ mod narrow;
 mod origin;
 mod overlap;
 mod packed;
+mod prefetch;
 mod rearrange;
 mod reduce;
 mod roles;
@@ -368,52 +370,7 @@ impl<'a> Lower<'a> {
                 self.set_tile(d.results[0], tile);
             }
             Op::Select if self.masked_select(b, i)? => {}
-            Op::Add
-            | Op::Sub
-            | Op::Mul
-            | Op::Div
-            | Op::Rem
-            | Op::Fma
-            | Op::Minimum
-            | Op::Maximum
-            | Op::MinNum
-            | Op::MaxNum
-            | Op::Neg
-            | Op::Abs
-            | Op::And
-            | Op::Or
-            | Op::Xor
-            | Op::Not
-            | Op::Shl
-            | Op::ShrS
-            | Op::ShrU
-            | Op::Exp
-            | Op::Exp2
-            | Op::Log
-            | Op::Log2
-            | Op::Sqrt
-            | Op::Rsqrt
-            | Op::Tanh
-            | Op::Floor
-            | Op::Ceil
-            | Op::DivU
-            | Op::RemU
-            | Op::MulHi
-            | Op::MulHiU
-            | Op::MinimumU
-            | Op::MaximumU
-            | Op::Popcount
-            | Op::Clz
-            | Op::Rcp
-            | Op::Sin
-            | Op::Cos
-            | Op::Erf
-            | Op::Round
-            | Op::Trunc
-            | Op::Cmp
-            | Op::Select
-            | Op::Cast
-            | Op::Bitcast => self.elementwise(b, i)?,
+            tilelift_ir::elementwise_ops!() => self.elementwise(b, i)?,
             Op::Broadcast => self.broadcast(b, i)?,
             Op::Reshape => self.reshape(b, i)?,
             Op::Transpose => self.transpose(b, i)?,
@@ -453,6 +410,7 @@ impl<'a> Lower<'a> {
             Op::Dot => self.dot(b, i)?,
             Op::Load => self.load(b, i)?,
             Op::Store => self.store(b, i)?,
+            Op::Prefetch => self.prefetch(b, i)?,
             Op::Gather => self.gather(b, i)?,
             Op::Scatter => self.scatter(b, i)?,
             Op::Atomic | Op::AtomicCas => self.update(b, i)?,

@@ -13,7 +13,7 @@
 
 use crate::lane::{BinOp, LTy, LVal, LaneBuilder, UnOp};
 use tilelift_ir::num::TWO_OVER_PI;
-use tilelift_ir::{CmpOp, Scalar};
+use tilelift_ir::{CmpOp, Scalar, num};
 
 const F64: LTy = LTy::Num(Scalar::F64);
 
@@ -110,11 +110,16 @@ fn test(b: &mut LaneBuilder, op: CmpOp, a: LVal, c: i64) -> LVal {
 
 /// `c0 + x (c1 + x (…))`.
 fn polynomial(b: &mut LaneBuilder, x: LVal, coefficients: &[f64]) -> LVal {
-    let mut terms = coefficients.iter().rev();
-    let last = terms.next().copied().unwrap_or(0.0);
-    let mut sum = number(b, last);
-    for &c in terms {
-        let c = number(b, c);
+    series(b, x, coefficients, Scalar::F64)
+}
+
+/// The same, of a float type.
+pub(super) fn series(b: &mut LaneBuilder, x: LVal, coefficients: &[f64], elem: Scalar) -> LVal {
+    let mut terms = coefficients.iter().rev().map(|&c| num::to_bits(c, elem));
+    let last = terms.next().unwrap_or(0);
+    let mut sum = b.constant(LTy::Num(elem), last);
+    for c in terms {
+        let c = b.constant(LTy::Num(elem), c);
         sum = b.fma(sum, x, c);
     }
     sum

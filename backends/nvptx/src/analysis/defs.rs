@@ -7,6 +7,7 @@ use super::visit::{self, Nest, Role, nest};
 use crate::class::shares_bits;
 use cranelift_entity::SecondaryMap;
 use tilelift_ir::Scalar;
+use tilelift_isel::lane::visit::blocks;
 use tilelift_isel::lane::{AllocId, BinOp, Block, Inst, LTy, LVal, Program, Special};
 
 /// How a value comes about, as far as the printer cares.
@@ -116,7 +117,7 @@ impl<'p> Defs<'p> {
             return true;
         }
         let mut any = false;
-        visit::results(inst, |d| {
+        inst.results().iter().for_each(|&d| {
             any |= match self.def[d] {
                 Def::Register | Def::Bits(_) => self.needed[d] || self.addressed[d],
                 Def::AddConst(..) => self.needed[d],
@@ -163,41 +164,7 @@ impl<'p> Defs<'p> {
                         self.def[*dst] = Def::Same(*a);
                     }
                 }
-                Inst::For(l) => self.forward(&l.body),
-                Inst::While(l) => {
-                    self.forward(&l.test);
-                    self.forward(&l.body);
-                }
-                Inst::If(i) => {
-                    self.forward(&i.then);
-                    self.forward(&i.otherwise);
-                }
-                Inst::Roles(r) => r.roles.iter().for_each(|r| self.forward(&r.body)),
-                Inst::Undefined { .. }
-                | Inst::Unit(_)
-                | Inst::Un { .. }
-                | Inst::Bin { .. }
-                | Inst::Fma { .. }
-                | Inst::MadWide { .. }
-                | Inst::Cmp { .. }
-                | Inst::Select { .. }
-                | Inst::RoundTf32 { .. }
-                | Inst::Pack { .. }
-                | Inst::Unpack { .. }
-                | Inst::Divide { .. }
-                | Inst::LoadGlobal { .. }
-                | Inst::StoreGlobal { .. }
-                | Inst::Atomic(_)
-                | Inst::LoadShared { .. }
-                | Inst::StoreShared { .. }
-                | Inst::LoadMatrix { .. }
-                | Inst::CopyAsync { .. }
-                | Inst::CommitCopies
-                | Inst::WaitCopies { .. }
-                | Inst::Barrier
-                | Inst::Assert { .. }
-                | Inst::Shuffle { .. }
-                | Inst::Matrix { .. } => {}
+                other => blocks(other).into_iter().for_each(|b| self.forward(b)),
             }
         }
     }

@@ -14,7 +14,6 @@ use super::defs::{Base, Def, Defs};
 use super::visit::{self, Role};
 use cranelift_entity::SecondaryMap;
 use tilelift_isel::lane::{Block, Carried, Inst, LVal};
-use tilelift_lane::computes;
 
 /// A closed range of half positions.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -162,26 +161,13 @@ impl Live<'_, '_> {
                     self.step();
                     r.roles.iter().for_each(|r| self.block(&r.body));
                 }
-                Inst::Undefined { .. }
-                | Inst::Unit(_)
-                | computes!()
-                | Inst::StoreGlobal { .. }
-                | Inst::LoadShared { .. }
-                | Inst::StoreShared { .. }
-                | Inst::LoadMatrix { .. }
-                | Inst::CopyAsync { .. }
-                | Inst::CommitCopies
-                | Inst::WaitCopies { .. }
-                | Inst::Barrier
-                | Inst::Assert { .. }
-                | Inst::Shuffle { .. }
-                | Inst::Matrix { .. } => {
+                _ => {
                     if !self.defs.printed(inst) {
                         continue;
                     }
                     let p = self.step();
                     self.read_operands(inst, 2 * p);
-                    visit::results(inst, |d| self.define(d, 2 * p + 1));
+                    inst.results().iter().for_each(|&d| self.define(d, 2 * p + 1));
                 }
             }
         }

@@ -15,8 +15,8 @@ use super::text::{Opnd, Reg};
 use super::{Class, Emitter};
 use crate::error::EmitError;
 use tilelift_ir::num;
-use tilelift_isel::lane::{Block, Carried, For, If, Inst, LTy, LVal, While};
-use tilelift_lane::computes;
+use tilelift_isel::lane::visit::blocks;
+use tilelift_isel::lane::{Block, Carried, Effect, For, If, Inst, LTy, LVal, While};
 
 /// How a loop knows that another step is left.
 enum Latch {
@@ -228,21 +228,11 @@ fn latch(ty: LTy, hi: Option<i64>, step: Option<i64>) -> Latch {
 /// True for loops that the assembler should not unroll: main loops with matrix instructions, copies or barriers, which the lowering
 /// has already shaped; unrolling them costs compile time and registers.
 fn keeps_rolled(block: &Block) -> bool {
-    block.iter().any(|inst| match inst {
-        Inst::Matrix { .. } | Inst::CopyAsync { .. } | Inst::Barrier | Inst::Atomic(_) | Inst::Unit(_) | Inst::Roles(_) => true,
-        Inst::For(l) => keeps_rolled(&l.body),
-        Inst::While(l) => keeps_rolled(&l.test) || keeps_rolled(&l.body),
-        Inst::If(i) => keeps_rolled(&i.then) || keeps_rolled(&i.otherwise),
-        Inst::Undefined { .. }
-        | computes!()
-        | Inst::LoadGlobal { .. }
-        | Inst::StoreGlobal { .. }
-        | Inst::LoadShared { .. }
-        | Inst::StoreShared { .. }
-        | Inst::LoadMatrix { .. }
-        | Inst::CommitCopies
-        | Inst::WaitCopies { .. }
-        | Inst::Assert { .. }
-        | Inst::Shuffle { .. } => false,
+    block.iter().any(|inst| match inst.effect() {
+        _ if matches!(inst, Inst::Unit(_) | Inst::Roles(_)) => true,
+        Effect::Matrix | Effect::Copy | Effect::Meet | Effect::Update(_) | Effect::Start | Effect::Remote => true,
+        Effect::Control => blocks(inst).into_iter().any(keeps_rolled),
+        Effect::Compute | Effect::Stay | Effect::Read(_) | Effect::Write(_) | Effect::Exchange => false,
+        Effect::Order | Effect::Check | Effect::Hint => false,
     })
 }

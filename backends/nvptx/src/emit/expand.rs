@@ -35,7 +35,8 @@ impl Emitter<'_> {
         let b = operands[1].and_then(|v| self.defs.constant(v));
         let found = rules::select(key, ty, b);
         let Some((rule, k)) = found else {
-            return Err(unsupported(key, ty, "no rule is filed for this type; cast the operands"));
+            let why = rules::refusal(key, ty).unwrap_or("no rule is filed for this type; cast the operands");
+            return Err(unsupported(key, ty, why));
         };
         let d = self.home(dst);
         let values = operands.map(|v| v.map(|v| self.operand(v)));
@@ -45,7 +46,6 @@ impl Emitter<'_> {
                 Ok(())
             }
             Body::ViaF32 => self.via_f32(key, ty, d, values),
-            Body::Unsupported(reason) => Err(unsupported(key, ty, reason)),
         }
     }
 
@@ -64,32 +64,7 @@ impl Emitter<'_> {
             },
             Inst::RoundTf32 { dst, a } => (Key::RoundTf32, ty(dst), dst, [Some(a), None, None]),
             Inst::Bitcast { dst, a } => (Key::Bits(ty(a)), ty(dst), dst, [Some(a), None, None]),
-            Inst::Undefined { .. }
-            | Inst::Const { .. }
-            | Inst::Param { .. }
-            | Inst::Special { .. }
-            | Inst::SharedAddr { .. }
-            | Inst::Pack { .. }
-            | Inst::Unpack { .. }
-            | Inst::Divide { .. }
-            | Inst::LoadGlobal { .. }
-            | Inst::StoreGlobal { .. }
-            | Inst::Atomic(_)
-            | Inst::LoadShared { .. }
-            | Inst::StoreShared { .. }
-            | Inst::LoadMatrix { .. }
-            | Inst::CopyAsync { .. }
-            | Inst::CommitCopies
-            | Inst::WaitCopies { .. }
-            | Inst::Barrier
-            | Inst::Assert { .. }
-            | Inst::Shuffle { .. }
-            | Inst::Matrix { .. }
-            | Inst::For(_)
-            | Inst::While(_)
-            | Inst::If(_)
-            | Inst::Unit(_)
-            | Inst::Roles(_) => return None,
+            _ => return None,
         })
     }
 

@@ -524,6 +524,13 @@ impl<'a> Emitter<'a> {
                 self.load_global(dsts, (*addr, *offset), *guard, other, *cache);
                 Ok(())
             }
+            Inst::Prefetch { addr, offset, guard } => {
+                if self.start(*guard, "prefetch.global.L2 ") {
+                    self.address(*addr, *offset);
+                    self.body.end();
+                }
+                Ok(())
+            }
             Inst::Atomic(a) => {
                 self.atomic(a);
                 Ok(())

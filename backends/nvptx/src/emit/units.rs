@@ -134,7 +134,7 @@ impl Emitter<'_> {
     }
 
     /// The guard in front of an instruction; `None` if it never holds.
-    fn start(&mut self, guard: Option<LVal>, op: &str) -> bool {
+    pub(super) fn start(&mut self, guard: Option<LVal>, op: &str) -> bool {
         use super::memory::Guard;
         match self.guard(guard) {
             Guard::Never => false,

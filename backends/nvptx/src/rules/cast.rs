@@ -5,7 +5,7 @@
 //! "When double rounding is odd", 2005). From a float they truncate and saturate; a NaN gives 0 by the machine for 32 bits from
 //! `f32`, elsewhere by a select.
 
-use super::{Body, Body::ViaF32, Key, Rule, lines, rows};
+use super::{Body::ViaF32, Key, Rule, lines, rows};
 use tilelift_ir::Scalar;
 use tilelift_isel::lane::LTy;
 
@@ -20,11 +20,8 @@ const F32: LTy = LTy::Num(Scalar::F32);
 const F64: LTy = LTy::Num(Scalar::F64);
 const B32: LTy = LTy::B32;
 
-const SAME: Body = Body::Unsupported("a conversion to the same type is no instruction; use the value");
-
 /// All conversions and bit moves.
 pub(super) const ROWS: &[Rule] = rows! {
-    "cvt.i1.i1" Key::Cvt(Scalar::I1), I1, Always => SAME;
     "cvt.i1.i8" Key::Cvt(Scalar::I1), I8, Always => lines(&["selp.b16 $d, 1, 0, $a"]);
     "cvt.i1.i16" Key::Cvt(Scalar::I1), I16, Always => lines(&["selp.b16 $d, 1, 0, $a"]);
     "cvt.i1.i32" Key::Cvt(Scalar::I1), I32, Always => lines(&["selp.b32 $d, 1, 0, $a"]);
@@ -34,7 +31,6 @@ pub(super) const ROWS: &[Rule] = rows! {
     "cvt.i1.f32" Key::Cvt(Scalar::I1), F32, Always => lines(&["selp.f32 $d, 0f3F800000, 0f00000000, $a"]);
     "cvt.i1.f64" Key::Cvt(Scalar::I1), F64, Always => lines(&["selp.f64 $d, 0d3FF0000000000000, 0d0000000000000000, $a"]);
     "cvt.i8.i1" Key::Cvt(Scalar::I8), I1, Always => lines(&["setp.ne.s16 $d, $a, 0"]);
-    "cvt.i8.i8" Key::Cvt(Scalar::I8), I8, Always => SAME;
     "cvt.i8.i16" Key::Cvt(Scalar::I8), I16, Always => lines(&["mov.b16 $d, $a"]);
     "cvt.i8.i32" Key::Cvt(Scalar::I8), I32, Always => lines(&["cvt.s32.s16 $d, $a"]);
     "cvt.i8.i64" Key::Cvt(Scalar::I8), I64, Always => lines(&["cvt.s64.s16 $d, $a"]);
@@ -44,7 +40,6 @@ pub(super) const ROWS: &[Rule] = rows! {
     "cvt.i8.f64" Key::Cvt(Scalar::I8), F64, Always => lines(&["cvt.rn.f64.s16 $d, $a"]);
     "cvt.i16.i1" Key::Cvt(Scalar::I16), I1, Always => lines(&["setp.ne.s16 $d, $a, 0"]);
     "cvt.i16.i8" Key::Cvt(Scalar::I16), I8, Always => lines(&["cvt.s16.s8 $d, $a"]);
-    "cvt.i16.i16" Key::Cvt(Scalar::I16), I16, Always => SAME;
     "cvt.i16.i32" Key::Cvt(Scalar::I16), I32, Always => lines(&["cvt.s32.s16 $d, $a"]);
     "cvt.i16.i64" Key::Cvt(Scalar::I16), I64, Always => lines(&["cvt.s64.s16 $d, $a"]);
     "cvt.i16.f16" Key::Cvt(Scalar::I16), F16, Always => lines(&["cvt.rn.f16.s16 $d, $a"]);
@@ -54,7 +49,6 @@ pub(super) const ROWS: &[Rule] = rows! {
     "cvt.i32.i1" Key::Cvt(Scalar::I32), I1, Always => lines(&["setp.ne.s32 $d, $a, 0"]);
     "cvt.i32.i8" Key::Cvt(Scalar::I32), I8, Always => lines(&["cvt.u16.u32 $h0, $a", "cvt.s16.s8 $d, $h0"]);
     "cvt.i32.i16" Key::Cvt(Scalar::I32), I16, Always => lines(&["cvt.u16.u32 $d, $a"]);
-    "cvt.i32.i32" Key::Cvt(Scalar::I32), I32, Always => SAME;
     "cvt.i32.i64" Key::Cvt(Scalar::I32), I64, Always => lines(&["cvt.s64.s32 $d, $a"]);
     "cvt.i32.f16" Key::Cvt(Scalar::I32), F16, Always => lines(&["cvt.rn.f16.s32 $d, $a"]);
     "cvt.i32.bf16" Key::Cvt(Scalar::I32), BF16, Always => lines(&[
@@ -73,7 +67,6 @@ pub(super) const ROWS: &[Rule] = rows! {
     "cvt.i64.i8" Key::Cvt(Scalar::I64), I8, Always => lines(&["cvt.u16.u64 $h0, $a", "cvt.s16.s8 $d, $h0"]);
     "cvt.i64.i16" Key::Cvt(Scalar::I64), I16, Always => lines(&["cvt.u16.u64 $d, $a"]);
     "cvt.i64.i32" Key::Cvt(Scalar::I64), I32, Always => lines(&["cvt.u32.u64 $d, $a"]);
-    "cvt.i64.i64" Key::Cvt(Scalar::I64), I64, Always => SAME;
     "cvt.i64.f16" Key::Cvt(Scalar::I64), F16, Always => lines(&["cvt.rn.f16.s64 $d, $a"]);
     "cvt.i64.bf16" Key::Cvt(Scalar::I64), BF16, Always => lines(&[
         "cvt.rz.f32.s64 $f0, $a",
@@ -92,7 +85,6 @@ pub(super) const ROWS: &[Rule] = rows! {
     "cvt.f16.i16" Key::Cvt(Scalar::F16), I16, Always => ViaF32;
     "cvt.f16.i32" Key::Cvt(Scalar::F16), I32, Always => ViaF32;
     "cvt.f16.i64" Key::Cvt(Scalar::F16), I64, Always => ViaF32;
-    "cvt.f16.f16" Key::Cvt(Scalar::F16), F16, Always => SAME;
     "cvt.f16.bf16" Key::Cvt(Scalar::F16), BF16, Always => lines(&["cvt.f32.f16 $f0, $a", "cvt.rn.bf16.f32 $d, $f0"]);
     "cvt.f16.f32" Key::Cvt(Scalar::F16), F32, Always => lines(&["cvt.f32.f16 $d, $a"]);
     "cvt.f16.f64" Key::Cvt(Scalar::F16), F64, Always => lines(&["cvt.f64.f16 $d, $a"]);
@@ -102,7 +94,6 @@ pub(super) const ROWS: &[Rule] = rows! {
     "cvt.bf16.i32" Key::Cvt(Scalar::BF16), I32, Always => ViaF32;
     "cvt.bf16.i64" Key::Cvt(Scalar::BF16), I64, Always => ViaF32;
     "cvt.bf16.f16" Key::Cvt(Scalar::BF16), F16, Always => ViaF32;
-    "cvt.bf16.bf16" Key::Cvt(Scalar::BF16), BF16, Always => SAME;
     "cvt.bf16.f32" Key::Cvt(Scalar::BF16), F32, Always => lines(&["mov.b32 $d, {0, $a}"]);
     "cvt.bf16.f64" Key::Cvt(Scalar::BF16), F64, Always => ViaF32;
     "cvt.f32.i1" Key::Cvt(Scalar::F32), I1, Always => lines(&["setp.neu.f32 $d, $a, 0f00000000"]);
@@ -126,7 +117,6 @@ pub(super) const ROWS: &[Rule] = rows! {
     ]);
     "cvt.f32.f16" Key::Cvt(Scalar::F32), F16, Always => lines(&["cvt.rn.f16.f32 $d, $a"]);
     "cvt.f32.bf16" Key::Cvt(Scalar::F32), BF16, Always => lines(&["cvt.rn.bf16.f32 $d, $a"]);
-    "cvt.f32.f32" Key::Cvt(Scalar::F32), F32, Always => SAME;
     "cvt.f32.f64" Key::Cvt(Scalar::F32), F64, Always => lines(&["cvt.f64.f32 $d, $a"]);
     "cvt.f64.i1" Key::Cvt(Scalar::F64), I1, Always => lines(&["setp.neu.f64 $d, $a, 0d0000000000000000"]);
     "cvt.f64.i8" Key::Cvt(Scalar::F64), I8, Always => lines(&[
@@ -167,7 +157,6 @@ pub(super) const ROWS: &[Rule] = rows! {
         "cvt.rn.bf16.f32 $d, $f1",
     ]);
     "cvt.f64.f32" Key::Cvt(Scalar::F64), F32, Always => lines(&["cvt.rn.f32.f64 $d, $a"]);
-    "cvt.f64.f64" Key::Cvt(Scalar::F64), F64, Always => SAME;
     "bits.i32.f32" Key::Bits(I32), F32, Always => lines(&["mov.b32 $d, $a"]);
     "bits.b32.f32" Key::Bits(B32), F32, Always => lines(&["mov.b32 $d, $a"]);
     "bits.f32.i32" Key::Bits(F32), I32, Always => lines(&["mov.b32 $d, $a"]);

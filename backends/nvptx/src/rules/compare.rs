@@ -3,7 +3,6 @@
 //! Float comparisons are ordered except `ne`, which holds for a NaN. `i8` is sign-extended, which keeps the unsigned order too.
 //! `i1` orders 0 before 1.
 
-use super::int::INTS_ONLY;
 use super::{Body::ViaF32, Key, Rule, lines, rows};
 use tilelift_ir::{CmpOp::*, Scalar};
 use tilelift_isel::lane::LTy;
@@ -77,50 +76,30 @@ pub(super) const ROWS: &[Rule] = rows! {
     "cmp.le.f16" Key::Cmp(Le), F16, Always => lines(&["setp.le.f16 $d, $a, $b"]);
     "cmp.gt.f16" Key::Cmp(Gt), F16, Always => lines(&["setp.gt.f16 $d, $a, $b"]);
     "cmp.ge.f16" Key::Cmp(Ge), F16, Always => lines(&["setp.ge.f16 $d, $a, $b"]);
-    "cmp.ult.f16" Key::Cmp(Ult), F16, Always => INTS_ONLY;
-    "cmp.ule.f16" Key::Cmp(Ule), F16, Always => INTS_ONLY;
-    "cmp.ugt.f16" Key::Cmp(Ugt), F16, Always => INTS_ONLY;
-    "cmp.uge.f16" Key::Cmp(Uge), F16, Always => INTS_ONLY;
     "cmp.eq.bf16" Key::Cmp(Eq), BF16, Always => ViaF32;
     "cmp.ne.bf16" Key::Cmp(Ne), BF16, Always => ViaF32;
     "cmp.lt.bf16" Key::Cmp(Lt), BF16, Always => ViaF32;
     "cmp.le.bf16" Key::Cmp(Le), BF16, Always => ViaF32;
     "cmp.gt.bf16" Key::Cmp(Gt), BF16, Always => ViaF32;
     "cmp.ge.bf16" Key::Cmp(Ge), BF16, Always => ViaF32;
-    "cmp.ult.bf16" Key::Cmp(Ult), BF16, Always => INTS_ONLY;
-    "cmp.ule.bf16" Key::Cmp(Ule), BF16, Always => INTS_ONLY;
-    "cmp.ugt.bf16" Key::Cmp(Ugt), BF16, Always => INTS_ONLY;
-    "cmp.uge.bf16" Key::Cmp(Uge), BF16, Always => INTS_ONLY;
     "cmp.eq.f32" Key::Cmp(Eq), F32, Always => lines(&["setp.eq.f32 $d, #a, #b"]);
     "cmp.ne.f32" Key::Cmp(Ne), F32, Always => lines(&["setp.neu.f32 $d, #a, #b"]);
     "cmp.lt.f32" Key::Cmp(Lt), F32, Always => lines(&["setp.lt.f32 $d, #a, #b"]);
     "cmp.le.f32" Key::Cmp(Le), F32, Always => lines(&["setp.le.f32 $d, #a, #b"]);
     "cmp.gt.f32" Key::Cmp(Gt), F32, Always => lines(&["setp.gt.f32 $d, #a, #b"]);
     "cmp.ge.f32" Key::Cmp(Ge), F32, Always => lines(&["setp.ge.f32 $d, #a, #b"]);
-    "cmp.ult.f32" Key::Cmp(Ult), F32, Always => INTS_ONLY;
-    "cmp.ule.f32" Key::Cmp(Ule), F32, Always => INTS_ONLY;
-    "cmp.ugt.f32" Key::Cmp(Ugt), F32, Always => INTS_ONLY;
-    "cmp.uge.f32" Key::Cmp(Uge), F32, Always => INTS_ONLY;
     "cmp.eq.f64" Key::Cmp(Eq), F64, Always => lines(&["setp.eq.f64 $d, #a, #b"]);
     "cmp.ne.f64" Key::Cmp(Ne), F64, Always => lines(&["setp.neu.f64 $d, #a, #b"]);
     "cmp.lt.f64" Key::Cmp(Lt), F64, Always => lines(&["setp.lt.f64 $d, #a, #b"]);
     "cmp.le.f64" Key::Cmp(Le), F64, Always => lines(&["setp.le.f64 $d, #a, #b"]);
     "cmp.gt.f64" Key::Cmp(Gt), F64, Always => lines(&["setp.gt.f64 $d, #a, #b"]);
     "cmp.ge.f64" Key::Cmp(Ge), F64, Always => lines(&["setp.ge.f64 $d, #a, #b"]);
-    "cmp.ult.f64" Key::Cmp(Ult), F64, Always => INTS_ONLY;
-    "cmp.ule.f64" Key::Cmp(Ule), F64, Always => INTS_ONLY;
-    "cmp.ugt.f64" Key::Cmp(Ugt), F64, Always => INTS_ONLY;
-    "cmp.uge.f64" Key::Cmp(Uge), F64, Always => INTS_ONLY;
     "cmp.eq.i1" Key::Cmp(Eq), I1, Always => lines(&["xor.pred $p0, $a, $b", "not.pred $d, $p0"]);
     "cmp.ne.i1" Key::Cmp(Ne), I1, Always => lines(&["xor.pred $d, $a, $b"]);
     "cmp.lt.i1" Key::Cmp(Lt), I1, Always => lines(&["not.pred $p0, $a", "and.pred $d, $p0, $b"]);
     "cmp.le.i1" Key::Cmp(Le), I1, Always => lines(&["not.pred $p0, $a", "or.pred $d, $p0, $b"]);
     "cmp.gt.i1" Key::Cmp(Gt), I1, Always => lines(&["not.pred $p0, $b", "and.pred $d, $a, $p0"]);
     "cmp.ge.i1" Key::Cmp(Ge), I1, Always => lines(&["not.pred $p0, $b", "or.pred $d, $a, $p0"]);
-    "cmp.ult.i1" Key::Cmp(Ult), I1, Always => INTS_ONLY;
-    "cmp.ule.i1" Key::Cmp(Ule), I1, Always => INTS_ONLY;
-    "cmp.ugt.i1" Key::Cmp(Ugt), I1, Always => INTS_ONLY;
-    "cmp.uge.i1" Key::Cmp(Uge), I1, Always => INTS_ONLY;
     "select.i1" Key::Select, I1, Always => lines(&[
         "and.pred $p0, $c, $a",
         "not.pred $p1, $c",

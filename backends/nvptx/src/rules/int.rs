@@ -3,7 +3,7 @@
 //! Shift amounts need no care up to 32 bits: the machine clamps them to the width. `i8` values are sign-extended to 16 bits, so
 //! whatever can leave 8 bits ends in `cvt.s16.s8`.
 
-use super::{Body, Key, Rule, lines, rows};
+use super::{Key, Rule, lines, rows};
 use tilelift_ir::Scalar;
 use tilelift_isel::lane::{BinOp::*, LTy, UnOp::*};
 
@@ -13,11 +13,6 @@ const T64: LTy = LTy::I64;
 const T16: LTy = LTy::Num(Scalar::I16);
 const T8: LTy = LTy::Num(Scalar::I8);
 const T1: LTy = LTy::I1;
-
-pub(super) const FLOATS_ONLY: Body = Body::Unsupported("the operation takes floats; cast the operands");
-pub(super) const INTS_ONLY: Body = Body::Unsupported("the operation takes integers; cast or bitcast the operands");
-const NO_BOOL: Body = Body::Unsupported("i1 has no arithmetic; use and, or, xor, or cast to i32");
-const RAW: Body = Body::Unsupported("a raw word has no arithmetic; unpack or bitcast it");
 
 /// `i32`.
 pub(super) const I32: &[Rule] = rows! {
@@ -51,8 +46,6 @@ pub(super) const I32: &[Rule] = rows! {
     ]);
     "minimum.i32" Key::Bin(Minimum), T32, Always => lines(&["min.s32 $d, #a, #b"]);
     "maximum.i32" Key::Bin(Maximum), T32, Always => lines(&["max.s32 $d, #a, #b"]);
-    "minnum.i32" Key::Bin(MinNum), T32, Always => FLOATS_ONLY;
-    "maxnum.i32" Key::Bin(MaxNum), T32, Always => FLOATS_ONLY;
     "and.i32" Key::Bin(And), T32, Always => lines(&["and.b32 $d, #a, #b"]);
     "or.i32" Key::Bin(Or), T32, Always => lines(&["or.b32 $d, #a, #b"]);
     "xor.i32" Key::Bin(Xor), T32, Always => lines(&["xor.b32 $d, #a, #b"]);
@@ -101,8 +94,6 @@ pub(super) const I64: &[Rule] = rows! {
     ]);
     "minimum.i64" Key::Bin(Minimum), T64, Always => lines(&["min.s64 $d, #a, #b"]);
     "maximum.i64" Key::Bin(Maximum), T64, Always => lines(&["max.s64 $d, #a, #b"]);
-    "minnum.i64" Key::Bin(MinNum), T64, Always => FLOATS_ONLY;
-    "maxnum.i64" Key::Bin(MaxNum), T64, Always => FLOATS_ONLY;
     "and.i64" Key::Bin(And), T64, Always => lines(&["and.b64 $d, #a, #b"]);
     "or.i64" Key::Bin(Or), T64, Always => lines(&["or.b64 $d, #a, #b"]);
     "xor.i64" Key::Bin(Xor), T64, Always => lines(&["xor.b64 $d, #a, #b"]);
@@ -161,8 +152,6 @@ pub(super) const I16: &[Rule] = rows! {
     // 32 bits wide: of two 16-bit minima or maxima with one immediate, ptxas 13.0 makes a packed one whose upper half compares with 0.
     "minimum.i16" Key::Bin(Minimum), T16, Always => lines(&["cvt.s32.s16 $r0, $a", "cvt.s32.s16 $r1, $b", "min.s32 $r2, $r0, $r1", "cvt.u16.u32 $d, $r2"]);
     "maximum.i16" Key::Bin(Maximum), T16, Always => lines(&["cvt.s32.s16 $r0, $a", "cvt.s32.s16 $r1, $b", "max.s32 $r2, $r0, $r1", "cvt.u16.u32 $d, $r2"]);
-    "minnum.i16" Key::Bin(MinNum), T16, Always => FLOATS_ONLY;
-    "maxnum.i16" Key::Bin(MaxNum), T16, Always => FLOATS_ONLY;
     "and.i16" Key::Bin(And), T16, Always => lines(&["and.b16 $d, #a, #b"]);
     "or.i16" Key::Bin(Or), T16, Always => lines(&["or.b16 $d, #a, #b"]);
     "xor.i16" Key::Bin(Xor), T16, Always => lines(&["xor.b16 $d, #a, #b"]);
@@ -211,8 +200,6 @@ pub(super) const I8: &[Rule] = rows! {
     ]);
     "minimum.i8" Key::Bin(Minimum), T8, Always => lines(&["cvt.s32.s16 $r0, $a", "cvt.s32.s16 $r1, $b", "min.s32 $r2, $r0, $r1", "cvt.u16.u32 $d, $r2"]);
     "maximum.i8" Key::Bin(Maximum), T8, Always => lines(&["cvt.s32.s16 $r0, $a", "cvt.s32.s16 $r1, $b", "max.s32 $r2, $r0, $r1", "cvt.u16.u32 $d, $r2"]);
-    "minnum.i8" Key::Bin(MinNum), T8, Always => FLOATS_ONLY;
-    "maxnum.i8" Key::Bin(MaxNum), T8, Always => FLOATS_ONLY;
     "and.i8" Key::Bin(And), T8, Always => lines(&["and.b16 $d, #a, #b"]);
     "or.i8" Key::Bin(Or), T8, Always => lines(&["or.b16 $d, #a, #b"]);
     "xor.i8" Key::Bin(Xor), T8, Always => lines(&["xor.b16 $d, #a, #b"]);
@@ -247,20 +234,6 @@ pub(super) const BITS: &[Rule] = rows! {
     "and.i1" Key::Bin(And), T1, Always => lines(&["and.pred $d, $a, $b"]);
     "or.i1" Key::Bin(Or), T1, Always => lines(&["or.pred $d, $a, $b"]);
     "xor.i1" Key::Bin(Xor), T1, Always => lines(&["xor.pred $d, $a, $b"]);
-    "neg.i1" Key::Un(Neg), T1, Always => NO_BOOL;
-    "abs.i1" Key::Un(Abs), T1, Always => NO_BOOL;
-    "add.i1" Key::Bin(Add), T1, Always => NO_BOOL;
-    "sub.i1" Key::Bin(Sub), T1, Always => NO_BOOL;
-    "mul.i1" Key::Bin(Mul), T1, Always => NO_BOOL;
-    "div.i1" Key::Bin(Div), T1, Always => NO_BOOL;
-    "rem.i1" Key::Bin(Rem), T1, Always => NO_BOOL;
-    "minimum.i1" Key::Bin(Minimum), T1, Always => NO_BOOL;
-    "maximum.i1" Key::Bin(Maximum), T1, Always => NO_BOOL;
-    "minnum.i1" Key::Bin(MinNum), T1, Always => FLOATS_ONLY;
-    "maxnum.i1" Key::Bin(MaxNum), T1, Always => FLOATS_ONLY;
-    "shl.i1" Key::Bin(Shl), T1, Always => NO_BOOL;
-    "shr_s.i1" Key::Bin(ShrS), T1, Always => NO_BOOL;
-    "shr_u.i1" Key::Bin(ShrU), T1, Always => NO_BOOL;
     "not.b32" Key::Un(Not), B32, Always => lines(&["not.b32 $d, #a"]);
     "and.b32" Key::Bin(And), B32, Always => lines(&["and.b32 $d, #a, #b"]);
     "or.b32" Key::Bin(Or), B32, Always => lines(&["or.b32 $d, #a, #b"]);
@@ -268,31 +241,4 @@ pub(super) const BITS: &[Rule] = rows! {
     "shl.b32" Key::Bin(Shl), B32, Always => lines(&["shl.b32 $d, #a, #b"]);
     "shr_s.b32" Key::Bin(ShrS), B32, Always => lines(&["shr.s32 $d, #a, #b"]);
     "shr_u.b32" Key::Bin(ShrU), B32, Always => lines(&["shr.u32 $d, #a, #b"]);
-    "neg.b32" Key::Un(Neg), B32, Always => RAW;
-    "abs.b32" Key::Un(Abs), B32, Always => RAW;
-    "add.b32" Key::Bin(Add), B32, Always => RAW;
-    "sub.b32" Key::Bin(Sub), B32, Always => RAW;
-    "mul.b32" Key::Bin(Mul), B32, Always => RAW;
-    "div.b32" Key::Bin(Div), B32, Always => RAW;
-    "rem.b32" Key::Bin(Rem), B32, Always => RAW;
-    "minimum.b32" Key::Bin(Minimum), B32, Always => RAW;
-    "maximum.b32" Key::Bin(Maximum), B32, Always => RAW;
-    "minnum.b32" Key::Bin(MinNum), B32, Always => RAW;
-    "maxnum.b32" Key::Bin(MaxNum), B32, Always => RAW;
-    "div_u.i1" Key::Bin(DivU), T1, Always => NO_BOOL;
-    "div_u.b32" Key::Bin(DivU), B32, Always => RAW;
-    "rem_u.i1" Key::Bin(RemU), T1, Always => NO_BOOL;
-    "rem_u.b32" Key::Bin(RemU), B32, Always => RAW;
-    "mulhi.i1" Key::Bin(MulHi), T1, Always => NO_BOOL;
-    "mulhi.b32" Key::Bin(MulHi), B32, Always => RAW;
-    "mulhi_u.i1" Key::Bin(MulHiU), T1, Always => NO_BOOL;
-    "mulhi_u.b32" Key::Bin(MulHiU), B32, Always => RAW;
-    "minimum_u.i1" Key::Bin(MinimumU), T1, Always => NO_BOOL;
-    "minimum_u.b32" Key::Bin(MinimumU), B32, Always => RAW;
-    "maximum_u.i1" Key::Bin(MaximumU), T1, Always => NO_BOOL;
-    "maximum_u.b32" Key::Bin(MaximumU), B32, Always => RAW;
-    "popcount.i1" Key::Un(Popcount), T1, Always => NO_BOOL;
-    "popcount.b32" Key::Un(Popcount), B32, Always => RAW;
-    "clz.i1" Key::Un(Clz), T1, Always => NO_BOOL;
-    "clz.b32" Key::Un(Clz), B32, Always => RAW;
 };

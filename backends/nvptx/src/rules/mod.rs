@@ -8,7 +8,8 @@
 //!
 //! A row may hold only under a condition on operand b being constant; such rows stand before the general one. The result is
 //! written by the last line alone, so that it may share a register with an operand. Lines that compute in `f32` are written once:
-//! the rows of `f16` and `bf16` refer to them ([`Body::ViaF32`]) wherever the format has no equal instruction.
+//! the rows of `f16` and `bf16` refer to them ([`Body::ViaF32`]) wherever the format has no equal instruction. Types that an operation
+//! does not take have no rows; [`refusal`] says why.
 
 mod cast;
 mod code;
@@ -18,7 +19,7 @@ mod int;
 
 use std::sync::OnceLock;
 use tilelift_ir::{CmpOp, Scalar};
-use tilelift_isel::lane::{BinOp, LTy, UnOp};
+use tilelift_isel::lane::{BinOp, LTy, Takes, UnOp};
 
 /// What a rule is for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -63,8 +64,6 @@ pub(crate) enum Body {
     Lines(&'static [&'static str]),
     /// The `f32` rule of the same key, between conversions.
     ViaF32,
-    /// Nothing: the reason, and what to do instead.
-    Unsupported(&'static str),
 }
 
 /// A row.
@@ -107,11 +106,12 @@ const TYPES: [LTy; 10] = [
     LTy::B32,
 ];
 /// Numbers of the one-operand and two-operand operations: the first keys.
-const UNS: usize = UnOp::DecodeE5M2 as usize + 1;
-const BINS: usize = BinOp::MaximumU as usize + 1;
+const UNS: usize = UnOp::ALL.len();
+const BINS: usize = BinOp::ALL.len();
 const REST: usize = UNS + BINS;
-/// `fma`, `mad_wide`, `select` and `round_tf32`, ten comparisons, a cast from and a bitcast from every type.
-const KEYS: usize = REST + 14 + 2 * TYPES.len();
+/// Behind them `fma`, `mad_wide`, `select` and `round_tf32`, the comparisons, a cast from and a bitcast from every type.
+const CASTS: usize = REST + 4 + CmpOp::ALL.len();
+const KEYS: usize = CASTS + 2 * TYPES.len();
 
 fn type_index(ty: LTy) -> usize {
     match ty {
@@ -134,8 +134,8 @@ fn key_index(key: Key) -> usize {
         Key::Select => REST + 2,
         Key::RoundTf32 => REST + 3,
         Key::Cmp(op) => REST + 4 + op as usize,
-        Key::Cvt(s) => REST + 14 + scalar_index(s),
-        Key::Bits(ty) => REST + 14 + TYPES.len() + type_index(ty),
+        Key::Cvt(s) => CASTS + scalar_index(s),
+        Key::Bits(ty) => CASTS + TYPES.len() + type_index(ty),
     }
 }
 
@@ -181,6 +181,38 @@ pub(crate) fn select(key: Key, ty: LTy, b: Option<u64>) -> Option<(&'static Rule
     let index = index();
     let (start, end) = index.ranges[key_index(key) * TYPES.len() + type_index(ty)];
     index.rows[start as usize..end as usize].iter().find_map(|r| holds(r.when, ty, b).map(|k| (*r, k)))
+}
+
+/// Functions that lanes have as series, but not of these types: the lowering takes those apart.
+const SERIES: [(UnOp, Scalar); 3] = [(UnOp::Sin, Scalar::F64), (UnOp::Cos, Scalar::F64), (UnOp::Erf, Scalar::F64)];
+
+/// Why an operation has no row for a type, and what to do instead; `None` if it should have one.
+pub(crate) fn refusal(key: Key, ty: LTy) -> Option<&'static str> {
+    match key {
+        Key::Un(op) if SERIES.iter().any(|&(f, s)| f == op && LTy::Num(s) == ty) => Some("the function has no f64 form; cast to f32"),
+        Key::Un(op) => not_taken(op.takes(), ty),
+        Key::Bin(op) => not_taken(op.takes(), ty),
+        Key::Cmp(op) if op.is_unsigned() => not_taken(Takes::Ints, ty),
+        Key::Fma if Takes::Floats.allows(ty) || matches!(ty, LTy::I32 | LTy::I64) => None,
+        Key::Fma => Some("fma takes floats, i32 or i64; use mul and add"),
+        Key::Cvt(from) if LTy::Num(from) == ty => Some("a conversion to the same type is no instruction; use the value"),
+        Key::Cmp(_) | Key::MadWide | Key::Select | Key::Cvt(_) | Key::RoundTf32 | Key::Bits(_) => None,
+    }
+}
+
+/// Why an operation does not take a type.
+fn not_taken(takes: Takes, ty: LTy) -> Option<&'static str> {
+    if takes.allows(ty) {
+        return None;
+    }
+    Some(match (takes, ty) {
+        (Takes::Single, _) => "an f32 is rounded to bf16; cast the operand",
+        (Takes::Words, _) => "codes are converted as i32; widen the operand",
+        (Takes::Floats, _) => "the operation takes floats; cast the operands",
+        (_, LTy::B32) => "a raw word has no arithmetic; unpack or bitcast it",
+        (_, LTy::I1) => "i1 has no arithmetic; use and, or, xor, or cast to i32",
+        (Takes::Numbers | Takes::Ints | Takes::Bits, LTy::Num(_)) => "the operation takes integers; cast or bitcast the operands",
+    })
 }
 
 #[cfg(test)]

@@ -4,63 +4,12 @@ use super::*;
 use crate::class::shares_bits;
 use std::collections::BTreeSet;
 
-const UN_OPS: [UnOp; UNS] = [
-    UnOp::Neg,
-    UnOp::Abs,
-    UnOp::Not,
-    UnOp::Exp,
-    UnOp::Exp2,
-    UnOp::Log,
-    UnOp::Log2,
-    UnOp::Sqrt,
-    UnOp::Rsqrt,
-    UnOp::Tanh,
-    UnOp::Floor,
-    UnOp::Ceil,
-    UnOp::Popcount,
-    UnOp::Clz,
-    UnOp::RoundBf16,
-    UnOp::EncodeE4M3,
-    UnOp::EncodeE5M2,
-    UnOp::DecodeE4M3,
-    UnOp::DecodeE5M2,
-    UnOp::Rcp,
-    UnOp::Sin,
-    UnOp::Cos,
-    UnOp::Erf,
-    UnOp::Round,
-    UnOp::Trunc,
-];
-const BIN_OPS: [BinOp; BINS] = [
-    BinOp::Add,
-    BinOp::Sub,
-    BinOp::Mul,
-    BinOp::Div,
-    BinOp::Rem,
-    BinOp::Minimum,
-    BinOp::Maximum,
-    BinOp::MinNum,
-    BinOp::MaxNum,
-    BinOp::And,
-    BinOp::Or,
-    BinOp::Xor,
-    BinOp::Shl,
-    BinOp::ShrS,
-    BinOp::ShrU,
-    BinOp::DivU,
-    BinOp::RemU,
-    BinOp::MulHi,
-    BinOp::MulHiU,
-    BinOp::MinimumU,
-    BinOp::MaximumU,
-];
-
 /// Every key with every type it is filed under.
 fn everything() -> Vec<(Key, LTy)> {
     let mut all = Vec::new();
     for ty in TYPES {
-        all.extend(UN_OPS.map(|op| (Key::Un(op), ty)));
-        all.extend(BIN_OPS.map(|op| (Key::Bin(op), ty)));
+        all.extend(UnOp::ALL.iter().map(|&op| (Key::Un(op), ty)));
+        all.extend(BinOp::ALL.iter().map(|&op| (Key::Bin(op), ty)));
         all.extend(CmpOp::ALL.iter().map(|&op| (Key::Cmp(op), ty)));
         all.push((Key::Fma, ty));
         all.push((Key::Select, ty));
@@ -81,9 +30,21 @@ fn everything() -> Vec<(Key, LTy)> {
 }
 
 #[test]
-fn every_operation_on_every_type_has_a_row() {
-    let gaps: Vec<_> = everything().into_iter().filter(|&(key, ty)| select(key, ty, None).is_none()).collect();
+fn every_operation_has_a_row_for_every_type_that_it_takes() {
+    let lacks = |&(key, ty): &(Key, LTy)| select(key, ty, None).is_none() && refusal(key, ty).is_none();
+    let gaps: Vec<_> = everything().into_iter().filter(lacks).collect();
     assert!(gaps.is_empty(), "no row for {gaps:?}");
+}
+
+#[test]
+fn a_refusal_has_no_row() {
+    // Words are bits, too.
+    let both = |&(key, ty): &(Key, LTy)| select(key, ty, None).is_some() && refusal(key, ty).is_some() && ty != LTy::B32;
+    let both: Vec<_> = everything().into_iter().filter(both).collect();
+    assert!(both.is_empty(), "refused, but there is a row for {both:?}");
+    let shift = refusal(Key::Bin(BinOp::Shl), LTy::F32);
+    assert_eq!(shift, Some("the operation takes integers; cast or bitcast the operands"));
+    assert_eq!(refusal(Key::Un(UnOp::Exp), LTy::I32), Some("the operation takes floats; cast the operands"));
 }
 
 #[test]

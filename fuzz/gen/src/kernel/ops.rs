@@ -3,7 +3,7 @@
 use super::{EXTENTS, Gen, Item, limit};
 use crate::config::Mode;
 use crate::data::edges;
-use tilelift_ir::{CmpOp, KernelBuilder, ReduceOp, Scalar, Shape, Type, Value, num};
+use tilelift_ir::{CmpOp, KernelBuilder, Op, ReduceOp, Scalar, Shape, Type, Value, num};
 
 type Unary = fn(&mut KernelBuilder, Value) -> Value;
 type Binary = fn(&mut KernelBuilder, Value, Value) -> Value;
@@ -433,22 +433,16 @@ impl Gen<'_> {
             return self.dot_store(b);
         }
         let Some(x) = self.any(|i| i.is_tile() && i.elem().is_float() && i.elem() != Scalar::F64) else { return };
-        // Relative and absolute bounds of the op table for `f32`; narrower types round once more, to a neighbour at most.
-        let two = |e: i32| 2f64.powi(e);
-        let table: [(Unary, f64, f64); 10] = [
-            (|b, x| b.exp(x), two(-20), two(-126)),
-            (|b, x| b.exp2(x), two(-21), two(-126)),
-            (|b, x| b.log(x), two(-20), two(-20)),
-            (|b, x| b.log2(x), two(-20), two(-20)),
-            (|b, x| b.rsqrt(x), two(-21), 0.0),
-            (|b, x| b.tanh(x), two(-19), 0.0),
-            (|b, x| b.rcp(x), two(-21), 0.0),
-            (|b, x| b.sin(x), two(-20), 0.0),
-            (|b, x| b.cos(x), two(-20), 0.0),
-            (|b, x| b.erf(x), two(-20), 0.0),
-        ];
-        let Some(&(op, rel, abs)) = self.src.pick(&table) else { return };
-        let v = op(b, x.v);
+        let list: Vec<Op> = Op::ALL.iter().copied().filter(|op| op.info().error.is_some()).collect();
+        let Some(&op) = self.src.pick(&list) else { return };
+        let mut args = vec![x.v];
+        while args.len() < op.info().operands.len() {
+            args.push(self.partner(b, &x).v);
+        }
+        let v = b.elementwise(op, &args);
+        // Twice the bounds of the op table for `f32`; narrower types round once more, to a neighbour at most.
+        let twice = |e: i32| 2f64.powi(e + 1);
+        let (rel, abs) = op.info().error.map_or((0.0, 0.0), |e| (twice(e.relative), e.absolute.map_or(0.0, twice)));
         let item = Item { v, ty: b.ty(v).clone(), bound: None };
         self.work += 4 * item.elements() * self.times;
         self.store_near(b, &item, crate::case::Tolerance { rel, abs });

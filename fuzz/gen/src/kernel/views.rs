@@ -215,6 +215,9 @@ impl Gen<'_> {
 
     /// Loads a tile, perhaps with a mask and `other`.
     fn load(&mut self, b: &mut KernelBuilder, view: &View, at: &[Value], tile: &[u32], plain: bool) -> Item {
+        if !plain && self.src.chance(8) {
+            b.prefetch(view.v, at, tile);
+        }
         let mut access = Access::default();
         let mut bound = view.bound;
         if !plain && self.src.chance(56) {

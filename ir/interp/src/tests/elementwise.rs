@@ -254,6 +254,26 @@ pub(super) fn unsigned() {
     each! { I8 i8, u8, i16, u16; I16 i16, u16, i32, u32; I32 i32, u32, i64, u64; I64 i64, u64, i128, u128; }
 }
 
+pub(super) fn angles() {
+    for ty in FLOATS {
+        let (y, x) = pairs(&float_samples(ty));
+        let want: Vec<f64> = y.iter().zip(&x).map(|(y, x)| num::round(y.atan2(*x), ty)).collect();
+        let got = eval1(&[&Nums::F(ty, y), &Nums::F(ty, x)], ty, |k, v| k.atan2(v[0], v[1])).read_f64(ty);
+        assert_floats(&got, &want, &format!("atan2 {ty}"));
+    }
+    // Points known without a library.
+    let number = |x: f64| Nums::F(Scalar::F64, vec![x]);
+    let at = |y: f64, x: f64| eval1(&[&number(y), &number(x)], Scalar::F64, |k, v| k.atan2(v[0], v[1])).read_f64(Scalar::F64)[0];
+    use std::f64::consts::{FRAC_PI_2, FRAC_PI_4, PI};
+    let inf = f64::INFINITY;
+    assert_eq!(at(0.0, 1.0).to_bits(), 0);
+    assert_eq!(at(-0.0, 1.0).to_bits(), (-0.0f64).to_bits());
+    assert_eq!([at(0.0, -0.0), at(-0.0, -0.0), at(0.0, -inf)], [PI, -PI, PI]);
+    assert_eq!([at(1.0, 0.0), at(-1.0, -0.0), at(-inf, 5.0)], [FRAC_PI_2, -FRAC_PI_2, -FRAC_PI_2]);
+    assert_eq!([at(inf, inf), at(-inf, -inf)], [FRAC_PI_4, -3.0 * FRAC_PI_4]);
+    assert!(at(f64::NAN, 1.0).is_nan() && at(0.0, f64::NAN).is_nan());
+}
+
 #[test]
 pub(super) fn functions() {
     let cases: [(&str, Unary, Want1); 15] = [

@@ -27,6 +27,26 @@ fn copier(elem: Scalar, other: Option<f64>) -> Kernel {
 }
 
 #[test]
+pub(super) fn prefetches_change_nothing() {
+    for elem in [Scalar::F16, Scalar::I32, Scalar::F64] {
+        let mut k = KernelBuilder::new("prefetch");
+        let view = k.param(view(elem, 2));
+        let at = k.constant(-3, Scalar::I32);
+        k.prefetch(view, &[at, at], &[8, 16]);
+        let kernel = k.finish().expect("builds");
+        let mut m = Memory::new();
+        m.add(Buffer::from_i64(elem, 0..35));
+        run(&kernel, [1; 3], &[ViewArg::dense(0, elem, &[5, 7]).into()], &mut m, &Options::default()).expect("runs");
+        assert_eq!(m.buffers[0].read_f64(elem), (0..35).map(f64::from).collect::<Vec<_>>());
+    }
+    let mut k = KernelBuilder::new("wrong");
+    let view = k.param(view(Scalar::F32, 2));
+    let at = k.constant(0, Scalar::I32);
+    k.prefetch(view, &[at, at], &[8]);
+    assert!(k.finish().is_err(), "one extent per dimension");
+}
+
+#[test]
 pub(super) fn dims_and_edges() {
     for &elem in Scalar::ALL.iter().filter(|s| !s.is_packed()) {
         for other in [None, Some(1.0)] {

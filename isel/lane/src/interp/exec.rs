@@ -1,7 +1,7 @@
 //! One program instance: instructions over columns. [`super::task`] has control flow, [`super::units`] what units do.
 
 use super::super::print::inst_text;
-use super::super::{Atomic, AtomicKind, BinOp, Inst, LTy, LVal, Program, ShuffleFrom, Special, Vals};
+use super::super::{Atomic, AtomicKind, BinOp, Effect, Inst, LTy, LVal, Program, ShuffleFrom, Special, Vals};
 use super::error::{LaneError, LaneFault, Space};
 use super::global::Global;
 use super::matrix::Table;
@@ -10,7 +10,6 @@ use super::shared::{Shared, Who};
 use super::units::UnitState;
 use super::{LaneStats, Tables};
 use crate::abi::ParamValue;
-use crate::computes;
 use crate::machine::{MatrixId, Target};
 use cranelift_entity::EntityRef;
 use smallvec::SmallVec;
@@ -161,22 +160,8 @@ impl<'a> Machine<'a> {
     pub(super) fn plain(&mut self, inst: &'a Inst) -> Result<(), LaneError> {
         match inst {
             Inst::Matrix { dsts, instr, a, b, c } => self.matrix(dsts, *instr, [a, b, c])?,
-            Inst::LoadGlobal { .. }
-            | Inst::StoreGlobal { .. }
-            | Inst::Atomic(_)
-            | Inst::LoadShared { .. }
-            | Inst::StoreShared { .. }
-            | Inst::LoadMatrix { .. }
-            | Inst::CopyAsync { .. }
-            | Inst::CommitCopies
-            | Inst::WaitCopies { .. }
-            | Inst::Barrier
-            | Inst::Assert { .. }
-            | Inst::Shuffle { .. } => self.effect(inst).map_err(|t| self.locate(inst, t))?,
             Inst::Unit(u) => self.unit(u).map_err(|t| self.locate(inst, t))?,
-            Inst::Undefined { .. } | computes!() | Inst::For(_) | Inst::While(_) | Inst::If(_) | Inst::Roles(_) => {
-                self.pure(inst).map_err(|fault| self.locate(inst, (fault, 0)))?
-            }
+            _ => self.simple(inst).map_err(|t| self.locate(inst, t))?,
         }
         if self.unready.replace(false) { Err(self.locate(inst, (LaneFault::NotReady, 0))) } else { Ok(()) }
     }
@@ -217,12 +202,12 @@ impl<'a> Machine<'a> {
     }
 
     /// Writes a column from others.
-    pub(super) fn define(&mut self, v: LVal, f: impl FnOnce(&Self, &mut [u64]) -> Result<(), LaneFault>) -> Result<(), LaneFault> {
+    pub(super) fn define(&mut self, v: LVal, f: impl FnOnce(&Self, &mut [u64]) -> Result<(), LaneFault>) -> Result<(), Trap> {
         let mut column = self.take(v);
         let done = f(self, &mut column[self.live.clone()]);
         self.regs[v.index()] = column;
         self.units.make_ready(v);
-        done
+        done.map_err(|fault| (fault, 0))
     }
 
     /// The number of a thread of the role in the cluster.
@@ -265,7 +250,11 @@ impl<'a> Machine<'a> {
         }
     }
 
-    fn pure(&mut self, inst: &Inst) -> Result<(), LaneFault> {
+    /// An instruction that is neither control nor has machinery of its own.
+    fn simple(&mut self, inst: &Inst) -> Result<(), Trap> {
+        if !matches!(inst.effect(), Effect::Compute | Effect::Stay) {
+            self.shared.next_step();
+        }
         match inst {
             Inst::Undefined { dst } => {
                 let done = self.define(*dst, |_, _| Ok(()));
@@ -281,7 +270,7 @@ impl<'a> Machine<'a> {
             }
             Inst::Param { dst, index } => {
                 let Some(ParamValue::Number { bits, .. }) = self.params.get(*index as usize) else {
-                    return Err(LaneFault::Malformed("a missing launch parameter"));
+                    return Err((LaneFault::Malformed("a missing launch parameter"), 0));
                 };
                 let bits = extend(*bits, self.ty(*dst));
                 self.define(*dst, |_, d| {
@@ -343,24 +332,68 @@ impl<'a> Machine<'a> {
                     })
                 })
             }
-            Inst::LoadGlobal { .. }
-            | Inst::StoreGlobal { .. }
-            | Inst::Atomic(_)
-            | Inst::LoadShared { .. }
-            | Inst::StoreShared { .. }
-            | Inst::LoadMatrix { .. }
-            | Inst::CopyAsync { .. }
-            | Inst::CommitCopies
-            | Inst::WaitCopies { .. }
-            | Inst::Barrier
-            | Inst::Assert { .. }
-            | Inst::Shuffle { .. }
-            | Inst::Matrix { .. }
-            | Inst::For(_)
-            | Inst::While(_)
-            | Inst::If(_)
-            | Inst::Unit(_)
-            | Inst::Roles(_) => Err(LaneFault::Malformed("not a computation")),
+            // Memory and other lanes.
+            Inst::LoadGlobal { dsts, addr, offset, guard, other, .. } => self.load(dsts, other, |m, thread, bytes| {
+                if !m.active(*guard, thread) {
+                    return Ok(false);
+                }
+                m.stats.global_read += bytes.len() as u64;
+                m.global.read(m.addr(*addr, *offset, thread) as u64, bytes).map(|()| true)
+            }),
+            Inst::StoreGlobal { srcs, addr, offset, guard, .. } => self.store(srcs, *guard, |m, thread, bytes| {
+                m.stats.global_written += bytes.len() as u64;
+                m.global.write(m.addr(*addr, *offset, thread) as u64, bytes)
+            }),
+            Inst::Prefetch { .. } => Ok(()),
+            Inst::Atomic(a) => self.atomic(a),
+            Inst::LoadShared { dsts, addr, offset } => self.load(dsts, &Vals::new(), |m, thread, bytes| {
+                m.stats.shared_read += bytes.len() as u64;
+                let (who, at) = (m.who(thread), m.addr(*addr, *offset, thread));
+                m.shared.read(who, at, bytes).map(|()| true)
+            }),
+            Inst::StoreShared { srcs, addr, offset, guard } => self.store(srcs, *guard, |m, thread, bytes| {
+                m.stats.shared_written += bytes.len() as u64;
+                let (who, at) = (m.who(thread), m.addr(*addr, *offset, thread));
+                m.shared.write(who, at, bytes)
+            }),
+            Inst::LoadMatrix { dsts, addr, offset, trans } => self.load_matrix(dsts, *addr, *offset, *trans),
+            Inst::CopyAsync { shared, offset, global, global_offset, bytes, valid } => {
+                for thread in 0..self.count() {
+                    let mut data = [0; WIDEST];
+                    let data = &mut data[..*bytes as usize];
+                    let (to, from) = (self.addr(*shared, *offset, thread), self.addr(*global, *global_offset, thread));
+                    if self.active(*valid, thread) {
+                        self.global.read(from as u64, data).map_err(|f| (f, thread))?;
+                        self.stats.global_read += u64::from(*bytes);
+                    }
+                    let who = self.who(thread);
+                    self.shared.copy(who, to, data).map_err(|f| (f, thread))?;
+                    self.stats.shared_written += u64::from(*bytes);
+                    self.stats.copied += u64::from(*bytes);
+                }
+                Ok(())
+            }
+            Inst::CommitCopies => {
+                self.shared.commit();
+                Ok(())
+            }
+            Inst::WaitCopies { pending } => {
+                self.shared.wait(*pending as usize);
+                Ok(())
+            }
+            Inst::Assert { condition } => match self.reg(*condition).iter().position(|&x| x == 0) {
+                Some(thread) => Err((LaneFault::Assertion, thread)),
+                None => Ok(()),
+            },
+            Inst::Barrier => {
+                self.shared.barrier();
+                self.stats.barriers += 1;
+                Ok(())
+            }
+            Inst::Shuffle { dst, a, from } => self.shuffle(*dst, *a, *from),
+            Inst::Matrix { .. } | Inst::Unit(_) | Inst::For(_) | Inst::While(_) | Inst::If(_) | Inst::Roles(_) => {
+                Err((LaneFault::Malformed("no simple instruction"), 0))
+            }
         }
     }
 
@@ -431,77 +464,6 @@ impl<'a> Machine<'a> {
             write(self, thread, &bytes[..size * srcs.len()]).map_err(|f| (f, thread))?;
         }
         Ok(())
-    }
-
-    fn effect(&mut self, inst: &Inst) -> Result<(), Trap> {
-        self.shared.next_step();
-        match inst {
-            Inst::LoadGlobal { dsts, addr, offset, guard, other, .. } => self.load(dsts, other, |m, thread, bytes| {
-                if !m.active(*guard, thread) {
-                    return Ok(false);
-                }
-                m.stats.global_read += bytes.len() as u64;
-                m.global.read(m.addr(*addr, *offset, thread) as u64, bytes).map(|()| true)
-            }),
-            Inst::StoreGlobal { srcs, addr, offset, guard, .. } => self.store(srcs, *guard, |m, thread, bytes| {
-                m.stats.global_written += bytes.len() as u64;
-                m.global.write(m.addr(*addr, *offset, thread) as u64, bytes)
-            }),
-            Inst::Atomic(a) => self.atomic(a),
-            Inst::LoadShared { dsts, addr, offset } => self.load(dsts, &Vals::new(), |m, thread, bytes| {
-                m.stats.shared_read += bytes.len() as u64;
-                let (who, at) = (m.who(thread), m.addr(*addr, *offset, thread));
-                m.shared.read(who, at, bytes).map(|()| true)
-            }),
-            Inst::StoreShared { srcs, addr, offset, guard } => self.store(srcs, *guard, |m, thread, bytes| {
-                m.stats.shared_written += bytes.len() as u64;
-                let (who, at) = (m.who(thread), m.addr(*addr, *offset, thread));
-                m.shared.write(who, at, bytes)
-            }),
-            Inst::LoadMatrix { dsts, addr, offset, trans } => self.load_matrix(dsts, *addr, *offset, *trans),
-            Inst::CopyAsync { shared, offset, global, global_offset, bytes, valid } => {
-                for thread in 0..self.count() {
-                    let mut data = [0; WIDEST];
-                    let data = &mut data[..*bytes as usize];
-                    let (to, from) = (self.addr(*shared, *offset, thread), self.addr(*global, *global_offset, thread));
-                    if self.active(*valid, thread) {
-                        self.global.read(from as u64, data).map_err(|f| (f, thread))?;
-                        self.stats.global_read += u64::from(*bytes);
-                    }
-                    let who = self.who(thread);
-                    self.shared.copy(who, to, data).map_err(|f| (f, thread))?;
-                    self.stats.shared_written += u64::from(*bytes);
-                    self.stats.copied += u64::from(*bytes);
-                }
-                Ok(())
-            }
-            Inst::CommitCopies => {
-                self.shared.commit();
-                Ok(())
-            }
-            Inst::WaitCopies { pending } => {
-                self.shared.wait(*pending as usize);
-                Ok(())
-            }
-            Inst::Assert { condition } => match self.reg(*condition).iter().position(|&x| x == 0) {
-                Some(thread) => Err((LaneFault::Assertion, thread)),
-                None => Ok(()),
-            },
-            Inst::Barrier => {
-                self.shared.barrier();
-                self.stats.barriers += 1;
-                Ok(())
-            }
-            Inst::Shuffle { dst, a, from } => self.shuffle(*dst, *a, *from),
-            computes!()
-            | Inst::Undefined { .. }
-            | Inst::Matrix { .. }
-            | Inst::For(_)
-            | Inst::While(_)
-            | Inst::If(_)
-            | Inst::Unit(_)
-            | Inst::Roles(_) => Err((LaneFault::Malformed("neither memory nor an exchange"), 0)),
-        }
     }
 
     /// Updates of the threads, one after the other.

@@ -16,8 +16,7 @@ mod units;
 pub use error::{LaneProblem, LaneVerifyError};
 
 use super::print::inst_text;
-use super::{Atomic, AtomicKind, BinOp, Block, Carried, Inst, LTy, LVal, Param, ParamSource, Program, ShuffleFrom, Space, UnOp, in_order};
-use crate::computes;
+use super::{Atomic, AtomicKind, Block, Carried, Inst, LTy, LVal, Param, ParamSource, Program, ShuffleFrom, Space, UnOp, in_order};
 use crate::machine::Target;
 use cranelift_entity::{EntityRef, SecondaryMap};
 use tilelift_ir::layout::FragmentMap;
@@ -98,31 +97,6 @@ fn frame(p: &Program, t: &Target) -> Check {
     Ok(())
 }
 
-/// The classes of numbers that an op takes.
-fn un_classes(op: UnOp) -> &'static [Class] {
-    match op {
-        UnOp::Neg | UnOp::Abs => &[Class::Int, Class::Float],
-        UnOp::Not => &[Class::Int, Class::Bool],
-        UnOp::Popcount | UnOp::Clz => &[Class::Int],
-        UnOp::EncodeE4M3 | UnOp::EncodeE5M2 | UnOp::DecodeE4M3 | UnOp::DecodeE5M2 => &[Class::Int],
-        UnOp::Round | UnOp::Trunc | UnOp::Rcp | UnOp::Sin | UnOp::Cos | UnOp::Erf => &[Class::Float],
-        UnOp::RoundBf16 => &[Class::Float],
-        UnOp::Exp | UnOp::Exp2 | UnOp::Log | UnOp::Log2 | UnOp::Sqrt | UnOp::Rsqrt | UnOp::Tanh | UnOp::Floor | UnOp::Ceil => {
-            &[Class::Float]
-        }
-    }
-}
-
-fn bin_classes(op: BinOp) -> &'static [Class] {
-    match op {
-        BinOp::Add | BinOp::Sub | BinOp::Mul | BinOp::Div | BinOp::Minimum | BinOp::Maximum => &[Class::Int, Class::Float],
-        BinOp::MinNum | BinOp::MaxNum => &[Class::Float],
-        BinOp::Rem | BinOp::Shl | BinOp::ShrS | BinOp::ShrU => &[Class::Int],
-        BinOp::DivU | BinOp::RemU | BinOp::MulHi | BinOp::MulHiU | BinOp::MinimumU | BinOp::MaximumU => &[Class::Int],
-        BinOp::And | BinOp::Or | BinOp::Xor => &[Class::Int, Class::Bool],
-    }
-}
-
 impl Verifier<'_> {
     /// Checks a block with the given values defined at its start; returns what it defined, for the caller to end their scope.
     fn block(&mut self, insts: &Block, mut defined: Vec<LVal>) -> Result<Vec<LVal>, LaneVerifyError> {
@@ -172,21 +146,7 @@ impl Verifier<'_> {
             }
             Inst::Roles(r) => units::roles(self, inst, r)?,
             Inst::Unit(u) => units::unit(self, u, defined).map_err(at)?,
-            computes!()
-            | Inst::Undefined { .. }
-            | Inst::LoadGlobal { .. }
-            | Inst::StoreGlobal { .. }
-            | Inst::Atomic(_)
-            | Inst::LoadShared { .. }
-            | Inst::StoreShared { .. }
-            | Inst::LoadMatrix { .. }
-            | Inst::CopyAsync { .. }
-            | Inst::CommitCopies
-            | Inst::WaitCopies { .. }
-            | Inst::Barrier
-            | Inst::Assert { .. }
-            | Inst::Shuffle { .. }
-            | Inst::Matrix { .. } => self.simple(inst, defined).map_err(at)?,
+            _ => self.simple(inst, defined).map_err(at)?,
         }
         Ok(())
     }
@@ -336,11 +296,11 @@ impl Verifier<'_> {
                 if *op == UnOp::RoundBf16 {
                     self.want(*a, LTy::F32)?;
                 }
-                let ty = self.number(*a, un_classes(*op))?;
+                let ty = self.number(*a, op.takes().classes())?;
                 self.def(*dst, ty, defined)
             }
             Inst::Bin { dst, op, a, b } => {
-                let ty = self.number(*a, bin_classes(*op))?;
+                let ty = self.number(*a, op.takes().classes())?;
                 self.want(*b, ty)?;
                 self.def(*dst, ty, defined)
             }
@@ -428,6 +388,7 @@ impl Verifier<'_> {
                 let ty = self.vector(srcs)?;
                 self.want_all(srcs, ty)
             }
+            Inst::Prefetch { addr, guard, .. } => self.access(*addr, LTy::I64, *guard),
             Inst::Atomic(a) => self.atomic(a, defined),
             Inst::LoadShared { dsts, addr, .. } => {
                 self.access(*addr, LTy::I32, None)?;

@@ -1,6 +1,7 @@
 //! Every invariant, broken one at a time.
 
 use super::*;
+use crate::BinOp;
 use crate::interp::tests::{Asm, everything, no_alloc, target};
 use crate::machine::MatrixId;
 use crate::{Carried, For, If, Param, Special, Vals, While};

@@ -28,7 +28,7 @@ use std::cell::Cell;
 use std::ops::Range;
 use tilelift_lane::hash::{Map, Set};
 use tilelift_lane::visit::{blocks, computed, reads};
-use tilelift_lane::{AllocId, BinOp, Block, For, If, Inst, LVal, LeftOperand, Place, Unit};
+use tilelift_lane::{AllocId, BinOp, Block, For, If, Inst, LVal, Unit, Use};
 
 /// What a value has to do with a counter.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -321,10 +321,9 @@ impl Search<'_, '_> {
     }
 
     fn unit(&mut self, u: &Unit) -> Result<(), Trouble> {
-        let mut at = |p: &Place| self.place(p.addr);
-        let guard = match u {
+        match u {
             Unit::Wait { barrier, parity } => {
-                at(barrier)?;
+                self.place(barrier.addr)?;
                 match (self.kind(barrier.addr), self.kind(*parity)) {
                     (None, None) => self.uncounted.extend(self.c.explicit.of(barrier.addr)),
                     // A word alone is a ring of one slot.
@@ -338,68 +337,27 @@ impl Search<'_, '_> {
                     ) if (root, slots) == (r, n) => {}
                     (Some(k), _) | (None, Some(k)) => return Err(Trouble::Without(k.origin)),
                 }
-                &None
-            }
-            Unit::Arrive { barrier, guard } | Unit::ArriveExpect { barrier, guard, .. } | Unit::RemoteArrive { barrier, guard } => {
-                at(barrier)?;
-                guard
-            }
-            Unit::BulkLoad { to, barrier, ranks, guard, .. } => {
-                at(to)?;
-                at(barrier)?;
-                ranks.iter().try_for_each(|&v| self.apart(v))?;
-                guard
-            }
-            Unit::BulkStore { from, guard, .. } => {
-                at(from)?;
-                guard
-            }
-            Unit::StoreMatrix { to, .. } => {
-                at(to)?;
-                &None
-            }
-            Unit::Multiply(m) => {
-                at(&m.b.at)?;
-                if let LeftOperand::Shared(o) = &m.a {
-                    at(&o.at)?;
-                }
-                &None
             }
             Unit::Remote { dst, place, rank } => {
                 self.apart(*rank)?;
                 let kind = self.kind(place.addr);
                 self.set(*dst, kind);
-                &None
             }
-            Unit::RemoteLoad { from, .. } => {
-                at(from)?;
-                &None
-            }
-            Unit::RemoteStore { to, guard, .. } => {
-                at(to)?;
-                guard
-            }
-            Unit::RemoteStoreAsync { to, barrier, guard, .. } => {
-                at(to)?;
-                at(barrier)?;
-                guard
-            }
-            Unit::CommitStores { guard } | Unit::WaitStoresRead { guard, .. } => guard,
             // A role makes no words, and passes over none.
             Unit::InitBarrier { .. } | Unit::PublishBarriers | Unit::Pass { .. } => return Err(Trouble::All),
-            Unit::AwaitPrevious
-            | Unit::PrefetchMap { .. }
-            | Unit::FenceUnits
-            | Unit::GroupBarrier { .. }
-            | Unit::FenceMatrices
-            | Unit::CommitMatrices
-            | Unit::Hold
-            | Unit::WaitMatrices { .. }
-            | Unit::NamedBarrier { .. }
-            | Unit::ClusterArrive { .. }
-            | Unit::ClusterWait => &None,
-        };
-        guard.iter().try_for_each(|&g| self.apart(g))
+            other => {
+                let mut all = Vec::new();
+                other.operands(|v, how| all.push((v, how)));
+                for (v, how) in all {
+                    match how {
+                        Use::Address(_) => self.place(v)?,
+                        Use::Guard => self.apart(v)?,
+                        Use::Value | Use::Word => {}
+                    }
+                }
+            }
+        }
+        Ok(())
     }
 
     /// Rings have to fill their allocations, slots have to be made of whole regions, and nothing else touches them.

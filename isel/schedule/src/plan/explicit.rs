@@ -221,6 +221,7 @@ fn single(kernel: &Kernel, r: Region) -> bool {
                 | Op::While
                 | Op::Load
                 | Op::Store
+                | Op::Prefetch
                 | Op::Atomic
                 | Op::AtomicCas
         );

@@ -5,19 +5,13 @@
 
 use crate::lane::{Costs, Target};
 use tilelift_egraph::cost::Family;
-use tilelift_ir::{Inst, Kernel, Op, Region, Scalar, Type};
+use tilelift_ir::{Inst, Kernel, Op, Region, Scalar, Type, Work};
 
 /// Steps of a function, each of which needs the one before: instructions of the H200's code for it.
 fn steps(op: Op, elem: Scalar) -> u64 {
-    match op {
-        Op::Div if elem.is_float() => 14,
-        Op::Sqrt => 12,
-        Op::Exp => 9,
-        Op::Log => 4,
-        Op::Tanh => 12,
-        Op::Erf => 18,
-        Op::Sin | Op::Cos => 48,
-        Op::Exp2 | Op::Log2 | Op::Rcp | Op::Rsqrt => 3,
+    match op.info().work {
+        Some(Work::Division) if elem.is_float() => 14,
+        Some(Work::Special(n) | Work::Composite(n)) => n.into(),
         _ => 1,
     }
 }

@@ -2,8 +2,8 @@
 
 use super::*;
 use crate::machine::MatrixId;
-use crate::{Carried, For, If, ShuffleFrom, UnOp, While};
-use tilelift_ir::CmpOp;
+use crate::{Atomic, AtomicKind, Carried, For, If, ShuffleFrom, Space, UnOp, While};
+use tilelift_ir::{AtomicOp, CmpOp, MemoryOrder, Scope};
 
 const WANT: &str = "\
 lane @test warps=1 lanes=32 shared=64
@@ -62,6 +62,10 @@ lane @test warps=1 lanes=32 shared=64
   } else {
     yield l6
   } -> l42:i32
+  l43:f32 = undefined
+  l44:f32 = divide l3 by l3
+  l45:i32 = atomic.global.add.relaxed.gpu [l13] by l2 if l5
+  prefetch [l13 + 128] if l14
 ";
 
 /// One of every instruction; verifies, but isn't meant to run.
@@ -86,6 +90,7 @@ pub(crate) fn everything() -> Asm {
     let f = a.def(LTy::F32, |dst| Inst::Fma { dst, a: x, b: x, c: m });
     let addr = a.def(LTy::I64, |dst| Inst::MadWide { dst, a: i, b: lane, c: p });
     let c = a.def(LTy::I1, |dst| Inst::Cmp { dst, op: CmpOp::Ule, a: i, b: lane });
+    let hint = c;
     let sel = a.def(LTy::F32, |dst| Inst::Select { dst, c, a: x, b: f });
     let h = a.def(f16, |dst| Inst::Cvt { dst, a: sel });
     let t = a.def(LTy::F32, |dst| Inst::RoundTf32 { dst, a: sel });
@@ -135,7 +140,40 @@ pub(crate) fn everything() -> Asm {
     })));
     let r = a.val(LTy::I32);
     a.push(Inst::If(Box::new(If { condition: yes, then: vec![Inst::Barrier], otherwise: vec![], results: vec![(r, i, lane)] })));
+    a.def(LTy::F32, |dst| Inst::Undefined { dst });
+    let [one, of] = [Vals::from_slice(&[x]), Vals::from_slice(&[x])];
+    a.def(LTy::F32, |d| Inst::Divide { dsts: Vals::from_slice(&[d]), a: one, b: of });
+    a.def(LTy::I32, |d| {
+        Inst::Atomic(Box::new(Atomic {
+            dst: Some(d),
+            kind: AtomicKind::Op(AtomicOp::Add),
+            space: Space::Global,
+            addr,
+            offset: 0,
+            value: i,
+            guard: Some(yes),
+            order: MemoryOrder::Relaxed,
+            scope: Scope::Gpu,
+        }))
+    });
+    a.push(Inst::Prefetch { addr, offset: 128, guard: Some(hint) });
     a
+}
+
+/// Units and roles are for certain machines; their texts are tested where those are.
+#[test]
+fn every_instruction_of_the_table_is_in_that_program() {
+    fn names(block: &crate::Block, out: &mut Vec<&'static str>) {
+        for inst in block {
+            out.push(inst.name());
+            assert_eq!(inst.control().is_some(), inst.effect() == crate::Effect::Control, "{}", inst.name());
+            crate::visit::blocks(inst).into_iter().for_each(|b| names(b, out));
+        }
+    }
+    let mut seen = Vec::new();
+    names(&everything().p.body, &mut seen);
+    let missing: Vec<_> = Inst::NAMES.iter().filter(|n| !seen.contains(n) && !["Unit", "Roles"].contains(n)).collect();
+    assert!(missing.is_empty(), "{missing:?}");
 }
 
 #[test]

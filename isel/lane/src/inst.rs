@@ -1,0 +1,205 @@
+//! The table of instructions. [`super::table`] explains the form of a row; [`super::unit`] has the table of what asynchronous units do.
+
+use crate::print::{bits, flag, maybe, typed};
+use crate::table::{Effect, Use, Values, instructions};
+use crate::{
+    AllocId, Atomic, AtomicKind, BinOp, CmpOp, For, If, LVal, MatrixId, Roles, ShuffleFrom, Space, Special, UnOp, Unit, Vals, While,
+};
+use tilelift_ir::CacheHint;
+
+instructions! {
+    /// An instruction. Results come first; every value is defined once.
+    #[derive(Clone, PartialEq, Debug)]
+    #[allow(missing_docs)] // the fields are named in each variant's text
+    pub enum Inst {
+        /// A value that nobody may look at: the accumulator of a multiplication that does not read it.
+        // Where the first stands is where its register begins.
+        Undefined { dst: LVal = def } => Effect::Stay, "undefined";
+        /// A literal: its bits, in the low bits (integers are sign-extended to 64; `i1` is 0 or 1).
+        Const { dst: LVal = def, bits: u64 = with } => Effect::Compute, "const {}", self::bits(dst, bits);
+        /// Launch parameter number `index`.
+        Param { dst: LVal = def, index: u32 = with } => Effect::Compute, "param {index}";
+        /// Where the lane stands; `i32`.
+        Special { dst: LVal = def, what: Special = with } => Effect::Compute, "special {what}";
+        /// The byte address of an allocation in shared memory; `i32`.
+        SharedAddr { dst: LVal = def, alloc: AllocId = with } => Effect::Compute, "shared_addr {alloc}{}", maybe(" // ", alloc.purpose());
+        /// `op a`; operand and result have one type.
+        Un { dst: LVal = def, op: UnOp = with, a: LVal = read } => Effect::Compute, "{op} {a}";
+        /// `a op b`; operands and result have one type.
+        Bin { dst: LVal = def, op: BinOp = with, a: LVal = read, b: LVal = read } => Effect::Compute, "{op} {a}, {b}";
+        /// `a * b + c` with one rounding, as the tile op `fma`; for `i32` and `i64` the wrapping `a * b + c`.
+        Fma { dst: LVal = def, a: LVal = read, b: LVal = read, c: LVal = read } => Effect::Compute, "fma {a}, {b}, {c}";
+        /// `i64`: sign-extended `i32` a times sign-extended `i32` b plus `i64` c.
+        MadWide { dst: LVal = def, a: LVal = read, b: LVal = read, c: LVal = read } => Effect::Compute, "mad_wide {a}, {b}, {c}";
+        /// Comparison of two values of one type; `i1`.
+        Cmp { dst: LVal = def, op: CmpOp = with, a: LVal = read, b: LVal = read } => Effect::Compute, "cmp {op} {a}, {b}";
+        /// `c ? a : b`.
+        Select { dst: LVal = def, a: LVal = read, b: LVal = read, c: LVal = read } => Effect::Compute, "select {c}, {a}, {b}";
+        /// Quotients of several pairs of `f32`, each as `Bin` has it, in lanes that run together: what one check may decide for all of
+        /// them is checked once.
+        Divide { dsts: Vals = def, a: Vals = read, b: Vals = read } => Effect::Compute, "divide {a} by {b}";
+        /// Conversion by value between the types of `a` and `dst`, as the tile op `cast`.
+        Cvt { dst: LVal = def, a: LVal = read } => Effect::Compute, "cvt {}", typed(a);
+        /// Rounds an `f32` to tf32 (nearest, ties away), kept in an `f32`.
+        RoundTf32 { dst: LVal = def, a: LVal = read } => Effect::Compute, "round_tf32 {a}";
+        /// The same bits under another type of that width.
+        Bitcast { dst: LVal = def, a: LVal = read } => Effect::Compute, "bitcast {}", typed(a);
+        /// Two 16-bit or four 8-bit values into a `b32`, low bits first.
+        Pack { dst: LVal = def, parts: Vals = read } => Effect::Compute, "pack {parts}";
+        /// A `b32` into two 16-bit or four 8-bit values, low bits first.
+        Unpack { dsts: Vals = def, a: LVal = read } => Effect::Compute, "unpack {a}";
+        /// Reads `dsts.len()` consecutive values of one type (1, 2 or 4; at most 16 bytes, aligned to their total) at `addr + offset`
+        /// bytes. Where the guard is false nothing is read and the results are `other` (zeros if absent).
+        LoadGlobal {
+            dsts: Vals = def,
+            addr: LVal = address(offset),
+            offset: i32 = with,
+            guard: Option<LVal> = guard,
+            other: Vals = read,
+            cache: CacheHint = with,
+        } => Effect::Read(Space::Global), "load.global{cache} {addr}{guard}{}", maybe(" else ", (!other.it.is_empty()).then_some(other));
+        /// Writes consecutive values, as `LoadGlobal` reads them.
+        StoreGlobal {
+            addr: LVal = address(offset),
+            offset: i32 = with,
+            guard: Option<LVal> = guard,
+            srcs: Vals = read,
+            cache: CacheHint = with,
+        } => Effect::Write(Space::Global), "store.global{cache} {addr} = {srcs}{guard}";
+        /// Asks the caches for the line of an address in global memory, where the guard holds. Nothing else happens, whatever is there.
+        Prefetch { addr: LVal = address(offset), offset: i32 = with, guard: Option<LVal> = guard } => Effect::Hint, "prefetch {addr}{guard}";
+        /// Updates one value in memory; see [`Atomic`].
+        Atomic(update: Box<Atomic>) => Effect::Update(update.space);
+        /// Reads consecutive values from shared memory at `addr + offset` bytes.
+        LoadShared { dsts: Vals = def, addr: LVal = address(offset), offset: i32 = with }
+            => Effect::Read(Space::Shared), "load.shared {addr}";
+        /// Writes consecutive values to shared memory.
+        StoreShared { addr: LVal = address(offset), offset: i32 = with, guard: Option<LVal> = guard, srcs: Vals = read }
+            => Effect::Write(Space::Shared), "store.shared {addr} = {srcs}{guard}";
+        /// Loads 1, 2 or 4 matrices of 8 by 8 16-bit elements from shared memory: lanes 8q to 8q+7 give the addresses of the 16-byte
+        /// rows of matrix q; result q of lane l holds elements (row l/4, columns 2(l%4) and +1), or with `trans` the elements
+        /// (rows 2(l%4) and +1, column l/4), of matrix q. Results are `b32`.
+        LoadMatrix { dsts: Vals = def, addr: LVal = address(offset), offset: i32 = with, trans: bool = with }
+            => Effect::Read(Space::Shared), "load_matrix{} {addr}", flag(trans, ".trans");
+        /// Starts copying `bytes` (4, 8 or 16) bytes from global to shared memory, aligned to their number; where `valid` is given and
+        /// false, zeros are written and nothing is read. Complete for the lane at the [`Inst::WaitCopies`] that covers its group.
+        CopyAsync {
+            shared: LVal = address(offset),
+            offset: i32 = with,
+            global: LVal = address(global_offset),
+            global_offset: i32 = with,
+            bytes: u32 = with,
+            valid: Option<LVal> = guard,
+        } => Effect::Copy, "copy_async.{bytes} {shared} = global {global}{valid}";
+        /// Closes the lane's group of copies started since the last close; the group may be empty.
+        CommitCopies => Effect::Order, "commit_copies";
+        /// Waits until all but the newest `pending` groups of the lane are complete.
+        WaitCopies { pending: u32 = with } => Effect::Order, "wait_copies {pending}";
+        /// Waits for all lanes of the program instance; orders their memory accesses.
+        Barrier => Effect::Meet, "barrier";
+        /// Stops the launch with an error in a lane where the condition does not hold.
+        Assert { condition: LVal = read } => Effect::Check, "assert {condition}";
+        /// The value that another lane of the warp holds; 32-bit types only.
+        Shuffle { dst: LVal = def, a: LVal = read, from: ShuffleFrom = read } => Effect::Exchange, "shuffle {a} {from}";
+        /// A matrix instruction of the target: fragments in the order of the target's table, packed into `b32` where elements are
+        /// narrower than 32 bits.
+        Matrix {
+            dsts: Vals = def,
+            instr: MatrixId = with,
+            a: Vals = word,
+            b: Vals = word,
+            c: Vals = read,
+        } => Effect::Matrix, "{instr} ({a}) ({b}) ({c})";
+        /// `for iv in lo..hi step step` (signed; the step is positive).
+        For(control: Box<For>) => Effect::Control;
+        /// Repeats while the first block's condition holds.
+        While(control: Box<While>) => Effect::Control;
+        /// Runs one of two blocks.
+        If(control: Box<If>) => Effect::Control;
+        /// What asynchronous units do.
+        Unit(unit: Box<Unit>) => unit.effect();
+        /// Warps go their own ways; the last instruction of a program.
+        Roles(control: Box<Roles>) => Effect::Control;
+    }
+}
+
+/// An instruction with blocks.
+#[derive(Clone, Copy, Debug)]
+pub enum Control<'a> {
+    /// A counted loop.
+    For(&'a For),
+    /// A loop on a condition.
+    While(&'a While),
+    /// A choice.
+    If(&'a If),
+    /// Blocks of which each warp runs one.
+    Roles(&'a Roles),
+}
+
+impl Inst {
+    /// The instruction as one with blocks; those are the ones whose effect is [`Effect::Control`].
+    #[inline]
+    pub fn control(&self) -> Option<Control<'_>> {
+        match self {
+            Inst::For(l) => Some(Control::For(l)),
+            Inst::While(l) => Some(Control::While(l)),
+            Inst::If(c) => Some(Control::If(c)),
+            Inst::Roles(r) => Some(Control::Roles(r)),
+            _ => None,
+        }
+    }
+}
+
+impl Atomic {
+    pub(crate) fn operands(&self, mut f: impl FnMut(LVal, Use)) {
+        f(self.addr, Use::Address(self.offset));
+        f(self.value, Use::Value);
+        self.guard.iter().for_each(|&g| f(g, Use::Guard));
+        match self.kind {
+            AtomicKind::Cas(c) => f(c, Use::Value),
+            AtomicKind::Op(_) => {}
+        }
+    }
+
+    pub(crate) fn results(&self) -> &[LVal] {
+        self.dst.values()
+    }
+}
+
+impl For {
+    pub(crate) fn operands(&self, mut f: impl FnMut(LVal, Use)) {
+        [self.lo, self.hi, self.step].into_iter().chain(self.carried.iter().map(|c| c.init)).for_each(|v| f(v, Use::Value));
+    }
+
+    pub(crate) fn results(&self) -> &[LVal] {
+        &[]
+    }
+}
+
+impl While {
+    pub(crate) fn operands(&self, mut f: impl FnMut(LVal, Use)) {
+        self.carried.iter().for_each(|c| f(c.init, Use::Value));
+    }
+
+    pub(crate) fn results(&self) -> &[LVal] {
+        &[]
+    }
+}
+
+impl If {
+    pub(crate) fn operands(&self, mut f: impl FnMut(LVal, Use)) {
+        f(self.condition, Use::Value);
+    }
+
+    pub(crate) fn results(&self) -> &[LVal] {
+        &[]
+    }
+}
+
+impl Roles {
+    pub(crate) fn operands(&self, _: impl FnMut(LVal, Use)) {}
+
+    pub(crate) fn results(&self) -> &[LVal] {
+        &[]
+    }
+}

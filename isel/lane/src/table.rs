@@ -1,0 +1,262 @@
+//! The form of the tables of instructions ([`crate::Inst`], [`crate::Unit`]): a row says everything that passes ask of an instruction.
+//!
+//! ```text
+//! /// what it does
+//! LoadShared { dsts: Vals = def, addr: LVal = address(offset), offset: i32 = with } => Effect::Read(Space::Shared), "load.shared {addr}";
+//! name       │        type   │                                               │      │                             └ text behind the results
+//!            └ field         └ role: what the instruction does with it ──────┘      └ what it does beside making values
+//! ```
+//!
+//! | role | the field |
+//! |---|---|
+//! | `def` | values that it makes |
+//! | `read` | values that it reads |
+//! | `guard` | a value that says where, or for whom, it happens |
+//! | `word` | values that it reads as words of fragments |
+//! | `address(offset)` | an address, to which the field `offset` is added |
+//! | `place` | a [`crate::Place`] whose address it reads |
+//! | `with` | no value |
+//!
+//! A row `Name(field: Box<T>)` asks `T` for all of that. Fields are read in the order in which they stand, and passes keep that order.
+
+use crate::{AllocId, LVal, Place, Program, ShuffleFrom, Space, Vals};
+use smallvec::SmallVec;
+
+/// How an instruction reads an operand.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Use {
+    /// As a value.
+    Value,
+    /// As what says where, or for whom, it happens.
+    Guard,
+    /// As a word of a fragment of a matrix.
+    Word,
+    /// As an address, so many bytes in front of the place that it means.
+    Address(i32),
+}
+
+/// What an instruction does beside making values.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Effect {
+    /// Nothing: it makes values of its operands, wherever it stands.
+    Compute,
+    /// Nothing, but where it stands matters.
+    Stay,
+    /// It reads memory.
+    Read(Space),
+    /// It writes memory.
+    Write(Space),
+    /// It reads and writes memory at once.
+    Update(Space),
+    /// It copies between global and shared memory, beside the lanes.
+    Copy,
+    /// It hands values from lane to lane of a warp.
+    Exchange,
+    /// The lanes of a warp multiply matrices.
+    Matrix,
+    /// It starts a multiplication beside the lanes.
+    Start,
+    /// It touches the shared memory of other blocks, or makes addresses there.
+    Remote,
+    /// It orders accesses or arrives somewhere: fences, groups of copies, arrivals.
+    Order,
+    /// It waits for other lanes, or for what goes on beside them.
+    Meet,
+    /// It may stop the launch.
+    Check,
+    /// It is for speed alone: without it, every number and every order of accesses is the same.
+    Hint,
+    /// It has blocks.
+    Control,
+}
+
+impl Effect {
+    /// True if the instruction only computes: it may move, and stand once for several.
+    #[inline]
+    pub fn computes(self) -> bool {
+        self == Effect::Compute
+    }
+
+    /// True if the instruction may go where nothing reads what it makes.
+    #[inline]
+    pub fn removable(self) -> bool {
+        match self {
+            Effect::Compute | Effect::Stay | Effect::Read(_) | Effect::Exchange | Effect::Matrix => true,
+            Effect::Write(_) | Effect::Update(_) | Effect::Copy | Effect::Start | Effect::Remote | Effect::Order => false,
+            Effect::Meet | Effect::Check | Effect::Hint | Effect::Control => false,
+        }
+    }
+
+    /// True if the instruction touches global memory.
+    #[inline]
+    pub fn global(self) -> bool {
+        match self {
+            Effect::Read(s) | Effect::Write(s) | Effect::Update(s) => s == Space::Global,
+            Effect::Copy => true,
+            Effect::Compute | Effect::Stay | Effect::Exchange | Effect::Matrix | Effect::Start | Effect::Remote => false,
+            Effect::Order | Effect::Meet | Effect::Check | Effect::Hint | Effect::Control => false,
+        }
+    }
+}
+
+/// Fields that hold values.
+pub(crate) trait Values {
+    /// The values.
+    fn values(&self) -> &[LVal];
+}
+
+impl Values for LVal {
+    #[inline]
+    fn values(&self) -> &[LVal] {
+        std::slice::from_ref(self)
+    }
+}
+
+impl Values for Option<LVal> {
+    #[inline]
+    fn values(&self) -> &[LVal] {
+        self.as_slice()
+    }
+}
+
+impl Values for Vals {
+    #[inline]
+    fn values(&self) -> &[LVal] {
+        self
+    }
+}
+
+impl Values for SmallVec<[LVal; 16]> {
+    #[inline]
+    fn values(&self) -> &[LVal] {
+        self
+    }
+}
+
+impl Values for ShuffleFrom {
+    #[inline]
+    fn values(&self) -> &[LVal] {
+        match self {
+            ShuffleFrom::Xor(_) => &[],
+            ShuffleFrom::Lane(l) => std::slice::from_ref(l),
+        }
+    }
+}
+
+/// A field on its way to a text; [`crate::print`] says how each type looks.
+#[derive(Clone, Copy)]
+pub(crate) struct Shown<'a, T: ?Sized> {
+    pub program: &'a Program,
+    pub it: &'a T,
+}
+
+impl<'a> Shown<'a, AllocId> {
+    /// What the allocation is for.
+    pub fn purpose(&self) -> Option<&'a str> {
+        self.program.allocs.get(*self.it).map(|a| a.purpose)
+    }
+}
+
+/// An address and its offset as a place.
+pub(crate) fn place_of(addr: LVal, offset: i32) -> Place {
+    Place { addr, offset }
+}
+
+/// Makes an enum of instructions, and what passes ask of them, from a table; the form of a row stands at the top of this file.
+macro_rules! instructions {
+    (
+        $(#[$meta:meta])*
+        pub enum $Name:ident {
+            $(
+                $(#[$row:meta])*
+                $V:ident
+                $( { $( $(#[$fm:meta])* $f:ident : $fty:ty = $role:ident $( ($of:ident) )? ),* $(,)? } )?
+                $( ( $b:ident : $bty:ty ) )?
+                => $effect:expr $( , $text:literal $( , $arg:expr )* )? ;
+            )*
+        }
+    ) => {
+        $(#[$meta])*
+        pub enum $Name {
+            $( $(#[$row])* $V $( { $( $(#[$fm])* $f: $fty ),* } )? $( ($bty) )?, )*
+        }
+
+        impl $Name {
+            /// The names of all instructions, in the order of the table.
+            pub const NAMES: &'static [&'static str] = &[$( stringify!($V) ),*];
+
+            /// The instruction's name in the table.
+            #[inline]
+            pub fn name(&self) -> &'static str {
+                match self {
+                    $( Self::$V { .. } => stringify!($V), )*
+                }
+            }
+
+            /// Calls `f` for every value that the instruction reads where it stands, not inside its blocks.
+            #[allow(unused_variables, unused_mut)]
+            #[inline]
+            pub fn operands(&self, mut f: impl FnMut(LVal, $crate::table::Use)) {
+                match self {
+                    $( Self::$V $( { $( $f ),* } )? $( ($b) )? => {
+                        $( $( $crate::table::instructions!(@read f $role $( ($of) )? $f); )* )?
+                        $( $b.operands(f) )?
+                    } )*
+                }
+            }
+
+            /// The values that the instruction makes; control has them in its own fields.
+            #[allow(unused_variables)]
+            #[inline]
+            pub fn results(&self) -> &[LVal] {
+                match self {
+                    $( Self::$V $( { $( $f ),* } )? $( ($b) )? => {
+                        let made: &[LVal] = &[];
+                        $( let made = $crate::table::instructions!(@made $( $role $f )*); )?
+                        $( let made = $b.results(); )?
+                        made
+                    } )*
+                }
+            }
+
+            /// What the instruction does beside making values.
+            #[allow(unused_variables)]
+            #[inline]
+            pub fn effect(&self) -> $crate::table::Effect {
+                match self {
+                    $( Self::$V $( { $( $f ),* } )? $( ($b) )? => $effect, )*
+                }
+            }
+
+            /// Writes the instruction's line; of control its first.
+            #[allow(unused_variables)]
+            pub(crate) fn write(&self, program: &$crate::Program, out: &mut dyn std::fmt::Write) -> std::fmt::Result {
+                match self {
+                    $( Self::$V $( { $( $f ),* } )? $( ($b) )? => {
+                        $( $crate::print::results(program, out, $crate::table::instructions!(@made $( $role $f )*))?; )?
+                        $( $( $crate::table::instructions!(@show program $role $( ($of) )? $f); )* )?
+                        $( write!(out, $text $( , $arg )*)?; )?
+                        $( $b.write(program, out)?; )?
+                        Ok(())
+                    } )*
+                }
+            }
+        }
+    };
+
+    (@read $g:ident def $f:ident) => {};
+    (@read $g:ident with $f:ident) => {};
+    (@read $g:ident read $f:ident) => { $crate::table::Values::values($f).iter().for_each(|&v| $g(v, $crate::table::Use::Value)) };
+    (@read $g:ident guard $f:ident) => { $crate::table::Values::values($f).iter().for_each(|&v| $g(v, $crate::table::Use::Guard)) };
+    (@read $g:ident word $f:ident) => { $crate::table::Values::values($f).iter().for_each(|&v| $g(v, $crate::table::Use::Word)) };
+    (@read $g:ident address($of:ident) $f:ident) => { $g(*$f, $crate::table::Use::Address(*$of)) };
+    (@read $g:ident place $f:ident) => { $g($f.addr, $crate::table::Use::Address($f.offset)) };
+
+    (@made) => { &[] as &[LVal] };
+    (@made def $f:ident $($rest:ident)*) => { $crate::table::Values::values($f) };
+    (@made $role:ident $f:ident $($rest:ident)*) => { $crate::table::instructions!(@made $($rest)*) };
+
+    (@show $p:ident address($of:ident) $f:ident) => { let $f = $crate::table::Shown { program: $p, it: &$crate::table::place_of(*$f, *$of) }; };
+    (@show $p:ident $role:ident $f:ident) => { let $f = $crate::table::Shown { program: $p, it: $f }; };
+}
+pub(crate) use instructions;

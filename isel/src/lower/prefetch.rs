@@ -1,0 +1,50 @@
+//! Requests to the caches, dealt out to all lanes.
+//!
+//! ```text
+//! the tile in the layout of a copy with the widest vectors: of each vector, its first element is asked for
+//! ```
+//!
+//! Requests of a warp's neighbouring lanes for one line go out as one, so there are as many instructions as of a load.
+
+use super::Lower;
+use super::shared::representative;
+use crate::lane::LaneBuilder;
+use std::rc::Rc;
+use tilelift_ir::layout::{AccessColumns, Axis, coalesced, vectors_without};
+use tilelift_ir::{Attr, Inst};
+use tilelift_schedule::LowerError;
+use tilelift_schedule::access::GlobalAccess;
+
+/// Bytes of a line of the caches, of which one request is enough.
+const LINE: u32 = 128;
+
+impl Lower<'_> {
+    pub(super) fn prefetch(&mut self, b: &mut LaneBuilder, i: Inst) -> Result<(), LowerError> {
+        let Some(Attr::Offsets(extents)) = self.kernel.insts[i].attrs.first() else {
+            return Err(LowerError::unsupported("a prefetch", "it has no extents"));
+        };
+        let access = GlobalAccess::of(self.kernel, i);
+        let mut shape = extents.clone();
+        let mut indices = self.index_values(&access.indices)?;
+        if access.packed {
+            indices = self.byte_indices(b, &access)?;
+            if let Some(last) = shape.last_mut() {
+                *last = last.div_ceil(2);
+            }
+        }
+        let (bytes, order) = (access.view.elem.bytes(), access.order());
+        // Without a dimension whose elements are next to each other every element has a line of its own.
+        let vec = if access.contiguous().is_some() { LINE / bytes } else { 1 };
+        let layout = Rc::new(coalesced(&shape, bytes, &order, vec, self.target.lanes, self.plan.warps)?);
+        let columns = AccessColumns::global(&layout, &order)?;
+        let vectors = vectors_without(&columns, bytes, vec * bytes, layout.free_mask(Axis::Reg));
+        let asks = representative(b, layout.free_mask(Axis::Lane), layout.free_mask(Axis::Warp));
+        let points = self.points(b, access, &indices, &layout)?;
+        for first in vectors.groups.iter().filter_map(|group| group.first()) {
+            let (addr, offset, guard) = self.point(b, &points, &layout, *first);
+            let guard = b.and_guard(asks, guard);
+            b.prefetch(addr, offset, guard);
+        }
+        Ok(())
+    }
+}
