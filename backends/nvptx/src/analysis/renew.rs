@@ -19,7 +19,7 @@
 //! Renewed registers must not be in flight: the head of the loop is taken if none is there, else the first place of the body, else lanes wait.
 
 use super::defs::{Def, Defs};
-use super::visit::{Nest, nest, results};
+use super::visit::{Nest, nest};
 use cranelift_entity::SecondaryMap;
 use std::collections::{BTreeMap, BTreeSet};
 use tilelift_isel::lane::{Block, Inst, LVal, LeftOperand, Program, Unit};
@@ -116,7 +116,7 @@ impl Walk<'_, '_> {
                 }
                 Nest::Roles(r) => r.roles.iter().for_each(|r| self.block(&r.body)),
                 Nest::Matrix { .. } | Nest::Plain => {
-                    results(inst, |v| self.made[v] = self.open);
+                    inst.results().iter().for_each(|&v| self.made[v] = self.open);
                     if let Some(words) = words(inst) {
                         self.products.push(words.iter().map(|&w| self.defs.root(w)).collect());
                     }
