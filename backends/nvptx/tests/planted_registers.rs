@@ -4,7 +4,7 @@
 #[path = "common/launch.rs"]
 mod launch;
 
-use launch::{run, schedule, simulate};
+use launch::{run, schedule, simulate_text};
 use tilelift_ir::Scalar;
 use tilelift_ir::verify::verify;
 use tilelift_isel::lane::{Inst, Program, Registers, Role, verify as verify_lane};
@@ -166,7 +166,7 @@ fn budgets_that_fit_raise_no_alarm() {
             let mut p = s.program.clone();
             roles(&mut p).iter_mut().filter(|r| !r.single).for_each(|r| *r.registers.as_mut().unwrap() -= less);
             prove(&p, &target).unwrap_or_else(|e| panic!("{}: {e}", s.case.name));
-            simulate(&s.case, &p, s.case.grid(), schedule(1)).unwrap_or_else(|e| panic!("{}: {e}", s.case.name));
+            simulate_text(&s.case, &p, s.case.grid(), schedule(1), str::to_owned).unwrap_or_else(|e| panic!("{}: {e}", s.case.name));
         }
         // A group without a role that gives up what the others do not need is none that waits for ever.
         let mut p = s.program.clone();
@@ -185,7 +185,7 @@ fn budgets_that_fit_raise_no_alarm() {
             // So many warps start with too few registers for its products.
             continue;
         }
-        simulate(&s.case, &p, s.case.grid(), schedule(2)).unwrap_or_else(|e| panic!("{}: {e}", s.case.name));
+        simulate_text(&s.case, &p, s.case.grid(), schedule(2), str::to_owned).unwrap_or_else(|e| panic!("{}: {e}", s.case.name));
         beside += 1;
     }
     assert!(beside > 0, "no kernel has room for a group beside its roles");

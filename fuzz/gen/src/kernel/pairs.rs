@@ -152,7 +152,7 @@ impl Gen<'_> {
                 let line = b.slice(v, &at, &line);
                 b.broadcast(line, &shape)
             }
-            3 if extent % 2 == 0 => {
+            3 if extent.is_multiple_of(2) => {
                 let (mut at, mut part) = (vec![0; shape.len()], shape.clone());
                 part[axis as usize] = extent / 2;
                 let low = b.slice(v, &at, &part);
