@@ -14,8 +14,8 @@ use super::value::{Abs, Lists, eval, remainder};
 use super::word::Site;
 use crate::hash::{Map, Quick, Set};
 use crate::lane::print::inst_text;
-use crate::lane::visit::computed;
-use crate::lane::{Block, If, Inst, LVal, Place, Program, Role, Roles, Special};
+use crate::lane::visit::{blocks, computed};
+use crate::lane::{Block, If, Inst, LVal, Place, Program, Role, Roles, Special, Unit};
 use crate::target::Units;
 pub(super) use code::{Access, AccessKind, Accesses};
 use code::{Code, What};
@@ -135,7 +135,7 @@ enum Step {
     Ended,
 }
 
-/// What runs on its own: a role of a block, or all its warps together.
+/// What runs on its own: a role of a block, a group of its warps if groups meet one by one, or all warps of the block together.
 pub(super) struct Agent<'a> {
     pub block: usize,
     name: &'a str,
@@ -144,6 +144,8 @@ pub(super) struct Agent<'a> {
     code: usize,
     /// Which of the roles it is.
     pub role: usize,
+    /// The role's first warp, from which its warps count.
+    base: u32,
     /// First warp, and warps.
     pub first: u32,
     pub warps: u32,
@@ -236,6 +238,7 @@ fn agent<'a>(program: &'a Program, block: usize, role: Option<(usize, &'a Role)>
             body: &r.body,
             code: 0,
             role,
+            base: r.first,
             first: r.first,
             warps: r.warps,
             single: r.single,
@@ -248,6 +251,7 @@ fn agent<'a>(program: &'a Program, block: usize, role: Option<(usize, &'a Role)>
             body: &program.body,
             code: 0,
             role: 0,
+            base: 0,
             first: 0,
             warps: program.warps,
             single: false,
@@ -255,6 +259,27 @@ fn agent<'a>(program: &'a Program, block: usize, role: Option<(usize, &'a Role)>
             lanes: program.threads() as usize,
         },
     }
+}
+
+/// The agents of a role: its groups of warps where these meet one by one, and never all together.
+fn agents<'a>(program: &'a Program, units: &Units, block: usize, role: (usize, &'a Role)) -> Vec<Agent<'a>> {
+    fn any(block: &Block, is: &dyn Fn(&Inst) -> bool) -> bool {
+        block.iter().any(|i| is(i) || blocks(i).into_iter().any(|b| any(b, is)))
+    }
+    let (whole, group) = (agent(program, block, Some(role)), units.group_warps);
+    let alone = |i: &Inst| matches!(i, Inst::Unit(u) if matches!(**u, Unit::GroupBarrier { warps } if warps == group));
+    let together = |i: &Inst| match i {
+        Inst::Unit(u) => matches!(**u, Unit::NamedBarrier { .. } | Unit::ClusterArrive { .. } | Unit::ClusterWait),
+        other => *other == Inst::Barrier,
+    };
+    let body = whole.body;
+    if whole.single || whole.warps <= group || !whole.warps.is_multiple_of(group) || !any(body, &alone) || any(body, &together) {
+        return vec![whole];
+    }
+    let lanes = (group * program.lanes) as usize;
+    (0..whole.warps / group)
+        .map(|g| Agent { first: whole.first + g * group, warps: group, lanes, ..agent(program, block, Some(role)) })
+        .collect()
 }
 
 impl<'a> Checker<'a> {
@@ -270,9 +295,11 @@ impl<'a> Checker<'a> {
         let roles: &[Role] = program.roles().map_or(&[], |r: &Roles| &r.roles);
         let mut agents = Vec::new();
         for block in 0..explicit.blocks {
-            agents.extend(roles.iter().enumerate().map(|r| agent(program, block, Some(r))));
             if explicit.on {
+                agents.extend(roles.iter().enumerate().flat_map(|r| self::agents(program, units, block, r)));
                 agents.push(agent(program, block, None));
+            } else {
+                agents.extend(roles.iter().enumerate().map(|r| agent(program, block, Some(r))));
             }
         }
         let mut less = Map::default();
@@ -574,7 +601,7 @@ impl<'a> Checker<'a> {
 
     pub(super) fn compute(&self, inst: &Inst, env: &mut Env, t: usize) {
         let a = &self.agents[t];
-        self.compute_in(inst, env, ((a.first * self.program.lanes) as usize, a.lanes, a.first as usize, a.block));
+        self.compute_in(inst, env, ((a.first * self.program.lanes) as usize, a.lanes, a.base as usize, a.block));
     }
 
     /// A run of instructions, which makes the same of the same.
