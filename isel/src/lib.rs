@@ -25,6 +25,7 @@ mod plan;
 pub mod products;
 mod protocol;
 mod require;
+mod schedule;
 mod target;
 
 pub use error::LowerError;
@@ -32,4 +33,5 @@ pub use lower::{Lowered, lower};
 pub use physical::{Chosen, choose, foresee, seconds};
 pub use plan::{LayoutChoice, LowerOptions, Plan, Schedule, ScheduleKind, Specialised, plan};
 pub use protocol::{Proof, ProtocolError, prove, prove_by_all_states};
+pub use schedule::Refusal;
 pub use target::{BulkTensor, Costs, GroupMatrix, GroupMatrixId, Machine, MatrixId, MatrixInstr, RegisterPool, Target, Units};

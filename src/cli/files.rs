@@ -20,7 +20,8 @@ pub(super) const COMPILE_HELP: &str = "\
 usage: tilelift compile FILE [OPTION…]
 
   --target NAME    the machine (sm_80 if not given); `tilelift devices` lists them
-  --emit WHAT      ptx (the text, default), lane (the lane program) or tile (the kernel behind `--opt`)
+  --emit WHAT      ptx (the text, default), lane (the lane program), tile (the kernel behind `--opt`) or schedule (the kernel with tasks,
+                   rings and grid positions that a specialised loop is written as)
   --kernel NAME    only this kernel
   --warps N        warps per program instance, overriding the kernel's hint
   --schedule NAME  specialised or pipelined (the planner's choice)
@@ -116,7 +117,10 @@ enum Emit {
     Ptx,
     Lane,
     Tile,
+    Schedule,
 }
+
+const EMITS: [(&str, Emit); 4] = [("ptx", Emit::Ptx), ("lane", Emit::Lane), ("tile", Emit::Tile), ("schedule", Emit::Schedule)];
 
 pub(super) fn compile(parser: &mut lexopt::Parser, streams: &mut Streams<'_>) -> Outcome {
     let (mut path, mut target, mut emit, mut only, mut output, mut times) = (None, None, Emit::Ptx, None, None, false);
@@ -124,7 +128,7 @@ pub(super) fn compile(parser: &mut lexopt::Parser, streams: &mut Streams<'_>) ->
     while let Some(arg) = parser.next()? {
         match arg {
             Long("target") => target = Some(options::target(parser)?),
-            Long("emit") => emit = options::word(parser, "emit", &[("ptx", Emit::Ptx), ("lane", Emit::Lane), ("tile", Emit::Tile)])?,
+            Long("emit") => emit = options::word(parser, "emit", &EMITS)?,
             Long("kernel") => only = Some(options::text(parser)?),
             Long("warps") => opts.lower.warps = Some(options::number(parser, "warps", 1..=64)?),
             Long("unproven") => opts.lower.unproven = true,
@@ -179,6 +183,15 @@ fn emitted(
 ) -> Result<Result<String, CompileError>, CliError> {
     Ok(match emit {
         Emit::Tile => crate::optimise(kernel, opts.opt).map(|k| text::print(&k)),
+        Emit::Schedule => match lower(kernel, target, opts) {
+            Ok(l) => match l.written {
+                Some(Ok(made)) => Ok(text::print(&made)),
+                Some(Err(why)) => return Err(CliError::Failed(format!("@{} is not written as a schedule: {why}", kernel.name))),
+                None if kernel.is_explicit() => crate::optimise(kernel, opts.opt).map(|k| text::print(&k)),
+                None => return Err(CliError::Failed(format!("@{} has no schedule of its own: {}", kernel.name, l.plan))),
+            },
+            Err(e) => Err(e),
+        },
         Emit::Lane => lower(kernel, target, opts).map(|l| l.program.to_string()),
         Emit::Ptx => match compile_timed(kernel, target, opts) {
             Ok((artifact, t)) => {

@@ -43,7 +43,8 @@ use crate::error::LowerError;
 use crate::hash::Map;
 use crate::lane::{AllocId, LTy, LVal, LaneBuilder, Param, ParamSource, Program, SPARE, Traffic, entry_registers, overlap_launches};
 use crate::physical::{Search, ring_forms, staging};
-use crate::plan::{LayoutChoice, LowerOptions, Plan, RingForms, ScheduleKind, is_panels, plan, plan_with};
+use crate::plan::{LayoutChoice, LowerOptions, Plan, RingForms, ScheduleKind, Specialised, is_panels, plan, plan_with};
+use crate::schedule::{self, Refusal};
 use crate::target::Target;
 use cranelift_entity::SecondaryMap;
 use std::rc::Rc;
@@ -63,6 +64,8 @@ pub struct Lowered {
     pub conversions: [u32; 3],
     /// True if it has layouts of a search: one was made, and gained enough over the plain ones.
     pub searched: bool,
+    /// The kernel with tasks that the plan was written as, or why it was not; absent where there was nothing to write.
+    pub written: Option<Result<Rc<Kernel>, Refusal>>,
     /// Why the layouts that were found gave way to the plain ones, if they did.
     pub gave_way: Option<String>,
     /// What its memory accesses will cost, as far as layouts say it.
@@ -151,7 +154,7 @@ fn lower_planned(kernel: &Kernel, target: &Target, options: &LowerOptions, forms
     let first = plan_with(kernel, target, options, forms)?;
     let free = options.schedule.is_none() && first.specialised().is_some();
     let ring = first.specialised().map(|s| (s.depth, s.stage_bytes)).filter(|_| options.stages.is_none());
-    let mut done = lower_as(kernel, target, first.clone(), options.layouts, false);
+    let mut done = lower_as(kernel, target, first.clone(), options, false);
     if let Some((depth, bytes)) = ring {
         // The ring took what the kernel needs, and gives back as many slots; it is told of the first thing that does not fit, so that
         // others may not fit behind it.
@@ -162,7 +165,7 @@ fn lower_planned(kernel: &Kernel, target: &Target, options: &LowerOptions, forms
             // that is enough.
             if n < FEW_SLOTS
                 && let Some(whole) = loads.take()
-                && let Ok(direct) = lower_as(kernel, target, whole, options.layouts, true)
+                && let Ok(direct) = lower_as(kernel, target, whole, options, true)
             {
                 done = Ok(direct);
                 break;
@@ -171,14 +174,14 @@ fn lower_planned(kernel: &Kernel, target: &Target, options: &LowerOptions, forms
                 break;
             }
             let smaller = LowerOptions { stages: Some(n), ..*options };
-            done = lower_as(kernel, target, plan_with(kernel, target, &smaller, forms)?, options.layouts, false);
+            done = lower_as(kernel, target, plan_with(kernel, target, &smaller, forms)?, options, false);
             stages = fewer(&done, n, bytes);
         }
     }
     if free && matches!(done, Err(LowerError::ResourceExceeded { .. })) {
         // What else the kernel holds may not fit beside the ring.
         let pipelined = LowerOptions { schedule: Some(ScheduleKind::Pipelined), ..*options };
-        done = lower_as(kernel, target, plan(kernel, target, &pipelined)?, options.layouts, false);
+        done = lower_as(kernel, target, plan(kernel, target, &pipelined)?, options, false);
     }
     let mut done = done?;
     if target.early_launch && options.early_launch != Some(false) {
@@ -198,7 +201,36 @@ fn fewer(done: &Result<Lowered, LowerError>, depth: u32, bytes: u32) -> Option<u
     }
 }
 
-fn lower_as(kernel: &Kernel, target: &Target, plan: Plan, layouts: LayoutChoice, direct: bool) -> Result<Lowered, LowerError> {
+/// Lowers a kernel by a plan: as the program that the plan is written as, if it can be.
+fn lower_as(kernel: &Kernel, target: &Target, plan: Plan, options: &LowerOptions, direct: bool) -> Result<Lowered, LowerError> {
+    let layouts = options.layouts;
+    let mut refused = None;
+    if let Some(s) = plan.specialised()
+        && options.as_program != Some(false)
+        && !direct
+        && !loads_behind(kernel, s)
+    {
+        match schedule::written(kernel, target, s) {
+            Ok(made) => return lower_written(made, target, plan.clone()),
+            Err(why) => refused = Some(Err(why)),
+        }
+    }
+    lower_by_plan(kernel, target, plan, layouts, direct).map(|done| Lowered { written: refused, ..done })
+}
+
+/// Lowers the kernel with tasks that a plan was written as. It is proved where the compiler is being worked on, as every stage's own check.
+fn lower_written(made: Kernel, target: &Target, plan: Plan) -> Result<Lowered, LowerError> {
+    if cfg!(debug_assertions) {
+        tilelift_ir::verify(&made).map_err(|e| LowerError::unsupported("a schedule that is no kernel", e.to_string()))?;
+    }
+    let options = LowerOptions { unproven: !cfg!(debug_assertions), ..LowerOptions::default() };
+    let tasks = crate::plan::plan(&made, target, &options)?;
+    let assigned = assign(&made, target, &tasks)?;
+    let done = lower_with(&made, target, tasks, assigned, false)?;
+    Ok(Lowered { plan, written: Some(Ok(Rc::new(made))), ..done })
+}
+
+fn lower_by_plan(kernel: &Kernel, target: &Target, plan: Plan, layouts: LayoutChoice, direct: bool) -> Result<Lowered, LowerError> {
     let plain = assign(kernel, target, &plan)?;
     let direct = direct || crowded(kernel, &plan, &plain);
     if layouts != LayoutChoice::Spread
@@ -309,8 +341,14 @@ fn lowered(
             loc: Default::default(),
         });
     }
-    let done = Lowered { program, plan: cx.plan, conversions: cx.conversions, searched: cx.assigned.searched, gave_way: None, traffic };
+    let (conversions, searched) = (cx.conversions, cx.assigned.searched);
+    let done = Lowered { program, plan: cx.plan, conversions, searched, written: None, gave_way: None, traffic };
     Ok((done, acts))
+}
+
+/// True if tiles are loaded behind a specialised loop.
+fn loads_behind(kernel: &Kernel, s: &Specialised) -> bool {
+    kernel.regions[kernel.body].insts.iter().skip_while(|&&i| i != s.main).any(|&i| kernel.insts[i].op == Op::Load)
 }
 
 /// True if the sums of a specialised loop and whole tiles that are loaded beside it do not fit a lane's registers together. What is loaded

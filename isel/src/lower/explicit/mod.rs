@@ -48,6 +48,8 @@ pub(super) struct TaskState {
     first: Option<LVal>,
     /// Groups of warps of the task.
     groups: u32,
+    /// Fewer instances may run than the launch grid has positions.
+    persistent: bool,
     /// What is decided of groups that act for themselves.
     groupwise: Groupwise,
     /// Each group of the task acts for itself.
@@ -83,6 +85,11 @@ impl Lower<'_> {
 
     fn task_mut(&mut self) -> Result<&mut TaskState, LowerError> {
         self.task.as_mut().ok_or_else(|| LowerError::unsupported("explicit control", "the kernel is not planned so"))
+    }
+
+    /// True if the machine's grid is not the launch grid.
+    pub(super) fn is_persistent(&self) -> bool {
+        self.task.as_ref().is_some_and(|t| t.persistent)
     }
 
     /// Lowers the whole kernel.
@@ -123,6 +130,7 @@ impl Lower<'_> {
             named,
             first,
             groups,
+            persistent: kernel.is_persistent(),
             groupwise,
             apart: false,
             fresh: BTreeMap::new(),
