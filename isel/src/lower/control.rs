@@ -5,7 +5,7 @@ use crate::error::LowerError;
 use crate::lane::{LVal, LaneBuilder};
 use std::rc::Rc;
 use tilelift_ir::layout::{Axis, Layout};
-use tilelift_ir::{CmpOp, Inst, Region, Type, Value};
+use tilelift_ir::{CmpOp, Inst, Op, Region, Type, Value};
 
 /// How many lane values a carried value takes, and their layout if it is a tile.
 pub(super) struct Slot {
@@ -62,7 +62,9 @@ impl Lower<'_> {
         let kernel = self.kernel;
         let d = &kernel.insts[i];
         let bounds = [self.scalar(d.args[0])?, self.scalar(d.args[1])?, self.scalar(d.args[2])?];
-        if b.as_const(bounds[2]).is_none() {
+        // At least one instance runs.
+        let workers = kernel.def_inst(d.args[2]).is_some_and(|i| kernel.insts[i].op == Op::NumWorkers);
+        if b.as_const(bounds[2]).is_none() && !workers {
             // A step that is not positive stops the launch, as the interpreter does.
             let zero = b.constant(b.ty(bounds[2]), 0);
             let positive = b.cmp(CmpOp::Gt, bounds[2], zero);

@@ -5,7 +5,7 @@ use super::write::{Arg, Writer, number};
 use crate::plan::{ALIGN, PanelTile, Specialised};
 use crate::target::Target;
 use std::collections::{BTreeMap, BTreeSet};
-use tilelift_ir::{Attr, CmpOp, GridAxis, Inst, Kernel, Literal, Op, Region, SharedType, Task, Type, Value, ValueDef};
+use tilelift_ir::{Attr, CmpOp, GridAxis, Inst, Kernel, Literal, Op, Region, Scalar, SharedType, Task, Type, Value, ValueDef};
 
 const AXES: [GridAxis; 3] = [GridAxis::X, GridAxis::Y, GridAxis::Z];
 
@@ -45,8 +45,8 @@ pub(super) fn admit(kernel: &Kernel, target: &Target, plan: &Specialised) -> Res
     if let Some(require) = required {
         return Err(Refusal::Layouts { require });
     }
-    if runs(kernel, plan.main) == Some(false) {
-        return Err(Refusal::Idle { main: plan.main });
+    if depth(kernel, plan.main).is_none() {
+        return Err(Refusal::Bounds { main: plan.main });
     }
     // Tasks without registers of their own are given some where a lane has few at entry.
     let units = target.units.as_ref();
@@ -57,13 +57,16 @@ pub(super) fn admit(kernel: &Kernel, target: &Target, plan: &Specialised) -> Res
     Ok(())
 }
 
-/// Whether a loop runs, if its bounds say so.
-fn runs(kernel: &Kernel, main: Inst) -> Option<bool> {
-    let number = |n: usize| match kernel.as_const(kernel.insts[main].args[n]) {
-        Some((Literal::Int(x), _)) => Some(x),
+/// The view's extent up to which a loop goes from zero, and its step, which is a literal.
+fn depth(kernel: &Kernel, main: Inst) -> Option<(Inst, u32)> {
+    let args = &kernel.insts[main].args;
+    let number = |v: Value| match kernel.as_const(v) {
+        Some((Literal::Int(x), Scalar::I32)) => Some(x),
         _ => None,
     };
-    Some(number(0)? < number(1)?)
+    let extent = kernel.def_inst(args[1]).filter(|&i| kernel.insts[i].op == Op::Dim)?;
+    let step = number(args[2]).and_then(|x| u32::try_from(x).ok()).filter(|&n| n > 0)?;
+    (number(args[0])? == 0).then_some((extent, step))
 }
 
 /// Slots of the ring, and what tells who may use them.
@@ -76,17 +79,17 @@ struct Ring {
 }
 
 impl Ring {
-    /// The next slot, and its phase.
-    fn next(&self, w: &mut Writer<'_>, slot: Value, phase: Value, other: Option<Value>) -> Result<[Arg; 2], Refusal> {
-        let next = w.bin(Op::Add, slot, number(1))?;
-        let wraps = w.cmp(CmpOp::Eq, slot, number(self.depth - 1))?;
-        let other = match other {
-            Some(other) => other,
-            None => w.bin(Op::Xor, phase, number(1))?,
-        };
-        let slot = w.make(Op::Select, &[wraps.into(), number(0), next.into()], &[], None)?;
-        let phase = w.make(Op::Select, &[wraps.into(), other.into(), phase.into()], &[], None)?;
-        Ok([slot.into(), phase.into()])
+    /// The slot of a step, and how often the ring has gone round before.
+    fn turn(&self, w: &mut Writer<'_>, step: Value) -> Result<[Value; 2], Refusal> {
+        Ok([w.bin(Op::Rem, step, number(self.depth))?, w.bin(Op::Div, step, number(self.depth))?])
+    }
+
+    /// Gives the slot of a step back.
+    fn give_back(&self, w: &mut Writer<'_>, step: Value) -> Result<(), Refusal> {
+        let slot = w.bin(Op::Rem, step, number(self.depth))?;
+        let empty = w.bin(Op::BarrierIndex, self.empty, slot)?;
+        w.act(Op::BarrierArrive, &[empty.into()], &[]);
+        Ok(())
     }
 }
 
@@ -96,6 +99,9 @@ struct Schedule<'k> {
     plan: &'k Specialised,
     /// The region of the loop.
     region: Region,
+    /// Steps of the loop, and how far each goes.
+    steps: Value,
+    step: u32,
     ring: Ring,
     /// A buffer per bulk store.
     staging: BTreeMap<Inst, Value>,
@@ -121,7 +127,12 @@ pub(super) fn write(kernel: &Kernel, target: &Target, plan: &Specialised) -> Res
     let full = w.make(Op::BarrierAlloc, &[], &[Attr::Count(1)], Some(&words))?;
     let empty = w.make(Op::BarrierAlloc, &[], &[Attr::Count(1)], Some(&words))?;
     let region = kernel.insts[plan.main].regions[0];
-    let s = Schedule { kernel, plan, region, ring: Ring { depth: plan.depth, full, empty, slots }, staging };
+    let (extent, step) = depth(kernel, plan.main).ok_or(Refusal::Bounds { main: plan.main })?;
+    w.copy(extent)?;
+    let end = w.get(kernel.insts[extent].results[0])?;
+    let end = w.bin(Op::Add, end, number(step - 1))?;
+    let steps = w.bin(Op::DivU, end, number(step))?;
+    let s = Schedule { steps, step, kernel, plan, region, ring: Ring { depth: plan.depth, full, empty, slots }, staging };
     let producer = w.task(|w| s.positions(w, &s.copied(), |w, ring| s.produce(w, ring)))?;
     let everything: BTreeSet<Inst> = kernel.regions[kernel.body].insts.iter().copied().collect();
     let consumers = w.task(|w| s.positions(w, &everything, |w, ring| s.consume(w, ring)))?;
@@ -131,11 +142,10 @@ pub(super) fn write(kernel: &Kernel, target: &Target, plan: &Specialised) -> Res
 }
 
 impl<'k> Schedule<'k> {
-    /// What decides bounds and places of the copies.
+    /// What decides the places of the copies.
     fn copied(&self) -> BTreeSet<Inst> {
         let kernel = self.kernel;
-        let indices = self.plan.loads.iter().flat_map(|&(i, _)| kernel.operand(i, "indices").iter().copied());
-        let mut open: Vec<Value> = kernel.insts[self.plan.main].args[..3].iter().copied().chain(indices).collect();
+        let mut open: Vec<Value> = self.plan.loads.iter().flat_map(|&(i, _)| kernel.operand(i, "indices").iter().copied()).collect();
         let mut slice = BTreeSet::new();
         while let Some(v) = open.pop() {
             if let ValueDef::Result(i, _) = kernel.values[v].def
@@ -147,18 +157,17 @@ impl<'k> Schedule<'k> {
         slice
     }
 
-    /// A task's work at each grid position of the instance: the one it stands at, or every so many-th. `body` gets slot and phase, and gives
-    /// those behind it; `of` is what it computes.
+    /// A task's work at each grid position of the instance: the one it stands at, or every so many-th. `body` gets the number of the first
+    /// step, and gives that of the first one behind it; `of` is what it computes.
     fn positions(
         &self,
         w: &mut Writer<'_>,
         of: &BTreeSet<Inst>,
-        body: impl FnOnce(&mut Writer<'_>, [Arg; 2]) -> Result<[Arg; 2], Refusal>,
+        body: impl FnOnce(&mut Writer<'_>, Arg) -> Result<Arg, Refusal>,
     ) -> Result<(), Refusal> {
         let kernel = self.kernel;
-        let start = [number(0), number(0)];
         if !self.plan.persistent {
-            return body(w, start).map(drop);
+            return body(w, number(0)).map(drop);
         }
         let mut wanted: BTreeMap<usize, Vec<Value>> = BTreeMap::new();
         let mut all = Vec::new();
@@ -178,7 +187,7 @@ impl<'k> Schedule<'k> {
         let end = w.bin(Op::Mul, plane, grid[2])?;
         let worker = w.make(Op::WorkerId, &[], &[], None)?;
         let workers = w.make(Op::NumWorkers, &[], &[], None)?;
-        w.for_loop([worker.into(), end.into(), workers.into()], &start, |w, at, ring| {
+        w.for_loop([worker.into(), end.into(), workers.into()], &[number(0)], |w, at, done| {
             let set = |w: &mut Writer<'_>, axis: usize, v: Value| wanted.get(&axis).into_iter().flatten().for_each(|&p| w.set(p, v));
             if wanted.contains_key(&0) {
                 let x = w.bin(Op::RemU, at, grid[0])?;
@@ -195,7 +204,7 @@ impl<'k> Schedule<'k> {
                     set(w, 2, z);
                 }
             }
-            Ok(body(w, [ring[0].into(), ring[1].into()])?.to_vec())
+            Ok(vec![body(w, done[0].into())?])
         })?;
         Ok(())
     }
@@ -205,24 +214,30 @@ impl<'k> Schedule<'k> {
         self.plan.persistent && self.kernel.insts[i].op == Op::ProgramId
     }
 
-    /// Bounds of the loop.
-    fn bounds(&self, w: &Writer<'_>) -> Result<[Arg; 3], Refusal> {
-        let args = &self.kernel.insts[self.plan.main].args;
-        Ok([w.get(args[0])?, w.get(args[1])?, w.get(args[2])?])
+    /// The loop over the steps, which counts by ones; `body` gets the index of the original loop if it asks for it.
+    fn steps(
+        &self,
+        w: &mut Writer<'_>,
+        init: &[Arg],
+        body: impl FnOnce(&mut Writer<'_>, Value, &[Value]) -> Result<Vec<Arg>, Refusal>,
+    ) -> Result<Vec<Value>, Refusal> {
+        w.for_loop([number(0), self.steps.into(), number(1)], init, body)
     }
 
     /// The producer at a grid position.
-    fn produce(&self, w: &mut Writer<'_>, start: [Arg; 2]) -> Result<[Arg; 2], Refusal> {
+    fn produce(&self, w: &mut Writer<'_>, start: Arg) -> Result<Arg, Refusal> {
         let (kernel, plan) = (self.kernel, self.plan);
         let slice = self.copied();
         let mine = |r: Region| kernel.regions[r].insts.iter().copied().filter(|i| slice.contains(i) && !self.is_position(*i));
         mine(kernel.body).try_for_each(|i| w.copy(i))?;
-        let ends = w.for_loop(self.bounds(w)?, &start, |w, index, ring| {
-            w.set(kernel.regions[self.region].params[0], index);
+        let ends = self.steps(w, &[start], |w, index, done| {
+            let at = w.bin(Op::Mul, index, number(self.step))?;
+            w.set(kernel.regions[self.region].params[0], at);
             mine(self.region).try_for_each(|i| w.copy(i))?;
-            let [slot, phase] = [ring[0], ring[1]];
+            let [slot, round] = self.ring.turn(w, done[0])?;
             let empty = w.bin(Op::BarrierIndex, self.ring.empty, slot)?;
-            let before = w.bin(Op::Xor, phase, number(1))?;
+            // The phase before the one that is filled.
+            let before = w.bin(Op::Add, round, number(1))?;
             w.act(Op::BarrierWait, &[empty.into(), before.into()], &[]);
             let full = w.bin(Op::BarrierIndex, self.ring.full, slot)?;
             let bytes = plan.loads.iter().map(|(_, t)| t.bytes()).sum();
@@ -236,64 +251,50 @@ impl<'k> Schedule<'k> {
                 args.extend([Arg::from(buffer), full.into()]);
                 w.act(Op::AsyncLoad, &args, &[]);
             }
-            Ok(self.ring.next(w, slot, phase, Some(before))?.to_vec())
+            Ok(vec![w.bin(Op::Add, done[0], number(1))?.into()])
         })?;
-        Ok([ends[0].into(), ends[1].into()])
+        Ok(ends[0].into())
     }
 
     /// The consumers at a grid position.
-    fn consume(&self, w: &mut Writer<'_>, start: [Arg; 2]) -> Result<[Arg; 2], Refusal> {
+    fn consume(&self, w: &mut Writer<'_>, start: Arg) -> Result<Arg, Refusal> {
         let (kernel, plan) = (self.kernel, self.plan);
-        let mut ring = start;
+        let mut done = start;
         for &i in &kernel.regions[kernel.body].insts {
             if i == plan.main {
-                ring = self.main(w, ring)?;
+                done = self.main(w, done)?;
             } else if let Some(&buffer) = self.staging.get(&i) {
                 self.store(w, i, buffer)?;
             } else if !self.is_position(i) {
                 w.copy(i)?;
             }
         }
-        Ok(ring)
+        Ok(done)
     }
 
     /// The loop of the consumers.
-    fn main(&self, w: &mut Writer<'_>, start: [Arg; 2]) -> Result<[Arg; 2], Refusal> {
-        let kernel = self.kernel;
-        let d = &kernel.insts[self.plan.main];
-        let bounds = self.bounds(w)?;
+    fn main(&self, w: &mut Writer<'_>, start: Arg) -> Result<Arg, Refusal> {
+        let d = &self.kernel.insts[self.plan.main];
         let sums = d.args[3..].iter().map(|&v| w.get(v)).collect::<Result<Vec<Arg>, Refusal>>()?;
-        let ends: Vec<Arg> = match runs(kernel, self.plan.main) {
-            Some(_) => self.multiply(w, bounds, &sums, start)?,
-            None => {
-                let some = w.cmp(CmpOp::Lt, bounds[0], bounds[1])?;
-                let none: Vec<Arg> = sums.iter().chain(&start).copied().collect();
-                let ends = w.choice(some, |w| self.multiply(w, bounds, &sums, start), |_| Ok(none))?;
-                ends.into_iter().map(Arg::from).collect()
-            }
-        };
-        let (sums, ring) = ends.split_at(ends.len() - 2);
-        d.results.iter().zip(sums).for_each(|(&v, &sum)| w.set(v, sum));
-        Ok([ring[0], ring[1]])
+        let some = w.cmp(CmpOp::Lt, number(0), self.steps)?;
+        let none: Vec<Arg> = sums.iter().copied().chain([start]).collect();
+        let ends = w.choice(some, |w| self.multiply(w, &sums, start), |_| Ok(none))?;
+        d.results.iter().zip(&ends).for_each(|(&v, &sum)| w.set(v, sum));
+        Ok(ends[sums.len()].into())
     }
 
-    /// At least one step: gives the sums, slot and phase.
-    fn multiply(&self, w: &mut Writer<'_>, bounds: [Arg; 3], sums: &[Arg], start: [Arg; 2]) -> Result<Vec<Arg>, Refusal> {
+    /// At least one step: gives the sums, and the number of the step behind.
+    fn multiply(&self, w: &mut Writer<'_>, sums: &[Arg], start: Arg) -> Result<Vec<Arg>, Refusal> {
         let (kernel, plan) = (self.kernel, self.plan);
         let params = &kernel.regions[self.region].params;
         let held = sums.len();
-        let init: Vec<Arg> = sums.iter().copied().chain([start[0], start[1], start[0]]).collect();
-        let give_back = |w: &mut Writer<'_>, slot: Value| {
-            let empty = w.bin(Op::BarrierIndex, self.ring.empty, slot)?;
-            w.act(Op::BarrierArrive, &[empty.into()], &[]);
-            Ok(())
-        };
-        let ends = w.for_loop(bounds, &init, |w, index, carried| {
-            w.set(params[0], index);
+        let init: Vec<Arg> = sums.iter().copied().chain([start]).collect();
+        let ends = self.steps(w, &init, |w, index, carried| {
             params[1..].iter().zip(carried).for_each(|(&p, &v)| w.set(p, v));
-            let [slot, phase, before] = [carried[held], carried[held + 1], carried[held + 2]];
+            let done = carried[held];
+            let [slot, round] = self.ring.turn(w, done)?;
             let full = w.bin(Op::BarrierIndex, self.ring.full, slot)?;
-            w.act(Op::BarrierWait, &[full.into(), phase.into()], &[]);
+            w.act(Op::BarrierWait, &[full.into(), round.into()], &[]);
             for (n, &(load, _)) in plan.loads.iter().enumerate() {
                 let buffer = w.bin(Op::LocalIndex, self.ring.slots[n], slot)?;
                 w.set(kernel.insts[load].results[0], buffer);
@@ -301,19 +302,24 @@ impl<'k> Schedule<'k> {
             for &i in &kernel.regions[self.region].insts {
                 self.step(w, i)?;
             }
-            let later = w.cmp(CmpOp::Ne, index, bounds[0])?;
-            w.choice(later, |w| give_back(w, before).map(|()| Vec::new()), |_| Ok(Vec::new()))?;
+            // All but the newest product are done: the slot before is read.
+            let later = w.cmp(CmpOp::Gt, index, number(0))?;
+            let give_back = |w: &mut Writer<'_>| {
+                let before = w.bin(Op::Sub, done, number(1))?;
+                self.ring.give_back(w, before).map(|()| Vec::new())
+            };
+            w.choice(later, give_back, |_| Ok(Vec::new()))?;
             let mut next = kernel.yields(self.region).iter().map(|&v| w.get(v)).collect::<Result<Vec<Arg>, Refusal>>()?;
-            next.extend(self.ring.next(w, slot, phase, None)?);
-            next.push(slot.into());
+            next.push(w.bin(Op::Add, done, number(1))?.into());
             Ok(next)
         })?;
         let mut out = Vec::new();
         for &sum in &ends[..held] {
             out.push(w.make(Op::AsyncDotWait, &[sum.into()], &[Attr::Count(0)], None)?.into());
         }
-        give_back(w, ends[held + 2])?;
-        out.extend([Arg::from(ends[held]), ends[held + 1].into()]);
+        let last = w.bin(Op::Sub, ends[held], number(1))?;
+        self.ring.give_back(w, last)?;
+        out.push(ends[held].into());
         Ok(out)
     }
 

@@ -73,8 +73,8 @@ pub enum Refusal {
         /// The store.
         store: Inst,
     },
-    /// The loop is known not to run.
-    Idle {
+    /// The loop does not go from zero to an extent of a view by a literal.
+    Bounds {
         /// The loop.
         main: Inst,
     },
@@ -106,7 +106,7 @@ impl fmt::Display for Refusal {
             Refusal::View { .. } => f.write_str("no view of a buffer stands for a reshape of an operand"),
             Refusal::Layouts { .. } => f.write_str("the author requires layouts"),
             Refusal::Store { .. } => f.write_str("a bulk store stands in a choice, or leaves in parts"),
-            Refusal::Idle { .. } => f.write_str("the loop is known not to run"),
+            Refusal::Bounds { .. } => f.write_str("the loop does not go from 0 to an extent of a view by a literal"),
             Refusal::Registers => f.write_str("tasks would share registers out anew"),
             Refusal::Written { .. } => f.write_str("a value is made by what is not written"),
             Refusal::Typed { op } => write!(f, "`{op}` does not take its operands"),
