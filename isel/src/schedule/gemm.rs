@@ -303,7 +303,7 @@ impl<'k> Schedule<'k> {
                 self.step(w, i)?;
             }
             // All but the newest product are done: the slot before is read.
-            let later = w.cmp(CmpOp::Gt, index, number(0))?;
+            let later = w.cmp(CmpOp::Ne, index, number(0))?;
             let give_back = |w: &mut Writer<'_>| {
                 let before = w.bin(Op::Sub, done, number(1))?;
                 self.ring.give_back(w, before).map(|()| Vec::new())
