@@ -26,6 +26,7 @@ usage: tilelift compile FILE [OPTION…]
   --warps N        warps per program instance, overriding the kernel's hint
   --schedule NAME  specialised or pipelined (the planner's choice)
   --stages N       stages of pipelined loops, overriding the kernel's hint
+  --as-program     lower a specialised loop as the kernel with tasks that `--emit schedule` prints, where it is written as one
   --unproven       compile tasks whose work together is not proved
   --opt N          0: as written, 1: equality saturation over the tile program (default), 2: layouts, too
   -o, --output F   write to a file
@@ -131,6 +132,7 @@ pub(super) fn compile(parser: &mut lexopt::Parser, streams: &mut Streams<'_>) ->
             Long("emit") => emit = options::word(parser, "emit", &EMITS)?,
             Long("kernel") => only = Some(options::text(parser)?),
             Long("warps") => opts.lower.warps = Some(options::number(parser, "warps", 1..=64)?),
+            Long("as-program") => opts.lower.as_program = Some(true),
             Long("unproven") => opts.lower.unproven = true,
             Long("stages") => opts.lower.stages = Some(options::number(parser, "stages", 1..=16)?),
             Long("schedule") => opts.lower.schedule = Some(options::word(parser, "schedule", &options::SCHEDULES)?),
@@ -140,6 +142,9 @@ pub(super) fn compile(parser: &mut lexopt::Parser, streams: &mut Streams<'_>) ->
             Value(v) if path.is_none() => path = Some(v.to_string_lossy().into_owned()),
             Value(_) | Long(_) | Short(_) => return Err(arg.unexpected().into()),
         }
+    }
+    if emit == Emit::Schedule {
+        opts.lower.as_program = Some(true);
     }
     let path = path.ok_or_else(|| CliError::Usage("no file is given".into()))?;
     let source = input::read(&path)?;

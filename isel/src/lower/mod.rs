@@ -206,7 +206,7 @@ fn lower_as(kernel: &Kernel, target: &Target, plan: Plan, options: &LowerOptions
     let layouts = options.layouts;
     let mut refused = None;
     if let Some(s) = plan.specialised()
-        && options.as_program != Some(false)
+        && options.as_program == Some(true)
         && !direct
         && !loads_behind(kernel, s)
     {

@@ -157,6 +157,18 @@ pub(super) struct Agent<'a> {
     pub lanes: usize,
 }
 
+impl Agent<'_> {
+    /// The warps of its role.
+    fn role_warps(&self, program: &Program) -> u32 {
+        program.roles().and_then(|r| r.roles.get(self.role)).map_or(self.warps, |r| r.warps)
+    }
+
+    /// True for a group of a role's warps.
+    fn is_part(&self, program: &Program) -> bool {
+        !self.whole && self.warps < self.role_warps(program)
+    }
+}
+
 pub(super) struct Checker<'a> {
     pub program: &'a Program,
     pub agents: Vec<Agent<'a>>,
@@ -261,16 +273,19 @@ fn agent<'a>(program: &'a Program, block: usize, role: Option<(usize, &'a Role)>
     }
 }
 
-/// The agents of a role: its groups of warps where these meet one by one, and never all together.
+/// The number of the barrier at which all groups of a role meet, by the role's.
+pub(super) const ROLE: u32 = 1 << 8;
+
+/// The agents of a role: its groups of warps where these multiply, or meet one by one.
 fn agents<'a>(program: &'a Program, units: &Units, block: usize, role: (usize, &'a Role)) -> Vec<Agent<'a>> {
     fn any(block: &Block, is: &dyn Fn(&Inst) -> bool) -> bool {
         block.iter().any(|i| is(i) || blocks(i).into_iter().any(|b| any(b, is)))
     }
     let (whole, group) = (agent(program, block, Some(role)), units.group_warps);
-    let alone = |i: &Inst| matches!(i, Inst::Unit(u) if matches!(**u, Unit::GroupBarrier { warps } if warps == group));
+    let alone = |i: &Inst| matches!(i, Inst::Unit(u) if matches!(**u, Unit::GroupBarrier { warps } if warps == group) || matches!(**u, Unit::Multiply(_)));
     let together = |i: &Inst| match i {
         Inst::Unit(u) => matches!(**u, Unit::NamedBarrier { .. } | Unit::ClusterArrive { .. } | Unit::ClusterWait),
-        other => *other == Inst::Barrier,
+        _ => false,
     };
     let body = whole.body;
     if whole.single || whole.warps <= group || !whole.warps.is_multiple_of(group) || !any(body, &alone) || any(body, &together) {
@@ -308,7 +323,9 @@ impl<'a> Checker<'a> {
         let passes = agents.iter().map(|a| !a.whole && own[a.role]).collect();
         let lane_reads = if explicit.on { Set::default() } else { read_by_lanes(program) };
         let relevant = relevant(program, explicit.on, &|v| explicit.tracked(program, v) || lane_reads.contains(&v));
-        let places = Places::new(program, &explicit, agents.len());
+        let mut met: Vec<u32> = agents.iter().filter(|a| a.is_part(program)).map(|a| ROLE + a.role as u32).collect();
+        met.dedup();
+        let places = Places::new(program, &explicit, agents.len(), met);
         let mut checker = Checker {
             program,
             agents,
@@ -735,6 +752,12 @@ impl<'a> Checker<'a> {
             // Where only one of two blocks has it, it may not come.
             What::Barrier if !self.explicit.on => self.lanes_met(s, t),
             What::Barrier if s.tasks[t].frames.iter().any(|f| matches!(f.end, End::Either(_))) => {}
+            What::Barrier if self.agents[t].is_part(self.program) => {
+                let (role, warps) = (self.agents[t].role, self.agents[t].role_warps(self.program));
+                if !self.named(s, t, here, (ROLE + role as u32, warps, true))? {
+                    return Ok(Step::Waits);
+                }
+            }
             What::Barrier => self.all_lanes_met(s, t),
             What::Fetch(from) => self.lanes_read(s, t, here, from)?,
         }
