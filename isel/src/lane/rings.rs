@@ -76,6 +76,13 @@ impl Facts {
                 Inst::If(ref c) => c.results.iter().for_each(|&(r, a, b)| _ = self.made.insert(r, Made::Chosen(a, b))),
                 _ => {}
             }
+            blocks(inst).into_iter().for_each(|b| self.look(b));
+        }
+    }
+
+    /// Counts how often each value is read.
+    fn count(&mut self, block: &Block) {
+        for inst in block {
             let inside = blocks(inst);
             if inside.is_empty() {
                 reads(inst, &mut |v| *self.reads.entry(v).or_default() += 1);
@@ -92,7 +99,7 @@ impl Facts {
                 Inst::While(_) => reads(inst, &mut |v| *self.reads.entry(v).or_default() += 1),
                 _ => {}
             }
-            inside.into_iter().for_each(|b| self.look(b));
+            inside.into_iter().for_each(|b| self.count(b));
         }
     }
 
@@ -339,9 +346,7 @@ fn without(block: &mut Block, chain: &Set<LVal>) {
 }
 
 /// The program with the counters of rings of some size by slot and phase; `None` if it has none.
-fn reduced(program: &Program, slots: i64) -> Option<Program> {
-    let mut facts = Facts::default();
-    facts.look(&program.body);
+fn reduced(program: &Program, slots: i64, mut facts: Facts) -> Option<Program> {
     let mut need = [BTreeSet::new(), BTreeSet::new()];
     let (mut names, mut dropped, mut flips) = (Map::default(), Set::default(), Map::default());
     let in_loop = |f: &Facts, v: LVal| matches!(f.made.get(&v), Some(Made::Carried(..) | Made::Behind(_)));
@@ -360,6 +365,10 @@ fn reduced(program: &Program, slots: i64) -> Option<Program> {
             *gone.entry(v).or_default() += 1;
         }
     }
+    if need.iter().all(BTreeSet::is_empty) {
+        return None;
+    }
+    facts.count(&program.body);
     for &(dst, q) in &facts.bits {
         let (of, flips_it) = match facts.made.get(&q) {
             Some(&Made::Plus(of, 1)) => (of, true),
@@ -380,9 +389,6 @@ fn reduced(program: &Program, slots: i64) -> Option<Program> {
         if flips_it && facts.reads.get(&q) == Some(&gone[&q]) {
             *gone.entry(of).or_default() += 1;
         }
-    }
-    if need.iter().all(BTreeSet::is_empty) {
-        return None;
     }
     let makes = |v: &LVal| facts.quotients.contains_key(v) || matches!(facts.made.get(v), Some(Made::Plus(..)));
     let unread: Vec<LVal> = gone
@@ -426,9 +432,15 @@ pub fn by_slots(program: &Program) -> Option<Program> {
     let mut facts = Facts::default();
     facts.look(&program.body);
     let sizes: BTreeSet<i64> = facts.remainders.iter().map(|r| r.2).collect();
-    let mut out = None;
+    let mut known = Some(facts);
+    let mut out: Option<Program> = None;
     for slots in sizes {
-        out = reduced(out.as_ref().unwrap_or(program), slots).or(out);
+        let facts = known.take().unwrap_or_else(|| {
+            let mut facts = Facts::default();
+            facts.look(out.as_ref().map_or(&program.body, |p| &p.body));
+            facts
+        });
+        out = reduced(out.as_ref().unwrap_or(program), slots, facts).or(out);
     }
     out
 }

@@ -43,7 +43,7 @@ use crate::error::LowerError;
 use crate::hash::Map;
 use crate::lane::{AllocId, LTy, LVal, LaneBuilder, Param, ParamSource, Program, SPARE, Traffic, entry_registers, overlap_launches};
 use crate::physical::{Search, ring_forms, staging};
-use crate::plan::{LayoutChoice, LowerOptions, Plan, RingForms, ScheduleKind, Specialised, is_panels, plan, plan_with};
+use crate::plan::{LayoutChoice, LowerOptions, Plan, RingForms, ScheduleKind, is_panels, plan, plan_with};
 use crate::schedule::{self, Refusal};
 use crate::target::Target;
 use cranelift_entity::SecondaryMap;
@@ -208,7 +208,6 @@ fn lower_as(kernel: &Kernel, target: &Target, plan: Plan, options: &LowerOptions
     if let Some(s) = plan.specialised()
         && options.as_program == Some(true)
         && !direct
-        && !loads_behind(kernel, s)
     {
         match schedule::written(kernel, target, s) {
             Ok(made) => return lower_written(made, target, plan.clone()),
@@ -344,11 +343,6 @@ fn lowered(
     let (conversions, searched) = (cx.conversions, cx.assigned.searched);
     let done = Lowered { program, plan: cx.plan, conversions, searched, written: None, gave_way: None, traffic };
     Ok((done, acts))
-}
-
-/// True if tiles are loaded behind a specialised loop.
-fn loads_behind(kernel: &Kernel, s: &Specialised) -> bool {
-    kernel.regions[kernel.body].insts.iter().skip_while(|&&i| i != s.main).any(|&i| kernel.insts[i].op == Op::Load)
 }
 
 /// True if the sums of a specialised loop and whole tiles that are loaded beside it do not fit a lane's registers together. What is loaded

@@ -40,6 +40,9 @@ pub(super) fn admit(kernel: &Kernel, target: &Target, plan: &Specialised) -> Res
     if let Some(&(store, _)) = plan.stores.iter().find(|(i, _)| !top.contains(i) || plan.staging_parts != 1) {
         return Err(Refusal::Store { store });
     }
+    if let Some(&load) = top.iter().skip_while(|&&i| i != plan.main).find(|&&i| kernel.insts[i].op == Op::Load) {
+        return Err(Refusal::Loads { load });
+    }
     let mut required = None;
     kernel.walk(kernel.body, &mut |i| required = required.or((kernel.insts[i].op == Op::RequireLayout).then_some(i)));
     if let Some(require) = required {

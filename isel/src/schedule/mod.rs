@@ -68,6 +68,11 @@ pub enum Refusal {
         /// The requirement.
         require: Inst,
     },
+    /// A tile is loaded behind the loop: where it does not fit beside the sums it is to come piece by piece.
+    Loads {
+        /// The load.
+        load: Inst,
+    },
     /// A bulk store stands in a choice, or its tile leaves in parts.
     Store {
         /// The store.
@@ -105,6 +110,7 @@ impl fmt::Display for Refusal {
             Refusal::Slot { .. } => f.write_str("a slot is no multiple of the swizzle's alignment"),
             Refusal::View { .. } => f.write_str("no view of a buffer stands for a reshape of an operand"),
             Refusal::Layouts { .. } => f.write_str("the author requires layouts"),
+            Refusal::Loads { .. } => f.write_str("a tile is loaded behind the loop"),
             Refusal::Store { .. } => f.write_str("a bulk store stands in a choice, or leaves in parts"),
             Refusal::Bounds { .. } => f.write_str("the loop does not go from 0 to an extent of a view by a literal"),
             Refusal::Registers => f.write_str("tasks would share registers out anew"),
