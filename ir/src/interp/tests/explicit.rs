@@ -236,12 +236,13 @@ kernel @workers(v0: view<f32, [?, ?]>, v1: view<f32, [?, ?]>, v2: view<i32, [?]>
 }";
 
 pub(super) fn workers() {
-    let kernel = crate::text::parse(WORKERS).expect("parses").kernels.remove(0);
-    let kernel = crate::verify(&kernel).expect("verifies");
+    let kernel = parse(WORKERS).expect("parses").kernels.remove(0);
+    SEEN.with_borrow_mut(|s| kernel.walk(kernel.body, &mut |i| _ = s.insert(kernel.insts[i].op)));
+    let kernel = verify(&kernel).expect("verifies");
     let mut memory = Memory::new();
     let x = memory.add(Buffer::from_f64(Scalar::F32, (0..15).map(f64::from)));
-    let y = memory.add(Buffer::filled(Scalar::F32, 15, -1.0));
-    let who = memory.add(Buffer::filled(Scalar::I32, 15, -1.0));
+    let y = memory.add(Buffer::from_f64(Scalar::F32, [-1.0; 15]));
+    let who = memory.add(Buffer::from_i64(Scalar::I32, [-1; 15]));
     let args = [
         ViewArg::dense(x, Scalar::F32, &[3, 5]).into(),
         ViewArg::dense(y, Scalar::F32, &[3, 5]).into(),
@@ -250,9 +251,9 @@ pub(super) fn workers() {
     let stats = interpret(&kernel, [5, 3, 1], &args, &mut memory, &Options::default()).expect("runs");
     assert_eq!(stats.programs, 5, "fewer workers than positions");
     assert_eq!(memory.buffers[y].read_f64(Scalar::F32), (0..15).map(|n| 2.0 * f64::from(n)).collect::<Vec<_>>());
-    assert!(memory.buffers[who].read_f64(Scalar::I32).iter().all(|&n| n == 5.0));
+    assert!(memory.buffers[who].read_i64(Scalar::I32).iter().all(|&n| n == 5));
     // A list of positions: as many workers as positions, of whom those in the list run.
-    memory.buffers[y] = Buffer::filled(Scalar::F32, 15, -1.0);
+    memory.buffers[y] = Buffer::from_f64(Scalar::F32, [-1.0; 15]);
     let some = Options { programs: Some(vec![[1, 2, 0], [0, 0, 0]]), ..Options::default() };
     interpret(&kernel, [5, 3, 1], &args, &mut memory, &some).expect("runs");
     let out = memory.buffers[y].read_f64(Scalar::F32);
