@@ -286,6 +286,13 @@ impl Kernel {
         found
     }
 
+    /// True if fewer instances may run than the launch grid has positions: the kernel asks which of them it is.
+    pub fn is_persistent(&self) -> bool {
+        let mut found = false;
+        self.walk(self.body, &mut |i| found |= matches!(self.insts[i].op, Op::WorkerId | Op::NumWorkers));
+        found
+    }
+
     /// Every instruction of a region and the regions inside it, in program order.
     pub fn walk(&self, r: Region, visit: &mut dyn FnMut(Inst)) {
         for &i in &self.regions[r].insts {

@@ -11,10 +11,12 @@
 mod layout;
 mod lower;
 mod pipeline;
+mod schedule;
 
 pub use layout::search::{Chosen, choose, foresee, seconds};
 pub use lower::Lowered;
 pub use pipeline::lower;
+pub use schedule::Refusal;
 pub use tilelift_lane as lane;
 pub use tilelift_lane::{BulkTensor, Costs, GroupMatrix, GroupMatrixId, Machine, MatrixId, MatrixInstr, RegisterPool, Target, Units, abi};
 use tilelift_lane::{hash, number};

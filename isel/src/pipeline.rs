@@ -12,6 +12,8 @@ use crate::lane::{SPARE, Target, overlap_launches};
 use crate::layout::assign::{Assignment, assign};
 use crate::layout::search::{Search, ring_forms};
 use crate::lower::{Lowered, MAX_REGISTERS_PER_TILE, SHARED, lane_program, placed};
+use crate::schedule;
+use std::rc::Rc;
 use tilelift_ir::channel::{Units, check, expand};
 use tilelift_ir::layout::Axis;
 use tilelift_ir::verify::Verified;
@@ -48,7 +50,7 @@ fn fitted(kernel: &Kernel, target: &Target, options: &LowerOptions, forms: &Ring
     let first = plan_with(kernel, target, options, forms)?;
     let free = options.schedule.is_none() && first.specialised().is_some();
     let ring = first.specialised().map(|s| (s.depth, s.stage_bytes)).filter(|_| options.stages.is_none());
-    let mut done = laid_out(kernel, target, first.clone(), options.layouts, false);
+    let mut done = scheduled(kernel, target, first.clone(), options, false);
     if let Some((depth, bytes)) = ring {
         // The ring took what the kernel needs, and gives back as many slots; it is told of the first thing that does not fit, so that
         // others may not fit behind it.
@@ -59,7 +61,7 @@ fn fitted(kernel: &Kernel, target: &Target, options: &LowerOptions, forms: &Ring
             // that is enough.
             if n < FEW_SLOTS
                 && let Some(whole) = loads.take()
-                && let Ok(direct) = laid_out(kernel, target, whole, options.layouts, true)
+                && let Ok(direct) = scheduled(kernel, target, whole, options, true)
             {
                 done = Ok(direct);
                 break;
@@ -68,14 +70,14 @@ fn fitted(kernel: &Kernel, target: &Target, options: &LowerOptions, forms: &Ring
                 break;
             }
             let smaller = LowerOptions { stages: Some(n), ..*options };
-            done = laid_out(kernel, target, plan_with(kernel, target, &smaller, forms)?, options.layouts, false);
+            done = scheduled(kernel, target, plan_with(kernel, target, &smaller, forms)?, options, false);
             stages = fewer(&done, n, bytes);
         }
     }
     if free && matches!(done, Err(LowerError::ResourceExceeded { .. })) {
         // What else the kernel holds may not fit beside the ring.
         let pipelined = LowerOptions { schedule: Some(ScheduleKind::Pipelined), ..*options };
-        done = laid_out(kernel, target, plan(kernel, target, &pipelined)?, options.layouts, false);
+        done = scheduled(kernel, target, plan(kernel, target, &pipelined)?, options, false);
     }
     let mut done = done?;
     if target.early_launch && options.early_launch != Some(false) {
@@ -93,6 +95,33 @@ fn fewer(done: &Result<Lowered, LowerError>, depth: u32, bytes: u32) -> Option<u
         }
         _ => None,
     }
+}
+
+/// Lowers a kernel by a plan: as the program that the plan is written as, if that is asked for and it can be.
+fn scheduled(kernel: &Kernel, target: &Target, plan: Plan, options: &LowerOptions, direct: bool) -> Result<Lowered, LowerError> {
+    let mut refused = None;
+    if let Some(s) = plan.specialised()
+        && options.as_program == Some(true)
+        && !direct
+    {
+        match schedule::written(kernel, target, s) {
+            Ok(made) => return written(made, target, plan.clone()),
+            Err(why) => refused = Some(Err(why)),
+        }
+    }
+    laid_out(kernel, target, plan, options.layouts, direct).map(|done| Lowered { written: refused, ..done })
+}
+
+/// Lowers the kernel with tasks that a plan was written as. It is proved where the compiler is being worked on, as every stage's own check.
+fn written(made: Kernel, target: &Target, plan: Plan) -> Result<Lowered, LowerError> {
+    if cfg!(debug_assertions) {
+        verify(&made).map_err(|e| LowerError::unsupported("a schedule that is no kernel", e.to_string()))?;
+    }
+    let options = LowerOptions { unproven: !cfg!(debug_assertions), ..LowerOptions::default() };
+    let tasks = tilelift_schedule::plan::plan(&made, target, &options)?;
+    let assigned = assign(&made, target, &tasks)?;
+    let done = proved(&made, target, tasks, assigned, false)?;
+    Ok(Lowered { plan, written: Some(Ok(Rc::new(made))), ..done })
 }
 
 /// Chooses layouts for a plan, and lowers.

@@ -34,6 +34,8 @@ pub(crate) struct Machine<'a> {
     pub(crate) memory: &'a mut Memory,
     pub(crate) shadows: &'a mut [Option<Shadow>],
     pub(crate) grid: [u32; 3],
+    /// Instances that run, of a persistent kernel.
+    pub(crate) workers: u32,
     /// The programs that run, when they are not the whole grid.
     pub(crate) subset: Option<&'a [[u32; 3]]>,
     pub(crate) program: [u32; 3],

@@ -134,7 +134,7 @@ pub fn interpret(
     }
     let count = match &options.programs {
         Some(list) => list.len() as u64,
-        None => grid.iter().fold(1u64, |n, &e| n.saturating_mul(u64::from(e))),
+        None => positions(grid),
     };
     let plan = plan::Plan::new(kernel);
     let mut shadows: Vec<Option<Shadow>> = memory.buffers.iter().map(|_| None).collect();
@@ -162,12 +162,25 @@ pub fn interpret(
         grid,
         subset: options.programs.as_deref(),
         released: Released::default(),
+        workers: 1,
         program: [0; 3],
         me: 0,
         fuel: options.fuel,
         limit: options.fuel,
         steps: options.steps,
     };
+    if kernel.is_persistent() {
+        // A worker is given positions of its own, and its number where programs have their place along x.
+        let workers = options.programs.as_ref().map_or(count.div_ceil(POSITIONS), |_| positions(grid));
+        machine.workers = u32::try_from(workers).ok().filter(|&n| n <= i32::MAX as u32).ok_or(InterpError::Grid { grid })?;
+        let numbers: Vec<u64> = match &options.programs {
+            Some(list) => list.iter().map(|&p| number_of(grid, p)).collect(),
+            None => (0..workers).collect(),
+        };
+        let programs = numbers.iter().zip(1u32..).map(|(&n, me)| ([n as u32, 0, 0], me));
+        let count = machine.run_clusters(programs, &scalars)?;
+        return Ok(Stats { programs: count, fuel: options.fuel - machine.fuel });
+    }
     if kernel.is_explicit() {
         let programs = (0..count).map(|n| {
             let program = options.programs.as_ref().map_or_else(|| program_at(grid, n), |list| list[n as usize]);
@@ -187,6 +200,19 @@ pub fn interpret(
         }
     }
     Ok(Stats { programs: count, fuel: options.fuel - machine.fuel })
+}
+
+/// Grid positions of a worker of a persistent kernel, so that its loop goes round.
+const POSITIONS: u64 = 3;
+
+/// All positions of a grid.
+fn positions(grid: [u32; 3]) -> u64 {
+    grid.iter().fold(1u64, |n, &e| n.saturating_mul(u64::from(e)))
+}
+
+/// The number of a position of a grid, x fastest.
+fn number_of(grid: [u32; 3], [x, y, z]: [u32; 3]) -> u64 {
+    u64::from(x) + u64::from(grid[0]) * (u64::from(y) + u64::from(grid[1]) * u64::from(z))
 }
 
 /// Program number `n` of a grid, x fastest.

@@ -32,6 +32,7 @@ pub fn fold(op: Op, attrs: &[Attr], args: &[(Literal, Scalar)], result: Scalar) 
         memory: &mut Memory::new(),
         shadows: &mut [],
         grid: [1; 3],
+        workers: 1,
         subset: None,
         released: Released::default(),
         program: [0; 3],

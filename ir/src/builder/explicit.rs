@@ -203,6 +203,16 @@ impl KernelBuilder {
         self.push(Op::ClusterSize, &[], 0, &[], None)
     }
 
+    /// The number of this program instance among those that run, of a persistent kernel.
+    pub fn worker_id(&mut self) -> Value {
+        self.push(Op::WorkerId, &[], 0, &[], None)
+    }
+
+    /// The number of program instances that run, of a persistent kernel.
+    pub fn num_workers(&mut self) -> Value {
+        self.push(Op::NumWorkers, &[], 0, &[], None)
+    }
+
     /// Waits for all tasks of all blocks of the cluster.
     #[track_caller]
     pub fn cluster_barrier(&mut self) {

@@ -36,6 +36,8 @@ macro_rules! explicit_actions {
             | $crate::Op::AsyncDotWait
             | $crate::Op::ClusterRank
             | $crate::Op::ClusterSize
+            | $crate::Op::WorkerId
+            | $crate::Op::NumWorkers
             | $crate::Op::ClusterBarrier
             | $crate::Op::ClusterArrive
             | $crate::Op::ClusterWait

@@ -257,6 +257,10 @@ macro_rules! op_rows {
     ClusterRank cluster_rank () - - Index Pure 0;
     /// The number of program instances of a cluster.
     ClusterSize cluster_size () - - Index Pure 0;
+    /// The number of this program instance among those that run, from 0. A kernel that asks for it is persistent: fewer instances may run than the launch grid has positions, and the instance takes the positions `worker_id`, `worker_id + num_workers`, … (counted x fastest, below the product of the grid's extents, `num_programs`) in a loop of its own. It asks for no `program_id`, and has no cluster.
+    WorkerId worker_id () - - Index Pure 0;
+    /// The number of program instances that run; see `worker_id`. No result depends on it.
+    NumWorkers num_workers () - - Index Pure 0;
     /// Waits until all tasks of all blocks of the cluster are here, or have ended; what they did to local memory before, their own or a neighbour's, comes before what they do behind.
     ClusterBarrier cluster_barrier () - - Act Shared 0;
     /// The first half of `cluster_barrier`: comes without waiting.

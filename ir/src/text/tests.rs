@@ -250,6 +250,15 @@ kernel @explicit(v0: view<bf16, [?, ?%64]>, v1: view<f32, [?, ?]>, v2: i32) clus
 }
 ";
 
+/// The ops of persistent kernels, which have no clusters.
+pub(super) const WORKER_OPS: &str = "\
+kernel @workers() {
+    v0 = worker_id
+    v1 = num_workers
+    v2 = add v0, v1
+}
+";
+
 fn one(text: &str) -> Kernel {
     parse(text).unwrap_or_else(|e| panic!("{e}")).kernels.remove(0)
 }
@@ -259,10 +268,11 @@ fn every_op_prints_as_it_was_parsed() {
     assert_eq!(print(&one(PLAIN_OPS)), PLAIN_OPS);
     assert_eq!(print(&one(COMBINE_OPS)), COMBINE_OPS);
     assert_eq!(print(&one(EXPLICIT_OPS)), EXPLICIT_OPS);
+    assert_eq!(print(&one(WORKER_OPS)), WORKER_OPS);
     for op in Op::ALL.iter().filter(|&&op| op != Op::Const) {
         let word = |t: &str| t.split(|c: char| !c.is_ascii_alphanumeric() && c != '_').any(|w| w == op.info().name);
         assert!(
-            word(ALL_FORMS) || word(PLAIN_OPS) || word(INDEXED_OPS) || word(COMBINE_OPS) || word(EXPLICIT_OPS),
+            word(ALL_FORMS) || word(PLAIN_OPS) || word(INDEXED_OPS) || word(COMBINE_OPS) || word(EXPLICIT_OPS) || word(WORKER_OPS),
             "`{op}` has no round trip"
         );
     }
@@ -271,7 +281,7 @@ fn every_op_prints_as_it_was_parsed() {
 
 #[test]
 fn the_samples_of_the_forms_verify() {
-    for text in [ALL_FORMS, INDEXED_OPS, EXPLICIT_OPS] {
+    for text in [ALL_FORMS, INDEXED_OPS, EXPLICIT_OPS, WORKER_OPS] {
         let k = one(text);
         if let Err(e) = verify(&k) {
             panic!("{}", e.pretty(&k));

@@ -43,6 +43,8 @@ pub(super) struct Checker<'k> {
     depths: SecondaryMap<Value, u32>,
     /// The scope of the task that the walk is in.
     task: Option<u32>,
+    /// Instances ask which worker they are.
+    pub(super) persistent: bool,
 }
 
 /// Every broken rule of a kernel.
@@ -58,6 +60,7 @@ pub(super) fn check(kernel: &Kernel) -> Vec<VerifyError> {
         scopes: vec![Vec::new()],
         depths: SecondaryMap::new(),
         task: None,
+        persistent: kernel.insts.values().any(|d| matches!(d.op, Op::WorkerId | Op::NumWorkers)),
     };
     // Names beyond the arenas must not grow the maps, so only what exists is noted.
     for r in kernel.regions.values() {

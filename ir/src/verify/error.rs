@@ -113,6 +113,8 @@ codes! {
     WaitedFor "V0709",
     /// Behind every `async_dot` its task may come to an `async_dot_wait` that is long enough to end it.
     Unawaited "V0710",
+    /// A kernel that asks for its worker's number has no cluster and asks for no `program_id`.
+    Persistent "V0711",
 }
 
 impl fmt::Display for VerifyCode {

@@ -23,6 +23,16 @@ impl<'k> Checker<'k> {
                     "something follows `tasks`; it is the last instruction of the kernel's body, so move what follows into a task";
                 self.error_inst(VerifyCode::TasksPlace, i, message);
             }
+            Op::ProgramId if self.persistent => {
+                let message = "`program_id` stands beside `worker_id`, whose kernel takes many positions of the grid; count them instead: \
+                               `for v1 in worker_id..all step num_workers`";
+                self.error_inst(VerifyCode::Persistent, i, message);
+            }
+            Op::WorkerId | Op::NumWorkers if self.k.cluster != 1 => {
+                let message =
+                    format!("`{}` stands in a kernel with clusters, whose instances do not run one by one; remove `cluster`", d.op);
+                self.error_inst(VerifyCode::Persistent, i, message);
+            }
             Op::LocalAlloc | Op::BarrierAlloc | Op::ChannelAlloc if !in_body => {
                 let message =
                     format!("`{}` stands inside a region; move it to the kernel's body, in front of the regions that use it", d.op);

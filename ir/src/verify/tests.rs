@@ -533,6 +533,17 @@ fn examples(code: VerifyCode) -> (Vec<Kernel>, Vec<Kernel>) {
         | C::Position
         | C::WaitedFor
         | C::Unawaited => super::explicit_tests::examples(code),
+        C::Persistent => (
+            vec![
+                text("kernel @p() {\n v0 = worker_id\n v1 = num_workers\n v2 = num_programs x\n}"),
+                text("kernel @p() {\n v0 = program_id x\n}"),
+            ],
+            vec![
+                text("kernel @p() {\n v0 = worker_id\n v1 = program_id x\n}"),
+                text("kernel @p() {\n v0 = program_id x\n v1 = num_workers\n}"),
+                text("kernel @p() cluster 2 {\n v0 = worker_id\n}"),
+            ],
+        ),
         C::HintRange => (
             vec![text("kernel @h() warps=32 stages=16 {\n}"), text("kernel @h() warps=1 stages=1 {\n}")],
             vec![

@@ -28,6 +28,7 @@ mod op;
 mod place;
 mod print;
 mod registers;
+mod rings;
 mod sink;
 mod sweep;
 mod table;
@@ -47,6 +48,7 @@ pub use machine::{BulkTensor, Costs, GroupMatrix, GroupMatrixId, Machine, Matrix
 pub use op::{BinOp, Takes, UnOp};
 pub use print::{inst_brief, inst_text};
 pub use registers::{Holder, RegisterError, Registers};
+pub use rings::by_slots;
 pub use table::{Effect, Use};
 pub use traffic::{Meter, Traffic};
 pub use unit::{GroupOperand, LeftOperand, Multiply, Panels, Place, Reduction, Role, Roles, Unit, panel_byte};

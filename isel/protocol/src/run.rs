@@ -21,8 +21,8 @@ use std::collections::VecDeque;
 use std::hash::{Hash, Hasher};
 use std::rc::Rc;
 use tilelift_lane::hash::{Map, Set};
-use tilelift_lane::visit::computed;
-use tilelift_lane::{Block, If, Inst, LVal, Place, Program, Role, Roles, Special, Units};
+use tilelift_lane::visit::{blocks, computed};
+use tilelift_lane::{Block, If, Inst, LVal, Place, Program, Role, Roles, Special, Unit, Units};
 
 /// States after which a program counts as too complex to prove.
 const MAX_STATES: usize = 1 << 14;
@@ -134,7 +134,7 @@ enum Step {
     Ended,
 }
 
-/// What runs on its own: a role of a block, or all its warps together.
+/// What runs on its own: a role of a block, a group of its warps if groups meet one by one, or all warps of the block together.
 pub(super) struct Agent<'a> {
     pub block: usize,
     name: &'a str,
@@ -143,6 +143,8 @@ pub(super) struct Agent<'a> {
     code: usize,
     /// Which of the roles it is.
     pub role: usize,
+    /// The role's first warp, from which its warps count.
+    base: u32,
     /// First warp, and warps.
     pub first: u32,
     pub warps: u32,
@@ -152,6 +154,18 @@ pub(super) struct Agent<'a> {
     pub whole: bool,
     /// Lanes that run.
     pub lanes: usize,
+}
+
+impl Agent<'_> {
+    /// The warps of its role.
+    fn role_warps(&self, program: &Program) -> u32 {
+        program.roles().and_then(|r| r.roles.get(self.role)).map_or(self.warps, |r| r.warps)
+    }
+
+    /// True for a group of a role's warps.
+    fn is_part(&self, program: &Program) -> bool {
+        !self.whole && self.warps < self.role_warps(program)
+    }
 }
 
 pub(super) struct Checker<'a> {
@@ -235,6 +249,7 @@ fn agent<'a>(program: &'a Program, block: usize, role: Option<(usize, &'a Role)>
             body: &r.body,
             code: 0,
             role,
+            base: r.first,
             first: r.first,
             warps: r.warps,
             single: r.single,
@@ -247,6 +262,7 @@ fn agent<'a>(program: &'a Program, block: usize, role: Option<(usize, &'a Role)>
             body: &program.body,
             code: 0,
             role: 0,
+            base: 0,
             first: 0,
             warps: program.warps,
             single: false,
@@ -254,6 +270,30 @@ fn agent<'a>(program: &'a Program, block: usize, role: Option<(usize, &'a Role)>
             lanes: program.threads() as usize,
         },
     }
+}
+
+/// The number of the barrier at which all groups of a role meet, by the role's.
+pub(super) const ROLE: u32 = 1 << 8;
+
+/// The agents of a role: its groups of warps where these multiply, or meet one by one.
+fn agents<'a>(program: &'a Program, units: &Units, block: usize, role: (usize, &'a Role)) -> Vec<Agent<'a>> {
+    fn any(block: &Block, is: &dyn Fn(&Inst) -> bool) -> bool {
+        block.iter().any(|i| is(i) || blocks(i).into_iter().any(|b| any(b, is)))
+    }
+    let (whole, group) = (agent(program, block, Some(role)), units.group_warps);
+    let alone = |i: &Inst| matches!(i, Inst::Unit(u) if matches!(**u, Unit::GroupBarrier { warps } if warps == group) || matches!(**u, Unit::Multiply(_)));
+    let together = |i: &Inst| match i {
+        Inst::Unit(u) => matches!(**u, Unit::NamedBarrier { .. } | Unit::ClusterArrive { .. } | Unit::ClusterWait),
+        _ => false,
+    };
+    let body = whole.body;
+    if whole.single || whole.warps <= group || !whole.warps.is_multiple_of(group) || !any(body, &alone) || any(body, &together) {
+        return vec![whole];
+    }
+    let lanes = (group * program.lanes) as usize;
+    (0..whole.warps / group)
+        .map(|g| Agent { first: whole.first + g * group, warps: group, lanes, ..agent(program, block, Some(role)) })
+        .collect()
 }
 
 impl<'a> Checker<'a> {
@@ -269,9 +309,11 @@ impl<'a> Checker<'a> {
         let roles: &[Role] = program.roles().map_or(&[], |r: &Roles| &r.roles);
         let mut agents = Vec::new();
         for block in 0..explicit.blocks {
-            agents.extend(roles.iter().enumerate().map(|r| agent(program, block, Some(r))));
             if explicit.on {
+                agents.extend(roles.iter().enumerate().flat_map(|r| self::agents(program, units, block, r)));
                 agents.push(agent(program, block, None));
+            } else {
+                agents.extend(roles.iter().enumerate().map(|r| agent(program, block, Some(r))));
             }
         }
         let mut less = Map::default();
@@ -280,7 +322,9 @@ impl<'a> Checker<'a> {
         let passes = agents.iter().map(|a| !a.whole && own[a.role]).collect();
         let lane_reads = if explicit.on { Set::default() } else { read_by_lanes(program) };
         let relevant = relevant(program, explicit.on, &|v| explicit.tracked(program, v) || lane_reads.contains(&v));
-        let places = Places::new(program, &explicit, agents.len());
+        let mut met: Vec<u32> = agents.iter().filter(|a| a.is_part(program)).map(|a| ROLE + a.role as u32).collect();
+        met.dedup();
+        let places = Places::new(program, &explicit, agents.len(), met);
         let mut checker = Checker {
             program,
             agents,
@@ -573,7 +617,7 @@ impl<'a> Checker<'a> {
 
     pub(super) fn compute(&self, inst: &Inst, env: &mut Env, t: usize) {
         let a = &self.agents[t];
-        self.compute_in(inst, env, ((a.first * self.program.lanes) as usize, a.lanes, a.first as usize, a.block));
+        self.compute_in(inst, env, ((a.first * self.program.lanes) as usize, a.lanes, a.base as usize, a.block));
     }
 
     /// A run of instructions, which makes the same of the same.
@@ -707,6 +751,12 @@ impl<'a> Checker<'a> {
             // Where only one of two blocks has it, it may not come.
             What::Barrier if !self.explicit.on => self.lanes_met(s, t),
             What::Barrier if s.tasks[t].frames.iter().any(|f| matches!(f.end, End::Either(_))) => {}
+            What::Barrier if self.agents[t].is_part(self.program) => {
+                let (role, warps) = (self.agents[t].role, self.agents[t].role_warps(self.program));
+                if !self.named(s, t, here, (ROLE + role as u32, warps, true))? {
+                    return Ok(Step::Waits);
+                }
+            }
             What::Barrier => self.all_lanes_met(s, t),
             What::Fetch(from) => self.lanes_read(s, t, here, from)?,
         }

@@ -4,7 +4,7 @@ use super::{Held, Lower, Tile};
 use crate::lane::{LVal, LaneBuilder};
 use std::rc::Rc;
 use tilelift_ir::layout::{Axis, Layout};
-use tilelift_ir::{CmpOp, Inst, Region, Type, Value};
+use tilelift_ir::{CmpOp, Inst, Op, Region, Type, Value};
 use tilelift_schedule::LowerError;
 
 /// How many lane values a carried value takes, and their layout if it is a tile.
@@ -62,7 +62,9 @@ impl Lower<'_> {
         let kernel = self.kernel;
         let d = &kernel.insts[i];
         let bounds = [self.scalar(d.args[0])?, self.scalar(d.args[1])?, self.scalar(d.args[2])?];
-        if b.as_const(bounds[2]).is_none() {
+        // At least one instance runs.
+        let workers = kernel.def_inst(d.args[2]).is_some_and(|i| kernel.insts[i].op == Op::NumWorkers);
+        if b.as_const(bounds[2]).is_none() && !workers {
             // A step that is not positive stops the launch, as the interpreter does.
             let zero = b.constant(b.ty(bounds[2]), 0);
             let positive = b.cmp(CmpOp::Gt, bounds[2], zero);
@@ -71,17 +73,24 @@ impl Lower<'_> {
         let region = d.regions[0];
         let params = &kernel.regions[region].params;
         let slots = self.slots_of(&params[1..])?;
+        let fresh = self.fresh_sums(b, i, bounds);
         let mut init = self.flatten(b, &d.args[3..], &slots)?;
+        if !fresh.is_empty() {
+            self.undefined_at_first(b, &slots, &fresh, &mut init);
+        }
         let carried = init.len();
         let outer = self.refill.take();
         let ring = self.open_pipeline(b, i, bounds)?.map(Rc::new);
         if let Some(ring) = &ring {
             init.extend_from_slice(&ring.start);
         }
-        let mut results = b.for_loop(self, bounds, &init, |cx, b, iv, lanes| {
+        let stored = self.stored();
+        self.store_may(stored || self.stores_on(region, stored));
+        let body = |cx: &mut Self, b: &mut LaneBuilder, iv: LVal, lanes: &[LVal]| {
             cx.forget_accesses();
             cx.values[params[0]] = Some(Held::Scalar(iv));
             cx.bind(&params[1..], &slots, &lanes[..carried]);
+            cx.begin_sums(&params[1..], &fresh, [iv, bounds[0]]);
             cx.convert_all(b, &params[1..])?;
             let mut next_ring = Vec::new();
             if let Some(ring) = &ring {
@@ -92,8 +101,13 @@ impl Lower<'_> {
             let mut next = cx.flatten(b, kernel.yields(region), &slots)?;
             next.extend(next_ring);
             Ok::<_, LowerError>(next)
-        })?;
+        };
+        let mut results = match fresh.is_empty() {
+            true => b.for_loop(self, bounds, &init, body)?,
+            false => b.for_loop_that_runs(self, bounds, &init, body)?,
+        };
         self.forget_accesses();
+        self.store_may(stored || self.stored());
         if let Some(ring) = ring {
             self.close_pipeline(b, ring);
             results.truncate(carried);
@@ -109,6 +123,9 @@ impl Lower<'_> {
         let (test, run) = (d.regions[0], d.regions[1]);
         let slots = self.slots_of(&kernel.regions[run].params)?;
         let init = self.flatten(b, &d.args, &slots)?;
+        let stored = self.stored();
+        let may = stored || self.stores_on(test, stored) || self.stores_on(run, stored);
+        self.store_may(may);
         let results = b.while_loop(
             self,
             &init,
@@ -127,6 +144,7 @@ impl Lower<'_> {
             },
         )?;
         self.forget_accesses();
+        self.store_may(may);
         self.bind(&d.results, &slots, &results);
         Ok(())
     }
@@ -134,8 +152,12 @@ impl Lower<'_> {
     pub(super) fn if_op(&mut self, b: &mut LaneBuilder, i: Inst) -> Result<(), LowerError> {
         let kernel = self.kernel;
         let d = &kernel.insts[i];
+        if self.arrive_if(b, i)? {
+            return Ok(());
+        }
         let condition = self.scalar(d.args[0])?;
         let slots = self.slots_of(&d.results)?;
+        let (before, mut after) = (self.stored(), false);
         let arm = |cx: &mut Self, b: &mut LaneBuilder, r: Region| -> Result<Vec<LVal>, LowerError> {
             cx.region(b, r)?;
             cx.flatten(b, kernel.yields(r), &slots)
@@ -143,10 +165,19 @@ impl Lower<'_> {
         let otherwise = |cx: &mut Self, b: &mut LaneBuilder| {
             // A barrier of the first arm did not happen here.
             cx.forget_accesses();
+            cx.store_may(before);
             arm(cx, b, d.regions[1])
         };
-        let results = b.if_else(self, condition, |cx, b| arm(cx, b, d.regions[0]), otherwise)?;
+        let then = |cx: &mut Self, b: &mut LaneBuilder| {
+            let known = cx.assume(d.args[0]);
+            let done = arm(cx, b, d.regions[0]);
+            cx.assume_no_more(known);
+            after = cx.stored();
+            done
+        };
+        let results = b.if_else(self, condition, then, otherwise)?;
         self.forget_accesses();
+        self.store_may(after || self.stored());
         self.bind(&d.results, &slots, &results);
         Ok(())
     }

@@ -2,7 +2,7 @@
 
 use super::shared::xor_map;
 use super::{Held, Lower, Tile, angle, narrow, transcendental};
-use crate::lane::{BinOp, LTy, LVal, LaneBuilder, Special, UnOp};
+use crate::lane::{BinOp, LTy, LVal, LaneBuilder, Param, ParamSource, Special, UnOp};
 use std::rc::Rc;
 use tilelift_ir::layout::{Axis, Coord, Layout};
 use tilelift_ir::{Attr, Inst, Literal, Op, Scalar, Type, num};
@@ -94,6 +94,9 @@ impl Lower<'_> {
                 b.constant(LTy::holding(elem), literal_bits(*l, elem))
             }
             (Op::ProgramId | Op::NumPrograms, Some(Attr::Grid(g))) => {
+                if d.op == Op::NumPrograms && self.is_persistent() {
+                    return b.param(Param { ty: LTy::I32, source: ParamSource::Grid(*g) });
+                }
                 let what = if d.op == Op::ProgramId { Special::ProgramId(*g) } else { Special::NumPrograms(*g) };
                 self.grid_leaf(b, what).unwrap_or_else(|| b.special(what))
             }

@@ -42,6 +42,7 @@ use crate::lane::Target;
 use crate::lane::{AllocId, Budget, INSTRUCTIONS, LTy, LVal, LaneBuilder, Param, ParamSource, Program, Registers, Traffic};
 use crate::layout::assign::Assignment;
 use crate::layout::in_memory;
+use crate::schedule::Refusal;
 use cranelift_entity::SecondaryMap;
 use std::rc::Rc;
 use tilelift_egraph::physical::{Form, Source};
@@ -61,6 +62,8 @@ pub struct Lowered {
     pub conversions: [u32; 3],
     /// True if it has layouts of a search: one was made, and gained enough over the plain ones.
     pub searched: bool,
+    /// The kernel with tasks that the plan was written as, or why it was not; absent where there was nothing to write.
+    pub written: Option<Result<Rc<Kernel>, Refusal>>,
     /// Why the layouts that were found gave way to the plain ones, if they did.
     pub gave_way: Option<String>,
     /// What its memory accesses will cost, as far as layouts say it.
@@ -197,7 +200,8 @@ pub(crate) fn lane_program(
             loc: Default::default(),
         });
     }
-    let done = Lowered { program, plan: cx.plan, conversions: cx.conversions, searched: cx.assigned.searched, gave_way: None, traffic };
+    let (conversions, searched) = (cx.conversions, cx.assigned.searched);
+    let done = Lowered { program, plan: cx.plan, conversions, searched, written: None, gave_way: None, traffic };
     Ok((done, acts))
 }
 

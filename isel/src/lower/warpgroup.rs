@@ -108,7 +108,7 @@ impl Lower<'_> {
     }
 
     /// The number of the lane's group among the consumers.
-    fn group_number(&self, b: &mut LaneBuilder) -> LVal {
+    pub(super) fn group_number(&self, b: &mut LaneBuilder) -> LVal {
         let warps = self.target.units.as_ref().map_or(1, |u| u.group_warps);
         let warp = b.special(Special::Warp);
         let shift = b.i32(i64::from(warps.trailing_zeros()));

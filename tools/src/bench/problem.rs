@@ -198,6 +198,8 @@ pub(crate) struct Variant {
     pub(crate) overlap: Option<bool>,
     /// Whether an instance runs several grid positions, where loops are specialised.
     pub(crate) persistent: Option<bool>,
+    /// Whether its schedule is lowered as a program.
+    pub(crate) program: Option<bool>,
     /// Whether a launch may begin while the one in front of it ends.
     pub(crate) early: Option<bool>,
     /// Bytes of the rows of panels, where loops are specialised; whether left operands go through registers, and results by bulk copies.
@@ -240,9 +242,10 @@ impl Variant {
     /// What the compiler is told.
     pub(crate) fn options(&self, opt: OptLevel) -> Options {
         // A ring of slots is as deep as fits, unless its depth was asked for.
-        let Variant { schedule, stages, overlap, persistent, consumers, teams, early: early_launch, .. } = *self;
+        let Variant { schedule, stages, overlap, persistent, program: as_program, consumers, teams, early: early_launch, .. } = *self;
         let Variant { span, left: left_registers, bulk: bulk_results, .. } = *self;
-        let loops = LowerOptions { schedule, stages, overlap, persistent, consumers, teams, early_launch, ..LowerOptions::default() };
+        let loops =
+            LowerOptions { schedule, stages, overlap, persistent, as_program, consumers, teams, early_launch, ..LowerOptions::default() };
         let lower = LowerOptions { span, left_registers, bulk_results, ..loops };
         Options { opt, lower, ..Options::default() }
     }
@@ -433,6 +436,9 @@ impl Problem {
                 }
                 if variant.persistent == Some(false) {
                     name += " no persistent";
+                }
+                if variant.program == Some(true) {
+                    name += " as program";
                 }
                 if batch > 1 {
                     return (name, Box::new(FusedGemmCase { config: FusedGemm::new(config).batched(batch), batch, m, n, k }));

@@ -47,6 +47,7 @@ what to run (lists are separated by commas; every combination is run)
   --causal WORD,…     on, off (attention; both)
   --overlap WORD,…    products run while lanes compute: on, off (attention; the planner's choice)
   --persistent WORD,… an instance runs several grid positions: on, off (gemm, attention; the planner's choice)
+  --as-program WORD,… a specialised loop is lowered as the kernel with tasks that it is written as, where it is: on, off (off)
   --early WORD,…      launches begin while the ones in front of them end: on, off (on, where the target has it)
   --span N,…          bytes of the rows of panels in which operands wait: 128, 64, 32 (specialised gemm, attention; the planner's choice)
   --left WORD,…       left operands from panels, or through registers (likewise)
@@ -178,6 +179,7 @@ fn job(parser: &mut lexopt::Parser) -> Result<Job, CliError> {
             Long("causal") => s.causal = words(parser, "causal", &SWITCH)?,
             Long("overlap") => s.overlaps = words(parser, "overlap", &SWITCH)?,
             Long("early") => s.early = words(parser, "early", &SWITCH)?,
+            Long("as-program") => s.programs = words(parser, "as-program", &SWITCH)?,
             Long("persistent") => s.persistent = words(parser, "persistent", &SWITCH)?,
             Long("span") => s.spans = numbers(parser, "span", 128)?,
             Long("left") => s.lefts = words(parser, "left", &options::LEFTS)?,

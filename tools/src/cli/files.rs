@@ -20,11 +20,13 @@ pub(super) const COMPILE_HELP: &str = "\
 usage: tilelift compile FILE [OPTION…]
 
   --target NAME    the machine (sm_80 if not given); `tilelift devices` lists them
-  --emit WHAT      ptx (the text, default), lane (the lane program) or tile (the kernel behind `--opt`)
+  --emit WHAT      ptx (the text, default), lane (the lane program), tile (the kernel behind `--opt`) or schedule (the kernel with tasks,
+                   rings and grid positions that a specialised loop is written as)
   --kernel NAME    only this kernel
   --warps N        warps per program instance, overriding the kernel's hint
   --schedule NAME  specialised or pipelined (the planner's choice)
   --stages N       stages of pipelined loops, overriding the kernel's hint
+  --as-program     lower a specialised loop as the kernel with tasks that `--emit schedule` prints, where it is written as one
   --unproven       compile tasks whose work together is not proved
   --opt N          0: as written, 1: equality saturation over the tile program (default), 2: layouts, too
   -o, --output F   write to a file
@@ -116,7 +118,10 @@ enum Emit {
     Ptx,
     Lane,
     Tile,
+    Schedule,
 }
+
+const EMITS: [(&str, Emit); 4] = [("ptx", Emit::Ptx), ("lane", Emit::Lane), ("tile", Emit::Tile), ("schedule", Emit::Schedule)];
 
 pub(super) fn compile(parser: &mut lexopt::Parser, streams: &mut Streams<'_>) -> Outcome {
     let (mut path, mut target, mut emit, mut only, mut output, mut times) = (None, None, Emit::Ptx, None, None, false);
@@ -124,9 +129,10 @@ pub(super) fn compile(parser: &mut lexopt::Parser, streams: &mut Streams<'_>) ->
     while let Some(arg) = parser.next()? {
         match arg {
             Long("target") => target = Some(options::target(parser)?),
-            Long("emit") => emit = options::word(parser, "emit", &[("ptx", Emit::Ptx), ("lane", Emit::Lane), ("tile", Emit::Tile)])?,
+            Long("emit") => emit = options::word(parser, "emit", &EMITS)?,
             Long("kernel") => only = Some(options::text(parser)?),
             Long("warps") => opts.lower.warps = Some(options::number(parser, "warps", 1..=64)?),
+            Long("as-program") => opts.lower.as_program = Some(true),
             Long("unproven") => opts.lower.unproven = true,
             Long("stages") => opts.lower.stages = Some(options::number(parser, "stages", 1..=16)?),
             Long("schedule") => opts.lower.schedule = Some(options::word(parser, "schedule", &options::SCHEDULES)?),
@@ -136,6 +142,9 @@ pub(super) fn compile(parser: &mut lexopt::Parser, streams: &mut Streams<'_>) ->
             Value(v) if path.is_none() => path = Some(v.to_string_lossy().into_owned()),
             Value(_) | Long(_) | Short(_) => return Err(arg.unexpected().into()),
         }
+    }
+    if emit == Emit::Schedule {
+        opts.lower.as_program = Some(true);
     }
     let path = path.ok_or_else(|| CliError::Usage("no file is given".into()))?;
     let source = input::read(&path)?;
@@ -179,6 +188,15 @@ fn emitted(
 ) -> Result<Result<String, CompileError>, CliError> {
     Ok(match emit {
         Emit::Tile => tilelift::optimise(kernel, opts.opt).map(|k| text::print(&k)),
+        Emit::Schedule => match lower(kernel, target, opts) {
+            Ok(l) => match l.written {
+                Some(Ok(made)) => Ok(text::print(&made)),
+                Some(Err(why)) => return Err(CliError::Failed(format!("@{} is not written as a schedule: {why}", kernel.name))),
+                None if kernel.is_explicit() => tilelift::optimise(kernel, opts.opt).map(|k| text::print(&k)),
+                None => return Err(CliError::Failed(format!("@{} has no schedule of its own: {}", kernel.name, l.plan))),
+            },
+            Err(e) => Err(e),
+        },
         Emit::Lane => lower(kernel, target, opts).map(|l| l.program.to_string()),
         Emit::Ptx => match compile_timed(kernel, target, opts) {
             Ok((artifact, t)) => {

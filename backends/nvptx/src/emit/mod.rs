@@ -29,7 +29,7 @@ use std::collections::BTreeMap;
 use text::{Opnd, Reg, Text};
 use tilelift_ir::{CacheHint, GridAxis, Scalar};
 use tilelift_isel::Target;
-use tilelift_isel::lane::{Block, Inst, LTy, LVal, Param, ParamSource, Program, Registers, Special, UnOp, Unit, verify};
+use tilelift_isel::lane::{Block, Inst, LTy, LVal, Param, ParamSource, Program, Registers, Special, UnOp, Unit, by_slots, verify};
 
 /// What the caller may ask for beyond the program.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
@@ -75,6 +75,8 @@ pub fn emit(program: &Program, target: &Target, options: &EmitOptions) -> Result
     if hints {
         version = version.max(EVICTION_VERSION);
     }
+    let round = by_slots(program);
+    let program = round.as_ref().unwrap_or(program);
     let defs = Defs::new(program);
     let webs = Webs::new(program, &defs);
     let renewals = Renewals::new(program, &defs);

@@ -185,6 +185,8 @@ impl Cluster<'_, '_> {
             Op::ClusterArrive | Op::ClusterBarrier | Op::ClusterWait => return self.meet(f, d.op),
             Op::ClusterRank => self.machine.env[d.results[0]] = Some(Data::int(block as i64)),
             Op::ClusterSize => self.machine.env[d.results[0]] = Some(Data::int(self.blocks.len() as i64)),
+            Op::WorkerId => self.machine.env[d.results[0]] = Some(Data::int(i64::from(self.blocks[block].program[0]))),
+            Op::NumWorkers => self.machine.env[d.results[0]] = Some(Data::int(i64::from(self.machine.workers))),
             Op::AsyncLoad => self.async_load(f, inst)?,
             Op::AsyncStore | Op::AsyncReduce => self.async_store(f, inst)?,
             Op::AsyncStoreWait => {

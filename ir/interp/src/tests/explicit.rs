@@ -215,6 +215,56 @@ pub(super) fn staging() {
     }
 }
 
+/// Each worker doubles the rows that fall to it, and writes who took them.
+const WORKERS: &str = "
+kernel @workers(v0: view<f32, [?, ?]>, v1: view<f32, [?, ?]>, v2: view<i32, [?]>) {
+    v3 = worker_id
+    v4 = num_workers
+    v5 = num_programs x
+    v6 = num_programs y
+    v7 = mul v5, v6
+    for v8 in v3..v7 step v4 {
+        v9 = rem v8, v5
+        v10 = div v8, v5
+        v11 = load v0[v10, v9] : tile<1x1xf32>
+        v12 = add v11, v11
+        store v1[v10, v9], v12
+        v13 = splat v4 : tile<1xi32>
+        store v2[v8], v13
+        yield
+    }
+}";
+
+pub(super) fn workers() {
+    let kernel = parse(WORKERS).expect("parses").kernels.remove(0);
+    SEEN.with_borrow_mut(|s| kernel.walk(kernel.body, &mut |i| _ = s.insert(kernel.insts[i].op)));
+    let kernel = verify(&kernel).expect("verifies");
+    let mut memory = Memory::new();
+    let x = memory.add(Buffer::from_f64(Scalar::F32, (0..15).map(f64::from)));
+    let y = memory.add(Buffer::from_f64(Scalar::F32, [-1.0; 15]));
+    let who = memory.add(Buffer::from_i64(Scalar::I32, [-1; 15]));
+    let args = [
+        ViewArg::dense(x, Scalar::F32, &[3, 5]).into(),
+        ViewArg::dense(y, Scalar::F32, &[3, 5]).into(),
+        ViewArg::dense(who, Scalar::I32, &[15]).into(),
+    ];
+    let stats = interpret(&kernel, [5, 3, 1], &args, &mut memory, &Options::default()).expect("runs");
+    assert_eq!(stats.programs, 5, "fewer workers than positions");
+    assert_eq!(memory.buffers[y].read_f64(Scalar::F32), (0..15).map(|n| 2.0 * f64::from(n)).collect::<Vec<_>>());
+    assert!(memory.buffers[who].read_i64(Scalar::I32).iter().all(|&n| n == 5));
+    // A list of positions: as many workers as positions, of whom those in the list run.
+    memory.buffers[y] = Buffer::from_f64(Scalar::F32, [-1.0; 15]);
+    let some = Options { programs: Some(vec![[1, 2, 0], [0, 0, 0]]), ..Options::default() };
+    interpret(&kernel, [5, 3, 1], &args, &mut memory, &some).expect("runs");
+    let out = memory.buffers[y].read_f64(Scalar::F32);
+    assert_eq!([out[11], out[0], out[1]], [22.0, 0.0, -1.0]);
+}
+
+#[test]
+fn workers_take_all_positions() {
+    workers();
+}
+
 #[test]
 fn staging_and_its_faults() {
     staging();

@@ -142,6 +142,8 @@ const CASES: &[(Op, fn())] = &[
     (Op::BarrierAlloc, explicit::clusters),
     (Op::ClusterRank, explicit::clusters),
     (Op::ClusterSize, explicit::clusters),
+    (Op::WorkerId, explicit::workers),
+    (Op::NumWorkers, explicit::workers),
     (Op::ClusterBarrier, explicit::clusters),
     (Op::ClusterArrive, explicit::clusters),
     (Op::ClusterWait, explicit::clusters),

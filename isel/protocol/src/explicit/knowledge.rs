@@ -82,7 +82,8 @@ pub(in super::super) struct Places {
 }
 
 impl Places {
-    pub fn new(program: &Program, explicit: &Explicit, agents: usize) -> Places {
+    /// `named` are the numbers of barriers that the program does not name.
+    pub fn new(program: &Program, explicit: &Explicit, agents: usize, mut named: Vec<u32>) -> Places {
         fn barriers(block: &Block, out: &mut Vec<u32>) {
             for inst in block {
                 if let Inst::Unit(u) = inst
@@ -93,7 +94,6 @@ impl Places {
                 visit::blocks(inst).into_iter().for_each(|b| barriers(b, out));
             }
         }
-        let mut named = Vec::new();
         if explicit.on {
             barriers(&program.body, &mut named);
         }

@@ -339,9 +339,12 @@ impl<'a> Checker<'a> {
                 return self.wait_at(s, t, at, parity & 1 == 1, here);
             }
             Unit::Arrive { barrier, guard } => {
-                let at = self.word(s, t, barrier, here)?;
+                // Where nobody arrives the address means nothing.
                 let lanes = self.lanes(s, t, *guard, "arrive", here)?;
-                self.arrive_at(s, t, at, (lanes, 0), here)?;
+                if lanes > 0 {
+                    let at = self.word(s, t, barrier, here)?;
+                    self.arrive_at(s, t, at, (lanes, 0), here)?;
+                }
             }
             Unit::ArriveExpect { barrier, bytes, guard } => {
                 let at = self.word(s, t, barrier, here)?;

@@ -412,7 +412,7 @@ impl<'a> Checker<'a> {
     }
 
     /// A named barrier: false while the agent waits at it.
-    pub(super) fn named(
+    pub(in super::super) fn named(
         &self,
         s: &mut State<'a>,
         t: usize,

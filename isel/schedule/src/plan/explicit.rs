@@ -88,7 +88,9 @@ fn unit(op: Op) -> Option<&'static str> {
         | Op::TaskBarrier
         | Op::FenceAsync
         | Op::ClusterRank
-        | Op::ClusterSize => None,
+        | Op::ClusterSize
+        | Op::WorkerId
+        | Op::NumWorkers => None,
         Op::ChannelAlloc | Op::ChannelPut | Op::ChannelGet | Op::ChannelConsumed => None,
         _ => Some("no barrier words and asynchronous units"),
     }

@@ -1,7 +1,8 @@
 //! Copies between views and panels.
 
 use super::super::Lower;
-use crate::lane::{LVal, LaneBuilder, Place, Reduction, Unit};
+use super::Local;
+use crate::lane::{LVal, LaneBuilder, Place, Reduction, Unit, Vals};
 use std::rc::Rc;
 use tilelift_ir::{AtomicOp, Attr, Inst};
 use tilelift_schedule::LowerError;
@@ -30,7 +31,7 @@ pub(super) fn start(form: &Form, parts: &[Part]) -> Option<u32> {
 impl Lower<'_> {
     /// A copy's boxes: the launch parameter, and for each panel where it lies and where the box begins.
     #[allow(clippy::type_complexity)]
-    fn boxes(&mut self, b: &mut LaneBuilder, i: Inst) -> Result<(u32, Vec<(Place, crate::lane::Vals)>), LowerError> {
+    fn boxes(&mut self, b: &mut LaneBuilder, i: Inst) -> Result<(u32, Vec<(Place, Vals)>), LowerError> {
         let kernel = self.kernel;
         let task = self.task()?;
         let (Some(&map), Some(tile)) = (task.maps.get(&i), task.plan.boxes.get(&i).cloned()) else {
@@ -44,11 +45,44 @@ impl Lower<'_> {
         };
         let indices = self.index_values(kernel.operand(i, "indices"))?;
         let indices = self.bulk_indices(b, kernel.insts[i].args[0], tile.slowest(), indices);
+        if let Some(&m) = self.task()?.groupwise.rows.get(&i) {
+            return Ok((map, self.own_boxes(b, &tile, &local, &indices, m)?));
+        }
         let panels = (0..tile.panels()).map(|p| {
             let offset = (first + p * form.panel_bytes()) as i32;
             (Place { addr: local.base, offset }, tile.panel_at(b, &indices, p))
         });
         Ok((map, panels.collect()))
+    }
+
+    /// The boxes of a buffer that each group of the task stores: `m` rows at a time, in turns with the other groups.
+    fn own_boxes(
+        &mut self,
+        b: &mut LaneBuilder,
+        tile: &PanelTile,
+        local: &Local,
+        indices: &[LVal],
+        m: u32,
+    ) -> Result<Vec<(Place, Vals)>, LowerError> {
+        let groups = self.task()?.groups;
+        let (span, down) = (tile.span, tile.order[1]);
+        let group = self.group_number(b);
+        let bytes = b.i32(i64::from(m * span));
+        let own = b.mul(group, bytes);
+        let addr = b.add(local.base, own);
+        let rows = b.i32(i64::from(m));
+        let rows = b.mul(group, rows);
+        let mut indices = indices.to_vec();
+        let row = b.add(indices[down], rows);
+        let mut out = Vec::new();
+        for first in (0..tile.rows).step_by((m * groups) as usize) {
+            indices[down] = b.add_const(row, i64::from(first));
+            for p in 0..tile.panels() {
+                let offset = (p * local.form.panel_bytes() + first * span) as i32;
+                out.push((Place { addr, offset }, tile.panel_at(b, &indices, p)));
+            }
+        }
+        Ok(out)
     }
 
     pub(super) fn async_load(&mut self, b: &mut LaneBuilder, i: Inst) -> Result<(), LowerError> {

@@ -271,6 +271,13 @@ impl Lower<'_> {
                 Op::LocalAlloc => of(d.results.first()).and_then(|h| u32::try_from(form(&h)?.bytes()).ok()),
                 _ => None,
             };
+            // Groups that act for themselves store rows of their own.
+            let rows = self.task.as_ref().and_then(|t| t.groupwise.rows.get(&j));
+            if let (Some(m), Some(h)) = (rows, of(kernel.operand(j, "buffer").first()))
+                && let Some(panels) = form(&h).and_then(|f| f.panels)
+            {
+                grain = gcd(grain, m * panels.span);
+            }
             shared |= d.op == Op::LocalAlloc && j != i && own(j);
             // All of it is no part.
             if let Some(step) = step.filter(|&n| n > 0) {
@@ -343,7 +350,12 @@ impl Lower<'_> {
         let tile = self.own_tile(b, d.args[1])?;
         let elem = self.kernel.ty(d.args[1]).elem();
         let layout = tile.layout.clone();
-        b.before_shared_writes();
+        // Of a group that acts for itself nothing but units reads what it has stored.
+        match self.task()?.apart {
+            true if self.task()?.stored => self.meet(b, true)?,
+            true => {}
+            false => b.before_shared_writes(),
+        }
         if !self.store_by_matrices(b, &local, &tile, elem)? {
             let guard = representative(b, layout.free_mask(Axis::Lane), layout.free_mask(Axis::Warp));
             let coords = Coords::new(b, &layout);

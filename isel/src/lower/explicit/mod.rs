@@ -6,14 +6,18 @@
 //! ```
 
 mod copies;
+mod groups;
 mod local;
+mod loops;
 mod matrices;
 mod product;
 
 pub(super) use local::Local;
+pub(super) use loops::Fresh;
 
 use super::{Held, Lower};
 use crate::lane::{AllocId, BinOp, LTy, LVal, LaneBuilder, Param, ParamSource, Place, RoleSpec, Special, Unit};
+use groups::Groupwise;
 use std::collections::BTreeMap;
 use std::rc::Rc;
 use tilelift_ir::{Attr, CmpOp, Inst, Kernel, Op, Region, Type, Value};
@@ -44,6 +48,16 @@ pub(super) struct TaskState {
     first: Option<LVal>,
     /// Groups of warps of the task.
     groups: u32,
+    /// Fewer instances may run than the launch grid has positions.
+    persistent: bool,
+    /// What is decided of groups that act for themselves.
+    groupwise: Groupwise,
+    /// Each group of the task acts for itself.
+    apart: bool,
+    /// Sums that begin at zero, of the loops around: whether it is a later step than the first.
+    fresh: BTreeMap<Value, Fresh>,
+    /// Comparisons that hold here.
+    less: Vec<[LVal; 2]>,
     /// The task, if there are several.
     current: Region,
     /// All lanes of the task have come to a point behind their last wait, so that one may speak for them.
@@ -73,13 +87,22 @@ impl Lower<'_> {
         self.task.as_mut().ok_or_else(|| LowerError::unsupported("explicit control", "the kernel is not planned so"))
     }
 
+    /// True if the machine's grid is not the launch grid.
+    pub(super) fn is_persistent(&self) -> bool {
+        self.task.as_ref().is_some_and(|t| t.persistent)
+    }
+
     /// Lowers the whole kernel.
     pub(super) fn explicit(&mut self, b: &mut LaneBuilder, plan: &Rc<Explicit>) -> Result<(), LowerError> {
         let kernel = self.kernel;
         b.set_cluster(kernel.cluster);
         let mut maps = BTreeMap::new();
+        let groupwise = self.groupwise(plan);
         for (&i, tile) in &plan.boxes {
-            let spec = tile.tensor_box(self.param_number(kernel.insts[i].args[0]));
+            let mut spec = tile.tensor_box(self.param_number(kernel.insts[i].args[0]));
+            if let Some(&rows) = groupwise.rows.get(&i) {
+                spec.extents[1] = rows;
+            }
             maps.insert(i, b.tensor_param(Param { ty: LTy::I64, source: ParamSource::Tensor(spec) }));
         }
         let mut named = Vec::new();
@@ -107,6 +130,11 @@ impl Lower<'_> {
             named,
             first,
             groups,
+            persistent: kernel.is_persistent(),
+            groupwise,
+            apart: false,
+            fresh: BTreeMap::new(),
+            less: Vec::new(),
             current: kernel.body,
             met: true,
             stored: false,
@@ -147,10 +175,15 @@ impl Lower<'_> {
             self.plan.warps = r.warps[1];
             let spec = RoleSpec { name: &r.name, warps: (r.warps[0], r.warps[1]), idle: r.idle, single: r.single, registers: r.registers };
             let role = b.role(self, spec, |cx, b| {
-                let first = if r.single { None } else { Some(first_lane(b)) };
+                let apart = cx.task()?.groupwise.tasks.contains_key(&r.region);
+                let first = match (r.single, apart) {
+                    (true, _) => None,
+                    (false, true) => Some(elected(b, group)),
+                    (false, false) => Some(first_lane(b)),
+                };
                 let task = cx.task_mut()?;
                 (task.first, task.groups, task.current) = (first, r.warps[1] / group, r.region);
-                (task.met, task.stored) = (true, false);
+                (task.met, task.stored, task.apart) = (true, false, apart);
                 cx.task_body(b, r)
             })?;
             roles.push(role);
@@ -209,20 +242,22 @@ impl Lower<'_> {
 
     /// Control flow meets: other ways may have come from elsewhere.
     pub(super) fn forget_task(&mut self) {
-        let kernel = self.kernel;
         if let Some(t) = &mut self.task {
             t.met = false;
-            t.stored |= has(kernel, t.current, |op| op == Op::LocalStore);
         }
     }
 
     /// Waits until all lanes of the task are here, unless they are known to be.
     fn meet(&mut self, b: &mut LaneBuilder, always: bool) -> Result<(), LowerError> {
         let t = self.task_mut()?;
-        if t.first.is_some() && (always || !t.met || t.stored) {
-            b.barrier();
-        }
+        let meets = t.first.is_some() && (always || !t.met || t.stored);
         (t.met, t.stored) = (true, false);
+        let apart = t.apart;
+        match &self.target.units {
+            Some(units) if meets && apart => b.unit(Unit::GroupBarrier { warps: units.group_warps }),
+            _ if meets => b.barrier(),
+            _ => {}
+        }
         Ok(())
     }
 
@@ -243,6 +278,10 @@ impl Lower<'_> {
             Op::ClusterRank => {
                 let v = if kernel.cluster > 1 { b.special(Special::ClusterRank) } else { b.i32(0) };
                 self.values[d.results[0]] = Some(Held::Scalar(v));
+            }
+            Op::WorkerId | Op::NumWorkers => {
+                let what = if d.op == Op::WorkerId { Special::Worker } else { Special::Workers };
+                self.values[d.results[0]] = Some(Held::Scalar(b.special(what)));
             }
             Op::ClusterSize => {
                 let v = b.i32(i64::from(kernel.cluster));
@@ -281,9 +320,14 @@ impl Lower<'_> {
                 b.unit(Unit::RemoteArrive { barrier: Place { addr, offset: 0 }, guard });
             }
             Op::BarrierWait => {
-                let (barrier, phase, one) = (self.word(d.args[0])?, self.scalar(d.args[1])?, b.i32(1));
+                let (barrier, phase) = (self.word(d.args[0])?, self.scalar(d.args[1])?);
                 // Of a number of phases the lowest bit is asked for.
-                let parity = b.bin(BinOp::And, phase, one);
+                let parity = if loops::is_bit(kernel, d.args[1]) {
+                    phase
+                } else {
+                    let one = b.i32(1);
+                    b.bin(BinOp::And, phase, one)
+                };
                 b.unit(Unit::Wait { barrier, parity });
                 self.task_mut()?.met = false;
             }
@@ -308,7 +352,7 @@ impl Lower<'_> {
                 self.values[d.results[0]] = self.values[d.args[0]].clone();
                 let t = self.task_mut()?;
                 // A group multiplies together: what one of its warps knows to be over is over for all.
-                t.met |= t.groups == 1;
+                t.met |= t.groups == 1 || t.apart;
             }
             Op::ClusterBarrier => {
                 self.meet(b, false)?;
@@ -322,10 +366,9 @@ impl Lower<'_> {
         Ok(())
     }
 
-    /// One lane is about to arrive for the task.
-    fn before_arrival(&mut self, b: &mut LaneBuilder) -> Result<(), LowerError> {
+    /// True if lanes of the task read panels: a unit may write next what they have read.
+    fn reads_panels(&self) -> Result<bool, LowerError> {
         let kernel = self.kernel;
-        // What lanes have read of panels a unit may write next.
         let t = self.task()?;
         let mut reads = false;
         kernel.walk(t.current, &mut |i| {
@@ -333,6 +376,12 @@ impl Lower<'_> {
             let panels = |v: Value| handle(kernel, v).is_some_and(|h| t.plan.forms.get(&h.root).is_some_and(|f| f.panels.is_some()));
             reads |= d.op == Op::LocalLoad && panels(d.args[0]);
         });
+        Ok(reads)
+    }
+
+    /// One lane is about to arrive for the task.
+    fn before_arrival(&mut self, b: &mut LaneBuilder) -> Result<(), LowerError> {
+        let reads = self.reads_panels()?;
         if reads {
             b.unit(Unit::FenceUnits);
         }
@@ -358,9 +407,10 @@ impl Lower<'_> {
         b.touch(alloc);
         let at = b.shared_addr(alloc);
         let guard = self.task()?.first;
+        let count = count(self.kernel, i, 0) * self.task()?.groupwise.arrivals.get(&i).copied().unwrap_or(1);
         for word in 0..n {
             let barrier = Place { addr: at, offset: 8 * word as i32 };
-            b.unit(Unit::InitBarrier { barrier, count: count(self.kernel, i, 0), guard });
+            b.unit(Unit::InitBarrier { barrier, count, guard });
         }
         self.values[d.results[0]] = Some(Held::Words(Words { at }));
         let t = self.task_mut()?;
@@ -368,6 +418,16 @@ impl Lower<'_> {
         t.unpublished = true;
         Ok(())
     }
+}
+
+/// True in the first lane of each group of warps.
+fn elected(b: &mut LaneBuilder, group: u32) -> LVal {
+    let (lane, warp) = (b.special(Special::Lane), b.special(Special::Warp));
+    let mask = b.i32(i64::from(group - 1));
+    let within = b.bin(BinOp::And, warp, mask);
+    let both = b.bin(BinOp::Or, lane, within);
+    let zero = b.i32(0);
+    b.cmp(CmpOp::Eq, both, zero)
 }
 
 /// True in the first lane of the program or role.

@@ -89,6 +89,9 @@ impl Lower<'_> {
         let (mut regs, fresh) = if is_zero(kernel, c) {
             let ty = LTy::Num(row.acc);
             ((0..plan.d.size(Axis::Reg)).map(|_| b.undefined(ty)).collect::<Vec<LVal>>(), Some(b.constant(LTy::I1, 0)))
+        } else if let Some(at) = self.task()?.fresh.get(&c).copied() {
+            let later = at.later(b);
+            (self.tile(b, c, &plan.d)?.regs.clone(), Some(later))
         } else {
             (self.tile(b, c, &plan.d)?.regs.clone(), None)
         };

@@ -1,0 +1,446 @@
+//! Counters of rings by slot and phase: what goes round needs no division.
+//!
+//! ```text
+//! carry n:          slot = n rem D      phase = (n div D) and 1      slot before = (n - 1) rem D      next n + 1
+//! carry slot, phase, slot before:       next = slot = D - 1 ? 0, phase xor 1 : slot + 1, phase, and slot
+//! ```
+//!
+//! The proof of a barrier protocol follows counters; what is printed goes round. Counters begin at a literal that is not negative and
+//! grow by one, through loops and choices. What nothing else reads of them is dropped.
+
+use super::visit::{blocks, reads};
+use super::{BinOp, Block, Carried, For, If, Inst, LTy, LVal, Program};
+use crate::hash::{Map, Set};
+use cranelift_entity::EntityRef;
+use std::collections::BTreeSet;
+use tilelift_ir::{CmpOp, Scalar};
+
+/// The most slots of a ring.
+const SLOTS: std::ops::RangeInclusive<i64> = 2..=64;
+
+/// How a counter is made.
+#[derive(Clone, Copy)]
+enum Made {
+    Literal(i64),
+    Plus(LVal, i64),
+    /// In a loop: in front of it, and by its body.
+    Carried(LVal, LVal),
+    /// Behind a loop: what it is in the loop.
+    Behind(LVal),
+    Chosen(LVal, LVal),
+}
+
+/// What is known of a program's counters.
+#[derive(Default)]
+struct Facts {
+    made: Map<LVal, Made>,
+    /// Remainders and quotients by literals: of what, by what.
+    remainders: Vec<(LVal, LVal, i64)>,
+    quotients: Map<LVal, (LVal, i64)>,
+    /// Lowest bits: of what.
+    bits: Vec<(LVal, LVal)>,
+    /// How often each value is read.
+    reads: Map<LVal, u32>,
+}
+
+impl Facts {
+    fn literal(&self, v: LVal) -> Option<i64> {
+        match self.made.get(&v) {
+            Some(Made::Literal(n)) => Some(*n),
+            _ => None,
+        }
+    }
+
+    fn look(&mut self, block: &Block) {
+        for inst in block {
+            match *inst {
+                Inst::Const { dst, bits } => _ = self.made.insert(dst, Made::Literal(bits as i64)),
+                Inst::Bin { dst, op, a, b } => {
+                    match (op, self.literal(a), self.literal(b)) {
+                        (BinOp::Add, _, Some(n)) => _ = self.made.insert(dst, Made::Plus(a, n)),
+                        (BinOp::Add, Some(n), _) => _ = self.made.insert(dst, Made::Plus(b, n)),
+                        (BinOp::Sub, _, Some(n)) => _ = self.made.insert(dst, Made::Plus(a, -n)),
+                        (BinOp::Rem, _, Some(n)) if SLOTS.contains(&n) => self.remainders.push((dst, a, n)),
+                        (BinOp::Div, _, Some(n)) if SLOTS.contains(&n) => _ = self.quotients.insert(dst, (a, n)),
+                        (BinOp::And, _, Some(1)) => self.bits.push((dst, a)),
+                        (BinOp::And, Some(1), _) => self.bits.push((dst, b)),
+                        _ => {}
+                    };
+                }
+                Inst::For(ref l) => {
+                    for c in &l.carried {
+                        self.made.insert(c.param, Made::Carried(c.init, c.next));
+                        self.made.insert(c.result, Made::Behind(c.param));
+                    }
+                }
+                Inst::If(ref c) => c.results.iter().for_each(|&(r, a, b)| _ = self.made.insert(r, Made::Chosen(a, b))),
+                _ => {}
+            }
+            blocks(inst).into_iter().for_each(|b| self.look(b));
+        }
+    }
+
+    /// Counts how often each value is read.
+    fn count(&mut self, block: &Block) {
+        for inst in block {
+            let inside = blocks(inst);
+            if inside.is_empty() {
+                reads(inst, &mut |v| *self.reads.entry(v).or_default() += 1);
+            }
+            match inst {
+                Inst::For(l) => {
+                    let all = [l.lo, l.hi, l.step].into_iter().chain(l.carried.iter().flat_map(|c| [c.init, c.next]));
+                    all.for_each(|v| *self.reads.entry(v).or_default() += 1);
+                }
+                Inst::If(c) => {
+                    let all = [c.condition].into_iter().chain(c.results.iter().flat_map(|r| [r.1, r.2]));
+                    all.for_each(|v| *self.reads.entry(v).or_default() += 1);
+                }
+                Inst::While(_) => reads(inst, &mut |v| *self.reads.entry(v).or_default() += 1),
+                _ => {}
+            }
+            inside.into_iter().for_each(|b| self.count(b));
+        }
+    }
+
+    /// True for a counter: what it may be made of is assumed to count, until something says that it does not.
+    fn counts(&self, v: LVal, assumed: &mut Set<LVal>) -> bool {
+        if !assumed.insert(v) {
+            return true;
+        }
+        match self.made.get(&v) {
+            Some(&Made::Literal(n)) => n >= 0,
+            Some(&Made::Plus(u, 1)) => self.counts(u, assumed),
+            Some(&(Made::Carried(a, b) | Made::Chosen(a, b))) => self.counts(a, assumed) && self.counts(b, assumed),
+            Some(&Made::Behind(p)) => self.counts(p, assumed),
+            Some(Made::Plus(..)) | None => false,
+        }
+    }
+
+    /// What a counter's slot and phase are made of, and with `before` its slot before.
+    fn close(&self, v: LVal, before: bool, need: &mut [BTreeSet<LVal>; 2]) {
+        if !need[usize::from(before)].insert(v) {
+            return;
+        }
+        match self.made.get(&v) {
+            Some(&Made::Plus(u, _)) => self.close(u, false, need),
+            Some(&(Made::Carried(a, b) | Made::Chosen(a, b))) => [a, b].into_iter().for_each(|x| self.close(x, before, need)),
+            Some(&Made::Behind(p)) => self.close(p, before, need),
+            Some(Made::Literal(_)) | None => {}
+        }
+    }
+}
+
+/// Slot, phase and slot before of counters.
+type Shadow = [Option<LVal>; 3];
+
+/// The rewriting for rings of one size.
+struct Rings {
+    slots: i64,
+    facts: Facts,
+    /// Counters whose slot and phase are wanted, and whose slot before is.
+    need: [BTreeSet<LVal>; 2],
+    shadows: Map<LVal, Shadow>,
+    /// Names that slot, phase and slot before of a counter have already.
+    names: Map<(LVal, usize), LVal>,
+    /// What is made of names, and need not be computed.
+    dropped: Set<LVal>,
+    /// Opposite phases: of which counter.
+    flips: Map<LVal, LVal>,
+    made: Vec<Inst>,
+    literals: Map<i64, LVal>,
+    vals: Vec<LTy>,
+    next: usize,
+    /// What a counter is made of was not met.
+    lost: bool,
+}
+
+const I32: LTy = LTy::Num(Scalar::I32);
+
+impl Rings {
+    fn fresh(&mut self, ty: LTy) -> LVal {
+        self.vals.push(ty);
+        self.next += 1;
+        LVal::new(self.next - 1)
+    }
+
+    fn literal(&mut self, n: i64) -> LVal {
+        if let Some(&v) = self.literals.get(&n) {
+            return v;
+        }
+        let dst = self.fresh(I32);
+        self.made.push(Inst::Const { dst, bits: n as u64 });
+        self.literals.insert(n, dst);
+        dst
+    }
+
+    fn wants(&self, v: LVal) -> bool {
+        self.need.iter().any(|n| n.contains(&v))
+    }
+
+    /// What of a counter is wanted.
+    fn parts(&self, v: LVal) -> [bool; 3] {
+        let [slot, before] = [0, 1].map(|n| self.need[n].contains(&v));
+        [slot, slot, before]
+    }
+
+    fn shadow(&mut self, v: LVal, part: usize) -> LVal {
+        if let Some(n) = self.facts.literal(v) {
+            let n = [n % self.slots, n / self.slots % 2, (n - 1) % self.slots][part];
+            return self.literal(n);
+        }
+        let found = self.shadows.get(&v).and_then(|s| s[part]);
+        self.lost |= found.is_none();
+        found.unwrap_or(v)
+    }
+
+    fn named(&mut self, v: LVal, part: usize) -> LVal {
+        match self.names.get(&(v, part)) {
+            Some(&name) => name,
+            None => self.fresh(I32),
+        }
+    }
+
+    /// Names for what is wanted of a counter.
+    fn name(&mut self, v: LVal) -> Shadow {
+        let parts = self.parts(v);
+        let mut out = [None; 3];
+        for part in (0..3).filter(|&n| parts[n]) {
+            out[part] = Some(self.named(v, part));
+        }
+        self.shadows.insert(v, out);
+        out
+    }
+
+    fn block(&mut self, block: &Block) -> Block {
+        let mut out = Block::with_capacity(block.len() + 4);
+        for inst in block {
+            match inst {
+                Inst::Bin { dst, .. } if self.dropped.contains(dst) => {}
+                Inst::Bin { dst, .. } if self.flips.contains_key(dst) => {
+                    let (v, one) = (self.flips[dst], self.literal(1));
+                    let a = self.shadow(v, 1);
+                    out.push(Inst::Bin { dst: *dst, op: BinOp::Xor, a, b: one });
+                }
+                Inst::Bin { dst, .. } if self.wants(*dst) => {
+                    out.push(inst.clone());
+                    self.plus(*dst, &mut out);
+                }
+                Inst::For(l) => {
+                    let l = self.turns(l);
+                    out.push(Inst::For(Box::new(l)));
+                }
+                Inst::If(c) => {
+                    let c = self.choice(c);
+                    out.push(Inst::If(Box::new(c)));
+                }
+                Inst::Roles(r) => {
+                    let mut r = r.clone();
+                    for role in &mut r.roles {
+                        role.body = self.block(&role.body);
+                    }
+                    out.push(Inst::Roles(r));
+                }
+                other => out.push(other.clone()),
+            }
+        }
+        out
+    }
+
+    /// The counter one further.
+    fn plus(&mut self, v: LVal, out: &mut Block) {
+        let Some(&Made::Plus(u, _)) = self.facts.made.get(&v) else { return };
+        let [slot, phase] = [0, 1].map(|part| self.shadow(u, part));
+        let mut shadow = [None, None, Some(slot)];
+        if self.need[0].contains(&v) {
+            let [zero, one, last] = [0, 1, self.slots - 1].map(|n| self.literal(n));
+            let (next, wraps, other) = (self.fresh(I32), self.fresh(LTy::I1), self.fresh(I32));
+            let (to, turned) = (self.fresh(I32), self.fresh(I32));
+            out.push(Inst::Bin { dst: next, op: BinOp::Add, a: slot, b: one });
+            out.push(Inst::Cmp { dst: wraps, op: CmpOp::Eq, a: slot, b: last });
+            out.push(Inst::Bin { dst: other, op: BinOp::Xor, a: phase, b: one });
+            out.push(Inst::Select { dst: to, c: wraps, a: zero, b: next });
+            out.push(Inst::Select { dst: turned, c: wraps, a: other, b: phase });
+            (shadow[0], shadow[1]) = (Some(to), Some(turned));
+        }
+        self.shadows.insert(v, shadow);
+    }
+
+    fn turns(&mut self, l: &For) -> For {
+        let counters: Vec<Carried> = l.carried.iter().copied().filter(|c| self.wants(c.param)).collect();
+        let params: Vec<Shadow> = counters.iter().map(|c| self.name(c.param)).collect();
+        let body = self.block(&l.body);
+        let mut l = For { body, ..l.clone() };
+        for (c, params) in counters.iter().zip(params) {
+            let mut results = [None; 3];
+            for (part, param) in params.iter().enumerate() {
+                let Some(param) = *param else { continue };
+                let (init, next) = (self.shadow(c.init, part), self.shadow(c.next, part));
+                let result = self.named(c.result, part);
+                l.carried.push(Carried { param, init, next, result });
+                results[part] = Some(result);
+            }
+            self.shadows.insert(c.result, results);
+        }
+        l
+    }
+
+    fn choice(&mut self, c: &If) -> If {
+        let (then, otherwise) = (self.block(&c.then), self.block(&c.otherwise));
+        let mut c = If { then, otherwise, ..c.clone() };
+        for (r, a, b) in c.results.clone() {
+            if !self.wants(r) {
+                continue;
+            }
+            let names = self.name(r);
+            for (part, name) in names.iter().enumerate() {
+                if let Some(name) = *name {
+                    let (a, b) = (self.shadow(a, part), self.shadow(b, part));
+                    c.results.push((name, a, b));
+                }
+            }
+        }
+        c
+    }
+}
+
+/// True if something but the counters themselves reads one of them.
+fn alive(block: &Block, chain: &Set<LVal>) -> bool {
+    block.iter().any(|inst| match inst {
+        Inst::For(l) => {
+            let others = l.carried.iter().filter(|c| !chain.contains(&c.param)).flat_map(|c| [c.init, c.next]);
+            [l.lo, l.hi, l.step].into_iter().chain(others).any(|v| chain.contains(&v)) || alive(&l.body, chain)
+        }
+        Inst::If(c) => {
+            let others = c.results.iter().filter(|r| !chain.contains(&r.0)).flat_map(|r| [r.1, r.2]);
+            [c.condition].into_iter().chain(others).any(|v| chain.contains(&v)) || alive(&c.then, chain) || alive(&c.otherwise, chain)
+        }
+        Inst::Roles(r) => r.roles.iter().any(|r| alive(&r.body, chain)),
+        Inst::Bin { dst, .. } if chain.contains(dst) => false,
+        other => {
+            let mut found = false;
+            reads(other, &mut |v| found |= chain.contains(&v));
+            found
+        }
+    })
+}
+
+/// Leaves counters out that nothing reads.
+fn without(block: &mut Block, chain: &Set<LVal>) {
+    block.retain(|inst| !matches!(inst, Inst::Bin { dst, .. } if chain.contains(dst)));
+    for inst in block {
+        match inst {
+            Inst::For(l) => {
+                l.carried.retain(|c| !chain.contains(&c.param));
+                without(&mut l.body, chain);
+            }
+            Inst::If(c) => {
+                c.results.retain(|r| !chain.contains(&r.0));
+                without(&mut c.then, chain);
+                without(&mut c.otherwise, chain);
+            }
+            Inst::Roles(r) => r.roles.iter_mut().for_each(|r| without(&mut r.body, chain)),
+            _ => {}
+        }
+    }
+}
+
+/// The program with the counters of rings of some size by slot and phase; `None` if it has none.
+fn reduced(program: &Program, slots: i64, mut facts: Facts) -> Option<Program> {
+    let mut need = [BTreeSet::new(), BTreeSet::new()];
+    let (mut names, mut dropped, mut flips) = (Map::default(), Set::default(), Map::default());
+    let in_loop = |f: &Facts, v: LVal| matches!(f.made.get(&v), Some(Made::Carried(..) | Made::Behind(_)));
+    let counter = |f: &Facts, v: LVal| in_loop(f, v) && f.counts(v, &mut Set::default());
+    // How many of the reads of a value are left out.
+    let mut gone: Map<LVal, u32> = Map::default();
+    for &(dst, v, n) in &facts.remainders {
+        let (of, part) = match facts.made.get(&v) {
+            Some(&Made::Plus(u, -1)) => (u, 2),
+            _ => (v, 0),
+        };
+        if n == slots && program.vals[dst] == I32 && counter(&facts, of) && !names.contains_key(&(of, part)) {
+            names.insert((of, part), dst);
+            dropped.insert(dst);
+            facts.close(of, part == 2, &mut need);
+            *gone.entry(v).or_default() += 1;
+        }
+    }
+    if need.iter().all(BTreeSet::is_empty) {
+        return None;
+    }
+    facts.count(&program.body);
+    for &(dst, q) in &facts.bits {
+        let (of, flips_it) = match facts.made.get(&q) {
+            Some(&Made::Plus(of, 1)) => (of, true),
+            _ => (q, false),
+        };
+        let Some(&(v, n)) = facts.quotients.get(&of) else { continue };
+        if n != slots || !counter(&facts, v) || (!flips_it && names.contains_key(&(v, 1))) {
+            continue;
+        }
+        if flips_it {
+            flips.insert(dst, v);
+        } else {
+            names.insert((v, 1), dst);
+            dropped.insert(dst);
+        }
+        facts.close(v, false, &mut need);
+        *gone.entry(q).or_default() += 1;
+        if flips_it && facts.reads.get(&q) == Some(&gone[&q]) {
+            *gone.entry(of).or_default() += 1;
+        }
+    }
+    let makes = |v: &LVal| facts.quotients.contains_key(v) || matches!(facts.made.get(v), Some(Made::Plus(..)));
+    let unread: Vec<LVal> = gone
+        .iter()
+        .filter(|&(v, n)| facts.reads.get(v) == Some(n) && makes(v) && !need.iter().any(|s| s.contains(v)))
+        .map(|x| *x.0)
+        .collect();
+    dropped.extend(unread);
+    let next = program.vals.len();
+    let mut r = Rings {
+        slots,
+        facts,
+        need,
+        shadows: Map::default(),
+        names,
+        dropped,
+        flips,
+        made: Vec::new(),
+        literals: Map::default(),
+        vals: Vec::new(),
+        next,
+        lost: false,
+    };
+    let mut body = r.block(&program.body);
+    if r.lost {
+        return None;
+    }
+    let chain: Set<LVal> = r.need.iter().flatten().copied().filter(|&v| r.facts.literal(v).is_none()).collect();
+    if !alive(&body, &chain) {
+        without(&mut body, &chain);
+    }
+    body.splice(0..0, r.made);
+    let mut vals = program.vals.clone();
+    r.vals.into_iter().for_each(|ty| _ = vals.push(ty));
+    Some(Program { vals, body, ..program.clone() })
+}
+
+/// The program with the counters of its rings by slot and phase; `None` if it has none. It does the same.
+pub fn by_slots(program: &Program) -> Option<Program> {
+    program.roles()?;
+    let mut facts = Facts::default();
+    facts.look(&program.body);
+    let sizes: BTreeSet<i64> = facts.remainders.iter().map(|r| r.2).collect();
+    let mut known = Some(facts);
+    let mut out: Option<Program> = None;
+    for slots in sizes {
+        let facts = known.take().unwrap_or_else(|| {
+            let mut facts = Facts::default();
+            facts.look(out.as_ref().map_or(&program.body, |p| &p.body));
+            facts
+        });
+        out = reduced(out.as_ref().unwrap_or(program), slots, facts).or(out);
+    }
+    out
+}

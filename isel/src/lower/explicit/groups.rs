@@ -1,0 +1,177 @@
+//! Tasks of several groups of warps: where each group may act for itself, so that groups need not meet.
+//!
+//! ```text
+//! arrival of a task      an arrival of each of its groups, and the barrier counts so many times as many
+//! meeting of a task      each group meets: what lanes store leaves by `async_store` alone, and each group's rows are its own
+//! async_store            each group stores its rows
+//! ```
+//!
+//! Rows `m (g + G r)` to `m (g + G r) + m - 1` of a product of `G` groups by instructions of `m` rows are those of group `g`.
+
+use super::super::Lower;
+use std::collections::{BTreeMap, BTreeSet};
+use tilelift_ir::layout::{Axis, Layout};
+use tilelift_ir::{Inst, Kernel, Op, Region, Value};
+use tilelift_schedule::plan::{Explicit, allocation, handle};
+
+/// What is decided of all tasks before one of them is lowered.
+#[derive(Clone, Default)]
+pub(super) struct Groupwise {
+    /// Tasks in which each group acts for itself, and how many groups they have.
+    pub tasks: BTreeMap<Region, u32>,
+    /// Arrivals that one arrival of a task is, by the instruction that allocates the barriers; 1 where none is said.
+    pub arrivals: BTreeMap<Inst, u32>,
+    /// Rows of each box of the stores that such tasks begin.
+    pub rows: BTreeMap<Inst, u32>,
+}
+
+/// The instruction that allocates a barrier.
+fn barriers(kernel: &Kernel, mut v: Value) -> Option<Inst> {
+    loop {
+        let i = kernel.def_inst(v)?;
+        match kernel.insts[i].op {
+            Op::BarrierIndex => v = kernel.insts[i].args[0],
+            _ => return Some(i),
+        }
+    }
+}
+
+/// The allocation behind a buffer.
+fn buffer(kernel: &Kernel, v: Value) -> Option<Inst> {
+    Some(allocation(kernel, handle(kernel, v)?.root))
+}
+
+/// True if rows are shared by so many groups in turns of `m`: by the bits of a warp's number from `first` on, and by nothing else.
+fn shared_by_groups(layout: &Layout, rows: usize, m: u32, groups: u32, first: u32) -> bool {
+    let mask = m * (groups - 1);
+    let odd = |a: Axis| (0..layout.odd(a).len()).any(|k| layout.odd_column(a, k).0 == rows);
+    let own = |a: Axis, bits: u32| (0..bits).all(|bit| layout.column(a, bit)[rows] & mask == 0);
+    let turns = (0..groups.trailing_zeros()).all(|n| {
+        let column = layout.column(Axis::Warp, first + n);
+        column.iter().enumerate().all(|(d, &c)| c == if d == rows { m << n } else { 0 })
+    });
+    let lanes = own(Axis::Lane, layout.bits(Axis::Lane)) && own(Axis::Warp, first) && !odd(Axis::Lane) && !odd(Axis::Warp);
+    turns && lanes && (0..layout.size(Axis::Reg)).all(|r| layout.reg_coord(r)[rows] & mask == 0)
+}
+
+impl Lower<'_> {
+    /// Decides it.
+    pub(super) fn groupwise(&self, plan: &Explicit) -> Groupwise {
+        let mut out = Groupwise::default();
+        let Some(units) = &self.target.units else { return out };
+        let kernel = self.kernel;
+        for r in plan.roles.iter().filter(|r| r.replica == 0) {
+            let groups = r.warps[1] / units.group_warps;
+            if groups > 1
+                && groups.is_power_of_two()
+                && let Some(stores) = self.apart(plan, r.region, groups, units.group_warps.trailing_zeros())
+            {
+                out.tasks.insert(r.region, groups);
+                out.rows.extend(stores);
+            }
+        }
+        // Who arrives where: at one barrier all arrivals count alike.
+        let mut home: BTreeMap<Inst, Region> = BTreeMap::new();
+        plan.roles.iter().for_each(|r| kernel.walk(r.region, &mut |i| _ = home.insert(i, r.region)));
+        let mut sites: BTreeMap<Inst, Vec<Inst>> = BTreeMap::new();
+        kernel.walk(kernel.body, &mut |i| {
+            let d = &kernel.insts[i];
+            if matches!(d.op, Op::BarrierArrive | Op::BarrierExpect | Op::RemoteArrive)
+                && let Some(alloc) = barriers(kernel, d.args[0])
+            {
+                sites.entry(alloc).or_default().push(i);
+            }
+        });
+        loop {
+            let counts = |i: &Inst| match kernel.insts[*i].op {
+                Op::BarrierArrive => home.get(i).and_then(|r| out.tasks.get(r)).copied().unwrap_or(1),
+                _ => 1,
+            };
+            let mixed = sites.values().find(|list| list.iter().any(|i| counts(i) != counts(&list[0])));
+            let Some(list) = mixed else {
+                out.arrivals = sites.iter().map(|(&alloc, list)| (alloc, counts(&list[0]))).collect();
+                return out;
+            };
+            let meet: BTreeSet<Region> = list.iter().filter_map(|i| home.get(i).copied()).collect();
+            out.tasks.retain(|r, _| !meet.contains(r));
+            out.rows.retain(|i, _| home.get(i).is_none_or(|r| !meet.contains(r)));
+        }
+    }
+
+    /// The stores of a task whose groups have nothing to do with one another but at barriers, and the rows of their boxes; `None` if they have.
+    fn apart(&self, plan: &Explicit, region: Region, groups: u32, first: u32) -> Option<BTreeMap<Inst, u32>> {
+        let kernel = self.kernel;
+        let (mut insts, mut all) = (Vec::new(), Vec::new());
+        kernel.walk(region, &mut |i| insts.push(i));
+        kernel.walk(kernel.body, &mut |i| all.push(i));
+        let units = self.target.units.as_ref()?;
+        let mut heights = plan.dots.iter().filter(|d| insts.contains(d.0)).map(|d| units.matrix[d.1.as_u32() as usize].m);
+        let m = heights.next()?;
+        if heights.any(|other| other != m) {
+            return None;
+        }
+        let own = |op: Op| {
+            !op.is_explicit()
+                || matches!(
+                    op,
+                    Op::LocalIndex
+                        | Op::LocalSlice
+                        | Op::LocalTranspose
+                        | Op::LocalReinterpret
+                        | Op::LocalStore
+                        | Op::BarrierIndex
+                        | Op::BarrierWait
+                        | Op::BarrierArrive
+                        | Op::TaskBarrier
+                        | Op::FenceAsync
+                        | Op::AsyncStore
+                        | Op::AsyncStoreWait
+                        | Op::AsyncDot
+                        | Op::AsyncDotWait
+                        | Op::WorkerId
+                        | Op::NumWorkers
+                )
+        };
+        if !insts.iter().all(|&i| own(kernel.insts[i].op)) {
+            return None;
+        }
+        let mut rows = BTreeMap::new();
+        let mut staged: BTreeMap<Inst, usize> = BTreeMap::new();
+        for &i in insts.iter().filter(|&&i| kernel.insts[i].op == Op::AsyncStore) {
+            let tile = plan.boxes.get(&i)?;
+            let h = handle(kernel, kernel.operand(i, "buffer")[0])?;
+            let form = plan.forms.get(&h.root)?;
+            let (panels, &down) = (form.panels?, tile.order.get(1)?);
+            let whole = h.parts.len() == form.shape.len() && h.parts.iter().all(|p| p.at == 0 && p.extent == form.shape[p.of]);
+            let rows_alone = tile.order[2..].iter().all(|&d| tile.shape[d] == 1);
+            if !whole
+                || !rows_alone
+                || panels.contiguous != tile.order[0]
+                || panels.rows != tile.rows
+                || !tile.rows.is_multiple_of(m * groups)
+            {
+                return None;
+            }
+            rows.insert(i, m);
+            staged.insert(allocation(kernel, h.root), down);
+        }
+        for &i in insts.iter().filter(|&&i| kernel.insts[i].op == Op::LocalStore) {
+            let d = &kernel.insts[i];
+            let (h, layout) = (handle(kernel, d.args[0])?, self.assigned.layout(d.args[1])?);
+            let whole = h.parts.len() == layout.rank() && plan.forms.get(&h.root)?.shape == layout.shape();
+            let &down = staged.get(&allocation(kernel, h.root))?;
+            if !whole || !shared_by_groups(layout, down, m, groups, first) {
+                return None;
+            }
+        }
+        // Nobody else looks there.
+        let others = all.iter().filter(|&&i| {
+            let d = &kernel.insts[i];
+            let handles = d.results.iter().any(|&v| kernel.ty(v).is_handle());
+            let ours = insts.contains(&i) && matches!(d.op, Op::LocalStore | Op::AsyncStore);
+            let names = |v: &Value| kernel.ty(*v).as_shared().is_some() && buffer(kernel, *v).is_some_and(|a| staged.contains_key(&a));
+            d.args.iter().any(names) && !ours && (!handles || d.op == Op::LocalAlloc)
+        });
+        (others.count() == 0).then_some(rows)
+    }
+}

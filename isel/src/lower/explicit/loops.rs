@@ -1,0 +1,193 @@
+//! Loops and choices of tasks: sums that begin at zero, loops that are known to run, arrivals under a condition, what lanes may have stored.
+
+use super::super::Lower;
+use super::super::control::Slot;
+use crate::lane::{LVal, LaneBuilder, Unit};
+use std::collections::BTreeSet;
+use tilelift_ir::{CmpOp, Effects, Inst, Kernel, Literal, Op, Region, Type, Value, ValueDef};
+use tilelift_schedule::LowerError;
+use tilelift_schedule::plan::is_zero;
+
+/// The step of a loop whose sum begins at zero: in the first one products look at no sum.
+#[derive(Clone, Copy, Debug)]
+pub(in super::super) struct Fresh {
+    /// Index and lower bound.
+    at: [LVal; 2],
+}
+
+impl Fresh {
+    /// True in every step but the first.
+    pub fn later(self, b: &mut LaneBuilder) -> LVal {
+        b.cmp(CmpOp::Ne, self.at[0], self.at[1])
+    }
+}
+
+/// True if a scalar is 0 or 1 for every way that leads to it.
+pub(super) fn is_bit(kernel: &Kernel, v: Value) -> bool {
+    // The values carried by a loop are bits if they begin as bits and go on as bits.
+    fn bit(kernel: &Kernel, v: Value, assumed: &mut BTreeSet<Value>) -> bool {
+        let one = |v: Value| matches!(kernel.as_const(v), Some((Literal::Int(0 | 1), _)));
+        if one(v) || !assumed.insert(v) {
+            return true;
+        }
+        match kernel.values[v].def {
+            ValueDef::KernelParam(_) => false,
+            ValueDef::RegionParam(r, n) => {
+                let Some(i) = kernel.insts.keys().find(|&i| kernel.insts[i].op == Op::For && kernel.insts[i].regions.contains(&r)) else {
+                    return false;
+                };
+                let n = n as usize;
+                n > 0 && bit(kernel, kernel.insts[i].args[n + 2], assumed) && bit(kernel, kernel.yields(r)[n - 1], assumed)
+            }
+            ValueDef::Result(i, n) => {
+                let d = &kernel.insts[i];
+                match d.op {
+                    Op::And => d.args.iter().any(|&a| one(a)),
+                    Op::Xor | Op::Or => d.args.iter().all(|&a| bit(kernel, a, assumed)),
+                    Op::Select => d.args[1..].iter().all(|&a| bit(kernel, a, assumed)),
+                    Op::For => {
+                        bit(kernel, d.args[n as usize + 3], assumed) && bit(kernel, kernel.yields(d.regions[0])[n as usize], assumed)
+                    }
+                    Op::If => d.regions.iter().all(|&r| bit(kernel, kernel.yields(r)[n as usize], assumed)),
+                    _ => false,
+                }
+            }
+        }
+    }
+    bit(kernel, v, &mut BTreeSet::new())
+}
+
+impl Lower<'_> {
+    /// True if lanes may have stored to local memory since they met.
+    pub(in super::super) fn stored(&self) -> bool {
+        self.task.as_ref().is_some_and(|t| t.stored)
+    }
+
+    pub(in super::super) fn store_may(&mut self, stored: bool) {
+        if let Some(t) = &mut self.task {
+            t.stored = stored;
+        }
+    }
+
+    /// The same behind a region, if it is so in front of it.
+    pub(in super::super) fn stores_on(&self, r: Region, mut stored: bool) -> bool {
+        if self.task.is_none() {
+            return false;
+        }
+        for &i in &self.kernel.regions[r].insts {
+            let d = &self.kernel.insts[i];
+            stored = match d.op {
+                Op::LocalStore | Op::RemoteStore => true,
+                Op::TaskBarrier | Op::AsyncStoreWait => false,
+                Op::If => d.regions.iter().any(|&arm| self.stores_on(arm, stored)),
+                Op::For | Op::While => {
+                    let once = d.regions.iter().fold(stored, |s, &r| s | self.stores_on(r, s));
+                    d.regions.iter().fold(once, |s, &r| s | self.stores_on(r, s))
+                }
+                _ => stored,
+            };
+        }
+        stored
+    }
+
+    /// A comparison holds in what follows; gives how many did before.
+    pub(in super::super) fn assume(&mut self, condition: Value) -> usize {
+        let kernel = self.kernel;
+        let known = self.task.as_ref().map_or(0, |t| t.less.len());
+        let d = kernel.def_inst(condition).map(|i| &kernel.insts[i]);
+        let less = d.filter(|d| d.op == Op::Cmp && d.attrs.first() == Some(&tilelift_ir::Attr::Cmp(CmpOp::Lt)));
+        let bounds = less.and_then(|d| Some([self.scalar(d.args[0]).ok()?, self.scalar(d.args[1]).ok()?]));
+        if let (Some(t), Some(bounds)) = (&mut self.task, bounds) {
+            t.less.push(bounds);
+        }
+        known
+    }
+
+    /// Only so many comparisons still hold.
+    pub(in super::super) fn assume_no_more(&mut self, known: usize) {
+        if let Some(t) = &mut self.task {
+            t.less.truncate(known);
+        }
+    }
+
+    /// The carried values of a loop that begin at zero and are summed up by products alone, by number, if the loop is known to run.
+    pub(in super::super) fn fresh_sums(&self, b: &LaneBuilder, i: Inst, [lo, hi, _]: [LVal; 3]) -> Vec<usize> {
+        let Some(task) = &self.task else { return Vec::new() };
+        let runs = task.less.contains(&[lo, hi]) || b.as_const(lo).zip(b.as_const(hi)).is_some_and(|(lo, hi)| (lo as i64) < hi as i64);
+        if !runs {
+            return Vec::new();
+        }
+        let kernel = self.kernel;
+        let d = &kernel.insts[i];
+        let region = d.regions[0];
+        let params = &kernel.regions[region].params;
+        let summed = |&n: &usize| {
+            if !is_zero(kernel, d.args[n + 3]) {
+                return false;
+            }
+            let sum = params[n + 1];
+            let (mut uses, mut products) = (0, 0);
+            kernel.walk(region, &mut |j| uses += kernel.insts[j].args.iter().filter(|&&a| a == sum).count());
+            for &j in &kernel.regions[region].insts {
+                let d = &kernel.insts[j];
+                products += usize::from(d.op == Op::AsyncDot && d.args[2] == sum);
+            }
+            uses == 1 && products == 1
+        };
+        (0..params.len() - 1).filter(summed).collect()
+    }
+
+    /// What such sums begin at is not looked at.
+    pub(in super::super) fn undefined_at_first(&self, b: &mut LaneBuilder, slots: &[Slot], fresh: &[usize], init: &mut [LVal]) {
+        let mut at = 0;
+        for (n, s) in slots.iter().enumerate() {
+            for v in &mut init[at..at + s.count] {
+                if fresh.contains(&n) {
+                    let ty = b.ty(*v);
+                    *v = b.undefined(ty);
+                }
+            }
+            at += s.count;
+        }
+    }
+
+    /// Such sums in a step of the loop.
+    pub(in super::super) fn begin_sums(&mut self, params: &[Value], fresh: &[usize], at: [LVal; 2]) {
+        if let Some(t) = &mut self.task {
+            t.fresh.extend(fresh.iter().map(|&n| (params[n], Fresh { at })));
+        }
+    }
+
+    /// A choice that does no more than arrive at barriers is no choice but a condition of the arrival; false if it does more, or lanes would
+    /// have to meet first.
+    pub(in super::super) fn arrive_if(&mut self, b: &mut LaneBuilder, i: Inst) -> Result<bool, LowerError> {
+        let kernel = self.kernel;
+        let d = &kernel.insts[i];
+        let Some(task) = &self.task else { return Ok(false) };
+        let first = task.first;
+        if !d.results.is_empty() || (first.is_some() && (!task.met || task.stored)) || self.reads_panels()? {
+            return Ok(false);
+        }
+        let plain = |&j: &Inst| {
+            let d = &kernel.insts[j];
+            let scalars = d.results.iter().all(|&v| matches!(kernel.ty(v), Type::Scalar(_) | Type::Barrier(_)));
+            let pure = d.op.info().effects == Effects::Pure && d.regions.is_empty() && scalars;
+            pure || matches!(d.op, Op::BarrierArrive | Op::Yield)
+        };
+        let [then, otherwise] = [d.regions[0], d.regions[1]].map(|r| &kernel.regions[r].insts);
+        if !then.iter().all(plain) || otherwise.len() > 1 {
+            return Ok(false);
+        }
+        let holds = self.scalar(d.args[0])?;
+        for &j in then {
+            if kernel.insts[j].op != Op::BarrierArrive {
+                self.inst(b, j).map_err(|e| e.at(kernel.locs[j]))?;
+                continue;
+            }
+            let barrier = self.word(kernel.insts[j].args[0])?;
+            let guard = b.and_guard(first, Some(holds));
+            b.unit(Unit::Arrive { barrier, guard });
+        }
+        Ok(true)
+    }
+}

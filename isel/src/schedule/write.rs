@@ -1,0 +1,249 @@
+//! Writes a kernel anew: instructions of another kernel as they stand, and new ones between them.
+//!
+//! A literal stands in front of each of its users, as the parser of the text puts it, so that what is written is what its text parses to.
+
+use super::Refusal;
+use cranelift_entity::SecondaryMap;
+use tilelift_ir::typing::result_type;
+use tilelift_ir::{Attr, CmpOp, Cursor, GridAxis, Inst, Kernel, Literal, Op, Region, Scalar, Type, Value};
+
+/// An operand: a value of the kernel that is written, or a literal.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Arg {
+    Value(Value),
+    Literal(Literal, Scalar),
+}
+
+/// An `i32` literal.
+pub(super) fn number(n: u32) -> Arg {
+    Arg::Literal(Literal::Int(i64::from(n)), Scalar::I32)
+}
+
+impl From<Value> for Arg {
+    fn from(v: Value) -> Arg {
+        Arg::Value(v)
+    }
+}
+
+/// A kernel in the making.
+pub(super) struct Writer<'k> {
+    from: &'k Kernel,
+    to: Kernel,
+    /// Regions that are open, the innermost one last.
+    open: Vec<Region>,
+    /// What the values of the other kernel are here.
+    map: SecondaryMap<Value, Option<Arg>>,
+}
+
+impl<'k> Writer<'k> {
+    /// An empty kernel with the parameters of another one.
+    pub fn new(from: &'k Kernel) -> Writer<'k> {
+        let mut to = Kernel::new(&from.name);
+        to.hints.stages = from.hints.stages;
+        let mut map = SecondaryMap::new();
+        for &p in &from.params {
+            map[p] = Some(Arg::Value(to.add_param(from.ty(p).clone())));
+        }
+        let open = vec![to.body];
+        Writer { from, to, open, map }
+    }
+
+    /// The kernel.
+    pub fn finish(self) -> Kernel {
+        self.to
+    }
+
+    /// Says what a value of the other kernel is here.
+    pub fn set(&mut self, v: Value, to: impl Into<Arg>) {
+        self.map[v] = Some(to.into());
+    }
+
+    /// What a value of the other kernel is here.
+    ///
+    /// # Errors
+    /// It is nothing.
+    pub fn get(&self, v: Value) -> Result<Arg, Refusal> {
+        match self.from.as_const(v) {
+            Some((literal, ty)) => Ok(Arg::Literal(literal, ty)),
+            None => self.map[v].ok_or(Refusal::Written { value: v }),
+        }
+    }
+
+    /// The type of an operand.
+    fn ty(&self, a: Arg) -> Type {
+        match a {
+            Arg::Value(v) => self.to.ty(v).clone(),
+            Arg::Literal(_, s) => Type::Scalar(s),
+        }
+    }
+
+    fn here(&self) -> Region {
+        self.open.last().copied().unwrap_or(self.to.body)
+    }
+
+    fn place(&mut self, i: Inst) {
+        Cursor::end(&self.to, self.here()).insert(&mut self.to, i);
+    }
+
+    fn values(&mut self, args: &[Arg]) -> Vec<Value> {
+        let value = |w: &mut Self, a: &Arg| match *a {
+            Arg::Value(v) => v,
+            Arg::Literal(literal, ty) => {
+                let i = w.to.add_inst(Op::Const, &[], 0, &[Attr::Literal(literal)], &[], &[Type::Scalar(ty)]);
+                w.place(i);
+                w.to.insts[i].results[0]
+            }
+        };
+        args.iter().map(|a| value(self, a)).collect()
+    }
+
+    /// An instruction without results.
+    pub fn act(&mut self, op: Op, args: &[Arg], attrs: &[Attr]) {
+        let args = self.values(args);
+        let i = self.to.add_inst(op, &args, 0, attrs, &[], &[]);
+        self.place(i);
+    }
+
+    /// An instruction with one result, of a type that is written or follows.
+    ///
+    /// # Errors
+    /// Operands of other types than the op takes.
+    pub fn make(&mut self, op: Op, args: &[Arg], attrs: &[Attr], written: Option<&Type>) -> Result<Value, Refusal> {
+        let types: Vec<Type> = args.iter().map(|&a| self.ty(a)).collect();
+        let types: Vec<&Type> = types.iter().collect();
+        let Ok(Some(ty)) = result_type(op, &types, 0, attrs, written) else { return Err(Refusal::Typed { op }) };
+        let args = self.values(args);
+        let i = self.to.add_inst(op, &args, 0, attrs, &[], &[ty]);
+        self.place(i);
+        Ok(self.to.insts[i].results[0])
+    }
+
+    /// A binary op.
+    ///
+    /// # Errors
+    /// As [`Writer::make`].
+    pub fn bin(&mut self, op: Op, a: impl Into<Arg>, b: impl Into<Arg>) -> Result<Value, Refusal> {
+        self.make(op, &[a.into(), b.into()], &[], None)
+    }
+
+    /// A comparison.
+    ///
+    /// # Errors
+    /// As [`Writer::make`].
+    pub fn cmp(&mut self, op: CmpOp, a: impl Into<Arg>, b: impl Into<Arg>) -> Result<Value, Refusal> {
+        self.make(Op::Cmp, &[a.into(), b.into()], &[Attr::Cmp(op)], None)
+    }
+
+    /// The launch grid's extent along an axis.
+    ///
+    /// # Errors
+    /// As [`Writer::make`].
+    pub fn grid(&mut self, axis: GridAxis) -> Result<Value, Refusal> {
+        self.make(Op::NumPrograms, &[], &[Attr::Grid(axis)], None)
+    }
+
+    /// An instruction of the other kernel, with all that is in its regions.
+    ///
+    /// # Errors
+    /// It uses what is not here.
+    pub fn copy(&mut self, i: Inst) -> Result<(), Refusal> {
+        let d = &self.from.insts[i];
+        if d.op == Op::Const {
+            return Ok(());
+        }
+        let args = d.args.iter().map(|&v| self.get(v)).collect::<Result<Vec<Arg>, Refusal>>()?;
+        let args = self.values(&args);
+        let mut regions = Vec::new();
+        for &r in &d.regions {
+            let region = self.to.add_region();
+            for &p in &self.from.regions[r].params {
+                let v = self.to.add_region_param(region, self.from.ty(p).clone());
+                self.set(p, v);
+            }
+            self.open.push(region);
+            let done = self.from.regions[r].insts.iter().try_for_each(|&j| self.copy(j));
+            self.open.pop();
+            done?;
+            regions.push(region);
+        }
+        let types: Vec<Type> = d.results.iter().map(|&v| self.from.ty(v).clone()).collect();
+        let made = self.to.add_inst(d.op, &args, d.present, &d.attrs, &regions, &types);
+        self.place(made);
+        for (n, &v) in d.results.iter().enumerate() {
+            let to = self.to.insts[made].results[n];
+            self.set(v, to);
+        }
+        Ok(())
+    }
+
+    /// A region, filled; it ends with what it gives.
+    fn region(
+        &mut self,
+        params: &[Type],
+        body: impl FnOnce(&mut Self, &[Value]) -> Result<Vec<Arg>, Refusal>,
+    ) -> Result<(Region, Vec<Type>), Refusal> {
+        let region = self.to.add_region();
+        let params: Vec<Value> = params.iter().map(|ty| self.to.add_region_param(region, ty.clone())).collect();
+        self.open.push(region);
+        let done = body(self, &params);
+        let types = done.as_ref().map(|list| list.iter().map(|&a| self.ty(a)).collect());
+        if let Ok(list) = &done {
+            self.act(Op::Yield, list, &[]);
+        }
+        self.open.pop();
+        Ok((region, types.unwrap_or_default())).and_then(|made| done.map(|_| made))
+    }
+
+    /// `for`: the body gets the index and the carried values, and gives the next ones.
+    ///
+    /// # Errors
+    /// The body's.
+    pub fn for_loop(
+        &mut self,
+        bounds: [Arg; 3],
+        init: &[Arg],
+        body: impl FnOnce(&mut Self, Value, &[Value]) -> Result<Vec<Arg>, Refusal>,
+    ) -> Result<Vec<Value>, Refusal> {
+        let all: Vec<Arg> = bounds.iter().chain(init).copied().collect();
+        let args = self.values(&all);
+        let params: Vec<Type> = [args[0]].iter().chain(&args[3..]).map(|&v| self.to.ty(v).clone()).collect();
+        let (region, types) = self.region(&params, |w, p| body(w, p[0], &p[1..]))?;
+        let i = self.to.add_inst(Op::For, &args, 0, &[], &[region], &types);
+        self.place(i);
+        Ok(self.to.insts[i].results.to_vec())
+    }
+
+    /// `if`.
+    ///
+    /// # Errors
+    /// Those of the bodies.
+    pub fn choice(
+        &mut self,
+        condition: Value,
+        then: impl FnOnce(&mut Self) -> Result<Vec<Arg>, Refusal>,
+        otherwise: impl FnOnce(&mut Self) -> Result<Vec<Arg>, Refusal>,
+    ) -> Result<Vec<Value>, Refusal> {
+        let (a, types) = self.region(&[], |w, _| then(w))?;
+        let (b, _) = self.region(&[], |w, _| otherwise(w))?;
+        let i = self.to.add_inst(Op::If, &[condition], 0, &[], &[a, b], &types);
+        self.place(i);
+        Ok(self.to.insts[i].results.to_vec())
+    }
+
+    /// The region of a task.
+    ///
+    /// # Errors
+    /// The body's.
+    pub fn task(&mut self, body: impl FnOnce(&mut Self) -> Result<(), Refusal>) -> Result<Region, Refusal> {
+        let outside = self.map.clone();
+        let done = self.region(&[Type::Scalar(Scalar::I32)], |w, _| body(w).map(|()| Vec::new()));
+        self.map = outside;
+        done.map(|(region, _)| region)
+    }
+
+    /// `tasks`.
+    pub fn tasks(&mut self, list: Vec<tilelift_ir::Task>, regions: &[Region]) {
+        let i = self.to.add_inst(Op::Tasks, &[], 0, &[Attr::Tasks(list)], regions, &[]);
+        self.place(i);
+    }
+}
