@@ -39,9 +39,9 @@ pub(crate) fn main() -> Result<(), Box<dyn std::error::Error>> {
     let artifact = tilelift::compile(kernel, &tilelift::targets::usual(), &tilelift::Options::default())?;
     println!("\n{}", artifact.text);
 
-    let wrong = SCALE.replace("mul v4, v5", "mul v4, v1");
+    let wrong = SCALE.replace("mul v4, v5", "mul v4, v0");
     match text::parse(&wrong) {
-        Ok(_) => Err("a tile times a scalar must be refused".into()),
+        Ok(_) => Err("a tile times a view must be refused".into()),
         Err(errors) => {
             println!("{errors}");
             Ok(())

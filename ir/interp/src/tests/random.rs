@@ -109,7 +109,7 @@ fn the_file_test_is_what_the_builder_makes() {
         "; test run\n; target sm_80, sm_90a, gfx942\n;\n; Uniform and normal numbers are the same bits everywhere. The text is what the builder makes.\n\n{}; run: @normal(grid=3, out v0=[2900], out v1=[2900], v2=-81985529216486896)\n",
         print(&b.finish().expect("a kernel"))
     );
-    let path = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../tests/tile/random/normal.tile");
+    let path = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/tile/random/normal.tile");
     if std::env::var_os("TILELIFT_BLESS").is_some() {
         std::fs::write(&path, &text).expect("the file can be written");
     }

@@ -159,6 +159,20 @@ impl PanelTile {
                 bulk.align
             ));
         }
+        // A copy to global memory that reaches beyond the last column writes whole units of `align` bytes: what lies there is not its own.
+        if kernel.insts[i].op.info().effects.global() != Effects::Reads {
+            let extent = match view.dims[fast] {
+                Extent::Fixed(n) => u64::from(n),
+                e @ Extent::Dynamic(_) => u64::from(e.divisor()),
+            };
+            if (extent * u64::from(size)) % u64::from(bulk.align) != 0 {
+                return Err(format!(
+                    "bulk copies write whole units of {} bytes: extent {fast} of {name} is not known to be a multiple of {}; say so in its type",
+                    bulk.align,
+                    (bulk.align / size).max(1)
+                ));
+            }
+        }
         let row = shape[fast] * size;
         let fit: Vec<u32> = bulk.spans.iter().copied().filter(|&s| row.is_multiple_of(s)).collect();
         let Some(&widest) = fit.first() else {
