@@ -235,6 +235,21 @@ impl Machine<'_> {
         Ok((m, c))
     }
 
+    /// Refuses a store of a box that reaches beyond the last column, if that does not end a unit: hardware writes all of the unit.
+    fn ends_with_units(&self, w: &Warp, at: u32, l: usize, map: &TensorMap, c: &[i64]) -> R<()> {
+        let row = map.dims[0] * u64::from(map.element.bytes());
+        let (end, columns) = (c[0] + i64::from(map.box_dims[0]), map.dims[0] as i64);
+        if row.is_multiple_of(BOX_ALIGN as u64) || end <= columns || c[0] >= columns {
+            return Ok(());
+        }
+        let m = format!("rows of {row} bytes are stored in units of {BOX_ALIGN}: what lies behind the last column would be written");
+        let mut e = self.fail(w, at, ErrorKind::Misaligned, m, Some(l as u32), None);
+        e.notes.push(format!(
+            "store boxes that end inside the rows, let rows be multiples of {BOX_ALIGN} bytes, or store by ordinary accesses"
+        ));
+        Err(e)
+    }
+
     /// Global to shared, of one or several CTAs.
     fn bulk_in(&mut self, w: &Warp, at: u32, l: usize, b: &Bulk, dst: &Addr) -> R<()> {
         let size = self.size_of(w, at, l, b.size)?;
@@ -330,6 +345,7 @@ impl Machine<'_> {
             End::Tensor(map, coords) => {
                 let (map, c) = self.tensor(w, at, l, map, coords)?;
                 let (_, off) = self.shared_range(w, at, l, src, map.tile_bytes(), 128)?;
+                self.ends_with_units(w, at, l, &map, &c)?;
                 if let Some((op, _)) = b.reduce {
                     let ty = reduce_type(map.element).filter(|&t| reduction_ok(op, t));
                     let Some(ty) = ty else {
