@@ -6,7 +6,7 @@ mod launch;
 #[allow(dead_code)]
 mod units;
 
-use tilelift_ir::interp::{Buffer, Memory, Options, interpret};
+use tilelift_interp::{Buffer, Memory, Options, interpret};
 use tilelift_ir::{Kernel, Scalar, text, verify};
 use tilelift_isel::{LowerOptions, Lowered, Refusal, lower, prove};
 use tilelift_kernels::{Activation, Case, Gemm};
