@@ -14,7 +14,7 @@ use tilelift_ir::Scalar;
 /// Units of an instruction.
 const UNITS: u64 = 16;
 
-/// Lane instructions of a program, as [`weight`] counts them, that nobody asked for.
+/// Lane instructions of a program, as `weight` counts them, that nobody asked for.
 pub const INSTRUCTIONS: u64 = 300_000;
 
 /// What is left for a program to grow by.

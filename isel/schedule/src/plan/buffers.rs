@@ -52,7 +52,7 @@ impl Form {
     }
 
     /// Bytes at whose multiples a part begins and ends wherever it lies: whatever of the buffer it cuts out. Rows of panels hold pieces of
-    /// [`PIECE`] bytes in an order of their own, and so many rows as that order repeats after.
+    /// `PIECE` bytes in an order of their own, and so many rows as that order repeats after.
     pub fn cut(&self, parts: &[Part]) -> u32 {
         let bytes = |p: &Part| {
             let n = gcd(gcd(p.at, p.extent), self.shape[p.of]);
