@@ -74,7 +74,9 @@ fn written(b: &mut KernelBuilder, src: &mut Source, v: Value, scalar: (Value, i6
 fn matrix(b: &mut KernelBuilder, src: &mut Source, elem: Scalar, [rows, columns]: [i64; 2], init: Init) -> (Value, Param) {
     let u = unit(elem);
     let step = (columns + u - 1) / u * u + u * i64::from(src.below(2));
-    let dims = [0, 1].map(|_| Extent::Dynamic(1));
+    // That rows end with whole units of 16 bytes is often said where it is so.
+    let whole = columns % u == 0 && src.chance(200);
+    let dims = [Extent::Dynamic(1), Extent::Dynamic(if whole { u as u32 } else { 1 })];
     let ty = ViewType::dense(elem, &dims).with_strides(&[Extent::Dynamic(u as u32), Extent::Fixed(1)]).with_align(16);
     let tensor = Tensor { elem, shape: vec![rows, columns], strides: vec![step, 1], dense: false, offset: 0, init, tolerance: None };
     (b.param(ty), Param::Tensor(tensor))
@@ -97,7 +99,8 @@ pub fn generate_specialised(src: &mut Source) -> Result<Case, BuildErrors> {
     let turned = [0, 1].map(|_| elem.bytes() == 2 && src.chance(80));
     let cut = i64::from(src.below(3)) * unit(elem) / 2;
     let depth = (i64::from(k * iterations) - cut).max(1);
-    let [height, width] = [i64::from(m * programs[0]) - i64::from(src.below(3)), i64::from(n * programs[1]) - i64::from(src.below(3))];
+    let [height, width] =
+        [i64::from(m * programs[0]) - i64::from(src.below(3)), i64::from(n * programs[1]) - *src.pick(&[0, 8, 1, 2]).unwrap_or(&0)];
     let mut b = KernelBuilder::new("product");
     b.warps(*src.pick(&[4, 8]).unwrap_or(&4)).stages(2 + src.below(3));
     let of = |turned: bool, rows: i64| if turned { [depth, rows] } else { [rows, depth] };

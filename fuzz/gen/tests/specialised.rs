@@ -32,7 +32,7 @@ fn columns_anywhere_compute_the_same() {
         assert_eq!((lane, sim), (Verdict::Pass, Verdict::Pass), "seed {seed}\n{}", shown());
     }
     println!("{specialised} of {} kernels are specialised, {bulk} store in bulk, columns of {unaligned} are not aligned", count());
-    for n in [specialised, bulk, unaligned] {
-        assert!(n >= count() / 8, "{specialised} specialised, {bulk} store in bulk, {unaligned} not aligned");
+    for (n, part) in [(specialised, 8), (bulk, 20), (unaligned, 8)] {
+        assert!(n >= count() / part, "{specialised} specialised, {bulk} store in bulk, {unaligned} not aligned");
     }
 }
