@@ -12,14 +12,13 @@ use crate::lane::{SPARE, Target, overlap_launches};
 use crate::layout::assign::{Assignment, assign};
 use crate::layout::search::{Search, ring_forms};
 use crate::lower::{Lowered, MAX_REGISTERS_PER_TILE, SHARED, lane_program, placed};
-use crate::schedule;
 use std::rc::Rc;
 use tilelift_ir::channel::{Units, check, expand};
 use tilelift_ir::layout::Axis;
 use tilelift_ir::verify::Verified;
 use tilelift_ir::{Inst, Kernel, Op, Value, verify};
-use tilelift_schedule::LowerError;
 use tilelift_schedule::plan::{LayoutChoice, LowerOptions, PanelTile, Plan, RingForms, ScheduleKind, plan, plan_with, staged_loads};
+use tilelift_schedule::{LowerError, program};
 
 /// Slots of a ring below which copies are no longer far enough ahead.
 const FEW_SLOTS: u32 = 4;
@@ -104,7 +103,7 @@ fn scheduled(kernel: &Kernel, target: &Target, plan: Plan, options: &LowerOption
         && options.as_program == Some(true)
         && !direct
     {
-        match schedule::written(kernel, target, s) {
+        match program::written(kernel, target, s) {
             Ok(made) => return written(made, target, plan.clone()),
             Err(why) => refused = Some(Err(why)),
         }

@@ -2,6 +2,7 @@
 //!
 //! ```text
 //! kernel, target, hints ── plan ─► pipelined │ specialised (producer and consumer warps over a ring) │ as the author's tasks say
+//! kernel, specialised plan ── program::written ─► the same kernel with tasks, rings and barriers: tile IR that an author could have written
 //! matrix product ── gemm::rank ─► tiles, stages, splits, stream-K, best first by a model of the machine
 //! ```
 //!
@@ -16,5 +17,6 @@ mod error;
 pub mod facts;
 pub mod gemm;
 pub mod plan;
+pub mod program;
 
 pub use error::LowerError;

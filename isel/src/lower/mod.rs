@@ -42,7 +42,6 @@ use crate::lane::Target;
 use crate::lane::{AllocId, Budget, INSTRUCTIONS, LTy, LVal, LaneBuilder, Param, ParamSource, Program, Registers, Traffic};
 use crate::layout::assign::Assignment;
 use crate::layout::in_memory;
-use crate::schedule::Refusal;
 use cranelift_entity::SecondaryMap;
 use std::rc::Rc;
 use tilelift_egraph::physical::{Form, Source};
@@ -50,6 +49,7 @@ use tilelift_ir::layout::{Axis, Layout};
 use tilelift_ir::{Attr, Effects, Inst, Kernel, Op, Region, Type, Value};
 use tilelift_schedule::LowerError;
 use tilelift_schedule::plan::{Plan, is_panels, ring_loads, staged_loads};
+use tilelift_schedule::program::Refusal;
 
 /// A lowered kernel.
 #[derive(Clone, PartialEq, Debug)]

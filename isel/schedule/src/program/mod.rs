@@ -3,7 +3,7 @@
 //! ```text
 //! kernel, plan ─► tasks  producer    waits for an empty slot, expects its bytes, begins copies into it
 //!                        consumers   wait for a full slot, multiply, give the slot of the step before back; epilogue; bulk stores
-//!                 rings  local_alloc and barriers full and empty, a slot per step, slot and phase carried by the loops
+//!                 rings  local_alloc and barriers full and empty, a slot per step, steps counted by the loops
 //!                 persistence  worker_id, num_workers, grid positions in their order
 //! ```
 //!
@@ -13,10 +13,10 @@
 mod gemm;
 mod write;
 
-use crate::lane::Target;
+use crate::plan::Specialised;
 use std::fmt;
 use tilelift_ir::{Inst, Kernel, Op, Value};
-use tilelift_schedule::plan::Specialised;
+use tilelift_lane::Target;
 
 /// Why a plan is not written as a program.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -124,7 +124,7 @@ impl fmt::Display for Refusal {
 ///
 /// # Errors
 /// What can't be written so yet.
-pub(crate) fn written(kernel: &Kernel, target: &Target, plan: &Specialised) -> Result<Kernel, Refusal> {
+pub fn written(kernel: &Kernel, target: &Target, plan: &Specialised) -> Result<Kernel, Refusal> {
     gemm::admit(kernel, target, plan)?;
     gemm::write(kernel, target, plan)
 }

@@ -2,10 +2,10 @@
 
 use super::Refusal;
 use super::write::{Arg, Writer, number};
-use crate::lane::Target;
+use crate::plan::{ALIGN, PanelTile, Specialised};
 use std::collections::{BTreeMap, BTreeSet};
 use tilelift_ir::{Attr, CmpOp, GridAxis, Inst, Kernel, Literal, Op, Region, Scalar, SharedType, Task, Type, Value, ValueDef};
-use tilelift_schedule::plan::{ALIGN, PanelTile, Specialised};
+use tilelift_lane::Target;
 
 const AXES: [GridAxis; 3] = [GridAxis::X, GridAxis::Y, GridAxis::Z];
 
@@ -53,7 +53,7 @@ pub(super) fn admit(kernel: &Kernel, target: &Target, plan: &Specialised) -> Res
     }
     // Tasks without registers of their own are given some where a lane has few at entry.
     let units = target.units.as_ref();
-    let few = units.is_none_or(|u| crate::lane::Registers::of(target, u, (plan.consumers + 1) * u.group_warps).entry < u.registers.most);
+    let few = units.is_none_or(|u| tilelift_lane::Registers::of(target, u, (plan.consumers + 1) * u.group_warps).entry < u.registers.most);
     if plan.registers.is_none() && few {
         return Err(Refusal::Registers);
     }
