@@ -55,6 +55,14 @@ impl Subject {
         Subject::with(name, Box::new(GemmCase { config, m, n, k }), options)
     }
 
+    /// The loop is written as a kernel with tasks.
+    fn written(elem: Scalar, [trans_a, trans_b]: [bool; 2], [m, n, k]: [u32; 3], tile: [u32; 3]) -> Subject {
+        let config = Gemm::new(elem).transposed(trans_a, trans_b).tile(tile[0], tile[1], tile[2]).for_shape(m, n, k);
+        let name = format!("written {elem} {trans_a} {trans_b} {m}x{n}x{k} {tile:?}");
+        let options = LowerOptions { teams: Some(1), as_program: Some(true), ..LowerOptions::default() };
+        Subject::with(name, Box::new(GemmCase { config, m, n, k }), options)
+    }
+
     /// As many whole tiles as make up rounds of two workers: results leave from an arm of a choice.
     fn stream(elem: Scalar, [m, n, k]: [u32; 3], tile: [u32; 3], teams: u32) -> Subject {
         let gemm = Gemm::new(elem).transposed(false, true).tile(tile[0], tile[1], tile[2]).for_shape(m, n, k);
@@ -103,6 +111,9 @@ fn subjects() -> Vec<Subject> {
         Subject::left(BF16, nt, [200, 136, 520], [128, 128, 64], 128),
         Subject::left(F16, tn, [200, 136, 520], [64, 128, 64], 64),
         Subject::left(I8, tt, [144, 136, 1040], [128, 128, 128], 32),
+        Subject::written(BF16, nt, [200, 136, 520], [128, 128, 64]),
+        Subject::written(F16, tn, [136, 200, 520], [64, 128, 64]),
+        Subject::written(I8, nt, [136, 136, 1040], [128, 128, 128]),
         Subject::stream(BF16, [392, 136, 520], [128, 64, 64], 1),
         Subject::stream(F16, [264, 136, 328], [64, 128, 64], 2),
         Subject::attention(F16, 64, false, [128, 64], [520, 1100], false),

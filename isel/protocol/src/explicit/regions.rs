@@ -43,6 +43,8 @@ struct Reads {
     agent: usize,
     /// Ages of the groups of multiplications, and of bulk stores, that read, a bit each; bit 0 is open. The oldest grow no older.
     groups: [u64; 2],
+    /// Bulk stores have been waited for by the lane that began them, and its agent's lanes have not met since.
+    alone: bool,
     /// How often the agent had told others what it knows when that of the read was last forgotten; no part of the state.
     told: u32,
     site: Site,
@@ -86,7 +88,7 @@ impl Region {
             }
         }
         out.push(self.reads.len() as u64);
-        self.reads.iter().for_each(|r| out.extend([r.agent as u64, r.groups[0], r.groups[1]]));
+        self.reads.iter().for_each(|r| out.extend([(r.agent as u64) << 1 | u64::from(r.alone), r.groups[0], r.groups[1]]));
     }
 
     /// True if anybody has touched it.
@@ -196,7 +198,8 @@ impl Checker<'_> {
             }
         }
         for x in &region.reads {
-            let over = if x.agent == t { !x.busy() } else { facts.has(own, p.read(r, x.agent)) };
+            // Another agent has waited for lanes that had met, or for the one that stores.
+            let over = if x.agent == t { !x.busy() && !(x.alone && unit.is_none()) } else { facts.has(own, p.read(r, x.agent)) };
             let met = x.agent != t || unit.is_none() || !facts.has(p.unsettled(t), p.read(r, t));
             if !over || !met {
                 return Err((STILL_READ, Some(x.site)));
@@ -302,7 +305,7 @@ impl Checker<'_> {
         let (again, n) = match region.reader(t) {
             Ok(n) => (true, n),
             Err(n) => {
-                region.reads.insert(n, Reads { agent: t, groups: [0; 2], told: 0, site: here });
+                region.reads.insert(n, Reads { agent: t, groups: [0; 2], alone: false, told: 0, site: here });
                 (false, n)
             }
         };
@@ -371,11 +374,22 @@ impl Checker<'_> {
                 continue;
             }
             let read = self.places.read(r, t);
-            // The lane that stores waits for its stores, and speaks for all; products belong to all lanes.
+            // The lane that stores waits for its stores, and tells others for all; its agent's lanes have to meet before they write.
+            // Products belong to all lanes.
             if kind == STORES {
+                reads.alone = !self.agents[t].single;
                 s.facts.set(self.places.known(t), read);
             } else {
                 self.learn_one(s, t, read);
+            }
+        }
+    }
+
+    /// All lanes of an agent have met: they know of the stores that one of them has waited for.
+    pub(super) fn stores_seen(&self, s: &mut Shared, t: usize) {
+        for x in &mut s.regions {
+            if let Ok(n) = x.reader(t) {
+                x.reads[n].alone = false;
             }
         }
     }

@@ -226,6 +226,7 @@ impl<'a> Checker<'a> {
         let s = &mut s.shared;
         s.facts.reset(self.places.unsettled(t));
         s.facts.reset(self.places.spoken(t));
+        self.stores_seen(s, t);
         if self.agents[t].whole {
             let fresh = &mut s.fresh[self.agents[t].block];
             fresh.1 = fresh.0;
