@@ -11,14 +11,14 @@
 use crate::lane::{SPARE, Target, overlap_launches};
 use crate::layout::assign::{Assignment, assign};
 use crate::layout::search::{Search, ring_forms};
-use crate::lower::{Lowered, MAX_REGISTERS_PER_TILE, SHARED, lane_program, placed};
+use crate::lower::{Lowered, MAX_REGISTERS_PER_TILE, lane_program, placed};
 use std::rc::Rc;
 use tilelift_ir::channel::{Units, check, expand};
 use tilelift_ir::layout::Axis;
 use tilelift_ir::verify::Verified;
 use tilelift_ir::{Inst, Kernel, Op, Value, verify};
 use tilelift_schedule::plan::{LayoutChoice, LowerOptions, PanelTile, Plan, RingForms, ScheduleKind, plan, plan_with, staged_loads};
-use tilelift_schedule::{LowerError, program};
+use tilelift_schedule::{LowerError, Resource, program};
 
 /// Slots of a ring below which copies are no longer far enough ahead.
 const FEW_SLOTS: u32 = 4;
@@ -38,7 +38,7 @@ pub fn lower(kernel: &Verified<'_>, target: &Target, options: &LowerOptions) -> 
         // Forms that do not fit the machine together are not the kernel's fault.
         return match fitted(kernel, target, options, &forms) {
             Ok(done) => Ok(Lowered { searched: true, ..done }),
-            Err(why) => Ok(Lowered { gave_way: Some(why.to_string()), ..fitted(kernel, target, options, &RingForms::default())? }),
+            Err(why) => Ok(Lowered { fallback: Some(why), ..fitted(kernel, target, options, &RingForms::default())? }),
         };
     }
     fitted(kernel, target, options, &RingForms::default())
@@ -88,7 +88,7 @@ fn fitted(kernel: &Kernel, target: &Target, options: &LowerOptions, forms: &Ring
 /// The slots, of so many bytes, that would be left of a ring of so many if it gave back what did not fit beside it; `None` if all did.
 fn fewer(done: &Result<Lowered, LowerError>, depth: u32, bytes: u32) -> Option<u32> {
     match done {
-        Err(LowerError::ResourceExceeded { resource: SHARED, need, have, .. }) => {
+        Err(LowerError::ResourceExceeded { resource: Resource::SharedMemory, need, have, .. }) => {
             let over = need.saturating_sub(*have).div_ceil(u64::from(bytes.max(1))).max(1);
             Some(u64::from(depth).saturating_sub(over) as u32)
         }
@@ -138,7 +138,7 @@ fn laid_out(kernel: &Kernel, target: &Target, plan: Plan, layouts: LayoutChoice,
         match proved(kernel, target, plan.clone(), plain.with(&found), false) {
             Err(why) => {
                 let done = proved(kernel, target, plan.clone(), assign(kernel, target, &plan)?, false)?;
-                return Ok(Lowered { gave_way: Some(why.to_string()), ..done });
+                return Ok(Lowered { fallback: Some(why), ..done });
             }
             done => return done,
         }

@@ -254,7 +254,7 @@ fn what_does_not_fit_is_declined_with_the_reason() {
     let reason = |config: Gemm, shape: [u32; 3]| {
         let l = lowered(&product(&config, shape), &LowerOptions::default());
         let Schedule::Pipelined { why } = l.plan.schedule else { panic!("{}", l.plan) };
-        why
+        why.to_string()
     };
     for (config, shape, words) in [
         (Gemm::new(Scalar::BF16), [128, 128, 131], "is not known to be a multiple of 16 bytes"),

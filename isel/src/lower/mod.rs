@@ -47,9 +47,9 @@ use std::rc::Rc;
 use tilelift_egraph::physical::{Form, Source};
 use tilelift_ir::layout::{Axis, Layout};
 use tilelift_ir::{Attr, Effects, Inst, Kernel, Op, Region, Type, Value};
-use tilelift_schedule::LowerError;
 use tilelift_schedule::plan::{Plan, is_panels, ring_loads, staged_loads};
 use tilelift_schedule::program::Refusal;
+use tilelift_schedule::{LowerError, Resource};
 
 /// A lowered kernel.
 #[derive(Clone, PartialEq, Debug)]
@@ -65,7 +65,7 @@ pub struct Lowered {
     /// The kernel with tasks that the plan was written as, or why it was not; absent where there was nothing to write.
     pub written: Option<Result<Rc<Kernel>, Refusal>>,
     /// Why the layouts that were found gave way to the plain ones, if they did.
-    pub gave_way: Option<String>,
+    pub fallback: Option<LowerError>,
     /// What its memory accesses will cost, as far as layouts say it.
     pub traffic: Traffic,
 }
@@ -121,11 +121,7 @@ pub(crate) struct Lower<'a> {
 pub(crate) const MAX_REGISTERS_PER_TILE: u32 = 1024;
 
 /// What a lane may be told to do, and how much more per instruction of the kernel: what follows takes time and memory in proportion.
-const CODE: &str = "room for code (lane instructions)";
 const CODE_PER_INSTRUCTION: u64 = 6;
-
-/// The resource of which the ring of a specialised kernel takes what is left.
-pub(crate) const SHARED: &str = "shared memory (bytes)";
 
 /// The lane program of a kernel with a plan and layouts, and where what acts in it comes from, if that is asked for.
 ///
@@ -193,7 +189,7 @@ pub(crate) fn lane_program(
     let program = b.finish();
     if program.shared_bytes > target.shared_bytes {
         return Err(LowerError::ResourceExceeded {
-            resource: SHARED,
+            resource: Resource::SharedMemory,
             need: u64::from(program.shared_bytes),
             have: u64::from(target.shared_bytes),
             remedy: "use smaller tiles or fewer stages (`stages=`)".into(),
@@ -201,7 +197,7 @@ pub(crate) fn lane_program(
         });
     }
     let (conversions, searched) = (cx.conversions, cx.assigned.searched);
-    let done = Lowered { program, plan: cx.plan, conversions, searched, written: None, gave_way: None, traffic };
+    let done = Lowered { program, plan: cx.plan, conversions, searched, written: None, fallback: None, traffic };
     Ok((done, acts))
 }
 
@@ -231,7 +227,7 @@ impl<'a> Lower<'a> {
                 let n = layout.size(Axis::Reg);
                 if n > MAX_REGISTERS_PER_TILE && !self.staged[i] {
                     return Err(LowerError::ResourceExceeded {
-                        resource: "registers (elements of one tile per lane)",
+                        resource: Resource::TileRegisters,
                         need: u64::from(n),
                         have: u64::from(MAX_REGISTERS_PER_TILE),
                         remedy: "use a smaller tile, an extent with more factors of 2 (odd factors are held by every lane), or more warps (`warps=`)".into(),
@@ -285,7 +281,7 @@ impl<'a> Lower<'a> {
     fn small_enough(&self, b: &LaneBuilder) -> Result<(), LowerError> {
         b.exceeded().map_or(Ok(()), |(need, have)| {
             Err(LowerError::ResourceExceeded {
-                resource: CODE,
+                resource: Resource::Code,
                 need,
                 have,
                 remedy: "that is up to here, where every element that a lane holds takes instructions of its own: use smaller tiles, more warps, \
@@ -504,7 +500,7 @@ impl<'a> Lower<'a> {
         match u32::try_from(bytes) {
             Ok(n) if need <= u64::from(self.target.shared_bytes) => Ok(b.alloc(n, purpose)),
             Ok(_) | Err(_) => Err(LowerError::ResourceExceeded {
-                resource: SHARED,
+                resource: Resource::SharedMemory,
                 need,
                 have: u64::from(self.target.shared_bytes),
                 remedy: match beside {

@@ -22,7 +22,7 @@ use crate::layout::assign::scattered_layout;
 use std::rc::Rc;
 use tilelift_ir::layout::{Axis, Layout};
 use tilelift_ir::{AtomicOp, Attr, CmpOp, Inst, MemoryOrder, Op, Scalar, Scope, SortOrder};
-use tilelift_schedule::LowerError;
+use tilelift_schedule::{LowerError, Resource};
 
 /// Shared memory for an exchange between warps.
 const EXCHANGE_BYTES: u32 = 1 << 15;
@@ -208,7 +208,7 @@ impl Lower<'_> {
         let layout = scattered_layout(&padded, 4, self.target, &self.plan)?;
         if layout.size(Axis::Reg) > super::MAX_REGISTERS_PER_TILE {
             return Err(LowerError::ResourceExceeded {
-                resource: "registers (elements of one tile per lane)",
+                resource: Resource::TileRegisters,
                 need: u64::from(layout.size(Axis::Reg)),
                 have: u64::from(super::MAX_REGISTERS_PER_TILE),
                 remedy: "lines are padded to a power of two; sort a smaller tile or use more warps (`warps=`)".into(),
