@@ -8,6 +8,7 @@
 
 #![deny(missing_docs)]
 
+mod fit;
 mod layout;
 mod lower;
 mod pipeline;
