@@ -10,6 +10,7 @@
 //! lowering refuses an instruction, the walk ends.
 
 mod main_loop;
+mod ops;
 mod walk;
 
 use super::sizes::{self, RingBytes};
