@@ -180,7 +180,12 @@ impl CompileError {
     pub fn code(&self) -> &'static str {
         match self {
             CompileError::Verify(_) => "verify",
-            CompileError::Lower(LowerError::Unsupported { .. }) => "unsupported",
+            CompileError::Lower(
+                LowerError::Unsupported { .. }
+                | LowerError::NotSpecialised { .. }
+                | LowerError::NoBulkCopy { .. }
+                | LowerError::NoProduct { .. },
+            ) => "unsupported",
             CompileError::Lower(LowerError::Requirement { .. }) => "layout",
             CompileError::Lower(LowerError::ResourceExceeded { .. }) => "resource",
             CompileError::Lane(_) => "internal",

@@ -8,7 +8,8 @@ use std::collections::HashSet;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use tilelift::ir::Kernel;
-use tilelift::{OptLevel, Options, compile, targets};
+use tilelift::isel::Resource;
+use tilelift::{CompileError, OptLevel, Options, compile, targets};
 use tilelift_kernels::{Case, Size, cases};
 use tilelift_tools::cli::accept::{Effort, run_case};
 use tilelift_tools::execute::{DeviceKind, Executor};
@@ -123,7 +124,7 @@ fn ptxas_accepts_every_text_without_warnings_or_spills() {
         for (kernel, name) in each {
             let target = targets::by_name(name).ok_or("the target is known")?;
             let artifact = match compile(kernel, &target, &Options::default()) {
-                Err(e) if name == "sm_89" && e.to_string().contains("shared memory") => {
+                Err(CompileError::Lower(e)) if name == "sm_89" && e.exceeds(Resource::SharedMemory) => {
                     too_large.fetch_add(1, Ordering::Relaxed);
                     continue;
                 }

@@ -1,114 +1,104 @@
 //! The way of a kernel from tile IR to a lane program: the stages in order, on one page. No stage calls an earlier one.
 //!
 //! ```text
-//! Verified ── expand ─► without channels ── plan ─► schedule, warps, stages ── layouts ─► one per tile value, where operands wait
-//!                                                                    ── lower ─► lane program ── prove ─► Lowered
+//! Verified ── expand ─► without channels ── plan ─► schedule, warps, stages ── fit ─► what the machine holds: slots, how loads are done
+//!          ── layouts ─► one per tile value, where operands wait ── lower ─► lane program ── prove ─► Lowered
 //! ```
 //!
-//! What a plan asks of shared memory and registers may not fit beside the rest of the kernel: then the ring gets fewer slots, loads go
-//! straight to where they are used, or the loop is pipelined instead ([`fitted`]).
+//! What a plan asks of shared memory and registers is computed before it is lowered ([`fit`]); so a kernel is lowered once.
 
-use crate::lane::{SPARE, Target, overlap_launches};
+use crate::fit::{Fitted, fit};
+use crate::lane::{Target, overlap_launches};
 use crate::layout::assign::{Assignment, assign};
 use crate::layout::search::{Search, ring_forms};
-use crate::lower::{Lowered, MAX_REGISTERS_PER_TILE, SHARED, lane_program, placed};
+use crate::lower::{Lowered, MAX_REGISTERS_PER_TILE, lane_program, placed};
+use std::borrow::Cow;
 use std::rc::Rc;
 use tilelift_ir::channel::{Units, check, expand};
-use tilelift_ir::layout::Axis;
 use tilelift_ir::verify::Verified;
-use tilelift_ir::{Inst, Kernel, Op, Value, verify};
-use tilelift_schedule::plan::{LayoutChoice, LowerOptions, PanelTile, Plan, RingForms, ScheduleKind, plan, plan_with, staged_loads};
+use tilelift_ir::{Inst, Kernel, Op, verify};
+use tilelift_schedule::plan::{LayoutChoice, LowerOptions, PanelTile, Plan, plan, plan_with, staged_loads};
 use tilelift_schedule::{LowerError, program};
-
-/// Slots of a ring below which copies are no longer far enough ahead.
-const FEW_SLOTS: u32 = 4;
 
 /// Lowers a verified kernel for a target.
 ///
 /// # Errors
 /// [`LowerError::Unsupported`] and [`LowerError::ResourceExceeded`], placed at the guilty instruction.
 pub fn lower(kernel: &Verified<'_>, target: &Target, options: &LowerOptions) -> Result<Lowered, LowerError> {
-    let kernel: &Kernel = kernel;
-    if has_channels(kernel) {
-        return lower_channels(kernel, target, options);
-    }
-    let own = plan(kernel, target, options)?;
-    let searched = options.layouts != LayoutChoice::Spread && own.specialised().is_some();
-    if let Some(forms) = if searched { ring_forms(kernel, target, options, &own)? } else { None } {
-        // Forms that do not fit the machine together are not the kernel's fault.
-        return match fitted(kernel, target, options, &forms) {
-            Ok(done) => Ok(Lowered { searched: true, ..done }),
-            Err(why) => Ok(Lowered { gave_way: Some(why.to_string()), ..fitted(kernel, target, options, &RingForms::default())? }),
-        };
-    }
-    fitted(kernel, target, options, &RingForms::default())
-}
-
-/// Lowers a kernel with operand layouts of its specialised loop, if it has one, so that all of it fits the machine.
-fn fitted(kernel: &Kernel, target: &Target, options: &LowerOptions, forms: &RingForms) -> Result<Lowered, LowerError> {
-    let first = plan_with(kernel, target, options, forms)?;
-    let free = options.schedule.is_none() && first.specialised().is_some();
-    let ring = first.specialised().map(|s| (s.depth, s.stage_bytes)).filter(|_| options.stages.is_none());
-    let mut done = scheduled(kernel, target, first.clone(), options, false);
-    if let Some((depth, bytes)) = ring {
-        // The ring took what the kernel needs, and gives back as many slots; it is told of the first thing that does not fit, so that
-        // others may not fit behind it.
-        let mut stages = fewer(&done, depth, bytes);
-        let mut loads = Some(first);
-        while let Some(n) = stages {
-            // Where few would remain, what is loaded beside it is loaded as it is wanted and needs no way through shared memory, if
-            // that is enough.
-            if n < FEW_SLOTS
-                && let Some(whole) = loads.take()
-                && let Ok(direct) = scheduled(kernel, target, whole, options, true)
-            {
-                done = Ok(direct);
-                break;
-            }
-            if n < 2 {
-                break;
-            }
-            let smaller = LowerOptions { stages: Some(n), ..*options };
-            done = scheduled(kernel, target, plan_with(kernel, target, &smaller, forms)?, options, false);
-            stages = fewer(&done, n, bytes);
-        }
-    }
-    if free && matches!(done, Err(LowerError::ResourceExceeded { .. })) {
-        // What else the kernel holds may not fit beside the ring.
-        let pipelined = LowerOptions { schedule: Some(ScheduleKind::Pipelined), ..*options };
-        done = scheduled(kernel, target, plan(kernel, target, &pipelined)?, options, false);
-    }
-    let mut done = done?;
+    let (kernel, plan) = planned(kernel, target, options)?;
+    let (fitted, searched, fallback) = with_forms(&kernel, target, options, plan)?;
+    let mut done = scheduled(&kernel, target, fitted, options)?;
+    done.searched |= searched;
+    done.fallback = fallback.or(done.fallback);
     if target.early_launch && options.early_launch != Some(false) {
         overlap_launches(&mut done.program);
     }
     Ok(done)
 }
 
-/// The slots, of so many bytes, that would be left of a ring of so many if it gave back what did not fit beside it; `None` if all did.
-fn fewer(done: &Result<Lowered, LowerError>, depth: u32, bytes: u32) -> Option<u32> {
-    match done {
-        Err(LowerError::ResourceExceeded { resource: SHARED, need, have, .. }) => {
-            let over = need.saturating_sub(*have).div_ceil(u64::from(bytes.max(1))).max(1);
-            Some(u64::from(depth).saturating_sub(over) as u32)
+/// Plans a kernel; one with channels in the first expansion that the target's units take: copies and products by them, copies alone, all through
+/// registers. A tile that bulk copies do not take goes through registers in all of them.
+///
+/// # Errors
+/// What plans say, a channel that may come to a standstill, or why the plainest expansion is refused.
+fn planned<'k>(kernel: &'k Kernel, target: &Target, options: &LowerOptions) -> Result<(Cow<'k, Kernel>, Plan), LowerError> {
+    if !kernel.regions[kernel.body].insts.iter().any(|&i| kernel.insts[i].op == Op::ChannelAlloc) {
+        return Ok((Cow::Borrowed(kernel), plan(kernel, target, options)?));
+    }
+    if !options.unproven {
+        check(kernel).map_err(|e| {
+            let loc = e.sites.first().map_or_else(Default::default, |s| s.2);
+            LowerError::unsupported("a channel that may come to a standstill", e.to_string()).at(loc)
+        })?;
+    }
+    let copies = |load: Inst| {
+        let shape = kernel.insts[load].results.first().and_then(|&v| kernel.ty(v).shape());
+        let units = target.units.as_ref();
+        shape.zip(units).is_some_and(|(shape, units)| PanelTile::of(kernel, load, shape, units, None).is_ok())
+    };
+    let mut refused = None;
+    for units in [Units { copies: &copies, multiplies: &|_, _| true }, Units { copies: &copies, multiplies: &|_, _| false }, Units::NONE] {
+        let made = expand(kernel, &units);
+        verify(&made).map_err(|e| LowerError::unsupported("a kernel whose channels expand to a malformed one", e.to_string()))?;
+        match plan(&made, target, options) {
+            Ok(plan) => return Ok((Cow::Owned(made), plan)),
+            Err(e) => refused = Some(e),
         }
-        _ => None,
+    }
+    Err(refused.unwrap_or_else(|| LowerError::unsupported("a channel", "it has no expansion")))
+}
+
+/// Fits a plan to the machine, with the operand layouts of its specialised loop that a search finds, if one is asked for. The second answer
+/// is true if they are taken; the third is why not. That they do not fit together is not the kernel's fault.
+fn with_forms(
+    kernel: &Kernel,
+    target: &Target,
+    options: &LowerOptions,
+    own: Plan,
+) -> Result<(Fitted, bool, Option<LowerError>), LowerError> {
+    let searched = options.layouts != LayoutChoice::Spread && own.specialised().is_some();
+    let Some(forms) = (if searched { ring_forms(kernel, target, options, &own)? } else { None }) else {
+        return Ok((fit(kernel, target, options, own)?, false, None));
+    };
+    match plan_with(kernel, target, options, &forms).and_then(|plan| fit(kernel, target, options, plan)) {
+        Ok(fitted) => Ok((fitted, true, None)),
+        Err(why) => Ok((fit(kernel, target, options, own)?, false, Some(why))),
     }
 }
 
 /// Lowers a kernel by a plan: as the program that the plan is written as, if that is asked for and it can be.
-fn scheduled(kernel: &Kernel, target: &Target, plan: Plan, options: &LowerOptions, direct: bool) -> Result<Lowered, LowerError> {
+fn scheduled(kernel: &Kernel, target: &Target, fitted: Fitted, options: &LowerOptions) -> Result<Lowered, LowerError> {
     let mut refused = None;
-    if let Some(s) = plan.specialised()
+    if let Some(s) = fitted.plan.specialised()
         && options.as_program == Some(true)
-        && !direct
+        && !fitted.whole
     {
         match program::written(kernel, target, s) {
-            Ok(made) => return written(made, target, plan.clone()),
+            Ok(made) => return written(made, target, fitted.plan),
             Err(why) => refused = Some(Err(why)),
         }
     }
-    laid_out(kernel, target, plan, options.layouts, direct).map(|done| Lowered { written: refused, ..done })
+    laid_out(kernel, target, fitted, options.layouts).map(|done| Lowered { written: refused, ..done })
 }
 
 /// Lowers the kernel with tasks that a plan was written as. It is proved where the compiler is being worked on, as every stage's own check.
@@ -123,27 +113,33 @@ fn written(made: Kernel, target: &Target, plan: Plan) -> Result<Lowered, LowerEr
     Ok(Lowered { plan, written: Some(Ok(Rc::new(made))), ..done })
 }
 
-/// Chooses layouts for a plan, and lowers.
-fn laid_out(kernel: &Kernel, target: &Target, plan: Plan, layouts: LayoutChoice, direct: bool) -> Result<Lowered, LowerError> {
-    let plain = assign(kernel, target, &plan)?;
-    let direct = direct || exceeds_registers(kernel, &plan, &plain);
+/// Chooses layouts for a plan, where they are searched, and lowers.
+fn laid_out(kernel: &Kernel, target: &Target, fitted: Fitted, layouts: LayoutChoice) -> Result<Lowered, LowerError> {
+    let Fitted { plan, assigned, direct, need, .. } = fitted;
     if layouts != LayoutChoice::Spread
-        && !direct
         && plan.explicit().is_none()
         && plan.specialised().is_none()
         && fit_in_registers(kernel, target, &plan)
-        && let Some(found) = Search::new(kernel, target, &plan, &plain, &staged_loads(kernel)).solve_as(layouts)
+        && let Some(found) = Search::new(kernel, target, &plan, &assigned, &staged_loads(kernel)).solve_as(layouts)
     {
-        // A choice that does not fit the machine is not the kernel's fault.
-        match proved(kernel, target, plan.clone(), plain.with(&found), false) {
+        // What a choice needs of shared memory depends on which tiles live at the same time, so it is lowered to know. One that does not fit the
+        // machine is not the kernel's fault.
+        return match proved(kernel, target, plan.clone(), assigned.with(&found), false) {
             Err(why) => {
                 let done = proved(kernel, target, plan.clone(), assign(kernel, target, &plan)?, false)?;
-                return Ok(Lowered { gave_way: Some(why.to_string()), ..done });
+                Ok(Lowered { fallback: Some(why), ..done })
             }
-            done => return done,
-        }
+            done => done,
+        };
     }
-    proved(kernel, target, plan, plain, direct)
+    let done = proved(kernel, target, plan, assigned, direct)?;
+    debug_assert!(
+        need.is_none_or(|need| u64::from(done.program.shared_bytes) <= need),
+        "{} bytes of shared memory where {need:?} were computed: {}",
+        done.program.shared_bytes,
+        done.program.name
+    );
+    Ok(done)
 }
 
 /// False if a tile that is computed has more elements than any layout could hold: what follows says so.
@@ -173,55 +169,4 @@ fn proved(kernel: &Kernel, target: &Target, plan: Plan, assigned: Assignment, di
         None => {}
     }
     Ok(done)
-}
-
-/// True if the sums of a specialised loop and whole tiles that are loaded beside it do not fit a lane's registers together. What is loaded
-/// as it is wanted need not be there all at once.
-fn exceeds_registers(kernel: &Kernel, plan: &Plan, assigned: &Assignment) -> bool {
-    let Some(s) = plan.specialised() else { return false };
-    let Some([_, most]) = s.registers else { return false };
-    let taken = |v: Value| assigned.layout(v).map_or(0, |l| (l.size(Axis::Reg) * kernel.ty(v).elem().bytes()).div_ceil(4));
-    let main = &kernel.insts[s.main];
-    let sums: u32 = main.results.iter().map(|&v| taken(v)).sum();
-    let behind = kernel.regions[kernel.body].insts.iter().skip_while(|&&i| i != s.main);
-    let loads = behind.filter(|&&i| kernel.insts[i].op == Op::Load);
-    let loaded: u32 = loads.map(|&i| taken(kernel.insts[i].results[0])).sum();
-    loaded > 0 && sums + loaded + SPARE >= most
-}
-
-/// True if a kernel has channels.
-fn has_channels(kernel: &Kernel) -> bool {
-    kernel.regions[kernel.body].insts.iter().any(|&i| kernel.insts[i].op == Op::ChannelAlloc)
-}
-
-/// Lowers the first expansion that the target takes: copies and products by its units, copies alone, all through registers. A tile that bulk
-/// copies do not take goes through registers in all of them.
-///
-/// # Errors
-/// A channel that may come to a standstill, or why the plainest expansion is refused.
-fn lower_channels(kernel: &Kernel, target: &Target, options: &LowerOptions) -> Result<Lowered, LowerError> {
-    if !options.unproven {
-        check(kernel).map_err(|e| {
-            let loc = e.sites.first().map_or_else(Default::default, |s| s.2);
-            LowerError::unsupported("a channel that may come to a standstill", e.to_string()).at(loc)
-        })?;
-    }
-    let copies = |load: Inst| {
-        let shape = kernel.insts[load].results.first().and_then(|&v| kernel.ty(v).shape());
-        let units = target.units.as_ref();
-        shape.zip(units).is_some_and(|(shape, units)| PanelTile::of(kernel, load, shape, units, None).is_ok())
-    };
-    let all = Units { copies: &copies, multiplies: &|_, _| true };
-    let copied = Units { copies: &copies, multiplies: &|_, _| false };
-    let mut refused = None;
-    for units in [&all, &copied, &Units::NONE] {
-        let made = expand(kernel, units);
-        let verified =
-            verify(&made).map_err(|e| LowerError::unsupported("a kernel whose channels expand to a malformed one", e.to_string()))?;
-        match lower(&verified, target, options) {
-            Ok(lowered) => return Ok(lowered),
-            Err(e) => refused = Some(e),
-        }
-    }
-    Err(refused.unwrap_or_else(|| LowerError::unsupported("a channel", "it has no expansion")))
 }

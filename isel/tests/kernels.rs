@@ -46,7 +46,7 @@ fn layouts_of_every_kernel_are_searched_and_fit() {
                 let verified = verify(&l.kernel).expect("a case verifies");
                 let Ok(plain) = lower(&verified, &target, &LowerOptions::default()) else { continue };
                 let found = lower(&verified, &target, &options).expect("what lowers plainly lowers");
-                assert!(found.gave_way.is_none(), "{} {}: what was found does not fit: {:?}", target.name, case.name, found.gave_way);
+                assert!(found.fallback.is_none(), "{} {}: what was found does not fit: {:?}", target.name, case.name, found.fallback);
                 assert!(!plain.searched);
                 // Where nothing is worth a change the plain assignment stays.
                 assert!(found.searched || found.program == plain.program, "{} {}", target.name, case.name);

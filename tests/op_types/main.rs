@@ -51,7 +51,7 @@ fn on_target(kernel: &Kernel, name: &str) -> Result<Outcome, String> {
         Err(CompileError::Lower(LowerError::Unsupported { what, why, .. })) => {
             Ok(Outcome::Refused(format!("{what}: {why}").replace(name, "the target")))
         }
-        Err(CompileError::Lower(LowerError::Requirement { why, .. })) => Ok(Outcome::Refused(why.replace(name, "the target"))),
+        Err(CompileError::Lower(LowerError::Requirement { why, .. })) => Ok(Outcome::Refused(why.to_string().replace(name, "the target"))),
         Err(CompileError::Emit(EmitError::Unsupported { what, reason })) => Ok(Outcome::Refused(format!("{what}: {reason}"))),
         Err(e) => Err(format!("{name}: neither compiled nor refused with a reason: {e}")),
     }

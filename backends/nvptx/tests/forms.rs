@@ -73,7 +73,7 @@ fn random_forms_of_products_are_right() {
                 for _ in 0..3 {
                     let case = product(&gemm, shape);
                     let l = lowered(&case, &options(LayoutChoice::Random(seed)));
-                    assert_eq!(l.gave_way, None, "{elem} {tile:?}");
+                    assert_eq!(l.fallback, None, "{elem} {tile:?}");
                     whole(&case, &l, seed);
                     words(&l).into_iter().for_each(|w| *seen.entry(w).or_default() += 1);
                     seed += 1;
@@ -104,7 +104,7 @@ fn random_forms_of_attention_are_right() {
             let workload = Box::new(AttentionCase { config, queries, keys, heads: 1 });
             let case = Case { name: format!("{elem} {dim} {causal}"), row: 17, size: Size::Small, workload };
             let l = lowered(&case, &LowerOptions { overlap: Some(overlap), ..options(LayoutChoice::Random(seed)) });
-            assert_eq!(l.gave_way, None);
+            assert_eq!(l.fallback, None);
             whole(&case, &l, seed);
             words(&l).into_iter().for_each(|w| *seen.entry(w).or_default() += 1);
         }

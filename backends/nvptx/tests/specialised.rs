@@ -10,7 +10,8 @@ use tilelift_interp::{Buffer, Memory};
 use tilelift_ir::Scalar;
 use tilelift_ir::verify::verify;
 use tilelift_isel::lane::{LaneOptions, RegisterError, interpret};
-use tilelift_isel::{LowerOptions, Lowered, Schedule, ScheduleKind, lower};
+use tilelift_isel::reason::NotSpecialised;
+use tilelift_isel::{LowerError, LowerOptions, Lowered, Resource, Schedule, ScheduleKind, Target, lower};
 use tilelift_kernels::workload::{AttentionCase, FusedGemmCase};
 use tilelift_kernels::{Activation, Attention, Case, FusedGemm, Gemm, Residual, Size};
 use tilelift_nvptx::{EmitError, EmitOptions, emit, sm_80, sm_90a};
@@ -254,7 +255,7 @@ fn what_does_not_fit_is_declined_with_the_reason() {
     let reason = |config: Gemm, shape: [u32; 3]| {
         let l = lowered(&product(&config, shape), &LowerOptions::default());
         let Schedule::Pipelined { why } = l.plan.schedule else { panic!("{}", l.plan) };
-        why
+        why.to_string()
     };
     for (config, shape, words) in [
         (Gemm::new(Scalar::BF16), [128, 128, 131], "is not known to be a multiple of 16 bytes"),
@@ -287,6 +288,45 @@ fn products_fit_what_a_program_starts_with() {
     assert!(refused.contains("a product of 208 columns needs 130 registers per lane, and 128 are there"), "{refused}");
     let text = plan([256, 128, 64], 4).unwrap();
     assert!(text.contains("m64n128k16") && text.contains("setmaxnreg.inc.sync.aligned.u32 104"), "{text}");
+}
+
+/// What is converted through shared memory beside a ring is known before the kernel is lowered: the ring takes what is left, whatever a
+/// machine has; where that is too little, the loop is pipelined, or refused with what does not fit.
+#[test]
+fn rings_take_the_slots_that_fit() {
+    let gemm = Gemm::new(Scalar::BF16).transposed(false, true).tile(128, 128, 64).epilogue(Some(Scalar::BF16), Activation::Gelu);
+    let kernel = FusedGemm::new(gemm.for_shape(1024, 896, 512)).plus(Residual::Plain(Scalar::BF16)).build().unwrap();
+    let kernel = verify(&kernel).unwrap();
+    let mut seen = std::collections::BTreeMap::new();
+    for kib in [40u32, 72, 100, 116, 132, 148, 164, 200, 227] {
+        let target = Target { shared_bytes: kib * 1024, ..sm_90a() };
+        let l = match lower(&kernel, &target, &LowerOptions::default()) {
+            Ok(l) => l,
+            Err(e) => {
+                assert!(e.exceeds(Resource::SharedMemory), "{kib} KiB: {e}");
+                *seen.entry(0).or_insert(0) += 1;
+                continue;
+            }
+        };
+        assert!(l.program.shared_bytes <= target.shared_bytes, "{kib} KiB: {}", l.plan);
+        let pinned = lower(&kernel, &target, &LowerOptions { schedule: Some(ScheduleKind::Specialised), ..LowerOptions::default() });
+        match &l.plan.schedule {
+            Schedule::Specialised(s) => {
+                // Another slot would not have fitted; the panels of the ring begin at multiples of 1024 bytes.
+                assert!(s.depth == 8 || l.program.shared_bytes + s.stage_bytes + 1024 > target.shared_bytes, "{kib} KiB: {}", l.plan);
+                assert_eq!(pinned.unwrap(), l);
+                *seen.entry(s.depth).or_insert(0) += 1;
+            }
+            Schedule::Pipelined { why } => {
+                let e = pinned.unwrap_err();
+                let never = matches!(&e, LowerError::NotSpecialised { why: also, .. } if also == why);
+                assert!(never || (**why == NotSpecialised::Asked && e.exceeds(Resource::SharedMemory)), "{kib} KiB: {}: {e}", l.plan);
+                *seen.entry(0).or_insert(0) += 1;
+            }
+            Schedule::Explicit(_) => panic!("{}", l.plan),
+        }
+    }
+    assert!(seen.len() > 4 && seen.contains_key(&0), "refused or pipelined, and rings of several depths: {seen:?}");
 }
 
 /// A caller's limit on registers, or on programs of a multiprocessor, makes the pool smaller: what roles ask for may no longer be there.

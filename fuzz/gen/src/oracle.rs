@@ -119,6 +119,9 @@ pub fn reason(e: &LowerError) -> String {
             format!("unsupported: {}: {}", what.split_whitespace().take(2).collect::<Vec<_>>().join(" "), &why[..why.len().min(40)])
         }
         LowerError::Unsupported { what, why, .. } => format!("unsupported: {what}: {why}"),
+        LowerError::NotSpecialised { why, .. } => format!("unsupported: the specialised schedule: {why}"),
+        LowerError::NoBulkCopy { op, why, .. } => format!("unsupported: `{op}`: {why}"),
+        LowerError::NoProduct { op, why, .. } => format!("unsupported: `{op}`: {why}"),
         LowerError::Requirement { why, .. } => format!("a required layout: {why}"),
         LowerError::ResourceExceeded { resource, .. } => format!("not enough {resource}"),
     };

@@ -1,8 +1,9 @@
 //! Why a verified kernel does not lower: the target lacks something, or a resource runs out.
 
+use crate::reason::{NoBulkCopy, NoProduct, NotSpecialised};
 use std::fmt;
-use tilelift_ir::Loc;
 use tilelift_ir::layout::LayoutError;
+use tilelift_ir::{Loc, Op};
 
 /// A refusal to lower.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -16,12 +17,37 @@ pub enum LowerError {
         /// The instruction's place in the text, if it has one.
         loc: Loc,
     },
+    /// The specialised schedule is asked for, and can't be had.
+    NotSpecialised {
+        /// Why not.
+        why: Box<NotSpecialised>,
+        /// The place of the instruction that is to blame, if one is.
+        loc: Loc,
+    },
+    /// Bulk copies do not take what an instruction of the author's copies.
+    NoBulkCopy {
+        /// Its op.
+        op: Op,
+        /// Why not.
+        why: Box<NoBulkCopy>,
+        /// The instruction's place in the text, if it has one.
+        loc: Loc,
+    },
+    /// Group matrix instructions do not take a product of the author's.
+    NoProduct {
+        /// Its op.
+        op: Op,
+        /// Why not.
+        why: Box<NoProduct>,
+        /// The instruction's place in the text, if it has one.
+        loc: Loc,
+    },
     /// A layout that the kernel requires can't be had.
     Requirement {
         /// The layout.
         what: String,
         /// Why it can't be had.
-        why: String,
+        why: Unmet,
         /// What it is at odds with, and where that stands.
         other: String,
         /// The place of the `require_layout` in the text, if it has one.
@@ -29,8 +55,8 @@ pub enum LowerError {
     },
     /// The program would need more of something than the target has.
     ResourceExceeded {
-        /// The resource, such as `shared memory`.
-        resource: &'static str,
+        /// The resource.
+        resource: Resource,
         /// How much the kernel needs, in the resource's unit.
         need: u64,
         /// How much there is.
@@ -42,28 +68,134 @@ pub enum LowerError {
     },
 }
 
+/// What a program uses, and a target has so much of.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Hash)]
+pub enum Resource {
+    /// Bytes of shared memory of a program instance.
+    SharedMemory,
+    /// Warps of a program instance.
+    Warps,
+    /// Elements of one tile that a lane holds.
+    TileRegisters,
+    /// Registers of a lane for the operands of one product.
+    ProductRegisters,
+    /// Registers of all tasks.
+    TaskRegisters,
+    /// Multiply-adds of a lane for one dot.
+    MultiplyAdds,
+    /// Lane instructions of a program.
+    Code,
+}
+
+impl fmt::Display for Resource {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Resource::SharedMemory => "shared memory (bytes)",
+            Resource::Warps => "warps",
+            Resource::TileRegisters => "registers (elements of one tile per lane)",
+            Resource::ProductRegisters => "registers per lane for a product",
+            Resource::TaskRegisters => "registers of tasks",
+            Resource::MultiplyAdds => "multiply-adds per lane (this dot has no matrix instruction)",
+            Resource::Code => "room for code (lane instructions)",
+        })
+    }
+}
+
+/// Why a required layout can't be had.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Unmet {
+    /// Two layouts are required of one value.
+    Two,
+    /// It is spread over other lanes and warps than the program has.
+    Spread {
+        /// Lanes and warps of the layout.
+        want: [u64; 2],
+        /// Lanes and warps of the program.
+        have: [u64; 2],
+        /// The target.
+        target: &'static str,
+    },
+    /// No dot has a tile of this shape in that place.
+    NoDot {
+        /// The shape.
+        shape: Vec<u32>,
+    },
+    /// Operands of the dot's instruction lie in shared memory.
+    OperandInMemory,
+    /// The dot runs on no matrix instruction.
+    ByLanes,
+    /// It is one of a specialised loop, and the loop is not specialised.
+    NotSpecialised(Box<NotSpecialised>),
+    /// It is one of a specialised loop, and the kernel's author writes tasks.
+    Tasks,
+}
+
+impl fmt::Display for Unmet {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Unmet::Two => f.write_str("two layouts are required of one value"),
+            Unmet::Spread { want, have, target } => write!(
+                f,
+                "it is spread over {} lanes and {} warps, but {target} runs {} lanes a warp and the program has {} warps",
+                want[0], want[1], have[0], have[1]
+            ),
+            Unmet::NoDot { shape } => write!(f, "no dot has a tile of the shape {shape:?} in that place"),
+            Unmet::OperandInMemory => f.write_str("operands of its matrix instruction lie in shared memory"),
+            Unmet::ByLanes => f.write_str("the dot runs by multiply-adds of lanes, not on a matrix instruction"),
+            Unmet::NotSpecialised(why) => why.fmt(f),
+            Unmet::Tasks => f.write_str("tasks say themselves how their memory lies"),
+        }
+    }
+}
+
 impl LowerError {
     /// A refusal: what was asked for, and why it can't be had.
     pub fn unsupported(what: impl Into<String>, why: impl Into<String>) -> LowerError {
         LowerError::Unsupported { what: what.into(), why: why.into(), loc: Loc::default() }
     }
 
+    /// True if the program would need more of a resource than the target has.
+    pub fn exceeds(&self, of: Resource) -> bool {
+        matches!(self, LowerError::ResourceExceeded { resource, .. } if *resource == of)
+    }
+
+    /// True if the kernel asks for a specialised loop, and the target has no units for it.
+    pub fn needs_units(&self) -> bool {
+        match self {
+            LowerError::NotSpecialised { why, .. } | LowerError::Requirement { why: Unmet::NotSpecialised(why), .. } => why.needs_units(),
+            _ => false,
+        }
+    }
+
     /// The same error placed at an instruction, unless it has a place already.
     pub fn at(mut self, place: Loc) -> LowerError {
-        match &mut self {
-            LowerError::Unsupported { loc, .. } | LowerError::Requirement { loc, .. } | LowerError::ResourceExceeded { loc, .. } => {
-                if *loc == Loc::default() {
-                    *loc = place;
-                }
-            }
+        let loc = self.place();
+        if *loc == Loc::default() {
+            *loc = place;
         }
         self
+    }
+
+    fn place(&mut self) -> &mut Loc {
+        match self {
+            LowerError::Unsupported { loc, .. }
+            | LowerError::NotSpecialised { loc, .. }
+            | LowerError::NoBulkCopy { loc, .. }
+            | LowerError::NoProduct { loc, .. }
+            | LowerError::Requirement { loc, .. }
+            | LowerError::ResourceExceeded { loc, .. } => loc,
+        }
     }
 
     /// Where the guilty instruction stands, in the text or in the program that built the kernel; line 0 if that is not known.
     pub fn loc(&self) -> Loc {
         match self {
-            LowerError::Unsupported { loc, .. } | LowerError::Requirement { loc, .. } | LowerError::ResourceExceeded { loc, .. } => *loc,
+            LowerError::Unsupported { loc, .. }
+            | LowerError::NotSpecialised { loc, .. }
+            | LowerError::NoBulkCopy { loc, .. }
+            | LowerError::NoProduct { loc, .. }
+            | LowerError::Requirement { loc, .. }
+            | LowerError::ResourceExceeded { loc, .. } => *loc,
         }
     }
 }
@@ -76,6 +208,9 @@ impl fmt::Display for LowerError {
         }
         match self {
             LowerError::Unsupported { what, why, .. } => write!(f, "unsupported: {what}: {why}"),
+            LowerError::NotSpecialised { why, .. } => write!(f, "unsupported: the specialised schedule: {why}"),
+            LowerError::NoBulkCopy { op, why, .. } => write!(f, "unsupported: `{op}`: {why}"),
+            LowerError::NoProduct { op, why, .. } => write!(f, "unsupported: `{op}`: {why}"),
             LowerError::Requirement { what, why, other, .. } => {
                 write!(f, "the required layout {what} can't be had: {why}; it is at odds with {other}")
             }

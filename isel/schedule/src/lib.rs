@@ -16,7 +16,10 @@ pub mod channel;
 mod error;
 pub mod facts;
 pub mod gemm;
+mod named;
 pub mod plan;
 pub mod program;
+pub mod reason;
 
-pub use error::LowerError;
+pub use error::{LowerError, Resource, Unmet};
+pub use named::{Made, Named};

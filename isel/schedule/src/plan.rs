@@ -7,7 +7,6 @@ mod loads;
 mod overlap;
 mod registers;
 mod specialise;
-mod words;
 
 pub use buffers::{Form, Handle, Part, allocation, handle, used_handles};
 pub use explicit::tasks;
@@ -19,12 +18,12 @@ pub use registers::IdleWarps;
 pub use specialise::Specialised;
 pub use specialise::{ALIGN, MAX_DEPTH, PanelTile, behind_reshapes, budget, trace};
 
-use crate::error::LowerError;
+use crate::error::{LowerError, Resource, Unmet};
+use crate::reason::NotSpecialised;
 use std::fmt;
 use std::rc::Rc;
 use tilelift_ir::{Inst, Kernel, Op, Scalar, Type};
 use tilelift_lane::Target;
-use words::in_words;
 
 /// What the caller pins; the kernel's own hints come next, then the defaults here.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Hash)]
@@ -86,7 +85,7 @@ pub enum Schedule {
     /// See [`ScheduleKind::Pipelined`].
     Pipelined {
         /// Why it is not specialised.
-        why: String,
+        why: Box<NotSpecialised>,
     },
     /// See [`ScheduleKind::Specialised`].
     Specialised(Rc<Specialised>),
@@ -158,23 +157,22 @@ pub fn plan_with(kernel: &Kernel, target: &Target, options: &LowerOptions, forms
     };
     let explicit = kernel.is_explicit();
     let why = match (options.schedule, options.warps) {
-        _ if explicit => String::new(),
-        (Some(ScheduleKind::Pipelined), _) => "asked for so".to_owned(),
-        (None, Some(n)) => format!("{n} warps are asked for"),
+        _ if explicit => None,
+        (Some(ScheduleKind::Pipelined), _) => Some(NotSpecialised::Asked),
+        (None, Some(warps)) => Some(NotSpecialised::Warps { warps }),
         (Some(ScheduleKind::Specialised), _) | (None, None) => match specialise() {
             Ok(s) => {
                 let warps = s.consumers * target.units.as_ref().map_or(1, |u| u.group_warps);
                 return Ok(Plan { warps, stages: s.depth, schedule: Schedule::Specialised(Rc::new(s)) });
             }
             Err(why) if options.schedule.is_some() => {
-                let done = panels_refused(kernel, &why)
-                    .unwrap_or_else(|| LowerError::unsupported("the specialised schedule", in_words(kernel, &why)));
-                return Err(done);
+                let refused = panels_refused(kernel, Some(&why));
+                return Err(refused.unwrap_or_else(|| LowerError::NotSpecialised { why: Box::new(why), loc: Default::default() }));
             }
-            Err(why) => why,
+            Err(why) => Some(why),
         },
     };
-    if let Some(e) = panels_refused(kernel, &why) {
+    if let Some(e) = panels_refused(kernel, why.as_ref()) {
         return Err(e);
     }
     let warps = match options.warps.or(kernel.hints.warps) {
@@ -186,7 +184,7 @@ pub fn plan_with(kernel: &Kernel, target: &Target, options: &LowerOptions, forms
     }
     if warps > target.max_warps {
         return Err(LowerError::ResourceExceeded {
-            resource: "warps",
+            resource: Resource::Warps,
             need: u64::from(warps),
             have: u64::from(target.max_warps),
             remedy: "ask for fewer with `warps=`".into(),
@@ -194,21 +192,23 @@ pub fn plan_with(kernel: &Kernel, target: &Target, options: &LowerOptions, forms
         });
     }
     let stages = options.stages.or(kernel.hints.stages).unwrap_or(DEFAULT_STAGES).max(1);
-    if explicit {
+    let Some(why) = why else {
         let e = explicit::explicit(kernel, target, options, warps)?;
         return Ok(Plan { warps: e.warps, stages: 1, schedule: Schedule::Explicit(Rc::new(e)) });
-    }
-    Ok(Plan { warps, stages, schedule: Schedule::Pipelined { why: in_words(kernel, &why) } })
+    };
+    Ok(Plan { warps, stages, schedule: Schedule::Pipelined { why: Box::new(why) } })
 }
 
-/// Panels are those of bulk copies in a specialised loop: an error if there are some and no such loop, and why.
-fn panels_refused(kernel: &Kernel, why: &str) -> Option<LowerError> {
+/// Panels are those of bulk copies in a specialised loop: an error if there are some and no such loop, and why; no reason stands for a kernel
+/// with tasks.
+fn panels_refused(kernel: &Kernel, why: Option<&NotSpecialised>) -> Option<LowerError> {
     let sites = forms::panel_sites(kernel);
     // The one that is named, if one is.
-    let named = |i: &&Inst| kernel.insts[**i].args.iter().chain(&kernel.insts[**i].results).any(|v| why.contains(&format!("{v} ")));
+    let values = why.map(NotSpecialised::values).unwrap_or_default();
+    let named = |i: &&Inst| kernel.insts[**i].args.iter().chain(&kernel.insts[**i].results).any(|v| values.contains(v));
     let &site = sites.iter().find(named).or(sites.first())?;
     let what = tilelift_ir::require::spec(kernel, site).map(ToString::to_string).unwrap_or_default();
-    let why = if why.is_empty() { "tasks say themselves how their memory lies".to_owned() } else { in_words(kernel, why) };
+    let why = why.map_or(Unmet::Tasks, |why| Unmet::NotSpecialised(Box::new(why.clone())));
     let other = "the schedule, which is not specialised; require other panels, or none".to_owned();
     Some(LowerError::Requirement { what, why, other, loc: kernel.locs[site] })
 }

@@ -7,8 +7,8 @@ use std::rc::Rc;
 use tilelift_ir::layout::{Axis, Layout};
 use tilelift_ir::require::{requirements, spec};
 use tilelift_ir::{DotPart, Inst, Kernel, LayoutSpec, Loc, Op, Value};
-use tilelift_schedule::LowerError;
 use tilelift_schedule::plan::Plan;
+use tilelift_schedule::{LowerError, Unmet};
 
 /// The layouts of values that requirements hold.
 pub(crate) type Holds = SecondaryMap<Value, Option<Rc<Layout>>>;
@@ -25,7 +25,7 @@ pub(crate) fn holds(
     here: &SecondaryMap<Inst, bool>,
 ) -> Result<Holds, LowerError> {
     let mut out = Holds::new();
-    let held = requirements(kernel).map_err(|m| refuse(kernel, m.sites[1], "two layouts are required of one value", m.sites[0]))?;
+    let held = requirements(kernel).map_err(|m| refuse(kernel, m.sites[1], Unmet::Two, m.sites[0]))?;
     let mut known: SecondaryMap<Inst, Option<Rc<Layout>>> = SecondaryMap::new();
     for (v, site) in held.iter() {
         let Some(site) = site.filter(|&s| here[s]) else { continue };
@@ -48,14 +48,14 @@ fn place(loc: Loc, otherwise: impl FnOnce() -> String) -> String {
     if loc.is_known() { loc.to_string() } else { otherwise() }
 }
 
-fn refuse(kernel: &Kernel, site: Inst, why: impl Into<String>, other: Inst) -> LowerError {
+fn refuse(kernel: &Kernel, site: Inst, why: Unmet, other: Inst) -> LowerError {
     let other = format!("`{}` at {}", kernel.insts[other].op, place(kernel.locs[other], || other.to_string()));
     requirement(kernel, site, why, other)
 }
 
-fn requirement(kernel: &Kernel, site: Inst, why: impl Into<String>, other: String) -> LowerError {
+fn requirement(kernel: &Kernel, site: Inst, why: Unmet, other: String) -> LowerError {
     let what = spec(kernel, site).map(ToString::to_string).unwrap_or_default();
-    LowerError::Requirement { what, why: why.into(), other, loc: kernel.locs[site] }
+    LowerError::Requirement { what, why, other, loc: kernel.locs[site] }
 }
 
 /// Lanes and warps of the layout are those of the program.
@@ -69,11 +69,7 @@ fn fits(kernel: &Kernel, target: &Target, plan: &Plan, spec: &LayoutSpec, layout
         Some(n) if u64::from(n) == have[1] => format!("`warps={n}` at {}", place(kernel.hint_locs[0], || "the kernel's head".into())),
         Some(_) | None => format!("the plan: {plan}"),
     };
-    let why = format!(
-        "it is spread over {} lanes and {} warps, but {} runs {} lanes a warp and the program has {} warps",
-        want[0], want[1], target.name, have[0], have[1]
-    );
-    Err(requirement(kernel, site, why, warps))
+    Err(requirement(kernel, site, Unmet::Spread { want, have, target: target.name }, warps))
 }
 
 /// The layout of a part of the first dot that has the shape there.
@@ -101,7 +97,7 @@ fn of_dot(
         }
     });
     let Some(dot) = found else {
-        let why = format!("no dot has a tile of the shape {shape:?} in that place");
+        let why = Unmet::NoDot { shape: shape.to_vec() };
         return Err(match any {
             Some(dot) => refuse(kernel, site, why, dot),
             None => requirement(kernel, site, why, "a kernel without dots".into()),
@@ -111,8 +107,8 @@ fn of_dot(
     let plan = dots[dot].as_ref().filter(|p| p.instr.is_some() || p.group.is_some() && takes(p));
     let Some(plan) = plan else {
         let why = match dots[dot].as_ref().is_some_and(|p| p.group.is_some()) {
-            true => "operands of its matrix instruction lie in shared memory",
-            false => "the dot runs by multiply-adds of lanes, not on a matrix instruction",
+            true => Unmet::OperandInMemory,
+            false => Unmet::ByLanes,
         };
         return Err(refuse(kernel, site, why, dot));
     };

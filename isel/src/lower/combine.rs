@@ -6,6 +6,7 @@
 use super::elementwise::scalar_op;
 use super::reduce::{Bundle, Fold, spread_layout};
 use super::scan::{Scan, Travel};
+use super::sizes::combined_type;
 use super::{Held, Lower, Tile};
 use crate::lane::{BinOp, LTy, LVal, LaneBuilder};
 use crate::layout::owners;
@@ -15,11 +16,6 @@ use tilelift_ir::layout::Layout;
 use tilelift_ir::reduce::reduce_order;
 use tilelift_ir::{CmpOp, Inst, Op, Region, Scalar, Type, Value};
 use tilelift_schedule::LowerError;
-
-/// The type in which an element travels.
-fn travels(elem: Scalar) -> LTy {
-    if elem == Scalar::I1 { LTy::I32 } else { LTy::holding(elem) }
-}
 
 impl Lower<'_> {
     /// The tiles of a combining op in one layout that keeps the bits of the axis apart.
@@ -89,7 +85,7 @@ impl Lower<'_> {
         let elems: Vec<Scalar> = d.args.iter().map(|&a| self.kernel.ty(a).elem()).collect();
         let live = self.bundles(b, &elems, &tiles);
         let order = reduce_order(layout.shape()[dim]);
-        let tys: Vec<LTy> = elems.iter().map(|&e| travels(e)).collect();
+        let tys: Vec<LTy> = elems.iter().map(|&e| combined_type(e)).collect();
         let fold = Fold { layout: &layout, dim, owned: &self.owned(&layout, dim, i)?, bits: &order.bits, tys: &tys, commutes: false };
         let live = self.fold(b, &fold, live, &|b, x, y| self.combined(b, region, x, y))?;
         for (c, &elem) in elems.iter().enumerate() {
@@ -105,7 +101,7 @@ impl Lower<'_> {
         let (layout, tiles) = self.combine_operands(b, i, dim)?;
         let elems: Vec<Scalar> = d.args.iter().map(|&a| self.kernel.ty(a).elem()).collect();
         let x = self.bundles(b, &elems, &tiles);
-        let tys: Vec<LTy> = elems.iter().map(|&e| travels(e)).collect();
+        let tys: Vec<LTy> = elems.iter().map(|&e| combined_type(e)).collect();
         let owned = self.owned(&layout, dim, i)?;
         let travel = Travel { tys: &tys, reverse, commutes: false };
         let mut s = Scan { pre: x.clone(), total: x };

@@ -2,7 +2,7 @@
 
 use super::shared::{SharedPoints, representative};
 use super::vectors::{from_words, to_words, word_types};
-use super::{Lower, Tile};
+use super::{Lower, Tile, sizes};
 use crate::lane::{AllocId, BinOp, LVal, LaneBuilder, ShuffleFrom, Special};
 use crate::layout::legal_width;
 use crate::layout::memory_type;
@@ -34,7 +34,7 @@ impl Lower<'_> {
             }
             Conversion::InWarp(p) => shuffle(b, p, &tile.regs),
             Conversion::RoundTrip(p) => {
-                let alloc = self.alloc(b, u64::from(p.map.elements()) * u64::from(bytes), "conversion")?;
+                let alloc = self.alloc(b, sizes::conversion(p, bytes), "conversion")?;
                 round_trip(b, p, alloc, &tile.regs, elem, want.size(Axis::Reg))?
             }
         };

@@ -18,7 +18,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 use tilelift_ir::layout::{AccessColumns, Axis, Layout, LdMatrixPlan, SharedOp, ldmatrix_applies, vectors_without};
 use tilelift_ir::{Attr, Inst, Precision, Scalar, Value};
-use tilelift_schedule::LowerError;
+use tilelift_schedule::{LowerError, Resource};
 
 /// Where the fragments of an operand come from.
 enum Source {
@@ -401,7 +401,7 @@ impl Lower<'_> {
         let steps = depth * regs.len() as u64 * if thrice { 3 } else { 1 };
         if steps > MAX_LANE_STEPS {
             return Err(LowerError::ResourceExceeded {
-                resource: "multiply-adds per lane (this dot has no matrix instruction)",
+                resource: Resource::MultiplyAdds,
                 need: steps,
                 have: MAX_LANE_STEPS,
                 remedy: format!("use smaller tiles or more warps (`warps=`), or {}", offers(self.target)),

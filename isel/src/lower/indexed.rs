@@ -25,7 +25,7 @@ pub(super) fn first_copies(layout: &Layout) -> Vec<usize> {
 }
 
 /// True if the copies of an element lie in lanes and warps that differ in bits of no meaning, and in registers.
-fn plain_copies(layout: &Layout) -> bool {
+pub(super) fn plain_copies(layout: &Layout) -> bool {
     [Axis::Lane, Axis::Warp].into_iter().all(|axis| {
         let free = layout.free_mask(axis);
         (0..layout.bits(axis)).all(|i| free >> i & 1 == 0 || layout.column(axis, i).iter().all(|&c| c == 0))

@@ -13,6 +13,7 @@ mod convert;
 mod dot;
 mod elementwise;
 mod explicit;
+mod footprint;
 mod global;
 mod hazards;
 mod indexed;
@@ -29,12 +30,14 @@ mod scan;
 mod scratch;
 mod shapes;
 mod shared;
+mod sizes;
 mod sort;
 mod stage;
 mod transcendental;
 mod vectors;
 mod warpgroup;
 
+pub(crate) use footprint::Footprint;
 pub(crate) use origin::{Origin, placed};
 
 use crate::hash::Map;
@@ -45,11 +48,11 @@ use crate::layout::in_memory;
 use cranelift_entity::SecondaryMap;
 use std::rc::Rc;
 use tilelift_egraph::physical::{Form, Source};
-use tilelift_ir::layout::{Axis, Layout};
+use tilelift_ir::layout::Layout;
 use tilelift_ir::{Attr, Effects, Inst, Kernel, Op, Region, Type, Value};
-use tilelift_schedule::LowerError;
 use tilelift_schedule::plan::{Plan, is_panels, ring_loads, staged_loads};
 use tilelift_schedule::program::Refusal;
+use tilelift_schedule::{LowerError, Resource};
 
 /// A lowered kernel.
 #[derive(Clone, PartialEq, Debug)]
@@ -65,7 +68,7 @@ pub struct Lowered {
     /// The kernel with tasks that the plan was written as, or why it was not; absent where there was nothing to write.
     pub written: Option<Result<Rc<Kernel>, Refusal>>,
     /// Why the layouts that were found gave way to the plain ones, if they did.
-    pub gave_way: Option<String>,
+    pub fallback: Option<LowerError>,
     /// What its memory accesses will cost, as far as layouts say it.
     pub traffic: Traffic,
 }
@@ -121,11 +124,7 @@ pub(crate) struct Lower<'a> {
 pub(crate) const MAX_REGISTERS_PER_TILE: u32 = 1024;
 
 /// What a lane may be told to do, and how much more per instruction of the kernel: what follows takes time and memory in proportion.
-const CODE: &str = "room for code (lane instructions)";
 const CODE_PER_INSTRUCTION: u64 = 6;
-
-/// The resource of which the ring of a specialised kernel takes what is left.
-pub(crate) const SHARED: &str = "shared memory (bytes)";
 
 /// The lane program of a kernel with a plan and layouts, and where what acts in it comes from, if that is asked for.
 ///
@@ -140,16 +139,8 @@ pub(crate) fn lane_program(
     origins: bool,
 ) -> Result<(Lowered, Vec<Origin>), LowerError> {
     let specialised = plan.specialised().cloned();
-    let mut staged = if specialised.is_some() { ring_loads(kernel) } else { staged_loads(kernel) };
-    if let Some(s) = &specialised {
-        // Other operands of its dots are multiplied from registers.
-        kernel.insts.keys().for_each(|i| staged[i] = staged[i] && s.loads.iter().any(|l| l.0 == i));
-    }
-    // Operands that were found to be better off in registers.
-    kernel
-        .insts
-        .keys()
-        .for_each(|i| staged[i] = staged[i] && assigned.forms[i].iter().all(|f| f.results.iter().flatten().all(|l| in_memory(l))));
+    let staged = staged_of(kernel, &plan, &assigned);
+    sizes::check_registers(kernel, &assigned, &staged)?;
     let mut cx = Lower {
         kernel,
         target,
@@ -167,7 +158,6 @@ pub(crate) fn lane_program(
         running: None,
         conversions: [0; 3],
     };
-    cx.check_registers()?;
     // The producer has a group of warps of its own.
     let others = if specialised.is_some() { target.units.as_ref().map_or(0, |u| u.group_warps) } else { 0 };
     let teams = specialised.as_ref().map_or(1, |s| s.teams);
@@ -192,17 +182,28 @@ pub(crate) fn lane_program(
     let acts = b.origins.take().unwrap_or_default();
     let program = b.finish();
     if program.shared_bytes > target.shared_bytes {
-        return Err(LowerError::ResourceExceeded {
-            resource: SHARED,
-            need: u64::from(program.shared_bytes),
-            have: u64::from(target.shared_bytes),
-            remedy: "use smaller tiles or fewer stages (`stages=`)".into(),
-            loc: Default::default(),
-        });
+        return Err(sizes::no_room_in_all(program.shared_bytes.into(), target));
     }
     let (conversions, searched) = (cx.conversions, cx.assigned.searched);
-    let done = Lowered { program, plan: cx.plan, conversions, searched, written: None, gave_way: None, traffic };
+    let done = Lowered { program, plan: cx.plan, conversions, searched, written: None, fallback: None, traffic };
     Ok((done, acts))
+}
+
+/// Loads that go to shared memory for dots.
+fn staged_of(kernel: &Kernel, plan: &Plan, assigned: &Assignment) -> SecondaryMap<Inst, bool> {
+    let mut staged = if plan.specialised().is_some() { ring_loads(kernel) } else { staged_loads(kernel) };
+    // Other operands of a specialised loop's dots are multiplied from registers.
+    let fills = |i: Inst| plan.specialised().is_none_or(|s| s.loads.iter().any(|l| l.0 == i));
+    // So are operands that were found to be better off there.
+    let waits = |i: Inst| assigned.forms[i].iter().all(|f| f.results.iter().flatten().all(|l| in_memory(l)));
+    kernel.insts.keys().for_each(|i| staged[i] = staged[i] && fills(i) && waits(i));
+    staged
+}
+
+/// The dimension attribute of an instruction, 0 if it has none (the verifier sees to it that it has).
+fn dim_of(kernel: &Kernel, i: Inst) -> usize {
+    let attr = kernel.insts[i].attrs.iter().find_map(|a| if let Attr::Dim(d) = a { Some(*d as usize) } else { None });
+    attr.unwrap_or(0)
 }
 
 /// True if no view that is read by a program is written by one.
@@ -224,25 +225,6 @@ fn loads_what_it_leaves(kernel: &Kernel) -> bool {
 }
 
 impl<'a> Lower<'a> {
-    fn check_registers(&self) -> Result<(), LowerError> {
-        for (i, d) in self.kernel.insts.iter() {
-            for &r in &d.results {
-                let Some(layout) = self.assigned.layout(r) else { continue };
-                let n = layout.size(Axis::Reg);
-                if n > MAX_REGISTERS_PER_TILE && !self.staged[i] {
-                    return Err(LowerError::ResourceExceeded {
-                        resource: "registers (elements of one tile per lane)",
-                        need: u64::from(n),
-                        have: u64::from(MAX_REGISTERS_PER_TILE),
-                        remedy: "use a smaller tile, an extent with more factors of 2 (odd factors are held by every lane), or more warps (`warps=`)".into(),
-                        loc: self.kernel.locs[i],
-                    });
-                }
-            }
-        }
-        Ok(())
-    }
-
     /// All launch parameters in the order of the kernel's, used or not: the ABI does not depend on the body.
     fn declare_params(&mut self, b: &mut LaneBuilder) {
         for (n, &p) in self.kernel.params.iter().enumerate() {
@@ -285,7 +267,7 @@ impl<'a> Lower<'a> {
     fn small_enough(&self, b: &LaneBuilder) -> Result<(), LowerError> {
         b.exceeded().map_or(Ok(()), |(need, have)| {
             Err(LowerError::ResourceExceeded {
-                resource: CODE,
+                resource: Resource::Code,
                 need,
                 have,
                 remedy: "that is up to here, where every element that a lane holds takes instructions of its own: use smaller tiles, more warps, \
@@ -502,25 +484,13 @@ impl<'a> Lower<'a> {
         let beside = if self.role.is_some() { b.allocated() } else { 0 };
         let need = bytes.saturating_add(beside);
         match u32::try_from(bytes) {
-            Ok(n) if need <= u64::from(self.target.shared_bytes) => Ok(b.alloc(n, purpose)),
-            Ok(_) | Err(_) => Err(LowerError::ResourceExceeded {
-                resource: SHARED,
-                need,
-                have: u64::from(self.target.shared_bytes),
-                remedy: match beside {
-                    0 => format!("this is for one {purpose}: use a smaller tile or fewer stages (`stages=`)"),
-                    _ => format!(
-                        "the ring and what is beside it take {beside} in front of one {purpose}: use smaller tiles or fewer stages (`stages=`)"
-                    ),
-                },
-                loc: Default::default(),
-            }),
+            Ok(n) if need <= u64::from(self.target.shared_bytes) => Ok(b.alloc_aligned(n, sizes::SCRATCH_ALIGN, purpose)),
+            Ok(_) | Err(_) => Err(sizes::no_room_for(bytes, beside, purpose, self.target)),
         }
     }
 
     /// The dimension attribute of an instruction, 0 if it has none (the verifier sees to it that it has).
     fn dim_attr(&self, i: Inst) -> usize {
-        let attr = self.kernel.insts[i].attrs.iter().find_map(|a| if let Attr::Dim(d) = a { Some(*d as usize) } else { None });
-        attr.unwrap_or(0)
+        dim_of(self.kernel, i)
     }
 }

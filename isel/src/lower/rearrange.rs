@@ -12,8 +12,8 @@
 use super::elementwise::Coords;
 use super::shared::representative;
 use super::vectors::{from_words, to_words, word_types};
-use super::{Held, Lower, Tile};
-use crate::lane::{BinOp, LVal, LaneBuilder, ShuffleFrom};
+use super::{Held, Lower, Tile, sizes};
+use crate::lane::{BinOp, LVal, LaneBuilder, ShuffleFrom, Target};
 use crate::layout::memory_type;
 use crate::layout::{Owner, owners};
 use std::rc::Rc;
@@ -35,6 +35,41 @@ fn with_dim(layout: &Layout, dim: usize, extent: u32) -> Result<Layout, LowerErr
     Ok(layout.expand_dims(dim).broadcast(dim, extent)?)
 }
 
+/// The layout in which two tiles are joined: the result's, if their new dimension lies in registers there.
+pub(super) fn joined(want: Rc<Layout>, part: &Layout) -> Result<Rc<Layout>, LowerError> {
+    let dim = want.rank() - 1;
+    if want.in_registers(dim) { Ok(want) } else { Ok(Rc::new(with_dim(part, dim, 2)?)) }
+}
+
+/// The layout from which a tile is split: its own, if the dimension that goes lies in registers there.
+pub(super) fn split_from(own: Rc<Layout>, target: &Target, warps: u32) -> Result<Rc<Layout>, LowerError> {
+    let dim = own.rank() - 1;
+    if own.in_registers(dim) {
+        Ok(own)
+    } else if dim == 0 {
+        Ok(Rc::new(Layout::replicated(&[2], &[0], target.lanes, warps)?))
+    } else {
+        Ok(Rc::new(with_dim(&own.slice(dim), dim, 2)?))
+    }
+}
+
+/// Two tiles of one layout side by side: with a dimension for which of them, and without it.
+///
+/// # Errors
+/// No layout has them so.
+pub(super) fn concatenated(one: &Layout, axis: usize) -> Result<(Layout, Layout), LowerError> {
+    let both = with_dim(one, axis, 2)?;
+    let mut shape = one.shape().to_vec();
+    shape[axis] *= 2;
+    let layout = both.reshape(&shape)?;
+    Ok((both, layout))
+}
+
+/// True if a flip renames registers and shuffles lanes, and no more.
+pub(super) fn flips_in_place(layout: &Layout, axis: usize) -> bool {
+    owners(layout, axis).is_some_and(|list| !list.iter().any(|o| matches!(o, Owner::Warp(_))))
+}
+
 impl Lower<'_> {
     fn axis_attr(&self, i: Inst) -> usize {
         self.dim_attr(i)
@@ -42,9 +77,8 @@ impl Lower<'_> {
 
     pub(super) fn join(&mut self, b: &mut LaneBuilder, i: Inst) -> Result<(), LowerError> {
         let d = &self.kernel.insts[i];
-        let want = self.layout_of(d.results[0])?;
-        let dim = want.rank() - 1;
-        let layout = if want.in_registers(dim) { want } else { Rc::new(with_dim(&*self.layout_of(d.args[0])?, dim, 2)?) };
+        let layout = joined(self.layout_of(d.results[0])?, &*self.layout_of(d.args[0])?)?;
+        let dim = layout.rank() - 1;
         let source = Rc::new(layout.slice(dim));
         let parts = [self.tile(b, d.args[0], &source)?, self.tile(b, d.args[1], &source)?];
         let from = layout.slice_registers(dim);
@@ -55,15 +89,8 @@ impl Lower<'_> {
 
     pub(super) fn split(&mut self, b: &mut LaneBuilder, i: Inst) -> Result<(), LowerError> {
         let d = &self.kernel.insts[i];
-        let own = self.layout_of(d.args[0])?;
-        let dim = own.rank() - 1;
-        let layout = if own.in_registers(dim) {
-            own
-        } else if dim == 0 {
-            Rc::new(Layout::replicated(&[2], &[0], self.target.lanes, self.plan.warps)?)
-        } else {
-            Rc::new(with_dim(&own.slice(dim), dim, 2)?)
-        };
+        let layout = split_from(self.layout_of(d.args[0])?, self.target, self.plan.warps)?;
+        let dim = layout.rank() - 1;
         let tile = self.tile(b, d.args[0], &layout)?;
         for (which, &result) in d.results.iter().enumerate() {
             let (layout, regs) = chunk(&layout, dim, which as u32, &tile.regs)?;
@@ -83,10 +110,7 @@ impl Lower<'_> {
         let (x, y) = (self.own_tile(b, d.args[0])?, self.layout_of(d.args[1])?);
         if x.layout.shape() == y.shape() {
             let y = self.tile(b, d.args[1], &x.layout)?;
-            let both = with_dim(&x.layout, axis, 2)?;
-            let mut shape = x.layout.shape().to_vec();
-            shape[axis] *= 2;
-            if let Ok(layout) = both.reshape(&shape) {
+            if let Ok((both, layout)) = concatenated(&x.layout, axis) {
                 let from = both.slice_registers(axis);
                 let regs = pick(&both, axis, &from, &[x, y]);
                 self.set_tile(result, Tile { layout: Rc::new(layout), regs });
@@ -122,21 +146,20 @@ impl Lower<'_> {
         let axis = self.axis_attr(i);
         let tile = self.own_tile(b, d.args[0])?;
         let layout = tile.layout.clone();
-        let (mut reg_xor, mut lane_xor, mut warps) = (0u32, 0u32, false);
-        let owned = owners(&layout, axis);
-        for owner in owned.iter().flatten() {
-            match owner {
-                Owner::Reg(bit) => reg_xor |= 1 << bit,
-                Owner::Lane(bit) => lane_xor |= 1 << bit,
-                Owner::Warp(_) => warps = true,
-            }
-        }
-        if owned.is_none() || warps {
+        if !flips_in_place(&layout, axis) {
             let shape = layout.shape().to_vec();
             let mut places = vec![Place::Shift(0); shape.len()];
             places[axis] = Place::Mirror(shape[axis] - 1);
             let zero = vec![0; shape.len()];
             return self.through_memory(b, i, &[(tile, places)], &shape, &zero);
+        }
+        let (mut reg_xor, mut lane_xor) = (0u32, 0u32);
+        for owner in owners(&layout, axis).iter().flatten() {
+            match owner {
+                Owner::Reg(bit) => reg_xor |= 1 << bit,
+                Owner::Lane(bit) => lane_xor |= 1 << bit,
+                Owner::Warp(_) => {}
+            }
         }
         let regs = (0..tile.regs.len() as u32)
             .map(|r| {
@@ -164,8 +187,7 @@ impl Lower<'_> {
         for d in (1..shape.len()).rev() {
             steps[d - 1] = steps[d].saturating_mul(shape[d]);
         }
-        let bytes = shape.iter().fold(u64::from(size), |n, &e| n * u64::from(e));
-        let alloc = self.alloc(b, bytes, "rearrangement")?;
+        let alloc = self.alloc(b, sizes::array(shape, size), "rearrangement")?;
         let base = b.shared_addr(alloc);
         b.before_shared_writes();
         for (tile, places) in parts {
@@ -211,9 +233,9 @@ fn chunk(layout: &Layout, dim: usize, at: u32, regs: &[LVal]) -> Result<(Layout,
     Ok((sliced, out.ok_or_else(|| LowerError::unsupported("a part of a tile", "its layout has a register without a value"))?))
 }
 
-/// A slice by renaming, if every cut dimension is cut into whole chunks whose numbers lie in registers.
-fn chunks(tile: &Tile, offsets: &[u32], to: &[u32]) -> Option<(Layout, Vec<LVal>)> {
-    let from = tile.layout.shape();
+/// How a tile is cut into chunks, and the number of the wanted one along each cut dimension, from the first; see [`chunks`].
+fn cut(layout: &Layout, offsets: &[u32], to: &[u32]) -> Option<(Layout, Vec<(usize, u32)>)> {
+    let from = layout.shape();
     let mut shape = Vec::new();
     // Where the chunk numbers stand, and which is wanted.
     let mut cuts = Vec::new();
@@ -227,7 +249,21 @@ fn chunks(tile: &Tile, offsets: &[u32], to: &[u32]) -> Option<(Layout, Vec<LVal>
         }
         shape.push(to[d]);
     }
-    let mut layout = tile.layout.reshape(&shape).ok()?;
+    Some((layout.reshape(&shape).ok()?, cuts))
+}
+
+/// The layout of a slice by renaming, if it is one.
+pub(super) fn chunk_layout(from: &Layout, offsets: &[u32], to: &[u32]) -> Option<Layout> {
+    let (mut layout, cuts) = cut(from, offsets, to)?;
+    for &(dim, _) in cuts.iter().rev() {
+        layout = layout.in_registers(dim).then(|| layout.slice(dim))?;
+    }
+    Some(layout)
+}
+
+/// A slice by renaming, if every cut dimension is cut into whole chunks whose numbers lie in registers.
+fn chunks(tile: &Tile, offsets: &[u32], to: &[u32]) -> Option<(Layout, Vec<LVal>)> {
+    let (mut layout, cuts) = cut(&tile.layout, offsets, to)?;
     let mut regs = tile.regs.clone();
     for (dim, at) in cuts.into_iter().rev() {
         if !layout.in_registers(dim) {

@@ -2,7 +2,7 @@
 //! shared memory, several warp bits in one exchange. Every lane ends with the result (an all-reduce), so copies are identical.
 
 use super::elementwise::{Coords, scalar_op};
-use super::{Held, Lower, Tile};
+use super::{Held, Lower, Tile, sizes};
 use crate::lane::Target;
 use crate::lane::{BinOp, LTy, LVal, LaneBuilder, ShuffleFrom, Special, UnOp, Vals};
 use crate::layout::memory_type;
@@ -209,8 +209,7 @@ impl Lower<'_> {
         let (lanes, warps) = (self.target.lanes, self.plan.warps);
         let count = live.iter().flatten().count() as u32;
         let per_slot = |ty: LTy| warps * lanes * ty.bytes();
-        let bytes: u64 = tys.iter().map(|&ty| u64::from(count) * u64::from(per_slot(ty))).sum();
-        let alloc = self.alloc(b, bytes, "reduction")?;
+        let alloc = self.alloc(b, sizes::exchange(self.target, warps, count, tys), "reduction")?;
         let base = b.shared_addr(alloc);
         let (lane, warp) = (b.special(Special::Lane), b.special(Special::Warp));
         let address = |b: &mut LaneBuilder, warp: LVal, size: u32| {
@@ -263,6 +262,22 @@ impl Lower<'_> {
     }
 }
 
+/// How many bundles each exchange between warps of a fold brings, in order; see [`Lower::fold`].
+pub(super) fn exchanges(layout: &Layout, dim: usize, owned: &[Owner], bits: &[u32]) -> Vec<u32> {
+    let mut live = vec![Some(()); layout.size(Axis::Reg) as usize];
+    fold_odd_digits(layout, dim, &mut live, |(), ()| ());
+    let (mut counts, mut inside) = (Vec::new(), false);
+    for &bit in bits {
+        match owned.get(bit as usize) {
+            Some(Owner::Reg(bit)) => (0..live.len()).filter(|r| r >> bit & 1 == 1).for_each(|r| live[r] = None),
+            Some(Owner::Warp(_)) if !inside => counts.push(live.iter().flatten().count() as u32),
+            Some(Owner::Lane(_) | Owner::Warp(_)) | None => {}
+        }
+        inside = matches!(owned.get(bit as usize), Some(Owner::Warp(_)));
+    }
+    counts
+}
+
 /// Combines two bundles.
 pub(super) type Combine<'c> = &'c dyn Fn(&mut LaneBuilder, &[LVal], &[LVal]) -> Bundle;
 
@@ -311,7 +326,7 @@ fn ordered_key(b: &mut LaneBuilder, v: LVal, key: LTy, largest: bool) -> LVal {
 
 /// Folds the odd part of a dimension, which lies in registers, in ascending order of the elements. The part may be several digits (a
 /// reshape makes 387 of 3 and 129); they count as one number.
-fn fold_odd_digits(layout: &Layout, dim: usize, live: &mut [Option<Bundle>], mut combine: impl FnMut(&[LVal], &[LVal]) -> Bundle) {
+fn fold_odd_digits<T>(layout: &Layout, dim: usize, live: &mut [Option<T>], mut combine: impl FnMut(&T, &T) -> T) {
     let mut digits: Vec<(usize, usize)> = Vec::new();
     let mut weight = 1usize << layout.bits(Axis::Reg);
     for (k, &radix) in layout.odd(Axis::Reg).iter().enumerate() {

@@ -16,6 +16,7 @@
 //! Slot and parity are carried through every loop, so that they go on from one grid position to the next. Both roles compute bounds
 //! and addresses for themselves, from the same tile instructions.
 
+use super::sizes::RingBytes;
 use super::warpgroup::{Left, Sum};
 use super::{Held, Lower};
 use crate::hash::Map;
@@ -100,16 +101,13 @@ impl Lower<'_> {
         let store_maps = boxes(self, &plan.stores, Some(rows), b);
         let channel = Channel::new(plan.depth, plan.consumers, plan.stage_bytes, plan.in_flight);
         channel.check().map_err(|e| LowerError::unsupported("the ring of a specialised loop", e.to_string()))?;
-        let slot = |bytes: u32| bytes.next_multiple_of(ALIGN);
-        let rings: Vec<AllocId> =
-            plan.loads.iter().map(|(_, t)| b.alloc_aligned(slot(t.bytes()) * plan.depth, ALIGN, "ring of operands")).collect();
-        let own = |b: &mut LaneBuilder| {
-            plan.stores.iter().map(|(_, t)| b.alloc_aligned(t.bytes() / plan.staging_parts, ALIGN, "results")).collect()
-        };
+        let bytes = RingBytes::of(plan, &channel);
+        let rings: Vec<AllocId> = bytes.loads.iter().map(|&n| b.alloc_aligned(n, ALIGN, "ring of operands")).collect();
+        let own = |b: &mut LaneBuilder| bytes.stores.iter().map(|&n| b.alloc_aligned(n, ALIGN, "results")).collect();
         let staging: Vec<Vec<AllocId>> = (0..plan.teams).map(|_| own(b)).collect();
         // A word per team says that it may multiply, if there are two.
-        let turns: Vec<i32> = (0..plan.teams).filter(|_| plan.teams > 1).map(|t| (channel.barrier_bytes() + 8 * t) as i32).collect();
-        let barriers = b.alloc_aligned(channel.barrier_bytes() + 8 * turns.len() as u32, 8, "barrier words");
+        let turns = bytes.turns;
+        let barriers = b.alloc_aligned(bytes.barriers, 8, "barrier words");
 
         let lane = b.special(Special::Lane);
         let warp = b.special(Special::Warp);

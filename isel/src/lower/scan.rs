@@ -12,7 +12,7 @@
 
 use super::elementwise::scalar_op;
 use super::reduce::{Bundle, Combine, bit_is, combine_op, combine_ordered, spread_layout};
-use super::{Lower, Tile};
+use super::{Lower, Tile, sizes};
 use crate::lane::{BinOp, LTy, LVal, LaneBuilder, ShuffleFrom, Special, Vals};
 use crate::layout::{Owner, owners};
 use std::collections::BTreeMap;
@@ -123,8 +123,7 @@ impl Lower<'_> {
         }
         let count = slots.len() as u32;
         let slot_bytes = |ty: LTy| warps * lanes * ty.bytes();
-        let bytes: u64 = travel.tys.iter().map(|&ty| u64::from(slot_bytes(ty)) * u64::from(count)).sum();
-        let alloc = self.alloc(b, bytes, "scan")?;
+        let alloc = self.alloc(b, sizes::exchange(self.target, warps, count, travel.tys), "scan")?;
         let base = b.shared_addr(alloc);
         let (lane, warp) = (b.special(Special::Lane), b.special(Special::Warp));
         let address = |b: &mut LaneBuilder, warp: LVal, size: u32| {
@@ -193,6 +192,21 @@ impl Lower<'_> {
         s.total.iter_mut().for_each(|t| *t = now[t].clone());
         Ok(())
     }
+}
+
+/// How many totals each exchange between warps of a scan brings at most, in order: registers that an earlier bit has joined share one.
+pub(super) fn scan_exchanges(layout: &Layout, owned: &[Owner]) -> Vec<u32> {
+    let (mut counts, mut inside) = (Vec::new(), false);
+    let mut count = layout.size(Axis::Reg);
+    for owner in owned {
+        match owner {
+            Owner::Reg(_) => count /= 2,
+            Owner::Warp(_) if !inside => counts.push(count),
+            Owner::Lane(_) | Owner::Warp(_) => {}
+        }
+        inside = matches!(owner, Owner::Warp(_));
+    }
+    counts
 }
 
 fn choose(b: &mut LaneBuilder, condition: LVal, x: &[LVal], y: &[LVal]) -> Bundle {

@@ -5,6 +5,7 @@
 use super::elementwise::Coords;
 use super::indexed::first_copies;
 use super::shared::representative;
+use super::sizes::scratch_type;
 use super::{Lower, Tile};
 use crate::lane::{AllocId, LTy, LVal, LaneBuilder, Vals};
 use tilelift_ir::CmpOp;
@@ -21,20 +22,20 @@ pub(super) struct Scratch {
 
 impl Scratch {
     pub fn new(cx: &Lower<'_>, b: &mut LaneBuilder, elements: u64, ty: LTy, purpose: &'static str) -> Result<Scratch, LowerError> {
-        let alloc = cx.alloc(b, elements * u64::from(held(ty).bytes()), purpose)?;
+        let alloc = cx.alloc(b, elements * u64::from(scratch_type(ty).bytes()), purpose)?;
         let base = b.shared_addr(alloc);
         Ok(Scratch { alloc, base, ty })
     }
 
     /// The byte address of a position.
     pub fn address(&self, b: &mut LaneBuilder, position: LVal) -> LVal {
-        let size = b.i32(i64::from(held(self.ty).bytes()));
+        let size = b.i32(i64::from(scratch_type(self.ty).bytes()));
         let at = b.mul(position, size);
         b.add(self.base, at)
     }
 
     fn offset(&self, ahead: u32) -> i32 {
-        (ahead * held(self.ty).bytes()) as i32
+        (ahead * scratch_type(self.ty).bytes()) as i32
     }
 
     /// Writes the number `ahead` positions behind an address.
@@ -50,7 +51,7 @@ impl Scratch {
 
     /// Reads the number `ahead` positions behind an address.
     pub fn load(&self, b: &mut LaneBuilder, address: LVal, ahead: u32) -> LVal {
-        let v = b.load_shared(&[held(self.ty)], self.alloc, address, self.offset(ahead))[0];
+        let v = b.load_shared(&[scratch_type(self.ty)], self.alloc, address, self.offset(ahead))[0];
         if self.ty == LTy::I1 {
             let zero = b.i32(0);
             b.cmp(CmpOp::Ne, v, zero)
@@ -89,11 +90,6 @@ impl Scratch {
         }
         regs
     }
-}
-
-/// How a type lies in the array.
-fn held(ty: LTy) -> LTy {
-    if ty == LTy::I1 { LTy::I32 } else { ty }
 }
 
 /// Row-major strides of a shape.

@@ -4,7 +4,7 @@
 use super::elementwise::Coords;
 use super::shared::representative;
 use super::vectors::{from_words, to_words, word_types};
-use super::{Held, Lower, Tile};
+use super::{Held, Lower, Tile, sizes};
 use crate::lane::{LVal, LaneBuilder};
 use crate::layout::memory_type;
 use std::rc::Rc;
@@ -80,8 +80,7 @@ impl Lower<'_> {
     /// Element by element to shared memory in row-major order, and back in the layout of the new shape.
     fn reshape_through_memory(&mut self, b: &mut LaneBuilder, tile: &Tile, want: &Rc<Layout>, elem: Scalar) -> Result<Tile, LowerError> {
         let bytes = memory_type(elem).bytes();
-        let count: u64 = want.shape().iter().map(|&e| u64::from(e)).product();
-        let alloc = self.alloc(b, count * u64::from(bytes), "reshape")?;
+        let alloc = self.alloc(b, sizes::array(want.shape(), bytes), "reshape")?;
         let base = b.shared_addr(alloc);
         b.before_shared_writes();
         let writer = representative(b, tile.layout.free_mask(Axis::Lane), tile.layout.free_mask(Axis::Warp));

@@ -16,13 +16,14 @@ use super::elementwise::Coords;
 use super::indexed::first_copies;
 use super::scratch::{Scratch, position, row_major};
 use super::shared::representative;
-use super::{Lower, Tile};
-use crate::lane::{Atomic, AtomicKind, BinOp, LTy, LVal, LaneBuilder, ShuffleFrom, Space, Special};
+use super::{Lower, Tile, sizes};
+use crate::lane::{Atomic, AtomicKind, BinOp, LTy, LVal, LaneBuilder, ShuffleFrom, Space, Special, Target};
 use crate::layout::assign::scattered_layout;
 use std::rc::Rc;
 use tilelift_ir::layout::{Axis, Layout};
-use tilelift_ir::{AtomicOp, Attr, CmpOp, Inst, MemoryOrder, Op, Scalar, Scope, SortOrder};
-use tilelift_schedule::LowerError;
+use tilelift_ir::{AtomicOp, Attr, CmpOp, Inst, Kernel, MemoryOrder, Op, Scalar, Scope, SortOrder};
+use tilelift_schedule::plan::Plan;
+use tilelift_schedule::{LowerError, Resource};
 
 /// Shared memory for an exchange between warps.
 const EXCHANGE_BYTES: u32 = 1 << 15;
@@ -57,6 +58,11 @@ impl Keys {
     /// True if positions stand beside the key.
     fn pair(self) -> bool {
         self.placed && self.elem.bits() == 64
+    }
+
+    /// Items that are exchanged at once: as many as a part of the shared memory holds.
+    fn at_once(self, threads: u32) -> usize {
+        (EXCHANGE_BYTES / (threads * self.ty().bytes())).max(1) as usize
     }
 
     fn largest(self, b: &mut LaneBuilder) -> LVal {
@@ -152,6 +158,41 @@ impl Keys {
     }
 }
 
+/// The shape in which lines are sorted.
+fn padded(shape: &[u32], dim: usize) -> Vec<u32> {
+    let mut out = shape.to_vec();
+    out[dim] = shape[dim].next_power_of_two();
+    out
+}
+
+/// Bytes of each scratch array of a sort of tiles of a shape, in order; see [`Lower::sort`].
+///
+/// # Errors
+/// No layout sorts it.
+pub(super) fn scratch_bytes(kernel: &Kernel, target: &Target, plan: &Plan, i: Inst, shape: &[u32]) -> Result<Vec<u64>, LowerError> {
+    let d = &kernel.insts[i];
+    let dim = super::dim_of(kernel, i);
+    let keys = Keys { elem: kernel.ty(d.args[0]).elem(), descending: false, placed: matches!(d.op, Op::ArgSort | Op::ArgTopK) };
+    let padded = padded(shape, dim);
+    let layout = scattered_layout(&padded, 4, target, plan)?;
+    let owned = owners(&layout, dim).unwrap_or_default();
+    let threads = target.lanes * plan.warps;
+    let mut list = vec![sizes::array(shape, keys.bare().bytes())];
+    let (items, most) = (layout.size(Axis::Reg) as usize, keys.at_once(threads));
+    for stage in 0..owned.len() {
+        for _ in (0..=stage).filter(|&step| matches!(owned[step], Owner::Warp(_))) {
+            for first in (0..items).step_by(most) {
+                let each = u64::from(threads) * (items - first).min(most) as u64;
+                list.push(each * u64::from(keys.ty().bytes()));
+                list.extend(keys.pair().then_some(each * u64::from(LTy::I32.bytes())));
+            }
+        }
+    }
+    let result = LTy::Num(kernel.ty(d.results[0]).elem());
+    list.push(sizes::array(&padded, sizes::scratch_type(result).bytes()));
+    Ok(list)
+}
+
 fn choose(b: &mut LaneBuilder, c: LVal, x: Item, y: Item) -> Item {
     let key = b.select(c, x.key, y.key);
     let place = x.place.zip(y.place).map(|(p, q)| b.select(c, p, q));
@@ -203,12 +244,11 @@ impl Lower<'_> {
 
         // Keys go through shared memory into lines of a power of two, in a layout that spreads their bits over lanes and warps.
         let shape = tile.layout.shape().to_vec();
-        let mut padded = shape.clone();
-        padded[dim] = shape[dim].next_power_of_two();
+        let padded = padded(&shape, dim);
         let layout = scattered_layout(&padded, 4, self.target, &self.plan)?;
         if layout.size(Axis::Reg) > super::MAX_REGISTERS_PER_TILE {
             return Err(LowerError::ResourceExceeded {
-                resource: "registers (elements of one tile per lane)",
+                resource: Resource::TileRegisters,
                 need: u64::from(layout.size(Axis::Reg)),
                 have: u64::from(super::MAX_REGISTERS_PER_TILE),
                 remedy: "lines are padded to a power of two; sort a smaller tile or use more warps (`warps=`)".into(),
@@ -338,8 +378,7 @@ impl Lower<'_> {
         let other = b.bin(BinOp::Xor, warp, flip);
         let (own, other) = (row(b, warp), row(b, other));
         let mut out = Vec::with_capacity(items.len());
-        // As many at once as a part of the shared memory holds.
-        let most = (EXCHANGE_BYTES / (threads * keys.ty().bytes())).max(1) as usize;
+        let most = keys.at_once(threads);
         for part in items.chunks(most) {
             let elements = u64::from(threads) * part.len() as u64;
             let mut swap = |values: Vec<LVal>, ty: LTy| -> Result<Vec<LVal>, LowerError> {

@@ -204,7 +204,7 @@ fn emitted(
                     writeln!(streams.err, "@{}\n{t}", kernel.name)?;
                     // Only layouts that were searched can give way.
                     if opts.opt == OptLevel::Physical
-                        && let Ok(Some(why)) = lower(kernel, target, opts).map(|l| l.gave_way)
+                        && let Ok(Some(why)) = lower(kernel, target, opts).map(|l| l.fallback)
                     {
                         writeln!(streams.err, "the layouts that were found do not fit, the plain ones are used: {why}")?;
                     }

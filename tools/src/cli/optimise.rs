@@ -271,7 +271,7 @@ fn with_layouts(job: &Job, kernel: &Kernel, reasons: bool, streams: &mut Streams
             others.join(" ")
         )?;
         let options = LowerOptions { layouts: LayoutChoice::Searched, ..LowerOptions::default() };
-        match tilelift_isel::lower(&verified, &target, &options).map(|l| l.gave_way) {
+        match tilelift_isel::lower(&verified, &target, &options).map(|l| l.fallback) {
             Ok(None) => {}
             Ok(Some(why)) => {
                 writeln!(streams.err, "@{}: these layouts do not fit, the plain ones are used instead: {why}", kernel.name)?;

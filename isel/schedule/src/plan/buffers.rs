@@ -10,7 +10,6 @@
 //! All types under which the bytes of an allocation are known share one form, so that it is decided for all of them at once.
 
 use super::PanelTile;
-use super::words::in_words;
 use crate::error::LowerError;
 use std::collections::{BTreeMap, BTreeSet};
 use tilelift_ir::{Attr, Inst, Kernel, Op, SharedType, Type, Value};
@@ -278,8 +277,11 @@ pub fn buffers(kernel: &Kernel, units: Option<&Units>) -> Result<Buffers, LowerE
             (Op::AsyncLoad | Op::AsyncStore | Op::AsyncReduce, Some(units)) => {
                 let buffer = kernel.operand(i, "buffer")[0];
                 let Some(t) = shared(kernel, buffer) else { continue };
-                let tile = PanelTile::of(kernel, i, &t.shape, units, None)
-                    .map_err(|why| LowerError::unsupported(format!("`{}`", d.op), in_words(kernel, &why)).at(kernel.locs[i]))?;
+                let tile = PanelTile::of(kernel, i, &t.shape, units, None).map_err(|why| LowerError::NoBulkCopy {
+                    op: d.op,
+                    why: Box::new(why),
+                    loc: kernel.locs[i],
+                })?;
                 ask(buffer, Some(tile.contiguous()));
                 boxes.insert(i, tile);
             }

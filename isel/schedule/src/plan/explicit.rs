@@ -3,7 +3,8 @@
 use super::buffers::{Form, buffers, handle};
 use super::registers::{IdleWarps, share};
 use super::{LowerOptions, PanelTile};
-use crate::error::LowerError;
+use crate::error::{LowerError, Resource};
+use crate::reason::NoProduct;
 use cranelift_entity::EntityRef;
 use std::collections::BTreeMap;
 use std::fmt;
@@ -136,8 +137,11 @@ pub fn explicit(kernel: &Kernel, target: &Target, options: &LowerOptions, outer:
                 if roles.iter().any(|x| x.region != r && inside(kernel, x.region, i)) {
                     continue;
                 }
-                let q = product(kernel, units, i, warps / group)
-                    .map_err(|why| LowerError::unsupported("`async_dot`", why).at(kernel.locs[i]))?;
+                let q = product(kernel, units, i, warps / group).map_err(|why| LowerError::NoProduct {
+                    op: kernel.insts[i].op,
+                    why: Box::new(why),
+                    loc: kernel.locs[i],
+                })?;
                 product_registers(kernel, units, (i, q), &registers, task).map_err(|e| e.at(kernel.locs[i]))?;
                 dots.insert(i, q);
             }
@@ -150,7 +154,7 @@ pub fn explicit(kernel: &Kernel, target: &Target, options: &LowerOptions, outer:
     }
     if warps > target.max_warps {
         return Err(LowerError::ResourceExceeded {
-            resource: "warps",
+            resource: Resource::Warps,
             need: warps.into(),
             have: target.max_warps.into(),
             remedy: "use fewer or smaller tasks".into(),
@@ -329,7 +333,7 @@ fn product_registers(
         _ => "use fewer warps: all start with as many registers",
     };
     Err(LowerError::ResourceExceeded {
-        resource: "registers per lane for a product",
+        resource: Resource::ProductRegisters,
         need: need.into(),
         have: have.into(),
         remedy: format!("{split}{}{who}", if split.is_empty() { "" } else { "or " }),
@@ -338,7 +342,7 @@ fn product_registers(
 }
 
 /// The instruction for an asynchronous product.
-fn product(kernel: &Kernel, units: &Units, i: Inst, groups: u32) -> Result<GroupMatrixId, String> {
+fn product(kernel: &Kernel, units: &Units, i: Inst, groups: u32) -> Result<GroupMatrixId, NoProduct> {
     let d = &kernel.insts[i];
     let precision = match d.attrs.first() {
         Some(Attr::Precision(p)) => *p,
@@ -346,7 +350,7 @@ fn product(kernel: &Kernel, units: &Units, i: Inst, groups: u32) -> Result<Group
     };
     let (ea, eb, acc) = (kernel.ty(d.args[0]).elem(), kernel.ty(d.args[1]).elem(), kernel.ty(d.results[0]).elem());
     let Some(at) = units.matrix.iter().position(|x| x.operand == ea && x.operand == eb && x.acc == acc && x.precision == precision) else {
-        return Err(format!("no group matrix instruction multiplies {ea} by {eb} into {acc} with precision {precision}"));
+        return Err(NoProduct::Types { elems: [ea, eb, acc], precision });
     };
     let row = &units.matrix[at];
     let shape = |v: tilelift_ir::Value| match kernel.ty(v) {
@@ -355,18 +359,16 @@ fn product(kernel: &Kernel, units: &Units, i: Inst, groups: u32) -> Result<Group
         _ => Vec::new(),
     };
     let (a, c) = (shape(d.args[0]), shape(d.args[2]));
-    let ([m, k], [_, n]) = (&a[..], &c[..]) else { return Err("group matrix instructions take matrices".into()) };
+    let (&[m, k], &[_, n]) = (&a[..], &c[..]) else { return Err(NoProduct::NoMatrices) };
     if groups == 0 {
-        return Err(format!("it takes {} warps of a task", units.group_warps));
+        return Err(NoProduct::Warps { group: units.group_warps });
     }
-    if !m.is_multiple_of(row.m * groups) || !k.is_multiple_of(row.k) || !n.is_multiple_of(row.n_step) || *n > row.n_max {
-        return Err(format!(
-            "{m}x{n}x{k} on {groups} groups of warps is not made up of {}xNx{}, N a multiple of {} up to {}",
-            row.m, row.k, row.n_step, row.n_max
-        ));
+    if !m.is_multiple_of(row.m * groups) || !k.is_multiple_of(row.k) || !n.is_multiple_of(row.n_step) || n > row.n_max {
+        let (each, columns) = ([row.m, row.k], [row.n_step, row.n_max]);
+        return Err(NoProduct::Shape { shape: [m, n, k], groups: Some(groups), each, columns });
     }
     if handle(kernel, d.args[0]).is_none() && row.a.is_none() {
-        return Err(format!("{} takes no left operand from registers", row.name));
+        return Err(NoProduct::NoRegisters { instruction: row.name });
     }
     Ok(GroupMatrixId::new(at))
 }

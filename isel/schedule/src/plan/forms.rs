@@ -14,6 +14,8 @@
 use super::LowerOptions;
 use super::loads::keeps_extents;
 use super::specialise::behind_reshapes;
+use crate::named::Named;
+use crate::reason::NotSpecialised;
 use std::collections::{BTreeMap, BTreeSet};
 use tilelift_ir::require::{requirements, spec};
 use tilelift_ir::{Attr, Cursor, DotPart, Inst, Kernel, LayoutSpec, Op, Region, Value};
@@ -99,7 +101,7 @@ impl Forms {
     ///
     /// # Errors
     /// Panels of what is neither loaded nor stored, or two spans of one load.
-    pub fn required(kernel: &Kernel) -> Result<Forms, String> {
+    pub fn required(kernel: &Kernel) -> Result<Forms, NotSpecialised> {
         let mut out = Forms::default();
         let (mut panels, mut lefts, mut stores, mut any) = (Vec::new(), Vec::new(), Vec::new(), false);
         kernel.walk(kernel.body, &mut |i| {
@@ -124,15 +126,13 @@ impl Forms {
             let (from, to) = (kernel.insts[i].args[0], kernel.insts[i].results[0]);
             if let Some(load) = load_behind(kernel, from) {
                 if out.spans.insert(load, span).is_some_and(|other| other != span) {
-                    return Err(format!("two spans are required of {}", kernel.insts[load].results[0]));
+                    return Err(NotSpecialised::TwoSpans { load: Named::of(kernel, kernel.insts[load].results[0]) });
                 }
                 continue;
             }
             let stores = stores_of(kernel, to);
             if stores.is_empty() {
-                return Err(format!(
-                    "{from} is neither loaded for a dot nor stored; require its panels behind its load or in front of its store"
-                ));
+                return Err(NotSpecialised::NoPanels { value: Named::of(kernel, from) });
             }
             stores.into_iter().for_each(|s| {
                 out.leave.insert(s, Leave::Panels(span));

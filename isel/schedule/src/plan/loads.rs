@@ -1,6 +1,7 @@
 //! Loads that only dots read: candidates for shared memory, and what requirements of layouts leave to a loop.
 
 use super::forms::is_view;
+use crate::reason::NotSpecialised;
 use cranelift_entity::SecondaryMap;
 use tilelift_ir::require::{requirements, spec};
 use tilelift_ir::{Inst, Kernel, LayoutSpec, Op, Value};
@@ -53,7 +54,10 @@ fn loads_for_dots(kernel: &Kernel, view: &dyn Fn(Inst) -> bool) -> SecondaryMap<
 }
 
 /// Whether a specialised loop leaves requirements their layouts: it has its own in the loop, and so many warps behind it.
-pub(super) fn suits(kernel: &Kernel, main: Inst, warps: u32) -> Result<(), String> {
+///
+/// # Errors
+/// It does not.
+pub(super) fn suits(kernel: &Kernel, main: Inst, warps: u32) -> Result<(), NotSpecialised> {
     let Ok(held) = requirements(kernel) else { return Ok(()) };
     let d = &kernel.insts[main];
     let other_view = |s: Inst| is_view(kernel, s) && kernel.regions[d.regions[0]].insts.contains(&s);
@@ -64,7 +68,7 @@ pub(super) fn suits(kernel: &Kernel, main: Inst, warps: u32) -> Result<(), Strin
         kernel.walk(r, &mut |i| inside |= holds(&kernel.insts[i].results));
     }
     if inside {
-        return Err("a layout is required of values in the loop".into());
+        return Err(NotSpecialised::RequiredInside);
     }
     let mut other = None;
     kernel.walk(kernel.body, &mut |i| {
@@ -75,5 +79,5 @@ pub(super) fn suits(kernel: &Kernel, main: Inst, warps: u32) -> Result<(), Strin
             other.get_or_insert(n);
         }
     });
-    other.map_or(Ok(()), |n| Err(format!("a layout is required over {n} warps, and {warps} would compute")))
+    other.map_or(Ok(()), |required| Err(NotSpecialised::RequiredWarps { required, warps }))
 }

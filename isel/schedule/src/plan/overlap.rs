@@ -17,6 +17,8 @@
 
 use super::PanelTile;
 use super::specialise::trace;
+use crate::named::Named;
+use crate::reason::NotOverlapped;
 use std::collections::HashSet;
 use tilelift_egraph::cost::Family;
 use tilelift_ir::{Effects, Inst, Kernel, Literal, Op, Scalar, Value, ValueDef};
@@ -51,10 +53,16 @@ pub fn is_zero(kernel: &Kernel, v: Value) -> bool {
 ///
 /// # Errors
 /// Why its products have to wait for one another.
-pub(super) fn overlap(kernel: &Kernel, target: &Target, main: Inst, dots: &[Inst], loads: &[(Inst, PanelTile)]) -> Result<Overlap, String> {
+pub(super) fn overlap(
+    kernel: &Kernel,
+    target: &Target,
+    main: Inst,
+    dots: &[Inst],
+    loads: &[(Inst, PanelTile)],
+) -> Result<Overlap, NotOverlapped> {
     let bounds = &kernel.insts[main].args[..2];
     if bounds.iter().all(|&v| kernel.as_const(v).is_some()) {
-        return Err("its number of steps is a constant, and the proof of its barriers follows open numbers".into());
+        return Err(NotOverlapped::ConstantSteps);
     }
     let region = kernel.insts[main].regions[0];
     let (body, params, yields) = (&kernel.regions[region].insts, &kernel.regions[region].params, kernel.yields(region));
@@ -89,11 +97,11 @@ pub(super) fn overlap(kernel: &Kernel, target: &Target, main: Inst, dots: &[Inst
                 parts.late.push(i);
                 after.insert(params[k + 1]);
             }
-            Some(_) | None => return Err(format!("{result} is looked at in the step that makes it, and made of what the step computes")),
+            Some(_) | None => return Err(NotOverlapped::LookedAt { result: Named::of(kernel, result) }),
         }
     }
     if parts.early.is_empty() || parts.late.is_empty() {
-        return Err("it has no two products one behind the other".into());
+        return Err(NotOverlapped::OneProduct);
     }
     for &i in body {
         let d = &kernel.insts[i];
@@ -102,7 +110,7 @@ pub(super) fn overlap(kernel: &Kernel, target: &Target, main: Inst, dots: &[Inst
         }
         if d.args.iter().any(|a| after.contains(a)) {
             if parts.early.contains(&i) || d.op.info().effects != Effects::Pure {
-                return Err(format!("{} needs the sum of the step before", d.op.info().name));
+                return Err(NotOverlapped::Needs { op: d.op });
             }
             parts.tail.push(i);
             after.extend(d.results.iter().copied());
@@ -111,12 +119,12 @@ pub(super) fn overlap(kernel: &Kernel, target: &Target, main: Inst, dots: &[Inst
     for &i in &parts.late {
         let d = &kernel.insts[i];
         if d.args[..2].iter().any(|a| after.contains(a)) {
-            return Err(format!("an operand of {} needs the sum of the step before", d.results[0]));
+            return Err(NotOverlapped::Operand { result: Named::of(kernel, d.results[0]) });
         }
     }
     for (k, y) in yields.iter().enumerate() {
         if after.contains(y) {
-            return Err(format!("the carried value {} needs the sum of the step before", params[k + 1]));
+            return Err(NotOverlapped::Carried { value: Named::of(kernel, params[k + 1]) });
         }
     }
     let products: u64 = dots.iter().map(|&i| product_cost(kernel, target, i)).sum();

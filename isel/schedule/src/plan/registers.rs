@@ -8,7 +8,7 @@
 //! What does not fit then is refused: [`lane::Registers`](tilelift_lane::Registers) says why that would wait for ever.
 
 use super::explicit::TaskRole;
-use crate::error::LowerError;
+use crate::error::{LowerError, Resource};
 use std::fmt::Write;
 use tilelift_ir::{Kernel, Op};
 use tilelift_lane::Registers;
@@ -210,7 +210,7 @@ impl Shares<'_> {
             format!("use fewer warps, or let other tasks than {name} have fewer registers")
         };
         Err(LowerError::ResourceExceeded {
-            resource: "registers of tasks",
+            resource: Resource::TaskRegisters,
             need: u64::from(need * self.lanes),
             have: u64::from(have * self.lanes),
             remedy: format!("{}; {remedy}", self.table()),

@@ -15,9 +15,10 @@ use super::forms::{Forms, Leave, is_panels, is_view};
 use super::loads::suits;
 use super::loads::{keeps_extents, ring_loads};
 use super::overlap::{Overlap, overlap};
-use super::words::beside_products;
 use crate::access::GlobalAccess;
 use crate::facts::power_of_two;
+use crate::named::{Made, Named};
+use crate::reason::{CopyLimit, Index, Misplaced, NoBulkCopy, NoProduct, NotOperand, NotOverlapped, NotSpecialised, NotStaged};
 use cranelift_entity::EntityRef;
 use std::collections::HashSet;
 use std::fmt;
@@ -119,23 +120,26 @@ pub struct PanelTile {
 
 impl PanelTile {
     /// The panels of a tile that a view's boxes make up, if bulk copies take the access: as wide as is asked for, else as rows permit.
-    pub fn of(kernel: &Kernel, i: Inst, shape: &[u32], units: &Units, want: Option<u32>) -> Result<PanelTile, String> {
+    ///
+    /// # Errors
+    /// Why they do not take it.
+    pub fn of(kernel: &Kernel, i: Inst, shape: &[u32], units: &Units, want: Option<u32>) -> Result<PanelTile, NoBulkCopy> {
         let access = GlobalAccess::of(kernel, i);
         let (view, bulk) = (&*access.view, units.bulk);
-        let name = access.view_value;
+        let no = |limit: CopyLimit| NoBulkCopy { view: Named::of(kernel, access.view_value), limit };
         if access.packed {
-            return Err(format!("two elements of {name} share a byte"));
+            return Err(no(CopyLimit::Packed));
         }
-        let Some(fast) = access.contiguous() else { return Err(format!("no dimension of {name} is known to be contiguous")) };
+        let Some(fast) = access.contiguous() else { return Err(no(CopyLimit::NotContiguous)) };
         let size = view.elem.bytes();
         if view.rank() as u32 > bulk.max_rank {
-            return Err(format!("{name} has {} dimensions, bulk copies take {}", view.rank(), bulk.max_rank));
+            return Err(no(CopyLimit::Rank { rank: view.rank(), most: bulk.max_rank }));
         }
         if access.mask.is_some() {
-            return Err(format!("the access of {name} has a mask"));
+            return Err(no(CopyLimit::Masked));
         }
         if !view.align.is_multiple_of(bulk.align) {
-            return Err(format!("{name} is aligned to {} bytes, bulk copies need {}", view.align, bulk.align));
+            return Err(no(CopyLimit::Align { align: view.align, need: bulk.align }));
         }
         let order = access.order();
         for &d in &order[1..] {
@@ -144,20 +148,16 @@ impl PanelTile {
                 e @ Extent::Dynamic(_) => u64::from(power_of_two(i64::from(e.divisor()))),
             };
             if (known * u64::from(size)) % u64::from(bulk.align) != 0 {
-                return Err(format!("the stride of dimension {d} of {name} is not known to be a multiple of {} bytes", bulk.align));
+                return Err(no(CopyLimit::Stride { dim: d, need: bulk.align }));
             }
         }
         if !(access.divisor(fast, bulk.align) * size).is_multiple_of(bulk.align) {
             let at = access.indices[fast];
-            let (at, known) = match kernel.as_const(at) {
-                Some((Literal::Int(c), _)) => (c.to_string(), "no"),
-                _ => (at.to_string(), "not known to be a"),
+            let at = match kernel.as_const(at) {
+                Some((Literal::Int(c), _)) => Index::Literal(c),
+                _ => Index::Value(Named::of(kernel, at)),
             };
-            let n = (bulk.align / size).max(1);
-            return Err(format!(
-                "bulk copies begin at multiples of {} bytes of a row: index {fast} of {name}, {at}, is {known} multiple of {n}; align it, or say so with `assume`",
-                bulk.align
-            ));
+            return Err(no(CopyLimit::Start { dim: fast, at, bytes: bulk.align, elements: (bulk.align / size).max(1) }));
         }
         // A copy to global memory that reaches beyond the last column writes whole units of `align` bytes: what lies there is not its own.
         if kernel.insts[i].op.info().effects.global() != Effects::Reads {
@@ -166,28 +166,23 @@ impl PanelTile {
                 e @ Extent::Dynamic(_) => u64::from(e.divisor()),
             };
             if (extent * u64::from(size)) % u64::from(bulk.align) != 0 {
-                return Err(format!(
-                    "bulk copies write whole units of {} bytes: extent {fast} of {name} is not known to be a multiple of {}; say so in its type",
-                    bulk.align,
-                    (bulk.align / size).max(1)
-                ));
+                return Err(no(CopyLimit::End { dim: fast, bytes: bulk.align, elements: (bulk.align / size).max(1) }));
             }
         }
         let row = shape[fast] * size;
         let fit: Vec<u32> = bulk.spans.iter().copied().filter(|&s| row.is_multiple_of(s)).collect();
         let Some(&widest) = fit.first() else {
-            return Err(format!("a row of {row} bytes of {name} is no multiple of {} bytes", bulk.spans.last().unwrap_or(&0)));
+            return Err(no(CopyLimit::Row { row, least: bulk.spans.last().copied().unwrap_or(0) }));
         };
         let span = want.unwrap_or(widest);
         if !fit.contains(&span) {
-            let fit: Vec<String> = fit.iter().map(ToString::to_string).collect();
-            return Err(format!("a row of {row} bytes of {name} is not cut into panels of {span} bytes; possible are {}", fit.join(", ")));
+            return Err(no(CopyLimit::Span { row, asked: span, possible: fit }));
         }
         if order[1..].iter().any(|&d| shape[d] > bulk.max_box) {
-            return Err(format!("a tile of {name} has an extent above {}", bulk.max_box));
+            return Err(no(CopyLimit::Box { most: bulk.max_box }));
         }
         if order[1..].iter().filter(|&&d| shape[d] > 1).count() > 1 {
-            return Err(format!("a tile of {name} has more than two dimensions"));
+            return Err(no(CopyLimit::Dimensions));
         }
         let rows = order[1..].iter().map(|&d| shape[d]).product();
         Ok(PanelTile { order, shape: shape.to_vec(), elem: view.elem, span, widest, per: span / size, rows, tf32: false })
@@ -273,18 +268,19 @@ pub const MAX_DEPTH: u32 = 8;
 const BESIDE_SUMS: u32 = 26;
 
 /// Decides whether and how a kernel is specialised, with what is said of its forms.
-pub(super) fn specialise(kernel: &Kernel, target: &Target, options: &LowerOptions, forms: &Forms) -> Result<Specialised, String> {
-    let Some(units) = &target.units else { return Err(format!("{} has no bulk copies and group matrix instructions", target.name)) };
+///
+/// # Errors
+/// Why it is not.
+pub(super) fn specialise(kernel: &Kernel, target: &Target, options: &LowerOptions, forms: &Forms) -> Result<Specialised, NotSpecialised> {
+    let Some(units) = &target.units else { return Err(NotSpecialised::NoUnits { target: target.name }) };
+    let named = |v: Value| Named::of(kernel, v);
     let staged = ring_loads(kernel);
     let top = &kernel.regions[kernel.body].insts;
     let of = |i: Inst| kernel.insts[i].regions.first().map(|&r| &kernel.regions[r].insts);
     let loops: Vec<Inst> =
         top.iter().copied().filter(|&i| kernel.insts[i].op == Op::For && of(i).is_some_and(|l| l.iter().any(|&j| staged[j]))).collect();
     let &[main] = &loops[..] else {
-        return Err(match loops.len() {
-            0 => "no loop of the kernel's outermost level loads operands of dots".into(),
-            n => format!("{n} loops load operands of dots; one can be specialised"),
-        });
+        return Err(NotSpecialised::Loops { count: loops.len() });
     };
     let region = kernel.insts[main].regions[0];
     let body = &kernel.regions[region].insts;
@@ -296,7 +292,7 @@ pub(super) fn specialise(kernel: &Kernel, target: &Target, options: &LowerOption
         let scalar = d.op.info().effects == Effects::Pure && d.results.iter().all(|&r| matches!(kernel.ty(r), Type::Scalar(_)));
         match d.op {
             Op::Load if staged[i] => {
-                let Type::Tile(t) = kernel.ty(d.results[0]) else { return Err("a load of a scalar".into()) };
+                let Type::Tile(t) = kernel.ty(d.results[0]) else { return Err(NotSpecialised::ScalarLoad) };
                 loads.push((i, PanelTile::of(kernel, i, &t.shape, units, forms.spans.get(&i).copied())?));
             }
             Op::Dot => dots.push(i),
@@ -306,7 +302,7 @@ pub(super) fn specialise(kernel: &Kernel, target: &Target, options: &LowerOption
             _ if scalar && d.regions.is_empty() => {}
             _ if d.op.info().effects == Effects::Pure && d.regions.is_empty() => mixed = true,
             Op::Load => return Err(beside_products(kernel, i)),
-            other => return Err(format!("the loop does more than load and compute: `{}`", other.info().name)),
+            op => return Err(NotSpecialised::Effect { op }),
         }
     }
     sole_views(kernel, &loads)?;
@@ -318,7 +314,7 @@ pub(super) fn specialise(kernel: &Kernel, target: &Target, options: &LowerOption
     }
     let dots = found;
     if !mixed && kernel.insts[main].results.len() != dots.len() {
-        return Err("the loop carries more than the sums of its dots".into());
+        return Err(NotSpecialised::Carries);
     }
     addresses(kernel, main, &loads)?;
 
@@ -329,7 +325,7 @@ pub(super) fn specialise(kernel: &Kernel, target: &Target, options: &LowerOption
     let usual = if teams == 1 && sums.iter().all(|s| s[0].is_multiple_of(2 * rows)) { 2 } else { 1 };
     let consumers = options.consumers.unwrap_or(usual);
     if consumers == 0 || sums.iter().any(|s| !s[0].is_multiple_of(consumers * rows)) {
-        return Err(format!("{consumers} groups of warps do not share {} rows of results by {rows}", sums[0][0]));
+        return Err(NotSpecialised::Shares { consumers, rows: sums[0][0], each: rows });
     }
     suits(kernel, main, consumers * units.group_warps)?;
     let lanes = consumers * units.group_warps * target.lanes;
@@ -337,20 +333,18 @@ pub(super) fn specialise(kernel: &Kernel, target: &Target, options: &LowerOption
     let brief = dots.iter().any(|&(_, q)| units.matrix[q.index()].kept_depth.is_some());
     let insts: Vec<Inst> = dots.iter().map(|d| d.0).collect();
     let parts = match (mixed && !brief, options.overlap) {
-        (false, Some(true)) => Err("its products and sums are one".to_owned()),
+        (false, Some(true)) => Err(NotOverlapped::OneSum),
         (false, _) | (true, Some(false)) => Ok(None),
         (true, _) => overlap(kernel, target, main, &insts, &loads).map(Some),
     };
     let parts = match (parts, options.overlap) {
-        (Err(why), Some(true)) => return Err(format!("products cannot run while lanes compute: {why}")),
-        (Err(why), None) if options.schedule.is_none() => {
-            return Err(format!("products would wait for what the lanes compute between them: {why}"));
-        }
+        (Err(why), Some(true)) => return Err(NotSpecialised::Overlap { asked: true, why }),
+        (Err(why), None) if options.schedule.is_none() => return Err(NotSpecialised::Overlap { asked: false, why }),
         (parts, _) => parts.unwrap_or(None),
     };
     // Lanes that compute leave the matrix units idle, unless those of another group multiply meanwhile.
     if mixed && consumers < 2 && options.schedule.is_none() {
-        return Err(format!("{} rows make one group of warps, and nothing is multiplied while it computes; use taller tiles", sums[0][0]));
+        return Err(NotSpecialised::OneGroup { rows: sums[0][0] });
     }
     let contiguous = |j: Inst| loads.iter().find(|l| l.0 == j).map(|l| l.1.contiguous());
     for &i in &lefts {
@@ -359,10 +353,7 @@ pub(super) fn specialise(kernel: &Kernel, target: &Target, options: &LowerOption
             // Parts of the rows, as the groups share them, are whole panels, one behind the other.
             let (share, depth) = (consumers * rows, tile.rows);
             if tile.per > share || (tile.per < share && !depth.is_power_of_two()) {
-                return Err(format!(
-                    "panels of {} bytes and a depth of {depth} are not shared by groups that fetch {share} rows",
-                    tile.span
-                ));
+                return Err(NotSpecialised::Panels { span: tile.span, depth, share });
             }
         }
     }
@@ -372,10 +363,10 @@ pub(super) fn specialise(kernel: &Kernel, target: &Target, options: &LowerOption
     let persistent = options.persistent.unwrap_or(!mixed);
     match teams {
         1 => {}
-        2 if mixed || brief => return Err("teams take turns only where the loop does no more than multiply".into()),
-        2 if !persistent => return Err("teams take turns only where an instance runs several grid positions".into()),
+        2 if mixed || brief => return Err(NotSpecialised::TeamsCompute),
+        2 if !persistent => return Err(NotSpecialised::TeamsOnce),
         2 => {}
-        n => return Err(format!("{n} teams; one team, or two that take turns, are known")),
+        teams => return Err(NotSpecialised::Teams { teams }),
     }
     let held = sums.iter().map(|s| s[0] * s[1] / lanes).sum::<u32>();
     // What stands between the products of a mixed loop takes as much beside them as addresses and the epilogue do.
@@ -387,7 +378,7 @@ pub(super) fn specialise(kernel: &Kernel, target: &Target, options: &LowerOption
     let held = held + lefts.iter().map(|&i| operand_registers(kernel, kernel.insts[i].args[0], lanes)).sum::<u32>();
     let warps = (teams * consumers + 1) * units.group_warps;
     if warps > target.max_warps {
-        return Err(format!("{warps} warps are more than {} runs", target.max_warps));
+        return Err(NotSpecialised::TooManyWarps { warps, most: target.max_warps, target: target.name });
     }
     let registers = budget(target, units, teams * consumers, held)?;
     for &(i, q) in &dots {
@@ -395,9 +386,9 @@ pub(super) fn specialise(kernel: &Kernel, target: &Target, options: &LowerOption
         let Some([_, n]) = sum_shape(kernel, i) else { continue };
         let in_ring = trace(kernel, kernel.insts[i].args[0], &|j| loads.iter().find(|l| l.0 == j).map(|l| l.1.contiguous())).is_some();
         let operands = units.matrix[q.index()].registers(n, lefts.contains(&i) || !in_ring);
-        Registers::of(target, units, warps).check_matrix(Some(operands), registers.map(|r| r[1])).map_err(|[need, have]| {
-            format!("a product of {n} columns needs {need} registers per lane, and {have} are there; use a smaller tile, or fewer groups of warps")
-        })?;
+        Registers::of(target, units, warps)
+            .check_matrix(Some(operands), registers.map(|r| r[1]))
+            .map_err(|[need, have]| NotSpecialised::ProductRegisters { columns: n, need, have })?;
     }
 
     // Results that leave through shared memory.
@@ -412,7 +403,7 @@ pub(super) fn specialise(kernel: &Kernel, target: &Target, options: &LowerOption
         };
         match result_tile(kernel, i, units, &sums, want) {
             Ok(tile) => stores.push((i, tile)),
-            Err(why) if want.is_some() => return Err(why),
+            Err(why) if want.is_some() => return Err(why.into()),
             Err(_) => {}
         }
     }
@@ -423,10 +414,8 @@ pub(super) fn specialise(kernel: &Kernel, target: &Target, options: &LowerOption
     let mut staging_bytes: u32 = teams * stores.iter().map(|(_, t)| t.bytes() / staging_parts).sum::<u32>();
     if room(staging_bytes) < 2 {
         if let Some((i, _)) = stores.iter().find(|(i, _)| forms.leave.contains_key(i)) {
-            let v = kernel.operand(*i, "value")[0];
-            return Err(format!(
-                "the {staging_bytes} bytes through which {v} would leave do not fit beside 2 slots of {stage_bytes} bytes"
-            ));
+            let value = named(kernel.operand(*i, "value")[0]);
+            return Err(NotSpecialised::Staging { bytes: staging_bytes, value, slot: stage_bytes });
         }
         stores.clear();
         staging_bytes = 0;
@@ -434,9 +423,7 @@ pub(super) fn specialise(kernel: &Kernel, target: &Target, options: &LowerOption
     let room = room(staging_bytes);
     let depth = options.stages.unwrap_or(room.min(MAX_DEPTH));
     if depth < 2 || depth > room {
-        return Err(format!(
-            "its ring would have {depth} of the {room} slots of {stage_bytes} bytes that fit beside the results, and 2 are the least; use smaller tiles, or other `stages=`"
-        ));
+        return Err(NotSpecialised::Ring { depth, room, slot: stage_bytes });
     }
     Ok(Specialised {
         consumers,
@@ -463,7 +450,7 @@ pub(super) fn specialise(kernel: &Kernel, target: &Target, options: &LowerOption
 pub const ALIGN: u32 = 1024;
 
 /// Views that are loaded by bulk copies must not be stored to: the copies run ahead.
-fn sole_views(kernel: &Kernel, loads: &[(Inst, PanelTile)]) -> Result<(), String> {
+fn sole_views(kernel: &Kernel, loads: &[(Inst, PanelTile)]) -> Result<(), NotSpecialised> {
     let views: HashSet<Value> = loads.iter().map(|&(i, _)| kernel.insts[i].args[0]).collect();
     let mut clash = None;
     kernel.walk(kernel.body, &mut |i| {
@@ -472,7 +459,32 @@ fn sole_views(kernel: &Kernel, loads: &[(Inst, PanelTile)]) -> Result<(), String
             clash = Some(d.args[0]);
         }
     });
-    clash.map_or(Ok(()), |v| Err(format!("{v} is stored to, and copies of it would run ahead")))
+    clash.map_or(Ok(()), |v| Err(NotSpecialised::Stored { view: Named::of(kernel, v) }))
+}
+
+/// Why a load in the loop is not one that fills the ring.
+fn beside_products(kernel: &Kernel, load: Inst) -> NotSpecialised {
+    let v = kernel.insts[load].results[0];
+    let no = |why: NotOperand| NotSpecialised::Beside { load: Named::of(kernel, v), why };
+    if kernel.insts[load].present != 0 {
+        return no(NotOperand::Masked);
+    }
+    if kernel.ty(v).elem().is_packed() {
+        return no(NotOperand::Packed);
+    }
+    let mut seen = vec![v];
+    let mut users = Vec::new();
+    kernel.walk(kernel.body, &mut |i| {
+        let d = &kernel.insts[i];
+        let Some(n) = d.args.iter().position(|a| seen.contains(a)) else { return };
+        let same = matches!(d.op, Op::Transpose) || d.op == Op::Reshape && keeps_extents(kernel, i) || is_view(kernel, i);
+        match d.op {
+            _ if same => seen.extend_from_slice(&d.results),
+            Op::Dot if n < 2 && kernel.ty(d.args[n]).shape().is_some_and(|s| s.len() == 2) => {}
+            _ => users.push(i),
+        }
+    });
+    no(users.first().map_or(NotOperand::Unread, |&i| NotOperand::Read { by: Made::of(kernel, i) }))
 }
 
 /// M and N of a dot.
@@ -510,23 +522,24 @@ fn multiplication(
     loads: &mut [(Inst, PanelTile)],
     mixed: bool,
     forms: &Forms,
-) -> Result<(GroupMatrixId, bool), String> {
+) -> Result<(GroupMatrixId, bool), NoProduct> {
     let d = &kernel.insts[i];
     let region = kernel.insts[main].regions[0];
     let result = d.results[0];
+    let named = || Named::of(kernel, result);
     let position = kernel.yields(region).iter().position(|&v| v == result);
     let carried = position.map(|p| kernel.regions[region].params[p + 1]);
     let mut uses = 0;
     kernel.walk(kernel.body, &mut |j| uses += kernel.insts[j].args.iter().filter(|&&a| a == result || Some(a) == carried).count());
     if !mixed && (carried != Some(d.args[2]) || uses != 2) {
-        return Err(format!("{result} is not a sum that the loop just carries"));
+        return Err(NoProduct::NotCarried { result: named() });
     }
     let contiguous = |j: Inst| loads.iter().find(|l| l.0 == j).map(|l| l.1.contiguous());
     let (a, Some(b)) = (trace(kernel, d.args[0], &contiguous), trace(kernel, d.args[1], &contiguous)) else {
-        return Err(format!("the right operand of {result} is not loaded in the loop"));
+        return Err(NoProduct::Right { result: named() });
     };
     if a.is_none() && !mixed {
-        return Err(format!("the left operand of {result} is not loaded in the loop"));
+        return Err(NoProduct::Left { result: named() });
     }
     let precision = match d.attrs.first() {
         Some(Attr::Precision(p)) => *p,
@@ -534,35 +547,34 @@ fn multiplication(
     };
     let elem = |v: Value| kernel.ty(v).elem();
     let (Type::Tile(ta), Some([m, n])) = (kernel.ty(d.args[0]), sum_shape(kernel, i)) else {
-        return Err("a dot of no two dimensions".into());
+        return Err(NoProduct::NoMatrices);
     };
     let k = ta.shape[1];
     let typed = |x: &tilelift_lane::GroupMatrix| {
         x.operand == elem(d.args[0]) && x.operand == elem(d.args[1]) && x.acc == elem(result) && x.precision == precision
     };
     let Some(at) = units.matrix.iter().position(typed) else {
-        return Err(format!("no group matrix instruction multiplies {} into {}", elem(d.args[0]), elem(result)));
+        return Err(NoProduct::Types { elems: [elem(d.args[0]), elem(d.args[1]), elem(result)], precision });
     };
     let row = &units.matrix[at];
     if !m.is_multiple_of(row.m) || !k.is_multiple_of(row.k) || !n.is_multiple_of(row.n_step) || n > row.n_max {
-        return Err(format!("{m}x{n}x{k} is not made up of {}xNx{}, N a multiple of {} up to {}", row.m, row.k, row.n_step, row.n_max));
+        return Err(NoProduct::Shape { shape: [m, n, k], groups: None, each: [row.m, row.k], columns: [row.n_step, row.n_max] });
     }
     if let Some(most) = row.kept_depth.filter(|&most| k > most) {
-        return Err(format!("sums of {} keep their bits over a depth of {most}; a step has {k}", row.operand));
+        return Err(NoProduct::Depth { elem: row.operand, most, depth: k });
     }
     if a.is_none() && row.a.is_none() {
-        return Err(format!("the left operand of {result} is not loaded in the loop, and {} takes none from registers", row.name));
+        return Err(NoProduct::LeftFromRegisters { result: named(), instruction: row.name });
     }
     let along_k = [a.is_none_or(|a| a.1 == 1), b.1 == 0];
     // Lanes fetch an operand as it is wanted, in whatever order it lies; otherwise it comes from memory, which is quicker.
     let turned = !row.any_order && !along_k[0] && row.a.is_some();
     let through = a.is_some() && forms.left.get(&i).copied().unwrap_or(turned);
     if through && row.a.is_none() {
-        return Err(format!("{} takes no left operand from registers", row.name));
+        return Err(NoProduct::NoRegisters { instruction: row.name });
     }
     if !row.any_order && [along_k[0] || through, along_k[1]] != [true, true] {
-        let remedy = if turned { ", or the left one go through registers" } else { "" };
-        return Err(format!("operands of {} must be contiguous along K{remedy}", row.operand));
+        return Err(NoProduct::AlongK { elem: row.operand, through: turned });
     }
     for (load, _) in a.into_iter().chain([b]) {
         for (j, tile) in loads.iter_mut() {
@@ -573,7 +585,7 @@ fn multiplication(
 }
 
 /// The producer must be able to compute bounds and addresses: pure scalars of parameters, grid position and the index.
-fn addresses(kernel: &Kernel, main: Inst, loads: &[(Inst, PanelTile)]) -> Result<(), String> {
+fn addresses(kernel: &Kernel, main: Inst, loads: &[(Inst, PanelTile)]) -> Result<(), NotSpecialised> {
     let region = kernel.insts[main].regions[0];
     let mut seen = HashSet::new();
     fn known(kernel: &Kernel, v: Value, index: (tilelift_ir::Region, u32), seen: &mut HashSet<Value>) -> bool {
@@ -595,14 +607,17 @@ fn addresses(kernel: &Kernel, main: Inst, loads: &[(Inst, PanelTile)]) -> Result
     let indices = loads.iter().flat_map(|&(i, _)| kernel.operand(i, "indices").iter().copied());
     for v in bounds.chain(indices) {
         if !known(kernel, v, (region, 0), &mut seen) {
-            return Err(format!("{v} decides what is copied, and does not follow from parameters and indices alone"));
+            return Err(NotSpecialised::Address { value: Named::of(kernel, v) });
         }
     }
     Ok(())
 }
 
 /// Registers of producer and consumers, so many groups in all.
-pub fn budget(target: &Target, units: &Units, consumers: u32, held: u32) -> Result<Option<[u32; 2]>, String> {
+///
+/// # Errors
+/// They are too few.
+pub fn budget(target: &Target, units: &Units, consumers: u32, held: u32) -> Result<Option<[u32; 2]>, NotSpecialised> {
     let pool = &units.registers;
     let entry = Registers::of(target, units, (consumers + 1) * units.group_warps).entry;
     let need = held + BESIDE_SUMS;
@@ -617,7 +632,7 @@ pub fn budget(target: &Target, units: &Units, consumers: u32, held: u32) -> Resu
             return Ok(Some([producer, each]));
         }
     }
-    Err(format!("{held} sums per lane do not fit the registers of {consumers} groups of warps; use a smaller tile"))
+    Err(NotSpecialised::Sums { held, groups: consumers })
 }
 
 /// The stores of a region and of the arms of its choices: all groups of warps take the same arm, so results leave from there as well.
@@ -633,25 +648,26 @@ fn result_stores(kernel: &Kernel, r: Region, visit: &mut dyn FnMut(Inst)) {
 }
 
 /// The tile through which a store at the kernel's end leaves: of 16-bit elements, as large as a sum.
-fn result_tile(kernel: &Kernel, i: Inst, units: &Units, sums: &[[u32; 2]], want: Option<u32>) -> Result<PanelTile, String> {
+fn result_tile(kernel: &Kernel, i: Inst, units: &Units, sums: &[[u32; 2]], want: Option<u32>) -> Result<PanelTile, NotStaged> {
     let value = kernel.operand(i, "value")[0];
     let from = behind_reshapes(kernel, value);
+    let no = |why: Misplaced| NotStaged { value: Named::of(kernel, value), why };
     let (Some(tile), Some(t)) = (kernel.ty(value).as_tile(), kernel.ty(from).as_tile()) else {
-        return Err(format!("{value} is no tile"));
+        return Err(no(Misplaced::NoTile));
     };
     if t.shape.len() != 2 || !sums.contains(&[t.shape[0], t.shape[1]]) {
-        return Err(format!("{value} is not as large as a sum of the loop"));
+        return Err(no(Misplaced::Shape));
     }
     if t.elem.bytes() != 2 {
-        return Err(format!("elements of {} do not leave through panels, those of 16 bits do", t.elem));
+        return Err(no(Misplaced::Elem(t.elem)));
     }
     if GlobalAccess::of(kernel, i).contiguous() != Some(tile.shape.len() - 1) {
-        return Err(format!("rows of {value} are not contiguous in memory"));
+        return Err(no(Misplaced::Rows));
     }
-    let panels = PanelTile::of(kernel, i, &tile.shape, units, want)?;
+    let panels = PanelTile::of(kernel, i, &tile.shape, units, want).map_err(|why| no(Misplaced::Copy(why)))?;
     // Rows are the view's dimension behind its columns; others have one element.
     if panels.shape[panels.order[1]] != t.shape[0] {
-        return Err(format!("rows of {value} are not the view's"));
+        return Err(no(Misplaced::View));
     }
     Ok(panels)
 }

@@ -16,8 +16,8 @@ use crate::number::gcd;
 use std::rc::Rc;
 use tilelift_ir::layout::{AccessColumns, Axis, Layout, vectors_without};
 use tilelift_ir::{Inst, Op, Scalar, Value};
-use tilelift_schedule::LowerError;
 use tilelift_schedule::plan::{Form, Part, used_handles};
+use tilelift_schedule::{LowerError, Resource};
 
 /// A buffer, or a part of it.
 #[derive(Clone, Debug)]
@@ -216,7 +216,7 @@ impl Lower<'_> {
                 let n = u32::try_from(bytes).ok().filter(|&n| n <= self.target.shared_bytes);
                 let Some(n) = n else {
                     return Err(LowerError::ResourceExceeded {
-                        resource: "shared memory (bytes)",
+                        resource: Resource::SharedMemory,
                         need: bytes,
                         have: u64::from(self.target.shared_bytes),
                         remedy: "use smaller buffers".into(),

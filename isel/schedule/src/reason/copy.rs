@@ -1,0 +1,191 @@
+//! Why bulk copies do not take an access, and why a result does not leave by one.
+
+use crate::named::Named;
+use std::fmt;
+use tilelift_ir::{Scalar, Value};
+
+/// Why bulk copies do not take an access.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct NoBulkCopy {
+    /// The view.
+    pub view: Named,
+    /// What is in the way.
+    pub limit: CopyLimit,
+}
+
+/// What bulk copies ask of an access, and do not find.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum CopyLimit {
+    /// Elements share bytes.
+    Packed,
+    /// No dimension is known to be contiguous.
+    NotContiguous,
+    /// The view has more dimensions than copies take.
+    Rank {
+        /// Dimensions of the view.
+        rank: usize,
+        /// Dimensions that copies take.
+        most: u32,
+    },
+    /// The access has a mask.
+    Masked,
+    /// The view is aligned to too few bytes.
+    Align {
+        /// Bytes it is aligned to.
+        align: u32,
+        /// Bytes that copies need.
+        need: u32,
+    },
+    /// A stride is not known to be a multiple of so many bytes.
+    Stride {
+        /// The dimension.
+        dim: usize,
+        /// The bytes.
+        need: u32,
+    },
+    /// An index is not known to be a multiple of what copies begin at.
+    Start {
+        /// The dimension of the index.
+        dim: usize,
+        /// The index.
+        at: Index,
+        /// Bytes at whose multiples copies begin.
+        bytes: u32,
+        /// The same in elements.
+        elements: u32,
+    },
+    /// An extent of a view that is written is not known to be a multiple of what copies write.
+    End {
+        /// The dimension.
+        dim: usize,
+        /// Bytes of a unit.
+        bytes: u32,
+        /// The same in elements.
+        elements: u32,
+    },
+    /// A row of the tile is no multiple of the narrowest panel.
+    Row {
+        /// Bytes of the row.
+        row: u32,
+        /// Bytes of the panel's row.
+        least: u32,
+    },
+    /// A row of the tile is not cut into panels as wide as is asked for.
+    Span {
+        /// Bytes of the row.
+        row: u32,
+        /// Bytes that are asked for.
+        asked: u32,
+        /// Bytes that are possible.
+        possible: Vec<u32>,
+    },
+    /// An extent is larger than a box.
+    Box {
+        /// The largest extent of a box.
+        most: u32,
+    },
+    /// More than two extents of the tile are greater than one.
+    Dimensions,
+}
+
+/// An index of an access.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Index {
+    /// It is a literal.
+    Literal(i64),
+    /// It is a value.
+    Value(Named),
+}
+
+impl NoBulkCopy {
+    /// The values that the reason names.
+    pub(super) fn values(&self) -> Vec<Value> {
+        let index = match &self.limit {
+            CopyLimit::Start { at: Index::Value(v), .. } => Some(v.value),
+            _ => None,
+        };
+        [Some(self.view.value), index].into_iter().flatten().collect()
+    }
+}
+
+impl fmt::Display for NoBulkCopy {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let view = &self.view;
+        match &self.limit {
+            CopyLimit::Packed => write!(f, "two elements of {view} share a byte"),
+            CopyLimit::NotContiguous => write!(f, "no dimension of {view} is known to be contiguous"),
+            CopyLimit::Rank { rank, most } => write!(f, "{view} has {rank} dimensions, bulk copies take {most}"),
+            CopyLimit::Masked => write!(f, "the access of {view} has a mask"),
+            CopyLimit::Align { align, need } => write!(f, "{view} is aligned to {align} bytes, bulk copies need {need}"),
+            CopyLimit::Stride { dim, need } => {
+                write!(f, "the stride of dimension {dim} of {view} is not known to be a multiple of {need} bytes")
+            }
+            CopyLimit::Start { dim, at, bytes, elements } => {
+                write!(f, "bulk copies begin at multiples of {bytes} bytes of a row: index {dim} of {view}, ")?;
+                match at {
+                    Index::Literal(c) => write!(f, "{c}, is no multiple of {elements}")?,
+                    Index::Value(v) => write!(f, "{v}, is not known to be a multiple of {elements}")?,
+                }
+                f.write_str("; align it, or say so with `assume`")
+            }
+            CopyLimit::End { dim, bytes, elements } => write!(
+                f,
+                "bulk copies write whole units of {bytes} bytes: extent {dim} of {view} is not known to be a multiple of {elements}; say so in its type"
+            ),
+            CopyLimit::Row { row, least } => write!(f, "a row of {row} bytes of {view} is no multiple of {least} bytes"),
+            CopyLimit::Span { row, asked, possible } => {
+                write!(f, "a row of {row} bytes of {view} is not cut into panels of {asked} bytes; possible are ")?;
+                list(f, possible)
+            }
+            CopyLimit::Box { most } => write!(f, "a tile of {view} has an extent above {most}"),
+            CopyLimit::Dimensions => write!(f, "a tile of {view} has more than two dimensions"),
+        }
+    }
+}
+
+fn list(f: &mut fmt::Formatter<'_>, numbers: &[u32]) -> fmt::Result {
+    for (n, x) in numbers.iter().enumerate() {
+        write!(f, "{}{x}", if n > 0 { ", " } else { "" })?;
+    }
+    Ok(())
+}
+
+/// Why a result does not leave through panels.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct NotStaged {
+    /// What is stored.
+    pub value: Named,
+    /// What is in the way.
+    pub why: Misplaced,
+}
+
+/// What panels of results ask of a store, and do not find.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Misplaced {
+    /// No tile is stored.
+    NoTile,
+    /// It is not as large as a sum.
+    Shape,
+    /// Its elements have other than 16 bits.
+    Elem(Scalar),
+    /// Its rows are not contiguous in memory.
+    Rows,
+    /// Bulk copies do not take the store.
+    Copy(NoBulkCopy),
+    /// Its rows are not the view's.
+    View,
+}
+
+impl fmt::Display for NotStaged {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let value = &self.value;
+        match &self.why {
+            Misplaced::NoTile => write!(f, "{value} is no tile"),
+            Misplaced::Shape => write!(f, "{value} is not as large as a sum of the loop"),
+            Misplaced::Elem(elem) => write!(f, "elements of {elem} do not leave through panels, those of 16 bits do"),
+            Misplaced::Rows => write!(f, "rows of {value} are not contiguous in memory"),
+            Misplaced::Copy(why) => why.fmt(f),
+            Misplaced::View => write!(f, "rows of {value} are not the view's"),
+        }
+    }
+}

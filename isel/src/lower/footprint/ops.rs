@@ -1,0 +1,282 @@
+//! The walk through each op that is more than renaming: which tiles it wants in which layout, and what goes through shared memory.
+
+use super::super::indexed::{first_copies, plain_copies};
+use super::super::reduce::{exchanges, spread_layout};
+use super::super::scan::scan_exchanges;
+use super::super::{dim_of, rearrange, sizes};
+use super::walk::{Refused, Walk, Walked};
+use crate::lane::LTy;
+use crate::layout::assign::scattered_layout;
+use crate::layout::packed::{bytes_of, halves_of};
+use crate::layout::{memory_type, owners};
+use std::rc::Rc;
+use tilelift_ir::layout::{Axis, operand_swizzle};
+use tilelift_ir::reduce::reduce_order;
+use tilelift_ir::{Attr, Inst, Op, Scalar, Value};
+use tilelift_schedule::access::{GlobalAccess, access_layout_for};
+use tilelift_schedule::plan::{behind_reshapes, is_zero, trace};
+
+impl Walk<'_> {
+    pub fn elementwise(&mut self, i: Inst) -> Walked {
+        let d = &self.kernel.insts[i];
+        let result = d.results[0];
+        let packed = |v: Value| self.kernel.ty(v).elem().is_packed();
+        if self.is_tile(result) && d.op == Op::Bitcast && packed(result) != packed(d.args[0]) {
+            if packed(result) {
+                let bytes = self.own_tile(d.args[0])?;
+                self.set(result, Rc::new(halves_of(&bytes)?.0));
+            } else {
+                let layout = self.layout_of(result)?;
+                self.tile(d.args[0], &Rc::new(halves_of(&layout)?.0))?;
+                self.set(result, layout);
+            }
+            return Ok(());
+        }
+        if self.is_tile(result) {
+            let layout = self.layout_of(result)?;
+            self.tiles(&d.args, &layout)?;
+        }
+        self.set_own(result)
+    }
+
+    pub fn reshape(&mut self, from: Value, to: Value) -> Walked {
+        match (self.is_tile(from), self.kernel.ty(to).shape()) {
+            (true, Some(shape)) => {
+                let held = self.own_tile(from)?;
+                let layout = match held.reshape(shape) {
+                    Ok(layout) => Rc::new(layout),
+                    Err(_) => {
+                        self.take(sizes::array(shape, memory_type(self.kernel.ty(to).elem()).bytes()), "reshape");
+                        self.layout_of(to)?
+                    }
+                };
+                self.set(to, layout);
+                Ok(())
+            }
+            (true, None) => {
+                self.own_tile(from)?;
+                self.set_own(to)
+            }
+            (false, _) => self.set_own(to),
+        }
+    }
+
+    pub fn rearrange(&mut self, i: Inst) -> Walked {
+        let d = &self.kernel.insts[i];
+        let result = d.results[0];
+        let through = |w: &mut Self, shape: &[u32]| {
+            w.take(sizes::array(shape, memory_type(w.kernel.ty(result).elem()).bytes()), "rearrangement");
+            w.set_own(result)
+        };
+        match d.op {
+            Op::Join => {
+                let layout = rearrange::joined(self.layout_of(result)?, &*self.layout_of(d.args[0])?)?;
+                self.tiles(&d.args, &Rc::new(layout.slice(layout.rank() - 1)))?;
+                self.set(result, layout);
+            }
+            Op::Split => {
+                let layout = rearrange::split_from(self.layout_of(d.args[0])?, self.target, self.plan.warps)?;
+                self.tile(d.args[0], &layout)?;
+                for &r in &d.results {
+                    match self.is_tile(r) {
+                        true => self.set(r, Rc::new(layout.slice(layout.rank() - 1))),
+                        false => self.set_own(r)?,
+                    }
+                }
+            }
+            Op::Concat => {
+                let (x, y) = (self.own_tile(d.args[0])?, self.layout_of(d.args[1])?);
+                if x.shape() == y.shape() {
+                    self.tile(d.args[1], &x)?;
+                    if let Ok((_, layout)) = rearrange::concatenated(&x, dim_of(self.kernel, i)) {
+                        self.set(result, Rc::new(layout));
+                        return Ok(());
+                    }
+                }
+                self.own_tile(d.args[1])?;
+                let shape = self.layout_of(result)?.shape().to_vec();
+                through(self, &shape)?;
+            }
+            Op::Slice => {
+                let Some(Attr::Offsets(offsets)) = d.attrs.first() else { return Err(Refused) };
+                let from = self.own_tile(d.args[0])?;
+                let to = self.layout_of(result)?.shape().to_vec();
+                match rearrange::chunk_layout(&from, offsets, &to) {
+                    Some(layout) => self.set(result, Rc::new(layout)),
+                    None => through(self, from.shape())?,
+                }
+            }
+            _ => {
+                let from = self.own_tile(d.args[0])?;
+                match rearrange::flips_in_place(&from, dim_of(self.kernel, i)) {
+                    true => self.set(result, from),
+                    false => through(self, from.shape())?,
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Reductions and scans: exchanges between warps.
+    pub fn fold(&mut self, i: Inst) -> Walked {
+        let d = &self.kernel.insts[i];
+        let dim = dim_of(self.kernel, i);
+        let t = self.kernel.ty(d.args[0]).as_tile().ok_or(Refused)?;
+        let by = matches!(d.op, Op::ReduceBy | Op::ScanBy | Op::ScanReverseBy);
+        let mut layout = self.layout_of(d.args[0])?;
+        if !by {
+            self.tile(d.args[0], &layout)?;
+        }
+        if owners(&layout, dim).is_none() {
+            layout = spread_layout(t, self.target, self.plan)?;
+        }
+        let operands = if by { &d.args[..] } else { &d.args[..1] };
+        self.tiles(operands, &layout)?;
+        let owned = owners(&layout, dim).ok_or(Refused)?;
+        let scans = matches!(d.op, Op::Scan | Op::ScanReverse | Op::ScanBy | Op::ScanReverseBy);
+        let tys: Vec<LTy> = match d.op {
+            Op::ArgMin | Op::ArgMax => vec![if t.elem.bits() == 64 { LTy::I64 } else { LTy::I32 }, LTy::I32],
+            _ => operands.iter().map(|&a| sizes::combined_type(self.kernel.ty(a).elem())).collect(),
+        };
+        let (counts, purpose) = match scans {
+            true => (scan_exchanges(&layout, &owned), "scan"),
+            false => (exchanges(&layout, dim, &owned, &reduce_order(t.shape[dim]).bits), "reduction"),
+        };
+        for count in counts {
+            self.take(sizes::exchange(self.target, self.plan.warps, count, &tys), purpose);
+        }
+        for &r in &d.results {
+            match (scans, self.is_tile(r)) {
+                (true, true) => self.set(r, layout.clone()),
+                (false, true) => self.set(r, Rc::new(layout.slice(dim))),
+                (_, false) => self.set_own(r)?,
+            }
+        }
+        Ok(())
+    }
+
+    /// Loads that do not fill the ring.
+    pub fn load(&mut self, i: Inst) -> Walked {
+        let result = self.kernel.insts[i].results[0];
+        let access = GlobalAccess::of(self.kernel, i);
+        let want = self.layout_of(result)?;
+        if access.packed {
+            let bytes = access_layout_for(self.target, self.plan.warps, &access, &Rc::new(bytes_of(&want)?), Scalar::I8, true)?;
+            let whole = Rc::new(halves_of(&bytes)?.0);
+            if let Some(m) = access.mask {
+                self.tile(m, &whole)?;
+            }
+            self.set(result, whole);
+            return Ok(());
+        }
+        let elem = access.view.elem;
+        let layout = if self.direct { want } else { access_layout_for(self.target, self.plan.warps, &access, &want, elem, true)? };
+        if let Some(m) = access.mask {
+            self.tile(m, &layout)?;
+        }
+        self.set(result, layout);
+        Ok(())
+    }
+
+    /// Results leave through panels, or as they are held.
+    pub fn store(&mut self, i: Inst) -> Walked {
+        let value = self.kernel.operand(i, "value")[0];
+        if self.ring.stores.iter().any(|s| s.0 == i) {
+            let held = self.held(behind_reshapes(self.kernel, value))?;
+            let sum = |&(j, _): &(Inst, _)| self.assigned.dots[j].as_ref().is_some_and(|p| *p.d == *held);
+            if self.ring.dots.iter().any(sum) {
+                return Ok(());
+            }
+        }
+        let access = GlobalAccess::of(self.kernel, i);
+        let held = self.held(value)?;
+        if access.packed {
+            return self.tile(value, &Rc::new(halves_of(&bytes_of(&held)?)?.0));
+        }
+        match access.mask {
+            Some(m) => self.tile(m, &held),
+            None => Ok(()),
+        }
+    }
+
+    pub fn indexed(&mut self, i: Inst) -> Walked {
+        let kernel = self.kernel;
+        let d = &kernel.insts[i];
+        let operands = |name: &'static str| kernel.operand(i, name);
+        let of = if d.op == Op::Scatter { operands("value")[0] } else { d.results[0] };
+        let t = kernel.ty(of).as_tile().ok_or(Refused)?;
+        let mut layout = self.layout_of(of)?;
+        let updates = matches!(d.op, Op::Atomic | Op::AtomicCas);
+        if updates && !plain_copies(&layout) {
+            layout = Rc::new(scattered_layout(&t.shape, t.elem.bytes(), self.target, self.plan)?);
+        }
+        if d.op != Op::Gather {
+            self.tiles(operands("value"), &layout)?;
+        }
+        if d.op == Op::AtomicCas {
+            self.tiles(operands("compare"), &layout)?;
+        }
+        self.tiles(operands("indices"), &layout)?;
+        self.tiles(operands("mask"), &layout)?;
+        if updates && layout.free_mask(Axis::Warp) != 0 && kernel.insts.values().any(|x| x.args.contains(&of)) {
+            let firsts = first_copies(&layout).into_iter().enumerate().filter(|&(r, first)| r == first).count() as u32;
+            let ty = sizes::scratch_type(LTy::holding(t.elem));
+            self.take(sizes::exchange(self.target, self.plan.warps, firsts, &[ty]), "old values");
+        }
+        if d.op != Op::Scatter {
+            self.set(of, layout);
+        }
+        Ok(())
+    }
+
+    pub fn dot(&mut self, i: Inst) -> Walked {
+        let d = &self.kernel.insts[i];
+        let plan = self.assigned.dots[i].clone().ok_or(Refused)?;
+        if plan.group.is_some() {
+            let fresh = self.ring.mixed && is_zero(self.kernel, d.args[2]);
+            if !fresh {
+                self.tile(d.args[2], &plan.d)?;
+            }
+            self.left(i)?;
+            self.set(d.results[0], plan.d.clone());
+            return Ok(());
+        }
+        self.tile(d.args[2], &plan.whole)?;
+        let batch = plan.whole.rank() == 3;
+        for (n, (v, layout)) in [(d.args[0], &plan.a), (d.args[1], &plan.b)].into_iter().enumerate() {
+            match (batch, plan.instr) {
+                (true, _) => self.tile(v, &Rc::new(layout.expand_dims(0).broadcast(0, plan.whole.shape()[0])?))?,
+                (false, Some(_)) => self.tile(v, layout)?,
+                (false, None) => {
+                    let own = self.own_tile(v)?;
+                    if n == 0 || v != d.args[0] {
+                        self.staged_operand(own.shape(), v)?;
+                    }
+                }
+            }
+        }
+        if batch && plan.instr.is_none() {
+            for _ in 0..plan.whole.shape()[0] {
+                self.staged_operand(plan.a.shape(), d.args[0])?;
+                self.staged_operand(plan.b.shape(), d.args[1])?;
+            }
+        }
+        self.set(d.results[0], plan.whole.clone());
+        Ok(())
+    }
+
+    fn staged_operand(&mut self, shape: &[u32], v: Value) -> Walked {
+        let bytes = self.kernel.ty(v).elem().bytes();
+        let map = operand_swizzle(shape, bytes, shape.len() - 1)?;
+        self.take(u64::from(map.elements()) * u64::from(bytes), "operand");
+        Ok(())
+    }
+
+    /// The left operand of a product, where it is not in the ring.
+    pub fn left(&mut self, i: Inst) -> Walked {
+        let v = self.kernel.insts[i].args[0];
+        let plan = self.assigned.dots[i].clone().ok_or(Refused)?;
+        let contiguous = |j: Inst| self.ring.loads.iter().find(|l| l.0 == j).map(|l| l.1.contiguous());
+        if trace(self.kernel, v, &contiguous).is_some() { Ok(()) } else { self.tile(v, &plan.a) }
+    }
+}

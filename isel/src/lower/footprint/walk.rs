@@ -1,0 +1,299 @@
+//! The walk through what consumers do, with layouts for values: the lowering's way through each op, without what it writes.
+
+use super::super::{sizes, sort};
+use super::Piece;
+use crate::hash::Map;
+use crate::lane::{LTy, Target};
+use crate::layout::assign::Assignment;
+use crate::layout::memory_type;
+use cranelift_entity::SecondaryMap;
+use std::rc::Rc;
+use tilelift_ir::layout::{Conversion, Layout, plan_conversion};
+use tilelift_ir::{Attr, Inst, Kernel, Loc, Op, Region, Scalar, Type, Value};
+use tilelift_schedule::plan::{Plan, Specialised, is_panels, is_view};
+
+/// Where a value is.
+#[derive(Clone)]
+pub(super) enum At {
+    Scalar,
+    Tile(Rc<Layout>),
+}
+
+/// The walk: the lowering of the consumers, with layouts for values.
+pub(super) struct Walk<'a> {
+    pub kernel: &'a Kernel,
+    pub target: &'a Target,
+    pub plan: &'a Plan,
+    pub ring: &'a Specialised,
+    pub assigned: &'a Assignment,
+    pub direct: bool,
+    pub values: SecondaryMap<Value, Option<At>>,
+    /// Conversions done, with the block they were done in.
+    pub variants: Map<Value, Vec<(Rc<Layout>, u32)>>,
+    /// Blocks that are open, the innermost one last, and how many there have been.
+    pub open: Vec<u32>,
+    pub blocks: u32,
+    /// Where the instruction stands that is being looked at.
+    pub loc: Loc,
+    pub pieces: &'a mut Vec<Piece>,
+}
+
+/// The lowering refuses the instruction.
+pub(super) struct Refused;
+
+impl<E: std::error::Error> From<E> for Refused {
+    fn from(_: E) -> Refused {
+        Refused
+    }
+}
+
+pub(super) type Walked<T = ()> = Result<T, Refused>;
+
+impl<'a> Walk<'a> {
+    /// In front of the kernel.
+    pub fn of(
+        kernel: &'a Kernel,
+        target: &'a Target,
+        (plan, ring): (&'a Plan, &'a Specialised),
+        assigned: &'a Assignment,
+        direct: bool,
+        pieces: &'a mut Vec<Piece>,
+    ) -> Walk<'a> {
+        let (values, variants) = (SecondaryMap::new(), Map::default());
+        Walk { kernel, target, plan, ring, assigned, direct, values, variants, open: vec![0], blocks: 0, loc: Loc::default(), pieces }
+    }
+
+    pub fn take(&mut self, bytes: u64, purpose: &'static str) {
+        self.pieces.push(Piece { bytes, purpose, loc: self.loc });
+    }
+
+    pub fn in_block(&mut self, body: impl FnOnce(&mut Self) -> Walked) -> Walked {
+        self.blocks += 1;
+        self.open.push(self.blocks);
+        let done = body(self);
+        self.open.pop();
+        done
+    }
+
+    pub fn is_tile(&self, v: Value) -> bool {
+        matches!(self.kernel.ty(v), Type::Tile(_))
+    }
+
+    pub fn layout_of(&self, v: Value) -> Walked<Rc<Layout>> {
+        self.assigned.layout(v).cloned().ok_or(Refused)
+    }
+
+    pub fn held(&self, v: Value) -> Walked<Rc<Layout>> {
+        match &self.values[v] {
+            Some(At::Tile(l)) => Ok(l.clone()),
+            Some(At::Scalar) | None => Err(Refused),
+        }
+    }
+
+    pub fn set(&mut self, v: Value, layout: Rc<Layout>) {
+        self.values[v] = Some(At::Tile(layout));
+    }
+
+    /// A result in its own layout, or a number.
+    pub fn set_own(&mut self, v: Value) -> Walked {
+        let at = if self.is_tile(v) { At::Tile(self.layout_of(v)?) } else { At::Scalar };
+        self.values[v] = Some(at);
+        Ok(())
+    }
+
+    /// A tile is wanted in a layout.
+    pub fn tile(&mut self, v: Value, want: &Rc<Layout>) -> Walked {
+        let held = self.held(v)?;
+        let block = self.open.last().copied().unwrap_or(0);
+        let known = |list: &Vec<(Rc<Layout>, u32)>| list.iter().any(|(l, at)| l == want && self.open.contains(at));
+        if held == *want || self.variants.get(&v).is_some_and(known) {
+            return Ok(());
+        }
+        let born = self.kernel.def_inst(v).is_some_and(|i| matches!(self.kernel.insts[i].op, Op::Iota | Op::Splat));
+        if !born {
+            self.convert(&held, want, self.kernel.ty(v).elem())?;
+        }
+        self.variants.entry(v).or_default().push((want.clone(), block));
+        Ok(())
+    }
+
+    pub fn own_tile(&mut self, v: Value) -> Walked<Rc<Layout>> {
+        let layout = self.layout_of(v)?;
+        self.tile(v, &layout)?;
+        Ok(layout)
+    }
+
+    fn convert(&mut self, from: &Layout, want: &Layout, elem: Scalar) -> Walked {
+        let bytes = memory_type(elem).bytes();
+        if let Conversion::RoundTrip(p) = plan_conversion(from, want, bytes, self.target.lanes, &self.target.banks)? {
+            self.take(sizes::conversion(&p, bytes), "conversion");
+        }
+        Ok(())
+    }
+
+    pub fn region(&mut self, r: Region) -> Walked {
+        let kernel = self.kernel;
+        kernel.regions[r].insts.iter().try_for_each(|&i| self.inst(i))
+    }
+
+    pub fn inst(&mut self, i: Inst) -> Walked {
+        if self.in_ring(i) {
+            return Ok(());
+        }
+        let around = std::mem::replace(&mut self.loc, self.kernel.locs[i]);
+        self.inst_once(i)?;
+        for &v in &self.kernel.insts[i].results {
+            if let (Some(want), Some(At::Tile(l))) = (self.assigned.held[v].clone(), self.values[v].clone())
+                && l != want
+            {
+                self.convert(&l, &want, self.kernel.ty(v).elem())?;
+                self.set(v, want);
+            }
+        }
+        self.loc = around;
+        Ok(())
+    }
+
+    /// Loads into the ring, and other views of what is there.
+    fn in_ring(&self, i: Inst) -> bool {
+        let d = &self.kernel.insts[i];
+        match d.op {
+            Op::Load => self.ring.loads.iter().any(|l| l.0 == i),
+            Op::Transpose | Op::Reshape => self.kernel.def_inst(d.args[0]).is_some_and(|j| self.in_ring(j)),
+            _ => is_view(self.kernel, i) && self.kernel.def_inst(d.args[0]).is_some_and(|j| self.in_ring(j)),
+        }
+    }
+
+    /// All tiles among values, wanted in one layout.
+    pub fn tiles(&mut self, values: &[Value], want: &Rc<Layout>) -> Walked {
+        values.iter().filter(|&&v| self.kernel.ty(v).as_tile().is_some()).try_for_each(|&v| self.tile(v, want))
+    }
+
+    fn inst_once(&mut self, i: Inst) -> Walked {
+        let kernel = self.kernel;
+        let d = &kernel.insts[i];
+        let result = || d.results.first().copied().ok_or(Refused);
+        match d.op {
+            Op::Const | Op::ProgramId | Op::NumPrograms | Op::Dim | Op::Assume | Op::Iota | Op::Splat => self.set_own(result()?)?,
+            tilelift_ir::elementwise_ops!() => self.elementwise(i)?,
+            Op::Philox => {
+                if self.is_tile(result()?) {
+                    let layout = self.layout_of(result()?)?;
+                    self.tiles(&d.args, &layout)?;
+                }
+                d.results.iter().try_for_each(|&v| self.set_own(v))?;
+            }
+            Op::Broadcast => {
+                let layout = self.layout_of(result()?)?;
+                let (from, to) = (kernel.ty(d.args[0]).shape().ok_or(Refused)?, kernel.ty(result()?).shape().ok_or(Refused)?);
+                let mut source = (*layout).clone();
+                for k in (0..to.len()).filter(|&k| from[k] != to[k]) {
+                    source = source.with_dim_broadcast(k);
+                }
+                self.tile(d.args[0], &Rc::new(source))?;
+                self.set(result()?, layout);
+            }
+            Op::Reshape => self.reshape(d.args[0], result()?)?,
+            Op::Transpose => {
+                let Some(Attr::Perm(p)) = d.attrs.first() else { return Err(Refused) };
+                let perm: Vec<usize> = p.iter().map(|&x| x as usize).collect();
+                let layout = self.own_tile(d.args[0])?.transpose(&perm)?;
+                self.set(result()?, Rc::new(layout));
+            }
+            Op::Join | Op::Split | Op::Concat | Op::Slice | Op::Flip => self.rearrange(i)?,
+            Op::Reduce | Op::ArgMin | Op::ArgMax | Op::ReduceBy | Op::Scan | Op::ScanReverse | Op::ScanBy | Op::ScanReverseBy => {
+                self.fold(i)?
+            }
+            Op::RequireLayout if is_panels(kernel, i) => self.values[result()?] = self.values[d.args[0]].clone(),
+            Op::RequireLayout | Op::ReleaseLayout => {
+                let layout = self.layout_of(result()?)?;
+                self.tile(d.args[0], &layout)?;
+                self.set(result()?, layout);
+            }
+            Op::Assert if self.is_tile(d.args[0]) => drop(self.own_tile(d.args[0])?),
+            Op::Assert | Op::Prefetch | Op::Yield => {}
+            Op::Dot => self.dot(i)?,
+            Op::Load => self.load(i)?,
+            Op::Store => self.store(i)?,
+            Op::Gather | Op::Scatter | Op::Atomic | Op::AtomicCas => self.indexed(i)?,
+            Op::GatherTile => {
+                let from = self.own_tile(d.args[0])?;
+                let layout = self.layout_of(result()?)?;
+                self.tile(d.args[1], &layout)?;
+                let ty = sizes::scratch_type(LTy::holding(kernel.ty(result()?).elem()));
+                self.take(sizes::array(from.shape(), ty.bytes()), "gather");
+                self.set(result()?, layout);
+            }
+            Op::Histogram => {
+                let from = self.own_tile(d.args[0])?;
+                self.tiles(&d.args[1..], &from)?;
+                let out = self.layout_of(result()?)?;
+                self.take(sizes::array(&out.shape()[..1], LTy::I32.bytes()), "histogram");
+                self.set(result()?, out);
+            }
+            Op::Sort | Op::ArgSort | Op::TopK | Op::ArgTopK => {
+                let from = self.own_tile(d.args[0])?;
+                for bytes in sort::scratch_bytes(kernel, self.target, self.plan, i, from.shape())? {
+                    self.take(bytes, "sort");
+                }
+                self.set_own(result()?)?;
+            }
+            Op::For if i == self.ring.main => self.main(i)?,
+            Op::For => {
+                let params = &kernel.regions[d.regions[0]].params[1..];
+                self.looped(&d.args[3..], params, &d.results, |w| {
+                    w.region(d.regions[0])?;
+                    w.wanted(kernel.yields(d.regions[0]), params)
+                })?;
+            }
+            Op::While => {
+                let (test, run) = (d.regions[0], d.regions[1]);
+                self.wanted(&d.args, &kernel.regions[run].params)?;
+                for r in [test, run] {
+                    self.in_block(|w| {
+                        kernel.regions[r].params.iter().try_for_each(|&v| w.set_own(v))?;
+                        w.region(r)?;
+                        if r == run { w.wanted(kernel.yields(r), &kernel.regions[run].params) } else { Ok(()) }
+                    })?;
+                }
+                d.results.iter().try_for_each(|&v| self.set_own(v))?;
+            }
+            Op::If => {
+                for &r in &d.regions {
+                    self.in_block(|w| {
+                        w.region(r)?;
+                        w.wanted(kernel.yields(r), &d.results)
+                    })?;
+                }
+                d.results.iter().try_for_each(|&v| self.set_own(v))?;
+            }
+            Op::Print => return Err(Refused),
+            tilelift_ir::explicit_ops!() => return Err(Refused),
+        }
+        Ok(())
+    }
+
+    /// Values are wanted in the layouts of others.
+    pub fn wanted(&mut self, values: &[Value], like: &[Value]) -> Walked {
+        for (&v, &l) in values.iter().zip(like) {
+            if self.is_tile(l) {
+                let layout = self.layout_of(l)?;
+                self.tile(v, &layout)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// A loop: what it begins with, its body with the carried values bound, its results.
+    pub fn looped(&mut self, init: &[Value], params: &[Value], results: &[Value], body: impl FnOnce(&mut Self) -> Walked) -> Walked {
+        self.wanted(init, params)?;
+        self.in_block(|w| {
+            params.iter().try_for_each(|&v| w.set_own(v))?;
+            body(w)
+        })?;
+        results.iter().zip(params).try_for_each(|(&v, &p)| match self.is_tile(v) {
+            true => self.layout_of(p).map(|l| self.set(v, l)),
+            false => self.set_own(v),
+        })
+    }
+}

@@ -1,0 +1,125 @@
+//! Bytes of shared memory that lowering takes, by what for: one place for those who allocate and for those who ask before.
+
+use super::MAX_REGISTERS_PER_TILE;
+use crate::lane::{LTy, Target};
+use crate::layout::assign::Assignment;
+use cranelift_entity::SecondaryMap;
+use tilelift_ir::layout::{Axis, RoundTripPlan};
+use tilelift_ir::{Inst, Kernel, Loc, Scalar};
+use tilelift_schedule::channel::Channel;
+use tilelift_schedule::plan::{ALIGN, Specialised};
+use tilelift_schedule::{LowerError, Resource};
+
+/// Scratch memory begins at multiples of this.
+pub(crate) const SCRATCH_ALIGN: u32 = 128;
+
+/// Bytes of a barrier word.
+const WORD: u32 = 8;
+
+/// A conversion between layouts.
+pub(super) fn conversion(p: &RoundTripPlan, bytes: u32) -> u64 {
+    u64::from(p.map.elements()) * u64::from(bytes)
+}
+
+/// An array of a shape.
+pub(super) fn array(shape: &[u32], bytes: u32) -> u64 {
+    shape.iter().fold(u64::from(bytes), |n, &e| n * u64::from(e))
+}
+
+/// An exchange between warps: so many bundles of every lane.
+pub(super) fn exchange(target: &Target, warps: u32, count: u32, tys: &[LTy]) -> u64 {
+    tys.iter().map(|ty| u64::from(count) * u64::from(warps * target.lanes * ty.bytes())).sum()
+}
+
+/// How a type lies in an array of scratch memory: truth values are words.
+pub(super) fn scratch_type(ty: LTy) -> LTy {
+    if ty == LTy::I1 { LTy::I32 } else { ty }
+}
+
+/// The type in which an element is combined and travels: truth values are words.
+pub(super) fn combined_type(elem: Scalar) -> LTy {
+    if elem == Scalar::I1 { LTy::I32 } else { LTy::holding(elem) }
+}
+
+/// What a specialised loop holds all along, in the order in which it is allocated.
+pub(crate) struct RingBytes {
+    /// Of each load all slots.
+    pub loads: Vec<u32>,
+    /// What each store leaves through, of one team.
+    pub stores: Vec<u32>,
+    /// Where the words of teams lie that say whose turn it is; none for one team.
+    pub turns: Vec<i32>,
+    /// All barrier words.
+    pub barriers: u32,
+    /// Teams.
+    teams: u32,
+}
+
+impl RingBytes {
+    pub fn of(plan: &Specialised, channel: &Channel) -> RingBytes {
+        let own = channel.barrier_bytes();
+        let turns: Vec<i32> = (0..plan.teams).filter(|_| plan.teams > 1).map(|t| (own + WORD * t) as i32).collect();
+        RingBytes {
+            loads: plan.loads.iter().map(|(_, t)| t.bytes().next_multiple_of(ALIGN) * plan.depth).collect(),
+            stores: plan.stores.iter().map(|(_, t)| t.bytes() / plan.staging_parts).collect(),
+            barriers: own + WORD * turns.len() as u32,
+            turns,
+            teams: plan.teams,
+        }
+    }
+
+    /// Bytes from the beginning of shared memory to the end of the last of them.
+    pub fn end(&self) -> u64 {
+        let stores = (0..self.teams).flat_map(|_| &self.stores);
+        let panels = self.loads.iter().chain(stores).fold(0, |at, &n| behind(at, ALIGN, n.into()));
+        behind(panels, WORD, self.barriers.into())
+    }
+}
+
+/// The end of an allocation behind others.
+pub(super) fn behind(end: u64, align: u32, bytes: u64) -> u64 {
+    end.next_multiple_of(align.into()) + bytes
+}
+
+/// An allocation for one purpose does not fit beside `beside` bytes.
+pub(super) fn no_room_for(bytes: u64, beside: u64, purpose: &'static str, target: &Target) -> LowerError {
+    let remedy = match beside {
+        0 => format!("this is for one {purpose}: use a smaller tile or fewer stages (`stages=`)"),
+        _ => {
+            format!("the ring and what is beside it take {beside} in front of one {purpose}: use smaller tiles or fewer stages (`stages=`)")
+        }
+    };
+    no_room(bytes.saturating_add(beside), target, remedy)
+}
+
+/// All of a program does not fit.
+pub(super) fn no_room_in_all(need: u64, target: &Target) -> LowerError {
+    no_room(need, target, "use smaller tiles or fewer stages (`stages=`)".into())
+}
+
+fn no_room(need: u64, target: &Target, remedy: String) -> LowerError {
+    let have = u64::from(target.shared_bytes);
+    LowerError::ResourceExceeded { resource: Resource::SharedMemory, need, have, remedy, loc: Loc::default() }
+}
+
+/// Refuses tiles of which a lane holds too much; those that wait in shared memory do not count.
+pub(super) fn check_registers(kernel: &Kernel, assigned: &Assignment, staged: &SecondaryMap<Inst, bool>) -> Result<(), LowerError> {
+    for (i, d) in kernel.insts.iter() {
+        for &r in &d.results {
+            let Some(layout) = assigned.layout(r) else { continue };
+            let n = layout.size(Axis::Reg);
+            if n > MAX_REGISTERS_PER_TILE && !staged[i] {
+                return Err(LowerError::ResourceExceeded {
+                    resource: Resource::TileRegisters,
+                    need: u64::from(n),
+                    have: u64::from(MAX_REGISTERS_PER_TILE),
+                    remedy:
+                        "use a smaller tile, an extent with more factors of 2 (odd factors are held by every lane), or more warps (`warps=`)"
+                            .into(),
+                    loc: kernel.locs[i],
+                });
+            }
+        }
+    }
+    Ok(())
+}
