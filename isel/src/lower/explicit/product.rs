@@ -96,7 +96,7 @@ impl Lower<'_> {
             (self.tile(b, c, &plan.d)?.regs.clone(), None)
         };
         // What lanes have written is there for the whole group.
-        if self.task()?.stored {
+        if self.task()?.traces.stored {
             self.meet(b, true)?;
         }
         let depth = match kernel.ty(d.args[0]) {
@@ -107,7 +107,11 @@ impl Lower<'_> {
         let n = plan.d.shape()[1];
         let Some(instr) = plan.group else { return Ok(()) };
         let shares = shares(&plan.d, &row, groups);
-        b.unit(Unit::FenceMatrices);
+        let words = match &left {
+            Left::Shared(_) => Vec::new(),
+            Left::Regs(fragments) => fragments.values().flatten().copied().collect(),
+        };
+        b.fence_matrices(&[words, regs.clone()].concat());
         for k in (0..depth).step_by(row.k as usize) {
             for (r, list) in shares.iter().enumerate() {
                 let r = r as u32;
