@@ -144,8 +144,7 @@ pub(super) fn write(kernel: &Kernel, target: &Target, plan: &Specialised) -> Res
     let task = |name: &str, warps: u32, n: usize| Task { registers: plan.registers.map(|r| r[n]), ..Task::new(name, warps) };
     let all = Share { first: 0, of: 1 };
     let mut tasks = vec![task("producer", group, 0)];
-    let mut regions =
-        vec![w.task(|w| s.positions(w, &s.copied(), all, &[number(0)], |w, ring| Ok(vec![s.produce(w, ring[0])?])))?];
+    let mut regions = vec![w.task(|w| s.positions(w, &s.copied(), all, &[number(0)], |w, ring| Ok(vec![s.produce(w, ring[0])?])))?];
     let everything: BTreeSet<Inst> = kernel.regions[kernel.body].insts.iter().copied().collect();
     for (team, own) in (0..).zip(staging) {
         s.staging = own;
