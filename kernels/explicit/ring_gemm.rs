@@ -13,7 +13,7 @@
 use super::turn;
 use crate::facts::{ANY, known, matrix, programs};
 use crate::gemm::Gemm;
-use tilelift_ir::{BuildErrors, Extent, Kernel, KernelBuilder, Scalar, Task, Value};
+use tilelift_ir::{BuildErrors, CmpOp, Extent, Kernel, KernelBuilder, Scalar, Task, Value};
 
 /// How the consumers share the work.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -103,7 +103,8 @@ impl RingGemm {
         let turns = (!halves).then(|| b.barrier_alloc(1, CONSUMERS));
         let bytes = (bm + bn) * bk * elem.bytes();
         let depth = b.dim(a, 1);
-        let steps = b.ceil_div(depth, bk);
+        let end = b.add(depth, bk - 1);
+        let steps = b.div_u(end, bk);
         let (rows_all, cols_all) = (b.dim(c, 0), b.dim(c, 1));
         let (down, across) = (b.ceil_div(rows_all, bm), b.ceil_div(cols_all, bn));
         let tiles = b.mul(down, across);
@@ -115,9 +116,8 @@ impl RingGemm {
             if task == 0 {
                 b.for_loop(first, tiles, stride, &[zero], |b, tile, done| {
                     let (row, col) = order.origin_of(b, c, tile);
-                    b.for_loop(0, steps, 1, &[], |b, i, _| {
-                        let step = b.add(done[0], i);
-                        let (slot, around) = turn(b, step, slots);
+                    b.for_loop(0, steps, 1, done, |b, i, step| {
+                        let (slot, around) = turn(b, step[0], slots);
                         let (free, ready) = (b.barrier_index(empty, slot), b.barrier_index(full, slot));
                         let before = b.add(around, 1);
                         b.barrier_wait(free, before);
@@ -131,9 +131,8 @@ impl RingGemm {
                         }
                         let to = b.local_index(slots_b, slot);
                         b.async_load(w, &if self.trans_b { [col, at] } else { [at, col] }, to, ready);
-                        vec![]
-                    });
-                    vec![b.add(done[0], steps)]
+                        vec![b.add(step[0], 1)]
+                    })
                 });
                 return;
             }
@@ -146,6 +145,32 @@ impl RingGemm {
                 (b.add(first, mine), b.mul(stride, CONSUMERS), Some(before))
             };
             let begin = skipped.unwrap_or(zero);
+            let hand_over = |b: &mut KernelBuilder| {
+                if let Some(turns) = turns {
+                    let other = b.sub(1, team);
+                    let theirs = b.barrier_index(turns, other);
+                    b.barrier_arrive(theirs);
+                }
+            };
+            // One step's product; its slot is given back when the next one's has begun.
+            let multiply = |b: &mut KernelBuilder, i: Value, acc: Value, step: Value| {
+                let (slot, around) = turn(b, step, slots);
+                let ready = b.barrier_index(full, slot);
+                b.barrier_wait(ready, around);
+                let x = b.local_index(slots_a, slot);
+                let x = if halves { b.local_index(x, team) } else { b.local_index(x, 0) };
+                let y = b.local_index(slots_b, slot);
+                let y = if self.trans_b { b.local_transpose(y, &[1, 0]) } else { y };
+                let sum = b.async_dot(x, y, acc);
+                let sum = b.async_dot_wait(sum, 1);
+                let later = b.cmp(CmpOp::Ne, i, 0);
+                let give = |b: &mut KernelBuilder| {
+                    give_back(b, empty, step, slots);
+                    vec![]
+                };
+                b.if_else(later, give, |_| vec![]);
+                vec![sum, b.add(step, 1)]
+            };
             b.for_loop(first, tiles, stride, &[begin, zero], |b, tile, state| {
                 let (done, round) = (state[0], state[1]);
                 if let Some(turns) = turns {
@@ -155,46 +180,21 @@ impl RingGemm {
                     b.barrier_wait(mine, parity);
                 }
                 let none = b.full(&[rows, bn], 0, Scalar::F32);
-                let sums = b.for_loop(0, steps, 1, &[none], |b, i, acc| {
-                    let step = b.add(done, i);
-                    let (slot, around) = turn(b, step, slots);
-                    let ready = b.barrier_index(full, slot);
-                    b.barrier_wait(ready, around);
-                    let x = b.local_index(slots_a, slot);
-                    let x = if halves { b.local_index(x, team) } else { b.local_index(x, 0) };
-                    let y = b.local_index(slots_b, slot);
-                    let y = if self.trans_b { b.local_transpose(y, &[1, 0]) } else { y };
-                    let sum = b.async_dot(x, y, acc[0]);
-                    let sum = b.async_dot_wait(sum, 1);
-                    let later = b.cmp(tilelift_ir::CmpOp::Gt, i, 0);
-                    b.if_else(
-                        later,
-                        |b| {
-                            let before = b.sub(step, 1);
-                            give_back(b, empty, before, slots);
-                            vec![]
-                        },
-                        |_| vec![],
-                    );
-                    vec![sum]
-                })[0];
-                let sums = b.async_dot_wait(sums, 0);
-                let next = b.add(done, steps);
-                let some = b.cmp(tilelift_ir::CmpOp::Gt, steps, 0);
-                b.if_else(
-                    some,
-                    |b| {
-                        let last = b.sub(next, 1);
-                        give_back(b, empty, last, slots);
-                        vec![]
-                    },
-                    |_| vec![],
-                );
-                if let Some(turns) = turns {
-                    let other = b.sub(1, team);
-                    let theirs = b.barrier_index(turns, other);
-                    b.barrier_arrive(theirs);
-                }
+                // A loop that is known to run needs no zeros to begin with.
+                let some = b.cmp(CmpOp::Lt, zero, steps);
+                let run = |b: &mut KernelBuilder| {
+                    let ends = b.for_loop(zero, steps, 1, &[none, done], |b, i, at| multiply(b, i, at[0], at[1]));
+                    hand_over(b);
+                    let sums = b.async_dot_wait(ends[0], 0);
+                    give_back(b, empty, ends[1], slots);
+                    vec![sums, ends[1]]
+                };
+                let pass = |b: &mut KernelBuilder| {
+                    hand_over(b);
+                    vec![none, done]
+                };
+                let ends = b.if_else(some, run, pass);
+                let (sums, next) = (ends[0], ends[1]);
                 let (row, col) = order.origin_of(b, c, tile);
                 let row = if halves {
                     let part = b.mul(team, rows);
@@ -232,9 +232,10 @@ impl RingGemm {
     }
 }
 
-/// Arrives at the barrier of a step's slot.
+/// Arrives at the barrier of the slot of the step before one.
 fn give_back(b: &mut KernelBuilder, empty: Value, step: Value, slots: u32) {
-    let (slot, _) = turn(b, step, slots);
+    let before = b.sub(step, 1);
+    let (slot, _) = turn(b, before, slots);
     let free = b.barrier_index(empty, slot);
     b.barrier_arrive(free);
 }

@@ -15,7 +15,7 @@ use super::fold::{eval_cmp, eval_int};
 use super::place::{Life, place};
 use super::sweep::sweep;
 use super::{Alloc, AllocId, Atomic, BinOp, Block, Inst, LTy, LVal, Param, Place, Program, ShuffleFrom, Special, UnOp, Unit, Vals};
-use crate::hash::Map;
+use crate::hash::{Map, Set};
 use crate::machine::MatrixId;
 use cranelift_entity::{PrimaryMap, SecondaryMap};
 use smallvec::SmallVec;
@@ -86,6 +86,8 @@ pub struct LaneBuilder {
     /// Shared memory was read, or written, since the last barrier on some path to here.
     read: bool,
     written: bool,
+    /// Allocations that lanes do not write.
+    read_only: Set<AllocId>,
     /// Formats whose codes the machine converts itself.
     pub code_casts: &'static [Scalar],
     /// Global loads of roles move towards their uses, for the kernel writes nothing that it loads; the registers of a lane of a role that
@@ -126,6 +128,7 @@ impl LaneBuilder {
             budget: Budget::new(INSTRUCTIONS),
             read: false,
             written: false,
+            read_only: Set::default(),
             code_casts: &[],
             sink_loads: None,
             meter: Default::default(),
@@ -615,7 +618,16 @@ impl LaneBuilder {
         dst
     }
 
+    /// Lanes do not write an allocation: their barriers order no reads of it.
+    pub fn set_read_only(&mut self, alloc: AllocId) {
+        self.read_only.insert(alloc);
+    }
+
     fn before_shared_read(&mut self, alloc: AllocId) {
+        if self.read_only.contains(&alloc) {
+            self.touch(alloc);
+            return;
+        }
         if self.written {
             self.barrier();
         }

@@ -5,8 +5,9 @@
 //! carry slot, phase, slot before:       next = slot = D - 1 ? 0, phase xor 1 : slot + 1, phase, and slot
 //! ```
 //!
-//! The proof of a barrier protocol follows counters; what is printed goes round. Counters begin at a literal that is not negative and
-//! grow by one, through loops and choices. What nothing else reads of them is dropped.
+//! The proof of a barrier protocol follows counters; what is printed goes round. Counters begin at a number that is not negative and
+//! grow by one, through loops and choices, or by another such number: that takes one division where it is added. What nothing else reads
+//! of them is dropped.
 
 use super::visit::{blocks, reads};
 use super::{BinOp, Block, Carried, For, If, Inst, LTy, LVal, Program};
@@ -22,7 +23,11 @@ const SLOTS: std::ops::RangeInclusive<i64> = 2..=64;
 #[derive(Clone, Copy)]
 enum Made {
     Literal(i64),
+    /// A quotient of unsigned numbers by a literal above 1, which is no negative one.
+    Natural,
     Plus(LVal, i64),
+    /// A sum of two values.
+    Sum(LVal, LVal),
     /// In a loop: in front of it, and by its body.
     Carried(LVal, LVal),
     /// Behind a loop: what it is in the loop.
@@ -59,6 +64,8 @@ impl Facts {
                     match (op, self.literal(a), self.literal(b)) {
                         (BinOp::Add, _, Some(n)) => _ = self.made.insert(dst, Made::Plus(a, n)),
                         (BinOp::Add, Some(n), _) => _ = self.made.insert(dst, Made::Plus(b, n)),
+                        (BinOp::Add, None, None) => _ = self.made.insert(dst, Made::Sum(a, b)),
+                        (BinOp::DivU, _, Some(n)) if n > 1 => _ = self.made.insert(dst, Made::Natural),
                         (BinOp::Sub, _, Some(n)) => _ = self.made.insert(dst, Made::Plus(a, -n)),
                         (BinOp::Rem, _, Some(n)) if SLOTS.contains(&n) => self.remainders.push((dst, a, n)),
                         (BinOp::Div, _, Some(n)) if SLOTS.contains(&n) => _ = self.quotients.insert(dst, (a, n)),
@@ -110,10 +117,22 @@ impl Facts {
         }
         match self.made.get(&v) {
             Some(&Made::Literal(n)) => n >= 0,
+            Some(Made::Natural) => true,
             Some(&Made::Plus(u, 1)) => self.counts(u, assumed),
+            Some(&Made::Sum(a, b)) => self.leap(a, b).is_some_and(|(u, _)| self.counts(u, assumed)),
             Some(&(Made::Carried(a, b) | Made::Chosen(a, b))) => self.counts(a, assumed) && self.counts(b, assumed),
             Some(&Made::Behind(p)) => self.counts(p, assumed),
             Some(Made::Plus(..)) | None => false,
+        }
+    }
+
+    /// Of a sum the counter, and the number that is added.
+    fn leap(&self, a: LVal, b: LVal) -> Option<(LVal, LVal)> {
+        let natural = |v: LVal| matches!(self.made.get(&v), Some(Made::Natural));
+        match (natural(a), natural(b)) {
+            (_, true) => Some((a, b)),
+            (true, false) => Some((b, a)),
+            (false, false) => None,
         }
     }
 
@@ -124,9 +143,14 @@ impl Facts {
         }
         match self.made.get(&v) {
             Some(&Made::Plus(u, _)) => self.close(u, false, need),
+            Some(&Made::Sum(a, b)) => {
+                if let Some((u, _)) = self.leap(a, b) {
+                    self.close(u, false, need);
+                }
+            }
             Some(&(Made::Carried(a, b) | Made::Chosen(a, b))) => [a, b].into_iter().for_each(|x| self.close(x, before, need)),
             Some(&Made::Behind(p)) => self.close(p, before, need),
-            Some(Made::Literal(_)) | None => {}
+            Some(Made::Literal(_) | Made::Natural) | None => {}
         }
     }
 }
@@ -224,7 +248,11 @@ impl Rings {
                 }
                 Inst::Bin { dst, .. } if self.wants(*dst) => {
                     out.push(inst.clone());
-                    self.plus(*dst, &mut out);
+                    match self.facts.made.get(dst) {
+                        Some(Made::Natural) => self.divide(*dst, *dst, None, &mut out),
+                        Some(&Made::Sum(a, b)) => self.leap(*dst, a, b, &mut out),
+                        _ => self.plus(*dst, &mut out),
+                    }
                 }
                 Inst::For(l) => {
                     let l = self.turns(l);
@@ -264,6 +292,36 @@ impl Rings {
             (shadow[0], shadow[1]) = (Some(to), Some(turned));
         }
         self.shadows.insert(v, shadow);
+    }
+
+    /// The counter further by a number.
+    fn leap(&mut self, v: LVal, a: LVal, b: LVal, out: &mut Block) {
+        let Some((u, by)) = self.facts.leap(a, b) else { return };
+        let [slot, phase] = [0, 1].map(|part| self.shadow(u, part));
+        let at = self.fresh(I32);
+        out.push(Inst::Bin { dst: at, op: BinOp::Add, a: slot, b: by });
+        self.divide(v, at, Some(phase), out);
+    }
+
+    /// Slot, phase and slot before of a number, which are those of a counter; its phase is another one where the counter has turned already.
+    fn divide(&mut self, v: LVal, at: LVal, turned: Option<LVal>, out: &mut Block) {
+        let [zero, one, last, size] = [0, 1, self.slots - 1, self.slots].map(|n| self.literal(n));
+        let mut bin = |r: &mut Self, op: BinOp, a: LVal, b: LVal| {
+            let dst = r.fresh(I32);
+            out.push(Inst::Bin { dst, op, a, b });
+            dst
+        };
+        let slot = bin(self, BinOp::RemU, at, size);
+        let lap = bin(self, BinOp::DivU, at, size);
+        let mut phase = bin(self, BinOp::And, lap, one);
+        if let Some(turned) = turned {
+            phase = bin(self, BinOp::Xor, phase, turned);
+        }
+        let below = bin(self, BinOp::Sub, slot, one);
+        let (wraps, before) = (self.fresh(LTy::I1), self.fresh(I32));
+        out.push(Inst::Cmp { dst: wraps, op: CmpOp::Eq, a: slot, b: zero });
+        out.push(Inst::Select { dst: before, c: wraps, a: last, b: below });
+        self.shadows.insert(v, [Some(slot), Some(phase), Some(before)]);
     }
 
     fn turns(&mut self, l: &For) -> For {
@@ -390,6 +448,7 @@ fn reduced(program: &Program, slots: i64, mut facts: Facts) -> Option<Program> {
             *gone.entry(of).or_default() += 1;
         }
     }
+    let kept: Set<LVal> = facts.made.iter().filter(|m| matches!(m.1, Made::Literal(_) | Made::Natural)).map(|m| *m.0).collect();
     let makes = |v: &LVal| facts.quotients.contains_key(v) || matches!(facts.made.get(v), Some(Made::Plus(..)));
     let unread: Vec<LVal> = gone
         .iter()
@@ -416,7 +475,7 @@ fn reduced(program: &Program, slots: i64, mut facts: Facts) -> Option<Program> {
     if r.lost {
         return None;
     }
-    let chain: Set<LVal> = r.need.iter().flatten().copied().filter(|&v| r.facts.literal(v).is_none()).collect();
+    let chain: Set<LVal> = r.need.iter().flatten().copied().filter(|v| !kept.contains(v)).collect();
     if !alive(&body, &chain) {
         without(&mut body, &chain);
     }

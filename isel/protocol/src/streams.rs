@@ -156,15 +156,15 @@ impl<'a> Finder<'a> {
         }
     }
 
-    /// Numbers the loops of a block; `choice` is the condition of the choice whose block it is.
-    fn loops(&mut self, role: usize, block: &'a Block, around: Around, choice: Option<LVal>) {
+    /// Numbers the loops of a block; `choice` is the condition of the choice whose block it is, and whether that stands directly in what is around.
+    fn loops(&mut self, role: usize, block: &'a Block, around: Around, choice: Option<(LVal, bool)>) {
         for inst in block {
             match inst {
                 Inst::For(l) if matters(&l.body, self.local) => self.number(role, l, around, choice),
                 Inst::If(c) => {
                     let first = self.known.len();
                     let inside = Around { direct: false, ..around };
-                    self.loops(role, &c.then, inside, Some(c.condition));
+                    self.loops(role, &c.then, inside, Some((c.condition, around.direct)));
                     self.instead.push(first..self.known.len());
                     self.loops(role, &c.otherwise, inside, None);
                     self.instead.pop();
@@ -176,8 +176,11 @@ impl<'a> Finder<'a> {
         }
     }
 
-    fn number(&mut self, role: usize, l: &'a For, around: Around, choice: Option<LVal>) {
-        let first = choice.and_then(|c| self.first_step(c, l));
+    fn number(&mut self, role: usize, l: &'a For, around: Around, choice: Option<(LVal, bool)>) {
+        let first = choice.and_then(|c| self.first_step(c.0, l));
+        let top = self.strided && around.stream.is_none() && around.direct && first.is_none();
+        // A choice that asks whether the loop goes round at all is its own first answer, and nothing in between.
+        let around = Around { direct: around.direct || choice.is_some_and(|c| c.1 && self.asks_for(c.0, l)), ..around };
         if first.is_some() {
             self.streams.behind.insert(l.iv);
         }
@@ -199,7 +202,6 @@ impl<'a> Finder<'a> {
             .find(|o| o.2 && counted(self, o.3) && bounds.iter().zip(o.1).all(|(&a, b)| self.equal(a, b)))
             .map(|o| (o.0, None));
         let part = |f: &mut Self| {
-            let top = f.strided && around.stream.is_none() && around.direct && first.is_none();
             let mut all = others.iter().filter(|o| top && o.2 && o.3);
             all.find_map(|o| Some((o.0, Some(f.stride(bounds, o.1)?))))
         };
@@ -327,6 +329,12 @@ impl<'a> Finder<'a> {
         };
         self.uniform.insert(v, result);
         result
+    }
+
+    /// True if a condition says that a loop goes round at all.
+    fn asks_for(&self, condition: LVal, l: &For) -> bool {
+        let less = matches!(self.makers.get(&condition), Some(Inst::Cmp { op: CmpOp::Lt, a, b, .. }) if (*a, *b) == (l.lo, l.hi));
+        less && l.runs
     }
 
     /// Where a loop would begin with its first step in it, if `condition` says that there is one.

@@ -1,10 +1,11 @@
 //! Loops and choices. Carried tiles become one carried lane value per register, in the layout of their class.
 
+use super::explicit::Traces;
 use super::{Held, Lower, Tile};
 use crate::lane::{LVal, LaneBuilder};
 use std::rc::Rc;
 use tilelift_ir::layout::{Axis, Layout};
-use tilelift_ir::{CmpOp, Inst, Op, Region, Type, Value};
+use tilelift_ir::{CmpOp, Inst, Region, Type, Value};
 use tilelift_schedule::LowerError;
 
 /// How many lane values a carried value takes, and their layout if it is a tile.
@@ -63,7 +64,7 @@ impl Lower<'_> {
         let d = &kernel.insts[i];
         let bounds = [self.scalar(d.args[0])?, self.scalar(d.args[1])?, self.scalar(d.args[2])?];
         // At least one instance runs.
-        let workers = kernel.def_inst(d.args[2]).is_some_and(|i| kernel.insts[i].op == Op::NumWorkers);
+        let workers = self.counts_workers(d.args[2]);
         if b.as_const(bounds[2]).is_none() && !workers {
             // A step that is not positive stops the launch, as the interpreter does.
             let zero = b.constant(b.ty(bounds[2]), 0);
@@ -74,6 +75,7 @@ impl Lower<'_> {
         let params = &kernel.regions[region].params;
         let slots = self.slots_of(&params[1..])?;
         let fresh = self.fresh_sums(b, i, bounds);
+        let runs = !fresh.is_empty() || self.known_to_run(bounds);
         let mut init = self.flatten(b, &d.args[3..], &slots)?;
         if !fresh.is_empty() {
             self.undefined_at_first(b, &slots, &fresh, &mut init);
@@ -84,8 +86,8 @@ impl Lower<'_> {
         if let Some(ring) = &ring {
             init.extend_from_slice(&ring.start);
         }
-        let stored = self.stored();
-        self.store_may(stored || self.stores_on(region, stored));
+        let traces = self.traces();
+        self.trace(traces.or(self.traces_of(region, traces)));
         let body = |cx: &mut Self, b: &mut LaneBuilder, iv: LVal, lanes: &[LVal]| {
             cx.forget_accesses();
             cx.values[params[0]] = Some(Held::Scalar(iv));
@@ -102,12 +104,12 @@ impl Lower<'_> {
             next.extend(next_ring);
             Ok::<_, LowerError>(next)
         };
-        let mut results = match fresh.is_empty() {
-            true => b.for_loop(self, bounds, &init, body)?,
-            false => b.for_loop_that_runs(self, bounds, &init, body)?,
+        let mut results = match runs {
+            false => b.for_loop(self, bounds, &init, body)?,
+            true => b.for_loop_that_runs(self, bounds, &init, body)?,
         };
         self.forget_accesses();
-        self.store_may(stored || self.stored());
+        self.trace(traces.or(self.traces()));
         if let Some(ring) = ring {
             self.close_pipeline(b, ring);
             results.truncate(carried);
@@ -123,9 +125,11 @@ impl Lower<'_> {
         let (test, run) = (d.regions[0], d.regions[1]);
         let slots = self.slots_of(&kernel.regions[run].params)?;
         let init = self.flatten(b, &d.args, &slots)?;
-        let stored = self.stored();
-        let may = stored || self.stores_on(test, stored) || self.stores_on(run, stored);
-        self.store_may(may);
+        let traces = self.traces();
+        let once = traces.or(self.traces_of(test, traces));
+        let may = once.or(self.traces_of(run, once));
+        let may = may.or(self.traces_of(test, may));
+        self.trace(may);
         let results = b.while_loop(
             self,
             &init,
@@ -144,7 +148,7 @@ impl Lower<'_> {
             },
         )?;
         self.forget_accesses();
-        self.store_may(may);
+        self.trace(may);
         self.bind(&d.results, &slots, &results);
         Ok(())
     }
@@ -157,7 +161,7 @@ impl Lower<'_> {
         }
         let condition = self.scalar(d.args[0])?;
         let slots = self.slots_of(&d.results)?;
-        let (before, mut after) = (self.stored(), false);
+        let (before, mut after) = (self.traces(), Traces::default());
         let arm = |cx: &mut Self, b: &mut LaneBuilder, r: Region| -> Result<Vec<LVal>, LowerError> {
             cx.region(b, r)?;
             cx.flatten(b, kernel.yields(r), &slots)
@@ -165,19 +169,19 @@ impl Lower<'_> {
         let otherwise = |cx: &mut Self, b: &mut LaneBuilder| {
             // A barrier of the first arm did not happen here.
             cx.forget_accesses();
-            cx.store_may(before);
+            cx.trace(before);
             arm(cx, b, d.regions[1])
         };
         let then = |cx: &mut Self, b: &mut LaneBuilder| {
             let known = cx.assume(d.args[0]);
             let done = arm(cx, b, d.regions[0]);
             cx.assume_no_more(known);
-            after = cx.stored();
+            after = cx.traces();
             done
         };
         let results = b.if_else(self, condition, then, otherwise)?;
         self.forget_accesses();
-        self.store_may(after || self.stored());
+        self.trace(after.or(self.traces()));
         self.bind(&d.results, &slots, &results);
         Ok(())
     }

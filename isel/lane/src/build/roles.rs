@@ -5,7 +5,7 @@ use crate::choice::into_arms;
 use crate::place::Life;
 use crate::sink::{Loads, sink, words};
 use crate::unit::{Multiply, Place, Role, Roles, Unit};
-use crate::visit::blocks;
+use crate::visit::{blocks, computed};
 use crate::{Block, Inst, LTy, LVal, Param, Vals};
 use tilelift_ir::Scalar;
 
@@ -92,6 +92,31 @@ impl LaneBuilder {
         let dsts = m.dsts.clone();
         self.unit(Unit::Multiply(Box::new(m)));
         dsts
+    }
+
+    /// Orders what ordinary instructions have written of these registers in front of multiplications, unless a fence in front of others of this
+    /// block has done so.
+    pub fn fence_matrices(&mut self, operands: &[LVal]) {
+        let at = self.here() as usize;
+        let mut before = self.frames[at].block.iter().rev().filter(|i| match i {
+            Inst::Undefined { .. } => false,
+            Inst::Unit(u) => !matches!(**u, Unit::Multiply(_) | Unit::CommitMatrices),
+            other => computed(other).is_none_or(|made| made.iter().any(|v| operands.contains(v))),
+        });
+        let fenced = before.next().is_some_and(|i| matches!(i, Inst::Unit(u) if **u == Unit::FenceMatrices));
+        if !fenced {
+            self.unit(Unit::FenceMatrices);
+        }
+    }
+
+    /// Waits until so many of the newest groups of multiplications are in flight, or fewer, unless a wait in front of it has seen that.
+    pub fn wait_matrices(&mut self, pending: u32) {
+        let at = self.here() as usize;
+        let last = self.frames[at].block.iter().rev().find(|i| computed(i).is_none());
+        let waited = last.is_some_and(|i| matches!(i, Inst::Unit(u) if matches!(**u, Unit::WaitMatrices { pending: p } if p <= pending)));
+        if !waited {
+            self.unit(Unit::WaitMatrices { pending });
+        }
     }
 
     /// Fills the body of a role.

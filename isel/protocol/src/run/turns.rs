@@ -58,7 +58,10 @@ impl<'a> Checker<'a> {
                 && (!holds || behind)
                 && self.ends_where(l, true, &s.tasks[t].env).is_none()
             {
-                answered = Some((l, s.tasks[t].read[self.stream(t, l.iv)] + 1));
+                match self.passed(s, t, l) {
+                    Some(read) => answered = Some((l, read + 1)),
+                    None => return Ok(Step::Open(self.stream(t, l.iv))),
+                }
             }
             holds
         } else {
@@ -198,14 +201,8 @@ impl<'a> Checker<'a> {
             return Next::Known(known, None);
         }
         let stream = self.stream(t, l.iv);
-        let (answers, task) = (&s.answers[stream], &s.tasks[t]);
-        let mut at = task.read[stream];
-        for _ in 0..task.debt[stream] {
-            match answers.iter().skip(at).position(|a| !a) {
-                Some(end) => at += end + 1,
-                None => return Next::Open(stream),
-            }
-        }
+        let Some(at) = self.passed(s, t, l) else { return Next::Open(stream) };
+        let answers = &s.answers[stream];
         // The first step may stand in front of the loop: then its answer has been read.
         let (begin, every) = self.streams.strides.get(&l.iv).copied().unwrap_or((0, 1));
         for n in at..at + if first { begin + 1 } else { every } {
@@ -216,6 +213,16 @@ impl<'a> Checker<'a> {
             }
         }
         Next::Known(true, Some(at + if first { begin + 1 } else { every }))
+    }
+
+    /// How much of a loop's stream is read when the runs that it passes over are; `None` if they are not known yet.
+    fn passed(&self, s: &State<'a>, t: usize, l: &For) -> Option<usize> {
+        let stream = self.stream(t, l.iv);
+        let mut at = s.tasks[t].read[stream];
+        for _ in 0..s.tasks[t].debt[stream] {
+            at += s.answers[stream].iter().skip(at).position(|a| !a)? + 1;
+        }
+        Some(at)
     }
 
     /// The same, where bounds say so.

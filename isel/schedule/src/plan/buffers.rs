@@ -308,18 +308,29 @@ pub fn buffers(kernel: &Kernel, units: Option<&Units>) -> Result<Buffers, LowerE
             (tile.span, tile.per) = (p.span, p.span / tile.elem.bytes());
         }
     }
-    // Products that round on their way take f32 as the copies round it: then nothing else may look at the buffer.
+    // Products that round on their way take f32 as the copies round it: then nothing else may look at the buffer. Where something else looks
+    // at an operand that goes through registers, it is rounded there.
     for &i in &insts {
         let d = &kernel.insts[i];
-        if d.op == Op::AsyncDot && matches!(d.attrs.first(), Some(Attr::Precision(tilelift_ir::Precision::Tf32))) {
-            for h in d.args[..2].iter().filter_map(|&v| handle(kernel, v)) {
+        if rounds(kernel, i) {
+            let loaded = kernel.def_inst(d.args[0]).filter(|&l| for_rounding(kernel, &insts, l));
+            let through = loaded.and_then(|l| handle(kernel, kernel.insts[l].args[0])).map(|h| (h, false));
+            for (h, must) in d.args[..2].iter().filter_map(|&v| handle(kernel, v)).map(|h| (h, true)).chain(through) {
                 let same = |j: &Inst| {
                     let list = kernel.operand(*j, "buffer");
                     list.first().and_then(|&v| handle(kernel, v)).is_some_and(|x| allocation(kernel, x.root) == allocation(kernel, h.root))
                 };
-                let reader =
-                    insts.iter().find(|&&j| matches!(kernel.insts[j].op, Op::LocalLoad | Op::LocalStore | Op::AsyncStore) && same(&j));
+                let touches = |j: Inst| match kernel.insts[j].op {
+                    Op::LocalLoad => !for_rounding(kernel, &insts, j),
+                    Op::LocalStore | Op::AsyncStore => true,
+                    Op::RemoteLoad | Op::RemoteStore | Op::RemoteStoreAsync => !must,
+                    _ => false,
+                };
+                let reader = insts.iter().find(|&&j| touches(j) && same(&j));
                 if let Some(&j) = reader {
+                    if !must {
+                        continue;
+                    }
                     let why = "the buffer of a tf32 product is rounded where it is copied, so that nothing else may touch it";
                     return Err(LowerError::unsupported(format!("`{}`", kernel.insts[j].op), why).at(kernel.locs[j]));
                 }
@@ -328,6 +339,20 @@ pub fn buffers(kernel: &Kernel, units: Option<&Units>) -> Result<Buffers, LowerE
         }
     }
     Ok(Buffers { forms, boxes })
+}
+
+/// True for a product that rounds its operands to tf32.
+fn rounds(kernel: &Kernel, i: Inst) -> bool {
+    let d = &kernel.insts[i];
+    d.op == Op::AsyncDot && matches!(d.attrs.first(), Some(Attr::Precision(tilelift_ir::Precision::Tf32)))
+}
+
+/// True for a load whose tile products that round take as their left operand, and nothing else.
+fn for_rounding(kernel: &Kernel, insts: &[Inst], load: Inst) -> bool {
+    let d = &kernel.insts[load];
+    let Some(&v) = d.results.first().filter(|_| d.op == Op::LocalLoad) else { return false };
+    let takes = |j: Inst| rounds(kernel, j) && kernel.insts[j].args[0] == v;
+    insts.iter().filter(|&&j| kernel.insts[j].args.contains(&v)).all(|&j| takes(j))
 }
 
 /// The panels of a buffer under one of its types, if anything asks for them.

@@ -1,10 +1,11 @@
 //! The plain loop of a matrix product: loads feed products through views, sums are carried, an epilogue stores them.
 
 use super::Refusal;
+use super::ping_pong::Turn;
 use super::write::{Arg, Writer, number};
 use crate::plan::{ALIGN, PanelTile, Specialised};
 use std::collections::{BTreeMap, BTreeSet};
-use tilelift_ir::{Attr, CmpOp, GridAxis, Inst, Kernel, Literal, Op, Region, Scalar, SharedType, Task, Type, Value, ValueDef};
+use tilelift_ir::{Attr, GridAxis, Inst, Kernel, Literal, Op, Region, Scalar, SharedType, Task, Type, Value, ValueDef};
 use tilelift_lane::Target;
 
 const AXES: [GridAxis; 3] = [GridAxis::X, GridAxis::Y, GridAxis::Z];
@@ -13,18 +14,6 @@ const AXES: [GridAxis; 3] = [GridAxis::X, GridAxis::Y, GridAxis::Z];
 pub(super) fn admit(kernel: &Kernel, target: &Target, plan: &Specialised) -> Result<(), Refusal> {
     if plan.mixed || plan.overlap.is_some() {
         return Err(Refusal::Mixed { main: plan.main });
-    }
-    if plan.teams > 1 {
-        return Err(Refusal::PingPong);
-    }
-    if let (true, Some(&(dot, _))) = (plan.brief, plan.dots.first()) {
-        return Err(Refusal::Promoted { dot });
-    }
-    if let Some(&dot) = plan.lefts.first() {
-        return Err(Refusal::OperandA { dot });
-    }
-    if let Some(&(dot, _)) = plan.dots.get(1) {
-        return Err(Refusal::Products { dot });
     }
     if !plan.consumers.is_power_of_two() {
         return Err(Refusal::Consumers { groups: plan.consumers });
@@ -73,22 +62,22 @@ fn depth(kernel: &Kernel, main: Inst) -> Option<(Inst, u32)> {
 }
 
 /// Slots of the ring, and what tells who may use them.
-struct Ring {
-    depth: u32,
-    full: Value,
-    empty: Value,
+pub(super) struct Ring {
+    pub depth: u32,
+    pub full: Value,
+    pub empty: Value,
     /// The slots of each load.
-    slots: Vec<Value>,
+    pub slots: Vec<Value>,
 }
 
 impl Ring {
     /// The slot of a step, and how often the ring has gone round before.
-    fn turn(&self, w: &mut Writer<'_>, step: Value) -> Result<[Value; 2], Refusal> {
+    pub fn turn(&self, w: &mut Writer<'_>, step: Value) -> Result<[Value; 2], Refusal> {
         Ok([w.bin(Op::Rem, step, number(self.depth))?, w.bin(Op::Div, step, number(self.depth))?])
     }
 
     /// Gives the slot of a step back.
-    fn give_back(&self, w: &mut Writer<'_>, step: Value) -> Result<(), Refusal> {
+    pub fn give_back(&self, w: &mut Writer<'_>, step: Value) -> Result<(), Refusal> {
         let slot = w.bin(Op::Rem, step, number(self.depth))?;
         let empty = w.bin(Op::BarrierIndex, self.empty, slot)?;
         w.act(Op::BarrierArrive, &[empty.into()], &[]);
@@ -96,16 +85,26 @@ impl Ring {
     }
 }
 
+/// The positions of an instance that a task takes: from the `first`th on, every `of`th.
+#[derive(Clone, Copy)]
+pub(super) struct Share {
+    pub first: u32,
+    pub of: u32,
+}
+
+/// Names of the tasks of consumers that take positions in turns.
+const TEAMS: [&str; 2] = ["first", "second"];
+
 /// What is written, and how.
-struct Schedule<'k> {
-    kernel: &'k Kernel,
-    plan: &'k Specialised,
+pub(super) struct Schedule<'k> {
+    pub kernel: &'k Kernel,
+    pub plan: &'k Specialised,
     /// The region of the loop.
-    region: Region,
+    pub region: Region,
     /// Steps of the loop, and how far each goes.
-    steps: Value,
+    pub steps: Value,
     step: u32,
-    ring: Ring,
+    pub ring: Ring,
     /// A buffer per bulk store.
     staging: BTreeMap<Inst, Value>,
 }
@@ -122,25 +121,41 @@ pub(super) fn write(kernel: &Kernel, target: &Target, plan: &Specialised) -> Res
         let shape: Vec<u32> = [plan.depth].iter().chain(&t.shape).copied().collect();
         slots.push(alloc(&mut w, &shape, t)?);
     }
-    let mut staging = BTreeMap::new();
-    for (i, t) in &plan.stores {
-        staging.insert(*i, alloc(&mut w, &t.shape, t)?);
+    let mut staging: Vec<BTreeMap<Inst, Value>> = Vec::new();
+    for _ in 0..plan.teams {
+        let own = plan.stores.iter().map(|(i, t)| Ok((*i, alloc(&mut w, &t.shape, t)?)));
+        staging.push(own.collect::<Result<_, Refusal>>()?);
     }
     let words = Type::Barrier(plan.depth);
     let full = w.make(Op::BarrierAlloc, &[], &[Attr::Count(1)], Some(&words))?;
     let empty = w.make(Op::BarrierAlloc, &[], &[Attr::Count(1)], Some(&words))?;
+    let turns = match plan.teams {
+        1 => None,
+        n => Some(w.make(Op::BarrierAlloc, &[], &[Attr::Count(1)], Some(&Type::Barrier(n)))?),
+    };
     let region = kernel.insts[plan.main].regions[0];
     let (extent, step) = depth(kernel, plan.main).ok_or(Refusal::Bounds { main: plan.main })?;
     w.copy(extent)?;
     let end = w.get(kernel.insts[extent].results[0])?;
     let end = w.bin(Op::Add, end, number(step - 1))?;
     let steps = w.bin(Op::DivU, end, number(step))?;
-    let s = Schedule { steps, step, kernel, plan, region, ring: Ring { depth: plan.depth, full, empty, slots }, staging };
-    let producer = w.task(|w| s.positions(w, &s.copied(), |w, ring| s.produce(w, ring)))?;
-    let everything: BTreeSet<Inst> = kernel.regions[kernel.body].insts.iter().copied().collect();
-    let consumers = w.task(|w| s.positions(w, &everything, |w, ring| s.consume(w, ring)))?;
+    let ring = Ring { depth: plan.depth, full, empty, slots };
+    let mut s = Schedule { steps, step, kernel, plan, region, ring, staging: BTreeMap::new() };
     let task = |name: &str, warps: u32, n: usize| Task { registers: plan.registers.map(|r| r[n]), ..Task::new(name, warps) };
-    w.tasks(vec![task("producer", group, 0), task("consumers", group * plan.consumers, 1)], &[producer, consumers]);
+    let all = Share { first: 0, of: 1 };
+    let mut tasks = vec![task("producer", group, 0)];
+    let mut regions = vec![w.task(|w| s.positions(w, &s.copied(), all, &[number(0)], |w, ring| Ok(vec![s.produce(w, ring[0])?])))?];
+    let everything: BTreeSet<Inst> = kernel.regions[kernel.body].insts.iter().copied().collect();
+    for (team, own) in (0..).zip(staging) {
+        s.staging = own;
+        let name = if turns.is_none() { "consumers" } else { TEAMS[team as usize % TEAMS.len()] };
+        tasks.push(task(name, group * plan.consumers, 1));
+        regions.push(w.task(|w| match turns {
+            Some(turns) => s.every_other(w, &everything, team, turns),
+            None => s.positions(w, &everything, all, &[number(0)], |w, ring| Ok(vec![s.consume(w, ring[0], None)?])),
+        })?);
+    }
+    w.tasks(tasks, &regions);
     Ok(w.finish())
 }
 
@@ -160,17 +175,19 @@ impl<'k> Schedule<'k> {
         slice
     }
 
-    /// A task's work at each grid position of the instance: the one it stands at, or every so many-th. `body` gets the number of the first
-    /// step, and gives that of the first one behind it; `of` is what it computes.
-    fn positions(
+    /// A task's work at its grid positions: the one that the instance stands at, or its share of every so many-th. `body` gets and gives what is
+    /// carried from one to the next; `of` is what it computes.
+    pub fn positions(
         &self,
         w: &mut Writer<'_>,
         of: &BTreeSet<Inst>,
-        body: impl FnOnce(&mut Writer<'_>, Arg) -> Result<Arg, Refusal>,
+        share: Share,
+        init: &[Arg],
+        body: impl FnOnce(&mut Writer<'_>, &[Arg]) -> Result<Vec<Arg>, Refusal>,
     ) -> Result<(), Refusal> {
         let kernel = self.kernel;
         if !self.plan.persistent {
-            return body(w, number(0)).map(drop);
+            return body(w, init).map(drop);
         }
         let mut wanted: BTreeMap<usize, Vec<Value>> = BTreeMap::new();
         let mut all = Vec::new();
@@ -190,7 +207,14 @@ impl<'k> Schedule<'k> {
         let end = w.bin(Op::Mul, plane, grid[2])?;
         let worker = w.make(Op::WorkerId, &[], &[], None)?;
         let workers = w.make(Op::NumWorkers, &[], &[], None)?;
-        w.for_loop([worker.into(), end.into(), workers.into()], &[number(0)], |w, at, done| {
+        let (mut first, mut stride) = (worker, workers);
+        for _ in 0..share.first {
+            first = w.bin(Op::Add, first, workers)?;
+        }
+        if share.of > 1 {
+            stride = w.bin(Op::Mul, workers, number(share.of))?;
+        }
+        w.for_loop([first.into(), end.into(), stride.into()], init, |w, at, carried| {
             let set = |w: &mut Writer<'_>, axis: usize, v: Value| wanted.get(&axis).into_iter().flatten().for_each(|&p| w.set(p, v));
             if wanted.contains_key(&0) {
                 let x = w.bin(Op::RemU, at, grid[0])?;
@@ -207,7 +231,8 @@ impl<'k> Schedule<'k> {
                     set(w, 2, z);
                 }
             }
-            Ok(vec![body(w, done[0].into())?])
+            let carried: Vec<Arg> = carried.iter().map(|&v| v.into()).collect();
+            body(w, &carried)
         })?;
         Ok(())
     }
@@ -218,7 +243,7 @@ impl<'k> Schedule<'k> {
     }
 
     /// The loop over the steps, which counts by ones; `body` gets the index of the original loop if it asks for it.
-    fn steps(
+    pub fn steps(
         &self,
         w: &mut Writer<'_>,
         init: &[Arg],
@@ -259,13 +284,13 @@ impl<'k> Schedule<'k> {
         Ok(ends[0].into())
     }
 
-    /// The consumers at a grid position.
-    fn consume(&self, w: &mut Writer<'_>, start: Arg) -> Result<Arg, Refusal> {
+    /// The consumers at a grid position; `turn` if others take the next one.
+    pub fn consume(&self, w: &mut Writer<'_>, start: Arg, turn: Option<Turn>) -> Result<Arg, Refusal> {
         let (kernel, plan) = (self.kernel, self.plan);
         let mut done = start;
         for &i in &kernel.regions[kernel.body].insts {
             if i == plan.main {
-                done = self.main(w, done)?;
+                done = self.main(w, done, turn)?;
             } else if let Some(&buffer) = self.staging.get(&i) {
                 self.store(w, i, buffer)?;
             } else if !self.is_position(i) {
@@ -273,104 +298,6 @@ impl<'k> Schedule<'k> {
             }
         }
         Ok(done)
-    }
-
-    /// The loop of the consumers.
-    fn main(&self, w: &mut Writer<'_>, start: Arg) -> Result<Arg, Refusal> {
-        let d = &self.kernel.insts[self.plan.main];
-        let sums = d.args[3..].iter().map(|&v| w.get(v)).collect::<Result<Vec<Arg>, Refusal>>()?;
-        let some = w.cmp(CmpOp::Lt, number(0), self.steps)?;
-        let none: Vec<Arg> = sums.iter().copied().chain([start]).collect();
-        let ends = w.choice(some, |w| self.multiply(w, &sums, start), |_| Ok(none))?;
-        d.results.iter().zip(&ends).for_each(|(&v, &sum)| w.set(v, sum));
-        Ok(ends[sums.len()].into())
-    }
-
-    /// At least one step: gives the sums, and the number of the step behind.
-    fn multiply(&self, w: &mut Writer<'_>, sums: &[Arg], start: Arg) -> Result<Vec<Arg>, Refusal> {
-        let (kernel, plan) = (self.kernel, self.plan);
-        let params = &kernel.regions[self.region].params;
-        let held = sums.len();
-        let init: Vec<Arg> = sums.iter().copied().chain([start]).collect();
-        let ends = self.steps(w, &init, |w, index, carried| {
-            params[1..].iter().zip(carried).for_each(|(&p, &v)| w.set(p, v));
-            let done = carried[held];
-            let [slot, round] = self.ring.turn(w, done)?;
-            let full = w.bin(Op::BarrierIndex, self.ring.full, slot)?;
-            w.act(Op::BarrierWait, &[full.into(), round.into()], &[]);
-            for (n, &(load, _)) in plan.loads.iter().enumerate() {
-                let buffer = w.bin(Op::LocalIndex, self.ring.slots[n], slot)?;
-                w.set(kernel.insts[load].results[0], buffer);
-            }
-            for &i in &kernel.regions[self.region].insts {
-                self.step(w, i)?;
-            }
-            // All but the newest product are done: the slot before is read.
-            let later = w.cmp(CmpOp::Ne, index, number(0))?;
-            let give_back = |w: &mut Writer<'_>| {
-                let before = w.bin(Op::Sub, done, number(1))?;
-                self.ring.give_back(w, before).map(|()| Vec::new())
-            };
-            w.choice(later, give_back, |_| Ok(Vec::new()))?;
-            let mut next = kernel.yields(self.region).iter().map(|&v| w.get(v)).collect::<Result<Vec<Arg>, Refusal>>()?;
-            next.push(w.bin(Op::Add, done, number(1))?.into());
-            Ok(next)
-        })?;
-        let mut out = Vec::new();
-        for &sum in &ends[..held] {
-            out.push(w.make(Op::AsyncDotWait, &[sum.into()], &[Attr::Count(0)], None)?.into());
-        }
-        let last = w.bin(Op::Sub, ends[held], number(1))?;
-        self.ring.give_back(w, last)?;
-        out.push(ends[held].into());
-        Ok(out)
-    }
-
-    /// An instruction of the loop: views of slots, and products.
-    fn step(&self, w: &mut Writer<'_>, i: Inst) -> Result<(), Refusal> {
-        let d = &self.kernel.insts[i];
-        match d.op {
-            Op::Transpose => {
-                let a = w.get(d.args[0])?;
-                let v = w.make(Op::LocalTranspose, &[a], &d.attrs, None)?;
-                w.set(d.results[0], v);
-            }
-            Op::Reshape => {
-                let v = self.reshape(w, i)?;
-                w.set(d.results[0], v);
-            }
-            Op::Dot => {
-                let args = [w.get(d.args[0])?, w.get(d.args[1])?, w.get(d.args[2])?];
-                let sum = w.make(Op::AsyncDot, &args, &d.attrs, None)?;
-                let sum = w.make(Op::AsyncDotWait, &[sum.into()], &[Attr::Count(self.plan.in_flight)], None)?;
-                w.set(d.results[0], sum);
-            }
-            // Loads are the producer's, and so are the scalars that say from where.
-            _ => {}
-        }
-        Ok(())
-    }
-
-    /// A slot without its extents of 1.
-    fn reshape(&self, w: &mut Writer<'_>, i: Inst) -> Result<Value, Refusal> {
-        let d = &self.kernel.insts[i];
-        let refused = Refusal::View { reshape: i };
-        let shape = |v: Value| self.kernel.ty(v).as_tile().map(|t| t.shape.to_vec()).ok_or(refused);
-        let (from, to) = (shape(d.args[0])?, shape(d.results[0])?);
-        let real: Vec<u32> = from.iter().copied().filter(|&e| e != 1).collect();
-        let Arg::Value(mut v) = w.get(d.args[0])? else { return Err(refused) };
-        if to != real {
-            return Err(refused);
-        }
-        let (ones, others): (Vec<u32>, Vec<u32>) = (0..from.len() as u32).partition(|&k| from[k as usize] == 1);
-        let order: Vec<u32> = ones.iter().chain(&others).copied().collect();
-        if order.windows(2).any(|p| p[0] > p[1]) {
-            v = w.make(Op::LocalTranspose, &[v.into()], &[Attr::Perm(order.iter().copied().collect())], None)?;
-        }
-        for _ in &ones {
-            v = w.bin(Op::LocalIndex, v, number(0))?;
-        }
-        Ok(v)
     }
 
     /// A store by a bulk copy.

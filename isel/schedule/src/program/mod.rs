@@ -3,6 +3,7 @@
 //! ```text
 //! kernel, plan ─► tasks  producer    waits for an empty slot, expects its bytes, begins copies into it
 //!                        consumers   wait for a full slot, multiply, give the slot of the step before back; epilogue; bulk stores
+//!                            two tasks of them take positions in turns, or one all
 //!                 rings  local_alloc and barriers full and empty, a slot per step, steps counted by the loops
 //!                 persistence  worker_id, num_workers, grid positions in their order
 //! ```
@@ -10,7 +11,9 @@
 //! The result prints, parses, is interpreted, proved and lowered as any other kernel with explicit control. What can't be written so yet
 //! is a [`Refusal`]; such loops are lowered by the plan alone.
 
+mod consume;
 mod gemm;
+mod ping_pong;
 mod write;
 
 use crate::plan::Specialised;
@@ -25,23 +28,6 @@ pub enum Refusal {
     Mixed {
         /// The loop.
         main: Inst,
-    },
-    /// Consumer warpgroups take tiles in turns.
-    PingPong,
-    /// The lanes add up the sums of parts of the depth.
-    Promoted {
-        /// The product.
-        dot: Inst,
-    },
-    /// An operand A goes through registers.
-    OperandA {
-        /// The product.
-        dot: Inst,
-    },
-    /// The loop has several products.
-    Products {
-        /// The second one.
-        dot: Inst,
     },
     /// Warps of a task are a power of two.
     Consumers {
@@ -101,10 +87,6 @@ impl fmt::Display for Refusal {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Refusal::Mixed { .. } => f.write_str("the loop computes between its products"),
-            Refusal::PingPong => f.write_str("consumer warpgroups take tiles in turns"),
-            Refusal::Promoted { .. } => f.write_str("lanes add up the sums of parts of the depth"),
-            Refusal::OperandA { .. } => f.write_str("operand A goes through registers"),
-            Refusal::Products { .. } => f.write_str("the loop has several products"),
             Refusal::Consumers { groups } => write!(f, "{groups} consumer warpgroups are no power of two"),
             Refusal::Swizzle { .. } => f.write_str("a tile waits or leaves in rows narrower than they could be"),
             Refusal::Slot { .. } => f.write_str("a slot is no multiple of the swizzle's alignment"),

@@ -118,6 +118,7 @@ impl Lower<'_> {
                         | Op::LocalSlice
                         | Op::LocalTranspose
                         | Op::LocalReinterpret
+                        | Op::LocalLoad
                         | Op::LocalStore
                         | Op::BarrierIndex
                         | Op::BarrierWait

@@ -9,7 +9,7 @@ use super::super::elementwise::Coords;
 use super::super::shared::representative;
 use super::super::vectors::{from_words, to_words, word_types};
 use super::super::{Held, Lower};
-use super::handle;
+use super::{Reads, handle};
 use crate::lane::{AllocId, BinOp, LVal, LaneBuilder, Place, Unit};
 use crate::layout::{legal_width, memory_type};
 use crate::number::gcd;
@@ -67,7 +67,7 @@ impl Local {
     pub(super) fn at(&self, b: &mut LaneBuilder, coords: &Coords, c: &[u32]) -> Result<(LVal, i32), LowerError> {
         let form = &self.form;
         let Some(panels) = form.panels else {
-            let mut addr = self.base;
+            let mut addr = None;
             let mut offset = 0;
             for (d, p) in self.parts.iter().enumerate() {
                 let step = form.index_step(p.of).unwrap_or(0);
@@ -75,15 +75,18 @@ impl Local {
                 if let Some(v) = part {
                     let s = b.i32(i64::from(step));
                     let v = b.mul(v, s);
-                    addr = b.add(addr, v);
+                    addr = Some(addr.map_or(v, |a| b.add(a, v)));
                 }
                 offset += (rest + p.at) * step;
             }
+            let addr = addr.map_or(self.base, |a| b.add(a, self.base));
             return Ok((addr, offset as i32));
         };
         let chunks = panels.span / 16;
         let swizzle_by = 7 - (chunks.trailing_zeros() + 4);
-        let mut addr = self.base;
+        // What lanes give comes first: the base may be another one in each turn of a loop.
+        let mut addr = None::<LVal>;
+        let plus = |b: &mut LaneBuilder, addr: Option<LVal>, v: LVal| Some(addr.map_or(v, |a| b.add(a, v)));
         let mut offset = 0u32;
         // In a panel's row: what lanes give and which bits they may set, what the register gives.
         let (mut low, mut busy, mut flip) = (None::<LVal>, 0u32, 0u32);
@@ -112,7 +115,7 @@ impl Local {
                         let n = b.bin(BinOp::ShrU, v, by);
                         let bytes = b.i32(i64::from(form.panel_bytes()));
                         let v = b.mul(n, bytes);
-                        addr = b.add(addr, v);
+                        addr = plus(b, addr, v);
                     }
                 }
                 continue;
@@ -125,7 +128,7 @@ impl Local {
                 if let Some(v) = part {
                     let bytes = b.i32(i64::from(step / panels.rows * form.block_bytes()));
                     let v = b.mul(v, bytes);
-                    addr = b.add(addr, v);
+                    addr = plus(b, addr, v);
                 }
                 continue;
             }
@@ -144,7 +147,7 @@ impl Local {
             if let Some(v) = part {
                 let bytes = b.i32(i64::from(step * panels.span));
                 let down = b.mul(v, bytes);
-                addr = b.add(addr, down);
+                addr = plus(b, addr, down);
                 let turned = mask >> swizzle_by & (chunks - 1);
                 if step == 1 && turned != 0 {
                     let (by, all, four) = (b.i32(i64::from(swizzle_by)), b.i32(i64::from(chunks - 1)), b.i32(4));
@@ -157,11 +160,12 @@ impl Local {
             }
         }
         match low {
-            None => Ok((addr, (offset + flip) as i32)),
+            None => Ok((addr.map_or(self.base, |a| b.add(a, self.base)), (offset + flip) as i32)),
             Some(low) => {
                 let turned = b.i32(i64::from(flip & busy));
                 let low = b.bin(BinOp::Xor, low, turned);
-                Ok((b.add(addr, low), (offset + (flip & !busy)) as i32))
+                let lanes = addr.map_or(low, |a| b.add(a, low));
+                Ok((b.add(lanes, self.base), (offset + (flip & !busy)) as i32))
             }
         }
     }
@@ -227,6 +231,9 @@ impl Lower<'_> {
                 let [grain, slot] = self.grain(i, n);
                 b.set_grain(alloc, grain, slot);
                 b.set_name(alloc, self.called(i));
+                if !self.written_by_lanes(i) {
+                    b.set_read_only(alloc);
+                }
                 alloc
             }
         };
@@ -236,6 +243,20 @@ impl Lower<'_> {
         let local = Local { alloc, base: b.shared_addr(alloc), form: Rc::new(form.clone()), parts };
         self.values[d.results[0]] = Some(Held::Local(Rc::new(local)));
         Ok(())
+    }
+
+    /// True if lanes write an allocation, or what shares its bytes.
+    fn written_by_lanes(&self, i: Inst) -> bool {
+        let kernel = self.kernel;
+        let mut found = false;
+        kernel.walk(kernel.body, &mut |j| {
+            let d = &kernel.insts[j];
+            if matches!(d.op, Op::LocalStore | Op::RemoteStore | Op::RemoteStoreAsync) {
+                let of = handle(kernel, d.args[0]).map(|h| tilelift_schedule::plan::allocation(kernel, h.root));
+                found |= of.is_none_or(|of| of == i);
+            }
+        });
+        found
     }
 
     /// What messages call what an instruction allocates: its type, and where it stands.
@@ -340,7 +361,10 @@ impl Lower<'_> {
         };
         let regs = filled(out, &layout)?;
         self.set_tile(result, super::super::Tile { layout, regs });
-        self.task_mut()?.met = false;
+        let reads = if self.in_panels(self.kernel.insts[i].args[0]) { Reads::Open } else { Reads::None };
+        let t = self.task_mut()?;
+        t.met = false;
+        t.traces.reads = t.traces.reads.max(reads);
         Ok(())
     }
 
@@ -352,7 +376,7 @@ impl Lower<'_> {
         let layout = tile.layout.clone();
         // Of a group that acts for itself nothing but units reads what it has stored.
         match self.task()?.apart {
-            true if self.task()?.stored => self.meet(b, true)?,
+            true if self.task()?.traces.stored => self.meet(b, true)?,
             true => {}
             false => b.before_shared_writes(),
         }
@@ -367,7 +391,7 @@ impl Lower<'_> {
             }
         }
         let t = self.task_mut()?;
-        (t.met, t.stored) = (false, true);
+        (t.met, t.traces.stored) = (false, true);
         Ok(())
     }
 
@@ -431,7 +455,7 @@ impl Lower<'_> {
         }
         if barrier.is_none() {
             let t = self.task_mut()?;
-            (t.met, t.stored) = (false, true);
+            (t.met, t.traces.stored) = (false, true);
         }
         Ok(())
     }

@@ -22,6 +22,47 @@ impl Fresh {
     }
 }
 
+/// What lanes have read of panels: a unit may write there next, when all have.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default, Debug)]
+pub(in super::super) enum Reads {
+    /// Nothing since they met.
+    #[default]
+    None,
+    /// It is ordered in front of what units do, lane by lane.
+    Fenced,
+    /// It is not.
+    Open,
+}
+
+/// What lanes may have done to local memory since they met.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub(in super::super) struct Traces {
+    /// They have written.
+    pub stored: bool,
+    /// They have read.
+    pub reads: Reads,
+}
+
+impl Traces {
+    /// One or the other.
+    pub fn or(self, other: Traces) -> Traces {
+        Traces { stored: self.stored || other.stored, reads: self.reads.max(other.reads) }
+    }
+
+    /// Each lane has fenced what it did.
+    pub fn fenced(&mut self) {
+        self.reads = self.reads.min(Reads::Fenced);
+    }
+
+    /// All lanes have met.
+    pub fn met(&mut self) {
+        self.stored = false;
+        if self.reads == Reads::Fenced {
+            self.reads = Reads::None;
+        }
+    }
+}
+
 /// True if a scalar is 0 or 1 for every way that leads to it.
 pub(super) fn is_bit(kernel: &Kernel, v: Value) -> bool {
     // The values carried by a loop are bits if they begin as bits and go on as bits.
@@ -58,36 +99,38 @@ pub(super) fn is_bit(kernel: &Kernel, v: Value) -> bool {
 }
 
 impl Lower<'_> {
-    /// True if lanes may have stored to local memory since they met.
-    pub(in super::super) fn stored(&self) -> bool {
-        self.task.as_ref().is_some_and(|t| t.stored)
+    /// What lanes may have done to local memory that others wait for.
+    pub(in super::super) fn traces(&self) -> Traces {
+        self.task.as_ref().map_or(Traces::default(), |t| t.traces)
     }
 
-    pub(in super::super) fn store_may(&mut self, stored: bool) {
+    pub(in super::super) fn trace(&mut self, traces: Traces) {
         if let Some(t) = &mut self.task {
-            t.stored = stored;
+            t.traces = traces;
         }
     }
 
     /// The same behind a region, if it is so in front of it.
-    pub(in super::super) fn stores_on(&self, r: Region, mut stored: bool) -> bool {
+    pub(in super::super) fn traces_of(&self, r: Region, mut at: Traces) -> Traces {
         if self.task.is_none() {
-            return false;
+            return at;
         }
         for &i in &self.kernel.regions[r].insts {
             let d = &self.kernel.insts[i];
-            stored = match d.op {
-                Op::LocalStore | Op::RemoteStore => true,
-                Op::TaskBarrier | Op::AsyncStoreWait => false,
-                Op::If => d.regions.iter().any(|&arm| self.stores_on(arm, stored)),
+            match d.op {
+                Op::LocalStore | Op::RemoteStore => at.stored = true,
+                Op::LocalLoad if self.in_panels(d.args[0]) => at.reads = Reads::Open,
+                Op::FenceAsync => at.fenced(),
+                Op::TaskBarrier | Op::AsyncStoreWait => at.met(),
+                Op::If => at = d.regions.iter().fold(Traces::default(), |all, &arm| all.or(self.traces_of(arm, at))),
                 Op::For | Op::While => {
-                    let once = d.regions.iter().fold(stored, |s, &r| s | self.stores_on(r, s));
-                    d.regions.iter().fold(once, |s, &r| s | self.stores_on(r, s))
+                    let once = d.regions.iter().fold(at, |s, &r| s.or(self.traces_of(r, s)));
+                    at = d.regions.iter().fold(once, |s, &r| s.or(self.traces_of(r, s)));
                 }
-                _ => stored,
-            };
+                _ => {}
+            }
         }
-        stored
+        at
     }
 
     /// A comparison holds in what follows; gives how many did before.
@@ -110,10 +153,31 @@ impl Lower<'_> {
         }
     }
 
+    /// True if a choice around says that a loop goes round at least once.
+    pub(in super::super) fn known_to_run(&self, [lo, hi, _]: [LVal; 3]) -> bool {
+        self.task.as_ref().is_some_and(|t| t.less.contains(&[lo, hi]))
+    }
+
+    /// True for the number of instances that run, of which there is one, and multiples of it.
+    pub(in super::super) fn counts_workers(&self, v: Value) -> bool {
+        let kernel = self.kernel;
+        kernel.def_inst(v).is_some_and(|i| {
+            let d = &kernel.insts[i];
+            let times = |&a: &Value| matches!(kernel.as_const(a), Some((Literal::Int(n), _)) if n > 0);
+            match d.op {
+                Op::NumWorkers => true,
+                Op::Mul => d.args.iter().any(times) && d.args.iter().any(|&a| self.counts_workers(a)),
+                _ => false,
+            }
+        })
+    }
+
     /// The carried values of a loop that begin at zero and are summed up by products alone, by number, if the loop is known to run.
-    pub(in super::super) fn fresh_sums(&self, b: &LaneBuilder, i: Inst, [lo, hi, _]: [LVal; 3]) -> Vec<usize> {
-        let Some(task) = &self.task else { return Vec::new() };
-        let runs = task.less.contains(&[lo, hi]) || b.as_const(lo).zip(b.as_const(hi)).is_some_and(|(lo, hi)| (lo as i64) < hi as i64);
+    pub(in super::super) fn fresh_sums(&self, b: &LaneBuilder, i: Inst, [lo, hi, step]: [LVal; 3]) -> Vec<usize> {
+        if self.task.is_none() {
+            return Vec::new();
+        }
+        let runs = self.known_to_run([lo, hi, step]) || b.as_const(lo).zip(b.as_const(hi)).is_some_and(|(lo, hi)| (lo as i64) < hi as i64);
         if !runs {
             return Vec::new();
         }
@@ -165,7 +229,7 @@ impl Lower<'_> {
         let d = &kernel.insts[i];
         let Some(task) = &self.task else { return Ok(false) };
         let first = task.first;
-        if !d.results.is_empty() || (first.is_some() && (!task.met || task.stored)) || self.reads_panels()? {
+        if !d.results.is_empty() || (first.is_some() && (!task.met || task.traces.stored)) || task.traces.reads != Reads::None {
             return Ok(false);
         }
         let plain = |&j: &Inst| {

@@ -13,7 +13,7 @@ mod matrices;
 mod product;
 
 pub(super) use local::Local;
-pub(super) use loops::Fresh;
+pub(super) use loops::{Fresh, Reads, Traces};
 
 use super::{Held, Lower};
 use crate::lane::{AllocId, BinOp, LTy, LVal, LaneBuilder, Param, ParamSource, Place, RoleSpec, Special, Unit};
@@ -62,8 +62,8 @@ pub(super) struct TaskState {
     current: Region,
     /// All lanes of the task have come to a point behind their last wait, so that one may speak for them.
     met: bool,
-    /// Lanes have written local memory since the last barrier.
-    stored: bool,
+    /// What lanes may have done to local memory that others wait for.
+    traces: Traces,
 }
 
 /// True if a region has an op, at any depth.
@@ -137,7 +137,7 @@ impl Lower<'_> {
             less: Vec::new(),
             current: kernel.body,
             met: true,
-            stored: false,
+            traces: Traces::default(),
         });
         let tasks = tilelift_schedule::plan::tasks(kernel);
         let warps = std::mem::replace(&mut self.plan.warps, plan.front);
@@ -183,7 +183,7 @@ impl Lower<'_> {
                 };
                 let task = cx.task_mut()?;
                 (task.first, task.groups, task.current) = (first, r.warps[1] / group, r.region);
-                (task.met, task.stored, task.apart) = (true, false, apart);
+                (task.met, task.traces, task.apart) = (true, Traces::default(), apart);
                 cx.task_body(b, r)
             })?;
             roles.push(role);
@@ -250,8 +250,9 @@ impl Lower<'_> {
     /// Waits until all lanes of the task are here, unless they are known to be.
     fn meet(&mut self, b: &mut LaneBuilder, always: bool) -> Result<(), LowerError> {
         let t = self.task_mut()?;
-        let meets = t.first.is_some() && (always || !t.met || t.stored);
-        (t.met, t.stored) = (true, false);
+        let meets = t.first.is_some() && (always || !t.met || t.traces.stored);
+        t.met = true;
+        t.traces.met();
         let apart = t.apart;
         match &self.target.units {
             Some(units) if meets && apart => b.unit(Unit::GroupBarrier { warps: units.group_warps }),
@@ -338,7 +339,10 @@ impl Lower<'_> {
                 let wait = d.op == Op::NamedBarrierSync;
                 b.unit(Unit::NamedBarrier { id, warps: count(kernel, i, 1), wait });
             }
-            Op::FenceAsync => b.unit(Unit::FenceUnits),
+            Op::FenceAsync => {
+                b.unit(Unit::FenceUnits);
+                self.task_mut()?.traces.fenced();
+            }
             Op::AsyncLoad => self.async_load(b, i)?,
             Op::AsyncStore | Op::AsyncReduce => self.async_store(b, i)?,
             Op::AsyncStoreWait => {
@@ -348,7 +352,7 @@ impl Lower<'_> {
             }
             Op::AsyncDot => self.async_dot(b, i)?,
             Op::AsyncDotWait => {
-                b.unit(Unit::WaitMatrices { pending: count(kernel, i, 0) });
+                b.wait_matrices(count(kernel, i, 0));
                 self.values[d.results[0]] = self.values[d.args[0]].clone();
                 let t = self.task_mut()?;
                 // A group multiplies together: what one of its warps knows to be over is over for all.
@@ -366,26 +370,20 @@ impl Lower<'_> {
         Ok(())
     }
 
-    /// True if lanes of the task read panels: a unit may write next what they have read.
-    fn reads_panels(&self) -> Result<bool, LowerError> {
-        let kernel = self.kernel;
-        let t = self.task()?;
-        let mut reads = false;
-        kernel.walk(t.current, &mut |i| {
-            let d = &kernel.insts[i];
-            let panels = |v: Value| handle(kernel, v).is_some_and(|h| t.plan.forms.get(&h.root).is_some_and(|f| f.panels.is_some()));
-            reads |= d.op == Op::LocalLoad && panels(d.args[0]);
-        });
-        Ok(reads)
+    /// True for a part of a buffer in panels: a unit may write next what lanes have read of it.
+    fn in_panels(&self, v: Value) -> bool {
+        let form = |t: &TaskState| handle(self.kernel, v).and_then(|h| t.plan.forms.get(&h.root).map(|f| f.panels.is_some()));
+        self.task.as_ref().and_then(form).unwrap_or(false)
     }
 
     /// One lane is about to arrive for the task.
     fn before_arrival(&mut self, b: &mut LaneBuilder) -> Result<(), LowerError> {
-        let reads = self.reads_panels()?;
-        if reads {
+        let reads = self.task()?.traces.reads;
+        if reads == Reads::Open {
             b.unit(Unit::FenceUnits);
+            self.task_mut()?.traces.fenced();
         }
-        self.meet(b, reads)
+        self.meet(b, reads != Reads::None)
     }
 
     fn words_of(&self, v: Value) -> Result<Words, LowerError> {

@@ -7,10 +7,11 @@ use super::copies::start;
 use crate::lane::GroupMatrix;
 use crate::lane::{BinOp, GroupOperand, LTy, LVal, LaneBuilder, LeftOperand, Multiply, Panels, Place, Special, Unit, Vals};
 use std::collections::BTreeMap;
+use std::rc::Rc;
 use tilelift_ir::layout::Axis;
-use tilelift_ir::{Inst, Value};
+use tilelift_ir::{Inst, Op, Precision, Value};
 use tilelift_schedule::LowerError;
-use tilelift_schedule::plan::is_zero;
+use tilelift_schedule::plan::{allocation, handle, is_zero};
 
 /// An operand in panels.
 struct Operand {
@@ -96,7 +97,7 @@ impl Lower<'_> {
             (self.tile(b, c, &plan.d)?.regs.clone(), None)
         };
         // What lanes have written is there for the whole group.
-        if self.task()?.stored {
+        if self.task()?.traces.stored {
             self.meet(b, true)?;
         }
         let depth = match kernel.ty(d.args[0]) {
@@ -107,7 +108,11 @@ impl Lower<'_> {
         let n = plan.d.shape()[1];
         let Some(instr) = plan.group else { return Ok(()) };
         let shares = shares(&plan.d, &row, groups);
-        b.unit(Unit::FenceMatrices);
+        let words = match &left {
+            Left::Shared(_) => Vec::new(),
+            Left::Regs(fragments) => fragments.values().flatten().copied().collect(),
+        };
+        b.fence_matrices(&[words, regs.clone()].concat());
         for k in (0..depth).step_by(row.k as usize) {
             for (r, list) in shares.iter().enumerate() {
                 let r = r as u32;
@@ -135,6 +140,17 @@ impl Lower<'_> {
         Ok(())
     }
 
+    /// True for what is loaded from a buffer that copies have rounded to tf32.
+    fn rounded(&self, v: Value) -> bool {
+        let kernel = self.kernel;
+        let of = |v: Value| handle(kernel, v).map(|h| allocation(kernel, h.root));
+        let load = kernel.def_inst(v).filter(|&i| kernel.insts[i].op == Op::LocalLoad);
+        let (Some(from), Some(task)) = (load.and_then(|i| of(kernel.insts[i].args[0])), &self.task) else { return false };
+        let into = |i: Inst| kernel.operand(i, "buffer").first().and_then(|&v| of(v)) == Some(from);
+        let mut copies = task.plan.boxes.iter().filter(|(i, _)| into(**i)).peekable();
+        copies.peek().is_some() && copies.all(|(_, t)| t.tf32)
+    }
+
     /// The left operand, and the bytes from one group's rows to the next one's if it is in a buffer.
     fn left_operand(
         &mut self,
@@ -145,7 +161,11 @@ impl Lower<'_> {
         (groups, group_warps): (u32, u32),
     ) -> Result<(Left, u32), LowerError> {
         if !self.kernel.ty(v).is_handle() {
-            let held = self.tile(b, v, &plan.a)?;
+            let mut held = self.tile(b, v, &plan.a)?;
+            if row.precision == Precision::Tf32 && !self.rounded(v) {
+                let regs = held.regs.iter().map(|&r| b.round_tf32(r)).collect();
+                held = Rc::new(Tile { layout: held.layout.clone(), regs });
+            }
             return Ok((Left::Regs(left_words(b, &held, plan, row)?), 0));
         }
         let mut o = operand(&*self.local(v)?, 1, row)?;

@@ -1,0 +1,185 @@
+//! The consumers' loop: products of what arrives in the ring, and slots that are given back.
+//!
+//! ```text
+//! a step   wait full[slot]   operand A to registers, if it goes there   products, one batch   one wait   give a slot back   sums of parts
+//!
+//! one batch in flight      the wait leaves the newest batch: the slot before is given back, the last one behind the loop
+//! none                     operand A is in registers, or lanes add what products are alone: the slot itself is given back
+//! ```
+
+use super::Refusal;
+use super::gemm::Schedule;
+use super::ping_pong::Turn;
+use super::write::{Arg, Writer, number};
+use std::collections::BTreeMap;
+use tilelift_ir::{Attr, CmpOp, Inst, Literal, Op, Value};
+
+impl Schedule<'_> {
+    /// The loop; gives the number of the step behind. It takes its `turn`, if there are others, and hands it over when its products have begun.
+    pub fn main(&self, w: &mut Writer<'_>, start: Arg, turn: Option<Turn>) -> Result<Arg, Refusal> {
+        let d = &self.kernel.insts[self.plan.main];
+        let sums = d.args[3..].iter().map(|&v| w.get(v)).collect::<Result<Vec<Arg>, Refusal>>()?;
+        turn.map_or(Ok(()), |t| t.take(w))?;
+        let some = w.cmp(CmpOp::Lt, number(0), self.steps)?;
+        let none = |w: &mut Writer<'_>| {
+            turn.map_or(Ok(()), |t| t.hand_over(w))?;
+            Ok(sums.iter().copied().chain([start]).collect())
+        };
+        let ends = w.choice(some, |w| self.multiply(w, &sums, start, turn), none)?;
+        d.results.iter().zip(&ends).for_each(|(&v, &sum)| w.set(v, sum));
+        Ok(ends[sums.len()].into())
+    }
+
+    /// At least one step: gives the sums, and the number of the step behind.
+    fn multiply(&self, w: &mut Writer<'_>, sums: &[Arg], start: Arg, turn: Option<Turn>) -> Result<Vec<Arg>, Refusal> {
+        let (kernel, plan) = (self.kernel, self.plan);
+        let params = &kernel.regions[self.region].params;
+        let held = sums.len();
+        let fresh = self.fresh(w)?;
+        let init: Vec<Arg> = sums.iter().copied().chain([start]).collect();
+        let ends = self.steps(w, &init, |w, index, carried| {
+            params[1..].iter().zip(carried).for_each(|(&p, &v)| w.set(p, v));
+            let done = carried[held];
+            let [slot, round] = self.ring.turn(w, done)?;
+            let full = w.bin(Op::BarrierIndex, self.ring.full, slot)?;
+            w.act(Op::BarrierWait, &[full.into(), round.into()], &[]);
+            for (n, &(load, _)) in plan.loads.iter().enumerate() {
+                let buffer = w.bin(Op::LocalIndex, self.ring.slots[n], slot)?;
+                w.set(kernel.insts[load].results[0], buffer);
+            }
+            self.batch(w, &fresh)?;
+            if plan.in_flight > 0 {
+                // All but the newest batch are done: the slot before is read.
+                let later = w.cmp(CmpOp::Ne, index, number(0))?;
+                let give_back = |w: &mut Writer<'_>| {
+                    let before = w.bin(Op::Sub, done, number(1))?;
+                    self.ring.give_back(w, before).map(|()| Vec::new())
+                };
+                w.choice(later, give_back, |_| Ok(Vec::new()))?;
+            } else {
+                self.ring.give_back(w, done)?;
+            }
+            self.promote(w)?;
+            let mut next = kernel.yields(self.region).iter().map(|&v| w.get(v)).collect::<Result<Vec<Arg>, Refusal>>()?;
+            next.push(w.bin(Op::Add, done, number(1))?.into());
+            Ok(next)
+        })?;
+        turn.map_or(Ok(()), |t| t.hand_over(w))?;
+        let mut out: Vec<Arg> = ends.iter().map(|&v| v.into()).collect();
+        if plan.in_flight > 0 {
+            for sum in &mut out[..held] {
+                *sum = w.make(Op::AsyncDotWait, &[*sum], &[Attr::Count(0)], None)?.into();
+            }
+            let last = w.bin(Op::Sub, ends[held], number(1))?;
+            self.ring.give_back(w, last)?;
+        }
+        Ok(out)
+    }
+
+    /// The products of the loop, in program order.
+    fn dots(&self) -> impl Iterator<Item = Inst> {
+        let kernel = self.kernel;
+        kernel.regions[self.region].insts.iter().copied().filter(|&i| kernel.insts[i].op == Op::Dot)
+    }
+
+    /// Zeros to which a product is added that lanes add to the sum, by the sum.
+    fn fresh(&self, w: &mut Writer<'_>) -> Result<BTreeMap<Inst, Value>, Refusal> {
+        let mut out = BTreeMap::new();
+        for i in self.dots().filter(|_| self.plan.brief) {
+            let ty = self.kernel.ty(self.kernel.insts[i].results[0]);
+            let zero = if ty.elem().is_float() { Literal::Float(0.0f64.to_bits()) } else { Literal::Int(0) };
+            out.insert(i, w.make(Op::Splat, &[Arg::Literal(zero, ty.elem())], &[], Some(ty))?);
+        }
+        Ok(out)
+    }
+
+    /// The products of a step, and the wait for those that are to be over; what they are is named by the kernel's products.
+    fn batch(&self, w: &mut Writer<'_>, fresh: &BTreeMap<Inst, Value>) -> Result<(), Refusal> {
+        let (kernel, plan) = (self.kernel, self.plan);
+        kernel.regions[self.region].insts.iter().try_for_each(|&i| self.view(w, i))?;
+        // Operands that go through registers: the slot may be written again when all lanes have read it.
+        let mut fetched: BTreeMap<Value, Value> = BTreeMap::new();
+        for &dot in &plan.lefts {
+            let a = kernel.insts[dot].args[0];
+            if !fetched.contains_key(&a) {
+                let from = w.get(a)?;
+                fetched.insert(a, w.make(Op::LocalLoad, &[from], &[], None)?);
+            }
+        }
+        if !fetched.is_empty() {
+            w.act(Op::FenceAsync, &[], &[]);
+            w.act(Op::TaskBarrier, &[], &[]);
+        }
+        let mut products = Vec::new();
+        for i in self.dots() {
+            let d = &kernel.insts[i];
+            let a = match fetched.get(&d.args[0]).filter(|_| plan.lefts.contains(&i)) {
+                Some(&tile) => tile.into(),
+                None => w.get(d.args[0])?,
+            };
+            let sum = match fresh.get(&i) {
+                Some(&zero) => zero.into(),
+                None => w.get(d.args[2])?,
+            };
+            let args = [a, w.get(d.args[1])?, sum];
+            products.push((i, w.make(Op::AsyncDot, &args, &d.attrs, None)?));
+        }
+        // One wait is for all: those that lanes look at are named by it.
+        let pending = products.len() as u32 * plan.in_flight;
+        let last = products.len().saturating_sub(1);
+        for (n, (i, product)) in products.into_iter().enumerate() {
+            let looked_at = plan.brief || n == last;
+            let v = if looked_at { w.make(Op::AsyncDotWait, &[product.into()], &[Attr::Count(pending)], None)? } else { product };
+            w.set(kernel.insts[i].results[0], v);
+        }
+        Ok(())
+    }
+
+    /// Adds products to the sums, where lanes do.
+    fn promote(&self, w: &mut Writer<'_>) -> Result<(), Refusal> {
+        for i in self.dots().filter(|_| self.plan.brief) {
+            let d = &self.kernel.insts[i];
+            let (old, product) = (w.get(d.args[2])?, w.get(d.results[0])?);
+            let sum = w.bin(Op::Add, old, product)?;
+            w.set(d.results[0], sum);
+        }
+        Ok(())
+    }
+
+    /// A view of a slot. Loads are the producer's, and so are the scalars that say from where.
+    fn view(&self, w: &mut Writer<'_>, i: Inst) -> Result<(), Refusal> {
+        let d = &self.kernel.insts[i];
+        let v = match d.op {
+            Op::Transpose => {
+                let a = w.get(d.args[0])?;
+                w.make(Op::LocalTranspose, &[a], &d.attrs, None)?
+            }
+            Op::Reshape => self.reshape(w, i)?,
+            _ => return Ok(()),
+        };
+        w.set(d.results[0], v);
+        Ok(())
+    }
+
+    /// A slot without its extents of 1.
+    fn reshape(&self, w: &mut Writer<'_>, i: Inst) -> Result<Value, Refusal> {
+        let d = &self.kernel.insts[i];
+        let refused = Refusal::View { reshape: i };
+        let shape = |v: Value| self.kernel.ty(v).as_tile().map(|t| t.shape.to_vec()).ok_or(refused);
+        let (from, to) = (shape(d.args[0])?, shape(d.results[0])?);
+        let real: Vec<u32> = from.iter().copied().filter(|&e| e != 1).collect();
+        let Arg::Value(mut v) = w.get(d.args[0])? else { return Err(refused) };
+        if to != real {
+            return Err(refused);
+        }
+        let (ones, others): (Vec<u32>, Vec<u32>) = (0..from.len() as u32).partition(|&k| from[k as usize] == 1);
+        let order: Vec<u32> = ones.iter().chain(&others).copied().collect();
+        if order.windows(2).any(|p| p[0] > p[1]) {
+            v = w.make(Op::LocalTranspose, &[v.into()], &[Attr::Perm(order.iter().copied().collect())], None)?;
+        }
+        for _ in &ones {
+            v = w.bin(Op::LocalIndex, v, number(0))?;
+        }
+        Ok(v)
+    }
+}

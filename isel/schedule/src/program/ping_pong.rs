@@ -1,0 +1,59 @@
+//! Two tasks of consumers that take grid positions in turns: while one multiplies, the other one stores.
+//!
+//! ```text
+//! first    its turn ─► products of position 0 ─► second's turn   epilogue   its turn ─► products of position 2 ─► …
+//! second                                         its turn ─► products of position 1 ─► first's turn   epilogue   …
+//! ```
+//!
+//! Steps count through all positions, so that a task passes over the slots of the other one's by adding their number.
+
+use super::Refusal;
+use super::gemm::{Schedule, Share};
+use super::write::{Arg, Writer, number};
+use std::collections::BTreeSet;
+use tilelift_ir::{Inst, Op, Value};
+
+/// Whose turn it is to multiply.
+#[derive(Clone, Copy)]
+pub(super) struct Turn {
+    /// Barriers, one per task.
+    words: Value,
+    /// This task's, and the other's.
+    own: u32,
+    other: u32,
+    /// The phase of this task's that has to be over.
+    phase: Value,
+}
+
+impl Turn {
+    /// Waits for it.
+    pub fn take(self, w: &mut Writer<'_>) -> Result<(), Refusal> {
+        let own = w.bin(Op::BarrierIndex, self.words, number(self.own))?;
+        w.act(Op::BarrierWait, &[own.into(), self.phase.into()], &[]);
+        Ok(())
+    }
+
+    /// All products have begun: it is the other's.
+    pub fn hand_over(self, w: &mut Writer<'_>) -> Result<(), Refusal> {
+        let other = w.bin(Op::BarrierIndex, self.words, number(self.other))?;
+        w.act(Op::BarrierArrive, &[other.into()], &[]);
+        Ok(())
+    }
+}
+
+impl Schedule<'_> {
+    /// The work of a task that takes every other position.
+    pub fn every_other(&self, w: &mut Writer<'_>, of: &BTreeSet<Inst>, task: u32, words: Value) -> Result<(), Refusal> {
+        let before = if task == 0 { number(0) } else { self.steps.into() };
+        self.positions(w, of, Share { first: task, of: 2 }, &[before, number(0)], |w, carried| {
+            let &[done, nth] = carried else { return Ok(Vec::new()) };
+            // The first turn needs nobody to hand it over: a wait for the phase before a fresh barrier's first is over.
+            let phase = w.bin(Op::Add, nth, number(1 - task.min(1)))?;
+            let turn = Turn { words, own: task, other: 1 - task.min(1), phase };
+            let done = self.consume(w, done, Some(turn))?;
+            let done = w.bin(Op::Add, done, self.steps)?;
+            let nth = w.bin(Op::Add, nth, number(1))?;
+            Ok(vec![Arg::from(done), Arg::from(nth)])
+        })
+    }
+}
