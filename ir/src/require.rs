@@ -6,8 +6,8 @@
 //! v5 = release_layout v3                free again
 //! ```
 //!
-//! A requirement binds its result, what elementwise ops, flips, scans and accumulation make of it, and what loops and choices carry of that, up
-//! to a release. Two requirements written differently must not meet in one value.
+//! A requirement binds its result, what ops make of it that leave it where it lies ([`Pass::stays`](crate::propagate::Pass::stays): elementwise
+//! ops, flips, scans, accumulation), and what loops and choices carry of that, up to a release. Two requirements written differently must not meet in one value.
 //!
 //! `panels(n)` is of another kind: it says how the tile lies in shared memory on its way between global memory and a matrix unit, and binds the
 //! load in front of it or the store behind it alone.
@@ -15,7 +15,8 @@
 use crate::entities::{Inst, Value};
 use crate::kernel::Kernel;
 use crate::layout::{Layout, LayoutError};
-use crate::ops::{Attr, Op, Rule};
+use crate::ops::{Attr, Op};
+use crate::propagate::{Touch, carried, passage};
 use crate::types::{Shape, Type};
 use cranelift_entity::SecondaryMap;
 use std::fmt;
@@ -198,41 +199,18 @@ impl Flow<'_> {
 
     fn inst(&mut self, i: Inst) {
         let kernel = self.kernel;
-        let d = &kernel.insts[i];
-        let same = |a: Value, r: Value| kernel.ty(a).shape() == kernel.ty(r).shape();
-        match d.op {
-            Op::RequireLayout => self.hold(d.results[0], i, i),
-            Op::Flip | Op::Scan | Op::ScanReverse => self.spread(d.args[0], d.results[0], i),
-            Op::Dot => self.spread(d.args[2], d.results[0], i),
-            Op::For => {
-                for (k, &result) in d.results.iter().enumerate() {
-                    let param = kernel.regions[d.regions[0]].params[k + 1];
-                    self.spread(d.args[3 + k], param, i);
-                    self.spread(kernel.yields(d.regions[0])[k], param, i);
-                    self.spread(param, result, i);
-                }
-            }
-            Op::While => {
-                for (k, &result) in d.results.iter().enumerate() {
-                    let [test, run] = [0, 1].map(|r| kernel.regions[d.regions[r]].params[k]);
-                    self.spread(d.args[k], test, i);
-                    self.spread(kernel.yields(d.regions[1])[k], test, i);
-                    self.spread(test, run, i);
-                    self.spread(test, result, i);
-                }
-            }
-            Op::If => {
-                for (k, &result) in d.results.iter().enumerate() {
-                    d.regions.iter().for_each(|&r| self.spread(kernel.yields(r)[k], result, i));
-                }
-            }
-            op if kernel.is_elementwise(i) || op.info().rule == Rule::Philox => {
-                for &r in &d.results {
-                    d.args.iter().filter(|&&a| same(a, r)).for_each(|&a| self.spread(a, r, i));
-                }
-            }
-            // What any other op makes lies as it pleases.
-            _ => {}
+        if kernel.insts[i].op == Op::RequireLayout {
+            self.hold(kernel.insts[i].results[0], i, i);
+        }
+        for c in carried(kernel, i) {
+            c.flows().for_each(|(from, to)| self.spread(from, to, i));
+        }
+        // What any other op makes lies as it pleases.
+        let Some(p) = passage(kernel, i).filter(|p| p.pass.stays()) else { return };
+        let values =
+            |results: bool| p.near.iter().filter(move |t| matches!(t, Touch::Result(_)) == results).filter_map(|t| t.value(kernel, i));
+        for to in values(true) {
+            values(false).for_each(|from| self.spread(from, to, i));
         }
     }
 }
