@@ -19,6 +19,8 @@ use crate::ops::{Attr, Op};
 use crate::propagate::{Touch, carried, passage};
 use crate::types::{Shape, Type};
 use cranelift_entity::SecondaryMap;
+use smallvec::SmallVec;
+use std::collections::BTreeSet;
 use std::fmt;
 
 /// The part of a matrix product whose layout is meant.
@@ -151,12 +153,33 @@ pub fn spec(kernel: &Kernel, site: Inst) -> Option<&LayoutSpec> {
 /// # Errors
 /// Two different requirements that meet in one value.
 pub fn requirements(kernel: &Kernel) -> Result<Requirements, Meeting> {
-    let mut flow = Flow { kernel, held: SecondaryMap::new(), changed: true, meeting: None };
+    let mut flow = Flow { kernel, held: SecondaryMap::new(), fresh: Vec::new(), meeting: None };
+    let mut list: Vec<Inst> = Vec::new();
     let mut any = false;
-    kernel.walk(kernel.body, &mut |i| any |= kernel.insts[i].op == Op::RequireLayout);
-    // What a loop yields reaches its parameters in the next round; requirements only spread, so this ends.
-    while any && std::mem::take(&mut flow.changed) && flow.meeting.is_none() {
-        kernel.walk(kernel.body, &mut |i| flow.inst(i));
+    kernel.walk(kernel.body, &mut |i| {
+        any |= kernel.insts[i].op == Op::RequireLayout;
+        list.push(i);
+    });
+    if !any {
+        return Ok(flow.held);
+    }
+    // Who looks at a value: the instructions that take it, and what carries it.
+    let mut looks: SecondaryMap<Value, SmallVec<[u32; 2]>> = SecondaryMap::new();
+    for (n, &i) in list.iter().enumerate() {
+        kernel.insts[i].args.iter().for_each(|&v| looks[v].push(n as u32));
+        for &r in &kernel.insts[i].regions {
+            kernel.regions[r].params.iter().chain(kernel.yields(r)).for_each(|&v| looks[v].push(n as u32));
+        }
+    }
+    // A requirement is new to a value once, so this ends.
+    let mut work: BTreeSet<u32> = (0..list.len() as u32).collect();
+    while let Some(i) = work.pop_first().and_then(|n| list.get(n as usize))
+        && flow.meeting.is_none()
+    {
+        flow.inst(*i);
+        while let Some(v) = flow.fresh.pop() {
+            work.extend(&looks[v]);
+        }
     }
     match flow.meeting {
         Some(m) => Err(m),
@@ -167,7 +190,8 @@ pub fn requirements(kernel: &Kernel) -> Result<Requirements, Meeting> {
 struct Flow<'k> {
     kernel: &'k Kernel,
     held: Requirements,
-    changed: bool,
+    /// Values that are held since the last look.
+    fresh: Vec<Value>,
     meeting: Option<Meeting>,
 }
 
@@ -188,7 +212,7 @@ impl Flow<'_> {
         match self.held[v] {
             None => {
                 self.held[v] = Some(site);
-                self.changed = true;
+                self.fresh.push(v);
             }
             Some(old) if spec(self.kernel, old) == spec(self.kernel, site) => {}
             Some(old) => {

@@ -196,7 +196,7 @@ const RULES: &[Rule] = &[
         name: "through-concat",
         says: "concat (convert x) (convert y) = convert (concat x y), for parts of one shape",
         ops: &[Pass::Concat],
-        starts: Starts::Anywhere,
+        starts: Starts::Operand,
         most: u64::MAX,
         fires: "v20 = concat a, b, axis 0",
         keeps: "v20 = add a, b",

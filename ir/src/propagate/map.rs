@@ -179,10 +179,10 @@ impl Map {
         }
     }
 
-    /// If a layout of the near side is worth proposing to the far one, and the other way round: one that puts all copies, or a whole
-    /// line, into one lane is not.
+    /// If a layout of the near side is worth proposing to the far one, and the other way round: one that puts all copies, a whole line, or
+    /// parts along several dimensions into one lane is not.
     pub fn proposes(&self) -> [bool; 2] {
-        let grows = |p: &Part| matches!(p.extra, Extra::Parts | Extra::Astride);
+        let grows = |p: &Part| matches!(p.extra, Extra::Parts | Extra::Astride) && p.dims.len() == 1;
         match self {
             Map::Same | Map::Transpose(_) | Map::Reshape { .. } => [true; 2],
             Map::Grow(p) => [grows(p), true],
@@ -232,9 +232,9 @@ fn from_wide(p: &Part, wide: &Layout) -> Option<[Layout; 2]> {
 }
 
 /// The layouts of the wide and the narrow tile, from that of the narrow one: the wide tile's parts are in registers. A line is none of
-/// the narrow tile's affair.
+/// the narrow tile's affair, and parts along several dimensions are many.
 fn from_narrow(p: &Part, narrow: &Layout) -> Option<[Layout; 2]> {
-    if matches!(p.extra, Extra::Line | Extra::Astride) {
+    if matches!(p.extra, Extra::Line | Extra::Astride) || p.extra == Extra::Parts && p.dims.len() > 1 {
         return None;
     }
     let wide = p.grow(narrow)?;

@@ -22,7 +22,7 @@ const OPS: &[&str] = &[
     "v20 = transpose v7, [1, 2, 0]",
     "v20 = reshape v2 : tile<4x4x176xi32>",
     "v20 = reshape v2 : tile<2x8x11x16xi32>",
-    "v20 = reshape v3 : tile<16x3x4x5xi32>",
+    "v20 = reshape v3 : tile<3x16x5x4xi32>",
     "v20 = reshape v7 : tile<8x2x2x6xi32>",
     "v20 = reshape v8 : tile<11x256xi32>",
     "v20 = broadcast v4 : tile<16x176xi32>",
@@ -34,7 +34,7 @@ const OPS: &[&str] = &[
     "v20 = concat v2, v2, axis 0",
     "v20 = concat v8, v8, axis 1",
     "v20 = concat v7, v7, axis 1",
-    "v20 = slice v2, [0, 88] : tile<16x88xi32>",
+    "v20 = slice v2, [0, 32] : tile<16x16xi32>",
     "v20 = slice v2, [4, 0] : tile<4x176xi32>",
     "v20 = slice v2, [8, 32] : tile<8x16xi32>",
     "v20 = slice v3, [32, 4] : tile<16x4xi32>",
@@ -52,13 +52,13 @@ const OPS: &[&str] = &[
     "v20 = scan_reverse_by v3, axis 0 combine v22 with v24 {\nv26 = add v22, v24\nyield v26\n}",
     "v20 = cast v9 : tile<16x32xi8>\nv21 = bitcast v20 : tile<16x64xf4e2m1>\nv22 = bitcast v21 : tile<16x32xi8>",
     "v20 = cast v8 : tile<176x16xi8>\nv21 = bitcast v20 : tile<176x32xf4e2m1>\nv22 = bitcast v21 : tile<176x16xi8>",
-    "v20, v21, v22, v23 = philox v2, v2, 1, v2, 7, 9",
+    "v20, v21, v22, v23 = philox v2, v2, v2, v2, v2, v2",
     "v20 = require_layout v9, blocked(size=[1, 8], lanes=[8, 4], warps=[2, 1], order=[1, 0])\nv21 = release_layout v20",
     "v20 = cmp lt v2, v2\nv21 = load v0[0, 0], mask=v20 : tile<16x176xi32>\nstore v1[0, 0], v21, mask=v20",
     "v20 = gather v0[v3, v3]\nscatter v1[v3, v3], v20\nv21 = atomic add v1[v3, v3], v20\nv22 = atomic_cas v1[v3, v3], v20, v21",
-    "v20 = gather_tile v2, v3, axis 0",
+    "v20 = gather_tile v2, v2, axis 0",
     "v20 = sort ascending v2, axis 0\nv21 = argsort ascending v2, axis 0",
-    "v20 = reshape v2 : tile<2816xi32>\nv21 = cmp lt v20, v20\nv22 = histogram v20, mask=v21 : tile<64xi32>",
+    "v20 = reshape v9 : tile<512xi32>\nv21 = cmp lt v20, v20\nv22 = histogram v20, mask=v21 : tile<64xi32>",
     "v20 = cast v2 : tile<16x176xf16>\nv21 = cast v8 : tile<176x16xf16>\nv22 = splat 0.0 : tile<16x16xf32>\nv23 = dot v20, v21, v22",
     "v20 = iota 1 : tile<16x48xi32>",
 ];
@@ -66,7 +66,6 @@ const OPS: &[&str] = &[
 fn kernel(body: &str) -> Kernel {
     let mut loads = String::new();
     for (v, shape) in ["16x176", "48x20", "16x1", "1x176", "1x1", "8x4x6", "176x16", "16x32"].iter().enumerate() {
-
         let (view, at) = if shape.matches('x').count() == 1 { ("v0", "0, 0") } else { ("v100", "0, 0, 0") };
         loads += &format!("v{} = load {view}[{at}] : tile<{shape}xi32>\n", v + 2);
     }
@@ -85,6 +84,10 @@ fn each(mut see: impl FnMut(&Kernel, Inst, &Passage)) {
             }
         });
     }
+}
+
+fn line(k: &Kernel, i: Inst) -> String {
+    text::lines(k).into_iter().find(|l| l.insts.contains(&i)).map(|l| l.text).unwrap_or_default()
 }
 
 fn shape(k: &Kernel, i: Inst, t: Touch) -> Vec<u32> {
@@ -119,8 +122,11 @@ fn sources(k: &Kernel, i: Inst, operand: usize, result: usize, c: &[u32]) -> Vec
             vec![out]
         }
         Op::Reshape => {
-            let n = number(&to, c);
-            coordinates(&from).into_iter().filter(|x| number(&from, x) == n).collect()
+            let (mut n, mut out) = (number(&to, c), from.clone());
+            for e in out.iter_mut().rev() {
+                (*e, n) = (n % *e, n / *e);
+            }
+            vec![out]
         }
         Op::Broadcast => vec![c.iter().zip(&from).map(|(&x, &e)| if e == 1 { 0 } else { x }).collect()],
         Op::Join if c[c.len() - 1] as usize == operand => vec![c[..c.len() - 1].to_vec()],
@@ -160,38 +166,36 @@ fn sources(k: &Kernel, i: Inst, operand: usize, result: usize, c: &[u32]) -> Vec
     }
 }
 
-type Held = BTreeSet<Vec<u32>>;
+/// Elements by their row-major numbers.
+type Held = BTreeSet<u32>;
 
 /// What each lane holds.
 fn held(l: &Layout) -> Vec<Held> {
     let lanes = (0..l.size(Axis::Warp)).flat_map(|w| (0..l.size(Axis::Lane)).map(move |x| (w, x)));
-    let at = |w, x, r| l.apply(&[(Axis::Reg, r), (Axis::Lane, x), (Axis::Warp, w)]).to_vec();
+    let at = |w, x, r| number(l.shape(), &l.apply(&[(Axis::Reg, r), (Axis::Lane, x), (Axis::Warp, w)]));
     lanes.map(|(w, x)| (0..l.size(Axis::Reg)).map(|r| at(w, x, r)).collect()).collect()
 }
 
 /// What belongs to what between the sides, as pairs `(near, far)`: the sources of every result, and the elements that lie in the same
 /// place of a part that is not taken.
-fn belongs(k: &Kernel, i: Inst, p: &Passage) -> BTreeSet<(Vec<u32>, Vec<u32>)> {
-    let mut pairs = BTreeSet::new();
+fn belongs(k: &Kernel, i: Inst, p: &Passage) -> Vec<(u32, u32)> {
     let (from, to) = (shape(k, i, p.near[0]), shape(k, i, p.far[0]));
     let chunk = |c: &[u32], of: &[u32]| c.iter().zip(of).map(|(&x, &e)| x % e).collect::<Vec<_>>();
+    let (a, b) = (|c: &[u32]| number(&from, c), |c: &[u32]| number(&to, c));
+    let (near, far) = (|| coordinates(&from).into_iter(), || coordinates(&to).into_iter());
     match k.insts[i].op {
         // A join's or split's tiles are parts of one: what lies in the same place of either.
-        Op::Join => pairs.extend(coordinates(&to).into_iter().map(|c| (c[..c.len() - 1].to_vec(), c))),
-        Op::Split => pairs.extend(coordinates(&from).into_iter().map(|c| (c.clone(), c[..c.len() - 1].to_vec()))),
-        Op::Concat => pairs.extend(coordinates(&to).into_iter().map(|c| (chunk(&c, &from), c))),
-        Op::Slice => pairs.extend(coordinates(&from).into_iter().map(|c| (c.clone(), chunk(&c, &to)))),
-        _ => pairs.extend(coordinates(&to).into_iter().flat_map(|c| sources(k, i, 0, 0, &c).into_iter().map(move |s| (s, c.clone())))),
+        Op::Join => far().map(|c| (a(&c[..c.len() - 1]), b(&c))).collect(),
+        Op::Split => near().map(|c| (a(&c), b(&c[..c.len() - 1]))).collect(),
+        Op::Concat => far().map(|c| (a(&chunk(&c, &from)), b(&c))).collect(),
+        Op::Slice => near().map(|c| (a(&c), b(&chunk(&c, &to)))).collect(),
+        _ => far().flat_map(|c| sources(k, i, 0, 0, &c).into_iter().map(move |s| (a(&s), b(&c))).collect::<Vec<_>>()).collect(),
     }
-    pairs
 }
 
-fn near(pairs: &BTreeSet<(Vec<u32>, Vec<u32>)>, far: &Held) -> Held {
-    pairs.iter().filter(|p| far.contains(&p.1)).map(|p| p.0.clone()).collect()
-}
-
-fn far(pairs: &BTreeSet<(Vec<u32>, Vec<u32>)>, near: &Held) -> Held {
-    pairs.iter().filter(|p| near.contains(&p.0)).map(|p| p.1.clone()).collect()
+/// The elements of one side that those of the other belong to, by the pairs of both, the other side first.
+fn image(pairs: &[(u32, u32)], of: &Held) -> Held {
+    pairs.iter().filter(|p| of.contains(&p.0)).map(|p| p.1).collect()
 }
 
 #[test]
@@ -204,9 +208,10 @@ fn layouts_go_where_elements_go_in_both_directions() {
             return;
         }
         let pairs = belongs(k, i, p);
-        let text = text::line(k, i);
+        let back: Vec<(u32, u32)> = pairs.iter().map(|p| (p.1, p.0)).collect();
+        let text = line(k, i);
         let mut here = [0, 0];
-        for _ in 0..6 {
+        for _ in 0..3 {
             for (n, side) in [&p.near, &p.far].into_iter().enumerate() {
                 let layout = random_layout(&mut rng, &shape(k, i, side[0]), ANY);
                 let there = if n == 0 { p.map.forward(&layout) } else { p.map.backward(&layout) };
@@ -216,7 +221,7 @@ fn layouts_go_where_elements_go_in_both_directions() {
                 across.iter().for_each(|&t| assert_eq!(there.shape(), &shape(k, i, t)[..], "{text}"));
                 assert_eq!(there.size(Axis::Warp), layout.size(Axis::Warp), "{text}");
                 for (lane, (a, b)) in held(&layout).iter().zip(held(&there)).enumerate() {
-                    let want = if n == 0 { far(&pairs, a) } else { near(&pairs, a) };
+                    let want = image(if n == 0 { &pairs } else { &back }, a);
                     assert_eq!(b, want, "{text}, lane {lane}: {layout} to {there}");
                 }
             }
@@ -224,7 +229,7 @@ fn layouts_go_where_elements_go_in_both_directions() {
         assert!(here.iter().all(|&n| n > 0), "{text} passes nothing on: {here:?}");
         went = [went[0] + here[0], went[1] + here[1]];
     });
-    assert!(went.iter().all(|&n| n > 150), "{went:?}");
+    assert!(went.iter().all(|&n| n > 80), "{went:?}");
 }
 
 #[test]
@@ -232,11 +237,12 @@ fn what_runs_in_place_has_its_sources_in_the_lane() {
     let mut rng = Rng::new(72);
     let mut laid = std::collections::BTreeMap::<(Pass, bool), u32>::new();
     each(|k, i, p| {
-        let text = text::line(k, i);
+        let text = line(k, i);
         for &touch in p.near.iter().chain(&p.far) {
             // In registers of the lane, or anywhere.
-            for lane_bits in [0, 1, 4] {
-                let style = Style { lane_bits, warp_bits: 0, odd_warp: lane_bits > 1, ..ANY };
+            for lane_bits in [0, 1, 3] {
+                let mixed = lane_bits > 1;
+                let style = Style { lane_bits, warp_bits: 0, xor: mixed, copies: mixed, odd_warp: mixed };
                 let layout = random_layout(&mut rng, &shape(k, i, touch), style);
                 let Some([a, b]) = p.lays(touch, &layout) else { continue };
                 *laid.entry((p.pass, matches!(touch, Touch::Result(_)))).or_default() += 1;
@@ -251,19 +257,31 @@ fn what_runs_in_place_has_its_sources_in_the_lane() {
                 let line = matches!(&p.map, Map::Shrink(x) if x.extra == Extra::Line);
                 for (&from, &to) in p.near.iter().flat_map(|f| p.far.iter().map(move |t| (f, t))) {
                     let (Touch::Operand(o), Touch::Result(r)) = (from, to) else { panic!("{text}: sides") };
+                    let of = |c: &Vec<u32>| sources(k, i, o, r, c).iter().map(|s| number(a.shape(), s)).collect::<Vec<_>>();
+                    let of: Vec<Vec<u32>> = coordinates(b.shape()).iter().map(of).collect();
                     for (has, makes) in held(&a).iter().zip(held(&b)) {
-                        for c in &makes {
-                            let of = sources(k, i, o, r, c);
+                        for c in makes {
                             // Of a line some lanes have only parts, which they combine.
+                            let of = &of[c as usize];
                             let all = of.iter().all(|s| has.contains(s));
-                            assert!(all || line && of.iter().any(|s| has.contains(s)), "{text}: {c:?} of {b} has no source in {a}");
+                            assert!(all || line && of.iter().any(|s| has.contains(s)), "{text}: {c} of {b} has no source in {a}");
                         }
                     }
                 }
             }
         }
     });
-    let both = [Pass::Elementwise, Pass::Packing, Pass::Transpose, Pass::Reshape, Pass::Join, Pass::Split, Pass::Concat, Pass::Slice, Pass::Broadcast];
+    let both = [
+        Pass::Elementwise,
+        Pass::Packing,
+        Pass::Transpose,
+        Pass::Reshape,
+        Pass::Join,
+        Pass::Split,
+        Pass::Concat,
+        Pass::Slice,
+        Pass::Broadcast,
+    ];
     for (pass, result) in both.iter().flat_map(|&p| [(p, false), (p, true)]) {
         assert!(laid.contains_key(&(pass, result)), "{pass:?}, result {result}: {laid:?}");
     }

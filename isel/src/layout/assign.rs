@@ -19,7 +19,7 @@ use crate::layout::packed;
 use crate::layout::require::{Holds, holds};
 use cranelift_entity::SecondaryMap;
 use smallvec::SmallVec;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::rc::Rc;
 use tilelift_egraph::physical::{Form, Solution, Variant};
 use tilelift_ir::layout::{Layout, coalesced};
@@ -84,12 +84,32 @@ impl Classes {
         }
         v
     }
+    /// As `find`, and the way becomes shorter.
+    fn lead(&mut self, mut v: Value) -> Value {
+        while let Some(p) = self.lead[v] {
+            if self.lead[p].is_some() {
+                self.lead[v] = self.lead[p];
+            }
+            v = p;
+        }
+        v
+    }
+    /// Every value points to the one that leads its class.
+    fn settle(&mut self) {
+        for v in self.lead.keys().collect::<Vec<_>>() {
+            self.lead(v);
+            // Whoever leads has a smaller number, and was settled before.
+            if let Some(p) = self.lead[v] {
+                self.lead[v] = self.lead[p].or(Some(p));
+            }
+        }
+    }
     fn union(&mut self, a: Value, b: Value) {
         if self.held[a] || self.held[b] {
             self.loose.push([a, b]);
             return;
         }
-        let (a, b) = (self.find(a), self.find(b));
+        let (a, b) = (self.lead(a), self.lead(b));
         // The smaller number leads, so that the result does not depend on the order of unions.
         if a != b {
             let (lead, other) = if a < b { (a, b) } else { (b, a) };
@@ -163,20 +183,27 @@ fn assign_part(kernel: &Kernel, target: &Target, plan: &Plan, part: Region, out:
         links.push((a, b, None));
         links.push((b, a, None));
     }
+    classes.settle();
+    // By the class that they start from.
+    let mut from: SecondaryMap<Value, Vec<u32>> = SecondaryMap::new();
+    for (n, link) in links.iter().enumerate() {
+        from[classes.find(link.0)].push(n as u32);
+    }
 
     let mut chosen: BTreeMap<Value, Rc<Layout>> = BTreeMap::new();
-    let mut queue: Vec<Value> = Vec::new();
+    // The class that waits longest stands at the end.
+    let mut queue: VecDeque<Value> = VecDeque::new();
     for (v, layout) in held.iter() {
         if let Some(l) = layout {
             chosen.insert(v, l.clone());
-            queue.push(v);
+            queue.push_back(v);
         }
     }
     for &i in &insts {
         if let Some(dot) = &out.dots[i] {
             let class = classes.find(kernel.insts[i].results[0]);
             chosen.entry(class).or_insert_with(|| {
-                queue.push(class);
+                queue.push_back(class);
                 dot.whole.clone()
             });
         }
@@ -184,7 +211,7 @@ fn assign_part(kernel: &Kernel, target: &Target, plan: &Plan, part: Region, out:
 
     for (class, layout) in operands_in_local_memory(kernel, &insts, &out.dots, &mut classes) {
         chosen.entry(class).or_insert_with(|| {
-            queue.push(class);
+            queue.push_back(class);
             layout
         });
     }
@@ -211,18 +238,15 @@ fn assign_part(kernel: &Kernel, target: &Target, plan: &Plan, part: Region, out:
     let mut rest = insts.iter().flat_map(|&i| kernel.insts[i].results.iter().copied()).collect::<Vec<_>>().into_iter();
 
     loop {
-        while let Some(class) = queue.pop() {
+        while let Some(class) = queue.pop_back() {
             let layout = chosen[&class].clone();
-            for (from, to, link) in &links {
-                if classes.find(*from) != class {
-                    continue;
-                }
+            for (_, to, link) in from[class].iter().filter_map(|&n| links.get(n as usize)) {
                 let to = classes.find(*to);
                 if !chosen.contains_key(&to)
                     && let Some(l) = spread(&layout, link)
                 {
                     chosen.insert(to, Rc::new(l));
-                    queue.insert(0, to);
+                    queue.push_front(to);
                 }
             }
         }
@@ -231,7 +255,7 @@ fn assign_part(kernel: &Kernel, target: &Target, plan: &Plan, part: Region, out:
             let l = access_layout(kernel, target, plan, i, v)?;
             let class = classes.find(v);
             chosen.insert(class, Rc::new(l));
-            queue.push(class);
+            queue.push_back(class);
             continue;
         }
         let next = rest.by_ref().find(|&v| tile_shape(kernel, v).is_some() && !chosen.contains_key(&classes.find(v)));
@@ -239,7 +263,7 @@ fn assign_part(kernel: &Kernel, target: &Target, plan: &Plan, part: Region, out:
         let l = default_layout(kernel, target, plan, v)?;
         let class = classes.find(v);
         chosen.insert(class, Rc::new(l));
-        queue.push(class);
+        queue.push_back(class);
     }
 
     let mut own: Vec<Value> = kernel.regions[part].params.to_vec();
@@ -312,11 +336,18 @@ fn collect(kernel: &Kernel, i: Inst, classes: &mut Classes, links: &mut Vec<(Val
     let Some(p) = passage(kernel, i) else { return };
     let values = |side: &[Touch]| side.iter().filter_map(|t| t.value(kernel, i)).collect::<SmallVec<[Value; 4]>>();
     let (near, far) = (values(&p.near), values(&p.far));
+    let [forward, backward] = p.map.proposes();
+    let one = |classes: &mut Classes, side: &[Value]| {
+        if let Some((&last, others)) = side.split_last() {
+            others.iter().for_each(|&v| classes.union(v, last));
+        }
+    };
     match p.tie {
         Tie::One => {
-            for side in [&near, &far] {
-                let last = side.last().copied();
-                last.iter().for_each(|&l| side[..side.len() - 1].iter().for_each(|&v| classes.union(v, l)));
+            one(classes, &near);
+            // Sums along one axis say nothing of each other.
+            if backward {
+                one(classes, &far);
             }
         }
         Tie::Equal => {
@@ -331,11 +362,13 @@ fn collect(kernel: &Kernel, i: Inst, classes: &mut Classes, links: &mut Vec<(Val
             }
         }
     }
-    if let (Some(&from), Some(&to)) = (near.first(), far.first()) {
-        let [forward, backward] = p.map.proposes();
-        let map = Rc::new(p.map);
-        links.extend(forward.then(|| (from, to, Some((map.clone(), true)))));
-        links.extend(backward.then(|| (to, from, Some((map, false)))));
+    let map = Rc::new(p.map);
+    if let Some(&from) = near.first() {
+        let heard = if backward { &far[..far.len().min(1)] } else { &far[..] };
+        for &to in heard {
+            links.extend(forward.then(|| (from, to, Some((map.clone(), true)))));
+            links.extend(backward.then(|| (to, from, Some((map.clone(), false)))));
+        }
     }
 }
 

@@ -84,10 +84,7 @@ fn described(kernel: &Kernel, number: u32) -> Option<String> {
         ValueDef::KernelParam(_) => None,
         ValueDef::Result(i, _) if kernel.insts[i].op == Op::Load => Some(format!("the {}", made(kernel, i))),
         ValueDef::Result(i, _) => Some(format!("the result of {}", made(kernel, i))),
-        ValueDef::RegionParam(r, _) => {
-            let (i, _) = kernel.insts.iter().find(|(_, d)| d.regions.contains(&r))?;
-            Some(format!("what {} carries", made(kernel, i)))
-        }
+        ValueDef::RegionParam(r, _) => Some(format!("what {} carries", made(kernel, kernel.holder(r)?))),
     }
 }
 
