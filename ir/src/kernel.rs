@@ -64,6 +64,8 @@ pub struct RegionData {
     pub params: SmallVec<[Value; 4]>,
     /// Instructions in order.
     pub insts: Vec<Inst>,
+    /// The instruction that it was made for; [`Kernel::holder`] asks that one.
+    pub(crate) holder: Option<Inst>,
     /// Where what it belongs to begins in the text, if that is not the instruction's place: a task of `tasks`.
     pub loc: Loc,
 }
@@ -213,7 +215,18 @@ impl Kernel {
             let v = self.values.push(ValueData { ty: ty.clone(), def: ValueDef::Result(inst, i as u32) });
             self.insts[inst].results.push(v);
         }
+        for &r in regions {
+            if let Some(region) = self.regions.get_mut(r) {
+                region.holder = Some(inst);
+            }
+        }
         inst
+    }
+
+    /// The instruction that a region belongs to; none has the kernel's body.
+    pub fn holder(&self, r: Region) -> Option<Inst> {
+        let inst = self.regions.get(r)?.holder?;
+        self.insts.get(inst)?.regions.contains(&r).then_some(inst)
     }
 
     /// A value as messages name it: `%acc` if the author has a name for it, else `v12`.

@@ -23,6 +23,7 @@ pub mod kernel;
 pub mod layout;
 pub mod multiples;
 pub mod num;
+pub mod propagate;
 mod random;
 pub mod reduce;
 pub mod require;

@@ -6,8 +6,8 @@
 //! v5 = release_layout v3                free again
 //! ```
 //!
-//! A requirement binds its result, what elementwise ops, flips, scans and accumulation make of it, and what loops and choices carry of that, up
-//! to a release. Two requirements written differently must not meet in one value.
+//! A requirement binds its result, what ops make of it that leave it where it lies ([`Pass::stays`](crate::propagate::Pass::stays): elementwise
+//! ops, flips, scans, accumulation), and what loops and choices carry of that, up to a release. Two requirements written differently must not meet in one value.
 //!
 //! `panels(n)` is of another kind: it says how the tile lies in shared memory on its way between global memory and a matrix unit, and binds the
 //! load in front of it or the store behind it alone.
@@ -15,9 +15,12 @@
 use crate::entities::{Inst, Value};
 use crate::kernel::Kernel;
 use crate::layout::{Layout, LayoutError};
-use crate::ops::{Attr, Op, Rule};
+use crate::ops::{Attr, Op};
+use crate::propagate::{Touch, carried, passage};
 use crate::types::{Shape, Type};
 use cranelift_entity::SecondaryMap;
+use smallvec::SmallVec;
+use std::collections::BTreeSet;
 use std::fmt;
 
 /// The part of a matrix product whose layout is meant.
@@ -150,12 +153,33 @@ pub fn spec(kernel: &Kernel, site: Inst) -> Option<&LayoutSpec> {
 /// # Errors
 /// Two different requirements that meet in one value.
 pub fn requirements(kernel: &Kernel) -> Result<Requirements, Meeting> {
-    let mut flow = Flow { kernel, held: SecondaryMap::new(), changed: true, meeting: None };
+    let mut flow = Flow { kernel, held: SecondaryMap::new(), fresh: Vec::new(), meeting: None };
+    let mut list: Vec<Inst> = Vec::new();
     let mut any = false;
-    kernel.walk(kernel.body, &mut |i| any |= kernel.insts[i].op == Op::RequireLayout);
-    // What a loop yields reaches its parameters in the next round; requirements only spread, so this ends.
-    while any && std::mem::take(&mut flow.changed) && flow.meeting.is_none() {
-        kernel.walk(kernel.body, &mut |i| flow.inst(i));
+    kernel.walk(kernel.body, &mut |i| {
+        any |= kernel.insts[i].op == Op::RequireLayout;
+        list.push(i);
+    });
+    if !any {
+        return Ok(flow.held);
+    }
+    // Who looks at a value: the instructions that take it, and what carries it.
+    let mut looks: SecondaryMap<Value, SmallVec<[u32; 2]>> = SecondaryMap::new();
+    for (n, &i) in list.iter().enumerate() {
+        kernel.insts[i].args.iter().for_each(|&v| looks[v].push(n as u32));
+        for &r in &kernel.insts[i].regions {
+            kernel.regions[r].params.iter().chain(kernel.yields(r)).for_each(|&v| looks[v].push(n as u32));
+        }
+    }
+    // A requirement is new to a value once, so this ends.
+    let mut work: BTreeSet<u32> = (0..list.len() as u32).collect();
+    while let Some(i) = work.pop_first().and_then(|n| list.get(n as usize))
+        && flow.meeting.is_none()
+    {
+        flow.inst(*i);
+        while let Some(v) = flow.fresh.pop() {
+            work.extend(&looks[v]);
+        }
     }
     match flow.meeting {
         Some(m) => Err(m),
@@ -166,7 +190,8 @@ pub fn requirements(kernel: &Kernel) -> Result<Requirements, Meeting> {
 struct Flow<'k> {
     kernel: &'k Kernel,
     held: Requirements,
-    changed: bool,
+    /// Values that are held since the last look.
+    fresh: Vec<Value>,
     meeting: Option<Meeting>,
 }
 
@@ -187,7 +212,7 @@ impl Flow<'_> {
         match self.held[v] {
             None => {
                 self.held[v] = Some(site);
-                self.changed = true;
+                self.fresh.push(v);
             }
             Some(old) if spec(self.kernel, old) == spec(self.kernel, site) => {}
             Some(old) => {
@@ -198,41 +223,18 @@ impl Flow<'_> {
 
     fn inst(&mut self, i: Inst) {
         let kernel = self.kernel;
-        let d = &kernel.insts[i];
-        let same = |a: Value, r: Value| kernel.ty(a).shape() == kernel.ty(r).shape();
-        match d.op {
-            Op::RequireLayout => self.hold(d.results[0], i, i),
-            Op::Flip | Op::Scan | Op::ScanReverse => self.spread(d.args[0], d.results[0], i),
-            Op::Dot => self.spread(d.args[2], d.results[0], i),
-            Op::For => {
-                for (k, &result) in d.results.iter().enumerate() {
-                    let param = kernel.regions[d.regions[0]].params[k + 1];
-                    self.spread(d.args[3 + k], param, i);
-                    self.spread(kernel.yields(d.regions[0])[k], param, i);
-                    self.spread(param, result, i);
-                }
-            }
-            Op::While => {
-                for (k, &result) in d.results.iter().enumerate() {
-                    let [test, run] = [0, 1].map(|r| kernel.regions[d.regions[r]].params[k]);
-                    self.spread(d.args[k], test, i);
-                    self.spread(kernel.yields(d.regions[1])[k], test, i);
-                    self.spread(test, run, i);
-                    self.spread(test, result, i);
-                }
-            }
-            Op::If => {
-                for (k, &result) in d.results.iter().enumerate() {
-                    d.regions.iter().for_each(|&r| self.spread(kernel.yields(r)[k], result, i));
-                }
-            }
-            op if kernel.is_elementwise(i) || op.info().rule == Rule::Philox => {
-                for &r in &d.results {
-                    d.args.iter().filter(|&&a| same(a, r)).for_each(|&a| self.spread(a, r, i));
-                }
-            }
-            // What any other op makes lies as it pleases.
-            _ => {}
+        if kernel.insts[i].op == Op::RequireLayout {
+            self.hold(kernel.insts[i].results[0], i, i);
+        }
+        for c in carried(kernel, i) {
+            c.flows().for_each(|(from, to)| self.spread(from, to, i));
+        }
+        // What any other op makes lies as it pleases.
+        let Some(p) = passage(kernel, i).filter(|p| p.pass.stays()) else { return };
+        let values =
+            |results: bool| p.near.iter().filter(move |t| matches!(t, Touch::Result(_)) == results).filter_map(|t| t.value(kernel, i));
+        for to in values(true) {
+            values(false).for_each(|from| self.spread(from, to, i));
         }
     }
 }

@@ -8,7 +8,7 @@
 //! A slot is looked at once per rule, so the work grows with slots times rules. Fuel is layouts per value and nodes, never a clock.
 
 use super::graph::{Context, Graph, Head, Node, add_form, slot};
-use super::rules::{ANCHOR, CARRIED, CONVERT, PLAIN, Rule, Touch};
+use super::rules::{ANCHOR, CARRIED, CONVERT, PLAIN, Rule};
 use super::{Form, Limits, Machine, Problem};
 use crate::Stop;
 use cranelift_entity::SecondaryMap;
@@ -16,6 +16,7 @@ use egg::{Applier, Id, PatternAst, Rewrite, Runner, SearchMatches, Searcher, Sim
 use smallvec::smallvec;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
+use tilelift_ir::propagate::{Touch, carried, pass_at};
 use tilelift_ir::{Kernel, Op, Value};
 
 /// What looks at new slots.
@@ -56,7 +57,7 @@ impl<'k> Searcher<Node, Context<'k>> for Find {
 }
 
 fn concerns(g: &Graph<'_>, rule: &Rule, i: tilelift_ir::Inst) -> bool {
-    !g.analysis.fixed[i] && rule.ops.contains(&g.analysis.kernel.insts[i].op.info().rule)
+    !g.analysis.fixed[i] && rule.ops.contains(&pass_at(g.analysis.kernel, i))
 }
 
 impl<'k> Applier<Node, Context<'k>> for Add {
@@ -77,7 +78,7 @@ impl<'k> Applier<Node, Context<'k>> for Add {
                     let results = (0..d.results.len()).filter(|&k| d.results[k] == s.value).map(Touch::Result);
                     let operands = (0..d.args.len()).filter(|&k| d.args[k] == s.value).map(Touch::Operand);
                     for touch in results.chain(operands) {
-                        if let Some(form) = (rule.form)(kernel, i, touch, &layout) {
+                        if let Some(form) = rule.form(kernel, i, touch, &layout) {
                             add_form(g, i, &form, rule.name);
                         }
                     }
@@ -108,20 +109,9 @@ impl<'k> Applier<Node, Context<'k>> for Add {
 pub(super) fn ties(kernel: &Kernel, laid: &dyn Fn(Value) -> bool) -> Vec<Vec<Value>> {
     let mut out = Vec::new();
     kernel.walk(kernel.body, &mut |i| {
-        let d = &kernel.insts[i];
-        for (k, &r) in d.results.iter().enumerate().filter(|(_, r)| laid(**r)) {
-            let mut list = vec![r];
-            match d.op {
-                Op::For => {
-                    list.extend([kernel.regions[d.regions[0]].params[k + 1], d.args[3 + k], kernel.yields(d.regions[0])[k]]);
-                }
-                Op::While => {
-                    let params = d.regions.iter().map(|&r| kernel.regions[r].params[k]);
-                    list.extend(params.chain([d.args[k], kernel.yields(d.regions[1])[k]]));
-                }
-                Op::If => list.extend(d.regions.iter().map(|&r| kernel.yields(r)[k])),
-                _ => continue,
-            }
+        for c in carried(kernel, i).into_iter().filter(|c| laid(c.result)) {
+            let mut list = vec![c.result];
+            list.extend(c.params.iter().chain(&c.init).chain(&c.yields));
             list.dedup();
             out.push(list);
         }

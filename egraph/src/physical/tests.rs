@@ -6,7 +6,7 @@ use super::{Form, Limits, Machine, Problem, Solution, Source, rules, saturate, s
 use cranelift_entity::{EntityRef, SecondaryMap};
 use std::rc::Rc;
 use tilelift_ir::layout::{Axis, ConversionClass, Layout, classify, coalesced};
-use tilelift_ir::ops::Rule as Typing;
+use tilelift_ir::propagate::Pass;
 use tilelift_ir::{Attr, Inst, Kernel, Op, Scalar, Type, Value, text};
 
 const LANES: u32 = 32;
@@ -189,8 +189,8 @@ fn names_are_unique_and_ops_are_looked_at_by_someone() {
     names.sort_unstable();
     names.dedup();
     assert_eq!(names.len(), rules::all().len());
-    for typing in [Typing::SameNumber, Typing::Cast, Typing::Transpose, Typing::Reduce, Typing::Load, Typing::Store] {
-        assert!(rules::all().iter().any(|r| r.ops.contains(&typing)), "{typing:?}");
+    for pass in [Pass::Elementwise, Pass::Transpose, Pass::Reduce, Pass::Read, Pass::Write] {
+        assert!(rules::all().iter().any(|r| r.ops.contains(&pass)), "{pass:?}");
     }
 }
 

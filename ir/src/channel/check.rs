@@ -65,6 +65,8 @@ struct Checker<'k> {
     task: usize,
 }
 
+const DEPTHS: &str = "a task uses channels at several depths of its loops, of which no standstill can be excluded; use them in one loop";
+
 /// Checks every channel of a verified kernel.
 ///
 /// # Errors
@@ -169,20 +171,26 @@ impl Checker<'_> {
         });
         self.fresh += ghosts.len();
         for (&key, &n) in &ghosts {
-            self.counts.insert(key, Poly::atom(Atom::Before(n)));
+            let before = self.values.atom(Atom::Before(n));
+            self.counts.insert(key, before);
         }
         self.region(region, false)?;
-        let rounds = self.values.rounds(inst);
+        let (rounds, round) = (self.values.rounds(inst), self.values.atom(Atom::Round(inst)));
         let mut after = before.clone();
         for (&key, &n) in &ghosts {
-            let by = self.counts[&key].sub(&Poly::atom(Atom::Before(n)));
-            if by.has(&|a| matches!(a, Atom::Before(_)) || *a == Atom::Round(inst)) {
+            let by = self.counts[&key].sub(&self.values.atom(Atom::Before(n)));
+            if self.values.has(&by, |a| matches!(a, Atom::Before(_))) || self.values.varies(&by, inst) {
                 let message = "the rounds of a loop do not use a channel equally often; give each round the same number";
                 return Err(self.wrong(message, &[inst, self.touches(inst).unwrap_or(inst)]));
             }
             let start = before.get(&key).cloned().unwrap_or_default();
-            self.counts.insert(key, start.add(&by.mul(&Poly::atom(Atom::Round(inst)))));
-            after.insert(key, start.add(&by.mul(&rounds)));
+            let all = start.add(&by.mul(&rounds));
+            // So many loops behind each other that each gives its number of rounds to the sum.
+            if all.is_long() {
+                return Err(self.wrong(DEPTHS, &[inst, self.touches(inst).unwrap_or(inst)]));
+            }
+            self.counts.insert(key, start.add(&by.mul(&round)));
+            after.insert(key, all);
         }
         if judged {
             self.region(region, true)?;
@@ -236,56 +244,64 @@ impl Checker<'_> {
         for &(site, region) in &self.sites {
             let row = rows.entry(site.task).or_insert((region, Vec::new()));
             if row.0 != region {
-                let message =
-                    "a task uses channels at several depths of its loops, of which no standstill can be excluded; use them in one loop";
-                return Err(self.wrong(message, &[row.1[0].inst, site.inst]));
+                return Err(self.wrong(DEPTHS, &[row.1[0].inst, site.inst]));
             }
             row.1.push(site);
         }
         let nodes: Vec<Site> = rows.values().flat_map(|r| r.1.iter().copied()).collect();
         // Number of a site among those of its kind in a round, and how many there are.
-        let nth = |at: usize| {
-            let s = nodes[at];
-            let alike = |t: &Site| t.task == s.task && t.channel == s.channel && t.kind == s.kind;
-            (nodes[..at].iter().filter(|t| alike(t)).count(), nodes.iter().filter(|t| alike(t)).count())
-        };
-        let mut edges: Vec<(usize, usize)> = Vec::new();
+        let mut alike: BTreeMap<(usize, Value, Kind), Vec<usize>> = BTreeMap::new();
+        let mut nth = Vec::new();
         for (at, s) in nodes.iter().enumerate() {
-            if at > 0 && nodes[at - 1].task == s.task {
-                edges.push((at - 1, at));
+            let list = alike.entry((s.task, s.channel, s.kind)).or_default();
+            nth.push(list.len());
+            list.push(at);
+        }
+        let count = |s: &Site| alike.get(&(s.task, s.channel, s.kind)).map_or(0, Vec::len);
+        let mut first: BTreeMap<Value, &Site> = BTreeMap::new();
+        for s in &nodes {
+            let other = first.entry(s.channel).or_insert(s);
+            if count(other) != count(s) {
+                let message = "two tasks use a channel differently often in a round; give both the same number";
+                return Err(self.wrong(message, &[other.inst, s.inst]));
             }
-            let (n, of) = nth(at);
-            for (other, t) in nodes.iter().enumerate().filter(|(_, t)| t.channel == s.channel) {
-                let (m, also) = nth(other);
-                if also != of {
-                    let message = "two tasks use a channel differently often in a round; give both the same number";
-                    return Err(self.wrong(message, &[s.inst, t.inst]));
-                }
-                let depth = if let crate::types::Type::Channel(c) = self.kernel.ty(s.channel) { c.depth as usize } else { 1 };
-                let within = match (t.kind, s.kind) {
-                    (Kind::Put, Kind::Get) => m == n,
-                    // A put waits for the return of the step that had its slot: in this round if it is far enough ahead.
-                    (Kind::Return, Kind::Put) => m + depth == n,
-                    _ => false,
-                };
-                if within {
-                    edges.push((other, at));
-                }
+        }
+        // By channel, kind and number, of every task.
+        let mut numbered: BTreeMap<(Value, Kind, usize), Vec<usize>> = BTreeMap::new();
+        for (at, s) in nodes.iter().enumerate() {
+            numbered.entry((s.channel, s.kind, nth[at])).or_default().push(at);
+        }
+        // Who waits for a site, and for how many one waits.
+        let (mut waiting, mut waits) = (vec![Vec::new(); nodes.len()], vec![0usize; nodes.len()]);
+        for (at, s) in nodes.iter().enumerate() {
+            let depth = if let crate::types::Type::Channel(c) = self.kernel.ty(s.channel) { c.depth as usize } else { 1 };
+            let before = match s.kind {
+                Kind::Get => numbered.get(&(s.channel, Kind::Put, nth[at])),
+                // A put waits for the return of the step that had its slot: in this round if it is far enough ahead.
+                Kind::Put => nth[at].checked_sub(depth).and_then(|m| numbered.get(&(s.channel, Kind::Return, m))),
+                Kind::Return => None,
+            };
+            let own = (at > 0 && nodes[at - 1].task == s.task).then(|| at - 1);
+            for &from in before.into_iter().flatten().chain(&own) {
+                waiting[from].push(at);
+                waits[at] += 1;
             }
         }
         for (at, s) in nodes.iter().enumerate().filter(|(_, s)| s.kind == Kind::Return) {
-            let (n, _) = nth(at);
-            let got = |t: &(usize, &Site)| t.1.task == s.task && t.1.channel == s.channel && t.1.kind == Kind::Get && nth(t.0).0 == n;
-            if let Some((get, t)) = nodes.iter().enumerate().find(got)
-                && get > at
-            {
-                return Err(self.wrong("a step is given back in front of where it is got; exchange the two", &[s.inst, t.inst]));
+            let got = alike.get(&(s.task, s.channel, Kind::Get)).and_then(|l| l.get(nth[at]));
+            if let Some(&get) = got.filter(|&&get| get > at) {
+                return Err(self.wrong("a step is given back in front of where it is got; exchange the two", &[s.inst, nodes[get].inst]));
             }
         }
-        // Takes away what has no edge into it until nothing is left, or only circles and what waits for them.
+        // Takes away what waits for nothing until nothing is left, or only circles and what waits for them.
         let mut left: BTreeSet<usize> = (0..nodes.len()).collect();
-        while let Some(&free) = left.iter().find(|&&n| !edges.iter().any(|&(a, b)| b == n && left.contains(&a))) {
-            left.remove(&free);
+        let mut free: Vec<usize> = (0..nodes.len()).filter(|&n| waits[n] == 0).collect();
+        while let Some(n) = free.pop() {
+            left.remove(&n);
+            for &next in &waiting[n] {
+                waits[next] -= 1;
+                free.extend((waits[next] == 0).then_some(next));
+            }
         }
         if left.is_empty() {
             return Ok(());

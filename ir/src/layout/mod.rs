@@ -60,4 +60,4 @@ pub use shuffle::{SelectPlan, SelectStep, Shuffle, ShufflePlan};
 pub use swizzle::{operand_chunk_bytes, operand_swizzle, panel_swizzle, turned_swizzle};
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

@@ -175,7 +175,8 @@ impl Layout {
             let c = self.column(Axis::Reg, i);
             c[dim] == 0 || c.iter().enumerate().all(|(k, &x)| k == dim || x == 0)
         });
-        none && alone
+        let odd = |a: Axis| self.map(a).odd.iter().filter_map(|d| d.target).any(|t| usize::from(self.space.odd[usize::from(t)].dim) == dim);
+        none && alone && !elsewhere.iter().any(|&a| odd(a))
     }
 
     /// For each register of this layout, the register of [`Layout::slice`] (equally of

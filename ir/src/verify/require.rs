@@ -50,8 +50,8 @@ impl Checker<'_> {
         match self.k.values[v].def {
             ValueDef::Result(i, _) => format!("by `{}` {}", self.k.insts[i].op, self.site(i)),
             ValueDef::RegionParam(r, _) => {
-                let owner = self.k.insts.iter().find(|(_, d)| d.regions.contains(&r));
-                owner.map_or_else(|| format!("by {r}"), |(i, d)| format!("by `{}` {}", d.op, self.site(i)))
+                let owner = self.k.holder(r);
+                owner.map_or_else(|| format!("by {r}"), |i| format!("by `{}` {}", self.k.insts[i].op, self.site(i)))
             }
             ValueDef::KernelParam(n) => format!("as parameter {n}"),
         }

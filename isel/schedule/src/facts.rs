@@ -186,7 +186,7 @@ fn made(kernel: &Kernel, v: Value) -> Made {
 
 /// The loop that a region belongs to.
 fn owner(kernel: &Kernel, r: Region) -> Option<Inst> {
-    kernel.insts.iter().find(|(_, d)| matches!(d.op, Op::For | Op::While) && d.regions.contains(&r)).map(|(i, _)| i)
+    kernel.holder(r).filter(|&i| matches!(kernel.insts[i].op, Op::For | Op::While))
 }
 
 #[cfg(test)]

@@ -18,11 +18,13 @@ use crate::layout::dots::{DotPlan, plan_dot};
 use crate::layout::packed;
 use crate::layout::require::{Holds, holds};
 use cranelift_entity::SecondaryMap;
-use std::collections::BTreeMap;
+use smallvec::SmallVec;
+use std::collections::{BTreeMap, VecDeque};
 use std::rc::Rc;
 use tilelift_egraph::physical::{Form, Solution, Variant};
 use tilelift_ir::layout::{Layout, coalesced};
-use tilelift_ir::{Attr, Inst, Kernel, Op, Region, Type, Value};
+use tilelift_ir::propagate::{Map, Tie, Touch, carried, passage};
+use tilelift_ir::{Inst, Kernel, Op, Region, Type, Value};
 use tilelift_schedule::LowerError;
 use tilelift_schedule::access::GlobalAccess;
 use tilelift_schedule::plan::{Plan, handle};
@@ -82,12 +84,32 @@ impl Classes {
         }
         v
     }
+    /// As `find`, and the way becomes shorter.
+    fn lead(&mut self, mut v: Value) -> Value {
+        while let Some(p) = self.lead[v] {
+            if self.lead[p].is_some() {
+                self.lead[v] = self.lead[p];
+            }
+            v = p;
+        }
+        v
+    }
+    /// Every value points to the one that leads its class.
+    fn settle(&mut self) {
+        for v in self.lead.keys().collect::<Vec<_>>() {
+            self.lead(v);
+            // Whoever leads has a smaller number, and was settled before.
+            if let Some(p) = self.lead[v] {
+                self.lead[v] = self.lead[p].or(Some(p));
+            }
+        }
+    }
     fn union(&mut self, a: Value, b: Value) {
         if self.held[a] || self.held[b] {
             self.loose.push([a, b]);
             return;
         }
-        let (a, b) = (self.find(a), self.find(b));
+        let (a, b) = (self.lead(a), self.lead(b));
         // The smaller number leads, so that the result does not depend on the order of unions.
         if a != b {
             let (lead, other) = if a < b { (a, b) } else { (b, a) };
@@ -96,48 +118,14 @@ impl Classes {
     }
 }
 
-/// How a layout spreads from one value to another.
-#[derive(Clone)]
-enum Link {
-    Same,
-    Transpose(Vec<usize>),
-    Reshape(Vec<u32>),
-    /// Delete the extents that are 1 in the operand (result to operand of a broadcast).
-    Unbroadcast(Vec<usize>),
-    Slice(usize),
-    /// A new innermost dimension of extent 2 in registers.
-    Join,
-    /// Bytes become twice as many halves.
-    Halves,
-    /// Pairs of halves become bytes.
-    Bytes,
-    /// This many chunks along a dimension, of which one is taken.
-    Chunk(usize, u32),
-    /// This many chunks along a dimension, in registers.
-    Chunks(usize, u32),
-}
+/// How a layout spreads from one value to another: by the map of an instruction, forward or backward, or as it is.
+type Link = Option<(Rc<Map>, bool)>;
 
 fn spread(l: &Layout, link: &Link) -> Option<Layout> {
     match link {
-        Link::Same => Some(l.clone()),
-        Link::Transpose(p) => l.transpose(p).ok(),
-        Link::Reshape(s) => l.reshape(s).ok(),
-        Link::Unbroadcast(dims) => Some(dims.iter().fold(l.clone(), |l, &d| l.with_dim_broadcast(d))),
-        Link::Slice(d) => Some(l.slice(*d)),
-        Link::Halves => Some(packed::halves_of(l).ok()?.0),
-        Link::Bytes => packed::bytes_of(l).ok(),
-        Link::Join => l.expand_dims(l.rank()).broadcast(l.rank(), 2).ok(),
-        Link::Chunk(d, n) => {
-            let mut shape = l.shape().to_vec();
-            shape[*d] /= n;
-            shape.insert(*d, *n);
-            Some(l.reshape(&shape).ok()?.slice(*d))
-        }
-        Link::Chunks(d, n) => {
-            let mut shape = l.shape().to_vec();
-            shape[*d] *= n;
-            l.expand_dims(*d).broadcast(*d, *n).ok()?.reshape(&shape).ok()
-        }
+        None => Some(l.clone()),
+        Some((map, true)) => map.forward(l),
+        Some((map, false)) => map.backward(l),
     }
 }
 
@@ -192,23 +180,30 @@ fn assign_part(kernel: &Kernel, target: &Target, plan: &Plan, part: Region, out:
         collect(kernel, i, &mut classes, &mut links);
     }
     for [a, b] in std::mem::take(&mut classes.loose) {
-        links.push((a, b, Link::Same));
-        links.push((b, a, Link::Same));
+        links.push((a, b, None));
+        links.push((b, a, None));
+    }
+    classes.settle();
+    // By the class that they start from.
+    let mut from: SecondaryMap<Value, Vec<u32>> = SecondaryMap::new();
+    for (n, link) in links.iter().enumerate() {
+        from[classes.find(link.0)].push(n as u32);
     }
 
     let mut chosen: BTreeMap<Value, Rc<Layout>> = BTreeMap::new();
-    let mut queue: Vec<Value> = Vec::new();
+    // The class that waits longest stands at the end.
+    let mut queue: VecDeque<Value> = VecDeque::new();
     for (v, layout) in held.iter() {
         if let Some(l) = layout {
             chosen.insert(v, l.clone());
-            queue.push(v);
+            queue.push_back(v);
         }
     }
     for &i in &insts {
         if let Some(dot) = &out.dots[i] {
             let class = classes.find(kernel.insts[i].results[0]);
             chosen.entry(class).or_insert_with(|| {
-                queue.push(class);
+                queue.push_back(class);
                 dot.whole.clone()
             });
         }
@@ -216,7 +211,7 @@ fn assign_part(kernel: &Kernel, target: &Target, plan: &Plan, part: Region, out:
 
     for (class, layout) in operands_in_local_memory(kernel, &insts, &out.dots, &mut classes) {
         chosen.entry(class).or_insert_with(|| {
-            queue.push(class);
+            queue.push_back(class);
             layout
         });
     }
@@ -243,18 +238,15 @@ fn assign_part(kernel: &Kernel, target: &Target, plan: &Plan, part: Region, out:
     let mut rest = insts.iter().flat_map(|&i| kernel.insts[i].results.iter().copied()).collect::<Vec<_>>().into_iter();
 
     loop {
-        while let Some(class) = queue.pop() {
+        while let Some(class) = queue.pop_back() {
             let layout = chosen[&class].clone();
-            for (from, to, link) in &links {
-                if classes.find(*from) != class {
-                    continue;
-                }
+            for (_, to, link) in from[class].iter().filter_map(|&n| links.get(n as usize)) {
                 let to = classes.find(*to);
                 if !chosen.contains_key(&to)
                     && let Some(l) = spread(&layout, link)
                 {
                     chosen.insert(to, Rc::new(l));
-                    queue.insert(0, to);
+                    queue.push_front(to);
                 }
             }
         }
@@ -263,7 +255,7 @@ fn assign_part(kernel: &Kernel, target: &Target, plan: &Plan, part: Region, out:
             let l = access_layout(kernel, target, plan, i, v)?;
             let class = classes.find(v);
             chosen.insert(class, Rc::new(l));
-            queue.push(class);
+            queue.push_back(class);
             continue;
         }
         let next = rest.by_ref().find(|&v| tile_shape(kernel, v).is_some() && !chosen.contains_key(&classes.find(v)));
@@ -271,7 +263,7 @@ fn assign_part(kernel: &Kernel, target: &Target, plan: &Plan, part: Region, out:
         let l = default_layout(kernel, target, plan, v)?;
         let class = classes.find(v);
         chosen.insert(class, Rc::new(l));
-        queue.push(class);
+        queue.push_back(class);
     }
 
     let mut own: Vec<Value> = kernel.regions[part].params.to_vec();
@@ -334,173 +326,49 @@ fn own_insts(kernel: &Kernel, r: Region, out: &mut Vec<Inst>) {
 
 /// Unions and links of one instruction.
 fn collect(kernel: &Kernel, i: Inst, classes: &mut Classes, links: &mut Vec<(Value, Value, Link)>) {
-    let d = &kernel.insts[i];
-    let tile = |v: Value| tile_shape(kernel, v).is_some();
-    match d.op {
-        tilelift_ir::elementwise_ops!() => {
-            if d.op == Op::Bitcast && tile(d.args[0]) && tile_shape(kernel, d.args[0]) != tile_shape(kernel, d.results[0]) {
-                let split = kernel.ty(d.results[0]).elem().is_packed();
-                let (there, back) = if split { (Link::Halves, Link::Bytes) } else { (Link::Bytes, Link::Halves) };
-                links.push((d.args[0], d.results[0], there));
-                links.push((d.results[0], d.args[0], back));
-                return;
-            }
-            for &a in d.args.iter().filter(|&&a| tile(a)) {
-                classes.union(a, d.results[0]);
-            }
+    for c in carried(kernel, i).into_iter().filter(|c| tile_shape(kernel, c.result).is_some()) {
+        c.params.iter().chain(&c.yields).for_each(|&v| classes.union(v, c.result));
+        if let Some(init) = c.init {
+            links.push((c.result, init, None));
+            links.push((init, c.result, None));
         }
-        Op::Dot | Op::AsyncDot => classes.union(d.args[2], d.results[0]),
-        Op::AsyncDotWait => classes.union(d.args[0], d.results[0]),
-        Op::Flip | Op::Scan | Op::ScanReverse => classes.union(d.args[0], d.results[0]),
-        Op::ReduceBy | Op::ScanBy | Op::ScanReverseBy => {
-            for &a in &d.args[1..] {
-                classes.union(d.args[0], a);
-            }
-            for &r in d.results.iter().filter(|&&r| tile(r)) {
-                if d.op != Op::ReduceBy {
-                    classes.union(d.args[0], r);
-                } else if let Some(Attr::Dim(k)) = d.attrs.first() {
-                    links.push((d.args[0], r, Link::Slice(*k as usize)));
-                }
+    }
+    let Some(p) = passage(kernel, i) else { return };
+    let values = |side: &[Touch]| side.iter().filter_map(|t| t.value(kernel, i)).collect::<SmallVec<[Value; 4]>>();
+    let (near, far) = (values(&p.near), values(&p.far));
+    let [forward, backward] = p.map.proposes();
+    let one = |classes: &mut Classes, side: &[Value]| {
+        if let Some((&last, others)) = side.split_last() {
+            others.iter().for_each(|&v| classes.union(v, last));
+        }
+    };
+    match p.tie {
+        Tie::One => {
+            one(classes, &near);
+            // Sums along one axis say nothing of each other.
+            if backward {
+                one(classes, &far);
             }
         }
-        Op::Philox => {
-            for &v in d.args.iter().chain(&d.results).filter(|&&v| tile(v)) {
-                classes.union(d.results[0], v);
+        Tie::Equal => {
+            for pair in near.windows(2) {
+                links.push((pair[0], pair[1], None));
+                links.push((pair[1], pair[0], None));
             }
         }
-        Op::Join => {
-            classes.union(d.args[0], d.args[1]);
-            if let Some(s) = tile_shape(kernel, d.args[0]) {
-                links.push((d.args[0], d.results[0], Link::Join));
-                links.push((d.results[0], d.args[0], Link::Slice(s.len())));
+        Tie::First => {
+            for pair in near.windows(2) {
+                links.push((near[0], pair[1], None));
             }
         }
-        Op::Split => {
-            if let Some(s) = tile_shape(kernel, d.results[0]) {
-                classes.union(d.results[0], d.results[1]);
-                links.push((d.args[0], d.results[0], Link::Slice(s.len())));
-                links.push((d.results[0], d.args[0], Link::Join));
-            }
+    }
+    let map = Rc::new(p.map);
+    if let Some(&from) = near.first() {
+        let heard = if backward { &far[..far.len().min(1)] } else { &far[..] };
+        for &to in heard {
+            links.extend(forward.then(|| (from, to, Some((map.clone(), true)))));
+            links.extend(backward.then(|| (to, from, Some((map.clone(), false)))));
         }
-        Op::Concat => {
-            if let (Some(Attr::Dim(k)), Some(a), Some(c)) = (d.attrs.first(), tile_shape(kernel, d.args[0]), tile_shape(kernel, d.args[1]))
-                && a == c
-            {
-                classes.union(d.args[0], d.args[1]);
-                links.push((d.args[0], d.results[0], Link::Chunks(*k as usize, 2)));
-                links.push((d.results[0], d.args[0], Link::Chunk(*k as usize, 2)));
-            }
-        }
-        Op::Slice => {
-            if let (Some(a), Some(r)) = (tile_shape(kernel, d.args[0]), tile_shape(kernel, d.results[0])) {
-                let cut: Vec<usize> = (0..a.len()).filter(|&k| a[k] != r[k]).collect();
-                match cut[..] {
-                    [] => links.push((d.args[0], d.results[0], Link::Same)),
-                    [k] if a[k].is_multiple_of(r[k]) => {
-                        links.push((d.args[0], d.results[0], Link::Chunk(k, a[k] / r[k])));
-                        links.push((d.results[0], d.args[0], Link::Chunks(k, a[k] / r[k])));
-                    }
-                    _ => {}
-                }
-            }
-        }
-        Op::ArgMin | Op::ArgMax => {
-            if let (true, Some(Attr::Dim(k))) = (tile(d.results[0]), d.attrs.first()) {
-                links.push((d.args[0], d.results[0], Link::Slice(*k as usize)));
-            }
-        }
-        Op::Transpose => {
-            if let Some(Attr::Perm(p)) = d.attrs.first() {
-                let p: Vec<usize> = p.iter().map(|&x| x as usize).collect();
-                let mut inverse = vec![0; p.len()];
-                p.iter().enumerate().for_each(|(i, &x)| inverse[x] = i);
-                links.push((d.args[0], d.results[0], Link::Transpose(p)));
-                links.push((d.results[0], d.args[0], Link::Transpose(inverse)));
-            }
-        }
-        Op::Reshape => {
-            if let (Some(a), Some(r)) = (tile_shape(kernel, d.args[0]), tile_shape(kernel, d.results[0])) {
-                links.push((d.args[0], d.results[0], Link::Reshape(r.to_vec())));
-                links.push((d.results[0], d.args[0], Link::Reshape(a.to_vec())));
-            }
-        }
-        Op::Broadcast => {
-            if let (Some(a), Some(r)) = (tile_shape(kernel, d.args[0]), tile_shape(kernel, d.results[0])) {
-                let dims = (0..a.len()).filter(|&k| a[k] != r[k]).collect();
-                links.push((d.results[0], d.args[0], Link::Unbroadcast(dims)));
-            }
-        }
-        Op::Reduce => {
-            if let (true, Some(Attr::Dim(k))) = (tile(d.results[0]), d.attrs.get(1)) {
-                links.push((d.args[0], d.results[0], Link::Slice(*k as usize)));
-            }
-        }
-        Op::Load => {
-            if let Some(&m) = kernel.operand(i, "mask").first() {
-                links.push((d.results[0], m, Link::Same));
-            }
-        }
-        Op::Store => {
-            if let Some(&m) = kernel.operand(i, "mask").first() {
-                links.push((kernel.operand(i, "value")[0], m, Link::Same));
-            }
-        }
-        Op::Gather | Op::Scatter | Op::Atomic | Op::AtomicCas => {
-            // Everything but the view and a scalar `other` has one shape: what is chosen for one suits the others.
-            let tiles: Vec<Value> = d.args.iter().chain(&d.results).copied().filter(|&v| tile(v)).collect();
-            for pair in tiles.windows(2) {
-                links.push((pair[0], pair[1], Link::Same));
-                links.push((pair[1], pair[0], Link::Same));
-            }
-        }
-        Op::RequireLayout => links.push((d.results[0], d.args[0], Link::Same)),
-        Op::ReleaseLayout => {
-            links.push((d.args[0], d.results[0], Link::Same));
-            links.push((d.results[0], d.args[0], Link::Same));
-        }
-        Op::Sort | Op::ArgSort => {
-            links.push((d.args[0], d.results[0], Link::Same));
-        }
-        Op::GatherTile => {
-            links.push((d.results[0], d.args[1], Link::Same));
-            links.push((d.args[1], d.results[0], Link::Same));
-        }
-        Op::Histogram => {
-            if let Some(&m) = d.args.get(1) {
-                links.push((d.args[0], m, Link::Same));
-            }
-        }
-        Op::TopK | Op::ArgTopK => {}
-        tilelift_ir::explicit_ops!() => {}
-        Op::For | Op::While => {
-            let init = if d.op == Op::For { &d.args[3..] } else { &d.args[..] };
-            for (k, &result) in d.results.iter().enumerate() {
-                if !tile(result) {
-                    continue;
-                }
-                for (n, &r) in d.regions.iter().enumerate() {
-                    let skip = usize::from(d.op == Op::For);
-                    classes.union(kernel.regions[r].params[k + skip], result);
-                    if n + 1 == d.regions.len() {
-                        classes.union(kernel.yields(r)[k], result);
-                    }
-                }
-                links.push((result, init[k], Link::Same));
-                links.push((init[k], result, Link::Same));
-            }
-        }
-        Op::If => {
-            for (k, &result) in d.results.iter().enumerate() {
-                if tile(result) {
-                    for &r in &d.regions {
-                        classes.union(kernel.yields(r)[k], result);
-                    }
-                }
-            }
-        }
-        Op::Const | Op::ProgramId | Op::NumPrograms | Op::Dim | Op::Iota | Op::Splat | Op::Yield => {}
-        Op::Assume | Op::Assert | Op::Print | Op::Prefetch => {}
     }
 }
 

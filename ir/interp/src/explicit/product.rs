@@ -108,7 +108,8 @@ impl Cluster<'_, '_> {
 
     /// True for the regions of one loop.
     fn same_loop(&self, a: Region, b: Region) -> bool {
-        a == b || self.machine.kernel.insts.values().any(|d| d.op == Op::While && d.regions.contains(&a) && d.regions.contains(&b))
+        let kernel = self.machine.kernel;
+        a == b || kernel.holder(a).is_some_and(|i| kernel.insts[i].op == Op::While && kernel.holder(b) == Some(i))
     }
 
     /// The end of a way of a choice.

@@ -74,7 +74,7 @@ pub(super) fn is_bit(kernel: &Kernel, v: Value) -> bool {
         match kernel.values[v].def {
             ValueDef::KernelParam(_) => false,
             ValueDef::RegionParam(r, n) => {
-                let Some(i) = kernel.insts.keys().find(|&i| kernel.insts[i].op == Op::For && kernel.insts[i].regions.contains(&r)) else {
+                let Some(i) = kernel.holder(r).filter(|&i| kernel.insts[i].op == Op::For) else {
                     return false;
                 };
                 let n = n as usize;
