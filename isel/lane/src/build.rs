@@ -454,7 +454,7 @@ impl LaneBuilder {
         self.pure(Key::MadWideU(a, b, c), &[LTy::I64], &[a, b, c], |d| Inst::MadWideU { dst: d[0], a, b, c })[0]
     }
 
-    /// The 32 bits from bit `by` modulo 32 of `low` on, with those of `high` above.
+    /// The upper 32 bits of `high` and `low`, shifted left by `by` modulo 32.
     pub fn funnel(&mut self, high: LVal, low: LVal, by: LVal) -> LVal {
         self.pure(Key::Funnel(high, low, by), &[LTy::I32], &[high, low, by], |d| Inst::Funnel { dst: d[0], high, low, by })[0]
     }

@@ -34,7 +34,7 @@ instructions! {
         MadWide { dst: LVal = def I64, a: LVal = read I32, b: LVal = read I32, c: LVal = read I64 } => Effect::Compute, "mad_wide {a}, {b}, {c}";
         /// `i64`: zero-extended `i32` a times zero-extended `i32` b plus `i64` c.
         MadWideU { dst: LVal = def I64, a: LVal = read I32, b: LVal = read I32, c: LVal = read I64 } => Effect::Compute, "mad_wide_u {a}, {b}, {c}";
-        /// The 32 bits of `high` and `low`, one behind the other, from bit `by` modulo 32 of `low` on.
+        /// The upper 32 bits of `high` and `low`, one behind the other, shifted left by `by` modulo 32.
         Funnel { dst: LVal = def I32, high: LVal = read I32, low: LVal = read I32, by: LVal = read I32 }
             => Effect::Compute, "funnel {high}, {low}, {by}";
         /// Comparison of two values of one type; `i1`.

@@ -62,7 +62,7 @@ pub(super) const I32: &[Rule] = rows! {
     "maximum_u.i32" Key::Bin(MaximumU), T32, Always => lines(&["max.u32 $d, #a, #b"]);
     "popcount.i32" Key::Un(Popcount), T32, Always => lines(&["popc.b32 $d, $a"]);
     "clz.i32" Key::Un(Clz), T32, Always => lines(&["clz.b32 $d, $a"]);
-    "funnel" Key::Plain(Funnel), T32, Always => lines(&["shf.r.wrap.b32 $d, #b, #a, #c"]);
+    "funnel" Key::Plain(Funnel), T32, Always => lines(&["shf.l.wrap.b32 $d, #b, #a, #c"]);
 };
 
 /// `i64`.

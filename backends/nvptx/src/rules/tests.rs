@@ -10,9 +10,10 @@ use tilelift_isel::lane::testing::everything;
 fn plain() -> Vec<(Key, LTy)> {
     let program = everything().p;
     let one = |i: &Inst| match (i.results(), i.effect().computes()) {
-        (&[dst], true) => Some((Key::Plain(i.code()), program.vals[dst])),
+        (&[dst, ..], true) => Some((Key::Plain(i.code()), program.vals[dst])),
         _ => None,
     };
+    // Other keys, or text of their own.
     let elsewhere = |code: Opcode| {
         use Opcode::{Bin, Bitcast, Cmp, Const, Cvt, Divide, Fma, Pack, Param, Select, SharedAddr, Special, Un, Unpack};
         matches!(code, Const | Param | Special | SharedAddr | Un | Bin | Fma | Cmp | Select | Cvt | Bitcast | Pack | Unpack | Divide)

@@ -302,7 +302,7 @@ impl<'a> Machine<'a> {
             Inst::Funnel { dst, high, low, by } => self.define(*dst, |m, d| {
                 let operands = m.reg(*high).iter().zip(m.reg(*low)).zip(m.reg(*by));
                 let both = |high: u64, low: u64| high << 32 | u64::from(low as u32);
-                d.iter_mut().zip(operands).for_each(|(d, ((&h, &l), &by))| *d = extend(both(h, l) >> (by & 31), LTy::I32));
+                d.iter_mut().zip(operands).for_each(|(d, ((&h, &l), &by))| *d = extend(both(h, l) << (by & 31) >> 32, LTy::I32));
                 Ok(())
             }),
             Inst::Cmp { dst, op, a, b } => self.define(*dst, |m, d| ops::cmp(*op, m.ty(*a), d, m.reg(*a), m.reg(*b))),

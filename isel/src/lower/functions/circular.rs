@@ -23,13 +23,13 @@ pub(in crate::lower) fn sine(b: &mut LaneBuilder, a: LVal, elem: Scalar, cosine:
     })
 }
 
-/// 2/pi behind 26 zeros, highest word first.
+/// 2/pi behind 25 zeros, highest word first.
 const SHORT_WORDS: [u32; 7] = {
     let mut words = [0; 7];
     let mut i = 0;
     while i < words.len() {
         // The table has 64 zeros in front.
-        let at = 64 - 26 + 32 * i;
+        let at = 64 - 25 + 32 * i;
         let pair = (TWO_OVER_PI[at / 64] as u128) << 64 | TWO_OVER_PI[at / 64 + 1] as u128;
         words[i] = (pair >> (96 - at % 64)) as u32;
         i += 1;
@@ -51,15 +51,14 @@ const QUADRANT: f64 = 8.515_304_187_176_306e-20;
 /// Quadrant and remainder of the `f32` of those bits, which is at least 1.
 fn short_remainder(b: &mut LaneBuilder, magnitude: LVal) -> (LVal, LVal) {
     let exponent = with(b, BinOp::ShrU, magnitude, 23);
-    let last = b.i32(254);
-    let by = b.bin(BinOp::Sub, last, exponent);
+    let by = with(b, BinOp::Add, exponent, -127);
     let words = SHORT_WORDS.map(|w| b.i32(i64::from(w as i32)));
-    let near = with(b, BinOp::And, by, 32);
-    let near = test(b, CmpOp::Ne, near, 0);
-    let first: [LVal; 6] = std::array::from_fn(|i| b.select(near, words[i], words[i + 1]));
-    let near = with(b, BinOp::And, by, 64);
-    let near = test(b, CmpOp::Ne, near, 0);
-    let words: [LVal; 4] = std::array::from_fn(|i| b.select(near, first[i], first[i + 2]));
+    let far = with(b, BinOp::And, by, 32);
+    let far = test(b, CmpOp::Ne, far, 0);
+    let first: [LVal; 6] = std::array::from_fn(|i| b.select(far, words[i + 1], words[i]));
+    let far = with(b, BinOp::And, by, 64);
+    let far = test(b, CmpOp::Ne, far, 0);
+    let words: [LVal; 4] = std::array::from_fn(|i| b.select(far, first[i + 2], first[i]));
     let [high, middle, low] = std::array::from_fn(|i| b.funnel(words[i], words[i + 1], by));
     let fraction = with(b, BinOp::And, magnitude, 0x7f_ffff);
     let significand = with(b, BinOp::Or, fraction, 0x80_0000);

@@ -6,7 +6,7 @@
 //!       f64   a = k ln 2 + t, |t| <= ln 2 / 2, with ln 2 in two parts, the first of so few bits that k times it is exact; e^t by its
 //!             series to t^13, cut where the rest is below 2^-56; 2^k in two halves, so that the result rounds once
 //! exp2  f32   the machine's
-//!       f64   a = k + t / ln 2, and as above
+//!       f64   a = k + t, |t| <= 1/2; 2^t by its series, cut at the same power, and as above
 //! tanh  f32   below 0.55: x + x^3 P(x^2), a least-maximum fit of P with relative error 2^-24; above: 1 - 2 / (e^2x + 1), where the
 //!             errors of exp2 and of the reciprocal are scaled by at most 1/2
 //!       f64   E / (E + 2) with E = e^2a - 1, which has a series of its own below 3/4
@@ -17,7 +17,7 @@
 
 use super::{F64, Wide, doubled, number, own, polynomial, root, signed_as, widened, with};
 use crate::lane::{BinOp, LTy, LVal, LaneBuilder, UnOp};
-use std::f64::consts::{LN_2, LOG2_E};
+use std::f64::consts::LOG2_E;
 use tilelift_ir::{CmpOp, Scalar};
 
 /// `1 / n!`.
@@ -40,6 +40,24 @@ const INVERSE_FACTORIALS: [f64; 18] = [
     7.647_163_731_819_816e-13,
     4.779_477_332_387_385e-14,
     2.811_457_254_345_520_6e-15,
+];
+
+/// `(ln 2)^n / n!`.
+const POWERS: [f64; 14] = [
+    1.0,
+    0.693_147_180_559_945_3,
+    0.240_226_506_959_100_72,
+    0.055_504_108_664_821_58,
+    0.009_618_129_107_628_477,
+    0.001_333_355_814_642_844_3,
+    0.000_154_035_303_933_816_1,
+    1.525_273_380_405_984_1e-05,
+    1.321_548_679_014_431e-06,
+    1.017_808_600_923_97e-07,
+    7.054_911_620_801_123e-09,
+    4.445_538_271_870_811_6e-10,
+    2.567_843_599_348_820_6e-11,
+    1.369_148_885_390_412_8e-12,
 ];
 
 /// ln 2 to 32 bits, and what is left of it.
@@ -132,9 +150,8 @@ fn power(b: &mut LaneBuilder, n: LVal) -> LVal {
     b.bitcast(bits, F64)
 }
 
-/// `e^t 2^n`, and 0 where `a` is below a limit.
-fn scaled(b: &mut LaneBuilder, t: LVal, n: LVal, a: LVal, limit: f64) -> LVal {
-    let sum = polynomial(b, t, &INVERSE_FACTORIALS[..14], Scalar::F64);
+/// `sum 2^n`, and 0 where `a` is below a limit.
+fn scaled(b: &mut LaneBuilder, sum: LVal, n: LVal, a: LVal, limit: f64) -> LVal {
     let half = with(b, BinOp::ShrS, n, 1);
     let rest = b.bin(BinOp::Sub, n, half);
     let (half, rest) = (power(b, half), power(b, rest));
@@ -156,16 +173,16 @@ fn long_exp(b: &mut LaneBuilder, a: LVal) -> LVal {
     let x = clamped(b, a, -760.0, 720.0);
     let (k, n) = nearest(b, x, Some(LOG2_E));
     let t = reduced(b, a, k);
-    scaled(b, t, n, a, -750.0)
+    let sum = polynomial(b, t, &INVERSE_FACTORIALS[..14], Scalar::F64);
+    scaled(b, sum, n, a, -750.0)
 }
 
 fn long_exp2(b: &mut LaneBuilder, a: LVal) -> LVal {
     let x = clamped(b, a, -1080.0, 1030.0);
     let (k, n) = nearest(b, x, None);
     let t = b.bin(BinOp::Sub, a, k);
-    let ln = number(b, LN_2, Scalar::F64);
-    let t = b.mul(t, ln);
-    scaled(b, t, n, a, -1076.0)
+    let sum = polynomial(b, t, &POWERS, Scalar::F64);
+    scaled(b, sum, n, a, -1076.0)
 }
 
 fn short_tanh(b: &mut LaneBuilder, a: LVal) -> LVal {

@@ -64,9 +64,10 @@ fn parts(b: &mut LaneBuilder, a: LVal) -> (LVal, LVal) {
     let bits = b.bitcast(normal, LTy::I64);
     let exponent = with(b, BinOp::ShrU, bits, 52);
     let exponent = b.cvt(exponent, LTy::I32);
-    let (bias, more) = (b.i32(1023), b.i32(1023 + 54));
-    let bias = b.select(small, more, bias);
-    let exponent = b.bin(BinOp::Sub, exponent, bias);
+    let exponent = with(b, BinOp::Add, exponent, -1023);
+    let (more, none) = (b.i32(54), b.i32(0));
+    let more = b.select(small, more, none);
+    let exponent = b.bin(BinOp::Sub, exponent, more);
     let fraction = with(b, BinOp::And, bits, (1 << 52) - 1);
     let fraction = with(b, BinOp::Or, fraction, 1023 << 52);
     let m = b.bitcast(fraction, F64);
