@@ -14,6 +14,7 @@
 
 use tilelift_ir::layout::{BankModel, FragmentMap};
 use tilelift_ir::{Precision, Scalar};
+use tilelift_isel::lane::UnOp;
 use tilelift_isel::{Costs, MatrixInstr, Target};
 
 /// Lanes of a wavefront.
@@ -35,6 +36,7 @@ pub fn gfx942() -> Target {
         matrix: MATRIX.iter().map(Row::instr).collect(),
         copy_async: &[],
         code_casts: &[],
+        functions: FUNCTIONS,
         load_matrix: false,
         early_launch: false,
         costs: CDNA3,
@@ -42,6 +44,20 @@ pub fn gfx942() -> Target {
         units: None,
     }
 }
+
+/// `v_exp`, `v_log`, `v_rsq` and `v_rcp` of `f32` and `f16` are off by a unit in the last place ("AMD Instinct MI300 Instruction Set
+/// Architecture"); those of `f64` are first guesses.
+const FUNCTIONS: &[(UnOp, Scalar)] = &[
+    (UnOp::Exp2, Scalar::F32),
+    (UnOp::Exp2, Scalar::F16),
+    (UnOp::Log2, Scalar::F32),
+    (UnOp::Log2, Scalar::F16),
+    (UnOp::Rsqrt, Scalar::F32),
+    (UnOp::Rsqrt, Scalar::F16),
+    (UnOp::Rcp, Scalar::F32),
+    (UnOp::Rcp, Scalar::F16),
+    (UnOp::RcpNormal, Scalar::F32),
+];
 
 /// CDNA3, from its documented rates, not measured: four units of 16 lanes, 128 bytes of shared memory a cycle, 5.3 TB/s over 304 compute
 /// units at 2.1 GHz.

@@ -14,6 +14,7 @@
 
 use tilelift_ir::layout::{BankModel, Coord, FragmentMap};
 use tilelift_ir::{Precision, Scalar};
+use tilelift_isel::lane::UnOp;
 use tilelift_isel::{BulkTensor, Costs, GroupMatrix, Machine, MatrixInstr, RegisterPool, Target, Units};
 
 /// A step of a fragment bit: rows, columns.
@@ -227,6 +228,24 @@ fn map(f: &Frag) -> FragmentMap {
     }
 }
 
+/// Functions of the special unit: they are near enough for `f32`, and exact enough behind it for the 16-bit formats. `rcp.rn.f64` rounds.
+pub(crate) const FUNCTIONS: &[(UnOp, Scalar)] = &[
+    (UnOp::Exp2, Scalar::F32),
+    (UnOp::Exp2, Scalar::F16),
+    (UnOp::Exp2, Scalar::BF16),
+    (UnOp::Log2, Scalar::F32),
+    (UnOp::Log2, Scalar::F16),
+    (UnOp::Log2, Scalar::BF16),
+    (UnOp::Rsqrt, Scalar::F32),
+    (UnOp::Rsqrt, Scalar::F16),
+    (UnOp::Rsqrt, Scalar::BF16),
+    (UnOp::Rcp, Scalar::F32),
+    (UnOp::Rcp, Scalar::F16),
+    (UnOp::Rcp, Scalar::BF16),
+    (UnOp::Rcp, Scalar::F64),
+    (UnOp::RcpNormal, Scalar::F32),
+];
+
 /// A chip by what differs: name and bytes of shared memory per program instance (CUDA C++ Programming Guide, "Technical
 /// Specifications per Compute Capability").
 fn chip(name: &'static str, shared_bytes: u32, newer: &[Row], code_casts: &'static [Scalar]) -> Target {
@@ -252,6 +271,7 @@ fn chip(name: &'static str, shared_bytes: u32, newer: &[Row], code_casts: &'stat
         matrix: MMA_SYNC.iter().chain(newer).map(instr).collect(),
         copy_async: &[16, 8, 4],
         code_casts,
+        functions: FUNCTIONS,
         load_matrix: true,
         early_launch: false,
         costs: H200,

@@ -110,13 +110,23 @@ fn errors_name_the_place_and_the_remedy() {
     assert!(matches!(emit(&p, &sm_80(), &none), Err(EmitError::Invalid { .. })));
 
     let f64 = LTy::Num(Scalar::F64);
-    let p = elementwise("sin", &[f64], f64, |a, v| a.un(UnOp::Sin, v[0]));
-    let e = emit(&p, &sm_80(), &none).unwrap_err();
-    assert_eq!(e.to_string(), "no PTX for un(sin) on f64: the function has no f64 form; cast to f32");
+    let p = elementwise("exp2", &[f64], f64, |a, v| a.un(UnOp::Exp2, v[0]));
+    let Err(EmitError::Invalid { detail, .. }) = emit(&p, &sm_80(), &none) else { panic!("no machine has it") };
+    assert!(detail.to_string().contains("the target has no `Exp2` of f64"), "{detail}");
 
     let mut target = sm_80();
     target.name = "gfx942";
     assert!(matches!(emit(&vector_add(), &target, &none), Err(EmitError::Unsupported { .. })));
+}
+
+/// What the table of lane instructions has, this backend prints.
+#[test]
+fn every_instruction_has_a_text() {
+    let program = tilelift_isel::lane::testing::everything().p;
+    let kernel = text(&program, &sm_80());
+    for part in ["prefetch.global", "ldmatrix", "mma.sync", "cp.async", "trap", "shfl.sync", "bar.sync"] {
+        assert!(kernel.text.contains(part), "{part} is missing in\n{}", kernel.text);
+    }
 }
 
 #[test]

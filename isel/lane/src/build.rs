@@ -8,7 +8,7 @@ mod budget;
 mod control;
 mod roles;
 
-pub use budget::{Budget, INSTRUCTIONS, bin_weight, un_weight};
+pub use budget::{Budget, INSTRUCTIONS};
 pub use roles::{RoleSpec, SPARE};
 
 use super::fold::{eval_cmp, eval_int};
@@ -34,6 +34,8 @@ enum Key {
     Bin(BinOp, LVal, LVal),
     Fma(LVal, LVal, LVal),
     MadWide(LVal, LVal, LVal),
+    MadWideU(LVal, LVal, LVal),
+    Funnel(LVal, LVal, LVal),
     Cmp(CmpOp, LVal, LVal),
     Select(LVal, LVal, LVal),
     Divide(Box<(Vals, Vals)>),
@@ -90,6 +92,8 @@ pub struct LaneBuilder {
     read_only: Set<AllocId>,
     /// Formats whose codes the machine converts itself.
     pub code_casts: &'static [Scalar],
+    /// Optional operations that the machine has, with the types for which it does.
+    pub functions: &'static [(UnOp, Scalar)],
     /// Global loads of roles move towards their uses, for the kernel writes nothing that it loads; the registers of a lane of a role that
     /// asks for none.
     pub sink_loads: Option<u32>,
@@ -130,6 +134,7 @@ impl LaneBuilder {
             written: false,
             read_only: Set::default(),
             code_casts: &[],
+            functions: &[],
             sink_loads: None,
             meter: Default::default(),
             role: None,
@@ -203,7 +208,7 @@ impl LaneBuilder {
         }
         let dsts: Vals = tys.iter().map(|&t| self.new_val(t, depth)).collect();
         let inst = make(&dsts);
-        self.budget.take(&inst, tys.first().copied().unwrap_or(LTy::I32));
+        self.budget.take(&inst);
         if !self.budget.spent() {
             let frame = &mut self.frames[depth as usize];
             frame.block.push(inst);
@@ -222,7 +227,7 @@ impl LaneBuilder {
         {
             origins.push((inst.clone(), self.origin));
         }
-        self.budget.take(&inst, LTy::I32);
+        self.budget.take(&inst);
         if !self.budget.spent() {
             self.frames[at].block.push(inst);
         }
@@ -445,6 +450,16 @@ impl LaneBuilder {
             return c;
         }
         self.pure(Key::MadWide(a, b, c), &[LTy::I64], &[a, b, c], |d| Inst::MadWide { dst: d[0], a, b, c })[0]
+    }
+
+    /// `i64` sum of `c` and the product of two `i32`, read unsigned.
+    pub fn mad_wide_u(&mut self, a: LVal, b: LVal, c: LVal) -> LVal {
+        self.pure(Key::MadWideU(a, b, c), &[LTy::I64], &[a, b, c], |d| Inst::MadWideU { dst: d[0], a, b, c })[0]
+    }
+
+    /// The upper 32 bits of `high` and `low`, shifted left by `by` modulo 32.
+    pub fn funnel(&mut self, high: LVal, low: LVal, by: LVal) -> LVal {
+        self.pure(Key::Funnel(high, low, by), &[LTy::I32], &[high, low, by], |d| Inst::Funnel { dst: d[0], high, low, by })[0]
     }
 
     /// A comparison.

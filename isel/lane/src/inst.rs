@@ -1,92 +1,100 @@
 //! The table of instructions. [`super::table`] explains the form of a row; [`super::unit`] has the table of what asynchronous units do.
 
 use crate::print::{bits, flag, maybe, typed};
-use crate::table::{Effect, Use, Values, instructions};
+use crate::table::{Effect, Kind, Use, Values, instructions};
 use crate::{
-    AllocId, Atomic, AtomicKind, BinOp, CmpOp, For, If, LVal, MatrixId, Roles, ShuffleFrom, Space, Special, UnOp, Unit, Vals, While,
+    AllocId, Atomic, AtomicKind, BinOp, CmpOp, For, If, LVal, MatrixId, Roles, ShuffleFrom, Space, Special, Takes, UnOp, Unit, Vals, While,
 };
-use tilelift_ir::CacheHint;
+use tilelift_ir::{AtomicOp, CacheHint};
 
 instructions! {
     /// An instruction. Results come first; every value is defined once.
     #[derive(Clone, PartialEq, Debug)]
     #[allow(missing_docs)] // the fields are named in each variant's text
-    pub enum Inst {
+    pub enum Inst as Opcode {
         /// A value that nobody may look at: the accumulator of a multiplication that does not read it.
         // Where the first stands is where its register begins.
-        Undefined { dst: LVal = def } => Effect::Stay, "undefined";
+        Undefined { dst: LVal = def Own } => Effect::Stay, "undefined";
         /// A literal: its bits, in the low bits (integers are sign-extended to 64; `i1` is 0 or 1).
-        Const { dst: LVal = def, bits: u64 = with } => Effect::Compute, "const {}", self::bits(dst, bits);
+        Const { dst: LVal = def Own, bits: u64 = with } => Effect::Compute, "const {}", self::bits(dst, bits);
         /// Launch parameter number `index`.
-        Param { dst: LVal = def, index: u32 = with } => Effect::Compute, "param {index}";
+        Param { dst: LVal = def Own, index: u32 = with } => Effect::Compute, "param {index}";
         /// Where the lane stands; `i32`.
-        Special { dst: LVal = def, what: Special = with } => Effect::Compute, "special {what}";
+        Special { dst: LVal = def I32, what: Special = with } => Effect::Compute, "special {what}";
         /// The byte address of an allocation in shared memory; `i32`.
-        SharedAddr { dst: LVal = def, alloc: AllocId = with } => Effect::Compute, "shared_addr {alloc}{}", maybe(" // ", alloc.purpose());
+        SharedAddr { dst: LVal = def I32, alloc: AllocId = with } => Effect::Compute, "shared_addr {alloc}{}", maybe(" // ", alloc.purpose());
         /// `op a`; operand and result have one type.
-        Un { dst: LVal = def, op: UnOp = with, a: LVal = read } => Effect::Compute, "{op} {a}";
+        Un { dst: LVal = def T, op: UnOp = with, a: LVal = read T } => Effect::Compute, takes op.takes(), size op.size(), "{op} {a}";
         /// `a op b`; operands and result have one type.
-        Bin { dst: LVal = def, op: BinOp = with, a: LVal = read, b: LVal = read } => Effect::Compute, "{op} {a}, {b}";
+        Bin { dst: LVal = def T, op: BinOp = with, a: LVal = read T, b: LVal = read T }
+            => Effect::Compute, takes op.takes(), size op.size(), "{op} {a}, {b}";
         /// `a * b + c` with one rounding, as the tile op `fma`; for `i32` and `i64` the wrapping `a * b + c`.
-        Fma { dst: LVal = def, a: LVal = read, b: LVal = read, c: LVal = read } => Effect::Compute, "fma {a}, {b}, {c}";
+        Fma { dst: LVal = def T, a: LVal = read T, b: LVal = read T, c: LVal = read T } => Effect::Compute, takes Takes::Fused, "fma {a}, {b}, {c}";
         /// `i64`: sign-extended `i32` a times sign-extended `i32` b plus `i64` c.
-        MadWide { dst: LVal = def, a: LVal = read, b: LVal = read, c: LVal = read } => Effect::Compute, "mad_wide {a}, {b}, {c}";
+        MadWide { dst: LVal = def I64, a: LVal = read I32, b: LVal = read I32, c: LVal = read I64 } => Effect::Compute, "mad_wide {a}, {b}, {c}";
+        /// `i64`: zero-extended `i32` a times zero-extended `i32` b plus `i64` c.
+        MadWideU { dst: LVal = def I64, a: LVal = read I32, b: LVal = read I32, c: LVal = read I64 } => Effect::Compute, "mad_wide_u {a}, {b}, {c}";
+        /// The upper 32 bits of `high` and `low`, one behind the other, shifted left by `by` modulo 32.
+        Funnel { dst: LVal = def I32, high: LVal = read I32, low: LVal = read I32, by: LVal = read I32 }
+            => Effect::Compute, "funnel {high}, {low}, {by}";
         /// Comparison of two values of one type; `i1`.
-        Cmp { dst: LVal = def, op: CmpOp = with, a: LVal = read, b: LVal = read } => Effect::Compute, "cmp {op} {a}, {b}";
+        Cmp { dst: LVal = def I1, op: CmpOp = with, a: LVal = read T, b: LVal = read T }
+            => Effect::Compute, takes if op.is_unsigned() { Takes::Ints } else { Takes::Scalars }, "cmp {op} {a}, {b}";
         /// `c ? a : b`.
-        Select { dst: LVal = def, a: LVal = read, b: LVal = read, c: LVal = read } => Effect::Compute, "select {c}, {a}, {b}";
+        Select { dst: LVal = def T, a: LVal = read T, b: LVal = read T, c: LVal = read I1 } => Effect::Compute, "select {c}, {a}, {b}";
         /// Quotients of several pairs of `f32`, each as `Bin` has it, in lanes that run together: what one check may decide for all of
         /// them is checked once.
-        Divide { dsts: Vals = def, a: Vals = read, b: Vals = read } => Effect::Compute, "divide {a} by {b}";
+        Divide { dsts: Vals = def F32, a: Vals = read F32, b: Vals = read F32 } => Effect::Compute, size 2 * dsts.len() as u64, "divide {a} by {b}";
         /// Conversion by value between the types of `a` and `dst`, as the tile op `cast`.
-        Cvt { dst: LVal = def, a: LVal = read } => Effect::Compute, "cvt {}", typed(a);
+        Cvt { dst: LVal = def Number, a: LVal = read Number } => Effect::Compute, "cvt {}", typed(a);
         /// Rounds an `f32` to tf32 (nearest, ties away), kept in an `f32`.
-        RoundTf32 { dst: LVal = def, a: LVal = read } => Effect::Compute, "round_tf32 {a}";
+        RoundTf32 { dst: LVal = def F32, a: LVal = read F32 } => Effect::Compute, "round_tf32 {a}";
         /// The same bits under another type of that width.
-        Bitcast { dst: LVal = def, a: LVal = read } => Effect::Compute, "bitcast {}", typed(a);
+        Bitcast { dst: LVal = def Own, a: LVal = read Own } => Effect::Compute, "bitcast {}", typed(a);
         /// Two 16-bit or four 8-bit values into a `b32`, low bits first.
-        Pack { dst: LVal = def, parts: Vals = read } => Effect::Compute, "pack {parts}";
+        Pack { dst: LVal = def B32, parts: Vals = read T } => Effect::Compute, takes Takes::Parts, "pack {parts}";
         /// A `b32` into two 16-bit or four 8-bit values, low bits first.
-        Unpack { dsts: Vals = def, a: LVal = read } => Effect::Compute, "unpack {a}";
+        Unpack { dsts: Vals = def T, a: LVal = read B32 } => Effect::Compute, takes Takes::Parts, "unpack {a}";
         /// Reads `dsts.len()` consecutive values of one type (1, 2 or 4; at most 16 bytes, aligned to their total) at `addr + offset`
         /// bytes. Where the guard is false nothing is read and the results are `other` (zeros if absent).
         LoadGlobal {
-            dsts: Vals = def,
-            addr: LVal = address(offset),
+            dsts: Vals = def T,
+            addr: LVal = address(offset) I64,
             offset: i32 = with,
             guard: Option<LVal> = guard,
-            other: Vals = read,
+            other: Vals = read T,
             cache: CacheHint = with,
         } => Effect::Read(Space::Global), "load.global{cache} {addr}{guard}{}", maybe(" else ", (!other.it.is_empty()).then_some(other));
         /// Writes consecutive values, as `LoadGlobal` reads them.
         StoreGlobal {
-            addr: LVal = address(offset),
+            addr: LVal = address(offset) I64,
             offset: i32 = with,
             guard: Option<LVal> = guard,
-            srcs: Vals = read,
+            srcs: Vals = read T,
             cache: CacheHint = with,
         } => Effect::Write(Space::Global), "store.global{cache} {addr} = {srcs}{guard}";
         /// Asks the caches for the line of an address in global memory, where the guard holds. Nothing else happens, whatever is there.
-        Prefetch { addr: LVal = address(offset), offset: i32 = with, guard: Option<LVal> = guard } => Effect::Hint, "prefetch {addr}{guard}";
+        Prefetch { addr: LVal = address(offset) I64, offset: i32 = with, guard: Option<LVal> = guard }
+            => Effect::Hint, "prefetch {addr}{guard}";
         /// Updates one value in memory; see [`Atomic`].
-        Atomic(update: Box<Atomic>) => Effect::Update(update.space);
+        Atomic(update: Box<Atomic>) => Effect::Update(update.space), takes update.takes(), size 2;
         /// Reads consecutive values from shared memory at `addr + offset` bytes.
-        LoadShared { dsts: Vals = def, addr: LVal = address(offset), offset: i32 = with }
+        LoadShared { dsts: Vals = def T, addr: LVal = address(offset) I32, offset: i32 = with }
             => Effect::Read(Space::Shared), "load.shared {addr}";
         /// Writes consecutive values to shared memory.
-        StoreShared { addr: LVal = address(offset), offset: i32 = with, guard: Option<LVal> = guard, srcs: Vals = read }
+        StoreShared { addr: LVal = address(offset) I32, offset: i32 = with, guard: Option<LVal> = guard, srcs: Vals = read T }
             => Effect::Write(Space::Shared), "store.shared {addr} = {srcs}{guard}";
         /// Loads 1, 2 or 4 matrices of 8 by 8 16-bit elements from shared memory: lanes 8q to 8q+7 give the addresses of the 16-byte
         /// rows of matrix q; result q of lane l holds elements (row l/4, columns 2(l%4) and +1), or with `trans` the elements
         /// (rows 2(l%4) and +1, column l/4), of matrix q. Results are `b32`.
-        LoadMatrix { dsts: Vals = def, addr: LVal = address(offset), offset: i32 = with, trans: bool = with }
+        LoadMatrix { dsts: Vals = def B32, addr: LVal = address(offset) I32, offset: i32 = with, trans: bool = with }
             => Effect::Read(Space::Shared), "load_matrix{} {addr}", flag(trans, ".trans");
         /// Starts copying `bytes` (4, 8 or 16) bytes from global to shared memory, aligned to their number; where `valid` is given and
         /// false, zeros are written and nothing is read. Complete for the lane at the [`Inst::WaitCopies`] that covers its group.
         CopyAsync {
-            shared: LVal = address(offset),
+            shared: LVal = address(offset) I32,
             offset: i32 = with,
-            global: LVal = address(global_offset),
+            global: LVal = address(global_offset) I64,
             global_offset: i32 = with,
             bytes: u32 = with,
             valid: Option<LVal> = guard,
@@ -98,24 +106,25 @@ instructions! {
         /// Waits for all lanes of the program instance; orders their memory accesses.
         Barrier => Effect::Meet, "barrier";
         /// Stops the launch with an error in a lane where the condition does not hold.
-        Assert { condition: LVal = read } => Effect::Check, "assert {condition}";
+        Assert { condition: LVal = read I1 } => Effect::Check, "assert {condition}";
         /// The value that another lane of the warp holds; 32-bit types only.
-        Shuffle { dst: LVal = def, a: LVal = read, from: ShuffleFrom = read } => Effect::Exchange, "shuffle {a} {from}";
+        Shuffle { dst: LVal = def T, a: LVal = read T, from: ShuffleFrom = read I32 }
+            => Effect::Exchange, takes Takes::Lane, "shuffle {a} {from}";
         /// A matrix instruction of the target: fragments in the order of the target's table, packed into `b32` where elements are
         /// narrower than 32 bits.
         Matrix {
-            dsts: Vals = def,
+            dsts: Vals = def Own,
             instr: MatrixId = with,
-            a: Vals = word,
-            b: Vals = word,
-            c: Vals = read,
+            a: Vals = word Own,
+            b: Vals = word Own,
+            c: Vals = read Own,
         } => Effect::Matrix, "{instr} ({a}) ({b}) ({c})";
         /// `for iv in lo..hi step step` (signed; the step is positive).
-        For(control: Box<For>) => Effect::Control;
+        For(control: Box<For>) => Effect::Control, size 1 + control.carried.len() as u64;
         /// Repeats while the first block's condition holds.
-        While(control: Box<While>) => Effect::Control;
+        While(control: Box<While>) => Effect::Control, size 1 + control.carried.len() as u64;
         /// Runs one of two blocks.
-        If(control: Box<If>) => Effect::Control;
+        If(control: Box<If>) => Effect::Control, size 1 + control.results.len() as u64;
         /// What asynchronous units do.
         Unit(unit: Box<Unit>) => unit.effect();
         /// Warps go their own ways; the last instruction of a program.
@@ -164,6 +173,25 @@ impl Atomic {
     pub(crate) fn results(&self) -> &[LVal] {
         self.dst.values()
     }
+
+    pub(crate) fn typed(&self, mut f: impl FnMut(&[LVal], Kind, bool)) {
+        f(&[self.addr], if self.space == Space::Global { Kind::I64 } else { Kind::I32 }, false);
+        f(self.guard.values(), Kind::I1, false);
+        f(&[self.value], Kind::T, false);
+        match self.kind {
+            AtomicKind::Cas(c) => f(&[c], Kind::T, false),
+            AtomicKind::Op(_) => {}
+        }
+        f(self.dst.values(), Kind::T, true);
+    }
+
+    fn takes(&self) -> Takes {
+        match self.kind {
+            AtomicKind::Op(AtomicOp::Add) => Takes::Added,
+            AtomicKind::Op(AtomicOp::Xchg) => Takes::Wide,
+            AtomicKind::Op(_) | AtomicKind::Cas(_) => Takes::WideInts,
+        }
+    }
 }
 
 impl For {
@@ -174,6 +202,9 @@ impl For {
     pub(crate) fn results(&self) -> &[LVal] {
         &[]
     }
+
+    /// Its blocks are checked with it.
+    pub(crate) fn typed(&self, _: impl FnMut(&[LVal], Kind, bool)) {}
 }
 
 impl While {
@@ -184,6 +215,9 @@ impl While {
     pub(crate) fn results(&self) -> &[LVal] {
         &[]
     }
+
+    /// Its blocks are checked with it.
+    pub(crate) fn typed(&self, _: impl FnMut(&[LVal], Kind, bool)) {}
 }
 
 impl If {
@@ -194,6 +228,9 @@ impl If {
     pub(crate) fn results(&self) -> &[LVal] {
         &[]
     }
+
+    /// Its blocks are checked with it.
+    pub(crate) fn typed(&self, _: impl FnMut(&[LVal], Kind, bool)) {}
 }
 
 impl Roles {
@@ -202,4 +239,7 @@ impl Roles {
     pub(crate) fn results(&self) -> &[LVal] {
         &[]
     }
+
+    /// Its blocks are checked with it.
+    pub(crate) fn typed(&self, _: impl FnMut(&[LVal], Kind, bool)) {}
 }

@@ -38,9 +38,9 @@ mod unit;
 mod verify;
 pub mod visit;
 
-pub use build::{Budget, INSTRUCTIONS, LaneBuilder, RoleSpec, SPARE, bin_weight, un_weight};
+pub use build::{Budget, INSTRUCTIONS, LaneBuilder, RoleSpec, SPARE};
 pub use fold::{eval_cmp, eval_int};
-pub use inst::{Control, Inst};
+pub use inst::{Control, Inst, Opcode};
 pub use interp::{LaneArg, LaneError, LaneFault, LaneOptions, LaneStats, Space, interpret};
 pub(crate) use launch_order::in_order;
 pub use launch_order::overlap_launches;
@@ -49,9 +49,9 @@ pub use op::{BinOp, Takes, UnOp};
 pub use print::{inst_brief, inst_text};
 pub use registers::{Holder, RegisterError, Registers};
 pub use rings::by_slots;
-pub use table::{Effect, Use};
+pub use table::{Effect, Kind, Use};
 pub use traffic::{Meter, Traffic};
-pub use unit::{GroupOperand, LeftOperand, Multiply, Panels, Place, Reduction, Role, Roles, Unit, panel_byte};
+pub use unit::{GroupOperand, LeftOperand, Multiply, Panels, Place, Reduction, Role, Roles, Unit, UnitCode, panel_byte};
 pub use verify::{LaneProblem, LaneVerifyError, verify};
 
 use cranelift_entity::{PrimaryMap, entity_impl};

@@ -2,9 +2,9 @@
 //!
 //! ```text
 //! /// what it does
-//! LoadShared { dsts: Vals = def, addr: LVal = address(offset), offset: i32 = with } => Effect::Read(Space::Shared), "load.shared {addr}";
-//! name       │        type   │                                               │      │                             └ text behind the results
-//!            └ field         └ role: what the instruction does with it ──────┘      └ what it does beside making values
+//! LoadShared { dsts: Vals = def T, addr: LVal = address(offset) I32, offset: i32 = with } => Effect::Read(Space::Shared), "load.shared {addr}";
+//! name       │        type   │   └ type of the value(s)                          │      │                            └ text behind the results
+//!            └ field         └ role: what the instruction does with it ──────────┘      └ what it does beside making values
 //! ```
 //!
 //! | role | the field |
@@ -16,6 +16,11 @@
 //! | `address(offset)` | an address, to which the field `offset` is added |
 //! | `place` | a [`crate::Place`] whose address it reads |
 //! | `with` | no value |
+//!
+//! Behind a role stands the [`Kind`] of the field's values: `I1`, `I32`, … for a type, `T` for the one type that the instruction is for, whatever
+//! that is, `Number` and `Own` for what has a type of its own. Guards are `I1` and places `I32` if nothing is said. Behind the effect, a row may
+//! say which types `T` stands for (`takes Takes::Fused`, else any), and what the instruction counts for in the size of a program
+//! (`size 2`, else 1: see [`crate::Budget`]).
 //!
 //! A row `Name(field: Box<T>)` asks `T` for all of that. Fields are read in the order in which they stand, and passes keep that order.
 
@@ -33,6 +38,27 @@ pub enum Use {
     Word,
     /// As an address, so many bytes in front of the place that it means.
     Address(i32),
+}
+
+/// The type of a field's values.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Kind {
+    /// `i1`.
+    I1,
+    /// `i32`.
+    I32,
+    /// `i64`.
+    I64,
+    /// `f32`.
+    F32,
+    /// A word.
+    B32,
+    /// The type that the instruction is for: that of the first such value that it reads, else of the first that it makes.
+    T,
+    /// A number of any type.
+    Number,
+    /// Whatever it has; other rules see to it.
+    Own,
 }
 
 /// What an instruction does beside making values.
@@ -166,13 +192,13 @@ pub(crate) fn place_of(addr: LVal, offset: i32) -> Place {
 macro_rules! instructions {
     (
         $(#[$meta:meta])*
-        pub enum $Name:ident {
+        pub enum $Name:ident as $Code:ident {
             $(
                 $(#[$row:meta])*
                 $V:ident
-                $( { $( $(#[$fm:meta])* $f:ident : $fty:ty = $role:ident $( ($of:ident) )? ),* $(,)? } )?
+                $( { $( $(#[$fm:meta])* $f:ident : $fty:ty = $role:ident $( ($of:ident) )? $( $kind:ident )? ),* $(,)? } )?
                 $( ( $b:ident : $bty:ty ) )?
-                => $effect:expr $( , $text:literal $( , $arg:expr )* )? ;
+                => $effect:expr $( , takes $takes:expr )? $( , size $size:expr )? $( , $text:literal $( , $arg:expr )* )? ;
             )*
         }
     ) => {
@@ -181,15 +207,59 @@ macro_rules! instructions {
             $( $(#[$row])* $V $( { $( $(#[$fm])* $f: $fty ),* } )? $( ($bty) )?, )*
         }
 
-        impl $Name {
-            /// The names of all instructions, in the order of the table.
-            pub const NAMES: &'static [&'static str] = &[$( stringify!($V) ),*];
+        /// The rows of the table, in its order.
+        #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+        #[allow(missing_docs)] // they are those of the instructions
+        pub enum $Code {
+            $( $V, )*
+        }
 
-            /// The instruction's name in the table.
-            #[inline]
-            pub fn name(&self) -> &'static str {
+        impl $Code {
+            /// All rows.
+            pub const ALL: &'static [$Code] = &[$( $Code::$V ),*];
+
+            /// The row's name.
+            pub const fn name(self) -> &'static str {
                 match self {
-                    $( Self::$V { .. } => stringify!($V), )*
+                    $( $Code::$V => stringify!($V), )*
+                }
+            }
+        }
+
+        impl $Name {
+            /// The instruction's row in the table.
+            #[inline]
+            pub fn code(&self) -> $Code {
+                match self {
+                    $( Self::$V { .. } => $Code::$V, )*
+                }
+            }
+
+            /// Calls `f` for the values of every field, with what type they have and whether the instruction makes them.
+            #[allow(unused_variables, unused_mut)]
+            pub fn typed(&self, mut f: impl FnMut(&[LVal], $crate::table::Kind, bool)) {
+                match self {
+                    $( Self::$V $( { $( $f ),* } )? $( ($b) )? => {
+                        $( $( $crate::table::instructions!(@typed f $role $( ($of) )? $( $kind )? ; $f); )* )?
+                        $( $b.typed(f) )?
+                    } )*
+                }
+            }
+
+            /// The types that the instruction is for.
+            #[allow(unused_variables)]
+            pub fn takes(&self) -> $crate::op::Takes {
+                match self {
+                    $( Self::$V $( { $( $f ),* } )? $( ($b) )? => $crate::table::instructions!(@or $crate::op::Takes::Any; $( $takes )?), )*
+                }
+            }
+
+            /// What the instruction counts for in the size of a program.
+            #[allow(unused_variables)]
+            #[inline]
+            pub fn size(&self) -> u64 {
+                match self {
+                    $( Self::$V $( { $( $f ),* } )? $( ($b) )? => $crate::table::instructions!(@or 1; $( $size )?), )*
                 }
             }
 
@@ -243,6 +313,18 @@ macro_rules! instructions {
             }
         }
     };
+
+    (@or $other:expr; ) => { $other };
+    (@or $other:expr; $it:expr) => { $it };
+
+    (@typed $g:ident with; $f:ident) => {};
+    (@typed $g:ident def $k:ident; $f:ident) => { $g($crate::table::Values::values($f), $crate::table::Kind::$k, true) };
+    (@typed $g:ident read $k:ident; $f:ident) => { $g($crate::table::Values::values($f), $crate::table::Kind::$k, false) };
+    (@typed $g:ident word $k:ident; $f:ident) => { $g($crate::table::Values::values($f), $crate::table::Kind::$k, false) };
+    (@typed $g:ident guard; $f:ident) => { $g($crate::table::Values::values($f), $crate::table::Kind::I1, false) };
+    (@typed $g:ident guard $k:ident; $f:ident) => { $g($crate::table::Values::values($f), $crate::table::Kind::$k, false) };
+    (@typed $g:ident address($of:ident) $k:ident; $f:ident) => { $g(std::slice::from_ref($f), $crate::table::Kind::$k, false) };
+    (@typed $g:ident place; $f:ident) => { $g(std::slice::from_ref(&$f.addr), $crate::table::Kind::I32, false) };
 
     (@read $g:ident def $f:ident) => {};
     (@read $g:ident with $f:ident) => {};

@@ -2,12 +2,16 @@
 
 use crate::{
     Alloc, BinOp, Costs, Inst, LTy, LVal, LaneError, LaneFault, LaneOptions, LaneStats, MatrixInstr, Param, ParamSource, Program, Special,
-    Target, Vals, interpret,
+    Target, UnOp, Vals, interpret,
 };
 use cranelift_entity::PrimaryMap;
 use tilelift_interp::{Arg, Buffer, Memory, ViewArg};
 use tilelift_ir::layout::{BankModel, FragmentMap};
 use tilelift_ir::{GridAxis, Precision, Scalar};
+
+mod everything;
+
+pub use everything::{EVERYTHING, everything};
 
 /// A program under construction.
 pub struct Asm {
@@ -156,6 +160,30 @@ fn fragment(shape: [u32; 2], reg: &[[u32; 2]], lane: &[[u32; 2]]) -> FragmentMap
     FragmentMap::new(&shape, &columns(reg), &columns(lane), &[]).unwrap()
 }
 
+const FUNCTIONS: &[(UnOp, Scalar)] = {
+    use Scalar::{BF16, F16, F32, F64};
+    use UnOp::{Exp2, Log2, Rcp, RcpNormal, Rsqrt};
+    &[
+        (Exp2, F16),
+        (Exp2, BF16),
+        (Exp2, F32),
+        (Exp2, F64),
+        (Log2, F16),
+        (Log2, BF16),
+        (Log2, F32),
+        (Log2, F64),
+        (Rsqrt, F16),
+        (Rsqrt, BF16),
+        (Rsqrt, F32),
+        (Rsqrt, F64),
+        (Rcp, F16),
+        (Rcp, BF16),
+        (Rcp, F32),
+        (Rcp, F64),
+        (RcpNormal, F32),
+    ]
+};
+
 /// Warps of 32 lanes with everything on offer; the fragments of 16-bit, 8-bit and tf32 types are those of the PTX manual.
 pub fn target() -> Target {
     const D_LANE: [[u32; 2]; 5] = [[0, 2], [0, 4], [1, 0], [2, 0], [4, 0]];
@@ -222,6 +250,7 @@ pub fn target() -> Target {
         matrix,
         copy_async: &[4, 8, 16],
         code_casts: &[],
+        functions: FUNCTIONS,
         load_matrix: true,
         machine: None,
         costs: Costs {

@@ -16,8 +16,9 @@
 
 use super::{Block, LVal, Space, Vals};
 use crate::machine::GroupMatrixId;
+use crate::op::Takes;
 use crate::print::{flag, maybe};
-use crate::table::{Effect, Use, instructions};
+use crate::table::{Effect, Kind, Use, Values, instructions};
 use std::fmt;
 
 /// Warps that go their own ways to the end of the program: bodies on disjoint ranges of warps.
@@ -131,7 +132,7 @@ impl fmt::Display for Reduction {
 instructions! {
     /// What asynchronous units, and the barriers around them, do.
     #[derive(Clone, PartialEq, Debug)]
-    pub enum Unit {
+    pub enum Unit as UnitCode {
         /// Makes a barrier word that expects `count` arrivals a phase, where the guard holds (in one lane).
         InitBarrier {
             /// The word.
@@ -166,7 +167,7 @@ instructions! {
             /// The word.
             barrier: Place = place,
             /// `i32`, 0 or 1.
-            parity: LVal = read,
+            parity: LVal = read I32,
         } => Effect::Meet, "wait {barrier} parity {parity}";
         /// Passes over a phase of a barrier word that another role waits for instead. Nothing happens; the proof counts phases by it.
         Pass {
@@ -189,10 +190,10 @@ instructions! {
             /// The barrier word that counts the bytes.
             barrier: Place = place,
             /// First element, innermost dimension first, `i32`.
-            at: Vals = read,
+            at: Vals = read I32,
             /// The blocks of the cluster that get the box, a bit per rank (`i32`): each at the same place, counted by its own word of the
             /// same place. Absent: the own block alone.
-            ranks: Option<LVal> = guard,
+            ranks: Option<LVal> = guard I32,
             /// Where it happens: in one lane.
             guard: Option<LVal> = guard,
         } => Effect::Copy, "bulk_load {to} = boxes {map} ({at}) arrives {barrier}{}{guard}", maybe(" ranks ", *ranks.it);
@@ -203,7 +204,7 @@ instructions! {
             /// The panel.
             from: Place = place,
             /// First element, innermost dimension first, `i32`.
-            at: Vals = read,
+            at: Vals = read I32,
             /// The elements are combined with those that are there, each indivisibly. Absent: they take their place.
             reduce: Option<Reduction> = with,
             /// Where it happens.
@@ -233,7 +234,7 @@ instructions! {
             /// Where lane `8q + r` has row `r` of matrix `q`.
             to: Place = place,
             /// A word per matrix.
-            srcs: Vals = read,
+            srcs: Vals = read B32,
         } => Effect::Write(Space::Shared), "store_matrix {to} = {srcs}";
         /// Orders the lane's registers before the multiplications behind it.
         FenceMatrices => Effect::Order, "fence_matrices";
@@ -268,16 +269,16 @@ instructions! {
         /// The address of a place in the shared memory of a block of the cluster; `i32`. Only what is called remote takes it.
         Remote {
             /// The address.
-            dst: LVal = def,
+            dst: LVal = def I32,
             /// The place, as the own block has it.
             place: Place = place,
             /// The block's rank, `i32`.
-            rank: LVal = read,
+            rank: LVal = read I32,
         } => Effect::Remote, "remote {place} of {rank}";
         /// Reads consecutive values from the shared memory of a block of the cluster.
         RemoteLoad {
             /// The values.
-            dsts: Vals = def,
+            dsts: Vals = def T,
             /// Where they lie, a remote address.
             from: Place = place,
         } => Effect::Remote, "load.remote {from}";
@@ -286,7 +287,7 @@ instructions! {
             /// Where they go, a remote address.
             to: Place = place,
             /// The values.
-            srcs: Vals = read,
+            srcs: Vals = read T,
             /// Where it happens.
             guard: Option<LVal> = guard,
         } => Effect::Remote, "store.remote {to} = {srcs}{guard}";
@@ -297,10 +298,10 @@ instructions! {
             /// The barrier word of that block that counts the bytes, a remote address.
             barrier: Place = place,
             /// The values: 1, 2 or 4.
-            srcs: Vals = read,
+            srcs: Vals = read T,
             /// Where it happens.
             guard: Option<LVal> = guard,
-        } => Effect::Remote, "store_async.remote {to} = {srcs} arrives {barrier}{guard}";
+        } => Effect::Remote, takes Takes::Lane, "store_async.remote {to} = {srcs} arrives {barrier}{guard}";
         /// One arrival per lane where the guard holds, at a barrier word of a block of the cluster.
         RemoteArrive {
             /// The word, a remote address.
@@ -327,6 +328,18 @@ impl Multiply {
 
     pub(crate) fn results(&self) -> &[LVal] {
         &self.dsts
+    }
+
+    pub(crate) fn typed(&self, mut f: impl FnMut(&[LVal], Kind, bool)) {
+        match &self.a {
+            LeftOperand::Shared(o) => f(&[o.at.addr], Kind::I32, false),
+            // Numbers of 32 bits are taken as words, too.
+            LeftOperand::Regs(words) => f(words, Kind::B32, false),
+        }
+        f(&[self.b.at.addr], Kind::I32, false);
+        f(self.accumulate.values(), Kind::I1, false);
+        f(&self.c, Kind::Own, false);
+        f(&self.dsts, Kind::Own, true);
     }
 }
 

@@ -134,23 +134,15 @@ impl<'a> Finder<'a> {
     fn makers_of(&mut self, block: &'a Block, front: bool) {
         for inst in block {
             match inst {
-                Inst::Const { dst, .. }
-                | Inst::Param { dst, .. }
-                | Inst::Special { dst, .. }
-                | Inst::Un { dst, .. }
-                | Inst::Bin { dst, .. }
-                | Inst::Fma { dst, .. }
-                | Inst::Cmp { dst, .. }
-                | Inst::Select { dst, .. }
-                | Inst::MadWide { dst, .. }
-                | Inst::Bitcast { dst, .. }
-                | Inst::Cvt { dst, .. } => {
-                    self.makers.insert(*dst, inst);
-                    if front {
-                        self.front.insert(*dst);
+                Inst::LoadGlobal { dsts, .. } => dsts.iter().for_each(|&d| _ = self.makers.insert(d, inst)),
+                computed if computed.effect().computes() => {
+                    for &d in computed.results() {
+                        self.makers.insert(d, inst);
+                        if front {
+                            self.front.insert(d);
+                        }
                     }
                 }
-                Inst::LoadGlobal { dsts, .. } => dsts.iter().for_each(|&d| _ = self.makers.insert(d, inst)),
                 other => blocks(other).into_iter().for_each(|b| self.makers_of(b, false)),
             }
         }
@@ -315,16 +307,16 @@ impl<'a> Finder<'a> {
             {
                 true
             }
-            Some(&Inst::Bin { a, b, .. } | &Inst::Cmp { a, b, .. }) => self.uniform(a) && self.uniform(b),
-            Some(&Inst::Un { a, .. } | &Inst::Cvt { a, .. } | &Inst::Bitcast { a, .. }) => self.uniform(a),
-            Some(&Inst::Select { c, a, b, .. } | &Inst::Fma { a: c, b: a, c: b, .. } | &Inst::MadWide { a: c, b: a, c: b, .. }) => {
-                self.uniform(c) && self.uniform(a) && self.uniform(b)
-            }
             Some(Inst::LoadGlobal { addr, guard, other, .. }) => {
                 self.unwritten.is_read_only(self.program, &self.makers, *addr)
                     && [addr].into_iter().chain(guard).chain(other).all(|&v| self.uniform(v))
             }
-            Some(_) => false,
+            // What is computed of the same numbers is the same.
+            Some(computed) => {
+                let mut of = Vec::new();
+                computed.operands(|v, _| of.push(v));
+                of.into_iter().all(|v| self.uniform(v))
+            }
             None => self.streams.shared.contains(&v),
         };
         self.uniform.insert(v, result);

@@ -1,7 +1,7 @@
 //! Leaves and elementwise ops: once per register.
 
 use super::shared::xor_map;
-use super::{Held, Lower, Tile, angle, narrow, transcendental};
+use super::{Held, Lower, Tile, functions, narrow};
 use crate::lane::{BinOp, LTy, LVal, LaneBuilder, Param, ParamSource, Special, UnOp};
 use std::rc::Rc;
 use tilelift_ir::layout::{Axis, Coord, Layout};
@@ -142,13 +142,7 @@ impl Lower<'_> {
         if d.op == Op::Bitcast && to == Scalar::I4 {
             return super::packed::extended(b, args[0]);
         }
-        match (d.op, to) {
-            (Op::Sin, Scalar::F64) => transcendental::sine(b, args[0], false),
-            (Op::Cos, Scalar::F64) => transcendental::sine(b, args[0], true),
-            (Op::Erf, Scalar::F64) => transcendental::erf(b, args[0]),
-            (Op::Atan2, _) => angle::atan2(b, args[0], args[1], to),
-            _ => scalar_op(b, d.op, &d.attrs, args, LTy::holding(to)),
-        }
+        scalar_op(b, d.op, &d.attrs, args, LTy::holding(to))
     }
 
     pub(super) fn elementwise(&mut self, b: &mut LaneBuilder, i: Inst) -> Result<(), LowerError> {
@@ -225,6 +219,7 @@ impl Lower<'_> {
 pub(super) fn scalar_op(b: &mut LaneBuilder, op: Op, attrs: &[Attr], args: &[LVal], result: LTy) -> LVal {
     let bin = |b: &mut LaneBuilder, op: BinOp| b.bin(op, args[0], args[1]);
     let un = |b: &mut LaneBuilder, op: UnOp| b.un(op, args[0]);
+    let elem = if let LTy::Num(s) = result { s } else { Scalar::F32 };
     match op {
         Op::Add => bin(b, BinOp::Add),
         Op::Sub => bin(b, BinOp::Sub),
@@ -249,23 +244,24 @@ pub(super) fn scalar_op(b: &mut LaneBuilder, op: Op, attrs: &[Attr], args: &[LVa
         Op::MaximumU => bin(b, BinOp::MaximumU),
         Op::Popcount => un(b, UnOp::Popcount),
         Op::Clz => un(b, UnOp::Clz),
-        Op::Rcp => un(b, UnOp::Rcp),
-        Op::Sin => un(b, UnOp::Sin),
-        Op::Cos => un(b, UnOp::Cos),
-        Op::Erf => un(b, UnOp::Erf),
+        Op::Rcp => functions::rcp(b, args[0], elem),
+        Op::Sin => functions::sine(b, args[0], elem, false),
+        Op::Cos => functions::sine(b, args[0], elem, true),
+        Op::Erf => functions::erf(b, args[0], elem),
         Op::Round => un(b, UnOp::Round),
         Op::Trunc => un(b, UnOp::Trunc),
         Op::Fma => b.fma(args[0], args[1], args[2]),
         Op::Neg => un(b, UnOp::Neg),
         Op::Abs => un(b, UnOp::Abs),
         Op::Not => un(b, UnOp::Not),
-        Op::Exp => un(b, UnOp::Exp),
-        Op::Exp2 => un(b, UnOp::Exp2),
-        Op::Log => un(b, UnOp::Log),
-        Op::Log2 => un(b, UnOp::Log2),
+        Op::Exp => functions::exp(b, args[0], elem),
+        Op::Exp2 => functions::exp2(b, args[0], elem),
+        Op::Log => functions::log(b, args[0], elem),
+        Op::Log2 => functions::log2(b, args[0], elem),
         Op::Sqrt => un(b, UnOp::Sqrt),
-        Op::Rsqrt => un(b, UnOp::Rsqrt),
-        Op::Tanh => un(b, UnOp::Tanh),
+        Op::Rsqrt => functions::rsqrt(b, args[0], elem),
+        Op::Atan2 => functions::atan2(b, args[0], args[1], elem),
+        Op::Tanh => functions::tanh(b, args[0], elem),
         Op::Floor => un(b, UnOp::Floor),
         Op::Ceil => un(b, UnOp::Ceil),
         Op::Cmp => match attrs.first() {
@@ -276,9 +272,8 @@ pub(super) fn scalar_op(b: &mut LaneBuilder, op: Op, attrs: &[Attr], args: &[LVa
         Op::Select => b.select(args[0], args[1], args[2]),
         Op::Cast => b.cvt(args[0], result),
         Op::Bitcast => b.bitcast(args[0], result),
-        // Not elementwise, or made of several; the caller asks for others only.
-        Op::Atan2
-        | Op::Const
+        // Not elementwise; the caller asks for others only.
+        Op::Const
         | Op::ProgramId
         | Op::NumPrograms
         | Op::Dim

@@ -6,7 +6,6 @@
 //! Held::Staged { map, base, … }       a dot operand that waits in shared memory
 //! ```
 
-mod angle;
 mod combine;
 mod control;
 mod convert;
@@ -14,6 +13,7 @@ mod dot;
 mod elementwise;
 mod explicit;
 mod footprint;
+mod functions;
 mod global;
 mod hazards;
 mod indexed;
@@ -33,7 +33,6 @@ mod shared;
 mod sizes;
 mod sort;
 mod stage;
-mod transcendental;
 mod vectors;
 mod warpgroup;
 
@@ -164,6 +163,7 @@ pub(crate) fn lane_program(
     let explicit = cx.plan.explicit().cloned();
     let mut b = LaneBuilder::new(&kernel.name, teams * cx.plan.warps + others, target.lanes);
     b.code_casts = target.code_casts;
+    b.functions = target.functions;
     b.budget = Budget::new(INSTRUCTIONS.max(CODE_PER_INSTRUCTION * kernel.insts.len() as u64));
     if (direct || specialised.is_some()) && loads_what_it_leaves(kernel) {
         b.sink_loads = Some(target.units.as_ref().map_or(target.registers, |u| Registers::of(target, u, b.warps()).entry));

@@ -31,7 +31,9 @@ type Parts = (Key, LTy, LVal, [Option<LVal>; 3]);
 impl Emitter<'_> {
     /// Prints an instruction that computes one value from up to three.
     pub(super) fn compute(&mut self, inst: &Inst) -> Result<(), EmitError> {
-        let Some((key, ty, dst, operands)) = self.parts(inst) else { return Ok(()) };
+        let Some((key, ty, dst, operands)) = self.parts(inst) else {
+            return Err(unsupported(Key::Plain(inst.code()), LTy::B32, "it makes several values, or none, and has no text of its own"));
+        };
         let b = operands[1].and_then(|v| self.defs.constant(v));
         let found = rules::select(key, ty, b);
         let Some((rule, k)) = found else {
@@ -51,21 +53,27 @@ impl Emitter<'_> {
 
     fn parts(&self, inst: &Inst) -> Option<Parts> {
         let ty = |v: LVal| self.defs.ty(v);
-        Some(match *inst {
-            Inst::Un { dst, op, a } => (Key::Un(op), ty(dst), dst, [Some(a), None, None]),
-            Inst::Bin { dst, op, a, b } => (Key::Bin(op), ty(dst), dst, [Some(a), Some(b), None]),
-            Inst::Fma { dst, a, b, c } => (Key::Fma, ty(dst), dst, [Some(a), Some(b), Some(c)]),
-            Inst::MadWide { dst, a, b, c } => (Key::MadWide, ty(dst), dst, [Some(a), Some(b), Some(c)]),
-            Inst::Cmp { dst, op, a, b } => (Key::Cmp(op), ty(a), dst, [Some(a), Some(b), None]),
-            Inst::Select { dst, c, a, b } => (Key::Select, ty(dst), dst, [Some(a), Some(b), Some(c)]),
-            Inst::Cvt { dst, a } => match ty(a) {
-                LTy::Num(from) => (Key::Cvt(from), ty(dst), dst, [Some(a), None, None]),
-                LTy::B32 => (Key::Bits(LTy::B32), ty(dst), dst, [Some(a), None, None]),
+        let &[dst] = inst.results() else { return None };
+        let mut operands = [None; 3];
+        let mut n = 0;
+        inst.operands(|v, _| {
+            if let Some(o) = operands.get_mut(n) {
+                *o = Some(v);
+            }
+            n += 1;
+        });
+        let (key, of) = match *inst {
+            Inst::Un { op, .. } => (Key::Un(op), ty(dst)),
+            Inst::Bin { op, .. } => (Key::Bin(op), ty(dst)),
+            Inst::Cmp { op, a, .. } => (Key::Cmp(op), ty(a)),
+            Inst::Cvt { a, .. } => match ty(a) {
+                LTy::Num(from) => (Key::Cvt(from), ty(dst)),
+                LTy::B32 => (Key::Bits(LTy::B32), ty(dst)),
             },
-            Inst::RoundTf32 { dst, a } => (Key::RoundTf32, ty(dst), dst, [Some(a), None, None]),
-            Inst::Bitcast { dst, a } => (Key::Bits(ty(a)), ty(dst), dst, [Some(a), None, None]),
-            _ => return None,
-        })
+            Inst::Bitcast { a, .. } => (Key::Bits(ty(a)), ty(dst)),
+            _ => (Key::Plain(inst.code()), ty(dst)),
+        };
+        Some((key, of, dst, operands))
     }
 
     /// The `f32` rule of the same key between conversions: operands are widened exactly, the result is rounded.
@@ -73,9 +81,7 @@ impl Emitter<'_> {
         let (key, from, to, narrow) = match key {
             Key::Cvt(s) => (Key::Cvt(Scalar::F32), LTy::Num(s), ty, None),
             Key::Cmp(_) => (key, ty, LTy::F32, None),
-            Key::Un(_) | Key::Bin(_) | Key::Fma | Key::MadWide | Key::Select | Key::RoundTf32 | Key::Bits(_) => {
-                (key, ty, LTy::F32, half(ty))
-            }
+            Key::Un(_) | Key::Bin(_) | Key::Plain(_) | Key::Bits(_) => (key, ty, LTy::F32, half(ty)),
         };
         let Some(Body::Lines(lines)) = rules::select(key, to, None).map(|(r, _)| r.body) else {
             return Err(unsupported(key, ty, "its f32 rule is missing; cast the operands"));

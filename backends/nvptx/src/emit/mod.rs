@@ -507,15 +507,6 @@ impl<'a> Emitter<'a> {
             Inst::Undefined { .. } | Inst::Const { .. } | Inst::Param { .. } | Inst::Special { .. } | Inst::SharedAddr { .. } => Ok(()),
             Inst::Unit(u) => self.unit(u),
             Inst::Roles(r) => self.roles(r),
-            Inst::Un { .. }
-            | Inst::Bin { .. }
-            | Inst::Fma { .. }
-            | Inst::MadWide { .. }
-            | Inst::Cmp { .. }
-            | Inst::Select { .. }
-            | Inst::Cvt { .. }
-            | Inst::RoundTf32 { .. }
-            | Inst::Bitcast { .. } => self.compute(inst),
             Inst::Pack { dst, parts } => self.pack(*dst, parts),
             Inst::Unpack { dsts, a } => self.unpack(dsts, *a),
             Inst::Divide { dsts, a, b } => {
@@ -585,6 +576,8 @@ impl<'a> Emitter<'a> {
             Inst::For(l) => self.for_loop(l),
             Inst::While(l) => self.while_loop(l),
             Inst::If(i) => self.choice(i),
+            // What makes one value of others has a rule.
+            _ => self.compute(inst),
         }
     }
 

@@ -6,6 +6,7 @@
 use super::{Body::ViaF32, Key, Rule, lines, rows};
 use tilelift_ir::{CmpOp::*, Scalar};
 use tilelift_isel::lane::LTy;
+use tilelift_isel::lane::Opcode::Select;
 
 const I1: LTy = LTy::I1;
 const I8: LTy = LTy::Num(Scalar::I8);
@@ -100,19 +101,19 @@ pub(super) const ROWS: &[Rule] = rows! {
     "cmp.le.i1" Key::Cmp(Le), I1, Always => lines(&["not.pred $p0, $a", "or.pred $d, $p0, $b"]);
     "cmp.gt.i1" Key::Cmp(Gt), I1, Always => lines(&["not.pred $p0, $b", "and.pred $d, $a, $p0"]);
     "cmp.ge.i1" Key::Cmp(Ge), I1, Always => lines(&["not.pred $p0, $b", "or.pred $d, $a, $p0"]);
-    "select.i1" Key::Select, I1, Always => lines(&[
+    "select.i1" Key::Plain(Select), I1, Always => lines(&[
         "and.pred $p0, $c, $a",
         "not.pred $p1, $c",
         "and.pred $p2, $p1, $b",
         "or.pred $d, $p0, $p2",
     ]);
-    "select.i8" Key::Select, I8, Always => lines(&["selp.b16 $d, #a, #b, $c"]);
-    "select.i16" Key::Select, I16, Always => lines(&["selp.b16 $d, #a, #b, $c"]);
-    "select.i32" Key::Select, I32, Always => lines(&["selp.b32 $d, #a, #b, $c"]);
-    "select.i64" Key::Select, I64, Always => lines(&["selp.b64 $d, #a, #b, $c"]);
-    "select.f16" Key::Select, F16, Always => lines(&["selp.b16 $d, #a, #b, $c"]);
-    "select.bf16" Key::Select, BF16, Always => lines(&["selp.b16 $d, #a, #b, $c"]);
-    "select.f32" Key::Select, F32, Always => lines(&["selp.f32 $d, #a, #b, $c"]);
-    "select.f64" Key::Select, F64, Always => lines(&["selp.f64 $d, #a, #b, $c"]);
-    "select.b32" Key::Select, B32, Always => lines(&["selp.b32 $d, #a, #b, $c"]);
+    "select.i8" Key::Plain(Select), I8, Always => lines(&["selp.b16 $d, #a, #b, $c"]);
+    "select.i16" Key::Plain(Select), I16, Always => lines(&["selp.b16 $d, #a, #b, $c"]);
+    "select.i32" Key::Plain(Select), I32, Always => lines(&["selp.b32 $d, #a, #b, $c"]);
+    "select.i64" Key::Plain(Select), I64, Always => lines(&["selp.b64 $d, #a, #b, $c"]);
+    "select.f16" Key::Plain(Select), F16, Always => lines(&["selp.b16 $d, #a, #b, $c"]);
+    "select.bf16" Key::Plain(Select), BF16, Always => lines(&["selp.b16 $d, #a, #b, $c"]);
+    "select.f32" Key::Plain(Select), F32, Always => lines(&["selp.f32 $d, #a, #b, $c"]);
+    "select.f64" Key::Plain(Select), F64, Always => lines(&["selp.f64 $d, #a, #b, $c"]);
+    "select.b32" Key::Plain(Select), B32, Always => lines(&["selp.b32 $d, #a, #b, $c"]);
 };

@@ -5,7 +5,7 @@
 
 use super::{Key, Rule, lines, rows};
 use tilelift_ir::Scalar;
-use tilelift_isel::lane::{BinOp::*, LTy, UnOp::*};
+use tilelift_isel::lane::{BinOp::*, LTy, Opcode::*, UnOp::*};
 
 const B32: LTy = LTy::B32;
 const T32: LTy = LTy::I32;
@@ -52,7 +52,7 @@ pub(super) const I32: &[Rule] = rows! {
     "shl.i32" Key::Bin(Shl), T32, Always => lines(&["shl.b32 $d, #a, #b"]);
     "shr_s.i32" Key::Bin(ShrS), T32, Always => lines(&["shr.s32 $d, #a, #b"]);
     "shr_u.i32" Key::Bin(ShrU), T32, Always => lines(&["shr.u32 $d, #a, #b"]);
-    "fma.i32" Key::Fma, T32, Always => lines(&["mad.lo.s32 $d, #a, #b, #c"]);
+    "fma.i32" Key::Plain(Fma), T32, Always => lines(&["mad.lo.s32 $d, #a, #b, #c"]);
     "div_u.i32.power" Key::Bin(DivU), T32, Power => lines(&["shr.u32 $d, #a, $k"]);
     "div_u.i32" Key::Bin(DivU), T32, Always => lines(&["setp.eq.s32 $p0, #b, 0", "selp.b32 $r0, 1, #b, $p0", "div.u32 $r1, #a, $r0", "selp.b32 $d, 0, $r1, $p0"]);
     "rem_u.i32" Key::Bin(RemU), T32, Always => lines(&["setp.eq.s32 $p0, #b, 0", "selp.b32 $r0, 1, #b, $p0", "rem.u32 $r1, #a, $r0", "selp.b32 $d, #a, $r1, $p0"]);
@@ -62,6 +62,7 @@ pub(super) const I32: &[Rule] = rows! {
     "maximum_u.i32" Key::Bin(MaximumU), T32, Always => lines(&["max.u32 $d, #a, #b"]);
     "popcount.i32" Key::Un(Popcount), T32, Always => lines(&["popc.b32 $d, $a"]);
     "clz.i32" Key::Un(Clz), T32, Always => lines(&["clz.b32 $d, $a"]);
+    "funnel" Key::Plain(Funnel), T32, Always => lines(&["shf.l.wrap.b32 $d, #b, #a, #c"]);
 };
 
 /// `i64`.
@@ -104,8 +105,9 @@ pub(super) const I64: &[Rule] = rows! {
     "shr_s.i64" Key::Bin(ShrS), T64, Always => lines(&["min.u64 $q0, #b, 64", "cvt.u32.u64 $r0, $q0", "shr.s64 $d, #a, $r0"]);
     "shr_u.i64.const" Key::Bin(ShrU), T64, Amount => lines(&["shr.u64 $d, #a, $k"]);
     "shr_u.i64" Key::Bin(ShrU), T64, Always => lines(&["min.u64 $q0, #b, 64", "cvt.u32.u64 $r0, $q0", "shr.u64 $d, #a, $r0"]);
-    "fma.i64" Key::Fma, T64, Always => lines(&["mad.lo.s64 $d, #a, #b, #c"]);
-    "mad_wide" Key::MadWide, T64, Always => lines(&["mad.wide.s32 $d, #a, #b, #c"]);
+    "fma.i64" Key::Plain(Fma), T64, Always => lines(&["mad.lo.s64 $d, #a, #b, #c"]);
+    "mad_wide_u" Key::Plain(MadWideU), T64, Always => lines(&["mad.wide.u32 $d, #a, #b, #c"]);
+    "mad_wide" Key::Plain(MadWide), T64, Always => lines(&["mad.wide.s32 $d, #a, #b, #c"]);
     "div_u.i64.power" Key::Bin(DivU), T64, Power => lines(&["shr.u64 $d, #a, $k"]);
     "div_u.i64" Key::Bin(DivU), T64, Always => lines(&["setp.eq.s64 $p0, #b, 0", "selp.b64 $q0, 1, #b, $p0", "div.u64 $q1, #a, $q0", "selp.b64 $d, 0, $q1, $p0"]);
     "rem_u.i64" Key::Bin(RemU), T64, Always => lines(&["setp.eq.s64 $p0, #b, 0", "selp.b64 $q0, 1, #b, $p0", "rem.u64 $q1, #a, $q0", "selp.b64 $d, #a, $q1, $p0"]);

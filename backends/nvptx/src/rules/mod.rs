@@ -17,9 +17,10 @@ mod compare;
 mod float;
 mod int;
 
+use crate::target::FUNCTIONS;
 use std::sync::OnceLock;
 use tilelift_ir::{CmpOp, Scalar};
-use tilelift_isel::lane::{BinOp, LTy, Takes, UnOp};
+use tilelift_isel::lane::{BinOp, LTy, Opcode, Takes, UnOp};
 
 /// What a rule is for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -28,18 +29,12 @@ pub(crate) enum Key {
     Un(UnOp),
     /// Two operands.
     Bin(BinOp),
-    /// `a * b + c`.
-    Fma,
-    /// Wide `a * b + c`.
-    MadWide,
+    /// Another computation of one value; the type is that of the result.
+    Plain(Opcode),
     /// A comparison; the type is that of the operands.
     Cmp(CmpOp),
-    /// `$c ? a : b`.
-    Select,
     /// A conversion to the row's type from this one.
     Cvt(Scalar),
-    /// Rounding to tf32.
-    RoundTf32,
     /// The same bits from another register class.
     Bits(LTy),
 }
@@ -109,8 +104,9 @@ const TYPES: [LTy; 10] = [
 const UNS: usize = UnOp::ALL.len();
 const BINS: usize = BinOp::ALL.len();
 const REST: usize = UNS + BINS;
-/// Behind them `fma`, `mad_wide`, `select` and `round_tf32`, the comparisons, a cast from and a bitcast from every type.
-const CASTS: usize = REST + 4 + CmpOp::ALL.len();
+/// Behind them the other instructions, the comparisons, a cast from and a bitcast from every type.
+const CMPS: usize = REST + Opcode::ALL.len();
+const CASTS: usize = CMPS + CmpOp::ALL.len();
 const KEYS: usize = CASTS + 2 * TYPES.len();
 
 fn type_index(ty: LTy) -> usize {
@@ -129,11 +125,8 @@ fn key_index(key: Key) -> usize {
     match key {
         Key::Un(op) => op as usize,
         Key::Bin(op) => UNS + op as usize,
-        Key::Fma => REST,
-        Key::MadWide => REST + 1,
-        Key::Select => REST + 2,
-        Key::RoundTf32 => REST + 3,
-        Key::Cmp(op) => REST + 4 + op as usize,
+        Key::Plain(code) => REST + code as usize,
+        Key::Cmp(op) => CMPS + op as usize,
         Key::Cvt(s) => CASTS + scalar_index(s),
         Key::Bits(ty) => CASTS + TYPES.len() + type_index(ty),
     }
@@ -183,20 +176,19 @@ pub(crate) fn select(key: Key, ty: LTy, b: Option<u64>) -> Option<(&'static Rule
     index.rows[start as usize..end as usize].iter().find_map(|r| holds(r.when, ty, b).map(|k| (*r, k)))
 }
 
-/// Functions that lanes have as series, but not of these types: the lowering takes those apart.
-const SERIES: [(UnOp, Scalar); 3] = [(UnOp::Sin, Scalar::F64), (UnOp::Cos, Scalar::F64), (UnOp::Erf, Scalar::F64)];
-
 /// Why an operation has no row for a type, and what to do instead; `None` if it should have one.
 pub(crate) fn refusal(key: Key, ty: LTy) -> Option<&'static str> {
     match key {
-        Key::Un(op) if SERIES.iter().any(|&(f, s)| f == op && LTy::Num(s) == ty) => Some("the function has no f64 form; cast to f32"),
+        Key::Un(op) if op.is_optional() && op.takes().allows(ty) => {
+            let own = FUNCTIONS.iter().any(|&(f, s)| f == op && LTy::Num(s) == ty);
+            (!own).then_some("the machine has no such instruction; write it as others")
+        }
         Key::Un(op) => not_taken(op.takes(), ty),
         Key::Bin(op) => not_taken(op.takes(), ty),
         Key::Cmp(op) if op.is_unsigned() => not_taken(Takes::Ints, ty),
-        Key::Fma if Takes::Floats.allows(ty) || matches!(ty, LTy::I32 | LTy::I64) => None,
-        Key::Fma => Some("fma takes floats, i32 or i64; use mul and add"),
         Key::Cvt(from) if LTy::Num(from) == ty => Some("a conversion to the same type is no instruction; use the value"),
-        Key::Cmp(_) | Key::MadWide | Key::Select | Key::Cvt(_) | Key::RoundTf32 | Key::Bits(_) => None,
+        Key::Plain(Opcode::Fma) if !Takes::Fused.allows(ty) => Some("fma takes floats, i32 or i64; use mul and add"),
+        Key::Plain(_) | Key::Cmp(_) | Key::Cvt(_) | Key::Bits(_) => None,
     }
 }
 
@@ -211,7 +203,7 @@ fn not_taken(takes: Takes, ty: LTy) -> Option<&'static str> {
         (Takes::Floats, _) => "the operation takes floats; cast the operands",
         (_, LTy::B32) => "a raw word has no arithmetic; unpack or bitcast it",
         (_, LTy::I1) => "i1 has no arithmetic; use and, or, xor, or cast to i32",
-        (Takes::Numbers | Takes::Ints | Takes::Bits, LTy::Num(_)) => "the operation takes integers; cast or bitcast the operands",
+        (_, LTy::Num(_)) => "the operation takes integers; cast or bitcast the operands",
     })
 }
 

@@ -1,20 +1,19 @@
 //! How large a program may become. A tile op is as many lane instructions as a lane has elements, so a short text may mean gigabytes.
 //!
 //! ```text
-//! units       16 per lane instruction, and more for one that becomes many of the machine; 1 per name of a register, and per question for an
+//! units       16 per lane instruction, times the size that the table gives one that becomes many of the machine; 1 per name of a register, and per question for an
 //!             equal instruction
 //! spent       nothing is added any more: every value that is asked for is the spare one of its type; whoever builds throws the program away
 //! ```
 //!
 //! So memory is bounded wherever the growth happens, and no method of the builder has to be able to fail.
 
-use super::super::{BinOp, Inst, LTy, LVal, UnOp};
-use tilelift_ir::Scalar;
+use super::super::{Inst, LTy, LVal};
 
 /// Units of an instruction.
 const UNITS: u64 = 16;
 
-/// Lane instructions of a program, as `weight` counts them, that nobody asked for.
+/// Lane instructions of a program, counted by their sizes, that nobody asked for.
 pub const INSTRUCTIONS: u64 = 300_000;
 
 /// What is left for a program to grow by.
@@ -34,8 +33,8 @@ impl Budget {
     }
 
     /// Takes what an instruction costs.
-    pub fn take(&mut self, inst: &Inst, ty: LTy) {
-        self.used = self.used.saturating_add(weight(inst, ty) * UNITS);
+    pub fn take(&mut self, inst: &Inst) {
+        self.used = self.used.saturating_add(inst.size() * UNITS);
     }
 
     /// Takes what so many register names cost.
@@ -61,53 +60,5 @@ impl Budget {
     /// Says which value that is.
     pub fn set_spare(&mut self, ty: LTy, v: LVal) {
         self.spares.push((ty, v));
-    }
-}
-
-/// What a lane instruction on values of a type counts for: 1 for itself, and 1 for about eight machine instructions that it becomes, since
-/// those are text alone. Functions that no machine has are sequences of what it has.
-pub fn weight(inst: &Inst, ty: LTy) -> u64 {
-    match inst {
-        Inst::Un { op, .. } => un_weight(*op, ty),
-        Inst::Bin { op, .. } => bin_weight(*op, ty),
-        Inst::Divide { dsts, .. } => 2 * dsts.len() as u64,
-        Inst::Atomic(_) => 2,
-        Inst::For(l) => 1 + l.carried.len() as u64,
-        Inst::While(l) => 1 + l.carried.len() as u64,
-        Inst::If(i) => 1 + i.results.len() as u64,
-        _ => 1,
-    }
-}
-
-/// What a one-operand operation counts for in the size of a program.
-pub fn un_weight(op: UnOp, ty: LTy) -> u64 {
-    let double = ty == LTy::Num(Scalar::F64);
-    match op {
-        UnOp::Sin | UnOp::Cos | UnOp::Erf => 9,
-        UnOp::Exp | UnOp::Exp2 | UnOp::Log | UnOp::Log2 | UnOp::Tanh if double => 10,
-        UnOp::Exp | UnOp::Exp2 | UnOp::Log | UnOp::Log2 | UnOp::Tanh => 4,
-        UnOp::EncodeE4M3 | UnOp::EncodeE5M2 | UnOp::DecodeE4M3 | UnOp::DecodeE5M2 => 2,
-        UnOp::Neg
-        | UnOp::Abs
-        | UnOp::Not
-        | UnOp::Sqrt
-        | UnOp::Rsqrt
-        | UnOp::Floor
-        | UnOp::Ceil
-        | UnOp::Round
-        | UnOp::Trunc
-        | UnOp::Rcp
-        | UnOp::Popcount
-        | UnOp::Clz
-        | UnOp::RoundBf16 => 1,
-    }
-}
-
-/// What a two-operand operation counts for in the size of a program.
-pub fn bin_weight(op: BinOp, ty: LTy) -> u64 {
-    let wide = !matches!(ty, LTy::Num(Scalar::F32));
-    match op {
-        BinOp::Div | BinOp::Rem | BinOp::DivU | BinOp::RemU if wide => 3,
-        _ => 1,
     }
 }

@@ -293,6 +293,18 @@ impl<'a> Machine<'a> {
             Inst::Bin { dst, op, a, b } => self.define(*dst, |m, d| ops::bin(*op, m.ty(*a), d, m.reg(*a), m.reg(*b))),
             Inst::Fma { dst, a, b, c } => self.define(*dst, |m, d| ops::fma(m.ty(*a), d, m.reg(*a), m.reg(*b), m.reg(*c))),
             Inst::MadWide { dst, a, b, c } => self.define(*dst, |m, d| ops::fma(LTy::I64, d, m.reg(*a), m.reg(*b), m.reg(*c))),
+            Inst::MadWideU { dst, a, b, c } => self.define(*dst, |m, d| {
+                let word = |x: u64| u64::from(x as u32);
+                let operands = m.reg(*a).iter().zip(m.reg(*b)).zip(m.reg(*c));
+                d.iter_mut().zip(operands).for_each(|(d, ((&a, &b), &c))| *d = word(a).wrapping_mul(word(b)).wrapping_add(c));
+                Ok(())
+            }),
+            Inst::Funnel { dst, high, low, by } => self.define(*dst, |m, d| {
+                let operands = m.reg(*high).iter().zip(m.reg(*low)).zip(m.reg(*by));
+                let both = |high: u64, low: u64| high << 32 | u64::from(low as u32);
+                d.iter_mut().zip(operands).for_each(|(d, ((&h, &l), &by))| *d = extend(both(h, l) << (by & 31) >> 32, LTy::I32));
+                Ok(())
+            }),
             Inst::Cmp { dst, op, a, b } => self.define(*dst, |m, d| ops::cmp(*op, m.ty(*a), d, m.reg(*a), m.reg(*b))),
             Inst::Select { dst, c, a, b } => self.define(*dst, |m, d| {
                 let picks = m.reg(*c).iter().zip(m.reg(*a)).zip(m.reg(*b));

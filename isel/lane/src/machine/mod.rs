@@ -11,6 +11,7 @@ pub use costs::Costs;
 pub use rates::Machine;
 pub use units::{BulkTensor, GroupMatrix, GroupMatrixId, RegisterPool, Units};
 
+use crate::{LTy, UnOp};
 use cranelift_entity::entity_impl;
 use tilelift_ir::layout::{BankModel, FragmentMap};
 use tilelift_ir::{Precision, Scalar};
@@ -66,6 +67,9 @@ pub struct Target {
     pub copy_async: &'static [u32],
     /// Formats whose codes the machine converts from and to `f32` ([`crate::UnOp::EncodeE4M3`] and its siblings).
     pub code_casts: &'static [Scalar],
+    /// The optional operations ([`crate::UnOp::is_optional`]) that the machine has, with the types for which it does. What is missing is
+    /// made of other operations.
+    pub functions: &'static [(UnOp, Scalar)],
     /// True if [`crate::Inst::LoadMatrix`] exists.
     pub load_matrix: bool,
     /// True if a launch may begin while the one in front of it ends ([`crate::Unit::AwaitPrevious`]).
@@ -79,6 +83,11 @@ pub struct Target {
 }
 
 impl Target {
+    /// True if the machine has an operation for a type that takes it.
+    pub fn has(&self, op: UnOp, ty: LTy) -> bool {
+        !op.is_optional() || self.functions.iter().any(|&(o, s)| o == op && ty == LTy::Num(s))
+    }
+
     /// The instruction behind an id.
     pub fn matrix_instr(&self, id: MatrixId) -> &MatrixInstr {
         &self.matrix[id.as_u32() as usize]

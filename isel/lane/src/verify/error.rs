@@ -1,6 +1,6 @@
 //! What a lane program gets wrong.
 
-use super::super::{AllocId, LTy, LVal};
+use super::super::{AllocId, LTy, LVal, UnOp};
 use crate::RegisterError;
 use crate::machine::MatrixId;
 use std::fmt;
@@ -127,6 +127,13 @@ pub enum LaneProblem {
     UnitShape(&'static str),
     /// A matrix load for a target without one.
     NoLoadMatrix,
+    /// An optional operation that the target lacks for the type.
+    NoFunction {
+        /// The operation.
+        op: UnOp,
+        /// The type.
+        ty: LTy,
+    },
     /// An exchange with a lane that the warp lacks.
     ShuffleMask {
         /// The mask.
@@ -173,6 +180,9 @@ impl fmt::Display for LaneProblem {
             LaneProblem::TensorAsValue { index } => write!(f, "launch parameter {index} describes a tensor and has no value"),
             LaneProblem::NotATensor { index } => write!(f, "launch parameter {index} describes no tensor of that many dimensions"),
             LaneProblem::UnitShape(what) => write!(f, "{what} is not what the target's units take"),
+            LaneProblem::NoFunction { op, ty } => {
+                write!(f, "the target has no `{op:?}` of {ty}; write it as operations that it has")
+            }
             LaneProblem::NoLoadMatrix => f.write_str("the target has no matrix load; use plain shared loads"),
             LaneProblem::ShuffleMask { mask, lanes } => write!(f, "the mask {mask} leaves a warp of {lanes} lanes"),
         }

@@ -3,7 +3,7 @@
 //! ```text
 //! frame   warps and lanes fit the target, allocations lie inside the shared memory, parameters have the types of what they carry
 //! values  one definition each, defined before use in the same or an enclosing block
-//! insts   operand and result types, vector widths, fragment sizes, and only what the target offers
+//! insts   operand and result types as the table has them, vector widths, fragment sizes, and only what the target offers
 //! ```
 //!
 //! The interpreter and the backends rely on these and don't repeat them.
@@ -16,11 +16,12 @@ mod units;
 pub use error::{LaneProblem, LaneVerifyError};
 
 use super::print::inst_text;
-use super::{Atomic, AtomicKind, Block, Carried, Inst, LTy, LVal, Param, ParamSource, Program, ShuffleFrom, Space, UnOp, in_order};
+use super::{Block, Carried, Inst, Kind, LTy, LVal, Param, ParamSource, Program, ShuffleFrom, Takes, in_order};
 use crate::machine::Target;
 use cranelift_entity::{EntityRef, SecondaryMap};
+use smallvec::SmallVec;
+use tilelift_ir::Scalar;
 use tilelift_ir::layout::FragmentMap;
-use tilelift_ir::{AtomicOp, Class, Scalar};
 
 /// Checks a program for a target.
 ///
@@ -42,6 +43,10 @@ pub(crate) fn fragment_values(map: &FragmentMap, elem: Scalar) -> (usize, LTy) {
 }
 
 type Check = Result<(), LaneProblem>;
+
+/// A value of an instruction, its kind, and whether the instruction makes it.
+type Field = (LVal, Kind, bool);
+type Fields = SmallVec<[Field; 8]>;
 
 #[derive(Clone, Copy, PartialEq, Eq, Default)]
 enum State {
@@ -180,26 +185,20 @@ impl Verifier<'_> {
         if got == want { Ok(()) } else { Err(LaneProblem::Type { value: v, got, want: want.to_string() }) }
     }
 
-    fn want_all(&self, vals: &[LVal], want: LTy) -> Check {
-        vals.iter().try_for_each(|&v| self.want(v, want))
-    }
-
-    /// An operand that is a number of one of the classes.
-    fn number(&self, v: LVal, classes: &[Class]) -> Result<LTy, LaneProblem> {
-        let got = self.operand(v)?;
-        match got {
-            LTy::Num(s) if classes.contains(&s.class()) => Ok(got),
-            LTy::Num(_) | LTy::B32 => {
-                let names: Vec<_> = classes.iter().map(|c| format!("{c:?}").to_lowercase()).collect();
-                Err(LaneProblem::Type { value: v, got, want: names.join(" or ") })
-            }
-        }
-    }
-
     /// Integers of one type.
     fn ints(&self, vals: &[LVal]) -> Check {
-        let ty = self.number(vals[0], &[Class::Int])?;
-        self.want_all(vals, ty)
+        let of = |&v: &LVal| (v, Kind::T, false);
+        self.types(Takes::Ints, &vals.iter().map(of).collect::<Fields>())
+    }
+
+    /// A value of that type, defined or not.
+    fn has_type(&self, v: LVal, want: LTy) -> Check {
+        let got = self.ty(v)?;
+        if got == want { Ok(()) } else { Err(LaneProblem::Type { value: v, got, want: want.to_string() }) }
+    }
+
+    fn have_type(&self, vals: &[LVal], want: LTy) -> Check {
+        vals.iter().try_for_each(|&v| self.has_type(v, want))
     }
 
     fn def(&mut self, v: LVal, want: LTy, defined: &mut Vec<LVal>) -> Check {
@@ -218,245 +217,139 @@ impl Verifier<'_> {
         Ok(())
     }
 
-    fn def_all(&mut self, vals: &[LVal], want: LTy, defined: &mut Vec<LVal>) -> Check {
-        vals.iter().try_for_each(|&v| self.def(v, want, defined))
+    /// Fields, their kinds, and whether they are made, as the table has them: checked, not yet defined.
+    fn types(&self, takes: Takes, fields: &[Field]) -> Check {
+        let mut of = None;
+        for made in [false, true] {
+            for &(value, kind, _) in fields.iter().filter(|f| f.2 == made) {
+                let got = if made { self.ty(value)? } else { self.operand(value)? };
+                let want = match kind {
+                    Kind::I1 => LTy::I1,
+                    Kind::I32 => LTy::I32,
+                    Kind::I64 => LTy::I64,
+                    Kind::F32 => LTy::F32,
+                    Kind::B32 => LTy::B32,
+                    Kind::T => match of {
+                        Some(ty) => ty,
+                        None if takes.allows(got) => *of.insert(got),
+                        None => return Err(LaneProblem::Type { value, got, want: takes.wanted().into() }),
+                    },
+                    Kind::Number if got == LTy::B32 => return Err(LaneProblem::Type { value, got, want: "a number".into() }),
+                    Kind::Number | Kind::Own => got,
+                };
+                if got != want {
+                    return Err(LaneProblem::Type { value, got, want: want.to_string() });
+                }
+            }
+        }
+        Ok(())
     }
 
-    /// The element type of a vector access, whose values need not be in scope yet.
-    fn vector(&self, vals: &[LVal]) -> Result<LTy, LaneProblem> {
-        if ![1, 2, 4].contains(&vals.len()) {
+    /// Defines the fields that are made.
+    fn made(&mut self, fields: &[Field], defined: &mut Vec<LVal>) -> Check {
+        fields.iter().filter(|f| f.2).try_for_each(|&(v, ..)| self.ty(v).and_then(|ty| self.def(v, ty, defined)))
+    }
+
+    /// How many values an access may have, and how wide it may be.
+    fn vector(&self, vals: &[LVal]) -> Check {
+        let (Some(&first), 1 | 2 | 4) = (vals.first(), vals.len()) else {
             return Err(LaneProblem::Count { what: "values in one access", got: vals.len(), want: "1, 2 or 4".into() });
-        }
-        let ty = self.ty(vals[0])?;
-        let bytes = ty.bytes() * vals.len() as u32;
+        };
+        let bytes = self.ty(first)?.bytes() * vals.len() as u32;
         let most = self.target.vector_bytes.min(16);
-        if bytes > most {
-            return Err(LaneProblem::TooWide { got: bytes, most });
-        }
-        Ok(ty)
+        if bytes > most { Err(LaneProblem::TooWide { got: bytes, most }) } else { Ok(()) }
     }
 
-    /// Values that make up a word: two of 16 bits or four of 8.
-    fn parts(&self, vals: &[LVal]) -> Result<LTy, LaneProblem> {
-        let Some(&first) = vals.first() else {
-            return Err(LaneProblem::Count { what: "parts", got: 0, want: "2 or 4".into() });
+    /// How many values make up a word: two of 16 bits or four of 8.
+    fn parts(&self, vals: &[LVal]) -> Check {
+        let want = match vals.first() {
+            Some(&v) => (32 / self.ty(v)?.bits().max(1)) as usize,
+            None => 2,
         };
-        let ty = self.ty(first)?;
-        match ty {
-            LTy::Num(s) if s.bits() == 8 || s.bits() == 16 => {
-                let want = 32 / s.bits() as usize;
-                if vals.len() == want { Ok(ty) } else { Err(LaneProblem::Count { what: "parts", got: vals.len(), want: want.to_string() }) }
-            }
-            LTy::Num(_) | LTy::B32 => Err(LaneProblem::Type { value: first, got: ty, want: "a number of 8 or 16 bits".into() }),
-        }
+        if vals.len() == want { Ok(()) } else { Err(LaneProblem::Count { what: "parts", got: vals.len(), want: want.to_string() }) }
     }
 
-    fn atomic(&mut self, a: &Atomic, defined: &mut Vec<LVal>) -> Check {
-        self.access(a.addr, if a.space == Space::Global { LTy::I64 } else { LTy::I32 }, a.guard)?;
-        let ty = self.number(a.value, &[Class::Int, Class::Float])?;
-        if let AtomicKind::Cas(c) = a.kind {
-            self.want(c, ty)?;
-        }
-        let takes = match (a.kind, ty) {
-            (AtomicKind::Op(AtomicOp::Add), LTy::Num(s)) => s.bits() >= 32 || (s.is_float() && s.bits() == 16),
-            (AtomicKind::Op(AtomicOp::Xchg), LTy::Num(s)) => s.bits() >= 32,
-            (_, LTy::Num(s)) => s.bits() >= 32 && s.is_int(),
-            (_, LTy::B32) => false,
-        };
-        if !takes {
-            return Err(LaneProblem::Type { value: a.value, got: ty, want: "a type that the update takes".into() });
-        }
-        a.dst.map_or(Ok(()), |d| self.def(d, ty, defined))
-    }
-
-    fn access(&self, addr: LVal, space: LTy, guard: Option<LVal>) -> Check {
-        self.want(addr, space)?;
-        guard.map_or(Ok(()), |g| self.want(g, LTy::I1))
-    }
-
+    /// An instruction without blocks: its types are those of the table; then what the table can't say.
     fn simple(&mut self, inst: &Inst, defined: &mut Vec<LVal>) -> Check {
+        let mut fields = Fields::new();
+        inst.typed(|vals, kind, made| fields.extend(vals.iter().map(|&v| (v, kind, made))));
+        self.types(inst.takes(), &fields)?;
+        self.shape(inst)?;
+        self.made(&fields, defined)
+    }
+
+    /// Counts, widths, relations between types, and what the target offers.
+    fn shape(&self, inst: &Inst) -> Check {
         match inst {
-            Inst::Undefined { dst } | Inst::Const { dst, .. } => {
-                let ty = self.ty(*dst)?;
-                self.def(*dst, ty, defined)
-            }
             Inst::Param { dst, index } => match self.program.params.get(*index as usize) {
                 Some(Param { source: ParamSource::Tensor(_), .. }) => Err(LaneProblem::TensorAsValue { index: *index }),
-                Some(p) => self.def(*dst, p.ty, defined),
+                Some(p) => self.has_type(*dst, p.ty),
                 None => Err(LaneProblem::NoSuch { what: "launch parameter", index: *index }),
             },
-            Inst::Special { dst, .. } => self.def(*dst, LTy::I32, defined),
-            Inst::SharedAddr { dst, alloc } => {
-                if !self.program.allocs.is_valid(*alloc) {
-                    return Err(LaneProblem::NoSuch { what: "allocation", index: alloc.index() as u32 });
-                }
-                self.def(*dst, LTy::I32, defined)
+            Inst::SharedAddr { alloc, .. } if !self.program.allocs.is_valid(*alloc) => {
+                Err(LaneProblem::NoSuch { what: "allocation", index: alloc.index() as u32 })
             }
-            Inst::Un { dst, op, a } => {
-                if *op == UnOp::RoundBf16 {
-                    self.want(*a, LTy::F32)?;
-                }
-                let ty = self.number(*a, op.takes().classes())?;
-                self.def(*dst, ty, defined)
-            }
-            Inst::Bin { dst, op, a, b } => {
-                let ty = self.number(*a, op.takes().classes())?;
-                self.want(*b, ty)?;
-                self.def(*dst, ty, defined)
-            }
-            Inst::Fma { dst, a, b, c } => {
-                let ty = self.number(*a, &[Class::Int, Class::Float])?;
-                if matches!(ty, LTy::Num(Scalar::I8 | Scalar::I16)) {
-                    return Err(LaneProblem::Type { value: *a, got: ty, want: "a float, i32 or i64".into() });
-                }
-                self.want_all(&[*b, *c], ty)?;
-                self.def(*dst, ty, defined)
-            }
-            Inst::MadWide { dst, a, b, c } => {
-                self.want_all(&[*a, *b], LTy::I32)?;
-                self.want(*c, LTy::I64)?;
-                self.def(*dst, LTy::I64, defined)
-            }
-            Inst::Cmp { dst, op, a, b } => {
-                let classes: &[Class] = if op.is_unsigned() { &[Class::Int] } else { &[Class::Bool, Class::Int, Class::Float] };
-                let ty = self.number(*a, classes)?;
-                self.want(*b, ty)?;
-                self.def(*dst, LTy::I1, defined)
-            }
-            Inst::Select { dst, c, a, b } => {
-                self.want(*c, LTy::I1)?;
-                let ty = self.operand(*a)?;
-                self.want(*b, ty)?;
-                self.def(*dst, ty, defined)
-            }
-            Inst::Cvt { dst, a } => {
-                self.number(*a, &[Class::Bool, Class::Int, Class::Float])?;
+            Inst::Un { dst, op, .. } => {
                 let ty = self.ty(*dst)?;
-                if ty == LTy::B32 {
-                    return Err(LaneProblem::Type { value: *dst, got: ty, want: "a number".into() });
-                }
-                self.def(*dst, ty, defined)
-            }
-            Inst::RoundTf32 { dst, a } => {
-                self.want(*a, LTy::F32)?;
-                self.def(*dst, LTy::F32, defined)
+                if self.target.has(*op, ty) { Ok(()) } else { Err(LaneProblem::NoFunction { op: *op, ty }) }
             }
             Inst::Bitcast { dst, a } => {
-                let (from, to) = (self.operand(*a)?, self.ty(*dst)?);
                 // An i1 has one bit as a value, whatever it takes in memory.
                 let width = |t: LTy| match t {
                     LTy::Num(s) => s.bits(),
                     LTy::B32 => 32,
                 };
-                if width(from) != width(to) {
-                    return Err(LaneProblem::Type { value: *dst, got: to, want: format!("a type of {} bits", width(from)) });
+                let (from, to) = (width(self.ty(*a)?), self.ty(*dst)?);
+                if from == width(to) {
+                    return Ok(());
                 }
-                self.def(*dst, to, defined)
+                Err(LaneProblem::Type { value: *dst, got: to, want: format!("a type of {from} bits") })
             }
-            Inst::Pack { dst, parts } => {
-                let ty = self.parts(parts)?;
-                self.want_all(parts, ty)?;
-                self.def(*dst, LTy::B32, defined)
+            Inst::Pack { parts, .. } => self.parts(parts),
+            Inst::Unpack { dsts, .. } => self.parts(dsts),
+            Inst::Divide { .. } if matches!(self.role, Some((_, true))) => Err(LaneProblem::SingleLane),
+            Inst::Divide { dsts, a, b } if dsts.is_empty() || a.len() != dsts.len() || b.len() != dsts.len() => {
+                Err(LaneProblem::Count { what: "quotients", got: dsts.len(), want: format!("{} and {}", a.len(), b.len()) })
             }
-            Inst::Unpack { dsts, a } => {
-                self.want(*a, LTy::B32)?;
-                let ty = self.parts(dsts)?;
-                self.def_all(dsts, ty, defined)
-            }
-            Inst::Divide { dsts, a, b } => {
-                if matches!(self.role, Some((_, true))) {
-                    return Err(LaneProblem::SingleLane);
-                }
-                if dsts.is_empty() || a.len() != dsts.len() || b.len() != dsts.len() {
-                    return Err(LaneProblem::Count { what: "quotients", got: dsts.len(), want: format!("{} and {}", a.len(), b.len()) });
-                }
-                self.want_all(a, LTy::F32)?;
-                self.want_all(b, LTy::F32)?;
-                self.def_all(dsts, LTy::F32, defined)
-            }
-            Inst::LoadGlobal { dsts, addr, guard, other, .. } => {
-                self.access(*addr, LTy::I64, *guard)?;
-                let ty = self.vector(dsts)?;
+            Inst::LoadGlobal { dsts, other, .. } => {
+                self.vector(dsts)?;
                 if !other.is_empty() && other.len() != dsts.len() {
                     return Err(LaneProblem::Count { what: "other values", got: other.len(), want: format!("0 or {}", dsts.len()) });
                 }
-                self.want_all(other, ty)?;
-                self.def_all(dsts, ty, defined)
+                Ok(())
             }
-            Inst::StoreGlobal { srcs, addr, guard, .. } => {
-                self.access(*addr, LTy::I64, *guard)?;
-                let ty = self.vector(srcs)?;
-                self.want_all(srcs, ty)
+            Inst::LoadShared { dsts, .. } => self.vector(dsts),
+            Inst::StoreGlobal { srcs, .. } | Inst::StoreShared { srcs, .. } => self.vector(srcs),
+            // The instruction deals 8 rows of 4 words to 32 lanes; no wider warp has it.
+            Inst::LoadMatrix { .. } if !self.target.load_matrix || self.target.lanes != 32 => Err(LaneProblem::NoLoadMatrix),
+            Inst::LoadMatrix { dsts, .. } if ![1, 2, 4].contains(&dsts.len()) => {
+                Err(LaneProblem::Count { what: "matrices", got: dsts.len(), want: "1, 2 or 4".into() })
             }
-            Inst::Prefetch { addr, guard, .. } => self.access(*addr, LTy::I64, *guard),
-            Inst::Atomic(a) => self.atomic(a, defined),
-            Inst::LoadShared { dsts, addr, .. } => {
-                self.access(*addr, LTy::I32, None)?;
-                let ty = self.vector(dsts)?;
-                self.def_all(dsts, ty, defined)
+            Inst::CopyAsync { bytes, .. } if ![4, 8, 16].contains(bytes) || !self.target.copy_async.contains(bytes) => {
+                Err(LaneProblem::CopySize { got: *bytes, offered: self.target.copy_async })
             }
-            Inst::StoreShared { srcs, addr, guard, .. } => {
-                self.access(*addr, LTy::I32, *guard)?;
-                let ty = self.vector(srcs)?;
-                self.want_all(srcs, ty)
-            }
-            Inst::LoadMatrix { dsts, addr, .. } => {
-                // The instruction deals 8 rows of 4 words to 32 lanes; no wider warp has it.
-                if !self.target.load_matrix || self.target.lanes != 32 {
-                    return Err(LaneProblem::NoLoadMatrix);
-                }
-                if ![1, 2, 4].contains(&dsts.len()) {
-                    return Err(LaneProblem::Count { what: "matrices", got: dsts.len(), want: "1, 2 or 4".into() });
-                }
-                self.want(*addr, LTy::I32)?;
-                self.def_all(dsts, LTy::B32, defined)
-            }
-            Inst::CopyAsync { shared, global, bytes, valid, .. } => {
-                if ![4, 8, 16].contains(bytes) || !self.target.copy_async.contains(bytes) {
-                    return Err(LaneProblem::CopySize { got: *bytes, offered: self.target.copy_async });
-                }
-                self.want(*shared, LTy::I32)?;
-                self.access(*global, LTy::I64, *valid)
-            }
-            Inst::CommitCopies | Inst::WaitCopies { .. } | Inst::Barrier => Ok(()),
-            Inst::Assert { condition } => self.want(*condition, LTy::I1),
-            Inst::Shuffle { dst, a, from } => {
-                let ty = self.operand(*a)?;
-                if !matches!(ty, LTy::B32 | LTy::Num(Scalar::I32 | Scalar::F32)) {
-                    return Err(LaneProblem::Type { value: *a, got: ty, want: "a type of 32 bits".into() });
-                }
-                match *from {
-                    ShuffleFrom::Xor(mask) if mask >= self.target.lanes => {
-                        return Err(LaneProblem::ShuffleMask { mask, lanes: self.target.lanes });
-                    }
-                    ShuffleFrom::Xor(_) => {}
-                    ShuffleFrom::Lane(l) => self.want(l, LTy::I32)?,
-                }
-                self.def(*dst, ty, defined)
+            Inst::Shuffle { from: ShuffleFrom::Xor(mask), .. } if *mask >= self.target.lanes => {
+                Err(LaneProblem::ShuffleMask { mask: *mask, lanes: self.target.lanes })
             }
             Inst::Matrix { dsts, instr, a, b, c } => {
                 let Some(m) = self.target.matrix.get(instr.index()) else {
                     return Err(LaneProblem::NoMatrix(*instr));
                 };
+                let acc = fragment_values(&m.d, m.acc);
                 let operands = [
                     ("values of A", &a[..], fragment_values(&m.a, m.operand)),
                     ("values of B", &b[..], fragment_values(&m.b, m.operand_b)),
-                    ("values of C", &c[..], fragment_values(&m.d, m.acc)),
+                    ("values of C", &c[..], acc),
+                    ("values of D", &dsts[..], acc),
                 ];
-                for (what, vals, (want, ty)) in operands {
+                operands.into_iter().try_for_each(|(what, vals, (want, ty))| {
                     if vals.len() != want {
                         return Err(LaneProblem::Count { what, got: vals.len(), want: want.to_string() });
                     }
-                    self.want_all(vals, ty)?;
-                }
-                let (want, ty) = operands[2].2;
-                if dsts.len() != want {
-                    return Err(LaneProblem::Count { what: "values of D", got: dsts.len(), want: want.to_string() });
-                }
-                self.def_all(dsts, ty, defined)
+                    self.have_type(vals, ty)
+                })
             }
-            // Control has its own function; it has no operands of its own left to check.
-            Inst::For(_) | Inst::While(_) | Inst::If(_) | Inst::Unit(_) | Inst::Roles(_) => Ok(()),
+            _ => Ok(()),
         }
     }
 }

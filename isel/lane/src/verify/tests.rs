@@ -1,11 +1,12 @@
 //! Every invariant, broken one at a time.
 
 use super::*;
-use crate::BinOp;
-use crate::interp::tests::{Asm, everything, no_alloc, target};
+use crate::interp::tests::{Asm, no_alloc, target};
 use crate::machine::MatrixId;
+use crate::testing::everything;
+use crate::{Atomic, AtomicKind, BinOp, Space, UnOp};
 use crate::{Carried, For, If, Param, Special, Vals, While};
-use tilelift_ir::{CmpOp, MemoryOrder, Scope};
+use tilelift_ir::{AtomicOp, CmpOp, MemoryOrder, Scope};
 
 const F16: LTy = LTy::Num(Scalar::F16);
 
@@ -149,7 +150,7 @@ fn update(a: &mut Asm, kind: AtomicKind, addr: LVal, value: LVal) -> Inst {
 fn operands_and_results_have_their_types() {
     type Make = fn(&mut Asm, [LVal; 6]) -> Inst;
     let cases: [(Make, u32, &str); 28] = [
-        (|a, [i, ..]| Inst::Un { dst: a.val(LTy::I32), op: UnOp::Exp, a: i }, 0, "float"),
+        (|a, [i, ..]| Inst::Un { dst: a.val(LTy::I32), op: UnOp::Exp2, a: i }, 0, "float"),
         (|a, [_, x, ..]| Inst::Un { dst: a.val(LTy::F32), op: UnOp::Not, a: x }, 1, "int or bool"),
         (|a, [_, _, c, ..]| Inst::Un { dst: a.val(LTy::I1), op: UnOp::Neg, a: c }, 2, "int or float"),
         (|a, [_, x, ..]| Inst::Un { dst: a.val(LTy::I32), op: UnOp::Neg, a: x }, 7, "f32"),
@@ -163,7 +164,7 @@ fn operands_and_results_have_their_types() {
         (|a, [_, x, ..]| Inst::Cmp { dst: a.val(LTy::I1), op: CmpOp::Ult, a: x, b: x }, 1, "int"),
         (|a, [i, ..]| Inst::Cmp { dst: a.val(LTy::I32), op: CmpOp::Lt, a: i, b: i }, 7, "i1"),
         (|a, [i, ..]| Inst::Select { dst: a.val(LTy::I32), c: i, a: i, b: i }, 0, "i1"),
-        (|a, [_, _, _, _, _, w]| Inst::Cvt { dst: a.val(LTy::I32), a: w }, 5, "bool or int or float"),
+        (|a, [_, _, _, _, _, w]| Inst::Cvt { dst: a.val(LTy::I32), a: w }, 5, "a number"),
         (|a, [i, ..]| Inst::Cvt { dst: a.val(LTy::B32), a: i }, 7, "a number"),
         (|a, [_, _, _, _, h, _]| Inst::RoundTf32 { dst: a.val(LTy::F32), a: h }, 4, "f32"),
         (|a, [_, _, _, l, ..]| Inst::Bitcast { dst: a.val(LTy::F32), a: l }, 7, "a type of 64 bits"),
@@ -193,8 +194,8 @@ fn operands_and_results_have_their_types() {
             "i1",
         ),
         (|a, [i, ..]| update(a, AtomicKind::Op(AtomicOp::Add), i, i), 0, "i64"),
-        (|a, [_, x, _, l, ..]| update(a, AtomicKind::Op(AtomicOp::Max), l, x), 1, "a type that the update takes"),
-        (|a, [_, _, _, l, h, _]| update(a, AtomicKind::Op(AtomicOp::Xchg), l, h), 4, "a type that the update takes"),
+        (|a, [_, x, _, l, ..]| update(a, AtomicKind::Op(AtomicOp::Max), l, x), 1, "i32 or i64"),
+        (|a, [_, _, _, l, h, _]| update(a, AtomicKind::Op(AtomicOp::Xchg), l, h), 4, "a number of 32 or 64 bits"),
         (|a, [i, x, _, l, ..]| update(a, AtomicKind::Cas(x), l, i), 1, "i32"),
         (|_, [i, x, ..]| Inst::StoreShared { srcs: list(&[x, i]), addr: i, offset: 0, guard: None }, 0, "f32"),
         (|a, [_, _, _, l, ..]| Inst::Shuffle { dst: a.val(LTy::I64), a: l, from: ShuffleFrom::Xor(1) }, 3, "a type of 32 bits"),
@@ -268,6 +269,10 @@ fn counts_widths_and_offers() {
     }
     // What the target doesn't offer.
     let mut bare = target();
+    bare.functions = &[(UnOp::Rsqrt, Scalar::F16)];
+    let e = verify(&everything().p, &bare).unwrap_err();
+    assert_eq!(e.problem, LaneProblem::NoFunction { op: UnOp::Rsqrt, ty: LTy::F32 });
+    bare.functions = target().functions;
     (bare.copy_async, bare.load_matrix) = (&[], false);
     let asm = everything();
     let e = verify(&asm.p, &bare).unwrap_err();

@@ -1,7 +1,7 @@
 //! Rules of roles and units.
 
-use super::super::unit::{GroupOperand, LeftOperand, Multiply, Place, Reduction, Roles, Unit};
-use super::{Check, LTy, LVal, LaneProblem, LaneVerifyError, ParamSource, Program, Verifier, fragment_values};
+use super::super::unit::{GroupOperand, LeftOperand, Multiply, Reduction, Roles, Unit};
+use super::{Check, Fields, LVal, LaneProblem, LaneVerifyError, ParamSource, Program, Verifier, fragment_values};
 use crate::Registers;
 use crate::machine::{Target, Units};
 use crate::{Block, Inst, print::inst_text};
@@ -58,14 +58,6 @@ pub(super) fn roles(v: &mut Verifier<'_>, inst: &Inst, roles: &Roles) -> Result<
     Ok(())
 }
 
-fn place(v: &Verifier<'_>, p: &Place) -> Check {
-    v.want(p.addr, LTy::I32)
-}
-
-fn guard(v: &Verifier<'_>, g: Option<LVal>) -> Check {
-    g.map_or(Ok(()), |g| v.want(g, LTy::I1))
-}
-
 /// A launch parameter that describes a tensor of as many dimensions as there are indices.
 fn tensor(v: &Verifier<'_>, map: u32, at: Option<&[LVal]>) -> Check {
     let ParamSource::Tensor(t) = v.program.params.get(map as usize).ok_or(LaneProblem::NotATensor { index: map })?.source else {
@@ -80,7 +72,7 @@ fn tensor(v: &Verifier<'_>, map: u32, at: Option<&[LVal]>) -> Check {
     if !fits || !bulk.spans.contains(&t.span) || t.extents[0] * t.elem.bytes() != t.span {
         return Err(LaneProblem::UnitShape("the box"));
     }
-    at.map_or(Ok(()), |at| v.want_all(at, LTy::I32))
+    Ok(())
 }
 
 /// Only groups of warps that run together may execute it.
@@ -95,7 +87,7 @@ fn groups(v: &Verifier<'_>) -> Result<(), LaneProblem> {
     }
 }
 
-fn multiply(v: &mut Verifier<'_>, m: &Multiply, defined: &mut Vec<LVal>) -> Check {
+fn multiply(v: &Verifier<'_>, m: &Multiply) -> Check {
     groups(v)?;
     let units = offered(v.target, "group matrix instructions")?;
     let Some(row) = units.matrix.get(m.instr.index()) else { return Err(LaneProblem::NoUnit("such group matrix instruction")) };
@@ -107,37 +99,29 @@ fn multiply(v: &mut Verifier<'_>, m: &Multiply, defined: &mut Vec<LVal>) -> Chec
         if along && units.bulk.spans.contains(&o.panels.span) { Ok(()) } else { Err(LaneProblem::UnitShape("an operand")) }
     };
     match (&m.a, &row.a) {
-        (LeftOperand::Shared(o), _) => {
-            operand(o)?;
-            place(v, &o.at)?;
-        }
+        (LeftOperand::Shared(o), _) => operand(o)?,
         (LeftOperand::Regs(words), Some(map)) => {
             let (want, _) = fragment_values(map, row.operand);
             if words.len() != want {
                 return Err(LaneProblem::Count { what: "words of the left operand", got: words.len(), want: want.to_string() });
             }
-            // Numbers of 32 bits are taken as words, too.
-            v.want_all(words, LTy::B32)?;
         }
         (LeftOperand::Regs(_), None) => return Err(LaneProblem::NoUnit("group matrix instruction with its left operand in registers")),
     }
     operand(&m.b)?;
-    place(v, &m.b.at)?;
-    guard(v, m.accumulate)?;
     let (per, ty) = fragment_values(&row.d, row.acc);
     let want = per * (m.n / row.d.shape[1]) as usize;
     if m.c.len() != want || m.dsts.len() != want {
         return Err(LaneProblem::Count { what: "accumulators", got: m.c.len().max(m.dsts.len()), want: want.to_string() });
     }
-    v.want_all(&m.c, ty)?;
-    v.def_all(&m.dsts, ty, defined)
+    v.have_type(&m.c, ty)?;
+    v.have_type(&m.dsts, ty)
 }
 
 /// One lane must run it: that of its role, or the one where its guard holds.
 fn alone(v: &Verifier<'_>, g: Option<LVal>, what: &'static str) -> Check {
     match (v.role, g) {
-        (_, Some(_)) => guard(v, g),
-        (Some((_, true)), None) => Ok(()),
+        (_, Some(_)) | (Some((_, true)), None) => Ok(()),
         (Some((_, false)) | None, None) => Err(LaneProblem::UnitShape(what)),
     }
 }
@@ -164,59 +148,40 @@ pub(super) fn unit(v: &mut Verifier<'_>, u: &Unit, defined: &mut Vec<LVal>) -> C
         return if v.target.early_launch { Ok(()) } else { Err(LaneProblem::NoUnit("launches that overlap")) };
     }
     offered(v.target, "asynchronous units")?;
+    let mut fields = Fields::new();
+    u.typed(|vals, kind, made| fields.extend(vals.iter().map(|&v| (v, kind, made))));
+    v.types(u.takes(), &fields)?;
+    shape(v, u)?;
+    v.made(&fields, defined)
+}
+
+/// Who may run it, counts and boxes, and what the target offers.
+fn shape(v: &Verifier<'_>, u: &Unit) -> Check {
     match u {
-        Unit::InitBarrier { barrier, guard: g, .. } | Unit::Arrive { barrier, guard: g } | Unit::RemoteArrive { barrier, guard: g } => {
-            place(v, barrier)?;
-            guard(v, *g)
-        }
-        Unit::PublishBarriers | Unit::AwaitPrevious | Unit::FenceUnits | Unit::Hold => Ok(()),
-        Unit::ArriveExpect { barrier, guard: g, .. } => {
-            alone(v, *g, "an arrival with bytes of more than one lane")?;
-            place(v, barrier)
-        }
-        Unit::Wait { barrier, parity } => {
-            place(v, barrier)?;
-            v.want(*parity, LTy::I32)
-        }
-        Unit::Pass { barrier } => place(v, barrier),
-        Unit::PrefetchMap { map, guard: g } => {
-            tensor(v, *map, None)?;
-            guard(v, *g)
-        }
-        Unit::BulkLoad { map, to, at, barrier, ranks, guard: g } => {
+        Unit::ArriveExpect { guard: g, .. } => alone(v, *g, "an arrival with bytes of more than one lane"),
+        Unit::PrefetchMap { map, .. } => tensor(v, *map, None),
+        Unit::BulkLoad { map, at, ranks, guard: g, .. } => {
             alone(v, *g, "a bulk load by more than one lane")?;
-            place(v, to)?;
-            place(v, barrier)?;
-            if let Some(r) = ranks {
+            if ranks.is_some() {
                 clusters(v)?;
-                v.want(*r, LTy::I32)?;
             }
             tensor(v, *map, Some(at))
         }
-        Unit::BulkStore { map, from, at, reduce, guard: g } => {
-            place(v, from)?;
-            guard(v, *g)?;
+        Unit::BulkStore { map, at, reduce, .. } => {
             tensor(v, *map, Some(at))?;
             reduce.map_or(Ok(()), |r| reduction(v, *map, r))
         }
-        Unit::CommitStores { guard: g } | Unit::WaitStoresRead { guard: g, .. } => guard(v, *g),
         Unit::GroupBarrier { warps } => {
             groups(v)?;
             let all = v.role.map_or(v.program.warps, |r| r.0);
             if *warps > 0 && all.is_multiple_of(*warps) { Ok(()) } else { Err(LaneProblem::UnitShape("a group barrier")) }
         }
-        Unit::StoreMatrix { srcs, to } => {
-            if matches!(v.role, Some((_, true))) {
-                return Err(LaneProblem::SingleLane);
-            }
-            if ![1, 2, 4].contains(&srcs.len()) {
-                return Err(LaneProblem::Count { what: "matrices", got: srcs.len(), want: "1, 2 or 4".into() });
-            }
-            place(v, to)?;
-            v.want_all(srcs, LTy::B32)
+        Unit::StoreMatrix { .. } if matches!(v.role, Some((_, true))) => Err(LaneProblem::SingleLane),
+        Unit::StoreMatrix { srcs, .. } if ![1, 2, 4].contains(&srcs.len()) => {
+            Err(LaneProblem::Count { what: "matrices", got: srcs.len(), want: "1, 2 or 4".into() })
         }
         Unit::FenceMatrices | Unit::CommitMatrices | Unit::WaitMatrices { .. } => groups(v),
-        Unit::Multiply(m) => multiply(v, m, defined),
+        Unit::Multiply(m) => multiply(v, m),
         Unit::NamedBarrier { id, warps, .. } => {
             let have = offered(v.target, "named barriers")?.named_barriers;
             let own = match v.role {
@@ -226,36 +191,15 @@ pub(super) fn unit(v: &mut Verifier<'_>, u: &Unit, defined: &mut Vec<LVal>) -> C
             };
             if *id < have && (own..=v.program.warps).contains(warps) { Ok(()) } else { Err(LaneProblem::UnitShape("a named barrier")) }
         }
-        Unit::ClusterArrive { .. } | Unit::ClusterWait => clusters(v),
-        Unit::Remote { dst, place: p, rank } => {
+        Unit::ClusterArrive { .. } | Unit::ClusterWait | Unit::Remote { .. } => clusters(v),
+        Unit::RemoteLoad { dsts, .. } => {
             clusters(v)?;
-            place(v, p)?;
-            v.want(*rank, LTy::I32)?;
-            v.def(*dst, LTy::I32, defined)
+            v.vector(dsts)
         }
-        Unit::RemoteLoad { dsts, from } => {
+        Unit::RemoteStore { srcs, .. } | Unit::RemoteStoreAsync { srcs, .. } => {
             clusters(v)?;
-            place(v, from)?;
-            let ty = v.vector(dsts)?;
-            v.def_all(dsts, ty, defined)
+            v.vector(srcs)
         }
-        Unit::RemoteStore { srcs, to, guard: g } => {
-            clusters(v)?;
-            place(v, to)?;
-            guard(v, *g)?;
-            let ty = v.vector(srcs)?;
-            v.want_all(srcs, ty)
-        }
-        Unit::RemoteStoreAsync { srcs, to, barrier, guard: g } => {
-            clusters(v)?;
-            place(v, to)?;
-            place(v, barrier)?;
-            guard(v, *g)?;
-            let ty = v.vector(srcs)?;
-            if ty.bits() != 32 {
-                return Err(LaneProblem::UnitShape("an asynchronous store of values that have not 32 bits"));
-            }
-            v.want_all(srcs, ty)
-        }
+        _ => Ok(()),
     }
 }

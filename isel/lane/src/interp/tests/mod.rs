@@ -6,8 +6,7 @@ mod memory;
 mod ops;
 mod text;
 
-pub(crate) use crate::testing::{Asm, Random, args, memory, target};
-pub(crate) use text::everything;
+pub(crate) use crate::testing::{Asm, Random, args, everything, memory, target};
 
 use super::*;
 use crate::{AllocId, BinOp, Inst, LTy, LVal, MatrixInstr, Param, ParamSource, Special, Vals};

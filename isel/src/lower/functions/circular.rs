@@ -1,21 +1,117 @@
-//! Sine, cosine and error function of `f64` as sequences of lane operations, since no machine has them.
+//! Sine and cosine.
 //!
 //! ```text
-//! sin, cos   |a| from 1/2 on: a's significand times a 192-bit window of 2/pi, chosen by the exponent (Payne and Hanek, "Radian reduction
-//!            for trigonometric functions", 1983), modulo 4: the quadrant, and a fraction of a quadrant f, |f| <= 1/2, off by at
-//!            most 2^-137. No f64 comes nearer to a multiple of pi/2 than 2^-62, so that f has a relative error of 2^-63, and
-//!            r = f pi/2, kept as hi + lo, one of 2^-62. Then Taylor sums to r^17 and r^18, cut where the rest is below 2^-63.
-//! erf        below 1: x times the Taylor sum to x^40; to 6: 1 - e^(-x^2) Q(x), where Q is e^(x^2) erfc(x) as a polynomial in
-//!            2 / (2 + x) with relative error 2^-53, and x^2 has its rounding error taken back; then 1.
+//! f32   |a| below 1 as it is; else a's 24-bit significand times a 96-bit window of 2/pi (Payne and Hanek, "Radian reduction for
+//!       trigonometric functions", 1983) gives the quadrant and 62 bits of the fraction, so that the reduced argument has a relative
+//!       error of 2^-23 however large a is. Then x + x^3 P(x^2) or 1 + x^2 Q(x^2), fits with relative error 2^-30
+//! f64   |a| from 1/2 on: a's significand times a 192-bit window of 2/pi, chosen by the exponent, modulo 4: the quadrant, and a fraction
+//!       of a quadrant f, |f| <= 1/2, off by at most 2^-137. No f64 comes nearer to a multiple of pi/2 than 2^-62, so that f has a
+//!       relative error of 2^-63, and r = f pi/2, kept as hi + lo, one of 2^-62. Then Taylor sums to r^17 and r^18, cut where the rest
+//!       is below 2^-63. The result is below 1 unit in the last place and stated as 2^-52.
 //! ```
-//!
-//! Errors: sin and cos stay below 1 unit in the last place and are stated as 2^-52, erf as 2^-50.
 
+use super::{F64, Wide, number, polynomial, test, widened, with};
 use crate::lane::{BinOp, LTy, LVal, LaneBuilder, UnOp};
 use tilelift_ir::num::TWO_OVER_PI;
-use tilelift_ir::{CmpOp, Scalar, num};
+use tilelift_ir::{CmpOp, Scalar};
 
-const F64: LTy = LTy::Num(Scalar::F64);
+/// The sine, or with `cosine` the cosine.
+pub(in crate::lower) fn sine(b: &mut LaneBuilder, a: LVal, elem: Scalar, cosine: bool) -> LVal {
+    widened(b, [a], elem, |b, [a], wide| match wide {
+        Wide::F32 => short(b, a, cosine),
+        Wide::F64 => long(b, a, cosine),
+    })
+}
+
+/// 2/pi behind 25 zeros, highest word first.
+const SHORT_WORDS: [u32; 7] = {
+    let mut words = [0; 7];
+    let mut i = 0;
+    while i < words.len() {
+        // The table has 64 zeros in front.
+        let at = 64 - 25 + 32 * i;
+        let pair = (TWO_OVER_PI[at / 64] as u128) << 64 | TWO_OVER_PI[at / 64 + 1] as u128;
+        words[i] = (pair >> (96 - at % 64)) as u32;
+        i += 1;
+    }
+    words
+};
+
+/// `(sin(x) / x - 1) / x^2` in powers of `x^2`.
+const SHORT_SINE: [f64; 4] =
+    [-0.166_666_671_633_720_4, 0.008_333_351_463_079_453, -0.000_198_416_804_778_389_63, 2.721_993_723_753_257_7e-06];
+
+/// `cos(x)` in powers of `x^2`.
+const SHORT_COSINE: [f64; 5] =
+    [1.0, -0.499_999_970_197_677_6, 0.041_666_425_764_560_7, -0.001_388_243_166_729_807_9, 2.409_379_885_648_377_2e-05];
+
+/// pi/2 of the first of 64 bits.
+const QUADRANT: f64 = 8.515_304_187_176_306e-20;
+
+/// Quadrant and remainder of the `f32` of those bits, which is at least 1.
+fn short_remainder(b: &mut LaneBuilder, magnitude: LVal) -> (LVal, LVal) {
+    let exponent = with(b, BinOp::ShrU, magnitude, 23);
+    let by = with(b, BinOp::Add, exponent, -127);
+    let words = SHORT_WORDS.map(|w| b.i32(i64::from(w as i32)));
+    let far = with(b, BinOp::And, by, 32);
+    let far = test(b, CmpOp::Ne, far, 0);
+    let first: [LVal; 6] = std::array::from_fn(|i| b.select(far, words[i + 1], words[i]));
+    let far = with(b, BinOp::And, by, 64);
+    let far = test(b, CmpOp::Ne, far, 0);
+    let words: [LVal; 4] = std::array::from_fn(|i| b.select(far, first[i + 2], first[i]));
+    let [high, middle, low] = std::array::from_fn(|i| b.funnel(words[i], words[i + 1], by));
+    let fraction = with(b, BinOp::And, magnitude, 0x7f_ffff);
+    let significand = with(b, BinOp::Or, fraction, 0x80_0000);
+    let zero = b.i64(0);
+    let sum = b.mad_wide_u(low, significand, zero);
+    let carry = with(b, BinOp::ShrU, sum, 32);
+    let sum = b.mad_wide_u(middle, significand, carry);
+    let top = b.mul(high, significand);
+    let top = b.cvt(top, LTy::I64);
+    let top = with(b, BinOp::Shl, top, 32);
+    let sum = b.add(sum, top);
+    // Half quadrants above, rounded to quadrants; below, a signed fraction.
+    let quadrant = with(b, BinOp::ShrU, sum, 61);
+    let quadrant = b.cvt(quadrant, LTy::I32);
+    let quadrant = with(b, BinOp::Add, quadrant, 1);
+    let quadrant = with(b, BinOp::ShrU, quadrant, 1);
+    let fraction = with(b, BinOp::Shl, sum, 2);
+    let fraction = b.cvt(fraction, LTy::F32);
+    let unit = number(b, QUADRANT, Scalar::F32);
+    (quadrant, b.mul(fraction, unit))
+}
+
+fn short(b: &mut LaneBuilder, a: LVal, cosine: bool) -> LVal {
+    let bits = b.bitcast(a, LTy::I32);
+    let magnitude = with(b, BinOp::And, bits, 0x7fff_ffff);
+    let (quadrant, x) = short_remainder(b, magnitude);
+    let small = test(b, CmpOp::Lt, magnitude, 0x3f80_0000);
+    let own = b.bitcast(magnitude, LTy::F32);
+    let x = b.select(small, own, x);
+    let zero = b.i32(0);
+    let quadrant = b.select(small, zero, quadrant);
+    let quadrant = if cosine { with(b, BinOp::Add, quadrant, 1) } else { quadrant };
+    let z = b.mul(x, x);
+    let odd = polynomial(b, z, &SHORT_SINE, Scalar::F32);
+    let odd = b.mul(odd, z);
+    let odd = b.fma(odd, x, x);
+    let even = polynomial(b, z, &SHORT_COSINE, Scalar::F32);
+    let which = with(b, BinOp::And, quadrant, 1);
+    let which = test(b, CmpOp::Ne, which, 0);
+    let value = b.select(which, even, odd);
+    let sign = with(b, BinOp::And, quadrant, 2);
+    let mut sign = with(b, BinOp::Shl, sign, 30);
+    if !cosine {
+        let own = with(b, BinOp::And, bits, i64::from(i32::MIN));
+        sign = b.bin(BinOp::Xor, sign, own);
+    }
+    let value = b.bitcast(value, LTy::I32);
+    let value = b.bin(BinOp::Xor, value, sign);
+    let value = b.bitcast(value, LTy::F32);
+    // Infinities and NaN give NaN.
+    let zero = number(b, 0.0, Scalar::F32);
+    b.fma(a, zero, value)
+}
 
 /// `-1/3!`, `1/5!`, ….
 const SINE: [f64; 8] = [
@@ -41,89 +137,8 @@ const COSINE: [f64; 8] = [
     -1.561_920_696_858_622_5e-16,
 ];
 
-/// `2 / sqrt(pi) * (-1)^n / (n! (2 n + 1))`.
-const ERF: [f64; 21] = [
-    std::f64::consts::FRAC_2_SQRT_PI,
-    -0.376_126_389_031_837_54,
-    0.112_837_916_709_551_26,
-    -0.026_866_170_645_131_252,
-    0.005_223_977_625_442_188,
-    -0.000_854_832_702_345_085_3,
-    0.000_120_553_329_817_896_64,
-    -1.492_565_035_840_625e-05,
-    1.646_211_436_588_924_8e-06,
-    -1.636_584_469_123_492_4e-07,
-    1.480_719_281_587_921_8e-08,
-    -1.229_055_530_171_792_8e-09,
-    9.422_759_064_650_411e-11,
-    -6.711_366_855_164_110_5e-12,
-    4.463_224_263_286_477_5e-13,
-    -2.783_516_207_210_921_5e-14,
-    1.634_261_409_536_715_2e-15,
-    -9.063_970_842_808_673e-17,
-    4.763_348_040_515_068e-18,
-    -2.378_459_885_277_429_3e-19,
-    1.131_218_725_924_631e-20,
-];
-
-/// `e^(x^2) erfc(x)` for x from 1 to 6, in powers of `(2 / (2 + x) - 11/24) / (5/24)`: a fit in Chebyshev points.
-const ERFCX: [f64; 20] = [
-    0.221_429_540_229_931_8,
-    0.161_893_568_041_024_98,
-    0.038_560_570_425_182_43,
-    0.005_588_816_281_839_559,
-    0.000_197_139_177_727_711_1,
-    -8.079_220_426_206_243e-05,
-    -7.340_517_934_853_432e-06,
-    1.979_561_812_017_618_7e-06,
-    1.634_993_523_321_315e-07,
-    -7.005_316_575_245_999e-08,
-    -5.885_337_928_856_09e-10,
-    2.623_945_494_497_94e-09,
-    -2.688_336_619_272_658_5e-10,
-    -7.350_982_522_096_298e-11,
-    2.228_121_102_189_222_4e-11,
-    -2.346_156_379_553_977e-13,
-    -1.020_058_948_732_685e-12,
-    1.958_263_195_494_612_6e-13,
-    1.955_553_739_346_461_8e-14,
-    -1.130_011_234_817_048_7e-14,
-];
-
 /// pi/2 less its nearest `f64`.
 const PIO2_LOW: f64 = 6.123_233_995_736_766e-17;
-
-fn number(b: &mut LaneBuilder, x: f64) -> LVal {
-    b.constant(F64, x.to_bits())
-}
-
-fn with(b: &mut LaneBuilder, op: BinOp, a: LVal, c: i64) -> LVal {
-    let c = b.i64(c);
-    b.bin(op, a, c)
-}
-
-/// Where `a op c`.
-fn test(b: &mut LaneBuilder, op: CmpOp, a: LVal, c: i64) -> LVal {
-    let c = b.i64(c);
-    b.cmp(op, a, c)
-}
-
-/// `c0 + x (c1 + x (…))`.
-fn polynomial(b: &mut LaneBuilder, x: LVal, coefficients: &[f64]) -> LVal {
-    series(b, x, coefficients, Scalar::F64)
-}
-
-/// The same, of a float type.
-pub(super) fn series(b: &mut LaneBuilder, x: LVal, coefficients: &[f64], elem: Scalar) -> LVal {
-    let mut terms = coefficients.iter().rev().map(|&c| num::to_bits(c, elem));
-    let last = terms.next().unwrap_or(0);
-    let mut sum = b.constant(LTy::Num(elem), last);
-    for c in terms {
-        let c = b.constant(LTy::Num(elem), c);
-        sum = b.fma(sum, x, c);
-    }
-    sum
-}
 
 /// The words of 2/pi from number `index` on, as many as `need`.
 fn window(b: &mut LaneBuilder, index: LVal, need: usize) -> Vec<LVal> {
@@ -201,10 +216,10 @@ fn reduce(b: &mut LaneBuilder, x: LVal, bits: LVal) -> (LVal, LVal, LVal) {
     let scale = b.bitcast(scale, F64);
     let minus = b.un(UnOp::Neg, scale);
     let scale = b.select(negative, minus, scale);
-    let two = number(b, 2048.0);
+    let two = number(b, 2048.0, Scalar::F64);
     let upper = b.mul(upper, two);
     let (fh, fl) = (b.mul(upper, scale), b.mul(lower, scale));
-    let (pi_high, pi_low) = (number(b, std::f64::consts::FRAC_PI_2), number(b, PIO2_LOW));
+    let (pi_high, pi_low) = (number(b, std::f64::consts::FRAC_PI_2, Scalar::F64), number(b, PIO2_LOW, Scalar::F64));
     let rh = b.mul(fh, pi_high);
     let minus = b.un(UnOp::Neg, rh);
     let rl = b.fma(fh, pi_high, minus);
@@ -212,30 +227,29 @@ fn reduce(b: &mut LaneBuilder, x: LVal, bits: LVal) -> (LVal, LVal, LVal) {
     let rl = b.fma(fl, pi_high, rl);
     // Below 1/2 there is nothing to reduce.
     let small = test(b, CmpOp::Lt, exponent, 1022);
-    let none = number(b, 0.0);
+    let none = number(b, 0.0, Scalar::F64);
     (b.select(small, zero, quadrant), b.select(small, x, rh), b.select(small, none, rl))
 }
 
-/// The sine, or with `cosine` the cosine.
-pub(super) fn sine(b: &mut LaneBuilder, a: LVal, cosine: bool) -> LVal {
+fn long(b: &mut LaneBuilder, a: LVal, cosine: bool) -> LVal {
     let x = b.un(UnOp::Abs, a);
     let bits = b.bitcast(x, LTy::I64);
     let (quadrant, rh, rl) = reduce(b, x, bits);
     let quadrant = if cosine { with(b, BinOp::Add, quadrant, 1) } else { quadrant };
     let z = b.mul(rh, rh);
-    let (half, one) = (number(b, -0.5), number(b, 1.0));
+    let (half, one) = (number(b, -0.5, Scalar::F64), number(b, 1.0, Scalar::F64));
     // sin (h + l) = h + (h z S(z) + l (1 - z / 2))
     let slope = b.fma(z, half, one);
     let slope = b.mul(rl, slope);
     let cube = b.mul(rh, z);
-    let series = polynomial(b, z, &SINE);
+    let series = polynomial(b, z, &SINE, Scalar::F64);
     let tail = b.fma(cube, series, slope);
     let odd = b.add(rh, tail);
     // cos (h + l) = w + ((1 - w - z / 2) + (z^2 C(z) - h l)) with w = 1 - z / 2 rounded
     let w = b.fma(z, half, one);
     let lost = b.bin(BinOp::Sub, one, w);
     let lost = b.fma(z, half, lost);
-    let series = polynomial(b, z, &COSINE);
+    let series = polynomial(b, z, &COSINE, Scalar::F64);
     let square = b.mul(z, z);
     let minus = b.un(UnOp::Neg, rh);
     let tail = b.fma(minus, rl, lost);
@@ -260,41 +274,6 @@ pub(super) fn sine(b: &mut LaneBuilder, a: LVal, cosine: bool) -> LVal {
         value = b.select(tiny, a, value);
     }
     // Infinities and NaN give NaN.
-    let zero = number(b, 0.0);
+    let zero = number(b, 0.0, Scalar::F64);
     b.fma(a, zero, value)
-}
-
-/// The error function.
-pub(super) fn erf(b: &mut LaneBuilder, a: LVal) -> LVal {
-    let z = b.mul(a, a);
-    let series = polynomial(b, z, &ERF);
-    let inner = b.mul(a, series);
-    // Where 1 is the result the formulas must not overflow.
-    let x = b.un(UnOp::Abs, a);
-    let six = number(b, 6.0);
-    let x = b.bin(BinOp::MinNum, x, six);
-    let square = b.mul(x, x);
-    let minus = b.un(UnOp::Neg, square);
-    let lost = b.fma(x, x, minus);
-    let e = b.un(UnOp::Exp, minus);
-    let less = b.un(UnOp::Neg, lost);
-    let e = b.fma(e, less, e);
-    let (one, two) = (number(b, 1.0), number(b, 2.0));
-    let below = b.add(x, two);
-    let t = b.bin(BinOp::Div, two, below);
-    let (middle, half) = (number(b, -11.0 / 24.0), number(b, 24.0 / 5.0));
-    let u = b.add(t, middle);
-    let u = b.mul(u, half);
-    let q = polynomial(b, u, &ERFCX);
-    let minus = b.un(UnOp::Neg, e);
-    let outer = b.fma(minus, q, one);
-    let outer = b.bitcast(outer, LTy::I64);
-    let own = b.bitcast(a, LTy::I64);
-    let sign = with(b, BinOp::And, own, i64::MIN);
-    let outer = b.bin(BinOp::Or, outer, sign);
-    let outer = b.bitcast(outer, F64);
-    // `a` may be NaN: then neither holds, and the inner form keeps it.
-    let magnitude = b.un(UnOp::Abs, a);
-    let far = b.cmp(CmpOp::Ge, magnitude, one);
-    b.select(far, outer, inner)
 }

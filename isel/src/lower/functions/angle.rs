@@ -1,4 +1,4 @@
-//! The angle of a point, `atan2`, as a sequence of lane operations, since no machine has it.
+//! The angle of a point, `atan2`, since no machine has it.
 //!
 //! ```text
 //! m = min(|y|, |x|), n = max(|y|, |x|); where m > n tan(pi/8), the angle is taken from the diagonal:
@@ -10,6 +10,7 @@
 //! Of what `k pi/4` leaves after rounding, the rest is added to `r`. Error: 2^-58 of P for `f64` and 2^-28 for `f32`; the quotient is off
 //! by 3 half units in the last place, of what is at most as large as the result, and the sum rounds once: 2^-51 and 2^-22 of the result.
 
+use super::{Wide, number, polynomial, signed_as, widened};
 use crate::lane::{BinOp, LTy, LVal, LaneBuilder, UnOp};
 use tilelift_ir::{CmpOp, Scalar, num};
 
@@ -34,24 +35,19 @@ const SHORT: [f64; 5] =
     [-0.333_333_313_465_118_4, 0.199_995_398_521_423_34, -0.142_639_443_278_312_68, 0.107_436_053_454_875_95, -0.064_515_098_929_405_21];
 
 /// The angle of the point `(x, y)`; operands and result have one float type.
-pub(super) fn atan2(b: &mut LaneBuilder, y: LVal, x: LVal, elem: Scalar) -> LVal {
-    if !matches!(elem, Scalar::F32 | Scalar::F64) {
-        let (y, x) = (b.cvt(y, LTy::F32), b.cvt(x, LTy::F32));
-        let angle = wide(b, y, x, Scalar::F32);
-        return b.cvt(angle, LTy::Num(elem));
-    }
-    wide(b, y, x, elem)
+pub(in crate::lower) fn atan2(b: &mut LaneBuilder, y: LVal, x: LVal, elem: Scalar) -> LVal {
+    widened(b, [y, x], elem, |b, [y, x], wide| angle(b, y, x, wide))
 }
 
-fn wide(b: &mut LaneBuilder, y: LVal, x: LVal, elem: Scalar) -> LVal {
-    let ty = LTy::Num(elem);
-    let (int, series, top): (_, &[f64], _) = match elem {
-        Scalar::F64 => (LTy::I64, &SERIES, 2f64.powi(1022)),
-        _ => (LTy::I32, &SHORT, 2f64.powi(126)),
+fn angle(b: &mut LaneBuilder, y: LVal, x: LVal, wide: Wide) -> LVal {
+    let elem = wide.scalar();
+    let (int, series, top): (_, &[f64], _) = match wide {
+        Wide::F64 => (LTy::I64, &SERIES, 2f64.powi(1022)),
+        Wide::F32 => (LTy::I32, &SHORT, 2f64.powi(126)),
     };
-    let number = |b: &mut LaneBuilder, x: f64| b.constant(ty, num::to_bits(x, elem));
+    let number = |b: &mut LaneBuilder, x: f64| number(b, x, elem);
     let quarter = num::round(std::f64::consts::FRAC_PI_4, elem);
-    let rest = if elem == Scalar::F64 { 3.061_616_997_868_383e-17 } else { std::f64::consts::FRAC_PI_4 - quarter };
+    let rest = if wide == Wide::F64 { 3.061_616_997_868_383e-17 } else { std::f64::consts::FRAC_PI_4 - quarter };
     let (ay, ax) = (b.un(UnOp::Abs, y), b.un(UnOp::Abs, x));
     let (least, most) = (b.bin(BinOp::Minimum, ay, ax), b.bin(BinOp::Maximum, ay, ax));
     // Their sum must not overflow; two infinities are equal; nothing over nothing is nothing.
@@ -74,7 +70,7 @@ fn wide(b: &mut LaneBuilder, y: LVal, x: LVal, elem: Scalar) -> LVal {
     let (top, below) = (b.select(near, less, m), b.select(near, more, n));
     let q = b.bin(BinOp::Div, top, below);
     let z = b.mul(q, q);
-    let p = super::transcendental::series(b, z, series, elem);
+    let p = polynomial(b, z, series, elem);
     let cube = b.mul(q, z);
     let r = b.fma(cube, p, q);
     // Which quarter, and on which side of it.
@@ -99,9 +95,5 @@ fn wide(b: &mut LaneBuilder, y: LVal, x: LVal, elem: Scalar) -> LVal {
     let r = b.add(r, lost);
     let angle = b.add(whole, r);
     // It has the sign of y; a NaN stays one.
-    let (angle, own) = (b.bitcast(angle, int), b.bitcast(y, int));
-    let bit = b.constant(int, if elem == Scalar::F64 { i64::MIN } else { i32::MIN.into() } as u64);
-    let own = b.bin(BinOp::And, own, bit);
-    let angle = b.bin(BinOp::Or, angle, own);
-    b.bitcast(angle, ty)
+    signed_as(b, angle, y)
 }
