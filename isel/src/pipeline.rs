@@ -17,7 +17,10 @@ use tilelift_ir::channel::{Units, check, expand};
 use tilelift_ir::layout::Axis;
 use tilelift_ir::verify::Verified;
 use tilelift_ir::{Inst, Kernel, Op, Value, verify};
-use tilelift_schedule::plan::{LayoutChoice, LowerOptions, PanelTile, Plan, RingForms, ScheduleKind, plan, plan_with, staged_loads};
+use tilelift_schedule::plan::{
+    LayoutChoice, LowerOptions, PanelTile, Plan, RingForms, Schedule, ScheduleKind, plan, plan_with, staged_loads,
+};
+use tilelift_schedule::program::Refusal;
 use tilelift_schedule::{LowerError, program};
 
 /// Slots of a ring below which copies are no longer far enough ahead.
@@ -99,14 +102,22 @@ fn fewer(done: &Result<Lowered, LowerError>, depth: u32, bytes: u32) -> Option<u
 /// Lowers a kernel by a plan: as the program that the plan is written as, if that is asked for and it can be.
 fn scheduled(kernel: &Kernel, target: &Target, plan: Plan, options: &LowerOptions, direct: bool) -> Result<Lowered, LowerError> {
     let mut refused = None;
-    if let Some(s) = plan.specialised()
-        && options.as_program == Some(true)
-        && !direct
-    {
-        match program::written(kernel, target, s) {
-            Ok(made) => return written(made, target, plan.clone()),
-            Err(why) => refused = Some(Err(why)),
-        }
+    let as_program = options.as_program == Some(true) && !direct;
+    let made = match &plan.schedule {
+        Schedule::Specialised(s) if as_program => Some(program::written(kernel, target, s)),
+        Schedule::Pipelined { .. } if as_program => program::pipelined(kernel, target, &plan),
+        _ => None,
+    };
+    match made {
+        Some(Ok(made)) => match written(made, target, plan.clone()) {
+            // What the rest of a pipelined kernel needs beside its rings is known now.
+            Err(LowerError::ResourceExceeded { resource: SHARED, need, have, .. }) if plan.specialised().is_none() => {
+                refused = Some(Err(Refusal::Memory { need, have }));
+            }
+            done => return done,
+        },
+        Some(Err(why)) => refused = Some(Err(why)),
+        None => {}
     }
     laid_out(kernel, target, plan, options.layouts, direct).map(|done| Lowered { written: refused, ..done })
 }

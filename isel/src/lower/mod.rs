@@ -225,11 +225,12 @@ fn loads_what_it_leaves(kernel: &Kernel) -> bool {
 
 impl<'a> Lower<'a> {
     fn check_registers(&self) -> Result<(), LowerError> {
+        let fetched = self.plan.explicit().map(|e| tilelift_schedule::plan::fetches(self.kernel, e)).unwrap_or_default();
         for (i, d) in self.kernel.insts.iter() {
             for &r in &d.results {
                 let Some(layout) = self.assigned.layout(r) else { continue };
                 let n = layout.size(Axis::Reg);
-                if n > MAX_REGISTERS_PER_TILE && !self.staged[i] {
+                if n > MAX_REGISTERS_PER_TILE && !self.staged[i] && !fetched.loads[i] {
                     return Err(LowerError::ResourceExceeded {
                         resource: "registers (elements of one tile per lane)",
                         need: u64::from(n),

@@ -77,7 +77,7 @@ impl Lower<'_> {
         for &i in &self.kernel.regions[r].insts {
             let d = &self.kernel.insts[i];
             stored = match d.op {
-                Op::LocalStore | Op::RemoteStore => true,
+                Op::LocalStore | Op::RemoteStore | Op::CopyAsync | Op::CopyAsyncWait => true,
                 Op::TaskBarrier | Op::AsyncStoreWait => false,
                 Op::If => d.regions.iter().any(|&arm| self.stores_on(arm, stored)),
                 Op::For | Op::While => {
