@@ -2,12 +2,14 @@
 
 use crate::ops::{AtomicOp, Attr, Op};
 use crate::types::{ChannelType, MAX_CHANNEL_TILES, MAX_LOCAL_BYTES, MAX_RANK, MAX_SLOTS, Scalar, Shape, SharedType, TileType, Type};
-use crate::typing::{TypeError, check_tile, dot_type, indices};
+use crate::typing::{TypeError, check_tile, dot_type, indices, mask};
 
 /// The most arrivals or bytes of a barrier's phase: what its word can count.
 pub(crate) const MAX_COUNT: u32 = (1 << 20) - 1;
 /// The numbered barriers of a program instance.
 pub const NAMED_BARRIERS: u32 = 15;
+/// The most groups of copies by lanes that may stay in flight.
+pub(crate) const MAX_GROUPS: u32 = 63;
 /// The most warps of a program instance, and so the most tasks.
 pub(crate) const MAX_WARPS: u32 = 32;
 
@@ -222,7 +224,8 @@ pub(crate) fn act(op: Op, args: &[&Type], present: u8, attrs: &[Attr]) -> Result
             count(op, "warps", attrs.get(1), 1..=MAX_WARPS)
         }
         Op::AsyncStoreWait => count(op, "stores in flight", attrs.first(), 0..=MAX_COUNT),
-        Op::AsyncLoad | Op::AsyncStore | Op::AsyncReduce => copy(op, args, present, attrs),
+        Op::CopyAsyncWait => count(op, "groups in flight", attrs.first(), 0..=MAX_GROUPS),
+        Op::AsyncLoad | Op::CopyAsync | Op::AsyncStore | Op::AsyncReduce => copy(op, args, present, attrs),
         Op::RemoteStore | Op::RemoteStoreAsync => {
             number(op, "rank", args.get(1))?;
             filling(op, args.get(2), shared(op, "buffer", args.first())?)?;
@@ -247,7 +250,7 @@ pub(crate) fn act(op: Op, args: &[&Type], present: u8, attrs: &[Attr]) -> Result
     }
 }
 
-/// A view, its indices, a buffer of that rank and element, and for a load a barrier.
+/// A view, its indices, a buffer of that rank and element, and what a load has besides.
 fn copy(op: Op, args: &[&Type], present: u8, attrs: &[Attr]) -> Result<(), TypeError> {
     let Some(Type::View(v)) = args.first() else { return Err(format!("`{op}` copies to or from a view; pass one")) };
     indices(op, args, v.rank())?;
@@ -260,6 +263,18 @@ fn copy(op: Op, args: &[&Type], present: u8, attrs: &[Attr]) -> Result<(), TypeE
             barrier(op, args.get(2 + v.rank()))?;
             // The bit of the keyword is that of its place in the row.
             if present != 0 { number(op, "multicast mask", args.get(3 + v.rank())) } else { Ok(()) }
+        }
+        Op::CopyAsync => {
+            let mut rest = args.get(2 + v.rank()..).unwrap_or(&[]).iter();
+            // The bits of keywords are those of their places in the row.
+            if present & 0b0_1000 != 0 {
+                mask(op, rest.next(), &s.tile())?;
+            }
+            match (present & 0b1_0000 != 0).then(|| rest.next()) {
+                Some(Some(t)) if **t != Type::Scalar(s.elem) => Err(format!("`other` of `{op}` is {t}; it must be a scalar {}", s.elem)),
+                Some(None) => Err(format!("`other` of `{op}` is missing")),
+                Some(Some(_)) | None => Ok(()),
+            }
         }
         Op::AsyncReduce => {
             let Some(Attr::Atomic(word)) = attrs.first() else { return Err(format!("`{op}` needs what to do: {op} add v0[0], v1")) };

@@ -17,8 +17,9 @@ use std::rc::Rc;
 use tilelift_ir::channel::{Units, check, expand};
 use tilelift_ir::verify::Verified;
 use tilelift_ir::{Inst, Kernel, Op, verify};
-use tilelift_schedule::plan::{LayoutChoice, LowerOptions, PanelTile, Plan, plan, plan_with, staged_loads};
-use tilelift_schedule::{LowerError, program};
+use tilelift_schedule::plan::{LayoutChoice, LowerOptions, PanelTile, Plan, Schedule, plan, plan_with, staged_loads};
+use tilelift_schedule::program::Refusal;
+use tilelift_schedule::{LowerError, Resource, program};
 
 /// Lowers a verified kernel for a target.
 ///
@@ -89,14 +90,24 @@ fn with_forms(
 /// Lowers a kernel by a plan: as the program that the plan is written as, if that is asked for and it can be.
 fn scheduled(kernel: &Kernel, target: &Target, fitted: Fitted, options: &LowerOptions) -> Result<Lowered, LowerError> {
     let mut refused = None;
-    if let Some(s) = fitted.plan.specialised()
-        && options.as_program == Some(true)
-        && !fitted.whole
-    {
-        match program::written(kernel, target, s) {
-            Ok(made) => return written(made, target, fitted.plan),
-            Err(why) => refused = Some(Err(why)),
-        }
+    let as_program = options.as_program == Some(true) && !fitted.whole;
+    let made = match &fitted.plan.schedule {
+        Schedule::Specialised(s) if as_program => Some(program::written(kernel, target, s)),
+        Schedule::Pipelined { .. } if as_program => program::pipelined(kernel, target, &fitted.plan),
+        _ => None,
+    };
+    match made {
+        Some(Ok(made)) => match written(made, target, fitted.plan.clone()) {
+            // What the rest of a pipelined kernel needs beside its rings is known now.
+            Err(LowerError::ResourceExceeded { resource: Resource::SharedMemory, need, have, .. })
+                if fitted.plan.specialised().is_none() =>
+            {
+                refused = Some(Err(Refusal::Memory { need, have }));
+            }
+            done => return done,
+        },
+        Some(Err(why)) => refused = Some(Err(why)),
+        None => {}
     }
     laid_out(kernel, target, fitted, options.layouts).map(|done| Lowered { written: refused, ..done })
 }

@@ -44,8 +44,8 @@ impl Hop {
         }
     }
 
-    /// As `put` of a load, by a copy where the hop has slots.
-    fn bring(&self, b: &mut KernelBuilder, step: Value, view: Value, at: &[Value], tile: &TileType) {
+    /// As `put` of a load, by a copy where the hop has slots: of a unit, or of the task's lanes.
+    fn bring(&self, b: &mut KernelBuilder, src: &mut Source, step: Value, view: Value, at: &[Value], tile: &TileType) {
         match *self {
             Hop::Channel(c) => {
                 let t = b.load(view, at, &tile.shape);
@@ -53,6 +53,14 @@ impl Hop {
             }
             Hop::Slots { buffer, full, empty, depth } => {
                 let (to, ready) = self.free(b, step, [buffer, full, empty], depth);
+                if src.chance(64) {
+                    b.copy_async(view, at, to);
+                    b.copy_async_commit();
+                    b.copy_async_wait(0);
+                    b.task_barrier();
+                    b.barrier_arrive(ready);
+                    return;
+                }
                 b.barrier_expect(ready, tile.elements() as u32 * tile.elem.bytes());
                 b.async_load(view, at, to, ready);
             }
@@ -172,7 +180,7 @@ pub fn generate_explicit(src: &mut Source) -> Result<Case, BuildErrors> {
             let block = b.add(own, step);
             let row = b.mul(block, rows);
             if brought {
-                first.bring(b, step, x, &[row, column], &tile);
+                first.bring(b, src, step, x, &[row, column], &tile);
             } else {
                 let t = b.load(x, &[row, column], &tile.shape);
                 let t = change(b, src, t, step, elem);

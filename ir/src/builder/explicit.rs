@@ -132,6 +132,31 @@ impl KernelBuilder {
         self.copy(Op::AsyncLoad, &[], view, at, &[buffer, barrier, mask], 0b1_0000);
     }
 
+    /// Begins a copy of a tile of a view into a buffer of its extents by the task's lanes; elements outside the view are zeros.
+    #[track_caller]
+    pub fn copy_async(&mut self, view: Value, at: &[Value], buffer: Value) {
+        self.copy(Op::CopyAsync, &[], view, at, &[buffer], 0);
+    }
+
+    /// As [`KernelBuilder::copy_async`]; elements whose mask is false are `other`, zeros without it.
+    #[track_caller]
+    pub fn copy_async_masked(&mut self, view: Value, at: &[Value], buffer: Value, mask: Value, other: Option<Value>) {
+        let behind: SmallVec<[Value; 4]> = [buffer, mask].into_iter().chain(other).collect();
+        self.copy(Op::CopyAsync, &[], view, at, &behind, if other.is_some() { 0b1_1000 } else { 0b0_1000 });
+    }
+
+    /// Closes the group of copies by the task's lanes.
+    #[track_caller]
+    pub fn copy_async_commit(&mut self) {
+        self.push(Op::CopyAsyncCommit, &[], 0, &[], None);
+    }
+
+    /// Waits until at most so many of the task's newest groups of copies by its lanes are in flight.
+    #[track_caller]
+    pub fn copy_async_wait(&mut self, pending: u32) {
+        self.push(Op::CopyAsyncWait, &[], 0, &[Attr::Count(pending)], None);
+    }
+
     /// Begins a copy of a buffer to a box of a view.
     #[track_caller]
     pub fn async_store(&mut self, view: Value, at: &[Value], buffer: Value) {

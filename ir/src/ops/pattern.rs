@@ -29,6 +29,9 @@ macro_rules! explicit_actions {
             | $crate::Op::NamedBarrierArrive
             | $crate::Op::FenceAsync
             | $crate::Op::AsyncLoad
+            | $crate::Op::CopyAsync
+            | $crate::Op::CopyAsyncCommit
+            | $crate::Op::CopyAsyncWait
             | $crate::Op::AsyncStore
             | $crate::Op::AsyncReduce
             | $crate::Op::AsyncStoreWait

@@ -242,6 +242,12 @@ macro_rules! op_rows {
 
     /// Begins a copy of the box of the view at an offset per dimension into a buffer of its extents; elements outside the view are zeros. Its bytes arrive at the barrier. `multicast=` is a bit mask of ranks: the box goes to that buffer, its bytes to that barrier, of each of these blocks of the cluster.
     AsyncLoad async_load (view, [indices], buffer, barrier, (?multicast)) - - Act AsyncReads 0;
+    /// Begins a copy of the tile of the view at an offset per dimension into a buffer of its extents, by the task's lanes, each of which copies a share; elements outside the view, or whose mask is false, are `other` (0 if absent). The copy belongs to the group that is open. What the task did with these bytes before must be behind a `task_barrier`.
+    CopyAsync copy_async (view, [indices], buffer, (?mask), (?other)) - - Act AsyncReads 0;
+    /// Closes the group of the `copy_async` that the task began since the last one; the group may be empty.
+    CopyAsyncCommit copy_async_commit () - - Act Shared 0;
+    /// Waits until at most so many of the task's newest groups of `copy_async` are in flight: each lane for its own share. The next `task_barrier` shows the buffers to all lanes: behind it the task may read them.
+    CopyAsyncWait copy_async_wait () - Count Act Shared 0;
     /// Begins a copy of a buffer to the box of the view at an offset per dimension; elements outside the view are not written. The buffer must not be written until `async_store_wait`. Done at the kernel's end.
     AsyncStore async_store (view, [indices], buffer) - - Act AsyncWrites 0;
     /// As `async_store`, but each element of the box is updated, as by a relaxed `atomic` of all programs.

@@ -277,7 +277,12 @@ impl<'t> Parser<'t> {
             Rule::Philox => each(Some(Scalar::I32)),
             Rule::Handle | Rule::Local | Rule::Act | Rule::Receive => {
                 // What is no tile is a number, or a handle, which no literal stands for.
-                let of = |j: usize| if info.operands[j].name == "value" { None } else { Some(Scalar::I32) };
+                let view = self.partner(raws().take(1));
+                let of = |j: usize| match info.operands[j].name {
+                    "value" | "mask" => None,
+                    "other" => view,
+                    _ => Some(Scalar::I32),
+                };
                 parts.operands.iter().map(|&(j, _)| of(j)).collect()
             }
             Rule::ReduceBy | Rule::ScanBy => each(None),

@@ -233,6 +233,9 @@ kernel @explicit(v0: view<bf16, [?, ?%64]>, v1: view<f32, [?, ?]>, v2: i32) clus
             async_store v1[v2, 0], v4
             async_reduce add v1[v2, 64], v4
             async_store_wait 1
+            copy_async v1[v2, 0], v4
+            copy_async_commit
+            copy_async_wait 0
             named_barrier_sync 1, 8
             named_barrier_arrive 2, 8
             v28, v29 = channel_get v7, v15

@@ -93,6 +93,9 @@ fn mark(block: &Block, counted: bool, local: &dyn Fn(LVal) -> bool, set: &mut Se
             Inst::LoadShared { addr, .. } | Inst::LoadMatrix { addr, .. } if local(*addr) => {
                 set.insert(*addr);
             }
+            Inst::CopyAsync { shared, .. } if local(*shared) => {
+                set.insert(*shared);
+            }
             Inst::StoreShared { addr, guard, .. } if local(*addr) => {
                 set.insert(*addr);
                 set.extend(guard);

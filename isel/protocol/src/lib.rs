@@ -35,7 +35,7 @@ use tilelift_ir::{Loc, Op};
 use tilelift_lane::Target;
 use tilelift_lane::hash::Map;
 use tilelift_lane::inst_brief;
-use tilelift_lane::{Block, Inst, Program, RegisterError, Registers, Unit, Units, visit};
+use tilelift_lane::{Block, GroupMatrix, Inst, Program, RegisterError, Registers, Unit, Units, visit};
 
 /// Why a program is not proved, with the instructions that take part.
 #[derive(Clone, PartialEq, Debug)]
@@ -118,6 +118,15 @@ pub struct Proof {
     pub states: usize,
 }
 
+/// Groups of warps that multiply together, as far as the target has them.
+#[derive(Clone, Copy)]
+struct Groups<'a> {
+    /// Warps of a group.
+    group_warps: u32,
+    /// Their matrix instructions.
+    matrix: &'a [GroupMatrix],
+}
+
 /// Who says who does what.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Says {
@@ -181,6 +190,14 @@ fn named(program: &Program) -> Result<(), ProtocolError> {
     Ok(())
 }
 
+/// True if lanes copy in a block.
+fn copies(block: &Block) -> bool {
+    block.iter().any(|i| match i {
+        Inst::CopyAsync { .. } | Inst::CommitCopies | Inst::WaitCopies { .. } => true,
+        other => visit::blocks(other).into_iter().any(copies),
+    })
+}
+
 /// Refuses roles that ask for registers which the pool never has.
 fn registers(program: &Program, target: &Target, units: &Units) -> Result<(), ProtocolError> {
     Registers::of(target, units, program.warps).check_pool(program).map_err(|e| {
@@ -213,8 +230,14 @@ pub fn prove_by_all_states(program: &Program, target: &Target) -> Result<Proof, 
 }
 
 fn prove_as(program: &Program, target: &Target, turns: bool) -> Result<Proof, ProtocolError> {
-    let Some(units) = &target.units else { return Ok(Proof::default()) };
-    registers(program, target, units)?;
+    let units = match &target.units {
+        Some(units) => {
+            registers(program, target, units)?;
+            Groups { group_warps: units.group_warps, matrix: &units.matrix }
+        }
+        None if copies(&program.body) => Groups { group_warps: program.warps, matrix: &[] },
+        None => return Ok(Proof::default()),
+    };
     let says = explicit(program);
     let explicit = says != Says::Compiler;
     match program.roles() {

@@ -12,7 +12,7 @@ use super::ring::{RingState, RingTask};
 use super::streams::Streams;
 use super::value::{Abs, Lists, eval, remainder};
 use super::word::Site;
-use super::{ProtocolError, Spot};
+use super::{Groups, ProtocolError, Spot};
 pub(super) use agents::{Agent, ROLE};
 use agents::{agent, agents};
 pub(super) use code::{Access, AccessKind, Accesses};
@@ -25,7 +25,7 @@ use std::hash::{Hash, Hasher};
 use std::rc::Rc;
 use tilelift_lane::hash::{Map, Set};
 use tilelift_lane::visit::computed;
-use tilelift_lane::{Block, If, Inst, LVal, Place, Program, Role, Roles, Special, Units};
+use tilelift_lane::{Block, If, Inst, LVal, Place, Program, Role, Roles, Special};
 
 /// States after which a program counts as too complex to prove.
 const MAX_STATES: usize = 1 << 14;
@@ -140,7 +140,7 @@ enum Step {
 pub(super) struct Checker<'a> {
     pub program: &'a Program,
     pub agents: Vec<Agent<'a>>,
-    pub units: &'a Units,
+    pub units: Groups<'a>,
     pub explicit: Explicit,
     pub places: Places,
     pub lists: Lists,
@@ -213,7 +213,7 @@ const WIDE: u64 = 0xfe;
 impl<'a> Checker<'a> {
     fn new(
         program: &'a Program,
-        units: &'a Units,
+        units: Groups<'a>,
         streams: &'a Streams,
         (effort, alone): (Option<Effort>, bool),
         turns: bool,
@@ -325,7 +325,7 @@ impl<'a> Checker<'a> {
 /// Follows all answers; with `turns`, states that differ by turned rings as one.
 pub(super) fn explore(
     program: &Program,
-    units: &Units,
+    units: Groups<'_>,
     streams: &Streams,
     effort: (Option<Effort>, bool),
     turns: bool,
@@ -650,14 +650,18 @@ impl<'a> Checker<'a> {
                 }
             }
             // Nobody but its own lanes is there.
-            What::Endless(blocks) if self.explicit.alone => {
+            What::Endless(blocks, false) if self.explicit.alone => {
                 advance(&mut s.tasks[t]);
                 s.tasks[t].frames.extend(blocks.map(|block| Frame { block, at: 0, end: End::Done }));
                 return Ok(Step::Ran);
             }
-            What::Endless(_) => {
+            What::Endless(_, true) => {
+                return self.error("lanes copy in a loop without a count, which the proof does not follow", here, None);
+            }
+            What::Endless(..) => {
                 return self.error("barrier words are used in a loop without a count, which the proof does not follow", here, None);
             }
+            What::Copies(pending) => self.copies(s, t, pending),
             What::Roles => {
                 self.fork(s, t, here)?;
                 return Ok(Step::Ran);

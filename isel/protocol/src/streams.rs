@@ -126,6 +126,7 @@ pub(super) fn matters(block: &Block, local: bool) -> bool {
     block.iter().any(|i| match i {
         Inst::Unit(u) => !matches!(**u, Unit::PrefetchMap { .. }),
         Inst::LoadShared { .. } | Inst::LoadMatrix { .. } | Inst::StoreShared { .. } => local,
+        Inst::CopyAsync { .. } | Inst::CommitCopies | Inst::WaitCopies { .. } => local,
         other => blocks(other).into_iter().any(|b| matters(b, local)),
     })
 }

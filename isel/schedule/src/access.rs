@@ -44,7 +44,10 @@ pub struct GlobalAccess<'a> {
 impl<'a> GlobalAccess<'a> {
     /// Reads a load or store of a verified kernel.
     pub fn of(kernel: &'a Kernel, i: Inst) -> GlobalAccess<'a> {
-        debug_assert!(matches!(kernel.insts[i].op, Op::Load | Op::Store | Op::Prefetch | Op::AsyncLoad | Op::AsyncStore | Op::AsyncReduce));
+        debug_assert!(matches!(
+            kernel.insts[i].op,
+            Op::Load | Op::Store | Op::Prefetch | Op::AsyncLoad | Op::CopyAsync | Op::AsyncStore | Op::AsyncReduce
+        ));
         let view_value = kernel.insts[i].args[0];
         let Type::View(view) = kernel.ty(view_value) else {
             // The verifier accepts views only.

@@ -3,6 +3,7 @@
 mod buffers;
 mod explicit;
 mod forms;
+mod lanes;
 mod loads;
 mod overlap;
 mod registers;
@@ -12,6 +13,7 @@ pub use buffers::{Form, Handle, Part, allocation, handle, used_handles};
 pub use explicit::tasks;
 pub use explicit::{Explicit, TaskRole};
 pub use forms::{Forms as RingForms, Leave, is_panels, is_view, value_at};
+pub use lanes::{Fetches, fetches};
 pub use loads::{keeps_extents, ring_loads, staged_loads};
 pub use overlap::{Overlap, is_zero};
 pub use registers::IdleWarps;

@@ -284,7 +284,8 @@ impl Lower<'_> {
         }
         let regs = regs.into_iter().map(|v| b.cvt(v, LTy::Num(held))).collect();
         self.set_tile(d.results[0], Tile { layout: plan.whole.clone(), regs });
-        Ok(())
+        // Of a product in one step they begin behind it.
+        self.late_copies(b)
     }
 
     fn precision(&self, i: Inst) -> Precision {

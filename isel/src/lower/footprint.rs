@@ -49,7 +49,7 @@ impl<'a> Footprint<'a> {
         assigned: &'a Assignment,
         direct: bool,
     ) -> Result<Footprint<'a>, LowerError> {
-        sizes::check_registers(kernel, assigned, &staged_of(kernel, plan, assigned))?;
+        sizes::check_registers(kernel, plan, assigned, &staged_of(kernel, plan, assigned))?;
         let mut pieces = Vec::new();
         if let Some(s) = plan.specialised() {
             for _ in 0..s.teams {

@@ -139,7 +139,7 @@ pub(crate) fn lane_program(
 ) -> Result<(Lowered, Vec<Origin>), LowerError> {
     let specialised = plan.specialised().cloned();
     let staged = staged_of(kernel, &plan, &assigned);
-    sizes::check_registers(kernel, &assigned, &staged)?;
+    sizes::check_registers(kernel, &plan, &assigned, &staged)?;
     let mut cx = Lower {
         kernel,
         target,

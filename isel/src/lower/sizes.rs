@@ -7,7 +7,7 @@ use cranelift_entity::SecondaryMap;
 use tilelift_ir::layout::{Axis, RoundTripPlan};
 use tilelift_ir::{Inst, Kernel, Loc, Scalar};
 use tilelift_schedule::channel::Channel;
-use tilelift_schedule::plan::{ALIGN, Specialised};
+use tilelift_schedule::plan::{ALIGN, Plan, Specialised, fetches};
 use tilelift_schedule::{LowerError, Resource};
 
 /// Scratch memory begins at multiples of this.
@@ -103,12 +103,18 @@ fn no_room(need: u64, target: &Target, remedy: String) -> LowerError {
 }
 
 /// Refuses tiles of which a lane holds too much; those that wait in shared memory do not count.
-pub(super) fn check_registers(kernel: &Kernel, assigned: &Assignment, staged: &SecondaryMap<Inst, bool>) -> Result<(), LowerError> {
+pub(super) fn check_registers(
+    kernel: &Kernel,
+    plan: &Plan,
+    assigned: &Assignment,
+    staged: &SecondaryMap<Inst, bool>,
+) -> Result<(), LowerError> {
+    let fetched = plan.explicit().map(|e| fetches(kernel, e)).unwrap_or_default();
     for (i, d) in kernel.insts.iter() {
         for &r in &d.results {
             let Some(layout) = assigned.layout(r) else { continue };
             let n = layout.size(Axis::Reg);
-            if n > MAX_REGISTERS_PER_TILE && !staged[i] {
+            if n > MAX_REGISTERS_PER_TILE && !staged[i] && !fetched.loads[i] {
                 return Err(LowerError::ResourceExceeded {
                     resource: Resource::TileRegisters,
                     need: u64::from(n),

@@ -248,6 +248,7 @@ impl Lower<'_> {
 
     /// Starts the copies that wait, if this is the block of their iteration.
     pub(super) fn refill(&mut self, b: &mut LaneBuilder) -> Result<(), LowerError> {
+        self.late_copies(b)?;
         match self.refill.take() {
             Some(r) if r.block == b.block() => self.fill(b, &r.ring, &r.indices, r.slot),
             other => {

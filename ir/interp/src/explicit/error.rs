@@ -12,6 +12,16 @@ pub enum Protocol {
         /// The copy.
         by: String,
     },
+    /// Local memory is touched that a task's lanes are bringing.
+    Copying {
+        /// The copy.
+        by: String,
+    },
+    /// A copy by a task's lanes begins where others of them may still be.
+    Unmet {
+        /// What they do there.
+        by: String,
+    },
     /// Two accesses to local memory, one of them a write, have no order.
     Race {
         /// The other access.
@@ -96,6 +106,16 @@ impl fmt::Display for Protocol {
             Protocol::Arriving { by } => {
                 write!(f, "local memory is touched that {by} is still bringing; wait for its barrier first")
             }
+            Protocol::Copying { by } => {
+                write!(
+                    f,
+                    "local memory is touched that {by} is still bringing; put `copy_async_commit`, a `copy_async_wait` that waits for its group, \
+                     and `task_barrier` between them"
+                )
+            }
+            Protocol::Unmet { by } => {
+                write!(f, "a copy begins into local memory that lanes of the task may still access by {by}; put `task_barrier` between them")
+            }
             Protocol::Race { by } => {
                 write!(f, "the same local memory is accessed by {by}, and nothing orders the two; put a barrier between them")
             }
@@ -145,7 +165,8 @@ impl fmt::Display for Protocol {
             }
             Protocol::Rank { rank, size } => write!(f, "rank {rank} is outside the cluster of {size}"),
             Protocol::Unawaited => f.write_str(
-                "all tasks have ended while this is still on its way to local memory, which others may have by then; wait for its barrier first",
+                "all tasks have ended while this is still on its way to local memory, which others may have by then; wait for its barrier, \
+                 or its group, first",
             ),
             Protocol::Halves => f.write_str("`cluster_arrive` and `cluster_wait` do not come in turns"),
             Protocol::Channel(what) => f.write_str(what),

@@ -1,5 +1,6 @@
 //! A task that runs: the regions that it is in, and what it waits for.
 
+use super::lanes::LaneCopy;
 use super::local::{Clock, Mark, Site};
 use super::product::Product;
 use super::{Cluster, Handle};
@@ -82,6 +83,11 @@ pub(super) struct Fiber {
     pub(super) products: Vec<Product>,
     /// Async stores that were begun.
     pub(super) stores: u64,
+    /// Groups of copies by its lanes that were closed, and copies that not all lanes see.
+    pub(super) groups: u64,
+    pub(super) copies: Vec<LaneCopy>,
+    /// The time at which its lanes met last.
+    pub(super) met_at: u32,
     /// The round of a numbered barrier that it came to and waits for.
     pub(super) came: Option<u64>,
     /// The round of the cluster's barrier that it came to.
@@ -180,6 +186,7 @@ impl Cluster<'_, '_> {
     fn end(&mut self, f: &mut Fiber) -> Result<(), InterpError> {
         f.state = State::Ended;
         f.frames.clear();
+        self.check_copies(f)?;
         self.meeting.leave(f.shares, f.met, &f.clock);
         self.check_end(f)
     }

@@ -177,6 +177,8 @@ pub(super) enum Clash {
     Coming(Site),
     /// Another access that does not come before.
     Race(Site),
+    /// The same task did something there, and its lanes have not met since.
+    Unmet(Site),
     /// An async unit still reads.
     Used(Site),
     /// An async unit does not see what a task wrote.
@@ -296,6 +298,19 @@ impl Local {
         }
         let region = self.region(runs);
         (region.write, region.reads) = (Some(Write::Done(mark)), Vec::new());
+        Ok(())
+    }
+
+    /// Checks that what an agent did with bytes was over at a time, when its lanes met.
+    pub(super) fn met(&self, buf: &Buf, agent: usize, met: u32) -> Result<(), Clash> {
+        let runs = buf.runs();
+        let late = |m: &Mark| m.agent == agent && m.time > met;
+        for r in self.regions.iter().filter(|r| overlap(&r.runs, &runs)) {
+            let write = if let Some(Write::Done(w)) = &r.write { Some(w) } else { None };
+            if let Some(m) = write.into_iter().chain(&r.reads).find(|m| late(m)) {
+                return Err(Clash::Unmet(m.site));
+            }
+        }
         Ok(())
     }
 

@@ -12,6 +12,7 @@ mod barrier;
 mod channel;
 mod error;
 mod fiber;
+mod lanes;
 mod local;
 mod ops;
 mod product;

@@ -60,9 +60,11 @@ impl Cluster<'_, '_> {
         block.ok_or(Fault::Protocol(Protocol::Rank { rank, size }))
     }
 
-    fn clash(&self, f: &Fiber, clash: Clash) -> Fault {
+    pub(super) fn clash(&self, f: &Fiber, clash: Clash) -> Fault {
         Fault::Protocol(match clash {
             Clash::Undefined => Protocol::Undefined,
+            Clash::Coming(site) if self.machine.kernel.insts[site.inst].op == Op::CopyAsync => Protocol::Copying { by: self.site(f, site) },
+            Clash::Unmet(site) => Protocol::Unmet { by: self.site(f, site) },
             Clash::Coming(site) => Protocol::Arriving { by: self.site(f, site) },
             Clash::Race(site) => Protocol::Race { by: self.site(f, site) },
             Clash::Used(site) => Protocol::InUse { by: self.site(f, site) },
@@ -178,8 +180,14 @@ impl Cluster<'_, '_> {
                     None => return Ok(Step::Wait(format!("phase {}, which {}", w.phase, w.lacks()))),
                 }
             }
-            // The lanes of a task go together here.
-            Op::TaskBarrier => {}
+            // The lanes of a task go together here, and see what each has brought.
+            Op::TaskBarrier => self.lanes_meet(f),
+            Op::CopyAsync => self.copy_async(f, inst)?,
+            Op::CopyAsyncCommit => f.groups += 1,
+            Op::CopyAsyncWait => {
+                let done = f.groups.saturating_sub(u64::from(count(0)?));
+                f.copies.iter_mut().filter(|c| c.group < done).for_each(|c| c.waited = true);
+            }
             Op::FenceAsync => self.fences[f.id] += 1,
             Op::NamedBarrierSync | Op::NamedBarrierArrive => return self.named(f, d.op, count(0)?, count(1)?),
             Op::ClusterArrive | Op::ClusterBarrier | Op::ClusterWait => return self.meet(f, d.op),

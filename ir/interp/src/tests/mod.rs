@@ -12,6 +12,7 @@ mod faults;
 mod folds;
 mod in_flight;
 mod indexed;
+mod lanes;
 mod memory;
 mod order;
 mod random;
@@ -125,6 +126,9 @@ const CASES: &[(Op, fn())] = &[
     (Op::BarrierArrive, explicit::a_ring_with_a_product_in_flight),
     (Op::BarrierWait, explicit::a_ring_with_a_product_in_flight),
     (Op::AsyncLoad, explicit::a_ring_with_a_product_in_flight),
+    (Op::CopyAsync, lanes::a_pipelined_product),
+    (Op::CopyAsyncCommit, lanes::a_pipelined_product),
+    (Op::CopyAsyncWait, lanes::a_pipelined_product),
     (Op::AsyncDot, explicit::a_ring_with_a_product_in_flight),
     (Op::AsyncDotWait, explicit::a_ring_with_a_product_in_flight),
     (Op::Tasks, explicit::a_ring_with_a_product_in_flight),

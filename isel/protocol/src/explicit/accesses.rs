@@ -56,6 +56,14 @@ fn operands(m: &Multiply) -> impl Iterator<Item = &GroupOperand> {
 }
 
 impl<'a> Checker<'a> {
+    /// Lanes close their group of copies, or wait until so many of the newest are under way.
+    pub(in super::super) fn copies(&self, s: &mut State<'a>, t: usize, pending: Option<u32>) {
+        match pending {
+            None => self.close_copies(&mut s.shared, t),
+            Some(n) => self.copies_over(&mut s.shared, t, n),
+        }
+    }
+
     /// Accesses side by side: as one, or one after the other where that is refused.
     pub(in super::super) fn access(&self, s: &mut State<'a>, t: usize, n: usize, list: &Accesses<'a>) -> Result<(), ProtocolError> {
         let block = self.agents[t].block;
@@ -158,6 +166,7 @@ impl<'a> Checker<'a> {
         match kind {
             AccessKind::Multiply => self.read_regions(s, t, Some(PRODUCTS), parts),
             AccessKind::Read => self.read_regions(s, t, None, parts),
+            AccessKind::Copy => parts.try_for_each(|(part, here)| self.copy_region(s, part.0, t, here)),
             AccessKind::Write => parts.try_for_each(|(part, here)| self.write_region(s, part.0, t, None, here)),
         }
     }

@@ -34,6 +34,10 @@ struct Write {
     readers: Agents,
     /// Nobody has, though something was.
     unread: bool,
+    /// Lanes copy it: nobody looks before all have waited and met.
+    copied: bool,
+    /// Ages of the groups of copies that are under way, a bit each; bit 0 is open. The oldest grow no older.
+    copies: u64,
     site: Site,
 }
 
@@ -81,8 +85,8 @@ impl Region {
         match &self.write {
             None => out.push(0),
             Some(w) => {
-                let flags = 1 | u64::from(w.unread) << 1 | (w.parts.len() as u64) << 2;
-                out.extend([flags, w.agent as u64, w.word.map_or(0, |n| word(n) as u64 + 1)]);
+                let flags = 1 | u64::from(w.unread) << 1 | u64::from(w.copied) << 2 | (w.parts.len() as u64) << 3;
+                out.extend([flags, w.copies, w.agent as u64, w.word.map_or(0, |n| word(n) as u64 + 1)]);
                 w.parts.iter().for_each(|p| out.extend([(p.0 + shift) as u64, (p.1 + shift) as u64]));
                 list_key(&w.readers, out);
             }
@@ -189,7 +193,7 @@ impl Checker<'_> {
                 }
                 return Ok(());
             }
-            let known = facts.has(own, written) || (w.agent == t && w.word.is_none());
+            let known = facts.has(own, written) || (w.agent == t && w.word.is_none() && !w.copied);
             if !known && !region.reads.iter().any(|x| x.agent != t && facts.has(own, p.read(r, x.agent))) {
                 return Err((UNDER_WAY, Some(w.site)));
             }
@@ -213,13 +217,79 @@ impl Checker<'_> {
         // What is known of reads stays, for others who write parts; it is void with the next read, or write.
         let mut void = p.about_write(r);
         old.iter().filter(|&&x| !readers.contains(&x)).for_each(|&x| void.set(p.read(r, x as usize)));
-        region.write = Some(Write { agent: t, word: unit.map(|u| u.0), parts, readers, unread, site: here });
+        region.write = Some(Write { agent: t, word: unit.map(|u| u.0), parts, readers, unread, copied: false, copies: 0, site: here });
         facts.forget_all(&void);
         match unit {
             None => self.learn_one(s, t, written),
             Some((word, _)) => s.facts.set(p.phase(word), written),
         }
         Ok(())
+    }
+
+    /// An agent's lanes begin copies to a region, each of its own share.
+    pub(super) fn copy_region(&self, s: &mut Shared, r: usize, t: usize, here: Site) -> Result<(), Clash> {
+        let p = &self.places;
+        if p.coarse(r) {
+            return Err(("is written by lanes where units write,", None));
+        }
+        let (written, own) = (p.written(r).0, p.known(t));
+        region(s, r);
+        let Shared { facts, regions, .. } = s;
+        let region = &mut regions[r];
+        if let Some(w) = &region.write {
+            // More of what the open group brings.
+            if w.agent == t && w.copies == 1 && region.reads.is_empty() {
+                return Ok(());
+            }
+            let read = || region.reads.iter().any(|x| x.agent != t && facts.has(own, p.read(r, x.agent)));
+            if w.copies != 0 || !facts.has(own, written) && !read() {
+                return Err((UNDER_WAY, Some(w.site)));
+            }
+            if facts.has(p.unsettled(t), written) {
+                return Err(("is copied to while other lanes may still write it,", Some(w.site)));
+            }
+        }
+        for x in &region.reads {
+            let fact = p.read(r, x.agent);
+            let over = if x.agent == t { !x.busy() } else { facts.has(own, fact) };
+            if !over || x.agent == t && facts.has(p.unsettled(t), fact) {
+                return Err((STILL_READ, Some(x.site)));
+            }
+        }
+        let readers: Agents = region.reads.iter().map(|x| x.agent as u32).collect();
+        let unread = readers.is_empty() && region.write.is_some();
+        let old = region.write.take().map(|w| w.readers).unwrap_or_default();
+        region.reads.clear();
+        let mut void = p.about_write(r);
+        old.iter().chain(&readers).for_each(|&x| void.set(p.read(r, x as usize)));
+        region.write = Some(Write { agent: t, word: None, parts: SmallVec::new(), readers, unread, copied: true, copies: 1, site: here });
+        facts.forget_all(&void);
+        Ok(())
+    }
+
+    /// An agent's lanes close their group of copies.
+    pub(super) fn close_copies(&self, s: &mut Shared, t: usize) {
+        for w in s.regions.iter_mut().filter_map(|x| x.write.as_mut()).filter(|w| w.agent == t) {
+            w.copies = w.copies << 1 | w.copies & OLDEST;
+        }
+    }
+
+    /// Each of an agent's lanes waits until all but its newest groups of copies are over.
+    pub(super) fn copies_over(&self, s: &mut Shared, t: usize, pending: u32) {
+        // The open group, and so many closed ones.
+        let stay = if pending >= 63 { u64::MAX } else { (1 << (pending + 1)) - 1 };
+        for r in 0..s.regions.len() {
+            let Some(w) = s.regions[r].write.as_mut().filter(|w| w.agent == t && w.copies != 0) else { continue };
+            w.copies &= stay;
+            if w.copies == 0 {
+                self.learn_one(s, t, self.places.written(r).0);
+            }
+        }
+    }
+
+    /// A copy that is under way.
+    pub(super) fn copying_region(&self, s: &Shared) -> Option<Site> {
+        s.regions.iter().filter_map(|x| x.write.as_ref()).find(|w| w.copies != 0).map(|w| w.site)
     }
 
     /// An agent's lanes read parts of regions, or a unit of a kind does for it: an access after the other, each with where it stands.
@@ -283,6 +353,12 @@ impl Checker<'_> {
             Some(w) => {
                 let site = Some(w.site);
                 let lanes = w.word.is_none();
+                if w.copies != 0 && w.agent == t {
+                    return Err(("is read before its copy is closed and waited for,", site));
+                }
+                if w.copied && unsettled(s, written) {
+                    return Err(("is read before all lanes are known to have waited for their copies,", site));
+                }
                 if !knows(s, written) {
                     return Err(("is read before what was written is known to be there,", site));
                 }
@@ -333,7 +409,7 @@ impl Checker<'_> {
     pub(super) fn show_regions(&self, s: &mut Shared, t: usize) {
         let Shared { facts, regions, .. } = s;
         let (known, unsettled) = (self.places.known(t), self.places.unsettled(t));
-        let own = |x: &Region| x.write.as_ref().is_some_and(|w| w.agent == t && w.word.is_none());
+        let own = |x: &Region| x.write.as_ref().is_some_and(|w| w.agent == t && w.word.is_none() && w.copies == 0);
         for (r, _) in regions.iter().enumerate().filter(|(_, x)| own(x)) {
             let (written, shown) = self.places.written(r);
             if facts.has(known, shown) && !facts.has(unsettled, shown) {

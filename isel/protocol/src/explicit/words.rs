@@ -510,6 +510,9 @@ impl<'a> Checker<'a> {
         if let Some(site) = self.busy_region(&s.shared) {
             return self.error("local memory is in use at the end", site, None);
         }
+        if let Some(site) = self.copying_region(&s.shared) {
+            return self.error("lanes may still copy at the end, for no `copy_async_wait` covers what they began,", site, None);
+        }
         let owed = |b: &&Bar| b.owed || b.counted || b.bytes != 0;
         if let Some(b) = s.shared.bars.iter().flatten().filter(owed).min_by_key(|b| b.at) {
             let last = b.last.unwrap_or(Site(usize::MAX, std::ptr::null()));

@@ -1,7 +1,8 @@
 //! Who runs: what goes its own way in a block, one after the other followed by [`super::explore`].
 
+use super::super::Groups;
 use tilelift_lane::visit::blocks;
-use tilelift_lane::{Block, Inst, Program, Role, Unit, Units};
+use tilelift_lane::{Block, Inst, Program, Role, Unit};
 
 /// What runs on its own: a role of a block, a group of its warps if groups meet one by one, or all warps of the block together.
 pub(crate) struct Agent<'a> {
@@ -73,7 +74,7 @@ pub(super) fn agent<'a>(program: &'a Program, block: usize, role: Option<(usize,
 pub(crate) const ROLE: u32 = 1 << 8;
 
 /// The agents of a role: its groups of warps where these multiply, or meet one by one.
-pub(super) fn agents<'a>(program: &'a Program, units: &Units, block: usize, role: (usize, &'a Role)) -> Vec<Agent<'a>> {
+pub(super) fn agents<'a>(program: &'a Program, units: Groups<'_>, block: usize, role: (usize, &'a Role)) -> Vec<Agent<'a>> {
     fn any(block: &Block, is: &dyn Fn(&Inst) -> bool) -> bool {
         block.iter().any(|i| is(i) || blocks(i).into_iter().any(|b| any(b, is)))
     }

@@ -1,5 +1,6 @@
 //! What agents run, without what is nobody else's affair: in a kernel's text one instruction of some hundreds matters.
 
+use super::super::copies;
 use super::super::env::Env;
 use super::super::streams::matters;
 use super::super::value::Abs;
@@ -20,8 +21,10 @@ pub(in super::super) enum What<'a> {
     Loop(usize),
     /// A choice, its blocks, and what these do at most.
     Choice(&'a If, [usize; 2], Arms),
-    /// A loop without a count: its body, and its test.
-    Endless([usize; 2]),
+    /// A loop without a count: its body, and its test, and whether lanes copy in them.
+    Endless([usize; 2], bool),
+    /// Lanes close their group of copies, or wait until so many of the newest groups are under way.
+    Copies(Option<u32>),
     Unit(&'a Unit),
     /// Accesses of local memory that nothing stands between, by their number.
     Accesses(usize),
@@ -38,6 +41,8 @@ pub(in super::super) enum AccessKind {
     /// By lanes.
     Read,
     Write,
+    /// By copies that lanes begin.
+    Copy,
 }
 
 /// An access of local memory.
@@ -166,7 +171,7 @@ impl<'a> Code<'a> {
             } else if let Some(what) = self.what(c, inst) {
                 match &what {
                     // What loops and choices tell of their bounds counts behind them.
-                    What::Loop(..) | What::Choice(..) | What::Roles | What::Endless(_) => (run, late) = (None, Vec::new()),
+                    What::Loop(..) | What::Choice(..) | What::Roles | What::Endless(..) => (run, late) = (None, Vec::new()),
                     What::Unit(u) => late.extend(u.results()),
                     _ => {}
                 }
@@ -195,15 +200,18 @@ impl<'a> Code<'a> {
             Inst::If(choice) => (matters(&choice.then, local) || matters(&choice.otherwise, local)).then(|| {
                 let arms = [&choice.then, &choice.otherwise];
                 let does = match on {
+                    // How many groups are under way has to be known.
+                    true if arms.iter().any(|b| copies(b)) => Arms::Any,
                     true if c.explicit.alone || arms.iter().all(|b| only_reads(c, b)) => Arms::Read,
                     false if arms.iter().all(|b| own_results(c, b)) => Arms::Leave,
                     _ => Arms::Any,
                 };
                 What::Choice(choice, arms.map(|b| self.add(c, b)), does)
             }),
-            Inst::While(l) => {
-                (matters(&l.test, local) || matters(&l.body, local)).then(|| What::Endless([&l.body, &l.test].map(|b| self.add(c, b))))
-            }
+            Inst::While(l) => (matters(&l.test, local) || matters(&l.body, local)).then(|| {
+                let copied = [&l.body, &l.test].iter().any(|b| copies(b));
+                What::Endless([&l.body, &l.test].map(|b| self.add(c, b)), copied)
+            }),
             Inst::Unit(u) => match **u {
                 Unit::FenceMatrices | Unit::Hold | Unit::AwaitPrevious | Unit::PrefetchMap { .. } => None,
                 // What is tracked is an access.
@@ -211,6 +219,8 @@ impl<'a> Code<'a> {
                 Unit::BulkStore { from, .. } if on && !c.explicit.tracked(c.program, from.addr) => None,
                 _ => Some(What::Unit(u)),
             },
+            Inst::CommitCopies if on => Some(What::Copies(None)),
+            Inst::WaitCopies { pending } if on => Some(What::Copies(Some(*pending))),
             Inst::Roles(_) => Some(What::Roles),
             Inst::Barrier => (on || !c.lane_reads.is_empty()).then_some(What::Barrier),
             Inst::LoadShared { addr, offset, .. } | Inst::LoadMatrix { addr, offset, .. } if c.lane_reads.contains(addr) => {
@@ -235,6 +245,7 @@ fn access<'a>(c: &Checker<'_>, inst: &'a Inst) -> Option<(AccessKind, Access<'a>
         Inst::LoadMatrix { addr, offset, .. } => lanes(AccessKind::Read, *addr, *offset, ROW, None),
         Inst::LoadShared { dsts, addr, offset } => lanes(AccessKind::Read, *addr, *offset, bytes(dsts), None),
         Inst::StoreShared { srcs, addr, offset, guard } => lanes(AccessKind::Write, *addr, *offset, bytes(srcs), *guard),
+        Inst::CopyAsync { shared, offset, bytes, .. } => lanes(AccessKind::Copy, *shared, *offset, *bytes, None),
         Inst::Unit(u) => match &**u {
             Unit::Multiply(m) => Some((AccessKind::Multiply, Access::Product(m))),
             Unit::StoreMatrix { to, .. } => lanes(AccessKind::Write, to.addr, to.offset, ROW, None),
@@ -290,7 +301,7 @@ impl Group<'_> {
 fn only_reads(c: &Checker<'_>, block: &Block) -> bool {
     block.iter().all(|i| match i {
         Inst::Unit(u) => matches!(**u, Unit::FenceUnits | Unit::Hold | Unit::PrefetchMap { .. }),
-        Inst::StoreShared { addr, .. } => !c.explicit.tracked(c.program, *addr),
+        Inst::StoreShared { addr, .. } | Inst::CopyAsync { shared: addr, .. } => !c.explicit.tracked(c.program, *addr),
         other => blocks(other).into_iter().all(|b| only_reads(c, b)),
     })
 }

@@ -1,4 +1,4 @@
-//! How local memory lies: buffers that asynchronous units touch are panels, all others are row-major.
+//! How local memory lies: buffers that asynchronous units touch, or lanes fill by copies, are panels, all others are row-major.
 //!
 //! ```text
 //! rows of a buffer: its elements without those of the contiguous dimension, counted in row-major order
@@ -357,7 +357,7 @@ fn for_rounding(kernel: &Kernel, insts: &[Inst], load: Inst) -> bool {
 
 /// The panels of a buffer under one of its types, if anything asks for them.
 fn blocks(kernel: &Kernel, root: Inst, asked: &[(Inst, Inst, Wish)], units: Option<&Units>) -> Result<Option<Blocks>, LowerError> {
-    let (Some(first), Some(units)) = (asked.first(), units) else { return Ok(None) };
+    let (Some(first), Some(units)) = (asked.first(), units) else { return Ok(super::lanes::panels(kernel, root)) };
     let refuse =
         |i: Inst, why: String| Err(LowerError::unsupported(format!("`{}` of this buffer", kernel.insts[i].op), why).at(kernel.locs[i]));
     let row_bytes = |root: Inst, c: usize| {

@@ -86,6 +86,9 @@ fn unit(op: Op) -> Option<&'static str> {
         | Op::LocalReinterpret
         | Op::LocalLoad
         | Op::LocalStore
+        | Op::CopyAsync
+        | Op::CopyAsyncCommit
+        | Op::CopyAsyncWait
         | Op::TaskBarrier
         | Op::FenceAsync
         | Op::ClusterRank
@@ -228,6 +231,9 @@ fn single(kernel: &Kernel, r: Region) -> bool {
                 | Op::Load
                 | Op::Store
                 | Op::Prefetch
+                | Op::CopyAsync
+                | Op::CopyAsyncCommit
+                | Op::CopyAsyncWait
                 | Op::Atomic
                 | Op::AtomicCas
         );

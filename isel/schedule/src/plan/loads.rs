@@ -15,15 +15,20 @@ pub fn keeps_extents(kernel: &Kernel, i: Inst) -> bool {
 
 /// Loads without mask and `other` that are read by nothing but dots, through transposes and dropped extents of 1 at most.
 pub fn staged_loads(kernel: &Kernel) -> SecondaryMap<Inst, bool> {
-    loads_for_dots(kernel, &|_| false)
+    loads_for_dots(kernel, Op::Load, &|_| false)
+}
+
+/// The same of tiles in buffers.
+pub(super) fn local_loads(kernel: &Kernel) -> SecondaryMap<Inst, bool> {
+    loads_for_dots(kernel, Op::LocalLoad, &|_| false)
 }
 
 /// The same where requirements say how they wait: those are other views of what a ring holds.
 pub fn ring_loads(kernel: &Kernel) -> SecondaryMap<Inst, bool> {
-    loads_for_dots(kernel, &|i| is_view(kernel, i))
+    loads_for_dots(kernel, Op::Load, &|i| is_view(kernel, i))
 }
 
-fn loads_for_dots(kernel: &Kernel, view: &dyn Fn(Inst) -> bool) -> SecondaryMap<Inst, bool> {
+fn loads_for_dots(kernel: &Kernel, load: Op, view: &dyn Fn(Inst) -> bool) -> SecondaryMap<Inst, bool> {
     let mut uses: SecondaryMap<Value, Vec<(Inst, usize)>> = SecondaryMap::new();
     let mut order = Vec::new();
     kernel.walk(kernel.body, &mut |i| order.push(i));
@@ -47,8 +52,8 @@ fn loads_for_dots(kernel: &Kernel, view: &dyn Fn(Inst) -> bool) -> SecondaryMap<
     for &i in &order {
         let d = &kernel.insts[i];
         // Packed elements are unpacked in registers.
-        let packed = d.op == Op::Load && kernel.ty(d.results[0]).elem().is_packed();
-        staged[i] = d.op == Op::Load && !packed && d.present == 0 && only_dots(kernel, &uses, d.results[0], view);
+        let packed = d.op == load && kernel.ty(d.results[0]).elem().is_packed();
+        staged[i] = d.op == load && !packed && d.present == 0 && only_dots(kernel, &uses, d.results[0], view);
     }
     staged
 }

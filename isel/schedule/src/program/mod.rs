@@ -14,9 +14,10 @@
 mod consume;
 mod gemm;
 mod ping_pong;
+mod pipelined;
 mod write;
 
-use crate::plan::Specialised;
+use crate::plan::{Plan, Specialised};
 use std::fmt;
 use tilelift_ir::{Inst, Kernel, Op, Value};
 use tilelift_lane::Target;
@@ -69,6 +70,18 @@ pub enum Refusal {
         /// The loop.
         main: Inst,
     },
+    /// A pipelined loop stands inside of what is written as a whole.
+    Nested {
+        /// What it stands in.
+        inst: Inst,
+    },
+    /// The rings of all loops do not fit shared memory side by side.
+    Memory {
+        /// Bytes that they take.
+        need: u64,
+        /// Bytes that there are.
+        have: u64,
+    },
     /// Registers would be shared out anew where the plan leaves them.
     Registers,
     /// A value is made by what is not written.
@@ -95,6 +108,8 @@ impl fmt::Display for Refusal {
             Refusal::Loads { .. } => f.write_str("a tile is loaded behind the loop"),
             Refusal::Store { .. } => f.write_str("a bulk store stands in a choice, or leaves in parts"),
             Refusal::Bounds { .. } => f.write_str("the loop does not go from 0 to an extent of a view by a literal"),
+            Refusal::Nested { .. } => f.write_str("a pipelined loop stands inside of an instruction that is written as a whole"),
+            Refusal::Memory { need, have } => write!(f, "its rings take {need} bytes of shared memory side by side, which has {have}"),
             Refusal::Registers => f.write_str("tasks would share registers out anew"),
             Refusal::Written { .. } => f.write_str("a value is made by what is not written"),
             Refusal::Typed { op } => write!(f, "`{op}` does not take its operands"),
@@ -109,4 +124,9 @@ impl fmt::Display for Refusal {
 pub fn written(kernel: &Kernel, target: &Target, plan: &Specialised) -> Result<Kernel, Refusal> {
     gemm::admit(kernel, target, plan)?;
     gemm::write(kernel, target, plan)
+}
+
+/// Writes a plan of pipelined loops as a kernel whose lanes copy ahead; `None` if it pipelines none.
+pub fn pipelined(kernel: &Kernel, target: &Target, plan: &Plan) -> Option<Result<Kernel, Refusal>> {
+    pipelined::write(kernel, target, plan)
 }

@@ -343,6 +343,11 @@ impl Lower<'_> {
     pub(super) fn local_load(&mut self, b: &mut LaneBuilder, i: Inst) -> Result<(), LowerError> {
         let d = &self.kernel.insts[i];
         let (result, local) = (d.results[0], self.local(d.args[0])?);
+        if self.task()?.fetches.loads[i] {
+            let staged = local.staged()?;
+            self.values[result] = Some(Held::Staged(Rc::new(staged)));
+            return Ok(());
+        }
         let layout = self.layout_of(result)?;
         let elem = self.kernel.ty(result).elem();
         let out = match self.load_by_matrices(b, &local, &layout, elem)? {

@@ -118,7 +118,7 @@ impl Lower<'_> {
         for &i in &self.kernel.regions[r].insts {
             let d = &self.kernel.insts[i];
             match d.op {
-                Op::LocalStore | Op::RemoteStore => at.stored = true,
+                Op::LocalStore | Op::RemoteStore | Op::CopyAsync | Op::CopyAsyncWait => at.stored = true,
                 Op::LocalLoad if self.in_panels(d.args[0]) => at.reads = Reads::Open,
                 Op::FenceAsync => at.fenced(),
                 Op::TaskBarrier | Op::AsyncStoreWait => at.met(),

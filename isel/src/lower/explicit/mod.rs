@@ -7,11 +7,13 @@
 
 mod copies;
 mod groups;
+mod lanes;
 mod local;
 mod loops;
 mod matrices;
 mod product;
 
+pub(super) use lanes::Late;
 pub(super) use local::Local;
 pub(super) use loops::{Fresh, Reads, Traces};
 
@@ -22,7 +24,7 @@ use std::collections::BTreeMap;
 use std::rc::Rc;
 use tilelift_ir::{Attr, CmpOp, Inst, Kernel, Op, Region, Type, Value};
 use tilelift_schedule::LowerError;
-use tilelift_schedule::plan::{Explicit, TaskRole, handle};
+use tilelift_schedule::plan::{Explicit, Fetches, TaskRole, fetches, handle};
 
 /// Barrier words.
 #[derive(Clone, Copy, Debug)]
@@ -56,6 +58,10 @@ pub(super) struct TaskState {
     apart: bool,
     /// Sums that begin at zero, of the loops around: whether it is a later step than the first.
     fresh: BTreeMap<Value, Fresh>,
+    /// What products fetch, and copies that wait for that.
+    fetches: Rc<Fetches>,
+    /// Copies that wait for the first operands of a product.
+    late: Vec<Late>,
     /// Comparisons that hold here.
     less: Vec<[LVal; 2]>,
     /// The task, if there are several.
@@ -134,6 +140,8 @@ impl Lower<'_> {
             groupwise,
             apart: false,
             fresh: BTreeMap::new(),
+            fetches: Rc::new(fetches(kernel, plan)),
+            late: Vec::new(),
             less: Vec::new(),
             current: kernel.body,
             met: true,
@@ -141,8 +149,11 @@ impl Lower<'_> {
         });
         let tasks = tilelift_schedule::plan::tasks(kernel);
         let warps = std::mem::replace(&mut self.plan.warps, plan.front);
+        let last = lanes::last_uses(kernel, tasks);
         for &i in kernel.regions[kernel.body].insts.iter().filter(|&&i| Some(i) != tasks) {
             self.inst(b, i).map_err(|e| e.at(kernel.locs[i]))?;
+            // A loop that uses a buffer uses it to its end.
+            last.iter().filter(|x| x.1 == i).filter_map(|x| self.task.as_ref()?.allocs.get(&x.0)).for_each(|&a| b.touch(a));
         }
         self.publish(b)?;
         self.plan.warps = warps;
@@ -151,7 +162,8 @@ impl Lower<'_> {
             None => self.leave_task(b, kernel.body)?,
         }
         let state = self.task()?;
-        state.allocs.values().chain(&state.words).for_each(|&a| b.touch(a));
+        let others = state.allocs.iter().filter(|x| last.iter().all(|l| l.0 != *x.0)).map(|x| x.1);
+        others.chain(&state.words).for_each(|&a| b.touch(a));
         self.task = None;
         Ok(())
     }
@@ -342,6 +354,16 @@ impl Lower<'_> {
             Op::FenceAsync => {
                 b.unit(Unit::FenceUnits);
                 self.task_mut()?.traces.fenced();
+            }
+            Op::CopyAsync => self.copy_async(b, i)?,
+            Op::CopyAsyncCommit => self.commit_copies(b, i)?,
+            Op::CopyAsyncWait => {
+                if !self.target.copy_async.is_empty() {
+                    b.wait_copies(count(kernel, i, 0));
+                }
+                // What a lane has waited for the others see where they meet.
+                let t = self.task_mut()?;
+                (t.met, t.traces.stored) = (false, true);
             }
             Op::AsyncLoad => self.async_load(b, i)?,
             Op::AsyncStore | Op::AsyncReduce => self.async_store(b, i)?,

@@ -1,0 +1,243 @@
+//! Pipelined loops are programs: what the compiler makes of them for chips without bulk units prints, parses, is interpreted, is proved, and
+//! lowers to the same text.
+
+#[path = "common/launch.rs"]
+#[allow(dead_code)]
+mod launch;
+
+use launch::{run, schedule};
+use tilelift_interp::{Buffer, Memory, Options, interpret};
+use tilelift_ir::{Kernel, Op, Scalar, text, verify};
+use tilelift_isel::lane::{Block, Inst};
+use tilelift_isel::{LowerOptions, Lowered, Refusal, Target, lower, prove};
+use tilelift_kernels::workload::{AttentionCase, GemmCase};
+use tilelift_kernels::{Activation, Attention, Case, Gemm, Size};
+use tilelift_nvptx::{EmitOptions, PtxKernel, emit, sm_80, sm_90a};
+
+fn product(config: &Gemm, [m, n, k]: [u32; 3]) -> Case {
+    let config = config.clone().for_shape(m, n, k);
+    Case { name: format!("{m}x{n}x{k}"), row: 9, size: Size::Small, workload: Box::new(GemmCase { config, m, n, k }) }
+}
+
+fn lowered(kernel: &Kernel, target: &Target, options: &LowerOptions) -> Lowered {
+    let verified = verify(kernel).unwrap_or_else(|e| panic!("{}", e.pretty(kernel)));
+    lower(&verified, target, options).unwrap_or_else(|e| panic!("{}: {e}\n{}", target.name, text::print(kernel)))
+}
+
+fn printed(l: &Lowered, target: &Target) -> PtxKernel {
+    emit(&l.program, target, &EmitOptions::default()).unwrap_or_else(|e| panic!("{e}"))
+}
+
+fn made(l: &Lowered) -> &Kernel {
+    match &l.written {
+        Some(Ok(made)) => made,
+        other => panic!("{}: {:?}", l.plan, other.as_ref().map(|w| w.as_ref().map(|_| ()))),
+    }
+}
+
+/// The text of the schedule compiles to the same text, and it is proved.
+fn round_trip(case: &Case, target: &Target, options: &LowerOptions) -> Lowered {
+    let options = &LowerOptions { as_program: Some(true), ..*options };
+    let l = lowered(&case.build().expect("builds"), target, options);
+    let schedule = text::print(made(&l));
+    let file = text::parse(&schedule).unwrap_or_else(|e| panic!("{}: {e}\n{schedule}", case.name));
+    assert_eq!(text::print(&file.kernels[0]), schedule, "{}", case.name);
+    let again = lowered(&file.kernels[0], target, options);
+    assert_eq!(printed(&again, target).text, printed(&l, target).text, "{}", case.name);
+    let proof = prove(&l.program, target).unwrap_or_else(|e| panic!("{}: {e}", case.name));
+    assert!(proof.states > 0, "{}: nothing was followed", case.name);
+    l
+}
+
+/// The schedule on the interpreter.
+fn interpreted(case: &Case, l: &Lowered) {
+    let tensors = case.make_tensors();
+    let mut memory = Memory::new();
+    for (i, t) in tensors.iter().enumerate() {
+        let output = i + 1 == tensors.len();
+        memory.add(if output { Buffer::uninit(t.bytes.len()) } else { Buffer::from_bytes(t.bytes.clone()) });
+    }
+    let verified = verify(made(l)).expect("verifies");
+    let run = interpret(&verified, case.grid(), &case.arguments(), &mut memory, &Options::default());
+    run.unwrap_or_else(|e| panic!("{}: {e}\n{}", case.name, text::print(made(l))));
+    let verdict = case.judge(&tensors, &memory, None).unwrap();
+    assert!(verdict.pass(), "{}: {verdict}", case.name);
+}
+
+/// The assembler neither spills nor complains.
+fn clean(case: &Case, kernel: &PtxKernel, chip: &str) {
+    match tilelift_oracle::assemble(&kernel.text, chip) {
+        Ok(r) => assert!(r.spills == 0 && r.stack == 0 && r.warnings.is_empty(), "{}: {r:?}", case.name),
+        Err(tilelift_oracle::AsmError::Missing) => assert!(!tilelift_oracle::required(), "ptxas is missing"),
+        Err(e) => panic!("{}: {e}", case.name),
+    }
+}
+
+/// How often a text copies, multiplies, fetches by matrix loads, and waits for all.
+fn counts(text: &str) -> [usize; 4] {
+    ["cp.async.c", "mma.sync", "ldmatrix", "bar.sync"].map(|w| text.matches(w).count())
+}
+
+/// All judges, and the schedule does what the plan alone does: as many copies, products, matrix loads and barriers.
+fn judged(case: &Case, options: &LowerOptions) {
+    let target = sm_80();
+    let l = round_trip(case, &target, options);
+    interpreted(case, &l);
+    let kernel = printed(&l, &target);
+    run(case, &kernel, case.grid(), schedule(1)).unwrap_or_else(|e| panic!("{}: {e}\n{}", case.name, text::print(made(&l))));
+    clean(case, &kernel, "sm_80");
+    let plain = lowered(&case.build().expect("builds"), &target, options);
+    let alone = printed(&plain, &target);
+    let [ours, theirs] = [&kernel.text, &alone.text].map(|t| counts(t));
+    assert_eq!(ours[..3], theirs[..3], "{}", case.name);
+    assert!(ours[3] <= theirs[3], "{}: {} barriers, not {}", case.name, ours[3], theirs[3]);
+    assert!(kernel.shared_bytes <= alone.shared_bytes + 1024, "{}: {} of {}", case.name, kernel.shared_bytes, alone.shared_bytes);
+}
+
+#[test]
+fn storage_orders_and_types() {
+    for (elem, order) in
+        [(Scalar::BF16, (false, true)), (Scalar::BF16, (false, false)), (Scalar::F16, (true, false)), (Scalar::F16, (true, true))]
+    {
+        judged(&product(&Gemm::new(elem).transposed(order.0, order.1).tile(64, 64, 32), [80, 136, 104]), &LowerOptions::default());
+    }
+    judged(&product(&Gemm::new(Scalar::I8).transposed(false, true).tile(64, 64, 64), [80, 80, 144]), &LowerOptions::default());
+    judged(&product(&Gemm::new(Scalar::F32).tile(64, 64, 32), [80, 72, 100]), &LowerOptions::default());
+}
+
+/// Every number of iterations from none to more than the ring has slots, with every depth of the ring.
+#[test]
+fn iterations_and_stages() {
+    let gemm = Gemm::new(Scalar::F16).tile(32, 32, 16);
+    for stages in [2, 3, 4] {
+        for k in [1, 8, 16, 40, 64, 80, 144] {
+            judged(&product(&gemm, [40, 40, k]), &LowerOptions { stages: Some(stages), ..LowerOptions::default() });
+        }
+    }
+}
+
+#[test]
+fn tiles_and_epilogues() {
+    judged(&product(&Gemm::new(Scalar::F16).tile(128, 128, 32), [200, 136, 72]), &LowerOptions::default());
+    judged(&product(&Gemm::new(Scalar::BF16).tile(64, 128, 64).epilogue(None, Activation::Gelu), [70, 136, 136]), &LowerOptions::default());
+    // Rows of which nothing is known: every other width of copies, or none.
+    for k in [33, 34, 36] {
+        let case = product(&Gemm::new(Scalar::F16).transposed(false, true).tile(64, 64, 32), [64, 64, k]);
+        let l = lowered(&case.build().expect("builds"), &sm_80(), &LowerOptions { as_program: Some(true), ..LowerOptions::default() });
+        assert_eq!(l.written.is_some(), k != 33, "{k}");
+        if l.written.is_some() {
+            judged(&case, &LowerOptions::default());
+        }
+    }
+}
+
+#[test]
+fn attention() {
+    for (elem, dim, causal, (queries, keys)) in
+        [(Scalar::F16, 64, false, (100, 200)), (Scalar::BF16, 64, true, (130, 130)), (Scalar::F16, 128, true, (64, 64))]
+    {
+        let config = Attention::new(elem, dim, causal).tile(64, 64, 4).for_shape(queries, keys);
+        let workload = Box::new(AttentionCase { config, queries, keys, heads: 1 });
+        judged(&Case { name: format!("attention {dim}"), row: 9, size: Size::Small, workload }, &LowerOptions::default());
+    }
+}
+
+/// Calls `f` with every list of instructions of a program.
+fn each_block(block: &mut Block, f: &mut dyn FnMut(&mut Block)) {
+    f(block);
+    for inst in block.iter_mut() {
+        match inst {
+            Inst::For(l) => each_block(&mut l.body, f),
+            Inst::If(c) => {
+                each_block(&mut c.then, f);
+                each_block(&mut c.otherwise, f);
+            }
+            _ => {}
+        }
+    }
+}
+
+/// The proof finds what a program lacks: a barrier of the loop, its wait, a group of its own for each step, the last wait.
+#[test]
+fn planted_faults_are_found() {
+    let case = product(&Gemm::new(Scalar::F16).tile(64, 64, 32), [80, 72, 104]);
+    let l = round_trip(&case, &sm_80(), &LowerOptions::default());
+    let refused = |what: &str, is: &dyn Fn(&Inst) -> bool, change: &dyn Fn(&mut Inst) -> bool| {
+        let mut sites = 0;
+        each_block(&mut l.program.clone().body, &mut |b| sites += b.iter().filter(|i| is(i)).count());
+        assert!(sites > 0, "no {what}");
+        for n in 0..sites {
+            let (mut planted, mut at) = (l.program.clone(), 0);
+            each_block(&mut planted.body, &mut |b| {
+                b.retain_mut(|i| {
+                    at += usize::from(is(i));
+                    !(is(i) && at == n + 1) || change(i)
+                });
+            });
+            assert!(prove(&planted, &sm_80()).is_err(), "{what} {n} is not missed");
+        }
+    };
+    let in_loop = |i: &Inst| matches!(i, Inst::WaitCopies { pending } if *pending > 0);
+    refused("wait", &in_loop, &|_| false);
+    refused("wait for fewer", &in_loop, &|i| {
+        if let Inst::WaitCopies { pending } = i {
+            *pending += 1;
+        }
+        true
+    });
+    refused("last wait", &|i| matches!(i, Inst::WaitCopies { pending: 0 }), &|_| false);
+    refused("group", &|i| matches!(i, Inst::CommitCopies), &|_| false);
+    // Behind the loop nobody reads what is copied.
+    let mut first = true;
+    let mut planted = l.program.clone();
+    each_block(&mut planted.body, &mut |b| {
+        if b.iter().any(in_loop) {
+            b.retain(|i| !matches!(i, Inst::Barrier) || !std::mem::take(&mut first));
+        }
+    });
+    assert!(prove(&planted, &sm_80()).is_err(), "the barrier of the loop is not missed");
+}
+
+/// Chips with bulk units run the same programs, where their loops are pipelined.
+#[test]
+fn the_same_on_sm_90a() {
+    let case = product(&Gemm::new(Scalar::BF16).tile(64, 64, 32), [80, 136, 104]);
+    let options = LowerOptions { schedule: Some(tilelift_isel::ScheduleKind::Pipelined), ..LowerOptions::default() };
+    let l = round_trip(&case, &sm_90a(), &options);
+    interpreted(&case, &l);
+    let kernel = printed(&l, &sm_90a());
+    run(&case, &kernel, case.grid(), schedule(1)).unwrap_or_else(|e| panic!("{e}"));
+    clean(&case, &kernel, "sm_90a");
+}
+
+/// What is not written is refused by name, and lowered by the plan alone; so is what nobody asks for.
+#[test]
+fn refusals_are_data() {
+    let asked = LowerOptions { as_program: Some(true), ..LowerOptions::default() };
+    let gemm = Gemm::new(Scalar::F16).tile(64, 64, 32);
+    let kernel = product(&gemm, [80, 72, 104]).build().expect("builds");
+    assert!(lowered(&kernel, &sm_80(), &LowerOptions::default()).written.is_none());
+    assert!(lowered(&kernel, &sm_80(), &LowerOptions { stages: Some(1), ..asked }).written.is_none());
+    let in_a_choice = text::parse(
+        "kernel @c(v0: view<f16, [?, ?%8]>, v1: view<f16, [?, ?%8]>, v2: view<f32, [?, ?]>, v3: i32) warps=4 {
+            v4 = splat 0.0 : tile<32x32xf32>
+            v5 = dim v0, 1
+            v6 = cmp gt v3, 0
+            v7 = if v6 {
+                v8 = for v9 in 0..v5 step 32 carry v10 = v4 {
+                    v11 = load v0[0, v9] : tile<32x32xf16>
+                    v12 = load v1[v9, 0] : tile<32x32xf16>
+                    v13 = dot v11, v12, v10
+                    yield v13
+                }
+                yield v8
+            } else {
+                yield v4
+            }
+            store v2[0, 0], v7
+        }",
+    )
+    .expect("parses");
+    let l = lowered(&in_a_choice.kernels[0], &sm_80(), &asked);
+    assert!(matches!(l.written, Some(Err(Refusal::Nested { inst })) if in_a_choice.kernels[0].insts[inst].op == Op::If));
+}

@@ -1,0 +1,81 @@
+//! Copies by the lanes of a task: each lane waits for its own share, and where lanes meet all see what each has brought.
+//!
+//! ```text
+//! copy_async ── content undefined ── copy_async_commit, copy_async_wait ── each lane has its share ── task_barrier ── the task may read
+//! ```
+//!
+//! Lanes begin copies when they come to them: what others of the task do there has to be behind a `task_barrier`.
+
+use super::fiber::Fiber;
+use super::local::Buf;
+use super::ops::malformed;
+use super::{Cluster, Protocol};
+use crate::access::Access;
+use crate::data::Data;
+use crate::error::{Fault, InterpError};
+use crate::exec::{Machine, indices, view_of};
+use tilelift_ir::{Inst, num};
+
+/// A copy by a task's lanes that not all of them see.
+pub(super) struct LaneCopy {
+    /// Its number among the copies of the cluster.
+    number: u64,
+    data: Data,
+    to: Buf,
+    inst: Inst,
+    /// The number of its group among the task's.
+    pub(super) group: u64,
+    /// Each lane has waited for its share.
+    pub(super) waited: bool,
+}
+
+impl Cluster<'_, '_> {
+    pub(super) fn copy_async(&mut self, f: &mut Fiber, inst: Inst) -> Result<(), Fault> {
+        let kernel = self.machine.kernel;
+        let d = &kernel.insts[inst];
+        let operand = |name: &str| kernel.operand(inst, name).first().copied();
+        let to = self.buf(f, operand("buffer").ok_or(malformed("no buffer"))?)?;
+        let mask = operand("mask").map(|v| self.tile(f, v)).transpose()?;
+        let mask = mask.as_ref().map(Data::as_ints).transpose()?.map(|m| m.as_slice());
+        let other = match operand("other") {
+            Some(v) => self.machine.env[v].clone().ok_or(malformed("a number is used before it is defined"))?,
+            None if to.elem.is_float() => Data::floats(vec![num::from_bits(0, to.elem)]),
+            None => Data::int(0),
+        };
+        let index = self.at(inst, to.shape.len())?;
+        let machine = &mut *self.machine;
+        let (grid, subset) = (machine.grid, machine.subset);
+        let view = view_of(kernel, &machine.views, d)?;
+        let index = indices(&index.into_iter().collect(), to.shape.len())?;
+        let mut access = Access { memory: machine.memory, shadows: machine.shadows, me: machine.me, released: &machine.released };
+        let data = access.load(view, &index, &to.shape, mask, other, |w| Machine::program_of(grid, subset, w))?;
+        let local = &mut self.blocks[f.block].locals[to.local];
+        let begun = local.met(&to, f.agent, f.met_at).and_then(|()| local.expect(&to, &f.clock, self.started, f.here(inst), None));
+        begun.map_err(|c| self.clash(f, c))?;
+        f.copies.push(LaneCopy { number: self.started, data, to, inst, group: f.groups, waited: false });
+        self.started += 1;
+        Ok(())
+    }
+
+    /// The lanes of a task meet: what each has waited for is there for all.
+    pub(super) fn lanes_meet(&mut self, f: &mut Fiber) {
+        let (agent, now) = (f.agent, f.clock.get(f.agent));
+        f.met_at = now;
+        f.tick();
+        let (there, coming) = std::mem::take(&mut f.copies).into_iter().partition(|c: &LaneCopy| c.waited);
+        f.copies = coming;
+        for c in there {
+            let local = &mut self.blocks[f.block].locals[c.to.local];
+            local.put(&c.to, &c.data);
+            local.landed(c.number, agent, now);
+        }
+    }
+
+    /// A task ends only behind what its lanes copy.
+    pub(super) fn check_copies(&self, f: &Fiber) -> Result<(), InterpError> {
+        match f.copies.iter().find(|c| !c.waited) {
+            Some(c) => Err(self.machine.fault(c.inst, Fault::Protocol(Protocol::Unawaited))),
+            None => Ok(()),
+        }
+    }
+}

@@ -1,0 +1,275 @@
+//! Pipelined loops as programs: the lanes copy tiles into rings of slots, some iterations ahead of the products.
+//!
+//! ```text
+//! ring of S slots      local_alloc, one per load that only products read and whose place follows from the loop's index
+//! front:  copy 0 … copy S-2, a group each
+//! body:   copy_async_wait S-2 ─ task_barrier ─ copy i+S-1 into slot (i-1) mod S, a group ─ the body, which loads from slot i mod S
+//! behind: copy_async_wait 0
+//! ```
+//!
+//! The barrier shows what has arrived to all lanes, and tells that all have done with the slot that the next copy overwrites. Copies past
+//! the end of the loop bring what the view has there, or zeros, and are never looked at. All else stays as it is.
+
+use super::Refusal;
+use super::write::{Arg, Writer, number};
+use crate::access::GlobalAccess;
+use crate::plan::{Plan, Schedule, staged_loads};
+use std::collections::{BTreeMap, BTreeSet};
+use tilelift_ir::layout::{Axis, coalesced, operand_swizzle, vectors_without};
+use tilelift_ir::{Attr, CmpOp, Effects, Inst, Kernel, Literal, Op, Region, Scalar, SharedType, Type, Value, ValueDef};
+use tilelift_lane::Target;
+
+/// The copies of a loop.
+struct Ring {
+    /// The loads.
+    loads: Vec<Inst>,
+    /// What their indices follow from, in the order of the body.
+    slice: Vec<Inst>,
+    /// The slots of each load.
+    slots: Vec<Value>,
+}
+
+/// What is written.
+struct Pipelined<'k> {
+    kernel: &'k Kernel,
+    stages: u32,
+    rings: BTreeMap<Inst, Ring>,
+}
+
+/// Writes a kernel with its pipelined loops as programs; `None` if the plan pipelines none.
+pub(super) fn write(kernel: &Kernel, target: &Target, plan: &Plan) -> Option<Result<Kernel, Refusal>> {
+    if !matches!(plan.schedule, Schedule::Pipelined { .. }) || plan.stages < 2 || target.copy_async.is_empty() {
+        return None;
+    }
+    let rings = rings(kernel, target, plan.warps);
+    if rings.is_empty() {
+        return None;
+    }
+    Some(made(kernel, target, plan, rings))
+}
+
+fn made(kernel: &Kernel, target: &Target, plan: &Plan, rings: BTreeMap<Inst, Ring>) -> Result<Kernel, Refusal> {
+    let mut required = None;
+    kernel.walk(kernel.body, &mut |i| required = required.or((kernel.insts[i].op == Op::RequireLayout).then_some(i)));
+    if let Some(require) = required {
+        return Err(Refusal::Layouts { require });
+    }
+    let mut w = Writer::new(kernel);
+    let mut p = Pipelined { kernel, stages: plan.stages, rings };
+    let mut need = 0;
+    for ring in p.rings.values_mut() {
+        for &load in &ring.loads {
+            let Some(t) = kernel.ty(kernel.insts[load].results[0]).as_tile() else {
+                return Err(Refusal::Written { value: kernel.insts[load].results[0] });
+            };
+            let shape: Vec<u32> = [plan.stages].iter().chain(&t.shape).copied().collect();
+            let ty = SharedType::new(&shape, t.elem);
+            need += ty.bytes();
+            ring.slots.push(w.make(Op::LocalAlloc, &[], &[], Some(&Type::Shared(ty)))?);
+        }
+    }
+    if need > u64::from(target.shared_bytes) {
+        return Err(Refusal::Memory { need, have: target.shared_bytes.into() });
+    }
+    p.region(&mut w, kernel.body, false)?;
+    let mut out = w.finish();
+    out.hints.warps = Some(plan.warps);
+    Ok(out)
+}
+
+/// Bytes of one copy of a load by the lanes of so many warps, if the target has copies of that width.
+fn copy_bytes(kernel: &Kernel, target: &Target, warps: u32, load: Inst) -> Option<u32> {
+    let access = GlobalAccess::of(kernel, load);
+    let bytes = access.view.elem.bytes();
+    let shape = kernel.ty(kernel.insts[load].results[0]).shape()?;
+    let order = access.order();
+    let vec = access.vector_elements(target.vector_bytes);
+    let layout = coalesced(shape, bytes, &order, vec, target.lanes, warps).ok()?;
+    let columns = operand_swizzle(shape, bytes, *order.first()?).ok()?.columns_from(&layout).ok()?;
+    let size = vectors_without(&columns, bytes, vec * bytes, 0).width * bytes;
+    let once = layout.free_mask(Axis::Lane) | layout.free_mask(Axis::Warp) == 0;
+    (once && target.copy_async.contains(&size)).then_some(size)
+}
+
+/// The loops that are pipelined, and what of them runs ahead.
+fn rings(kernel: &Kernel, target: &Target, warps: u32) -> BTreeMap<Inst, Ring> {
+    let staged = staged_loads(kernel);
+    let mut out = BTreeMap::new();
+    let mut loops = Vec::new();
+    kernel.walk(kernel.body, &mut |i| loops.extend((kernel.insts[i].op == Op::For).then_some(i)));
+    for main in loops {
+        let region = kernel.insts[main].regions[0];
+        let (mut inside, mut writes) = (BTreeSet::new(), false);
+        kernel.walk(region, &mut |i| {
+            inside.insert(i);
+            writes |= kernel.insts[i].op.info().effects == Effects::Writes;
+        });
+        if writes {
+            continue;
+        }
+        let mut ahead = BTreeSet::new();
+        let mut loads = Vec::new();
+        for &load in kernel.regions[region].insts.iter().filter(|&&i| staged[i]) {
+            let mut slice = BTreeSet::new();
+            let known = kernel.operand(load, "indices").iter().all(|&v| follows(kernel, v, (region, &inside), &mut slice));
+            if known && copy_bytes(kernel, target, warps, load).is_some() {
+                loads.push(load);
+                ahead.append(&mut slice);
+            }
+        }
+        if !loads.is_empty() {
+            let slice = kernel.regions[region].insts.iter().copied().filter(|i| ahead.contains(i)).collect();
+            out.insert(main, Ring { loads, slice, slots: Vec::new() });
+        }
+    }
+    out
+}
+
+/// True if a scalar depends on nothing that a loop makes but its index, by pure ops, which are collected.
+fn follows(kernel: &Kernel, v: Value, of: (Region, &BTreeSet<Inst>), slice: &mut BTreeSet<Inst>) -> bool {
+    match kernel.values[v].def {
+        ValueDef::KernelParam(_) => true,
+        ValueDef::RegionParam(r, n) => n == 0 || r != of.0,
+        ValueDef::Result(i, _) if !of.1.contains(&i) || slice.contains(&i) => true,
+        ValueDef::Result(i, _) => {
+            let d = &kernel.insts[i];
+            slice.insert(i);
+            d.op.info().effects == Effects::Pure
+                && d.regions.is_empty()
+                && d.args.iter().all(|&a| !matches!(kernel.ty(a), Type::Tile(_)) && follows(kernel, a, of, slice))
+        }
+    }
+}
+
+/// A number of a scalar type.
+fn literal(n: i64, ty: Scalar) -> Arg {
+    Arg::Literal(Literal::Int(n), ty)
+}
+
+impl Pipelined<'_> {
+    /// The instructions of a region, but for its `yield`.
+    fn region(&self, w: &mut Writer<'_>, r: Region, nested: bool) -> Result<(), Refusal> {
+        let insts = self.kernel.regions[r].insts.iter();
+        insts.filter(|&&i| self.kernel.insts[i].op != Op::Yield).try_for_each(|&i| self.inst(w, i, nested))
+    }
+
+    /// What a region gives.
+    fn given(&self, w: &Writer<'_>, r: Region) -> Result<Vec<Arg>, Refusal> {
+        self.kernel.yields(r).iter().map(|&v| w.get(v)).collect()
+    }
+
+    fn set_all(w: &mut Writer<'_>, of: &[Value], to: &[Value]) {
+        of.iter().zip(to).for_each(|(&v, &made)| w.set(v, made));
+    }
+
+    /// An instruction; `nested` says whether it may run again.
+    fn inst(&self, w: &mut Writer<'_>, i: Inst, nested: bool) -> Result<(), Refusal> {
+        let kernel = self.kernel;
+        let d = &kernel.insts[i];
+        if let Some(ring) = self.rings.get(&i) {
+            return self.pipeline(w, i, ring, nested);
+        }
+        let mut pipelines = false;
+        d.regions.iter().for_each(|&r| kernel.walk(r, &mut |j| pipelines |= self.rings.contains_key(&j)));
+        match d.op {
+            Op::For if pipelines => {
+                let args = d.args.iter().map(|&v| w.get(v)).collect::<Result<Vec<Arg>, Refusal>>()?;
+                let region = d.regions[0];
+                let params = &kernel.regions[region].params;
+                let results = w.for_loop([args[0], args[1], args[2]], &args[3..], |w, index, carried| {
+                    w.set(params[0], index);
+                    Self::set_all(w, &params[1..], carried);
+                    self.region(w, region, true)?;
+                    self.given(w, region)
+                })?;
+                Self::set_all(w, &d.results, &results);
+                Ok(())
+            }
+            _ if pipelines => Err(Refusal::Nested { inst: i }),
+            _ => w.copy(i),
+        }
+    }
+
+    /// A loop whose loads run ahead.
+    fn pipeline(&self, w: &mut Writer<'_>, main: Inst, ring: &Ring, nested: bool) -> Result<(), Refusal> {
+        let kernel = self.kernel;
+        let d = &kernel.insts[main];
+        let args = d.args.iter().map(|&v| w.get(v)).collect::<Result<Vec<Arg>, Refusal>>()?;
+        let region = d.regions[0];
+        let params = &kernel.regions[region].params;
+        let ty = kernel.ty(params[0]).elem();
+        if nested {
+            // All are done with what the slots held when it ran before.
+            w.act(Op::TaskBarrier, &[], &[]);
+        }
+        let mut at = args[0];
+        for slot in 0..self.stages - 1 {
+            self.begin(w, (params[0], at), ring, number(slot))?;
+            if slot + 2 < self.stages {
+                at = plus(w, at, args[2], 1, ty)?;
+            }
+        }
+        let held = args.len() - 3;
+        let init: Vec<Arg> = args[3..].iter().copied().chain([number(0), number(self.stages - 1)]).collect();
+        let results = w.for_loop([args[0], args[1], args[2]], &init, |w, index, carried| {
+            let [read, fill] = [carried[held], carried[held + 1]];
+            w.act(Op::CopyAsyncWait, &[], &[Attr::Count(self.stages - 2)]);
+            w.act(Op::TaskBarrier, &[], &[]);
+            let ahead = plus(w, index.into(), args[2], self.stages - 1, ty)?;
+            self.begin(w, (params[0], ahead), ring, fill.into())?;
+            w.set(params[0], index);
+            Self::set_all(w, &params[1..], &carried[..held]);
+            for &i in kernel.regions[region].insts.iter().filter(|&&i| kernel.insts[i].op != Op::Yield) {
+                match ring.loads.iter().position(|&load| load == i) {
+                    Some(n) => {
+                        let slot = w.bin(Op::LocalIndex, ring.slots[n], read)?;
+                        let tile = w.make(Op::LocalLoad, &[slot.into()], &[], None)?;
+                        w.set(kernel.insts[i].results[0], tile);
+                    }
+                    None => self.inst(w, i, true)?,
+                }
+            }
+            let mut next = self.given(w, region)?;
+            for slot in [read, fill] {
+                let more = w.bin(Op::Add, slot, number(1))?;
+                let last = w.cmp(CmpOp::Eq, slot, number(self.stages - 1))?;
+                next.push(w.make(Op::Select, &[last.into(), number(0), more.into()], &[], None)?.into());
+            }
+            Ok(next)
+        })?;
+        w.act(Op::CopyAsyncWait, &[], &[Attr::Count(0)]);
+        Self::set_all(w, &d.results, &results[..held]);
+        Ok(())
+    }
+
+    /// Begins the copies of an iteration, whose index is given, into a slot, as a group.
+    fn begin(&self, w: &mut Writer<'_>, (index, at): (Value, Arg), ring: &Ring, slot: Arg) -> Result<(), Refusal> {
+        let kernel = self.kernel;
+        w.set(index, at);
+        ring.slice.iter().try_for_each(|&i| w.copy(i))?;
+        for (n, &load) in ring.loads.iter().enumerate() {
+            let buffer = w.bin(Op::LocalIndex, ring.slots[n], slot)?;
+            let mut args = vec![w.get(kernel.insts[load].args[0])?];
+            for &v in kernel.operand(load, "indices") {
+                args.push(w.get(v)?);
+            }
+            args.push(buffer.into());
+            w.act(Op::CopyAsync, &args, &[]);
+        }
+        w.act(Op::CopyAsyncCommit, &[], &[]);
+        Ok(())
+    }
+}
+
+/// So many steps further.
+fn plus(w: &mut Writer<'_>, at: Arg, step: Arg, steps: u32, ty: Scalar) -> Result<Arg, Refusal> {
+    let by = match step {
+        Arg::Literal(Literal::Int(step), _) => literal(step.wrapping_mul(i64::from(steps)), ty),
+        _ if steps == 1 => step,
+        _ => w.bin(Op::Mul, step, literal(steps.into(), ty))?.into(),
+    };
+    Ok(match (at, by) {
+        (Arg::Literal(Literal::Int(x), _), Arg::Literal(Literal::Int(y), _)) => literal(x.wrapping_add(y), ty),
+        _ => w.bin(Op::Add, at, by)?.into(),
+    })
+}

@@ -1,0 +1,175 @@
+//! Copies by the lanes of a task: asynchronous ones of the widths that the target has, others through registers.
+//!
+//! ```text
+//! vectors that are whole in both memories ── width the target copies, nothing but zeros for what is masked ─► asynchronous copies
+//!                                         └─ else ─► loads, and stores where they have arrived
+//! ```
+
+use super::super::Lower;
+use super::super::elementwise::Coords;
+use super::super::shared::representative;
+use super::super::stage::Staged;
+use super::super::vectors::to_words;
+use super::local::Local;
+use crate::lane::{LVal, LaneBuilder};
+use crate::layout::{legal_width, memory_type};
+use std::rc::Rc;
+use tilelift_ir::layout::{AccessColumns, Axis, Layout, coalesced, operand_swizzle, vectors_without};
+use tilelift_ir::{Inst, Kernel, Op};
+use tilelift_schedule::LowerError;
+use tilelift_schedule::access::GlobalAccess;
+use tilelift_schedule::plan::{allocation, handle};
+
+/// Buffers that lanes alone use, of a kernel without tasks, and the instruction of its body that uses each last: behind that their bytes serve
+/// others.
+pub(super) fn last_uses(kernel: &Kernel, tasks: Option<Inst>) -> Vec<(Inst, Inst)> {
+    let filled = |root: Inst| {
+        let (mut filled, mut lanes) = (false, true);
+        kernel.walk(kernel.body, &mut |i| {
+            let d = &kernel.insts[i];
+            if d.args.iter().any(|&v| handle(kernel, v).is_some_and(|h| allocation(kernel, h.root) == root)) {
+                filled |= d.op == Op::CopyAsync;
+                let views = matches!(d.op, Op::LocalIndex | Op::LocalSlice | Op::LocalTranspose | Op::LocalReinterpret);
+                lanes &= views || matches!(d.op, Op::CopyAsync | Op::LocalLoad | Op::LocalStore);
+            }
+        });
+        filled && lanes
+    };
+    let body = &kernel.regions[kernel.body].insts;
+    let allocs = body
+        .iter()
+        .copied()
+        .filter(|&i| tasks.is_none() && kernel.insts[i].op == Op::LocalAlloc && kernel.insts[i].args.is_empty() && filled(i));
+    let uses = |i: Inst, root: Inst| {
+        let mut found = false;
+        let mut look = |j: Inst| {
+            let d = &kernel.insts[j];
+            found |= d.args.iter().any(|&v| handle(kernel, v).is_some_and(|h| allocation(kernel, h.root) == root));
+        };
+        look(i);
+        kernel.insts[i].regions.iter().for_each(|&r| kernel.walk(r, &mut look));
+        found
+    };
+    // What is on its way has to arrive.
+    let all_wait = |&&i: &&Inst| kernel.insts[i].op == Op::CopyAsyncWait && super::count(kernel, i, 0) == 0;
+    let last = |root: Inst| body.iter().rposition(|&i| uses(i, root)).and_then(|n| body[n + 1..].iter().find(all_wait).copied());
+    allocs.filter_map(|root| Some((root, last(root)?))).collect()
+}
+
+/// What begins once a product has its first operands.
+pub(in super::super) enum Late {
+    /// A copy with its indices and buffer.
+    Copy(Inst, Vec<LVal>, Rc<Local>),
+    /// The end of a group.
+    Commit,
+}
+
+impl Local {
+    /// The slot as products fetch it.
+    pub(super) fn staged(&self) -> Result<Staged, LowerError> {
+        let refuse = || LowerError::unsupported("a product that fetches from local memory", "the buffer is no slot of panels");
+        let form = &self.form;
+        let panels = form.panels.ok_or_else(refuse)?;
+        let mut order: Vec<usize> = (0..self.parts.len()).collect();
+        order.sort_by_key(|&k| self.parts[k].of);
+        let shape: Vec<u32> = order.iter().map(|&k| self.parts[k].extent).collect();
+        let contiguous = order.iter().position(|&k| self.parts[k].of == panels.contiguous).ok_or_else(refuse)?;
+        let map = operand_swizzle(&shape, form.size, contiguous)?;
+        let mut perm = vec![0; order.len()];
+        order.iter().enumerate().for_each(|(n, &k)| perm[k] = n);
+        Ok(Staged { map: map.transpose(&perm)?, base: self.base, alloc: self.alloc })
+    }
+}
+
+impl Lower<'_> {
+    pub(super) fn copy_async(&mut self, b: &mut LaneBuilder, i: Inst) -> Result<(), LowerError> {
+        let indices = self.index_values(self.kernel.operand(i, "indices"))?;
+        let local = self.local(self.kernel.operand(i, "buffer")[0])?;
+        if self.task()?.fetches.late[i] {
+            self.task_mut()?.late.push(Late::Copy(i, indices, local));
+            return Ok(());
+        }
+        self.begin_copy(b, i, &indices, &local)
+    }
+
+    pub(super) fn commit_copies(&mut self, b: &mut LaneBuilder, i: Inst) -> Result<(), LowerError> {
+        if self.task()?.fetches.late[i] {
+            self.task_mut()?.late.push(Late::Commit);
+        } else if !self.target.copy_async.is_empty() {
+            b.commit_copies();
+        }
+        Ok(())
+    }
+
+    /// Begins the copies that wait.
+    pub(in super::super) fn late_copies(&mut self, b: &mut LaneBuilder) -> Result<(), LowerError> {
+        let late = self.task.as_mut().map(|t| std::mem::take(&mut t.late)).unwrap_or_default();
+        for x in late {
+            match x {
+                Late::Copy(i, indices, local) => self.begin_copy(b, i, &indices, &local)?,
+                Late::Commit if self.target.copy_async.is_empty() => {}
+                Late::Commit => b.commit_copies(),
+            }
+        }
+        Ok(())
+    }
+
+    fn begin_copy(&mut self, b: &mut LaneBuilder, i: Inst, indices: &[LVal], local: &Local) -> Result<(), LowerError> {
+        let kernel = self.kernel;
+        let access = GlobalAccess::of(kernel, i);
+        let elem = access.view.elem;
+        let bytes = elem.bytes();
+        let shape: Vec<u32> = local.parts.iter().map(|p| p.extent).collect();
+        let order = access.order();
+        let vec = legal_width(access.vector_elements(self.target.vector_bytes), memory_type(elem));
+        let layout = Rc::new(coalesced(&shape, bytes, &order, vec, self.target.lanes, self.plan.warps)?);
+        let columns = AccessColumns::global(&layout, &order)?;
+        // A vector must be one in both memories.
+        let most = if local.contiguous() == order.first().copied() { (vec * bytes).min(local.vector_bytes()) } else { bytes };
+        let vectors = vectors_without(&columns, bytes, most, layout.free_mask(Axis::Reg));
+        let size = vectors.width * bytes;
+        let once = layout.free_mask(Axis::Lane) | layout.free_mask(Axis::Warp) == 0;
+        let other = kernel.operand(i, "other").first().map(|&v| self.scalar(v)).transpose()?;
+        let zeros = other.is_none_or(|v| b.as_const(v) == Some(0));
+        let plain = !once || !zeros || !self.target.copy_async.contains(&size);
+        let t = self.task_mut()?;
+        t.met = false;
+        t.traces.stored |= plain;
+        if plain {
+            return self.copy_through_registers(b, (i, access), indices, local, (&layout, &vectors.groups, other));
+        }
+        self.order_access(b, access.view_value, false, &layout, indices);
+        let points = self.points(b, access, indices, &layout)?;
+        let coords = Coords::new(b, &layout);
+        for group in &vectors.groups {
+            let (global, global_offset, guard) = self.point(b, &points, &layout, group[0]);
+            let shared = local.at(b, &coords, &layout.reg_coord(group[0]))?;
+            b.meter.global(&columns, bytes, vectors.width, self.plan.warps);
+            b.copy_async(local.alloc, shared, (global, global_offset), size, guard);
+        }
+        Ok(())
+    }
+
+    /// The same by loads and stores.
+    fn copy_through_registers(
+        &mut self,
+        b: &mut LaneBuilder,
+        (i, access): (Inst, GlobalAccess<'_>),
+        indices: &[LVal],
+        local: &Local,
+        (layout, groups, other): (&Rc<Layout>, &[Vec<u32>], Option<LVal>),
+    ) -> Result<(), LowerError> {
+        let elem = access.view.elem;
+        let cache = self.cache_hint(i);
+        let regs = self.load_regs(b, access, indices, layout, (other, None), cache)?;
+        let guard = representative(b, layout.free_mask(Axis::Lane), layout.free_mask(Axis::Warp));
+        let coords = Coords::new(b, layout);
+        for part in groups.iter().flat_map(|g| g.chunks(legal_width(g.len() as u32, memory_type(elem)) as usize)) {
+            let (addr, offset) = local.at(b, &coords, &layout.reg_coord(part[0]))?;
+            let elems: Vec<LVal> = part.iter().map(|&r| regs[r as usize]).collect();
+            let words = to_words(b, &elems, elem);
+            b.store_shared(words, local.alloc, addr, offset, guard);
+        }
+        Ok(())
+    }
+}
