@@ -12,6 +12,7 @@ use super::gemm::Schedule;
 use super::ping_pong::Turn;
 use super::write::{Arg, Writer, number};
 use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 use tilelift_ir::{Attr, CmpOp, Inst, Literal, Op, Value};
 
 impl Schedule<'_> {
@@ -101,9 +102,9 @@ impl Schedule<'_> {
         let mut fetched: BTreeMap<Value, Value> = BTreeMap::new();
         for &dot in &plan.lefts {
             let a = kernel.insts[dot].args[0];
-            if !fetched.contains_key(&a) {
+            if let Entry::Vacant(place) = fetched.entry(a) {
                 let from = w.get(a)?;
-                fetched.insert(a, w.make(Op::LocalLoad, &[from], &[], None)?);
+                place.insert(w.make(Op::LocalLoad, &[from], &[], None)?);
             }
         }
         if !fetched.is_empty() {
