@@ -251,8 +251,13 @@ impl Lower<'_> {
         let mut found = false;
         kernel.walk(kernel.body, &mut |j| {
             let d = &kernel.insts[j];
-            if matches!(d.op, Op::LocalStore | Op::RemoteStore | Op::RemoteStoreAsync) {
-                let of = handle(kernel, d.args[0]).map(|h| tilelift_schedule::plan::allocation(kernel, h.root));
+            let into = match d.op {
+                Op::LocalStore | Op::RemoteStore | Op::RemoteStoreAsync => d.args.first(),
+                Op::CopyAsync => kernel.operand(j, "buffer").first(),
+                _ => None,
+            };
+            if let Some(&into) = into {
+                let of = handle(kernel, into).map(|h| tilelift_schedule::plan::allocation(kernel, h.root));
                 found |= of.is_none_or(|of| of == i);
             }
         });
