@@ -1,16 +1,18 @@
 //! The plain loop of a matrix product: loads feed products through views, sums are carried, an epilogue stores them.
 
 use super::Refusal;
+use super::bounds::Runs;
+use super::epilogue::{Staging, buffer_type};
 use super::write::{Arg, Writer, number};
-use crate::plan::{ALIGN, PanelTile, Specialised};
+use crate::plan::{Specialised, is_view};
 use std::collections::{BTreeMap, BTreeSet};
-use tilelift_ir::{Attr, CmpOp, GridAxis, Inst, Kernel, Literal, Op, Region, Scalar, SharedType, Task, Type, Value, ValueDef};
+use tilelift_ir::{Attr, GridAxis, Inst, Kernel, Op, Region, Task, Type, Value, ValueDef};
 use tilelift_lane::Target;
 
 const AXES: [GridAxis; 3] = [GridAxis::X, GridAxis::Y, GridAxis::Z];
 
 /// Refuses what is not of this kind.
-pub(super) fn admit(kernel: &Kernel, target: &Target, plan: &Specialised) -> Result<(), Refusal> {
+pub(super) fn admit(target: &Target, plan: &Specialised) -> Result<(), Refusal> {
     if plan.mixed || plan.overlap.is_some() {
         return Err(Refusal::Mixed { main: plan.main });
     }
@@ -29,28 +31,6 @@ pub(super) fn admit(kernel: &Kernel, target: &Target, plan: &Specialised) -> Res
     if !plan.consumers.is_power_of_two() {
         return Err(Refusal::Consumers { groups: plan.consumers });
     }
-    let accesses = || plan.loads.iter().chain(&plan.stores);
-    if let Some(&(access, _)) = accesses().find(|(_, t)| t.span != t.widest) {
-        return Err(Refusal::Swizzle { access });
-    }
-    if let Some(&(load, _)) = plan.loads.iter().find(|(_, t)| !t.bytes().is_multiple_of(ALIGN)) {
-        return Err(Refusal::Slot { load });
-    }
-    let top = &kernel.regions[kernel.body].insts;
-    if let Some(&(store, _)) = plan.stores.iter().find(|(i, _)| !top.contains(i) || plan.staging_parts != 1) {
-        return Err(Refusal::Store { store });
-    }
-    if let Some(&load) = top.iter().skip_while(|&&i| i != plan.main).find(|&&i| kernel.insts[i].op == Op::Load) {
-        return Err(Refusal::Loads { load });
-    }
-    let mut required = None;
-    kernel.walk(kernel.body, &mut |i| required = required.or((kernel.insts[i].op == Op::RequireLayout).then_some(i)));
-    if let Some(require) = required {
-        return Err(Refusal::Layouts { require });
-    }
-    if depth(kernel, plan.main).is_none() {
-        return Err(Refusal::Bounds { main: plan.main });
-    }
     // Tasks without registers of their own are given some where a lane has few at entry.
     let units = target.units.as_ref();
     let few = units.is_none_or(|u| tilelift_lane::Registers::of(target, u, (plan.consumers + 1) * u.group_warps).entry < u.registers.most);
@@ -58,18 +38,6 @@ pub(super) fn admit(kernel: &Kernel, target: &Target, plan: &Specialised) -> Res
         return Err(Refusal::Registers);
     }
     Ok(())
-}
-
-/// The view's extent up to which a loop goes from zero, and its step, which is a literal.
-fn depth(kernel: &Kernel, main: Inst) -> Option<(Inst, u32)> {
-    let args = &kernel.insts[main].args;
-    let number = |v: Value| match kernel.as_const(v) {
-        Some((Literal::Int(x), Scalar::I32)) => Some(x),
-        _ => None,
-    };
-    let extent = kernel.def_inst(args[1]).filter(|&i| kernel.insts[i].op == Op::Dim)?;
-    let step = number(args[2]).and_then(|x| u32::try_from(x).ok()).filter(|&n| n > 0)?;
-    (number(args[0])? == 0).then_some((extent, step))
 }
 
 /// Slots of the ring, and what tells who may use them.
@@ -97,45 +65,36 @@ impl Ring {
 }
 
 /// What is written, and how.
-struct Schedule<'k> {
-    kernel: &'k Kernel,
-    plan: &'k Specialised,
+pub(super) struct Schedule<'k> {
+    pub kernel: &'k Kernel,
+    pub plan: &'k Specialised,
     /// The region of the loop.
     region: Region,
-    /// Steps of the loop, and how far each goes.
-    steps: Value,
-    step: u32,
     ring: Ring,
     /// A buffer per bulk store.
-    staging: BTreeMap<Inst, Value>,
+    pub staging: BTreeMap<Inst, Staging>,
 }
 
 /// Writes the kernel.
 pub(super) fn write(kernel: &Kernel, target: &Target, plan: &Specialised) -> Result<Kernel, Refusal> {
     let group = target.units.as_ref().map_or(1, |u| u.group_warps);
     let mut w = Writer::new(kernel);
-    let alloc = |w: &mut Writer<'_>, shape: &[u32], t: &PanelTile| {
-        w.make(Op::LocalAlloc, &[], &[], Some(&Type::Shared(SharedType::new(shape, t.elem))))
-    };
     let mut slots = Vec::new();
     for (_, t) in &plan.loads {
         let shape: Vec<u32> = [plan.depth].iter().chain(&t.shape).copied().collect();
-        slots.push(alloc(&mut w, &shape, t)?);
+        slots.push(w.buffer(&buffer_type(&shape, t), t)?);
     }
     let mut staging = BTreeMap::new();
     for (i, t) in &plan.stores {
-        staging.insert(*i, alloc(&mut w, &t.shape, t)?);
+        let (shape, down) = Staging::shape(t, plan.staging_parts);
+        let buffer = w.buffer(&buffer_type(&shape, t), t)?;
+        staging.insert(*i, Staging { buffer, parts: (down, plan.staging_parts) });
     }
     let words = Type::Barrier(plan.depth);
     let full = w.make(Op::BarrierAlloc, &[], &[Attr::Count(1)], Some(&words))?;
     let empty = w.make(Op::BarrierAlloc, &[], &[Attr::Count(1)], Some(&words))?;
     let region = kernel.insts[plan.main].regions[0];
-    let (extent, step) = depth(kernel, plan.main).ok_or(Refusal::Bounds { main: plan.main })?;
-    w.copy(extent)?;
-    let end = w.get(kernel.insts[extent].results[0])?;
-    let end = w.bin(Op::Add, end, number(step - 1))?;
-    let steps = w.bin(Op::DivU, end, number(step))?;
-    let s = Schedule { steps, step, kernel, plan, region, ring: Ring { depth: plan.depth, full, empty, slots }, staging };
+    let s = Schedule { kernel, plan, region, ring: Ring { depth: plan.depth, full, empty, slots }, staging };
     let producer = w.task(|w| s.positions(w, &s.copied(), |w, ring| s.produce(w, ring)))?;
     let everything: BTreeSet<Inst> = kernel.regions[kernel.body].insts.iter().copied().collect();
     let consumers = w.task(|w| s.positions(w, &everything, |w, ring| s.consume(w, ring)))?;
@@ -145,10 +104,12 @@ pub(super) fn write(kernel: &Kernel, target: &Target, plan: &Specialised) -> Res
 }
 
 impl<'k> Schedule<'k> {
-    /// What decides the places of the copies.
+    /// What decides how many copies there are, and their places.
     fn copied(&self) -> BTreeSet<Inst> {
         let kernel = self.kernel;
-        let mut open: Vec<Value> = self.plan.loads.iter().flat_map(|&(i, _)| kernel.operand(i, "indices").iter().copied()).collect();
+        let bounds = kernel.insts[self.plan.main].args[..3].iter();
+        let indices = self.plan.loads.iter().flat_map(|&(i, _)| kernel.operand(i, "indices"));
+        let mut open: Vec<Value> = bounds.chain(indices).copied().collect();
         let mut slice = BTreeSet::new();
         while let Some(v) = open.pop() {
             if let ValueDef::Result(i, _) = kernel.values[v].def
@@ -213,18 +174,8 @@ impl<'k> Schedule<'k> {
     }
 
     /// True for what `positions` makes.
-    fn is_position(&self, i: Inst) -> bool {
+    pub(super) fn is_position(&self, i: Inst) -> bool {
         self.plan.persistent && self.kernel.insts[i].op == Op::ProgramId
-    }
-
-    /// The loop over the steps, which counts by ones; `body` gets the index of the original loop if it asks for it.
-    fn steps(
-        &self,
-        w: &mut Writer<'_>,
-        init: &[Arg],
-        body: impl FnOnce(&mut Writer<'_>, Value, &[Value]) -> Result<Vec<Arg>, Refusal>,
-    ) -> Result<Vec<Value>, Refusal> {
-        w.for_loop([number(0), self.steps.into(), number(1)], init, body)
     }
 
     /// The producer at a grid position.
@@ -233,9 +184,8 @@ impl<'k> Schedule<'k> {
         let slice = self.copied();
         let mine = |r: Region| kernel.regions[r].insts.iter().copied().filter(|i| slice.contains(i) && !self.is_position(*i));
         mine(kernel.body).try_for_each(|i| w.copy(i))?;
-        let ends = self.steps(w, &[start], |w, index, done| {
-            let at = w.bin(Op::Mul, index, number(self.step))?;
-            w.set(kernel.regions[self.region].params[0], at);
+        let ends = self.steps(w, &[start], |w, step, done| {
+            w.set(kernel.regions[self.region].params[0], step.at);
             mine(self.region).try_for_each(|i| w.copy(i))?;
             let [slot, round] = self.ring.turn(w, done[0])?;
             let empty = w.bin(Op::BarrierIndex, self.ring.empty, slot)?;
@@ -259,31 +209,18 @@ impl<'k> Schedule<'k> {
         Ok(ends[0].into())
     }
 
-    /// The consumers at a grid position.
-    fn consume(&self, w: &mut Writer<'_>, start: Arg) -> Result<Arg, Refusal> {
-        let (kernel, plan) = (self.kernel, self.plan);
-        let mut done = start;
-        for &i in &kernel.regions[kernel.body].insts {
-            if i == plan.main {
-                done = self.main(w, done)?;
-            } else if let Some(&buffer) = self.staging.get(&i) {
-                self.store(w, i, buffer)?;
-            } else if !self.is_position(i) {
-                w.copy(i)?;
-            }
-        }
-        Ok(done)
-    }
-
     /// The loop of the consumers.
-    fn main(&self, w: &mut Writer<'_>, start: Arg) -> Result<Arg, Refusal> {
+    pub(super) fn main(&self, w: &mut Writer<'_>, start: Arg) -> Result<Arg, Refusal> {
         let d = &self.kernel.insts[self.plan.main];
         let sums = d.args[3..].iter().map(|&v| w.get(v)).collect::<Result<Vec<Arg>, Refusal>>()?;
-        let some = w.cmp(CmpOp::Lt, number(0), self.steps)?;
         let none: Vec<Arg> = sums.iter().copied().chain([start]).collect();
-        let ends = w.choice(some, |w| self.multiply(w, &sums, start), |_| Ok(none))?;
+        let ends = match self.runs(w)? {
+            Runs::Always => self.multiply(w, &sums, start)?,
+            Runs::Never => none,
+            Runs::If(some) => w.choice(some, |w| self.multiply(w, &sums, start), |_| Ok(none))?,
+        };
         d.results.iter().zip(&ends).for_each(|(&v, &sum)| w.set(v, sum));
-        Ok(ends[sums.len()].into())
+        Ok(ends[sums.len()])
     }
 
     /// At least one step: gives the sums, and the number of the step behind.
@@ -292,7 +229,7 @@ impl<'k> Schedule<'k> {
         let params = &kernel.regions[self.region].params;
         let held = sums.len();
         let init: Vec<Arg> = sums.iter().copied().chain([start]).collect();
-        let ends = self.steps(w, &init, |w, index, carried| {
+        let ends = self.steps(w, &init, |w, step, carried| {
             params[1..].iter().zip(carried).for_each(|(&p, &v)| w.set(p, v));
             let done = carried[held];
             let [slot, round] = self.ring.turn(w, done)?;
@@ -306,7 +243,7 @@ impl<'k> Schedule<'k> {
                 self.step(w, i)?;
             }
             // All but the newest product are done: the slot before is read.
-            let later = w.cmp(CmpOp::Ne, index, number(0))?;
+            let later = step.later(w)?;
             let give_back = |w: &mut Writer<'_>| {
                 let before = w.bin(Op::Sub, done, number(1))?;
                 self.ring.give_back(w, before).map(|()| Vec::new())
@@ -345,6 +282,11 @@ impl<'k> Schedule<'k> {
                 let sum = w.make(Op::AsyncDotWait, &[sum.into()], &[Attr::Count(self.plan.in_flight)], None)?;
                 w.set(d.results[0], sum);
             }
+            _ if is_view(self.kernel, i) => {
+                // The slot lies so.
+                let v = w.get(d.args[0])?;
+                w.set(d.results[0], v);
+            }
             // Loads are the producer's, and so are the scalars that say from where.
             _ => {}
         }
@@ -371,22 +313,5 @@ impl<'k> Schedule<'k> {
             v = w.bin(Op::LocalIndex, v, number(0))?;
         }
         Ok(v)
-    }
-
-    /// A store by a bulk copy.
-    fn store(&self, w: &mut Writer<'_>, i: Inst, buffer: Value) -> Result<(), Refusal> {
-        let kernel = self.kernel;
-        let value = w.get(kernel.operand(i, "value")[0])?;
-        w.act(Op::AsyncStoreWait, &[], &[Attr::Count(0)]);
-        w.act(Op::LocalStore, &[buffer.into(), value], &[]);
-        w.act(Op::FenceAsync, &[], &[]);
-        w.act(Op::TaskBarrier, &[], &[]);
-        let mut args = vec![w.get(kernel.insts[i].args[0])?];
-        for &v in kernel.operand(i, "indices") {
-            args.push(w.get(v)?);
-        }
-        args.push(buffer.into());
-        w.act(Op::AsyncStore, &args, &[]);
-        Ok(())
     }
 }

@@ -10,6 +10,8 @@
 //! The result prints, parses, is interpreted, proved and lowered as any other kernel with explicit control. What can't be written so yet
 //! is a [`Refusal`]; such loops are lowered by the plan alone.
 
+mod bounds;
+mod epilogue;
 mod gemm;
 mod write;
 
@@ -125,6 +127,6 @@ impl fmt::Display for Refusal {
 /// # Errors
 /// What can't be written so yet.
 pub fn written(kernel: &Kernel, target: &Target, plan: &Specialised) -> Result<Kernel, Refusal> {
-    gemm::admit(kernel, target, plan)?;
+    gemm::admit(target, plan)?;
     gemm::write(kernel, target, plan)
 }
