@@ -8,15 +8,14 @@
 //! What a plan asks of shared memory and registers may not fit beside the rest of the kernel: then the ring gets fewer slots, loads go
 //! straight to where they are used, or the loop is pipelined instead ([`fitted`]).
 
-use crate::lane::{SPARE, Target, overlap_launches};
+use crate::lane::{Target, overlap_launches};
 use crate::layout::assign::{Assignment, assign};
 use crate::layout::search::{Search, ring_forms};
-use crate::lower::{Lowered, MAX_REGISTERS_PER_TILE, SHARED, lane_program, placed};
+use crate::lower::{Lowered, MAX_REGISTERS_PER_TILE, SHARED, exceeds_registers, lane_program, placed};
 use std::rc::Rc;
 use tilelift_ir::channel::{Units, check, expand};
-use tilelift_ir::layout::Axis;
 use tilelift_ir::verify::Verified;
-use tilelift_ir::{Inst, Kernel, Op, Value, verify};
+use tilelift_ir::{Inst, Kernel, Op, verify};
 use tilelift_schedule::plan::{LayoutChoice, LowerOptions, PanelTile, Plan, RingForms, ScheduleKind, plan, plan_with, staged_loads};
 use tilelift_schedule::{LowerError, program};
 
@@ -50,6 +49,10 @@ fn fitted(kernel: &Kernel, target: &Target, options: &LowerOptions, forms: &Ring
     let free = options.schedule.is_none() && first.specialised().is_some();
     let ring = first.specialised().map(|s| (s.depth, s.stage_bytes)).filter(|_| options.stages.is_none());
     let mut done = scheduled(kernel, target, first.clone(), options, false);
+    if first.explicit().is_some() && matches!(done, Err(LowerError::ResourceExceeded { resource: SHARED, .. })) {
+        // What tasks load as it is wanted needs no way through shared memory.
+        done = scheduled(kernel, target, first.clone(), options, true).or(done);
+    }
     if let Some((depth, bytes)) = ring {
         // The ring took what the kernel needs, and gives back as many slots; it is told of the first thing that does not fit, so that
         // others may not fit behind it.
@@ -101,10 +104,9 @@ fn scheduled(kernel: &Kernel, target: &Target, plan: Plan, options: &LowerOption
     let mut refused = None;
     if let Some(s) = plan.specialised()
         && options.as_program == Some(true)
-        && !direct
     {
         match program::written(kernel, target, s) {
-            Ok(made) => return written(made, target, plan.clone()),
+            Ok(made) => return written(made, target, plan.clone(), direct),
             Err(why) => refused = Some(Err(why)),
         }
     }
@@ -112,21 +114,21 @@ fn scheduled(kernel: &Kernel, target: &Target, plan: Plan, options: &LowerOption
 }
 
 /// Lowers the kernel with tasks that a plan was written as. It is proved where the compiler is being worked on, as every stage's own check.
-fn written(made: Kernel, target: &Target, plan: Plan) -> Result<Lowered, LowerError> {
+fn written(made: Kernel, target: &Target, plan: Plan, direct: bool) -> Result<Lowered, LowerError> {
     if cfg!(debug_assertions) {
         verify(&made).map_err(|e| LowerError::unsupported("a schedule that is no kernel", e.to_string()))?;
     }
     let options = LowerOptions { unproven: !cfg!(debug_assertions), ..LowerOptions::default() };
     let tasks = tilelift_schedule::plan::plan(&made, target, &options)?;
     let assigned = assign(&made, target, &tasks)?;
-    let done = proved(&made, target, tasks, assigned, false)?;
+    let done = proved(&made, target, tasks, assigned, direct)?;
     Ok(Lowered { plan, written: Some(Ok(Rc::new(made))), ..done })
 }
 
 /// Chooses layouts for a plan, and lowers.
 fn laid_out(kernel: &Kernel, target: &Target, plan: Plan, layouts: LayoutChoice, direct: bool) -> Result<Lowered, LowerError> {
     let plain = assign(kernel, target, &plan)?;
-    let direct = direct || exceeds_registers(kernel, &plan, &plain);
+    let direct = direct || crowded(kernel, &plan, &plain);
     if layouts != LayoutChoice::Spread
         && !direct
         && plan.explicit().is_none()
@@ -175,18 +177,11 @@ fn proved(kernel: &Kernel, target: &Target, plan: Plan, assigned: Assignment, di
     Ok(done)
 }
 
-/// True if the sums of a specialised loop and whole tiles that are loaded beside it do not fit a lane's registers together. What is loaded
-/// as it is wanted need not be there all at once.
-fn exceeds_registers(kernel: &Kernel, plan: &Plan, assigned: &Assignment) -> bool {
+/// True if the sums of a specialised loop and whole tiles that are loaded beside it do not fit a lane's registers together.
+fn crowded(kernel: &Kernel, plan: &Plan, assigned: &Assignment) -> bool {
     let Some(s) = plan.specialised() else { return false };
     let Some([_, most]) = s.registers else { return false };
-    let taken = |v: Value| assigned.layout(v).map_or(0, |l| (l.size(Axis::Reg) * kernel.ty(v).elem().bytes()).div_ceil(4));
-    let main = &kernel.insts[s.main];
-    let sums: u32 = main.results.iter().map(|&v| taken(v)).sum();
-    let behind = kernel.regions[kernel.body].insts.iter().skip_while(|&&i| i != s.main);
-    let loads = behind.filter(|&&i| kernel.insts[i].op == Op::Load);
-    let loaded: u32 = loads.map(|&i| taken(kernel.insts[i].results[0])).sum();
-    loaded > 0 && sums + loaded + SPARE >= most
+    exceeds_registers(kernel, assigned, &kernel.regions[kernel.body].insts, |i| i == s.main, most)
 }
 
 /// True if a kernel has channels.

@@ -35,6 +35,7 @@ mod transcendental;
 mod vectors;
 mod warpgroup;
 
+pub(crate) use explicit::exceeds_registers;
 pub(crate) use origin::{Origin, placed};
 
 use crate::hash::Map;
@@ -175,7 +176,8 @@ pub(crate) fn lane_program(
     let mut b = LaneBuilder::new(&kernel.name, teams * cx.plan.warps + others, target.lanes);
     b.code_casts = target.code_casts;
     b.budget = Budget::new(INSTRUCTIONS.max(CODE_PER_INSTRUCTION * kernel.insts.len() as u64));
-    if (direct || specialised.is_some()) && loads_what_it_leaves(kernel) {
+    // Tasks say themselves whether theirs may move.
+    if explicit.is_none() && (direct || specialised.is_some()) && loads_what_it_leaves(kernel) {
         b.sink_loads = Some(target.units.as_ref().map_or(target.registers, |u| Registers::of(target, u, b.warps()).entry));
     }
     b.meter.banks = Some(target.banks.clone());

@@ -139,8 +139,10 @@ impl<'k> Writer<'k> {
     ///
     /// # Errors
     /// As [`Writer::make`].
-    pub fn buffer(&mut self, ty: &Type, _tile: &PanelTile) -> Result<Value, Refusal> {
-        self.make(Op::LocalAlloc, &[], &[], Some(ty))
+    pub fn buffer(&mut self, ty: &Type, tile: &PanelTile) -> Result<Value, Refusal> {
+        // What is as wide as rows permit need not be said.
+        let swizzle = if tile.span == tile.widest { 0 } else { tile.span };
+        self.make(Op::LocalAlloc, &[], &[Attr::Count(swizzle)], Some(ty))
     }
 
     /// The launch grid's extent along an axis.
