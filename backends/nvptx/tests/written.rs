@@ -263,7 +263,7 @@ fn tiles_beside_the_sums() {
         (Scalar::F32, &[200, 256]),
         (Scalar::BF16, &[200, 256]),
     ];
-    for (stages, bulk) in [(None, None), (Some(4), None), (None, Some(false)), (Some(2), Some(false))] {
+    for (stages, bulk) in [(None, None), (Some(2), None), (None, Some(false)), (Some(2), Some(false))] {
         let options = LowerOptions { stages, bulk_results: bulk, ..LowerOptions::default() };
         Job::new(&source, [2, 1, 1], &shapes, &[]).agrees(&options);
     }

@@ -6,7 +6,7 @@ mod ends;
 mod turns;
 
 use super::env::{Env, Homes};
-use super::explicit::{Effort, Explicit, Found, Places, Rotation, Shared, Turned, find, look, split};
+use super::explicit::{Effort, Explicit, Found, Places, Rotation, Shared, Turned, find, known_of, look, split};
 use super::find::{comparisons, fixed, indices, passes, read_by_lanes, relevant};
 use super::ring::{RingState, RingTask};
 use super::streams::Streams;
@@ -16,7 +16,7 @@ use super::{ProtocolError, Spot};
 pub(super) use agents::{Agent, ROLE};
 use agents::{agent, agents};
 pub(super) use code::{Access, AccessKind, Accesses};
-use code::{Code, What};
+use code::{Code, What, choices_that_leave};
 use cranelift_entity::EntityRef;
 use rustc_hash::FxHasher;
 use smallvec::SmallVec;
@@ -151,6 +151,8 @@ pub(super) struct Checker<'a> {
     /// The number of what all warps run.
     front: usize,
     streams: &'a Streams,
+    /// The numbers of choices that may go either way, behind those of streams.
+    either: Map<*const If, usize>,
     /// The agents that read each stream.
     readers: Vec<Vec<usize>>,
     /// Values that addresses, parities, guards and choices depend on; the others need not be computed.
@@ -166,10 +168,12 @@ pub(super) struct Checker<'a> {
     lane_reads: Set<LVal>,
 }
 
-/// What makes two states equal: everything but the instructions, which only messages name.
+/// What makes two states equal: everything but the instructions, which only messages name, and what is known to be over. Where more of that is
+/// known, nothing else can happen, so such a state need not be followed, too.
 struct Key {
     /// As bytes: numbers are many, and small.
     numbers: Box<[u8]>,
+    known: Box<[(u64, u64)]>,
     /// Of specialised kernels.
     ring: Option<(RingState, Vec<RingTask>)>,
 }
@@ -182,6 +186,7 @@ struct Seen {
     /// Bytes of the keys.
     held: usize,
     numbers: Vec<u64>,
+    known: Vec<(u64, u64)>,
     bytes: Vec<u8>,
 }
 
@@ -251,6 +256,7 @@ impl<'a> Checker<'a> {
             code: Code::default(),
             front: 0,
             streams,
+            either: Map::default(),
             readers: Vec::new(),
             relevant,
             computed: Vec::new(),
@@ -259,7 +265,19 @@ impl<'a> Checker<'a> {
             passes,
             lane_reads,
         };
+        let mut leaving: Vec<(usize, &'a If)> = Vec::new();
+        if checker.explicit.on && !alone {
+            roles.iter().enumerate().for_each(|(n, r)| choices_that_leave(&checker, &r.body, &mut |c| leaving.push((n, c))));
+        }
+        checker.either = leaving.iter().enumerate().map(|(n, (_, c))| (std::ptr::from_ref(*c), n)).collect();
         checker.readers = vec![Vec::new(); checker.streams() + 1];
+        for n in 0..checker.agents.len() {
+            for &(role, c) in &leaving {
+                if let Some(s) = checker.either(n, c).filter(|_| !checker.agents[n].whole && checker.agents[n].role == role) {
+                    checker.readers[s].push(n);
+                }
+            }
+        }
         let per_block = checker.agents.len() / checker.explicit.blocks;
         let counted: Vec<Vec<LVal>> = checker.agents[..per_block]
             .iter()
@@ -310,9 +328,15 @@ impl<'a> Checker<'a> {
         Env::new(self.homes.clone())
     }
 
-    /// How many streams there are: one of each that blocks share, and one per block of the others.
+    /// How many streams there are: one of each that blocks share, and one per block of the others and of choices that may go either way.
     fn streams(&self) -> usize {
-        self.streams.count() * self.explicit.blocks
+        (self.streams.count() + self.either.len()) * self.explicit.blocks
+    }
+
+    /// The stream of a choice that may go either way: those of one role's agents that come to it go the same way.
+    fn either(&self, t: usize, c: &If) -> Option<usize> {
+        let n = self.either.get(&std::ptr::from_ref(c))?;
+        Some(self.streams.count() * self.explicit.blocks + n + self.agents[t].block * self.either.len())
     }
 
     /// The stream of a loop.
@@ -378,9 +402,9 @@ impl<'a> Checker<'a> {
 
     /// Takes note of a state; false if it was seen before.
     fn first_seen(&self, s: &State<'a>, seen: &mut Seen) -> bool {
-        let n = &mut seen.numbers;
-        if !self.turned(s).is_some_and(|turned| self.key(s, Some(&turned), n)) {
-            self.key(s, None, n);
+        let (n, known) = (&mut seen.numbers, &mut seen.known);
+        if !self.turned(s).is_some_and(|turned| self.key(s, Some(&turned), n, known)) {
+            self.key(s, None, n, known);
         }
         let ring =
             (!self.explicit.on).then(|| (s.ring.without_sites(), s.tasks.iter().map(|t| t.ring.without_sites()).collect::<Vec<_>>()));
@@ -389,18 +413,19 @@ impl<'a> Checker<'a> {
         hasher.write(&seen.bytes);
         ring.hash(&mut hasher);
         let same = seen.keys.entry(hasher.finish()).or_default();
-        if same.iter().any(|k| *k.numbers == seen.bytes[..] && k.ring == ring) {
+        if same.iter().any(|k| *k.numbers == seen.bytes[..] && k.ring == ring && known_of(&k.known, &seen.known)) {
             return false;
         }
-        seen.held += seen.bytes.len();
-        same.push(Key { numbers: seen.bytes.as_slice().into(), ring });
+        seen.held += seen.bytes.len() + size_of_val(&seen.known[..]);
+        same.push(Key { numbers: seen.bytes.as_slice().into(), known: seen.known.as_slice().into(), ring });
         seen.count += 1;
         true
     }
 
     /// A state as numbers, turned if that is asked for and can be: else false.
-    fn key(&self, s: &State<'a>, turned: Option<&Turned>, n: &mut Vec<u64>) -> bool {
+    fn key(&self, s: &State<'a>, turned: Option<&Turned>, n: &mut Vec<u64>, known: &mut Vec<(u64, u64)>) -> bool {
         n.clear();
+        known.clear();
         n.push(u64::from(turned.is_some()));
         for (number, t) in s.tasks.iter().enumerate() {
             let round = |r: Option<bool>| r.map_or(0, |r| 1 + u64::from(r));
@@ -418,8 +443,8 @@ impl<'a> Checker<'a> {
             list.iter().collect::<Vec<_>>().chunks(64).for_each(|c| n.push(c.iter().fold(0, |word, &&a| word << 1 | u64::from(a))));
         }
         match turned {
-            Some(turned) => self.turned_key(&s.shared, turned, n),
-            None if self.explicit.on => self.shared_key(&s.shared, n),
+            Some(turned) => self.turned_key(&s.shared, turned, n, known),
+            None if self.explicit.on => self.shared_key(&s.shared, n, known),
             None => {}
         }
         true

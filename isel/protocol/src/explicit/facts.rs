@@ -1,6 +1,7 @@
 //! Sets of numbered facts, one for each who may know.
 
 use smallvec::SmallVec;
+use std::ops::Range;
 
 /// A set of numbers.
 #[derive(Clone, Default, Debug)]
@@ -203,17 +204,33 @@ impl Facts {
         out
     }
 
-    /// All of it as numbers.
-    pub fn key(&self, out: &mut Vec<u64>) {
-        out.push(self.rows as u64);
-        for (n, few) in self.words.chunks(8).enumerate() {
-            // Most are empty.
-            if few.iter().fold(0, |any, w| any | w) != 0 {
-                few.iter().enumerate().filter(|x| *x.1 != 0).for_each(|(k, &w)| out.extend([(8 * n + k) as u64, w]));
+    /// All of it as numbers: the sets of some rows, and those of the others.
+    pub fn key(&self, own: &Range<usize>, out: &mut Vec<u64>, others: &mut Vec<(u64, u64)>) {
+        for (word, column) in self.words.chunks(self.rows.max(1)).enumerate() {
+            for (n, few) in column.chunks(8).enumerate() {
+                // Most are empty.
+                if few.iter().fold(0, |any, w| any | w) == 0 {
+                    continue;
+                }
+                for (k, &w) in few.iter().enumerate().filter(|x| *x.1 != 0) {
+                    let row = 8 * n + k;
+                    let at = (word as u64) << 32 | row as u64;
+                    if own.contains(&row) {
+                        out.extend([at, w]);
+                    } else {
+                        others.push((at, w));
+                    }
+                }
             }
         }
         out.push(u64::MAX);
     }
+}
+
+/// True if all that is known of one state, as [`Facts::key`] gives it, is known of another.
+pub(in super::super) fn known_of(less: &[(u64, u64)], more: &[(u64, u64)]) -> bool {
+    let mut more = more.iter();
+    less.iter().all(|&(at, w)| more.find(|x| x.0 >= at).is_some_and(|x| x.0 == at && w & !x.1 == 0))
 }
 
 #[cfg(test)]
@@ -223,6 +240,31 @@ mod tests {
     /// Who knows what, one by one.
     fn known(f: &Facts, rows: usize, facts: usize) -> Vec<(usize, usize)> {
         (0..rows).flat_map(|r| (0..facts).filter(move |&n| f.has(r, n)).map(move |n| (r, n))).collect()
+    }
+
+    #[test]
+    fn who_knows_more_knows_what_others_know() {
+        let (mut a, mut b) = (Facts::default(), Facts::default());
+        a.grow(10);
+        b.grow(40);
+        for (row, fact) in [(0, 3), (5, 100), (9, 4), (31, 64)] {
+            b.set(row, fact);
+            if row != 5 && row != 31 {
+                a.set(row, fact);
+            }
+        }
+        let key = |f: &Facts, own: Range<usize>| {
+            let (mut numbers, mut others) = (Vec::new(), Vec::new());
+            f.key(&own, &mut numbers, &mut others);
+            (numbers, others)
+        };
+        let (less, more) = (key(&a, 20..30), key(&b, 20..30));
+        assert_eq!(less.0, more.0);
+        assert!(known_of(&less.1, &more.1) && !known_of(&more.1, &less.1) && known_of(&more.1, &more.1));
+        // What is to be the same is among the numbers.
+        assert_ne!(key(&a, 5..6).0, key(&b, 5..6).0);
+        a.set(0, 2);
+        assert!(!known_of(&key(&a, 20..30).1, &more.1));
     }
 
     #[test]

@@ -11,6 +11,7 @@ use super::Explicit;
 use super::facts::{Bits, Few};
 use smallvec::SmallVec;
 use std::cell::RefCell;
+use std::ops::Range;
 use tilelift_lane::hash::Map;
 use tilelift_lane::{Block, Inst, Program, Unit, visit};
 
@@ -124,6 +125,11 @@ impl Places {
     /// What others may have been told of by all its lanes, which have not met since.
     pub fn spoken(&self, t: usize) -> usize {
         2 * self.agents + t
+    }
+
+    /// The rows that say of which facts not all lanes know: the more are there, the less is known.
+    pub fn of_some_lanes(&self) -> Range<usize> {
+        self.unsettled(0)..self.cluster()
     }
 
     /// What the round under way of the cluster's barrier gathers; behind it what the last one has taught.

@@ -185,8 +185,8 @@ impl<'a> Checker<'a> {
     }
 
     /// Everything that makes it differ, as numbers, where it is not turned.
-    pub(in super::super) fn shared_key(&self, s: &Shared, out: &mut Vec<u64>) {
-        s.facts.key(out);
+    pub(in super::super) fn shared_key(&self, s: &Shared, out: &mut Vec<u64>, known: &mut Vec<(u64, u64)>) {
+        s.facts.key(&self.places.of_some_lanes(), out, known);
         s.bars.iter().for_each(|b| bar_key(b.as_ref(), false, out));
         out.push(s.regions.len() as u64);
         s.regions.iter().for_each(|r| r.key(out, |word| word, 0));
@@ -194,9 +194,9 @@ impl<'a> Checker<'a> {
     }
 
     /// The same of what it becomes when it is turned.
-    pub(in super::super) fn turned_key(&self, s: &Shared, turned: &Turned, out: &mut Vec<u64>) {
+    pub(in super::super) fn turned_key(&self, s: &Shared, turned: &Turned, out: &mut Vec<u64>, known: &mut Vec<(u64, u64)>) {
         let turn = &*turned.turn;
-        s.facts.moved(|row| self.places.moved_row(row, &turn.moved), &turn.moved.facts).key(out);
+        s.facts.moved(|row| self.places.moved_row(row, &turn.moved), &turn.moved.facts).key(&self.places.of_some_lanes(), out, known);
         turn.words.iter().for_each(|&(word, flips)| bar_key(s.bars.get(word).and_then(Option::as_ref), flips, out));
         for (there, &r) in turn.regions.iter().enumerate() {
             if let Some(region) = s.regions.get(r).filter(|region| region.is_used()) {

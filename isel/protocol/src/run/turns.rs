@@ -69,6 +69,16 @@ impl<'a> Checker<'a> {
                     task.frames.extend([arms[1], arms[0]].map(|block| Frame { block, at: 0, end: End::Either(c) }));
                     return Ok(Step::Ran);
                 }
+                if let Some(stream) = self.either(t, c).filter(|_| reads == Arms::Leave) {
+                    let at = s.tasks[t].read[stream];
+                    let Some(&holds) = s.answers[stream].get(at) else { return Ok(Step::Open(stream)) };
+                    let task = &mut s.tasks[t];
+                    task.read[stream] = at + 1;
+                    task.env.learn(c.condition, Abs::All(i64::from(holds)));
+                    advance(task);
+                    task.frames.push(Frame { block: arms[usize::from(!holds)], at: 0, end: End::Choice(c, holds) });
+                    return Ok(Step::Ran);
+                }
                 if reads == Arms::Leave {
                     self.both(s, t, c)?;
                     advance(&mut s.tasks[t]);
