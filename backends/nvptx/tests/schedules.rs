@@ -101,7 +101,6 @@ fn refusals_are_data() {
         lowered(&product(config, [200, 136, 208]), &options).written.map(|w| w.map(|_| ()))
     };
     assert!(matches!(of(&gemm(), &LowerOptions { teams: Some(2), ..LowerOptions::default() }), Some(Err(Refusal::PingPong))));
-    assert!(matches!(of(&gemm(), &LowerOptions { span: Some(64), ..LowerOptions::default() }), Some(Err(Refusal::Swizzle { .. }))));
     let left = LowerOptions { left_registers: Some(true), ..LowerOptions::default() };
     assert!(matches!(of(&gemm(), &left), Some(Err(Refusal::OperandA { .. }))));
     assert!(matches!(of(&fp8, &LowerOptions::default()), Some(Err(Refusal::Promoted { .. }))));

@@ -137,7 +137,9 @@ fn a_step_that_is_none_stops_the_launch() {
     let source = bounded(", v3: i32", "0..256 step v3", "v26 = assume v24, multiple 8");
     let job = Job::new(&source, [1, 1, 1], &SHAPES, &[0]);
     let l = round_trip("bounded", &job.kernel, &LowerOptions::default());
-    let run = |k: &Kernel| tilelift_interp::interpret(&tilelift_ir::verify(k).unwrap(), job.grid, &job.args(), &mut job.memory(), &Default::default());
+    let run = |k: &Kernel| {
+        tilelift_interp::interpret(&tilelift_ir::verify(k).unwrap(), job.grid, &job.args(), &mut job.memory(), &Default::default())
+    };
     assert!(run(&job.kernel).is_err() && run(made(&l)).is_err());
     let lanes = tilelift_isel::lane::interpret(&l.program, &sm_90a(), job.grid, &job.args(), &mut job.memory(), &Default::default());
     assert!(lanes.is_err());

@@ -16,7 +16,7 @@ use super::{ProtocolError, Spot};
 pub(super) use agents::{Agent, ROLE};
 use agents::{agent, agents};
 pub(super) use code::{Access, AccessKind, Accesses};
-use code::{Code, What, choices_that_leave};
+use code::{Code, What};
 use cranelift_entity::EntityRef;
 use rustc_hash::FxHasher;
 use smallvec::SmallVec;
@@ -44,6 +44,8 @@ pub(super) enum End<'a> {
     Choice(&'a If, bool),
     /// Of a choice of which nothing is known both blocks are followed: they do no more than read.
     Either(&'a If),
+    /// Of a block that lets results leave, if it is run.
+    Leave,
 }
 
 #[derive(Clone)]
@@ -151,8 +153,6 @@ pub(super) struct Checker<'a> {
     /// The number of what all warps run.
     front: usize,
     streams: &'a Streams,
-    /// The numbers of choices that may go either way, behind those of streams.
-    either: Map<*const If, usize>,
     /// The agents that read each stream.
     readers: Vec<Vec<usize>>,
     /// Values that addresses, parities, guards and choices depend on; the others need not be computed.
@@ -166,6 +166,8 @@ pub(super) struct Checker<'a> {
     pub passes: Vec<bool>,
     /// Addresses at which lanes read what bulk copies fill.
     lane_reads: Set<LVal>,
+    /// A state of which more is known than of one that was followed is not followed.
+    subsumes: bool,
 }
 
 /// What makes two states equal: everything but the instructions, which only messages name, and what is known to be over. Where more of that is
@@ -256,7 +258,7 @@ impl<'a> Checker<'a> {
             code: Code::default(),
             front: 0,
             streams,
-            either: Map::default(),
+            subsumes: true,
             readers: Vec::new(),
             relevant,
             computed: Vec::new(),
@@ -265,19 +267,7 @@ impl<'a> Checker<'a> {
             passes,
             lane_reads,
         };
-        let mut leaving: Vec<(usize, &'a If)> = Vec::new();
-        if checker.explicit.on && !alone {
-            roles.iter().enumerate().for_each(|(n, r)| choices_that_leave(&checker, &r.body, &mut |c| leaving.push((n, c))));
-        }
-        checker.either = leaving.iter().enumerate().map(|(n, (_, c))| (std::ptr::from_ref(*c), n)).collect();
         checker.readers = vec![Vec::new(); checker.streams() + 1];
-        for n in 0..checker.agents.len() {
-            for &(role, c) in &leaving {
-                if let Some(s) = checker.either(n, c).filter(|_| !checker.agents[n].whole && checker.agents[n].role == role) {
-                    checker.readers[s].push(n);
-                }
-            }
-        }
         let per_block = checker.agents.len() / checker.explicit.blocks;
         let counted: Vec<Vec<LVal>> = checker.agents[..per_block]
             .iter()
@@ -328,15 +318,9 @@ impl<'a> Checker<'a> {
         Env::new(self.homes.clone())
     }
 
-    /// How many streams there are: one of each that blocks share, and one per block of the others and of choices that may go either way.
+    /// How many streams there are: one of each that blocks share, and one per block of the others.
     fn streams(&self) -> usize {
-        (self.streams.count() + self.either.len()) * self.explicit.blocks
-    }
-
-    /// The stream of a choice that may go either way: those of one role's agents that come to it go the same way.
-    fn either(&self, t: usize, c: &If) -> Option<usize> {
-        let n = self.either.get(&std::ptr::from_ref(c))?;
-        Some(self.streams.count() * self.explicit.blocks + n + self.agents[t].block * self.either.len())
+        self.streams.count() * self.explicit.blocks
     }
 
     /// The stream of a loop.
@@ -346,7 +330,7 @@ impl<'a> Checker<'a> {
     }
 }
 
-/// Follows all answers; with `turns`, states that differ by turned rings as one.
+/// Follows all answers; with `turns`, states that differ by turned rings as one, and none of which more is known than of another.
 pub(super) fn explore(
     program: &Program,
     units: &Units,
@@ -354,7 +338,8 @@ pub(super) fn explore(
     effort: (Option<Effort>, bool),
     turns: bool,
 ) -> Result<usize, ProtocolError> {
-    let checker = Checker::new(program, units, streams, effort, turns);
+    let mut checker = Checker::new(program, units, streams, effort, turns);
+    checker.subsumes = turns;
     let states = checker.follow()?;
     if checker.rotation.as_ref().is_some_and(Rotation::is_uneven) {
         return Checker::new(program, units, streams, effort, false).follow();
@@ -413,13 +398,18 @@ impl<'a> Checker<'a> {
         hasher.write(&seen.bytes);
         ring.hash(&mut hasher);
         let same = seen.keys.entry(hasher.finish()).or_default();
-        if same.iter().any(|k| *k.numbers == seen.bytes[..] && k.ring == ring && known_of(&k.known, &seen.known)) {
+        if same.iter().any(|k| *k.numbers == seen.bytes[..] && k.ring == ring && self.covers(&k.known, &seen.known)) {
             return false;
         }
         seen.held += seen.bytes.len() + size_of_val(&seen.known[..]);
         same.push(Key { numbers: seen.bytes.as_slice().into(), known: seen.known.as_slice().into(), ring });
         seen.count += 1;
         true
+    }
+
+    /// True if a state of which so much is known need not be followed behind one of which less is.
+    fn covers(&self, less: &[(u64, u64)], more: &[(u64, u64)]) -> bool {
+        if self.subsumes { known_of(less, more) } else { less == more }
     }
 
     /// A state as numbers, turned if that is asked for and can be: else false.
@@ -690,6 +680,7 @@ impl<'a> Checker<'a> {
             // Where only one of two blocks has it, it may not come.
             What::Barrier if !self.explicit.on => self.lanes_met(s, t),
             What::Barrier if s.tasks[t].frames.iter().any(|f| matches!(f.end, End::Either(_))) => {}
+            What::Barrier if self.agents[t].is_part(self.program) && s.tasks[t].frames.iter().any(|f| matches!(f.end, End::Leave)) => {}
             What::Barrier if self.agents[t].is_part(self.program) => {
                 let (role, warps) = (self.agents[t].role, self.agents[t].role_warps(self.program));
                 if !self.named(s, t, here, (ROLE + role as u32, warps, true))? {

@@ -62,8 +62,8 @@ pub fn run_text(name: &str, l: &Lowered, kernel: &PtxKernel, grid: [u32; 3], arg
         .iter()
         .enumerate()
         .map(|(i, b)| {
-            let all = b.is_initialised(0..b.len());
-            device.alloc(&format!("buffer {i}"), if all { sim::Init::Bytes(b.bytes().to_vec()) } else { sim::Init::Uninit(b.len()) })
+            // What is still to be written holds poison.
+            device.alloc(&format!("buffer {i}"), sim::Init::Bytes(b.bytes().to_vec()))
         })
         .collect();
     let values = marshal(&kernel.params, grid, args, |buffer, offset| bases[buffer] + offset).unwrap();

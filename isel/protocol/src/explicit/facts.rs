@@ -181,6 +181,19 @@ impl Facts {
         self.words.iter_mut().skip(row).step_by(self.rows.max(1)).enumerate().for_each(|(n, w)| *w &= only.word(n));
     }
 
+    /// Of a set what is in the same set of another table, too; with `either`, what is in one of them.
+    pub fn merge(&mut self, row: usize, other: &Facts, either: bool) {
+        for word in 0..self.width.max(other.width) {
+            let theirs = if word < other.width && row < other.rows { other.words[other.at(row, word)] } else { 0 };
+            if word >= self.width {
+                self.width = word + 1;
+                self.words.resize(self.rows * self.width, 0);
+            }
+            let at = self.at(row, word);
+            self.words[at] = if either { self.words[at] | theirs } else { self.words[at] & theirs };
+        }
+    }
+
     /// The same where rows and facts have other numbers.
     pub fn moved(&self, rows: impl Fn(usize) -> usize, facts: &[usize]) -> Facts {
         let width = facts.len().div_ceil(64).max(self.width);
@@ -265,6 +278,20 @@ mod tests {
         assert_ne!(key(&a, 5..6).0, key(&b, 5..6).0);
         a.set(0, 2);
         assert!(!known_of(&key(&a, 20..30).1, &more.1));
+    }
+
+    #[test]
+    fn sets_merge_with_those_of_another_table() {
+        let (mut a, mut b) = (Facts::default(), Facts::default());
+        a.grow(10);
+        b.grow(40);
+        [(1, 3), (1, 70), (2, 5)].into_iter().for_each(|(row, fact)| a.set(row, fact));
+        [(1, 3), (1, 200), (2, 6)].into_iter().for_each(|(row, fact)| b.set(row, fact));
+        let mut both = a.clone();
+        both.merge(1, &b, false);
+        assert_eq!(known(&both, 10, 300), [(1, 3), (2, 5)]);
+        a.merge(1, &b, true);
+        assert_eq!(known(&a, 10, 300), [(1, 3), (1, 70), (1, 200), (2, 5)]);
     }
 
     #[test]

@@ -196,7 +196,7 @@ impl<'a> Code<'a> {
                 let arms = [&choice.then, &choice.otherwise];
                 let does = match on {
                     true if c.explicit.alone || arms.iter().all(|b| only_reads(c, b)) => Arms::Read,
-                    true if c.either.contains_key(&std::ptr::from_ref(&**choice)) => Arms::Leave,
+                    true if arms.iter().all(|b| leaves(b)) => Arms::Leave,
                     false if arms.iter().all(|b| own_results(c, b)) => Arms::Leave,
                     _ => Arms::Any,
                 };
@@ -296,20 +296,7 @@ fn only_reads(c: &Checker<'_>, block: &Block) -> bool {
     })
 }
 
-/// Calls `f` for the choices of a block, at any depth, whose arms do no more than let a role's results leave.
-pub(in super::super) fn choices_that_leave<'p>(c: &Checker<'_>, block: &'p Block, f: &mut dyn FnMut(&'p If)) {
-    for inst in block {
-        if let Inst::If(choice) = inst {
-            let arms = [&choice.then, &choice.otherwise];
-            if arms.iter().all(|b| leaves(b)) && !arms.iter().all(|b| only_reads(c, b)) {
-                f(choice);
-            }
-        }
-        blocks(inst).into_iter().for_each(|b| choices_that_leave(c, b, f));
-    }
-}
-
-/// True if the units of a block, at any depth, do no more than that. What they touch of local memory is followed.
+/// True if the units of a block, at any depth, do no more than let a task's results leave. What they touch of local memory is followed.
 fn leaves(block: &Block) -> bool {
     use Unit::*;
     block.iter().all(|i| match i {

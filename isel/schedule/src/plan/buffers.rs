@@ -382,7 +382,10 @@ fn blocks(kernel: &Kernel, root: Inst, asked: &[(Inst, Inst, Wish)], units: Opti
             let possible: Vec<String> = units.bulk.spans.iter().filter(fits).map(ToString::to_string).collect();
             return refuse(
                 root,
-                format!("its rows, or the parts that are used, are not made up of {n} swizzled bytes; possible are: {}", possible.join(", ")),
+                format!(
+                    "its rows, or the parts that are used, are not made up of {n} swizzled bytes; possible are: {}",
+                    possible.join(", ")
+                ),
             );
         }
         let least = units.bulk.spans.last().copied().unwrap_or(0);

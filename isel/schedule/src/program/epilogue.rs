@@ -10,8 +10,8 @@
 use super::Refusal;
 use super::gemm::Schedule;
 use super::write::{Arg, Writer, number};
-use crate::plan::{PanelTile, is_panels};
-use tilelift_ir::{Attr, Inst, Op, Region, SharedType, Shape, Type, Value};
+use crate::plan::{PanelTile, is_panels, is_view};
+use tilelift_ir::{Attr, DotPart, Inst, Kernel, LayoutSpec, Op, Region, Shape, SharedType, Type, Value};
 
 /// A buffer through which a result leaves.
 pub(super) struct Staging {
@@ -28,6 +28,17 @@ impl Staging {
         let shape = t.shape.iter().enumerate().map(|(d, &e)| if d == down { e / parts } else { e });
         (shape.collect(), down)
     }
+}
+
+/// A requirement of a layout in registers.
+pub(super) fn required(kernel: &Kernel) -> Option<Inst> {
+    let mut found = None;
+    kernel.walk(kernel.body, &mut |i| {
+        if kernel.insts[i].op == Op::RequireLayout && !is_view(kernel, i) {
+            found = found.or(Some(i));
+        }
+    });
+    found
 }
 
 impl Schedule<'_> {
@@ -86,8 +97,17 @@ impl Schedule<'_> {
     fn store(&self, w: &mut Writer<'_>, i: Inst, staging: &Staging) -> Result<(), Refusal> {
         let kernel = self.kernel;
         let (v, buffer) = (kernel.operand(i, "value")[0], staging.buffer);
-        let whole = w.get(v)?;
-        let Some(tile) = kernel.ty(v).as_tile() else { return Err(Refusal::Store { store: i }) };
+        let mut whole = w.get(v)?;
+        let Some(tile) = kernel.ty(v).as_tile() else { return Err(Refusal::Written { value: v }) };
+        if let Some(require) = self.required {
+            // Whatever layout it comes in: each consumer warpgroup stores its own rows.
+            if tile.shape.len() != 2 {
+                return Err(Refusal::Layouts { require });
+            }
+            let layout = Attr::Layout(Box::new(LayoutSpec::Mma(DotPart::Acc)));
+            let free = w.make(Op::ReleaseLayout, &[whole], &[], None)?;
+            whole = w.make(Op::RequireLayout, &[free.into()], &[layout], None)?.into();
+        }
         let (down, parts) = staging.parts;
         let rows = tile.shape[down] / parts;
         for part in 0..parts {

@@ -2,7 +2,7 @@
 
 use super::Refusal;
 use super::bounds::Runs;
-use super::epilogue::{Staging, buffer_type};
+use super::epilogue::{Staging, buffer_type, required};
 use super::write::{Arg, Writer, number};
 use crate::plan::{Specialised, is_view};
 use std::collections::{BTreeMap, BTreeSet};
@@ -73,6 +73,8 @@ pub(super) struct Schedule<'k> {
     ring: Ring,
     /// A buffer per bulk store.
     pub staging: BTreeMap<Inst, Staging>,
+    /// A requirement of a layout in registers, if there is one.
+    pub required: Option<Inst>,
 }
 
 /// Writes the kernel.
@@ -94,7 +96,7 @@ pub(super) fn write(kernel: &Kernel, target: &Target, plan: &Specialised) -> Res
     let full = w.make(Op::BarrierAlloc, &[], &[Attr::Count(1)], Some(&words))?;
     let empty = w.make(Op::BarrierAlloc, &[], &[Attr::Count(1)], Some(&words))?;
     let region = kernel.insts[plan.main].regions[0];
-    let s = Schedule { kernel, plan, region, ring: Ring { depth: plan.depth, full, empty, slots }, staging };
+    let s = Schedule { kernel, plan, region, ring: Ring { depth: plan.depth, full, empty, slots }, staging, required: required(kernel) };
     let producer = w.task(|w| s.positions(w, &s.copied(), |w, ring| s.produce(w, ring)))?;
     let everything: BTreeSet<Inst> = kernel.regions[kernel.body].insts.iter().copied().collect();
     let consumers = w.task(|w| s.positions(w, &everything, |w, ring| s.consume(w, ring)))?;

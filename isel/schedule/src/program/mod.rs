@@ -50,40 +50,15 @@ pub enum Refusal {
         /// Warpgroups that multiply.
         groups: u32,
     },
-    /// A buffer has its widest swizzle; this one is narrower.
-    Swizzle {
-        /// The load or store.
-        access: Inst,
-    },
-    /// A slot is no multiple of the swizzle's alignment.
-    Slot {
-        /// The load.
-        load: Inst,
-    },
     /// A view of an operand that no view of a buffer stands for.
     View {
         /// The reshape.
         reshape: Inst,
     },
-    /// The author requires layouts.
+    /// The author requires layouts in registers, and what leaves by a bulk copy is no matrix.
     Layouts {
         /// The requirement.
         require: Inst,
-    },
-    /// A tile is loaded behind the loop: where it does not fit beside the sums it is to come piece by piece.
-    Loads {
-        /// The load.
-        load: Inst,
-    },
-    /// A bulk store stands in a choice, or its tile leaves in parts.
-    Store {
-        /// The store.
-        store: Inst,
-    },
-    /// The loop does not go from zero to an extent of a view by a literal.
-    Bounds {
-        /// The loop.
-        main: Inst,
     },
     /// Registers would be shared out anew where the plan leaves them.
     Registers,
@@ -108,13 +83,8 @@ impl fmt::Display for Refusal {
             Refusal::OperandA { .. } => f.write_str("operand A goes through registers"),
             Refusal::Products { .. } => f.write_str("the loop has several products"),
             Refusal::Consumers { groups } => write!(f, "{groups} consumer warpgroups are no power of two"),
-            Refusal::Swizzle { .. } => f.write_str("a tile waits or leaves in rows narrower than they could be"),
-            Refusal::Slot { .. } => f.write_str("a slot is no multiple of the swizzle's alignment"),
             Refusal::View { .. } => f.write_str("no view of a buffer stands for a reshape of an operand"),
-            Refusal::Layouts { .. } => f.write_str("the author requires layouts"),
-            Refusal::Loads { .. } => f.write_str("a tile is loaded behind the loop"),
-            Refusal::Store { .. } => f.write_str("a bulk store stands in a choice, or leaves in parts"),
-            Refusal::Bounds { .. } => f.write_str("the loop does not go from 0 to an extent of a view by a literal"),
+            Refusal::Layouts { .. } => f.write_str("layouts are required, and what leaves by a bulk copy is no matrix"),
             Refusal::Registers => f.write_str("tasks would share registers out anew"),
             Refusal::Written { .. } => f.write_str("a value is made by what is not written"),
             Refusal::Typed { op } => write!(f, "`{op}` does not take its operands"),

@@ -40,7 +40,8 @@ impl Lower<'_> {
         let sums = |i: Inst| product(kernel.insts[i].op) || kernel.insts[i].regions.iter().any(|&inner| has(kernel, inner, product));
         let mut lists = vec![r.region];
         kernel.walk(r.region, &mut |i| lists.extend(&kernel.insts[i].regions));
-        let exceeds = |most: u32| lists.iter().any(|&list| exceeds_registers(kernel, &self.assigned, &kernel.regions[list].insts, sums, most));
+        let exceeds =
+            |most: u32| lists.iter().any(|&list| exceeds_registers(kernel, &self.assigned, &kernel.regions[list].insts, sums, most));
         self.direct = direct || multiplies && r.registers.is_some_and(exceeds);
     }
 }
