@@ -9,8 +9,8 @@ mod common;
 use common::{assembled, made, round_trip, run, run_lanes, run_text};
 use std::collections::BTreeSet;
 use tilelift_interp::{Arg, Buffer, Memory, ScalarArg, ViewArg};
-use tilelift_ir::{Kernel, Op, Scalar, text};
-use tilelift_isel::{LowerOptions, Lowered, Refusal};
+use tilelift_ir::{Kernel, Op, Scalar, text, verify};
+use tilelift_isel::{LowerOptions, Lowered, Refusal, lower};
 use tilelift_kernels::{Size, cases};
 use tilelift_nvptx::sm_90a;
 use tilelift_schedule::{plan, program};
@@ -268,6 +268,40 @@ fn tiles_beside_the_sums() {
     for (stages, bulk) in [(None, None), (Some(2), None), (None, Some(false)), (Some(2), Some(false))] {
         let options = LowerOptions { stages, bulk_results: bulk, ..LowerOptions::default() };
         Job::new(&source, [2, 1, 1], &shapes, &[]).agrees(&options);
+    }
+}
+
+/// A tile leaves in parts, one behind the other through the same bytes, from the top level and from an arm.
+#[test]
+fn tiles_leave_in_parts() {
+    let tail = "    v32 = cmp ne v20, 1
+    if v32 {
+        store v2[v21, 0], v31
+        yield
+    } else {
+        yield
+    }
+    v33 = neg v31
+    store v2[v21, 64], v33
+";
+    let source = tailed(", v2: view<bf16, [?, ?%8]>", [256, 64, 64], tail);
+    let shapes: [(Scalar, &[i64]); 3] = [(Scalar::BF16, &[700, 136]), (Scalar::BF16, &[64, 136]), (Scalar::BF16, &[700, 128])];
+    let job = Job::new(&source, [3, 1, 1], &shapes, &[]);
+    let planned = plan::plan(&job.kernel, &sm_90a(), &LowerOptions::default()).unwrap();
+    let whole = (**planned.specialised().unwrap()).clone();
+    let parts = plan::Specialised { staging_parts: 2, ..whole };
+    let written = program::written(&job.kernel, &sm_90a(), &parts).unwrap();
+    assert_eq!(text::print(&written).matches("local_alloc : shared<128x64xbf16>").count(), 2, "{}", text::print(&written));
+    // The program is the author's now.
+    let l =
+        lower(&verify(&written).unwrap(), &sm_90a(), &LowerOptions::default()).unwrap_or_else(|e| panic!("{e}\n{}", text::print(&written)));
+    let mut memories = [(); 4].map(|()| job.memory());
+    run("plain", &job.kernel, job.grid, &job.args(), &mut memories[0]);
+    run("written", &written, job.grid, &job.args(), &mut memories[1]);
+    run_lanes("parts", &l, job.grid, &job.args(), &mut memories[2]);
+    run_text("parts", &l, &assembled("parts", &l), job.grid, &job.args(), &mut memories[3]);
+    for (how, m) in ["interpreter", "lanes", "text"].iter().zip(&memories[1..]) {
+        assert!(m.buffers[2].bytes() == memories[0].buffers[2].bytes(), "{how}");
     }
 }
 
