@@ -100,6 +100,8 @@ pub enum AttrKind {
     Count,
     /// A bare number; 1 is the default and not printed.
     Few,
+    /// `swizzle=64`: bytes of a swizzled row; 0, which is the default and not printed, leaves it open.
+    Swizzle,
     /// Names, warps and registers, written where the regions begin; only `tasks` has them.
     Tasks,
     /// `blocked(…)`, `mma(…)` or `linear(…)`: a layout.

@@ -107,6 +107,13 @@ pub(crate) fn handle(op: Op, args: &[&Type], present: u8, attrs: &[Attr], explic
         (Op::ChannelAlloc, Type::Channel(_)) => count(op, "consumers", attrs.first(), 1..=MAX_WARPS)?,
         (Op::ChannelAlloc, _) => return made("a channel"),
         (Op::LocalAlloc, Type::Shared(s)) => {
+            match attrs.first() {
+                Some(Attr::Count(0 | 32 | 64 | 128)) => {}
+                Some(Attr::Count(n)) => {
+                    return Err(format!("rows of {n} bytes are not swizzled; write `swizzle=32`, 64 or 128, or leave it out"));
+                }
+                Some(_) | None => return Err(format!("`{op}` needs its swizzle: 0 leaves it open")),
+            }
             if present & 1 != 0 {
                 let of = shared(op, "alias", args.first())?;
                 if of.bytes() < s.bytes() {

@@ -181,6 +181,7 @@ fn form(op: Op) -> String {
         AttrKind::Layout => "layout",
         AttrKind::Count => "number",
         AttrKind::Few => "⟨number⟩",
+        AttrKind::Swizzle => "⟨, swizzle=bytes⟩",
         AttrKind::Tasks | AttrKind::Literal => "literal",
     };
     let mut out = match info.results() {
@@ -208,7 +209,7 @@ fn form(op: Op) -> String {
     if let Some(kind) = info.trail {
         out += match kind {
             AttrKind::Precision => " ",
-            AttrKind::Cache | AttrKind::Sync => "",
+            AttrKind::Cache | AttrKind::Sync | AttrKind::Swizzle => "",
             _ if info.lead.is_none() && info.operands.is_empty() => " ",
             _ => ", ",
         };

@@ -9,12 +9,11 @@
 //!
 //! All of it is decided from sizes. The lowering allocates by the same sizes, and finds room.
 
-use crate::lane::{SPARE, Target};
+use crate::lane::Target;
 use crate::layout::assign::{Assignment, assign};
-use crate::lower::Footprint;
+use crate::lower::{Footprint, exceeds_registers};
 use std::rc::Rc;
-use tilelift_ir::layout::Axis;
-use tilelift_ir::{Kernel, Op, Value};
+use tilelift_ir::Kernel;
 use tilelift_schedule::plan::{LowerOptions, Plan, Schedule, ScheduleKind, Specialised, plan};
 use tilelift_schedule::{LowerError, Resource};
 
@@ -78,7 +77,7 @@ fn beside_ring(
     ring: &Rc<Specialised>,
     assigned: &Assignment,
 ) -> Result<Slots, LowerError> {
-    let direct = exceeds_registers(kernel, plan, assigned);
+    let direct = loads_exceed_registers(kernel, plan, assigned);
     let footprint = Footprint::of(kernel, target, plan, assigned, direct)?;
     let with = |depth: u32| Specialised { depth, ..(**ring).clone() };
     let mut depth = ring.depth;
@@ -125,14 +124,8 @@ fn with_depth(plan: &Plan, ring: &Specialised, depth: u32) -> Plan {
 
 /// True if the sums of a specialised loop and whole tiles that are loaded beside it do not fit a lane's registers together. What is loaded
 /// as it is wanted need not be there all at once.
-fn exceeds_registers(kernel: &Kernel, plan: &Plan, assigned: &Assignment) -> bool {
+fn loads_exceed_registers(kernel: &Kernel, plan: &Plan, assigned: &Assignment) -> bool {
     let Some(s) = plan.specialised() else { return false };
     let Some([_, most]) = s.registers else { return false };
-    let taken = |v: Value| assigned.layout(v).map_or(0, |l| (l.size(Axis::Reg) * kernel.ty(v).elem().bytes()).div_ceil(4));
-    let main = &kernel.insts[s.main];
-    let sums: u32 = main.results.iter().map(|&v| taken(v)).sum();
-    let behind = kernel.regions[kernel.body].insts.iter().skip_while(|&&i| i != s.main);
-    let loads = behind.filter(|&&i| kernel.insts[i].op == Op::Load);
-    let loaded: u32 = loads.map(|&i| taken(kernel.insts[i].results[0])).sum();
-    loaded > 0 && sums + loaded + SPARE >= most
+    exceeds_registers(kernel, assigned, &kernel.regions[kernel.body].insts, |i| i == s.main, most)
 }

@@ -97,7 +97,7 @@ fn scheduled(kernel: &Kernel, target: &Target, fitted: Fitted, options: &LowerOp
         _ => None,
     };
     match made {
-        Some(Ok(made)) => match written(made, target, fitted.plan.clone()) {
+        Some(Ok(made)) => match written(made, target, fitted.plan.clone(), fitted.whole) {
             // What the rest of a pipelined kernel needs beside its rings is known now.
             Err(LowerError::ResourceExceeded { resource: Resource::SharedMemory, need, have, .. })
                 if fitted.plan.specialised().is_none() =>
@@ -113,14 +113,14 @@ fn scheduled(kernel: &Kernel, target: &Target, fitted: Fitted, options: &LowerOp
 }
 
 /// Lowers the kernel with tasks that a plan was written as. It is proved where the compiler is being worked on, as every stage's own check.
-fn written(made: Kernel, target: &Target, plan: Plan) -> Result<Lowered, LowerError> {
+fn written(made: Kernel, target: &Target, plan: Plan, direct: bool) -> Result<Lowered, LowerError> {
     if cfg!(debug_assertions) {
         verify(&made).map_err(|e| LowerError::unsupported("a schedule that is no kernel", e.to_string()))?;
     }
     let options = LowerOptions { unproven: !cfg!(debug_assertions), ..LowerOptions::default() };
     let tasks = tilelift_schedule::plan::plan(&made, target, &options)?;
     let assigned = assign(&made, target, &tasks)?;
-    let done = proved(&made, target, tasks, assigned, false)?;
+    let done = proved(&made, target, tasks, assigned, direct)?;
     Ok(Lowered { plan, written: Some(Ok(Rc::new(made))), ..done })
 }
 

@@ -289,3 +289,75 @@ const SKIPS: &str = "kernel @skips(v0: view<f32, [?, 64]>) {
 fn rounds_are_turned_with_all_who_wait_for_them() {
     refused(SKIPS, &[("barrier_wait v3, v21", "barrier_wait v3, v20".to_owned(), "")]);
 }
+
+/// Some rounds let a result leave, by a buffer that nobody else touches.
+const LEAVES: &str = "kernel @leaves(v0: view<bf16, [?, ?%64]>, v1: i32, v2: view<bf16, [?, ?%64]>) {
+    v3 = local_alloc : shared<64x64xbf16>
+    v4 = dim v0, 0
+    v5 = barrier_alloc 1 : barrier<1>
+    v6 = local_alloc : shared<64x64xbf16>
+    v7 = barrier_alloc 1 : barrier<1>
+    tasks {
+        task writer warps 4 {
+            v10 = splat 1.0 : tile<64x64xbf16>
+            v18 = for v11 in 0..v4 step 1 carry v19 = 0 {
+                barrier_wait v5, v19
+                v13 = local_load v6
+                barrier_arrive v7
+                v12 = cmp lt v11, v1
+                if v12 {
+                    async_store_wait 0
+                    local_store v3, v13
+                    fence_async
+                    task_barrier
+                    async_store v0[v11, 0], v3
+                    yield
+                } else {
+                    yield
+                }
+                v17 = add v19, 1
+                yield v17
+            }
+            yield
+        }
+        task loader warps 1 {
+            v28 = for v21 in 0..v4 step 1 carry v29 = 0 {
+                v22 = add v29, 1
+                barrier_wait v7, v22
+                barrier_expect v5, 8192
+                async_load v2[v21, 0], v6, v5
+                v27 = add v29, 1
+                yield v27
+            }
+            yield
+        }
+    }
+}
+";
+
+/// Behind a choice that may go either way nothing counts that only one arm did, and all is under way that one arm began.
+#[test]
+fn what_one_arm_does_may_not_have_been_done() {
+    let body = LEAVES.split("if v12 {\n").nth(1).and_then(|rest| rest.split("                    yield\n").next()).unwrap();
+    let choice =
+        format!("if v12 {{\n{body}                    yield\n                }} else {{\n                    yield\n                }}\n");
+    let no_wait = body.replace("async_store_wait 0\n", "");
+    let may_wait = |rest: &str| format!("if v12 {{\n async_store_wait 0\n yield\n }} else {{\n yield\n }}\n{rest}");
+    refused(
+        LEAVES,
+        &[
+            // The buffer may still be read.
+            ("async_store_wait 0\n", String::new(), "may still be read"),
+            // It is waited for in some rounds only.
+            (&choice, may_wait(&no_wait), "may still be read"),
+            (&choice, may_wait(&choice.replace("async_store_wait 0\n", "")), "may still be read"),
+            // Behind the choice lanes write it, or read what may not be there.
+            (&choice, format!("{choice} local_store v3, v10\n"), "may still be read"),
+            (&choice, format!("{choice} v90 = local_load v3\n store v0[v11, 0], v90\n"), "is read before"),
+            // What units are to see is not fenced.
+            ("fence_async\n", String::new(), "fence_async"),
+            // The other arm waits for somebody.
+            ("} else {\n                    yield", "} else {\n barrier_wait v5, v19\n yield".to_owned(), ""),
+        ],
+    );
+}

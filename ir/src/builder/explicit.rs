@@ -16,13 +16,19 @@ impl KernelBuilder {
     /// Local memory of some extents; leading ones may serve as slots. Belongs in the kernel's body, outside of tasks and loops.
     #[track_caller]
     pub fn local_alloc(&mut self, shape: &[u32], elem: Scalar) -> Value {
-        self.push(Op::LocalAlloc, &[], 0, &[], Some(Type::Shared(SharedType::new(shape, elem))))
+        self.local_alloc_swizzled(shape, elem, 0)
+    }
+
+    /// Local memory of which so many bytes of a row, 32, 64 or 128, lie side by side where async units use it; 0 for as many as its rows permit.
+    #[track_caller]
+    pub fn local_alloc_swizzled(&mut self, shape: &[u32], elem: Scalar, swizzle: u32) -> Value {
+        self.push(Op::LocalAlloc, &[], 0, &[Attr::Count(swizzle)], Some(Type::Shared(SharedType::new(shape, elem))))
     }
 
     /// Local memory that shares the bytes of a buffer, which is at least as large.
     #[track_caller]
     pub fn local_alloc_alias(&mut self, of: Value, shape: &[u32], elem: Scalar) -> Value {
-        self.push(Op::LocalAlloc, &[of], 1, &[], Some(Type::Shared(SharedType::new(shape, elem))))
+        self.push(Op::LocalAlloc, &[of], 1, &[Attr::Count(0)], Some(Type::Shared(SharedType::new(shape, elem))))
     }
 
     /// The part of a buffer at a position of its first dimension: a slot.

@@ -111,7 +111,8 @@ impl Expand<'_> {
             let shape: Shape = std::iter::once(ty.depth).chain(t.shape.iter().copied()).collect();
             Type::Shared(SharedType { shape, elem: t.elem })
         });
-        let buffers: Vec<Value> = buffers.collect::<Vec<_>>().into_iter().map(|t| self.push(Op::LocalAlloc, &[], &[], Some(t))).collect();
+        let buffers: Vec<Value> =
+            buffers.collect::<Vec<_>>().into_iter().map(|t| self.push(Op::LocalAlloc, &[], &[Attr::Count(0)], Some(t))).collect();
         let bars = Some(Type::Barrier(ty.depth));
         let full = self.push(Op::BarrierAlloc, &[], &[Attr::Count(1)], bars.clone());
         let empty = self.push(Op::BarrierAlloc, &[], &[Attr::Count(consumers)], bars);

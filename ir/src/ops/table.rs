@@ -206,8 +206,8 @@ macro_rules! op_rows {
     /// Ends a region with its results.
     Yield yield ((*values)) - - Control Control 0;
 
-    /// A tile in the program instance's local memory, with undefined content; `alias=` names a buffer, at least as large, whose bytes it shares. Stands in the kernel's body.
-    LocalAlloc local_alloc ((?alias)) - - Handle Shared 0;
+    /// A tile in the program instance's local memory, with undefined content; `alias=` names a buffer, at least as large, whose bytes it shares. `swizzle=` says how many bytes of a row, 32, 64 or 128, lie side by side where async units use the buffer; where it is not said, as many as its rows permit. Stands in the kernel's body.
+    LocalAlloc local_alloc ((?alias)) - Swizzle Handle Shared 0;
     /// The part of a buffer at a position of its first dimension, which disappears: a slot of a ring. A position outside makes a handle that must not be used.
     LocalIndex local_index (buffer, index) - - Local Pure 0;
     /// The part of a buffer of the written type, at constant offsets.

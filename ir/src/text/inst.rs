@@ -42,6 +42,16 @@ struct Parts<'t> {
     explicit: Option<Type>,
 }
 
+/// True for a word in front of the `=` of an attribute.
+fn is_option(kind: Option<AttrKind>, w: &str) -> bool {
+    match kind {
+        Some(AttrKind::Cache) => w == "cache",
+        Some(AttrKind::Sync) => w == "order" || w == "scope",
+        Some(AttrKind::Swizzle) => w == "swizzle",
+        Some(_) | None => false,
+    }
+}
+
 impl<'t> Parser<'t> {
     /// One instruction, with its constants, at the end of a region.
     pub(super) fn inst(&mut self, r: Region, wants: &[Option<Scalar>]) -> Parsed<()> {
@@ -348,7 +358,7 @@ impl<'t> Parser<'t> {
         }
         if info.operands.iter().any(|o| o.kind == OperandKind::Keyword) {
             let bare = |p: &Parts<'t>| p.operands.is_empty() && info.lead.is_none();
-            if bare(&p) && matches!(self.peek().tok, Tok::Word(_)) {
+            if bare(&p) && matches!(self.peek().tok, Tok::Word(w) if !is_option(info.trail, w)) {
                 let operand = self.keyword(info, &mut p.present)?;
                 p.operands.push(operand);
             }
@@ -361,7 +371,7 @@ impl<'t> Parser<'t> {
         }
         if let Some(kind) = info.trail {
             let alone = info.lead.is_none() && info.operands.is_empty();
-            if !alone && !matches!(kind, AttrKind::Precision | AttrKind::Cache | AttrKind::Sync) {
+            if !alone && !matches!(kind, AttrKind::Precision | AttrKind::Cache | AttrKind::Sync | AttrKind::Swizzle) {
                 self.expect(',')?;
             }
             p.attrs.push(self.attr(kind)?);
@@ -393,12 +403,20 @@ impl<'t> Parser<'t> {
 
     /// True in front of `, name=` where the name is that of an attribute.
     fn at_option(&self, kind: Option<AttrKind>) -> bool {
-        let Tok::Word(w) = self.peek_at(1) else { return false };
-        match kind {
-            Some(AttrKind::Cache) => w == "cache",
-            Some(AttrKind::Sync) => w == "order" || w == "scope",
-            Some(_) | None => false,
+        matches!(self.peek_at(1), Tok::Word(w) if is_option(kind, w))
+    }
+
+    /// `swizzle=64`, alone or behind a comma.
+    fn swizzle(&mut self) -> Parsed<Attr> {
+        if self.peek().tok == Tok::Sign(',') && self.at_option(Some(AttrKind::Swizzle)) {
+            self.bump();
         }
+        if !matches!(self.peek().tok, Tok::Word(w) if is_option(Some(AttrKind::Swizzle), w)) {
+            return Ok(Attr::Count(0));
+        }
+        self.bump();
+        self.expect('=')?;
+        self.number("bytes of a swizzled row").map(Attr::Count)
     }
 
     /// `, name=word` if it is next.
@@ -464,6 +482,7 @@ impl<'t> Parser<'t> {
             AttrKind::Count => self.number("a number").map(Attr::Count),
             AttrKind::Few if !matches!(self.peek().tok, Tok::Number { .. }) => Ok(Attr::Count(1)),
             AttrKind::Few => self.number("a number").map(Attr::Count),
+            AttrKind::Swizzle => self.swizzle(),
             AttrKind::Layout => Ok(Attr::Layout(Box::new(self.layout()?))),
             AttrKind::Literal | AttrKind::Tasks => Err(self.expected("an op with operands")),
         }

@@ -387,6 +387,8 @@ impl<'k> Printer<'k> {
                         self.put(format!(", scope={scope}"));
                     }
                 }
+                (AttrKind::Swizzle, Attr::Count(0)) => {}
+                (AttrKind::Swizzle, _) => self.put(format!("{separator}swizzle={}", attr_text(a))),
                 (AttrKind::Divisor, _) => self.put(format!(", multiple {}", attr_text(a))),
                 (AttrKind::AxisDim, _) => self.put(format!(", axis {}", attr_text(a))),
                 (_, _) => self.put(format!("{separator}{}", attr_text(a))),

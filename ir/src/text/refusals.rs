@@ -172,6 +172,7 @@ fn examples(code: ParseCode) -> Vec<(String, &'static str)> {
             ("v9 = load v2[v1, 0] : tile<4x4xf32>", "scalar i32"),
             ("store v2[0, 0], 5", "needs a tile"),
             ("v9 = local_alloc : tile<4xf32>", "makes local memory"),
+            ("v9 = local_alloc swizzle=48 : shared<64x64xf32>", "write `swizzle=32`, 64 or 128"),
             ("v9 = local_alloc : shared<4xf32>\nv10 = local_alloc alias=v9 : shared<8xf32>", "let the larger own"),
             ("v9 = local_alloc : shared<4xf32>\nv10 = local_index v9, 0", "no dimension"),
             ("v9 = local_alloc : shared<2x4xf32>\nv10 = local_index v9, v1", "scalar i32"),

@@ -259,6 +259,8 @@ kernel @workers() {
     v0 = worker_id
     v1 = num_workers
     v2 = add v0, v1
+    v3 = local_alloc swizzle=64 : shared<2x64x64xbf16>
+    v4 = local_alloc alias=v3, swizzle=32 : shared<64x64xbf16>
 }
 ";
 

@@ -25,7 +25,7 @@ fn is_of(attr: &Attr, kind: AttrKind) -> bool {
         AttrKind::Sync => matches!(attr, Attr::Sync(..)),
         AttrKind::Cache => matches!(attr, Attr::Cache(_)),
         AttrKind::Sort => matches!(attr, Attr::Sort(_)),
-        AttrKind::Count | AttrKind::Few => matches!(attr, Attr::Count(_)),
+        AttrKind::Count | AttrKind::Few | AttrKind::Swizzle => matches!(attr, Attr::Count(_)),
         AttrKind::Tasks => matches!(attr, Attr::Tasks(_)),
         AttrKind::Layout => matches!(attr, Attr::Layout(_)),
         AttrKind::Literal => matches!(attr, Attr::Literal(_)),

@@ -6,7 +6,7 @@ mod ends;
 mod turns;
 
 use super::env::{Env, Homes};
-use super::explicit::{Effort, Explicit, Found, Places, Rotation, Shared, Turned, find, look, split};
+use super::explicit::{Effort, Explicit, Found, Places, Rotation, Shared, Turned, find, known_of, look, split};
 use super::find::{comparisons, fixed, indices, passes, read_by_lanes, relevant};
 use super::ring::{RingState, RingTask};
 use super::streams::Streams;
@@ -44,6 +44,8 @@ pub(super) enum End<'a> {
     Choice(&'a If, bool),
     /// Of a choice of which nothing is known both blocks are followed: they do no more than read.
     Either(&'a If),
+    /// Of a block that lets results leave, if it is run.
+    Leave,
 }
 
 #[derive(Clone)]
@@ -164,12 +166,16 @@ pub(super) struct Checker<'a> {
     pub passes: Vec<bool>,
     /// Addresses at which lanes read what bulk copies fill.
     lane_reads: Set<LVal>,
+    /// A state of which more is known than of one that was followed is not followed.
+    subsumes: bool,
 }
 
-/// What makes two states equal: everything but the instructions, which only messages name.
+/// What makes two states equal: everything but the instructions, which only messages name, and what is known to be over. Where more of that is
+/// known, nothing else can happen, so such a state need not be followed, too.
 struct Key {
     /// As bytes: numbers are many, and small.
     numbers: Box<[u8]>,
+    known: Box<[(u64, u64)]>,
     /// Of specialised kernels.
     ring: Option<(RingState, Vec<RingTask>)>,
 }
@@ -182,6 +188,7 @@ struct Seen {
     /// Bytes of the keys.
     held: usize,
     numbers: Vec<u64>,
+    known: Vec<(u64, u64)>,
     bytes: Vec<u8>,
 }
 
@@ -251,6 +258,7 @@ impl<'a> Checker<'a> {
             code: Code::default(),
             front: 0,
             streams,
+            subsumes: true,
             readers: Vec::new(),
             relevant,
             computed: Vec::new(),
@@ -322,7 +330,7 @@ impl<'a> Checker<'a> {
     }
 }
 
-/// Follows all answers; with `turns`, states that differ by turned rings as one.
+/// Follows all answers; with `turns`, states that differ by turned rings as one, and none of which more is known than of another.
 pub(super) fn explore(
     program: &Program,
     units: Groups<'_>,
@@ -330,7 +338,8 @@ pub(super) fn explore(
     effort: (Option<Effort>, bool),
     turns: bool,
 ) -> Result<usize, ProtocolError> {
-    let checker = Checker::new(program, units, streams, effort, turns);
+    let mut checker = Checker::new(program, units, streams, effort, turns);
+    checker.subsumes = turns;
     let states = checker.follow()?;
     if checker.rotation.as_ref().is_some_and(Rotation::is_uneven) {
         return Checker::new(program, units, streams, effort, false).follow();
@@ -378,9 +387,9 @@ impl<'a> Checker<'a> {
 
     /// Takes note of a state; false if it was seen before.
     fn first_seen(&self, s: &State<'a>, seen: &mut Seen) -> bool {
-        let n = &mut seen.numbers;
-        if !self.turned(s).is_some_and(|turned| self.key(s, Some(&turned), n)) {
-            self.key(s, None, n);
+        let (n, known) = (&mut seen.numbers, &mut seen.known);
+        if !self.turned(s).is_some_and(|turned| self.key(s, Some(&turned), n, known)) {
+            self.key(s, None, n, known);
         }
         let ring =
             (!self.explicit.on).then(|| (s.ring.without_sites(), s.tasks.iter().map(|t| t.ring.without_sites()).collect::<Vec<_>>()));
@@ -389,18 +398,24 @@ impl<'a> Checker<'a> {
         hasher.write(&seen.bytes);
         ring.hash(&mut hasher);
         let same = seen.keys.entry(hasher.finish()).or_default();
-        if same.iter().any(|k| *k.numbers == seen.bytes[..] && k.ring == ring) {
+        if same.iter().any(|k| *k.numbers == seen.bytes[..] && k.ring == ring && self.covers(&k.known, &seen.known)) {
             return false;
         }
-        seen.held += seen.bytes.len();
-        same.push(Key { numbers: seen.bytes.as_slice().into(), ring });
+        seen.held += seen.bytes.len() + size_of_val(&seen.known[..]);
+        same.push(Key { numbers: seen.bytes.as_slice().into(), known: seen.known.as_slice().into(), ring });
         seen.count += 1;
         true
     }
 
+    /// True if a state of which so much is known need not be followed behind one of which less is.
+    fn covers(&self, less: &[(u64, u64)], more: &[(u64, u64)]) -> bool {
+        if self.subsumes { known_of(less, more) } else { less == more }
+    }
+
     /// A state as numbers, turned if that is asked for and can be: else false.
-    fn key(&self, s: &State<'a>, turned: Option<&Turned>, n: &mut Vec<u64>) -> bool {
+    fn key(&self, s: &State<'a>, turned: Option<&Turned>, n: &mut Vec<u64>, known: &mut Vec<(u64, u64)>) -> bool {
         n.clear();
+        known.clear();
         n.push(u64::from(turned.is_some()));
         for (number, t) in s.tasks.iter().enumerate() {
             let round = |r: Option<bool>| r.map_or(0, |r| 1 + u64::from(r));
@@ -418,8 +433,8 @@ impl<'a> Checker<'a> {
             list.iter().collect::<Vec<_>>().chunks(64).for_each(|c| n.push(c.iter().fold(0, |word, &&a| word << 1 | u64::from(a))));
         }
         match turned {
-            Some(turned) => self.turned_key(&s.shared, turned, n),
-            None if self.explicit.on => self.shared_key(&s.shared, n),
+            Some(turned) => self.turned_key(&s.shared, turned, n, known),
+            None if self.explicit.on => self.shared_key(&s.shared, n, known),
             None => {}
         }
         true
@@ -669,6 +684,7 @@ impl<'a> Checker<'a> {
             // Where only one of two blocks has it, it may not come.
             What::Barrier if !self.explicit.on => self.lanes_met(s, t),
             What::Barrier if s.tasks[t].frames.iter().any(|f| matches!(f.end, End::Either(_))) => {}
+            What::Barrier if self.agents[t].is_part(self.program) && s.tasks[t].frames.iter().any(|f| matches!(f.end, End::Leave)) => {}
             What::Barrier if self.agents[t].is_part(self.program) => {
                 let (role, warps) = (self.agents[t].role, self.agents[t].role_warps(self.program));
                 if !self.named(s, t, here, (ROLE + role as u32, warps, true))? {

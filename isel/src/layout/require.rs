@@ -89,7 +89,7 @@ fn of_dot(
     let mut any = None;
     kernel.walk(kernel.body, &mut |i| {
         let d = &kernel.insts[i];
-        if d.op == Op::Dot {
+        if matches!(d.op, Op::Dot | Op::AsyncDot) {
             any.get_or_insert(i);
             if kernel.ty(d.args[at]).shape() == Some(shape) {
                 found.get_or_insert(i);

@@ -36,6 +36,7 @@ mod stage;
 mod vectors;
 mod warpgroup;
 
+pub(crate) use explicit::exceeds_registers;
 pub(crate) use footprint::Footprint;
 pub(crate) use origin::{Origin, placed};
 
@@ -165,7 +166,8 @@ pub(crate) fn lane_program(
     b.code_casts = target.code_casts;
     b.functions = target.functions;
     b.budget = Budget::new(INSTRUCTIONS.max(CODE_PER_INSTRUCTION * kernel.insts.len() as u64));
-    if (direct || specialised.is_some()) && loads_what_it_leaves(kernel) {
+    // Tasks say themselves whether theirs may move.
+    if explicit.is_none() && (direct || specialised.is_some()) && loads_what_it_leaves(kernel) {
         b.sink_loads = Some(target.units.as_ref().map_or(target.registers, |u| Registers::of(target, u, b.warps()).entry));
     }
     b.meter.banks = Some(target.banks.clone());

@@ -37,6 +37,8 @@ pub(in super::super) struct Explicit {
     allocs: SecondaryMap<LVal, Option<AllocId>>,
     /// Those to which lanes write and go on.
     stored: Set<AllocId>,
+    /// Those that one role alone touches: what happens there is nobody else's affair.
+    pub own: Set<AllocId>,
     /// Indices and carried counters are followed modulo this; 0 or 1 if none matters.
     pub modulus: i64,
     /// Carried values that count.
@@ -138,8 +140,32 @@ pub(in super::super) fn look(program: &Program, effort: Option<Effort>) -> Expli
         }
         addresses(&program.body, &mut e.allocs);
         stores(&program.body, &mut |v| e.stored.extend(e.allocs[v]));
+        if e.blocks == 1 {
+            e.own = own(program, &e.allocs);
+        }
     }
     e
+}
+
+/// The allocations that one role touches, and nobody else.
+fn own(program: &Program, allocs: &SecondaryMap<LVal, Option<AllocId>>) -> Set<AllocId> {
+    let mut roles: Map<AllocId, Option<usize>> = Map::default();
+    let mut look = |block: &Block, who: Option<usize>| {
+        each(block, &mut |inst| {
+            // Addresses that are computed are not touched yet.
+            if computed(inst).is_none() && blocks(inst).is_empty() {
+                reads(inst, &mut |v| {
+                    if let Some(alloc) = allocs[v] {
+                        roles.entry(alloc).and_modify(|old| *old = old.filter(|_| *old == who)).or_insert(who);
+                    }
+                });
+            }
+        });
+    };
+    look(&program.body, None);
+    let all = program.roles().map_or(&[][..], |r| &r.roles[..]);
+    all.iter().enumerate().for_each(|(n, r)| look(&r.body, Some(n)));
+    roles.into_iter().filter(|(_, who)| who.is_some()).map(|x| x.0).collect()
 }
 
 /// A state per case that is assumed.

@@ -1,6 +1,7 @@
 //! Sets of numbered facts, one for each who may know.
 
 use smallvec::SmallVec;
+use std::ops::Range;
 
 /// A set of numbers.
 #[derive(Clone, Default, Debug)]
@@ -180,6 +181,19 @@ impl Facts {
         self.words.iter_mut().skip(row).step_by(self.rows.max(1)).enumerate().for_each(|(n, w)| *w &= only.word(n));
     }
 
+    /// Of a set what is in the same set of another table, too; with `either`, what is in one of them.
+    pub fn merge(&mut self, row: usize, other: &Facts, either: bool) {
+        for word in 0..self.width.max(other.width) {
+            let theirs = if word < other.width && row < other.rows { other.words[other.at(row, word)] } else { 0 };
+            if word >= self.width {
+                self.width = word + 1;
+                self.words.resize(self.rows * self.width, 0);
+            }
+            let at = self.at(row, word);
+            self.words[at] = if either { self.words[at] | theirs } else { self.words[at] & theirs };
+        }
+    }
+
     /// The same where rows and facts have other numbers.
     pub fn moved(&self, rows: impl Fn(usize) -> usize, facts: &[usize]) -> Facts {
         let width = facts.len().div_ceil(64).max(self.width);
@@ -203,17 +217,33 @@ impl Facts {
         out
     }
 
-    /// All of it as numbers.
-    pub fn key(&self, out: &mut Vec<u64>) {
-        out.push(self.rows as u64);
-        for (n, few) in self.words.chunks(8).enumerate() {
-            // Most are empty.
-            if few.iter().fold(0, |any, w| any | w) != 0 {
-                few.iter().enumerate().filter(|x| *x.1 != 0).for_each(|(k, &w)| out.extend([(8 * n + k) as u64, w]));
+    /// All of it as numbers: the sets of some rows, and those of the others.
+    pub fn key(&self, own: &Range<usize>, out: &mut Vec<u64>, others: &mut Vec<(u64, u64)>) {
+        for (word, column) in self.words.chunks(self.rows.max(1)).enumerate() {
+            for (n, few) in column.chunks(8).enumerate() {
+                // Most are empty.
+                if few.iter().fold(0, |any, w| any | w) == 0 {
+                    continue;
+                }
+                for (k, &w) in few.iter().enumerate().filter(|x| *x.1 != 0) {
+                    let row = 8 * n + k;
+                    let at = (word as u64) << 32 | row as u64;
+                    if own.contains(&row) {
+                        out.extend([at, w]);
+                    } else {
+                        others.push((at, w));
+                    }
+                }
             }
         }
         out.push(u64::MAX);
     }
+}
+
+/// True if all that is known of one state, as [`Facts::key`] gives it, is known of another.
+pub(in super::super) fn known_of(less: &[(u64, u64)], more: &[(u64, u64)]) -> bool {
+    let mut more = more.iter();
+    less.iter().all(|&(at, w)| more.find(|x| x.0 >= at).is_some_and(|x| x.0 == at && w & !x.1 == 0))
 }
 
 #[cfg(test)]
@@ -223,6 +253,45 @@ mod tests {
     /// Who knows what, one by one.
     fn known(f: &Facts, rows: usize, facts: usize) -> Vec<(usize, usize)> {
         (0..rows).flat_map(|r| (0..facts).filter(move |&n| f.has(r, n)).map(move |n| (r, n))).collect()
+    }
+
+    #[test]
+    fn who_knows_more_knows_what_others_know() {
+        let (mut a, mut b) = (Facts::default(), Facts::default());
+        a.grow(10);
+        b.grow(40);
+        for (row, fact) in [(0, 3), (5, 100), (9, 4), (31, 64)] {
+            b.set(row, fact);
+            if row != 5 && row != 31 {
+                a.set(row, fact);
+            }
+        }
+        let key = |f: &Facts, own: Range<usize>| {
+            let (mut numbers, mut others) = (Vec::new(), Vec::new());
+            f.key(&own, &mut numbers, &mut others);
+            (numbers, others)
+        };
+        let (less, more) = (key(&a, 20..30), key(&b, 20..30));
+        assert_eq!(less.0, more.0);
+        assert!(known_of(&less.1, &more.1) && !known_of(&more.1, &less.1) && known_of(&more.1, &more.1));
+        // What is to be the same is among the numbers.
+        assert_ne!(key(&a, 5..6).0, key(&b, 5..6).0);
+        a.set(0, 2);
+        assert!(!known_of(&key(&a, 20..30).1, &more.1));
+    }
+
+    #[test]
+    fn sets_merge_with_those_of_another_table() {
+        let (mut a, mut b) = (Facts::default(), Facts::default());
+        a.grow(10);
+        b.grow(40);
+        [(1, 3), (1, 70), (2, 5)].into_iter().for_each(|(row, fact)| a.set(row, fact));
+        [(1, 3), (1, 200), (2, 6)].into_iter().for_each(|(row, fact)| b.set(row, fact));
+        let mut both = a.clone();
+        both.merge(1, &b, false);
+        assert_eq!(known(&both, 10, 300), [(1, 3), (2, 5)]);
+        a.merge(1, &b, true);
+        assert_eq!(known(&a, 10, 300), [(1, 3), (1, 70), (1, 200), (2, 5)]);
     }
 
     #[test]

@@ -9,8 +9,10 @@
 
 use super::Explicit;
 use super::facts::{Bits, Few};
+use super::units::ADDRESS;
 use smallvec::SmallVec;
 use std::cell::RefCell;
+use std::ops::Range;
 use tilelift_lane::hash::Map;
 use tilelift_lane::{Block, Inst, Program, Unit, visit};
 
@@ -48,6 +50,8 @@ struct Numbers {
     about_words: Vec<AboutWord>,
     written: Bits,
     events: Bits,
+    /// Facts about memory that one role alone touches.
+    own: Bits,
 }
 
 impl Numbers {
@@ -78,6 +82,8 @@ pub(in super::super) struct Places {
     blocks: usize,
     /// The numbers of named barriers.
     named: Vec<u32>,
+    /// From where to where memory lies that one role alone touches.
+    own: Vec<Range<i64>>,
     numbers: RefCell<Numbers>,
 }
 
@@ -108,7 +114,9 @@ impl Places {
             let (ended, before) = (numbers.event(), numbers.event());
             numbers.about_words.push(AboutWord { ended, before, passed: SmallVec::new() });
         }
-        Places { agents, blocks: explicit.blocks, named, numbers: RefCell::new(numbers) }
+        let own = explicit.own.iter().filter_map(|&id| program.allocs.get(id));
+        let own = own.map(|a| i64::from(a.offset)..i64::from(a.offset + a.bytes)).collect();
+        Places { agents, blocks: explicit.blocks, named, own, numbers: RefCell::new(numbers) }
     }
 
     /// What an agent knows.
@@ -126,6 +134,11 @@ impl Places {
         2 * self.agents + t
     }
 
+    /// The rows that say of which facts not all lanes know: the more are there, the less is known.
+    pub fn of_some_lanes(&self) -> Range<usize> {
+        self.unsettled(0)..self.cluster()
+    }
+
     /// What the round under way of the cluster's barrier gathers; behind it what the last one has taught.
     pub fn cluster(&self) -> usize {
         3 * self.agents
@@ -139,6 +152,12 @@ impl Places {
     /// Rows of so many words.
     pub fn rows(&self, words: usize) -> usize {
         self.phase(words)
+    }
+
+    /// What the words of barriers pass on: not what others never ask for.
+    pub fn passed_on<T>(&self, f: impl FnOnce(&dyn Fn(usize, u64) -> u64) -> T) -> T {
+        let n = self.numbers.borrow();
+        f(&|word, w| n.own.less(word, w))
     }
 
     /// The number of a named barrier of a block.
@@ -178,6 +197,10 @@ impl Places {
         let region = n.about_regions.len();
         n.regions.insert(at, region);
         let (written, shown) = (n.write(), n.write());
+        if self.own.iter().any(|r| r.contains(&(at & ADDRESS))) {
+            n.own.set(written);
+            n.own.set(shown);
+        }
         n.about_regions.push(AboutRegion { at, written, shown, read: SmallVec::new(), coarse });
         region
     }
@@ -251,6 +274,9 @@ impl Places {
         let fact = n.facts;
         n.facts += 1;
         n.about_regions[region].read.push((t, fact));
+        if self.own.iter().any(|r| r.contains(&(n.about_regions[region].at & ADDRESS))) {
+            n.own.set(fact);
+        }
         fact
     }
 

@@ -15,6 +15,7 @@ mod units;
 mod words;
 
 pub(super) use count::{EFFORTS, Effort, Explicit, look, split};
+pub(super) use facts::known_of;
 pub(super) use knowledge::Places;
 pub(super) use rotation::{Rotation, Turned, find};
 pub(super) use units::Found;

@@ -105,6 +105,18 @@ impl Region {
     }
 }
 
+impl Region {
+    /// Reads that were under way before, and may still be.
+    pub fn perhaps(&mut self, before: &Region) {
+        for x in &before.reads {
+            match self.reader(x.agent) {
+                Ok(n) => (0..2).for_each(|k| self.reads[n].groups[k] |= x.groups[k]),
+                Err(n) => self.reads.insert(n, *x),
+            }
+        }
+    }
+}
+
 /// Adds a part to those that are there.
 fn join(parts: &mut SmallVec<[(i64, i64); 2]>, (from, to): (i64, i64)) {
     let at = parts.partition_point(|p| p.0 < from);

@@ -111,6 +111,12 @@ pub(in super::super) struct Shared {
     fresh: SmallVec<[(bool, bool); 8]>,
 }
 
+/// What was known, and under way.
+pub(in super::super) struct Before {
+    facts: Facts,
+    regions: Vec<Region>,
+}
+
 impl Clone for Shared {
     fn clone(&self) -> Shared {
         let Shared { facts, told, bars, regions, named, cluster, fresh } = self;
@@ -141,6 +147,11 @@ impl Shared {
     /// Bytes that it takes, but for what few regions hold beside themselves.
     pub fn bytes(&self) -> usize {
         self.facts.bytes() + self.regions.len() * size_of::<Region>() + self.bars.len() * size_of::<Option<Bar>>()
+    }
+
+    /// What may be as it was, where an agent may do something or not.
+    pub fn before(&self) -> Before {
+        Before { facts: self.facts.clone(), regions: self.regions.clone() }
     }
 
     /// A word that is made.
@@ -184,9 +195,19 @@ impl<'a> Checker<'a> {
         }
     }
 
+    /// An agent may have done what changed a state, or not: of what it has learnt it may know nothing, what has not been met since may still
+    /// not have, and what was under way may still be.
+    pub(in super::super) fn perhaps(&self, s: &mut State<'a>, t: usize, before: Before) {
+        let (s, p) = (&mut s.shared, &self.places);
+        s.facts.merge(p.known(t), &before.facts, false);
+        s.facts.merge(p.unsettled(t), &before.facts, true);
+        s.facts.merge(p.spoken(t), &before.facts, true);
+        s.regions.iter_mut().zip(&before.regions).for_each(|(now, before)| now.perhaps(before));
+    }
+
     /// Everything that makes it differ, as numbers, where it is not turned.
-    pub(in super::super) fn shared_key(&self, s: &Shared, out: &mut Vec<u64>) {
-        s.facts.key(out);
+    pub(in super::super) fn shared_key(&self, s: &Shared, out: &mut Vec<u64>, known: &mut Vec<(u64, u64)>) {
+        s.facts.key(&self.places.of_some_lanes(), out, known);
         s.bars.iter().for_each(|b| bar_key(b.as_ref(), false, out));
         out.push(s.regions.len() as u64);
         s.regions.iter().for_each(|r| r.key(out, |word| word, 0));
@@ -194,9 +215,9 @@ impl<'a> Checker<'a> {
     }
 
     /// The same of what it becomes when it is turned.
-    pub(in super::super) fn turned_key(&self, s: &Shared, turned: &Turned, out: &mut Vec<u64>) {
+    pub(in super::super) fn turned_key(&self, s: &Shared, turned: &Turned, out: &mut Vec<u64>, known: &mut Vec<(u64, u64)>) {
         let turn = &*turned.turn;
-        s.facts.moved(|row| self.places.moved_row(row, &turn.moved), &turn.moved.facts).key(out);
+        s.facts.moved(|row| self.places.moved_row(row, &turn.moved), &turn.moved.facts).key(&self.places.of_some_lanes(), out, known);
         turn.words.iter().for_each(|&(word, flips)| bar_key(s.bars.get(word).and_then(Option::as_ref), flips, out));
         for (there, &r) in turn.regions.iter().enumerate() {
             if let Some(region) = s.regions.get(r).filter(|region| region.is_used()) {
@@ -318,7 +339,7 @@ impl<'a> Checker<'a> {
         let word = self.used(s, t, at, here)?;
         self.in_phase(s, t, word, here)?;
         let p = &self.places;
-        s.shared.facts.tell(p.phase(word), p.known(t), Some(p.unsettled(t)), |_, w| w);
+        p.passed_on(|filter| s.shared.facts.tell(p.phase(word), p.known(t), Some(p.unsettled(t)), filter));
         s.shared.told[t] += 1;
         let Some(b) = s.shared.bar(word) else { return Ok(()) };
         // Who makes all arrivals of a phase that expects nothing else knows that it has ended.
@@ -353,7 +374,7 @@ impl<'a> Checker<'a> {
         let p = &self.places;
         p.kinds(|written, events| {
             let told = |n: usize, w: u64| if unit { events.only(n, w) } else { written.less(n, w) };
-            s.shared.facts.tell(p.phase(word), p.known(t), Some(p.unsettled(t)), told);
+            p.passed_on(|filter| s.shared.facts.tell(p.phase(word), p.known(t), Some(p.unsettled(t)), |n, w| filter(n, told(n, w))));
         });
         s.shared.told[t] += 1;
         if let Some(b) = s.shared.bar(word) {

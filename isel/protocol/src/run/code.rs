@@ -203,6 +203,7 @@ impl<'a> Code<'a> {
                     // How many groups are under way has to be known.
                     true if arms.iter().any(|b| copies(b)) => Arms::Any,
                     true if c.explicit.alone || arms.iter().all(|b| only_reads(c, b)) => Arms::Read,
+                    true if arms.iter().all(|b| leaves(b)) => Arms::Leave,
                     false if arms.iter().all(|b| own_results(c, b)) => Arms::Leave,
                     _ => Arms::Any,
                 };
@@ -303,6 +304,24 @@ fn only_reads(c: &Checker<'_>, block: &Block) -> bool {
         Inst::Unit(u) => matches!(**u, Unit::FenceUnits | Unit::Hold | Unit::PrefetchMap { .. }),
         Inst::StoreShared { addr, .. } | Inst::CopyAsync { shared: addr, .. } => !c.explicit.tracked(c.program, *addr),
         other => blocks(other).into_iter().all(|b| only_reads(c, b)),
+    })
+}
+
+/// True if the units of a block, at any depth, do no more than let a task's results leave. What they touch of local memory is followed.
+fn leaves(block: &Block) -> bool {
+    use Unit::*;
+    block.iter().all(|i| match i {
+        Inst::Unit(u) => matches!(
+            **u,
+            StoreMatrix { .. }
+                | FenceUnits
+                | GroupBarrier { .. }
+                | BulkStore { .. }
+                | CommitStores { .. }
+                | WaitStoresRead { .. }
+                | PrefetchMap { .. }
+        ),
+        other => blocks(other).into_iter().all(leaves),
     })
 }
 

@@ -29,6 +29,9 @@ impl<'a> Checker<'a> {
                 task.frames.pop();
                 enter(&mut task.env, c.results.iter().map(|&(r, a, b)| (r, if holds { a } else { b })));
             }
+            End::Leave => {
+                s.tasks[t].frames.pop();
+            }
             End::Either(c) => {
                 let task = &mut s.tasks[t];
                 task.frames.pop();
@@ -70,6 +73,13 @@ impl<'a> Checker<'a> {
                     let task = &mut s.tasks[t];
                     advance(task);
                     task.frames.extend([arms[1], arms[0]].map(|block| Frame { block, at: 0, end: End::Either(c) }));
+                    return Ok(Step::Ran);
+                }
+                if reads == Arms::Leave && self.explicit.on {
+                    self.may_leave(s, t, arms)?;
+                    let task = &mut s.tasks[t];
+                    c.results.iter().for_each(|r| task.env.set(r.0, None));
+                    advance(task);
                     return Ok(Step::Ran);
                 }
                 if reads == Arms::Leave {
@@ -131,6 +141,25 @@ impl<'a> Checker<'a> {
             }
         };
         c.results.iter().for_each(|r| task.env.set(r.0, None));
+        Ok(())
+    }
+
+    /// Follows both blocks of a choice that let a task's results leave, one after the other: behind each of them no more is known than if it
+    /// had not been run, and all is under way that may be.
+    fn may_leave(&self, s: &mut State<'a>, t: usize, arms: [usize; 2]) -> Result<(), ProtocolError> {
+        for block in arms {
+            let before = s.shared.before();
+            let task = &mut s.tasks[t];
+            let depth = task.frames.len();
+            task.frames.push(Frame { block, at: 0, end: End::Leave });
+            while s.tasks[t].frames.len() > depth {
+                if !matches!(self.step(s, t)?, Step::Ran) {
+                    let here = self.here(s, t).unwrap_or(Site(t, std::ptr::null()));
+                    return self.error("a wait for others in one of two blocks that let results leave", here, None);
+                }
+            }
+            self.perhaps(s, t, before);
+        }
         Ok(())
     }
 

@@ -355,11 +355,25 @@ fn for_rounding(kernel: &Kernel, insts: &[Inst], load: Inst) -> bool {
     insts.iter().filter(|&&j| kernel.insts[j].args.contains(&v)).all(|&j| takes(j))
 }
 
+/// Bytes of a swizzled row of an allocation, if its author says so.
+fn swizzle(kernel: &Kernel, alloc: Inst) -> Option<u32> {
+    match (kernel.insts[alloc].op, kernel.insts[alloc].attrs.first()) {
+        (Op::LocalAlloc, Some(&Attr::Count(n))) if n > 0 => Some(n),
+        _ => None,
+    }
+}
+
 /// The panels of a buffer under one of its types, if anything asks for them.
 fn blocks(kernel: &Kernel, root: Inst, asked: &[(Inst, Inst, Wish)], units: Option<&Units>) -> Result<Option<Blocks>, LowerError> {
-    let (Some(first), Some(units)) = (asked.first(), units) else { return Ok(super::lanes::panels(kernel, root)) };
     let refuse =
         |i: Inst, why: String| Err(LowerError::unsupported(format!("`{}` of this buffer", kernel.insts[i].op), why).at(kernel.locs[i]));
+    let said = swizzle(kernel, allocation(kernel, root));
+    let (Some(first), Some(units)) = (asked.first(), units) else {
+        return match (said, units) {
+            (Some(_), Some(_)) => refuse(root, "no asynchronous unit uses it, so that nothing is swizzled; leave `swizzle=` out".into()),
+            _ => Ok(super::lanes::panels(kernel, root)),
+        };
+    };
     let row_bytes = |root: Inst, c: usize| {
         let t = root_type(kernel, root);
         t.shape[c] * t.elem.bytes()
@@ -389,7 +403,18 @@ fn blocks(kernel: &Kernel, root: Inst, asked: &[(Inst, Inst, Wish)], units: Opti
         return refuse(root, "its rows run along a dimension that is not the last".into());
     }
     let fits = |s: &&u32| asked.iter().all(|w| w.2.spans.iter().all(|b| b.is_multiple_of(**s)));
-    let Some(&span) = units.bulk.spans.iter().find(fits) else {
+    let found = units.bulk.spans.iter().filter(fits).find(|&&s| said.is_none_or(|n| n == s));
+    let Some(&span) = found else {
+        if let Some(n) = said {
+            let possible: Vec<String> = units.bulk.spans.iter().filter(fits).map(ToString::to_string).collect();
+            return refuse(
+                root,
+                format!(
+                    "its rows, or the parts that are used, are not made up of {n} swizzled bytes; possible are: {}",
+                    possible.join(", ")
+                ),
+            );
+        }
         let least = units.bulk.spans.last().copied().unwrap_or(0);
         return refuse(first.0, format!("its rows, or the parts that are used, are no multiples of {least} bytes"));
     };

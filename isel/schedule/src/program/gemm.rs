@@ -1,44 +1,22 @@
 //! The plain loop of a matrix product: loads feed products through views, sums are carried, an epilogue stores them.
 
 use super::Refusal;
-use super::ping_pong::Turn;
+use super::epilogue::{Staging, buffer_type, required};
 use super::write::{Arg, Writer, number};
-use crate::plan::{ALIGN, PanelTile, Specialised};
+use crate::plan::Specialised;
 use std::collections::{BTreeMap, BTreeSet};
-use tilelift_ir::{Attr, GridAxis, Inst, Kernel, Literal, Op, Region, Scalar, SharedType, Task, Type, Value, ValueDef};
+use tilelift_ir::{Attr, GridAxis, Inst, Kernel, Op, Region, Task, Type, Value, ValueDef};
 use tilelift_lane::Target;
 
 const AXES: [GridAxis; 3] = [GridAxis::X, GridAxis::Y, GridAxis::Z];
 
 /// Refuses what is not of this kind.
-pub(super) fn admit(kernel: &Kernel, target: &Target, plan: &Specialised) -> Result<(), Refusal> {
+pub(super) fn admit(target: &Target, plan: &Specialised) -> Result<(), Refusal> {
     if plan.mixed || plan.overlap.is_some() {
         return Err(Refusal::Mixed { main: plan.main });
     }
     if !plan.consumers.is_power_of_two() {
         return Err(Refusal::Consumers { groups: plan.consumers });
-    }
-    let accesses = || plan.loads.iter().chain(&plan.stores);
-    if let Some(&(access, _)) = accesses().find(|(_, t)| t.span != t.widest) {
-        return Err(Refusal::Swizzle { access });
-    }
-    if let Some(&(load, _)) = plan.loads.iter().find(|(_, t)| !t.bytes().is_multiple_of(ALIGN)) {
-        return Err(Refusal::Slot { load });
-    }
-    let top = &kernel.regions[kernel.body].insts;
-    if let Some(&(store, _)) = plan.stores.iter().find(|(i, _)| !top.contains(i) || plan.staging_parts != 1) {
-        return Err(Refusal::Store { store });
-    }
-    if let Some(&load) = top.iter().skip_while(|&&i| i != plan.main).find(|&&i| kernel.insts[i].op == Op::Load) {
-        return Err(Refusal::Loads { load });
-    }
-    let mut required = None;
-    kernel.walk(kernel.body, &mut |i| required = required.or((kernel.insts[i].op == Op::RequireLayout).then_some(i)));
-    if let Some(require) = required {
-        return Err(Refusal::Layouts { require });
-    }
-    if depth(kernel, plan.main).is_none() {
-        return Err(Refusal::Bounds { main: plan.main });
     }
     // Tasks without registers of their own are given some where a lane has few at entry.
     let units = target.units.as_ref();
@@ -47,18 +25,6 @@ pub(super) fn admit(kernel: &Kernel, target: &Target, plan: &Specialised) -> Res
         return Err(Refusal::Registers);
     }
     Ok(())
-}
-
-/// The view's extent up to which a loop goes from zero, and its step, which is a literal.
-fn depth(kernel: &Kernel, main: Inst) -> Option<(Inst, u32)> {
-    let args = &kernel.insts[main].args;
-    let number = |v: Value| match kernel.as_const(v) {
-        Some((Literal::Int(x), Scalar::I32)) => Some(x),
-        _ => None,
-    };
-    let extent = kernel.def_inst(args[1]).filter(|&i| kernel.insts[i].op == Op::Dim)?;
-    let step = number(args[2]).and_then(|x| u32::try_from(x).ok()).filter(|&n| n > 0)?;
-    (number(args[0])? == 0).then_some((extent, step))
 }
 
 /// Slots of the ring, and what tells who may use them.
@@ -101,30 +67,33 @@ pub(super) struct Schedule<'k> {
     pub plan: &'k Specialised,
     /// The region of the loop.
     pub region: Region,
-    /// Steps of the loop, and how far each goes.
-    pub steps: Value,
-    step: u32,
+    /// How many steps the loop has at every position, where tasks pass over those of others.
+    pub count: Option<Value>,
     pub ring: Ring,
     /// A buffer per bulk store.
-    staging: BTreeMap<Inst, Value>,
+    pub staging: BTreeMap<Inst, Staging>,
+    /// A requirement of a layout in registers, if there is one.
+    pub required: Option<Inst>,
 }
 
 /// Writes the kernel.
 pub(super) fn write(kernel: &Kernel, target: &Target, plan: &Specialised) -> Result<Kernel, Refusal> {
     let group = target.units.as_ref().map_or(1, |u| u.group_warps);
     let mut w = Writer::new(kernel);
-    let alloc = |w: &mut Writer<'_>, shape: &[u32], t: &PanelTile| {
-        w.make(Op::LocalAlloc, &[], &[], Some(&Type::Shared(SharedType::new(shape, t.elem))))
-    };
     let mut slots = Vec::new();
     for (_, t) in &plan.loads {
         let shape: Vec<u32> = [plan.depth].iter().chain(&t.shape).copied().collect();
-        slots.push(alloc(&mut w, &shape, t)?);
+        slots.push(w.buffer(&buffer_type(&shape, t), t)?);
     }
-    let mut staging: Vec<BTreeMap<Inst, Value>> = Vec::new();
+    let mut staging: Vec<BTreeMap<Inst, Staging>> = Vec::new();
     for _ in 0..plan.teams {
-        let own = plan.stores.iter().map(|(i, t)| Ok((*i, alloc(&mut w, &t.shape, t)?)));
-        staging.push(own.collect::<Result<_, Refusal>>()?);
+        let mut own = BTreeMap::new();
+        for (i, t) in &plan.stores {
+            let (shape, down) = Staging::shape(t, plan.staging_parts);
+            let buffer = w.buffer(&buffer_type(&shape, t), t)?;
+            own.insert(*i, Staging { buffer, parts: (down, plan.staging_parts) });
+        }
+        staging.push(own);
     }
     let words = Type::Barrier(plan.depth);
     let full = w.make(Op::BarrierAlloc, &[], &[Attr::Count(1)], Some(&words))?;
@@ -134,13 +103,11 @@ pub(super) fn write(kernel: &Kernel, target: &Target, plan: &Specialised) -> Res
         n => Some(w.make(Op::BarrierAlloc, &[], &[Attr::Count(1)], Some(&Type::Barrier(n)))?),
     };
     let region = kernel.insts[plan.main].regions[0];
-    let (extent, step) = depth(kernel, plan.main).ok_or(Refusal::Bounds { main: plan.main })?;
-    w.copy(extent)?;
-    let end = w.get(kernel.insts[extent].results[0])?;
-    let end = w.bin(Op::Add, end, number(step - 1))?;
-    let steps = w.bin(Op::DivU, end, number(step))?;
     let ring = Ring { depth: plan.depth, full, empty, slots };
-    let mut s = Schedule { steps, step, kernel, plan, region, ring, staging: BTreeMap::new() };
+    let mut s = Schedule { count: None, kernel, plan, region, ring, staging: BTreeMap::new(), required: required(kernel) };
+    if turns.is_some() {
+        s.count = Some(s.counted(&mut w)?);
+    }
     let task = |name: &str, warps: u32, n: usize| Task { registers: plan.registers.map(|r| r[n]), ..Task::new(name, warps) };
     let all = Share { first: 0, of: 1 };
     let mut tasks = vec![task("producer", group, 0)];
@@ -160,19 +127,12 @@ pub(super) fn write(kernel: &Kernel, target: &Target, plan: &Specialised) -> Res
 }
 
 impl<'k> Schedule<'k> {
-    /// What decides the places of the copies.
+    /// What decides how many copies there are, and their places.
     fn copied(&self) -> BTreeSet<Inst> {
         let kernel = self.kernel;
-        let mut open: Vec<Value> = self.plan.loads.iter().flat_map(|&(i, _)| kernel.operand(i, "indices").iter().copied()).collect();
-        let mut slice = BTreeSet::new();
-        while let Some(v) = open.pop() {
-            if let ValueDef::Result(i, _) = kernel.values[v].def
-                && slice.insert(i)
-            {
-                open.extend(&kernel.insts[i].args);
-            }
-        }
-        slice
+        let bounds = kernel.insts[self.plan.main].args[..3].iter();
+        let indices = self.plan.loads.iter().flat_map(|&(i, _)| kernel.operand(i, "indices"));
+        slice(kernel, bounds.chain(indices).copied().collect())
     }
 
     /// A task's work at its grid positions: the one that the instance stands at, or its share of every so many-th. `body` gets and gives what is
@@ -238,18 +198,8 @@ impl<'k> Schedule<'k> {
     }
 
     /// True for what `positions` makes.
-    fn is_position(&self, i: Inst) -> bool {
+    pub fn is_position(&self, i: Inst) -> bool {
         self.plan.persistent && self.kernel.insts[i].op == Op::ProgramId
-    }
-
-    /// The loop over the steps, which counts by ones; `body` gets the index of the original loop if it asks for it.
-    pub fn steps(
-        &self,
-        w: &mut Writer<'_>,
-        init: &[Arg],
-        body: impl FnOnce(&mut Writer<'_>, Value, &[Value]) -> Result<Vec<Arg>, Refusal>,
-    ) -> Result<Vec<Value>, Refusal> {
-        w.for_loop([number(0), self.steps.into(), number(1)], init, body)
     }
 
     /// The producer at a grid position.
@@ -258,8 +208,8 @@ impl<'k> Schedule<'k> {
         let slice = self.copied();
         let mine = |r: Region| kernel.regions[r].insts.iter().copied().filter(|i| slice.contains(i) && !self.is_position(*i));
         mine(kernel.body).try_for_each(|i| w.copy(i))?;
-        let ends = self.steps(w, &[start], |w, index, done| {
-            let at = w.bin(Op::Mul, index, number(self.step))?;
+        let ends = self.steps(w, &[start], |w, step, done| {
+            let at = self.index(w, step)?;
             w.set(kernel.regions[self.region].params[0], at);
             mine(self.region).try_for_each(|i| w.copy(i))?;
             let [slot, round] = self.ring.turn(w, done[0])?;
@@ -283,37 +233,17 @@ impl<'k> Schedule<'k> {
         })?;
         Ok(ends[0].into())
     }
+}
 
-    /// The consumers at a grid position; `turn` if others take the next one.
-    pub fn consume(&self, w: &mut Writer<'_>, start: Arg, turn: Option<Turn>) -> Result<Arg, Refusal> {
-        let (kernel, plan) = (self.kernel, self.plan);
-        let mut done = start;
-        for &i in &kernel.regions[kernel.body].insts {
-            if i == plan.main {
-                done = self.main(w, done, turn)?;
-            } else if let Some(&buffer) = self.staging.get(&i) {
-                self.store(w, i, buffer)?;
-            } else if !self.is_position(i) {
-                w.copy(i)?;
-            }
+/// What values are made of.
+pub(super) fn slice(kernel: &Kernel, mut open: Vec<Value>) -> BTreeSet<Inst> {
+    let mut slice = BTreeSet::new();
+    while let Some(v) = open.pop() {
+        if let ValueDef::Result(i, _) = kernel.values[v].def
+            && slice.insert(i)
+        {
+            open.extend(&kernel.insts[i].args);
         }
-        Ok(done)
     }
-
-    /// A store by a bulk copy.
-    fn store(&self, w: &mut Writer<'_>, i: Inst, buffer: Value) -> Result<(), Refusal> {
-        let kernel = self.kernel;
-        let value = w.get(kernel.operand(i, "value")[0])?;
-        w.act(Op::AsyncStoreWait, &[], &[Attr::Count(0)]);
-        w.act(Op::LocalStore, &[buffer.into(), value], &[]);
-        w.act(Op::FenceAsync, &[], &[]);
-        w.act(Op::TaskBarrier, &[], &[]);
-        let mut args = vec![w.get(kernel.insts[i].args[0])?];
-        for &v in kernel.operand(i, "indices") {
-            args.push(w.get(v)?);
-        }
-        args.push(buffer.into());
-        w.act(Op::AsyncStore, &args, &[]);
-        Ok(())
-    }
+    slice
 }

@@ -4,6 +4,7 @@
 //! kernel, plan ─► tasks  producer    waits for an empty slot, expects its bytes, begins copies into it
 //!                        consumers   wait for a full slot, multiply, give the slot of the step before back; epilogue; bulk stores
 //!                            two tasks of them take positions in turns, or one all
+//!                 epilogue  what stands behind the loop, in the consumers; bulk stores through buffers, in choices and in parts, too
 //!                 rings  local_alloc and barriers full and empty, a slot per step, steps counted by the loops
 //!                 persistence  worker_id, num_workers, grid positions in their order
 //! ```
@@ -11,7 +12,9 @@
 //! The result prints, parses, is interpreted, proved and lowered as any other kernel with explicit control. What can't be written so yet
 //! is a [`Refusal`]; such loops are lowered by the plan alone.
 
+mod bounds;
 mod consume;
+mod epilogue;
 mod gemm;
 mod ping_pong;
 mod pipelined;
@@ -35,37 +38,18 @@ pub enum Refusal {
         /// Warpgroups that multiply.
         groups: u32,
     },
-    /// A buffer has its widest swizzle; this one is narrower.
-    Swizzle {
-        /// The load or store.
-        access: Inst,
-    },
-    /// A slot is no multiple of the swizzle's alignment.
-    Slot {
-        /// The load.
-        load: Inst,
-    },
     /// A view of an operand that no view of a buffer stands for.
     View {
         /// The reshape.
         reshape: Inst,
     },
-    /// The author requires layouts.
+    /// The author requires layouts in registers, and what leaves by a bulk copy is no matrix.
     Layouts {
         /// The requirement.
         require: Inst,
     },
-    /// A tile is loaded behind the loop: where it does not fit beside the sums it is to come piece by piece.
-    Loads {
-        /// The load.
-        load: Inst,
-    },
-    /// A bulk store stands in a choice, or its tile leaves in parts.
-    Store {
-        /// The store.
-        store: Inst,
-    },
-    /// The loop does not go from zero to an extent of a view by a literal.
+    /// Tasks that take grid positions in turns pass over one another's steps, whose number differs from position to position, or may be no
+    /// `i32`.
     Bounds {
         /// The loop.
         main: Inst,
@@ -101,13 +85,11 @@ impl fmt::Display for Refusal {
         match self {
             Refusal::Mixed { .. } => f.write_str("the loop computes between its products"),
             Refusal::Consumers { groups } => write!(f, "{groups} consumer warpgroups are no power of two"),
-            Refusal::Swizzle { .. } => f.write_str("a tile waits or leaves in rows narrower than they could be"),
-            Refusal::Slot { .. } => f.write_str("a slot is no multiple of the swizzle's alignment"),
             Refusal::View { .. } => f.write_str("no view of a buffer stands for a reshape of an operand"),
-            Refusal::Layouts { .. } => f.write_str("the author requires layouts"),
-            Refusal::Loads { .. } => f.write_str("a tile is loaded behind the loop"),
-            Refusal::Store { .. } => f.write_str("a bulk store stands in a choice, or leaves in parts"),
-            Refusal::Bounds { .. } => f.write_str("the loop does not go from 0 to an extent of a view by a literal"),
+            Refusal::Layouts { .. } => f.write_str("layouts are required, and what leaves by a bulk copy is no matrix"),
+            Refusal::Bounds { .. } => {
+                f.write_str("consumers take grid positions in turns, and the number of steps is not the same at each")
+            }
             Refusal::Nested { .. } => f.write_str("a pipelined loop stands inside of an instruction that is written as a whole"),
             Refusal::Memory { need, have } => write!(f, "its rings take {need} bytes of shared memory side by side, which has {have}"),
             Refusal::Registers => f.write_str("tasks would share registers out anew"),
@@ -122,7 +104,7 @@ impl fmt::Display for Refusal {
 /// # Errors
 /// What can't be written so yet.
 pub fn written(kernel: &Kernel, target: &Target, plan: &Specialised) -> Result<Kernel, Refusal> {
-    gemm::admit(kernel, target, plan)?;
+    gemm::admit(target, plan)?;
     gemm::write(kernel, target, plan)
 }
 

@@ -44,14 +44,16 @@ impl Turn {
 impl Schedule<'_> {
     /// The work of a task that takes every other position.
     pub fn every_other(&self, w: &mut Writer<'_>, of: &BTreeSet<Inst>, task: u32, words: Value) -> Result<(), Refusal> {
-        let before = if task == 0 { number(0) } else { self.steps.into() };
+        // Without steps of others nothing is passed over.
+        let count = self.count.map_or(number(0), Arg::from);
+        let before = if task == 0 { number(0) } else { count };
         self.positions(w, of, Share { first: task, of: 2 }, &[before, number(0)], |w, carried| {
             let &[done, nth] = carried else { return Ok(Vec::new()) };
             // The first turn needs nobody to hand it over: a wait for the phase before a fresh barrier's first is over.
             let phase = w.bin(Op::Add, nth, number(1 - task.min(1)))?;
             let turn = Turn { words, own: task, other: 1 - task.min(1), phase };
             let done = self.consume(w, done, Some(turn))?;
-            let done = w.bin(Op::Add, done, self.steps)?;
+            let done = w.bin(Op::Add, done, count)?;
             let nth = w.bin(Op::Add, nth, number(1))?;
             Ok(vec![Arg::from(done), Arg::from(nth)])
         })

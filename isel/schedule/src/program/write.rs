@@ -3,6 +3,7 @@
 //! A literal stands in front of each of its users, as the parser of the text puts it, so that what is written is what its text parses to.
 
 use super::Refusal;
+use crate::plan::PanelTile;
 use cranelift_entity::SecondaryMap;
 use tilelift_ir::typing::result_type;
 use tilelift_ir::{Attr, CmpOp, Cursor, GridAxis, Inst, Kernel, Literal, Op, Region, Scalar, Type, Value};
@@ -134,6 +135,16 @@ impl<'k> Writer<'k> {
         self.make(Op::Cmp, &[a.into(), b.into()], &[Attr::Cmp(op)], None)
     }
 
+    /// A buffer for tiles as bulk copies bring or take them.
+    ///
+    /// # Errors
+    /// As [`Writer::make`].
+    pub fn buffer(&mut self, ty: &Type, tile: &PanelTile) -> Result<Value, Refusal> {
+        // What is as wide as rows permit need not be said.
+        let swizzle = if tile.span == tile.widest { 0 } else { tile.span };
+        self.make(Op::LocalAlloc, &[], &[Attr::Count(swizzle)], Some(ty))
+    }
+
     /// The launch grid's extent along an axis.
     ///
     /// # Errors
@@ -219,15 +230,16 @@ impl<'k> Writer<'k> {
     /// Those of the bodies.
     pub fn choice(
         &mut self,
-        condition: Value,
+        condition: impl Into<Arg>,
         then: impl FnOnce(&mut Self) -> Result<Vec<Arg>, Refusal>,
         otherwise: impl FnOnce(&mut Self) -> Result<Vec<Arg>, Refusal>,
-    ) -> Result<Vec<Value>, Refusal> {
+    ) -> Result<Vec<Arg>, Refusal> {
+        let condition = self.values(&[condition.into()]);
         let (a, types) = self.region(&[], |w, _| then(w))?;
         let (b, _) = self.region(&[], |w, _| otherwise(w))?;
-        let i = self.to.add_inst(Op::If, &[condition], 0, &[], &[a, b], &types);
+        let i = self.to.add_inst(Op::If, &condition, 0, &[], &[a, b], &types);
         self.place(i);
-        Ok(self.to.insts[i].results.to_vec())
+        Ok(self.to.insts[i].results.iter().map(|&v| v.into()).collect())
     }
 
     /// The region of a task.

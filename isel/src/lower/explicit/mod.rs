@@ -5,6 +5,7 @@
 //! one lane does what a task as a whole does (arrives, starts copies), once all lanes are there
 //! ```
 
+mod beside;
 mod copies;
 mod groups;
 mod lanes;
@@ -13,11 +14,12 @@ mod loops;
 mod matrices;
 mod product;
 
+pub(crate) use beside::exceeds_registers;
 pub(super) use lanes::Late;
 pub(super) use local::Local;
 pub(super) use loops::{Fresh, Reads, Traces};
 
-use super::{Held, Lower};
+use super::{Held, Lower, loads_what_it_leaves};
 use crate::lane::{AllocId, BinOp, LTy, LVal, LaneBuilder, Param, ParamSource, Place, RoleSpec, Special, Unit};
 use groups::Groupwise;
 use std::collections::BTreeMap;
@@ -180,7 +182,9 @@ impl Lower<'_> {
         let (outer, warps) = (self.values.clone(), self.plan.warps);
         let group = self.target.units.as_ref().map_or(1, |u| u.group_warps);
         let mut roles = Vec::new();
+        let (direct, sinks) = (self.direct, loads_what_it_leaves(kernel));
         for r in &plan.roles {
+            self.beside_products(b, r, direct, sinks);
             self.values = outer.clone();
             self.variants.clear();
             self.forget_accesses();
@@ -201,6 +205,7 @@ impl Lower<'_> {
             roles.push(role);
         }
         self.plan.warps = warps;
+        (self.direct, b.sink_loads) = (direct, None);
         for i in &plan.idle {
             let [first, warps] = i.warps;
             let spec = RoleSpec { name: "idle", warps: (first, warps), idle: 0, single: false, registers: Some(i.registers) };

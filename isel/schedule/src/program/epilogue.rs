@@ -1,0 +1,143 @@
+//! The consumers at a grid position: what stands in front of the loop, the loop, and the epilogue with its bulk stores.
+//!
+//! ```text
+//! store v, c[row, col]    ─►    for each part p of v's rows:    wait until the buffer is read    local_store p    fence    meet
+//!                                                               async_store c[row + rows in front of p, col], buffer
+//! ```
+//!
+//! Stores stand in choices, too: all warps of the task take the same arm.
+
+use super::Refusal;
+use super::gemm::Schedule;
+use super::ping_pong::Turn;
+use super::write::{Arg, Writer, number};
+use crate::plan::{PanelTile, is_panels, is_view};
+use tilelift_ir::{Attr, DotPart, Inst, Kernel, LayoutSpec, Op, Region, Shape, SharedType, Type, Value};
+
+/// A buffer through which a result leaves.
+pub(super) struct Staging {
+    /// The buffer.
+    pub buffer: Value,
+    /// The dimension of the result that is cut, and into how many parts.
+    pub parts: (usize, u32),
+}
+
+impl Staging {
+    /// The shape of the buffer through which a tile leaves, so many parts one behind the other.
+    pub fn shape(t: &PanelTile, parts: u32) -> (Vec<u32>, usize) {
+        let down = t.order.get(1).copied().unwrap_or(0);
+        let shape = t.shape.iter().enumerate().map(|(d, &e)| if d == down { e / parts } else { e });
+        (shape.collect(), down)
+    }
+}
+
+/// A requirement of a layout in registers.
+pub(super) fn required(kernel: &Kernel) -> Option<Inst> {
+    let mut found = None;
+    kernel.walk(kernel.body, &mut |i| {
+        if kernel.insts[i].op == Op::RequireLayout && !is_view(kernel, i) {
+            found = found.or(Some(i));
+        }
+    });
+    found
+}
+
+impl Schedule<'_> {
+    /// The consumers at a grid position; `turn` if others take the next one.
+    pub(super) fn consume(&self, w: &mut Writer<'_>, start: Arg, turn: Option<Turn>) -> Result<Arg, Refusal> {
+        let mut done = start;
+        self.epilogue(w, self.kernel.body, &mut done, turn)?;
+        Ok(done)
+    }
+
+    /// The instructions of a region. `done` counts the steps of the ring.
+    fn epilogue(&self, w: &mut Writer<'_>, r: Region, done: &mut Arg, turn: Option<Turn>) -> Result<(), Refusal> {
+        let kernel = self.kernel;
+        for &i in &kernel.regions[r].insts {
+            let d = &kernel.insts[i];
+            if i == self.plan.main {
+                *done = self.main(w, *done, turn)?;
+            } else if let Some(staging) = self.staging.get(&i) {
+                self.store(w, i, staging)?;
+            } else if d.op == Op::If && self.stores_in(i) {
+                self.arms(w, i)?;
+            } else if is_panels(kernel, i) {
+                // The buffer lies so.
+                let v = w.get(d.args[0])?;
+                w.set(d.results[0], v);
+            } else if d.op != Op::Yield && !self.is_position(i) {
+                w.copy(i)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// True if bulk stores stand in an instruction.
+    fn stores_in(&self, i: Inst) -> bool {
+        let mut found = false;
+        self.kernel.insts[i].regions.iter().for_each(|&r| self.kernel.walk(r, &mut |j| found |= self.staging.contains_key(&j)));
+        found
+    }
+
+    /// A choice with bulk stores in it.
+    fn arms(&self, w: &mut Writer<'_>, i: Inst) -> Result<(), Refusal> {
+        let kernel = self.kernel;
+        let d = &kernel.insts[i];
+        let arm = |w: &mut Writer<'_>, r: Region| {
+            // The loop is the body's own.
+            self.epilogue(w, r, &mut number(0), None)?;
+            kernel.yields(r).iter().map(|&v| w.get(v)).collect::<Result<Vec<Arg>, Refusal>>()
+        };
+        let condition = w.get(d.args[0])?;
+        let ends = w.choice(condition, |w| arm(w, d.regions[0]), |w| arm(w, d.regions[1]))?;
+        d.results.iter().zip(ends).for_each(|(&v, to)| w.set(v, to));
+        Ok(())
+    }
+
+    /// A store by bulk copies.
+    fn store(&self, w: &mut Writer<'_>, i: Inst, staging: &Staging) -> Result<(), Refusal> {
+        let kernel = self.kernel;
+        let (v, buffer) = (kernel.operand(i, "value")[0], staging.buffer);
+        let mut whole = w.get(v)?;
+        let Some(tile) = kernel.ty(v).as_tile() else { return Err(Refusal::Written { value: v }) };
+        if let Some(require) = self.required {
+            // Whatever layout it comes in: each consumer warpgroup stores its own rows.
+            if tile.shape.len() != 2 {
+                return Err(Refusal::Layouts { require });
+            }
+            let layout = Attr::Layout(Box::new(LayoutSpec::Mma(DotPart::Acc)));
+            let free = w.make(Op::ReleaseLayout, &[whole], &[], None)?;
+            whole = w.make(Op::RequireLayout, &[free.into()], &[layout], None)?.into();
+        }
+        let (down, parts) = staging.parts;
+        let rows = tile.shape[down] / parts;
+        for part in 0..parts {
+            let value = if parts == 1 {
+                whole
+            } else {
+                let mut at: Shape = tile.shape.iter().map(|_| 0).collect();
+                at[down] = part * rows;
+                let mut ty = tile.clone();
+                ty.shape[down] = rows;
+                w.make(Op::Slice, &[whole], &[Attr::Offsets(at)], Some(&Type::Tile(ty)))?.into()
+            };
+            w.act(Op::AsyncStoreWait, &[], &[Attr::Count(0)]);
+            w.act(Op::LocalStore, &[buffer.into(), value], &[]);
+            w.act(Op::FenceAsync, &[], &[]);
+            w.act(Op::TaskBarrier, &[], &[]);
+            let mut args = vec![w.get(kernel.insts[i].args[0])?];
+            for (d, &at) in kernel.operand(i, "indices").iter().enumerate() {
+                let at = w.get(at)?;
+                args.push(if d == down && part > 0 { w.bin(Op::Add, at, number(part * rows))?.into() } else { at });
+            }
+            args.push(buffer.into());
+            w.act(Op::AsyncStore, &args, &[]);
+        }
+        Ok(())
+    }
+}
+
+/// The type of a buffer of a tile's elements.
+pub(super) fn buffer_type(shape: &[u32], t: &PanelTile) -> Type {
+    Type::Shared(SharedType::new(shape, t.elem))
+}

@@ -1,0 +1,47 @@
+//! Tiles that a task loads beside the sums of its products: where they do not fit a lane's registers together, they are loaded piece by
+//! piece, each as it is wanted.
+
+use super::{Lower, has};
+use crate::lane::{LaneBuilder, Registers, SPARE};
+use crate::layout::assign::Assignment;
+use tilelift_ir::layout::Axis;
+use tilelift_ir::{Inst, Kernel, Op, Value};
+use tilelift_schedule::plan::TaskRole;
+
+/// Registers of a lane that a tile takes.
+fn taken(kernel: &Kernel, assigned: &Assignment, v: Value) -> u32 {
+    assigned.layout(v).map_or(0, |l| (l.size(Axis::Reg) * kernel.ty(v).elem().bytes()).div_ceil(4))
+}
+
+/// True if what so many instructions have summed up and whole tiles that the list loads behind the first of them do not fit so many registers
+/// of a lane together. What is loaded as it is wanted need not be there all at once.
+pub(crate) fn exceeds_registers(kernel: &Kernel, assigned: &Assignment, list: &[Inst], sums: impl Fn(Inst) -> bool, most: u32) -> bool {
+    let (mut held, mut loaded) = (0, 0);
+    for &i in list {
+        let d = &kernel.insts[i];
+        let all: u32 = d.results.iter().map(|&v| taken(kernel, assigned, v)).sum();
+        if sums(i) {
+            held += all;
+        } else if held > 0 && d.op == Op::Load {
+            loaded += all;
+        }
+    }
+    loaded > 0 && held + loaded + SPARE >= most
+}
+
+impl Lower<'_> {
+    /// Decides for a task how it loads tiles.
+    pub(super) fn beside_products(&mut self, b: &mut LaneBuilder, r: &TaskRole, direct: bool, sinks: bool) {
+        let kernel = self.kernel;
+        let product = |op: Op| op == Op::AsyncDot;
+        let multiplies = has(kernel, r.region, product);
+        let entry = self.target.units.as_ref().map_or(self.target.registers, |u| Registers::of(self.target, u, b.warps()).entry);
+        b.sink_loads = (multiplies && sinks).then_some(entry);
+        let sums = |i: Inst| product(kernel.insts[i].op) || kernel.insts[i].regions.iter().any(|&inner| has(kernel, inner, product));
+        let mut lists = vec![r.region];
+        kernel.walk(r.region, &mut |i| lists.extend(&kernel.insts[i].regions));
+        let exceeds =
+            |most: u32| lists.iter().any(|&list| exceeds_registers(kernel, &self.assigned, &kernel.regions[list].insts, sums, most));
+        self.direct = direct || multiplies && r.registers.is_some_and(exceeds);
+    }
+}
