@@ -7,7 +7,7 @@
 //!
 //! What a plan asks of shared memory and registers is computed before it is lowered ([`fit`]); so a kernel is lowered once.
 
-use crate::fit::{Fitted, fit};
+use crate::fit::{FEW_SLOTS, Fitted, fewer, fit, with_depth};
 use crate::lane::{Target, overlap_launches};
 use crate::layout::assign::{Assignment, assign};
 use crate::layout::search::{Search, ring_forms};
@@ -86,16 +86,22 @@ fn with_forms(
     }
 }
 
-/// Lowers a kernel by a plan: as the program that the plan is written as, if that is asked for and it can be.
+/// Lowers a kernel by a plan: as the program that the plan is written as, if that is asked for, can be, and fits. What tasks take of shared
+/// memory depends on which of their tiles live at the same time, so they are lowered to know it, and again with fewer slots; one for which
+/// few would remain is lowered as it is planned.
 fn scheduled(kernel: &Kernel, target: &Target, fitted: Fitted, options: &LowerOptions) -> Result<Lowered, LowerError> {
     let mut refused = None;
-    if let Some(s) = fitted.plan.specialised()
-        && options.as_program == Some(true)
-        && !fitted.whole
+    let mut next = fitted.planned().filter(|_| options.as_program == Some(true));
+    while let Some(plan) = next.take()
+        && let Some(s) = plan.specialised().cloned()
     {
-        match program::written(kernel, target, s) {
-            Ok(made) => return written(made, target, fitted.plan),
+        match program::written(kernel, target, &s).map(|made| written(made, target, plan.clone())) {
             Err(why) => refused = Some(Err(why)),
+            Ok(Err(why @ LowerError::ResourceExceeded { .. })) => {
+                let slots = fewer(&why, s.depth, s.stage_bytes).filter(|&n| n >= FEW_SLOTS && options.stages.is_none());
+                next = slots.map(|n| with_depth(&plan, &s, n));
+            }
+            Ok(done) => return done,
         }
     }
     laid_out(kernel, target, fitted, options.layouts).map(|done| Lowered { written: refused, ..done })
