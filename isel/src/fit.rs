@@ -18,7 +18,7 @@ use tilelift_schedule::plan::{LowerOptions, Plan, Schedule, ScheduleKind, Specia
 use tilelift_schedule::{LowerError, Resource};
 
 /// Slots of a ring below which copies are no longer far enough ahead.
-const FEW_SLOTS: u32 = 4;
+pub(crate) const FEW_SLOTS: u32 = 4;
 
 /// A plan that fits the machine, with its layouts.
 pub(crate) struct Fitted {
@@ -26,10 +26,17 @@ pub(crate) struct Fitted {
     pub assigned: Assignment,
     /// Loads are done in the layout in which their tile is wanted.
     pub direct: bool,
-    /// So that the ring keeps all its slots.
-    pub whole: bool,
     /// Bytes of shared memory at most, of a specialised kernel.
     pub need: Option<u64>,
+    /// Slots of its ring before it was fitted.
+    slots: u32,
+}
+
+impl Fitted {
+    /// The specialised plan before it was fitted.
+    pub fn planned(&self) -> Option<Plan> {
+        self.plan.specialised().map(|ring| with_depth(&self.plan, ring, self.slots))
+    }
 }
 
 /// Fits a plan to the machine.
@@ -39,12 +46,12 @@ pub(crate) struct Fitted {
 pub(crate) fn fit(kernel: &Kernel, target: &Target, options: &LowerOptions, planned: Plan) -> Result<Fitted, LowerError> {
     let assigned = assign(kernel, target, &planned)?;
     let Some(ring) = planned.specialised().cloned() else {
-        return Ok(Fitted { plan: planned, assigned, direct: false, whole: false, need: None });
+        return Ok(Fitted { plan: planned, assigned, direct: false, need: None, slots: 0 });
     };
     let why = match beside_ring(kernel, target, options, &planned, &ring, &assigned) {
-        Ok(Slots { depth, direct, whole, need }) => {
+        Ok(Slots { depth, direct, need }) => {
             let plan = with_depth(&planned, &ring, depth);
-            return Ok(Fitted { plan, assigned, direct, whole, need: Some(need) });
+            return Ok(Fitted { plan, assigned, direct, need: Some(need), slots: ring.depth });
         }
         Err(why) => why,
     };
@@ -54,14 +61,13 @@ pub(crate) fn fit(kernel: &Kernel, target: &Target, options: &LowerOptions, plan
     // What else the kernel holds does not fit beside the ring.
     let plan = plan(kernel, target, &LowerOptions { schedule: Some(ScheduleKind::Pipelined), ..*options })?;
     let assigned = assign(kernel, target, &plan)?;
-    Ok(Fitted { plan, assigned, direct: false, whole: false, need: None })
+    Ok(Fitted { plan, assigned, direct: false, need: None, slots: 0 })
 }
 
 /// A ring that fits.
 struct Slots {
     depth: u32,
     direct: bool,
-    whole: bool,
     need: u64,
 }
 
@@ -85,16 +91,15 @@ fn beside_ring(
     loop {
         let smaller = with(depth);
         let Err(why) = footprint.fits(&smaller) else {
-            return Ok(Slots { depth, direct, whole: false, need: footprint.total(&smaller) });
+            return Ok(Slots { depth, direct, need: footprint.total(&smaller) });
         };
         let Some(fewer) = fewer(&why, depth, ring.stage_bytes).filter(|_| options.stages.is_none()) else { return Err(why) };
         // Where few would remain, what is loaded beside it is loaded as it is wanted and needs no way through shared memory, if
         // that is enough.
         if fewer < FEW_SLOTS && !std::mem::replace(&mut tried, true) {
             let at_use = Footprint::of(kernel, target, plan, assigned, true)?;
-            let all = (**ring).clone();
-            if at_use.fits(&all).is_ok() {
-                return Ok(Slots { depth: all.depth, direct: true, whole: true, need: at_use.total(&all) });
+            if at_use.fits(ring).is_ok() {
+                return Ok(Slots { depth: ring.depth, direct: true, need: at_use.total(ring) });
             }
         }
         if fewer < 2 {
@@ -106,7 +111,7 @@ fn beside_ring(
 
 /// The slots, of so many bytes, that would be left of a ring of so many if it gave back what did not fit beside it; `None` if that is not
 /// what is in the way.
-fn fewer(why: &LowerError, depth: u32, bytes: u32) -> Option<u32> {
+pub(crate) fn fewer(why: &LowerError, depth: u32, bytes: u32) -> Option<u32> {
     match why {
         LowerError::ResourceExceeded { resource: Resource::SharedMemory, need, have, .. } => {
             let over = need.saturating_sub(*have).div_ceil(u64::from(bytes.max(1))).max(1);
@@ -117,7 +122,7 @@ fn fewer(why: &LowerError, depth: u32, bytes: u32) -> Option<u32> {
 }
 
 /// The same plan with so many slots.
-fn with_depth(plan: &Plan, ring: &Specialised, depth: u32) -> Plan {
+pub(crate) fn with_depth(plan: &Plan, ring: &Specialised, depth: u32) -> Plan {
     let ring = Specialised { depth, ..ring.clone() };
     Plan { warps: plan.warps, stages: depth, schedule: Schedule::Specialised(Rc::new(ring)) }
 }

@@ -7,7 +7,7 @@
 //!
 //! What a plan asks of shared memory and registers is computed before it is lowered ([`fit`]); so a kernel is lowered once.
 
-use crate::fit::{Fitted, fit};
+use crate::fit::{FEW_SLOTS, Fitted, fewer, fit, with_depth};
 use crate::lane::{Target, overlap_launches};
 use crate::layout::assign::{Assignment, assign};
 use crate::layout::search::{Search, ring_forms};
@@ -17,7 +17,7 @@ use std::rc::Rc;
 use tilelift_ir::channel::{Units, check, expand};
 use tilelift_ir::verify::Verified;
 use tilelift_ir::{Inst, Kernel, Op, verify};
-use tilelift_schedule::plan::{LayoutChoice, LowerOptions, PanelTile, Plan, Schedule, plan, plan_with, staged_loads};
+use tilelift_schedule::plan::{LayoutChoice, LowerOptions, PanelTile, Plan, plan, plan_with, staged_loads};
 use tilelift_schedule::program::Refusal;
 use tilelift_schedule::{LowerError, Resource, program};
 
@@ -87,27 +87,38 @@ fn with_forms(
     }
 }
 
-/// Lowers a kernel by a plan: as the program that the plan is written as, if that is asked for and it can be.
+/// Lowers a kernel by a plan: as the program that the plan is written as, if that is asked for, can be, and fits. What tasks take of shared
+/// memory depends on which of their tiles live at the same time, so they are lowered to know it, and again with fewer slots; one for which
+/// few would remain is lowered as it is planned.
 fn scheduled(kernel: &Kernel, target: &Target, fitted: Fitted, options: &LowerOptions) -> Result<Lowered, LowerError> {
     let mut refused = None;
-    let as_program = options.as_program == Some(true) && !fitted.whole;
-    let made = match &fitted.plan.schedule {
-        Schedule::Specialised(s) if as_program => Some(program::written(kernel, target, s)),
-        Schedule::Pipelined { .. } if as_program => program::pipelined(kernel, target, &fitted.plan),
-        _ => None,
-    };
-    match made {
-        Some(Ok(made)) => match written(made, target, fitted.plan.clone(), fitted.whole) {
-            // What the rest of a pipelined kernel needs beside its rings is known now.
-            Err(LowerError::ResourceExceeded { resource: Resource::SharedMemory, need, have, .. })
-                if fitted.plan.specialised().is_none() =>
-            {
+    let as_program = options.as_program == Some(true);
+    if as_program && let Some(made) = program::pipelined(kernel, target, &fitted.plan) {
+        match made.map(|made| written(made, target, fitted.plan.clone(), false)) {
+            Ok(Err(LowerError::ResourceExceeded { resource: Resource::SharedMemory, need, have, .. })) => {
                 refused = Some(Err(Refusal::Memory { need, have }));
             }
-            done => return done,
-        },
-        Some(Err(why)) => refused = Some(Err(why)),
-        None => {}
+            Ok(done) => return done,
+            Err(why) => refused = Some(Err(why)),
+        }
+    }
+    let (mut next, mut direct) = (fitted.planned().filter(|_| as_program), false);
+    while let Some(plan) = next.take()
+        && let Some(s) = plan.specialised().cloned()
+    {
+        match program::written(kernel, target, &s).map(|made| written(made, target, plan.clone(), direct)) {
+            Err(why) => refused = Some(Err(why)),
+            Ok(Err(why @ LowerError::ResourceExceeded { .. })) => {
+                let slots = fewer(&why, s.depth, s.stage_bytes).filter(|&n| n >= FEW_SLOTS && options.stages.is_none());
+                next = match slots {
+                    Some(n) => Some(with_depth(&plan, &s, n)),
+                    // What is loaded as it is wanted needs no way through shared memory.
+                    None if !std::mem::replace(&mut direct, true) => fitted.planned(),
+                    None => None,
+                };
+            }
+            Ok(done) => return done,
+        }
     }
     laid_out(kernel, target, fitted, options.layouts).map(|done| Lowered { written: refused, ..done })
 }
@@ -143,7 +154,15 @@ fn laid_out(kernel: &Kernel, target: &Target, fitted: Fitted, layouts: LayoutCho
             done => done,
         };
     }
-    let done = proved(kernel, target, plan, assigned, direct)?;
+    let tasks = plan.explicit().map(|_| plan.clone());
+    let done = match (proved(kernel, target, plan, assigned, direct), tasks) {
+        // What tasks load as it is wanted needs no way through shared memory.
+        (Err(why @ LowerError::ResourceExceeded { resource: Resource::SharedMemory, .. }), Some(plan)) if !direct => {
+            let assigned = assign(kernel, target, &plan)?;
+            proved(kernel, target, plan, assigned, true).map_err(|_| why)?
+        }
+        (done, _) => done?,
+    };
     debug_assert!(
         need.is_none_or(|need| u64::from(done.program.shared_bytes) <= need),
         "{} bytes of shared memory where {need:?} were computed: {}",

@@ -47,7 +47,7 @@ pub enum LowerError {
         /// The layout.
         what: String,
         /// Why it can't be had.
-        why: Unmet,
+        why: Box<Unmet>,
         /// What it is at odds with, and where that stands.
         other: String,
         /// The place of the `require_layout` in the text, if it has one.
@@ -162,7 +162,8 @@ impl LowerError {
     /// True if the kernel asks for a specialised loop, and the target has no units for it.
     pub fn needs_units(&self) -> bool {
         match self {
-            LowerError::NotSpecialised { why, .. } | LowerError::Requirement { why: Unmet::NotSpecialised(why), .. } => why.needs_units(),
+            LowerError::NotSpecialised { why, .. } => why.needs_units(),
+            LowerError::Requirement { why, .. } => matches!(&**why, Unmet::NotSpecialised(why) if why.needs_units()),
             _ => false,
         }
     }

@@ -210,7 +210,7 @@ fn panels_refused(kernel: &Kernel, why: Option<&NotSpecialised>) -> Option<Lower
     let named = |i: &&Inst| kernel.insts[**i].args.iter().chain(&kernel.insts[**i].results).any(|v| values.contains(v));
     let &site = sites.iter().find(named).or(sites.first())?;
     let what = tilelift_ir::require::spec(kernel, site).map(ToString::to_string).unwrap_or_default();
-    let why = why.map_or(Unmet::Tasks, |why| Unmet::NotSpecialised(Box::new(why.clone())));
+    let why = Box::new(why.map_or(Unmet::Tasks, |why| Unmet::NotSpecialised(Box::new(why.clone()))));
     let other = "the schedule, which is not specialised; require other panels, or none".to_owned();
     Some(LowerError::Requirement { what, why, other, loc: kernel.locs[site] })
 }

@@ -55,7 +55,7 @@ fn refuse(kernel: &Kernel, site: Inst, why: Unmet, other: Inst) -> LowerError {
 
 fn requirement(kernel: &Kernel, site: Inst, why: Unmet, other: String) -> LowerError {
     let what = spec(kernel, site).map(ToString::to_string).unwrap_or_default();
-    LowerError::Requirement { what, why, other, loc: kernel.locs[site] }
+    LowerError::Requirement { what, why: Box::new(why), other, loc: kernel.locs[site] }
 }
 
 /// Lanes and warps of the layout are those of the program.
