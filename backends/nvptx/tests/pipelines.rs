@@ -85,6 +85,15 @@ fn counts(text: &str) -> [usize; 4] {
     ["cp.async.c", "mma.sync", "ldmatrix", "bar.sync"].map(|w| text.matches(w).count())
 }
 
+/// A schedule copies, multiplies and fetches as often as the plan alone, and its lanes do not meet more often; nor does it take more memory,
+/// but for the alignment of its rings.
+fn same_work(case: &Case, kernel: &PtxKernel, alone: &PtxKernel) {
+    let [ours, theirs] = [&kernel.text, &alone.text].map(|t| counts(t));
+    assert_eq!(ours[..3], theirs[..3], "{}", case.name);
+    assert!(ours[3] <= theirs[3], "{}: {} barriers, not {}", case.name, ours[3], theirs[3]);
+    assert!(kernel.shared_bytes <= alone.shared_bytes + 1024, "{}: {} of {}", case.name, kernel.shared_bytes, alone.shared_bytes);
+}
+
 /// All judges, and the schedule does what the plan alone does: as many copies, products, matrix loads and barriers.
 fn judged(case: &Case, options: &LowerOptions) {
     let target = sm_80();
@@ -95,10 +104,7 @@ fn judged(case: &Case, options: &LowerOptions) {
     clean(case, &kernel, "sm_80");
     let plain = lowered(&case.build().expect("builds"), &target, options);
     let alone = printed(&plain, &target);
-    let [ours, theirs] = [&kernel.text, &alone.text].map(|t| counts(t));
-    assert_eq!(ours[..3], theirs[..3], "{}", case.name);
-    assert!(ours[3] <= theirs[3], "{}: {} barriers, not {}", case.name, ours[3], theirs[3]);
-    assert!(kernel.shared_bytes <= alone.shared_bytes + 1024, "{}: {} of {}", case.name, kernel.shared_bytes, alone.shared_bytes);
+    same_work(case, &kernel, &alone);
 }
 
 #[test]
@@ -349,4 +355,29 @@ fn refusals_are_data() {
     .expect("parses");
     let l = lowered(&in_a_choice.kernels[0], &sm_80(), &asked);
     assert!(matches!(l.written, Some(Err(Refusal::Nested { inst })) if in_a_choice.kernels[0].insts[inst].op == Op::If));
+}
+
+/// Every kernel of the library whose loops are pipelined is written, copies, multiplies and fetches as the plan alone does, and meets no more
+/// often.
+#[test]
+fn the_library() {
+    let target = sm_80();
+    let mut written = 0;
+    for case in tilelift_kernels::cases() {
+        let Ok(tile) = case.build() else { continue };
+        if tile.is_explicit() {
+            continue;
+        }
+        let plain = lowered(&tile, &target, &LowerOptions::default());
+        let l = lowered(&tile, &target, &LowerOptions { as_program: Some(true), ..LowerOptions::default() });
+        if l.written.is_none() {
+            assert!(!plain.program.to_string().contains("wait_copies 1"), "{}", case.name);
+            continue;
+        }
+        made(&l);
+        written += 1;
+        let (kernel, alone) = (printed(&l, &target), printed(&plain, &target));
+        same_work(&case, &kernel, &alone);
+    }
+    assert!(written > 200, "{written} written");
 }

@@ -115,7 +115,7 @@ pub fn fetches(kernel: &Kernel, plan: &Explicit) -> Fetches {
     let mut fetching: Vec<Inst> = Vec::new();
     for (&i, &(region, at)) in places.iter().filter(|(i, _)| candidates[**i]) {
         let Some(h) = handle(kernel, kernel.insts[i].args[0]) else { continue };
-        let swizzled = plan.forms.get(&h.root).is_some_and(fits) && filled.contains(&h.root) && h.parts.len() == 2;
+        let swizzled = plan.forms.get(&h.root).is_some_and(fits) && filled.contains(&h.root);
         let mut dots = Vec::new();
         readers(&uses, kernel, kernel.insts[i].results[0], &mut dots);
         let near = dots.iter().all(|dot| {
