@@ -20,11 +20,11 @@ pub(super) use loops::Fresh;
 use super::{Held, Lower};
 use crate::lane::{AllocId, BinOp, LTy, LVal, LaneBuilder, Param, ParamSource, Place, RoleSpec, Special, Unit};
 use groups::Groupwise;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 use tilelift_ir::{Attr, CmpOp, Inst, Kernel, Op, Region, Type, Value};
 use tilelift_schedule::LowerError;
-use tilelift_schedule::plan::{Explicit, Fetches, TaskRole, fetches, handle};
+use tilelift_schedule::plan::{Explicit, Fetches, TaskRole, allocation, fetches, handle};
 
 /// Barrier words.
 #[derive(Clone, Copy, Debug)]
@@ -393,10 +393,18 @@ impl Lower<'_> {
         let kernel = self.kernel;
         let t = self.task()?;
         let mut reads = false;
+        let buffer = |v: Value| handle(kernel, v).map(|h| allocation(kernel, h.root));
+        let mut units: BTreeSet<Inst> = BTreeSet::new();
+        kernel.walk(kernel.body, &mut |i| {
+            let d = &kernel.insts[i];
+            if matches!(d.op, Op::AsyncLoad | Op::AsyncStore | Op::AsyncReduce | Op::AsyncDot) {
+                units.extend(d.args.iter().filter_map(|&v| buffer(v)));
+            }
+        });
         kernel.walk(t.current, &mut |i| {
             let d = &kernel.insts[i];
             let panels = |v: Value| handle(kernel, v).is_some_and(|h| t.plan.forms.get(&h.root).is_some_and(|f| f.panels.is_some()));
-            reads |= d.op == Op::LocalLoad && panels(d.args[0]);
+            reads |= d.op == Op::LocalLoad && panels(d.args[0]) && buffer(d.args[0]).is_some_and(|a| units.contains(&a));
         });
         Ok(reads)
     }
