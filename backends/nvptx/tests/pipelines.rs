@@ -5,10 +5,7 @@
 #[allow(dead_code)]
 mod launch;
 
-#[path = "common/arguments.rs"]
-mod values;
-
-use launch::{run, schedule};
+use launch::{arguments, run, schedule};
 use tilelift_interp::{Arg, Buffer, Memory, Options, ViewArg, interpret};
 use tilelift_ir::{Kernel, Op, Scalar, text, verify};
 use tilelift_isel::abi::marshal;
@@ -18,7 +15,6 @@ use tilelift_kernels::workload::{AttentionCase, GemmCase};
 use tilelift_kernels::{Activation, Attention, Case, Gemm, Size};
 use tilelift_nvptx::{EmitOptions, PtxKernel, emit, sm_80, sm_90a};
 use tilelift_nvptx_sim as sim;
-use values::arguments;
 
 fn product(config: &Gemm, [m, n, k]: [u32; 3]) -> Case {
     let config = config.clone().for_shape(m, n, k);
