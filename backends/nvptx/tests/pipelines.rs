@@ -5,14 +5,16 @@
 #[allow(dead_code)]
 mod launch;
 
-use launch::{run, schedule};
-use tilelift_interp::{Buffer, Memory, Options, interpret};
+use launch::{arguments, run, schedule};
+use tilelift_interp::{Arg, Buffer, Memory, Options, ViewArg, interpret};
 use tilelift_ir::{Kernel, Op, Scalar, text, verify};
-use tilelift_isel::lane::{Block, Inst};
-use tilelift_isel::{LowerOptions, Lowered, Refusal, Target, lower, prove};
+use tilelift_isel::abi::marshal;
+use tilelift_isel::lane::{Block, Inst, LaneOptions, interpret as lanes};
+use tilelift_isel::{LowerOptions, Lowered, Refusal, Target, lower, prove, prove_by_all_states};
 use tilelift_kernels::workload::{AttentionCase, GemmCase};
 use tilelift_kernels::{Activation, Attention, Case, Gemm, Size};
 use tilelift_nvptx::{EmitOptions, PtxKernel, emit, sm_80, sm_90a};
+use tilelift_nvptx_sim as sim;
 
 fn product(config: &Gemm, [m, n, k]: [u32; 3]) -> Case {
     let config = config.clone().for_shape(m, n, k);
@@ -46,6 +48,7 @@ fn round_trip(case: &Case, target: &Target, options: &LowerOptions) -> Lowered {
     assert_eq!(printed(&again, target).text, printed(&l, target).text, "{}", case.name);
     let proof = prove(&l.program, target).unwrap_or_else(|e| panic!("{}: {e}", case.name));
     assert!(proof.states > 0, "{}: nothing was followed", case.name);
+    prove_by_all_states(&l.program, target).unwrap_or_else(|e| panic!("{}: {e}", case.name));
     l
 }
 
@@ -78,6 +81,15 @@ fn counts(text: &str) -> [usize; 4] {
     ["cp.async.c", "mma.sync", "ldmatrix", "bar.sync"].map(|w| text.matches(w).count())
 }
 
+/// A schedule copies, multiplies and fetches as often as the plan alone, and its lanes do not meet more often; nor does it take more memory,
+/// but for the alignment of its rings.
+fn same_work(case: &Case, kernel: &PtxKernel, alone: &PtxKernel) {
+    let [ours, theirs] = [&kernel.text, &alone.text].map(|t| counts(t));
+    assert_eq!(ours[..3], theirs[..3], "{}", case.name);
+    assert!(ours[3] <= theirs[3], "{}: {} barriers, not {}", case.name, ours[3], theirs[3]);
+    assert!(kernel.shared_bytes <= alone.shared_bytes + 1024, "{}: {} of {}", case.name, kernel.shared_bytes, alone.shared_bytes);
+}
+
 /// All judges, and the schedule does what the plan alone does: as many copies, products, matrix loads and barriers.
 fn judged(case: &Case, options: &LowerOptions) {
     let target = sm_80();
@@ -88,10 +100,7 @@ fn judged(case: &Case, options: &LowerOptions) {
     clean(case, &kernel, "sm_80");
     let plain = lowered(&case.build().expect("builds"), &target, options);
     let alone = printed(&plain, &target);
-    let [ours, theirs] = [&kernel.text, &alone.text].map(|t| counts(t));
-    assert_eq!(ours[..3], theirs[..3], "{}", case.name);
-    assert!(ours[3] <= theirs[3], "{}: {} barriers, not {}", case.name, ours[3], theirs[3]);
-    assert!(kernel.shared_bytes <= alone.shared_bytes + 1024, "{}: {} of {}", case.name, kernel.shared_bytes, alone.shared_bytes);
+    same_work(case, &kernel, &alone);
 }
 
 #[test]
@@ -140,6 +149,108 @@ fn attention() {
         let workload = Box::new(AttentionCase { config, queries, keys, heads: 1 });
         judged(&Case { name: format!("attention {dim}"), row: 9, size: Size::Small, workload }, &LowerOptions::default());
     }
+}
+
+/// A kernel of `i8` views and one of `i32`, whose sums are exact, by all judges: bytes that are compared.
+fn exact(kernel: &str, shapes: [&[i64]; 3], grid: [u32; 3]) {
+    let target = sm_80();
+    let plain = text::parse(kernel).unwrap_or_else(|e| panic!("{e}")).kernels.remove(0);
+    let l = lowered(&plain, &target, &LowerOptions { as_program: Some(true), ..LowerOptions::default() });
+    prove(&l.program, &target).unwrap_or_else(|e| panic!("{e}\n{}", text::print(made(&l))));
+    prove_by_all_states(&l.program, &target).unwrap_or_else(|e| panic!("{e}"));
+    let count = |s: &[i64]| s.iter().product::<i64>() as usize;
+    let bytes = |n: usize, seed: usize| (0..n).map(|i| ((i * 31 + seed * 17) % 23) as u8).collect::<Vec<u8>>();
+    let begin = || {
+        let mut memory = Memory::new();
+        let mut args: Vec<Arg> = Vec::new();
+        for (n, shape) in shapes.iter().enumerate() {
+            let (elem, size) = if n == 2 { (Scalar::I32, 4 * count(shape)) } else { (Scalar::I8, count(shape)) };
+            let buffer = memory.add(if n == 2 { Buffer::from_bytes(vec![0; size]) } else { Buffer::from_bytes(bytes(size, n)) });
+            args.push(ViewArg::dense(buffer, elem, shape).into());
+        }
+        (memory, args)
+    };
+    let interpreted = |k: &Kernel| {
+        let (mut memory, args) = begin();
+        let verified = verify(k).unwrap_or_else(|e| panic!("{}", e.pretty(k)));
+        interpret(&verified, grid, &args, &mut memory, &Options::default()).unwrap_or_else(|e| panic!("{e}\n{}", text::print(k)));
+        memory.buffers[2].bytes().to_vec()
+    };
+    let want = interpreted(&plain);
+    assert!(want.iter().any(|&b| b != 0));
+    assert_eq!(interpreted(made(&l)), want);
+    let (mut memory, args) = begin();
+    lanes(&l.program, &target, grid, &args, &mut memory, &LaneOptions::default()).unwrap_or_else(|e| panic!("{e}"));
+    assert_eq!(memory.buffers[2].bytes(), want);
+    let kernel = printed(&l, &target);
+    let module = sim::Module::parse(&kernel.text).unwrap_or_else(|e| panic!("{e}"));
+    let mut device = sim::Memory::new();
+    let (memory, args) = begin();
+    let bases: Vec<u64> = memory.buffers.iter().map(|b| device.alloc("tensor", sim::Init::Bytes(b.bytes().to_vec()))).collect();
+    let values = marshal(&kernel.params, grid, &args, |buffer, offset| bases[buffer] + offset).expect("marshals");
+    let args = arguments(&values);
+    let launch = sim::Launch {
+        entry: &kernel.entry,
+        grid,
+        block: [kernel.threads, 1, 1],
+        shared_bytes: kernel.shared_bytes,
+        args: &args,
+        config: schedule(2),
+    };
+    module.launch(&launch, &mut device).unwrap_or_else(|e| panic!("{e}"));
+    assert_eq!(device.read(bases[2], want.len()).expect("is there"), want);
+}
+
+/// Loads with masks stay loads, beside those that run ahead.
+#[test]
+fn masks() {
+    exact(
+        "kernel @masked(v0: view<i8, [?, ?%16]>, v1: view<i8, [?, ?%16]>, v2: view<i32, [?, ?]>) warps=4 {
+            v3 = dim v0, 1
+            v4 = splat 0 : tile<32x32xi32>
+            v5 = iota 0 : tile<32x32xi32>
+            v6 = iota 1 : tile<32x32xi32>
+            v7 = cmp ge v5, v6
+            v8 = for v9 in 0..v3 step 32 carry v10 = v4 {
+                v11 = load v0[0, v9] : tile<32x32xi8>
+                v12 = load v1[v9, 0], mask=v7 : tile<32x32xi8>
+                v13 = dot v11, v12, v10
+                yield v13
+            }
+            store v2[0, 0], v8
+        }",
+        [&[30, 112], &[112, 32], &[30, 32]],
+        [1, 1, 1],
+    );
+}
+
+/// A loop that pipelines inside of one that stores what it gives: slots are free when it begins again. Bounds are no literals.
+#[test]
+fn loops_in_loops() {
+    exact(
+        "kernel @nested(v0: view<i8, [?, ?%16]>, v1: view<i8, [?, ?%16]>, v2: view<i32, [?, ?]>) warps=4 {
+            v3 = dim v0, 1
+            v4 = dim v0, 0
+            v5 = program_id x
+            v6 = num_programs x
+            v7 = mul v5, 32
+            v8 = mul v6, 32
+            for v9 in v7..v4 step v8 {
+                v10 = splat 0 : tile<32x32xi32>
+                v11 = mul v5, 16
+                v12 = for v13 in v11..v3 step 32 carry v14 = v10 {
+                    v15 = load v0[v9, v13] : tile<32x32xi8>
+                    v16 = load v1[v13, 0] : tile<32x32xi8>
+                    v17 = dot v15, v16, v14
+                    yield v17
+                }
+                store v2[v9, 0], v12
+                yield
+            }
+        }",
+        [&[150, 112], &[112, 32], &[150, 32]],
+        [2, 1, 1],
+    );
 }
 
 /// Calls `f` with every list of instructions of a program.
@@ -240,4 +351,29 @@ fn refusals_are_data() {
     .expect("parses");
     let l = lowered(&in_a_choice.kernels[0], &sm_80(), &asked);
     assert!(matches!(l.written, Some(Err(Refusal::Nested { inst })) if in_a_choice.kernels[0].insts[inst].op == Op::If));
+}
+
+/// Every kernel of the library whose loops are pipelined is written, copies, multiplies and fetches as the plan alone does, and meets no more
+/// often.
+#[test]
+fn the_library() {
+    let target = sm_80();
+    let mut written = 0;
+    for case in tilelift_kernels::cases() {
+        let Ok(tile) = case.build() else { continue };
+        if tile.is_explicit() {
+            continue;
+        }
+        let plain = lowered(&tile, &target, &LowerOptions::default());
+        let l = lowered(&tile, &target, &LowerOptions { as_program: Some(true), ..LowerOptions::default() });
+        if l.written.is_none() {
+            assert!(!plain.program.to_string().contains("wait_copies 1"), "{}", case.name);
+            continue;
+        }
+        made(&l);
+        written += 1;
+        let (kernel, alone) = (printed(&l, &target), printed(&plain, &target));
+        same_work(&case, &kernel, &alone);
+    }
+    assert!(written > 200, "{written} written");
 }

@@ -52,7 +52,7 @@ pub struct LowerOptions {
     pub left_registers: Option<bool>,
     /// Whether results of a specialised loop leave by bulk copies, where those take them.
     pub bulk_results: Option<bool>,
-    /// Whether a specialised loop is written as a kernel with tasks, where it can be, and lowered as such; not so unless asked for.
+    /// Whether a specialised or pipelined loop is written as a program, where it can be, and lowered as such; not so unless asked for.
     pub as_program: Option<bool>,
     /// How layouts are chosen.
     pub layouts: LayoutChoice,

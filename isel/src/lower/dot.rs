@@ -253,7 +253,8 @@ impl Lower<'_> {
             return Err(LowerError::unsupported("a dot", "it has no plan"));
         };
         if let Some(q) = plan.group {
-            return self.group_dot(b, i, &plan, q);
+            self.group_dot(b, i, &plan, q)?;
+            return self.late_copies(b);
         }
         let acc = self.tile(b, d.args[2], &plan.whole)?;
         let held = self.kernel.ty(d.args[2]).elem();

@@ -21,12 +21,13 @@ usage: tilelift compile FILE [OPTION…]
 
   --target NAME    the machine (sm_80 if not given); `tilelift devices` lists them
   --emit WHAT      ptx (the text, default), lane (the lane program), tile (the kernel behind `--opt`) or schedule (the kernel with tasks,
-                   rings and grid positions that a specialised loop is written as)
+                   rings and grid positions that a specialised loop is written as, or
+                   the copies ahead of a pipelined one)
   --kernel NAME    only this kernel
   --warps N        warps per program instance, overriding the kernel's hint
   --schedule NAME  specialised or pipelined (the planner's choice)
   --stages N       stages of pipelined loops, overriding the kernel's hint
-  --as-program     lower a specialised loop as the kernel with tasks that `--emit schedule` prints, where it is written as one
+  --as-program     lower a specialised or pipelined loop as the kernel that `--emit schedule` prints, where it is written as one
   --unproven       compile tasks whose work together is not proved
   --opt N          0: as written, 1: equality saturation over the tile program (default), 2: layouts, too
   -o, --output F   write to a file

@@ -3,7 +3,7 @@
 #[path = "arguments.rs"]
 mod arguments;
 
-use arguments::arguments;
+pub use arguments::arguments;
 use tilelift_interp::{Buffer, Memory};
 use tilelift_isel::abi::marshal;
 use tilelift_isel::lane::Program;

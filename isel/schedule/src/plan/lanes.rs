@@ -21,7 +21,19 @@ fn is_whole(h: &Handle, shape: &[u32]) -> bool {
     h.parts.iter().all(|p| p.at == 0 && shape.get(p.of) == Some(&p.extent))
 }
 
-/// The panels of a buffer that lanes fill by copies, if it is used slot by slot and its rows are whole pieces.
+/// True if products alone read what is loaded from a buffer, and something is.
+fn multiplied(kernel: &Kernel, root: Inst) -> bool {
+    let loads = local_loads(kernel);
+    let (mut any, mut all) = (false, true);
+    for (i, d) in kernel.insts.iter().filter(|(_, d)| d.op == Op::LocalLoad) {
+        if handle(kernel, d.args[0]).is_some_and(|h| allocation(kernel, h.root) == root) {
+            (any, all) = (true, all && loads[i]);
+        }
+    }
+    any && all
+}
+
+/// The panels of a buffer that lanes fill, by copies or with operands of products, if it is used slot by slot and its rows are whole pieces.
 pub(super) fn panels(kernel: &Kernel, root: Inst) -> Option<Blocks> {
     let d = &kernel.insts[root];
     let ty = kernel.ty(*d.results.first()?).as_shared()?;
@@ -29,15 +41,16 @@ pub(super) fn panels(kernel: &Kernel, root: Inst) -> Option<Blocks> {
         return None;
     }
     let mut found: Option<(usize, u32)> = None;
-    let mut plain = true;
+    let (mut plain, mut operands) = (true, None);
     kernel.walk(kernel.body, &mut |i| {
         let d = &kernel.insts[i];
         for h in d.args.iter().filter_map(|&v| handle(kernel, v)).filter(|h| allocation(kernel, h.root) == root) {
             plain &= h.root == root && is_whole(&h, &ty.shape) && !matches!(d.op, Op::LocalAlloc | Op::LocalReinterpret | Op::LocalSlice);
-            if d.op != Op::CopyAsync {
-                continue;
-            }
-            let along = GlobalAccess::of(kernel, i).contiguous().and_then(|k| h.parts.get(k)).map(|p| p.of);
+            let along = match d.op {
+                Op::CopyAsync => GlobalAccess::of(kernel, i).contiguous().and_then(|k| h.parts.get(k)).map(|p| p.of),
+                Op::LocalStore if *operands.get_or_insert_with(|| multiplied(kernel, root)) => Some(ty.shape.len() - 1),
+                _ => continue,
+            };
             let Some(contiguous) = along else {
                 plain = false;
                 continue;
@@ -65,13 +78,16 @@ fn places(kernel: &Kernel) -> BTreeMap<Inst, (Region, usize)> {
     out
 }
 
-/// True if an instruction, with all inside of it, leaves local memory as it is, or begins copies: what is read of a buffer in front of it may
-/// as well be read behind it.
+/// True if an instruction, with all inside of it, leaves memory as it is, or begins copies: what is read in front of it may as well be read
+/// behind it.
 fn leaves(kernel: &Kernel, i: Inst) -> bool {
+    let reads = |j: Inst| {
+        let effects = kernel.insts[j].op.info().effects;
+        !effects.is_shared() && matches!(effects.global(), Effects::Pure | Effects::Reads)
+    };
     let d = &kernel.insts[i];
-    let own = !d.op.info().effects.is_shared() || matches!(d.op, Op::LocalLoad | Op::CopyAsync | Op::CopyAsyncCommit);
-    let mut all = own;
-    d.regions.iter().for_each(|&r| kernel.walk(r, &mut |j| all &= !kernel.insts[j].op.info().effects.is_shared()));
+    let mut all = reads(i) || matches!(d.op, Op::LocalLoad | Op::CopyAsync | Op::CopyAsyncCommit);
+    d.regions.iter().for_each(|&r| kernel.walk(r, &mut |j| all &= reads(j)));
     all
 }
 
@@ -115,7 +131,7 @@ pub fn fetches(kernel: &Kernel, plan: &Explicit) -> Fetches {
     let mut fetching: Vec<Inst> = Vec::new();
     for (&i, &(region, at)) in places.iter().filter(|(i, _)| candidates[**i]) {
         let Some(h) = handle(kernel, kernel.insts[i].args[0]) else { continue };
-        let swizzled = plan.forms.get(&h.root).is_some_and(fits) && filled.contains(&h.root) && h.parts.len() == 2;
+        let swizzled = plan.forms.get(&h.root).is_some_and(fits) && filled.contains(&h.root);
         let mut dots = Vec::new();
         readers(&uses, kernel, kernel.insts[i].results[0], &mut dots);
         let near = dots.iter().all(|dot| {

@@ -9,6 +9,8 @@
 //!                 persistence  worker_id, num_workers, grid positions in their order
 //! ```
 //!
+//! Of pipelined loops the lanes copy into rings, some iterations ahead.
+//!
 //! The result prints, parses, is interpreted, proved and lowered as any other kernel with explicit control. What can't be written so yet
 //! is a [`Refusal`]; such loops are lowered by the plan alone.
 

@@ -22,11 +22,11 @@ pub(super) use loops::{Fresh, Reads, Traces};
 use super::{Held, Lower, loads_what_it_leaves};
 use crate::lane::{AllocId, BinOp, LTy, LVal, LaneBuilder, Param, ParamSource, Place, RoleSpec, Special, Unit};
 use groups::Groupwise;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 use tilelift_ir::{Attr, CmpOp, Inst, Kernel, Op, Region, Type, Value};
 use tilelift_schedule::LowerError;
-use tilelift_schedule::plan::{Explicit, Fetches, TaskRole, fetches, handle};
+use tilelift_schedule::plan::{Explicit, Fetches, TaskRole, allocation, fetches, handle};
 
 /// Barrier words.
 #[derive(Clone, Copy, Debug)]
@@ -42,6 +42,8 @@ pub(super) struct TaskState {
     maps: BTreeMap<Inst, u32>,
     /// Allocations by the instruction that makes them.
     allocs: BTreeMap<Inst, AllocId>,
+    /// Those that units read or write, by the instruction that makes them.
+    for_units: BTreeSet<Inst>,
     /// Barrier words, which live as long as the program.
     words: Vec<AllocId>,
     /// Barrier words were made that nobody else sees yet.
@@ -129,10 +131,18 @@ impl Lower<'_> {
             b.unit(Unit::PrefetchMap { map, guard: first });
         }
         let groups = plan.warps / self.target.units.as_ref().map_or(1, |u| u.group_warps);
+        let mut for_units = BTreeSet::new();
+        kernel.walk(kernel.body, &mut |i| {
+            let d = &kernel.insts[i];
+            if matches!(d.op, Op::AsyncLoad | Op::AsyncStore | Op::AsyncReduce | Op::AsyncDot) {
+                for_units.extend(d.args.iter().filter_map(|&v| handle(kernel, v)).map(|h| allocation(kernel, h.root)));
+            }
+        });
         self.task = Some(TaskState {
             plan: plan.clone(),
             maps,
             allocs: BTreeMap::new(),
+            for_units,
             words: Vec::new(),
             unpublished: false,
             named,
@@ -397,10 +407,10 @@ impl Lower<'_> {
         Ok(())
     }
 
-    /// True for a part of a buffer in panels: a unit may write next what lanes have read of it.
+    /// True for a part of a buffer in panels that units use: one may write next what lanes have read of it.
     fn in_panels(&self, v: Value) -> bool {
-        let form = |t: &TaskState| handle(self.kernel, v).and_then(|h| t.plan.forms.get(&h.root).map(|f| f.panels.is_some()));
-        self.task.as_ref().and_then(form).unwrap_or(false)
+        let Some((t, h)) = self.task.as_ref().zip(handle(self.kernel, v)) else { return false };
+        t.plan.forms.get(&h.root).is_some_and(|f| f.panels.is_some()) && t.for_units.contains(&allocation(self.kernel, h.root))
     }
 
     /// One lane is about to arrive for the task.
