@@ -7,7 +7,7 @@ use common::*;
 use tilelift_interp::{Arg, Buffer, Memory, ViewArg};
 use tilelift_ir::text::parse;
 use tilelift_ir::{Scalar, num, verify};
-use tilelift_isel::lane::{LaneOptions, Program, Target, interpret};
+use tilelift_isel::lane::{LaneOptions, Program, Target, UnOp, interpret};
 use tilelift_isel::{LowerOptions, lower};
 use tilelift_nvptx::sm_80;
 
@@ -24,6 +24,7 @@ const TANH: Function = ("tanh", f64::tanh);
 const SIN: Function = ("sin", num::sin);
 const COS: Function = ("cos", num::cos);
 const ERF: Function = ("erf", num::erf);
+const SQRT: Function = ("sqrt", f64::sqrt);
 const RSQRT: Function = ("rsqrt", |x| 1.0 / x.sqrt());
 const RCP: Function = ("rcp", |x| 1.0 / x);
 
@@ -151,6 +152,20 @@ fn of_f64() {
     asm.check("sm_80");
 }
 
+/// Numbers whose roots are hard to round: random ones, squares of short numbers, and what lies next to them and to powers of 2.
+fn roots(elem: Scalar) -> Vec<u64> {
+    let mut out = sample(elem, N, 4);
+    for i in 0..1024u64 {
+        let root = 1.0 + i as f64 / 1024.0;
+        let bits = num::to_bits(num::round(root * root, elem), elem);
+        out.extend([bits - 1, bits, bits + 1]);
+    }
+    let one = num::to_bits(1.0, elem);
+    out.extend((0..512).map(|i| one - 256 + i));
+    out.extend((0..512).map(|i| num::to_bits(4.0, elem) - 256 + i));
+    out
+}
+
 /// What a machine lacks is made of what every machine has.
 #[test]
 fn of_a_machine_that_has_none() {
@@ -164,6 +179,16 @@ fn of_a_machine_that_has_none() {
             let (data, want) = wanted(f, elem, &x);
             let p = program(f.0, elem, 1024, &bare);
             compare(&p.name, &want, &lanes(&p, &bare, 4, &data), &data, tolerance, "lanes");
+        }
+    }
+    // Square roots round to nearest, from a first guess of the machine or from none.
+    for functions in [&[][..], &[(UnOp::Rsqrt, Scalar::F32)]] {
+        bare.functions = functions;
+        for elem in [Scalar::F16, Scalar::BF16, Scalar::F32, Scalar::F64] {
+            let (data, want) = wanted(SQRT, elem, &roots(elem));
+            let p = program(SQRT.0, elem, data[0].words().len(), &bare);
+            let grid = (data[0].words().len() / TILE) as u32;
+            compare(&p.name, &want, &lanes(&p, &bare, grid, &data), &data, Tolerance::Exact, "lanes");
         }
     }
 }

@@ -258,7 +258,7 @@ pub(super) fn scalar_op(b: &mut LaneBuilder, op: Op, attrs: &[Attr], args: &[LVa
         Op::Exp2 => functions::exp2(b, args[0], elem),
         Op::Log => functions::log(b, args[0], elem),
         Op::Log2 => functions::log2(b, args[0], elem),
-        Op::Sqrt => un(b, UnOp::Sqrt),
+        Op::Sqrt => functions::sqrt(b, args[0], elem),
         Op::Rsqrt => functions::rsqrt(b, args[0], elem),
         Op::Atan2 => functions::atan2(b, args[0], args[1], elem),
         Op::Tanh => functions::tanh(b, args[0], elem),

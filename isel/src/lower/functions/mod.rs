@@ -23,7 +23,7 @@ pub(super) use circular::sine;
 pub(super) use erf::erf;
 pub(super) use exponential::{exp, exp2, tanh};
 pub(super) use logarithm::{log, log2};
-pub(super) use root::{rcp, rsqrt};
+pub(super) use root::{rcp, rsqrt, sqrt};
 
 use crate::lane::{BinOp, LTy, LVal, LaneBuilder, UnOp};
 use tilelift_ir::{CmpOp, Scalar, num};
