@@ -37,6 +37,8 @@ pub fn gfx942() -> Target {
         copy_async: &[],
         code_casts: &[],
         functions: FUNCTIONS,
+        // `v_div_scale`, `v_div_fmas` and `v_div_fixup` are there for them.
+        quotients: &[Scalar::F32, Scalar::F64, Scalar::F16],
         load_matrix: false,
         early_launch: false,
         costs: CDNA3,

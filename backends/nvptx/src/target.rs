@@ -277,6 +277,7 @@ fn chip(name: &'static str, shared_bytes: u32, newer: &[Row], code_casts: &'stat
         copy_async: &[16, 8, 4],
         code_casts,
         functions: FUNCTIONS,
+        quotients: &[Scalar::F32, Scalar::F16, Scalar::BF16, Scalar::F64],
         load_matrix: true,
         early_launch: false,
         costs: H200,

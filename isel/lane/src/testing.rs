@@ -255,6 +255,7 @@ pub fn target() -> Target {
         copy_async: &[4, 8, 16],
         code_casts: &[],
         functions: FUNCTIONS,
+        quotients: &[Scalar::F16, Scalar::BF16, Scalar::F32, Scalar::F64],
         load_matrix: true,
         machine: None,
         costs: Costs {

@@ -1,4 +1,4 @@
-//! Square roots, and reciprocals, where a machine has none of its own. The reciprocals are quotients, which every machine rounds to nearest.
+//! Square roots, and reciprocals, where a machine has none of its own. The reciprocals are quotients.
 //!
 //! ```text
 //! sqrt   a = 4^k m with m in [1, 4); y near 1 / sqrt(m): the machine's rsqrt of f32, else a cubic with relative error 2^-6.7, and as many
@@ -7,7 +7,7 @@
 //!        full, says whether a neighbour is nearer: (s + u/2)^2 = s^2 + s u + u^2 / 4, and all of them but u^2 / 4 are multiples of u^2
 //! ```
 
-use super::{F64, Wide, number, own, polynomial, widened, with};
+use super::{F64, Wide, div, number, own, polynomial, widened, with};
 use crate::lane::{BinOp, LTy, LVal, LaneBuilder, UnOp};
 use tilelift_ir::{CmpOp, Scalar, num};
 
@@ -42,7 +42,7 @@ pub(in crate::lower) fn rsqrt(b: &mut LaneBuilder, a: LVal, elem: Scalar) -> LVa
 
 fn inverse(b: &mut LaneBuilder, a: LVal, wide: Wide) -> LVal {
     let one = number(b, 1.0, wide.scalar());
-    b.bin(BinOp::Div, one, a)
+    div(b, one, a, wide.scalar())
 }
 
 /// The square root, rounded to nearest even.
