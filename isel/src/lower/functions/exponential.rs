@@ -17,7 +17,7 @@
 
 use super::{F64, Wide, div, doubled, number, own, polynomial, root, signed_as, widened, with};
 use crate::lane::{BinOp, LTy, LVal, LaneBuilder, UnOp};
-use std::f64::consts::LOG2_E;
+use std::f64::consts::{LN_2, LOG2_E};
 use tilelift_ir::{CmpOp, Scalar};
 
 /// `1 / n!`.
@@ -45,7 +45,7 @@ const INVERSE_FACTORIALS: [f64; 18] = [
 /// `(ln 2)^n / n!`.
 const POWERS: [f64; 14] = [
     1.0,
-    0.693_147_180_559_945_3,
+    LN_2,
     0.240_226_506_959_100_72,
     0.055_504_108_664_821_58,
     0.009_618_129_107_628_477,
