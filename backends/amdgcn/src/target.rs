@@ -37,6 +37,8 @@ pub fn gfx942() -> Target {
         copy_async: &[],
         code_casts: &[],
         functions: FUNCTIONS,
+        // `v_div_scale`, `v_div_fmas` and `v_div_fixup` are there for them.
+        quotients: &[Scalar::F32, Scalar::F64, Scalar::F16],
         load_matrix: false,
         early_launch: false,
         costs: CDNA3,
@@ -46,7 +48,7 @@ pub fn gfx942() -> Target {
 }
 
 /// `v_exp`, `v_log`, `v_rsq` and `v_rcp` of `f32` and `f16` are off by a unit in the last place ("AMD Instinct MI300 Instruction Set
-/// Architecture"); those of `f64` are first guesses.
+/// Architecture"); those of `f64` are first guesses, and `v_sqrt` does not round to nearest.
 const FUNCTIONS: &[(UnOp, Scalar)] = &[
     (UnOp::Exp2, Scalar::F32),
     (UnOp::Exp2, Scalar::F16),

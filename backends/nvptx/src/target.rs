@@ -228,7 +228,8 @@ fn map(f: &Frag) -> FragmentMap {
     }
 }
 
-/// Functions of the special unit: they are near enough for `f32`, and exact enough behind it for the 16-bit formats. `rcp.rn.f64` rounds.
+/// Functions of the special unit: they are near enough for `f32`, and exact enough behind it for the 16-bit formats. `sqrt.rn` and
+/// `rcp.rn.f64` round to nearest.
 pub(crate) const FUNCTIONS: &[(UnOp, Scalar)] = &[
     (UnOp::Exp2, Scalar::F32),
     (UnOp::Exp2, Scalar::F16),
@@ -236,6 +237,10 @@ pub(crate) const FUNCTIONS: &[(UnOp, Scalar)] = &[
     (UnOp::Log2, Scalar::F32),
     (UnOp::Log2, Scalar::F16),
     (UnOp::Log2, Scalar::BF16),
+    (UnOp::Sqrt, Scalar::F32),
+    (UnOp::Sqrt, Scalar::F16),
+    (UnOp::Sqrt, Scalar::BF16),
+    (UnOp::Sqrt, Scalar::F64),
     (UnOp::Rsqrt, Scalar::F32),
     (UnOp::Rsqrt, Scalar::F16),
     (UnOp::Rsqrt, Scalar::BF16),
@@ -272,6 +277,7 @@ fn chip(name: &'static str, shared_bytes: u32, newer: &[Row], code_casts: &'stat
         copy_async: &[16, 8, 4],
         code_casts,
         functions: FUNCTIONS,
+        quotients: &[Scalar::F32, Scalar::F16, Scalar::BF16, Scalar::F64],
         load_matrix: true,
         early_launch: false,
         costs: H200,

@@ -7,7 +7,7 @@ use common::*;
 use tilelift_interp::{Arg, Buffer, Memory, ViewArg};
 use tilelift_ir::text::parse;
 use tilelift_ir::{Scalar, num, verify};
-use tilelift_isel::lane::{LaneOptions, Program, Target, interpret};
+use tilelift_isel::lane::{LaneOptions, Program, Target, UnOp, interpret};
 use tilelift_isel::{LowerOptions, lower};
 use tilelift_nvptx::sm_80;
 
@@ -24,6 +24,7 @@ const TANH: Function = ("tanh", f64::tanh);
 const SIN: Function = ("sin", num::sin);
 const COS: Function = ("cos", num::cos);
 const ERF: Function = ("erf", num::erf);
+const SQRT: Function = ("sqrt", f64::sqrt);
 const RSQRT: Function = ("rsqrt", |x| 1.0 / x.sqrt());
 const RCP: Function = ("rcp", |x| 1.0 / x);
 
@@ -33,7 +34,11 @@ fn program(name: &str, elem: Scalar, n: usize, target: &Target) -> Program {
         "kernel @{name}_{elem}(v0: view<{elem}, [{n}]>, v1: view<{elem}, [{n}]>) warps=1 {{\n    v2 = program_id x\n    v3 = mul v2, {TILE}\n    \
          v4 = load v0[v3] : tile<{TILE}x{elem}>\n    v5 = {name} v4\n    store v1[v3], v5\n}}\n"
     );
-    let file = parse(&text).unwrap_or_else(|e| panic!("{e}\n{text}"));
+    lowered(&text, target)
+}
+
+fn lowered(text: &str, target: &Target) -> Program {
+    let file = parse(text).unwrap_or_else(|e| panic!("{e}\n{text}"));
     let kernel = verify(&file.kernels[0]).unwrap_or_else(|e| panic!("{e}\n{text}"));
     lower(&kernel, target, &LowerOptions::default()).unwrap_or_else(|e| panic!("{e}\n{text}")).program
 }
@@ -151,11 +156,53 @@ fn of_f64() {
     asm.check("sm_80");
 }
 
+/// Quotients round to nearest, those below the normal numbers too: from a first guess of the machine, or from none.
+#[test]
+fn quotients_of_a_machine_that_has_none() {
+    let mut bare = sm_80();
+    bare.quotients = &[];
+    for functions in [&[][..], &[(UnOp::Rcp, Scalar::F32)]] {
+        bare.functions = functions;
+        for elem in [Scalar::F16, Scalar::BF16, Scalar::F32, Scalar::F64] {
+            let (mut x, mut y) = pairs(elem, 2 * N, 21);
+            let n = x.len() / TILE * TILE;
+            x.truncate(n);
+            y.truncate(n);
+            let of = |(&x, &y): (&u64, &u64)| num::to_bits(num::round(num::from_bits(x, elem) / num::from_bits(y, elem), elem), elem);
+            let want = Data::bits(elem, &x.iter().zip(&y).map(of).collect::<Vec<u64>>());
+            let text = format!(
+                "kernel @div_{elem}(v0: view<{elem}, [{n}]>, v1: view<{elem}, [{n}]>, v2: view<{elem}, [{n}]>) warps=1 {{\n    v3 = program_id x\n    \
+                 v4 = mul v3, {TILE}\n    v5 = load v0[v4] : tile<{TILE}x{elem}>\n    v6 = load v1[v4] : tile<{TILE}x{elem}>\n    v7 = div v5, v6\n    \
+                 store v2[v4], v7\n}}\n"
+            );
+            let p = lowered(&text, &bare);
+            let data = [Data::bits(elem, &x), Data::bits(elem, &y), Data::zeros(elem, n)];
+            let expected = vec![data[0].bytes.clone(), data[1].bytes.clone(), want.bytes];
+            let got = lanes(&p, &bare, (n / TILE) as u32, &data);
+            compare(&p.name, &expected, &got, &data, Tolerance::Exact, "lanes");
+        }
+    }
+}
+
+/// Numbers whose roots are hard to round: random ones, squares of short numbers, and what lies next to them and to powers of 2.
+fn roots(elem: Scalar) -> Vec<u64> {
+    let mut out = sample(elem, N, 4);
+    for i in 0..1024u64 {
+        let root = 1.0 + i as f64 / 1024.0;
+        let bits = num::to_bits(num::round(root * root, elem), elem);
+        out.extend([bits - 1, bits, bits + 1]);
+    }
+    let one = num::to_bits(1.0, elem);
+    out.extend((0..512).map(|i| one - 256 + i));
+    out.extend((0..512).map(|i| num::to_bits(4.0, elem) - 256 + i));
+    out
+}
+
 /// What a machine lacks is made of what every machine has.
 #[test]
 fn of_a_machine_that_has_none() {
     let mut bare = sm_80();
-    bare.functions = &[];
+    (bare.functions, bare.quotients) = (&[], &[]);
     let relative = |e: i32| Tolerance::Relative(2f64.powi(e));
     for elem in [Scalar::F16, Scalar::BF16, Scalar::F32, Scalar::F64] {
         let x = sample(elem, 1024, 4);
@@ -164,6 +211,16 @@ fn of_a_machine_that_has_none() {
             let (data, want) = wanted(f, elem, &x);
             let p = program(f.0, elem, 1024, &bare);
             compare(&p.name, &want, &lanes(&p, &bare, 4, &data), &data, tolerance, "lanes");
+        }
+    }
+    // Square roots round to nearest, from a first guess of the machine or from none.
+    for functions in [&[][..], &[(UnOp::Rsqrt, Scalar::F32)]] {
+        bare.functions = functions;
+        for elem in [Scalar::F16, Scalar::BF16, Scalar::F32, Scalar::F64] {
+            let (data, want) = wanted(SQRT, elem, &roots(elem));
+            let p = program(SQRT.0, elem, data[0].words().len(), &bare);
+            let grid = (data[0].words().len() / TILE) as u32;
+            compare(&p.name, &want, &lanes(&p, &bare, grid, &data), &data, Tolerance::Exact, "lanes");
         }
     }
 }

@@ -94,6 +94,8 @@ pub struct LaneBuilder {
     pub code_casts: &'static [Scalar],
     /// Optional operations that the machine has, with the types for which it does.
     pub functions: &'static [(UnOp, Scalar)],
+    /// Float types of which the machine has quotients.
+    pub quotients: &'static [Scalar],
     /// Global loads of roles move towards their uses, for the kernel writes nothing that it loads; the registers of a lane of a role that
     /// asks for none.
     pub sink_loads: Option<u32>,
@@ -135,6 +137,7 @@ impl LaneBuilder {
             read_only: Set::default(),
             code_casts: &[],
             functions: &[],
+            quotients: &[],
             sink_loads: None,
             meter: Default::default(),
             role: None,

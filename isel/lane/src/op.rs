@@ -128,7 +128,7 @@ operations! {
         Not Bits 1,
         Exp2 Floats 1 optional,
         Log2 Floats 1 optional,
-        Sqrt Floats 1,
+        Sqrt Floats 1 optional,
         Rsqrt Floats 1 optional,
         Floor Floats 1,
         Ceil Floats 1,

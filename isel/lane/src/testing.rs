@@ -162,7 +162,7 @@ fn fragment(shape: [u32; 2], reg: &[[u32; 2]], lane: &[[u32; 2]]) -> FragmentMap
 
 const FUNCTIONS: &[(UnOp, Scalar)] = {
     use Scalar::{BF16, F16, F32, F64};
-    use UnOp::{Exp2, Log2, Rcp, RcpNormal, Rsqrt};
+    use UnOp::{Exp2, Log2, Rcp, RcpNormal, Rsqrt, Sqrt};
     &[
         (Exp2, F16),
         (Exp2, BF16),
@@ -172,6 +172,10 @@ const FUNCTIONS: &[(UnOp, Scalar)] = {
         (Log2, BF16),
         (Log2, F32),
         (Log2, F64),
+        (Sqrt, F16),
+        (Sqrt, BF16),
+        (Sqrt, F32),
+        (Sqrt, F64),
         (Rsqrt, F16),
         (Rsqrt, BF16),
         (Rsqrt, F32),
@@ -251,6 +255,7 @@ pub fn target() -> Target {
         copy_async: &[4, 8, 16],
         code_casts: &[],
         functions: FUNCTIONS,
+        quotients: &[Scalar::F16, Scalar::BF16, Scalar::F32, Scalar::F64],
         load_matrix: true,
         machine: None,
         costs: Costs {

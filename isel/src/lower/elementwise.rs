@@ -173,7 +173,7 @@ impl Lower<'_> {
             });
         }
         // Consumers of a specialised kernel are few, so what makes each of its lanes wait is worth avoiding.
-        if d.op == Op::Div && kernel.ty(result).elem() == Scalar::F32 && self.role.is_some() {
+        if d.op == Op::Div && kernel.ty(result).elem() == Scalar::F32 && b.quotients.contains(&Scalar::F32) && self.role.is_some() {
             let of = |a: &Arg, r: usize| match a {
                 Arg::One(v) => *v,
                 Arg::Many(t) => t.regs[r],
@@ -224,6 +224,7 @@ pub(super) fn scalar_op(b: &mut LaneBuilder, op: Op, attrs: &[Attr], args: &[LVa
         Op::Add => bin(b, BinOp::Add),
         Op::Sub => bin(b, BinOp::Sub),
         Op::Mul => bin(b, BinOp::Mul),
+        Op::Div if elem.is_float() => functions::div(b, args[0], args[1], elem),
         Op::Div => bin(b, BinOp::Div),
         Op::Rem => bin(b, BinOp::Rem),
         Op::Minimum => bin(b, BinOp::Minimum),
@@ -258,7 +259,7 @@ pub(super) fn scalar_op(b: &mut LaneBuilder, op: Op, attrs: &[Attr], args: &[LVa
         Op::Exp2 => functions::exp2(b, args[0], elem),
         Op::Log => functions::log(b, args[0], elem),
         Op::Log2 => functions::log2(b, args[0], elem),
-        Op::Sqrt => un(b, UnOp::Sqrt),
+        Op::Sqrt => functions::sqrt(b, args[0], elem),
         Op::Rsqrt => functions::rsqrt(b, args[0], elem),
         Op::Atan2 => functions::atan2(b, args[0], args[1], elem),
         Op::Tanh => functions::tanh(b, args[0], elem),

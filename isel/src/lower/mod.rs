@@ -165,6 +165,7 @@ pub(crate) fn lane_program(
     let mut b = LaneBuilder::new(&kernel.name, teams * cx.plan.warps + others, target.lanes);
     b.code_casts = target.code_casts;
     b.functions = target.functions;
+    b.quotients = target.quotients;
     b.budget = Budget::new(INSTRUCTIONS.max(CODE_PER_INSTRUCTION * kernel.insts.len() as u64));
     // Tasks say themselves whether theirs may move.
     if explicit.is_none() && (direct || specialised.is_some()) && loads_what_it_leaves(kernel) {

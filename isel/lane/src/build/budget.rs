@@ -1,8 +1,8 @@
 //! How large a program may become. A tile op is as many lane instructions as a lane has elements, so a short text may mean gigabytes.
 //!
 //! ```text
-//! units       16 per lane instruction, times the size that the table gives one that becomes many of the machine; 1 per name of a register, and per question for an
-//!             equal instruction
+//! units       16 per lane instruction, times its size in the table, which is more than 1 where it becomes many of the machine; 1 per name
+//!             of a register, and per question for an equal instruction
 //! spent       nothing is added any more: every value that is asked for is the spare one of its type; whoever builds throws the program away
 //! ```
 //!

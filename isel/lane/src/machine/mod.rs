@@ -70,6 +70,8 @@ pub struct Target {
     /// The optional operations ([`crate::UnOp::is_optional`]) that the machine has, with the types for which it does. What is missing is
     /// made of other operations.
     pub functions: &'static [(UnOp, Scalar)],
+    /// The float types of which the machine has quotients ([`crate::BinOp::Div`], and [`crate::Inst::Divide`] of `f32`), rounded to nearest.
+    pub quotients: &'static [Scalar],
     /// True if [`crate::Inst::LoadMatrix`] exists.
     pub load_matrix: bool,
     /// True if a launch may begin while the one in front of it ends ([`crate::Unit::AwaitPrevious`]).
@@ -83,6 +85,11 @@ pub struct Target {
 }
 
 impl Target {
+    /// True if the machine has quotients of a type; all have those of integers.
+    pub fn divides(&self, ty: LTy) -> bool {
+        matches!(ty, LTy::Num(s) if !s.is_float() || self.quotients.contains(&s))
+    }
+
     /// True if the machine has an operation for a type that takes it.
     pub fn has(&self, op: UnOp, ty: LTy) -> bool {
         !op.is_optional() || self.functions.iter().any(|&(o, s)| o == op && ty == LTy::Num(s))

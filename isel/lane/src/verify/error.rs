@@ -127,6 +127,8 @@ pub enum LaneProblem {
     UnitShape(&'static str),
     /// A matrix load for a target without one.
     NoLoadMatrix,
+    /// Quotients of a type that the target lacks.
+    NoQuotient(LTy),
     /// An optional operation that the target lacks for the type.
     NoFunction {
         /// The operation.
@@ -180,6 +182,7 @@ impl fmt::Display for LaneProblem {
             LaneProblem::TensorAsValue { index } => write!(f, "launch parameter {index} describes a tensor and has no value"),
             LaneProblem::NotATensor { index } => write!(f, "launch parameter {index} describes no tensor of that many dimensions"),
             LaneProblem::UnitShape(what) => write!(f, "{what} is not what the target's units take"),
+            LaneProblem::NoQuotient(ty) => write!(f, "the target has no quotient of {ty}; write it as operations that it has"),
             LaneProblem::NoFunction { op, ty } => {
                 write!(f, "the target has no `{op:?}` of {ty}; write it as operations that it has")
             }

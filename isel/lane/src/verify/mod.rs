@@ -16,7 +16,7 @@ mod units;
 pub use error::{LaneProblem, LaneVerifyError};
 
 use super::print::inst_text;
-use super::{Block, Carried, Inst, Kind, LTy, LVal, Param, ParamSource, Program, ShuffleFrom, Takes, in_order};
+use super::{BinOp, Block, Carried, Inst, Kind, LTy, LVal, Param, ParamSource, Program, ShuffleFrom, Takes, in_order};
 use crate::machine::Target;
 use cranelift_entity::{EntityRef, SecondaryMap};
 use smallvec::SmallVec;
@@ -260,6 +260,10 @@ impl Verifier<'_> {
         if bytes > most { Err(LaneProblem::TooWide { got: bytes, most }) } else { Ok(()) }
     }
 
+    fn divides(&self, ty: LTy) -> Check {
+        if self.target.divides(ty) { Ok(()) } else { Err(LaneProblem::NoQuotient(ty)) }
+    }
+
     /// How many values make up a word: two of 16 bits or four of 8.
     fn parts(&self, vals: &[LVal]) -> Check {
         let want = match vals.first() {
@@ -293,6 +297,7 @@ impl Verifier<'_> {
                 let ty = self.ty(*dst)?;
                 if self.target.has(*op, ty) { Ok(()) } else { Err(LaneProblem::NoFunction { op: *op, ty }) }
             }
+            Inst::Bin { dst, op: BinOp::Div, .. } => self.divides(self.ty(*dst)?),
             Inst::Bitcast { dst, a } => {
                 // An i1 has one bit as a value, whatever it takes in memory.
                 let width = |t: LTy| match t {
@@ -311,6 +316,7 @@ impl Verifier<'_> {
             Inst::Divide { dsts, a, b } if dsts.is_empty() || a.len() != dsts.len() || b.len() != dsts.len() => {
                 Err(LaneProblem::Count { what: "quotients", got: dsts.len(), want: format!("{} and {}", a.len(), b.len()) })
             }
+            Inst::Divide { .. } => self.divides(LTy::F32),
             Inst::LoadGlobal { dsts, other, .. } => {
                 self.vector(dsts)?;
                 if !other.is_empty() && other.len() != dsts.len() {

@@ -273,6 +273,9 @@ fn counts_widths_and_offers() {
     let e = verify(&everything().p, &bare).unwrap_err();
     assert_eq!(e.problem, LaneProblem::NoFunction { op: UnOp::Rsqrt, ty: LTy::F32 });
     bare.functions = target().functions;
+    bare.quotients = &[Scalar::F64];
+    assert_eq!(verify(&everything().p, &bare).unwrap_err().problem, LaneProblem::NoQuotient(LTy::F32));
+    bare.quotients = target().quotients;
     (bare.copy_async, bare.load_matrix) = (&[], false);
     let asm = everything();
     let e = verify(&asm.p, &bare).unwrap_err();

@@ -10,7 +10,7 @@
 //! Of what `k pi/4` leaves after rounding, the rest is added to `r`. Error: 2^-58 of P for `f64` and 2^-28 for `f32`; the quotient is off
 //! by 3 half units in the last place, of what is at most as large as the result, and the sum rounds once: 2^-51 and 2^-22 of the result.
 
-use super::{Wide, number, polynomial, signed_as, widened};
+use super::{Wide, div, number, polynomial, signed_as, widened};
 use crate::lane::{BinOp, LTy, LVal, LaneBuilder, UnOp};
 use tilelift_ir::{CmpOp, Scalar, num};
 
@@ -68,7 +68,7 @@ fn angle(b: &mut LaneBuilder, y: LVal, x: LVal, wide: Wide) -> LVal {
     let near = b.cmp(CmpOp::Gt, m, bound);
     let (less, more) = (b.bin(BinOp::Sub, m, n), b.add(m, n));
     let (top, below) = (b.select(near, less, m), b.select(near, more, n));
-    let q = b.bin(BinOp::Div, top, below);
+    let q = div(b, top, below, elem);
     let z = b.mul(q, q);
     let p = polynomial(b, z, series, elem);
     let cube = b.mul(q, z);

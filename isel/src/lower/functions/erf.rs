@@ -7,7 +7,7 @@
 //! ```
 
 use super::exponential::{exp, exp2};
-use super::{Wide, number, polynomial, signed_as, widened};
+use super::{Wide, div, number, polynomial, signed_as, widened};
 use crate::lane::{BinOp, LVal, LaneBuilder, UnOp};
 use tilelift_ir::{CmpOp, Scalar};
 
@@ -126,7 +126,7 @@ fn long(b: &mut LaneBuilder, a: LVal) -> LVal {
     let e = b.fma(e, less, e);
     let (one, two) = (number(b, 1.0, Scalar::F64), number(b, 2.0, Scalar::F64));
     let below = b.add(x, two);
-    let t = b.bin(BinOp::Div, two, below);
+    let t = div(b, two, below, Scalar::F64);
     let (middle, half) = (number(b, -11.0 / 24.0, Scalar::F64), number(b, 24.0 / 5.0, Scalar::F64));
     let u = b.add(t, middle);
     let u = b.mul(u, half);

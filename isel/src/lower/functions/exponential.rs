@@ -15,9 +15,9 @@
 //! Errors: f32 as measured on an H200 over every fifth number at most 2^-22.7 for exp and 2^-22.0 for tanh, and 1.4 units of the smallest
 //! number where results of exp are subnormal; f64 below 2^-50.
 
-use super::{F64, Wide, doubled, number, own, polynomial, root, signed_as, widened, with};
+use super::{F64, Wide, div, doubled, number, own, polynomial, root, signed_as, widened, with};
 use crate::lane::{BinOp, LTy, LVal, LaneBuilder, UnOp};
-use std::f64::consts::LOG2_E;
+use std::f64::consts::{LN_2, LOG2_E};
 use tilelift_ir::{CmpOp, Scalar};
 
 /// `1 / n!`.
@@ -45,7 +45,7 @@ const INVERSE_FACTORIALS: [f64; 18] = [
 /// `(ln 2)^n / n!`.
 const POWERS: [f64; 14] = [
     1.0,
-    0.693_147_180_559_945_3,
+    LN_2,
     0.240_226_506_959_100_72,
     0.055_504_108_664_821_58,
     0.009_618_129_107_628_477,
@@ -223,7 +223,7 @@ fn long_tanh(b: &mut LaneBuilder, a: LVal) -> LVal {
     let small = b.cmp(CmpOp::Lt, x, limit);
     let e = b.select(small, near, far);
     let below = b.add(e, two);
-    let value = b.bin(BinOp::Div, e, below);
+    let value = div(b, e, below, elem);
     let value = signed_as(b, value, a);
     let nan = b.cmp(CmpOp::Ne, a, a);
     b.select(nan, a, value)

@@ -11,7 +11,7 @@
 //! f64 below 2^-50.
 
 use super::exponential::LN_2_PARTS;
-use super::{F64, Wide, doubled, number, own, polynomial, widened, with};
+use super::{F64, Wide, div, doubled, number, own, polynomial, widened, with};
 use crate::lane::{BinOp, LTy, LVal, LaneBuilder, UnOp};
 use std::f64::consts::{LN_2, LOG2_E, SQRT_2};
 use tilelift_ir::{CmpOp, Scalar};
@@ -87,7 +87,7 @@ fn long(b: &mut LaneBuilder, a: LVal, natural: bool) -> LVal {
     let (k, m) = parts(b, a);
     let (minus, one) = (n(b, -1.0), n(b, 1.0));
     let (less, more) = (b.add(m, minus), b.add(m, one));
-    let s = b.bin(BinOp::Div, less, more);
+    let s = div(b, less, more, elem);
     let z = b.mul(s, s);
     let sum = polynomial(b, z, &INVERSE_ODD, elem);
     let sum = b.mul(sum, z);

@@ -6,7 +6,7 @@
 //!                  T is f64            series, since no machine has more than a first guess
 //! ```
 //!
-//! What a machine has as an instruction, its table names ([`crate::lane::Target::functions`]): the lane operation stays and the backend
+//! What a machine has as an instruction, its table names ([`crate::lane::Target::functions`], `quotients`): the lane operation stays and the backend
 //! has a rule for it. What it has not is made of what it has. Nothing here looks at who made the machine. Coefficients are data, and the
 //! code is straight: the lanes of a warp never part, whatever they compute, and a function counts for its instructions in the size of a
 //! program.
@@ -16,6 +16,7 @@ mod circular;
 mod erf;
 mod exponential;
 mod logarithm;
+mod quotient;
 mod root;
 
 pub(super) use angle::atan2;
@@ -23,7 +24,8 @@ pub(super) use circular::sine;
 pub(super) use erf::erf;
 pub(super) use exponential::{exp, exp2, tanh};
 pub(super) use logarithm::{log, log2};
-pub(super) use root::{rcp, rsqrt};
+pub(super) use quotient::div;
+pub(super) use root::{rcp, rsqrt, sqrt};
 
 use crate::lane::{BinOp, LTy, LVal, LaneBuilder, UnOp};
 use tilelift_ir::{CmpOp, Scalar, num};
