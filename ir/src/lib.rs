@@ -7,7 +7,8 @@
 //!                                     └── text::print ─► .tile text
 //! ```
 //!
-//! [`ops`] is the op table from which parser, printer, verifier and builder follow; [`layout`] is the algebra of data layouts.
+//! [`ops`] is the op table from which parser, printer, verifier and builder follow; [`layout`] is the algebra of data layouts,
+//! [`propagate`] the table of how they go through ops.
 //! The crate knows no target and no e-graph.
 
 #![deny(missing_docs)]

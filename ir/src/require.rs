@@ -153,34 +153,7 @@ pub fn spec(kernel: &Kernel, site: Inst) -> Option<&LayoutSpec> {
 /// # Errors
 /// Two different requirements that meet in one value.
 pub fn requirements(kernel: &Kernel) -> Result<Requirements, Meeting> {
-    let mut flow = Flow { kernel, held: SecondaryMap::new(), fresh: Vec::new(), meeting: None };
-    let mut list: Vec<Inst> = Vec::new();
-    let mut any = false;
-    kernel.walk(kernel.body, &mut |i| {
-        any |= kernel.insts[i].op == Op::RequireLayout;
-        list.push(i);
-    });
-    if !any {
-        return Ok(flow.held);
-    }
-    // Who looks at a value: the instructions that take it, and what carries it.
-    let mut looks: SecondaryMap<Value, SmallVec<[u32; 2]>> = SecondaryMap::new();
-    for (n, &i) in list.iter().enumerate() {
-        kernel.insts[i].args.iter().for_each(|&v| looks[v].push(n as u32));
-        for &r in &kernel.insts[i].regions {
-            kernel.regions[r].params.iter().chain(kernel.yields(r)).for_each(|&v| looks[v].push(n as u32));
-        }
-    }
-    // A requirement is new to a value once, so this ends.
-    let mut work: BTreeSet<u32> = (0..list.len() as u32).collect();
-    while let Some(i) = work.pop_first().and_then(|n| list.get(n as usize))
-        && flow.meeting.is_none()
-    {
-        flow.inst(*i);
-        while let Some(v) = flow.fresh.pop() {
-            work.extend(&looks[v]);
-        }
-    }
+    let flow = Flow::over(kernel);
     match flow.meeting {
         Some(m) => Err(m),
         None => Ok(flow.held),
@@ -193,9 +166,44 @@ struct Flow<'k> {
     /// Values that are held since the last look.
     fresh: Vec<Value>,
     meeting: Option<Meeting>,
+    /// Instructions that were looked at.
+    looks: usize,
 }
 
-impl Flow<'_> {
+impl<'k> Flow<'k> {
+    /// What all requirements of a kernel hold, up to the first that meet.
+    fn over(kernel: &'k Kernel) -> Flow<'k> {
+        let mut flow = Flow { kernel, held: SecondaryMap::new(), fresh: Vec::new(), meeting: None, looks: 0 };
+        let mut list: Vec<Inst> = Vec::new();
+        let mut any = false;
+        kernel.walk(kernel.body, &mut |i| {
+            any |= kernel.insts[i].op == Op::RequireLayout;
+            list.push(i);
+        });
+        if !any {
+            return flow;
+        }
+        // Who looks at a value: the instructions that take it, and what carries it.
+        let mut looks: SecondaryMap<Value, SmallVec<[u32; 2]>> = SecondaryMap::new();
+        for (n, &i) in list.iter().enumerate() {
+            kernel.insts[i].args.iter().for_each(|&v| looks[v].push(n as u32));
+            for &r in &kernel.insts[i].regions {
+                kernel.regions[r].params.iter().chain(kernel.yields(r)).for_each(|&v| looks[v].push(n as u32));
+            }
+        }
+        // A requirement is new to a value once, so this ends.
+        let mut work: BTreeSet<u32> = (0..list.len() as u32).collect();
+        while let Some(i) = work.pop_first().and_then(|n| list.get(n as usize))
+            && flow.meeting.is_none()
+        {
+            flow.inst(*i);
+            while let Some(v) = flow.fresh.pop() {
+                work.extend(&looks[v]);
+            }
+        }
+        flow
+    }
+
     /// The requirement of one value spreads to another at an instruction.
     fn spread(&mut self, from: Value, to: Value, at: Inst) {
         // What lies in shared memory says nothing of registers.
@@ -222,6 +230,7 @@ impl Flow<'_> {
     }
 
     fn inst(&mut self, i: Inst) {
+        self.looks += 1;
         let kernel = self.kernel;
         if kernel.insts[i].op == Op::RequireLayout {
             self.hold(kernel.insts[i].results[0], i, i);
@@ -236,5 +245,33 @@ impl Flow<'_> {
         for to in values(true) {
             values(false).for_each(|from| self.spread(from, to, i));
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Flow, requirements};
+    use crate::text;
+
+    /// Loops behind each other, whose carried tiles are held by what they yield: each instruction is looked at a few times.
+    #[test]
+    fn requirements_take_looks_in_the_length_of_the_kernel() {
+        let spec = "blocked(size=[1, 8], lanes=[8, 4], warps=[1, 1], order=[1, 0])";
+        let mut code =
+            format!("v2 = load v0[0, 0] : tile<8x32xf32>\nv3 = require_layout v2, {spec}\nv4 = load v0[0, 0] : tile<8x32xf32>\n");
+        let mut last = 3;
+        for k in 0..400 {
+            let v = 10 + 4 * k;
+            code += &format!("v{v} = for v{} in 0..v1 step 1 carry v{} = v4 {{\n", v + 1, v + 2);
+            code += &format!("v{} = add v{}, v{last}\nyield v{}\n}}\n", v + 3, v + 2, v + 3);
+            last = v;
+        }
+        let source = format!("kernel @k(v0: view<f32, [?, ?]>, v1: i32) {{\n{code}}}");
+        let k = text::parse(&source).unwrap_or_else(|e| panic!("{e}")).kernels.remove(0);
+        let flow = Flow::over(&k);
+        assert!(flow.looks <= 5 * k.insts.len(), "{} looks at {} instructions", flow.looks, k.insts.len());
+        let held = requirements(&k).expect("one requirement");
+        let results = k.insts.values().filter(|d| !d.regions.is_empty()).map(|d| d.results[0]);
+        assert!(results.into_iter().all(|v| held[v].is_some()), "all loops carry what is held");
     }
 }

@@ -1,4 +1,5 @@
-//! The rules of the physical stage: how a layout of one operand or result of an instruction says those of the others.
+//! The rules of the physical stage: how a layout of one operand or result of an instruction says those of the others. What it says is in the
+//! table of [`tilelift_ir::propagate`]; a rule names it, and says from which values it starts.
 //!
 //! Read from the result to the operands, a rule moves a conversion past its op: `convert (f x y) = f (convert x) (convert y)`. Read the
 //! other way, it lets an op run in the layout in which an operand is there. Where the rule needs no operand, the conversion is

@@ -93,9 +93,12 @@ pub fn check(kernel: &Kernel) -> Result<(), ChannelError> {
         c.region(r, true)?;
         totals.push(std::mem::take(&mut c.counts));
     }
+    let mut by_channel: BTreeMap<Value, Vec<Site>> = BTreeMap::new();
+    c.sites.iter().for_each(|(s, _)| by_channel.entry(s.channel).or_default().push(*s));
     let allocs = kernel.insts.iter().filter(|(_, d)| d.op == Op::ChannelAlloc);
     for (alloc, d) in allocs {
-        c.ends(alloc, d.results[0], tasks, &totals)?;
+        let sites = by_channel.get(&d.results[0]).map_or(&[][..], Vec::as_slice);
+        c.ends(alloc, (d.results[0], sites), tasks, &totals)?;
     }
     c.circles()
 }
@@ -200,9 +203,14 @@ impl Checker<'_> {
     }
 
     /// Who puts and takes, and how often.
-    fn ends(&self, alloc: Inst, channel: Value, tasks: &[Task], totals: &[BTreeMap<(Value, Kind), Poly>]) -> Result<(), ChannelError> {
-        let of =
-            |kind: Kind| -> Vec<&Site> { self.sites.iter().map(|s| &s.0).filter(|s| s.channel == channel && s.kind == kind).collect() };
+    fn ends(
+        &self,
+        alloc: Inst,
+        (channel, sites): (Value, &[Site]),
+        tasks: &[Task],
+        totals: &[BTreeMap<(Value, Kind), Poly>],
+    ) -> Result<(), ChannelError> {
+        let of = |kind: Kind| -> Vec<&Site> { sites.iter().filter(|s| s.kind == kind).collect() };
         let (puts, gets, returns) = (of(Kind::Put), of(Kind::Get), of(Kind::Return));
         let Some(put) = puts.first() else {
             return if gets.is_empty() && returns.is_empty() {

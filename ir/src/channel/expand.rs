@@ -122,7 +122,7 @@ impl Expand<'_> {
 
     /// True if an async unit reads or writes tile `n` of a channel somewhere.
     fn touched_by_units(&self, channel: Value, n: usize) -> bool {
-        self.from.insts.values().filter(|d| d.args.first() == Some(&channel)).any(|d| match d.op {
+        self.sites.on(channel).map(|i| &self.from.insts[i]).any(|d| match d.op {
             Op::ChannelGet => self.sites.in_slot.contains(&d.results[n]),
             Op::ChannelPut => self.from.def_inst(d.args[2 + n]).is_some_and(|i| self.sites.copied.contains(&i)),
             _ => false,

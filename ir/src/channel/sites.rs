@@ -46,6 +46,11 @@ impl<'k> Sites<'k> {
         s
     }
 
+    /// The instructions whose first operand a channel is.
+    pub(super) fn on(&self, channel: Value) -> impl Iterator<Item = Inst> + '_ {
+        self.uses[channel].iter().filter(|u| u.1 == 0).map(|u| u.0)
+    }
+
     /// The load that does nothing but bring a tile to a put: all of a box, in front of the put, with nothing in between that writes.
     fn copied_by(&self, tile: Value, put: Inst, units: &Units<'_>) -> Option<Inst> {
         let k = self.kernel;

@@ -115,11 +115,16 @@ impl Part {
         if self.cut == self.wide { Some(cut) } else { cut.reshape(&self.wide).ok() }
     }
 
+    /// True if the parts lie along one dimension. Along several there are many, of which a lane would hold all; nobody searches these.
+    fn is_one(&self) -> bool {
+        self.dims.len() == 1
+    }
+
     /// True if every lane that holds an element of the narrow tile so laid out holds it of the wide one, too.
     fn within_lanes(&self, wide: &Layout) -> bool {
         match self.extra {
             Extra::Copies | Extra::Line => true,
-            Extra::Parts => self.cut(wide).is_some_and(|l| self.dims.iter().all(|&d| l.in_registers(d))),
+            Extra::Parts => self.is_one() && self.cut(wide).is_some_and(|l| self.dims.iter().all(|&d| l.in_registers(d))),
             Extra::Astride => false,
         }
     }
@@ -182,7 +187,7 @@ impl Map {
     /// If a layout of the near side is worth proposing to the far one, and the other way round: one that puts all copies, a whole line, or
     /// parts along several dimensions into one lane is not.
     pub fn proposes(&self) -> [bool; 2] {
-        let grows = |p: &Part| matches!(p.extra, Extra::Parts | Extra::Astride) && p.dims.len() == 1;
+        let grows = |p: &Part| matches!(p.extra, Extra::Parts | Extra::Astride) && p.is_one();
         match self {
             Map::Same | Map::Transpose(_) | Map::Reshape { .. } => [true; 2],
             Map::Grow(p) => [grows(p), true],
@@ -234,7 +239,7 @@ fn from_wide(p: &Part, wide: &Layout) -> Option<[Layout; 2]> {
 /// The layouts of the wide and the narrow tile, from that of the narrow one: the wide tile's parts are in registers. A line is none of
 /// the narrow tile's affair, and parts along several dimensions are many.
 fn from_narrow(p: &Part, narrow: &Layout) -> Option<[Layout; 2]> {
-    if matches!(p.extra, Extra::Line | Extra::Astride) || p.extra == Extra::Parts && p.dims.len() > 1 {
+    if matches!(p.extra, Extra::Line | Extra::Astride) || p.extra == Extra::Parts && !p.is_one() {
         return None;
     }
     let wide = p.grow(narrow)?;

@@ -42,6 +42,8 @@ pub(crate) struct Assignment {
     pub held: Holds,
     /// The layouts in which a value is had, where they were searched; see [`Variant`].
     pub variants: SecondaryMap<Value, Rc<[Variant]>>,
+    /// The instructions that take each value, in order.
+    pub users: SecondaryMap<Value, SmallVec<[Inst; 2]>>,
 }
 
 impl Assignment {
@@ -146,6 +148,7 @@ pub(crate) fn assign(kernel: &Kernel, target: &Target, plan: &Plan) -> Result<As
         searched: false,
         held: SecondaryMap::new(),
         variants: SecondaryMap::new(),
+        users: users(kernel),
     };
     // Tasks have warps of their own, and no tile goes from one to another. The replicas of one have the same layouts.
     let roles = plan.explicit().map_or(&[][..], |e| &e.roles);
@@ -156,6 +159,18 @@ pub(crate) fn assign(kernel: &Kernel, target: &Target, plan: &Plan) -> Result<As
     let front = Plan { warps: plan.explicit().map_or(plan.warps, |e| e.front), ..plan.clone() };
     assign_part(kernel, target, &front, kernel.body, &mut out)?;
     Ok(out)
+}
+
+fn users(kernel: &Kernel) -> SecondaryMap<Value, SmallVec<[Inst; 2]>> {
+    let mut users: SecondaryMap<Value, SmallVec<[Inst; 2]>> = SecondaryMap::new();
+    for (i, d) in kernel.insts.iter() {
+        for &v in &d.args {
+            if users[v].last() != Some(&i) {
+                users[v].push(i);
+            }
+        }
+    }
+    users
 }
 
 /// Assigns layouts to what a region makes, but for the tasks in it.

@@ -3,6 +3,7 @@
 use crate::lane::Target;
 use crate::layout::dots::DotPlan;
 use cranelift_entity::SecondaryMap;
+use std::collections::BTreeMap;
 use std::rc::Rc;
 use tilelift_ir::layout::{Axis, Layout};
 use tilelift_ir::require::{requirements, spec};
@@ -27,13 +28,14 @@ pub(crate) fn holds(
     let mut out = Holds::new();
     let held = requirements(kernel).map_err(|m| refuse(kernel, m.sites[1], Unmet::Two, m.sites[0]))?;
     let mut known: SecondaryMap<Inst, Option<Rc<Layout>>> = SecondaryMap::new();
+    let parts = parts(kernel);
     for (v, site) in held.iter() {
         let Some(site) = site.filter(|&s| here[s]) else { continue };
         let (Some(spec), Some(shape)) = (spec(kernel, site), kernel.ty(v).shape()) else { continue };
         if known[site].is_none() {
             let layout = match (spec, spec.layout(shape)?) {
                 (_, Some(l)) => l,
-                (LayoutSpec::Mma(part), None) => (*of_dot(kernel, dots, *part, shape, site)?).clone(),
+                (LayoutSpec::Mma(part), None) => (*of_dot(kernel, (dots, &parts), *part, shape, site)?).clone(),
                 (_, None) => continue,
             };
             fits(kernel, target, plan, spec, &layout, site)?;
@@ -72,10 +74,31 @@ fn fits(kernel: &Kernel, target: &Target, plan: &Plan, spec: &LayoutSpec, layout
     Err(requirement(kernel, site, Unmet::Spread { want, have, target: target.name }, warps))
 }
 
+/// The first dot, and the first with a tile of a shape as an operand of that number.
+#[derive(Default)]
+struct Parts<'k> {
+    any: Option<Inst>,
+    of: BTreeMap<(usize, &'k [u32]), Inst>,
+}
+
+fn parts(kernel: &Kernel) -> Parts<'_> {
+    let mut out = Parts::default();
+    kernel.walk(kernel.body, &mut |i| {
+        let d = &kernel.insts[i];
+        if matches!(d.op, Op::Dot | Op::AsyncDot) {
+            out.any.get_or_insert(i);
+            for (at, shape) in d.args.iter().enumerate().filter_map(|(at, &v)| Some((at, kernel.ty(v).shape()?))) {
+                out.of.entry((at, shape)).or_insert(i);
+            }
+        }
+    });
+    out
+}
+
 /// The layout of a part of the first dot that has the shape there.
 fn of_dot(
     kernel: &Kernel,
-    dots: &SecondaryMap<Inst, Option<Rc<DotPlan>>>,
+    (dots, parts): (&SecondaryMap<Inst, Option<Rc<DotPlan>>>, &Parts<'_>),
     part: DotPart,
     shape: &[u32],
     site: Inst,
@@ -85,20 +108,10 @@ fn of_dot(
         DotPart::B => 1,
         DotPart::Acc => 2,
     };
-    let mut found = None;
-    let mut any = None;
-    kernel.walk(kernel.body, &mut |i| {
-        let d = &kernel.insts[i];
-        if matches!(d.op, Op::Dot | Op::AsyncDot) {
-            any.get_or_insert(i);
-            if kernel.ty(d.args[at]).shape() == Some(shape) {
-                found.get_or_insert(i);
-            }
-        }
-    });
+    let found = parts.of.get(&(at, shape)).copied();
     let Some(dot) = found else {
         let why = Unmet::NoDot { shape: shape.to_vec() };
-        return Err(match any {
+        return Err(match parts.any {
             Some(dot) => refuse(kernel, site, why, dot),
             None => requirement(kernel, site, why, "a kernel without dots".into()),
         });

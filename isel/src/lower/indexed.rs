@@ -176,7 +176,7 @@ impl Lower<'_> {
         if order.acquires() {
             self.order_all(b);
         }
-        let used = kernel.insts.values().any(|d| d.args.contains(&result));
+        let used = !self.assigned.users[result].is_empty();
         if used && (idle_lanes | idle_warps) != 0 {
             self.spread_copies(b, &mut regs, &copies, idle_lanes, idle_warps)?;
         }

@@ -11,7 +11,7 @@ use crate::layout::packed;
 use crate::layout::{legal_width, memory_type};
 use cranelift_entity::SecondaryMap;
 use std::cell::RefCell;
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::rc::Rc;
 use tilelift_egraph::cost::Family;
 use tilelift_egraph::physical::{Form, Layouts, Machine};
@@ -581,13 +581,19 @@ impl Prices<'_> {
 
     /// True if an op reads elements of half a byte as bytes. Casts to floats take them from the words in which they came.
     fn as_bytes(&self, v: Value) -> bool {
-        self.kernel.insts.values().filter(|d| d.args.contains(&v)).any(|d| match d.op.info().rule {
-            Rule::Cast => !self.kernel.ty(d.results[0]).elem().is_float(),
-            Rule::Broadcast | Rule::Reshape | Rule::Transpose | Rule::Join | Rule::Split | Rule::Concat | Rule::Slice => {
-                d.results.iter().any(|&r| self.as_bytes(r))
+        let (mut open, mut seen) = (vec![v], BTreeSet::from([v]));
+        while let Some(v) = open.pop() {
+            for d in self.plain.users[v].iter().map(|&i| &self.kernel.insts[i]) {
+                match d.op.info().rule {
+                    Rule::Cast if self.kernel.ty(d.results[0]).elem().is_float() => {}
+                    Rule::Broadcast | Rule::Reshape | Rule::Transpose | Rule::Join | Rule::Split | Rule::Concat | Rule::Slice => {
+                        open.extend(d.results.iter().copied().filter(|&r| seen.insert(r)));
+                    }
+                    _ => return true,
+                }
             }
-            _ => true,
-        })
+        }
+        false
     }
 
     /// Renames; what does not follow by renaming goes through shared memory, word by word.

@@ -52,7 +52,7 @@ pub(crate) fn readers(kernel: &Kernel, target: &Target, assigned: &Assignment, v
     let mut out = Vec::new();
     let mut open: Vec<(Value, Vec<View>)> = vec![(v, Vec::new())];
     while let Some((v, views)) = open.pop() {
-        for (i, d) in kernel.insts.iter().filter(|(_, d)| d.args.contains(&v)) {
+        for (i, d) in assigned.users[v].iter().map(|&i| (i, &kernel.insts[i])) {
             let mut further = views.clone();
             match (d.op, d.attrs.first()) {
                 (Op::Transpose, Some(Attr::Perm(p))) => further.push(View::Transpose(p.iter().map(|&x| x as usize).collect())),
