@@ -28,7 +28,7 @@ impl Lower<'_> {
     pub(super) fn masked_select(&mut self, b: &mut LaneBuilder, i: Inst) -> Result<bool, LowerError> {
         let d = &self.kernel.insts[i];
         let result = d.results[0];
-        if self.role.is_none() || !matches!(self.kernel.ty(result), Type::Tile(_)) {
+        if (self.role.is_none() && self.task.is_none()) || !matches!(self.kernel.ty(result), Type::Tile(_)) {
             return Ok(false);
         }
         let layout = self.layout_of(result)?;

@@ -363,6 +363,7 @@ impl<'a> Lower<'a> {
     fn inst_once(&mut self, b: &mut LaneBuilder, i: Inst) -> Result<(), LowerError> {
         let kernel = self.kernel;
         let d = &kernel.insts[i];
+        self.lanes_act(i);
         match d.op {
             Op::Const | Op::ProgramId | Op::NumPrograms | Op::Dim => {
                 let v = self.leaf(b, i);

@@ -178,8 +178,8 @@ impl Cluster<'_, '_> {
                     None => return Ok(Step::Wait(format!("phase {}, which {}", w.phase, w.lacks()))),
                 }
             }
-            // The lanes of a task go together here.
-            Op::TaskBarrier => {}
+            // The lanes of a task go together here, and in the order of the text.
+            Op::TaskBarrier | Op::SchedBarrier => {}
             Op::FenceAsync => self.fences[f.id] += 1,
             Op::NamedBarrierSync | Op::NamedBarrierArrive => return self.named(f, d.op, count(0)?, count(1)?),
             Op::ClusterArrive | Op::ClusterBarrier | Op::ClusterWait => return self.meet(f, d.op),

@@ -127,6 +127,7 @@ const CASES: &[(Op, fn())] = &[
     (Op::AsyncLoad, explicit::a_ring_with_a_product_in_flight),
     (Op::AsyncDot, explicit::a_ring_with_a_product_in_flight),
     (Op::AsyncDotWait, explicit::a_ring_with_a_product_in_flight),
+    (Op::SchedBarrier, explicit::a_product_beside_lanes),
     (Op::Tasks, explicit::a_ring_with_a_product_in_flight),
     (Op::LocalAlloc, explicit::staging),
     (Op::LocalSlice, explicit::staging),

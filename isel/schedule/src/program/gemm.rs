@@ -11,19 +11,18 @@ const AXES: [GridAxis; 3] = [GridAxis::X, GridAxis::Y, GridAxis::Z];
 
 /// Refuses what is not of this kind.
 pub(super) fn admit(kernel: &Kernel, target: &Target, plan: &Specialised) -> Result<(), Refusal> {
-    if plan.mixed || plan.overlap.is_some() {
-        return Err(Refusal::Mixed { main: plan.main });
-    }
     if plan.teams > 1 {
         return Err(Refusal::PingPong);
     }
-    if let (true, Some(&(dot, _))) = (plan.brief, plan.dots.first()) {
+    // What mixed loops do with their products is theirs.
+    let plain = !plan.mixed;
+    if let (true, Some(&(dot, _))) = (plain && plan.brief, plan.dots.first()) {
         return Err(Refusal::Promoted { dot });
     }
-    if let Some(&dot) = plan.lefts.first() {
+    if let (true, Some(&dot)) = (plain, plan.lefts.first()) {
         return Err(Refusal::OperandA { dot });
     }
-    if let Some(&(dot, _)) = plan.dots.get(1) {
+    if let (true, Some(&(dot, _))) = (plain, plan.dots.get(1)) {
         return Err(Refusal::Products { dot });
     }
     if !plan.consumers.is_power_of_two() {
@@ -48,7 +47,7 @@ pub(super) fn admit(kernel: &Kernel, target: &Target, plan: &Specialised) -> Res
     if let Some(require) = required {
         return Err(Refusal::Layouts { require });
     }
-    if depth(kernel, plan.main).is_none() {
+    if plain && depth(kernel, plan.main).is_none() {
         return Err(Refusal::Bounds { main: plan.main });
     }
     // Tasks without registers of their own are given some where a lane has few at entry.
@@ -73,22 +72,44 @@ fn depth(kernel: &Kernel, main: Inst) -> Option<(Inst, u32)> {
 }
 
 /// Slots of the ring, and what tells who may use them.
-struct Ring {
-    depth: u32,
-    full: Value,
-    empty: Value,
+pub(super) struct Ring {
+    pub depth: u32,
+    pub full: Value,
+    pub empty: Value,
     /// The slots of each load.
-    slots: Vec<Value>,
+    pub slots: Vec<Value>,
 }
 
 impl Ring {
     /// The slot of a step, and how often the ring has gone round before.
-    fn turn(&self, w: &mut Writer<'_>, step: Value) -> Result<[Value; 2], Refusal> {
+    pub fn turn(&self, w: &mut Writer<'_>, step: Value) -> Result<[Value; 2], Refusal> {
         Ok([w.bin(Op::Rem, step, number(self.depth))?, w.bin(Op::Div, step, number(self.depth))?])
     }
 
+    /// Waits for the slot of a step, and begins the copies into it.
+    pub fn fill(&self, w: &mut Writer<'_>, kernel: &Kernel, plan: &Specialised, step: Value) -> Result<(), Refusal> {
+        let [slot, round] = self.turn(w, step)?;
+        let empty = w.bin(Op::BarrierIndex, self.empty, slot)?;
+        // The phase before the one that is filled.
+        let before = w.bin(Op::Add, round, number(1))?;
+        w.act(Op::BarrierWait, &[empty.into(), before.into()], &[]);
+        let full = w.bin(Op::BarrierIndex, self.full, slot)?;
+        let bytes = plan.loads.iter().map(|(_, t)| t.bytes()).sum();
+        w.act(Op::BarrierExpect, &[full.into()], &[Attr::Count(bytes)]);
+        for (n, &(load, _)) in plan.loads.iter().enumerate() {
+            let buffer = w.bin(Op::LocalIndex, self.slots[n], slot)?;
+            let mut args = vec![w.get(kernel.insts[load].args[0])?];
+            for &v in kernel.operand(load, "indices") {
+                args.push(w.get(v)?);
+            }
+            args.extend([Arg::from(buffer), full.into()]);
+            w.act(Op::AsyncLoad, &args, &[]);
+        }
+        Ok(())
+    }
+
     /// Gives the slot of a step back.
-    fn give_back(&self, w: &mut Writer<'_>, step: Value) -> Result<(), Refusal> {
+    pub fn give_back(&self, w: &mut Writer<'_>, step: Value) -> Result<(), Refusal> {
         let slot = w.bin(Op::Rem, step, number(self.depth))?;
         let empty = w.bin(Op::BarrierIndex, self.empty, slot)?;
         w.act(Op::BarrierArrive, &[empty.into()], &[]);
@@ -136,9 +157,9 @@ pub(super) fn write(kernel: &Kernel, target: &Target, plan: &Specialised) -> Res
     let end = w.bin(Op::Add, end, number(step - 1))?;
     let steps = w.bin(Op::DivU, end, number(step))?;
     let s = Schedule { steps, step, kernel, plan, region, ring: Ring { depth: plan.depth, full, empty, slots }, staging };
-    let producer = w.task(|w| s.positions(w, &s.copied(), |w, ring| s.produce(w, ring)))?;
+    let producer = w.task(|w| positions(kernel, plan, w, &s.copied(), |w, ring| s.produce(w, ring)))?;
     let everything: BTreeSet<Inst> = kernel.regions[kernel.body].insts.iter().copied().collect();
-    let consumers = w.task(|w| s.positions(w, &everything, |w, ring| s.consume(w, ring)))?;
+    let consumers = w.task(|w| positions(kernel, plan, w, &everything, |w, ring| s.consume(w, ring)))?;
     let task = |name: &str, warps: u32, n: usize| Task { registers: plan.registers.map(|r| r[n]), ..Task::new(name, warps) };
     w.tasks(vec![task("producer", group, 0), task("consumers", group * plan.consumers, 1)], &[producer, consumers]);
     Ok(w.finish())
@@ -160,63 +181,6 @@ impl<'k> Schedule<'k> {
         slice
     }
 
-    /// A task's work at each grid position of the instance: the one it stands at, or every so many-th. `body` gets the number of the first
-    /// step, and gives that of the first one behind it; `of` is what it computes.
-    fn positions(
-        &self,
-        w: &mut Writer<'_>,
-        of: &BTreeSet<Inst>,
-        body: impl FnOnce(&mut Writer<'_>, Arg) -> Result<Arg, Refusal>,
-    ) -> Result<(), Refusal> {
-        let kernel = self.kernel;
-        if !self.plan.persistent {
-            return body(w, number(0)).map(drop);
-        }
-        let mut wanted: BTreeMap<usize, Vec<Value>> = BTreeMap::new();
-        let mut all = Vec::new();
-        of.iter().for_each(|&i| {
-            all.push(i);
-            kernel.insts[i].regions.iter().for_each(|&r| kernel.walk(r, &mut |j| all.push(j)));
-        });
-        for i in all {
-            let d = &kernel.insts[i];
-            if let (Op::ProgramId, Some(Attr::Grid(axis))) = (d.op, d.attrs.first()) {
-                let n = AXES.iter().position(|a| a == axis).unwrap_or(0);
-                wanted.entry(n).or_default().push(d.results[0]);
-            }
-        }
-        let grid = [w.grid(AXES[0])?, w.grid(AXES[1])?, w.grid(AXES[2])?];
-        let plane = w.bin(Op::Mul, grid[0], grid[1])?;
-        let end = w.bin(Op::Mul, plane, grid[2])?;
-        let worker = w.make(Op::WorkerId, &[], &[], None)?;
-        let workers = w.make(Op::NumWorkers, &[], &[], None)?;
-        w.for_loop([worker.into(), end.into(), workers.into()], &[number(0)], |w, at, done| {
-            let set = |w: &mut Writer<'_>, axis: usize, v: Value| wanted.get(&axis).into_iter().flatten().for_each(|&p| w.set(p, v));
-            if wanted.contains_key(&0) {
-                let x = w.bin(Op::RemU, at, grid[0])?;
-                set(w, 0, x);
-            }
-            if wanted.keys().any(|&n| n > 0) {
-                let row = w.bin(Op::DivU, at, grid[0])?;
-                if wanted.contains_key(&1) {
-                    let y = w.bin(Op::RemU, row, grid[1])?;
-                    set(w, 1, y);
-                }
-                if wanted.contains_key(&2) {
-                    let z = w.bin(Op::DivU, row, grid[1])?;
-                    set(w, 2, z);
-                }
-            }
-            Ok(vec![body(w, done[0].into())?])
-        })?;
-        Ok(())
-    }
-
-    /// True for what `positions` makes.
-    fn is_position(&self, i: Inst) -> bool {
-        self.plan.persistent && self.kernel.insts[i].op == Op::ProgramId
-    }
-
     /// The loop over the steps, which counts by ones; `body` gets the index of the original loop if it asks for it.
     fn steps(
         &self,
@@ -231,29 +195,13 @@ impl<'k> Schedule<'k> {
     fn produce(&self, w: &mut Writer<'_>, start: Arg) -> Result<Arg, Refusal> {
         let (kernel, plan) = (self.kernel, self.plan);
         let slice = self.copied();
-        let mine = |r: Region| kernel.regions[r].insts.iter().copied().filter(|i| slice.contains(i) && !self.is_position(*i));
+        let mine = |r: Region| kernel.regions[r].insts.iter().copied().filter(|i| slice.contains(i) && !is_position(kernel, self.plan, *i));
         mine(kernel.body).try_for_each(|i| w.copy(i))?;
         let ends = self.steps(w, &[start], |w, index, done| {
             let at = w.bin(Op::Mul, index, number(self.step))?;
             w.set(kernel.regions[self.region].params[0], at);
             mine(self.region).try_for_each(|i| w.copy(i))?;
-            let [slot, round] = self.ring.turn(w, done[0])?;
-            let empty = w.bin(Op::BarrierIndex, self.ring.empty, slot)?;
-            // The phase before the one that is filled.
-            let before = w.bin(Op::Add, round, number(1))?;
-            w.act(Op::BarrierWait, &[empty.into(), before.into()], &[]);
-            let full = w.bin(Op::BarrierIndex, self.ring.full, slot)?;
-            let bytes = plan.loads.iter().map(|(_, t)| t.bytes()).sum();
-            w.act(Op::BarrierExpect, &[full.into()], &[Attr::Count(bytes)]);
-            for (n, &(load, _)) in plan.loads.iter().enumerate() {
-                let buffer = w.bin(Op::LocalIndex, self.ring.slots[n], slot)?;
-                let mut args = vec![w.get(kernel.insts[load].args[0])?];
-                for &v in kernel.operand(load, "indices") {
-                    args.push(w.get(v)?);
-                }
-                args.extend([Arg::from(buffer), full.into()]);
-                w.act(Op::AsyncLoad, &args, &[]);
-            }
+            self.ring.fill(w, kernel, plan, done[0])?;
             Ok(vec![w.bin(Op::Add, done[0], number(1))?.into()])
         })?;
         Ok(ends[0].into())
@@ -267,8 +215,8 @@ impl<'k> Schedule<'k> {
             if i == plan.main {
                 done = self.main(w, done)?;
             } else if let Some(&buffer) = self.staging.get(&i) {
-                self.store(w, i, buffer)?;
-            } else if !self.is_position(i) {
+                store(kernel, w, i, buffer)?;
+            } else if !is_position(kernel, plan, i) {
                 w.copy(i)?;
             }
         }
@@ -336,7 +284,7 @@ impl<'k> Schedule<'k> {
                 w.set(d.results[0], v);
             }
             Op::Reshape => {
-                let v = self.reshape(w, i)?;
+                let v = reshape(self.kernel, w, i)?;
                 w.set(d.results[0], v);
             }
             Op::Dot => {
@@ -350,43 +298,99 @@ impl<'k> Schedule<'k> {
         }
         Ok(())
     }
+}
 
-    /// A slot without its extents of 1.
-    fn reshape(&self, w: &mut Writer<'_>, i: Inst) -> Result<Value, Refusal> {
-        let d = &self.kernel.insts[i];
-        let refused = Refusal::View { reshape: i };
-        let shape = |v: Value| self.kernel.ty(v).as_tile().map(|t| t.shape.to_vec()).ok_or(refused);
-        let (from, to) = (shape(d.args[0])?, shape(d.results[0])?);
-        let real: Vec<u32> = from.iter().copied().filter(|&e| e != 1).collect();
-        let Arg::Value(mut v) = w.get(d.args[0])? else { return Err(refused) };
-        if to != real {
-            return Err(refused);
-        }
-        let (ones, others): (Vec<u32>, Vec<u32>) = (0..from.len() as u32).partition(|&k| from[k as usize] == 1);
-        let order: Vec<u32> = ones.iter().chain(&others).copied().collect();
-        if order.windows(2).any(|p| p[0] > p[1]) {
-            v = w.make(Op::LocalTranspose, &[v.into()], &[Attr::Perm(order.iter().copied().collect())], None)?;
-        }
-        for _ in &ones {
-            v = w.bin(Op::LocalIndex, v, number(0))?;
-        }
-        Ok(v)
+/// A task's work at each grid position of the instance: the one it stands at, or every so many-th. `body` gets the number of the first
+/// step, and gives that of the first one behind it; `of` is what it computes.
+pub(super) fn positions(
+    kernel: &Kernel,
+    plan: &Specialised,
+    w: &mut Writer<'_>,
+    of: &BTreeSet<Inst>,
+    body: impl FnOnce(&mut Writer<'_>, Arg) -> Result<Arg, Refusal>,
+) -> Result<(), Refusal> {
+    if !plan.persistent {
+        return body(w, number(0)).map(drop);
     }
+    let mut wanted: BTreeMap<usize, Vec<Value>> = BTreeMap::new();
+    let mut all = Vec::new();
+    of.iter().for_each(|&i| {
+        all.push(i);
+        kernel.insts[i].regions.iter().for_each(|&r| kernel.walk(r, &mut |j| all.push(j)));
+    });
+    for i in all {
+        let d = &kernel.insts[i];
+        if let (Op::ProgramId, Some(Attr::Grid(axis))) = (d.op, d.attrs.first()) {
+            let n = AXES.iter().position(|a| a == axis).unwrap_or(0);
+            wanted.entry(n).or_default().push(d.results[0]);
+        }
+    }
+    let grid = [w.grid(AXES[0])?, w.grid(AXES[1])?, w.grid(AXES[2])?];
+    let plane = w.bin(Op::Mul, grid[0], grid[1])?;
+    let end = w.bin(Op::Mul, plane, grid[2])?;
+    let worker = w.make(Op::WorkerId, &[], &[], None)?;
+    let workers = w.make(Op::NumWorkers, &[], &[], None)?;
+    w.for_loop([worker.into(), end.into(), workers.into()], &[number(0)], |w, at, done| {
+        let set = |w: &mut Writer<'_>, axis: usize, v: Value| wanted.get(&axis).into_iter().flatten().for_each(|&p| w.set(p, v));
+        if wanted.contains_key(&0) {
+            let x = w.bin(Op::RemU, at, grid[0])?;
+            set(w, 0, x);
+        }
+        if wanted.keys().any(|&n| n > 0) {
+            let row = w.bin(Op::DivU, at, grid[0])?;
+            if wanted.contains_key(&1) {
+                let y = w.bin(Op::RemU, row, grid[1])?;
+                set(w, 1, y);
+            }
+            if wanted.contains_key(&2) {
+                let z = w.bin(Op::DivU, row, grid[1])?;
+                set(w, 2, z);
+            }
+        }
+        Ok(vec![body(w, done[0].into())?])
+    })?;
+    Ok(())
+}
 
-    /// A store by a bulk copy.
-    fn store(&self, w: &mut Writer<'_>, i: Inst, buffer: Value) -> Result<(), Refusal> {
-        let kernel = self.kernel;
-        let value = w.get(kernel.operand(i, "value")[0])?;
-        w.act(Op::AsyncStoreWait, &[], &[Attr::Count(0)]);
-        w.act(Op::LocalStore, &[buffer.into(), value], &[]);
-        w.act(Op::FenceAsync, &[], &[]);
-        w.act(Op::TaskBarrier, &[], &[]);
-        let mut args = vec![w.get(kernel.insts[i].args[0])?];
-        for &v in kernel.operand(i, "indices") {
-            args.push(w.get(v)?);
-        }
-        args.push(buffer.into());
-        w.act(Op::AsyncStore, &args, &[]);
-        Ok(())
+/// True for what `positions` makes.
+pub(super) fn is_position(kernel: &Kernel, plan: &Specialised, i: Inst) -> bool {
+    plan.persistent && kernel.insts[i].op == Op::ProgramId
+}
+
+/// A slot without its extents of 1.
+pub(super) fn reshape(kernel: &Kernel, w: &mut Writer<'_>, i: Inst) -> Result<Value, Refusal> {
+    let d = &kernel.insts[i];
+    let refused = Refusal::View { reshape: i };
+    let shape = |v: Value| kernel.ty(v).as_tile().map(|t| t.shape.to_vec()).ok_or(refused);
+    let (from, to) = (shape(d.args[0])?, shape(d.results[0])?);
+    let real: Vec<u32> = from.iter().copied().filter(|&e| e != 1).collect();
+    let Arg::Value(mut v) = w.get(d.args[0])? else { return Err(refused) };
+    if to != real {
+        return Err(refused);
     }
+    let (ones, others): (Vec<u32>, Vec<u32>) = (0..from.len() as u32).partition(|&k| from[k as usize] == 1);
+    let order: Vec<u32> = ones.iter().chain(&others).copied().collect();
+    if order.windows(2).any(|p| p[0] > p[1]) {
+        v = w.make(Op::LocalTranspose, &[v.into()], &[Attr::Perm(order.iter().copied().collect())], None)?;
+    }
+    for _ in &ones {
+        v = w.bin(Op::LocalIndex, v, number(0))?;
+    }
+    Ok(v)
+}
+
+/// A store by a bulk copy.
+pub(super) fn store(kernel: &Kernel, w: &mut Writer<'_>, i: Inst, buffer: Value) -> Result<(), Refusal> {
+    let value = w.get(kernel.operand(i, "value")[0])?;
+    w.act(Op::AsyncStoreWait, &[], &[Attr::Count(0)]);
+    w.act(Op::LocalStore, &[buffer.into(), value], &[]);
+    w.act(Op::FenceAsync, &[], &[]);
+    w.act(Op::TaskBarrier, &[], &[]);
+    let mut args = vec![w.get(kernel.insts[i].args[0])?];
+    for &v in kernel.operand(i, "indices") {
+        args.push(w.get(v)?);
+    }
+    args.push(buffer.into());
+    w.act(Op::AsyncStore, &args, &[]);
+    Ok(())
 }

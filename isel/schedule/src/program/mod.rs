@@ -11,6 +11,8 @@
 //! is a [`Refusal`]; such loops are lowered by the plan alone.
 
 mod gemm;
+mod mixed;
+mod overlap;
 mod write;
 
 use crate::plan::Specialised;
@@ -21,11 +23,6 @@ use tilelift_lane::Target;
 /// Why a plan is not written as a program.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Refusal {
-    /// Something is computed between the products of the loop.
-    Mixed {
-        /// The loop.
-        main: Inst,
-    },
     /// Consumer warpgroups take tiles in turns.
     PingPong,
     /// The lanes add up the sums of parts of the depth.
@@ -100,7 +97,6 @@ pub enum Refusal {
 impl fmt::Display for Refusal {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Refusal::Mixed { .. } => f.write_str("the loop computes between its products"),
             Refusal::PingPong => f.write_str("consumer warpgroups take tiles in turns"),
             Refusal::Promoted { .. } => f.write_str("lanes add up the sums of parts of the depth"),
             Refusal::OperandA { .. } => f.write_str("operand A goes through registers"),
@@ -126,5 +122,8 @@ impl fmt::Display for Refusal {
 /// What can't be written so yet.
 pub fn written(kernel: &Kernel, target: &Target, plan: &Specialised) -> Result<Kernel, Refusal> {
     gemm::admit(kernel, target, plan)?;
-    gemm::write(kernel, target, plan)
+    match plan.mixed {
+        true => mixed::write(kernel, target, plan),
+        false => gemm::write(kernel, target, plan),
+    }
 }

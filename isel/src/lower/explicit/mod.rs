@@ -18,9 +18,9 @@ pub(super) use loops::Fresh;
 use super::{Held, Lower};
 use crate::lane::{AllocId, BinOp, LTy, LVal, LaneBuilder, Param, ParamSource, Place, RoleSpec, Special, Unit};
 use groups::Groupwise;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
-use tilelift_ir::{Attr, CmpOp, Inst, Kernel, Op, Region, Type, Value};
+use tilelift_ir::{Attr, CmpOp, Effects, Inst, Kernel, Op, Region, Type, Value};
 use tilelift_schedule::LowerError;
 use tilelift_schedule::plan::{Explicit, TaskRole, handle};
 
@@ -64,6 +64,25 @@ pub(super) struct TaskState {
     met: bool,
     /// Lanes have written local memory since the last barrier.
     stored: bool,
+    /// The products since the last fence of registers, if lanes have done nothing since.
+    fenced: Option<Fenced>,
+    /// No more products than this are in flight, and none was begun since that is known.
+    landed: Option<u32>,
+}
+
+/// Products behind a fence of registers.
+struct Fenced {
+    /// The first value made behind it.
+    from: LVal,
+    /// What the products make.
+    made: BTreeSet<LVal>,
+}
+
+impl Fenced {
+    /// True for a register that was written in front of the fence, or by products alone.
+    fn covers(&self, v: LVal) -> bool {
+        v < self.from || self.made.contains(&v)
+    }
 }
 
 /// True if a region has an op, at any depth.
@@ -138,6 +157,8 @@ impl Lower<'_> {
             current: kernel.body,
             met: true,
             stored: false,
+            fenced: None,
+            landed: None,
         });
         let tasks = tilelift_schedule::plan::tasks(kernel);
         let warps = std::mem::replace(&mut self.plan.warps, plan.front);
@@ -244,6 +265,19 @@ impl Lower<'_> {
     pub(super) fn forget_task(&mut self) {
         if let Some(t) = &mut self.task {
             t.met = false;
+            (t.fenced, t.landed) = (None, None);
+        }
+    }
+
+    /// An instruction is lowered: what lanes do ends what the last fence of registers covers.
+    pub(super) fn lanes_act(&mut self, i: Inst) {
+        let kernel = self.kernel;
+        let d = &kernel.insts[i];
+        let names = d.results.iter().all(|&v| !matches!(kernel.ty(v), Type::Tile(_))) && d.op.info().effects == Effects::Pure;
+        if let Some(t) = &mut self.task
+            && !(names || matches!(d.op, Op::AsyncDot | Op::Splat))
+        {
+            t.fenced = None;
         }
     }
 
@@ -348,12 +382,17 @@ impl Lower<'_> {
             }
             Op::AsyncDot => self.async_dot(b, i)?,
             Op::AsyncDotWait => {
-                b.unit(Unit::WaitMatrices { pending: count(kernel, i, 0) });
+                let pending = count(kernel, i, 0);
+                if self.task()?.landed.is_none_or(|n| n > pending) {
+                    b.unit(Unit::WaitMatrices { pending });
+                    self.task_mut()?.landed = Some(pending);
+                }
                 self.values[d.results[0]] = self.values[d.args[0]].clone();
                 let t = self.task_mut()?;
                 // A group multiplies together: what one of its warps knows to be over is over for all.
                 t.met |= t.groups == 1 || t.apart;
             }
+            Op::SchedBarrier => b.unit(Unit::Hold),
             Op::ClusterBarrier => {
                 self.meet(b, false)?;
                 b.unit(Unit::ClusterArrive { relaxed: false });

@@ -2,11 +2,11 @@
 
 use super::super::warpgroup::{left_words, shares};
 use super::super::{Lower, Tile};
-use super::Local;
 use super::copies::start;
+use super::{Fenced, Local};
 use crate::lane::GroupMatrix;
 use crate::lane::{BinOp, GroupOperand, LTy, LVal, LaneBuilder, LeftOperand, Multiply, Panels, Place, Special, Unit, Vals};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use tilelift_ir::layout::Axis;
 use tilelift_ir::{Inst, Value};
 use tilelift_schedule::LowerError;
@@ -107,7 +107,14 @@ impl Lower<'_> {
         let n = plan.d.shape()[1];
         let Some(instr) = plan.group else { return Ok(()) };
         let shares = shares(&plan.d, &row, groups);
-        b.unit(Unit::FenceMatrices);
+        let words = if let Left::Regs(words) = &left { words.values().flatten().copied().collect() } else { Vec::new() };
+        // Nobody looks at the registers of a sum that begins at zero.
+        let summed = if is_zero(kernel, c) { &[][..] } else { &regs };
+        let fenced = self.task_mut()?.fenced.take().filter(|f| words.iter().chain(summed).all(|&v| f.covers(v)));
+        if fenced.is_none() {
+            b.unit(Unit::FenceMatrices);
+        }
+        let mut made = Vec::new();
         for k in (0..depth).step_by(row.k as usize) {
             for (r, list) in shares.iter().enumerate() {
                 let r = r as u32;
@@ -127,10 +134,18 @@ impl Lower<'_> {
                 let c: Vec<LVal> = list.iter().map(|&x| regs[x as usize]).collect();
                 let accumulate = if k == 0 { fresh } else { None };
                 let dsts = b.multiply(Multiply { dsts: Vec::new(), c, instr, n, a, b: right.at(k, size, 0), accumulate });
+                made.extend_from_slice(&dsts);
                 list.iter().zip(dsts).for_each(|(&x, v)| regs[x as usize] = v);
             }
         }
         b.unit(Unit::CommitMatrices);
+        let task = self.task_mut()?;
+        task.landed = None;
+        task.fenced = made.first().copied().map(|first| {
+            let mut f = fenced.unwrap_or(Fenced { from: first, made: BTreeSet::new() });
+            f.made.extend(made);
+            f
+        });
         self.set_tile(d.results[0], Tile { layout: plan.d.clone(), regs });
         Ok(())
     }
