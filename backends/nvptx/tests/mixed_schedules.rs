@@ -168,19 +168,19 @@ fn keys_backward(queries: i64, rows: i64) -> Words {
     v9 = load v2[v7, 0] : tile<128x64xbf16>
     v10 = dim v0, 0
     v11 = splat 0.0 : tile<128x64xf32>
-    v12, v13 = for v14 in 0..v10 step 64 carry v15 = v11, v16 = v11 {
-        v17 = load v0[v14, 0] : tile<64x64xbf16>
+    v12, v13 = for v14 in 0..v10 step 32 carry v15 = v11, v16 = v11 {
+        v17 = load v0[v14, 0] : tile<32x64xbf16>
         v18 = transpose v17, [1, 0]
-        v19 = splat 0.0 : tile<128x64xf32>
+        v19 = splat 0.0 : tile<128x32xf32>
         v20 = dot v8, v18, v19
         v21 = exp2 v20
-        v22 = load v3[v14, 0] : tile<64x64xbf16>
+        v22 = load v3[v14, 0] : tile<32x64xbf16>
         v23 = transpose v22, [1, 0]
         v24 = dot v9, v23, v19
-        v25 = cast v21 : tile<128x64xbf16>
+        v25 = cast v21 : tile<128x32xbf16>
         v26 = dot v25, v22, v15
         v27 = mul v21, v24
-        v28 = cast v27 : tile<128x64xbf16>
+        v28 = cast v27 : tile<128x32xbf16>
         v29 = dot v28, v17, v16
         yield v26, v29
     }

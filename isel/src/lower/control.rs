@@ -72,6 +72,7 @@ impl Lower<'_> {
         }
         let region = d.regions[0];
         let params = &kernel.regions[region].params;
+        self.bring_operands(b, i)?;
         let slots = self.slots_of(&params[1..])?;
         let fresh = self.fresh_sums(b, i, bounds);
         let mut init = self.flatten(b, &d.args[3..], &slots)?;
@@ -161,6 +162,7 @@ impl Lower<'_> {
             return Ok(());
         }
         let condition = self.scalar(d.args[0])?;
+        self.bring_operands(b, i)?;
         let slots = self.slots_of(&d.results)?;
         let (before, mut after) = (self.stored(), false);
         let arm = |cx: &mut Self, b: &mut LaneBuilder, r: Region| -> Result<Vec<LVal>, LowerError> {

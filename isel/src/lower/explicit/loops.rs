@@ -1,6 +1,6 @@
 //! Loops and choices of tasks: sums that begin at zero, loops that are known to run, arrivals under a condition, what lanes may have stored.
 
-use super::super::Lower;
+use super::super::{Held, Lower};
 use super::super::control::Slot;
 use super::super::vectors::{from_words, to_words};
 use crate::lane::{LVal, LaneBuilder, Unit};
@@ -157,6 +157,23 @@ impl Lower<'_> {
         if let Some(t) = &mut self.task {
             t.fresh.extend(fresh.iter().map(|&n| (params[n], Fresh { at })));
         }
+    }
+
+    /// Brings left operands of products in a loop or choice that are tiles from in front of it into their layout, once.
+    pub(in super::super) fn bring_operands(&mut self, b: &mut LaneBuilder, i: Inst) -> Result<(), LowerError> {
+        if self.task.is_none() {
+            return Ok(());
+        }
+        let kernel = self.kernel;
+        let mut products = Vec::new();
+        kernel.insts[i].regions.iter().for_each(|&r| kernel.walk(r, &mut |j| products.push(j)));
+        for j in products.into_iter().filter(|&j| kernel.insts[j].op == Op::AsyncDot) {
+            let a = kernel.insts[j].args[0];
+            if let (Some(Held::Tile(_)), Some(dot)) = (&self.values[a], self.assigned.dots[j].clone()) {
+                self.tile(b, a, &dot.a)?;
+            }
+        }
+        Ok(())
     }
 
     /// The elements of the carried tiles of a loop that only products read, from registers: they take words of several elements, and are carried
