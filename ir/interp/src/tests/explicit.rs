@@ -523,7 +523,7 @@ kernel @beside(v0: view<f32, [16, 8]>, v1: view<f32, [8, 24]>, v2: view<f32, [16
     let out = run(TEXT, 1, &[(&[16, 8], a), (&[8, 24], b), (&[16, 24], vec![0.0; 384])]).unwrap_or_else(|e| panic!("{e}"));
     assert_eq!(out[2], want);
     // It ends no product.
-    let early = TEXT.replace("v11 = async_dot_wait v8, 0", "v11 = async_dot_wait v8, 1");
+    let early = TEXT.replace("    sched_barrier\n", "    sched_barrier\n    v13 = async_dot_wait v8, 1\n    v14 = add v13, v10\n");
     let e = run(&early, 1, &[(&[16, 8], integers(1, 128)), (&[8, 24], integers(2, 192)), (&[16, 24], vec![0.0; 384])]).unwrap_err();
     assert!(e.contains("in flight"), "{e}");
 }

@@ -1,8 +1,8 @@
 //! Loops and choices of tasks: sums that begin at zero, loops that are known to run, arrivals under a condition, what lanes may have stored.
 
-use super::super::{Held, Lower};
 use super::super::control::Slot;
 use super::super::vectors::{from_words, to_words};
+use super::super::{Held, Lower};
 use crate::lane::{LVal, LaneBuilder, Unit};
 use std::collections::BTreeSet;
 use tilelift_ir::{CmpOp, Effects, Inst, Kernel, Literal, Op, Region, Scalar, Type, Value, ValueDef};

@@ -5,6 +5,7 @@
 //! one lane does what a task as a whole does (arrives, starts copies), once all lanes are there
 //! ```
 
+mod commits;
 mod copies;
 mod groups;
 mod local;
@@ -17,10 +18,11 @@ pub(super) use loops::Fresh;
 
 use super::{Held, Lower};
 use crate::lane::{AllocId, BinOp, LTy, LVal, LaneBuilder, Param, ParamSource, Place, RoleSpec, Special, Unit};
+use commits::{Commits, is_silent};
 use groups::Groupwise;
 use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
-use tilelift_ir::{Attr, CmpOp, Effects, Inst, Kernel, Op, Region, Type, Value};
+use tilelift_ir::{Attr, CmpOp, Inst, Kernel, Op, Region, Type, Value};
 use tilelift_schedule::LowerError;
 use tilelift_schedule::plan::{Explicit, TaskRole, handle};
 
@@ -68,6 +70,8 @@ pub(super) struct TaskState {
     fenced: Option<Fenced>,
     /// No more products than this are in flight, and none was begun since that is known.
     landed: Option<u32>,
+    /// Which products are committed together.
+    commits: Rc<Commits>,
 }
 
 /// Products behind a fence of registers.
@@ -159,6 +163,7 @@ impl Lower<'_> {
             stored: false,
             fenced: None,
             landed: None,
+            commits: Rc::new(Commits::of(kernel)),
         });
         let tasks = tilelift_schedule::plan::tasks(kernel);
         let warps = std::mem::replace(&mut self.plan.warps, plan.front);
@@ -272,10 +277,9 @@ impl Lower<'_> {
     /// An instruction is lowered: what lanes do ends what the last fence of registers covers.
     pub(super) fn lanes_act(&mut self, i: Inst) {
         let kernel = self.kernel;
-        let d = &kernel.insts[i];
-        let names = d.results.iter().all(|&v| !matches!(kernel.ty(v), Type::Tile(_))) && d.op.info().effects == Effects::Pure;
         if let Some(t) = &mut self.task
-            && !(names || matches!(d.op, Op::AsyncDot | Op::Splat))
+            && kernel.insts[i].op != Op::AsyncDot
+            && !is_silent(kernel, i)
         {
             t.fenced = None;
         }
@@ -382,7 +386,7 @@ impl Lower<'_> {
             }
             Op::AsyncDot => self.async_dot(b, i)?,
             Op::AsyncDotWait => {
-                let pending = count(kernel, i, 0);
+                let pending = self.task()?.commits.left(kernel, i);
                 if self.task()?.landed.is_none_or(|n| n > pending) {
                     b.unit(Unit::WaitMatrices { pending });
                     self.task_mut()?.landed = Some(pending);

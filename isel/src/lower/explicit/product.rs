@@ -138,7 +138,9 @@ impl Lower<'_> {
                 list.iter().zip(dsts).for_each(|(&x, v)| regs[x as usize] = v);
             }
         }
-        b.unit(Unit::CommitMatrices);
+        if self.task()?.commits.ends(i) {
+            b.unit(Unit::CommitMatrices);
+        }
         let task = self.task_mut()?;
         task.landed = None;
         task.fenced = made.first().copied().map(|first| {
