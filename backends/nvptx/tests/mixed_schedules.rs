@@ -30,6 +30,7 @@ fn attention(config: Attention, [queries, keys]: [u32; 2], heads: u32, options: 
     let case = Case { name, row: 17, size: Size::Small, workload: Box::new(AttentionCase { config, queries, keys, heads }) };
     let l = round_trip(&case, options);
     same_numbers(&case, &l);
+    same_products(&case.name, &units::lowered(&case, options), &l);
     right(&case, &l);
     simulated(&case, &l, 1);
     let ptx = clean(&case, &l);
@@ -65,14 +66,29 @@ fn attention_of_several_grid_positions() {
     }
 }
 
+/// What the matrix unit is told, in order: fences, products, groups and waits.
+fn products(ptx: &str) -> Vec<&str> {
+    // Of a product which one it is; registers have other numbers.
+    let which = |l: &'_ str| if l.contains("mma_async") { l.find(' ').unwrap_or(l.len()) } else { l.len() };
+    ptx.lines().map(str::trim).filter(|l| l.starts_with("wgmma.")).map(|l| &l[..which(l)]).collect()
+}
+
+/// The unit is told the same, in the same order, as without a program.
+fn same_products(name: &str, plain: &Lowered, l: &Lowered) {
+    let [plain, l] =
+        [plain, l].map(|l| emit(&l.program, &sm_90a(), &EmitOptions::default()).unwrap_or_else(|e| panic!("{name}: {e}")).text);
+    let (plain, l) = (products(&plain), products(&l));
+    assert!(!plain.is_empty() && plain == l, "{name}: {plain:#?} is {l:#?}");
+}
+
 /// A kernel in words: what it is lowered to gives what the interpreter makes of the plain one.
 struct Words {
     name: String,
     text: String,
     /// Element type and shape of each parameter; the ones behind the inputs are written.
-    inputs: Vec<(Scalar, [i64; 2])>,
-    outputs: Vec<[i64; 2]>,
-    grid: u32,
+    inputs: Vec<(Scalar, Vec<i64>)>,
+    outputs: Vec<Vec<i64>>,
+    grid: [u32; 3],
 }
 
 impl Words {
@@ -80,7 +96,7 @@ impl Words {
         let (mut memory, mut args) = (Memory::new(), Vec::new());
         let mut state = 7u32;
         for (elem, shape) in &self.inputs {
-            let values = (0..shape[0] * shape[1]).map(|_| {
+            let values = (0..shape.iter().product()).map(|_: i64| {
                 state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
                 f64::from(state >> 27) / 32.0 - 0.5
             });
@@ -88,7 +104,7 @@ impl Words {
             args.push(ViewArg::dense(buffer, *elem, shape).into());
         }
         for shape in &self.outputs {
-            let buffer = memory.add(Buffer::uninit(4 * (shape[0] * shape[1]) as usize));
+            let buffer = memory.add(Buffer::uninit(4 * shape.iter().product::<i64>() as usize));
             args.push(ViewArg::dense(buffer, Scalar::F32, shape).into());
         }
         (memory, args)
@@ -100,7 +116,10 @@ impl Words {
         let kernel = &file.kernels[0];
         let l = lower(&verify(kernel).unwrap(), &sm_90a(), &options).unwrap_or_else(|e| panic!("{}: {e}", self.name));
         same_text(&self.name, &l, &options);
-        let (grid, name) = ([self.grid, 1, 1], &self.name);
+        let plain = LowerOptions { as_program: None, ..options };
+        let plain = lower(&verify(kernel).unwrap(), &sm_90a(), &plain).unwrap_or_else(|e| panic!("{}: {e}", self.name));
+        same_products(&self.name, &plain, &l);
+        let (grid, name) = (self.grid, &self.name);
         let (mut plain, args) = self.memory();
         interpreted(name, kernel, grid, &args, &mut plain);
         let (mut tasks, _) = self.memory();
@@ -149,13 +168,13 @@ fn queries_backward(rows: i64, keys: i64) -> Words {
     }
     store v4[v6, 0], v11
 }";
-    let bf16 = |n| (Scalar::BF16, [n, 64]);
+    let bf16 = |n| (Scalar::BF16, vec![n, 64]);
     Words {
         name: format!("dq {rows}x{keys}"),
         text: text.into(),
         inputs: vec![bf16(rows), bf16(keys), bf16(keys), bf16(rows)],
-        outputs: vec![[rows, 64]],
-        grid: (rows as u32).div_ceil(128),
+        outputs: vec![vec![rows, 64]],
+        grid: [(rows as u32).div_ceil(128), 1, 1],
     }
 }
 
@@ -187,13 +206,13 @@ fn keys_backward(queries: i64, rows: i64) -> Words {
     store v4[v7, 0], v12
     store v5[v7, 0], v13
 }";
-    let bf16 = |n| (Scalar::BF16, [n, 64]);
+    let bf16 = |n| (Scalar::BF16, vec![n, 64]);
     Words {
         name: format!("dkdv {queries}x{rows}"),
         text: text.into(),
         inputs: vec![bf16(queries), bf16(rows), bf16(rows), bf16(queries)],
-        outputs: vec![[rows, 64], [rows, 64]],
-        grid: (rows as u32).div_ceil(128),
+        outputs: vec![vec![rows, 64], vec![rows, 64]],
+        grid: [(rows as u32).div_ceil(128), 1, 1],
     }
 }
 
@@ -204,6 +223,75 @@ fn backward_passes() {
             queries_backward(rows, keys).judged(&pinned(overlap));
             keys_backward(keys, rows).judged(&pinned(overlap));
         }
+    }
+}
+
+/// Attention of four heads of queries to two heads of keys and values.
+fn grouped_heads(queries: i64, keys: i64) -> Words {
+    let text = "kernel @grouped(v0: view<f16, [4, ?, 64]>, v1: view<f16, [2, ?, 64]>, v2: view<f16, [2, ?, 64]>, v3: view<f32, [4, ?, 64]>) warps=8 {
+    v4 = program_id x
+    v5 = mul v4, 128
+    v6 = program_id y
+    v7 = div v6, 2
+    v8 = load v0[v6, v5, 0] : tile<1x128x64xf16>
+    v9 = reshape v8 : tile<128x64xf16>
+    v10 = dim v1, 1
+    v11 = splat -inf : tile<128x1xf32>
+    v12 = splat 0.0 : tile<128x1xf32>
+    v13 = splat 0.0 : tile<128x64xf32>
+    v14, v15, v16 = for v17 in 0..v10 step 64 carry v18 = v11, v19 = v12, v20 = v13 {
+        v21 = load v1[v7, v17, 0] : tile<1x64x64xf16>
+        v22 = reshape v21 : tile<64x64xf16>
+        v23 = transpose v22, [1, 0]
+        v24 = splat 0.0 : tile<128x64xf32>
+        v25 = dot v9, v23, v24
+        v26 = iota 1 : tile<128x64xi32>
+        v27 = splat v17 : tile<128x64xi32>
+        v28 = add v26, v27
+        v29 = splat v10 : tile<128x64xi32>
+        v30 = cmp lt v28, v29
+        v31 = splat -inf : tile<128x64xf32>
+        v32 = select v30, v25, v31
+        v33 = reduce maximum v32, axis 1
+        v34 = reshape v33 : tile<128x1xf32>
+        v35 = maximum v18, v34
+        v36 = broadcast v35 : tile<128x64xf32>
+        v37 = sub v32, v36
+        v38 = exp2 v37
+        v39 = sub v18, v35
+        v40 = exp2 v39
+        v41 = mul v19, v40
+        v42 = reduce add v38, axis 1
+        v43 = reshape v42 : tile<128x1xf32>
+        v44 = add v41, v43
+        v45 = broadcast v40 : tile<128x64xf32>
+        v46 = mul v20, v45
+        v47 = cast v38 : tile<128x64xf16>
+        v48 = load v2[v7, v17, 0] : tile<1x64x64xf16>
+        v49 = reshape v48 : tile<64x64xf16>
+        v50 = dot v47, v49, v46
+        yield v35, v44, v50
+    }
+    v51 = rcp v15
+    v52 = broadcast v51 : tile<128x64xf32>
+    v53 = mul v16, v52
+    v54 = reshape v53 : tile<1x128x64xf32>
+    store v3[v6, v5, 0], v54
+}";
+    let f16 = |heads, n| (Scalar::F16, vec![heads, n, 64]);
+    Words {
+        name: format!("grouped heads {queries}x{keys}"),
+        text: text.into(),
+        inputs: vec![f16(4, queries), f16(2, keys), f16(2, keys)],
+        outputs: vec![vec![4, queries, 64]],
+        grid: [(queries as u32).div_ceil(128), 4, 1],
+    }
+}
+
+#[test]
+fn heads_that_share_keys() {
+    for overlap in [false, true] {
+        grouped_heads(150, 200).judged(&pinned(overlap));
     }
 }
 
@@ -235,9 +323,9 @@ fn layers(elem: Scalar, hidden: i64, bounds: &str) -> Words {
     Words {
         name: format!("layers of {elem}, {hidden}, {bounds}"),
         text,
-        inputs: vec![(elem, [300, 64]), (elem, [hidden, 64]), (elem, [hidden, 64])],
-        outputs: vec![[300, 64]],
-        grid: 3,
+        inputs: [300, hidden, hidden].map(|n| (elem, vec![n, 64])).into(),
+        outputs: vec![vec![300, 64]],
+        grid: [3, 1, 1],
     }
 }
 
@@ -278,14 +366,17 @@ fn looked_at(elem: Scalar, step: u32, precision: &str) -> Words {
     store v2[v4, 0], v7
 }}"
     );
-    let inputs = vec![(elem, [200, 272]), (elem, [64, 272])];
-    Words { name: format!("looked at, {elem}"), text, inputs, outputs: vec![[200, 64]], grid: 2 }
+    let inputs = vec![(elem, vec![200, 272]), (elem, vec![64, 272])];
+    Words { name: format!("looked at, {elem}"), text, inputs, outputs: vec![vec![200, 64]], grid: [2, 1, 1] }
 }
 
 #[test]
 fn products_that_are_looked_at() {
     looked_at(Scalar::BF16, 64, "").judged(&pinned(false));
     looked_at(Scalar::F32, 32, " tf32").judged(&pinned(false));
+    // Left operands go from their slot through registers.
+    let left = LowerOptions { left_registers: Some(true), ..pinned(false) };
+    looked_at(Scalar::BF16, 64, "").judged(&left);
     // Lanes add what the unit's sums do not keep.
     looked_at(Scalar::F8E4M3, 128, "").judged(&pinned(false));
     looked_at(Scalar::F8E5M2, 128, "").judged(&pinned(false));

@@ -3,6 +3,7 @@
 //! ```text
 //! kernel, plan ─► tasks  producer    waits for an empty slot, expects its bytes, begins copies into it
 //!                        consumers   wait for a full slot, multiply, give the slot of the step before back; epilogue; bulk stores
+//!                                    of mixed loops all that a step computes, its products waited for where they stand, or beside the lanes
 //!                 rings  local_alloc and barriers full and empty, a slot per step, steps counted by the loops
 //!                 persistence  worker_id, num_workers, grid positions in their order
 //! ```

@@ -74,6 +74,13 @@ pub(super) struct TaskState {
     commits: Rc<Commits>,
 }
 
+impl TaskState {
+    /// True if the kernel has products of the units.
+    pub fn multiplies(&self) -> bool {
+        !self.plan.dots.is_empty()
+    }
+}
+
 /// Products behind a fence of registers.
 struct Fenced {
     /// The first value made behind it.
