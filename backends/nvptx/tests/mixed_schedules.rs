@@ -376,7 +376,8 @@ fn products_that_are_looked_at() {
     looked_at(Scalar::F32, 32, " tf32").judged(&pinned(false));
     // Left operands go from their slot through registers.
     let left = LowerOptions { left_registers: Some(true), ..pinned(false) };
-    looked_at(Scalar::BF16, 64, "").judged(&left);
+    let l = looked_at(Scalar::BF16, 64, "").judged(&left);
+    assert!(text::print(made(&l)).contains("local_load"));
     // Lanes add what the unit's sums do not keep.
     looked_at(Scalar::F8E4M3, 128, "").judged(&pinned(false));
     looked_at(Scalar::F8E5M2, 128, "").judged(&pinned(false));
