@@ -205,6 +205,12 @@ impl KernelBuilder {
         self.push(Op::AsyncDotWait, &[product], 0, &[Attr::Count(pending)], None)
     }
 
+    /// What stands in front is issued before what stands behind.
+    #[track_caller]
+    pub fn sched_barrier(&mut self) {
+        self.push(Op::SchedBarrier, &[], 0, &[], None);
+    }
+
     /// The tasks of the kernel, which are its last instruction; `body` gets each task's number in the list and the replica's number.
     #[track_caller]
     pub fn tasks(&mut self, tasks: &[Task], mut body: impl FnMut(&mut KernelBuilder, usize, Value)) {

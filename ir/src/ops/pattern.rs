@@ -37,6 +37,7 @@ macro_rules! explicit_actions {
             | $crate::Op::AsyncStoreWait
             | $crate::Op::AsyncDot
             | $crate::Op::AsyncDotWait
+            | $crate::Op::SchedBarrier
             | $crate::Op::ClusterRank
             | $crate::Op::ClusterSize
             | $crate::Op::WorkerId

@@ -259,6 +259,9 @@ macro_rules! op_rows {
     /// Waits until at most so many of the task's newest `async_dot` are in flight; the result is the operand, which may be read if its product is not among them.
     AsyncDotWait async_dot_wait (product) - Count Local Shared 0;
 
+    /// What stands in front of it is issued before what stands behind it, though neither needs the other: an assembler that would move a wait for products up in front of what lanes compute meanwhile leaves it where it stands. It waits for nothing, and orders nothing that others see.
+    SchedBarrier sched_barrier () - - Act Shared 0;
+
     /// The program instance's position in its cluster, from 0: its `program_id x` modulo the cluster's size.
     ClusterRank cluster_rank () - - Index Pure 0;
     /// The number of program instances of a cluster.

@@ -145,7 +145,7 @@ pub const fn pass(op: Op) -> Pass {
         Op::LocalAlloc | Op::LocalIndex | Op::LocalSlice | Op::LocalTranspose | Op::LocalReinterpret => Pass::Apart,
         Op::LocalLoad | Op::LocalStore | Op::RemoteLoad | Op::RemoteStore | Op::RemoteStoreAsync => Pass::Apart,
         Op::BarrierAlloc | Op::BarrierIndex | Op::BarrierExpect | Op::BarrierArrive | Op::BarrierWait => Pass::Apart,
-        Op::TaskBarrier | Op::NamedBarrierSync | Op::NamedBarrierArrive | Op::FenceAsync => Pass::Apart,
+        Op::TaskBarrier | Op::NamedBarrierSync | Op::NamedBarrierArrive | Op::FenceAsync | Op::SchedBarrier => Pass::Apart,
         Op::AsyncLoad | Op::AsyncStore | Op::AsyncReduce | Op::AsyncStoreWait => Pass::Apart,
         Op::CopyAsync | Op::CopyAsyncCommit | Op::CopyAsyncWait => Pass::Apart,
         Op::ClusterRank | Op::ClusterSize | Op::WorkerId | Op::NumWorkers => Pass::Apart,

@@ -230,6 +230,7 @@ kernel @explicit(v0: view<bf16, [?, ?%64]>, v1: view<f32, [?, ?]>, v2: i32) clus
             local_store v4, v25
             fence_async
             task_barrier
+            sched_barrier
             async_store v1[v2, 0], v4
             async_reduce add v1[v2, 64], v4
             async_store_wait 1

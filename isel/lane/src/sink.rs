@@ -17,7 +17,7 @@
 //! ```
 
 use super::visit::{blocks, blocks_mut, computed, reads, results};
-use super::{Block, Inst, LTy, LVal, Unit};
+use super::{Block, Inst, LTy, LVal, LeftOperand, Unit};
 use crate::hash::{Map, Set};
 use std::collections::VecDeque;
 
@@ -293,16 +293,22 @@ fn made_within(inst: &Inst, out: &mut Set<LVal>) {
 /// would want a fence of their own.
 fn fenced(block: &[&Inst]) -> Map<usize, Vec<LVal>> {
     let mut all = Map::default();
-    let mut fence = None;
+    let (mut fence, mut first) = (None, true);
     for (n, inst) in block.iter().enumerate() {
         let Inst::Unit(u) = inst else { continue };
-        if **u == Unit::FenceMatrices {
-            fence = Some(n);
-        } else if **u == Unit::CommitMatrices {
-            fence = None;
-        } else if let (Unit::Multiply(_), Some(f)) = (&**u, fence) {
-            let list: &mut Vec<LVal> = all.entry(f).or_default();
-            u.operands(|v, _| list.push(v));
+        match (&**u, fence) {
+            (Unit::FenceMatrices, _) => (fence, first) = (Some(n), true),
+            // Of later groups registers alone are fenced; addresses may come as they are wanted.
+            (Unit::CommitMatrices, _) => first = false,
+            (Unit::Multiply(m), Some(f)) => {
+                let list: &mut Vec<LVal> = all.entry(f).or_default();
+                match &m.a {
+                    _ if first => u.operands(|v, _| list.push(v)),
+                    LeftOperand::Regs(words) => list.extend(words.iter().chain(&m.c)),
+                    LeftOperand::Shared(_) => list.extend(&m.c),
+                }
+            }
+            _ => {}
         }
     }
     all

@@ -73,6 +73,7 @@ impl Lower<'_> {
         }
         let region = d.regions[0];
         let params = &kernel.regions[region].params;
+        self.bring_operands(b, i)?;
         let slots = self.slots_of(&params[1..])?;
         let fresh = self.fresh_sums(b, i, bounds);
         let runs = !fresh.is_empty() || self.known_to_run(bounds);
@@ -80,6 +81,8 @@ impl Lower<'_> {
         if !fresh.is_empty() {
             self.undefined_at_first(b, &slots, &fresh, &mut init);
         }
+        let narrow = self.carried_as_words(i, &slots);
+        let mut init = self.join_words(b, &narrow, &slots, &init);
         let carried = init.len();
         let outer = self.refill.take();
         let ring = self.open_pipeline(b, i, bounds)?.map(Rc::new);
@@ -91,7 +94,8 @@ impl Lower<'_> {
         let body = |cx: &mut Self, b: &mut LaneBuilder, iv: LVal, lanes: &[LVal]| {
             cx.forget_accesses();
             cx.values[params[0]] = Some(Held::Scalar(iv));
-            cx.bind(&params[1..], &slots, &lanes[..carried]);
+            let own = cx.split_words(b, &narrow, &slots, &lanes[..carried]);
+            cx.bind(&params[1..], &slots, &own);
             cx.begin_sums(&params[1..], &fresh, [iv, bounds[0]]);
             cx.convert_all(b, &params[1..])?;
             let mut next_ring = Vec::new();
@@ -100,7 +104,8 @@ impl Lower<'_> {
             }
             cx.region(b, region)?;
             cx.refill(b)?;
-            let mut next = cx.flatten(b, kernel.yields(region), &slots)?;
+            let next = cx.flatten(b, kernel.yields(region), &slots)?;
+            let mut next = cx.join_words(b, &narrow, &slots, &next);
             next.extend(next_ring);
             Ok::<_, LowerError>(next)
         };
@@ -115,6 +120,7 @@ impl Lower<'_> {
             results.truncate(carried);
         }
         self.refill = outer;
+        let results = self.split_words(b, &narrow, &slots, &results);
         self.bind(&d.results, &slots, &results);
         Ok(())
     }
@@ -160,6 +166,7 @@ impl Lower<'_> {
             return Ok(());
         }
         let condition = self.scalar(d.args[0])?;
+        self.bring_operands(b, i)?;
         let slots = self.slots_of(&d.results)?;
         let (before, mut after) = (self.traces(), Traces::default());
         let arm = |cx: &mut Self, b: &mut LaneBuilder, r: Region| -> Result<Vec<LVal>, LowerError> {

@@ -7,6 +7,7 @@
 //! What a mask compares is known between bounds: `base + 0 … base + span`, base a scalar, span a constant. Where the bounds already
 //! decide for true, a choice around the selects leaves out both them and the mask.
 
+use super::explicit::TaskState;
 use super::{Lower, Tile};
 use crate::lane::{BinOp, LTy, LVal, LaneBuilder};
 use tilelift_ir::layout::Axis;
@@ -28,7 +29,7 @@ impl Lower<'_> {
     pub(super) fn masked_select(&mut self, b: &mut LaneBuilder, i: Inst) -> Result<bool, LowerError> {
         let d = &self.kernel.insts[i];
         let result = d.results[0];
-        if self.role.is_none() || !matches!(self.kernel.ty(result), Type::Tile(_)) {
+        if !self.by_units() || !matches!(self.kernel.ty(result), Type::Tile(_)) {
             return Ok(false);
         }
         let layout = self.layout_of(result)?;
@@ -49,6 +50,11 @@ impl Lower<'_> {
         };
         self.set_tile(result, Tile { layout, regs });
         Ok(true)
+    }
+
+    /// True where units copy and multiply, so that what lanes compute is what a step takes.
+    fn by_units(&self) -> bool {
+        self.role.is_some() || self.task.as_ref().is_some_and(TaskState::multiplies)
     }
 
     /// A condition on scalars under which a mask holds everywhere.

@@ -182,6 +182,8 @@ impl Cluster<'_, '_> {
             }
             // The lanes of a task go together here, and see what each has brought.
             Op::TaskBarrier => self.lanes_meet(f),
+            // They act in the order of the text.
+            Op::SchedBarrier => {}
             Op::CopyAsync => self.copy_async(f, inst)?,
             Op::CopyAsyncCommit => f.groups += 1,
             Op::CopyAsyncWait => {

@@ -496,3 +496,34 @@ fn loops_of_a_task_end_and_cost_fuel() {
     assert_eq!(run(&text.replace("TEST", "false"), 1, &view).expect("ends")[0], [8.0]);
     assert!(run(&text.replace("TEST", "true"), 1, &view).expect_err("endless").contains("rounds and goes on"));
 }
+
+/// A product beside which the lanes compute: their sum is written down in front of its wait, and the order of the text stays.
+pub(super) fn a_product_beside_lanes() {
+    const TEXT: &str = "
+kernel @beside(v0: view<f32, [16, 8]>, v1: view<f32, [8, 24]>, v2: view<f32, [16, 24]>) {
+    v3 = local_alloc : shared<16x8xf32>
+    v4 = local_alloc : shared<8x24xf32>
+    v5 = load v0[0, 0] : tile<16x8xf32>
+    local_store v3, v5
+    v6 = load v1[0, 0] : tile<8x24xf32>
+    local_store v4, v6
+    fence_async
+    task_barrier
+    v7 = splat 0.0 : tile<16x24xf32>
+    v8 = async_dot v3, v4, v7
+    v9 = splat 2.0 : tile<16x24xf32>
+    v10 = add v9, v9
+    sched_barrier
+    v11 = async_dot_wait v8, 0
+    v12 = add v11, v10
+    store v2[0, 0], v12
+}";
+    let (a, b) = (integers(1, 128), integers(2, 192));
+    let want: Vec<f64> = matmul(&a, &b, [16, 8, 24]).iter().map(|x| x + 4.0).collect();
+    let out = run(TEXT, 1, &[(&[16, 8], a), (&[8, 24], b), (&[16, 24], vec![0.0; 384])]).unwrap_or_else(|e| panic!("{e}"));
+    assert_eq!(out[2], want);
+    // It ends no product.
+    let early = TEXT.replace("    sched_barrier\n", "    sched_barrier\n    v13 = async_dot_wait v8, 1\n    v14 = add v13, v10\n");
+    let e = run(&early, 1, &[(&[16, 8], integers(1, 128)), (&[8, 24], integers(2, 192)), (&[16, 24], vec![0.0; 384])]).unwrap_err();
+    assert!(e.contains("in flight"), "{e}");
+}

@@ -131,6 +131,7 @@ const CASES: &[(Op, fn())] = &[
     (Op::CopyAsyncWait, lanes::a_pipelined_product),
     (Op::AsyncDot, explicit::a_ring_with_a_product_in_flight),
     (Op::AsyncDotWait, explicit::a_ring_with_a_product_in_flight),
+    (Op::SchedBarrier, explicit::a_product_beside_lanes),
     (Op::Tasks, explicit::a_ring_with_a_product_in_flight),
     (Op::LocalAlloc, explicit::staging),
     (Op::LocalSlice, explicit::staging),

@@ -47,7 +47,7 @@ fn literal(a: Arg) -> Option<i64> {
 
 impl Schedule<'_> {
     /// First index, end and step of the kernel's loop.
-    fn bounds(&self, w: &Writer<'_>) -> Result<[Arg; 3], Refusal> {
+    pub(super) fn bounds(&self, w: &Writer<'_>) -> Result<[Arg; 3], Refusal> {
         let args = &self.kernel.insts[self.plan.main].args;
         Ok([w.get(args[0])?, w.get(args[1])?, w.get(args[2])?])
     }

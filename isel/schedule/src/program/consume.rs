@@ -174,7 +174,7 @@ impl Schedule<'_> {
     }
 
     /// A slot without its extents of 1.
-    fn reshape(&self, w: &mut Writer<'_>, i: Inst) -> Result<Value, Refusal> {
+    pub(super) fn reshape(&self, w: &mut Writer<'_>, i: Inst) -> Result<Value, Refusal> {
         let d = &self.kernel.insts[i];
         let refused = Refusal::View { reshape: i };
         let shape = |v: Value| self.kernel.ty(v).as_tile().map(|t| t.shape.to_vec()).ok_or(refused);

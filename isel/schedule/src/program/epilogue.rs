@@ -7,10 +7,10 @@
 //!
 //! Stores stand in choices, too: all warps of the task take the same arm.
 
-use super::Refusal;
 use super::gemm::Schedule;
 use super::ping_pong::Turn;
 use super::write::{Arg, Writer, number};
+use super::{Refusal, overlap};
 use crate::plan::{PanelTile, is_panels, is_view};
 use tilelift_ir::{Attr, DotPart, Inst, Kernel, LayoutSpec, Op, Region, Shape, SharedType, Type, Value};
 
@@ -56,7 +56,11 @@ impl Schedule<'_> {
         for &i in &kernel.regions[r].insts {
             let d = &kernel.insts[i];
             if i == self.plan.main {
-                *done = self.main(w, *done, turn)?;
+                *done = match &self.plan.overlap {
+                    Some(parts) => overlap::main(self, parts, w, *done)?,
+                    None if self.plan.mixed => self.mixed(w, *done)?,
+                    None => self.main(w, *done, turn)?,
+                };
             } else if let Some(staging) = self.staging.get(&i) {
                 self.store(w, i, staging)?;
             } else if d.op == Op::If && self.stores_in(i) {

@@ -1,20 +1,19 @@
-//! The plain loop of a matrix product: loads feed products through views, sums are carried, an epilogue stores them.
+//! The tasks of a specialised loop: rings, the producer, and the grid positions that the instance runs. What the consumers do at one is
+//! [`super::epilogue`]'s, the loop of plain products [`super::consume`]'s, that of loops that compute between them [`super::mixed`]'s.
 
 use super::Refusal;
 use super::epilogue::{Staging, buffer_type, required};
+use super::mixed::live;
 use super::write::{Arg, Writer, number};
 use crate::plan::Specialised;
 use std::collections::{BTreeMap, BTreeSet};
 use tilelift_ir::{Attr, GridAxis, Inst, Kernel, Op, Region, Task, Type, Value, ValueDef};
-use tilelift_lane::Target;
+use tilelift_lane::{Target, Units};
 
 const AXES: [GridAxis; 3] = [GridAxis::X, GridAxis::Y, GridAxis::Z];
 
 /// Refuses what is not of this kind.
 pub(super) fn admit(target: &Target, plan: &Specialised) -> Result<(), Refusal> {
-    if plan.mixed || plan.overlap.is_some() {
-        return Err(Refusal::Mixed { main: plan.main });
-    }
     if !plan.consumers.is_power_of_two() {
         return Err(Refusal::Consumers { groups: plan.consumers });
     }
@@ -65,8 +64,11 @@ const TEAMS: [&str; 2] = ["first", "second"];
 pub(super) struct Schedule<'k> {
     pub kernel: &'k Kernel,
     pub plan: &'k Specialised,
+    pub units: Option<&'k Units>,
     /// The region of the loop.
     pub region: Region,
+    /// What a step of a mixed loop computes that somebody looks at, but for what the ring holds.
+    pub live: BTreeSet<Inst>,
     /// How many steps the loop has at every position, where tasks pass over those of others.
     pub count: Option<Value>,
     pub ring: Ring,
@@ -104,7 +106,9 @@ pub(super) fn write(kernel: &Kernel, target: &Target, plan: &Specialised) -> Res
     };
     let region = kernel.insts[plan.main].regions[0];
     let ring = Ring { depth: plan.depth, full, empty, slots };
-    let mut s = Schedule { count: None, kernel, plan, region, ring, staging: BTreeMap::new(), required: required(kernel) };
+    let live = if plan.mixed { live(kernel, plan, region) } else { BTreeSet::new() };
+    let units = target.units.as_ref();
+    let mut s = Schedule { count: None, kernel, plan, units, region, live, ring, staging: BTreeMap::new(), required: required(kernel) };
     if turns.is_some() {
         s.count = Some(s.counted(&mut w)?);
     }
@@ -236,13 +240,18 @@ impl<'k> Schedule<'k> {
 }
 
 /// What values are made of.
-pub(super) fn slice(kernel: &Kernel, mut open: Vec<Value>) -> BTreeSet<Inst> {
+pub(super) fn slice(kernel: &Kernel, open: Vec<Value>) -> BTreeSet<Inst> {
+    slice_by(kernel, open, &|i| &kernel.insts[i].args)
+}
+
+/// What values are made of, by way of operands of each instruction.
+pub(super) fn slice_by<'k>(kernel: &'k Kernel, mut open: Vec<Value>, by: &dyn Fn(Inst) -> &'k [Value]) -> BTreeSet<Inst> {
     let mut slice = BTreeSet::new();
     while let Some(v) = open.pop() {
         if let ValueDef::Result(i, _) = kernel.values[v].def
             && slice.insert(i)
         {
-            open.extend(&kernel.insts[i].args);
+            open.extend(by(i));
         }
     }
     slice

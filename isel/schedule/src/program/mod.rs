@@ -5,6 +5,7 @@
 //!                        consumers   wait for a full slot, multiply, give the slot of the step before back; epilogue; bulk stores
 //!                            two tasks of them take positions in turns, or one all
 //!                 epilogue  what stands behind the loop, in the consumers; bulk stores through buffers, in choices and in parts, too
+//!                                    of mixed loops all that a step computes, its products waited for where they stand, or beside the lanes
 //!                 rings  local_alloc and barriers full and empty, a slot per step, steps counted by the loops
 //!                 persistence  worker_id, num_workers, grid positions in their order
 //! ```
@@ -18,6 +19,8 @@ mod bounds;
 mod consume;
 mod epilogue;
 mod gemm;
+mod mixed;
+mod overlap;
 mod ping_pong;
 mod pipelined;
 mod write;
@@ -30,11 +33,6 @@ use tilelift_lane::Target;
 /// Why a plan is not written as a program.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Refusal {
-    /// Something is computed between the products of the loop.
-    Mixed {
-        /// The loop.
-        main: Inst,
-    },
     /// Warps of a task are a power of two.
     Consumers {
         /// Warpgroups that multiply.
@@ -85,7 +83,6 @@ pub enum Refusal {
 impl fmt::Display for Refusal {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Refusal::Mixed { .. } => f.write_str("the loop computes between its products"),
             Refusal::Consumers { groups } => write!(f, "{groups} consumer warpgroups are no power of two"),
             Refusal::View { .. } => f.write_str("no view of a buffer stands for a reshape of an operand"),
             Refusal::Layouts { .. } => f.write_str("layouts are required, and what leaves by a bulk copy is no matrix"),

@@ -129,6 +129,7 @@ impl Lower<'_> {
                         | Op::AsyncStoreWait
                         | Op::AsyncDot
                         | Op::AsyncDotWait
+                        | Op::SchedBarrier
                         | Op::WorkerId
                         | Op::NumWorkers
                 )

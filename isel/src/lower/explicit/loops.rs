@@ -1,10 +1,11 @@
 //! Loops and choices of tasks: sums that begin at zero, loops that are known to run, arrivals under a condition, what lanes may have stored.
 
-use super::super::Lower;
 use super::super::control::Slot;
+use super::super::vectors::{from_words, to_words};
+use super::super::{Held, Lower};
 use crate::lane::{LVal, LaneBuilder, Unit};
 use std::collections::BTreeSet;
-use tilelift_ir::{CmpOp, Effects, Inst, Kernel, Literal, Op, Region, Type, Value, ValueDef};
+use tilelift_ir::{CmpOp, Effects, Inst, Kernel, Literal, Op, Region, Scalar, Type, Value, ValueDef};
 use tilelift_schedule::LowerError;
 use tilelift_schedule::plan::is_zero;
 
@@ -220,6 +221,81 @@ impl Lower<'_> {
         if let Some(t) = &mut self.task {
             t.fresh.extend(fresh.iter().map(|&n| (params[n], Fresh { at })));
         }
+    }
+
+    /// Brings left operands of products in a loop or choice that are tiles from in front of it into their layout, once.
+    pub(in super::super) fn bring_operands(&mut self, b: &mut LaneBuilder, i: Inst) -> Result<(), LowerError> {
+        if self.task.is_none() {
+            return Ok(());
+        }
+        let kernel = self.kernel;
+        let mut products = Vec::new();
+        kernel.insts[i].regions.iter().for_each(|&r| kernel.walk(r, &mut |j| products.push(j)));
+        for j in products.into_iter().filter(|&j| kernel.insts[j].op == Op::AsyncDot) {
+            let a = kernel.insts[j].args[0];
+            if let (Some(Held::Tile(_)), Some(dot)) = (&self.values[a], self.assigned.dots[j].clone()) {
+                self.tile(b, a, &dot.a)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// The elements of the carried tiles of a loop that only products read, from registers: they take words of several elements, and are carried
+    /// as such. `None` for all others.
+    pub(in super::super) fn carried_as_words(&self, i: Inst, slots: &[Slot]) -> Vec<Option<Scalar>> {
+        let kernel = self.kernel;
+        let region = kernel.insts[i].regions[0];
+        let words = |(&v, s): (&Value, &Slot)| {
+            let elem = kernel.ty(v).as_tile()?.elem;
+            let per = 4usize.checked_div(elem.bytes() as usize).filter(|&n| n > 1)?;
+            if self.task.is_none() || elem.is_packed() || elem == Scalar::I1 || !s.count.is_multiple_of(per) {
+                return None;
+            }
+            let (mut products, mut others) = (0, 0);
+            kernel.walk(region, &mut |j| {
+                let d = &kernel.insts[j];
+                let left = d.op == Op::AsyncDot && d.args[0] == v;
+                products += usize::from(left);
+                others += d.args.iter().skip(usize::from(left)).filter(|&&a| a == v).count();
+            });
+            (products > 0 && others == 0).then_some(elem)
+        };
+        kernel.regions[region].params[1..].iter().zip(slots).map(words).collect()
+    }
+
+    /// Carried lane values with words for such tiles.
+    pub(in super::super) fn join_words(&self, b: &mut LaneBuilder, narrow: &[Option<Scalar>], slots: &[Slot], lanes: &[LVal]) -> Vec<LVal> {
+        let (mut out, mut at) = (Vec::with_capacity(lanes.len()), 0);
+        for (elem, s) in narrow.iter().zip(slots) {
+            let own = &lanes[at..at + s.count];
+            at += s.count;
+            match elem {
+                Some(elem) => out.extend(to_words(b, own, *elem)),
+                None => out.extend_from_slice(own),
+            }
+        }
+        out
+    }
+
+    /// The elements of such words.
+    pub(in super::super) fn split_words(
+        &self,
+        b: &mut LaneBuilder,
+        narrow: &[Option<Scalar>],
+        slots: &[Slot],
+        lanes: &[LVal],
+    ) -> Vec<LVal> {
+        let (mut out, mut at) = (Vec::with_capacity(lanes.len()), 0);
+        for (elem, s) in narrow.iter().zip(slots) {
+            let count = elem.map_or(s.count, |e| s.count * e.bytes() as usize / 4);
+            let own = &lanes[at..at + count];
+            at += count;
+            match elem {
+                Some(elem) => out.extend(from_words(b, own, *elem, s.count as u32)),
+                None => out.extend_from_slice(own),
+            }
+        }
+        out
     }
 
     /// A choice that does no more than arrive at barriers is no choice but a condition of the arrival; false if it does more, or lanes would

@@ -6,6 +6,7 @@
 //! ```
 
 mod beside;
+mod commits;
 mod copies;
 mod groups;
 mod lanes;
@@ -21,6 +22,7 @@ pub(super) use loops::{Fresh, Reads, Traces};
 
 use super::{Held, Lower, loads_what_it_leaves};
 use crate::lane::{AllocId, BinOp, LTy, LVal, LaneBuilder, Param, ParamSource, Place, RoleSpec, Special, Unit};
+use commits::Commits;
 use groups::Groupwise;
 use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
@@ -74,6 +76,15 @@ pub(super) struct TaskState {
     met: bool,
     /// What lanes may have done to local memory that others wait for.
     traces: Traces,
+    /// Which products are committed together.
+    commits: Rc<Commits>,
+}
+
+impl TaskState {
+    /// True if the kernel has products of the units.
+    pub fn multiplies(&self) -> bool {
+        !self.plan.dots.is_empty()
+    }
 }
 
 /// True if a region has an op, at any depth.
@@ -158,6 +169,7 @@ impl Lower<'_> {
             current: kernel.body,
             met: true,
             traces: Traces::default(),
+            commits: Rc::new(Commits::of(kernel)),
         });
         let tasks = tilelift_schedule::plan::tasks(kernel);
         let warps = std::mem::replace(&mut self.plan.warps, plan.front);
@@ -389,12 +401,14 @@ impl Lower<'_> {
             }
             Op::AsyncDot => self.async_dot(b, i)?,
             Op::AsyncDotWait => {
-                b.wait_matrices(count(kernel, i, 0));
+                let pending = self.task()?.commits.left(kernel, i);
+                b.wait_matrices(pending);
                 self.values[d.results[0]] = self.values[d.args[0]].clone();
                 let t = self.task_mut()?;
                 // A group multiplies together: what one of its warps knows to be over is over for all.
                 t.met |= t.groups == 1 || t.apart;
             }
+            Op::SchedBarrier => b.unit(Unit::Hold),
             Op::ClusterBarrier => {
                 self.meet(b, false)?;
                 b.unit(Unit::ClusterArrive { relaxed: false });

@@ -135,7 +135,9 @@ impl Lower<'_> {
                 list.iter().zip(dsts).for_each(|(&x, v)| regs[x as usize] = v);
             }
         }
-        b.unit(Unit::CommitMatrices);
+        if self.task()?.commits.ends(i) {
+            b.unit(Unit::CommitMatrices);
+        }
         self.set_tile(d.results[0], Tile { layout: plan.d.clone(), regs });
         Ok(())
     }

@@ -1,0 +1,179 @@
+//! Loops that compute between their products: the consumers do what the loop does, and each product is waited for where it stands.
+//!
+//! ```text
+//! producer      slices of the bounds and of the places of the copies; fills a slot a step
+//! consumers     in front of the loop, the loop, what comes behind it
+//! a step        wait for its slot ─ all that the step computes, each product begun and waited for ─ give the slot back
+//! ```
+//!
+//! Where the plan takes the loop apart, so that products run while lanes compute, [`super::overlap`] writes it. Loops keep their own
+//! bounds, so that a mask sees the same index in both.
+
+use super::Refusal;
+use super::gemm::{Schedule, slice_by};
+use super::write::{Arg, Writer, number};
+use crate::plan::{Specialised, is_view, is_zero};
+use cranelift_entity::EntityRef;
+use std::collections::BTreeSet;
+use tilelift_ir::{Attr, Inst, Kernel, Literal, Op, Region, Scalar, Value};
+use tilelift_lane::Units;
+
+/// What a step computes that somebody looks at, but for what the ring holds.
+pub(super) fn live(kernel: &Kernel, plan: &Specialised, region: Region) -> BTreeSet<Inst> {
+    slice_by(kernel, kernel.yields(region).to_vec(), &|i| match kernel.insts[i].op {
+        Op::Load if plan.loads.iter().any(|l| l.0 == i) => &[],
+        // Sums that begin at zero are written where the product stands.
+        Op::Dot if is_zero(kernel, kernel.insts[i].args[2]) => &kernel.insts[i].args[..2],
+        _ => &kernel.insts[i].args,
+    })
+}
+
+impl<'k> Schedule<'k> {
+    /// The loop of the consumers; gives the number of the step behind it.
+    pub(super) fn mixed(&self, w: &mut Writer<'_>, start: Arg) -> Result<Arg, Refusal> {
+        let kernel = self.kernel;
+        let d = &kernel.insts[self.plan.main];
+        let (bounds, params) = (self.bounds(w)?, &kernel.regions[self.region].params);
+        let mut init = self.all(w, &d.args[3..])?;
+        let held = init.len();
+        init.push(start);
+        let ends = w.for_loop(bounds, &init, |w, index, carried| {
+            w.set(params[0], index);
+            params[1..].iter().zip(carried).for_each(|(&p, &v)| w.set(p, v));
+            let done = carried[held];
+            let slot = self.wait(w, done.into())?;
+            self.see(w, slot, &self.plan.dots.iter().map(|d| d.0).collect::<Vec<Inst>>())?;
+            for &i in &kernel.regions[self.region].insts {
+                if !self.computed(i) {
+                    continue;
+                }
+                match kernel.insts[i].op {
+                    Op::Dot => self.product(w, i)?,
+                    _ => w.copy(i)?,
+                }
+            }
+            self.ring.give_back(w, done)?;
+            let mut next = self.all(w, kernel.yields(self.region))?;
+            next.push(self.next(w, done.into())?);
+            Ok(next)
+        })?;
+        d.results.iter().zip(&ends).for_each(|(&v, &end)| w.set(v, end));
+        Ok(ends[held].into())
+    }
+
+    /// What values are here.
+    pub fn all(&self, w: &Writer<'_>, values: &[Value]) -> Result<Vec<Arg>, Refusal> {
+        values.iter().map(|&v| w.get(v)).collect()
+    }
+
+    /// Waits until the slot of a step is full; gives the slot.
+    pub fn wait(&self, w: &mut Writer<'_>, step: Arg) -> Result<Arg, Refusal> {
+        let [slot, round] = match step {
+            Arg::Value(step) => self.ring.turn(w, step)?.map(Arg::from),
+            // The very first one.
+            Arg::Literal(..) => [number(0); 2],
+        };
+        let full = w.bin(Op::BarrierIndex, self.ring.full, slot)?;
+        w.act(Op::BarrierWait, &[full.into(), round], &[]);
+        Ok(slot)
+    }
+
+    /// The number of the step behind one.
+    pub fn next(&self, w: &mut Writer<'_>, step: Arg) -> Result<Arg, Refusal> {
+        match step {
+            Arg::Value(_) => Ok(w.bin(Op::Add, step, number(1))?.into()),
+            Arg::Literal(..) => Ok(number(1)),
+        }
+    }
+
+    /// What a product adds to.
+    pub fn sum(&self, w: &mut Writer<'_>, c: Value) -> Result<Arg, Refusal> {
+        if is_zero(self.kernel, c) { self.zero(w, c).map(Arg::from) } else { w.get(c) }
+    }
+
+    /// True for loads of the ring, and other views of what they bring.
+    fn in_ring(&self, i: Inst) -> bool {
+        let d = &self.kernel.insts[i];
+        match d.op {
+            Op::Load => self.plan.loads.iter().any(|l| l.0 == i),
+            Op::Transpose | Op::Reshape => self.kernel.def_inst(d.args[0]).is_some_and(|j| self.in_ring(j)),
+            _ if is_view(self.kernel, i) => self.kernel.def_inst(d.args[0]).is_some_and(|j| self.in_ring(j)),
+            _ => false,
+        }
+    }
+
+    /// True for what lanes compute and products make in a step.
+    pub fn computed(&self, i: Inst) -> bool {
+        self.live.contains(&i) && !self.in_ring(i)
+    }
+
+    /// Names the operands that products find in a slot.
+    pub fn see(&self, w: &mut Writer<'_>, slot: Arg, dots: &[Inst]) -> Result<(), Refusal> {
+        let kernel = self.kernel;
+        let operands: Vec<Value> = dots.iter().flat_map(|&i| kernel.insts[i].args[..2].iter().copied()).collect();
+        let views = |i: Inst| self.in_ring(i) && kernel.insts[i].op != Op::Load;
+        let seen = slice_by(kernel, operands, &|i| if views(i) { &kernel.insts[i].args } else { &[] });
+        for &i in kernel.regions[self.region].insts.iter().filter(|i| seen.contains(i) && self.in_ring(**i)) {
+            let d = &kernel.insts[i];
+            let v = match (d.op, self.plan.loads.iter().position(|l| l.0 == i)) {
+                (_, Some(n)) => w.bin(Op::LocalIndex, self.ring.slots[n], slot)?,
+                (Op::Transpose, None) => {
+                    let a = w.get(d.args[0])?;
+                    w.make(Op::LocalTranspose, &[a], &d.attrs, None)?
+                }
+                (Op::Reshape, None) => self.reshape(w, i)?,
+                // The slot lies so.
+                _ => {
+                    let a = w.get(d.args[0])?;
+                    w.set(d.results[0], a);
+                    continue;
+                }
+            };
+            w.set(d.results[0], v);
+        }
+        Ok(())
+    }
+
+    /// Begins a product on a sum; gives it as it is in flight.
+    pub fn begin(&self, w: &mut Writer<'_>, i: Inst, a: Arg, sum: Arg) -> Result<Value, Refusal> {
+        let d = &self.kernel.insts[i];
+        let b = w.get(d.args[1])?;
+        w.make(Op::AsyncDot, &[a, b, sum], &d.attrs, None)
+    }
+
+    /// The left operand of a product: in its slot, or a tile in registers.
+    pub fn left(&self, w: &mut Writer<'_>, i: Inst) -> Result<Arg, Refusal> {
+        let a = w.get(self.kernel.insts[i].args[0])?;
+        match self.plan.lefts.contains(&i) {
+            true => Ok(w.make(Op::LocalLoad, &[a], &[], None)?.into()),
+            false => Ok(a),
+        }
+    }
+
+    /// A product, begun and waited for. Where the unit does not keep the bits of a sum the lanes add to it.
+    fn product(&self, w: &mut Writer<'_>, i: Inst) -> Result<(), Refusal> {
+        let kernel = self.kernel;
+        let d = &kernel.insts[i];
+        let (c, result) = (d.args[2], d.results[0]);
+        let rows = |u: &'k Units| self.plan.dots.iter().find(|x| x.0 == i).and_then(|x| u.matrix.get(x.1.index()));
+        let alone = !is_zero(kernel, c) && self.units.and_then(rows).is_some_and(|row| row.kept_depth.is_some());
+        let a = self.left(w, i)?;
+        let sum = if alone { self.zero(w, result)?.into() } else { self.sum(w, c)? };
+        let product = self.begin(w, i, a, sum)?;
+        let mut made = w.make(Op::AsyncDotWait, &[product.into()], &[Attr::Count(0)], None)?;
+        if alone {
+            let c = w.get(c)?;
+            made = w.bin(Op::Add, c, made)?;
+        }
+        w.set(result, made);
+        Ok(())
+    }
+
+    /// A tile of zeros, of a value's type.
+    fn zero(&self, w: &mut Writer<'_>, like: Value) -> Result<Value, Refusal> {
+        let ty = self.kernel.ty(like);
+        let elem: Scalar = ty.elem();
+        let zero = if elem.is_float() { Literal::Float(0f64.to_bits()) } else { Literal::Int(0) };
+        w.make(Op::Splat, &[Arg::Literal(zero, elem)], &[], Some(ty))
+    }
+}

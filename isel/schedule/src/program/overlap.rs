@@ -1,0 +1,214 @@
+//! Mixed loops whose products run while the lanes compute: see [`crate::plan::Overlap`] for the parts.
+//!
+//! ```text
+//! front        wait full(0) ─ early(0) ─ wait ─ head(0) ─ tail(0)
+//! each n > 0   wait full(n) ─ start early(n), start late(n-1) ─ wait for early ─ head(n) ─ wait for late ─ give slot n-1 back ─ tail(n)
+//! behind       late(last) ─ wait ─ give its slot back
+//! ```
+//!
+//! The loop carries what heads carry, the left operands of late products, and the sums on which these add.
+
+use super::Refusal;
+use super::gemm::Schedule;
+use super::write::{Arg, Writer, number};
+use crate::plan::{Overlap, Specialised, is_zero};
+use tilelift_ir::{Attr, CmpOp, Inst, Kernel, Literal, Op, Region, Value, ValueDef};
+
+/// A loop in parts.
+struct Parts<'a, 'k> {
+    mixed: &'a Schedule<'k>,
+    kernel: &'k Kernel,
+    plan: &'k Specialised,
+    region: Region,
+    parts: &'a Overlap,
+    /// Which carried values are sums of late products.
+    late: Vec<bool>,
+}
+
+/// What late products need of the step before.
+struct Pending {
+    /// Their left operands.
+    lefts: Vec<Arg>,
+    /// What they add to.
+    sums: Vec<Arg>,
+}
+
+/// The loop of the consumers; gives the number of the step behind it.
+pub(super) fn main(mixed: &Schedule<'_>, parts: &Overlap, w: &mut Writer<'_>, start: Arg) -> Result<Arg, Refusal> {
+    let (kernel, plan, region) = (mixed.kernel, mixed.plan, mixed.region);
+    let d = &kernel.insts[plan.main];
+    let made = |y: &Value| parts.late.iter().any(|&l| kernel.insts[l].results[0] == *y);
+    let late = kernel.yields(region).iter().map(made).collect();
+    let p = Parts { mixed, kernel, plan, region, parts, late };
+    let bounds = mixed.bounds(w)?;
+    let init = mixed.all(w, &d.args[3..])?;
+    let some = w.cmp(CmpOp::Lt, bounds[0], bounds[1])?;
+    let none: Vec<Arg> = init.iter().copied().chain([start]).collect();
+    let ends = w.choice(some, |w| p.steps(w, bounds, &init, start), |_| Ok(none))?;
+    d.results.iter().zip(&ends).for_each(|(&v, &end)| w.set(v, end));
+    Ok(ends[init.len()])
+}
+
+impl Parts<'_, '_> {
+    /// All steps, of which there is one at least: gives the carried values, and the number of the step behind.
+    fn steps(&self, w: &mut Writer<'_>, bounds: [Arg; 3], init: &[Arg], start: Arg) -> Result<Vec<Arg>, Refusal> {
+        let (kernel, mixed) = (self.kernel, self.mixed);
+        let (params, yields) = (&kernel.regions[self.region].params, kernel.yields(self.region));
+        w.set(params[0], bounds[0]);
+        params[1..].iter().zip(init).for_each(|(&p, &v)| w.set(p, v));
+        let early = self.start_early(w, start)?;
+        self.landed(w, &early, 0)?;
+        self.head(w)?;
+        self.tail(w)?;
+        let mut carried = self.heads(w)?;
+        let heads = carried.len();
+        let pending = self.pending(w)?;
+        let lefts = heads + pending.lefts.len();
+        carried.extend(pending.lefts.iter().chain(&pending.sums));
+        let all = carried.len();
+        carried.push(mixed.next(w, start)?);
+        let second = match bounds[0] {
+            Arg::Literal(Literal::Int(0), _) => bounds[2],
+            lo => w.bin(Op::Add, lo, bounds[2])?.into(),
+        };
+        let split = |at: &[Value]| {
+            let args = |list: &[Value]| list.iter().copied().map(Arg::from).collect();
+            Pending { lefts: args(&at[heads..lefts]), sums: args(&at[lefts..all]) }
+        };
+        let ends = w.for_loop([second, bounds[1], bounds[2]], &carried, |w, index, at| {
+            w.set(params[0], index);
+            let done = at[all];
+            let early = self.start_early(w, done.into())?;
+            let before = w.bin(Op::Sub, done, number(1))?;
+            let late = self.start_late(w, before, &split(at))?;
+            self.landed(w, &early, late.len() as u32)?;
+            let head = (0..).zip(&self.late).filter(|(_, late)| !**late).map(|(k, _): (usize, _)| params[k + 1]);
+            head.zip(at).for_each(|(p, &v)| w.set(p, v));
+            self.head(w)?;
+            if self.parts.hold {
+                w.act(Op::SchedBarrier, &[], &[]);
+            }
+            let late = self.wait_late(w, &late)?;
+            mixed.ring.give_back(w, before)?;
+            self.bind_late(w, yields, &params[1..], &late);
+            self.tail(w)?;
+            let mut next = self.heads(w)?;
+            let pending = self.pending(w)?;
+            next.extend(pending.lefts.into_iter().chain(pending.sums));
+            next.push(mixed.next(w, done.into())?);
+            Ok(next)
+        })?;
+        // The late products of the last step.
+        let last = w.bin(Op::Sub, ends[all], number(1))?;
+        let late = self.start_late(w, last, &split(&ends))?;
+        let late = self.wait_late(w, &late)?;
+        mixed.ring.give_back(w, last)?;
+        let results = &kernel.insts[self.plan.main].results;
+        self.bind_late(w, yields, results, &late);
+        let mut heads = ends.iter().copied();
+        let mut out = Vec::new();
+        for (k, &v) in results.iter().enumerate() {
+            match self.late[k] {
+                true => out.push(w.get(v)?),
+                false => out.extend(heads.next().map(Arg::from)),
+            }
+        }
+        out.push(ends[all].into());
+        Ok(out)
+    }
+
+    /// Waits for the slot of a step and starts its early products.
+    fn start_early(&self, w: &mut Writer<'_>, step: Arg) -> Result<Vec<Value>, Refusal> {
+        let (mixed, early) = (self.mixed, &self.parts.early);
+        let slot = mixed.wait(w, step)?;
+        mixed.see(w, slot, early)?;
+        let mut ready = Vec::new();
+        for &i in early {
+            let a = mixed.left(w, i)?;
+            ready.push((i, a, mixed.sum(w, self.kernel.insts[i].args[2])?));
+        }
+        ready.into_iter().map(|(i, a, c)| mixed.begin(w, i, a, c)).collect()
+    }
+
+    /// Starts the late products of a step, whose left operands and sums are these.
+    fn start_late(&self, w: &mut Writer<'_>, step: Value, pending: &Pending) -> Result<Vec<Value>, Refusal> {
+        let late = &self.parts.late;
+        let slot = w.bin(Op::Rem, step, number(self.plan.depth))?;
+        self.mixed.see(w, slot.into(), late)?;
+        let (mut lefts, mut sums) = (pending.lefts.iter(), pending.sums.iter());
+        let mut out = Vec::new();
+        for &i in late {
+            let d = &self.kernel.insts[i];
+            let [a, c] = [d.args[0], d.args[2]];
+            let missing = Refusal::Written { value: d.results[0] };
+            let a = if self.moves(a) { *lefts.next().ok_or(missing)? } else { w.get(a)? };
+            let c = if is_zero(self.kernel, c) { self.mixed.sum(w, c)? } else { *sums.next().ok_or(missing)? };
+            out.push(self.mixed.begin(w, i, a, c)?);
+        }
+        Ok(out)
+    }
+
+    /// True for what is another value in every step.
+    fn moves(&self, v: Value) -> bool {
+        match self.kernel.values[v].def {
+            ValueDef::KernelParam(_) => false,
+            ValueDef::RegionParam(r, _) => r == self.region,
+            ValueDef::Result(i, _) => self.kernel.regions[self.region].insts.contains(&i),
+        }
+    }
+
+    /// Waits for early products, with so many in flight behind them.
+    fn landed(&self, w: &mut Writer<'_>, early: &[Value], behind: u32) -> Result<(), Refusal> {
+        for (&i, &v) in self.parts.early.iter().zip(early) {
+            let v = w.make(Op::AsyncDotWait, &[v.into()], &[Attr::Count(behind)], None)?;
+            w.set(self.kernel.insts[i].results[0], v);
+        }
+        Ok(())
+    }
+
+    fn wait_late(&self, w: &mut Writer<'_>, late: &[Value]) -> Result<Vec<Value>, Refusal> {
+        late.iter().map(|&v| w.make(Op::AsyncDotWait, &[v.into()], &[Attr::Count(0)], None)).collect()
+    }
+
+    /// What the lanes make of the early products.
+    fn head(&self, w: &mut Writer<'_>) -> Result<(), Refusal> {
+        let parts = [&self.parts.early, &self.parts.late, &self.parts.tail];
+        let mine = |i: &&Inst| self.mixed.computed(**i) && !parts.iter().any(|p| p.contains(i));
+        self.kernel.regions[self.region].insts.iter().filter(mine).try_for_each(|&i| w.copy(i))
+    }
+
+    fn tail(&self, w: &mut Writer<'_>) -> Result<(), Refusal> {
+        self.parts.tail.iter().filter(|i| self.mixed.live.contains(i)).try_for_each(|&i| w.copy(i))
+    }
+
+    /// What heads carry to the next step.
+    fn heads(&self, w: &Writer<'_>) -> Result<Vec<Arg>, Refusal> {
+        let yields = self.kernel.yields(self.region);
+        yields.iter().zip(&self.late).filter(|(_, late)| !**late).map(|(&y, _)| w.get(y)).collect()
+    }
+
+    /// What this step leaves to its late products.
+    fn pending(&self, w: &Writer<'_>) -> Result<Pending, Refusal> {
+        let mut out = Pending { lefts: Vec::new(), sums: Vec::new() };
+        for &i in &self.parts.late {
+            let d = &self.kernel.insts[i];
+            if self.moves(d.args[0]) {
+                out.lefts.push(w.get(d.args[0])?);
+            }
+            if !is_zero(self.kernel, d.args[2]) {
+                out.sums.push(w.get(d.args[2])?);
+            }
+        }
+        Ok(out)
+    }
+
+    /// Binds the values that stand for sums of late products, in the order of the yields.
+    fn bind_late(&self, w: &mut Writer<'_>, yields: &[Value], values: &[Value], late: &[Value]) {
+        for (&i, &v) in self.parts.late.iter().zip(late) {
+            let result = self.kernel.insts[i].results[0];
+            if let Some(k) = yields.iter().position(|&y| y == result) {
+                w.set(values[k], v);
+            }
+        }
+    }
+}
