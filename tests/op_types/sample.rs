@@ -38,6 +38,7 @@ fn words(op: Op) -> Vec<&'static str> {
             | AttrKind::Cache
             | AttrKind::Count
             | AttrKind::Few
+            | AttrKind::Swizzle
             | AttrKind::Tasks
             | AttrKind::Layout
             | AttrKind::Literal,
