@@ -9,7 +9,7 @@ mod units;
 use std::ops::Range;
 use tilelift_interp::{Buffer, Memory, Options, interpret};
 use tilelift_ir::{BuildErrors, Kernel, KernelBuilder, Scalar, ViewType, text, verify};
-use tilelift_isel::{LowerOptions, Lowered, Refusal, lower, prove};
+use tilelift_isel::{LowerOptions, Lowered, lower, prove};
 use tilelift_kernels::reference::Reference;
 use tilelift_kernels::tensor::{Tensor, TensorSpec};
 use tilelift_kernels::workload::{FusedGemmCase, Ran, Workload};
