@@ -48,7 +48,7 @@ fn attention_is_specialised_alike_at_every_level() {
             let all = plans(&kernel);
             assert!(all.windows(2).all(|w| w[0] == w[1]), "{dim} {causal}: {all:#?}");
             // Products run while lanes compute, and the machine deals out the programs.
-            assert!(all[0].contains("2 consumer groups") && all[0].contains("under way while lanes compute"), "{}", all[0]);
+            assert!(all[0].contains("2 consumer groups") && all[0].contains("in flight while lanes compute"), "{}", all[0]);
             assert!(all[0].contains("results stored through") && all[0].contains("one grid position each"), "{}", all[0]);
         }
     }

@@ -49,7 +49,7 @@ fn clean(name: &str, text: &str) {
     }
 }
 
-/// Tile, groups of warps and teams, element type, storage of the operands; whether tiles are kept whole; the activation of a biased epilogue.
+/// Tile, warpgroups and consumer sets, element type, storage of the operands; whether tiles are kept whole; the activation of a biased epilogue.
 type Row = ([u32; 3], [u32; 2], Scalar, (bool, bool), bool, Option<Activation>);
 
 const ROWS: &[Row] = &[
@@ -71,7 +71,7 @@ const ROWS: &[Row] = &[
 fn all_are_specialised_proved_and_assembled_without_a_word() {
     let target = targets::by_name("sm_90a").unwrap();
     let device = Executor::open(DeviceKind::Sim, Some(&target)).unwrap();
-    for &(tile, [consumers, teams], elem, (ta, tb), whole, activation) in ROWS {
+    for &(tile, [consumers, consumer_sets], elem, (ta, tb), whole, activation) in ROWS {
         let [bm, bn, bk] = tile;
         let name = format!("{tile:?} {elem}");
         // More sums than two groups hold, but for operands the other way round.
@@ -80,7 +80,7 @@ fn all_are_specialised_proved_and_assembled_without_a_word() {
             gemm = gemm.epilogue(Some(elem), a);
         }
         let config = StreamGemm { keep_whole: whole, ..StreamGemm::new(gemm).abreast(2) };
-        let lower = LowerOptions { consumers: Some(consumers), teams: Some(teams), ..LowerOptions::default() };
+        let lower = LowerOptions { consumers: Some(consumers), consumer_sets: Some(consumer_sets), ..LowerOptions::default() };
         let options = Options { lower, ..Options::default() };
         let launches = case(&config, [2048, 3072, 4096], 132).launches(None).unwrap();
         let lowered = tilelift::lower(&launches[0].kernel, &target, &options).unwrap();
@@ -121,11 +121,11 @@ fn nothing_to_add_is_zero_and_nothing_to_write_is_nothing() {
     }
 }
 
-/// Two teams that take turns hand over at once where there is no step: no warp of theirs may miss its turn.
+/// Two consumer sets that take turns hand over at once where there is no step: no warp of theirs may miss its turn.
 #[test]
 fn teams_without_a_step_take_turns() {
     let target = targets::by_name("sm_90a").unwrap();
-    let lower = LowerOptions { consumers: Some(1), teams: Some(2), ..LowerOptions::default() };
+    let lower = LowerOptions { consumers: Some(1), consumer_sets: Some(2), ..LowerOptions::default() };
     let options = Options { lower, ..Options::default() };
     let gemm = Gemm::new(Scalar::F16).tile(64, 64, 64).transposed(false, true);
     for kind in [DeviceKind::Lane, DeviceKind::Sim] {
@@ -134,7 +134,7 @@ fn teams_without_a_step_take_turns() {
             let case = case(&StreamGemm::new(gemm.clone()), [392, 136, k], 9);
             let launches = case.launches(None).unwrap();
             let lowered = tilelift::lower(&launches[0].kernel, &target, &options).unwrap();
-            assert!(lowered.plan.specialised().is_some_and(|s| s.teams == 2), "{}", lowered.plan);
+            assert!(lowered.plan.specialised().is_some_and(|s| s.consumer_sets == 2), "{}", lowered.plan);
             prove(&lowered.program, &target).unwrap_or_else(|e| panic!("{e}"));
             let c = run(&case, &device, &options, seed);
             assert!(k > 0 || c.iter().all(|&b| b == 0), "{kind:?}");

@@ -9,7 +9,7 @@
 //! A requirement binds its result, what ops make of it that leave it where it lies ([`Pass::stays`](crate::propagate::Pass::stays): elementwise
 //! ops, flips, scans, accumulation), and what loops and choices carry of that, up to a release. Two requirements written differently must not meet in one value.
 //!
-//! `panels(n)` is of another kind: it says how the tile lies in shared memory on its way between global memory and a matrix unit, and binds the
+//! `swizzle(n)` is of another kind: it says how the tile lies in shared memory on its way between global memory and a matrix unit, and binds the
 //! load in front of it or the store behind it alone.
 
 use crate::entities::{Inst, Value};
@@ -26,7 +26,7 @@ use std::fmt;
 /// The part of a matrix product whose layout is meant.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Hash, PartialOrd, Ord)]
 pub enum DotPart {
-    /// The left operand.
+    /// The operand A.
     A,
     /// The right operand.
     B,
@@ -118,7 +118,7 @@ impl fmt::Display for LayoutSpec {
                 write!(f, "blocked(size={size:?}, lanes={lanes:?}, warps={warps:?}, order={order:?})")
             }
             LayoutSpec::Mma(p) => write!(f, "mma({})", p.word()),
-            LayoutSpec::Panels(span) => write!(f, "panels({span})"),
+            LayoutSpec::Panels(swizzle) => write!(f, "swizzle({swizzle})"),
             LayoutSpec::Linear { registers, lanes, warps } => {
                 write!(f, "linear(registers={registers:?}, lanes={lanes:?}, warps={warps:?})")
             }

@@ -13,7 +13,7 @@ mod layout;
 mod lower;
 mod pipeline;
 
-pub use layout::search::{Chosen, choose, foresee, seconds};
+pub use layout::search::{Chosen, choose, estimate, seconds};
 pub use lower::Lowered;
 pub use pipeline::lower;
 pub use tilelift_lane as lane;

@@ -17,7 +17,7 @@ use std::rc::Rc;
 use tilelift_ir::channel::{Units, check, expand};
 use tilelift_ir::verify::Verified;
 use tilelift_ir::{Inst, Kernel, Op, verify};
-use tilelift_schedule::plan::{LayoutChoice, LowerOptions, PanelTile, Plan, plan, plan_with, staged_loads};
+use tilelift_schedule::plan::{LayoutChoice, LowerOptions, Plan, SwizzledTile, plan, plan_with, staged_loads};
 use tilelift_schedule::program::Refusal;
 use tilelift_schedule::{LowerError, Resource, program};
 
@@ -41,7 +41,7 @@ pub fn lower(kernel: &Verified<'_>, target: &Target, options: &LowerOptions) -> 
 /// registers. A tile that bulk copies do not take goes through registers in all of them.
 ///
 /// # Errors
-/// What plans say, a channel that may come to a standstill, or why the plainest expansion is refused.
+/// What plans say, a channel that may deadlock, or why the plainest expansion is refused.
 fn planned<'k>(kernel: &'k Kernel, target: &Target, options: &LowerOptions) -> Result<(Cow<'k, Kernel>, Plan), LowerError> {
     if !kernel.regions[kernel.body].insts.iter().any(|&i| kernel.insts[i].op == Op::ChannelAlloc) {
         return Ok((Cow::Borrowed(kernel), plan(kernel, target, options)?));
@@ -49,13 +49,13 @@ fn planned<'k>(kernel: &'k Kernel, target: &Target, options: &LowerOptions) -> R
     if !options.unproven {
         check(kernel).map_err(|e| {
             let loc = e.sites.first().map_or_else(Default::default, |s| s.2);
-            LowerError::unsupported("a channel that may come to a standstill", e.to_string()).at(loc)
+            LowerError::unsupported("a channel that may deadlock", e.to_string()).at(loc)
         })?;
     }
     let copies = |load: Inst| {
         let shape = kernel.insts[load].results.first().and_then(|&v| kernel.ty(v).shape());
         let units = target.units.as_ref();
-        shape.zip(units).is_some_and(|(shape, units)| PanelTile::of(kernel, load, shape, units, None).is_ok())
+        shape.zip(units).is_some_and(|(shape, units)| SwizzledTile::of(kernel, load, shape, units, None).is_ok())
     };
     let mut refused = None;
     for units in [Units { copies: &copies, multiplies: &|_, _| true }, Units { copies: &copies, multiplies: &|_, _| false }, Units::NONE] {

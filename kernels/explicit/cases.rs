@@ -1,6 +1,6 @@
 //! The kernels with shapes: what they must make of which inputs.
 
-use super::{ClusterNorm, Doubling, RingGemm, StreamNorm, Teams};
+use super::{ClusterNorm, Consumers, Doubling, RingGemm, StreamNorm};
 use crate::acceptance::{Case, Size};
 use crate::reference::{self, Expected, GemmReference, Reference};
 use crate::tensor::{Init, Tensor, TensorSpec};
@@ -91,9 +91,9 @@ impl RingGemmCase {
 
 impl Workload for RingGemmCase {
     fn name(&self) -> String {
-        let teams = if self.config.teams == Teams::Turns { "turns" } else { "halves" };
+        let consumers = if self.config.consumers == Consumers::PingPong { "ping_pong" } else { "cooperative" };
         let order = if self.config.trans_b { "nt" } else { "nn" };
-        format!("ring_gemm_{teams}_{order}_{}_{}x{}x{}", self.config.elem, self.m, self.n, self.k)
+        format!("ring_gemm_{consumers}_{order}_{}_{}x{}x{}", self.config.elem, self.m, self.n, self.k)
     }
     fn build(&self) -> Result<Kernel, BuildErrors> {
         self.config.build()
@@ -234,13 +234,13 @@ pub fn cases() -> Vec<Case> {
         let config = Doubling::new(256).for_shape(n);
         list.push(Case::new(ROW, size, DoublingCase { config, n, programs: if size == Small { 2 } else { 264 } }));
     }
-    for teams in [Teams::Turns, Teams::Halves] {
+    for consumers in [Consumers::PingPong, Consumers::Cooperative] {
         for (elem, trans_b, [m, n, k]) in [(BF16, true, [300, 200, 200]), (F16, false, [128, 136, 64]), (BF16, false, [256, 520, 8])] {
-            let config = RingGemm::new(elem, teams).transposed(trans_b).for_shape(m, n, k);
+            let config = RingGemm::new(elem, consumers).transposed(trans_b).for_shape(m, n, k);
             list.push(Case::new(ROW, Small, RingGemmCase { config, m, n, k, programs: 2 }));
         }
         for (trans_b, [m, n, k]) in [(true, [4096, 4096, 4096]), (false, [8192, 8192, 2048])] {
-            let config = RingGemm::new(BF16, teams).transposed(trans_b).for_shape(m, n, k);
+            let config = RingGemm::new(BF16, consumers).transposed(trans_b).for_shape(m, n, k);
             list.push(Case::new(ROW, Large, RingGemmCase { config, m, n, k, programs: 132 }));
         }
     }

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! Doubling       a producer and a consumer over one slot, two barriers; programs in clusters of 2     (the overview listing of TLX)
-//! RingGemm       a producer and two consumers over a ring of slots: halves of a tile together, or tiles in turns
+//! RingGemm       a producer and two consumers over a ring of slots: halves of a tile together, or tiles in ping-pong
 //! ClusterNorm    LayerNorm whose rows lie spread over the blocks of a cluster                          (the LayerNorm listing of TLX)
 //! StreamNorm     the same by clusters that stay, with copies that go on while blocks wait for each other
 //! ```
@@ -16,7 +16,7 @@ mod stream_norm;
 pub use cases::{BLOCKS, ClusterNormCase, DoublingCase, ROW, RingGemmCase, StreamNormCase, cases};
 pub use cluster_norm::ClusterNorm;
 pub use doubling::Doubling;
-pub use ring_gemm::{RingGemm, Teams};
+pub use ring_gemm::{Consumers, RingGemm};
 pub use stream_norm::StreamNorm;
 
 use tilelift_ir::{KernelBuilder, Value};

@@ -5,8 +5,8 @@
 //! consumer   for each of its tiles:  its turn ─► wait full[slot]    product             give back the slot of the product before
 //!                                    the other's turn ─► sums ─► staging ─► async store of the tile
 //!
-//! Teams::Turns     the consumers take whole tiles in turns: one multiplies while the other stores
-//! Teams::Halves    each has half the rows of every tile
+//! Consumers::PingPong     the consumers take whole tiles in ping-pong: one multiplies while the other stores
+//! Consumers::Cooperative    each has half the rows of every tile
 //! ```
 //! Programs are few and take tile after tile; the ring does not stop between tiles.
 
@@ -17,11 +17,11 @@ use tilelift_ir::{BuildErrors, CmpOp, Extent, Kernel, KernelBuilder, Scalar, Tas
 
 /// How the consumers share the work.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Teams {
-    /// Tiles in turns.
-    Turns,
+pub enum Consumers {
+    /// tiles in ping-pong.
+    PingPong,
     /// Half the rows of each tile.
-    Halves,
+    Cooperative,
 }
 
 /// Consumers of a program.
@@ -35,7 +35,7 @@ pub struct RingGemm {
     /// B is stored `NxK` instead of `KxN`.
     pub trans_b: bool,
     /// How the consumers share the work.
-    pub teams: Teams,
+    pub consumers: Consumers,
     /// Rows of a tile.
     pub bm: u32,
     /// Columns of a tile.
@@ -52,9 +52,9 @@ pub struct RingGemm {
 
 impl RingGemm {
     /// Tiles of 128 x 128 in turns and a ring of four slots of depth 64, or tiles of 128 x 256 in halves and one of three.
-    pub fn new(elem: Scalar, teams: Teams) -> RingGemm {
-        let (bn, slots) = if teams == Teams::Turns { (128, 4) } else { (256, 3) };
-        RingGemm { elem, trans_b: false, teams, bm: 128, bn, bk: 64, slots, group: 8, extents: [ANY; 3] }
+    pub fn new(elem: Scalar, consumers: Consumers) -> RingGemm {
+        let (bn, slots) = if consumers == Consumers::PingPong { (128, 4) } else { (256, 3) };
+        RingGemm { elem, trans_b: false, consumers, bm: 128, bn, bk: 64, slots, group: 8, extents: [ANY; 3] }
     }
 
     /// Chooses whether B is stored `NxK`.
@@ -86,9 +86,9 @@ impl RingGemm {
     /// The builder's, for tiles of no or too many elements, and elements without a product.
     pub fn build(&self) -> Result<Kernel, BuildErrors> {
         let Self { elem, bm, bn, bk, slots, extents: [m, n, k], .. } = *self;
-        let halves = self.teams == Teams::Halves;
+        let halves = self.consumers == Consumers::Cooperative;
         let rows = if halves { bm / CONSUMERS } else { bm };
-        let name = if halves { "halves" } else { "turns" };
+        let name = if halves { "cooperative" } else { "ping_pong" };
         let mut b = KernelBuilder::new(&format!("ring_gemm_{name}_{}_{elem}", if self.trans_b { "nt" } else { "nn" }));
         let a = b.param(matrix(elem, m, k));
         let w = b.param(if self.trans_b { matrix(elem, n, k) } else { matrix(elem, k, n) });
@@ -112,7 +112,7 @@ impl RingGemm {
         let zero = b.constant(0, Scalar::I32);
         let order = self.order();
         let tasks = [Task::new("producer", 1).registers(24), Task::new("consumer", 4).registers(232).replicas(CONSUMERS)];
-        b.tasks(&tasks, |b, task, team| {
+        b.tasks(&tasks, |b, task, set| {
             if task == 0 {
                 b.for_loop(first, tiles, stride, &[zero], |b, tile, done| {
                     let (row, col) = order.origin_of(b, c, tile);
@@ -140,14 +140,14 @@ impl RingGemm {
             let (first, stride, skipped) = if halves {
                 (first, stride, None)
             } else {
-                let mine = b.mul(team, stride);
-                let before = b.mul(team, steps);
+                let mine = b.mul(set, stride);
+                let before = b.mul(set, steps);
                 (b.add(first, mine), b.mul(stride, CONSUMERS), Some(before))
             };
             let begin = skipped.unwrap_or(zero);
             let hand_over = |b: &mut KernelBuilder| {
                 if let Some(turns) = turns {
-                    let other = b.sub(1, team);
+                    let other = b.sub(1, set);
                     let theirs = b.barrier_index(turns, other);
                     b.barrier_arrive(theirs);
                 }
@@ -158,7 +158,7 @@ impl RingGemm {
                 let ready = b.barrier_index(full, slot);
                 b.barrier_wait(ready, around);
                 let x = b.local_index(slots_a, slot);
-                let x = if halves { b.local_index(x, team) } else { b.local_index(x, 0) };
+                let x = if halves { b.local_index(x, set) } else { b.local_index(x, 0) };
                 let y = b.local_index(slots_b, slot);
                 let y = if self.trans_b { b.local_transpose(y, &[1, 0]) } else { y };
                 let sum = b.async_dot(x, y, acc);
@@ -174,8 +174,8 @@ impl RingGemm {
             b.for_loop(first, tiles, stride, &[begin, zero], |b, tile, state| {
                 let (done, round) = (state[0], state[1]);
                 if let Some(turns) = turns {
-                    let mine = b.barrier_index(turns, team);
-                    let parity = b.add(round, team);
+                    let mine = b.barrier_index(turns, set);
+                    let parity = b.add(round, set);
                     let parity = b.add(parity, 1);
                     b.barrier_wait(mine, parity);
                 }
@@ -197,12 +197,12 @@ impl RingGemm {
                 let (sums, next) = (ends[0], ends[1]);
                 let (row, col) = order.origin_of(b, c, tile);
                 let row = if halves {
-                    let part = b.mul(team, rows);
+                    let part = b.mul(set, rows);
                     b.add(row, part)
                 } else {
                     row
                 };
-                let stage = b.local_index(staging, team);
+                let stage = b.local_index(staging, set);
                 b.async_store_wait(0);
                 let t = b.cast(sums, elem);
                 b.local_store(stage, t);

@@ -2,15 +2,15 @@
 //!
 //! ```text
 //! block   producer    for each row:              wait free[slot]   expect full[slot]   copy this block's columns to the slot
-//!         team 0, 1   for every second row:      wait full[slot]
+//!         set 0, 1   for every second row:      wait full[slot]
 //!                     sum, squared distances from the block's own mean ──► every block's row of sums, whose bytes a barrier counts
 //!                     wait for all of them: mean and variance of the whole row ─► result, and give the slot back
 //! ```
-//! While one team waits for other blocks the other computes, and copies never stop. Weight and bias lie in local memory for good. A team
+//! While one set waits for other blocks the other computes, and copies never stop. Weight and bias lie in local memory for good. A set
 //! goes through a row piece by piece, so that its registers hold a piece.
 //!
 //! A block's variance is taken about its own mean and moved to the row's (Chan, Golub, LeVeque 1979): one exchange a row, with none of the
-//! cancellation of a mean of squares. A word of sums is sent to in every second of a team's rounds: whoever sends for round `n + 2` has
+//! cancellation of a mean of squares. A word of sums is sent to in every second of a set's rounds: whoever sends for round `n + 2` has
 //! seen this block's sums of round `n + 1`, which leave after it is done with round `n`.
 
 use super::turn;
@@ -23,13 +23,13 @@ const CHUNK_BYTES: u32 = 128;
 /// Bytes of a ring that are worth while.
 const RING_BYTES: u32 = 96 << 10;
 
-/// Teams, if nobody says otherwise.
+/// Consumers, if nobody says otherwise.
 const TEAMS: u32 = 2;
 
 /// Elements of a piece that a lane has.
 const PIECE: u32 = 16;
 
-/// Rounds of a team whose sums may be under way.
+/// Rounds of a set whose sums may be in flight.
 const ROUNDS: u32 = 2;
 
 /// Blocks of the largest cluster, and bytes of a row's part that a slot can hold.
@@ -45,12 +45,12 @@ pub struct StreamNorm {
     pub blocks: u32,
     /// Chunks of a block; all blocks together have at least the matrix's.
     pub tile_chunks: u32,
-    /// Slots of the ring, of a row each: a multiple of the teams. A slot is then always the same team's, which so waits for each phase of
-    /// its barriers; where slots change hands a team could take a phase that it knows nothing of for one that it waits for.
+    /// Slots of the ring, of a row each: a multiple of the consumer sets. A slot is then always the same set's, which so waits for each phase of
+    /// its barriers; where slots change hands a set could take a phase that it knows nothing of for one that it waits for.
     pub slots: u32,
-    /// Teams that take rows in turns.
-    pub teams: u32,
-    /// Warps of a team.
+    /// Consumers that take rows in turns.
+    pub consumer_sets: u32,
+    /// Warps of a set.
     pub warps: u32,
     /// What is known of the rows.
     pub rows: Extent,
@@ -64,13 +64,13 @@ impl StreamNorm {
         u32::try_from(parts).ok().filter(|&p| p <= 8).map(|blocks| StreamNorm::new(elem, blocks, cols))
     }
 
-    /// For up to `cols` columns in clusters of so many blocks, two teams of four to eight warps.
+    /// For up to `cols` columns in clusters of so many blocks, two consumer sets of four to eight warps.
     pub fn new(elem: Scalar, blocks: u32, cols: u32) -> StreamNorm {
         let chunk = CHUNK_BYTES / elem.bytes().max(1);
         let tile_chunks = cols.div_ceil(chunk.max(1)).div_ceil(blocks.max(1)).max(1).next_power_of_two();
-        // Some 96 KiB under way are enough, and more are slower.
+        // Some 96 KiB in flight are enough, and more are slower.
         let slots = (RING_BYTES / tile_chunks.saturating_mul(CHUNK_BYTES).max(1) / TEAMS * TEAMS).clamp(2 * TEAMS, 4 * TEAMS);
-        StreamNorm { elem, blocks, tile_chunks, slots, teams: TEAMS, warps: (tile_chunks / 32).clamp(4, 8), rows: ANY }
+        StreamNorm { elem, blocks, tile_chunks, slots, consumer_sets: TEAMS, warps: (tile_chunks / 32).clamp(4, 8), rows: ANY }
     }
 
     /// Columns of a chunk.
@@ -84,7 +84,7 @@ impl StreamNorm {
     /// # Errors
     /// The builder's, for tiles of no or too many elements, or integer elements; rows that no cluster holds.
     pub fn build(&self) -> Result<Kernel, BuildErrors> {
-        let Self { elem, blocks, tile_chunks: held, slots, teams, .. } = *self;
+        let Self { elem, blocks, tile_chunks: held, slots, consumer_sets, .. } = *self;
         // The builder would find out, but only behind as many instructions as there are blocks and pieces.
         if blocks > MOST_BLOCKS || held.saturating_mul(CHUNK_BYTES) > MOST_BYTES {
             let message = format!(
@@ -93,7 +93,7 @@ impl StreamNorm {
             );
             return Err(BuildErrors(vec![BuildError::new("StreamNorm::build", message)]));
         }
-        let words = teams.saturating_mul(ROUNDS);
+        let words = consumer_sets.saturating_mul(ROUNDS);
         let chunk = self.chunk();
         let mut b = KernelBuilder::new(&format!("stream_norm_{elem}_{blocks}"));
         b.cluster(blocks);
@@ -118,8 +118,8 @@ impl StreamNorm {
         let zero = b.constant(0, Scalar::I32);
         // Nobody sends to a barrier that is not there yet.
         b.cluster_barrier();
-        let tasks = [Task::new("producer", 1), Task::new("team", self.warps).replicas(teams)];
-        b.tasks(&tasks, |b, task, team| {
+        let tasks = [Task::new("producer", 1), Task::new("set", self.warps).replicas(consumer_sets)];
+        b.tasks(&tasks, |b, task, set| {
             if task == 0 {
                 b.barrier_expect(loaded, bytes.saturating_mul(2));
                 for (from, to) in affine.into_iter().zip(kept) {
@@ -138,11 +138,11 @@ impl StreamNorm {
                 });
                 return;
             }
-            let mine = b.mul(team, stride);
-            let (first, stride) = (b.add(first, mine), b.mul(stride, teams));
+            let mine = b.mul(set, stride);
+            let (first, stride) = (b.add(first, mine), b.mul(stride, consumer_sets));
             let columns = Columns::of(self, b, chunks, at);
             b.barrier_wait(loaded, 0);
-            b.for_loop(first, rows, stride, &[team, zero], |b, row, carried| {
+            b.for_loop(first, rows, stride, &[set, zero], |b, row, carried| {
                 let (n, round) = (carried[0], carried[1]);
                 let (slot, lap) = turn(b, n, slots);
                 let (ready, empty) = (b.barrier_index(full, slot), b.barrier_index(free, slot));
@@ -150,7 +150,7 @@ impl StreamNorm {
                 let here = b.local_index(ring, slot);
                 let own = columns.own(b, here);
                 let (half, turns) = turn(b, round, ROUNDS);
-                let word = b.mul(team, ROUNDS);
+                let word = b.mul(set, ROUNDS);
                 let word = b.add(word, half);
                 let met = b.barrier_index(met, word);
                 b.barrier_expect(met, blocks.saturating_mul(2 * 4));
@@ -179,7 +179,7 @@ impl StreamNorm {
                     b.store(y, &[row, to, zero], t);
                 }
                 b.barrier_arrive(empty);
-                vec![b.add(n, teams), b.add(round, 1)]
+                vec![b.add(n, consumer_sets), b.add(round, 1)]
             });
         });
         b.finish()
@@ -191,7 +191,7 @@ impl StreamNorm {
     }
 }
 
-/// How many columns a row and the blocks have, and in which pieces a team takes its block's.
+/// How many columns a row and the blocks have, and in which pieces a set takes its block's.
 struct Columns {
     /// One by those of the row.
     row: Value,
@@ -308,9 +308,11 @@ mod tests {
         for elem in [Scalar::F32, Scalar::BF16, Scalar::I4] {
             for (blocks, cols) in [(0, 0), (1, 64), (2, u32::MAX), (8, u32::MAX), (u32::MAX, 1)] {
                 let norm = StreamNorm::new(elem, blocks, cols);
-                for norm in
-                    [norm.clone(), StreamNorm { tile_chunks: 0, ..norm.clone() }, StreamNorm { teams: u32::MAX, warps: u32::MAX, ..norm }]
-                {
+                for norm in [
+                    norm.clone(),
+                    StreamNorm { tile_chunks: 0, ..norm.clone() },
+                    StreamNorm { consumer_sets: u32::MAX, warps: u32::MAX, ..norm },
+                ] {
                     // Whatever it says, it says it as a value.
                     let built = norm.build();
                     assert!(built.is_err() || blocks > 0, "{norm:?}");

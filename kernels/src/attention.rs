@@ -66,7 +66,7 @@ impl Attention {
         self
     }
 
-    /// Chooses the tile for machines that copy whole tiles and multiply them by groups of warps: two groups of 64 queries, and as many
+    /// Chooses the tile for machines that copy whole tiles and multiply them by warpgroups: two groups of 64 queries, and as many
     /// keys as a lane has registers for beside their values. Rows that bulk copies do not take keep their tile.
     pub fn for_units(self) -> Attention {
         if !(u64::from(self.dim) * u64::from(self.elem.bytes())).is_multiple_of(ROW_ALIGN) {

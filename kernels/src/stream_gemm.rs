@@ -10,7 +10,7 @@
 //! other. A segment's sums go to a slot of a workspace, `[slots, bm, bn]`; a second launch adds up, per tile, just the slots that have
 //! steps of it, in order: every run gives the same bits. By atomics they go straight into C, in any order.
 //!
-//! * `abreast` tiles, neighbours in the program order, go side by side: so many workers, a team, have them at the same depth and share what
+//! * `abreast` tiles, neighbours in the program order, go side by side: so many workers, a worker group, have them at the same depth and share what
 //!   they read of A or B; without that, workers would be at as many depths as there are workers.
 //! * With `keep_whole`, as many tiles as make up full rounds of the workers are theirs from end to end and leave for C at once; only the
 //!   rest is dealt out by steps.
@@ -46,11 +46,11 @@ pub struct Deal {
     pub steps: u32,
     /// Tiles abreast that are dealt out by steps.
     pub stacks: u32,
-    /// Teams that they are dealt to, of as many workers as tiles are abreast.
-    pub teams: u32,
-    /// Steps of each team; the first `more` have one beside.
+    /// Worker groups that they are dealt to, of as many workers as tiles are abreast.
+    pub worker_groups: u32,
+    /// Steps of each worker group; the first `more` have one beside.
     pub each: u32,
-    /// Teams with one step more.
+    /// Worker groups with one step more.
     pub more: u32,
     /// Segments of a worker at most, beside its whole tiles.
     pub segments: u32,
@@ -79,7 +79,7 @@ impl Deal {
             ("tiles", self.tiles),
             ("rounds", self.rounds),
             ("steps", self.steps),
-            ("teams", self.teams),
+            ("worker_groups", self.worker_groups),
             ("each", self.each),
             ("more", self.more),
         ]
@@ -87,16 +87,16 @@ impl Deal {
 
     /// Segments of a tile at most.
     pub fn parts(&self) -> u32 {
-        if self.stacks == 0 { 1 } else { (self.teams - 1).div_ceil(self.stacks) + 1 }
+        if self.stacks == 0 { 1 } else { (self.worker_groups - 1).div_ceil(self.stacks) + 1 }
     }
 }
 
 /// Most workers: more than any machine has multiprocessors.
 const MOST: u32 = 1 << 16;
 /// Rows of a tile that a program of the second launch adds up, where they divide the tile's: few, so that many loads of many programs are
-/// under way at once.
+/// in flight at once.
 const ROWS: u32 = 4;
-/// Slots whose sums are under way together in the second launch.
+/// Slots whose sums are in flight together in the second launch.
 const TOGETHER: u32 = 8;
 
 impl StreamGemm {
@@ -166,8 +166,8 @@ impl StreamGemm {
         let rounds = if self.keep_whole { tiles / u64::from(workers) } else { 0 };
         let stacks = (tiles - rounds * u64::from(workers)).div_ceil(u64::from(self.abreast));
         let all = stacks * u64::from(steps);
-        let teams = u64::from(workers / self.abreast).min(all).max(1);
-        let segments = if stacks == 0 { 0 } else { (all.div_ceil(teams) - 1).div_ceil(u64::from(steps)) + 1 };
+        let worker_groups = u64::from(workers / self.abreast).min(all).max(1);
+        let segments = if stacks == 0 { 0 } else { (all.div_ceil(worker_groups) - 1).div_ceil(u64::from(steps)) + 1 };
         let positions = (rounds + segments) * u64::from(workers);
         // Products of these numbers are taken in 32 bits; a stack may have tiles beyond the last one.
         if [tiles + u64::from(self.abreast), all, positions].iter().any(|&x| x > i32::MAX as u64) {
@@ -176,9 +176,10 @@ impl StreamGemm {
                 format!("{m}x{n}x{k} has {all} steps and {positions} segments, and 32 bits count them; use larger tiles or deeper steps"),
             );
         }
-        let [each, more] = [all / teams, all % teams];
-        let [tiles, rounds, stacks, teams, each, more, segments] = [tiles, rounds, stacks, teams, each, more, segments].map(|x| x as u32);
-        Ok(Deal { workers, tiles, rounds, steps, stacks, teams, each, more, segments })
+        let [each, more] = [all / worker_groups, all % worker_groups];
+        let [tiles, rounds, stacks, worker_groups, each, more, segments] =
+            [tiles, rounds, stacks, worker_groups, each, more, segments].map(|x| x as u32);
+        Ok(Deal { workers, tiles, rounds, steps, stacks, worker_groups, each, more, segments })
     }
 
     /// The first kernel. Its parameters are the views of A and B, as [`Gemm::build`] has them; then, by atomics, the view of C, else that of the
@@ -206,8 +207,8 @@ impl StreamGemm {
         // Which worker, and its how manieth position; a whole tile, or a segment.
         let pid = b.program_id(0);
         let (round, worker) = quotient(&mut b, pid, d.workers);
-        let (team, beside) = quotient(&mut b, worker, self.abreast);
-        let [start, end] = d.share(&mut b, team);
+        let (worker_group, beside) = quotient(&mut b, worker, self.abreast);
+        let [start, end] = d.share(&mut b, worker_group);
         let (stack, _) = quotient(&mut b, start, d.steps);
         let nth = b.sub(round, d.rounds);
         let stack = b.add(stack, nth);
@@ -219,8 +220,8 @@ impl StreamGemm {
         let tile = b.mul(stack, self.abreast);
         let tile = b.add(tile, beside);
         let tile = b.add(tile, d.whole);
-        // Workers beyond the teams, segments behind the last one, tiles of the last stack that are not there.
-        let conditions = [b.cmp(CmpOp::Lt, team, d.teams), b.cmp(CmpOp::Lt, first, last), b.cmp(CmpOp::Lt, tile, d.tiles)];
+        // Workers beyond the worker groups, segments behind the last one, tiles of the last stack that are not there.
+        let conditions = [b.cmp(CmpOp::Lt, worker_group, d.worker_groups), b.cmp(CmpOp::Lt, first, last), b.cmp(CmpOp::Lt, tile, d.tiles)];
         let live = b.and(conditions[0], conditions[1]);
         let live = b.and(live, conditions[2]);
         let zero = b.constant(0, Scalar::I32);
@@ -287,7 +288,7 @@ impl StreamGemm {
         let end = b.add(base, d.steps);
         let end = b.sub(end, 1);
         let [first, last] = [base, end].map(|step| d.owner(&mut b, step));
-        // The tile may be a later one of the first team's; those behind begin in it.
+        // The tile may be a later one of the first worker group's; those behind begin in it.
         let [start, _] = d.share(&mut b, first);
         let (nth, _) = quotient(&mut b, start, d.steps);
         let nth = b.sub(stack, nth);
@@ -301,17 +302,17 @@ impl StreamGemm {
         let zero = b.constant(0, Scalar::I32);
         let none = b.full(&[rows, g.bn], 0, g.sum());
         let past = b.add(last, 1);
-        let t = b.for_loop(first, past, TOGETHER, &[none], |b, team, sum| {
+        let t = b.for_loop(first, past, TOGETHER, &[none], |b, worker_group, sum| {
             let parts: Vec<Value> = (0..TOGETHER)
                 .map(|n| {
-                    let team = b.add(team, n);
-                    let slot = b.mul(team, self.abreast);
+                    let worker_group = b.add(worker_group, n);
+                    let slot = b.mul(worker_group, self.abreast);
                     let slot = b.add(slot, beside);
-                    let leads = b.cmp(CmpOp::Eq, team, first);
+                    let leads = b.cmp(CmpOp::Eq, worker_group, first);
                     let more = b.select(leads, ahead, zero);
                     let slot = b.add(slot, more);
                     let shape = [1, rows, g.bn];
-                    let there = b.cmp(CmpOp::Le, team, last);
+                    let there = b.cmp(CmpOp::Le, worker_group, last);
                     let access = Access { mask: (n > 0).then(|| b.splat(there, &shape)), ..Access::default() };
                     let part = b.load_with(w, &[slot, down, zero], &shape, access);
                     b.reshape(part, &[rows, g.bn])
@@ -352,7 +353,7 @@ struct Dealt {
     rounds: Value,
     whole: Value,
     steps: Value,
-    teams: Value,
+    worker_groups: Value,
     each: Value,
     more: Value,
 }
@@ -360,22 +361,22 @@ struct Dealt {
 impl Dealt {
     /// Its numbers as parameters, in the order of [`Deal::scalars`].
     fn params(b: &mut KernelBuilder) -> Dealt {
-        let [workers, tiles, rounds, steps, teams, each, more] = [(); 7].map(|()| b.param(Scalar::I32));
+        let [workers, tiles, rounds, steps, worker_groups, each, more] = [(); 7].map(|()| b.param(Scalar::I32));
         let whole = b.mul(rounds, workers);
-        Dealt { workers, tiles, rounds, whole, steps, teams, each, more }
+        Dealt { workers, tiles, rounds, whole, steps, worker_groups, each, more }
     }
 
-    /// A team's first step, and the one behind its last.
-    fn share(&self, b: &mut KernelBuilder, team: Value) -> [Value; 2] {
-        let next = b.add(team, 1);
-        [team, next].map(|t| {
+    /// A worker group's first step, and the one behind its last.
+    fn share(&self, b: &mut KernelBuilder, worker_group: Value) -> [Value; 2] {
+        let next = b.add(worker_group, 1);
+        [worker_group, next].map(|t| {
             let start = b.mul(t, self.each);
             let before = b.minimum(t, self.more);
             b.add(start, before)
         })
     }
 
-    /// The team that has a step.
+    /// The worker group that has a step.
     fn owner(&self, b: &mut KernelBuilder, step: Value) -> Value {
         let long = b.add(self.each, 1);
         let front = b.mul(self.more, long);
@@ -385,9 +386,9 @@ impl Dealt {
         let each = b.maximum(self.each, 1);
         let at = b.select(in_front, step, behind);
         let by = b.select(in_front, long, each);
-        let team = b.div(at, by);
-        let late = b.add(team, self.more);
-        b.select(in_front, team, late)
+        let worker_group = b.div(at, by);
+        let late = b.add(worker_group, self.more);
+        b.select(in_front, worker_group, late)
     }
 }
 
@@ -425,10 +426,10 @@ mod tests {
             assert_eq!(d.tiles, shape[0].div_ceil(16) * shape[1].div_ceil(32));
             assert!(d.dealt() < workers || !whole, "{d:?}");
             assert!(d.stacks * abreast >= d.dealt() && d.stacks * abreast < d.dealt() + abreast, "{d:?}");
-            assert!(d.teams * abreast <= workers && d.teams <= (d.stacks * d.steps).max(1), "{d:?}");
-            // A team's steps touch no more tiles than it has segments.
-            let (each, more) = (d.stacks * d.steps / d.teams, d.stacks * d.steps % d.teams);
-            for t in 0..d.teams {
+            assert!(d.worker_groups * abreast <= workers && d.worker_groups <= (d.stacks * d.steps).max(1), "{d:?}");
+            // A worker group's steps touch no more tiles than it has segments.
+            let (each, more) = (d.stacks * d.steps / d.worker_groups, d.stacks * d.steps % d.worker_groups);
+            for t in 0..d.worker_groups {
                 let [start, end] = [t, t + 1].map(|t| t * each + t.min(more));
                 assert!(d.stacks == 0 || (end - 1) / d.steps - start / d.steps < d.segments, "{d:?} {t}");
             }

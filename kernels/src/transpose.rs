@@ -37,7 +37,7 @@ impl Transpose {
     }
 
     /// States the facts of a shape, and takes larger tiles where there are enough of them for any machine: lines are then written whole and
-    /// more of them are under way.
+    /// more of them are in flight.
     pub fn for_shape(mut self, rows: u32, cols: u32) -> Transpose {
         (self.rows, self.cols) = (known(rows), known(cols));
         if self.elem.bytes() == 2 && u64::from(rows) * u64::from(cols) >= LARGE {

@@ -156,7 +156,7 @@ fn param(v: &ParamValue) -> Result<ptx::Arg, SimFailure> {
         ParamValue::Number { bits, size: 2 } => Ok(ptx::Arg::U16(*bits as u16)),
         ParamValue::Number { bits, size: 4 } => Ok(ptx::Arg::U32(*bits as u32)),
         ParamValue::Number { bits, .. } => Ok(ptx::Arg::U64(*bits)),
-        ParamValue::Tensor(t) => ptx::TensorMap::panel(t.base, (t.elem.bytes(), t.tf32), &t.extents, &t.strides, &t.box_extents, t.span)
+        ParamValue::Tensor(t) => ptx::TensorMap::panel(t.base, (t.elem.bytes(), t.tf32), &t.extents, &t.strides, &t.box_extents, t.swizzle)
             .map(|t| ptx::Arg::TensorMap(Box::new(t)))
             .map_err(SimFailure::Tensor),
     }

@@ -116,7 +116,7 @@ fn pointwise_kernels_of_different_tiles_become_one_that_touches_each_byte_once()
     assert_eq!(bytes(&reports, "st.global"), u64::from(m * n * 2));
 }
 
-/// The library's kernels at the tiles of a machine that copies whole tiles and multiplies them by groups of warps.
+/// The library's kernels at the tiles of a machine that copies whole tiles and multiplies them by warpgroups.
 fn library_layer([m, n, k]: [u32; 3], tile: [u32; 2]) -> Graph {
     use tilelift_kernels::{Gemm, RmsNorm};
     let mut g = Graph::new();

@@ -26,7 +26,7 @@ struct Exchange {
     waits: bool,
     /// Slots are given back.
     gives_back: bool,
-    /// Every team takes every row.
+    /// Every set takes every row.
     all_rows: bool,
 }
 
@@ -34,7 +34,7 @@ const GOOD: Exchange =
     Exchange { blocks: 2, buffers: 2, bytes: 4, parity: 0, early: false, waits: true, gives_back: true, all_rows: false };
 
 impl Exchange {
-    /// Rows of a matrix, each by a cluster: a producer brings each block's part through a ring, two teams take rows in turns, exchange
+    /// Rows of a matrix, each by a cluster: a producer brings each block's part through a ring, two consumer sets take rows in turns, exchange
     /// their sums with the other blocks, and divide by the total.
     fn text(&self) -> String {
         let Exchange { blocks, buffers, bytes, .. } = self;
@@ -283,7 +283,7 @@ fn faults_of_the_exchange_are_refused_and_named() {
         ("sums are read before they are waited for", Exchange { early: true, ..GOOD }, "is read before"),
         ("sums are not waited for", Exchange { waits: false, ..GOOD }, "is read before"),
         ("slots are kept", Exchange { gives_back: false, ..GOOD }, "wait for ever"),
-        ("all teams take all rows", Exchange { all_rows: true, ..GOOD }, ""),
+        ("all consumer sets take all rows", Exchange { all_rows: true, ..GOOD }, ""),
         ("one block's bytes of three", Exchange { blocks: 4, bytes: 4, ..GOOD }, ""),
     ];
     for (name, fault, words) in cases {
@@ -315,7 +315,7 @@ fn file_tests_that_run_are_proved() {
     assert!(proved > 10, "{proved} kernels");
 }
 
-/// A slot that goes from one team to the other, which does not know whether the phase before the one it waits for is over.
+/// A slot that goes from one set to the other, which does not know whether the phase before the one it waits for is over.
 #[test]
 fn a_slot_that_changes_hands_unseen_is_refused() {
     let text = include_str!("../../../tests/tile/explicit/slots_change_hands.tile");
@@ -332,8 +332,8 @@ const PARTS: [Part; 9] = [
     ("store to a neighbour", |i| unit(i, |u| matches!(u, Unit::RemoteStoreAsync { .. } | Unit::RemoteStore { .. }))),
     ("arrival at the cluster's barrier", |i| unit(i, |u| matches!(u, Unit::ClusterArrive { .. }))),
     ("wait at the cluster's barrier", |i| unit(i, |u| matches!(u, Unit::ClusterWait))),
-    ("publication of barrier words", |i| unit(i, |u| matches!(u, Unit::PublishBarriers))),
-    ("barrier word", |i| unit(i, |u| matches!(u, Unit::InitBarrier { .. }))),
+    ("publication of mbarriers", |i| unit(i, |u| matches!(u, Unit::PublishBarriers))),
+    ("mbarrier", |i| unit(i, |u| matches!(u, Unit::InitBarrier { .. }))),
 ];
 
 fn every_part_is_missed(name: &str, good: &Program) {
@@ -356,7 +356,7 @@ fn every_part_is_missed(name: &str, good: &Program) {
     }
     if !none {
         let e = prove(&bad, &sm_90a()).expect_err("no barrier in front").to_string();
-        let why = ["may not be made yet", "may not run yet", "do not wait until barrier words"];
+        let why = ["may not be made yet", "may not run yet", "do not wait until mbarriers"];
         assert!(why.iter().any(|w| e.contains(w)), "{name}: {e}");
     }
 }

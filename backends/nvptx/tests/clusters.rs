@@ -22,7 +22,7 @@ struct Kernel {
     lane: LVal,
     rank: LVal,
     other: LVal,
-    /// Barrier words, in use to the end.
+    /// Mbarriers, in use to the end.
     words: Vec<AllocId>,
 }
 
@@ -63,7 +63,7 @@ impl Kernel {
         self.b.cmp(CmpOp::Eq, self.lane, zero)
     }
 
-    /// Makes a barrier word that all blocks see.
+    /// Makes an mbarrier that all blocks see.
     fn word(&mut self, count: u32) -> LVal {
         let alloc = self.b.alloc_aligned(8, 8, "word");
         self.b.touch(alloc);
@@ -92,7 +92,7 @@ impl Kernel {
             rank: 2,
             order: [1, 0, 0, 0, 0],
             extents: [ROW as u32, 1, 0, 0, 0],
-            span: 128,
+            swizzle: 128,
             tf32: false,
         };
         self.b.tensor_param(Param { ty: LTy::I64, source: ParamSource::Tensor(spec) })

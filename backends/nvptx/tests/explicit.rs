@@ -76,9 +76,9 @@ fn what_is_left_out_is_missed_by_the_proof() {
         ("bytes", |u| matches!(u, Unit::ArriveExpect { .. }), 1),
         ("copy", |u| matches!(u, Unit::BulkLoad { .. }), 1),
         ("wait for products", |u| matches!(u, Unit::WaitMatrices { .. }), 2),
-        ("barrier word", |u| matches!(u, Unit::InitBarrier { .. }), 2),
+        ("mbarrier", |u| matches!(u, Unit::InitBarrier { .. }), 2),
     ];
-    for name in ["doubling_1000", "ring_gemm_halves_nt_bf16_300x200x200"] {
+    for name in ["doubling_1000", "ring_gemm_cooperative_nt_bf16_300x200x200"] {
         let Some(case) = explicit::cases().into_iter().find(|c| c.name == name) else { panic!("{name} is gone") };
         let kernel = case.build().unwrap();
         let good = lower(&verify(&kernel).unwrap(), &sm_90a(), &LowerOptions::default()).unwrap().program;

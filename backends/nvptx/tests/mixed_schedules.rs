@@ -374,8 +374,8 @@ fn looked_at(elem: Scalar, step: u32, precision: &str) -> Words {
 fn products_that_are_looked_at() {
     looked_at(Scalar::BF16, 64, "").judged(&pinned(false));
     looked_at(Scalar::F32, 32, " tf32").judged(&pinned(false));
-    // Left operands go from their slot through registers.
-    let left = LowerOptions { left_registers: Some(true), ..pinned(false) };
+    // Operands A go from their slot through registers.
+    let left = LowerOptions { a_from_registers: Some(true), ..pinned(false) };
     let l = looked_at(Scalar::BF16, 64, "").judged(&left);
     assert!(text::print(made(&l)).contains("local_load"));
     // Lanes add what the unit's sums do not keep.

@@ -23,8 +23,8 @@ struct Subject {
 }
 
 impl Subject {
-    fn new(name: String, workload: Box<dyn Workload>, teams: Option<u32>, overlap: bool) -> Subject {
-        Subject::with(name, workload, LowerOptions { teams, overlap: Some(overlap), ..LowerOptions::default() })
+    fn new(name: String, workload: Box<dyn Workload>, consumer_sets: Option<u32>, overlap: bool) -> Subject {
+        Subject::with(name, workload, LowerOptions { consumer_sets, overlap: Some(overlap), ..LowerOptions::default() })
     }
 
     fn with(name: String, workload: Box<dyn Workload>, options: LowerOptions) -> Subject {
@@ -41,17 +41,17 @@ impl Subject {
         Subject { name: case.name.clone(), program: l.program, case }
     }
 
-    fn gemm(elem: Scalar, [trans_a, trans_b]: [bool; 2], [m, n, k]: [u32; 3], tile: [u32; 3], teams: u32) -> Subject {
+    fn gemm(elem: Scalar, [trans_a, trans_b]: [bool; 2], [m, n, k]: [u32; 3], tile: [u32; 3], consumer_sets: u32) -> Subject {
         let config = Gemm::new(elem).transposed(trans_a, trans_b).tile(tile[0], tile[1], tile[2]).for_shape(m, n, k);
-        let name = format!("{elem} {trans_a} {trans_b} {m}x{n}x{k} {tile:?} {teams}");
-        Subject::new(name, Box::new(GemmCase { config, m, n, k }), Some(teams), false)
+        let name = format!("{elem} {trans_a} {trans_b} {m}x{n}x{k} {tile:?} {consumer_sets}");
+        Subject::new(name, Box::new(GemmCase { config, m, n, k }), Some(consumer_sets), false)
     }
 
-    /// Left operands go through registers.
-    fn left(elem: Scalar, [trans_a, trans_b]: [bool; 2], [m, n, k]: [u32; 3], tile: [u32; 3], span: u32) -> Subject {
+    /// Operands A go through registers.
+    fn left(elem: Scalar, [trans_a, trans_b]: [bool; 2], [m, n, k]: [u32; 3], tile: [u32; 3], swizzle: u32) -> Subject {
         let config = Gemm::new(elem).transposed(trans_a, trans_b).tile(tile[0], tile[1], tile[2]).for_shape(m, n, k);
-        let name = format!("left {elem} {trans_a} {trans_b} {m}x{n}x{k} {tile:?} {span}");
-        let options = LowerOptions { left_registers: Some(true), span: Some(span), ..LowerOptions::default() };
+        let name = format!("left {elem} {trans_a} {trans_b} {m}x{n}x{k} {tile:?} {swizzle}");
+        let options = LowerOptions { a_from_registers: Some(true), swizzle: Some(swizzle), ..LowerOptions::default() };
         Subject::with(name, Box::new(GemmCase { config, m, n, k }), options)
     }
 
@@ -59,17 +59,17 @@ impl Subject {
     fn written(elem: Scalar, [trans_a, trans_b]: [bool; 2], [m, n, k]: [u32; 3], tile: [u32; 3]) -> Subject {
         let config = Gemm::new(elem).transposed(trans_a, trans_b).tile(tile[0], tile[1], tile[2]).for_shape(m, n, k);
         let name = format!("written {elem} {trans_a} {trans_b} {m}x{n}x{k} {tile:?}");
-        let options = LowerOptions { teams: Some(1), as_program: Some(true), ..LowerOptions::default() };
+        let options = LowerOptions { consumer_sets: Some(1), as_program: Some(true), ..LowerOptions::default() };
         Subject::with(name, Box::new(GemmCase { config, m, n, k }), options)
     }
 
     /// As many whole tiles as make up rounds of two workers: results leave from an arm of a choice.
-    fn stream(elem: Scalar, [m, n, k]: [u32; 3], tile: [u32; 3], teams: u32) -> Subject {
+    fn stream(elem: Scalar, [m, n, k]: [u32; 3], tile: [u32; 3], consumer_sets: u32) -> Subject {
         let gemm = Gemm::new(elem).transposed(false, true).tile(tile[0], tile[1], tile[2]).for_shape(m, n, k);
         let config = StreamGemm::new(gemm).keep_whole();
         assert_eq!(config.deal([m, n, k], 2).unwrap().dealt(), 0);
-        let name = format!("{elem} {m}x{n}x{k} {tile:?} {teams} dealt to 2");
-        Subject::new(name, Box::new(StreamGemmCase { config, workers: 2, m, n, k }), Some(teams), false)
+        let name = format!("{elem} {m}x{n}x{k} {tile:?} {consumer_sets} dealt to 2");
+        Subject::new(name, Box::new(StreamGemmCase { config, workers: 2, m, n, k }), Some(consumer_sets), false)
     }
 
     fn attention(elem: Scalar, dim: u32, causal: bool, tile: [u32; 2], [queries, keys]: [u32; 2], overlap: bool) -> Subject {
@@ -273,7 +273,7 @@ const FAULTS: &[Fault] = &[
         _ => false,
     }),
     ("a load is left out", |s| s.without(PRODUCER, |u| matches!(u, Unit::BulkLoad { .. }))),
-    ("one group of products too many is under way", |s| match s.unit(CONSUMERS) {
+    ("one group of products too many is in flight", |s| match s.unit(CONSUMERS) {
         Some(Unit::WaitMatrices { pending }) => {
             *pending += 1;
             true
@@ -286,8 +286,8 @@ const FAULTS: &[Fault] = &[
     ("results are not shown to the units", |s| s.without(CONSUMERS, |u| matches!(u, Unit::FenceUnits))),
     ("a group does not wait for its lanes", |s| s.without(CONSUMERS, |u| matches!(u, Unit::GroupBarrier { .. }))),
     ("staging is written while it is stored", |s| s.without(CONSUMERS, |u| matches!(u, Unit::WaitStoresRead { .. }))),
-    ("barrier words are not published", |s| s.without("", |u| matches!(u, Unit::PublishBarriers))),
-    ("warps do not wait for the barrier words", |s| s.role.is_empty() && matches!(s.block[s.i], Inst::Barrier) && s.drop()),
+    ("mbarriers are not published", |s| s.without("", |u| matches!(u, Unit::PublishBarriers))),
+    ("warps do not wait for the mbarriers", |s| s.role.is_empty() && matches!(s.block[s.i], Inst::Barrier) && s.drop()),
     ("the producer goes round once less", |s| s.shorter(PRODUCER)),
     ("consumers go round once less", |s| s.shorter(CONSUMERS)),
 ];

@@ -29,16 +29,20 @@ impl Subject {
         Subject { case, program, text }
     }
 
-    fn specialised(workload: Box<dyn Workload>, teams: Option<u32>) -> Subject {
-        let options =
-            LowerOptions { teams, schedule: Some(ScheduleKind::Specialised), persistent: teams.map(|_| true), ..LowerOptions::default() };
+    fn specialised(workload: Box<dyn Workload>, consumer_sets: Option<u32>) -> Subject {
+        let options = LowerOptions {
+            consumer_sets,
+            schedule: Some(ScheduleKind::Specialised),
+            persistent: consumer_sets.map(|_| true),
+            ..LowerOptions::default()
+        };
         let case = Case { name: workload.name(), row: 9, size: Size::Small, workload };
         Subject::new(case, &options)
     }
 
-    fn gemm(elem: Scalar, [m, n, k]: [u32; 3], tile: [u32; 3], teams: u32) -> Subject {
+    fn gemm(elem: Scalar, [m, n, k]: [u32; 3], tile: [u32; 3], consumer_sets: u32) -> Subject {
         let config = Gemm::new(elem).transposed(false, true).tile(tile[0], tile[1], tile[2]).for_shape(m, n, k);
-        Subject::specialised(Box::new(GemmCase { config, m, n, k }), Some(teams))
+        Subject::specialised(Box::new(GemmCase { config, m, n, k }), Some(consumer_sets))
     }
 
     fn attention(dim: u32, [queries, keys]: [u32; 2]) -> Subject {
@@ -113,7 +117,7 @@ const FAULTS: &[Fault] = &[
         |k, [dec, _]| edit(k, &format!("{DEC}{dec};"), &format!("{DEC}120;")),
     ),
     (
-        "a group of warps without a role keeps its registers",
+        "a warpgroup without a role keeps its registers",
         |p| p.warps += 4,
         |k, _| {
             edit(k, &format!(".reqntid {},", k.threads), &format!(".reqntid {},", k.threads + 128));

@@ -35,11 +35,12 @@ fn every_candidate_is_specialised_as_the_model_thinks() {
                     None => gemm.build(),
                 }
                 .unwrap();
-                let options = LowerOptions { consumers: Some(c.consumers), teams: Some(c.teams), ..LowerOptions::default() };
+                let options =
+                    LowerOptions { consumers: Some(c.consumers), consumer_sets: Some(c.consumer_sets), ..LowerOptions::default() };
                 let made = plan(&verify(&kernel).unwrap(), &sm_90a(), &options).unwrap();
                 let Schedule::Specialised(s) = &made.schedule else { panic!("{c}: {made}") };
                 assert_eq!(s.depth, c.stages, "{p:?} {c}: {made}");
-                assert_eq!((s.consumers, s.teams), (c.consumers, c.teams), "{c}");
+                assert_eq!((s.consumers, s.consumer_sets), (c.consumers, c.consumer_sets), "{c}");
                 seen += 1;
             }
         }
@@ -54,8 +55,8 @@ fn the_first_choice_suits_the_shape() {
     let large = first([8192, 8192, 8192]);
     assert!(large.choice.tile[0] * large.choice.tile[1] >= 128 * 192 && large.choice.group > 1, "{}", large.choice);
     assert_eq!(large.prediction.bound, Bound::Matrix);
-    // Short depths: two teams, so that epilogues cost nothing.
-    assert_eq!(first([8192, 8192, 256]).choice.teams, 2);
+    // Short depths: two consumer sets, so that epilogues cost nothing.
+    assert_eq!(first([8192, 8192, 256]).choice.consumer_sets, 2);
     // One round of tiles on all multiprocessors.
     let small = first([1024, 1024, 1024]);
     assert!(small.prediction.waves == 1 && small.prediction.filled > 0.9, "{}", small.choice);

@@ -174,7 +174,7 @@ fn products_in_flight_keep_their_registers() {
     verdict(&dropped).unwrap_or_else(|e| panic!("{e}\n{dropped}"));
 }
 
-/// A left operand that a product takes from registers.
+/// A operand A that a product takes from registers.
 const FROM_REGISTERS: &str = "kernel @from_registers(v0: view<f16, [?, 64]>, v1: view<f16, [64, 64]>, v2: view<f32, [64, 64]>) warps=4 {
     v4 = local_alloc : shared<64x64xf16>
     v6 = load v1[0, 0] : tile<64x64xf16>
@@ -199,7 +199,7 @@ fn left_operands_stay_in_their_registers() {
     refused(FROM_REGISTERS, &[("async_dot_wait v10, 0", "async_dot_wait v10, 1", &["in flight"])]);
 }
 
-/// Two teams meet in turns.
+/// Two consumer sets meet in turns.
 const NAMED: &str = "kernel @named(v0: view<f32, [?, 64]>, v1: view<f32, [?, 64]>) {
     v2 = local_alloc : shared<2x1x64xf32>
     v6 = dim v0, 0

@@ -335,7 +335,7 @@ const LEAVES: &str = "kernel @leaves(v0: view<bf16, [?, ?%64]>, v1: i32, v2: vie
 }
 ";
 
-/// Behind a choice that may go either way nothing counts that only one arm did, and all is under way that one arm began.
+/// Behind a choice that may go either way nothing counts that only one arm did, and all is in flight that one arm began.
 #[test]
 fn what_one_arm_does_may_not_have_been_done() {
     let body = LEAVES.split("if v12 {\n").nth(1).and_then(|rest| rest.split("                    yield\n").next()).unwrap();

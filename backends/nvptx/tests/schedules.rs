@@ -102,7 +102,7 @@ fn rings_and_grids() {
     // No step, one, and results by lanes.
     judged(gemm().output(Scalar::F32), [130, 72, 8], &LowerOptions::default());
     judged(gemm().epilogue(None, Activation::Gelu), [130, 136, 72], &LowerOptions::default());
-    judged(gemm(), [130, 136, 72], &LowerOptions { bulk_results: Some(false), ..LowerOptions::default() });
+    judged(gemm(), [130, 136, 72], &LowerOptions { bulk_stores: Some(false), ..LowerOptions::default() });
 }
 
 /// Several products of a step are one batch, with one wait in the loop and one per sum behind it.
@@ -194,7 +194,7 @@ fn promoted_sums() {
 /// Operand A goes from its slot through registers: where it is asked for, and where types or storage leave nothing else.
 #[test]
 fn operand_a_through_registers() {
-    let asked = LowerOptions { left_registers: Some(true), ..LowerOptions::default() };
+    let asked = LowerOptions { a_from_registers: Some(true), ..LowerOptions::default() };
     let nt = |elem| Gemm::new(elem).transposed(false, true);
     let tt = |elem| Gemm::new(elem).transposed(true, true);
     for (config, shape) in [
@@ -222,8 +222,8 @@ fn operand_a_through_registers() {
 #[test]
 fn consumers_in_turns() {
     let gemm = |tile: [u32; 3]| Gemm::new(Scalar::BF16).transposed(false, true).tile(tile[0], tile[1], tile[2]);
-    let turns = LowerOptions { teams: Some(2), ..LowerOptions::default() };
-    let by_lanes = LowerOptions { bulk_results: Some(false), ..turns };
+    let turns = LowerOptions { consumer_sets: Some(2), ..LowerOptions::default() };
+    let by_lanes = LowerOptions { bulk_stores: Some(false), ..turns };
     for (tile, shape, options) in [
         ([64, 128, 64], [200, 264, 200], turns),
         ([64, 64, 64], [200, 136, 8], turns),
@@ -231,7 +231,7 @@ fn consumers_in_turns() {
         ([64, 64, 64], [60, 64, 520], turns),
         ([128, 128, 64], [300, 264, 136], by_lanes),
         ([64, 128, 64], [260, 136, 200], LowerOptions { stages: Some(3), ..turns }),
-        ([64, 128, 64], [130, 136, 328], LowerOptions { left_registers: Some(true), ..turns }),
+        ([64, 128, 64], [130, 136, 328], LowerOptions { a_from_registers: Some(true), ..turns }),
         ([128, 64, 64], [300, 72, 264], LowerOptions { consumers: Some(2), ..by_lanes }),
     ] {
         let printed = judged(gemm(tile), shape, &options);
@@ -244,7 +244,7 @@ fn consumers_in_turns() {
 fn nothing_may_be_left_out() {
     let gemm = Gemm::new(Scalar::BF16).transposed(false, true).tile(64, 64, 64);
     let plain = LowerOptions { as_program: Some(true), ..LowerOptions::default() };
-    for options in [LowerOptions { teams: Some(2), ..plain }, LowerOptions { left_registers: Some(true), ..plain }] {
+    for options in [LowerOptions { consumer_sets: Some(2), ..plain }, LowerOptions { a_from_registers: Some(true), ..plain }] {
         let printed = text::print(made(&lowered(&product(&gemm, [200, 136, 200]), &options)));
         let lines: Vec<&str> = printed.lines().collect();
         let words = ["barrier_wait ", "barrier_arrive ", "barrier_expect ", "async_load "];

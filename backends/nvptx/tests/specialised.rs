@@ -34,7 +34,7 @@ fn epilogues_that_load_whole_tiles_do_not_spill() {
         ([128, 256, 64], [2, 1], Activation::Gelu, Scalar::F16),
         ([128, 128, 64], [1, 2], Activation::Gelu, Scalar::F16),
     ];
-    for (tile, [consumers, teams], activation, elem) in cases {
+    for (tile, [consumers, consumer_sets], activation, elem) in cases {
         let [bm, bn, bk] = tile;
         let gemm = Gemm::new(elem).transposed(false, true).tile(bm, bn, bk).epilogue(Some(elem), activation);
         let shape = |gemm: Gemm, [m, n, k]: [u32; 3]| {
@@ -42,7 +42,7 @@ fn epilogues_that_load_whole_tiles_do_not_spill() {
             let workload = Box::new(FusedGemmCase { config, m, n, k, batch: 1 });
             Case { name: format!("{tile:?} {activation:?}"), row: 9, size: Size::Small, workload }
         };
-        let options = LowerOptions { consumers: Some(consumers), teams: Some(teams), ..LowerOptions::default() };
+        let options = LowerOptions { consumers: Some(consumers), consumer_sets: Some(consumer_sets), ..LowerOptions::default() };
         let large = shape(gemm.clone(), [2048, 4096, 1024]);
         let l = lowered(&large, &options);
         assert!(matches!(l.plan.schedule, Schedule::Specialised(_)), "{}", l.plan);
@@ -203,16 +203,16 @@ fn every_choice_can_be_pinned() {
     assert_eq!(l.plan.to_string(), "pipelined: 4 warps, 3 stages (not specialised: asked for so)");
 }
 
-/// Two instances with five to seven tiles each: every parity of turns, teams with and without a last tile, rings of all depths.
+/// Two instances with five to seven tiles each: every parity of turns, consumer sets with and without a last tile, rings of all depths.
 #[test]
 fn two_teams_take_tiles_in_turns() {
     for (stages, shape) in [(2, [300, 264, 72]), (3, [300, 328, 200]), (4, [640, 136, 520]), (5, [64, 64, 64])] {
         for persistent in [None, Some(true)] {
-            let options = LowerOptions { teams: Some(2), stages: Some(stages), persistent, ..LowerOptions::default() };
+            let options = LowerOptions { consumer_sets: Some(2), stages: Some(stages), persistent, ..LowerOptions::default() };
             both(Gemm::new(Scalar::BF16).transposed(false, true).tile(128, 64, 64), shape, &options);
         }
     }
-    let wide = LowerOptions { teams: Some(2), ..LowerOptions::default() };
+    let wide = LowerOptions { consumer_sets: Some(2), ..LowerOptions::default() };
     both(Gemm::new(Scalar::BF16).transposed(false, true).tile(128, 192, 64), [300, 400, 264], &wide);
     both(Gemm::new(Scalar::F32).transposed(false, true).tile(64, 128, 32), [200, 264, 100], &wide);
     let refused = |config: Gemm, options: LowerOptions| {
@@ -222,7 +222,7 @@ fn two_teams_take_tiles_in_turns() {
     };
     let plain = || Gemm::new(Scalar::BF16).transposed(false, true).tile(128, 64, 64);
     for (config, options, words) in [
-        (plain(), LowerOptions { teams: Some(3), ..LowerOptions::default() }, "3 teams"),
+        (plain(), LowerOptions { consumer_sets: Some(3), ..LowerOptions::default() }, "3 consumer sets"),
         (plain(), LowerOptions { persistent: Some(false), ..wide }, "several grid positions"),
         (Gemm::new(Scalar::F8E4M3).transposed(false, true).tile(128, 64, 128), wide, "no more than multiply"),
         (plain().tile(128, 256, 64), wide, "do not fit the registers"),
@@ -275,7 +275,7 @@ fn what_does_not_fit_is_declined_with_the_reason() {
     assert!(refused.contains("specialised") && refused.contains("no bulk copies"), "{refused}");
 }
 
-/// Assemblers refuse a product whose operands do not fit the registers that a program starts with: four groups of warps start with 128.
+/// Assemblers refuse a product whose operands do not fit the registers that a program starts with: four warpgroups start with 128.
 #[test]
 fn products_fit_what_a_program_starts_with() {
     let plan = |tile: [u32; 3], consumers: u32| {
@@ -346,7 +346,7 @@ fn limits_of_the_caller_leave_roles_their_registers() {
             other => panic!("{options:?}: {other:?}"),
         }
     }
-    // No multiple of what groups of warps hand to one another.
+    // No multiple of what warpgroups hand to one another.
     let text = text(&EmitOptions { max_registers: Some(171), ..EmitOptions::default() }).unwrap();
     assert!(text.contains(".maxnreg 168\n"), "{text}");
 }

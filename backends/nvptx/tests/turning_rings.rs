@@ -13,8 +13,8 @@ use tilelift_nvptx::sm_90a;
 
 /// Kernels with rings that turn: in one block, and in clusters of two, four and eight.
 const KERNELS: [&str; 5] = [
-    "ring_gemm_turns_nt_bf16_300x200x200",
-    "ring_gemm_halves_nn_f16_128x136x64",
+    "ring_gemm_ping_pong_nt_bf16_300x200x200",
+    "ring_gemm_cooperative_nn_f16_128x136x64",
     "stream_norm_2_bf16_3x64",
     "stream_norm_4_f16_9x4224",
     "stream_norm_8_bf16_5x16384",

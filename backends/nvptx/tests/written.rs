@@ -218,14 +218,14 @@ fn stores_of_a_batch() {
 fn narrow_swizzles() {
     let source = tailed(", v2: view<bf16, [?, ?%8]>", [128, 64, 64], "    store v2[v21, 0], v31\n");
     let shapes: [(Scalar, &[i64]); 3] = [(Scalar::BF16, &[200, 136]), (Scalar::BF16, &[64, 136]), (Scalar::BF16, &[200, 64])];
-    for span in [32, 64] {
-        let l = Job::new(&source, [2, 1, 1], &shapes, &[]).agrees(&LowerOptions { span: Some(span), ..LowerOptions::default() });
-        assert!(text::print(made(&l)).contains(&format!("local_alloc swizzle={span} : shared<")), "{}", text::print(made(&l)));
+    for swizzle in [32, 64] {
+        let l = Job::new(&source, [2, 1, 1], &shapes, &[]).agrees(&LowerOptions { swizzle: Some(swizzle), ..LowerOptions::default() });
+        assert!(text::print(made(&l)).contains(&format!("local_alloc swizzle={swizzle} : shared<")), "{}", text::print(made(&l)));
     }
     // An author's, of one operand, and of the result; and a layout in registers.
     let required = source
-        .replace("v29 = transpose v28", "v38 = require_layout v28, panels(32)\n        v29 = transpose v38")
-        .replace("    store v2[v21, 0], v31", "    v39 = require_layout v31, panels(64)\n    store v2[v21, 0], v39");
+        .replace("v29 = transpose v28", "v38 = require_layout v28, swizzle(32)\n        v29 = transpose v38")
+        .replace("    store v2[v21, 0], v31", "    v39 = require_layout v31, swizzle(64)\n    store v2[v21, 0], v39");
     Job::new(&required, [2, 1, 1], &shapes, &[]).agrees(&LowerOptions::default());
     let lanes = "    v39 = require_layout v31, blocked(size=[1, 8], lanes=[4, 8], warps=[8, 1], order=[1, 0])\n    v40 = neg v39
     v41 = release_layout v40\n    store v2[v21, 0], v41";
@@ -266,7 +266,7 @@ fn tiles_beside_the_sums() {
         (Scalar::BF16, &[200, 256]),
     ];
     for (stages, bulk) in [(None, None), (Some(2), None), (None, Some(false)), (Some(2), Some(false))] {
-        let options = LowerOptions { stages, bulk_results: bulk, ..LowerOptions::default() };
+        let options = LowerOptions { stages, bulk_stores: bulk, ..LowerOptions::default() };
         Job::new(&source, [2, 1, 1], &shapes, &[]).agrees(&options);
     }
 }

@@ -10,7 +10,7 @@
 //! conversion where its value is made.
 
 use super::graph::{Graph, Head, LayoutId};
-use super::{Form, Machine, Problem, Solution, Source, Variant};
+use super::{InstLayouts, Machine, Problem, Solution, Source, Variant};
 use cranelift_entity::SecondaryMap;
 use egg::Id;
 use smallvec::SmallVec;
@@ -57,7 +57,7 @@ pub(crate) struct Class {
 /// What a unit is.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Unit {
-    Form(u32),
+    InstLayouts(u32),
     Convert(u32, u32),
 }
 
@@ -197,7 +197,7 @@ impl Forest {
         let mut form_unit: Vec<Option<u32>> = Vec::with_capacity(cx.forms.len());
         for (n, (key, _)) in cx.forms.iter().enumerate() {
             let cost = machine.run(key.inst, &cx.form(key)).map(|c| c.saturating_mul(weight[region[key.inst]]));
-            form_unit.push(cost.map(|c| f.add_unit(Unit::Form(n as u32), c)));
+            form_unit.push(cost.map(|c| f.add_unit(Unit::InstLayouts(n as u32), c)));
         }
         let mut prices: HashMap<Trip, Option<u64>> = HashMap::new();
         for n in 0..f.classes.len() {
@@ -245,7 +245,7 @@ impl Forest {
                 let (a, b) = (&f.classes[from as usize], &f.classes[to as usize]);
                 b.value.map(|v| (v, (a.layout, b.layout, problem.kernel.ty(v).elem().bytes())))
             }
-            Unit::Form(_) => None,
+            Unit::InstLayouts(_) => None,
         };
         let mut news: HashMap<Trip, u64> = HashMap::new();
         for unit in self.taken(&needed, &choice.picks) {
@@ -430,11 +430,11 @@ impl Forest {
         let Some(needed) = self.needed(&choice.controls, &choice.picks) else { return out };
         let mut number: HashMap<u32, usize> = HashMap::new();
         for &unit in &self.taken(&needed, &choice.picks) {
-            let Unit::Form(n) = self.units[unit as usize] else { continue };
+            let Unit::InstLayouts(n) = self.units[unit as usize] else { continue };
             let Some((key, _)) = cx.forms.get_index(n as usize) else { continue };
             let list = &mut out.forms[key.inst];
             number.insert(unit, list.len());
-            let form: Form = cx.form(key);
+            let form: InstLayouts = cx.form(key);
             list.push(form);
         }
         for (v, classes) in self.of.iter() {

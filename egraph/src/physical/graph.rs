@@ -8,7 +8,7 @@
 //! Nodes are small integers into the tables of the [`Context`]; a class holds one slot, which is its name. Layouts, slots and forms
 //! are numbered in the order in which they come up, so equal inputs give equal graphs.
 
-use super::{Form, Limits};
+use super::{InstLayouts, Limits};
 use cranelift_entity::SecondaryMap;
 use egg::{Analysis, DidMerge, EGraph, FromOp, Id, Language};
 use indexmap::{IndexMap, IndexSet};
@@ -207,9 +207,9 @@ impl<'k> Context<'k> {
     }
 
     /// The form with its layouts.
-    pub(crate) fn form(&self, key: &FormKey) -> Form {
+    pub(crate) fn form(&self, key: &FormKey) -> InstLayouts {
         let named = |l: &Option<LayoutId>| l.map(|l| self.layout(l).clone());
-        Form { operands: key.operands.iter().map(named).collect(), results: key.results.iter().map(named).collect() }
+        InstLayouts { operands: key.operands.iter().map(named).collect(), results: key.results.iter().map(named).collect() }
     }
 
     /// True if a value may be made in a layout: a pinned one in the first of its own, the plain one.
@@ -248,7 +248,7 @@ pub(crate) fn slot(g: &mut Graph<'_>, v: Value, l: LayoutId, rule: &'static str)
 }
 
 /// Adds a way to run an instruction. Nothing happens if it is known, or if a value has no room for the layout.
-pub(crate) fn add_form(g: &mut Graph<'_>, inst: Inst, form: &Form, rule: &'static str) {
+pub(crate) fn add_form(g: &mut Graph<'_>, inst: Inst, form: &InstLayouts, rule: &'static str) {
     let kernel = g.analysis.kernel;
     let d = &kernel.insts[inst];
     let mut key = FormKey { inst, operands: SmallVec::new(), results: SmallVec::new() };

@@ -5,7 +5,7 @@
 //! other way, it lets an op run in the layout in which an operand is there. Where the rule needs no operand, the conversion is
 //! replaced by computing again.
 
-use super::Form;
+use super::InstLayouts;
 use std::rc::Rc;
 use tilelift_ir::layout::Layout;
 use tilelift_ir::propagate::{Map, Pass, Touch, pass_at, passage};
@@ -56,7 +56,7 @@ pub fn all() -> &'static [Rule] {
 }
 
 /// True if a form is one that a rule gives for the layout of its first operand or result.
-pub fn follows(k: &Kernel, i: Inst, form: &Form) -> bool {
+pub fn follows(k: &Kernel, i: Inst, form: &InstLayouts) -> bool {
     let pass = pass_at(k, i);
     let touches = [(Touch::Operand(0), form.operands.first()), (Touch::Result(0), form.results.first())];
     RULES
@@ -68,7 +68,7 @@ pub fn follows(k: &Kernel, i: Inst, form: &Form) -> bool {
 impl Rule {
     /// The way to run an instruction that follows from the layout of one of its values: both sides' layouts by the table of
     /// [`tilelift_ir::propagate`]. `None` unless these are all its tiles.
-    pub(crate) fn form(&self, k: &Kernel, i: Inst, touch: Touch, l: &Rc<Layout>) -> Option<Form> {
+    pub(crate) fn form(&self, k: &Kernel, i: Inst, touch: Touch, l: &Rc<Layout>) -> Option<InstLayouts> {
         match (self.starts, touch) {
             (Starts::Operand, Touch::Result(_)) | (Starts::Result, Touch::Operand(_)) => return None,
             (Starts::Anywhere, _) | (Starts::Operand, Touch::Operand(_)) | (Starts::Result, Touch::Result(_)) => {}
@@ -92,7 +92,7 @@ impl Rule {
                 (l.shape() == &tile.shape[..]).then(|| Some(l.clone()))
             }
         };
-        Some(Form {
+        Some(InstLayouts {
             operands: d.args.iter().enumerate().map(|(n, &v)| lays(Touch::Operand(n), v)).collect::<Option<_>>()?,
             results: d.results.iter().enumerate().map(|(n, &v)| lays(Touch::Result(n), v)).collect::<Option<_>>()?,
         })

@@ -9,7 +9,7 @@
 
 use super::graph::{Context, Graph, Head, Node, add_form, slot};
 use super::rules::{ANCHOR, CARRIED, CONVERT, PLAIN, Rule};
-use super::{Form, Limits, Machine, Problem};
+use super::{InstLayouts, Limits, Machine, Problem};
 use crate::Stop;
 use cranelift_entity::SecondaryMap;
 use egg::{Applier, Id, PatternAst, Rewrite, Runner, SearchMatches, Searcher, SimpleScheduler, StopReason, Subst, Symbol, Var};
@@ -173,7 +173,7 @@ pub(super) fn saturate<'k>(problem: &Problem<'k>, machine: &dyn Machine, limits:
     for &i in &insts {
         let d = &kernel.insts[i];
         let of = |v: &Value| problem.base[*v].clone();
-        let form = Form { operands: d.args.iter().map(of).collect(), results: d.results.iter().map(of).collect() };
+        let form = InstLayouts { operands: d.args.iter().map(of).collect(), results: d.results.iter().map(of).collect() };
         let carries = matches!(d.op, Op::For | Op::While | Op::If | Op::Yield);
         let tiles = form.operands.iter().chain(&form.results).any(Option::is_some);
         if !carries && tiles && !runs[i] {

@@ -2,7 +2,7 @@
 
 use super::extract::search;
 use super::forest::{Choice, Class, Control, Forest, Pick, Unit, Way};
-use super::{Form, Limits, Machine, Problem, Solution, Source, rules, saturate, solve};
+use super::{InstLayouts, Limits, Machine, Problem, Solution, Source, rules, saturate, solve};
 use cranelift_entity::{EntityRef, SecondaryMap};
 use std::rc::Rc;
 use tilelift_ir::layout::{Axis, ConversionClass, Layout, classify, coalesced};
@@ -25,15 +25,15 @@ fn layout(t: &Type, fast_last: bool) -> Option<Rc<Layout>> {
 }
 
 impl Toy<'_> {
-    fn all_in(&self, i: Inst, l: &Rc<Layout>) -> Form {
+    fn all_in(&self, i: Inst, l: &Rc<Layout>) -> InstLayouts {
         let d = &self.0.insts[i];
         let of = |v: &Value| self.0.ty(*v).as_tile().map(|_| l.clone());
-        Form { operands: d.args.iter().map(of).collect(), results: d.results.iter().map(of).collect() }
+        InstLayouts { operands: d.args.iter().map(of).collect(), results: d.results.iter().map(of).collect() }
     }
 }
 
 impl Machine for Toy<'_> {
-    fn anchors(&self, i: Inst) -> Vec<Form> {
+    fn anchors(&self, i: Inst) -> Vec<InstLayouts> {
         let d = &self.0.insts[i];
         let v = match d.op {
             Op::Load => d.results[0],
@@ -45,7 +45,7 @@ impl Machine for Toy<'_> {
     fn fixed(&self, _: Inst) -> bool {
         false
     }
-    fn run(&self, i: Inst, form: &Form) -> Option<u64> {
+    fn run(&self, i: Inst, form: &InstLayouts) -> Option<u64> {
         let all = || form.operands.iter().chain(&form.results).flatten();
         let registers: u64 = all().map(|l| u64::from(l.size(Axis::Reg))).sum();
         let d = &self.0.insts[i];
@@ -147,7 +147,7 @@ fn comes_from(kernel: &Kernel, i: Inst, result: usize, k: usize, c: &[u32]) -> O
 }
 
 /// Every lane has in its own registers what its part of the results is made of.
-fn holds(kernel: &Kernel, i: Inst, form: &Form) {
+fn holds(kernel: &Kernel, i: Inst, form: &InstLayouts) {
     let d = &kernel.insts[i];
     for (n, to) in form.results.iter().enumerate().filter_map(|(n, l)| Some((n, l.as_ref()?))) {
         for (k, from) in form.operands.iter().enumerate().filter_map(|(k, l)| Some((k, l.as_ref()?))) {
@@ -296,7 +296,7 @@ fn random(seed: u64) -> Forest {
             } else if r.below(5) > 0 || l == 0 {
                 let kids = (0..=r.below(2)).map(|_| (r.below(u64::from(v)) * 2 + r.below(2)) as u32).collect();
                 let cost = 1 + r.below(40);
-                class.ways.push(Way { unit: unit(&mut f, Unit::Form(v * 2 + l), cost), kids });
+                class.ways.push(Way { unit: unit(&mut f, Unit::InstLayouts(v * 2 + l), cost), kids });
             }
             f.of[Value::new(v as usize)].push(f.classes.len() as u32);
             f.order.push(f.classes.len() as u32);
@@ -309,7 +309,7 @@ fn random(seed: u64) -> Forest {
         let u = unit(&mut f, Unit::Convert(from, c), cost);
         f.classes[c as usize].converts.push((from, u));
     }
-    let u = unit(&mut f, Unit::Form(100), 1);
+    let u = unit(&mut f, Unit::InstLayouts(100), 1);
     let kids = [6 + r.below(2) as u32, 2 + r.below(4) as u32].into_iter().collect();
     f.classes.push(Class { ways: vec![Way { unit: u, kids }], fanout: 1, ..Class::default() });
     f.order.push(8);
@@ -381,13 +381,13 @@ fn extraction_is_checked_against_all_choices() {
 struct Dearer<'k>(Toy<'k>);
 
 impl Machine for Dearer<'_> {
-    fn anchors(&self, i: Inst) -> Vec<Form> {
+    fn anchors(&self, i: Inst) -> Vec<InstLayouts> {
         self.0.anchors(i)
     }
     fn fixed(&self, i: Inst) -> bool {
         self.0.fixed(i)
     }
-    fn run(&self, i: Inst, form: &Form) -> Option<u64> {
+    fn run(&self, i: Inst, form: &InstLayouts) -> Option<u64> {
         self.0.run(i, form)
     }
     fn convert(&self, _: &Layout, _: &Layout, _: Scalar) -> Option<u64> {

@@ -131,7 +131,7 @@ pub fn generate_specialised(src: &mut Source) -> Result<Case, BuildErrors> {
             let (view, rows) = [(a, m), (w, n)][which];
             let deep = if columns[which] == 0 { column } else { b.add(column, columns[which]) };
             let deep = written(b, src, deep, known);
-            // A left operand is rows by depth, a right one depth by rows.
+            // A operand A is rows by depth, a right one depth by rows.
             let (place, shape) = if turned[which] { ([deep, at[which]], [k, rows]) } else { ([at[which], deep], [rows, k]) };
             let tile = b.load(view, &place, &shape);
             if turned[which] == (which == 0) { b.transpose(tile, &[1, 0]) } else { tile }

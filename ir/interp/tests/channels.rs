@@ -212,7 +212,7 @@ fn what_is_refused_names_both_sites() {
     }
 }
 
-/// Two tasks that use two channels in any order: the check finds a standstill exactly where the interpreter does.
+/// Two tasks that use two channels in any order: the check finds a deadlock exactly where the interpreter does.
 #[test]
 fn the_check_agrees_with_the_interpreter() {
     let mut state = 0x2545_f491_4f6c_dd1du64;

@@ -1,11 +1,11 @@
-//! Whether channels can come to a standstill.
+//! Whether channels can deadlocks.
 //!
 //! ```text
 //! order    in each task, the puts, the gets and the returns of a channel have steps 0, 1, 2, …: a site's step is how often the task did
 //!          that before, as polynomials over the rounds of its loops
 //! number   a channel's puts, and each consumer's gets and returns, are as many
 //! credit   a round of every task is a row of nodes; edges say what waits for what, and how many rounds before. A circle of edges within
-//!          one round would be a standstill; without one, every round gets done after the round before: whatever their number is
+//!          one round would be a deadlock; without one, every round gets done after the round before: whatever their number is
 //! ```
 //! The number of rounds of a loop counts as its upper bound minus its lower one, which is not negative.
 
@@ -16,7 +16,7 @@ use crate::ops::{Attr, Op, Task};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
-/// Why nobody can say that a channel does not come to a standstill, or that it does.
+/// Why nobody can say that a channel does not deadlocks, or that it does.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct ChannelError {
     /// What is wrong, and how to mend it.
@@ -65,12 +65,12 @@ struct Checker<'k> {
     task: usize,
 }
 
-const DEPTHS: &str = "a task uses channels at several depths of its loops, of which no standstill can be excluded; use them in one loop";
+const DEPTHS: &str = "a task uses channels at several depths of its loops, of which no deadlock can be excluded; use them in one loop";
 
 /// Checks every channel of a verified kernel.
 ///
 /// # Errors
-/// The first that is not regular, or comes to a standstill, with the guilty instructions.
+/// The first that is not regular, or deadlocks, with the guilty instructions.
 pub fn check(kernel: &Kernel) -> Result<(), ChannelError> {
     let mut c = Checker { kernel, values: Values::new(kernel), counts: BTreeMap::new(), fresh: 0, sites: Vec::new(), task: 0 };
     let last = kernel.regions[kernel.body].insts.last().map(|&i| &kernel.insts[i]);

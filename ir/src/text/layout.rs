@@ -11,10 +11,10 @@ const NAMES: [(&str, &[&str]); 4] =
     [("blocked", &["size", "lanes", "warps", "order"]), ("mma", &[]), ("linear", &["registers", "lanes", "warps"]), ("panels", &[])];
 
 impl Parser<'_> {
-    /// `blocked(size=[1, 8], …)`, `mma(acc)`, `linear(registers=[[0, 1], …], …)` or `panels(128)`.
+    /// `blocked(size=[1, 8], …)`, `mma(acc)`, `linear(registers=[[0, 1], …], …)` or `swizzle(128)`.
     pub(super) fn layout(&mut self) -> Parsed<LayoutSpec> {
         let t = self.peek();
-        let Tok::Word(name) = t.tok else { return Err(self.expected("a layout: blocked(…), mma(…), linear(…) or panels(…)")) };
+        let Tok::Word(name) = t.tok else { return Err(self.expected("a layout: blocked(…), mma(…), linear(…) or swizzle(…)")) };
         let Some((_, fields)) = NAMES.iter().find(|n| n.0 == name) else {
             let near = did_you_mean(name, NAMES.iter().map(|n| n.0));
             return Err(self.error(ParseCode::Word, t, format!("`{name}` is no layout{near}; there are blocked, mma, linear and panels")));
@@ -32,9 +32,9 @@ impl Parser<'_> {
             return Ok(LayoutSpec::Mma(part));
         }
         if name == "panels" {
-            let span = self.number("bytes of a panel's row")?;
+            let swizzle = self.number("bytes of a panel's row")?;
             self.expect(')')?;
-            return Ok(LayoutSpec::Panels(span));
+            return Ok(LayoutSpec::Panels(swizzle));
         }
         let nested = name == "linear";
         let mut lists: Vec<Vec<Shape>> = Vec::new();

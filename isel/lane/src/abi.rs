@@ -42,7 +42,7 @@ pub struct TensorMap {
     /// Extents of a box.
     pub box_extents: SmallVec<[u32; 5]>,
     /// Bytes of a panel's row: 128, 64 or 32; its 16-byte chunks are swizzled as [`crate::panel_byte`] says.
-    pub span: u32,
+    pub swizzle: u32,
     /// True if `f32` elements are rounded to tf32 on their way.
     pub tf32: bool,
 }
@@ -207,7 +207,7 @@ fn tensor(param: usize, t: &TensorBox, v: &ViewArg, pointer_of: &impl Fn(usize, 
         extents,
         strides,
         box_extents: SmallVec::from_slice(&t.extents[..usize::from(t.rank)]),
-        span: t.span,
+        swizzle: t.swizzle,
         tf32: t.tf32,
     })
 }
@@ -254,8 +254,15 @@ mod tests {
 
     #[test]
     fn tensors_are_described_innermost_first() {
-        let spec =
-            TensorBox { view: 0, elem: Scalar::BF16, rank: 2, order: [1, 0, 0, 0, 0], extents: [64, 128, 0, 0, 0], span: 128, tf32: false };
+        let spec = TensorBox {
+            view: 0,
+            elem: Scalar::BF16,
+            rank: 2,
+            order: [1, 0, 0, 0, 0],
+            extents: [64, 128, 0, 0, 0],
+            swizzle: 128,
+            tf32: false,
+        };
         let one = |shape: &[i64]| {
             let args = [ViewArg::dense(3, Scalar::BF16, shape).at(64).into()];
             marshal(&[param(LTy::I64, ParamSource::Tensor(spec))], [7, 5, 2], &args, |buffer, offset| 1000 * buffer as u64 + offset)

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! launch n      ── … ── stores … ─┤ done, memory is to be seen
-//! launch n + 1     begins: barrier words, addresses ── AwaitPrevious ─ loads, stores …
+//! launch n + 1     begins: mbarriers, addresses ── AwaitPrevious ─ loads, stores …
 //! ```
 //!
 //! Nothing asks for the next launch ahead of time: programs that wait beside running ones slowed those down by up to a fifth

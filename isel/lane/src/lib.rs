@@ -51,7 +51,7 @@ pub use registers::{Holder, RegisterError, Registers};
 pub use rings::by_slots;
 pub use table::{Effect, Kind, Use};
 pub use traffic::{Meter, Traffic};
-pub use unit::{GroupOperand, LeftOperand, Multiply, Panels, Place, Reduction, Role, Roles, Unit, UnitCode, panel_byte};
+pub use unit::{GroupOperand, Multiply, OperandA, Panels, Place, Reduction, Role, Roles, Unit, UnitCode, panel_byte};
 pub use verify::{LaneProblem, LaneVerifyError, verify};
 
 use cranelift_entity::{PrimaryMap, entity_impl};
@@ -147,7 +147,7 @@ pub struct TensorBox {
     /// Extents of the box in that order.
     pub extents: [u32; TensorBox::RANK],
     /// Bytes of a panel's row; see [`Panels`].
-    pub span: u32,
+    pub swizzle: u32,
     /// True if `f32` elements are rounded to tf32 on their way.
     pub tf32: bool,
 }

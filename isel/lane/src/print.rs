@@ -13,7 +13,7 @@
 //! ```
 
 use super::table::{Shown, place_of};
-use super::unit::{GroupOperand, LeftOperand, Multiply, Place, Reduction, Roles};
+use super::unit::{GroupOperand, Multiply, OperandA, Place, Reduction, Roles};
 use super::{
     AllocId, Atomic, AtomicKind, BinOp, Block, Carried, For, If, Inst, LTy, LVal, MatrixId, ParamSource, Program, ShuffleFrom, Space,
     Special, UnOp, Vals, While,
@@ -42,11 +42,11 @@ impl fmt::Display for Program {
                     let rounded = if t.tf32 { ", tf32" } else { "" };
                     writeln!(
                         f,
-                        "boxes {:?} of view {}, order {:?}, span {}{rounded}",
+                        "boxes {:?} of view {}, order {:?}, swizzle {}{rounded}",
                         &t.extents[..rank],
                         t.view,
                         &t.order[..rank],
-                        t.span
+                        t.swizzle
                     )?;
                 }
             }
@@ -269,7 +269,7 @@ shown! {
 
 fn operand(p: &Program, f: &mut dyn Write, o: &GroupOperand) -> fmt::Result {
     let along = if o.panels.along_k { "k" } else { "mn" };
-    write!(f, "{} along {along} span {} stride {}", Shown { program: p, it: &o.at }, o.panels.span, o.panels.stride)
+    write!(f, "{} along {along} swizzle {} stride {}", Shown { program: p, it: &o.at }, o.panels.swizzle, o.panels.stride)
 }
 
 impl Atomic {
@@ -296,8 +296,8 @@ impl Multiply {
         defs(p, f, self.dsts.iter().copied())?;
         write!(f, " = {} n {} ", self.instr, self.n)?;
         match &self.a {
-            LeftOperand::Shared(o) => operand(p, f, o)?,
-            LeftOperand::Regs(words) => list(f, words.iter().copied())?,
+            OperandA::Shared(o) => operand(p, f, o)?,
+            OperandA::Regs(words) => list(f, words.iter().copied())?,
         }
         f.write_char(' ')?;
         operand(p, f, &self.b)?;

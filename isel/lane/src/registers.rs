@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! launch   every lane of every warp starts with the same number: what the threads of a program leave to each of them
-//! role     its groups of warps change their number once, at its start: what they give up goes to the pool, what they ask for comes from there;
+//! role     its warpgroups change their number once, at its start: what they give up goes to the pool, what they ask for comes from there;
 //!          roles that share a group change to the same number
 //! others   warps of no role, and roles that ask for nothing, keep what they started with; warps that are done keep theirs, too
 //! ```
@@ -11,7 +11,7 @@
 //! order the groups come, exactly if all fits in the end: whoever waits then finds that those who have given up, and those who still hold
 //! what they started with, leave at least what all who wait ask for. If it does not fit, the last one waits for ever in every order.
 
-use super::{Block, Inst, LeftOperand, Program, Role, Unit, visit};
+use super::{Block, Inst, OperandA, Program, Role, Unit, visit};
 use crate::machine::{Target, Units};
 use std::fmt;
 
@@ -226,7 +226,7 @@ fn most_operands(block: &Block) -> Option<u32> {
     let of = |inst: &Inst| match inst {
         Inst::Unit(u) => match &**u {
             Unit::Multiply(m) => {
-                let left = if let LeftOperand::Regs(words) = &m.a { words.len() } else { 0 };
+                let left = if let OperandA::Regs(words) = &m.a { words.len() } else { 0 };
                 Some((m.c.len() + left) as u32)
             }
             _ => None,

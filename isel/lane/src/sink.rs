@@ -17,7 +17,7 @@
 //! ```
 
 use super::visit::{blocks, blocks_mut, computed, reads, results};
-use super::{Block, Inst, LTy, LVal, LeftOperand, Unit};
+use super::{Block, Inst, LTy, LVal, OperandA, Unit};
 use crate::hash::{Map, Set};
 use std::collections::VecDeque;
 
@@ -304,8 +304,8 @@ fn fenced(block: &[&Inst]) -> Map<usize, Vec<LVal>> {
                 let list: &mut Vec<LVal> = all.entry(f).or_default();
                 match &m.a {
                     _ if first => u.operands(|v, _| list.push(v)),
-                    LeftOperand::Regs(words) => list.extend(words.iter().chain(&m.c)),
-                    LeftOperand::Shared(_) => list.extend(&m.c),
+                    OperandA::Regs(words) => list.extend(words.iter().chain(&m.c)),
+                    OperandA::Shared(_) => list.extend(&m.c),
                 }
             }
             _ => {}

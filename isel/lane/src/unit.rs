@@ -6,11 +6,11 @@
 //!                                             ── Multiply … Commit, WaitMatrices ─► Arrive ─► empty barrier ─► producer's Wait
 //! ```
 //!
-//! A *barrier word* is 8 bytes of shared memory: a phase bit, arrivals still expected in the phase, and bytes still expected.
+//! A *mbarrier* is 8 bytes of shared memory: a phase bit, arrivals still expected in the phase, and bytes still expected.
 //! A phase is over when both are zero; the next one then expects the same number of arrivals. `Wait` with parity `p` passes when the
 //! phase of parity `p` is over; a fresh barrier is in phase 0, so parity 1 passes at once.
 //!
-//! A *panel* is a matrix in shared memory whose rows lie `span` bytes (128, 64 or 32) apart, with the 16-byte chunks of each row
+//! A *panel* is a matrix in shared memory whose rows lie `swizzle` bytes (128, 64 or 32) apart, with the 16-byte chunks of each row
 //! swizzled: bits 4.. of the address xor bits 7.. . A wider tile is several panels, one behind the other. Bulk copies write and read
 //! one panel at a time, group matrix instructions read them.
 
@@ -60,7 +60,7 @@ pub struct Place {
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]
 pub struct Panels {
     /// Bytes of a panel's row: 128, 64 or 32.
-    pub span: u32,
+    pub swizzle: u32,
     /// True if K runs along the rows; false if M (of A) or N (of B) does.
     pub along_k: bool,
     /// Bytes from a panel to the next one along the row.
@@ -76,9 +76,9 @@ pub struct GroupOperand {
     pub panels: Panels,
 }
 
-/// The left operand of a group matrix instruction.
+/// The operand A of a group matrix instruction.
 #[derive(Clone, PartialEq, Debug)]
-pub enum LeftOperand {
+pub enum OperandA {
     /// In shared memory.
     Shared(GroupOperand),
     /// The words of its fragment, in the table's order. They must not change before the wait that covers the multiplication.
@@ -96,8 +96,8 @@ pub struct Multiply {
     pub instr: GroupMatrixId,
     /// Columns of B and D.
     pub n: u32,
-    /// Left operand.
-    pub a: LeftOperand,
+    /// Operand A.
+    pub a: OperandA,
     /// Right operand.
     pub b: GroupOperand,
     /// False where `c` counts as zero; the same in all lanes. Absent: true.
@@ -133,7 +133,7 @@ instructions! {
     /// What asynchronous units, and the barriers around them, do.
     #[derive(Clone, PartialEq, Debug)]
     pub enum Unit as UnitCode {
-        /// Makes a barrier word that expects `count` arrivals a phase, where the guard holds (in one lane).
+        /// Makes an mbarrier that expects `count` arrivals a phase, where the guard holds (in one lane).
         InitBarrier {
             /// The word.
             barrier: Place = place,
@@ -142,7 +142,7 @@ instructions! {
             /// Where it happens.
             guard: Option<LVal> = guard,
         } => Effect::Order, "init_barrier {barrier} count {count}{guard}";
-        /// Shows made barrier words to the units. A [`super::Inst::Barrier`] shows them to the other lanes.
+        /// Shows made mbarriers to the units. A [`super::Inst::Barrier`] shows them to the other lanes.
         PublishBarriers => Effect::Order, "publish_barriers";
         /// Waits until the launches in front are done, and sees what they wrote. A program that has it touches no global memory before.
         AwaitPrevious => Effect::Meet, "await_previous";
@@ -169,7 +169,7 @@ instructions! {
             /// `i32`, 0 or 1.
             parity: LVal = read I32,
         } => Effect::Meet, "wait {barrier} parity {parity}";
-        /// Passes over a phase of a barrier word that another role waits for instead. Nothing happens; the proof counts phases by it.
+        /// Passes over a phase of an mbarrier that another role waits for instead. Nothing happens; the proof counts phases by it.
         Pass {
             /// The word.
             barrier: Place = place,
@@ -187,7 +187,7 @@ instructions! {
             map: u32 = with,
             /// The panel.
             to: Place = place,
-            /// The barrier word that counts the bytes.
+            /// The mbarrier that counts the bytes.
             barrier: Place = place,
             /// First element, innermost dimension first, `i32`.
             at: Vals = read I32,
@@ -217,7 +217,7 @@ instructions! {
         } => Effect::Order, "commit_stores{guard}";
         /// Waits until all but the newest `pending` groups of the lane's bulk stores have read their panels.
         WaitStoresRead {
-            /// Groups that may be under way.
+            /// Groups that may be in flight.
             pending: u32 = with,
             /// Where it happens.
             guard: Option<LVal> = guard,
@@ -246,7 +246,7 @@ instructions! {
         Hold => Effect::Hint, "hold";
         /// Waits until all but the newest `pending` groups of multiplications are done.
         WaitMatrices {
-            /// Groups that may be under way.
+            /// Groups that may be in flight.
             pending: u32 = with,
         } => Effect::Meet, "wait_matrices {pending}";
         /// Arrives at, and if asked waits for, a barrier of a number of warps of several roles. Every warp of the role takes part.
@@ -295,14 +295,14 @@ instructions! {
         RemoteStoreAsync {
             /// Where they go, a remote address.
             to: Place = place,
-            /// The barrier word of that block that counts the bytes, a remote address.
+            /// The mbarrier of that block that counts the bytes, a remote address.
             barrier: Place = place,
             /// The values: 1, 2 or 4.
             srcs: Vals = read T,
             /// Where it happens.
             guard: Option<LVal> = guard,
         } => Effect::Remote, takes Takes::Lane, "store_async.remote {to} = {srcs} arrives {barrier}{guard}";
-        /// One arrival per lane where the guard holds, at a barrier word of a block of the cluster.
+        /// One arrival per lane where the guard holds, at an mbarrier of a block of the cluster.
         RemoteArrive {
             /// The word, a remote address.
             barrier: Place = place,
@@ -316,8 +316,8 @@ impl Multiply {
     pub(crate) fn operands(&self, mut f: impl FnMut(LVal, Use)) {
         let place = |p: &Place| (p.addr, Use::Address(p.offset));
         let (at, words): (_, &[LVal]) = match &self.a {
-            LeftOperand::Shared(o) => (Some(place(&o.at)), &[]),
-            LeftOperand::Regs(words) => (None, words),
+            OperandA::Shared(o) => (Some(place(&o.at)), &[]),
+            OperandA::Regs(words) => (None, words),
         };
         at.into_iter().for_each(|(v, how)| f(v, how));
         words.iter().for_each(|&v| f(v, Use::Value));
@@ -332,9 +332,9 @@ impl Multiply {
 
     pub(crate) fn typed(&self, mut f: impl FnMut(&[LVal], Kind, bool)) {
         match &self.a {
-            LeftOperand::Shared(o) => f(&[o.at.addr], Kind::I32, false),
+            OperandA::Shared(o) => f(&[o.at.addr], Kind::I32, false),
             // Numbers of 32 bits are taken as words, too.
-            LeftOperand::Regs(words) => f(words, Kind::B32, false),
+            OperandA::Regs(words) => f(words, Kind::B32, false),
         }
         f(&[self.b.at.addr], Kind::I32, false);
         f(self.accumulate.values(), Kind::I1, false);
@@ -344,9 +344,9 @@ impl Multiply {
 }
 
 /// The byte of a panel that holds byte `column` of row `row`, from the panel's start, which is aligned to eight rows.
-pub fn panel_byte(span: u32, row: u32, column: u32) -> u32 {
-    let plain = row * span + column;
-    plain ^ (plain >> 3 & (span / 16 - 1) << 4)
+pub fn panel_byte(swizzle: u32, row: u32, column: u32) -> u32 {
+    let plain = row * swizzle + column;
+    plain ^ (plain >> 3 & (swizzle / 16 - 1) << 4)
 }
 
 #[cfg(test)]
@@ -355,11 +355,11 @@ mod tests {
 
     #[test]
     fn chunks_are_xored_with_the_row() {
-        for (span, shift) in [(128, 0), (64, 1), (32, 2)] {
+        for (swizzle, shift) in [(128, 0), (64, 1), (32, 2)] {
             for row in 0..16 {
-                for column in 0..span {
-                    let chunk = (column / 16) ^ (row >> shift & (span / 16 - 1));
-                    assert_eq!(panel_byte(span, row, column), row * span + chunk * 16 + column % 16, "{span} {row} {column}");
+                for column in 0..swizzle {
+                    let chunk = (column / 16) ^ (row >> shift & (swizzle / 16 - 1));
+                    assert_eq!(panel_byte(swizzle, row, column), row * swizzle + chunk * 16 + column % 16, "{swizzle} {row} {column}");
                 }
             }
         }

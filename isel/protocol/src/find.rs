@@ -5,7 +5,7 @@ use cranelift_entity::EntityRef;
 use tilelift_ir::CmpOp;
 use tilelift_lane::hash::{Map, Set};
 use tilelift_lane::visit::{blocks, computed, reads};
-use tilelift_lane::{AllocId, Block, Inst, LTy, LVal, LeftOperand, Program, Unit};
+use tilelift_lane::{AllocId, Block, Inst, LTy, LVal, OperandA, Program, Unit};
 
 /// The comparisons `lo < hi` of a block and the blocks inside it.
 pub(super) fn comparisons(block: &Block, less: &mut Map<LVal, (LVal, LVal)>) {
@@ -48,7 +48,7 @@ fn mark(block: &Block, counted: bool, local: &dyn Fn(LVal) -> bool, set: &mut Se
                 }
                 Unit::Multiply(m) => {
                     set.insert(m.b.at.addr);
-                    if let LeftOperand::Shared(o) = &m.a {
+                    if let OperandA::Shared(o) = &m.a {
                         set.insert(o.at.addr);
                     }
                 }
@@ -200,7 +200,7 @@ pub(super) fn indices(block: &Block, f: &mut dyn FnMut(LVal)) {
     }
 }
 
-/// True if a block passes over phases of words.
+/// True if a block passes over phases of mbarriers.
 pub(super) fn passes(block: &Block) -> bool {
     block.iter().any(|i| match i {
         Inst::Unit(u) => matches!(**u, Unit::Pass { .. }),

@@ -1,5 +1,5 @@
 //! A proof, for every number of steps of every loop, that the roles of a lane program work together: none waits for ever, nothing is
-//! read before it has arrived or overwritten while it is read, every barrier word gets the arrivals and bytes that its phases expect.
+//! read before it has arrived or overwritten while it is read, every mbarrier gets the arrivals and bytes that its phases expect.
 //!
 //! ```text
 //! lane program ── slots, parities, barrier addresses and guards are computed, all else is unknown
@@ -8,7 +8,7 @@
 //! ```
 //!
 //! Who changes the number of its registers gets them: [`Registers`] has the reason.
-//! What multiplications take from registers and leave in them is each role's own affair: `flight` follows it without regard to the rest.
+//! What multiplications take from registers and leave in them is each role's own affair: `in_flight` follows it without regard to the rest.
 //!
 //! A role waits only for a conjunction of events of others, so for one sequence of answers either every order of steps ends or none
 //! does: one order decides about deadlock. About what must not overlap it decides, too, because each role keeps what it has learnt by
@@ -22,13 +22,13 @@
 mod env;
 mod explicit;
 mod find;
-mod flight;
+mod in_flight;
+mod mbarrier;
 mod ring;
 mod run;
-mod streams;
+mod trip_classes;
 mod unwritten;
 mod value;
-mod word;
 
 use std::fmt;
 use tilelift_ir::{Loc, Op};
@@ -118,7 +118,7 @@ pub struct Proof {
     pub states: usize,
 }
 
-/// Groups of warps that multiply together, as far as the target has them.
+/// Warpgroups that multiply together, as far as the target has them.
 #[derive(Clone, Copy)]
 struct Groups<'a> {
     /// Warps of a group.
@@ -212,7 +212,7 @@ fn registers(program: &Program, target: &Target, units: &Units) -> Result<(), Pr
     })
 }
 
-/// Proves a program that its verifier accepts. One without roles, barrier words and clusters has nothing to prove.
+/// Proves a program that its verifier accepts. One without roles, mbarriers and clusters has nothing to prove.
 ///
 /// # Errors
 /// The first thing that may go wrong, or that is not understood.
@@ -241,14 +241,14 @@ fn prove_as(program: &Program, target: &Target, turns: bool) -> Result<Proof, Pr
     let says = explicit(program);
     let explicit = says != Says::Compiler;
     match program.roles() {
-        Some(roles) => roles.roles.iter().try_for_each(|r| flight::check(program, &r.name, &r.body))?,
-        None if explicit => flight::check(program, "the program", &program.body)?,
+        Some(roles) => roles.roles.iter().try_for_each(|r| in_flight::check(program, &r.name, &r.body))?,
+        None if explicit => in_flight::check(program, "the program", &program.body)?,
         None => return Ok(Proof::default()),
     }
     if explicit {
         named(program)?;
     }
-    let streams = streams::streams(program, explicit);
+    let streams = trip_classes::trip_classes(program, explicit);
     let efforts = if explicit { explicit::EFFORTS.map(Some).to_vec() } else { vec![None] };
     let mut first = None;
     for effort in efforts {

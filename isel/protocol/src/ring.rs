@@ -2,12 +2,12 @@
 
 use super::ProtocolError;
 use super::env::Env;
+use super::mbarrier::{Lesson, Mbarrier, Site, Slot, Staging};
 use super::run::{Checker, State, place};
 use super::value::Abs;
-use super::word::{Lesson, Site, Slot, Staging, Word};
 use cranelift_entity::EntityRef;
 use std::collections::{BTreeMap, BTreeSet};
-use tilelift_lane::{Inst, LeftOperand, ParamSource, Place, Unit};
+use tilelift_lane::{Inst, OperandA, ParamSource, Place, Unit};
 
 /// What a role is up to.
 #[derive(Clone, PartialEq, Eq, Hash)]
@@ -15,7 +15,7 @@ pub(super) struct RingTask {
     /// What its staged results are up to, and since which instruction.
     pub staging: (Staging, Option<Site>),
     knows: Lesson,
-    /// The word that it waited for last.
+    /// The mbarrier that it waited for last.
     waited: Option<i64>,
 }
 
@@ -32,14 +32,14 @@ impl RingTask {
     }
 }
 
-/// Words and slots.
+/// Mbarriers and slots.
 #[derive(Clone, PartialEq, Eq, Hash, Default)]
 pub(super) struct RingState {
-    pub words: BTreeMap<i64, Word>,
+    pub mbarriers: BTreeMap<i64, Mbarrier>,
     pub slots: BTreeMap<i64, Slot>,
-    /// The word that was waited for in front of the last copy into each slot: whose arrivals have to say that it is free.
+    /// The mbarrier that was waited for in front of the last copy into each slot: whose arrivals have to say that it is free.
     guards: BTreeMap<i64, i64>,
-    /// The words that count bytes.
+    /// The mbarriers that count bytes.
     loaded: BTreeSet<i64>,
 }
 
@@ -47,7 +47,7 @@ impl RingState {
     /// The same without the instructions, which only messages name.
     pub fn without_sites(&self) -> RingState {
         RingState {
-            words: self.words.iter().map(|(&a, w)| (a, Word { last: None, ..w.clone() })).collect(),
+            mbarriers: self.mbarriers.iter().map(|(&a, w)| (a, Mbarrier { last: None, ..w.clone() })).collect(),
             slots: self.slots.iter().map(|(&a, x)| (a, x.without_sites())).collect(),
             guards: self.guards.clone(),
             loaded: BTreeSet::new(),
@@ -60,9 +60,9 @@ impl<'a> Checker<'a> {
     pub(super) fn front(&self) -> Result<(Env, RingState), ProtocolError> {
         let threads = self.program.threads() as usize;
         let mut env = self.knowing();
-        let mut words = BTreeMap::new();
+        let mut mbarriers = BTreeMap::new();
         let nowhere = Site(usize::MAX, std::ptr::null());
-        // Made words that the units, and then the other warps, may not see yet.
+        // Made mbarriers that the units, and then the other warps, may not see yet.
         let (mut private, mut unseen) = (false, false);
         for inst in &self.program.body {
             self.compute_in(inst, &mut env, (0, threads, 0, 0));
@@ -73,21 +73,21 @@ impl<'a> Checker<'a> {
                 unseen = private;
             }
             if matches!(inst, Inst::Roles(_)) && private {
-                return self.error("barrier words are not published to the units", nowhere, None);
+                return self.error("mbarriers are not published to the units", nowhere, None);
             }
             if matches!(inst, Inst::Roles(_)) && unseen {
-                return self.error("warps do not wait until barrier words are made", nowhere, None);
+                return self.error("warps do not wait until mbarriers are made", nowhere, None);
             }
             if let Inst::Unit(u) = inst
                 && let Unit::InitBarrier { barrier, count, guard } = &**u
             {
                 let lanes = guard.map_or(Some(threads as u32), |g| env.get(&g).and_then(|a| self.lists.count(a, threads)));
-                let Some(at) = place(&env, barrier) else { return self.error("a barrier word of unknown address", nowhere, None) };
+                let Some(at) = place(&env, barrier) else { return self.error("an mbarrier of unknown address", nowhere, None) };
                 if lanes != Some(1) {
-                    return self.error(format!("the barrier word at {at:#x} is not made by one lane"), nowhere, None);
+                    return self.error(format!("the mbarrier at {at:#x} is not made by one lane"), nowhere, None);
                 }
                 let since = vec![0; self.agents.len()];
-                let word = Word {
+                let mbarrier = Mbarrier {
                     count: *count,
                     pending: *count,
                     bytes: 0,
@@ -98,21 +98,21 @@ impl<'a> Checker<'a> {
                     last: None,
                 };
                 (private, unseen) = (true, true);
-                if words.insert(at, word).is_some() {
-                    return self.error(format!("the barrier word at {at:#x} is made twice"), nowhere, None);
+                if mbarriers.insert(at, mbarrier).is_some() {
+                    return self.error(format!("the mbarrier at {at:#x} is made twice"), nowhere, None);
                 }
             }
         }
-        Ok((env, RingState { words, ..RingState::default() }))
+        Ok((env, RingState { mbarriers, ..RingState::default() }))
     }
 
     /// What a unit does; false if it waits.
     pub(super) fn unit(&self, s: &mut State<'a>, t: usize, here: Site, u: &Unit) -> Result<bool, ProtocolError> {
         let count = self.agents[t].lanes;
         let known = |s: &State<'a>, p: &Place| match place(&s.tasks[t].env, p) {
-            Some(at) if s.ring.words.contains_key(&at) => Ok(at),
-            Some(at) => self.error(format!("no barrier word is made at {at:#x}, used"), here, None),
-            None => self.error("the address of a barrier word is not understood", here, None),
+            Some(at) if s.ring.mbarriers.contains_key(&at) => Ok(at),
+            Some(at) => self.error(format!("no mbarrier is made at {at:#x}, used"), here, None),
+            None => self.error("the address of an mbarrier is not understood", here, None),
         };
         match u {
             Unit::Wait { barrier, parity } => {
@@ -121,7 +121,7 @@ impl<'a> Checker<'a> {
                     return self.error("the parity is not understood", here, None);
                 };
                 let odd = parity & 1 == 1;
-                let Some(w) = s.ring.words.get_mut(&at) else { return Ok(false) };
+                let Some(w) = s.ring.mbarriers.get_mut(&at) else { return Ok(false) };
                 // It must have learnt that the phase in front of the one it waits for has ended, in whatever order the roles run.
                 let unknown = if self.passes[t] && s.ring.loaded.contains(&at) {
                     s.tasks[t].ring.knows.behind.get(&at).copied().unwrap_or(2)
@@ -178,12 +178,12 @@ impl<'a> Checker<'a> {
             }
             Unit::Pass { barrier } => {
                 let at = known(s, barrier)?;
-                if let Some(w) = s.ring.words.get_mut(&at) {
+                if let Some(w) = s.ring.mbarriers.get_mut(&at) {
                     w.since[t] -= 1;
                 }
             }
             Unit::BulkLoad { map, to, barrier, .. } => {
-                let word = known(s, barrier)?;
+                let mbarrier = known(s, barrier)?;
                 let Some(at) = place(&s.tasks[t].env, to) else { return self.error("where a copy goes is not understood", here, None) };
                 let Some(ParamSource::Tensor(b)) = self.program.params.get(*map as usize).map(|p| p.source) else { return Ok(true) };
                 let bytes = b.bytes();
@@ -206,17 +206,17 @@ impl<'a> Checker<'a> {
                 if let Some(waited) = s.tasks[t].ring.waited {
                     s.ring.guards.insert(at, waited);
                 }
-                // It may land at once; who reads it must have waited for the word in any case.
-                if let Some(w) = s.ring.words.get_mut(&word) {
+                // It may land at once; who reads it must have waited for the mbarrier in any case.
+                if let Some(w) = s.ring.mbarriers.get_mut(&mbarrier) {
                     w.bytes -= i64::from(bytes);
                     w.gathered.full.insert(at);
                 }
-                turn(s, word);
+                turn(s, mbarrier);
             }
             Unit::Multiply(m) => {
                 let left = match &m.a {
-                    LeftOperand::Shared(o) => Some((o, self.units.matrix.get(m.instr.index()).map_or(0, |r| r.m))),
-                    LeftOperand::Regs(_) => None,
+                    OperandA::Shared(o) => Some((o, self.units.matrix.get(m.instr.index()).map_or(0, |r| r.m))),
+                    OperandA::Regs(_) => None,
                 };
                 for (o, rows) in left.into_iter().chain([(&m.b, m.n)]) {
                     let starts: Vec<i64> = match s.tasks[t].env.get(&o.at.addr) {
@@ -233,7 +233,7 @@ impl<'a> Checker<'a> {
                     };
                     let size = self.units.matrix.get(m.instr.index()).map_or(1, |r| r.operand.bytes());
                     // Along M or N an operand reaches over several panels.
-                    let panels = if o.panels.along_k { 1 } else { rows.div_ceil(o.panels.span / size) };
+                    let panels = if o.panels.along_k { 1 } else { rows.div_ceil(o.panels.swizzle / size) };
                     for (start, p) in starts.iter().flat_map(|s| (0..panels).map(move |p| (s, p))) {
                         let at = start + i64::from(o.at.offset) + i64::from(p * o.panels.stride);
                         let x = self.read_slot(s, t, here, at, "a multiplication")?;
@@ -266,7 +266,7 @@ impl<'a> Checker<'a> {
             | Unit::PublishBarriers
             | Unit::AwaitPrevious
             | Unit::PrefetchMap { .. } => {}
-            Unit::InitBarrier { .. } => return self.error("a barrier word is made in a role", here, None),
+            Unit::InitBarrier { .. } => return self.error("an mbarrier is made in a role", here, None),
             Unit::NamedBarrier { .. }
             | Unit::ClusterArrive { .. }
             | Unit::ClusterWait
@@ -347,7 +347,7 @@ impl<'a> Checker<'a> {
         if lanes == 0 {
             return Ok(());
         }
-        let Some(w) = s.ring.words.get_mut(&at) else { return Ok(()) };
+        let Some(w) = s.ring.mbarriers.get_mut(&at) else { return Ok(()) };
         w.bytes += i64::from(bytes);
         let Some(left) = w.pending.checked_sub(lanes) else {
             return self.error(format!("{lanes} arrivals where a phase expects {} more", w.pending), here, w.last);
@@ -357,7 +357,7 @@ impl<'a> Checker<'a> {
         // Whoever waits for this learns of the slots that are refilled behind such a wait and that the role has done with. It may know
         // more; to teach no more than that keeps states few, and refuses at most a program that releases a slot by way of another role.
         for (&a, x) in s.ring.slots.iter_mut() {
-            let told = s.ring.guards.get(&a).is_none_or(|&word| word == at);
+            let told = s.ring.guards.get(&a).is_none_or(|&mbarrier| mbarrier == at);
             if told && !x.given && x.readers.is_empty() && !x.lanes.iter().any(|r| r.0 == here.0) && x.read.is_some_and(|r| r.0 == here.0) {
                 x.given = true;
                 w.gathered.free.insert(a);
@@ -365,7 +365,7 @@ impl<'a> Checker<'a> {
             }
         }
         // Who hands a turn over tells what it knows, and forgets it: it will be told.
-        if self.passes[here.0] && !s.ring.loaded.contains(&at) && !s.ring.guards.values().any(|&word| word == at) {
+        if self.passes[here.0] && !s.ring.loaded.contains(&at) && !s.ring.guards.values().any(|&mbarrier| mbarrier == at) {
             w.gathered.learn(&std::mem::take(&mut s.tasks[here.0].ring.knows.behind));
         }
         turn(s, at);
@@ -375,13 +375,13 @@ impl<'a> Checker<'a> {
 
 /// Ends a phase that has all it expects.
 fn turn(s: &mut State<'_>, at: i64) {
-    let Some(w) = s.ring.words.get_mut(&at) else { return };
+    let Some(w) = s.ring.mbarriers.get_mut(&at) else { return };
     if w.pending == 0 && w.bytes == 0 {
         w.parity = !w.parity;
         w.pending = w.count;
         w.taught = std::mem::take(&mut w.gathered);
         w.since.iter_mut().for_each(|n| *n = (*n + 1).min(3));
-        s.ring.words.values_mut().flat_map(|w| [&mut w.gathered, &mut w.taught]).for_each(|l| l.ended(at));
+        s.ring.mbarriers.values_mut().flat_map(|w| [&mut w.gathered, &mut w.taught]).for_each(|l| l.ended(at));
         s.tasks.iter_mut().for_each(|t| t.ring.knows.ended(at));
     }
 }

@@ -8,10 +8,10 @@ mod turns;
 use super::env::{Env, Homes};
 use super::explicit::{Effort, Explicit, Found, Places, Rotation, Shared, Turned, find, known_of, look, split};
 use super::find::{comparisons, fixed, indices, passes, read_by_lanes, relevant};
+use super::mbarrier::Site;
 use super::ring::{RingState, RingTask};
-use super::streams::Streams;
+use super::trip_classes::TripClasses;
 use super::value::{Abs, Lists, eval, remainder};
-use super::word::Site;
 use super::{Groups, ProtocolError, Spot};
 pub(super) use agents::{Agent, ROLE};
 use agents::{agent, agents};
@@ -152,7 +152,7 @@ pub(super) struct Checker<'a> {
     code: Code<'a>,
     /// The number of what all warps run.
     front: usize,
-    streams: &'a Streams,
+    streams: &'a TripClasses,
     /// The agents that read each stream.
     readers: Vec<Vec<usize>>,
     /// Values that addresses, parities, guards and choices depend on; the others need not be computed.
@@ -221,7 +221,7 @@ impl<'a> Checker<'a> {
     fn new(
         program: &'a Program,
         units: Groups<'a>,
-        streams: &'a Streams,
+        streams: &'a TripClasses,
         (effort, alone): (Option<Effort>, bool),
         turns: bool,
     ) -> Checker<'a> {
@@ -334,7 +334,7 @@ impl<'a> Checker<'a> {
 pub(super) fn explore(
     program: &Program,
     units: Groups<'_>,
-    streams: &Streams,
+    streams: &TripClasses,
     effort: (Option<Effort>, bool),
     turns: bool,
 ) -> Result<usize, ProtocolError> {
@@ -430,7 +430,7 @@ impl<'a> Checker<'a> {
         }
         for list in &s.answers {
             n.push(list.len() as u64);
-            list.iter().collect::<Vec<_>>().chunks(64).for_each(|c| n.push(c.iter().fold(0, |word, &&a| word << 1 | u64::from(a))));
+            list.iter().collect::<Vec<_>>().chunks(64).for_each(|c| n.push(c.iter().fold(0, |mbarrier, &&a| mbarrier << 1 | u64::from(a))));
         }
         match turned {
             Some(turned) => self.turned_key(&s.shared, turned, n, known),
@@ -674,7 +674,7 @@ impl<'a> Checker<'a> {
                 return self.error("lanes copy in a loop without a count, which the proof does not follow", here, None);
             }
             What::Endless(..) => {
-                return self.error("barrier words are used in a loop without a count, which the proof does not follow", here, None);
+                return self.error("mbarriers are used in a loop without a count, which the proof does not follow", here, None);
             }
             What::Copies(pending) => self.copies(s, t, pending),
             What::Roles => {

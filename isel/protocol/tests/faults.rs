@@ -6,8 +6,8 @@ use tilelift_ir::{CmpOp, Precision, Scalar};
 use tilelift_isel::{LowerOptions, ScheduleKind};
 use tilelift_lane::testing::{Asm, target};
 use tilelift_lane::{
-    BinOp, Block, Carried, For, GroupOperand, Inst, LTy, LVal, LeftOperand, Multiply, Panels, Param, ParamSource, Place, Program, Role,
-    Roles, Special, TensorBox, Unit, Vals, While,
+    BinOp, Block, Carried, For, GroupOperand, Inst, LTy, LVal, Multiply, OperandA, Panels, Param, ParamSource, Place, Program, Role, Roles,
+    Special, TensorBox, Unit, Vals, While,
 };
 use tilelift_lane::{BulkTensor, GroupMatrix, GroupMatrixId, RegisterPool, Target, Units};
 use tilelift_protocol::prove;
@@ -39,7 +39,7 @@ fn machine() -> Target {
     let units = Units {
         group_warps: 4,
         matrix: vec![row],
-        bulk: BulkTensor { max_rank: 5, max_box: 256, align: 16, spans: &[128, 64, 32] },
+        bulk: BulkTensor { max_rank: 5, max_box: 256, align: 16, swizzles: &[128, 64, 32] },
         registers: RegisterPool { total: 65536, unit: 8, least: 24, most: 240, copier: 40, beside_matrix: 26 },
         named_barriers: 16,
         max_cluster: 8,
@@ -114,7 +114,7 @@ fn turn(a: &mut Asm, ring: &Ring, slot: LVal, parity: LVal) -> [LVal; 2] {
     [slot, parity]
 }
 
-fn word(a: &mut Asm, base: LVal, slot: LVal, offset: u32) -> Place {
+fn mbarrier(a: &mut Asm, base: LVal, slot: LVal, offset: u32) -> Place {
     let eight = a.i32(8);
     let at = a.bin(BinOp::Mul, slot, eight);
     let addr = a.bin(BinOp::Add, base, at);
@@ -136,13 +136,13 @@ fn repeat(a: &mut Asm, [lo, hi, step]: [LVal; 3], init: &[LVal], f: impl FnOnce(
 fn program(ring: &Ring) -> Program {
     let mut a = Asm::new(8);
     let spec =
-        TensorBox { view: 0, elem: Scalar::BF16, rank: 2, order: [1, 0, 0, 0, 0], extents: [64, 64, 0, 0, 0], span: 128, tf32: false };
+        TensorBox { view: 0, elem: Scalar::BF16, rank: 2, order: [1, 0, 0, 0, 0], extents: [64, 64, 0, 0, 0], swizzle: 128, tf32: false };
     a.p.params.push(Param { ty: LTy::I64, source: ParamSource::Tensor(spec) });
     for n in 0..3 {
         a.p.params.push(Param { ty: LTy::I32, source: ParamSource::Extent(0, n) });
     }
     let data = a.alloc(SLOT * ring.depth);
-    let words = a.alloc(16 * ring.depth);
+    let mbarriers = a.alloc(16 * ring.depth);
     let [tiles, steps, others] = [1, 2, 3].map(|index| a.def(LTy::I32, |dst| Inst::Param { dst, index }));
     let (zero, one) = (a.i32(0), a.i32(1));
     let (lane, warp) = (a.special(Special::Lane), a.special(Special::Warp));
@@ -150,7 +150,7 @@ fn program(ring: &Ring) -> Program {
     let first = a.def(LTy::I1, |dst| Inst::Cmp { dst, op: CmpOp::Eq, a: both, b: zero });
     for s in 0..ring.depth {
         for (offset, count) in [(8 * s, ring.full_count), (8 * (ring.depth + s), ring.empty_count)] {
-            unit(&mut a, Unit::InitBarrier { barrier: Place { addr: words, offset: offset as i32 }, count, guard: Some(first) });
+            unit(&mut a, Unit::InitBarrier { barrier: Place { addr: mbarriers, offset: offset as i32 }, count, guard: Some(first) });
         }
     }
     unit(&mut a, Unit::PublishBarriers);
@@ -160,7 +160,7 @@ fn program(ring: &Ring) -> Program {
         repeat(a, [zero, tiles, one], &[zero, zero], |a, _, r| {
             repeat(a, [zero, steps, one], r, |a, iv, r| {
                 let parity = if ring.producer_inverts { a.bin(BinOp::Xor, r[1], one) } else { r[1] };
-                let (full, empty) = (word(a, words, r[0], full), word(a, words, r[0], empty));
+                let (full, empty) = (mbarrier(a, mbarriers, r[0], full), mbarrier(a, mbarriers, r[0], empty));
                 if ring.wait_empty {
                     unit(a, Unit::Wait { barrier: empty, parity });
                 }
@@ -195,7 +195,7 @@ fn program(ring: &Ring) -> Program {
             let init = [r[0], r[1], r[0], sum, sum, sum, sum];
             // A step at least, as the lowering sees to it with a choice; here the sums do not matter, only the ring.
             let r = repeat(a, [zero, steps, one], &init, |a, iv, r| {
-                let full = word(a, words, r[0], full);
+                let full = mbarrier(a, mbarriers, r[0], full);
                 if ring.wait_full {
                     unit(a, Unit::Wait { barrier: full, parity: r[1] });
                 }
@@ -203,14 +203,14 @@ fn program(ring: &Ring) -> Program {
                 let size = a.i32(i64::from(SLOT));
                 let at = a.bin(BinOp::Mul, r[0], size);
                 let addr = a.bin(BinOp::Add, data, at);
-                let operand = GroupOperand { at: Place { addr, offset: 0 }, panels: Panels { span: 128, along_k: true, stride: BOX } };
+                let operand = GroupOperand { at: Place { addr, offset: 0 }, panels: Panels { swizzle: 128, along_k: true, stride: BOX } };
                 let dsts: Vec<LVal> = (0..4).map(|_| a.val(LTy::F32)).collect();
                 let m = Multiply {
                     dsts: dsts.clone(),
                     c: r[3..].to_vec(),
                     instr: GroupMatrixId::new(0),
                     n: 8,
-                    a: LeftOperand::Shared(operand),
+                    a: OperandA::Shared(operand),
                     b: operand,
                     accumulate: Some(later),
                 };
@@ -218,7 +218,7 @@ fn program(ring: &Ring) -> Program {
                 unit(a, Unit::Multiply(Box::new(m)));
                 unit(a, Unit::CommitMatrices);
                 unit(a, Unit::WaitMatrices { pending: ring.pending });
-                let before = word(a, words, if ring.lag == 1 { r[2] } else { r[0] }, empty);
+                let before = mbarrier(a, mbarriers, if ring.lag == 1 { r[2] } else { r[0] }, empty);
                 let guard = if ring.lag == 1 { a.bin(BinOp::And, elected, later) } else { elected };
                 if ring.arrive_empty {
                     unit(a, Unit::Arrive { barrier: before, guard: ring.guarded.then_some(guard) });
@@ -231,7 +231,7 @@ fn program(ring: &Ring) -> Program {
             unit(a, Unit::WaitMatrices { pending: 0 });
             if ring.lag == 1 && ring.last_release {
                 // Without a step there is nothing to give back; the programs here have one at least.
-                let before = word(a, words, r[2], empty);
+                let before = mbarrier(a, mbarriers, r[2], empty);
                 unit(a, Unit::Arrive { barrier: before, guard: Some(elected) });
             }
             vec![r[0], r[1]]
@@ -243,7 +243,7 @@ fn program(ring: &Ring) -> Program {
     a.p
 }
 
-/// The ring without the group that is left under way: right for every number of steps, none included.
+/// The ring without the group that is left in flight: right for every number of steps, none included.
 const PLAIN: Ring = Ring { lag: 0, pending: 0, ..GOOD };
 
 #[test]
@@ -274,19 +274,19 @@ fn planted_faults_are_refused_and_named() {
         ("other trip counts", Ring { same_bounds: false, ..PLAIN }, "", ""),
         ("the last slot is kept", Ring { last_release: false, ..GOOD }, "wait for ever", "wait"),
     ];
-    for (name, ring, words, site) in cases {
+    for (name, ring, mbarriers, site) in cases {
         for depth in [1, 2, 3, 5] {
             let e = match prove(&program(&Ring { depth, ..ring.clone() }), &machine()) {
                 Ok(_) => panic!("{name}, {depth} slots: nothing is found"),
                 Err(e) => e.to_string(),
             };
             // A ring of one slot shows some faults elsewhere first.
-            assert!(depth == 1 || (e.contains(words) && e.contains(site)), "{name}, {depth} slots: {e}");
+            assert!(depth == 1 || (e.contains(mbarriers) && e.contains(site)), "{name}, {depth} slots: {e}");
         }
     }
 }
 
-/// A loop without a count is not followed, so what uses barrier words in one is refused, however harmless.
+/// A loop without a count is not followed, so what uses mbarriers in one is refused, however harmless.
 #[test]
 fn barrier_words_in_a_loop_without_a_count_are_refused() {
     let mut p = program(&PLAIN);
@@ -303,12 +303,13 @@ fn barrier_words_in_a_loop_without_a_count_are_refused() {
     assert!(e.contains("loop without a count"), "{e}");
 }
 
-/// A product whose two teams take tiles in turns.
-fn teams() -> Program {
+/// A product whose two consumer sets take tiles in ping-pong.
+fn consumer_sets() -> Program {
     let gemm =
         tilelift_kernels::Gemm::new(Scalar::BF16).transposed(false, true).tile(64, 64, 64).output(Scalar::F32).for_shape(640, 640, 640);
     let kernel = gemm.build().unwrap();
-    let options = LowerOptions { schedule: Some(ScheduleKind::Specialised), teams: Some(2), stages: Some(3), ..LowerOptions::default() };
+    let options =
+        LowerOptions { schedule: Some(ScheduleKind::Specialised), consumer_sets: Some(2), stages: Some(3), ..LowerOptions::default() };
     let kernel = tilelift_ir::verify(&kernel).unwrap();
     tilelift_isel::lower(&kernel, &machine(), &options).unwrap().program
 }
@@ -335,46 +336,46 @@ fn change(block: &mut Block, f: &mut dyn FnMut(Unit) -> Option<Unit>) {
 
 #[test]
 fn teams_in_turns_are_proved_and_their_faults_are_found() {
-    let good = teams();
-    let words = {
+    let good = consumer_sets();
+    let mbarriers = {
         let Some(Inst::Roles(roles)) = good.body.last() else { panic!("the program ends with its roles") };
-        assert_eq!(roles.roles.iter().map(|r| r.name.as_str()).collect::<Vec<_>>(), ["producer", "first team", "second team"]);
-        // The ring's words come first, then a word per team.
+        assert_eq!(roles.roles.iter().map(|r| r.name.as_str()).collect::<Vec<_>>(), ["producer", "first set", "second set"]);
+        // The ring's mbarriers come first, then an mbarrier per set.
         [2 * 3 * 8, 2 * 3 * 8 + 8]
     };
     let proof = prove(&good, &machine()).unwrap_or_else(|e| panic!("{e}"));
     assert!(proof.states > 0 && proof.states < 2000, "{}", proof.states);
-    let turn = |p: &Place| words.contains(&p.offset);
+    let turn = |p: &Place| mbarriers.contains(&p.offset);
     type Fault<'f> = (&'f str, Box<dyn Fn(usize, Unit) -> Option<Unit> + 'f>, &'f str);
     let faults: [Fault<'_>; 5] = [
         (
-            "a team does not hand over",
+            "a set does not hand over",
             Box::new(|r, u| if r == 1 && matches!(&u, Unit::Arrive { barrier, .. } if turn(barrier)) { None } else { Some(u) }),
             "wait for ever",
         ),
         (
-            "a team does not wait for its turn",
+            "a set does not wait for its turn",
             Box::new(|r, u| if r == 2 && matches!(&u, Unit::Wait { barrier, .. } if turn(barrier)) { None } else { Some(u) }),
             "can't tell them apart",
         ),
         (
-            "items of the other team are not passed over",
+            "items of the other set are not passed over",
             Box::new(|_, u| if matches!(u, Unit::Pass { .. }) { None } else { Some(u) }),
             // Phases and steps have nothing to do with one another then: the proof does not end.
             "states",
         ),
         (
-            "a team keeps its slots",
+            "a set keeps its slots",
             Box::new(|r, u| if r == 2 && matches!(&u, Unit::Arrive { barrier, .. } if !turn(barrier)) { None } else { Some(u) }),
             "wait for ever",
         ),
         (
-            "a team does not wait for what it reads",
+            "a set does not wait for what it reads",
             Box::new(|r, u| if r == 1 && matches!(&u, Unit::Wait { barrier, .. } if !turn(barrier)) { None } else { Some(u) }),
             "may not have arrived",
         ),
     ];
-    for (name, fault, words) in faults {
+    for (name, fault, mbarriers) in faults {
         let mut bad = good.clone();
         let Some(Inst::Roles(roles)) = bad.body.last_mut() else { panic!("the program ends with its roles") };
         for (n, role) in roles.roles.iter_mut().enumerate() {
@@ -384,6 +385,6 @@ fn teams_in_turns_are_proved_and_their_faults_are_found() {
             Ok(_) => panic!("{name}: nothing is found"),
             Err(e) => e.to_string(),
         };
-        assert!(e.contains(words), "{name}: {e}");
+        assert!(e.contains(mbarriers), "{name}: {e}");
     }
 }

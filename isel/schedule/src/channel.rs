@@ -1,4 +1,4 @@
-//! The channel between a producer and its consumers: a ring of slots with credit, and what barrier words must count for it.
+//! The channel between a producer and its consumers: a ring of slots with credit, and what mbarriers must count for it.
 //!
 //! ```text
 //! acquire  producer waits until the slot's last reader has gone        empty[s], parity of the lap before
@@ -35,7 +35,7 @@ pub enum ChannelError {
         /// Items that a consumer holds while it waits.
         lag: u32,
     },
-    /// A barrier word cannot count so much.
+    /// An mbarrier cannot count so much.
     Count {
         /// What is counted.
         what: &'static str,
@@ -53,12 +53,12 @@ impl fmt::Display for ChannelError {
                 f,
                 "the consumers' `get` waits while they hold {lag} items, but the producer's `acquire` has {depth} slots; use more (`stages=`)"
             ),
-            ChannelError::Count { what, got, most } => write!(f, "{got} {what} a phase; a barrier word counts up to {most}"),
+            ChannelError::Count { what, got, most } => write!(f, "{got} {what} a phase; an mbarrier counts up to {most}"),
         }
     }
 }
 
-/// Bytes of a barrier word.
+/// Bytes of an mbarrier.
 const WORD: u32 = 8;
 /// Most arrivals, and bytes, of a phase.
 const MOST: u32 = (1 << 20) - 1;
@@ -82,7 +82,7 @@ impl Channel {
         Ok(())
     }
 
-    /// Bytes of all barrier words.
+    /// Bytes of all mbarriers.
     pub fn barrier_bytes(&self) -> u32 {
         2 * WORD * self.depth
     }

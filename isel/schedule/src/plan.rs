@@ -2,23 +2,23 @@
 
 mod buffers;
 mod explicit;
-mod forms;
 mod lanes;
 mod loads;
 mod overlap;
 mod registers;
+mod ring_layouts;
 mod specialise;
 
-pub use buffers::{Form, Handle, Part, allocation, handle, used_handles};
+pub use buffers::{BufferLayout, Handle, Part, allocation, handle, used_handles};
 pub use explicit::tasks;
 pub use explicit::{Explicit, TaskRole};
-pub use forms::{Forms as RingForms, Leave, is_panels, is_view, value_at};
 pub use lanes::{Fetches, fetches};
 pub use loads::{keeps_extents, ring_loads, staged_loads};
 pub use overlap::{Overlap, is_zero};
 pub use registers::IdleWarps;
+pub use ring_layouts::{EpilogueStore, RingLayouts, is_panels, is_view, value_at};
 pub use specialise::Specialised;
-pub use specialise::{ALIGN, MAX_DEPTH, PanelTile, behind_reshapes, budget, trace};
+pub use specialise::{ALIGN, MAX_DEPTH, SwizzledTile, behind_reshapes, budget, trace};
 
 use crate::error::{LowerError, Resource, Unmet};
 use crate::reason::NotSpecialised;
@@ -36,10 +36,10 @@ pub struct LowerOptions {
     pub stages: Option<u32>,
     /// How main loops run.
     pub schedule: Option<ScheduleKind>,
-    /// Groups of warps that compute, of a specialised kernel.
+    /// Warpgroups that compute, of a specialised kernel.
     pub consumers: Option<u32>,
-    /// Teams of a specialised kernel that take grid positions in turns, each with consumers of its own.
-    pub teams: Option<u32>,
+    /// Consumer sets of a specialised kernel that take grid positions in ping-pong, each with consumers of its own.
+    pub consumer_sets: Option<u32>,
     /// Whether an instance of a specialised kernel runs several grid positions.
     pub persistent: Option<bool>,
     /// Whether products of a specialised loop run while lanes compute between them.
@@ -47,11 +47,11 @@ pub struct LowerOptions {
     /// Whether a launch may begin while the one in front of it ends, where the target has that. Numbers do not depend on it.
     pub early_launch: Option<bool>,
     /// Bytes of the rows of panels in which operands of a specialised loop wait.
-    pub span: Option<u32>,
-    /// Whether left operands of a specialised loop's dots go from the ring through registers.
-    pub left_registers: Option<bool>,
+    pub swizzle: Option<u32>,
+    /// Whether operands A of a specialised loop's dots go from the ring through registers.
+    pub a_from_registers: Option<bool>,
     /// Whether results of a specialised loop leave by bulk copies, where those take them.
-    pub bulk_results: Option<bool>,
+    pub bulk_stores: Option<bool>,
     /// Whether a specialised or pipelined loop is written as a program, where it can be, and lowered as such; not so unless asked for.
     pub as_program: Option<bool>,
     /// How layouts are chosen.
@@ -145,16 +145,16 @@ const TILE_BYTES_PER_LANE: u64 = 64;
 /// # Errors
 /// What the target lacks for explicit control, more warps than the target runs, or a number that is no power of two.
 pub fn plan(kernel: &Kernel, target: &Target, options: &LowerOptions) -> Result<Plan, LowerError> {
-    plan_with(kernel, target, options, &RingForms::default())
+    plan_with(kernel, target, options, &RingLayouts::default())
 }
 
 /// The same with forms of a specialised loop, where the kernel's author leaves them open.
 ///
 /// # Errors
 /// As [`plan`].
-pub fn plan_with(kernel: &Kernel, target: &Target, options: &LowerOptions, forms: &RingForms) -> Result<Plan, LowerError> {
+pub fn plan_with(kernel: &Kernel, target: &Target, options: &LowerOptions, forms: &RingLayouts) -> Result<Plan, LowerError> {
     let specialise = || {
-        let forms = RingForms::required(kernel)?.or(&RingForms::asked(kernel, options)).or(forms);
+        let forms = RingLayouts::required(kernel)?.or(&RingLayouts::asked(kernel, options)).or(forms);
         specialise::specialise(kernel, target, options, &forms)
     };
     let explicit = kernel.is_explicit();
@@ -204,7 +204,7 @@ pub fn plan_with(kernel: &Kernel, target: &Target, options: &LowerOptions, forms
 /// Panels are those of bulk copies in a specialised loop: an error if there are some and no such loop, and why; no reason stands for a kernel
 /// with tasks.
 fn panels_refused(kernel: &Kernel, why: Option<&NotSpecialised>) -> Option<LowerError> {
-    let sites = forms::panel_sites(kernel);
+    let sites = ring_layouts::panel_sites(kernel);
     // The one that is named, if one is.
     let values = why.map(NotSpecialised::values).unwrap_or_default();
     let named = |i: &&Inst| kernel.insts[**i].args.iter().chain(&kernel.insts[**i].results).any(|v| values.contains(v));

@@ -16,12 +16,12 @@
 use crate::lane::Target;
 use crate::layout::dots::{DotPlan, plan_dot};
 use crate::layout::packed;
-use crate::layout::require::{Holds, holds};
+use crate::layout::require::{RequiredLayouts, holds};
 use cranelift_entity::SecondaryMap;
 use smallvec::SmallVec;
 use std::collections::{BTreeMap, VecDeque};
 use std::rc::Rc;
-use tilelift_egraph::physical::{Form, Solution, Variant};
+use tilelift_egraph::physical::{InstLayouts, Solution, Variant};
 use tilelift_ir::layout::{Layout, coalesced};
 use tilelift_ir::propagate::{Map, Tie, Touch, carried, passage};
 use tilelift_ir::{Inst, Kernel, Op, Region, Type, Value};
@@ -35,11 +35,11 @@ pub(crate) struct Assignment {
     /// Plans of the dots.
     pub dots: SecondaryMap<Inst, Option<Rc<DotPlan>>>,
     /// Ways to run an instruction, where they were searched: it runs once in each.
-    pub forms: SecondaryMap<Inst, Rc<[Form]>>,
+    pub forms: SecondaryMap<Inst, Rc<[InstLayouts]>>,
     /// True if layouts and maps were searched.
     pub searched: bool,
     /// The layouts that the author requires, of the values that they hold.
-    pub held: Holds,
+    pub held: RequiredLayouts,
     /// The layouts in which a value is had, where they were searched; see [`Variant`].
     pub variants: SecondaryMap<Value, Rc<[Variant]>>,
     /// The instructions that take each value, in order.

@@ -3,7 +3,7 @@
 use crate::lane::{GroupMatrix, GroupMatrixId, MatrixId, Target};
 use crate::layout::in_memory;
 use std::rc::Rc;
-use tilelift_egraph::physical::Form;
+use tilelift_egraph::physical::InstLayouts;
 use tilelift_ir::layout::{Axis, Coord, FragmentMap, Layout};
 use tilelift_ir::{Attr, Inst, Kernel, Precision, Scalar, Type};
 use tilelift_schedule::LowerError;
@@ -14,7 +14,7 @@ use tilelift_schedule::plan::Plan;
 pub(crate) struct DotPlan {
     /// The instruction; `None` for multiply-adds.
     pub instr: Option<MatrixId>,
-    /// The instruction of groups of warps, in a specialised loop; operands are then in shared memory and their layouts mean
+    /// The instruction of warpgroups, in a specialised loop; operands are then in shared memory and their layouts mean
     /// nothing, but A's if it is in registers.
     pub group: Option<GroupMatrixId>,
     /// That instruction takes A from registers, too.
@@ -33,13 +33,13 @@ pub(crate) struct DotPlan {
 
 impl DotPlan {
     /// True if a form has accumulator and operands, as far as they are in registers, where this plan wants them.
-    pub fn takes(&self, form: &Form) -> bool {
+    pub fn takes(&self, form: &InstLayouts) -> bool {
         let fits = |x: Option<&Option<Rc<Layout>>>, l: &Rc<Layout>| x.and_then(Option::as_ref).is_none_or(|x| x == l || in_memory(x));
         fits(form.operands.first(), &self.a) && fits(form.operands.get(1), &self.b) && fits(form.results.first(), &self.whole)
     }
 
     /// The plan for a form: this one if it can.
-    pub fn that_takes<'p>(self: &'p Rc<DotPlan>, form: &Form) -> &'p Rc<DotPlan> {
+    pub fn that_takes<'p>(self: &'p Rc<DotPlan>, form: &InstLayouts) -> &'p Rc<DotPlan> {
         if self.takes(form) { self } else { self.others.iter().find(|p| p.takes(form)).unwrap_or(self) }
     }
 }
@@ -189,7 +189,7 @@ pub(crate) fn plan_dot(kernel: &Kernel, target: &Target, plan: &Plan, i: Inst) -
     Ok(first)
 }
 
-/// An asynchronous product: groups of warps share its rows.
+/// An asynchronous product: warpgroups share its rows.
 fn plan_async_dot(kernel: &Kernel, row: &GroupMatrix, q: GroupMatrixId, groups: u32, i: Inst) -> Result<DotPlan, LowerError> {
     let d = &kernel.insts[i];
     let Type::Tile(c) = kernel.ty(d.args[2]) else {

@@ -12,7 +12,7 @@ use tilelift_schedule::plan::Plan;
 use tilelift_schedule::{LowerError, Unmet};
 
 /// The layouts of values that requirements hold.
-pub(crate) type Holds = SecondaryMap<Value, Option<Rc<Layout>>>;
+pub(crate) type RequiredLayouts = SecondaryMap<Value, Option<Rc<Layout>>>;
 
 /// Finds the layouts that requirements among the instructions `here` ask for.
 ///
@@ -24,8 +24,8 @@ pub(crate) fn holds(
     plan: &Plan,
     dots: &SecondaryMap<Inst, Option<Rc<DotPlan>>>,
     here: &SecondaryMap<Inst, bool>,
-) -> Result<Holds, LowerError> {
-    let mut out = Holds::new();
+) -> Result<RequiredLayouts, LowerError> {
+    let mut out = RequiredLayouts::new();
     let held = requirements(kernel).map_err(|m| refuse(kernel, m.sites[1], Unmet::Two, m.sites[0]))?;
     let mut known: SecondaryMap<Inst, Option<Rc<Layout>>> = SecondaryMap::new();
     let parts = parts(kernel);

@@ -7,7 +7,7 @@ use super::elementwise::scalar_op;
 use super::reduce::{Bundle, Fold, spread_layout};
 use super::scan::{Scan, Travel};
 use super::sizes::combined_type;
-use super::{Held, Lower, Tile};
+use super::{Lower, Tile, ValueLocation};
 use crate::lane::{BinOp, LTy, LVal, LaneBuilder};
 use crate::layout::owners;
 use std::collections::HashMap;
@@ -63,9 +63,12 @@ impl Lower<'_> {
         for &i in &data.insts {
             let d = &kernel.insts[i];
             let value = |v: &Value| match (known.get(v), &self.values[*v]) {
-                (Some(l), _) | (None, Some(Held::Scalar(l))) => *l,
+                (Some(l), _) | (None, Some(ValueLocation::Scalar(l))) => *l,
                 // The verifier sees to it that operands are scalars.
-                (None, Some(Held::Tile(_) | Held::Staged(_) | Held::Local(_) | Held::Words(_)) | None) => zero,
+                (
+                    None,
+                    Some(ValueLocation::Tile(_) | ValueLocation::Staged(_) | ValueLocation::Local(_) | ValueLocation::Words(_)) | None,
+                ) => zero,
             };
             let args: Vec<LVal> = d.args.iter().map(value).collect();
             if d.op == Op::Yield {
@@ -130,7 +133,7 @@ impl Lower<'_> {
         for (&v, regs) in d.results.iter().zip(out) {
             match &layout {
                 Some(l) => self.set_tile(v, Tile { layout: l.clone(), regs }),
-                None => self.values[v] = Some(Held::Scalar(regs[0])),
+                None => self.values[v] = Some(ValueLocation::Scalar(regs[0])),
             }
         }
         Ok(())

@@ -1,7 +1,7 @@
 //! Loops and choices. Carried tiles become one carried lane value per register, in the layout of their class.
 
 use super::explicit::Traces;
-use super::{Held, Lower, Tile};
+use super::{Lower, Tile, ValueLocation};
 use crate::lane::{LVal, LaneBuilder};
 use std::rc::Rc;
 use tilelift_ir::layout::{Axis, Layout};
@@ -50,8 +50,8 @@ impl Lower<'_> {
             let regs = &lanes[at..at + s.count];
             at += s.count;
             self.values[v] = Some(match &s.layout {
-                Some(l) => Held::Tile(Rc::new(Tile { layout: l.clone(), regs: regs.to_vec() })),
-                None => Held::Scalar(regs[0]),
+                Some(l) => ValueLocation::Tile(Rc::new(Tile { layout: l.clone(), regs: regs.to_vec() })),
+                None => ValueLocation::Scalar(regs[0]),
             });
         }
     }
@@ -93,7 +93,7 @@ impl Lower<'_> {
         self.trace(traces.or(self.traces_of(region, traces)));
         let body = |cx: &mut Self, b: &mut LaneBuilder, iv: LVal, lanes: &[LVal]| {
             cx.forget_accesses();
-            cx.values[params[0]] = Some(Held::Scalar(iv));
+            cx.values[params[0]] = Some(ValueLocation::Scalar(iv));
             let own = cx.split_words(b, &narrow, &slots, &lanes[..carried]);
             cx.bind(&params[1..], &slots, &own);
             cx.begin_sums(&params[1..], &fresh, [iv, bounds[0]]);

@@ -7,7 +7,7 @@
 use super::shared::SharedPoints;
 use super::stage::Staged;
 use super::vectors::{from_words, to_words, word_types};
-use super::{Held, Lower, Tile, narrow};
+use super::{Lower, Tile, ValueLocation, narrow};
 use crate::hash::Map;
 use crate::lane::{BinOp, LTy, LVal, LaneBuilder, Special, Vals};
 use crate::lane::{MatrixId, Target};
@@ -213,8 +213,8 @@ impl Lower<'_> {
     ) -> Result<Operand, LowerError> {
         let elem = self.kernel.ty(v).elem();
         let source = match self.values[v].clone() {
-            Some(Held::Staged(staged)) => self.source(staged, layout, elem, factor)?,
-            Some(Held::Tile(_) | Held::Scalar(_) | Held::Local(_) | Held::Words(_)) | None => {
+            Some(ValueLocation::Staged(staged)) => self.source(staged, layout, elem, factor)?,
+            Some(ValueLocation::Tile(_) | ValueLocation::Scalar(_) | ValueLocation::Local(_) | ValueLocation::Words(_)) | None => {
                 Source::Regs(self.tile(b, v, layout)?.regs.clone())
             }
         };
@@ -440,7 +440,7 @@ impl Lower<'_> {
 
     /// An operand of a dot in shared memory, brought there if it is in registers.
     fn in_shared(&mut self, b: &mut LaneBuilder, v: Value, reader: &Rc<Layout>) -> Result<Rc<Staged>, LowerError> {
-        if let Some(Held::Staged(s)) = &self.values[v] {
+        if let Some(ValueLocation::Staged(s)) = &self.values[v] {
             return Ok(s.clone());
         }
         let tile = self.own_tile(b, v)?;

@@ -1,7 +1,7 @@
 //! Leaves and elementwise ops: once per register.
 
 use super::shared::xor_map;
-use super::{Held, Lower, Tile, functions, narrow};
+use super::{Lower, Tile, ValueLocation, functions, narrow};
 use crate::lane::{BinOp, LTy, LVal, LaneBuilder, Param, ParamSource, Special, UnOp};
 use std::rc::Rc;
 use tilelift_ir::layout::{Axis, Coord, Layout};
@@ -122,9 +122,11 @@ impl Lower<'_> {
                 .collect()
         } else {
             let v = match &self.values[d.args[0]] {
-                Some(Held::Scalar(v)) => *v,
+                Some(ValueLocation::Scalar(v)) => *v,
                 // The verifier sees to the operand's type.
-                Some(Held::Tile(_) | Held::Staged(_) | Held::Local(_) | Held::Words(_)) | None => b.i32(0),
+                Some(ValueLocation::Tile(_) | ValueLocation::Staged(_) | ValueLocation::Local(_) | ValueLocation::Words(_)) | None => {
+                    b.i32(0)
+                }
             };
             vec![v; n as usize]
         };
@@ -152,7 +154,7 @@ impl Lower<'_> {
         if let Type::Scalar(_) = kernel.ty(result) {
             let args = d.args.iter().map(|&a| self.scalar(a)).collect::<Result<Vec<LVal>, _>>()?;
             let v = self.element_op(b, i, &args);
-            self.values[result] = Some(Held::Scalar(v));
+            self.values[result] = Some(ValueLocation::Scalar(v));
             return Ok(());
         }
         if d.op == Op::Bitcast && kernel.ty(result).elem().is_packed() != kernel.ty(d.args[0]).elem().is_packed() {

@@ -52,7 +52,7 @@ impl<'a> Footprint<'a> {
         sizes::check_registers(kernel, plan, assigned, &staged_of(kernel, plan, assigned))?;
         let mut pieces = Vec::new();
         if let Some(s) = plan.specialised() {
-            for _ in 0..s.teams {
+            for _ in 0..s.consumer_sets {
                 let mut w = Walk::of(kernel, target, (plan, s), assigned, direct, &mut pieces);
                 // The lowering says what it refuses.
                 if w.region(kernel.body).is_err() {

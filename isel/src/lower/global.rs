@@ -10,7 +10,7 @@
 use super::elementwise::Coords;
 use super::shared::representative;
 use super::vectors::{from_words, to_words, word_types};
-use super::{Held, Lower, Tile};
+use super::{Lower, Tile, ValueLocation};
 use crate::lane::{BinOp, LTy, LVal, LaneBuilder, Param, ParamSource, Vals};
 use crate::layout::legal_width;
 use std::rc::Rc;
@@ -183,12 +183,12 @@ impl Lower<'_> {
     pub(super) fn load(&mut self, b: &mut LaneBuilder, i: Inst) -> Result<(), LowerError> {
         let result = self.kernel.insts[i].results[0];
         if let Some(s) = self.slots.get(&i) {
-            self.values[result] = Some(Held::Staged(s.clone()));
+            self.values[result] = Some(ValueLocation::Staged(s.clone()));
             return Ok(());
         }
         if self.staged[i] {
             let s = self.stage(b, i)?;
-            self.values[result] = Some(Held::Staged(Rc::new(s)));
+            self.values[result] = Some(ValueLocation::Staged(Rc::new(s)));
             return Ok(());
         }
         let want = self.layout_of(result)?;
@@ -276,8 +276,10 @@ impl Lower<'_> {
         let access = GlobalAccess::of(self.kernel, i);
         let elem = access.view.elem;
         let held = match &self.values[value] {
-            Some(Held::Tile(t)) => t.layout.clone(),
-            Some(Held::Scalar(_) | Held::Staged(_) | Held::Local(_) | Held::Words(_)) | None => self.layout_of(value)?,
+            Some(ValueLocation::Tile(t)) => t.layout.clone(),
+            Some(ValueLocation::Scalar(_) | ValueLocation::Staged(_) | ValueLocation::Local(_) | ValueLocation::Words(_)) | None => {
+                self.layout_of(value)?
+            }
         };
         let held = if access.packed { Rc::new(crate::layout::packed::bytes_of(&held)?) } else { held };
         // A specialised kernel's shared memory is full: results leave as they are held.

@@ -1,9 +1,9 @@
 //! Tile to lane lowering: every tile op expands by its layouts, one module per op family.
 //!
 //! ```text
-//! Held::Scalar(l4)                    the same number in every lane
-//! Held::Tile { layout, regs }         register r of a lane holds element layout(r, lane, warp)
-//! Held::Staged { map, base, … }       a dot operand that waits in shared memory
+//! ValueLocation::Scalar(l4)                    the same number in every lane
+//! ValueLocation::Tile { layout, regs }         register r of a lane holds element layout(r, lane, warp)
+//! ValueLocation::Staged { map, base, … }       a dot operand that waits in shared memory
 //! ```
 
 mod combine;
@@ -47,7 +47,7 @@ use crate::layout::assign::Assignment;
 use crate::layout::in_memory;
 use cranelift_entity::SecondaryMap;
 use std::rc::Rc;
-use tilelift_egraph::physical::{Form, Source};
+use tilelift_egraph::physical::{InstLayouts, Source};
 use tilelift_ir::layout::Layout;
 use tilelift_ir::{Attr, Effects, Inst, Kernel, Op, Region, Type, Value};
 use tilelift_schedule::plan::{Plan, is_panels, ring_loads, staged_loads};
@@ -82,13 +82,13 @@ pub(crate) struct Tile {
 
 /// Where a value is.
 #[derive(Clone, Debug)]
-pub(crate) enum Held {
+pub(crate) enum ValueLocation {
     Scalar(LVal),
     Tile(Rc<Tile>),
     Staged(Rc<stage::Staged>),
     /// Local memory, or a part of it.
     Local(Rc<explicit::Local>),
-    /// Barrier words.
+    /// Mbarriers.
     Words(explicit::Words),
 }
 
@@ -97,7 +97,7 @@ pub(crate) struct Lower<'a> {
     target: &'a Target,
     plan: Plan,
     assigned: Assignment,
-    values: SecondaryMap<Value, Option<Held>>,
+    values: SecondaryMap<Value, Option<ValueLocation>>,
     /// Conversions done, with the block they were done in.
     variants: Map<Value, Vec<(Rc<Tile>, u32)>>,
     /// Loads that go to shared memory for dots.
@@ -115,7 +115,7 @@ pub(crate) struct Lower<'a> {
     /// Loads are done in the layout in which their tile is wanted.
     direct: bool,
     /// The instruction that is being lowered, and the form it runs in, where layouts were searched.
-    running: Option<(Inst, Form)>,
+    running: Option<(Inst, InstLayouts)>,
     /// See [`Lowered::conversions`].
     conversions: [u32; 3],
 }
@@ -158,11 +158,11 @@ pub(crate) fn lane_program(
         running: None,
         conversions: [0; 3],
     };
-    // The producer has a group of warps of its own.
+    // The producer has a warpgroup of its own.
     let others = if specialised.is_some() { target.units.as_ref().map_or(0, |u| u.group_warps) } else { 0 };
-    let teams = specialised.as_ref().map_or(1, |s| s.teams);
+    let consumer_sets = specialised.as_ref().map_or(1, |s| s.consumer_sets);
     let explicit = cx.plan.explicit().cloned();
-    let mut b = LaneBuilder::new(&kernel.name, teams * cx.plan.warps + others, target.lanes);
+    let mut b = LaneBuilder::new(&kernel.name, consumer_sets * cx.plan.warps + others, target.lanes);
     b.code_casts = target.code_casts;
     b.functions = target.functions;
     b.quotients = target.quotients;
@@ -235,7 +235,7 @@ impl<'a> Lower<'a> {
             match self.kernel.ty(p) {
                 Type::Scalar(s) => {
                     let v = b.param(Param { ty: LTy::holding(*s), source: ParamSource::Scalar(n) });
-                    self.values[p] = Some(Held::Scalar(v));
+                    self.values[p] = Some(ValueLocation::Scalar(v));
                 }
                 Type::View(_) => self.declare_view(b, n, p),
                 // The verifier refuses tiles and handles as parameters.
@@ -259,7 +259,7 @@ impl<'a> Lower<'a> {
         b.origin = around;
         done?;
         for &v in &self.kernel.insts[i].results {
-            if let Some(Held::Tile(t)) = &self.values[v] {
+            if let Some(ValueLocation::Tile(t)) = &self.values[v] {
                 b.budget.take_names(t.regs.len());
             }
         }
@@ -292,7 +292,7 @@ impl<'a> Lower<'a> {
             self.inst_once(b, i)?;
             self.hold(b, results)?;
         }
-        let mut first: Vec<Option<Held>> = Vec::new();
+        let mut first: Vec<Option<ValueLocation>> = Vec::new();
         for (n, form) in forms.iter().enumerate() {
             self.running = Some((i, form.clone()));
             let done = self.inst_once(b, i);
@@ -305,7 +305,7 @@ impl<'a> Lower<'a> {
             }
             for (&v, first) in results.iter().zip(&first) {
                 let again = std::mem::replace(&mut self.values[v], first.clone());
-                if let Some(Held::Tile(t)) = again {
+                if let Some(ValueLocation::Tile(t)) = again {
                     self.variants.entry(v).or_default().push((t, b.block()));
                 }
             }
@@ -316,7 +316,7 @@ impl<'a> Lower<'a> {
     /// Brings values that a requirement holds into its layout, if what made them had to work in another.
     fn hold(&mut self, b: &mut LaneBuilder, values: &[Value]) -> Result<(), LowerError> {
         for &v in values {
-            if let (Some(want), Some(Held::Tile(t))) = (self.assigned.held[v].clone(), &self.values[v])
+            if let (Some(want), Some(ValueLocation::Tile(t))) = (self.assigned.held[v].clone(), &self.values[v])
                 && t.layout != want
             {
                 let tile = self.convert(b, &t.clone(), &want, self.kernel.ty(v).elem())?;
@@ -351,7 +351,7 @@ impl<'a> Lower<'a> {
         match d.op {
             Op::Const | Op::ProgramId | Op::NumPrograms | Op::Dim => {
                 let v = self.leaf(b, i);
-                self.values[d.results[0]] = Some(Held::Scalar(v));
+                self.values[d.results[0]] = Some(ValueLocation::Scalar(v));
             }
             Op::Iota | Op::Splat => {
                 let layout = self.layout_of(d.results[0])?;
@@ -379,14 +379,14 @@ impl<'a> Lower<'a> {
             Op::Philox => self.philox(b, i)?,
             Op::Assume => {
                 let v = self.scalar(d.args[0])?;
-                self.values[d.results[0]] = Some(Held::Scalar(v));
+                self.values[d.results[0]] = Some(ValueLocation::Scalar(v));
             }
             // On its way to panels it stays as it is.
             Op::RequireLayout if is_panels(kernel, i) => self.values[d.results[0]] = self.values[d.args[0]].clone(),
             Op::RequireLayout | Op::ReleaseLayout => {
                 let layout = self.layout_of(d.results[0])?;
                 let tile = self.tile(b, d.args[0], &layout)?;
-                self.values[d.results[0]] = Some(Held::Tile(tile));
+                self.values[d.results[0]] = Some(ValueLocation::Tile(tile));
             }
             Op::Assert => self.assert(b, i)?,
             Op::Print => {
@@ -418,8 +418,8 @@ impl<'a> Lower<'a> {
     /// The value of a scalar operand.
     fn scalar(&self, v: Value) -> Result<LVal, LowerError> {
         match &self.values[v] {
-            Some(Held::Scalar(l)) => Ok(*l),
-            Some(Held::Tile(_) | Held::Staged(_) | Held::Local(_) | Held::Words(_)) | None => {
+            Some(ValueLocation::Scalar(l)) => Ok(*l),
+            Some(ValueLocation::Tile(_) | ValueLocation::Staged(_) | ValueLocation::Local(_) | ValueLocation::Words(_)) | None => {
                 Err(LowerError::unsupported(format!("{v} as a scalar"), "it is no scalar value here"))
             }
         }
@@ -442,7 +442,7 @@ impl<'a> Lower<'a> {
     }
 
     fn set_tile(&mut self, v: Value, tile: Tile) {
-        self.values[v] = Some(Held::Tile(Rc::new(tile)));
+        self.values[v] = Some(ValueLocation::Tile(Rc::new(tile)));
     }
 
     /// A tile operand in its own layout.
@@ -455,8 +455,8 @@ impl<'a> Lower<'a> {
     fn tile(&mut self, b: &mut LaneBuilder, v: Value, want: &Rc<Layout>) -> Result<Rc<Tile>, LowerError> {
         let same = |l: &Rc<Layout>| Rc::ptr_eq(l, want) || **l == **want;
         let held = match &self.values[v] {
-            Some(Held::Tile(t)) => t.clone(),
-            Some(Held::Scalar(_) | Held::Staged(_) | Held::Local(_) | Held::Words(_)) | None => {
+            Some(ValueLocation::Tile(t)) => t.clone(),
+            Some(ValueLocation::Scalar(_) | ValueLocation::Staged(_) | ValueLocation::Local(_) | ValueLocation::Words(_)) | None => {
                 return Err(LowerError::unsupported(format!("{v} as a tile in registers"), "it is no tile value here"));
             }
         };

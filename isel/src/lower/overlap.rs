@@ -6,11 +6,11 @@
 //! behind       late(last) ─ wait ─ its slot is empty
 //! ```
 //!
-//! From step to step go the head's carried values, the left operands of the late products as words, and the sums on which these add.
+//! From step to step go the head's carried values, the operands A of the late products as words, and the sums on which these add.
 
 use super::control::Slot;
-use super::warpgroup::{Left, Start};
-use super::{Held, Lower, Tile};
+use super::warpgroup::{SourceA, Start};
+use super::{Lower, Tile, ValueLocation};
 use crate::lane::GroupMatrixId;
 use crate::lane::{LTy, LVal, LaneBuilder, Unit, Vals};
 use crate::layout::dots::DotPlan;
@@ -20,16 +20,16 @@ use tilelift_ir::{CmpOp, Inst, Region, Value};
 use tilelift_schedule::LowerError;
 use tilelift_schedule::plan::{Overlap, is_zero};
 
-/// What the late products of a step need: the words of each left operand by fragment, and the sums; no sum means zero.
+/// What the late products of a step need: the words of each operand A by fragment, and the sums; no sum means zero.
 #[derive(Default)]
 struct Pending {
-    lefts: Vec<BTreeMap<(u32, u32), Vals>>,
+    register_a: Vec<BTreeMap<(u32, u32), Vals>>,
     sums: Vec<Option<Vec<LVal>>>,
 }
 
 impl Pending {
     fn flatten(&self) -> Vec<LVal> {
-        let words = self.lefts.iter().flat_map(|l| l.values().flatten());
+        let words = self.register_a.iter().flat_map(|l| l.values().flatten());
         words.chain(self.sums.iter().flatten().flatten()).copied().collect()
     }
 
@@ -37,9 +37,9 @@ impl Pending {
     fn with(&self, lanes: &[LVal]) -> Pending {
         let mut lanes = lanes.iter().copied();
         let mut words = |w: &Vals| -> Vals { lanes.by_ref().take(w.len()).collect() };
-        let lefts = self.lefts.iter().map(|l| l.iter().map(|(&at, w)| (at, words(w))).collect()).collect();
+        let register_a = self.register_a.iter().map(|l| l.iter().map(|(&at, w)| (at, words(w))).collect()).collect();
         let sums = self.sums.iter().map(|s| s.as_ref().map(|s| lanes.by_ref().take(s.len()).collect())).collect();
-        Pending { lefts, sums }
+        Pending { register_a, sums }
     }
 }
 
@@ -50,7 +50,7 @@ impl Lower<'_> {
         let d = &kernel.insts[i];
         let bounds = [self.scalar(d.args[0])?, self.scalar(d.args[1])?, self.scalar(d.args[2])?];
         let region = d.regions[0];
-        self.bring_left_operands(b)?;
+        self.bring_operands_a(b)?;
         let slots = self.slots_of(&kernel.regions[region].params[1..])?;
         let init = self.flatten(b, &d.args[3..], &slots)?;
         let start = self.role_state()?.ring;
@@ -88,7 +88,7 @@ impl Lower<'_> {
         let late = self.late_yields(i, parts);
 
         self.forget_accesses();
-        self.values[params[0]] = Some(Held::Scalar(bounds[0]));
+        self.values[params[0]] = Some(ValueLocation::Scalar(bounds[0]));
         self.bind(&params[1..], slots, init);
         self.start_early(b, parts, [slot, parity])?;
         b.unit(Unit::WaitMatrices { pending: 0 });
@@ -111,7 +111,7 @@ impl Lower<'_> {
         let ends = b.for_loop(self, [second, bounds[1], bounds[2]], &carried, |cx, b, iv, lanes| {
             cx.forget_accesses();
             cx.forget_step(region);
-            cx.values[params[0]] = Some(Held::Scalar(iv));
+            cx.values[params[0]] = Some(ValueLocation::Scalar(iv));
             let [before, slot, parity] = [lanes[all], lanes[all + 1], lanes[all + 2]];
             cx.start_early(b, parts, [slot, parity])?;
             let sums = cx.start_late(b, parts, &pending.with(&lanes[held..all]), before)?;
@@ -189,7 +189,7 @@ impl Lower<'_> {
         for (n, &i) in parts.late.iter().enumerate() {
             let (plan, q) = self.planned(i)?;
             let start = pending.sums[n].clone().map_or(Start::Zero, Start::Sum);
-            sums.push(self.start_dot(b, i, &plan, q, &Left::Regs(pending.lefts[n].clone()), start)?);
+            sums.push(self.start_dot(b, i, &plan, q, &SourceA::Regs(pending.register_a[n].clone()), start)?);
         }
         b.unit(Unit::CommitMatrices);
         self.read_slot(b, None)?;
@@ -237,8 +237,8 @@ impl Lower<'_> {
         for &i in &parts.late {
             let (plan, q) = self.planned(i)?;
             match self.left(b, i, &plan, q)? {
-                Left::Regs(words) => out.lefts.push(words),
-                Left::Shared { .. } => return Err(LowerError::unsupported("a dot", "its left operand is not in registers")),
+                SourceA::Regs(words) => out.register_a.push(words),
+                SourceA::Shared { .. } => return Err(LowerError::unsupported("a dot", "its operand A is not in registers")),
             }
             let c = self.kernel.insts[i].args[2];
             out.sums.push(if is_zero(self.kernel, c) { None } else { Some(self.tile(b, c, &plan.d)?.regs.clone()) });

@@ -12,7 +12,7 @@
 use super::elementwise::Coords;
 use super::shared::representative;
 use super::vectors::{from_words, to_words, word_types};
-use super::{Held, Lower, Tile, sizes};
+use super::{Lower, Tile, ValueLocation, sizes};
 use crate::lane::{BinOp, LVal, LaneBuilder, ShuffleFrom, Target};
 use crate::layout::memory_type;
 use crate::layout::{Owner, owners};
@@ -97,7 +97,7 @@ impl Lower<'_> {
             match self.kernel.ty(result) {
                 Type::Tile(_) => self.set_tile(result, Tile { layout: Rc::new(layout), regs }),
                 Type::Scalar(_) | Type::View(_) | Type::Shared(_) | Type::Barrier(_) | Type::Channel(_) => {
-                    self.values[result] = Some(Held::Scalar(regs[0]))
+                    self.values[result] = Some(ValueLocation::Scalar(regs[0]))
                 }
             }
         }

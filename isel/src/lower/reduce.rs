@@ -2,7 +2,7 @@
 //! shared memory, several warp bits in one exchange. Every lane ends with the result (an all-reduce), so copies are identical.
 
 use super::elementwise::{Coords, scalar_op};
-use super::{Held, Lower, Tile, sizes};
+use super::{Lower, Tile, ValueLocation, sizes};
 use crate::lane::Target;
 use crate::lane::{BinOp, LTy, LVal, LaneBuilder, ShuffleFrom, Special, UnOp, Vals};
 use crate::layout::memory_type;
@@ -189,7 +189,7 @@ impl Lower<'_> {
             .collect::<Option<Vec<LVal>>>()
             .ok_or_else(|| LowerError::unsupported("a reduction", "its result layout has a register without a value"))?;
         if let Type::Scalar(_) = self.kernel.ty(result) {
-            self.values[result] = Some(Held::Scalar(regs[0]));
+            self.values[result] = Some(ValueLocation::Scalar(regs[0]));
         } else {
             self.set_tile(result, Tile { layout, regs });
         }

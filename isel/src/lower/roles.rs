@@ -6,19 +6,19 @@
 //! producer, per iteration n (slot n mod D, lap n div D)        consumers, per iteration n
 //!   wait empty[s], parity of the lap before                      wait full[s], parity of the lap
 //!   arrive full[s], expecting the bytes                          multiply, commit
-//!   bulk loads of all operands, arriving at full[s]              wait until one group of multiplications is under way
+//!   bulk loads of all operands, arriving at full[s]              wait until one group of multiplications is in flight
 //!                                                                arrive at empty of the slot before
 //! ```
 //!
-//! Left operands that go through registers are fetched behind the wait for their slot: all lanes fence what they read against the units and meet, so that one of
+//! Operands A that go through registers are fetched behind the wait for their slot: all lanes fence what they read against the units and meet, so that one of
 //! them may give the slot back, and their multiplications end in the iteration that began them.
 //!
 //! Slot and parity are carried through every loop, so that they go on from one grid position to the next. Both roles compute bounds
 //! and addresses for themselves, from the same tile instructions.
 
 use super::sizes::RingBytes;
-use super::warpgroup::{Left, Sum};
-use super::{Held, Lower};
+use super::warpgroup::{SourceA, Sum};
+use super::{Lower, ValueLocation};
 use crate::hash::Map;
 use crate::lane::{AllocId, BinOp, LTy, LVal, LaneBuilder, Param, ParamSource, Place, RoleSpec, Special, Unit};
 use std::rc::Rc;
@@ -32,13 +32,13 @@ pub(super) struct RoleState {
     pub plan: Rc<Specialised>,
     /// A ring of slots per load.
     pub rings: Vec<AllocId>,
-    /// Staging per team and store through shared memory.
+    /// Staging per set and store through shared memory.
     pub staging: Vec<Vec<AllocId>>,
-    /// The team that is being lowered.
-    pub team: usize,
-    /// Whose turn it is: this team's word, the other's, and the parity to wait for.
+    /// The set that is being lowered.
+    pub set: usize,
+    /// Whose turn it is: this set's word, the other's, and the parity to wait for.
     turns: Option<([Place; 2], LVal)>,
-    /// Grid positions of the other team are passed over.
+    /// Grid positions of the other set are passed over.
     passing: bool,
     /// Launch parameters that describe the views of loads, and of stores.
     pub load_maps: Vec<u32>,
@@ -53,8 +53,8 @@ pub(super) struct RoleState {
     position: Option<[LVal; 3]>,
     /// The slot that is being read, and whether this is no first step.
     pub reading: Option<[LVal; 2]>,
-    /// Left operands that were fetched from it, by their dot.
-    pub fetched: Map<Inst, Rc<Left>>,
+    /// Operands A that were fetched from it, by their dot.
+    pub fetched: Map<Inst, Rc<SourceA>>,
 }
 
 const AXES: [GridAxis; 3] = [GridAxis::X, GridAxis::Y, GridAxis::Z];
@@ -85,17 +85,18 @@ impl Lower<'_> {
             return Err(LowerError::unsupported("a specialised kernel", "the target has no units"));
         };
         let group = units.group_warps;
-        let boxes = |cx: &Self, list: &[(Inst, tilelift_schedule::plan::PanelTile)], rows: Option<u32>, b: &mut LaneBuilder| -> Vec<u32> {
-            list.iter()
-                .map(|(i, t)| {
-                    let mut spec = t.tensor_box(cx.param_number(cx.kernel.insts[*i].args[0]));
-                    if let Some(rows) = rows {
-                        spec.extents[1] = rows;
-                    }
-                    b.tensor_param(Param { ty: LTy::I64, source: ParamSource::Tensor(spec) })
-                })
-                .collect()
-        };
+        let boxes =
+            |cx: &Self, list: &[(Inst, tilelift_schedule::plan::SwizzledTile)], rows: Option<u32>, b: &mut LaneBuilder| -> Vec<u32> {
+                list.iter()
+                    .map(|(i, t)| {
+                        let mut spec = t.tensor_box(cx.param_number(cx.kernel.insts[*i].args[0]));
+                        if let Some(rows) = rows {
+                            spec.extents[1] = rows;
+                        }
+                        b.tensor_param(Param { ty: LTy::I64, source: ParamSource::Tensor(spec) })
+                    })
+                    .collect()
+            };
         let rows = plan.dots.first().map_or(0, |&(_, q)| units.matrix[q.as_u32() as usize].m);
         let load_maps = boxes(self, &plan.loads, None, b);
         let store_maps = boxes(self, &plan.stores, Some(rows), b);
@@ -104,10 +105,10 @@ impl Lower<'_> {
         let bytes = RingBytes::of(plan, &channel);
         let rings: Vec<AllocId> = bytes.loads.iter().map(|&n| b.alloc_aligned(n, ALIGN, "ring of operands")).collect();
         let own = |b: &mut LaneBuilder| bytes.stores.iter().map(|&n| b.alloc_aligned(n, ALIGN, "results")).collect();
-        let staging: Vec<Vec<AllocId>> = (0..plan.teams).map(|_| own(b)).collect();
-        // A word per team says that it may multiply, if there are two.
+        let staging: Vec<Vec<AllocId>> = (0..plan.consumer_sets).map(|_| own(b)).collect();
+        // A word per set says that it may multiply, if there are two.
         let turns = bytes.turns;
-        let barriers = b.alloc_aligned(bytes.barriers, 8, "barrier words");
+        let barriers = b.alloc_aligned(bytes.barriers, 8, "mbarriers");
 
         let lane = b.special(Special::Lane);
         let warp = b.special(Special::Warp);
@@ -129,7 +130,7 @@ impl Lower<'_> {
             plan: plan.clone(),
             rings,
             staging,
-            team: 0,
+            set: 0,
             turns: None,
             passing: false,
             load_maps,
@@ -154,19 +155,19 @@ impl Lower<'_> {
             })
         })?;
         let mut roles = vec![producer];
-        for team in 0..plan.teams {
+        for set in 0..plan.consumer_sets {
             self.values = before.clone();
             self.variants.clear();
-            let name = if plan.teams == 1 { "consumers" } else { ["first team", "second team"][team as usize & 1] };
-            let first = group * (1 + team * plan.consumers);
+            let name = if plan.consumer_sets == 1 { "consumers" } else { ["first set", "second set"][set as usize & 1] };
+            let first = group * (1 + set * plan.consumers);
             let spec = RoleSpec { name, warps: (first, group * plan.consumers), idle: 0, single: false, registers: registers(1) };
             roles.push(b.role(self, spec, |cx, b| {
                 let role = cx.role_mut()?;
-                (role.elected, role.team) = (Some(elected(b, group)), team as usize);
-                if plan.teams == 1 {
+                (role.elected, role.set) = (Some(elected(b, group)), set as usize);
+                if plan.consumer_sets == 1 {
                     cx.each_position(b, |cx, b| cx.region(b, kernel.body))?;
                 } else {
-                    cx.every_other_position(b, [turns[team as usize], turns[1 - team as usize]])?;
+                    cx.every_other_position(b, [turns[set as usize], turns[1 - set as usize]])?;
                 }
                 let guard = cx.role_state()?.elected;
                 if !cx.role_state()?.plan.stores.is_empty() {
@@ -224,19 +225,19 @@ impl Lower<'_> {
     }
 
     /// Runs the kernel for every other grid position of the instance, beginning with the first or the second one, and passes over the
-    /// rest. `words` say that it is this team's turn to multiply, and the other's.
+    /// rest. `words` say that it is this set's turn to multiply, and the other's.
     fn every_other_position(&mut self, b: &mut LaneBuilder, words: [i32; 2]) -> Result<(), LowerError> {
         let kernel = self.kernel;
         let (zero, one) = (b.i32(0), b.i32(1));
-        let team = b.i32(self.role_state()?.team as i64);
+        let set = b.i32(self.role_state()?.set as i64);
         let base = b.shared_addr(self.role_state()?.barriers);
         let words = words.map(|offset| Place { addr: base, offset });
         // The first turn needs no word: a fresh one is past the phase of parity 1.
-        let fresh = b.bin(BinOp::Xor, team, one);
+        let fresh = b.bin(BinOp::Xor, set, one);
         self.positions(b, &[zero, fresh], |cx, b, state| {
             let [whose, parity] = [state[0], state[1]];
             let ring = cx.role_state()?.ring;
-            let mine = b.cmp(CmpOp::Eq, whose, team);
+            let mine = b.cmp(CmpOp::Eq, whose, set);
             let outer = cx.values.clone();
             let run = |cx: &mut Self, b: &mut LaneBuilder| {
                 cx.role_mut()?.turns = Some((words, parity));
@@ -265,7 +266,7 @@ impl Lower<'_> {
         Ok(())
     }
 
-    /// Tells the other team that it may multiply, if there is one.
+    /// Tells the other set that it may multiply, if there is one.
     fn hand_over(&mut self, b: &mut LaneBuilder) -> Result<(), LowerError> {
         let role = self.role_state()?;
         if let Some(([_, other], _)) = role.turns {
@@ -297,7 +298,7 @@ impl Lower<'_> {
         Ok([b.select(wraps, zero, next), b.select(wraps, other, parity)])
     }
 
-    /// The barrier words of a slot: full and empty.
+    /// The mbarriers of a slot: full and empty.
     pub(super) fn words(&self, b: &mut LaneBuilder, slot: LVal) -> Result<[Place; 2], LowerError> {
         let role = self.role_state()?;
         let base = b.shared_addr(role.barriers);
@@ -320,7 +321,7 @@ impl Lower<'_> {
             }
             let d = &kernel.insts[i];
             let scalar = |v: &Value| matches!(kernel.ty(*v), Type::Scalar(_));
-            let known = |v: &Value| matches!(kernel.ty(*v), Type::View(_)) || matches!(self.values[*v], Some(Held::Scalar(_)));
+            let known = |v: &Value| matches!(kernel.ty(*v), Type::View(_)) || matches!(self.values[*v], Some(ValueLocation::Scalar(_)));
             let pure = d.op.info().effects == Effects::Pure && d.regions.is_empty() && !d.results.is_empty();
             if pure && d.results.iter().all(scalar) && d.args.iter().all(known) {
                 self.inst(b, i).map_err(|e| e.at(kernel.locs[i]))?;
@@ -336,7 +337,7 @@ impl Lower<'_> {
         let index = self.kernel.regions[region].params[0];
         let start = self.role_state()?.ring;
         let end = b.for_loop(self, bounds, &start, |cx, b, iv, ring| {
-            cx.values[index] = Some(Held::Scalar(iv));
+            cx.values[index] = Some(ValueLocation::Scalar(iv));
             if !cx.role_state()?.passing {
                 cx.produce(b, region)?;
             }
@@ -425,14 +426,14 @@ impl Lower<'_> {
         let bounds = [self.scalar(d.args[0])?, self.scalar(d.args[1])?, self.scalar(d.args[2])?];
         let region = d.regions[0];
         let params = &kernel.regions[region].params;
-        self.bring_left_operands(b)?;
+        self.bring_operands_a(b)?;
         let slots = self.slots_of(&params[1..])?;
         let mut init = self.flatten(b, &d.args[3..], &slots)?;
         let held = init.len();
         init.extend_from_slice(&self.role_state()?.ring);
         let results = b.for_loop(self, bounds, &init, |cx, b, iv, lanes| {
             cx.forget_accesses();
-            cx.values[params[0]] = Some(Held::Scalar(iv));
+            cx.values[params[0]] = Some(ValueLocation::Scalar(iv));
             cx.bind(&params[1..], &slots, &lanes[..held]);
             let [slot, parity] = [lanes[held], lanes[held + 1]];
             let [full, empty] = cx.words(b, slot)?;
@@ -453,22 +454,22 @@ impl Lower<'_> {
         Ok(())
     }
 
-    /// Brings left operands from in front of the loop into their layout, once.
-    pub(super) fn bring_left_operands(&mut self, b: &mut LaneBuilder) -> Result<(), LowerError> {
+    /// Brings operands A from in front of the loop into their layout, once.
+    pub(super) fn bring_operands_a(&mut self, b: &mut LaneBuilder) -> Result<(), LowerError> {
         for (i, _) in self.role_state()?.plan.dots.clone() {
             let a = self.kernel.insts[i].args[0];
-            if let (Some(Held::Tile(_)), Some(dot)) = (&self.values[a], self.assigned.dots[i].clone()) {
+            if let (Some(ValueLocation::Tile(_)), Some(dot)) = (&self.values[a], self.assigned.dots[i].clone()) {
                 self.tile(b, a, &dot.a)?;
             }
         }
         Ok(())
     }
 
-    /// Fetches left operands that go through registers from the slot that is being read, in front of the fence of all products.
-    fn fetch_left_operands(&mut self, b: &mut LaneBuilder) -> Result<(), LowerError> {
+    /// Fetches operands A that go through registers from the slot that is being read, in front of the fence of all products.
+    fn fetch_operands_a(&mut self, b: &mut LaneBuilder) -> Result<(), LowerError> {
         let plan = self.role_state()?.plan.clone();
         let mut fetched = Map::default();
-        for &(i, q) in plan.dots.iter().filter(|d| plan.lefts.contains(&d.0)) {
+        for &(i, q) in plan.dots.iter().filter(|d| plan.register_a.contains(&d.0)) {
             if let Some(dot) = self.assigned.dots[i].clone() {
                 fetched.insert(i, Rc::new(self.left(b, i, &dot, q)?));
             }
@@ -483,12 +484,12 @@ impl Lower<'_> {
         let region = kernel.insts[i].regions[0];
         let params = &kernel.regions[region].params;
         let role = self.role_state()?;
-        let (elected, pending, brief) = (role.elected, role.plan.in_flight, role.plan.brief);
+        let (elected, pending, promoted) = (role.elected, role.plan.in_flight, role.plan.promoted);
         let start = role.ring;
         let mut init: Vec<LVal> = Vec::new();
         for s in sums {
             // What lanes add to must have a value.
-            if s.zero && !brief {
+            if s.zero && !promoted {
                 for &r in &s.regs {
                     let ty = b.ty(r);
                     init.push(b.undefined(ty));
@@ -500,14 +501,14 @@ impl Lower<'_> {
         let held = init.len();
         init.extend_from_slice(&[start[0], start[1], start[0]]);
         let results = b.for_loop_that_runs(self, bounds, &init, |cx, b, iv, lanes| {
-            cx.values[params[0]] = Some(Held::Scalar(iv));
+            cx.values[params[0]] = Some(ValueLocation::Scalar(iv));
             cx.bind_sums(&params[1..], sums, &lanes[..held]);
             let [slot, parity, before] = [lanes[held], lanes[held + 1], lanes[held + 2]];
             let [full, _] = cx.words(b, slot)?;
             b.unit(Unit::Wait { barrier: full, parity });
             let later = b.cmp(CmpOp::Ne, iv, bounds[0]);
             cx.role_mut()?.reading = Some([slot, later]);
-            cx.fetch_left_operands(b)?;
+            cx.fetch_operands_a(b)?;
             b.unit(Unit::FenceMatrices);
             cx.region(b, region)?;
             b.unit(Unit::CommitMatrices);
@@ -521,7 +522,7 @@ impl Lower<'_> {
             } else {
                 let [_, empty] = cx.words(b, slot)?;
                 b.unit(Unit::Arrive { barrier: empty, guard: elected });
-                if brief {
+                if promoted {
                     for (sum, &old) in next.iter_mut().zip(&lanes[..held]) {
                         *sum = b.add(old, *sum);
                     }
@@ -532,9 +533,9 @@ impl Lower<'_> {
             next.push(slot);
             Ok::<_, LowerError>(next)
         })?;
-        // All multiplications are issued: the unit takes the other team's next.
+        // All multiplications are issued: the unit takes the other set's next.
         self.hand_over(b)?;
-        // Here, not behind the choice around the loop: the assembler gives up on products under way where branches meet.
+        // Here, not behind the choice around the loop: the assembler gives up on products in flight where branches meet.
         if pending > 0 {
             b.unit(Unit::WaitMatrices { pending: 0 });
             let [_, empty] = self.words(b, results[held + 2])?;
@@ -544,7 +545,7 @@ impl Lower<'_> {
     }
 }
 
-/// True in the first lane of every group of warps.
+/// True in the first lane of every warpgroup.
 fn elected(b: &mut LaneBuilder, group: u32) -> LVal {
     let lane = b.special(Special::Lane);
     let warp = b.special(Special::Warp);

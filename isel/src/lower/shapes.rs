@@ -4,7 +4,7 @@
 use super::elementwise::Coords;
 use super::shared::representative;
 use super::vectors::{from_words, to_words, word_types};
-use super::{Held, Lower, Tile, sizes};
+use super::{Lower, Tile, ValueLocation, sizes};
 use crate::lane::{LVal, LaneBuilder};
 use crate::layout::memory_type;
 use std::rc::Rc;
@@ -35,9 +35,9 @@ impl Lower<'_> {
     pub(super) fn reshape(&mut self, b: &mut LaneBuilder, i: Inst) -> Result<(), LowerError> {
         let d = &self.kernel.insts[i];
         let result = d.results[0];
-        if let (Some(Held::Staged(s)), Type::Tile(to)) = (&self.values[d.args[0]], self.kernel.ty(result)) {
+        if let (Some(ValueLocation::Staged(s)), Type::Tile(to)) = (&self.values[d.args[0]], self.kernel.ty(result)) {
             let s = s.reshape(&to.shape)?;
-            self.values[result] = Some(Held::Staged(Rc::new(s)));
+            self.values[result] = Some(ValueLocation::Staged(Rc::new(s)));
             return Ok(());
         }
         match (self.kernel.ty(d.args[0]), self.kernel.ty(result)) {
@@ -63,11 +63,11 @@ impl Lower<'_> {
             (Type::Tile(_), Type::Scalar(_)) => {
                 // One element: every lane holds it.
                 let tile = self.own_tile(b, d.args[0])?;
-                self.values[result] = Some(Held::Scalar(tile.regs[0]));
+                self.values[result] = Some(ValueLocation::Scalar(tile.regs[0]));
             }
             (Type::Scalar(_), Type::Scalar(_)) => {
                 let v = self.scalar(d.args[0])?;
-                self.values[result] = Some(Held::Scalar(v));
+                self.values[result] = Some(ValueLocation::Scalar(v));
             }
             (Type::View(_) | Type::Shared(_) | Type::Barrier(_) | Type::Channel(_), _)
             | (_, Type::View(_) | Type::Shared(_) | Type::Barrier(_) | Type::Channel(_)) => {
@@ -106,9 +106,9 @@ impl Lower<'_> {
             return Err(LowerError::unsupported("a transpose", "it has no permutation"));
         };
         let perm: Vec<usize> = p.iter().map(|&x| x as usize).collect();
-        if let Some(Held::Staged(s)) = &self.values[d.args[0]] {
+        if let Some(ValueLocation::Staged(s)) = &self.values[d.args[0]] {
             let s = s.transpose(&perm)?;
-            self.values[d.results[0]] = Some(Held::Staged(Rc::new(s)));
+            self.values[d.results[0]] = Some(ValueLocation::Staged(Rc::new(s)));
             return Ok(());
         }
         let tile = self.own_tile(b, d.args[0])?;

@@ -13,7 +13,7 @@ use tilelift_schedule::{LowerError, Resource};
 /// Scratch memory begins at multiples of this.
 pub(crate) const SCRATCH_ALIGN: u32 = 128;
 
-/// Bytes of a barrier word.
+/// Bytes of an mbarrier.
 const WORD: u32 = 8;
 
 /// A conversion between layouts.
@@ -45,32 +45,32 @@ pub(super) fn combined_type(elem: Scalar) -> LTy {
 pub(crate) struct RingBytes {
     /// Of each load all slots.
     pub loads: Vec<u32>,
-    /// What each store leaves through, of one team.
+    /// What each store leaves through, of one set.
     pub stores: Vec<u32>,
-    /// Where the words of teams lie that say whose turn it is; none for one team.
+    /// Where the words of consumer sets lie that say whose turn it is; none for one set.
     pub turns: Vec<i32>,
-    /// All barrier words.
+    /// All mbarriers.
     pub barriers: u32,
-    /// Teams.
-    teams: u32,
+    /// Consumer sets.
+    consumer_sets: u32,
 }
 
 impl RingBytes {
     pub fn of(plan: &Specialised, channel: &Channel) -> RingBytes {
         let own = channel.barrier_bytes();
-        let turns: Vec<i32> = (0..plan.teams).filter(|_| plan.teams > 1).map(|t| (own + WORD * t) as i32).collect();
+        let turns: Vec<i32> = (0..plan.consumer_sets).filter(|_| plan.consumer_sets > 1).map(|t| (own + WORD * t) as i32).collect();
         RingBytes {
             loads: plan.loads.iter().map(|(_, t)| t.bytes().next_multiple_of(ALIGN) * plan.depth).collect(),
             stores: plan.stores.iter().map(|(_, t)| t.bytes() / plan.staging_parts).collect(),
             barriers: own + WORD * turns.len() as u32,
             turns,
-            teams: plan.teams,
+            consumer_sets: plan.consumer_sets,
         }
     }
 
     /// Bytes from the beginning of shared memory to the end of the last of them.
     pub fn end(&self) -> u64 {
-        let stores = (0..self.teams).flat_map(|_| &self.stores);
+        let stores = (0..self.consumer_sets).flat_map(|_| &self.stores);
         let panels = self.loads.iter().chain(stores).fold(0, |at, &n| behind(at, ALIGN, n.into()));
         behind(panels, WORD, self.barriers.into())
     }

@@ -13,7 +13,7 @@
 
 use super::shared::SharedPoints;
 use super::vectors::to_words;
-use super::{Held, Lower, Tile};
+use super::{Lower, Tile, ValueLocation};
 use crate::lane::{AllocId, LVal, LaneBuilder};
 use crate::layout::legal_width;
 use crate::layout::search::staging;
@@ -320,7 +320,7 @@ impl Lower<'_> {
         if let Some(&l) = known.get(&v) {
             return Ok(l);
         }
-        if let Some(Held::Scalar(l)) = &self.values[v] {
+        if let Some(ValueLocation::Scalar(l)) = &self.values[v] {
             return Ok(*l);
         }
         let Some(i) = self.kernel.def_inst(v) else {

@@ -1,14 +1,14 @@
 //! Dots by group matrix instructions, and results that leave through panels.
 //!
 //! ```text
-//! sums of M x N, C groups of warps, instructions of m rows:   rows m(g + C r) to m(g + C r) + m - 1 belong to group g, repetition r
-//! operand along K:        step k begins at panel k / span, byte k mod span of the rows
+//! sums of M x N, C warpgroups, instructions of m rows:   rows m(g + C r) to m(g + C r) + m - 1 belong to group g, repetition r
+//! operand along K:        step k begins at panel k / swizzle, byte k mod swizzle of the rows
 //! operand along M or N:   step k begins at row k of the panels
 //! ```
 
 use super::stage::Staged;
-use super::{Held, Lower, Tile};
-use crate::lane::{BinOp, GroupOperand, LTy, LVal, LaneBuilder, LeftOperand, Multiply, Panels, Place, Special, Unit, Vals};
+use super::{Lower, Tile, ValueLocation};
+use crate::lane::{BinOp, GroupOperand, LTy, LVal, LaneBuilder, Multiply, OperandA, Panels, Place, Special, Unit, Vals};
 use crate::lane::{GroupMatrix, GroupMatrixId};
 use crate::layout::dots::DotPlan;
 use std::collections::BTreeMap;
@@ -17,7 +17,7 @@ use tilelift_ir::layout::{Axis, Layout, panel_swizzle};
 use tilelift_ir::{Inst, Value};
 use tilelift_schedule::LowerError;
 use tilelift_schedule::access::GlobalAccess;
-use tilelift_schedule::plan::{ALIGN, PanelTile, behind_reshapes, is_zero, trace};
+use tilelift_schedule::plan::{ALIGN, SwizzledTile, behind_reshapes, is_zero, trace};
 
 /// A sum that the main loop carries.
 pub(super) struct Sum {
@@ -39,39 +39,39 @@ pub(super) enum Start {
     Later(Vec<LVal>, LVal),
 }
 
-/// The left operand of a dot.
-pub(super) enum Left {
+/// The operand A of a dot.
+pub(super) enum SourceA {
     /// In the ring: the address of the group's first row, how it lies, bytes of a group's rows.
-    Shared { base: LVal, tile: PanelTile, along: bool, rows: u32 },
+    Shared { base: LVal, tile: SwizzledTile, along: bool, rows: u32 },
     /// Words of each fragment by its first row, in the first group, and its first column.
     Regs(BTreeMap<(u32, u32), Vals>),
 }
 
-impl Left {
+impl SourceA {
     /// The operand of an instruction: its part from `k` on, in repetition `r` of the groups' rows.
-    fn at(&self, row: &GroupMatrix, k: u32, r: u32, consumers: u32) -> Result<LeftOperand, LowerError> {
+    fn at(&self, row: &GroupMatrix, k: u32, r: u32, consumers: u32) -> Result<OperandA, LowerError> {
         match self {
-            Left::Shared { base, tile, along, rows } => {
-                Ok(LeftOperand::Shared(operand_at(*base, k, row, tile, *along, r * consumers * rows)))
+            SourceA::Shared { base, tile, along, rows } => {
+                Ok(OperandA::Shared(operand_at(*base, k, row, tile, *along, r * consumers * rows)))
             }
-            Left::Regs(fragments) => {
+            SourceA::Regs(fragments) => {
                 let at = (r * consumers * row.m, k);
                 let words = fragments
                     .get(&at)
-                    .ok_or_else(|| LowerError::unsupported("a dot", format!("the layout of its left operand has no fragment at {at:?}")))?;
-                Ok(LeftOperand::Regs(words.clone()))
+                    .ok_or_else(|| LowerError::unsupported("a dot", format!("the layout of its operand A has no fragment at {at:?}")))?;
+                Ok(OperandA::Regs(words.clone()))
             }
         }
     }
 }
 
 /// The part of an operand in shared memory from `k` on, `more` bytes behind the base.
-fn operand_at(base: LVal, k: u32, row: &GroupMatrix, t: &PanelTile, along_k: bool, more: u32) -> GroupOperand {
+fn operand_at(base: LVal, k: u32, row: &GroupMatrix, t: &SwizzledTile, along_k: bool, more: u32) -> GroupOperand {
     let byte = k * row.operand.bytes();
-    let offset = if along_k { byte / t.span * t.panel_bytes() + byte % t.span } else { k * t.span };
+    let offset = if along_k { byte / t.swizzle * t.panel_bytes() + byte % t.swizzle } else { k * t.swizzle };
     GroupOperand {
         at: Place { addr: base, offset: (offset + more) as i32 },
-        panels: Panels { span: t.span, along_k, stride: t.panel_bytes() },
+        panels: Panels { swizzle: t.swizzle, along_k, stride: t.panel_bytes() },
     }
 }
 
@@ -82,7 +82,7 @@ impl Lower<'_> {
         for (&v, s) in values.iter().zip(sums) {
             let regs = regs[at..at + s.count].to_vec();
             at += s.count;
-            self.values[v] = Some(Held::Tile(Rc::new(Tile { layout: s.layout.clone(), regs })));
+            self.values[v] = Some(ValueLocation::Tile(Rc::new(Tile { layout: s.layout.clone(), regs })));
         }
     }
 
@@ -91,8 +91,8 @@ impl Lower<'_> {
         let mut out = Vec::new();
         for &v in values {
             match &self.values[v] {
-                Some(Held::Tile(t)) => out.extend_from_slice(&t.regs),
-                Some(Held::Scalar(_) | Held::Staged(_) | Held::Local(_) | Held::Words(_)) | None => {
+                Some(ValueLocation::Tile(t)) => out.extend_from_slice(&t.regs),
+                Some(ValueLocation::Scalar(_) | ValueLocation::Staged(_) | ValueLocation::Local(_) | ValueLocation::Words(_)) | None => {
                     return Err(LowerError::unsupported(format!("{v} as a sum"), "it is no tile in registers"));
                 }
             }
@@ -116,7 +116,7 @@ impl Lower<'_> {
     }
 
     /// An operand in the slot that is being read: its load's number, its tile, and whether it is contiguous along K.
-    fn panels(&self, v: Value, k_dim: usize) -> Result<(usize, PanelTile, bool), LowerError> {
+    fn panels(&self, v: Value, k_dim: usize) -> Result<(usize, SwizzledTile, bool), LowerError> {
         let plan = &self.role_state()?.plan;
         let contiguous = |j: Inst| plan.loads.iter().find(|l| l.0 == j).map(|l| l.1.contiguous());
         let found = trace(self.kernel, v, &contiguous);
@@ -137,7 +137,7 @@ impl Lower<'_> {
         };
         let (mixed, fetched) = (role.plan.mixed, role.fetched.get(&i).cloned());
         // The products alone, where lanes add them to the sum.
-        let alone = if mixed { kept.is_some() } else { role.plan.brief };
+        let alone = if mixed { kept.is_some() } else { role.plan.promoted };
         let fresh = if mixed { is_zero(self.kernel, c) } else { self.sum_is_fresh(c) };
         let acc = if mixed && fresh { None } else { Some(self.tile(b, c, &plan.d)?.regs.clone()) };
         let start = match (mixed, alone, fresh, &acc) {
@@ -172,7 +172,7 @@ impl Lower<'_> {
         i: Inst,
         plan: &DotPlan,
         q: GroupMatrixId,
-        left: &Left,
+        left: &SourceA,
         start: Start,
     ) -> Result<Vec<LVal>, LowerError> {
         let d = &self.kernel.insts[i];
@@ -212,7 +212,7 @@ impl Lower<'_> {
     }
 
     /// The address of the slot that is being read, of a load's ring.
-    fn ring_base(&self, b: &mut LaneBuilder, load: usize, tile: &PanelTile) -> Result<LVal, LowerError> {
+    fn ring_base(&self, b: &mut LaneBuilder, load: usize, tile: &SwizzledTile) -> Result<LVal, LowerError> {
         let role = self.role_state()?;
         let Some([slot, _]) = role.reading else {
             return Err(LowerError::unsupported("a dot", "it is not in the loop that was specialised"));
@@ -220,39 +220,39 @@ impl Lower<'_> {
         Ok(super::stage::slot_base(b, role.rings[load], slot, tile.bytes().next_multiple_of(ALIGN)))
     }
 
-    /// The left operand of a dot: in the ring, or the words of its fragments in registers.
-    pub(super) fn left(&mut self, b: &mut LaneBuilder, i: Inst, plan: &DotPlan, q: GroupMatrixId) -> Result<Left, LowerError> {
+    /// The operand A of a dot: in the ring, or the words of its fragments in registers.
+    pub(super) fn left(&mut self, b: &mut LaneBuilder, i: Inst, plan: &DotPlan, q: GroupMatrixId) -> Result<SourceA, LowerError> {
         let row = self.group_row(q)?.clone();
         let v = self.kernel.insts[i].args[0];
         let Ok((number, tile, along)) = self.panels(v, 1) else {
             let held = self.tile(b, v, &plan.a)?;
-            return left_words(b, &held, plan, &row).map(Left::Regs);
+            return a_words(b, &held, plan, &row).map(SourceA::Regs);
         };
-        if self.role_state()?.plan.lefts.contains(&i) {
+        if self.role_state()?.plan.register_a.contains(&i) {
             return self.left_from_ring(b, i, number, &tile, along, &row);
         }
         // Bytes from one group's rows to the next one's.
-        let rows = if along { row.m * tile.span } else { row.m / tile.per * tile.panel_bytes() };
+        let rows = if along { row.m * tile.swizzle } else { row.m / tile.per * tile.panel_bytes() };
         let group = self.group_number(b);
         let step = b.i32(i64::from(rows));
         let own = b.mul(group, step);
         let base = self.ring_base(b, number, &tile)?;
-        Ok(Left::Shared { base: b.add(own, base), tile, along, rows })
+        Ok(SourceA::Shared { base: b.add(own, base), tile, along, rows })
     }
 
-    /// The fragments of a left operand that goes from its slot through registers. A part of the rows, as the groups share them, and of the columns
+    /// The fragments of an operand A that goes from its slot through registers. A part of the rows, as the groups share them, and of the columns
     /// that is whole in its panels is fetched at a time: elsewhere it lies likewise.
     fn left_from_ring(
         &mut self,
         b: &mut LaneBuilder,
         i: Inst,
         number: usize,
-        tile: &PanelTile,
+        tile: &SwizzledTile,
         along: bool,
         row: &GroupMatrix,
-    ) -> Result<Left, LowerError> {
+    ) -> Result<SourceA, LowerError> {
         let Some(map) = &row.a else {
-            return Err(LowerError::unsupported("a left operand in registers", format!("{} takes no such operand", row.name)));
+            return Err(LowerError::unsupported("an operand A in registers", format!("{} takes no such operand", row.name)));
         };
         let group_warps = self.target.units.as_ref().map_or(1, |u| u.group_warps);
         let consumers = self.role_state()?.plan.consumers;
@@ -263,10 +263,10 @@ impl Lower<'_> {
         };
         let (size, share) = (tile.elem.bytes(), consumers * row.m);
         let right = if along { tile.per } else { depth };
-        let map_of_part = panel_swizzle(&[share, right], size, usize::from(along), tile.span)?;
+        let map_of_part = panel_swizzle(&[share, right], size, usize::from(along), tile.swizzle)?;
         let layout = Rc::new(Layout::operand_of(&[share, right], map, &[consumers, 1], &[0, 1], &[Some(0), None])?);
         // Bytes from a part to the next one, down and to the right.
-        let down = if along { share * tile.span } else { share / tile.per * tile.panel_bytes() };
+        let down = if along { share * tile.swizzle } else { share / tile.per * tile.panel_bytes() };
         let mut fragments = BTreeMap::new();
         for (r, p) in (0..rows / share).flat_map(|r| (0..depth / right).map(move |p| (r, p))) {
             let at = b.add_const(base, i64::from(r * down + p * tile.panel_bytes()));
@@ -279,7 +279,7 @@ impl Lower<'_> {
         // One lane of the group gives the slot back, to be filled by units: when all have what they want of it.
         b.unit(Unit::FenceUnits);
         b.unit(Unit::GroupBarrier { warps: group_warps });
-        Ok(Left::Regs(fragments))
+        Ok(SourceA::Regs(fragments))
     }
 
     /// True for a carried sum that begins at zero, whose registers have no value before the first multiplication.
@@ -296,9 +296,9 @@ impl Lower<'_> {
         let Some(role) = &self.role else { return Ok(false) };
         let Some(n) = role.plan.stores.iter().position(|s| s.0 == i) else { return Ok(false) };
         let plan = role.plan.clone();
-        let (tile, map, staging, elected) = (&plan.stores[n].1, role.store_maps[n], role.staging[role.team][n], role.elected);
+        let (tile, map, staging, elected) = (&plan.stores[n].1, role.store_maps[n], role.staging[role.set][n], role.elected);
         let value = behind_reshapes(kernel, kernel.operand(i, "value")[0]);
-        let Some(Held::Tile(held)) = self.values[value].clone() else { return Ok(false) };
+        let Some(ValueLocation::Tile(held)) = self.values[value].clone() else { return Ok(false) };
         let dots: Vec<Rc<DotPlan>> = plan.dots.iter().filter_map(|&(j, _)| self.assigned.dots[j].clone()).collect();
         let (Some(&(_, q)), true) = (plan.dots.first(), dots.iter().any(|p| *p.d == *held.layout)) else { return Ok(false) };
         let row = self.group_row(q)?.clone();
@@ -308,7 +308,7 @@ impl Lower<'_> {
         self.order_access(b, access.view_value, true, &held.layout, &indices);
         let indices = self.bulk_indices(b, access.view_value, tile.slowest(), indices);
         // A group's rows of one repetition, panel by panel.
-        let share = row.m * tile.span * tile.panels();
+        let share = row.m * tile.swizzle * tile.panels();
         let shares = shares(&held.layout, &row, plan.consumers);
         let group = self.group_number(b);
         let base = {
@@ -326,9 +326,9 @@ impl Lower<'_> {
             let t = b.i32(i64::from(times));
             b.mul(v, t)
         };
-        let (down, warps_down) = (part(lane, 15, tile.span), part(warp, group_warps - 1, 16 * tile.span));
+        let (down, warps_down) = (part(lane, 15, tile.swizzle), part(warp, group_warps - 1, 16 * tile.swizzle));
         let row_part = b.add(down, warps_down);
-        let chunks = tile.span / 16;
+        let chunks = tile.swizzle / 16;
         let swizzle = {
             // Rows repeat the swizzle every eight; with narrow panels it moves on every second or fourth row.
             let by = b.i32(i64::from(7 - (chunks.trailing_zeros() + 4)));
@@ -367,7 +367,7 @@ impl Lower<'_> {
                     let flip = b.i32(i64::from(inside));
                     let chunk = b.bin(BinOp::Xor, chunk, flip);
                     let addr = b.add(own, chunk);
-                    let offset = r as u32 * share + c / tile.per * row.m * tile.span;
+                    let offset = r as u32 * share + c / tile.per * row.m * tile.swizzle;
                     b.unit(Unit::StoreMatrix { srcs: words, to: Place { addr, offset: offset as i32 } });
                 }
             }
@@ -378,7 +378,7 @@ impl Lower<'_> {
                 for p in 0..tile.panels() {
                     let right = b.add_const(indices[fast], i64::from(p * tile.per));
                     let down = b.add_const(down, i64::from(repetition * plan.consumers * row.m));
-                    let from = Place { addr: base, offset: (r * share + p * row.m * tile.span) as i32 };
+                    let from = Place { addr: base, offset: (r * share + p * row.m * tile.swizzle) as i32 };
                     let at = [right, down].into_iter().chain(tile.order[2..].iter().map(|&d| indices[d])).collect();
                     b.unit(Unit::BulkStore { map, from, at, reduce: None, guard: elected });
                 }
@@ -389,15 +389,15 @@ impl Lower<'_> {
     }
 }
 
-/// The words of each fragment of a left operand in registers, by its first row, in the first group, and its first column.
-pub(super) fn left_words(
+/// The words of each fragment of an operand A in registers, by its first row, in the first group, and its first column.
+pub(super) fn a_words(
     b: &mut LaneBuilder,
     held: &Tile,
     plan: &DotPlan,
     row: &GroupMatrix,
 ) -> Result<BTreeMap<(u32, u32), Vals>, LowerError> {
     let Some(map) = &row.a else {
-        return Err(LowerError::unsupported("a left operand in registers", format!("{} takes no such operand", row.name)));
+        return Err(LowerError::unsupported("an operand A in registers", format!("{} takes no such operand", row.name)));
     };
     let per_word = (4 / row.operand.bytes()).max(1) as usize;
     let mut fragments = BTreeMap::new();

@@ -431,7 +431,7 @@ fn attentions(list: &mut Vec<Case>) {
             }
         }
     }
-    // Heads, and tiles that two groups of warps share where there are units for that.
+    // Heads, and tiles that two warpgroups share where there are units for that.
     for (heads, queries, keys, dim, size) in [(2, 70, 200, 64, Small), (3, 130, 130, 128, Small), (6, 1000, 1000, 128, Large)] {
         for (elem, causal) in [(F16, true), (BF16, false)] {
             let config = Attention { stages: 2, ..Attention::new(elem, dim, causal).tile(128, 4096 / dim, 8) };

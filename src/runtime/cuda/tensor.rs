@@ -33,8 +33,8 @@ const fn data_type(elem: Scalar, tf32: bool) -> u32 {
 }
 
 /// `CUtensorMapSwizzle`.
-const fn swizzle(span: u32) -> u32 {
-    match span {
+const fn swizzle(swizzle: u32) -> u32 {
+    match swizzle {
         128 => 3,
         64 => 2,
         32 => 1,
@@ -61,7 +61,7 @@ pub(super) fn encode(t: &TensorMap) -> Result<Encoded, CudaError> {
             t.box_extents.as_ptr(),
             steps.as_ptr(),
             0,
-            swizzle(t.span),
+            swizzle(t.swizzle),
             PROMOTE_256,
             0,
         )

@@ -7,7 +7,7 @@ use tilelift_isel::ScheduleKind;
 /// Bytes of depth that a step of the main loop multiplies: a row of a panel.
 const DEPTH: u32 = 128;
 
-/// The steps, each with all those before it: a loop with asynchronous copies; a warp that copies and a group of warps that multiplies;
+/// The steps, each with all those before it: a loop with asynchronous copies; a warp that copies and a warpgroup that multiplies;
 /// a second group for half of the rows; the model's tile; instances that run many tiles; a ring as deep as fits; the rest of the model's
 /// choice. `best` is that choice.
 pub(crate) fn ladder(elem: Scalar, best: Variant) -> Vec<Variant> {
@@ -38,7 +38,7 @@ mod tests {
 
     #[test]
     fn every_step_changes_something_and_the_last_one_is_the_choice() {
-        let best = Variant { tile: Some([128, 256, 64]), consumers: Some(2), teams: Some(1), units: true, ..Variant::default() };
+        let best = Variant { tile: Some([128, 256, 64]), consumers: Some(2), consumer_sets: Some(1), units: true, ..Variant::default() };
         let list = ladder(Scalar::BF16, best);
         assert_eq!((list.len(), list.last()), (7, Some(&best)));
         assert!(list.windows(2).all(|w| w[0] != w[1]));

@@ -13,7 +13,7 @@ use tilelift::{CompileError, OptLevel, optimise};
 use tilelift_ir::{BuildErrors, Scalar, text, verify};
 use tilelift_isel::{Target, lane, lower, plan, prove};
 use tilelift_kernels::Attention;
-use tilelift_kernels::explicit::{Teams, cases};
+use tilelift_kernels::explicit::{Consumers, cases};
 use tilelift_kernels::workload::{AttentionCase, Workload};
 use tilelift_nvptx::{EmitOptions, emit};
 
@@ -61,11 +61,11 @@ pub(crate) fn kernels() -> Vec<(String, Box<dyn Workload>)> {
 /// Those whose author says who does what: of the cases, and of the suites of products and norms.
 pub(crate) fn explicit() -> Vec<(String, Box<dyn Workload>)> {
     let cases = cases().into_iter().map(|c| (c.name, c.workload));
-    let gemm = |(elem, (trans_b, teams))| {
-        let variant = Variant { explicit: Some(teams), ..Variant::default() };
+    let gemm = |(elem, (trans_b, consumer_sets))| {
+        let variant = Variant { explicit: Some(consumer_sets), ..Variant::default() };
         Problem::Gemm { elem, out: elem, trans: (false, trans_b), batch: 1, m: 4096, n: 4096, k: 4096 }.workload(&variant).1
     };
-    let ways = [(false, Teams::Turns), (false, Teams::Halves), (true, Teams::Turns), (true, Teams::Halves)];
+    let ways = [(false, Consumers::PingPong), (false, Consumers::Cooperative), (true, Consumers::PingPong), (true, Consumers::Cooperative)];
     let products = [Scalar::BF16, Scalar::F16].into_iter().flat_map(|elem| ways.map(|w| (elem, w))).map(gemm);
     let shapes = [Scalar::BF16, Scalar::F32].into_iter().flat_map(|elem| WIDE_COLS.map(|cols| (elem, cols)));
     let norms = shapes.flat_map(|(elem, cols)| wide_norms(elem, WIDE_ROWS, cols)).map(|p| p.workload(&Variant::default()).1);

@@ -142,7 +142,7 @@ pub(crate) fn row(name: &str, [plain, searched]: [Counts; 2], times: Option<[Opt
         if a == b { a.to_string() } else { format!("{a} → {b}") }
     };
     let cells = [cell(|c| c.conversions), cell(|c| c.shared_bytes), cell(|c| c.conflicts), cell(|c| c.sectors), cell(|c| c.instructions)];
-    let time = times.map_or_else(String::new, |t| format!(" {} |", super::foresee::cell(t)));
+    let time = times.map_or_else(String::new, |t| format!(" {} |", super::estimate::cell(t)));
     format!("| `{name}` | {} |{time}\n", cells.join(" | "))
 }
 

@@ -4,7 +4,7 @@
 //!  Selection ─► Problem × Variant ─► gpu   times on hardware, against cuBLASLt and device copies   ─┐
 //!                                └─► sim   counts of the simulator: instructions, conflicts, sectors ├─► report
 //!  kernel list ────────────────────► layouts  counts without and with searched layouts              │
-//!  kernel list ────────────────────► foresee  times of the cost model, beside measured ones
+//!  kernel list ────────────────────► estimate  times of the cost model, beside measured ones
 //!  kernel list ────────────────────► compile  wall time of every stage of the compiler              ─┘
 //! ```
 //!
@@ -21,8 +21,8 @@ pub(crate) mod ablation;
 pub(crate) mod blaslt;
 pub(crate) mod check;
 pub(crate) mod compile;
+pub(crate) mod estimate;
 pub(crate) mod fill;
-pub(crate) mod foresee;
 #[cfg(feature = "cuda")]
 pub(crate) mod gpu;
 pub(crate) mod layouts;

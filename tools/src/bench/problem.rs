@@ -9,7 +9,7 @@ use tilelift::{OptLevel, Options};
 use tilelift_ir::{Scalar, SortOrder};
 use tilelift_isel::gemm::{Choice, Product, Streams};
 use tilelift_isel::{LowerOptions, ScheduleKind};
-use tilelift_kernels::explicit::{BLOCKS, ClusterNorm, ClusterNormCase, RingGemm, RingGemmCase, StreamNorm, StreamNormCase, Teams};
+use tilelift_kernels::explicit::{BLOCKS, ClusterNorm, ClusterNormCase, Consumers, RingGemm, RingGemmCase, StreamNorm, StreamNormCase};
 use tilelift_kernels::tensor::Init;
 use tilelift_kernels::workload::{
     AttentionCase, CumSumCase, FusedGemmCase, GemmCase, RmsNormCase, SiluMulCase, SoftmaxCase, SplitGemmCase, StreamGemmCase,
@@ -184,14 +184,14 @@ pub(crate) struct Variant {
     pub(crate) warps: Option<u32>,
     pub(crate) stages: Option<u32>,
     pub(crate) group: Option<u32>,
-    /// Groups of warps that multiply, of a specialised kernel.
+    /// Warpgroups that multiply, of a specialised kernel.
     pub(crate) consumers: Option<u32>,
-    /// Teams that take tiles in turns.
-    pub(crate) teams: Option<u32>,
+    /// Consumers that take tiles in ping-pong.
+    pub(crate) consumer_sets: Option<u32>,
     /// Operands are multiplied the other way round.
     pub(crate) swapped: bool,
-    /// The kernel whose author says who does what, in teams of this kind.
-    pub(crate) explicit: Option<Teams>,
+    /// The kernel whose author says who does what, in consumer sets of this kind.
+    pub(crate) explicit: Option<Consumers>,
     /// How the main loop runs.
     pub(crate) schedule: Option<ScheduleKind>,
     /// Whether products run while lanes compute, where loops are specialised.
@@ -202,8 +202,8 @@ pub(crate) struct Variant {
     pub(crate) program: Option<bool>,
     /// Whether a launch may begin while the one in front of it ends.
     pub(crate) early: Option<bool>,
-    /// Bytes of the rows of panels, where loops are specialised; whether left operands go through registers, and results by bulk copies.
-    pub(crate) span: Option<u32>,
+    /// Bytes of the rows of panels, where loops are specialised; whether operands A go through registers, and results by bulk copies.
+    pub(crate) swizzle: Option<u32>,
     pub(crate) left: Option<bool>,
     pub(crate) bulk: Option<bool>,
     /// Parts of the depth of a product.
@@ -221,7 +221,7 @@ impl From<Choice> for Variant {
             stages: Some(c.stages),
             group: Some(c.group),
             consumers: Some(c.consumers),
-            teams: Some(c.teams),
+            consumer_sets: Some(c.consumer_sets),
             swapped: c.swapped,
             splits: Some(c.splits),
             streams: c.streams,
@@ -242,11 +242,21 @@ impl Variant {
     /// What the compiler is told.
     pub(crate) fn options(&self, opt: OptLevel) -> Options {
         // A ring of slots is as deep as fits, unless its depth was asked for.
-        let Variant { schedule, stages, overlap, persistent, program: as_program, consumers, teams, early: early_launch, .. } = *self;
-        let Variant { span, left: left_registers, bulk: bulk_results, .. } = *self;
-        let loops =
-            LowerOptions { schedule, stages, overlap, persistent, as_program, consumers, teams, early_launch, ..LowerOptions::default() };
-        let lower = LowerOptions { span, left_registers, bulk_results, ..loops };
+        let Variant { schedule, stages, overlap, persistent, program: as_program, consumers, consumer_sets, early: early_launch, .. } =
+            *self;
+        let Variant { swizzle, left: a_from_registers, bulk: bulk_stores, .. } = *self;
+        let loops = LowerOptions {
+            schedule,
+            stages,
+            overlap,
+            persistent,
+            as_program,
+            consumers,
+            consumer_sets,
+            early_launch,
+            ..LowerOptions::default()
+        };
+        let lower = LowerOptions { swizzle, a_from_registers, bulk_stores, ..loops };
         Options { opt, lower, ..Options::default() }
     }
 }
@@ -326,7 +336,7 @@ impl Problem {
         if let Some(early) = variant.early {
             name += if early { " early" } else { " not early" };
         }
-        name += &variant.span.map(|s| format!(" span {s}")).unwrap_or_default();
+        name += &variant.swizzle.map(|s| format!(" swizzle {s}")).unwrap_or_default();
         if variant.left == Some(true) {
             name += " left by registers";
         }
@@ -380,11 +390,12 @@ impl Problem {
             Problem::StreamNorm { elem, rows, cols, blocks } => {
                 let c = StreamNorm::new(elem, blocks, cols);
                 let warps = variant.warps.unwrap_or(c.warps);
-                let (teams, slots) = (variant.consumers.unwrap_or(c.teams), variant.stages.unwrap_or(c.slots));
-                let config = StreamNorm { warps, teams, slots, ..c };
+                let (consumer_sets, slots) = (variant.consumers.unwrap_or(c.consumer_sets), variant.stages.unwrap_or(c.slots));
+                let config = StreamNorm { warps, consumer_sets, slots, ..c };
                 let columns = config.tile_chunks * config.chunk();
                 (
-                    label(&[1, columns], warps, None, None) + &format!(" {blocks} blocks, {} teams, {} slots", config.teams, config.slots),
+                    label(&[1, columns], warps, None, None)
+                        + &format!(" {blocks} blocks, {} consumer sets, {} slots", config.consumer_sets, config.slots),
                     Box::new(StreamNormCase { config, rows, cols, clusters: BLOCKS / blocks, init }),
                 )
             }
@@ -408,9 +419,9 @@ impl Problem {
                 (label(&[tile_rows, tile_cols], config.warps, None, Some(group)), Box::new(TransposeCase { config, rows, cols, init }))
             }
             Problem::Gemm { elem, trans, m, n, k, .. } if variant.explicit.is_some() => {
-                let teams = variant.explicit.unwrap_or(Teams::Turns);
-                let config = RingGemm::new(elem, teams).transposed(trans.1).for_shape(m, n, k);
-                let word = if teams == Teams::Turns { "turns" } else { "halves" };
+                let consumer_sets = variant.explicit.unwrap_or(Consumers::PingPong);
+                let config = RingGemm::new(elem, consumer_sets).transposed(trans.1).for_shape(m, n, k);
+                let word = if consumer_sets == Consumers::PingPong { "turns" } else { "halves" };
                 let name = format!("{}x{}x{} explicit, in {word}", config.bm, config.bn, config.bk);
                 (name, Box::new(RingGemmCase { config, m, n, k, programs: PROCESSORS }))
             }
@@ -425,7 +436,9 @@ impl Problem {
                     // Warps and stages follow from the tile there.
                     let word = if variant.schedule.is_some() { " specialised" } else { "" };
                     name = format!("{}x{}x{}{word} g{}", config.bm, config.bn, config.bk, config.group);
-                    for (letter, value) in [('c', variant.consumers), ('t', variant.teams.filter(|&t| t > 1)), ('s', variant.stages)] {
+                    for (letter, value) in
+                        [('c', variant.consumers), ('t', variant.consumer_sets.filter(|&t| t > 1)), ('s', variant.stages)]
+                    {
                         if let Some(v) = value {
                             name += &format!(" {letter}{v}");
                         }

@@ -27,11 +27,11 @@ impl Record {
     /// Its line.
     fn line(&self) -> String {
         let Product { batch, shape: [m, n, k], elem, out, trans } = self.product;
-        let Choice { tile: [bm, bn, bk], consumers, teams, swapped, stages, group, splits, streams } = self.choice;
+        let Choice { tile: [bm, bn, bk], consumers, consumer_sets, swapped, stages, group, splits, streams } = self.choice;
         let streams = streams.map_or_else(String::new, |s| format!("\"streams\": \"{s}\", "));
         format!(
             "{{\"device\": {}, \"batch\": {batch}, \"m\": {m}, \"n\": {n}, \"k\": {k}, \"elem\": \"{elem}\", \"out\": \"{out}\", \"trans_a\": {}, \"trans_b\": {}, \
-             \"tile\": [{bm}, {bn}, {bk}], \"consumers\": {consumers}, \"teams\": {teams}, \"swapped\": {swapped}, \"stages\": {stages}, \"group\": {group}, \"splits\": {splits}, {streams}\
+             \"tile\": [{bm}, {bn}, {bk}], \"consumers\": {consumers}, \"consumer_sets\": {consumer_sets}, \"swapped\": {swapped}, \"stages\": {stages}, \"group\": {group}, \"splits\": {splits}, {streams}\
              \"seconds\": {:e}, \"predicted\": {:e}}}",
             quote(&self.device),
             trans.0,
@@ -60,7 +60,7 @@ impl Record {
             choice: Choice {
                 tile: tile.try_into().ok()?,
                 consumers: of("consumers")?,
-                teams: of("teams")?,
+                consumer_sets: of("consumer_sets")?,
                 swapped: v["swapped"].as_bool()?,
                 stages: of("stages")?,
                 group: of("group")?,
@@ -77,7 +77,7 @@ impl Record {
     /// Nothing in the choice is zero, or more than any machine has.
     fn makes_sense(&self) -> bool {
         let c = &self.choice;
-        let numbers = [(c.consumers, 8), (c.teams, 2), (c.stages, 64), (c.group, 1 << 16), (c.splits, 64)];
+        let numbers = [(c.consumers, 8), (c.consumer_sets, 2), (c.stages, 64), (c.group, 1 << 16), (c.splits, 64)];
         c.tile.iter().all(|&e| (1..=4096).contains(&e)) && numbers.iter().all(|&(x, most)| (1..=most).contains(&x))
     }
 }
@@ -121,7 +121,16 @@ mod tests {
         Record {
             device: "a \"GPU\"".into(),
             product: Product { batch: 3, shape: [64, 128, 256], elem: Scalar::F8E4M3, out: Scalar::BF16, trans: (false, true) },
-            choice: Choice { tile: [64, 128, 128], consumers: 1, teams: 2, swapped: true, stages: 4, group: 8, splits: 2, streams: None },
+            choice: Choice {
+                tile: [64, 128, 128],
+                consumers: 1,
+                consumer_sets: 2,
+                swapped: true,
+                stages: 4,
+                group: 8,
+                splits: 2,
+                streams: None,
+            },
             seconds,
             predicted: 1.5e-6,
         }

@@ -7,7 +7,7 @@ use tilelift_ir::Scalar;
 use tilelift_isel::gemm::{Streams, rank};
 use tilelift_isel::{ScheduleKind, Target};
 use tilelift_kernels::Gemm;
-use tilelift_kernels::explicit::{StreamNorm, Teams};
+use tilelift_kernels::explicit::{Consumers, StreamNorm};
 
 /// Which problems of the suites, and which variants of each.
 #[derive(Clone, PartialEq, Debug, Default)]
@@ -36,12 +36,12 @@ pub(crate) struct Selection {
     /// Whether launches overlap.
     pub(crate) early: Vec<bool>,
     /// Forms of specialised loops: see [`Variant`].
-    pub(crate) spans: Vec<u32>,
-    pub(crate) lefts: Vec<bool>,
+    pub(crate) swizzles: Vec<u32>,
+    pub(crate) register_a: Vec<bool>,
     pub(crate) bulks: Vec<bool>,
     pub(crate) splits: Vec<u32>,
     pub(crate) streams: Vec<Streams>,
-    pub(crate) teams: Vec<u32>,
+    pub(crate) consumer_sets: Vec<u32>,
     /// Whether operands of products are multiplied the other way round.
     pub(crate) swapped: bool,
     /// Kernels with explicit control, too, where there is one for a product.
@@ -169,19 +169,22 @@ impl Selection {
         // Who asks for parts asks for no streams, and the other way round.
         let parts = self.splits.iter().map(|&k| (k, None)).chain(self.streams.iter().map(|&d| (1, Some(d))));
         let list = each(list, &parts.collect::<Vec<_>>(), gemm, |v, (k, d)| (v.splits, v.streams) = (Some(k), d));
-        let list = each(list, &self.teams, gemm, |v, x| v.teams = Some(x));
+        let list = each(list, &self.consumer_sets, gemm, |v, x| v.consumer_sets = Some(x));
         let list = each(list, &self.consumers, rings, |v, x| v.consumers = Some(x));
         let list = each(list, &self.overlaps, attention, |v, x| v.overlap = Some(x));
         let list = each(list, &self.persistent, loops, |v, x| v.persistent = Some(x));
         let list = each(list, &self.programs, rings, |v, x| v.program = Some(x));
         let list = each(list, &self.early, true, |v, x| v.early = Some(x));
-        let list = each(list, &self.spans, rings, |v, x| v.span = Some(x));
-        let list = each(list, &self.lefts, rings, |v, x| v.left = Some(x));
+        let list = each(list, &self.swizzles, rings, |v, x| v.swizzle = Some(x));
+        let list = each(list, &self.register_a, rings, |v, x| v.left = Some(x));
         let list = each(list, &self.bulks, rings, |v, x| v.bulk = Some(x));
         let mut list = each(list, &self.schedules, loops, |v, x| v.schedule = Some(x));
         let ring = |p: &Problem| matches!(*p, Problem::Gemm { elem: Scalar::F16 | Scalar::BF16, out, trans: (false, _), batch: 1, .. } if out == p.elem());
         if self.explicit && units.is_some() && ring(problem) {
-            list.extend([Teams::Turns, Teams::Halves].map(|teams| Variant { explicit: Some(teams), ..Variant::default() }));
+            list.extend(
+                [Consumers::PingPong, Consumers::Cooperative]
+                    .map(|consumer_sets| Variant { explicit: Some(consumer_sets), ..Variant::default() }),
+            );
         }
         list
     }

@@ -99,7 +99,7 @@ pub fn time(works: &[Work<'_>], warm_up: u32, n: u32, stream: &CudaStream) -> Re
     let mut turns = works.iter().cycle();
     let mut launch = |count: u32| turns.by_ref().take(count as usize).try_for_each(|w| w.launch(stream));
     let timed = launch(warm_up).and_then(|()| stream.time(|| launch(n)));
-    // On an error, launches may still be under way.
+    // On an error, launches may still be in flight.
     let idle = stream.synchronize();
     timed.and_then(|seconds| idle.map(|()| seconds / f64::from(n)))
 }

@@ -37,10 +37,10 @@ what to run (lists are separated by commas; every combination is run)
   --warps N,…  --stages N,…  --group N,…
   --schedule NAME,…   specialised or pipelined (gemm, attention; the planner's choice)
   --splits N,…        parts of the depth, added up by a second launch (gemm; the model's choice)
-  --streams NxA,…     steps of the depth dealt out to N workers, A tiles abreast, or, with `r` behind, those of the rest that full rounds of
+  --streams NxA,…     k-iterations dealt out to N workers, A tiles abreast, or, with `r` behind, those of the rest that full rounds of
                       tiles leave: 132x1, 132x3r (gemm; the model's choice)
-  --consumers N,…     groups of warps that multiply (gemm, attention; the planner's choice)
-  --teams N,…         1, or 2 that take tiles in turns (gemm; the model's choice)
+  --consumers N,…     consumer warpgroups (gemm, attention; the planner's choice)
+  --consumer-sets N,…         1, or 2 that take tiles in ping-pong (gemm; the model's choice)
   --swapped           multiply operands the other way round (gemm with a tile; the model's choice)
   --explicit          the kernels whose author says who does what, too (gemm of f16 and bf16; compile)
   --ablation          from a pipelined loop to the model's choice, one step of specialisation after the other (gemm without tiles)
@@ -49,8 +49,8 @@ what to run (lists are separated by commas; every combination is run)
   --persistent WORD,… an instance runs several grid positions: on, off (gemm, attention; the planner's choice)
   --as-program WORD,… a specialised loop is lowered as the kernel with tasks that it is written as, where it is: on, off (off)
   --early WORD,…      launches begin while the ones in front of them end: on, off (on, where the target has it)
-  --span N,…          bytes of the rows of panels in which operands wait: 128, 64, 32 (specialised gemm, attention; the planner's choice)
-  --left WORD,…       left operands from panels, or through registers (likewise)
+  --swizzle N,…          bytes of the rows of panels in which operands wait: 128, 64, 32 (specialised gemm, attention; the planner's choice)
+  --operand-a WORD,…       operands A from panels, or through registers (likewise)
   --results WORD,…    results in bulk, or by lanes (likewise)
   --no-library        leave cuBLASLt out
   --filter TEXT       only problems, or kernels to compile, whose name contains the text
@@ -173,7 +173,7 @@ fn job(parser: &mut lexopt::Parser) -> Result<Job, CliError> {
             Long("swapped") => s.swapped = true,
             Long("explicit") => s.explicit = true,
             Long("ablation") => s.ablation = true,
-            Long("teams") => s.teams = numbers(parser, "teams", 2)?,
+            Long("consumer-sets") => s.consumer_sets = numbers(parser, "consumer-sets", 2)?,
             Long("group") => s.groups = numbers(parser, "group", 1 << 16)?,
             Long("schedule") => s.schedules = words(parser, "schedule", &options::SCHEDULES)?,
             Long("causal") => s.causal = words(parser, "causal", &SWITCH)?,
@@ -181,8 +181,8 @@ fn job(parser: &mut lexopt::Parser) -> Result<Job, CliError> {
             Long("early") => s.early = words(parser, "early", &SWITCH)?,
             Long("as-program") => s.programs = words(parser, "as-program", &SWITCH)?,
             Long("persistent") => s.persistent = words(parser, "persistent", &SWITCH)?,
-            Long("span") => s.spans = numbers(parser, "span", 128)?,
-            Long("left") => s.lefts = words(parser, "left", &options::LEFTS)?,
+            Long("swizzle") => s.swizzles = numbers(parser, "swizzle", 128)?,
+            Long("operand-a") => s.register_a = words(parser, "operand-a", &options::LEFTS)?,
             Long("results") => s.bulks = words(parser, "results", &options::RESULTS)?,
             Long("no-library") => library = false,
             Long("filter") => filter = parser.value()?.to_string_lossy().into_owned(),

@@ -78,7 +78,7 @@ pub(super) fn run(parser: &mut lexopt::Parser, streams: &mut Streams<'_>) -> Out
             let [bm, bn, bk] = best.tile;
             (splits, dealt) = (best.splits, best.streams);
             config = Gemm { group: best.group, ..config.tile(bm, bn, bk).swap(best.swapped) };
-            options.lower = LowerOptions { consumers: Some(best.consumers), teams: Some(best.teams), ..options.lower };
+            options.lower = LowerOptions { consumers: Some(best.consumers), consumer_sets: Some(best.consumer_sets), ..options.lower };
         }
     }
     let config = config.epilogue(job.bias.then_some(job.config.out), job.activation).for_shape(m, n, k);

@@ -107,8 +107,8 @@ fn layer(elem: Scalar, activation: Activation, [m, n, k]: [u32; 3], target: &Tar
     g.add("norm", norm.build()?, norm.grid(m), &[x.into(), scale.into(), h.into(), eps.into()])?;
     let gemm = Gemm::new(elem).for_shape(m, n, k);
     let product = Product { batch: 1, shape: [m, n, k], elem, out: elem, trans: (gemm.trans_a, gemm.trans_b) };
-    // What a graph launches is one kernel with the planner's teams.
-    let plain = |c: &Choice| !c.sums_apart() && c.teams == 1 && !c.swapped;
+    // What a graph launches is one kernel with the planner's consumer sets.
+    let plain = |c: &Choice| !c.sums_apart() && c.consumer_sets == 1 && !c.swapped;
     let gemm = match rank(target, &product).into_iter().map(|r| r.choice).find(plain) {
         Some(Choice { tile: [bm, bn, bk], group, .. }) => Gemm { group, ..gemm.tile(bm, bn, bk) },
         None => gemm,

@@ -1,7 +1,7 @@
 //! `opt`, `explain` and `dot`: what the optimizer makes of a file, and why.
 
 use super::{CliError, Outcome, Streams, input, options};
-use crate::bench::{foresee, layouts};
+use crate::bench::{estimate, layouts};
 use crate::execute::{DeviceKind, Executor};
 use lexopt::Arg::{Long, Short, Value};
 use tilelift::targets;
@@ -16,7 +16,7 @@ usage: tilelift opt FILE [OPTION…]
        tilelift opt --times [TEXT] [--target NAME] [--device cuda] [--large | --all] [--part I/N]
 
 Prints every kernel of the file after a stage of the optimizer. With --table: what the simulator counts for kernels of the library
-whose name contains TEXT, per program, at level 0 and at level 2. With --times: the time that the cost model foresees for whole launches of
+whose name contains TEXT, per program, at level 0 and at level 2. With --times: the time that the cost model estimates for whole launches of
 the library's acceptance cases, at level 0 and at level 2.
   --stage NAME    logical (default): equality saturation over the tile program; physical: that, then the layouts of its tiles
   --target NAME   what layouts are chosen for (with --stage physical)
@@ -49,7 +49,7 @@ struct Job {
     physical: bool,
     table: bool,
     times: bool,
-    choice: foresee::Choice,
+    choice: estimate::Choice,
     part: [usize; 2],
     device: Option<DeviceKind>,
 }
@@ -81,7 +81,7 @@ fn job(parser: &mut lexopt::Parser, command: Command) -> Result<Job, CliError> {
     let (opt, stages) = (command == Command::Opt, command != Command::Dot);
     let mut given = Vec::new();
     let (mut path, mut allow, mut report, mut target, mut physical) = (None, None, false, None, false);
-    let (mut table, mut times, mut choice, mut part, mut device) = (false, false, foresee::Choice::Of(Size::Small), [1, 1], None);
+    let (mut table, mut times, mut choice, mut part, mut device) = (false, false, estimate::Choice::Of(Size::Small), [1, 1], None);
     while let Some(arg) = parser.next()? {
         if let Long(name) = arg {
             given.push(name.to_owned());
@@ -96,8 +96,8 @@ fn job(parser: &mut lexopt::Parser, command: Command) -> Result<Job, CliError> {
             Long("report") if opt => report = true,
             Long("table") if opt => table = true,
             Long("times") if opt => times = true,
-            Long("large") if opt => choice = foresee::Choice::Of(Size::Large),
-            Long("all") if opt => choice = foresee::Choice::Widest,
+            Long("large") if opt => choice = estimate::Choice::Of(Size::Large),
+            Long("all") if opt => choice = estimate::Choice::Widest,
             Long("part") if opt => part = piece(&parser.value()?.to_string_lossy())?,
             Long("device") if opt => device = Some(options::word(parser, "device", &[("cuda", DeviceKind::Cuda)])?),
             Value(v) if path.is_none() => path = Some(v.to_string_lossy().into_owned()),
@@ -182,24 +182,24 @@ fn table(job: &Job, streams: &mut Streams<'_>) -> Outcome {
     let device = job.device.map(|kind| options::open(kind, job.target.as_ref())).transpose()?;
     let of_device = device.as_ref().and_then(|d| d.target().cloned());
     let target = job.target.clone().or(of_device).unwrap_or_else(targets::usual);
-    let mut list = if job.table { layouts::selected(&job.path) } else { foresee::selected(&job.path, job.choice) };
+    let mut list = if job.table { layouts::selected(&job.path) } else { estimate::selected(&job.path, job.choice) };
     if list.is_empty() {
         return Err(CliError::Usage(nothing(&job.path, job.table)));
     }
     let [part, parts] = job.part;
     let size = list.len().div_ceil(parts);
     list = list.into_iter().skip((part - 1) * size).take(size).collect();
-    write!(streams.out, "{}", if job.table { layouts::head(device.is_some()) } else { foresee::HEAD.to_owned() })?;
+    write!(streams.out, "{}", if job.table { layouts::head(device.is_some()) } else { estimate::HEAD.to_owned() })?;
     for case in list {
         let failed = |e: String| CliError::Failed(format!("{}: {e}", case.name));
         let launches = case.launches(None).map_err(|e| failed(e.to_string()))?;
         let times = timed(&case, &launches, device.as_ref()).map_err(failed)?;
         let line = if job.table {
-            let [plain, searched] = foresee::LEVELS.map(|opt| layouts::measure(&case, &target, opt));
+            let [plain, searched] = estimate::LEVELS.map(|opt| layouts::measure(&case, &target, opt));
             layouts::row(&case.name, [plain.map_err(failed)?, searched.map_err(failed)?], times)
         } else {
-            let [plain, searched] = foresee::LEVELS.map(|opt| foresee::foreseen(&launches, &target, opt));
-            foresee::row(&case.name, [plain.map_err(failed)?, searched.map_err(failed)?], times.unwrap_or_default())
+            let [plain, searched] = estimate::LEVELS.map(|opt| estimate::estimated(&launches, &target, opt));
+            estimate::row(&case.name, [plain.map_err(failed)?, searched.map_err(failed)?], times.unwrap_or_default())
         };
         write!(streams.out, "{line}")?;
         streams.out.flush()?;
@@ -239,7 +239,7 @@ fn nothing(text: &str, table: bool) -> String {
 fn timed(case: &Case, launches: &[CaseLaunch], device: Option<&Executor>) -> Result<Option<[Option<f64>; 2]>, String> {
     #[cfg(feature = "cuda")]
     if let Some(Executor::Cuda { device, target }) = device {
-        return foresee::measured(case, launches, device, target).map(Some);
+        return estimate::measured(case, launches, device, target).map(Some);
     }
     let _ = (case, launches, device);
     Ok(None)

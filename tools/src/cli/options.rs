@@ -43,7 +43,7 @@ pub(super) fn opt(parser: &mut lexopt::Parser) -> Result<OptLevel, CliError> {
     OptLevel::from_number(n).ok_or_else(|| CliError::Usage(format!("--opt takes a number from 0 to {last}")))
 }
 
-/// Where left operands of specialised loops come from: true for registers.
+/// Where operands A of specialised loops come from: true for registers.
 pub(super) const LEFTS: [(&str, bool); 2] = [("panels", false), ("registers", true)];
 
 /// How results of specialised loops leave: true for bulk copies.

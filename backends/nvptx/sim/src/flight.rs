@@ -1,4 +1,4 @@
-//! Asynchronous operations under way, and how they land.
+//! Asynchronous operations in flight, and how they land.
 //!
 //! A copy is cut into segments that land at moments, and in an order, of the seed's choosing; its bytes are counted on its mbarrier
 //! after the last one. A copy out of shared memory first reads all its source, later writes its destination. Until it
@@ -46,7 +46,7 @@ pub(crate) enum Way {
     Arrive(u8, u32, u8),
 }
 
-/// One operation under way.
+/// One operation in flight.
 #[derive(Clone, Debug)]
 pub(crate) struct Flight {
     pub(crate) at: u32,
@@ -167,7 +167,7 @@ impl Machine<'_> {
 
     fn land_segment(&mut self, i: usize, seg: &[Run]) {
         let f = &self.flights[i];
-        // CTAs stay until nothing is under way to them (checked when they exit).
+        // CTAs stay until nothing is in flight to them (checked when they exit).
         let (Some(c), reduce) = (self.position(f.cta), f.reduce) else { return };
         let from = self.position(f.from);
         let mut buf = Vec::new();

@@ -23,7 +23,7 @@ const MAX_CTAS: u64 = 1 << 24;
 const FUTILE: u32 = 64;
 /// Instructions without a poll after which a warp counts as working.
 const WORK: u32 = 64;
-/// Instructions after which something under way lands although warps can run.
+/// Instructions after which something in flight lands although warps can run.
 const LAZY: u64 = 20_000;
 
 /// A CTA barrier.
@@ -528,7 +528,7 @@ impl Machine<'_> {
                     self.lanes_left(c, w)?;
                 }
                 if !self.flights.is_empty() {
-                    // Nothing stays under way for ever while somebody spins.
+                    // Nothing stays in flight for ever while somebody spins.
                     unlanded += used;
                     if unlanded > LAZY || self.cfg.landing == Landing::Random && self.rng.below(4) == 0 {
                         unlanded = 0;

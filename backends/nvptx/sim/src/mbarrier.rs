@@ -58,7 +58,7 @@ pub(crate) struct Mbar {
     waiters: Vec<Waiter>,
     /// (warp of the cluster, instruction, arrivals) of the current phase.
     log: Vec<(u32, u32, u32)>,
-    /// Copies under way that will complete here: (count, instruction and warp of the newest).
+    /// Copies in flight that will complete here: (count, instruction and warp of the newest).
     pub(crate) in_flight: u32,
 }
 
@@ -233,7 +233,7 @@ impl Machine<'_> {
             if b.in_flight > 0 || sleeping {
                 let m = format!(
                     "the mbarrier is invalidated while {}",
-                    if sleeping { "a warp waits on it" } else { "copies that complete on it are under way" }
+                    if sleeping { "a warp waits on it" } else { "copies that complete on it are in flight" }
                 );
                 return Err(self.fail(w, at, ErrorKind::Mbarrier, m, Some(l as u32), Some(SHARED_BASE + off)));
             }
@@ -286,7 +286,7 @@ impl Machine<'_> {
             let f = self.flights.iter().find(|f| f.mbar.is_some_and(|m| m.0 == linear && m.1 == b.off));
             let site = f.map(|f| f.site(self));
             let m = format!(
-                "phase {} of the mbarrier at {:#x} completes although {} copies that count on it are still under way: \
+                "phase {} of the mbarrier at {:#x} completes although {} copies that count on it are still in flight: \
                  their bytes were not expected",
                 b.phase,
                 SHARED_BASE + b.off,

@@ -336,7 +336,7 @@ fn mbarrier_misuse() {
     bad(1, unfenced, K::Mbarrier, "fence.mbarrier_init");
     bad(1, format!("{} @!%p1 mbarrier.expect_tx.relaxed.cta.shared::cta.b64 [%r5], 1048576;", init(1)), K::Mbarrier, "transaction count");
     bad(1, format!("{} {}", init(1), wait("W", "%r5", 2)).replace("[%r5], 2;", "[%r5], %r12;"), K::Mbarrier, "parity 2");
-    // inval with a copy under way; when it has landed already the other fault is that nobody waited for it.
+    // inval with a copy in flight; when it has landed already the other fault is that nobody waited for it.
     let inval = format!("{} @%p1 bra D; {EXPECT} {LOAD} mbarrier.inval.shared::cta.b64 [%r5]; D:", init(1)).replace("1024;", "2048;");
     fail(1, &inval, &[K::Mbarrier, K::InFlight], "line 17");
 }

@@ -469,7 +469,7 @@ fn registers() {
     wrong(&format!("FENCE MMA COMMIT WAIT 0; add.f32 %c3, %c3, %c3; MMA COMMIT WAIT 0; {ST}"), k, "add.f32 %c3");
     fine(&format!("FENCE MMA COMMIT WAIT 0; add.f32 %c3, %c3, %c3; FENCE MMA COMMIT WAIT 0; {ST}"), 32.0);
     wrong("FENCE mov.u32 %a0, 0; MMRS COMMIT WAIT 0;", k, "mov.u32 %a0");
-    // Leaving with one under way.
+    // Leaving with one in flight.
     wrong("FENCE MMA COMMIT", k, "wgmma.wait_group 0");
 }
 

@@ -22,7 +22,7 @@ use super::defs::{Def, Defs};
 use super::visit::{Nest, nest};
 use cranelift_entity::SecondaryMap;
 use std::collections::{BTreeMap, BTreeSet};
-use tilelift_isel::lane::{Block, Inst, LVal, LeftOperand, Program, Unit};
+use tilelift_isel::lane::{Block, Inst, LVal, OperandA, Program, Unit};
 
 /// What a loop renews.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -65,8 +65,8 @@ fn words(inst: &Inst) -> Option<&[LVal]> {
     let Inst::Unit(u) = inst else { return None };
     match &**u {
         Unit::Multiply(m) => match &m.a {
-            LeftOperand::Regs(words) => Some(words),
-            LeftOperand::Shared(_) => None,
+            OperandA::Regs(words) => Some(words),
+            OperandA::Shared(_) => None,
         },
         _ => None,
     }

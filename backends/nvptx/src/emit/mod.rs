@@ -6,7 +6,7 @@
 //! control   loops, choices, copies of values that could not share a register
 //! atomic    indivisible updates
 //! memory    loads, stores, copies, cross-lane and matrix instructions
-//! units     roles, barrier words, bulk copies, matrix instructions of groups of warps
+//! units     roles, mbarriers, bulk copies, matrix instructions of warpgroups
 //! text      numbers and registers into the string
 //! ```
 //!

@@ -1,4 +1,4 @@
-//! Roles, barrier words, bulk copies, matrix instructions of warpgroups.
+//! Roles, mbarriers, bulk copies, matrix instructions of warpgroups.
 //!
 //! ```text
 //! roles    warp < end of the first?  ── setmaxnreg ─ (one lane: the first warp's elected one) body ─ to the end
@@ -14,7 +14,7 @@ use crate::analysis::{Address, Base, Renewal};
 use crate::error::EmitError;
 use smallvec::SmallVec;
 use tilelift_isel::GroupMatrix;
-use tilelift_isel::lane::{Block, GroupOperand, Inst, LVal, LeftOperand, Multiply, Panels, Place, Role, Roles, Unit};
+use tilelift_isel::lane::{Block, GroupOperand, Inst, LVal, Multiply, OperandA, Panels, Place, Role, Roles, Unit};
 
 /// What printing a role needs.
 #[derive(Clone, Copy)]
@@ -53,7 +53,7 @@ impl Emitter<'_> {
     pub(super) fn meet_at_the_end(&mut self) {
         if self.program.cluster > 1 {
             // Lanes of a warp may come one after the other. A release would wait for all that was stored, to global memory, too: only
-            // accesses of this program to others' memory need that, and not those that a barrier word counts.
+            // accesses of this program to others' memory need that, and not those that an mbarrier counts.
             let order = if self.reaches { "release" } else { "relaxed" };
             self.body.op("barrier.cluster.arrive.").s(order).end();
             self.body.op("barrier.cluster.wait.acquire").end();
@@ -122,7 +122,7 @@ impl Emitter<'_> {
         Ok(())
     }
 
-    /// Changes the registers of a group of warps.
+    /// Changes the registers of a warpgroup.
     fn change_registers(&mut self, n: u32) {
         let way = if n >= self.entry { "inc" } else { "dec" };
         self.body.op("setmaxnreg.").s(way).s(".sync.aligned.u32 ").n(n).end();
@@ -367,8 +367,8 @@ impl Emitter<'_> {
         };
         let accumulate = m.accumulate.map(|p| self.operand(p)).unwrap_or(Opnd::Imm(Class::P, 1));
         let a: SmallVec<[Reg; 4]> = match &m.a {
-            LeftOperand::Shared(o) => SmallVec::from_slice(&[self.descriptor(o)]),
-            LeftOperand::Regs(words) => words.iter().map(|&v| self.reg(v)).collect(),
+            OperandA::Shared(o) => SmallVec::from_slice(&[self.descriptor(o)]),
+            OperandA::Regs(words) => words.iter().map(|&v| self.reg(v)).collect(),
         };
         let b = self.descriptor(&m.b);
         let c: SmallVec<[Reg; 16]> = m.c.iter().map(|&v| self.reg(v)).collect();
@@ -386,15 +386,15 @@ impl Emitter<'_> {
         self.body.op("wgmma.mma_async.sync.aligned.m").n(row.m).s("n").n(m.n).s("k").n(row.k).s(".").s(row.name).s(" ");
         self.body.braced(&d).s(", ");
         match &m.a {
-            LeftOperand::Shared(_) => self.body.r(a[0]),
-            LeftOperand::Regs(_) => self.body.braced(&a),
+            OperandA::Shared(_) => self.body.r(a[0]),
+            OperandA::Regs(_) => self.body.braced(&a),
         };
         self.body.s(", ").r(b).s(", ").o(accumulate);
         if row.acc.is_float() {
             self.body.s(", 1, 1");
         }
         if row.any_order {
-            let left = if let LeftOperand::Shared(o) = &m.a { Some(o) } else { None };
+            let left = if let OperandA::Shared(o) = &m.a { Some(o) } else { None };
             for o in left.into_iter().chain([&m.b]) {
                 self.body.s(if o.panels.along_k { ", 0" } else { ", 1" });
             }
@@ -424,7 +424,7 @@ impl Emitter<'_> {
 
     /// The descriptor of an operand.
     fn descriptor(&mut self, o: &GroupOperand) -> Reg {
-        let Panels { span, along_k, stride } = o.panels;
+        let Panels { swizzle, along_k, stride } = o.panels;
         // Along K the distance of panels is not looked at: an instruction stays inside one.
         let lead = if along_k { 1 } else { stride / 16 };
         let Address { base, offset } = self.defs.address(o.at.addr, o.at.offset);
@@ -448,13 +448,13 @@ impl Emitter<'_> {
             word = self.fresh(Class::R);
             self.body.op("add.s32 ").r(word).s(", ").r(low).s(", ").n(offset / 16).end();
         }
-        let mode: u32 = match span {
+        let mode: u32 = match swizzle {
             128 => 1,
             64 => 2,
             _ => 3,
         };
         // Eight rows on.
-        let high = mode << 30 | (8 * span / 16);
+        let high = mode << 30 | (8 * swizzle / 16);
         let d = self.fresh(Class::D);
         let high = self.load(Top::Const(Class::R, u64::from(high)));
         self.body.op("mov.b64 ").r(d).s(", ").braced(&[word, high]).end();

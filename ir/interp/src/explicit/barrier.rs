@@ -140,7 +140,7 @@ impl Meeting {
         self.got < self.wants || self.got == 0
     }
 
-    /// Shares end, some of them behind an arrival at a round: they count as come to the one under way, and to all behind it.
+    /// Shares end, some of them behind an arrival at a round: they count as come to the one in flight, and to all behind it.
     pub(super) fn leave(&mut self, shares: u32, met: Option<u64>, clock: &Clock) {
         self.coming.join(clock);
         self.wants -= shares.min(self.wants);

@@ -43,7 +43,7 @@ pub enum Protocol {
     Moved,
     /// A round of a loop ends with a product in flight that it began and does not carry on.
     Lost,
-    /// A round of a loop ends with a product in flight whose left operand is a tile.
+    /// A round of a loop ends with a product in flight whose operand A is a tile.
     LeftTile,
     /// A task ends with this product in flight.
     Abandoned,
@@ -134,7 +134,7 @@ impl fmt::Display for Protocol {
                 f.write_str("the round of a loop that began this product ends while it is in flight; wait for it in the round, or carry its result on")
             }
             Protocol::LeftTile => f.write_str(
-                "the round of a loop that began this product ends while it is in flight, and the next one needs the registers of its left operand; \
+                "the round of a loop that began this product ends while it is in flight, and the next one needs the registers of its operand A; \
                  wait for it in the round, or multiply from local memory",
             ),
             Protocol::Abandoned => {

@@ -5,7 +5,7 @@
 //! clock:  per agent, how much of what it did comes before; joined where one waits for another
 //!         and how much of what it read is over, which is less: the bytes of a remote store tell it, but not what was written
 //!         and how far it has come, which is least: the bytes of any copy tell it
-//! region: the bytes of one access      last write: (agent, time), or a copy that is under way      reads since then
+//! region: the bytes of one access      last write: (agent, time), or a copy that is in flight      reads since then
 //! ```
 //! An access is right if the writes (and for a write, the reads) that it meets come before it by its task's clock.
 

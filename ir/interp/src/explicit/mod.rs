@@ -2,10 +2,10 @@
 //!
 //! ```text
 //! clusters one after another ── blocks and their tasks in turns, each as far as it gets
-//!                            └─ when nobody gets further: the oldest copy under way lands, and they go on
-//!                                                         none is under way: a deadlock, which names everybody
+//!                            └─ when nobody gets further: the oldest copy in flight lands, and they go on
+//!                                                         none is in flight: a deadlock, which names everybody
 //! ```
-//! Copies land as late as possible, so that who does not wait for them meets them under way. Every access to local memory is checked
+//! Copies land as late as possible, so that who does not wait for them meets them in flight. Every access to local memory is checked
 //! against those it meets ([`local`]): an order that only this schedule has is no order.
 
 mod barrier;
@@ -110,7 +110,7 @@ struct Block {
     written: Written,
 }
 
-/// A copy under way.
+/// A copy in flight.
 struct Copy {
     number: u64,
     data: Data,

@@ -26,7 +26,7 @@ pub(super) struct Product {
     pub(super) data: Data,
     /// Another one goes on from it.
     pub(super) further: bool,
-    /// Its left operand is a tile.
+    /// Its operand A is a tile.
     pub(super) tile: bool,
 }
 

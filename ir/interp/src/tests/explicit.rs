@@ -354,7 +354,7 @@ fn clusters_and_their_faults() {
     clusters();
 }
 
-/// Two teams that pass local memory to and fro through numbered barriers.
+/// Two consumer sets that pass local memory to and fro through numbered barriers.
 const NAMED: &str = "
 kernel @named(v0: view<f32, [?]>) {
     v1 = local_alloc : shared<8xf32>

@@ -141,7 +141,7 @@ fn products_are_waited_for() {
             WAIT
         }
         v90 = async_dot_wait v10, 0";
-    refused(&left.replace("WAIT", "yield v23"), "registers of its left operand");
+    refused(&left.replace("WAIT", "yield v23"), "registers of its operand A");
     times(&left.replace("WAIT", "v24 = async_dot_wait v23, 0\nyield v24"), 4.0);
     let end = "v10 = cmp eq v8, 0
         v90 = if v10 {

@@ -81,7 +81,7 @@ fn faults_of_a_pipeline() {
     wrong("v30 = add v24, 2", "v30 = add v24, 1", "still bringing");
     // The lanes do not meet between the reads of a slot and the next copy to it.
     wrong("task_barrier", "", "still bringing");
-    // Copies are under way when the task ends.
+    // Copies are in flight when the task ends.
     wrong("copy_async_wait 0\n", "", "still on its way");
 }
 

@@ -149,9 +149,9 @@ pub enum LaneFault {
     },
     /// An assertion fails.
     Assertion,
-    /// All roles wait, and nothing is under way that could wake one; this is the wait of one of them.
+    /// All roles wait, and nothing is in flight that could wake one; this is the wait of one of them.
     Deadlock {
-        /// Address of the barrier word that is waited for.
+        /// Address of the mbarrier that is waited for.
         word: u64,
         /// Parity waited for.
         parity: u64,
@@ -169,14 +169,14 @@ pub enum LaneFault {
         /// Blocks of the cluster.
         size: u32,
     },
-    /// A barrier word that was not made, or gets more arrivals than its phase expects.
+    /// An mbarrier that was not made, or gets more arrivals than its phase expects.
     BarrierWord {
         /// Its address.
         addr: u64,
         /// What is wrong.
         problem: &'static str,
     },
-    /// A write to memory that a multiplication or bulk store under way still reads.
+    /// A write to memory that a multiplication or bulk store in flight still reads.
     InUse {
         /// Address of a byte.
         addr: u64,
@@ -235,12 +235,12 @@ impl fmt::Display for LaneFault {
             LaneFault::ShuffleLane { lane } => write!(f, "lane {lane} is not in the warp"),
             LaneFault::Deadlock { word, parity, phase, missing: (arrivals, bytes) } => write!(
                 f,
-                "all roles wait: this one for the phase of parity {parity} of the barrier word at {word:#x}, which is in phase {phase} and \
+                "all roles wait: this one for the phase of parity {parity} of the mbarrier at {word:#x}, which is in phase {phase} and \
                  lacks {arrivals} arrivals and {bytes} bytes"
             ),
             LaneFault::Alone(what) => write!(f, "all roles wait, this one at {what}, where too few others come"),
             LaneFault::ClusterRank { rank, size } => write!(f, "there is no block of rank {rank} in a cluster of {size}"),
-            LaneFault::BarrierWord { addr, problem } => write!(f, "the barrier word at {addr:#x} {problem}"),
+            LaneFault::BarrierWord { addr, problem } => write!(f, "the mbarrier at {addr:#x} {problem}"),
             LaneFault::InUse { addr } => {
                 write!(f, "byte {addr:#x} is written while a multiplication or bulk store still reads it; wait for that first")
             }
@@ -248,7 +248,7 @@ impl fmt::Display for LaneFault {
                 write!(f, "byte {addr:#x} is read by a unit, but no `fence_units` of the lane that wrote it came after the write")
             }
             LaneFault::NotReady => f.write_str("a value is read that nothing has made yet; wait for its multiplication first"),
-            LaneFault::UnderWay(what) => write!(f, "the program ends while {what} under way; wait for it first"),
+            LaneFault::UnderWay(what) => write!(f, "the program ends while {what} in flight; wait for it first"),
             LaneFault::Assertion => f.write_str("the assertion fails"),
             LaneFault::Malformed(what) => write!(f, "the program is malformed ({what}); run the verifier"),
         }

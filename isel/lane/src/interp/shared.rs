@@ -38,7 +38,7 @@ enum State {
     Copied,
     /// Destination of a copy that isn't waited for.
     Pending,
-    /// Written by a bulk copy that has arrived: whoever waited for its barrier word sees it.
+    /// Written by a bulk copy that has arrived: whoever waited for its mbarrier sees it.
     Bulk,
 }
 

@@ -1,7 +1,7 @@
-//! Asynchronous units, as late as they may be: a bulk copy lands when somebody waits for its barrier word, and what a multiplication or
+//! Asynchronous units, as late as they may be: a bulk copy lands when somebody waits for its mbarrier, and what a multiplication or
 //! a bulk store reads stays locked until the wait that covers it. Results of multiplications are computed at once, but count as unready.
 
-use super::super::unit::{GroupOperand, LeftOperand, Multiply, Place, Reduction, Unit};
+use super::super::unit::{GroupOperand, Multiply, OperandA, Place, Reduction, Unit};
 use super::super::{LTy, LVal, Vals};
 use super::error::{LaneFault, Space};
 use super::exec::{Machine, Trap};
@@ -15,7 +15,7 @@ use std::ops::Range;
 use tilelift_ir::layout::FragmentMap;
 use tilelift_ir::{AtomicOp, Precision, Scalar, num};
 
-/// A barrier word.
+/// An mbarrier.
 pub(super) struct Word {
     count: u32,
     pending: u32,
@@ -23,7 +23,7 @@ pub(super) struct Word {
     phase: u64,
 }
 
-/// A bulk copy under way.
+/// A bulk copy in flight.
 pub(super) struct Flight {
     pub word: usize,
     pub to: usize,
@@ -129,8 +129,8 @@ impl Word {
 }
 
 /// Where a byte of a panel lies: chunks of 16 bytes are swizzled by the bits of the address above.
-fn swizzled(span: u32, at: usize) -> usize {
-    at ^ (at >> 3 & ((span as usize / 16 - 1) << 4))
+fn swizzled(swizzle: u32, at: usize) -> usize {
+    at ^ (at >> 3 & ((swizzle as usize / 16 - 1) << 4))
 }
 
 impl Machine<'_> {
@@ -143,7 +143,7 @@ impl Machine<'_> {
         }
     }
 
-    /// The place of a barrier word, the same in all threads.
+    /// The place of an mbarrier, the same in all threads.
     fn word_place(&self, p: &Place) -> Result<usize, Trap> {
         self.uniform(p.addr)?;
         let at = self.place(p, 0)?;
@@ -337,14 +337,14 @@ impl Machine<'_> {
         let size = t.elem.bytes() as usize;
         let bytes = t.box_extents.iter().product::<u32>() * t.elem.bytes();
         // Rows of eight repeat the swizzle: panels start there.
-        let align = 8 * t.span as usize;
+        let align = 8 * t.swizzle as usize;
         if !to.is_multiple_of(align) {
             return Err((LaneFault::Misaligned { space: Space::Shared, addr: to as u64, bytes: align }, 0));
         }
         let mut data = vec![0; bytes as usize];
         let done = self.walk_box(&t, &at, |m, byte, from| {
             if let Some(from) = from {
-                let to = swizzled(t.span, byte);
+                let to = swizzled(t.swizzle, byte);
                 m.global.read(from, &mut data[to..to + size])?;
                 m.stats.global_read += size as u64;
                 if t.tf32 {
@@ -382,7 +382,7 @@ impl Machine<'_> {
         let who = self.who(thread);
         let mut data = [0; 8];
         self.walk_box(&t, &at, |m, byte, to| {
-            m.shared.unit_read(who, start + swizzled(t.span, byte), &mut data[..size])?;
+            m.shared.unit_read(who, start + swizzled(t.swizzle, byte), &mut data[..size])?;
             if let Some(to) = to {
                 if let Some(r) = reduce {
                     let mut old = [0; 8];
@@ -424,20 +424,20 @@ impl Machine<'_> {
     fn operand(&mut self, row: &GroupMatrix, o: &GroupOperand, rows: u32, thread: usize, out: &mut Vec<f64>) -> Result<(), Trap> {
         let start = self.place(&o.at, thread)?;
         let size = row.operand.bytes();
-        let span = o.panels.span;
-        let per = span / size;
+        let swizzle = o.panels.swizzle;
+        let per = swizzle / size;
         let who = self.who(thread);
         out.clear();
         let group = Lock::Matrices(self.units.closed + 1);
         for m in 0..rows {
             for k in 0..row.k {
                 let at = if o.panels.along_k {
-                    start as u32 + m * span + k * size
+                    start as u32 + m * swizzle + k * size
                 } else {
-                    start as u32 + m / per * o.panels.stride + k * span + m % per * size
+                    start as u32 + m / per * o.panels.stride + k * swizzle + m % per * size
                 };
                 let mut raw = [0; 8];
-                let at = swizzled(span, at as usize);
+                let at = swizzled(swizzle, at as usize);
                 self.shared.unit_read(who, at, &mut raw[..size as usize]).map_err(|f| (f, thread))?;
                 out.push(number(u64::from_le_bytes(raw), row.operand, row.precision));
             }
@@ -445,10 +445,10 @@ impl Machine<'_> {
         let lock = |at: u32, len: u32| at as usize..(at + len) as usize;
         if o.panels.along_k {
             // Of each row of the panel a part is read; the row is locked as a whole.
-            self.shared.lock(lock(start as u32 / (8 * span) * (8 * span), rows * span), group);
+            self.shared.lock(lock(start as u32 / (8 * swizzle) * (8 * swizzle), rows * swizzle), group);
         } else {
             for p in 0..rows.div_ceil(per) {
-                self.shared.lock(lock(start as u32 + p * o.panels.stride, row.k * span), group);
+                self.shared.lock(lock(start as u32 + p * o.panels.stride, row.k * swizzle), group);
             }
         }
         Ok(())
@@ -456,7 +456,7 @@ impl Machine<'_> {
 
     /// Collects an operand A that a group of threads holds in registers; row-major.
     fn left_fragment(&mut self, row: &GroupMatrix, words: &Vals, threads: Range<usize>, out: &mut Vec<f64>) -> Result<(), Trap> {
-        let Some(map) = &row.a else { return Err((LaneFault::Malformed("a left operand in registers"), 0)) };
+        let Some(map) = &row.a else { return Err((LaneFault::Malformed("an operand A in registers"), 0)) };
         let bits = row.operand.bits();
         let per_word = (32 / bits).max(1);
         out.clear();
@@ -491,7 +491,7 @@ impl Machine<'_> {
         let (mut a, mut b) = (Vec::new(), Vec::new());
         let mut columns: Vec<Vec<u64>> = m.dsts.iter().map(|&v| self.take(v)).collect();
         for first in (0..self.count()).step_by(group) {
-            let left = if let LeftOperand::Shared(o) = &m.a { Some(o) } else { None };
+            let left = if let OperandA::Shared(o) = &m.a { Some(o) } else { None };
             for o in left.into_iter().chain([&m.b]) {
                 let here = self.addr(o.at.addr, o.at.offset, first);
                 if let Some(t) = (first..first + group).find(|&t| self.addr(o.at.addr, o.at.offset, t) != here) {
@@ -499,8 +499,8 @@ impl Machine<'_> {
                 }
             }
             match &m.a {
-                LeftOperand::Shared(o) => self.operand(row, o, row.m, first, &mut a)?,
-                LeftOperand::Regs(words) => self.left_fragment(row, words, first..first + group, &mut a)?,
+                OperandA::Shared(o) => self.operand(row, o, row.m, first, &mut a)?,
+                OperandA::Regs(words) => self.left_fragment(row, words, first..first + group, &mut a)?,
             }
             self.operand(row, &m.b, m.n, first, &mut b)?;
             let k = row.k as usize;

@@ -80,7 +80,7 @@ pub struct Target {
     pub costs: Costs,
     /// What whole products cost on the machine; `None` if nobody measured that.
     pub machine: Option<Machine>,
-    /// Roles, barrier words, bulk copies and matrix instructions of groups of warps; `None` if there are none.
+    /// Roles, mbarriers, bulk copies and matrix instructions of warpgroups; `None` if there are none.
     pub units: Option<Units>,
 }
 

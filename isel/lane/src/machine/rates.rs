@@ -1,6 +1,6 @@
 //! A whole machine in numbers: what the model of [`crate::products`] multiplies and adds.
 
-/// Prices of a machine that multiplies by groups of warps. Cycles are those of a multiprocessor.
+/// Prices of a machine that multiplies by warpgroups. Cycles are those of a multiprocessor.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Machine {
     /// Multiprocessors.
@@ -11,19 +11,19 @@ pub struct Machine {
     pub idle: f64,
     /// Power: the share of the clock that is lost for every byte in a cycle that a multiprocessor fetches from the shared cache, that
     /// its matrix unit reads from shared memory, and that comes or goes to memory.
-    pub heat: [f64; 3],
+    pub power_derating: [f64; 3],
     /// Cycles of a group matrix instruction per column, for 32 bytes of depth.
     pub column: f64,
     /// The same while it reads both operands from shared memory: once, and per column.
     pub operands: [f64; 2],
     /// Bytes per cycle through shared memory, operands read and copies written, where workers are at different depths.
-    pub through: f64,
-    /// Cycles that a step takes longer there for a group of warps that shares its multiprocessor with no other.
-    pub lonely: f64,
+    pub bytes_per_cycle: f64,
+    /// Cycles that a step takes longer there for a warpgroup that shares its multiprocessor with no other.
+    pub single_group_penalty: f64,
     /// Cycles from the end of a group's multiplications to the start of its next ones.
-    pub turn: f64,
-    /// Share of the time that a tile's results take to leave, by which two teams that take turns are late for each other.
-    pub late: f64,
+    pub handover: f64,
+    /// Share of the time that a tile's results take to leave, by which two consumer sets that take turns are late for each other.
+    pub skew: f64,
     /// Cycles until a group has the results of its last multiplication.
     pub drain: f64,
     /// Bytes per cycle and multiprocessor from the cache that all share, cycles until the first come, and the share of requests that
@@ -38,7 +38,7 @@ pub struct Machine {
     /// Cycles in a microsecond while matrix units wait for memory.
     pub memory_clock: f64,
     /// How well work and memory run beside one another: the whole is `(work^p + memory^p)^(1/p)`.
-    pub beside: f64,
+    pub overlap_exponent: f64,
     /// Cycles of a row of a box that lies outside its tensor.
     pub outside: f64,
     /// Bytes per cycle and multiprocessor that leave.

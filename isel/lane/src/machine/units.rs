@@ -4,7 +4,7 @@ use cranelift_entity::entity_impl;
 use tilelift_ir::layout::FragmentMap;
 use tilelift_ir::{Precision, Scalar};
 
-/// A matrix instruction of a group of warps: an index into [`Units::matrix`]. Prints as `group2`.
+/// A matrix instruction of a warpgroup: an index into [`Units::matrix`]. Prints as `group2`.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct GroupMatrixId(u32);
 entity_impl!(GroupMatrixId, "group");
@@ -56,10 +56,10 @@ pub struct BulkTensor {
     /// The address of the tensor, and every stride but the innermost, are multiples of so many bytes.
     pub align: u32,
     /// Bytes of a panel's row, widest first.
-    pub spans: &'static [u32],
+    pub swizzles: &'static [u32],
 }
 
-/// Registers that groups of warps may hand to one another.
+/// Registers that warpgroups may hand to one another.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct RegisterPool {
     /// Registers of a program instance.

@@ -109,7 +109,7 @@ pub enum LaneProblem {
     RolesInside,
     /// A role whose warps are none, overlap others', or lie outside the program.
     RoleWarps(String),
-    /// Registers that groups of warps can't have, or not all together.
+    /// Registers that warpgroups can't have, or not all together.
     Registers(RegisterError),
     /// An instruction of several lanes in a role that one lane runs.
     SingleLane,

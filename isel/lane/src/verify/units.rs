@@ -1,6 +1,6 @@
 //! Rules of roles and units.
 
-use super::super::unit::{GroupOperand, LeftOperand, Multiply, Reduction, Roles, Unit};
+use super::super::unit::{GroupOperand, Multiply, OperandA, Reduction, Roles, Unit};
 use super::{Check, Fields, LVal, LaneProblem, LaneVerifyError, ParamSource, Program, Verifier, fragment_values};
 use crate::Registers;
 use crate::machine::{Target, Units};
@@ -69,15 +69,15 @@ fn tensor(v: &Verifier<'_>, map: u32, at: Option<&[LVal]>) -> Check {
         return Err(LaneProblem::NotATensor { index: map });
     }
     let fits = t.extents[..rank].iter().all(|&e| (1..=bulk.max_box).contains(&e));
-    if !fits || !bulk.spans.contains(&t.span) || t.extents[0] * t.elem.bytes() != t.span {
+    if !fits || !bulk.swizzles.contains(&t.swizzle) || t.extents[0] * t.elem.bytes() != t.swizzle {
         return Err(LaneProblem::UnitShape("the box"));
     }
     Ok(())
 }
 
-/// Only groups of warps that run together may execute it.
+/// Only warpgroups that run together may execute it.
 fn groups(v: &Verifier<'_>) -> Result<(), LaneProblem> {
-    let units = offered(v.target, "groups of warps")?;
+    let units = offered(v.target, "warpgroups")?;
     match v.role {
         Some((_, true)) => Err(LaneProblem::SingleLane),
         Some((warps, false)) if !warps.is_multiple_of(units.group_warps) => Err(LaneProblem::UnitShape("the role's number of warps")),
@@ -96,17 +96,17 @@ fn multiply(v: &Verifier<'_>, m: &Multiply) -> Check {
     }
     let operand = |o: &GroupOperand| {
         let along = o.panels.along_k || row.any_order;
-        if along && units.bulk.spans.contains(&o.panels.span) { Ok(()) } else { Err(LaneProblem::UnitShape("an operand")) }
+        if along && units.bulk.swizzles.contains(&o.panels.swizzle) { Ok(()) } else { Err(LaneProblem::UnitShape("an operand")) }
     };
     match (&m.a, &row.a) {
-        (LeftOperand::Shared(o), _) => operand(o)?,
-        (LeftOperand::Regs(words), Some(map)) => {
+        (OperandA::Shared(o), _) => operand(o)?,
+        (OperandA::Regs(words), Some(map)) => {
             let (want, _) = fragment_values(map, row.operand);
             if words.len() != want {
-                return Err(LaneProblem::Count { what: "words of the left operand", got: words.len(), want: want.to_string() });
+                return Err(LaneProblem::Count { what: "words of the operand A", got: words.len(), want: want.to_string() });
             }
         }
-        (LeftOperand::Regs(_), None) => return Err(LaneProblem::NoUnit("group matrix instruction with its left operand in registers")),
+        (OperandA::Regs(_), None) => return Err(LaneProblem::NoUnit("group matrix instruction with its operand A in registers")),
     }
     operand(&m.b)?;
     let (per, ty) = fragment_values(&row.d, row.acc);

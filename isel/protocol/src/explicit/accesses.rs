@@ -1,4 +1,4 @@
-//! Accesses of local memory that nothing stands between: the products of a step, the words of a tile that lanes load or store.
+//! Accesses of local memory that nothing stands between: the products of a step, the mbarriers of a tile that lanes load or store.
 //!
 //! ```text
 //! load x0 .. x15   load x16 .. x31   load y0 .. y15      becomes      read x: 0 .. 31   read y: 0 .. 15
@@ -9,13 +9,13 @@
 //! accesses are followed one after the other, which names the guilty one, or finds that each is in order.
 
 use super::super::ProtocolError;
+use super::super::mbarrier::Site;
 use super::super::run::{Access, AccessKind, Accesses, State};
 use super::super::value::Abs;
-use super::super::word::Site;
 use super::Checker;
+use super::mbarriers::RANK;
 use super::regions::{Clash, PRODUCTS};
 use super::units::{ADDRESS, Part, joined};
-use super::words::RANK;
 use cranelift_entity::EntityRef;
 use rustc_hash::FxHasher;
 use smallvec::SmallVec;
@@ -23,7 +23,7 @@ use std::collections::BTreeSet;
 use std::hash::{Hash, Hasher};
 use std::rc::Rc;
 use tilelift_lane::hash::Map;
-use tilelift_lane::{GroupOperand, LVal, LeftOperand, Multiply};
+use tilelift_lane::{GroupOperand, LVal, Multiply, OperandA};
 
 /// Addresses and guards.
 type At = SmallVec<[Abs; 16]>;
@@ -51,12 +51,12 @@ struct Touch {
 
 /// The operands of a product that are in shared memory.
 fn operands(m: &Multiply) -> impl Iterator<Item = &GroupOperand> {
-    let left = if let LeftOperand::Shared(o) = &m.a { Some(o) } else { None };
+    let left = if let OperandA::Shared(o) = &m.a { Some(o) } else { None };
     left.into_iter().chain([&m.b])
 }
 
 impl<'a> Checker<'a> {
-    /// Lanes close their group of copies, or wait until so many of the newest are under way.
+    /// Lanes close their group of copies, or wait until so many of the newest are in flight.
     pub(in super::super) fn copies(&self, s: &mut State<'a>, t: usize, pending: Option<u32>) {
         match pending {
             None => self.close_copies(&mut s.shared, t),
@@ -184,12 +184,15 @@ impl<'a> Checker<'a> {
         };
         let block = self.agents[t].block;
         let list: BTreeSet<i64> = found.spans.keys.iter().map(|k| k | (block as i64) << RANK).collect();
-        let span = i64::from(o.panels.span);
-        let (panels, bytes) =
-            if o.panels.along_k { (1, i64::from(rows) * span) } else { (rows.div_ceil(o.panels.span / size), i64::from(k) * span) };
+        let swizzle = i64::from(o.panels.swizzle);
+        let (panels, bytes) = if o.panels.along_k {
+            (1, i64::from(rows) * swizzle)
+        } else {
+            (rows.div_ceil(o.panels.swizzle / size), i64::from(k) * swizzle)
+        };
         let stride = i64::from(o.panels.stride);
         // From the start of its row of the panel.
-        let starts = list.iter().flat_map(|&at| (0..i64::from(panels)).map(move |p| at / span * span + p * stride));
+        let starts = list.iter().flat_map(|&at| (0..i64::from(panels)).map(move |p| at / swizzle * swizzle + p * stride));
         let ranges = joined(starts.map(|at| (at, at + bytes)).collect());
         let ends = |&(from, to): &(i64, i64)| (from & ADDRESS, ((to - 1) & ADDRESS) + 1);
         if let (Some(first), Some(last)) = (ranges.first(), ranges.last()) {

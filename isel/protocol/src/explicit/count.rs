@@ -1,7 +1,7 @@
 //! What is looked up before an explicit program runs: what lies where, what counts, and modulo what.
 
 use super::super::run::State;
-use super::super::streams::Streams;
+use super::super::trip_classes::TripClasses;
 use super::super::value::Abs;
 use cranelift_entity::SecondaryMap;
 use smallvec::SmallVec;
@@ -209,7 +209,7 @@ struct Counting<'a> {
 
 impl Explicit {
     /// Looks for what counts, and modulo what.
-    pub fn count(&mut self, program: &Program, relevant: &Set<LVal>, streams: &Streams) {
+    pub fn count(&mut self, program: &Program, relevant: &Set<LVal>, streams: &TripClasses) {
         let mut c = Counting {
             program,
             relevant,
@@ -233,7 +233,7 @@ impl Explicit {
 
     /// The ends of which cases are assumed: they are known in front of everything, and all loops that go round as often count by ones up
     /// to them.
-    fn choose_cases(&mut self, program: &Program, relevant: &Set<LVal>, streams: &Streams, constants: &Map<LVal, i64>) {
+    fn choose_cases(&mut self, program: &Program, relevant: &Set<LVal>, streams: &TripClasses, constants: &Map<LVal, i64>) {
         let mut loops = Vec::new();
         all_loops(&program.body, &mut |l| loops.push((l.iv, l.lo, l.hi, l.step)));
         let front: Set<LVal> = program.body.iter().filter_map(computed).flatten().copied().collect();

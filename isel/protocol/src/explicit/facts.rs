@@ -15,68 +15,68 @@ impl Bits {
         self.0[n / 64] |= 1 << (n % 64);
     }
 
-    fn word(&self, n: usize) -> u64 {
+    fn mbarrier(&self, n: usize) -> u64 {
         self.0.get(n).copied().unwrap_or(0)
     }
 
-    /// Those of a word that are in the set.
+    /// Those of an mbarrier that are in the set.
     pub fn only(&self, n: usize, w: u64) -> u64 {
-        w & self.word(n)
+        w & self.mbarrier(n)
     }
 
     /// Those that are not.
     pub fn less(&self, n: usize, w: u64) -> u64 {
-        w & !self.word(n)
+        w & !self.mbarrier(n)
     }
 }
 
-/// A few numbers: which words of a set they are in, and where.
+/// A few numbers: which mbarriers of a set they are in, and where.
 #[derive(Clone, Default)]
 pub(in super::super) struct Few(SmallVec<[(usize, u64); 4]>);
 
 impl Few {
     pub fn set(&mut self, n: usize) {
-        let (word, bit) = (n / 64, 1 << (n % 64));
-        match self.0.iter_mut().find(|x| x.0 == word) {
+        let (mbarrier, bit) = (n / 64, 1 << (n % 64));
+        match self.0.iter_mut().find(|x| x.0 == mbarrier) {
             Some(x) => x.1 |= bit,
-            None => self.0.push((word, bit)),
+            None => self.0.push((mbarrier, bit)),
         }
     }
 
-    /// Which of a word.
-    fn mask(&self, word: usize) -> u64 {
-        self.0.iter().find(|x| x.0 == word).map_or(0, |x| x.1)
+    /// Which of an mbarrier.
+    fn mask(&self, mbarrier: usize) -> u64 {
+        self.0.iter().find(|x| x.0 == mbarrier).map_or(0, |x| x.1)
     }
 }
 
 /// Sets of facts, one for each who may know: a row. Of 64 facts all rows lie together, so that what all forget is quickly forgotten.
 #[derive(Default)]
 pub(in super::super) struct Facts {
-    words: Vec<u64>,
-    /// Words of a row.
+    mbarriers: Vec<u64>,
+    /// Mbarriers of a row.
     width: usize,
     rows: usize,
 }
 
 impl Clone for Facts {
     fn clone(&self) -> Facts {
-        Facts { words: self.words.clone(), ..*self }
+        Facts { mbarriers: self.mbarriers.clone(), ..*self }
     }
 
     fn clone_from(&mut self, other: &Facts) {
-        self.words.clone_from(&other.words);
+        self.mbarriers.clone_from(&other.mbarriers);
         (self.width, self.rows) = (other.width, other.rows);
     }
 }
 
 impl Facts {
-    fn at(&self, row: usize, word: usize) -> usize {
-        word * self.rows + row
+    fn at(&self, row: usize, mbarrier: usize) -> usize {
+        mbarrier * self.rows + row
     }
 
     /// Bytes that they take.
     pub fn bytes(&self) -> usize {
-        size_of_val(&self.words[..])
+        size_of_val(&self.mbarriers[..])
     }
 
     /// So many empty sets, at least.
@@ -85,34 +85,37 @@ impl Facts {
             return;
         }
         let rows = rows.next_multiple_of(32);
-        let mut words = vec![0; rows * self.width];
-        words.chunks_mut(rows).zip(self.words.chunks(self.rows.max(1))).for_each(|(to, from)| to[..from.len()].copy_from_slice(from));
-        (self.words, self.rows) = (words, rows);
+        let mut mbarriers = vec![0; rows * self.width];
+        mbarriers
+            .chunks_mut(rows)
+            .zip(self.mbarriers.chunks(self.rows.max(1)))
+            .for_each(|(to, from)| to[..from.len()].copy_from_slice(from));
+        (self.mbarriers, self.rows) = (mbarriers, rows);
     }
 
     pub fn has(&self, row: usize, fact: usize) -> bool {
-        fact / 64 < self.width && self.words[self.at(row, fact / 64)] >> (fact % 64) & 1 == 1
+        fact / 64 < self.width && self.mbarriers[self.at(row, fact / 64)] >> (fact % 64) & 1 == 1
     }
 
     pub fn set(&mut self, row: usize, fact: usize) {
         if fact / 64 >= self.width {
             self.width = fact / 64 + 1;
-            self.words.resize(self.rows * self.width, 0);
+            self.mbarriers.resize(self.rows * self.width, 0);
         }
         let at = self.at(row, fact / 64);
-        self.words[at] |= 1 << (fact % 64);
+        self.mbarriers[at] |= 1 << (fact % 64);
     }
 
     pub fn clear(&mut self, row: usize, fact: usize) {
         if fact / 64 < self.width {
             let at = self.at(row, fact / 64);
-            self.words[at] &= !(1 << (fact % 64));
+            self.mbarriers[at] &= !(1 << (fact % 64));
         }
     }
 
-    /// A word of every row.
-    fn column(&mut self, word: usize) -> &mut [u64] {
-        &mut self.words[word * self.rows..(word + 1) * self.rows]
+    /// An mbarrier of every row.
+    fn column(&mut self, mbarrier: usize) -> &mut [u64] {
+        &mut self.mbarriers[mbarrier * self.rows..(mbarrier + 1) * self.rows]
     }
 
     /// Nobody knows it any more.
@@ -122,12 +125,12 @@ impl Facts {
 
     /// Nobody knows any of them any more.
     pub fn forget_all(&mut self, few: &Few) {
-        few.0.iter().for_each(|&(word, mask)| self.forget_of(word, mask));
+        few.0.iter().for_each(|&(mbarrier, mask)| self.forget_of(mbarrier, mask));
     }
 
-    fn forget_of(&mut self, word: usize, mask: u64) {
-        if word < self.width {
-            self.column(word).iter_mut().for_each(|w| *w &= !mask);
+    fn forget_of(&mut self, mbarrier: usize, mask: u64) {
+        if mbarrier < self.width {
+            self.column(mbarrier).iter_mut().for_each(|w| *w &= !mask);
         }
     }
 
@@ -138,14 +141,14 @@ impl Facts {
         }
         if before / 64 >= self.width {
             self.width = before / 64 + 1;
-            self.words.resize(self.rows * self.width, 0);
+            self.mbarriers.resize(self.rows * self.width, 0);
         }
         let (from, to) = (ended % 64, before % 64);
         if ended / 64 == before / 64 {
-            // As a rule: each row's word at once.
+            // As a rule: each row's mbarrier at once.
             let keep = !few.mask(ended / 64);
             self.column(ended / 64).iter_mut().for_each(|w| *w = *w & keep | (*w >> from & 1) << to);
-            few.0.iter().filter(|x| x.0 != ended / 64).for_each(|&(word, mask)| self.forget_of(word, mask));
+            few.0.iter().filter(|x| x.0 != ended / 64).for_each(|&(mbarrier, mask)| self.forget_of(mbarrier, mask));
             return;
         }
         let known: SmallVec<[u64; 64]> = self.column(ended / 64).iter().map(|w| w >> from & 1).collect();
@@ -155,7 +158,7 @@ impl Facts {
 
     /// A set becomes empty.
     pub fn reset(&mut self, row: usize) {
-        self.words.iter_mut().skip(row).step_by(self.rows.max(1)).for_each(|w| *w = 0);
+        self.mbarriers.iter_mut().skip(row).step_by(self.rows.max(1)).for_each(|w| *w = 0);
     }
 
     /// A set is as another one, less what is in a third.
@@ -164,9 +167,9 @@ impl Facts {
         self.tell(to, from, except, |_, w| w);
     }
 
-    /// To a set comes what is in another one, and not in a third, as far as a filter lets it pass: of words by number.
+    /// To a set comes what is in another one, and not in a third, as far as a filter lets it pass: of mbarriers by number.
     pub fn tell(&mut self, to: usize, from: usize, except: Option<usize>, filter: impl Fn(usize, u64) -> u64) {
-        for (n, column) in self.words.chunks_mut(self.rows.max(1)).enumerate() {
+        for (n, column) in self.mbarriers.chunks_mut(self.rows.max(1)).enumerate() {
             // Most are empty.
             let known = column[from];
             if known != 0 {
@@ -178,38 +181,38 @@ impl Facts {
 
     /// Of a set only these stay.
     pub fn keep(&mut self, row: usize, only: &Bits) {
-        self.words.iter_mut().skip(row).step_by(self.rows.max(1)).enumerate().for_each(|(n, w)| *w &= only.word(n));
+        self.mbarriers.iter_mut().skip(row).step_by(self.rows.max(1)).enumerate().for_each(|(n, w)| *w &= only.mbarrier(n));
     }
 
     /// Of a set what is in the same set of another table, too; with `either`, what is in one of them.
     pub fn merge(&mut self, row: usize, other: &Facts, either: bool) {
-        for word in 0..self.width.max(other.width) {
-            let theirs = if word < other.width && row < other.rows { other.words[other.at(row, word)] } else { 0 };
-            if word >= self.width {
-                self.width = word + 1;
-                self.words.resize(self.rows * self.width, 0);
+        for mbarrier in 0..self.width.max(other.width) {
+            let theirs = if mbarrier < other.width && row < other.rows { other.mbarriers[other.at(row, mbarrier)] } else { 0 };
+            if mbarrier >= self.width {
+                self.width = mbarrier + 1;
+                self.mbarriers.resize(self.rows * self.width, 0);
             }
-            let at = self.at(row, word);
-            self.words[at] = if either { self.words[at] | theirs } else { self.words[at] & theirs };
+            let at = self.at(row, mbarrier);
+            self.mbarriers[at] = if either { self.mbarriers[at] | theirs } else { self.mbarriers[at] & theirs };
         }
     }
 
     /// The same where rows and facts have other numbers.
     pub fn moved(&self, rows: impl Fn(usize) -> usize, facts: &[usize]) -> Facts {
         let width = facts.len().div_ceil(64).max(self.width);
-        let mut out = Facts { words: vec![0; self.rows * width], width, rows: self.rows };
+        let mut out = Facts { mbarriers: vec![0; self.rows * width], width, rows: self.rows };
         let rows: SmallVec<[usize; 64]> = (0..self.rows).map(rows).collect();
-        for (word, column) in self.words.chunks(self.rows.max(1)).enumerate() {
+        for (mbarrier, column) in self.mbarriers.chunks(self.rows.max(1)).enumerate() {
             // Most keep their numbers.
-            let first = word * 64;
+            let first = mbarrier * 64;
             let stays = |n: &usize| facts.get(first + n) == Some(&(first + n));
             let stay = (0..64).filter(stays).fold(0, |stay, n| stay | 1 << n);
             for (&w, &row) in column.iter().zip(&rows).filter(|x| *x.0 != 0) {
-                out.words[word * self.rows + row] |= w & stay;
+                out.mbarriers[mbarrier * self.rows + row] |= w & stay;
                 let mut rest = w & !stay;
                 while rest != 0 {
                     let fact = facts[first + rest.trailing_zeros() as usize];
-                    out.words[fact / 64 * self.rows + row] |= 1 << (fact % 64);
+                    out.mbarriers[fact / 64 * self.rows + row] |= 1 << (fact % 64);
                     rest &= rest - 1;
                 }
             }
@@ -219,7 +222,7 @@ impl Facts {
 
     /// All of it as numbers: the sets of some rows, and those of the others.
     pub fn key(&self, own: &Range<usize>, out: &mut Vec<u64>, others: &mut Vec<(u64, u64)>) {
-        for (word, column) in self.words.chunks(self.rows.max(1)).enumerate() {
+        for (mbarrier, column) in self.mbarriers.chunks(self.rows.max(1)).enumerate() {
             for (n, few) in column.chunks(8).enumerate() {
                 // Most are empty.
                 if few.iter().fold(0, |any, w| any | w) == 0 {
@@ -227,7 +230,7 @@ impl Facts {
                 }
                 for (k, &w) in few.iter().enumerate().filter(|x| *x.1 != 0) {
                     let row = 8 * n + k;
-                    let at = (word as u64) << 32 | row as u64;
+                    let at = (mbarrier as u64) << 32 | row as u64;
                     if own.contains(&row) {
                         out.extend([at, w]);
                     } else {

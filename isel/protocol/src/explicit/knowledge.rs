@@ -1,7 +1,7 @@
 //! What an agent may know of what others have done, as sets of numbered facts.
 //!
 //! ```text
-//! known by an agent ── arrives, or sends bytes ─► gathered by the word's phase ── it ends ─► taught to whoever waits for it
+//! known by an agent ── arrives, or sends bytes ─► gathered by the mbarrier's phase ── it ends ─► taught to whoever waits for it
 //! ```
 //!
 //! Events that come before others in every order of steps come before them by such a chain, so a fact that an agent knows holds whatever
@@ -30,23 +30,23 @@ struct AboutRegion {
     coarse: bool,
 }
 
-/// The facts about a word, or a named barrier.
+/// The facts about an mbarrier, or a named barrier.
 struct AboutWord {
-    /// The phase in front of the one under way has ended.
+    /// The phase in front of the one in flight has ended.
     ended: usize,
     /// The one in front of that has ended.
     before: usize,
-    /// An agent has passed its newest wait for the phase in front of the one under way.
+    /// An agent has passed its newest wait for the phase in front of the one in flight.
     passed: SmallVec<[(usize, usize); 4]>,
 }
 
-/// Numbers, the same in all states, of regions and words by address, and of facts.
+/// Numbers, the same in all states, of regions and mbarriers by address, and of facts.
 #[derive(Default)]
 struct Numbers {
     facts: usize,
     regions: Map<i64, usize>,
     about_regions: Vec<AboutRegion>,
-    words: Map<i64, usize>,
+    mbarriers: Map<i64, usize>,
     about_words: Vec<AboutWord>,
     written: Bits,
     events: Bits,
@@ -68,9 +68,9 @@ impl Numbers {
     }
 }
 
-/// Where words, regions and facts go where memory is moved, by number.
+/// Where mbarriers, regions and facts go where memory is moved, by number.
 pub(in super::super) struct Moved {
-    pub words: Vec<usize>,
+    pub mbarriers: Vec<usize>,
     pub regions: Vec<usize>,
     pub facts: Vec<usize>,
 }
@@ -78,7 +78,7 @@ pub(in super::super) struct Moved {
 /// Which rows of the sets are whose, and what the facts are.
 pub(in super::super) struct Places {
     agents: usize,
-    /// The blocks' first facts: that one runs, and that its words are made.
+    /// The blocks' first facts: that one runs, and that its mbarriers are made.
     blocks: usize,
     /// The numbers of named barriers.
     named: Vec<u32>,
@@ -109,7 +109,7 @@ impl Places {
         for _ in 0..2 * explicit.blocks {
             numbers.event();
         }
-        // Named barriers stand in front of the words.
+        // Named barriers stand in front of the mbarriers.
         for _ in 0..named.len() * explicit.blocks {
             let (ended, before) = (numbers.event(), numbers.event());
             numbers.about_words.push(AboutWord { ended, before, passed: SmallVec::new() });
@@ -139,25 +139,25 @@ impl Places {
         self.unsettled(0)..self.cluster()
     }
 
-    /// What the round under way of the cluster's barrier gathers; behind it what the last one has taught.
+    /// What the round in flight of the cluster's barrier gathers; behind it what the last one has taught.
     pub fn cluster(&self) -> usize {
         3 * self.agents
     }
 
-    /// The same of a named barrier, or of a word.
-    pub fn phase(&self, word: usize) -> usize {
-        3 * self.agents + 2 + 2 * word
+    /// The same of a named barrier, or of an mbarrier.
+    pub fn phase(&self, mbarrier: usize) -> usize {
+        3 * self.agents + 2 + 2 * mbarrier
     }
 
-    /// Rows of so many words.
-    pub fn rows(&self, words: usize) -> usize {
-        self.phase(words)
+    /// Rows of so many mbarriers.
+    pub fn rows(&self, mbarriers: usize) -> usize {
+        self.phase(mbarriers)
     }
 
-    /// What the words of barriers pass on: not what others never ask for.
+    /// What the mbarriers of barriers pass on: not what others never ask for.
     pub fn passed_on<T>(&self, f: impl FnOnce(&dyn Fn(usize, u64) -> u64) -> T) -> T {
         let n = self.numbers.borrow();
-        f(&|word, w| n.own.less(word, w))
+        f(&|mbarrier, w| n.own.less(mbarrier, w))
     }
 
     /// The number of a named barrier of a block.
@@ -170,22 +170,22 @@ impl Places {
         self.named.len() * self.blocks
     }
 
-    /// The number of a word by its address.
-    pub fn word(&self, at: i64) -> Option<usize> {
-        self.numbers.borrow().words.get(&at).copied()
+    /// The number of an mbarrier by its address.
+    pub fn mbarrier(&self, at: i64) -> Option<usize> {
+        self.numbers.borrow().mbarriers.get(&at).copied()
     }
 
     /// The same of one that is made.
     pub fn new_word(&self, at: i64) -> usize {
         let mut n = self.numbers.borrow_mut();
-        if let Some(&known) = n.words.get(&at) {
+        if let Some(&known) = n.mbarriers.get(&at) {
             return known;
         }
-        let word = n.about_words.len();
-        n.words.insert(at, word);
+        let mbarrier = n.about_words.len();
+        n.mbarriers.insert(at, mbarrier);
         let (ended, before) = (n.event(), n.event());
         n.about_words.push(AboutWord { ended, before, passed: SmallVec::new() });
-        word
+        mbarrier
     }
 
     /// The number of a region by its address; whether it is a coarse one is told where it is first asked for.
@@ -219,32 +219,32 @@ impl Places {
         2 * block
     }
 
-    /// All barrier words of a block are made, and seen by all.
+    /// All mbarriers of a block are made, and seen by all.
     pub fn made(&self, block: usize) -> usize {
         2 * block + 1
     }
 
-    /// The phase of a word in front of the one under way has ended, and the one in front of that.
-    pub fn ended(&self, word: usize) -> (usize, usize) {
+    /// The phase of an mbarrier in front of the one in flight has ended, and the one in front of that.
+    pub fn ended(&self, mbarrier: usize) -> (usize, usize) {
         let n = self.numbers.borrow();
-        (n.about_words[word].ended, n.about_words[word].before)
+        (n.about_words[mbarrier].ended, n.about_words[mbarrier].before)
     }
 
-    /// An agent has passed its newest wait for the phase in front of the one under way.
-    pub fn passed(&self, word: usize, t: usize) -> usize {
+    /// An agent has passed its newest wait for the phase in front of the one in flight.
+    pub fn passed(&self, mbarrier: usize, t: usize) -> usize {
         let mut n = self.numbers.borrow_mut();
-        if let Some(x) = n.about_words[word].passed.iter().find(|x| x.0 == t) {
+        if let Some(x) = n.about_words[mbarrier].passed.iter().find(|x| x.0 == t) {
             return x.1;
         }
         let fact = n.event();
-        n.about_words[word].passed.push((t, fact));
+        n.about_words[mbarrier].passed.push((t, fact));
         fact
     }
 
-    /// All facts about phases of a word.
-    pub fn phases(&self, word: usize) -> Few {
+    /// All facts about phases of an mbarrier.
+    pub fn phases(&self, mbarrier: usize) -> Few {
         let n = self.numbers.borrow();
-        let about = &n.about_words[word];
+        let about = &n.about_words[mbarrier];
         let mut few = Few::default();
         about.passed.iter().map(|x| x.1).chain([about.ended, about.before]).for_each(|f| few.set(f));
         few
@@ -290,9 +290,9 @@ impl Places {
         f(&n.written, &n.events);
     }
 
-    /// Calls `f` for the number and the address of every word.
+    /// Calls `f` for the number and the address of every mbarrier.
     pub fn each_word(&self, mut f: impl FnMut(usize, i64)) {
-        self.numbers.borrow().words.iter().for_each(|(&at, &w)| f(w, at));
+        self.numbers.borrow().mbarriers.iter().for_each(|(&at, &w)| f(w, at));
     }
 
     /// The same of regions.
@@ -300,27 +300,27 @@ impl Places {
         self.numbers.borrow().regions.iter().for_each(|(&at, &r)| f(r, at));
     }
 
-    /// Where everything goes when each address goes to another one, and no two to the same; `None` if some word goes where none is.
+    /// Where everything goes when each address goes to another one, and no two to the same; `None` if some mbarrier goes where none is.
     pub fn moved(&self, to: &dyn Fn(i64) -> i64) -> Option<Moved> {
         loop {
             let facts = self.numbers.borrow().facts;
-            let (mut all, mut words) = (Vec::new(), Vec::new());
+            let (mut all, mut mbarriers) = (Vec::new(), Vec::new());
             self.each_region(|r, at| all.push((r, at)));
-            self.each_word(|w, at| words.push((w, at)));
+            self.each_word(|w, at| mbarriers.push((w, at)));
             // Named barriers stay.
             let mut moved =
-                Moved { words: (0..self.numbers.borrow().about_words.len()).collect(), regions: vec![0; all.len()], facts: Vec::new() };
+                Moved { mbarriers: (0..self.numbers.borrow().about_words.len()).collect(), regions: vec![0; all.len()], facts: Vec::new() };
             let mut places: Vec<usize> = (0..facts).collect();
             // One that was made on the way has its turn when all is looked at again.
             let mut send = |fact: usize, to: usize| places.iter_mut().skip(fact).take(1).for_each(|x| *x = to);
-            for (w, at) in words {
-                moved.words[w] = self.word(to(at))?;
+            for (w, at) in mbarriers {
+                moved.mbarriers[w] = self.mbarrier(to(at))?;
             }
             for &(r, at) in &all {
                 let there = self.region(to(at), self.coarse(r));
                 moved.regions[r] = there;
             }
-            for (w, &there) in moved.words.iter().enumerate().filter(|(w, there)| w != *there) {
+            for (w, &there) in moved.mbarriers.iter().enumerate().filter(|(w, there)| w != *there) {
                 let (from, to) = (self.ended(w), self.ended(there));
                 send(from.0, to.0);
                 send(from.1, to.1);
@@ -345,13 +345,13 @@ impl Places {
     /// True if nothing was numbered since.
     pub fn is_current(&self, moved: &Moved) -> bool {
         let n = self.numbers.borrow();
-        (n.about_words.len(), n.about_regions.len(), n.facts) == (moved.words.len(), moved.regions.len(), moved.facts.len())
+        (n.about_words.len(), n.about_regions.len(), n.facts) == (moved.mbarriers.len(), moved.regions.len(), moved.facts.len())
     }
 
     /// Where a row goes.
     pub fn moved_row(&self, row: usize, moved: &Moved) -> usize {
         match row.checked_sub(self.phase(0)) {
-            Some(n) if n / 2 < moved.words.len() => self.phase(moved.words[n / 2]) + n % 2,
+            Some(n) if n / 2 < moved.mbarriers.len() => self.phase(moved.mbarriers[n / 2]) + n % 2,
             _ => row,
         }
     }

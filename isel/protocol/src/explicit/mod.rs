@@ -1,7 +1,7 @@
-//! Programs whose author says who does what: local memory in regions, barrier words, named barriers, clusters.
+//! Programs whose author says who does what: local memory in regions, mbarriers, named barriers, clusters.
 //!
 //! All blocks of a cluster are followed side by side where they reach into one another. An agent is a role of a block, or all its warps
-//! up to where roles begin. What they do to words has to come in the same phases whatever the order of steps: who arrives, or sends
+//! up to where roles begin. What they do to mbarriers has to come in the same phases whatever the order of steps: who arrives, or sends
 //! bytes, has to know that the phase in front has ended, and so has who waits, of the phase before that one; and a phase must not end
 //! before those who waited for the one in front are known to have seen it.
 
@@ -9,16 +9,16 @@ mod accesses;
 mod count;
 mod facts;
 mod knowledge;
+mod mbarriers;
 mod regions;
 mod rotation;
 mod units;
-mod words;
 
 pub(super) use count::{EFFORTS, Effort, Explicit, look, split};
 pub(super) use facts::known_of;
 pub(super) use knowledge::Places;
+pub(super) use mbarriers::Shared;
 pub(super) use rotation::{Rotation, Turned, find};
 pub(super) use units::Found;
-pub(super) use words::Shared;
 
 use super::run::Checker;

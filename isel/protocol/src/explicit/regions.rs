@@ -1,7 +1,7 @@
 //! Local memory that agents hand to one another: who wrote each region, and who still reads it.
 //!
 //! ```text
-//! write ── the writer knows ── arrive ─► the word's phase knows ── wait ─► the reader knows: it may read
+//! write ── the writer knows ── arrive ─► the mbarrier's phase knows ── wait ─► the reader knows: it may read
 //! read  ── done (products, stores: waited for) ── arrive ─► … ── wait ─► the next writer knows: it may write
 //! ```
 //!
@@ -9,25 +9,25 @@
 //! have read and written it knows once all have met. What lanes have written units read only behind a fence of the writer, which is
 //! known in the same way.
 //!
-//! Several agents may bring parts of one write, whose bytes one phase of a word counts. The first of them in the order that is followed
+//! Several agents may bring parts of one write, whose bytes one phase of an mbarrier counts. The first of them in the order that is followed
 //! need not be the first in every order, so each has to know that what was read before is over.
 //!
 //! A *coarse* region is a whole slot although parts of it are used apart: an access of a part counts as one of all of it, and what is read
 //! has to be among the bytes of the last write. So it allows no more than its parts would, and there are fewer of them. Only units, and
-//! lanes that do not wait, write to it: of these one phase of a word tells all. What needs more is followed part by part.
+//! lanes that do not wait, write to it: of these one phase of an mbarrier tells all. What needs more is followed part by part.
 
-use super::super::word::Site;
+use super::super::mbarrier::Site;
 use super::facts::Few;
+use super::mbarriers::{Agents, list_key};
 use super::units::Part;
-use super::words::{Agents, list_key};
 use super::{Checker, Shared};
 use smallvec::SmallVec;
 
 /// The last write of a region.
 struct Write {
     agent: usize,
-    /// The word that counts its bytes, if a unit writes.
-    word: Option<usize>,
+    /// The mbarrier that counts its bytes, if a unit writes.
+    mbarrier: Option<usize>,
     /// What units have written of the region: addresses and ends, in order, those that touch one another joined.
     parts: SmallVec<[(i64, i64); 2]>,
     /// Who has read what was written before.
@@ -36,7 +36,7 @@ struct Write {
     unread: bool,
     /// Lanes copy it: nobody looks before all have waited and met.
     copied: bool,
-    /// Ages of the groups of copies that are under way, a bit each; bit 0 is open. The oldest grow no older.
+    /// Ages of the groups of copies that are in flight, a bit each; bit 0 is open. The oldest grow no older.
     copies: u64,
     site: Site,
 }
@@ -80,13 +80,13 @@ impl Clone for Region {
 }
 
 impl Region {
-    /// Everything that makes it differ, as numbers; words have other numbers, and addresses are moved.
-    pub fn key(&self, out: &mut Vec<u64>, word: impl Fn(usize) -> usize, shift: i64) {
+    /// Everything that makes it differ, as numbers; mbarriers have other numbers, and addresses are moved.
+    pub fn key(&self, out: &mut Vec<u64>, mbarrier: impl Fn(usize) -> usize, shift: i64) {
         match &self.write {
             None => out.push(0),
             Some(w) => {
                 let flags = 1 | u64::from(w.unread) << 1 | u64::from(w.copied) << 2 | (w.parts.len() as u64) << 3;
-                out.extend([flags, w.copies, w.agent as u64, w.word.map_or(0, |n| word(n) as u64 + 1)]);
+                out.extend([flags, w.copies, w.agent as u64, w.mbarrier.map_or(0, |n| mbarrier(n) as u64 + 1)]);
                 w.parts.iter().for_each(|p| out.extend([(p.0 + shift) as u64, (p.1 + shift) as u64]));
                 list_key(&w.readers, out);
             }
@@ -106,7 +106,7 @@ impl Region {
 }
 
 impl Region {
-    /// Reads that were under way before, and may still be.
+    /// Reads that were in flight before, and may still be.
     pub fn perhaps(&mut self, before: &Region) {
         for x in &before.reads {
             match self.reader(x.agent) {
@@ -151,7 +151,7 @@ pub(super) const PRODUCTS: usize = 0;
 pub(super) const STORES: usize = 1;
 
 const STILL_READ: &str = "is written while it may still be read,";
-const UNDER_WAY: &str = "is written while what was written before may still be under way,";
+const UNDER_WAY: &str = "is written while what was written before may still be in flight,";
 
 fn region(s: &mut Shared, r: usize) -> &mut Region {
     if s.regions.len() <= r {
@@ -161,7 +161,7 @@ fn region(s: &mut Shared, r: usize) -> &mut Region {
 }
 
 impl Checker<'_> {
-    /// An agent's lanes write a region, or a unit does for it (then a word counts its bytes, and a part is what it writes).
+    /// An agent's lanes write a region, or a unit does for it (then an mbarrier counts its bytes, and a part is what it writes).
     pub(super) fn write_region(
         &self,
         s: &mut Shared,
@@ -180,10 +180,10 @@ impl Checker<'_> {
         let region = &mut regions[r];
         let own = p.known(t);
         if let Some(w) = &mut region.write {
-            let same = w.word == unit.map(|u| u.0) && region.reads.is_empty();
+            let same = w.mbarrier == unit.map(|u| u.0) && region.reads.is_empty();
             let more = match unit {
-                // The phase under way counts other parts of the same write.
-                Some((word, (from, to))) => facts.has(p.phase(word), written) && w.parts.iter().all(|&(a, b)| b <= from || to <= a),
+                // The phase in flight counts other parts of the same write.
+                Some((mbarrier, (from, to))) => facts.has(p.phase(mbarrier), written) && w.parts.iter().all(|&(a, b)| b <= from || to <= a),
                 None => w.agent == t && facts.has(p.unsettled(t), written) && !facts.has(p.spoken(t), written),
             };
             if same && more {
@@ -205,7 +205,7 @@ impl Checker<'_> {
                 }
                 return Ok(());
             }
-            let known = facts.has(own, written) || (w.agent == t && w.word.is_none() && !w.copied);
+            let known = facts.has(own, written) || (w.agent == t && w.mbarrier.is_none() && !w.copied);
             if !known && !region.reads.iter().any(|x| x.agent != t && facts.has(own, p.read(r, x.agent))) {
                 return Err((UNDER_WAY, Some(w.site)));
             }
@@ -229,11 +229,11 @@ impl Checker<'_> {
         // What is known of reads stays, for others who write parts; it is void with the next read, or write.
         let mut void = p.about_write(r);
         old.iter().filter(|&&x| !readers.contains(&x)).for_each(|&x| void.set(p.read(r, x as usize)));
-        region.write = Some(Write { agent: t, word: unit.map(|u| u.0), parts, readers, unread, copied: false, copies: 0, site: here });
+        region.write = Some(Write { agent: t, mbarrier: unit.map(|u| u.0), parts, readers, unread, copied: false, copies: 0, site: here });
         facts.forget_all(&void);
         match unit {
             None => self.learn_one(s, t, written),
-            Some((word, _)) => s.facts.set(p.phase(word), written),
+            Some((mbarrier, _)) => s.facts.set(p.phase(mbarrier), written),
         }
         Ok(())
     }
@@ -274,7 +274,8 @@ impl Checker<'_> {
         region.reads.clear();
         let mut void = p.about_write(r);
         old.iter().chain(&readers).for_each(|&x| void.set(p.read(r, x as usize)));
-        region.write = Some(Write { agent: t, word: None, parts: SmallVec::new(), readers, unread, copied: true, copies: 1, site: here });
+        region.write =
+            Some(Write { agent: t, mbarrier: None, parts: SmallVec::new(), readers, unread, copied: true, copies: 1, site: here });
         facts.forget_all(&void);
         Ok(())
     }
@@ -299,7 +300,7 @@ impl Checker<'_> {
         }
     }
 
-    /// A copy that is under way.
+    /// A copy that is in flight.
     pub(super) fn copying_region(&self, s: &Shared) -> Option<Site> {
         s.regions.iter().filter_map(|x| x.write.as_ref()).find(|w| w.copies != 0).map(|w| w.site)
     }
@@ -364,7 +365,7 @@ impl Checker<'_> {
             None => return Err(("is read before anybody has written it,", None)),
             Some(w) => {
                 let site = Some(w.site);
-                let lanes = w.word.is_none();
+                let lanes = w.mbarrier.is_none();
                 if w.copies != 0 && w.agent == t {
                     return Err(("is read before its copy is closed and waited for,", site));
                 }
@@ -421,7 +422,7 @@ impl Checker<'_> {
     pub(super) fn show_regions(&self, s: &mut Shared, t: usize) {
         let Shared { facts, regions, .. } = s;
         let (known, unsettled) = (self.places.known(t), self.places.unsettled(t));
-        let own = |x: &Region| x.write.as_ref().is_some_and(|w| w.agent == t && w.word.is_none() && w.copies == 0);
+        let own = |x: &Region| x.write.as_ref().is_some_and(|w| w.agent == t && w.mbarrier.is_none() && w.copies == 0);
         for (r, _) in regions.iter().enumerate().filter(|(_, x)| own(x)) {
             let (written, shown) = self.places.written(r);
             if facts.has(known, shown) && !facts.has(unsettled, shown) {
@@ -482,7 +483,7 @@ impl Checker<'_> {
         }
     }
 
-    /// A read that is still under way.
+    /// A read that is still in flight.
     pub(super) fn busy_region(&self, s: &Shared) -> Option<Site> {
         let busy = |r: &usize| s.regions.get(*r)?.reads.iter().find(|r| r.busy()).map(|r| r.site);
         if s.regions.iter().all(|x| x.reads.iter().all(|r| !r.busy())) {

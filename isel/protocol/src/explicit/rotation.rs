@@ -1,11 +1,11 @@
 //! Rings whose slots are alike: states that differ only by how far a counter has gone round are one.
 //!
 //! ```text
-//! carried c ─► c + i ─┬─► rem by D ─► times s ─► plus base ─► slot of a buffer, word of a barrier
-//!                     └─► div by D ─► lowest bit ─► parity of a wait for that word
+//! carried c ─► c + i ─┬─► rem by D ─► times s ─► plus base ─► slot of a buffer, mbarrier of a barrier
+//!                     └─► div by D ─► lowest bit ─► parity of a wait for that mbarrier
 //! ```
 //!
-//! Let every such counter be larger by n, every slot j of the rings that it leads to be slot (j + n) mod D, and let the words' phases be
+//! Let every such counter be larger by n, every slot j of the rings that it leads to be slot (j + n) mod D, and let the mbarriers' phases be
 //! odd instead of even where slots have gone round once more. Where counters are used as in the picture, and for nothing else, and rings
 //! are touched through them alone, that maps states to states and steps to steps. So of states that it maps to one another one is
 //! followed. Counters that lead to the same memory turn together; others have an n of their own.
@@ -21,8 +21,8 @@ pub(in super::super) use key::Turned;
 use super::super::env::Env;
 use super::super::run::{Checker, State};
 use super::super::value::Abs;
+use super::mbarriers::RANK;
 use super::units::WORD;
-use super::words::RANK;
 use cranelift_entity::EntityRef;
 use std::cell::Cell;
 use std::ops::Range;
@@ -109,7 +109,7 @@ struct Search<'c, 'a> {
     /// Rings that are reached by several counters.
     joined: Vec<(usize, usize)>,
     plain: Set<AllocId>,
-    /// Words that somebody waits for by a parity that is no counter's.
+    /// Mbarriers that somebody waits for by a parity that is no counter's.
     uncounted: Set<AllocId>,
     /// Values that are not negative, besides those that are known to be natural.
     indices: Set<LVal>,
@@ -326,7 +326,7 @@ impl Search<'_, '_> {
                 self.place(barrier.addr)?;
                 match (self.kind(barrier.addr), self.kind(*parity)) {
                     (None, None) => self.uncounted.extend(self.c.explicit.of(barrier.addr)),
-                    // A word alone is a ring of one slot.
+                    // An mbarrier alone is a ring of one slot.
                     (None, Some(Kind { origin, what: What::Slot { slots: 2, stride: 1, .. } })) => {
                         let alloc = self.c.explicit.of(barrier.addr).ok_or(Trouble::Without(origin))?;
                         self.ring(alloc, Ring { slots: 1, stride: WORD, class: origin })?;
@@ -343,7 +343,7 @@ impl Search<'_, '_> {
                 let kind = self.kind(place.addr);
                 self.set(*dst, kind);
             }
-            // A role makes no words, and passes over none.
+            // A role makes no mbarriers, and passes over none.
             Unit::InitBarrier { .. } | Unit::PublishBarriers | Unit::Pass { .. } => return Err(Trouble::All),
             other => {
                 let mut all = Vec::new();
@@ -369,7 +369,7 @@ impl Search<'_, '_> {
             let a = &self.c.program.allocs[id];
             let grain = if a.grain > 0 { self.c.explicit.grain(id, a).0 } else { WORD };
             let whole = |n: i64, by: i64| by > 0 && n % by == 0;
-            // A word alone has one address, but all parities have to turn with it.
+            // An mbarrier alone has one address, but all parities have to turn with it.
             let others = self.plain.contains(&id) && (r.slots > 1 || a.grain > 0 || self.uncounted.contains(&id));
             if others || !whole(i64::from(a.bytes), r.slots * r.stride) || !whole(r.stride, grain) {
                 return Err(Trouble::Without(r.class));

@@ -1,13 +1,13 @@
 //! What units, and lanes that touch local memory, do to the state.
 
 use super::super::ProtocolError;
+use super::super::mbarrier::Site;
 use super::super::run::{AccessKind, State, place};
 use super::super::value::Abs;
-use super::super::word::Site;
 use super::Checker;
 use super::accesses::Reaches;
+use super::mbarriers::{RANK, block_of};
 use super::regions::{Clash, PRODUCTS, STORES};
-use super::words::{RANK, block_of};
 use smallvec::SmallVec;
 use std::cell::{OnceCell, RefCell};
 use std::rc::Rc;
@@ -21,7 +21,7 @@ const PARITY: &str = "the parity is not understood: it has to be a constant, a n
 /// The bits of an address in a key.
 pub(super) const ADDRESS: i64 = (1 << RANK) - 1;
 
-/// Bytes of a barrier word.
+/// Bytes of an mbarrier.
 pub(super) const WORD: i64 = 8;
 
 /// A region, and what of it: from where to where.
@@ -217,22 +217,22 @@ impl<'a> Checker<'a> {
             return self.error("the memory of another block is touched that may not run yet,", here, None);
         }
         self.all_stay(s, t, what.0.addr, found.regions.iter().map(|r| r.1));
-        // A word is no region.
+        // An mbarrier is no region.
         if what.2 == 0 {
             self.all_stay(s, t, what.0.addr, found.spans.keys.iter().map(|&at| (at, at + WORD)));
         }
         Ok(found)
     }
 
-    /// The key of a word of the own block.
-    fn word(&self, s: &State<'a>, t: usize, p: &Place, here: Site) -> Result<i64, ProtocolError> {
+    /// The key of an mbarrier of the own block.
+    fn mbarrier(&self, s: &State<'a>, t: usize, p: &Place, here: Site) -> Result<i64, ProtocolError> {
         match place(&s.tasks[t].env, p) {
             Some(at) if (0..=ADDRESS).contains(&at) => {
                 self.all_stay(s, t, p.addr, [(at, at + WORD)].into_iter());
                 self.inside(p.addr, (at, at + 1), here)?;
                 Ok(at | (self.agents[t].block as i64) << RANK)
             }
-            _ => self.error("the address of a barrier word is not understood", here, None),
+            _ => self.error("the address of an mbarrier is not understood", here, None),
         }
     }
 
@@ -275,7 +275,7 @@ impl<'a> Checker<'a> {
         }
     }
 
-    /// A unit, or lanes that do not wait, write parts of regions whose bytes a word counts.
+    /// A unit, or lanes that do not wait, write parts of regions whose bytes an mbarrier counts.
     fn unit_writes(
         &self,
         s: &mut State<'a>,
@@ -284,12 +284,12 @@ impl<'a> Checker<'a> {
         (at, bytes, unit): (i64, i64, bool),
         parts: &[Part],
     ) -> Result<(), ProtocolError> {
-        let word = self.used(s, t, at, here)?;
+        let mbarrier = self.used(s, t, at, here)?;
         for &(r, part) in parts {
-            self.write_region(&mut s.shared, r, t, Some((word, part)), here).or_else(|c| self.clash(c, here))?;
+            self.write_region(&mut s.shared, r, t, Some((mbarrier, part)), here).or_else(|c| self.clash(c, here))?;
         }
-        // They may land at once; who reads them must have waited for the word in any case.
-        self.bytes_come(s, t, (word, bytes, unit), here)
+        // They may land at once; who reads them must have waited for the mbarrier in any case.
+        self.bytes_come(s, t, (mbarrier, bytes, unit), here)
     }
 
     fn unit_reads(&self, s: &mut State<'a>, t: usize, here: Site, regions: &[Part], kind: usize) -> Result<(), ProtocolError> {
@@ -324,15 +324,15 @@ impl<'a> Checker<'a> {
     pub(in super::super) fn explicit_unit(&self, s: &mut State<'a>, t: usize, here: Site, u: &Unit) -> Result<bool, ProtocolError> {
         match u {
             Unit::InitBarrier { barrier, count, guard } => {
-                let at = self.word(s, t, barrier, here)?;
-                if self.lanes(s, t, *guard, "make a barrier word", here)? != 1 {
-                    return self.error("a barrier word is not made by one lane", here, None);
+                let at = self.mbarrier(s, t, barrier, here)?;
+                if self.lanes(s, t, *guard, "make an mbarrier", here)? != 1 {
+                    return self.error("an mbarrier is not made by one lane", here, None);
                 }
                 self.make(s, t, at, *count, here)?;
             }
             Unit::PublishBarriers => self.publish(s, t),
             Unit::Wait { barrier, parity } => {
-                let at = self.word(s, t, barrier, here)?;
+                let at = self.mbarrier(s, t, barrier, here)?;
                 let Some(Abs::All(parity)) = s.tasks[t].env.get(parity) else {
                     return self.error(PARITY, here, None);
                 };
@@ -342,12 +342,12 @@ impl<'a> Checker<'a> {
                 // Where nobody arrives the address means nothing.
                 let lanes = self.lanes(s, t, *guard, "arrive", here)?;
                 if lanes > 0 {
-                    let at = self.word(s, t, barrier, here)?;
+                    let at = self.mbarrier(s, t, barrier, here)?;
                     self.arrive_at(s, t, at, (lanes, 0), here)?;
                 }
             }
             Unit::ArriveExpect { barrier, bytes, guard } => {
-                let at = self.word(s, t, barrier, here)?;
+                let at = self.mbarrier(s, t, barrier, here)?;
                 match self.lanes(s, t, *guard, "expect bytes", here)? {
                     lanes @ 0..=1 => self.arrive_at(s, t, at, (lanes, *bytes), here)?,
                     _ => return self.error("several lanes expect bytes", here, None),
@@ -361,7 +361,7 @@ impl<'a> Checker<'a> {
                     [at, ref more @ ..] if more.iter().all(|&k| k == at) => {
                         self.arrive_at(s, t, at - (1 << RANK), (lanes, 0), here)?;
                     }
-                    _ => return self.error("lanes arrive at different words,", here, None),
+                    _ => return self.error("lanes arrive at different mbarriers,", here, None),
                 }
             }
             Unit::BulkLoad { map, to, barrier, ranks, guard, .. } => {
@@ -404,12 +404,12 @@ impl<'a> Checker<'a> {
                 let lanes = self.lanes(s, t, *guard, "store", here)?;
                 let bytes = self.bytes(srcs);
                 let to = self.remote(s, t, (to, *guard, bytes), here)?;
-                let word = self.remote(s, t, (barrier, *guard, 0), here)?;
+                let mbarrier = self.remote(s, t, (barrier, *guard, 0), here)?;
                 let all = &to.spans.keys;
-                match (word.spans.keys.first(), &to.blocks[..], &word.blocks[..]) {
+                match (mbarrier.spans.keys.first(), &to.blocks[..], &mbarrier.blocks[..]) {
                     (None, ..) => {}
                     (Some(&at), [b], [c])
-                        if word.spans.keys.iter().all(|&k| k == at)
+                        if mbarrier.spans.keys.iter().all(|&k| k == at)
                             && b == c
                             && all.len() == lanes as usize
                             && self.stored(&to, bytes).1 =>
@@ -439,7 +439,7 @@ impl<'a> Checker<'a> {
         here: Site,
         (bytes, to, barrier, ranks): (u32, &Place, &Place, Option<LVal>),
     ) -> Result<(), ProtocolError> {
-        let word = self.word(s, t, barrier, here)?;
+        let mbarrier = self.mbarrier(s, t, barrier, here)?;
         let Some(at) = place(&s.tasks[t].env, to).filter(|at| (0..=ADDRESS).contains(at)) else {
             return self.error("where a copy goes is not understood", here, None);
         };
@@ -457,7 +457,7 @@ impl<'a> Checker<'a> {
             }
             let base = (b as i64) << RANK;
             let parts = self.parts((at | base, (at | base) + i64::from(bytes)));
-            self.unit_writes(s, t, here, (word & ADDRESS | base, i64::from(bytes), true), &parts)?;
+            self.unit_writes(s, t, here, (mbarrier & ADDRESS | base, i64::from(bytes), true), &parts)?;
         }
         Ok(())
     }

@@ -73,7 +73,7 @@ pub(super) fn agent<'a>(program: &'a Program, block: usize, role: Option<(usize,
 /// The number of the barrier at which all groups of a role meet, by the role's.
 pub(crate) const ROLE: u32 = 1 << 8;
 
-/// The agents of a role: its groups of warps where these multiply, or meet one by one.
+/// The agents of a role: its warpgroups where these multiply, or meet one by one.
 pub(super) fn agents<'a>(program: &'a Program, units: Groups<'_>, block: usize, role: (usize, &'a Role)) -> Vec<Agent<'a>> {
     fn any(block: &Block, is: &dyn Fn(&Inst) -> bool) -> bool {
         block.iter().any(|i| is(i) || blocks(i).into_iter().any(|b| any(b, is)))

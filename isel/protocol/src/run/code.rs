@@ -2,7 +2,7 @@
 
 use super::super::copies;
 use super::super::env::Env;
-use super::super::streams::matters;
+use super::super::trip_classes::matters;
 use super::super::value::Abs;
 use super::Checker;
 use cranelift_entity::EntityRef;
@@ -23,7 +23,7 @@ pub(in super::super) enum What<'a> {
     Choice(&'a If, [usize; 2], Arms),
     /// A loop without a count: its body, and its test, and whether lanes copy in them.
     Endless([usize; 2], bool),
-    /// Lanes close their group of copies, or wait until so many of the newest groups are under way.
+    /// Lanes close their group of copies, or wait until so many of the newest groups are in flight.
     Copies(Option<u32>),
     Unit(&'a Unit),
     /// Accesses of local memory that nothing stands between, by their number.
@@ -200,7 +200,7 @@ impl<'a> Code<'a> {
             Inst::If(choice) => (matters(&choice.then, local) || matters(&choice.otherwise, local)).then(|| {
                 let arms = [&choice.then, &choice.otherwise];
                 let does = match on {
-                    // How many groups are under way has to be known.
+                    // How many groups are in flight has to be known.
                     true if arms.iter().any(|b| copies(b)) => Arms::Any,
                     true if c.explicit.alone || arms.iter().all(|b| only_reads(c, b)) => Arms::Read,
                     true if arms.iter().all(|b| leaves(b)) => Arms::Leave,

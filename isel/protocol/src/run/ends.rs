@@ -1,8 +1,8 @@
 //! Where roles end, or wait for ever; and what a loop's end says of its bounds.
 
 use super::super::env::Env;
+use super::super::mbarrier::{Site, Staging};
 use super::super::value::Abs;
-use super::super::word::{Site, Staging};
 use super::super::{ProtocolError, Spot};
 use super::code::What;
 use super::{Checker, Life, State, Task, place};
@@ -15,7 +15,7 @@ impl<'a> Checker<'a> {
         Some(Site(t, self.code.ops(frame.block).get(frame.at)?.inst))
     }
 
-    /// The word that an agent waits for.
+    /// The mbarrier that an agent waits for.
     fn waits_for(&self, s: &State<'a>, t: usize) -> Option<(i64, Site)> {
         let frame = s.tasks[t].frames.last()?;
         let op = self.code.ops(frame.block).get(frame.at)?;
@@ -40,7 +40,7 @@ impl<'a> Checker<'a> {
         let (pending, bytes, last) = if self.explicit.on {
             self.lacks(s, t, at)
         } else {
-            let w = &s.ring.words[&at];
+            let w = &s.ring.mbarriers[&at];
             (w.pending, w.bytes, w.last)
         };
         let other = last.or(waiting.get(1).map(|x| x.1.1));
@@ -54,7 +54,7 @@ impl<'a> Checker<'a> {
         }
         for x in s.ring.slots.values() {
             if let Some(r) = x.readers.first() {
-                return self.error("a multiplication is under way at the end", r.1, None);
+                return self.error("a multiplication is in flight at the end", r.1, None);
             }
             if x.read.is_none() {
                 return self.error("nobody reads what is copied", x.writer, None);

@@ -2,8 +2,8 @@
 
 use super::super::ProtocolError;
 use super::super::env::Env;
+use super::super::mbarrier::Site;
 use super::super::value::Abs;
-use super::super::word::Site;
 use super::code::{Arms, Loop};
 use super::{Checker, End, Frame, State, Step, advance};
 use smallvec::SmallVec;
@@ -145,7 +145,7 @@ impl<'a> Checker<'a> {
     }
 
     /// Follows both blocks of a choice that let a task's results leave, one after the other: behind each of them no more is known than if it
-    /// had not been run, and all is under way that may be.
+    /// had not been run, and all is in flight that may be.
     fn may_leave(&self, s: &mut State<'a>, t: usize, arms: [usize; 2]) -> Result<(), ProtocolError> {
         for block in arms {
             let before = s.shared.before();

@@ -37,10 +37,10 @@ pub struct Product {
 pub struct Choice {
     /// Rows and columns of a tile, depth of a step.
     pub tile: [u32; 3],
-    /// Groups of warps that share a tile.
+    /// Warpgroups that share a tile.
     pub consumers: u32,
-    /// Teams of so many groups; two take tiles in turns.
-    pub teams: u32,
+    /// Consumer sets of so many groups; two take tiles in ping-pong.
+    pub consumer_sets: u32,
     /// The operands are multiplied the other way round, so that columns of C are the instruction's rows.
     pub swapped: bool,
     /// Slots of the ring.
@@ -69,8 +69,8 @@ impl fmt::Display for Choice {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let [m, n, k] = self.tile;
         write!(f, "{m}x{n}x{k}{} c{} s{} g{}", if self.swapped { " swapped" } else { "" }, self.consumers, self.stages, self.group)?;
-        if self.teams > 1 {
-            write!(f, " t{}", self.teams)?;
+        if self.consumer_sets > 1 {
+            write!(f, " t{}", self.consumer_sets)?;
         }
         if self.splits > 1 {
             write!(f, " k{}", self.splits)?;
@@ -130,10 +130,10 @@ pub fn candidates(target: &Target, product: &Product) -> Vec<Choice> {
         return Vec::new();
     }
     let mut list = Vec::new();
-    let mut push = |tile: [u32; 3], teams: u32, swapped: bool| {
+    let mut push = |tile: [u32; 3], consumer_sets: u32, swapped: bool| {
         let [bm, bn, bk] = tile;
         let [rows, columns] = if swapped { [bn, bm] } else { [bm, bn] };
-        let consumers = if teams == 1 && rows.is_multiple_of(2 * row.m) { 2 } else { 1 };
+        let consumers = if consumer_sets == 1 && rows.is_multiple_of(2 * row.m) { 2 } else { 1 };
         let sums = bm * bn / (consumers * units.group_warps * target.lanes);
         let held = if row.kept_depth.is_some() { 2 * sums } else { sums };
         let whole = rows.is_multiple_of(row.m) && columns.is_multiple_of(row.n_step) && columns <= row.n_max;
@@ -143,15 +143,15 @@ pub fn candidates(target: &Target, product: &Product) -> Vec<Choice> {
         // Operands that do not run along K come in panels of 128 bytes across.
         let across = (!product.trans.0 || (bm * size).is_multiple_of(128)) && (product.trans.1 || (bn * size).is_multiple_of(128));
         // Sums that lanes add leave nothing to take turns for.
-        let takes_turns = teams == 1 || row.kept_depth.is_none();
-        if !fits || !across || !takes_turns || budget(target, units, teams * consumers, held).is_err() {
+        let takes_turns = consumer_sets == 1 || row.kept_depth.is_none();
+        if !fits || !across || !takes_turns || budget(target, units, consumer_sets * consumers, held).is_err() {
             return;
         }
         let stage = (bm + bn) * bk * size;
         let room = |staging: u32| target.shared_bytes.saturating_sub(staging + ALIGN) / stage;
         let slots = |staging: u32| if room(staging) < 2 { room(0) } else { room(staging) }.min(MAX_DEPTH);
-        // Teams let the rows of one instruction leave at a time.
-        let leaving = if teams > 1 { teams * row.m * consumers } else { rows };
+        // Consumer sets let the rows of one instruction leave at a time.
+        let leaving = if consumer_sets > 1 { consumer_sets * row.m * consumers } else { rows };
         let staging = if out == 2 && (!swapped || bm == bn) { leaving * columns * out } else { 0 };
         if slots(staging) < 2 {
             return;
@@ -166,7 +166,7 @@ pub fn candidates(target: &Target, product: &Product) -> Vec<Choice> {
             }
         }
         let mut add = |group: u32, splits: u32, streams: Option<Streams>| {
-            let c = Choice { tile, consumers, teams, swapped, stages: 0, group, splits, streams };
+            let c = Choice { tile, consumers, consumer_sets, swapped, stages: 0, group, splits, streams };
             list.push(Choice { stages: slots(if c.only_sums() { 0 } else { staging }), ..c });
         };
         // Tiles for which the operands are exchanged for the sake of registers leave by lanes, column by column: as sums only.
@@ -176,7 +176,7 @@ pub fn candidates(target: &Target, product: &Product) -> Vec<Choice> {
             // More parts than make up for idle multiprocessors only add sums.
             if splits > 1
                 && (product.batch > 1
-                    || teams > 1
+                    || consumer_sets > 1
                     || steps < LEAST_STEPS
                     || tiles * u64::from(splits - 1) >= 2 * u64::from(machine.multiprocessors))
             {
@@ -191,7 +191,7 @@ pub fn candidates(target: &Target, product: &Product) -> Vec<Choice> {
                         add(group, 1, Some(s));
                     }
                 };
-                stream_k::candidates(tiles, k.div_ceil(bk), machine.multiprocessors, group, teams, &mut push);
+                stream_k::candidates(tiles, k.div_ceil(bk), machine.multiprocessors, group, consumer_sets, &mut push);
             }
         }
     };
@@ -242,7 +242,7 @@ pub fn rank(target: &Target, product: &Product) -> Vec<Ranked> {
     list.sort_by(|a, b| promised(a).total_cmp(&promised(b)));
     let mut seen = Vec::new();
     list.retain(|r| {
-        let what = (r.choice.tile, r.choice.swapped, r.choice.teams, r.choice.splits, r.choice.streams.is_some());
+        let what = (r.choice.tile, r.choice.swapped, r.choice.consumer_sets, r.choice.splits, r.choice.streams.is_some());
         let new = !seen.contains(&what);
         seen.push(what);
         new

@@ -17,7 +17,7 @@ pub enum Bound {
     Matrix,
     /// Operands on their way from shared memory to the matrix unit.
     Shared,
-    /// Groups of warps between their multiplications.
+    /// Warpgroups between their multiplications.
     Turns,
     /// Operands from the cache that all multiprocessors share.
     Cache,
@@ -74,7 +74,7 @@ fn rate(peak: f64, latency: f64, inside: f64) -> f64 {
     1.0 / (1.0 / peak).hypot(latency / inside.max(1.0))
 }
 
-/// Predicts the time of a product. None for a target without prices, or types that it does not multiply by groups of warps.
+/// Predicts the time of a product. None for a target without prices, or types that it does not multiply by warpgroups.
 pub fn predict(target: &Target, product: &Product, choice: &Choice) -> Option<Prediction> {
     let (units, machine) = (target.units.as_ref()?, target.machine.as_ref()?);
     let row = instruction(units, product)?;
@@ -103,7 +103,7 @@ pub fn predict(target: &Target, product: &Product, choice: &Choice) -> Option<Pr
     let sums = bm * bn / (groups * f64::from(units.group_warps * target.lanes));
     let busy = matrix.max(shared);
     // Sums that lanes add wait for their products; else the next ones are started in time.
-    let turns = if row.kept_depth.is_some() { busy / groups + machine.turn + machine.drain + sums } else { 2.0 * machine.turn };
+    let turns = if row.kept_depth.is_some() { busy / groups + machine.handover + machine.drain + sums } else { 2.0 * machine.handover };
     // Rows beyond the matrix are not fetched.
     let bytes = (bm.min(m) + bn.min(n)) * bk * size;
     let inside = bytes * (f64::from(choice.stages) - 1.0).max(1.0);
@@ -126,26 +126,29 @@ pub fn predict(target: &Target, product: &Product, choice: &Choice) -> Option<Pr
     let (step, mut bound) = bounds.into_iter().fold((0.0, Bound::Matrix), |best, b| if b.0 > best.0 { b } else { best });
 
     // Who is at a depth of his own gets copies when he multiplies, and both go through shared memory.
-    let through = (instructions * (f64::from(row.m) + columns) * 32.0 + bytes) / machine.through;
+    let through = (instructions * (f64::from(row.m) + columns) * 32.0 + bytes) / machine.bytes_per_cycle;
     // A group by itself has nobody who multiplies while it waits.
-    let lonely = if choice.consumers * choice.teams == 1 { machine.lonely } else { 0.0 };
+    let lonely = if choice.consumers * choice.consumer_sets == 1 { machine.single_group_penalty } else { 0.0 };
     let dealt_step = step.max(dealt_alone).max(through) + lonely;
 
     // A tile: its main loop, its epilogue, and the way of all its bytes through the cache.
     let main = steps * step;
     let epilogue = machine.epilogue[0] + machine.epilogue[1] * sums * groups;
     let [leaving, part] = [if choice.only_sums() { 4.0 } else { out }, 4.0].map(|size| bm * bn * size / machine.store);
-    // Two teams: one's epilogue runs beside the other's main loop.
-    let mut tile =
-        if choice.teams > 1 { (main + machine.turn + machine.late * leaving).max((main + epilogue) / 2.0) } else { main + epilogue };
+    // Two consumer sets: one's epilogue runs beside the other's main loop.
+    let mut tile = if choice.consumer_sets > 1 {
+        (main + machine.handover + machine.skew * leaving).max((main + epilogue) / 2.0)
+    } else {
+        main + epilogue
+    };
     if steps * cache + leaving > tile {
         (tile, bound) = (steps * cache + leaving, Bound::Stores);
     }
     // Segments of tiles leave as sums.
-    let segment = if choice.teams > 1 { machine.turn + machine.late * part } else { epilogue };
+    let segment = if choice.consumer_sets > 1 { machine.handover + machine.skew * part } else { epilogue };
     let cycles = shares.rounds * tile + dealt * dealt_step + segments * segment;
     // Behind the last tile nothing hides anything.
-    let last = if dealt > 0.0 { part } else { leaving } + if choice.teams > 1 { epilogue } else { 0.0 };
+    let last = if dealt > 0.0 { part } else { leaving } + if choice.consumer_sets > 1 { epilogue } else { 0.0 };
 
     // Memory: what each round of tiles reads first.
     let once = batch * (m * k + n * k) * size;
@@ -168,7 +171,7 @@ pub fn predict(target: &Target, product: &Product, choice: &Choice) -> Option<Pr
     let filled = shares.filled;
     let operands = instructions * (f64::from(row.m) + columns) * 32.0;
     let heat = [bytes / step, operands / step, traffic / (cycles * processors)];
-    let slower: f64 = machine.heat.iter().zip(heat).map(|(price, amount)| price * amount).sum();
+    let slower: f64 = machine.power_derating.iter().zip(heat).map(|(price, amount)| price * amount).sum();
     let clock = machine.clock * (1.0 + machine.idle * (1.0 - filled)) / (1.0 + slower);
     let main = shares.rounds * main + dealt * dealt_step;
     let (mut main, mut behind) = (main / clock, (cycles - main + last) / clock);
@@ -176,7 +179,7 @@ pub fn predict(target: &Target, product: &Product, choice: &Choice) -> Option<Pr
         bound = Bound::Memory;
     }
     // What neither hides: copies stop where slots are full, results leave in bursts.
-    let (work, p) = (main + behind, machine.beside);
+    let (work, p) = (main + behind, machine.overlap_exponent);
     let whole = work.max(memory) * (1.0 + (work.min(memory) / work.max(memory)).powf(p)).powf(1.0 / p);
     if memory > work {
         (main, behind) = (whole, 0.0);

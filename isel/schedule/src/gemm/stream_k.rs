@@ -50,12 +50,12 @@ const LEFT_OVER: u32 = 16;
 const GROUPS_ABREAST: [&[u32]; 2] = [&[12, 8, 6, 4, 3, 2, 1], &[2, 1]];
 
 /// Ways to deal out tiles of so many steps that are worth a prediction.
-pub(super) fn candidates(tiles: u64, steps: u32, workers: u32, group: u32, teams: u32, push: &mut dyn FnMut(Streams)) {
+pub(super) fn candidates(tiles: u64, steps: u32, workers: u32, group: u32, consumer_sets: u32, push: &mut dyn FnMut(Streams)) {
     let all = tiles.saturating_mul(u64::from(steps));
     let rest = tiles > u64::from(workers);
-    // Everybody has a tile of his own, or there is nothing to share; sums in parts leave teams nothing to take turns for.
+    // Everybody has a tile of his own, or there is nothing to share; sums in parts leave consumer sets nothing to take turns for.
     let even = tiles.is_multiple_of(u64::from(workers));
-    if tiles == 0 || even || all < u64::from(workers * LEAST_STEPS) || all > 1 << 30 || (!rest && teams > 1) {
+    if tiles == 0 || even || all < u64::from(workers * LEAST_STEPS) || all > 1 << 30 || (!rest && consumer_sets > 1) {
         return;
     }
     for abreast in GROUPS_ABREAST[usize::from(rest)].iter().map(|n| n * group) {
@@ -106,20 +106,20 @@ impl Shares {
         let left = tiles - rounds * workers;
         let stacks = left.div_ceil(abreast).max(1);
         let steps = steps.max(1);
-        let teams = (workers / abreast).clamp(1, stacks * steps);
-        let each = (stacks * steps).div_ceil(teams);
+        let worker_groups = (workers / abreast).clamp(1, stacks * steps);
+        let each = (stacks * steps).div_ceil(worker_groups);
         // Where borders of shares and of tiles meet, nothing is cut.
-        let meet = common(stacks, teams);
-        let segments = if teams == meet { 1 } else { (each - 1).div_ceil(steps) + 1 };
+        let meet = common(stacks, worker_groups);
+        let segments = if worker_groups == meet { 1 } else { (each - 1).div_ceil(steps) + 1 };
         let f = |x: u64| x as f64;
         Shares {
             rounds: f(rounds),
             steps: f(steps),
             dealt: [f(each), f(segments)],
             filled: f(tiles * steps) / f(workers * (rounds * steps + each)),
-            active: f(if rounds > 0 { workers } else { teams * abreast }),
-            parts: [f((stacks + teams - meet) * abreast), f(left)],
-            depths: [f(teams / meet), f(meet), f(abreast)],
+            active: f(if rounds > 0 { workers } else { worker_groups * abreast }),
+            parts: [f((stacks + worker_groups - meet) * abreast), f(left)],
+            depths: [f(worker_groups / meet), f(meet), f(abreast)],
         }
     }
 }
@@ -156,7 +156,7 @@ mod tests {
 
     #[test]
     fn shares_are_those_of_the_tiles_and_steps() {
-        // 36 tiles in stacks of 3, 44 teams: 12 stacks, 4 teams at each of 11 depths.
+        // 36 tiles in stacks of 3, 44 worker groups: 12 stacks, 4 worker groups at each of 11 depths.
         let s = Shares::dealt(36, 4608, &Streams { workers: 132, abreast: 3, rest: false });
         assert_eq!((s.rounds, s.dealt, s.depths, s.parts), (0.0, [1257.0, 2.0], [11.0, 4.0, 3.0], [156.0, 36.0]));
         assert!(s.filled > 0.999);

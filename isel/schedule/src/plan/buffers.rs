@@ -2,14 +2,14 @@
 //!
 //! ```text
 //! rows of a buffer: its elements without those of the contiguous dimension, counted in row-major order
-//! row r, byte c:    block r / rows ─► panel c / span ─► panel_byte(span, r mod rows, c mod span)
+//! row r, byte c:    block r / rows ─► panel c / swizzle ─► panel_byte(swizzle, r mod rows, c mod swizzle)
 //! a slot of a ring is a block: boxes, operands of products and slots begin where the swizzle repeats; rows that are one panel wide lie as
 //! those of one block throughout
 //! ```
 //!
 //! All types under which the bytes of an allocation are known share one form, so that it is decided for all of them at once.
 
-use super::PanelTile;
+use super::SwizzledTile;
 use crate::error::LowerError;
 use std::collections::{BTreeMap, BTreeSet};
 use tilelift_ir::{Attr, Inst, Kernel, Op, SharedType, Type, Value};
@@ -24,7 +24,7 @@ const PIECE: u32 = 16;
 
 /// How a buffer lies.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Form {
+pub struct BufferLayout {
     /// Extents of the whole buffer.
     pub shape: Vec<u32>,
     /// Bytes of an element.
@@ -39,12 +39,12 @@ pub struct Blocks {
     /// The dimension along rows.
     pub contiguous: usize,
     /// Bytes of a panel's row.
-    pub span: u32,
+    pub swizzle: u32,
     /// Rows of a block.
     pub rows: u32,
 }
 
-impl Form {
+impl BufferLayout {
     /// Elements from one position of a dimension to the next, in row-major order of the whole buffer.
     fn step(&self, d: usize) -> u32 {
         self.shape[d + 1..].iter().product()
@@ -58,7 +58,7 @@ impl Form {
             match self.panels {
                 None => n * self.step(p.of) * self.size,
                 Some(b) if b.contiguous == p.of => gcd(n * self.size, PIECE),
-                Some(b) => gcd(gcd(n * self.row_step(p.of), PHASE), b.rows) * b.span,
+                Some(b) => gcd(gcd(n * self.row_step(p.of), PHASE), b.rows) * b.swizzle,
             }
         };
         parts.iter().filter(|p| p.extent < self.shape[p.of]).map(bytes).fold(0, gcd)
@@ -79,18 +79,18 @@ impl Form {
 
     /// Bytes from a panel to the next one.
     pub fn panel_bytes(&self) -> u32 {
-        self.panels.map_or(0, |p| p.rows.next_multiple_of(PHASE) * p.span)
+        self.panels.map_or(0, |p| p.rows.next_multiple_of(PHASE) * p.swizzle)
     }
 
     /// Bytes of a block.
     pub fn block_bytes(&self) -> u32 {
-        self.panels.map_or(0, |p| self.row_bytes() / p.span * self.panel_bytes())
+        self.panels.map_or(0, |p| self.row_bytes() / p.swizzle * self.panel_bytes())
     }
 
     /// Rows that lie as those of one block do: of panels as wide as the rows one is right behind the other, to the end of the buffer.
     pub fn block_rows(&self) -> u32 {
         match self.panels {
-            Some(p) if p.span == self.row_bytes() && p.rows.is_multiple_of(PHASE) => {
+            Some(p) if p.swizzle == self.row_bytes() && p.rows.is_multiple_of(PHASE) => {
                 self.shape.iter().product::<u32>() / self.shape[p.contiguous]
             }
             Some(p) => p.rows,
@@ -120,7 +120,7 @@ impl Form {
         if rows.is_multiple_of(p.rows) {
             Some(rows / p.rows * self.block_bytes())
         } else if rows.is_multiple_of(PHASE) && self.block_rows().is_multiple_of(rows * self.shape[d]) {
-            Some(rows * p.span)
+            Some(rows * p.swizzle)
         } else {
             None
         }
@@ -221,8 +221,8 @@ struct Wish {
     contiguous: usize,
     /// Rows that must lie in one block.
     rows: u32,
-    /// Bytes of which the span must be a divisor.
-    spans: Vec<u32>,
+    /// Bytes of which the swizzle must be a divisor.
+    swizzles: Vec<u32>,
 }
 
 fn wish(kernel: &Kernel, h: &Handle, along: Option<usize>, size: u32) -> Wish {
@@ -231,8 +231,8 @@ fn wish(kernel: &Kernel, h: &Handle, along: Option<usize>, size: u32) -> Wish {
     let contiguous = along.map_or(shape.len() - 1, |k| h.parts[k].of);
     let rows = h.parts.iter().filter(|p| p.of != contiguous).map(|p| shape[p.of]).product();
     let part = h.parts.iter().find(|p| p.of == contiguous);
-    let spans = part.map(|p| vec![p.extent * size, p.at * size]).unwrap_or_default();
-    Wish { contiguous, rows, spans: [vec![shape[contiguous] * size], spans].concat() }
+    let swizzles = part.map(|p| vec![p.extent * size, p.at * size]).unwrap_or_default();
+    Wish { contiguous, rows, swizzles: [vec![shape[contiguous] * size], swizzles].concat() }
 }
 
 fn root_type(kernel: &Kernel, root: Inst) -> &SharedType {
@@ -245,8 +245,8 @@ fn root_type(kernel: &Kernel, root: Inst) -> &SharedType {
 
 /// The forms of all buffers, by the instruction that gives the type, and the boxes of the copies.
 pub struct Buffers {
-    pub forms: BTreeMap<Inst, Form>,
-    pub boxes: BTreeMap<Inst, PanelTile>,
+    pub forms: BTreeMap<Inst, BufferLayout>,
+    pub boxes: BTreeMap<Inst, SwizzledTile>,
 }
 
 /// Decides the forms.
@@ -277,7 +277,7 @@ pub fn buffers(kernel: &Kernel, units: Option<&Units>) -> Result<Buffers, LowerE
             (Op::AsyncLoad | Op::AsyncStore | Op::AsyncReduce, Some(units)) => {
                 let buffer = kernel.operand(i, "buffer")[0];
                 let Some(t) = shared(kernel, buffer) else { continue };
-                let tile = PanelTile::of(kernel, i, &t.shape, units, None).map_err(|why| LowerError::NoBulkCopy {
+                let tile = SwizzledTile::of(kernel, i, &t.shape, units, None).map_err(|why| LowerError::NoBulkCopy {
                     op: d.op,
                     why: Box::new(why),
                     loc: kernel.locs[i],
@@ -299,13 +299,13 @@ pub fn buffers(kernel: &Kernel, units: Option<&Units>) -> Result<Buffers, LowerE
         for root in roots {
             let t = root_type(kernel, root);
             let panels = blocks(kernel, root, asked, units)?;
-            forms.insert(root, Form { shape: t.shape.to_vec(), size: t.elem.bytes(), panels });
+            forms.insert(root, BufferLayout { shape: t.shape.to_vec(), size: t.elem.bytes(), panels });
         }
     }
     for (&i, tile) in &mut boxes {
         let Some(h) = handle(kernel, kernel.operand(i, "buffer")[0]) else { continue };
         if let Some(p) = forms.get(&h.root).and_then(|f| f.panels) {
-            (tile.span, tile.per) = (p.span, p.span / tile.elem.bytes());
+            (tile.swizzle, tile.per) = (p.swizzle, p.swizzle / tile.elem.bytes());
         }
     }
     // Products that round on their way take f32 as the copies round it: then nothing else may look at the buffer. Where something else looks
@@ -347,7 +347,7 @@ fn rounds(kernel: &Kernel, i: Inst) -> bool {
     d.op == Op::AsyncDot && matches!(d.attrs.first(), Some(Attr::Precision(tilelift_ir::Precision::Tf32)))
 }
 
-/// True for a load whose tile products that round take as their left operand, and nothing else.
+/// True for a load whose tile products that round take as their operand A, and nothing else.
 fn for_rounding(kernel: &Kernel, insts: &[Inst], load: Inst) -> bool {
     let d = &kernel.insts[load];
     let Some(&v) = d.results.first().filter(|_| d.op == Op::LocalLoad) else { return false };
@@ -402,11 +402,11 @@ fn blocks(kernel: &Kernel, root: Inst, asked: &[(Inst, Inst, Wish)], units: Opti
     if asked.iter().any(|w| w.1 != root) && !(last && contiguous + 1 == shape.len()) {
         return refuse(root, "its rows run along a dimension that is not the last".into());
     }
-    let fits = |s: &&u32| asked.iter().all(|w| w.2.spans.iter().all(|b| b.is_multiple_of(**s)));
-    let found = units.bulk.spans.iter().filter(fits).find(|&&s| said.is_none_or(|n| n == s));
-    let Some(&span) = found else {
+    let fits = |s: &&u32| asked.iter().all(|w| w.2.swizzles.iter().all(|b| b.is_multiple_of(**s)));
+    let found = units.bulk.swizzles.iter().filter(fits).find(|&&s| said.is_none_or(|n| n == s));
+    let Some(&swizzle) = found else {
         if let Some(n) = said {
-            let possible: Vec<String> = units.bulk.spans.iter().filter(fits).map(ToString::to_string).collect();
+            let possible: Vec<String> = units.bulk.swizzles.iter().filter(fits).map(ToString::to_string).collect();
             return refuse(
                 root,
                 format!(
@@ -415,12 +415,12 @@ fn blocks(kernel: &Kernel, root: Inst, asked: &[(Inst, Inst, Wish)], units: Opti
                 ),
             );
         }
-        let least = units.bulk.spans.last().copied().unwrap_or(0);
+        let least = units.bulk.swizzles.last().copied().unwrap_or(0);
         return refuse(first.0, format!("its rows, or the parts that are used, are no multiples of {least} bytes"));
     };
     let total: u32 = shape.iter().product::<u32>() / shape[contiguous];
     if !total.is_multiple_of(rows) {
         return refuse(root, "it does not hold a whole number of the boxes that are copied".into());
     }
-    Ok(Some(Blocks { contiguous, span, rows }))
+    Ok(Some(Blocks { contiguous, swizzle, rows }))
 }

@@ -1,8 +1,8 @@
 //! Kernels whose author says who does what: where the tasks run, how their buffers lie, which instructions their products take.
 
-use super::buffers::{Form, buffers, handle};
+use super::buffers::{BufferLayout, buffers, handle};
 use super::registers::{IdleWarps, share};
-use super::{LowerOptions, PanelTile};
+use super::{LowerOptions, SwizzledTile};
 use crate::error::{LowerError, Resource};
 use crate::reason::NoProduct;
 use cranelift_entity::EntityRef;
@@ -17,7 +17,7 @@ use tilelift_lane::{GroupMatrixId, Target, Units};
 pub struct Explicit {
     /// Its tasks, a role per replica; none if the whole program instance is one task.
     pub roles: Vec<TaskRole>,
-    /// Groups of warps of no task, which give registers up.
+    /// Warpgroups of no task, which give registers up.
     pub idle: Vec<IdleWarps>,
     /// Warps of the program instance.
     pub warps: u32,
@@ -26,9 +26,9 @@ pub struct Explicit {
     /// It is lowered without a proof.
     pub unproven: bool,
     /// How each buffer lies in shared memory.
-    pub forms: BTreeMap<Inst, Form>,
+    pub forms: BTreeMap<Inst, BufferLayout>,
     /// What each bulk copy moves.
-    pub boxes: BTreeMap<Inst, PanelTile>,
+    pub boxes: BTreeMap<Inst, SwizzledTile>,
     /// The matrix instruction of each asynchronous dot.
     pub dots: BTreeMap<Inst, GroupMatrixId>,
 }
@@ -96,7 +96,7 @@ fn unit(op: Op) -> Option<&'static str> {
         | Op::WorkerId
         | Op::NumWorkers => None,
         Op::ChannelAlloc | Op::ChannelPut | Op::ChannelGet | Op::ChannelConsumed => None,
-        _ => Some("no barrier words and asynchronous units"),
+        _ => Some("no mbarriers and asynchronous units"),
     }
 }
 
@@ -263,7 +263,7 @@ fn roles(kernel: &Kernel, target: &Target, units: &Units, i: Inst) -> Result<Pla
             // Groups multiply, and change registers, as a whole.
             let whole = t.warps >= group || t.registers.is_some();
             let first = if whole { next.next_multiple_of(group) } else { next };
-            // A task of a warp or two stays in one group of warps.
+            // A task of a warp or two stays in one warpgroup.
             let first = if first / group != (first + t.warps - 1) / group { first.next_multiple_of(group) } else { first };
             let idle = if t.registers.is_some() { t.warps.next_multiple_of(group) - t.warps } else { 0 };
             let name = if t.replicas > 1 { format!("{}{replica}", t.name) } else { t.name.clone() };

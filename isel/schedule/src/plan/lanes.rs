@@ -7,7 +7,7 @@
 
 use super::buffers::{Blocks, Handle, allocation, handle};
 use super::loads::local_loads;
-use super::{Explicit, Form};
+use super::{BufferLayout, Explicit};
 use crate::access::GlobalAccess;
 use cranelift_entity::SecondaryMap;
 use std::collections::BTreeMap;
@@ -61,8 +61,8 @@ pub(super) fn panels(kernel: &Kernel, root: Inst) -> Option<Blocks> {
     });
     let (contiguous, rows) = found.filter(|_| plain)?;
     let row = ty.shape.get(contiguous)? * ty.elem.bytes();
-    let span = ROW[0].min(1 << row.trailing_zeros());
-    (span >= ROW[1]).then_some(Blocks { contiguous, span, rows })
+    let swizzle = ROW[0].min(1 << row.trailing_zeros());
+    (swizzle >= ROW[1]).then_some(Blocks { contiguous, swizzle, rows })
 }
 
 /// Where instructions stand.
@@ -124,7 +124,7 @@ pub fn fetches(kernel: &Kernel, plan: &Explicit) -> Fetches {
         }
     });
     let places = places(kernel);
-    let fits = |f: &Form| {
+    let fits = |f: &BufferLayout| {
         let panels = f.panels.filter(|p| p.rows.is_power_of_two() && p.rows >= 8);
         panels.is_some_and(|p| (f.shape[p.contiguous] * f.size).is_power_of_two())
     };

@@ -1,6 +1,6 @@
 //! Loads that only dots read: candidates for shared memory, and what requirements of layouts leave to a loop.
 
-use super::forms::is_view;
+use super::ring_layouts::is_view;
 use crate::reason::NotSpecialised;
 use cranelift_entity::SecondaryMap;
 use tilelift_ir::require::{requirements, spec};

@@ -15,7 +15,7 @@
 //! An assembler may move the wait for late products up in front of the head, where the lanes wait, too. While another group computes
 //! that costs nothing, if the products are what a step takes; where the lanes are, the wait is held where it stands.
 
-use super::PanelTile;
+use super::SwizzledTile;
 use super::specialise::trace;
 use crate::named::Named;
 use crate::reason::NotOverlapped;
@@ -58,7 +58,7 @@ pub(super) fn overlap(
     target: &Target,
     main: Inst,
     dots: &[Inst],
-    loads: &[(Inst, PanelTile)],
+    loads: &[(Inst, SwizzledTile)],
 ) -> Result<Overlap, NotOverlapped> {
     let bounds = &kernel.insts[main].args[..2];
     if bounds.iter().all(|&v| kernel.as_const(v).is_some()) {

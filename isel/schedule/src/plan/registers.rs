@@ -1,4 +1,4 @@
-//! Registers of tasks: what every group of warps of a program holds, with and without a task.
+//! Registers of tasks: what every warpgroup of a program holds, with and without a task.
 //!
 //! ```text
 //! author says nothing     one lane's tasks give theirs up to those that multiply, and so do groups of no task
@@ -14,7 +14,7 @@ use tilelift_ir::{Kernel, Op};
 use tilelift_lane::Registers;
 use tilelift_lane::{Target, Units};
 
-/// Groups of warps of no task, which give registers up.
+/// Warpgroups of no task, which give registers up.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct IdleWarps {
     /// First warp and number of warps.
@@ -33,11 +33,11 @@ struct Shares<'a> {
     lanes: u32,
     /// Registers per lane at the start.
     entry: u32,
-    /// Groups of warps of no task, and what they keep.
+    /// Warpgroups of no task, and what they keep.
     idle: Vec<IdleWarps>,
 }
 
-/// Gives every task, and all groups of warps without one, its registers, if any change theirs.
+/// Gives every task, and all warpgroups without one, its registers, if any change theirs.
 ///
 /// # Errors
 /// The author asks for more than there is.
@@ -76,7 +76,7 @@ impl Shares<'_> {
         r.warps[1].next_multiple_of(self.group())
     }
 
-    /// True if a task shares no group of warps with another one.
+    /// True if a task shares no warpgroup with another one.
     fn apart(&self, n: usize) -> bool {
         let group = self.group();
         let of = |r: &TaskRole| [r.warps[0] / group, (r.warps[0] + r.warps[1]).div_ceil(group)];
@@ -136,7 +136,7 @@ impl Shares<'_> {
         (r.idle, r.registers) = (all - r.warps[1], Some(registers));
     }
 
-    /// Tasks that share groups of warps, those that share none alone.
+    /// Tasks that share warpgroups, those that share none alone.
     fn clusters(&self) -> Vec<Vec<usize>> {
         let group = self.group();
         let mut out: Vec<Vec<usize>> = Vec::new();
@@ -153,7 +153,7 @@ impl Shares<'_> {
         out
     }
 
-    /// Whole groups of warps of tasks that share them: the first warp, and the one behind the last.
+    /// Whole warpgroups of tasks that share them: the first warp, and the one behind the last.
     fn span(&self, cluster: &[usize]) -> [u32; 2] {
         let [first, last] = [cluster[0], cluster[cluster.len() - 1]].map(|n| self.roles[n].warps);
         [first[0], (last[0] + last[1]).next_multiple_of(self.group())]
@@ -183,7 +183,7 @@ impl Shares<'_> {
         }
     }
 
-    /// Gives tasks that share groups of warps the same number of registers, and warps beside them, too.
+    /// Gives tasks that share warpgroups the same number of registers, and warps beside them, too.
     fn set_all(&mut self, cluster: &[usize], registers: u32) {
         let [_, end] = self.span(cluster);
         for (at, &n) in cluster.iter().enumerate() {

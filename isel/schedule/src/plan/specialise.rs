@@ -11,10 +11,10 @@
 //! Everything else of the kernel belongs to the consumers. What does not fit is declined with the reason; nothing has changed then.
 
 use super::LowerOptions;
-use super::forms::{Forms, Leave, is_panels, is_view};
 use super::loads::suits;
 use super::loads::{keeps_extents, ring_loads};
 use super::overlap::{Overlap, overlap};
+use super::ring_layouts::{EpilogueStore, RingLayouts, is_panels, is_view};
 use crate::access::GlobalAccess;
 use crate::facts::power_of_two;
 use crate::named::{Made, Named};
@@ -29,13 +29,13 @@ use tilelift_lane::{LVal, LaneBuilder, Registers, TensorBox, Vals};
 /// A kernel whose main loop is split between a producer that copies and consumers that compute.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Specialised {
-    /// Groups of warps that compute, each a share of the rows.
+    /// Warpgroups that compute, each a share of the rows.
     pub consumers: u32,
-    /// Teams of so many groups: two of them take grid positions in turns, one multiplying while the other stores.
-    pub teams: u32,
+    /// Consumer sets of so many groups: two of them take grid positions in ping-pong, one multiplying while the other stores.
+    pub consumer_sets: u32,
     /// Slots of the ring between them.
     pub depth: u32,
-    /// Groups of multiplications that may be under way while the next ones are issued; none where their sums are added by the lanes.
+    /// Groups of multiplications that may be in flight while the next ones are issued; none where their sums are added by the lanes.
     pub in_flight: u32,
     /// Registers per lane of producer and consumers, if they move.
     pub registers: Option<[u32; 2]>,
@@ -45,7 +45,7 @@ pub struct Specialised {
     pub stage_bytes: u32,
     /// Bytes through which results leave.
     pub staging_bytes: u32,
-    /// Of a group's rows so many parts leave one behind the other through the same bytes: teams have the time, and the ring the room.
+    /// Of a group's rows so many parts leave one behind the other through the same bytes: consumer sets have the time, and the ring the room.
     pub staging_parts: u32,
     /// The loop does more than multiply and add up.
     pub mixed: bool,
@@ -54,15 +54,15 @@ pub struct Specialised {
     /// The loop.
     pub main: Inst,
     /// Its loads, in program order.
-    pub loads: Vec<(Inst, PanelTile)>,
+    pub loads: Vec<(Inst, SwizzledTile)>,
     /// Its dots.
     pub dots: Vec<(Inst, GroupMatrixId)>,
-    /// Dots whose left operand goes from the ring through registers.
-    pub lefts: Vec<Inst>,
+    /// Dots whose operand A goes from the ring through registers.
+    pub register_a: Vec<Inst>,
     /// Sums are there twice, and the lanes add.
-    pub brief: bool,
+    pub promoted: bool,
     /// Stores that bulk copies do.
-    pub stores: Vec<(Inst, PanelTile)>,
+    pub stores: Vec<(Inst, SwizzledTile)>,
 }
 
 impl fmt::Display for Specialised {
@@ -72,8 +72,8 @@ impl fmt::Display for Specialised {
             "specialised: 1 producer warp, {} consumer groups, ring of {} slots of {} bytes, {} multiplication groups in flight",
             self.consumers, self.depth, self.stage_bytes, self.in_flight
         )?;
-        if self.teams > 1 {
-            write!(f, ", {} teams in turns", self.teams)?;
+        if self.consumer_sets > 1 {
+            write!(f, ", {} ping-pong consumer sets", self.consumer_sets)?;
         }
         match self.registers {
             Some([p, c]) => write!(f, ", registers {p} and {c}")?,
@@ -83,15 +83,15 @@ impl fmt::Display for Specialised {
             0 => f.write_str(", results stored by lanes")?,
             _ => write!(f, ", results stored through {} bytes", self.staging_bytes)?,
         }
-        let narrow: Vec<String> = self.loads.iter().filter(|l| l.1.span < l.1.widest).map(|l| l.1.span.to_string()).collect();
+        let narrow: Vec<String> = self.loads.iter().filter(|l| l.1.swizzle < l.1.widest).map(|l| l.1.swizzle.to_string()).collect();
         if !narrow.is_empty() {
             write!(f, ", panels of {} bytes", narrow.join(" and "))?;
         }
-        if !self.lefts.is_empty() {
-            f.write_str(", left operands through registers")?;
+        if !self.register_a.is_empty() {
+            f.write_str(", operands A through registers")?;
         }
         if self.overlap.is_some() {
-            f.write_str(", products under way while lanes compute")?;
+            f.write_str(", products in flight while lanes compute")?;
         }
         f.write_str(if self.persistent { ", persistent" } else { ", one grid position each" })
     }
@@ -99,7 +99,7 @@ impl fmt::Display for Specialised {
 
 /// A tile in panels, and the view it comes from or goes to.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct PanelTile {
+pub struct SwizzledTile {
     /// The view's dimensions, contiguous one first.
     pub order: Vec<usize>,
     /// Extents of the tile, in the view's order of dimensions.
@@ -107,7 +107,7 @@ pub struct PanelTile {
     /// Element type.
     pub elem: Scalar,
     /// Bytes of a panel's row.
-    pub span: u32,
+    pub swizzle: u32,
     /// The most bytes that the tile's rows permit a panel's row.
     pub widest: u32,
     /// Elements of a panel's row.
@@ -118,12 +118,12 @@ pub struct PanelTile {
     pub tf32: bool,
 }
 
-impl PanelTile {
+impl SwizzledTile {
     /// The panels of a tile that a view's boxes make up, if bulk copies take the access: as wide as is asked for, else as rows permit.
     ///
     /// # Errors
     /// Why they do not take it.
-    pub fn of(kernel: &Kernel, i: Inst, shape: &[u32], units: &Units, want: Option<u32>) -> Result<PanelTile, NoBulkCopy> {
+    pub fn of(kernel: &Kernel, i: Inst, shape: &[u32], units: &Units, want: Option<u32>) -> Result<SwizzledTile, NoBulkCopy> {
         let access = GlobalAccess::of(kernel, i);
         let (view, bulk) = (&*access.view, units.bulk);
         let no = |limit: CopyLimit| NoBulkCopy { view: Named::of(kernel, access.view_value), limit };
@@ -170,13 +170,13 @@ impl PanelTile {
             }
         }
         let row = shape[fast] * size;
-        let fit: Vec<u32> = bulk.spans.iter().copied().filter(|&s| row.is_multiple_of(s)).collect();
+        let fit: Vec<u32> = bulk.swizzles.iter().copied().filter(|&s| row.is_multiple_of(s)).collect();
         let Some(&widest) = fit.first() else {
-            return Err(no(CopyLimit::Row { row, least: bulk.spans.last().copied().unwrap_or(0) }));
+            return Err(no(CopyLimit::Row { row, least: bulk.swizzles.last().copied().unwrap_or(0) }));
         };
-        let span = want.unwrap_or(widest);
-        if !fit.contains(&span) {
-            return Err(no(CopyLimit::Span { row, asked: span, possible: fit }));
+        let swizzle = want.unwrap_or(widest);
+        if !fit.contains(&swizzle) {
+            return Err(no(CopyLimit::Span { row, asked: swizzle, possible: fit }));
         }
         if order[1..].iter().any(|&d| shape[d] > bulk.max_box) {
             return Err(no(CopyLimit::Box { most: bulk.max_box }));
@@ -185,7 +185,7 @@ impl PanelTile {
             return Err(no(CopyLimit::Dimensions));
         }
         let rows = order[1..].iter().map(|&d| shape[d]).product();
-        Ok(PanelTile { order, shape: shape.to_vec(), elem: view.elem, span, widest, per: span / size, rows, tf32: false })
+        Ok(SwizzledTile { order, shape: shape.to_vec(), elem: view.elem, swizzle, widest, per: swizzle / size, rows, tf32: false })
     }
 
     /// The dimension of the tile that runs along rows of panels.
@@ -200,7 +200,7 @@ impl PanelTile {
 
     /// Bytes of a panel.
     pub fn panel_bytes(&self) -> u32 {
-        self.rows * self.span
+        self.rows * self.swizzle
     }
 
     /// Bytes of the tile.
@@ -227,7 +227,7 @@ impl PanelTile {
             rank: self.order.len() as u8,
             order: [0; TensorBox::RANK],
             extents: [0; TensorBox::RANK],
-            span: self.span,
+            swizzle: self.swizzle,
             tf32: self.tf32,
         };
         for (k, &d) in self.order.iter().enumerate() {
@@ -271,7 +271,12 @@ const BESIDE_SUMS: u32 = 26;
 ///
 /// # Errors
 /// Why it is not.
-pub(super) fn specialise(kernel: &Kernel, target: &Target, options: &LowerOptions, forms: &Forms) -> Result<Specialised, NotSpecialised> {
+pub(super) fn specialise(
+    kernel: &Kernel,
+    target: &Target,
+    options: &LowerOptions,
+    forms: &RingLayouts,
+) -> Result<Specialised, NotSpecialised> {
     let Some(units) = &target.units else { return Err(NotSpecialised::NoUnits { target: target.name }) };
     let named = |v: Value| Named::of(kernel, v);
     let staged = ring_loads(kernel);
@@ -293,7 +298,7 @@ pub(super) fn specialise(kernel: &Kernel, target: &Target, options: &LowerOption
         match d.op {
             Op::Load if staged[i] => {
                 let Type::Tile(t) = kernel.ty(d.results[0]) else { return Err(NotSpecialised::ScalarLoad) };
-                loads.push((i, PanelTile::of(kernel, i, &t.shape, units, forms.spans.get(&i).copied())?));
+                loads.push((i, SwizzledTile::of(kernel, i, &t.shape, units, forms.swizzles.get(&i).copied())?));
             }
             Op::Dot => dots.push(i),
             Op::Transpose | Op::Reshape | Op::Yield => {}
@@ -306,11 +311,11 @@ pub(super) fn specialise(kernel: &Kernel, target: &Target, options: &LowerOption
         }
     }
     sole_views(kernel, &loads)?;
-    let (mut lefts, mut found) = (Vec::new(), Vec::new());
+    let (mut register_a, mut found) = (Vec::new(), Vec::new());
     for i in dots {
         let (q, through) = multiplication(kernel, units, main, i, &mut loads, mixed, forms)?;
         found.push((i, q));
-        lefts.extend(through.then_some(i));
+        register_a.extend(through.then_some(i));
     }
     let dots = found;
     if !mixed && kernel.insts[main].results.len() != dots.len() {
@@ -321,8 +326,8 @@ pub(super) fn specialise(kernel: &Kernel, target: &Target, options: &LowerOption
     // Shares of the consumers.
     let sums: Vec<[u32; 2]> = dots.iter().filter_map(|&(i, _)| sum_shape(kernel, i)).collect();
     let rows = dots.iter().map(|&(_, q)| units.matrix[q.index()].m).max().unwrap_or(1);
-    let teams = options.teams.unwrap_or(1);
-    let usual = if teams == 1 && sums.iter().all(|s| s[0].is_multiple_of(2 * rows)) { 2 } else { 1 };
+    let consumer_sets = options.consumer_sets.unwrap_or(1);
+    let usual = if consumer_sets == 1 && sums.iter().all(|s| s[0].is_multiple_of(2 * rows)) { 2 } else { 1 };
     let consumers = options.consumers.unwrap_or(usual);
     if consumers == 0 || sums.iter().any(|s| !s[0].is_multiple_of(consumers * rows)) {
         return Err(NotSpecialised::Shares { consumers, rows: sums[0][0], each: rows });
@@ -330,9 +335,9 @@ pub(super) fn specialise(kernel: &Kernel, target: &Target, options: &LowerOption
     suits(kernel, main, consumers * units.group_warps)?;
     let lanes = consumers * units.group_warps * target.lanes;
     // Sums that are added beside the instruction are there twice.
-    let brief = dots.iter().any(|&(_, q)| units.matrix[q.index()].kept_depth.is_some());
+    let promoted = dots.iter().any(|&(_, q)| units.matrix[q.index()].kept_depth.is_some());
     let insts: Vec<Inst> = dots.iter().map(|d| d.0).collect();
-    let parts = match (mixed && !brief, options.overlap) {
+    let parts = match (mixed && !promoted, options.overlap) {
         (false, Some(true)) => Err(NotOverlapped::OneSum),
         (false, _) | (true, Some(false)) => Ok(None),
         (true, _) => overlap(kernel, target, main, &insts, &loads).map(Some),
@@ -347,45 +352,45 @@ pub(super) fn specialise(kernel: &Kernel, target: &Target, options: &LowerOption
         return Err(NotSpecialised::OneGroup { rows: sums[0][0] });
     }
     let contiguous = |j: Inst| loads.iter().find(|l| l.0 == j).map(|l| l.1.contiguous());
-    for &i in &lefts {
+    for &i in &register_a {
         let found = trace(kernel, kernel.insts[i].args[0], &contiguous).and_then(|(l, c)| Some((&loads.iter().find(|x| x.0 == l)?.1, c)));
         if let Some((tile, 0)) = found {
             // Parts of the rows, as the groups share them, are whole panels, one behind the other.
             let (share, depth) = (consumers * rows, tile.rows);
             if tile.per > share || (tile.per < share && !depth.is_power_of_two()) {
-                return Err(NotSpecialised::Panels { span: tile.span, depth, share });
+                return Err(NotSpecialised::Panels { swizzle: tile.swizzle, depth, share });
             }
         }
     }
     // What multiplications read from registers is fetched anew when they are done.
-    let in_flight = if parts.is_none() && (mixed || brief || !lefts.is_empty()) { 0 } else { 1 };
+    let in_flight = if parts.is_none() && (mixed || promoted || !register_a.is_empty()) { 0 } else { 1 };
     // Positions that take long drift apart where nothing deals them out, and no longer share what is in the cache.
     let persistent = options.persistent.unwrap_or(!mixed);
-    match teams {
+    match consumer_sets {
         1 => {}
-        2 if mixed || brief => return Err(NotSpecialised::TeamsCompute),
+        2 if mixed || promoted => return Err(NotSpecialised::TeamsCompute),
         2 if !persistent => return Err(NotSpecialised::TeamsOnce),
         2 => {}
-        teams => return Err(NotSpecialised::Teams { teams }),
+        consumer_sets => return Err(NotSpecialised::Teams { consumer_sets }),
     }
     let held = sums.iter().map(|s| s[0] * s[1] / lanes).sum::<u32>();
     // What stands between the products of a mixed loop takes as much beside them as addresses and the epilogue do.
-    let held = match (mixed, brief) {
-        (true, _) => held + left_registers(kernel, &dots, &loads, lanes) + BESIDE_SUMS,
+    let held = match (mixed, promoted) {
+        (true, _) => held + a_from_registers(kernel, &dots, &loads, lanes) + BESIDE_SUMS,
         (false, true) => held * 2,
         (false, false) => held,
     };
-    let held = held + lefts.iter().map(|&i| operand_registers(kernel, kernel.insts[i].args[0], lanes)).sum::<u32>();
-    let warps = (teams * consumers + 1) * units.group_warps;
+    let held = held + register_a.iter().map(|&i| operand_registers(kernel, kernel.insts[i].args[0], lanes)).sum::<u32>();
+    let warps = (consumer_sets * consumers + 1) * units.group_warps;
     if warps > target.max_warps {
         return Err(NotSpecialised::TooManyWarps { warps, most: target.max_warps, target: target.name });
     }
-    let registers = budget(target, units, teams * consumers, held)?;
+    let registers = budget(target, units, consumer_sets * consumers, held)?;
     for &(i, q) in &dots {
-        // The operands of one instruction: its columns of the sums, and a left operand that is not in shared memory.
+        // The operands of one instruction: its columns of the sums, and an operand A that is not in shared memory.
         let Some([_, n]) = sum_shape(kernel, i) else { continue };
         let in_ring = trace(kernel, kernel.insts[i].args[0], &|j| loads.iter().find(|l| l.0 == j).map(|l| l.1.contiguous())).is_some();
-        let operands = units.matrix[q.index()].registers(n, lefts.contains(&i) || !in_ring);
+        let operands = units.matrix[q.index()].registers(n, register_a.contains(&i) || !in_ring);
         Registers::of(target, units, warps)
             .check_matrix(Some(operands), registers.map(|r| r[1]))
             .map_err(|[need, have]| NotSpecialised::ProductRegisters { columns: n, need, have })?;
@@ -396,9 +401,9 @@ pub(super) fn specialise(kernel: &Kernel, target: &Target, options: &LowerOption
     let mut results = Vec::new();
     result_stores(kernel, kernel.body, &mut |i| results.push(i));
     for i in results {
-        let want = match forms.leave.get(&i) {
-            Some(Leave::Lanes) => continue,
-            Some(Leave::Panels(span)) => Some(*span),
+        let want = match forms.epilogue.get(&i) {
+            Some(EpilogueStore::Lanes) => continue,
+            Some(EpilogueStore::Panels(swizzle)) => Some(*swizzle),
             None => None,
         };
         match result_tile(kernel, i, units, &sums, want) {
@@ -410,10 +415,10 @@ pub(super) fn specialise(kernel: &Kernel, target: &Target, options: &LowerOption
     let stage_bytes: u32 = loads.iter().map(|(_, t)| t.bytes().next_multiple_of(ALIGN)).sum();
     let room = |staging: u32| target.shared_bytes.saturating_sub(staging + ALIGN) / stage_bytes.max(1);
     let repetitions = sums.iter().map(|s| s[0] / (consumers * rows)).min().unwrap_or(1);
-    let staging_parts = if teams > 1 && sums.iter().all(|s| s[0] == repetitions * consumers * rows) { repetitions } else { 1 };
-    let mut staging_bytes: u32 = teams * stores.iter().map(|(_, t)| t.bytes() / staging_parts).sum::<u32>();
+    let staging_parts = if consumer_sets > 1 && sums.iter().all(|s| s[0] == repetitions * consumers * rows) { repetitions } else { 1 };
+    let mut staging_bytes: u32 = consumer_sets * stores.iter().map(|(_, t)| t.bytes() / staging_parts).sum::<u32>();
     if room(staging_bytes) < 2 {
-        if let Some((i, _)) = stores.iter().find(|(i, _)| forms.leave.contains_key(i)) {
+        if let Some((i, _)) = stores.iter().find(|(i, _)| forms.epilogue.contains_key(i)) {
             let value = named(kernel.operand(*i, "value")[0]);
             return Err(NotSpecialised::Staging { bytes: staging_bytes, value, slot: stage_bytes });
         }
@@ -427,7 +432,7 @@ pub(super) fn specialise(kernel: &Kernel, target: &Target, options: &LowerOption
     }
     Ok(Specialised {
         consumers,
-        teams,
+        consumer_sets,
         depth,
         in_flight,
         registers,
@@ -440,8 +445,8 @@ pub(super) fn specialise(kernel: &Kernel, target: &Target, options: &LowerOption
         main,
         loads,
         dots,
-        lefts,
-        brief,
+        register_a,
+        promoted,
         stores,
     })
 }
@@ -450,7 +455,7 @@ pub(super) fn specialise(kernel: &Kernel, target: &Target, options: &LowerOption
 pub const ALIGN: u32 = 1024;
 
 /// Views that are loaded by bulk copies must not be stored to: the copies run ahead.
-fn sole_views(kernel: &Kernel, loads: &[(Inst, PanelTile)]) -> Result<(), NotSpecialised> {
+fn sole_views(kernel: &Kernel, loads: &[(Inst, SwizzledTile)]) -> Result<(), NotSpecialised> {
     let views: HashSet<Value> = loads.iter().map(|&(i, _)| kernel.insts[i].args[0]).collect();
     let mut clash = None;
     kernel.walk(kernel.body, &mut |i| {
@@ -493,8 +498,8 @@ fn sum_shape(kernel: &Kernel, i: Inst) -> Option<[u32; 2]> {
     (t.shape.len() == 2).then(|| [t.shape[0], t.shape[1]])
 }
 
-/// Registers per lane of the left operands that are in registers.
-fn left_registers(kernel: &Kernel, dots: &[(Inst, GroupMatrixId)], loads: &[(Inst, PanelTile)], lanes: u32) -> u32 {
+/// Registers per lane of the operands A that are in registers.
+fn a_from_registers(kernel: &Kernel, dots: &[(Inst, GroupMatrixId)], loads: &[(Inst, SwizzledTile)], lanes: u32) -> u32 {
     let contiguous = |j: Inst| loads.iter().find(|l| l.0 == j).map(|l| l.1.contiguous());
     let mut seen: Vec<Value> = Vec::new();
     for &(i, _) in dots {
@@ -519,9 +524,9 @@ fn multiplication(
     units: &Units,
     main: Inst,
     i: Inst,
-    loads: &mut [(Inst, PanelTile)],
+    loads: &mut [(Inst, SwizzledTile)],
     mixed: bool,
-    forms: &Forms,
+    forms: &RingLayouts,
 ) -> Result<(GroupMatrixId, bool), NoProduct> {
     let d = &kernel.insts[i];
     let region = kernel.insts[main].regions[0];
@@ -569,7 +574,7 @@ fn multiplication(
     let along_k = [a.is_none_or(|a| a.1 == 1), b.1 == 0];
     // Lanes fetch an operand as it is wanted, in whatever order it lies; otherwise it comes from memory, which is quicker.
     let turned = !row.any_order && !along_k[0] && row.a.is_some();
-    let through = a.is_some() && forms.left.get(&i).copied().unwrap_or(turned);
+    let through = a.is_some() && forms.a_from_registers.get(&i).copied().unwrap_or(turned);
     if through && row.a.is_none() {
         return Err(NoProduct::NoRegisters { instruction: row.name });
     }
@@ -585,7 +590,7 @@ fn multiplication(
 }
 
 /// The producer must be able to compute bounds and addresses: pure scalars of parameters, grid position and the index.
-fn addresses(kernel: &Kernel, main: Inst, loads: &[(Inst, PanelTile)]) -> Result<(), NotSpecialised> {
+fn addresses(kernel: &Kernel, main: Inst, loads: &[(Inst, SwizzledTile)]) -> Result<(), NotSpecialised> {
     let region = kernel.insts[main].regions[0];
     let mut seen = HashSet::new();
     fn known(kernel: &Kernel, v: Value, index: (tilelift_ir::Region, u32), seen: &mut HashSet<Value>) -> bool {
@@ -635,7 +640,7 @@ pub fn budget(target: &Target, units: &Units, consumers: u32, held: u32) -> Resu
     Err(NotSpecialised::Sums { held, groups: consumers })
 }
 
-/// The stores of a region and of the arms of its choices: all groups of warps take the same arm, so results leave from there as well.
+/// The stores of a region and of the arms of its choices: all warpgroups take the same arm, so results leave from there as well.
 fn result_stores(kernel: &Kernel, r: Region, visit: &mut dyn FnMut(Inst)) {
     for &i in &kernel.regions[r].insts {
         let d = &kernel.insts[i];
@@ -648,7 +653,7 @@ fn result_stores(kernel: &Kernel, r: Region, visit: &mut dyn FnMut(Inst)) {
 }
 
 /// The tile through which a store at the kernel's end leaves: of 16-bit elements, as large as a sum.
-fn result_tile(kernel: &Kernel, i: Inst, units: &Units, sums: &[[u32; 2]], want: Option<u32>) -> Result<PanelTile, NotStaged> {
+fn result_tile(kernel: &Kernel, i: Inst, units: &Units, sums: &[[u32; 2]], want: Option<u32>) -> Result<SwizzledTile, NotStaged> {
     let value = kernel.operand(i, "value")[0];
     let from = behind_reshapes(kernel, value);
     let no = |why: Misplaced| NotStaged { value: Named::of(kernel, value), why };
@@ -664,7 +669,7 @@ fn result_tile(kernel: &Kernel, i: Inst, units: &Units, sums: &[[u32; 2]], want:
     if GlobalAccess::of(kernel, i).contiguous() != Some(tile.shape.len() - 1) {
         return Err(no(Misplaced::Rows));
     }
-    let panels = PanelTile::of(kernel, i, &tile.shape, units, want).map_err(|why| no(Misplaced::Copy(why)))?;
+    let panels = SwizzledTile::of(kernel, i, &tile.shape, units, want).map_err(|why| no(Misplaced::Copy(why)))?;
     // Rows are the view's dimension behind its columns; others have one element.
     if panels.shape[panels.order[1]] != t.shape[0] {
         return Err(no(Misplaced::View));

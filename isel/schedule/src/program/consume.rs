@@ -91,7 +91,7 @@ impl Schedule<'_> {
     /// Zeros to which a product is added that lanes add to the sum, by the sum.
     fn fresh(&self, w: &mut Writer<'_>) -> Result<BTreeMap<Inst, Value>, Refusal> {
         let mut out = BTreeMap::new();
-        for i in self.dots().filter(|_| self.plan.brief) {
+        for i in self.dots().filter(|_| self.plan.promoted) {
             let ty = self.kernel.ty(self.kernel.insts[i].results[0]);
             let zero = if ty.elem().is_float() { Literal::Float(0.0f64.to_bits()) } else { Literal::Int(0) };
             out.insert(i, w.make(Op::Splat, &[Arg::Literal(zero, ty.elem())], &[], Some(ty))?);
@@ -105,7 +105,7 @@ impl Schedule<'_> {
         kernel.regions[self.region].insts.iter().try_for_each(|&i| self.view(w, i))?;
         // Operands that go through registers: the slot may be written again when all lanes have read it.
         let mut fetched: BTreeMap<Value, Value> = BTreeMap::new();
-        for &dot in &plan.lefts {
+        for &dot in &plan.register_a {
             let a = kernel.insts[dot].args[0];
             if let Entry::Vacant(place) = fetched.entry(a) {
                 let from = w.get(a)?;
@@ -119,7 +119,7 @@ impl Schedule<'_> {
         let mut products = Vec::new();
         for i in self.dots() {
             let d = &kernel.insts[i];
-            let a = match fetched.get(&d.args[0]).filter(|_| plan.lefts.contains(&i)) {
+            let a = match fetched.get(&d.args[0]).filter(|_| plan.register_a.contains(&i)) {
                 Some(&tile) => tile.into(),
                 None => w.get(d.args[0])?,
             };
@@ -134,7 +134,7 @@ impl Schedule<'_> {
         let pending = products.len() as u32 * plan.in_flight;
         let last = products.len().saturating_sub(1);
         for (n, (i, product)) in products.into_iter().enumerate() {
-            let looked_at = plan.brief || n == last;
+            let looked_at = plan.promoted || n == last;
             let v = if looked_at { w.make(Op::AsyncDotWait, &[product.into()], &[Attr::Count(pending)], None)? } else { product };
             w.set(kernel.insts[i].results[0], v);
         }
@@ -143,7 +143,7 @@ impl Schedule<'_> {
 
     /// Adds products to the sums, where lanes do.
     fn promote(&self, w: &mut Writer<'_>) -> Result<(), Refusal> {
-        for i in self.dots().filter(|_| self.plan.brief) {
+        for i in self.dots().filter(|_| self.plan.promoted) {
             let d = &self.kernel.insts[i];
             let (old, product) = (w.get(d.args[2])?, w.get(d.results[0])?);
             let sum = w.bin(Op::Add, old, product)?;

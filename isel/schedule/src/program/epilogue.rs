@@ -11,7 +11,7 @@ use super::gemm::Schedule;
 use super::ping_pong::Turn;
 use super::write::{Arg, Writer, number};
 use super::{Refusal, overlap};
-use crate::plan::{PanelTile, is_panels, is_view};
+use crate::plan::{SwizzledTile, is_panels, is_view};
 use tilelift_ir::{Attr, DotPart, Inst, Kernel, LayoutSpec, Op, Region, Shape, SharedType, Type, Value};
 
 /// A buffer through which a result leaves.
@@ -24,7 +24,7 @@ pub(super) struct Staging {
 
 impl Staging {
     /// The shape of the buffer through which a tile leaves, so many parts one behind the other.
-    pub fn shape(t: &PanelTile, parts: u32) -> (Vec<u32>, usize) {
+    pub fn shape(t: &SwizzledTile, parts: u32) -> (Vec<u32>, usize) {
         let down = t.order.get(1).copied().unwrap_or(0);
         let shape = t.shape.iter().enumerate().map(|(d, &e)| if d == down { e / parts } else { e });
         (shape.collect(), down)
@@ -142,6 +142,6 @@ impl Schedule<'_> {
 }
 
 /// The type of a buffer of a tile's elements.
-pub(super) fn buffer_type(shape: &[u32], t: &PanelTile) -> Type {
+pub(super) fn buffer_type(shape: &[u32], t: &SwizzledTile) -> Type {
     Type::Shared(SharedType::new(shape, t.elem))
 }

@@ -88,7 +88,7 @@ pub(super) fn write(kernel: &Kernel, target: &Target, plan: &Specialised) -> Res
         slots.push(w.buffer(&buffer_type(&shape, t), t)?);
     }
     let mut staging: Vec<BTreeMap<Inst, Staging>> = Vec::new();
-    for _ in 0..plan.teams {
+    for _ in 0..plan.consumer_sets {
         let mut own = BTreeMap::new();
         for (i, t) in &plan.stores {
             let (shape, down) = Staging::shape(t, plan.staging_parts);
@@ -100,7 +100,7 @@ pub(super) fn write(kernel: &Kernel, target: &Target, plan: &Specialised) -> Res
     let words = Type::Barrier(plan.depth);
     let full = w.make(Op::BarrierAlloc, &[], &[Attr::Count(1)], Some(&words))?;
     let empty = w.make(Op::BarrierAlloc, &[], &[Attr::Count(1)], Some(&words))?;
-    let turns = match plan.teams {
+    let turns = match plan.consumer_sets {
         1 => None,
         n => Some(w.make(Op::BarrierAlloc, &[], &[Attr::Count(1)], Some(&Type::Barrier(n)))?),
     };
@@ -117,12 +117,12 @@ pub(super) fn write(kernel: &Kernel, target: &Target, plan: &Specialised) -> Res
     let mut tasks = vec![task("producer", group, 0)];
     let mut regions = vec![w.task(|w| s.positions(w, &s.copied(), all, &[number(0)], |w, ring| Ok(vec![s.produce(w, ring[0])?])))?];
     let everything: BTreeSet<Inst> = kernel.regions[kernel.body].insts.iter().copied().collect();
-    for (team, own) in (0..).zip(staging) {
+    for (set, own) in (0..).zip(staging) {
         s.staging = own;
-        let name = if turns.is_none() { "consumers" } else { TEAMS[team as usize % TEAMS.len()] };
+        let name = if turns.is_none() { "consumers" } else { TEAMS[set as usize % TEAMS.len()] };
         tasks.push(task(name, group * plan.consumers, 1));
         regions.push(w.task(|w| match turns {
-            Some(turns) => s.every_other(w, &everything, team, turns),
+            Some(turns) => s.every_other(w, &everything, set, turns),
             None => s.positions(w, &everything, all, &[number(0)], |w, ring| Ok(vec![s.consume(w, ring[0], None)?])),
         })?);
     }

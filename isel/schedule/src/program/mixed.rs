@@ -141,10 +141,10 @@ impl<'k> Schedule<'k> {
         w.make(Op::AsyncDot, &[a, b, sum], &d.attrs, None)
     }
 
-    /// The left operand of a product: in its slot, or a tile in registers.
+    /// The operand A of a product: in its slot, or a tile in registers.
     pub fn left(&self, w: &mut Writer<'_>, i: Inst) -> Result<Arg, Refusal> {
         let a = w.get(self.kernel.insts[i].args[0])?;
-        match self.plan.lefts.contains(&i) {
+        match self.plan.register_a.contains(&i) {
             true => Ok(w.make(Op::LocalLoad, &[a], &[], None)?.into()),
             false => Ok(a),
         }

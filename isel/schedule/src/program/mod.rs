@@ -48,7 +48,7 @@ pub enum Refusal {
         /// The requirement.
         require: Inst,
     },
-    /// Tasks that take grid positions in turns pass over one another's steps, whose number differs from position to position, or may be no
+    /// Tasks that take grid positions in ping-pong pass over one another's steps, whose number differs from position to position, or may be no
     /// `i32`.
     Bounds {
         /// The loop.
@@ -87,7 +87,7 @@ impl fmt::Display for Refusal {
             Refusal::View { .. } => f.write_str("no view of a buffer stands for a reshape of an operand"),
             Refusal::Layouts { .. } => f.write_str("layouts are required, and what leaves by a bulk copy is no matrix"),
             Refusal::Bounds { .. } => {
-                f.write_str("consumers take grid positions in turns, and the number of steps is not the same at each")
+                f.write_str("consumers take grid positions in ping-pong, and the number of steps is not the same at each")
             }
             Refusal::Nested { .. } => f.write_str("a pipelined loop stands inside of an instruction that is written as a whole"),
             Refusal::Memory { need, have } => write!(f, "its rings take {need} bytes of shared memory side by side, which has {have}"),

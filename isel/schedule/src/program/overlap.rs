@@ -6,7 +6,7 @@
 //! behind       late(last) ─ wait ─ give its slot back
 //! ```
 //!
-//! The loop carries what heads carry, the left operands of late products, and the sums on which these add.
+//! The loop carries what heads carry, the operands A of late products, and the sums on which these add.
 
 use super::Refusal;
 use super::gemm::Schedule;
@@ -27,8 +27,8 @@ struct Parts<'a, 'k> {
 
 /// What late products need of the step before.
 struct Pending {
-    /// Their left operands.
-    lefts: Vec<Arg>,
+    /// Their operands A.
+    register_a: Vec<Arg>,
     /// What they add to.
     sums: Vec<Arg>,
 }
@@ -63,8 +63,8 @@ impl Parts<'_, '_> {
         let mut carried = self.heads(w)?;
         let heads = carried.len();
         let pending = self.pending(w)?;
-        let lefts = heads + pending.lefts.len();
-        carried.extend(pending.lefts.iter().chain(&pending.sums));
+        let register_a = heads + pending.register_a.len();
+        carried.extend(pending.register_a.iter().chain(&pending.sums));
         let all = carried.len();
         carried.push(mixed.next(w, start)?);
         let second = match bounds[0] {
@@ -73,7 +73,7 @@ impl Parts<'_, '_> {
         };
         let split = |at: &[Value]| {
             let args = |list: &[Value]| list.iter().copied().map(Arg::from).collect();
-            Pending { lefts: args(&at[heads..lefts]), sums: args(&at[lefts..all]) }
+            Pending { register_a: args(&at[heads..register_a]), sums: args(&at[register_a..all]) }
         };
         let ends = w.for_loop([second, bounds[1], bounds[2]], &carried, |w, index, at| {
             w.set(params[0], index);
@@ -94,7 +94,7 @@ impl Parts<'_, '_> {
             self.tail(w)?;
             let mut next = self.heads(w)?;
             let pending = self.pending(w)?;
-            next.extend(pending.lefts.into_iter().chain(pending.sums));
+            next.extend(pending.register_a.into_iter().chain(pending.sums));
             next.push(mixed.next(w, done.into())?);
             Ok(next)
         })?;
@@ -130,18 +130,18 @@ impl Parts<'_, '_> {
         ready.into_iter().map(|(i, a, c)| mixed.begin(w, i, a, c)).collect()
     }
 
-    /// Starts the late products of a step, whose left operands and sums are these.
+    /// Starts the late products of a step, whose operands A and sums are these.
     fn start_late(&self, w: &mut Writer<'_>, step: Value, pending: &Pending) -> Result<Vec<Value>, Refusal> {
         let late = &self.parts.late;
         let slot = w.bin(Op::Rem, step, number(self.plan.depth))?;
         self.mixed.see(w, slot.into(), late)?;
-        let (mut lefts, mut sums) = (pending.lefts.iter(), pending.sums.iter());
+        let (mut register_a, mut sums) = (pending.register_a.iter(), pending.sums.iter());
         let mut out = Vec::new();
         for &i in late {
             let d = &self.kernel.insts[i];
             let [a, c] = [d.args[0], d.args[2]];
             let missing = Refusal::Written { value: d.results[0] };
-            let a = if self.moves(a) { *lefts.next().ok_or(missing)? } else { w.get(a)? };
+            let a = if self.moves(a) { *register_a.next().ok_or(missing)? } else { w.get(a)? };
             let c = if is_zero(self.kernel, c) { self.mixed.sum(w, c)? } else { *sums.next().ok_or(missing)? };
             out.push(self.mixed.begin(w, i, a, c)?);
         }
@@ -189,11 +189,11 @@ impl Parts<'_, '_> {
 
     /// What this step leaves to its late products.
     fn pending(&self, w: &Writer<'_>) -> Result<Pending, Refusal> {
-        let mut out = Pending { lefts: Vec::new(), sums: Vec::new() };
+        let mut out = Pending { register_a: Vec::new(), sums: Vec::new() };
         for &i in &self.parts.late {
             let d = &self.kernel.insts[i];
             if self.moves(d.args[0]) {
-                out.lefts.push(w.get(d.args[0])?);
+                out.register_a.push(w.get(d.args[0])?);
             }
             if !is_zero(self.kernel, d.args[2]) {
                 out.sums.push(w.get(d.args[2])?);

@@ -1,4 +1,4 @@
-//! Two tasks of consumers that take grid positions in turns: while one multiplies, the other one stores.
+//! Two tasks of consumers that take grid positions in ping-pong: while one multiplies, the other one stores.
 //!
 //! ```text
 //! first    its turn ─► products of position 0 ─► second's turn   epilogue   its turn ─► products of position 2 ─► …

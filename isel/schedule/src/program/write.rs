@@ -3,7 +3,7 @@
 //! A literal stands in front of each of its users, as the parser of the text puts it, so that what is written is what its text parses to.
 
 use super::Refusal;
-use crate::plan::PanelTile;
+use crate::plan::SwizzledTile;
 use cranelift_entity::SecondaryMap;
 use tilelift_ir::typing::result_type;
 use tilelift_ir::{Attr, CmpOp, Cursor, GridAxis, Inst, Kernel, Literal, Op, Region, Scalar, Type, Value};
@@ -139,9 +139,9 @@ impl<'k> Writer<'k> {
     ///
     /// # Errors
     /// As [`Writer::make`].
-    pub fn buffer(&mut self, ty: &Type, tile: &PanelTile) -> Result<Value, Refusal> {
+    pub fn buffer(&mut self, ty: &Type, tile: &SwizzledTile) -> Result<Value, Refusal> {
         // What is as wide as rows permit need not be said.
-        let swizzle = if tile.span == tile.widest { 0 } else { tile.span };
+        let swizzle = if tile.swizzle == tile.widest { 0 } else { tile.swizzle };
         self.make(Op::LocalAlloc, &[], &[Attr::Count(swizzle)], Some(ty))
     }
 

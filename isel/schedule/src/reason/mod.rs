@@ -72,7 +72,7 @@ pub enum NotSpecialised {
     },
     /// Consumers do not share the rows of a result.
     Shares {
-        /// Groups of warps.
+        /// Warpgroups.
         consumers: u32,
         /// Rows of the result.
         rows: u32,
@@ -95,28 +95,28 @@ pub enum NotSpecialised {
         /// Why not.
         why: NotOverlapped,
     },
-    /// One group of warps computes between products, and nothing is multiplied meanwhile.
+    /// One warpgroup computes between products, and nothing is multiplied meanwhile.
     OneGroup {
         /// Rows of the sums.
         rows: u32,
     },
-    /// Groups of warps that fetch operands by rows do not share panels.
+    /// Warpgroups that fetch operands by rows do not share panels.
     Panels {
         /// Bytes of a panel's row.
-        span: u32,
+        swizzle: u32,
         /// Rows of a panel.
         depth: u32,
         /// Rows that a group fetches.
         share: u32,
     },
-    /// Teams are for loops that do no more than multiply.
+    /// Consumer sets are for loops that do no more than multiply.
     TeamsCompute,
-    /// Teams are for instances that run several grid positions.
+    /// Consumer sets are for instances that run several grid positions.
     TeamsOnce,
-    /// No more than two teams are known.
+    /// No more than two consumer sets are known.
     Teams {
         /// How many are asked for.
-        teams: u32,
+        consumer_sets: u32,
     },
     /// The target runs fewer warps.
     TooManyWarps {
@@ -131,7 +131,7 @@ pub enum NotSpecialised {
     Sums {
         /// Registers per lane of the sums and what is beside them.
         held: u32,
-        /// Groups of warps.
+        /// Warpgroups.
         groups: u32,
     },
     /// The operands of one instruction do not fit the registers.
@@ -268,7 +268,7 @@ impl fmt::Display for NotSpecialised {
                 write!(f, "{value} decides what is copied, and does not follow from parameters and indices alone")
             }
             NotSpecialised::Shares { consumers, rows, each } => {
-                write!(f, "{consumers} groups of warps do not share {rows} rows of results by {each}")
+                write!(f, "{consumers} warpgroups do not share {rows} rows of results by {each}")
             }
             NotSpecialised::RequiredInside => f.write_str("a layout is required of values in the loop"),
             NotSpecialised::RequiredWarps { required, warps } => {
@@ -279,21 +279,23 @@ impl fmt::Display for NotSpecialised {
                 write!(f, "products would wait for what the lanes compute between them: {why}")
             }
             NotSpecialised::OneGroup { rows } => {
-                write!(f, "{rows} rows make one group of warps, and nothing is multiplied while it computes; use taller tiles")
+                write!(f, "{rows} rows make one warpgroup, and nothing is multiplied while it computes; use taller tiles")
             }
-            NotSpecialised::Panels { span, depth, share } => {
-                write!(f, "panels of {span} bytes and a depth of {depth} are not shared by groups that fetch {share} rows")
+            NotSpecialised::Panels { swizzle, depth, share } => {
+                write!(f, "panels of {swizzle} bytes and a depth of {depth} are not shared by groups that fetch {share} rows")
             }
-            NotSpecialised::TeamsCompute => f.write_str("teams take turns only where the loop does no more than multiply"),
-            NotSpecialised::TeamsOnce => f.write_str("teams take turns only where an instance runs several grid positions"),
-            NotSpecialised::Teams { teams } => write!(f, "{teams} teams; one team, or two that take turns, are known"),
+            NotSpecialised::TeamsCompute => f.write_str("ping-pong consumer sets are used only where the loop does no more than multiply"),
+            NotSpecialised::TeamsOnce => f.write_str("ping-pong consumer sets are used only where an instance runs several grid positions"),
+            NotSpecialised::Teams { consumer_sets } => {
+                write!(f, "{consumer_sets} consumer sets; one set, or two that take turns, are known")
+            }
             NotSpecialised::TooManyWarps { warps, most, target } => write!(f, "{warps} warps are more than the {most} that {target} runs"),
             NotSpecialised::Sums { held, groups } => {
-                write!(f, "{held} sums per lane do not fit the registers of {groups} groups of warps; use a smaller tile")
+                write!(f, "{held} sums per lane do not fit the registers of {groups} warpgroups; use a smaller tile")
             }
             NotSpecialised::ProductRegisters { columns, need, have } => write!(
                 f,
-                "a product of {columns} columns needs {need} registers per lane, and {have} are there; use a smaller tile, or fewer groups of warps"
+                "a product of {columns} columns needs {need} registers per lane, and {have} are there; use a smaller tile, or fewer warpgroups"
             ),
             NotSpecialised::Result(why) => why.fmt(f),
             NotSpecialised::Staging { bytes, value, slot } => {
@@ -303,7 +305,7 @@ impl fmt::Display for NotSpecialised {
                 f,
                 "its ring would have {depth} of the {room} slots of {slot} bytes that fit beside the results, and 2 are the least; use smaller tiles, or other `stages=`"
             ),
-            NotSpecialised::TwoSpans { load } => write!(f, "two spans are required of {load}"),
+            NotSpecialised::TwoSpans { load } => write!(f, "two swizzles are required of {load}"),
             NotSpecialised::NoPanels { value } => {
                 write!(f, "{value} is neither loaded for a dot nor stored; require its panels behind its load or in front of its store")
             }

@@ -17,19 +17,19 @@ pub enum NoProduct {
         /// The product.
         result: Named,
     },
-    /// Its left operand is not loaded in the loop.
+    /// Its operand A is not loaded in the loop.
     Left {
         /// The product.
         result: Named,
     },
-    /// Its left operand is not loaded in the loop, and the instruction takes none from registers.
+    /// Its operand A is not loaded in the loop, and the instruction takes none from registers.
     LeftFromRegisters {
         /// The product.
         result: Named,
         /// The instruction.
         instruction: &'static str,
     },
-    /// The instruction takes no left operand from registers.
+    /// The instruction takes no operand A from registers.
     NoRegisters {
         /// The instruction.
         instruction: &'static str,
@@ -52,7 +52,7 @@ pub enum NoProduct {
     Shape {
         /// M, N and K.
         shape: [u32; 3],
-        /// Groups of warps of the task that multiplies.
+        /// Warpgroups of the task that multiplies.
         groups: Option<u32>,
         /// M and K of the instruction.
         each: [u32; 2],
@@ -95,11 +95,11 @@ impl fmt::Display for NoProduct {
         match self {
             NoProduct::NotCarried { result } => write!(f, "{result} is not a sum that the loop just carries"),
             NoProduct::Right { result } => write!(f, "the right operand of {result} is not loaded in the loop"),
-            NoProduct::Left { result } => write!(f, "the left operand of {result} is not loaded in the loop"),
+            NoProduct::Left { result } => write!(f, "the operand A of {result} is not loaded in the loop"),
             NoProduct::LeftFromRegisters { result, instruction } => {
-                write!(f, "the left operand of {result} is not loaded in the loop, and {instruction} takes none from registers")
+                write!(f, "the operand A of {result} is not loaded in the loop, and {instruction} takes none from registers")
             }
-            NoProduct::NoRegisters { instruction } => write!(f, "{instruction} takes no left operand from registers"),
+            NoProduct::NoRegisters { instruction } => write!(f, "{instruction} takes no operand A from registers"),
             NoProduct::NoMatrices => f.write_str("group matrix instructions take matrices"),
             NoProduct::Types { elems: [a, b, sum], precision } => {
                 write!(f, "no group matrix instruction multiplies {a} by {b} into {sum} with precision {precision}")
@@ -108,7 +108,7 @@ impl fmt::Display for NoProduct {
             NoProduct::Shape { shape: [m, n, k], groups, each: [rows, depth], columns: [step, most] } => {
                 write!(f, "{m}x{n}x{k}")?;
                 if let Some(groups) = groups {
-                    write!(f, " on {groups} groups of warps")?;
+                    write!(f, " on {groups} warpgroups")?;
                 }
                 write!(f, " is not made up of {rows}xNx{depth}, N a multiple of {step} up to {most}")
             }

@@ -1,6 +1,6 @@
 //! What lanes compute around the products of a specialised loop.
 //!
-//! Two groups of warps at most are there, so nothing hides how long a function takes from its operand to its result: a lane's elements
+//! Two warpgroups at most are there, so nothing hides how long a function takes from its operand to its result: a lane's elements
 //! go through it one behind the other. Simple ops of neighbouring elements run side by side, but beside such a function they wait with it.
 
 use crate::lane::{Costs, Target};

@@ -14,7 +14,7 @@ use std::cell::RefCell;
 use std::collections::{BTreeSet, HashMap};
 use std::rc::Rc;
 use tilelift_egraph::cost::Family;
-use tilelift_egraph::physical::{Form, Layouts, Machine};
+use tilelift_egraph::physical::{InstLayouts, Layouts, Machine};
 use tilelift_ir::layout::{
     AccessColumns, Axis, Conversion, Layout, SharedMap, conversion_cost, plan_in_registers, plan_round_trip, sectors, vector_count,
 };
@@ -35,7 +35,7 @@ const KEY: u64 = 5;
 const UNPACK: u64 = 3;
 
 /// Byte permutes of vectors: elements smaller than a word, which do not lie in it in the order of the registers.
-fn torn(groups: &[Vec<u32>], bytes: u32) -> u64 {
+fn byte_permutes(groups: &[Vec<u32>], bytes: u32) -> u64 {
     let pack = (4 / bytes.clamp(1, 4)) as usize;
     let whole = |w: &[u32]| w.len() == pack && w[0].is_multiple_of(pack as u32) && (w[0]..).zip(w).all(|(want, &r)| r == want);
     let words = groups.iter().flat_map(|g| g.chunks(pack)).filter(|w| w.len() > 1 && !whole(w));
@@ -165,21 +165,21 @@ impl<'a> Prices<'a> {
     }
 
     /// The plain assignment's layouts of operands and results.
-    fn plainly(&self, i: Inst) -> Form {
+    fn plainly(&self, i: Inst) -> InstLayouts {
         let d = &self.kernel.insts[i];
         let of = |v: &Value| if self.tile(*v) { self.base(*v) } else { None };
-        Form { operands: d.args.iter().map(of).collect(), results: d.results.iter().map(of).collect() }
+        InstLayouts { operands: d.args.iter().map(of).collect(), results: d.results.iter().map(of).collect() }
     }
 
     /// One layout for all tiles of an instruction.
-    fn all_in(&self, i: Inst, l: &Rc<Layout>) -> Form {
+    fn all_in(&self, i: Inst, l: &Rc<Layout>) -> InstLayouts {
         let d = &self.kernel.insts[i];
         let of = |v: &Value| self.tile(*v).then(|| l.clone());
-        Form { operands: d.args.iter().map(of).collect(), results: d.results.iter().map(of).collect() }
+        InstLayouts { operands: d.args.iter().map(of).collect(), results: d.results.iter().map(of).collect() }
     }
 
     /// The ways to run a dot.
-    fn dots(&self, i: Inst) -> Vec<Form> {
+    fn dots(&self, i: Inst) -> Vec<InstLayouts> {
         let Some(plan) = &self.plain.dots[i] else { return vec![self.plainly(i)] };
         [plan].into_iter().chain(&plan.others).flat_map(|p| self.dot(i, p)).collect()
     }
@@ -204,7 +204,7 @@ impl<'a> Prices<'a> {
     }
 
     /// The forms of a plan: operands in registers, where they are so, or where they wait.
-    fn dot(&self, i: Inst, plan: &DotPlan) -> Vec<Form> {
+    fn dot(&self, i: Inst, plan: &DotPlan) -> Vec<InstLayouts> {
         let d = &self.kernel.insts[i];
         let mut form = self.plainly(i);
         form.results = [Some(plan.whole.clone())].into_iter().collect();
@@ -239,7 +239,7 @@ impl<'a> Prices<'a> {
         form.operands = operands;
         let mut forms = vec![form];
         for (k, list) in waits.iter().enumerate().filter(|w| !w.1.is_empty()) {
-            let with = |f: &Form, l: &Rc<Layout>| {
+            let with = |f: &InstLayouts, l: &Rc<Layout>| {
                 let mut f = f.clone();
                 f.operands[k] = Some(l.clone());
                 f
@@ -299,7 +299,7 @@ impl<'a> Prices<'a> {
 }
 
 impl Machine for Prices<'_> {
-    fn anchors(&self, i: Inst) -> Vec<Form> {
+    fn anchors(&self, i: Inst) -> Vec<InstLayouts> {
         let d = &self.kernel.insts[i];
         if let Some(ring) = &self.ring {
             let plain = self.plainly(i);
@@ -342,7 +342,7 @@ impl Machine for Prices<'_> {
         }
     }
 
-    fn run(&self, i: Inst, form: &Form) -> Option<u64> {
+    fn run(&self, i: Inst, form: &InstLayouts) -> Option<u64> {
         let d = &self.kernel.insts[i];
         if let Some(ring) = &self.ring {
             let lanes = |l: &Layout| self.access(i, l, false);
@@ -468,7 +468,7 @@ impl Machine for Prices<'_> {
 impl Prices<'_> {
     /// What a dot costs: its matrix instructions, and fetching the operands that wait in shared memory, in the swizzle that suits the
     /// form.
-    fn product(&self, i: Inst, form: &Form) -> Option<u64> {
+    fn product(&self, i: Inst, form: &InstLayouts) -> Option<u64> {
         let plan = self.plain.dots[i].as_ref()?;
         let waits = form.operands.iter().flatten().any(|l| in_memory(l));
         if plan.others.is_empty() && !waits {
@@ -545,7 +545,9 @@ impl Prices<'_> {
         let c = &self.target.costs;
         let plan = plan_round_trip(from, to, bytes, &self.target.banks).ok()?;
         let writing = self.warps() >> plan.idle_warps.count_ones();
-        let side = |passes: u32, groups: &[Vec<u32>]| u64::from(passes) * c.wavefront + (groups.len() as u64 + torn(groups, bytes)) * c.alu;
+        let side = |passes: u32, groups: &[Vec<u32>]| {
+            u64::from(passes) * c.wavefront + (groups.len() as u64 + byte_permutes(groups, bytes)) * c.alu
+        };
         let stored = side(plan.store_wavefronts, &plan.store_regs) * writing;
         Some(stored + side(plan.load_wavefronts, &plan.load_regs) * self.warps() + self.trip_waits())
     }
@@ -597,7 +599,7 @@ impl Prices<'_> {
     }
 
     /// Renames; what does not follow by renaming goes through shared memory, word by word.
-    fn moved(&self, i: Inst, form: &Form) -> u64 {
+    fn moved(&self, i: Inst, form: &InstLayouts) -> u64 {
         let d = &self.kernel.insts[i];
         let follows = *form != self.plainly(i) || tilelift_egraph::physical::rules::follows(self.kernel, i, form);
         if follows { 0 } else { form.operands.iter().flatten().next().and_then(|l| self.spread_first(l, d.args[0])).unwrap_or(0) }
@@ -606,16 +608,16 @@ impl Prices<'_> {
 
 #[cfg(test)]
 mod tests {
-    use super::torn;
+    use super::byte_permutes;
 
     #[test]
     fn words_in_the_order_of_the_registers_are_moved_whole() {
-        assert_eq!(torn(&[vec![0, 1, 2, 3], vec![4, 5, 6, 7]], 1), 0);
-        assert_eq!(torn(&[vec![0, 1, 2, 3, 8, 9, 10, 11]], 1), 0);
-        assert_eq!(torn(&[vec![0, 2, 1, 3], vec![4, 5, 6, 7]], 1), 4, "other order");
-        assert_eq!(torn(&[vec![2, 3, 4, 5]], 1), 4, "parts of two words");
-        assert_eq!(torn(&[vec![0], vec![1]], 1), 0, "bytes alone");
-        assert_eq!(torn(&[vec![1, 0]], 2), 2);
-        assert_eq!(torn(&[vec![3, 1, 0, 2]], 4), 0, "words");
+        assert_eq!(byte_permutes(&[vec![0, 1, 2, 3], vec![4, 5, 6, 7]], 1), 0);
+        assert_eq!(byte_permutes(&[vec![0, 1, 2, 3, 8, 9, 10, 11]], 1), 0);
+        assert_eq!(byte_permutes(&[vec![0, 2, 1, 3], vec![4, 5, 6, 7]], 1), 4, "other order");
+        assert_eq!(byte_permutes(&[vec![2, 3, 4, 5]], 1), 4, "parts of two words");
+        assert_eq!(byte_permutes(&[vec![0], vec![1]], 1), 0, "bytes alone");
+        assert_eq!(byte_permutes(&[vec![1, 0]], 2), 2);
+        assert_eq!(byte_permutes(&[vec![3, 1, 0, 2]], 4), 0, "words");
     }
 }

@@ -10,13 +10,13 @@
 //! than it is there in is converted on demand: a choice can be slow, never wrong.
 
 mod chains;
+mod estimate;
 mod folds;
-mod foresee;
 mod machine;
 mod ring;
 pub(crate) mod staging;
 
-pub use foresee::{foresee, seconds};
+pub use estimate::{estimate, seconds};
 pub(crate) use ring::ring_forms;
 
 use crate::lane::Target;
@@ -106,7 +106,7 @@ fn choose_forms(kernel: &Kernel, target: &Target, options: &LowerOptions, plan: 
 
 /// Why what stands around a specialised loop is not searched.
 const AROUND: &str = "the loop is specialised: its operands and results have the forms below; what stands around it keeps the plain assignment's layouts, \
-                      because it runs once, on one or two groups of warps, and waits for latencies, and prices are of work";
+                      because it runs once, on one or two warpgroups, and waits for latencies, and prices are of work";
 
 /// A problem with its machine.
 pub(crate) struct Search<'a> {

@@ -1,15 +1,15 @@
-//! Forms of a specialised loop as alternatives of the search: in which panels operands wait, whether left operands go through registers, and
+//! Forms of a specialised loop as alternatives of the search: in which panels operands wait, whether operands A go through registers, and
 //! how results leave.
 //!
 //! ```text
-//! v7 @ panels(128) = { Run(load) }     dot 9 = { Run([panels, panels]), Run([registers, panels]) }
-//! v7 @ panels(64)  = { Run(load) }     v12 @ panels(64) = { Convert(from v12 @ sums) }
-//! v7 @ registers   = { Convert(from v7 @ panels(128)), Convert(from v7 @ panels(64)) }
-//! store 14 = { Run(v12 @ sums), Run(v12 @ panels(128)), Run(v12 @ panels(64)) }
+//! v7 @ swizzle(128) = { Run(load) }     dot 9 = { Run([panels, panels]), Run([registers, panels]) }
+//! v7 @ swizzle(64)  = { Run(load) }     v12 @ swizzle(64) = { Convert(from v12 @ sums) }
+//! v7 @ registers   = { Convert(from v7 @ swizzle(128)), Convert(from v7 @ swizzle(64)) }
+//! store 14 = { Run(v12 @ sums), Run(v12 @ swizzle(128)), Run(v12 @ swizzle(64)) }
 //! ```
 //!
 //! An alternative is what the plan accepts, all else being as it would be without it; what the kernel's author requires leaves no other.
-//! Everything else of such a kernel keeps the plain assignment: it runs once per program on one or two groups of warps, which wait for
+//! Everything else of such a kernel keeps the plain assignment: it runs once per program on one or two warpgroups, which wait for
 //! latencies, and prices are of work.
 
 use super::machine::Prices;
@@ -20,12 +20,12 @@ use crate::layout::dots::DotPlan;
 use crate::layout::in_memory;
 use std::fmt::Write;
 use std::rc::Rc;
-use tilelift_egraph::physical::{Form, Machine, Solution};
+use tilelift_egraph::physical::{InstLayouts, Machine, Solution};
 use tilelift_ir::layout::{Layout, SharedMap, panel_swizzle};
 use tilelift_ir::{Inst, Kernel, Op, Value, text};
 use tilelift_schedule::LowerError;
 use tilelift_schedule::access::GlobalAccess;
-use tilelift_schedule::plan::{Leave, LowerOptions, PanelTile, Plan, RingForms, Specialised, plan_with, value_at};
+use tilelift_schedule::plan::{EpilogueStore, LowerOptions, Plan, RingLayouts, Specialised, SwizzledTile, plan_with, value_at};
 
 /// Alternatives of one load.
 pub(super) struct Waits {
@@ -37,25 +37,25 @@ pub(super) struct Waits {
 /// Alternatives of one store, the plain one first: panels of so many bytes and their map, or none for lanes.
 pub(super) struct Leaves {
     pub store: Inst,
-    pub ways: Vec<(Leave, Option<Rc<Layout>>)>,
+    pub ways: Vec<(EpilogueStore, Option<Rc<Layout>>)>,
 }
 
 /// The alternatives of a specialised loop.
 pub(super) struct RingSearch {
     plan: Rc<Specialised>,
     pub loads: Vec<Waits>,
-    /// Dots whose left operand comes from the ring: from its panels, through registers; the plain way first.
-    pub lefts: Vec<(Inst, Vec<bool>)>,
+    /// Dots whose operand A comes from the ring: from its panels, through registers; the plain way first.
+    pub register_a: Vec<(Inst, Vec<bool>)>,
     pub stores: Vec<Leaves>,
     /// Copies are what a step waits for, not multiplications.
     copies_last: bool,
 }
 
 /// How elements lie in the panels of a load or of a store.
-fn panels_of(kernel: &Kernel, i: Inst, v: Value, span: u32) -> Option<SharedMap> {
+fn panels_of(kernel: &Kernel, i: Inst, v: Value, swizzle: u32) -> Option<SharedMap> {
     let contiguous = GlobalAccess::of(kernel, i).contiguous()?;
     let t = kernel.ty(v).as_tile()?;
-    panel_swizzle(&t.shape, t.elem.bytes(), contiguous, span).ok()
+    panel_swizzle(&t.shape, t.elem.bytes(), contiguous, swizzle).ok()
 }
 
 impl RingSearch {
@@ -63,26 +63,26 @@ impl RingSearch {
     pub fn of(kernel: &Kernel, target: &Target, options: &LowerOptions, plan: &Plan) -> Option<RingSearch> {
         let s = plan.specialised()?.clone();
         let units = target.units.as_ref()?;
-        let said = RingForms::required(kernel).unwrap_or_default().or(&RingForms::asked(kernel, options));
-        let can = |forms: RingForms| plan_with(kernel, target, options, &forms).is_ok_and(|p| p.specialised().is_some());
-        let mut out = RingSearch { loads: Vec::new(), lefts: Vec::new(), stores: Vec::new(), copies_last: false, plan: s.clone() };
+        let said = RingLayouts::required(kernel).unwrap_or_default().or(&RingLayouts::asked(kernel, options));
+        let can = |forms: RingLayouts| plan_with(kernel, target, options, &forms).is_ok_and(|p| p.specialised().is_some());
+        let mut out = RingSearch { loads: Vec::new(), register_a: Vec::new(), stores: Vec::new(), copies_last: false, plan: s.clone() };
         // Where no lanes share panels, an access that is cut into them is all that the plan asks for.
-        let cut = |i: Inst, tile: &PanelTile, span: u32| PanelTile::of(kernel, i, &tile.shape, units, Some(span)).is_ok();
+        let cut = |i: Inst, tile: &SwizzledTile, swizzle: u32| SwizzledTile::of(kernel, i, &tile.shape, units, Some(swizzle)).is_ok();
         for (load, tile) in &s.loads {
             let v = kernel.insts[*load].results[0];
-            let mut spans = vec![tile.span];
-            if !said.spans.contains_key(load) {
-                let with = |span: u32| RingForms { spans: [(*load, span)].into(), ..RingForms::default() };
-                spans.extend(
+            let mut swizzles = vec![tile.swizzle];
+            if !said.swizzles.contains_key(load) {
+                let with = |swizzle: u32| RingLayouts { swizzles: [(*load, swizzle)].into(), ..RingLayouts::default() };
+                swizzles.extend(
                     units
                         .bulk
-                        .spans
+                        .swizzles
                         .iter()
                         .copied()
-                        .filter(|&x| x != tile.span && if s.lefts.is_empty() { cut(*load, tile, x) } else { can(with(x)) }),
+                        .filter(|&x| x != tile.swizzle && if s.register_a.is_empty() { cut(*load, tile, x) } else { can(with(x)) }),
                 );
             }
-            let maps = spans.into_iter().filter_map(|x| Some((x, panels_of(kernel, *load, v, x)?))).collect();
+            let maps = swizzles.into_iter().filter_map(|x| Some((x, panels_of(kernel, *load, v, x)?))).collect();
             out.loads.push(Waits { load: *load, maps });
         }
         let contiguous = |j: Inst| s.loads.iter().find(|l| l.0 == j).map(|l| l.1.contiguous());
@@ -90,25 +90,27 @@ impl RingSearch {
             if tilelift_schedule::plan::trace(kernel, kernel.insts[dot].args[0], &contiguous).is_none() {
                 continue;
             }
-            let plain = s.lefts.contains(&dot);
+            let plain = s.register_a.contains(&dot);
             let mut ways = vec![plain];
-            if !said.left.contains_key(&dot) && can(RingForms { left: [(dot, !plain)].into(), ..RingForms::default() }) {
+            if !said.a_from_registers.contains_key(&dot)
+                && can(RingLayouts { a_from_registers: [(dot, !plain)].into(), ..RingLayouts::default() })
+            {
                 ways.push(!plain);
             }
-            out.lefts.push((dot, ways));
+            out.register_a.push((dot, ways));
         }
         for (store, tile) in &s.stores {
             let v = kernel.insts[*store].args[value_at(kernel, *store)];
             let map = |x: u32| panels_of(kernel, *store, v, x).map(|m| Rc::new(m.layout().clone()));
-            let mut ways = vec![(Leave::Panels(tile.span), map(tile.span))];
-            if !said.leave.contains_key(store) {
-                let others = units.bulk.spans.iter().filter(|&&x| x != tile.span && cut(*store, tile, x));
-                ways.extend(others.map(|&x| (Leave::Panels(x), map(x))));
-                if options.bulk_results != Some(true) {
-                    ways.push((Leave::Lanes, None));
+            let mut ways = vec![(EpilogueStore::Panels(tile.swizzle), map(tile.swizzle))];
+            if !said.epilogue.contains_key(store) {
+                let others = units.bulk.swizzles.iter().filter(|&&x| x != tile.swizzle && cut(*store, tile, x));
+                ways.extend(others.map(|&x| (EpilogueStore::Panels(x), map(x))));
+                if options.bulk_stores != Some(true) {
+                    ways.push((EpilogueStore::Lanes, None));
                 }
             }
-            ways.retain(|w| w.0 == Leave::Lanes || w.1.is_some());
+            ways.retain(|w| w.0 == EpilogueStore::Lanes || w.1.is_some());
             out.stores.push(Leaves { store: *store, ways });
         }
         let products: u64 =
@@ -122,7 +124,7 @@ impl RingSearch {
     /// True if there is something to choose between.
     pub fn is_open(&self) -> bool {
         self.loads.iter().any(|w| w.maps.len() > 1)
-            || self.lefts.iter().any(|l| l.1.len() > 1)
+            || self.register_a.iter().any(|l| l.1.len() > 1)
             || self.stores.iter().any(|s| s.ways.len() > 1)
     }
 
@@ -150,7 +152,7 @@ impl RingSearch {
     }
 
     /// The ways to run an instruction that the search decides, from the plain one.
-    pub fn anchors(&self, kernel: &Kernel, i: Inst, plain: &Form, dot: Option<&DotPlan>) -> Vec<Form> {
+    pub fn anchors(&self, kernel: &Kernel, i: Inst, plain: &InstLayouts, dot: Option<&DotPlan>) -> Vec<InstLayouts> {
         let d = &kernel.insts[i];
         let with = |operands: &[(usize, Option<Rc<Layout>>)], result: Option<Rc<Layout>>| {
             let mut f = plain.clone();
@@ -168,7 +170,7 @@ impl RingSearch {
                 found.ways.iter().map(|(_, map)| with(&[(at, map.clone().or(registers.clone()))], None)).collect()
             }
             Op::Dot => {
-                let ways = self.lefts.iter().find(|l| l.0 == i).map_or(&[][..], |l| &l.1);
+                let ways = self.register_a.iter().find(|l| l.0 == i).map_or(&[][..], |l| &l.1);
                 let mut left: Vec<Option<Rc<Layout>>> = Vec::new();
                 for &through in ways {
                     match through {
@@ -192,24 +194,31 @@ impl RingSearch {
     }
 
     /// What such a way costs.
-    pub fn run(&self, kernel: &Kernel, target: &Target, i: Inst, form: &Form, lanes: impl Fn(&Layout) -> Option<u64>) -> Option<u64> {
+    pub fn run(
+        &self,
+        kernel: &Kernel,
+        target: &Target,
+        i: Inst,
+        form: &InstLayouts,
+        lanes: impl Fn(&Layout) -> Option<u64>,
+    ) -> Option<u64> {
         let c = &target.costs;
         match kernel.insts[i].op {
             Op::Load => {
                 let map = form.results[0].as_ref()?;
                 let (_, tile) = self.plan.loads.iter().find(|l| l.0 == i)?;
-                let span = self.span(kernel, i, map)?;
-                Some(beside(moved(&with_span(tile, span), c), self.copies_last))
+                let swizzle = self.swizzle(kernel, i, map)?;
+                Some(beside(moved(&with_swizzle(tile, swizzle), c), self.copies_last))
             }
             Op::Dot => {
                 let q = self.plan.dots.iter().find(|d| d.0 == i)?.1;
                 let row = target.units.as_ref()?.matrix.get(q.as_u32() as usize)?;
                 let memory = form.operands[0].as_ref().is_some_and(|l| in_memory(l));
-                let from_ring = self.lefts.iter().any(|l| l.0 == i);
+                let from_ring = self.register_a.iter().any(|l| l.0 == i);
                 let products = self.products(kernel, target, i, row, !memory)?;
-                let waits = !memory && from_ring && !self.plan.mixed && !self.plan.brief;
+                let waits = !memory && from_ring && !self.plan.mixed && !self.plan.promoted;
                 // Another group multiplies while one waits.
-                let waits = if waits { c.group_wait / u64::from(self.plan.consumers * self.plan.teams).max(1) } else { 0 };
+                let waits = if waits { c.group_wait / u64::from(self.plan.consumers * self.plan.consumer_sets).max(1) } else { 0 };
                 Some(beside(products, !self.copies_last) + waits)
             }
             Op::Store => {
@@ -218,12 +227,12 @@ impl RingSearch {
                     return lanes(l);
                 }
                 let (_, tile) = self.plan.stores.iter().find(|x| x.0 == i)?;
-                let span = self.stores.iter().find(|x| x.store == i)?.ways.iter().find_map(|(leave, map)| match leave {
-                    Leave::Panels(s) if map.as_ref() == Some(l) => Some(*s),
+                let swizzle = self.stores.iter().find(|x| x.store == i)?.ways.iter().find_map(|(leave, map)| match leave {
+                    EpilogueStore::Panels(s) if map.as_ref() == Some(l) => Some(*s),
                     _ => None,
                 })?;
                 // The next position's products run beside it, where there is one.
-                Some(beside(moved(&with_span(tile, span), c) * 2, !self.plan.persistent))
+                Some(beside(moved(&with_swizzle(tile, swizzle), c) * 2, !self.plan.persistent))
             }
             _ => Some(0),
         }
@@ -259,52 +268,52 @@ impl RingSearch {
         Some(m / u64::from(row.m) * (k / u64::from(row.k)) * each)
     }
 
-    fn span(&self, kernel: &Kernel, load: Inst, map: &Layout) -> Option<u32> {
+    fn swizzle(&self, kernel: &Kernel, load: Inst, map: &Layout) -> Option<u32> {
         let v = kernel.insts[load].results[0];
         let at = self.maps(kernel, v).iter().position(|m| **m == *map)?;
         Some(self.loads.iter().find(|w| w.load == load)?.maps[at].0)
     }
 
     /// The forms that a solution takes.
-    pub fn forms(&self, kernel: &Kernel, found: &Solution) -> RingForms {
-        let mut out = RingForms::default();
+    pub fn forms(&self, kernel: &Kernel, found: &Solution) -> RingLayouts {
+        let mut out = RingLayouts::default();
         for w in &self.loads {
             let map = found.forms[w.load].first().and_then(|f| f.results[0].clone());
-            if let Some(span) = map.and_then(|m| self.span(kernel, w.load, &m)) {
-                out.spans.insert(w.load, span);
+            if let Some(swizzle) = map.and_then(|m| self.swizzle(kernel, w.load, &m)) {
+                out.swizzles.insert(w.load, swizzle);
             }
         }
-        for &(dot, _) in &self.lefts {
+        for &(dot, _) in &self.register_a {
             if let Some(l) = found.forms[dot].first().and_then(|f| f.operands[0].clone()) {
-                out.left.insert(dot, !in_memory(&l));
+                out.a_from_registers.insert(dot, !in_memory(&l));
             }
         }
         for x in &self.stores {
             let Some(l) = found.forms[x.store].first().and_then(|f| f.operands[value_at(kernel, x.store)].clone()) else { continue };
-            let way = x.ways.iter().find(|w| w.1.as_ref() == Some(&l)).map_or(Leave::Lanes, |w| w.0);
-            out.leave.insert(x.store, way);
+            let way = x.ways.iter().find(|w| w.1.as_ref() == Some(&l)).map_or(EpilogueStore::Lanes, |w| w.0);
+            out.epilogue.insert(x.store, way);
         }
         out
     }
 
     /// The plan's own forms.
-    pub fn plain(&self) -> RingForms {
-        RingForms {
-            spans: self.loads.iter().map(|w| (w.load, w.maps[0].0)).collect(),
-            left: self.lefts.iter().map(|l| (l.0, l.1[0])).collect(),
-            leave: self.stores.iter().map(|s| (s.store, s.ways[0].0)).collect(),
+    pub fn plain(&self) -> RingLayouts {
+        RingLayouts {
+            swizzles: self.loads.iter().map(|w| (w.load, w.maps[0].0)).collect(),
+            a_from_registers: self.register_a.iter().map(|l| (l.0, l.1[0])).collect(),
+            epilogue: self.stores.iter().map(|s| (s.store, s.ways[0].0)).collect(),
         }
     }
 
     /// The alternatives and their prices, the chosen one of each marked, as lines of a comment in front of a text of the kernel, whose names they use.
-    pub fn list(&self, kernel: &Kernel, shown: &Kernel, chosen: &RingForms, machine: &Prices<'_>) -> String {
+    pub fn list(&self, kernel: &Kernel, shown: &Kernel, chosen: &RingLayouts, machine: &Prices<'_>) -> String {
         let lines = text::lines(shown);
         let named = |i: Inst| {
             let line = lines.iter().find(|l| l.insts.contains(&i)).map_or("", |l| l.text.trim());
             line.split_once(" = ").map_or_else(|| format!("`{line}`"), |(name, _)| name.to_owned())
         };
         // With what brings an operand from where the plan has it to where the form wants it.
-        let price = |i: Inst, f: Option<&Form>, plain: &Form| {
+        let price = |i: Inst, f: Option<&InstLayouts>, plain: &InstLayouts| {
             let f = f?;
             let moves = f.operands.iter().zip(&plain.operands).zip(&kernel.insts[i].args);
             let moves = moves.filter_map(|((to, from), &v)| Some((from.as_ref()?, to.as_ref()?, kernel.ty(v).elem())));
@@ -324,14 +333,12 @@ impl RingSearch {
         };
         for w in &self.loads {
             let forms = machine.anchors(w.load);
-            let list = w
-                .maps
-                .iter()
-                .zip(&forms)
-                .map(|((span, _), f)| (format!("panels({span})"), price(w.load, Some(f), f), chosen.spans.get(&w.load) == Some(span)));
+            let list = w.maps.iter().zip(&forms).map(|((swizzle, _), f)| {
+                (format!("swizzle({swizzle})"), price(w.load, Some(f), f), chosen.swizzles.get(&w.load) == Some(swizzle))
+            });
             line(format!("{} waits in", named(w.load)), list.collect());
         }
-        for (dot, all) in &self.lefts {
+        for (dot, all) in &self.register_a {
             let forms = machine.anchors(*dot);
             let map = self.maps(kernel, kernel.insts[*dot].args[0]).into_iter().next();
             let list = all.iter().map(|&through| {
@@ -341,9 +348,9 @@ impl RingSearch {
                     l.clone_from(&map);
                 }
                 let name = if through { "registers" } else { "panels" };
-                (name.to_owned(), price(*dot, found, &plain), chosen.left.get(dot) == Some(&through))
+                (name.to_owned(), price(*dot, found, &plain), chosen.a_from_registers.get(dot) == Some(&through))
             });
-            line(format!("{} takes its left operand from", named(*dot)), list.collect());
+            line(format!("{} takes its operand A from", named(*dot)), list.collect());
         }
         for x in &self.stores {
             let forms = machine.anchors(x.store);
@@ -353,10 +360,10 @@ impl RingSearch {
                 let mut plain = f.clone();
                 plain.operands[at].clone_from(&registers);
                 let name = match leave {
-                    Leave::Panels(span) => format!("panels({span})"),
-                    Leave::Lanes => "registers".to_owned(),
+                    EpilogueStore::Panels(swizzle) => format!("swizzle({swizzle})"),
+                    EpilogueStore::Lanes => "registers".to_owned(),
                 };
-                (name, price(x.store, Some(f), &plain), chosen.leave.get(&x.store) == Some(leave))
+                (name, price(x.store, Some(f), &plain), chosen.epilogue.get(&x.store) == Some(leave))
             });
             line(format!("{} leaves from", named(x.store)), list.collect());
         }
@@ -365,12 +372,12 @@ impl RingSearch {
 }
 
 /// A tile in panels of another width.
-fn with_span(tile: &PanelTile, span: u32) -> PanelTile {
-    PanelTile { span, per: span / tile.elem.bytes(), ..tile.clone() }
+fn with_swizzle(tile: &SwizzledTile, swizzle: u32) -> SwizzledTile {
+    SwizzledTile { swizzle, per: swizzle / tile.elem.bytes(), ..tile.clone() }
 }
 
 /// What copying a tile takes: its boxes, its rows or its bytes, whichever take longest.
-fn moved(tile: &PanelTile, c: &Costs) -> u64 {
+fn moved(tile: &SwizzledTile, c: &Costs) -> u64 {
     let rows = u64::from(tile.panels()) * u64::from(tile.rows);
     (rows * c.box_row).max(u64::from(tile.bytes() / 32) * c.box_sector).max(u64::from(tile.panels()) * c.box_start)
 }
@@ -384,7 +391,7 @@ fn beside(cost: u64, last: bool) -> u64 {
 ///
 /// # Errors
 /// What the plain assignment refuses.
-pub(crate) fn ring_forms(kernel: &Kernel, target: &Target, options: &LowerOptions, plan: &Plan) -> Result<Option<RingForms>, LowerError> {
+pub(crate) fn ring_forms(kernel: &Kernel, target: &Target, options: &LowerOptions, plan: &Plan) -> Result<Option<RingLayouts>, LowerError> {
     let Some(ring) = RingSearch::of(kernel, target, options, plan).filter(RingSearch::is_open) else { return Ok(None) };
     let plain: Assignment = crate::layout::assign::assign(kernel, target, plan)?;
     let search = super::Search::of_ring(kernel, target, plan, &plain, ring);

@@ -122,13 +122,13 @@ pub(crate) fn choose(
     let Ok(mut best) = cost(&plain) else { return Ok((plain, [u32::MAX; 2])) };
     let mut chosen = plain;
     let least = least(writer.map(|w| w.0), readers, elem);
-    for span in [128, 64, 32] {
+    for swizzle in [128, 64, 32] {
         for (skip, turn) in (0..4).flat_map(|s| (0..3).map(move |t| (s, t))) {
             // As few passes as bytes need can't be undercut.
             if best[0] <= least {
                 return Ok((chosen, best));
             }
-            let Ok(map) = turned_swizzle(shape, elem, fast, span, [skip, turn]) else { continue };
+            let Ok(map) = turned_swizzle(shape, elem, fast, swizzle, [skip, turn]) else { continue };
             if let Ok(c) = cost(&map)
                 && c < best
             {

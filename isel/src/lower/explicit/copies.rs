@@ -6,23 +6,23 @@ use crate::lane::{LVal, LaneBuilder, Place, Reduction, Unit, Vals};
 use std::rc::Rc;
 use tilelift_ir::{AtomicOp, Attr, Inst};
 use tilelift_schedule::LowerError;
-use tilelift_schedule::plan::{Form, PanelTile, Part};
+use tilelift_schedule::plan::{BufferLayout, Part, SwizzledTile};
 
 /// Bytes from a buffer's base to a part of it, and whether a panel begins there.
-pub(super) fn start(form: &Form, parts: &[Part]) -> Option<u32> {
+pub(super) fn start(form: &BufferLayout, parts: &[Part]) -> Option<u32> {
     let panels = form.panels?;
     let mut offset = 0;
     for p in parts {
         if p.of == panels.contiguous {
             let bytes = p.at * form.size;
-            offset += bytes / panels.span * form.panel_bytes() + bytes % panels.span;
+            offset += bytes / panels.swizzle * form.panel_bytes() + bytes % panels.swizzle;
         } else {
             let rows = p.at * form.row_step(p.of);
             let inside = rows % panels.rows;
             if !inside.is_multiple_of(8) {
                 return None;
             }
-            offset += rows / panels.rows * form.block_bytes() + inside * panels.span;
+            offset += rows / panels.rows * form.block_bytes() + inside * panels.swizzle;
         }
     }
     Some(offset)
@@ -37,10 +37,10 @@ impl Lower<'_> {
         let (Some(&map), Some(tile)) = (task.maps.get(&i), task.plan.boxes.get(&i).cloned()) else {
             return Err(LowerError::unsupported("a bulk copy", "it was not planned"));
         };
-        let tile: PanelTile = tile;
+        let tile: SwizzledTile = tile;
         let local = self.local(kernel.operand(i, "buffer")[0])?;
-        let form: Rc<Form> = local.form.clone();
-        let Some(first) = start(&form, &local.parts).filter(|o| form.panels.is_some_and(|p| o.is_multiple_of(8 * p.span))) else {
+        let form: Rc<BufferLayout> = local.form.clone();
+        let Some(first) = start(&form, &local.parts).filter(|o| form.panels.is_some_and(|p| o.is_multiple_of(8 * p.swizzle))) else {
             return Err(LowerError::unsupported("a copy of a part of a buffer", "it begins at no multiple of eight rows and of a panel"));
         };
         let indices = self.index_values(kernel.operand(i, "indices"))?;
@@ -59,15 +59,15 @@ impl Lower<'_> {
     fn own_boxes(
         &mut self,
         b: &mut LaneBuilder,
-        tile: &PanelTile,
+        tile: &SwizzledTile,
         local: &Local,
         indices: &[LVal],
         m: u32,
     ) -> Result<Vec<(Place, Vals)>, LowerError> {
         let groups = self.task()?.groups;
-        let (span, down) = (tile.span, tile.order[1]);
+        let (swizzle, down) = (tile.swizzle, tile.order[1]);
         let group = self.group_number(b);
-        let bytes = b.i32(i64::from(m * span));
+        let bytes = b.i32(i64::from(m * swizzle));
         let own = b.mul(group, bytes);
         let addr = b.add(local.base, own);
         let rows = b.i32(i64::from(m));
@@ -78,7 +78,7 @@ impl Lower<'_> {
         for first in (0..tile.rows).step_by((m * groups) as usize) {
             indices[down] = b.add_const(row, i64::from(first));
             for p in 0..tile.panels() {
-                let offset = (p * local.form.panel_bytes() + first * span) as i32;
+                let offset = (p * local.form.panel_bytes() + first * swizzle) as i32;
                 out.push((Place { addr, offset }, tile.panel_at(b, &indices, p)));
             }
         }

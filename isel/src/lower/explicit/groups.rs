@@ -1,4 +1,4 @@
-//! Tasks of several groups of warps: where each group may act for itself, so that groups need not meet.
+//! Tasks of several warpgroups: where each group may act for itself, so that groups need not meet.
 //!
 //! ```text
 //! arrival of a task      an arrival of each of its groups, and the barrier counts so many times as many

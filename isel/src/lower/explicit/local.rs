@@ -8,7 +8,7 @@
 use super::super::elementwise::Coords;
 use super::super::shared::representative;
 use super::super::vectors::{from_words, to_words, word_types};
-use super::super::{Held, Lower};
+use super::super::{Lower, ValueLocation};
 use super::{Reads, handle};
 use crate::lane::{AllocId, BinOp, LVal, LaneBuilder, Place, Unit};
 use crate::layout::{legal_width, memory_type};
@@ -16,7 +16,7 @@ use crate::number::gcd;
 use std::rc::Rc;
 use tilelift_ir::layout::{AccessColumns, Axis, Layout, vectors_without};
 use tilelift_ir::{Inst, Op, Scalar, Value};
-use tilelift_schedule::plan::{Form, Part, used_handles};
+use tilelift_schedule::plan::{BufferLayout, Part, used_handles};
 use tilelift_schedule::{LowerError, Resource};
 
 /// A buffer, or a part of it.
@@ -25,7 +25,7 @@ pub(crate) struct Local {
     pub alloc: AllocId,
     /// Address of the buffer, plus what indices that are not known add to it.
     pub base: LVal,
-    pub form: Rc<Form>,
+    pub form: Rc<BufferLayout>,
     /// Its dimensions.
     pub parts: Vec<Part>,
 }
@@ -82,7 +82,7 @@ impl Local {
             let addr = addr.map_or(self.base, |a| b.add(a, self.base));
             return Ok((addr, offset as i32));
         };
-        let chunks = panels.span / 16;
+        let chunks = panels.swizzle / 16;
         let swizzle_by = 7 - (chunks.trailing_zeros() + 4);
         // What lanes give comes first: the base may be another one in each turn of a loop.
         let mut addr = None::<LVal>;
@@ -99,19 +99,19 @@ impl Local {
                 if bytes & reach != 0 {
                     return Err(LowerError::unsupported("a part of a buffer", "it begins at no multiple of its extent"));
                 }
-                flip ^= bytes % panels.span;
-                offset += bytes / panels.span * form.panel_bytes();
+                flip ^= bytes % panels.swizzle;
+                offset += bytes / panels.swizzle * form.panel_bytes();
                 if let Some(v) = part {
                     let size = b.i32(i64::from(form.size));
                     let v = b.mul(v, size);
-                    let inside = b.i32(i64::from(panels.span - 1));
-                    if reach & (panels.span - 1) != 0 {
-                        let x = if reach < panels.span { v } else { b.bin(BinOp::And, v, inside) };
+                    let inside = b.i32(i64::from(panels.swizzle - 1));
+                    if reach & (panels.swizzle - 1) != 0 {
+                        let x = if reach < panels.swizzle { v } else { b.bin(BinOp::And, v, inside) };
                         low = join(b, low, x);
-                        busy |= reach & (panels.span - 1);
+                        busy |= reach & (panels.swizzle - 1);
                     }
-                    if reach >= panels.span {
-                        let by = b.i32(i64::from(panels.span.trailing_zeros()));
+                    if reach >= panels.swizzle {
+                        let by = b.i32(i64::from(panels.swizzle.trailing_zeros()));
                         let n = b.bin(BinOp::ShrU, v, by);
                         let bytes = b.i32(i64::from(form.panel_bytes()));
                         let v = b.mul(n, bytes);
@@ -140,12 +140,12 @@ impl Local {
                     "its rows do not lie in one block from a multiple of eight on",
                 ));
             }
-            offset += rows / panels.rows * form.block_bytes() + rows % panels.rows * panels.span;
+            offset += rows / panels.rows * form.block_bytes() + rows % panels.rows * panels.swizzle;
             if step == 1 {
                 flip ^= (rows >> swizzle_by & (chunks - 1)) << 4;
             }
             if let Some(v) = part {
-                let bytes = b.i32(i64::from(step * panels.span));
+                let bytes = b.i32(i64::from(step * panels.swizzle));
                 let down = b.mul(v, bytes);
                 addr = plus(b, addr, down);
                 let turned = mask >> swizzle_by & (chunks - 1);
@@ -192,7 +192,7 @@ fn filled(out: Vec<Option<LVal>>, layout: &Layout) -> Result<Vec<LVal>, LowerErr
 impl Lower<'_> {
     pub(super) fn local(&self, v: Value) -> Result<Rc<Local>, LowerError> {
         match &self.values[v] {
-            Some(Held::Local(l)) => Ok(l.clone()),
+            Some(ValueLocation::Local(l)) => Ok(l.clone()),
             _ => Err(LowerError::unsupported(format!("{v} as a buffer"), "it is none here")),
         }
     }
@@ -214,7 +214,7 @@ impl Lower<'_> {
                     }
                     at == Some(i)
                 };
-                let all: Vec<&Form> = plan.forms.keys().filter(shares).filter_map(|j| plan.forms.get(j)).collect();
+                let all: Vec<&BufferLayout> = plan.forms.keys().filter(shares).filter_map(|j| plan.forms.get(j)).collect();
                 let bytes = all.iter().map(|f| f.bytes()).max().unwrap_or(0);
                 let align = ALIGN[usize::from(all.iter().any(|f| f.panels.is_some()))];
                 let n = u32::try_from(bytes).ok().filter(|&n| n <= self.target.shared_bytes);
@@ -241,7 +241,7 @@ impl Lower<'_> {
         self.task_mut()?.allocs.insert(i, alloc);
         let parts = form.shape.iter().enumerate().map(|(of, &extent)| Part { of, at: 0, extent }).collect();
         let local = Local { alloc, base: b.shared_addr(alloc), form: Rc::new(form.clone()), parts };
-        self.values[d.results[0]] = Some(Held::Local(Rc::new(local)));
+        self.values[d.results[0]] = Some(ValueLocation::Local(Rc::new(local)));
         Ok(())
     }
 
@@ -302,7 +302,7 @@ impl Lower<'_> {
             if let (Some(m), Some(h)) = (rows, of(kernel.operand(j, "buffer").first()))
                 && let Some(panels) = form(&h).and_then(|f| f.panels)
             {
-                grain = gcd(grain, m * panels.span);
+                grain = gcd(grain, m * panels.swizzle);
             }
             shared |= d.op == Op::LocalAlloc && j != i && own(j);
             // All of it is no part.
@@ -341,7 +341,7 @@ impl Lower<'_> {
             }
             local.parts = h.parts;
         }
-        self.values[result] = Some(Held::Local(Rc::new(local)));
+        self.values[result] = Some(ValueLocation::Local(Rc::new(local)));
         Ok(())
     }
 
@@ -350,7 +350,7 @@ impl Lower<'_> {
         let (result, local) = (d.results[0], self.local(d.args[0])?);
         if self.task()?.fetches.loads[i] {
             let staged = local.staged()?;
-            self.values[result] = Some(Held::Staged(Rc::new(staged)));
+            self.values[result] = Some(ValueLocation::Staged(Rc::new(staged)));
             return Ok(());
         }
         let layout = self.layout_of(result)?;

@@ -2,7 +2,7 @@
 
 use super::super::control::Slot;
 use super::super::vectors::{from_words, to_words};
-use super::super::{Held, Lower};
+use super::super::{Lower, ValueLocation};
 use crate::lane::{LVal, LaneBuilder, Unit};
 use std::collections::BTreeSet;
 use tilelift_ir::{CmpOp, Effects, Inst, Kernel, Literal, Op, Region, Scalar, Type, Value, ValueDef};
@@ -223,7 +223,7 @@ impl Lower<'_> {
         }
     }
 
-    /// Brings left operands of products in a loop or choice that are tiles from in front of it into their layout, once.
+    /// Brings operands A of products in a loop or choice that are tiles from in front of it into their layout, once.
     pub(in super::super) fn bring_operands(&mut self, b: &mut LaneBuilder, i: Inst) -> Result<(), LowerError> {
         if self.task.is_none() {
             return Ok(());
@@ -233,7 +233,7 @@ impl Lower<'_> {
         kernel.insts[i].regions.iter().for_each(|&r| kernel.walk(r, &mut |j| products.push(j)));
         for j in products.into_iter().filter(|&j| kernel.insts[j].op == Op::AsyncDot) {
             let a = kernel.insts[j].args[0];
-            if let (Some(Held::Tile(_)), Some(dot)) = (&self.values[a], self.assigned.dots[j].clone()) {
+            if let (Some(ValueLocation::Tile(_)), Some(dot)) = (&self.values[a], self.assigned.dots[j].clone()) {
                 self.tile(b, a, &dot.a)?;
             }
         }

@@ -1,7 +1,7 @@
 //! Explicit control: the author's tasks become roles, each lowered with its own warps and layouts.
 //!
 //! ```text
-//! outside of tasks ── buffers, barrier words ── all warps meet ─► a role per replica of a task: its body, the replica's number a constant
+//! outside of tasks ── buffers, mbarriers ── all warps meet ─► a role per replica of a task: its body, the replica's number a constant
 //! one lane does what a task as a whole does (arrives, starts copies), once all lanes are there
 //! ```
 
@@ -20,7 +20,7 @@ pub(super) use lanes::Late;
 pub(super) use local::Local;
 pub(super) use loops::{Fresh, Reads, Traces};
 
-use super::{Held, Lower, loads_what_it_leaves};
+use super::{Lower, ValueLocation, loads_what_it_leaves};
 use crate::lane::{AllocId, BinOp, LTy, LVal, LaneBuilder, Param, ParamSource, Place, RoleSpec, Special, Unit};
 use commits::Commits;
 use groups::Groupwise;
@@ -30,7 +30,7 @@ use tilelift_ir::{Attr, CmpOp, Inst, Kernel, Op, Region, Type, Value};
 use tilelift_schedule::LowerError;
 use tilelift_schedule::plan::{Explicit, Fetches, TaskRole, allocation, fetches, handle};
 
-/// Barrier words.
+/// Mbarriers.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Words {
     /// The first word.
@@ -46,15 +46,15 @@ pub(super) struct TaskState {
     allocs: BTreeMap<Inst, AllocId>,
     /// Those that units read or write, by the instruction that makes them.
     for_units: BTreeSet<Inst>,
-    /// Barrier words, which live as long as the program.
+    /// Mbarriers, which live as long as the program.
     words: Vec<AllocId>,
-    /// Barrier words were made that nobody else sees yet.
+    /// Mbarriers were made that nobody else sees yet.
     unpublished: bool,
     /// Named barriers, by the author's numbers.
     named: Vec<u32>,
     /// True in one lane of the task; absent if the task is one lane.
     first: Option<LVal>,
-    /// Groups of warps of the task.
+    /// Warpgroups of the task.
     groups: u32,
     /// Fewer instances may run than the launch grid has positions.
     persistent: bool,
@@ -240,7 +240,7 @@ impl Lower<'_> {
 
     fn task_body(&mut self, b: &mut LaneBuilder, r: &TaskRole) -> Result<(), LowerError> {
         let replica = self.kernel.regions[r.region].params[0];
-        self.values[replica] = Some(Held::Scalar(b.i32(i64::from(r.replica))));
+        self.values[replica] = Some(ValueLocation::Scalar(b.i32(i64::from(r.replica))));
         self.region(b, r.region)?;
         self.leave_task(b, r.region)
     }
@@ -265,7 +265,7 @@ impl Lower<'_> {
         Ok(())
     }
 
-    /// Shows barrier words to all that use them.
+    /// Shows mbarriers to all that use them.
     fn publish(&mut self, b: &mut LaneBuilder) -> Result<(), LowerError> {
         if std::mem::take(&mut self.task_mut()?.unpublished) {
             b.unit(Unit::PublishBarriers);
@@ -313,19 +313,19 @@ impl Lower<'_> {
                 let (at, n) = (self.words_of(d.args[0])?.at, self.scalar(d.args[1])?);
                 let eight = b.i32(8);
                 let offset = b.mul(n, eight);
-                self.values[d.results[0]] = Some(Held::Words(Words { at: b.add(at, offset) }));
+                self.values[d.results[0]] = Some(ValueLocation::Words(Words { at: b.add(at, offset) }));
             }
             Op::ClusterRank => {
                 let v = if kernel.cluster > 1 { b.special(Special::ClusterRank) } else { b.i32(0) };
-                self.values[d.results[0]] = Some(Held::Scalar(v));
+                self.values[d.results[0]] = Some(ValueLocation::Scalar(v));
             }
             Op::WorkerId | Op::NumWorkers => {
                 let what = if d.op == Op::WorkerId { Special::Worker } else { Special::Workers };
-                self.values[d.results[0]] = Some(Held::Scalar(b.special(what)));
+                self.values[d.results[0]] = Some(ValueLocation::Scalar(b.special(what)));
             }
             Op::ClusterSize => {
                 let v = b.i32(i64::from(kernel.cluster));
-                self.values[d.results[0]] = Some(Held::Scalar(v));
+                self.values[d.results[0]] = Some(ValueLocation::Scalar(v));
             }
             _ => {
                 self.publish(b)?;
@@ -439,7 +439,7 @@ impl Lower<'_> {
 
     fn words_of(&self, v: Value) -> Result<Words, LowerError> {
         match &self.values[v] {
-            Some(Held::Words(w)) => Ok(*w),
+            Some(ValueLocation::Words(w)) => Ok(*w),
             _ => Err(LowerError::unsupported(format!("{v} as a barrier"), "it is none here")),
         }
     }
@@ -451,7 +451,7 @@ impl Lower<'_> {
     fn barrier_alloc(&mut self, b: &mut LaneBuilder, i: Inst) -> Result<(), LowerError> {
         let d = &self.kernel.insts[i];
         let Type::Barrier(n) = *self.kernel.ty(d.results[0]) else { return Ok(()) };
-        let alloc = b.alloc_aligned(8 * n, 8, "barrier words");
+        let alloc = b.alloc_aligned(8 * n, 8, "mbarriers");
         b.set_name(alloc, self.called(i));
         b.touch(alloc);
         let at = b.shared_addr(alloc);
@@ -461,7 +461,7 @@ impl Lower<'_> {
             let barrier = Place { addr: at, offset: 8 * word as i32 };
             b.unit(Unit::InitBarrier { barrier, count, guard });
         }
-        self.values[d.results[0]] = Some(Held::Words(Words { at }));
+        self.values[d.results[0]] = Some(ValueLocation::Words(Words { at }));
         let t = self.task_mut()?;
         t.words.push(alloc);
         t.unpublished = true;
@@ -469,7 +469,7 @@ impl Lower<'_> {
     }
 }
 
-/// True in the first lane of each group of warps.
+/// True in the first lane of each warpgroup.
 fn elected(b: &mut LaneBuilder, group: u32) -> LVal {
     let (lane, warp) = (b.special(Special::Lane), b.special(Special::Warp));
     let mask = b.i32(i64::from(group - 1));

@@ -1,11 +1,11 @@
 //! Asynchronous products of buffers.
 
-use super::super::warpgroup::{left_words, shares};
+use super::super::warpgroup::{a_words, shares};
 use super::super::{Lower, Tile};
 use super::Local;
 use super::copies::start;
 use crate::lane::GroupMatrix;
-use crate::lane::{BinOp, GroupOperand, LTy, LVal, LaneBuilder, LeftOperand, Multiply, Panels, Place, Special, Unit, Vals};
+use crate::lane::{BinOp, GroupOperand, LTy, LVal, LaneBuilder, Multiply, OperandA, Panels, Place, Special, Unit, Vals};
 use std::collections::BTreeMap;
 use std::rc::Rc;
 use tilelift_ir::layout::Axis;
@@ -20,7 +20,7 @@ struct Operand {
     first: u32,
     /// Its first byte in a row of the buffer.
     column: u32,
-    span: u32,
+    swizzle: u32,
     panel_bytes: u32,
     along_k: bool,
 }
@@ -31,19 +31,19 @@ impl Operand {
         let byte = k * size;
         let offset = if self.along_k {
             let (from, to) = (self.column, self.column + byte);
-            to / self.span * self.panel_bytes + to % self.span - (from / self.span * self.panel_bytes + from % self.span)
+            to / self.swizzle * self.panel_bytes + to % self.swizzle - (from / self.swizzle * self.panel_bytes + from % self.swizzle)
         } else {
-            byte / size * self.span
+            byte / size * self.swizzle
         };
         GroupOperand {
             at: Place { addr: self.base, offset: (self.first + offset + more) as i32 },
-            panels: Panels { span: self.span, along_k: self.along_k, stride: self.panel_bytes },
+            panels: Panels { swizzle: self.swizzle, along_k: self.along_k, stride: self.panel_bytes },
         }
     }
 }
 
-/// The left operand.
-enum Left {
+/// The operand A.
+enum SourceA {
     Shared(Operand),
     Regs(BTreeMap<(u32, u32), Vals>),
 }
@@ -64,11 +64,11 @@ fn operand(local: &Local, k: usize, row: &GroupMatrix) -> Result<Operand, LowerE
         return refuse("operands of this type must be contiguous along the dimension that is summed up");
     }
     let column = fast.at * form.size;
-    let fits = if along_k { column.is_multiple_of(32) } else { column.is_multiple_of(panels.span) };
+    let fits = if along_k { column.is_multiple_of(32) } else { column.is_multiple_of(panels.swizzle) };
     let Some(first) = start(form, &local.parts).filter(|_| fits) else {
         return refuse("it begins at no multiple of eight rows, or inside of a panel");
     };
-    Ok(Operand { base: local.base, first, column, span: panels.span, panel_bytes: form.panel_bytes(), along_k })
+    Ok(Operand { base: local.base, first, column, swizzle: panels.swizzle, panel_bytes: form.panel_bytes(), along_k })
 }
 
 impl Lower<'_> {
@@ -109,24 +109,24 @@ impl Lower<'_> {
         let Some(instr) = plan.group else { return Ok(()) };
         let shares = shares(&plan.d, &row, groups);
         let words = match &left {
-            Left::Shared(_) => Vec::new(),
-            Left::Regs(fragments) => fragments.values().flatten().copied().collect(),
+            SourceA::Shared(_) => Vec::new(),
+            SourceA::Regs(fragments) => fragments.values().flatten().copied().collect(),
         };
         b.fence_matrices(&[words, regs.clone()].concat());
         for k in (0..depth).step_by(row.k as usize) {
             for (r, list) in shares.iter().enumerate() {
                 let r = r as u32;
                 let a = match &left {
-                    Left::Shared(o) => LeftOperand::Shared(o.at(k, size, r * groups * step)),
-                    Left::Regs(words) => {
+                    SourceA::Shared(o) => OperandA::Shared(o.at(k, size, r * groups * step)),
+                    SourceA::Regs(words) => {
                         let at = (r * groups * row.m, k);
                         let Some(words) = words.get(&at) else {
                             return Err(LowerError::unsupported(
                                 "`async_dot`",
-                                format!("the layout of its left operand has no fragment at {at:?}"),
+                                format!("the layout of its operand A has no fragment at {at:?}"),
                             ));
                         };
-                        LeftOperand::Regs(words.clone())
+                        OperandA::Regs(words.clone())
                     }
                 };
                 let c: Vec<LVal> = list.iter().map(|&x| regs[x as usize]).collect();
@@ -153,7 +153,7 @@ impl Lower<'_> {
         copies.peek().is_some() && copies.all(|(_, t)| t.tf32)
     }
 
-    /// The left operand, and the bytes from one group's rows to the next one's if it is in a buffer.
+    /// The operand A, and the bytes from one group's rows to the next one's if it is in a buffer.
     fn left_operand(
         &mut self,
         b: &mut LaneBuilder,
@@ -161,17 +161,17 @@ impl Lower<'_> {
         plan: &crate::layout::dots::DotPlan,
         row: &GroupMatrix,
         (groups, group_warps): (u32, u32),
-    ) -> Result<(Left, u32), LowerError> {
+    ) -> Result<(SourceA, u32), LowerError> {
         if !self.kernel.ty(v).is_handle() {
             let mut held = self.tile(b, v, &plan.a)?;
             if row.precision == Precision::Tf32 && !self.rounded(v) {
                 let regs = held.regs.iter().map(|&r| b.round_tf32(r)).collect();
                 held = Rc::new(Tile { layout: held.layout.clone(), regs });
             }
-            return Ok((Left::Regs(left_words(b, &held, plan, row)?), 0));
+            return Ok((SourceA::Regs(a_words(b, &held, plan, row)?), 0));
         }
         let mut o = operand(&*self.local(v)?, 1, row)?;
-        let step = if o.along_k { row.m * o.span } else { row.m * row.operand.bytes() / o.span * o.panel_bytes };
+        let step = if o.along_k { row.m * o.swizzle } else { row.m * row.operand.bytes() / o.swizzle * o.panel_bytes };
         if groups > 1 {
             let warp = b.special(Special::Warp);
             let shift = b.i32(i64::from(group_warps.trailing_zeros()));
@@ -180,6 +180,6 @@ impl Lower<'_> {
             let own = b.mul(group, bytes);
             o.base = b.add(own, o.base);
         }
-        Ok((Left::Shared(o), step))
+        Ok((SourceA::Shared(o), step))
     }
 }

@@ -24,7 +24,7 @@ impl Walk<'_> {
             })?;
             return d.results.iter().zip(&d.args[3..]).try_for_each(|(&r, &a)| self.layout_of(a).map(|l| self.set(r, l)));
         }
-        // Left operands that stand in front of the loop.
+        // Operands A that stand in front of the loop.
         for &(i, _) in &ring.dots {
             let a = kernel.insts[i].args[0];
             if let (Some(At::Tile(_)), Some(dot)) = (&self.values[a], self.assigned.dots[i].clone()) {

@@ -272,7 +272,7 @@ impl Walk<'_> {
         Ok(())
     }
 
-    /// The left operand of a product, where it is not in the ring.
+    /// The operand A of a product, where it is not in the ring.
     pub fn left(&mut self, i: Inst) -> Walked {
         let v = self.kernel.insts[i].args[0];
         let plan = self.assigned.dots[i].clone().ok_or(Refused)?;

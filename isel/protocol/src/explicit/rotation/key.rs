@@ -4,7 +4,7 @@ use super::super::super::env::Env;
 use super::super::super::run::{Checker, Life, State};
 use super::super::super::value::Abs;
 use super::super::knowledge::{Moved, Places};
-use super::super::words::RANK;
+use super::super::mbarriers::RANK;
 use super::{Kind, Rotation, What};
 use smallvec::SmallVec;
 use std::cell::RefCell;
@@ -14,11 +14,11 @@ use tilelift_lane::hash::Map;
 /// By how much the counters of each class are turned.
 type By = SmallVec<[i64; 4]>;
 
-/// What turning does to words, regions and facts, by number.
+/// What turning does to mbarriers, regions and facts, by number.
 pub(in super::super) struct Turn {
     pub moved: Moved,
-    /// Which word comes to stand at a number, and whether its phases change from even to odd.
-    pub words: Vec<(usize, bool)>,
+    /// Which mbarrier comes to stand at a number, and whether its phases change from even to odd.
+    pub mbarriers: Vec<(usize, bool)>,
     /// Which region does.
     pub regions: Vec<usize>,
     /// Addresses of regions before and behind it: by how much they are moved.
@@ -58,15 +58,15 @@ impl Rotation {
             return Some(known.clone());
         }
         let moved = p.moved(&|at| self.moves(at, by))?;
-        let mut words: Vec<(usize, bool)> = (0..moved.words.len()).map(|w| (w, false)).collect();
+        let mut mbarriers: Vec<(usize, bool)> = (0..moved.mbarriers.len()).map(|w| (w, false)).collect();
         let mut regions: Vec<usize> = (0..moved.regions.len()).collect();
         let mut shifts = vec![0; moved.regions.len()];
-        p.each_word(|w, at| words[moved.words[w]] = (w, self.flips(at, by)));
+        p.each_word(|w, at| mbarriers[moved.mbarriers[w]] = (w, self.flips(at, by)));
         p.each_region(|r, at| {
             regions[moved.regions[r]] = r;
             shifts[r] = self.moves(at, by) - at;
         });
-        let turn = Rc::new(Turn { moved, words, regions, shifts });
+        let turn = Rc::new(Turn { moved, mbarriers, regions, shifts });
         self.turned.0.borrow_mut().insert(by.clone(), turn.clone());
         Some(turn)
     }

@@ -1,8 +1,8 @@
-//! Barrier words, the barriers of warps and of the cluster, and what passing them teaches.
+//! Mbarriers, the barriers of warps and of the cluster, and what passing them teaches.
 
 use super::super::ProtocolError;
+use super::super::mbarrier::Site;
 use super::super::run::{Life, State};
-use super::super::word::Site;
 use super::Checker;
 use super::facts::Facts;
 use super::regions::Region;
@@ -31,7 +31,7 @@ pub(super) fn add_agent(list: &mut Agents, t: usize) -> bool {
     }
 }
 
-/// A barrier word.
+/// An mbarrier.
 pub(in super::super) struct Bar {
     /// Its key.
     at: i64,
@@ -41,7 +41,7 @@ pub(in super::super) struct Bar {
     odd: bool,
     /// Who has passed a wait for the phase before.
     passed: Agents,
-    /// Bytes have come in the phase under way, or in one that nobody of the block has waited for.
+    /// Bytes have come in the phase in flight, or in one that nobody of the block has waited for.
     counted: bool,
     owed: bool,
     pub last: Option<Site>,
@@ -84,7 +84,7 @@ pub(super) fn list_key(list: &Agents, out: &mut Vec<u64>) {
     out.extend(list.iter().map(|&t| u64::from(t)));
 }
 
-/// A word in a key; its phases may be odd instead of even.
+/// An mbarrier in a key; its phases may be odd instead of even.
 fn bar_key(b: Option<&Bar>, flips: bool, out: &mut Vec<u64>) {
     let Some(b) = b else {
         out.push(u64::MAX);
@@ -107,11 +107,11 @@ pub(in super::super) struct Shared {
     pub(super) regions: Vec<Region>,
     named: Vec<Meeting>,
     cluster: Meeting,
-    /// Per block: made words that the units, and then the other warps, may not see yet.
+    /// Per block: made mbarriers that the units, and then the other warps, may not see yet.
     fresh: SmallVec<[(bool, bool); 8]>,
 }
 
-/// What was known, and under way.
+/// What was known, and in flight.
 pub(in super::super) struct Before {
     facts: Facts,
     regions: Vec<Region>,
@@ -154,9 +154,9 @@ impl Shared {
         Before { facts: self.facts.clone(), regions: self.regions.clone() }
     }
 
-    /// A word that is made.
-    fn bar(&mut self, word: usize) -> Option<&mut Bar> {
-        self.bars.get_mut(word)?.as_mut()
+    /// An mbarrier that is made.
+    fn bar(&mut self, mbarrier: usize) -> Option<&mut Bar> {
+        self.bars.get_mut(mbarrier)?.as_mut()
     }
 }
 
@@ -196,7 +196,7 @@ impl<'a> Checker<'a> {
     }
 
     /// An agent may have done what changed a state, or not: of what it has learnt it may know nothing, what has not been met since may still
-    /// not have, and what was under way may still be.
+    /// not have, and what was in flight may still be.
     pub(in super::super) fn perhaps(&self, s: &mut State<'a>, t: usize, before: Before) {
         let (s, p) = (&mut s.shared, &self.places);
         s.facts.merge(p.known(t), &before.facts, false);
@@ -210,7 +210,7 @@ impl<'a> Checker<'a> {
         s.facts.key(&self.places.of_some_lanes(), out, known);
         s.bars.iter().for_each(|b| bar_key(b.as_ref(), false, out));
         out.push(s.regions.len() as u64);
-        s.regions.iter().for_each(|r| r.key(out, |word| word, 0));
+        s.regions.iter().for_each(|r| r.key(out, |mbarrier| mbarrier, 0));
         self.meetings_key(s, out);
     }
 
@@ -218,11 +218,11 @@ impl<'a> Checker<'a> {
     pub(in super::super) fn turned_key(&self, s: &Shared, turned: &Turned, out: &mut Vec<u64>, known: &mut Vec<(u64, u64)>) {
         let turn = &*turned.turn;
         s.facts.moved(|row| self.places.moved_row(row, &turn.moved), &turn.moved.facts).key(&self.places.of_some_lanes(), out, known);
-        turn.words.iter().for_each(|&(word, flips)| bar_key(s.bars.get(word).and_then(Option::as_ref), flips, out));
+        turn.mbarriers.iter().for_each(|&(mbarrier, flips)| bar_key(s.bars.get(mbarrier).and_then(Option::as_ref), flips, out));
         for (there, &r) in turn.regions.iter().enumerate() {
             if let Some(region) = s.regions.get(r).filter(|region| region.is_used()) {
                 out.push(there as u64);
-                region.key(out, |word| turn.moved.words[word], turn.shifts[r]);
+                region.key(out, |mbarrier| turn.moved.mbarriers[mbarrier], turn.shifts[r]);
             }
         }
         out.push(u64::MAX);
@@ -254,33 +254,33 @@ impl<'a> Checker<'a> {
         }
     }
 
-    /// The words of an agent's block must be seen by all its warps.
+    /// The mbarriers of an agent's block must be seen by all its warps.
     pub(in super::super) fn words_are_seen(&self, s: &State<'a>, t: usize, here: Site) -> Result<(), ProtocolError> {
         match s.shared.fresh[self.agents[t].block] {
-            (true, _) => self.error("barrier words are not published to the units", here, None),
-            (false, true) => self.error("warps do not wait until barrier words are made", here, None),
+            (true, _) => self.error("mbarriers are not published to the units", here, None),
+            (false, true) => self.error("warps do not wait until mbarriers are made", here, None),
             (false, false) => Ok(()),
         }
     }
 
-    /// A word is made.
+    /// An mbarrier is made.
     pub(super) fn make(&self, s: &mut State<'a>, t: usize, at: i64, count: u32, here: Site) -> Result<(), ProtocolError> {
         if !self.agents[t].whole {
-            return self.error("a barrier word is made in a role", here, None);
+            return self.error("an mbarrier is made in a role", here, None);
         }
         let block = self.agents[t].block;
-        let (word, s) = (self.places.new_word(at), &mut s.shared);
-        if s.bars.len() <= word {
-            s.bars.resize_with(word + 1, || None);
-            s.facts.grow(self.places.rows(word + 1));
+        let (mbarrier, s) = (self.places.new_word(at), &mut s.shared);
+        if s.bars.len() <= mbarrier {
+            s.bars.resize_with(mbarrier + 1, || None);
+            s.facts.grow(self.places.rows(mbarrier + 1));
         }
         let passed = Agents::new();
         let bar = Bar { at, count, pending: count, bytes: 0, odd: false, passed, counted: false, owed: false, last: None };
-        if s.bars[word].replace(bar).is_some() {
-            return self.error("a barrier word is made twice", here, None);
+        if s.bars[mbarrier].replace(bar).is_some() {
+            return self.error("an mbarrier is made twice", here, None);
         }
-        // No phase has ended, which all know; but not that the word is there.
-        let (ended, before) = self.places.ended(word);
+        // No phase has ended, which all know; but not that the mbarrier is there.
+        let (ended, before) = self.places.ended(mbarrier);
         s.facts.forget(self.places.made(block));
         for n in 0..self.agents.len() {
             s.facts.set(self.places.known(n), ended);
@@ -290,41 +290,41 @@ impl<'a> Checker<'a> {
         Ok(())
     }
 
-    /// The words of a block are shown.
+    /// The mbarriers of a block are shown.
     pub(super) fn publish(&self, s: &mut State<'a>, t: usize) {
         let block = self.agents[t].block;
         s.shared.fresh[block].0 = false;
         self.learn_one(&mut s.shared, t, self.places.made(block));
     }
 
-    /// A word that is used: it has to be there. Its number.
+    /// An mbarrier that is used: it has to be there. Its number.
     pub(super) fn used(&self, s: &State<'a>, t: usize, at: i64, here: Site) -> Result<usize, ProtocolError> {
         let block = block_of(at);
         let own = block == self.agents[t].block;
         let seen = own || self.knows(&s.shared, t, self.places.made(block));
-        let word = self.places.word(at).filter(|&w| s.shared.bars.get(w).is_some_and(Option::is_some));
-        let Some(word) = word.filter(|_| seen) else {
+        let mbarrier = self.places.mbarrier(at).filter(|&w| s.shared.bars.get(w).is_some_and(Option::is_some));
+        let Some(mbarrier) = mbarrier.filter(|_| seen) else {
             return match seen {
-                true => self.error(format!("no barrier word is made at {:#x}, used", at & ((1 << RANK) - 1)), here, None),
-                false => self.error("a barrier word of another block is used that may not be made yet,", here, None),
+                true => self.error(format!("no mbarrier is made at {:#x}, used", at & ((1 << RANK) - 1)), here, None),
+                false => self.error("an mbarrier of another block is used that may not be made yet,", here, None),
             };
         };
         if own && self.agents[t].whole {
             self.words_are_seen(s, t, here)?;
         }
-        Ok(word)
+        Ok(mbarrier)
     }
 
-    /// What comes to a word must come in its phase, whatever the order.
-    fn in_phase(&self, s: &State<'a>, t: usize, word: usize, here: Site) -> Result<(), ProtocolError> {
-        if self.knows(&s.shared, t, self.places.ended(word).0) {
+    /// What comes to an mbarrier must come in its phase, whatever the order.
+    fn in_phase(&self, s: &State<'a>, t: usize, mbarrier: usize, here: Site) -> Result<(), ProtocolError> {
+        if self.knows(&s.shared, t, self.places.ended(mbarrier).0) {
             return Ok(());
         }
-        let last = s.shared.bars.get(word).and_then(|b| b.as_ref()?.last);
+        let last = s.shared.bars.get(mbarrier).and_then(|b| b.as_ref()?.last);
         self.error("an arrival may come before the phase in front of its own has ended,", here, last)
     }
 
-    /// Arrivals at a word, which may expect bytes.
+    /// Arrivals at an mbarrier, which may expect bytes.
     pub(super) fn arrive_at(
         &self,
         s: &mut State<'a>,
@@ -336,12 +336,12 @@ impl<'a> Checker<'a> {
         if lanes == 0 {
             return Ok(());
         }
-        let word = self.used(s, t, at, here)?;
-        self.in_phase(s, t, word, here)?;
+        let mbarrier = self.used(s, t, at, here)?;
+        self.in_phase(s, t, mbarrier, here)?;
         let p = &self.places;
-        p.passed_on(|filter| s.shared.facts.tell(p.phase(word), p.known(t), Some(p.unsettled(t)), filter));
+        p.passed_on(|filter| s.shared.facts.tell(p.phase(mbarrier), p.known(t), Some(p.unsettled(t)), filter));
         s.shared.told[t] += 1;
-        let Some(b) = s.shared.bar(word) else { return Ok(()) };
+        let Some(b) = s.shared.bar(mbarrier) else { return Ok(()) };
         // Who makes all arrivals of a phase that expects nothing else knows that it has ended.
         let alone = b.pending == b.count && lanes == b.count && bytes == 0 && b.bytes == 0;
         b.bytes += i64::from(bytes);
@@ -352,45 +352,45 @@ impl<'a> Checker<'a> {
         };
         b.pending = left;
         b.last = Some(here);
-        self.turn_word(s, word, here)?;
+        self.turn_word(s, mbarrier, here)?;
         if alone {
-            let (ended, before) = p.ended(word);
+            let (ended, before) = p.ended(mbarrier);
             s.shared.facts.set(p.known(t), ended);
             s.shared.facts.set(p.known(t), before);
         }
         Ok(())
     }
 
-    /// Bytes come to a word: sometime, and no later than its phase ends. Those of a unit tell what came before them; those of lanes tell
+    /// Bytes come to an mbarrier: sometime, and no later than its phase ends. Those of a unit tell what came before them; those of lanes tell
     /// of reads, too, but of what their sender has written only themselves.
     pub(super) fn bytes_come(
         &self,
         s: &mut State<'a>,
         t: usize,
-        (word, bytes, unit): (usize, i64, bool),
+        (mbarrier, bytes, unit): (usize, i64, bool),
         here: Site,
     ) -> Result<(), ProtocolError> {
-        self.in_phase(s, t, word, here)?;
+        self.in_phase(s, t, mbarrier, here)?;
         let p = &self.places;
         p.kinds(|written, events| {
             let told = |n: usize, w: u64| if unit { events.only(n, w) } else { written.less(n, w) };
-            p.passed_on(|filter| s.shared.facts.tell(p.phase(word), p.known(t), Some(p.unsettled(t)), |n, w| filter(n, told(n, w))));
+            p.passed_on(|filter| s.shared.facts.tell(p.phase(mbarrier), p.known(t), Some(p.unsettled(t)), |n, w| filter(n, told(n, w))));
         });
         s.shared.told[t] += 1;
-        if let Some(b) = s.shared.bar(word) {
+        if let Some(b) = s.shared.bar(mbarrier) {
             b.bytes -= bytes;
             b.counted = true;
         }
-        self.turn_word(s, word, here)
+        self.turn_word(s, mbarrier, here)
     }
 
     /// Ends a phase that has all it expects.
-    fn turn_word(&self, s: &mut State<'a>, word: usize, here: Site) -> Result<(), ProtocolError> {
+    fn turn_word(&self, s: &mut State<'a>, mbarrier: usize, here: Site) -> Result<(), ProtocolError> {
         let Shared { facts, bars, .. } = &mut s.shared;
-        let Some(b) = bars.get_mut(word).and_then(Option::as_mut).filter(|b| b.pending == 0 && b.bytes == 0) else { return Ok(()) };
+        let Some(b) = bars.get_mut(mbarrier).and_then(Option::as_mut).filter(|b| b.pending == 0 && b.bytes == 0) else { return Ok(()) };
         let p = &self.places;
-        let gathered = p.phase(word);
-        let late = b.passed.iter().find(|&&t| !facts.has(gathered, p.passed(word, t as usize)));
+        let gathered = p.phase(mbarrier);
+        let late = b.passed.iter().find(|&&t| !facts.has(gathered, p.passed(mbarrier, t as usize)));
         if let Some(&t) = late {
             let site = self.here(s, t as usize);
             return self.error("a phase may end before the one in front of it has been seen by all that wait for it,", here, site);
@@ -400,30 +400,30 @@ impl<'a> Checker<'a> {
         b.passed.clear();
         facts.copy(gathered + 1, gathered, None);
         facts.reset(gathered);
-        let (ended, before) = p.ended(word);
-        facts.turn(&p.phases(word), ended, before);
+        let (ended, before) = p.ended(mbarrier);
+        facts.turn(&p.phases(mbarrier), ended, before);
         facts.set(gathered + 1, ended);
         facts.set(gathered + 1, before);
         Ok(())
     }
 
-    /// Waits for the phase of a parity; false while it is under way.
+    /// Waits for the phase of a parity; false while it is in flight.
     pub(super) fn wait_at(&self, s: &mut State<'a>, t: usize, at: i64, odd: bool, here: Site) -> Result<bool, ProtocolError> {
-        let word = self.used(s, t, at, here)?;
+        let mbarrier = self.used(s, t, at, here)?;
         let (s, p) = (&mut s.shared, &self.places);
-        let Some(b) = s.bars.get_mut(word).and_then(Option::as_mut) else { return Ok(false) };
+        let Some(b) = s.bars.get_mut(mbarrier).and_then(Option::as_mut) else { return Ok(false) };
         if b.odd == odd {
             return Ok(false);
         }
-        let (ended, before) = p.ended(word);
+        let (ended, before) = p.ended(mbarrier);
         if !s.facts.has(p.known(t), before) {
             let last = b.last;
             return self.error("a wait may come before the phase in front of the one it is for, and can't tell them apart,", here, last);
         }
         let again = !add_agent(&mut b.passed, t);
         b.owed = false;
-        s.facts.tell(p.known(t), p.phase(word) + 1, None, |_, w| w);
-        let passed = p.passed(word, t);
+        s.facts.tell(p.known(t), p.phase(mbarrier) + 1, None, |_, w| w);
+        let passed = p.passed(mbarrier, t);
         s.facts.set(p.known(t), ended);
         if again {
             // What others have been told is of an earlier wait; this one must not miss the phase, either.
@@ -519,14 +519,14 @@ impl<'a> Checker<'a> {
         Ok(true)
     }
 
-    /// Arrivals and bytes that a word lacks for which an agent waits, and its last arrival.
+    /// Arrivals and bytes that an mbarrier lacks for which an agent waits, and its last arrival.
     pub(in super::super) fn lacks(&self, s: &State<'a>, t: usize, at: i64) -> (u32, i64, Option<Site>) {
-        let word = self.places.word(at | (self.agents[t].block as i64) << RANK);
-        let bar = word.and_then(|w| s.shared.bars.get(w)?.as_ref());
+        let mbarrier = self.places.mbarrier(at | (self.agents[t].block as i64) << RANK);
+        let bar = mbarrier.and_then(|w| s.shared.bars.get(w)?.as_ref());
         bar.map_or((0, 0, None), |b| (b.pending, b.bytes, b.last))
     }
 
-    /// What must not be left under way at the end.
+    /// What must not be left in flight at the end.
     pub(in super::super) fn shared_finish(&self, s: &State<'a>) -> Result<(), ProtocolError> {
         if let Some(site) = self.busy_region(&s.shared) {
             return self.error("local memory is in use at the end", site, None);

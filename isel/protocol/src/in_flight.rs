@@ -6,7 +6,7 @@
 //! ordinary instruction ── its results are dirty ── fence ── clean
 //! ```
 //!
-//! Until then nobody writes the registers of its results, or of a left operand that it takes from registers: in the next turn of a loop
+//! Until then nobody writes the registers of its results, or of an operand A that it takes from registers: in the next turn of a loop
 //! the same instruction would. A result in flight goes on as the accumulator of the next multiplication, or as what a loop carries.
 //! At the end none is in flight.
 //!
@@ -15,11 +15,11 @@
 
 mod registers;
 
-use super::streams::matters;
+use super::trip_classes::matters;
 use super::{ProtocolError, Spot};
 use registers::{Flight, Registers};
 use tilelift_lane::visit::{blocks, computed, reads, results};
-use tilelift_lane::{Block, Carried, For, Inst, LVal, LeftOperand, Multiply, Program, Unit};
+use tilelift_lane::{Block, Carried, For, Inst, LVal, Multiply, OperandA, Program, Unit};
 
 struct Pass<'a> {
     program: &'a Program,
@@ -194,14 +194,14 @@ impl<'a> Pass<'a> {
         if s.unfenced {
             return self.error("no fence of the registers comes before a multiplication,", inst);
         }
-        let (words, left): (&[LVal], _) = match &m.a {
-            LeftOperand::Regs(words) => (words, None),
-            LeftOperand::Shared(o) => (&[], Some(o.at.addr)),
+        let (mbarriers, left): (&[LVal], _) = match &m.a {
+            OperandA::Regs(mbarriers) => (mbarriers, None),
+            OperandA::Shared(o) => (&[], Some(o.at.addr)),
         };
-        // Another one may take the same words.
-        let others = words.iter().copied().filter(|v| s.flying.get(*v).is_some_and(|f| !f.left));
+        // Another one may take the same mbarriers.
+        let others = mbarriers.iter().copied().filter(|v| s.flying.get(*v).is_some_and(|f| !f.left));
         [m.b.at.addr].into_iter().chain(left).chain(m.accumulate).chain(others).try_for_each(|v| self.landed(v, s, inst))?;
-        if words.iter().chain(&m.c).any(|v| s.is_dirty(*v)) {
+        if mbarriers.iter().chain(&m.c).any(|v| s.is_dirty(*v)) {
             return self.error("an operand was written by ordinary instructions after the last fence of the registers,", inst);
         }
         // It goes on with the registers of a sum that is in flight: one does.
@@ -213,7 +213,7 @@ impl<'a> Pass<'a> {
             }
         }
         let by = |left: bool| Flight { age: 0, left, moved: false, by: inst };
-        words.iter().for_each(|&v| s.flying.insert(v, by(true)));
+        mbarriers.iter().for_each(|&v| s.flying.insert(v, by(true)));
         for &v in &m.dsts {
             self.written(v, s, inst)?;
             s.flying.insert(v, by(false));

@@ -1,15 +1,15 @@
-//! Forms of a specialised loop: how its operands wait in the ring, and how its results leave.
+//! RingLayouts of a specialised loop: how its operands wait in the ring, and how its results leave.
 //!
 //! ```text
 //! load ─► panels of 128, 64 or 32 bytes ─┬─► descriptor ──────────────► group matrix instruction
-//!                                        └─► left operand's registers ─► group matrix instruction
+//!                                        └─► operand A's registers ─► group matrix instruction
 //! sums ─┬─► panels of staging ─► bulk stores
 //!       └─► stores of lanes
 //! ```
 //!
 //! What nobody says is as wide as rows permit, read from memory, and stored by bulk copies where that fits. An author says it in the
-//! kernel's text: `require_layout …, panels(64)` behind a load or in front of a store, `mma(a)` on a left operand, a layout of registers on what
-//! is stored. A search says it with a [`Forms`] of its own, and [`Forms::written`] puts that into the text.
+//! kernel's text: `require_layout …, swizzle(64)` behind a load or in front of a store, `mma(a)` on an operand A, a layout of registers on what
+//! is stored. A search says it with a [`RingLayouts`] of its own, and [`RingLayouts::written`] puts that into the text.
 
 use super::LowerOptions;
 use super::loads::keeps_extents;
@@ -22,7 +22,7 @@ use tilelift_ir::{Attr, Cursor, DotPart, Inst, Kernel, LayoutSpec, Op, Region, V
 
 /// How a result leaves.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Leave {
+pub enum EpilogueStore {
     /// Through panels whose rows are so many bytes, by bulk copies.
     Panels(u32),
     /// From registers, by lanes.
@@ -31,13 +31,13 @@ pub enum Leave {
 
 /// What is said of the forms of a specialised loop.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
-pub struct Forms {
+pub struct RingLayouts {
     /// Bytes of the rows of panels, by load.
-    pub spans: BTreeMap<Inst, u32>,
-    /// Dots whose left operand comes from the ring, and whether it goes through registers.
-    pub left: BTreeMap<Inst, bool>,
+    pub swizzles: BTreeMap<Inst, u32>,
+    /// Dots whose operand A comes from the ring, and whether it goes through registers.
+    pub a_from_registers: BTreeMap<Inst, bool>,
     /// How results leave, by store.
-    pub leave: BTreeMap<Inst, Leave>,
+    pub epilogue: BTreeMap<Inst, EpilogueStore>,
 }
 
 /// True for a requirement that says how an operand of a ring is read: another view of it, as the ring sees it.
@@ -96,20 +96,20 @@ fn in_registers(kernel: &Kernel, v: Value) -> bool {
     [v, behind_reshapes(kernel, v)].into_iter().any(|v| held[v].is_some_and(|s| !is_panels(kernel, s)))
 }
 
-impl Forms {
+impl RingLayouts {
     /// What the kernel's author says.
     ///
     /// # Errors
-    /// Panels of what is neither loaded nor stored, or two spans of one load.
-    pub fn required(kernel: &Kernel) -> Result<Forms, NotSpecialised> {
-        let mut out = Forms::default();
-        let (mut panels, mut lefts, mut stores, mut any) = (Vec::new(), Vec::new(), Vec::new(), false);
+    /// Panels of what is neither loaded nor stored, or two swizzles of one load.
+    pub fn required(kernel: &Kernel) -> Result<RingLayouts, NotSpecialised> {
+        let mut out = RingLayouts::default();
+        let (mut panels, mut register_a, mut stores, mut any) = (Vec::new(), Vec::new(), Vec::new(), false);
         kernel.walk(kernel.body, &mut |i| {
             let d = &kernel.insts[i];
             any |= d.op == Op::RequireLayout;
             match spec(kernel, i) {
-                Some(LayoutSpec::Panels(span)) => panels.push((i, *span)),
-                Some(LayoutSpec::Mma(DotPart::A)) if load_behind(kernel, d.args[0]).is_some() => lefts.push(d.results[0]),
+                Some(LayoutSpec::Panels(swizzle)) => panels.push((i, *swizzle)),
+                Some(LayoutSpec::Mma(DotPart::A)) if load_behind(kernel, d.args[0]).is_some() => register_a.push(d.results[0]),
                 _ if d.op == Op::Store => stores.push(i),
                 _ => {}
             }
@@ -119,13 +119,13 @@ impl Forms {
         }
         for i in stores {
             if in_registers(kernel, kernel.operand(i, "value")[0]) {
-                out.leave.insert(i, Leave::Lanes);
+                out.epilogue.insert(i, EpilogueStore::Lanes);
             }
         }
-        for (i, span) in panels {
+        for (i, swizzle) in panels {
             let (from, to) = (kernel.insts[i].args[0], kernel.insts[i].results[0]);
             if let Some(load) = load_behind(kernel, from) {
-                if out.spans.insert(load, span).is_some_and(|other| other != span) {
+                if out.swizzles.insert(load, swizzle).is_some_and(|other| other != swizzle) {
                     return Err(NotSpecialised::TwoSpans { load: Named::of(kernel, kernel.insts[load].results[0]) });
                 }
                 continue;
@@ -135,58 +135,62 @@ impl Forms {
                 return Err(NotSpecialised::NoPanels { value: Named::of(kernel, from) });
             }
             stores.into_iter().for_each(|s| {
-                out.leave.insert(s, Leave::Panels(span));
+                out.epilogue.insert(s, EpilogueStore::Panels(swizzle));
             });
         }
         kernel.walk(kernel.body, &mut |i| {
-            if kernel.insts[i].op == Op::Dot && lefts.contains(&kernel.insts[i].args[0]) {
-                out.left.insert(i, true);
+            if kernel.insts[i].op == Op::Dot && register_a.contains(&kernel.insts[i].args[0]) {
+                out.a_from_registers.insert(i, true);
             }
         });
         Ok(out)
     }
 
     /// What the caller pins, of everything that it may concern.
-    pub fn asked(kernel: &Kernel, options: &LowerOptions) -> Forms {
-        let mut out = Forms::default();
-        let LowerOptions { span, left_registers, bulk_results, .. } = *options;
-        if span.is_none() && left_registers.is_none() && bulk_results.is_none() {
+    pub fn asked(kernel: &Kernel, options: &LowerOptions) -> RingLayouts {
+        let mut out = RingLayouts::default();
+        let LowerOptions { swizzle, a_from_registers, bulk_stores, .. } = *options;
+        if swizzle.is_none() && a_from_registers.is_none() && bulk_stores.is_none() {
             return out;
         }
         kernel.walk(kernel.body, &mut |i| match kernel.insts[i].op {
-            Op::Load => out.spans.extend(span.map(|s| (i, s))),
-            Op::Dot => out.left.extend(left_registers.map(|l| (i, l))),
-            Op::Store if bulk_results == Some(false) => out.leave.extend([(i, Leave::Lanes)]),
+            Op::Load => out.swizzles.extend(swizzle.map(|s| (i, s))),
+            Op::Dot => out.a_from_registers.extend(a_from_registers.map(|l| (i, l))),
+            Op::Store if bulk_stores == Some(false) => out.epilogue.extend([(i, EpilogueStore::Lanes)]),
             _ => {}
         });
         out
     }
 
     /// These forms where they say something, else those of another.
-    pub fn or(&self, other: &Forms) -> Forms {
+    pub fn or(&self, other: &RingLayouts) -> RingLayouts {
         fn join<T: Copy>(a: &BTreeMap<Inst, T>, b: &BTreeMap<Inst, T>) -> BTreeMap<Inst, T> {
             b.iter().chain(a).map(|(&i, &x)| (i, x)).collect()
         }
-        Forms { spans: join(&self.spans, &other.spans), left: join(&self.left, &other.left), leave: join(&self.leave, &other.leave) }
+        RingLayouts {
+            swizzles: join(&self.swizzles, &other.swizzles),
+            a_from_registers: join(&self.a_from_registers, &other.a_from_registers),
+            epilogue: join(&self.epilogue, &other.epilogue),
+        }
     }
 
     /// The kernel with these forms as requirements in its text, where its author has not said so.
     pub fn written(&self, kernel: &Kernel) -> Kernel {
         let mut k = kernel.clone();
-        let said = Forms::required(kernel).unwrap_or_default();
-        for (&load, &span) in self.spans.iter().filter(|(i, _)| !said.spans.contains_key(i)) {
+        let said = RingLayouts::required(kernel).unwrap_or_default();
+        for (&load, &swizzle) in self.swizzles.iter().filter(|(i, _)| !said.swizzles.contains_key(i)) {
             let v = kernel.insts[load].results[0];
-            k.require_behind(load, v, LayoutSpec::Panels(span));
+            k.require_behind(load, v, LayoutSpec::Panels(swizzle));
         }
-        for (&dot, _) in self.left.iter().filter(|(i, left)| **left && !said.left.contains_key(i)) {
+        for (&dot, _) in self.a_from_registers.iter().filter(|(i, left)| **left && !said.a_from_registers.contains_key(i)) {
             let v = k.insts[dot].args[0];
             k.require_at(dot, v, LayoutSpec::Mma(DotPart::A));
         }
-        for (&store, &leave) in self.leave.iter().filter(|(i, _)| !said.leave.contains_key(i)) {
+        for (&store, &leave) in self.epilogue.iter().filter(|(i, _)| !said.epilogue.contains_key(i)) {
             let (mut user, mut v) = (store, k.insts[store].args[value_at(kernel, store)]);
             let layout = match leave {
-                Leave::Panels(span) => LayoutSpec::Panels(span),
-                Leave::Lanes => LayoutSpec::Mma(DotPart::Acc),
+                EpilogueStore::Panels(swizzle) => LayoutSpec::Panels(swizzle),
+                EpilogueStore::Lanes => LayoutSpec::Mma(DotPart::Acc),
             };
             // Sums have their own shape in front of reshapes only.
             while let Some(i) = k.def_inst(v).filter(|&i| k.insts[i].op == Op::Reshape && keeps_extents(&k, i)) {

@@ -15,7 +15,7 @@ use tilelift_lane::{BinOp, Block, For, Inst, LVal, Program, Special, Unit};
 
 /// Numbers of loops: loops with one number go round equally often. Keyed by the loop's index.
 #[derive(Default)]
-pub(super) struct Streams {
+pub(super) struct TripClasses {
     /// The numbers.
     pub of: Map<LVal, usize>,
     /// Loops whose first step stands in front of them.
@@ -30,7 +30,7 @@ pub(super) struct Streams {
     pub ends: Map<LVal, LVal>,
 }
 
-impl Streams {
+impl TripClasses {
     /// How many numbers there are.
     pub fn count(&self) -> usize {
         self.of.values().max().map_or(0, |m| m + 1)
@@ -78,7 +78,7 @@ struct Finder<'a> {
     makers: Map<LVal, &'a Inst>,
     /// What stands in front of all roles.
     front: Set<LVal>,
-    streams: Streams,
+    streams: TripClasses,
     known: Vec<Known>,
     /// Loops, by their place in the list, of the other branch of a choice: of the two only one goes round.
     instead: Vec<Range<usize>>,
@@ -91,14 +91,14 @@ struct Finder<'a> {
     local: bool,
 }
 
-/// Numbers the loops in which barrier words are used; with `whole`, those in front of the roles, too.
-pub(super) fn streams(program: &Program, whole: bool) -> Streams {
+/// Numbers the loops in which mbarriers are used; with `whole`, those in front of the roles, too.
+pub(super) fn trip_classes(program: &Program, whole: bool) -> TripClasses {
     let mut f = Finder {
         program,
         unwritten: Unwritten::default(),
         makers: Map::default(),
         front: Set::default(),
-        streams: Streams::default(),
+        streams: TripClasses::default(),
         known: Vec::new(),
         instead: Vec::new(),
         same: Map::default(),
@@ -121,7 +121,7 @@ pub(super) fn streams(program: &Program, whole: bool) -> Streams {
     f.streams
 }
 
-/// True if barrier words, or what they guard, are used in a block; with `local`, lanes' accesses of shared memory count.
+/// True if mbarriers, or what they guard, are used in a block; with `local`, lanes' accesses of shared memory count.
 pub(super) fn matters(block: &Block, local: bool) -> bool {
     block.iter().any(|i| match i {
         Inst::Unit(u) => !matches!(**u, Unit::PrefetchMap { .. }),

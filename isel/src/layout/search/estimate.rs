@@ -26,7 +26,7 @@ const ROUNDS: u64 = 16;
 ///
 /// # Errors
 /// What the plan or the plain assignment refuses.
-pub fn foresee(kernel: &Verified<'_>, target: &Target, options: &LowerOptions) -> Result<Option<u64>, LowerError> {
+pub fn estimate(kernel: &Verified<'_>, target: &Target, options: &LowerOptions) -> Result<Option<u64>, LowerError> {
     let kernel: &Kernel = kernel;
     let plan = tilelift_schedule::plan::plan(kernel, target, options)?;
     if let Some(s) = plan.specialised() {

@@ -1,11 +1,11 @@
-//! What the checker keeps of barrier words, of what waits for them teach, of slots and of staged results.
+//! What the checker keeps of mbarriers, of what waits for them teach, of slots and of staged results.
 
 use std::collections::{BTreeMap, BTreeSet};
 use tilelift_lane::Inst;
 
-/// A barrier word.
+/// An mbarrier.
 #[derive(Clone, PartialEq, Eq, Hash)]
-pub(super) struct Word {
+pub(super) struct Mbarrier {
     pub count: u32,
     pub pending: u32,
     pub bytes: i64,
@@ -25,7 +25,7 @@ pub(super) struct Word {
 pub(super) struct Lesson {
     pub full: BTreeSet<i64>,
     pub free: BTreeSet<i64>,
-    /// Of each word that counts bytes, how many of the phases that have ended are not known to have; words of which two or more are
+    /// Of each mbarrier that counts bytes, how many of the phases that have ended are not known to have; mbarriers of which two or more are
     /// not there. Kept for roles that pass over phases only: others know of the phases that they have waited for.
     pub behind: BTreeMap<i64, i32>,
 }
@@ -39,7 +39,7 @@ impl Lesson {
         }
     }
 
-    /// Another phase of a word has ended.
+    /// Another phase of an mbarrier has ended.
     pub fn ended(&mut self, at: i64) {
         if let Some(n) = self.behind.get_mut(&at) {
             *n += 1;

@@ -1,4 +1,4 @@
-//! Forms of specialised loops: spans of panels, left operands through registers, results by lanes. Random ones are taken, and each has to be
+//! Forms of specialised loops: swizzles of panels, operands A through registers, results by lanes. Random ones are taken, and each has to be
 //! right in the lane interpreter and in the simulator of the text, proved, and assembled without a spill or a remark.
 
 #[path = "common/launch.rs"]
@@ -32,22 +32,22 @@ fn words(l: &Lowered) -> Vec<String> {
     let plan = l.plan.to_string();
     let mut out = Vec::new();
     for (name, what) in [
-        ("span 64", "64 and"),
-        ("span 64", "64 bytes"),
-        ("span 32", "32 and"),
-        ("span 32", "32 bytes"),
-        ("registers", "left operands through registers"),
+        ("swizzle 64", "64 and"),
+        ("swizzle 64", "64 bytes"),
+        ("swizzle 32", "32 and"),
+        ("swizzle 32", "32 bytes"),
+        ("registers", "operands A through registers"),
         ("lanes", "results stored by lanes"),
         ("bulk", "results stored through"),
     ] {
         let panels = plan.split(", panels of ").nth(1).unwrap_or_default();
-        let text = if name.starts_with("span") { panels } else { &plan };
+        let text = if name.starts_with("swizzle") { panels } else { &plan };
         if text.contains(what) {
             out.push(name.to_owned());
         }
     }
     if !plan.contains(", panels of ") {
-        out.push("span 128".to_owned());
+        out.push("swizzle 128".to_owned());
     }
     out
 }
@@ -81,7 +81,7 @@ fn random_forms_of_products_are_right() {
             }
         }
     }
-    for word in ["span 128", "span 64", "span 32", "registers", "lanes", "bulk"] {
+    for word in ["swizzle 128", "swizzle 64", "swizzle 32", "registers", "lanes", "bulk"] {
         assert!(seen.get(word).is_some_and(|&n| n >= 4), "{word}: {seen:?}");
     }
 }
@@ -109,7 +109,7 @@ fn random_forms_of_attention_are_right() {
             words(&l).into_iter().for_each(|w| *seen.entry(w).or_default() += 1);
         }
     }
-    for word in ["span 64", "span 32", "lanes", "bulk"] {
+    for word in ["swizzle 64", "swizzle 32", "lanes", "bulk"] {
         assert!(seen.get(word).is_some_and(|&n| n >= 2), "{word}: {seen:?}");
     }
 }

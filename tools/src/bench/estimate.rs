@@ -1,10 +1,10 @@
-//! Times that the cost model foresees, beside measured ones: for cases of the kernel library, as written and with layouts searched.
+//! Times that the cost model estimates, beside measured ones: for cases of the kernel library, as written and with layouts searched.
 
 use std::collections::HashMap;
 use tilelift::{OptLevel, Options, optimise};
 use tilelift_interp::Arg;
 use tilelift_ir::{Attr, Kernel, Literal, Op, Value};
-use tilelift_isel::{Target, foresee, seconds};
+use tilelift_isel::{Target, estimate, seconds};
 use tilelift_kernels::{Case, CaseLaunch, Size, cases};
 
 /// The levels that are compared.
@@ -55,14 +55,14 @@ pub(crate) fn selected(filter: &str, choice: Choice) -> Vec<Case> {
 ///
 /// # Errors
 /// A sentence: it does not build or compile.
-pub(crate) fn foreseen(launches: &[CaseLaunch], target: &Target, opt: OptLevel) -> Result<Option<f64>, String> {
+pub(crate) fn estimated(launches: &[CaseLaunch], target: &Target, opt: OptLevel) -> Result<Option<f64>, String> {
     let mut sum = 0.0;
     for l in launches {
         let kernel = launched(&l.kernel, &l.args);
         let better = optimise(&kernel, opt).map_err(|e| e.to_string())?;
         let verified = tilelift_ir::verify(&better).map_err(|e| e.to_string())?;
         let options = Options { opt, ..Options::default() };
-        let Some(cost) = foresee(&verified, target, &options.lowering()).map_err(|e| e.to_string())? else { return Ok(None) };
+        let Some(cost) = estimate(&verified, target, &options.lowering()).map_err(|e| e.to_string())? else { return Ok(None) };
         sum += seconds(cost, l.grid.iter().map(|&e| u64::from(e)).product(), target);
     }
     Ok(Some(sum))
@@ -93,7 +93,7 @@ fn launched(kernel: &Kernel, args: &[Arg]) -> Kernel {
 
 /// The table's head, as Markdown.
 pub(crate) const HEAD: &str = "\
-| case | foreseen us | measured us | measured / foreseen |
+| case | estimated us | measured us | measured / estimated |
 |---|---|---|---|
 ";
 
@@ -105,12 +105,12 @@ pub(crate) fn cell(times: [Option<f64>; 2]) -> String {
 }
 
 /// A row of the table.
-pub(crate) fn row(name: &str, foreseen: [Option<f64>; 2], measured: [Option<f64>; 2]) -> String {
-    let ratio = match (foreseen[1], measured[1]) {
+pub(crate) fn row(name: &str, estimated: [Option<f64>; 2], measured: [Option<f64>; 2]) -> String {
+    let ratio = match (estimated[1], measured[1]) {
         (Some(f), Some(m)) => format!("{:.2}", m / f),
         _ => "-".into(),
     };
-    format!("| `{name}` | {} | {} | {ratio} |\n", cell(foreseen), cell(measured))
+    format!("| `{name}` | {} | {} | {ratio} |\n", cell(estimated), cell(measured))
 }
 
 /// Rounds, launches in front of a batch and in one, and the rest before it in milliseconds.
@@ -186,7 +186,7 @@ mod tests {
     fn at(name: &str, target: &str, opt: OptLevel) -> f64 {
         let case = cases().into_iter().find(|c| c.name == name).unwrap_or_else(|| panic!("no case {name}"));
         let target = targets::by_name(target).unwrap();
-        foreseen(&case.launches(None).unwrap(), &target, opt).unwrap().unwrap_or_else(|| panic!("no price for {name}"))
+        estimated(&case.launches(None).unwrap(), &target, opt).unwrap().unwrap_or_else(|| panic!("no price for {name}"))
     }
 
     #[test]

@@ -3,7 +3,7 @@
 use cranelift_entity::EntityRef;
 use std::rc::Rc;
 use tilelift_lane::visit::blocks;
-use tilelift_lane::{Block, Inst, LVal, LeftOperand, Unit};
+use tilelift_lane::{Block, Inst, LVal, OperandA, Unit};
 
 /// Groups beyond which age does not count: more than any wait names.
 const OLDEST: u32 = 64;
@@ -13,7 +13,7 @@ const OLDEST: u32 = 64;
 pub(super) struct Flight<'a> {
     /// Groups that have been closed since.
     pub age: u32,
-    /// Of its left operand, not of its result.
+    /// Of its operand A, not of its result.
     pub left: bool,
     /// Another value has the register now: a multiplication goes on with it, or a loop or choice passes it on.
     pub moved: bool,
@@ -63,8 +63,8 @@ impl<'a> Flights<'a> {
                     Inst::Unit(u) => {
                         if let Unit::Multiply(m) = &**u {
                             m.dsts.iter().for_each(|&v| f(v));
-                            if let LeftOperand::Regs(words) = &m.a {
-                                words.iter().for_each(|&v| f(v));
+                            if let OperandA::Regs(mbarriers) = &m.a {
+                                mbarriers.iter().for_each(|&v| f(v));
                             }
                         }
                     }
