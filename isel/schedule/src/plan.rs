@@ -8,6 +8,7 @@ mod overlap;
 mod registers;
 mod ring_layouts;
 mod specialise;
+mod swizzled_tile;
 
 pub use buffers::{BufferLayout, Handle, Part, allocation, handle, used_handles};
 pub use explicit::tasks;
@@ -18,7 +19,8 @@ pub use overlap::{Overlap, is_zero};
 pub use registers::IdleWarps;
 pub use ring_layouts::{EpilogueStore, RingLayouts, is_panels, is_view, value_at};
 pub use specialise::Specialised;
-pub use specialise::{ALIGN, MAX_DEPTH, SwizzledTile, behind_reshapes, budget, trace};
+pub use specialise::{MAX_DEPTH, behind_reshapes, budget, trace};
+pub use swizzled_tile::{ALIGN, SwizzledTile};
 
 use crate::error::{LowerError, Resource, Unmet};
 use crate::reason::NotSpecialised;

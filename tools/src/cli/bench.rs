@@ -37,10 +37,10 @@ what to run (lists are separated by commas; every combination is run)
   --warps N,…  --stages N,…  --group N,…
   --schedule NAME,…   specialised or pipelined (gemm, attention; the planner's choice)
   --splits N,…        parts of the depth, added up by a second launch (gemm; the model's choice)
-  --streams NxA,…     k-iterations dealt out to N workers, A tiles abreast, or, with `r` behind, those of the rest that full rounds of
+  --streams NxA,…     stream-K: k-iterations dealt out to N workers, A tiles in flight, or, with `r` behind, those of the rest that full rounds of
                       tiles leave: 132x1, 132x3r (gemm; the model's choice)
   --consumers N,…     consumer warpgroups (gemm, attention; the planner's choice)
-  --consumer-sets N,…         1, or 2 that take tiles in ping-pong (gemm; the model's choice)
+  --consumer-sets N,… 1: cooperative warpgroups, 2: ping-pong (gemm; the model's choice)
   --swapped           multiply operands the other way round (gemm with a tile; the model's choice)
   --explicit          the kernels whose author says who does what, too (gemm of f16 and bf16; compile)
   --ablation          from a pipelined loop to the model's choice, one step of specialisation after the other (gemm without tiles)
@@ -49,9 +49,9 @@ what to run (lists are separated by commas; every combination is run)
   --persistent WORD,… an instance runs several grid positions: on, off (gemm, attention; the planner's choice)
   --as-program WORD,… a specialised loop is lowered as the kernel with tasks that it is written as, where it is: on, off (off)
   --early WORD,…      launches begin while the ones in front of them end: on, off (on, where the target has it)
-  --swizzle N,…          bytes of the rows of panels in which operands wait: 128, 64, 32 (specialised gemm, attention; the planner's choice)
-  --operand-a WORD,…       operands A from panels, or through registers (likewise)
-  --results WORD,…    results in bulk, or by lanes (likewise)
+  --swizzle N,…       swizzle width in which operands wait: 128, 64, 32 (specialised gemm, attention; the planner's choice)
+  --operand-a WORD,…  operand A from shared memory (SS), or through registers (RS): shared, registers (likewise)
+  --results WORD,…    epilogue store: bulk (TMA) or lanes (likewise)
   --no-library        leave cuBLASLt out
   --filter TEXT       only problems, or kernels to compile, whose name contains the text
 how to measure
@@ -182,7 +182,7 @@ fn job(parser: &mut lexopt::Parser) -> Result<Job, CliError> {
             Long("as-program") => s.programs = words(parser, "as-program", &SWITCH)?,
             Long("persistent") => s.persistent = words(parser, "persistent", &SWITCH)?,
             Long("swizzle") => s.swizzles = numbers(parser, "swizzle", 128)?,
-            Long("operand-a") => s.register_a = words(parser, "operand-a", &options::LEFTS)?,
+            Long("operand-a") => s.register_a = words(parser, "operand-a", &options::OPERAND_A)?,
             Long("results") => s.bulks = words(parser, "results", &options::RESULTS)?,
             Long("no-library") => library = false,
             Long("filter") => filter = parser.value()?.to_string_lossy().into_owned(),

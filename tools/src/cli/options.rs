@@ -44,7 +44,7 @@ pub(super) fn opt(parser: &mut lexopt::Parser) -> Result<OptLevel, CliError> {
 }
 
 /// Where operands A of specialised loops come from: true for registers.
-pub(super) const LEFTS: [(&str, bool); 2] = [("panels", false), ("registers", true)];
+pub(super) const OPERAND_A: [(&str, bool); 2] = [("shared", false), ("registers", true)];
 
 /// How results of specialised loops leave: true for bulk copies.
 pub(super) const RESULTS: [(&str, bool); 2] = [("bulk", true), ("lanes", false)];

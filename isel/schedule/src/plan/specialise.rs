@@ -15,16 +15,15 @@ use super::loads::suits;
 use super::loads::{keeps_extents, ring_loads};
 use super::overlap::{Overlap, overlap};
 use super::ring_layouts::{EpilogueStore, RingLayouts, is_panels, is_view};
+use super::swizzled_tile::{ALIGN, SwizzledTile};
 use crate::access::GlobalAccess;
-use crate::facts::power_of_two;
 use crate::named::{Made, Named};
-use crate::reason::{CopyLimit, Index, Misplaced, NoBulkCopy, NoProduct, NotOperand, NotOverlapped, NotSpecialised, NotStaged};
+use crate::reason::{Misplaced, NoProduct, NotOperand, NotOverlapped, NotSpecialised, NotStaged};
 use cranelift_entity::EntityRef;
 use std::collections::HashSet;
 use std::fmt;
-use tilelift_ir::{Attr, Effects, Extent, Inst, Kernel, Literal, Op, Precision, Region, Scalar, Type, Value, ValueDef};
-use tilelift_lane::{GroupMatrixId, Target, Units};
-use tilelift_lane::{LVal, LaneBuilder, Registers, TensorBox, Vals};
+use tilelift_ir::{Attr, Effects, Inst, Kernel, Op, Precision, Region, Type, Value, ValueDef};
+use tilelift_lane::{GroupMatrixId, Registers, Target, Units};
 
 /// A kernel whose main loop is split between a producer that copies and consumers that compute.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -94,147 +93,6 @@ impl fmt::Display for Specialised {
             f.write_str(", products in flight while lanes compute")?;
         }
         f.write_str(if self.persistent { ", persistent" } else { ", one grid position each" })
-    }
-}
-
-/// A tile in panels, and the view it comes from or goes to.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct SwizzledTile {
-    /// The view's dimensions, contiguous one first.
-    pub order: Vec<usize>,
-    /// Extents of the tile, in the view's order of dimensions.
-    pub shape: Vec<u32>,
-    /// Element type.
-    pub elem: Scalar,
-    /// Bytes of a panel's row.
-    pub swizzle: u32,
-    /// The most bytes that the tile's rows permit a panel's row.
-    pub widest: u32,
-    /// Elements of a panel's row.
-    pub per: u32,
-    /// Rows of a panel.
-    pub rows: u32,
-    /// `f32` elements become tf32.
-    pub tf32: bool,
-}
-
-impl SwizzledTile {
-    /// The panels of a tile that a view's boxes make up, if bulk copies take the access: as wide as is asked for, else as rows permit.
-    ///
-    /// # Errors
-    /// Why they do not take it.
-    pub fn of(kernel: &Kernel, i: Inst, shape: &[u32], units: &Units, want: Option<u32>) -> Result<SwizzledTile, NoBulkCopy> {
-        let access = GlobalAccess::of(kernel, i);
-        let (view, bulk) = (&*access.view, units.bulk);
-        let no = |limit: CopyLimit| NoBulkCopy { view: Named::of(kernel, access.view_value), limit };
-        if access.packed {
-            return Err(no(CopyLimit::Packed));
-        }
-        let Some(fast) = access.contiguous() else { return Err(no(CopyLimit::NotContiguous)) };
-        let size = view.elem.bytes();
-        if view.rank() as u32 > bulk.max_rank {
-            return Err(no(CopyLimit::Rank { rank: view.rank(), most: bulk.max_rank }));
-        }
-        if access.mask.is_some() {
-            return Err(no(CopyLimit::Masked));
-        }
-        if !view.align.is_multiple_of(bulk.align) {
-            return Err(no(CopyLimit::Align { align: view.align, need: bulk.align }));
-        }
-        let order = access.order();
-        for &d in &order[1..] {
-            let known = match view.stride(d) {
-                Extent::Fixed(s) => u64::from(s),
-                e @ Extent::Dynamic(_) => u64::from(power_of_two(i64::from(e.divisor()))),
-            };
-            if (known * u64::from(size)) % u64::from(bulk.align) != 0 {
-                return Err(no(CopyLimit::Stride { dim: d, need: bulk.align }));
-            }
-        }
-        if !(access.divisor(fast, bulk.align) * size).is_multiple_of(bulk.align) {
-            let at = access.indices[fast];
-            let at = match kernel.as_const(at) {
-                Some((Literal::Int(c), _)) => Index::Literal(c),
-                _ => Index::Value(Named::of(kernel, at)),
-            };
-            return Err(no(CopyLimit::Start { dim: fast, at, bytes: bulk.align, elements: (bulk.align / size).max(1) }));
-        }
-        // A copy to global memory that reaches beyond the last column writes whole units of `align` bytes: what lies there is not its own.
-        if kernel.insts[i].op.info().effects.global() != Effects::Reads {
-            let extent = match view.dims[fast] {
-                Extent::Fixed(n) => u64::from(n),
-                e @ Extent::Dynamic(_) => u64::from(e.divisor()),
-            };
-            if (extent * u64::from(size)) % u64::from(bulk.align) != 0 {
-                return Err(no(CopyLimit::End { dim: fast, bytes: bulk.align, elements: (bulk.align / size).max(1) }));
-            }
-        }
-        let row = shape[fast] * size;
-        let fit: Vec<u32> = bulk.swizzles.iter().copied().filter(|&s| row.is_multiple_of(s)).collect();
-        let Some(&widest) = fit.first() else {
-            return Err(no(CopyLimit::Row { row, least: bulk.swizzles.last().copied().unwrap_or(0) }));
-        };
-        let swizzle = want.unwrap_or(widest);
-        if !fit.contains(&swizzle) {
-            return Err(no(CopyLimit::Span { row, asked: swizzle, possible: fit }));
-        }
-        if order[1..].iter().any(|&d| shape[d] > bulk.max_box) {
-            return Err(no(CopyLimit::Box { most: bulk.max_box }));
-        }
-        if order[1..].iter().filter(|&&d| shape[d] > 1).count() > 1 {
-            return Err(no(CopyLimit::Dimensions));
-        }
-        let rows = order[1..].iter().map(|&d| shape[d]).product();
-        Ok(SwizzledTile { order, shape: shape.to_vec(), elem: view.elem, swizzle, widest, per: swizzle / size, rows, tf32: false })
-    }
-
-    /// The dimension of the tile that runs along rows of panels.
-    pub fn contiguous(&self) -> usize {
-        self.order[0]
-    }
-
-    /// Panels of the tile.
-    pub fn panels(&self) -> u32 {
-        self.shape[self.order[0]] / self.per
-    }
-
-    /// Bytes of a panel.
-    pub fn panel_bytes(&self) -> u32 {
-        self.rows * self.swizzle
-    }
-
-    /// Bytes of the tile.
-    pub fn bytes(&self) -> u32 {
-        self.panels() * self.panel_bytes()
-    }
-
-    /// The view's dimension of the longest stride.
-    pub fn slowest(&self) -> usize {
-        self.order.last().copied().unwrap_or(0)
-    }
-
-    /// The first element of a panel, innermost dimension first, of the tile at these indices.
-    pub fn panel_at(&self, b: &mut LaneBuilder, indices: &[LVal], panel: u32) -> Vals {
-        let along = |(n, &d): (usize, &usize)| if n == 0 { b.add_const(indices[d], i64::from(panel * self.per)) } else { indices[d] };
-        self.order.iter().enumerate().map(along).collect()
-    }
-
-    /// What bulk copies of one panel must know of view argument `view`.
-    pub fn tensor_box(&self, view: u32) -> TensorBox {
-        let mut b = TensorBox {
-            view,
-            elem: self.elem,
-            rank: self.order.len() as u8,
-            order: [0; TensorBox::RANK],
-            extents: [0; TensorBox::RANK],
-            swizzle: self.swizzle,
-            tf32: self.tf32,
-        };
-        for (k, &d) in self.order.iter().enumerate() {
-            b.order[k] = d as u8;
-            b.extents[k] = if k == 0 { self.per } else { self.shape[d] };
-        }
-        b
     }
 }
 
@@ -450,9 +308,6 @@ pub(super) fn specialise(
         stores,
     })
 }
-
-/// Panels begin at multiples of this.
-pub const ALIGN: u32 = 1024;
 
 /// Views that are loaded by bulk copies must not be stored to: the copies run ahead.
 fn sole_views(kernel: &Kernel, loads: &[(Inst, SwizzledTile)]) -> Result<(), NotSpecialised> {
