@@ -102,19 +102,27 @@ fn scheduled(kernel: &Kernel, target: &Target, fitted: Fitted, options: &LowerOp
             Err(why) => refused = Some(Err(why)),
         }
     }
-    let (mut next, mut direct) = (fitted.planned().filter(|_| as_program), false);
-    while let Some(plan) = next.take()
+    // Slots, and whether tiles are loaded as they are wanted: then they need no way through shared memory. It is tried where few slots would
+    // remain, once.
+    let mut next = fitted.planned().filter(|_| as_program).map(|plan| (plan, false));
+    let (mut few, mut tried) = (None, false);
+    while let Some((plan, direct)) = next.take()
         && let Some(s) = plan.specialised().cloned()
     {
         match program::written(kernel, target, &s).map(|made| written(made, target, plan.clone(), direct)) {
             Err(why) => refused = Some(Err(why)),
-            Ok(Err(why @ LowerError::ResourceExceeded { .. })) => {
-                let slots = fewer(&why, s.depth, s.stage_bytes).filter(|&n| n >= FEW_SLOTS && options.stages.is_none());
+            Ok(Err(why @ LowerError::ResourceExceeded { resource: Resource::SharedMemory, need, have, .. })) => {
+                refused = Some(Err(Refusal::Memory { need, have }));
+                let free = options.stages.is_none();
+                let slots = fewer(&why, s.depth, s.stage_bytes).filter(|&n| free && n > 1);
                 next = match slots {
-                    Some(n) => Some(with_depth(&plan, &s, n)),
-                    // What is loaded as it is wanted needs no way through shared memory.
-                    None if !std::mem::replace(&mut direct, true) => fitted.planned(),
-                    None => None,
+                    _ if direct => few.take().map(|n| (with_depth(&plan, &s, n), false)),
+                    Some(n) if n >= FEW_SLOTS || tried => Some((with_depth(&plan, &s, n), false)),
+                    n if !std::mem::replace(&mut tried, true) => {
+                        few = n;
+                        fitted.planned().map(|plan| (plan, true))
+                    }
+                    _ => None,
                 };
             }
             Ok(done) => return done,

@@ -59,7 +59,7 @@ impl Subject {
     fn written(elem: Scalar, [trans_a, trans_b]: [bool; 2], [m, n, k]: [u32; 3], tile: [u32; 3]) -> Subject {
         let config = Gemm::new(elem).transposed(trans_a, trans_b).tile(tile[0], tile[1], tile[2]).for_shape(m, n, k);
         let name = format!("written {elem} {trans_a} {trans_b} {m}x{n}x{k} {tile:?}");
-        let options = LowerOptions { consumer_sets: Some(1), as_program: Some(true), ..LowerOptions::default() };
+        let options = LowerOptions { consumer_sets: Some(1), stages: Some(3), as_program: Some(true), ..LowerOptions::default() };
         Subject::with(name, Box::new(GemmCase { config, m, n, k }), options)
     }
 

@@ -8,7 +8,7 @@ use crate::types::Shape;
 
 /// The names of layouts, and what stands in their brackets.
 const NAMES: [(&str, &[&str]); 4] =
-    [("blocked", &["size", "lanes", "warps", "order"]), ("mma", &[]), ("linear", &["registers", "lanes", "warps"]), ("panels", &[])];
+    [("blocked", &["size", "lanes", "warps", "order"]), ("mma", &[]), ("linear", &["registers", "lanes", "warps"]), ("swizzle", &[])];
 
 impl Parser<'_> {
     /// `blocked(size=[1, 8], …)`, `mma(acc)`, `linear(registers=[[0, 1], …], …)` or `swizzle(128)`.
@@ -17,7 +17,7 @@ impl Parser<'_> {
         let Tok::Word(name) = t.tok else { return Err(self.expected("a layout: blocked(…), mma(…), linear(…) or swizzle(…)")) };
         let Some((_, fields)) = NAMES.iter().find(|n| n.0 == name) else {
             let near = did_you_mean(name, NAMES.iter().map(|n| n.0));
-            return Err(self.error(ParseCode::Word, t, format!("`{name}` is no layout{near}; there are blocked, mma, linear and panels")));
+            return Err(self.error(ParseCode::Word, t, format!("`{name}` is no layout{near}; there are blocked, mma, linear and swizzle")));
         };
         self.bump();
         self.expect('(')?;
@@ -31,7 +31,7 @@ impl Parser<'_> {
             self.expect(')')?;
             return Ok(LayoutSpec::Mma(part));
         }
-        if name == "panels" {
+        if name == "swizzle" {
             let swizzle = self.number("bytes of a panel's row")?;
             self.expect(')')?;
             return Ok(LayoutSpec::Panels(swizzle));

@@ -65,7 +65,7 @@ fn made(kernel: &Kernel, target: &Target, plan: &Plan, rings: BTreeMap<Inst, Rin
             let shape: Vec<u32> = [plan.stages].iter().chain(&t.shape).copied().collect();
             let ty = SharedType::new(&shape, t.elem);
             need += ty.bytes();
-            ring.slots.push(w.make(Op::LocalAlloc, &[], &[], Some(&Type::Shared(ty)))?);
+            ring.slots.push(w.make(Op::LocalAlloc, &[], &[Attr::Count(0)], Some(&Type::Shared(ty)))?);
         }
     }
     if need > u64::from(target.shared_bytes) {
