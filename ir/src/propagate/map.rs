@@ -204,7 +204,7 @@ impl Map {
     }
 
     /// Both sides' layouts, from the near side's, where nothing moves between lanes.
-    pub(super) fn from_near(&self, near: &Layout) -> Option<[Layout; 2]> {
+    pub(super) fn by_near(&self, near: &Layout) -> Option<[Layout; 2]> {
         match self {
             Map::Same => Some([near.clone(), near.clone()]),
             Map::Transpose(_) | Map::Reshape { .. } => Some([near.clone(), self.forward(near)?]),
@@ -214,7 +214,7 @@ impl Map {
     }
 
     /// Both sides' layouts, from the far side's.
-    pub(super) fn from_far(&self, far: &Layout) -> Option<[Layout; 2]> {
+    pub(super) fn by_far(&self, far: &Layout) -> Option<[Layout; 2]> {
         match self {
             Map::Same => Some([far.clone(), far.clone()]),
             Map::Transpose(_) | Map::Reshape { .. } => {

@@ -195,7 +195,7 @@ impl Passage {
     /// Both sides' layouts of the instruction as it runs without a move between lanes (or at its own price, where it computes along an
     /// axis), the layout of one of its tiles given. `None` if there are none, or none that this tile could say.
     pub fn lays(&self, touch: Touch, layout: &Layout) -> Option<[Layout; 2]> {
-        if self.near.contains(&touch) { self.map.from_near(layout) } else { self.map.from_far(layout) }
+        if self.near.contains(&touch) { self.map.by_near(layout) } else { self.map.by_far(layout) }
     }
 }
 

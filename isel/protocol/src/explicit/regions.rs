@@ -215,7 +215,7 @@ impl Checker<'_> {
         }
         for x in &region.reads {
             // Another agent has waited for lanes that had met, or for the one that stores.
-            let over = if x.agent == t { !x.busy() && !(x.alone && unit.is_none()) } else { facts.has(own, p.read(r, x.agent)) };
+            let over = if x.agent == t { !(x.busy() || x.alone && unit.is_none()) } else { facts.has(own, p.read(r, x.agent)) };
             let met = x.agent != t || unit.is_none() || !facts.has(p.unsettled(t), p.read(r, t));
             if !over || !met {
                 return Err((STILL_READ, Some(x.site)));
