@@ -213,7 +213,7 @@ fn panels_refused(kernel: &Kernel, why: Option<&NotSpecialised>) -> Option<Lower
     let &site = sites.iter().find(named).or(sites.first())?;
     let what = tilelift_ir::require::spec(kernel, site).map(ToString::to_string).unwrap_or_default();
     let why = Box::new(why.map_or(Unmet::Tasks, |why| Unmet::NotSpecialised(Box::new(why.clone()))));
-    let other = "the schedule, which is not specialised; require other panels, or none".to_owned();
+    let other = "the schedule, which is not specialised; require another swizzle width, or none".to_owned();
     Some(LowerError::Requirement { what, why, other, loc: kernel.locs[site] })
 }
 

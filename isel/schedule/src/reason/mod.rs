@@ -305,7 +305,7 @@ impl fmt::Display for NotSpecialised {
                 f,
                 "its ring would have {depth} of the {room} slots of {slot} bytes that fit beside the results, and 2 are the least; use smaller tiles, or other `stages=`"
             ),
-            NotSpecialised::TwoSpans { load } => write!(f, "two swizzles are required of {load}"),
+            NotSpecialised::TwoSpans { load } => write!(f, "two swizzle widths are required of {load}"),
             NotSpecialised::NoPanels { value } => {
                 write!(f, "{value} is neither loaded for a dot nor stored; require its panels behind its load or in front of its store")
             }
