@@ -174,12 +174,12 @@ impl Atomic {
         self.dst.values()
     }
 
-    pub(crate) fn typed(&self, mut f: impl FnMut(&[LVal], Kind, bool)) {
-        f(&[self.addr], if self.space == Space::Global { Kind::I64 } else { Kind::I32 }, false);
+    pub(crate) fn typed<'i>(&'i self, mut f: impl FnMut(&'i [LVal], Kind, bool)) {
+        f(self.addr.values(), if self.space == Space::Global { Kind::I64 } else { Kind::I32 }, false);
         f(self.guard.values(), Kind::I1, false);
-        f(&[self.value], Kind::T, false);
+        f(self.value.values(), Kind::T, false);
         match self.kind {
-            AtomicKind::Cas(c) => f(&[c], Kind::T, false),
+            AtomicKind::Cas(ref c) => f(c.values(), Kind::T, false),
             AtomicKind::Op(_) => {}
         }
         f(self.dst.values(), Kind::T, true);
@@ -204,7 +204,7 @@ impl For {
     }
 
     /// Its blocks are checked with it.
-    pub(crate) fn typed(&self, _: impl FnMut(&[LVal], Kind, bool)) {}
+    pub(crate) fn typed<'i>(&'i self, _: impl FnMut(&'i [LVal], Kind, bool)) {}
 }
 
 impl While {
@@ -217,7 +217,7 @@ impl While {
     }
 
     /// Its blocks are checked with it.
-    pub(crate) fn typed(&self, _: impl FnMut(&[LVal], Kind, bool)) {}
+    pub(crate) fn typed<'i>(&'i self, _: impl FnMut(&'i [LVal], Kind, bool)) {}
 }
 
 impl If {
@@ -230,7 +230,7 @@ impl If {
     }
 
     /// Its blocks are checked with it.
-    pub(crate) fn typed(&self, _: impl FnMut(&[LVal], Kind, bool)) {}
+    pub(crate) fn typed<'i>(&'i self, _: impl FnMut(&'i [LVal], Kind, bool)) {}
 }
 
 impl Roles {
@@ -241,5 +241,5 @@ impl Roles {
     }
 
     /// Its blocks are checked with it.
-    pub(crate) fn typed(&self, _: impl FnMut(&[LVal], Kind, bool)) {}
+    pub(crate) fn typed<'i>(&'i self, _: impl FnMut(&'i [LVal], Kind, bool)) {}
 }

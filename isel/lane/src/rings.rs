@@ -10,9 +10,9 @@
 //! of them is dropped.
 
 use super::visit::{blocks, reads};
-use super::{BinOp, Block, Carried, For, If, Inst, LTy, LVal, Program};
+use super::{BinOp, Block, Carried, Control, For, If, Inst, LTy, LVal, Program, Role, Roles};
 use crate::hash::{Map, Set};
-use cranelift_entity::EntityRef;
+use cranelift_entity::{EntityRef, SecondaryMap};
 use std::collections::BTreeSet;
 use tilelift_ir::{CmpOp, Scalar};
 
@@ -44,11 +44,18 @@ struct Facts {
     quotients: Map<LVal, (LVal, i64)>,
     /// Lowest bits: of what.
     bits: Vec<(LVal, LVal)>,
-    /// How often each value is read.
-    reads: Map<LVal, u32>,
+    /// How often each value is read, once it is counted.
+    reads: SecondaryMap<LVal, u32>,
 }
 
 impl Facts {
+    /// Those of a program: of its `i32`, which all counters are.
+    fn of(program: &Program) -> Facts {
+        let mut facts = Facts::default();
+        facts.look(&program.body, &|v| program.vals[v] == I32);
+        facts
+    }
+
     fn literal(&self, v: LVal) -> Option<i64> {
         match self.made.get(&v) {
             Some(Made::Literal(n)) => Some(*n),
@@ -56,11 +63,11 @@ impl Facts {
         }
     }
 
-    fn look(&mut self, block: &Block) {
+    fn look(&mut self, block: &Block, whole: &dyn Fn(LVal) -> bool) {
         for inst in block {
             match *inst {
-                Inst::Const { dst, bits } => _ = self.made.insert(dst, Made::Literal(bits as i64)),
-                Inst::Bin { dst, op, a, b } => {
+                Inst::Const { dst, bits } if whole(dst) => _ = self.made.insert(dst, Made::Literal(bits as i64)),
+                Inst::Bin { dst, op, a, b } if whole(dst) => {
                     match (op, self.literal(a), self.literal(b)) {
                         (BinOp::Add, _, Some(n)) => _ = self.made.insert(dst, Made::Plus(a, n)),
                         (BinOp::Add, Some(n), _) => _ = self.made.insert(dst, Made::Plus(b, n)),
@@ -75,38 +82,41 @@ impl Facts {
                     };
                 }
                 Inst::For(ref l) => {
-                    for c in &l.carried {
+                    for c in l.carried.iter().filter(|c| whole(c.param)) {
                         self.made.insert(c.param, Made::Carried(c.init, c.next));
                         self.made.insert(c.result, Made::Behind(c.param));
                     }
                 }
-                Inst::If(ref c) => c.results.iter().for_each(|&(r, a, b)| _ = self.made.insert(r, Made::Chosen(a, b))),
+                Inst::If(ref c) => {
+                    let chosen = c.results.iter().filter(|r| whole(r.0));
+                    chosen.for_each(|&(r, a, b)| _ = self.made.insert(r, Made::Chosen(a, b)));
+                }
                 _ => {}
             }
-            blocks(inst).into_iter().for_each(|b| self.look(b));
+            blocks(inst).into_iter().for_each(|b| self.look(b, whole));
         }
     }
 
-    /// Counts how often each value is read.
+    /// Counts how often each value is read. Loops on a condition stay as they are, so what they read is read once more.
     fn count(&mut self, block: &Block) {
         for inst in block {
-            let inside = blocks(inst);
-            if inside.is_empty() {
-                reads(inst, &mut |v| *self.reads.entry(v).or_default() += 1);
-            }
-            match inst {
-                Inst::For(l) => {
-                    let all = [l.lo, l.hi, l.step].into_iter().chain(l.carried.iter().flat_map(|c| [c.init, c.next]));
-                    all.for_each(|v| *self.reads.entry(v).or_default() += 1);
+            let mut read = |v: LVal| self.reads[v] += 1;
+            match inst.control() {
+                None => inst.operands(|v, _| read(v)),
+                Some(Control::For(l)) => {
+                    [l.lo, l.hi, l.step].into_iter().for_each(&mut read);
+                    l.carried.iter().for_each(|c| [c.init, c.next].into_iter().for_each(&mut read));
+                    self.count(&l.body);
                 }
-                Inst::If(c) => {
-                    let all = [c.condition].into_iter().chain(c.results.iter().flat_map(|r| [r.1, r.2]));
-                    all.for_each(|v| *self.reads.entry(v).or_default() += 1);
+                Some(Control::While(_)) => (0..2).for_each(|_| reads(inst, &mut read)),
+                Some(Control::If(c)) => {
+                    read(c.condition);
+                    c.results.iter().for_each(|&(_, a, b)| [a, b].into_iter().for_each(&mut read));
+                    self.count(&c.then);
+                    self.count(&c.otherwise);
                 }
-                Inst::While(_) => reads(inst, &mut |v| *self.reads.entry(v).or_default() += 1),
-                _ => {}
+                Some(Control::Roles(r)) => r.roles.iter().for_each(|r| self.count(&r.body)),
             }
-            inside.into_iter().for_each(|b| self.count(b));
         }
     }
 
@@ -263,11 +273,9 @@ impl Rings {
                     out.push(Inst::If(Box::new(c)));
                 }
                 Inst::Roles(r) => {
-                    let mut r = r.clone();
-                    for role in &mut r.roles {
-                        role.body = self.block(&role.body);
-                    }
-                    out.push(Inst::Roles(r));
+                    let role = |r: &Role| Role { body: self.block(&r.body), name: r.name.clone(), ..*r };
+                    let roles = r.roles.iter().map(role).collect();
+                    out.push(Inst::Roles(Box::new(Roles { roles })));
                 }
                 other => out.push(other.clone()),
             }
@@ -328,7 +336,7 @@ impl Rings {
         let counters: Vec<Carried> = l.carried.iter().copied().filter(|c| self.wants(c.param)).collect();
         let params: Vec<Shadow> = counters.iter().map(|c| self.name(c.param)).collect();
         let body = self.block(&l.body);
-        let mut l = For { body, ..l.clone() };
+        let mut l = For { body, carried: l.carried.clone(), ..*l };
         for (c, params) in counters.iter().zip(params) {
             let mut results = [None; 3];
             for (part, param) in params.iter().enumerate() {
@@ -345,8 +353,8 @@ impl Rings {
 
     fn choice(&mut self, c: &If) -> If {
         let (then, otherwise) = (self.block(&c.then), self.block(&c.otherwise));
-        let mut c = If { then, otherwise, ..c.clone() };
-        for (r, a, b) in c.results.clone() {
+        let mut made = If { then, otherwise, condition: c.condition, results: c.results.clone() };
+        for &(r, a, b) in &c.results {
             if !self.wants(r) {
                 continue;
             }
@@ -354,11 +362,11 @@ impl Rings {
             for (part, name) in names.iter().enumerate() {
                 if let Some(name) = *name {
                     let (a, b) = (self.shadow(a, part), self.shadow(b, part));
-                    c.results.push((name, a, b));
+                    made.results.push((name, a, b));
                 }
             }
         }
-        c
+        made
     }
 }
 
@@ -426,6 +434,7 @@ fn reduced(program: &Program, slots: i64, mut facts: Facts) -> Option<Program> {
     if need.iter().all(BTreeSet::is_empty) {
         return None;
     }
+    facts.reads.resize(program.vals.len());
     facts.count(&program.body);
     for &(dst, q) in &facts.bits {
         let (of, flips_it) = match facts.made.get(&q) {
@@ -444,17 +453,14 @@ fn reduced(program: &Program, slots: i64, mut facts: Facts) -> Option<Program> {
         }
         facts.close(v, false, &mut need);
         *gone.entry(q).or_default() += 1;
-        if flips_it && facts.reads.get(&q) == Some(&gone[&q]) {
+        if flips_it && facts.reads[q] == gone[&q] {
             *gone.entry(of).or_default() += 1;
         }
     }
     let kept: Set<LVal> = facts.made.iter().filter(|m| matches!(m.1, Made::Literal(_) | Made::Natural)).map(|m| *m.0).collect();
     let makes = |v: &LVal| facts.quotients.contains_key(v) || matches!(facts.made.get(v), Some(Made::Plus(..)));
-    let unread: Vec<LVal> = gone
-        .iter()
-        .filter(|&(v, n)| facts.reads.get(v) == Some(n) && makes(v) && !need.iter().any(|s| s.contains(v)))
-        .map(|x| *x.0)
-        .collect();
+    let unread: Vec<LVal> =
+        gone.iter().filter(|&(v, n)| facts.reads[*v] == *n && makes(v) && !need.iter().any(|s| s.contains(v))).map(|x| *x.0).collect();
     dropped.extend(unread);
     let next = program.vals.len();
     let mut r = Rings {
@@ -482,24 +488,21 @@ fn reduced(program: &Program, slots: i64, mut facts: Facts) -> Option<Program> {
     body.splice(0..0, r.made);
     let mut vals = program.vals.clone();
     r.vals.into_iter().for_each(|ty| _ = vals.push(ty));
-    Some(Program { vals, body, ..program.clone() })
+    let (name, params, allocs) = (program.name.clone(), program.params.clone(), program.allocs.clone());
+    Some(Program { name, params, allocs, vals, body, ..*program })
 }
 
 /// The program with the counters of its rings by slot and phase; `None` if it has none. It does the same.
 pub fn by_slots(program: &Program) -> Option<Program> {
     program.roles()?;
-    let mut facts = Facts::default();
-    facts.look(&program.body);
+    let facts = Facts::of(program);
     let sizes: BTreeSet<i64> = facts.remainders.iter().map(|r| r.2).collect();
     let mut known = Some(facts);
     let mut out: Option<Program> = None;
     for slots in sizes {
-        let facts = known.take().unwrap_or_else(|| {
-            let mut facts = Facts::default();
-            facts.look(out.as_ref().map_or(&program.body, |p| &p.body));
-            facts
-        });
-        out = reduced(out.as_ref().unwrap_or(program), slots, facts).or(out);
+        let at = out.as_ref().unwrap_or(program);
+        let facts = known.take().unwrap_or_else(|| Facts::of(at));
+        out = reduced(at, slots, facts).or(out);
     }
     out
 }

@@ -237,7 +237,7 @@ macro_rules! instructions {
 
             /// Calls `f` for the values of every field, with what type they have and whether the instruction makes them.
             #[allow(unused_variables, unused_mut)]
-            pub fn typed(&self, mut f: impl FnMut(&[LVal], $crate::table::Kind, bool)) {
+            pub fn typed<'i>(&'i self, mut f: impl FnMut(&'i [LVal], $crate::table::Kind, bool)) {
                 match self {
                     $( Self::$V $( { $( $f ),* } )? $( ($b) )? => {
                         $( $( $crate::table::instructions!(@typed f $role $( ($of) )? $( $kind )? ; $f); )* )?

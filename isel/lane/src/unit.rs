@@ -330,13 +330,13 @@ impl Multiply {
         &self.dsts
     }
 
-    pub(crate) fn typed(&self, mut f: impl FnMut(&[LVal], Kind, bool)) {
+    pub(crate) fn typed<'i>(&'i self, mut f: impl FnMut(&'i [LVal], Kind, bool)) {
         match &self.a {
-            OperandA::Shared(o) => f(&[o.at.addr], Kind::I32, false),
+            OperandA::Shared(o) => f(o.at.addr.values(), Kind::I32, false),
             // Numbers of 32 bits are taken as words, too.
             OperandA::Regs(words) => f(words, Kind::B32, false),
         }
-        f(&[self.b.at.addr], Kind::I32, false);
+        f(self.b.at.addr.values(), Kind::I32, false);
         f(self.accumulate.values(), Kind::I1, false);
         f(&self.c, Kind::Own, false);
         f(&self.dsts, Kind::Own, true);

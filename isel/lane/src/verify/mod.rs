@@ -30,8 +30,10 @@ use tilelift_ir::layout::FragmentMap;
 pub fn verify(program: &Program, target: &Target) -> Result<(), LaneVerifyError> {
     frame(program, target).map_err(|problem| LaneVerifyError { inst: None, problem })?;
     units::last(program).map_err(|problem| LaneVerifyError { inst: None, problem })?;
-    let mut v = Verifier { program, target, state: SecondaryMap::new(), role: None };
-    v.block(&program.body, Vec::new())?;
+    let mut state = SecondaryMap::new();
+    state.resize(program.vals.len());
+    let mut v = Verifier { program, target, state, defined: Vec::with_capacity(program.vals.len()), role: None };
+    v.block(&program.body)?;
     units::registers(program, target).map_err(|problem| LaneVerifyError { inst: None, problem })
 }
 
@@ -44,9 +46,8 @@ pub(crate) fn fragment_values(map: &FragmentMap, elem: Scalar) -> (usize, LTy) {
 
 type Check = Result<(), LaneProblem>;
 
-/// A value of an instruction, its kind, and whether the instruction makes it.
-type Field = (LVal, Kind, bool);
-type Fields = SmallVec<[Field; 8]>;
+/// Values that an instruction makes, and their kind.
+type Made<'i> = SmallVec<[(&'i [LVal], Kind); 2]>;
 
 #[derive(Clone, Copy, PartialEq, Eq, Default)]
 enum State {
@@ -61,6 +62,8 @@ struct Verifier<'a> {
     program: &'a Program,
     target: &'a Target,
     state: SecondaryMap<LVal, State>,
+    /// The values in scope, those of the innermost block last.
+    defined: Vec<LVal>,
     /// Warps of the role that is being checked, and whether one lane runs it.
     role: Option<(u32, bool)>,
 }
@@ -103,75 +106,73 @@ fn frame(p: &Program, t: &Target) -> Check {
 }
 
 impl Verifier<'_> {
-    /// Checks a block with the given values defined at its start; returns what it defined, for the caller to end their scope.
-    fn block(&mut self, insts: &Block, mut defined: Vec<LVal>) -> Result<Vec<LVal>, LaneVerifyError> {
-        for inst in insts {
-            self.inst(inst, &mut defined)?;
-        }
-        Ok(defined)
+    fn block(&mut self, insts: &Block) -> Result<(), LaneVerifyError> {
+        insts.iter().try_for_each(|inst| self.inst(inst))
     }
 
-    fn end(&mut self, defined: Vec<LVal>) {
-        for v in defined {
+    /// Ends the scope of what was defined since there were so many values.
+    fn end(&mut self, first: usize) {
+        for v in self.defined.drain(first..) {
             self.state[v] = State::Gone;
         }
     }
 
-    fn inst(&mut self, inst: &Inst, defined: &mut Vec<LVal>) -> Result<(), LaneVerifyError> {
+    fn inst(&mut self, inst: &Inst) -> Result<(), LaneVerifyError> {
         let program = self.program;
         let at = |problem| LaneVerifyError { inst: Some(inst_text(program, inst)), problem };
+        let first = self.defined.len();
         match inst {
             Inst::For(l) => {
-                let mut inner = Vec::new();
                 self.ints(&[l.lo, l.hi, l.step]).map_err(at)?;
                 let ty = self.ty(l.lo).map_err(at)?;
-                self.def(l.iv, ty, &mut inner).map_err(at)?;
-                self.enter(&l.carried, &mut inner).map_err(at)?;
-                let inner = self.block(&l.body, inner)?;
-                self.leave(&l.carried, defined, inner).map_err(at)?;
+                self.def(l.iv, ty).map_err(at)?;
+                self.enter(&l.carried).map_err(at)?;
+                self.block(&l.body)?;
+                self.leave(&l.carried, first).map_err(at)?;
             }
             Inst::While(l) => {
-                let mut params = Vec::new();
-                self.enter(&l.carried, &mut params).map_err(at)?;
-                let test = self.block(&l.test, Vec::new())?;
+                self.enter(&l.carried).map_err(at)?;
+                self.block(&l.test)?;
                 self.want(l.condition, LTy::I1).map_err(at)?;
-                let inner = self.block(&l.body, params)?;
-                self.leave(&l.carried, defined, inner).map_err(at)?;
-                self.end(test);
+                self.block(&l.body)?;
+                self.leave(&l.carried, first).map_err(at)?;
             }
             Inst::If(c) => {
                 self.want(c.condition, LTy::I1).map_err(at)?;
-                let then = self.block(&c.then, Vec::new())?;
+                self.block(&c.then)?;
                 c.results.iter().try_for_each(|&(r, a, _)| self.ty(r).and_then(|t| self.want(a, t))).map_err(at)?;
-                self.end(then);
-                let otherwise = self.block(&c.otherwise, Vec::new())?;
+                self.end(first);
+                self.block(&c.otherwise)?;
                 c.results.iter().try_for_each(|&(r, _, b)| self.ty(r).and_then(|t| self.want(b, t))).map_err(at)?;
-                self.end(otherwise);
-                c.results.iter().try_for_each(|&(r, ..)| self.ty(r).and_then(|t| self.def(r, t, defined))).map_err(at)?;
+                self.end(first);
+                c.results.iter().try_for_each(|&(r, ..)| self.ty(r).and_then(|t| self.def(r, t))).map_err(at)?;
             }
             Inst::Roles(r) => units::roles(self, inst, r)?,
-            Inst::Unit(u) => units::unit(self, u, defined).map_err(at)?,
-            _ => self.simple(inst, defined).map_err(at)?,
+            Inst::Unit(u) => units::unit(self, u).map_err(at)?,
+            _ => self.simple(inst).map_err(at)?,
         }
         Ok(())
     }
 
     /// Initial values and parameters of a loop.
-    fn enter(&mut self, carried: &[Carried], inner: &mut Vec<LVal>) -> Check {
+    fn enter(&mut self, carried: &[Carried]) -> Check {
         carried.iter().try_for_each(|c| self.ty(c.param).and_then(|t| self.want(c.init, t)))?;
-        carried.iter().try_for_each(|c| self.ty(c.param).and_then(|t| self.def(c.param, t, inner)))
+        carried.iter().try_for_each(|c| self.ty(c.param).and_then(|t| self.def(c.param, t)))
     }
 
     /// Next values and results of a loop; ends the scope of the body.
-    fn leave(&mut self, carried: &[Carried], outer: &mut Vec<LVal>, inner: Vec<LVal>) -> Check {
+    fn leave(&mut self, carried: &[Carried], first: usize) -> Check {
         carried.iter().try_for_each(|c| self.ty(c.param).and_then(|t| self.want(c.next, t)))?;
-        self.end(inner);
-        carried.iter().try_for_each(|c| self.ty(c.param).and_then(|t| self.def(c.result, t, outer)))
+        self.end(first);
+        carried.iter().try_for_each(|c| self.ty(c.param).and_then(|t| self.def(c.result, t)))
     }
 
     /// The type of a value, defined or not.
     fn ty(&self, v: LVal) -> Result<LTy, LaneProblem> {
-        self.program.vals.get(v).copied().ok_or(LaneProblem::UnknownValue(v))
+        match self.program.vals.get(v) {
+            Some(&ty) => Ok(ty),
+            None => Err(LaneProblem::UnknownValue(v)),
+        }
     }
 
     /// The type of an operand.
@@ -182,72 +183,42 @@ impl Verifier<'_> {
 
     fn want(&self, v: LVal, want: LTy) -> Check {
         let got = self.operand(v)?;
-        if got == want { Ok(()) } else { Err(LaneProblem::Type { value: v, got, want: want.to_string() }) }
+        if got == want { Ok(()) } else { Err(other_type(v, got, want)) }
     }
 
     /// Integers of one type.
     fn ints(&self, vals: &[LVal]) -> Check {
-        let of = |&v: &LVal| (v, Kind::T, false);
-        self.types(Takes::Ints, &vals.iter().map(of).collect::<Fields>())
+        let mut t = Typing::new(self, Takes::Ints);
+        t.field(vals, Kind::T, false);
+        t.end().map(drop)
     }
 
     /// A value of that type, defined or not.
     fn has_type(&self, v: LVal, want: LTy) -> Check {
         let got = self.ty(v)?;
-        if got == want { Ok(()) } else { Err(LaneProblem::Type { value: v, got, want: want.to_string() }) }
+        if got == want { Ok(()) } else { Err(other_type(v, got, want)) }
     }
 
     fn have_type(&self, vals: &[LVal], want: LTy) -> Check {
         vals.iter().try_for_each(|&v| self.has_type(v, want))
     }
 
-    fn def(&mut self, v: LVal, want: LTy, defined: &mut Vec<LVal>) -> Check {
-        let got = self.ty(v)?;
-        if got != want {
-            return Err(LaneProblem::Type { value: v, got, want: want.to_string() });
-        }
-        if matches!(got, LTy::Num(s) if s.is_narrow()) {
-            return Err(LaneProblem::Type { value: v, got, want: LTy::Num(Scalar::I8).to_string() });
+    fn def(&mut self, v: LVal, want: LTy) -> Check {
+        self.has_type(v, want)?;
+        if matches!(want, LTy::Num(s) if s.is_narrow()) {
+            return Err(other_type(v, want, LTy::Num(Scalar::I8)));
         }
         if self.state[v] != State::Undefined {
             return Err(LaneProblem::Redefined(v));
         }
         self.state[v] = State::InScope;
-        defined.push(v);
+        self.defined.push(v);
         Ok(())
     }
 
-    /// Fields, their kinds, and whether they are made, as the table has them: checked, not yet defined.
-    fn types(&self, takes: Takes, fields: &[Field]) -> Check {
-        let mut of = None;
-        for made in [false, true] {
-            for &(value, kind, _) in fields.iter().filter(|f| f.2 == made) {
-                let got = if made { self.ty(value)? } else { self.operand(value)? };
-                let want = match kind {
-                    Kind::I1 => LTy::I1,
-                    Kind::I32 => LTy::I32,
-                    Kind::I64 => LTy::I64,
-                    Kind::F32 => LTy::F32,
-                    Kind::B32 => LTy::B32,
-                    Kind::T => match of {
-                        Some(ty) => ty,
-                        None if takes.allows(got) => *of.insert(got),
-                        None => return Err(LaneProblem::Type { value, got, want: takes.wanted().into() }),
-                    },
-                    Kind::Number if got == LTy::B32 => return Err(LaneProblem::Type { value, got, want: "a number".into() }),
-                    Kind::Number | Kind::Own => got,
-                };
-                if got != want {
-                    return Err(LaneProblem::Type { value, got, want: want.to_string() });
-                }
-            }
-        }
-        Ok(())
-    }
-
-    /// Defines the fields that are made.
-    fn made(&mut self, fields: &[Field], defined: &mut Vec<LVal>) -> Check {
-        fields.iter().filter(|f| f.2).try_for_each(|&(v, ..)| self.ty(v).and_then(|ty| self.def(v, ty, defined)))
+    /// Defines what an instruction makes.
+    fn made(&mut self, made: &Made<'_>) -> Check {
+        made.iter().flat_map(|m| m.0).try_for_each(|&v| self.ty(v).and_then(|ty| self.def(v, ty)))
     }
 
     /// How many values an access may have, and how wide it may be.
@@ -274,12 +245,12 @@ impl Verifier<'_> {
     }
 
     /// An instruction without blocks: its types are those of the table; then what the table can't say.
-    fn simple(&mut self, inst: &Inst, defined: &mut Vec<LVal>) -> Check {
-        let mut fields = Fields::new();
-        inst.typed(|vals, kind, made| fields.extend(vals.iter().map(|&v| (v, kind, made))));
-        self.types(inst.takes(), &fields)?;
+    fn simple(&mut self, inst: &Inst) -> Check {
+        let mut t = Typing::new(self, inst.takes());
+        inst.typed(|vals, kind, made| t.field(vals, kind, made));
+        let made = t.end()?;
         self.shape(inst)?;
-        self.made(&fields, defined)
+        self.made(&made)
     }
 
     /// Counts, widths, relations between types, and what the target offers.
@@ -357,5 +328,90 @@ impl Verifier<'_> {
             }
             _ => Ok(()),
         }
+    }
+}
+
+fn other_type(value: LVal, got: LTy, want: LTy) -> LaneProblem {
+    LaneProblem::Type { value, got, want: want.to_string() }
+}
+
+/// The types of an instruction's fields, as the table has them. What it reads is looked at as it comes, what it makes at the end; the reason of
+/// a refusal is put together where there is one.
+struct Typing<'v, 'i> {
+    verifier: &'v Verifier<'v>,
+    /// The types that the instruction is for, and the one that it is for here, if that is known yet.
+    takes: Takes,
+    of: Option<LTy>,
+    made: Made<'i>,
+    /// The first field that does not fit: its value, kind, and whether it is made.
+    wrong: Option<(LVal, Kind, bool)>,
+}
+
+impl<'v, 'i> Typing<'v, 'i> {
+    fn new(verifier: &'v Verifier<'v>, takes: Takes) -> Typing<'v, 'i> {
+        Typing { verifier, takes, of: None, made: Made::new(), wrong: None }
+    }
+
+    fn field(&mut self, vals: &'i [LVal], kind: Kind, made: bool) {
+        if made {
+            self.made.push((vals, kind));
+        } else {
+            self.look(vals, kind, false);
+        }
+    }
+
+    fn look(&mut self, vals: &[LVal], kind: Kind, made: bool) {
+        for &v in vals {
+            let ty = self.verifier.program.vals.get(v);
+            let known = ty.filter(|_| made || self.verifier.state[v] == State::InScope);
+            if self.wrong.is_none() && !known.is_some_and(|&ty| self.fits(ty, kind)) {
+                self.wrong = Some((v, kind, made));
+            }
+        }
+    }
+
+    fn fits(&mut self, got: LTy, kind: Kind) -> bool {
+        match kind {
+            Kind::T => match self.of {
+                Some(of) => got == of,
+                None => self.takes.allows(got) && *self.of.insert(got) == got,
+            },
+            Kind::Number => got != LTy::B32,
+            Kind::Own => true,
+            Kind::I1 | Kind::I32 | Kind::I64 | Kind::F32 | Kind::B32 => exact(kind) == Some(got),
+        }
+    }
+
+    /// What the instruction makes: checked, not yet defined.
+    fn end(mut self) -> Result<Made<'i>, LaneProblem> {
+        let made = std::mem::take(&mut self.made);
+        made.iter().for_each(|&(vals, kind)| self.look(vals, kind, true));
+        match self.wrong {
+            Some(wrong) => Err(self.why(wrong)),
+            None => Ok(made),
+        }
+    }
+
+    #[cold]
+    fn why(&self, (value, kind, made): (LVal, Kind, bool)) -> LaneProblem {
+        let got = if made { self.verifier.ty(value) } else { self.verifier.operand(value) };
+        let want = match (kind, self.of) {
+            (Kind::T, None) => self.takes.wanted().to_owned(),
+            (Kind::T, Some(of)) => of.to_string(),
+            _ => exact(kind).map_or_else(|| "a number".to_owned(), |ty| ty.to_string()),
+        };
+        got.map_or_else(|e| e, |got| LaneProblem::Type { value, got, want })
+    }
+}
+
+/// The type of a kind that names one.
+fn exact(kind: Kind) -> Option<LTy> {
+    match kind {
+        Kind::I1 => Some(LTy::I1),
+        Kind::I32 => Some(LTy::I32),
+        Kind::I64 => Some(LTy::I64),
+        Kind::F32 => Some(LTy::F32),
+        Kind::B32 => Some(LTy::B32),
+        Kind::T | Kind::Number | Kind::Own => None,
     }
 }

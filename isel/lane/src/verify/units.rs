@@ -1,16 +1,16 @@
 //! Rules of roles and units.
 
 use super::super::unit::{GroupOperand, Multiply, OperandA, Reduction, Roles, Unit};
-use super::{Check, Fields, LVal, LaneProblem, LaneVerifyError, ParamSource, Program, Verifier, fragment_values};
+use super::{Check, LVal, LaneProblem, LaneVerifyError, ParamSource, Program, Typing, Verifier, fragment_values};
 use crate::Registers;
 use crate::machine::{Target, Units};
-use crate::{Block, Inst, print::inst_text};
+use crate::{Inst, print::inst_text};
 use cranelift_entity::EntityRef;
 use tilelift_ir::Scalar;
 
 /// Roles stand at the end of a program and nowhere else.
 pub(super) fn last(program: &Program) -> Check {
-    fn inside(block: &Block) -> bool {
+    fn inside(block: &[Inst]) -> bool {
         block.iter().any(|i| match i {
             Inst::Roles(_) => true,
             Inst::For(l) => inside(&l.body),
@@ -24,7 +24,7 @@ pub(super) fn last(program: &Program) -> Check {
         Some(_) | None => (&program.body[..], None),
     };
     let nested = roles.is_some_and(|r| r.roles.iter().any(|r| inside(&r.body)));
-    if nested || inside(&front.to_vec()) { Err(LaneProblem::RolesInside) } else { Ok(()) }
+    if nested || inside(front) { Err(LaneProblem::RolesInside) } else { Ok(()) }
 }
 
 /// All warps together have the registers that they ask for.
@@ -51,8 +51,9 @@ pub(super) fn roles(v: &mut Verifier<'_>, inst: &Inst, roles: &Roles) -> Result<
     }
     for r in &roles.roles {
         v.role = Some((r.warps, r.single));
-        let inner = v.block(&r.body, Vec::new())?;
-        v.end(inner);
+        let first = v.defined.len();
+        v.block(&r.body)?;
+        v.end(first);
     }
     v.role = None;
     Ok(())
@@ -143,16 +144,16 @@ fn reduction(v: &Verifier<'_>, map: u32, r: Reduction) -> Check {
     if fits { Ok(()) } else { Err(LaneProblem::UnitShape("a reduction of such elements")) }
 }
 
-pub(super) fn unit(v: &mut Verifier<'_>, u: &Unit, defined: &mut Vec<LVal>) -> Check {
+pub(super) fn unit(v: &mut Verifier<'_>, u: &Unit) -> Check {
     if *u == Unit::AwaitPrevious {
         return if v.target.early_launch { Ok(()) } else { Err(LaneProblem::NoUnit("launches that overlap")) };
     }
     offered(v.target, "asynchronous units")?;
-    let mut fields = Fields::new();
-    u.typed(|vals, kind, made| fields.extend(vals.iter().map(|&v| (v, kind, made))));
-    v.types(u.takes(), &fields)?;
+    let mut t = Typing::new(v, u.takes());
+    u.typed(|vals, kind, made| t.field(vals, kind, made));
+    let made = t.end()?;
     shape(v, u)?;
-    v.made(&fields, defined)
+    v.made(&made)
 }
 
 /// Who may run it, counts and boxes, and what the target offers.
