@@ -139,3 +139,36 @@ const OWN: [&str; 4] = [
 fn plain(text: &str) -> String {
     text.split(['\n', ';']).next().unwrap_or(text).to_owned()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::source::Source;
+
+    /// A device's numbers are looked at: those of another kernel are not equal.
+    #[test]
+    fn other_numbers_are_a_failure() {
+        for kind in [DeviceKind::Interp, DeviceKind::Lane, DeviceKind::Sim] {
+            let judge = Judge::open(kind).map_err(|e| e.to_string()).expect("a device");
+            let mut found = 0;
+            for seed in 0..40 {
+                let trial = super::super::generate_trial(&mut Source::from_seed(seed)).map_err(|e| e.to_string()).expect("a kernel");
+                let Ok(lowered) = lower(&trial.case.kernel, &judge.target, &trial.options) else { continue };
+                let exact = trial.case.tensors().all(|t| t.tolerance.is_none());
+                let Some(Ok(_)) = lowered.written.as_ref().filter(|_| exact) else { continue };
+                let mut want = oracle::reference(&trial.case).map_err(|f| f.to_string()).expect("it runs");
+                assert_eq!(judge.compare(&trial, &lowered, &want, seed, "device"), Ok(()), "seed {seed}, {kind}");
+                let kernel = &trial.case.kernel;
+                let changed = want.buffers.iter().zip(&trial.case.memory().buffers).position(|(a, b)| a.bytes() != b.bytes());
+                let buffer = changed.unwrap_or_else(|| panic!("seed {seed}: {} stores nothing", kernel.name));
+                // The sign of the first number.
+                let size = trial.case.tensors().nth(buffer).map_or(1, |t| t.elem.bytes() as usize);
+                want.buffers[buffer].bytes_mut()[size - 1] ^= 0x80;
+                let answer = judge.compare(&trial, &lowered, &want, seed, "device");
+                assert!(matches!(&answer, Err(f) if f.kind == Kind::Mismatch), "seed {seed}, {kind}: {answer:?}");
+                found += 1;
+            }
+            assert!(found >= 8, "{found} kernels on {kind}");
+        }
+    }
+}

@@ -74,7 +74,7 @@ pub(super) fn ring(src: &mut Source) -> Result<Trial, BuildErrors> {
     let narrow = *src.pick(&[Scalar::I8, Scalar::F8E4M3, Scalar::F8E5M2]).unwrap_or(&Scalar::I8);
     let operand = match src.weighted(&[6, 4, 4]) {
         1 => OperandA::Registers(if elem.bytes() == 1 { 0 } else { src.below(3) }),
-        2 if two && (k % 32) == 0 => OperandA::Narrow(narrow),
+        2 if two && k.is_multiple_of(32) => OperandA::Narrow(narrow),
         _ => OperandA::Slot,
     };
     classes.add(
@@ -115,7 +115,7 @@ pub(super) fn ring(src: &mut Source) -> Result<Trial, BuildErrors> {
     let out = if narrow { *src.pick(&[Scalar::BF16, Scalar::F16]).unwrap_or(&Scalar::BF16) } else { kind.acc };
     classes.add(Axis::Results, out);
     // Copies write whole units of 16 bytes: columns are whole units then, and said to be.
-    let bulk = width % unit(out) == 0 && (n * out.bytes()) % 32 == 0 && !channel && src.chance(150);
+    let bulk = width % unit(out) == 0 && (n * out.bytes()).is_multiple_of(32) && !channel && src.chance(150);
     let init = Init::Rand(src.seed());
     let result = if bulk {
         classes.add(Axis::Stores, "bulk");
