@@ -251,7 +251,8 @@ impl Run<'_> {
         };
         let status = child.wait().map_or_else(|e| e.to_string(), |s| s.to_string());
         let _ = reader.join();
-        if let (Some(why), true) = (why, begun) {
+        // One that says nothing at all must not be started for ever.
+        if let (Some(why), true) = (why, begun || at == from && !self.broken()) {
             self.say(at, Said::Failed(Vec::new(), format!("{why} ({status})")));
             at += 1;
         }
