@@ -25,6 +25,7 @@ mod shrink;
 mod sim;
 mod source;
 mod specialised;
+pub mod trial;
 
 pub use case::{Case, Param, Tensor, Tolerance};
 pub use config::{Config, Mode};
@@ -32,6 +33,7 @@ pub use data::Init;
 pub use explicit::generate_explicit;
 pub use kernel::generate;
 pub use reduce::reduce;
-pub use shrink::shrink;
+pub use shrink::{shrink, shrink_as};
 pub use source::Source;
 pub use specialised::generate_specialised;
+pub use trial::{Trial, generate_trial};

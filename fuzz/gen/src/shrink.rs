@@ -9,18 +9,22 @@ use crate::source::Source;
 const TRIES: usize = 1500;
 
 /// The smallest case found that still fails, with the bytes it comes from. `fails` says whether a case shows the bug.
+pub fn shrink(bytes: &[u8], cfg: &Config, fails: &dyn Fn(&Case) -> bool) -> Option<(Vec<u8>, Case)> {
+    shrink_as(bytes, &|bytes: &[u8]| {
+        let mut src = Source::from_bytes(bytes);
+        generate(&mut src, cfg).ok().filter(|c| fails(c))
+    })
+}
+
+/// The same of anything that is made of bytes: `make` gives what they make, if it shows the bug.
 ///
 /// ```text
 /// cut the tail ─ cut blocks of 64, 16, 4, 1 bytes ─ zero blocks ─ halve bytes, again while anything helps
 /// ```
-pub fn shrink(bytes: &[u8], cfg: &Config, fails: &dyn Fn(&Case) -> bool) -> Option<(Vec<u8>, Case)> {
-    let make = |bytes: &[u8]| {
-        let mut src = Source::from_bytes(bytes);
-        generate(&mut src, cfg).ok().filter(|c| fails(c))
-    };
+pub fn shrink_as<T>(bytes: &[u8], make: &dyn Fn(&[u8]) -> Option<T>) -> Option<(Vec<u8>, T)> {
     let mut best = (bytes.to_vec(), make(bytes)?);
     let mut tries = 0;
-    let mut attempt = |candidate: Vec<u8>, best: &mut (Vec<u8>, Case)| {
+    let mut attempt = |candidate: Vec<u8>, best: &mut (Vec<u8>, T)| {
         tries += 1;
         let smaller = (candidate.len(), &candidate) < (best.0.len(), &best.0);
         if tries > TRIES || !smaller {

@@ -1,4 +1,5 @@
-//! Random products in a loop: the interpreter, the lane interpreter and the simulator agree, whichever way their tiles travel.
+//! Random products in a loop whose columns begin anywhere: those that no bulk copies take travel in another way, and compute the same on the
+//! interpreter, the lane interpreter and the simulator. Those that are specialised are in `trials.rs`.
 
 use tilelift_fuzzgen::oracle::{self, Verdict};
 use tilelift_fuzzgen::{Case, Source, generate_specialised};
@@ -18,29 +19,20 @@ fn count() -> u64 {
 #[test]
 fn columns_anywhere_compute_the_same() {
     let target = tilelift_nvptx::sm_90a();
-    let (mut specialised, mut bulk, mut unaligned) = (0, 0, 0);
+    let mut unaligned = 0;
     for (seed, case) in cases(0..count()) {
         let shown = || text::print(&case.kernel);
-        let want = oracle::reference(&case).unwrap_or_else(|e| panic!("seed {seed}: {e}\n{}", shown()));
         let lowered = lower(&verify(&case.kernel).expect("verified"), &target, &LowerOptions::default());
-        match lowered.unwrap_or_else(|e| panic!("seed {seed}: {e}\n{}", shown())).plan.schedule {
-            Schedule::Specialised(s) => {
-                specialised += 1;
-                bulk += u64::from(!s.stores.is_empty());
-            }
-            Schedule::Pipelined { why } => {
-                let begins = |why: &NotSpecialised| matches!(why, NotSpecialised::Copy(c) if matches!(c.limit, CopyLimit::Start { .. }));
-                unaligned += u64::from(begins(&why));
-            }
-            Schedule::Explicit(_) => {}
-        }
+        let Schedule::Pipelined { why } = lowered.unwrap_or_else(|e| panic!("seed {seed}: {e}\n{}", shown())).plan.schedule else {
+            continue;
+        };
+        unaligned += u64::from(matches!(&*why, NotSpecialised::Copy(c) if matches!(c.limit, CopyLimit::Start { .. })));
+        let want = oracle::reference(&case).unwrap_or_else(|e| panic!("seed {seed}: {e}\n{}", shown()));
         let lane = oracle::lane(&case, &want, &target, &Default::default()).unwrap_or_else(|e| panic!("seed {seed}: {e}\n{}", shown()));
         let schedules = &oracle::schedules(seed)[..1];
         let sim = oracle::sim(&case, &want, &target, schedules).unwrap_or_else(|e| panic!("seed {seed}: {e}\n{}", shown()));
         assert_eq!((lane, sim), (Verdict::Pass, Verdict::Pass), "seed {seed}\n{}", shown());
     }
-    println!("{specialised} of {} kernels are specialised, {bulk} store in bulk, columns of {unaligned} are not aligned", count());
-    for (n, part) in [(specialised, 8), (bulk, 20), (unaligned, 8)] {
-        assert!(n >= count() / part, "{specialised} specialised, {bulk} store in bulk, {unaligned} not aligned");
-    }
+    println!("columns of {unaligned} of {} kernels are not aligned", count());
+    assert!(unaligned >= count() / 8, "{unaligned} of {} not aligned", count());
 }

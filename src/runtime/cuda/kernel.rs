@@ -189,6 +189,11 @@ impl CudaKernel {
         self.local_bytes
     }
 
+    /// Lets at most so many instances run, of a kernel whose instances take one grid position after the other; others run as they are.
+    pub fn limit_instances(&mut self, most: u32) {
+        self.resident = self.resident.map(|n| n.min(most.max(1)));
+    }
+
     /// Checks arguments against the kernel's facts and fills the launch parameters. `args` refer to `buffers` by index.
     ///
     /// # Errors

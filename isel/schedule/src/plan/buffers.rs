@@ -122,7 +122,8 @@ impl BufferLayout {
         } else if rows.is_multiple_of(PHASE) && self.block_rows().is_multiple_of(rows * self.shape[d]) {
             Some(rows * p.swizzle)
         } else {
-            None
+            // Of one position nothing else is known.
+            (self.shape[d] == 1).then_some(0)
         }
     }
 }

@@ -23,6 +23,8 @@ pub(super) struct Groupwise {
     pub arrivals: BTreeMap<Inst, u32>,
     /// Rows of each box of the stores that such tasks begin.
     pub rows: BTreeMap<Inst, u32>,
+    /// Rows of a group's share of what tasks of several groups store by `async_store`, whether or not each group acts for itself.
+    pub shares: BTreeMap<Inst, u32>,
 }
 
 /// The instruction that allocates a barrier.
@@ -63,6 +65,11 @@ impl Lower<'_> {
         for r in plan.roles.iter().filter(|r| r.replica == 0) {
             let groups = r.warps[1] / units.group_warps;
             if groups > 1
+                && let Some(m) = self.product_rows(plan, r.region)
+            {
+                kernel.walk(r.region, &mut |i| out.shares.extend((kernel.insts[i].op == Op::AsyncStore).then_some((i, m))));
+            }
+            if groups > 1
                 && groups.is_power_of_two()
                 && let Some(stores) = self.apart(plan, r.region, groups, units.group_warps.trailing_zeros())
             {
@@ -98,18 +105,23 @@ impl Lower<'_> {
         }
     }
 
+    /// Rows of the instructions of a task's products; `None` if they differ.
+    fn product_rows(&self, plan: &Explicit, region: Region) -> Option<u32> {
+        let units = self.target.units.as_ref()?;
+        let mut inside = BTreeSet::new();
+        self.kernel.walk(region, &mut |i| _ = inside.insert(i));
+        let mut heights = plan.dots.iter().filter(|d| inside.contains(d.0)).map(|d| units.matrix[d.1.as_u32() as usize].m);
+        let m = heights.next()?;
+        heights.all(|other| other == m).then_some(m)
+    }
+
     /// The stores of a task whose groups have nothing to do with one another but at barriers, and the rows of their boxes; `None` if they have.
     fn apart(&self, plan: &Explicit, region: Region, groups: u32, first: u32) -> Option<BTreeMap<Inst, u32>> {
         let kernel = self.kernel;
         let (mut insts, mut all) = (Vec::new(), Vec::new());
         kernel.walk(region, &mut |i| insts.push(i));
         kernel.walk(kernel.body, &mut |i| all.push(i));
-        let units = self.target.units.as_ref()?;
-        let mut heights = plan.dots.iter().filter(|d| insts.contains(d.0)).map(|d| units.matrix[d.1.as_u32() as usize].m);
-        let m = heights.next()?;
-        if heights.any(|other| other != m) {
-            return None;
-        }
+        let m = self.product_rows(plan, region)?;
         let own = |op: Op| {
             !op.is_explicit()
                 || matches!(

@@ -297,8 +297,8 @@ impl Lower<'_> {
                 Op::LocalAlloc => of(d.results.first()).and_then(|h| u32::try_from(form(&h)?.bytes()).ok()),
                 _ => None,
             };
-            // Groups that act for themselves store rows of their own.
-            let rows = self.task.as_ref().and_then(|t| t.groupwise.rows.get(&j));
+            // Groups store rows of their own, or columns that are panels.
+            let rows = self.task.as_ref().and_then(|t| t.groupwise.shares.get(&j));
             if let (Some(m), Some(h)) = (rows, of(kernel.operand(j, "buffer").first()))
                 && let Some(panels) = form(&h).and_then(|f| f.panels)
             {
