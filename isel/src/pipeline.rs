@@ -19,6 +19,7 @@ use tilelift_ir::verify::Verified;
 use tilelift_ir::{Inst, Kernel, Op, verify};
 use tilelift_schedule::plan::{LayoutChoice, LowerOptions, Plan, SwizzledTile, plan, plan_with, staged_loads};
 use tilelift_schedule::program::Refusal;
+use tilelift_schedule::reason::{Stage, Unsupported};
 use tilelift_schedule::{LowerError, Resource, program};
 
 /// Lowers a verified kernel for a target.
@@ -49,7 +50,7 @@ fn planned<'k>(kernel: &'k Kernel, target: &Target, options: &LowerOptions) -> R
     if !options.unproven {
         check(kernel).map_err(|e| {
             let loc = e.sites.first().map_or_else(Default::default, |s| s.2);
-            LowerError::unsupported("a channel that may deadlock", e.to_string()).at(loc)
+            LowerError::from(Unsupported::Deadlock(Box::new(e))).at(loc)
         })?;
     }
     let copies = |load: Inst| {
@@ -60,13 +61,13 @@ fn planned<'k>(kernel: &'k Kernel, target: &Target, options: &LowerOptions) -> R
     let mut refused = None;
     for units in [Units { copies: &copies, multiplies: &|_, _| true }, Units { copies: &copies, multiplies: &|_, _| false }, Units::NONE] {
         let made = expand(kernel, &units);
-        verify(&made).map_err(|e| LowerError::unsupported("a kernel whose channels expand to a malformed one", e.to_string()))?;
+        verify(&made).map_err(|e| Unsupported::Malformed(Stage::Expansion, Box::new(e)))?;
         match plan(&made, target, options) {
             Ok(plan) => return Ok((Cow::Owned(made), plan)),
             Err(e) => refused = Some(e),
         }
     }
-    Err(refused.unwrap_or_else(|| LowerError::unsupported("a channel", "it has no expansion")))
+    Err(refused.unwrap_or_else(|| Unsupported::Expansion.into()))
 }
 
 /// Fits a plan to the machine, with the operand layouts of its specialised loop that a search finds, if one is asked for. The second answer
@@ -134,7 +135,7 @@ fn scheduled(kernel: &Kernel, target: &Target, fitted: Fitted, options: &LowerOp
 /// Lowers the kernel with tasks that a plan was written as. It is proved where the compiler is being worked on, as every stage's own check.
 fn written(made: Kernel, target: &Target, plan: Plan, direct: bool) -> Result<Lowered, LowerError> {
     if cfg!(debug_assertions) {
-        verify(&made).map_err(|e| LowerError::unsupported("a schedule that is no kernel", e.to_string()))?;
+        verify(&made).map_err(|e| Unsupported::Malformed(Stage::Schedule, Box::new(e)))?;
     }
     let options = LowerOptions { unproven: !cfg!(debug_assertions), ..LowerOptions::default() };
     let tasks = tilelift_schedule::plan::plan(&made, target, &options)?;
@@ -197,13 +198,13 @@ fn proved(kernel: &Kernel, target: &Target, plan: Plan, assigned: Assignment, di
                 let assigned = assign(kernel, target, &done.plan)?;
                 lane_program(kernel, target, done.plan.clone(), assigned, direct, true).map(|d| d.1)
             });
-            LowerError::unsupported("tasks that are not proved to work together", format!("{e}; mend it, or compile with `--unproven`"))
+            Unsupported::Unproved { tasks: true, why: Box::new(e) }
         })?,
         Some(_) => {}
         // As every stage's own check: where the compiler is being worked on. It takes longer than all the rest.
         None if cfg!(debug_assertions) => tilelift_protocol::prove(&done.program, target)
             .map(drop)
-            .map_err(|e| LowerError::unsupported("a specialised kernel whose roles are not proved", e.to_string()))?,
+            .map_err(|e| Unsupported::Unproved { tasks: false, why: Box::new(e) })?,
         None => {}
     }
     Ok(done)

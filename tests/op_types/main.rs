@@ -48,11 +48,9 @@ fn on_target(kernel: &Kernel, name: &str) -> Result<Outcome, String> {
     };
     match done {
         Ok(()) => Ok(Outcome::Compiled),
-        Err(CompileError::Lower(LowerError::Unsupported { what, why, .. })) => {
-            Ok(Outcome::Refused(format!("{what}: {why}").replace(name, "the target")))
-        }
+        Err(CompileError::Lower(LowerError::Unsupported { why, .. })) => Ok(Outcome::Refused(why.to_string().replace(name, "the target"))),
         Err(CompileError::Lower(LowerError::Requirement { why, .. })) => Ok(Outcome::Refused(why.to_string().replace(name, "the target"))),
-        Err(CompileError::Emit(EmitError::Unsupported { what, reason })) => Ok(Outcome::Refused(format!("{what}: {reason}"))),
+        Err(CompileError::Emit(EmitError::Unsupported(what))) => Ok(Outcome::Refused(what.to_string())),
         Err(e) => Err(format!("{name}: neither compiled nor refused with a reason: {e}")),
     }
 }

@@ -20,5 +20,6 @@ mod rules;
 mod target;
 
 pub use emit::{EmitOptions, PtxKernel, emit};
-pub use error::EmitError;
+pub use error::{Computation, EmitError, Invalid, Limit, NoText};
+pub use rules::NoRule;
 pub use target::{by_name, sm_80, sm_89, sm_90a};

@@ -1,9 +1,17 @@
 //! Programs that shortcuts of the proof would let pass if they took too much for alike: parts of one slot, one block of several, one slot,
 //! one round. Each is proved as it should be, and refused with its fault.
 
+#[path = "common/arguments.rs"]
+mod arguments;
+
+use tilelift_interp::{Arg, ScalarArg, ViewArg};
+use tilelift_ir::Scalar;
 use tilelift_ir::verify::verify;
+use tilelift_isel::abi::marshal;
+use tilelift_isel::lane::Program;
 use tilelift_isel::{LowerOptions, lower, prove, prove_by_all_states};
-use tilelift_nvptx::sm_90a;
+use tilelift_nvptx::{EmitOptions, emit, sm_90a};
+use tilelift_nvptx_sim as sim;
 
 /// Two tasks each bring a part of what a third one reads.
 const JOINED: &str = "kernel @joined(v0: view<f32, [?, ?%4]>, v1: view<f32, [?, ?%4]>) cluster 2 {
@@ -143,11 +151,15 @@ fn only(condition: &str, what: &str) -> String {
     format!("v90 = {condition}\n if v90 {{\n {what}\n yield\n }} else {{\n yield\n }}\n")
 }
 
-fn verdict(text: &str) -> Result<(), String> {
+fn lowered(text: &str) -> Program {
     let file = tilelift_ir::text::parse(text).unwrap_or_else(|e| panic!("{e:?}\n{text}"));
     let kernel = verify(&file.kernels[0]).unwrap_or_else(|e| panic!("{e:?}\n{text}"));
     let options = LowerOptions { unproven: true, ..LowerOptions::default() };
-    let program = lower(&kernel, &sm_90a(), &options).unwrap_or_else(|e| panic!("{e}\n{text}")).program;
+    lower(&kernel, &sm_90a(), &options).unwrap_or_else(|e| panic!("{e}\n{text}")).program
+}
+
+fn verdict(text: &str) -> Result<(), String> {
+    let program = lowered(text);
     let answer = prove(&program, &sm_90a());
     // Rings that turn change no answer.
     assert_eq!(answer.is_ok(), prove_by_all_states(&program, &sm_90a()).is_ok(), "{answer:?}\n{program}");
@@ -360,4 +372,108 @@ fn what_one_arm_does_may_not_have_been_done() {
             ("} else {\n                    yield", "} else {\n barrier_wait v5, v19\n yield".to_owned(), ""),
         ],
     );
+}
+
+/// Runs the text on views of these types and 128 rows and 64 columns, and a number.
+fn simulated(text: &str, views: &[Scalar], number: i64) -> Result<(), String> {
+    let kernel = emit(&lowered(text), &sm_90a(), &EmitOptions::default()).unwrap_or_else(|e| panic!("{e}\n{text}"));
+    let module = sim::Module::parse(&kernel.text).unwrap_or_else(|e| panic!("{e}"));
+    let mut device = sim::Memory::new();
+    let zeros = |elem: &Scalar| sim::Init::Bytes(vec![0; 128 * 64 * elem.bytes() as usize]);
+    let bases: Vec<u64> = views.iter().enumerate().map(|(n, elem)| device.alloc(&format!("view {n}"), zeros(elem))).collect();
+    let views = views.iter().enumerate().map(|(n, &elem)| ViewArg::dense(n, elem, &[128, 64]).into());
+    let args: Vec<Arg> = views.chain([ScalarArg::int(Scalar::I32, number).into()]).collect();
+    let values = marshal(&kernel.params, [1, 1, 1], &args, |buffer, offset| bases[buffer] + offset).unwrap();
+    let launch = sim::Launch {
+        entry: &kernel.entry,
+        grid: [1, 1, 1],
+        block: [kernel.threads, 1, 1],
+        shared_bytes: kernel.shared_bytes,
+        args: &arguments::arguments(&values),
+        config: sim::SimConfig { seed: 1, policy: sim::Policy::Random, ..sim::SimConfig::default() },
+    };
+    module.launch(&launch, &mut device).map(drop).map_err(|e| e.to_string())
+}
+
+/// The proof refuses an edit in these words, and the simulator stops at it, unless the number makes it harmless.
+fn caught(good: &str, views: &[Scalar], (from, to): (&str, &str), words: &str) {
+    refused(good, &[(from, to.to_owned(), words)]);
+    let text = good.replacen(from, to, 1);
+    for number in [0, 1000] {
+        simulated(good, views, number).unwrap_or_else(|e| panic!("{e}\n{good}"));
+    }
+    simulated(&text, views, 1000).unwrap_or_else(|e| panic!("{e}\n{text}"));
+    assert!(simulated(&text, views, 0).is_err(), "not seen\n{text}");
+}
+
+/// What lanes write leaves by a bulk store, behind a fence.
+const FENCED: &str = "kernel @fenced(v0: view<bf16, [?, ?%64]>, v1: i32) {
+    v3 = local_alloc : shared<64x64xbf16>
+    v4 = dim v0, 0
+    tasks {
+        task writer warps 4 {
+            v10 = splat 1.0 : tile<64x64xbf16>
+            for v11 in 0..v4 step 64 {
+                async_store_wait 0
+                task_barrier
+                local_store v3, v10
+                fence_async
+                task_barrier
+                async_store v0[v11, 0], v3
+                yield
+            }
+            async_store_wait 0
+            yield
+        }
+    }
+}
+";
+
+/// A fence in one arm of a choice is none behind it, whatever else the arm does.
+#[test]
+fn a_fence_of_one_arm_does_not_count_behind_the_choice() {
+    let words = "`fence_async` of the writer does not come between";
+    caught(FENCED, &[Scalar::BF16], ("fence_async\n", &only("cmp lt v11, v1", "fence_async")), words);
+    // An arm with a loop, whose number of iterations is open, over reads.
+    let reads = "fence_async\n for v20 in 0..v4 step 64 {\n v21 = local_load v3\n store v0[v20, 0], v21\n yield\n }";
+    refused(FENCED, &[("fence_async\n", only("cmp lt v11, v1", reads), words)]);
+    // Behind a fence on every way, reads of an arm change nothing.
+    let good =
+        FENCED.replacen("fence_async\n", &format!("fence_async\n{}", only("cmp lt v11, v1", "v21 = local_load v3\n v22 = neg v21")), 1);
+    verdict(&good).unwrap_or_else(|e| panic!("{e}\n{good}"));
+}
+
+/// Products of all warps together, without tasks.
+const TOGETHER: &str = "kernel @together(v0: view<bf16, [?, ?%64]>, v1: view<f32, [?, ?]>, v2: i32) warps=4 {
+    v3 = local_alloc : shared<64x64xbf16>
+    v4 = local_alloc : shared<64x64xbf16>
+    v5 = load v0[0, 0] : tile<64x64xbf16>
+    local_store v3, v5
+    local_store v4, v5
+    fence_async
+    task_barrier
+    v10 = splat 0.0 : tile<64x64xf32>
+    v11 = async_dot v3, v4, v10
+    v12 = async_dot v4, v4, v10
+    v13 = async_dot_wait v12, 0
+    store v1[64, 0], v13
+    task_barrier
+    local_store v3, v5
+    v14 = async_dot_wait v11, 0
+    store v1[0, 0], v14
+}
+";
+
+/// Nor does a wait for products, where one arm has it; nor a fence, where nobody meets anybody.
+#[test]
+fn a_wait_of_one_arm_does_not_count_behind_the_choice() {
+    let views = [Scalar::BF16, Scalar::F32];
+    let wait = "v13 = async_dot_wait v12, 0\n    store v1[64, 0], v13\n";
+    caught(TOGETHER, &views, (wait, &only("cmp lt v2, 5", wait).replace("lt", "gt")), "in flight where a choice that multiplies");
+    let fence = only("cmp gt v2, 5", "fence_async");
+    caught(TOGETHER, &views, ("fence_async\n", &fence), "`fence_async` of the writer does not come between");
+    // A product that begins and ends in one arm is nobody else's affair.
+    let own = "v20 = async_dot v3, v4, v10\n v21 = async_dot_wait v20, 0\n store v1[0, 0], v21\n";
+    let good = TOGETHER.replacen("v11 = async_dot", &format!("{}v11 = async_dot", only("cmp gt v2, 5", own)), 1);
+    verdict(&good).unwrap_or_else(|e| panic!("{e}\n{good}"));
 }

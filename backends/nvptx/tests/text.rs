@@ -4,8 +4,8 @@ mod common;
 
 use common::*;
 use tilelift_ir::{GridAxis, Scalar};
-use tilelift_isel::lane::{BinOp, Inst, LTy, LVal, Program, ShuffleFrom, Special, UnOp};
-use tilelift_nvptx::{EmitError, EmitOptions, by_name, emit, sm_80, sm_90a};
+use tilelift_isel::lane::{BinOp, Inst, LTy, LVal, LaneProblem, Program, ShuffleFrom, Special, UnOp};
+use tilelift_nvptx::{EmitError, EmitOptions, Invalid, Limit, by_name, emit, sm_80, sm_90a};
 
 fn vector_add() -> Program {
     elementwise("vector_add", &[F32, F32], F32, |a, v| a.bin(BinOp::Add, v[0], v[1]))
@@ -93,30 +93,30 @@ fn errors_name_the_place_and_the_remedy() {
     let mut p = vector_add();
     p.shared_bytes = 1 << 20;
     let e = emit(&p, &sm_80(), &none).unwrap_err();
-    assert_eq!(e, EmitError::TooLarge { what: "bytes of shared memory", need: 1 << 20, have: 166_912, target: "sm_80" });
+    assert_eq!(e, EmitError::TooLarge { what: Limit::SharedBytes, need: 1 << 20, have: 166_912, target: "sm_80" });
     assert!(e.to_string().contains("smaller tiles"), "{e}");
 
     let mut p = vector_add();
     p.warps = 33;
-    assert!(matches!(emit(&p, &sm_80(), &none), Err(EmitError::TooLarge { what: "warps", .. })));
+    assert!(matches!(emit(&p, &sm_80(), &none), Err(EmitError::TooLarge { what: Limit::Warps, .. })));
 
     let mut p = vector_add();
     p.lanes = 64;
-    assert!(matches!(emit(&p, &sm_80(), &none), Err(EmitError::Invalid { .. })));
+    assert!(matches!(emit(&p, &sm_80(), &none), Err(EmitError::Invalid(_))));
 
     // A use without a definition.
     let mut p = vector_add();
     p.body.remove(0);
-    assert!(matches!(emit(&p, &sm_80(), &none), Err(EmitError::Invalid { .. })));
+    assert!(matches!(emit(&p, &sm_80(), &none), Err(EmitError::Invalid(_))));
 
     let f64 = LTy::Num(Scalar::F64);
     let p = elementwise("exp2", &[f64], f64, |a, v| a.un(UnOp::Exp2, v[0]));
-    let Err(EmitError::Invalid { detail, .. }) = emit(&p, &sm_80(), &none) else { panic!("no machine has it") };
-    assert!(detail.to_string().contains("the target has no `Exp2` of f64"), "{detail}");
+    let Err(EmitError::Invalid(Invalid::Program(why))) = emit(&p, &sm_80(), &none) else { panic!("no machine has it") };
+    assert!(matches!(why.problem, LaneProblem::NoFunction { op: UnOp::Exp2, .. }), "{why}");
 
     let mut target = sm_80();
     target.name = "gfx942";
-    assert!(matches!(emit(&vector_add(), &target, &none), Err(EmitError::Unsupported { .. })));
+    assert!(matches!(emit(&vector_add(), &target, &none), Err(EmitError::Unsupported(_))));
 }
 
 /// What the table of lane instructions has, this backend prints.

@@ -6,13 +6,14 @@ mod arguments;
 #[path = "common/written.rs"]
 mod common;
 
-use common::{assembled, made, round_trip, run, run_lanes, run_text};
+use common::{assembled, emitted, made, round_trip, run, run_lanes, run_text};
 use std::collections::BTreeSet;
 use tilelift_interp::{Arg, Buffer, Memory, ScalarArg, ViewArg};
 use tilelift_ir::{Kernel, Op, Scalar, text, verify};
-use tilelift_isel::{LowerOptions, Lowered, lower};
+use tilelift_isel::reason::{NoProduct, NotSpecialised};
+use tilelift_isel::{LowerError, LowerOptions, Lowered, ScheduleKind, lower};
 use tilelift_kernels::{Size, cases};
-use tilelift_nvptx::sm_90a;
+use tilelift_nvptx::{PtxKernel, sm_90a};
 use tilelift_schedule::{plan, program};
 
 /// Tensors of small whole numbers, of which every product and sum is exact; the last `outputs` are written.
@@ -53,6 +54,11 @@ impl Job {
 
     /// Written as a program, it does on every machine what the plain kernel does.
     fn agrees(&self, options: &LowerOptions) -> Lowered {
+        self.agrees_with(options, assembled)
+    }
+
+    /// The same, with the text from there.
+    fn agrees_with(&self, options: &LowerOptions, text_of: fn(&str, &Lowered) -> PtxKernel) -> Lowered {
         let (name, args) = (&self.kernel.name, self.args());
         let mut want = self.memory();
         run(name, &self.kernel, self.grid, &args, &mut want);
@@ -71,7 +77,7 @@ impl Job {
         run_lanes(name, &l, self.grid, &args, &mut got);
         same("lanes", &got);
         let mut got = self.memory();
-        run_text(name, &l, &assembled(name, &l), self.grid, &args, &mut got);
+        run_text(name, &l, &text_of(name, &l), self.grid, &args, &mut got);
         same("text", &got);
         l
     }
@@ -365,4 +371,153 @@ fn what_is_written_of_the_library() {
     }
     assert!(refused.is_empty(), "{written} are written, these are not: {refused:?}");
     assert!(written > 100, "{written}");
+}
+
+fn specialised() -> LowerOptions {
+    LowerOptions { schedule: Some(ScheduleKind::Specialised), ..LowerOptions::default() }
+}
+
+/// Two sets of consumers, each of two warpgroups: a slot is given back by all groups of the set that has read it.
+#[test]
+fn sets_of_several_warpgroups() {
+    let source = tailed(", v2: view<bf16, [?, ?%8]>", [128, 64, 64], "    store v2[v21, 0], v31\n");
+    for (positions, stages) in [(1, None), (3, None), (5, Some(2)), (4, Some(3))] {
+        let rows = 128 * positions - 40;
+        let shapes: [(Scalar, &[i64]); 3] = [(Scalar::BF16, &[rows, 328]), (Scalar::BF16, &[64, 328]), (Scalar::BF16, &[rows, 64])];
+        let options = LowerOptions { consumer_sets: Some(2), consumers: Some(2), stages, ..specialised() };
+        let l = Job::new(&source, [positions as u32, 1, 1], &shapes, &[]).agrees(&options);
+        let s = l.plan.specialised().unwrap();
+        assert_eq!((s.consumer_sets, s.consumers), (2, 2), "{}", l.plan);
+    }
+}
+
+/// Loops whose products overlap what the lanes compute, and whose number of steps follows from an extent that is fixed: none, one, several, a
+/// part of one.
+#[test]
+fn overlapped_steps_of_a_fixed_extent() {
+    for hidden in [8, 64, 128, 344] {
+        let source = format!(
+            "kernel @layers(v0: view<f16, [?, 64]>, v1: view<f16, [{hidden}, 64]>, v2: view<f16, [?, 64]>, v3: view<f32, [?, 64]>) warps=8 {{
+    v4 = program_id x
+    v5 = mul v4, 128
+    v6 = load v0[v5, 0] : tile<128x64xf16>
+    v7 = dim v1, 0
+    v8 = splat 0.0 : tile<128x64xf32>
+    v9 = for v10 in 0..v7 step 64 carry v11 = v8 {{
+        v12 = load v1[v10, 0] : tile<64x64xf16>
+        v13 = transpose v12, [1, 0]
+        v14 = splat 0.0 : tile<128x64xf32>
+        v15 = dot v6, v13, v14
+        v16 = maximum v15, v14
+        v17 = cast v16 : tile<128x64xf16>
+        v18 = load v2[v10, 0] : tile<64x64xf16>
+        v19 = dot v17, v18, v11
+        yield v19
+    }}
+    store v3[v5, 0], v9
+}}
+"
+        );
+        let shapes: [(Scalar, &[i64]); 4] =
+            [(Scalar::F16, &[300, 64]), (Scalar::F16, &[hidden, 64]), (Scalar::F16, &[hidden, 64]), (Scalar::F32, &[300, 64])];
+        for overlap in [None, Some(true), Some(false)] {
+            // The first iteration ignores what the sum's registers hold. Of a loop that surely runs the text leaves them open, and what ptxas puts
+            // there is reported as another product's result.
+            let text_of = if overlap == Some(false) { assembled } else { emitted };
+            let job = Job::new(&source, [3, 1, 1], &shapes, &[]);
+            let l = job.agrees_with(&LowerOptions { overlap, ..specialised() }, text_of);
+            assert_eq!(l.plan.specialised().unwrap().overlap.is_some(), overlap != Some(false), "{}", l.plan);
+        }
+    }
+}
+
+/// Products in chains: so many into each of some accumulators, round robin.
+fn chains(elem: Scalar, step: u32, accumulators: u32, each: u32) -> String {
+    let n = accumulators * each;
+    let params: String =
+        (0..n).map(|i| format!("v{}: view<{elem}, [?, ?%16]>, v{}: view<{elem}, [?, ?%16]>, ", 2 * i, 2 * i + 1)).collect();
+    let out: Vec<String> = (0..accumulators).map(|i| format!("v{}: view<f32, [?, ?]>", 2 * n + i)).collect();
+    let list = |from: u32| (0..accumulators).map(|i| format!("v{}", from + i)).collect::<Vec<String>>().join(", ");
+    let carry: Vec<String> = (0..accumulators).map(|i| format!("v{} = v103", 120 + i)).collect();
+    let mut body = String::new();
+    let mut sums: Vec<u32> = (0..accumulators).map(|i| 120 + i).collect();
+    for i in 0..n {
+        let (at, sum) = (200 + 10 * i, &mut sums[(i % accumulators) as usize]);
+        body += &format!(
+            "        v{at} = load v{}[v101, v105] : tile<128x{step}x{elem}>
+        v{} = load v{}[0, v105] : tile<64x{step}x{elem}>
+        v{} = transpose v{}, [1, 0]
+        v{} = dot v{at}, v{}, v{sum}\n",
+            2 * i,
+            at + 1,
+            2 * i + 1,
+            at + 2,
+            at + 1,
+            at + 3,
+            at + 2
+        );
+        *sum = at + 3;
+    }
+    let yields: Vec<String> = sums.iter().map(|v| format!("v{v}")).collect();
+    let stores: String = (0..accumulators).map(|i| format!("    store v{}[v101, 0], v{}\n", 2 * n + i, 110 + i)).collect();
+    format!(
+        "kernel @chains({params}{}) {{
+    v100 = program_id x
+    v101 = mul v100, 128
+    v102 = dim v0, 1
+    v103 = splat 0.0 : tile<128x64xf32>
+    {} = for v105 in 0..v102 step {step} carry {} {{
+{body}        yield {}
+    }}
+{stores}}}
+",
+        out.join(", "),
+        list(110),
+        carry.join(", "),
+        yields.join(", ")
+    )
+}
+
+/// Chains on every machine, with ragged ends; and lowered as the caller asks for nothing.
+#[test]
+fn chains_of_products_into_one_accumulator() {
+    let shapes = |elem: Scalar, n: u32, accumulators: u32, depth: i64| -> Vec<(Scalar, Vec<i64>)> {
+        let operands = (0..n).flat_map(|_| [(elem, vec![200, depth]), (elem, vec![64, depth])]);
+        operands.chain((0..accumulators).map(|_| (Scalar::F32, vec![200, 64]))).collect()
+    };
+    let cases = [(Scalar::BF16, 64, 1, 2), (Scalar::F16, 32, 1, 3), (Scalar::BF16, 32, 2, 2), (Scalar::F8E4M3, 64, 1, 2)];
+    for (elem, step, accumulators, each) in cases {
+        let source = chains(elem, step, accumulators, each);
+        for depth in [16, 208, 336] {
+            let tensors = shapes(elem, accumulators * each, accumulators, depth);
+            let tensors: Vec<(Scalar, &[i64])> = tensors.iter().map(|(e, s)| (*e, &s[..])).collect();
+            let job = Job { outputs: accumulators as usize, ..Job::new(&source, [2, 1, 1], &tensors, &[]) };
+            let l = job.agrees(&LowerOptions::default());
+            let s = l.plan.specialised().unwrap();
+            assert_eq!((s.dots.len() as u32, s.mixed), (accumulators * each, false), "{}", l.plan);
+        }
+    }
+    // Two sets of consumers; operands A through registers.
+    let source = chains(Scalar::BF16, 64, 1, 2);
+    let tensors = shapes(Scalar::BF16, 2, 1, 208);
+    let tensors: Vec<(Scalar, &[i64])> = tensors.iter().map(|(e, s)| (*e, &s[..])).collect();
+    let job = Job::new(&source, [2, 1, 1], &tensors, &[]);
+    job.agrees(&LowerOptions { consumer_sets: Some(2), ..LowerOptions::default() });
+    job.agrees(&LowerOptions { a_from_registers: Some(true), ..LowerOptions::default() });
+}
+
+/// A sum in the middle of a chain that something else looks at, too, is none of a chain; nor are chains that end in one another's place.
+#[test]
+fn what_is_no_chain_is_declined() {
+    let declined = |source: &str| {
+        let file = text::parse(source).unwrap_or_else(|e| panic!("{e}\n{source}"));
+        let e = lower(&verify(&file.kernels[0]).unwrap(), &sm_90a(), &specialised()).map(|l| l.plan).expect_err(source);
+        let LowerError::NotSpecialised { why, .. } = &e else { panic!("{e}\n{source}") };
+        assert!(matches!(**why, NotSpecialised::Product(NoProduct::NotCarried { .. })), "{e}\n{source}");
+    };
+    let two = chains(Scalar::BF16, 32, 2, 2);
+    declined(&two.replace("yield v223, v233", "yield v233, v223"));
+    declined(&two.replace("yield v223, v233", "yield v223, v213"));
+    let twice = chains(Scalar::BF16, 64, 1, 2).replace("carry v120 = v103", "carry v120 = v103, v121 = v103");
+    declined(&twice.replace("v110 = for", "v110, v111 = for").replace("yield v213", "yield v213, v203"));
 }

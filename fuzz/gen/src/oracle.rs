@@ -114,11 +114,7 @@ pub fn text_round_trip(case: &Case) -> Result<Verdict, Failure> {
 /// The reason of a refusal, with numbers and types blotted out.
 pub fn reason(e: &LowerError) -> String {
     let text = match e {
-        LowerError::Unsupported { what, why, .. } if what.contains("reshape") || what.contains("dot") => {
-            // The rest names types and shapes.
-            format!("unsupported: {}: {}", what.split_whitespace().take(2).collect::<Vec<_>>().join(" "), &why[..why.len().min(40)])
-        }
-        LowerError::Unsupported { what, why, .. } => format!("unsupported: {what}: {why}"),
+        LowerError::Unsupported { why, .. } => format!("unsupported: {why}"),
         LowerError::NotSpecialised { why, .. } => format!("unsupported: the specialised schedule: {why}"),
         LowerError::NoBulkCopy { op, why, .. } => format!("unsupported: `{op}`: {why}"),
         LowerError::NoProduct { op, why, .. } => format!("unsupported: `{op}`: {why}"),

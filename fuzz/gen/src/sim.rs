@@ -30,7 +30,7 @@ fn text_of(kernel: &Kernel, target: &Target, layouts: LayoutChoice, at: &str) ->
     };
     match emit(&lowered.program, target, &EmitOptions::default()) {
         Ok(k) => Ok(Ok(k)),
-        Err(e @ tilelift_nvptx::EmitError::Unsupported { .. }) => Ok(Err(format!("{at}: {e}"))),
+        Err(e @ tilelift_nvptx::EmitError::Unsupported(_)) => Ok(Err(format!("{at}: {e}"))),
         Err(e) => Err(failure(Kind::Malformed, at, e)),
     }
 }

@@ -16,7 +16,7 @@ use crate::ops::{Attr, Op, Task};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
-/// Why nobody can say that a channel does not deadlocks, or that it does.
+/// Why nobody can say that a channel does not deadlock, or that it does.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct ChannelError {
     /// What is wrong, and how to mend it.

@@ -25,7 +25,7 @@ use std::hash::{Hash, Hasher};
 use std::rc::Rc;
 use tilelift_lane::hash::{Map, Set};
 use tilelift_lane::visit::computed;
-use tilelift_lane::{Block, If, Inst, LVal, Place, Program, Role, Roles, Special};
+use tilelift_lane::{Block, If, Inst, LVal, Place, Program, Role, Roles, Special, Unit};
 
 /// States after which a program counts as too complex to prove.
 const MAX_STATES: usize = 1 << 14;
@@ -42,8 +42,8 @@ pub(super) enum End<'a> {
     /// Of a loop's block, by the loop's number.
     Turn(usize),
     Choice(&'a If, bool),
-    /// Of a choice of which nothing is known both blocks are followed: they do no more than read.
-    Either(&'a If),
+    /// Of a choice of which nothing is known both blocks are followed: they do no more than read, or, where nobody meets anybody, multiply.
+    Either(&'a If, bool),
     /// Of a block that lets results leave, if it is run.
     Leave,
 }
@@ -658,6 +658,8 @@ impl<'a> Checker<'a> {
             What::Loop(n) => return self.turn(s, t, n, true),
             What::Choice(c, arms, reads) => return self.choose(s, t, c, (arms, reads)),
             What::Accesses(n) => self.access(s, t, n, self.code.accesses(n))?,
+            // Where only one of two blocks has it, it may not have been done.
+            What::Unit(Unit::FenceUnits) if s.tasks[t].frames.iter().any(|f| matches!(f.end, End::Either(..))) => {}
             What::Unit(u) => {
                 let done = if self.explicit.on { self.explicit_unit(s, t, here, u)? } else { self.unit(s, t, here, u)? };
                 if !done {
@@ -683,7 +685,7 @@ impl<'a> Checker<'a> {
             }
             // Where only one of two blocks has it, it may not come.
             What::Barrier if !self.explicit.on => self.lanes_met(s, t),
-            What::Barrier if s.tasks[t].frames.iter().any(|f| matches!(f.end, End::Either(_))) => {}
+            What::Barrier if s.tasks[t].frames.iter().any(|f| matches!(f.end, End::Either(..))) => {}
             What::Barrier if self.agents[t].is_part(self.program) && s.tasks[t].frames.iter().any(|f| matches!(f.end, End::Leave)) => {}
             What::Barrier if self.agents[t].is_part(self.program) => {
                 let (role, warps) = (self.agents[t].role, self.agents[t].role_warps(self.program));

@@ -1,19 +1,17 @@
 //! Why a verified kernel does not lower: the target lacks something, or a resource runs out.
 
-use crate::reason::{NoBulkCopy, NoProduct, NotSpecialised};
+use crate::reason::{Lacking, Missing, NoAxis, NoBulkCopy, NoProduct, NoRegister, NotAddressed, NotSpecialised, OfScalar, Unsupported};
 use std::fmt;
 use tilelift_ir::layout::LayoutError;
 use tilelift_ir::{Loc, Op};
 
 /// A refusal to lower.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Debug)]
 pub enum LowerError {
     /// The target, or this version, has no way to do it.
     Unsupported {
-        /// What was asked for.
-        what: String,
-        /// Why it can't be had, and what to do instead.
-        why: String,
+        /// What was asked for, and why it can't be had.
+        why: Box<Unsupported>,
         /// The instruction's place in the text, if it has one.
         loc: Loc,
     },
@@ -149,11 +147,6 @@ impl fmt::Display for Unmet {
 }
 
 impl LowerError {
-    /// A refusal: what was asked for, and why it can't be had.
-    pub fn unsupported(what: impl Into<String>, why: impl Into<String>) -> LowerError {
-        LowerError::Unsupported { what: what.into(), why: why.into(), loc: Loc::default() }
-    }
-
     /// True if the program would need more of a resource than the target has.
     pub fn exceeds(&self, of: Resource) -> bool {
         matches!(self, LowerError::ResourceExceeded { resource, .. } if *resource == of)
@@ -208,7 +201,7 @@ impl fmt::Display for LowerError {
             write!(f, "{loc}: ")?;
         }
         match self {
-            LowerError::Unsupported { what, why, .. } => write!(f, "unsupported: {what}: {why}"),
+            LowerError::Unsupported { why, .. } => write!(f, "unsupported: {why}"),
             LowerError::NotSpecialised { why, .. } => write!(f, "unsupported: the specialised schedule: {why}"),
             LowerError::NoBulkCopy { op, why, .. } => write!(f, "unsupported: `{op}`: {why}"),
             LowerError::NoProduct { op, why, .. } => write!(f, "unsupported: `{op}`: {why}"),
@@ -224,8 +217,28 @@ impl fmt::Display for LowerError {
 
 impl std::error::Error for LowerError {}
 
-impl From<LayoutError> for LowerError {
-    fn from(e: LayoutError) -> LowerError {
-        LowerError::unsupported("the layout of a tile", e.to_string())
+impl From<Unsupported> for LowerError {
+    fn from(why: Unsupported) -> LowerError {
+        LowerError::Unsupported { why: Box::new(why), loc: Loc::default() }
     }
+}
+
+macro_rules! reasons {
+    ($($reason:ty => $variant:ident),* $(,)?) => {
+        $(impl From<$reason> for LowerError {
+            fn from(why: $reason) -> LowerError {
+                LowerError::from(Unsupported::$variant(why))
+            }
+        })*
+    };
+}
+
+reasons! {
+    Lacking => Lacking,
+    NotAddressed => Part,
+    LayoutError => Layout,
+    OfScalar => Scalar,
+    NoAxis => Axis,
+    NoRegister => Register,
+    Missing => Missing,
 }

@@ -23,7 +23,7 @@ pub use specialise::{MAX_DEPTH, behind_reshapes, budget, trace};
 pub use swizzled_tile::{ALIGN, SwizzledTile};
 
 use crate::error::{LowerError, Resource, Unmet};
-use crate::reason::NotSpecialised;
+use crate::reason::{NotSpecialised, Unsupported};
 use std::fmt;
 use std::rc::Rc;
 use tilelift_ir::{Inst, Kernel, Op, Scalar, Type};
@@ -184,7 +184,7 @@ pub fn plan_with(kernel: &Kernel, target: &Target, options: &LowerOptions, forms
         None => default_warps(kernel, target),
     };
     if !warps.is_power_of_two() {
-        return Err(LowerError::unsupported(format!("{warps} warps"), "the number of warps must be a power of two"));
+        return Err(Unsupported::Warps(warps).into());
     }
     if warps > target.max_warps {
         return Err(LowerError::ResourceExceeded {

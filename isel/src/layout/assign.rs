@@ -28,6 +28,7 @@ use tilelift_ir::{Inst, Kernel, Op, Region, Type, Value};
 use tilelift_schedule::LowerError;
 use tilelift_schedule::access::GlobalAccess;
 use tilelift_schedule::plan::{Plan, handle};
+use tilelift_schedule::reason::OfScalar;
 
 /// The outcome.
 pub(crate) struct Assignment {
@@ -390,7 +391,7 @@ fn collect(kernel: &Kernel, i: Inst, classes: &mut Classes, links: &mut Vec<(Val
 /// The coalesced layout of a load or store of `v`.
 pub(crate) fn access_layout(kernel: &Kernel, target: &Target, plan: &Plan, i: Inst, v: Value) -> Result<Layout, LowerError> {
     let Type::Tile(t) = kernel.ty(v) else {
-        return Err(LowerError::unsupported("a global access of a scalar", "load or store a tile"));
+        return Err(OfScalar::Access.into());
     };
     if matches!(kernel.insts[i].op, Op::LocalLoad | Op::LocalStore | Op::RemoteLoad | Op::RemoteStore | Op::RemoteStoreAsync) {
         return local_layout(kernel, target, plan, i, &t.shape, t.elem.bytes());
@@ -433,7 +434,7 @@ pub(crate) fn scattered_layout(shape: &[u32], bytes: u32, target: &Target, plan:
 
 fn default_layout(kernel: &Kernel, target: &Target, plan: &Plan, v: Value) -> Result<Layout, LowerError> {
     let Type::Tile(t) = kernel.ty(v) else {
-        return Err(LowerError::unsupported("the layout of a scalar", "scalars have none"));
+        return Err(OfScalar::Layout.into());
     };
     let order: Vec<usize> = (0..t.shape.len()).rev().collect();
     let bytes = t.elem.bytes();

@@ -8,6 +8,7 @@ use tilelift_ir::layout::{Axis, Coord, FragmentMap, Layout};
 use tilelift_ir::{Attr, Inst, Kernel, Precision, Scalar, Type};
 use tilelift_schedule::LowerError;
 use tilelift_schedule::plan::Plan;
+use tilelift_schedule::reason::OfScalar;
 
 /// How a dot runs: on matrix instructions, or by multiply-adds of single lanes.
 #[derive(Clone, Debug)]
@@ -96,7 +97,7 @@ pub(crate) fn plan_dot(kernel: &Kernel, target: &Target, plan: &Plan, i: Inst) -
         return plan_async_dot(kernel, &units.matrix[q.as_u32() as usize], q, plan.warps / units.group_warps, i);
     }
     let (Type::Tile(a), Type::Tile(bt), Type::Tile(c)) = (kernel.ty(d.args[0]), kernel.ty(d.args[1]), kernel.ty(d.args[2])) else {
-        return Err(LowerError::unsupported("a dot of scalars", "use tiles"));
+        return Err(OfScalar::Dot.into());
     };
     if let Some(s) = plan.specialised()
         && let Some(&(_, q)) = s.dots.iter().find(|x| x.0 == i)
@@ -193,7 +194,7 @@ pub(crate) fn plan_dot(kernel: &Kernel, target: &Target, plan: &Plan, i: Inst) -
 fn plan_async_dot(kernel: &Kernel, row: &GroupMatrix, q: GroupMatrixId, groups: u32, i: Inst) -> Result<DotPlan, LowerError> {
     let d = &kernel.insts[i];
     let Type::Tile(c) = kernel.ty(d.args[2]) else {
-        return Err(LowerError::unsupported("a dot of scalars", "use tiles"));
+        return Err(OfScalar::Dot.into());
     };
     let (groups, order) = ([groups, 1], [0, 1]);
     let acc = Rc::new(Layout::fragment(&c.shape, &row.d, &groups, &order)?);

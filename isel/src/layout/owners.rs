@@ -2,7 +2,7 @@
 
 use tilelift_ir::layout::{Axis, Layout};
 
-/// Which bit of which axis owns one bit of the reduced dimension.
+/// Which bit of which axis owns one bit of the dimension that is reduced, scanned or sorted.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Owner {
     Reg(u32),

@@ -16,6 +16,7 @@ use tilelift_ir::layout::Layout;
 use tilelift_ir::reduce::reduce_order;
 use tilelift_ir::{CmpOp, Inst, Op, Region, Scalar, Type, Value};
 use tilelift_schedule::LowerError;
+use tilelift_schedule::reason::OfScalar;
 
 impl Lower<'_> {
     /// The tiles of a combining op in one layout that keeps the bits of the axis apart.
@@ -23,7 +24,7 @@ impl Lower<'_> {
         let kernel = self.kernel;
         let args = &kernel.insts[i].args;
         let Type::Tile(t) = kernel.ty(args[0]) else {
-            return Err(LowerError::unsupported(format!("`{}` of a scalar", kernel.insts[i].op), "it combines tiles"));
+            return Err(OfScalar::Combine(kernel.insts[i].op).into());
         };
         let mut layout = self.layout_of(args[0])?;
         if owners(&layout, dim).is_none() {

@@ -10,6 +10,7 @@ use std::rc::Rc;
 use tilelift_ir::layout::{Axis, Conversion, Layout, RoundTripPlan, SelectStep, SharedOp, Shuffle, ShufflePlan, plan_conversion};
 use tilelift_ir::{CmpOp, Scalar};
 use tilelift_schedule::LowerError;
+use tilelift_schedule::reason::NoRegister;
 
 impl Lower<'_> {
     /// The tile in another layout.
@@ -140,7 +141,5 @@ fn round_trip(
             }
         }
     }
-    out.into_iter()
-        .collect::<Option<Vec<LVal>>>()
-        .ok_or_else(|| LowerError::unsupported("a conversion", "its plan leaves a register without a value"))
+    out.into_iter().collect::<Option<Vec<LVal>>>().ok_or_else(|| NoRegister::Conversion.into())
 }

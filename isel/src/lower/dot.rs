@@ -18,6 +18,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 use tilelift_ir::layout::{AccessColumns, Axis, Layout, LdMatrixPlan, SharedOp, ldmatrix_applies, vectors_without};
 use tilelift_ir::{Attr, Inst, Precision, Scalar, Value};
+use tilelift_schedule::reason::{Missing, Product, Unsupported};
 use tilelift_schedule::{LowerError, Resource};
 
 /// Where the fragments of an operand come from.
@@ -76,10 +77,7 @@ impl Operand {
 
     /// The words of the fragment at a coordinate.
     fn fragment(&mut self, b: &mut LaneBuilder, at: (u32, u32), registers: u32) -> Result<Vals, LowerError> {
-        let base = *self
-            .bases
-            .get(&at)
-            .ok_or_else(|| LowerError::unsupported("a dot", format!("its operand layout has no fragment at {at:?}")))?;
+        let base = *self.bases.get(&at).ok_or_else(|| Unsupported::Fragment(Product::Dot, at.into()))?;
         (0..registers / self.per_word).map(|w| self.word(b, base + w * self.per_word)).collect()
     }
 
@@ -152,7 +150,7 @@ impl Operand {
     /// Fetches the elements of one word one by one.
     fn gather(&mut self, b: &mut LaneBuilder, first: u32) -> Result<LVal, LowerError> {
         let Source::Vectors { columns, staged, .. } = &self.source else {
-            return Err(LowerError::unsupported("a dot", "a matrix load does not fill whole words"));
+            return Err(Missing::Word.into());
         };
         let points = SharedPoints::new(b, columns, staged.base);
         let mut parts = Vec::new();
@@ -250,7 +248,7 @@ impl Lower<'_> {
     pub(super) fn dot(&mut self, b: &mut LaneBuilder, i: Inst) -> Result<(), LowerError> {
         let d = &self.kernel.insts[i];
         let Some(plan) = self.assigned.dots[i].clone() else {
-            return Err(LowerError::unsupported("a dot", "it has no plan"));
+            return Err(Missing::DotPlan.into());
         };
         if let Some(q) = plan.group {
             self.group_dot(b, i, &plan, q)?;

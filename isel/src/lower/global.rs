@@ -18,6 +18,7 @@ use tilelift_ir::layout::{AccessColumns, Axis, Layout, vectors_without};
 use tilelift_ir::{Attr, CacheHint, CmpOp, Extent, Inst, Type, Value, ValueDef};
 use tilelift_schedule::LowerError;
 use tilelift_schedule::access::{GlobalAccess, access_layout_for};
+use tilelift_schedule::reason::NoRegister;
 
 /// Addresses and guards of one access in one layout.
 pub(super) struct Points<'k> {
@@ -262,10 +263,7 @@ impl Lower<'_> {
             }
         }
         // Registers that are copies of another hold the same value.
-        (0..out.len())
-            .map(|r| out[r].or(out[r & !(free as usize)]))
-            .collect::<Option<Vec<LVal>>>()
-            .ok_or_else(|| LowerError::unsupported("a load", "a register has no value in its layout"))
+        (0..out.len()).map(|r| out[r].or(out[r & !(free as usize)])).collect::<Option<Vec<LVal>>>().ok_or_else(|| NoRegister::Load.into())
     }
 
     pub(super) fn store(&mut self, b: &mut LaneBuilder, i: Inst) -> Result<(), LowerError> {

@@ -17,6 +17,7 @@ use std::rc::Rc;
 use tilelift_ir::layout::{Axis, Layout};
 use tilelift_ir::{Attr, CmpOp, Extent, Inst, MemoryOrder, Scope, Value};
 use tilelift_schedule::LowerError;
+use tilelift_schedule::reason::Missing;
 
 /// For each register the first one that holds the same element.
 pub(super) fn first_copies(layout: &Layout) -> Vec<usize> {
@@ -133,7 +134,7 @@ impl Lower<'_> {
         let kernel = self.kernel;
         let d = &kernel.insts[i];
         let result = d.results[0];
-        let t = kernel.ty(result).as_tile().cloned().ok_or_else(|| LowerError::unsupported("an update", "it makes no tile"))?;
+        let t = kernel.ty(result).as_tile().cloned().ok_or(Missing::UpdateTile)?;
         let mut layout = self.layout_of(result)?;
         if !plain_copies(&layout) {
             layout = Rc::new(scattered_layout(&t.shape, t.elem.bytes(), self.target, &self.plan)?);
@@ -167,7 +168,7 @@ impl Lower<'_> {
             let kind = match (&compare, d.attrs.first()) {
                 (Some(c), _) => AtomicKind::Cas(c.regs[r]),
                 (None, Some(Attr::Atomic(op))) => AtomicKind::Op(*op),
-                (None, _) => return Err(LowerError::unsupported("an update", "it does not say what to do")),
+                (None, _) => return Err(Missing::UpdateOp.into()),
             };
             let guard = b.and_guard(writer, guard);
             let value = value.regs[r];

@@ -52,6 +52,7 @@ use tilelift_ir::layout::Layout;
 use tilelift_ir::{Attr, Effects, Inst, Kernel, Op, Region, Type, Value};
 use tilelift_schedule::plan::{Plan, is_panels, ring_loads, staged_loads};
 use tilelift_schedule::program::Refusal;
+use tilelift_schedule::reason::{Lacking, Location, Unsupported};
 use tilelift_schedule::{LowerError, Resource};
 
 /// A lowered kernel.
@@ -390,10 +391,7 @@ impl<'a> Lower<'a> {
             }
             Op::Assert => self.assert(b, i)?,
             Op::Print => {
-                return Err(LowerError::unsupported(
-                    format!("`print` on {}", self.target.name),
-                    "no target table offers printing; run the kernel in the interpreter, or store the values",
-                ));
+                return Err(Lacking::Print(self.target.name).into());
             }
             tilelift_ir::explicit_ops!() => self.explicit_inst(b, i)?,
             Op::Dot => self.dot(b, i)?,
@@ -420,7 +418,7 @@ impl<'a> Lower<'a> {
         match &self.values[v] {
             Some(ValueLocation::Scalar(l)) => Ok(*l),
             Some(ValueLocation::Tile(_) | ValueLocation::Staged(_) | ValueLocation::Local(_) | ValueLocation::Words(_)) | None => {
-                Err(LowerError::unsupported(format!("{v} as a scalar"), "it is no scalar value here"))
+                Err(Unsupported::Location(v, Location::Scalar).into())
             }
         }
     }
@@ -437,7 +435,7 @@ impl<'a> Lower<'a> {
         }
         match self.assigned.layout(v) {
             Some(l) => Ok(l.clone()),
-            None => Err(LowerError::unsupported(format!("{v} as a tile"), "it has no layout")),
+            None => Err(Unsupported::Location(v, Location::Tile).into()),
         }
     }
 
@@ -457,7 +455,7 @@ impl<'a> Lower<'a> {
         let held = match &self.values[v] {
             Some(ValueLocation::Tile(t)) => t.clone(),
             Some(ValueLocation::Scalar(_) | ValueLocation::Staged(_) | ValueLocation::Local(_) | ValueLocation::Words(_)) | None => {
-                return Err(LowerError::unsupported(format!("{v} as a tile in registers"), "it is no tile value here"));
+                return Err(Unsupported::Location(v, Location::Registers).into());
             }
         };
         if same(&held.layout) {

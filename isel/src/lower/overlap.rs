@@ -19,6 +19,7 @@ use std::rc::Rc;
 use tilelift_ir::{CmpOp, Inst, Region, Value};
 use tilelift_schedule::LowerError;
 use tilelift_schedule::plan::{Overlap, is_zero};
+use tilelift_schedule::reason::Missing;
 
 /// What the late products of a step need: the words of each operand A by fragment, and the sums; no sum means zero.
 #[derive(Default)]
@@ -204,7 +205,7 @@ impl Lower<'_> {
 
     fn planned(&self, i: Inst) -> Result<(Rc<DotPlan>, GroupMatrixId), LowerError> {
         let found = self.assigned.dots[i].clone().and_then(|p| Some((p.clone(), p.group?)));
-        found.ok_or_else(|| LowerError::unsupported("a dot", "it has no plan"))
+        found.ok_or_else(|| Missing::DotPlan.into())
     }
 
     /// Forgets conversions of what a step makes: the same instructions are lowered again for another step.
@@ -238,7 +239,7 @@ impl Lower<'_> {
             let (plan, q) = self.planned(i)?;
             match self.left(b, i, &plan, q)? {
                 SourceA::Regs(words) => out.register_a.push(words),
-                SourceA::Shared { .. } => return Err(LowerError::unsupported("a dot", "its operand A is not in registers")),
+                SourceA::Shared { .. } => return Err(Missing::RegisterA.into()),
             }
             let c = self.kernel.insts[i].args[2];
             out.sums.push(if is_zero(self.kernel, c) { None } else { Some(self.tile(b, c, &plan.d)?.regs.clone()) });

@@ -14,6 +14,7 @@ use tilelift_ir::layout::Layout;
 use tilelift_ir::{Inst, Scalar};
 use tilelift_schedule::LowerError;
 use tilelift_schedule::access::{GlobalAccess, access_layout_for};
+use tilelift_schedule::reason::Unsupported;
 
 fn shift(b: &mut LaneBuilder, op: BinOp, v: LVal, by: u32) -> LVal {
     let by = b.i32(i64::from(by));
@@ -99,10 +100,7 @@ impl Lower<'_> {
     pub(super) fn byte_indices(&self, b: &mut LaneBuilder, access: &GlobalAccess<'_>) -> Result<Vec<LVal>, LowerError> {
         let mut indices = self.index_values(&access.indices)?;
         if !access.whole_bytes {
-            return Err(LowerError::unsupported(
-                "an access that may begin inside a byte",
-                "the innermost index is not known to be even: make it a multiple of an even number, or promise that it is (`assume …, multiple 2`)",
-            ));
+            return Err(Unsupported::InsideByte.into());
         }
         if let Some(last) = indices.last_mut() {
             *last = shift(b, BinOp::ShrS, *last, 1);

@@ -14,6 +14,7 @@ use tilelift_ir::layout::{AccessColumns, Axis, coalesced, vectors_without};
 use tilelift_ir::{Attr, Inst};
 use tilelift_schedule::LowerError;
 use tilelift_schedule::access::GlobalAccess;
+use tilelift_schedule::reason::Missing;
 
 /// Bytes of a line of the caches, of which one request is enough.
 const LINE: u32 = 128;
@@ -21,7 +22,7 @@ const LINE: u32 = 128;
 impl Lower<'_> {
     pub(super) fn prefetch(&mut self, b: &mut LaneBuilder, i: Inst) -> Result<(), LowerError> {
         let Some(Attr::Offsets(extents)) = self.kernel.insts[i].attrs.first() else {
-            return Err(LowerError::unsupported("a prefetch", "it has no extents"));
+            return Err(Missing::Extents.into());
         };
         let access = GlobalAccess::of(self.kernel, i);
         let mut shape = extents.clone();

@@ -20,6 +20,7 @@ use std::rc::Rc;
 use tilelift_ir::layout::{Axis, Layout};
 use tilelift_ir::{Attr, Inst, Type};
 use tilelift_schedule::LowerError;
+use tilelift_schedule::reason::{Missing, NoRegister};
 
 /// Where a coordinate goes in shared memory.
 #[derive(Clone, Copy)]
@@ -128,7 +129,7 @@ impl Lower<'_> {
     pub(super) fn slice(&mut self, b: &mut LaneBuilder, i: Inst) -> Result<(), LowerError> {
         let d = &self.kernel.insts[i];
         let Some(Attr::Offsets(offsets)) = d.attrs.first() else {
-            return Err(LowerError::unsupported("a slice", "it has no offsets"));
+            return Err(Missing::Offsets.into());
         };
         let tile = self.own_tile(b, d.args[0])?;
         let to = self.layout_of(d.results[0])?.shape().to_vec();
@@ -230,7 +231,7 @@ fn chunk(layout: &Layout, dim: usize, at: u32, regs: &[LVal]) -> Result<(Layout,
         out[to[r] as usize] = Some(v);
     }
     let out: Option<Vec<LVal>> = out.into_iter().collect();
-    Ok((sliced, out.ok_or_else(|| LowerError::unsupported("a part of a tile", "its layout has a register without a value"))?))
+    Ok((sliced, out.ok_or(NoRegister::Part)?))
 }
 
 /// How a tile is cut into chunks, and the number of the wanted one along each cut dimension, from the first; see [`chunks`].

@@ -14,6 +14,7 @@ use tilelift_ir::reduce::reduce_order;
 use tilelift_ir::{Attr, CmpOp, Inst, Op, ReduceOp, Scalar, TileType, Type, Value};
 use tilelift_schedule::LowerError;
 use tilelift_schedule::plan::Plan;
+use tilelift_schedule::reason::{Missing, NoAxis, NoRegister};
 
 pub(super) fn combine_op(r: ReduceOp) -> Op {
     match r {
@@ -56,7 +57,7 @@ impl Lower<'_> {
     pub(super) fn reduce(&mut self, b: &mut LaneBuilder, i: Inst) -> Result<(), LowerError> {
         let d = &self.kernel.insts[i];
         let (Some(Attr::Reduce(r)), Type::Tile(t)) = (d.attrs.first(), self.kernel.ty(d.args[0])) else {
-            return Err(LowerError::unsupported("a reduction", "it has no op or no tile"));
+            return Err(Missing::Reduce.into());
         };
         let dim = self.dim_attr(i);
         let mut tile = self.own_tile(b, d.args[0])?;
@@ -67,7 +68,7 @@ impl Lower<'_> {
             owned = owners(&tile.layout, dim);
         }
         let Some(owned) = owned else {
-            return Err(LowerError::unsupported(format!("a reduction of {t}"), "no layout keeps the bits of its axis apart"));
+            return Err(NoAxis::Reduce(t.clone()).into());
         };
 
         // Truth values are combined as words.
@@ -87,10 +88,7 @@ impl Lower<'_> {
 
     /// The owners of the bits of an axis of a layout that keeps them apart.
     pub(super) fn owned(&self, layout: &Layout, dim: usize, i: Inst) -> Result<Vec<Owner>, LowerError> {
-        owners(layout, dim).ok_or_else(|| {
-            let what = format!("`{}` along axis {dim} of {:?}", self.kernel.insts[i].op, layout.shape());
-            LowerError::unsupported(what, "no layout keeps the bits of its axis apart")
-        })
+        owners(layout, dim).ok_or_else(|| NoAxis::Along(self.kernel.insts[i].op, dim, layout.shape().to_vec()).into())
     }
 
     /// Positions of extremes. Elements become integers of the same order (a NaN above all), the larger key wins, then the lower
@@ -98,7 +96,7 @@ impl Lower<'_> {
     pub(super) fn arg_reduce(&mut self, b: &mut LaneBuilder, i: Inst, largest: bool) -> Result<(), LowerError> {
         let d = &self.kernel.insts[i];
         let Type::Tile(t) = self.kernel.ty(d.args[0]) else {
-            return Err(LowerError::unsupported("a position of an extreme", "its operand is no tile"));
+            return Err(Missing::Extreme.into());
         };
         let dim = self.dim_attr(i);
         let mut tile = self.own_tile(b, d.args[0])?;
@@ -109,7 +107,7 @@ impl Lower<'_> {
             owned = owners(&tile.layout, dim);
         }
         let Some(owned) = owned else {
-            return Err(LowerError::unsupported(format!("`{}` of {t}", d.op), "no layout keeps the bits of its axis apart"));
+            return Err(NoAxis::Of(d.op, t.clone()).into());
         };
         let key = if t.elem.bits() == 64 { LTy::I64 } else { LTy::I32 };
         let coords = Coords::new(b, &tile.layout);
@@ -184,10 +182,7 @@ impl Lower<'_> {
         for (r, v) in live.iter().enumerate().filter(|(_, v)| v.is_some()) {
             regs[to_result[r] as usize] = *v;
         }
-        let regs = regs
-            .into_iter()
-            .collect::<Option<Vec<LVal>>>()
-            .ok_or_else(|| LowerError::unsupported("a reduction", "its result layout has a register without a value"))?;
+        let regs = regs.into_iter().collect::<Option<Vec<LVal>>>().ok_or(NoRegister::Reduce)?;
         if let Type::Scalar(_) = self.kernel.ty(result) {
             self.values[result] = Some(ValueLocation::Scalar(regs[0]));
         } else {

@@ -26,6 +26,7 @@ use tilelift_ir::{CmpOp, Effects, GridAxis, Inst, Op, Region, Type, Value};
 use tilelift_schedule::LowerError;
 use tilelift_schedule::channel::Channel;
 use tilelift_schedule::plan::{ALIGN, Specialised, is_view, is_zero};
+use tilelift_schedule::reason::{Missing, Unsupported};
 
 /// What lowering a role needs to know.
 pub(super) struct RoleState {
@@ -61,11 +62,11 @@ const AXES: [GridAxis; 3] = [GridAxis::X, GridAxis::Y, GridAxis::Z];
 
 impl Lower<'_> {
     pub(super) fn role_state(&self) -> Result<&RoleState, LowerError> {
-        self.role.as_ref().ok_or_else(|| LowerError::unsupported("a role", "the kernel is not specialised"))
+        self.role.as_ref().ok_or_else(|| Missing::Role.into())
     }
 
     pub(super) fn role_mut(&mut self) -> Result<&mut RoleState, LowerError> {
-        self.role.as_mut().ok_or_else(|| LowerError::unsupported("a role", "the kernel is not specialised"))
+        self.role.as_mut().ok_or_else(|| Missing::Role.into())
     }
 
     /// True for what the ring makes of no concern to the consumers: loads into it, and other views of what is there.
@@ -82,7 +83,7 @@ impl Lower<'_> {
     /// Lowers the whole kernel.
     pub(super) fn specialised(&mut self, b: &mut LaneBuilder, plan: &Rc<Specialised>) -> Result<(), LowerError> {
         let Some(units) = &self.target.units else {
-            return Err(LowerError::unsupported("a specialised kernel", "the target has no units"));
+            return Err(Missing::Units.into());
         };
         let group = units.group_warps;
         let boxes =
@@ -101,7 +102,7 @@ impl Lower<'_> {
         let load_maps = boxes(self, &plan.loads, None, b);
         let store_maps = boxes(self, &plan.stores, Some(rows), b);
         let channel = Channel::new(plan.depth, plan.consumers, plan.stage_bytes, plan.in_flight);
-        channel.check().map_err(|e| LowerError::unsupported("the ring of a specialised loop", e.to_string()))?;
+        channel.check().map_err(Unsupported::Ring)?;
         let bytes = RingBytes::of(plan, &channel);
         let rings: Vec<AllocId> = bytes.loads.iter().map(|&n| b.alloc_aligned(n, ALIGN, "ring of operands")).collect();
         let own = |b: &mut LaneBuilder| bytes.stores.iter().map(|&n| b.alloc_aligned(n, ALIGN, "results")).collect();

@@ -20,6 +20,7 @@ use std::rc::Rc;
 use tilelift_ir::layout::{Axis, Layout};
 use tilelift_ir::{Attr, CmpOp, Inst, Scalar, Type};
 use tilelift_schedule::LowerError;
+use tilelift_schedule::reason::Missing;
 
 /// The state of a scan: per register what is scanned and the total of its block.
 pub(super) struct Scan {
@@ -46,7 +47,7 @@ impl Lower<'_> {
     pub(super) fn scan(&mut self, b: &mut LaneBuilder, i: Inst, reverse: bool) -> Result<(), LowerError> {
         let d = &self.kernel.insts[i];
         let (Some(Attr::Reduce(op)), Type::Tile(t)) = (d.attrs.first(), self.kernel.ty(d.args[0])) else {
-            return Err(LowerError::unsupported("a scan", "it has no op or no tile"));
+            return Err(Missing::Scan.into());
         };
         let dim = self.dim_attr(i);
         let mut tile = self.own_tile(b, d.args[0])?;

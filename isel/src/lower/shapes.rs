@@ -11,13 +11,14 @@ use std::rc::Rc;
 use tilelift_ir::layout::{Axis, Layout};
 use tilelift_ir::{Attr, Inst, Scalar, Type};
 use tilelift_schedule::LowerError;
+use tilelift_schedule::reason::{Missing, OfScalar};
 
 impl Lower<'_> {
     pub(super) fn broadcast(&mut self, b: &mut LaneBuilder, i: Inst) -> Result<(), LowerError> {
         let d = &self.kernel.insts[i];
         let layout = self.layout_of(d.results[0])?;
         let (Type::Tile(from), Type::Tile(to)) = (self.kernel.ty(d.args[0]), self.kernel.ty(d.results[0])) else {
-            return Err(LowerError::unsupported("a broadcast of a scalar", "use splat"));
+            return Err(OfScalar::Broadcast.into());
         };
         let mut source = (*layout).clone();
         let mut map: Vec<u32> = (0..layout.size(Axis::Reg)).collect();
@@ -71,7 +72,7 @@ impl Lower<'_> {
             }
             (Type::View(_) | Type::Shared(_) | Type::Barrier(_) | Type::Channel(_), _)
             | (_, Type::View(_) | Type::Shared(_) | Type::Barrier(_) | Type::Channel(_)) => {
-                return Err(LowerError::unsupported("a reshape of a view or handle", "they keep their shape"));
+                return Err(Missing::Reshape.into());
             }
         }
         Ok(())
@@ -103,7 +104,7 @@ impl Lower<'_> {
     pub(super) fn transpose(&mut self, b: &mut LaneBuilder, i: Inst) -> Result<(), LowerError> {
         let d = &self.kernel.insts[i];
         let Some(Attr::Perm(p)) = d.attrs.first() else {
-            return Err(LowerError::unsupported("a transpose", "it has no permutation"));
+            return Err(Missing::Permutation.into());
         };
         let perm: Vec<usize> = p.iter().map(|&x| x as usize).collect();
         if let Some(ValueLocation::Staged(s)) = &self.values[d.args[0]] {

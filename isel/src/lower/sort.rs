@@ -19,10 +19,12 @@ use super::shared::representative;
 use super::{Lower, Tile, sizes};
 use crate::lane::{Atomic, AtomicKind, BinOp, LTy, LVal, LaneBuilder, ShuffleFrom, Space, Special, Target};
 use crate::layout::assign::scattered_layout;
+use crate::layout::{Owner, owners};
 use std::rc::Rc;
 use tilelift_ir::layout::{Axis, Layout};
 use tilelift_ir::{AtomicOp, Attr, CmpOp, Inst, Kernel, MemoryOrder, Op, Scalar, Scope, SortOrder};
 use tilelift_schedule::plan::Plan;
+use tilelift_schedule::reason::NoAxis;
 use tilelift_schedule::{LowerError, Resource};
 
 /// Shared memory for an exchange between warps.
@@ -199,39 +201,6 @@ fn choose(b: &mut LaneBuilder, c: LVal, x: Item, y: Item) -> Item {
     Item { key, place }
 }
 
-/// Which bit of which axis owns a bit of the sorted dimension.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Owner {
-    Reg(u32),
-    Lane(u32),
-    Warp(u32),
-}
-
-/// The owner of each bit of dimension `dim` of a layout made here.
-fn owners(layout: &Layout, dim: usize) -> Option<Vec<Owner>> {
-    let bits = layout.shape()[dim].trailing_zeros() as usize;
-    let mut found = vec![None; bits];
-    for axis in [Axis::Reg, Axis::Lane, Axis::Warp] {
-        for i in 0..layout.bits(axis) {
-            let c = layout.column(axis, i);
-            if c[dim] == 0 {
-                continue;
-            }
-            let alone = c[dim].is_power_of_two() && c.iter().enumerate().all(|(k, &x)| k == dim || x == 0);
-            let slot = found.get_mut(c[dim].trailing_zeros() as usize)?;
-            if !alone || slot.is_some() {
-                return None;
-            }
-            *slot = Some(match axis {
-                Axis::Lane => Owner::Lane(i),
-                Axis::Warp => Owner::Warp(i),
-                _ => Owner::Reg(i),
-            });
-        }
-    }
-    found.into_iter().collect()
-}
-
 impl Lower<'_> {
     pub(super) fn sort(&mut self, b: &mut LaneBuilder, i: Inst) -> Result<(), LowerError> {
         let d = &self.kernel.insts[i];
@@ -256,7 +225,7 @@ impl Lower<'_> {
             });
         }
         let Some(owned) = owners(&layout, dim) else {
-            return Err(LowerError::unsupported("a sort", "no layout keeps the bits of its axis apart"));
+            return Err(NoAxis::Sort.into());
         };
         let strides = row_major(&shape);
         let elements: u64 = shape.iter().map(|&e| u64::from(e)).product();

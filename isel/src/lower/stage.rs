@@ -23,6 +23,7 @@ use tilelift_ir::layout::{AccessColumns, Axis, Layout, SharedMap, SharedOp, coal
 use tilelift_ir::{CmpOp, Effects, Inst, Op, Scalar, Type, Value};
 use tilelift_schedule::LowerError;
 use tilelift_schedule::access::GlobalAccess;
+use tilelift_schedule::reason::{Location, OfScalar, Unsupported};
 
 /// A tile in shared memory.
 #[derive(Clone, Debug)]
@@ -86,7 +87,7 @@ impl Lower<'_> {
         let elem = access.view.elem;
         let bytes = elem.bytes();
         let Type::Tile(t) = self.kernel.ty(self.kernel.insts[i].results[0]) else {
-            return Err(LowerError::unsupported("a load of a scalar", "load a tile"));
+            return Err(OfScalar::Load.into());
         };
         let order = access.order();
         let vec = legal_width(access.vector_elements(self.target.vector_bytes), elem);
@@ -324,7 +325,7 @@ impl Lower<'_> {
             return Ok(*l);
         }
         let Some(i) = self.kernel.def_inst(v) else {
-            return Err(LowerError::unsupported(format!("{v} ahead of its iteration"), "it is carried by the loop"));
+            return Err(Unsupported::Location(v, Location::Ahead).into());
         };
         let d = &self.kernel.insts[i];
         let l = match d.op {

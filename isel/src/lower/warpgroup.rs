@@ -18,6 +18,7 @@ use tilelift_ir::{Inst, Value};
 use tilelift_schedule::LowerError;
 use tilelift_schedule::access::GlobalAccess;
 use tilelift_schedule::plan::{ALIGN, SwizzledTile, behind_reshapes, is_zero, trace};
+use tilelift_schedule::reason::{Location, Missing, OfScalar, Product, Unsupported};
 
 /// A sum that the main loop carries.
 pub(super) struct Sum {
@@ -56,9 +57,7 @@ impl SourceA {
             }
             SourceA::Regs(fragments) => {
                 let at = (r * consumers * row.m, k);
-                let words = fragments
-                    .get(&at)
-                    .ok_or_else(|| LowerError::unsupported("a dot", format!("the layout of its operand A has no fragment at {at:?}")))?;
+                let words = fragments.get(&at).ok_or_else(|| Unsupported::Fragment(Product::GroupDot, at.into()))?;
                 Ok(OperandA::Regs(words.clone()))
             }
         }
@@ -93,7 +92,7 @@ impl Lower<'_> {
             match &self.values[v] {
                 Some(ValueLocation::Tile(t)) => out.extend_from_slice(&t.regs),
                 Some(ValueLocation::Scalar(_) | ValueLocation::Staged(_) | ValueLocation::Local(_) | ValueLocation::Words(_)) | None => {
-                    return Err(LowerError::unsupported(format!("{v} as a sum"), "it is no tile in registers"));
+                    return Err(Unsupported::Location(v, Location::Accumulator).into());
                 }
             }
         }
@@ -102,9 +101,7 @@ impl Lower<'_> {
 
     fn group_row(&self, q: GroupMatrixId) -> Result<&GroupMatrix, LowerError> {
         let units = self.target.units.as_ref();
-        units
-            .and_then(|u| u.matrix.get(q.as_u32() as usize))
-            .ok_or_else(|| LowerError::unsupported("a dot", "the target has no such group matrix instruction"))
+        units.and_then(|u| u.matrix.get(q.as_u32() as usize)).ok_or_else(|| Missing::DotInstruction.into())
     }
 
     /// The number of the lane's group among the consumers.
@@ -123,7 +120,7 @@ impl Lower<'_> {
         let at = found.and_then(|(load, c)| plan.loads.iter().position(|l| l.0 == load).map(|n| (n, c)));
         match at {
             Some((n, c)) => Ok((n, plan.loads[n].1.clone(), c == k_dim)),
-            None => Err(LowerError::unsupported(format!("{v} as an operand of a group matrix instruction"), "it is not in the ring")),
+            None => Err(Unsupported::Location(v, Location::Ring).into()),
         }
     }
 
@@ -133,7 +130,7 @@ impl Lower<'_> {
         let kept = self.group_row(q)?.kept_depth;
         let role = self.role_state()?;
         let Some([_, later]) = role.reading else {
-            return Err(LowerError::unsupported("a dot", "it is not in the loop that was specialised"));
+            return Err(Missing::DotInLoop.into());
         };
         let (mixed, fetched) = (role.plan.mixed, role.fetched.get(&i).cloned());
         // The products alone, where lanes add them to the sum.
@@ -215,7 +212,7 @@ impl Lower<'_> {
     fn ring_base(&self, b: &mut LaneBuilder, load: usize, tile: &SwizzledTile) -> Result<LVal, LowerError> {
         let role = self.role_state()?;
         let Some([slot, _]) = role.reading else {
-            return Err(LowerError::unsupported("a dot", "it is not in the loop that was specialised"));
+            return Err(Missing::DotInLoop.into());
         };
         Ok(super::stage::slot_base(b, role.rings[load], slot, tile.bytes().next_multiple_of(ALIGN)))
     }
@@ -252,14 +249,14 @@ impl Lower<'_> {
         row: &GroupMatrix,
     ) -> Result<SourceA, LowerError> {
         let Some(map) = &row.a else {
-            return Err(LowerError::unsupported("an operand A in registers", format!("{} takes no such operand", row.name)));
+            return Err(Unsupported::RegisterA(row.name).into());
         };
         let group_warps = self.target.units.as_ref().map_or(1, |u| u.group_warps);
         let consumers = self.role_state()?.plan.consumers;
         let alloc = self.role_state()?.rings[number];
         let base = self.ring_base(b, number, tile)?;
         let Some([rows, depth]) = self.kernel.ty(self.kernel.insts[i].args[0]).as_tile().map(|t| [t.shape[0], t.shape[1]]) else {
-            return Err(LowerError::unsupported("a dot of scalars", "use tiles"));
+            return Err(OfScalar::Dot.into());
         };
         let (size, share) = (tile.elem.bytes(), consumers * row.m);
         let right = if along { tile.per } else { depth };
@@ -397,7 +394,7 @@ pub(super) fn a_words(
     row: &GroupMatrix,
 ) -> Result<BTreeMap<(u32, u32), Vals>, LowerError> {
     let Some(map) = &row.a else {
-        return Err(LowerError::unsupported("an operand A in registers", format!("{} takes no such operand", row.name)));
+        return Err(Unsupported::RegisterA(row.name).into());
     };
     let per_word = (4 / row.operand.bytes()).max(1) as usize;
     let mut fragments = BTreeMap::new();

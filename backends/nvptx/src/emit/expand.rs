@@ -2,8 +2,8 @@
 
 use super::text::{Opnd, Reg};
 use super::{Class, Emitter};
-use crate::error::EmitError;
-use crate::rules::{self, Body, Key};
+use crate::error::{Computation, EmitError, NoText};
+use crate::rules::{self, Body, Key, NoRule};
 use tilelift_ir::Scalar;
 use tilelift_isel::lane::{Inst, LTy, LVal};
 
@@ -32,12 +32,12 @@ impl Emitter<'_> {
     /// Prints an instruction that computes one value from up to three.
     pub(super) fn compute(&mut self, inst: &Inst) -> Result<(), EmitError> {
         let Some((key, ty, dst, operands)) = self.parts(inst) else {
-            return Err(unsupported(Key::Plain(inst.code()), LTy::B32, "it makes several values, or none, and has no text of its own"));
+            return Err(unsupported(Key::Plain(inst.code()), LTy::B32, NoRule::Results));
         };
         let b = operands[1].and_then(|v| self.defs.constant(v));
         let found = rules::select(key, ty, b);
         let Some((rule, k)) = found else {
-            let why = rules::refusal(key, ty).unwrap_or("no rule is filed for this type; cast the operands");
+            let why = rules::refusal(key, ty).unwrap_or(NoRule::Unfiled);
             return Err(unsupported(key, ty, why));
         };
         let d = self.home(dst);
@@ -84,7 +84,7 @@ impl Emitter<'_> {
             Key::Un(_) | Key::Bin(_) | Key::Plain(_) | Key::Bits(_) => (key, ty, LTy::F32, half(ty)),
         };
         let Some(Body::Lines(lines)) = rules::select(key, to, None).map(|(r, _)| r.body) else {
-            return Err(unsupported(key, ty, "its f32 rule is missing; cast the operands"));
+            return Err(unsupported(key, ty, NoRule::ViaF32));
         };
         let wide = values.map(|v| v.map(|v| self.widen(from, v)));
         let Some(narrow) = narrow else {
@@ -237,6 +237,6 @@ fn scratch_class(letter: u8) -> Class {
     }
 }
 
-fn unsupported(key: Key, ty: LTy, reason: &'static str) -> EmitError {
-    EmitError::Unsupported { what: format!("{key:?} on {ty}").to_lowercase(), reason }
+fn unsupported(key: Key, ty: LTy, why: NoRule) -> EmitError {
+    EmitError::Unsupported(NoText::Computation(Computation { key, ty }, why))
 }

@@ -22,7 +22,7 @@ mod units;
 
 use crate::analysis::{Address, Base, Def, Defs, Renewal, Renewals, Webs};
 use crate::class::{Class, memory_type};
-use crate::error::EmitError;
+use crate::error::{EmitError, Invalid, Limit, NoText};
 use crate::target::{matrix_version, ptx_version};
 use cranelift_entity::SecondaryMap;
 use std::collections::BTreeMap;
@@ -103,17 +103,12 @@ fn check(program: &Program, target: &Target, options: &EmitOptions) -> Result<(u
         if need > have { Err(EmitError::TooLarge { what, need, have, target: target.name }) } else { Ok(()) }
     };
     if program.lanes != target.lanes {
-        return Err(EmitError::Invalid {
-            detail: format!("{} lanes per warp; {} has {}, lower the kernel for it", program.lanes, target.name, target.lanes),
-        });
+        return Err(EmitError::Invalid(Invalid::Lanes { got: program.lanes, want: target.lanes, target: target.name }));
     }
-    limit("warps", program.warps.into(), target.max_warps.into())?;
-    limit("bytes of shared memory", program.shared_bytes.into(), target.shared_bytes.into())?;
-    verify(program, target).map_err(|e| EmitError::Invalid { detail: e.to_string() })?;
-    let need = ptx_version(target.name).ok_or(EmitError::Unsupported {
-        what: format!("target {}", target.name),
-        reason: "it is no NVIDIA target; take one from tilelift_nvptx::by_name",
-    })?;
+    limit(Limit::Warps, program.warps.into(), target.max_warps.into())?;
+    limit(Limit::SharedBytes, program.shared_bytes.into(), target.shared_bytes.into())?;
+    verify(program, target).map_err(|e| EmitError::Invalid(Invalid::Program(Box::new(e))))?;
+    let need = ptx_version(target.name).ok_or(EmitError::Unsupported(NoText::Target(target.name)))?;
     let need = newest(&program.body, target).map_or(need, |v| v.max(need));
     match options.max_version {
         Some(cap) if cap < need => Err(EmitError::Version { need, cap, target: target.name }),

@@ -11,7 +11,7 @@
 use super::text::{Opnd, Reg};
 use super::{Class, Emitter, Top};
 use crate::analysis::{Address, Base, Renewal};
-use crate::error::EmitError;
+use crate::error::{EmitError, Limit, NoText};
 use smallvec::SmallVec;
 use tilelift_isel::GroupMatrix;
 use tilelift_isel::lane::{Block, GroupOperand, Inst, LVal, Multiply, OperandA, Panels, Place, Role, Roles, Unit};
@@ -111,7 +111,7 @@ impl Emitter<'_> {
             self.role = Some(RoleText { warps: if r.single { 1 } else { r.warps }, single: r.single, warp: number, barrier });
             barrier += barriers(r);
             if barrier > 16 {
-                return Err(EmitError::TooLarge { what: "barriers of roles", need: barrier.into(), have: 16, target: self.target.name });
+                return Err(EmitError::TooLarge { what: Limit::RoleBarriers, need: barrier.into(), have: 16, target: self.target.name });
             }
             self.block(&r.body)?;
             self.role = None;
@@ -261,7 +261,7 @@ impl Emitter<'_> {
             Unit::NamedBarrier { id, warps, wait } => {
                 let id = self.named + id;
                 if id > 15 {
-                    return Err(EmitError::TooLarge { what: "barriers", need: (id + 1).into(), have: 16, target: self.target.name });
+                    return Err(EmitError::TooLarge { what: Limit::Barriers, need: (id + 1).into(), have: 16, target: self.target.name });
                 }
                 self.body.op(if *wait { "bar.sync " } else { "bar.arrive " }).n(id).s(", ").n(warps * 32).end();
             }
@@ -361,9 +361,7 @@ impl Emitter<'_> {
     fn multiply(&mut self, m: &Multiply) -> Result<(), EmitError> {
         let row: &GroupMatrix = match &self.target.units {
             Some(u) => &u.matrix[m.instr.as_u32() as usize],
-            None => {
-                return Err(EmitError::Unsupported { what: "a group matrix instruction".into(), reason: "the target has none" });
-            }
+            None => return Err(EmitError::Unsupported(NoText::GroupMatrix)),
         };
         let accumulate = m.accumulate.map(|p| self.operand(p)).unwrap_or(Opnd::Imm(Class::P, 1));
         let a: SmallVec<[Reg; 4]> = match &m.a {

@@ -16,11 +16,14 @@ mod code;
 mod compare;
 mod float;
 mod int;
+mod refusal;
 
-use crate::target::FUNCTIONS;
+pub use refusal::NoRule;
+pub(crate) use refusal::refusal;
+
 use std::sync::OnceLock;
 use tilelift_ir::{CmpOp, Scalar};
-use tilelift_isel::lane::{BinOp, LTy, Opcode, Takes, UnOp};
+use tilelift_isel::lane::{BinOp, LTy, Opcode, UnOp};
 
 /// What a rule is for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -174,37 +177,6 @@ pub(crate) fn select(key: Key, ty: LTy, b: Option<u64>) -> Option<(&'static Rule
     let index = index();
     let (start, end) = index.ranges[key_index(key) * TYPES.len() + type_index(ty)];
     index.rows[start as usize..end as usize].iter().find_map(|r| holds(r.when, ty, b).map(|k| (*r, k)))
-}
-
-/// Why an operation has no row for a type, and what to do instead; `None` if it should have one.
-pub(crate) fn refusal(key: Key, ty: LTy) -> Option<&'static str> {
-    match key {
-        Key::Un(op) if op.is_optional() && op.takes().allows(ty) => {
-            let own = FUNCTIONS.iter().any(|&(f, s)| f == op && LTy::Num(s) == ty);
-            (!own).then_some("the machine has no such instruction; write it as others")
-        }
-        Key::Un(op) => not_taken(op.takes(), ty),
-        Key::Bin(op) => not_taken(op.takes(), ty),
-        Key::Cmp(op) if op.is_unsigned() => not_taken(Takes::Ints, ty),
-        Key::Cvt(from) if LTy::Num(from) == ty => Some("a conversion to the same type is no instruction; use the value"),
-        Key::Plain(Opcode::Fma) if !Takes::Fused.allows(ty) => Some("fma takes floats, i32 or i64; use mul and add"),
-        Key::Plain(_) | Key::Cmp(_) | Key::Cvt(_) | Key::Bits(_) => None,
-    }
-}
-
-/// Why an operation does not take a type.
-fn not_taken(takes: Takes, ty: LTy) -> Option<&'static str> {
-    if takes.allows(ty) {
-        return None;
-    }
-    Some(match (takes, ty) {
-        (Takes::Single, _) => "an f32 is rounded to bf16; cast the operand",
-        (Takes::Words, _) => "codes are converted as i32; widen the operand",
-        (Takes::Floats, _) => "the operation takes floats; cast the operands",
-        (_, LTy::B32) => "a raw word has no arithmetic; unpack or bitcast it",
-        (_, LTy::I1) => "i1 has no arithmetic; use and, or, xor, or cast to i32",
-        (_, LTy::Num(_)) => "the operation takes integers; cast or bitcast the operands",
-    })
 }
 
 #[cfg(test)]

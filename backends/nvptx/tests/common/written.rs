@@ -31,9 +31,14 @@ pub fn round_trip(name: &str, kernel: &Kernel, options: &LowerOptions) -> Lowere
     l
 }
 
+/// The PTX text.
+pub fn emitted(name: &str, l: &Lowered) -> PtxKernel {
+    emit(&l.program, &sm_90a(), &EmitOptions::default()).unwrap_or_else(|e| panic!("{name}: {e}"))
+}
+
 /// The PTX text; the assembler must neither spill nor complain.
 pub fn assembled(name: &str, l: &Lowered) -> PtxKernel {
-    let kernel = emit(&l.program, &sm_90a(), &EmitOptions::default()).unwrap_or_else(|e| panic!("{name}: {e}"));
+    let kernel = emitted(name, l);
     match tilelift_oracle::assemble(&kernel.text, "sm_90a") {
         Ok(r) => assert!(r.spills == 0 && r.stack == 0 && r.warnings.is_empty(), "{name}: {}: {r:?}", l.plan),
         Err(tilelift_oracle::AsmError::Missing) => assert!(!tilelift_oracle::required(), "ptxas is missing"),

@@ -484,7 +484,7 @@ impl Checker<'_> {
     }
 
     /// A read that is still in flight.
-    pub(super) fn busy_region(&self, s: &Shared) -> Option<Site> {
+    pub(in super::super) fn busy_region(&self, s: &Shared) -> Option<Site> {
         let busy = |r: &usize| s.regions.get(*r)?.reads.iter().find(|r| r.busy()).map(|r| r.site);
         if s.regions.iter().all(|x| x.reads.iter().all(|r| !r.busy())) {
             return None;

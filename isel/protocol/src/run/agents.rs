@@ -1,7 +1,7 @@
 //! Who runs: what goes its own way in a block, one after the other followed by [`super::explore`].
 
 use super::super::Groups;
-use tilelift_lane::visit::blocks;
+use super::code::any;
 use tilelift_lane::{Block, Inst, Program, Role, Unit};
 
 /// What runs on its own: a role of a block, a group of its warps if groups meet one by one, or all warps of the block together.
@@ -75,9 +75,6 @@ pub(crate) const ROLE: u32 = 1 << 8;
 
 /// The agents of a role: its warpgroups where these multiply, or meet one by one.
 pub(super) fn agents<'a>(program: &'a Program, units: Groups<'_>, block: usize, role: (usize, &'a Role)) -> Vec<Agent<'a>> {
-    fn any(block: &Block, is: &dyn Fn(&Inst) -> bool) -> bool {
-        block.iter().any(|i| is(i) || blocks(i).into_iter().any(|b| any(b, is)))
-    }
     let (whole, group) = (agent(program, block, Some(role)), units.group_warps);
     let alone = |i: &Inst| matches!(i, Inst::Unit(u) if matches!(**u, Unit::GroupBarrier { warps } if warps == group) || matches!(**u, Unit::Multiply(_)));
     let together = |i: &Inst| match i {

@@ -61,8 +61,10 @@ pub(in super::super) struct Accesses<'a> {
 /// What the blocks of a choice do, as far as others have part in it.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(in super::super) enum Arms {
-    /// They only read.
+    /// They only read. A fence of theirs shows nothing behind the choice, because the other way may have none.
     Read,
+    /// They multiply, and nobody meets anybody: no product is in flight where they begin, nor where they end.
+    Multiply,
     /// They let results leave.
     Leave,
     Any,
@@ -202,6 +204,7 @@ impl<'a> Code<'a> {
                 let does = match on {
                     // How many groups are in flight has to be known.
                     true if arms.iter().any(|b| copies(b)) => Arms::Any,
+                    true if c.explicit.alone && arms.iter().any(|b| any(b, &multiplies)) => Arms::Multiply,
                     true if c.explicit.alone || arms.iter().all(|b| only_reads(c, b)) => Arms::Read,
                     true if arms.iter().all(|b| leaves(b)) => Arms::Leave,
                     false if arms.iter().all(|b| own_results(c, b)) => Arms::Leave,
@@ -296,6 +299,16 @@ impl Group<'_> {
         let what = self.makes.iter().map(|&n| env.at(n)).collect();
         self.before.borrow_mut().entry(read.hash).or_default().push(Made { of: read.of, what });
     }
+}
+
+/// True if an instruction of a block, at any depth, is one of these.
+pub(super) fn any(block: &Block, is: &dyn Fn(&Inst) -> bool) -> bool {
+    block.iter().any(|i| is(i) || blocks(i).into_iter().any(|b| any(b, is)))
+}
+
+/// True for a product, and for a wait for some.
+fn multiplies(inst: &Inst) -> bool {
+    matches!(inst, Inst::Unit(u) if matches!(**u, Unit::Multiply(_) | Unit::WaitMatrices { .. }))
 }
 
 /// True if a block touches what goes from agent to agent by reads of lanes only.

@@ -32,7 +32,8 @@ impl<'a> Checker<'a> {
             End::Leave => {
                 s.tasks[t].frames.pop();
             }
-            End::Either(c) => {
+            End::Either(c, multiply) => {
+                self.settled(s, multiply)?;
                 let task = &mut s.tasks[t];
                 task.frames.pop();
                 c.results.iter().for_each(|r| task.env.set(r.0, None));
@@ -69,10 +70,12 @@ impl<'a> Checker<'a> {
             holds
         } else {
             let Some((l, behind)) = self.guards(c) else {
-                if reads == Arms::Read {
+                if matches!(reads, Arms::Read | Arms::Multiply) {
+                    let multiply = reads == Arms::Multiply;
+                    self.settled(s, multiply)?;
                     let task = &mut s.tasks[t];
                     advance(task);
-                    task.frames.extend([arms[1], arms[0]].map(|block| Frame { block, at: 0, end: End::Either(c) }));
+                    task.frames.extend([arms[1], arms[0]].map(|block| Frame { block, at: 0, end: End::Either(c, multiply) }));
                     return Ok(Step::Ran);
                 }
                 if reads == Arms::Leave && self.explicit.on {
@@ -105,6 +108,14 @@ impl<'a> Checker<'a> {
         advance(task);
         task.frames.push(Frame { block: arms[usize::from(!holds)], at: 0, end: End::Choice(c, holds) });
         Ok(Step::Ran)
+    }
+
+    /// Where a block that may not be run begins or ends, and it multiplies: a wait in it would count for products that no other way waits for.
+    fn settled(&self, s: &State<'a>, multiply: bool) -> Result<(), ProtocolError> {
+        match self.busy_region(&s.shared).filter(|_| multiply) {
+            Some(site) => self.error("a product is in flight where a choice that multiplies begins or ends,", site, None),
+            None => Ok(()),
+        }
     }
 
     /// Follows both blocks of a choice that others have no part in; behind it, results are as either block may have left them.

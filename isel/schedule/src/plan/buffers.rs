@@ -11,6 +11,7 @@
 
 use super::SwizzledTile;
 use crate::error::LowerError;
+use crate::reason::{NoBufferLayout, Unsupported};
 use std::collections::{BTreeMap, BTreeSet};
 use tilelift_ir::{Attr, Inst, Kernel, Op, SharedType, Type, Value};
 use tilelift_lane::Units;
@@ -271,7 +272,7 @@ pub fn buffers(kernel: &Kernel, units: Option<&Units>) -> Result<Buffers, LowerE
         match (d.op, units) {
             (Op::LocalAlloc | Op::LocalReinterpret, _) => {
                 if root_type(kernel, i).elem.is_packed() {
-                    return Err(LowerError::unsupported("a buffer of elements that share bytes", "use bytes").at(kernel.locs[i]));
+                    return Err(LowerError::from(Unsupported::PackedBuffer).at(kernel.locs[i]));
                 }
                 roots.entry(allocation(kernel, i)).or_default().push(i);
             }
@@ -332,8 +333,8 @@ pub fn buffers(kernel: &Kernel, units: Option<&Units>) -> Result<Buffers, LowerE
                     if !must {
                         continue;
                     }
-                    let why = "the buffer of a tf32 product is rounded where it is copied, so that nothing else may touch it";
-                    return Err(LowerError::unsupported(format!("`{}`", kernel.insts[j].op), why).at(kernel.locs[j]));
+                    let why = Unsupported::Buffer(kernel.insts[j].op, NoBufferLayout::Rounded);
+                    return Err(LowerError::from(why).at(kernel.locs[j]));
                 }
                 boxes.iter_mut().filter(|(j, _)| same(j)).for_each(|(_, t)| t.tf32 = true);
             }
@@ -366,12 +367,11 @@ fn swizzle(kernel: &Kernel, alloc: Inst) -> Option<u32> {
 
 /// The panels of a buffer under one of its types, if anything asks for them.
 fn blocks(kernel: &Kernel, root: Inst, asked: &[(Inst, Inst, Wish)], units: Option<&Units>) -> Result<Option<Blocks>, LowerError> {
-    let refuse =
-        |i: Inst, why: String| Err(LowerError::unsupported(format!("`{}` of this buffer", kernel.insts[i].op), why).at(kernel.locs[i]));
+    let refuse = |i: Inst, why: NoBufferLayout| Err(LowerError::from(Unsupported::Buffer(kernel.insts[i].op, why)).at(kernel.locs[i]));
     let said = swizzle(kernel, allocation(kernel, root));
     let (Some(first), Some(units)) = (asked.first(), units) else {
         return match (said, units) {
-            (Some(_), Some(_)) => refuse(root, "no asynchronous unit uses it, so that nothing is swizzled; leave `swizzle=` out".into()),
+            (Some(_), Some(_)) => refuse(root, NoBufferLayout::NoUnit),
             _ => Ok(super::lanes::panels(kernel, root)),
         };
     };
@@ -383,7 +383,7 @@ fn blocks(kernel: &Kernel, root: Inst, asked: &[(Inst, Inst, Wish)], units: Opti
     let rows = asked.iter().map(|w| w.2.rows).max().unwrap_or(1);
     for (i, at, w) in asked {
         if row_bytes(*at, w.contiguous) != whole || !rows.is_multiple_of(w.rows) {
-            return refuse(*i, "other asynchronous units see it in rows of another length".into());
+            return refuse(*i, NoBufferLayout::RowLength);
         }
     }
     // Under its own type rows run along what its own uses say, else along the last dimension.
@@ -391,37 +391,28 @@ fn blocks(kernel: &Kernel, root: Inst, asked: &[(Inst, Inst, Wish)], units: Opti
     let own: Vec<&(Inst, Inst, Wish)> = asked.iter().filter(|w| w.1 == root).collect();
     let contiguous = own.first().map_or(shape.len() - 1, |w| w.2.contiguous);
     if let Some(w) = own.iter().find(|w| w.2.contiguous != contiguous) {
-        return refuse(w.0, "other asynchronous units see another of its dimensions as the contiguous one".into());
+        return refuse(w.0, NoBufferLayout::Contiguous);
     }
     if row_bytes(root, contiguous) != whole {
-        return refuse(
-            root,
-            format!("asynchronous units see it in rows of {whole} bytes, this type has rows of {}", row_bytes(root, contiguous)),
-        );
+        return refuse(root, NoBufferLayout::RowBytes { units: whole, own: row_bytes(root, contiguous) });
     }
     let last = asked.iter().all(|w| w.2.contiguous + 1 == root_type(kernel, w.1).shape.len());
     if asked.iter().any(|w| w.1 != root) && !(last && contiguous + 1 == shape.len()) {
-        return refuse(root, "its rows run along a dimension that is not the last".into());
+        return refuse(root, NoBufferLayout::LastDimension);
     }
     let fits = |s: &&u32| asked.iter().all(|w| w.2.swizzles.iter().all(|b| b.is_multiple_of(**s)));
     let found = units.bulk.swizzles.iter().filter(fits).find(|&&s| said.is_none_or(|n| n == s));
     let Some(&swizzle) = found else {
         if let Some(n) = said {
-            let possible: Vec<String> = units.bulk.swizzles.iter().filter(fits).map(ToString::to_string).collect();
-            return refuse(
-                root,
-                format!(
-                    "its rows, or the parts that are used, are not made up of {n} swizzled bytes; possible are: {}",
-                    possible.join(", ")
-                ),
-            );
+            let possible = units.bulk.swizzles.iter().filter(fits).copied().collect();
+            return refuse(root, NoBufferLayout::Swizzle { asked: n, possible });
         }
         let least = units.bulk.swizzles.last().copied().unwrap_or(0);
-        return refuse(first.0, format!("its rows, or the parts that are used, are no multiples of {least} bytes"));
+        return refuse(first.0, NoBufferLayout::NoSwizzle { least });
     };
     let total: u32 = shape.iter().product::<u32>() / shape[contiguous];
     if !total.is_multiple_of(rows) {
-        return refuse(root, "it does not hold a whole number of the boxes that are copied".into());
+        return refuse(root, NoBufferLayout::Boxes);
     }
     Ok(Some(Blocks { contiguous, swizzle, rows }))
 }

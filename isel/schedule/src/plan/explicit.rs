@@ -4,7 +4,7 @@ use super::buffers::{BufferLayout, buffers, handle};
 use super::registers::{IdleWarps, share};
 use super::{LowerOptions, SwizzledTile};
 use crate::error::{LowerError, Resource};
-use crate::reason::NoProduct;
+use crate::reason::{Lacking, NoMeeting, NoProduct, Unsupported};
 use cranelift_entity::EntityRef;
 use std::collections::BTreeMap;
 use std::fmt;
@@ -76,28 +76,31 @@ pub fn tasks(kernel: &Kernel) -> Option<Inst> {
     kernel.regions[kernel.body].insts.iter().copied().find(|&i| kernel.insts[i].op == Op::Tasks)
 }
 
-/// What an op needs of the target.
-fn unit(op: Op) -> Option<&'static str> {
-    match op {
+/// True for an op that needs mbarriers and asynchronous units.
+fn needs_units(op: Op) -> bool {
+    !matches!(
+        op,
         Op::LocalAlloc
-        | Op::LocalIndex
-        | Op::LocalSlice
-        | Op::LocalTranspose
-        | Op::LocalReinterpret
-        | Op::LocalLoad
-        | Op::LocalStore
-        | Op::CopyAsync
-        | Op::CopyAsyncCommit
-        | Op::CopyAsyncWait
-        | Op::TaskBarrier
-        | Op::FenceAsync
-        | Op::ClusterRank
-        | Op::ClusterSize
-        | Op::WorkerId
-        | Op::NumWorkers => None,
-        Op::ChannelAlloc | Op::ChannelPut | Op::ChannelGet | Op::ChannelConsumed => None,
-        _ => Some("no mbarriers and asynchronous units"),
-    }
+            | Op::LocalIndex
+            | Op::LocalSlice
+            | Op::LocalTranspose
+            | Op::LocalReinterpret
+            | Op::LocalLoad
+            | Op::LocalStore
+            | Op::CopyAsync
+            | Op::CopyAsyncCommit
+            | Op::CopyAsyncWait
+            | Op::TaskBarrier
+            | Op::FenceAsync
+            | Op::ClusterRank
+            | Op::ClusterSize
+            | Op::WorkerId
+            | Op::NumWorkers
+            | Op::ChannelAlloc
+            | Op::ChannelPut
+            | Op::ChannelGet
+            | Op::ChannelConsumed
+    )
 }
 
 /// Plans a kernel with explicit control.
@@ -108,9 +111,8 @@ pub fn explicit(kernel: &Kernel, target: &Target, options: &LowerOptions, outer:
     let mut missing = None;
     kernel.walk(kernel.body, &mut |i| {
         let op = kernel.insts[i].op;
-        if op.is_explicit() && target.units.is_none() && missing.is_none() {
-            missing = unit(op)
-                .map(|why| LowerError::unsupported(format!("`{op}` on {}", target.name), format!("it has {why}")).at(kernel.locs[i]));
+        if op.is_explicit() && target.units.is_none() && missing.is_none() && needs_units(op) {
+            missing = Some(LowerError::from(Lacking::Units(op, target.name)).at(kernel.locs[i]));
         }
     });
     if let Some(e) = missing {
@@ -118,9 +120,8 @@ pub fn explicit(kernel: &Kernel, target: &Target, options: &LowerOptions, outer:
     }
     let most = target.units.as_ref().map_or(1, |u| u.max_cluster);
     if kernel.cluster > most {
-        let why =
-            if most == 1 { format!("{} has no clusters", target.name) } else { format!("{} has clusters of up to {most}", target.name) };
-        return Err(LowerError::unsupported(format!("a cluster of {}", kernel.cluster), why).at(kernel.hint_locs[2]));
+        let why = Lacking::Cluster { size: kernel.cluster, most, target: target.name };
+        return Err(LowerError::from(why).at(kernel.hint_locs[2]));
     }
     meetings(kernel)?;
     let placed = buffers(kernel, target.units.as_ref())?;
@@ -192,16 +193,14 @@ fn meetings(kernel: &Kernel) -> Result<(), LowerError> {
                 | Op::RemoteStoreAsync
                 | Op::RemoteArrive,
                 ..,
-            ) if kernel.cluster <= 1 => "the kernel has no clusters; write `cluster 2` or more behind its parameters".to_owned(),
-            (Op::NamedBarrierSync | Op::NamedBarrierArrive, None, _) => {
-                "how many warps come is known of tasks only; use `task_barrier`, or move it into a task".to_owned()
-            }
+            ) if kernel.cluster <= 1 => NoMeeting::Cluster,
+            (Op::NamedBarrierSync | Op::NamedBarrierArrive, None, _) => NoMeeting::NoTask,
             (Op::NamedBarrierSync | Op::NamedBarrierArrive, Some(&own), Some(&Attr::Count(n))) if !(own..=all).contains(&n) => {
-                format!("{n} warps can't meet: the task that comes has {own}, all tasks have {all}; say how many warps come")
+                NoMeeting::Warps { meet: n, own, all }
             }
             _ => return,
         };
-        wrong = wrong.take().or(Some(LowerError::unsupported(format!("`{}` here", d.op), why).at(kernel.locs[i])));
+        wrong = wrong.take().or(Some(LowerError::from(Unsupported::Meeting(d.op, why)).at(kernel.locs[i])));
     });
     wrong.map_or(Ok(()), Err)
 }

@@ -176,7 +176,10 @@ pub(super) fn specialise(
         register_a.extend(through.then_some(i));
     }
     let dots = found;
-    if !mixed && kernel.insts[main].results.len() != dots.len() {
+    // Of a chain of products into one accumulator the last one is looked at.
+    let feeds = |i: Inst| dots.iter().any(|&(j, _)| kernel.insts[j].args[2] == kernel.insts[i].results[0]);
+    let last: Vec<Inst> = dots.iter().map(|d| d.0).filter(|&i| !feeds(i)).collect();
+    if !mixed && kernel.insts[main].results.len() != last.len() {
         return Err(NotSpecialised::Carries);
     }
     addresses(kernel, main, &loads)?;
@@ -232,11 +235,12 @@ pub(super) fn specialise(
         consumer_sets => return Err(NotSpecialised::Teams { consumer_sets }),
     }
     let held = sums.iter().map(|s| s[0] * s[1] / lanes).sum::<u32>();
+    let accumulators = last.iter().filter_map(|&i| sum_shape(kernel, i)).map(|s| s[0] * s[1] / lanes).sum::<u32>();
     // What stands between the products of a mixed loop takes as much beside them as addresses and the epilogue do.
     let held = match (mixed, promoted) {
         (true, _) => held + a_from_registers(kernel, &dots, &loads, lanes) + BESIDE_SUMS,
-        (false, true) => held * 2,
-        (false, false) => held,
+        (false, true) => held + accumulators,
+        (false, false) => accumulators,
     };
     let held = held + register_a.iter().map(|&i| operand_registers(kernel, kernel.insts[i].args[0], lanes)).sum::<u32>();
     let warps = (consumer_sets * consumers + 1) * units.group_warps;
@@ -372,7 +376,37 @@ fn operand_registers(kernel: &Kernel, v: Value, lanes: u32) -> u32 {
     (bytes / 4 / u64::from(lanes)) as u32
 }
 
-/// The instruction for a dot of the loop. Unless more is done with it there, its sum must be carried from step to step and looked at by
+/// True for a dot of a chain that adds, dot by dot, to what the loop carries, and whose sums nothing else looks at.
+fn accumulates(kernel: &Kernel, region: Region, i: Inst) -> bool {
+    let body = &kernel.regions[region].insts;
+    let sole_use = |v: Value| {
+        let mut uses = Vec::new();
+        kernel.walk(kernel.body, &mut |j| {
+            uses.extend((0..).zip(&kernel.insts[j].args).filter(|x| *x.1 == v).map(|(k, _): (usize, _)| (j, k)))
+        });
+        if let [only] = uses[..] { Some(only) } else { None }
+    };
+    let result = |i: Inst| kernel.insts[i].results[0];
+    let mut first = i;
+    let carried = loop {
+        let sum = kernel.insts[first].args[2];
+        if sole_use(sum) != Some((first, 2)) {
+            return false;
+        }
+        match kernel.def_inst(sum) {
+            Some(j) if kernel.insts[j].op == Op::Dot && body.contains(&j) => first = j,
+            _ => break sum,
+        }
+    };
+    let mut last = i;
+    while let Some((j, 2)) = sole_use(result(last)).filter(|u| kernel.insts[u.0].op == Op::Dot && body.contains(&u.0)) {
+        last = j;
+    }
+    let place = kernel.yields(region).iter().position(|&v| v == result(last));
+    place.is_some_and(|k| kernel.regions[region].params[k + 1] == carried) && sole_use(result(last)).is_some()
+}
+
+/// The instruction for a dot of the loop. Unless more is done with it there, its sum must be carried from step to step, by other dots perhaps, and looked at by
 /// nothing else, and its operands come from the loop's loads. True if the left one goes from there through registers.
 fn multiplication(
     kernel: &Kernel,
@@ -387,11 +421,7 @@ fn multiplication(
     let region = kernel.insts[main].regions[0];
     let result = d.results[0];
     let named = || Named::of(kernel, result);
-    let position = kernel.yields(region).iter().position(|&v| v == result);
-    let carried = position.map(|p| kernel.regions[region].params[p + 1]);
-    let mut uses = 0;
-    kernel.walk(kernel.body, &mut |j| uses += kernel.insts[j].args.iter().filter(|&&a| a == result || Some(a) == carried).count());
-    if !mixed && (carried != Some(d.args[2]) || uses != 2) {
+    if !mixed && !accumulates(kernel, region, i) {
         return Err(NoProduct::NotCarried { result: named() });
     }
     let contiguous = |j: Inst| loads.iter().find(|l| l.0 == j).map(|l| l.1.contiguous());

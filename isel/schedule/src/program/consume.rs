@@ -128,15 +128,19 @@ impl Schedule<'_> {
                 None => w.get(d.args[2])?,
             };
             let args = [a, w.get(d.args[1])?, sum];
-            products.push((i, w.make(Op::AsyncDot, &args, &d.attrs, None)?));
+            let product = w.make(Op::AsyncDot, &args, &d.attrs, None)?;
+            // The next one may add to it.
+            w.set(d.results[0], product);
+            products.push((i, product));
         }
         // One wait is for all: those that lanes look at are named by it.
         let pending = products.len() as u32 * plan.in_flight;
         let last = products.len().saturating_sub(1);
         for (n, (i, product)) in products.into_iter().enumerate() {
-            let looked_at = plan.promoted || n == last;
-            let v = if looked_at { w.make(Op::AsyncDotWait, &[product.into()], &[Attr::Count(pending)], None)? } else { product };
-            w.set(kernel.insts[i].results[0], v);
+            if plan.promoted || n == last {
+                let v = w.make(Op::AsyncDotWait, &[product.into()], &[Attr::Count(pending)], None)?;
+                w.set(kernel.insts[i].results[0], v);
+            }
         }
         Ok(())
     }

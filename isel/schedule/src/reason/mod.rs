@@ -7,14 +7,18 @@
 //!                 └─ NotStaged        a result does not leave through panels
 //! ```
 //!
-//! Values and instructions are in them as the author of the kernel knows them ([`Named`], [`Made`]), so that a reason outlives the kernel.
+//! What does not lower at all is [`Unsupported`]. Values and instructions are in them as the author of the kernel knows them ([`Named`], [`Made`]), so that a reason outlives the kernel.
 //! Nothing but the `Display` of these types makes a sentence.
 
+mod buffer;
 mod copy;
 mod product;
+mod unsupported;
 
+pub use buffer::{NoBufferLayout, NoOperand, NotAddressed};
 pub use copy::{CopyLimit, Index, Misplaced, NoBulkCopy, NotStaged};
 pub use product::{NoProduct, NotOverlapped};
+pub use unsupported::{Lacking, Location, Missing, NoAxis, NoMeeting, NoRegister, OfScalar, Product, Stage, Unsupported};
 
 use crate::named::{Made, Named};
 use std::fmt;

@@ -7,6 +7,7 @@ use std::rc::Rc;
 use tilelift_ir::{AtomicOp, Attr, Inst};
 use tilelift_schedule::LowerError;
 use tilelift_schedule::plan::{BufferLayout, Part, SwizzledTile};
+use tilelift_schedule::reason::{Missing, NotAddressed, Unsupported};
 
 /// Bytes from a buffer's base to a part of it, and whether a panel begins there.
 pub(super) fn start(form: &BufferLayout, parts: &[Part]) -> Option<u32> {
@@ -35,13 +36,13 @@ impl Lower<'_> {
         let kernel = self.kernel;
         let task = self.task()?;
         let (Some(&map), Some(tile)) = (task.maps.get(&i), task.plan.boxes.get(&i).cloned()) else {
-            return Err(LowerError::unsupported("a bulk copy", "it was not planned"));
+            return Err(Missing::CopyPlan.into());
         };
         let tile: SwizzledTile = tile;
         let local = self.local(kernel.operand(i, "buffer")[0])?;
         let form: Rc<BufferLayout> = local.form.clone();
         let Some(first) = start(&form, &local.parts).filter(|o| form.panels.is_some_and(|p| o.is_multiple_of(8 * p.swizzle))) else {
-            return Err(LowerError::unsupported("a copy of a part of a buffer", "it begins at no multiple of eight rows and of a panel"));
+            return Err(NotAddressed::Copy.into());
         };
         let indices = self.index_values(kernel.operand(i, "indices"))?;
         let indices = self.bulk_indices(b, kernel.insts[i].args[0], tile.slowest(), indices);
@@ -114,9 +115,7 @@ impl Lower<'_> {
                 AtomicOp::And => Reduction::And,
                 AtomicOp::Or => Reduction::Or,
                 AtomicOp::Xor => Reduction::Xor,
-                AtomicOp::Umin | AtomicOp::Umax | AtomicOp::Xchg => {
-                    return Err(LowerError::unsupported(format!("`async_reduce {op}`"), "copies update by add, min, max, and, or, xor"));
-                }
+                AtomicOp::Umin | AtomicOp::Umax | AtomicOp::Xchg => return Err(Unsupported::Reduction(*op).into()),
             }),
             _ => None,
         };

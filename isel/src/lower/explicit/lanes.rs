@@ -19,6 +19,7 @@ use tilelift_ir::{Inst, Kernel, Op};
 use tilelift_schedule::LowerError;
 use tilelift_schedule::access::GlobalAccess;
 use tilelift_schedule::plan::{allocation, handle};
+use tilelift_schedule::reason::NotAddressed;
 
 /// Buffers that lanes alone use, of a kernel without tasks, and the instruction of its body that uses each last: behind that their bytes serve
 /// others.
@@ -67,13 +68,12 @@ pub(in super::super) enum Late {
 impl Local {
     /// The slot as products fetch it.
     pub(super) fn staged(&self) -> Result<Staged, LowerError> {
-        let refuse = || LowerError::unsupported("a product that fetches from local memory", "the buffer is no slot of panels");
         let form = &self.form;
-        let panels = form.panels.ok_or_else(refuse)?;
+        let panels = form.panels.ok_or(NotAddressed::Slot)?;
         let mut order: Vec<usize> = (0..self.parts.len()).collect();
         order.sort_by_key(|&k| self.parts[k].of);
         let shape: Vec<u32> = order.iter().map(|&k| self.parts[k].extent).collect();
-        let contiguous = order.iter().position(|&k| self.parts[k].of == panels.contiguous).ok_or_else(refuse)?;
+        let contiguous = order.iter().position(|&k| self.parts[k].of == panels.contiguous).ok_or(NotAddressed::Slot)?;
         let map = operand_swizzle(&shape, form.size, contiguous)?;
         let mut perm = vec![0; order.len()];
         order.iter().enumerate().for_each(|(n, &k)| perm[k] = n);

@@ -17,6 +17,7 @@ use std::rc::Rc;
 use tilelift_ir::layout::{AccessColumns, Axis, Layout, vectors_without};
 use tilelift_ir::{Inst, Op, Scalar, Value};
 use tilelift_schedule::plan::{BufferLayout, Part, used_handles};
+use tilelift_schedule::reason::{Location, NoRegister, NotAddressed, Unsupported};
 use tilelift_schedule::{LowerError, Resource};
 
 /// A buffer, or a part of it.
@@ -97,7 +98,7 @@ impl Local {
             if p.of == panels.contiguous {
                 let (bytes, reach) = ((rest + p.at) * form.size, mask * form.size);
                 if bytes & reach != 0 {
-                    return Err(LowerError::unsupported("a part of a buffer", "it begins at no multiple of its extent"));
+                    return Err(NotAddressed::Extent.into());
                 }
                 flip ^= bytes % panels.swizzle;
                 offset += bytes / panels.swizzle * form.panel_bytes();
@@ -135,10 +136,7 @@ impl Local {
             let together = form.block_rows() / step;
             let crosses = together == 0 || p.at % together + p.extent > together;
             if crosses || (step != 1 && !step.is_multiple_of(8)) || (step == 1 && mask & 7 & p.at != 0) {
-                return Err(LowerError::unsupported(
-                    "a part of a buffer in panels",
-                    "its rows do not lie in one block from a multiple of eight on",
-                ));
+                return Err(NotAddressed::Rows.into());
             }
             offset += rows / panels.rows * form.block_bytes() + rows % panels.rows * panels.swizzle;
             if step == 1 {
@@ -183,17 +181,14 @@ fn groups(local: &Local, layout: &Layout, elem: Scalar) -> Result<Vec<Vec<u32>>,
 /// All registers of a tile, copies included, from those that were loaded.
 fn filled(out: Vec<Option<LVal>>, layout: &Layout) -> Result<Vec<LVal>, LowerError> {
     let free = layout.free_mask(Axis::Reg) as usize;
-    (0..out.len())
-        .map(|r| out[r].or(out[r & !free]))
-        .collect::<Option<Vec<LVal>>>()
-        .ok_or_else(|| LowerError::unsupported("a load of local memory", "a register has no value in its layout"))
+    (0..out.len()).map(|r| out[r].or(out[r & !free])).collect::<Option<Vec<LVal>>>().ok_or_else(|| NoRegister::LocalLoad.into())
 }
 
 impl Lower<'_> {
     pub(super) fn local(&self, v: Value) -> Result<Rc<Local>, LowerError> {
         match &self.values[v] {
             Some(ValueLocation::Local(l)) => Ok(l.clone()),
-            _ => Err(LowerError::unsupported(format!("{v} as a buffer"), "it is none here")),
+            _ => Err(Unsupported::Location(v, Location::Buffer).into()),
         }
     }
 
@@ -331,7 +326,7 @@ impl Lower<'_> {
             if d.op == Op::LocalIndex {
                 let p = local.parts[0];
                 let Some(step) = local.form.index_step(p.of) else {
-                    return Err(LowerError::unsupported("an index into panels", "what it leaves begins at no multiple of eight rows"));
+                    return Err(NotAddressed::Index.into());
                 };
                 let n = self.scalar(d.args[1])?;
                 let n = b.add_const(n, i64::from(p.at));
@@ -457,8 +452,7 @@ impl Lower<'_> {
             match barrier {
                 None => b.unit(Unit::RemoteStore { srcs, to, guard }),
                 Some(_) if b.ty(srcs[0]).bits() != 32 => {
-                    let why = format!("lanes hold single elements of {elem}; asynchronous stores are of 32 bits");
-                    return Err(LowerError::unsupported("`remote_store_async`", why));
+                    return Err(Unsupported::RemoteStore(elem).into());
                 }
                 Some(barrier) => b.unit(Unit::RemoteStoreAsync { srcs, to, barrier, guard }),
             }

@@ -29,6 +29,7 @@ use std::rc::Rc;
 use tilelift_ir::{Attr, CmpOp, Inst, Kernel, Op, Region, Type, Value};
 use tilelift_schedule::LowerError;
 use tilelift_schedule::plan::{Explicit, Fetches, TaskRole, allocation, fetches, handle};
+use tilelift_schedule::reason::{Location, Missing, Unsupported};
 
 /// Mbarriers.
 #[derive(Clone, Copy, Debug)]
@@ -101,11 +102,11 @@ fn count(kernel: &Kernel, i: Inst, n: usize) -> u32 {
 
 impl Lower<'_> {
     fn task(&self) -> Result<&TaskState, LowerError> {
-        self.task.as_ref().ok_or_else(|| LowerError::unsupported("explicit control", "the kernel is not planned so"))
+        self.task.as_ref().ok_or_else(|| Missing::Tasks.into())
     }
 
     fn task_mut(&mut self) -> Result<&mut TaskState, LowerError> {
-        self.task.as_mut().ok_or_else(|| LowerError::unsupported("explicit control", "the kernel is not planned so"))
+        self.task.as_mut().ok_or_else(|| Missing::Tasks.into())
     }
 
     /// True if the machine's grid is not the launch grid.
@@ -416,7 +417,7 @@ impl Lower<'_> {
             }
             Op::ClusterArrive => b.unit(Unit::ClusterArrive { relaxed: false }),
             Op::ClusterWait => b.unit(Unit::ClusterWait),
-            op => return Err(LowerError::unsupported(format!("`{op}`"), "it has no lowering; run the kernel in the interpreter")),
+            op => return Err(Unsupported::Op(op).into()),
         }
         Ok(())
     }
@@ -440,7 +441,7 @@ impl Lower<'_> {
     fn words_of(&self, v: Value) -> Result<Words, LowerError> {
         match &self.values[v] {
             Some(ValueLocation::Words(w)) => Ok(*w),
-            _ => Err(LowerError::unsupported(format!("{v} as a barrier"), "it is none here")),
+            _ => Err(Unsupported::Location(v, Location::Barrier).into()),
         }
     }
 

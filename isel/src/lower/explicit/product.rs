@@ -12,6 +12,7 @@ use tilelift_ir::layout::Axis;
 use tilelift_ir::{Inst, Op, Precision, Value};
 use tilelift_schedule::LowerError;
 use tilelift_schedule::plan::{allocation, handle, is_zero};
+use tilelift_schedule::reason::{Missing, NoOperand, NotAddressed, Product, Unsupported};
 
 /// An operand in panels.
 struct Operand {
@@ -50,23 +51,23 @@ enum SourceA {
 
 /// A matrix in a buffer, whose dimension `k` is multiplied along.
 fn operand(local: &Local, k: usize, row: &GroupMatrix) -> Result<Operand, LowerError> {
-    let refuse = |why: &str| Err(LowerError::unsupported("an operand of `async_dot`", why));
+    let refuse = |why: NoOperand| Err(NotAddressed::Operand(why).into());
     let form = &local.form;
-    let (Some(panels), [_, _]) = (form.panels, &local.parts[..]) else { return refuse("it is no matrix in panels") };
-    let Some(c) = local.parts.iter().position(|p| p.of == panels.contiguous) else { return refuse("it has no contiguous dimension") };
+    let (Some(panels), [_, _]) = (form.panels, &local.parts[..]) else { return refuse(NoOperand::Panels) };
+    let Some(c) = local.parts.iter().position(|p| p.of == panels.contiguous) else { return refuse(NoOperand::Contiguous) };
     let (fast, slow) = (local.parts[c], local.parts[1 - c]);
     let together = form.block_rows();
     if form.row_step(slow.of) != 1 || slow.at % together + slow.extent > together {
-        return refuse("its rows do not lie one behind the other");
+        return refuse(NoOperand::Rows);
     }
     let along_k = c == k;
     if !along_k && !row.any_order {
-        return refuse("operands of this type must be contiguous along the dimension that is summed up");
+        return refuse(NoOperand::AlongK);
     }
     let column = fast.at * form.size;
     let fits = if along_k { column.is_multiple_of(32) } else { column.is_multiple_of(panels.swizzle) };
     let Some(first) = start(form, &local.parts).filter(|_| fits) else {
-        return refuse("it begins at no multiple of eight rows, or inside of a panel");
+        return refuse(NoOperand::Start);
     };
     Ok(Operand { base: local.base, first, column, swizzle: panels.swizzle, panel_bytes: form.panel_bytes(), along_k })
 }
@@ -76,10 +77,10 @@ impl Lower<'_> {
         let kernel = self.kernel;
         let d = &kernel.insts[i];
         let (Some(plan), Some(units)) = (self.assigned.dots[i].clone(), &self.target.units) else {
-            return Err(LowerError::unsupported("`async_dot`", "it was not planned"));
+            return Err(Missing::AsyncDotPlan.into());
         };
         let Some(row) = plan.group.and_then(|q| units.matrix.get(q.as_u32() as usize)).cloned() else {
-            return Err(LowerError::unsupported("`async_dot`", "the target has no such group matrix instruction"));
+            return Err(Missing::AsyncDotInstruction.into());
         };
         let group_warps = units.group_warps;
         let groups = self.task()?.groups;
@@ -121,10 +122,7 @@ impl Lower<'_> {
                     SourceA::Regs(words) => {
                         let at = (r * groups * row.m, k);
                         let Some(words) = words.get(&at) else {
-                            return Err(LowerError::unsupported(
-                                "`async_dot`",
-                                format!("the layout of its operand A has no fragment at {at:?}"),
-                            ));
+                            return Err(Unsupported::Fragment(Product::AsyncDot, at.into()).into());
                         };
                         OperandA::Regs(words.clone())
                     }
