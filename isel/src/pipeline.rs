@@ -10,14 +10,15 @@
 use crate::fit::{FEW_SLOTS, Fitted, fewer, fit, with_depth};
 use crate::lane::{Target, overlap_launches};
 use crate::layout::assign::{Assignment, assign};
-use crate::layout::search::{Search, ring_forms};
+use crate::layout::search::Search;
 use crate::lower::{Lowered, MAX_REGISTERS_PER_TILE, lane_program, placed};
 use std::borrow::Cow;
 use std::rc::Rc;
 use tilelift_ir::channel::{Units, check, expand};
 use tilelift_ir::verify::Verified;
 use tilelift_ir::{Inst, Kernel, Op, verify};
-use tilelift_schedule::plan::{LayoutChoice, LowerOptions, Plan, SwizzledTile, plan, plan_with, staged_loads};
+use tilelift_schedule::candidates::Candidates;
+use tilelift_schedule::plan::{LayoutChoice, LowerOptions, Plan, SwizzledTile, plan, staged_loads};
 use tilelift_schedule::program::Refusal;
 use tilelift_schedule::reason::{Stage, Unsupported};
 use tilelift_schedule::{LowerError, Resource, program};
@@ -70,19 +71,26 @@ fn planned<'k>(kernel: &'k Kernel, target: &Target, options: &LowerOptions) -> R
     Err(refused.unwrap_or_else(|| Unsupported::Expansion.into()))
 }
 
-/// Fits a plan to the machine, with the operand layouts of its specialised loop that a search finds, if one is asked for. The second answer
-/// is true if they are taken; the third is why not. That they do not fit together is not the kernel's fault.
+/// Fits the first candidate of a schedule to the machine, if candidates are asked for. The second answer is true if it is another one than the
+/// plan's own; the third is why the one that was chosen is not taken. That its decisions do not fit together is not the kernel's fault.
 fn with_forms(
     kernel: &Kernel,
     target: &Target,
     options: &LowerOptions,
     own: Plan,
 ) -> Result<(Fitted, bool, Option<LowerError>), LowerError> {
-    let searched = options.layouts != LayoutChoice::Spread && own.specialised().is_some();
-    let Some(forms) = (if searched { ring_forms(kernel, target, options, &own)? } else { None }) else {
+    if options.layouts == LayoutChoice::Spread || own.specialised().is_none() {
         return Ok((fit(kernel, target, options, own)?, false, None));
+    }
+    let candidates = Candidates::of(kernel, target, options, own.clone());
+    let chosen = match options.layouts {
+        LayoutChoice::Random(seed) => candidates.random(seed),
+        LayoutChoice::Spread | LayoutChoice::Searched => candidates.first().clone(),
     };
-    match plan_with(kernel, target, options, &forms).and_then(|plan| fit(kernel, target, options, plan)) {
+    if candidates.is_own(&chosen) {
+        return Ok((fit(kernel, target, options, own)?, false, None));
+    }
+    match candidates.plan(&chosen).and_then(|plan| fit(kernel, target, options, plan)) {
         Ok(fitted) => Ok((fitted, true, None)),
         Err(why) => Ok((fit(kernel, target, options, own)?, false, Some(why))),
     }

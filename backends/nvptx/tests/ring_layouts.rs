@@ -13,6 +13,7 @@ use tilelift_isel::{LayoutChoice, LowerOptions, Lowered, ScheduleKind, choose, l
 use tilelift_kernels::workload::AttentionCase;
 use tilelift_kernels::{Attention, Case, Gemm, Size};
 use tilelift_nvptx::{EmitOptions, emit, sm_90a};
+use tilelift_schedule::candidates::{Candidates, schedule};
 use units::{clean, lowered, product, right, simulated};
 
 fn options(layouts: LayoutChoice) -> LowerOptions {
@@ -138,4 +139,77 @@ fn the_text_with_its_requirements_is_the_program_of_the_search() {
         assert!(chosen.text.contains("require_layout") && chosen.text.contains("(taken)"), "{}", chosen.text);
         assert_eq!(searched.plan, lowered(&case, &plain).plan, "the plan's own forms are as good as others: {}", chosen.text);
     }
+}
+
+/// The candidates of a schedule: cheapest first, but the plan's own in front of what is cheaper by less than prices are exact; each has a plan
+/// that its decisions show in, and is written as a kernel that verifies.
+#[test]
+fn candidates_are_priced_and_written() {
+    let target = sm_90a();
+    let hints = options(LayoutChoice::Searched);
+    let gemm = Gemm::new(Scalar::BF16).transposed(false, true).tile(128, 128, 64);
+    let kernel = product(&gemm, [256, 256, 512]).build().unwrap();
+    let found = schedule(&kernel, &target, &hints).unwrap();
+    let totals: Vec<u64> = found.list().iter().map(|c| c.price.expect("a price").total()).collect();
+    let own = found.list().iter().position(|c| found.is_own(c)).expect("the plan's own");
+    let others: Vec<u64> = totals.iter().enumerate().filter(|(n, _)| *n != own).map(|(_, &t)| t).collect();
+    assert!(others.is_sorted() && others.len() > 8, "{totals:?}");
+    assert!(own == 0 && totals[0] <= others[0] + others[0] / 64 || totals[own] > others[0] + others[0] / 64, "{own}: {totals:?}");
+    for c in found.list() {
+        let price = c.price.unwrap();
+        assert!(price.products > 0 && price.copies > 0 && price.epilogue > 0, "{price:?}");
+        assert_eq!(price.operand_a > 0, c.forms.a_from_registers.values().any(|&r| r), "{c:?}");
+        let plan = found.plan(c).unwrap_or_else(|e| panic!("{c:?}: {e}"));
+        let s = plan.specialised().expect("a ring");
+        assert!(s.loads.iter().all(|(i, t)| c.forms.swizzles[i] == t.swizzle), "{c:?}: {plan}");
+        assert!(c.forms.a_from_registers.iter().all(|(i, &r)| s.register_a.contains(i) == r), "{c:?}: {plan}");
+        assert_eq!(s.consumer_sets, c.consumer_sets.unwrap_or(1), "{c:?}: {plan}");
+        let written = found.written(c).expect("a schedule").unwrap_or_else(|e| panic!("{c:?}: {e}"));
+        verify(&written).unwrap_or_else(|e| panic!("{c:?}: {}", e.pretty(&written)));
+    }
+    let lines = found.lines();
+    assert_eq!(lines.lines().count(), found.list().len(), "{lines}");
+    assert!(lines.contains("the plan's own") && lines.contains("ping-pong"), "{lines}");
+}
+
+/// What is pinned, by the caller or in the text, leaves one way to decide it; so does level 1 for all of it, and what is not specialised.
+#[test]
+fn what_is_pinned_leaves_one_candidate() {
+    let target = sm_90a();
+    let gemm = Gemm::new(Scalar::BF16).transposed(false, true).tile(128, 128, 64);
+    let kernel = product(&gemm, [256, 256, 512]).build().unwrap();
+    let searched = options(LayoutChoice::Searched);
+    let count = |kernel: &tilelift_ir::Kernel, hints: &LowerOptions| schedule(kernel, &target, hints).unwrap().list().len();
+    let pinned =
+        LowerOptions { swizzle: Some(64), a_from_registers: Some(true), bulk_stores: Some(false), consumer_sets: Some(1), ..searched };
+    assert_eq!(count(&kernel, &pinned), 1);
+    let open = LowerOptions { a_from_registers: None, ..pinned };
+    let found = schedule(&kernel, &target, &open).unwrap();
+    assert_eq!(found.list().len(), 2);
+    assert!(found.list().iter().all(|c| c.forms.swizzles.values().all(|&s| s == 64)));
+    // What the first one decides, required in the text, is all that is left there.
+    let written = found.first().forms.written(&kernel);
+    let said = schedule(&written, &target, &LowerOptions { bulk_stores: Some(false), consumer_sets: Some(1), ..searched }).unwrap();
+    assert!(said.list().iter().all(|c| c.forms.swizzles.values().all(|&s| s == 64)), "{:?}", said.list());
+    assert_eq!(count(&kernel, &options(LayoutChoice::Spread)), 1);
+    assert_eq!(count(&kernel, &LowerOptions { schedule: Some(ScheduleKind::Pipelined), ..searched }), 1);
+}
+
+/// Of the library's specialised loops the plan's own forms are the best for all.
+#[test]
+fn the_library_takes_what_the_plan_decides() {
+    let target = sm_90a();
+    let hints = LowerOptions { layouts: LayoutChoice::Searched, ..LowerOptions::default() };
+    let (mut seen, mut others) = (0, Vec::new());
+    for case in tilelift_kernels::cases() {
+        let Ok(kernel) = case.build() else { continue };
+        let Ok(plan) = tilelift_isel::plan(&kernel, &target, &hints) else { continue };
+        if plan.specialised().is_some() {
+            seen += 1;
+            let found = Candidates::of(&kernel, &target, &hints, plan);
+            assert!(found.first().price.is_some(), "{}", case.name);
+            others.extend((!found.is_own(found.first())).then(|| format!("{}\n{}", case.name, found.lines())));
+        }
+    }
+    assert!(others.is_empty() && seen > 100, "{seen}: {}", others.join("\n"));
 }

@@ -24,6 +24,16 @@ fn byte_view(view: &ViewType) -> ViewType {
     out
 }
 
+/// The type in which an element type lies in memory: `i1` is a byte, and so are the codes of 8-bit floats.
+pub fn memory_type(elem: Scalar) -> Scalar {
+    if elem == Scalar::I1 || elem.is_narrow() { Scalar::I8 } else { elem }
+}
+
+/// The widest vector, in elements, of at most `n` that has a memory access: byte pairs have none.
+pub fn legal_width(n: u32, elem: Scalar) -> u32 {
+    if n * elem.bytes() < 4 { 1 } else { n }
+}
+
 /// A load or store, with what is known of its addresses.
 pub struct GlobalAccess<'a> {
     /// The view's type; of one with packed elements, that of its bytes.

@@ -2,16 +2,18 @@
 //!
 //! ```text
 //! kernel, target, hints ── plan ─► pipelined │ specialised (producer and consumer warps over a ring) │ as the author's tasks say
+//! kernel, target, hints ── schedule ─► candidates: ways to run it, priced, the plan's own first unless another is cheaper
 //! kernel, specialised plan ── program::written ─► the same kernel with tasks, rings and barriers: tile IR that an author could have written
 //! matrix product ── gemm::rank ─► tiles, stages, splits, stream-K, best first by a model of the machine
 //! ```
 //!
-//! What it stands on: divisibility of scalars ([`facts`]), what a global access may do at once ([`access`]). It knows no layouts and no
-//! lowering.
+//! What it stands on: divisibility of scalars ([`facts`]), what a global access may do at once ([`access`]), what moving a tile takes
+//! ([`transfers`]). It assigns no layouts and knows no lowering.
 
 #![deny(missing_docs)]
 
 pub mod access;
+pub mod candidates;
 pub mod channel;
 mod error;
 pub mod facts;
@@ -20,6 +22,8 @@ mod named;
 pub mod plan;
 pub mod program;
 pub mod reason;
+pub mod transfers;
 
+pub use candidates::schedule;
 pub use error::{LowerError, Resource, Unmet};
 pub use named::{Made, Named};

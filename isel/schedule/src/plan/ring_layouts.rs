@@ -174,6 +174,14 @@ impl RingLayouts {
         }
     }
 
+    /// True if another one decides what this one does in the same way.
+    pub fn agrees(&self, with: &RingLayouts) -> bool {
+        fn same<T: PartialEq>(a: &BTreeMap<Inst, T>, b: &BTreeMap<Inst, T>) -> bool {
+            a.iter().all(|(i, x)| b.get(i) == Some(x))
+        }
+        same(&self.swizzles, &with.swizzles) && same(&self.a_from_registers, &with.a_from_registers) && same(&self.epilogue, &with.epilogue)
+    }
+
     /// The kernel with these forms as requirements in its text, where its author has not said so.
     pub fn written(&self, kernel: &Kernel) -> Kernel {
         let mut k = kernel.clone();

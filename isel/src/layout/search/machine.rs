@@ -1,14 +1,13 @@
 //! Prices: what an instruction costs in a form, what a conversion costs, from the target's table.
 
 use super::folds::{self, FoldCount};
-use super::ring::{self, RingSearch};
 use super::staging::{self, Waiting};
 use crate::lane::Target;
 use crate::layout::assign::{Assignment, access_layout, scattered_layout};
 use crate::layout::dots::DotPlan;
 use crate::layout::in_memory;
+use crate::layout::memory_type;
 use crate::layout::packed;
-use crate::layout::{legal_width, memory_type};
 use cranelift_entity::SecondaryMap;
 use std::cell::RefCell;
 use std::collections::{BTreeSet, HashMap};
@@ -16,18 +15,12 @@ use std::rc::Rc;
 use tilelift_egraph::cost::Family;
 use tilelift_egraph::physical::{InstLayouts, Layouts, Machine};
 use tilelift_ir::layout::{
-    AccessColumns, Axis, Conversion, Layout, SharedMap, conversion_cost, plan_in_registers, plan_round_trip, sectors, vector_count,
+    AccessColumns, Axis, Conversion, Layout, SharedMap, conversion_cost, plan_in_registers, plan_round_trip, sectors,
 };
 use tilelift_ir::ops::Rule;
 use tilelift_ir::{Attr, Inst, Kernel, Op, Scalar, Type, Value};
-use tilelift_schedule::access::GlobalAccess;
 use tilelift_schedule::plan::Plan;
-
-/// Bytes of a sector, and of a line of the cache.
-const SECTOR: u32 = 32;
-const LINE: u32 = 128;
-/// Instructions for the address and the bounds of one access.
-const ADDRESS: u64 = 4;
+use tilelift_schedule::transfers::{ADDRESS, SECTOR, behind, global_access, through};
 
 /// Instructions that make an integer with the order of an element, or the element again.
 const KEY: u64 = 5;
@@ -55,8 +48,6 @@ pub(super) struct Prices<'a> {
     maps: SecondaryMap<Value, Option<Rc<Layout>>>,
     /// Instructions that run once for each round of a loop whose copies run ahead.
     ahead: SecondaryMap<Inst, bool>,
-    /// The alternatives of a specialised loop.
-    ring: Option<RingSearch>,
     /// Costs of fetching operands.
     fetches: RefCell<HashMap<Fetch, Option<u64>>>,
 }
@@ -72,7 +63,6 @@ impl<'a> Prices<'a> {
         plan: &'a Plan,
         plain: &'a Assignment,
         mut memory: SecondaryMap<Value, bool>,
-        ring: Option<RingSearch>,
     ) -> Prices<'a> {
         let mut out = Prices {
             kernel,
@@ -83,19 +73,9 @@ impl<'a> Prices<'a> {
             waiting: Vec::new(),
             maps: SecondaryMap::new(),
             ahead: SecondaryMap::with_default(false),
-            ring,
             fetches: RefCell::default(),
         };
-        match &out.ring {
-            Some(ring) => kernel.walk(kernel.body, &mut |i| {
-                for &v in kernel.insts[i].results.iter().filter(|_| ring.holds(kernel, i)) {
-                    out.maps[v] = ring.maps(kernel, v).into_iter().next();
-                    memory[v] = out.maps[v].is_none();
-                }
-            }),
-            None if plan.specialised().is_none() => out.wait(&mut memory),
-            None => {}
-        }
+        out.wait(&mut memory);
         out.memory = memory;
         out
     }
@@ -112,21 +92,21 @@ impl<'a> Prices<'a> {
         });
         let mut lost = Vec::new();
         for &v in &values {
-            let Some((load, views)) = staging::behind(kernel, v) else { continue };
+            let Some((load, views)) = behind(kernel, v) else { continue };
             if views.is_empty() {
                 match Waiting::of(kernel, self.target, self.plan, self.plain, load) {
                     Ok(w) => self.waiting.push(w),
                     Err(_) => lost.push(load),
                 }
             }
-            let plain = self.waiting.iter().find(|w| w.load == load).and_then(|w| staging::through(kernel, &w.maps[0], &views));
+            let plain = self.waiting.iter().find(|w| w.load == load).and_then(|w| through(kernel, &w.maps[0], &views));
             match plain {
                 Some(m) => self.maps[v] = Some(Rc::new(m.layout().clone())),
                 None => lost.push(load),
             }
         }
         for &v in &values {
-            let load = staging::behind(kernel, v).map(|b| b.0);
+            let load = behind(kernel, v).map(|b| b.0);
             if load.is_none_or(|l| lost.contains(&l)) {
                 self.maps[v] = None;
             } else {
@@ -134,11 +114,6 @@ impl<'a> Prices<'a> {
             }
         }
         self.waiting.retain(|w| !lost.contains(&w.load));
-    }
-
-    /// The alternatives of a specialised loop, if they are searched.
-    pub fn ring(&self) -> Option<&RingSearch> {
-        self.ring.as_ref()
     }
 
     /// The layout that a value has in the plain assignment: registers, or the map it waits in.
@@ -151,9 +126,9 @@ impl<'a> Prices<'a> {
 
     /// The maps in which a dot's operand may wait, as the dot sees them.
     fn seen(&self, v: Value) -> Vec<Rc<Layout>> {
-        let Some((load, views)) = staging::behind(self.kernel, v) else { return Vec::new() };
+        let Some((load, views)) = behind(self.kernel, v) else { return Vec::new() };
         let Some(w) = self.waiting.iter().find(|w| w.load == load) else { return Vec::new() };
-        w.maps.iter().filter_map(|m| Some(Rc::new(staging::through(self.kernel, m, &views)?.layout().clone()))).collect()
+        w.maps.iter().filter_map(|m| Some(Rc::new(through(self.kernel, m, &views)?.layout().clone()))).collect()
     }
 
     fn warps(&self) -> u64 {
@@ -186,7 +161,7 @@ impl<'a> Prices<'a> {
 
     /// What copying an operand ahead of its round and fetching it from a map costs, sectors apart; `None` if no copies run ahead.
     fn in_map(&self, v: Value, map: &Rc<Layout>, plan: &DotPlan, k: usize) -> Option<u64> {
-        let (load, _) = staging::behind(self.kernel, v)?;
+        let (load, _) = behind(self.kernel, v)?;
         let w = self.waiting.iter().find(|w| w.load == load)?;
         if !self.ahead[load] || self.target.copy_async.is_empty() {
             return None;
@@ -251,23 +226,7 @@ impl<'a> Prices<'a> {
 
     /// Cost of a global access in a layout, per direction.
     fn access(&self, i: Inst, layout: &Layout, is_load: bool) -> Option<u64> {
-        let access = GlobalAccess::of(self.kernel, i);
-        let elem = access.view.elem;
-        let bytes = elem.bytes();
-        let columns = AccessColumns::global(layout, &access.order()).ok()?;
-        let vec = legal_width(access.vector_elements(self.target.vector_bytes), memory_type(elem));
-        let [width, vectors] = vector_count(&columns, bytes, vec * bytes, layout.free_mask(Axis::Reg));
-        let touched = u64::from(sectors(&columns, bytes, width, SECTOR));
-        let lines = u64::from(sectors(&columns, bytes, width, LINE));
-        let groups = u64::from(vectors) * u64::from((width * bytes).div_ceil(self.target.vector_bytes).max(1));
-        let copies = layout.free_mask(Axis::Warp).count_ones();
-        // Warps that read what others read find it in the cache; those that would write it again do not.
-        let distinct = self.warps() >> copies;
-        let issuing = if is_load { self.warps() } else { distinct };
-        let c = &self.target.costs;
-        // Sectors stream while lines are looked up.
-        let moving = (distinct * touched * c.sector).max(issuing * lines * c.line);
-        Some(groups * (moving + self.warps() * ADDRESS * c.alu))
+        global_access(self.kernel, self.target, self.warps(), i, layout, is_load)
     }
 
     /// An access whose elements lie anywhere: every lane its sector, as far as neighbours in the last dimension are not neighbours in
@@ -301,14 +260,6 @@ impl<'a> Prices<'a> {
 impl Machine for Prices<'_> {
     fn anchors(&self, i: Inst) -> Vec<InstLayouts> {
         let d = &self.kernel.insts[i];
-        if let Some(ring) = &self.ring {
-            let plain = self.plainly(i);
-            return if ring.decides(self.kernel, i) {
-                ring.anchors(self.kernel, i, &plain, self.plain.dots[i].as_deref())
-            } else {
-                vec![plain]
-            };
-        }
         if self.fixed(i) {
             return if d.op == Op::Dot { self.dots(i) } else { vec![self.plainly(i)] };
         }
@@ -326,12 +277,6 @@ impl Machine for Prices<'_> {
     fn fixed(&self, i: Inst) -> bool {
         let d = &self.kernel.insts[i];
         let shape = |v: Value| self.kernel.ty(v).shape().map(<[u32]>::to_vec);
-        if self.ring.is_some() {
-            return true;
-        }
-        if self.plan.specialised().is_some_and(|s| s.stores.iter().any(|x| x.0 == i)) {
-            return true;
-        }
         match d.op.info().rule {
             Rule::Dot | Rule::Atomic | Rule::GatherTile | Rule::Histogram | Rule::Sort | Rule::ArgSort => true,
             Rule::TopK | Rule::ArgTopK | Rule::ReduceBy | Rule::ScanBy | Rule::Print => true,
@@ -344,10 +289,6 @@ impl Machine for Prices<'_> {
 
     fn run(&self, i: Inst, form: &InstLayouts) -> Option<u64> {
         let d = &self.kernel.insts[i];
-        if let Some(ring) = &self.ring {
-            let lanes = |l: &Layout| self.access(i, l, false);
-            return if ring.decides(self.kernel, i) { ring.run(self.kernel, self.target, i, form, lanes) } else { Some(1) };
-        }
         let c = &self.target.costs;
         let operand = || form.operands.iter().flatten().next();
         let result = || form.results.iter().flatten().next();
@@ -423,9 +364,6 @@ impl Machine for Prices<'_> {
     }
 
     fn convert(&self, from: &Layout, to: &Layout, elem: Scalar) -> Option<u64> {
-        if let (Some(ring), true) = (&self.ring, in_memory(from) || in_memory(to)) {
-            return ring.convert(self.target, from, to, elem.bytes(), self.warps());
-        }
         if in_memory(from) || in_memory(to) {
             return None;
         }
@@ -443,7 +381,7 @@ impl Machine for Prices<'_> {
 
     fn convert_exactly(&self, from: &Layout, to: &Layout, elem: Scalar) -> Option<u64> {
         if in_memory(from) || in_memory(to) {
-            return self.ring.as_ref().and_then(|_| self.convert(from, to, elem));
+            return None;
         }
         match plan_in_registers(from, to, self.target.lanes).ok()? {
             None => self.planned_trip(from, to, memory_type(elem).bytes()),
@@ -453,11 +391,7 @@ impl Machine for Prices<'_> {
 
     fn registers(&self) -> u64 {
         // Addresses, loop counts and what the assembler needs for itself.
-        let all = match (self.plan.specialised(), &self.ring) {
-            (Some(s), Some(_)) => ring::registers(s, self.target),
-            _ => u64::from(self.target.registers),
-        };
-        all.saturating_sub(48)
+        u64::from(self.target.registers).saturating_sub(48)
     }
 
     fn spill(&self) -> u64 {

@@ -13,20 +13,18 @@ mod chains;
 mod estimate;
 mod folds;
 mod machine;
-mod ring;
 pub(crate) mod staging;
 
 pub use estimate::{estimate, seconds};
-pub(crate) use ring::ring_forms;
 
 use crate::lane::Target;
 use crate::layout::assign::Assignment;
 use cranelift_entity::SecondaryMap;
 use machine::Prices;
-use ring::RingSearch;
 use tilelift_egraph::physical::{Limits, Problem, Solution, Source, print, solve};
 use tilelift_ir::{Inst, Kernel, Op, Value, ValueDef, Verified};
 use tilelift_schedule::LowerError;
+use tilelift_schedule::candidates::Candidates;
 use tilelift_schedule::plan::{LayoutChoice, LowerOptions, Plan};
 
 /// The values that wait in shared memory for dots: staged loads, and other views of them.
@@ -49,8 +47,8 @@ fn in_memory(kernel: &Kernel, staged: &SecondaryMap<Inst, bool>) -> SecondaryMap
 /// What the search says of a kernel, for people.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Chosen {
-    /// The kernel's text with a layout behind every tile, and where it is converted; of a specialised loop, with its forms as requirements behind a list of
-    /// what was considered.
+    /// The kernel's text with a layout behind every tile, and where it is converted; of a specialised loop, with the forms of its ring as
+    /// requirements behind a list of what was considered.
     pub text: String,
     /// Nodes and classes of the graph.
     pub size: [usize; 2],
@@ -69,7 +67,7 @@ pub fn choose(kernel: &Verified<'_>, target: &Target, options: &LowerOptions, re
     let kernel: &Kernel = kernel;
     let plan = tilelift_schedule::plan::plan(kernel, target, options)?;
     if plan.specialised().is_some() {
-        return choose_forms(kernel, target, options, &plan).map(Some);
+        return Ok(Some(choose_forms(kernel, target, options, plan)));
     }
     let plain = crate::layout::assign::assign(kernel, target, &plan)?;
     let staged = tilelift_schedule::plan::staged_loads(kernel);
@@ -78,30 +76,22 @@ pub fn choose(kernel: &Verified<'_>, target: &Target, options: &LowerOptions, re
     Ok(Some(Chosen { text: search.print(&found, reasons), size: found.size, others: found.others.clone(), declined: None }))
 }
 
-/// The same for a specialised loop: the forms of its operands and results, as requirements in the text.
-fn choose_forms(kernel: &Kernel, target: &Target, options: &LowerOptions, plan: &Plan) -> Result<Chosen, LowerError> {
-    let around = Some(AROUND.to_owned());
-    let Some(ring) = RingSearch::of(kernel, target, options, plan) else {
-        return Ok(Chosen { text: tilelift_ir::text::print(kernel), size: [0; 2], others: Vec::new(), declined: around });
-    };
-    let plain = crate::layout::assign::assign(kernel, target, plan)?;
-    let search = Search::of_ring(kernel, target, plan, &plain, ring);
-    let found = search.solve();
-    let Some(ring) = search.ring() else {
-        return Ok(Chosen { text: tilelift_ir::text::print(kernel), size: [0; 2], others: Vec::new(), declined: around });
-    };
-    let forms = found.as_ref().map_or_else(|| ring.plain(), |f| ring.forms(kernel, f));
-    let shown = forms.written(kernel);
-    let mut text = "; forms and their prices, in cycles of a multiprocessor for a round of the loop, or for the program:\n".to_owned();
-    text += &ring.list(kernel, &shown, &forms, &search.prices);
-    if let Some(f) = &found {
-        text += &format!("; cost {}", f.cost / 16);
-        text += &f.plain.map(|p| format!(", {} in the plan's own forms", p / 16)).unwrap_or_default();
-        text += " (for the program, of what is chosen here)\n";
+/// The same for a specialised loop: the candidates of its schedule, and the forms of the first as requirements in the text.
+fn choose_forms(kernel: &Kernel, target: &Target, options: &LowerOptions, plan: Plan) -> Chosen {
+    let found = Candidates::of(kernel, target, &LowerOptions { layouts: LayoutChoice::Searched, ..*options }, plan);
+    let first = found.first();
+    let shown = first.forms.written(kernel);
+    let mut text =
+        "; decisions and their prices, in cycles of a multiprocessor for an iteration of the loop, or for the epilogue:\n".to_owned();
+    text += &found.decisions(&shown, first);
+    if let Some(price) = first.price {
+        text += &format!("; cost {}", price.total() / 16);
+        text += &found.own().price.map(|p| format!(", {} as the plan decides by itself", p.total() / 16)).unwrap_or_default();
+        text += " (of a grid position, of what is decided here)\n";
     }
     text += &tilelift_ir::text::print(&shown);
-    let (size, others) = found.map(|f| (f.size, f.others)).unwrap_or_default();
-    Ok(Chosen { text, size, others, declined: around })
+    let others = found.list()[1..].iter().filter_map(|c| c.price.map(|p| p.total())).collect();
+    Chosen { text, size: [0; 2], others, declined: Some(AROUND.to_owned()) }
 }
 
 /// Why what stands around a specialised loop is not searched.
@@ -123,26 +113,9 @@ impl<'a> Search<'a> {
         plain: &'a Assignment,
         staged: &SecondaryMap<Inst, bool>,
     ) -> Search<'a> {
-        let prices = Prices::new(kernel, target, plan, plain, in_memory(kernel, staged), None);
+        let prices = Prices::new(kernel, target, plan, plain, in_memory(kernel, staged));
         let mut pinned = SecondaryMap::with_default(false);
         plain.held.iter().for_each(|(v, l)| pinned[v] = l.is_some());
-        Search::over(kernel, prices, pinned)
-    }
-
-    /// The search for the forms of a specialised loop; everything else stays as it is.
-    fn of_ring(kernel: &'a Kernel, target: &'a Target, plan: &'a Plan, plain: &'a Assignment, ring: RingSearch) -> Search<'a> {
-        let mut pinned = SecondaryMap::with_default(false);
-        kernel.values.keys().for_each(|v| pinned[v] = true);
-        kernel.walk(kernel.body, &mut |i| {
-            if ring.holds(kernel, i) {
-                kernel.insts[i].results.iter().for_each(|&v| pinned[v] = false);
-            }
-        });
-        let prices = Prices::new(kernel, target, plan, plain, SecondaryMap::with_default(false), Some(ring));
-        Search::over(kernel, prices, pinned)
-    }
-
-    fn over(kernel: &'a Kernel, prices: Prices<'a>, pinned: SecondaryMap<Value, bool>) -> Search<'a> {
         let mut base = SecondaryMap::new();
         // Only what the walk reaches: a region that nobody runs has no layouts.
         kernel.walk(kernel.body, &mut |i| {
@@ -153,11 +126,6 @@ impl<'a> Search<'a> {
             }
         });
         Search { problem: Problem { kernel, base, pinned }, prices }
-    }
-
-    /// The alternatives of a specialised loop, if they are what is searched.
-    fn ring(&self) -> Option<&RingSearch> {
-        self.prices.ring()
     }
 
     /// The solution, if there is one.

@@ -10,11 +10,12 @@ use crate::layout::assign::Assignment;
 use crate::layout::legal_width;
 use std::rc::Rc;
 use tilelift_ir::layout::{
-    Axis, Layout, LayoutError, SharedMap, SharedOp, coalesced, ldmatrix_applies, operand_swizzle, turned_swizzle, vector_count, wavefronts,
+    Axis, Layout, LayoutError, SharedMap, SharedOp, coalesced, operand_swizzle, turned_swizzle, vector_count, wavefronts,
 };
 use tilelift_ir::{Attr, Inst, Kernel, Op, Value};
 use tilelift_schedule::access::GlobalAccess;
-use tilelift_schedule::plan::{Plan, is_view};
+use tilelift_schedule::plan::Plan;
+use tilelift_schedule::transfers::fragments;
 
 /// Another view of the same memory.
 #[derive(Clone, Debug)]
@@ -86,15 +87,7 @@ pub(crate) fn writes(map: &SharedMap, layout: &Layout, elem: u32, bytes: u32, ta
 
 /// Passes and instructions of one warp that fetches a dot's fragments.
 pub(crate) fn reads(map: &SharedMap, reader: &Reader, elem: u32, target: &Target) -> Result<[u32; 2], LayoutError> {
-    let columns = reader.seen(map)?.columns_from(&reader.layout)?;
-    let plan = if reader.matrices { ldmatrix_applies(&columns, elem) } else { None };
-    if let Some(plan) = plan {
-        let n = plan.groups.len() as u32;
-        return Ok([plan.passes() * plan.count * n, n]);
-    }
-    let [width, n] = vector_count(&columns, elem, target.vector_bytes, reader.layout.free_mask(Axis::Reg));
-    let w = wavefronts(&columns, elem, width, SharedOp::Load, &target.banks, 0);
-    Ok([w.total() * n, n])
+    fragments(&reader.seen(map)?, &reader.layout, reader.matrices, elem, target)
 }
 
 /// The map for a tile, a swizzle or rows with gaps, that a layout writes in vectors of at most so many bytes (if that is known), and dots read. The plain swizzle wins
@@ -216,32 +209,6 @@ impl Waiting {
     pub fn layout(&self) -> &Layout {
         &self.writer.0
     }
-}
-
-/// The load behind a dot's operand, and the views between them, the load's first.
-pub(crate) fn behind(kernel: &Kernel, v: Value) -> Option<(Inst, Vec<Value>)> {
-    let i = kernel.def_inst(v)?;
-    let d = &kernel.insts[i];
-    match d.op {
-        Op::Load => Some((i, Vec::new())),
-        op if matches!(op, Op::Transpose | Op::Reshape) || is_view(kernel, i) => {
-            let (load, mut views) = behind(kernel, d.args[0])?;
-            views.push(v);
-            Some((load, views))
-        }
-        _ => None,
-    }
-}
-
-/// A map of a load as a value sees it through transposes and reshapes.
-pub(crate) fn through(kernel: &Kernel, map: &SharedMap, views: &[Value]) -> Option<SharedMap> {
-    views.iter().try_fold(map.clone(), |m, &v| {
-        let d = &kernel.insts[kernel.def_inst(v)?];
-        match (d.op, d.attrs.first()) {
-            (Op::Transpose, Some(Attr::Perm(p))) => m.transpose(&p.iter().map(|&x| x as usize).collect::<Vec<_>>()).ok(),
-            _ => m.reshape(kernel.ty(v).shape()?).ok(),
-        }
-    })
 }
 
 #[cfg(test)]

@@ -1,0 +1,141 @@
+//! The forms of a specialised loop that its plan accepts, one decision at a time: in which panels operands wait, whether operands A go
+//! through registers, how results leave.
+//!
+//! An alternative is what the plan accepts, all else being as it would be without it; what the kernel's author or the caller requires leaves
+//! no other. Decisions whose prices depend on each other are one choice: a load, and the dots whose operand A it brings.
+//!
+//! ```text
+//! load 7 ── swizzle(128) | swizzle(64) | swizzle(32) ─┬─ dot 9: operand A from shared memory | from registers      one choice
+//!                                                     └─ dot 12: …
+//! store 14 ── bulk, swizzle(128) | bulk, swizzle(64) | bulk, swizzle(32) | per lane                                 one choice
+//! ```
+
+use super::price::{Price, Prices};
+use crate::access::GlobalAccess;
+use crate::plan::{EpilogueStore, LowerOptions, Plan, RingLayouts, SwizzledTile, plan_with, trace};
+use tilelift_ir::layout::{SharedMap, panel_swizzle};
+use tilelift_ir::{Inst, Kernel, Value};
+use tilelift_lane::Target;
+
+/// How elements lie in the panels of a load or of a store.
+pub(super) fn panels_of(kernel: &Kernel, i: Inst, v: Value, swizzle: u32) -> Option<SharedMap> {
+    let contiguous = GlobalAccess::of(kernel, i).contiguous()?;
+    let t = kernel.ty(v).as_tile()?;
+    panel_swizzle(&t.shape, t.elem.bytes(), contiguous, swizzle).ok()
+}
+
+/// What may be decided of a loop; the plan's own decision comes first in each list.
+#[derive(Default)]
+pub(super) struct Alternatives {
+    /// Swizzle widths by load.
+    pub swizzles: Vec<(Inst, Vec<u32>)>,
+    /// By dot whose operand A comes from the ring: its load, and whether it goes through registers.
+    pub operand_a: Vec<(Inst, Inst, Vec<bool>)>,
+    /// By store.
+    pub stores: Vec<(Inst, Vec<EpilogueStore>)>,
+}
+
+impl Alternatives {
+    /// Those of a plan; `None` if it is not specialised.
+    pub fn of(kernel: &Kernel, target: &Target, options: &LowerOptions, plan: &Plan) -> Option<Alternatives> {
+        let s = plan.specialised()?;
+        let units = target.units.as_ref()?;
+        let said = RingLayouts::required(kernel).unwrap_or_default().or(&RingLayouts::asked(kernel, options));
+        let can = |forms: RingLayouts| plan_with(kernel, target, options, &forms).is_ok_and(|p| p.specialised().is_some());
+        // Where no lanes share panels, an access that is cut into them is all that the plan asks for.
+        let cut = |i: Inst, tile: &SwizzledTile, swizzle: u32| SwizzledTile::of(kernel, i, &tile.shape, units, Some(swizzle)).is_ok();
+        let others = |own: u32| units.bulk.swizzles.iter().copied().filter(move |&x| x != own);
+        let mut out = Alternatives::default();
+        for (load, tile) in &s.loads {
+            let mut list = vec![tile.swizzle];
+            if !said.swizzles.contains_key(load) {
+                let with = |swizzle: u32| RingLayouts { swizzles: [(*load, swizzle)].into(), ..RingLayouts::default() };
+                list.extend(others(tile.swizzle).filter(|&x| if s.register_a.is_empty() { cut(*load, tile, x) } else { can(with(x)) }));
+            }
+            let v = kernel.insts[*load].results[0];
+            list.retain(|&x| x == tile.swizzle || panels_of(kernel, *load, v, x).is_some());
+            out.swizzles.push((*load, list));
+        }
+        let contiguous = |j: Inst| s.loads.iter().find(|l| l.0 == j).map(|l| l.1.contiguous());
+        for &(dot, _) in &s.dots {
+            let Some((load, _)) = trace(kernel, kernel.insts[dot].args[0], &contiguous) else { continue };
+            let own = s.register_a.contains(&dot);
+            let other = || can(RingLayouts { a_from_registers: [(dot, !own)].into(), ..RingLayouts::default() });
+            let open = !said.a_from_registers.contains_key(&dot) && other();
+            out.operand_a.push((dot, load, if open { vec![own, !own] } else { vec![own] }));
+        }
+        for (store, tile) in &s.stores {
+            let mut ways = vec![EpilogueStore::Panels(tile.swizzle)];
+            if !said.epilogue.contains_key(store) {
+                ways.extend(others(tile.swizzle).filter(|&x| cut(*store, tile, x)).map(EpilogueStore::Panels));
+                ways.extend((options.bulk_stores != Some(true)).then_some(EpilogueStore::Lanes));
+            }
+            out.stores.push((*store, ways));
+        }
+        Some(out)
+    }
+
+    /// The choices, each with its options and what they add to the price, the plan's own option first. An option without a price is none;
+    /// `None` if that is the plan's own.
+    pub fn choices(&self, prices: &Prices<'_>) -> Option<Vec<Choice>> {
+        let mut out = Vec::new();
+        for (load, swizzles) in &self.swizzles {
+            let dots: Vec<_> = self.operand_a.iter().filter(|a| a.1 == *load).map(|a| (a.0, &a.2[..])).collect();
+            let mut options = Choice::new();
+            for &swizzle in swizzles {
+                for ways in product(&dots) {
+                    let forms = RingLayouts {
+                        swizzles: [(*load, swizzle)].into(),
+                        a_from_registers: ways.iter().copied().collect(),
+                        ..RingLayouts::default()
+                    };
+                    options.extend(prices.loaded(*load, swizzle, &ways).map(|price| (forms, price)));
+                }
+            }
+            out.push(options);
+        }
+        for (store, ways) in &self.stores {
+            let priced = |&way: &EpilogueStore| {
+                let forms = RingLayouts { epilogue: [(*store, way)].into(), ..RingLayouts::default() };
+                Some((forms, Price { epilogue: prices.store(*store, way)?, ..Price::default() }))
+            };
+            out.push(ways.iter().filter_map(priced).collect());
+        }
+        let own = |c: &Choice, own: &RingLayouts| c.first().is_some_and(|first| first.0.agrees(own));
+        let plan = self.own();
+        out.iter().all(|c| own(c, &plan)).then_some(out)
+    }
+
+    /// What the plan itself decides.
+    pub fn own(&self) -> RingLayouts {
+        RingLayouts {
+            swizzles: self.swizzles.iter().map(|w| (w.0, w.1[0])).collect(),
+            a_from_registers: self.operand_a.iter().map(|a| (a.0, a.2[0])).collect(),
+            epilogue: self.stores.iter().map(|s| (s.0, s.1[0])).collect(),
+        }
+    }
+
+    /// Any of them, by a seed.
+    pub fn random(&self, seed: &mut u64) -> RingLayouts {
+        let mut one = |n: usize| {
+            *seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            (*seed >> 40) as usize % n.max(1)
+        };
+        RingLayouts {
+            swizzles: self.swizzles.iter().map(|w| (w.0, w.1[one(w.1.len())])).collect(),
+            a_from_registers: self.operand_a.iter().map(|a| (a.0, a.2[one(a.2.len())])).collect(),
+            epilogue: self.stores.iter().map(|s| (s.0, s.1[one(s.1.len())])).collect(),
+        }
+    }
+}
+
+/// Options, and what each adds to the price.
+pub(super) type Choice = Vec<(RingLayouts, Price)>;
+
+/// Every way to decide for some dots, in the order of their lists.
+fn product(dots: &[(Inst, &[bool])]) -> Vec<Vec<(Inst, bool)>> {
+    dots.iter().fold(vec![Vec::new()], |all, (dot, ways)| {
+        let with = |head: &Vec<(Inst, bool)>, way: bool| head.iter().copied().chain([(*dot, way)]).collect();
+        all.iter().flat_map(|head| ways.iter().map(move |&way| with(head, way))).collect()
+    })
+}
