@@ -10,6 +10,7 @@ use tilelift_interp::Memory;
 use tilelift_ir::channel::{Units, expand};
 use tilelift_ir::{Kernel, Op};
 use tilelift_isel::Schedule;
+use tilelift_isel::reason::Unsupported;
 use tilelift_tools::execute::{DeviceKind, ExecError, Executor, Launch, Prepared};
 
 /// What became of a trial.
@@ -119,21 +120,16 @@ fn refused(e: &CompileError) -> Answer {
         CompileError::Verify(_) => Answer::Failed(failure(Kind::Generator, "verifier", e)),
         CompileError::Lane(_) => Answer::Failed(failure(Kind::Malformed, "lane verifier", e)),
         // What the compiler itself writes is right.
-        CompileError::Lower(LowerError::Unsupported { what, .. }) if OWN.iter().any(|own| what.contains(own)) => {
-            Answer::Failed(failure(Kind::Malformed, "proof", e))
-        }
+        CompileError::Lower(LowerError::Unsupported { why, .. }) if own(why) => Answer::Failed(failure(Kind::Malformed, "proof", e)),
         CompileError::Lower(e) => Answer::PassedOver(without_numbers(&plain(&oracle::reason(e)))),
         CompileError::Emit(_) | CompileError::NoBackend { .. } => Answer::Failed(failure(Kind::Malformed, "emit", e)),
     }
 }
 
 /// Refusals of what nobody but the compiler wrote, and of tasks whose protocol is right.
-const OWN: [&str; 4] = [
-    "a schedule that is no kernel",
-    "a specialised kernel whose roles are not proved",
-    "a kernel whose channels expand to a malformed one",
-    "tasks that are not proved to work together",
-];
+fn own(why: &Unsupported) -> bool {
+    matches!(why, Unsupported::Malformed(..) | Unsupported::Unproved { .. })
+}
 
 /// The first sentence of a reason, without names in quotes.
 fn plain(text: &str) -> String {
