@@ -104,8 +104,9 @@ impl Lower<'_> {
         let (mut insts, mut all) = (Vec::new(), Vec::new());
         kernel.walk(region, &mut |i| insts.push(i));
         kernel.walk(kernel.body, &mut |i| all.push(i));
+        let ours: BTreeSet<Inst> = insts.iter().copied().collect();
         let units = self.target.units.as_ref()?;
-        let mut heights = plan.dots.iter().filter(|d| insts.contains(d.0)).map(|d| units.matrix[d.1.as_u32() as usize].m);
+        let mut heights = plan.dots.iter().filter(|d| ours.contains(d.0)).map(|d| units.matrix[d.1.as_u32() as usize].m);
         let m = heights.next()?;
         if heights.any(|other| other != m) {
             return None;
@@ -170,7 +171,7 @@ impl Lower<'_> {
         let others = all.iter().filter(|&&i| {
             let d = &kernel.insts[i];
             let handles = d.results.iter().any(|&v| kernel.ty(v).is_handle());
-            let ours = insts.contains(&i) && matches!(d.op, Op::LocalStore | Op::AsyncStore);
+            let ours = ours.contains(&i) && matches!(d.op, Op::LocalStore | Op::AsyncStore);
             let names = |v: &Value| kernel.ty(*v).as_shared().is_some() && buffer(kernel, *v).is_some_and(|a| staged.contains_key(&a));
             d.args.iter().any(names) && !ours && (!handles || d.op == Op::LocalAlloc)
         });
