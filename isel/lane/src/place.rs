@@ -23,8 +23,9 @@ pub(super) fn place(allocs: &mut PrimaryMap<AllocId, Alloc>, lives: &SecondaryMa
     let mut total = 0;
     for (a, life) in order {
         let (bytes, align) = (allocs[a].bytes.min(CAP), allocs[a].align);
-        let together = |l: &Life| l.first <= life.last && life.first <= l.last;
-        let mut busy: Vec<(u32, u32)> = placed.iter().filter(|(.., l)| together(l)).map(|(o, e, _)| (*o, *e)).collect();
+        // Whoever comes later begins later: what is over by now meets none of them.
+        placed.retain(|(.., l)| life.first <= l.last);
+        let mut busy: Vec<(u32, u32)> = placed.iter().filter(|(.., l)| l.first <= life.last).map(|(o, e, _)| (*o, *e)).collect();
         busy.sort_unstable();
         let mut at = 0u32;
         for (o, e) in busy {

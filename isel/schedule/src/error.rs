@@ -83,6 +83,8 @@ pub enum Resource {
     MultiplyAdds,
     /// Lane instructions of a program.
     Code,
+    /// Views of views of a buffer, or of barriers.
+    Views,
 }
 
 impl fmt::Display for Resource {
@@ -95,6 +97,7 @@ impl fmt::Display for Resource {
             Resource::TaskRegisters => "registers of tasks",
             Resource::MultiplyAdds => "multiply-adds per lane (this dot has no matrix instruction)",
             Resource::Code => "room for code (lane instructions)",
+            Resource::Views => "views (of one another, up to the buffer)",
         })
     }
 }

@@ -307,7 +307,7 @@ impl<'a> Lower<'a> {
             for (&v, first) in results.iter().zip(&first) {
                 let again = std::mem::replace(&mut self.values[v], first.clone());
                 if let Some(ValueLocation::Tile(t)) = again {
-                    self.variants.entry(v).or_default().push((t, b.block()));
+                    self.keep_variant(b, v, t);
                 }
             }
         }
@@ -335,7 +335,7 @@ impl<'a> Lower<'a> {
                 let Source::Convert(from) = x.source else { continue };
                 let from = self.tile(b, v, &list[from].layout)?;
                 let tile = Rc::new(self.convert(b, &from, &x.layout, self.kernel.ty(v).elem())?);
-                self.variants.entry(v).or_default().push((tile, b.block()));
+                self.keep_variant(b, v, tile);
             }
         }
         Ok(())
@@ -449,6 +449,13 @@ impl<'a> Lower<'a> {
         self.tile(b, v, &layout)
     }
 
+    /// Keeps a tile in a further layout while its block is open; those of closed blocks are of no use any more.
+    fn keep_variant(&mut self, b: &LaneBuilder, v: Value, tile: Rc<Tile>) {
+        let list = self.variants.entry(v).or_default();
+        list.retain(|(_, block)| b.is_open(*block));
+        list.push((tile, b.block()));
+    }
+
     /// A tile operand in a layout: as it is, converted before, born again, or converted now.
     fn tile(&mut self, b: &mut LaneBuilder, v: Value, want: &Rc<Layout>) -> Result<Rc<Tile>, LowerError> {
         let same = |l: &Rc<Layout>| Rc::ptr_eq(l, want) || **l == **want;
@@ -475,7 +482,7 @@ impl<'a> Lower<'a> {
             None => self.convert(b, &held, want, self.kernel.ty(v).elem())?,
         };
         let tile = Rc::new(tile);
-        self.variants.entry(v).or_default().push((tile.clone(), b.block()));
+        self.keep_variant(b, v, tile.clone());
         Ok(tile)
     }
 

@@ -1,7 +1,8 @@
 //! Compiles mutants and generated kernels, and holds the time and the memory of every compile against what it may take.
 //!
 //! ```text
-//! limits --rounds 20000 --seed 0 [--corpus FOLDER] [--out FOLDER] [--one]
+//! limits --rounds 20000 --seed 0 [--corpus FOLDER] [--out FOLDER]
+//! limits --growth [--family NAME] [--size N]       every family at N, 2 N and 4 N instructions: what takes more than its share
 //! ```
 
 use peak_alloc::PeakAlloc;
@@ -11,9 +12,10 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
+use tilelift::isel::Target;
 use tilelift::{OptLevel, Options, compile, targets};
 use tilelift_fuzzgen::limits;
-use tilelift_ir::text;
+use tilelift_ir::{Kernel, text};
 
 #[global_allocator]
 static BYTES: PeakAlloc = PeakAlloc;
@@ -27,6 +29,9 @@ more time or memory than its instructions allow: 2 s and 256 MB up to 50,000 of 
   --corpus FOLDER      kernel texts (tests/tile)
   --out FOLDER         writes texts there that break a limit
   --slack X            times as much time, for a machine that has other work (1)
+  --growth             instead of seeds: every family of steps, with everything around it, at each level, at three sizes
+  --family NAME        that family alone
+  --size N             instructions of the smallest of the three (3000)
   --print              prints the kernels of the seeds";
 
 /// Compiles that are given up, with the whole program.
@@ -39,10 +44,23 @@ struct Job {
     out: Option<PathBuf>,
     slack: f64,
     print: bool,
+    growth: bool,
+    family: Option<String>,
+    size: usize,
 }
 
 fn job() -> Result<Job, String> {
-    let mut job = Job { rounds: 1000, seed: 0, corpus: "tests/tile".into(), out: None, slack: 1.0, print: false };
+    let mut job = Job {
+        rounds: 1000,
+        seed: 0,
+        corpus: "tests/tile".into(),
+        out: None,
+        slack: 1.0,
+        print: false,
+        growth: false,
+        family: None,
+        size: 3000,
+    };
     let mut args = std::env::args().skip(1);
     while let Some(a) = args.next() {
         let mut value = || args.next().ok_or(format!("{a} needs a value"));
@@ -54,6 +72,9 @@ fn job() -> Result<Job, String> {
             "--out" => job.out = Some(value()?.into()),
             "--slack" => job.slack = value()?.parse().map_err(|e| format!("--slack: {e}"))?,
             "--print" => job.print = true,
+            "--growth" => job.growth = true,
+            "--family" => job.family = Some(value()?),
+            "--size" => job.size = number(value()?)? as usize,
             "--help" | "-h" => {
                 println!("{HELP}");
                 std::process::exit(0);
@@ -104,6 +125,74 @@ fn running() -> Option<Duration> {
     text.split_whitespace().next()?.parse().ok().map(Duration::from_nanos)
 }
 
+/// What a compile took.
+struct Taken {
+    answer: &'static str,
+    why: String,
+    time: Duration,
+    bytes: u64,
+}
+
+/// Compiles, and measures it; `seed` names the kernel if it has to be given up.
+fn measured(kernel: &Kernel, target: &Target, opt: OptLevel, seed: u64, start: Instant) -> Taken {
+    AT.0.store(seed, Ordering::Relaxed);
+    AT.1.store(start.elapsed().as_millis() as u64 + 1, Ordering::Relaxed);
+    let before = BYTES.current_usage();
+    BYTES.reset_peak_usage();
+    let (begun, ran) = (Instant::now(), running());
+    let made = compile(kernel, target, &Options { opt, ..Options::default() });
+    // What others did meanwhile on this machine is no part of it.
+    let time = running().zip(ran).map_or(begun.elapsed(), |(now, then)| now.saturating_sub(then));
+    AT.1.store(0, Ordering::Relaxed);
+    let bytes = BYTES.peak_usage().saturating_sub(before) as u64;
+    let (answer, why) = made.map_or_else(|e| (e.code(), e.to_string()), |_| ("compiled", String::new()));
+    Taken { answer, why, time, bytes }
+}
+
+/// Families at three sizes. Over the limit is what a seed's compile may not take either; growth is what is said beside it.
+fn growth(job: &Job, start: Instant) -> ExitCode {
+    let mut broken = 0;
+    for family in limits::FAMILIES.iter().filter(|f| job.family.as_ref().is_none_or(|n| n == f.name)) {
+        for (which, &around) in family.around.iter().enumerate() {
+            for (level, &opt) in OptLevel::ALL.iter().enumerate() {
+                let target = if family.asks_for_units(around) { "sm_90a" } else { ["sm_80", "sm_90a"][(which + level) % 2] };
+                let target = targets::by_name(target).unwrap_or_else(targets::usual);
+                let ty = family.types[which % family.types.len()];
+                let shape = if family.square { [16, 16] } else { [4, 32] };
+                let mut line = format!("{:<18} {:<9} {level} {:<7} {ty:<5}", family.name, format!("{around:?}"), target.name);
+                let mut each = Vec::new();
+                for size in [1, 2, 4].map(|k| k * job.size) {
+                    let source = limits::Text::kernel(family, around, size, shape, ty, 4);
+                    let kernel = match text::parse(&source).map(|f| f.kernels.into_iter().next()) {
+                        Ok(Some(k)) => k,
+                        Ok(None) => continue,
+                        Err(e) => {
+                            println!("{}: {e}", family.name);
+                            broken += 1;
+                            continue;
+                        }
+                    };
+                    let n = kernel.insts.len();
+                    let t = measured(&kernel, &target, opt, 0, start);
+                    let over = t.time.as_secs_f64() > job.slack * limits::time(n).as_secs_f64() || t.bytes > limits::memory(n);
+                    broken += u32::from(over || t.answer == "internal");
+                    let (us, kb) = (t.time.as_secs_f64() * 1e6 / n as f64, t.bytes as f64 / 1024.0 / n as f64);
+                    each.push(us);
+                    let ms = t.time.as_secs_f64() * 1e3;
+                    line += &format!(" | {n:6} {ms:6.0} ms {us:6.2} us {kb:6.2} KB {}{}", t.answer, if over { " OVER" } else { "" });
+                    if job.print && !t.why.is_empty() {
+                        line += &format!(" ({})", t.why.lines().next().unwrap_or_default().chars().take(160).collect::<String>());
+                    }
+                }
+                let steep = each.first().zip(each.last()).is_some_and(|(a, b)| *b > 1.7 * a);
+                println!("{line}{}", if steep { " STEEP" } else { "" });
+            }
+        }
+    }
+    println!("{broken} over their limits");
+    if broken == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}
+
 fn main() -> ExitCode {
     let mut corpus = Vec::new();
     let job = match job().and_then(|j| texts(&j.corpus, &mut corpus).map(|()| j)) {
@@ -115,6 +204,9 @@ fn main() -> ExitCode {
     };
     let start = Instant::now();
     watch(start);
+    if job.growth {
+        return growth(&job, start);
+    }
     let mut answers: BTreeMap<(limits::Kind, &'static str), u64> = BTreeMap::new();
     let (mut longest, mut largest) = ((0.0f64, String::new()), (0.0f64, String::new()));
     let mut broken = 0;
@@ -129,18 +221,7 @@ fn main() -> ExitCode {
             if job.print {
                 println!("; {} level {opt:?}\n{}", target.name, text::print(kernel));
             }
-            AT.0.store(seed, Ordering::Relaxed);
-            AT.1.store(start.elapsed().as_millis() as u64 + 1, Ordering::Relaxed);
-            let before = BYTES.current_usage();
-            BYTES.reset_peak_usage();
-            let (begun, ran) = (Instant::now(), running());
-            let made = compile(kernel, &target, &Options { opt, ..Options::default() });
-            // What others did meanwhile on this machine is no part of it.
-            let took = running().zip(ran).map_or(begun.elapsed(), |(now, then)| now.saturating_sub(then));
-            AT.1.store(0, Ordering::Relaxed);
-            let bytes = BYTES.peak_usage().saturating_sub(before) as u64;
-            let answer = made.as_ref().map_or_else(|e| e.code(), |_| "compiled");
-            drop(made);
+            let Taken { answer, time: took, bytes, .. } = measured(kernel, &target, opt, seed, start);
             *answers.entry((kind, answer)).or_default() += 1;
             let n = kernel.insts.len();
             let (time, memory) = (limits::time(n), limits::memory(n));

@@ -10,8 +10,11 @@
 //! All types under which the bytes of an allocation are known share one form, so that it is decided for all of them at once.
 
 use super::SwizzledTile;
+use super::lanes::Filled;
+use super::locals::Locals;
 use crate::error::LowerError;
 use crate::reason::{NoBufferLayout, Unsupported};
+use cranelift_entity::SecondaryMap;
 use std::collections::{BTreeMap, BTreeSet};
 use tilelift_ir::{Attr, Inst, Kernel, Op, SharedType, Type, Value};
 use tilelift_lane::Units;
@@ -184,28 +187,6 @@ pub fn handle(kernel: &Kernel, v: Value) -> Option<Handle> {
     }
 }
 
-/// The handles that something looks into, and not only makes further handles of.
-pub fn used_handles(kernel: &Kernel) -> BTreeSet<Value> {
-    let mut used = BTreeSet::new();
-    kernel.walk(kernel.body, &mut |i| {
-        let d = &kernel.insts[i];
-        // Who shares the bytes of an allocation does not look into it.
-        if d.results.iter().any(|&v| kernel.ty(v).is_handle()) {
-            return;
-        }
-        for &v in d.args.iter().filter(|&&v| kernel.ty(v).is_handle()) {
-            let mut at = Some(v);
-            while let Some(v) = at.filter(|&v| used.insert(v)) {
-                at = kernel
-                    .def_inst(v)
-                    .filter(|&i| kernel.insts[i].op != Op::LocalAlloc)
-                    .and_then(|i| kernel.insts[i].args.first().copied());
-            }
-        }
-    });
-    used
-}
-
 /// The allocation behind a handle's root.
 pub fn allocation(kernel: &Kernel, root: Inst) -> Inst {
     let mut i = root;
@@ -295,12 +276,13 @@ pub fn buffers(kernel: &Kernel, units: Option<&Units>) -> Result<Buffers, LowerE
             _ => {}
         }
     }
-    let mut forms = BTreeMap::new();
+    let (locals, mut forms) = (Locals::of(kernel), BTreeMap::new());
+    let lanes = Filled::new(kernel, &locals);
     for (alloc, roots) in roots {
         let asked = wishes.get(&alloc).map(Vec::as_slice).unwrap_or(&[]);
         for root in roots {
             let t = root_type(kernel, root);
-            let panels = blocks(kernel, root, asked, units)?;
+            let panels = blocks(kernel, root, asked, units, &lanes)?;
             forms.insert(root, BufferLayout { shape: t.shape.to_vec(), size: t.elem.bytes(), panels });
         }
     }
@@ -310,51 +292,66 @@ pub fn buffers(kernel: &Kernel, units: Option<&Units>) -> Result<Buffers, LowerE
             (tile.swizzle, tile.per) = (p.swizzle, p.swizzle / tile.elem.bytes());
         }
     }
-    // Products that round on their way take f32 as the copies round it: then nothing else may look at the buffer. Where something else looks
-    // at an operand that goes through registers, it is rounded there.
-    for &i in &insts {
+    round_at_copies(kernel, &insts, &locals, &mut boxes)?;
+    Ok(Buffers { forms, boxes })
+}
+
+/// Products that round on their way take f32 as the copies round it: then nothing else may look at the buffer. Where something else looks at an
+/// operand that goes through registers, it is rounded there.
+fn round_at_copies(kernel: &Kernel, insts: &[Inst], locals: &Locals, boxes: &mut BTreeMap<Inst, SwizzledTile>) -> Result<(), LowerError> {
+    let rounding: Vec<Inst> = insts.iter().copied().filter(|&i| rounds(kernel, i)).collect();
+    if rounding.is_empty() {
+        return Ok(());
+    }
+    // Loads whose tiles products that round take as their operand A, and nothing else.
+    let mut for_rounding: SecondaryMap<Value, bool> = SecondaryMap::with_default(true);
+    for &j in insts {
+        let args = &kernel.insts[j].args;
+        args.iter().for_each(|&v| for_rounding[v] &= args[0] == v && rounds(kernel, j));
+    }
+    let for_rounding = |load: Inst| {
+        let d = &kernel.insts[load];
+        d.op == Op::LocalLoad && d.results.first().is_some_and(|&v| for_rounding[v])
+    };
+    // Allocations that were looked at, for operands that must be rounded where they are copied and for others.
+    let mut done = BTreeSet::new();
+    for i in rounding {
         let d = &kernel.insts[i];
-        if rounds(kernel, i) {
-            let loaded = kernel.def_inst(d.args[0]).filter(|&l| for_rounding(kernel, &insts, l));
-            let through = loaded.and_then(|l| handle(kernel, kernel.insts[l].args[0])).map(|h| (h, false));
-            for (h, must) in d.args[..2].iter().filter_map(|&v| handle(kernel, v)).map(|h| (h, true)).chain(through) {
-                let same = |j: &Inst| {
-                    let list = kernel.operand(*j, "buffer");
-                    list.first().and_then(|&v| handle(kernel, v)).is_some_and(|x| allocation(kernel, x.root) == allocation(kernel, h.root))
-                };
-                let touches = |j: Inst| match kernel.insts[j].op {
-                    Op::LocalLoad => !for_rounding(kernel, &insts, j),
-                    Op::LocalStore | Op::AsyncStore => true,
-                    Op::RemoteLoad | Op::RemoteStore | Op::RemoteStoreAsync => !must,
-                    _ => false,
-                };
-                let reader = insts.iter().find(|&&j| touches(j) && same(&j));
-                if let Some(&j) = reader {
-                    if !must {
-                        continue;
-                    }
-                    let why = Unsupported::Buffer(kernel.insts[j].op, NoBufferLayout::Rounded);
-                    return Err(LowerError::from(why).at(kernel.locs[j]));
-                }
-                boxes.iter_mut().filter(|(j, _)| same(j)).for_each(|(_, t)| t.tf32 = true);
+        let loaded = kernel.def_inst(d.args[0]).filter(|&l| for_rounding(l));
+        let through = loaded.and_then(|l| handle(kernel, kernel.insts[l].args[0])).map(|h| (h, false));
+        for (h, must) in d.args[..2].iter().filter_map(|&v| handle(kernel, v)).map(|h| (h, true)).chain(through) {
+            let alloc = allocation(kernel, h.root);
+            if !done.insert((alloc, must)) {
+                continue;
             }
+            let touches = |j: Inst| match kernel.insts[j].op {
+                Op::LocalLoad => !for_rounding(j),
+                Op::LocalStore | Op::AsyncStore => true,
+                Op::RemoteLoad | Op::RemoteStore | Op::RemoteStoreAsync => !must,
+                _ => false,
+            };
+            let uses = locals.uses(alloc);
+            if let Some(&j) = uses.iter().find(|&&j| touches(j)) {
+                if !must {
+                    continue;
+                }
+                let why = Unsupported::Buffer(kernel.insts[j].op, NoBufferLayout::Rounded);
+                return Err(LowerError::from(why).at(kernel.locs[j]));
+            }
+            uses.iter().for_each(|j| {
+                if let Some(t) = boxes.get_mut(j) {
+                    t.tf32 = true;
+                }
+            });
         }
     }
-    Ok(Buffers { forms, boxes })
+    Ok(())
 }
 
 /// True for a product that rounds its operands to tf32.
 fn rounds(kernel: &Kernel, i: Inst) -> bool {
     let d = &kernel.insts[i];
     d.op == Op::AsyncDot && matches!(d.attrs.first(), Some(Attr::Precision(tilelift_ir::Precision::Tf32)))
-}
-
-/// True for a load whose tile products that round take as their operand A, and nothing else.
-fn for_rounding(kernel: &Kernel, insts: &[Inst], load: Inst) -> bool {
-    let d = &kernel.insts[load];
-    let Some(&v) = d.results.first().filter(|_| d.op == Op::LocalLoad) else { return false };
-    let takes = |j: Inst| rounds(kernel, j) && kernel.insts[j].args[0] == v;
-    insts.iter().filter(|&&j| kernel.insts[j].args.contains(&v)).all(|&j| takes(j))
 }
 
 /// Bytes of a swizzled row of an allocation, if its author says so.
@@ -366,13 +363,19 @@ fn swizzle(kernel: &Kernel, alloc: Inst) -> Option<u32> {
 }
 
 /// The panels of a buffer under one of its types, if anything asks for them.
-fn blocks(kernel: &Kernel, root: Inst, asked: &[(Inst, Inst, Wish)], units: Option<&Units>) -> Result<Option<Blocks>, LowerError> {
+fn blocks(
+    kernel: &Kernel,
+    root: Inst,
+    asked: &[(Inst, Inst, Wish)],
+    units: Option<&Units>,
+    lanes: &Filled<'_>,
+) -> Result<Option<Blocks>, LowerError> {
     let refuse = |i: Inst, why: NoBufferLayout| Err(LowerError::from(Unsupported::Buffer(kernel.insts[i].op, why)).at(kernel.locs[i]));
     let said = swizzle(kernel, allocation(kernel, root));
     let (Some(first), Some(units)) = (asked.first(), units) else {
         return match (said, units) {
             (Some(_), Some(_)) => refuse(root, NoBufferLayout::NoUnit),
-            _ => Ok(super::lanes::panels(kernel, root)),
+            _ => Ok(lanes.panels(root)),
         };
     };
     let row_bytes = |root: Inst, c: usize| {

@@ -1,11 +1,12 @@
 //! Kernels whose author says who does what: where the tasks run, how their buffers lie, which instructions their products take.
 
 use super::buffers::{BufferLayout, buffers, handle};
+use super::locals::views;
 use super::registers::{IdleWarps, share};
 use super::{LowerOptions, SwizzledTile};
 use crate::error::{LowerError, Resource};
 use crate::reason::{Lacking, NoMeeting, NoProduct, Unsupported};
-use cranelift_entity::EntityRef;
+use cranelift_entity::{EntityRef, SecondaryMap};
 use std::collections::BTreeMap;
 use std::fmt;
 use tilelift_ir::{Attr, Effects, Inst, Kernel, Op, Precision, Region, Type};
@@ -124,6 +125,7 @@ pub fn explicit(kernel: &Kernel, target: &Target, options: &LowerOptions, outer:
         return Err(LowerError::from(why).at(kernel.hint_locs[2]));
     }
     meetings(kernel)?;
+    views(kernel)?;
     let placed = buffers(kernel, target.units.as_ref())?;
     let mut dots = BTreeMap::new();
     let Placed { roles, idle, warps, front } = match (tasks(kernel), &target.units) {
@@ -133,12 +135,14 @@ pub fn explicit(kernel: &Kernel, target: &Target, options: &LowerOptions, outer:
     let group = target.units.as_ref().map_or(1, |u| u.group_warps);
     if let Some(units) = &target.units {
         let registers = Registers::of(target, units, warps.max(1));
+        let mut home: SecondaryMap<Inst, Option<Region>> = SecondaryMap::new();
+        roles.iter().for_each(|r| kernel.walk(r.region, &mut |i| home[i] = Some(r.region)));
         let mut products = |r: Region, task: Option<&TaskRole>| -> Result<(), LowerError> {
             let warps = task.map_or(warps, |t| t.warps[1]);
             let mut list = Vec::new();
             kernel.walk(r, &mut |i| list.push(i));
             for i in list.into_iter().filter(|&i| kernel.insts[i].op == Op::AsyncDot) {
-                if roles.iter().any(|x| x.region != r && inside(kernel, x.region, i)) {
+                if home[i].is_some_and(|task| task != r) {
                     continue;
                 }
                 let q = product(kernel, units, i, warps / group).map_err(|why| LowerError::NoProduct {
@@ -203,12 +207,6 @@ fn meetings(kernel: &Kernel) -> Result<(), LowerError> {
         wrong = wrong.take().or(Some(LowerError::from(Unsupported::Meeting(d.op, why)).at(kernel.locs[i])));
     });
     wrong.map_or(Ok(()), Err)
-}
-
-fn inside(kernel: &Kernel, r: Region, i: Inst) -> bool {
-    let mut found = false;
-    kernel.walk(r, &mut |j| found |= i == j);
-    found
 }
 
 /// True if one lane can do all that a region asks for.

@@ -7,10 +7,11 @@
 
 use super::buffers::{Blocks, Handle, allocation, handle};
 use super::loads::local_loads;
+use super::locals::Locals;
 use super::{BufferLayout, Explicit};
 use crate::access::GlobalAccess;
 use cranelift_entity::SecondaryMap;
-use std::collections::BTreeMap;
+use std::collections::BTreeSet;
 use tilelift_ir::{Effects, Inst, Kernel, Op, Region, Value};
 
 /// The widest row of a panel, and the piece of it that is moved as a whole.
@@ -21,61 +22,58 @@ fn is_whole(h: &Handle, shape: &[u32]) -> bool {
     h.parts.iter().all(|p| p.at == 0 && shape.get(p.of) == Some(&p.extent))
 }
 
-/// True if products alone read what is loaded from a buffer, and something is.
-fn multiplied(kernel: &Kernel, root: Inst) -> bool {
-    let loads = local_loads(kernel);
-    let (mut any, mut all) = (false, true);
-    for (i, d) in kernel.insts.iter().filter(|(_, d)| d.op == Op::LocalLoad) {
-        if handle(kernel, d.args[0]).is_some_and(|h| allocation(kernel, h.root) == root) {
-            (any, all) = (true, all && loads[i]);
-        }
-    }
-    any && all
+/// How buffers lie that lanes fill.
+pub(super) struct Filled<'k> {
+    kernel: &'k Kernel,
+    locals: &'k Locals,
+    /// Loads that only products read.
+    loads: SecondaryMap<Inst, bool>,
 }
 
-/// The panels of a buffer that lanes fill, by copies or with operands of products, if it is used slot by slot and its rows are whole pieces.
-pub(super) fn panels(kernel: &Kernel, root: Inst) -> Option<Blocks> {
-    let d = &kernel.insts[root];
-    let ty = kernel.ty(*d.results.first()?).as_shared()?;
-    if d.op != Op::LocalAlloc || !d.args.is_empty() {
-        return None;
+impl<'k> Filled<'k> {
+    pub(super) fn new(kernel: &'k Kernel, locals: &'k Locals) -> Filled<'k> {
+        Filled { kernel, locals, loads: local_loads(kernel) }
     }
-    let mut found: Option<(usize, u32)> = None;
-    let (mut plain, mut operands) = (true, None);
-    kernel.walk(kernel.body, &mut |i| {
-        let d = &kernel.insts[i];
-        for h in d.args.iter().filter_map(|&v| handle(kernel, v)).filter(|h| allocation(kernel, h.root) == root) {
-            plain &= h.root == root && is_whole(&h, &ty.shape) && !matches!(d.op, Op::LocalAlloc | Op::LocalReinterpret | Op::LocalSlice);
-            let along = match d.op {
-                Op::CopyAsync => GlobalAccess::of(kernel, i).contiguous().and_then(|k| h.parts.get(k)).map(|p| p.of),
-                Op::LocalStore if *operands.get_or_insert_with(|| multiplied(kernel, root)) => Some(ty.shape.len() - 1),
-                _ => continue,
-            };
-            let Some(contiguous) = along else {
-                plain = false;
-                continue;
-            };
-            let rows = h.parts.iter().filter(|p| p.of != contiguous).map(|p| p.extent).product();
-            plain &= *found.get_or_insert((contiguous, rows)) == (contiguous, rows);
-        }
-    });
-    let (contiguous, rows) = found.filter(|_| plain)?;
-    let row = ty.shape.get(contiguous)? * ty.elem.bytes();
-    let swizzle = ROW[0].min(1 << row.trailing_zeros());
-    (swizzle >= ROW[1]).then_some(Blocks { contiguous, swizzle, rows })
-}
 
-/// Where instructions stand.
-fn places(kernel: &Kernel) -> BTreeMap<Inst, (Region, usize)> {
-    fn visit(kernel: &Kernel, r: Region, out: &mut BTreeMap<Inst, (Region, usize)>) {
-        for (n, &i) in kernel.regions[r].insts.iter().enumerate() {
-            out.insert(i, (r, n));
-            kernel.insts[i].regions.iter().for_each(|&inner| visit(kernel, inner, out));
-        }
+    /// True if products alone read what is loaded from a buffer, and something is.
+    fn multiplied(&self, root: Inst) -> bool {
+        let mut loads = self.locals.uses(root).iter().filter(|&&i| self.kernel.insts[i].op == Op::LocalLoad).peekable();
+        loads.peek().is_some() && loads.all(|&i| self.loads[i])
     }
-    let mut out = BTreeMap::new();
-    visit(kernel, kernel.body, &mut out);
-    out
+
+    /// The panels of a buffer that lanes fill, by copies or with operands of products, if it is used slot by slot and its rows are whole pieces.
+    pub(super) fn panels(&self, root: Inst) -> Option<Blocks> {
+        let kernel = self.kernel;
+        let d = &kernel.insts[root];
+        let ty = kernel.ty(*d.results.first()?).as_shared()?;
+        if d.op != Op::LocalAlloc || !d.args.is_empty() {
+            return None;
+        }
+        let mut found: Option<(usize, u32)> = None;
+        let (mut plain, mut operands) = (true, None);
+        for &i in self.locals.uses(root) {
+            let d = &kernel.insts[i];
+            for h in d.args.iter().filter_map(|&v| handle(kernel, v)).filter(|h| allocation(kernel, h.root) == root) {
+                plain &=
+                    h.root == root && is_whole(&h, &ty.shape) && !matches!(d.op, Op::LocalAlloc | Op::LocalReinterpret | Op::LocalSlice);
+                let along = match d.op {
+                    Op::CopyAsync => GlobalAccess::of(kernel, i).contiguous().and_then(|k| h.parts.get(k)).map(|p| p.of),
+                    Op::LocalStore if *operands.get_or_insert_with(|| self.multiplied(root)) => Some(ty.shape.len() - 1),
+                    _ => continue,
+                };
+                let Some(contiguous) = along else {
+                    plain = false;
+                    continue;
+                };
+                let rows = h.parts.iter().filter(|p| p.of != contiguous).map(|p| p.extent).product();
+                plain &= *found.get_or_insert((contiguous, rows)) == (contiguous, rows);
+            }
+        }
+        let (contiguous, rows) = found.filter(|_| plain)?;
+        let row = ty.shape.get(contiguous)? * ty.elem.bytes();
+        let swizzle = ROW[0].min(1 << row.trailing_zeros());
+        (swizzle >= ROW[1]).then_some(Blocks { contiguous, swizzle, rows })
+    }
 }
 
 /// True if an instruction, with all inside of it, leaves memory as it is, or begins copies: what is read in front of it may as well be read
@@ -91,14 +89,34 @@ fn leaves(kernel: &Kernel, i: Inst) -> bool {
     all
 }
 
-/// The products that read a tile, through views of it.
-fn readers(uses: &SecondaryMap<Value, Vec<Inst>>, kernel: &Kernel, v: Value, out: &mut Vec<Inst>) {
-    for &i in &uses[v] {
-        match kernel.insts[i].op {
-            Op::Dot => out.push(i),
-            _ => kernel.insts[i].results.iter().for_each(|&r| readers(uses, kernel, r, out)),
+/// Where an instruction stands: its region, and how many stand in front of it there that change what is read. Of two in one region with the same
+/// number, no such instruction stands from the first one up to the second.
+fn places(kernel: &Kernel) -> SecondaryMap<Inst, Option<(Region, u32)>> {
+    fn visit(kernel: &Kernel, r: Region, out: &mut SecondaryMap<Inst, Option<(Region, u32)>>) {
+        let mut changes = 0;
+        for &i in &kernel.regions[r].insts {
+            out[i] = Some((r, changes));
+            changes += u32::from(!leaves(kernel, i));
+            kernel.insts[i].regions.iter().for_each(|&inner| visit(kernel, inner, out));
         }
     }
+    let mut out = SecondaryMap::new();
+    visit(kernel, kernel.body, &mut out);
+    out
+}
+
+/// The products that read a tile, through views of it.
+fn readers(uses: &SecondaryMap<Value, Vec<Inst>>, kernel: &Kernel, v: Value) -> Vec<Inst> {
+    let (mut out, mut work) = (Vec::new(), vec![v]);
+    while let Some(v) = work.pop() {
+        for &i in &uses[v] {
+            match kernel.insts[i].op {
+                Op::Dot => out.push(i),
+                _ => work.extend(&kernel.insts[i].results),
+            }
+        }
+    }
+    out
 }
 
 /// What products do with buffers that lanes have filled.
@@ -113,41 +131,47 @@ pub struct Fetches {
 /// Finds them.
 pub fn fetches(kernel: &Kernel, plan: &Explicit) -> Fetches {
     let mut out = Fetches::default();
-    let candidates = local_loads(kernel);
     let mut uses: SecondaryMap<Value, Vec<Inst>> = SecondaryMap::new();
-    let mut filled = Vec::new();
+    let (mut order, mut filled) = (Vec::new(), BTreeSet::new());
     kernel.walk(kernel.body, &mut |i| {
         let d = &kernel.insts[i];
+        order.push(i);
         d.args.iter().for_each(|&v| uses[v].push(i));
         if d.op == Op::CopyAsync {
             filled.extend(handle(kernel, kernel.operand(i, "buffer")[0]).map(|h| h.root));
         }
     });
-    let places = places(kernel);
+    if filled.is_empty() {
+        return out;
+    }
+    let (candidates, places) = (local_loads(kernel), places(kernel));
     let fits = |f: &BufferLayout| {
         let panels = f.panels.filter(|p| p.rows.is_power_of_two() && p.rows >= 8);
         panels.is_some_and(|p| (f.shape[p.contiguous] * f.size).is_power_of_two())
     };
-    let mut fetching: Vec<Inst> = Vec::new();
-    for (&i, &(region, at)) in places.iter().filter(|(i, _)| candidates[**i]) {
+    let mut fetching: SecondaryMap<Inst, bool> = SecondaryMap::new();
+    for &i in order.iter().filter(|&&i| candidates[i]) {
         let Some(h) = handle(kernel, kernel.insts[i].args[0]) else { continue };
         let swizzled = plan.forms.get(&h.root).is_some_and(fits) && filled.contains(&h.root);
-        let mut dots = Vec::new();
-        readers(&uses, kernel, kernel.insts[i].results[0], &mut dots);
-        let near = dots.iter().all(|dot| {
-            let Some(&(r, end)) = places.get(dot) else { return false };
-            r == region && kernel.regions[r].insts[at + 1..end].iter().all(|&j| leaves(kernel, j))
-        });
-        out.loads[i] = swizzled && near;
+        let dots = readers(&uses, kernel, kernel.insts[i].results[0]);
+        // The load itself changes nothing.
+        out.loads[i] = swizzled && dots.iter().all(|&dot| places[dot] == places[i]);
         if out.loads[i] {
-            fetching.extend(dots);
+            dots.iter().for_each(|&dot| fetching[dot] = true);
         }
     }
-    for (&i, &(region, at)) in places.iter().filter(|(i, _)| matches!(kernel.insts[**i].op, Op::CopyAsync | Op::CopyAsyncCommit)) {
-        let behind = &kernel.regions[region].insts[at + 1..];
-        let next =
-            behind.iter().find(|&&j| fetching.contains(&j) || !leaves(kernel, j) || kernel.insts[j].op.info().effects == Effects::Control);
-        out.late[i] = next.is_some_and(|j| fetching.contains(j));
+    // From the last instruction of a region to the first: what decides comes next.
+    for (_, region) in &kernel.regions {
+        let mut fetches = false;
+        for &i in region.insts.iter().rev() {
+            let op = kernel.insts[i].op;
+            if matches!(op, Op::CopyAsync | Op::CopyAsyncCommit) {
+                out.late[i] = fetches;
+            }
+            if fetching[i] || !leaves(kernel, i) || op.info().effects == Effects::Control {
+                fetches = fetching[i];
+            }
+        }
     }
     out
 }

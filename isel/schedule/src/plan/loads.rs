@@ -37,23 +37,26 @@ fn loads_for_dots(kernel: &Kernel, load: Op, view: &dyn Fn(Inst) -> bool) -> Sec
             uses[a].push((i, k));
         }
     }
-    type Uses = SecondaryMap<Value, Vec<(Inst, usize)>>;
-    fn only_dots(kernel: &Kernel, uses: &Uses, v: Value, view: &dyn Fn(Inst) -> bool) -> bool {
-        !uses[v].is_empty()
-            && uses[v].iter().all(|&(i, k)| match kernel.insts[i].op {
-                // The matrices of a batch are taken from registers.
-                Op::Dot => k < 2 && kernel.ty(v).as_tile().is_some_and(|t| t.shape.len() == 2),
-                Op::Transpose => only_dots(kernel, uses, kernel.insts[i].results[0], view),
-                Op::Reshape => keeps_extents(kernel, i) && only_dots(kernel, uses, kernel.insts[i].results[0], view),
-                _ => view(i) && only_dots(kernel, uses, kernel.insts[i].results[0], view),
-            })
+    // Whoever uses a value stands behind it, so that from the last instruction to the first all is known of what uses a value.
+    let mut only_dots = SecondaryMap::with_default(false);
+    for &i in order.iter().rev() {
+        for &v in &kernel.insts[i].results {
+            only_dots[v] = !uses[v].is_empty()
+                && uses[v].iter().all(|&(i, k)| match kernel.insts[i].op {
+                    // The matrices of a batch are taken from registers.
+                    Op::Dot => k < 2 && kernel.ty(v).as_tile().is_some_and(|t| t.shape.len() == 2),
+                    Op::Transpose => only_dots[kernel.insts[i].results[0]],
+                    Op::Reshape => keeps_extents(kernel, i) && only_dots[kernel.insts[i].results[0]],
+                    _ => view(i) && only_dots[kernel.insts[i].results[0]],
+                });
+        }
     }
     let mut staged = SecondaryMap::with_default(false);
     for &i in &order {
         let d = &kernel.insts[i];
         // Packed elements are unpacked in registers.
         let packed = d.op == load && kernel.ty(d.results[0]).elem().is_packed();
-        staged[i] = d.op == load && !packed && d.present == 0 && only_dots(kernel, &uses, d.results[0], view);
+        staged[i] = d.op == load && !packed && d.present == 0 && only_dots[d.results[0]];
     }
     staged
 }

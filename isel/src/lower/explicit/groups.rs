@@ -121,6 +121,7 @@ impl Lower<'_> {
         let (mut insts, mut all) = (Vec::new(), Vec::new());
         kernel.walk(region, &mut |i| insts.push(i));
         kernel.walk(kernel.body, &mut |i| all.push(i));
+        let ours: BTreeSet<Inst> = insts.iter().copied().collect();
         let m = self.product_rows(plan, region)?;
         let own = |op: Op| {
             !op.is_explicit()
@@ -182,7 +183,7 @@ impl Lower<'_> {
         let others = all.iter().filter(|&&i| {
             let d = &kernel.insts[i];
             let handles = d.results.iter().any(|&v| kernel.ty(v).is_handle());
-            let ours = insts.contains(&i) && matches!(d.op, Op::LocalStore | Op::AsyncStore);
+            let ours = ours.contains(&i) && matches!(d.op, Op::LocalStore | Op::AsyncStore);
             let names = |v: &Value| kernel.ty(*v).as_shared().is_some() && buffer(kernel, *v).is_some_and(|a| staged.contains_key(&a));
             d.args.iter().any(names) && !ours && (!handles || d.op == Op::LocalAlloc)
         });

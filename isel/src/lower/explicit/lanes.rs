@@ -13,48 +13,52 @@ use super::super::vectors::to_words;
 use super::local::Local;
 use crate::lane::{LVal, LaneBuilder};
 use crate::layout::{legal_width, memory_type};
+use cranelift_entity::SecondaryMap;
+use std::collections::BTreeMap;
 use std::rc::Rc;
 use tilelift_ir::layout::{AccessColumns, Axis, Layout, coalesced, operand_swizzle, vectors_without};
 use tilelift_ir::{Inst, Kernel, Op};
 use tilelift_schedule::LowerError;
 use tilelift_schedule::access::GlobalAccess;
-use tilelift_schedule::plan::{allocation, handle};
+use tilelift_schedule::plan::Locals;
 use tilelift_schedule::reason::NotAddressed;
 
-/// Buffers that lanes alone use, of a kernel without tasks, and the instruction of its body that uses each last: behind that their bytes serve
-/// others.
-pub(super) fn last_uses(kernel: &Kernel, tasks: Option<Inst>) -> Vec<(Inst, Inst)> {
-    let filled = |root: Inst| {
-        let (mut filled, mut lanes) = (false, true);
-        kernel.walk(kernel.body, &mut |i| {
-            let d = &kernel.insts[i];
-            if d.args.iter().any(|&v| handle(kernel, v).is_some_and(|h| allocation(kernel, h.root) == root)) {
-                filled |= d.op == Op::CopyAsync;
-                let views = matches!(d.op, Op::LocalIndex | Op::LocalSlice | Op::LocalTranspose | Op::LocalReinterpret);
-                lanes &= views || matches!(d.op, Op::CopyAsync | Op::LocalLoad | Op::LocalStore);
-            }
-        });
-        filled && lanes
-    };
+/// Buffers that lanes alone use, of a kernel without tasks, by the instruction of its body behind whose end their bytes serve others: the one that
+/// uses them last, or the wait behind it.
+pub(super) fn last_uses(kernel: &Kernel, tasks: Option<Inst>, locals: &Locals) -> BTreeMap<Inst, Vec<Inst>> {
     let body = &kernel.regions[kernel.body].insts;
-    let allocs = body
-        .iter()
-        .copied()
-        .filter(|&i| tasks.is_none() && kernel.insts[i].op == Op::LocalAlloc && kernel.insts[i].args.is_empty() && filled(i));
-    let uses = |i: Inst, root: Inst| {
-        let mut found = false;
-        let mut look = |j: Inst| {
-            let d = &kernel.insts[j];
-            found |= d.args.iter().any(|&v| handle(kernel, v).is_some_and(|h| allocation(kernel, h.root) == root));
-        };
-        look(i);
-        kernel.insts[i].regions.iter().for_each(|&r| kernel.walk(r, &mut look));
-        found
+    let mut out: BTreeMap<Inst, Vec<Inst>> = BTreeMap::new();
+    let ours = |i: Inst| tasks.is_none() && kernel.insts[i].op == Op::LocalAlloc && kernel.insts[i].args.is_empty();
+    if !body.iter().any(|&i| ours(i)) {
+        return out;
+    }
+    let lanes = |i: Inst| {
+        let views = matches!(kernel.insts[i].op, Op::LocalIndex | Op::LocalSlice | Op::LocalTranspose | Op::LocalReinterpret);
+        views || matches!(kernel.insts[i].op, Op::CopyAsync | Op::LocalLoad | Op::LocalStore)
     };
-    // What is on its way has to arrive.
-    let all_wait = |&&i: &&Inst| kernel.insts[i].op == Op::CopyAsyncWait && super::count(kernel, i, 0) == 0;
-    let last = |root: Inst| body.iter().rposition(|&i| uses(i, root)).and_then(|n| body[n + 1..].iter().find(all_wait).copied());
-    allocs.filter_map(|root| Some((root, last(root)?))).collect()
+    // The place in the body of what an instruction stands in.
+    let mut top: SecondaryMap<Inst, usize> = SecondaryMap::new();
+    for (n, &i) in body.iter().enumerate() {
+        top[i] = n;
+        kernel.insts[i].regions.iter().for_each(|&r| kernel.walk(r, &mut |j| top[j] = n));
+    }
+    // What is on its way has to arrive: behind each place, the next wait for all.
+    let mut waits = vec![None; body.len() + 1];
+    for (n, &i) in body.iter().enumerate().rev() {
+        let all = kernel.insts[i].op == Op::CopyAsyncWait && super::count(kernel, i, 0) == 0;
+        waits[n] = if all { Some(i) } else { waits[n + 1] };
+    }
+    for &root in body.iter().filter(|&&i| ours(i)) {
+        let mut uses = locals.uses(root).iter().copied().filter(|&i| i != root);
+        let filled = uses.clone().any(|i| kernel.insts[i].op == Op::CopyAsync);
+        let last = uses.clone().map(|i| top[i]).max();
+        if let Some(last) = last.filter(|_| filled && uses.all(lanes))
+            && let Some(wait) = waits[last + 1]
+        {
+            out.entry(wait).or_default().push(root);
+        }
+    }
+    out
 }
 
 /// What begins once a product has its first operands.

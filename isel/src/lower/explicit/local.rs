@@ -9,14 +9,15 @@ use super::super::elementwise::Coords;
 use super::super::shared::representative;
 use super::super::vectors::{from_words, to_words, word_types};
 use super::super::{Lower, ValueLocation};
-use super::{Reads, handle};
+use super::{Reads, allocation, handle};
 use crate::lane::{AllocId, BinOp, LVal, LaneBuilder, Place, Unit};
 use crate::layout::{legal_width, memory_type};
 use crate::number::gcd;
+use std::collections::BTreeSet;
 use std::rc::Rc;
 use tilelift_ir::layout::{AccessColumns, Axis, Layout, vectors_without};
 use tilelift_ir::{Inst, Op, Scalar, Value};
-use tilelift_schedule::plan::{BufferLayout, Part, used_handles};
+use tilelift_schedule::plan::{BufferLayout, Part};
 use tilelift_schedule::reason::{Location, NoRegister, NotAddressed, Unsupported};
 use tilelift_schedule::{LowerError, Resource};
 
@@ -202,14 +203,9 @@ impl Lower<'_> {
             Some(same) => same,
             None => {
                 // As large, and as aligned, as any buffer that shares its bytes.
-                let shares = |&&j: &&Inst| {
-                    let mut at = Some(j);
-                    while let Some(k) = at.filter(|&k| k != i) {
-                        at = behind(k);
-                    }
-                    at == Some(i)
-                };
-                let all: Vec<&BufferLayout> = plan.forms.keys().filter(shares).filter_map(|j| plan.forms.get(j)).collect();
+                let locals = self.task()?.locals.clone();
+                let same = std::iter::once(&i).chain(locals.aliases(i));
+                let all: Vec<&BufferLayout> = same.filter_map(|j| plan.forms.get(j)).collect();
                 let bytes = all.iter().map(|f| f.bytes()).max().unwrap_or(0);
                 let align = ALIGN[usize::from(all.iter().any(|f| f.panels.is_some()))];
                 let n = u32::try_from(bytes).ok().filter(|&n| n <= self.target.shared_bytes);
@@ -240,23 +236,18 @@ impl Lower<'_> {
         Ok(())
     }
 
-    /// True if lanes write an allocation, or what shares its bytes.
+    /// True if lanes write an allocation.
     fn written_by_lanes(&self, i: Inst) -> bool {
         let kernel = self.kernel;
-        let mut found = false;
-        kernel.walk(kernel.body, &mut |j| {
-            let d = &kernel.insts[j];
-            let into = match d.op {
-                Op::LocalStore | Op::RemoteStore | Op::RemoteStoreAsync => d.args.first(),
+        let uses = self.task.as_ref().map_or(&[][..], |t| t.locals.uses(i));
+        uses.iter().any(|&j| {
+            let into = match kernel.insts[j].op {
+                Op::LocalStore | Op::RemoteStore | Op::RemoteStoreAsync => kernel.insts[j].args.first(),
                 Op::CopyAsync => kernel.operand(j, "buffer").first(),
                 _ => None,
             };
-            if let Some(&into) = into {
-                let of = handle(kernel, into).map(|h| tilelift_schedule::plan::allocation(kernel, h.root));
-                found |= of.is_none_or(|of| of == i);
-            }
-        });
-        found
+            into.is_some_and(|&v| handle(kernel, v).is_none_or(|h| allocation(kernel, h.root) == i))
+        })
     }
 
     /// What messages call what an instruction allocates: its type, and where it stands.
@@ -271,20 +262,17 @@ impl Lower<'_> {
     fn grain(&self, i: Inst, bytes: u32) -> [u32; 2] {
         let kernel = self.kernel;
         let (mut grain, mut slot, mut shared) = (bytes, bytes, false);
-        let used = used_handles(kernel);
+        let Some(locals) = self.task.as_ref().map(|t| t.locals.clone()) else { return [bytes, bytes] };
         // What an allocation shares its bytes with is no alias itself.
-        let own = |j: Inst| {
-            let alias = || kernel.operand(j, "alias").first().and_then(|&v| handle(kernel, v)).map(|h| h.root);
-            j == i || kernel.insts[j].op == Op::LocalAlloc && alias() == Some(i)
-        };
-        kernel.walk(kernel.body, &mut |j| {
+        let aliases: BTreeSet<Inst> = locals.aliases(i).iter().copied().collect();
+        let own = |j: Inst| j == i || aliases.contains(&j);
+        for &j in std::iter::once(&i).chain(&aliases).flat_map(|&a| locals.uses(a)) {
             let d = &kernel.insts[j];
             // What nobody looks into divides nothing, and shares nothing.
-            if d.results.iter().any(|v| kernel.ty(*v).is_handle() && !used.contains(v)) {
-                return;
+            if d.results.iter().any(|v| kernel.ty(*v).is_handle() && !locals.is_used(*v)) {
+                continue;
             }
-            let of =
-                |v: Option<&Value>| v.and_then(|&v| handle(kernel, v)).filter(|h| own(tilelift_schedule::plan::allocation(kernel, h.root)));
+            let of = |v: Option<&Value>| v.and_then(|&v| handle(kernel, v)).filter(|h| own(allocation(kernel, h.root)));
             let form = |h: &tilelift_schedule::plan::Handle| self.task.as_ref().and_then(|t| t.plan.forms.get(&h.root));
             let step = match d.op {
                 Op::LocalIndex => of(d.args.first()).and_then(|h| form(&h)?.index_step(h.parts[0].of)),
@@ -308,7 +296,7 @@ impl Lower<'_> {
                     slot = gcd(slot, step);
                 }
             }
-        });
+        }
         [grain, if shared { bytes } else { slot }]
     }
 

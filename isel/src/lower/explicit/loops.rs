@@ -3,8 +3,10 @@
 use super::super::control::Slot;
 use super::super::vectors::{from_words, to_words};
 use super::super::{Lower, ValueLocation};
+use super::TaskState;
 use crate::lane::{LVal, LaneBuilder, Unit};
-use std::collections::BTreeSet;
+use std::cell::RefCell;
+use std::collections::{BTreeMap, BTreeSet};
 use tilelift_ir::{CmpOp, Effects, Inst, Kernel, Literal, Op, Region, Scalar, Type, Value, ValueDef};
 use tilelift_schedule::LowerError;
 use tilelift_schedule::plan::is_zero;
@@ -45,6 +47,23 @@ pub(in super::super) struct Traces {
 }
 
 impl Traces {
+    /// All that there are.
+    const ALL: [Traces; 6] = {
+        let mut all = [Traces { stored: false, reads: Reads::None }; 6];
+        let reads = [Reads::None, Reads::Fenced, Reads::Open];
+        let mut n = 0;
+        while n < all.len() {
+            all[n] = Traces { stored: n >= 3, reads: reads[n % 3] };
+            n += 1;
+        }
+        all
+    };
+
+    /// Its number among them.
+    fn number(self) -> usize {
+        3 * usize::from(self.stored) + self.reads as usize
+    }
+
     /// One or the other.
     pub fn or(self, other: Traces) -> Traces {
         Traces { stored: self.stored || other.stored, reads: self.reads.max(other.reads) }
@@ -64,6 +83,9 @@ impl Traces {
     }
 }
 
+/// Values that are looked at to find what a parity is made of.
+const MAX_LOOKED_AT: usize = 64;
+
 /// True if a scalar is 0 or 1 for every way that leads to it.
 pub(super) fn is_bit(kernel: &Kernel, v: Value) -> bool {
     // The values carried by a loop are bits if they begin as bits and go on as bits.
@@ -71,6 +93,10 @@ pub(super) fn is_bit(kernel: &Kernel, v: Value) -> bool {
         let one = |v: Value| matches!(kernel.as_const(v), Some((Literal::Int(0 | 1), _)));
         if one(v) || !assumed.insert(v) {
             return true;
+        }
+        // Whoever counts so far round about is asked for the bit.
+        if assumed.len() > MAX_LOOKED_AT {
+            return false;
         }
         match kernel.values[v].def {
             ValueDef::KernelParam(_) => false,
@@ -99,6 +125,10 @@ pub(super) fn is_bit(kernel: &Kernel, v: Value) -> bool {
     bit(kernel, v, &mut BTreeSet::new())
 }
 
+/// What each region makes of what lanes may have done in front of it, by [`Traces::number`].
+#[derive(Default)]
+pub(super) struct Summaries(RefCell<BTreeMap<Region, [Traces; 6]>>);
+
 impl Lower<'_> {
     /// What lanes may have done to local memory that others wait for.
     pub(in super::super) fn traces(&self) -> Traces {
@@ -112,26 +142,37 @@ impl Lower<'_> {
     }
 
     /// The same behind a region, if it is so in front of it.
-    pub(in super::super) fn traces_of(&self, r: Region, mut at: Traces) -> Traces {
-        if self.task.is_none() {
-            return at;
-        }
+    pub(in super::super) fn traces_of(&self, r: Region, at: Traces) -> Traces {
+        let Some(task) = &self.task else { return at };
+        let known = task.regions.0.borrow().get(&r).copied();
+        known.unwrap_or_else(|| self.summary(r))[at.number()]
+    }
+
+    /// What a region makes of every state, once found: loops ask for that of what they hold again and again.
+    fn summary(&self, r: Region) -> [Traces; 6] {
+        let mut all = Traces::ALL;
         for &i in &self.kernel.regions[r].insts {
             let d = &self.kernel.insts[i];
-            match d.op {
-                Op::LocalStore | Op::RemoteStore | Op::CopyAsync | Op::CopyAsyncWait => at.stored = true,
-                Op::LocalLoad if self.in_panels(d.args[0]) => at.reads = Reads::Open,
-                Op::FenceAsync => at.fenced(),
-                Op::TaskBarrier | Op::AsyncStoreWait => at.met(),
-                Op::If => at = d.regions.iter().fold(Traces::default(), |all, &arm| all.or(self.traces_of(arm, at))),
-                Op::For | Op::While => {
-                    let once = d.regions.iter().fold(at, |s, &r| s.or(self.traces_of(r, s)));
-                    at = d.regions.iter().fold(once, |s, &r| s.or(self.traces_of(r, s)));
+            let panels = d.op == Op::LocalLoad && self.in_panels(d.args[0]);
+            for at in &mut all {
+                match d.op {
+                    Op::LocalStore | Op::RemoteStore | Op::CopyAsync | Op::CopyAsyncWait => at.stored = true,
+                    Op::LocalLoad if panels => at.reads = Reads::Open,
+                    Op::FenceAsync => at.fenced(),
+                    Op::TaskBarrier | Op::AsyncStoreWait => at.met(),
+                    Op::If => *at = d.regions.iter().fold(Traces::default(), |all, &arm| all.or(self.traces_of(arm, *at))),
+                    Op::For | Op::While => {
+                        let once = d.regions.iter().fold(*at, |s, &r| s.or(self.traces_of(r, s)));
+                        *at = d.regions.iter().fold(once, |s, &r| s.or(self.traces_of(r, s)));
+                    }
+                    _ => {}
                 }
-                _ => {}
             }
         }
-        at
+        if let Some(task) = &self.task {
+            task.regions.0.borrow_mut().insert(r, all);
+        }
+        all
     }
 
     /// A comparison holds in what follows; gives how many did before.
@@ -162,15 +203,17 @@ impl Lower<'_> {
     /// True for the number of instances that run, of which there is one, and multiples of it.
     pub(in super::super) fn counts_workers(&self, v: Value) -> bool {
         let kernel = self.kernel;
-        kernel.def_inst(v).is_some_and(|i| {
-            let d = &kernel.insts[i];
-            let times = |&a: &Value| matches!(kernel.as_const(a), Some((Literal::Int(n), _)) if n > 0);
+        let times = |&a: &Value| matches!(kernel.as_const(a), Some((Literal::Int(n), _)) if n > 0);
+        let mut at = kernel.def_inst(v);
+        for _ in 0..MAX_LOOKED_AT {
+            let Some(d) = at.map(|i| &kernel.insts[i]) else { return false };
             match d.op {
-                Op::NumWorkers => true,
-                Op::Mul => d.args.iter().any(times) && d.args.iter().any(|&a| self.counts_workers(a)),
-                _ => false,
+                Op::NumWorkers => return true,
+                Op::Mul if d.args.iter().any(times) => at = d.args.iter().find(|a| !times(a)).and_then(|&a| kernel.def_inst(a)),
+                _ => return false,
             }
-        })
+        }
+        false
     }
 
     /// The carried values of a loop that begin at zero and are summed up by products alone, by number, if the loop is known to run.
@@ -186,20 +229,17 @@ impl Lower<'_> {
         let d = &kernel.insts[i];
         let region = d.regions[0];
         let params = &kernel.regions[region].params;
-        let summed = |&n: &usize| {
-            if !is_zero(kernel, d.args[n + 3]) {
-                return false;
-            }
-            let sum = params[n + 1];
-            let (mut uses, mut products) = (0, 0);
-            kernel.walk(region, &mut |j| uses += kernel.insts[j].args.iter().filter(|&&a| a == sum).count());
-            for &j in &kernel.regions[region].insts {
-                let d = &kernel.insts[j];
-                products += usize::from(d.op == Op::AsyncDot && d.args[2] == sum);
-            }
-            uses == 1 && products == 1
-        };
-        (0..params.len() - 1).filter(summed).collect()
+        let from_zero: Vec<usize> = (0..params.len() - 1).filter(|&n| is_zero(kernel, d.args[n + 3])).collect();
+        if from_zero.is_empty() {
+            return from_zero;
+        }
+        let (mut uses, mut products) = (BTreeMap::new(), BTreeMap::new());
+        kernel.walk(region, &mut |j| kernel.insts[j].args.iter().for_each(|&a| *uses.entry(a).or_insert(0) += 1));
+        for d in kernel.regions[region].insts.iter().map(|&j| &kernel.insts[j]).filter(|d| d.op == Op::AsyncDot) {
+            *products.entry(d.args[2]).or_insert(0) += 1;
+        }
+        let once = |list: &BTreeMap<Value, u32>, n: usize| list.get(&params[n + 1]) == Some(&1);
+        from_zero.into_iter().filter(|&n| once(&uses, n) && once(&products, n)).collect()
     }
 
     /// What such sums begin at is not looked at.
@@ -245,20 +285,22 @@ impl Lower<'_> {
     pub(in super::super) fn carried_as_words(&self, i: Inst, slots: &[Slot]) -> Vec<Option<Scalar>> {
         let kernel = self.kernel;
         let region = kernel.insts[i].regions[0];
+        let (mut products, mut others) = (BTreeSet::<Value>::new(), BTreeSet::<Value>::new());
+        if self.task.as_ref().is_some_and(TaskState::multiplies) {
+            kernel.walk(region, &mut |j| {
+                let d = &kernel.insts[j];
+                let left = d.op == Op::AsyncDot;
+                products.extend(d.args.iter().take(usize::from(left)));
+                others.extend(d.args.iter().skip(usize::from(left)));
+            });
+        }
         let words = |(&v, s): (&Value, &Slot)| {
             let elem = kernel.ty(v).as_tile()?.elem;
             let per = 4usize.checked_div(elem.bytes() as usize).filter(|&n| n > 1)?;
             if self.task.is_none() || elem.is_packed() || elem == Scalar::I1 || !s.count.is_multiple_of(per) {
                 return None;
             }
-            let (mut products, mut others) = (0, 0);
-            kernel.walk(region, &mut |j| {
-                let d = &kernel.insts[j];
-                let left = d.op == Op::AsyncDot && d.args[0] == v;
-                products += usize::from(left);
-                others += d.args.iter().skip(usize::from(left)).filter(|&&a| a == v).count();
-            });
-            (products > 0 && others == 0).then_some(elem)
+            (products.contains(&v) && !others.contains(&v)).then_some(elem)
         };
         kernel.regions[region].params[1..].iter().zip(slots).map(words).collect()
     }

@@ -28,7 +28,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 use tilelift_ir::{Attr, CmpOp, Inst, Kernel, Op, Region, Type, Value};
 use tilelift_schedule::LowerError;
-use tilelift_schedule::plan::{Explicit, Fetches, TaskRole, allocation, fetches, handle};
+use tilelift_schedule::plan::{Explicit, Fetches, Locals, TaskRole, allocation, fetches, handle};
 use tilelift_schedule::reason::{Location, Missing, Unsupported};
 
 /// Mbarriers.
@@ -65,6 +65,10 @@ pub(super) struct TaskState {
     apart: bool,
     /// Sums that begin at zero, of the loops around: whether it is a later step than the first.
     fresh: BTreeMap<Value, Fresh>,
+    /// Who touches which allocation.
+    locals: Rc<Locals>,
+    /// For each region, what lanes may have done behind it, by what they may have done in front of it.
+    regions: loops::Summaries,
     /// What products fetch, and copies that wait for that.
     fetches: Rc<Fetches>,
     /// Copies that wait for the first operands of a product.
@@ -143,6 +147,7 @@ impl Lower<'_> {
             b.unit(Unit::PrefetchMap { map, guard: first });
         }
         let groups = plan.warps / self.target.units.as_ref().map_or(1, |u| u.group_warps);
+        let locals = Rc::new(Locals::of(kernel));
         let mut for_units = BTreeSet::new();
         kernel.walk(kernel.body, &mut |i| {
             let d = &kernel.insts[i];
@@ -164,6 +169,8 @@ impl Lower<'_> {
             groupwise,
             apart: false,
             fresh: BTreeMap::new(),
+            locals: locals.clone(),
+            regions: loops::Summaries::default(),
             fetches: Rc::new(fetches(kernel, plan)),
             late: Vec::new(),
             less: Vec::new(),
@@ -174,11 +181,11 @@ impl Lower<'_> {
         });
         let tasks = tilelift_schedule::plan::tasks(kernel);
         let warps = std::mem::replace(&mut self.plan.warps, plan.front);
-        let last = lanes::last_uses(kernel, tasks);
+        let last = lanes::last_uses(kernel, tasks, &locals);
         for &i in kernel.regions[kernel.body].insts.iter().filter(|&&i| Some(i) != tasks) {
             self.inst(b, i).map_err(|e| e.at(kernel.locs[i]))?;
             // A loop that uses a buffer uses it to its end.
-            last.iter().filter(|x| x.1 == i).filter_map(|x| self.task.as_ref()?.allocs.get(&x.0)).for_each(|&a| b.touch(a));
+            last.get(&i).into_iter().flatten().filter_map(|root| self.task.as_ref()?.allocs.get(root)).for_each(|&a| b.touch(a));
         }
         self.publish(b)?;
         self.plan.warps = warps;
@@ -187,7 +194,8 @@ impl Lower<'_> {
             None => self.leave_task(b, kernel.body)?,
         }
         let state = self.task()?;
-        let others = state.allocs.iter().filter(|x| last.iter().all(|l| l.0 != *x.0)).map(|x| x.1);
+        let ended: BTreeSet<Inst> = last.into_values().flatten().collect();
+        let others = state.allocs.iter().filter(|x| !ended.contains(x.0)).map(|x| x.1);
         others.chain(&state.words).for_each(|&a| b.touch(a));
         self.task = None;
         Ok(())
