@@ -36,7 +36,6 @@ mod stage;
 mod vectors;
 mod warpgroup;
 
-pub(crate) use explicit::exceeds_registers;
 pub(crate) use footprint::Footprint;
 pub(crate) use origin::{Origin, placed};
 
@@ -50,7 +49,7 @@ use std::rc::Rc;
 use tilelift_egraph::physical::{InstLayouts, Source};
 use tilelift_ir::layout::Layout;
 use tilelift_ir::{Attr, Effects, Inst, Kernel, Op, Region, Type, Value};
-use tilelift_schedule::plan::{Plan, is_panels, ring_loads, staged_loads};
+use tilelift_schedule::plan::{Plan, is_panels, staged_loads};
 use tilelift_schedule::program::Refusal;
 use tilelift_schedule::{LowerError, Resource};
 
@@ -139,7 +138,7 @@ pub(crate) fn lane_program(
     origins: bool,
 ) -> Result<(Lowered, Vec<Origin>), LowerError> {
     let specialised = plan.specialised().cloned();
-    let staged = staged_of(kernel, &plan, &assigned);
+    let staged = staged_of(kernel, &assigned);
     sizes::check_registers(kernel, &plan, &assigned, &staged)?;
     let mut cx = Lower {
         kernel,
@@ -193,13 +192,11 @@ pub(crate) fn lane_program(
 }
 
 /// Loads that go to shared memory for dots.
-fn staged_of(kernel: &Kernel, plan: &Plan, assigned: &Assignment) -> SecondaryMap<Inst, bool> {
-    let mut staged = if plan.specialised().is_some() { ring_loads(kernel) } else { staged_loads(kernel) };
-    // Other operands of a specialised loop's dots are multiplied from registers.
-    let fills = |i: Inst| plan.specialised().is_none_or(|s| s.loads.iter().any(|l| l.0 == i));
-    // So are operands that were found to be better off there.
+fn staged_of(kernel: &Kernel, assigned: &Assignment) -> SecondaryMap<Inst, bool> {
+    let mut staged = staged_loads(kernel);
+    // Operands that were found to be better off in registers are multiplied from there.
     let waits = |i: Inst| assigned.forms[i].iter().all(|f| f.results.iter().flatten().all(|l| in_memory(l)));
-    kernel.insts.keys().for_each(|i| staged[i] = staged[i] && fills(i) && waits(i));
+    kernel.insts.keys().for_each(|i| staged[i] = staged[i] && waits(i));
     staged
 }
 
@@ -481,14 +478,11 @@ impl<'a> Lower<'a> {
         Ok(tile)
     }
 
-    /// Shared memory for one purpose, which must fit the target. What roles use they use side by side, so there it must fit beside all that
-    /// was given before: that it does not is best known early.
+    /// Shared memory for one purpose, which must fit the target.
     fn alloc(&self, b: &mut LaneBuilder, bytes: u64, purpose: &'static str) -> Result<AllocId, LowerError> {
-        let beside = if self.role.is_some() { b.allocated() } else { 0 };
-        let need = bytes.saturating_add(beside);
         match u32::try_from(bytes) {
-            Ok(n) if need <= u64::from(self.target.shared_bytes) => Ok(b.alloc_aligned(n, sizes::SCRATCH_ALIGN, purpose)),
-            Ok(_) | Err(_) => Err(sizes::no_room_for(bytes, beside, purpose, self.target)),
+            Ok(n) if n <= self.target.shared_bytes => Ok(b.alloc_aligned(n, sizes::SCRATCH_ALIGN, purpose)),
+            Ok(_) | Err(_) => Err(sizes::no_room_for(bytes, purpose, self.target)),
         }
     }
 

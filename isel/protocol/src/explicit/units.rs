@@ -286,6 +286,9 @@ impl<'a> Checker<'a> {
     ) -> Result<(), ProtocolError> {
         let mbarrier = self.used(s, t, at, here)?;
         for &(r, part) in parts {
+            if unit {
+                self.reads_are_fenced(&s.shared, r).or_else(|c| self.clash(c, here))?;
+            }
             self.write_region(&mut s.shared, r, t, Some((mbarrier, part)), here).or_else(|c| self.clash(c, here))?;
         }
         // They may land at once; who reads them must have waited for the mbarrier in any case.

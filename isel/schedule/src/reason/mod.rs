@@ -17,6 +17,7 @@ pub use copy::{CopyLimit, Index, Misplaced, NoBulkCopy, NotStaged};
 pub use product::{NoProduct, NotOverlapped};
 
 use crate::named::{Made, Named};
+use crate::program::Refusal;
 use std::fmt;
 use tilelift_ir::{Op, Value};
 
@@ -173,6 +174,11 @@ pub enum NotSpecialised {
         /// The value.
         value: Named,
     },
+    /// The schedule is not written as a program.
+    Unwritten {
+        /// Why not.
+        why: Refusal,
+    },
 }
 
 impl NotSpecialised {
@@ -215,8 +221,15 @@ impl NotSpecialised {
             | NotSpecialised::TooManyWarps { .. }
             | NotSpecialised::Sums { .. }
             | NotSpecialised::ProductRegisters { .. }
-            | NotSpecialised::Ring { .. } => Vec::new(),
+            | NotSpecialised::Ring { .. }
+            | NotSpecialised::Unwritten { .. } => Vec::new(),
         }
+    }
+}
+
+impl From<Refusal> for NotSpecialised {
+    fn from(why: Refusal) -> NotSpecialised {
+        NotSpecialised::Unwritten { why }
     }
 }
 
@@ -309,6 +322,7 @@ impl fmt::Display for NotSpecialised {
             NotSpecialised::NoPanels { value } => {
                 write!(f, "{value} is neither loaded for a dot nor stored; require its panels behind its load or in front of its store")
             }
+            NotSpecialised::Unwritten { why } => why.fmt(f),
         }
     }
 }

@@ -22,7 +22,7 @@ use tilelift_schedule::plan::{allocation, handle};
 
 /// Buffers that lanes alone use, of a kernel without tasks, and the instruction of its body that uses each last: behind that their bytes serve
 /// others.
-pub(super) fn last_uses(kernel: &Kernel, tasks: Option<Inst>) -> Vec<(Inst, Inst)> {
+pub(in super::super) fn last_uses(kernel: &Kernel, tasks: Option<Inst>) -> Vec<(Inst, Inst)> {
     let filled = |root: Inst| {
         let (mut filled, mut lanes) = (false, true);
         kernel.walk(kernel.body, &mut |i| {
