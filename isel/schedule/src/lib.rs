@@ -12,7 +12,6 @@
 #![deny(missing_docs)]
 
 pub mod access;
-pub mod channel;
 mod error;
 pub mod facts;
 pub mod gemm;

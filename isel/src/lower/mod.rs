@@ -20,12 +20,10 @@ mod indexed;
 mod masks;
 mod narrow;
 mod origin;
-mod overlap;
 mod packed;
 mod prefetch;
 mod rearrange;
 mod reduce;
-mod roles;
 mod scan;
 mod scratch;
 mod shapes;
@@ -41,7 +39,7 @@ pub(crate) use origin::{Origin, placed};
 
 use crate::hash::Map;
 use crate::lane::Target;
-use crate::lane::{AllocId, Budget, INSTRUCTIONS, LTy, LVal, LaneBuilder, Param, ParamSource, Program, Registers, Traffic};
+use crate::lane::{AllocId, Budget, INSTRUCTIONS, LTy, LVal, LaneBuilder, Param, ParamSource, Program, Traffic};
 use crate::layout::assign::Assignment;
 use crate::layout::in_memory;
 use cranelift_entity::SecondaryMap;
@@ -103,12 +101,6 @@ pub(crate) struct Lower<'a> {
     staged: SecondaryMap<Inst, bool>,
     /// Accesses of each view since the last barrier.
     histories: SecondaryMap<Value, hazards::History>,
-    /// Loads of the pipelined loop that is being lowered, and where their current slot is.
-    slots: Map<Inst, Rc<stage::Staged>>,
-    /// Copies of the pipelined loop that are still to be started in this iteration.
-    refill: Option<stage::Refill>,
-    /// The role that is being lowered, of a specialised kernel.
-    role: Option<roles::RoleState>,
     /// The task that is being lowered, of a kernel with explicit control.
     task: Option<explicit::TaskState>,
     /// Loads are done in the layout in which their tile is wanted.
@@ -137,7 +129,6 @@ pub(crate) fn lane_program(
     direct: bool,
     origins: bool,
 ) -> Result<(Lowered, Vec<Origin>), LowerError> {
-    let specialised = plan.specialised().cloned();
     let staged = staged_of(kernel, &assigned);
     sizes::check_registers(kernel, &plan, &assigned, &staged)?;
     let mut cx = Lower {
@@ -149,36 +140,23 @@ pub(crate) fn lane_program(
         histories: hazards::histories(kernel),
         values: SecondaryMap::new(),
         variants: Map::default(),
-        slots: Map::default(),
-        refill: None,
-        role: None,
         task: None,
         direct,
         running: None,
         conversions: [0; 3],
     };
-    // The producer has a warpgroup of its own.
-    let others = if specialised.is_some() { target.units.as_ref().map_or(0, |u| u.group_warps) } else { 0 };
-    let consumer_sets = specialised.as_ref().map_or(1, |s| s.consumer_sets);
     let explicit = cx.plan.explicit().cloned();
-    let mut b = LaneBuilder::new(&kernel.name, consumer_sets * cx.plan.warps + others, target.lanes);
+    let mut b = LaneBuilder::new(&kernel.name, cx.plan.warps, target.lanes);
     b.code_casts = target.code_casts;
     b.functions = target.functions;
     b.quotients = target.quotients;
     b.budget = Budget::new(INSTRUCTIONS.max(CODE_PER_INSTRUCTION * kernel.insts.len() as u64));
-    // Tasks say themselves whether theirs may move.
-    if explicit.is_none() && (direct || specialised.is_some()) && loads_what_it_leaves(kernel) {
-        b.sink_loads = Some(target.units.as_ref().map_or(target.registers, |u| Registers::of(target, u, b.warps()).entry));
-    }
     b.meter.banks = Some(target.banks.clone());
     b.origins = origins.then(Vec::new);
     cx.declare_params(&mut b);
-    match &specialised {
-        Some(s) => cx.specialised(&mut b, s)?,
-        None => match &explicit {
-            Some(e) => cx.explicit(&mut b, e)?,
-            None => cx.region(&mut b, kernel.body)?,
-        },
+    match &explicit {
+        Some(e) => cx.explicit(&mut b, e)?,
+        None => cx.region(&mut b, kernel.body)?,
     }
     let traffic = b.meter.counts;
     let acts = b.origins.take().unwrap_or_default();
@@ -279,9 +257,6 @@ impl<'a> Lower<'a> {
     }
 
     fn inst_in_forms(&mut self, b: &mut LaneBuilder, i: Inst) -> Result<(), LowerError> {
-        if self.in_ring(i) {
-            return Ok(());
-        }
         let kernel = self.kernel;
         let results = &kernel.insts[i].results;
         let forms = self.assigned.forms[i].clone();

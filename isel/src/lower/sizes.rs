@@ -6,15 +6,11 @@ use crate::layout::assign::Assignment;
 use cranelift_entity::SecondaryMap;
 use tilelift_ir::layout::{Axis, RoundTripPlan};
 use tilelift_ir::{Inst, Kernel, Loc, Scalar};
-use tilelift_schedule::channel::Channel;
-use tilelift_schedule::plan::{ALIGN, BufferLayout, Explicit, Plan, Specialised, fetches, handle};
+use tilelift_schedule::plan::{BufferLayout, Explicit, Plan, fetches, handle};
 use tilelift_schedule::{LowerError, Resource};
 
 /// Scratch memory begins at multiples of this.
 pub(crate) const SCRATCH_ALIGN: u32 = 128;
-
-/// Bytes of an mbarrier.
-const WORD: u32 = 8;
 
 /// A conversion between layouts.
 pub(super) fn conversion(p: &RoundTripPlan, bytes: u32) -> u64 {
@@ -62,31 +58,6 @@ pub(super) fn scratch_type(ty: LTy) -> LTy {
 /// The type in which an element is combined and travels: truth values are words.
 pub(super) fn combined_type(elem: Scalar) -> LTy {
     if elem == Scalar::I1 { LTy::I32 } else { LTy::holding(elem) }
-}
-
-/// What a specialised loop holds all along, in the order in which it is allocated.
-pub(crate) struct RingBytes {
-    /// Of each load all slots.
-    pub loads: Vec<u32>,
-    /// What each store leaves through, of one set.
-    pub stores: Vec<u32>,
-    /// Where the words of consumer sets lie that say whose turn it is; none for one set.
-    pub turns: Vec<i32>,
-    /// All mbarriers.
-    pub barriers: u32,
-}
-
-impl RingBytes {
-    pub fn of(plan: &Specialised, channel: &Channel) -> RingBytes {
-        let own = channel.barrier_bytes();
-        let turns: Vec<i32> = (0..plan.consumer_sets).filter(|_| plan.consumer_sets > 1).map(|t| (own + WORD * t) as i32).collect();
-        RingBytes {
-            loads: plan.loads.iter().map(|(_, t)| t.bytes().next_multiple_of(ALIGN) * plan.depth).collect(),
-            stores: plan.stores.iter().map(|(_, t)| t.bytes() / plan.staging_parts).collect(),
-            barriers: own + WORD * turns.len() as u32,
-            turns,
-        }
-    }
 }
 
 /// An allocation for one purpose does not fit.

@@ -1,8 +1,8 @@
 //! Mbarriers, the barriers of warps and of the cluster, and what passing them teaches.
 
 use super::super::ProtocolError;
-use super::super::mbarrier::Site;
 use super::super::run::{Life, State};
+use super::super::site::Site;
 use super::Checker;
 use super::facts::Facts;
 use super::regions::Region;

@@ -16,7 +16,7 @@
 //! has to be among the bytes of the last write. So it allows no more than its parts would, and there are fewer of them. Only units, and
 //! lanes that do not wait, write to it: of these one phase of an mbarrier tells all. What needs more is followed part by part.
 
-use super::super::mbarrier::Site;
+use super::super::site::Site;
 use super::facts::Few;
 use super::mbarriers::{Agents, list_key};
 use super::units::Part;
