@@ -1,42 +1,50 @@
-//! Fits a plan to the machine: how many slots its ring has, how loads beside it are done, or that the loop is pipelined instead.
+//! Fits a plan to the machine: writes loops that copy ahead as programs, with as many slots as fit, and says how their loads are done.
 //!
 //! ```text
-//! specialised ── footprint beside the ring ─┬─ fits ────────────────────────────────────────► as planned
-//!                                           ├─ fits beside fewer slots ─────────────────────► fewer slots
-//!                                           ├─ few are left, and whole tiles are in the way ► loads at their use, all slots
-//!                                           └─ does not ────────────────────────────────────► pipelined, or an error
+//! specialised ── write ── layouts ── footprint ─┬─ fits ────────────────────────────────────► as planned
+//!                                               ├─ fits with fewer slots ───────────────────► written anew
+//!                                               ├─ few are left, and whole tiles are in the way ► loads at their use, all slots
+//!                                               └─ does not ────────────────────────────────► pipelined, or an error
+//! pipelined   ── write ── layouts ── footprint ─┬─ fits ────────────────────────────────────► as planned
+//!                                               └─ does not ────────────────────────────────► fewer stages, down to none, or an error
 //! ```
 //!
-//! All of it is decided from sizes. The lowering allocates by the same sizes, and finds room.
+//! All of it is decided from sizes. The lowering allocates by the same sizes, and finds room: a kernel is lowered once. What is written has the
+//! same instructions for any number of slots, so layouts are assigned once, too.
 
 use crate::lane::Target;
 use crate::layout::assign::{Assignment, assign};
-use crate::lower::{Footprint, exceeds_registers};
+use crate::lower::Footprint;
 use std::rc::Rc;
-use tilelift_ir::Kernel;
+use tilelift_ir::{Kernel, Op, verify};
 use tilelift_schedule::plan::{LowerOptions, Plan, Schedule, ScheduleKind, Specialised, plan};
+use tilelift_schedule::program::{self, Refusal};
+use tilelift_schedule::reason::{Stage, Unsupported};
 use tilelift_schedule::{LowerError, Resource};
 
 /// Slots of a ring below which copies are no longer far enough ahead.
-pub(crate) const FEW_SLOTS: u32 = 4;
+const FEW_SLOTS: u32 = 4;
 
-/// A plan that fits the machine, with its layouts.
-pub(crate) struct Fitted {
+/// A loop as a program.
+pub(crate) struct Written {
+    /// The kernel with tasks, or whose lanes copy ahead.
+    pub kernel: Kernel,
+    /// Its plan: as it says itself.
     pub plan: Plan,
+}
+
+/// A plan that fits the machine, with layouts.
+pub(crate) struct Fitted {
+    /// What is decided about the kernel.
+    pub plan: Plan,
+    /// What it is written as, which is lowered instead; or why it is not; absent where there is nothing to write.
+    pub written: Option<Result<Written, Refusal>>,
+    /// Layouts of what is lowered.
     pub assigned: Assignment,
     /// Loads are done in the layout in which their tile is wanted.
     pub direct: bool,
-    /// Bytes of shared memory at most, of a specialised kernel.
+    /// Bytes of shared memory at most, where they are known.
     pub need: Option<u64>,
-    /// Slots of its ring before it was fitted.
-    slots: u32,
-}
-
-impl Fitted {
-    /// The specialised plan before it was fitted.
-    pub fn planned(&self) -> Option<Plan> {
-        self.plan.specialised().map(|ring| with_depth(&self.plan, ring, self.slots))
-    }
 }
 
 /// Fits a plan to the machine.
@@ -44,74 +52,96 @@ impl Fitted {
 /// # Errors
 /// What does not fit, where the caller leaves no other way; what layouts say.
 pub(crate) fn fit(kernel: &Kernel, target: &Target, options: &LowerOptions, planned: Plan) -> Result<Fitted, LowerError> {
-    let assigned = assign(kernel, target, &planned)?;
-    let Some(ring) = planned.specialised().cloned() else {
-        return Ok(Fitted { plan: planned, assigned, direct: false, need: None, slots: 0 });
+    let ring = match &planned.schedule {
+        Schedule::Specialised(ring) => ring.clone(),
+        Schedule::Pipelined { .. } => return pipelined(kernel, target, options, planned),
+        Schedule::Explicit(_) => return authored(kernel, target, planned),
     };
-    let why = match beside_ring(kernel, target, options, &planned, &ring, &assigned) {
-        Ok(Slots { depth, direct, need }) => {
-            let plan = with_depth(&planned, &ring, depth);
-            return Ok(Fitted { plan, assigned, direct, need: Some(need), slots: ring.depth });
+    let why = match specialised(kernel, target, options, &planned, &ring) {
+        Err(why) if options.schedule.is_none() => why,
+        done => return done,
+    };
+    let why = match why {
+        // What else the kernel holds does not fit beside the ring.
+        LowerError::ResourceExceeded { resource, need, have, .. } => Refusal::Exceeds { resource, need, have }.into(),
+        LowerError::NotSpecialised { why, .. } => *why,
+        why => return Err(why),
+    };
+    let mut plan = plan(kernel, target, &LowerOptions { schedule: Some(ScheduleKind::Pipelined), ..*options })?;
+    plan.schedule = Schedule::Pipelined { why: Box::new(why) };
+    pipelined(kernel, target, options, plan)
+}
+
+/// True if lanes copy in a choice or in a loop without a count: the proof does not follow how many copies are in flight behind it.
+fn copies_by_chance(kernel: &Kernel) -> bool {
+    let mut found = false;
+    kernel.walk(kernel.body, &mut |i| {
+        let d = &kernel.insts[i];
+        if matches!(d.op, Op::If | Op::While) {
+            d.regions.iter().for_each(|&r| kernel.walk(r, &mut |j| found |= kernel.insts[j].op == Op::CopyAsync));
         }
-        Err(why) => why,
-    };
-    if options.schedule.is_some() || !matches!(why, LowerError::ResourceExceeded { .. }) {
-        return Err(why);
+    });
+    found
+}
+
+/// The plan of what was written. It is verified, and proved later, where the compiler is being worked on, as every stage's own check.
+fn planned(kernel: Kernel, target: &Target) -> Result<Written, LowerError> {
+    if cfg!(debug_assertions) {
+        verify(&kernel).map_err(|e| Unsupported::Malformed(Stage::Schedule, Box::new(e)))?;
     }
-    // What else the kernel holds does not fit beside the ring.
-    let plan = plan(kernel, target, &LowerOptions { schedule: Some(ScheduleKind::Pipelined), ..*options })?;
-    let assigned = assign(kernel, target, &plan)?;
-    Ok(Fitted { plan, assigned, direct: false, need: None, slots: 0 })
+    let options = LowerOptions { unproven: !cfg!(debug_assertions) || copies_by_chance(&kernel), ..LowerOptions::default() };
+    let plan = plan(&kernel, target, &options)?;
+    Ok(Written { kernel, plan })
 }
 
-/// A ring that fits.
-struct Slots {
-    depth: u32,
-    direct: bool,
-    need: u64,
-}
-
-/// The ring that fits beside the rest of its kernel: it took what the plan knew to be free, and gives back as many slots as are needed.
+/// A specialised loop as a program that fits.
 ///
 /// # Errors
-/// What does not fit beside the fewest slots.
-fn beside_ring(
+/// What does not fit beside the fewest slots; what can't be written.
+fn specialised(
     kernel: &Kernel,
     target: &Target,
     options: &LowerOptions,
-    plan: &Plan,
-    ring: &Rc<Specialised>,
-    assigned: &Assignment,
-) -> Result<Slots, LowerError> {
-    let direct = loads_exceed_registers(kernel, plan, assigned);
-    let footprint = Footprint::of(kernel, target, plan, assigned, direct)?;
-    let with = |depth: u32| Specialised { depth, ..(**ring).clone() };
-    let mut depth = ring.depth;
-    let mut tried = false;
-    loop {
-        let smaller = with(depth);
-        let Err(why) = footprint.fits(&smaller) else {
-            return Ok(Slots { depth, direct, need: footprint.total(&smaller) });
-        };
-        let Some(fewer) = fewer(&why, depth, ring.stage_bytes).filter(|_| options.stages.is_none()) else { return Err(why) };
-        // Where few would remain, what is loaded beside it is loaded as it is wanted and needs no way through shared memory, if
-        // that is enough.
-        if fewer < FEW_SLOTS && !std::mem::replace(&mut tried, true) {
-            let at_use = Footprint::of(kernel, target, plan, assigned, true)?;
-            if at_use.fits(ring).is_ok() {
-                return Ok(Slots { depth: ring.depth, direct: true, need: at_use.total(ring) });
+    planned_as: &Plan,
+    ring: &Specialised,
+) -> Result<Fitted, LowerError> {
+    let write = |depth: u32| {
+        let made = program::written(kernel, target, &Specialised { depth, ..ring.clone() });
+        let made = made.map_err(|why| LowerError::NotSpecialised { why: Box::new(why.into()), loc: Default::default() })?;
+        planned(made, target)
+    };
+    let mut written = write(ring.depth)?;
+    let assigned = assign(&written.kernel, target, &written.plan)?;
+    let (mut depth, mut direct) = (ring.depth, false);
+    // Slots that would be left, if they are few: what is loaded beside the ring is loaded as it is wanted then, and needs no way through shared
+    // memory, if that is enough.
+    let (mut few, mut tried) = (None, false);
+    let need = loop {
+        let footprint = Footprint::of(&written.kernel, target, &written.plan, &assigned, direct)?;
+        let Err(why) = footprint.fits() else { break footprint.total() };
+        let left = fewer(&why, depth, ring.stage_bytes).filter(|&n| options.stages.is_none() && n > 1);
+        let next = match left {
+            _ if direct => few.take().map(|n| (n, false)),
+            Some(n) if n >= FEW_SLOTS || tried => Some((n, false)),
+            n if !std::mem::replace(&mut tried, true) => {
+                few = n;
+                Some((ring.depth, true))
             }
+            _ => None,
+        };
+        let Some((slots, at_use)) = next else { return Err(why) };
+        if slots != depth {
+            written = write(slots)?;
         }
-        if fewer < 2 {
-            return Err(why);
-        }
-        depth = fewer;
-    }
+        (depth, direct) = (slots, at_use);
+    };
+    let plan = with_depth(planned_as, ring, depth);
+    Ok(Fitted { plan, written: Some(Ok(written)), assigned, direct, need: Some(need) })
 }
 
-/// The slots, of so many bytes, that would be left of a ring of so many if it gave back what did not fit beside it; `None` if that is not
-/// what is in the way.
-pub(crate) fn fewer(why: &LowerError, depth: u32, bytes: u32) -> Option<u32> {
+/// The slots, of so many bytes, that would be left of a ring of so many if it gave back what does not fit; `None` if that is not what is in the
+/// way.
+fn fewer(why: &LowerError, depth: u32, bytes: u32) -> Option<u32> {
     match why {
         LowerError::ResourceExceeded { resource: Resource::SharedMemory, need, have, .. } => {
             let over = need.saturating_sub(*have).div_ceil(u64::from(bytes.max(1))).max(1);
@@ -122,15 +152,57 @@ pub(crate) fn fewer(why: &LowerError, depth: u32, bytes: u32) -> Option<u32> {
 }
 
 /// The same plan with so many slots.
-pub(crate) fn with_depth(plan: &Plan, ring: &Specialised, depth: u32) -> Plan {
+fn with_depth(plan: &Plan, ring: &Specialised, depth: u32) -> Plan {
     let ring = Specialised { depth, ..ring.clone() };
     Plan { warps: plan.warps, stages: depth, schedule: Schedule::Specialised(Rc::new(ring)) }
 }
 
-/// True if the sums of a specialised loop and whole tiles that are loaded beside it do not fit a lane's registers together. What is loaded
-/// as it is wanted need not be there all at once.
-fn loads_exceed_registers(kernel: &Kernel, plan: &Plan, assigned: &Assignment) -> bool {
-    let Some(s) = plan.specialised() else { return false };
-    let Some([_, most]) = s.registers else { return false };
-    exceeds_registers(kernel, assigned, &kernel.regions[kernel.body].insts, |i| i == s.main, most)
+/// Pipelined loops as a program that fits, if there are any.
+///
+/// # Errors
+/// What does not fit, if the number of stages is given; what layouts say.
+fn pipelined(kernel: &Kernel, target: &Target, options: &LowerOptions, mut plan: Plan) -> Result<Fitted, LowerError> {
+    let mut refused = None;
+    loop {
+        let made = match program::pipelined(kernel, target, &plan) {
+            Some(Ok(made)) => made,
+            Some(Err(why)) => {
+                (refused, plan.stages) = (Some(Err(why)), 1);
+                continue;
+            }
+            None => break,
+        };
+        let written = planned(made, target)?;
+        let assigned = assign(&written.kernel, target, &written.plan)?;
+        let footprint = Footprint::of(&written.kernel, target, &written.plan, &assigned, false)?;
+        match footprint.fits() {
+            Ok(()) => {
+                let need = Some(footprint.total());
+                return Ok(Fitted { plan, written: Some(Ok(written)), assigned, direct: false, need });
+            }
+            Err(why) if options.stages.or(kernel.hints.stages).is_some() => return Err(why),
+            Err(_) => plan.stages -= 1,
+        }
+    }
+    let assigned = assign(kernel, target, &plan)?;
+    Ok(Fitted { plan, written: refused, assigned, direct: false, need: None })
+}
+
+/// A kernel whose author says who does what. What it loads as it is wanted needs no way through shared memory: that is done where all does not
+/// fit otherwise.
+///
+/// # Errors
+/// What layouts say.
+fn authored(kernel: &Kernel, target: &Target, plan: Plan) -> Result<Fitted, LowerError> {
+    let assigned = assign(kernel, target, &plan)?;
+    let mut footprint = Footprint::of(kernel, target, &plan, &assigned, false)?;
+    let mut direct = false;
+    if footprint.fits().is_err() {
+        let at_use = Footprint::of(kernel, target, &plan, &assigned, true)?;
+        if at_use.fits().is_ok() {
+            (footprint, direct) = (at_use, true);
+        }
+    }
+    let need = Some(footprint.total());
+    Ok(Fitted { plan, written: None, assigned, direct, need })
 }

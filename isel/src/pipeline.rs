@@ -1,13 +1,14 @@
 //! The way of a kernel from tile IR to a lane program: the stages in order, on one page. No stage calls an earlier one.
 //!
 //! ```text
-//! Verified ── expand ─► without channels ── plan ─► schedule, warps, stages ── fit ─► what the machine holds: slots, how loads are done
-//!          ── layouts ─► one per tile value, where operands wait ── lower ─► lane program ── prove ─► Lowered
+//! Verified ── expand ─► without channels ── plan ─► schedule, warps, stages ── fit ─► loops written as programs: slots, layouts, how loads are done
+//!          ── lower ─► lane program ── prove ─► Lowered
 //! ```
 //!
-//! What a plan asks of shared memory and registers is computed before it is lowered ([`fit`]); so a kernel is lowered once.
+//! A loop that is specialised or pipelined is written as a program, tile IR again, and that is lowered. What it asks of shared memory and registers
+//! is computed before it is lowered ([`fit`]); so a kernel is lowered once.
 
-use crate::fit::{FEW_SLOTS, Fitted, fewer, fit, with_depth};
+use crate::fit::{Fitted, Written, fit};
 use crate::lane::{Target, overlap_launches};
 use crate::layout::assign::{Assignment, assign};
 use crate::layout::search::Search;
@@ -17,11 +18,10 @@ use std::rc::Rc;
 use tilelift_ir::channel::{Units, check, expand};
 use tilelift_ir::verify::Verified;
 use tilelift_ir::{Inst, Kernel, Op, verify};
+use tilelift_schedule::LowerError;
 use tilelift_schedule::candidates::Candidates;
 use tilelift_schedule::plan::{LayoutChoice, LowerOptions, Plan, SwizzledTile, plan, staged_loads};
-use tilelift_schedule::program::Refusal;
 use tilelift_schedule::reason::{Stage, Unsupported};
-use tilelift_schedule::{LowerError, Resource, program};
 
 /// Lowers a verified kernel for a target.
 ///
@@ -30,7 +30,7 @@ use tilelift_schedule::{LowerError, Resource, program};
 pub fn lower(kernel: &Verified<'_>, target: &Target, options: &LowerOptions) -> Result<Lowered, LowerError> {
     let (kernel, plan) = planned(kernel, target, options)?;
     let (fitted, searched, fallback) = with_forms(&kernel, target, options, plan)?;
-    let mut done = scheduled(&kernel, target, fitted, options)?;
+    let mut done = lowered(&kernel, target, fitted, options.layouts)?;
     done.searched |= searched;
     done.fallback = fallback.or(done.fallback);
     if target.early_launch && options.early_launch != Some(false) {
@@ -96,68 +96,37 @@ fn with_forms(
     }
 }
 
-/// Lowers a kernel by a plan: as the program that the plan is written as, if that is asked for, can be, and fits. What tasks take of shared
-/// memory depends on which of their tiles live at the same time, so they are lowered to know it, and again with fewer slots; one for which
-/// few would remain is lowered as it is planned.
-fn scheduled(kernel: &Kernel, target: &Target, fitted: Fitted, options: &LowerOptions) -> Result<Lowered, LowerError> {
-    let mut refused = None;
-    let as_program = options.as_program == Some(true);
-    if as_program && let Some(made) = program::pipelined(kernel, target, &fitted.plan) {
-        match made.map(|made| written(made, target, fitted.plan.clone(), false)) {
-            Ok(Err(LowerError::ResourceExceeded { resource: Resource::SharedMemory, need, have, .. })) => {
-                refused = Some(Err(Refusal::Memory { need, have }));
-            }
-            Ok(done) => return done,
-            Err(why) => refused = Some(Err(why)),
+/// Lowers what a plan came to: the program that its loops are written as, or the kernel itself.
+fn lowered(kernel: &Kernel, target: &Target, fitted: Fitted, layouts: LayoutChoice) -> Result<Lowered, LowerError> {
+    let Fitted { plan, written, assigned, direct, need } = fitted;
+    let (done, refused) = match written {
+        Some(Ok(Written { kernel: made, plan: own })) => {
+            let done = proved(&made, target, own, assigned, direct)?;
+            (Lowered { plan, written: Some(Ok(Rc::new(made))), ..done }, None)
         }
-    }
-    // Slots, and whether tiles are loaded as they are wanted: then they need no way through shared memory. It is tried where few slots would
-    // remain, once.
-    let mut next = fitted.planned().filter(|_| as_program).map(|plan| (plan, false));
-    let (mut few, mut tried) = (None, false);
-    while let Some((plan, direct)) = next.take()
-        && let Some(s) = plan.specialised().cloned()
-    {
-        match program::written(kernel, target, &s).map(|made| written(made, target, plan.clone(), direct)) {
-            Err(why) => refused = Some(Err(why)),
-            Ok(Err(why @ LowerError::ResourceExceeded { resource: Resource::SharedMemory, need, have, .. })) => {
-                refused = Some(Err(Refusal::Memory { need, have }));
-                let free = options.stages.is_none();
-                let slots = fewer(&why, s.depth, s.stage_bytes).filter(|&n| free && n > 1);
-                next = match slots {
-                    _ if direct => few.take().map(|n| (with_depth(&plan, &s, n), false)),
-                    Some(n) if n >= FEW_SLOTS || tried => Some((with_depth(&plan, &s, n), false)),
-                    n if !std::mem::replace(&mut tried, true) => {
-                        few = n;
-                        fitted.planned().map(|plan| (plan, true))
-                    }
-                    _ => None,
-                };
-            }
-            Ok(done) => return done,
-        }
-    }
-    laid_out(kernel, target, fitted, options.layouts).map(|done| Lowered { written: refused, ..done })
-}
-
-/// Lowers the kernel with tasks that a plan was written as. It is proved where the compiler is being worked on, as every stage's own check.
-fn written(made: Kernel, target: &Target, plan: Plan, direct: bool) -> Result<Lowered, LowerError> {
-    if cfg!(debug_assertions) {
-        verify(&made).map_err(|e| Unsupported::Malformed(Stage::Schedule, Box::new(e)))?;
-    }
-    let options = LowerOptions { unproven: !cfg!(debug_assertions), ..LowerOptions::default() };
-    let tasks = tilelift_schedule::plan::plan(&made, target, &options)?;
-    let assigned = assign(&made, target, &tasks)?;
-    let done = proved(&made, target, tasks, assigned, direct)?;
-    Ok(Lowered { plan, written: Some(Ok(Rc::new(made))), ..done })
+        refused => (laid_out(kernel, target, (plan, assigned, direct), layouts)?, refused.and_then(Result::err)),
+    };
+    debug_assert!(
+        need.is_none_or(|need| u64::from(done.program.shared_bytes) <= need),
+        "{} bytes of shared memory where {need:?} were computed: {}",
+        done.program.shared_bytes,
+        done.program.name
+    );
+    Ok(match refused {
+        Some(why) => Lowered { written: Some(Err(why)), ..done },
+        None => done,
+    })
 }
 
 /// Chooses layouts for a plan, where they are searched, and lowers.
-fn laid_out(kernel: &Kernel, target: &Target, fitted: Fitted, layouts: LayoutChoice) -> Result<Lowered, LowerError> {
-    let Fitted { plan, assigned, direct, need, .. } = fitted;
+fn laid_out(
+    kernel: &Kernel,
+    target: &Target,
+    (plan, assigned, direct): (Plan, Assignment, bool),
+    layouts: LayoutChoice,
+) -> Result<Lowered, LowerError> {
     if layouts != LayoutChoice::Spread
         && plan.explicit().is_none()
-        && plan.specialised().is_none()
         && fit_in_registers(kernel, target, &plan)
         && let Some(found) = Search::new(kernel, target, &plan, &assigned, &staged_loads(kernel)).solve_as(layouts)
     {
@@ -171,22 +140,7 @@ fn laid_out(kernel: &Kernel, target: &Target, fitted: Fitted, layouts: LayoutCho
             done => done,
         };
     }
-    let tasks = plan.explicit().map(|_| plan.clone());
-    let done = match (proved(kernel, target, plan, assigned, direct), tasks) {
-        // What tasks load as it is wanted needs no way through shared memory.
-        (Err(why @ LowerError::ResourceExceeded { resource: Resource::SharedMemory, .. }), Some(plan)) if !direct => {
-            let assigned = assign(kernel, target, &plan)?;
-            proved(kernel, target, plan, assigned, true).map_err(|_| why)?
-        }
-        (done, _) => done?,
-    };
-    debug_assert!(
-        need.is_none_or(|need| u64::from(done.program.shared_bytes) <= need),
-        "{} bytes of shared memory where {need:?} were computed: {}",
-        done.program.shared_bytes,
-        done.program.name
-    );
-    Ok(done)
+    proved(kernel, target, plan, assigned, direct)
 }
 
 /// False if a tile that is computed has more elements than any layout could hold: what follows says so.

@@ -9,11 +9,12 @@ mod units;
 use std::ops::Range;
 use tilelift_interp::{Buffer, Memory, Options, interpret};
 use tilelift_ir::{BuildErrors, Kernel, KernelBuilder, Scalar, ViewType, text, verify};
-use tilelift_isel::{LowerOptions, Lowered, lower, prove};
+use tilelift_isel::reason::NotSpecialised;
+use tilelift_isel::{LowerError, LowerOptions, Lowered, Refusal, Schedule, ScheduleKind, Target, lower, prove};
 use tilelift_kernels::reference::Reference;
 use tilelift_kernels::tensor::{Tensor, TensorSpec};
 use tilelift_kernels::workload::{FusedGemmCase, Ran, Workload};
-use tilelift_kernels::{Activation, Case, FusedGemm, Gemm, Residual, Size};
+use tilelift_kernels::{Activation, Case, FusedGemm, Gemm, Residual, Size, SplitGemm};
 use tilelift_nvptx::sm_90a;
 use units::{clean, lowered, product, right, simulated};
 
@@ -26,7 +27,6 @@ fn made(l: &Lowered) -> &Kernel {
 
 /// The text of the schedule, compiled with the same options, is the same program; and it is proved.
 fn round_trip(case: &Case, options: &LowerOptions) -> Lowered {
-    let options = &LowerOptions { as_program: Some(true), ..*options };
     let l = lowered(case, options);
     let printed = text::print(made(&l));
     let file = text::parse(&printed).unwrap_or_else(|e| panic!("{}: {e}\n{printed}", case.name));
@@ -243,7 +243,7 @@ fn consumers_in_turns() {
 #[test]
 fn nothing_may_be_left_out() {
     let gemm = Gemm::new(Scalar::BF16).transposed(false, true).tile(64, 64, 64);
-    let plain = LowerOptions { as_program: Some(true), ..LowerOptions::default() };
+    let plain = LowerOptions::default();
     for options in [LowerOptions { consumer_sets: Some(2), ..plain }, LowerOptions { a_from_registers: Some(true), ..plain }] {
         let printed = text::print(made(&lowered(&product(&gemm, [200, 136, 200]), &options)));
         let lines: Vec<&str> = printed.lines().collect();
@@ -260,9 +260,56 @@ fn nothing_may_be_left_out() {
     }
 }
 
-/// What nobody asks for is not written.
+/// What is specialised is written; three warpgroups are no task, so that a loop that is to be shared by them is pipelined, and written as that.
 #[test]
-fn only_what_is_asked_for_is_written() {
-    let gemm = Gemm::new(Scalar::BF16).transposed(false, true).tile(128, 128, 64);
-    assert!(lowered(&product(&gemm, [200, 136, 208]), &LowerOptions::default()).written.is_none());
+fn whatever_is_specialised_is_written() {
+    let gemm = Gemm::new(Scalar::BF16).transposed(false, true).tile(192, 64, 64);
+    let case = product(&gemm, [200, 136, 208]);
+    let usual = lowered(&case, &LowerOptions::default());
+    assert!(usual.plan.specialised().is_some() && made(&usual).is_explicit(), "{}", usual.plan);
+    let three = LowerOptions { consumers: Some(3), ..LowerOptions::default() };
+    let l = lowered(&case, &three);
+    let Schedule::Pipelined { why } = &l.plan.schedule else { panic!("{}", l.plan) };
+    assert_eq!(**why, NotSpecialised::Unwritten { why: Refusal::Consumers { groups: 3 } });
+    assert!(text::print(made(&l)).contains("copy_async"), "{}", l.plan);
+    let kernel = case.build().unwrap();
+    let asked = LowerOptions { schedule: Some(ScheduleKind::Specialised), ..three };
+    let refused = lower(&verify(&kernel).unwrap(), &sm_90a(), &asked).unwrap_err();
+    assert!(
+        matches!(&refused, LowerError::NotSpecialised { why, .. } if **why == NotSpecialised::Unwritten { why: Refusal::Consumers { groups: 3 } })
+    );
+}
+
+/// Where grid positions have as many steps as each has, consumer sets do not pass over one another's: the warpgroups share one position.
+#[test]
+fn positions_with_steps_of_their_own_are_shared() {
+    let config =
+        SplitGemm::new(Gemm::new(Scalar::BF16).transposed(false, true).tile(128, 64, 64).for_shape(256, 128, 1024), 3).build().unwrap();
+    let turns = LowerOptions { consumers: Some(1), consumer_sets: Some(2), ..LowerOptions::default() };
+    let l = lower(&verify(&config).unwrap(), &sm_90a(), &turns).unwrap();
+    let s = l.plan.specialised().unwrap_or_else(|| panic!("{}", l.plan));
+    assert_eq!((s.consumers, s.consumer_sets), (2, 1), "{}", l.plan);
+    made(&l);
+}
+
+/// What is loaded beside a ring takes room from it: the plan says how many slots are left, and they are as many as fit.
+#[test]
+fn rings_have_the_slots_that_fit() {
+    let gemm = Gemm::new(Scalar::BF16).transposed(false, true).tile(128, 128, 64).epilogue(None, Activation::Gelu);
+    let config = FusedGemm::new(gemm.for_shape(200, 136, 208)).plus(Residual::Plain(Scalar::BF16));
+    let case = FusedGemmCase { config, batch: 1, m: 200, n: 136, k: 208 };
+    let case = Case { name: "residual".into(), row: 11, size: Size::Small, workload: Box::new(case) };
+    let target = sm_90a();
+    let mut seen = std::collections::BTreeSet::new();
+    for less in [0, 16, 48, 80, 112] {
+        let small = Target { shared_bytes: target.shared_bytes - less * 1024, ..target.clone() };
+        let l = lower(&verify(&case.build().unwrap()).unwrap(), &small, &LowerOptions::default()).unwrap();
+        assert!(l.program.shared_bytes <= small.shared_bytes, "{}", l.plan);
+        let s = l.plan.specialised().unwrap_or_else(|| panic!("{}", l.plan));
+        assert!(text::print(made(&l)).contains(&format!("shared<{}x128x64xbf16>", s.depth)), "{}", l.plan);
+        // One more would not fit.
+        assert!(l.program.shared_bytes + s.stage_bytes > small.shared_bytes || s.depth == 8, "{}", l.plan);
+        seen.insert(s.depth);
+    }
+    assert!(seen.len() > 3, "{seen:?}");
 }

@@ -319,11 +319,6 @@ impl LaneBuilder {
         self.program.allocs.push(Alloc { bytes, align, offset: 0, grain: 0, slot: 0, name: String::new(), purpose })
     }
 
-    /// Bytes of all allocations, one behind the other.
-    pub fn allocated(&self) -> u64 {
-        self.program.allocs.values().fold(0, |at, a| u64::from(a.bytes) + at.next_multiple_of(u64::from(a.align.max(1))))
-    }
-
     /// Says in which parts roles hand an allocation to one another.
     pub fn set_grain(&mut self, alloc: AllocId, bytes: u32, slot: u32) {
         self.program.allocs[alloc].grain = bytes;

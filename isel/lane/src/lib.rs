@@ -46,6 +46,7 @@ pub(crate) use launch_order::in_order;
 pub use launch_order::overlap_launches;
 pub use machine::{BulkTensor, Costs, GroupMatrix, GroupMatrixId, Machine, MatrixId, MatrixInstr, RegisterPool, Target, Units};
 pub use op::{BinOp, Takes, UnOp};
+pub use place::{Life, Room, placed};
 pub use print::{inst_brief, inst_text};
 pub use registers::{Holder, RegisterError, Registers};
 pub use rings::by_slots;

@@ -3,9 +3,9 @@
 use super::{Alloc, AllocId};
 use cranelift_entity::{PrimaryMap, SecondaryMap};
 
-/// From the first to the last use of an allocation, on the builder's clock.
+/// From the first to the last use of an allocation, on a clock of the program's.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) struct Life {
+pub struct Life {
     /// First use.
     pub first: u32,
     /// Last use.
@@ -15,14 +15,32 @@ pub(super) struct Life {
 /// Sizes are capped here, far above what any machine has, so that sums can't overflow.
 const CAP: u32 = 1 << 30;
 
-/// Gives every allocation that is ever used its offset; returns the bytes of shared memory in all.
-pub(super) fn place(allocs: &mut PrimaryMap<AllocId, Alloc>, lives: &SecondaryMap<AllocId, Option<Life>>) -> u32 {
-    let mut order: Vec<(AllocId, Life)> = allocs.keys().filter_map(|a| lives[a].map(|l| (a, l))).collect();
-    order.sort_by_key(|(a, l)| (l.first, *a));
+/// Memory that is asked for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Room {
+    /// Its bytes.
+    pub bytes: u32,
+    /// It begins at a multiple of this.
+    pub align: u32,
+    /// When it is in use.
+    pub life: Life,
+}
+
+/// The bytes of shared memory that a program takes with these allocations, in the order in which they are made.
+pub fn placed(rooms: &[Room]) -> u32 {
+    offsets(rooms).1
+}
+
+/// Offsets, and the bytes of shared memory in all.
+fn offsets(rooms: &[Room]) -> (Vec<u32>, u32) {
+    let mut order: Vec<usize> = (0..rooms.len()).collect();
+    order.sort_by_key(|&n| (rooms[n].life.first, n));
+    let mut at_of = vec![0; rooms.len()];
     let mut placed: Vec<(u32, u32, Life)> = Vec::new();
     let mut total = 0;
-    for (a, life) in order {
-        let (bytes, align) = (allocs[a].bytes.min(CAP), allocs[a].align);
+    for n in order {
+        let Room { bytes, align, life } = rooms[n];
+        let bytes = bytes.min(CAP);
         // Whoever comes later begins later: what is over by now meets none of them.
         placed.retain(|(.., l)| life.first <= l.last);
         let mut busy: Vec<(u32, u32)> = placed.iter().filter(|(.., l)| l.first <= life.last).map(|(o, e, _)| (*o, *e)).collect();
@@ -34,10 +52,19 @@ pub(super) fn place(allocs: &mut PrimaryMap<AllocId, Alloc>, lives: &SecondaryMa
             }
             at = at.max(e).min(CAP).next_multiple_of(align);
         }
-        allocs[a].offset = at;
+        at_of[n] = at;
         total = total.max(at + bytes);
         placed.push((at, at + bytes, life));
     }
+    (at_of, total)
+}
+
+/// Gives every allocation that is ever used its offset; returns the bytes of shared memory in all.
+pub(super) fn place(allocs: &mut PrimaryMap<AllocId, Alloc>, lives: &SecondaryMap<AllocId, Option<Life>>) -> u32 {
+    let used: Vec<(AllocId, Life)> = allocs.keys().filter_map(|a| lives[a].map(|l| (a, l))).collect();
+    let rooms: Vec<Room> = used.iter().map(|&(a, life)| Room { bytes: allocs[a].bytes, align: allocs[a].align, life }).collect();
+    let (at, total) = offsets(&rooms);
+    used.iter().zip(at).for_each(|(&(a, _), at)| allocs[a].offset = at);
     total
 }
 

@@ -169,11 +169,6 @@ instructions! {
             /// `i32`, 0 or 1.
             parity: LVal = read I32,
         } => Effect::Meet, "wait {barrier} parity {parity}";
-        /// Passes over a phase of an mbarrier that another role waits for instead. Nothing happens; the proof counts phases by it.
-        Pass {
-            /// The word.
-            barrier: Place = place,
-        } => Effect::Order, "pass {barrier}";
         /// Fetches the description of a tensor ahead of its use.
         PrefetchMap {
             /// Launch parameter that holds it.

@@ -5,7 +5,7 @@ use cranelift_entity::EntityRef;
 use tilelift_ir::CmpOp;
 use tilelift_lane::hash::{Map, Set};
 use tilelift_lane::visit::{blocks, computed, reads};
-use tilelift_lane::{AllocId, Block, Inst, LTy, LVal, OperandA, Program, Unit};
+use tilelift_lane::{Block, Inst, LTy, LVal, OperandA, Program, Unit};
 
 /// The comparisons `lo < hi` of a block and the blocks inside it.
 pub(super) fn comparisons(block: &Block, less: &mut Map<LVal, (LVal, LVal)>) {
@@ -18,19 +18,19 @@ pub(super) fn comparisons(block: &Block, less: &mut Map<LVal, (LVal, LVal)>) {
 }
 
 /// The values that decide what roles do to one another: what the units around the ring read, and what that is computed from.
-pub(super) fn relevant(program: &Program, counted: bool, local: &dyn Fn(LVal) -> bool) -> Set<LVal> {
+pub(super) fn relevant(program: &Program, local: &dyn Fn(LVal) -> bool) -> Set<LVal> {
     let mut set = Set::default();
     // Values flow forward in the text, and around loops: until nothing is added.
     loop {
         let before = set.len();
-        mark(&program.body, counted, local, &mut set);
+        mark(&program.body, local, &mut set);
         if set.len() == before {
             return set;
         }
     }
 }
 
-fn mark(block: &Block, counted: bool, local: &dyn Fn(LVal) -> bool, set: &mut Set<LVal>) {
+fn mark(block: &Block, local: &dyn Fn(LVal) -> bool, set: &mut Set<LVal>) {
     for inst in block.iter().rev() {
         match inst {
             Inst::Unit(u) => match &**u {
@@ -68,15 +68,13 @@ fn mark(block: &Block, counted: bool, local: &dyn Fn(LVal) -> bool, set: &mut Se
                 }),
             },
             Inst::For(l) => {
-                if counted {
-                    set.extend([l.lo, l.step]);
-                }
+                set.extend([l.lo, l.step]);
                 for c in &l.carried {
                     if set.contains(&c.param) || set.contains(&c.result) {
                         set.extend([c.param, c.result, c.next, c.init]);
                     }
                 }
-                mark(&l.body, counted, local, set);
+                mark(&l.body, local, set);
             }
             Inst::If(c) => {
                 set.insert(c.condition);
@@ -85,10 +83,10 @@ fn mark(block: &Block, counted: bool, local: &dyn Fn(LVal) -> bool, set: &mut Se
                         set.extend([a, b]);
                     }
                 }
-                mark(&c.then, counted, local, set);
-                mark(&c.otherwise, counted, local, set);
+                mark(&c.then, local, set);
+                mark(&c.otherwise, local, set);
             }
-            Inst::Roles(r) => r.roles.iter().for_each(|r| mark(&r.body, counted, local, set)),
+            Inst::Roles(r) => r.roles.iter().for_each(|r| mark(&r.body, local, set)),
             // Which lanes touch which local memory.
             Inst::LoadShared { addr, .. } | Inst::LoadMatrix { addr, .. } if local(*addr) => {
                 set.insert(*addr);
@@ -109,67 +107,6 @@ fn mark(block: &Block, counted: bool, local: &dyn Fn(LVal) -> bool, set: &mut Se
             }
         }
     }
-}
-
-/// The addresses at which lanes read what bulk copies fill.
-pub(super) fn read_by_lanes(program: &Program) -> Set<LVal> {
-    // What each value is made of, the first allocation that it is an address in, and where copies go and lanes read.
-    #[derive(Default)]
-    struct Found {
-        from: Map<LVal, Vec<LVal>>,
-        allocs: Map<LVal, AllocId>,
-        filled: Vec<LVal>,
-        read: Vec<LVal>,
-    }
-    fn visit(block: &Block, out: &mut Found) {
-        for inst in block {
-            match inst {
-                Inst::SharedAddr { dst, alloc } => {
-                    out.allocs.insert(*dst, *alloc);
-                }
-                Inst::LoadShared { addr, .. } | Inst::LoadMatrix { addr, .. } => out.read.push(*addr),
-                Inst::Unit(u) => {
-                    if let Unit::BulkLoad { to, .. } = &**u {
-                        out.filled.push(to.addr);
-                    }
-                }
-                Inst::For(l) => l.carried.iter().for_each(|c| {
-                    out.from.insert(c.param, vec![c.init, c.next]);
-                    out.from.insert(c.result, vec![c.init, c.next]);
-                }),
-                Inst::If(c) => c.results.iter().for_each(|&(r, a, b)| {
-                    out.from.insert(r, vec![a, b]);
-                }),
-                other => {
-                    if let Some(list) = computed(other) {
-                        let mut sources = Vec::new();
-                        reads(other, &mut |v| sources.push(v));
-                        list.iter().for_each(|&v| {
-                            out.from.insert(v, sources.clone());
-                        });
-                    }
-                }
-            }
-            blocks(inst).into_iter().for_each(|b| visit(b, out));
-        }
-    }
-    let mut found = Found::default();
-    visit(&program.body, &mut found);
-    if found.read.is_empty() || found.filled.is_empty() {
-        return Set::default();
-    }
-    let within = |v: LVal| {
-        let (mut open, mut seen, mut out) = (vec![v], Set::default(), Vec::new());
-        while let Some(v) = open.pop() {
-            if seen.insert(v) {
-                out.extend(found.allocs.get(&v));
-                open.extend(found.from.get(&v).into_iter().flatten());
-            }
-        }
-        out
-    };
-    let rings: Vec<AllocId> = found.filled.iter().flat_map(|&v| within(v)).collect();
-    found.read.iter().copied().filter(|&v| within(v).iter().any(|a| rings.contains(a))).collect()
 }
 
 /// The values that are the same in all lanes, roles and blocks: numbers, and where memory lies.
@@ -198,12 +135,4 @@ pub(super) fn indices(block: &Block, f: &mut dyn FnMut(LVal)) {
         }
         blocks(inst).into_iter().for_each(|b| indices(b, f));
     }
-}
-
-/// True if a block passes over phases of mbarriers.
-pub(super) fn passes(block: &Block) -> bool {
-    block.iter().any(|i| match i {
-        Inst::Unit(u) => matches!(**u, Unit::Pass { .. }),
-        other => blocks(other).into_iter().any(passes),
-    })
 }

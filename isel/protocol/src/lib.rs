@@ -14,8 +14,7 @@
 //! does: one order decides about deadlock. About what must not overlap it decides, too, because each role keeps what it has learnt by
 //! waiting: it may read a slot, or overwrite it, only if a wait has told it that the slot is full, or that its reads are done.
 //!
-//! `ring` follows the kernels that the compiler specialises, `explicit` what authors write: local memory that tasks hand to one another,
-//! all blocks of a cluster, and programs without roles.
+//! `explicit` follows local memory that tasks hand to one another, all blocks of a cluster, and programs without roles, whoever wrote them.
 
 #![deny(missing_docs)]
 
@@ -23,9 +22,8 @@ mod env;
 mod explicit;
 mod find;
 mod in_flight;
-mod mbarrier;
-mod ring;
 mod run;
+mod site;
 mod trip_classes;
 mod unwritten;
 mod value;
@@ -127,37 +125,32 @@ struct Groups<'a> {
     matrix: &'a [GroupMatrix],
 }
 
-/// Who says who does what.
+/// What there is to prove.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Says {
-    /// The compiler.
-    Compiler,
-    /// An author: units fill and read what goes from role to role as local memory, if they do so at all.
-    Author,
-    /// The same, but nobody meets anybody: all warps go together, and use local memory alone.
+enum Meets {
+    /// Roles, units or blocks hand local memory to one another.
+    Others,
+    /// Nobody meets anybody: all warps go together, and use local memory alone.
     Nobody,
 }
 
-fn explicit(program: &Program) -> Says {
+fn meets(program: &Program) -> Option<Meets> {
     fn any(block: &Block, is: &dyn Fn(&Unit) -> bool) -> bool {
         block.iter().any(|i| match i {
             Inst::Unit(u) => is(u),
             other => visit::blocks(other).into_iter().any(|b| any(b, is)),
         })
     }
-    let rings = |u: &Unit| matches!(u, Unit::BulkLoad { .. } | Unit::Multiply(_) | Unit::StoreMatrix { .. });
-    let meets = |u: &Unit| {
+    let others = |u: &Unit| {
         use Unit::*;
         matches!(u, InitBarrier { .. } | ClusterArrive { .. } | Remote { .. } | NamedBarrier { .. } | BulkStore { .. })
     };
     let local = program.allocs.values().any(|a| a.grain > 0);
     match program.roles() {
-        Some(_) if local || !any(&program.body, &rings) => Says::Author,
-        Some(_) => Says::Compiler,
+        Some(_) => Some(Meets::Others),
         // Lanes that go together have nothing to do with one another but by units.
-        None if any(&program.body, &meets) => Says::Author,
-        None if local => Says::Nobody,
-        None => Says::Compiler,
+        None if any(&program.body, &others) => Some(Meets::Others),
+        None => local.then_some(Meets::Nobody),
     }
 }
 
@@ -238,24 +231,19 @@ fn prove_as(program: &Program, target: &Target, turns: bool) -> Result<Proof, Pr
         None if copies(&program.body) => Groups { group_warps: program.warps, matrix: &[] },
         None => return Ok(Proof::default()),
     };
-    let says = explicit(program);
-    let explicit = says != Says::Compiler;
+    let Some(meets) = meets(program) else { return Ok(Proof::default()) };
     match program.roles() {
         Some(roles) => roles.roles.iter().try_for_each(|r| in_flight::check(program, &r.name, &r.body))?,
-        None if explicit => in_flight::check(program, "the program", &program.body)?,
-        None => return Ok(Proof::default()),
+        None => in_flight::check(program, "the program", &program.body)?,
     }
-    if explicit {
-        named(program)?;
-    }
-    let streams = trip_classes::trip_classes(program, explicit);
-    let efforts = if explicit { explicit::EFFORTS.map(Some).to_vec() } else { vec![None] };
+    named(program)?;
+    let streams = trip_classes::trip_classes(program);
     let mut first = None;
-    for effort in efforts {
-        match run::explore(program, units, &streams, (effort, says == Says::Nobody), turns) {
+    for effort in explicit::EFFORTS {
+        match run::explore(program, units, &streams, (effort, meets == Meets::Nobody), turns) {
             Ok(states) => return Ok(Proof { states }),
             // Whole slots prove, and do not refuse.
-            Err(_) if effort.is_some_and(|e| e.coarse) => {}
+            Err(_) if effort.coarse => {}
             // The first answer is the one nearest to what the author wrote.
             Err(e) => first = first.or(Some(e)),
         }

@@ -7,9 +7,8 @@ mod turns;
 
 use super::env::{Env, Homes};
 use super::explicit::{Effort, Explicit, Found, Places, Rotation, Shared, Turned, find, known_of, look, split};
-use super::find::{comparisons, fixed, indices, passes, read_by_lanes, relevant};
-use super::mbarrier::Site;
-use super::ring::{RingState, RingTask};
+use super::find::{comparisons, fixed, indices, relevant};
+use super::site::Site;
 use super::trip_classes::TripClasses;
 use super::value::{Abs, Lists, eval, remainder};
 use super::{Groups, ProtocolError, Spot};
@@ -27,11 +26,8 @@ use tilelift_lane::hash::{Map, Set};
 use tilelift_lane::visit::computed;
 use tilelift_lane::{Block, If, Inst, LVal, Place, Program, Role, Roles, Special, Unit};
 
-/// States after which a program counts as too complex to prove.
-const MAX_STATES: usize = 1 << 14;
-
-/// The same for roles with local memory, of all blocks together.
-const MAX_EXPLICIT: usize = 1 << 12;
+/// States, of all blocks together, after which a program counts as too complex to prove.
+const MAX_STATES: usize = 1 << 12;
 
 /// Bytes of states, and of what was noted of them, after which it does, too.
 const MAX_BYTES: usize = 1 << 27;
@@ -77,12 +73,10 @@ pub(super) struct Task<'a> {
     /// The round of the cluster's barrier to which it has come, if it has not waited since.
     pub met: Option<bool>,
     pub life: Life,
-    pub ring: RingTask,
 }
 
 pub(super) struct State<'a> {
     pub tasks: Vec<Task<'a>>,
-    pub ring: RingState,
     /// What tasks with local memory, and blocks, share.
     pub shared: Shared,
     /// Answers per stream that some agent has yet to read; true goes round again.
@@ -91,15 +85,14 @@ pub(super) struct State<'a> {
 
 impl Clone for State<'_> {
     fn clone(&self) -> Self {
-        let State { tasks, ring, shared, answers } = self;
-        State { tasks: tasks.clone(), ring: ring.clone(), shared: shared.clone(), answers: answers.clone() }
+        let State { tasks, shared, answers } = self;
+        State { tasks: tasks.clone(), shared: shared.clone(), answers: answers.clone() }
     }
 
     // States are large, and come and go.
     fn clone_from(&mut self, other: &Self) {
-        let State { tasks, ring, shared, answers } = self;
+        let State { tasks, shared, answers } = self;
         tasks.clone_from(&other.tasks);
-        ring.clone_from(&other.ring);
         shared.clone_from(&other.shared);
         answers.clone_from(&other.answers);
     }
@@ -107,23 +100,15 @@ impl Clone for State<'_> {
 
 impl Clone for Task<'_> {
     fn clone(&self) -> Self {
-        Task {
-            frames: self.frames.clone(),
-            env: self.env.clone(),
-            read: self.read.clone(),
-            debt: self.debt.clone(),
-            ring: self.ring.clone(),
-            ..*self
-        }
+        Task { frames: self.frames.clone(), env: self.env.clone(), read: self.read.clone(), debt: self.debt.clone(), ..*self }
     }
 
     fn clone_from(&mut self, other: &Self) {
-        let Task { frames, env, read, debt, joined, met, life, ring } = self;
+        let Task { frames, env, read, debt, joined, met, life } = self;
         frames.clone_from(&other.frames);
         env.clone_from(&other.env);
         read.clone_from(&other.read);
         debt.clone_from(&other.debt);
-        ring.clone_from(&other.ring);
         (*joined, *met, *life) = (other.joined, other.met, other.life);
     }
 }
@@ -162,10 +147,6 @@ pub(super) struct Checker<'a> {
     homes: Rc<Homes>,
     /// Conditions of the form `lo < hi`.
     less: Map<LVal, (LVal, LVal)>,
-    /// Agents that pass over phases.
-    pub passes: Vec<bool>,
-    /// Addresses at which lanes read what bulk copies fill.
-    lane_reads: Set<LVal>,
     /// A state of which more is known than of one that was followed is not followed.
     subsumes: bool,
 }
@@ -176,8 +157,6 @@ struct Key {
     /// As bytes: numbers are many, and small.
     numbers: Box<[u8]>,
     known: Box<[(u64, u64)]>,
-    /// Of specialised kernels.
-    ring: Option<(RingState, Vec<RingTask>)>,
 }
 
 /// The states that were seen, by a hash of their keys; and room to write down the next one's.
@@ -218,31 +197,18 @@ impl Seen {
 const WIDE: u64 = 0xfe;
 
 impl<'a> Checker<'a> {
-    fn new(
-        program: &'a Program,
-        units: Groups<'a>,
-        streams: &'a TripClasses,
-        (effort, alone): (Option<Effort>, bool),
-        turns: bool,
-    ) -> Checker<'a> {
+    fn new(program: &'a Program, units: Groups<'a>, streams: &'a TripClasses, (effort, alone): (Effort, bool), turns: bool) -> Checker<'a> {
         let mut explicit = look(program, effort);
         explicit.alone = alone;
         let roles: &[Role] = program.roles().map_or(&[], |r: &Roles| &r.roles);
         let mut agents = Vec::new();
         for block in 0..explicit.blocks {
-            if explicit.on {
-                agents.extend(roles.iter().enumerate().flat_map(|r| self::agents(program, units, block, r)));
-                agents.push(agent(program, block, None));
-            } else {
-                agents.extend(roles.iter().enumerate().map(|r| agent(program, block, Some(r))));
-            }
+            agents.extend(roles.iter().enumerate().flat_map(|r| self::agents(program, units, block, r)));
+            agents.push(agent(program, block, None));
         }
         let mut less = Map::default();
         comparisons(&program.body, &mut less);
-        let own: Vec<bool> = roles.iter().map(|r| passes(&r.body)).collect();
-        let passes = agents.iter().map(|a| !a.whole && own[a.role]).collect();
-        let lane_reads = if explicit.on { Set::default() } else { read_by_lanes(program) };
-        let relevant = relevant(program, explicit.on, &|v| explicit.tracked(program, v) || lane_reads.contains(&v));
+        let relevant = relevant(program, &|v| explicit.tracked(program, v));
         let mut met: Vec<u32> = agents.iter().filter(|a| a.is_part(program)).map(|a| ROLE + a.role as u32).collect();
         met.dedup();
         let places = Places::new(program, &explicit, agents.len(), met);
@@ -264,8 +230,6 @@ impl<'a> Checker<'a> {
             computed: Vec::new(),
             homes: Rc::default(),
             less,
-            passes,
-            lane_reads,
         };
         checker.readers = vec![Vec::new(); checker.streams() + 1];
         let per_block = checker.agents.len() / checker.explicit.blocks;
@@ -283,11 +247,9 @@ impl<'a> Checker<'a> {
                 checker.readers[s].push(n);
             }
         }
-        if checker.explicit.on {
-            let mut e = std::mem::take(&mut checker.explicit);
-            e.count(program, &checker.relevant, streams);
-            checker.explicit = e;
-        }
+        let mut e = std::mem::take(&mut checker.explicit);
+        e.count(program, &checker.relevant, streams);
+        checker.explicit = e;
         let fixed = fixed(program);
         let wanted = |v: LVal| checker.relevant.contains(&v) || checker.explicit.splits(v);
         checker.computed = program.vals.keys().map(|v| wanted(v) && fixed[v.index()].is_none()).collect();
@@ -298,7 +260,7 @@ impl<'a> Checker<'a> {
         let bodies: Vec<usize> = roles.iter().map(|r| code.add(&checker, &r.body)).collect();
         checker.agents.iter_mut().for_each(|a| a.code = if a.whole { front } else { bodies[a.role] });
         (checker.code, checker.front) = (code, front);
-        checker.rotation = if turns && checker.explicit.on { find(&checker) } else { None };
+        checker.rotation = if turns { find(&checker) } else { None };
         checker
     }
 
@@ -335,7 +297,7 @@ pub(super) fn explore(
     program: &Program,
     units: Groups<'_>,
     streams: &TripClasses,
-    effort: (Option<Effort>, bool),
+    effort: (Effort, bool),
     turns: bool,
 ) -> Result<usize, ProtocolError> {
     let mut checker = Checker::new(program, units, streams, effort, turns);
@@ -356,10 +318,10 @@ impl<'a> Checker<'a> {
     fn follow(&self) -> Result<usize, ProtocolError> {
         let checker = self;
         let mut seen = Seen::default();
-        let mut open = checker.begin()?;
+        let mut open = checker.begin();
         // States that are done with: their memory serves others.
         let mut spare: Vec<State<'a>> = Vec::new();
-        let most = if checker.explicit.on { MAX_EXPLICIT / checker.explicit.blocks } else { MAX_STATES };
+        let most = MAX_STATES / checker.explicit.blocks;
         while let Some(mut state) = open.pop() {
             let Some(stream) = checker.run(&mut state)?.filter(|_| checker.first_seen(&state, &mut seen)) else {
                 spare.push(state);
@@ -391,18 +353,15 @@ impl<'a> Checker<'a> {
         if !self.turned(s).is_some_and(|turned| self.key(s, Some(&turned), n, known)) {
             self.key(s, None, n, known);
         }
-        let ring =
-            (!self.explicit.on).then(|| (s.ring.without_sites(), s.tasks.iter().map(|t| t.ring.without_sites()).collect::<Vec<_>>()));
         seen.pack();
         let mut hasher = FxHasher::default();
         hasher.write(&seen.bytes);
-        ring.hash(&mut hasher);
         let same = seen.keys.entry(hasher.finish()).or_default();
-        if same.iter().any(|k| *k.numbers == seen.bytes[..] && k.ring == ring && self.covers(&k.known, &seen.known)) {
+        if same.iter().any(|k| *k.numbers == seen.bytes[..] && self.covers(&k.known, &seen.known)) {
             return false;
         }
         seen.held += seen.bytes.len() + size_of_val(&seen.known[..]);
-        same.push(Key { numbers: seen.bytes.as_slice().into(), known: seen.known.as_slice().into(), ring });
+        same.push(Key { numbers: seen.bytes.as_slice().into(), known: seen.known.as_slice().into() });
         seen.count += 1;
         true
     }
@@ -434,8 +393,7 @@ impl<'a> Checker<'a> {
         }
         match turned {
             Some(turned) => self.turned_key(&s.shared, turned, n, known),
-            None if self.explicit.on => self.shared_key(&s.shared, n, known),
-            None => {}
+            None => self.shared_key(&s.shared, n, known),
         }
         true
     }
@@ -468,25 +426,16 @@ impl<'a> Checker<'a> {
     }
 
     /// The states to begin with.
-    fn begin(&self) -> Result<Vec<State<'a>>, ProtocolError> {
-        if !self.explicit.on {
-            let (env, ring) = self.front()?;
-            let mut state = self.state(ring);
-            for (t, a) in state.tasks.iter_mut().zip(&self.agents) {
-                t.env = self.part(&env, a);
-                t.life = Life::Awake;
-            }
-            return Ok(vec![state]);
-        }
-        let mut state = self.state(RingState::default());
+    fn begin(&self) -> Vec<State<'a>> {
+        let mut state = self.state();
         self.shared_begin(&mut state);
         for (t, _) in state.tasks.iter_mut().zip(&self.agents).filter(|(_, a)| a.whole) {
             t.life = Life::Awake;
         }
-        Ok(split(state, &self.explicit))
+        split(state, &self.explicit)
     }
 
-    fn state(&self, ring: RingState) -> State<'a> {
+    fn state(&self) -> State<'a> {
         let streams = self.streams();
         // A loop that takes some turns passes over the runs of the loops in those in front.
         let debt = |n: usize| {
@@ -509,11 +458,9 @@ impl<'a> Checker<'a> {
             joined: None,
             met: None,
             life: Life::Asleep,
-            ring: RingTask::default(),
         };
         State {
             tasks: self.agents.iter().enumerate().map(task).collect(),
-            ring,
             shared: Shared::default(),
             answers: vec![VecDeque::new(); streams],
         }
@@ -623,7 +570,7 @@ impl<'a> Checker<'a> {
             }
             // What all warps do first may be all there is.
             if ended == s.tasks.len() || s.tasks.iter().all(|t| t.life != Life::Awake) {
-                return self.finish(s).map(|()| None);
+                return self.shared_finish(s).map(|()| None);
             }
             if open.is_some() {
                 return Ok(open);
@@ -644,9 +591,7 @@ impl<'a> Checker<'a> {
             if s.tasks[t].met.is_some() {
                 return self.error("lanes end between an arrival at the cluster's barrier and its wait", Site(t, std::ptr::null()), None);
             }
-            if self.explicit.on {
-                self.cluster_turn(s);
-            }
+            self.cluster_turn(s);
             return Ok(Step::Ran);
         };
         let Some(op) = self.code.ops(frame.block).get(frame.at) else {
@@ -661,8 +606,7 @@ impl<'a> Checker<'a> {
             // Where only one of two blocks has it, it may not have been done.
             What::Unit(Unit::FenceUnits) if s.tasks[t].frames.iter().any(|f| matches!(f.end, End::Either(..))) => {}
             What::Unit(u) => {
-                let done = if self.explicit.on { self.explicit_unit(s, t, here, u)? } else { self.unit(s, t, here, u)? };
-                if !done {
+                if !self.explicit_unit(s, t, here, u)? {
                     return Ok(Step::Waits);
                 }
             }
@@ -684,7 +628,6 @@ impl<'a> Checker<'a> {
                 return Ok(Step::Ran);
             }
             // Where only one of two blocks has it, it may not come.
-            What::Barrier if !self.explicit.on => self.lanes_met(s, t),
             What::Barrier if s.tasks[t].frames.iter().any(|f| matches!(f.end, End::Either(..))) => {}
             What::Barrier if self.agents[t].is_part(self.program) && s.tasks[t].frames.iter().any(|f| matches!(f.end, End::Leave)) => {}
             What::Barrier if self.agents[t].is_part(self.program) => {
@@ -694,7 +637,6 @@ impl<'a> Checker<'a> {
                 }
             }
             What::Barrier => self.all_lanes_met(s, t),
-            What::Fetch(from) => self.lanes_read(s, t, here, from)?,
         }
         advance(&mut s.tasks[t]);
         Ok(Step::Ran)

@@ -85,14 +85,12 @@ struct Finder<'a> {
     same: Map<(LVal, LVal), bool>,
     uniform: Map<LVal, bool>,
     cluster: u32,
-    /// Loops that take some turns only are looked for.
-    strided: bool,
     /// Accesses of shared memory count.
     local: bool,
 }
 
-/// Numbers the loops in which mbarriers are used; with `whole`, those in front of the roles, too.
-pub(super) fn trip_classes(program: &Program, whole: bool) -> TripClasses {
+/// Numbers the loops in which mbarriers are used.
+pub(super) fn trip_classes(program: &Program) -> TripClasses {
     let mut f = Finder {
         program,
         unwritten: Unwritten::default(),
@@ -104,7 +102,6 @@ pub(super) fn trip_classes(program: &Program, whole: bool) -> TripClasses {
         same: Map::default(),
         uniform: Map::default(),
         cluster: program.cluster,
-        strided: whole,
         local: program.allocs.values().any(|a| a.grain > 0),
     };
     let top = Around { shared: true, direct: true, ..Around::default() };
@@ -112,9 +109,7 @@ pub(super) fn trip_classes(program: &Program, whole: bool) -> TripClasses {
     f.makers_of(&program.body, true);
     roles.iter().for_each(|r| f.makers_of(&r.body, false));
     f.unwritten = Unwritten::new(program, &f.makers);
-    if whole {
-        f.loops(roles.len(), &program.body, top, None);
-    }
+    f.loops(roles.len(), &program.body, top, None);
     for (n, role) in roles.iter().enumerate() {
         f.loops(n, &role.body, top, None);
     }
@@ -171,7 +166,7 @@ impl<'a> Finder<'a> {
 
     fn number(&mut self, role: usize, l: &'a For, around: Around, choice: Option<(LVal, bool)>) {
         let first = choice.and_then(|c| self.first_step(c.0, l));
-        let top = self.strided && around.stream.is_none() && around.direct && first.is_none();
+        let top = around.stream.is_none() && around.direct && first.is_none();
         // A choice that asks whether the loop goes round at all is its own first answer, and nothing in between.
         let around = Around { direct: around.direct || choice.is_some_and(|c| c.1 && self.asks_for(c.0, l)), ..around };
         if first.is_some() {

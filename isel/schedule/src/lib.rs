@@ -14,7 +14,6 @@
 
 pub mod access;
 pub mod candidates;
-pub mod channel;
 mod error;
 pub mod facts;
 pub mod gemm;

@@ -26,6 +26,7 @@ pub use swizzled_tile::{ALIGN, SwizzledTile};
 
 use crate::error::{LowerError, Resource, Unmet};
 use crate::reason::{NotSpecialised, Unsupported};
+use crate::program;
 use std::fmt;
 use std::rc::Rc;
 use tilelift_ir::{Inst, Kernel, Op, Scalar, Type};
@@ -56,8 +57,6 @@ pub struct LowerOptions {
     pub a_from_registers: Option<bool>,
     /// Whether results of a specialised loop leave by bulk copies, where those take them.
     pub bulk_stores: Option<bool>,
-    /// Whether a specialised or pipelined loop is written as a program, where it can be, and lowered as such; not so unless asked for.
-    pub as_program: Option<bool>,
     /// How layouts are chosen.
     pub layouts: LayoutChoice,
     /// Tasks whose work together is not proved are lowered none the less.
@@ -159,7 +158,9 @@ pub fn plan(kernel: &Kernel, target: &Target, options: &LowerOptions) -> Result<
 pub fn plan_with(kernel: &Kernel, target: &Target, options: &LowerOptions, forms: &RingLayouts) -> Result<Plan, LowerError> {
     let specialise = || {
         let forms = RingLayouts::required(kernel)?.or(&RingLayouts::asked(kernel, options)).or(forms);
-        specialise::specialise(kernel, target, options, &forms)
+        let found = specialise::specialise(kernel, target, options, &forms)?;
+        program::admit(target, &found)?;
+        Ok(found)
     };
     let explicit = kernel.is_explicit();
     let why = match (options.schedule, options.warps) {

@@ -57,9 +57,6 @@ impl Lower<'_> {
     }
 
     pub(super) fn for_op(&mut self, b: &mut LaneBuilder, i: Inst) -> Result<(), LowerError> {
-        if self.role.as_ref().is_some_and(|r| r.plan.main == i) {
-            return self.consume_loop(b, i);
-        }
         let kernel = self.kernel;
         let d = &kernel.insts[i];
         let bounds = [self.scalar(d.args[0])?, self.scalar(d.args[1])?, self.scalar(d.args[2])?];
@@ -82,44 +79,27 @@ impl Lower<'_> {
             self.undefined_at_first(b, &slots, &fresh, &mut init);
         }
         let narrow = self.carried_as_words(i, &slots);
-        let mut init = self.join_words(b, &narrow, &slots, &init);
-        let carried = init.len();
-        let outer = self.refill.take();
-        let ring = self.open_pipeline(b, i, bounds)?.map(Rc::new);
-        if let Some(ring) = &ring {
-            init.extend_from_slice(&ring.start);
-        }
+        let init = self.join_words(b, &narrow, &slots, &init);
         let traces = self.traces();
         self.trace(traces.or(self.traces_of(region, traces)));
         let body = |cx: &mut Self, b: &mut LaneBuilder, iv: LVal, lanes: &[LVal]| {
             cx.forget_accesses();
             cx.values[params[0]] = Some(ValueLocation::Scalar(iv));
-            let own = cx.split_words(b, &narrow, &slots, &lanes[..carried]);
+            let own = cx.split_words(b, &narrow, &slots, lanes);
             cx.bind(&params[1..], &slots, &own);
             cx.begin_sums(&params[1..], &fresh, [iv, bounds[0]]);
             cx.convert_all(b, &params[1..])?;
-            let mut next_ring = Vec::new();
-            if let Some(ring) = &ring {
-                next_ring = cx.turn_pipeline(b, ring, iv, &lanes[carried..])?;
-            }
             cx.region(b, region)?;
-            cx.refill(b)?;
+            cx.late_copies(b)?;
             let next = cx.flatten(b, kernel.yields(region), &slots)?;
-            let mut next = cx.join_words(b, &narrow, &slots, &next);
-            next.extend(next_ring);
-            Ok::<_, LowerError>(next)
+            Ok::<_, LowerError>(cx.join_words(b, &narrow, &slots, &next))
         };
-        let mut results = match runs {
+        let results = match runs {
             false => b.for_loop(self, bounds, &init, body)?,
             true => b.for_loop_that_runs(self, bounds, &init, body)?,
         };
         self.forget_accesses();
         self.trace(traces.or(self.traces()));
-        if let Some(ring) = ring {
-            self.close_pipeline(b, ring);
-            results.truncate(carried);
-        }
-        self.refill = outer;
         let results = self.split_words(b, &narrow, &slots, &results);
         self.bind(&d.results, &slots, &results);
         Ok(())

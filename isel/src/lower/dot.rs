@@ -14,7 +14,7 @@ use crate::lane::{MatrixId, Target};
 use crate::layout::dots::DotPlan;
 use crate::layout::legal_width;
 use smallvec::SmallVec;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::rc::Rc;
 use tilelift_ir::layout::{AccessColumns, Axis, Layout, LdMatrixPlan, SharedOp, ldmatrix_applies, vectors_without};
 use tilelift_ir::{Attr, Inst, Precision, Scalar, Value};
@@ -219,22 +219,6 @@ impl Lower<'_> {
         Ok(Operand::new(layout, fragment_bits, [elem, factor], precision, source))
     }
 
-    /// All fragments of an operand in shared memory, by the coordinates of their first elements.
-    pub(super) fn fetch_fragments(
-        &mut self,
-        b: &mut LaneBuilder,
-        staged: Rc<Staged>,
-        layout: &Rc<Layout>,
-        fragment_bits: usize,
-        elem: Scalar,
-    ) -> Result<BTreeMap<(u32, u32), Vals>, LowerError> {
-        let source = self.source(staged, layout, elem, elem)?;
-        let mut operand = Operand::new(layout, fragment_bits, [elem; 2], Precision::Exact, source);
-        let mut all: Vec<(u32, u32)> = operand.bases.keys().copied().collect();
-        all.sort_unstable();
-        all.into_iter().map(|at| Ok((at, operand.fragment(b, at, 1 << fragment_bits)?))).collect()
-    }
-
     /// How an operand in shared memory is fetched: by matrix loads where these bring it, else by vectors.
     fn source(&mut self, staged: Rc<Staged>, layout: &Rc<Layout>, elem: Scalar, factor: Scalar) -> Result<Source, LowerError> {
         let columns = staged.map.columns_from(layout)?;
@@ -250,10 +234,6 @@ impl Lower<'_> {
         let Some(plan) = self.assigned.dots[i].clone() else {
             return Err(Missing::DotPlan.into());
         };
-        if let Some(q) = plan.group {
-            self.group_dot(b, i, &plan, q)?;
-            return self.late_copies(b);
-        }
         let acc = self.tile(b, d.args[2], &plan.whole)?;
         let held = self.kernel.ty(d.args[2]).elem();
         let sum = match plan.instr {
@@ -358,7 +338,7 @@ impl Lower<'_> {
                 }
             }
             if step == 1 {
-                self.refill(b)?;
+                self.late_copies(b)?;
             }
             for &(m, n, base) in &tiles {
                 let af = a.fragment(b, (m, k), regs_a)?;

@@ -18,9 +18,6 @@ fn literal_bits(l: Literal, ty: Scalar) -> u64 {
     }
 }
 
-/// Quotients that are computed at once: enough that none waits for the other's steps.
-const AT_ONCE: usize = 8;
-
 /// Lane and warp parts of the coordinates of a layout, per dimension, with the bits they may set.
 pub(crate) struct Coords {
     dims: Vec<(Option<LVal>, u32)>,
@@ -98,7 +95,7 @@ impl Lower<'_> {
                     return b.param(Param { ty: LTy::I32, source: ParamSource::Grid(*g) });
                 }
                 let what = if d.op == Op::ProgramId { Special::ProgramId(*g) } else { Special::NumPrograms(*g) };
-                self.grid_leaf(b, what).unwrap_or_else(|| b.special(what))
+                b.special(what)
             }
             (Op::Dim, Some(Attr::Dim(k))) => self.extent(b, d.args[0], *k as usize),
             // The verifier sees to the attributes.
@@ -173,17 +170,6 @@ impl Lower<'_> {
                     Arg::Many(self.tile(b, a, &layout)?)
                 }
             });
-        }
-        // Consumers of a specialised kernel are few, so what makes each of its lanes wait is worth avoiding.
-        if d.op == Op::Div && kernel.ty(result).elem() == Scalar::F32 && b.quotients.contains(&Scalar::F32) && self.role.is_some() {
-            let of = |a: &Arg, r: usize| match a {
-                Arg::One(v) => *v,
-                Arg::Many(t) => t.regs[r],
-            };
-            let pairs: Vec<(LVal, LVal)> = (0..layout.size(Axis::Reg) as usize).map(|r| (of(&args[0], r), of(&args[1], r))).collect();
-            let regs = pairs.chunks(AT_ONCE).flat_map(|part| b.divide(part).to_vec()).collect();
-            self.set_tile(result, Tile { layout, regs });
-            return Ok(());
         }
         let mut operands = Vec::with_capacity(args.len());
         let regs = (0..layout.size(Axis::Reg) as usize)

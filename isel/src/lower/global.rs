@@ -183,10 +183,6 @@ impl Lower<'_> {
 
     pub(super) fn load(&mut self, b: &mut LaneBuilder, i: Inst) -> Result<(), LowerError> {
         let result = self.kernel.insts[i].results[0];
-        if let Some(s) = self.slots.get(&i) {
-            self.values[result] = Some(ValueLocation::Staged(s.clone()));
-            return Ok(());
-        }
         if self.staged[i] {
             let s = self.stage(b, i)?;
             self.values[result] = Some(ValueLocation::Staged(Rc::new(s)));
@@ -267,9 +263,6 @@ impl Lower<'_> {
     }
 
     pub(super) fn store(&mut self, b: &mut LaneBuilder, i: Inst) -> Result<(), LowerError> {
-        if self.panel_store(b, i)? {
-            return Ok(());
-        }
         let value = self.kernel.operand(i, "value")[0];
         let access = GlobalAccess::of(self.kernel, i);
         let elem = access.view.elem;
@@ -280,10 +273,7 @@ impl Lower<'_> {
             }
         };
         let held = if access.packed { Rc::new(crate::layout::packed::bytes_of(&held)?) } else { held };
-        // A specialised kernel's shared memory is full: results leave as they are held.
-        let layout = if self.role.is_some() {
-            held
-        } else if self.searched() && !access.packed {
+        let layout = if self.searched() && !access.packed {
             self.layout_of(value)?
         } else {
             access_layout_for(self.target, self.plan.warps, &access, &held, elem, false)?

@@ -54,7 +54,7 @@ impl Lower<'_> {
 
     /// True where units copy and multiply, so that what lanes compute is what a step takes.
     fn by_units(&self) -> bool {
-        self.role.is_some() || self.task.as_ref().is_some_and(TaskState::multiplies)
+        self.task.as_ref().is_some_and(TaskState::multiplies)
     }
 
     /// A condition on scalars under which a mask holds everywhere.

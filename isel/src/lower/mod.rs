@@ -20,12 +20,10 @@ mod indexed;
 mod masks;
 mod narrow;
 mod origin;
-mod overlap;
 mod packed;
 mod prefetch;
 mod rearrange;
 mod reduce;
-mod roles;
 mod scan;
 mod scratch;
 mod shapes;
@@ -36,13 +34,12 @@ mod stage;
 mod vectors;
 mod warpgroup;
 
-pub(crate) use explicit::exceeds_registers;
 pub(crate) use footprint::Footprint;
 pub(crate) use origin::{Origin, placed};
 
 use crate::hash::Map;
 use crate::lane::Target;
-use crate::lane::{AllocId, Budget, INSTRUCTIONS, LTy, LVal, LaneBuilder, Param, ParamSource, Program, Registers, Traffic};
+use crate::lane::{AllocId, Budget, INSTRUCTIONS, LTy, LVal, LaneBuilder, Param, ParamSource, Program, Traffic};
 use crate::layout::assign::Assignment;
 use crate::layout::in_memory;
 use cranelift_entity::SecondaryMap;
@@ -50,7 +47,7 @@ use std::rc::Rc;
 use tilelift_egraph::physical::{InstLayouts, Source};
 use tilelift_ir::layout::Layout;
 use tilelift_ir::{Attr, Effects, Inst, Kernel, Op, Region, Type, Value};
-use tilelift_schedule::plan::{Plan, is_panels, ring_loads, staged_loads};
+use tilelift_schedule::plan::{Plan, is_panels, staged_loads};
 use tilelift_schedule::program::Refusal;
 use tilelift_schedule::reason::{Lacking, Location, Unsupported};
 use tilelift_schedule::{LowerError, Resource};
@@ -105,12 +102,6 @@ pub(crate) struct Lower<'a> {
     staged: SecondaryMap<Inst, bool>,
     /// Accesses of each view since the last barrier.
     histories: SecondaryMap<Value, hazards::History>,
-    /// Loads of the pipelined loop that is being lowered, and where their current slot is.
-    slots: Map<Inst, Rc<stage::Staged>>,
-    /// Copies of the pipelined loop that are still to be started in this iteration.
-    refill: Option<stage::Refill>,
-    /// The role that is being lowered, of a specialised kernel.
-    role: Option<roles::RoleState>,
     /// The task that is being lowered, of a kernel with explicit control.
     task: Option<explicit::TaskState>,
     /// Loads are done in the layout in which their tile is wanted.
@@ -139,8 +130,7 @@ pub(crate) fn lane_program(
     direct: bool,
     origins: bool,
 ) -> Result<(Lowered, Vec<Origin>), LowerError> {
-    let specialised = plan.specialised().cloned();
-    let staged = staged_of(kernel, &plan, &assigned);
+    let staged = staged_of(kernel, &assigned);
     sizes::check_registers(kernel, &plan, &assigned, &staged)?;
     let mut cx = Lower {
         kernel,
@@ -151,36 +141,23 @@ pub(crate) fn lane_program(
         histories: hazards::histories(kernel),
         values: SecondaryMap::new(),
         variants: Map::default(),
-        slots: Map::default(),
-        refill: None,
-        role: None,
         task: None,
         direct,
         running: None,
         conversions: [0; 3],
     };
-    // The producer has a warpgroup of its own.
-    let others = if specialised.is_some() { target.units.as_ref().map_or(0, |u| u.group_warps) } else { 0 };
-    let consumer_sets = specialised.as_ref().map_or(1, |s| s.consumer_sets);
     let explicit = cx.plan.explicit().cloned();
-    let mut b = LaneBuilder::new(&kernel.name, consumer_sets * cx.plan.warps + others, target.lanes);
+    let mut b = LaneBuilder::new(&kernel.name, cx.plan.warps, target.lanes);
     b.code_casts = target.code_casts;
     b.functions = target.functions;
     b.quotients = target.quotients;
     b.budget = Budget::new(INSTRUCTIONS.max(CODE_PER_INSTRUCTION * kernel.insts.len() as u64));
-    // Tasks say themselves whether theirs may move.
-    if explicit.is_none() && (direct || specialised.is_some()) && loads_what_it_leaves(kernel) {
-        b.sink_loads = Some(target.units.as_ref().map_or(target.registers, |u| Registers::of(target, u, b.warps()).entry));
-    }
     b.meter.banks = Some(target.banks.clone());
     b.origins = origins.then(Vec::new);
     cx.declare_params(&mut b);
-    match &specialised {
-        Some(s) => cx.specialised(&mut b, s)?,
-        None => match &explicit {
-            Some(e) => cx.explicit(&mut b, e)?,
-            None => cx.region(&mut b, kernel.body)?,
-        },
+    match &explicit {
+        Some(e) => cx.explicit(&mut b, e)?,
+        None => cx.region(&mut b, kernel.body)?,
     }
     let traffic = b.meter.counts;
     let acts = b.origins.take().unwrap_or_default();
@@ -194,13 +171,11 @@ pub(crate) fn lane_program(
 }
 
 /// Loads that go to shared memory for dots.
-fn staged_of(kernel: &Kernel, plan: &Plan, assigned: &Assignment) -> SecondaryMap<Inst, bool> {
-    let mut staged = if plan.specialised().is_some() { ring_loads(kernel) } else { staged_loads(kernel) };
-    // Other operands of a specialised loop's dots are multiplied from registers.
-    let fills = |i: Inst| plan.specialised().is_none_or(|s| s.loads.iter().any(|l| l.0 == i));
-    // So are operands that were found to be better off there.
+fn staged_of(kernel: &Kernel, assigned: &Assignment) -> SecondaryMap<Inst, bool> {
+    let mut staged = staged_loads(kernel);
+    // Operands that were found to be better off in registers are multiplied from there.
     let waits = |i: Inst| assigned.forms[i].iter().all(|f| f.results.iter().flatten().all(|l| in_memory(l)));
-    kernel.insts.keys().for_each(|i| staged[i] = staged[i] && fills(i) && waits(i));
+    kernel.insts.keys().for_each(|i| staged[i] = staged[i] && waits(i));
     staged
 }
 
@@ -283,9 +258,6 @@ impl<'a> Lower<'a> {
     }
 
     fn inst_in_forms(&mut self, b: &mut LaneBuilder, i: Inst) -> Result<(), LowerError> {
-        if self.in_ring(i) {
-            return Ok(());
-        }
         let kernel = self.kernel;
         let results = &kernel.insts[i].results;
         let forms = self.assigned.forms[i].clone();
@@ -486,14 +458,11 @@ impl<'a> Lower<'a> {
         Ok(tile)
     }
 
-    /// Shared memory for one purpose, which must fit the target. What roles use they use side by side, so there it must fit beside all that
-    /// was given before: that it does not is best known early.
+    /// Shared memory for one purpose, which must fit the target.
     fn alloc(&self, b: &mut LaneBuilder, bytes: u64, purpose: &'static str) -> Result<AllocId, LowerError> {
-        let beside = if self.role.is_some() { b.allocated() } else { 0 };
-        let need = bytes.saturating_add(beside);
         match u32::try_from(bytes) {
-            Ok(n) if need <= u64::from(self.target.shared_bytes) => Ok(b.alloc_aligned(n, sizes::SCRATCH_ALIGN, purpose)),
-            Ok(_) | Err(_) => Err(sizes::no_room_for(bytes, beside, purpose, self.target)),
+            Ok(n) if n <= self.target.shared_bytes => Ok(b.alloc_aligned(n, sizes::SCRATCH_ALIGN, purpose)),
+            Ok(_) | Err(_) => Err(sizes::no_room_for(bytes, purpose, self.target)),
         }
     }
 

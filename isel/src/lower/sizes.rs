@@ -6,15 +6,11 @@ use crate::layout::assign::Assignment;
 use cranelift_entity::SecondaryMap;
 use tilelift_ir::layout::{Axis, RoundTripPlan};
 use tilelift_ir::{Inst, Kernel, Loc, Scalar};
-use tilelift_schedule::channel::Channel;
-use tilelift_schedule::plan::{ALIGN, Plan, Specialised, fetches};
+use tilelift_schedule::plan::{BufferLayout, Explicit, Locals, Plan, fetches, handle};
 use tilelift_schedule::{LowerError, Resource};
 
 /// Scratch memory begins at multiples of this.
 pub(crate) const SCRATCH_ALIGN: u32 = 128;
-
-/// Bytes of an mbarrier.
-const WORD: u32 = 8;
 
 /// A conversion between layouts.
 pub(super) fn conversion(p: &RoundTripPlan, bytes: u32) -> u64 {
@@ -31,6 +27,23 @@ pub(super) fn exchange(target: &Target, warps: u32, count: u32, tys: &[LTy]) -> 
     tys.iter().map(|ty| u64::from(count) * u64::from(warps * target.lanes * ty.bytes())).sum()
 }
 
+/// Alignment of buffers: of panels that of eight of the widest rows, of others that of rows of banks.
+const BUFFER_ALIGN: [u32; 2] = [128, 1024];
+
+/// The buffer in whose bytes a buffer lies.
+pub(super) fn shares(kernel: &Kernel, i: Inst) -> Option<Inst> {
+    kernel.operand(i, "alias").first().and_then(|&v| handle(kernel, v)).map(|h| h.root)
+}
+
+/// Bytes and alignment of a buffer: as large, and as aligned, as any buffer that shares its bytes.
+pub(super) fn buffer(plan: &Explicit, locals: &Locals, i: Inst) -> Option<(u64, u32)> {
+    plan.forms.get(&i)?;
+    let same = std::iter::once(&i).chain(locals.aliases(i));
+    let all: Vec<&BufferLayout> = same.filter_map(|j| plan.forms.get(j)).collect();
+    let bytes = all.iter().map(|f| f.bytes()).max().unwrap_or(0);
+    Some((bytes, BUFFER_ALIGN[usize::from(all.iter().any(|f| f.panels.is_some()))]))
+}
+
 /// How a type lies in an array of scratch memory: truth values are words.
 pub(super) fn scratch_type(ty: LTy) -> LTy {
     if ty == LTy::I1 { LTy::I32 } else { ty }
@@ -41,55 +54,20 @@ pub(super) fn combined_type(elem: Scalar) -> LTy {
     if elem == Scalar::I1 { LTy::I32 } else { LTy::holding(elem) }
 }
 
-/// What a specialised loop holds all along, in the order in which it is allocated.
-pub(crate) struct RingBytes {
-    /// Of each load all slots.
-    pub loads: Vec<u32>,
-    /// What each store leaves through, of one set.
-    pub stores: Vec<u32>,
-    /// Where the words of consumer sets lie that say whose turn it is; none for one set.
-    pub turns: Vec<i32>,
-    /// All mbarriers.
-    pub barriers: u32,
-    /// Consumer sets.
-    consumer_sets: u32,
+/// An allocation for one purpose does not fit.
+pub(super) fn no_room_for(bytes: u64, purpose: &'static str, target: &Target) -> LowerError {
+    no_room(bytes, target, format!("this is for one {purpose}: use a smaller tile or fewer stages (`stages=`)"))
 }
 
-impl RingBytes {
-    pub fn of(plan: &Specialised, channel: &Channel) -> RingBytes {
-        let own = channel.barrier_bytes();
-        let turns: Vec<i32> = (0..plan.consumer_sets).filter(|_| plan.consumer_sets > 1).map(|t| (own + WORD * t) as i32).collect();
-        RingBytes {
-            loads: plan.loads.iter().map(|(_, t)| t.bytes().next_multiple_of(ALIGN) * plan.depth).collect(),
-            stores: plan.stores.iter().map(|(_, t)| t.bytes() / plan.staging_parts).collect(),
-            barriers: own + WORD * turns.len() as u32,
-            turns,
-            consumer_sets: plan.consumer_sets,
-        }
-    }
-
-    /// Bytes from the beginning of shared memory to the end of the last of them.
-    pub fn end(&self) -> u64 {
-        let stores = (0..self.consumer_sets).flat_map(|_| &self.stores);
-        let panels = self.loads.iter().chain(stores).fold(0, |at, &n| behind(at, ALIGN, n.into()));
-        behind(panels, WORD, self.barriers.into())
-    }
-}
-
-/// The end of an allocation behind others.
-pub(super) fn behind(end: u64, align: u32, bytes: u64) -> u64 {
-    end.next_multiple_of(align.into()) + bytes
-}
-
-/// An allocation for one purpose does not fit beside `beside` bytes.
-pub(super) fn no_room_for(bytes: u64, beside: u64, purpose: &'static str, target: &Target) -> LowerError {
+/// All of a program does not fit, and so much would without one allocation and those behind it.
+pub(super) fn no_room_beside(need: u64, beside: u64, purpose: &'static str, target: &Target) -> LowerError {
     let remedy = match beside {
         0 => format!("this is for one {purpose}: use a smaller tile or fewer stages (`stages=`)"),
-        _ => {
-            format!("the ring and what is beside it take {beside} in front of one {purpose}: use smaller tiles or fewer stages (`stages=`)")
-        }
+        _ => format!(
+            "buffers and what is beside them take {beside} in front of one {purpose}: use smaller tiles or fewer stages (`stages=`)"
+        ),
     };
-    no_room(bytes.saturating_add(beside), target, remedy)
+    no_room(need, target, remedy)
 }
 
 /// All of a program does not fit.

@@ -198,8 +198,6 @@ pub(crate) struct Variant {
     pub(crate) overlap: Option<bool>,
     /// Whether an instance runs several grid positions, where loops are specialised.
     pub(crate) persistent: Option<bool>,
-    /// Whether its schedule is lowered as a program.
-    pub(crate) program: Option<bool>,
     /// Whether a launch may begin while the one in front of it ends.
     pub(crate) early: Option<bool>,
     /// Bytes of the rows of panels, where loops are specialised; whether operands A go through registers, and results by bulk copies.
@@ -242,20 +240,10 @@ impl Variant {
     /// What the compiler is told.
     pub(crate) fn options(&self, opt: OptLevel) -> Options {
         // A ring of slots is as deep as fits, unless its depth was asked for.
-        let Variant { schedule, stages, overlap, persistent, program: as_program, consumers, consumer_sets, early: early_launch, .. } =
-            *self;
+        let Variant { schedule, stages, overlap, persistent, consumers, consumer_sets, early: early_launch, .. } = *self;
         let Variant { swizzle, left: a_from_registers, bulk: bulk_stores, .. } = *self;
-        let loops = LowerOptions {
-            schedule,
-            stages,
-            overlap,
-            persistent,
-            as_program,
-            consumers,
-            consumer_sets,
-            early_launch,
-            ..LowerOptions::default()
-        };
+        let loops =
+            LowerOptions { schedule, stages, overlap, persistent, consumers, consumer_sets, early_launch, ..LowerOptions::default() };
         let lower = LowerOptions { swizzle, a_from_registers, bulk_stores, ..loops };
         Options { opt, lower, ..Options::default() }
     }
@@ -449,9 +437,6 @@ impl Problem {
                 }
                 if variant.persistent == Some(false) {
                     name += " no persistent";
-                }
-                if variant.program == Some(true) {
-                    name += " as program";
                 }
                 if batch > 1 {
                     return (name, Box::new(FusedGemmCase { config: FusedGemm::new(config).batched(batch), batch, m, n, k }));

@@ -31,8 +31,6 @@ pub(crate) struct Selection {
     pub(crate) causal: Vec<bool>,
     pub(crate) overlaps: Vec<bool>,
     pub(crate) persistent: Vec<bool>,
-    /// Whether schedules are lowered as programs.
-    pub(crate) programs: Vec<bool>,
     /// Whether launches overlap.
     pub(crate) early: Vec<bool>,
     /// Forms of specialised loops: see [`Variant`].
@@ -173,7 +171,6 @@ impl Selection {
         let list = each(list, &self.consumers, rings, |v, x| v.consumers = Some(x));
         let list = each(list, &self.overlaps, attention, |v, x| v.overlap = Some(x));
         let list = each(list, &self.persistent, loops, |v, x| v.persistent = Some(x));
-        let list = each(list, &self.programs, rings, |v, x| v.program = Some(x));
         let list = each(list, &self.early, true, |v, x| v.early = Some(x));
         let list = each(list, &self.swizzles, rings, |v, x| v.swizzle = Some(x));
         let list = each(list, &self.register_a, rings, |v, x| v.left = Some(x));

@@ -47,7 +47,6 @@ what to run (lists are separated by commas; every combination is run)
   --causal WORD,…     on, off (attention; both)
   --overlap WORD,…    products run while lanes compute: on, off (attention; the planner's choice)
   --persistent WORD,… an instance runs several grid positions: on, off (gemm, attention; the planner's choice)
-  --as-program WORD,… a specialised loop is lowered as the kernel with tasks that it is written as, where it is: on, off (off)
   --early WORD,…      launches begin while the ones in front of them end: on, off (on, where the target has it)
   --swizzle N,…       swizzle width in which operands wait: 128, 64, 32 (specialised gemm, attention; the planner's choice)
   --operand-a WORD,…  operand A from shared memory (SS), or through registers (RS): shared, registers (likewise)
@@ -179,7 +178,6 @@ fn job(parser: &mut lexopt::Parser) -> Result<Job, CliError> {
             Long("causal") => s.causal = words(parser, "causal", &SWITCH)?,
             Long("overlap") => s.overlaps = words(parser, "overlap", &SWITCH)?,
             Long("early") => s.early = words(parser, "early", &SWITCH)?,
-            Long("as-program") => s.programs = words(parser, "as-program", &SWITCH)?,
             Long("persistent") => s.persistent = words(parser, "persistent", &SWITCH)?,
             Long("swizzle") => s.swizzles = numbers(parser, "swizzle", 128)?,
             Long("operand-a") => s.register_a = words(parser, "operand-a", &options::OPERAND_A)?,

@@ -20,14 +20,13 @@ pub(super) const COMPILE_HELP: &str = "\
 usage: tilelift compile FILE [OPTION…]
 
   --target NAME    the machine (sm_80 if not given); `tilelift devices` lists them
-  --emit WHAT      ptx (the text, default), lane (the lane program), tile (the kernel behind `--opt`) or schedule (the kernel with tasks,
-                   rings and grid positions that a specialised loop is written as, or
+  --emit WHAT      ptx (the text, default), lane (the lane program), tile (the kernel behind `--opt`) or schedule (the kernel that is lowered: with
+                   the tasks, rings and grid positions of a specialised loop, or
                    the copies ahead of a pipelined one)
   --kernel NAME    only this kernel
   --warps N        warps per program instance, overriding the kernel's hint
   --schedule NAME  specialised or pipelined (the planner's choice)
   --stages N       stages of pipelined loops, overriding the kernel's hint
-  --as-program     lower a specialised or pipelined loop as the kernel that `--emit schedule` prints, where it is written as one
   --unproven       compile tasks whose work together is not proved
   --opt N          0: as written, 1: equality saturation over the tile program (default), 2: layouts, too
   -o, --output F   write to a file
@@ -133,7 +132,6 @@ pub(super) fn compile(parser: &mut lexopt::Parser, streams: &mut Streams<'_>) ->
             Long("emit") => emit = options::word(parser, "emit", &EMITS)?,
             Long("kernel") => only = Some(options::text(parser)?),
             Long("warps") => opts.lower.warps = Some(options::number(parser, "warps", 1..=64)?),
-            Long("as-program") => opts.lower.as_program = Some(true),
             Long("unproven") => opts.lower.unproven = true,
             Long("stages") => opts.lower.stages = Some(options::number(parser, "stages", 1..=16)?),
             Long("schedule") => opts.lower.schedule = Some(options::word(parser, "schedule", &options::SCHEDULES)?),
@@ -143,9 +141,6 @@ pub(super) fn compile(parser: &mut lexopt::Parser, streams: &mut Streams<'_>) ->
             Value(v) if path.is_none() => path = Some(v.to_string_lossy().into_owned()),
             Value(_) | Long(_) | Short(_) => return Err(arg.unexpected().into()),
         }
-    }
-    if emit == Emit::Schedule {
-        opts.lower.as_program = Some(true);
     }
     let path = path.ok_or_else(|| CliError::Usage("no file is given".into()))?;
     let source = input::read(&path)?;

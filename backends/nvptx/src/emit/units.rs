@@ -193,7 +193,6 @@ impl Emitter<'_> {
                 self.body.s(", ").o(parity).end();
                 self.body.s("\t@!").r(p).s(" bra $L").n(again).end();
             }
-            Unit::Pass { .. } => {}
             Unit::PrefetchMap { map, guard } => {
                 let tensor = self.load(Top::Tensor(*map));
                 if self.start(*guard, "prefetch.tensormap [") {

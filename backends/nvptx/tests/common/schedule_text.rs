@@ -28,7 +28,6 @@ pub fn same_text(name: &str, l: &Lowered, options: &LowerOptions) {
 
 /// A case lowered as the program that its plan is written as.
 pub fn round_trip(case: &Case, options: &LowerOptions) -> Lowered {
-    let options = &LowerOptions { as_program: Some(true), ..*options };
     let l = lowered(case, options);
     same_text(&case.name, &l, options);
     l

@@ -19,7 +19,6 @@ pub fn made(l: &Lowered) -> &Kernel {
 
 /// A kernel lowered as a program. Its text, compiled with the same options, is the same program; and it is proved.
 pub fn round_trip(name: &str, kernel: &Kernel, options: &LowerOptions) -> Lowered {
-    let options = &LowerOptions { as_program: Some(true), ..*options };
     let l = lower(&verify(kernel).unwrap(), &sm_90a(), options).unwrap_or_else(|e| panic!("{name}: {e}"));
     let printed = text::print(made(&l));
     let file = text::parse(&printed).unwrap_or_else(|e| panic!("{name}: {e}\n{printed}"));

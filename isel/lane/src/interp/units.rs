@@ -218,7 +218,7 @@ impl Machine<'_> {
                 }
                 Ok(())
             }
-            Unit::PublishBarriers | Unit::AwaitPrevious | Unit::FenceMatrices | Unit::PrefetchMap { .. } | Unit::Pass { .. } => Ok(()),
+            Unit::PublishBarriers | Unit::AwaitPrevious | Unit::FenceMatrices | Unit::PrefetchMap { .. } => Ok(()),
             Unit::Arrive { barrier, guard } => {
                 for t in self.guarded(*guard) {
                     let at = self.place(barrier, t)?;

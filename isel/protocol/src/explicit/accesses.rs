@@ -9,8 +9,8 @@
 //! accesses are followed one after the other, which names the guilty one, or finds that each is in order.
 
 use super::super::ProtocolError;
-use super::super::mbarrier::Site;
 use super::super::run::{Access, AccessKind, Accesses, State};
+use super::super::site::Site;
 use super::super::value::Abs;
 use super::Checker;
 use super::mbarriers::RANK;

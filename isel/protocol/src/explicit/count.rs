@@ -53,8 +53,6 @@ pub(in super::super) struct Explicit {
     pub trips: Map<LVal, (i64, i64, i64)>,
     /// Ends of loops of which a case is assumed.
     cases: BTreeSet<LVal>,
-    /// The author says who does what.
-    pub on: bool,
     /// All warps go together and meet nobody: what is not known of them is taken to go well.
     pub alone: bool,
     /// Lanes' accesses of shared memory count.
@@ -94,8 +92,8 @@ fn reaches(block: &Block, nested: bool) -> bool {
     })
 }
 
-/// Looks for what lies where; without effort, for nothing.
-pub(in super::super) fn look(program: &Program, effort: Option<Effort>) -> Explicit {
+/// Looks for what lies where.
+pub(in super::super) fn look(program: &Program, effort: Effort) -> Explicit {
     fn addresses(block: &Block, allocs: &mut SecondaryMap<LVal, Option<AllocId>>) {
         for inst in block {
             match inst {
@@ -132,17 +130,13 @@ pub(in super::super) fn look(program: &Program, effort: Option<Effort>) -> Expli
             }
         }
     }
-    let mut e = Explicit { modulus: 1, blocks: 1, on: effort.is_some(), effort: effort.unwrap_or_default(), ..Explicit::default() };
-    if e.on {
-        e.local = program.allocs.values().any(|a| a.grain > 0);
-        if reaches(&program.body, false) {
-            e.blocks = program.cluster.max(1) as usize;
-        }
-        addresses(&program.body, &mut e.allocs);
-        stores(&program.body, &mut |v| e.stored.extend(e.allocs[v]));
-        if e.blocks == 1 {
-            e.own = own(program, &e.allocs);
-        }
+    let local = program.allocs.values().any(|a| a.grain > 0);
+    let blocks = if reaches(&program.body, false) { program.cluster.max(1) as usize } else { 1 };
+    let mut e = Explicit { modulus: 1, blocks, local, effort, ..Explicit::default() };
+    addresses(&program.body, &mut e.allocs);
+    stores(&program.body, &mut |v| e.stored.extend(e.allocs[v]));
+    if e.blocks == 1 {
+        e.own = own(program, &e.allocs);
     }
     e
 }

@@ -100,9 +100,7 @@ impl Places {
                 visit::blocks(inst).into_iter().for_each(|b| barriers(b, out));
             }
         }
-        if explicit.on {
-            barriers(&program.body, &mut named);
-        }
+        barriers(&program.body, &mut named);
         named.sort_unstable();
         named.dedup();
         let mut numbers = Numbers::default();

@@ -1,8 +1,8 @@
 //! Mbarriers, the barriers of warps and of the cluster, and what passing them teaches.
 
 use super::super::ProtocolError;
-use super::super::mbarrier::Site;
 use super::super::run::{Life, State};
+use super::super::site::Site;
 use super::Checker;
 use super::facts::Facts;
 use super::regions::Region;
@@ -341,6 +341,10 @@ impl<'a> Checker<'a> {
         let p = &self.places;
         p.passed_on(|filter| s.shared.facts.tell(p.phase(mbarrier), p.known(t), Some(p.unsettled(t)), filter));
         s.shared.told[t] += 1;
+        // Bytes that are expected give nothing back.
+        if bytes == 0 {
+            self.leave_unfenced(&mut s.shared, t);
+        }
         let Some(b) = s.shared.bar(mbarrier) else { return Ok(()) };
         // Who makes all arrivals of a phase that expects nothing else knows that it has ended.
         let alone = b.pending == b.count && lanes == b.count && bytes == 0 && b.bytes == 0;

@@ -7,7 +7,7 @@
 //!
 //! A region is a slot of a buffer, or a part of it where parts are used apart. One lane of an agent speaks for all: of what the others
 //! have read and written it knows once all have met. What lanes have written units read only behind a fence of the writer, which is
-//! known in the same way.
+//! known in the same way. What lanes have read units overwrite only behind a fence of the reader, which stands in front of its arrivals.
 //!
 //! Several agents may bring parts of one write, whose bytes one phase of an mbarrier counts. The first of them in the order that is followed
 //! need not be the first in every order, so each has to know that what was read before is over.
@@ -16,7 +16,7 @@
 //! has to be among the bytes of the last write. So it allows no more than its parts would, and there are fewer of them. Only units, and
 //! lanes that do not wait, write to it: of these one phase of an mbarrier tells all. What needs more is followed part by part.
 
-use super::super::mbarrier::Site;
+use super::super::site::Site;
 use super::facts::Few;
 use super::mbarriers::{Agents, list_key};
 use super::units::Part;
@@ -49,9 +49,22 @@ struct Reads {
     groups: [u64; 2],
     /// Bulk stores have been waited for by the lane that began them, and its agent's lanes have not met since.
     alone: bool,
+    /// What lanes have read, and units may overwrite next.
+    fence: Fence,
     /// How often the agent had told others what it knows when that of the read was last forgotten; no part of the state.
     told: u32,
     site: Site,
+}
+
+/// Whether reads of lanes are ordered in front of what units do.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Fence {
+    /// They are, or units read.
+    Done,
+    /// They are not.
+    Open,
+    /// They were not when the agent arrived at an mbarrier.
+    Late,
 }
 
 /// The age that does not grow.
@@ -92,7 +105,9 @@ impl Region {
             }
         }
         out.push(self.reads.len() as u64);
-        self.reads.iter().for_each(|r| out.extend([(r.agent as u64) << 1 | u64::from(r.alone), r.groups[0], r.groups[1]]));
+        self.reads
+            .iter()
+            .for_each(|r| out.extend([(r.agent as u64) << 3 | (r.fence as u64) << 1 | u64::from(r.alone), r.groups[0], r.groups[1]]));
     }
 
     /// True if anybody has touched it.
@@ -357,8 +372,10 @@ impl Checker<'_> {
             && !s.facts.has(p.spoken(t), read)
             && knows(s, read)
             && knows(s, written)
-            && region(s, r).reader(t).is_ok()
+            && let now = region(s, r)
+            && let Ok(n) = now.reader(t)
         {
+            now.reads[n].fence = Fence::Open;
             return Ok(());
         }
         match &region(s, r).write {
@@ -394,14 +411,15 @@ impl Checker<'_> {
         let (again, n) = match region.reader(t) {
             Ok(n) => (true, n),
             Err(n) => {
-                region.reads.insert(n, Reads { agent: t, groups: [0; 2], alone: false, told: 0, site: here });
+                region.reads.insert(n, Reads { agent: t, groups: [0; 2], alone: false, fence: Fence::Done, told: 0, site: here });
                 (false, n)
             }
         };
         let reads = &mut region.reads[n];
         reads.site = here;
-        if let Some(kind) = unit {
-            reads.groups[kind] |= 1;
+        match unit {
+            Some(kind) => reads.groups[kind] |= 1,
+            None => reads.fence = Fence::Open,
         }
         let busy = reads.busy();
         let told = std::mem::replace(&mut reads.told, count);
@@ -418,8 +436,33 @@ impl Checker<'_> {
         Ok(())
     }
 
-    /// An agent's lanes show the units what they have written. Where they know of one another's writes, each speaks for all.
+    /// A unit is about to write a region: whoever has read it by lanes has fenced that.
+    pub(super) fn reads_are_fenced(&self, s: &Shared, r: usize) -> Result<(), Clash> {
+        let open = s.regions.get(r).and_then(|x| x.reads.iter().find(|x| x.fence != Fence::Done));
+        open.map_or(Ok(()), |x| Err(("is written by a unit, and `fence_async` of a reader does not come between,", Some(x.site))))
+    }
+
+    /// An agent arrives at an mbarrier: what its lanes have read without a fence stays so.
+    pub(super) fn leave_unfenced(&self, s: &mut Shared, t: usize) {
+        for x in &mut s.regions {
+            if let Ok(n) = x.reader(t)
+                && x.reads[n].fence == Fence::Open
+            {
+                x.reads[n].fence = Fence::Late;
+            }
+        }
+    }
+
+    /// An agent's lanes show the units what they have written, and order what they have read. Where they know of one another's writes, each
+    /// speaks for all.
     pub(super) fn show_regions(&self, s: &mut Shared, t: usize) {
+        for x in &mut s.regions {
+            if let Ok(n) = x.reader(t)
+                && x.reads[n].fence == Fence::Open
+            {
+                x.reads[n].fence = Fence::Done;
+            }
+        }
         let Shared { facts, regions, .. } = s;
         let (known, unsettled) = (self.places.known(t), self.places.unsettled(t));
         let own = |x: &Region| x.write.as_ref().is_some_and(|w| w.agent == t && w.mbarrier.is_none() && w.copies == 0);

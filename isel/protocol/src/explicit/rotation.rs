@@ -343,8 +343,8 @@ impl Search<'_, '_> {
                 let kind = self.kind(place.addr);
                 self.set(*dst, kind);
             }
-            // A role makes no mbarriers, and passes over none.
-            Unit::InitBarrier { .. } | Unit::PublishBarriers | Unit::Pass { .. } => return Err(Trouble::All),
+            // A role makes no mbarriers.
+            Unit::InitBarrier { .. } | Unit::PublishBarriers => return Err(Trouble::All),
             other => {
                 let mut all = Vec::new();
                 other.operands(|v, how| all.push((v, how)));

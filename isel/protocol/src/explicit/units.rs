@@ -1,8 +1,8 @@
 //! What units, and lanes that touch local memory, do to the state.
 
 use super::super::ProtocolError;
-use super::super::mbarrier::Site;
 use super::super::run::{AccessKind, State, place};
+use super::super::site::Site;
 use super::super::value::Abs;
 use super::Checker;
 use super::accesses::Reaches;
@@ -286,6 +286,9 @@ impl<'a> Checker<'a> {
     ) -> Result<(), ProtocolError> {
         let mbarrier = self.used(s, t, at, here)?;
         for &(r, part) in parts {
+            if unit {
+                self.reads_are_fenced(&s.shared, r).or_else(|c| self.clash(c, here))?;
+            }
             self.write_region(&mut s.shared, r, t, Some((mbarrier, part)), here).or_else(|c| self.clash(c, here))?;
         }
         // They may land at once; who reads them must have waited for the mbarrier in any case.
@@ -422,12 +425,7 @@ impl<'a> Checker<'a> {
             }
             // They are accesses, which are followed side by side.
             Unit::Multiply(_) | Unit::StoreMatrix { .. } => return self.error("an access of local memory is not followed", here, None),
-            Unit::Pass { .. }
-            | Unit::GroupBarrier { .. }
-            | Unit::FenceMatrices
-            | Unit::Hold
-            | Unit::AwaitPrevious
-            | Unit::PrefetchMap { .. } => {}
+            Unit::GroupBarrier { .. } | Unit::FenceMatrices | Unit::Hold | Unit::AwaitPrevious | Unit::PrefetchMap { .. } => {}
         }
         Ok(true)
     }

@@ -30,8 +30,6 @@ pub(in super::super) enum What<'a> {
     Accesses(usize),
     Roles,
     Barrier,
-    /// Lanes read a slot of a ring.
-    Fetch(Place),
 }
 
 /// How local memory is accessed.
@@ -191,7 +189,7 @@ impl<'a> Code<'a> {
 
     /// What an instruction does, if anything.
     fn what(&mut self, c: &Checker<'_>, inst: &'a Inst) -> Option<What<'a>> {
-        let (on, local) = (c.explicit.on, c.explicit.local);
+        let local = c.explicit.local;
         match inst {
             Inst::For(l) => matters(&l.body, local).then(|| {
                 let body = self.add(c, &l.body);
@@ -201,14 +199,17 @@ impl<'a> Code<'a> {
             }),
             Inst::If(choice) => (matters(&choice.then, local) || matters(&choice.otherwise, local)).then(|| {
                 let arms = [&choice.then, &choice.otherwise];
-                let does = match on {
+                let does = if arms.iter().any(|b| copies(b)) {
                     // How many groups are in flight has to be known.
-                    true if arms.iter().any(|b| copies(b)) => Arms::Any,
-                    true if c.explicit.alone && arms.iter().any(|b| any(b, &multiplies)) => Arms::Multiply,
-                    true if c.explicit.alone || arms.iter().all(|b| only_reads(c, b)) => Arms::Read,
-                    true if arms.iter().all(|b| leaves(b)) => Arms::Leave,
-                    false if arms.iter().all(|b| own_results(c, b)) => Arms::Leave,
-                    _ => Arms::Any,
+                    Arms::Any
+                } else if c.explicit.alone && arms.iter().any(|b| any(b, &multiplies)) {
+                    Arms::Multiply
+                } else if c.explicit.alone || arms.iter().all(|b| only_reads(c, b)) {
+                    Arms::Read
+                } else if arms.iter().all(|b| leaves(b)) {
+                    Arms::Leave
+                } else {
+                    Arms::Any
                 };
                 What::Choice(choice, arms.map(|b| self.add(c, b)), does)
             }),
@@ -219,17 +220,14 @@ impl<'a> Code<'a> {
             Inst::Unit(u) => match **u {
                 Unit::FenceMatrices | Unit::Hold | Unit::AwaitPrevious | Unit::PrefetchMap { .. } => None,
                 // What is tracked is an access.
-                Unit::StoreMatrix { .. } if on => None,
-                Unit::BulkStore { from, .. } if on && !c.explicit.tracked(c.program, from.addr) => None,
+                Unit::StoreMatrix { .. } => None,
+                Unit::BulkStore { from, .. } if !c.explicit.tracked(c.program, from.addr) => None,
                 _ => Some(What::Unit(u)),
             },
-            Inst::CommitCopies if on => Some(What::Copies(None)),
-            Inst::WaitCopies { pending } if on => Some(What::Copies(Some(*pending))),
+            Inst::CommitCopies => Some(What::Copies(None)),
+            Inst::WaitCopies { pending } => Some(What::Copies(Some(*pending))),
             Inst::Roles(_) => Some(What::Roles),
-            Inst::Barrier => (on || !c.lane_reads.is_empty()).then_some(What::Barrier),
-            Inst::LoadShared { addr, offset, .. } | Inst::LoadMatrix { addr, offset, .. } if c.lane_reads.contains(addr) => {
-                Some(What::Fetch(Place { addr: *addr, offset: *offset }))
-            }
+            Inst::Barrier => Some(What::Barrier),
             _ => None,
         }
     }
@@ -245,7 +243,6 @@ fn access<'a>(c: &Checker<'_>, inst: &'a Inst) -> Option<(AccessKind, Access<'a>
         c.explicit.tracked(c.program, addr).then_some((kind, Access::Lanes(Place { addr, offset }, bytes, guard)))
     };
     match inst {
-        _ if !c.explicit.on => None,
         Inst::LoadMatrix { addr, offset, .. } => lanes(AccessKind::Read, *addr, *offset, ROW, None),
         Inst::LoadShared { dsts, addr, offset } => lanes(AccessKind::Read, *addr, *offset, bytes(dsts), None),
         Inst::StoreShared { srcs, addr, offset, guard } => lanes(AccessKind::Write, *addr, *offset, bytes(srcs), *guard),
@@ -335,26 +332,5 @@ fn leaves(block: &Block) -> bool {
                 | PrefetchMap { .. }
         ),
         other => blocks(other).into_iter().all(leaves),
-    })
-}
-
-/// True if the units of a block do no more than let a role's results leave: what others do depends on none of them.
-fn own_results(c: &Checker<'_>, block: &Block) -> bool {
-    use Unit::*;
-    block.iter().all(|i| match i {
-        Inst::Unit(u) => matches!(
-            **u,
-            StoreMatrix { .. }
-                | FenceUnits
-                | GroupBarrier { .. }
-                | BulkStore { .. }
-                | CommitStores { .. }
-                | WaitStoresRead { .. }
-                | PrefetchMap { .. }
-        ),
-        Inst::If(choice) => own_results(c, &choice.then) && own_results(c, &choice.otherwise),
-        Inst::LoadShared { addr, .. } | Inst::LoadMatrix { addr, .. } => !c.lane_reads.contains(addr),
-        // How often a loop goes round is open.
-        other => blocks(other).into_iter().all(|b| !matters(b, false)),
     })
 }

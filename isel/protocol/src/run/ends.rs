@@ -1,7 +1,7 @@
 //! Where roles end, or wait for ever; and what a loop's end says of its bounds.
 
 use super::super::env::Env;
-use super::super::mbarrier::{Site, Staging};
+use super::super::site::Site;
 use super::super::value::Abs;
 use super::super::{ProtocolError, Spot};
 use super::code::What;
@@ -37,37 +37,10 @@ impl<'a> Checker<'a> {
                 _ => Err(ProtocolError { problem: "no role can go on".into(), here: Spot::program("the program"), other: None }),
             };
         };
-        let (pending, bytes, last) = if self.explicit.on {
-            self.lacks(s, t, at)
-        } else {
-            let w = &s.ring.mbarriers[&at];
-            (w.pending, w.bytes, w.last)
-        };
+        let (pending, bytes, last) = self.lacks(s, t, at);
         let other = last.or(waiting.get(1).map(|x| x.1.1));
         let problem = format!("a wait for ever, for a phase that lacks {pending} arrivals and {bytes} bytes,");
         self.error(problem, here, other)
-    }
-
-    pub(super) fn finish(&self, s: &State<'a>) -> Result<(), ProtocolError> {
-        if self.explicit.on {
-            return self.shared_finish(s);
-        }
-        for x in s.ring.slots.values() {
-            if let Some(r) = x.readers.first() {
-                return self.error("a multiplication is in flight at the end", r.1, None);
-            }
-            if x.read.is_none() {
-                return self.error("nobody reads what is copied", x.writer, None);
-            }
-        }
-        for (t, task) in s.tasks.iter().enumerate() {
-            if let (Staging::Free | Staging::Left, _) = task.ring.staging {
-                continue;
-            }
-            let here = task.ring.staging.1.unwrap_or(Site(t, std::ptr::null()));
-            return self.error("results are not known to have left at the end", here, None);
-        }
-        Ok(())
     }
 
     /// Computes again what stands in front of here, now that more is known.

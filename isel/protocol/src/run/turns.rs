@@ -2,7 +2,7 @@
 
 use super::super::ProtocolError;
 use super::super::env::Env;
-use super::super::mbarrier::Site;
+use super::super::site::Site;
 use super::super::value::Abs;
 use super::code::{Arms, Loop};
 use super::{Checker, End, Frame, State, Step, advance};
@@ -78,16 +78,11 @@ impl<'a> Checker<'a> {
                     task.frames.extend([arms[1], arms[0]].map(|block| Frame { block, at: 0, end: End::Either(c, multiply) }));
                     return Ok(Step::Ran);
                 }
-                if reads == Arms::Leave && self.explicit.on {
+                if reads == Arms::Leave {
                     self.may_leave(s, t, arms)?;
                     let task = &mut s.tasks[t];
                     c.results.iter().for_each(|r| task.env.set(r.0, None));
                     advance(task);
-                    return Ok(Step::Ran);
-                }
-                if reads == Arms::Leave {
-                    self.both(s, t, c)?;
-                    advance(&mut s.tasks[t]);
                     return Ok(Step::Ran);
                 }
                 let here = self.here(s, t).unwrap_or(Site(t, std::ptr::null()));
@@ -116,43 +111,6 @@ impl<'a> Checker<'a> {
             Some(site) => self.error("a product is in flight where a choice that multiplies begins or ends,", site, None),
             None => Ok(()),
         }
-    }
-
-    /// Follows both blocks of a choice that others have no part in; behind it, results are as either block may have left them.
-    fn both(&self, s: &mut State<'a>, t: usize, c: &'a If) -> Result<(), ProtocolError> {
-        let before = s.tasks[t].ring.staging;
-        let mut ends = [before; 2];
-        for (end, block) in ends.iter_mut().zip([&c.then, &c.otherwise]) {
-            s.tasks[t].ring.staging = before;
-            for inst in block {
-                match inst {
-                    Inst::Unit(u) => {
-                        self.unit(s, t, Site(t, inst), u)?;
-                    }
-                    Inst::If(c) => self.both(s, t, c)?,
-                    _ => {}
-                }
-            }
-            *end = s.tasks[t].ring.staging;
-        }
-        let [then, otherwise] = ends;
-        let task = &mut s.tasks[t];
-        task.ring.staging = match (then.0.settled(), otherwise.0.settled()) {
-            (Some(a), Some(b)) => {
-                if a < b {
-                    otherwise
-                } else {
-                    then
-                }
-            }
-            _ if then.0 == otherwise.0 => then,
-            _ => {
-                let here = then.1.or(otherwise.1).unwrap_or(Site(t, std::ptr::null()));
-                return self.error("only one block of a choice lets all of its results leave,", here, None);
-            }
-        };
-        c.results.iter().for_each(|r| task.env.set(r.0, None));
-        Ok(())
     }
 
     /// Follows both blocks of a choice that let a task's results leave, one after the other: behind each of them no more is known than if it

@@ -184,14 +184,15 @@ pub fn candidates(target: &Target, product: &Product) -> Vec<Choice> {
             }
             groups.iter().for_each(|&group| add(group, splits, None));
         }
-        if product.batch == 1 {
+        // Segments have as many steps as each has, and consumer sets pass over one another's by their number.
+        if product.batch == 1 && consumer_sets == 1 {
             for &group in &groups {
                 let mut push = |s: Streams| {
                     if !(s.rest && for_sums) {
                         add(group, 1, Some(s));
                     }
                 };
-                stream_k::candidates(tiles, k.div_ceil(bk), machine.multiprocessors, group, consumer_sets, &mut push);
+                stream_k::candidates(tiles, k.div_ceil(bk), machine.multiprocessors, group, &mut push);
             }
         }
     };

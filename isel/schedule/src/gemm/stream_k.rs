@@ -50,12 +50,12 @@ const LEFT_OVER: u32 = 16;
 const GROUPS_ABREAST: [&[u32]; 2] = [&[12, 8, 6, 4, 3, 2, 1], &[2, 1]];
 
 /// Ways to deal out tiles of so many steps that are worth a prediction.
-pub(super) fn candidates(tiles: u64, steps: u32, workers: u32, group: u32, consumer_sets: u32, push: &mut dyn FnMut(Streams)) {
+pub(super) fn candidates(tiles: u64, steps: u32, workers: u32, group: u32, push: &mut dyn FnMut(Streams)) {
     let all = tiles.saturating_mul(u64::from(steps));
     let rest = tiles > u64::from(workers);
-    // Everybody has a tile of his own, or there is nothing to share; sums in parts leave consumer sets nothing to take turns for.
+    // Everybody has a tile of his own, or there is nothing to share.
     let even = tiles.is_multiple_of(u64::from(workers));
-    if tiles == 0 || even || all < u64::from(workers * LEAST_STEPS) || all > 1 << 30 || (!rest && consumer_sets > 1) {
+    if tiles == 0 || even || all < u64::from(workers * LEAST_STEPS) || all > 1 << 30 {
         return;
     }
     for abreast in GROUPS_ABREAST[usize::from(rest)].iter().map(|n| n * group) {

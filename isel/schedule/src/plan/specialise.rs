@@ -18,6 +18,7 @@ use super::ring_layouts::{EpilogueStore, RingLayouts, is_panels, is_view};
 use super::swizzled_tile::{ALIGN, SwizzledTile};
 use crate::access::GlobalAccess;
 use crate::named::{Made, Named};
+use crate::program::takes_turns;
 use crate::reason::{Misplaced, NoProduct, NotOperand, NotOverlapped, NotSpecialised, NotStaged};
 use cranelift_entity::EntityRef;
 use std::collections::HashSet;
@@ -187,9 +188,17 @@ pub(super) fn specialise(
     // Shares of the consumers.
     let sums: Vec<[u32; 2]> = dots.iter().filter_map(|&(i, _)| sum_shape(kernel, i)).collect();
     let rows = dots.iter().map(|&(_, q)| units.matrix[q.index()].m).max().unwrap_or(1);
-    let consumer_sets = options.consumer_sets.unwrap_or(1);
-    let usual = if consumer_sets == 1 && sums.iter().all(|s| s[0].is_multiple_of(2 * rows)) { 2 } else { 1 };
-    let consumers = options.consumers.unwrap_or(usual);
+    let asked = options.consumer_sets.unwrap_or(1);
+    // Sets pass over one another's steps. Where positions have as many as each has, the same warpgroups share the rows of one position instead.
+    let together = asked == 2 && !takes_turns(kernel, main);
+    let consumer_sets = if together { 1 } else { asked };
+    let shared_by = |groups: u32| sums.iter().all(|s| s[0].is_multiple_of(groups * rows));
+    let usual = if consumer_sets == 1 && shared_by(2) { 2 } else { 1 };
+    let consumers = match options.consumers {
+        Some(each) if together && shared_by(asked * each) => asked * each,
+        Some(consumers) => consumers,
+        None => usual,
+    };
     if consumers == 0 || sums.iter().any(|s| !s[0].is_multiple_of(consumers * rows)) {
         return Err(NotSpecialised::Shares { consumers, rows: sums[0][0], each: rows });
     }

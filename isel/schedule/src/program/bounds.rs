@@ -8,7 +8,8 @@
 use super::Refusal;
 use super::gemm::{Schedule, slice};
 use super::write::{Arg, Writer, number};
-use tilelift_ir::{CmpOp, Effects, Literal, Op, Scalar, Value};
+use std::collections::BTreeSet;
+use tilelift_ir::{CmpOp, Effects, Inst, Kernel, Literal, Op, Scalar, Value};
 
 /// Whether a loop runs.
 #[derive(Clone, Copy)]
@@ -43,6 +44,25 @@ fn literal(a: Arg) -> Option<i64> {
         Arg::Literal(Literal::Int(x), Scalar::I32) => Some(x),
         Arg::Literal(..) | Arg::Value(_) => None,
     }
+}
+
+/// What the bounds of a loop are made of, and its step, if it has as many steps at every grid position, and these are an `i32`.
+fn alike(kernel: &Kernel, main: Inst) -> Option<(BTreeSet<Inst>, u32)> {
+    let bounds = &kernel.insts[main].args[..3];
+    let made = slice(kernel, bounds.to_vec());
+    let everywhere = |&i: &Inst| {
+        let d = &kernel.insts[i];
+        d.op != Op::ProgramId && d.op.info().effects == Effects::Pure && d.regions.is_empty()
+    };
+    let step = kernel.as_const(bounds[2]).and_then(|(n, ty)| literal(Arg::Literal(n, ty)));
+    // With steps of 2 or more the number is an `i32`.
+    let by = step.and_then(|n| u32::try_from(n).ok()).filter(|&n| n > 1)?;
+    made.iter().all(everywhere).then_some((made, by))
+}
+
+/// True if tasks that take grid positions in ping-pong may pass over one another's steps of a loop by their number.
+pub(crate) fn takes_turns(kernel: &Kernel, main: Inst) -> bool {
+    alike(kernel, main).is_some()
 }
 
 impl Schedule<'_> {
@@ -91,29 +111,20 @@ impl Schedule<'_> {
         if literal(lo) == Some(0) { Ok(past) } else { w.bin(Op::Add, lo, past) }
     }
 
-    /// How many steps the loop has, the same at every position, in front of all tasks.
+    /// How many steps the loop has, in front of all tasks; `None` if that may differ from position to position, or may be no `i32`.
     ///
     /// # Errors
-    /// It may differ from position to position, or may be no `i32`.
-    pub(super) fn counted(&self, w: &mut Writer<'_>) -> Result<Value, Refusal> {
+    /// As [`Writer::make`].
+    pub(super) fn counted(&self, w: &mut Writer<'_>) -> Result<Option<Value>, Refusal> {
         let kernel = self.kernel;
-        let refused = Refusal::Bounds { main: self.plan.main };
-        let made = slice(kernel, kernel.insts[self.plan.main].args[..3].to_vec());
-        for &i in kernel.regions[kernel.body].insts.iter().filter(|i| made.contains(i)) {
-            let d = &kernel.insts[i];
-            if d.op == Op::ProgramId || d.op.info().effects != Effects::Pure || !d.regions.is_empty() {
-                return Err(refused);
-            }
-            w.copy(i)?;
-        }
-        let [lo, hi, by] = self.bounds(w)?;
-        // With steps of 2 or more the number is an `i32`.
-        let Some(by) = literal(by).and_then(|n| u32::try_from(n).ok()).filter(|&n| n > 1) else { return Err(refused) };
+        let Some((made, by)) = alike(kernel, self.plan.main) else { return Ok(None) };
+        kernel.regions[kernel.body].insts.iter().filter(|i| made.contains(i)).try_for_each(|&i| w.copy(i))?;
+        let [lo, hi, _] = self.bounds(w)?;
         let extent = kernel.def_inst(kernel.insts[self.plan.main].args[1]).is_some_and(|i| kernel.insts[i].op == Op::Dim);
         if literal(lo) == Some(0) && extent {
             // No extent is negative, so that the sum is right without a sign.
             let end = w.bin(Op::Add, hi, number(by - 1))?;
-            return w.bin(Op::DivU, end, number(by));
+            return w.bin(Op::DivU, end, number(by)).map(Some);
         }
         // The distance has no sign; where there is none, the quotient means nothing.
         let some = w.cmp(CmpOp::Lt, lo, hi)?;
@@ -121,6 +132,6 @@ impl Schedule<'_> {
         let before = w.bin(Op::Sub, distance, number(1))?;
         let full = w.bin(Op::DivU, before, number(by))?;
         let count = w.bin(Op::Add, full, number(1))?;
-        w.make(Op::Select, &[some.into(), count.into(), number(0)], &[], None)
+        w.make(Op::Select, &[some.into(), count.into(), number(0)], &[], None).map(Some)
     }
 }

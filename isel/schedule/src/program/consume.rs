@@ -156,46 +156,49 @@ impl Schedule<'_> {
         Ok(())
     }
 
-    /// A view of a slot. Loads are the producer's, and so are the scalars that say from where.
+    /// What an instruction makes of a slot. Loads are the producer's, and so are the scalars that say from where.
     fn view(&self, w: &mut Writer<'_>, i: Inst) -> Result<(), Refusal> {
-        let d = &self.kernel.insts[i];
-        let v = match d.op {
-            Op::Transpose => {
-                let a = w.get(d.args[0])?;
-                w.make(Op::LocalTranspose, &[a], &d.attrs, None)?
-            }
-            Op::Reshape => self.reshape(w, i)?,
-            // The slot lies so.
-            _ if is_view(self.kernel, i) => {
-                let a = w.get(d.args[0])?;
-                w.set(d.results[0], a);
-                return Ok(());
-            }
-            _ => return Ok(()),
-        };
-        w.set(d.results[0], v);
-        Ok(())
+        match self.kernel.insts[i].op {
+            Op::Transpose | Op::Reshape => self.look(w, i),
+            _ if is_view(self.kernel, i) => self.look(w, i),
+            _ => Ok(()),
+        }
     }
 
-    /// A slot without its extents of 1.
-    pub(super) fn reshape(&self, w: &mut Writer<'_>, i: Inst) -> Result<Value, Refusal> {
+    /// Another view of a slot. Behind a reshape it has no extents of 1: a product asks for none, whatever the views in front of it have.
+    pub(super) fn look(&self, w: &mut Writer<'_>, i: Inst) -> Result<(), Refusal> {
         let d = &self.kernel.insts[i];
-        let refused = Refusal::View { reshape: i };
-        let shape = |v: Value| self.kernel.ty(v).as_tile().map(|t| t.shape.to_vec()).ok_or(refused);
-        let (from, to) = (shape(d.args[0])?, shape(d.results[0])?);
-        let real: Vec<u32> = from.iter().copied().filter(|&e| e != 1).collect();
-        let Arg::Value(mut v) = w.get(d.args[0])? else { return Err(refused) };
-        if to != real {
-            return Err(refused);
-        }
-        let (ones, others): (Vec<u32>, Vec<u32>) = (0..from.len() as u32).partition(|&k| from[k as usize] == 1);
-        let order: Vec<u32> = ones.iter().chain(&others).copied().collect();
-        if order.windows(2).any(|p| p[0] > p[1]) {
-            v = w.make(Op::LocalTranspose, &[v.into()], &[Attr::Perm(order.iter().copied().collect())], None)?;
-        }
-        for _ in &ones {
-            v = w.bin(Op::LocalIndex, v, number(0))?;
-        }
-        Ok(v)
+        let from = w.get(d.args[0])?;
+        let Some(shape) = self.kernel.ty(d.args[0]).as_tile().map(|t| &t.shape) else { return Err(Refusal::Written { value: d.args[0] }) };
+        let Some(extents) = w.extents(from) else { return Err(Refusal::Written { value: d.args[0] }) };
+        let bare = extents.len() != shape.len();
+        let seen = match (d.op, d.attrs.first()) {
+            (Op::Transpose, Some(Attr::Perm(perm))) if bare => {
+                let real: Vec<usize> = (0..shape.len()).filter(|&k| shape[k] != 1).collect();
+                let order = perm.iter().filter_map(|&p| real.iter().position(|&k| k == p as usize));
+                turned(w, from, order.map(|k| k as u32).collect())?
+            }
+            (Op::Transpose, _) => w.make(Op::LocalTranspose, &[from], &d.attrs, None)?.into(),
+            (Op::Reshape, _) if !bare => {
+                let (ones, others): (Vec<u32>, Vec<u32>) = (0..extents.len() as u32).partition(|&k| extents[k as usize] == 1);
+                let mut v = turned(w, from, ones.iter().chain(&others).copied().collect())?;
+                for _ in &ones {
+                    v = w.bin(Op::LocalIndex, v, number(0))?.into();
+                }
+                v
+            }
+            // The slot lies so.
+            _ => from,
+        };
+        w.set(d.results[0], seen);
+        Ok(())
     }
+}
+
+/// A slot with its dimensions in another order.
+fn turned(w: &mut Writer<'_>, slot: Arg, order: Vec<u32>) -> Result<Arg, Refusal> {
+    if order.windows(2).all(|p| p[0] < p[1]) {
+        return Ok(slot);
+    }
+    Ok(w.make(Op::LocalTranspose, &[slot], &[Attr::Perm(order.into_iter().collect())], None)?.into())
 }

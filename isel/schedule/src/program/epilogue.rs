@@ -11,7 +11,7 @@ use super::gemm::Schedule;
 use super::ping_pong::Turn;
 use super::write::{Arg, Writer, number};
 use super::{Refusal, overlap};
-use crate::plan::{SwizzledTile, is_panels, is_view};
+use crate::plan::{SwizzledTile, behind_reshapes, is_panels, is_view};
 use tilelift_ir::{Attr, DotPart, Inst, Kernel, LayoutSpec, Op, Region, Shape, SharedType, Type, Value};
 
 /// A buffer through which a result leaves.
@@ -31,14 +31,10 @@ impl Staging {
     }
 }
 
-/// A requirement of a layout in registers.
-pub(super) fn required(kernel: &Kernel) -> Option<Inst> {
-    let mut found = None;
-    kernel.walk(kernel.body, &mut |i| {
-        if kernel.insts[i].op == Op::RequireLayout && !is_view(kernel, i) {
-            found = found.or(Some(i));
-        }
-    });
+/// True if layouts in registers are required.
+pub(super) fn required(kernel: &Kernel) -> bool {
+    let mut found = false;
+    kernel.walk(kernel.body, &mut |i| found |= kernel.insts[i].op == Op::RequireLayout && !is_view(kernel, i));
     found
 }
 
@@ -104,14 +100,16 @@ impl Schedule<'_> {
         let (v, buffer) = (kernel.operand(i, "value")[0], staging.buffer);
         let mut whole = w.get(v)?;
         let Some(tile) = kernel.ty(v).as_tile() else { return Err(Refusal::Written { value: v }) };
-        if let Some(require) = self.required {
-            // Whatever layout it comes in: each consumer warpgroup stores its own rows.
-            if tile.shape.len() != 2 {
-                return Err(Refusal::Layouts { require });
-            }
+        if self.required {
+            // Whatever layout it comes in: each consumer warpgroup stores its own rows of the matrix.
+            let matrix = behind_reshapes(kernel, v);
             let layout = Attr::Layout(Box::new(LayoutSpec::Mma(DotPart::Acc)));
-            let free = w.make(Op::ReleaseLayout, &[whole], &[], None)?;
+            let held = w.get(matrix)?;
+            let free = w.make(Op::ReleaseLayout, &[held], &[], None)?;
             whole = w.make(Op::RequireLayout, &[free.into()], &[layout], None)?.into();
+            if kernel.ty(matrix) != kernel.ty(v) {
+                whole = w.make(Op::Reshape, &[whole], &[], Some(kernel.ty(v)))?.into();
+            }
         }
         let (down, parts) = staging.parts;
         let rows = tile.shape[down] / parts;

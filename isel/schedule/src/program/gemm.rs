@@ -12,20 +12,6 @@ use tilelift_lane::{Target, Units};
 
 const AXES: [GridAxis; 3] = [GridAxis::X, GridAxis::Y, GridAxis::Z];
 
-/// Refuses what is not of this kind.
-pub(super) fn admit(target: &Target, plan: &Specialised) -> Result<(), Refusal> {
-    if !plan.consumers.is_power_of_two() {
-        return Err(Refusal::Consumers { groups: plan.consumers });
-    }
-    // Tasks without registers of their own are given some where a lane has few at entry.
-    let units = target.units.as_ref();
-    let few = units.is_none_or(|u| tilelift_lane::Registers::of(target, u, (plan.consumers + 1) * u.group_warps).entry < u.registers.most);
-    if plan.registers.is_none() && few {
-        return Err(Refusal::Registers);
-    }
-    Ok(())
-}
-
 /// Slots of the ring, and what tells who may use them.
 pub(super) struct Ring {
     pub depth: u32,
@@ -69,19 +55,20 @@ pub(super) struct Schedule<'k> {
     pub region: Region,
     /// What a step of a mixed loop computes that somebody looks at, but for what the ring holds.
     pub live: BTreeSet<Inst>,
-    /// How many steps the loop has at every position, where tasks pass over those of others.
+    /// How many steps the loop has at every position, where tasks pass over those of others; absent if that is not the same at each.
     pub count: Option<Value>,
     pub ring: Ring,
     /// A buffer per bulk store.
     pub staging: BTreeMap<Inst, Staging>,
-    /// A requirement of a layout in registers, if there is one.
-    pub required: Option<Inst>,
+    /// Layouts in registers are required.
+    pub required: bool,
 }
 
 /// Writes the kernel.
 pub(super) fn write(kernel: &Kernel, target: &Target, plan: &Specialised) -> Result<Kernel, Refusal> {
     let group = target.units.as_ref().map_or(1, |u| u.group_warps);
     let mut w = Writer::new(kernel);
+    w.loc = kernel.locs[plan.main];
     let mut slots = Vec::new();
     for (_, t) in &plan.loads {
         let shape: Vec<u32> = [plan.depth].iter().chain(&t.shape).copied().collect();
@@ -110,7 +97,7 @@ pub(super) fn write(kernel: &Kernel, target: &Target, plan: &Specialised) -> Res
     let units = target.units.as_ref();
     let mut s = Schedule { count: None, kernel, plan, units, region, live, ring, staging: BTreeMap::new(), required: required(kernel) };
     if turns.is_some() {
-        s.count = Some(s.counted(&mut w)?);
+        s.count = s.counted(&mut w)?;
     }
     let task = |name: &str, warps: u32, n: usize| Task { registers: plan.registers.map(|r| r[n]), ..Task::new(name, warps) };
     let all = Share { first: 0, of: 1 };

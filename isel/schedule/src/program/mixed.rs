@@ -114,22 +114,13 @@ impl<'k> Schedule<'k> {
         let views = |i: Inst| self.in_ring(i) && kernel.insts[i].op != Op::Load;
         let seen = slice_by(kernel, operands, &|i| if views(i) { &kernel.insts[i].args } else { &[] });
         for &i in kernel.regions[self.region].insts.iter().filter(|i| seen.contains(i) && self.in_ring(**i)) {
-            let d = &kernel.insts[i];
-            let v = match (d.op, self.plan.loads.iter().position(|l| l.0 == i)) {
-                (_, Some(n)) => w.bin(Op::LocalIndex, self.ring.slots[n], slot)?,
-                (Op::Transpose, None) => {
-                    let a = w.get(d.args[0])?;
-                    w.make(Op::LocalTranspose, &[a], &d.attrs, None)?
+            match self.plan.loads.iter().position(|l| l.0 == i) {
+                Some(n) => {
+                    let buffer = w.bin(Op::LocalIndex, self.ring.slots[n], slot)?;
+                    w.set(kernel.insts[i].results[0], buffer);
                 }
-                (Op::Reshape, None) => self.reshape(w, i)?,
-                // The slot lies so.
-                _ => {
-                    let a = w.get(d.args[0])?;
-                    w.set(d.results[0], a);
-                    continue;
-                }
-            };
-            w.set(d.results[0], v);
+                None => self.look(w, i)?,
+            }
         }
         Ok(())
     }

@@ -25,10 +25,13 @@ mod ping_pong;
 mod pipelined;
 mod write;
 
+pub(crate) use bounds::takes_turns;
+
+use crate::error::Resource;
 use crate::plan::{Plan, Specialised};
 use std::fmt;
 use tilelift_ir::{Inst, Kernel, Op, Value};
-use tilelift_lane::Target;
+use tilelift_lane::{Registers, Target};
 
 /// Why a plan is not written as a program.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -38,32 +41,19 @@ pub enum Refusal {
         /// Warpgroups that multiply.
         groups: u32,
     },
-    /// A view of an operand that no view of a buffer stands for.
-    View {
-        /// The reshape.
-        reshape: Inst,
-    },
-    /// The author requires layouts in registers, and what leaves by a bulk copy is no matrix.
-    Layouts {
-        /// The requirement.
-        require: Inst,
-    },
     /// Tasks that take grid positions in ping-pong pass over one another's steps, whose number differs from position to position, or may be no
     /// `i32`.
     Bounds {
         /// The loop.
         main: Inst,
     },
-    /// A pipelined loop stands inside of what is written as a whole.
-    Nested {
-        /// What it stands in.
-        inst: Inst,
-    },
-    /// The rings of all loops do not fit shared memory side by side.
-    Memory {
-        /// Bytes that they take.
+    /// The target has less of something than the program takes, with as few slots as may be.
+    Exceeds {
+        /// What there is too little of.
+        resource: Resource,
+        /// How much the program takes.
         need: u64,
-        /// Bytes that there are.
+        /// How much there is.
         have: u64,
     },
     /// Registers would be shared out anew where the plan leaves them.
@@ -84,13 +74,10 @@ impl fmt::Display for Refusal {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Refusal::Consumers { groups } => write!(f, "{groups} consumer warpgroups are no power of two"),
-            Refusal::View { .. } => f.write_str("no view of a buffer stands for a reshape of an operand"),
-            Refusal::Layouts { .. } => f.write_str("layouts are required, and what leaves by a bulk copy is no matrix"),
             Refusal::Bounds { .. } => {
                 f.write_str("consumers take grid positions in ping-pong, and the number of steps is not the same at each")
             }
-            Refusal::Nested { .. } => f.write_str("a pipelined loop stands inside of an instruction that is written as a whole"),
-            Refusal::Memory { need, have } => write!(f, "its rings take {need} bytes of shared memory side by side, which has {have}"),
+            Refusal::Exceeds { resource, need, have } => write!(f, "not enough {resource}: it would need {need}, the target has {have}"),
             Refusal::Registers => f.write_str("tasks would share registers out anew"),
             Refusal::Written { .. } => f.write_str("a value is made by what is not written"),
             Refusal::Typed { op } => write!(f, "`{op}` does not take its operands"),
@@ -103,8 +90,25 @@ impl fmt::Display for Refusal {
 /// # Errors
 /// What can't be written so yet.
 pub fn written(kernel: &Kernel, target: &Target, plan: &Specialised) -> Result<Kernel, Refusal> {
-    gemm::admit(target, plan)?;
+    admit(target, plan)?;
     gemm::write(kernel, target, plan)
+}
+
+/// Refuses a plan that tasks do not stand for.
+///
+/// # Errors
+/// Why not.
+pub fn admit(target: &Target, plan: &Specialised) -> Result<(), Refusal> {
+    if !plan.consumers.is_power_of_two() {
+        return Err(Refusal::Consumers { groups: plan.consumers });
+    }
+    // Tasks without registers of their own are given some where a lane has few at entry.
+    let units = target.units.as_ref();
+    let few = units.is_none_or(|u| Registers::of(target, u, (plan.consumers + 1) * u.group_warps).entry < u.registers.most);
+    if plan.registers.is_none() && few {
+        return Err(Refusal::Registers);
+    }
+    Ok(())
 }
 
 /// Writes a plan of pipelined loops as a kernel whose lanes copy ahead; `None` if it pipelines none.

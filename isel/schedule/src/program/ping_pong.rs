@@ -44,8 +44,7 @@ impl Turn {
 impl Schedule<'_> {
     /// The work of a task that takes every other position.
     pub fn every_other(&self, w: &mut Writer<'_>, of: &BTreeSet<Inst>, task: u32, words: Value) -> Result<(), Refusal> {
-        // Without steps of others nothing is passed over.
-        let count = self.count.map_or(number(0), Arg::from);
+        let Some(count) = self.count.map(Arg::from) else { return Err(Refusal::Bounds { main: self.plan.main }) };
         let before = if task == 0 { number(0) } else { count };
         self.positions(w, of, Share { first: task, of: 2 }, &[before, number(0)], |w, carried| {
             let &[done, nth] = carried else { return Ok(Vec::new()) };

@@ -45,31 +45,22 @@ pub(super) fn write(kernel: &Kernel, target: &Target, plan: &Plan) -> Option<Res
     if rings.is_empty() {
         return None;
     }
-    Some(made(kernel, target, plan, rings))
+    Some(made(kernel, plan, rings))
 }
 
-fn made(kernel: &Kernel, target: &Target, plan: &Plan, rings: BTreeMap<Inst, Ring>) -> Result<Kernel, Refusal> {
-    let mut required = None;
-    kernel.walk(kernel.body, &mut |i| required = required.or((kernel.insts[i].op == Op::RequireLayout).then_some(i)));
-    if let Some(require) = required {
-        return Err(Refusal::Layouts { require });
-    }
+fn made(kernel: &Kernel, plan: &Plan, rings: BTreeMap<Inst, Ring>) -> Result<Kernel, Refusal> {
     let mut w = Writer::new(kernel);
     let mut p = Pipelined { kernel, stages: plan.stages, rings };
-    let mut need = 0;
-    for ring in p.rings.values_mut() {
+    for (&main, ring) in &mut p.rings {
+        w.loc = kernel.locs[main];
         for &load in &ring.loads {
             let Some(t) = kernel.ty(kernel.insts[load].results[0]).as_tile() else {
                 return Err(Refusal::Written { value: kernel.insts[load].results[0] });
             };
             let shape: Vec<u32> = [plan.stages].iter().chain(&t.shape).copied().collect();
             let ty = SharedType::new(&shape, t.elem);
-            need += ty.bytes();
             ring.slots.push(w.make(Op::LocalAlloc, &[], &[Attr::Count(0)], Some(&Type::Shared(ty)))?);
         }
-    }
-    if need > u64::from(target.shared_bytes) {
-        return Err(Refusal::Memory { need, have: target.shared_bytes.into() });
     }
     p.region(&mut w, kernel.body, false)?;
     let mut out = w.finish();
@@ -185,7 +176,30 @@ impl Pipelined<'_> {
                 Self::set_all(w, &d.results, &results);
                 Ok(())
             }
-            _ if pipelines => Err(Refusal::Nested { inst: i }),
+            Op::While if pipelines => {
+                let init = d.args.iter().map(|&v| w.get(v)).collect::<Result<Vec<Arg>, Refusal>>()?;
+                let part = |w: &mut Writer<'_>, r: Region, carried: &[Value]| {
+                    Self::set_all(w, &kernel.regions[r].params, carried);
+                    self.region(w, r, true)?;
+                    self.given(w, r)
+                };
+                let (test, run) = (d.regions[0], d.regions[1]);
+                let results = w.while_loop(&init, |w, carried| part(w, test, carried), |w, carried| part(w, run, carried))?;
+                Self::set_all(w, &d.results, &results);
+                Ok(())
+            }
+            Op::If if pipelines => {
+                let condition = w.get(d.args[0])?;
+                let arm = |w: &mut Writer<'_>, r: Region| {
+                    w.apart(|w| {
+                        self.region(w, r, nested)?;
+                        self.given(w, r)
+                    })
+                };
+                let ends = w.choice(condition, |w| arm(w, d.regions[0]), |w| arm(w, d.regions[1]))?;
+                d.results.iter().zip(ends).for_each(|(&v, end)| w.set(v, end));
+                Ok(())
+            }
             _ => w.copy(i),
         }
     }

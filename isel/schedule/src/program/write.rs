@@ -6,7 +6,7 @@ use super::Refusal;
 use crate::plan::SwizzledTile;
 use cranelift_entity::SecondaryMap;
 use tilelift_ir::typing::result_type;
-use tilelift_ir::{Attr, CmpOp, Cursor, GridAxis, Inst, Kernel, Literal, Op, Region, Scalar, Type, Value};
+use tilelift_ir::{Attr, CmpOp, Cursor, GridAxis, Inst, Kernel, Literal, Loc, Op, Region, Scalar, Type, Value};
 
 /// An operand: a value of the kernel that is written, or a literal.
 #[derive(Clone, Copy, Debug)]
@@ -34,6 +34,8 @@ pub(super) struct Writer<'k> {
     open: Vec<Region>,
     /// What the values of the other kernel are here.
     map: SecondaryMap<Value, Option<Arg>>,
+    /// The place of what new instructions stand for.
+    pub loc: Loc,
 }
 
 impl<'k> Writer<'k> {
@@ -46,7 +48,7 @@ impl<'k> Writer<'k> {
             map[p] = Some(Arg::Value(to.add_param(from.ty(p).clone())));
         }
         let open = vec![to.body];
-        Writer { from, to, open, map }
+        Writer { from, to, open, map, loc: Loc::default() }
     }
 
     /// The kernel.
@@ -78,11 +80,17 @@ impl<'k> Writer<'k> {
         }
     }
 
+    /// The extents of a buffer.
+    pub fn extents(&self, a: Arg) -> Option<Vec<u32>> {
+        self.ty(a).as_shared().map(|t| t.shape.to_vec())
+    }
+
     fn here(&self) -> Region {
         self.open.last().copied().unwrap_or(self.to.body)
     }
 
     fn place(&mut self, i: Inst) {
+        self.to.locs[i] = self.loc;
         Cursor::end(&self.to, self.here()).insert(&mut self.to, i);
     }
 
@@ -180,6 +188,7 @@ impl<'k> Writer<'k> {
         let types: Vec<Type> = d.results.iter().map(|&v| self.from.ty(v).clone()).collect();
         let made = self.to.add_inst(d.op, &args, d.present, &d.attrs, &regions, &types);
         self.place(made);
+        self.to.locs[made] = self.from.locs[i];
         for (n, &v) in d.results.iter().enumerate() {
             let to = self.to.insts[made].results[n];
             self.set(v, to);
@@ -224,6 +233,33 @@ impl<'k> Writer<'k> {
         Ok(self.to.insts[i].results.to_vec())
     }
 
+    /// `while`: the test gets the carried values and says whether to go on, the body gets them and gives the next ones.
+    ///
+    /// # Errors
+    /// Those of the bodies.
+    pub fn while_loop(
+        &mut self,
+        init: &[Arg],
+        test: impl FnOnce(&mut Self, &[Value]) -> Result<Vec<Arg>, Refusal>,
+        body: impl FnOnce(&mut Self, &[Value]) -> Result<Vec<Arg>, Refusal>,
+    ) -> Result<Vec<Value>, Refusal> {
+        let args = self.values(init);
+        let params: Vec<Type> = args.iter().map(|&v| self.to.ty(v).clone()).collect();
+        let (test, _) = self.region(&params, test)?;
+        let (run, _) = self.region(&params, body)?;
+        let i = self.to.add_inst(Op::While, &args, 0, &[], &[test, run], &params);
+        self.place(i);
+        Ok(self.to.insts[i].results.to_vec())
+    }
+
+    /// What a body writes; what values of the other kernel are in there is forgotten behind it.
+    pub fn apart<T>(&mut self, body: impl FnOnce(&mut Self) -> T) -> T {
+        let outside = self.map.clone();
+        let done = body(self);
+        self.map = outside;
+        done
+    }
+
     /// `if`.
     ///
     /// # Errors
@@ -247,9 +283,7 @@ impl<'k> Writer<'k> {
     /// # Errors
     /// The body's.
     pub fn task(&mut self, body: impl FnOnce(&mut Self) -> Result<(), Refusal>) -> Result<Region, Refusal> {
-        let outside = self.map.clone();
-        let done = self.region(&[Type::Scalar(Scalar::I32)], |w, _| body(w).map(|()| Vec::new()));
-        self.map = outside;
+        let done = self.apart(|w| w.region(&[Type::Scalar(Scalar::I32)], |w, _| body(w).map(|()| Vec::new())));
         done.map(|(region, _)| region)
     }
 

@@ -21,6 +21,7 @@ pub use product::{NoProduct, NotOverlapped};
 pub use unsupported::{Lacking, Location, Missing, NoAxis, NoMeeting, NoRegister, OfScalar, Product, Stage, Unsupported};
 
 use crate::named::{Made, Named};
+use crate::program::Refusal;
 use std::fmt;
 use tilelift_ir::{Op, Value};
 
@@ -177,6 +178,11 @@ pub enum NotSpecialised {
         /// The value.
         value: Named,
     },
+    /// The schedule is not written as a program.
+    Unwritten {
+        /// Why not.
+        why: Refusal,
+    },
 }
 
 impl NotSpecialised {
@@ -219,8 +225,15 @@ impl NotSpecialised {
             | NotSpecialised::TooManyWarps { .. }
             | NotSpecialised::Sums { .. }
             | NotSpecialised::ProductRegisters { .. }
-            | NotSpecialised::Ring { .. } => Vec::new(),
+            | NotSpecialised::Ring { .. }
+            | NotSpecialised::Unwritten { .. } => Vec::new(),
         }
+    }
+}
+
+impl From<Refusal> for NotSpecialised {
+    fn from(why: Refusal) -> NotSpecialised {
+        NotSpecialised::Unwritten { why }
     }
 }
 
@@ -313,6 +326,7 @@ impl fmt::Display for NotSpecialised {
             NotSpecialised::NoPanels { value } => {
                 write!(f, "{value} is neither loaded for a dot nor stored; require its panels behind its load or in front of its store")
             }
+            NotSpecialised::Unwritten { why } => why.fmt(f),
         }
     }
 }

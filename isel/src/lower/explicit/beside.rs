@@ -15,7 +15,7 @@ fn taken(kernel: &Kernel, assigned: &Assignment, v: Value) -> u32 {
 
 /// True if what so many instructions have summed up and whole tiles that the list loads behind the first of them do not fit so many registers
 /// of a lane together. What is loaded as it is wanted need not be there all at once.
-pub(crate) fn exceeds_registers(kernel: &Kernel, assigned: &Assignment, list: &[Inst], sums: impl Fn(Inst) -> bool, most: u32) -> bool {
+fn exceeds_registers(kernel: &Kernel, assigned: &Assignment, list: &[Inst], sums: impl Fn(Inst) -> bool, most: u32) -> bool {
     let (mut held, mut loaded) = (0, 0);
     for &i in list {
         let d = &kernel.insts[i];
@@ -29,19 +29,22 @@ pub(crate) fn exceeds_registers(kernel: &Kernel, assigned: &Assignment, list: &[
     loaded > 0 && held + loaded + SPARE >= most
 }
 
+/// True if a task loads its tiles as they are wanted: if all do, or if they do not fit beside its products.
+pub(in super::super) fn loads_at_use(kernel: &Kernel, assigned: &Assignment, r: &TaskRole, all: bool) -> bool {
+    let product = |op: Op| op == Op::AsyncDot;
+    let (false, Some(most), true) = (all, r.registers, has(kernel, r.region, product)) else { return all };
+    let sums = |i: Inst| product(kernel.insts[i].op) || kernel.insts[i].regions.iter().any(|&inner| has(kernel, inner, product));
+    let mut lists = vec![r.region];
+    kernel.walk(r.region, &mut |i| lists.extend(&kernel.insts[i].regions));
+    lists.iter().any(|&list| exceeds_registers(kernel, assigned, &kernel.regions[list].insts, sums, most))
+}
+
 impl Lower<'_> {
     /// Decides for a task how it loads tiles.
     pub(super) fn beside_products(&mut self, b: &mut LaneBuilder, r: &TaskRole, direct: bool, sinks: bool) {
-        let kernel = self.kernel;
-        let product = |op: Op| op == Op::AsyncDot;
-        let multiplies = has(kernel, r.region, product);
+        let multiplies = has(self.kernel, r.region, |op| op == Op::AsyncDot);
         let entry = self.target.units.as_ref().map_or(self.target.registers, |u| Registers::of(self.target, u, b.warps()).entry);
         b.sink_loads = (multiplies && sinks).then_some(entry);
-        let sums = |i: Inst| product(kernel.insts[i].op) || kernel.insts[i].regions.iter().any(|&inner| has(kernel, inner, product));
-        let mut lists = vec![r.region];
-        kernel.walk(r.region, &mut |i| lists.extend(&kernel.insts[i].regions));
-        let exceeds =
-            |most: u32| lists.iter().any(|&list| exceeds_registers(kernel, &self.assigned, &kernel.regions[list].insts, sums, most));
-        self.direct = direct || multiplies && r.registers.is_some_and(exceeds);
+        self.direct = loads_at_use(self.kernel, &self.assigned, r, direct);
     }
 }

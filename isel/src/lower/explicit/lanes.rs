@@ -25,7 +25,7 @@ use tilelift_schedule::reason::NotAddressed;
 
 /// Buffers that lanes alone use, of a kernel without tasks, by the instruction of its body behind whose end their bytes serve others: the one that
 /// uses them last, or the wait behind it.
-pub(super) fn last_uses(kernel: &Kernel, tasks: Option<Inst>, locals: &Locals) -> BTreeMap<Inst, Vec<Inst>> {
+pub(in super::super) fn last_uses(kernel: &Kernel, tasks: Option<Inst>, locals: &Locals) -> BTreeMap<Inst, Vec<Inst>> {
     let body = &kernel.regions[kernel.body].insts;
     let mut out: BTreeMap<Inst, Vec<Inst>> = BTreeMap::new();
     let ours = |i: Inst| tasks.is_none() && kernel.insts[i].op == Op::LocalAlloc && kernel.insts[i].args.is_empty();

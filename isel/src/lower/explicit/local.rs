@@ -8,8 +8,8 @@
 use super::super::elementwise::Coords;
 use super::super::shared::representative;
 use super::super::vectors::{from_words, to_words, word_types};
-use super::super::{Lower, ValueLocation};
-use super::{Reads, allocation, handle};
+use super::super::{Lower, ValueLocation, sizes};
+use super::{Reads, handle};
 use crate::lane::{AllocId, BinOp, LVal, LaneBuilder, Place, Unit};
 use crate::layout::{legal_width, memory_type};
 use crate::number::gcd;
@@ -34,9 +34,6 @@ pub(crate) struct Local {
 
 /// Bytes of the widest access of a lane.
 const WIDEST: u32 = 16;
-
-/// Alignment of buffers: of panels that of eight of the widest rows, of others that of rows of banks.
-const ALIGN: [u32; 2] = [128, 1024];
 
 fn power_of_two(n: u32) -> u32 {
     if n == 0 { WIDEST } else { (1 << n.trailing_zeros()).min(WIDEST) }
@@ -198,16 +195,11 @@ impl Lower<'_> {
         let d = &kernel.insts[i];
         let plan = self.task()?.plan.clone();
         let Some(form) = plan.forms.get(&i) else { return Ok(()) };
-        let behind = |i: Inst| kernel.operand(i, "alias").first().and_then(|&v| handle(kernel, v)).map(|h| h.root);
-        let alloc = match behind(i).map(|root| self.task().map(|t| t.allocs.get(&root).copied())).transpose()?.flatten() {
+        let alloc = match sizes::shares(kernel, i).map(|root| self.task().map(|t| t.allocs.get(&root).copied())).transpose()?.flatten() {
             Some(same) => same,
             None => {
-                // As large, and as aligned, as any buffer that shares its bytes.
                 let locals = self.task()?.locals.clone();
-                let same = std::iter::once(&i).chain(locals.aliases(i));
-                let all: Vec<&BufferLayout> = same.filter_map(|j| plan.forms.get(j)).collect();
-                let bytes = all.iter().map(|f| f.bytes()).max().unwrap_or(0);
-                let align = ALIGN[usize::from(all.iter().any(|f| f.panels.is_some()))];
+                let (bytes, align) = sizes::buffer(&plan, &locals, i).unwrap_or((0, 1));
                 let n = u32::try_from(bytes).ok().filter(|&n| n <= self.target.shared_bytes);
                 let Some(n) = n else {
                     return Err(LowerError::ResourceExceeded {

@@ -15,8 +15,8 @@ mod loops;
 mod matrices;
 mod product;
 
-pub(crate) use beside::exceeds_registers;
-pub(super) use lanes::Late;
+pub(super) use beside::loads_at_use;
+pub(super) use lanes::{Late, last_uses};
 pub(super) use local::Local;
 pub(super) use loops::{Fresh, Reads, Traces};
 
@@ -28,7 +28,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 use tilelift_ir::{Attr, CmpOp, Inst, Kernel, Op, Region, Type, Value};
 use tilelift_schedule::LowerError;
-use tilelift_schedule::plan::{Explicit, Fetches, Locals, TaskRole, allocation, fetches, handle};
+use tilelift_schedule::plan::{Explicit, Fetches, Locals, TaskRole, allocation, fetches, handle, tasks};
 use tilelift_schedule::reason::{Location, Missing, Unsupported};
 
 /// Mbarriers.
@@ -179,7 +179,7 @@ impl Lower<'_> {
             traces: Traces::default(),
             commits: Rc::new(Commits::of(kernel)),
         });
-        let tasks = tilelift_schedule::plan::tasks(kernel);
+        let tasks = tasks(kernel);
         let warps = std::mem::replace(&mut self.plan.warps, plan.front);
         let last = lanes::last_uses(kernel, tasks, &locals);
         for &i in kernel.regions[kernel.body].insts.iter().filter(|&&i| Some(i) != tasks) {

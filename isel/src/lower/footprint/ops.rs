@@ -4,7 +4,7 @@ use super::super::indexed::{first_copies, plain_copies};
 use super::super::reduce::{exchanges, spread_layout};
 use super::super::scan::scan_exchanges;
 use super::super::{dim_of, rearrange, sizes};
-use super::walk::{Refused, Walk, Walked};
+use super::walk::{At, Refused, Walk, Walked};
 use crate::lane::LTy;
 use crate::layout::assign::scattered_layout;
 use crate::layout::packed::{bytes_of, halves_of};
@@ -14,7 +14,7 @@ use tilelift_ir::layout::{Axis, operand_swizzle};
 use tilelift_ir::reduce::reduce_order;
 use tilelift_ir::{Attr, Inst, Op, Scalar, Value};
 use tilelift_schedule::access::{GlobalAccess, access_layout_for};
-use tilelift_schedule::plan::{behind_reshapes, is_zero, trace};
+use tilelift_schedule::plan::is_zero;
 
 impl Walk<'_> {
     pub fn elementwise(&mut self, i: Inst) -> Walked {
@@ -128,7 +128,7 @@ impl Walk<'_> {
             self.tile(d.args[0], &layout)?;
         }
         if owners(&layout, dim).is_none() {
-            layout = spread_layout(t, self.target, self.plan)?;
+            layout = spread_layout(t, self.target, &self.plan)?;
         }
         let operands = if by { &d.args[..] } else { &d.args[..1] };
         self.tiles(operands, &layout)?;
@@ -155,10 +155,17 @@ impl Walk<'_> {
         Ok(())
     }
 
-    /// Loads that do not fill the ring.
     pub fn load(&mut self, i: Inst) -> Walked {
         let result = self.kernel.insts[i].results[0];
         let access = GlobalAccess::of(self.kernel, i);
+        if self.staged[i] {
+            let shape = self.kernel.ty(result).shape().ok_or(Refused)?;
+            let bytes = access.view.elem.bytes();
+            let map = operand_swizzle(shape, bytes, access.order()[0])?;
+            let piece = self.take(u64::from(map.elements()) * u64::from(bytes), "operand");
+            self.values[result] = Some(At::Staged(Some(piece)));
+            return Ok(());
+        }
         let want = self.layout_of(result)?;
         if access.packed {
             let bytes = access_layout_for(self.target, self.plan.warps, &access, &Rc::new(bytes_of(&want)?), Scalar::I8, true)?;
@@ -178,23 +185,21 @@ impl Walk<'_> {
         Ok(())
     }
 
-    /// Results leave through panels, or as they are held.
     pub fn store(&mut self, i: Inst) -> Walked {
         let value = self.kernel.operand(i, "value")[0];
-        if self.ring.stores.iter().any(|s| s.0 == i) {
-            let held = self.held(behind_reshapes(self.kernel, value))?;
-            let sum = |&(j, _): &(Inst, _)| self.assigned.dots[j].as_ref().is_some_and(|p| *p.d == *held);
-            if self.ring.dots.iter().any(sum) {
-                return Ok(());
-            }
-        }
         let access = GlobalAccess::of(self.kernel, i);
-        let held = self.held(value)?;
+        let held = match &self.values[value] {
+            Some(At::Tile(l)) => l.clone(),
+            Some(At::Scalar | At::Staged(_)) | None => self.layout_of(value)?,
+        };
+        let held = if access.packed { Rc::new(bytes_of(&held)?) } else { held };
+        let layout = access_layout_for(self.target, self.plan.warps, &access, &held, access.view.elem, false)?;
         if access.packed {
-            return self.tile(value, &Rc::new(halves_of(&bytes_of(&held)?)?.0));
+            return self.tile(value, &Rc::new(halves_of(&layout)?.0));
         }
+        self.tile(value, &layout)?;
         match access.mask {
-            Some(m) => self.tile(m, &held),
+            Some(m) => self.tile(m, &layout),
             None => Ok(()),
         }
     }
@@ -208,7 +213,7 @@ impl Walk<'_> {
         let mut layout = self.layout_of(of)?;
         let updates = matches!(d.op, Op::Atomic | Op::AtomicCas);
         if updates && !plain_copies(&layout) {
-            layout = Rc::new(scattered_layout(&t.shape, t.elem.bytes(), self.target, self.plan)?);
+            layout = Rc::new(scattered_layout(&t.shape, t.elem.bytes(), self.target, &self.plan)?);
         }
         if d.op != Op::Gather {
             self.tiles(operands("value"), &layout)?;
@@ -232,51 +237,56 @@ impl Walk<'_> {
     pub fn dot(&mut self, i: Inst) -> Walked {
         let d = &self.kernel.insts[i];
         let plan = self.assigned.dots[i].clone().ok_or(Refused)?;
-        if plan.group.is_some() {
-            let fresh = self.ring.mixed && is_zero(self.kernel, d.args[2]);
-            if !fresh {
-                self.tile(d.args[2], &plan.d)?;
-            }
-            self.left(i)?;
-            self.set(d.results[0], plan.d.clone());
-            return Ok(());
-        }
         self.tile(d.args[2], &plan.whole)?;
+        // Operands that lie in shared memory until the product is done.
+        let mut staged = Vec::new();
         let batch = plan.whole.rank() == 3;
         for (n, (v, layout)) in [(d.args[0], &plan.a), (d.args[1], &plan.b)].into_iter().enumerate() {
             match (batch, plan.instr) {
                 (true, _) => self.tile(v, &Rc::new(layout.expand_dims(0).broadcast(0, plan.whole.shape()[0])?))?,
+                (false, _) if matches!(self.values[v], Some(At::Staged(_))) => {
+                    if let Some(At::Staged(piece)) = self.values[v] {
+                        staged.extend(piece);
+                    }
+                }
                 (false, Some(_)) => self.tile(v, layout)?,
                 (false, None) => {
                     let own = self.own_tile(v)?;
                     if n == 0 || v != d.args[0] {
-                        self.staged_operand(own.shape(), v)?;
+                        staged.push(self.staged_operand(own.shape(), v)?);
                     }
                 }
             }
         }
         if batch && plan.instr.is_none() {
             for _ in 0..plan.whole.shape()[0] {
-                self.staged_operand(plan.a.shape(), d.args[0])?;
+                let left = self.staged_operand(plan.a.shape(), d.args[0])?;
                 self.staged_operand(plan.b.shape(), d.args[1])?;
+                self.touch(Some(left));
             }
         }
+        staged.into_iter().for_each(|n| self.touch(Some(n)));
         self.set(d.results[0], plan.whole.clone());
         Ok(())
     }
 
-    fn staged_operand(&mut self, shape: &[u32], v: Value) -> Walked {
+    fn staged_operand(&mut self, shape: &[u32], v: Value) -> Walked<usize> {
         let bytes = self.kernel.ty(v).elem().bytes();
         let map = operand_swizzle(shape, bytes, shape.len() - 1)?;
-        self.take(u64::from(map.elements()) * u64::from(bytes), "operand");
-        Ok(())
+        Ok(self.take(u64::from(map.elements()) * u64::from(bytes), "operand"))
     }
 
-    /// The operand A of a product, where it is not in the ring.
-    pub fn left(&mut self, i: Inst) -> Walked {
-        let v = self.kernel.insts[i].args[0];
+    /// A product of the units: what it takes from registers.
+    pub fn async_dot(&mut self, i: Inst) -> Walked {
+        let d = &self.kernel.insts[i];
         let plan = self.assigned.dots[i].clone().ok_or(Refused)?;
-        let contiguous = |j: Inst| self.ring.loads.iter().find(|l| l.0 == j).map(|l| l.1.contiguous());
-        if trace(self.kernel, v, &contiguous).is_some() { Ok(()) } else { self.tile(v, &plan.a) }
+        if self.is_tile(d.args[0]) {
+            self.tile(d.args[0], &plan.a)?;
+        }
+        if !is_zero(self.kernel, d.args[2]) {
+            self.tile(d.args[2], &plan.d)?;
+        }
+        self.set(d.results[0], plan.d.clone());
+        Ok(())
     }
 }

@@ -1,8 +1,10 @@
-//! The walk through what consumers do, with layouts for values: the lowering's way through each op, without what it writes.
+//! The walk through a kernel with explicit control, with layouts for values: the lowering's way through each op, without what it writes.
 
-use super::super::{sizes, sort};
+use super::super::explicit::{last_uses, loads_at_use};
+use super::super::{sizes, sort, staged_of};
 use super::Piece;
 use crate::hash::Map;
+use crate::lane::Life;
 use crate::lane::{LTy, Target};
 use crate::layout::assign::Assignment;
 use crate::layout::memory_type;
@@ -10,22 +12,31 @@ use cranelift_entity::SecondaryMap;
 use std::rc::Rc;
 use tilelift_ir::layout::{Conversion, Layout, plan_conversion};
 use tilelift_ir::{Attr, Inst, Kernel, Loc, Op, Region, Scalar, Type, Value};
-use tilelift_schedule::plan::{Plan, Specialised, is_panels, is_view};
+use tilelift_schedule::plan::{Explicit, Fetches, Locals, Plan, fetches, is_panels, tasks};
 
 /// Where a value is.
 #[derive(Clone)]
 pub(super) enum At {
+    /// A number, or a handle.
     Scalar,
     Tile(Rc<Layout>),
+    /// In shared memory, for products: a piece of its own, or a part of a buffer.
+    Staged(Option<usize>),
 }
 
-/// The walk: the lowering of the consumers, with layouts for values.
+/// The walk: the lowering, with layouts for values.
 pub(super) struct Walk<'a> {
     pub kernel: &'a Kernel,
     pub target: &'a Target,
-    pub plan: &'a Plan,
-    pub ring: &'a Specialised,
+    /// The plan, with the warps of the task that is walked through.
+    pub plan: Plan,
+    pub explicit: Rc<Explicit>,
     pub assigned: &'a Assignment,
+    /// Loads that go to shared memory for dots.
+    pub staged: SecondaryMap<Inst, bool>,
+    pub fetches: Fetches,
+    /// Who uses which buffer.
+    locals: Locals,
     pub direct: bool,
     pub values: SecondaryMap<Value, Option<At>>,
     /// Conversions done, with the block they were done in.
@@ -35,7 +46,11 @@ pub(super) struct Walk<'a> {
     pub blocks: u32,
     /// Where the instruction stands that is being looked at.
     pub loc: Loc,
-    pub pieces: &'a mut Vec<Piece>,
+    pub pieces: Vec<Piece>,
+    /// What the kernel allocates itself, by the instruction that does.
+    buffers: Map<Inst, usize>,
+    /// Pieces that were made, and uses of them that others may follow.
+    clock: u32,
 }
 
 /// The lowering refuses the instruction.
@@ -54,17 +69,106 @@ impl<'a> Walk<'a> {
     pub fn of(
         kernel: &'a Kernel,
         target: &'a Target,
-        (plan, ring): (&'a Plan, &'a Specialised),
+        plan: &Plan,
+        explicit: &Rc<Explicit>,
         assigned: &'a Assignment,
         direct: bool,
-        pieces: &'a mut Vec<Piece>,
     ) -> Walk<'a> {
-        let (values, variants) = (SecondaryMap::new(), Map::default());
-        Walk { kernel, target, plan, ring, assigned, direct, values, variants, open: vec![0], blocks: 0, loc: Loc::default(), pieces }
+        Walk {
+            kernel,
+            target,
+            plan: Plan { warps: explicit.front, ..plan.clone() },
+            explicit: explicit.clone(),
+            assigned,
+            staged: staged_of(kernel, assigned),
+            fetches: fetches(kernel, explicit),
+            locals: Locals::of(kernel),
+            direct,
+            values: SecondaryMap::new(),
+            variants: Map::default(),
+            open: vec![0],
+            blocks: 0,
+            loc: Loc::default(),
+            pieces: Vec::new(),
+            buffers: Map::default(),
+            clock: 0,
+        }
     }
 
-    pub fn take(&mut self, bytes: u64, purpose: &'static str) {
-        self.pieces.push(Piece { bytes, purpose, loc: self.loc });
+    /// The kernel: what stands in front of its tasks, then task by task. What tasks use they use side by side.
+    pub fn whole(&mut self) -> Walked {
+        let kernel = self.kernel;
+        let tasks = tasks(kernel);
+        let last = last_uses(kernel, tasks, &self.locals);
+        for &i in kernel.regions[kernel.body].insts.iter().filter(|&&i| Some(i) != tasks) {
+            self.inst(i)?;
+            for root in last.get(&i).into_iter().flatten() {
+                self.touch(self.buffers.get(root).copied());
+            }
+        }
+        let (outer, direct) = (self.values.clone(), self.direct);
+        let explicit = self.explicit.clone();
+        for role in &explicit.roles {
+            self.values = outer.clone();
+            self.variants.clear();
+            self.plan.warps = role.warps[1];
+            self.direct = loads_at_use(kernel, self.assigned, role, direct);
+            self.region(role.region)?;
+        }
+        let others: Vec<usize> = self.buffers.iter().filter(|b| !last.values().flatten().any(|l| l == b.0)).map(|b| *b.1).collect();
+        others.into_iter().for_each(|n| self.touch(Some(n)));
+        if tasks.is_some() {
+            self.pieces.iter_mut().for_each(|p| p.life = Life { first: 0, last: self.clock });
+        }
+        Ok(())
+    }
+
+    /// Scratch memory of one step of an instruction; gives its number.
+    pub fn take(&mut self, bytes: u64, purpose: &'static str) -> usize {
+        self.make(bytes, sizes::SCRATCH_ALIGN, purpose)
+    }
+
+    fn make(&mut self, bytes: u64, align: u32, purpose: &'static str) -> usize {
+        self.clock += 1;
+        let life = Life { first: self.clock, last: self.clock };
+        self.pieces.push(Piece { bytes, align, purpose, loc: self.loc, life });
+        self.pieces.len() - 1
+    }
+
+    /// A piece is in use here.
+    pub fn touch(&mut self, piece: Option<usize>) {
+        if let Some(p) = piece.and_then(|n| self.pieces.get_mut(n)) {
+            p.life.last = self.clock;
+        }
+    }
+
+    /// What a loop uses that was made before it lives to its end.
+    fn in_loop(&mut self, body: impl FnOnce(&mut Self) -> Walked) -> Walked {
+        self.clock += 1;
+        let start = self.clock;
+        self.in_block(body)?;
+        let now = self.clock;
+        self.pieces.iter_mut().filter(|p| p.life.first < start && p.life.last >= start).for_each(|p| p.life.last = now);
+        self.clock += 1;
+        Ok(())
+    }
+
+    /// Memory that the kernel itself allocates.
+    fn buffer(&mut self, i: Inst) {
+        let kernel = self.kernel;
+        let made = match kernel.ty(kernel.insts[i].results[0]) {
+            Type::Barrier(n) => Some(self.make(u64::from(8 * n), 8, "barriers")),
+            _ => match sizes::shares(kernel, i).and_then(|root| self.buffers.get(&root).copied()) {
+                Some(same) => {
+                    self.touch(Some(same));
+                    Some(same)
+                }
+                None => sizes::buffer(&self.explicit, &self.locals, i).map(|(bytes, align)| self.make(bytes, align, "buffer")),
+            },
+        };
+        if let Some(n) = made {
+            self.buffers.insert(i, n);
+        }
     }
 
     pub fn in_block(&mut self, body: impl FnOnce(&mut Self) -> Walked) -> Walked {
@@ -86,7 +190,7 @@ impl<'a> Walk<'a> {
     pub fn held(&self, v: Value) -> Walked<Rc<Layout>> {
         match &self.values[v] {
             Some(At::Tile(l)) => Ok(l.clone()),
-            Some(At::Scalar) | None => Err(Refused),
+            Some(At::Scalar | At::Staged(_)) | None => Err(Refused),
         }
     }
 
@@ -137,9 +241,6 @@ impl<'a> Walk<'a> {
     }
 
     pub fn inst(&mut self, i: Inst) -> Walked {
-        if self.in_ring(i) {
-            return Ok(());
-        }
         let around = std::mem::replace(&mut self.loc, self.kernel.locs[i]);
         self.inst_once(i)?;
         for &v in &self.kernel.insts[i].results {
@@ -152,16 +253,6 @@ impl<'a> Walk<'a> {
         }
         self.loc = around;
         Ok(())
-    }
-
-    /// Loads into the ring, and other views of what is there.
-    fn in_ring(&self, i: Inst) -> bool {
-        let d = &self.kernel.insts[i];
-        match d.op {
-            Op::Load => self.ring.loads.iter().any(|l| l.0 == i),
-            Op::Transpose | Op::Reshape => self.kernel.def_inst(d.args[0]).is_some_and(|j| self.in_ring(j)),
-            _ => is_view(self.kernel, i) && self.kernel.def_inst(d.args[0]).is_some_and(|j| self.in_ring(j)),
-        }
     }
 
     /// All tiles among values, wanted in one layout.
@@ -192,6 +283,10 @@ impl<'a> Walk<'a> {
                 }
                 self.tile(d.args[0], &Rc::new(source))?;
                 self.set(result()?, layout);
+            }
+            // Other views of the same memory.
+            Op::Transpose | Op::Reshape if matches!(self.values[d.args[0]], Some(At::Staged(_))) => {
+                self.values[result()?] = self.values[d.args[0]].clone();
             }
             Op::Reshape => self.reshape(d.args[0], result()?)?,
             Op::Transpose => {
@@ -233,13 +328,13 @@ impl<'a> Walk<'a> {
             }
             Op::Sort | Op::ArgSort | Op::TopK | Op::ArgTopK => {
                 let from = self.own_tile(d.args[0])?;
-                for bytes in sort::scratch_bytes(kernel, self.target, self.plan, i, from.shape())? {
-                    self.take(bytes, "sort");
-                }
+                let sizes = sort::scratch_bytes(kernel, self.target, &self.plan, i, from.shape())?;
+                let arrays: Vec<usize> = sizes.into_iter().map(|bytes| self.take(bytes, "sort")).collect();
+                arrays.into_iter().for_each(|n| self.touch(Some(n)));
                 self.set_own(result()?)?;
             }
-            Op::For if i == self.ring.main => self.main(i)?,
             Op::For => {
+                self.operands_in_front(i)?;
                 let params = &kernel.regions[d.regions[0]].params[1..];
                 self.looped(&d.args[3..], params, &d.results, |w| {
                     w.region(d.regions[0])?;
@@ -249,16 +344,20 @@ impl<'a> Walk<'a> {
             Op::While => {
                 let (test, run) = (d.regions[0], d.regions[1]);
                 self.wanted(&d.args, &kernel.regions[run].params)?;
-                for r in [test, run] {
-                    self.in_block(|w| {
-                        kernel.regions[r].params.iter().try_for_each(|&v| w.set_own(v))?;
-                        w.region(r)?;
-                        if r == run { w.wanted(kernel.yields(r), &kernel.regions[run].params) } else { Ok(()) }
-                    })?;
-                }
+                self.in_loop(|w| {
+                    for r in [test, run] {
+                        w.in_block(|w| {
+                            kernel.regions[r].params.iter().try_for_each(|&v| w.set_own(v))?;
+                            w.region(r)?;
+                            if r == run { w.wanted(kernel.yields(r), &kernel.regions[run].params) } else { Ok(()) }
+                        })?;
+                    }
+                    Ok(())
+                })?;
                 d.results.iter().try_for_each(|&v| self.set_own(v))?;
             }
             Op::If => {
+                self.operands_in_front(i)?;
                 for &r in &d.regions {
                     self.in_block(|w| {
                         w.region(r)?;
@@ -268,7 +367,30 @@ impl<'a> Walk<'a> {
                 d.results.iter().try_for_each(|&v| self.set_own(v))?;
             }
             Op::Print => return Err(Refused),
-            tilelift_ir::explicit_ops!() => return Err(Refused),
+            Op::LocalAlloc | Op::BarrierAlloc => {
+                self.buffer(i);
+                self.set_own(result()?)?;
+            }
+            Op::LocalLoad if self.fetches.loads[i] => self.values[result()?] = Some(At::Staged(None)),
+            Op::LocalStore => drop(self.own_tile(d.args[1])?),
+            Op::RemoteStore | Op::RemoteStoreAsync => drop(self.own_tile(d.args[2])?),
+            Op::AsyncDot => self.async_dot(i)?,
+            Op::AsyncDotWait => self.values[result()?] = self.values[d.args[0]].clone(),
+            tilelift_ir::explicit_ops!() => d.results.iter().try_for_each(|&v| self.set_own(v))?,
+        }
+        Ok(())
+    }
+
+    /// Operands A of products in a loop or choice that are tiles from in front of it are brought into their layout there.
+    fn operands_in_front(&mut self, i: Inst) -> Walked {
+        let kernel = self.kernel;
+        let mut products = Vec::new();
+        kernel.insts[i].regions.iter().for_each(|&r| kernel.walk(r, &mut |j| products.push(j)));
+        for j in products.into_iter().filter(|&j| kernel.insts[j].op == Op::AsyncDot) {
+            let a = kernel.insts[j].args[0];
+            if let (Some(At::Tile(_)), Some(dot)) = (&self.values[a], self.assigned.dots[j].clone()) {
+                self.tile(a, &dot.a)?;
+            }
         }
         Ok(())
     }
@@ -287,7 +409,7 @@ impl<'a> Walk<'a> {
     /// A loop: what it begins with, its body with the carried values bound, its results.
     pub fn looped(&mut self, init: &[Value], params: &[Value], results: &[Value], body: impl FnOnce(&mut Self) -> Walked) -> Walked {
         self.wanted(init, params)?;
-        self.in_block(|w| {
+        self.in_loop(|w| {
             params.iter().try_for_each(|&v| w.set_own(v))?;
             body(w)
         })?;
