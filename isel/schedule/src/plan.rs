@@ -25,8 +25,8 @@ pub use specialise::{MAX_DEPTH, behind_reshapes, budget, trace};
 pub use swizzled_tile::{ALIGN, SwizzledTile};
 
 use crate::error::{LowerError, Resource, Unmet};
-use crate::reason::{NotSpecialised, Unsupported};
 use crate::program;
+use crate::reason::{NotSpecialised, Unsupported};
 use std::fmt;
 use std::rc::Rc;
 use tilelift_ir::{Inst, Kernel, Op, Scalar, Type};

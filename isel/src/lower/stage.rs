@@ -12,7 +12,7 @@ use tilelift_ir::layout::{AccessColumns, Axis, Layout, SharedMap, SharedOp, coal
 use tilelift_ir::{Inst, Scalar, Type};
 use tilelift_schedule::LowerError;
 use tilelift_schedule::access::GlobalAccess;
-use tilelift_schedule::reason::{Location, OfScalar, Unsupported};
+use tilelift_schedule::reason::OfScalar;
 
 /// A tile in shared memory.
 #[derive(Clone, Debug)]

@@ -11,6 +11,7 @@ use crate::layout::dots::DotPlan;
 use std::collections::BTreeMap;
 use tilelift_ir::layout::{Axis, Layout};
 use tilelift_schedule::LowerError;
+use tilelift_schedule::reason::Unsupported;
 
 impl Lower<'_> {
     /// The number of the lane's group among the consumers.

@@ -4,9 +4,6 @@ use crate::source::Source;
 use tilelift::{OptLevel, Options};
 use tilelift_isel::{LowerOptions, ScheduleKind};
 
-/// The schedule is written as a program.
-const AS_PROGRAM: Option<bool> = Some(true);
-
 /// Options of a specialised loop whose operands have rows for these swizzle widths.
 pub(super) fn random(src: &mut Source, swizzles: Vec<u32>) -> LowerOptions {
     LowerOptions {
@@ -26,5 +23,5 @@ pub(super) fn random(src: &mut Source, swizzles: Vec<u32>) -> LowerOptions {
 /// A level, and these options of the lowering.
 pub(super) fn compile(src: &mut Source, lower: LowerOptions) -> Options {
     let opt = OptLevel::ALL[src.weighted(&[3, 4, 3])];
-    Options { opt, lower: LowerOptions { as_program: AS_PROGRAM, ..lower }, ..Options::default() }
+    Options { opt, lower, ..Options::default() }
 }

@@ -11,7 +11,6 @@
 //! ```
 
 use super::buffer::{NoBufferLayout, NotAddressed};
-use crate::channel;
 use std::fmt;
 use tilelift_ir::channel::ChannelError;
 use tilelift_ir::layout::LayoutError;
@@ -53,8 +52,6 @@ pub enum Unsupported {
     Malformed(Stage, Box<VerifyErrors>),
     /// A channel without an expansion.
     Expansion,
-    /// The ring of a specialised loop.
-    Ring(channel::ChannelError),
     /// A tile without a layout.
     Layout(LayoutError),
     /// A tile is asked for, and a scalar is there.
@@ -99,7 +96,6 @@ impl fmt::Display for Unsupported {
             Unsupported::Unproved { tasks: false, why } => write!(f, "a specialised kernel whose roles are not proved: {why}"),
             Unsupported::Malformed(what, why) => write!(f, "{what}: {why}"),
             Unsupported::Expansion => f.write_str("a channel: it has no expansion"),
-            Unsupported::Ring(why) => write!(f, "the ring of a specialised loop: {why}"),
             Unsupported::Layout(why) => write!(f, "the layout of a tile: {why}"),
             Unsupported::Scalar(what) => what.fmt(f),
             Unsupported::Axis(what) => write!(f, "{what}: no layout keeps the bits of its axis apart"),
@@ -255,12 +251,6 @@ pub enum Location {
     Tile,
     /// A tile in registers.
     Registers,
-    /// An accumulator.
-    Accumulator,
-    /// A slot of the ring.
-    Ring,
-    /// A scalar of a later iteration.
-    Ahead,
     /// A buffer.
     Buffer,
     /// A barrier.
@@ -273,9 +263,6 @@ impl fmt::Display for Location {
             Location::Scalar => "as a scalar: it is no scalar value here",
             Location::Tile => "as a tile: it has no layout",
             Location::Registers => "as a tile in registers: it is no tile value here",
-            Location::Accumulator => "as a sum: it is no tile in registers",
-            Location::Ring => "as an operand of a group matrix instruction: it is not in the ring",
-            Location::Ahead => "ahead of its iteration: it is carried by the loop",
             Location::Buffer => "as a buffer: it is none here",
             Location::Barrier => "as a barrier: it is none here",
         })
@@ -314,8 +301,6 @@ impl fmt::Display for NoRegister {
 pub enum Product {
     /// Of a dot.
     Dot,
-    /// The operand A of a dot on a group matrix instruction.
-    GroupDot,
     /// The operand A of an `async_dot`.
     AsyncDot,
 }
@@ -324,7 +309,6 @@ impl fmt::Display for Product {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Product::Dot => "a dot: its operand layout",
-            Product::GroupDot => "a dot: the layout of its operand A",
             Product::AsyncDot => "`async_dot`: the layout of its operand A",
         })
     }
@@ -353,12 +337,6 @@ pub enum Missing {
     Reshape,
     /// A dot's plan.
     DotPlan,
-    /// A dot's part in the loop that is specialised.
-    DotInLoop,
-    /// A dot's instruction.
-    DotInstruction,
-    /// A dot's operand A in registers.
-    RegisterA,
     /// A whole word of a matrix load.
     Word,
     /// The plan of an `async_dot`.
@@ -369,10 +347,6 @@ pub enum Missing {
     CopyPlan,
     /// The plan of tasks.
     Tasks,
-    /// The plan of a specialised loop.
-    Role,
-    /// The units of a specialised loop.
-    Units,
 }
 
 impl fmt::Display for Missing {
@@ -388,16 +362,11 @@ impl fmt::Display for Missing {
             Missing::UpdateOp => "an update: it does not say what to do",
             Missing::Reshape => "a reshape of a view or handle: they keep their shape",
             Missing::DotPlan => "a dot: it has no plan",
-            Missing::DotInLoop => "a dot: it is not in the loop that was specialised",
-            Missing::DotInstruction => "a dot: the target has no such group matrix instruction",
-            Missing::RegisterA => "a dot: its operand A is not in registers",
             Missing::Word => "a dot: a matrix load does not fill whole words",
             Missing::AsyncDotPlan => "`async_dot`: it was not planned",
             Missing::AsyncDotInstruction => "`async_dot`: the target has no such group matrix instruction",
             Missing::CopyPlan => "a bulk copy: it was not planned",
             Missing::Tasks => "explicit control: the kernel is not planned so",
-            Missing::Role => "a role: the kernel is not specialised",
-            Missing::Units => "a specialised kernel: the target has no units",
         })
     }
 }

@@ -9,7 +9,7 @@ use super::super::elementwise::Coords;
 use super::super::shared::representative;
 use super::super::vectors::{from_words, to_words, word_types};
 use super::super::{Lower, ValueLocation, sizes};
-use super::{Reads, handle};
+use super::{Reads, allocation, handle};
 use crate::lane::{AllocId, BinOp, LVal, LaneBuilder, Place, Unit};
 use crate::layout::{legal_width, memory_type};
 use crate::number::gcd;
