@@ -17,8 +17,12 @@ use crate::gemm::Gemm;
 use std::fmt;
 use tilelift_ir::{BuildError, BuildErrors, CmpOp, Extent, Kernel, KernelBuilder, Scalar, Task, Value};
 
-/// Warps of a warpgroup.
+/// Warps of a warpgroup, and most warpgroups of an instance.
 const GROUP_WARPS: u32 = 4;
+const MAX_GROUPS: u32 = 16;
+
+/// Largest extent of a tile, and most slots: beyond it there is no room anywhere.
+const MAX_EXTENT: u32 = 1024;
 
 /// Shape of a ring GEMM: its tile, its ring, and who consumes it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]
@@ -116,15 +120,13 @@ impl RingGemm {
         let staging = (0..ring.consumer_sets).map(|_| b.local_alloc(&[bm / ring.parts, bn], elem)).collect();
         let full = b.barrier_alloc(1, ring.slots);
         let empty = b.barrier_alloc(1, ring.slots);
-        let turns = ring.ping_pong().then(|| b.barrier_alloc(1, ring.consumer_sets));
-        // Sets that take tiles in turn pass over one another's steps by their number.
-        let steps = ring.ping_pong().then(|| {
+        let turns = ring.ping_pong().then(|| {
+            let barriers = b.barrier_alloc(1, ring.consumer_sets);
             let depth = b.dim(a, 1);
             let end = b.add(depth, bk - 1);
-            b.div_u(end, bk)
+            Turns { barriers, steps: b.div_u(end, bk) }
         });
-        let program =
-            Program { gemm: self, order: self.order(), views: [a, w, c], slots: [slots_a, slots_b], staging, full, empty, turns, steps };
+        let program = Program { gemm: self, order: self.order(), views: [a, w, c], slots: [slots_a, slots_b], staging, full, empty, turns };
         let task = |name: &str, groups: u32, role: usize| {
             let task = Task::new(name, groups * GROUP_WARPS);
             ring.registers.map_or(task.clone(), |r| task.registers(r[role]))
@@ -143,9 +145,10 @@ impl RingGemm {
         let Ring { tile, slots, consumers, consumer_sets, parts, .. } = self.ring;
         let fields = [
             ("elem", matches!(self.elem, Scalar::F16 | Scalar::BF16), "use f16 or bf16"),
-            ("slots", slots > 0, "use 2 at least, so that copies run beside products"),
-            ("consumers", consumers > 0, "use 1 at least"),
-            ("consumer_sets", consumer_sets > 0, "use 1 at least"),
+            ("tile", tile.iter().all(|e| (1..=MAX_EXTENT).contains(e)), "use extents from 1 to 1024"),
+            ("slots", (1..=MAX_EXTENT).contains(&slots), "use 2 at least, so that copies run beside products"),
+            ("consumers", (1..=MAX_GROUPS).contains(&consumers), "use 1 at least, and no more than an instance has room for"),
+            ("consumer_sets", (1..=MAX_GROUPS).contains(&consumer_sets), "use 1 at least, and no more than an instance has room for"),
             ("parts", parts > 0 && tile[0].is_multiple_of(parts), "use 1 or what divides a tile's rows"),
         ];
         let wrong = fields.into_iter().filter(|f| !f.1);
@@ -178,19 +181,40 @@ struct Program<'g> {
     /// A slot has been filled; it may be.
     full: Value,
     empty: Value,
-    /// It is a set's turn to multiply.
-    turns: Option<Value>,
-    /// Steps of a tile, where somebody passes over them.
-    steps: Option<Value>,
+    /// Where sets take tiles in turn.
+    turns: Option<Turns>,
+}
+
+/// What sets that take tiles in turn go by.
+#[derive(Clone, Copy)]
+struct Turns {
+    /// A barrier per set: it may multiply.
+    barriers: Value,
+    /// Steps of a tile, by which a set passes over those of others.
+    steps: Value,
 }
 
 /// A set's turn to multiply.
 #[derive(Clone, Copy)]
 struct Turn {
-    /// The set's barrier, and that of the set behind it.
-    own: [u32; 2],
-    /// The phase of its own that has to be over.
+    barriers: Value,
+    /// The set, and the one whose turn comes behind it.
+    own: u32,
+    next: u32,
+    /// The phase of its barrier that has to be over.
     phase: Value,
+}
+
+impl Turn {
+    fn take(self, b: &mut KernelBuilder) {
+        let own = b.barrier_index(self.barriers, self.own);
+        b.barrier_wait(own, self.phase);
+    }
+
+    fn hand_over(self, b: &mut KernelBuilder) {
+        let next = b.barrier_index(self.barriers, self.next);
+        b.barrier_arrive(next);
+    }
 }
 
 impl Program<'_> {
@@ -206,7 +230,7 @@ impl Program<'_> {
         positions(b, [0, 1], &[none], |b, tile, done| {
             let (row, col) = self.order.origin_of(b, c, tile);
             self.over_depth(b, done, |b, i, done| {
-                let at = if self.steps.is_some() { b.mul(i, bk) } else { i };
+                let at = if self.turns.is_some() { b.mul(i, bk) } else { i };
                 let (slot, round) = turn(b, done[0], self.ring().slots);
                 let free = b.barrier_index(self.empty, slot);
                 // The phase before the one that is filled: a wait for that passes a fresh barrier.
@@ -227,7 +251,7 @@ impl Program<'_> {
     fn consume(&self, b: &mut KernelBuilder, set: u32) {
         let sets = self.ring().consumer_sets;
         let none = b.constant(0, Scalar::I32);
-        let Some(steps) = self.steps else {
+        let Some(Turns { barriers, steps }) = self.turns else {
             positions(b, [0, 1], &[none], |b, tile, done| vec![self.tile(b, tile, done[0], set, None)]);
             return;
         };
@@ -237,7 +261,7 @@ impl Program<'_> {
         positions(b, [set, sets], &[begin, none], |b, tile, carried| {
             // The first turn of all needs nobody to hand it over.
             let phase = b.add(carried[1], u32::from(set == 0));
-            let turn = Turn { own: [set, (set + 1) % sets], phase };
+            let turn = Turn { barriers, own: set, next: (set + 1) % sets, phase };
             let done = self.tile(b, tile, carried[0], set, Some(turn));
             vec![b.add(done, others), b.add(carried[1], 1)]
         });
@@ -248,14 +272,12 @@ impl Program<'_> {
         let [bm, bn, _] = self.ring().tile;
         let (row, col) = self.order.origin_of(b, self.views[2], tile);
         let none = b.full(&[bm, bn], 0, Scalar::F32);
-        if let Some((turns, turn)) = self.turns.zip(turn) {
-            let mine = b.barrier_index(turns, turn.own[0]);
-            b.barrier_wait(mine, turn.phase);
+        if let Some(turn) = turn {
+            turn.take(b);
         }
         let hand_over = |b: &mut KernelBuilder| {
-            if let Some((turns, turn)) = self.turns.zip(turn) {
-                let next = b.barrier_index(turns, turn.own[1]);
-                b.barrier_arrive(next);
+            if let Some(turn) = turn {
+                turn.hand_over(b);
             }
         };
         // A loop that is known to run needs no zeros to begin with.
@@ -319,9 +341,9 @@ impl Program<'_> {
         }
     }
 
-    /// What the loop over the depth counts up to: steps where their number is known, else elements.
+    /// What the loop over the depth counts up to: steps where sets take turns, else elements.
     fn end(&self, b: &mut KernelBuilder) -> Value {
-        self.steps.unwrap_or_else(|| b.dim(self.views[0], 1))
+        self.turns.map_or_else(|| b.dim(self.views[0], 1), |t| t.steps)
     }
 
     /// The loop over the depth; `body` gets what it counts, which is 0 in the first step.
@@ -332,6 +354,6 @@ impl Program<'_> {
         body: impl FnOnce(&mut KernelBuilder, Value, &[Value]) -> Vec<Value>,
     ) -> Vec<Value> {
         let end = self.end(b);
-        b.for_loop(0, end, if self.steps.is_some() { 1 } else { self.ring().tile[2] }, init, body)
+        b.for_loop(0, end, if self.turns.is_some() { 1 } else { self.ring().tile[2] }, init, body)
     }
 }

@@ -204,6 +204,10 @@ fn numbers_that_no_ring_has_are_refused() {
         Ring { parts: 3, ..usual },
         Ring { group: 0, ..usual },
         Ring { tile: [0, 192, 64], ..usual },
+        Ring { tile: [128, 192, 0], ..usual },
+        Ring { tile: [u32::MAX; 3], parts: u32::MAX, ..usual },
+        Ring { consumer_sets: u32::MAX, ..usual },
+        Ring { group: u32::MAX, ..usual },
     ];
     for ring in none {
         let refused = built(ring).map_err(|_| ()).and_then(|k| verify(&k).map(drop).map_err(|_| ()));
