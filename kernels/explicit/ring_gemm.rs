@@ -259,7 +259,7 @@ impl Program<'_> {
         let begin = if set == 0 { none } else { several(b, set) };
         let others = several(b, sets - 1);
         positions(b, [set, sets], &[begin, none], |b, tile, carried| {
-            // The first turn of all needs nobody to hand it over.
+            // The nth turn waits for the nth that was handed over; the first of all needs nobody to do that, so the first set waits for the one before.
             let phase = b.add(carried[1], u32::from(set == 0));
             let turn = Turn { barriers, own: set, next: (set + 1) % sets, phase };
             let done = self.tile(b, tile, carried[0], set, Some(turn));
