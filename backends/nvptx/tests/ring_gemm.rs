@@ -91,8 +91,8 @@ fn same(p: &Product, c: &Choice) -> bool {
     for (n, (got, want)) in got.iter().zip(&want).enumerate() {
         assert_eq!(got, want, "{p:?} {c}: part {n}");
     }
-    let shape = |l: &Lowered| (l.program.threads(), l.program.shared_bytes);
-    assert_eq!(shape(&hand), shape(&auto), "{p:?} {c}");
+    let launch = |l: &Lowered| (l.program.threads(), l.program.shared_bytes, l.program.params.clone());
+    assert_eq!(launch(&hand), launch(&auto), "{p:?} {c}");
     let states = |l: &Lowered| prove(&l.program, &sm_90a()).unwrap().states;
     assert!(states(&hand) <= states(&auto), "{p:?} {c}");
     true

@@ -70,6 +70,30 @@ mod tests {
     }
 
     #[test]
+    fn what_is_benched_is_what_the_compiler_makes_by_itself() {
+        let target = targets::by_name("sm_90a").expect("known");
+        // The optimizer, which leaves alone what authors say, has an order of its own for factors.
+        let lines = |p: &Problem, v: &Variant| {
+            let kernel = p.workload(v).1.build().expect("builds");
+            let made = tilelift::compile(&kernel, &target, &v.options(OptLevel::Logical)).unwrap_or_else(|e| panic!("{e}"));
+            let unordered = |line: &str| {
+                let mut words: Vec<String> = line.split([' ', ',', ';']).map(str::to_owned).collect();
+                words.sort_unstable();
+                words
+            };
+            made.text.replace(&kernel.name, "kernel").lines().map(unordered).collect::<Vec<_>>()
+        };
+        for k in [1024, 8192] {
+            let p = nt([8192, 8192, k]);
+            let best = Variant::from(rank(&target, &p.product().expect("a product"))[0].choice);
+            let twin = rings(&p, &[best], &target)[0];
+            let (auto, hand) = (lines(&p, &best), lines(&p, &twin));
+            assert!(auto.len() == hand.len() && auto.len() > 500);
+            auto.iter().zip(&hand).for_each(|(a, b)| assert_eq!(a, b, "K = {k}"));
+        }
+    }
+
+    #[test]
     fn what_no_ring_gemm_does_has_none() {
         let target = targets::by_name("sm_90a").expect("known");
         let p = nt([1024, 1024, 1024]);
