@@ -22,4 +22,4 @@ use tilelift_lane::{hash, number};
 pub use tilelift_protocol::{Proof, ProtocolError, Spot, prove, prove_by_all_states};
 pub use tilelift_schedule::plan::{IdleWarps, LayoutChoice, LowerOptions, Plan, Schedule, ScheduleKind, Specialised, plan};
 pub use tilelift_schedule::program::Refusal;
-pub use tilelift_schedule::{LowerError, Resource, gemm, reason};
+pub use tilelift_schedule::{LowerError, Resource, candidates, gemm, reason};

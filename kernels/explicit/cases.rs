@@ -1,6 +1,6 @@
 //! The kernels with shapes: what they must make of which inputs.
 
-use super::{ClusterNorm, Consumers, Doubling, RingGemm, StreamNorm};
+use super::{ClusterNorm, Doubling, Ring, RingGemm, StreamNorm};
 use crate::acceptance::{Case, Size};
 use crate::reference::{self, Expected, GemmReference, Reference};
 use crate::tensor::{Init, Tensor, TensorSpec};
@@ -77,8 +77,6 @@ pub struct RingGemmCase {
     pub n: u32,
     /// Depth.
     pub k: u32,
-    /// The most programs of the grid.
-    pub programs: u32,
 }
 
 impl RingGemmCase {
@@ -91,7 +89,7 @@ impl RingGemmCase {
 
 impl Workload for RingGemmCase {
     fn name(&self) -> String {
-        let consumers = if self.config.consumers == Consumers::PingPong { "ping_pong" } else { "cooperative" };
+        let consumers = if self.config.ring.ping_pong() { "ping_pong" } else { "cooperative" };
         let order = if self.config.trans_b { "nt" } else { "nn" };
         format!("ring_gemm_{consumers}_{order}_{}_{}x{}x{}", self.config.elem, self.m, self.n, self.k)
     }
@@ -99,7 +97,7 @@ impl Workload for RingGemmCase {
         self.config.build()
     }
     fn grid(&self) -> [u32; 3] {
-        self.config.grid(self.m, self.n, self.programs)
+        self.config.grid(self.m, self.n)
     }
     fn tensors(&self) -> Vec<TensorSpec> {
         let elem = self.config.elem;
@@ -111,13 +109,12 @@ impl Workload for RingGemmCase {
         ]
     }
     fn owned(&self, _: usize, [x, y, z]: [u32; 3]) -> Vec<Range<usize>> {
-        let stride = self.grid()[0];
-        let mine = (x..self.config.tiles(self.m, self.n)).step_by(stride as usize).filter(|_| x < stride && y == 0 && z == 0);
-        let of = |t| {
-            let (row, col) = self.config.tile_origin(t, self.m, self.n);
-            tile_rows([u64::from(row), u64::from(col)], [self.config.bm, self.config.bn], self.m, self.n)
-        };
-        mine.flat_map(of).collect()
+        if x >= self.grid()[0] || y > 0 || z > 0 {
+            return Vec::new();
+        }
+        let (row, col) = self.config.tile_origin(x, self.m, self.n);
+        let [bm, bn, _] = self.config.ring.tile;
+        tile_rows([u64::from(row), u64::from(col)], [bm, bn], self.m, self.n)
     }
     fn reference<'a>(&'a self, _: usize, tensors: &'a [Tensor], _: Ran<'a>) -> Reference<'a> {
         self.definition().of(&tensors[0], &tensors[1], None)
@@ -234,14 +231,14 @@ pub fn cases() -> Vec<Case> {
         let config = Doubling::new(256).for_shape(n);
         list.push(Case::new(ROW, size, DoublingCase { config, n, programs: if size == Small { 2 } else { 264 } }));
     }
-    for consumers in [Consumers::PingPong, Consumers::Cooperative] {
+    for ring in [Ring::PING_PONG, Ring::COOPERATIVE] {
         for (elem, trans_b, [m, n, k]) in [(BF16, true, [300, 200, 200]), (F16, false, [128, 136, 64]), (BF16, false, [256, 520, 8])] {
-            let config = RingGemm::new(elem, consumers).transposed(trans_b).for_shape(m, n, k);
-            list.push(Case::new(ROW, Small, RingGemmCase { config, m, n, k, programs: 2 }));
+            let config = RingGemm::new(elem, ring).transposed(trans_b).for_shape(m, n, k);
+            list.push(Case::new(ROW, Small, RingGemmCase { config, m, n, k }));
         }
         for (trans_b, [m, n, k]) in [(true, [4096, 4096, 4096]), (false, [8192, 8192, 2048])] {
-            let config = RingGemm::new(BF16, consumers).transposed(trans_b).for_shape(m, n, k);
-            list.push(Case::new(ROW, Large, RingGemmCase { config, m, n, k, programs: 132 }));
+            let config = RingGemm::new(BF16, ring).transposed(trans_b).for_shape(m, n, k);
+            list.push(Case::new(ROW, Large, RingGemmCase { config, m, n, k }));
         }
     }
     for (elem, blocks, rows, cols) in [(F32, 2, 3, 1000), (F16, 4, 2, 4100), (BF16, 8, 1, 16384), (F32, 8, 2, 8)] {

@@ -22,8 +22,10 @@ fn small_cases_are_right_on_lanes_and_in_text() {
             .unwrap_or_else(|e| panic!("{}: {e}", case.name));
         let verdict = case.judge(&tensors, &memory, None).unwrap();
         assert!(verdict.pass(), "{}: {verdict}", case.name);
+        // Fewer instances than grid positions, where they may run several.
+        let grid = if l.program.persistent() { [2, 1, 1] } else { case.grid() };
         for seed in 0..2 {
-            simulate_text(case, &l.program, case.grid(), schedule(seed), str::to_owned).unwrap_or_else(|e| panic!("{}: {e}", case.name));
+            simulate_text(case, &l.program, grid, schedule(seed), str::to_owned).unwrap_or_else(|e| panic!("{}: {e}", case.name));
         }
     }
 }
@@ -71,14 +73,14 @@ fn without(block: &mut Block, is: &dyn Fn(&Unit) -> bool, left: &mut usize) -> b
 fn what_is_left_out_is_missed_by_the_proof() {
     type Kind = (&'static str, fn(&Unit) -> bool, usize);
     let kinds: [Kind; 6] = [
-        ("wait", |u| matches!(u, Unit::Wait { .. }), 3),
+        ("wait", |u| matches!(u, Unit::Wait { .. }), 2),
         ("arrival", |u| matches!(u, Unit::Arrive { .. }), 2),
         ("bytes", |u| matches!(u, Unit::ArriveExpect { .. }), 1),
         ("copy", |u| matches!(u, Unit::BulkLoad { .. }), 1),
         ("wait for products", |u| matches!(u, Unit::WaitMatrices { .. }), 2),
         ("mbarrier", |u| matches!(u, Unit::InitBarrier { .. }), 2),
     ];
-    for name in ["doubling_1000", "ring_gemm_cooperative_nt_bf16_300x200x200"] {
+    for name in ["doubling_1000", "ring_gemm_cooperative_nt_bf16_300x200x200", "ring_gemm_ping_pong_nn_f16_128x136x64"] {
         let Some(case) = explicit::cases().into_iter().find(|c| c.name == name) else { panic!("{name} is gone") };
         let kernel = case.build().unwrap();
         let good = lower(&verify(&kernel).unwrap(), &sm_90a(), &LowerOptions::default()).unwrap().program;

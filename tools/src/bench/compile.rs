@@ -2,6 +2,7 @@
 
 use super::problem::{Problem, Variant};
 use super::report::quote;
+use super::ring::rings;
 use super::selection::wide_norms;
 use super::stats::Summary;
 use std::borrow::Cow;
@@ -13,7 +14,7 @@ use tilelift::{CompileError, OptLevel, optimise};
 use tilelift_ir::{BuildErrors, Scalar, text, verify};
 use tilelift_isel::{Target, lane, lower, plan, prove};
 use tilelift_kernels::Attention;
-use tilelift_kernels::explicit::{Consumers, cases};
+use tilelift_kernels::explicit::cases;
 use tilelift_kernels::workload::{AttentionCase, Workload};
 use tilelift_nvptx::{EmitOptions, emit};
 
@@ -58,15 +59,12 @@ pub(crate) fn kernels() -> Vec<(String, Box<dyn Workload>)> {
     known.chain([(false, false), (true, false), (false, true), (true, true)].map(|(causal, units)| attention(causal, units))).collect()
 }
 
-/// Those whose author says who does what: of the cases, and of the suites of products and norms.
-pub(crate) fn explicit() -> Vec<(String, Box<dyn Workload>)> {
+/// Those whose author says who does what: of the cases, and of the suites of products, as a target runs them, and norms.
+pub(crate) fn explicit(target: &Target) -> Vec<(String, Box<dyn Workload>)> {
     let cases = cases().into_iter().map(|c| (c.name, c.workload));
-    let gemm = |(elem, (trans_b, consumer_sets))| {
-        let variant = Variant { explicit: Some(consumer_sets), ..Variant::default() };
-        Problem::Gemm { elem, out: elem, trans: (false, trans_b), batch: 1, m: 4096, n: 4096, k: 4096 }.workload(&variant).1
-    };
-    let ways = [(false, Consumers::PingPong), (false, Consumers::Cooperative), (true, Consumers::PingPong), (true, Consumers::Cooperative)];
-    let products = [Scalar::BF16, Scalar::F16].into_iter().flat_map(|elem| ways.map(|w| (elem, w))).map(gemm);
+    let gemm = |(elem, trans_b)| Problem::Gemm { elem, out: elem, trans: (false, trans_b), batch: 1, m: 4096, n: 4096, k: 4096 };
+    let products = [Scalar::BF16, Scalar::F16].into_iter().flat_map(|elem| [false, true].map(|trans_b| gemm((elem, trans_b))));
+    let products = products.flat_map(|p| rings(&p, &[], target).into_iter().map(move |v| p.workload(&v).1));
     let shapes = [Scalar::BF16, Scalar::F32].into_iter().flat_map(|elem| WIDE_COLS.map(|cols| (elem, cols)));
     let norms = shapes.flat_map(|(elem, cols)| wide_norms(elem, WIDE_ROWS, cols)).map(|p| p.workload(&Variant::default()).1);
     let benched = products.chain(norms).map(|w| (format!("{} (bench)", w.name()), w));

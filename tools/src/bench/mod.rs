@@ -32,6 +32,7 @@ pub(crate) mod locate;
 pub(crate) mod problem;
 pub(crate) mod records;
 pub(crate) mod report;
+pub(crate) mod ring;
 pub(crate) mod selection;
 pub(crate) mod sim;
 pub(crate) mod stats;

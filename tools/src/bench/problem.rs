@@ -9,7 +9,7 @@ use tilelift::{OptLevel, Options};
 use tilelift_ir::{Scalar, SortOrder};
 use tilelift_isel::gemm::{Choice, Product, Streams};
 use tilelift_isel::{LowerOptions, ScheduleKind};
-use tilelift_kernels::explicit::{BLOCKS, ClusterNorm, ClusterNormCase, Consumers, RingGemm, RingGemmCase, StreamNorm, StreamNormCase};
+use tilelift_kernels::explicit::{BLOCKS, ClusterNorm, ClusterNormCase, Ring, RingGemm, RingGemmCase, StreamNorm, StreamNormCase};
 use tilelift_kernels::tensor::Init;
 use tilelift_kernels::workload::{
     AttentionCase, CumSumCase, FusedGemmCase, GemmCase, RmsNormCase, SiluMulCase, SoftmaxCase, SplitGemmCase, StreamGemmCase,
@@ -19,9 +19,6 @@ use tilelift_kernels::workload_more::{LayerNormCase, SelectCase};
 use tilelift_kernels::{
     Attention, CumSum, FusedGemm, Gemm, LayerNorm, RmsNorm, Select, SiluMul, Softmax, SplitGemm, StreamGemm, Transpose, VectorAdd,
 };
-
-/// Instances of explicit products: one on each multiprocessor.
-const PROCESSORS: u32 = 132;
 
 /// A group of problems.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, PartialOrd, Ord)]
@@ -190,8 +187,8 @@ pub(crate) struct Variant {
     pub(crate) consumer_sets: Option<u32>,
     /// Operands are multiplied the other way round.
     pub(crate) swapped: bool,
-    /// The kernel whose author says who does what, in consumer sets of this kind.
-    pub(crate) explicit: Option<Consumers>,
+    /// The kernel whose author says who does what, with these numbers.
+    pub(crate) explicit: Option<Ring>,
     /// How the main loop runs.
     pub(crate) schedule: Option<ScheduleKind>,
     /// Whether products run while lanes compute, where loops are specialised.
@@ -406,14 +403,11 @@ impl Problem {
                 let config = Transpose { tile_rows, tile_cols, warps, group, ..c };
                 (label(&[tile_rows, tile_cols], config.warps, None, Some(group)), Box::new(TransposeCase { config, rows, cols, init }))
             }
-            Problem::Gemm { elem, trans, m, n, k, .. } if variant.explicit.is_some() => {
-                let consumer_sets = variant.explicit.unwrap_or(Consumers::PingPong);
-                let config = RingGemm::new(elem, consumer_sets).transposed(trans.1).for_shape(m, n, k);
-                let word = if consumer_sets == Consumers::PingPong { "turns" } else { "halves" };
-                let name = format!("{}x{}x{} explicit, in {word}", config.bm, config.bn, config.bk);
-                (name, Box::new(RingGemmCase { config, m, n, k, programs: PROCESSORS }))
-            }
             Problem::Gemm { elem, out, trans, batch, m, n, k } => {
+                if let Some(ring) = variant.explicit {
+                    let config = RingGemm::new(elem, ring).transposed(trans.1).for_shape(m, n, k);
+                    return (format!("explicit {ring}"), Box::new(RingGemmCase { config, m, n, k }));
+                }
                 let c = Gemm::new(elem).output(out).transposed(trans.0, trans.1).for_shape(m, n, k);
                 let (warps, stages) = (variant.warps.unwrap_or(c.warps), variant.stages.unwrap_or(c.stages));
                 let (bm, bn, bk) = (pick(0, c.bm), pick(1, c.bn), pick(2, c.bk));

@@ -3,11 +3,12 @@
 use super::ablation::ladder;
 use super::problem::{Problem, Suite, Variant};
 use super::records::{self, Record};
+use super::ring;
 use tilelift_ir::Scalar;
 use tilelift_isel::gemm::{Streams, rank};
 use tilelift_isel::{ScheduleKind, Target};
 use tilelift_kernels::Gemm;
-use tilelift_kernels::explicit::{Consumers, StreamNorm};
+use tilelift_kernels::explicit::StreamNorm;
 
 /// Which problems of the suites, and which variants of each.
 #[derive(Clone, PartialEq, Debug, Default)]
@@ -176,12 +177,8 @@ impl Selection {
         let list = each(list, &self.register_a, rings, |v, x| v.left = Some(x));
         let list = each(list, &self.bulks, rings, |v, x| v.bulk = Some(x));
         let mut list = each(list, &self.schedules, loops, |v, x| v.schedule = Some(x));
-        let ring = |p: &Problem| matches!(*p, Problem::Gemm { elem: Scalar::F16 | Scalar::BF16, out, trans: (false, _), batch: 1, .. } if out == p.elem());
-        if self.explicit && units.is_some() && ring(problem) {
-            list.extend(
-                [Consumers::PingPong, Consumers::Cooperative]
-                    .map(|consumer_sets| Variant { explicit: Some(consumer_sets), ..Variant::default() }),
-            );
+        if let (true, Some(target)) = (self.explicit, units) {
+            list.extend(ring::rings(problem, &list, target));
         }
         list
     }

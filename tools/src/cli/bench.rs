@@ -339,7 +339,7 @@ fn compiles(job: &Job, json: &mut Json, streams: &mut Streams<'_>) -> Outcome {
     let repeat = job.repeat.unwrap_or(COMPILE_REPEAT);
     let mut kernels = compile::kernels();
     if job.selection.explicit {
-        kernels.extend(compile::explicit());
+        kernels.extend(compile::explicit(&target));
     }
     kernels.retain(|(name, _)| name.contains(&job.filter));
     if kernels.is_empty() {

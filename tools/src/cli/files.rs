@@ -4,8 +4,9 @@ use super::{CliError, Outcome, Streams, input, options};
 use lexopt::Arg::{Long, Short, Value};
 use std::fs;
 use tilelift::{CompileError, OptLevel, Options, compile_timed, lower, targets};
-use tilelift_ir::{Kernel, text};
-use tilelift_isel::Target;
+use tilelift_ir::{Kernel, text, verify};
+use tilelift_isel::candidates::{Candidate, schedule};
+use tilelift_isel::{LayoutChoice, LowerOptions, Lowered, Target};
 
 pub(super) const CHECK_HELP: &str =
     "usage: tilelift check FILE…\n\nParses and verifies every file; prints one line per file that is right.";
@@ -21,8 +22,8 @@ usage: tilelift compile FILE [OPTION…]
 
   --target NAME    the machine (sm_80 if not given); `tilelift devices` lists them
   --emit WHAT      ptx (the text, default), lane (the lane program), tile (the kernel behind `--opt`) or schedule (the kernel that is lowered: with
-                   the tasks, rings and grid positions of a specialised loop, or
-                   the copies ahead of a pipelined one)
+                   the tasks, rings and grid positions of a specialised loop, behind a
+                   comment with what its candidates cost, or the copies ahead of a pipelined one)
   --kernel NAME    only this kernel
   --warps N        warps per program instance, overriding the kernel's hint
   --schedule NAME  specialised or pipelined (the planner's choice)
@@ -186,7 +187,7 @@ fn emitted(
         Emit::Tile => tilelift::optimise(kernel, opts.opt).map(|k| text::print(&k)),
         Emit::Schedule => match lower(kernel, target, opts) {
             Ok(l) => match l.written {
-                Some(Ok(made)) => Ok(text::print(&made)),
+                Some(Ok(ref made)) => Ok(considered(kernel, target, opts, &l) + &text::print(made)),
                 Some(Err(why)) => return Err(CliError::Failed(format!("@{} is not written as a schedule: {why}", kernel.name))),
                 None if kernel.is_explicit() => tilelift::optimise(kernel, opts.opt).map(|k| text::print(&k)),
                 None => return Err(CliError::Failed(format!("@{} has no schedule of its own: {}", kernel.name, l.plan))),
@@ -210,4 +211,53 @@ fn emitted(
             Err(e) => Err(e),
         },
     })
+}
+
+/// Candidates that are shown, and the one that is taken.
+const SHOWN: usize = 8;
+
+/// The ways to run a specialised loop, with what they cost and which was taken, as a comment; nothing for other loops. Below level 2 the plan's own
+/// is taken whatever others cost.
+fn considered(kernel: &Kernel, target: &Target, opts: &Options, done: &Lowered) -> String {
+    if done.plan.specialised().is_none() {
+        return String::new();
+    }
+    let hints = LowerOptions { layouts: LayoutChoice::Searched, ..opts.lowering() };
+    let Some(kernel) = tilelift::optimise(kernel, opts.opt).ok().filter(|k| verify(k).is_ok()) else { return String::new() };
+    let Ok(found) = schedule(&kernel, target, &hints) else { return String::new() };
+    let other = |c: &&Candidate| c.consumer_sets.is_none() && !found.is_own(c);
+    let taken = found.list().iter().find(other).filter(|_| done.searched).unwrap_or_else(|| found.own());
+    let head = format!("; candidates of @{} on {}, best first; cycles are a multiprocessor's\n", kernel.name, target.name);
+    head + &found.best_lines(SHOWN, taken)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tilelift_ir::Scalar;
+    use tilelift_kernels::Gemm;
+
+    #[test]
+    fn a_schedule_says_what_its_candidates_cost_and_which_was_taken() {
+        let gemm = Gemm::new(Scalar::BF16).transposed(false, true).tile(128, 128, 64).for_shape(256, 256, 512);
+        let kernel = gemm.build().unwrap();
+        let target = targets::by_name("sm_90a").expect("known");
+        let shown = |opt, opts: Options| {
+            let (mut out, mut err) = (Vec::new(), Vec::new());
+            let mut streams = Streams { out: &mut out, err: &mut err };
+            let opts = Options { opt, ..opts };
+            emitted(&kernel, &target, &opts, Emit::Schedule, false, &mut streams).map_err(|e| e.to_string()).unwrap().unwrap()
+        };
+        for opt in [OptLevel::Logical, OptLevel::Physical] {
+            let said = shown(opt, Options::default());
+            let head: Vec<&str> = said.lines().take_while(|line| line.starts_with(';')).collect();
+            let taken: Vec<&&str> = head.iter().filter(|line| line.contains(", taken: ")).collect();
+            assert!(head.len() > 2 && head[1].contains(" cycles a grid position: ") && taken.len() == 1, "{said}");
+            assert_eq!(text::parse(&said).unwrap().kernels.len(), 1);
+        }
+        // Pipelined loops have no candidates.
+        let lower = LowerOptions { schedule: Some(tilelift_isel::ScheduleKind::Pipelined), ..LowerOptions::default() };
+        let said = shown(OptLevel::Logical, Options { lower, ..Options::default() });
+        assert!(said.starts_with("kernel @"), "{said}");
+    }
 }

@@ -62,28 +62,39 @@ impl Candidates<'_> {
 
     /// The candidates, best first, a line each.
     pub fn lines(&self) -> String {
-        let mut out = String::new();
-        for (n, c) in self.list().iter().enumerate() {
-            let plan = match self.plan(c) {
-                Ok(plan) => plan.to_string(),
-                Err(why) => format!("refused: {why}"),
-            };
-            let own = if self.is_own(c) { ", the plan's own" } else { "" };
-            let _ = match c.price {
-                Some(p) => writeln!(
-                    out,
-                    "; {}: {} cycles a grid position: {} * (copies {}, products {}, operand A {}), epilogue {}{own}: {plan}",
-                    n + 1,
-                    p.total() / 16,
-                    p.iterations,
-                    p.copies / 16,
-                    p.products / 16,
-                    p.operand_a / 16,
-                    p.epilogue / 16,
-                ),
-                None => writeln!(out, "; {}: no price{own}: {plan}", n + 1),
-            };
+        self.list().iter().enumerate().map(|(n, c)| self.line(n, c, "")).collect()
+    }
+
+    /// The best few of them, and the one that is taken, which is marked; of the others, how many there are.
+    pub fn best_lines(&self, most: usize, taken: &Candidate) -> String {
+        let shown = |&(n, c): &(usize, &Candidate)| n < most || c == taken;
+        let line = |(n, c)| self.line(n, c, if c == taken { ", taken" } else { "" });
+        let mut out: String = self.list().iter().enumerate().filter(shown).map(line).collect();
+        let left = self.list().len() - self.list().iter().enumerate().filter(shown).count();
+        if left > 0 {
+            let _ = writeln!(out, "; and {left} more");
         }
         out
+    }
+
+    fn line(&self, n: usize, c: &Candidate, mark: &str) -> String {
+        let plan = match self.plan(c) {
+            Ok(plan) => plan.to_string(),
+            Err(why) => format!("refused: {why}"),
+        };
+        let own = if self.is_own(c) { ", the plan's own" } else { "" };
+        match c.price {
+            Some(p) => format!(
+                "; {}: {} cycles a grid position: {} * (copies {}, products {}, operand A {}), epilogue {}{own}{mark}: {plan}\n",
+                n + 1,
+                p.total() / 16,
+                p.iterations,
+                p.copies / 16,
+                p.products / 16,
+                p.operand_a / 16,
+                p.epilogue / 16,
+            ),
+            None => format!("; {}: no price{own}{mark}: {plan}\n", n + 1),
+        }
     }
 }
