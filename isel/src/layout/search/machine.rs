@@ -19,7 +19,7 @@ use tilelift_ir::layout::{
 };
 use tilelift_ir::ops::Rule;
 use tilelift_ir::{Attr, Inst, Kernel, Op, Scalar, Type, Value};
-use tilelift_schedule::plan::Plan;
+use tilelift_schedule::plan::{Plan, slots};
 use tilelift_schedule::transfers::{ADDRESS, SECTOR, behind, global_access, through};
 
 /// Instructions that make an integer with the order of an element, or the element again.
@@ -43,11 +43,9 @@ pub(super) struct Prices<'a> {
     plain: &'a Assignment,
     /// Values that are in shared memory, not in registers.
     memory: SecondaryMap<Value, bool>,
-    /// Loads that wait in shared memory in the plain assignment, and need not; and the plain maps of what is seen of them.
+    /// Loads that wait in shared memory in the plain assignment, and need not, or may do so in other maps; and the plain maps of what is seen of them.
     waiting: Vec<Waiting>,
     maps: SecondaryMap<Value, Option<Rc<Layout>>>,
-    /// Instructions that run once for each round of a loop whose copies run ahead.
-    ahead: SecondaryMap<Inst, bool>,
     /// Costs of fetching operands.
     fetches: RefCell<HashMap<Fetch, Option<u64>>>,
 }
@@ -72,7 +70,6 @@ impl<'a> Prices<'a> {
             memory: SecondaryMap::new(),
             waiting: Vec::new(),
             maps: SecondaryMap::new(),
-            ahead: SecondaryMap::with_default(false),
             fetches: RefCell::default(),
         };
         out.wait(&mut memory);
@@ -86,14 +83,17 @@ impl<'a> Prices<'a> {
         let mut values = Vec::new();
         kernel.walk(kernel.body, &mut |i| {
             values.extend(kernel.insts[i].results.iter().copied().filter(|&v| memory[v]));
-            if kernel.insts[i].op == Op::For {
-                kernel.regions[kernel.insts[i].regions[0]].insts.iter().for_each(|&j| self.ahead[j] = self.plan.stages > 1);
-            }
         });
+        if let Some(e) = self.plan.explicit() {
+            for ring in slots(kernel, e) {
+                let found = e.forms.get(&ring.root).map(|f| Waiting::of_ring(kernel, self.target, self.plan, self.plain, (&ring, f)));
+                self.waiting.extend(found.and_then(Result::ok));
+            }
+        }
         let mut lost = Vec::new();
         for &v in &values {
             let Some((load, views)) = behind(kernel, v) else { continue };
-            if views.is_empty() {
+            if views.is_empty() && kernel.insts[load].op == Op::Load {
                 match Waiting::of(kernel, self.target, self.plan, self.plain, load) {
                     Ok(w) => self.waiting.push(w),
                     Err(_) => lost.push(load),
@@ -159,19 +159,6 @@ impl<'a> Prices<'a> {
         [plan].into_iter().chain(&plan.others).flat_map(|p| self.dot(i, p)).collect()
     }
 
-    /// What copying an operand ahead of its round and fetching it from a map costs, sectors apart; `None` if no copies run ahead.
-    fn in_map(&self, v: Value, map: &Rc<Layout>, plan: &DotPlan, k: usize) -> Option<u64> {
-        let (load, _) = behind(self.kernel, v)?;
-        let w = self.waiting.iter().find(|w| w.load == load)?;
-        if !self.ahead[load] || self.target.copy_async.is_empty() {
-            return None;
-        }
-        let (elem, c) = (self.kernel.ty(v).elem(), &self.target.costs);
-        let [passes, _] = w.copies(&w.maps[0], elem.bytes(), self.target)?;
-        let fetched = self.fetched(map, [&plan.a, &plan.b][k], plan.factors[k] == elem, elem)?;
-        Some(u64::from(passes) * c.wavefront * self.warps() + c.barrier[0] + c.barrier[1] * self.warps() + fetched)
-    }
-
     /// See [`Self::fetch`].
     fn fetched(&self, map: &Rc<Layout>, layout: &Rc<Layout>, plain: bool, elem: Scalar) -> Option<u64> {
         let key = (map.clone(), layout.clone(), elem.bytes(), plain);
@@ -193,11 +180,11 @@ impl<'a> Prices<'a> {
             }
             let maps = self.seen(d.args[k]);
             if !maps.is_empty() {
-                let waiting = self.in_map(d.args[k], &maps[0], plan, k);
                 waits[k] = maps;
-                // What waits at less than a round's latency is not fetched in the round: no layout has fewer sectors than the copies.
-                if plan.instr.is_some() && waiting.is_none_or(|c| c > self.target.costs.global_latency) {
+                if plan.instr.is_some() {
                     waits[k].push(l.clone());
+                } else if let Some(own) = self.base(d.args[k]).filter(|own| !in_memory(own)) {
+                    waits[k].push(own);
                 }
                 continue;
             }
@@ -260,8 +247,17 @@ impl<'a> Prices<'a> {
 impl Machine for Prices<'_> {
     fn anchors(&self, i: Inst) -> Vec<InstLayouts> {
         let d = &self.kernel.insts[i];
+        if let Some(w) = self.waiting.iter().find(|w| w.ring && w.load == i) {
+            let maps = w.maps.iter().map(|m| Rc::new(m.layout().clone()));
+            let layouts = self.base(d.results[0]).into_iter().chain(maps).chain(w.registers.iter().cloned());
+            return layouts.map(|l| self.all_in(i, &l)).collect();
+        }
         if self.fixed(i) {
-            return if d.op == Op::Dot { self.dots(i) } else { vec![self.plainly(i)] };
+            return match d.op {
+                Op::Dot => self.dots(i),
+                _ if d.args.iter().chain(&d.results).any(|&v| self.tile(v)) => vec![self.plainly(i)],
+                _ => Vec::new(),
+            };
         }
         let v = match d.op {
             Op::Load if !self.memory[d.results[0]] && self.maps[d.results[0]].is_none() => d.results[0],
@@ -278,6 +274,8 @@ impl Machine for Prices<'_> {
         let d = &self.kernel.insts[i];
         let shape = |v: Value| self.kernel.ty(v).shape().map(<[u32]>::to_vec);
         match d.op.info().rule {
+            // Local memory is accessed as the plain assignment says.
+            _ if d.op.is_explicit() => true,
             Rule::Dot | Rule::Atomic | Rule::GatherTile | Rule::Histogram | Rule::Sort | Rule::ArgSort => true,
             Rule::TopK | Rule::ArgTopK | Rule::ReduceBy | Rule::ScanBy | Rule::Print => true,
             // Elements that share bytes change their shape on the way.
@@ -295,6 +293,9 @@ impl Machine for Prices<'_> {
         let rule = d.op.info().rule;
         if matches!(rule, Rule::Sort | Rule::ArgSort | Rule::TopK | Rule::ArgTopK) {
             return self.sorted(i, matches!(rule, Rule::ArgSort | Rule::ArgTopK));
+        }
+        if let Some(w) = self.waiting.iter().find(|w| w.ring && w.load == i) {
+            return self.from_ring(w, result()?);
         }
         if self.fixed(i) && d.op != Op::Dot {
             return Some(1);
@@ -436,25 +437,30 @@ impl Prices<'_> {
         Some((u64::from(passes) * c.wavefront + u64::from(instructions) * 2 * c.alu) * self.warps())
     }
 
-    /// A load into registers, or into the map where it waits for dots. Copies into memory run ahead of a loop's rounds, beside what lanes do: of
-    /// them only conflicts count. What goes to registers is waited for in its round.
+    /// A load into registers, or into the map where it waits for dots.
     fn loaded(&self, i: Inst, to: &Layout) -> Option<u64> {
         let c = &self.target.costs;
         let barrier = c.barrier[0] + c.barrier[1] * self.warps();
-        let Some(w) = self.waiting.iter().find(|w| w.load == i) else { return self.access(i, to, true) };
-        let ahead = self.ahead[i] && !self.target.copy_async.is_empty();
-        if !in_memory(to) {
-            return Some(self.access(i, to, true)? + if ahead { c.global_latency } else { 0 });
-        }
+        let Some(w) = self.waiting.iter().find(|w| w.load == i).filter(|_| in_memory(to)) else { return self.access(i, to, true) };
         let map = SharedMap::from_layout(to.clone()).ok()?;
         let elem = self.kernel.ty(self.kernel.insts[i].results[0]).elem();
         let [passes, _] = w.copies(&map, elem.bytes(), self.target)?;
-        if ahead {
-            let least = staging::least(Some(w.layout()), &[], elem.bytes());
-            return Some(u64::from(passes.saturating_sub(least)) * c.wavefront * self.warps());
-        }
         let moved = self.access(i, w.layout(), true)? + u64::from(passes) * c.wavefront * self.warps();
         Some(moved + 2 * barrier + c.shared_latency)
+    }
+
+    /// A load from a ring: its tile stays in the slot, in a map, until dots fetch from it, or goes to registers. Copies into the ring run ahead of
+    /// a loop's iterations, beside what lanes do: of them only conflicts count.
+    fn from_ring(&self, w: &Waiting, to: &Layout) -> Option<u64> {
+        let c = &self.target.costs;
+        let elem = self.kernel.ty(self.kernel.insts[w.load].results[0]).elem();
+        let stays = in_memory(to);
+        let map = if stays { SharedMap::from_layout(to.clone()).ok()? } else { w.plain.clone() };
+        let [passes, _] = w.copies(&map, elem.bytes(), self.target)?;
+        let least = staging::least(Some(w.layout()), &[], elem.bytes());
+        let copied = u64::from(passes.saturating_sub(least)) * c.wavefront * self.warps();
+        let fetched = if stays { 0 } else { self.fetched(&Rc::new(map.layout().clone()), &Rc::new(to.clone()), true, elem)? };
+        Some(copied + fetched)
     }
 
     /// A trip through shared memory, without its plan: its map has no conflicts, so the bytes say how many passes it takes; instructions are
