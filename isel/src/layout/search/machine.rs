@@ -131,6 +131,12 @@ impl<'a> Prices<'a> {
         w.maps.iter().filter_map(|m| Some(Rc::new(through(self.kernel, m, &views)?.layout().clone()))).collect()
     }
 
+    /// True if a tile that waits may go to registers before a dot takes it.
+    fn taken(&self, v: Value) -> bool {
+        let w = behind(self.kernel, v).and_then(|(load, _)| self.waiting.iter().find(|w| w.load == load));
+        w.is_none_or(|w| !w.ring || !w.registers.is_empty())
+    }
+
     fn warps(&self) -> u64 {
         u64::from(self.plan.warps)
     }
@@ -182,7 +188,7 @@ impl<'a> Prices<'a> {
             if !maps.is_empty() {
                 waits[k] = maps;
                 if plan.instr.is_some() {
-                    waits[k].push(l.clone());
+                    waits[k].extend(self.taken(d.args[k]).then(|| l.clone()));
                 } else if let Some(own) = self.base(d.args[k]).filter(|own| !in_memory(own)) {
                     waits[k].push(own);
                 }

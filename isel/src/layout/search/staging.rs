@@ -193,10 +193,12 @@ pub(crate) struct Waiting {
     pub plain: SharedMap,
     /// The plain map, if the tile waits there, then those that suit a reader better.
     pub maps: Vec<SharedMap>,
-    /// Registers in which dots would take the tile.
+    /// Registers in which dots would take the tile of a ring, where that may be worth it.
     pub registers: Vec<Rc<Layout>>,
     /// Its tile is there, in a ring, as others have begun to copy it.
     pub ring: bool,
+    /// It stays in memory in the plain assignment, until dots fetch from it.
+    pub stays: bool,
 }
 
 /// Maps of one load that are looked at.
@@ -211,7 +213,7 @@ impl Waiting {
         let (writer, fast) = copied(kernel, target, plan, load, kernel.ty(kernel.insts[load].results[0]).shape().unwrap_or(&[]))?;
         let bytes = GlobalAccess::of(kernel, load).view.elem.bytes();
         let map = operand_swizzle(writer.0.shape(), bytes, fast)?;
-        Waiting { load, writer, plain: map.clone(), maps: vec![map], registers: Vec::new(), ring: false }.with_maps(
+        Waiting { load, writer, plain: map.clone(), maps: vec![map], registers: Vec::new(), ring: false, stays: true }.with_maps(
             kernel,
             target,
             plain,
@@ -238,7 +240,7 @@ impl Waiting {
             true => vec![map.clone()],
             false => vec![operand_swizzle(writer.0.shape(), form.size, fast)?],
         };
-        let out = Waiting { load: ring.load, writer, plain: map, maps, registers: Vec::new(), ring: true };
+        let out = Waiting { load: ring.load, writer, plain: map, maps, registers: Vec::new(), ring: true, stays: ring.fetched };
         out.with_maps(kernel, target, plain, (form.size, fast))
     }
 
@@ -280,7 +282,9 @@ impl Waiting {
                 seen.push(l);
             }
         }
-        for r in &all {
+        // One dot fetches as it goes. What several read may be fetched once, and what is in registers as it is stays there.
+        let once = self.ring && (all.len() > 1 || !self.stays);
+        for r in all.iter().filter(|_| once) {
             let same = others().filter(|l| l.shape() == r.layout.shape());
             for l in std::iter::once(&r.layout).chain(same) {
                 if let Some(l) = r.behind(l, shape).filter(|_| r.instruction)
