@@ -307,6 +307,40 @@ fn what_does_not_fit_is_known_from_sizes() {
     assert!(refused > 0, "all of them fit");
 }
 
+/// The same of a kernel without a loop: as it is written a tile changes its layout behind the product, whose operands wait in shared memory, and not
+/// in front of it.
+#[test]
+fn what_does_not_fit_is_known_from_sizes_without_a_ring() {
+    let kernel = parsed(
+        "kernel @beside(v0: view<f32, [16, 1024]>, v1: view<f32, [1024, 16]>, v2: view<f32, [64, 256]>, v3: view<f32, [256, 64]>, \
+                        v4: view<f32, [16, 16]>) warps=4 {
+            v5 = load v0[0, 0] : tile<16x1024xf32>
+            v6 = load v1[0, 0] : tile<1024x16xf32>
+            v7 = load v2[0, 0] : tile<64x256xf32>
+            v10 = splat 0.0 : tile<16x16xf32>
+            v11 = dot v5, v6, v10
+            store v4[0, 0], v11
+            v8 = transpose v7, [1, 0]
+            store v3[0, 0], v8
+        }",
+    );
+    let plain = lowered(&kernel, &sm_80(), &LowerOptions::default());
+    assert!(plain.program.shared_bytes >= 128 * 1024);
+    let (mut refused, mut taken) = (0, 0);
+    for seed in 0..24 {
+        let l = lowered(&kernel, &sm_80(), &LowerOptions { layouts: LayoutChoice::Random(seed), ..LowerOptions::default() });
+        match &l.fallback {
+            None => taken += u32::from(l.searched),
+            Some(LowerError::ResourceExceeded { resource: Resource::SharedMemory, need, have, .. }) => {
+                assert!(need > have && l.program == plain.program && !l.searched, "{need} {have}");
+                refused += 1;
+            }
+            Some(why) => panic!("{why}"),
+        }
+    }
+    assert!(refused > 0 && taken > 0, "{refused} of them do not fit, {taken} do");
+}
+
 /// The search shows the program that is lowered, with the map of each slot.
 #[test]
 fn what_is_shown_is_the_written_program() {

@@ -43,7 +43,8 @@ pub(super) struct Prices<'a> {
     plain: &'a Assignment,
     /// Values that are in shared memory, not in registers.
     memory: SecondaryMap<Value, bool>,
-    /// Loads that wait in shared memory in the plain assignment, and need not, or may do so in other maps; and the plain maps of what is seen of them.
+    /// Loads that wait in shared memory in the plain assignment, and need not, or may do so in other maps; and the plain maps of what is seen
+    /// of them.
     waiting: Vec<Waiting>,
     maps: SecondaryMap<Value, Option<Rc<Layout>>>,
     /// Costs of fetching operands.
