@@ -302,7 +302,7 @@ impl Machine for Prices<'_> {
             return self.sorted(i, matches!(rule, Rule::ArgSort | Rule::ArgTopK));
         }
         if let Some(w) = self.waiting.iter().find(|w| w.ring && w.load == i) {
-            return self.from_ring(w, result()?);
+            return self.ring_price(w, result()?);
         }
         if self.fixed(i) && d.op != Op::Dot {
             return Some(1);
@@ -458,7 +458,7 @@ impl Prices<'_> {
 
     /// A load from a ring: its tile stays in the slot, in a map, until dots fetch from it, or goes to registers. Copies into the ring run ahead of
     /// a loop's iterations, beside what lanes do: of them only conflicts count.
-    fn from_ring(&self, w: &Waiting, to: &Layout) -> Option<u64> {
+    fn ring_price(&self, w: &Waiting, to: &Layout) -> Option<u64> {
         let c = &self.target.costs;
         let elem = self.kernel.ty(self.kernel.insts[w.load].results[0]).elem();
         let stays = in_memory(to);
