@@ -11,7 +11,7 @@
 use crate::fit::{Fitted, Written, fit};
 use crate::lane::{Target, overlap_launches};
 use crate::layout::assign::Assignment;
-use crate::layout::search::{Search, is_searched, planned as planned_as};
+use crate::layout::search::{Search, is_searched, with_slots};
 use crate::lower::{Footprint, Lowered, lane_program, placed};
 use std::borrow::Cow;
 use std::rc::Rc;
@@ -132,7 +132,7 @@ fn laid_out(kernel: &Kernel, target: &Target, plain: Laid, layouts: LayoutChoice
     };
     let searched = || {
         let assigned = Rc::new((*plain.assigned).clone().with(&found));
-        let plan = planned_as(kernel, &plain.plan, &found)?;
+        let plan = with_slots(kernel, &plain.plan, &found)?;
         let footprint = Footprint::of(kernel, target, &plan, &assigned, false)?;
         footprint.fits()?;
         // What no size tells is how much code it is, and whether it can be proved.

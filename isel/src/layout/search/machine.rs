@@ -100,7 +100,7 @@ impl<'a> Prices<'a> {
                     Err(_) => lost.push(load),
                 }
             }
-            let plain = self.waiting.iter().find(|w| w.load == load).and_then(|w| through(kernel, &w.maps[0], &views));
+            let plain = self.waiting.iter().find(|w| w.load == load).and_then(|w| through(kernel, w.maps.first()?, &views));
             match plain {
                 Some(m) => self.maps[v] = Some(Rc::new(m.layout().clone())),
                 None => lost.push(load),

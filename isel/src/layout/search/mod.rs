@@ -128,7 +128,7 @@ pub(crate) fn is_searched(kernel: &Kernel, target: &Target, plan: &Plan) -> bool
 ///
 /// # Errors
 /// A layout that is no map of a slot.
-pub(crate) fn planned(kernel: &Kernel, plan: &Plan, found: &Solution) -> Result<Plan, LowerError> {
+pub(crate) fn with_slots(kernel: &Kernel, plan: &Plan, found: &Solution) -> Result<Plan, LowerError> {
     let Some(e) = plan.explicit() else { return Ok(plan.clone()) };
     let mut own = (**e).clone();
     for ring in slots(kernel, e) {

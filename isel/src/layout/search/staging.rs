@@ -213,12 +213,8 @@ impl Waiting {
         let (writer, fast) = copied(kernel, target, plan, load, kernel.ty(kernel.insts[load].results[0]).shape().unwrap_or(&[]))?;
         let bytes = GlobalAccess::of(kernel, load).view.elem.bytes();
         let map = operand_swizzle(writer.0.shape(), bytes, fast)?;
-        Waiting { load, writer, plain: map.clone(), maps: vec![map], registers: Vec::new(), ring: false, stays: true }.with_maps(
-            kernel,
-            target,
-            plain,
-            (bytes, fast),
-        )
+        let out = Waiting { load, writer, plain: map.clone(), maps: vec![map], registers: Vec::new(), ring: false, stays: true };
+        out.with_maps(kernel, target, plain, (bytes, fast))
     }
 
     /// A load that fetches from a ring.
@@ -236,10 +232,7 @@ impl Waiting {
         let writer = (writer.0.transpose(&ring.seen)?, writer.1);
         let fast = ring.seen.iter().position(|&of| of == fast).unwrap_or(0);
         let map = ring.plain(form)?;
-        let maps = match ring.fetched {
-            true => vec![map.clone()],
-            false => vec![operand_swizzle(writer.0.shape(), form.size, fast)?],
-        };
+        let maps = ring.fetched.then(|| map.clone()).into_iter().collect();
         let out = Waiting { load: ring.load, writer, plain: map, maps, registers: Vec::new(), ring: true, stays: ring.fetched };
         out.with_maps(kernel, target, plain, (form.size, fast))
     }
