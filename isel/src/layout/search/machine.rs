@@ -1,7 +1,7 @@
 //! Prices: what an instruction costs in a form, what a conversion costs, from the target's table.
 
 use super::folds::{self, FoldCount};
-use super::staging::{self, Waiting};
+use super::staging::Waiting;
 use crate::lane::Target;
 use crate::layout::assign::{Assignment, access_layout, scattered_layout};
 use crate::layout::dots::DotPlan;
@@ -14,13 +14,11 @@ use std::collections::{BTreeSet, HashMap};
 use std::rc::Rc;
 use tilelift_egraph::cost::Family;
 use tilelift_egraph::physical::{InstLayouts, Layouts, Machine};
-use tilelift_ir::layout::{
-    AccessColumns, Axis, Conversion, Layout, SharedMap, conversion_cost, plan_in_registers, plan_round_trip, sectors,
-};
+use tilelift_ir::layout::{AccessColumns, Axis, Conversion, Layout, conversion_cost, plan_in_registers, plan_round_trip, sectors};
 use tilelift_ir::ops::Rule;
 use tilelift_ir::{Attr, Inst, Kernel, Op, Scalar, Type, Value};
-use tilelift_schedule::plan::{Plan, slots};
-use tilelift_schedule::transfers::{ADDRESS, SECTOR, behind, global_access, through};
+use tilelift_schedule::plan::Plan;
+use tilelift_schedule::transfers::{ADDRESS, SECTOR, global_access};
 
 /// Instructions that make an integer with the order of an element, or the element again.
 const KEY: u64 = 5;
@@ -37,23 +35,23 @@ fn byte_permutes(groups: &[Vec<u32>], bytes: u32) -> u64 {
 
 /// The machine of a search.
 pub(super) struct Prices<'a> {
-    kernel: &'a Kernel,
-    target: &'a Target,
-    plan: &'a Plan,
-    plain: &'a Assignment,
+    pub(super) kernel: &'a Kernel,
+    pub(super) target: &'a Target,
+    pub(super) plan: &'a Plan,
+    pub(super) plain: &'a Assignment,
     /// Values that are in shared memory, not in registers.
-    memory: SecondaryMap<Value, bool>,
+    pub(super) memory: SecondaryMap<Value, bool>,
     /// Loads that wait in shared memory in the plain assignment, and need not, or may do so in other maps; and the plain maps of what is seen
     /// of them.
-    waiting: Vec<Waiting>,
-    maps: SecondaryMap<Value, Option<Rc<Layout>>>,
+    pub(super) waiting: Vec<Waiting>,
+    pub(super) maps: SecondaryMap<Value, Option<Rc<Layout>>>,
     /// Costs of fetching operands.
-    fetches: RefCell<HashMap<Fetch, Option<u64>>>,
+    pub(super) fetches: RefCell<HashMap<Fetch, Option<u64>>>,
 }
 
 /// An operand in shared memory: its map as a layout, the layout it is wanted in, bytes of an element, whether it is multiplied in its own
 /// type.
-type Fetch = (Rc<Layout>, Rc<Layout>, u32, bool);
+pub(super) type Fetch = (Rc<Layout>, Rc<Layout>, u32, bool);
 
 impl<'a> Prices<'a> {
     pub fn new(
@@ -78,45 +76,6 @@ impl<'a> Prices<'a> {
         out
     }
 
-    /// Looks for maps of the loads that wait in shared memory, which are then values like others; those that have none stay where they are.
-    fn wait(&mut self, memory: &mut SecondaryMap<Value, bool>) {
-        let kernel = self.kernel;
-        let mut values = Vec::new();
-        kernel.walk(kernel.body, &mut |i| {
-            values.extend(kernel.insts[i].results.iter().copied().filter(|&v| memory[v]));
-        });
-        if let Some(e) = self.plan.explicit() {
-            for ring in slots(kernel, e) {
-                let found = e.forms.get(&ring.root).map(|f| Waiting::of_ring(kernel, self.target, self.plan, self.plain, (&ring, f)));
-                self.waiting.extend(found.and_then(Result::ok));
-            }
-        }
-        let mut lost = Vec::new();
-        for &v in &values {
-            let Some((load, views)) = behind(kernel, v) else { continue };
-            if views.is_empty() && kernel.insts[load].op == Op::Load {
-                match Waiting::of(kernel, self.target, self.plan, self.plain, load) {
-                    Ok(w) => self.waiting.push(w),
-                    Err(_) => lost.push(load),
-                }
-            }
-            let plain = self.waiting.iter().find(|w| w.load == load).and_then(|w| through(kernel, w.maps.first()?, &views));
-            match plain {
-                Some(m) => self.maps[v] = Some(Rc::new(m.layout().clone())),
-                None => lost.push(load),
-            }
-        }
-        for &v in &values {
-            let load = behind(kernel, v).map(|b| b.0);
-            if load.is_none_or(|l| lost.contains(&l)) {
-                self.maps[v] = None;
-            } else {
-                memory[v] = false;
-            }
-        }
-        self.waiting.retain(|w| !lost.contains(&w.load));
-    }
-
     /// The layout that a value has in the plain assignment: registers, or the map it waits in.
     pub fn base(&self, v: Value) -> Option<Rc<Layout>> {
         if self.memory[v] {
@@ -125,20 +84,7 @@ impl<'a> Prices<'a> {
         self.maps[v].clone().or_else(|| self.plain.layout(v).cloned())
     }
 
-    /// The maps in which a dot's operand may wait, as the dot sees them.
-    fn seen(&self, v: Value) -> Vec<Rc<Layout>> {
-        let Some((load, views)) = behind(self.kernel, v) else { return Vec::new() };
-        let Some(w) = self.waiting.iter().find(|w| w.load == load) else { return Vec::new() };
-        w.maps.iter().filter_map(|m| Some(Rc::new(through(self.kernel, m, &views)?.layout().clone()))).collect()
-    }
-
-    /// True if a tile that waits may go to registers before a dot takes it.
-    fn taken(&self, v: Value) -> bool {
-        let w = behind(self.kernel, v).and_then(|(load, _)| self.waiting.iter().find(|w| w.load == load));
-        w.is_none_or(|w| !w.ring || !w.registers.is_empty())
-    }
-
-    fn warps(&self) -> u64 {
+    pub(super) fn warps(&self) -> u64 {
         u64::from(self.plan.warps)
     }
 
@@ -164,12 +110,6 @@ impl<'a> Prices<'a> {
     fn dots(&self, i: Inst) -> Vec<InstLayouts> {
         let Some(plan) = &self.plain.dots[i] else { return vec![self.plainly(i)] };
         [plan].into_iter().chain(&plan.others).flat_map(|p| self.dot(i, p)).collect()
-    }
-
-    /// See [`Self::fetch`].
-    fn fetched(&self, map: &Rc<Layout>, layout: &Rc<Layout>, plain: bool, elem: Scalar) -> Option<u64> {
-        let key = (map.clone(), layout.clone(), elem.bytes(), plain);
-        *self.fetches.borrow_mut().entry(key).or_insert_with(|| self.fetch(map, layout, plain, elem))
     }
 
     /// The forms of a plan: operands in registers, where they are so, or where they wait.
@@ -219,7 +159,7 @@ impl<'a> Prices<'a> {
     }
 
     /// Cost of a global access in a layout, per direction.
-    fn access(&self, i: Inst, layout: &Layout, is_load: bool) -> Option<u64> {
+    pub(super) fn access(&self, i: Inst, layout: &Layout, is_load: bool) -> Option<u64> {
         global_access(self.kernel, self.target, self.warps(), i, layout, is_load)
     }
 
@@ -433,41 +373,6 @@ impl Prices<'_> {
             sum += self.fetched(map, layout, plain, elem)?;
         }
         Some(sum.max(1))
-    }
-
-    /// Fetching an operand's fragments from where it waits: by matrix loads, or by vectors, with their conflicts.
-    fn fetch(&self, map: &Rc<Layout>, layout: &Rc<Layout>, plain: bool, elem: Scalar) -> Option<u64> {
-        let c = &self.target.costs;
-        let reader = staging::Reader::of(layout, self.target.load_matrix && plain);
-        let map = SharedMap::from_layout((**map).clone()).ok()?;
-        let [passes, instructions] = staging::reads(&map, &reader, elem.bytes(), self.target).ok()?;
-        Some((u64::from(passes) * c.wavefront + u64::from(instructions) * 2 * c.alu) * self.warps())
-    }
-
-    /// A load into registers, or into the map where it waits for dots.
-    fn loaded(&self, i: Inst, to: &Layout) -> Option<u64> {
-        let c = &self.target.costs;
-        let barrier = c.barrier[0] + c.barrier[1] * self.warps();
-        let Some(w) = self.waiting.iter().find(|w| w.load == i).filter(|_| in_memory(to)) else { return self.access(i, to, true) };
-        let map = SharedMap::from_layout(to.clone()).ok()?;
-        let elem = self.kernel.ty(self.kernel.insts[i].results[0]).elem();
-        let [passes, _] = w.copies(&map, elem.bytes(), self.target)?;
-        let moved = self.access(i, w.layout(), true)? + u64::from(passes) * c.wavefront * self.warps();
-        Some(moved + 2 * barrier + c.shared_latency)
-    }
-
-    /// A load from a ring: its tile stays in the slot, in a map, until dots fetch from it, or goes to registers. Copies into the ring run ahead of
-    /// a loop's iterations, beside what lanes do: of them only conflicts count.
-    fn ring_price(&self, w: &Waiting, to: &Layout) -> Option<u64> {
-        let c = &self.target.costs;
-        let elem = self.kernel.ty(self.kernel.insts[w.load].results[0]).elem();
-        let stays = in_memory(to);
-        let map = if stays { SharedMap::from_layout(to.clone()).ok()? } else { w.plain.clone() };
-        let [passes, _] = w.copies(&map, elem.bytes(), self.target)?;
-        let least = staging::least(Some(w.layout()), &[], elem.bytes());
-        let copied = u64::from(passes.saturating_sub(least)) * c.wavefront * self.warps();
-        let fetched = if stays { 0 } else { self.fetched(&Rc::new(map.layout().clone()), &Rc::new(to.clone()), true, elem)? };
-        Some(copied + fetched)
     }
 
     /// A trip through shared memory, without its plan: its map has no conflicts, so the bytes say how many passes it takes; instructions are

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! Assignment (plain) ─► Problem ── tilelift_egraph::physical::solve ─► Solution ─► Assignment with forms and variants
-//!                         prices: machine.rs, folds.rs
+//!                         prices: machine.rs, memory.rs, folds.rs
 //! ```
 //!
 //! Of a kernel whose lanes copy ahead it is the program that is searched, as the compiler or its author wrote it: in which map the slots of a ring
@@ -16,6 +16,7 @@ mod chains;
 mod estimate;
 mod folds;
 mod machine;
+mod memory;
 pub(crate) mod staging;
 
 pub use estimate::seconds;
