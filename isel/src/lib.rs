@@ -8,12 +8,14 @@
 
 #![deny(missing_docs)]
 
+mod chosen;
 mod fit;
 mod layout;
 mod lower;
 mod pipeline;
 
-pub use layout::search::{Chosen, choose, estimate, seconds};
+pub use chosen::{Chosen, choose, estimate};
+pub use layout::search::seconds;
 pub use lower::Lowered;
 pub use pipeline::lower;
 pub use tilelift_lane as lane;

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! Verified ── expand ─► without channels ── plan ─► schedule, warps, stages ── fit ─► loops written as programs: slots, layouts, how loads are done
-//!          ── lower ─► lane program ── prove ─► Lowered
+//!          ── search ─► layouts that are cheaper, if they fit ── lower ─► lane program ── prove ─► Lowered
 //! ```
 //!
 //! A loop that is specialised or pipelined is written as a program, tile IR again, and that is lowered. What it asks of shared memory and registers
@@ -10,9 +10,9 @@
 
 use crate::fit::{Fitted, Written, fit};
 use crate::lane::{Target, overlap_launches};
-use crate::layout::assign::{Assignment, assign};
-use crate::layout::search::Search;
-use crate::lower::{Lowered, MAX_REGISTERS_PER_TILE, lane_program, placed};
+use crate::layout::assign::Assignment;
+use crate::layout::search::{Search, is_searched, with_slots};
+use crate::lower::{Footprint, Lowered, lane_program, placed};
 use std::borrow::Cow;
 use std::rc::Rc;
 use tilelift_ir::channel::{Units, check, expand};
@@ -20,7 +20,7 @@ use tilelift_ir::verify::Verified;
 use tilelift_ir::{Inst, Kernel, Op, verify};
 use tilelift_schedule::LowerError;
 use tilelift_schedule::candidates::Candidates;
-use tilelift_schedule::plan::{LayoutChoice, LowerOptions, Plan, SwizzledTile, plan, staged_loads};
+use tilelift_schedule::plan::{LayoutChoice, LowerOptions, Plan, SwizzledTile, plan};
 use tilelift_schedule::reason::{Stage, Unsupported};
 
 /// Lowers a verified kernel for a target.
@@ -44,7 +44,7 @@ pub fn lower(kernel: &Verified<'_>, target: &Target, options: &LowerOptions) -> 
 ///
 /// # Errors
 /// What plans say, a channel that may deadlock, or why the plainest expansion is refused.
-fn planned<'k>(kernel: &'k Kernel, target: &Target, options: &LowerOptions) -> Result<(Cow<'k, Kernel>, Plan), LowerError> {
+pub(crate) fn planned<'k>(kernel: &'k Kernel, target: &Target, options: &LowerOptions) -> Result<(Cow<'k, Kernel>, Plan), LowerError> {
     if !kernel.regions[kernel.body].insts.iter().any(|&i| kernel.insts[i].op == Op::ChannelAlloc) {
         return Ok((Cow::Borrowed(kernel), plan(kernel, target, options)?));
     }
@@ -99,67 +99,66 @@ fn with_forms(
 /// Lowers what a plan came to: the program that its loops are written as, or the kernel itself.
 fn lowered(kernel: &Kernel, target: &Target, fitted: Fitted, layouts: LayoutChoice) -> Result<Lowered, LowerError> {
     let Fitted { plan, written, assigned, direct, need } = fitted;
-    let (done, refused) = match written {
+    let assigned = Rc::new(assigned);
+    let fit = |plan| Laid { plan, assigned, direct, need };
+    match written {
         Some(Ok(Written { kernel: made, plan: own })) => {
-            let done = proved(&made, target, own, assigned, direct)?;
-            (Lowered { plan, written: Some(Ok(Rc::new(made))), ..done }, None)
+            let done = laid_out(&made, target, fit(own), layouts)?;
+            Ok(Lowered { plan, written: Some(Ok(Rc::new(made))), ..done })
         }
-        refused => (laid_out(kernel, target, (plan, assigned, direct), layouts)?, refused.and_then(Result::err)),
+        Some(Err(why)) => Ok(Lowered { written: Some(Err(why)), ..laid_out(kernel, target, fit(plan), layouts)? }),
+        None => laid_out(kernel, target, fit(plan), layouts),
+    }
+}
+
+/// A kernel's plan with layouts.
+struct Laid {
+    plan: Plan,
+    assigned: Rc<Assignment>,
+    /// See [`Fitted::direct`].
+    direct: bool,
+    /// See [`Fitted::need`].
+    need: Option<u64>,
+}
+
+/// Chooses layouts, where they are searched, and lowers. What a choice needs of shared memory and registers follows from sizes; one that does not
+/// fit the machine is not the kernel's fault.
+fn laid_out(kernel: &Kernel, target: &Target, plain: Laid, layouts: LayoutChoice) -> Result<Lowered, LowerError> {
+    if layouts == LayoutChoice::Spread || plain.direct || !is_searched(kernel, target, &plain.plan) {
+        return proved(kernel, target, plain);
+    }
+    let Some(found) = Search::new(kernel, target, &plain.plan, &plain.assigned).solve_as(layouts) else {
+        return proved(kernel, target, plain);
     };
+    let searched = || {
+        let assigned = Rc::new((*plain.assigned).clone().with(&found));
+        let plan = with_slots(kernel, &plain.plan, &found)?;
+        let footprint = Footprint::of(kernel, target, &plan, &assigned, false)?;
+        footprint.fits()?;
+        // What no size tells is how much code it is, and whether it can be proved.
+        proved(kernel, target, Laid { plan, assigned, direct: false, need: Some(footprint.total()) })
+    };
+    let why = match searched() {
+        Err(why) => why,
+        done => return done,
+    };
+    Ok(Lowered { fallback: Some(why), ..proved(kernel, target, plain)? })
+}
+
+/// Lowers with a plan and layouts, and proves what needs a proof.
+fn proved(kernel: &Kernel, target: &Target, laid: Laid) -> Result<Lowered, LowerError> {
+    let Laid { plan, assigned, direct, need } = laid;
+    let (done, _) = lane_program(kernel, target, plan.clone(), assigned.clone(), direct, false)?;
     debug_assert!(
         need.is_none_or(|need| u64::from(done.program.shared_bytes) <= need),
         "{} bytes of shared memory where {need:?} were computed: {}",
         done.program.shared_bytes,
         done.program.name
     );
-    Ok(match refused {
-        Some(why) => Lowered { written: Some(Err(why)), ..done },
-        None => done,
-    })
-}
-
-/// Chooses layouts for a plan, where they are searched, and lowers.
-fn laid_out(
-    kernel: &Kernel,
-    target: &Target,
-    (plan, assigned, direct): (Plan, Assignment, bool),
-    layouts: LayoutChoice,
-) -> Result<Lowered, LowerError> {
-    if layouts != LayoutChoice::Spread
-        && plan.explicit().is_none()
-        && fit_in_registers(kernel, target, &plan)
-        && let Some(found) = Search::new(kernel, target, &plan, &assigned, &staged_loads(kernel)).solve_as(layouts)
-    {
-        // What a choice needs of shared memory depends on which tiles live at the same time, so it is lowered to know. One that does not fit the
-        // machine is not the kernel's fault.
-        return match proved(kernel, target, plan.clone(), assigned.with(&found), false) {
-            Err(why) => {
-                let done = proved(kernel, target, plan.clone(), assign(kernel, target, &plan)?, false)?;
-                Ok(Lowered { fallback: Some(why), ..done })
-            }
-            done => done,
-        };
-    }
-    proved(kernel, target, plan, assigned, direct)
-}
-
-/// False if a tile that is computed has more elements than any layout could hold: what follows says so.
-fn fit_in_registers(kernel: &Kernel, target: &Target, plan: &Plan) -> bool {
-    let most = u64::from(MAX_REGISTERS_PER_TILE) * u64::from(plan.warps) * u64::from(target.lanes);
-    let computed = kernel.insts.values().filter(|d| d.op != Op::Load).flat_map(|d| &d.results);
-    computed.filter_map(|&v| kernel.ty(v).as_tile()).all(|t| t.elements() <= most)
-}
-
-/// Lowers with a plan and layouts, and proves what needs a proof.
-fn proved(kernel: &Kernel, target: &Target, plan: Plan, assigned: Assignment, direct: bool) -> Result<Lowered, LowerError> {
-    let (done, _) = lane_program(kernel, target, plan, assigned, direct, false)?;
     match done.plan.explicit() {
         // What an author writes is proved for everybody.
         Some(e) if !e.unproven => tilelift_protocol::prove(&done.program, target).map(drop).map_err(|e| {
-            let e = placed(e, kernel, || {
-                let assigned = assign(kernel, target, &done.plan)?;
-                lane_program(kernel, target, done.plan.clone(), assigned, direct, true).map(|d| d.1)
-            });
+            let e = placed(e, kernel, || lane_program(kernel, target, plan.clone(), assigned.clone(), direct, true).map(|d| d.1));
             Unsupported::Unproved { tasks: true, why: Box::new(e) }
         })?,
         Some(_) => {}

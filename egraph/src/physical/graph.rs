@@ -282,8 +282,8 @@ pub(crate) fn add_form(g: &mut Graph<'_>, inst: Inst, form: &InstLayouts, rule: 
     }
     let results = key.results.clone();
     let number = g.analysis.forms.insert_full(key, rule).0 as u32;
-    // What has effects runs although nobody may ask for its results.
-    let mut made = matches!(d.op.info().effects, Effects::Pure | Effects::Reads);
+    // What has effects runs although nobody may ask for its results; to read local memory leaves it as it is.
+    let mut made = matches!(d.op.info().effects, Effects::Pure | Effects::Reads) || d.op == Op::LocalLoad;
     let mut asked = false;
     for (k, (&v, &l)) in d.results.iter().zip(&results).enumerate() {
         let Some(s) = l.and_then(|l| slot(g, v, l, rule)) else { continue };

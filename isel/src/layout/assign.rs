@@ -31,6 +31,7 @@ use tilelift_schedule::plan::{Plan, handle};
 use tilelift_schedule::reason::OfScalar;
 
 /// The outcome.
+#[derive(Clone)]
 pub(crate) struct Assignment {
     layouts: SecondaryMap<Value, Option<Rc<Layout>>>,
     /// Plans of the dots.

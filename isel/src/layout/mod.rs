@@ -22,3 +22,6 @@ use tilelift_ir::layout::{Axis, Layout};
 pub(crate) fn in_memory(l: &Layout) -> bool {
     l.size(Axis::Off) > 1
 }
+
+/// Tiles with more registers per lane than this are refused: no register allocator could hold them.
+pub(crate) const MAX_REGISTERS_PER_TILE: u32 = 1024;

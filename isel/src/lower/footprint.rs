@@ -1,4 +1,4 @@
-//! What a kernel with explicit control takes of shared memory, computed from its plan and its layouts before it is lowered.
+//! What a kernel takes of shared memory, computed from its plan and its layouts before it is lowered.
 //!
 //! ```text
 //! plan, layouts ── walk: buffers, and which tile is wanted in which layout ─► allocations with their lives ── placed ─► fits, or not
@@ -37,19 +37,16 @@ pub(crate) struct Footprint<'a> {
 }
 
 impl<'a> Footprint<'a> {
-    /// The footprint of a kernel by an explicit plan; `direct` if loads are done as they are wanted. Of other plans nothing is known.
+    /// The footprint of a kernel; `direct` if loads are done as they are wanted.
     ///
     /// # Errors
     /// A tile of which a lane would hold too much.
     pub fn of(kernel: &Kernel, target: &'a Target, plan: &Plan, assigned: &Assignment, direct: bool) -> Result<Footprint<'a>, LowerError> {
         sizes::check_registers(kernel, plan, assigned, &staged_of(kernel, assigned))?;
-        let pieces = plan.explicit().map_or(Vec::new(), |e| {
-            let mut w = Walk::of(kernel, target, plan, e, assigned, direct);
-            // The lowering says what it refuses.
-            let _ = w.whole();
-            w.pieces
-        });
-        Ok(Footprint { target, pieces })
+        let mut w = Walk::of(kernel, target, plan, assigned, direct);
+        // The lowering says what it refuses.
+        let _ = w.whole();
+        Ok(Footprint { target, pieces: w.pieces })
     }
 
     /// All of shared memory.

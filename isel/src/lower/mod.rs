@@ -47,7 +47,7 @@ use std::rc::Rc;
 use tilelift_egraph::physical::{InstLayouts, Source};
 use tilelift_ir::layout::Layout;
 use tilelift_ir::{Attr, Effects, Inst, Kernel, Op, Region, Type, Value};
-use tilelift_schedule::plan::{Plan, is_panels, staged_loads};
+use tilelift_schedule::plan::{Fetches, Plan, is_panels, staged_loads};
 use tilelift_schedule::program::Refusal;
 use tilelift_schedule::reason::{Lacking, Location, Unsupported};
 use tilelift_schedule::{LowerError, Resource};
@@ -94,7 +94,7 @@ pub(crate) struct Lower<'a> {
     kernel: &'a Kernel,
     target: &'a Target,
     plan: Plan,
-    assigned: Assignment,
+    assigned: Rc<Assignment>,
     values: SecondaryMap<Value, Option<ValueLocation>>,
     /// Conversions done, with the block they were done in.
     variants: Map<Value, Vec<(Rc<Tile>, u32)>>,
@@ -112,9 +112,6 @@ pub(crate) struct Lower<'a> {
     conversions: [u32; 3],
 }
 
-/// Tiles with more registers per lane than this are refused: no register allocator could hold them.
-pub(crate) const MAX_REGISTERS_PER_TILE: u32 = 1024;
-
 /// What a lane may be told to do, and how much more per instruction of the kernel: what follows takes time and memory in proportion.
 const CODE_PER_INSTRUCTION: u64 = 6;
 
@@ -126,7 +123,7 @@ pub(crate) fn lane_program(
     kernel: &Kernel,
     target: &Target,
     plan: Plan,
-    assigned: Assignment,
+    assigned: Rc<Assignment>,
     direct: bool,
     origins: bool,
 ) -> Result<(Lowered, Vec<Origin>), LowerError> {
@@ -177,6 +174,12 @@ fn staged_of(kernel: &Kernel, assigned: &Assignment) -> SecondaryMap<Inst, bool>
     let waits = |i: Inst| assigned.forms[i].iter().all(|f| f.results.iter().flatten().all(|l| in_memory(l)));
     kernel.insts.keys().for_each(|i| staged[i] = staged[i] && waits(i));
     staged
+}
+
+/// True if a load of local memory leaves its tile there, for products to fetch: if they may, and the form in which it runs says nothing else.
+fn is_fetched(fetches: &Fetches, running: Option<&(Inst, InstLayouts)>, i: Inst) -> bool {
+    let form = running.filter(|r| r.0 == i).map(|r| &r.1);
+    fetches.loads[i] && form.is_none_or(|f| f.results.iter().flatten().all(|l| in_memory(l)))
 }
 
 /// The dimension attribute of an instruction, 0 if it has none (the verifier sees to it that it has).

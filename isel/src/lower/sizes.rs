@@ -1,7 +1,7 @@
 //! Bytes of shared memory that lowering takes, by what for: one place for those who allocate and for those who ask before.
 
-use super::MAX_REGISTERS_PER_TILE;
 use crate::lane::{LTy, Target};
+use crate::layout::MAX_REGISTERS_PER_TILE;
 use crate::layout::assign::Assignment;
 use cranelift_entity::SecondaryMap;
 use tilelift_ir::layout::{Axis, RoundTripPlan};

@@ -215,11 +215,11 @@ impl Lower<'_> {
         let shape = tile.layout.shape().to_vec();
         let padded = padded(&shape, dim);
         let layout = scattered_layout(&padded, 4, self.target, &self.plan)?;
-        if layout.size(Axis::Reg) > super::MAX_REGISTERS_PER_TILE {
+        if layout.size(Axis::Reg) > crate::layout::MAX_REGISTERS_PER_TILE {
             return Err(LowerError::ResourceExceeded {
                 resource: Resource::TileRegisters,
                 need: u64::from(layout.size(Axis::Reg)),
-                have: u64::from(super::MAX_REGISTERS_PER_TILE),
+                have: u64::from(crate::layout::MAX_REGISTERS_PER_TILE),
                 remedy: "lines are padded to a power of two; sort a smaller tile or use more warps (`warps=`)".into(),
                 loc: Default::default(),
             });

@@ -4,12 +4,13 @@
 use super::shared::SharedPoints;
 use super::vectors::to_words;
 use super::{Lower, Tile};
-use crate::lane::{AllocId, LVal, LaneBuilder};
+use crate::lane::{AllocId, LVal, LaneBuilder, Target};
+use crate::layout::assign::Assignment;
 use crate::layout::legal_width;
 use crate::layout::search::staging;
 use std::rc::Rc;
-use tilelift_ir::layout::{AccessColumns, Axis, Layout, SharedMap, SharedOp, coalesced, operand_swizzle, vectors_without};
-use tilelift_ir::{Inst, Scalar, Type};
+use tilelift_ir::layout::{AccessColumns, Axis, Layout, LayoutError, SharedMap, SharedOp, coalesced, operand_swizzle, vectors_without};
+use tilelift_ir::{Inst, Kernel, Scalar, Type};
 use tilelift_schedule::LowerError;
 use tilelift_schedule::access::GlobalAccess;
 use tilelift_schedule::reason::OfScalar;
@@ -48,6 +49,41 @@ struct Plan {
     copy: Option<u32>,
 }
 
+/// The map of a load on its way to shared memory, which a layout copies in vectors of so many bytes, runs of a dimension.
+pub(super) fn load_map(
+    (kernel, target, assigned): (&Kernel, &Target, &Assignment),
+    i: Inst,
+    fast: usize,
+    writer: (&Layout, u32),
+) -> Result<SharedMap, LayoutError> {
+    let (shape, bytes) = (writer.0.shape(), GlobalAccess::of(kernel, i).view.elem.bytes());
+    let found = assigned.forms[i].first().and_then(|f| f.results.first()?.as_ref());
+    match found {
+        Some(l) => SharedMap::from_layout((**l).clone()),
+        None if assigned.searched => {
+            let readers = staging::readers(kernel, target, assigned, kernel.insts[i].results[0]);
+            Ok(staging::choose(shape, bytes, fast, Some(writer), &readers, target)?.0)
+        }
+        None => operand_swizzle(shape, bytes, fast),
+    }
+}
+
+/// The map of a tile in registers on its way to shared memory, for the lanes of a dot.
+pub(super) fn tile_map(
+    target: &Target,
+    assigned: &Assignment,
+    layout: &Layout,
+    bytes: u32,
+    reader: &Rc<Layout>,
+) -> Result<SharedMap, LayoutError> {
+    let (shape, last) = (layout.shape(), layout.rank() - 1);
+    if !assigned.searched {
+        return operand_swizzle(shape, bytes, last);
+    }
+    let readers = [staging::Reader::of(reader, false)];
+    Ok(staging::choose(shape, bytes, last, Some((layout, target.vector_bytes)), &readers, target)?.0)
+}
+
 impl Lower<'_> {
     fn plan_stage(&self, i: Inst) -> Result<Plan, LowerError> {
         let access = GlobalAccess::of(self.kernel, i);
@@ -59,15 +95,7 @@ impl Lower<'_> {
         let order = access.order();
         let vec = legal_width(access.vector_elements(self.target.vector_bytes), elem);
         let layout = coalesced(&t.shape, bytes, &order, vec, self.target.lanes, self.plan.warps)?;
-        let found = self.assigned.forms[i].first().and_then(|f| f.results.first()?.as_ref());
-        let map = if let Some(l) = found {
-            SharedMap::from_layout((**l).clone())?
-        } else if self.assigned.searched {
-            let readers = staging::readers(self.kernel, self.target, &self.assigned, self.kernel.insts[i].results[0]);
-            staging::choose(&t.shape, bytes, order[0], Some((&layout, vec * bytes)), &readers, self.target)?.0
-        } else {
-            operand_swizzle(&t.shape, bytes, order[0])?
-        };
+        let map = load_map((self.kernel, self.target, &self.assigned), i, order[0], (&layout, vec * bytes))?;
         // A vector must be one in both memories.
         let global = AccessColumns::global(&layout, &order)?;
         let width = vectors_without(&global, bytes, vec * bytes, 0).width;
@@ -124,14 +152,7 @@ impl Lower<'_> {
     /// Writes a tile that is in registers to shared memory, for a dot.
     pub(super) fn stage_tile(&mut self, b: &mut LaneBuilder, tile: &Tile, elem: Scalar, reader: &Rc<Layout>) -> Result<Staged, LowerError> {
         let bytes = elem.bytes();
-        let shape = tile.layout.shape();
-        let last = shape.len() - 1;
-        let map = if self.assigned.searched {
-            let readers = [staging::Reader::of(reader, false)];
-            staging::choose(shape, bytes, last, Some((&tile.layout, self.target.vector_bytes)), &readers, self.target)?.0
-        } else {
-            operand_swizzle(shape, bytes, last)?
-        };
+        let map = tile_map(self.target, &self.assigned, &tile.layout, bytes, reader)?;
         let alloc = self.alloc(b, u64::from(map.elements()) * u64::from(bytes), "operand")?;
         let base = b.shared_addr(alloc);
         let columns = map.columns_from(&tile.layout)?;

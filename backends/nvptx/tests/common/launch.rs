@@ -32,6 +32,11 @@ pub fn simulate_text(
 
 /// Runs a case's text, and judges every element.
 pub fn run(case: &Case, kernel: &PtxKernel, grid: [u32; 3], config: sim::SimConfig) -> Result<(), String> {
+    counted(case, kernel, grid, config).map(drop)
+}
+
+/// The same, with what was counted.
+pub fn counted(case: &Case, kernel: &PtxKernel, grid: [u32; 3], config: sim::SimConfig) -> Result<sim::Report, String> {
     let module = sim::Module::parse(&kernel.text).map_err(|e| format!("parse: {e}"))?;
     let tensors = case.make_tensors();
     let mut device = sim::Memory::new();
@@ -45,11 +50,11 @@ pub fn run(case: &Case, kernel: &PtxKernel, grid: [u32; 3], config: sim::SimConf
     let args = arguments(&values);
     let launch =
         sim::Launch { entry: &kernel.entry, grid, block: [kernel.threads, 1, 1], shared_bytes: kernel.shared_bytes, args: &args, config };
-    module.launch(&launch, &mut device).map_err(|e| e.to_string())?;
+    let report = module.launch(&launch, &mut device).map_err(|e| e.to_string())?;
     let mut memory = Memory::new();
     for (t, &base) in tensors.iter().zip(&bases) {
         memory.add(Buffer::from_bytes(device.read(base, t.bytes.len()).unwrap().to_vec()));
     }
     let verdict = case.judge(&tensors, &memory, None).unwrap();
-    if verdict.pass() { Ok(()) } else { Err(format!("numbers: {verdict}")) }
+    if verdict.pass() { Ok(report) } else { Err(format!("numbers: {verdict}")) }
 }

@@ -7,6 +7,8 @@
 //! those of one block throughout
 //! ```
 //!
+//! A ring that lanes fill and products fetch from may have another map for its slots, where one was searched (see [`slots`](super::slots)).
+//!
 //! All types under which the bytes of an allocation are known share one form, so that it is decided for all of them at once.
 
 use super::SwizzledTile;
@@ -16,6 +18,8 @@ use crate::error::LowerError;
 use crate::reason::{NoBufferLayout, Unsupported};
 use cranelift_entity::SecondaryMap;
 use std::collections::{BTreeMap, BTreeSet};
+use std::rc::Rc;
+use tilelift_ir::layout::SharedMap;
 use tilelift_ir::{Attr, Inst, Kernel, Op, SharedType, Type, Value};
 use tilelift_lane::Units;
 use tilelift_lane::number::gcd;
@@ -35,7 +39,13 @@ pub struct BufferLayout {
     pub size: u32,
     /// The panels; `None` for row-major order without gaps.
     pub panels: Option<Blocks>,
+    /// The map of each slot, in elements, where it was chosen for those who fill it and fetch from it: of the last dimensions, those in front of
+    /// them count slots. It stands in place of panels and rows.
+    pub slot: Option<Rc<SharedMap>>,
 }
+
+/// Bytes at whose multiples slots with a map of their own begin.
+const SLOT_ALIGN: u32 = 128;
 
 /// Panels of a buffer.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -102,8 +112,31 @@ impl BufferLayout {
         }
     }
 
+    /// The map of a slot, how many dimensions in front of it count slots, and the bytes of one.
+    fn slots(&self) -> Option<(&Rc<SharedMap>, usize, u32)> {
+        let map = self.slot.as_ref()?;
+        let bytes = map.elements().saturating_mul(self.size).min(1 << 30).next_multiple_of(SLOT_ALIGN);
+        Some((map, self.shape.len() - map.shape().len(), bytes))
+    }
+
+    /// True if products may fetch what they need of a slot as they go: by a map of its own, or from panels that are one.
+    pub(super) fn is_fetched(&self) -> bool {
+        let whole = |p: Blocks| p.rows.is_power_of_two() && p.rows >= PHASE && self.row_bytes().is_power_of_two();
+        self.slot.is_some() || self.panels.is_some_and(whole)
+    }
+
+    /// The map of a slot as a handle of all of one sees it, if slots have a map of their own.
+    pub fn seen(&self, parts: &[Part]) -> Option<SharedMap> {
+        let (map, lead, _) = self.slots()?;
+        let perm: Option<Vec<usize>> = parts.iter().map(|p| p.of.checked_sub(lead)).collect();
+        map.transpose(&perm?).ok()
+    }
+
     /// Bytes of the buffer.
     pub fn bytes(&self) -> u64 {
+        if let Some((_, lead, bytes)) = self.slots() {
+            return self.shape[..lead].iter().fold(u64::from(bytes), |n, &e| n * u64::from(e));
+        }
         let elements: u64 = self.shape.iter().map(|&e| u64::from(e)).product();
         match self.panels {
             None => elements * u64::from(self.size),
@@ -116,6 +149,9 @@ impl BufferLayout {
 
     /// Bytes from one position of a dimension to the next, for an index that is not known; `None` if that is not the same everywhere.
     pub fn index_step(&self, d: usize) -> Option<u32> {
+        if let Some((_, lead, bytes)) = self.slots() {
+            return (d < lead).then(|| self.shape[d + 1..lead].iter().product::<u32>() * bytes);
+        }
         let Some(p) = self.panels else { return Some(self.step(d) * self.size) };
         if d == p.contiguous {
             return None;
@@ -283,7 +319,7 @@ pub fn buffers(kernel: &Kernel, units: Option<&Units>) -> Result<Buffers, LowerE
         for root in roots {
             let t = root_type(kernel, root);
             let panels = blocks(kernel, root, asked, units, &lanes)?;
-            forms.insert(root, BufferLayout { shape: t.shape.to_vec(), size: t.elem.bytes(), panels });
+            forms.insert(root, BufferLayout { shape: t.shape.to_vec(), size: t.elem.bytes(), panels, slot: None });
         }
     }
     for (&i, tile) in &mut boxes {

@@ -78,7 +78,7 @@ pub fn tasks(kernel: &Kernel) -> Option<Inst> {
 }
 
 /// True for an op that needs mbarriers and asynchronous units.
-fn needs_units(op: Op) -> bool {
+pub fn needs_units(op: Op) -> bool {
     !matches!(
         op,
         Op::LocalAlloc

@@ -128,34 +128,40 @@ pub struct Fetches {
     pub late: SecondaryMap<Inst, bool>,
 }
 
+/// Loads of local memory that nobody but products reads, with these, where nothing changes what is read before they do: in program order.
+pub(super) fn read_by_products(kernel: &Kernel) -> Vec<(Inst, Vec<Inst>)> {
+    let mut uses: SecondaryMap<Value, Vec<Inst>> = SecondaryMap::new();
+    let mut order = Vec::new();
+    let candidates = local_loads(kernel);
+    if !kernel.insts.keys().any(|i| candidates[i]) {
+        return Vec::new();
+    }
+    kernel.walk(kernel.body, &mut |i| {
+        order.push(i);
+        kernel.insts[i].args.iter().for_each(|&v| uses[v].push(i));
+    });
+    let places = places(kernel);
+    let with_products = order.into_iter().filter(|&i| candidates[i]).map(|i| (i, readers(&uses, kernel, kernel.insts[i].results[0])));
+    // The load itself changes nothing.
+    with_products.filter(|(i, dots)| dots.iter().all(|&dot| places[dot] == places[*i])).collect()
+}
+
 /// Finds them.
 pub fn fetches(kernel: &Kernel, plan: &Explicit) -> Fetches {
     let mut out = Fetches::default();
-    let mut uses: SecondaryMap<Value, Vec<Inst>> = SecondaryMap::new();
-    let (mut order, mut filled) = (Vec::new(), BTreeSet::new());
+    let mut filled = BTreeSet::new();
     kernel.walk(kernel.body, &mut |i| {
-        let d = &kernel.insts[i];
-        order.push(i);
-        d.args.iter().for_each(|&v| uses[v].push(i));
-        if d.op == Op::CopyAsync {
+        if kernel.insts[i].op == Op::CopyAsync {
             filled.extend(handle(kernel, kernel.operand(i, "buffer")[0]).map(|h| h.root));
         }
     });
     if filled.is_empty() {
         return out;
     }
-    let (candidates, places) = (local_loads(kernel), places(kernel));
-    let fits = |f: &BufferLayout| {
-        let panels = f.panels.filter(|p| p.rows.is_power_of_two() && p.rows >= 8);
-        panels.is_some_and(|p| (f.shape[p.contiguous] * f.size).is_power_of_two())
-    };
     let mut fetching: SecondaryMap<Inst, bool> = SecondaryMap::new();
-    for &i in order.iter().filter(|&&i| candidates[i]) {
+    for (i, dots) in read_by_products(kernel) {
         let Some(h) = handle(kernel, kernel.insts[i].args[0]) else { continue };
-        let swizzled = plan.forms.get(&h.root).is_some_and(fits) && filled.contains(&h.root);
-        let dots = readers(&uses, kernel, kernel.insts[i].results[0]);
-        // The load itself changes nothing.
-        out.loads[i] = swizzled && dots.iter().all(|&dot| places[dot] == places[i]);
+        out.loads[i] = plan.forms.get(&h.root).is_some_and(BufferLayout::is_fetched) && filled.contains(&h.root);
         if out.loads[i] {
             dots.iter().for_each(|&dot| fetching[dot] = true);
         }

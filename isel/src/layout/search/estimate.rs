@@ -11,33 +11,23 @@
 
 use super::{Search, chains};
 use crate::lane::{Costs, Target};
-use tilelift_ir::{Inst, Kernel, Literal, Op, Value, Verified, iterations};
-use tilelift_schedule::LowerError;
+use crate::layout::assign::Assignment;
+use tilelift_ir::{Inst, Kernel, Literal, Op, Value, iterations};
 use tilelift_schedule::access::GlobalAccess;
-use tilelift_schedule::plan::{LayoutChoice, LowerOptions, Specialised};
+use tilelift_schedule::plan::{LayoutChoice, Plan, Specialised};
 
 /// Bytes of a sector.
 const SECTOR: u64 = 32;
 /// Rounds of a loop whose bounds are not known.
 const ROUNDS: u64 = 16;
 
-/// The cost of a program, in sixteenths of a cycle of a multiprocessor, with layouts as the options say; `None` where the machine has no
-/// price for it. Loops count with the rounds that constant bounds give them.
-///
-/// # Errors
-/// What the plan or the plain assignment refuses.
-pub fn estimate(kernel: &Verified<'_>, target: &Target, options: &LowerOptions) -> Result<Option<u64>, LowerError> {
-    let kernel: &Kernel = kernel;
-    let plan = tilelift_schedule::plan::plan(kernel, target, options)?;
-    if let Some(s) = plan.specialised() {
-        return Ok(specialised(kernel, target, s, plan.warps));
-    }
-    let plain = crate::layout::assign::assign(kernel, target, &plan)?;
-    let staged = tilelift_schedule::plan::staged_loads(kernel);
+/// The cost of a program whose layouts are searched, or would be; `None` where the machine has no price for it. Loops count with the rounds that
+/// constant bounds give them.
+pub(crate) fn work(kernel: &Kernel, target: &Target, (plan, plain): (&Plan, &Assignment), layouts: LayoutChoice) -> Option<u64> {
     let priced = |costs: Costs| {
         let machine = Target { costs, ..target.clone() };
-        let found = Search::new(kernel, &machine, &plan, &plain, &staged).solve()?;
-        if options.layouts == LayoutChoice::Searched { Some(found.cost) } else { found.plain }
+        let found = Search::new(kernel, &machine, plan, plain).solve()?;
+        if layouts == LayoutChoice::Searched { Some(found.cost) } else { found.plain }
     };
     let c = target.costs;
     let issues = priced(Costs { sector: 0, line: 0, ..c });
@@ -55,10 +45,11 @@ pub fn estimate(kernel: &Verified<'_>, target: &Target, options: &LowerOptions) 
         ..c
     };
     let moves = priced(nothing);
-    Ok(issues.zip(moves).map(|(a, b)| a.max(b) + a.min(b) / 4))
+    issues.zip(moves).map(|(a, b)| a.max(b) + a.min(b) / 4)
 }
 
-fn specialised(kernel: &Kernel, target: &Target, plan: &Specialised, warps: u32) -> Option<u64> {
+/// The cost of a specialised loop with what stands around it; `None` where the machine has no price for its products.
+pub(crate) fn specialised(kernel: &Kernel, target: &Target, plan: &Specialised, warps: u32) -> Option<u64> {
     let c = &target.costs;
     let product = |i: Inst| {
         let shape = |n: usize| kernel.ty(kernel.insts[i].args[n]).as_tile().map(|t| t.shape.clone());

@@ -1,7 +1,7 @@
 //! Prices: what an instruction costs in a form, what a conversion costs, from the target's table.
 
 use super::folds::{self, FoldCount};
-use super::staging::{self, Waiting};
+use super::staging::Waiting;
 use crate::lane::Target;
 use crate::layout::assign::{Assignment, access_layout, scattered_layout};
 use crate::layout::dots::DotPlan;
@@ -14,13 +14,11 @@ use std::collections::{BTreeSet, HashMap};
 use std::rc::Rc;
 use tilelift_egraph::cost::Family;
 use tilelift_egraph::physical::{InstLayouts, Layouts, Machine};
-use tilelift_ir::layout::{
-    AccessColumns, Axis, Conversion, Layout, SharedMap, conversion_cost, plan_in_registers, plan_round_trip, sectors,
-};
+use tilelift_ir::layout::{AccessColumns, Axis, Conversion, Layout, conversion_cost, plan_in_registers, plan_round_trip, sectors};
 use tilelift_ir::ops::Rule;
 use tilelift_ir::{Attr, Inst, Kernel, Op, Scalar, Type, Value};
 use tilelift_schedule::plan::Plan;
-use tilelift_schedule::transfers::{ADDRESS, SECTOR, behind, global_access, through};
+use tilelift_schedule::transfers::{ADDRESS, SECTOR, global_access};
 
 /// Instructions that make an integer with the order of an element, or the element again.
 const KEY: u64 = 5;
@@ -37,24 +35,23 @@ fn byte_permutes(groups: &[Vec<u32>], bytes: u32) -> u64 {
 
 /// The machine of a search.
 pub(super) struct Prices<'a> {
-    kernel: &'a Kernel,
-    target: &'a Target,
-    plan: &'a Plan,
-    plain: &'a Assignment,
+    pub(super) kernel: &'a Kernel,
+    pub(super) target: &'a Target,
+    pub(super) plan: &'a Plan,
+    pub(super) plain: &'a Assignment,
     /// Values that are in shared memory, not in registers.
-    memory: SecondaryMap<Value, bool>,
-    /// Loads that wait in shared memory in the plain assignment, and need not; and the plain maps of what is seen of them.
-    waiting: Vec<Waiting>,
-    maps: SecondaryMap<Value, Option<Rc<Layout>>>,
-    /// Instructions that run once for each round of a loop whose copies run ahead.
-    ahead: SecondaryMap<Inst, bool>,
+    pub(super) memory: SecondaryMap<Value, bool>,
+    /// Loads that wait in shared memory in the plain assignment, and need not, or may do so in other maps; and the plain maps of what is seen
+    /// of them.
+    pub(super) waiting: Vec<Waiting>,
+    pub(super) maps: SecondaryMap<Value, Option<Rc<Layout>>>,
     /// Costs of fetching operands.
-    fetches: RefCell<HashMap<Fetch, Option<u64>>>,
+    pub(super) fetches: RefCell<HashMap<Fetch, Option<u64>>>,
 }
 
 /// An operand in shared memory: its map as a layout, the layout it is wanted in, bytes of an element, whether it is multiplied in its own
 /// type.
-type Fetch = (Rc<Layout>, Rc<Layout>, u32, bool);
+pub(super) type Fetch = (Rc<Layout>, Rc<Layout>, u32, bool);
 
 impl<'a> Prices<'a> {
     pub fn new(
@@ -72,48 +69,11 @@ impl<'a> Prices<'a> {
             memory: SecondaryMap::new(),
             waiting: Vec::new(),
             maps: SecondaryMap::new(),
-            ahead: SecondaryMap::with_default(false),
             fetches: RefCell::default(),
         };
         out.wait(&mut memory);
         out.memory = memory;
         out
-    }
-
-    /// Looks for maps of the loads that wait in shared memory, which are then values like others; those that have none stay where they are.
-    fn wait(&mut self, memory: &mut SecondaryMap<Value, bool>) {
-        let kernel = self.kernel;
-        let mut values = Vec::new();
-        kernel.walk(kernel.body, &mut |i| {
-            values.extend(kernel.insts[i].results.iter().copied().filter(|&v| memory[v]));
-            if kernel.insts[i].op == Op::For {
-                kernel.regions[kernel.insts[i].regions[0]].insts.iter().for_each(|&j| self.ahead[j] = self.plan.stages > 1);
-            }
-        });
-        let mut lost = Vec::new();
-        for &v in &values {
-            let Some((load, views)) = behind(kernel, v) else { continue };
-            if views.is_empty() {
-                match Waiting::of(kernel, self.target, self.plan, self.plain, load) {
-                    Ok(w) => self.waiting.push(w),
-                    Err(_) => lost.push(load),
-                }
-            }
-            let plain = self.waiting.iter().find(|w| w.load == load).and_then(|w| through(kernel, &w.maps[0], &views));
-            match plain {
-                Some(m) => self.maps[v] = Some(Rc::new(m.layout().clone())),
-                None => lost.push(load),
-            }
-        }
-        for &v in &values {
-            let load = behind(kernel, v).map(|b| b.0);
-            if load.is_none_or(|l| lost.contains(&l)) {
-                self.maps[v] = None;
-            } else {
-                memory[v] = false;
-            }
-        }
-        self.waiting.retain(|w| !lost.contains(&w.load));
     }
 
     /// The layout that a value has in the plain assignment: registers, or the map it waits in.
@@ -124,14 +84,7 @@ impl<'a> Prices<'a> {
         self.maps[v].clone().or_else(|| self.plain.layout(v).cloned())
     }
 
-    /// The maps in which a dot's operand may wait, as the dot sees them.
-    fn seen(&self, v: Value) -> Vec<Rc<Layout>> {
-        let Some((load, views)) = behind(self.kernel, v) else { return Vec::new() };
-        let Some(w) = self.waiting.iter().find(|w| w.load == load) else { return Vec::new() };
-        w.maps.iter().filter_map(|m| Some(Rc::new(through(self.kernel, m, &views)?.layout().clone()))).collect()
-    }
-
-    fn warps(&self) -> u64 {
+    pub(super) fn warps(&self) -> u64 {
         u64::from(self.plan.warps)
     }
 
@@ -159,25 +112,6 @@ impl<'a> Prices<'a> {
         [plan].into_iter().chain(&plan.others).flat_map(|p| self.dot(i, p)).collect()
     }
 
-    /// What copying an operand ahead of its round and fetching it from a map costs, sectors apart; `None` if no copies run ahead.
-    fn in_map(&self, v: Value, map: &Rc<Layout>, plan: &DotPlan, k: usize) -> Option<u64> {
-        let (load, _) = behind(self.kernel, v)?;
-        let w = self.waiting.iter().find(|w| w.load == load)?;
-        if !self.ahead[load] || self.target.copy_async.is_empty() {
-            return None;
-        }
-        let (elem, c) = (self.kernel.ty(v).elem(), &self.target.costs);
-        let [passes, _] = w.copies(&w.maps[0], elem.bytes(), self.target)?;
-        let fetched = self.fetched(map, [&plan.a, &plan.b][k], plan.factors[k] == elem, elem)?;
-        Some(u64::from(passes) * c.wavefront * self.warps() + c.barrier[0] + c.barrier[1] * self.warps() + fetched)
-    }
-
-    /// See [`Self::fetch`].
-    fn fetched(&self, map: &Rc<Layout>, layout: &Rc<Layout>, plain: bool, elem: Scalar) -> Option<u64> {
-        let key = (map.clone(), layout.clone(), elem.bytes(), plain);
-        *self.fetches.borrow_mut().entry(key).or_insert_with(|| self.fetch(map, layout, plain, elem))
-    }
-
     /// The forms of a plan: operands in registers, where they are so, or where they wait.
     fn dot(&self, i: Inst, plan: &DotPlan) -> Vec<InstLayouts> {
         let d = &self.kernel.insts[i];
@@ -193,11 +127,11 @@ impl<'a> Prices<'a> {
             }
             let maps = self.seen(d.args[k]);
             if !maps.is_empty() {
-                let waiting = self.in_map(d.args[k], &maps[0], plan, k);
                 waits[k] = maps;
-                // What waits at less than a round's latency is not fetched in the round: no layout has fewer sectors than the copies.
-                if plan.instr.is_some() && waiting.is_none_or(|c| c > self.target.costs.global_latency) {
-                    waits[k].push(l.clone());
+                if plan.instr.is_some() {
+                    waits[k].extend(self.taken(d.args[k]).then(|| l.clone()));
+                } else if let Some(own) = self.base(d.args[k]).filter(|own| !in_memory(own)) {
+                    waits[k].push(own);
                 }
                 continue;
             }
@@ -225,7 +159,7 @@ impl<'a> Prices<'a> {
     }
 
     /// Cost of a global access in a layout, per direction.
-    fn access(&self, i: Inst, layout: &Layout, is_load: bool) -> Option<u64> {
+    pub(super) fn access(&self, i: Inst, layout: &Layout, is_load: bool) -> Option<u64> {
         global_access(self.kernel, self.target, self.warps(), i, layout, is_load)
     }
 
@@ -260,8 +194,17 @@ impl<'a> Prices<'a> {
 impl Machine for Prices<'_> {
     fn anchors(&self, i: Inst) -> Vec<InstLayouts> {
         let d = &self.kernel.insts[i];
+        if let Some(w) = self.waiting.iter().find(|w| w.ring && w.load == i) {
+            let maps = w.maps.iter().map(|m| Rc::new(m.layout().clone()));
+            let layouts = self.base(d.results[0]).into_iter().chain(maps).chain(w.registers.iter().cloned());
+            return layouts.map(|l| self.all_in(i, &l)).collect();
+        }
         if self.fixed(i) {
-            return if d.op == Op::Dot { self.dots(i) } else { vec![self.plainly(i)] };
+            return match d.op {
+                Op::Dot => self.dots(i),
+                _ if d.args.iter().chain(&d.results).any(|&v| self.tile(v)) => vec![self.plainly(i)],
+                _ => Vec::new(),
+            };
         }
         let v = match d.op {
             Op::Load if !self.memory[d.results[0]] && self.maps[d.results[0]].is_none() => d.results[0],
@@ -278,6 +221,8 @@ impl Machine for Prices<'_> {
         let d = &self.kernel.insts[i];
         let shape = |v: Value| self.kernel.ty(v).shape().map(<[u32]>::to_vec);
         match d.op.info().rule {
+            // Local memory is accessed as the plain assignment says.
+            _ if d.op.is_explicit() => true,
             Rule::Dot | Rule::Atomic | Rule::GatherTile | Rule::Histogram | Rule::Sort | Rule::ArgSort => true,
             Rule::TopK | Rule::ArgTopK | Rule::ReduceBy | Rule::ScanBy | Rule::Print => true,
             // Elements that share bytes change their shape on the way.
@@ -295,6 +240,9 @@ impl Machine for Prices<'_> {
         let rule = d.op.info().rule;
         if matches!(rule, Rule::Sort | Rule::ArgSort | Rule::TopK | Rule::ArgTopK) {
             return self.sorted(i, matches!(rule, Rule::ArgSort | Rule::ArgTopK));
+        }
+        if let Some(w) = self.waiting.iter().find(|w| w.ring && w.load == i) {
+            return self.ring_price(w, result()?);
         }
         if self.fixed(i) && d.op != Op::Dot {
             return Some(1);
@@ -425,36 +373,6 @@ impl Prices<'_> {
             sum += self.fetched(map, layout, plain, elem)?;
         }
         Some(sum.max(1))
-    }
-
-    /// Fetching an operand's fragments from where it waits: by matrix loads, or by vectors, with their conflicts.
-    fn fetch(&self, map: &Rc<Layout>, layout: &Rc<Layout>, plain: bool, elem: Scalar) -> Option<u64> {
-        let c = &self.target.costs;
-        let reader = staging::Reader::of(layout, self.target.load_matrix && plain);
-        let map = SharedMap::from_layout((**map).clone()).ok()?;
-        let [passes, instructions] = staging::reads(&map, &reader, elem.bytes(), self.target).ok()?;
-        Some((u64::from(passes) * c.wavefront + u64::from(instructions) * 2 * c.alu) * self.warps())
-    }
-
-    /// A load into registers, or into the map where it waits for dots. Copies into memory run ahead of a loop's rounds, beside what lanes do: of
-    /// them only conflicts count. What goes to registers is waited for in its round.
-    fn loaded(&self, i: Inst, to: &Layout) -> Option<u64> {
-        let c = &self.target.costs;
-        let barrier = c.barrier[0] + c.barrier[1] * self.warps();
-        let Some(w) = self.waiting.iter().find(|w| w.load == i) else { return self.access(i, to, true) };
-        let ahead = self.ahead[i] && !self.target.copy_async.is_empty();
-        if !in_memory(to) {
-            return Some(self.access(i, to, true)? + if ahead { c.global_latency } else { 0 });
-        }
-        let map = SharedMap::from_layout(to.clone()).ok()?;
-        let elem = self.kernel.ty(self.kernel.insts[i].results[0]).elem();
-        let [passes, _] = w.copies(&map, elem.bytes(), self.target)?;
-        if ahead {
-            let least = staging::least(Some(w.layout()), &[], elem.bytes());
-            return Some(u64::from(passes.saturating_sub(least)) * c.wavefront * self.warps());
-        }
-        let moved = self.access(i, w.layout(), true)? + u64::from(passes) * c.wavefront * self.warps();
-        Some(moved + 2 * barrier + c.shared_latency)
     }
 
     /// A trip through shared memory, without its plan: its map has no conflicts, so the bytes say how many passes it takes; instructions are

@@ -2,8 +2,11 @@
 //!
 //! ```text
 //! Assignment (plain) ─► Problem ── tilelift_egraph::physical::solve ─► Solution ─► Assignment with forms and variants
-//!                         prices: machine.rs, folds.rs
+//!                         prices: machine.rs, memory.rs, folds.rs
 //! ```
+//!
+//! Of a kernel whose lanes copy ahead it is the program that is searched, as the compiler or its author wrote it: in which map the slots of a ring
+//! lie is a layout of what is loaded from it, and goes back to the plan.
 //!
 //! The lowering runs an instruction once per form, operands and results in its layouts, and makes the conversions of a value where the
 //! value is made. Whatever the search leaves open is done as the plain assignment says, and a value that is wanted in another layout
@@ -13,27 +16,34 @@ mod chains;
 mod estimate;
 mod folds;
 mod machine;
+mod memory;
 pub(crate) mod staging;
 
-pub use estimate::{estimate, seconds};
+pub use estimate::seconds;
+pub(crate) use estimate::{specialised, work};
 
 use crate::lane::Target;
 use crate::layout::assign::Assignment;
+use crate::layout::{MAX_REGISTERS_PER_TILE, in_memory};
 use cranelift_entity::SecondaryMap;
 use machine::Prices;
+use std::rc::Rc;
 use tilelift_egraph::physical::{Limits, Problem, Solution, Source, print, solve};
-use tilelift_ir::{Inst, Kernel, Op, Value, ValueDef, Verified};
+use tilelift_ir::layout::SharedMap;
+use tilelift_ir::{Kernel, Op, Value, ValueDef};
 use tilelift_schedule::LowerError;
-use tilelift_schedule::candidates::Candidates;
-use tilelift_schedule::plan::{LayoutChoice, LowerOptions, Plan};
+use tilelift_schedule::plan::{LayoutChoice, Plan, Schedule, fetches, needs_units, slots, staged_loads};
 
-/// The values that wait in shared memory for dots: staged loads, and other views of them.
-fn in_memory(kernel: &Kernel, staged: &SecondaryMap<Inst, bool>) -> SecondaryMap<Value, bool> {
+/// The values that wait in shared memory for dots: staged loads, tiles of rings that dots fetch, and other views of them.
+fn waiting(kernel: &Kernel, plan: &Plan) -> SecondaryMap<Value, bool> {
+    let staged = staged_loads(kernel);
+    let fetched = plan.explicit().map(|e| fetches(kernel, e).loads).unwrap_or_default();
     let mut out = SecondaryMap::with_default(false);
     kernel.walk(kernel.body, &mut |i| {
         let d = &kernel.insts[i];
         let here = match d.op {
             Op::Load => staged[i],
+            Op::LocalLoad => fetched[i],
             Op::Transpose | Op::Reshape => out[d.args[0]],
             _ => false,
         };
@@ -44,60 +54,6 @@ fn in_memory(kernel: &Kernel, staged: &SecondaryMap<Inst, bool>) -> SecondaryMap
     out
 }
 
-/// What the search says of a kernel, for people.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Chosen {
-    /// The kernel's text with a layout behind every tile, and where it is converted; of a specialised loop, with the forms of its ring as
-    /// requirements behind a list of what was considered.
-    pub text: String,
-    /// Nodes and classes of the graph.
-    pub size: [usize; 2],
-    /// Costs of the programs that came behind the chosen one, in sixteenths of a cycle.
-    pub others: Vec<u64>,
-    /// Why the plain assignment's layouts stay, as far as they do.
-    pub declined: Option<String>,
-}
-
-/// Searches the layouts of a kernel and shows them. With `reasons`, the rule behind each layout that is not the plain one is named.
-/// `None` where nothing is searched.
-///
-/// # Errors
-/// What the plan or the plain assignment refuses.
-pub fn choose(kernel: &Verified<'_>, target: &Target, options: &LowerOptions, reasons: bool) -> Result<Option<Chosen>, LowerError> {
-    let kernel: &Kernel = kernel;
-    let plan = tilelift_schedule::plan::plan(kernel, target, options)?;
-    if plan.specialised().is_some() {
-        return Ok(Some(choose_forms(kernel, target, options, plan)));
-    }
-    let plain = crate::layout::assign::assign(kernel, target, &plan)?;
-    let staged = tilelift_schedule::plan::staged_loads(kernel);
-    let search = Search::new(kernel, target, &plan, &plain, &staged);
-    let Some(found) = search.solve() else { return Ok(None) };
-    Ok(Some(Chosen { text: search.print(&found, reasons), size: found.size, others: found.others.clone(), declined: None }))
-}
-
-/// The same for a specialised loop: the candidates of its schedule, and the forms of the first as requirements in the text.
-fn choose_forms(kernel: &Kernel, target: &Target, options: &LowerOptions, plan: Plan) -> Chosen {
-    let found = Candidates::of(kernel, target, &LowerOptions { layouts: LayoutChoice::Searched, ..*options }, plan);
-    let first = found.first();
-    let shown = first.forms.written(kernel);
-    let mut text =
-        "; decisions and their prices, in cycles of a multiprocessor for an iteration of the loop, or for the epilogue:\n".to_owned();
-    text += &found.decisions(&shown, first);
-    if let Some(price) = first.price {
-        text += &format!("; cost {}", price.total() / 16);
-        text += &found.own().price.map(|p| format!(", {} as the plan decides by itself", p.total() / 16)).unwrap_or_default();
-        text += " (of a grid position, of what is decided here)\n";
-    }
-    text += &tilelift_ir::text::print(&shown);
-    let others = found.list()[1..].iter().filter_map(|c| c.price.map(|p| p.total())).collect();
-    Chosen { text, size: [0; 2], others, declined: Some(AROUND.to_owned()) }
-}
-
-/// Why what stands around a specialised loop is not searched.
-const AROUND: &str = "the loop is specialised: its operands and results have the forms below; what stands around it keeps the plain assignment's layouts, \
-                      because it runs once, on one or two warpgroups, and waits for latencies, and prices are of work";
-
 /// A problem with its machine.
 pub(crate) struct Search<'a> {
     problem: Problem<'a>,
@@ -105,15 +61,9 @@ pub(crate) struct Search<'a> {
 }
 
 impl<'a> Search<'a> {
-    /// The search for a kernel whose loops are not specialised.
-    pub fn new(
-        kernel: &'a Kernel,
-        target: &'a Target,
-        plan: &'a Plan,
-        plain: &'a Assignment,
-        staged: &SecondaryMap<Inst, bool>,
-    ) -> Search<'a> {
-        let prices = Prices::new(kernel, target, plan, plain, in_memory(kernel, staged));
+    /// The search for a kernel that [`is_searched`].
+    pub fn new(kernel: &'a Kernel, target: &'a Target, plan: &'a Plan, plain: &'a Assignment) -> Search<'a> {
+        let prices = Prices::new(kernel, target, plan, plain, waiting(kernel, plan));
         let mut pinned = SecondaryMap::with_default(false);
         plain.held.iter().for_each(|(v, l)| pinned[v] = l.is_some());
         let mut base = SecondaryMap::new();
@@ -160,4 +110,35 @@ impl<'a> Search<'a> {
     pub fn print(&self, solution: &Solution, reasons: bool) -> String {
         print(&self.problem, solution, reasons)
     }
+}
+
+/// True for a kernel whose layouts are searched: all its lanes do the same, by themselves, and its tiles are such as a lane can hold.
+pub(crate) fn is_searched(kernel: &Kernel, target: &Target, plan: &Plan) -> bool {
+    let explicit = plan.explicit().is_some();
+    // What is in flight in a unit stays where it is.
+    let alone = |op: Op| !op.is_explicit() || explicit && !needs_units(op);
+    let most = u64::from(MAX_REGISTERS_PER_TILE) * u64::from(plan.warps) * u64::from(target.lanes);
+    let read = |op: Op| matches!(op, Op::Load | Op::LocalLoad);
+    let fits = |v: &Value| kernel.ty(*v).as_tile().is_none_or(|t| t.elements() <= most);
+    plan.specialised().is_none()
+        && plan.explicit().is_none_or(|e| e.roles.is_empty())
+        && kernel.insts.values().all(|d| alone(d.op) && (read(d.op) || d.results.iter().all(fits)))
+}
+
+/// A plan with the maps in which a solution lets the slots of rings lie, where these are others than the plan's.
+///
+/// # Errors
+/// A layout that is no map of a slot.
+pub(crate) fn with_slots(kernel: &Kernel, plan: &Plan, found: &Solution) -> Result<Plan, LowerError> {
+    let Some(e) = plan.explicit() else { return Ok(plan.clone()) };
+    let mut own = (**e).clone();
+    for ring in slots(kernel, e) {
+        let Some(form) = own.forms.get_mut(&ring.root) else { continue };
+        let stays = found.forms[ring.load].iter().flat_map(|f| f.results.iter().flatten()).find(|l| in_memory(l));
+        let Some(map) = stays.map(|l| SharedMap::from_layout((**l).clone())).transpose()? else { continue };
+        if !ring.fetched || map != ring.plain(form)? {
+            form.slot = Some(ring.slot(&map)?);
+        }
+    }
+    Ok(Plan { schedule: Schedule::Explicit(Rc::new(own)), ..plan.clone() })
 }

@@ -4,17 +4,19 @@
 //! ```text
 //! copies into the tile ─► map ─► fragments: by matrix loads where they divide the access, else by vectors
 //! ```
+//!
+//! A tile lies there alone, or in a slot of a ring, into which copies run ahead.
 
 use crate::lane::Target;
 use crate::layout::assign::Assignment;
-use crate::layout::legal_width;
+use crate::layout::{legal_width, memory_type};
 use std::rc::Rc;
 use tilelift_ir::layout::{
     Axis, Layout, LayoutError, SharedMap, SharedOp, coalesced, operand_swizzle, turned_swizzle, vector_count, wavefronts,
 };
 use tilelift_ir::{Attr, Inst, Kernel, Op, Value};
 use tilelift_schedule::access::GlobalAccess;
-use tilelift_schedule::plan::Plan;
+use tilelift_schedule::plan::{BufferLayout, FetchedRing, Plan};
 use tilelift_schedule::transfers::fragments;
 
 /// Another view of the same memory.
@@ -31,12 +33,38 @@ pub(crate) struct Reader {
     layout: Rc<Layout>,
     /// Matrix loads may bring it.
     matrices: bool,
+    /// A matrix instruction takes it.
+    instruction: bool,
 }
 
 impl Reader {
     /// A reader of the tile itself.
     pub fn of(layout: &Rc<Layout>, matrices: bool) -> Reader {
-        Reader { views: Vec::new(), layout: layout.clone(), matrices }
+        Reader { views: Vec::new(), layout: layout.clone(), matrices, instruction: matrices }
+    }
+
+    /// The layout of the tile itself where the dot sees one, if views are renaming.
+    fn behind(&self, seen: &Rc<Layout>, shape: &[u32]) -> Option<Rc<Layout>> {
+        let mut shapes = vec![shape.to_vec()];
+        for view in &self.views {
+            let last = shapes.last()?;
+            let next = match view {
+                View::Transpose(p) => p.iter().map(|&d| last.get(d).copied()).collect::<Option<Vec<u32>>>()?,
+                View::Reshape(s) => s.clone(),
+            };
+            shapes.push(next);
+        }
+        self.views.iter().zip(&shapes).rev().try_fold(seen.clone(), |l, (view, before)| {
+            let l = match view {
+                View::Transpose(p) => {
+                    let mut back = vec![0; p.len()];
+                    p.iter().enumerate().for_each(|(k, &d)| back[d] = k);
+                    l.transpose(&back)
+                }
+                View::Reshape(_) => l.reshape(before),
+            };
+            l.ok().map(Rc::new)
+        })
     }
 
     /// The map as the dot sees it.
@@ -64,7 +92,8 @@ pub(crate) fn readers(kernel: &Kernel, target: &Target, assigned: &Assignment, v
                     for (k, layout) in [(0, &plan.a), (1, &plan.b)] {
                         if d.args[k] == v {
                             let matrices = target.load_matrix && plan.instr.is_some() && plan.factors[k] == elem;
-                            out.push(Reader { views: views.clone(), layout: layout.clone(), matrices });
+                            let instruction = plan.instr.is_some();
+                            out.push(Reader { views: views.clone(), layout: layout.clone(), matrices, instruction });
                         }
                     }
                     continue;
@@ -154,35 +183,83 @@ pub(crate) fn least(writer: Option<&Layout>, readers: &[Reader], elem: u32) -> u
     readers.iter().fold(writer.map_or(0, passes), |sum, r| sum + passes(&r.layout))
 }
 
-/// A load that may wait in shared memory: how lanes copy it, and the maps to choose from.
+/// A load that waits in shared memory: how lanes copy its tile there, and the maps to choose from. It is one of global memory, which copies as it
+/// runs, or one of a ring, into which copies were begun before.
 pub(crate) struct Waiting {
     pub load: Inst,
     /// What lanes copy, and bytes of a vector.
     writer: (Layout, u32),
-    /// The plain swizzle, then those that suit a reader better.
+    /// The map in the plain assignment; of a ring from which products do not fetch there, that of the buffer as far as it is one.
+    pub plain: SharedMap,
+    /// The plain map, if the tile waits there, then those that suit a reader better.
     pub maps: Vec<SharedMap>,
+    /// Registers in which dots would take the tile of a ring, where that may be worth it.
+    pub registers: Vec<Rc<Layout>>,
+    /// Its tile is there, in a ring, as others have begun to copy it.
+    pub ring: bool,
+    /// It stays in memory in the plain assignment, until dots fetch from it.
+    pub stays: bool,
 }
 
 /// Maps of one load that are looked at.
 const MAPS: usize = 3;
 
 impl Waiting {
-    /// A load that is staged in the plain assignment.
+    /// A load of global memory that is staged in the plain assignment.
     ///
     /// # Errors
     /// A tile that has no plain map.
     pub fn of(kernel: &Kernel, target: &Target, plan: &Plan, plain: &Assignment, load: Inst) -> Result<Waiting, LayoutError> {
-        let access = GlobalAccess::of(kernel, load);
-        let (elem, v) = (access.view.elem, kernel.insts[load].results[0]);
-        let (bytes, order) = (elem.bytes(), access.order());
+        let (writer, fast) = copied(kernel, target, plan, load, kernel.ty(kernel.insts[load].results[0]).shape().unwrap_or(&[]))?;
+        let bytes = GlobalAccess::of(kernel, load).view.elem.bytes();
+        let map = operand_swizzle(writer.0.shape(), bytes, fast)?;
+        let out = Waiting { load, writer, plain: map.clone(), maps: vec![map], registers: Vec::new(), ring: false, stays: true };
+        out.with_maps(kernel, target, plain, (bytes, fast))
+    }
+
+    /// A load that fetches from a ring.
+    ///
+    /// # Errors
+    /// A slot that has no plain map.
+    pub fn of_ring(
+        kernel: &Kernel,
+        target: &Target,
+        plan: &Plan,
+        plain: &Assignment,
+        (ring, form): (&FetchedRing, &BufferLayout),
+    ) -> Result<Waiting, LayoutError> {
+        let (writer, fast) = copied(kernel, target, plan, ring.copies[0], &ring.shape)?;
+        let writer = (writer.0.transpose(&ring.seen)?, writer.1);
+        let fast = ring.seen.iter().position(|&of| of == fast).unwrap_or(0);
+        let map = ring.plain(form)?;
+        let maps = ring.fetched.then(|| map.clone()).into_iter().collect();
+        let out = Waiting { load: ring.load, writer, plain: map, maps, registers: Vec::new(), ring: true, stays: ring.fetched };
+        out.with_maps(kernel, target, plain, (form.size, fast))
+    }
+
+    /// With the maps that suit its readers, and the registers that these would take.
+    fn with_maps(
+        mut self,
+        kernel: &Kernel,
+        target: &Target,
+        plain: &Assignment,
+        (bytes, fast): (u32, usize),
+    ) -> Result<Waiting, LayoutError> {
+        let v = kernel.insts[self.load].results[0];
         let shape = kernel.ty(v).shape().unwrap_or(&[]);
-        let vec = legal_width(access.vector_elements(target.vector_bytes), elem);
-        let layout = coalesced(shape, bytes, &order, vec, target.lanes, plan.warps)?;
-        let mut maps = vec![operand_swizzle(shape, bytes, order[0])?];
+        let (layout, vec) = self.writer.clone();
         let mut add = |readers: &[Reader]| -> Result<(), LayoutError> {
-            let (map, _) = choose(shape, bytes, order[0], Some((&layout, vec * bytes)), readers, target)?;
-            if maps.len() < MAPS && !maps.contains(&map) {
-                maps.push(map);
+            let (map, _) = choose(shape, bytes, fast, Some((&layout, vec)), readers, target)?;
+            // Of copies that run ahead all have to, in every map.
+            let copies = |map: &SharedMap| {
+                let columns = map.columns_from(&layout)?;
+                Ok(target.copy_async.contains(&(vector_count(&columns, bytes, vec, layout.free_mask(Axis::Reg))[0] * bytes)))
+            };
+            if self.ring && copies(&self.plain)? && !copies(&map)? {
+                return Ok(());
+            }
+            if self.maps.len() < MAPS && !self.maps.contains(&map) {
+                self.maps.push(map);
             }
             Ok(())
         };
@@ -190,14 +267,27 @@ impl Waiting {
         add(&all)?;
         // What suits a dot whose operand has k in another order.
         let mut seen: Vec<&Rc<Layout>> = all.iter().map(|r| &r.layout).collect();
-        for l in plain.dots.values().flatten().flat_map(|p| &p.others).flat_map(|p| [&p.a, &p.b]) {
+        let others = || plain.dots.values().flatten().flat_map(|p| &p.others).flat_map(|p| [&p.a, &p.b]);
+        for l in others() {
             let Some(r) = all.iter().find(|r| r.layout.shape() == l.shape()) else { continue };
             if !seen.contains(&l) {
                 add(&[Reader { layout: l.clone(), ..r.clone() }])?;
                 seen.push(l);
             }
         }
-        Ok(Waiting { load, writer: (layout, vec * bytes), maps })
+        // One dot fetches as it goes. What several read may be fetched once, and what is in registers as it is stays there.
+        let once = self.ring && (all.len() > 1 || !self.stays);
+        for r in all.iter().filter(|_| once) {
+            let same = others().filter(|l| l.shape() == r.layout.shape());
+            for l in std::iter::once(&r.layout).chain(same) {
+                if let Some(l) = r.behind(l, shape).filter(|_| r.instruction)
+                    && !self.registers.contains(&l)
+                {
+                    self.registers.push(l);
+                }
+            }
+        }
+        Ok(self)
     }
 
     /// Passes and instructions of one warp that copies the tile into a map.
@@ -209,6 +299,15 @@ impl Waiting {
     pub fn layout(&self) -> &Layout {
         &self.writer.0
     }
+}
+
+/// How lanes copy a tile from global memory: the layout, the bytes of a vector, and the dimension along which these run.
+fn copied(kernel: &Kernel, target: &Target, plan: &Plan, copy: Inst, shape: &[u32]) -> Result<((Layout, u32), usize), LayoutError> {
+    let access = GlobalAccess::of(kernel, copy);
+    let (bytes, order) = (access.view.elem.bytes(), access.order());
+    let vec = legal_width(access.vector_elements(target.vector_bytes), memory_type(access.view.elem));
+    let layout = coalesced(shape, bytes, &order, vec, target.lanes, plan.warps)?;
+    Ok(((layout, vec * bytes), order[0]))
 }
 
 #[cfg(test)]

@@ -7,7 +7,7 @@
 
 use super::super::Lower;
 use super::super::elementwise::Coords;
-use super::super::shared::representative;
+use super::super::shared::{SharedPoints, representative};
 use super::super::stage::Staged;
 use super::super::vectors::to_words;
 use super::local::Local;
@@ -16,7 +16,7 @@ use crate::layout::{legal_width, memory_type};
 use cranelift_entity::SecondaryMap;
 use std::collections::BTreeMap;
 use std::rc::Rc;
-use tilelift_ir::layout::{AccessColumns, Axis, Layout, coalesced, operand_swizzle, vectors_without};
+use tilelift_ir::layout::{AccessColumns, Axis, Layout, SharedOp, coalesced, operand_swizzle, vectors_without};
 use tilelift_ir::{Inst, Kernel, Op};
 use tilelift_schedule::LowerError;
 use tilelift_schedule::access::GlobalAccess;
@@ -69,10 +69,37 @@ pub(in super::super) enum Late {
     Commit,
 }
 
+/// Where the registers of a layout lie in local memory: by the rows of its buffer, or by the map of a slot, in bytes.
+pub(super) enum Lies<'a> {
+    Rows(Coords),
+    Mapped(SharedPoints<'a>),
+}
+
+impl<'a> Lies<'a> {
+    /// Those of a handle.
+    pub(super) fn new(b: &mut LaneBuilder, local: &Local, slot: Option<&'a AccessColumns>, layout: &Layout) -> Lies<'a> {
+        match slot {
+            Some(columns) => Lies::Mapped(SharedPoints::new(b, columns, local.base)),
+            None => Lies::Rows(Coords::new(b, layout)),
+        }
+    }
+
+    /// Address and offset of a register's element.
+    pub(super) fn at(&self, b: &mut LaneBuilder, local: &Local, layout: &Layout, reg: u32) -> Result<(LVal, i32), LowerError> {
+        match self {
+            Lies::Rows(coords) => local.at(b, coords, &layout.reg_coord(reg)),
+            Lies::Mapped(points) => Ok(points.at(b, reg)),
+        }
+    }
+}
+
 impl Local {
     /// The slot as products fetch it.
     pub(super) fn staged(&self) -> Result<Staged, LowerError> {
         let form = &self.form;
+        if let Some(map) = form.seen(&self.parts) {
+            return Ok(Staged { map, base: self.base, alloc: self.alloc });
+        }
         let panels = form.panels.ok_or(NotAddressed::Slot)?;
         let mut order: Vec<usize> = (0..self.parts.len()).collect();
         order.sort_by_key(|&k| self.parts[k].of);
@@ -129,8 +156,11 @@ impl Lower<'_> {
         let layout = Rc::new(coalesced(&shape, bytes, &order, vec, self.target.lanes, self.plan.warps)?);
         let columns = AccessColumns::global(&layout, &order)?;
         // A vector must be one in both memories.
+        let slot = local.form.seen(&local.parts).map(|map| map.columns_from(&layout)).transpose()?;
         let most = if local.contiguous() == order.first().copied() { (vec * bytes).min(local.vector_bytes()) } else { bytes };
-        let vectors = vectors_without(&columns, bytes, most, layout.free_mask(Axis::Reg));
+        let most =
+            if slot.is_some() { vectors_without(&columns, bytes, vec * bytes, layout.free_mask(Axis::Reg)).width * bytes } else { most };
+        let vectors = vectors_without(slot.as_ref().unwrap_or(&columns), bytes, most, layout.free_mask(Axis::Reg));
         let size = vectors.width * bytes;
         let once = layout.free_mask(Axis::Lane) | layout.free_mask(Axis::Warp) == 0;
         let other = kernel.operand(i, "other").first().map(|&v| self.scalar(v)).transpose()?;
@@ -139,16 +169,25 @@ impl Lower<'_> {
         let t = self.task_mut()?;
         t.met = false;
         t.traces.stored |= plain;
+        let slot = slot.map(|columns| columns.scaled(bytes)).transpose()?;
         if plain {
-            return self.copy_through_registers(b, (i, access), indices, local, (&layout, &vectors.groups, other));
+            return self.copy_through_registers(b, (i, access), indices, (local, slot.as_ref()), (&layout, &vectors.groups, other));
         }
         self.order_access(b, access.view_value, false, &layout, indices);
         let points = self.points(b, access, indices, &layout)?;
-        let coords = Coords::new(b, &layout);
+        let lies = Lies::new(b, local, slot.as_ref(), &layout);
+        // Where the buffer's own order is a map of a slot, it says what the banks do.
+        let banks = match &slot {
+            Some(columns) => Some(columns.clone()),
+            None => local.staged().ok().and_then(|s| s.map.columns_from(&layout).ok()?.scaled(bytes).ok()),
+        };
         for group in &vectors.groups {
             let (global, global_offset, guard) = self.point(b, &points, &layout, group[0]);
-            let shared = local.at(b, &coords, &layout.reg_coord(group[0]))?;
+            let shared = lies.at(b, local, &layout, group[0])?;
             b.meter.global(&columns, bytes, vectors.width, self.plan.warps);
+            if let Some(banks) = &banks {
+                b.meter.shared(banks, size, SharedOp::Store, 0, self.plan.warps);
+            }
             b.copy_async(local.alloc, shared, (global, global_offset), size, guard);
         }
         Ok(())
@@ -160,16 +199,16 @@ impl Lower<'_> {
         b: &mut LaneBuilder,
         (i, access): (Inst, GlobalAccess<'_>),
         indices: &[LVal],
-        local: &Local,
+        (local, slot): (&Local, Option<&AccessColumns>),
         (layout, groups, other): (&Rc<Layout>, &[Vec<u32>], Option<LVal>),
     ) -> Result<(), LowerError> {
         let elem = access.view.elem;
         let cache = self.cache_hint(i);
         let regs = self.load_regs(b, access, indices, layout, (other, None), cache)?;
         let guard = representative(b, layout.free_mask(Axis::Lane), layout.free_mask(Axis::Warp));
-        let coords = Coords::new(b, layout);
+        let lies = Lies::new(b, local, slot, layout);
         for part in groups.iter().flat_map(|g| g.chunks(legal_width(g.len() as u32, memory_type(elem)) as usize)) {
-            let (addr, offset) = local.at(b, &coords, &layout.reg_coord(part[0]))?;
+            let (addr, offset) = lies.at(b, local, layout, part[0])?;
             let elems: Vec<LVal> = part.iter().map(|&r| regs[r as usize]).collect();
             let words = to_words(b, &elems, elem);
             b.store_shared(words, local.alloc, addr, offset, guard);

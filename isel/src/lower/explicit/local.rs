@@ -9,6 +9,7 @@ use super::super::elementwise::Coords;
 use super::super::shared::representative;
 use super::super::vectors::{from_words, to_words, word_types};
 use super::super::{Lower, ValueLocation, sizes};
+use super::lanes::Lies;
 use super::{Reads, allocation, handle};
 use crate::lane::{AllocId, BinOp, LVal, LaneBuilder, Place, Unit};
 use crate::layout::{legal_width, memory_type};
@@ -65,6 +66,9 @@ impl Local {
     /// Address and offset of the element at the lanes' coordinates and a register's.
     pub(super) fn at(&self, b: &mut LaneBuilder, coords: &Coords, c: &[u32]) -> Result<(LVal, i32), LowerError> {
         let form = &self.form;
+        if form.slot.is_some() {
+            return Err(NotAddressed::Slot.into());
+        }
         let Some(panels) = form.panels else {
             let mut addr = None;
             let mut offset = 0;
@@ -167,11 +171,16 @@ impl Local {
     }
 }
 
-/// The registers of each access of a handle in a layout.
-fn groups(local: &Local, layout: &Layout, elem: Scalar) -> Result<Vec<Vec<u32>>, LowerError> {
-    let columns = AccessColumns::global(layout, &local.order())?;
-    let most = if local.contiguous().is_some() { local.vector_bytes() } else { elem.bytes() };
-    let vectors = vectors_without(&columns, elem.bytes(), most, layout.free_mask(Axis::Reg));
+/// The registers of each access of a handle in a layout; of a slot with a map of its own, whose columns are given.
+fn groups(local: &Local, slot: Option<&AccessColumns>, layout: &Layout, elem: Scalar) -> Result<Vec<Vec<u32>>, LowerError> {
+    let free = layout.free_mask(Axis::Reg);
+    let vectors = match slot {
+        Some(columns) => vectors_without(columns, elem.bytes(), WIDEST, free),
+        None => {
+            let most = if local.contiguous().is_some() { local.vector_bytes() } else { elem.bytes() };
+            vectors_without(&AccessColumns::global(layout, &local.order())?, elem.bytes(), most, free)
+        }
+    };
     let legal = |g: &Vec<u32>| g.chunks(legal_width(g.len() as u32, memory_type(elem)) as usize).map(<[u32]>::to_vec).collect::<Vec<_>>();
     Ok(vectors.groups.iter().flat_map(legal).collect())
 }
@@ -323,21 +332,24 @@ impl Lower<'_> {
     pub(super) fn local_load(&mut self, b: &mut LaneBuilder, i: Inst) -> Result<(), LowerError> {
         let d = &self.kernel.insts[i];
         let (result, local) = (d.results[0], self.local(d.args[0])?);
-        if self.task()?.fetches.loads[i] {
+        if super::super::is_fetched(&self.task()?.fetches, self.running.as_ref(), i) {
             let staged = local.staged()?;
             self.values[result] = Some(ValueLocation::Staged(Rc::new(staged)));
             return Ok(());
         }
         let layout = self.layout_of(result)?;
         let elem = self.kernel.ty(result).elem();
-        let out = match self.load_by_matrices(b, &local, &layout, elem)? {
+        let slot = local.form.seen(&local.parts).map(|map| map.columns_from(&layout)).transpose()?;
+        let parts = groups(&local, slot.as_ref(), &layout, elem);
+        let slot = slot.map(|columns| columns.scaled(elem.bytes())).transpose()?;
+        let out = match if slot.is_some() { None } else { self.load_by_matrices(b, &local, &layout, elem)? } {
             Some(out) => out,
             None => {
-                let coords = Coords::new(b, &layout);
+                let lies = Lies::new(b, &local, slot.as_ref(), &layout);
                 let mut out = vec![None; layout.size(Axis::Reg) as usize];
-                for part in groups(&local, &layout, elem)? {
+                for part in parts? {
                     let n = part.len() as u32;
-                    let (addr, offset) = local.at(b, &coords, &layout.reg_coord(part[0]))?;
+                    let (addr, offset) = lies.at(b, &local, &layout, part[0])?;
                     let words = b.load_shared(&word_types(n, elem), local.alloc, addr, offset);
                     part.iter().zip(from_words(b, &words, elem, n)).for_each(|(&r, e)| out[r as usize] = Some(e));
                 }
@@ -368,7 +380,7 @@ impl Lower<'_> {
         if !self.store_by_matrices(b, &local, &tile, elem)? {
             let guard = representative(b, layout.free_mask(Axis::Lane), layout.free_mask(Axis::Warp));
             let coords = Coords::new(b, &layout);
-            for part in groups(&local, &layout, elem)? {
+            for part in groups(&local, None, &layout, elem)? {
                 let (addr, offset) = local.at(b, &coords, &layout.reg_coord(part[0]))?;
                 let elems: Vec<LVal> = part.iter().map(|&r| tile.regs[r as usize]).collect();
                 let words = to_words(b, &elems, elem);
@@ -395,7 +407,7 @@ impl Lower<'_> {
         let elem = self.kernel.ty(d.results[0]).elem();
         let coords = Coords::new(b, &layout);
         let mut out: Vec<Option<LVal>> = vec![None; layout.size(Axis::Reg) as usize];
-        for part in groups(&local, &layout, elem)? {
+        for part in groups(&local, None, &layout, elem)? {
             let n = part.len() as u32;
             let (addr, offset) = local.at(b, &coords, &layout.reg_coord(part[0]))?;
             let words = b.remote_load(&word_types(n, elem), Place { addr, offset });
@@ -424,7 +436,7 @@ impl Lower<'_> {
             None => None,
         };
         let coords = Coords::new(b, &layout);
-        for part in groups(&local, &layout, elem)? {
+        for part in groups(&local, None, &layout, elem)? {
             let (addr, offset) = local.at(b, &coords, &layout.reg_coord(part[0]))?;
             let elems: Vec<LVal> = part.iter().map(|&r| tile.regs[r as usize]).collect();
             let srcs = to_words(b, &elems, elem);

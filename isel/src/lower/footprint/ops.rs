@@ -3,14 +3,15 @@
 use super::super::indexed::{first_copies, plain_copies};
 use super::super::reduce::{exchanges, spread_layout};
 use super::super::scan::scan_exchanges;
+use super::super::stage::{load_map, tile_map};
 use super::super::{dim_of, rearrange, sizes};
 use super::walk::{At, Refused, Walk, Walked};
 use crate::lane::LTy;
 use crate::layout::assign::scattered_layout;
 use crate::layout::packed::{bytes_of, halves_of};
-use crate::layout::{memory_type, owners};
+use crate::layout::{legal_width, memory_type, owners};
 use std::rc::Rc;
-use tilelift_ir::layout::{Axis, operand_swizzle};
+use tilelift_ir::layout::{Axis, Layout, coalesced};
 use tilelift_ir::reduce::reduce_order;
 use tilelift_ir::{Attr, Inst, Op, Scalar, Value};
 use tilelift_schedule::access::{GlobalAccess, access_layout_for};
@@ -160,15 +161,21 @@ impl Walk<'_> {
         let access = GlobalAccess::of(self.kernel, i);
         if self.staged[i] {
             let shape = self.kernel.ty(result).shape().ok_or(Refused)?;
-            let bytes = access.view.elem.bytes();
-            let map = operand_swizzle(shape, bytes, access.order()[0])?;
+            let (bytes, order) = (access.view.elem.bytes(), access.order());
+            let vec = legal_width(access.vector_elements(self.target.vector_bytes), access.view.elem);
+            let layout = coalesced(shape, bytes, &order, vec, self.target.lanes, self.plan.warps)?;
+            let map = load_map((self.kernel, self.target, self.assigned), i, order[0], (&layout, vec * bytes))?;
             let piece = self.take(u64::from(map.elements()) * u64::from(bytes), "operand");
             self.values[result] = Some(At::Staged(Some(piece)));
             return Ok(());
         }
         let want = self.layout_of(result)?;
         if access.packed {
-            let bytes = access_layout_for(self.target, self.plan.warps, &access, &Rc::new(bytes_of(&want)?), Scalar::I8, true)?;
+            let want = Rc::new(bytes_of(&want)?);
+            let bytes = match self.searched() {
+                true => want,
+                false => access_layout_for(self.target, self.plan.warps, &access, &want, Scalar::I8, true)?,
+            };
             let whole = Rc::new(halves_of(&bytes)?.0);
             if let Some(m) = access.mask {
                 self.tile(m, &whole)?;
@@ -177,7 +184,11 @@ impl Walk<'_> {
             return Ok(());
         }
         let elem = access.view.elem;
-        let layout = if self.direct { want } else { access_layout_for(self.target, self.plan.warps, &access, &want, elem, true)? };
+        let layout = if self.direct || self.searched() {
+            want
+        } else {
+            access_layout_for(self.target, self.plan.warps, &access, &want, elem, true)?
+        };
         if let Some(m) = access.mask {
             self.tile(m, &layout)?;
         }
@@ -193,7 +204,10 @@ impl Walk<'_> {
             Some(At::Scalar | At::Staged(_)) | None => self.layout_of(value)?,
         };
         let held = if access.packed { Rc::new(bytes_of(&held)?) } else { held };
-        let layout = access_layout_for(self.target, self.plan.warps, &access, &held, access.view.elem, false)?;
+        let layout = match self.searched() && !access.packed {
+            true => self.layout_of(value)?,
+            false => access_layout_for(self.target, self.plan.warps, &access, &held, access.view.elem, false)?,
+        };
         if access.packed {
             return self.tile(value, &Rc::new(halves_of(&layout)?.0));
         }
@@ -253,15 +267,15 @@ impl Walk<'_> {
                 (false, None) => {
                     let own = self.own_tile(v)?;
                     if n == 0 || v != d.args[0] {
-                        staged.push(self.staged_operand(own.shape(), v)?);
+                        staged.push(self.staged_operand(&own, v, layout)?);
                     }
                 }
             }
         }
         if batch && plan.instr.is_none() {
             for _ in 0..plan.whole.shape()[0] {
-                let left = self.staged_operand(plan.a.shape(), d.args[0])?;
-                self.staged_operand(plan.b.shape(), d.args[1])?;
+                let left = self.staged_operand(&plan.a, d.args[0], &plan.a)?;
+                self.staged_operand(&plan.b, d.args[1], &plan.b)?;
                 self.touch(Some(left));
             }
         }
@@ -270,9 +284,10 @@ impl Walk<'_> {
         Ok(())
     }
 
-    fn staged_operand(&mut self, shape: &[u32], v: Value) -> Walked<usize> {
+    /// A tile in registers on its way to shared memory, where lanes read it in a layout.
+    fn staged_operand(&mut self, layout: &Layout, v: Value, reader: &Rc<Layout>) -> Walked<usize> {
         let bytes = self.kernel.ty(v).elem().bytes();
-        let map = operand_swizzle(shape, bytes, shape.len() - 1)?;
+        let map = tile_map(self.target, self.assigned, layout, bytes, reader)?;
         Ok(self.take(u64::from(map.elements()) * u64::from(bytes), "operand"))
     }
 

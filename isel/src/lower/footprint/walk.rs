@@ -1,7 +1,7 @@
-//! The walk through a kernel with explicit control, with layouts for values: the lowering's way through each op, without what it writes.
+//! The walk through a kernel, with layouts for values: the lowering's way through each op, without what it writes.
 
 use super::super::explicit::{last_uses, loads_at_use};
-use super::super::{sizes, sort, staged_of};
+use super::super::{is_fetched, sizes, sort, staged_of};
 use super::Piece;
 use crate::hash::Map;
 use crate::lane::Life;
@@ -10,6 +10,7 @@ use crate::layout::assign::Assignment;
 use crate::layout::memory_type;
 use cranelift_entity::SecondaryMap;
 use std::rc::Rc;
+use tilelift_egraph::physical::{InstLayouts, Source};
 use tilelift_ir::layout::{Conversion, Layout, plan_conversion};
 use tilelift_ir::{Attr, Inst, Kernel, Loc, Op, Region, Scalar, Type, Value};
 use tilelift_schedule::plan::{Explicit, Fetches, Locals, Plan, fetches, is_panels, tasks};
@@ -30,7 +31,7 @@ pub(super) struct Walk<'a> {
     pub target: &'a Target,
     /// The plan, with the warps of the task that is walked through.
     pub plan: Plan,
-    pub explicit: Rc<Explicit>,
+    pub explicit: Option<Rc<Explicit>>,
     pub assigned: &'a Assignment,
     /// Loads that go to shared memory for dots.
     pub staged: SecondaryMap<Inst, bool>,
@@ -38,6 +39,8 @@ pub(super) struct Walk<'a> {
     /// Who uses which buffer.
     locals: Locals,
     pub direct: bool,
+    /// The instruction that is looked at, and the form in which it runs, where layouts were searched.
+    running: Option<(Inst, InstLayouts)>,
     pub values: SecondaryMap<Value, Option<At>>,
     /// Conversions done, with the block they were done in.
     pub variants: Map<Value, Vec<(Rc<Layout>, u32)>>,
@@ -66,22 +69,17 @@ pub(super) type Walked<T = ()> = Result<T, Refused>;
 
 impl<'a> Walk<'a> {
     /// In front of the kernel.
-    pub fn of(
-        kernel: &'a Kernel,
-        target: &'a Target,
-        plan: &Plan,
-        explicit: &Rc<Explicit>,
-        assigned: &'a Assignment,
-        direct: bool,
-    ) -> Walk<'a> {
+    pub fn of(kernel: &'a Kernel, target: &'a Target, plan: &Plan, assigned: &'a Assignment, direct: bool) -> Walk<'a> {
+        let explicit = plan.explicit().cloned();
         Walk {
             kernel,
             target,
-            plan: Plan { warps: explicit.front, ..plan.clone() },
-            explicit: explicit.clone(),
+            plan: Plan { warps: explicit.as_ref().map_or(plan.warps, |e| e.front), ..plan.clone() },
+            fetches: explicit.as_ref().map(|e| fetches(kernel, e)).unwrap_or_default(),
+            explicit,
+            running: None,
             assigned,
             staged: staged_of(kernel, assigned),
-            fetches: fetches(kernel, explicit),
             locals: Locals::of(kernel),
             direct,
             values: SecondaryMap::new(),
@@ -108,7 +106,7 @@ impl<'a> Walk<'a> {
         }
         let (outer, direct) = (self.values.clone(), self.direct);
         let explicit = self.explicit.clone();
-        for role in &explicit.roles {
+        for role in explicit.iter().flat_map(|e| &e.roles) {
             self.values = outer.clone();
             self.variants.clear();
             self.plan.warps = role.warps[1];
@@ -163,7 +161,10 @@ impl<'a> Walk<'a> {
                     self.touch(Some(same));
                     Some(same)
                 }
-                None => sizes::buffer(&self.explicit, &self.locals, i).map(|(bytes, align)| self.make(bytes, align, "buffer")),
+                None => {
+                    let size = self.explicit.as_ref().and_then(|e| sizes::buffer(e, &self.locals, i));
+                    size.map(|(bytes, align)| self.make(bytes, align, "buffer"))
+                }
             },
         };
         if let Some(n) = made {
@@ -184,7 +185,12 @@ impl<'a> Walk<'a> {
     }
 
     pub fn layout_of(&self, v: Value) -> Walked<Rc<Layout>> {
-        self.assigned.layout(v).cloned().ok_or(Refused)
+        let d = |i: Inst| &self.kernel.insts[i];
+        let form = self.running.as_ref().and_then(|(i, form)| {
+            let result = d(*i).results.iter().position(|&r| r == v).and_then(|k| form.results[k].as_ref());
+            result.or_else(|| d(*i).args.iter().position(|&a| a == v).and_then(|k| form.operands[k].as_ref()))
+        });
+        form.or_else(|| self.assigned.layout(v)).cloned().ok_or(Refused)
     }
 
     pub fn held(&self, v: Value) -> Walked<Rc<Layout>> {
@@ -208,7 +214,6 @@ impl<'a> Walk<'a> {
     /// A tile is wanted in a layout.
     pub fn tile(&mut self, v: Value, want: &Rc<Layout>) -> Walked {
         let held = self.held(v)?;
-        let block = self.open.last().copied().unwrap_or(0);
         let known = |list: &Vec<(Rc<Layout>, u32)>| list.iter().any(|(l, at)| l == want && self.open.contains(at));
         if held == *want || self.variants.get(&v).is_some_and(known) {
             return Ok(());
@@ -217,7 +222,7 @@ impl<'a> Walk<'a> {
         if !born {
             self.convert(&held, want, self.kernel.ty(v).elem())?;
         }
-        self.variants.entry(v).or_default().push((want.clone(), block));
+        self.keep(v, want.clone());
         Ok(())
     }
 
@@ -242,7 +247,55 @@ impl<'a> Walk<'a> {
 
     pub fn inst(&mut self, i: Inst) -> Walked {
         let around = std::mem::replace(&mut self.loc, self.kernel.locs[i]);
-        self.inst_once(i)?;
+        let forms = self.assigned.forms[i].clone();
+        if forms.is_empty() {
+            self.inst_once(i)?;
+            self.hold(i)?;
+        }
+        let results = &self.kernel.insts[i].results;
+        let mut first = Vec::new();
+        for (n, form) in forms.iter().enumerate() {
+            self.running = Some((i, form.clone()));
+            let done = self.inst_once(i);
+            self.running = None;
+            done?;
+            self.hold(i)?;
+            if n == 0 {
+                first = results.iter().map(|&v| self.values[v].clone()).collect();
+                continue;
+            }
+            for (&v, first) in results.iter().zip(&first) {
+                if let Some(At::Tile(l)) = std::mem::replace(&mut self.values[v], first.clone()) {
+                    self.keep(v, l);
+                }
+            }
+        }
+        self.convert_all(results)?;
+        self.loc = around;
+        Ok(())
+    }
+
+    /// The conversions of values that have just come to be.
+    fn convert_all(&mut self, values: &[Value]) -> Walked {
+        for &v in values {
+            let list = self.assigned.variants[v].clone();
+            for x in list.iter() {
+                let Source::Convert(from) = x.source else { continue };
+                self.tile(v, &list[from].layout)?;
+                self.convert(&list[from].layout, &x.layout, self.kernel.ty(v).elem())?;
+                self.keep(v, x.layout.clone());
+            }
+        }
+        Ok(())
+    }
+
+    /// True if the layouts of the instruction that is looked at were searched.
+    pub fn searched(&self) -> bool {
+        self.running.is_some()
+    }
+
+    /// Brings values that a requirement holds into its layout.
+    fn hold(&mut self, i: Inst) -> Walked {
         for &v in &self.kernel.insts[i].results {
             if let (Some(want), Some(At::Tile(l))) = (self.assigned.held[v].clone(), self.values[v].clone())
                 && l != want
@@ -251,8 +304,13 @@ impl<'a> Walk<'a> {
                 self.set(v, want);
             }
         }
-        self.loc = around;
         Ok(())
+    }
+
+    /// A tile is there in a further layout while its block is open.
+    fn keep(&mut self, v: Value, layout: Rc<Layout>) {
+        let block = self.open.last().copied().unwrap_or(0);
+        self.variants.entry(v).or_default().push((layout, block));
     }
 
     /// All tiles among values, wanted in one layout.
@@ -348,6 +406,7 @@ impl<'a> Walk<'a> {
                     for r in [test, run] {
                         w.in_block(|w| {
                             kernel.regions[r].params.iter().try_for_each(|&v| w.set_own(v))?;
+                            w.convert_all(&kernel.regions[r].params)?;
                             w.region(r)?;
                             if r == run { w.wanted(kernel.yields(r), &kernel.regions[run].params) } else { Ok(()) }
                         })?;
@@ -371,7 +430,7 @@ impl<'a> Walk<'a> {
                 self.buffer(i);
                 self.set_own(result()?)?;
             }
-            Op::LocalLoad if self.fetches.loads[i] => self.values[result()?] = Some(At::Staged(None)),
+            Op::LocalLoad if is_fetched(&self.fetches, self.running.as_ref(), i) => self.values[result()?] = Some(At::Staged(None)),
             Op::LocalStore => drop(self.own_tile(d.args[1])?),
             Op::RemoteStore | Op::RemoteStoreAsync => drop(self.own_tile(d.args[2])?),
             Op::AsyncDot => self.async_dot(i)?,
@@ -411,6 +470,7 @@ impl<'a> Walk<'a> {
         self.wanted(init, params)?;
         self.in_loop(|w| {
             params.iter().try_for_each(|&v| w.set_own(v))?;
+            w.convert_all(params)?;
             body(w)
         })?;
         results.iter().zip(params).try_for_each(|(&v, &p)| match self.is_tile(v) {

@@ -1,0 +1,104 @@
+//! Rings whose slots may lie in any map: lanes copy into them, one load fetches from them for products, and nobody else looks at them.
+//!
+//! ```text
+//! copy_async ─► slot ─► local_load ─► dot, dot, …       whoever fills and whoever fetches are known: a map is their affair alone
+//! ```
+//!
+//! That is so of rings that the compiler writes and of those that authors write: it follows from who uses the buffer.
+
+use super::buffers::{allocation, handle};
+use super::lanes::read_by_products;
+use super::locals::Locals;
+use super::{BufferLayout, Explicit};
+use std::rc::Rc;
+use tilelift_ir::layout::{LayoutError, SharedMap, operand_swizzle, panel_swizzle};
+use tilelift_ir::{Attr, Inst, Kernel, Op};
+
+/// A ring that lanes fill and one load fetches from.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct FetchedRing {
+    /// Its allocation.
+    pub root: Inst,
+    /// The load.
+    pub load: Inst,
+    /// The copies, in program order; one at least.
+    pub copies: Vec<Inst>,
+    /// Extents of a slot.
+    pub shape: Vec<u32>,
+    /// Dimension of a slot for each of the loaded tile.
+    pub seen: Vec<usize>,
+    /// The products fetch from it as its buffer lies without a map of its own.
+    pub fetched: bool,
+}
+
+impl FetchedRing {
+    /// The map of a slot where no other one is chosen, as the load sees it; for pricing alone where products do not fetch from it.
+    ///
+    /// # Errors
+    /// A slot that has no such map.
+    pub fn plain(&self, form: &BufferLayout) -> Result<SharedMap, LayoutError> {
+        let lead = form.shape.len() - self.shape.len();
+        let map = match form.panels {
+            Some(p) if self.fetched => operand_swizzle(&self.shape, form.size, p.contiguous - lead),
+            Some(p) => panel_swizzle(&self.shape, form.size, p.contiguous - lead, p.swizzle),
+            None => SharedMap::row_major(&self.shape, &(0..self.shape.len()).rev().collect::<Vec<_>>()),
+        };
+        map?.transpose(&self.seen)
+    }
+
+    /// The map of a slot from that of the loaded tile.
+    ///
+    /// # Errors
+    /// A map of another tile.
+    pub fn slot(&self, seen: &SharedMap) -> Result<Rc<SharedMap>, LayoutError> {
+        let mut back = vec![0; self.seen.len()];
+        self.seen.iter().enumerate().for_each(|(k, &of)| back[of] = k);
+        Ok(Rc::new(seen.transpose(&back)?))
+    }
+}
+
+/// The rings of a kernel, by the loads that fetch from them, in program order.
+pub fn slots(kernel: &Kernel, plan: &Explicit) -> Vec<FetchedRing> {
+    let loads = read_by_products(kernel);
+    if loads.is_empty() {
+        return Vec::new();
+    }
+    let locals = Locals::of(kernel);
+    loads.iter().filter_map(|&(load, _)| ring(kernel, plan, &locals, load)).collect()
+}
+
+/// The ring that a load fetches from, if there is one.
+fn ring(kernel: &Kernel, plan: &Explicit, locals: &Locals, load: Inst) -> Option<FetchedRing> {
+    let h = handle(kernel, kernel.insts[load].args[0])?;
+    let (root, form) = (h.root, plan.forms.get(&h.root)?);
+    let free = kernel.insts[root].op == Op::LocalAlloc
+        && kernel.insts[root].args.is_empty()
+        && matches!(kernel.insts[root].attrs.first(), Some(Attr::Count(0)))
+        && locals.aliases(root).is_empty()
+        && allocation(kernel, root) == root;
+    let lead = form.shape.len().checked_sub(h.parts.len())?;
+    // All of a slot, its dimensions as they are, but for the load's, which may have them in another order.
+    let whole = |v, ordered: bool| {
+        handle(kernel, v).is_some_and(|x| {
+            let mut of: Vec<usize> = x.parts.iter().map(|p| p.of).collect();
+            if !ordered {
+                of.sort_unstable();
+            }
+            x.root == root && of.into_iter().eq(lead..form.shape.len()) && x.parts.iter().all(|p| p.at == 0 && p.extent == form.shape[p.of])
+        })
+    };
+    let mut copies = Vec::new();
+    for &i in locals.uses(root) {
+        let d = &kernel.insts[i];
+        match d.op {
+            Op::LocalAlloc if i == root => {}
+            Op::LocalIndex | Op::LocalTranspose => {}
+            Op::LocalLoad if i == load && whole(d.args[0], false) => {}
+            Op::CopyAsync if whole(kernel.operand(i, "buffer")[0], true) => copies.push(i),
+            _ => return None,
+        }
+    }
+    let seen = h.parts.iter().map(|p| p.of - lead).collect();
+    let shape = form.shape[lead..].to_vec();
+    (free && !copies.is_empty()).then(|| FetchedRing { root, load, copies, shape, seen, fetched: form.is_fetched() })
+}
