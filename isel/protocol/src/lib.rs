@@ -22,11 +22,14 @@ mod env;
 mod explicit;
 mod find;
 mod in_flight;
+mod problem;
 mod run;
 mod site;
 mod trip_classes;
 mod unwritten;
 mod value;
+
+pub use problem::{Doing, Many, Outside, Problem};
 
 use std::fmt;
 use tilelift_ir::{Loc, Op};
@@ -39,7 +42,7 @@ use tilelift_lane::{Block, GroupMatrix, Inst, Program, RegisterError, Registers,
 #[derive(Clone, PartialEq, Debug)]
 pub struct ProtocolError {
     /// What may happen.
-    pub problem: String,
+    pub problem: Problem,
     /// Where it shows.
     pub here: Box<Spot>,
     /// The other place that takes part.
@@ -172,9 +175,7 @@ fn named(program: &Program) -> Result<(), ProtocolError> {
             match first.entry(id).or_insert_with(|| (warps, here.clone())) {
                 (others, _) if *others == warps => Ok(()),
                 (others, site) => {
-                    let problem = format!(
-                        "a named barrier is one of {warps} warps here and of {others} elsewhere, but has to be of as many everywhere,"
-                    );
+                    let problem = Problem::Warps { meet: [warps, *others] };
                     Err(ProtocolError { problem, here, other: Some(site.clone()) })
                 }
             }
@@ -201,7 +202,7 @@ fn registers(program: &Program, target: &Target, units: &Units) -> Result<(), Pr
             RegisterError::Pool { .. } | RegisterError::Matrix { .. } => roles.iter().max_by_key(|r| r.registers).map(|r| r.name.as_str()),
         };
         let here = Spot::program(&name.map_or("the program".to_owned(), |r| format!("the start of {r}")));
-        ProtocolError { problem: format!("{e},"), here, other: None }
+        ProtocolError { problem: Problem::Registers(e), here, other: None }
     })
 }
 

@@ -8,6 +8,7 @@ mod turns;
 use super::env::{Env, Homes};
 use super::explicit::{Effort, Explicit, Found, Places, Rotation, Shared, Turned, find, known_of, look, split};
 use super::find::{comparisons, fixed, indices, relevant};
+use super::problem::{Many, Problem};
 use super::site::Site;
 use super::trip_classes::TripClasses;
 use super::value::{Abs, Lists, eval, remainder};
@@ -309,9 +310,8 @@ pub(super) fn explore(
     Ok(states)
 }
 
-fn too_complex<T>(what: &str) -> Result<T, ProtocolError> {
-    let problem = format!("there are {what} to follow: fewer slots, barriers, blocks and turns of loops between constants make fewer,");
-    Err(ProtocolError { problem, here: Spot::program("the program"), other: None })
+fn too_complex<T>(what: Many) -> Result<T, ProtocolError> {
+    Err(ProtocolError { problem: Problem::TooComplex(what), here: Spot::program("the program"), other: None })
 }
 
 impl<'a> Checker<'a> {
@@ -328,10 +328,10 @@ impl<'a> Checker<'a> {
                 continue;
             };
             if seen.count > most {
-                return too_complex(&format!("more than {most} states"));
+                return too_complex(Many::States(most));
             }
             if (open.len() + spare.len() + 2) * state.shared.bytes() + seen.held > MAX_BYTES {
-                return too_complex(&format!("states of more than {} MiB", MAX_BYTES >> 20));
+                return too_complex(Many::MiB(MAX_BYTES >> 20));
             }
             let mut again = match spare.pop() {
                 Some(mut old) => {
@@ -421,8 +421,8 @@ impl<'a> Checker<'a> {
         }
     }
 
-    pub(super) fn error<T>(&self, problem: impl Into<String>, here: Site, other: Option<Site>) -> Result<T, ProtocolError> {
-        Err(ProtocolError { problem: problem.into(), here: self.spot(here), other: other.map(|s| self.spot(s)) })
+    pub(super) fn error<T>(&self, problem: Problem, here: Site, other: Option<Site>) -> Result<T, ProtocolError> {
+        Err(ProtocolError { problem, here: self.spot(here), other: other.map(|s| self.spot(s)) })
     }
 
     /// The states to begin with.
@@ -475,7 +475,7 @@ impl<'a> Checker<'a> {
     /// All warps of a block go their own ways.
     fn fork(&self, s: &mut State<'a>, t: usize, here: Site) -> Result<(), ProtocolError> {
         if s.tasks[t].met.is_some() {
-            return self.error("warps go their own ways between an arrival at the cluster's barrier and its wait,", here, None);
+            return self.error(Problem::ClusterApart, here, None);
         }
         self.words_are_seen(s, t, here)?;
         let mut env = s.tasks[t].env.clone();
@@ -589,7 +589,7 @@ impl<'a> Checker<'a> {
         let Some(frame) = s.tasks[t].frames.last() else {
             s.tasks[t].life = Life::Done;
             if s.tasks[t].met.is_some() {
-                return self.error("lanes end between an arrival at the cluster's barrier and its wait", Site(t, std::ptr::null()), None);
+                return self.error(Problem::ClusterEnd, Site(t, std::ptr::null()), None);
             }
             self.cluster_turn(s);
             return Ok(Step::Ran);
@@ -617,10 +617,10 @@ impl<'a> Checker<'a> {
                 return Ok(Step::Ran);
             }
             What::Endless(_, true) => {
-                return self.error("lanes copy in a loop without a count, which the proof does not follow", here, None);
+                return self.error(Problem::EndlessCopies, here, None);
             }
             What::Endless(..) => {
-                return self.error("mbarriers are used in a loop without a count, which the proof does not follow", here, None);
+                return self.error(Problem::EndlessBarriers, here, None);
             }
             What::Copies(pending) => self.copies(s, t, pending),
             What::Roles => {

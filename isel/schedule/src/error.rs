@@ -1,6 +1,8 @@
 //! Why a verified kernel does not lower: the target lacks something, or a resource runs out.
 
-use crate::reason::{Lacking, Missing, NoAxis, NoBulkCopy, NoProduct, NoRegister, NotAddressed, NotSpecialised, OfScalar, Unsupported};
+use crate::reason::{
+    Lacking, Missing, NoAxis, NoBulkCopy, NoProduct, NoRegister, NotAddressed, NotSpecialised, OfScalar, Remedy, Unsupported,
+};
 use std::fmt;
 use tilelift_ir::layout::LayoutError;
 use tilelift_ir::{Loc, Op};
@@ -60,7 +62,7 @@ pub enum LowerError {
         /// How much there is.
         have: u64,
         /// What to do about it.
-        remedy: String,
+        remedy: Box<Remedy>,
         /// The instruction's place in the text, if one instruction is to blame.
         loc: Loc,
     },

@@ -27,7 +27,7 @@ pub use swizzled_tile::{ALIGN, SwizzledTile};
 
 use crate::error::{LowerError, Resource, Unmet};
 use crate::program;
-use crate::reason::{NotSpecialised, Unsupported};
+use crate::reason::{NotSpecialised, Remedy, Unsupported};
 use std::fmt;
 use std::rc::Rc;
 use tilelift_ir::{Inst, Kernel, Op, Scalar, Type};
@@ -195,7 +195,7 @@ pub fn plan_with(kernel: &Kernel, target: &Target, options: &LowerOptions, forms
             resource: Resource::Warps,
             need: u64::from(warps),
             have: u64::from(target.max_warps),
-            remedy: "ask for fewer with `warps=`".into(),
+            remedy: Box::new(Remedy::Warps),
             loc: Default::default(),
         });
     }

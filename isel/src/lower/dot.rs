@@ -18,7 +18,7 @@ use std::collections::BTreeSet;
 use std::rc::Rc;
 use tilelift_ir::layout::{AccessColumns, Axis, Layout, LdMatrixPlan, SharedOp, ldmatrix_applies, vectors_without};
 use tilelift_ir::{Attr, Inst, Precision, Scalar, Value};
-use tilelift_schedule::reason::{Missing, Product, Unsupported};
+use tilelift_schedule::reason::{Missing, Offer, Product, Remedy, Unsupported};
 use tilelift_schedule::{LowerError, Resource};
 
 /// Where the fragments of an operand come from.
@@ -384,7 +384,7 @@ impl Lower<'_> {
                 resource: Resource::MultiplyAdds,
                 need: steps,
                 have: MAX_LANE_STEPS,
-                remedy: format!("use smaller tiles or more warps (`warps=`), or {}", offers(self.target)),
+                remedy: Box::new(Remedy::Matrix { target: self.target.name, rows: offers(self.target) }),
                 loc: Default::default(),
             });
         }
@@ -459,15 +459,9 @@ fn matrix_of(whole: &Layout, index: u32) -> Vec<usize> {
 const MAX_LANE_STEPS: u64 = 1 << 15;
 
 /// What the matrix instructions of a target take, for messages.
-fn offers(target: &Target) -> String {
-    let rows: Vec<String> = target
-        .matrix
-        .iter()
-        .map(|x| {
-            format!("{} and {} into {} ({}) by {}x{}x{}", x.operand, x.operand_b, x.acc, x.precision, x.shape[0], x.shape[1], x.shape[2])
-        })
-        .collect();
-    format!("take types and extents of a matrix instruction of {}: {}", target.name, rows.join(", "))
+fn offers(target: &Target) -> Vec<Offer> {
+    let rows = target.matrix.iter();
+    rows.map(|x| Offer { elems: [x.operand, x.operand_b, x.acc], precision: x.precision, shape: x.shape }).collect()
 }
 
 /// Coordinates and first registers of the instruction blocks of an accumulator, in order.

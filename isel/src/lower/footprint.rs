@@ -18,6 +18,7 @@ use crate::layout::assign::Assignment;
 use tilelift_ir::{Kernel, Loc};
 use tilelift_schedule::LowerError;
 use tilelift_schedule::plan::Plan;
+use tilelift_schedule::reason::Taker;
 use walk::Walk;
 
 /// An allocation.
@@ -71,6 +72,8 @@ impl<'a> Footprint<'a> {
         }
         let first = (0..self.pieces.len()).find(|&n| self.end(n + 1) > have).unwrap_or(0);
         let p = &self.pieces[first];
-        Err(sizes::no_room_beside(need, self.end(first), p.purpose, self.target).at(p.loc))
+        let meets = |q: &&Piece| q.life.first <= p.life.last && p.life.first <= q.life.last;
+        let takers = Taker::list(self.pieces.iter().filter(meets).map(|q| (q.purpose, q.bytes)));
+        Err(sizes::no_room(need, self.target, takers).at(p.loc))
     }
 }

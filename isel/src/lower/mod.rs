@@ -49,7 +49,7 @@ use tilelift_ir::layout::Layout;
 use tilelift_ir::{Attr, Effects, Inst, Kernel, Op, Region, Type, Value};
 use tilelift_schedule::plan::{Fetches, Plan, is_panels, staged_loads};
 use tilelift_schedule::program::Refusal;
-use tilelift_schedule::reason::{Lacking, Location, Unsupported};
+use tilelift_schedule::reason::{Lacking, Location, Remedy, Taker, Unsupported};
 use tilelift_schedule::{LowerError, Resource};
 
 /// A lowered kernel.
@@ -160,7 +160,8 @@ pub(crate) fn lane_program(
     let acts = b.origins.take().unwrap_or_default();
     let program = b.finish();
     if program.shared_bytes > target.shared_bytes {
-        return Err(sizes::no_room_in_all(program.shared_bytes.into(), target));
+        let takers = Taker::list(program.allocs.values().map(|a| (a.purpose, a.bytes.into())));
+        return Err(sizes::no_room(program.shared_bytes.into(), target, takers));
     }
     let (conversions, searched) = (cx.conversions, cx.assigned.searched);
     let done = Lowered { program, plan: cx.plan, conversions, searched, written: None, fallback: None, traffic };
@@ -252,9 +253,7 @@ impl<'a> Lower<'a> {
                 resource: Resource::Code,
                 need,
                 have,
-                remedy: "that is up to here, where every element that a lane holds takes instructions of its own: use smaller tiles, more warps, \
-                         or a loop over parts"
-                    .into(),
+                remedy: Box::new(Remedy::Code),
                 loc: Default::default(),
             })
         })
@@ -465,7 +464,7 @@ impl<'a> Lower<'a> {
     fn alloc(&self, b: &mut LaneBuilder, bytes: u64, purpose: &'static str) -> Result<AllocId, LowerError> {
         match u32::try_from(bytes) {
             Ok(n) if n <= self.target.shared_bytes => Ok(b.alloc_aligned(n, sizes::SCRATCH_ALIGN, purpose)),
-            Ok(_) | Err(_) => Err(sizes::no_room_for(bytes, purpose, self.target)),
+            Ok(_) | Err(_) => Err(sizes::no_room(bytes, self.target, Taker::list([(purpose, bytes)]))),
         }
     }
 

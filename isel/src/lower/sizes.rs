@@ -7,6 +7,7 @@ use cranelift_entity::SecondaryMap;
 use tilelift_ir::layout::{Axis, RoundTripPlan};
 use tilelift_ir::{Inst, Kernel, Loc, Scalar};
 use tilelift_schedule::plan::{BufferLayout, Explicit, Locals, Plan, fetches, handle};
+use tilelift_schedule::reason::{Remedy, Taker};
 use tilelift_schedule::{LowerError, Resource};
 
 /// Scratch memory begins at multiples of this.
@@ -54,30 +55,15 @@ pub(super) fn combined_type(elem: Scalar) -> LTy {
     if elem == Scalar::I1 { LTy::I32 } else { LTy::holding(elem) }
 }
 
-/// An allocation for one purpose does not fit.
-pub(super) fn no_room_for(bytes: u64, purpose: &'static str, target: &Target) -> LowerError {
-    no_room(bytes, target, format!("this is for one {purpose}: use a smaller tile or fewer stages (`stages=`)"))
-}
-
-/// All of a program does not fit, and so much would without one allocation and those behind it.
-pub(super) fn no_room_beside(need: u64, beside: u64, purpose: &'static str, target: &Target) -> LowerError {
-    let remedy = match beside {
-        0 => format!("this is for one {purpose}: use a smaller tile or fewer stages (`stages=`)"),
-        _ => format!(
-            "buffers and what is beside them take {beside} in front of one {purpose}: use smaller tiles or fewer stages (`stages=`)"
-        ),
-    };
-    no_room(need, target, remedy)
-}
-
-/// All of a program does not fit.
-pub(super) fn no_room_in_all(need: u64, target: &Target) -> LowerError {
-    no_room(need, target, "use smaller tiles or fewer stages (`stages=`)".into())
-}
-
-fn no_room(need: u64, target: &Target, remedy: String) -> LowerError {
-    let have = u64::from(target.shared_bytes);
-    LowerError::ResourceExceeded { resource: Resource::SharedMemory, need, have, remedy, loc: Loc::default() }
+/// What takes shared memory does not fit.
+pub(super) fn no_room(need: u64, target: &Target, takers: Vec<Taker>) -> LowerError {
+    LowerError::ResourceExceeded {
+        resource: Resource::SharedMemory,
+        need,
+        have: target.shared_bytes.into(),
+        remedy: Box::new(Remedy::Memory(takers)),
+        loc: Loc::default(),
+    }
 }
 
 /// Refuses tiles of which a lane holds too much; those that wait in shared memory do not count.
@@ -97,9 +83,7 @@ pub(super) fn check_registers(
                     resource: Resource::TileRegisters,
                     need: u64::from(n),
                     have: u64::from(MAX_REGISTERS_PER_TILE),
-                    remedy:
-                        "use a smaller tile, an extent with more factors of 2 (odd factors are held by every lane), or more warps (`warps=`)"
-                            .into(),
+                    remedy: Box::new(Remedy::Tile),
                     loc: kernel.locs[i],
                 });
             }

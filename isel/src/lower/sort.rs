@@ -24,7 +24,7 @@ use std::rc::Rc;
 use tilelift_ir::layout::{Axis, Layout};
 use tilelift_ir::{AtomicOp, Attr, CmpOp, Inst, Kernel, MemoryOrder, Op, Scalar, Scope, SortOrder};
 use tilelift_schedule::plan::Plan;
-use tilelift_schedule::reason::NoAxis;
+use tilelift_schedule::reason::{NoAxis, Remedy};
 use tilelift_schedule::{LowerError, Resource};
 
 /// Shared memory for an exchange between warps.
@@ -220,7 +220,7 @@ impl Lower<'_> {
                 resource: Resource::TileRegisters,
                 need: u64::from(layout.size(Axis::Reg)),
                 have: u64::from(crate::layout::MAX_REGISTERS_PER_TILE),
-                remedy: "lines are padded to a power of two; sort a smaller tile or use more warps (`warps=`)".into(),
+                remedy: Box::new(Remedy::Sort),
                 loc: Default::default(),
             });
         }

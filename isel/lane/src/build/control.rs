@@ -6,6 +6,8 @@ use crate::{Block, Carried, For, If, Inst, LVal, While};
 
 impl LaneBuilder {
     pub(super) fn open(&mut self) {
+        // What was used right in front of the block is not used in it.
+        self.clock += 1;
         let start = self.clock;
         let id = self.next_frame;
         self.next_frame += 1;

@@ -9,6 +9,7 @@
 //! accesses are followed one after the other, which names the guilty one, or finds that each is in order.
 
 use super::super::ProtocolError;
+use super::super::problem::Problem;
 use super::super::run::{Access, AccessKind, Accesses, State};
 use super::super::site::Site;
 use super::super::value::Abs;
@@ -179,7 +180,7 @@ impl<'a> Checker<'a> {
         let Some(found) = self.touched(s, t, (&o.at, None, 1), false) else {
             return match self.explicit.alone {
                 true => Ok(self.anywhere(t, o.at.addr).regions.clone()),
-                false => self.error("the address of local memory is not understood", here, None),
+                false => self.error(Problem::Address, here, None),
             };
         };
         let block = self.agents[t].block;

@@ -5,7 +5,7 @@ use super::locals::views;
 use super::registers::{IdleWarps, share};
 use super::{LowerOptions, SwizzledTile};
 use crate::error::{LowerError, Resource};
-use crate::reason::{Lacking, NoMeeting, NoProduct, Unsupported};
+use crate::reason::{Lacking, NoMeeting, NoProduct, Remedy, Unsupported};
 use cranelift_entity::{EntityRef, SecondaryMap};
 use std::collections::BTreeMap;
 use std::fmt;
@@ -165,7 +165,7 @@ pub fn explicit(kernel: &Kernel, target: &Target, options: &LowerOptions, outer:
             resource: Resource::Warps,
             need: warps.into(),
             have: target.max_warps.into(),
-            remedy: "use fewer or smaller tasks".into(),
+            remedy: Box::new(Remedy::Tasks),
             loc: Default::default(),
         });
     }
@@ -330,16 +330,11 @@ fn product_registers(
     let asked = task.and_then(|t| t.registers);
     let Err([need, have]) = registers.check_matrix(Some(operands(n)), asked) else { return Ok(()) };
     let fits = (1..n / row.n_step).rev().map(|k| k * row.n_step).find(|&n| registers.check_matrix(Some(operands(n)), asked).is_ok());
-    let split = fits.map_or(String::new(), |n| format!("multiply {n} columns or fewer at a time, "));
-    let who = match asked {
-        Some(n) if have == n => "give the task more registers",
-        _ => "use fewer warps: all start with as many registers",
-    };
     Err(LowerError::ResourceExceeded {
         resource: Resource::ProductRegisters,
         need: need.into(),
         have: have.into(),
-        remedy: format!("{split}{}{who}", if split.is_empty() { "" } else { "or " }),
+        remedy: Box::new(Remedy::Product { columns: fits, asked: asked == Some(have) }),
         loc: Default::default(),
     })
 }

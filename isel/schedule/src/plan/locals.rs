@@ -2,6 +2,7 @@
 
 use super::buffers::{allocation, handle};
 use crate::error::{LowerError, Resource};
+use crate::reason::Remedy;
 use cranelift_entity::SecondaryMap;
 use std::collections::{BTreeMap, BTreeSet};
 use tilelift_ir::{Inst, Kernel, Op, Value};
@@ -105,7 +106,7 @@ pub(super) fn views(kernel: &Kernel) -> Result<(), LowerError> {
             resource: Resource::Views,
             need: need.into(),
             have: MAX_VIEWS.into(),
-            remedy: "make the view that is wanted of the buffer itself".into(),
+            remedy: Box::new(Remedy::View),
             loc: kernel.locs[i],
         })
     })

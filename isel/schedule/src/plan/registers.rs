@@ -9,7 +9,7 @@
 
 use super::explicit::TaskRole;
 use crate::error::{LowerError, Resource};
-use std::fmt::Write;
+use crate::reason::{Holder, Remedy};
 use tilelift_ir::{Kernel, Op};
 use tilelift_lane::Registers;
 use tilelift_lane::{Target, Units};
@@ -204,16 +204,12 @@ impl Shares<'_> {
         let others = need - warps * most.registers.unwrap_or(self.entry);
         let (name, pool) = (self.task(most), &self.units.registers);
         let each = have.saturating_sub(others) / warps / pool.unit * pool.unit;
-        let remedy = if each >= pool.copier {
-            format!("ask for {each} at most in task {name}")
-        } else {
-            format!("use fewer warps, or let other tasks than {name} have fewer registers")
-        };
+        let remedy = Remedy::Registers { holders: self.holders(), task: name.to_owned(), most: (each >= pool.copier).then_some(each) };
         Err(LowerError::ResourceExceeded {
             resource: Resource::TaskRegisters,
             need: u64::from(need * self.lanes),
             have: u64::from(have * self.lanes),
-            remedy: format!("{}; {remedy}", self.table()),
+            remedy: Box::new(remedy),
             loc: self.kernel.regions[most.region].loc,
         })
     }
@@ -224,8 +220,8 @@ impl Shares<'_> {
         if one { &r.name } else { r.name.trim_end_matches(|c: char| c.is_ascii_digit()) }
     }
 
-    /// Who holds what, in one line.
-    fn table(&self) -> String {
+    /// Who holds what.
+    fn holders(&self) -> Vec<Holder> {
         let mut rows: Vec<(String, u32, u32)> = Vec::new();
         let mut row = |who: String, warps: u32, registers: u32| match rows.iter_mut().find(|r| r.0 == who && r.2 == registers) {
             Some(r) => r.1 += warps,
@@ -242,11 +238,6 @@ impl Shares<'_> {
         if self.warps > known {
             rows.push(("warps beside tasks".into(), self.warps - known, self.entry));
         }
-        let mut out = String::new();
-        for (n, (who, warps, registers)) in rows.iter().enumerate() {
-            let comma = if n > 0 { ", " } else { "" };
-            let _ = write!(out, "{comma}{who} {} lanes x {registers}", warps * self.lanes);
-        }
-        out
+        rows.into_iter().map(|(who, warps, registers)| Holder { who, lanes: warps * self.lanes, registers }).collect()
     }
 }

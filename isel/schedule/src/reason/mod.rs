@@ -13,11 +13,13 @@
 mod buffer;
 mod copy;
 mod product;
+mod remedy;
 mod unsupported;
 
 pub use buffer::{NoBufferLayout, NoOperand, NotAddressed};
 pub use copy::{CopyLimit, Index, Misplaced, NoBulkCopy, NotStaged};
 pub use product::{NoProduct, NotOverlapped};
+pub use remedy::{Holder, Offer, Remedy, Taker};
 pub use unsupported::{Lacking, Location, Missing, NoAxis, NoMeeting, NoRegister, OfScalar, Product, Stage, Unsupported};
 
 use crate::named::{Made, Named};

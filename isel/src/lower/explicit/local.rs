@@ -19,7 +19,7 @@ use std::rc::Rc;
 use tilelift_ir::layout::{AccessColumns, Axis, Layout, vectors_without};
 use tilelift_ir::{Inst, Op, Scalar, Value};
 use tilelift_schedule::plan::{BufferLayout, Part};
-use tilelift_schedule::reason::{Location, NoRegister, NotAddressed, Unsupported};
+use tilelift_schedule::reason::{Location, NoRegister, NotAddressed, Remedy, Unsupported};
 use tilelift_schedule::{LowerError, Resource};
 
 /// A buffer, or a part of it.
@@ -215,7 +215,7 @@ impl Lower<'_> {
                         resource: Resource::SharedMemory,
                         need: bytes,
                         have: u64::from(self.target.shared_bytes),
-                        remedy: "use smaller buffers".into(),
+                        remedy: Box::new(Remedy::Buffer),
                         loc: kernel.locs[i],
                     });
                 };
