@@ -42,9 +42,10 @@ impl<'a> Footprint<'a> {
     /// # Errors
     /// A tile of which a lane would hold too much.
     pub fn of(kernel: &Kernel, target: &'a Target, plan: &Plan, assigned: &Assignment, direct: bool) -> Result<Footprint<'a>, LowerError> {
-        sizes::check_registers(kernel, plan, assigned, &staged_of(kernel, assigned))?;
+        let staged = staged_of(kernel, assigned);
+        sizes::check_registers(kernel, plan, assigned, &staged)?;
         let pieces = plan.explicit().map_or(Vec::new(), |e| {
-            let mut w = Walk::of(kernel, target, plan, e, assigned, direct);
+            let mut w = Walk::of(kernel, target, plan, e, (assigned, &staged), direct);
             // The lowering says what it refuses.
             let _ = w.whole();
             w.pieces

@@ -218,7 +218,11 @@ impl Verifier<'_> {
 
     /// Defines what an instruction makes.
     fn made(&mut self, made: &Made<'_>) -> Check {
-        made.iter().flat_map(|m| m.0).try_for_each(|&v| self.ty(v).and_then(|ty| self.def(v, ty)))
+        for &v in made.iter().flat_map(|m| m.0) {
+            let ty = self.ty(v)?;
+            self.def(v, ty)?;
+        }
+        Ok(())
     }
 
     /// How many values an access may have, and how wide it may be.
@@ -361,24 +365,16 @@ impl<'v, 'i> Typing<'v, 'i> {
     }
 
     fn look(&mut self, vals: &[LVal], kind: Kind, made: bool) {
-        for &v in vals {
-            let ty = self.verifier.program.vals.get(v);
-            let known = ty.filter(|_| made || self.verifier.state[v] == State::InScope);
-            if self.wrong.is_none() && !known.is_some_and(|&ty| self.fits(ty, kind)) {
-                self.wrong = Some((v, kind, made));
-            }
+        if self.wrong.is_some() {
+            return;
         }
-    }
-
-    fn fits(&mut self, got: LTy, kind: Kind) -> bool {
-        match kind {
-            Kind::T => match self.of {
-                Some(of) => got == of,
-                None => self.takes.allows(got) && *self.of.insert(got) == got,
-            },
-            Kind::Number => got != LTy::B32,
-            Kind::Own => true,
-            Kind::I1 | Kind::I32 | Kind::I64 | Kind::F32 | Kind::B32 => exact(kind) == Some(got),
+        let (vals_of, state) = (&self.verifier.program.vals, &self.verifier.state);
+        let bad = |v: LVal, of: &mut Option<LTy>| match vals_of.get(v) {
+            Some(&ty) => !(made || state[v] == State::InScope) || !fits(self.takes, of, ty, kind),
+            None => true,
+        };
+        if let Some(&v) = vals.iter().find(|&&v| bad(v, &mut self.of)) {
+            self.wrong = Some((v, kind, made));
         }
     }
 
@@ -404,7 +400,25 @@ impl<'v, 'i> Typing<'v, 'i> {
     }
 }
 
+/// True if a value of a type may stand in a field of that kind, of an instruction that is for these types, and here for one of them, if that is
+/// known yet.
+#[inline]
+fn fits(takes: Takes, of: &mut Option<LTy>, got: LTy, kind: Kind) -> bool {
+    match (kind, *of) {
+        (Kind::T, Some(of)) => got == of,
+        (Kind::T, None) => {
+            let allowed = takes.allows(got);
+            *of = allowed.then_some(got);
+            allowed
+        }
+        (Kind::Number, _) => got != LTy::B32,
+        (Kind::Own, _) => true,
+        (Kind::I1 | Kind::I32 | Kind::I64 | Kind::F32 | Kind::B32, _) => exact(kind) == Some(got),
+    }
+}
+
 /// The type of a kind that names one.
+#[inline]
 fn exact(kind: Kind) -> Option<LTy> {
     match kind {
         Kind::I1 => Some(LTy::I1),

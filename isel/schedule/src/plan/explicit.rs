@@ -1,7 +1,8 @@
 //! Kernels whose author says who does what: where the tasks run, how their buffers lie, which instructions their products take.
 
-use super::buffers::{BufferLayout, buffers, handle};
-use super::locals::views;
+use super::buffers::{BufferLayout, Buffers, buffers, handle};
+use super::lanes::{Fetches, fetches};
+use super::locals::{Locals, views};
 use super::registers::{IdleWarps, share};
 use super::{LowerOptions, SwizzledTile};
 use crate::error::{LowerError, Resource};
@@ -9,6 +10,7 @@ use crate::reason::{Lacking, NoMeeting, NoProduct, Unsupported};
 use cranelift_entity::{EntityRef, SecondaryMap};
 use std::collections::BTreeMap;
 use std::fmt;
+use std::rc::Rc;
 use tilelift_ir::{Attr, Effects, Inst, Kernel, Op, Precision, Region, Type};
 use tilelift_lane::Registers;
 use tilelift_lane::{GroupMatrixId, Target, Units};
@@ -32,6 +34,10 @@ pub struct Explicit {
     pub boxes: BTreeMap<Inst, SwizzledTile>,
     /// The matrix instruction of each asynchronous dot.
     pub dots: BTreeMap<Inst, GroupMatrixId>,
+    /// Who touches which allocation.
+    pub locals: Rc<Locals>,
+    /// What products do with buffers that lanes have filled.
+    pub fetches: Rc<Fetches>,
 }
 
 /// A replica of a task.
@@ -169,7 +175,9 @@ pub fn explicit(kernel: &Kernel, target: &Target, options: &LowerOptions, outer:
             loc: Default::default(),
         });
     }
-    Ok(Explicit { roles, idle, warps, front, unproven: options.unproven, forms: placed.forms, boxes: placed.boxes, dots })
+    let fetches = Rc::new(fetches(kernel, &placed.forms));
+    let Buffers { forms, boxes, locals } = placed;
+    Ok(Explicit { roles, idle, warps, front, unproven: options.unproven, forms, boxes, dots, locals: Rc::new(locals), fetches })
 }
 
 /// Refuses meetings that can't take place: with a cluster where there is none, and at named barriers of warps that are not there.

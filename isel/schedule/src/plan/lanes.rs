@@ -8,10 +8,10 @@
 use super::buffers::{Blocks, Handle, allocation, handle};
 use super::loads::local_loads;
 use super::locals::Locals;
-use super::{BufferLayout, Explicit};
+use super::BufferLayout;
 use crate::access::GlobalAccess;
 use cranelift_entity::SecondaryMap;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use tilelift_ir::{Effects, Inst, Kernel, Op, Region, Value};
 
 /// The widest row of a panel, and the piece of it that is moved as a whole.
@@ -120,7 +120,7 @@ fn readers(uses: &SecondaryMap<Value, Vec<Inst>>, kernel: &Kernel, v: Value) -> 
 }
 
 /// What products do with buffers that lanes have filled.
-#[derive(Default)]
+#[derive(Clone, Default, PartialEq, Eq, Debug)]
 pub struct Fetches {
     /// Loads of buffers that nobody but products reads, and nothing changes before they do: these fetch the tile as they need it.
     pub loads: SecondaryMap<Inst, bool>,
@@ -128,9 +128,12 @@ pub struct Fetches {
     pub late: SecondaryMap<Inst, bool>,
 }
 
-/// Finds them.
-pub fn fetches(kernel: &Kernel, plan: &Explicit) -> Fetches {
+/// Finds them, in buffers that lie in these forms.
+pub(super) fn fetches(kernel: &Kernel, forms: &BTreeMap<Inst, BufferLayout>) -> Fetches {
     let mut out = Fetches::default();
+    if !kernel.insts.values().any(|d| d.op == Op::CopyAsync) {
+        return out;
+    }
     let mut uses: SecondaryMap<Value, Vec<Inst>> = SecondaryMap::new();
     let (mut order, mut filled) = (Vec::new(), BTreeSet::new());
     kernel.walk(kernel.body, &mut |i| {
@@ -152,7 +155,7 @@ pub fn fetches(kernel: &Kernel, plan: &Explicit) -> Fetches {
     let mut fetching: SecondaryMap<Inst, bool> = SecondaryMap::new();
     for &i in order.iter().filter(|&&i| candidates[i]) {
         let Some(h) = handle(kernel, kernel.insts[i].args[0]) else { continue };
-        let swizzled = plan.forms.get(&h.root).is_some_and(fits) && filled.contains(&h.root);
+        let swizzled = forms.get(&h.root).is_some_and(fits) && filled.contains(&h.root);
         let dots = readers(&uses, kernel, kernel.insts[i].results[0]);
         // The load itself changes nothing.
         out.loads[i] = swizzled && dots.iter().all(|&dot| places[dot] == places[i]);

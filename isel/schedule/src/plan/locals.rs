@@ -10,7 +10,7 @@ use tilelift_ir::{Inst, Kernel, Op, Value};
 const MAX_VIEWS: u32 = 64;
 
 /// Allocations of local memory and their users.
-#[derive(Clone, Default, Debug)]
+#[derive(Clone, Default, PartialEq, Eq, Debug)]
 pub struct Locals {
     /// Instructions with an operand that is a handle of the allocation, and the allocation itself, in program order.
     uses: BTreeMap<Inst, Vec<Inst>>,
@@ -22,7 +22,7 @@ pub struct Locals {
 
 impl Locals {
     /// Those of a kernel.
-    pub fn of(kernel: &Kernel) -> Locals {
+    pub(super) fn of(kernel: &Kernel) -> Locals {
         let mut out = Locals { used: used_handles(kernel), ..Locals::default() };
         kernel.walk(kernel.body, &mut |i| {
             let d = &kernel.insts[i];

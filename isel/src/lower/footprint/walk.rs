@@ -1,7 +1,7 @@
 //! The walk through a kernel with explicit control, with layouts for values: the lowering's way through each op, without what it writes.
 
 use super::super::explicit::{last_uses, loads_at_use};
-use super::super::{sizes, sort, staged_of};
+use super::super::{sizes, sort};
 use super::Piece;
 use crate::hash::Map;
 use crate::lane::Life;
@@ -10,9 +10,9 @@ use crate::layout::assign::Assignment;
 use crate::layout::memory_type;
 use cranelift_entity::SecondaryMap;
 use std::rc::Rc;
-use tilelift_ir::layout::{Conversion, Layout, plan_conversion};
+use tilelift_ir::layout::{Layout, plan_in_registers};
 use tilelift_ir::{Attr, Inst, Kernel, Loc, Op, Region, Scalar, Type, Value};
-use tilelift_schedule::plan::{Explicit, Fetches, Locals, Plan, fetches, is_panels, tasks};
+use tilelift_schedule::plan::{Explicit, Plan, is_panels, tasks};
 
 /// Where a value is.
 #[derive(Clone)]
@@ -33,10 +33,7 @@ pub(super) struct Walk<'a> {
     pub explicit: Rc<Explicit>,
     pub assigned: &'a Assignment,
     /// Loads that go to shared memory for dots.
-    pub staged: SecondaryMap<Inst, bool>,
-    pub fetches: Fetches,
-    /// Who uses which buffer.
-    locals: Locals,
+    pub staged: &'a SecondaryMap<Inst, bool>,
     pub direct: bool,
     pub values: SecondaryMap<Value, Option<At>>,
     /// Conversions done, with the block they were done in.
@@ -71,7 +68,7 @@ impl<'a> Walk<'a> {
         target: &'a Target,
         plan: &Plan,
         explicit: &Rc<Explicit>,
-        assigned: &'a Assignment,
+        (assigned, staged): (&'a Assignment, &'a SecondaryMap<Inst, bool>),
         direct: bool,
     ) -> Walk<'a> {
         Walk {
@@ -80,9 +77,7 @@ impl<'a> Walk<'a> {
             plan: Plan { warps: explicit.front, ..plan.clone() },
             explicit: explicit.clone(),
             assigned,
-            staged: staged_of(kernel, assigned),
-            fetches: fetches(kernel, explicit),
-            locals: Locals::of(kernel),
+            staged,
             direct,
             values: SecondaryMap::new(),
             variants: Map::default(),
@@ -99,7 +94,7 @@ impl<'a> Walk<'a> {
     pub fn whole(&mut self) -> Walked {
         let kernel = self.kernel;
         let tasks = tasks(kernel);
-        let last = last_uses(kernel, tasks, &self.locals);
+        let last = last_uses(kernel, tasks, &self.explicit.locals);
         for &i in kernel.regions[kernel.body].insts.iter().filter(|&&i| Some(i) != tasks) {
             self.inst(i)?;
             for root in last.get(&i).into_iter().flatten() {
@@ -163,7 +158,7 @@ impl<'a> Walk<'a> {
                     self.touch(Some(same));
                     Some(same)
                 }
-                None => sizes::buffer(&self.explicit, &self.locals, i).map(|(bytes, align)| self.make(bytes, align, "buffer")),
+                None => sizes::buffer(&self.explicit, i).map(|(bytes, align)| self.make(bytes, align, "buffer")),
             },
         };
         if let Some(n) = made {
@@ -229,8 +224,8 @@ impl<'a> Walk<'a> {
 
     fn convert(&mut self, from: &Layout, want: &Layout, elem: Scalar) -> Walked {
         let bytes = memory_type(elem).bytes();
-        if let Conversion::RoundTrip(p) = plan_conversion(from, want, bytes, self.target.lanes, &self.target.banks)? {
-            self.take(sizes::conversion(&p, bytes), "conversion");
+        if plan_in_registers(from, want, self.target.lanes)?.is_none() {
+            self.take(sizes::conversion(from, bytes), "conversion");
         }
         Ok(())
     }
@@ -371,7 +366,7 @@ impl<'a> Walk<'a> {
                 self.buffer(i);
                 self.set_own(result()?)?;
             }
-            Op::LocalLoad if self.fetches.loads[i] => self.values[result()?] = Some(At::Staged(None)),
+            Op::LocalLoad if self.explicit.fetches.loads[i] => self.values[result()?] = Some(At::Staged(None)),
             Op::LocalStore => drop(self.own_tile(d.args[1])?),
             Op::RemoteStore | Op::RemoteStoreAsync => drop(self.own_tile(d.args[2])?),
             Op::AsyncDot => self.async_dot(i)?,
