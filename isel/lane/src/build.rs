@@ -19,6 +19,7 @@ use crate::hash::{Map, Set};
 use crate::machine::MatrixId;
 use cranelift_entity::{EntityRef, PrimaryMap, SecondaryMap};
 use smallvec::SmallVec;
+use std::collections::hash_map::Entry;
 use tilelift_ir::{CacheHint, CmpOp, GridAxis, Loc, Scalar, num};
 
 /// What makes two pure instructions equal.
@@ -76,7 +77,6 @@ struct Fact {
 struct Frame {
     id: u32,
     block: Block,
-    keys: Vec<Key>,
     /// Clock at the frame's start.
     start: u32,
 }
@@ -86,8 +86,9 @@ pub struct LaneBuilder {
     program: Program,
     frames: Vec<Frame>,
     facts: PrimaryMap<LVal, Fact>,
-    /// The first result of each pure instruction that is in scope; the others follow it.
-    memo: Map<Key, LVal>,
+    /// The first result of each pure instruction, whose others follow it, and the number of its frame: while that is open, equal instructions are
+    /// that one.
+    memo: Map<Key, (LVal, u32)>,
     lives: SecondaryMap<AllocId, Option<Life>>,
     clock: u32,
     next_frame: u32,
@@ -206,52 +207,56 @@ impl LaneBuilder {
         self.frames.len() as u32 - 1
     }
 
-    /// How many blocks enclose an instruction that computes with these values.
-    fn depth_of(&self, uses: &[LVal]) -> u32 {
-        let depth = uses.iter().map(|&u| self.depth(u)).max().unwrap_or(0);
+    /// The first result of an equal instruction that is in scope. If there is none, how many blocks enclose a new one, whose first result the next
+    /// value is.
+    fn equal(&mut self, key: Key, uses: &[LVal]) -> Result<LVal, u32> {
+        let entry = self.memo.entry(key);
+        if let Entry::Occupied(e) = &entry {
+            let &(v, frame) = e.get();
+            if self.frames.get(self.facts[v].depth as usize).is_some_and(|f| f.id == frame) {
+                self.budget.take_names(1);
+                return Ok(v);
+            }
+        }
+        let depth = uses.iter().map(|&u| self.facts[u].depth).max().unwrap_or(0);
         // What a role computes stays in it: in front of the roles it would be held in registers that the others lack.
-        match self.role {
+        let depth = match self.role {
             Some((role, ..)) if !uses.is_empty() => depth.max(role),
             Some(_) | None => depth,
+        };
+        if !self.budget.spent() {
+            entry.insert_entry((LVal::new(self.program.vals.len()), self.frames[depth as usize].id));
         }
+        Err(depth)
     }
 
-    /// Puts a pure instruction into its block, where equal ones find its first result.
-    fn place(&mut self, key: Key, depth: u32, first: LVal, inst: Inst) {
+    /// Puts a pure instruction into its block.
+    fn place(&mut self, depth: u32, inst: Inst) {
         self.budget.take(&inst);
         if !self.budget.spent() {
-            let frame = &mut self.frames[depth as usize];
-            frame.block.push(inst);
-            frame.keys.push(key.clone());
-            self.memo.insert(key, first);
+            self.frames[depth as usize].block.push(inst);
         }
     }
 
     /// The result of a pure instruction, or of one that is equal.
     fn pure(&mut self, key: Key, ty: LTy, uses: &[LVal], make: impl FnOnce(LVal) -> Inst) -> LVal {
-        if let Some(&v) = self.memo.get(&key) {
-            self.budget.take_names(1);
-            return v;
-        }
-        let depth = self.depth_of(uses);
-        let dst = self.new_val(ty, depth);
-        self.place(key, depth, dst, make(dst));
-        dst
+        self.equal(key, uses).unwrap_or_else(|depth| {
+            let dst = self.new_val(ty, depth);
+            self.place(depth, make(dst));
+            dst
+        })
     }
 
-    /// The results of a pure instruction, or of one that is equal.
+    /// The results of a pure instruction, or of one that is equal: one behind the other.
     fn pure_all(&mut self, key: Key, tys: &[LTy], uses: &[LVal], make: impl FnOnce(&Vals) -> Inst) -> Vals {
-        if let Some(&first) = self.memo.get(&key) {
-            self.budget.take_names(1);
-            // They were made one behind the other.
-            return (0..tys.len()).map(|n| LVal::new(first.index() + n)).collect();
+        match self.equal(key, uses) {
+            Ok(first) => (0..tys.len()).map(|n| LVal::new(first.index() + n)).collect(),
+            Err(depth) => {
+                let dsts: Vals = tys.iter().map(|&t| self.new_val(t, depth)).collect();
+                self.place(depth, make(&dsts));
+                dsts
+            }
         }
-        let depth = self.depth_of(uses);
-        let dsts: Vals = tys.iter().map(|&t| self.new_val(t, depth)).collect();
-        if let Some(&first) = dsts.first() {
-            self.place(key, depth, first, make(&dsts));
-        }
-        dsts
     }
 
     fn effect(&mut self, inst: Inst) {
@@ -326,14 +331,12 @@ impl LaneBuilder {
 
     fn role_warp(&mut self, depth: u32, frame: u32) -> LVal {
         let key = Key::RoleWarp(frame);
-        if let Some(v) = self.memo.get(&key) {
-            return *v;
+        if let Some(&(v, _)) = self.memo.get(&key) {
+            return v;
         }
         let dst = self.new_val(LTy::I32, depth);
-        let frame = &mut self.frames[depth as usize];
-        frame.block.push(Inst::Special { dst, what: Special::Warp });
-        frame.keys.push(key.clone());
-        self.memo.insert(key, dst);
+        self.frames[depth as usize].block.push(Inst::Special { dst, what: Special::Warp });
+        self.memo.insert(key, (dst, frame));
         dst
     }
 

@@ -166,4 +166,38 @@ mod tests {
         assert!(a.p.body.iter().any(|i| computed(i) == Some(&[both])));
         a.run(&mut Default::default()).unwrap();
     }
+
+    #[test]
+    fn nothing_moves_into_a_loop_and_all_else_as_far_in_as_it_is_needed() {
+        let mut a = Asm::new(1);
+        let base = a.alloc(8);
+        let yes = a.constant(LTy::I1, 1);
+        let [x, y] = [a.i32(3), a.i32(4)];
+        let [deep, looped, shared] = [BinOp::Add, BinOp::Mul, BinOp::Sub].map(|op| a.bin(op, x, y));
+        let outer = std::mem::take(&mut a.p.body);
+        let put = |a: &mut Asm, values: &[LVal]| {
+            values.iter().for_each(|&v| a.store_shared(base, 0, &[v]));
+            std::mem::take(&mut a.p.body)
+        };
+        let choose = |then: Block, otherwise: Block| {
+            vec![Inst::If(Box::new(If { condition: yes, then, otherwise, results: Vec::new() }))]
+        };
+        // if { if { deep } else { shared } for { looped, shared } }
+        let (one, other, body) = (put(&mut a, &[deep]), put(&mut a, &[shared]), put(&mut a, &[looped, shared]));
+        let mut arm = choose(one, other);
+        let iv = a.val(LTy::I32);
+        arm.push(Inst::For(Box::new(crate::For { iv, lo: x, hi: y, step: x, runs: false, carried: Vec::new(), body })));
+        a.p.body = outer;
+        a.p.body.extend(choose(arm, Block::new()));
+        let nest = Nest::of(&a.p.body);
+        into_arms(&mut a.p.body, &nest, [0, a.p.vals.len()]);
+        let made = |b: &Block| b.iter().flat_map(|i| computed(i).unwrap_or(&[]).to_vec()).collect::<Vec<LVal>>();
+        let Some(Inst::If(c)) = a.p.body.last() else { panic!() };
+        let Some(Inst::If(inner)) = c.then.iter().find(|i| matches!(i, Inst::If(_))) else { panic!() };
+        // What the loop reads stands in front of it, with the bounds that nothing else reads.
+        assert_eq!(made(&c.then), [x, y, looped, shared]);
+        assert_eq!((made(&inner.then), made(&inner.otherwise)), (vec![deep], vec![]));
+        assert_eq!(made(&a.p.body), [base, yes]);
+        a.run(&mut Default::default()).unwrap();
+    }
 }

@@ -181,3 +181,34 @@ impl<T: Copy> Table<T> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::If;
+
+    /// `0 { if 1 { if 2 {} else 3 {} } else 4 {} if 5 {} else 6 {} }`
+    fn nest() -> Nest {
+        let choose = |then: Block| Inst::If(Box::new(If { condition: LVal::new(0), then, otherwise: Block::new(), results: Vec::new() }));
+        Nest::of(&vec![choose(vec![choose(Block::new())]), choose(Block::new())])
+    }
+
+    #[test]
+    fn blocks_have_numbers_in_the_order_in_which_they_begin() {
+        let nest = nest();
+        assert_eq!((nest.len(), nest.all(), nest.chooses()), (7, [0, 6], true));
+        assert_eq!((nest.inner(0), nest.inner(1), nest.inner(6)), (&[1, 5][..], &[2][..], &[][..]));
+        assert_eq!([nest.range(0, 0), nest.range(0, 1), nest.range(1, 0)], [[1, 4], [5, 6], [2, 3]]);
+        assert_eq!([nest.behind(1), nest.behind(2), nest.behind(5)], [4, 3, 6]);
+        assert_eq!([nest.common(2, 3), nest.common(3, 4), nest.common(2, 1), nest.common(6, 6)], [1, 0, 1, 6]);
+        assert_eq!([nest.nearest(0, 3), nest.nearest(1, 3), nest.nearest(1, 4), nest.nearest(3, 3)], [3, 3, 1, 3]);
+    }
+
+    #[test]
+    fn a_table_has_rows_of_its_own_values_alone() {
+        let mut table = Table::new(2, 4, 0);
+        (0..6).for_each(|n| table.set(LVal::new(n), n));
+        let rows: Vec<usize> = (0..6).map(|n| table.get(LVal::new(n))).collect();
+        assert_eq!(rows, [0, 0, 2, 3, 0, 0]);
+    }
+}

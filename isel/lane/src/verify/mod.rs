@@ -200,13 +200,20 @@ impl Verifier<'_> {
     }
 
     fn have_type(&self, vals: &[LVal], want: LTy) -> Check {
-        vals.iter().try_for_each(|&v| self.has_type(v, want))
+        let other = vals.iter().find(|&&v| self.program.vals.get(v) != Some(&want));
+        other.map_or(Ok(()), |&v| self.has_type(v, want))
     }
 
     fn def(&mut self, v: LVal, want: LTy) -> Check {
         self.has_type(v, want)?;
-        if matches!(want, LTy::Num(s) if s.is_narrow()) {
-            return Err(other_type(v, want, LTy::Num(Scalar::I8)));
+        self.define(v, want)
+    }
+
+    /// Defines a value that has that type.
+    #[inline]
+    fn define(&mut self, v: LVal, ty: LTy) -> Check {
+        if matches!(ty, LTy::Num(s) if s.is_narrow()) {
+            return Err(other_type(v, ty, LTy::Num(Scalar::I8)));
         }
         if self.state[v] != State::Undefined {
             return Err(LaneProblem::Redefined(v));
@@ -220,7 +227,7 @@ impl Verifier<'_> {
     fn made(&mut self, made: &Made<'_>) -> Check {
         for &v in made.iter().flat_map(|m| m.0) {
             let ty = self.ty(v)?;
-            self.def(v, ty)?;
+            self.define(v, ty)?;
         }
         Ok(())
     }

@@ -115,15 +115,17 @@ fn needs_units(op: Op) -> bool {
 /// # Errors
 /// What the target lacks, what no layout of a buffer satisfies, what does not fit the warps.
 pub fn explicit(kernel: &Kernel, target: &Target, options: &LowerOptions, outer: u32) -> Result<Explicit, LowerError> {
-    let mut missing = None;
-    kernel.walk(kernel.body, &mut |i| {
-        let op = kernel.insts[i].op;
-        if op.is_explicit() && target.units.is_none() && missing.is_none() && needs_units(op) {
-            missing = Some(LowerError::from(Lacking::Units(op, target.name)).at(kernel.locs[i]));
+    if target.units.is_none() {
+        let mut missing = None;
+        kernel.walk(kernel.body, &mut |i| {
+            let op = kernel.insts[i].op;
+            if op.is_explicit() && missing.is_none() && needs_units(op) {
+                missing = Some(LowerError::from(Lacking::Units(op, target.name)).at(kernel.locs[i]));
+            }
+        });
+        if let Some(e) = missing {
+            return Err(e);
         }
-    });
-    if let Some(e) = missing {
-        return Err(e);
     }
     let most = target.units.as_ref().map_or(1, |u| u.max_cluster);
     if kernel.cluster > most {
@@ -142,6 +144,7 @@ pub fn explicit(kernel: &Kernel, target: &Target, options: &LowerOptions, outer:
     if let Some(units) = &target.units {
         let registers = Registers::of(target, units, warps.max(1));
         let mut home: SecondaryMap<Inst, Option<Region>> = SecondaryMap::new();
+        home.resize(kernel.insts.len());
         roles.iter().for_each(|r| kernel.walk(r.region, &mut |i| home[i] = Some(r.region)));
         let mut products = |r: Region, task: Option<&TaskRole>| -> Result<(), LowerError> {
             let warps = task.map_or(warps, |t| t.warps[1]);
@@ -182,14 +185,19 @@ pub fn explicit(kernel: &Kernel, target: &Target, options: &LowerOptions, outer:
 
 /// Refuses meetings that can't take place: with a cluster where there is none, and at named barriers of warps that are not there.
 fn meetings(kernel: &Kernel) -> Result<(), LowerError> {
-    // The warps of the task that an instruction stands in.
+    let named = |op: Op| matches!(op, Op::NamedBarrierSync | Op::NamedBarrierArrive);
+    // The warps of the task that an instruction stands in, and those of all.
     let (mut own, mut all) = (BTreeMap::new(), 0);
     if let Some(i) = tasks(kernel)
         && let Some(Attr::Tasks(list)) = kernel.insts[i].attrs.first()
     {
         for (t, &r) in list.iter().zip(&kernel.insts[i].regions) {
             all += t.warps * t.replicas;
-            kernel.walk(r, &mut |i| _ = own.insert(i, t.warps));
+            kernel.walk(r, &mut |i| {
+                if named(kernel.insts[i].op) {
+                    own.insert(i, t.warps);
+                }
+            });
         }
     }
     let mut wrong = None;

@@ -89,6 +89,7 @@ fn used_handles(kernel: &Kernel) -> BTreeSet<Value> {
 /// The first handle that is further from its allocation.
 pub(super) fn views(kernel: &Kernel) -> Result<(), LowerError> {
     let mut depth: SecondaryMap<Value, u32> = SecondaryMap::new();
+    depth.resize(kernel.values.len());
     let mut wrong = None;
     kernel.walk(kernel.body, &mut |i| {
         let d = &kernel.insts[i];

@@ -44,6 +44,7 @@ impl<'k> Writer<'k> {
         let mut to = Kernel::new(&from.name);
         to.hints.stages = from.hints.stages;
         let mut map = SecondaryMap::new();
+        map.resize(from.values.len());
         for &p in &from.params {
             map[p] = Some(Arg::Value(to.add_param(from.ty(p).clone())));
         }

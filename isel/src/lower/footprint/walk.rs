@@ -71,6 +71,8 @@ impl<'a> Walk<'a> {
         (assigned, staged): (&'a Assignment, &'a SecondaryMap<Inst, bool>),
         direct: bool,
     ) -> Walk<'a> {
+        let mut values = SecondaryMap::new();
+        values.resize(kernel.values.len());
         Walk {
             kernel,
             target,
@@ -79,7 +81,7 @@ impl<'a> Walk<'a> {
             assigned,
             staged,
             direct,
-            values: SecondaryMap::new(),
+            values,
             variants: Map::default(),
             open: vec![0],
             blocks: 0,
