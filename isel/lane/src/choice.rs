@@ -179,9 +179,7 @@ mod tests {
             values.iter().for_each(|&v| a.store_shared(base, 0, &[v]));
             std::mem::take(&mut a.p.body)
         };
-        let choose = |then: Block, otherwise: Block| {
-            vec![Inst::If(Box::new(If { condition: yes, then, otherwise, results: Vec::new() }))]
-        };
+        let choose = |then: Block, otherwise: Block| vec![Inst::If(Box::new(If { condition: yes, then, otherwise, results: Vec::new() }))];
         // if { if { deep } else { shared } for { looped, shared } }
         let (one, other, body) = (put(&mut a, &[deep]), put(&mut a, &[shared]), put(&mut a, &[looped, shared]));
         let mut arm = choose(one, other);

@@ -16,11 +16,13 @@
 //! l0 l1 l2 … x0 x1 x2 … store x0 …      becomes      l0 l1 l2   x0 store x0   l3 l4   x1 store x1 …
 //! ```
 
+mod ahead;
+
 use super::nest::{Nest, Table, each_block_mut};
-use super::visit::{computed, reads, results};
+use super::visit::{computed, reads};
 use super::{Block, Control, Inst, LTy, LVal, OperandA, Unit};
 use crate::hash::{Map, Set};
-use std::collections::VecDeque;
+use ahead::Ahead;
 
 /// How global loads may move.
 #[derive(Clone, Copy)]
@@ -54,7 +56,7 @@ pub(super) fn sink(block: &mut Block, nest: &Nest, values: [usize; 2], loads: Op
     let loads = loads.filter(|_| nest.loads(nest.all()));
     // What was there before is looked for where its registers count.
     let known = if loads.is_some() { 0 } else { first };
-    let mut sinker = Sinker { nest, makers: Table::new(first, end, NOWHERE), seen: Table::new(known, end, 0), looks: 0 };
+    let mut sinker = Sinker { nest, loads, makers: Table::new(first, end, NOWHERE), seen: Table::new(known, end, 0), looks: 0 };
     sinker.enter(block, 0, loads.is_some());
     sinker.block(block, 0, loads, &Set::default());
 }
@@ -87,6 +89,8 @@ struct Inside {
 /// The pass over the blocks of a role.
 struct Sinker<'a> {
     nest: &'a Nest,
+    /// How loads move in the role, if they do.
+    loads: Option<Loads<'a>>,
     makers: Table<Maker>,
     /// The last look at instructions by which a value was found.
     seen: Table<u32>,
@@ -158,15 +162,17 @@ impl Sinker<'_> {
                     lists.push(self.block(b, inner, loads.filter(|_| asked[k]), &around));
                     inner = nest.behind(inner);
                 });
-                nested.push((at, self.inside(inst, range, &lists, loads)));
+                nested.push((at, self.inside(inst, range, &lists)));
             }
         }
         self.reorder(block, n, &nested, loads, beside);
         nested
     }
 
-    /// What an instruction with blocks reads, by what those inside of its blocks read.
-    fn inside(&mut self, inst: &Inst, range: [u32; 2], lists: &[Vec<(usize, Inside)>], loads: Option<Loads<'_>>) -> Inside {
+    /// What an instruction with blocks reads, by what those inside of its blocks read: all of it where loads move in the role, though they need not
+    /// stand there, else what is made in the role.
+    fn inside(&mut self, inst: &Inst, range: [u32; 2], lists: &[Vec<(usize, Inside)>]) -> Inside {
+        let loads = self.loads;
         self.looks += 1;
         let mut out = Inside { reads: Vec::new(), words: lists.iter().flatten().map(|(_, inside)| inside.words).sum() };
         let mut look = |v: LVal| {
@@ -373,97 +379,6 @@ fn inside(nested: &[(usize, Inside)], k: usize) -> Option<&Inside> {
     nested.binary_search_by_key(&k, |(at, _)| *at).ok().map(|x| &nested[x].1)
 }
 
-/// Loads that are started ahead of the instructions that need them.
-struct Ahead<'a> {
-    loads: Loads<'a>,
-    /// Loads to come, by first need.
-    queue: VecDeque<usize>,
-    /// How many instructions to come read each value from outside of them.
-    uses: Map<LVal, u32>,
-    /// Registers in use.
-    live: u32,
-    /// What an instruction reads.
-    read: Vec<LVal>,
-}
-
-impl<'a> Ahead<'a> {
-    fn new(order: &mut Order<'_>, anchors: &[usize], loads: Loads<'a>, beside: &Set<LVal>) -> Ahead<'a> {
-        let mut uses: Map<LVal, u32> = Map::default();
-        let mut read = Vec::new();
-        for (k, inst) in order.block.iter().enumerate() {
-            distinct(inst, inside(order.nested, k), &mut read);
-            read.iter().for_each(|&v| *uses.entry(v).or_default() += 1);
-        }
-        // What something else reads, too, stays.
-        beside.iter().for_each(|&v| *uses.entry(v).or_default() += 1);
-        // What comes from outside is there from the start, and so is what instructions with blocks make for themselves.
-        let own = |v: LVal| {
-            let maker = order.makers.get(v);
-            maker.block == order.n && maker.at != PARAM
-        };
-        let outside: u32 = uses.keys().filter(|&&v| !own(v)).map(|&v| (loads.words)(v)).sum();
-        let live = outside + order.nested.iter().map(|(_, inside)| inside.words).sum::<u32>();
-        let (mut taken, mut all) = (vec![false; order.block.len()], Vec::new());
-        anchors.iter().for_each(|&root| order.take(root, &mut taken, &mut all));
-        let queue = all.into_iter().filter(|&k| matches!(order.block[k], Inst::LoadGlobal { .. })).collect();
-        Ahead { loads, queue, uses, live, read }
-    }
-
-    /// The next load that may be started in front of an instruction.
-    fn next(&mut self, taken: &[bool], block: &[Inst], anchor: usize) -> Option<usize> {
-        while let Some(&k) = self.queue.front() {
-            if let (Inst::LoadGlobal { dsts, .. }, false) = (&block[k], taken[k]) {
-                let size: u32 = dsts.iter().map(|&v| (self.loads.words)(v)).sum();
-                if k > anchor || self.live + size > self.loads.room {
-                    return None;
-                }
-                self.queue.pop_front();
-                return Some(k);
-            }
-            self.queue.pop_front();
-        }
-        None
-    }
-
-    /// Counts registers behind an instruction.
-    fn passed(&mut self, inst: &Inst, nested: Option<&Inside>) {
-        let mut list = std::mem::take(&mut self.read);
-        distinct(inst, nested, &mut list);
-        for &v in &list {
-            if let Some(n) = self.uses.get_mut(&v) {
-                *n = n.saturating_sub(1);
-                if *n == 0 {
-                    self.live = self.live.saturating_sub((self.loads.words)(v));
-                }
-            }
-        }
-        self.live = self.live.saturating_sub(nested.map_or(0, |inside| inside.words));
-        list.clear();
-        made(inst, &mut list);
-        self.live += list.iter().filter(|v| self.uses.contains_key(v)).map(|&v| (self.loads.words)(v)).sum::<u32>();
-        self.read = list;
-    }
-}
-
-/// The values from outside that an instruction reads, each once.
-fn distinct(inst: &Inst, nested: Option<&Inside>, out: &mut Vec<LVal>) {
-    out.clear();
-    match nested {
-        Some(inside) => out.extend_from_slice(&inside.reads),
-        None => inst.operands(|v, _| out.push(v)),
-    }
-    out.sort_unstable();
-    out.dedup();
-}
-
-/// Appends the values that an instruction makes for those behind it.
-fn made(inst: &Inst, out: &mut Vec<LVal>) {
-    match inst.control() {
-        None => out.extend_from_slice(inst.results()),
-        Some(_) => out.extend(results(inst)),
-    }
-}
-
 /// What the multiplications behind each fence read, by the fence's place: registers that are written between fence and multiplication
 /// would want a fence of their own.
 fn fenced(block: &[Inst]) -> Map<usize, Vec<LVal>> {
@@ -572,6 +487,37 @@ mod tests {
             sunk(&mut a, Some(Loads { room: 11, words: &taken }));
             let inner = a.p.body.iter().find_map(|i| if let Inst::If(c) = i { Some(order(&c.then)) } else { None });
             inner.expect("the choice").find('s').unwrap_or(0)
+        };
+        let ahead: Vec<usize> = (0..=8).map(stored).collect();
+        assert!(ahead[0] == 4 && ahead[8] < 4 && ahead.iter().rev().is_sorted(), "{ahead:?}");
+    }
+
+    #[test]
+    fn what_blocks_inside_blocks_make_for_themselves_takes_room() {
+        let stored = |inside: usize| {
+            let mut a = Asm::new(1);
+            let base = a.alloc(64);
+            let yes = a.constant(LTy::I1, 1);
+            let x: Vec<LVal> = (0..4).map(|_| a.load(0, LTy::I32)).collect();
+            for (n, v) in x.iter().enumerate() {
+                a.store_shared(base, 4 * n as i32, &[*v]);
+            }
+            let outer = std::mem::take(&mut a.p.body);
+            // No load stands in the choices.
+            for n in 0..inside {
+                let v = a.i32(n as i64);
+                a.store_shared(base, 16 + 4 * n as i32, &[v]);
+            }
+            for _ in 0..2 {
+                let then = std::mem::take(&mut a.p.body);
+                a.p.body.push(Inst::If(Box::new(crate::If { condition: yes, results: Vec::new(), then, otherwise: Vec::new() })));
+            }
+            let choice = std::mem::replace(&mut a.p.body, outer);
+            a.p.body.extend(choice);
+            let types = a.p.vals.clone();
+            let taken = |v: LVal| words(types[v]);
+            sunk(&mut a, Some(Loads { room: 6, words: &taken }));
+            order(&a.p.body).find('s').unwrap_or(0)
         };
         let ahead: Vec<usize> = (0..=8).map(stored).collect();
         assert!(ahead[0] == 4 && ahead[8] < 4 && ahead.iter().rev().is_sorted(), "{ahead:?}");

@@ -47,7 +47,12 @@ impl Webs {
 
     /// The same, and all on the way there then know it: a chain of webs is as long as a chain of loops.
     fn shortened(&mut self, v: LVal) -> LVal {
-        let r = self.representative(v);
+        // Most are a step away from it, if that.
+        let Some(p) = self.parent[v].expand() else { return v };
+        if self.parent[p].is_none() {
+            return p;
+        }
+        let r = self.representative(p);
         let mut at = v;
         while at != r {
             let next = self.parent[at].expand().unwrap_or(r);

@@ -5,10 +5,10 @@
 //! copy_async ── local_load ── dot       the product fetches as it goes, and the copy begins once its first operands are there
 //! ```
 
+use super::BufferLayout;
 use super::buffers::{Blocks, Handle, allocation, handle};
 use super::loads::local_loads;
 use super::locals::Locals;
-use super::BufferLayout;
 use crate::access::GlobalAccess;
 use cranelift_entity::SecondaryMap;
 use std::collections::{BTreeMap, BTreeSet};

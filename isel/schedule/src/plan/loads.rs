@@ -42,7 +42,8 @@ fn loads_for_dots(kernel: &Kernel, load: Op, view: &dyn Fn(Inst) -> bool) -> Sec
     let mut users: SecondaryMap<Value, [bool; 2]> = SecondaryMap::new();
     users.resize(kernel.values.len());
     staged.resize(kernel.insts.len());
-    let only_dots = |users: &SecondaryMap<Value, [bool; 2]>, i: Inst| kernel.insts[i].results.first().is_some_and(|&v| users[v] == [true, false]);
+    let only_dots =
+        |users: &SecondaryMap<Value, [bool; 2]>, i: Inst| kernel.insts[i].results.first().is_some_and(|&v| users[v] == [true, false]);
     for &i in order.iter().rev() {
         let d = &kernel.insts[i];
         // Packed elements are unpacked in registers.
