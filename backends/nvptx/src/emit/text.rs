@@ -18,7 +18,7 @@ pub(crate) enum Opnd {
 const SMALL: usize = 1000;
 
 /// The three digits of each, one behind the other.
-static DIGITS: [u8; 3 * SMALL] = {
+const DIGITS: [u8; 3 * SMALL] = {
     let mut all = [b'0'; 3 * SMALL];
     let mut n = 0;
     while n < SMALL {
@@ -28,9 +28,14 @@ static DIGITS: [u8; 3 * SMALL] = {
     all
 };
 
+const SMALL_NUMBERS: &str = ascii(&DIGITS);
+
 /// Digits as text.
-fn ascii(digits: &[u8]) -> &str {
-    std::str::from_utf8(digits).unwrap_or_default()
+const fn ascii(digits: &[u8]) -> &str {
+    match std::str::from_utf8(digits) {
+        Ok(text) => text,
+        Err(_) => "",
+    }
 }
 
 /// Text under construction.
@@ -51,7 +56,7 @@ impl Text {
         let x: i64 = x.into();
         if let Some(n) = usize::try_from(x).ok().filter(|&n| n < SMALL) {
             let zeros = usize::from(n < 100) + usize::from(n < 10);
-            DIGITS[3 * n + zeros..3 * n + 3].iter().for_each(|&d| self.out.push(char::from(d)));
+            self.out.push_str(&SMALL_NUMBERS[3 * n + zeros..3 * n + 3]);
             return self;
         }
         if x < 0 {
@@ -80,9 +85,7 @@ impl Text {
 
     /// Appends a register.
     pub(crate) fn r(&mut self, (class, number): Reg) -> &mut Text {
-        // A few letters, one by one, are quicker than a copy of so few.
-        class.prefix().chars().for_each(|c| self.out.push(c));
-        self.n(number)
+        self.s(class.prefix()).n(number)
     }
 
     /// Appends an operand.
