@@ -17,8 +17,9 @@ use super::sweep::sweep;
 use super::{Alloc, AllocId, Atomic, BinOp, Block, Inst, LTy, LVal, Param, Place, Program, ShuffleFrom, Special, UnOp, Unit, Vals};
 use crate::hash::{Map, Set};
 use crate::machine::MatrixId;
-use cranelift_entity::{PrimaryMap, SecondaryMap};
+use cranelift_entity::{EntityRef, PrimaryMap, SecondaryMap};
 use smallvec::SmallVec;
+use std::collections::hash_map::Entry;
 use tilelift_ir::{CacheHint, CmpOp, GridAxis, Loc, Scalar, num};
 
 /// What makes two pure instructions equal.
@@ -64,11 +65,18 @@ enum Known {
     Half(LVal, u32),
 }
 
+/// What the builder knows of a value.
+#[derive(Clone, Copy, Default)]
+struct Fact {
+    /// How many blocks enclose its definition.
+    depth: u32,
+    known: Known,
+}
+
 #[derive(Default)]
 struct Frame {
     id: u32,
     block: Block,
-    keys: Vec<Key>,
     /// Clock at the frame's start.
     start: u32,
 }
@@ -77,9 +85,10 @@ struct Frame {
 pub struct LaneBuilder {
     program: Program,
     frames: Vec<Frame>,
-    depth: SecondaryMap<LVal, u32>,
-    known: SecondaryMap<LVal, Known>,
-    memo: Map<Key, Vals>,
+    facts: PrimaryMap<LVal, Fact>,
+    /// The first result of each pure instruction, whose others follow it, and the number of its frame: while that is open, equal instructions are
+    /// that one.
+    memo: Map<Key, (LVal, u32)>,
     lives: SecondaryMap<AllocId, Option<Life>>,
     clock: u32,
     next_frame: u32,
@@ -125,8 +134,7 @@ impl LaneBuilder {
                 body: Block::new(),
             },
             frames: vec![Frame::default()],
-            depth: SecondaryMap::new(),
-            known: SecondaryMap::new(),
+            facts: PrimaryMap::new(),
             memo: Map::default(),
             lives: SecondaryMap::new(),
             clock: 0,
@@ -168,7 +176,7 @@ impl LaneBuilder {
 
     /// The constant a value is known to be.
     pub fn as_const(&self, v: LVal) -> Option<u64> {
-        if let Known::Const(c) = self.known[v] { Some(c) } else { None }
+        if let Known::Const(c) = self.facts[v].known { Some(c) } else { None }
     }
 
     /// The instructions that the program would have by now, and how many it may have, if those are too many. It is to be thrown away then.
@@ -182,43 +190,73 @@ impl LaneBuilder {
                 return v;
             }
             let v = self.program.vals.push(ty);
+            self.facts.push(Fact::default());
             self.budget.set_spare(ty, v);
             return v;
         }
-        let v = self.program.vals.push(ty);
-        self.depth[v] = depth;
-        v
+        self.facts.push(Fact { depth, known: Known::Nothing });
+        self.program.vals.push(ty)
     }
 
     /// How many blocks enclose the value's definition; less means further out.
     pub fn depth(&self, v: LVal) -> u32 {
-        self.depth[v]
+        self.facts[v].depth
     }
 
     fn here(&self) -> u32 {
         self.frames.len() as u32 - 1
     }
 
-    fn pure(&mut self, key: Key, tys: &[LTy], uses: &[LVal], make: impl FnOnce(&Vals) -> Inst) -> Vals {
-        if let Some(v) = self.memo.get(&key) {
-            self.budget.take_names(1);
-            return v.clone();
+    /// The first result of an equal instruction that is in scope. If there is none, how many blocks enclose a new one, whose first result the next
+    /// value is.
+    fn equal(&mut self, key: Key, uses: &[LVal]) -> Result<LVal, u32> {
+        let entry = self.memo.entry(key);
+        if let Entry::Occupied(e) = &entry {
+            let &(v, frame) = e.get();
+            if self.frames.get(self.facts[v].depth as usize).is_some_and(|f| f.id == frame) {
+                self.budget.take_names(1);
+                return Ok(v);
+            }
         }
-        let mut depth = uses.iter().map(|&u| self.depth[u]).max().unwrap_or(0);
+        let depth = uses.iter().map(|&u| self.facts[u].depth).max().unwrap_or(0);
         // What a role computes stays in it: in front of the roles it would be held in registers that the others lack.
-        if let (false, Some((role, ..))) = (uses.is_empty(), self.role) {
-            depth = depth.max(role);
+        let depth = match self.role {
+            Some((role, ..)) if !uses.is_empty() => depth.max(role),
+            Some(_) | None => depth,
+        };
+        if !self.budget.spent() {
+            entry.insert_entry((LVal::new(self.program.vals.len()), self.frames[depth as usize].id));
         }
-        let dsts: Vals = tys.iter().map(|&t| self.new_val(t, depth)).collect();
-        let inst = make(&dsts);
+        Err(depth)
+    }
+
+    /// Puts a pure instruction into its block.
+    fn place(&mut self, depth: u32, inst: Inst) {
         self.budget.take(&inst);
         if !self.budget.spent() {
-            let frame = &mut self.frames[depth as usize];
-            frame.block.push(inst);
-            frame.keys.push(key.clone());
-            self.memo.insert(key, dsts.clone());
+            self.frames[depth as usize].block.push(inst);
         }
-        dsts
+    }
+
+    /// The result of a pure instruction, or of one that is equal.
+    fn pure(&mut self, key: Key, ty: LTy, uses: &[LVal], make: impl FnOnce(LVal) -> Inst) -> LVal {
+        self.equal(key, uses).unwrap_or_else(|depth| {
+            let dst = self.new_val(ty, depth);
+            self.place(depth, make(dst));
+            dst
+        })
+    }
+
+    /// The results of a pure instruction, or of one that is equal: one behind the other.
+    fn pure_all(&mut self, key: Key, tys: &[LTy], uses: &[LVal], make: impl FnOnce(&Vals) -> Inst) -> Vals {
+        match self.equal(key, uses) {
+            Ok(first) => (0..tys.len()).map(|n| LVal::new(first.index() + n)).collect(),
+            Err(depth) => {
+                let dsts: Vals = tys.iter().map(|&t| self.new_val(t, depth)).collect();
+                self.place(depth, make(&dsts));
+                dsts
+            }
+        }
     }
 
     fn effect(&mut self, inst: Inst) {
@@ -240,13 +278,13 @@ impl LaneBuilder {
     fn learn(&mut self, v: LVal, known: Known) {
         // Spare values stand for anything.
         if !self.budget.spent() {
-            self.known[v] = known;
+            self.facts[v].known = known;
         }
     }
 
     /// A literal from its bits (integers sign-extended).
     pub fn constant(&mut self, ty: LTy, bits: u64) -> LVal {
-        let v = self.pure(Key::Const(ty, bits), &[ty], &[], |d| Inst::Const { dst: d[0], bits })[0];
+        let v = self.pure(Key::Const(ty, bits), ty, &[], |dst| Inst::Const { dst, bits });
         self.learn(v, Known::Const(bits));
         v
     }
@@ -270,7 +308,7 @@ impl LaneBuilder {
                 self.program.params.len() as u32 - 1
             }
         };
-        self.pure(Key::Param(index), &[p.ty], &[], |d| Inst::Param { dst: d[0], index })[0]
+        self.pure(Key::Param(index), p.ty, &[], |dst| Inst::Param { dst, index })
     }
 
     /// Where the lane stands.
@@ -287,20 +325,18 @@ impl LaneBuilder {
             | Special::NumPrograms(_)
             | Special::Worker
             | Special::Workers
-            | Special::ClusterRank => self.pure(Key::Special(what), &[LTy::I32], &[], |d| Inst::Special { dst: d[0], what })[0],
+            | Special::ClusterRank => self.pure(Key::Special(what), LTy::I32, &[], |dst| Inst::Special { dst, what }),
         }
     }
 
     fn role_warp(&mut self, depth: u32, frame: u32) -> LVal {
         let key = Key::RoleWarp(frame);
-        if let Some(v) = self.memo.get(&key) {
-            return v[0];
+        if let Some(&(v, _)) = self.memo.get(&key) {
+            return v;
         }
         let dst = self.new_val(LTy::I32, depth);
-        let frame = &mut self.frames[depth as usize];
-        frame.block.push(Inst::Special { dst, what: Special::Warp });
-        frame.keys.push(key.clone());
-        self.memo.insert(key, Vals::from_slice(&[dst]));
+        self.frames[depth as usize].block.push(Inst::Special { dst, what: Special::Warp });
+        self.memo.insert(key, (dst, frame));
         dst
     }
 
@@ -332,7 +368,7 @@ impl LaneBuilder {
 
     /// The address of an allocation.
     pub fn shared_addr(&mut self, alloc: AllocId) -> LVal {
-        self.pure(Key::Shared(alloc), &[LTy::I32], &[], |d| Inst::SharedAddr { dst: d[0], alloc })[0]
+        self.pure(Key::Shared(alloc), LTy::I32, &[], |dst| Inst::SharedAddr { dst, alloc })
     }
 
     /// Says that an allocation is in use here.
@@ -348,7 +384,7 @@ impl LaneBuilder {
         if let (UnOp::Not, LTy::I1, Some(c)) = (op, ty, self.as_const(a)) {
             return self.constant(LTy::I1, c ^ 1);
         }
-        self.pure(Key::Un(op, a), &[ty], &[a], |d| Inst::Un { dst: d[0], op, a })[0]
+        self.pure(Key::Un(op, a), ty, &[a], |dst| Inst::Un { dst, op, a })
     }
 
     /// A two-operand operation; integers are folded.
@@ -360,7 +396,7 @@ impl LaneBuilder {
         {
             return v;
         }
-        let v = self.pure(Key::Bin(op, a, b), &[ty], &[a, b], |d| Inst::Bin { dst: d[0], op, a, b })[0];
+        let v = self.pure(Key::Bin(op, a, b), ty, &[a, b], |dst| Inst::Bin { dst, op, a, b });
         if op == BinOp::Add
             && let Some(c) = self.as_const(b)
         {
@@ -392,7 +428,7 @@ impl LaneBuilder {
                 let c = self.constant(ty, num::wrap(y.wrapping_neg(), s) as u64);
                 Some(self.bin(BinOp::Add, a, c))
             }
-            (BinOp::Add, _, Some(y)) => match self.known[a] {
+            (BinOp::Add, _, Some(y)) => match self.facts[a].known {
                 Known::AddConst(x, c) => {
                     let c = self.constant(ty, num::wrap(c.wrapping_add(y), s) as u64);
                     Some(self.bin(BinOp::Add, x, c))
@@ -426,7 +462,7 @@ impl LaneBuilder {
         match (a, b) {
             (Some(a), Some(b)) => {
                 // A deeper operand goes last, so that the invariant part of a chain is shared and hoisted.
-                let (a, b) = if self.depth[a] > self.depth[b] { (b, a) } else { (a, b) };
+                let (a, b) = if self.depth(a) > self.depth(b) { (b, a) } else { (a, b) };
                 Some(self.bin(BinOp::And, a, b))
             }
             (a, b) => a.or(b),
@@ -436,7 +472,7 @@ impl LaneBuilder {
     /// `a * b + c` with one rounding.
     pub fn fma(&mut self, a: LVal, b: LVal, c: LVal) -> LVal {
         let ty = self.ty(a);
-        self.pure(Key::Fma(a, b, c), &[ty], &[a, b, c], |d| Inst::Fma { dst: d[0], a, b, c })[0]
+        self.pure(Key::Fma(a, b, c), ty, &[a, b, c], |dst| Inst::Fma { dst, a, b, c })
     }
 
     /// `i64` sum of `c` and the product of two `i32`.
@@ -447,17 +483,17 @@ impl LaneBuilder {
         if self.as_const(b) == Some(0) {
             return c;
         }
-        self.pure(Key::MadWide(a, b, c), &[LTy::I64], &[a, b, c], |d| Inst::MadWide { dst: d[0], a, b, c })[0]
+        self.pure(Key::MadWide(a, b, c), LTy::I64, &[a, b, c], |dst| Inst::MadWide { dst, a, b, c })
     }
 
     /// `i64` sum of `c` and the product of two `i32`, read unsigned.
     pub fn mad_wide_u(&mut self, a: LVal, b: LVal, c: LVal) -> LVal {
-        self.pure(Key::MadWideU(a, b, c), &[LTy::I64], &[a, b, c], |d| Inst::MadWideU { dst: d[0], a, b, c })[0]
+        self.pure(Key::MadWideU(a, b, c), LTy::I64, &[a, b, c], |dst| Inst::MadWideU { dst, a, b, c })
     }
 
     /// The upper 32 bits of `high` and `low`, shifted left by `by` modulo 32.
     pub fn funnel(&mut self, high: LVal, low: LVal, by: LVal) -> LVal {
-        self.pure(Key::Funnel(high, low, by), &[LTy::I32], &[high, low, by], |d| Inst::Funnel { dst: d[0], high, low, by })[0]
+        self.pure(Key::Funnel(high, low, by), LTy::I32, &[high, low, by], |dst| Inst::Funnel { dst, high, low, by })
     }
 
     /// A comparison.
@@ -468,7 +504,7 @@ impl LaneBuilder {
             let r = eval_cmp(op, s, x as i64, y as i64);
             return self.constant(LTy::I1, u64::from(r));
         }
-        self.pure(Key::Cmp(op, a, b), &[LTy::I1], &[a, b], |d| Inst::Cmp { dst: d[0], op, a, b })[0]
+        self.pure(Key::Cmp(op, a, b), LTy::I1, &[a, b], |dst| Inst::Cmp { dst, op, a, b })
     }
 
     /// `c ? a : b`.
@@ -480,7 +516,7 @@ impl LaneBuilder {
             None => {}
         }
         let ty = self.ty(a);
-        self.pure(Key::Select(c, a, b), &[ty], &[c, a, b], |d| Inst::Select { dst: d[0], c, a, b })[0]
+        self.pure(Key::Select(c, a, b), ty, &[c, a, b], |dst| Inst::Select { dst, c, a, b })
     }
 
     /// Conversion by value.
@@ -494,10 +530,10 @@ impl LaneBuilder {
         {
             return self.constant(to, num::wrap(c as i64, t) as u64);
         }
-        if let (Known::Rounded(x), LTy::F32) = (self.known[a], to) {
+        if let (Known::Rounded(x), LTy::F32) = (self.facts[a].known, to) {
             return self.un(UnOp::RoundBf16, x);
         }
-        let v = self.pure(Key::Cvt(to, a), &[to], &[a], |d| Inst::Cvt { dst: d[0], a })[0];
+        let v = self.pure(Key::Cvt(to, a), to, &[a], |dst| Inst::Cvt { dst, a });
         if (self.ty(a), to) == (LTy::F32, LTy::Num(Scalar::BF16)) {
             self.learn(v, Known::Rounded(a));
         }
@@ -510,12 +546,12 @@ impl LaneBuilder {
         let types = vec![LTy::F32; a.len()];
         let all = [&a[..], &b[..]].concat();
         let (a, b) = (Vals::from_vec(a), Vals::from_vec(b));
-        self.pure(Key::Divide(Box::new((a.clone(), b.clone()))), &types, &all, |d| Inst::Divide { dsts: d.clone(), a, b })
+        self.pure_all(Key::Divide(Box::new((a.clone(), b.clone()))), &types, &all, |d| Inst::Divide { dsts: d.clone(), a, b })
     }
 
     /// Rounds an `f32` to tf32.
     pub fn round_tf32(&mut self, a: LVal) -> LVal {
-        self.pure(Key::RoundTf32(a), &[LTy::F32], &[a], |d| Inst::RoundTf32 { dst: d[0], a })[0]
+        self.pure(Key::RoundTf32(a), LTy::F32, &[a], |dst| Inst::RoundTf32 { dst, a })
     }
 
     /// The same bits under another type of that width.
@@ -523,33 +559,33 @@ impl LaneBuilder {
         if self.ty(a) == to {
             return a;
         }
-        if let Known::Cast(x) = self.known[a]
+        if let Known::Cast(x) = self.facts[a].known
             && self.ty(x) == to
         {
             return x;
         }
-        let v = self.pure(Key::Bitcast(to, a), &[to], &[a], |d| Inst::Bitcast { dst: d[0], a })[0];
+        let v = self.pure(Key::Bitcast(to, a), to, &[a], |dst| Inst::Bitcast { dst, a });
         self.learn(v, Known::Cast(a));
         v
     }
 
     /// Two 16-bit or four 8-bit values into a word; the word itself if they are its parts.
     pub fn pack(&mut self, parts: &[LVal]) -> LVal {
-        if let Known::Part(word, 0) = self.known[parts[0]]
-            && parts.iter().enumerate().all(|(i, &p)| self.known[p] == Known::Part(word, i as u32))
+        if let Known::Part(word, 0) = self.facts[parts[0]].known
+            && parts.iter().enumerate().all(|(i, &p)| self.facts[p].known == Known::Part(word, i as u32))
             && self.ty(parts[0]).bits() * parts.len() as u32 == 32
         {
             return word;
         }
         let parts = Vals::from_slice(parts);
-        self.pure(Key::Pack(parts.clone()), &[LTy::B32], &parts.clone(), |d| Inst::Pack { dst: d[0], parts })[0]
+        self.pure(Key::Pack(parts.clone()), LTy::B32, &parts.clone(), |dst| Inst::Pack { dst, parts })
     }
 
     /// A word into values of a 16-bit or 8-bit type.
     pub fn unpack(&mut self, word: LVal, ty: LTy) -> Vals {
         let n = 32 / ty.bits();
         let types: SmallVec<[LTy; 4]> = (0..n).map(|_| ty).collect();
-        let parts = self.pure(Key::Unpack(ty, word), &types, &[word], |d| Inst::Unpack { dsts: d.clone(), a: word });
+        let parts = self.pure_all(Key::Unpack(ty, word), &types, &[word], |d| Inst::Unpack { dsts: d.clone(), a: word });
         for (i, &p) in parts.iter().enumerate() {
             self.learn(p, Known::Part(word, i as u32));
         }
@@ -558,7 +594,7 @@ impl LaneBuilder {
 
     /// The word and number of a byte that [`LaneBuilder::unpack`] made.
     pub fn byte_of_word(&self, v: LVal) -> Option<(LVal, u32)> {
-        match self.known[v] {
+        match self.facts[v].known {
             Known::Part(word, n) if self.ty(v) == LTy::Num(Scalar::I8) => Some((word, n)),
             Known::Part(..) | Known::Nothing | Known::Const(_) | Known::AddConst(..) => None,
             Known::Cast(_) | Known::Rounded(_) | Known::Half(..) => None,
@@ -567,7 +603,7 @@ impl LaneBuilder {
 
     /// A value as another one plus a constant; without the other one it is the constant.
     pub fn base_and_offset(&self, v: LVal) -> (Option<LVal>, i64) {
-        match self.known[v] {
+        match self.facts[v].known {
             Known::Const(c) => (None, c as i64),
             Known::AddConst(base, c) => (Some(base), c),
             Known::Nothing | Known::Part(..) | Known::Cast(_) | Known::Rounded(_) | Known::Half(..) => (Some(v), 0),
@@ -576,14 +612,14 @@ impl LaneBuilder {
 
     /// Says that a byte holds, sign-extended, the 4 bits from bit `at` on of an `i32`.
     pub fn note_half(&mut self, v: LVal, word: LVal, at: u32) {
-        if self.known[v] == Known::Nothing {
+        if self.facts[v].known == Known::Nothing {
             self.learn(v, Known::Half(word, at));
         }
     }
 
     /// What [`LaneBuilder::note_half`] said of a byte.
     pub fn half_of_word(&self, v: LVal) -> Option<(LVal, u32)> {
-        if let Known::Half(word, at) = self.known[v] { Some((word, at)) } else { None }
+        if let Known::Half(word, at) = self.facts[v].known { Some((word, at)) } else { None }
     }
 
     fn results(&mut self, tys: &[LTy]) -> Vals {

@@ -23,6 +23,7 @@ mod inst;
 mod interp;
 mod launch_order;
 mod machine;
+mod nest;
 pub mod number;
 mod op;
 mod place;

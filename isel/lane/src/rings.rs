@@ -38,7 +38,7 @@ enum Made {
 /// What is known of a program's counters.
 #[derive(Default)]
 struct Facts {
-    made: Map<LVal, Made>,
+    made: SecondaryMap<LVal, Option<Made>>,
     /// Remainders and quotients by literals: of what, by what.
     remainders: Vec<(LVal, LVal, i64)>,
     quotients: Map<LVal, (LVal, i64)>,
@@ -52,12 +52,13 @@ impl Facts {
     /// Those of a program: of its `i32`, which all counters are.
     fn of(program: &Program) -> Facts {
         let mut facts = Facts::default();
+        facts.made.resize(program.vals.len());
         facts.look(&program.body, &|v| program.vals[v] == I32);
         facts
     }
 
     fn literal(&self, v: LVal) -> Option<i64> {
-        match self.made.get(&v) {
+        match self.made[v].as_ref() {
             Some(Made::Literal(n)) => Some(*n),
             _ => None,
         }
@@ -66,14 +67,14 @@ impl Facts {
     fn look(&mut self, block: &Block, whole: &dyn Fn(LVal) -> bool) {
         for inst in block {
             match *inst {
-                Inst::Const { dst, bits } if whole(dst) => _ = self.made.insert(dst, Made::Literal(bits as i64)),
+                Inst::Const { dst, bits } if whole(dst) => self.made[dst] = Some(Made::Literal(bits as i64)),
                 Inst::Bin { dst, op, a, b } if whole(dst) => {
                     match (op, self.literal(a), self.literal(b)) {
-                        (BinOp::Add, _, Some(n)) => _ = self.made.insert(dst, Made::Plus(a, n)),
-                        (BinOp::Add, Some(n), _) => _ = self.made.insert(dst, Made::Plus(b, n)),
-                        (BinOp::Add, None, None) => _ = self.made.insert(dst, Made::Sum(a, b)),
-                        (BinOp::DivU, _, Some(n)) if n > 1 => _ = self.made.insert(dst, Made::Natural),
-                        (BinOp::Sub, _, Some(n)) => _ = self.made.insert(dst, Made::Plus(a, -n)),
+                        (BinOp::Add, _, Some(n)) => self.made[dst] = Some(Made::Plus(a, n)),
+                        (BinOp::Add, Some(n), _) => self.made[dst] = Some(Made::Plus(b, n)),
+                        (BinOp::Add, None, None) => self.made[dst] = Some(Made::Sum(a, b)),
+                        (BinOp::DivU, _, Some(n)) if n > 1 => self.made[dst] = Some(Made::Natural),
+                        (BinOp::Sub, _, Some(n)) => self.made[dst] = Some(Made::Plus(a, -n)),
                         (BinOp::Rem, _, Some(n)) if SLOTS.contains(&n) => self.remainders.push((dst, a, n)),
                         (BinOp::Div, _, Some(n)) if SLOTS.contains(&n) => _ = self.quotients.insert(dst, (a, n)),
                         (BinOp::And, _, Some(1)) => self.bits.push((dst, a)),
@@ -83,13 +84,13 @@ impl Facts {
                 }
                 Inst::For(ref l) => {
                     for c in l.carried.iter().filter(|c| whole(c.param)) {
-                        self.made.insert(c.param, Made::Carried(c.init, c.next));
-                        self.made.insert(c.result, Made::Behind(c.param));
+                        self.made[c.param] = Some(Made::Carried(c.init, c.next));
+                        self.made[c.result] = Some(Made::Behind(c.param));
                     }
                 }
                 Inst::If(ref c) => {
                     let chosen = c.results.iter().filter(|r| whole(r.0));
-                    chosen.for_each(|&(r, a, b)| _ = self.made.insert(r, Made::Chosen(a, b)));
+                    chosen.for_each(|&(r, a, b)| self.made[r] = Some(Made::Chosen(a, b)));
                 }
                 _ => {}
             }
@@ -125,7 +126,7 @@ impl Facts {
         if !assumed.insert(v) {
             return true;
         }
-        match self.made.get(&v) {
+        match self.made[v].as_ref() {
             Some(&Made::Literal(n)) => n >= 0,
             Some(Made::Natural) => true,
             Some(&Made::Plus(u, 1)) => self.counts(u, assumed),
@@ -138,7 +139,7 @@ impl Facts {
 
     /// Of a sum the counter, and the number that is added.
     fn leap(&self, a: LVal, b: LVal) -> Option<(LVal, LVal)> {
-        let natural = |v: LVal| matches!(self.made.get(&v), Some(Made::Natural));
+        let natural = |v: LVal| matches!(self.made[v].as_ref(), Some(Made::Natural));
         match (natural(a), natural(b)) {
             (_, true) => Some((a, b)),
             (true, false) => Some((b, a)),
@@ -151,7 +152,7 @@ impl Facts {
         if !need[usize::from(before)].insert(v) {
             return;
         }
-        match self.made.get(&v) {
+        match self.made[v].as_ref() {
             Some(&Made::Plus(u, _)) => self.close(u, false, need),
             Some(&Made::Sum(a, b)) => {
                 if let Some((u, _)) = self.leap(a, b) {
@@ -258,7 +259,7 @@ impl Rings {
                 }
                 Inst::Bin { dst, .. } if self.wants(*dst) => {
                     out.push(inst.clone());
-                    match self.facts.made.get(dst) {
+                    match self.facts.made[*dst].as_ref() {
                         Some(Made::Natural) => self.divide(*dst, *dst, None, &mut out),
                         Some(&Made::Sum(a, b)) => self.leap(*dst, a, b, &mut out),
                         _ => self.plus(*dst, &mut out),
@@ -285,7 +286,7 @@ impl Rings {
 
     /// The counter one further.
     fn plus(&mut self, v: LVal, out: &mut Block) {
-        let Some(&Made::Plus(u, _)) = self.facts.made.get(&v) else { return };
+        let Some(&Made::Plus(u, _)) = self.facts.made[v].as_ref() else { return };
         let [slot, phase] = [0, 1].map(|part| self.shadow(u, part));
         let mut shadow = [None, None, Some(slot)];
         if self.need[0].contains(&v) {
@@ -370,38 +371,46 @@ impl Rings {
     }
 }
 
+/// The values that stand for counters.
+type Chain = SecondaryMap<LVal, bool>;
+
 /// True if something but the counters themselves reads one of them.
-fn alive(block: &Block, chain: &Set<LVal>) -> bool {
+fn alive(block: &Block, chain: &Chain) -> bool {
     block.iter().any(|inst| match inst {
         Inst::For(l) => {
-            let others = l.carried.iter().filter(|c| !chain.contains(&c.param)).flat_map(|c| [c.init, c.next]);
-            [l.lo, l.hi, l.step].into_iter().chain(others).any(|v| chain.contains(&v)) || alive(&l.body, chain)
+            let others = l.carried.iter().filter(|c| !chain[c.param]).flat_map(|c| [c.init, c.next]);
+            [l.lo, l.hi, l.step].into_iter().chain(others).any(|v| chain[v]) || alive(&l.body, chain)
         }
         Inst::If(c) => {
-            let others = c.results.iter().filter(|r| !chain.contains(&r.0)).flat_map(|r| [r.1, r.2]);
-            [c.condition].into_iter().chain(others).any(|v| chain.contains(&v)) || alive(&c.then, chain) || alive(&c.otherwise, chain)
+            let others = c.results.iter().filter(|r| !chain[r.0]).flat_map(|r| [r.1, r.2]);
+            [c.condition].into_iter().chain(others).any(|v| chain[v]) || alive(&c.then, chain) || alive(&c.otherwise, chain)
         }
         Inst::Roles(r) => r.roles.iter().any(|r| alive(&r.body, chain)),
-        Inst::Bin { dst, .. } if chain.contains(dst) => false,
-        other => {
+        Inst::Bin { dst, .. } if chain[*dst] => false,
+        Inst::While(_) => {
             let mut found = false;
-            reads(other, &mut |v| found |= chain.contains(&v));
+            reads(inst, &mut |v| found |= chain[v]);
+            found
+        }
+        plain => {
+            let mut found = false;
+            plain.operands(|v, _| found |= chain[v]);
             found
         }
     })
 }
 
 /// Leaves counters out that nothing reads.
-fn without(block: &mut Block, chain: &Set<LVal>) {
-    block.retain(|inst| !matches!(inst, Inst::Bin { dst, .. } if chain.contains(dst)));
+fn without(block: &mut Block, chain: &Chain) {
+    block.retain(|inst| !matches!(inst, Inst::Bin { dst, .. } if chain[*dst]));
     for inst in block {
         match inst {
             Inst::For(l) => {
-                l.carried.retain(|c| !chain.contains(&c.param));
+                l.carried.retain(|c| !chain[c.param]);
                 without(&mut l.body, chain);
             }
             Inst::If(c) => {
-                c.results.retain(|r| !chain.contains(&r.0));
+                c.results.retain(|r| !chain[r.0]);
                 without(&mut c.then, chain);
                 without(&mut c.otherwise, chain);
             }
@@ -415,12 +424,12 @@ fn without(block: &mut Block, chain: &Set<LVal>) {
 fn reduced(program: &Program, slots: i64, mut facts: Facts) -> Option<Program> {
     let mut need = [BTreeSet::new(), BTreeSet::new()];
     let (mut names, mut dropped, mut flips) = (Map::default(), Set::default(), Map::default());
-    let in_loop = |f: &Facts, v: LVal| matches!(f.made.get(&v), Some(Made::Carried(..) | Made::Behind(_)));
+    let in_loop = |f: &Facts, v: LVal| matches!(f.made[v], Some(Made::Carried(..) | Made::Behind(_)));
     let counter = |f: &Facts, v: LVal| in_loop(f, v) && f.counts(v, &mut Set::default());
     // How many of the reads of a value are left out.
     let mut gone: Map<LVal, u32> = Map::default();
     for &(dst, v, n) in &facts.remainders {
-        let (of, part) = match facts.made.get(&v) {
+        let (of, part) = match facts.made[v].as_ref() {
             Some(&Made::Plus(u, -1)) => (u, 2),
             _ => (v, 0),
         };
@@ -437,7 +446,7 @@ fn reduced(program: &Program, slots: i64, mut facts: Facts) -> Option<Program> {
     facts.reads.resize(program.vals.len());
     facts.count(&program.body);
     for &(dst, q) in &facts.bits {
-        let (of, flips_it) = match facts.made.get(&q) {
+        let (of, flips_it) = match facts.made[q].as_ref() {
             Some(&Made::Plus(of, 1)) => (of, true),
             _ => (q, false),
         };
@@ -457,8 +466,7 @@ fn reduced(program: &Program, slots: i64, mut facts: Facts) -> Option<Program> {
             *gone.entry(of).or_default() += 1;
         }
     }
-    let kept: Set<LVal> = facts.made.iter().filter(|m| matches!(m.1, Made::Literal(_) | Made::Natural)).map(|m| *m.0).collect();
-    let makes = |v: &LVal| facts.quotients.contains_key(v) || matches!(facts.made.get(v), Some(Made::Plus(..)));
+    let makes = |v: &LVal| facts.quotients.contains_key(v) || matches!(facts.made[*v], Some(Made::Plus(..)));
     let unread: Vec<LVal> =
         gone.iter().filter(|&(v, n)| facts.reads[*v] == *n && makes(v) && !need.iter().any(|s| s.contains(v))).map(|x| *x.0).collect();
     dropped.extend(unread);
@@ -481,7 +489,10 @@ fn reduced(program: &Program, slots: i64, mut facts: Facts) -> Option<Program> {
     if r.lost {
         return None;
     }
-    let chain: Set<LVal> = r.need.iter().flatten().copied().filter(|v| !kept.contains(v)).collect();
+    let mut chain = Chain::new();
+    chain.resize(r.next);
+    let stays = |v: LVal| matches!(r.facts.made[v], Some(Made::Literal(_) | Made::Natural));
+    r.need.iter().flatten().for_each(|&v| chain[v] = !stays(v));
     if !alive(&body, &chain) {
         without(&mut body, &chain);
     }

@@ -16,10 +16,13 @@
 //! l0 l1 l2 … x0 x1 x2 … store x0 …      becomes      l0 l1 l2   x0 store x0   l3 l4   x1 store x1 …
 //! ```
 
-use super::visit::{blocks, blocks_mut, computed, reads, results};
-use super::{Block, Inst, LTy, LVal, OperandA, Unit};
+mod ahead;
+
+use super::nest::{Nest, Table, each_block_mut};
+use super::visit::{computed, reads};
+use super::{Block, Control, Inst, LTy, LVal, OperandA, Unit};
 use crate::hash::{Map, Set};
-use std::collections::VecDeque;
+use ahead::Ahead;
 
 /// How global loads may move.
 #[derive(Clone, Copy)]
@@ -46,101 +49,259 @@ pub(super) fn words(ty: LTy) -> u32 {
     }
 }
 
-/// Reorders a block and the blocks inside it; with `loads`, global loads may move, too.
-pub(super) fn sink(block: &mut Block, loads: Option<Loads<'_>>) {
-    inside(block, loads, &Set::default());
+/// Reorders a block and the blocks inside it; with `loads`, global loads may move, too. The values that are made there have numbers from
+/// `values[0]` up to `values[1]`.
+pub(super) fn sink(block: &mut Block, nest: &Nest, values: [usize; 2], loads: Option<Loads<'_>>) {
+    let [first, end] = values;
+    let loads = loads.filter(|_| nest.loads(nest.all()));
+    // What was there before is looked for where its registers count.
+    let known = if loads.is_some() { 0 } else { first };
+    let mut sinker = Sinker { nest, loads, makers: Table::new(first, end, NOWHERE), seen: Table::new(known, end, 0), looks: 0 };
+    sinker.enter(block, 0, loads.is_some());
+    sinker.block(block, 0, loads, &Set::default());
 }
 
-/// Reorders a block; `beside` are values of outside that something else reads while the block runs, or behind it.
-fn inside(block: &mut Block, loads: Option<Loads<'_>>, beside: &Set<LVal>) {
-    if block.iter().any(|i| !blocks(i).is_empty()) {
-        // Where no load is, none goes ahead, and what lives there is nobody's question.
-        let loading = |inst: &Inst| loads.is_some() && blocks(inst).into_iter().any(loading);
-        let asked: Vec<bool> = block.iter().map(loading).collect();
-        let lives = if asked.contains(&true) { Lives::of(block) } else { Lives::default() };
-        for (n, inst) in block.iter_mut().enumerate() {
-            let around = if asked[n] { lives.over(n, beside) } else { Set::default() };
-            blocks_mut(inst).into_iter().for_each(|(inner, _)| inside(inner, loads.filter(|_| asked[n]), &around));
+/// Where a value is made.
+#[derive(Clone, Copy)]
+struct Maker {
+    /// The block; for parameters, that in which they are there.
+    block: u32,
+    /// The place in the block in which the instruction stood; [`PARAM`] for parameters.
+    at: u32,
+    /// The instruction may move.
+    moves: bool,
+}
+
+/// The place of a value that no instruction of its block makes.
+const PARAM: u32 = u32::MAX;
+
+/// The maker of what comes from outside.
+const NOWHERE: Maker = Maker { block: u32::MAX, at: PARAM, moves: false };
+
+/// What the instructions inside an instruction's blocks read, and the instruction itself.
+struct Inside {
+    /// Values from outside of it, each once, in the order in which they are read.
+    reads: Vec<LVal>,
+    /// Registers of values that are made and read inside of it.
+    words: u32,
+}
+
+/// The pass over the blocks of a role.
+struct Sinker<'a> {
+    nest: &'a Nest,
+    /// How loads move in the role, if they do.
+    loads: Option<Loads<'a>>,
+    makers: Table<Maker>,
+    /// The last look at instructions by which a value was found.
+    seen: Table<u32>,
+    looks: u32,
+}
+
+impl Sinker<'_> {
+    /// Notes where values are made, all blocks through.
+    fn enter(&mut self, block: &Block, n: u32, loads: bool) {
+        let mut inner = self.nest.inner(n).iter();
+        for (at, inst) in block.iter().enumerate() {
+            let at = at as u32;
+            let Some(control) = inst.control() else {
+                let moves = moves(inst, loads).is_some();
+                inst.results().iter().for_each(|&v| self.makers.set(v, Maker { block: n, at, moves }));
+                continue;
+            };
+            let Some(&first) = inner.next() else { break };
+            let made = Maker { block: n, at, moves: false };
+            let param = |block: u32| Maker { block, at: PARAM, moves: false };
+            match control {
+                Control::For(l) => {
+                    self.makers.set(l.iv, param(first));
+                    for c in &l.carried {
+                        self.makers.set(c.param, param(first));
+                        self.makers.set(c.result, made);
+                    }
+                    self.enter(&l.body, first, loads);
+                }
+                Control::While(l) => {
+                    for c in &l.carried {
+                        self.makers.set(c.param, param(first));
+                        self.makers.set(c.result, made);
+                    }
+                    self.enter(&l.test, first, loads);
+                    self.enter(&l.body, self.nest.behind(first), loads);
+                }
+                Control::If(c) => {
+                    c.results.iter().for_each(|r| self.makers.set(r.0, made));
+                    self.enter(&c.then, first, loads);
+                    self.enter(&c.otherwise, self.nest.behind(first), loads);
+                }
+                Control::Roles(r) => {
+                    let mut at = first;
+                    for r in &r.roles {
+                        self.enter(&r.body, at, loads);
+                        at = self.nest.behind(at);
+                    }
+                }
+            }
         }
     }
-    let movable = loads.is_some();
-    let mut makers: Map<LVal, usize> = Map::with_capacity_and_hasher(block.len(), Default::default());
-    for (n, inst) in block.iter().enumerate() {
-        moves(inst, movable).unwrap_or(&[]).iter().for_each(|&v| {
-            makers.insert(v, n);
-        });
-    }
-    let room = block.len();
-    let left: Vec<Option<Inst>> = std::mem::replace(block, Vec::with_capacity(room)).into_iter().map(Some).collect();
-    // Computations that nothing in the block needs are the block's results: they go last, in order.
-    let anchors: Vec<usize> = (0..left.len()).filter(|&n| left[n].as_ref().is_some_and(|i| moves(i, movable).is_none())).collect();
-    let whole: Vec<&Inst> = left.iter().flatten().collect();
-    let mut early = fenced(&whole);
-    early.extend(destinations(&whole, &makers));
-    let mut order = Order { makers: &makers, early: &early, open: Vec::new() };
-    let here = whole.iter().any(|i| matches!(i, Inst::LoadGlobal { .. }));
-    let mut ahead = loads.filter(|_| here).map(|l| Ahead::new(&whole, &anchors, &mut order, l, beside));
-    let mut left = left;
-    let roots = anchors.into_iter().map(|n| (n, true)).chain((0..left.len()).map(|n| (n, false)));
-    for (root, anchor) in roots {
-        if let Some(ahead) = ahead.as_mut().filter(|_| anchor) {
-            while let Some(load) = ahead.next(&left, root) {
-                order.take(load, &mut left, |inst| {
-                    ahead.passed(&inst);
-                    block.push(inst);
+
+    /// Reorders a block; `beside` are values of outside that something else reads while the block runs, or behind it. Gives what its instructions
+    /// with blocks read; they stay in their order.
+    fn block(&mut self, block: &mut Block, n: u32, loads: Option<Loads<'_>>, beside: &Set<LVal>) -> Vec<(usize, Inside)> {
+        let nest = self.nest;
+        let mut nested = Vec::with_capacity(nest.inner(n).len());
+        if !nest.inner(n).is_empty() {
+            // Where no load is, none goes ahead, and what lives there is nobody's question.
+            let asked: Vec<bool> = (0..nest.inner(n).len()).map(|k| loads.is_some() && nest.loads(nest.range(n, k))).collect();
+            let lives = if asked.contains(&true) { self.lives(block, n) } else { Map::default() };
+            for (at, inst) in block.iter_mut().enumerate().filter(|(_, i)| i.control().is_some()) {
+                let k = nested.len();
+                let around = if asked[k] { self.over(at, n, &lives, beside) } else { Set::default() };
+                let range = nest.range(n, k);
+                let (mut inner, mut lists) = (range[0], Vec::new());
+                each_block_mut(inst, &mut |b| {
+                    lists.push(self.block(b, inner, loads.filter(|_| asked[k]), &around));
+                    inner = nest.behind(inner);
                 });
+                nested.push((at, self.inside(inst, range, &lists)));
             }
         }
-        order.take(root, &mut left, |inst| {
-            if let Some(ahead) = &mut ahead {
-                ahead.passed(&inst);
-            }
-            block.push(inst);
-        });
+        self.reorder(block, n, &nested, loads, beside);
+        nested
     }
-}
 
-/// True if global loads are in a block, or inside one of its instructions.
-fn loading(block: &Block) -> bool {
-    block.iter().any(|i| matches!(i, Inst::LoadGlobal { .. }) || blocks(i).into_iter().any(loading))
-}
+    /// What an instruction with blocks reads, by what those inside of its blocks read: all of it where loads move in the role, though they need not
+    /// stand there, else what is made in the role.
+    fn inside(&mut self, inst: &Inst, range: [u32; 2], lists: &[Vec<(usize, Inside)>]) -> Inside {
+        let loads = self.loads;
+        self.looks += 1;
+        let mut out = Inside { reads: Vec::new(), words: lists.iter().flatten().map(|(_, inside)| inside.words).sum() };
+        let mut look = |v: LVal| {
+            if self.seen.get(v) == self.looks {
+                return;
+            }
+            self.seen.set(v, self.looks);
+            let block = self.makers.get(v).block;
+            if (range[0]..=range[1]).contains(&block) {
+                out.words += loads.map_or(0, |l| (l.words)(v));
+            } else if loads.is_some() || block != NOWHERE.block {
+                out.reads.push(v);
+            }
+        };
+        let mut lists = lists.iter();
+        let mut all = |block: &Block, look: &mut dyn FnMut(LVal)| {
+            let mut nested = lists.next().into_iter().flatten();
+            for i in block {
+                match i.control() {
+                    None => i.operands(|v, _| look(v)),
+                    Some(_) => nested.next().into_iter().flat_map(|(_, inside)| &inside.reads).for_each(|&v| look(v)),
+                }
+            }
+        };
+        match inst.control() {
+            None => {}
+            Some(Control::For(l)) => {
+                [l.lo, l.hi, l.step].into_iter().for_each(&mut look);
+                l.carried.iter().for_each(|c| [c.init, c.next].into_iter().for_each(&mut look));
+                all(&l.body, &mut look);
+            }
+            Some(Control::While(l)) => {
+                l.carried.iter().for_each(|c| [c.init, c.next].into_iter().for_each(&mut look));
+                look(l.condition);
+                all(&l.test, &mut look);
+                all(&l.body, &mut look);
+            }
+            Some(Control::If(c)) => {
+                look(c.condition);
+                c.results.iter().for_each(|&(_, a, b)| [a, b].into_iter().for_each(&mut look));
+                all(&c.then, &mut look);
+                all(&c.otherwise, &mut look);
+            }
+            Some(Control::Roles(r)) => r.roles.iter().for_each(|r| all(&r.body, &mut look)),
+        }
+        out
+    }
 
-/// Where the values that a block's instructions read are made, and read last.
-#[derive(Default)]
-struct Lives {
-    made: Map<LVal, usize>,
-    read: Map<LVal, usize>,
-}
+    /// Reorders the instructions of a block; those inside it are in order.
+    fn reorder(&self, block: &mut Block, n: u32, nested: &[(usize, Inside)], loads: Option<Loads<'_>>, beside: &Set<LVal>) {
+        let movable = loads.is_some();
+        // Computations that nothing in the block needs are the block's results: they go last, in order.
+        let anchors: Vec<usize> = (0..block.len()).filter(|&k| moves(&block[k], movable).is_none()).collect();
+        let order = Order { makers: &self.makers, n, block, nested, early: &self.early(block, n, nested), open: Vec::new() };
+        let order = order.whole(&anchors, loads, beside);
+        if order.iter().enumerate().all(|(k, &from)| k == from) {
+            return;
+        }
+        let mut left: Vec<Option<Inst>> = std::mem::take(block).into_iter().map(Some).collect();
+        *block = order.into_iter().filter_map(|k| left[k].take()).collect();
+    }
 
-impl Lives {
-    fn of(block: &Block) -> Lives {
-        let mut lives = Lives::default();
-        let mut within = Set::default();
-        for (n, inst) in block.iter().enumerate() {
-            within.clear();
-            made_within(inst, &mut within);
+    /// What else must be there in front of instructions of a block.
+    fn early(&self, block: &Block, n: u32, nested: &[(usize, Inside)]) -> Map<usize, Vec<LVal>> {
+        let mut early = fenced(block);
+        early.extend(self.destinations(block, n, nested));
+        early
+    }
+
+    /// Where the values that a block's instructions read are read last.
+    fn lives(&self, block: &Block, n: u32) -> Map<LVal, usize> {
+        let (mut last, mut k) = (Map::default(), 0);
+        for (at, inst) in block.iter().enumerate() {
+            let mut range = [n + 1, n];
+            if inst.control().is_some() {
+                range = self.nest.range(n, k);
+                k += 1;
+            }
             reads(inst, &mut |v| {
-                if !within.contains(&v) {
-                    lives.read.insert(v, n);
+                if !(range[0]..=range[1]).contains(&self.makers.get(v).block) {
+                    last.insert(v, at);
                 }
             });
-            results(inst).into_iter().for_each(|v| {
-                lives.made.insert(v, n);
-            });
         }
-        lives
+        last
     }
 
     /// The values that are read behind an instruction. Those from outside may be read by the block's next run.
-    fn over(&self, n: usize, beside: &Set<LVal>) -> Set<LVal> {
-        let live = |(v, last): &(&LVal, &usize)| self.made.get(v).is_none_or(|&m| m < n && n < **last);
-        self.read.iter().filter(live).map(|(&v, _)| v).chain(beside.iter().copied()).collect()
+    fn over(&self, at: usize, n: u32, lives: &Map<LVal, usize>, beside: &Set<LVal>) -> Set<LVal> {
+        let live = |(v, last): &(&LVal, &usize)| self.place(**v, n).is_none_or(|made| made < at && at < **last);
+        lives.iter().filter(live).map(|(&v, _)| v).chain(beside.iter().copied()).collect()
+    }
+
+    /// The instruction of a block that makes a value.
+    fn place(&self, v: LVal, n: u32) -> Option<usize> {
+        let maker = self.makers.get(v);
+        (maker.block == n && maker.at != PARAM).then_some(maker.at as usize)
+    }
+
+    /// What was computed in front of a loop of multiplications for the coordinates of bulk stores behind it, by the loop's place.
+    fn destinations(&self, block: &Block, n: u32, nested: &[(usize, Inside)]) -> Map<usize, Vec<LVal>> {
+        let mut all: Map<usize, Vec<LVal>> = Map::default();
+        let Some(k) = (0..nested.len()).find(|&k| self.nest.multiplies(self.nest.range(n, k))) else { return all };
+        let main = nested[k].0;
+        for inst in &block[main + 1..] {
+            let Inst::Unit(u) = inst else { continue };
+            let Unit::BulkStore { at, .. } = &**u else { continue };
+            let mut open: Vec<LVal> = at.to_vec();
+            while let Some(v) = open.pop() {
+                let maker = self.makers.get(v);
+                match maker.block == n && maker.moves {
+                    true if maker.at as usize > main => block[maker.at as usize].operands(|x, _| open.push(x)),
+                    true => all.entry(main).or_default().push(v),
+                    false => {}
+                }
+            }
+        }
+        all
     }
 }
 
-/// The order of instructions: operands first.
+/// The order of a block's instructions: operands first.
 struct Order<'a> {
-    makers: &'a Map<LVal, usize>,
+    makers: &'a Table<Maker>,
+    /// The block's number.
+    n: u32,
+    block: &'a [Inst],
+    /// What instructions with blocks read.
+    nested: &'a [(usize, Inside)],
     /// What else must be there in front of an instruction.
     early: &'a Map<usize, Vec<LVal>>,
     /// Instructions to look at, and whether their operands have been; without recursion, for chains may be long.
@@ -148,150 +309,79 @@ struct Order<'a> {
 }
 
 impl Order<'_> {
-    /// Pushes what an instruction needs, first operand on top.
-    fn needs(&mut self, n: usize, inst: &Inst) {
-        let start = self.open.len();
-        reads(inst, &mut |v| self.open.extend(self.makers.get(&v).map(|&k| (k, false))));
-        let early = self.early.get(&n).into_iter().flatten();
-        self.open.extend(early.filter_map(|v| self.makers.get(v)).filter(|&&k| k < n).map(|&k| (k, false)));
-        let mut at = start;
-        for k in start..self.open.len() {
-            if self.open[k].0 != n {
-                self.open[at] = self.open[k];
-                at += 1;
+    /// The order of all instructions; `anchors` do not move.
+    fn whole(mut self, anchors: &[usize], loads: Option<Loads<'_>>, beside: &Set<LVal>) -> Vec<usize> {
+        let here = self.block.iter().any(|i| matches!(i, Inst::LoadGlobal { .. }));
+        let mut ahead = loads.filter(|_| here).map(|l| Ahead::new(&mut self, anchors, l, beside));
+        let (block, nested) = (self.block, self.nested);
+        let mut order = Vec::with_capacity(block.len());
+        let mut taken = vec![false; self.block.len()];
+        let roots = anchors.iter().map(|&k| (k, true)).chain((0..self.block.len()).map(|k| (k, false)));
+        for (root, anchor) in roots {
+            let Some(ahead) = ahead.as_mut() else {
+                self.take(root, &mut taken, &mut order);
+                continue;
+            };
+            let mut passed = order.len();
+            let mut pass = |ahead: &mut Ahead<'_>, order: &[usize]| {
+                order[passed..].iter().for_each(|&k| ahead.passed(&block[k], inside(nested, k)));
+                passed = order.len();
+            };
+            while let Some(load) = if anchor { ahead.next(&taken, block, root) } else { None } {
+                self.take(load, &mut taken, &mut order);
+                pass(ahead, &order);
             }
+            self.take(root, &mut taken, &mut order);
+            pass(ahead, &order);
         }
-        self.open.truncate(at);
-        self.open[start..].reverse();
+        order
+    }
+
+    /// Pushes what an instruction needs that is left, first operand on top, and itself below; does nothing if it needs nothing.
+    fn needs(&mut self, k: usize, taken: &[bool]) -> bool {
+        let Order { makers, n, block, nested, early, ref mut open } = *self;
+        let start = open.len();
+        open.push((k, true));
+        let mut need = |v: LVal, until: usize| {
+            let maker = makers.get(v);
+            let at = maker.at as usize;
+            if maker.block == n && maker.moves && at != k && at < until && !taken[at] {
+                open.push((at, false));
+            }
+        };
+        match inside(nested, k) {
+            Some(inside) => inside.reads.iter().for_each(|&v| need(v, usize::MAX)),
+            None => block[k].operands(|v, _| need(v, usize::MAX)),
+        }
+        early.get(&k).into_iter().flatten().for_each(|&v| need(v, k));
+        let some = open.len() > start + 1;
+        match some {
+            true => open[start + 1..].reverse(),
+            false => open.truncate(start),
+        }
+        some
     }
 
     /// Takes an instruction, behind all it needs that is left.
-    fn take(&mut self, root: usize, left: &mut [Option<Inst>], mut out: impl FnMut(Inst)) {
+    fn take(&mut self, root: usize, taken: &mut [bool], out: &mut Vec<usize>) {
         self.open.push((root, false));
-        while let Some((n, ready)) = self.open.pop() {
-            if ready {
-                left[n].take().into_iter().for_each(&mut out);
-                continue;
-            }
-            let Some(inst) = &left[n] else { continue };
-            self.open.push((n, true));
-            self.needs(n, inst);
-        }
-    }
-}
-
-/// Loads that are started ahead of the instructions that need them.
-struct Ahead<'a> {
-    loads: Loads<'a>,
-    /// Loads to come, by first need.
-    queue: VecDeque<usize>,
-    /// How many instructions to come read each value.
-    uses: Map<LVal, u32>,
-    /// Registers in use.
-    live: u32,
-}
-
-impl<'a> Ahead<'a> {
-    fn new(block: &[&Inst], anchors: &[usize], order: &mut Order<'_>, loads: Loads<'a>, beside: &Set<LVal>) -> Ahead<'a> {
-        let mut uses: Map<LVal, u32> = Map::default();
-        let mut seen = Vec::new();
-        for inst in block {
-            distinct(inst, &mut seen);
-            seen.iter().for_each(|&v| *uses.entry(v).or_default() += 1);
-        }
-        // What something else reads, too, stays.
-        beside.iter().for_each(|&v| *uses.entry(v).or_default() += 1);
-        // What comes from outside is there from the start.
-        let mut own: Vec<LVal> = Vec::new();
-        block.iter().for_each(|i| made(i, &mut own));
-        let own: Set<LVal> = own.into_iter().collect();
-        let live = uses.keys().filter(|v| !own.contains(v)).map(|&v| (loads.words)(v)).sum();
-        let mut queue = VecDeque::new();
-        let mut done = vec![false; block.len()];
-        for &root in anchors {
-            order.open.push((root, false));
-            while let Some((n, ready)) = order.open.pop() {
-                if ready {
-                    if matches!(block[n], Inst::LoadGlobal { .. }) {
-                        queue.push_back(n);
-                    }
-                } else if !std::mem::replace(&mut done[n], true) {
-                    order.open.push((n, true));
-                    order.needs(n, block[n]);
-                }
+        while let Some((k, ready)) = self.open.pop() {
+            if !taken[k] && (ready || !self.needs(k, taken)) {
+                taken[k] = true;
+                out.push(k);
             }
         }
-        Ahead { loads, queue, uses, live }
-    }
-
-    /// The next load that may be started in front of an instruction.
-    fn next(&mut self, left: &[Option<Inst>], anchor: usize) -> Option<usize> {
-        while let Some(&n) = self.queue.front() {
-            if let Some(Inst::LoadGlobal { dsts, .. }) = &left[n] {
-                let size: u32 = dsts.iter().map(|&v| (self.loads.words)(v)).sum();
-                if n > anchor || self.live + size > self.loads.room {
-                    return None;
-                }
-                self.queue.pop_front();
-                return Some(n);
-            }
-            self.queue.pop_front();
-        }
-        None
-    }
-
-    /// Counts registers behind an instruction.
-    fn passed(&mut self, inst: &Inst) {
-        let mut list = Vec::new();
-        distinct(inst, &mut list);
-        for v in list.drain(..) {
-            if let Some(n) = self.uses.get_mut(&v) {
-                *n = n.saturating_sub(1);
-                if *n == 0 {
-                    self.live = self.live.saturating_sub((self.loads.words)(v));
-                }
-            }
-        }
-        made(inst, &mut list);
-        self.live += list.iter().filter(|v| self.uses.contains_key(v)).map(|&v| (self.loads.words)(v)).sum::<u32>();
     }
 }
 
-/// The values that an instruction reads, each once.
-fn distinct(inst: &Inst, out: &mut Vec<LVal>) {
-    out.clear();
-    reads(inst, &mut |v| out.push(v));
-    out.sort_unstable();
-    out.dedup();
-}
-
-/// Appends the values that an instruction makes for those behind it.
-fn made(inst: &Inst, out: &mut Vec<LVal>) {
-    match inst.control() {
-        None => out.extend_from_slice(inst.results()),
-        Some(_) => out.extend(results(inst)),
-    }
-}
-
-/// The values that the blocks of an instruction make for themselves.
-fn made_within(inst: &Inst, out: &mut Set<LVal>) {
-    match inst {
-        Inst::For(l) => {
-            out.insert(l.iv);
-            out.extend(l.carried.iter().map(|c| c.param));
-        }
-        Inst::While(l) => out.extend(l.carried.iter().map(|c| c.param)),
-        _ => {}
-    }
-    for i in blocks(inst).into_iter().flatten() {
-        out.extend(results(i));
-        made_within(i, out);
-    }
+/// What the instruction at a place reads, if it has blocks.
+fn inside(nested: &[(usize, Inside)], k: usize) -> Option<&Inside> {
+    nested.binary_search_by_key(&k, |(at, _)| *at).ok().map(|x| &nested[x].1)
 }
 
 /// What the multiplications behind each fence read, by the fence's place: registers that are written between fence and multiplication
 /// would want a fence of their own.
-fn fenced(block: &[&Inst]) -> Map<usize, Vec<LVal>> {
+fn fenced(block: &[Inst]) -> Map<usize, Vec<LVal>> {
     let mut all = Map::default();
     let (mut fence, mut first) = (None, true);
     for (n, inst) in block.iter().enumerate() {
@@ -314,40 +404,16 @@ fn fenced(block: &[&Inst]) -> Map<usize, Vec<LVal>> {
     all
 }
 
-/// What was computed in front of a loop of multiplications for the coordinates of bulk stores behind it, by the loop's place.
-fn destinations(block: &[&Inst], makers: &Map<LVal, usize>) -> Map<usize, Vec<LVal>> {
-    fn multiplies(inst: &Inst) -> bool {
-        match inst {
-            Inst::Unit(u) => matches!(**u, Unit::Multiply(_)),
-            other => blocks(other).into_iter().any(|b| b.iter().any(multiplies)),
-        }
-    }
-    let mut all: Map<usize, Vec<LVal>> = Map::default();
-    let mut main = None;
-    for (n, inst) in block.iter().enumerate() {
-        let Some(main) = main else {
-            main = (!blocks(inst).is_empty() && multiplies(inst)).then_some(n);
-            continue;
-        };
-        let Inst::Unit(u) = inst else { continue };
-        let Unit::BulkStore { at, .. } = &**u else { continue };
-        let mut open: Vec<LVal> = at.to_vec();
-        while let Some(v) = open.pop() {
-            match makers.get(&v) {
-                Some(&k) if k > main => reads(block[k], &mut |x| open.push(x)),
-                Some(_) => all.entry(main).or_default().push(v),
-                None => {}
-            }
-        }
-    }
-    all
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::interp::tests::Asm;
     use crate::{BinOp, LTy};
+
+    fn sunk(a: &mut Asm, loads: Option<Loads<'_>>) {
+        let nest = Nest::of(&a.p.body);
+        sink(&mut a.p.body, &nest, [0, a.p.vals.len()], loads);
+    }
 
     #[test]
     fn chains_are_computed_where_they_are_stored() {
@@ -358,7 +424,7 @@ mod tests {
         let z: Vec<LVal> = y.iter().map(|&v| a.bin(BinOp::Mul, v, v)).collect();
         a.store_shared(base, 0, &z[..1]);
         a.store_shared(base, 4, &z[1..]);
-        sink(&mut a.p.body, None);
+        sunk(&mut a, None);
         let order: Vec<LVal> = a.p.body.iter().flat_map(|i| computed(i).unwrap_or(&[]).to_vec()).collect();
         assert_eq!(order, [base, x[0], y[0], z[0], x[1], y[1], z[1]]);
         assert!(matches!(a.p.body[4], Inst::StoreShared { .. }));
@@ -387,7 +453,7 @@ mod tests {
             }
             let types = a.p.vals.clone();
             let taken = |v: LVal| words(types[v]);
-            sink(&mut a.p.body, room.map(|room| Loads { room, words: &taken }));
+            sunk(&mut a, room.map(|room| Loads { room, words: &taken }));
             order(&a.p.body)
         };
         assert_eq!(stored(None), "llllssss", "where nothing was asked for, loads stay");
@@ -418,9 +484,40 @@ mod tests {
             }
             let types = a.p.vals.clone();
             let taken = |v: LVal| words(types[v]);
-            sink(&mut a.p.body, Some(Loads { room: 11, words: &taken }));
+            sunk(&mut a, Some(Loads { room: 11, words: &taken }));
             let inner = a.p.body.iter().find_map(|i| if let Inst::If(c) = i { Some(order(&c.then)) } else { None });
             inner.expect("the choice").find('s').unwrap_or(0)
+        };
+        let ahead: Vec<usize> = (0..=8).map(stored).collect();
+        assert!(ahead[0] == 4 && ahead[8] < 4 && ahead.iter().rev().is_sorted(), "{ahead:?}");
+    }
+
+    #[test]
+    fn what_blocks_inside_blocks_make_for_themselves_takes_room() {
+        let stored = |inside: usize| {
+            let mut a = Asm::new(1);
+            let base = a.alloc(64);
+            let yes = a.constant(LTy::I1, 1);
+            let x: Vec<LVal> = (0..4).map(|_| a.load(0, LTy::I32)).collect();
+            for (n, v) in x.iter().enumerate() {
+                a.store_shared(base, 4 * n as i32, &[*v]);
+            }
+            let outer = std::mem::take(&mut a.p.body);
+            // No load stands in the choices.
+            for n in 0..inside {
+                let v = a.i32(n as i64);
+                a.store_shared(base, 16 + 4 * n as i32, &[v]);
+            }
+            for _ in 0..2 {
+                let then = std::mem::take(&mut a.p.body);
+                a.p.body.push(Inst::If(Box::new(crate::If { condition: yes, results: Vec::new(), then, otherwise: Vec::new() })));
+            }
+            let choice = std::mem::replace(&mut a.p.body, outer);
+            a.p.body.extend(choice);
+            let types = a.p.vals.clone();
+            let taken = |v: LVal| words(types[v]);
+            sunk(&mut a, Some(Loads { room: 6, words: &taken }));
+            order(&a.p.body).find('s').unwrap_or(0)
         };
         let ahead: Vec<usize> = (0..=8).map(stored).collect();
         assert!(ahead[0] == 4 && ahead[8] < 4 && ahead.iter().rev().is_sorted(), "{ahead:?}");
@@ -434,7 +531,7 @@ mod tests {
         a.store_shared(base, 0, &[one]);
         let x = a.load(0, LTy::I32);
         a.store_shared(base, 4, &[x]);
-        sink(&mut a.p.body, Some(Loads { room: 100, words: &|_| 1 }));
+        sunk(&mut a, Some(Loads { room: 100, words: &|_| 1 }));
         assert_eq!(order(&a.p.body), "sls");
     }
 }

@@ -48,13 +48,18 @@ pub fn results(inst: &Inst) -> Vec<LVal> {
 }
 
 /// The blocks inside an instruction, in order.
+#[inline]
 pub fn blocks(inst: &Inst) -> Vec<&Block> {
-    match inst.control() {
-        None => Vec::new(),
-        Some(Control::For(l)) => vec![&l.body],
-        Some(Control::While(l)) => vec![&l.test, &l.body],
-        Some(Control::If(c)) => vec![&c.then, &c.otherwise],
-        Some(Control::Roles(r)) => r.roles.iter().map(|r| &r.body).collect(),
+    // Most have none, and are not worth a call.
+    inst.control().map_or(Vec::new(), blocks_of)
+}
+
+fn blocks_of(control: Control<'_>) -> Vec<&Block> {
+    match control {
+        Control::For(l) => vec![&l.body],
+        Control::While(l) => vec![&l.test, &l.body],
+        Control::If(c) => vec![&c.then, &c.otherwise],
+        Control::Roles(r) => r.roles.iter().map(|r| &r.body).collect(),
     }
 }
 

@@ -14,7 +14,7 @@ mod swizzled_tile;
 
 pub use buffers::{BufferLayout, Handle, Part, allocation, handle};
 pub use explicit::{Explicit, TaskRole, needs_units, tasks};
-pub use lanes::{Fetches, fetches};
+pub use lanes::Fetches;
 pub use loads::{keeps_extents, ring_loads, staged_loads};
 pub use locals::Locals;
 pub use overlap::{Overlap, is_zero};

@@ -35,7 +35,8 @@ impl Lower<'_> {
             }
             Conversion::InWarp(p) => shuffle(b, p, &tile.regs),
             Conversion::RoundTrip(p) => {
-                let alloc = self.alloc(b, sizes::conversion(p, bytes), "conversion")?;
+                debug_assert_eq!(sizes::conversion(&tile.layout, bytes), u64::from(p.map.elements()) * u64::from(bytes));
+                let alloc = self.alloc(b, sizes::conversion(&tile.layout, bytes), "conversion")?;
                 round_trip(b, p, alloc, &tile.regs, elem, want.size(Axis::Reg))?
             }
         };

@@ -43,8 +43,9 @@ impl<'a> Footprint<'a> {
     /// # Errors
     /// A tile of which a lane would hold too much.
     pub fn of(kernel: &Kernel, target: &'a Target, plan: &Plan, assigned: &Assignment, direct: bool) -> Result<Footprint<'a>, LowerError> {
-        sizes::check_registers(kernel, plan, assigned, &staged_of(kernel, assigned))?;
-        let mut w = Walk::of(kernel, target, plan, assigned, direct);
+        let staged = staged_of(kernel, assigned);
+        sizes::check_registers(kernel, plan, assigned, &staged)?;
+        let mut w = Walk::of(kernel, target, plan, (assigned, &staged), direct);
         // The lowering says what it refuses.
         let _ = w.whole();
         Ok(Footprint { target, pieces: w.pieces })

@@ -4,18 +4,18 @@ use crate::lane::{LTy, Target};
 use crate::layout::MAX_REGISTERS_PER_TILE;
 use crate::layout::assign::Assignment;
 use cranelift_entity::SecondaryMap;
-use tilelift_ir::layout::{Axis, RoundTripPlan};
+use tilelift_ir::layout::{Axis, Layout};
 use tilelift_ir::{Inst, Kernel, Loc, Scalar};
-use tilelift_schedule::plan::{BufferLayout, Explicit, Locals, Plan, fetches, handle};
+use tilelift_schedule::plan::{BufferLayout, Explicit, Plan, handle};
 use tilelift_schedule::reason::{Remedy, Taker};
 use tilelift_schedule::{LowerError, Resource};
 
 /// Scratch memory begins at multiples of this.
 pub(crate) const SCRATCH_ALIGN: u32 = 128;
 
-/// A conversion between layouts.
-pub(super) fn conversion(p: &RoundTripPlan, bytes: u32) -> u64 {
-    u64::from(p.map.elements()) * u64::from(bytes)
+/// A conversion between layouts through shared memory.
+pub(super) fn conversion(from: &Layout, bytes: u32) -> u64 {
+    array(from.shape(), bytes)
 }
 
 /// An array of a shape.
@@ -37,9 +37,9 @@ pub(super) fn shares(kernel: &Kernel, i: Inst) -> Option<Inst> {
 }
 
 /// Bytes and alignment of a buffer: as large, and as aligned, as any buffer that shares its bytes.
-pub(super) fn buffer(plan: &Explicit, locals: &Locals, i: Inst) -> Option<(u64, u32)> {
+pub(super) fn buffer(plan: &Explicit, i: Inst) -> Option<(u64, u32)> {
     plan.forms.get(&i)?;
-    let same = std::iter::once(&i).chain(locals.aliases(i));
+    let same = std::iter::once(&i).chain(plan.locals.aliases(i));
     let all: Vec<&BufferLayout> = same.filter_map(|j| plan.forms.get(j)).collect();
     let bytes = all.iter().map(|f| f.bytes()).max().unwrap_or(0);
     Some((bytes, BUFFER_ALIGN[usize::from(all.iter().any(|f| f.panels.is_some()))]))
@@ -73,12 +73,12 @@ pub(super) fn check_registers(
     assigned: &Assignment,
     staged: &SecondaryMap<Inst, bool>,
 ) -> Result<(), LowerError> {
-    let fetched = plan.explicit().map(|e| fetches(kernel, e)).unwrap_or_default();
+    let fetched = |i: Inst| plan.explicit().is_some_and(|e| e.fetches.loads[i]);
     for (i, d) in kernel.insts.iter() {
         for &r in &d.results {
             let Some(layout) = assigned.layout(r) else { continue };
             let n = layout.size(Axis::Reg);
-            if n > MAX_REGISTERS_PER_TILE && !staged[i] && !fetched.loads[i] {
+            if n > MAX_REGISTERS_PER_TILE && !staged[i] && !fetched(i) {
                 return Err(LowerError::ResourceExceeded {
                     resource: Resource::TileRegisters,
                     need: u64::from(n),

@@ -13,7 +13,7 @@
 use super::defs::{Base, Def, Defs};
 use super::visit::{self, Role};
 use cranelift_entity::SecondaryMap;
-use tilelift_isel::lane::{Block, Carried, Inst, LVal};
+use tilelift_isel::lane::{Block, Carried, Inst, LVal, Program};
 
 /// A closed range of half positions.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -38,9 +38,10 @@ pub(crate) struct Live<'d, 'p> {
 }
 
 /// Intervals of the values that live in registers of their own; other values have a meaningless one.
-pub(crate) fn intervals(defs: &Defs<'_>, body: &Block) -> SecondaryMap<LVal, Interval> {
+pub(crate) fn intervals(defs: &Defs<'_>, program: &Program) -> SecondaryMap<LVal, Interval> {
     let mut live = Live { defs, at: SecondaryMap::new(), position: 0, loops: Vec::new() };
-    live.block(body);
+    live.at.resize(program.vals.len());
+    live.block(&program.body);
     live.at
 }
 

@@ -46,6 +46,7 @@ impl Renewals {
     pub(crate) fn new(program: &Program, defs: &Defs<'_>) -> Renewals {
         let mut walk =
             Walk { defs, made: SecondaryMap::new(), open: 0, loops: 0, products: vec![], renewed: vec![], wanted: BTreeMap::new() };
+        walk.made.resize(program.vals.len());
         walk.block(&program.body);
         let mut out = Renewals::default();
         if !walk.wanted.is_empty() {

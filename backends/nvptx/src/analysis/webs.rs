@@ -24,8 +24,10 @@ pub(crate) struct Webs {
 impl Webs {
     /// Joins what may be joined.
     pub(crate) fn new(program: &Program, defs: &Defs<'_>) -> Webs {
-        let live = live::intervals(defs, &program.body);
+        let live = live::intervals(defs, program);
         let mut webs = Webs { parent: SecondaryMap::new(), spans: SecondaryMap::new(), live };
+        webs.parent.resize(program.vals.len());
+        webs.spans.resize(program.vals.len());
         // Results first: the loop leaves with the parameter's register, so these joins are not a choice.
         webs.results(&program.body);
         webs.copies(defs, &program.body);
@@ -45,7 +47,12 @@ impl Webs {
 
     /// The same, and all on the way there then know it: a chain of webs is as long as a chain of loops.
     fn shortened(&mut self, v: LVal) -> LVal {
-        let r = self.representative(v);
+        // Most are a step away from it, if that.
+        let Some(p) = self.parent[v].expand() else { return v };
+        if self.parent[p].is_none() {
+            return p;
+        }
+        let r = self.representative(p);
         let mut at = v;
         while at != r {
             let next = self.parent[at].expand().unwrap_or(r);
@@ -55,9 +62,10 @@ impl Webs {
         r
     }
 
-    fn take_spans(&mut self, v: LVal) -> Vec<Interval> {
-        let spans = std::mem::take(&mut self.spans[v]);
-        if spans.is_empty() { vec![self.live[v]] } else { spans }
+    /// The intervals of a representative's web.
+    fn spans(&self, v: LVal) -> &[Interval] {
+        let spans = &self.spans[v];
+        if spans.is_empty() { std::slice::from_ref(&self.live[v]) } else { spans }
     }
 
     fn join(&mut self, a: LVal, b: LVal) -> bool {
@@ -65,12 +73,16 @@ impl Webs {
         if a == b {
             return true;
         }
-        let (of_a, of_b) = (self.take_spans(a), self.take_spans(b));
-        if !apart(&of_a, &of_b) {
-            (self.spans[a], self.spans[b]) = (of_a, of_b);
+        if !apart(self.spans(a), self.spans(b)) {
             return false;
         }
-        self.link(a, b, merge(of_a, of_b));
+        // What is put in is what is shorter.
+        let (long, short) = if self.spans[a].len() < self.spans[b].len() { (b, a) } else { (a, b) };
+        let mut list = std::mem::take(&mut self.spans[long]);
+        if list.is_empty() {
+            list.push(self.live[long]);
+        }
+        self.link(a, b, merge(list, self.spans(short)));
         true
     }
 
@@ -162,14 +174,13 @@ fn apart(a: &[Interval], b: &[Interval]) -> bool {
 }
 
 /// Two sorted lists that are apart as one. Webs grow towards the end of the program, a few intervals at a time.
-fn merge(a: Vec<Interval>, b: Vec<Interval>) -> Vec<Interval> {
-    let (short, mut long) = if a.len() < b.len() { (a, b) } else { (b, a) };
+fn merge(mut long: Vec<Interval>, short: &[Interval]) -> Vec<Interval> {
     if short.len() > 8 {
         long.extend(short);
         long.sort_unstable_by_key(|x| x.start);
         return long;
     }
-    for x in short {
+    for &x in short {
         let at = place(&long, x).unwrap_or(long.len());
         long.insert(at, x);
     }
@@ -189,8 +200,8 @@ mod tests {
         let odd: Vec<(u32, u32)> = (0..20).map(|i| (10 * i + 5, 10 * i + 7)).collect();
         for short in [vec![(0, 4)], vec![(8, 9), (28, 34)], (0..12).map(|i| (10 * i, 10 * i + 4)).collect()] {
             assert!(apart(&list(&odd), &list(&short)) && apart(&list(&short), &list(&odd)));
-            let both = merge(list(&odd), list(&short));
-            assert_eq!(both, merge(list(&short), list(&odd)));
+            let both = merge(list(&odd), &list(&short));
+            assert_eq!(both, merge(list(&short), &list(&odd)));
             assert_eq!(both.len(), odd.len() + short.len());
             assert!(both.windows(2).all(|w| w[0].end < w[1].start), "{both:?}");
         }

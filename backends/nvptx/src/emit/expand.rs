@@ -177,13 +177,13 @@ impl Emitter<'_> {
 
     /// Prints lines with their placeholders filled in.
     pub(super) fn lines(&mut self, lines: &[&str], d: Reg, values: [Option<Opnd>; 3], k: u32) {
-        // Scratch registers of this expansion by class and digit (numbers start at 1, so 0 is none).
-        let mut scratch = [[0u32; 16]; 6];
+        // Scratch registers of this expansion, with the numbers that lines call them by.
+        let mut scratch: Vec<(usize, Reg)> = Vec::new();
         // Operands that must be registers are loaded first: loading prints into the text in front of the program, not here.
         for line in lines {
             self.body.s("\t");
             let mut rest = *line;
-            while let Some(at) = rest.find(['$', '#']) {
+            while let Some(at) = rest.bytes().position(|c| matches!(c, b'$' | b'#')) {
                 let (plain, tail) = rest.split_at(at);
                 self.body.s(plain);
                 let bytes = tail.as_bytes();
@@ -211,12 +211,13 @@ impl Emitter<'_> {
                             used += 1;
                         }
                         let class = scratch_class(kind);
-                        let slot = &mut scratch[class as usize][digit % 16];
-                        if *slot == 0 {
-                            self.count[class as usize] += 1;
-                            *slot = self.count[class as usize];
-                        }
-                        self.body.r((class, *slot));
+                        let known = scratch.iter().find(|(n, r)| (*n, r.0) == (digit, class)).map(|x| x.1);
+                        let r = known.unwrap_or_else(|| {
+                            let r = self.fresh(class);
+                            scratch.push((digit, r));
+                            r
+                        });
+                        self.body.r(r);
                     }
                 }
                 rest = &tail[used..];

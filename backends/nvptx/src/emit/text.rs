@@ -14,6 +14,30 @@ pub(crate) enum Opnd {
     Imm(Class, u64),
 }
 
+/// Numbers below this are taken from a table.
+const SMALL: usize = 1000;
+
+/// The three digits of each, one behind the other.
+const DIGITS: [u8; 3 * SMALL] = {
+    let mut all = [b'0'; 3 * SMALL];
+    let mut n = 0;
+    while n < SMALL {
+        (all[3 * n], all[3 * n + 1], all[3 * n + 2]) = (b'0' + (n / 100) as u8, b'0' + (n / 10 % 10) as u8, b'0' + (n % 10) as u8);
+        n += 1;
+    }
+    all
+};
+
+const SMALL_NUMBERS: &str = ascii(&DIGITS);
+
+/// Digits as text.
+const fn ascii(digits: &[u8]) -> &str {
+    match std::str::from_utf8(digits) {
+        Ok(text) => text,
+        Err(_) => "",
+    }
+}
+
 /// Text under construction.
 #[derive(Default)]
 pub(crate) struct Text {
@@ -30,6 +54,11 @@ impl Text {
     /// Appends a number.
     pub(crate) fn n(&mut self, x: impl Into<i64>) -> &mut Text {
         let x: i64 = x.into();
+        if let Some(n) = usize::try_from(x).ok().filter(|&n| n < SMALL) {
+            let zeros = usize::from(n < 100) + usize::from(n < 10);
+            self.out.push_str(&SMALL_NUMBERS[3 * n + zeros..3 * n + 3]);
+            return self;
+        }
         if x < 0 {
             self.out.push('-');
         }
@@ -44,15 +73,13 @@ impl Text {
                 break;
             }
         }
-        digits[at..].iter().for_each(|&d| self.out.push(char::from(d)));
+        self.out.push_str(ascii(&digits[at..]));
         self
     }
 
-    fn hex(&mut self, x: u64, digits: u32) -> &mut Text {
-        for i in (0..digits).rev() {
-            let nibble = (x >> (4 * i) & 15) as u32;
-            self.out.push(char::from_digit(nibble, 16).unwrap_or('0').to_ascii_uppercase());
-        }
+    fn hex(&mut self, x: u64, digits: usize) -> &mut Text {
+        let all: [u8; 16] = std::array::from_fn(|n| b"0123456789ABCDEF"[(x >> (60 - 4 * n) & 15) as usize]);
+        self.out.push_str(ascii(&all[16 - digits..]));
         self
     }
 
@@ -127,5 +154,15 @@ mod tests {
         t.o(Opnd::Imm(Class::F, u64::from(1f32.to_bits()))).s(" ").o(Opnd::Imm(Class::E, (-2f64).to_bits())).s(" ");
         t.o(Opnd::Imm(Class::R, 0xffff_ffff)).s(" ").o(Opnd::Imm(Class::D, 1 << 63)).s(" ").o(Opnd::Imm(Class::H, 0xbc00));
         assert_eq!(t.out, "0 -7 -9223372036854775808 4294967295 0f3F800000 0dC000000000000000 -1 0x8000000000000000 -17408");
+    }
+
+    #[test]
+    fn numbers_from_the_table_and_those_behind_it() {
+        for x in (0..1200).chain([9_999, 10_000, 123_456_789]) {
+            let [mut plus, mut minus] = [Text::default(), Text::default()];
+            plus.n(x);
+            minus.n(-x);
+            assert_eq!((plus.out, minus.out), (x.to_string(), (-x).to_string()));
+        }
     }
 }

@@ -16,9 +16,6 @@ impl LaneBuilder {
 
     pub(super) fn close(&mut self) -> (Block, u32) {
         let frame = self.frames.pop().unwrap_or_default();
-        for k in &frame.keys {
-            self.memo.remove(k);
-        }
         (frame.block, frame.start)
     }
 

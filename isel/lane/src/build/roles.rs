@@ -2,6 +2,7 @@
 
 use super::LaneBuilder;
 use crate::choice::into_arms;
+use crate::nest::Nest;
 use crate::place::Life;
 use crate::sink::{Loads, sink, words};
 use crate::unit::{Multiply, Place, Role, Roles, Unit};
@@ -129,6 +130,7 @@ impl LaneBuilder {
         spec: RoleSpec<'_>,
         body: impl FnOnce(&mut C, &mut LaneBuilder) -> Result<(), E>,
     ) -> Result<Role, E> {
+        let first = self.program.vals.len();
         self.open();
         self.role = Some((self.here(), self.block(), if spec.single { 1 } else { spec.warps.1 }));
         (self.read, self.written) = (false, false);
@@ -136,14 +138,15 @@ impl LaneBuilder {
         self.role = None;
         let (mut body, _) = self.close();
         done?;
-        into_arms(&mut body, &[]);
+        let (nest, values) = (Nest::of(&body), [first, self.program.vals.len()]);
+        into_arms(&mut body, &nest, values);
         // Quotients that share a check hold operands and results at once, and between conversions to and from f16 ptxas keeps each in a register
         // of its own.
-        let spare = SPARE + if self.converts_f16(&body) { QUOTIENT * widest_quotient(&body) } else { 0 };
-        let room = self.sink_loads.map(|own| spec.registers.unwrap_or(own).saturating_sub(spare));
+        let spare = |body: &Block| SPARE + if self.converts_f16(body) { QUOTIENT * widest_quotient(body) } else { 0 };
+        let room = self.sink_loads.map(|own| spec.registers.unwrap_or(own).saturating_sub(spare(&body)));
         // Literals are parts of instructions.
         let words = |v: LVal| if self.as_const(v).is_some() { 0 } else { words(self.ty(v)) };
-        sink(&mut body, room.map(|room| Loads { room, words: &words }));
+        sink(&mut body, &nest, values, room.map(|room| Loads { room, words: &words }));
         Ok(Role {
             name: spec.name.to_owned(),
             first: spec.warps.0,

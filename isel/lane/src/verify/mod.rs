@@ -18,8 +18,7 @@ pub use error::{LaneProblem, LaneVerifyError};
 use super::print::inst_text;
 use super::{BinOp, Block, Carried, Inst, Kind, LTy, LVal, Param, ParamSource, Program, ShuffleFrom, Takes, in_order};
 use crate::machine::Target;
-use cranelift_entity::{EntityRef, SecondaryMap};
-use smallvec::SmallVec;
+use cranelift_entity::EntityRef;
 use tilelift_ir::Scalar;
 use tilelift_ir::layout::FragmentMap;
 
@@ -30,8 +29,7 @@ use tilelift_ir::layout::FragmentMap;
 pub fn verify(program: &Program, target: &Target) -> Result<(), LaneVerifyError> {
     frame(program, target).map_err(|problem| LaneVerifyError { inst: None, problem })?;
     units::last(program).map_err(|problem| LaneVerifyError { inst: None, problem })?;
-    let mut state = SecondaryMap::new();
-    state.resize(program.vals.len());
+    let state = vec![State::Undefined; program.vals.len()];
     let mut v = Verifier { program, target, state, defined: Vec::with_capacity(program.vals.len()), role: None };
     v.block(&program.body)?;
     units::registers(program, target).map_err(|problem| LaneVerifyError { inst: None, problem })
@@ -46,9 +44,6 @@ pub(crate) fn fragment_values(map: &FragmentMap, elem: Scalar) -> (usize, LTy) {
 
 type Check = Result<(), LaneProblem>;
 
-/// Values that an instruction makes, and their kind.
-type Made<'i> = SmallVec<[(&'i [LVal], Kind); 2]>;
-
 #[derive(Clone, Copy, PartialEq, Eq, Default)]
 enum State {
     #[default]
@@ -61,7 +56,8 @@ enum State {
 struct Verifier<'a> {
     program: &'a Program,
     target: &'a Target,
-    state: SecondaryMap<LVal, State>,
+    /// Of every value of the program.
+    state: Vec<State>,
     /// The values in scope, those of the innermost block last.
     defined: Vec<LVal>,
     /// Warps of the role that is being checked, and whether one lane runs it.
@@ -113,7 +109,7 @@ impl Verifier<'_> {
     /// Ends the scope of what was defined since there were so many values.
     fn end(&mut self, first: usize) {
         for v in self.defined.drain(first..) {
-            self.state[v] = State::Gone;
+            self.state[v.index()] = State::Gone;
         }
     }
 
@@ -175,10 +171,15 @@ impl Verifier<'_> {
         }
     }
 
+    #[inline]
+    fn in_scope(&self, v: LVal) -> bool {
+        self.state.get(v.index()) == Some(&State::InScope)
+    }
+
     /// The type of an operand.
     fn operand(&self, v: LVal) -> Result<LTy, LaneProblem> {
         let ty = self.ty(v)?;
-        if self.state[v] == State::InScope { Ok(ty) } else { Err(LaneProblem::NotInScope(v)) }
+        if self.in_scope(v) { Ok(ty) } else { Err(LaneProblem::NotInScope(v)) }
     }
 
     fn want(&self, v: LVal, want: LTy) -> Check {
@@ -190,7 +191,7 @@ impl Verifier<'_> {
     fn ints(&self, vals: &[LVal]) -> Check {
         let mut t = Typing::new(self, Takes::Ints);
         t.field(vals, Kind::T, false);
-        t.end().map(drop)
+        t.end()
     }
 
     /// A value of that type, defined or not.
@@ -200,25 +201,37 @@ impl Verifier<'_> {
     }
 
     fn have_type(&self, vals: &[LVal], want: LTy) -> Check {
-        vals.iter().try_for_each(|&v| self.has_type(v, want))
+        let other = vals.iter().find(|&&v| self.program.vals.get(v) != Some(&want));
+        other.map_or(Ok(()), |&v| self.has_type(v, want))
     }
 
     fn def(&mut self, v: LVal, want: LTy) -> Check {
         self.has_type(v, want)?;
-        if matches!(want, LTy::Num(s) if s.is_narrow()) {
-            return Err(other_type(v, want, LTy::Num(Scalar::I8)));
+        self.define(v, want)
+    }
+
+    /// Defines a value that has that type.
+    #[inline]
+    fn define(&mut self, v: LVal, ty: LTy) -> Check {
+        if matches!(ty, LTy::Num(s) if s.is_narrow()) {
+            return Err(other_type(v, ty, LTy::Num(Scalar::I8)));
         }
-        if self.state[v] != State::Undefined {
+        let state = &mut self.state[v.index()];
+        if *state != State::Undefined {
             return Err(LaneProblem::Redefined(v));
         }
-        self.state[v] = State::InScope;
+        *state = State::InScope;
         self.defined.push(v);
         Ok(())
     }
 
     /// Defines what an instruction makes.
-    fn made(&mut self, made: &Made<'_>) -> Check {
-        made.iter().flat_map(|m| m.0).try_for_each(|&v| self.ty(v).and_then(|ty| self.def(v, ty)))
+    fn made(&mut self, made: &[LVal]) -> Check {
+        for &v in made {
+            let ty = self.ty(v)?;
+            self.define(v, ty)?;
+        }
+        Ok(())
     }
 
     /// How many values an access may have, and how wide it may be.
@@ -248,9 +261,9 @@ impl Verifier<'_> {
     fn simple(&mut self, inst: &Inst) -> Check {
         let mut t = Typing::new(self, inst.takes());
         inst.typed(|vals, kind, made| t.field(vals, kind, made));
-        let made = t.end()?;
+        t.end()?;
         self.shape(inst)?;
-        self.made(&made)
+        self.made(inst.results())
     }
 
     /// Counts, widths, relations between types, and what the target offers.
@@ -342,54 +355,47 @@ struct Typing<'v, 'i> {
     /// The types that the instruction is for, and the one that it is for here, if that is known yet.
     takes: Takes,
     of: Option<LTy>,
-    made: Made<'i>,
+    /// What it makes, which is one field, and of which kind that is.
+    made: Option<(&'i [LVal], Kind)>,
     /// The first field that does not fit: its value, kind, and whether it is made.
     wrong: Option<(LVal, Kind, bool)>,
 }
 
 impl<'v, 'i> Typing<'v, 'i> {
     fn new(verifier: &'v Verifier<'v>, takes: Takes) -> Typing<'v, 'i> {
-        Typing { verifier, takes, of: None, made: Made::new(), wrong: None }
+        Typing { verifier, takes, of: None, made: None, wrong: None }
     }
 
+    #[inline]
     fn field(&mut self, vals: &'i [LVal], kind: Kind, made: bool) {
         if made {
-            self.made.push((vals, kind));
+            self.made = Some((vals, kind));
         } else {
             self.look(vals, kind, false);
         }
     }
 
+    #[inline]
     fn look(&mut self, vals: &[LVal], kind: Kind, made: bool) {
+        if self.wrong.is_some() {
+            return;
+        }
         for &v in vals {
-            let ty = self.verifier.program.vals.get(v);
-            let known = ty.filter(|_| made || self.verifier.state[v] == State::InScope);
-            if self.wrong.is_none() && !known.is_some_and(|&ty| self.fits(ty, kind)) {
+            let known = self.verifier.program.vals.get(v).filter(|_| made || self.verifier.in_scope(v));
+            if !known.is_some_and(|&ty| fits(self.takes, &mut self.of, ty, kind)) {
                 self.wrong = Some((v, kind, made));
+                return;
             }
         }
     }
 
-    fn fits(&mut self, got: LTy, kind: Kind) -> bool {
-        match kind {
-            Kind::T => match self.of {
-                Some(of) => got == of,
-                None => self.takes.allows(got) && *self.of.insert(got) == got,
-            },
-            Kind::Number => got != LTy::B32,
-            Kind::Own => true,
-            Kind::I1 | Kind::I32 | Kind::I64 | Kind::F32 | Kind::B32 => exact(kind) == Some(got),
+    /// Checks what the instruction makes, too.
+    #[inline]
+    fn end(&mut self) -> Check {
+        if let Some((vals, kind)) = self.made {
+            self.look(vals, kind, true);
         }
-    }
-
-    /// What the instruction makes: checked, not yet defined.
-    fn end(mut self) -> Result<Made<'i>, LaneProblem> {
-        let made = std::mem::take(&mut self.made);
-        made.iter().for_each(|&(vals, kind)| self.look(vals, kind, true));
-        match self.wrong {
-            Some(wrong) => Err(self.why(wrong)),
-            None => Ok(made),
-        }
+        self.wrong.map_or(Ok(()), |wrong| Err(self.why(wrong)))
     }
 
     #[cold]
@@ -404,7 +410,25 @@ impl<'v, 'i> Typing<'v, 'i> {
     }
 }
 
+/// True if a value of a type may stand in a field of that kind, of an instruction that is for these types, and here for one of them, if that is
+/// known yet.
+#[inline]
+fn fits(takes: Takes, of: &mut Option<LTy>, got: LTy, kind: Kind) -> bool {
+    match (kind, *of) {
+        (Kind::T, Some(of)) => got == of,
+        (Kind::T, None) => {
+            let allowed = takes.allows(got);
+            *of = allowed.then_some(got);
+            allowed
+        }
+        (Kind::Number, _) => got != LTy::B32,
+        (Kind::Own, _) => true,
+        (Kind::I1 | Kind::I32 | Kind::I64 | Kind::F32 | Kind::B32, _) => exact(kind) == Some(got),
+    }
+}
+
 /// The type of a kind that names one.
+#[inline]
 fn exact(kind: Kind) -> Option<LTy> {
     match kind {
         Kind::I1 => Some(LTy::I1),

@@ -151,9 +151,9 @@ pub(super) fn unit(v: &mut Verifier<'_>, u: &Unit) -> Check {
     offered(v.target, "asynchronous units")?;
     let mut t = Typing::new(v, u.takes());
     u.typed(|vals, kind, made| t.field(vals, kind, made));
-    let made = t.end()?;
+    t.end()?;
     shape(v, u)?;
-    v.made(&made)
+    v.made(u.results())
 }
 
 /// Who may run it, counts and boxes, and what the target offers.

@@ -262,10 +262,11 @@ fn root_type(kernel: &Kernel, root: Inst) -> &SharedType {
     }
 }
 
-/// The forms of all buffers, by the instruction that gives the type, and the boxes of the copies.
+/// The forms of all buffers, by the instruction that gives the type, the boxes of the copies, and who touches what.
 pub struct Buffers {
     pub forms: BTreeMap<Inst, BufferLayout>,
     pub boxes: BTreeMap<Inst, SwizzledTile>,
+    pub locals: Locals,
 }
 
 /// Decides the forms.
@@ -329,7 +330,7 @@ pub fn buffers(kernel: &Kernel, units: Option<&Units>) -> Result<Buffers, LowerE
         }
     }
     round_at_copies(kernel, &insts, &locals, &mut boxes)?;
-    Ok(Buffers { forms, boxes })
+    Ok(Buffers { forms, boxes, locals })
 }
 
 /// Products that round on their way take f32 as the copies round it: then nothing else may look at the buffer. Where something else looks at an

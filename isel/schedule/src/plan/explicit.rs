@@ -1,7 +1,8 @@
 //! Kernels whose author says who does what: where the tasks run, how their buffers lie, which instructions their products take.
 
-use super::buffers::{BufferLayout, buffers, handle};
-use super::locals::views;
+use super::buffers::{BufferLayout, Buffers, buffers, handle};
+use super::lanes::{Fetches, fetches};
+use super::locals::{Locals, views};
 use super::registers::{IdleWarps, share};
 use super::{LowerOptions, SwizzledTile};
 use crate::error::{LowerError, Resource};
@@ -9,6 +10,7 @@ use crate::reason::{Lacking, NoMeeting, NoProduct, Remedy, Unsupported};
 use cranelift_entity::{EntityRef, SecondaryMap};
 use std::collections::BTreeMap;
 use std::fmt;
+use std::rc::Rc;
 use tilelift_ir::{Attr, Effects, Inst, Kernel, Op, Precision, Region, Type};
 use tilelift_lane::Registers;
 use tilelift_lane::{GroupMatrixId, Target, Units};
@@ -32,6 +34,10 @@ pub struct Explicit {
     pub boxes: BTreeMap<Inst, SwizzledTile>,
     /// The matrix instruction of each asynchronous dot.
     pub dots: BTreeMap<Inst, GroupMatrixId>,
+    /// Who touches which allocation.
+    pub locals: Rc<Locals>,
+    /// What products do with buffers that lanes have filled.
+    pub fetches: Rc<Fetches>,
 }
 
 /// A replica of a task.
@@ -72,6 +78,13 @@ impl fmt::Display for Explicit {
     }
 }
 
+impl Explicit {
+    /// The same plan with buffers in other forms.
+    pub fn with_forms(&self, kernel: &Kernel, forms: BTreeMap<Inst, BufferLayout>) -> Explicit {
+        Explicit { fetches: Rc::new(fetches(kernel, &forms)), forms, ..self.clone() }
+    }
+}
+
 /// The `tasks` of a kernel.
 pub fn tasks(kernel: &Kernel) -> Option<Inst> {
     kernel.regions[kernel.body].insts.iter().copied().find(|&i| kernel.insts[i].op == Op::Tasks)
@@ -109,15 +122,17 @@ pub fn needs_units(op: Op) -> bool {
 /// # Errors
 /// What the target lacks, what no layout of a buffer satisfies, what does not fit the warps.
 pub fn explicit(kernel: &Kernel, target: &Target, options: &LowerOptions, outer: u32) -> Result<Explicit, LowerError> {
-    let mut missing = None;
-    kernel.walk(kernel.body, &mut |i| {
-        let op = kernel.insts[i].op;
-        if op.is_explicit() && target.units.is_none() && missing.is_none() && needs_units(op) {
-            missing = Some(LowerError::from(Lacking::Units(op, target.name)).at(kernel.locs[i]));
+    if target.units.is_none() {
+        let mut missing = None;
+        kernel.walk(kernel.body, &mut |i| {
+            let op = kernel.insts[i].op;
+            if op.is_explicit() && missing.is_none() && needs_units(op) {
+                missing = Some(LowerError::from(Lacking::Units(op, target.name)).at(kernel.locs[i]));
+            }
+        });
+        if let Some(e) = missing {
+            return Err(e);
         }
-    });
-    if let Some(e) = missing {
-        return Err(e);
     }
     let most = target.units.as_ref().map_or(1, |u| u.max_cluster);
     if kernel.cluster > most {
@@ -136,6 +151,7 @@ pub fn explicit(kernel: &Kernel, target: &Target, options: &LowerOptions, outer:
     if let Some(units) = &target.units {
         let registers = Registers::of(target, units, warps.max(1));
         let mut home: SecondaryMap<Inst, Option<Region>> = SecondaryMap::new();
+        home.resize(kernel.insts.len());
         roles.iter().for_each(|r| kernel.walk(r.region, &mut |i| home[i] = Some(r.region)));
         let mut products = |r: Region, task: Option<&TaskRole>| -> Result<(), LowerError> {
             let warps = task.map_or(warps, |t| t.warps[1]);
@@ -169,19 +185,26 @@ pub fn explicit(kernel: &Kernel, target: &Target, options: &LowerOptions, outer:
             loc: Default::default(),
         });
     }
-    Ok(Explicit { roles, idle, warps, front, unproven: options.unproven, forms: placed.forms, boxes: placed.boxes, dots })
+    let fetches = Rc::new(fetches(kernel, &placed.forms));
+    let Buffers { forms, boxes, locals } = placed;
+    Ok(Explicit { roles, idle, warps, front, unproven: options.unproven, forms, boxes, dots, locals: Rc::new(locals), fetches })
 }
 
 /// Refuses meetings that can't take place: with a cluster where there is none, and at named barriers of warps that are not there.
 fn meetings(kernel: &Kernel) -> Result<(), LowerError> {
-    // The warps of the task that an instruction stands in.
+    let named = |op: Op| matches!(op, Op::NamedBarrierSync | Op::NamedBarrierArrive);
+    // The warps of the task that an instruction stands in, and those of all.
     let (mut own, mut all) = (BTreeMap::new(), 0);
     if let Some(i) = tasks(kernel)
         && let Some(Attr::Tasks(list)) = kernel.insts[i].attrs.first()
     {
         for (t, &r) in list.iter().zip(&kernel.insts[i].regions) {
             all += t.warps * t.replicas;
-            kernel.walk(r, &mut |i| _ = own.insert(i, t.warps));
+            kernel.walk(r, &mut |i| {
+                if named(kernel.insts[i].op) {
+                    own.insert(i, t.warps);
+                }
+            });
         }
     }
     let mut wrong = None;

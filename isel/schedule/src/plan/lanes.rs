@@ -5,13 +5,13 @@
 //! copy_async ── local_load ── dot       the product fetches as it goes, and the copy begins once its first operands are there
 //! ```
 
+use super::BufferLayout;
 use super::buffers::{Blocks, Handle, allocation, handle};
 use super::loads::local_loads;
 use super::locals::Locals;
-use super::{BufferLayout, Explicit};
 use crate::access::GlobalAccess;
 use cranelift_entity::SecondaryMap;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use tilelift_ir::{Effects, Inst, Kernel, Op, Region, Value};
 
 /// The widest row of a panel, and the piece of it that is moved as a whole.
@@ -120,7 +120,7 @@ fn readers(uses: &SecondaryMap<Value, Vec<Inst>>, kernel: &Kernel, v: Value) -> 
 }
 
 /// What products do with buffers that lanes have filled.
-#[derive(Default)]
+#[derive(Clone, Default, PartialEq, Eq, Debug)]
 pub struct Fetches {
     /// Loads of buffers that nobody but products reads, and nothing changes before they do: these fetch the tile as they need it.
     pub loads: SecondaryMap<Inst, bool>,
@@ -146,9 +146,12 @@ pub(super) fn read_by_products(kernel: &Kernel) -> Vec<(Inst, Vec<Inst>)> {
     with_products.filter(|(i, dots)| dots.iter().all(|&dot| places[dot] == places[*i])).collect()
 }
 
-/// Finds them.
-pub fn fetches(kernel: &Kernel, plan: &Explicit) -> Fetches {
+/// Finds them, in buffers that lie in these forms.
+pub(super) fn fetches(kernel: &Kernel, forms: &BTreeMap<Inst, BufferLayout>) -> Fetches {
     let mut out = Fetches::default();
+    if !kernel.insts.values().any(|d| d.op == Op::CopyAsync) {
+        return out;
+    }
     let mut filled = BTreeSet::new();
     kernel.walk(kernel.body, &mut |i| {
         if kernel.insts[i].op == Op::CopyAsync {
@@ -161,7 +164,7 @@ pub fn fetches(kernel: &Kernel, plan: &Explicit) -> Fetches {
     let mut fetching: SecondaryMap<Inst, bool> = SecondaryMap::new();
     for (i, dots) in read_by_products(kernel) {
         let Some(h) = handle(kernel, kernel.insts[i].args[0]) else { continue };
-        out.loads[i] = plan.forms.get(&h.root).is_some_and(BufferLayout::is_fetched) && filled.contains(&h.root);
+        out.loads[i] = forms.get(&h.root).is_some_and(BufferLayout::is_fetched) && filled.contains(&h.root);
         if out.loads[i] {
             dots.iter().for_each(|&dot| fetching[dot] = true);
         }

@@ -29,34 +29,37 @@ pub fn ring_loads(kernel: &Kernel) -> SecondaryMap<Inst, bool> {
 }
 
 fn loads_for_dots(kernel: &Kernel, load: Op, view: &dyn Fn(Inst) -> bool) -> SecondaryMap<Inst, bool> {
-    let mut uses: SecondaryMap<Value, Vec<(Inst, usize)>> = SecondaryMap::new();
-    let mut order = Vec::new();
-    kernel.walk(kernel.body, &mut |i| order.push(i));
-    for &i in &order {
-        for (k, &a) in kernel.insts[i].args.iter().enumerate() {
-            uses[a].push((i, k));
-        }
-    }
-    // Whoever uses a value stands behind it, so that from the last instruction to the first all is known of what uses a value.
-    let mut only_dots = SecondaryMap::with_default(false);
-    for &i in order.iter().rev() {
-        for &v in &kernel.insts[i].results {
-            only_dots[v] = !uses[v].is_empty()
-                && uses[v].iter().all(|&(i, k)| match kernel.insts[i].op {
-                    // The matrices of a batch are taken from registers.
-                    Op::Dot => k < 2 && kernel.ty(v).as_tile().is_some_and(|t| t.shape.len() == 2),
-                    Op::Transpose => only_dots[kernel.insts[i].results[0]],
-                    Op::Reshape => keeps_extents(kernel, i) && only_dots[kernel.insts[i].results[0]],
-                    _ => view(i) && only_dots[kernel.insts[i].results[0]],
-                });
-        }
-    }
     let mut staged = SecondaryMap::with_default(false);
-    for &i in &order {
+    // Without the one or the other there is nothing to find.
+    let has = |op: Op| kernel.insts.values().any(|d| d.op == op);
+    if !has(Op::Dot) || !has(load) {
+        return staged;
+    }
+    let mut order = Vec::with_capacity(kernel.insts.len());
+    kernel.walk(kernel.body, &mut |i| order.push(i));
+    // Whoever uses a value stands behind it, so that from the last instruction to the first all is known of what uses a value: whether dots do, and
+    // whether anything else does.
+    let mut users: SecondaryMap<Value, [bool; 2]> = SecondaryMap::new();
+    users.resize(kernel.values.len());
+    staged.resize(kernel.insts.len());
+    let only_dots =
+        |users: &SecondaryMap<Value, [bool; 2]>, i: Inst| kernel.insts[i].results.first().is_some_and(|&v| users[v] == [true, false]);
+    for &i in order.iter().rev() {
         let d = &kernel.insts[i];
         // Packed elements are unpacked in registers.
-        let packed = d.op == load && kernel.ty(d.results[0]).elem().is_packed();
-        staged[i] = d.op == load && !packed && d.present == 0 && only_dots[d.results[0]];
+        staged[i] = d.op == load && d.present == 0 && only_dots(&users, i) && !kernel.ty(d.results[0]).elem().is_packed();
+        let passes = match d.op {
+            Op::Dot => false,
+            Op::Transpose => only_dots(&users, i),
+            Op::Reshape => only_dots(&users, i) && keeps_extents(kernel, i),
+            _ => only_dots(&users, i) && view(i),
+        };
+        for (k, &v) in d.args.iter().enumerate() {
+            // The matrices of a batch are taken from registers.
+            let matrix = || kernel.ty(v).as_tile().is_some_and(|t| t.shape.len() == 2);
+            let dots = passes || d.op == Op::Dot && k < 2 && matrix();
+            users[v][usize::from(!dots)] = true;
+        }
     }
     staged
 }

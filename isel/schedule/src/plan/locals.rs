@@ -11,7 +11,7 @@ use tilelift_ir::{Inst, Kernel, Op, Value};
 const MAX_VIEWS: u32 = 64;
 
 /// Allocations of local memory and their users.
-#[derive(Clone, Default, Debug)]
+#[derive(Clone, Default, PartialEq, Eq, Debug)]
 pub struct Locals {
     /// Instructions with an operand that is a handle of the allocation, and the allocation itself, in program order.
     uses: BTreeMap<Inst, Vec<Inst>>,
@@ -23,7 +23,7 @@ pub struct Locals {
 
 impl Locals {
     /// Those of a kernel.
-    pub fn of(kernel: &Kernel) -> Locals {
+    pub(super) fn of(kernel: &Kernel) -> Locals {
         let mut out = Locals { used: used_handles(kernel), ..Locals::default() };
         kernel.walk(kernel.body, &mut |i| {
             let d = &kernel.insts[i];
@@ -90,6 +90,7 @@ fn used_handles(kernel: &Kernel) -> BTreeSet<Value> {
 /// The first handle that is further from its allocation.
 pub(super) fn views(kernel: &Kernel) -> Result<(), LowerError> {
     let mut depth: SecondaryMap<Value, u32> = SecondaryMap::new();
+    depth.resize(kernel.values.len());
     let mut wrong = None;
     kernel.walk(kernel.body, &mut |i| {
         let d = &kernel.insts[i];

@@ -8,7 +8,6 @@
 
 use super::buffers::{allocation, handle};
 use super::lanes::read_by_products;
-use super::locals::Locals;
 use super::{BufferLayout, Explicit};
 use std::rc::Rc;
 use tilelift_ir::layout::{LayoutError, SharedMap, operand_swizzle, panel_swizzle};
@@ -63,18 +62,17 @@ pub fn slots(kernel: &Kernel, plan: &Explicit) -> Vec<FetchedRing> {
     if loads.is_empty() {
         return Vec::new();
     }
-    let locals = Locals::of(kernel);
-    loads.iter().filter_map(|&(load, _)| ring(kernel, plan, &locals, load)).collect()
+    loads.iter().filter_map(|&(load, _)| ring(kernel, plan, load)).collect()
 }
 
 /// The ring that a load fetches from, if there is one.
-fn ring(kernel: &Kernel, plan: &Explicit, locals: &Locals, load: Inst) -> Option<FetchedRing> {
+fn ring(kernel: &Kernel, plan: &Explicit, load: Inst) -> Option<FetchedRing> {
     let h = handle(kernel, kernel.insts[load].args[0])?;
     let (root, form) = (h.root, plan.forms.get(&h.root)?);
     let free = kernel.insts[root].op == Op::LocalAlloc
         && kernel.insts[root].args.is_empty()
         && matches!(kernel.insts[root].attrs.first(), Some(Attr::Count(0)))
-        && locals.aliases(root).is_empty()
+        && plan.locals.aliases(root).is_empty()
         && allocation(kernel, root) == root;
     let lead = form.shape.len().checked_sub(h.parts.len())?;
     // All of a slot, its dimensions as they are, but for the load's, which may have them in another order.
@@ -88,7 +86,7 @@ fn ring(kernel: &Kernel, plan: &Explicit, locals: &Locals, load: Inst) -> Option
         })
     };
     let mut copies = Vec::new();
-    for &i in locals.uses(root) {
+    for &i in plan.locals.uses(root) {
         let d = &kernel.insts[i];
         match d.op {
             Op::LocalAlloc if i == root => {}

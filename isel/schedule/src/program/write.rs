@@ -8,6 +8,9 @@ use cranelift_entity::SecondaryMap;
 use tilelift_ir::typing::result_type;
 use tilelift_ir::{Attr, CmpOp, Cursor, GridAxis, Inst, Kernel, Literal, Loc, Op, Region, Scalar, Type, Value};
 
+/// How many times as long as the other kernel a kernel may well become.
+const WRITTEN: usize = 4;
+
 /// An operand: a value of the kernel that is written, or a literal.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Arg {
@@ -43,7 +46,11 @@ impl<'k> Writer<'k> {
     pub fn new(from: &'k Kernel) -> Writer<'k> {
         let mut to = Kernel::new(&from.name);
         to.hints.stages = from.hints.stages;
+        // Several roles say most of it, and each literal stands in front of its users.
+        to.insts.reserve(WRITTEN * from.insts.len());
+        to.values.reserve(WRITTEN * from.values.len());
         let mut map = SecondaryMap::new();
+        map.resize(from.values.len());
         for &p in &from.params {
             map[p] = Some(Arg::Value(to.add_param(from.ty(p).clone())));
         }

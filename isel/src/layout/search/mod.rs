@@ -32,18 +32,18 @@ use tilelift_egraph::physical::{Limits, Problem, Solution, Source, print, solve}
 use tilelift_ir::layout::SharedMap;
 use tilelift_ir::{Kernel, Op, Value, ValueDef};
 use tilelift_schedule::LowerError;
-use tilelift_schedule::plan::{LayoutChoice, Plan, Schedule, fetches, needs_units, slots, staged_loads};
+use tilelift_schedule::plan::{LayoutChoice, Plan, Schedule, needs_units, slots, staged_loads};
 
 /// The values that wait in shared memory for dots: staged loads, tiles of rings that dots fetch, and other views of them.
 fn waiting(kernel: &Kernel, plan: &Plan) -> SecondaryMap<Value, bool> {
     let staged = staged_loads(kernel);
-    let fetched = plan.explicit().map(|e| fetches(kernel, e).loads).unwrap_or_default();
+    let fetched = |i| plan.explicit().is_some_and(|e| e.fetches.loads[i]);
     let mut out = SecondaryMap::with_default(false);
     kernel.walk(kernel.body, &mut |i| {
         let d = &kernel.insts[i];
         let here = match d.op {
             Op::Load => staged[i],
-            Op::LocalLoad => fetched[i],
+            Op::LocalLoad => fetched(i),
             Op::Transpose | Op::Reshape => out[d.args[0]],
             _ => false,
         };
@@ -131,14 +131,14 @@ pub(crate) fn is_searched(kernel: &Kernel, target: &Target, plan: &Plan) -> bool
 /// A layout that is no map of a slot.
 pub(crate) fn with_slots(kernel: &Kernel, plan: &Plan, found: &Solution) -> Result<Plan, LowerError> {
     let Some(e) = plan.explicit() else { return Ok(plan.clone()) };
-    let mut own = (**e).clone();
+    let mut forms = e.forms.clone();
     for ring in slots(kernel, e) {
-        let Some(form) = own.forms.get_mut(&ring.root) else { continue };
+        let Some(form) = forms.get_mut(&ring.root) else { continue };
         let stays = found.forms[ring.load].iter().flat_map(|f| f.results.iter().flatten()).find(|l| in_memory(l));
         let Some(map) = stays.map(|l| SharedMap::from_layout((**l).clone())).transpose()? else { continue };
         if !ring.fetched || map != ring.plain(form)? {
             form.slot = Some(ring.slot(&map)?);
         }
     }
-    Ok(Plan { schedule: Schedule::Explicit(Rc::new(own)), ..plan.clone() })
+    Ok(Plan { schedule: Schedule::Explicit(Rc::new(e.with_forms(kernel, forms))), ..plan.clone() })
 }

@@ -9,6 +9,7 @@
 //! Rows `m (g + G r)` to `m (g + G r) + m - 1` of a product of `G` groups by instructions of `m` rows are those of group `g`.
 
 use super::super::Lower;
+use cranelift_entity::SecondaryMap;
 use std::collections::{BTreeMap, BTreeSet};
 use tilelift_ir::layout::{Axis, Layout};
 use tilelift_ir::{Inst, Kernel, Op, Region, Value};
@@ -78,8 +79,9 @@ impl Lower<'_> {
             }
         }
         // Who arrives where: at one barrier all arrivals count alike.
-        let mut home: BTreeMap<Inst, Region> = BTreeMap::new();
-        plan.roles.iter().for_each(|r| kernel.walk(r.region, &mut |i| _ = home.insert(i, r.region)));
+        let mut home: SecondaryMap<Inst, Option<Region>> = SecondaryMap::new();
+        home.resize(kernel.insts.len());
+        plan.roles.iter().for_each(|r| kernel.walk(r.region, &mut |i| home[i] = Some(r.region)));
         let mut sites: BTreeMap<Inst, Vec<Inst>> = BTreeMap::new();
         kernel.walk(kernel.body, &mut |i| {
             let d = &kernel.insts[i];
@@ -91,7 +93,7 @@ impl Lower<'_> {
         });
         loop {
             let counts = |i: &Inst| match kernel.insts[*i].op {
-                Op::BarrierArrive => home.get(i).and_then(|r| out.tasks.get(r)).copied().unwrap_or(1),
+                Op::BarrierArrive => home[*i].and_then(|r| out.tasks.get(&r)).copied().unwrap_or(1),
                 _ => 1,
             };
             let mixed = sites.values().find(|list| list.iter().any(|i| counts(i) != counts(&list[0])));
@@ -99,18 +101,18 @@ impl Lower<'_> {
                 out.arrivals = sites.iter().map(|(&alloc, list)| (alloc, counts(&list[0]))).collect();
                 return out;
             };
-            let meet: BTreeSet<Region> = list.iter().filter_map(|i| home.get(i).copied()).collect();
+            let meet: BTreeSet<Region> = list.iter().filter_map(|&i| home[i]).collect();
             out.tasks.retain(|r, _| !meet.contains(r));
-            out.rows.retain(|i, _| home.get(i).is_none_or(|r| !meet.contains(r)));
+            out.rows.retain(|&i, _| home[i].is_none_or(|r| !meet.contains(&r)));
         }
     }
 
     /// Rows of the instructions of a task's products; `None` if they differ.
     fn product_rows(&self, plan: &Explicit, region: Region) -> Option<u32> {
         let units = self.target.units.as_ref()?;
-        let mut inside = BTreeSet::new();
-        self.kernel.walk(region, &mut |i| _ = inside.insert(i));
-        let mut heights = plan.dots.iter().filter(|d| inside.contains(d.0)).map(|d| units.matrix[d.1.as_u32() as usize].m);
+        let mut dots = Vec::new();
+        self.kernel.walk(region, &mut |i| dots.extend((self.kernel.insts[i].op == Op::AsyncDot).then_some(i)));
+        let mut heights = dots.iter().filter_map(|i| plan.dots.get(i)).map(|d| units.matrix[d.as_u32() as usize].m);
         let m = heights.next()?;
         heights.all(|other| other == m).then_some(m)
     }
@@ -121,7 +123,9 @@ impl Lower<'_> {
         let (mut insts, mut all) = (Vec::new(), Vec::new());
         kernel.walk(region, &mut |i| insts.push(i));
         kernel.walk(kernel.body, &mut |i| all.push(i));
-        let ours: BTreeSet<Inst> = insts.iter().copied().collect();
+        let mut ours: SecondaryMap<Inst, bool> = SecondaryMap::new();
+        ours.resize(kernel.insts.len());
+        insts.iter().for_each(|&i| ours[i] = true);
         let m = self.product_rows(plan, region)?;
         let own = |op: Op| {
             !op.is_explicit()
@@ -183,7 +187,7 @@ impl Lower<'_> {
         let others = all.iter().filter(|&&i| {
             let d = &kernel.insts[i];
             let handles = d.results.iter().any(|&v| kernel.ty(v).is_handle());
-            let ours = ours.contains(&i) && matches!(d.op, Op::LocalStore | Op::AsyncStore);
+            let ours = ours[i] && matches!(d.op, Op::LocalStore | Op::AsyncStore);
             let names = |v: &Value| kernel.ty(*v).as_shared().is_some() && buffer(kernel, *v).is_some_and(|a| staged.contains_key(&a));
             d.args.iter().any(names) && !ours && (!handles || d.op == Op::LocalAlloc)
         });

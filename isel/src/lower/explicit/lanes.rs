@@ -116,7 +116,7 @@ impl Lower<'_> {
     pub(super) fn copy_async(&mut self, b: &mut LaneBuilder, i: Inst) -> Result<(), LowerError> {
         let indices = self.index_values(self.kernel.operand(i, "indices"))?;
         let local = self.local(self.kernel.operand(i, "buffer")[0])?;
-        if self.task()?.fetches.late[i] {
+        if self.task()?.plan.fetches.late[i] {
             self.task_mut()?.late.push(Late::Copy(i, indices, local));
             return Ok(());
         }
@@ -124,7 +124,7 @@ impl Lower<'_> {
     }
 
     pub(super) fn commit_copies(&mut self, b: &mut LaneBuilder, i: Inst) -> Result<(), LowerError> {
-        if self.task()?.fetches.late[i] {
+        if self.task()?.plan.fetches.late[i] {
             self.task_mut()?.late.push(Late::Commit);
         } else if !self.target.copy_async.is_empty() {
             b.commit_copies();

@@ -207,8 +207,7 @@ impl Lower<'_> {
         let alloc = match sizes::shares(kernel, i).map(|root| self.task().map(|t| t.allocs.get(&root).copied())).transpose()?.flatten() {
             Some(same) => same,
             None => {
-                let locals = self.task()?.locals.clone();
-                let (bytes, align) = sizes::buffer(&plan, &locals, i).unwrap_or((0, 1));
+                let (bytes, align) = sizes::buffer(&plan, i).unwrap_or((0, 1));
                 let n = u32::try_from(bytes).ok().filter(|&n| n <= self.target.shared_bytes);
                 let Some(n) = n else {
                     return Err(LowerError::ResourceExceeded {
@@ -240,7 +239,7 @@ impl Lower<'_> {
     /// True if lanes write an allocation.
     fn written_by_lanes(&self, i: Inst) -> bool {
         let kernel = self.kernel;
-        let uses = self.task.as_ref().map_or(&[][..], |t| t.locals.uses(i));
+        let uses = self.task.as_ref().map_or(&[][..], |t| t.plan.locals.uses(i));
         uses.iter().any(|&j| {
             let into = match kernel.insts[j].op {
                 Op::LocalStore | Op::RemoteStore | Op::RemoteStoreAsync => kernel.insts[j].args.first(),
@@ -263,14 +262,14 @@ impl Lower<'_> {
     fn grain(&self, i: Inst, bytes: u32) -> [u32; 2] {
         let kernel = self.kernel;
         let (mut grain, mut slot, mut shared) = (bytes, bytes, false);
-        let Some(locals) = self.task.as_ref().map(|t| t.locals.clone()) else { return [bytes, bytes] };
+        let Some(plan) = self.task.as_ref().map(|t| t.plan.clone()) else { return [bytes, bytes] };
         // What an allocation shares its bytes with is no alias itself.
-        let aliases: BTreeSet<Inst> = locals.aliases(i).iter().copied().collect();
+        let aliases: BTreeSet<Inst> = plan.locals.aliases(i).iter().copied().collect();
         let own = |j: Inst| j == i || aliases.contains(&j);
-        for &j in std::iter::once(&i).chain(&aliases).flat_map(|&a| locals.uses(a)) {
+        for &j in std::iter::once(&i).chain(&aliases).flat_map(|&a| plan.locals.uses(a)) {
             let d = &kernel.insts[j];
             // What nobody looks into divides nothing, and shares nothing.
-            if d.results.iter().any(|v| kernel.ty(*v).is_handle() && !locals.is_used(*v)) {
+            if d.results.iter().any(|v| kernel.ty(*v).is_handle() && !plan.locals.is_used(*v)) {
                 continue;
             }
             let of = |v: Option<&Value>| v.and_then(|&v| handle(kernel, v)).filter(|h| own(allocation(kernel, h.root)));
@@ -332,7 +331,7 @@ impl Lower<'_> {
     pub(super) fn local_load(&mut self, b: &mut LaneBuilder, i: Inst) -> Result<(), LowerError> {
         let d = &self.kernel.insts[i];
         let (result, local) = (d.results[0], self.local(d.args[0])?);
-        if super::super::is_fetched(&self.task()?.fetches, self.running.as_ref(), i) {
+        if super::super::is_fetched(&self.task()?.plan.fetches, self.running.as_ref(), i) {
             let staged = local.staged()?;
             self.values[result] = Some(ValueLocation::Staged(Rc::new(staged)));
             return Ok(());

@@ -28,7 +28,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 use tilelift_ir::{Attr, CmpOp, Inst, Kernel, Op, Region, Type, Value};
 use tilelift_schedule::LowerError;
-use tilelift_schedule::plan::{Explicit, Fetches, Locals, TaskRole, allocation, fetches, handle, tasks};
+use tilelift_schedule::plan::{Explicit, TaskRole, allocation, handle, tasks};
 use tilelift_schedule::reason::{Location, Missing, Unsupported};
 
 /// Mbarriers.
@@ -65,12 +65,8 @@ pub(super) struct TaskState {
     apart: bool,
     /// Sums that begin at zero, of the loops around: whether it is a later step than the first.
     fresh: BTreeMap<Value, Fresh>,
-    /// Who touches which allocation.
-    locals: Rc<Locals>,
     /// For each region, what lanes may have done behind it, by what they may have done in front of it.
     regions: loops::Summaries,
-    /// What products fetch, and copies that wait for that.
-    fetches: Rc<Fetches>,
     /// Copies that wait for the first operands of a product.
     late: Vec<Late>,
     /// Comparisons that hold here.
@@ -147,7 +143,6 @@ impl Lower<'_> {
             b.unit(Unit::PrefetchMap { map, guard: first });
         }
         let groups = plan.warps / self.target.units.as_ref().map_or(1, |u| u.group_warps);
-        let locals = Rc::new(Locals::of(kernel));
         let mut for_units = BTreeSet::new();
         kernel.walk(kernel.body, &mut |i| {
             let d = &kernel.insts[i];
@@ -169,9 +164,7 @@ impl Lower<'_> {
             groupwise,
             apart: false,
             fresh: BTreeMap::new(),
-            locals: locals.clone(),
             regions: loops::Summaries::default(),
-            fetches: Rc::new(fetches(kernel, plan)),
             late: Vec::new(),
             less: Vec::new(),
             current: kernel.body,
@@ -181,7 +174,7 @@ impl Lower<'_> {
         });
         let tasks = tasks(kernel);
         let warps = std::mem::replace(&mut self.plan.warps, plan.front);
-        let last = lanes::last_uses(kernel, tasks, &locals);
+        let last = lanes::last_uses(kernel, tasks, &plan.locals);
         for &i in kernel.regions[kernel.body].insts.iter().filter(|&&i| Some(i) != tasks) {
             self.inst(b, i).map_err(|e| e.at(kernel.locs[i]))?;
             // A loop that uses a buffer uses it to its end.

@@ -1,7 +1,7 @@
 //! The walk through a kernel, with layouts for values: the lowering's way through each op, without what it writes.
 
 use super::super::explicit::{last_uses, loads_at_use};
-use super::super::{is_fetched, sizes, sort, staged_of};
+use super::super::{is_fetched, sizes, sort};
 use super::Piece;
 use crate::hash::Map;
 use crate::lane::Life;
@@ -11,9 +11,9 @@ use crate::layout::memory_type;
 use cranelift_entity::SecondaryMap;
 use std::rc::Rc;
 use tilelift_egraph::physical::{InstLayouts, Source};
-use tilelift_ir::layout::{Conversion, Layout, plan_conversion};
+use tilelift_ir::layout::{Layout, plan_in_registers};
 use tilelift_ir::{Attr, Inst, Kernel, Loc, Op, Region, Scalar, Type, Value};
-use tilelift_schedule::plan::{Explicit, Fetches, Locals, Plan, fetches, is_panels, tasks};
+use tilelift_schedule::plan::{Explicit, Plan, is_panels, tasks};
 
 /// Where a value is.
 #[derive(Clone)]
@@ -34,10 +34,7 @@ pub(super) struct Walk<'a> {
     pub explicit: Option<Rc<Explicit>>,
     pub assigned: &'a Assignment,
     /// Loads that go to shared memory for dots.
-    pub staged: SecondaryMap<Inst, bool>,
-    pub fetches: Fetches,
-    /// Who uses which buffer.
-    locals: Locals,
+    pub staged: &'a SecondaryMap<Inst, bool>,
     pub direct: bool,
     /// The instruction that is looked at, and the form in which it runs, where layouts were searched.
     running: Option<(Inst, InstLayouts)>,
@@ -69,20 +66,26 @@ pub(super) type Walked<T = ()> = Result<T, Refused>;
 
 impl<'a> Walk<'a> {
     /// In front of the kernel.
-    pub fn of(kernel: &'a Kernel, target: &'a Target, plan: &Plan, assigned: &'a Assignment, direct: bool) -> Walk<'a> {
+    pub fn of(
+        kernel: &'a Kernel,
+        target: &'a Target,
+        plan: &Plan,
+        (assigned, staged): (&'a Assignment, &'a SecondaryMap<Inst, bool>),
+        direct: bool,
+    ) -> Walk<'a> {
         let explicit = plan.explicit().cloned();
+        let mut values = SecondaryMap::new();
+        values.resize(kernel.values.len());
         Walk {
             kernel,
             target,
             plan: Plan { warps: explicit.as_ref().map_or(plan.warps, |e| e.front), ..plan.clone() },
-            fetches: explicit.as_ref().map(|e| fetches(kernel, e)).unwrap_or_default(),
             explicit,
             running: None,
             assigned,
-            staged: staged_of(kernel, assigned),
-            locals: Locals::of(kernel),
+            staged,
             direct,
-            values: SecondaryMap::new(),
+            values,
             variants: Map::default(),
             open: vec![0],
             blocks: 0,
@@ -97,7 +100,7 @@ impl<'a> Walk<'a> {
     pub fn whole(&mut self) -> Walked {
         let kernel = self.kernel;
         let tasks = tasks(kernel);
-        let last = last_uses(kernel, tasks, &self.locals);
+        let last = self.explicit.as_ref().map(|e| last_uses(kernel, tasks, &e.locals)).unwrap_or_default();
         for &i in kernel.regions[kernel.body].insts.iter().filter(|&&i| Some(i) != tasks) {
             self.inst(i)?;
             for root in last.get(&i).into_iter().flatten() {
@@ -162,7 +165,7 @@ impl<'a> Walk<'a> {
                     Some(same)
                 }
                 None => {
-                    let size = self.explicit.as_ref().and_then(|e| sizes::buffer(e, &self.locals, i));
+                    let size = self.explicit.as_ref().and_then(|e| sizes::buffer(e, i));
                     size.map(|(bytes, align)| self.make(bytes, align, "buffer"))
                 }
             },
@@ -234,8 +237,8 @@ impl<'a> Walk<'a> {
 
     fn convert(&mut self, from: &Layout, want: &Layout, elem: Scalar) -> Walked {
         let bytes = memory_type(elem).bytes();
-        if let Conversion::RoundTrip(p) = plan_conversion(from, want, bytes, self.target.lanes, &self.target.banks)? {
-            self.take(sizes::conversion(&p, bytes), "conversion");
+        if plan_in_registers(from, want, self.target.lanes)?.is_none() {
+            self.take(sizes::conversion(from, bytes), "conversion");
         }
         Ok(())
     }
@@ -430,7 +433,9 @@ impl<'a> Walk<'a> {
                 self.buffer(i);
                 self.set_own(result()?)?;
             }
-            Op::LocalLoad if is_fetched(&self.fetches, self.running.as_ref(), i) => self.values[result()?] = Some(At::Staged(None)),
+            Op::LocalLoad if self.explicit.as_ref().is_some_and(|e| is_fetched(&e.fetches, self.running.as_ref(), i)) => {
+                self.values[result()?] = Some(At::Staged(None));
+            }
             Op::LocalStore => drop(self.own_tile(d.args[1])?),
             Op::RemoteStore | Op::RemoteStoreAsync => drop(self.own_tile(d.args[2])?),
             Op::AsyncDot => self.async_dot(i)?,

@@ -1,0 +1,99 @@
+//! Loads that are started ahead of the instructions that need them, as far as registers allow.
+
+use super::{Inside, Loads, Order, PARAM, inside};
+use crate::hash::{Map, Set};
+use crate::visit::results;
+use crate::{Inst, LVal};
+use std::collections::VecDeque;
+
+/// Loads that are started ahead of the instructions that need them.
+pub(super) struct Ahead<'a> {
+    loads: Loads<'a>,
+    /// Loads to come, by first need.
+    queue: VecDeque<usize>,
+    /// How many instructions to come read each value from outside of them.
+    uses: Map<LVal, u32>,
+    /// Registers in use.
+    live: u32,
+    /// What an instruction reads.
+    read: Vec<LVal>,
+}
+
+impl<'a> Ahead<'a> {
+    /// Those of a block, by the first need of its anchors; `beside` are values of outside that something else reads, too.
+    pub fn new(order: &mut Order<'_>, anchors: &[usize], loads: Loads<'a>, beside: &Set<LVal>) -> Ahead<'a> {
+        let mut uses: Map<LVal, u32> = Map::default();
+        let mut read = Vec::new();
+        for (k, inst) in order.block.iter().enumerate() {
+            distinct(inst, inside(order.nested, k), &mut read);
+            read.iter().for_each(|&v| *uses.entry(v).or_default() += 1);
+        }
+        // What something else reads, too, stays.
+        beside.iter().for_each(|&v| *uses.entry(v).or_default() += 1);
+        // What comes from outside is there from the start, and so is what instructions with blocks make for themselves.
+        let own = |v: LVal| {
+            let maker = order.makers.get(v);
+            maker.block == order.n && maker.at != PARAM
+        };
+        let outside: u32 = uses.keys().filter(|&&v| !own(v)).map(|&v| (loads.words)(v)).sum();
+        let live = outside + order.nested.iter().map(|(_, inside)| inside.words).sum::<u32>();
+        let (mut taken, mut all) = (vec![false; order.block.len()], Vec::new());
+        anchors.iter().for_each(|&root| order.take(root, &mut taken, &mut all));
+        let queue = all.into_iter().filter(|&k| matches!(order.block[k], Inst::LoadGlobal { .. })).collect();
+        Ahead { loads, queue, uses, live, read }
+    }
+
+    /// The next load that may be started in front of an instruction.
+    pub fn next(&mut self, taken: &[bool], block: &[Inst], anchor: usize) -> Option<usize> {
+        while let Some(&k) = self.queue.front() {
+            if let (Inst::LoadGlobal { dsts, .. }, false) = (&block[k], taken[k]) {
+                let size: u32 = dsts.iter().map(|&v| (self.loads.words)(v)).sum();
+                if k > anchor || self.live + size > self.loads.room {
+                    return None;
+                }
+                self.queue.pop_front();
+                return Some(k);
+            }
+            self.queue.pop_front();
+        }
+        None
+    }
+
+    /// Counts registers behind an instruction.
+    pub fn passed(&mut self, inst: &Inst, nested: Option<&Inside>) {
+        let mut list = std::mem::take(&mut self.read);
+        distinct(inst, nested, &mut list);
+        for &v in &list {
+            if let Some(n) = self.uses.get_mut(&v) {
+                *n = n.saturating_sub(1);
+                if *n == 0 {
+                    self.live = self.live.saturating_sub((self.loads.words)(v));
+                }
+            }
+        }
+        self.live = self.live.saturating_sub(nested.map_or(0, |inside| inside.words));
+        list.clear();
+        made(inst, &mut list);
+        self.live += list.iter().filter(|v| self.uses.contains_key(v)).map(|&v| (self.loads.words)(v)).sum::<u32>();
+        self.read = list;
+    }
+}
+
+/// The values from outside that an instruction reads, each once.
+fn distinct(inst: &Inst, nested: Option<&Inside>, out: &mut Vec<LVal>) {
+    out.clear();
+    match nested {
+        Some(inside) => out.extend_from_slice(&inside.reads),
+        None => inst.operands(|v, _| out.push(v)),
+    }
+    out.sort_unstable();
+    out.dedup();
+}
+
+/// Appends the values that an instruction makes for those behind it.
+fn made(inst: &Inst, out: &mut Vec<LVal>) {
+    match inst.control() {
+        None => out.extend_from_slice(inst.results()),
+        Some(_) => out.extend(results(inst)),
+    }
+}
