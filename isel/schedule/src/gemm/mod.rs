@@ -144,7 +144,7 @@ pub fn candidates(target: &Target, product: &Product) -> Vec<Choice> {
         let across = (!product.trans.0 || (bm * size).is_multiple_of(128)) && (product.trans.1 || (bn * size).is_multiple_of(128));
         // Sums that lanes add leave nothing to take turns for.
         let takes_turns = consumer_sets == 1 || row.kept_depth.is_none();
-        if !fits || !across || !takes_turns || budget(target, units, consumer_sets * consumers, held).is_err() {
+        if !fits || !across || !takes_turns || budget(target, units, consumer_sets * consumers, [held, 0]).is_err() {
             return;
         }
         let stage = (bm + bn) * bk * size;

@@ -256,7 +256,7 @@ pub(super) fn specialise(
     if warps > target.max_warps {
         return Err(NotSpecialised::TooManyWarps { warps, most: target.max_warps, target: target.name });
     }
-    let registers = budget(target, units, consumer_sets * consumers, held)?;
+    let registers = budget(target, units, consumer_sets * consumers, [held, loaded_behind(kernel, main, lanes)])?;
     for &(i, q) in &dots {
         // The operands of one instruction: its columns of the sums, and an operand A that is not in shared memory.
         let Some([_, n]) = sum_shape(kernel, i) else { continue };
@@ -512,26 +512,44 @@ fn addresses(kernel: &Kernel, main: Inst, loads: &[(Inst, SwizzledTile)]) -> Res
     Ok(())
 }
 
-/// Registers of producer and consumers, so many groups in all.
+/// Lanes over which an accumulator's row is spread: the others hold the same of what all rows share.
+const LANES_OF_ROW: u32 = 4;
+
+/// Registers per lane of whole tiles that are loaded behind the main loop, while its accumulators are held.
+fn loaded_behind(kernel: &Kernel, main: Inst, lanes: u32) -> u32 {
+    let body = &kernel.regions[kernel.body].insts;
+    let behind = body.iter().skip_while(|&&i| i != main).skip(1).filter(|&&i| kernel.insts[i].op == Op::Load);
+    let registers = |v: Value| {
+        operand_registers(kernel, v, if kernel.ty(v).as_tile().is_some_and(|t| t.shape.len() > 1) { lanes } else { LANES_OF_ROW })
+    };
+    behind.map(|&i| registers(kernel.insts[i].results[0])).sum()
+}
+
+/// Registers of producer and consumers, so many groups in all, of which consumers hold so many, and load so many more beside them, a piece at
+/// a time where not all fit.
 ///
 /// # Errors
 /// They are too few.
-pub fn budget(target: &Target, units: &Units, consumers: u32, held: u32) -> Result<Option<[u32; 2]>, NotSpecialised> {
+pub fn budget(target: &Target, units: &Units, consumers: u32, [held, beside]: [u32; 2]) -> Result<Option<[u32; 2]>, NotSpecialised> {
     let pool = &units.registers;
     let entry = Registers::of(target, units, (consumers + 1) * units.group_warps).entry;
     let need = held + BESIDE_SUMS;
     if need <= entry && consumers == 1 {
         return Ok(None);
     }
-    // A full house of sums takes what the producer can spare.
+    // A full house of sums takes what the producer can spare, and so do tiles that do not fit beside them.
+    let mut found = None;
     for producer in [pool.copier, pool.least] {
         let all = entry * (consumers + 1) - producer;
         let each = (all / consumers / pool.unit * pool.unit).min(pool.most);
         if each > entry && need + BESIDE_SUMS / 2 <= each && producer <= entry {
-            return Ok(Some([producer, each]));
+            found = Some([producer, each]);
+            if beside == 0 || need + beside <= each {
+                break;
+            }
         }
     }
-    Err(NotSpecialised::Sums { held, groups: consumers })
+    found.map(Some).ok_or(NotSpecialised::Sums { held, groups: consumers })
 }
 
 /// The stores of a region and of the arms of its choices: all warpgroups take the same arm, so results leave from there as well.
