@@ -1,29 +1,11 @@
 //! Clusters: their barrier, addresses of other CTAs, what must be over before a CTA exits; and the register pool of a CTA.
 
-use crate::error::ErrorKind;
-use crate::exec::{R, lanes};
-use crate::machine::Machine;
+use crate::error::{ErrorKind, R};
 use crate::memory::{RANK_SHIFT, SHARED_WINDOW};
-use crate::op::Reg;
-use crate::race::{Clocks, StreamKind};
-use crate::warp::{Wait, Warp};
-
-/// `barrier.cluster` of one cluster.
-#[derive(Clone, Debug)]
-pub(crate) struct ClusterBar {
-    /// Per warp of the cluster: lanes that have arrived in this generation, and lanes that have arrived but not waited.
-    pub(crate) arrived: Vec<u32>,
-    unwaited: Vec<u32>,
-    now: Clocks,
-    last: Clocks,
-}
-
-impl ClusterBar {
-    pub(crate) fn new(warps: usize, threads: usize) -> ClusterBar {
-        let c = Clocks::new(warps, threads);
-        ClusterBar { arrived: vec![0; warps], unwaited: vec![0; warps], now: c.clone(), last: c }
-    }
-}
+use crate::program::operand::Reg;
+use crate::state::Machine;
+use crate::state::race::StreamKind;
+use crate::state::warp::{Wait, Warp, lanes};
 
 impl Machine<'_> {
     /// All live lanes must be here for `.aligned`; `true` when the group was put aside to wait for them.
@@ -83,7 +65,7 @@ impl Machine<'_> {
         b.arrived.fill(0);
         b.last = std::mem::take(&mut b.now);
         for x in self.ctas[lead..lead + size].iter_mut().flat_map(|c| c.warps.iter_mut()).chain(running) {
-            wake(x, Wait::Cluster);
+            x.wake(Wait::Cluster);
         }
     }
 
@@ -168,7 +150,7 @@ impl Machine<'_> {
         } else {
             cta.free_regs += u64::from(have - n) * 32;
             for x in &mut cta.warps {
-                wake(x, Wait::Regs);
+                x.wake(Wait::Regs);
             }
         }
         w.nreg = n;
@@ -234,17 +216,5 @@ impl Machine<'_> {
             }
         }
         Ok(())
-    }
-}
-
-/// Makes groups that wait for something look again.
-pub(crate) fn wake(x: &mut Warp, what: Wait) {
-    let mut woken = false;
-    for g in x.others.iter_mut().filter(|g| g.wait == what) {
-        g.wait = Wait::No;
-        woken = true;
-    }
-    if woken {
-        x.pick();
     }
 }

@@ -1,6 +1,6 @@
 //! Decoded operations of the asynchronous units of sm_90: mbarriers, bulk and tensor copies, wgmma, clusters, register pools.
 
-use crate::op::{Addr, AtomOp, MmaTy, PSrc, Pred, Reg};
+use crate::program::operand::{Addr, AtomOp, MmaTy, PSrc, Pred, Reg};
 use crate::types::Ty;
 use smallvec::SmallVec;
 
@@ -186,4 +186,15 @@ pub(crate) enum Hop {
         generic: bool,
     },
     Remote(Remote),
+}
+
+/// Does the reduction exist?
+pub(crate) fn reduction_ok(op: AtomOp, ty: Ty) -> bool {
+    match op {
+        AtomOp::Add => matches!(ty, Ty::U32 | Ty::S32 | Ty::U64 | Ty::F16 | Ty::Bf16 | Ty::F32 | Ty::F64),
+        AtomOp::Min | AtomOp::Max => matches!(ty, Ty::U32 | Ty::S32 | Ty::U64 | Ty::S64 | Ty::F16 | Ty::Bf16),
+        AtomOp::Inc | AtomOp::Dec => ty == Ty::U32,
+        AtomOp::And | AtomOp::Or | AtomOp::Xor => matches!(ty, Ty::B32 | Ty::B64 | Ty::U32 | Ty::S32 | Ty::U64),
+        AtomOp::Exch | AtomOp::Cas => false,
+    }
 }

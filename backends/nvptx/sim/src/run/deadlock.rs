@@ -1,8 +1,8 @@
 //! What every blocked warp waits for.
 
 use crate::error::{ErrorKind, SimError};
-use crate::machine::Machine;
-use crate::warp::Wait;
+use crate::state::Machine;
+use crate::state::warp::Wait;
 
 impl Machine<'_> {
     /// Describes every blocked warp.

@@ -367,7 +367,7 @@ pub(crate) fn byte_mask(off: u64, len: u64) -> u32 {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use crate::state::race::*;
 
     fn rec(agent: u32, clock: u32, seq: u32, mask: u32) -> Rec {
         Rec { agent, clock, site: seq, seq, mask, lane: 0, strong: false, write: true }

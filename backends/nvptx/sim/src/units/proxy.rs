@@ -3,14 +3,14 @@
 //! An asynchronous access is made on behalf of the warp that issued it, but it sees ordinary writes only as far as a proxy fence
 //! has covered them on some path to the issue. When the order is there and only the fence is missing, that is
 //! [`ErrorKind::Proxy`]; without an order it is a race. Later accesses are ordered after it through the
-//! [stream](crate::race::Stream) it belongs to.
+//! [stream](crate::state::race::Stream) it belongs to.
 
-use crate::error::ErrorKind;
-use crate::exec::{R, lanes, stream_words};
-use crate::machine::Machine;
+use crate::error::{ErrorKind, R};
+use crate::exec::track::stream_words;
 use crate::memory::SHARED_BASE;
-use crate::race::{ASYNC, Clocks, Fine, GRANULE, Rec, STREAM, byte_mask};
-use crate::warp::Warp;
+use crate::state::Machine;
+use crate::state::race::{ASYNC, Clocks, Fine, GRANULE, Rec, STREAM, byte_mask};
+use crate::state::warp::{Warp, lanes};
 
 /// An asynchronous access: who issued it, and the stream that tells when it is over.
 #[derive(Clone, Copy)]
@@ -153,7 +153,7 @@ impl Machine<'_> {
             let (g, mask) = (o / GRANULE, byte_mask(o, n));
             o += n;
             let (eye, streams, strict) = (i.eye, &self.streams, self.cfg.strict_proxy_reads);
-            let plain = |r: &Rec| crate::exec::known_global(eye, streams, cluster, base, per, r);
+            let plain = |r: &Rec| crate::exec::track::known_global(eye, streams, cluster, base, per, r);
             let order = |r: &Rec| {
                 if r.agent & STREAM != 0 || (!strict && !r.write) {
                     plain(r)

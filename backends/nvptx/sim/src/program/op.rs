@@ -5,51 +5,9 @@
 //! kind of operand it has. Planes are 32 or 64 bits wide; narrower values sit zero-extended in 32-bit
 //! planes; predicates are lane masks in a third file.
 
+use crate::program::operand::{Addr, AtomOp, MmaTy, PSrc, Pred, Reg};
 use crate::types::{BoolOp, Cmp, Round, Space, Ty};
 use smallvec::SmallVec;
-
-/// A 32-bit or 64-bit plane. The top bit of the index selects the file.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct Reg(u32);
-
-const WIDE: u32 = 1 << 31;
-
-impl Reg {
-    pub(crate) fn r(i: u32) -> Reg {
-        Reg(i)
-    }
-
-    pub(crate) fn d(i: u32) -> Reg {
-        Reg(i | WIDE)
-    }
-
-    pub(crate) fn is_wide(self) -> bool {
-        self.0 & WIDE != 0
-    }
-
-    pub(crate) fn i(self) -> usize {
-        (self.0 & !WIDE) as usize
-    }
-}
-
-/// A predicate register.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct Pred(pub(crate) u32);
-
-/// A predicate operand, possibly negated.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct PSrc {
-    pub(crate) p: Pred,
-    pub(crate) neg: bool,
-}
-
-/// `[base + off]`.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Addr {
-    pub(crate) base: Reg,
-    pub(crate) off: i64,
-    pub(crate) space: Space,
-}
 
 /// Integer operations of two or three operands (and unary ones, which ignore the rest).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -173,21 +131,6 @@ pub(crate) struct MemOp {
     pub(crate) cta: bool,
 }
 
-/// Read-modify-write operations.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum AtomOp {
-    Add,
-    Min,
-    Max,
-    And,
-    Or,
-    Xor,
-    Exch,
-    Cas,
-    Inc,
-    Dec,
-}
-
 /// `atom` and `red`.
 #[derive(Clone, Debug)]
 pub(crate) struct Atom {
@@ -213,19 +156,6 @@ pub(crate) struct CpAsync {
     pub(crate) src_size: Option<Reg>,
     /// When true for a lane, nothing is read and all bytes are zero.
     pub(crate) ignore: Option<PSrc>,
-}
-
-/// Element formats of matrix operands.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum MmaTy {
-    F16,
-    Bf16,
-    Tf32,
-    F64,
-    S8,
-    U8,
-    E4m3,
-    E5m2,
 }
 
 /// `mma.sync`, `m x 8 x k`.
@@ -530,7 +460,7 @@ pub(crate) enum Op {
     },
     Mma(Box<Mma>),
     /// The asynchronous units of sm_90.
-    Hop(Box<crate::hop::Hop>),
+    Hop(Box<crate::program::hop::Hop>),
 }
 
 /// `prmt` selection modes.

@@ -11,89 +11,22 @@
 //! order asynchronous copies behind asynchronous reads, the way ring buffers use them).
 
 use crate::config::Policy;
-use crate::error::{ErrorKind, Site};
-use crate::exec::{Fail, R, lanes};
-use crate::hop::{Arrive, MbarWait, Phase, Sem};
-use crate::machine::Machine;
-use crate::memory::{RANK_SHIFT, SHARED_BASE};
-use crate::op::{Addr, Reg};
-use crate::race::{Clocks, StreamKind};
+use crate::error::{ErrorKind, Fail, R, Site};
+use crate::memory::SHARED_BASE;
+use crate::program::hop::{Arrive, MbarWait, Phase, Sem};
+use crate::program::operand::{Addr, Reg};
+use crate::state::Machine;
+use crate::state::mbar::{At, Mbar, Released};
+use crate::state::race::{Clocks, StreamKind};
+use crate::state::warp::{Wait, Warp, lanes};
 use crate::types::Space;
-use crate::warp::{Wait, Warp};
 
 /// Largest expected count and largest transaction count.
 const MAX_COUNT: i64 = (1 << 20) - 1;
 /// Polls answered "not yet" before a warp is put to sleep until the phase completes.
 const POLLS: u32 = 3;
 
-/// A waiting warp: (warp of the cluster, phase, its clock when it passed).
-type Waiter = (u32, u64, Option<u32>);
-
-/// What the arrivals of a phase released.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct Released {
-    /// For every waiter, and for those with cluster scope.
-    pub(crate) near: Clocks,
-    pub(crate) far: Clocks,
-}
-
-/// One initialised mbarrier.
-#[derive(Clone, Debug)]
-pub(crate) struct Mbar {
-    /// Offset in the CTA's shared memory.
-    pub(crate) off: u64,
-    pub(crate) stream: u32,
-    pub(crate) dense: u32,
-    pub(crate) count: i64,
-    pub(crate) pending: i64,
-    pub(crate) tx: i64,
-    /// Phases completed.
-    pub(crate) phase: u64,
-    /// A fence has made the initialisation visible to the cluster and to asynchronous operations.
-    fenced: bool,
-    /// Initialising warp, its clock, instruction.
-    init: (u32, u32, u32),
-    now: Released,
-    last: Released,
-    waiters: Vec<Waiter>,
-    /// (warp of the cluster, instruction, arrivals) of the current phase.
-    log: Vec<(u32, u32, u32)>,
-    /// Copies in flight that will complete here: (count, instruction and warp of the newest).
-    pub(crate) in_flight: u32,
-}
-
-/// Where an mbarrier is: CTA position, index in its table.
-pub(crate) type At = (usize, usize);
-
 impl Machine<'_> {
-    /// CTA position and window address of a shared::cluster address.
-    pub(crate) fn cluster_address(&self, w: &Warp, at: u32, lane: usize, addr: u64) -> R<(usize, u64)> {
-        let r = addr >> RANK_SHIFT;
-        if r == 0 {
-            return Ok((self.cur, addr));
-        }
-        let cta = self.lead() + r as usize - 1;
-        if r > u64::from(self.cluster_size) {
-            let m = format!("CTA rank {} in a cluster of {}", r - 1, self.cluster_size);
-            return Err(self.fail(w, at, ErrorKind::Cluster, m, Some(lane as u32), Some(addr)));
-        }
-        if cta != self.cur && self.ctas[cta].done() {
-            let m = format!("shared memory of the CTA of rank {} is used after that CTA has exited", r - 1);
-            let mut e = self.fail(w, at, ErrorKind::Cluster, m, Some(lane as u32), Some(addr));
-            e.notes.push("all CTAs of a cluster should meet at barrier.cluster before they exit".to_string());
-            return Err(e);
-        }
-        Ok((cta, addr & ((1 << RANK_SHIFT) - 1)))
-    }
-
-    /// Notes that `w` touched the shared memory of another CTA, which must not exit before.
-    pub(crate) fn touch_remote(&mut self, w: &Warp, at: u32, cta: usize) {
-        if cta != self.cur {
-            let clock = w.clocks.hb[w.slot as usize];
-            self.ctas[cta].owed.remote[w.slot as usize] = (clock, Some((at, w.linear, w.id)));
-        }
-    }
-
     /// CTA positions and window offsets of 8-byte mbarrier addresses.
     fn mbar_places(&self, w: &Warp, at: u32, mask: u32, addr: &Addr) -> R<[(usize, u64); 32]> {
         let pl = self.addresses(w, at, mask, addr)?;
@@ -184,8 +117,8 @@ impl Machine<'_> {
                 return Err(e);
             }
             if self.cfg.races {
-                let g = off / crate::race::GRANULE;
-                self.shared_one(w, at, Some(l as u32), g, crate::race::byte_mask(off, 8), crate::exec::Access::Write)?;
+                let g = off / crate::state::race::GRANULE;
+                self.shared_one(w, at, Some(l as u32), g, crate::state::race::byte_mask(off, 8), crate::exec::track::Access::Write)?;
             }
             let s = &mut self.ctas[cta].shared;
             s.written.set(off as usize, 8, true);
@@ -284,7 +217,7 @@ impl Machine<'_> {
         }
         if b.in_flight > 0 {
             let f = self.flights.iter().find(|f| f.mbar.is_some_and(|m| m.0 == linear && m.1 == b.off));
-            let site = f.map(|f| f.site(self));
+            let site = f.map(|f| self.issue_site(f));
             let m = format!(
                 "phase {} of the mbarrier at {:#x} completes although {} copies that count on it are still in flight: \
                  their bytes were not expected",

@@ -1,8 +1,8 @@
 //! PTX text to [`Ast`]. Names are not resolved here; unknown directives are errors.
 
-use crate::ast::{Ast, Entry, Instr, Operand, OperandKind, RegDecl, Span, Stmt, Var};
 use crate::error::ParseError;
-use crate::lexer::{Tok, Token, error_at, lex};
+use crate::text::ast::{Ast, Entry, Instr, Operand, OperandKind, RegDecl, Span, Stmt, Var};
+use crate::text::lexer::{Tok, Token, error_at, lex};
 use crate::types::{Space, Ty};
 
 /// Nesting limit of `{ }`, so that hostile text cannot exhaust the stack.

@@ -1,14 +1,13 @@
 //! Tensor maps at work: finding the map an address names, and turning a box into runs of bytes.
 
-use crate::bulk::Plan;
-use crate::error::ErrorKind;
-use crate::exec::R;
-use crate::flight::{Mem, Run};
-use crate::machine::Machine;
+use crate::error::{ErrorKind, R};
 use crate::memory::{PARAM_WINDOW, SHARED_BASE};
-use crate::race::STREAM;
+use crate::state::Machine;
+use crate::state::flight::Plan;
+use crate::state::flight::{Mem, Run};
+use crate::state::race::STREAM;
+use crate::state::warp::Warp;
 use crate::tensor_map::{MapElement, TensorMap};
-use crate::warp::Warp;
 
 impl Machine<'_> {
     /// The tensor map at a generic address.
@@ -44,7 +43,7 @@ impl Machine<'_> {
         if !self.cfg.global_races || w.maps.contains(&addr) {
             return Ok(());
         }
-        for g in off / crate::race::GRANULE..(off + 128).div_ceil(crate::race::GRANULE) {
+        for g in off / crate::state::race::GRANULE..(off + 128).div_ceil(crate::state::race::GRANULE) {
             if let Some(r) = self.gshadow[buf as usize].peek(g).and_then(|c| c.newest_write()) {
                 let m = "the tensor map was written by this kernel and fence.proxy.tensormap has not made it visible";
                 let mut e = self.fail(w, at, ErrorKind::Proxy, m, Some(l as u32), Some(addr));

@@ -4,9 +4,9 @@
 //! `others`. The group at the lowest instruction index runs first, so that groups meet again at the
 //! join points of structured code; groups that meet are merged.
 
-use crate::op::{PSrc, Reg};
-use crate::race::{Clocks, Far};
-use crate::wgmma::Fragments;
+use crate::program::operand::{PSrc, Reg};
+use crate::state::race::{Clocks, Far};
+use crate::state::wgmma::Fragments;
 use smallvec::SmallVec;
 
 /// All lanes.
@@ -192,7 +192,7 @@ impl Warp {
         }
     }
 
-    pub(crate) fn set_p(&mut self, d: crate::op::Pred, mask: u32, v: u32, poison: u32) {
+    pub(crate) fn set_p(&mut self, d: crate::program::operand::Pred, mask: u32, v: u32, poison: u32) {
         let i = d.0 as usize;
         self.p[i] = self.p[i] & !mask | v & mask;
         self.px[i] = self.px[i] & !mask | poison & mask;
@@ -225,6 +225,18 @@ impl Warp {
             let g = self.others.remove(i);
             (self.pc, self.active) = (g.pc, g.mask);
             self.merge();
+        }
+    }
+
+    /// Makes groups that wait for something look again.
+    pub(crate) fn wake(&mut self, what: Wait) {
+        let mut woken = false;
+        for g in self.others.iter_mut().filter(|g| g.wait == what) {
+            g.wait = Wait::No;
+            woken = true;
+        }
+        if woken {
+            self.pick();
         }
     }
 
@@ -284,4 +296,17 @@ impl Warp {
             }
         }
     }
+}
+
+/// Lane numbers in a mask, ascending.
+pub(crate) fn lanes(mask: u32) -> impl Iterator<Item = usize> + Clone {
+    let mut m = mask;
+    std::iter::from_fn(move || {
+        if m == 0 {
+            return None;
+        }
+        let l = m.trailing_zeros();
+        m &= m - 1;
+        Some(l as usize)
+    })
 }

@@ -7,73 +7,17 @@
 //! *all* had at their last `wgmma.fence`.
 
 use crate::config::Landing;
-use crate::error::ErrorKind;
-use crate::exec::R;
-use crate::hop::{Hop, WgA, Wgmma};
-use crate::machine::Machine;
-use crate::op::{Op, Reg};
-use crate::proxy::Issue;
-use crate::race::{Clocks, StreamKind};
-use crate::warp::{FULL, Wait, Warp};
-use crate::wgmma_math::{self, Desc};
-use std::collections::VecDeque;
-
-/// What holds a register.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-enum Hold {
-    #[default]
-    Free,
-    /// Accumulator of a shape: N and bytes of an element.
-    Acc(u32, u32),
-    A,
-}
-
-#[derive(Clone, Copy, Debug, Default)]
-struct Lock {
-    hold: Hold,
-    /// Group ordinal of the newest operation, and that operation.
-    ordinal: u32,
-    at: u32,
-}
-
-/// A warp's side of wgmma.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct Fragments {
-    locks: Vec<Lock>,
-    locked: u32,
-    /// Per plane: the newest ordinary instruction that named it (its number in the warp, its index).
-    touch: Vec<(u32, u32)>,
-    fence: Option<(u32, Box<Clocks>)>,
-    /// Groups committed.
-    committed: u32,
-    waited: u32,
-    /// Operations issued.
-    issued: u64,
-}
-
-/// One operation.
-#[derive(Clone, Debug)]
-struct Pending {
-    at: u32,
-    /// Which warps have issued it; their operands agree.
-    warps: u8,
-    a: Option<u64>,
-    b: u64,
-    scale_d: bool,
-    ordinal: u32,
-    eye: Option<Box<Clocks>>,
-    hb: Vec<u32>,
-    computed: bool,
-}
-
-/// A warpgroup.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct Group {
-    stream: Option<u32>,
-    queue: VecDeque<Pending>,
-    /// Number of the first operation in the queue.
-    base: u64,
-}
+use crate::error::{ErrorKind, R};
+use crate::program::hop::{Hop, WgA, Wgmma};
+use crate::program::op::Op;
+use crate::program::operand::Reg;
+use crate::state::Machine;
+use crate::state::race::{Clocks, StreamKind};
+use crate::state::warp::{FULL, Wait, Warp};
+use crate::state::wgmma::{Hold, Lock, Pending};
+use crate::units::proxy::Issue;
+use crate::units::wgmma_math;
+use crate::units::wgmma_math::Desc;
 
 impl Machine<'_> {
     /// An ordinary instruction names 32-bit planes.
@@ -239,7 +183,7 @@ impl Machine<'_> {
             self.wg_compute(w, g, i);
         }
         for x in &mut self.ctas[self.cur].warps[4 * g..4 * g + 4] {
-            crate::cluster::wake(x, Wait::Wgmma);
+            x.wake(Wait::Wgmma);
         }
         Ok(())
     }

@@ -1,9 +1,9 @@
 //! Dispatch of the asynchronous units of sm_90.
 
-use super::{R, lanes};
-use crate::hop::{Hop, ProxyFence};
-use crate::machine::Machine;
-use crate::warp::Warp;
+use crate::error::R;
+use crate::program::hop::{Hop, ProxyFence};
+use crate::state::Machine;
+use crate::state::warp::{Warp, lanes};
 
 impl Machine<'_> {
     /// Executes one operation on the lanes of `mask`.

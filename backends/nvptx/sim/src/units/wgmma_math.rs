@@ -4,14 +4,14 @@
 //! run in f64, the accumulator is added and the result rounded once. Hardware sums with less precision (8-bit
 //! floats with about 14 bits), so compare floating-point results with a bound. Integers are exact.
 
-use crate::exec::{element, per_reg};
-use crate::hop::{WgA, Wgmma};
+use crate::exec::mma::{element, per_reg};
 use crate::memory::{SHARED_BASE, Shared};
 use crate::num::{F16, NAN32, f16_to_f32, round_f64};
-use crate::op::MmaTy;
+use crate::program::hop::{WgA, Wgmma};
+use crate::program::operand::MmaTy;
+use crate::state::warp::{FULL, Warp};
 use crate::tensor_map::MapSwizzle;
 use crate::types::{Round, Ty};
-use crate::warp::{FULL, Warp};
 
 /// Bytes of an operand element.
 pub(crate) fn element_bytes(t: MmaTy) -> u32 {
@@ -112,7 +112,7 @@ fn gather(shared: &Shared, d: u64, ty: MmaTy, mn: u32, k: u32, mn_major: bool) -
 }
 
 /// A from registers.
-fn fragments(warps: &[Warp], regs: &[crate::op::Reg], ty: MmaTy, k: usize) -> (Vec<f64>, Vec<bool>) {
+fn fragments(warps: &[Warp], regs: &[crate::program::operand::Reg], ty: MmaTy, k: usize) -> (Vec<f64>, Vec<bool>) {
     let (mut out, mut bad) = (vec![0.0; 64 * k], vec![false; 64]);
     let per = per_reg(ty);
     for (wi, w) in warps.iter().enumerate() {
@@ -196,7 +196,7 @@ pub(crate) fn compute(shared: &Shared, warps: &mut [Warp], o: &Wgmma, a: Option<
 
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use crate::units::wgmma_math::*;
 
     /// The constants that real kernels use.
     #[test]

@@ -1,7 +1,7 @@
 //! The scheduler: which warp runs next, and for how long.
 
 use crate::config::{Policy, Rng};
-use crate::machine::Cta;
+use crate::state::cta::Cta;
 
 /// Instructions a warp may run in one turn under run-until-blocked policies before others get a turn.
 const LONG_TURN: u64 = 100_000;

@@ -1,19 +1,18 @@
 //! `cp.async.bulk`, its tensor and reduction forms, bulk groups, `st.async`, `red.async`, `cp.async.mbarrier.arrive`.
 
 use crate::config::Landing;
-use crate::error::ErrorKind;
-use crate::exec::{R, lanes};
-use crate::flight::{Flight, Mem, Run, Way};
-use crate::hop::{Bulk, End, Remote};
-use crate::machine::Machine;
-use crate::mbarrier::At;
+use crate::error::{ErrorKind, R};
 use crate::memory::{RANK_SHIFT, SHARED_BASE};
-use crate::op::{Addr, AtomOp, Reg};
-use crate::proxy::Issue;
-use crate::race::StreamKind;
+use crate::program::hop::{Bulk, End, Remote, reduction_ok};
+use crate::program::operand::{Addr, Reg};
+use crate::state::Machine;
+use crate::state::flight::{Flight, Mem, Plan, Run, Way};
+use crate::state::mbar::At;
+use crate::state::race::StreamKind;
+use crate::state::warp::{BulkThread, Warp, lanes};
 use crate::tensor_map::{MapElement, TensorMap};
 use crate::types::{Space, Ty};
-use crate::warp::{BulkThread, Warp};
+use crate::units::proxy::Issue;
 
 /// Boxes of tensor copies begin at multiples of so many bytes of a row.
 const BOX_ALIGN: i64 = 16;
@@ -29,27 +28,6 @@ fn reduce_type(e: MapElement) -> Option<Ty> {
         MapElement::F32 => Ty::F32,
         MapElement::U8 | MapElement::U16 | MapElement::S64 | MapElement::F64 | MapElement::Tf32 => return None,
     })
-}
-
-/// Does the reduction exist?
-pub(crate) fn reduction_ok(op: AtomOp, ty: Ty) -> bool {
-    match op {
-        AtomOp::Add => matches!(ty, Ty::U32 | Ty::S32 | Ty::U64 | Ty::F16 | Ty::Bf16 | Ty::F32 | Ty::F64),
-        AtomOp::Min | AtomOp::Max => matches!(ty, Ty::U32 | Ty::S32 | Ty::U64 | Ty::S64 | Ty::F16 | Ty::Bf16),
-        AtomOp::Inc | AtomOp::Dec => ty == Ty::U32,
-        AtomOp::And | AtomOp::Or | AtomOp::Xor => matches!(ty, Ty::B32 | Ty::B64 | Ty::U32 | Ty::S32 | Ty::U64),
-        AtomOp::Exch | AtomOp::Cas => false,
-    }
-}
-
-/// A copy that has passed its checks: what moves, and the global bytes it covers as whole rows.
-pub(crate) struct Plan {
-    pub(crate) runs: Vec<Run>,
-    pub(crate) rows: Vec<(u32, u64, u64)>,
-    pub(crate) bytes: u64,
-    pub(crate) fill: Vec<u8>,
-    /// `f32` are rounded to tf32.
-    pub(crate) tf32: bool,
 }
 
 impl Machine<'_> {
@@ -82,21 +60,6 @@ impl Machine<'_> {
             return Err(self.fail(w, at, ErrorKind::OutOfBounds, m, Some(l as u32), Some(addr)));
         }
         Ok((cta, off))
-    }
-
-    /// Buffer and offset of a global range.
-    pub(crate) fn global_range(&self, w: &Warp, at: u32, l: usize, addr: u64, len: u64, write: bool) -> R<(u32, u64)> {
-        let found = self.mem.find(addr).filter(|&(i, o)| o as u64 + len <= self.mem.buffers[i].bytes.len() as u64);
-        let Some((i, o)) = found else {
-            let m = format!("{len} bytes at {addr:#x}: {}", self.mem.nearest(addr, len));
-            return Err(self.fail(w, at, ErrorKind::OutOfBounds, m, Some(l as u32), Some(addr)));
-        };
-        let b = &self.mem.buffers[i];
-        if write && b.read_only {
-            let m = format!("a write to the read-only buffer `{}`", b.name);
-            return Err(self.fail(w, at, ErrorKind::OutOfBounds, m, Some(l as u32), Some(addr)));
-        }
-        Ok((i as u32, o as u64))
     }
 
     #[expect(clippy::too_many_arguments, reason = "one instruction's operands")]

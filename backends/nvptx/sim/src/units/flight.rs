@@ -6,80 +6,13 @@
 //! is made, so a fault is found whenever the bytes really move.
 
 use crate::config::Landing;
-use crate::error::{ErrorKind, SimError, Site};
-use crate::exec::{R, apply_element};
-use crate::machine::Machine;
+use crate::error::{ErrorKind, R, SimError};
+use crate::exec::atomic::apply_element;
 use crate::num::f32_to_tf32;
-use crate::op::AtomOp;
-use crate::race::Clocks;
-use crate::types::{Round, Ty};
-
-/// The other side of a run.
-#[derive(Clone, Copy, Debug)]
-pub(crate) enum Mem {
-    Global(u32, u64),
-    /// Offset in the source CTA's shared memory.
-    Shared(u64),
-    /// Out of bounds: the fill element.
-    Fill,
-    /// Offset in the operation's own data.
-    Data(u32),
-}
-
-/// Contiguous bytes on both sides.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Run {
-    /// Offset in shared memory: the destination of loads, the source of stores.
-    pub(crate) shared: u64,
-    pub(crate) mem: Mem,
-    pub(crate) len: u32,
-}
-
-/// What lands.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Way {
-    /// Into shared memory.
-    In,
-    /// Out of shared memory into global memory.
-    Out,
-    /// `cp.async.mbarrier.arrive` of a lane: (lane, ordinal, arrivals).
-    Arrive(u8, u32, u8),
-}
-
-/// One operation in flight.
-#[derive(Clone, Debug)]
-pub(crate) struct Flight {
-    pub(crate) at: u32,
-    /// CTA (linear) and warp that issued it, its index in the cluster, and its lane.
-    pub(crate) issuer: (u32, u32, u32, u32),
-    pub(crate) way: Way,
-    pub(crate) segments: Vec<Vec<Run>>,
-    /// CTA (linear) on the shared side.
-    pub(crate) cta: u32,
-    /// CTA (linear) of a shared source.
-    pub(crate) from: u32,
-    /// CTA (linear) and offset of the mbarrier.
-    pub(crate) mbar: Option<(u32, u64)>,
-    pub(crate) bytes: u64,
-    /// Read stream and ordinal of its bulk group.
-    pub(crate) group: Option<(u32, u32)>,
-    pub(crate) reduce: Option<(AtomOp, Ty)>,
-    pub(crate) fill: Vec<u8>,
-    /// `f32` from global memory are rounded to tf32.
-    pub(crate) tf32: bool,
-    pub(crate) data: Vec<u8>,
-    /// The source has been read (stores).
-    pub(crate) read: bool,
-    /// What its bytes tell of what came before it (asynchronous stores).
-    pub(crate) tells: Option<Box<Clocks>>,
-}
-
-impl Flight {
-    /// Where it was issued.
-    pub(crate) fn site(&self, m: &Machine<'_>) -> Site {
-        m.place(self.at, m.coords(self.issuer.0), self.issuer.1, Some(self.issuer.3), None)
-    }
-}
+use crate::state::Machine;
+use crate::state::flight::Flight;
+use crate::state::flight::{Mem, Run, Way};
+use crate::types::Round;
 
 impl Machine<'_> {
     /// Cuts runs into up to four segments.
@@ -110,7 +43,7 @@ impl Machine<'_> {
             self.land_fully(i)?;
         }
         // Nobody runs now: wake sleepers directly.
-        let mut nobody = crate::warp::Warp::default();
+        let mut nobody = crate::state::warp::Warp::default();
         self.wake_waiters(&mut nobody);
         Ok(true)
     }
@@ -253,7 +186,7 @@ impl Machine<'_> {
                 return Ok(());
             }
             let mut e = SimError::new(ErrorKind::Mbarrier, "an asynchronous operation completes on an mbarrier that is gone");
-            e.site = Some(Box::new(f.site(self)));
+            e.site = Some(Box::new(self.issue_site(f)));
             return Err(e);
         };
         if let Way::Arrive(lane, upto, _) = f.way {
@@ -270,7 +203,7 @@ impl Machine<'_> {
         let r = self.mbar_async(mb, f.bytes as i64, arrivals.into(), (f.issuer.2, f.at));
         r.map_err(|(kind, m, other)| {
             let mut e = SimError::new(kind, m);
-            e.site = Some(Box::new(f.site(self)));
+            e.site = Some(Box::new(self.issue_site(f)));
             e.other = other.map(Box::new);
             e
         })
