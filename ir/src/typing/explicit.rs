@@ -2,7 +2,7 @@
 
 use crate::ops::{AtomicOp, Attr, Op};
 use crate::types::{ChannelType, MAX_CHANNEL_TILES, MAX_LOCAL_BYTES, MAX_RANK, MAX_SLOTS, Scalar, Shape, SharedType, TileType, Type};
-use crate::typing::{TypeError, check_tile, dot_type, indices, mask};
+use crate::typing::checks::{TypeError, check_tile, dot_type, indices, mask};
 
 /// The most arrivals or bytes of a barrier's phase: what its word can count.
 pub(crate) const MAX_COUNT: u32 = (1 << 20) - 1;

@@ -1,6 +1,6 @@
 //! Tests of what is refused: each code, the shape of the messages, recovery, and texts mutated at random.
 
-use super::{MAX_ERRORS, MAX_TEXT, ParseCode, ParseErrors, parse, print};
+use crate::text::{MAX_ERRORS, MAX_TEXT, ParseCode, ParseErrors, parse, print};
 
 fn refused(text: &str) -> ParseErrors {
     match parse(text) {
@@ -302,7 +302,7 @@ fn reports_are_limited() {
 /// Texts changed at random: the parser answers, and what it accepts prints to something that it accepts again.
 #[test]
 fn mutated_texts_never_panic() {
-    let seeds = [super::tests::ALL_FORMS, super::tests::PLAIN_OPS, super::tests::EXPLICIT_OPS];
+    let seeds = [super::ALL_FORMS, super::PLAIN_OPS, super::EXPLICIT_OPS];
     let pieces = [
         "{",
         "}",
