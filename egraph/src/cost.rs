@@ -3,9 +3,8 @@
 //! The unit is an operation of one lane. A scalar costs every lane of a program the operation, so it counts as many lanes. Prices are
 //! those of no particular machine: what they must get right is the order of alternatives that are the same for every machine.
 
-use crate::analysis::{Graph, Read};
+use crate::graph::{Graph, Read};
 use crate::language::{Head, Node};
-use crate::skeleton::Skeleton;
 use smallvec::SmallVec;
 use tilelift_ir::ops::Rule;
 use tilelift_ir::{Attr, Op, Precision, Scalar, Type, Work};
@@ -158,17 +157,4 @@ pub(crate) fn once(g: &Graph, node: &Node) -> u64 {
     let Head::Op { op, .. } = node.head else { return 0 };
     let kids: SmallVec<[&Type; 6]> = node.kids.iter().map(|&k| g.ty(k)).collect();
     price(op, g.attrs(node), g.node_ty(node), &kids)
-}
-
-/// The cost of a node of a class: at least 1, so that a program's cost falls along every edge; weighted by the trips of the loop in
-/// which its operands are there, since elaboration moves it out of the loops inside of which they don't change.
-pub(crate) fn cost(g: &Graph, skeleton: &Skeleton, node: &Node, original: bool) -> u64 {
-    let own = match node.head {
-        Head::Leaf { .. } => 0,
-        Head::Op { epoch, .. } => g.analysis.epoch_event[epoch as usize],
-    };
-    let avail = node.kids.iter().map(|&k| g[k].data.avail).fold(own, u32::max);
-    let weight = skeleton.places[g.analysis.event_region[avail as usize]].weight;
-    // Of equal programs the author's.
-    once(g, node).saturating_mul(weight).saturating_add(if original { 1 } else { 2 })
 }

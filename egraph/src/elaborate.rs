@@ -9,8 +9,8 @@
 //! A class is computed once per place (value numbering). Reads and promises stand where they stood, if still needed. Literals,
 //! splats and position queries are made anew in each region that uses them: cheaper than a register over a loop.
 
-use crate::analysis::{Graph, Read, pinned};
 use crate::extract::{Candidate, Choice, Forest};
+use crate::graph::{Graph, Read, pinned};
 use crate::language::Head;
 use crate::skeleton::{Block, Item, Place, Skeleton, combining};
 use cranelift_entity::SecondaryMap;

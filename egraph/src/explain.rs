@@ -5,38 +5,20 @@
 //! one. Operands are explained in their own classes, so an explanation is as long as the program, not as the trees in it (a proof
 //! over whole terms would copy what the program shares).
 
-use crate::analysis::{Graph, Read};
 use crate::cost::{Family, once};
 use crate::extract::{Choice, Forest, canonical};
+use crate::graph::{Graph, Read};
 use crate::language::{Head, Node};
+use crate::log::{Event, Step};
+use crate::options::Options;
 use crate::whole::Whole;
-use crate::{Options, Solved, solve};
+use crate::{Solved, solve};
 use egg::Id;
 use indexmap::{IndexMap, IndexSet};
 use std::cmp::Ordering;
 use std::collections::VecDeque;
 use std::fmt::Write;
 use tilelift_ir::{Attr, Verified, text};
-
-/// An answer of a rule, or a constant that the graph folded.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub(crate) struct Step {
-    pub(crate) rule: &'static str,
-    /// The class in which the rule looked, and the node at which.
-    pub(crate) class: Id,
-    pub(crate) node: Node,
-    /// The node as a term; the answer, unless it has no type.
-    pub(crate) left: Id,
-    pub(crate) right: Option<Id>,
-}
-
-/// An entry of the log that is kept for an explanation.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub(crate) enum Event {
-    /// The graph was brought in order, between two rounds of rules.
-    Rebuild,
-    Step(Step),
-}
 
 /// A node in words: operands are classes, `e` and their number.
 pub(crate) fn words(g: &Graph, node: &Node) -> String {

@@ -7,9 +7,9 @@
 //! A node may be chosen only if it can be computed as early as any node of its class ([`crate::analysis`]), so that each use of the
 //! class finds it.
 
-use crate::analysis::Graph;
-use crate::cost;
-use crate::language::Node;
+use crate::cost::once;
+use crate::graph::Graph;
+use crate::language::{Head, Node};
 use crate::skeleton::Skeleton;
 use egg::Id;
 use indexmap::IndexSet;
@@ -77,7 +77,7 @@ impl Forest {
                     };
                     let avail = node.kids.iter().map(|&k| g[k].data.avail).fold(own, u32::max);
                     if avail == class.data.avail {
-                        let cost = cost::cost(g, skeleton, node, original.contains(node));
+                        let cost = cost(g, skeleton, node, original.contains(node));
                         list.push(Candidate { node: node.clone(), cost, own, kids: node.kids.iter().map(|&k| at(k)).collect() });
                     }
                 }
@@ -403,6 +403,19 @@ fn improve(forest: &Forest, first: Choice, keep: usize, mut fuel: usize) -> (Cho
         }
     }
     (best, others)
+}
+
+/// The cost of a node of a class: at least 1, so that a program's cost falls along every edge; weighted by the trips of the loop in
+/// which its operands are there, since elaboration moves it out of the loops inside of which they don't change.
+fn cost(g: &Graph, skeleton: &Skeleton, node: &Node, original: bool) -> u64 {
+    let own = match node.head {
+        Head::Leaf { .. } => 0,
+        Head::Op { epoch, .. } => g.analysis.epoch_event[epoch as usize],
+    };
+    let avail = node.kids.iter().map(|&k| g[k].data.avail).fold(own, u32::max);
+    let weight = skeleton.places[g.analysis.event_region[avail as usize]].weight;
+    // Of equal programs the author's.
+    once(g, node).saturating_mul(weight).saturating_add(if original { 1 } else { 2 })
 }
 
 #[cfg(test)]

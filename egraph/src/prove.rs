@@ -7,10 +7,13 @@
 //!
 //! A proof is a tree whose parts are shared. It is walked once per part, so its cost is that of the graph, not of the terms in it.
 
-use crate::analysis::Graph;
-use crate::explain::{Event, Step, words};
+use crate::explain::words;
+use crate::graph::Graph;
 use crate::language::Head;
-use crate::{Options, Solved, rules, saturate::FOLD, skeleton, solve};
+use crate::log::FOLD;
+use crate::log::{Event, Step};
+use crate::options::Options;
+use crate::{Solved, rules, skeleton, solve};
 use egg::{Id, TreeExplanation, TreeTerm};
 use indexmap::{IndexMap, IndexSet};
 use smallvec::SmallVec;
@@ -81,7 +84,7 @@ fn repeat(kernel: &Verified<'_>, s: &Solved, options: &Options) -> Result<usize,
         match event {
             Event::Rebuild => {
                 g.rebuild();
-                crate::analysis::note(&mut g, Event::Rebuild);
+                crate::graph::note(&mut g, Event::Rebuild);
             }
             // The graph folds by itself; whether it did is seen below.
             Event::Step(step) if step.rule == FOLD => {}

@@ -8,19 +8,16 @@
 //! Iterations and nodes are bounded per phase, matches per rule. A limit that bites ends the phase; what is in the graph by then is as
 //! right as before. Matches are collected in the order of class numbers, so equal inputs give equal graphs.
 
-use crate::analysis::{Context, Graph, note};
-use crate::explain::{Event, Step};
+use crate::graph::{Context, Graph, note};
 use crate::language::Node;
-use crate::rules::{Phase, Rule};
+use crate::log::{Event, Step};
+use crate::options::{Options, PhaseReport, RuleReport, Stop};
+use crate::rules::rule::{Phase, Rule};
 use crate::term::Term;
-use crate::{Options, PhaseReport, RuleReport, Stop};
 use egg::{Applier, EGraph, Id, PatternAst, Rewrite, RewriteScheduler, Runner, SearchMatches, Searcher, StopReason, Subst, Symbol, Var};
 use std::cell::RefCell;
 use std::rc::Rc;
 use std::time::{Duration, Instant};
-
-/// The name under which the analysis adds constants.
-pub(crate) const FOLD: &str = "constant-fold";
 
 /// Finds the classes where a rule has something to say.
 struct Find(&'static Rule);

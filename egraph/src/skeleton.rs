@@ -11,8 +11,8 @@
 //! An op with a combining region (`reduce_by`, the scans) is an entry like control: its operands and its region's values are classes, so
 //! both are optimised, what the region need not repeat leaves it, and an op whose results nobody needs is left out.
 
-use crate::analysis::{Context, Graph, Loop, Read, Stored, pinned};
 use crate::cost::LANES;
+use crate::graph::{Context, Graph, Loop, Read, Stored, pinned};
 use crate::language::{Attrs, Head, Kids, Node};
 use crate::term::order;
 use cranelift_entity::SecondaryMap;

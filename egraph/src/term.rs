@@ -3,7 +3,7 @@
 //! Types are inferred by [`tilelift_ir::typing`], so a term of a wrong type is no term. Operands of commutative ops are put in order
 //! here, in the only place that makes nodes: constants last, then by class.
 
-use crate::analysis::{Graph, Read};
+use crate::graph::{Graph, Read};
 use crate::language::{Attrs, Head, Kids, Node};
 use egg::{Id, Language};
 use smallvec::SmallVec;

@@ -31,18 +31,16 @@ pub mod require;
 pub mod text;
 pub mod types;
 pub mod typing;
-mod typing_explicit;
-mod typing_indexed;
 pub mod verify;
 
 pub use builder::{Access, BuildError, BuildErrors, KernelBuilder, Operand, Update};
 pub use cursor::Cursor;
 pub use entities::{Inst, Region, Value};
 pub use kernel::{Hints, InstData, Kernel, Loc, RegionData, ValueData, ValueDef, iterations};
+pub use layout::{DotPart, LayoutSpec};
 pub use ops::{
     AtomicOp, Attr, CacheHint, CmpOp, Effects, ErrorBound, GridAxis, Literal, MemoryOrder, Op, Precision, ReduceOp, Scope, SortOrder, Task,
     Work,
 };
-pub use require::{DotPart, LayoutSpec};
 pub use types::{ChannelType, Class, Extent, MAX_RANK, MAX_TILE_ELEMENTS, Scalar, Shape, SharedType, TileType, Type, ViewType};
 pub use verify::{Verified, VerifyCode, VerifyError, VerifyErrors, verify};

@@ -1,6 +1,6 @@
 //! A kernel with its layouts, as text.
 
-use super::{Problem, Solution, Source};
+use super::problem::{Problem, Solution, Source};
 use indexmap::IndexSet;
 use std::fmt::Write;
 use std::rc::Rc;

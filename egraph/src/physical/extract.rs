@@ -11,7 +11,8 @@
 
 use super::forest::{Choice, Forest, Pick};
 use super::graph::LayoutId;
-use super::{Limits, Machine, Problem, pressure};
+use super::pressure;
+use super::problem::{Limits, Machine, Problem};
 
 /// Without an answer.
 const NEVER: u64 = u64::MAX / 4;

@@ -10,7 +10,7 @@
 //! conversion where its value is made.
 
 use super::graph::{Graph, Head, LayoutId};
-use super::{InstLayouts, Machine, Problem, Solution, Source, Variant};
+use super::problem::{InstLayouts, Machine, Problem, Solution, Source, Variant};
 use cranelift_entity::SecondaryMap;
 use egg::Id;
 use smallvec::SmallVec;

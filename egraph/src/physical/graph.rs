@@ -8,7 +8,7 @@
 //! Nodes are small integers into the tables of the [`Context`]; a class holds one slot, which is its name. Layouts, slots and forms
 //! are numbered in the order in which they come up, so equal inputs give equal graphs.
 
-use super::{InstLayouts, Limits};
+use super::problem::{InstLayouts, Limits};
 use cranelift_entity::SecondaryMap;
 use egg::{Analysis, DidMerge, EGraph, FromOp, Id, Language};
 use indexmap::{IndexMap, IndexSet};

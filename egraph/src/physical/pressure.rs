@@ -4,7 +4,7 @@
 //! as long as the loop runs.
 
 use super::forest::{Choice, Forest, Pick, positions, regions, weights};
-use super::{Machine, Problem};
+use super::problem::{Machine, Problem};
 use cranelift_entity::SecondaryMap;
 use tilelift_ir::{Inst, Kernel, Op, Value};
 

@@ -5,7 +5,7 @@
 //! other way, it lets an op run in the layout in which an operand is there. Where the rule needs no operand, the conversion is
 //! replaced by computing again.
 
-use super::InstLayouts;
+use super::problem::InstLayouts;
 use std::rc::Rc;
 use tilelift_ir::layout::Layout;
 use tilelift_ir::propagate::{Map, Pass, Touch, pass_at, passage};

@@ -8,9 +8,9 @@
 //! A slot is looked at once per rule, so the work grows with slots times rules. Fuel is layouts per value and nodes, never a clock.
 
 use super::graph::{Context, Graph, Head, Node, add_form, slot};
+use super::problem::{InstLayouts, Limits, Machine, Problem};
 use super::rules::{ANCHOR, CARRIED, CONVERT, PLAIN, Rule};
-use super::{InstLayouts, Limits, Machine, Problem};
-use crate::Stop;
+use crate::options::Stop;
 use cranelift_entity::SecondaryMap;
 use egg::{Applier, Id, PatternAst, Rewrite, Runner, SearchMatches, Searcher, SimpleScheduler, StopReason, Subst, Symbol, Var};
 use smallvec::smallvec;

@@ -2,7 +2,8 @@
 
 use super::extract::search;
 use super::forest::{Choice, Class, Control, Forest, Pick, Unit, Way};
-use super::{InstLayouts, Limits, Machine, Problem, Solution, Source, rules, saturate, solve};
+use super::problem::{InstLayouts, Limits, Machine, Problem, Solution, Source};
+use super::{rules, saturate, solve};
 use cranelift_entity::{EntityRef, SecondaryMap};
 use std::rc::Rc;
 use tilelift_ir::layout::{Axis, ConversionClass, Layout, classify, coalesced};

@@ -1,7 +1,8 @@
 //! Identities of arithmetic, selection and bits that hold for every type of the op.
 
-use super::{Class, INTS, NUMBERS, Phase, Roots, Rule, Types};
-use crate::analysis::{Graph, Read};
+use super::Types;
+use super::rule::{Class, INTS, NUMBERS, Phase, Roots, Rule};
+use crate::graph::{Graph, Read};
 use crate::language::Node;
 use crate::term::Term;
 use egg::Id;

@@ -1,7 +1,8 @@
 //! Conversions: chains that lose nothing become one.
 
-use super::{Class, Phase, Roots, Rule, Types};
-use crate::analysis::Read;
+use super::Types;
+use super::rule::{Class, Phase, Roots, Rule};
+use crate::graph::Read;
 use crate::term::Term;
 use tilelift_ir::{Op, Scalar, num};
 

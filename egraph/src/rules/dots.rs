@@ -1,8 +1,9 @@
 //! Matrix products: what is added goes into the accumulator; what was only widened, or dequantised, goes in as it was, and the scale
 //! is applied to the result.
 
-use super::{Class, Phase, Roots, Rule, Types};
-use crate::analysis::{Graph, Read};
+use super::Types;
+use super::rule::{Class, Phase, Roots, Rule};
+use crate::graph::{Graph, Read};
 use crate::language::Node;
 use crate::term::Term;
 use egg::Id;

@@ -1,7 +1,8 @@
 //! Floats: what is exact with NaN, infinities and both zeros; and, where the caller allows it, contraction and cheaper functions.
 
-use super::{Class, FLOATS, Phase, Roots, Rule, Types};
-use crate::analysis::{Graph, Read};
+use super::Types;
+use super::rule::{Class, FLOATS, Phase, Roots, Rule};
+use crate::graph::{Graph, Read};
 use crate::language::Node;
 use crate::term::Term;
 use egg::Id;

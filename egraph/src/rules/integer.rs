@@ -1,7 +1,8 @@
 //! Integers: constants gather, quotients and remainders become shifts and masks where bounds and alignment allow it.
 
-use super::{Class, INTS, Phase, Roots, Rule, Types};
-use crate::analysis::{Graph, Read};
+use super::Types;
+use super::rule::{Class, INTS, Phase, Roots, Rule};
+use crate::graph::{Graph, Read};
 use crate::language::Node;
 use crate::term::Term;
 use egg::Id;
@@ -330,7 +331,7 @@ pub(super) const RULES: &[Rule] = &[
             };
             Some(Term::with(Op::Cmp, &[Attr::Cmp(inverse)], None, [m.kids[0].into(), m.kids[1].into()]))
         },
-        over: Types::Each(super::NUMBERS),
+        over: Types::Each(super::rule::NUMBERS),
         fires: "v20 = cmp eq a, b\nv21 = not v20",
         keeps: "v20 = cmp eq a, b\nv21 = and v20, m",
     },

@@ -1,7 +1,8 @@
 //! Masks and reads: what bounds, alignment and loops imply is not asked again; a store is read back from registers.
 
-use super::{Class, Phase, Roots, Rule, Types};
-use crate::analysis::{Affine, Graph, Read, Stored};
+use super::Types;
+use super::rule::{Class, Phase, Roots, Rule};
+use crate::graph::{Affine, Graph, Read, Stored};
 use crate::language::{Head, Node};
 use crate::term::Term;
 use egg::Id;

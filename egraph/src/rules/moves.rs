@@ -1,7 +1,8 @@
 //! Moves: broadcast, reshape, transpose, slice, flip, join and concat cancel, and arithmetic is done on the side with fewer elements.
 
-use super::{Class, NUMBERS, Phase, Roots, Rule, Types};
-use crate::analysis::{Graph, Read};
+use super::Types;
+use super::rule::{Class, NUMBERS, Phase, Roots, Rule};
+use crate::graph::{Graph, Read};
 use crate::language::{Head, Node};
 use crate::term::Term;
 use egg::Id;

@@ -1,7 +1,8 @@
 //! Folds along an axis: of one element, of equal elements, of moved tiles. The order of a fold depends on its extent alone.
 
-use super::{Class, FLOATS, INTS, NUMBERS, Phase, Roots, Rule, Types};
-use crate::analysis::{Graph, Read};
+use super::Types;
+use super::rule::{Class, FLOATS, INTS, NUMBERS, Phase, Roots, Rule};
+use crate::graph::{Graph, Read};
 use crate::language::Node;
 use crate::term::Term;
 use egg::Id;

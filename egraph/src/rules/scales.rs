@@ -8,8 +8,9 @@
 //! A softmax thus costs one fused product and one exponential an element. Each step rounds otherwise than what was written, except that
 //! a maximum of scaled numbers is the scaled maximum to the bit: rounding keeps order.
 
-use super::{Class, FLOATS, Phase, Roots, Rule, Types};
-use crate::analysis::{Graph, Read};
+use super::Types;
+use super::rule::{Class, FLOATS, Phase, Roots, Rule};
+use crate::graph::{Graph, Read};
 use crate::language::Node;
 use crate::term::Term;
 use egg::Id;
@@ -95,7 +96,7 @@ pub(super) const RULES: &[Rule] = &[
             };
             Some(Term::op(Op::Mul, [x.into(), minus]))
         },
-        over: Types::Each(super::NUMBERS),
+        over: Types::Each(super::rule::NUMBERS),
         fires: "v20 = neg a\nv21 = cast 3 : T\nv22 = splat v21 : A\nv23 = mul v20, v22",
         keeps: "v20 = neg a\nv21 = mul v20, b",
     },

@@ -99,6 +99,7 @@ macro_rules! float {
         }
     };
 }
+
 pub(crate) use float;
 
 /// Rounds every element to a float type.
@@ -112,23 +113,11 @@ pub(crate) fn round_all(x: &mut [f64], elem: Scalar) {
 
 /// Wraps every element to an integer type or `i1`.
 pub(crate) fn wrap_all(x: &mut [i64], elem: Scalar) {
-    match elem {
-        Scalar::I1 => x.iter_mut().for_each(|x| *x &= 1),
-        Scalar::I4 => x.iter_mut().for_each(|x| *x = *x << 60 >> 60),
-        Scalar::I8 => x.iter_mut().for_each(|x| *x = i64::from(*x as i8)),
-        Scalar::I16 => x.iter_mut().for_each(|x| *x = i64::from(*x as i16)),
-        Scalar::I32 => x.iter_mut().for_each(|x| *x = i64::from(*x as i32)),
-        Scalar::I64
-        | Scalar::F16
-        | Scalar::BF16
-        | Scalar::F32
-        | Scalar::F64
-        | Scalar::F8E4M3
-        | Scalar::F8E5M2
-        | Scalar::F8E4M3Fnuz
-        | Scalar::F8E5M2Fnuz
-        | Scalar::F8E8M0
-        | Scalar::F4E2M1 => {}
+    if elem == Scalar::I1 {
+        x.iter_mut().for_each(|x| *x &= 1);
+    } else if elem.is_int() {
+        let free = 64 - elem.bits();
+        x.iter_mut().for_each(|x| *x = *x << free >> free);
     }
 }
 
@@ -176,6 +165,36 @@ pub(crate) fn bf16_bits(x: f64) -> u16 {
 #[inline(always)]
 pub(crate) fn f32_bits(x: f64) -> u32 {
     if x.is_nan() { 0x7fff_ffff } else { (x as f32).to_bits() }
+}
+
+/// An integer rounded once to a float type.
+pub(crate) fn int_to_float(x: i64, to: Scalar) -> f64 {
+    match to {
+        Scalar::F32 => f64::from(x as f32),
+        Scalar::F16
+        | Scalar::BF16
+        | Scalar::F8E4M3
+        | Scalar::F8E5M2
+        | Scalar::F8E4M3Fnuz
+        | Scalar::F8E5M2Fnuz
+        | Scalar::F8E8M0
+        | Scalar::F4E2M1 => {
+            // Round to odd first: the sticky bit keeps a value between two halves off the tie, so the second rounding is the only one.
+            let m = x.unsigned_abs();
+            let exact = if m >> 53 == 0 { m as f64 } else { ((m >> 11) | u64::from(m & 0x7ff != 0)) as f64 * 2048.0 };
+            num::round(if x < 0 { -exact } else { exact }, to)
+        }
+        Scalar::F64 | Scalar::I1 | Scalar::I4 | Scalar::I8 | Scalar::I16 | Scalar::I32 | Scalar::I64 => x as f64,
+    }
+}
+
+/// A float truncated and saturated to an integer type, NaN as 0; for `i1`, whether it differs from 0 (a NaN does).
+pub(crate) fn float_to_int(x: f64, to: Scalar) -> i64 {
+    if to == Scalar::I1 {
+        return i64::from(x != 0.0);
+    }
+    let most = i64::MAX >> (64 - to.bits());
+    (x as i64).clamp(-most - 1, most)
 }
 
 #[cfg(test)]

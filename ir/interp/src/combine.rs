@@ -3,8 +3,7 @@
 //! A step of a tree combines many pairs at once: the elements of the pairs are picked out of the tiles, and the region runs once
 //! over all of them.
 
-use super::data::Data;
-use super::exec::Bundle;
+use super::data::{Bundle, Data};
 use super::shapes::count;
 use std::rc::Rc;
 use tilelift_ir::reduce::reduce_order;

@@ -4,6 +4,7 @@
 //! reference count, so that copies are free, and an op whose operand has no other owner writes its result in place.
 
 use super::error::Fault;
+use smallvec::SmallVec;
 use std::rc::Rc;
 
 /// The elements of a scalar (one) or tile (row-major).
@@ -78,6 +79,9 @@ impl Data {
         }
     }
 }
+
+/// Values that travel together: operands, carried values, yields.
+pub(crate) type Bundle = SmallVec<[Data; 4]>;
 
 /// Applies a function to every element, in place if nobody else holds them.
 pub(crate) fn map<T: Copy>(mut a: Rc<Vec<T>>, f: impl Fn(T) -> T) -> Rc<Vec<T>> {

@@ -5,6 +5,7 @@
 use super::codec::{round_all, unsigned, wrap_all};
 use super::data::{Data, map, zip};
 use super::error::Fault;
+use crate::codec::{float_to_int, int_to_float};
 use std::rc::Rc;
 use tilelift_ir::num;
 use tilelift_ir::ops::CmpOp;
@@ -206,36 +207,6 @@ pub(crate) fn select(condition: &Data, a: Data, b: Data, scalar_condition: bool)
         (Data::Int(a), Data::Int(b)) => Ok(Data::Int(pick(c, a, &b))),
         (Data::Float(_), Data::Int(_)) | (Data::Int(_), Data::Float(_)) => Err(MIXED),
     }
-}
-
-/// An integer rounded once to a float type.
-pub(crate) fn int_to_float(x: i64, to: Scalar) -> f64 {
-    match to {
-        Scalar::F32 => f64::from(x as f32),
-        Scalar::F16
-        | Scalar::BF16
-        | Scalar::F8E4M3
-        | Scalar::F8E5M2
-        | Scalar::F8E4M3Fnuz
-        | Scalar::F8E5M2Fnuz
-        | Scalar::F8E8M0
-        | Scalar::F4E2M1 => {
-            // Round to odd first: the sticky bit keeps a value between two halves off the tie, so the second rounding is the only one.
-            let m = x.unsigned_abs();
-            let exact = if m >> 53 == 0 { m as f64 } else { ((m >> 11) | u64::from(m & 0x7ff != 0)) as f64 * 2048.0 };
-            num::round(if x < 0 { -exact } else { exact }, to)
-        }
-        Scalar::F64 | Scalar::I1 | Scalar::I4 | Scalar::I8 | Scalar::I16 | Scalar::I32 | Scalar::I64 => x as f64,
-    }
-}
-
-/// A float truncated and saturated to an integer type, NaN as 0; for `i1`, whether it differs from 0 (a NaN does).
-pub(crate) fn float_to_int(x: f64, to: Scalar) -> i64 {
-    if to == Scalar::I1 {
-        return i64::from(x != 0.0);
-    }
-    let most = i64::MAX >> (64 - to.bits());
-    (x as i64).clamp(-most - 1, most)
 }
 
 /// Conversion by value.

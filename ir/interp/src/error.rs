@@ -1,11 +1,11 @@
 //! Errors of the interpreter: what a launch got wrong, and faults while a program ran.
 
-use super::args::ArgError;
-use super::explicit::Protocol;
+use super::protocol::Protocol;
 use std::fmt;
 use tilelift_ir::Inst;
 use tilelift_ir::kernel::Loc;
 use tilelift_ir::ops::Op;
+use tilelift_ir::types::{Extent, Scalar};
 
 /// Why an interpretation ended without an answer.
 #[derive(Clone, PartialEq, Debug)]
@@ -185,3 +185,184 @@ impl From<ArgError> for InterpError {
         InterpError::Args(e)
     }
 }
+
+/// What of an argument list breaks a promise. `param` counts parameters from 0.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum ArgError {
+    /// Number of arguments.
+    Count {
+        /// Parameters of the kernel.
+        want: usize,
+        /// Arguments given.
+        got: usize,
+    },
+    /// A view where a number belongs, or a number where a view belongs.
+    Kind {
+        /// Parameter.
+        param: usize,
+        /// Its type.
+        want: String,
+    },
+    /// Element type.
+    Element {
+        /// Parameter.
+        param: usize,
+        /// The parameter's.
+        want: Scalar,
+        /// The argument's.
+        got: Scalar,
+    },
+    /// Number of extents or strides.
+    Rank {
+        /// Parameter.
+        param: usize,
+        /// The parameter's rank.
+        want: usize,
+        /// The argument's number of extents.
+        extents: usize,
+        /// The argument's number of strides.
+        strides: usize,
+    },
+    /// An extent that is negative or above `i32::MAX`.
+    ExtentRange {
+        /// Parameter.
+        param: usize,
+        /// Dimension.
+        dim: usize,
+        /// The extent.
+        got: i64,
+    },
+    /// An extent that its fact excludes.
+    Extent {
+        /// Parameter.
+        param: usize,
+        /// Dimension.
+        dim: usize,
+        /// The fact.
+        fact: Extent,
+        /// The extent.
+        got: i64,
+    },
+    /// A negative stride.
+    StrideRange {
+        /// Parameter.
+        param: usize,
+        /// Dimension.
+        dim: usize,
+        /// The stride.
+        got: i64,
+    },
+    /// A stride that its fact excludes.
+    Stride {
+        /// Parameter.
+        param: usize,
+        /// Dimension.
+        dim: usize,
+        /// The fact.
+        fact: Extent,
+        /// The stride, in elements.
+        got: i64,
+    },
+    /// A view declared dense whose strides are not those of a dense row-major tensor.
+    NotDense {
+        /// Parameter.
+        param: usize,
+        /// Dimension.
+        dim: usize,
+        /// The stride that density asks for, in elements.
+        want: i64,
+        /// The stride given.
+        got: i64,
+    },
+    /// A base that is not aligned as declared.
+    Alignment {
+        /// Parameter.
+        param: usize,
+        /// Alignment in bytes.
+        align: u32,
+        /// The offset in the buffer, in bytes.
+        offset: u64,
+    },
+    /// No such buffer.
+    Buffer {
+        /// Parameter.
+        param: usize,
+        /// The index.
+        buffer: usize,
+        /// Number of buffers.
+        count: usize,
+    },
+    /// Elements outside the buffer.
+    Outside {
+        /// Parameter.
+        param: usize,
+        /// Where the last element ends, in bytes.
+        end: u128,
+        /// Length of the buffer in bytes.
+        len: u64,
+    },
+    /// A view that the kernel writes has two elements in one place.
+    SelfOverlap {
+        /// Parameter.
+        param: usize,
+    },
+    /// A view that the kernel writes shares bytes with another view.
+    Overlap {
+        /// The written parameter.
+        written: usize,
+        /// The other parameter.
+        other: usize,
+    },
+}
+
+impl fmt::Display for ArgError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            ArgError::Count { want, got } => write!(f, "the kernel has {want} parameters, but {got} arguments were given"),
+            ArgError::Kind { param, want } => write!(f, "argument {param} is of the wrong kind: the parameter is {want}"),
+            ArgError::Element { param, want, got } => {
+                write!(f, "argument {param} has {got} elements, the parameter {want}; convert the data or build the kernel for {got}")
+            }
+            ArgError::Rank { param, want, extents, strides } => {
+                write!(f, "argument {param} has {extents} extents and {strides} strides; the parameter has {want} dimensions")
+            }
+            ArgError::ExtentRange { param, dim, got } => {
+                write!(f, "extent {dim} of argument {param} is {got}; extents are 0 to {}", i32::MAX)
+            }
+            ArgError::Extent { param, dim, fact, got } => write!(
+                f,
+                "extent {dim} of argument {param} is {got}, but the parameter promises `{fact}`; pad the tensor or build the kernel with `?`"
+            ),
+            ArgError::StrideRange { param, dim, got } => {
+                write!(f, "stride {dim} of argument {param} is {got}; strides are 0 or more, so flip the tensor by copying it")
+            }
+            ArgError::Stride { param, dim, fact, got } => write!(
+                f,
+                "stride {dim} of argument {param} is {got} elements, but the parameter promises `{fact}`; copy the tensor or weaken the fact"
+            ),
+            ArgError::NotDense { param, dim, want, got } => write!(
+                f,
+                "argument {param} is declared dense, but its stride {dim} is {got} elements, not {want}; copy the tensor or declare strides"
+            ),
+            ArgError::Alignment { param, align, offset } => write!(
+                f,
+                "argument {param} starts {offset} bytes into its buffer, but the parameter promises alignment {align}; move it or declare `align`"
+            ),
+            ArgError::Buffer { param, buffer, count } => {
+                write!(f, "argument {param} names buffer {buffer}, but there are {count}; add the buffer to the memory first")
+            }
+            ArgError::Outside { param, end, len } => {
+                write!(f, "argument {param} ends at byte {end} of a buffer of {len} bytes; check extents, strides and offset")
+            }
+            ArgError::SelfOverlap { param } => write!(
+                f,
+                "argument {param} is written, but its strides put several elements in one place; write to a tensor without shared elements"
+            ),
+            ArgError::Overlap { written, other } => {
+                write!(f, "argument {written} is written and shares bytes with argument {other}; pass an in-place tensor as one parameter")
+            }
+        }
+    }
+}
+
+impl std::error::Error for ArgError {}

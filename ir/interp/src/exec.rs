@@ -1,28 +1,20 @@
 //! The machine: runs one program instance after another, region by region, instruction by instruction.
 
 use super::access::{Access, Released, Shadow, View};
-use super::combine;
 use super::data::Data;
-use super::elementwise as ew;
 use super::error::{Fault, InterpError};
-use super::fold;
 use super::indexed::{Change, Places};
 use super::memory::Memory;
-use super::order;
 use super::philox::philox;
 use super::plan::Plan;
-use super::scan;
-use super::shapes;
+use super::{combine, elementwise as ew, fold, order, scan, shapes};
+use crate::data::Bundle;
 use cranelift_entity::SecondaryMap;
 use smallvec::SmallVec;
 use tilelift_ir::kernel::{InstData, Kernel};
-use tilelift_ir::num;
 use tilelift_ir::ops::{Attr, CmpOp, GridAxis, Literal, MemoryOrder, Op, Precision, ReduceOp};
 use tilelift_ir::types::{Scalar, Type};
-use tilelift_ir::{Inst, Region, Value};
-
-/// Values that travel together: operands, carried values, yields.
-pub(crate) type Bundle = SmallVec<[Data; 4]>;
+use tilelift_ir::{Inst, Region, Value, num};
 
 pub(crate) struct Machine<'a> {
     pub(crate) kernel: &'a Kernel,
@@ -322,7 +314,7 @@ impl Machine<'_> {
         let n = me.saturating_sub(1);
         match subset {
             Some(list) => list.get(n as usize).copied().unwrap_or_default(),
-            None => super::program_at(grid, u64::from(n)),
+            None => super::grid::program_at(grid, u64::from(n)),
         }
     }
 

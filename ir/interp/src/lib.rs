@@ -50,11 +50,13 @@ mod error;
 mod exec;
 mod explicit;
 mod fold;
+mod grid;
 mod indexed;
 mod memory;
 mod order;
 mod philox;
 mod plan;
+mod protocol;
 mod scalar;
 mod scan;
 mod shapes;
@@ -62,13 +64,14 @@ mod shapes;
 #[cfg(test)]
 mod tests;
 
-pub use args::{Arg, ArgError, ScalarArg, ViewArg, check_args, check_args_in, written_params};
-pub use error::{Fault, InterpError};
-pub use explicit::Protocol;
+pub use args::{Arg, ScalarArg, ViewArg, check_args, check_args_in, written_params};
+pub use error::{ArgError, Fault, InterpError};
 pub use memory::{Buffer, Memory};
 pub use philox::philox;
+pub use protocol::Protocol;
 pub use scalar::fold;
 
+use crate::grid::{number_of, positions, program_at};
 use access::{Released, Shadow, View};
 use cranelift_entity::SecondaryMap;
 use exec::Machine;
@@ -204,22 +207,6 @@ pub fn interpret(
 
 /// Grid positions of a worker of a persistent kernel, so that its loop goes round.
 const POSITIONS: u64 = 3;
-
-/// All positions of a grid.
-fn positions(grid: [u32; 3]) -> u64 {
-    grid.iter().fold(1u64, |n, &e| n.saturating_mul(u64::from(e)))
-}
-
-/// The number of a position of a grid, x fastest.
-fn number_of(grid: [u32; 3], [x, y, z]: [u32; 3]) -> u64 {
-    u64::from(x) + u64::from(grid[0]) * (u64::from(y) + u64::from(grid[1]) * u64::from(z))
-}
-
-/// Program number `n` of a grid, x fastest.
-fn program_at(grid: [u32; 3], n: u64) -> [u32; 3] {
-    let [x, y, _] = grid.map(u64::from);
-    [(n % x) as u32, (n / x % y) as u32, (n / x / y) as u32]
-}
 
 /// Shadows for the buffers that the kernel writes.
 fn make_shadows(shadows: &mut [Option<Shadow>], memory: &Memory, args: &[Arg], kernel: &Kernel) {

@@ -142,12 +142,12 @@ impl Memory {
 
 /// The bits of a float value converted to an element type.
 pub(crate) fn bits_of_f64(elem: Scalar, x: f64) -> u64 {
-    if elem.is_float() { num::to_bits(num::round(x, elem), elem) } else { bits_of_i64(elem, super::elementwise::float_to_int(x, elem)) }
+    if elem.is_float() { num::to_bits(num::round(x, elem), elem) } else { bits_of_i64(elem, super::codec::float_to_int(x, elem)) }
 }
 
 /// The bits of an integer value converted to an element type, sign-extended to 64 bits for integers.
 pub(crate) fn bits_of_i64(elem: Scalar, x: i64) -> u64 {
-    if elem.is_float() { num::to_bits(super::elementwise::int_to_float(x, elem), elem) } else { num::wrap(x, elem) as u64 }
+    if elem.is_float() { num::to_bits(super::codec::int_to_float(x, elem), elem) } else { num::wrap(x, elem) as u64 }
 }
 
 /// The bytes of neighbouring elements, given their bits. Half a byte that is left over is 0.

@@ -1,7 +1,7 @@
 //! The rewriting.
 
-use super::Units;
 use super::sites::Sites;
+use super::units::Units;
 use crate::entities::{Inst, Region, Value};
 use crate::kernel::{Kernel, Operands};
 use crate::ops::{Attr, Literal, Op};

@@ -1,6 +1,6 @@
 //! Where a kernel uses its channels, and which tiles need not pass through registers.
 
-use super::Units;
+use super::units::Units;
 use crate::entities::{Inst, Region, Value};
 use crate::kernel::Kernel;
 use crate::ops::{Attr, Effects, Op};

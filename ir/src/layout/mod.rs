@@ -40,6 +40,7 @@ mod plan;
 mod roundtrip;
 mod shared;
 mod shuffle;
+mod spec;
 mod swizzle;
 mod views;
 
@@ -57,6 +58,7 @@ pub use plan::{Conversion, plan_conversion, plan_in_registers, plan_in_warp};
 pub use roundtrip::{RoundTripPlan, plan_round_trip};
 pub use shared::SharedMap;
 pub use shuffle::{SelectPlan, SelectStep, Shuffle, ShufflePlan};
+pub use spec::{DotPart, LayoutSpec};
 pub use swizzle::{operand_chunk_bytes, operand_swizzle, panel_swizzle, turned_swizzle};
 
 #[cfg(test)]

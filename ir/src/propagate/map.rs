@@ -12,7 +12,6 @@
 //!   widened  [16, 32] of 16x1  [16, 32]           1, stays as 1   copies
 //! ```
 
-use super::with_extent;
 use crate::layout::Layout;
 use crate::types::Shape;
 use smallvec::{SmallVec, smallvec};
@@ -245,4 +244,11 @@ fn from_narrow(p: &Part, narrow: &Layout) -> Option<[Layout; 2]> {
     let wide = p.grow(narrow)?;
     let narrow = p.shrink(&wide)?;
     Some([wide, narrow])
+}
+
+/// Extents with another one put in at a place.
+pub(super) fn with_extent(shape: &[u32], at: usize, extent: u32) -> Shape {
+    let mut out: Shape = shape.into();
+    out.insert(at.min(shape.len()), extent);
+    out
 }

@@ -24,7 +24,6 @@ use crate::entities::{Inst, Value};
 use crate::kernel::Kernel;
 use crate::layout::Layout;
 use crate::ops::{Attr, Op};
-use crate::types::Shape;
 use smallvec::{SmallVec, smallvec};
 
 /// One of an instruction's values.
@@ -262,11 +261,4 @@ pub fn passage(kernel: &Kernel, inst: Inst) -> Option<Passage> {
             false => over(Map::Shrink(Part::bytes(from?)?)),
         },
     }
-}
-
-/// Extents with another one put in at a place.
-fn with_extent(shape: &[u32], at: usize, extent: u32) -> Shape {
-    let mut out: Shape = shape.into();
-    out.insert(at.min(shape.len()), extent);
-    out
 }

@@ -1,7 +1,7 @@
 //! Parsing of `for`, `while`, `if` and the ops with a combining region.
 
-use super::MAX_NESTING;
 use super::error::ParseCode;
+use super::file::MAX_NESTING;
 use super::inst::{Head, Raw};
 use super::lexer::{Tok, Token};
 use super::parser::{Name, Parsed, Parser};

@@ -127,7 +127,7 @@ impl std::error::Error for ParseError {}
 /// The mistakes of a text, in order; never empty.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct ParseErrors {
-    /// The first [`super::MAX_ERRORS`] mistakes.
+    /// The first [`super::file::MAX_ERRORS`] mistakes.
     pub errors: Vec<ParseError>,
     /// True if the parser stopped because there were more.
     pub more: bool,

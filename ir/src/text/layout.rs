@@ -3,7 +3,7 @@
 use super::error::{ParseCode, did_you_mean};
 use super::lexer::Tok;
 use super::parser::{Parsed, Parser};
-use crate::require::{DotPart, LayoutSpec};
+use crate::layout::{DotPart, LayoutSpec};
 use crate::types::Shape;
 
 /// The names of layouts, and what stands in their brackets.

@@ -4,8 +4,8 @@
 //! that later lines are still checked and do not repeat the complaint.
 
 use super::error::{ParseCode, ParseError, ParseErrors, did_you_mean};
+use super::file::{File, MAX_ERRORS, MAX_TEXT};
 use super::lexer::{Tok, Token, lex};
-use super::{File, MAX_ERRORS, MAX_TEXT};
 use crate::entities::{Region, Value};
 use crate::kernel::{Kernel, Loc};
 use crate::types::Scalar;

@@ -4,7 +4,7 @@
 //! printed where it is used. The printer accepts kernels that do not verify, so that messages can show them: what does not exist
 //! gets a name of its own, and a region that stands inside itself is printed once.
 
-use super::MAX_NESTING;
+use super::file::MAX_NESTING;
 use super::literal::literal_text;
 use crate::entities::{Inst, Region, Value};
 use crate::kernel::{InstData, Kernel, ValueDef, is_identifier};

@@ -1,5 +1,7 @@
 //! Tests of what is accepted: every form round-trips, literals take their types, comments and places are kept.
 
+mod refusals;
+
 use super::{literal_text, parse, print};
 use crate::builder::KernelBuilder;
 use crate::kernel::{Kernel, Loc};

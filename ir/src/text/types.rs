@@ -4,8 +4,8 @@ use super::error::{ParseCode, did_you_mean};
 use super::lexer::{Tok, Token};
 use super::parser::{Parsed, Parser};
 use crate::types::{ChannelType, DEFAULT_ALIGN, Extent, MAX_RANK, Scalar, Shape, SharedType, TileType, Type, ViewType};
+use crate::typing::check_handle;
 use crate::typing::check_tile;
-use crate::typing_explicit::check_handle;
 use smallvec::SmallVec;
 
 impl<'t> Parser<'t> {

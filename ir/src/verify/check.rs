@@ -7,7 +7,7 @@ use crate::ops::{Op, Rule};
 use crate::text::MAX_NESTING;
 use crate::types::{Extent, MAX_RANK, Type, ViewType};
 use crate::typing::check_tile;
-use crate::typing_explicit::{MAX_WARPS, check_handle};
+use crate::typing::{MAX_WARPS, check_handle};
 use cranelift_entity::SecondaryMap;
 
 /// The largest alignment that a view may promise, in bytes: a page.

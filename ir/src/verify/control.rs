@@ -66,7 +66,7 @@ impl<'k> Checker<'k> {
             Op::Reduce | Op::Dot | Op::Load | Op::Store | Op::Prefetch | Op::Yield => {}
             Op::Gather | Op::Scatter | Op::Atomic | Op::AtomicCas => {}
             Op::GatherTile | Op::Histogram | Op::Sort | Op::ArgSort | Op::TopK | Op::ArgTopK => {}
-            crate::explicit_actions!() => {}
+            explicit_actions!() => {}
         }
     }
 

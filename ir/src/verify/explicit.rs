@@ -6,7 +6,7 @@ use crate::entities::{Inst, Value};
 use crate::kernel::{InstData, ValueDef, is_identifier};
 use crate::ops::{Attr, Literal, Op, Rule, Task};
 use crate::types::{Scalar, Type};
-use crate::typing_explicit::MAX_WARPS;
+use crate::typing::MAX_WARPS;
 
 /// Registers per lane that a task may ask for.
 const REGISTERS: std::ops::RangeInclusive<u32> = 24..=240;

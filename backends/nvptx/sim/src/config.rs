@@ -1,5 +1,7 @@
 //! How to run a launch: interleaving, landing of asynchronous copies, limits, what to check.
 
+use crate::tensor_map::TensorMap;
+
 /// Order in which warps run. Every policy is deterministic for its seed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Policy {
@@ -105,4 +107,46 @@ impl Rng {
     pub(crate) fn below(&mut self, n: u64) -> u64 {
         ((u128::from(self.next()) * u128::from(n)) >> 64) as u64
     }
+}
+
+/// A kernel argument. Its size must be that of the parameter.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Arg {
+    /// One byte.
+    U8(u8),
+    /// Two bytes.
+    U16(u16),
+    /// Four bytes.
+    U32(u32),
+    /// Eight bytes, for example a buffer address.
+    U64(u64),
+    /// Four bytes.
+    S32(i32),
+    /// Eight bytes.
+    S64(i64),
+    /// Four bytes.
+    F32(f32),
+    /// Eight bytes.
+    F64(f64),
+    /// A parameter array.
+    Bytes(Vec<u8>),
+    /// A tensor map, for a `.param .align 64 .b8 name[128]`.
+    TensorMap(Box<TensorMap>),
+}
+
+/// A launch.
+#[derive(Clone, Debug)]
+pub struct Launch<'a> {
+    /// Name of the entry.
+    pub entry: &'a str,
+    /// CTAs per dimension.
+    pub grid: [u32; 3],
+    /// Threads per dimension.
+    pub block: [u32; 3],
+    /// Dynamic shared memory in bytes.
+    pub shared_bytes: u32,
+    /// One per parameter.
+    pub args: &'a [Arg],
+    /// How to run.
+    pub config: SimConfig,
 }

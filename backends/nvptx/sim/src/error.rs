@@ -161,3 +161,8 @@ impl fmt::Display for SimError {
 }
 
 impl std::error::Error for SimError {}
+
+/// A fault, boxed: it is large and rare.
+pub(crate) type Fail = Box<SimError>;
+
+pub(crate) type R<T> = Result<T, Fail>;

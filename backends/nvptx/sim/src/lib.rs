@@ -73,42 +73,29 @@
 #![deny(missing_docs)]
 #![forbid(unsafe_code)]
 
-mod ast;
 mod banks;
-mod bulk;
-mod cluster;
 mod config;
-mod deadlock;
 mod decode;
 mod error;
 mod exec;
-mod flight;
-mod hop;
-mod lexer;
-mod machine;
-mod mbarrier;
 mod memory;
 mod num;
-mod op;
-mod parser;
-mod proxy;
-mod race;
+mod program;
 mod report;
-mod sched;
+mod run;
+mod state;
 mod tensor_map;
-mod tma;
+mod text;
 mod types;
-mod warp;
-mod wgmma;
-mod wgmma_math;
+mod units;
 
-pub use config::{Landing, Policy, SimConfig};
+pub use config::{Arg, Landing, Launch, Policy, SimConfig};
 pub use error::{ErrorKind, ParseError, SimError, Site};
 pub use memory::{Init, Memory, MemoryError};
 pub use report::{Report, SiteReport};
 pub use tensor_map::{MapElement, MapFill, MapSwizzle, TensorMap, TensorMapError};
 
-use op::Program;
+use program::op::Program;
 use types::Space;
 
 /// A parsed and decoded PTX module.
@@ -118,49 +105,7 @@ pub struct Module {
     version: (u32, u32),
     target: String,
     programs: Vec<Program>,
-    vars: Vec<ast::Var>,
-}
-
-/// A kernel argument. Its size must be that of the parameter.
-#[derive(Clone, Debug, PartialEq)]
-pub enum Arg {
-    /// One byte.
-    U8(u8),
-    /// Two bytes.
-    U16(u16),
-    /// Four bytes.
-    U32(u32),
-    /// Eight bytes, for example a buffer address.
-    U64(u64),
-    /// Four bytes.
-    S32(i32),
-    /// Eight bytes.
-    S64(i64),
-    /// Four bytes.
-    F32(f32),
-    /// Eight bytes.
-    F64(f64),
-    /// A parameter array.
-    Bytes(Vec<u8>),
-    /// A tensor map, for a `.param .align 64 .b8 name[128]`.
-    TensorMap(Box<TensorMap>),
-}
-
-/// A launch.
-#[derive(Clone, Debug)]
-pub struct Launch<'a> {
-    /// Name of the entry.
-    pub entry: &'a str,
-    /// CTAs per dimension.
-    pub grid: [u32; 3],
-    /// Threads per dimension.
-    pub block: [u32; 3],
-    /// Dynamic shared memory in bytes.
-    pub shared_bytes: u32,
-    /// One per parameter.
-    pub args: &'a [Arg],
-    /// How to run.
-    pub config: SimConfig,
+    vars: Vec<text::ast::Var>,
 }
 
 impl Module {
@@ -170,7 +115,7 @@ impl Module {
     /// On anything an assembler would reject and the simulator notices, and on every directive, instruction or
     /// modifier that is not modelled.
     pub fn parse(text: &str) -> Result<Module, ParseError> {
-        let ast = parser::parse(text)?;
+        let ast = text::parse(text)?;
         let programs = decode::decode(text, &ast)?;
         Ok(Module { src: text.to_string(), version: ast.version, target: ast.target, programs, vars: ast.vars })
     }
@@ -214,6 +159,6 @@ impl Module {
             }
             globals.push(mem.module_variable(v));
         }
-        machine::launch(prog, &self.src, &globals, launch, mem).map_err(|e| *e)
+        run::launch(prog, &self.src, &globals, launch, mem).map_err(|e| *e)
     }
 }

@@ -206,7 +206,7 @@ impl Memory {
     }
 
     /// Address of a module variable, placing it when it is not there yet.
-    pub(crate) fn module_variable(&mut self, v: &crate::ast::Var) -> u64 {
+    pub(crate) fn module_variable(&mut self, v: &crate::text::ast::Var) -> u64 {
         let name = format!("module variable {}", v.name);
         if let Some(b) = self.buffers.iter().find(|b| b.name == name) {
             return b.base;

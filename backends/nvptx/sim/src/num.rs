@@ -194,6 +194,33 @@ pub(crate) fn ftz32(x: f32) -> f32 {
     if x.is_subnormal() { f32::from_bits(x.to_bits() & 1 << 31) } else { x }
 }
 
+/// Sign-extends the low `bits`.
+pub(crate) fn sext(v: u64, bits: u32) -> i64 {
+    ((v << (64 - bits)) as i64) >> (64 - bits)
+}
+
+/// Mask of the low `bits`.
+pub(crate) fn low(bits: u32) -> u64 {
+    if bits >= 64 { u64::MAX } else { (1 << bits) - 1 }
+}
+
+/// The value of an 8-bit float with that many exponent bits; OCP 8-bit floating point specification 1.0. With 4 the only NaN has all
+/// bits set below the sign and there is no infinity; with 5 they are as in IEEE formats.
+pub(crate) fn float8(code: u8, exponent_bits: u32) -> f64 {
+    let fraction_bits = 7 - exponent_bits;
+    let bias = (1 << (exponent_bits - 1)) - 1;
+    let fraction = f64::from(code & ((1 << fraction_bits) - 1)) / f64::from(1u32 << fraction_bits);
+    let exponent = i32::from(code >> fraction_bits) & ((1 << exponent_bits) - 1);
+    let value = match (exponent_bits, exponent) {
+        (4, 15) if code & 7 == 7 => f64::NAN,
+        (5, 31) if fraction == 0.0 => f64::INFINITY,
+        (5, 31) => f64::NAN,
+        (_, 0) => fraction * 2f64.powi(1 - bias),
+        (_, e) => (1.0 + fraction) * 2f64.powi(e - bias),
+    };
+    if code & 0x80 != 0 { -value } else { value }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

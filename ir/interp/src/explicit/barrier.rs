@@ -1,7 +1,7 @@
 //! Barriers: those that count arrivals and bytes, the numbered ones, and the cluster's.
 
-use super::error::Protocol;
 use super::local::{Clock, Mark, Site};
+use crate::protocol::Protocol;
 
 /// A barrier that counts arrivals and bytes.
 pub(super) struct Word {

@@ -1,14 +1,10 @@
-//! A task that runs: the regions that it is in, and what it waits for.
+//! The state of a task that runs: the regions that it is in, what it waits for, what it has in flight.
 
-use super::lanes::LaneCopy;
 use super::local::{Clock, Mark, Site};
-use super::product::Product;
-use super::{Cluster, Handle};
-use crate::data::Data;
-use crate::error::{Fault, InterpError};
-use crate::exec::Bundle;
+use super::shape::Handle;
+use crate::data::{Bundle, Data};
+use crate::explicit::local::Buf;
 use cranelift_entity::SecondaryMap;
-use tilelift_ir::ops::{Attr, Op};
 use tilelift_ir::{Inst, Region, Value};
 
 /// Whether a fiber can go on.
@@ -24,7 +20,7 @@ pub(super) enum State {
 }
 
 /// What happens at the end of a region.
-enum Then {
+pub(super) enum Then {
     /// The fiber ends.
     End,
     /// The next round of a `for` at this index, with this bound and step; this one began behind so many products.
@@ -38,10 +34,10 @@ enum Then {
 }
 
 /// A region that is running.
-struct Frame {
-    region: Region,
-    at: usize,
-    then: Then,
+pub(super) struct Frame {
+    pub(super) region: Region,
+    pub(super) at: usize,
+    pub(super) then: Then,
 }
 
 /// How far a fiber got in its turn.
@@ -75,7 +71,7 @@ pub(super) struct Fiber {
     pub(super) shares: u32,
     pub(super) env: SecondaryMap<Value, Option<Data>>,
     pub(super) handles: SecondaryMap<Value, Option<Handle>>,
-    frames: Vec<Frame>,
+    pub(super) frames: Vec<Frame>,
     pub(super) state: State,
     pub(super) clock: Clock,
     /// Products that were begun, and those in flight, with their numbers.
@@ -120,205 +116,34 @@ impl Fiber {
     }
 }
 
-impl Cluster<'_, '_> {
-    /// Runs a fiber, whose environment the machine has, until it waits or ends, or a `while` begins a round.
-    pub(super) fn go(&mut self, f: &mut Fiber) -> Result<Moved, InterpError> {
-        let kernel = self.machine.kernel;
-        let mut moved = Moved::No;
-        loop {
-            let Some(frame) = f.frames.last() else { return Ok(moved) };
-            let Some(&inst) = kernel.regions[frame.region].insts.get(frame.at) else {
-                // The kernel's body has no `yield`.
-                self.end(f)?;
-                return Ok(Moved::Far);
-            };
-            let d = &kernel.insts[inst];
-            if d.op.is_explicit() && d.op != Op::Tasks {
-                match self.act(f, inst)? {
-                    Step::Done => {
-                        self.machine.charge(inst, self.machine.plan.cost[inst])?;
-                        self.drop_dead(inst);
-                    }
-                    Step::Wait(what) => {
-                        f.state = State::Waits(inst, what);
-                        return Ok(moved);
-                    }
-                }
-            }
-            f.state = State::Ready;
-            moved = Moved::Far;
-            if let Some(frame) = f.frames.last_mut() {
-                frame.at += 1;
-            }
-            match d.op {
-                Op::Tasks => {
-                    self.begin_tasks(f, inst);
-                    // They have its shares.
-                    f.shares = 0;
-                    self.end(f)?;
-                    return Ok(Moved::Far);
-                }
-                op if op.is_explicit() => {}
-                Op::For | Op::While | Op::If => {
-                    self.machine.charge(inst, self.machine.plan.cost[inst])?;
-                    let args = self.operands(inst)?;
-                    self.enter(f, inst, args)?;
-                }
-                Op::Yield => {
-                    self.machine.charge(inst, self.machine.plan.cost[inst])?;
-                    let values = self.operands(inst)?;
-                    let pause = matches!(f.frames.last(), Some(Frame { then: Then::Body(..), .. }));
-                    self.leave(f, values)?;
-                    if matches!(f.state, State::Ended) {
-                        return Ok(Moved::Far);
-                    } else if pause {
-                        return Ok(Moved::Around);
-                    }
-                }
-                _ => {
-                    self.check_products(f, inst)?;
-                    self.machine.step(inst, d)?;
-                }
-            }
-        }
-    }
+/// A copy by a task's lanes that not all of them see.
+pub(super) struct LaneCopy {
+    /// Its number among the copies of the cluster.
+    pub(super) number: u64,
+    pub(super) data: Data,
+    pub(super) to: Buf,
+    pub(super) inst: Inst,
+    /// The number of its group among the task's.
+    pub(super) group: u64,
+    /// Each lane has waited for its share.
+    pub(super) waited: bool,
+}
 
-    fn end(&mut self, f: &mut Fiber) -> Result<(), InterpError> {
-        f.state = State::Ended;
-        f.frames.clear();
-        self.check_copies(f)?;
-        self.meeting.leave(f.shares, f.met, &f.clock);
-        self.check_end(f)
-    }
+/// A product in flight.
+pub(super) struct Product {
+    /// Its number among its task's.
+    pub(super) number: u64,
+    pub(super) inst: Inst,
+    pub(super) data: Data,
+    /// Another one goes on from it.
+    pub(super) further: bool,
+    /// Its operand A is a tile.
+    pub(super) tile: bool,
+}
 
-    fn drop_dead(&mut self, inst: Inst) {
-        let plan = self.machine.plan;
-        for &v in plan.dies_before[inst].iter().chain(&plan.dies_after[inst]) {
-            self.machine.env[v] = None;
-        }
-    }
-
-    /// What travels through control: numbers and tiles, perhaps in flight.
-    fn operands(&mut self, inst: Inst) -> Result<Bundle, InterpError> {
-        let machine = &self.machine;
-        let of = |&v: &Value| {
-            machine.env[v].clone().ok_or_else(|| machine.fault(inst, Fault::Malformed("a value is used before it is defined")))
-        };
-        let out: Bundle = machine.kernel.insts[inst].args.iter().map(of).collect::<Result<_, _>>()?;
-        for &v in &machine.plan.dies_before[inst] {
-            self.machine.env[v] = None;
-        }
-        Ok(out)
-    }
-
-    fn begin_tasks(&mut self, f: &mut Fiber, inst: Inst) {
-        let d = &self.machine.kernel.insts[inst];
-        let Some(Attr::Tasks(tasks)) = d.attrs.first() else { return };
-        for (task, &region) in tasks.iter().zip(&d.regions) {
-            for replica in 0..task.replicas {
-                let mut env = self.machine.env.clone();
-                if let Some(&p) = self.machine.kernel.regions[region].params.first() {
-                    env[p] = Some(Data::int(i64::from(replica)));
-                }
-                let mut fiber = Fiber::new(f.block, region, env, f.handles.clone());
-                fiber.name = if task.replicas == 1 { task.name.clone() } else { format!("{} {replica}", task.name) };
-                fiber.warps = task.warps;
-                (fiber.clock, fiber.met) = (f.clock.clone(), f.met);
-                self.spawn(fiber);
-            }
-        }
-        f.tick();
-    }
-
-    /// Begins a control instruction.
-    fn enter(&mut self, f: &mut Fiber, inst: Inst, args: Bundle) -> Result<(), InterpError> {
-        let kernel = self.machine.kernel;
-        let d = &kernel.insts[inst];
-        let int = |n: usize| args.get(n).map_or(Err(Fault::Malformed("no operand")), Data::as_int);
-        match d.op {
-            Op::For => {
-                let bounds = int(0).and_then(|lo| Ok((lo, int(1)?, int(2)?)));
-                let (lo, hi, step) = bounds.map_err(|e| self.machine.fault(inst, e))?;
-                if step <= 0 {
-                    return Err(self.machine.fault(inst, Fault::Step { step }));
-                }
-                let carried = args.into_iter().skip(3).collect();
-                self.round(f, inst, i128::from(lo), hi, step, carried)
-            }
-            Op::While => {
-                self.machine.bind(&kernel.regions[d.regions[0]].params, args.clone());
-                f.frames.push(Frame { region: d.regions[0], at: 0, then: Then::Test(inst, self.machine.steps, args, f.begun) });
-                Ok(())
-            }
-            _ => {
-                let condition = int(0).map_err(|e| self.machine.fault(inst, e))?;
-                f.frames.push(Frame { region: d.regions[usize::from(condition == 0)], at: 0, then: Then::If(inst) });
-                Ok(())
-            }
-        }
-    }
-
-    /// A round of a `for`, or its end.
-    fn round(&mut self, f: &mut Fiber, inst: Inst, at: i128, hi: i64, step: i64, carried: Bundle) -> Result<(), InterpError> {
-        if at >= i128::from(hi) {
-            return self.results(inst, carried);
-        }
-        self.machine.charge(inst, 1)?;
-        let kernel = self.machine.kernel;
-        let region = kernel.insts[inst].regions[0];
-        let params = &kernel.regions[region].params;
-        self.machine.env[params[0]] = Some(Data::int(at as i64));
-        self.machine.bind(&params[1..], carried);
-        f.frames.push(Frame { region, at: 0, then: Then::For(inst, at, hi, step, f.begun) });
-        Ok(())
-    }
-
-    fn results(&mut self, inst: Inst, values: Bundle) -> Result<(), InterpError> {
-        let d = &self.machine.kernel.insts[inst];
-        if d.results.len() != values.len() {
-            return Err(self
-                .machine
-                .fault(inst, Fault::Malformed("a region yields another number of values than the instruction has results")));
-        }
-        self.machine.bind(&d.results, values);
-        for &v in &self.machine.plan.dies_after[inst] {
-            self.machine.env[v] = None;
-        }
-        Ok(())
-    }
-
-    /// The end of a region.
-    fn leave(&mut self, f: &mut Fiber, values: Bundle) -> Result<(), InterpError> {
-        let kernel = self.machine.kernel;
-        let Some(frame) = f.frames.pop() else { return Ok(()) };
-        match frame.then {
-            Then::End => self.end(f),
-            Then::For(inst, at, hi, step, since) => {
-                self.check_round(f, frame.region, 1, since, &values)?;
-                self.round(f, inst, at + i128::from(step), hi, step, values)
-            }
-            Then::If(inst) => {
-                self.check_choice(f, &values)?;
-                self.results(inst, values)
-            }
-            Then::Test(inst, left, carried, since) => {
-                if !matches!(values.first(), Some(Data::Int(v)) if v[..] == [1]) {
-                    return self.results(inst, carried);
-                }
-                let limit = self.machine.steps;
-                let left = left.checked_sub(1).ok_or_else(|| self.machine.fault(inst, Fault::Rounds { limit }))?;
-                let region = kernel.insts[inst].regions[1];
-                self.machine.bind(&kernel.regions[region].params, carried);
-                f.frames.push(Frame { region, at: 0, then: Then::Body(inst, left, since) });
-                Ok(())
-            }
-            Then::Body(inst, left, since) => {
-                self.check_round(f, frame.region, 0, since, &values)?;
-                let region = kernel.insts[inst].regions[0];
-                self.machine.bind(&kernel.regions[region].params, values.clone());
-                f.frames.push(Frame { region, at: 0, then: Then::Test(inst, left, values, f.begun) });
-                Ok(())
-            }
-        }
+impl Fiber {
+    /// True for the result of a product in flight.
+    pub(super) fn in_flight(&self, data: &Data) -> bool {
+        self.products.iter().any(|p| p.data.is(data))
     }
 }

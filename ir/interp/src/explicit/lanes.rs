@@ -6,28 +6,16 @@
 //!
 //! Lanes begin copies when they come to them: what others of the task do there has to be behind a `task_barrier`.
 
+use super::cluster::Cluster;
 use super::fiber::Fiber;
-use super::local::Buf;
-use super::ops::malformed;
-use super::{Cluster, Protocol};
+use super::operands::malformed;
 use crate::access::Access;
 use crate::data::Data;
 use crate::error::{Fault, InterpError};
 use crate::exec::{Machine, indices, view_of};
+use crate::explicit::fiber::LaneCopy;
+use crate::protocol::Protocol;
 use tilelift_ir::{Inst, num};
-
-/// A copy by a task's lanes that not all of them see.
-pub(super) struct LaneCopy {
-    /// Its number among the copies of the cluster.
-    number: u64,
-    data: Data,
-    to: Buf,
-    inst: Inst,
-    /// The number of its group among the task's.
-    pub(super) group: u64,
-    /// Each lane has waited for its share.
-    pub(super) waited: bool,
-}
 
 impl Cluster<'_, '_> {
     pub(super) fn copy_async(&mut self, f: &mut Fiber, inst: Inst) -> Result<(), Fault> {

@@ -10,134 +10,32 @@
 
 mod barrier;
 mod channel;
-mod error;
+mod cluster;
 mod fiber;
 mod lanes;
 mod local;
+mod operands;
 mod ops;
 mod product;
+mod shape;
+mod steps;
 mod store;
-
-pub use error::Protocol;
+mod written;
 
 use super::data::Data;
 use super::error::{Fault, InterpError};
 use super::exec::Machine;
+use crate::explicit::cluster::{Block, Cluster, Copy};
+use crate::explicit::shape::Shape;
+use crate::explicit::written::Written;
+use crate::protocol::Protocol;
 use barrier::{Meeting, Word};
 use channel::Channel;
 use cranelift_entity::SecondaryMap;
 use fiber::{Fiber, Moved, State};
-use local::{Buf, Clock, Local, Site};
+use local::Local;
 use std::collections::VecDeque;
-use store::Written;
-use tilelift_ir::kernel::Kernel;
-use tilelift_ir::ops::{Attr, Op};
-use tilelift_ir::types::Type;
 use tilelift_ir::{Inst, Value};
-
-/// What a handle names.
-#[derive(Clone, Debug)]
-enum Handle {
-    Buf(Buf),
-    /// Barriers from a first one on, how many, and the position if it is outside of them.
-    Words(usize, u32, Option<i64>),
-    Channel(usize),
-}
-
-/// What the allocations of a kernel are.
-struct Shape {
-    /// What each allocation's result names.
-    handles: SecondaryMap<Value, Option<Handle>>,
-    /// Bytes of each piece of local memory.
-    locals: Vec<usize>,
-    /// Arrivals of each barrier.
-    words: Vec<u32>,
-    /// Slots and consumers of each channel.
-    channels: Vec<(u32, u32)>,
-    /// Tasks, replicas counted, or 1.
-    tasks: u32,
-}
-
-impl Shape {
-    fn new(kernel: &Kernel) -> Shape {
-        let mut s = Shape { handles: SecondaryMap::new(), locals: Vec::new(), words: Vec::new(), channels: Vec::new(), tasks: 1 };
-        for &inst in &kernel.regions[kernel.body].insts {
-            let d = &kernel.insts[inst];
-            let count = |at: usize| if let Some(Attr::Count(n)) = d.attrs.get(at) { *n } else { 1 };
-            let result = d.results.first().map(|&v| (v, kernel.ty(v)));
-            let handle = match (d.op, result) {
-                (Op::LocalAlloc, Some((_, Type::Shared(ty)))) => match d.args.first().and_then(|&v| s.handles[v].clone()) {
-                    Some(Handle::Buf(owner)) => Handle::Buf(Buf::new(owner.local, ty)),
-                    _ => {
-                        s.locals.push(ty.bytes() as usize);
-                        Handle::Buf(Buf::new(s.locals.len() - 1, ty))
-                    }
-                },
-                (Op::BarrierAlloc, Some((_, Type::Barrier(n)))) => {
-                    let first = s.words.len();
-                    s.words.extend(std::iter::repeat_n(count(0), *n as usize));
-                    Handle::Words(first, *n, None)
-                }
-                (Op::ChannelAlloc, Some((_, Type::Channel(c)))) => {
-                    s.channels.push((c.depth, count(0)));
-                    Handle::Channel(s.channels.len() - 1)
-                }
-                _ => {
-                    if let Some(Attr::Tasks(tasks)) = d.attrs.first() {
-                        s.tasks = tasks.iter().map(|t| t.replicas).sum();
-                    }
-                    continue;
-                }
-            };
-            if let Some((v, _)) = result {
-                s.handles[v] = Some(handle);
-            }
-        }
-        s
-    }
-}
-
-/// A program instance.
-struct Block {
-    program: [u32; 3],
-    me: u32,
-    /// It did an acquiring update.
-    acquired: bool,
-    locals: Vec<Local>,
-    words: Vec<Word>,
-    channels: Vec<Channel>,
-    named: Vec<Meeting>,
-    written: Written,
-}
-
-/// A copy in flight.
-struct Copy {
-    number: u64,
-    data: Data,
-    to: Buf,
-    /// Blocks that it goes to, and the barrier that counts its bytes there.
-    blocks: Vec<usize>,
-    word: usize,
-    /// What began it.
-    inst: Inst,
-    /// What came before it, of which its bytes tell.
-    before: Clock,
-    /// A task's own store, whose bytes tell what it has read, too.
-    own: bool,
-}
-
-/// The blocks of a cluster, and what runs in them.
-struct Cluster<'c, 'm> {
-    machine: &'c mut Machine<'m>,
-    shape: &'c Shape,
-    blocks: Vec<Block>,
-    fibers: Vec<Fiber>,
-    /// Fences that each fiber has done.
-    fences: Vec<u32>,
-    copies: VecDeque<Copy>,
-    started: u64,
-    meeting: Meeting,
-}
 
 impl Machine<'_> {
     /// Runs the program instances, a cluster at a time; those of a cluster of which one is listed all run.
@@ -207,15 +105,6 @@ impl Machine<'_> {
 }
 
 impl Cluster<'_, '_> {
-    /// Adds a fiber, with an agent of its own.
-    fn spawn(&mut self, mut fiber: Fiber) {
-        fiber.id = self.fibers.len();
-        fiber.agent = self.blocks.len() * self.shape.words.len() + fiber.id;
-        fiber.clock.set(fiber.agent, 1);
-        self.fences.push(0);
-        self.fibers.push(fiber);
-    }
-
     fn run(&mut self) -> Result<(), InterpError> {
         loop {
             let (mut moved, mut n) = (Moved::No, 0);
@@ -268,15 +157,6 @@ impl Cluster<'_, '_> {
         }
     }
 
-    /// Ends the running phase of a barrier if it has all it wants.
-    fn phase(&mut self, block: usize, word: usize) {
-        let block = &mut self.blocks[block];
-        let word = &mut block.words[word];
-        for (local, number) in word.turn().unwrap_or_default() {
-            block.locals[local].landed(number, word.agent, word.phase);
-        }
-    }
-
     fn unawaited(&self, copy: &Copy) -> InterpError {
         let (kernel, inst) = (self.machine.kernel, copy.inst);
         let program = copy.blocks.first().map_or([0; 3], |&b| self.blocks[b].program);
@@ -294,26 +174,5 @@ impl Cluster<'_, '_> {
         let inst = all.first().map_or_else(|| kernel.regions[kernel.body].insts[0], |w| w.0);
         let fault = Fault::Protocol(Protocol::Deadlock(all.into_iter().map(|w| w.1).collect()));
         InterpError::Fault { fault, inst, op: kernel.insts[inst].op, loc: kernel.locs[inst], program }
-    }
-
-    /// `task consumer 1 of program [0, 0, 0]`.
-    fn name(&self, f: &Fiber) -> String {
-        let program = self.blocks[f.block].program;
-        if f.name.is_empty() { format!("program {program:?}") } else { format!("task {} of program {program:?}", f.name) }
-    }
-
-    /// `12:5`, or the instruction's number where there is no text.
-    fn place(&self, inst: Inst) -> String {
-        let op = self.machine.kernel.insts[inst].op;
-        match self.machine.kernel.locs[inst] {
-            loc if loc.is_known() => format!("`{op}` ({loc})"),
-            _ => format!("`{op}` ({inst})"),
-        }
-    }
-
-    /// A site in words.
-    fn site(&self, me: &Fiber, site: Site) -> String {
-        let who = if site.fiber == me.id { self.name(me) } else { self.name(&self.fibers[site.fiber]) };
-        format!("{} in {who}", self.place(site.inst))
     }
 }

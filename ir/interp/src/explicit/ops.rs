@@ -1,76 +1,23 @@
 //! What each op of explicit control does.
 
 use super::channel::Turn;
+use super::cluster::{Cluster, Copy};
 use super::fiber::{Fiber, Step};
-use super::local::{Buf, Clash};
-use super::{Cluster, Copy, Handle, Protocol};
+use super::local::Buf;
+use super::shape::Handle;
 use crate::access::Access;
 use crate::data::Data;
 use crate::error::{Fault, InterpError};
 use crate::exec::{Machine, indices, view_of};
-use tilelift_ir::num;
+use crate::explicit::operands::malformed;
+use crate::protocol::Protocol;
 use tilelift_ir::ops::{Attr, Op};
-use tilelift_ir::{Inst, Value};
-
-pub(super) fn malformed(what: &'static str) -> Fault {
-    Fault::Malformed(what)
-}
+use tilelift_ir::{Inst, num};
 
 impl Cluster<'_, '_> {
     /// An instruction of explicit control; it is run again after a wait.
     pub(super) fn act(&mut self, f: &mut Fiber, inst: Inst) -> Result<Step, InterpError> {
         self.act_or_fault(f, inst).map_err(|fault| self.machine.fault(inst, fault))
-    }
-
-    fn int(&self, v: Value) -> Result<i64, Fault> {
-        self.machine.env[v].as_ref().map_or(Err(malformed("a number is used before it is defined")), Data::as_int)
-    }
-
-    pub(super) fn tile(&self, f: &Fiber, v: Value) -> Result<Data, Fault> {
-        let data = self.machine.env[v].clone().ok_or(malformed("a tile is used before it is defined"))?;
-        if f.in_flight(&data) {
-            return Err(Fault::Protocol(Protocol::InFlight));
-        }
-        Ok(data)
-    }
-
-    pub(super) fn buf(&self, f: &Fiber, v: Value) -> Result<Buf, Fault> {
-        match &f.handles[v] {
-            Some(Handle::Buf(Buf { outside: Some((index, count)), .. })) => {
-                Err(Fault::Protocol(Protocol::Outside { index: *index, count: *count }))
-            }
-            Some(Handle::Buf(b)) => Ok(b.clone()),
-            _ => Err(malformed("no local memory")),
-        }
-    }
-
-    fn word(&self, f: &Fiber, v: Value) -> Result<usize, Fault> {
-        match &f.handles[v] {
-            Some(Handle::Words(_, count, Some(index))) => Err(Fault::Protocol(Protocol::Outside { index: *index, count: *count })),
-            Some(Handle::Words(first, ..)) => Ok(*first),
-            _ => Err(malformed("no barrier")),
-        }
-    }
-
-    /// The block of a rank; its memory stays until all blocks of the cluster have ended.
-    fn rank(&self, v: Value) -> Result<usize, Fault> {
-        let rank = self.int(v)?;
-        let size = self.blocks.len() as u32;
-        let block = usize::try_from(rank).ok().filter(|&b| b < self.blocks.len());
-        block.ok_or(Fault::Protocol(Protocol::Rank { rank, size }))
-    }
-
-    pub(super) fn clash(&self, f: &Fiber, clash: Clash) -> Fault {
-        Fault::Protocol(match clash {
-            Clash::Undefined => Protocol::Undefined,
-            Clash::Coming(site) if self.machine.kernel.insts[site.inst].op == Op::CopyAsync => Protocol::Copying { by: self.site(f, site) },
-            Clash::Unmet(site) => Protocol::Unmet { by: self.site(f, site) },
-            Clash::Coming(site) => Protocol::Arriving { by: self.site(f, site) },
-            Clash::Race(site) => Protocol::Race { by: self.site(f, site) },
-            Clash::Used(site) => Protocol::InUse { by: self.site(f, site) },
-            Clash::Unfenced(fiber) if fiber == f.id => Protocol::Unfenced { by: self.name(f) },
-            Clash::Unfenced(fiber) => Protocol::Unfenced { by: self.name(&self.fibers[fiber]) },
-        })
     }
 
     pub(super) fn read(&mut self, f: &Fiber, inst: Inst, block: usize, buf: &Buf, by_unit: bool) -> Result<Data, Fault> {
@@ -297,12 +244,6 @@ impl Cluster<'_, '_> {
             }
             None => Ok(Step::Wait(format!("the cluster, of which {} of {} tasks came", self.meeting.got, self.meeting.wants))),
         }
-    }
-
-    /// The indices, in front of which stands the view.
-    pub(super) fn at(&self, inst: Inst, rank: usize) -> Result<Vec<Data>, Fault> {
-        let args = &self.machine.kernel.insts[inst].args;
-        (0..rank).map(|i| self.int(*args.get(1 + i).ok_or(malformed("no index"))?).map(Data::int)).collect()
     }
 
     fn async_load(&mut self, f: &mut Fiber, inst: Inst) -> Result<(), Fault> {

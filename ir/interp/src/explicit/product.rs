@@ -6,36 +6,18 @@
 //! choices       have no products in flight for results, and tasks end without
 //! ```
 
+use super::cluster::Cluster;
 use super::fiber::Fiber;
-use super::ops::malformed;
-use super::{Cluster, Protocol};
-use crate::data::Data;
+use super::operands::malformed;
+use crate::data::Bundle;
 use crate::error::{Fault, InterpError};
-use crate::exec::Bundle;
+use crate::explicit::fiber::Product;
 use crate::fold;
+use crate::protocol::Protocol;
 use tilelift_ir::kernel::{InstData, Kernel, ValueDef};
 use tilelift_ir::ops::{Attr, Op, Precision};
 use tilelift_ir::types::Type;
 use tilelift_ir::{Inst, Region, Value};
-
-/// A product in flight.
-pub(super) struct Product {
-    /// Its number among its task's.
-    pub(super) number: u64,
-    pub(super) inst: Inst,
-    pub(super) data: Data,
-    /// Another one goes on from it.
-    pub(super) further: bool,
-    /// Its operand A is a tile.
-    pub(super) tile: bool,
-}
-
-impl Fiber {
-    /// True for the result of a product in flight.
-    pub(super) fn in_flight(&self, data: &Data) -> bool {
-        self.products.iter().any(|p| p.data.is(data))
-    }
-}
 
 /// The region parameter whose place a value has, by way of products.
 fn home(k: &Kernel, mut v: Value) -> Option<(Region, u32)> {

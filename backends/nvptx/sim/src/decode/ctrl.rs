@@ -1,8 +1,9 @@
 //! Control flow, barriers and warp-wide communication.
 
-use super::{Found, Ix, Res};
-use crate::ast::OperandKind;
-use crate::op::{BarKind, IntOp, Op, Shfl, Vote};
+use super::instr::Ix;
+use super::names::{Found, Res};
+use crate::program::op::{BarKind, IntOp, Op, Shfl, Vote};
+use crate::text::ast::OperandKind;
 use crate::types::Ty;
 
 impl Ix<'_, '_> {
@@ -112,7 +113,7 @@ impl Ix<'_, '_> {
     }
 
     /// `d` or `d|p`, either of which may be `_`.
-    fn value_and_pred(&mut self, i: usize) -> Res<(Option<crate::op::Reg>, Option<crate::op::Pred>)> {
+    fn value_and_pred(&mut self, i: usize) -> Res<(Option<crate::program::operand::Reg>, Option<crate::program::operand::Pred>)> {
         match &self.operand(i)?.kind {
             OperandKind::Pair(d, p) => {
                 let reg = match (d.as_str(), self.d.find(d)) {

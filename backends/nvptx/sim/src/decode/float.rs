@@ -1,7 +1,9 @@
 //! Floating-point arithmetic and conversions.
 
-use super::{Ix, Res};
-use crate::op::{Cvt, FMode, FltOp, MmaTy, Op, Testp};
+use super::instr::Ix;
+use super::names::Res;
+use crate::program::op::{Cvt, FMode, FltOp, Op, Testp};
+use crate::program::operand::MmaTy;
 use crate::types::{Round, Ty};
 
 impl Ix<'_, '_> {

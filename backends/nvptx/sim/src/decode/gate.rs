@@ -3,8 +3,8 @@
 //! The rows were read off an assembler by assembling each form for every version and target; a form without a row
 //! is accepted by version 7.0 and sm_80, the oldest that are modelled.
 
-use super::{Decoder, Res};
-use crate::ast::{Ast, Instr};
+use super::names::{Decoder, Res};
+use crate::text::ast::{Ast, Instr};
 
 /// A requirement: version and architecture number.
 type Need = ((u32, u32), u32);

@@ -1,10 +1,11 @@
-//! Decoding of the asynchronous units of sm_90 (see [`crate::hop`]).
+//! Decoding of the asynchronous units of sm_90 (see [`crate::program::hop`]).
 
-use super::{Ix, Res};
-use crate::ast::OperandKind;
-use crate::bulk::reduction_ok;
-use crate::hop::{Arrive, Bulk, End, Hop, MbarWait, Phase, ProxyFence, Remote, Sem, WgA, Wgmma};
-use crate::op::{Addr, AtomOp, MmaTy, Op, Reg};
+use super::instr::Ix;
+use super::names::Res;
+use crate::program::hop::{Arrive, Bulk, End, Hop, MbarWait, Phase, ProxyFence, Remote, Sem, WgA, Wgmma, reduction_ok};
+use crate::program::op::Op;
+use crate::program::operand::{Addr, AtomOp, MmaTy, Reg};
+use crate::text::ast::OperandKind;
 use crate::types::{Space, Ty};
 use smallvec::SmallVec;
 
@@ -220,7 +221,7 @@ impl Ix<'_, '_> {
         if coords.len() != rank {
             return self.err_op(i, format!("{rank} coordinates are needed"));
         }
-        let Some(super::Found::Reg(r, t)) = self.d.find(base) else {
+        let Some(super::names::Found::Reg(r, t)) = self.d.find(base) else {
             return self.err_op(i, format!("`{base}` is not a register"));
         };
         if t.bits() != 64 || t.is_float() {

@@ -1,8 +1,10 @@
 //! Integer, logic, move and select instructions.
 
-use super::{Found, Ix, Res};
-use crate::ast::OperandKind;
-use crate::op::{IntOp, Op, PrmtMode, Reg};
+use super::instr::Ix;
+use super::names::{Found, Res};
+use crate::program::op::{IntOp, Op, PrmtMode};
+use crate::program::operand::Reg;
+use crate::text::ast::OperandKind;
 use crate::types::{BoolOp, Cmp, Ty};
 use smallvec::SmallVec;
 

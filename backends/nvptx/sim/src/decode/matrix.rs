@@ -1,7 +1,9 @@
 //! Matrix instructions: mma.sync, ldmatrix, stmatrix, movmatrix.
 
-use super::{Ix, Res};
-use crate::op::{Mma, MmaTy, Op, Reg};
+use super::instr::Ix;
+use super::names::Res;
+use crate::program::op::{Mma, Op};
+use crate::program::operand::{MmaTy, Reg};
 use crate::types::{Space, Ty};
 use smallvec::SmallVec;
 

@@ -1,8 +1,10 @@
 //! Loads, stores, atomics, asynchronous copies, address conversions, fences.
 
-use super::{Ix, Res};
-use crate::ast::OperandKind;
-use crate::op::{Addr, Atom, AtomOp, CpAsync, MemOp, Op, Order, PSrc};
+use super::instr::Ix;
+use super::names::Res;
+use crate::program::op::{Atom, CpAsync, MemOp, Op, Order};
+use crate::program::operand::{Addr, AtomOp, PSrc};
+use crate::text::ast::OperandKind;
 use crate::types::{Space, Ty};
 
 impl Ix<'_, '_> {
@@ -249,7 +251,7 @@ impl Ix<'_, '_> {
         if extra == 1 {
             let is_pred = match &self.operand(3)?.kind {
                 OperandKind::Not(_) => true,
-                OperandKind::Name(n) => matches!(self.d.find(n), Some(super::Found::Pred(_))),
+                OperandKind::Name(n) => matches!(self.d.find(n), Some(super::names::Found::Pred(_))),
                 _ => false,
             };
             if is_pred {

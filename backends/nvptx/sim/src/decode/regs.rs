@@ -1,7 +1,8 @@
 //! Which 32-bit planes an instruction names: what the register rules of wgmma need to know.
 
-use crate::hop::{Hop, Phase};
-use crate::op::{Addr, Op, Reg};
+use crate::program::hop::{Hop, Phase};
+use crate::program::op::Op;
+use crate::program::operand::{Addr, Reg};
 use smallvec::SmallVec;
 
 /// Planes of the 32-bit file, in no order. The wgmma operations themselves keep their own book.
@@ -94,7 +95,7 @@ fn hop(h: &Hop, f: &mut impl FnMut(Reg)) {
         }
         Hop::MbarPending { d, .. } => f(*d),
         Hop::Bulk(b) => {
-            use crate::hop::End;
+            use crate::program::hop::End;
             for e in [&b.dst, &b.src] {
                 match e {
                     End::Shared(a) | End::Global(a) => f(a.base),

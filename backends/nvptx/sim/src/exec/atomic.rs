@@ -1,14 +1,14 @@
 //! `atom` and `red`. Lanes act one after the other in lane order.
 
 use super::float::half_add;
-use super::int::{low, sext};
 use super::track::Access;
-use super::{R, lanes};
-use crate::error::ErrorKind;
-use crate::machine::Machine;
-use crate::op::{Atom, AtomOp, Order};
+use crate::error::{ErrorKind, R};
+use crate::num::{low, sext};
+use crate::program::op::{Atom, Order};
+use crate::program::operand::AtomOp;
+use crate::state::Machine;
+use crate::state::warp::{Warp, lanes};
 use crate::types::Ty;
-use crate::warp::Warp;
 
 /// The new value.
 fn apply(op: AtomOp, ty: Ty, old: u64, b: u64, c: u64) -> u64 {

@@ -3,13 +3,12 @@
 //! The destination is undefined (poison) from issue until the issuing lane waits for the group. When
 //! the bytes really land in between is the [`Landing`](crate::Landing) policy's choice.
 
-use super::{R, lanes};
 use crate::config::Landing;
-use crate::error::ErrorKind;
-use crate::machine::Machine;
-use crate::op::CpAsync;
-use crate::race::{ASYNC, GRANULE, Rec, byte_mask};
-use crate::warp::{Flight, Warp};
+use crate::error::{ErrorKind, R};
+use crate::program::op::CpAsync;
+use crate::state::Machine;
+use crate::state::race::{ASYNC, GRANULE, Rec, byte_mask};
+use crate::state::warp::{Flight, Warp, lanes};
 
 /// The newest ordinal that `wait_group n` of a lane covers. Ordinals closed by an mbarrier arrival belong to the next group.
 fn newest_complete(w: &Warp, l: usize, n: u32) -> u32 {

@@ -1,11 +1,11 @@
 //! Branches, exit, CTA barriers.
 
-use super::{R, lanes};
-use crate::error::ErrorKind;
-use crate::machine::Machine;
-use crate::op::{BarKind, Op, PSrc, Reg};
-use crate::race::StreamKind;
-use crate::warp::{Group, Wait, Warp};
+use crate::error::{ErrorKind, R};
+use crate::program::op::{BarKind, Op};
+use crate::program::operand::{PSrc, Reg};
+use crate::state::Machine;
+use crate::state::race::StreamKind;
+use crate::state::warp::{Group, Wait, Warp, lanes};
 
 /// Operands of a CTA barrier.
 #[derive(Clone, Copy)]
@@ -99,7 +99,7 @@ impl Machine<'_> {
         if bar.arrived > 0 && bar.expected != count {
             let m = format!("barrier {id} is in use for {} threads but this names {count}", bar.expected);
             let mut e = self.fail(w, at, ErrorKind::Barrier, m, None, None);
-            e.other = bar.first_site(self, w).map(Box::new);
+            e.other = self.first_arrival(bar, w).map(Box::new);
             return Err(e);
         }
         if bar.log.iter().any(|x| x.0 == w.id && x.2) {

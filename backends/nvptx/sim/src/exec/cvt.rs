@@ -1,12 +1,12 @@
 //! Conversions, comparisons and selection.
 
 use super::float::value;
-use super::int::{low, sext};
-use super::mma::float8;
-use crate::num::{self, BF16, F16, F32, F64, NAN16, NAN32, f32_to_bf16, f32_to_f16, ftz32, pack, round_f64};
-use crate::op::{Cvt, MmaTy, PSrc, Pred, Reg};
+use crate::num;
+use crate::num::{BF16, F16, F32, F64, NAN16, NAN32, f32_to_bf16, f32_to_f16, float8, ftz32, low, pack, round_f64, sext};
+use crate::program::op::Cvt;
+use crate::program::operand::{MmaTy, PSrc, Pred, Reg};
+use crate::state::warp::Warp;
 use crate::types::{BoolOp, Cmp, Round, Ty};
-use crate::warp::Warp;
 use std::cmp::Ordering;
 
 /// Rounds to an integral value.

@@ -4,10 +4,12 @@
 //! to be less accurate). The other `.approx` functions are computed in f64 and rounded once. NaN
 //! results are the canonical NaN.
 
-use crate::num::{self, BF16, F16, F32, NAN16, NAN32, add_odd, bf16_to_f32, f16_to_f32, fma_odd, fma32, ftz32, round_f64};
-use crate::op::{FMode, FltOp, Reg, Testp};
+use crate::num;
+use crate::num::{BF16, F16, F32, NAN16, NAN32, add_odd, bf16_to_f32, f16_to_f32, fma_odd, fma32, ftz32, round_f64};
+use crate::program::op::{FMode, FltOp, Testp};
+use crate::program::operand::Reg;
+use crate::state::warp::Warp;
 use crate::types::{Round, Ty};
-use crate::warp::Warp;
 
 fn canon(x: f32) -> u32 {
     if x.is_nan() { NAN32 } else { x.to_bits() }

@@ -4,19 +4,11 @@
 //! over whole planes. Registers narrower than their plane may hold anything in the upper bits, so
 //! operands are masked to the type here.
 
-use crate::op::{IntOp, PrmtMode, Reg};
+use crate::num::{low, sext};
+use crate::program::op::{IntOp, PrmtMode};
+use crate::program::operand::Reg;
+use crate::state::warp::Warp;
 use crate::types::Ty;
-use crate::warp::Warp;
-
-/// Sign-extends the low `bits`.
-pub(crate) fn sext(v: u64, bits: u32) -> i64 {
-    ((v << (64 - bits)) as i64) >> (64 - bits)
-}
-
-/// Mask of the low `bits`.
-pub(crate) fn low(bits: u32) -> u64 {
-    if bits >= 64 { u64::MAX } else { (1 << bits) - 1 }
-}
 
 /// One lane of `op`. `None` where PTX leaves the result unspecified (division by zero).
 pub(crate) fn lane(op: IntOp, ty: Ty, a: u64, b: u64, c: u64) -> Option<u64> {

@@ -1,13 +1,12 @@
 //! Whole-warp matrix moves: ldmatrix, stmatrix, movmatrix.
 
-use super::{R, lanes};
 use crate::banks;
-use crate::error::ErrorKind;
-use crate::machine::Machine;
+use crate::error::{ErrorKind, R};
 use crate::memory::SHARED_BASE;
-use crate::op::{Addr, Reg};
-use crate::race::{GRANULE, byte_mask};
-use crate::warp::{FULL, Warp};
+use crate::program::operand::{Addr, Reg};
+use crate::state::Machine;
+use crate::state::race::{GRANULE, byte_mask};
+use crate::state::warp::{FULL, Warp, lanes};
 
 impl Machine<'_> {
     /// Offsets of the 8n rows, checked; lane i addresses row i.

@@ -1,19 +1,19 @@
 //! Loads and stores.
 
-use super::int::sext;
 use super::track::Access;
-use super::{R, lanes};
 use crate::banks;
-use crate::error::ErrorKind;
-use crate::machine::Machine;
+use crate::error::{ErrorKind, R};
 use crate::memory::{RANK_SHIFT, SHARED_BASE, SHARED_WINDOW};
-use crate::op::{Addr, MemOp, Order, Reg};
+use crate::num::sext;
+use crate::program::op::{MemOp, Order};
+use crate::program::operand::{Addr, Reg};
+use crate::state::Machine;
+use crate::state::warp::{Warp, lanes};
 use crate::types::Space;
-use crate::warp::Warp;
 use smallvec::SmallVec;
 
 /// Largest generic offset that still means the shared window.
-pub(super) const WINDOW_SIZE: u64 = 1 << 29;
+pub(crate) const WINDOW_SIZE: u64 = 1 << 29;
 
 /// Addresses of a warp access, split by where they point.
 pub(crate) struct Where {
@@ -24,6 +24,49 @@ pub(crate) struct Where {
 }
 
 impl Machine<'_> {
+    /// CTA position and window address of a shared::cluster address.
+    pub(crate) fn cluster_address(&self, w: &Warp, at: u32, lane: usize, addr: u64) -> R<(usize, u64)> {
+        let r = addr >> RANK_SHIFT;
+        if r == 0 {
+            return Ok((self.cur, addr));
+        }
+        let cta = self.lead() + r as usize - 1;
+        if r > u64::from(self.cluster_size) {
+            let m = format!("CTA rank {} in a cluster of {}", r - 1, self.cluster_size);
+            return Err(self.fail(w, at, ErrorKind::Cluster, m, Some(lane as u32), Some(addr)));
+        }
+        if cta != self.cur && self.ctas[cta].done() {
+            let m = format!("shared memory of the CTA of rank {} is used after that CTA has exited", r - 1);
+            let mut e = self.fail(w, at, ErrorKind::Cluster, m, Some(lane as u32), Some(addr));
+            e.notes.push("all CTAs of a cluster should meet at barrier.cluster before they exit".to_string());
+            return Err(e);
+        }
+        Ok((cta, addr & ((1 << RANK_SHIFT) - 1)))
+    }
+
+    /// Notes that `w` touched the shared memory of another CTA, which must not exit before.
+    pub(crate) fn touch_remote(&mut self, w: &Warp, at: u32, cta: usize) {
+        if cta != self.cur {
+            let clock = w.clocks.hb[w.slot as usize];
+            self.ctas[cta].owed.remote[w.slot as usize] = (clock, Some((at, w.linear, w.id)));
+        }
+    }
+
+    /// Buffer and offset of a global range.
+    pub(crate) fn global_range(&self, w: &Warp, at: u32, l: usize, addr: u64, len: u64, write: bool) -> R<(u32, u64)> {
+        let found = self.mem.find(addr).filter(|&(i, o)| o as u64 + len <= self.mem.buffers[i].bytes.len() as u64);
+        let Some((i, o)) = found else {
+            let m = format!("{len} bytes at {addr:#x}: {}", self.mem.nearest(addr, len));
+            return Err(self.fail(w, at, ErrorKind::OutOfBounds, m, Some(l as u32), Some(addr)));
+        };
+        let b = &self.mem.buffers[i];
+        if write && b.read_only {
+            let m = format!("a write to the read-only buffer `{}`", b.name);
+            return Err(self.fail(w, at, ErrorKind::OutOfBounds, m, Some(l as u32), Some(addr)));
+        }
+        Ok((i as u32, o as u64))
+    }
+
     /// Computes addresses; poison in one is an error.
     pub(crate) fn addresses(&self, w: &Warp, at: u32, mask: u32, a: &Addr) -> R<Where> {
         let bad = w.poison(a.base) & mask;
@@ -117,7 +160,7 @@ impl Machine<'_> {
         Ok(offs)
     }
 
-    fn misaligned(&self, w: &Warp, at: u32, l: usize, a: u64, size: u64) -> super::Fail {
+    fn misaligned(&self, w: &Warp, at: u32, l: usize, a: u64, size: u64) -> crate::error::Fail {
         let m = format!("a {size}-byte access at an address that is {} past a multiple of {size}", a & (size - 1));
         self.fail(w, at, ErrorKind::Misaligned, m, Some(l as u32), Some(a))
     }
@@ -342,7 +385,7 @@ impl Machine<'_> {
             let p = w.poison(r) & mask;
             let v = w.wide(r);
             let shift = i as u32 * ebits;
-            let low = super::int::low(ebits);
+            let low = crate::num::low(ebits);
             for l in 0..32 {
                 vals[l] |= u128::from(v[l] & low) << shift;
             }
@@ -410,7 +453,7 @@ fn element_poison(poison: &[u32; 32], from: u32, n: u32) -> u32 {
 
 #[expect(clippy::too_many_arguments, reason = "private helper of `load`")]
 fn write_element(w: &mut Warp, r: Reg, mask: u32, vals: &[u128; 32], shift: u32, bits: u32, signed: bool, p: u32) {
-    let low = super::int::low(bits);
+    let low = crate::num::low(bits);
     let cut = |v: u128| {
         let v = (v >> shift) as u64 & low;
         if signed { sext(v, bits) as u64 } else { v }

@@ -11,10 +11,11 @@
 //!                       32-bit C (16 x 8):    reg i         -> row g + 8 (i >> 1), column 2 t + (i & 1)
 //! ```
 
-use crate::num::{F16, bf16_to_f32, f16_to_f32, round_f64};
-use crate::op::{Mma, MmaTy};
+use crate::num::{F16, bf16_to_f32, f16_to_f32, float8, round_f64};
+use crate::program::op::Mma;
+use crate::program::operand::MmaTy;
+use crate::state::warp::{FULL, Warp};
 use crate::types::{Round, Ty};
-use crate::warp::{FULL, Warp};
 use smallvec::SmallVec;
 
 /// Elements per register of an operand.
@@ -39,23 +40,6 @@ pub(crate) fn element(t: MmaTy, v: u64, e: usize) -> f64 {
         MmaTy::E4m3 => float8((v >> (8 * e)) as u8, 4),
         MmaTy::E5m2 => float8((v >> (8 * e)) as u8, 5),
     }
-}
-
-/// The value of an 8-bit float with that many exponent bits; OCP 8-bit floating point specification 1.0. With 4 the only NaN has all
-/// bits set below the sign and there is no infinity; with 5 they are as in IEEE formats.
-pub(super) fn float8(code: u8, exponent_bits: u32) -> f64 {
-    let fraction_bits = 7 - exponent_bits;
-    let bias = (1 << (exponent_bits - 1)) - 1;
-    let fraction = f64::from(code & ((1 << fraction_bits) - 1)) / f64::from(1u32 << fraction_bits);
-    let exponent = i32::from(code >> fraction_bits) & ((1 << exponent_bits) - 1);
-    let value = match (exponent_bits, exponent) {
-        (4, 15) if code & 7 == 7 => f64::NAN,
-        (5, 31) if fraction == 0.0 => f64::INFINITY,
-        (5, 31) => f64::NAN,
-        (_, 0) => fraction * 2f64.powi(1 - bias),
-        (_, e) => (1.0 + fraction) * 2f64.powi(e - bias),
-    };
-    if code & 0x80 != 0 { -value } else { value }
 }
 
 /// Executes with all 32 lanes.

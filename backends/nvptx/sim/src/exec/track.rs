@@ -1,11 +1,10 @@
 //! Race checks around memory accesses, and the errors they give.
 
-use super::{Fail, R};
-use crate::error::{ErrorKind, SimError, Site};
-use crate::machine::Machine;
+use crate::error::{ErrorKind, Fail, R, Site};
 use crate::memory::SHARED_BASE;
-use crate::race::{ASYNC, Clocks, Far, Fine, GRANULE, Rec, STREAM, Stream, StreamKind, byte_mask};
-use crate::warp::Warp;
+use crate::state::Machine;
+use crate::state::race::{ASYNC, Clocks, Far, Fine, GRANULE, Rec, STREAM, Stream, StreamKind, byte_mask};
+use crate::state::warp::Warp;
 
 /// What an access does.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -309,7 +308,7 @@ impl Machine<'_> {
         let own = base..base + self.n_warps * self.cluster_size;
         let cluster = self.ctas[self.cur].cluster;
         if far.launched {
-            w.awaited = crate::warp::FULL;
+            w.awaited = crate::state::warp::FULL;
         }
         let c = &mut w.clocks;
         c.launched |= far.launched;
@@ -391,40 +390,6 @@ impl Machine<'_> {
                 }
             }
         }
-    }
-
-    /// A place in the text and the execution.
-    pub(crate) fn site(&self, w: &Warp, at: u32, lane: Option<u32>, address: Option<u64>) -> Site {
-        self.place(at, w.home, w.id, lane, address)
-    }
-
-    /// A place by its parts.
-    pub(crate) fn place(&self, at: u32, cta: [u32; 3], warp: u32, lane: Option<u32>, address: Option<u64>) -> Site {
-        let i = &self.prog.code[at as usize];
-        let text = self.src.get(i.start as usize..i.end as usize).unwrap_or("");
-        Site {
-            text: text.split_whitespace().collect::<Vec<_>>().join(" ").trim_end_matches(';').to_string(),
-            line: i.line,
-            cta,
-            warp,
-            lane,
-            address,
-        }
-    }
-
-    /// An error at instruction `at`.
-    pub(crate) fn fail(
-        &self,
-        w: &Warp,
-        at: u32,
-        kind: ErrorKind,
-        message: impl Into<String>,
-        lane: Option<u32>,
-        address: Option<u64>,
-    ) -> Fail {
-        let mut e = SimError::new(kind, message);
-        e.site = Some(Box::new(self.site(w, at, lane, address)));
-        e
     }
 }
 

@@ -1,12 +1,12 @@
 //! Communication between the lanes of a warp: shfl, vote, match, redux, elect.
 
 use super::int;
-use super::{R, lanes};
-use crate::error::ErrorKind;
-use crate::machine::Machine;
-use crate::op::{IntOp, PSrc, Pred, Reg, Shfl, Vote};
+use crate::error::{ErrorKind, R};
+use crate::program::op::{IntOp, Shfl, Vote};
+use crate::program::operand::{PSrc, Pred, Reg};
+use crate::state::Machine;
+use crate::state::warp::{Wait, Warp, lanes};
 use crate::types::Ty;
-use crate::warp::{Wait, Warp};
 
 impl Machine<'_> {
     /// Checks the member mask of a `.sync` operation executed by `mask`. `Ok(None)`: lanes are missing and
