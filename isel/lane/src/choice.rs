@@ -8,8 +8,9 @@
 //!
 //! Nothing moves into a loop.
 
+use super::inst::{Block, Inst};
+use super::value::LVal;
 use super::visit::{blocks_mut, computed, reads};
-use super::{Block, Inst, LVal};
 use crate::hash::Map;
 
 /// Who needs a value.
@@ -85,8 +86,10 @@ fn narrow(block: &mut Block, results: &[LVal]) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::inst::If;
     use crate::interp::tests::Asm;
-    use crate::{BinOp, If, LTy};
+    use crate::op::BinOp;
+    use crate::value::LTy;
 
     #[test]
     fn what_one_arm_needs_moves_into_it_and_what_both_need_stays() {

@@ -16,8 +16,10 @@
 //! l0 l1 l2 … x0 x1 x2 … store x0 …      becomes      l0 l1 l2   x0 store x0   l3 l4   x1 store x1 …
 //! ```
 
+use super::inst::{Block, Inst};
+use super::unit::{OperandA, Unit};
+use super::value::{LTy, LVal};
 use super::visit::{blocks, blocks_mut, computed, reads, results};
-use super::{Block, Inst, LTy, LVal, OperandA, Unit};
 use crate::hash::{Map, Set};
 use std::collections::VecDeque;
 
@@ -347,7 +349,8 @@ fn destinations(block: &[&Inst], makers: &Map<LVal, usize>) -> Map<usize, Vec<LV
 mod tests {
     use super::*;
     use crate::interp::tests::Asm;
-    use crate::{BinOp, LTy};
+    use crate::op::BinOp;
+    use crate::value::LTy;
 
     #[test]
     fn chains_are_computed_where_they_are_stored() {
@@ -412,7 +415,7 @@ mod tests {
                 a.store_shared(base, 4 * n as i32, &[*v]);
             }
             let then = std::mem::replace(&mut a.p.body, outer);
-            a.p.body.push(Inst::If(Box::new(crate::If { condition: yes, results: Vec::new(), then, otherwise: Vec::new() })));
+            a.p.body.push(Inst::If(Box::new(crate::inst::If { condition: yes, results: Vec::new(), then, otherwise: Vec::new() })));
             for (n, v) in kept[..across].iter().enumerate() {
                 a.store_shared(base, 16 + 4 * n as i32, &[*v]);
             }
