@@ -8,7 +8,8 @@
 //! Every device (the lane interpreter, the text simulator, a real driver) fills its parameter buffer from this one function, so that
 //! the order and widths of parameters are decided in one place.
 
-use crate::{LTy, Param, ParamSource, TensorBox};
+use crate::frame::{Param, ParamSource, TensorBox};
+use crate::value::LTy;
 use smallvec::SmallVec;
 use std::fmt;
 use tilelift_interp::{Arg, ViewArg};
@@ -41,7 +42,7 @@ pub struct TensorMap {
     pub strides: SmallVec<[u64; 4]>,
     /// Extents of a box.
     pub box_extents: SmallVec<[u32; 5]>,
-    /// Bytes of a panel's row: 128, 64 or 32; its 16-byte chunks are swizzled as [`crate::panel_byte`] says.
+    /// Bytes of a panel's row: 128, 64 or 32; its 16-byte chunks are swizzled as [`crate::unit::panel_byte`] says.
     pub swizzle: u32,
     /// True if `f32` elements are rounded to tf32 on their way.
     pub tf32: bool,

@@ -6,17 +6,21 @@
 
 mod budget;
 mod control;
-mod roles;
+pub(crate) mod roles;
 
 pub use budget::{Budget, INSTRUCTIONS};
-pub use roles::{RoleSpec, SPARE};
 
-use super::fold::{eval_cmp, eval_int};
-use super::place::{Life, place};
-use super::sweep::sweep;
-use super::{Alloc, AllocId, Atomic, BinOp, Block, Inst, LTy, LVal, Param, Place, Program, ShuffleFrom, Special, UnOp, Unit, Vals};
+use crate::fold::{eval_cmp, eval_int};
+use crate::frame::{Alloc, AllocId, Param};
 use crate::hash::{Map, Set};
+use crate::inst::{Atomic, Block, Inst};
 use crate::machine::MatrixId;
+use crate::op::{BinOp, UnOp};
+use crate::place::{Life, place};
+use crate::program::Program;
+use crate::sweep::sweep;
+use crate::unit::Unit;
+use crate::value::{LTy, LVal, Place, ShuffleFrom, Special, Vals};
 use cranelift_entity::{EntityRef, PrimaryMap, SecondaryMap};
 use smallvec::SmallVec;
 use std::collections::hash_map::Entry;
@@ -109,7 +113,7 @@ pub struct LaneBuilder {
     /// asks for none.
     pub sink_loads: Option<u32>,
     /// What memory accesses cost so far.
-    pub meter: super::traffic::Meter,
+    pub meter: crate::traffic::Meter,
     /// The role that is being filled: its frame's depth and number, its warps.
     role: Option<(u32, u32, u32)>,
     /// The place of the tile op that is being lowered.
@@ -264,7 +268,7 @@ impl LaneBuilder {
         let at = self.here() as usize;
         if let Some(origins) = &mut self.origins
             && !self.budget.spent()
-            && super::visit::blocks(&inst).is_empty()
+            && crate::visit::blocks(&inst).is_empty()
         {
             origins.push((inst.clone(), self.origin));
         }

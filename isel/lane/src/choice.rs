@@ -9,9 +9,10 @@
 //! Nothing moves into a loop. From the last instruction to the first, each value gets the innermost block around all that need it, the places to
 //! which those go included; then all of them go at once.
 
+use super::inst::{Block, Control};
 use super::nest::{Nest, Table, each_block_mut};
+use super::value::LVal;
 use super::visit::{computed, results};
-use super::{Block, Control, LVal};
 
 /// Nothing needs the value.
 const NOTHING: u32 = u32::MAX;
@@ -143,8 +144,11 @@ impl Moves<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::inst::If;
+    use crate::inst::Inst;
     use crate::interp::tests::Asm;
-    use crate::{BinOp, If, Inst, LTy};
+    use crate::op::BinOp;
+    use crate::value::LTy;
 
     #[test]
     fn what_one_arm_needs_moves_into_it_and_what_both_need_stays() {

@@ -1,6 +1,6 @@
 //! Constant arithmetic on integers, as the tile ops define it.
 
-use super::BinOp;
+use super::op::BinOp;
 use tilelift_ir::{CmpOp, Scalar, num};
 
 /// Integer arithmetic as the tile ops define it; `None` for the ops that only floats have.

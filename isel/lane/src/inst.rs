@@ -1,11 +1,15 @@
 //! The table of instructions. [`super::table`] explains the form of a row; [`super::unit`] has the table of what asynchronous units do.
 
-use crate::print::{bits, flag, maybe, typed};
+use crate::frame::AllocId;
+use crate::machine::MatrixId;
+use crate::op::{BinOp, Takes, UnOp};
 use crate::table::{Effect, Kind, Use, Values, instructions};
-use crate::{
-    AllocId, Atomic, AtomicKind, BinOp, CmpOp, For, If, LVal, MatrixId, Roles, ShuffleFrom, Space, Special, Takes, UnOp, Unit, Vals, While,
-};
-use tilelift_ir::{AtomicOp, CacheHint};
+use crate::text::{Names, Shown, bits, carry, def, flag, maybe, place_of, results, typed};
+use crate::unit::Unit;
+use crate::value::{Carried, LVal, ShuffleFrom, Space, Special, Vals};
+use std::fmt;
+use std::fmt::Write;
+use tilelift_ir::{AtomicOp, CacheHint, CmpOp, MemoryOrder, Scope};
 
 instructions! {
     /// An instruction. Results come first; every value is defined once.
@@ -132,6 +136,115 @@ instructions! {
     }
 }
 
+/// An indivisible update of one value in memory, per lane whose guard holds.
+///
+/// Each lane with a true guard replaces the value at `addr + offset` bytes. `i32` and `i64` take every update; `f32` and `f64` take
+/// `add` and `xchg`; `f16` and `bf16` take `add`. Lanes that meet in one place update it one after the other, in any order.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Atomic {
+    /// The value from before, zero where the guard is false; absent if nobody asks.
+    pub dst: Option<LVal>,
+    /// What is done.
+    pub kind: AtomicKind,
+    /// Which memory.
+    pub space: Space,
+    /// Address: `i64` for global, `i32` for shared memory.
+    pub addr: LVal,
+    /// Added to the address.
+    pub offset: i32,
+    /// The operand.
+    pub value: LVal,
+    /// Where it is false nothing happens.
+    pub guard: Option<LVal>,
+    /// What else is ordered, for this lane.
+    pub order: MemoryOrder,
+    /// Among whom the update is indivisible.
+    pub scope: Scope,
+}
+
+/// What an [`Atomic`] does.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum AtomicKind {
+    /// An update by the operand.
+    Op(AtomicOp),
+    /// The operand replaces the value if that equals this one; integers only.
+    Cas(LVal),
+}
+
+/// Instructions in order.
+pub type Block = Vec<Inst>;
+
+/// A counted loop.
+#[derive(Clone, PartialEq, Debug)]
+pub struct For {
+    /// The index, defined in the body.
+    pub iv: LVal,
+    /// First index.
+    pub lo: LVal,
+    /// End, exclusive.
+    pub hi: LVal,
+    /// Increment.
+    pub step: LVal,
+    /// The first index is known to be below the end: the loop runs at least once.
+    pub runs: bool,
+    /// Values carried around the loop.
+    pub carried: Vec<Carried>,
+    /// The body.
+    pub body: Block,
+}
+
+/// A loop on a condition. The body sees what the test makes; the carried parameters are seen by both.
+#[derive(Clone, PartialEq, Debug)]
+pub struct While {
+    /// Values carried around the loop.
+    pub carried: Vec<Carried>,
+    /// Computes the condition from the carried values.
+    pub test: Block,
+    /// The condition, made by `test`.
+    pub condition: LVal,
+    /// Runs while the condition holds.
+    pub body: Block,
+}
+
+/// A choice.
+#[derive(Clone, PartialEq, Debug)]
+pub struct If {
+    /// The condition.
+    pub condition: LVal,
+    /// Runs if it holds.
+    pub then: Block,
+    /// Runs if not.
+    pub otherwise: Block,
+    /// `(result, value of then, value of otherwise)`.
+    pub results: Vec<(LVal, LVal, LVal)>,
+}
+
+/// Warps that go their own ways to the end of the program: bodies on disjoint ranges of warps.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Roles {
+    /// The roles, by first warp. Warps of no role are done.
+    pub roles: Vec<Role>,
+}
+
+/// A role. In its body, warps count from 0, [`super::inst::Inst::Barrier`] holds the role's lanes alone, and control flow is uniform over it.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Role {
+    /// What it is called in texts.
+    pub name: String,
+    /// Its first warp.
+    pub first: u32,
+    /// Its warps.
+    pub warps: u32,
+    /// Warps behind them that only take part in the change of registers.
+    pub idle: u32,
+    /// One lane of the first warp runs the body; the others are done.
+    pub single: bool,
+    /// Registers per lane that the role asks for, or gives up, if the target has a pool.
+    pub registers: Option<u32>,
+    /// The body.
+    pub body: Block,
+}
+
 /// An instruction with blocks.
 #[derive(Clone, Copy, Debug)]
 pub enum Control<'a> {
@@ -242,4 +355,53 @@ impl Roles {
 
     /// Its blocks are checked with it.
     pub(crate) fn typed<'i>(&'i self, _: impl FnMut(&'i [LVal], Kind, bool)) {}
+}
+
+impl Atomic {
+    pub(crate) fn write(&self, p: Names<'_>, f: &mut dyn Write) -> fmt::Result {
+        results(p, f, self.results())?;
+        let space = match self.space {
+            Space::Global => "global",
+            Space::Shared => "shared",
+        };
+        match self.kind {
+            AtomicKind::Op(op) => write!(f, "atomic.{space}.{op}.{}.{} ", self.order, self.scope)?,
+            AtomicKind::Cas(_) => write!(f, "atomic.{space}.cas.{}.{} ", self.order, self.scope)?,
+        }
+        write!(f, "{}", Shown { names: p, it: &place_of(self.addr, self.offset) })?;
+        if let AtomicKind::Cas(c) = self.kind {
+            write!(f, " from {c}")?;
+        }
+        write!(f, " by {}{}", self.value, Shown { names: p, it: &self.guard })
+    }
+}
+
+impl For {
+    pub(crate) fn write(&self, p: Names<'_>, f: &mut dyn Write) -> fmt::Result {
+        f.write_str(if self.runs { "for_once " } else { "for " })?;
+        def(p, f, self.iv)?;
+        write!(f, " in {}..{} step {}", self.lo, self.hi, self.step)?;
+        carry(p, f, &self.carried)?;
+        f.write_str(" {")
+    }
+}
+
+impl While {
+    pub(crate) fn write(&self, p: Names<'_>, f: &mut dyn Write) -> fmt::Result {
+        f.write_str("loop")?;
+        carry(p, f, &self.carried)?;
+        f.write_str(" {")
+    }
+}
+
+impl If {
+    pub(crate) fn write(&self, _: Names<'_>, f: &mut dyn Write) -> fmt::Result {
+        write!(f, "if {} {{", self.condition)
+    }
+}
+
+impl Roles {
+    pub(crate) fn write(&self, _: Names<'_>, f: &mut dyn Write) -> fmt::Result {
+        f.write_str("roles {")
+    }
 }

@@ -10,7 +10,10 @@
 //!
 //! No access to global memory stands in front of [`Unit::AwaitPrevious`], so it does not matter to the numbers whether launches overlap.
 
-use super::{Inst, Program, Unit, visit};
+use super::inst::Inst;
+use super::program::Program;
+use super::unit::Unit;
+use super::visit;
 
 /// True if the instruction, or one in its blocks, touches global memory.
 fn touches_global(inst: &Inst) -> bool {

@@ -6,7 +6,9 @@
 //!
 //! So the blocks inside a block have the numbers behind its own, up to a last one.
 
-use super::{Block, Control, Inst, LVal, Unit};
+use super::inst::{Block, Control, Inst};
+use super::unit::Unit;
+use super::value::LVal;
 use cranelift_entity::EntityRef;
 
 /// A block.
@@ -185,7 +187,7 @@ impl<T: Copy> Table<T> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::If;
+    use crate::inst::If;
 
     /// `0 { if 1 { if 2 {} else 3 {} } else 4 {} if 5 {} else 6 {} }`
     fn nest() -> Nest {

@@ -1,7 +1,8 @@
 //! The operations of lanes with one and two operands: the numbers that each takes, what each counts for in the size of a program, and
 //! which of them a machine may lack.
 
-use crate::LTy;
+use crate::value::LTy;
+use std::fmt;
 use tilelift_ir::{Class, Scalar};
 
 /// The types that an instruction is for.
@@ -119,7 +120,7 @@ macro_rules! operations {
 
 operations! {
     /// One-operand operations; meanings as the tile ops of the same name. What is optional exists for the types in
-    /// [`crate::Target::functions`]; the last four are for machines that convert codes, see [`crate::Target::code_casts`].
+    /// [`crate::machine::Target::functions`]; the last four are for machines that convert codes, see [`crate::machine::Target::code_casts`].
     #[derive(Clone, Copy, PartialEq, Eq, Debug, Hash, PartialOrd, Ord)]
     #[allow(missing_docs)]
     pub enum UnOp {
@@ -179,5 +180,30 @@ operations! {
         MulHiU Ints 1,
         MinimumU Ints 1,
         MaximumU Ints 1,
+    }
+}
+
+/// What a bulk store does to the elements that are there.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]
+#[allow(missing_docs)]
+pub enum Reduction {
+    Add,
+    Minimum,
+    Maximum,
+    And,
+    Or,
+    Xor,
+}
+
+impl fmt::Display for Reduction {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Reduction::Add => "add",
+            Reduction::Minimum => "min",
+            Reduction::Maximum => "max",
+            Reduction::And => "and",
+            Reduction::Or => "or",
+            Reduction::Xor => "xor",
+        })
     }
 }

@@ -11,7 +11,10 @@
 //! order the groups come, exactly if all fits in the end: whoever waits then finds that those who have given up, and those who still hold
 //! what they started with, leave at least what all who wait ask for. If it does not fit, the last one waits for ever in every order.
 
-use super::{Block, Inst, OperandA, Program, Role, Unit, visit};
+use super::inst::{Block, Inst, Role};
+use super::program::Program;
+use super::unit::{OperandA, Unit};
+use super::visit;
 use crate::machine::{Target, Units};
 use std::fmt;
 

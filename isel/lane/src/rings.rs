@@ -9,8 +9,12 @@
 //! grow by one, through loops and choices, or by another such number: that takes one division where it is added. What nothing else reads
 //! of them is dropped.
 
+use super::inst::{Block, Control, For, If, Inst, Role, Roles};
+use super::op::BinOp;
+use super::program::Program;
+use super::value::Carried;
+use super::value::{LTy, LVal};
 use super::visit::{blocks, reads};
-use super::{BinOp, Block, Carried, Control, For, If, Inst, LTy, LVal, Program, Role, Roles};
 use crate::hash::{Map, Set};
 use cranelift_entity::{EntityRef, SecondaryMap};
 use std::collections::BTreeSet;

@@ -18,9 +18,11 @@
 
 mod ahead;
 
+use super::inst::{Block, Control, Inst};
 use super::nest::{Nest, Table, each_block_mut};
+use super::unit::{OperandA, Unit};
+use super::value::{LTy, LVal};
 use super::visit::{computed, reads};
-use super::{Block, Control, Inst, LTy, LVal, OperandA, Unit};
 use crate::hash::{Map, Set};
 use ahead::Ahead;
 
@@ -408,7 +410,8 @@ fn fenced(block: &[Inst]) -> Map<usize, Vec<LVal>> {
 mod tests {
     use super::*;
     use crate::interp::tests::Asm;
-    use crate::{BinOp, LTy};
+    use crate::op::BinOp;
+    use crate::value::LTy;
 
     fn sunk(a: &mut Asm, loads: Option<Loads<'_>>) {
         let nest = Nest::of(&a.p.body);
@@ -478,7 +481,7 @@ mod tests {
                 a.store_shared(base, 4 * n as i32, &[*v]);
             }
             let then = std::mem::replace(&mut a.p.body, outer);
-            a.p.body.push(Inst::If(Box::new(crate::If { condition: yes, results: Vec::new(), then, otherwise: Vec::new() })));
+            a.p.body.push(Inst::If(Box::new(crate::inst::If { condition: yes, results: Vec::new(), then, otherwise: Vec::new() })));
             for (n, v) in kept[..across].iter().enumerate() {
                 a.store_shared(base, 16 + 4 * n as i32, &[*v]);
             }

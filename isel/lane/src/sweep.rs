@@ -1,6 +1,8 @@
 //! Dead code: removes pure instructions and loads whose results nothing uses, and carried values that nothing reads.
 
-use super::{Block, Carried, Inst, LVal};
+use super::inst::{Block, Inst};
+use super::value::Carried;
+use super::value::LVal;
 use cranelift_entity::SecondaryMap;
 
 /// Removes pure instructions (and loads) whose results nothing uses; marks what is used.

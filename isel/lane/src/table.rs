@@ -1,4 +1,4 @@
-//! The form of the tables of instructions ([`crate::Inst`], [`crate::Unit`]): a row says everything that passes ask of an instruction.
+//! The form of the tables of instructions ([`crate::inst::Inst`], [`crate::unit::Unit`]): a row says everything that passes ask of an instruction.
 //!
 //! ```text
 //! /// what it does
@@ -14,17 +14,17 @@
 //! | `guard` | a value that says where, or for whom, it happens |
 //! | `word` | values that it reads as words of fragments |
 //! | `address(offset)` | an address, to which the field `offset` is added |
-//! | `place` | a [`crate::Place`] whose address it reads |
+//! | `place` | a [`crate::value::Place`] whose address it reads |
 //! | `with` | no value |
 //!
 //! Behind a role stands the [`Kind`] of the field's values: `I1`, `I32`, … for a type, `T` for the one type that the instruction is for, whatever
 //! that is, `Number` and `Own` for what has a type of its own. Guards are `I1` and places `I32` if nothing is said. Behind the effect, a row may
 //! say which types `T` stands for (`takes Takes::Fused`, else any), and what the instruction counts for in the size of a program
-//! (`size 2`, else 1: see [`crate::Budget`]).
+//! (`size 2`, else 1: see [`crate::build::Budget`]).
 //!
 //! A row `Name(field: Box<T>)` asks `T` for all of that. Fields are read in the order in which they stand, and passes keep that order.
 
-use crate::{AllocId, LVal, Place, Program, ShuffleFrom, Space, Vals};
+use crate::value::{LVal, ShuffleFrom, Space, Vals};
 use smallvec::SmallVec;
 
 /// How an instruction reads an operand.
@@ -169,25 +169,6 @@ impl Values for ShuffleFrom {
     }
 }
 
-/// A field on its way to a text; [`crate::print`] says how each type looks.
-#[derive(Clone, Copy)]
-pub(crate) struct Shown<'a, T: ?Sized> {
-    pub program: &'a Program,
-    pub it: &'a T,
-}
-
-impl<'a> Shown<'a, AllocId> {
-    /// What the allocation is for.
-    pub fn purpose(&self) -> Option<&'a str> {
-        self.program.allocs.get(*self.it).map(|a| a.purpose)
-    }
-}
-
-/// An address and its offset as a place.
-pub(crate) fn place_of(addr: LVal, offset: i32) -> Place {
-    Place { addr, offset }
-}
-
 /// Makes an enum of instructions, and what passes ask of them, from a table; the form of a row stands at the top of this file.
 macro_rules! instructions {
     (
@@ -300,10 +281,10 @@ macro_rules! instructions {
 
             /// Writes the instruction's line; of control its first.
             #[allow(unused_variables)]
-            pub(crate) fn write(&self, program: &$crate::Program, out: &mut dyn std::fmt::Write) -> std::fmt::Result {
+            pub(crate) fn write(&self, program: $crate::text::Names<'_>, out: &mut dyn std::fmt::Write) -> std::fmt::Result {
                 match self {
                     $( Self::$V $( { $( $f ),* } )? $( ($b) )? => {
-                        $( $crate::print::results(program, out, $crate::table::instructions!(@made $( $role $f )*))?; )?
+                        $( $crate::text::results(program, out, $crate::table::instructions!(@made $( $role $f )*))?; )?
                         $( $( $crate::table::instructions!(@show program $role $( ($of) )? $f); )* )?
                         $( write!(out, $text $( , $arg )*)?; )?
                         $( $b.write(program, out)?; )?
@@ -338,7 +319,7 @@ macro_rules! instructions {
     (@made def $f:ident $($rest:ident)*) => { $crate::table::Values::values($f) };
     (@made $role:ident $f:ident $($rest:ident)*) => { $crate::table::instructions!(@made $($rest)*) };
 
-    (@show $p:ident address($of:ident) $f:ident) => { let $f = $crate::table::Shown { program: $p, it: &$crate::table::place_of(*$f, *$of) }; };
-    (@show $p:ident $role:ident $f:ident) => { let $f = $crate::table::Shown { program: $p, it: $f }; };
+    (@show $p:ident address($of:ident) $f:ident) => { let $f = $crate::text::Shown { names: $p, it: &$crate::text::place_of(*$f, *$of) }; };
+    (@show $p:ident $role:ident $f:ident) => { let $f = $crate::text::Shown { names: $p, it: $f }; };
 }
 pub(crate) use instructions;

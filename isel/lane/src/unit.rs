@@ -14,47 +14,15 @@
 //! swizzled: bits 4.. of the address xor bits 7.. . A wider tile is several panels, one behind the other. Bulk copies write and read
 //! one panel at a time, group matrix instructions read them.
 
-use super::{Block, LVal, Space, Vals};
+use super::value::{LVal, Space, Vals};
 use crate::machine::GroupMatrixId;
-use crate::op::Takes;
-use crate::print::{flag, maybe};
-use crate::table::{Effect, Kind, Use, Values, instructions};
+use crate::op::{Reduction, Takes};
+use crate::table::Values;
+use crate::table::{Effect, Kind, Use, instructions};
+use crate::text::{Names, Shown, defs, flag, list, maybe};
+use crate::value::Place;
 use std::fmt;
-
-/// Warps that go their own ways to the end of the program: bodies on disjoint ranges of warps.
-#[derive(Clone, PartialEq, Debug)]
-pub struct Roles {
-    /// The roles, by first warp. Warps of no role are done.
-    pub roles: Vec<Role>,
-}
-
-/// A role. In its body, warps count from 0, [`super::Inst::Barrier`] holds the role's lanes alone, and control flow is uniform over it.
-#[derive(Clone, PartialEq, Debug)]
-pub struct Role {
-    /// What it is called in texts.
-    pub name: String,
-    /// Its first warp.
-    pub first: u32,
-    /// Its warps.
-    pub warps: u32,
-    /// Warps behind them that only take part in the change of registers.
-    pub idle: u32,
-    /// One lane of the first warp runs the body; the others are done.
-    pub single: bool,
-    /// Registers per lane that the role asks for, or gives up, if the target has a pool.
-    pub registers: Option<u32>,
-    /// The body.
-    pub body: Block,
-}
-
-/// A place in shared memory.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Place {
-    /// Byte address, `i32`.
-    pub addr: LVal,
-    /// Added to it.
-    pub offset: i32,
-}
+use std::fmt::Write;
 
 /// How an operand of a group matrix instruction lies in shared memory.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]
@@ -104,31 +72,6 @@ pub struct Multiply {
     pub accumulate: Option<LVal>,
 }
 
-/// What a bulk store does to the elements that are there.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]
-#[allow(missing_docs)]
-pub enum Reduction {
-    Add,
-    Minimum,
-    Maximum,
-    And,
-    Or,
-    Xor,
-}
-
-impl fmt::Display for Reduction {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Reduction::Add => "add",
-            Reduction::Minimum => "min",
-            Reduction::Maximum => "max",
-            Reduction::And => "and",
-            Reduction::Or => "or",
-            Reduction::Xor => "xor",
-        })
-    }
-}
-
 instructions! {
     /// What asynchronous units, and the barriers around them, do.
     #[derive(Clone, PartialEq, Debug)]
@@ -142,7 +85,7 @@ instructions! {
             /// Where it happens.
             guard: Option<LVal> = guard,
         } => Effect::Order, "init_barrier {barrier} count {count}{guard}";
-        /// Shows made mbarriers to the units. A [`super::Inst::Barrier`] shows them to the other lanes.
+        /// Shows made mbarriers to the units. A [`super::inst::Inst::Barrier`] shows them to the other lanes.
         PublishBarriers => Effect::Order, "publish_barriers";
         /// Waits until the launches in front are done, and sees what they wrote. A program that has it touches no global memory before.
         AwaitPrevious => Effect::Meet, "await_previous";
@@ -224,7 +167,7 @@ instructions! {
             /// Warps of a group.
             warps: u32 = with,
         } => Effect::Meet, "group_barrier {warps}";
-        /// Stores 1, 2 or 4 matrices of 8 by 8 16-bit elements: the inverse of [`super::Inst::LoadMatrix`] without `trans`.
+        /// Stores 1, 2 or 4 matrices of 8 by 8 16-bit elements: the inverse of [`super::inst::Inst::LoadMatrix`] without `trans`.
         StoreMatrix {
             /// Where lane `8q + r` has row `r` of matrix `q`.
             to: Place = place,
@@ -342,6 +285,27 @@ impl Multiply {
 pub fn panel_byte(swizzle: u32, row: u32, column: u32) -> u32 {
     let plain = row * swizzle + column;
     plain ^ (plain >> 3 & (swizzle / 16 - 1) << 4)
+}
+
+fn operand(p: Names<'_>, f: &mut dyn Write, o: &GroupOperand) -> fmt::Result {
+    let along = if o.panels.along_k { "k" } else { "mn" };
+    write!(f, "{} along {along} swizzle {} stride {}", Shown { names: p, it: &o.at }, o.panels.swizzle, o.panels.stride)
+}
+
+impl Multiply {
+    pub(crate) fn write(&self, p: Names<'_>, f: &mut dyn Write) -> fmt::Result {
+        defs(p, f, self.dsts.iter().copied())?;
+        write!(f, " = {} n {} ", self.instr, self.n)?;
+        match &self.a {
+            OperandA::Shared(o) => operand(p, f, o)?,
+            OperandA::Regs(words) => list(f, words.iter().copied())?,
+        }
+        f.write_char(' ')?;
+        operand(p, f, &self.b)?;
+        f.write_str(" on ")?;
+        list(f, self.c.iter().copied())?;
+        write!(f, "{}", Shown { names: p, it: &self.accumulate })
+    }
 }
 
 #[cfg(test)]

@@ -1,6 +1,7 @@
 //! What instructions read and make, blocks included.
 
-use super::{Block, Control, Inst, LVal};
+use super::inst::{Block, Control, Inst};
+use super::value::LVal;
 
 /// Calls `f` for every value that an instruction reads where it stands, or inside its blocks.
 pub fn reads(inst: &Inst, f: &mut dyn FnMut(LVal)) {

@@ -8,7 +8,8 @@
 //!
 //! So memory is bounded wherever the growth happens, and no method of the builder has to be able to fail.
 
-use super::super::{Inst, LTy, LVal};
+use crate::inst::Inst;
+use crate::value::{LTy, LVal};
 
 /// Units of an instruction.
 const UNITS: u64 = 16;

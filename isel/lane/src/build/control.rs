@@ -1,8 +1,10 @@
 //! Loops, choices and the frames of the blocks inside them.
 
 use super::{Frame, LaneBuilder};
+use crate::inst::{Block, For, If, Inst, While};
 use crate::place::Life;
-use crate::{Block, Carried, For, If, Inst, LVal, While};
+use crate::value::Carried;
+use crate::value::LVal;
 
 impl LaneBuilder {
     pub(super) fn open(&mut self) {

@@ -2,12 +2,14 @@
 
 use super::LaneBuilder;
 use crate::choice::into_arms;
+use crate::frame::Param;
+use crate::inst::{Block, Inst, Role, Roles};
 use crate::nest::Nest;
 use crate::place::Life;
 use crate::sink::{Loads, sink, words};
-use crate::unit::{Multiply, Place, Role, Roles, Unit};
+use crate::unit::{Multiply, Unit};
+use crate::value::{LTy, LVal, Place, Vals};
 use crate::visit::{blocks, computed};
-use crate::{Block, Inst, LTy, LVal, Param, Vals};
 use tilelift_ir::Scalar;
 
 /// Registers of a lane beside the values that are counted: what one chain of computations takes.

@@ -2,11 +2,12 @@
 //!
 //! A remote address has the block's rank plus one above bit 24, the place in its shared memory below: no access to the own memory takes it.
 
-use super::super::unit::{Place, Unit};
-use super::error::{LaneFault, Space};
-use super::exec::{Machine, Trap};
+use super::super::unit::Unit;
+use super::error::LaneFault;
+use super::machine::{Machine, Trap};
 use super::ops::extend;
-use super::units::Flight;
+use super::unit_state::Flight;
+use crate::value::{Place, Space};
 use cranelift_entity::EntityRef;
 
 /// The lowest bit of the rank in a remote address.
@@ -105,7 +106,7 @@ impl Machine<'_> {
         }
     }
 
-    fn bytes_of(&self, srcs: &[super::super::LVal], thread: usize) -> Vec<u8> {
+    fn bytes_of(&self, srcs: &[crate::value::LVal], thread: usize) -> Vec<u8> {
         srcs.iter().flat_map(|&v| self.reg(v)[thread].to_le_bytes()[..self.ty(v).bytes() as usize].to_vec()).collect()
     }
 }

@@ -1,7 +1,8 @@
 //! Errors of the lane interpreter.
 
-use super::super::LaneVerifyError;
 use crate::abi::AbiError;
+use crate::value::Space;
+use crate::verify::LaneVerifyError;
 use std::fmt;
 
 /// Why a lane program ended without an answer.
@@ -55,24 +56,6 @@ pub enum LaneError {
         /// The thread of the program instance.
         thread: usize,
     },
-}
-
-/// Global or shared memory.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Space {
-    /// Global memory; addresses carry the buffer number plus one above bit 40.
-    Global,
-    /// Shared memory.
-    Shared,
-}
-
-impl fmt::Display for Space {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Space::Global => "global",
-            Space::Shared => "shared",
-        })
-    }
 }
 
 /// What can go wrong at an instruction.

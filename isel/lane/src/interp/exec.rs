@@ -1,161 +1,25 @@
 //! One program instance: instructions over columns. [`super::task`] has control flow, [`super::units`] what units do.
 
-use super::super::print::inst_text;
-use super::super::{Atomic, AtomicKind, BinOp, Effect, Inst, LTy, LVal, Program, ShuffleFrom, Special, Vals};
-use super::error::{LaneError, LaneFault, Space};
-use super::global::Global;
+use super::error::{LaneError, LaneFault};
 use super::matrix::Table;
-use super::ops::{self, extend};
-use super::shared::{Shared, Who};
-use super::units::UnitState;
-use super::{LaneStats, Tables};
+use super::ops;
+use super::ops::extend;
+use super::shared::Who;
 use crate::abi::ParamValue;
-use crate::machine::{MatrixId, Target};
+use crate::inst::{Atomic, AtomicKind, Inst};
+use crate::interp::machine::{Machine, Trap};
+use crate::machine::MatrixId;
+use crate::op::BinOp;
+use crate::table::Effect;
+use crate::value::{LTy, LVal, ShuffleFrom, Space, Special, Vals};
 use cranelift_entity::EntityRef;
 use smallvec::SmallVec;
-use std::cell::Cell;
-use std::ops::Range;
 use tilelift_ir::GridAxis;
-
-/// A fault and the thread that met it, from the first of the role.
-pub(super) type Trap = (LaneFault, usize);
 
 /// Bytes of the widest access.
 const WIDEST: usize = 16;
 
-/// What a block of a cluster has for itself.
-struct Parked {
-    at: [u32; 3],
-    regs: Vec<Vec<u64>>,
-    shared: Shared,
-    units: UnitState,
-}
-
-pub(crate) struct Machine<'a> {
-    pub(super) code: &'a Program,
-    pub(super) target: &'a Target,
-    tables: Tables,
-    pub(super) params: &'a [ParamValue],
-    grid: [u32; 3],
-    pub(super) at: [u32; 3],
-    /// Number of the instance and of all instances, where an instance runs several grid positions.
-    pub(super) worker: [u32; 2],
-    threads: usize,
-    pub(super) lanes: usize,
-    /// Threads that run now: all, or those of a role.
-    pub(super) live: Range<usize>,
-    /// The first warp of the role.
-    pub(super) first_warp: usize,
-    /// A column per value: the value of every thread. Empty before the first definition.
-    pub(super) regs: Vec<Vec<u64>>,
-    pub(super) shared: Shared,
-    pub(super) global: Global<'a>,
-    pub(super) units: UnitState,
-    /// The block of the cluster that runs now, and the state of the others; its own place there is empty.
-    pub(super) rank: usize,
-    parked: Vec<Parked>,
-    /// An unready value was read.
-    pub(super) unready: Cell<bool>,
-    fuel: u64,
-    limit: u64,
-    /// Most rounds of a `while`.
-    pub(super) steps: u64,
-    pub(super) stats: LaneStats,
-}
-
 impl<'a> Machine<'a> {
-    pub(crate) fn new(
-        code: &'a Program,
-        target: &'a Target,
-        tables: Tables,
-        params: &'a [ParamValue],
-        grid: [u32; 3],
-        global: Global<'a>,
-        [fuel, steps]: [u64; 2],
-    ) -> Machine<'a> {
-        let blocks = code.cluster.max(1) as usize;
-        let (lanes, threads) = (code.lanes as usize, code.threads() as usize);
-        let shared = || Shared::new(code.shared_bytes as usize, lanes, threads * blocks);
-        let parked =
-            |_| Parked { at: [0; 3], regs: vec![Vec::new(); code.vals.len()], shared: shared(), units: UnitState::new(code.vals.len()) };
-        Machine {
-            code,
-            target,
-            tables,
-            params,
-            grid,
-            at: [0; 3],
-            worker: [0, 1],
-            threads: code.threads() as usize,
-            lanes: code.lanes as usize,
-            live: 0..code.threads() as usize,
-            first_warp: 0,
-            regs: vec![Vec::new(); code.vals.len()],
-            shared: shared(),
-            global,
-            units: UnitState::new(code.vals.len()),
-            rank: 0,
-            parked: (0..if blocks > 1 { blocks } else { 0 }).map(parked).collect(),
-            unready: Cell::new(false),
-            fuel,
-            limit: fuel,
-            steps,
-            stats: LaneStats::default(),
-        }
-    }
-
-    /// Writes memory back.
-    pub(crate) fn finish(self) -> LaneStats {
-        self.global.finish();
-        self.stats
-    }
-
-    /// Program instances that run together.
-    pub(super) fn blocks(&self) -> usize {
-        self.parked.len().max(1)
-    }
-
-    /// Goes on with another block of the cluster.
-    pub(super) fn switch(&mut self, rank: usize) {
-        if rank != self.rank {
-            self.swap(self.rank);
-            self.rank = rank;
-            self.swap(rank);
-        }
-    }
-
-    fn swap(&mut self, rank: usize) {
-        let p = &mut self.parked[rank];
-        std::mem::swap(&mut self.at, &mut p.at);
-        std::mem::swap(&mut self.regs, &mut p.regs);
-        std::mem::swap(&mut self.shared, &mut p.shared);
-        std::mem::swap(&mut self.units, &mut p.units);
-    }
-
-    /// Does something in the memory of a block of the cluster.
-    pub(super) fn in_block<R>(&mut self, rank: usize, f: impl FnOnce(&mut Self) -> R) -> R {
-        let own = self.rank;
-        self.switch(rank);
-        let result = f(self);
-        self.switch(own);
-        result
-    }
-
-    /// Runs one program instance, or the cluster of those that begin there.
-    pub(crate) fn program(&mut self, at: [u32; 3], worker: [u32; 2]) -> Result<(), LaneError> {
-        self.worker = worker;
-        (self.live, self.first_warp) = (0..self.threads, 0);
-        for rank in 0..self.blocks() {
-            self.switch(rank);
-            self.at = [at[0] + rank as u32, at[1], at[2]];
-            self.shared.reset();
-            self.units.reset();
-            self.stats.programs += 1;
-        }
-        self.switch(0);
-        self.whole()
-    }
-
     /// Runs an instruction that is no control.
     pub(super) fn plain(&mut self, inst: &'a Inst) -> Result<(), LaneError> {
         match inst {
@@ -164,70 +28,6 @@ impl<'a> Machine<'a> {
             _ => self.simple(inst).map_err(|t| self.locate(inst, t))?,
         }
         if self.unready.replace(false) { Err(self.locate(inst, (LaneFault::NotReady, 0))) } else { Ok(()) }
-    }
-
-    pub(super) fn locate(&self, inst: &Inst, (fault, thread): Trap) -> LaneError {
-        LaneError::Fault { fault, inst: inst_text(self.code, inst), program: self.at, thread: self.live.start + thread }
-    }
-
-    pub(super) fn spend(&mut self) -> Result<(), Trap> {
-        let cost = self.live.len() as u64;
-        self.fuel = self.fuel.checked_sub(cost).ok_or((LaneFault::Fuel { limit: self.limit }, 0))?;
-        self.stats.instructions += cost;
-        Ok(())
-    }
-
-    pub(super) fn ty(&self, v: LVal) -> LTy {
-        self.code.vals[v]
-    }
-
-    /// The threads that run, by their number in the role.
-    pub(super) fn count(&self) -> usize {
-        self.live.len()
-    }
-
-    /// What the running threads hold.
-    pub(super) fn reg(&self, v: LVal) -> &[u64] {
-        if !self.units.ready(v) {
-            self.unready.set(true);
-        }
-        self.regs[v.index()].get(self.live.clone()).unwrap_or(&[])
-    }
-
-    /// Takes a column out to be written, sized for the program.
-    pub(super) fn take(&mut self, v: LVal) -> Vec<u64> {
-        let mut column = std::mem::take(&mut self.regs[v.index()]);
-        column.resize(self.threads, 0);
-        column
-    }
-
-    /// Writes a column from others.
-    pub(super) fn define(&mut self, v: LVal, f: impl FnOnce(&Self, &mut [u64]) -> Result<(), LaneFault>) -> Result<(), Trap> {
-        let mut column = self.take(v);
-        let done = f(self, &mut column[self.live.clone()]);
-        self.regs[v.index()] = column;
-        self.units.make_ready(v);
-        done.map_err(|fault| (fault, 0))
-    }
-
-    /// The number of a thread of the role in the cluster.
-    pub(super) fn number(&self, thread: usize) -> usize {
-        self.rank * self.threads + self.live.start + thread
-    }
-
-    pub(super) fn who(&self, thread: usize) -> Who {
-        let thread = self.number(thread);
-        Who { thread, warp: thread / self.lanes }
-    }
-
-    /// The value of a column that must be the same in every thread.
-    pub(super) fn uniform(&self, v: LVal) -> Result<u64, Trap> {
-        let column = self.reg(v);
-        let first = column.first().copied().unwrap_or(0);
-        match column.iter().position(|&x| x != first) {
-            None => Ok(first),
-            Some(thread) => Err((LaneFault::Divergent { first, here: column[thread] }, thread)),
-        }
     }
 
     // Computation.
@@ -410,15 +210,6 @@ impl<'a> Machine<'a> {
     }
 
     // Memory and other lanes.
-
-    pub(super) fn active(&self, guard: Option<LVal>, thread: usize) -> bool {
-        guard.is_none_or(|g| self.reg(g)[thread] != 0)
-    }
-
-    /// Address of an access of a thread.
-    pub(super) fn addr(&self, base: LVal, offset: i32, thread: usize) -> i64 {
-        (self.reg(base)[thread] as i64).wrapping_add(i64::from(offset))
-    }
 
     /// Defines consecutive values of every thread from memory; a thread whose bytes `read` doesn't fetch gets `other`, or zeros.
     fn load(

@@ -1,6 +1,7 @@
 //! Global memory as the program sees it: buffer `i` lies at `(i + 1) << 40`, so that an address names its buffer.
 
-use super::error::{LaneFault, Space};
+use super::error::LaneFault;
+use crate::value::Space;
 use tilelift_interp::Memory;
 
 /// Address bits below the buffer number.

@@ -3,10 +3,10 @@
 //! The operands of a warp are gathered into small `f64` matrices, multiplied and summed exactly enough (`f64`), rounded once to the
 //! accumulator's type, and dealt back. Which lane and register holds which element is tabulated once per instruction.
 
-use super::super::LVal;
 use super::error::LaneError;
 use super::ops::f32_value;
 use crate::machine::MatrixInstr;
+use crate::value::LVal;
 use std::ops::Range;
 use tilelift_ir::layout::FragmentMap;
 use tilelift_ir::{Precision, Scalar, num};

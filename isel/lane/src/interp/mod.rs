@@ -13,23 +13,26 @@ mod cluster;
 mod error;
 mod exec;
 mod global;
+mod machine;
 mod matrix;
 mod ops;
 mod shared;
 mod task;
 #[cfg(test)]
 pub(crate) mod tests;
+mod unit_state;
 mod units;
 
-pub use error::{LaneError, LaneFault, Space};
+pub use error::{LaneError, LaneFault};
+pub use machine::LaneStats;
 /// An argument of a launch, as the tile interpreter takes it.
 pub use tilelift_interp::Arg as LaneArg;
 
-use super::{Program, verify};
+use super::program::Program;
+use super::verify::verify;
 use crate::abi::marshal;
 use crate::machine::Target;
 use global::Global;
-use matrix::Table;
 use tilelift_interp::Memory;
 
 /// What to run, and how far.
@@ -51,31 +54,6 @@ impl Default for LaneOptions {
     fn default() -> LaneOptions {
         LaneOptions { fuel: 1 << 38, steps: 1 << 22, programs: None, workers: 3 }
     }
-}
-
-/// What a run did.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct LaneStats {
-    /// Program instances that ran.
-    pub programs: u64,
-    /// Instructions, counted once per thread.
-    pub instructions: u64,
-    /// Bytes read from global memory, asynchronous copies included.
-    pub global_read: u64,
-    /// Bytes written to global memory.
-    pub global_written: u64,
-    /// Bytes read from shared memory.
-    pub shared_read: u64,
-    /// Bytes written to shared memory, asynchronous copies included.
-    pub shared_written: u64,
-    /// Bytes copied asynchronously.
-    pub copied: u64,
-    /// Shuffles, counted once per warp.
-    pub shuffles: u64,
-    /// Matrix instructions, counted once per warp.
-    pub matrices: u64,
-    /// Barriers, counted once per program instance.
-    pub barriers: u64,
 }
 
 /// Runs a program on a grid of program instances.
@@ -111,14 +89,19 @@ pub fn interpret(
     }
     let params = marshal(&program.params, grid, args, global::address)?;
     let tables = target.matrix.iter().map(|_| None).collect();
-    let mut machine = exec::Machine::new(program, target, tables, &params, grid, Global::new(memory), [options.fuel, options.steps]);
+    let mut machine = machine::Machine::new(program, target, tables, &params, grid, Global::new(memory), [options.fuel, options.steps]);
     let persistent = program.persistent().then_some(options.workers.max(1));
     let done = run_all(&mut machine, grid, options.programs.as_deref(), persistent);
     let stats = machine.finish();
     done.map(|()| stats)
 }
 
-fn run_all(machine: &mut exec::Machine<'_>, grid: [u32; 3], subset: Option<&[[u32; 3]]>, persistent: Option<u32>) -> Result<(), LaneError> {
+fn run_all(
+    machine: &mut machine::Machine<'_>,
+    grid: [u32; 3],
+    subset: Option<&[[u32; 3]]>,
+    persistent: Option<u32>,
+) -> Result<(), LaneError> {
     // The launch parameters have been filled, so positions fit 32 bits where instances run several.
     let linear = |[x, y, z]: [u32; 3]| x.wrapping_add(grid[0].wrapping_mul(y.wrapping_add(grid[1].wrapping_mul(z))));
     let all = grid[0].wrapping_mul(grid[1]).wrapping_mul(grid[2]);
@@ -147,6 +130,3 @@ fn run_all(machine: &mut exec::Machine<'_>, grid: [u32; 3], subset: Option<&[[u3
     }
     Ok(())
 }
-
-/// Tables of the target's matrix instructions, each made at its first use.
-type Tables = Vec<Option<Table>>;

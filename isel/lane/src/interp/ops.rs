@@ -3,8 +3,9 @@
 //! A column holds integers sign-extended to 64 bits, `i1` as 0 or 1, floats and words in the low bits. Floats are computed in `f64`
 //! and rounded once, as in the tile interpreter (see [`tilelift_ir::num`] for why that is exact).
 
-use super::super::{BinOp, LTy, UnOp};
 use super::error::LaneFault;
+use crate::op::{BinOp, UnOp};
+use crate::value::LTy;
 use tilelift_ir::{AtomicOp, CmpOp, Scalar, num};
 
 const NOT_NUMBER: LaneFault = LaneFault::Malformed("arithmetic on a word");

@@ -9,7 +9,8 @@
 //! Lanes of a warp run in lockstep, so they race only by writing different values in one instruction. The data of an asynchronous copy
 //! is seen by its own thread from the wait on and by all others, even of its warp, after a barrier.
 
-use super::error::{LaneFault, Space};
+use super::error::LaneFault;
+use crate::value::Space;
 use std::collections::VecDeque;
 use std::ops::Range;
 

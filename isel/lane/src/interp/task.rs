@@ -4,10 +4,11 @@
 //! a task per block of the cluster ── Roles ─► a task per role, in turn: each runs until it waits or ends; all waiting is a deadlock
 //! ```
 
-use super::super::unit::{Roles, Unit};
-use super::super::{Block, Carried, For, If, Inst, LVal, While};
+use super::super::unit::Unit;
 use super::error::{LaneError, LaneFault};
-use super::exec::Machine;
+use super::machine::Machine;
+use crate::inst::{Block, For, If, Inst, Roles, While};
+use crate::value::{Carried, LVal};
 use cranelift_entity::EntityRef;
 use smallvec::SmallVec;
 use std::ops::Range;
@@ -53,6 +54,21 @@ enum Stop<'a> {
 }
 
 impl<'a> Machine<'a> {
+    /// Runs one program instance, or the cluster of those that begin there.
+    pub(crate) fn program(&mut self, at: [u32; 3], worker: [u32; 2]) -> Result<(), LaneError> {
+        self.worker = worker;
+        (self.live, self.first_warp) = (0..self.threads, 0);
+        for rank in 0..self.blocks() {
+            self.switch(rank);
+            self.at = [at[0] + rank as u32, at[1], at[2]];
+            self.shared.reset();
+            self.units.reset();
+            self.stats.programs += 1;
+        }
+        self.switch(0);
+        self.whole()
+    }
+
     /// Runs the whole program, of all blocks of the cluster: its tasks take turns.
     pub(super) fn whole(&mut self) -> Result<(), LaneError> {
         let code = self.code;

@@ -11,7 +11,8 @@ pub use costs::Costs;
 pub use rates::Machine;
 pub use units::{BulkTensor, GroupMatrix, GroupMatrixId, RegisterPool, Units};
 
-use crate::{LTy, UnOp};
+use crate::op::UnOp;
+use crate::value::LTy;
 use cranelift_entity::entity_impl;
 use tilelift_ir::layout::{BankModel, FragmentMap};
 use tilelift_ir::{Precision, Scalar};
@@ -65,16 +66,16 @@ pub struct Target {
     pub matrix: Vec<MatrixInstr>,
     /// Sizes in bytes of an asynchronous copy from global to shared memory; empty if there is none.
     pub copy_async: &'static [u32],
-    /// Formats whose codes the machine converts from and to `f32` ([`crate::UnOp::EncodeE4M3`] and its siblings).
+    /// Formats whose codes the machine converts from and to `f32` ([`crate::op::UnOp::EncodeE4M3`] and its siblings).
     pub code_casts: &'static [Scalar],
-    /// The optional operations ([`crate::UnOp::is_optional`]) that the machine has, with the types for which it does. What is missing is
+    /// The optional operations ([`crate::op::UnOp::is_optional`]) that the machine has, with the types for which it does. What is missing is
     /// made of other operations.
     pub functions: &'static [(UnOp, Scalar)],
-    /// The float types of which the machine has quotients ([`crate::BinOp::Div`], and [`crate::Inst::Divide`] of `f32`), rounded to nearest.
+    /// The float types of which the machine has quotients ([`crate::op::BinOp::Div`], and [`crate::inst::Inst::Divide`] of `f32`), rounded to nearest.
     pub quotients: &'static [Scalar],
-    /// True if [`crate::Inst::LoadMatrix`] exists.
+    /// True if [`crate::inst::Inst::LoadMatrix`] exists.
     pub load_matrix: bool,
-    /// True if a launch may begin while the one in front of it ends ([`crate::Unit::AwaitPrevious`]).
+    /// True if a launch may begin while the one in front of it ends ([`crate::unit::Unit::AwaitPrevious`]).
     pub early_launch: bool,
     /// What the machine's work costs.
     pub costs: Costs,

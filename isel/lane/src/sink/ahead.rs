@@ -2,8 +2,9 @@
 
 use super::{Inside, Loads, Order, PARAM, inside};
 use crate::hash::{Map, Set};
+use crate::inst::Inst;
+use crate::value::LVal;
 use crate::visit::results;
-use crate::{Inst, LVal};
 use std::collections::VecDeque;
 
 /// Loads that are started ahead of the instructions that need them.

@@ -1,10 +1,13 @@
 //! A program that has one of every instruction: what adds one to the table adds it here, and tests of the text, of the verifier and of
 //! backends see it.
 
-use super::Asm;
-use crate::{
-    Atomic, AtomicKind, BinOp, Carried, For, If, Inst, LTy, MatrixId, Param, ParamSource, ShuffleFrom, Space, Special, UnOp, Vals, While,
-};
+use super::asm::Asm;
+use crate::frame::{Param, ParamSource};
+use crate::inst::{Atomic, AtomicKind, For, If, Inst, While};
+use crate::machine::MatrixId;
+use crate::op::{BinOp, UnOp};
+use crate::value::Carried;
+use crate::value::{LTy, ShuffleFrom, Space, Special, Vals};
 use cranelift_entity::EntityRef;
 use tilelift_ir::{AtomicOp, CmpOp, GridAxis, MemoryOrder, Scalar, Scope};
 

@@ -1,8 +1,10 @@
 //! What a lane program gets wrong.
 
-use super::super::{AllocId, LTy, LVal, UnOp};
-use crate::RegisterError;
+use crate::frame::AllocId;
 use crate::machine::MatrixId;
+use crate::op::UnOp;
+use crate::registers::RegisterError;
+use crate::value::{LTy, LVal};
 use std::fmt;
 
 /// A broken invariant of a lane program, with the instruction that breaks it.

@@ -1,12 +1,17 @@
 //! Every invariant, broken one at a time.
 
-use super::*;
+use crate::frame::{Param, ParamSource};
+use crate::inst::{Atomic, AtomicKind, For, If, Inst, While};
 use crate::interp::tests::{Asm, no_alloc, target};
 use crate::machine::MatrixId;
+use crate::op::{BinOp, UnOp};
+use crate::program::Program;
 use crate::testing::everything;
-use crate::{Atomic, AtomicKind, BinOp, Space, UnOp};
-use crate::{Carried, For, If, Param, Special, Vals, While};
-use tilelift_ir::{AtomicOp, CmpOp, MemoryOrder, Scope};
+use crate::value::{Carried, LTy, LVal, ShuffleFrom, Space, Special, Vals};
+use crate::verify::checks::fragment_values;
+use crate::verify::{LaneProblem, verify};
+use cranelift_entity::EntityRef;
+use tilelift_ir::{AtomicOp, CmpOp, MemoryOrder, Scalar, Scope};
 
 const F16: LTy = LTy::Num(Scalar::F16);
 
@@ -53,7 +58,7 @@ fn the_frame() {
     assert_eq!(change(|p| p.warps = 0), LaneProblem::Warps { got: 0, most: 32 });
     assert_eq!(change(|p| p.warps = 33), LaneProblem::Warps { got: 33, most: 32 });
     assert_eq!(change(|p| p.shared_bytes = 1 << 17), LaneProblem::SharedSize { got: 1 << 17, most: 1 << 16 });
-    let first = crate::AllocId::new(0);
+    let first = crate::frame::AllocId::new(0);
     assert_eq!(change(|p| p.shared_bytes = 63), LaneProblem::AllocOutside(first));
     assert_eq!(change(|p| p.allocs.values_mut().for_each(|a| a.offset = 8)), LaneProblem::AllocAlign(first));
     assert_eq!(change(|p| p.allocs.values_mut().for_each(|a| a.align = 12)), LaneProblem::AllocAlign(first));

@@ -1,10 +1,16 @@
 //! Rules of roles and units.
 
-use super::super::unit::{GroupOperand, Multiply, OperandA, Reduction, Roles, Unit};
-use super::{Check, LVal, LaneProblem, LaneVerifyError, ParamSource, Program, Typing, Verifier, fragment_values};
-use crate::Registers;
+use super::super::unit::{GroupOperand, Multiply, OperandA, Unit};
+use super::checks::{Check, Typing, Verifier, fragment_values};
+use super::error::{LaneProblem, LaneVerifyError};
+use crate::frame::ParamSource;
+use crate::inst::{Inst, Roles};
 use crate::machine::{Target, Units};
-use crate::{Inst, print::inst_text};
+use crate::op::Reduction;
+use crate::print::inst_text;
+use crate::program::Program;
+use crate::registers::Registers;
+use crate::value::LVal;
 use cranelift_entity::EntityRef;
 use tilelift_ir::Scalar;
 

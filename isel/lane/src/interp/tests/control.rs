@@ -2,7 +2,8 @@
 
 use super::*;
 use crate::abi::AbiError;
-use crate::{Carried, For, If, While};
+use crate::inst::{For, If, While};
+use crate::value::Carried;
 use tilelift_interp::ScalarArg;
 use tilelift_ir::CmpOp;
 

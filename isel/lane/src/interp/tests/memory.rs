@@ -1,7 +1,8 @@
 //! Global and shared memory, races, asynchronous copies, exchanges between lanes.
 
 use super::*;
-use crate::{Atomic, AtomicKind, ShuffleFrom, Space};
+use crate::inst::{Atomic, AtomicKind};
+use crate::value::{ShuffleFrom, Space};
 use tilelift_ir::{AtomicOp, MemoryOrder, Scope};
 
 const U8: LTy = LTy::Num(Scalar::I8);

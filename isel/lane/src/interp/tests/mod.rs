@@ -9,7 +9,11 @@ mod text;
 pub(crate) use crate::testing::{Asm, Random, args, everything, memory, target};
 
 use super::*;
-use crate::{AllocId, BinOp, Inst, LTy, LVal, MatrixInstr, Param, ParamSource, Special, Vals};
+use crate::frame::{AllocId, Param, ParamSource};
+use crate::inst::Inst;
+use crate::machine::MatrixInstr;
+use crate::op::BinOp;
+use crate::value::{LTy, LVal, Special, Vals};
 use cranelift_entity::EntityRef;
 use tilelift_interp::{Arg, Buffer, ViewArg};
 use tilelift_ir::layout::FragmentMap;

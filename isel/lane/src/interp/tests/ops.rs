@@ -1,7 +1,7 @@
 //! Every computing instruction on every type it takes, against Rust's own arithmetic.
 
 use super::*;
-use crate::UnOp;
+use crate::op::UnOp;
 use tilelift_ir::{CmpOp, num};
 
 /// Runs an instruction on columns of operands (bits) and returns the bits of its results, one list per result.

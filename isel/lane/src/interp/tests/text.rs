@@ -1,16 +1,16 @@
 //! The printed form, on a program that has one of every instruction.
 
 use super::*;
-use crate::Opcode;
+use crate::inst::Opcode;
 use crate::testing::EVERYTHING;
 
 /// Units and roles are for certain machines; their texts are tested where those are.
 #[test]
 fn every_instruction_of_the_table_is_in_that_program() {
-    fn codes(block: &crate::Block, out: &mut Vec<Opcode>) {
+    fn codes(block: &crate::inst::Block, out: &mut Vec<Opcode>) {
         for inst in block {
             out.push(inst.code());
-            assert_eq!(inst.control().is_some(), inst.effect() == crate::Effect::Control, "{}", inst.code().name());
+            assert_eq!(inst.control().is_some(), inst.effect() == crate::table::Effect::Control, "{}", inst.code().name());
             crate::visit::blocks(inst).into_iter().for_each(|b| codes(b, out));
         }
     }
