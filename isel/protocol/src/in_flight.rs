@@ -15,8 +15,8 @@
 
 mod registers;
 
+use super::error::{ProtocolError, Spot};
 use super::trip_classes::matters;
-use super::{ProtocolError, Spot};
 use registers::{Flight, Registers};
 use tilelift_lane::visit::{blocks, computed, reads, results};
 use tilelift_lane::{Block, Carried, For, Inst, LVal, Multiply, OperandA, Program, Unit};

@@ -1,21 +1,26 @@
 //! Runs the roles of all blocks on what is known, and follows every answer to what is open.
 
-mod agents;
-mod code;
+pub(super) mod agents;
+mod cases;
+pub(super) mod code;
 mod ends;
 mod turns;
 
 use super::env::{Env, Homes};
-use super::explicit::{Effort, Explicit, Found, Places, Rotation, Shared, Turned, find, known_of, look, split};
+use super::error::{ProtocolError, Spot};
+use super::eval::{eval, remainder};
 use super::find::{comparisons, fixed, indices, relevant};
 use super::site::Site;
+use super::state::count::{Effort, Explicit, look};
+use super::state::facts::known_of;
+use super::state::found::Found;
+use super::state::knowledge::Places;
+use super::state::rotation::{Rotation, Turned};
+use super::state::shared::Shared;
 use super::trip_classes::TripClasses;
-use super::value::{Abs, Lists, eval, remainder};
-use super::{Groups, ProtocolError, Spot};
-pub(super) use agents::{Agent, ROLE};
-use agents::{agent, agents};
-pub(super) use code::{Access, AccessKind, Accesses};
-use code::{Code, What};
+use super::value::{Abs, Lists};
+use agents::{Agent, Groups, ROLE, agent, agents};
+use code::{Code, Needs, What};
 use cranelift_entity::EntityRef;
 use rustc_hash::FxHasher;
 use smallvec::SmallVec;
@@ -256,11 +261,13 @@ impl<'a> Checker<'a> {
         checker.homes = Rc::new(Homes::new(program, &fixed, &|v| checker.computed[v.index()]));
         // Each body once: the agents of all blocks run the same.
         let mut code = Code::default();
-        let front = code.add(&checker, &program.body);
-        let bodies: Vec<usize> = roles.iter().map(|r| code.add(&checker, &r.body)).collect();
+        let Checker { explicit, computed, homes, .. } = &checker;
+        let needs = Needs { program, explicit, computed, homes };
+        let front = code.add(&needs, &program.body);
+        let bodies: Vec<usize> = roles.iter().map(|r| code.add(&needs, &r.body)).collect();
         checker.agents.iter_mut().for_each(|a| a.code = if a.whole { front } else { bodies[a.role] });
         (checker.code, checker.front) = (code, front);
-        checker.rotation = if turns { find(&checker) } else { None };
+        checker.rotation = if turns { checker.find_rotation() } else { None };
         checker
     }
 
@@ -432,7 +439,7 @@ impl<'a> Checker<'a> {
         for (t, _) in state.tasks.iter_mut().zip(&self.agents).filter(|(_, a)| a.whole) {
             t.life = Life::Awake;
         }
-        split(state, &self.explicit)
+        state.split(&self.explicit)
     }
 
     fn state(&self) -> State<'a> {

@@ -1,76 +1,21 @@
 //! What units, and lanes that touch local memory, do to the state.
 
-use super::super::ProtocolError;
-use super::super::run::{AccessKind, State, place};
 use super::super::site::Site;
 use super::super::value::Abs;
-use super::Checker;
-use super::accesses::Reaches;
-use super::mbarriers::{RANK, block_of};
-use super::regions::{Clash, PRODUCTS, STORES};
+use crate::error::ProtocolError;
+use crate::run::code::AccessKind;
+use crate::run::{Checker, State, place};
+use crate::state::found::{Lanes, Spans, Touched};
+use crate::state::keys::{ADDRESS, Part, RANK, WORD, block_of, joined};
+use crate::state::region::{Clash, PRODUCTS, STORES};
 use smallvec::SmallVec;
-use std::cell::{OnceCell, RefCell};
+use std::cell::OnceCell;
 use std::rc::Rc;
-use tilelift_lane::hash::Memo;
 use tilelift_lane::{Alloc, LVal, ParamSource, Place, Unit};
 
 /// What is said of a parity that is not followed, and what is.
 const PARITY: &str = "the parity is not understood: it has to be a constant, a number that counts (of which the lowest bit is taken), or a \
                       quotient, remainder or mask of one by constants; write `add n, 1`, not `xor n, 1`, for the other phase;";
-
-/// The bits of an address in a key.
-pub(super) const ADDRESS: i64 = (1 << RANK) - 1;
-
-/// Bytes of an mbarrier.
-pub(super) const WORD: i64 = 8;
-
-/// A region, and what of it: from where to where.
-pub(super) type Part = (usize, (i64, i64));
-
-/// What lanes touch in a block: from where regions reach, whether they are coarse, and what of them is touched.
-pub(in super::super) struct Spans {
-    /// Where each lane's begins, with what stands above addresses.
-    pub(super) keys: Vec<i64>,
-    /// What they all touch lies between.
-    reach: (i64, i64),
-    /// In order, each once.
-    regions: Vec<(i64, bool, (i64, i64))>,
-}
-
-/// The same of the blocks that are meant: the keys of places, and the regions.
-pub(in super::super) struct Touched {
-    pub(super) spans: Rc<Spans>,
-    blocks: SmallVec<[usize; 2]>,
-    pub(super) regions: Vec<Part>,
-    /// What asynchronous stores write: the parts of regions, and whether no two overlap.
-    parts: OnceCell<(Vec<Part>, bool)>,
-}
-
-/// What lanes do: their addresses, where a guard holds, from an offset on, so many bytes each.
-type Lanes = (Abs, Abs, i32, u32);
-
-/// What has been found out.
-#[derive(Default)]
-pub(in super::super) struct Found {
-    spans: Memo<Lanes, Option<Rc<Spans>>>,
-    /// Of a block; of remote ones [`u32::MAX`].
-    touched: Memo<(Lanes, u32), Option<Rc<Touched>>>,
-    /// Of accesses side by side, by their number.
-    pub(super) accesses: RefCell<Vec<Reaches>>,
-}
-
-/// Ranges of bytes, those that touch one another joined.
-pub(super) fn joined(mut list: Vec<(i64, i64)>) -> Vec<(i64, i64)> {
-    list.sort_unstable();
-    let mut out: Vec<(i64, i64)> = Vec::new();
-    for (from, to) in list {
-        match out.last_mut() {
-            Some(last) if from <= last.1 => last.1 = last.1.max(to),
-            _ => out.push((from, to)),
-        }
-    }
-    out
-}
 
 impl<'a> Checker<'a> {
     /// The parts of regions that a range touches: the region, and what of it.

@@ -3,9 +3,9 @@
 use super::super::env::Env;
 use super::super::site::Site;
 use super::super::value::Abs;
-use super::super::{ProtocolError, Spot};
 use super::code::What;
 use super::{Checker, Life, State, Task, place};
+use crate::error::{ProtocolError, Spot};
 use tilelift_lane::{For, Inst, Unit};
 
 impl<'a> Checker<'a> {

@@ -1,11 +1,11 @@
 //! Loops and choices: which way an agent goes.
 
-use super::super::ProtocolError;
 use super::super::env::Env;
 use super::super::site::Site;
 use super::super::value::Abs;
 use super::code::{Arms, Loop};
 use super::{Checker, End, Frame, State, Step, advance};
+use crate::error::ProtocolError;
 use smallvec::SmallVec;
 use tilelift_lane::{Carried, For, If, Inst, LVal};
 
