@@ -5,7 +5,7 @@ use cranelift_entity::EntityRef;
 use tilelift_ir::CmpOp;
 use tilelift_lane::hash::{Map, Set};
 use tilelift_lane::visit::{blocks, computed, reads};
-use tilelift_lane::{Block, Inst, LTy, LVal, OperandA, Program, Unit};
+use tilelift_lane::{Block, Inst, LTy, LVal, OperandA, Program, Unit, visit};
 
 /// The comparisons `lo < hi` of a block and the blocks inside it.
 pub(super) fn comparisons(block: &Block, less: &mut Map<LVal, (LVal, LVal)>) {
@@ -135,4 +135,17 @@ pub(super) fn indices(block: &Block, f: &mut dyn FnMut(LVal)) {
         }
         blocks(inst).into_iter().for_each(|b| indices(b, f));
     }
+}
+
+/// True if lanes copy in a block.
+pub(super) fn copies(block: &Block) -> bool {
+    block.iter().any(|i| match i {
+        Inst::CopyAsync { .. } | Inst::CommitCopies | Inst::WaitCopies { .. } => true,
+        other => visit::blocks(other).into_iter().any(copies),
+    })
+}
+
+/// True if an instruction of a block, at any depth, is one of these.
+pub(super) fn any(block: &Block, is: &dyn Fn(&Inst) -> bool) -> bool {
+    block.iter().any(|i| is(i) || blocks(i).into_iter().any(|b| any(b, is)))
 }

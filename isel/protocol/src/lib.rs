@@ -19,113 +19,31 @@
 #![deny(missing_docs)]
 
 mod env;
+mod error;
+mod eval;
 mod explicit;
 mod find;
 mod in_flight;
-mod problem;
 mod run;
 mod site;
+mod state;
 mod trip_classes;
 mod unwritten;
 mod value;
 
-pub use problem::{Doing, Many, Outside, Problem};
+pub use error::{ProtocolError, Spot};
 
-use std::fmt;
-use tilelift_ir::{Loc, Op};
-use tilelift_lane::Target;
+use crate::find::copies;
+use crate::run::agents::Groups;
+use crate::state::count::EFFORTS;
 use tilelift_lane::hash::Map;
-use tilelift_lane::inst_brief;
-use tilelift_lane::{Block, GroupMatrix, Inst, Program, RegisterError, Registers, Unit, Units, visit};
-
-/// Why a program is not proved, with the instructions that take part.
-#[derive(Clone, PartialEq, Debug)]
-pub struct ProtocolError {
-    /// What may happen.
-    pub problem: Problem,
-    /// Where it shows.
-    pub here: Box<Spot>,
-    /// The other place that takes part.
-    pub other: Option<Box<Spot>>,
-}
-
-/// A place that an error speaks of.
-#[derive(Clone, PartialEq, Debug)]
-pub enum Spot {
-    /// The program as a whole, or a part of it.
-    Program(String),
-    /// An instruction.
-    Inst {
-        /// The instruction.
-        inst: Box<Inst>,
-        /// Its text in short.
-        text: String,
-        /// The role that it stands in, and of which block.
-        role: String,
-    },
-    /// What an author wrote.
-    Written {
-        /// The op, if it is known.
-        op: Option<Op>,
-        /// Where it stands.
-        at: Loc,
-        /// The role that it stands in, and of which block.
-        role: String,
-    },
-}
-
-impl Spot {
-    fn program(what: &str) -> Box<Spot> {
-        Box::new(Spot::Program(what.to_owned()))
-    }
-
-    fn inst(program: &Program, inst: &Inst, role: impl Into<String>) -> Box<Spot> {
-        Box::new(Spot::Inst { inst: Box::new(inst.clone()), text: inst_brief(program, inst), role: role.into() })
-    }
-}
-
-/// A place for a reader: the line of the text, or of the builder call.
-fn place(at: Loc) -> String {
-    if at.is_text() { format!("line {}", at.line) } else { at.to_string() }
-}
-
-impl fmt::Display for Spot {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Spot::Program(what) => f.write_str(what),
-            Spot::Inst { text, role, .. } => write!(f, "`{text}` of {role}"),
-            Spot::Written { op: Some(op), at, role } => write!(f, "`{op}` of {role} ({})", place(*at)),
-            Spot::Written { op: None, at, role } => write!(f, "a step of {role} ({})", place(*at)),
-        }
-    }
-}
-
-impl fmt::Display for ProtocolError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} at {}", self.problem, self.here)?;
-        match &self.other {
-            Some(other) => write!(f, "; see {other}"),
-            None => Ok(()),
-        }
-    }
-}
-
-impl std::error::Error for ProtocolError {}
+use tilelift_lane::{Block, Inst, Program, RegisterError, Registers, Target, Unit, Units, visit};
 
 /// What a proof went through.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Proof {
     /// States at which a loop's end was open.
     pub states: usize,
-}
-
-/// Warpgroups that multiply together, as far as the target has them.
-#[derive(Clone, Copy)]
-struct Groups<'a> {
-    /// Warps of a group.
-    group_warps: u32,
-    /// Their matrix instructions.
-    matrix: &'a [GroupMatrix],
 }
 
 /// What there is to prove.
@@ -175,21 +93,15 @@ fn named(program: &Program) -> Result<(), ProtocolError> {
             match first.entry(id).or_insert_with(|| (warps, here.clone())) {
                 (others, _) if *others == warps => Ok(()),
                 (others, site) => {
-                    let problem = Problem::Warps { meet: [warps, *others] };
+                    let problem = format!(
+                        "a named barrier is one of {warps} warps here and of {others} elsewhere, but has to be of as many everywhere,"
+                    );
                     Err(ProtocolError { problem, here, other: Some(site.clone()) })
                 }
             }
         })?;
     }
     Ok(())
-}
-
-/// True if lanes copy in a block.
-fn copies(block: &Block) -> bool {
-    block.iter().any(|i| match i {
-        Inst::CopyAsync { .. } | Inst::CommitCopies | Inst::WaitCopies { .. } => true,
-        other => visit::blocks(other).into_iter().any(copies),
-    })
 }
 
 /// Refuses roles that ask for registers which the pool never has.
@@ -202,7 +114,7 @@ fn registers(program: &Program, target: &Target, units: &Units) -> Result<(), Pr
             RegisterError::Pool { .. } | RegisterError::Matrix { .. } => roles.iter().max_by_key(|r| r.registers).map(|r| r.name.as_str()),
         };
         let here = Spot::program(&name.map_or("the program".to_owned(), |r| format!("the start of {r}")));
-        ProtocolError { problem: Problem::Registers(e), here, other: None }
+        ProtocolError { problem: format!("{e},"), here, other: None }
     })
 }
 
@@ -240,7 +152,7 @@ fn prove_as(program: &Program, target: &Target, turns: bool) -> Result<Proof, Pr
     named(program)?;
     let streams = trip_classes::trip_classes(program);
     let mut first = None;
-    for effort in explicit::EFFORTS {
+    for effort in EFFORTS {
         match run::explore(program, units, &streams, (effort, meets == Meets::Nobody), turns) {
             Ok(states) => return Ok(Proof { states }),
             // Whole slots prove, and do not refuse.

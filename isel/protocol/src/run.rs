@@ -1,22 +1,26 @@
 //! Runs the roles of all blocks on what is known, and follows every answer to what is open.
 
-mod agents;
-mod code;
+pub(super) mod agents;
+mod cases;
+pub(super) mod code;
 mod ends;
 mod turns;
 
 use super::env::{Env, Homes};
-use super::explicit::{Effort, Explicit, Found, Places, Rotation, Shared, Turned, find, known_of, look, split};
+use super::error::{ProtocolError, Spot};
+use super::eval::{eval, remainder};
 use super::find::{comparisons, fixed, indices, relevant};
-use super::problem::{Many, Problem};
 use super::site::Site;
+use super::state::count::{Effort, Explicit, look};
+use super::state::facts::known_of;
+use super::state::found::Found;
+use super::state::knowledge::Places;
+use super::state::rotation::{Rotation, Turned};
+use super::state::shared::Shared;
 use super::trip_classes::TripClasses;
-use super::value::{Abs, Lists, eval, remainder};
-use super::{Groups, ProtocolError, Spot};
-pub(super) use agents::{Agent, ROLE};
-use agents::{agent, agents};
-pub(super) use code::{Access, AccessKind, Accesses};
-use code::{Code, What};
+use super::value::{Abs, Lists};
+use agents::{Agent, Groups, ROLE, agent, agents};
+use code::{Code, Needs, What};
 use cranelift_entity::EntityRef;
 use rustc_hash::FxHasher;
 use smallvec::SmallVec;
@@ -257,11 +261,13 @@ impl<'a> Checker<'a> {
         checker.homes = Rc::new(Homes::new(program, &fixed, &|v| checker.computed[v.index()]));
         // Each body once: the agents of all blocks run the same.
         let mut code = Code::default();
-        let front = code.add(&checker, &program.body);
-        let bodies: Vec<usize> = roles.iter().map(|r| code.add(&checker, &r.body)).collect();
+        let Checker { explicit, computed, homes, .. } = &checker;
+        let needs = Needs { program, explicit, computed, homes };
+        let front = code.add(&needs, &program.body);
+        let bodies: Vec<usize> = roles.iter().map(|r| code.add(&needs, &r.body)).collect();
         checker.agents.iter_mut().for_each(|a| a.code = if a.whole { front } else { bodies[a.role] });
         (checker.code, checker.front) = (code, front);
-        checker.rotation = if turns { find(&checker) } else { None };
+        checker.rotation = if turns { checker.find_rotation() } else { None };
         checker
     }
 
@@ -310,8 +316,9 @@ pub(super) fn explore(
     Ok(states)
 }
 
-fn too_complex<T>(what: Many) -> Result<T, ProtocolError> {
-    Err(ProtocolError { problem: Problem::TooComplex(what), here: Spot::program("the program"), other: None })
+fn too_complex<T>(what: &str) -> Result<T, ProtocolError> {
+    let problem = format!("there are {what} to follow: fewer slots, barriers, blocks and turns of loops between constants make fewer,");
+    Err(ProtocolError { problem, here: Spot::program("the program"), other: None })
 }
 
 impl<'a> Checker<'a> {
@@ -328,10 +335,10 @@ impl<'a> Checker<'a> {
                 continue;
             };
             if seen.count > most {
-                return too_complex(Many::States(most));
+                return too_complex(&format!("more than {most} states"));
             }
             if (open.len() + spare.len() + 2) * state.shared.bytes() + seen.held > MAX_BYTES {
-                return too_complex(Many::MiB(MAX_BYTES >> 20));
+                return too_complex(&format!("states of more than {} MiB", MAX_BYTES >> 20));
             }
             let mut again = match spare.pop() {
                 Some(mut old) => {
@@ -421,8 +428,8 @@ impl<'a> Checker<'a> {
         }
     }
 
-    pub(super) fn error<T>(&self, problem: Problem, here: Site, other: Option<Site>) -> Result<T, ProtocolError> {
-        Err(ProtocolError { problem, here: self.spot(here), other: other.map(|s| self.spot(s)) })
+    pub(super) fn error<T>(&self, problem: impl Into<String>, here: Site, other: Option<Site>) -> Result<T, ProtocolError> {
+        Err(ProtocolError { problem: problem.into(), here: self.spot(here), other: other.map(|s| self.spot(s)) })
     }
 
     /// The states to begin with.
@@ -432,7 +439,7 @@ impl<'a> Checker<'a> {
         for (t, _) in state.tasks.iter_mut().zip(&self.agents).filter(|(_, a)| a.whole) {
             t.life = Life::Awake;
         }
-        split(state, &self.explicit)
+        state.split(&self.explicit)
     }
 
     fn state(&self) -> State<'a> {
@@ -475,7 +482,7 @@ impl<'a> Checker<'a> {
     /// All warps of a block go their own ways.
     fn fork(&self, s: &mut State<'a>, t: usize, here: Site) -> Result<(), ProtocolError> {
         if s.tasks[t].met.is_some() {
-            return self.error(Problem::ClusterApart, here, None);
+            return self.error("warps go their own ways between an arrival at the cluster's barrier and its wait,", here, None);
         }
         self.words_are_seen(s, t, here)?;
         let mut env = s.tasks[t].env.clone();
@@ -589,7 +596,7 @@ impl<'a> Checker<'a> {
         let Some(frame) = s.tasks[t].frames.last() else {
             s.tasks[t].life = Life::Done;
             if s.tasks[t].met.is_some() {
-                return self.error(Problem::ClusterEnd, Site(t, std::ptr::null()), None);
+                return self.error("lanes end between an arrival at the cluster's barrier and its wait", Site(t, std::ptr::null()), None);
             }
             self.cluster_turn(s);
             return Ok(Step::Ran);
@@ -617,10 +624,10 @@ impl<'a> Checker<'a> {
                 return Ok(Step::Ran);
             }
             What::Endless(_, true) => {
-                return self.error(Problem::EndlessCopies, here, None);
+                return self.error("lanes copy in a loop without a count, which the proof does not follow", here, None);
             }
             What::Endless(..) => {
-                return self.error(Problem::EndlessBarriers, here, None);
+                return self.error("mbarriers are used in a loop without a count, which the proof does not follow", here, None);
             }
             What::Copies(pending) => self.copies(s, t, pending),
             What::Roles => {

@@ -8,15 +8,14 @@
 //! region is touched once, with all that is touched of it. What that is is found out once for each list of addresses. Where it is refused, the
 //! accesses are followed one after the other, which names the guilty one, or finds that each is in order.
 
-use super::super::ProtocolError;
-use super::super::problem::Problem;
-use super::super::run::{Access, AccessKind, Accesses, State};
 use super::super::site::Site;
 use super::super::value::Abs;
-use super::Checker;
-use super::mbarriers::RANK;
-use super::regions::{Clash, PRODUCTS};
-use super::units::{ADDRESS, Part, joined};
+use crate::error::ProtocolError;
+use crate::run::code::{Access, AccessKind, Accesses};
+use crate::run::{Checker, State};
+use crate::state::found::{At, Reach, Reaches, Touch};
+use crate::state::keys::{ADDRESS, Part, RANK, joined};
+use crate::state::region::{Clash, PRODUCTS};
 use cranelift_entity::EntityRef;
 use rustc_hash::FxHasher;
 use smallvec::SmallVec;
@@ -25,30 +24,6 @@ use std::hash::{Hash, Hasher};
 use std::rc::Rc;
 use tilelift_lane::hash::Map;
 use tilelift_lane::{GroupOperand, LVal, Multiply, OperandA};
-
-/// Addresses and guards.
-type At = SmallVec<[Abs; 16]>;
-
-/// What accesses side by side touch, by a hash of addresses and guards.
-pub(super) type Reaches = Map<u64, SmallVec<[Reach; 1]>>;
-
-/// The same where these are known.
-pub(super) struct Reach {
-    at: At,
-    /// In each block that has come so far.
-    blocks: SmallVec<[(usize, Rc<[Touch]>); 1]>,
-}
-
-/// A region that is touched.
-#[derive(Clone)]
-struct Touch {
-    /// An address that leads to it.
-    addr: LVal,
-    /// All that is touched of it.
-    part: Part,
-    /// The first and the last access that does.
-    ends: (usize, usize),
-}
 
 /// The operands of a product that are in shared memory.
 fn operands(m: &Multiply) -> impl Iterator<Item = &GroupOperand> {
@@ -180,7 +155,7 @@ impl<'a> Checker<'a> {
         let Some(found) = self.touched(s, t, (&o.at, None, 1), false) else {
             return match self.explicit.alone {
                 true => Ok(self.anywhere(t, o.at.addr).regions.clone()),
-                false => self.error(Problem::Address, here, None),
+                false => self.error("the address of local memory is not understood", here, None),
             };
         };
         let block = self.agents[t].block;

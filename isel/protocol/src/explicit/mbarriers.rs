@@ -1,165 +1,13 @@
 //! Mbarriers, the barriers of warps and of the cluster, and what passing them teaches.
 
-use super::super::ProtocolError;
-use super::super::problem::Problem;
 use super::super::run::{Life, State};
 use super::super::site::Site;
-use super::Checker;
-use super::facts::Facts;
-use super::regions::Region;
-use super::rotation::Turned;
+use crate::error::ProtocolError;
+use crate::run::Checker;
+use crate::state::keys::{Agents, RANK, add_agent, block_of};
+use crate::state::rotation::Turned;
+use crate::state::shared::{Bar, Before, Meeting, Shared, bar_key};
 use smallvec::SmallVec;
-
-/// The lowest bit of a block's rank in the key of a place: what lies below is its address.
-pub(super) const RANK: u32 = 24;
-
-/// The block of a place.
-pub(super) fn block_of(key: i64) -> usize {
-    (key >> RANK) as usize
-}
-
-/// Agents, in order.
-pub(super) type Agents = SmallVec<[u32; 4]>;
-
-/// Adds an agent; false if it is there.
-pub(super) fn add_agent(list: &mut Agents, t: usize) -> bool {
-    match list.binary_search(&(t as u32)) {
-        Ok(_) => false,
-        Err(at) => {
-            list.insert(at, t as u32);
-            true
-        }
-    }
-}
-
-/// An mbarrier.
-pub(in super::super) struct Bar {
-    /// Its key.
-    at: i64,
-    count: u32,
-    pub pending: u32,
-    pub bytes: i64,
-    odd: bool,
-    /// Who has passed a wait for the phase before.
-    passed: Agents,
-    /// Bytes have come in the phase in flight, or in one that nobody of the block has waited for.
-    counted: bool,
-    owed: bool,
-    pub last: Option<Site>,
-}
-
-impl Clone for Bar {
-    fn clone(&self) -> Bar {
-        Bar { passed: SmallVec::from_slice(&self.passed), ..*self }
-    }
-}
-
-/// A barrier at which warps, or blocks, meet in rounds.
-#[derive(Clone, Default)]
-struct Meeting {
-    /// Warps that have come in the round; whether there was one before.
-    warps: u32,
-    again: bool,
-    came: Agents,
-    odd: bool,
-}
-
-impl Meeting {
-    /// A round ends: what was gathered is taught.
-    fn turn(&mut self, facts: &mut Facts, row: usize) {
-        (self.warps, self.odd, self.again) = (0, !self.odd, true);
-        self.came.clear();
-        facts.copy(row + 1, row, None);
-        facts.reset(row);
-    }
-
-    fn key(&self, out: &mut Vec<u64>) {
-        out.push(u64::from(self.warps) << 32 | u64::from(self.again) << 1 | u64::from(self.odd));
-        list_key(&self.came, out);
-    }
-}
-
-/// A list of agents in a key.
-pub(super) fn list_key(list: &Agents, out: &mut Vec<u64>) {
-    out.push(list.len() as u64);
-    out.extend(list.iter().map(|&t| u64::from(t)));
-}
-
-/// An mbarrier in a key; its phases may be odd instead of even.
-fn bar_key(b: Option<&Bar>, flips: bool, out: &mut Vec<u64>) {
-    let Some(b) = b else {
-        out.push(u64::MAX);
-        return;
-    };
-    let flags = u64::from(b.odd != flips) | u64::from(b.counted) << 1 | u64::from(b.owed) << 2;
-    out.extend([u64::from(b.count) << 32 | u64::from(b.pending), b.bytes as u64, flags]);
-    list_key(&b.passed, out);
-}
-
-/// What agents share.
-#[derive(Default)]
-pub(in super::super) struct Shared {
-    /// What agents know, and what barriers teach: [`Places`](super::Places) tells the rows.
-    pub(super) facts: Facts,
-    /// How often each agent has told others what it knows; no part of the state.
-    pub(super) told: Vec<u32>,
-    /// By number.
-    pub bars: Vec<Option<Bar>>,
-    pub(super) regions: Vec<Region>,
-    named: Vec<Meeting>,
-    cluster: Meeting,
-    /// Per block: made mbarriers that the units, and then the other warps, may not see yet.
-    fresh: SmallVec<[(bool, bool); 8]>,
-}
-
-/// What was known, and in flight.
-pub(in super::super) struct Before {
-    facts: Facts,
-    regions: Vec<Region>,
-}
-
-impl Clone for Shared {
-    fn clone(&self) -> Shared {
-        let Shared { facts, told, bars, regions, named, cluster, fresh } = self;
-        Shared {
-            facts: facts.clone(),
-            told: told.clone(),
-            bars: bars.clone(),
-            regions: regions.clone(),
-            named: named.clone(),
-            cluster: cluster.clone(),
-            fresh: fresh.clone(),
-        }
-    }
-
-    fn clone_from(&mut self, other: &Shared) {
-        let Shared { facts, told, bars, regions, named, cluster, fresh } = self;
-        facts.clone_from(&other.facts);
-        told.clone_from(&other.told);
-        bars.clone_from(&other.bars);
-        regions.clone_from(&other.regions);
-        named.clone_from(&other.named);
-        cluster.clone_from(&other.cluster);
-        fresh.clone_from(&other.fresh);
-    }
-}
-
-impl Shared {
-    /// Bytes that it takes, but for what few regions hold beside themselves.
-    pub fn bytes(&self) -> usize {
-        self.facts.bytes() + self.regions.len() * size_of::<Region>() + self.bars.len() * size_of::<Option<Bar>>()
-    }
-
-    /// What may be as it was, where an agent may do something or not.
-    pub fn before(&self) -> Before {
-        Before { facts: self.facts.clone(), regions: self.regions.clone() }
-    }
-
-    /// An mbarrier that is made.
-    fn bar(&mut self, mbarrier: usize) -> Option<&mut Bar> {
-        self.bars.get_mut(mbarrier)?.as_mut()
-    }
-}
 
 impl<'a> Checker<'a> {
     /// An agent's lanes each come to know something.
@@ -258,8 +106,8 @@ impl<'a> Checker<'a> {
     /// The mbarriers of an agent's block must be seen by all its warps.
     pub(in super::super) fn words_are_seen(&self, s: &State<'a>, t: usize, here: Site) -> Result<(), ProtocolError> {
         match s.shared.fresh[self.agents[t].block] {
-            (true, _) => self.error(Problem::Unpublished, here, None),
-            (false, true) => self.error(Problem::NotMade, here, None),
+            (true, _) => self.error("mbarriers are not published to the units", here, None),
+            (false, true) => self.error("warps do not wait until mbarriers are made", here, None),
             (false, false) => Ok(()),
         }
     }
@@ -267,7 +115,7 @@ impl<'a> Checker<'a> {
     /// An mbarrier is made.
     pub(super) fn make(&self, s: &mut State<'a>, t: usize, at: i64, count: u32, here: Site) -> Result<(), ProtocolError> {
         if !self.agents[t].whole {
-            return self.error(Problem::MadeInRole, here, None);
+            return self.error("an mbarrier is made in a role", here, None);
         }
         let block = self.agents[t].block;
         let (mbarrier, s) = (self.places.new_word(at), &mut s.shared);
@@ -278,7 +126,7 @@ impl<'a> Checker<'a> {
         let passed = Agents::new();
         let bar = Bar { at, count, pending: count, bytes: 0, odd: false, passed, counted: false, owed: false, last: None };
         if s.bars[mbarrier].replace(bar).is_some() {
-            return self.error(Problem::MadeTwice, here, None);
+            return self.error("an mbarrier is made twice", here, None);
         }
         // No phase has ended, which all know; but not that the mbarrier is there.
         let (ended, before) = self.places.ended(mbarrier);
@@ -306,8 +154,8 @@ impl<'a> Checker<'a> {
         let mbarrier = self.places.mbarrier(at).filter(|&w| s.shared.bars.get(w).is_some_and(Option::is_some));
         let Some(mbarrier) = mbarrier.filter(|_| seen) else {
             return match seen {
-                true => self.error(Problem::NoBarrier { at: at & ((1 << RANK) - 1) }, here, None),
-                false => self.error(Problem::RemoteNotMade, here, None),
+                true => self.error(format!("no mbarrier is made at {:#x}, used", at & ((1 << RANK) - 1)), here, None),
+                false => self.error("an mbarrier of another block is used that may not be made yet,", here, None),
             };
         };
         if own && self.agents[t].whole {
@@ -322,7 +170,7 @@ impl<'a> Checker<'a> {
             return Ok(());
         }
         let last = s.shared.bars.get(mbarrier).and_then(|b| b.as_ref()?.last);
-        self.error(Problem::EarlyArrival, here, last)
+        self.error("an arrival may come before the phase in front of its own has ended,", here, last)
     }
 
     /// Arrivals at an mbarrier, which may expect bytes.
@@ -351,7 +199,7 @@ impl<'a> Checker<'a> {
         let alone = b.pending == b.count && lanes == b.count && bytes == 0 && b.bytes == 0;
         b.bytes += i64::from(bytes);
         let Some(left) = b.pending.checked_sub(lanes) else {
-            let problem = Problem::Arrivals { lanes, pending: b.pending };
+            let problem = format!("{lanes} arrivals where a phase expects {} more", b.pending);
             let last = b.last;
             return self.error(problem, here, last);
         };
@@ -398,7 +246,7 @@ impl<'a> Checker<'a> {
         let late = b.passed.iter().find(|&&t| !facts.has(gathered, p.passed(mbarrier, t as usize)));
         if let Some(&t) = late {
             let site = self.here(s, t as usize);
-            return self.error(Problem::UnseenPhase, here, site);
+            return self.error("a phase may end before the one in front of it has been seen by all that wait for it,", here, site);
         }
         (b.odd, b.pending) = (!b.odd, b.count);
         (b.owed, b.counted) = (b.owed || b.counted, false);
@@ -423,7 +271,7 @@ impl<'a> Checker<'a> {
         let (ended, before) = p.ended(mbarrier);
         if !s.facts.has(p.known(t), before) {
             let last = b.last;
-            return self.error(Problem::EarlyWait, here, last);
+            return self.error("a wait may come before the phase in front of the one it is for, and can't tell them apart,", here, last);
         }
         let again = !add_agent(&mut b.passed, t);
         b.owed = false;
@@ -458,11 +306,11 @@ impl<'a> Checker<'a> {
             None => {
                 let round = m.odd;
                 if m.again && !facts.has(p.known(t), ended) {
-                    return self.error(Problem::EarlyRound, here, None);
+                    return self.error("warps may come to a named barrier before all have come to its round before,", here, None);
                 }
                 m.warps += own;
                 if m.warps > warps || !add_agent(&mut m.came, t) {
-                    return self.error(Problem::TooManyWarps, here, None);
+                    return self.error("more warps come to a named barrier than it has,", here, None);
                 }
                 // All lanes come.
                 facts.tell(row, p.known(t), None, |_, w| w);
@@ -487,7 +335,7 @@ impl<'a> Checker<'a> {
     /// An arrival at the cluster's barrier.
     pub(super) fn cluster_arrive(&self, s: &mut State<'a>, t: usize, relaxed: bool, here: Site) -> Result<(), ProtocolError> {
         if s.tasks[t].met.is_some() {
-            return self.error(Problem::ClusterArrivalTwice, here, None);
+            return self.error("lanes arrive at the cluster's barrier and have not waited for its last round,", here, None);
         }
         let (p, facts) = (&self.places, &mut s.shared.facts);
         // All lanes come, but what they have done to memory is only ordered if they ask for it.
@@ -513,7 +361,7 @@ impl<'a> Checker<'a> {
     /// Waits for the others at the cluster's barrier; false while some have not come.
     pub(super) fn cluster_wait(&self, s: &mut State<'a>, t: usize, here: Site) -> Result<bool, ProtocolError> {
         let Some(round) = s.tasks[t].met else {
-            return self.error(Problem::ClusterWaitFirst, here, None);
+            return self.error("lanes wait at the cluster's barrier and have not arrived,", here, None);
         };
         if s.shared.cluster.odd == round {
             return Ok(false);
@@ -534,15 +382,15 @@ impl<'a> Checker<'a> {
     /// What must not be left in flight at the end.
     pub(in super::super) fn shared_finish(&self, s: &State<'a>) -> Result<(), ProtocolError> {
         if let Some(site) = self.busy_region(&s.shared) {
-            return self.error(Problem::InUseAtEnd, site, None);
+            return self.error("local memory is in use at the end", site, None);
         }
         if let Some(site) = self.copying_region(&s.shared) {
-            return self.error(Problem::CopiesAtEnd, site, None);
+            return self.error("lanes may still copy at the end, for no `copy_async_wait` covers what they began,", site, None);
         }
         let owed = |b: &&Bar| b.owed || b.counted || b.bytes != 0;
         if let Some(b) = s.shared.bars.iter().flatten().filter(owed).min_by_key(|b| b.at) {
             let last = b.last.unwrap_or(Site(usize::MAX, std::ptr::null()));
-            return self.error(Problem::BytesAtEnd, last, None);
+            return self.error("bytes may still be on their way at the end: nobody waits for the phase that counts them,", last, None);
         }
         Ok(())
     }

@@ -6,19 +6,7 @@
 //! before those who waited for the one in front are known to have seen it.
 
 mod accesses;
-mod count;
-mod facts;
-mod knowledge;
 mod mbarriers;
 mod regions;
 mod rotation;
 mod units;
-
-pub(super) use count::{EFFORTS, Effort, Explicit, look, split};
-pub(super) use facts::known_of;
-pub(super) use knowledge::Places;
-pub(super) use mbarriers::Shared;
-pub(super) use rotation::{Rotation, Turned, find};
-pub(super) use units::Found;
-
-use super::run::Checker;

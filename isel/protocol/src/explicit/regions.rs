@@ -16,140 +16,15 @@
 //! has to be among the bytes of the last write. So it allows no more than its parts would, and there are fewer of them. Only units, and
 //! lanes that do not wait, write to it: of these one phase of an mbarrier tells all. What needs more is followed part by part.
 
-use super::super::problem::Problem;
 use super::super::site::Site;
-use super::facts::Few;
-use super::mbarriers::{Agents, list_key};
-use super::units::Part;
-use super::{Checker, Shared};
+use crate::run::Checker;
+use crate::state::facts::Few;
+use crate::state::keys::{Agents, Part};
+use crate::state::region::{Clash, Fence, OLDEST, Reads, Region, STORES, Write, join};
+use crate::state::shared::Shared;
 use smallvec::SmallVec;
 
-/// The last write of a region.
-struct Write {
-    agent: usize,
-    /// The mbarrier that counts its bytes, if a unit writes.
-    mbarrier: Option<usize>,
-    /// What units have written of the region: addresses and ends, in order, those that touch one another joined.
-    parts: SmallVec<[(i64, i64); 2]>,
-    /// Who has read what was written before.
-    readers: Agents,
-    /// Nobody has, though something was.
-    unread: bool,
-    /// Lanes copy it: nobody looks before all have waited and met.
-    copied: bool,
-    /// Ages of the groups of copies that are in flight, a bit each; bit 0 is open. The oldest grow no older.
-    copies: u64,
-    site: Site,
-}
-
-/// Reads of a region by an agent.
-#[derive(Clone, Copy)]
-struct Reads {
-    agent: usize,
-    /// Ages of the groups of multiplications, and of bulk stores, that read, a bit each; bit 0 is open. The oldest grow no older.
-    groups: [u64; 2],
-    /// Bulk stores have been waited for by the lane that began them, and its agent's lanes have not met since.
-    alone: bool,
-    /// What lanes have read, and units may overwrite next.
-    fence: Fence,
-    /// How often the agent had told others what it knows when that of the read was last forgotten; no part of the state.
-    told: u32,
-    site: Site,
-}
-
-/// Whether reads of lanes are ordered in front of what units do.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Fence {
-    /// They are, or units read.
-    Done,
-    /// They are not.
-    Open,
-    /// They were not when the agent arrived at an mbarrier.
-    Late,
-}
-
-/// The age that does not grow.
-const OLDEST: u64 = 1 << 63;
-
-impl Reads {
-    fn busy(&self) -> bool {
-        self.groups != [0; 2]
-    }
-}
-
-/// A region.
-#[derive(Default)]
-pub(super) struct Region {
-    write: Option<Write>,
-    /// By agent.
-    reads: SmallVec<[Reads; 2]>,
-}
-
 // States are copied often, and these lists are copied as a whole where `clone` takes one element after the other.
-impl Clone for Region {
-    fn clone(&self) -> Region {
-        let copy = |w: &Write| Write { parts: SmallVec::from_slice(&w.parts), readers: SmallVec::from_slice(&w.readers), ..*w };
-        Region { write: self.write.as_ref().map(copy), reads: SmallVec::from_slice(&self.reads) }
-    }
-}
-
-impl Region {
-    /// Everything that makes it differ, as numbers; mbarriers have other numbers, and addresses are moved.
-    pub fn key(&self, out: &mut Vec<u64>, mbarrier: impl Fn(usize) -> usize, shift: i64) {
-        match &self.write {
-            None => out.push(0),
-            Some(w) => {
-                let flags = 1 | u64::from(w.unread) << 1 | u64::from(w.copied) << 2 | (w.parts.len() as u64) << 3;
-                out.extend([flags, w.copies, w.agent as u64, w.mbarrier.map_or(0, |n| mbarrier(n) as u64 + 1)]);
-                w.parts.iter().for_each(|p| out.extend([(p.0 + shift) as u64, (p.1 + shift) as u64]));
-                list_key(&w.readers, out);
-            }
-        }
-        out.push(self.reads.len() as u64);
-        self.reads
-            .iter()
-            .for_each(|r| out.extend([(r.agent as u64) << 3 | (r.fence as u64) << 1 | u64::from(r.alone), r.groups[0], r.groups[1]]));
-    }
-
-    /// True if anybody has touched it.
-    pub fn is_used(&self) -> bool {
-        self.write.is_some() || !self.reads.is_empty()
-    }
-
-    fn reader(&self, t: usize) -> Result<usize, usize> {
-        self.reads.binary_search_by_key(&t, |r| r.agent)
-    }
-}
-
-impl Region {
-    /// Reads that were in flight before, and may still be.
-    pub fn perhaps(&mut self, before: &Region) {
-        for x in &before.reads {
-            match self.reader(x.agent) {
-                Ok(n) => (0..2).for_each(|k| self.reads[n].groups[k] |= x.groups[k]),
-                Err(n) => self.reads.insert(n, *x),
-            }
-        }
-    }
-}
-
-/// Adds a part to those that are there.
-fn join(parts: &mut SmallVec<[(i64, i64); 2]>, (from, to): (i64, i64)) {
-    let at = parts.partition_point(|p| p.0 < from);
-    parts.insert(at, (from, to));
-    let mut n = at.saturating_sub(1);
-    while n + 1 < parts.len() {
-        if parts[n].1 >= parts[n + 1].0 {
-            parts[n].1 = parts[n].1.max(parts[n + 1].1);
-            parts.remove(n + 1);
-        } else if n > at {
-            break;
-        } else {
-            n += 1;
-        }
-    }
-}
-
 /// What reads change of what is known.
 #[derive(Default)]
 struct News {
@@ -159,12 +34,8 @@ struct News {
     learnt: SmallVec<[usize; 8]>,
 }
 
-/// What may go wrong, and the other instruction.
-pub(super) type Clash = (Problem, Option<Site>);
-
-/// Units that read.
-pub(super) const PRODUCTS: usize = 0;
-pub(super) const STORES: usize = 1;
+const STILL_READ: &str = "is written while it may still be read,";
+const UNDER_WAY: &str = "is written while what was written before may still be in flight,";
 
 fn region(s: &mut Shared, r: usize) -> &mut Region {
     if s.regions.len() <= r {
@@ -185,7 +56,7 @@ impl Checker<'_> {
     ) -> Result<(), Clash> {
         let p = &self.places;
         if unit.is_none() && p.coarse(r) {
-            return Err((Problem::LanesWhereUnits, None));
+            return Err(("is written by lanes where units write,", None));
         }
         let (written, shown) = p.written(r);
         region(s, r);
@@ -203,11 +74,11 @@ impl Checker<'_> {
                 if w.agent != t {
                     // In another order it might have come first.
                     if w.unread {
-                        return Err((Problem::UnderWay, Some(w.site)));
+                        return Err((UNDER_WAY, Some(w.site)));
                     }
                     let read = |&reader: &u32| reader as usize == t || facts.has(own, p.read(r, reader as usize));
                     if !w.readers.iter().all(read) {
-                        return Err((Problem::StillRead, Some(w.site)));
+                        return Err((STILL_READ, Some(w.site)));
                     }
                 }
                 if let Some((_, part)) = unit {
@@ -220,10 +91,10 @@ impl Checker<'_> {
             }
             let known = facts.has(own, written) || (w.agent == t && w.mbarrier.is_none() && !w.copied);
             if !known && !region.reads.iter().any(|x| x.agent != t && facts.has(own, p.read(r, x.agent))) {
-                return Err((Problem::UnderWay, Some(w.site)));
+                return Err((UNDER_WAY, Some(w.site)));
             }
             if unit.is_some() && facts.has(p.unsettled(t), written) {
-                return Err((Problem::UnitOverLanes, Some(w.site)));
+                return Err(("is written by a unit while lanes may still write it,", Some(w.site)));
             }
         }
         for x in &region.reads {
@@ -231,7 +102,7 @@ impl Checker<'_> {
             let over = if x.agent == t { !(x.busy() || x.alone && unit.is_none()) } else { facts.has(own, p.read(r, x.agent)) };
             let met = x.agent != t || unit.is_none() || !facts.has(p.unsettled(t), p.read(r, t));
             if !over || !met {
-                return Err((Problem::StillRead, Some(x.site)));
+                return Err((STILL_READ, Some(x.site)));
             }
         }
         let readers: Agents = region.reads.iter().map(|x| x.agent as u32).collect();
@@ -255,7 +126,7 @@ impl Checker<'_> {
     pub(super) fn copy_region(&self, s: &mut Shared, r: usize, t: usize, here: Site) -> Result<(), Clash> {
         let p = &self.places;
         if p.coarse(r) {
-            return Err((Problem::LanesWhereUnits, None));
+            return Err(("is written by lanes where units write,", None));
         }
         let (written, own) = (p.written(r).0, p.known(t));
         region(s, r);
@@ -268,17 +139,17 @@ impl Checker<'_> {
             }
             let read = || region.reads.iter().any(|x| x.agent != t && facts.has(own, p.read(r, x.agent)));
             if w.copies != 0 || !facts.has(own, written) && !read() {
-                return Err((Problem::UnderWay, Some(w.site)));
+                return Err((UNDER_WAY, Some(w.site)));
             }
             if facts.has(p.unsettled(t), written) {
-                return Err((Problem::CopyOverLanes, Some(w.site)));
+                return Err(("is copied to while other lanes may still write it,", Some(w.site)));
             }
         }
         for x in &region.reads {
             let fact = p.read(r, x.agent);
             let over = if x.agent == t { !x.busy() } else { facts.has(own, fact) };
             if !over || x.agent == t && facts.has(p.unsettled(t), fact) {
-                return Err((Problem::StillRead, Some(x.site)));
+                return Err((STILL_READ, Some(x.site)));
             }
         }
         let readers: Agents = region.reads.iter().map(|x| x.agent as u32).collect();
@@ -351,7 +222,7 @@ impl Checker<'_> {
             && let Some(w) = &now.write
             && !w.parts.iter().any(|&(from, to)| from <= bytes.0 && bytes.1 <= to)
         {
-            return Err((Problem::Missed, Some(w.site)));
+            return Err(("is read where the last write has not been,", Some(w.site)));
         }
         // As the read in front of it, in the same open group: nobody has been told, and nothing was written.
         if let (Some(kind), Ok(n)) = (unit, now.reader(t)) {
@@ -377,28 +248,28 @@ impl Checker<'_> {
             return Ok(());
         }
         match &region(s, r).write {
-            None => return Err((Problem::Unwritten, None)),
+            None => return Err(("is read before anybody has written it,", None)),
             Some(w) => {
                 let site = Some(w.site);
                 let lanes = w.mbarrier.is_none();
                 if w.copies != 0 && w.agent == t {
-                    return Err((Problem::CopyNotWaited, site));
+                    return Err(("is read before its copy is closed and waited for,", site));
                 }
                 if w.copied && unsettled(s, written) {
-                    return Err((Problem::CopiesNotWaited, site));
+                    return Err(("is read before all lanes are known to have waited for their copies,", site));
                 }
                 if !knows(s, written) {
-                    return Err((Problem::NotThere, site));
+                    return Err(("is read before what was written is known to be there,", site));
                 }
                 if unit.is_some() && unsettled(s, written) {
-                    return Err((Problem::UnitBeforeLanes, site));
+                    return Err(("is read by a unit before all lanes are known to have written it,", site));
                 }
                 if unit.is_some() && lanes {
                     if !knows(s, shown) {
-                        return Err((Problem::UnitWithoutFence, site));
+                        return Err(("is read by a unit, and `fence_async` of the writer does not come between,", site));
                     }
                     if unsettled(s, shown) {
-                        return Err((Problem::UnitBeforeFences, site));
+                        return Err(("is read by a unit before the fences of all lanes that wrote it are known to be done,", site));
                     }
                 }
             }
@@ -437,7 +308,7 @@ impl Checker<'_> {
     /// A unit is about to write a region: whoever has read it by lanes has fenced that.
     pub(super) fn reads_are_fenced(&self, s: &Shared, r: usize) -> Result<(), Clash> {
         let open = s.regions.get(r).and_then(|x| x.reads.iter().find(|x| x.fence != Fence::Done));
-        open.map_or(Ok(()), |x| Err((Problem::UnitOverUnfenced, Some(x.site))))
+        open.map_or(Ok(()), |x| Err(("is written by a unit, and `fence_async` of a reader does not come between,", Some(x.site))))
     }
 
     /// An agent arrives at an mbarrier: what its lanes have read without a fence stays so.

@@ -16,81 +16,16 @@
 
 mod key;
 
-pub(in super::super) use key::Turned;
-
 use super::super::env::Env;
 use super::super::run::{Checker, State};
 use super::super::value::Abs;
-use super::mbarriers::RANK;
-use super::units::WORD;
+use crate::state::keys::{RANK, WORD};
+use crate::state::rotation::{Kind, Lead, Part, Ring, Rotation, Turns, What, slot};
 use cranelift_entity::EntityRef;
 use std::cell::Cell;
-use std::ops::Range;
 use tilelift_lane::hash::{Map, Set};
 use tilelift_lane::visit::{blocks, computed, reads};
 use tilelift_lane::{AllocId, BinOp, Block, For, If, Inst, LVal, Unit, Use};
-
-/// What a value has to do with a counter.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum What {
-    /// It is the counter plus what is no counter; it is at least so much wherever the counter is at least one.
-    Counter { least: i64 },
-    /// It is the counter `root` modulo a number of slots, times a stride, plus what is no counter.
-    Slot { root: LVal, slots: i64, stride: i64 },
-    /// It is how often `root` has gone round, plus what is no counter; its lowest bit matters.
-    Round { root: LVal, slots: i64 },
-    /// It depends on a counter in another way.
-    Other,
-}
-
-/// A value that depends on a counter: which of the carried ones, and how.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-struct Kind {
-    origin: usize,
-    what: What,
-}
-
-/// Memory in slots: an allocation is one ring, or several of equal size behind one another.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-struct Ring {
-    slots: i64,
-    stride: i64,
-    /// A counter that leads to it; then the class of all that do.
-    class: usize,
-}
-
-/// A role's part in it.
-#[derive(Default)]
-struct Part {
-    /// The first instruction behind the loops that carry counters, by its number among those that matter.
-    inside: usize,
-    /// What each slot of the environment holds.
-    kinds: Vec<Option<(LVal, Kind)>>,
-}
-
-/// An address that leads to a slot: by which counter, and where the allocation begins.
-#[derive(Clone, Copy)]
-struct Lead {
-    root: LVal,
-    slots: i64,
-    stride: i64,
-    start: i64,
-}
-
-/// Counters and rings of a program.
-pub(in super::super) struct Rotation {
-    /// By value.
-    leads: Vec<Option<Lead>>,
-    /// From where to where each lies.
-    rings: Vec<(Range<i64>, Ring)>,
-    /// The class of each carried counter.
-    classes: Vec<usize>,
-    /// By role.
-    parts: Vec<Part>,
-    turned: key::Turns,
-    /// Something was touched that lies across slots.
-    uneven: Cell<bool>,
-}
 
 /// Why it can't be done: not with this counter, or not at all.
 enum Trouble {
@@ -113,38 +48,6 @@ struct Search<'c, 'a> {
     uncounted: Set<AllocId>,
     /// Values that are not negative, besides those that are known to be natural.
     indices: Set<LVal>,
-}
-
-/// Looks for counters and rings; `None` if there are none that turn.
-pub(in super::super) fn find(c: &Checker<'_>) -> Option<Rotation> {
-    let roles = &c.program.roles()?.roles;
-    let candidate = |v: LVal| c.explicit.counters.contains(&v) && c.is_computed(v);
-    let outer = |i: &Inst| match i {
-        Inst::For(l) => l.carried.iter().map(|x| x.param).filter(|&v| candidate(v)).collect(),
-        _ => Vec::new(),
-    };
-    let mut all: Vec<LVal> = roles.iter().flat_map(|r| r.body.iter().flat_map(outer)).collect();
-    while !all.is_empty() {
-        let mut s = Search {
-            c,
-            constants: c.knowing(),
-            tried: all.iter().enumerate().map(|(n, &v)| (v, n)).collect(),
-            kinds: Map::default(),
-            rings: Map::default(),
-            joined: Vec::new(),
-            plain: Set::default(),
-            uncounted: Set::default(),
-            indices: Set::default(),
-        };
-        match roles.iter().try_for_each(|r| s.block(&r.body, true)).and_then(|()| s.check()) {
-            Ok(()) => return s.finish(&all),
-            Err(Trouble::Without(n)) => {
-                all.remove(n);
-            }
-            Err(Trouble::All) => return None,
-        }
-    }
-    None
 }
 
 impl Search<'_, '_> {
@@ -417,7 +320,7 @@ impl Search<'_, '_> {
             _ => None,
         };
         let leads = c.program.vals.keys().map(lead).collect();
-        Some(Rotation { leads, rings, classes, parts, turned: key::Turns::default(), uneven: Cell::new(false) })
+        Some(Rotation { leads, rings, classes, parts, turned: Turns::default(), uneven: Cell::new(false) })
     }
 }
 
@@ -441,29 +344,40 @@ fn each(block: &Block, f: &mut dyn FnMut(LVal)) {
     }
 }
 
-impl Rotation {
-    /// True if it was found to be wrong: states that it takes for one may differ.
-    pub fn is_uneven(&self) -> bool {
-        self.uneven.get()
-    }
-
-    /// The ring of an address, and where in the allocation it is.
-    fn ring(&self, at: i64) -> Option<(Ring, i64, i64)> {
-        let (place, ring) = self.rings.iter().find(|x| x.0.contains(&at))?;
-        Some((*ring, place.start, at - place.start))
-    }
-}
-
-/// The slot at which a counter stands.
-fn slot(counter: Option<Abs>, slots: i64) -> Option<i64> {
-    match counter {
-        Some(Abs::Count(v, m)) if m % slots == 0 => Some(v % slots),
-        Some(Abs::All(v)) if v >= 0 => Some(v % slots),
-        _ => None,
-    }
-}
-
 impl Checker<'_> {
+    /// Looks for counters and rings; `None` if there are none that turn.
+    pub(crate) fn find_rotation(&self) -> Option<Rotation> {
+        let c = self;
+        let roles = &c.program.roles()?.roles;
+        let candidate = |v: LVal| c.explicit.counters.contains(&v) && c.is_computed(v);
+        let outer = |i: &Inst| match i {
+            Inst::For(l) => l.carried.iter().map(|x| x.param).filter(|&v| candidate(v)).collect(),
+            _ => Vec::new(),
+        };
+        let mut all: Vec<LVal> = roles.iter().flat_map(|r| r.body.iter().flat_map(outer)).collect();
+        while !all.is_empty() {
+            let mut s = Search {
+                c,
+                constants: c.knowing(),
+                tried: all.iter().enumerate().map(|(n, &v)| (v, n)).collect(),
+                kinds: Map::default(),
+                rings: Map::default(),
+                joined: Vec::new(),
+                plain: Set::default(),
+                uncounted: Set::default(),
+                indices: Set::default(),
+            };
+            match roles.iter().try_for_each(|r| s.block(&r.body, true)).and_then(|()| s.check()) {
+                Ok(()) => return s.finish(&all),
+                Err(Trouble::Without(n)) => {
+                    all.remove(n);
+                }
+                Err(Trouble::All) => return None,
+            }
+        }
+        None
+    }
+
     /// Takes note of what an agent touches through an address, from where to where: it has to stay inside its slot.
     pub(super) fn all_stay(&self, s: &State<'_>, t: usize, addr: LVal, mut ranges: impl Iterator<Item = (i64, i64)>) {
         let Some(rotation) = &self.rotation else { return };

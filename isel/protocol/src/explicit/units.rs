@@ -1,74 +1,21 @@
 //! What units, and lanes that touch local memory, do to the state.
 
-use super::super::ProtocolError;
-use super::super::problem::{Doing, Outside, Problem};
-use super::super::run::{AccessKind, State, place};
 use super::super::site::Site;
 use super::super::value::Abs;
-use super::Checker;
-use super::accesses::Reaches;
-use super::mbarriers::{RANK, block_of};
-use super::regions::{Clash, PRODUCTS, STORES};
+use crate::error::ProtocolError;
+use crate::run::code::AccessKind;
+use crate::run::{Checker, State, place};
+use crate::state::found::{Lanes, Spans, Touched};
+use crate::state::keys::{ADDRESS, Part, RANK, WORD, block_of, joined};
+use crate::state::region::{Clash, PRODUCTS, STORES};
 use smallvec::SmallVec;
-use std::cell::{OnceCell, RefCell};
+use std::cell::OnceCell;
 use std::rc::Rc;
-use tilelift_lane::hash::Memo;
 use tilelift_lane::{Alloc, LVal, ParamSource, Place, Unit};
 
 /// What is said of a parity that is not followed, and what is.
-/// The bits of an address in a key.
-pub(super) const ADDRESS: i64 = (1 << RANK) - 1;
-
-/// Bytes of an mbarrier.
-pub(super) const WORD: i64 = 8;
-
-/// A region, and what of it: from where to where.
-pub(super) type Part = (usize, (i64, i64));
-
-/// What lanes touch in a block: from where regions reach, whether they are coarse, and what of them is touched.
-pub(in super::super) struct Spans {
-    /// Where each lane's begins, with what stands above addresses.
-    pub(super) keys: Vec<i64>,
-    /// What they all touch lies between.
-    reach: (i64, i64),
-    /// In order, each once.
-    regions: Vec<(i64, bool, (i64, i64))>,
-}
-
-/// The same of the blocks that are meant: the keys of places, and the regions.
-pub(in super::super) struct Touched {
-    pub(super) spans: Rc<Spans>,
-    blocks: SmallVec<[usize; 2]>,
-    pub(super) regions: Vec<Part>,
-    /// What asynchronous stores write: the parts of regions, and whether no two overlap.
-    parts: OnceCell<(Vec<Part>, bool)>,
-}
-
-/// What lanes do: their addresses, where a guard holds, from an offset on, so many bytes each.
-type Lanes = (Abs, Abs, i32, u32);
-
-/// What has been found out.
-#[derive(Default)]
-pub(in super::super) struct Found {
-    spans: Memo<Lanes, Option<Rc<Spans>>>,
-    /// Of a block; of remote ones [`u32::MAX`].
-    touched: Memo<(Lanes, u32), Option<Rc<Touched>>>,
-    /// Of accesses side by side, by their number.
-    pub(super) accesses: RefCell<Vec<Reaches>>,
-}
-
-/// Ranges of bytes, those that touch one another joined.
-pub(super) fn joined(mut list: Vec<(i64, i64)>) -> Vec<(i64, i64)> {
-    list.sort_unstable();
-    let mut out: Vec<(i64, i64)> = Vec::new();
-    for (from, to) in list {
-        match out.last_mut() {
-            Some(last) if from <= last.1 => last.1 = last.1.max(to),
-            _ => out.push((from, to)),
-        }
-    }
-    out
-}
+const PARITY: &str = "the parity is not understood: it has to be a constant, a number that counts (of which the lowest bit is taken), or a \
+                      quotient, remainder or mask of one by constants; write `add n, 1`, not `xor n, 1`, for the other phase;";
 
 impl<'a> Checker<'a> {
     /// The parts of regions that a range touches: the region, and what of it.
@@ -189,7 +136,7 @@ impl<'a> Checker<'a> {
     }
 
     pub(super) fn clash<T>(&self, (what, other): Clash, here: Site) -> Result<T, ProtocolError> {
-        self.error(what, here, other)
+        self.error(format!("local memory {what}"), here, other)
     }
 
     /// What lanes touch in the agent's own block.
@@ -201,18 +148,18 @@ impl<'a> Checker<'a> {
                 Ok(found)
             }
             None if self.explicit.alone => Ok(self.anywhere(t, what.0.addr)),
-            None => self.error(Problem::Address, here, None),
+            None => self.error("the address of local memory is not understood", here, None),
         }
     }
 
     /// What lanes touch in other blocks.
     fn remote(&self, s: &State<'a>, t: usize, what: (&Place, Option<LVal>, u32), here: Site) -> Result<Rc<Touched>, ProtocolError> {
         let Some(found) = self.touched(s, t, what, true) else {
-            return self.error(Problem::RemoteAddress, here, None);
+            return self.error("a remote address is not understood", here, None);
         };
         self.inside(what.0.addr, found.spans.reach, here)?;
         if !found.blocks.iter().all(|&b| self.runs(&s.shared, t, b)) {
-            return self.error(Problem::RemoteNotRunning, here, None);
+            return self.error("the memory of another block is touched that may not run yet,", here, None);
         }
         self.all_stay(s, t, what.0.addr, found.regions.iter().map(|r| r.1));
         // An mbarrier is no region.
@@ -230,7 +177,7 @@ impl<'a> Checker<'a> {
                 self.inside(p.addr, (at, at + 1), here)?;
                 Ok(at | (self.agents[t].block as i64) << RANK)
             }
-            _ => self.error(Problem::BarrierAddress, here, None),
+            _ => self.error("the address of an mbarrier is not understood", here, None),
         }
     }
 
@@ -245,22 +192,31 @@ impl<'a> Checker<'a> {
             return Ok(());
         }
         let (from, to) = (from - start, to - start);
-        let name = a.name.clone();
-        let outside = if a.grain == 0 {
-            Outside::Barrier { name, index: from.div_euclid(WORD), all: size / WORD }
+        let problem = if a.grain == 0 {
+            let (n, all) = (from.div_euclid(WORD), size / WORD);
+            format!(
+                "barrier {n} of {} is used, which has {all}: the index has to be at least 0 and below {all}, say `rem n, {all}`,",
+                a.name
+            )
         } else {
             let (slot, n) = (i64::from(a.slot), size / i64::from(a.slot.max(1)));
-            Outside::Bytes { name, range: [from, to], size, slot: (n > 1).then(|| [from.div_euclid(slot), n]) }
+            let (which, remedy) = if n > 1 {
+                let which = format!(" (slot {})", from.div_euclid(slot));
+                (which, format!("the slot has to be at least 0 and below {n}, say `rem n, {n}`,"))
+            } else {
+                (String::new(), "keep indices at least 0 and below its extents, or make it larger,".to_owned())
+            };
+            format!("bytes {from} to {to}{which} of {} are touched, which has {size}: {remedy}", a.name)
         };
-        self.error(Problem::Outside(outside), here, None)
+        self.error(problem, here, None)
     }
 
     /// In how many lanes something happens.
-    fn lanes(&self, s: &State<'a>, t: usize, guard: Option<LVal>, what: Doing, here: Site) -> Result<u32, ProtocolError> {
+    fn lanes(&self, s: &State<'a>, t: usize, guard: Option<LVal>, what: &str, here: Site) -> Result<u32, ProtocolError> {
         let count = self.agents[t].lanes;
         match guard.map_or(Some(count as u32), |g| s.tasks[t].env.get(&g).and_then(|a| self.lists.count(a, count))) {
             Some(n) => Ok(n),
-            None => self.error(Problem::Lanes(what), here, None),
+            None => self.error(format!("how many lanes {what} is not understood"), here, None),
         }
     }
 
@@ -317,8 +273,8 @@ impl<'a> Checker<'a> {
         match u {
             Unit::InitBarrier { barrier, count, guard } => {
                 let at = self.mbarrier(s, t, barrier, here)?;
-                if self.lanes(s, t, *guard, Doing::Make, here)? != 1 {
-                    return self.error(Problem::MadeByLanes, here, None);
+                if self.lanes(s, t, *guard, "make an mbarrier", here)? != 1 {
+                    return self.error("an mbarrier is not made by one lane", here, None);
                 }
                 self.make(s, t, at, *count, here)?;
             }
@@ -326,13 +282,13 @@ impl<'a> Checker<'a> {
             Unit::Wait { barrier, parity } => {
                 let at = self.mbarrier(s, t, barrier, here)?;
                 let Some(Abs::All(parity)) = s.tasks[t].env.get(parity) else {
-                    return self.error(Problem::Parity, here, None);
+                    return self.error(PARITY, here, None);
                 };
                 return self.wait_at(s, t, at, parity & 1 == 1, here);
             }
             Unit::Arrive { barrier, guard } => {
                 // Where nobody arrives the address means nothing.
-                let lanes = self.lanes(s, t, *guard, Doing::Arrive, here)?;
+                let lanes = self.lanes(s, t, *guard, "arrive", here)?;
                 if lanes > 0 {
                     let at = self.mbarrier(s, t, barrier, here)?;
                     self.arrive_at(s, t, at, (lanes, 0), here)?;
@@ -340,29 +296,29 @@ impl<'a> Checker<'a> {
             }
             Unit::ArriveExpect { barrier, bytes, guard } => {
                 let at = self.mbarrier(s, t, barrier, here)?;
-                match self.lanes(s, t, *guard, Doing::Expect, here)? {
+                match self.lanes(s, t, *guard, "expect bytes", here)? {
                     lanes @ 0..=1 => self.arrive_at(s, t, at, (lanes, *bytes), here)?,
-                    _ => return self.error(Problem::ManyExpect, here, None),
+                    _ => return self.error("several lanes expect bytes", here, None),
                 }
             }
             Unit::RemoteArrive { barrier, guard } => {
-                let lanes = self.lanes(s, t, *guard, Doing::Arrive, here)?;
+                let lanes = self.lanes(s, t, *guard, "arrive", here)?;
                 let found = self.remote(s, t, (barrier, *guard, 0), here)?;
                 match found.spans.keys[..] {
                     [] => {}
                     [at, ref more @ ..] if more.iter().all(|&k| k == at) => {
                         self.arrive_at(s, t, at - (1 << RANK), (lanes, 0), here)?;
                     }
-                    _ => return self.error(Problem::DifferentBarriers, here, None),
+                    _ => return self.error("lanes arrive at different mbarriers,", here, None),
                 }
             }
             Unit::BulkLoad { map, to, barrier, ranks, guard, .. } => {
-                if guard.is_none() || self.lanes(s, t, *guard, Doing::Copy, here)? == 1 {
+                if guard.is_none() || self.lanes(s, t, *guard, "copy", here)? == 1 {
                     self.bulk_load(s, t, here, (self.box_bytes(*map), to, barrier, *ranks))?;
                 }
             }
             Unit::BulkStore { map, from, guard, .. } => {
-                if guard.is_none() || self.lanes(s, t, *guard, Doing::Copy, here)? > 0 {
+                if guard.is_none() || self.lanes(s, t, *guard, "copy", here)? > 0 {
                     let found = self.own(s, t, (from, *guard, self.box_bytes(*map)), here)?;
                     self.unit_reads(s, t, here, &found.regions, STORES)?;
                 }
@@ -393,7 +349,7 @@ impl<'a> Checker<'a> {
                 self.touch(s, t, here, &found.regions, AccessKind::Write)?;
             }
             Unit::RemoteStoreAsync { srcs, to, barrier, guard } => {
-                let lanes = self.lanes(s, t, *guard, Doing::Store, here)?;
+                let lanes = self.lanes(s, t, *guard, "store", here)?;
                 let bytes = self.bytes(srcs);
                 let to = self.remote(s, t, (to, *guard, bytes), here)?;
                 let mbarrier = self.remote(s, t, (barrier, *guard, 0), here)?;
@@ -409,11 +365,11 @@ impl<'a> Checker<'a> {
                         let bytes = i64::from(bytes) * i64::from(lanes);
                         self.unit_writes(s, t, here, (at - (1 << RANK), bytes, false), &self.stored(&to, 0).0)?;
                     }
-                    _ => return self.error(Problem::StoreTarget, here, None),
+                    _ => return self.error("where the bytes of an asynchronous store go is not understood", here, None),
                 }
             }
             // They are accesses, which are followed side by side.
-            Unit::Multiply(_) | Unit::StoreMatrix { .. } => return self.error(Problem::Access, here, None),
+            Unit::Multiply(_) | Unit::StoreMatrix { .. } => return self.error("an access of local memory is not followed", here, None),
             Unit::GroupBarrier { .. } | Unit::FenceMatrices | Unit::Hold | Unit::AwaitPrevious | Unit::PrefetchMap { .. } => {}
         }
         Ok(true)
@@ -428,7 +384,7 @@ impl<'a> Checker<'a> {
     ) -> Result<(), ProtocolError> {
         let mbarrier = self.mbarrier(s, t, barrier, here)?;
         let Some(at) = place(&s.tasks[t].env, to).filter(|at| (0..=ADDRESS).contains(at)) else {
-            return self.error(Problem::CopyTarget, here, None);
+            return self.error("where a copy goes is not understood", here, None);
         };
         self.all_stay(s, t, to.addr, [(at, at + i64::from(bytes))].into_iter());
         self.inside(to.addr, (at, at + i64::from(bytes)), here)?;
@@ -436,11 +392,11 @@ impl<'a> Checker<'a> {
         let blocks: Vec<usize> = match ranks.map(|v| s.tasks[t].env.get(&v)) {
             None => vec![own],
             Some(Some(Abs::All(mask))) => (0..usize::BITS as usize).filter(|b| mask >> b & 1 == 1).collect(),
-            Some(_) => return self.error(Problem::CopyBlocks, here, None),
+            Some(_) => return self.error("which blocks get a copy is not understood", here, None),
         };
         for b in blocks {
             if !self.runs(&s.shared, t, b) {
-                return self.error(Problem::CopyNotRunning, here, None);
+                return self.error("a copy goes to another block that may not run yet,", here, None);
             }
             let base = (b as i64) << RANK;
             let parts = self.parts((at | base, (at | base) + i64::from(bytes)));
@@ -454,8 +410,8 @@ impl<'a> Checker<'a> {
         let env = &s.tasks[t].env;
         let base = match env.get(&rank) {
             Some(Abs::All(r)) if (0..self.explicit.blocks as i64).contains(&r) => (r + 1) << RANK,
-            Some(Abs::All(_)) => return self.error(Problem::NoSuchBlock, here, None),
-            _ => return self.error(Problem::WhichBlock, here, None),
+            Some(Abs::All(_)) => return self.error("the cluster has no block of that rank,", here, None),
+            _ => return self.error("which block is meant is not understood", here, None),
         };
         let made = match env.get(&place.addr) {
             Some(Abs::All(x)) => Some(Abs::All(x + i64::from(place.offset) + base)),

@@ -1,8 +1,16 @@
 //! Who runs: what goes its own way in a block, one after the other followed by [`super::explore`].
 
-use super::super::Groups;
-use super::code::any;
-use tilelift_lane::{Block, Inst, Program, Role, Unit};
+use crate::find::any;
+use tilelift_lane::{Block, GroupMatrix, Inst, Program, Role, Unit};
+
+/// Warpgroups that multiply together, as far as the target has them.
+#[derive(Clone, Copy)]
+pub(crate) struct Groups<'a> {
+    /// Warps of a group.
+    pub(crate) group_warps: u32,
+    /// Their matrix instructions.
+    pub(crate) matrix: &'a [GroupMatrix],
+}
 
 /// What runs on its own: a role of a block, a group of its warps if groups meet one by one, or all warps of the block together.
 pub(crate) struct Agent<'a> {

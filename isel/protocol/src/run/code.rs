@@ -1,10 +1,11 @@
 //! What agents run, without what is nobody else's affair: in a kernel's text one instruction of some hundreds matters.
 
-use super::super::copies;
 use super::super::env::Env;
 use super::super::trip_classes::matters;
 use super::super::value::Abs;
-use super::Checker;
+use crate::env::Homes;
+use crate::find::{any, copies};
+use crate::state::count::Explicit;
 use cranelift_entity::EntityRef;
 use rustc_hash::FxHasher;
 use smallvec::SmallVec;
@@ -12,7 +13,16 @@ use std::cell::RefCell;
 use std::hash::{Hash, Hasher};
 use tilelift_lane::hash::Map;
 use tilelift_lane::visit::{blocks, computed, reads};
-use tilelift_lane::{Block, Carried, For, If, Inst, LVal, Multiply, Place, Unit};
+use tilelift_lane::{Block, Carried, For, If, Inst, LVal, Multiply, Place, Program, Unit};
+
+/// What says which instructions matter.
+pub(crate) struct Needs<'c> {
+    pub program: &'c Program,
+    pub explicit: &'c Explicit,
+    /// Values that are followed, by number.
+    pub computed: &'c [bool],
+    pub homes: &'c Homes,
+}
 
 /// What an instruction does to the state.
 pub(in super::super) enum What<'a> {
@@ -139,7 +149,7 @@ impl<'a> Code<'a> {
     }
 
     /// Takes a block in; its number.
-    pub fn add(&mut self, c: &Checker<'_>, block: &'a Block) -> usize {
+    pub fn add(&mut self, c: &Needs<'_>, block: &'a Block) -> usize {
         let mut ops: Vec<Op<'a>> = Vec::new();
         // Where the run stands to which the next one that computes belongs, and what is made behind it.
         let (mut run, mut late): (Option<usize>, Vec<LVal>) = (None, Vec::new());
@@ -188,7 +198,7 @@ impl<'a> Code<'a> {
     }
 
     /// What an instruction does, if anything.
-    fn what(&mut self, c: &Checker<'_>, inst: &'a Inst) -> Option<What<'a>> {
+    fn what(&mut self, c: &Needs<'_>, inst: &'a Inst) -> Option<What<'a>> {
         let local = c.explicit.local;
         match inst {
             Inst::For(l) => matters(&l.body, local).then(|| {
@@ -237,7 +247,7 @@ impl<'a> Code<'a> {
 const ROW: u32 = 16;
 
 /// An access of what goes from agent to agent.
-fn access<'a>(c: &Checker<'_>, inst: &'a Inst) -> Option<(AccessKind, Access<'a>)> {
+fn access<'a>(c: &Needs<'_>, inst: &'a Inst) -> Option<(AccessKind, Access<'a>)> {
     let bytes = |list: &[LVal]| list.iter().map(|&v| c.program.vals[v].bytes()).sum();
     let lanes = |kind: AccessKind, addr: LVal, offset: i32, bytes: u32, guard: Option<LVal>| {
         c.explicit.tracked(c.program, addr).then_some((kind, Access::Lanes(Place { addr, offset }, bytes, guard)))
@@ -258,7 +268,7 @@ fn access<'a>(c: &Checker<'_>, inst: &'a Inst) -> Option<(AccessKind, Access<'a>
 
 impl Group<'_> {
     /// Finds out what it reads and makes.
-    fn close(&mut self, c: &Checker<'_>) {
+    fn close(&mut self, c: &Needs<'_>) {
         let (mut read, mut made): (Vec<LVal>, Vec<LVal>) = (Vec::new(), Vec::new());
         let mut alone = self.insts.len() >= WORTH;
         for inst in &self.insts {
@@ -298,18 +308,13 @@ impl Group<'_> {
     }
 }
 
-/// True if an instruction of a block, at any depth, is one of these.
-pub(super) fn any(block: &Block, is: &dyn Fn(&Inst) -> bool) -> bool {
-    block.iter().any(|i| is(i) || blocks(i).into_iter().any(|b| any(b, is)))
-}
-
 /// True for a product, and for a wait for some.
 fn multiplies(inst: &Inst) -> bool {
     matches!(inst, Inst::Unit(u) if matches!(**u, Unit::Multiply(_) | Unit::WaitMatrices { .. }))
 }
 
 /// True if a block touches what goes from agent to agent by reads of lanes only.
-fn only_reads(c: &Checker<'_>, block: &Block) -> bool {
+fn only_reads(c: &Needs<'_>, block: &Block) -> bool {
     block.iter().all(|i| match i {
         Inst::Unit(u) => matches!(**u, Unit::FenceUnits | Unit::Hold | Unit::PrefetchMap { .. }),
         Inst::StoreShared { addr, .. } | Inst::CopyAsync { shared: addr, .. } => !c.explicit.tracked(c.program, *addr),

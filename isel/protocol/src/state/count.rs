@@ -1,8 +1,7 @@
 //! What is looked up before an explicit program runs: what lies where, what counts, and modulo what.
 
-use super::super::run::State;
-use super::super::trip_classes::TripClasses;
-use super::super::value::Abs;
+use crate::trip_classes::TripClasses;
+use crate::value::Abs;
 use cranelift_entity::SecondaryMap;
 use smallvec::SmallVec;
 use std::collections::BTreeSet;
@@ -13,7 +12,7 @@ use tilelift_lane::{Alloc, AllocId, BinOp, Block, Inst, LVal, ParamSource, Progr
 
 /// How much is kept apart: more proves more, and takes more states.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
-pub(in super::super) struct Effort {
+pub(crate) struct Effort {
     /// Slots that units write are followed as a whole, though parts of them are used apart.
     pub coarse: bool,
     /// Numbers below the modulus are followed one by one, not only zero.
@@ -23,7 +22,7 @@ pub(in super::super) struct Effort {
 }
 
 /// What is tried, one after the other.
-pub(in super::super) const EFFORTS: [Effort; 4] = [
+pub(crate) const EFFORTS: [Effort; 4] = [
     Effort { coarse: true, exact: false, cases: true },
     Effort { coarse: false, exact: false, cases: true },
     Effort { coarse: false, exact: false, cases: false },
@@ -32,11 +31,11 @@ pub(in super::super) const EFFORTS: [Effort; 4] = [
 
 /// Where local memory is used, and what counts.
 #[derive(Default)]
-pub(in super::super) struct Explicit {
+pub(crate) struct Explicit {
     /// The allocation behind an address.
-    allocs: SecondaryMap<LVal, Option<AllocId>>,
+    pub(crate) allocs: SecondaryMap<LVal, Option<AllocId>>,
     /// Those to which lanes write and go on.
-    stored: Set<AllocId>,
+    pub(crate) stored: Set<AllocId>,
     /// Those that one role alone touches: what happens there is nobody else's affair.
     pub own: Set<AllocId>,
     /// Indices and carried counters are followed modulo this; 0 or 1 if none matters.
@@ -44,7 +43,7 @@ pub(in super::super) struct Explicit {
     /// Carried values that count.
     pub counters: Set<LVal>,
     /// Modulo what each value matters, where that is less.
-    needs: Map<LVal, i64>,
+    pub(crate) needs: Map<LVal, i64>,
     /// Values that are not negative.
     pub natural: Set<LVal>,
     /// Remainders that are computed by a quotient: what is divided by which constant.
@@ -52,7 +51,7 @@ pub(in super::super) struct Explicit {
     /// Loops of few turns between constants: bounds and step.
     pub trips: Map<LVal, (i64, i64, i64)>,
     /// Ends of loops of which a case is assumed.
-    cases: BTreeSet<LVal>,
+    pub(crate) cases: BTreeSet<LVal>,
     /// All warps go together and meet nobody: what is not known of them is taken to go well.
     pub alone: bool,
     /// Lanes' accesses of shared memory count.
@@ -93,7 +92,7 @@ fn reaches(block: &Block, nested: bool) -> bool {
 }
 
 /// Looks for what lies where.
-pub(in super::super) fn look(program: &Program, effort: Effort) -> Explicit {
+pub(crate) fn look(program: &Program, effort: Effort) -> Explicit {
     fn addresses(block: &Block, allocs: &mut SecondaryMap<LVal, Option<AllocId>>) {
         for inst in block {
             match inst {
@@ -160,23 +159,6 @@ fn own(program: &Program, allocs: &SecondaryMap<LVal, Option<AllocId>>) -> Set<A
     let all = program.roles().map_or(&[][..], |r| &r.roles[..]);
     all.iter().enumerate().for_each(|(n, r)| look(&r.body, Some(n)));
     roles.into_iter().filter(|(_, who)| who.is_some()).map(|x| x.0).collect()
-}
-
-/// A state per case that is assumed.
-pub(in super::super) fn split<'a>(state: State<'a>, e: &Explicit) -> Vec<State<'a>> {
-    let mut out = vec![state];
-    for &v in &e.cases {
-        let values = (0..=e.modulus).map(|n| if n == 0 { Abs::All(0) } else { Abs::Count(n, e.modulus) });
-        out = values
-            .flat_map(|a| out.iter().map(move |s| (s, a)))
-            .map(|(s, a)| {
-                let mut s = s.clone();
-                s.tasks.iter_mut().for_each(|t| t.env.insert(v, a));
-                s
-            })
-            .collect();
-    }
-    out
 }
 
 fn all_loops<'p>(block: &'p Block, f: &mut dyn FnMut(&'p tilelift_lane::For)) {

@@ -5,7 +5,7 @@ use std::ops::Range;
 
 /// A set of numbers.
 #[derive(Clone, Default, Debug)]
-pub(in super::super) struct Bits(Vec<u64>);
+pub(crate) struct Bits(Vec<u64>);
 
 impl Bits {
     pub fn set(&mut self, n: usize) {
@@ -32,7 +32,7 @@ impl Bits {
 
 /// A few numbers: which mbarriers of a set they are in, and where.
 #[derive(Clone, Default)]
-pub(in super::super) struct Few(SmallVec<[(usize, u64); 4]>);
+pub(crate) struct Few(SmallVec<[(usize, u64); 4]>);
 
 impl Few {
     pub fn set(&mut self, n: usize) {
@@ -51,7 +51,7 @@ impl Few {
 
 /// Sets of facts, one for each who may know: a row. Of 64 facts all rows lie together, so that what all forget is quickly forgotten.
 #[derive(Default)]
-pub(in super::super) struct Facts {
+pub(crate) struct Facts {
     mbarriers: Vec<u64>,
     /// Mbarriers of a row.
     width: usize,
@@ -244,14 +244,14 @@ impl Facts {
 }
 
 /// True if all that is known of one state, as [`Facts::key`] gives it, is known of another.
-pub(in super::super) fn known_of(less: &[(u64, u64)], more: &[(u64, u64)]) -> bool {
+pub(crate) fn known_of(less: &[(u64, u64)], more: &[(u64, u64)]) -> bool {
     let mut more = more.iter();
     less.iter().all(|&(at, w)| more.find(|x| x.0 >= at).is_some_and(|x| x.0 == at && w & !x.1 == 0))
 }
 
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use crate::state::facts::*;
 
     /// Who knows what, one by one.
     fn known(f: &Facts, rows: usize, facts: usize) -> Vec<(usize, usize)> {

@@ -7,9 +7,9 @@
 //! Events that come before others in every order of steps come before them by such a chain, so a fact that an agent knows holds whatever
 //! the order. A fact is forgotten by everybody as soon as it is about an older write, read or phase.
 
-use super::Explicit;
+use super::count::Explicit;
 use super::facts::{Bits, Few};
-use super::units::ADDRESS;
+use super::keys::ADDRESS;
 use smallvec::SmallVec;
 use std::cell::RefCell;
 use std::ops::Range;
@@ -69,14 +69,14 @@ impl Numbers {
 }
 
 /// Where mbarriers, regions and facts go where memory is moved, by number.
-pub(in super::super) struct Moved {
+pub(crate) struct Moved {
     pub mbarriers: Vec<usize>,
     pub regions: Vec<usize>,
     pub facts: Vec<usize>,
 }
 
 /// Which rows of the sets are whose, and what the facts are.
-pub(in super::super) struct Places {
+pub(crate) struct Places {
     agents: usize,
     /// The blocks' first facts: that one runs, and that its mbarriers are made.
     blocks: usize,

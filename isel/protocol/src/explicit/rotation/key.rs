@@ -3,74 +3,8 @@
 use super::super::super::env::Env;
 use super::super::super::run::{Checker, Life, State};
 use super::super::super::value::Abs;
-use super::super::knowledge::{Moved, Places};
-use super::super::mbarriers::RANK;
-use super::{Kind, Rotation, What};
+use crate::state::rotation::{By, Kind, Turned, What};
 use smallvec::SmallVec;
-use std::cell::RefCell;
-use std::rc::Rc;
-use tilelift_lane::hash::Map;
-
-/// By how much the counters of each class are turned.
-type By = SmallVec<[i64; 4]>;
-
-/// What turning does to mbarriers, regions and facts, by number.
-pub(in super::super) struct Turn {
-    pub moved: Moved,
-    /// Which mbarrier comes to stand at a number, and whether its phases change from even to odd.
-    pub mbarriers: Vec<(usize, bool)>,
-    /// Which region does.
-    pub regions: Vec<usize>,
-    /// Addresses of regions before and behind it: by how much they are moved.
-    pub shifts: Vec<i64>,
-}
-
-/// How a state is turned.
-pub(in super::super::super) struct Turned {
-    by: By,
-    pub(in super::super) turn: Rc<Turn>,
-}
-
-/// What has been found out about turning.
-#[derive(Default)]
-pub(super) struct Turns(RefCell<Map<By, Rc<Turn>>>);
-
-impl Rotation {
-    /// Where an address comes to lie.
-    fn moves(&self, at: i64, by: &By) -> i64 {
-        let low = at & ((1 << RANK) - 1);
-        let Some((r, start, off)) = self.ring(low) else { return at };
-        let all = r.slots * r.stride;
-        let first = off / all * all;
-        at - low + start + first + (off - first + by[r.class] * r.stride).rem_euclid(all)
-    }
-
-    /// True if a slot comes to one that is a round further, or three, …
-    fn flips(&self, at: i64, by: &By) -> bool {
-        let Some((r, _, off)) = self.ring(at & ((1 << RANK) - 1)) else { return false };
-        let j = off % (r.slots * r.stride) / r.stride;
-        (j + by[r.class]).div_euclid(r.slots) & 1 == 1
-    }
-
-    fn turn(&self, c: &Checker<'_>, by: &By) -> Option<Rc<Turn>> {
-        let p: &Places = &c.places;
-        if let Some(known) = self.turned.0.borrow().get(by).filter(|t| p.is_current(&t.moved)) {
-            return Some(known.clone());
-        }
-        let moved = p.moved(&|at| self.moves(at, by))?;
-        let mut mbarriers: Vec<(usize, bool)> = (0..moved.mbarriers.len()).map(|w| (w, false)).collect();
-        let mut regions: Vec<usize> = (0..moved.regions.len()).collect();
-        let mut shifts = vec![0; moved.regions.len()];
-        p.each_word(|w, at| mbarriers[moved.mbarriers[w]] = (w, self.flips(at, by)));
-        p.each_region(|r, at| {
-            regions[moved.regions[r]] = r;
-            shifts[r] = self.moves(at, by) - at;
-        });
-        let turn = Rc::new(Turn { moved, mbarriers, regions, shifts });
-        self.turned.0.borrow_mut().insert(by.clone(), turn.clone());
-        Some(turn)
-    }
-}
 
 impl<'a> Checker<'a> {
     /// How a state is turned to the one that stands for all, if it can be: a counter of each class stands at the end of a round.
@@ -97,7 +31,7 @@ impl<'a> Checker<'a> {
                 }
             }
         }
-        let turn = rotation.turn(self, &by)?;
+        let turn = rotation.turn(&self.places, &by)?;
         Some(Turned { by, turn })
     }
 

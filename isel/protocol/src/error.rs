@@ -1,0 +1,79 @@
+//! What a proof says that fails.
+
+use std::fmt;
+use tilelift_ir::{Loc, Op};
+use tilelift_lane::{Inst, Program, inst_brief};
+
+/// Why a program is not proved, with the instructions that take part.
+#[derive(Clone, PartialEq, Debug)]
+pub struct ProtocolError {
+    /// What may happen.
+    pub problem: String,
+    /// Where it shows.
+    pub here: Box<Spot>,
+    /// The other place that takes part.
+    pub other: Option<Box<Spot>>,
+}
+
+/// A place that an error speaks of.
+#[derive(Clone, PartialEq, Debug)]
+pub enum Spot {
+    /// The program as a whole, or a part of it.
+    Program(String),
+    /// An instruction.
+    Inst {
+        /// The instruction.
+        inst: Box<Inst>,
+        /// Its text in short.
+        text: String,
+        /// The role that it stands in, and of which block.
+        role: String,
+    },
+    /// What an author wrote.
+    Written {
+        /// The op, if it is known.
+        op: Option<Op>,
+        /// Where it stands.
+        at: Loc,
+        /// The role that it stands in, and of which block.
+        role: String,
+    },
+}
+
+impl Spot {
+    pub(crate) fn program(what: &str) -> Box<Spot> {
+        Box::new(Spot::Program(what.to_owned()))
+    }
+
+    pub(crate) fn inst(program: &Program, inst: &Inst, role: impl Into<String>) -> Box<Spot> {
+        Box::new(Spot::Inst { inst: Box::new(inst.clone()), text: inst_brief(program, inst), role: role.into() })
+    }
+}
+
+/// A place for a reader: the line of the text, or of the builder call.
+fn place(at: Loc) -> String {
+    if at.is_text() { format!("line {}", at.line) } else { at.to_string() }
+}
+
+impl fmt::Display for Spot {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Spot::Program(what) => f.write_str(what),
+            Spot::Inst { text, role, .. } => write!(f, "`{text}` of {role}"),
+            Spot::Written { op: Some(op), at, role } => write!(f, "`{op}` of {role} ({})", place(*at)),
+            Spot::Written { op: None, at, role } => write!(f, "a step of {role} ({})", place(*at)),
+        }
+    }
+}
+
+impl fmt::Display for ProtocolError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} at {}", self.problem, self.here)?;
+        match &self.other {
+            Some(other) => write!(f, "; see {other}"),
+            None => Ok(()),
+        }
+    }
+}
+
+impl std::error::Error for ProtocolError {}

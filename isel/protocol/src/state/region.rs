@@ -1,0 +1,138 @@
+//! A region of shared memory: its last write, and who reads it.
+
+use crate::site::Site;
+use crate::state::keys::{Agents, list_key};
+use smallvec::SmallVec;
+
+/// The last write of a region.
+pub(crate) struct Write {
+    pub(crate) agent: usize,
+    /// The mbarrier that counts its bytes, if a unit writes.
+    pub(crate) mbarrier: Option<usize>,
+    /// What units have written of the region: addresses and ends, in order, those that touch one another joined.
+    pub(crate) parts: SmallVec<[(i64, i64); 2]>,
+    /// Who has read what was written before.
+    pub(crate) readers: Agents,
+    /// Nobody has, though something was.
+    pub(crate) unread: bool,
+    /// Lanes copy it: nobody looks before all have waited and met.
+    pub(crate) copied: bool,
+    /// Ages of the groups of copies that are in flight, a bit each; bit 0 is open. The oldest grow no older.
+    pub(crate) copies: u64,
+    pub(crate) site: Site,
+}
+
+/// Reads of a region by an agent.
+#[derive(Clone, Copy)]
+pub(crate) struct Reads {
+    pub(crate) agent: usize,
+    /// Ages of the groups of multiplications, and of bulk stores, that read, a bit each; bit 0 is open. The oldest grow no older.
+    pub(crate) groups: [u64; 2],
+    /// Bulk stores have been waited for by the lane that began them, and its agent's lanes have not met since.
+    pub(crate) alone: bool,
+    /// What lanes have read, and units may overwrite next.
+    pub(crate) fence: Fence,
+    /// How often the agent had told others what it knows when that of the read was last forgotten; no part of the state.
+    pub(crate) told: u32,
+    pub(crate) site: Site,
+}
+
+/// Whether reads of lanes are ordered in front of what units do.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Fence {
+    /// They are, or units read.
+    Done,
+    /// They are not.
+    Open,
+    /// They were not when the agent arrived at an mbarrier.
+    Late,
+}
+
+/// The age that does not grow.
+pub(crate) const OLDEST: u64 = 1 << 63;
+
+impl Reads {
+    pub(crate) fn busy(&self) -> bool {
+        self.groups != [0; 2]
+    }
+}
+
+/// A region.
+#[derive(Default)]
+pub(crate) struct Region {
+    pub(crate) write: Option<Write>,
+    /// By agent.
+    pub(crate) reads: SmallVec<[Reads; 2]>,
+}
+
+impl Clone for Region {
+    fn clone(&self) -> Region {
+        let copy = |w: &Write| Write { parts: SmallVec::from_slice(&w.parts), readers: SmallVec::from_slice(&w.readers), ..*w };
+        Region { write: self.write.as_ref().map(copy), reads: SmallVec::from_slice(&self.reads) }
+    }
+}
+
+impl Region {
+    /// Everything that makes it differ, as numbers; mbarriers have other numbers, and addresses are moved.
+    pub fn key(&self, out: &mut Vec<u64>, mbarrier: impl Fn(usize) -> usize, shift: i64) {
+        match &self.write {
+            None => out.push(0),
+            Some(w) => {
+                let flags = 1 | u64::from(w.unread) << 1 | u64::from(w.copied) << 2 | (w.parts.len() as u64) << 3;
+                out.extend([flags, w.copies, w.agent as u64, w.mbarrier.map_or(0, |n| mbarrier(n) as u64 + 1)]);
+                w.parts.iter().for_each(|p| out.extend([(p.0 + shift) as u64, (p.1 + shift) as u64]));
+                list_key(&w.readers, out);
+            }
+        }
+        out.push(self.reads.len() as u64);
+        self.reads
+            .iter()
+            .for_each(|r| out.extend([(r.agent as u64) << 3 | (r.fence as u64) << 1 | u64::from(r.alone), r.groups[0], r.groups[1]]));
+    }
+
+    /// True if anybody has touched it.
+    pub fn is_used(&self) -> bool {
+        self.write.is_some() || !self.reads.is_empty()
+    }
+
+    pub(crate) fn reader(&self, t: usize) -> Result<usize, usize> {
+        self.reads.binary_search_by_key(&t, |r| r.agent)
+    }
+}
+
+impl Region {
+    /// Reads that were in flight before, and may still be.
+    pub fn perhaps(&mut self, before: &Region) {
+        for x in &before.reads {
+            match self.reader(x.agent) {
+                Ok(n) => (0..2).for_each(|k| self.reads[n].groups[k] |= x.groups[k]),
+                Err(n) => self.reads.insert(n, *x),
+            }
+        }
+    }
+}
+
+/// Adds a part to those that are there.
+pub(crate) fn join(parts: &mut SmallVec<[(i64, i64); 2]>, (from, to): (i64, i64)) {
+    let at = parts.partition_point(|p| p.0 < from);
+    parts.insert(at, (from, to));
+    let mut n = at.saturating_sub(1);
+    while n + 1 < parts.len() {
+        if parts[n].1 >= parts[n + 1].0 {
+            parts[n].1 = parts[n].1.max(parts[n + 1].1);
+            parts.remove(n + 1);
+        } else if n > at {
+            break;
+        } else {
+            n += 1;
+        }
+    }
+}
+
+/// What may go wrong, and the other instruction.
+pub(crate) type Clash = (&'static str, Option<Site>);
+
+/// Units that read.
+pub(crate) const PRODUCTS: usize = 0;
+
+pub(crate) const STORES: usize = 1;

@@ -1,0 +1,130 @@
+//! What agents share: barriers, what is known, regions.
+
+use crate::site::Site;
+use crate::state::facts::Facts;
+use crate::state::keys::{Agents, list_key};
+use crate::state::region::Region;
+use smallvec::SmallVec;
+
+/// An mbarrier.
+pub(crate) struct Bar {
+    /// Its key.
+    pub(crate) at: i64,
+    pub(crate) count: u32,
+    pub pending: u32,
+    pub bytes: i64,
+    pub(crate) odd: bool,
+    /// Who has passed a wait for the phase before.
+    pub(crate) passed: Agents,
+    /// Bytes have come in the phase in flight, or in one that nobody of the block has waited for.
+    pub(crate) counted: bool,
+    pub(crate) owed: bool,
+    pub last: Option<Site>,
+}
+
+impl Clone for Bar {
+    fn clone(&self) -> Bar {
+        Bar { passed: SmallVec::from_slice(&self.passed), ..*self }
+    }
+}
+
+/// A barrier at which warps, or blocks, meet in rounds.
+#[derive(Clone, Default)]
+pub(crate) struct Meeting {
+    /// Warps that have come in the round; whether there was one before.
+    pub(crate) warps: u32,
+    pub(crate) again: bool,
+    pub(crate) came: Agents,
+    pub(crate) odd: bool,
+}
+
+impl Meeting {
+    /// A round ends: what was gathered is taught.
+    pub(crate) fn turn(&mut self, facts: &mut Facts, row: usize) {
+        (self.warps, self.odd, self.again) = (0, !self.odd, true);
+        self.came.clear();
+        facts.copy(row + 1, row, None);
+        facts.reset(row);
+    }
+
+    pub(crate) fn key(&self, out: &mut Vec<u64>) {
+        out.push(u64::from(self.warps) << 32 | u64::from(self.again) << 1 | u64::from(self.odd));
+        list_key(&self.came, out);
+    }
+}
+
+/// An mbarrier in a key; its phases may be odd instead of even.
+pub(crate) fn bar_key(b: Option<&Bar>, flips: bool, out: &mut Vec<u64>) {
+    let Some(b) = b else {
+        out.push(u64::MAX);
+        return;
+    };
+    let flags = u64::from(b.odd != flips) | u64::from(b.counted) << 1 | u64::from(b.owed) << 2;
+    out.extend([u64::from(b.count) << 32 | u64::from(b.pending), b.bytes as u64, flags]);
+    list_key(&b.passed, out);
+}
+
+/// What agents share.
+#[derive(Default)]
+pub(crate) struct Shared {
+    /// What agents know, and what barriers teach: [`Places`](crate::state::knowledge::Places) tells the rows.
+    pub(crate) facts: Facts,
+    /// How often each agent has told others what it knows; no part of the state.
+    pub(crate) told: Vec<u32>,
+    /// By number.
+    pub bars: Vec<Option<Bar>>,
+    pub(crate) regions: Vec<Region>,
+    pub(crate) named: Vec<Meeting>,
+    pub(crate) cluster: Meeting,
+    /// Per block: made mbarriers that the units, and then the other warps, may not see yet.
+    pub(crate) fresh: SmallVec<[(bool, bool); 8]>,
+}
+
+/// What was known, and in flight.
+pub(crate) struct Before {
+    pub(crate) facts: Facts,
+    pub(crate) regions: Vec<Region>,
+}
+
+impl Clone for Shared {
+    fn clone(&self) -> Shared {
+        let Shared { facts, told, bars, regions, named, cluster, fresh } = self;
+        Shared {
+            facts: facts.clone(),
+            told: told.clone(),
+            bars: bars.clone(),
+            regions: regions.clone(),
+            named: named.clone(),
+            cluster: cluster.clone(),
+            fresh: fresh.clone(),
+        }
+    }
+
+    fn clone_from(&mut self, other: &Shared) {
+        let Shared { facts, told, bars, regions, named, cluster, fresh } = self;
+        facts.clone_from(&other.facts);
+        told.clone_from(&other.told);
+        bars.clone_from(&other.bars);
+        regions.clone_from(&other.regions);
+        named.clone_from(&other.named);
+        cluster.clone_from(&other.cluster);
+        fresh.clone_from(&other.fresh);
+    }
+}
+
+impl Shared {
+    /// Bytes that it takes, but for what few regions hold beside themselves.
+    pub fn bytes(&self) -> usize {
+        self.facts.bytes() + self.regions.len() * size_of::<Region>() + self.bars.len() * size_of::<Option<Bar>>()
+    }
+
+    /// What may be as it was, where an agent may do something or not.
+    pub fn before(&self) -> Before {
+        Before { facts: self.facts.clone(), regions: self.regions.clone() }
+    }
+
+    /// An mbarrier that is made.
+    pub(crate) fn bar(&mut self, mbarrier: usize) -> Option<&mut Bar> {
+        self.bars.get_mut(mbarrier)?.as_mut()
+    }
+}
