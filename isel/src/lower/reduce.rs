@@ -2,16 +2,15 @@
 //! shared memory, several warp bits in one exchange. Every lane ends with the result (an all-reduce), so copies are identical.
 
 use super::elementwise::{Coords, scalar_op};
-use super::{Lower, Tile, ValueLocation, sizes};
-use crate::lane::Target;
-use crate::lane::{BinOp, LTy, LVal, LaneBuilder, ShuffleFrom, Special, UnOp, Vals};
-use crate::layout::memory_type;
-use crate::layout::{Owner, owners};
+use super::location::{Tile, ValueLocation};
+use super::{Lower, sizes};
+use crate::layout::{Owner, memory_type, owners};
 use smallvec::SmallVec;
 use std::rc::Rc;
 use tilelift_ir::layout::{Axis, Layout, coalesced};
 use tilelift_ir::reduce::reduce_order;
 use tilelift_ir::{Attr, CmpOp, Inst, Op, ReduceOp, Scalar, TileType, Type, Value};
+use tilelift_lane::{BinOp, LTy, LVal, LaneBuilder, ShuffleFrom, Special, Target, UnOp, Vals};
 use tilelift_schedule::LowerError;
 use tilelift_schedule::plan::Plan;
 use tilelift_schedule::reason::{Missing, NoAxis, NoRegister};

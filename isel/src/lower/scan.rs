@@ -11,14 +11,15 @@
 //! Totals are equal for all elements of a block, so equal lane values stand for them: each is shuffled, stored and combined once.
 
 use super::elementwise::scalar_op;
+use super::location::Tile;
 use super::reduce::{Bundle, Combine, bit_is, combine_op, combine_ordered, spread_layout};
-use super::{Lower, Tile, sizes};
-use crate::lane::{BinOp, LTy, LVal, LaneBuilder, ShuffleFrom, Special, Vals};
+use super::{Lower, sizes};
 use crate::layout::{Owner, owners};
 use std::collections::BTreeMap;
 use std::rc::Rc;
 use tilelift_ir::layout::{Axis, Layout};
 use tilelift_ir::{Attr, CmpOp, Inst, Scalar, Type};
+use tilelift_lane::{BinOp, LTy, LVal, LaneBuilder, ShuffleFrom, Special, Vals};
 use tilelift_schedule::LowerError;
 use tilelift_schedule::reason::Missing;
 

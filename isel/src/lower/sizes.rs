@@ -1,13 +1,15 @@
 //! Bytes of shared memory that lowering takes, by what for: one place for those who allocate and for those who ask before.
 
-use super::MAX_REGISTERS_PER_TILE;
-use crate::lane::{LTy, Target};
 use crate::layout::assign::Assignment;
 use cranelift_entity::SecondaryMap;
 use tilelift_ir::layout::{Axis, RoundTripPlan};
 use tilelift_ir::{Inst, Kernel, Loc, Scalar};
+use tilelift_lane::{LTy, Target};
 use tilelift_schedule::plan::{BufferLayout, Explicit, Locals, Plan, fetches, handle};
 use tilelift_schedule::{LowerError, Resource};
+
+/// Tiles with more registers per lane than this are refused: no register allocator could hold them.
+pub(crate) const MAX_REGISTERS_PER_TILE: u32 = 1024;
 
 /// Scratch memory begins at multiples of this.
 pub(crate) const SCRATCH_ALIGN: u32 = 128;

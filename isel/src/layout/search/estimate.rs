@@ -10,8 +10,8 @@
 //! that is more, and what is stored, loaded and computed around it comes on top.
 
 use super::{Search, chains};
-use crate::lane::{Costs, Target};
 use tilelift_ir::{Inst, Kernel, Literal, Op, Value, Verified, iterations};
+use tilelift_lane::{Costs, Target};
 use tilelift_schedule::LowerError;
 use tilelift_schedule::access::GlobalAccess;
 use tilelift_schedule::plan::{LayoutChoice, LowerOptions, Specialised};

@@ -2,7 +2,6 @@
 
 use super::folds::{self, FoldCount};
 use super::staging::{self, Waiting};
-use crate::lane::Target;
 use crate::layout::assign::{Assignment, access_layout, scattered_layout};
 use crate::layout::dots::DotPlan;
 use crate::layout::in_memory;
@@ -19,6 +18,7 @@ use tilelift_ir::layout::{
 };
 use tilelift_ir::ops::Rule;
 use tilelift_ir::{Attr, Inst, Kernel, Op, Scalar, Type, Value};
+use tilelift_lane::Target;
 use tilelift_schedule::plan::Plan;
 use tilelift_schedule::transfers::{ADDRESS, SECTOR, behind, global_access, through};
 

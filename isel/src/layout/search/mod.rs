@@ -17,12 +17,12 @@ pub(crate) mod staging;
 
 pub use estimate::{estimate, seconds};
 
-use crate::lane::Target;
 use crate::layout::assign::Assignment;
 use cranelift_entity::SecondaryMap;
 use machine::Prices;
 use tilelift_egraph::physical::{Limits, Problem, Solution, Source, print, solve};
 use tilelift_ir::{Inst, Kernel, Op, Value, ValueDef, Verified};
+use tilelift_lane::Target;
 use tilelift_schedule::LowerError;
 use tilelift_schedule::candidates::Candidates;
 use tilelift_schedule::plan::{LayoutChoice, LowerOptions, Plan};

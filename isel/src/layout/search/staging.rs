@@ -5,7 +5,6 @@
 //! copies into the tile ─► map ─► fragments: by matrix loads where they divide the access, else by vectors
 //! ```
 
-use crate::lane::Target;
 use crate::layout::assign::Assignment;
 use crate::layout::legal_width;
 use std::rc::Rc;
@@ -13,6 +12,7 @@ use tilelift_ir::layout::{
     Axis, Layout, LayoutError, SharedMap, SharedOp, coalesced, operand_swizzle, turned_swizzle, vector_count, wavefronts,
 };
 use tilelift_ir::{Attr, Inst, Kernel, Op, Value};
+use tilelift_lane::Target;
 use tilelift_schedule::access::GlobalAccess;
 use tilelift_schedule::plan::Plan;
 use tilelift_schedule::transfers::fragments;
@@ -217,7 +217,7 @@ mod tests {
     use tilelift_ir::layout::FragmentMap;
 
     fn chosen(shape: [u32; 2], elem: u32, reader: Layout, matrices: bool) -> (SharedMap, [u32; 2]) {
-        let target = Target { load_matrix: true, ..crate::lane::testing::target() };
+        let target = Target { load_matrix: true, ..tilelift_lane::testing::target() };
         choose(&shape, elem, 1, None, &[Reader::of(&Rc::new(reader), matrices)], &target).expect("a plain map")
     }
 

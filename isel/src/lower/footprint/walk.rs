@@ -1,17 +1,19 @@
 //! The walk through a kernel with explicit control, with layouts for values: the lowering's way through each op, without what it writes.
 
-use super::super::explicit::{last_uses, loads_at_use};
-use super::super::{sizes, sort, staged_of};
-use super::Piece;
-use crate::hash::Map;
-use crate::lane::Life;
-use crate::lane::{LTy, Target};
+use super::super::{sizes, sort};
+use super::piece::Piece;
 use crate::layout::assign::Assignment;
 use crate::layout::memory_type;
+use crate::lower::explicit::beside::loads_at_use;
+use crate::lower::explicit::lanes::last_uses;
+use crate::lower::facts::staged_of;
 use cranelift_entity::SecondaryMap;
 use std::rc::Rc;
 use tilelift_ir::layout::{Conversion, Layout, plan_conversion};
 use tilelift_ir::{Attr, Inst, Kernel, Loc, Op, Region, Scalar, Type, Value};
+use tilelift_lane::Life;
+use tilelift_lane::hash::Map;
+use tilelift_lane::{LTy, Target};
 use tilelift_schedule::plan::{Explicit, Fetches, Locals, Plan, fetches, is_panels, tasks};
 
 /// Where a value is.
