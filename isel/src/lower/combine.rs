@@ -5,8 +5,8 @@
 
 use super::Lower;
 use super::elementwise::scalar_op;
-use super::location::{Tile, ValueLocation};
-use super::reduce::{Bundle, Fold, spread_layout};
+use super::location::{Bundle, Tile, ValueLocation};
+use super::reduce::{Fold, spread_layout};
 use super::scan::{Scan, Travel};
 use super::sizes::combined_type;
 use crate::layout::owners;

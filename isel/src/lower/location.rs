@@ -1,5 +1,6 @@
 //! Where values are: in registers, in shared memory, in the slots of loops.
 
+use smallvec::SmallVec;
 use std::rc::Rc;
 use tilelift_ir::layout::{Layout, SharedMap};
 use tilelift_lane::{AllocId, LVal};
@@ -71,3 +72,6 @@ pub(crate) struct Slot {
     pub layout: Option<Rc<Layout>>,
     pub count: usize,
 }
+
+/// What travels together through a fold: an element, or its key and position.
+pub(crate) type Bundle = SmallVec<[LVal; 2]>;

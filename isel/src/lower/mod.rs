@@ -12,6 +12,7 @@ mod control;
 mod convert;
 mod dot;
 mod elementwise;
+mod exchange;
 mod explicit;
 mod facts;
 pub(crate) mod footprint;
