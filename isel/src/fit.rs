@@ -12,11 +12,11 @@
 //! All of it is decided from sizes. The lowering allocates by the same sizes, and finds room: a kernel is lowered once. What is written has the
 //! same instructions for any number of slots, so layouts are assigned once, too.
 
-use crate::lane::Target;
 use crate::layout::assign::{Assignment, assign};
-use crate::lower::Footprint;
+use crate::lower::footprint::Footprint;
 use std::rc::Rc;
 use tilelift_ir::{Kernel, Op, verify};
+use tilelift_lane::Target;
 use tilelift_schedule::plan::{LowerOptions, Plan, Schedule, ScheduleKind, Specialised, plan};
 use tilelift_schedule::program::{self, Refusal};
 use tilelift_schedule::reason::{Stage, Unsupported};

@@ -9,15 +9,17 @@
 //! is computed before it is lowered ([`fit`]); so a kernel is lowered once.
 
 use crate::fit::{Fitted, Written, fit};
-use crate::lane::{Target, overlap_launches};
 use crate::layout::assign::Assignment;
 use crate::layout::search::{Search, is_searched, with_slots};
-use crate::lower::{Footprint, Lowered, lane_program, placed};
+use crate::lower::footprint::Footprint;
+use crate::lower::origin::placed;
+use crate::lower::{Lowered, lane_program};
 use std::borrow::Cow;
 use std::rc::Rc;
 use tilelift_ir::channel::{Units, check, expand};
 use tilelift_ir::verify::Verified;
 use tilelift_ir::{Inst, Kernel, Op, verify};
+use tilelift_lane::{Target, overlap_launches};
 use tilelift_schedule::LowerError;
 use tilelift_schedule::candidates::Candidates;
 use tilelift_schedule::plan::{LayoutChoice, LowerOptions, Plan, SwizzledTile, plan};

@@ -15,7 +15,6 @@
 
 use crate::activation::Activation;
 use crate::facts::{ANY, known, matrix, programs, vector};
-use crate::split_gemm::positions;
 use tilelift_ir::{AtomicOp, BuildError, BuildErrors, Extent, Kernel, KernelBuilder, Operand, Scalar, Update, Value};
 
 /// A matrix product with epilogue.
@@ -327,6 +326,12 @@ pub(crate) fn operand(b: &mut KernelBuilder, view: Value, transposed: bool, at: 
     } else {
         b.load(view, &at, &shape)
     }
+}
+
+/// Positions from `first` on along one dimension of a tile.
+pub(crate) fn positions(b: &mut KernelBuilder, first: Value, shape: &[u32], dim: u32) -> Value {
+    let t = b.iota(shape, dim);
+    b.add(t, first)
 }
 
 #[cfg(test)]

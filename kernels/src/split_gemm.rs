@@ -162,12 +162,6 @@ impl SplitGemm {
     }
 }
 
-/// Positions from `first` on along one dimension of a tile.
-pub(crate) fn positions(b: &mut KernelBuilder, first: Value, shape: &[u32], dim: u32) -> Value {
-    let t = b.iota(shape, dim);
-    b.add(t, first)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -80,26 +80,23 @@ impl Class {
     }
 }
 
+/// True for types of a byte that are no truth value.
+pub(crate) const fn is_byte(ty: LTy) -> bool {
+    matches!(ty, LTy::Num(s) if !matches!(s, Scalar::I1) && s.bytes() == 1)
+}
+
 /// The suffix of a load or store of a type: `i1` is a byte, `i8` extends its sign.
 pub(crate) const fn memory_type(ty: LTy) -> &'static str {
-    match ty {
-        LTy::B32 => ".b32",
-        LTy::Num(Scalar::I1) => ".u8",
-        LTy::Num(
-            Scalar::I8
-            | Scalar::F8E4M3
-            | Scalar::F8E5M2
-            | Scalar::F8E4M3Fnuz
-            | Scalar::F8E5M2Fnuz
-            | Scalar::F8E8M0
-            | Scalar::F4E2M1
-            | Scalar::I4,
-        ) => ".s8",
-        LTy::Num(Scalar::I16 | Scalar::F16 | Scalar::BF16) => ".b16",
-        LTy::Num(Scalar::I32) => ".b32",
-        LTy::Num(Scalar::I64) => ".b64",
-        LTy::Num(Scalar::F32) => ".f32",
-        LTy::Num(Scalar::F64) => ".f64",
+    if is_byte(ty) {
+        return ".s8";
+    }
+    match Class::of(ty) {
+        Class::P => ".u8",
+        Class::H => ".b16",
+        Class::R => ".b32",
+        Class::D => ".b64",
+        Class::F => ".f32",
+        Class::E => ".f64",
     }
 }
 

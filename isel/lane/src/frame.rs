@@ -39,7 +39,7 @@ pub struct TensorBox {
     pub order: [u8; TensorBox::RANK],
     /// Extents of the box in that order.
     pub extents: [u32; TensorBox::RANK],
-    /// Bytes of a panel's row; see [`Panels`].
+    /// Bytes of a panel's row; see [`Panels`](crate::Panels).
     pub swizzle: u32,
     /// True if `f32` elements are rounded to tf32 on their way.
     pub tf32: bool,

@@ -13,7 +13,6 @@
 //!   dot ─── cast ──┘                                 the store converts if class 2 is not coalesced enough
 //! ```
 
-use crate::lane::Target;
 use crate::layout::dots::{DotPlan, plan_dot};
 use crate::layout::packed;
 use crate::layout::require::{RequiredLayouts, holds};
@@ -25,6 +24,7 @@ use tilelift_egraph::physical::{InstLayouts, Solution, Variant};
 use tilelift_ir::layout::{Layout, coalesced};
 use tilelift_ir::propagate::{Map, Tie, Touch, carried, passage};
 use tilelift_ir::{Inst, Kernel, Op, Region, Type, Value};
+use tilelift_lane::Target;
 use tilelift_schedule::LowerError;
 use tilelift_schedule::access::GlobalAccess;
 use tilelift_schedule::plan::{Plan, handle};

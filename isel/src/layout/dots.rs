@@ -1,11 +1,11 @@
 //! Plans of dots: the matrix instruction, or multiply-adds of lanes; how warps share the product; the layouts that follow.
 
-use crate::lane::{GroupMatrix, GroupMatrixId, MatrixId, Target};
 use crate::layout::in_memory;
 use std::rc::Rc;
 use tilelift_egraph::physical::InstLayouts;
 use tilelift_ir::layout::{Axis, Coord, FragmentMap, Layout};
 use tilelift_ir::{Attr, Inst, Kernel, Precision, Scalar, Type};
+use tilelift_lane::{GroupMatrix, GroupMatrixId, MatrixId, Target};
 use tilelift_schedule::LowerError;
 use tilelift_schedule::plan::Plan;
 use tilelift_schedule::reason::OfScalar;

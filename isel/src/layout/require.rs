@@ -1,6 +1,5 @@
 //! Layouts that the kernel's author requires, on a machine: the layout of every value that a requirement holds.
 
-use crate::lane::Target;
 use crate::layout::dots::DotPlan;
 use cranelift_entity::SecondaryMap;
 use std::collections::BTreeMap;
@@ -8,6 +7,7 @@ use std::rc::Rc;
 use tilelift_ir::layout::{Axis, Layout};
 use tilelift_ir::require::{requirements, spec};
 use tilelift_ir::{DotPart, Inst, Kernel, LayoutSpec, Loc, Op, Value};
+use tilelift_lane::Target;
 use tilelift_schedule::plan::Plan;
 use tilelift_schedule::{LowerError, Unmet};
 

@@ -3,18 +3,19 @@
 //! An op need not be commutative, so lanes look which of the two elements comes first. Truth values travel as words, which can be
 //! shuffled and stored, and are truth values inside the region only.
 
+use super::Lower;
 use super::elementwise::scalar_op;
-use super::reduce::{Bundle, Fold, spread_layout};
+use super::location::{Bundle, Tile, ValueLocation};
+use super::reduce::{Fold, spread_layout};
 use super::scan::{Scan, Travel};
 use super::sizes::combined_type;
-use super::{Lower, Tile, ValueLocation};
-use crate::lane::{BinOp, LTy, LVal, LaneBuilder};
 use crate::layout::owners;
 use std::collections::HashMap;
 use std::rc::Rc;
 use tilelift_ir::layout::Layout;
 use tilelift_ir::reduce::reduce_order;
 use tilelift_ir::{CmpOp, Inst, Op, Region, Scalar, Type, Value};
+use tilelift_lane::{BinOp, LTy, LVal, LaneBuilder};
 use tilelift_schedule::LowerError;
 use tilelift_schedule::reason::OfScalar;
 

@@ -1,18 +1,14 @@
 //! Loops and choices. Carried tiles become one carried lane value per register, in the layout of their class.
 
-use super::explicit::Traces;
-use super::{Lower, Tile, ValueLocation};
-use crate::lane::{LVal, LaneBuilder};
+use super::Lower;
+use super::location::{Tile, ValueLocation};
+use super::task::Traces;
+use crate::lower::location::Slot;
 use std::rc::Rc;
-use tilelift_ir::layout::{Axis, Layout};
+use tilelift_ir::layout::Axis;
 use tilelift_ir::{CmpOp, Inst, Region, Type, Value};
+use tilelift_lane::{LVal, LaneBuilder};
 use tilelift_schedule::LowerError;
-
-/// How many lane values a carried value takes, and their layout if it is a tile.
-pub(super) struct Slot {
-    pub layout: Option<Rc<Layout>>,
-    pub count: usize,
-}
 
 impl Lower<'_> {
     /// The shape of the lane values for carried values, which have the types and layouts of `like`.

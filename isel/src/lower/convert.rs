@@ -1,14 +1,14 @@
 //! Conversions between register layouts: renames, selects, shuffles, round trips through shared memory, as the plan says.
 
+use super::location::Tile;
 use super::shared::{SharedPoints, representative};
 use super::vectors::{from_words, to_words, word_types};
-use super::{Lower, Tile, sizes};
-use crate::lane::{AllocId, BinOp, LVal, LaneBuilder, ShuffleFrom, Special};
-use crate::layout::legal_width;
-use crate::layout::memory_type;
+use super::{Lower, sizes};
+use crate::layout::{legal_width, memory_type};
 use std::rc::Rc;
 use tilelift_ir::layout::{Axis, Conversion, Layout, RoundTripPlan, SelectStep, SharedOp, Shuffle, ShufflePlan, plan_conversion};
 use tilelift_ir::{CmpOp, Scalar};
+use tilelift_lane::{AllocId, BinOp, LVal, LaneBuilder, ShuffleFrom, Special};
 use tilelift_schedule::LowerError;
 use tilelift_schedule::reason::NoRegister;
 

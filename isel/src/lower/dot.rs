@@ -4,13 +4,10 @@
 //! An operand comes from registers (converted to the operand layout) or from shared memory, where it was staged: by matrix loads
 //! when they divide its access, else by the widest vectors.
 
+use super::location::{Staged, Tile, ValueLocation};
 use super::shared::SharedPoints;
-use super::stage::Staged;
 use super::vectors::{from_words, to_words, word_types};
-use super::{Lower, Tile, ValueLocation, narrow};
-use crate::hash::Map;
-use crate::lane::{BinOp, LTy, LVal, LaneBuilder, Special, Vals};
-use crate::lane::{MatrixId, Target};
+use super::{Lower, narrow};
 use crate::layout::dots::DotPlan;
 use crate::layout::legal_width;
 use smallvec::SmallVec;
@@ -18,6 +15,8 @@ use std::collections::BTreeSet;
 use std::rc::Rc;
 use tilelift_ir::layout::{AccessColumns, Axis, Layout, LdMatrixPlan, SharedOp, ldmatrix_applies, vectors_without};
 use tilelift_ir::{Attr, Inst, Precision, Scalar, Value};
+use tilelift_lane::hash::Map;
+use tilelift_lane::{BinOp, LTy, LVal, LaneBuilder, MatrixId, Special, Target, Vals};
 use tilelift_schedule::reason::{Missing, Offer, Product, Remedy, Unsupported};
 use tilelift_schedule::{LowerError, Resource};
 

@@ -1,11 +1,12 @@
 //! Leaves and elementwise ops: once per register.
 
+use super::location::{Tile, ValueLocation};
 use super::shared::xor_map;
-use super::{Lower, Tile, ValueLocation, functions, narrow};
-use crate::lane::{BinOp, LTy, LVal, LaneBuilder, Param, ParamSource, Special, UnOp};
+use super::{Lower, functions, narrow};
 use std::rc::Rc;
 use tilelift_ir::layout::{Axis, Coord, Layout};
 use tilelift_ir::{Attr, Inst, Literal, Op, Scalar, Type, num};
+use tilelift_lane::{BinOp, LTy, LVal, LaneBuilder, Param, ParamSource, Special, UnOp};
 use tilelift_schedule::LowerError;
 
 /// The bits of a literal of a type, as the lane IR keeps them.

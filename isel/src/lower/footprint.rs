@@ -10,26 +10,19 @@
 //! constant condition leaves out counts, too. Where the lowering refuses an instruction, the walk ends.
 
 mod ops;
+mod piece;
 mod walk;
 
-use super::{sizes, staged_of};
-use crate::lane::{Life, Room, Target, placed};
+use super::facts::staged_of;
+use super::sizes;
 use crate::layout::assign::Assignment;
-use tilelift_ir::{Kernel, Loc};
+use piece::Piece;
+use tilelift_ir::Kernel;
+use tilelift_lane::{Room, Target, placed};
 use tilelift_schedule::LowerError;
 use tilelift_schedule::plan::Plan;
 use tilelift_schedule::reason::Taker;
 use walk::Walk;
-
-/// An allocation.
-struct Piece {
-    bytes: u64,
-    align: u32,
-    purpose: &'static str,
-    /// The instruction that it is for.
-    loc: Loc,
-    life: Life,
-}
 
 /// What a kernel takes of shared memory.
 pub(crate) struct Footprint<'a> {

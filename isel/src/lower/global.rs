@@ -7,15 +7,16 @@
 //!
 //! The lane part is computed once per access; what does not change in a loop leaves it (the builder sees to that).
 
+use super::Lower;
 use super::elementwise::Coords;
+use super::location::{Tile, ValueLocation};
 use super::shared::representative;
 use super::vectors::{from_words, to_words, word_types};
-use super::{Lower, Tile, ValueLocation};
-use crate::lane::{BinOp, LTy, LVal, LaneBuilder, Param, ParamSource, Vals};
 use crate::layout::legal_width;
 use std::rc::Rc;
 use tilelift_ir::layout::{AccessColumns, Axis, Layout, vectors_without};
 use tilelift_ir::{Attr, CacheHint, CmpOp, Extent, Inst, Type, Value, ValueDef};
+use tilelift_lane::{BinOp, LTy, LVal, LaneBuilder, Param, ParamSource, Vals};
 use tilelift_schedule::LowerError;
 use tilelift_schedule::access::{GlobalAccess, access_layout_for};
 use tilelift_schedule::reason::NoRegister;

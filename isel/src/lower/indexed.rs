@@ -7,31 +7,19 @@
 //! Lanes, warps and registers that hold copies of an element take no part in a write; the old values of an update reach them by
 //! shuffles and through shared memory.
 
+use super::Lower;
+use super::location::Tile;
 use super::scratch::Scratch;
 use super::shared::representative;
 use super::vectors::{from_words, to_words, word_types};
-use super::{Lower, Tile};
-use crate::lane::{Atomic, AtomicKind, BinOp, LTy, LVal, LaneBuilder, Param, ParamSource, ShuffleFrom, Space, Special, Vals};
 use crate::layout::assign::scattered_layout;
+use crate::lower::scratch::{first_copies, plain_copies};
 use std::rc::Rc;
 use tilelift_ir::layout::{Axis, Layout};
 use tilelift_ir::{Attr, CmpOp, Extent, Inst, MemoryOrder, Scope, Value};
+use tilelift_lane::{Atomic, AtomicKind, BinOp, LTy, LVal, LaneBuilder, Param, ParamSource, ShuffleFrom, Space, Special, Vals};
 use tilelift_schedule::LowerError;
 use tilelift_schedule::reason::Missing;
-
-/// For each register the first one that holds the same element.
-pub(super) fn first_copies(layout: &Layout) -> Vec<usize> {
-    let mut seen = std::collections::BTreeMap::new();
-    (0..layout.size(Axis::Reg)).map(|r| *seen.entry(layout.reg_coord(r).to_vec()).or_insert(r as usize)).collect()
-}
-
-/// True if the copies of an element lie in lanes and warps that differ in bits of no meaning, and in registers.
-pub(super) fn plain_copies(layout: &Layout) -> bool {
-    [Axis::Lane, Axis::Warp].into_iter().all(|axis| {
-        let free = layout.free_mask(axis);
-        (0..layout.bits(axis)).all(|i| free >> i & 1 == 0 || layout.column(axis, i).iter().all(|&c| c == 0))
-    })
-}
 
 /// The tiles of an access in one layout.
 struct Indexed {

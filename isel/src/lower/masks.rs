@@ -7,11 +7,12 @@
 //! What a mask compares is known between bounds: `base + 0 … base + span`, base a scalar, span a constant. Where the bounds already
 //! decide for true, a choice around the selects leaves out both them and the mask.
 
-use super::explicit::TaskState;
-use super::{Lower, Tile};
-use crate::lane::{BinOp, LTy, LVal, LaneBuilder};
+use super::Lower;
+use super::location::Tile;
+use super::task::TaskState;
 use tilelift_ir::layout::Axis;
 use tilelift_ir::{Attr, CmpOp, Inst, Op, Scalar, Type, Value};
+use tilelift_lane::{BinOp, LTy, LVal, LaneBuilder};
 use tilelift_schedule::LowerError;
 use tilelift_schedule::plan::keeps_extents;
 

@@ -7,19 +7,24 @@
 //! ```
 
 mod combine;
+mod commits;
 mod control;
 mod convert;
 mod dot;
 mod elementwise;
+mod exchange;
 mod explicit;
-mod footprint;
+mod facts;
+pub(crate) mod footprint;
 mod functions;
 mod global;
 mod hazards;
+mod history;
 mod indexed;
+mod location;
 mod masks;
 mod narrow;
-mod origin;
+pub(crate) mod origin;
 mod packed;
 mod prefetch;
 mod rearrange;
@@ -28,26 +33,27 @@ mod scan;
 mod scratch;
 mod shapes;
 mod shared;
-mod sizes;
+pub(crate) mod sizes;
 mod sort;
 mod stage;
+mod task;
 mod vectors;
 mod warpgroup;
 
-pub(crate) use footprint::Footprint;
-pub(crate) use origin::{Origin, placed};
-
-use crate::hash::Map;
-use crate::lane::Target;
-use crate::lane::{AllocId, Budget, INSTRUCTIONS, LTy, LVal, LaneBuilder, Param, ParamSource, Program, Traffic};
 use crate::layout::assign::Assignment;
-use crate::layout::in_memory;
+use crate::lower::facts::{dim_of, staged_of};
+use crate::lower::history::{History, histories};
+use crate::lower::location::{Tile, ValueLocation};
+use crate::lower::origin::Origin;
+use crate::lower::task::TaskState;
 use cranelift_entity::SecondaryMap;
 use std::rc::Rc;
 use tilelift_egraph::physical::{InstLayouts, Source};
 use tilelift_ir::layout::Layout;
-use tilelift_ir::{Attr, Effects, Inst, Kernel, Op, Region, Type, Value};
-use tilelift_schedule::plan::{Fetches, Plan, is_panels, staged_loads};
+use tilelift_ir::{Inst, Kernel, Op, Region, Type, Value};
+use tilelift_lane::hash::Map;
+use tilelift_lane::{AllocId, Budget, INSTRUCTIONS, LTy, LVal, LaneBuilder, Param, ParamSource, Program, Target, Traffic};
+use tilelift_schedule::plan::{Plan, is_panels};
 use tilelift_schedule::program::Refusal;
 use tilelift_schedule::reason::{Lacking, Location, Remedy, Taker, Unsupported};
 use tilelift_schedule::{LowerError, Resource};
@@ -71,25 +77,6 @@ pub struct Lowered {
     pub traffic: Traffic,
 }
 
-/// A tile value spread over registers.
-#[derive(Clone, Debug)]
-pub(crate) struct Tile {
-    pub layout: Rc<Layout>,
-    pub regs: Vec<LVal>,
-}
-
-/// Where a value is.
-#[derive(Clone, Debug)]
-pub(crate) enum ValueLocation {
-    Scalar(LVal),
-    Tile(Rc<Tile>),
-    Staged(Rc<stage::Staged>),
-    /// Local memory, or a part of it.
-    Local(Rc<explicit::Local>),
-    /// Mbarriers.
-    Words(explicit::Words),
-}
-
 pub(crate) struct Lower<'a> {
     kernel: &'a Kernel,
     target: &'a Target,
@@ -101,9 +88,9 @@ pub(crate) struct Lower<'a> {
     /// Loads that go to shared memory for dots.
     staged: SecondaryMap<Inst, bool>,
     /// Accesses of each view since the last barrier.
-    histories: SecondaryMap<Value, hazards::History>,
+    histories: SecondaryMap<Value, History>,
     /// The task that is being lowered, of a kernel with explicit control.
-    task: Option<explicit::TaskState>,
+    task: Option<TaskState>,
     /// Loads are done in the layout in which their tile is wanted.
     direct: bool,
     /// The instruction that is being lowered, and the form it runs in, where layouts were searched.
@@ -135,7 +122,7 @@ pub(crate) fn lane_program(
         plan,
         staged,
         assigned,
-        histories: hazards::histories(kernel),
+        histories: histories(kernel),
         values: SecondaryMap::new(),
         variants: Map::default(),
         task: None,
@@ -166,45 +153,6 @@ pub(crate) fn lane_program(
     let (conversions, searched) = (cx.conversions, cx.assigned.searched);
     let done = Lowered { program, plan: cx.plan, conversions, searched, written: None, fallback: None, traffic };
     Ok((done, acts))
-}
-
-/// Loads that go to shared memory for dots.
-fn staged_of(kernel: &Kernel, assigned: &Assignment) -> SecondaryMap<Inst, bool> {
-    let mut staged = staged_loads(kernel);
-    // Operands that were found to be better off in registers are multiplied from there.
-    let waits = |i: Inst| assigned.forms[i].iter().all(|f| f.results.iter().flatten().all(|l| in_memory(l)));
-    kernel.insts.keys().for_each(|i| staged[i] = staged[i] && waits(i));
-    staged
-}
-
-/// True if a load of local memory leaves its tile there, for products to fetch: if they may, and the form in which it runs says nothing else.
-fn is_fetched(fetches: &Fetches, running: Option<&(Inst, InstLayouts)>, i: Inst) -> bool {
-    let form = running.filter(|r| r.0 == i).map(|r| &r.1);
-    fetches.loads[i] && form.is_none_or(|f| f.results.iter().flatten().all(|l| in_memory(l)))
-}
-
-/// The dimension attribute of an instruction, 0 if it has none (the verifier sees to it that it has).
-fn dim_of(kernel: &Kernel, i: Inst) -> usize {
-    let attr = kernel.insts[i].attrs.iter().find_map(|a| if let Attr::Dim(d) = a { Some(*d as usize) } else { None });
-    attr.unwrap_or(0)
-}
-
-/// True if no view that is read by a program is written by one.
-fn loads_what_it_leaves(kernel: &Kernel) -> bool {
-    let (mut read, mut written) = (Vec::new(), Vec::new());
-    kernel.walk(kernel.body, &mut |i| {
-        let d = &kernel.insts[i];
-        match d.op.info().effects.global() {
-            Effects::Reads => read.push(d.args[0]),
-            Effects::Writes => written.push(d.args[0]),
-            Effects::Updates => {
-                read.push(d.args[0]);
-                written.push(d.args[0]);
-            }
-            _ => {}
-        }
-    });
-    written.iter().all(|w| !read.contains(w))
 }
 
 impl<'a> Lower<'a> {

@@ -8,8 +8,8 @@
 //! wider to code by way of f32 rounded to odd, after which the second rounding is the only one (Boldo and Melquiond 2005)
 //! ```
 
-use crate::lane::{BinOp, LTy, LVal, LaneBuilder, UnOp};
 use tilelift_ir::{CmpOp, Scalar};
+use tilelift_lane::{BinOp, LTy, LVal, LaneBuilder, UnOp};
 
 /// A format with sign, exponent and fraction in a byte.
 #[derive(Clone, Copy)]

@@ -3,8 +3,8 @@
 //! A lane program keeps no places. Who is refused can wait: the kernel is lowered again, which gives the same program, and every instruction
 //! that acts is noted with the place of its tile op.
 
-use crate::lane::Inst;
 use tilelift_ir::{Kernel, Loc, Op};
+use tilelift_lane::Inst;
 use tilelift_protocol::{ProtocolError, Spot};
 use tilelift_schedule::LowerError;
 

@@ -6,12 +6,13 @@
 //! store  halves ─► bytes ─► words        two at once
 //! ```
 
-use super::{Lower, Tile};
-use crate::lane::{BinOp, LTy, LVal, LaneBuilder};
+use super::Lower;
+use super::location::Tile;
 use crate::layout::packed::{bytes_of, halves_of};
 use std::rc::Rc;
 use tilelift_ir::layout::Layout;
 use tilelift_ir::{Inst, Scalar};
+use tilelift_lane::{BinOp, LTy, LVal, LaneBuilder};
 use tilelift_schedule::LowerError;
 use tilelift_schedule::access::{GlobalAccess, access_layout_for};
 use tilelift_schedule::reason::Unsupported;

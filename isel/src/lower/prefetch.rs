@@ -8,10 +8,10 @@
 
 use super::Lower;
 use super::shared::representative;
-use crate::lane::LaneBuilder;
 use std::rc::Rc;
 use tilelift_ir::layout::{AccessColumns, Axis, coalesced, vectors_without};
 use tilelift_ir::{Attr, Inst};
+use tilelift_lane::LaneBuilder;
 use tilelift_schedule::LowerError;
 use tilelift_schedule::access::GlobalAccess;
 use tilelift_schedule::reason::Missing;

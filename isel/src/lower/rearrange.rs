@@ -10,15 +10,15 @@
 //! ```
 
 use super::elementwise::Coords;
+use super::location::{Tile, ValueLocation};
 use super::shared::representative;
 use super::vectors::{from_words, to_words, word_types};
-use super::{Lower, Tile, ValueLocation, sizes};
-use crate::lane::{BinOp, LVal, LaneBuilder, ShuffleFrom, Target};
-use crate::layout::memory_type;
-use crate::layout::{Owner, owners};
+use super::{Lower, sizes};
+use crate::layout::{Owner, memory_type, owners};
 use std::rc::Rc;
 use tilelift_ir::layout::{Axis, Layout};
 use tilelift_ir::{Attr, Inst, Type};
+use tilelift_lane::{BinOp, LVal, LaneBuilder, ShuffleFrom, Target};
 use tilelift_schedule::LowerError;
 use tilelift_schedule::reason::{Missing, NoRegister};
 

@@ -1,17 +1,17 @@
 //! Reductions in the order that the op fixes: axis bits in registers combine in place, in lanes by shuffles, in warps through
 //! shared memory, several warp bits in one exchange. Every lane ends with the result (an all-reduce), so copies are identical.
 
+use super::Lower;
 use super::elementwise::{Coords, scalar_op};
-use super::{Lower, Tile, ValueLocation, sizes};
-use crate::lane::Target;
-use crate::lane::{BinOp, LTy, LVal, LaneBuilder, ShuffleFrom, Special, UnOp, Vals};
-use crate::layout::memory_type;
-use crate::layout::{Owner, owners};
-use smallvec::SmallVec;
+use super::location::{Tile, ValueLocation};
+use crate::layout::{Owner, memory_type, owners};
+use crate::lower::exchange::Exchange;
+use crate::lower::location::Bundle;
 use std::rc::Rc;
 use tilelift_ir::layout::{Axis, Layout, coalesced};
 use tilelift_ir::reduce::reduce_order;
 use tilelift_ir::{Attr, CmpOp, Inst, Op, ReduceOp, Scalar, TileType, Type, Value};
+use tilelift_lane::{BinOp, LTy, LVal, LaneBuilder, ShuffleFrom, Special, Target, UnOp};
 use tilelift_schedule::LowerError;
 use tilelift_schedule::plan::Plan;
 use tilelift_schedule::reason::{Missing, NoAxis, NoRegister};
@@ -34,9 +34,6 @@ pub(super) fn spread_layout(t: &TileType, target: &Target, plan: &Plan) -> Resul
     let bytes = memory_type(t.elem).bytes();
     Ok(Rc::new(coalesced(&t.shape, bytes, &order, target.vector_bytes / bytes, target.lanes, plan.warps)?))
 }
-
-/// What travels together through a fold: an element, or its key and position.
-pub(super) type Bundle = SmallVec<[LVal; 2]>;
 
 /// How a fold goes.
 pub(super) struct Fold<'f> {
@@ -201,53 +198,15 @@ impl Lower<'_> {
         live: &mut [Option<Bundle>],
         combine: Combine<'_>,
     ) -> Result<(), LowerError> {
-        let (lanes, warps) = (self.target.lanes, self.plan.warps);
         let count = live.iter().flatten().count() as u32;
-        let per_slot = |ty: LTy| warps * lanes * ty.bytes();
-        let alloc = self.alloc(b, sizes::exchange(self.target, warps, count, tys), "reduction")?;
-        let base = b.shared_addr(alloc);
-        let (lane, warp) = (b.special(Special::Lane), b.special(Special::Warp));
-        let address = |b: &mut LaneBuilder, warp: LVal, size: u32| {
-            let row = b.i32(i64::from(lanes * size));
-            let row = b.mul(warp, row);
-            let size = b.i32(i64::from(size));
-            let column = b.mul(lane, size);
-            let at = b.add(row, column);
-            b.add(base, at)
-        };
-        // Where slot n of component c starts.
-        let offset = |c: usize, n: usize| {
-            let before: u32 = tys[..c].iter().map(|&ty| count * per_slot(ty)).sum();
-            (before + n as u32 * per_slot(tys[c])) as i32
-        };
-        b.before_shared_writes();
-        for (c, ty) in tys.iter().enumerate() {
-            let own = address(b, warp, ty.bytes());
-            for (n, v) in live.iter().flatten().enumerate() {
-                b.store_shared(Vals::from_slice(&[v[c]]), alloc, own, offset(c, n), None);
-            }
-        }
+        let others = Exchange::new(self, b, tys, count, "reduction")?;
+        others.write(b, (0u32..).zip(live.iter().flatten()));
         let mask = bits.iter().fold(0i64, |m, bit| m | 1 << bit);
         let rest = b.i32(!mask);
-        let cleared = b.bin(BinOp::And, warp, rest);
-        // Per component, the rows of the warps that differ in the bits.
-        let rows: Vec<Vec<LVal>> = tys
-            .iter()
-            .map(|ty| {
-                (0..1u32 << bits.len())
-                    .map(|x| {
-                        let set = bits.iter().enumerate().fold(0i64, |m, (j, bit)| m | i64::from(x >> j & 1) << bit);
-                        let set = b.i32(set);
-                        let from = b.bin(BinOp::Or, cleared, set);
-                        address(b, from, ty.bytes())
-                    })
-                    .collect()
-            })
-            .collect();
-        for (n, v) in live.iter_mut().flatten().enumerate() {
-            let mut all: Vec<Bundle> = (0..1usize << bits.len())
-                .map(|x| (0..tys.len()).map(|c| b.load_shared(&[tys[c]], alloc, rows[c][x], offset(c, n))[0]).collect())
-                .collect();
+        let cleared = b.bin(BinOp::And, others.warp, rest);
+        let rows = others.rows(b, cleared, bits);
+        for (n, v) in (0u32..).zip(live.iter_mut().flatten()) {
+            let mut all = others.read(b, &rows, n);
             while all.len() > 1 {
                 all = all.chunks(2).map(|p| combine(b, &p[0], &p[1])).collect();
             }

@@ -10,15 +10,17 @@
 //!
 //! Totals are equal for all elements of a block, so equal lane values stand for them: each is shuffled, stored and combined once.
 
+use super::Lower;
 use super::elementwise::scalar_op;
-use super::reduce::{Bundle, Combine, bit_is, combine_op, combine_ordered, spread_layout};
-use super::{Lower, Tile, sizes};
-use crate::lane::{BinOp, LTy, LVal, LaneBuilder, ShuffleFrom, Special, Vals};
+use super::location::{Bundle, Tile};
+use super::reduce::{Combine, bit_is, combine_op, combine_ordered, spread_layout};
 use crate::layout::{Owner, owners};
+use crate::lower::exchange::Exchange;
 use std::collections::BTreeMap;
 use std::rc::Rc;
 use tilelift_ir::layout::{Axis, Layout};
 use tilelift_ir::{Attr, CmpOp, Inst, Scalar, Type};
+use tilelift_lane::{BinOp, LTy, LVal, LaneBuilder, ShuffleFrom, Special};
 use tilelift_schedule::LowerError;
 use tilelift_schedule::reason::Missing;
 
@@ -116,64 +118,26 @@ impl Lower<'_> {
         travel: &Travel<'_>,
         combine: Combine<'_>,
     ) -> Result<(), LowerError> {
-        let (lanes, warps) = (self.target.lanes, self.plan.warps);
         let mut slots: BTreeMap<Bundle, u32> = BTreeMap::new();
         for t in &s.total {
             let next = slots.len() as u32;
             slots.entry(t.clone()).or_insert(next);
         }
         let count = slots.len() as u32;
-        let slot_bytes = |ty: LTy| warps * lanes * ty.bytes();
-        let alloc = self.alloc(b, sizes::exchange(self.target, warps, count, travel.tys), "scan")?;
-        let base = b.shared_addr(alloc);
-        let (lane, warp) = (b.special(Special::Lane), b.special(Special::Warp));
-        let address = |b: &mut LaneBuilder, warp: LVal, size: u32| {
-            let row = b.i32(i64::from(lanes * size));
-            let row = b.mul(warp, row);
-            let size = b.i32(i64::from(size));
-            let column = b.mul(lane, size);
-            let at = b.add(row, column);
-            b.add(base, at)
-        };
-        // Where slot n of component c starts.
-        let offset = |c: usize, n: u32| {
-            let before: u32 = travel.tys[..c].iter().map(|&ty| count * slot_bytes(ty)).sum();
-            (before + n * slot_bytes(travel.tys[c])) as i32
-        };
-        b.before_shared_writes();
-        for (c, ty) in travel.tys.iter().enumerate() {
-            let own = address(b, warp, ty.bytes());
-            for (t, &n) in &slots {
-                b.store_shared(Vals::from_slice(&[t[c]]), alloc, own, offset(c, n), None);
-            }
-        }
+        let others = Exchange::new(self, b, travel.tys, count, "scan")?;
+        others.write(b, slots.iter().map(|(t, &n)| (n, t)));
         let mut now: BTreeMap<Bundle, Bundle> = slots.keys().map(|t| (t.clone(), t.clone())).collect();
         for (j, &bit) in bits.iter().enumerate() {
             // The warps that differ in this bit, with every setting of the bits before it.
             let below = bits[..j].iter().fold(0i64, |m, bit| m | 1 << bit);
             let (keep, flip) = (b.i32(!below), b.i32(1 << bit));
-            let cleared = b.bin(BinOp::And, warp, keep);
+            let cleared = b.bin(BinOp::And, others.warp, keep);
             let beside = b.bin(BinOp::Xor, cleared, flip);
-            let rows: Vec<Vec<LVal>> = travel
-                .tys
-                .iter()
-                .map(|ty| {
-                    (0..1u32 << j)
-                        .map(|x| {
-                            let set = bits[..j].iter().enumerate().fold(0i64, |m, (q, bit)| m | i64::from(x >> q & 1) << bit);
-                            let set = b.i32(set);
-                            let from = b.bin(BinOp::Or, beside, set);
-                            address(b, from, ty.bytes())
-                        })
-                        .collect()
-                })
-                .collect();
+            let rows = others.rows(b, beside, &bits[..j]);
             let later = travel.later(b, Special::Warp, bit);
             let mut other: BTreeMap<Bundle, Bundle> = BTreeMap::new();
             for (t, &n) in &slots {
-                let mut all: Vec<Bundle> = (0..1usize << j)
-                    .map(|x| (0..t.len()).map(|c| b.load_shared(&[travel.tys[c]], alloc, rows[c][x], offset(c, n))[0]).collect())
-                    .collect();
+                let mut all = others.read(b, &rows, n);
                 while all.len() > 1 {
                     let pair = |p: &[Bundle]| if travel.reverse { combine(b, &p[1], &p[0]) } else { combine(b, &p[0], &p[1]) };
                     all = all.chunks(2).map(pair).collect();

@@ -2,14 +2,14 @@
 //!
 //! Truth values are kept as words. Positions are counted in elements.
 
+use super::Lower;
 use super::elementwise::Coords;
-use super::indexed::first_copies;
+use super::location::Tile;
 use super::shared::representative;
 use super::sizes::scratch_type;
-use super::{Lower, Tile};
-use crate::lane::{AllocId, LTy, LVal, LaneBuilder, Vals};
 use tilelift_ir::CmpOp;
 use tilelift_ir::layout::{Axis, Layout};
+use tilelift_lane::{AllocId, LTy, LVal, LaneBuilder, Vals};
 use tilelift_schedule::LowerError;
 
 /// An array in shared memory.
@@ -112,4 +112,18 @@ pub(super) fn position(b: &mut LaneBuilder, coords: &Coords, layout: &Layout, re
         sum = b.add(sum, term);
     }
     sum
+}
+
+/// For each register the first one that holds the same element.
+pub(super) fn first_copies(layout: &Layout) -> Vec<usize> {
+    let mut seen = std::collections::BTreeMap::new();
+    (0..layout.size(Axis::Reg)).map(|r| *seen.entry(layout.reg_coord(r).to_vec()).or_insert(r as usize)).collect()
+}
+
+/// True if the copies of an element lie in lanes and warps that differ in bits of no meaning, and in registers.
+pub(super) fn plain_copies(layout: &Layout) -> bool {
+    [Axis::Lane, Axis::Warp].into_iter().all(|axis| {
+        let free = layout.free_mask(axis);
+        (0..layout.bits(axis)).all(|i| free >> i & 1 == 0 || layout.column(axis, i).iter().all(|&c| c == 0))
+    })
 }

@@ -2,14 +2,15 @@
 //! through shared memory.
 
 use super::elementwise::Coords;
+use super::location::{Tile, ValueLocation};
 use super::shared::representative;
 use super::vectors::{from_words, to_words, word_types};
-use super::{Lower, Tile, ValueLocation, sizes};
-use crate::lane::{LVal, LaneBuilder};
+use super::{Lower, sizes};
 use crate::layout::memory_type;
 use std::rc::Rc;
 use tilelift_ir::layout::{Axis, Layout};
 use tilelift_ir::{Attr, Inst, Scalar, Type};
+use tilelift_lane::{LVal, LaneBuilder};
 use tilelift_schedule::LowerError;
 use tilelift_schedule::reason::{Missing, OfScalar};
 

@@ -1,7 +1,7 @@
 //! Addresses in shared memory: a register layout against a shared map, in bytes.
 
-use crate::lane::{BinOp, LTy, LVal, LaneBuilder, Special};
 use tilelift_ir::layout::{AccessColumns, Axis, Pad};
+use tilelift_lane::{BinOp, LTy, LVal, LaneBuilder, Special};
 
 /// The xor of `columns[i]` over the set bits `i` of `source`, as shifts and masks: bits that move by the same distance move together.
 /// `None` if it is always zero.

@@ -1,11 +1,11 @@
 //! Bytes of shared memory that lowering takes, by what for: one place for those who allocate and for those who ask before.
 
-use crate::lane::{LTy, Target};
 use crate::layout::MAX_REGISTERS_PER_TILE;
 use crate::layout::assign::Assignment;
 use cranelift_entity::SecondaryMap;
 use tilelift_ir::layout::{Axis, Layout};
 use tilelift_ir::{Inst, Kernel, Loc, Scalar};
+use tilelift_lane::{LTy, Target};
 use tilelift_schedule::plan::{BufferLayout, Explicit, Plan, handle};
 use tilelift_schedule::reason::{Remedy, Taker};
 use tilelift_schedule::{LowerError, Resource};

@@ -13,16 +13,16 @@
 //! warps after a trip through shared memory.
 
 use super::elementwise::Coords;
-use super::indexed::first_copies;
-use super::scratch::{Scratch, position, row_major};
+use super::location::Tile;
+use super::scratch::{Scratch, first_copies, position, row_major};
 use super::shared::representative;
-use super::{Lower, Tile, sizes};
-use crate::lane::{Atomic, AtomicKind, BinOp, LTy, LVal, LaneBuilder, ShuffleFrom, Space, Special, Target};
+use super::{Lower, sizes};
 use crate::layout::assign::scattered_layout;
 use crate::layout::{Owner, owners};
 use std::rc::Rc;
 use tilelift_ir::layout::{Axis, Layout};
 use tilelift_ir::{AtomicOp, Attr, CmpOp, Inst, Kernel, MemoryOrder, Op, Scalar, Scope, SortOrder};
+use tilelift_lane::{Atomic, AtomicKind, BinOp, LTy, LVal, LaneBuilder, ShuffleFrom, Space, Special, Target};
 use tilelift_schedule::plan::Plan;
 use tilelift_schedule::reason::{NoAxis, Remedy};
 use tilelift_schedule::{LowerError, Resource};
@@ -173,7 +173,7 @@ fn padded(shape: &[u32], dim: usize) -> Vec<u32> {
 /// No layout sorts it.
 pub(super) fn scratch_bytes(kernel: &Kernel, target: &Target, plan: &Plan, i: Inst, shape: &[u32]) -> Result<Vec<u64>, LowerError> {
     let d = &kernel.insts[i];
-    let dim = super::dim_of(kernel, i);
+    let dim = super::facts::dim_of(kernel, i);
     let keys = Keys { elem: kernel.ty(d.args[0]).elem(), descending: false, placed: matches!(d.op, Op::ArgSort | Op::ArgTopK) };
     let padded = padded(shape, dim);
     let layout = scattered_layout(&padded, 4, target, plan)?;

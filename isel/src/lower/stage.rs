@@ -1,42 +1,21 @@
 //! Staging: tiles that only dots read go from global to shared memory, asynchronously where the target can. Loops whose copies run ahead are
 //! written as programs, whose rings are theirs.
 
+use super::Lower;
+use super::location::Tile;
 use super::shared::SharedPoints;
 use super::vectors::to_words;
-use super::{Lower, Tile};
-use crate::lane::{AllocId, LVal, LaneBuilder, Target};
 use crate::layout::assign::Assignment;
 use crate::layout::legal_width;
 use crate::layout::search::staging;
+use crate::lower::location::Staged;
 use std::rc::Rc;
 use tilelift_ir::layout::{AccessColumns, Axis, Layout, LayoutError, SharedMap, SharedOp, coalesced, operand_swizzle, vectors_without};
 use tilelift_ir::{Inst, Kernel, Scalar, Type};
+use tilelift_lane::{AllocId, LVal, LaneBuilder, Target};
 use tilelift_schedule::LowerError;
 use tilelift_schedule::access::GlobalAccess;
 use tilelift_schedule::reason::OfScalar;
-
-/// A tile in shared memory.
-#[derive(Clone, Debug)]
-pub(crate) struct Staged {
-    /// Where each element lies, in elements from the base.
-    pub map: SharedMap,
-    /// Byte address of the map's start.
-    pub base: LVal,
-    /// The memory it lies in.
-    pub alloc: AllocId,
-}
-
-impl Staged {
-    /// The same memory seen as the transposed tile.
-    pub fn transpose(&self, perm: &[usize]) -> Result<Staged, LowerError> {
-        Ok(Staged { map: self.map.transpose(perm)?, ..self.clone() })
-    }
-
-    /// The same memory seen with other extents.
-    pub fn reshape(&self, shape: &[u32]) -> Result<Staged, LowerError> {
-        Ok(Staged { map: self.map.reshape(shape)?, ..self.clone() })
-    }
-}
 
 /// A load on its way to shared memory: how its lanes copy it.
 struct Plan {

@@ -1,8 +1,8 @@
 //! Vectors: elements of a tile to and from the words of one memory access.
 
-use crate::lane::{LTy, LVal, LaneBuilder, Vals};
 use crate::layout::memory_type;
 use tilelift_ir::{CmpOp, Scalar};
+use tilelift_lane::{LTy, LVal, LaneBuilder, Vals};
 
 /// Types of the words of a vector of `n` elements (see [`legal_width`]).
 pub(crate) fn word_types(n: u32, elem: Scalar) -> smallvec::SmallVec<[LTy; 4]> {

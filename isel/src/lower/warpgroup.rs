@@ -4,12 +4,12 @@
 //! sums of M x N, G warpgroups, instructions of m rows:   rows m(g + G r) to m(g + G r) + m - 1 belong to group g, repetition r
 //! ```
 
-use super::{Lower, Tile};
-use crate::lane::GroupMatrix;
-use crate::lane::{BinOp, LTy, LVal, LaneBuilder, Special, Vals};
+use super::Lower;
+use super::location::Tile;
 use crate::layout::dots::DotPlan;
 use std::collections::BTreeMap;
 use tilelift_ir::layout::{Axis, Layout};
+use tilelift_lane::{BinOp, GroupMatrix, LTy, LVal, LaneBuilder, Special, Vals};
 use tilelift_schedule::LowerError;
 use tilelift_schedule::reason::Unsupported;
 

@@ -5,10 +5,10 @@
 
 use super::text::{Opnd, Reg};
 use super::{Class, Emitter};
-use crate::class::memory_type;
+use crate::class::{is_byte, memory_type};
 use crate::error::EmitError;
 use smallvec::SmallVec;
-use tilelift_ir::{CacheHint, Precision, Scalar};
+use tilelift_ir::{CacheHint, Precision};
 use tilelift_isel::MatrixId;
 use tilelift_isel::lane::{LTy, LVal, ShuffleFrom};
 
@@ -190,16 +190,7 @@ impl Emitter<'_> {
         let homes: Regs = dsts.iter().map(|&d| self.home(d)).collect();
         let ty = dsts.first().map(|&d| self.defs.ty(d));
         match ty {
-            Some(LTy::Num(
-                Scalar::I8
-                | Scalar::F8E4M3
-                | Scalar::F8E5M2
-                | Scalar::F8E4M3Fnuz
-                | Scalar::F8E5M2Fnuz
-                | Scalar::F8E8M0
-                | Scalar::F4E2M1
-                | Scalar::I4,
-            )) => {
+            Some(ty) if is_byte(ty) => {
                 // Nibbles 8 to 11 of the selector repeat the sign of bytes 0 to 3.
                 for (pair, selector) in homes.chunks(2).zip(["0x9180", "0xB3A2"]) {
                     let t = self.fresh(Class::R);
@@ -216,9 +207,7 @@ impl Emitter<'_> {
                 }
                 Ok(())
             }
-            Some(LTy::Num(Scalar::I16 | Scalar::I32 | Scalar::I64 | Scalar::F16 | Scalar::BF16 | Scalar::F32 | Scalar::F64))
-            | Some(LTy::B32)
-            | None => {
+            Some(LTy::Num(_) | LTy::B32) | None => {
                 self.body.op("mov.b32 ").braced(&homes).s(", ").r(a).end();
                 Ok(())
             }

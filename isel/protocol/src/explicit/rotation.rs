@@ -10,7 +10,7 @@
 //! are touched through them alone, that maps states to states and steps to steps. So of states that it maps to one another one is
 //! followed. Counters that lead to the same memory turn together; others have an n of their own.
 //!
-//! What has to hold for that is looked up in the text before the program runs ([`find`]), but for two things: all agents have to be inside
+//! What has to hold for that is looked up in the text before the program runs ([`Checker::find_rotation`]), but for two things: all agents have to be inside
 //! the loops that carry their counters, as those begin at a certain number ([`Checker::turned`] looks); and what is touched through slot j
 //! has to lie inside slot j ([`Checker::all_stay`] looks, and takes the whole back if it does not).
 

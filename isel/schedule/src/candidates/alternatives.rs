@@ -11,18 +11,10 @@
 //! ```
 
 use super::price::{Price, Prices};
-use crate::access::GlobalAccess;
+use crate::candidates::price::panels_of;
 use crate::plan::{EpilogueStore, LowerOptions, Plan, RingLayouts, SwizzledTile, plan_with, trace};
-use tilelift_ir::layout::{SharedMap, panel_swizzle};
-use tilelift_ir::{Inst, Kernel, Value};
+use tilelift_ir::{Inst, Kernel};
 use tilelift_lane::Target;
-
-/// How elements lie in the panels of a load or of a store.
-pub(super) fn panels_of(kernel: &Kernel, i: Inst, v: Value, swizzle: u32) -> Option<SharedMap> {
-    let contiguous = GlobalAccess::of(kernel, i).contiguous()?;
-    let t = kernel.ty(v).as_tile()?;
-    panel_swizzle(&t.shape, t.elem.bytes(), contiguous, swizzle).ok()
-}
 
 /// What may be decided of a loop; the plan's own decision comes first in each list.
 #[derive(Default)]

@@ -9,10 +9,11 @@
 //!
 //! Costs are those of the target's table, in sixteenths of a cycle of one multiprocessor.
 
-use super::alternatives::panels_of;
+use crate::access::GlobalAccess;
 use crate::plan::{EpilogueStore, Plan, Specialised, SwizzledTile, value_at};
 use crate::transfers::{behind, fragments, global_access, through};
-use tilelift_ir::layout::Layout;
+use tilelift_ir::layout::panel_swizzle;
+use tilelift_ir::layout::{Layout, SharedMap};
 use tilelift_ir::{Inst, Kernel, Literal, Value, iterations};
 use tilelift_lane::{Costs, GroupMatrix, Target};
 
@@ -207,4 +208,11 @@ fn moved(tile: &SwizzledTile, c: &Costs) -> u64 {
 /// What runs beside something else: the whole of what an iteration waits for, a quarter of what is done by then.
 fn beside(cost: u64, last: bool) -> u64 {
     if last { cost } else { cost / 4 }
+}
+
+/// How elements lie in the panels of a load or of a store.
+pub(super) fn panels_of(kernel: &Kernel, i: Inst, v: Value, swizzle: u32) -> Option<SharedMap> {
+    let contiguous = GlobalAccess::of(kernel, i).contiguous()?;
+    let t = kernel.ty(v).as_tile()?;
+    panel_swizzle(&t.shape, t.elem.bytes(), contiguous, swizzle).ok()
 }

@@ -3,9 +3,9 @@
 //! Two warpgroups at most are there, so nothing hides how long a function takes from its operand to its result: a lane's elements
 //! go through it one behind the other. Simple ops of neighbouring elements run side by side, but beside such a function they wait with it.
 
-use crate::lane::{Costs, Target};
 use tilelift_egraph::cost::Family;
 use tilelift_ir::{Inst, Kernel, Op, Region, Scalar, Type, Work};
+use tilelift_lane::{Costs, Target};
 
 /// Steps of a function, each of which needs the one before: instructions of the H200's code for it.
 fn steps(op: Op, elem: Scalar) -> u64 {

@@ -10,9 +10,9 @@
 //! that is more, and what is stored, loaded and computed around it comes on top.
 
 use super::{Search, chains};
-use crate::lane::{Costs, Target};
 use crate::layout::assign::Assignment;
 use tilelift_ir::{Inst, Kernel, Literal, Op, Value, iterations};
+use tilelift_lane::{Costs, Target};
 use tilelift_schedule::access::GlobalAccess;
 use tilelift_schedule::plan::{LayoutChoice, Plan, Specialised};
 

@@ -1,9 +1,9 @@
 //! What reductions and scans cost in a layout: the steps that their lowering takes.
 
-use crate::lane::Costs;
 use crate::layout::{Owner, owners};
 use tilelift_ir::layout::{Axis, Layout};
 use tilelift_ir::reduce::reduce_order;
+use tilelift_lane::Costs;
 
 /// What one fold does, per warp.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]

@@ -2,7 +2,6 @@
 
 use super::folds::{self, FoldCount};
 use super::staging::Waiting;
-use crate::lane::Target;
 use crate::layout::assign::{Assignment, access_layout, scattered_layout};
 use crate::layout::dots::DotPlan;
 use crate::layout::in_memory;
@@ -17,6 +16,7 @@ use tilelift_egraph::physical::{InstLayouts, Layouts, Machine};
 use tilelift_ir::layout::{AccessColumns, Axis, Conversion, Layout, conversion_cost, plan_in_registers, plan_round_trip, sectors};
 use tilelift_ir::ops::Rule;
 use tilelift_ir::{Attr, Inst, Kernel, Op, Scalar, Type, Value};
+use tilelift_lane::Target;
 use tilelift_schedule::plan::Plan;
 use tilelift_schedule::transfers::{ADDRESS, SECTOR, global_access};
 

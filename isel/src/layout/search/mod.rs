@@ -22,7 +22,6 @@ pub(crate) mod staging;
 pub use estimate::seconds;
 pub(crate) use estimate::{specialised, work};
 
-use crate::lane::Target;
 use crate::layout::assign::Assignment;
 use crate::layout::{MAX_REGISTERS_PER_TILE, in_memory};
 use cranelift_entity::SecondaryMap;
@@ -31,6 +30,7 @@ use std::rc::Rc;
 use tilelift_egraph::physical::{Limits, Problem, Solution, Source, print, solve};
 use tilelift_ir::layout::SharedMap;
 use tilelift_ir::{Kernel, Op, Value, ValueDef};
+use tilelift_lane::Target;
 use tilelift_schedule::LowerError;
 use tilelift_schedule::plan::{LayoutChoice, Plan, Schedule, needs_units, slots, staged_loads};
 

@@ -7,7 +7,6 @@
 //!
 //! A tile lies there alone, or in a slot of a ring, into which copies run ahead.
 
-use crate::lane::Target;
 use crate::layout::assign::Assignment;
 use crate::layout::{legal_width, memory_type};
 use std::rc::Rc;
@@ -15,6 +14,7 @@ use tilelift_ir::layout::{
     Axis, Layout, LayoutError, SharedMap, SharedOp, coalesced, operand_swizzle, turned_swizzle, vector_count, wavefronts,
 };
 use tilelift_ir::{Attr, Inst, Kernel, Op, Value};
+use tilelift_lane::Target;
 use tilelift_schedule::access::GlobalAccess;
 use tilelift_schedule::plan::{BufferLayout, FetchedRing, Plan};
 use tilelift_schedule::transfers::fragments;
@@ -316,7 +316,7 @@ mod tests {
     use tilelift_ir::layout::FragmentMap;
 
     fn chosen(shape: [u32; 2], elem: u32, reader: Layout, matrices: bool) -> (SharedMap, [u32; 2]) {
-        let target = Target { load_matrix: true, ..crate::lane::testing::target() };
+        let target = Target { load_matrix: true, ..tilelift_lane::testing::target() };
         choose(&shape, elem, 1, None, &[Reader::of(&Rc::new(reader), matrices)], &target).expect("a plain map")
     }
 

@@ -1,11 +1,12 @@
 //! Tiles that a task loads beside the sums of its products: where they do not fit a lane's registers together, they are loaded piece by
 //! piece, each as it is wanted.
 
-use super::{Lower, has};
-use crate::lane::{LaneBuilder, Registers, SPARE};
+use super::Lower;
 use crate::layout::assign::Assignment;
+use crate::lower::facts::has;
 use tilelift_ir::layout::Axis;
 use tilelift_ir::{Inst, Kernel, Op, Value};
+use tilelift_lane::{LaneBuilder, Registers, SPARE};
 use tilelift_schedule::plan::TaskRole;
 
 /// Registers of a lane that a tile takes.

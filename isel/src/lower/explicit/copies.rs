@@ -1,10 +1,10 @@
 //! Copies between views and panels.
 
 use super::super::Lower;
-use super::Local;
-use crate::lane::{LVal, LaneBuilder, Place, Reduction, Unit, Vals};
+use crate::lower::location::Local;
 use std::rc::Rc;
 use tilelift_ir::{AtomicOp, Attr, Inst};
+use tilelift_lane::{LVal, LaneBuilder, Place, Reduction, Unit, Vals};
 use tilelift_schedule::LowerError;
 use tilelift_schedule::plan::{BufferLayout, Part, SwizzledTile};
 use tilelift_schedule::reason::{Missing, NotAddressed, Unsupported};

@@ -9,24 +9,12 @@
 //! Rows `m (g + G r)` to `m (g + G r) + m - 1` of a product of `G` groups by instructions of `m` rows are those of group `g`.
 
 use super::super::Lower;
+use crate::lower::task::Groupwise;
 use cranelift_entity::SecondaryMap;
 use std::collections::{BTreeMap, BTreeSet};
 use tilelift_ir::layout::{Axis, Layout};
 use tilelift_ir::{Inst, Kernel, Op, Region, Value};
 use tilelift_schedule::plan::{Explicit, allocation, handle};
-
-/// What is decided of all tasks before one of them is lowered.
-#[derive(Clone, Default)]
-pub(super) struct Groupwise {
-    /// Tasks in which each group acts for itself, and how many groups they have.
-    pub tasks: BTreeMap<Region, u32>,
-    /// Arrivals that one arrival of a task is, by the instruction that allocates the barriers; 1 where none is said.
-    pub arrivals: BTreeMap<Inst, u32>,
-    /// Rows of each box of the stores that such tasks begin.
-    pub rows: BTreeMap<Inst, u32>,
-    /// Rows of a group's share of what tasks of several groups store by `async_store`, whether or not each group acts for itself.
-    pub shares: BTreeMap<Inst, u32>,
-}
 
 /// The instruction that allocates a barrier.
 fn barriers(kernel: &Kernel, mut v: Value) -> Option<Inst> {

@@ -8,16 +8,16 @@
 use super::super::Lower;
 use super::super::elementwise::Coords;
 use super::super::shared::{SharedPoints, representative};
-use super::super::stage::Staged;
 use super::super::vectors::to_words;
-use super::local::Local;
-use crate::lane::{LVal, LaneBuilder};
 use crate::layout::{legal_width, memory_type};
+use crate::lower::location::{Local, Staged};
+use crate::lower::task::Late;
 use cranelift_entity::SecondaryMap;
 use std::collections::BTreeMap;
 use std::rc::Rc;
 use tilelift_ir::layout::{AccessColumns, Axis, Layout, SharedOp, coalesced, operand_swizzle, vectors_without};
 use tilelift_ir::{Inst, Kernel, Op};
+use tilelift_lane::{LVal, LaneBuilder};
 use tilelift_schedule::LowerError;
 use tilelift_schedule::access::GlobalAccess;
 use tilelift_schedule::plan::Locals;
@@ -45,7 +45,7 @@ pub(in super::super) fn last_uses(kernel: &Kernel, tasks: Option<Inst>, locals: 
     // What is on its way has to arrive: behind each place, the next wait for all.
     let mut waits = vec![None; body.len() + 1];
     for (n, &i) in body.iter().enumerate().rev() {
-        let all = kernel.insts[i].op == Op::CopyAsyncWait && super::count(kernel, i, 0) == 0;
+        let all = kernel.insts[i].op == Op::CopyAsyncWait && crate::lower::facts::count(kernel, i, 0) == 0;
         waits[n] = if all { Some(i) } else { waits[n + 1] };
     }
     for &root in body.iter().filter(|&&i| ours(i)) {
@@ -59,14 +59,6 @@ pub(in super::super) fn last_uses(kernel: &Kernel, tasks: Option<Inst>, locals: 
         }
     }
     out
-}
-
-/// What begins once a product has its first operands.
-pub(in super::super) enum Late {
-    /// A copy with its indices and buffer.
-    Copy(Inst, Vec<LVal>, Rc<Local>),
-    /// The end of a group.
-    Commit,
 }
 
 /// Where the registers of a layout lie in local memory: by the rows of its buffer, or by the map of a slot, in bytes.

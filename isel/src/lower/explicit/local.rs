@@ -8,30 +8,21 @@
 use super::super::elementwise::Coords;
 use super::super::shared::representative;
 use super::super::vectors::{from_words, to_words, word_types};
-use super::super::{Lower, ValueLocation, sizes};
+use super::super::{Lower, sizes};
 use super::lanes::Lies;
-use super::{Reads, allocation, handle};
-use crate::lane::{AllocId, BinOp, LVal, LaneBuilder, Place, Unit};
 use crate::layout::{legal_width, memory_type};
-use crate::number::gcd;
+use crate::lower::facts::is_fetched;
+use crate::lower::location::{Local, ValueLocation};
+use crate::lower::task::Reads;
 use std::collections::BTreeSet;
 use std::rc::Rc;
 use tilelift_ir::layout::{AccessColumns, Axis, Layout, vectors_without};
 use tilelift_ir::{Inst, Op, Scalar, Value};
-use tilelift_schedule::plan::{BufferLayout, Part};
+use tilelift_lane::number::gcd;
+use tilelift_lane::{BinOp, LVal, LaneBuilder, Place, Unit};
+use tilelift_schedule::plan::{Part, allocation, handle};
 use tilelift_schedule::reason::{Location, NoRegister, NotAddressed, Remedy, Unsupported};
 use tilelift_schedule::{LowerError, Resource};
-
-/// A buffer, or a part of it.
-#[derive(Clone, Debug)]
-pub(crate) struct Local {
-    pub alloc: AllocId,
-    /// Address of the buffer, plus what indices that are not known add to it.
-    pub base: LVal,
-    pub form: Rc<BufferLayout>,
-    /// Its dimensions.
-    pub parts: Vec<Part>,
-}
 
 /// Bytes of the widest access of a lane.
 const WIDEST: u32 = 16;
@@ -331,7 +322,7 @@ impl Lower<'_> {
     pub(super) fn local_load(&mut self, b: &mut LaneBuilder, i: Inst) -> Result<(), LowerError> {
         let d = &self.kernel.insts[i];
         let (result, local) = (d.results[0], self.local(d.args[0])?);
-        if super::super::is_fetched(&self.task()?.plan.fetches, self.running.as_ref(), i) {
+        if is_fetched(&self.task()?.plan.fetches, self.running.as_ref(), i) {
             let staged = local.staged()?;
             self.values[result] = Some(ValueLocation::Staged(Rc::new(staged)));
             return Ok(());
@@ -356,7 +347,7 @@ impl Lower<'_> {
             }
         };
         let regs = filled(out, &layout)?;
-        self.set_tile(result, super::super::Tile { layout, regs });
+        self.set_tile(result, crate::lower::location::Tile { layout, regs });
         let reads = if self.in_panels(self.kernel.insts[i].args[0]) { Reads::Open } else { Reads::None };
         let t = self.task_mut()?;
         t.met = false;
@@ -413,7 +404,7 @@ impl Lower<'_> {
             part.iter().zip(from_words(b, &words, elem, n)).for_each(|(&r, e)| out[r as usize] = Some(e));
         }
         let regs = filled(out, &layout)?;
-        self.set_tile(d.results[0], super::super::Tile { layout, regs });
+        self.set_tile(d.results[0], crate::lower::location::Tile { layout, regs });
         self.task_mut()?.met = false;
         Ok(())
     }

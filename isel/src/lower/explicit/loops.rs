@@ -1,87 +1,14 @@
 //! Loops and choices of tasks: sums that begin at zero, loops that are known to run, arrivals under a condition, what lanes may have stored.
 
-use super::super::control::Slot;
+use super::super::Lower;
 use super::super::vectors::{from_words, to_words};
-use super::super::{Lower, ValueLocation};
-use super::TaskState;
-use crate::lane::{LVal, LaneBuilder, Unit};
-use std::cell::RefCell;
+use crate::lower::location::{Slot, ValueLocation};
+use crate::lower::task::{Fresh, Reads, TaskState, Traces};
 use std::collections::{BTreeMap, BTreeSet};
 use tilelift_ir::{CmpOp, Effects, Inst, Kernel, Literal, Op, Region, Scalar, Type, Value, ValueDef};
+use tilelift_lane::{LVal, LaneBuilder, Unit};
 use tilelift_schedule::LowerError;
 use tilelift_schedule::plan::is_zero;
-
-/// The step of a loop whose sum begins at zero: in the first one products look at no sum.
-#[derive(Clone, Copy, Debug)]
-pub(in super::super) struct Fresh {
-    /// Index and lower bound.
-    at: [LVal; 2],
-}
-
-impl Fresh {
-    /// True in every step but the first.
-    pub fn later(self, b: &mut LaneBuilder) -> LVal {
-        b.cmp(CmpOp::Ne, self.at[0], self.at[1])
-    }
-}
-
-/// What lanes have read of panels: a unit may write there next, when all have.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default, Debug)]
-pub(in super::super) enum Reads {
-    /// Nothing since they met.
-    #[default]
-    None,
-    /// It is ordered in front of what units do, lane by lane.
-    Fenced,
-    /// It is not.
-    Open,
-}
-
-/// What lanes may have done to local memory since they met.
-#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
-pub(in super::super) struct Traces {
-    /// They have written.
-    pub stored: bool,
-    /// They have read.
-    pub reads: Reads,
-}
-
-impl Traces {
-    /// All that there are.
-    const ALL: [Traces; 6] = {
-        let mut all = [Traces { stored: false, reads: Reads::None }; 6];
-        let reads = [Reads::None, Reads::Fenced, Reads::Open];
-        let mut n = 0;
-        while n < all.len() {
-            all[n] = Traces { stored: n >= 3, reads: reads[n % 3] };
-            n += 1;
-        }
-        all
-    };
-
-    /// Its number among them.
-    fn number(self) -> usize {
-        3 * usize::from(self.stored) + self.reads as usize
-    }
-
-    /// One or the other.
-    pub fn or(self, other: Traces) -> Traces {
-        Traces { stored: self.stored || other.stored, reads: self.reads.max(other.reads) }
-    }
-
-    /// Each lane has fenced what it did.
-    pub fn fenced(&mut self) {
-        self.reads = self.reads.min(Reads::Fenced);
-    }
-
-    /// All lanes have met.
-    pub fn met(&mut self) {
-        self.stored = false;
-        if self.reads == Reads::Fenced {
-            self.reads = Reads::None;
-        }
-    }
-}
 
 /// Values that are looked at to find what a parity is made of.
 const MAX_LOOKED_AT: usize = 64;
@@ -124,10 +51,6 @@ pub(super) fn is_bit(kernel: &Kernel, v: Value) -> bool {
     }
     bit(kernel, v, &mut BTreeSet::new())
 }
-
-/// What each region makes of what lanes may have done in front of it, by [`Traces::number`].
-#[derive(Default)]
-pub(super) struct Summaries(RefCell<BTreeMap<Region, [Traces; 6]>>);
 
 impl Lower<'_> {
     /// What lanes may have done to local memory that others wait for.

@@ -5,13 +5,13 @@
 //! address   lane l names the row that the fragment has where its row bits, and the matrix, are those of l; the buffer's form says where
 //! ```
 
+use super::super::Lower;
 use super::super::elementwise::Coords;
 use super::super::vectors::{from_words, to_words};
-use super::super::{Lower, Tile};
-use super::local::Local;
-use crate::lane::{LTy, LVal, LaneBuilder, Vals};
+use crate::lower::location::{Local, Tile};
 use tilelift_ir::Scalar;
 use tilelift_ir::layout::{AccessColumns, Axis, Coord, Layout, LdMatrixPlan, ldmatrix_applies};
+use tilelift_lane::{LTy, LVal, LaneBuilder, Vals};
 use tilelift_schedule::LowerError;
 
 /// Bytes of a matrix's row.

@@ -5,100 +5,29 @@
 //! one lane does what a task as a whole does (arrives, starts copies), once all lanes are there
 //! ```
 
-mod beside;
-mod commits;
+pub(super) mod beside;
 mod copies;
 mod groups;
-mod lanes;
+pub(super) mod lanes;
 mod local;
 mod loops;
 mod matrices;
 mod product;
 
-pub(super) use beside::loads_at_use;
-pub(super) use lanes::{Late, last_uses};
-pub(super) use local::Local;
-pub(super) use loops::{Fresh, Reads, Traces};
-
-use super::{Lower, ValueLocation, loads_what_it_leaves};
-use crate::lane::{AllocId, BinOp, LTy, LVal, LaneBuilder, Param, ParamSource, Place, RoleSpec, Special, Unit};
-use commits::Commits;
-use groups::Groupwise;
+use super::Lower;
+use super::facts::loads_what_it_leaves;
+use super::location::ValueLocation;
+use crate::lower::commits::Commits;
+use crate::lower::facts::{count, has};
+use crate::lower::location::Words;
+use crate::lower::task::{Reads, Summaries, TaskState, Traces};
 use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
-use tilelift_ir::{Attr, CmpOp, Inst, Kernel, Op, Region, Type, Value};
+use tilelift_ir::{CmpOp, Inst, Op, Region, Type, Value};
+use tilelift_lane::{BinOp, LTy, LVal, LaneBuilder, Param, ParamSource, Place, RoleSpec, Special, Unit};
 use tilelift_schedule::LowerError;
 use tilelift_schedule::plan::{Explicit, TaskRole, allocation, handle, tasks};
 use tilelift_schedule::reason::{Location, Missing, Unsupported};
-
-/// Mbarriers.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Words {
-    /// The first word.
-    at: LVal,
-}
-
-/// What lowering a task needs to know.
-pub(super) struct TaskState {
-    plan: Rc<Explicit>,
-    /// Launch parameters that describe the views of copies.
-    maps: BTreeMap<Inst, u32>,
-    /// Allocations by the instruction that makes them.
-    allocs: BTreeMap<Inst, AllocId>,
-    /// Those that units read or write, by the instruction that makes them.
-    for_units: BTreeSet<Inst>,
-    /// Mbarriers, which live as long as the program.
-    words: Vec<AllocId>,
-    /// Mbarriers were made that nobody else sees yet.
-    unpublished: bool,
-    /// Named barriers, by the author's numbers.
-    named: Vec<u32>,
-    /// True in one lane of the task; absent if the task is one lane.
-    first: Option<LVal>,
-    /// Warpgroups of the task.
-    groups: u32,
-    /// Fewer instances may run than the launch grid has positions.
-    persistent: bool,
-    /// What is decided of groups that act for themselves.
-    groupwise: Groupwise,
-    /// Each group of the task acts for itself.
-    apart: bool,
-    /// Sums that begin at zero, of the loops around: whether it is a later step than the first.
-    fresh: BTreeMap<Value, Fresh>,
-    /// For each region, what lanes may have done behind it, by what they may have done in front of it.
-    regions: loops::Summaries,
-    /// Copies that wait for the first operands of a product.
-    late: Vec<Late>,
-    /// Comparisons that hold here.
-    less: Vec<[LVal; 2]>,
-    /// The task, if there are several.
-    current: Region,
-    /// All lanes of the task have come to a point behind their last wait, so that one may speak for them.
-    met: bool,
-    /// What lanes may have done to local memory that others wait for.
-    traces: Traces,
-    /// Which products are committed together.
-    commits: Rc<Commits>,
-}
-
-impl TaskState {
-    /// True if the kernel has products of the units.
-    pub fn multiplies(&self) -> bool {
-        !self.plan.dots.is_empty()
-    }
-}
-
-/// True if a region has an op, at any depth.
-fn has(kernel: &Kernel, r: Region, is: impl Fn(Op) -> bool) -> bool {
-    let mut found = false;
-    kernel.walk(r, &mut |i| found |= is(kernel.insts[i].op));
-    found
-}
-
-fn count(kernel: &Kernel, i: Inst, n: usize) -> u32 {
-    let numbers = kernel.insts[i].attrs.iter().filter_map(|a| if let Attr::Count(c) = a { Some(*c) } else { None });
-    numbers.into_iter().nth(n).unwrap_or(0)
-}
 
 impl Lower<'_> {
     fn task(&self) -> Result<&TaskState, LowerError> {
@@ -164,7 +93,7 @@ impl Lower<'_> {
             groupwise,
             apart: false,
             fresh: BTreeMap::new(),
-            regions: loops::Summaries::default(),
+            regions: Summaries::default(),
             late: Vec::new(),
             less: Vec::new(),
             current: kernel.body,

@@ -1,15 +1,14 @@
 //! Asynchronous products of buffers.
 
+use super::super::Lower;
 use super::super::warpgroup::{a_words, shares};
-use super::super::{Lower, Tile};
-use super::Local;
 use super::copies::start;
-use crate::lane::GroupMatrix;
-use crate::lane::{BinOp, GroupOperand, LTy, LVal, LaneBuilder, Multiply, OperandA, Panels, Place, Special, Unit, Vals};
+use crate::lower::location::{Local, Tile};
 use std::collections::BTreeMap;
 use std::rc::Rc;
 use tilelift_ir::layout::Axis;
 use tilelift_ir::{Inst, Op, Precision, Value};
+use tilelift_lane::{BinOp, GroupMatrix, GroupOperand, LTy, LVal, LaneBuilder, Multiply, OperandA, Panels, Place, Special, Unit, Vals};
 use tilelift_schedule::LowerError;
 use tilelift_schedule::plan::{allocation, handle, is_zero};
 use tilelift_schedule::reason::{Missing, NoOperand, NotAddressed, Product, Unsupported};

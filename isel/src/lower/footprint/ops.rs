@@ -1,19 +1,20 @@
 //! The walk through each op that is more than renaming: which tiles it wants in which layout, and what goes through shared memory.
 
-use super::super::indexed::{first_copies, plain_copies};
 use super::super::reduce::{exchanges, spread_layout};
 use super::super::scan::scan_exchanges;
 use super::super::stage::{load_map, tile_map};
-use super::super::{dim_of, rearrange, sizes};
+use super::super::{rearrange, sizes};
 use super::walk::{At, Refused, Walk, Walked};
-use crate::lane::LTy;
 use crate::layout::assign::scattered_layout;
 use crate::layout::packed::{bytes_of, halves_of};
 use crate::layout::{legal_width, memory_type, owners};
+use crate::lower::facts::dim_of;
+use crate::lower::scratch::{first_copies, plain_copies};
 use std::rc::Rc;
 use tilelift_ir::layout::{Axis, Layout, coalesced};
 use tilelift_ir::reduce::reduce_order;
 use tilelift_ir::{Attr, Inst, Op, Scalar, Value};
+use tilelift_lane::LTy;
 use tilelift_schedule::access::{GlobalAccess, access_layout_for};
 use tilelift_schedule::plan::is_zero;
 

@@ -1,18 +1,20 @@
 //! The walk through a kernel, with layouts for values: the lowering's way through each op, without what it writes.
 
-use super::super::explicit::{last_uses, loads_at_use};
-use super::super::{is_fetched, sizes, sort};
-use super::Piece;
-use crate::hash::Map;
-use crate::lane::Life;
-use crate::lane::{LTy, Target};
+use super::super::{sizes, sort};
+use super::piece::Piece;
 use crate::layout::assign::Assignment;
 use crate::layout::memory_type;
+use crate::lower::explicit::beside::loads_at_use;
+use crate::lower::explicit::lanes::last_uses;
+use crate::lower::facts::is_fetched;
 use cranelift_entity::SecondaryMap;
 use std::rc::Rc;
 use tilelift_egraph::physical::{InstLayouts, Source};
 use tilelift_ir::layout::{Layout, plan_in_registers};
 use tilelift_ir::{Attr, Inst, Kernel, Loc, Op, Region, Scalar, Type, Value};
+use tilelift_lane::Life;
+use tilelift_lane::hash::Map;
+use tilelift_lane::{LTy, Target};
 use tilelift_schedule::plan::{Explicit, Plan, is_panels, tasks};
 
 /// Where a value is.

@@ -10,9 +10,10 @@
 //! Of what `k pi/4` leaves after rounding, the rest is added to `r`. Error: 2^-58 of P for `f64` and 2^-28 for `f32`; the quotient is off
 //! by 3 half units in the last place, of what is at most as large as the result, and the sum rounds once: 2^-51 and 2^-22 of the result.
 
-use super::{Wide, div, number, polynomial, signed_as, widened};
-use crate::lane::{BinOp, LTy, LVal, LaneBuilder, UnOp};
+use super::div;
+use super::wide::{Wide, number, polynomial, signed_as, widened};
 use tilelift_ir::{CmpOp, Scalar, num};
+use tilelift_lane::{BinOp, LTy, LVal, LaneBuilder, UnOp};
 
 /// `(atan(q) / q - 1) / q^2` in powers of `q^2`, for `f64`.
 const SERIES: [f64; 12] = [

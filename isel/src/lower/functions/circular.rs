@@ -10,10 +10,10 @@
 //!       is below 2^-63. The result is below 1 unit in the last place and stated as 2^-52.
 //! ```
 
-use super::{F64, Wide, number, polynomial, test, widened, with};
-use crate::lane::{BinOp, LTy, LVal, LaneBuilder, UnOp};
+use super::wide::{F64, Wide, number, polynomial, test, widened, with};
 use tilelift_ir::num::TWO_OVER_PI;
 use tilelift_ir::{CmpOp, Scalar};
+use tilelift_lane::{BinOp, LTy, LVal, LaneBuilder, UnOp};
 
 /// The sine, or with `cosine` the cosine.
 pub(in crate::lower) fn sine(b: &mut LaneBuilder, a: LVal, elem: Scalar, cosine: bool) -> LVal {

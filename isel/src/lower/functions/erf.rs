@@ -6,10 +6,11 @@
 //!       2 / (2 + x) with relative error 2^-53, and x^2 has its rounding error taken back; then 1. Stated as 2^-50.
 //! ```
 
+use super::div;
 use super::exponential::{exp, exp2};
-use super::{Wide, div, number, polynomial, signed_as, widened};
-use crate::lane::{BinOp, LVal, LaneBuilder, UnOp};
+use super::wide::{Wide, number, polynomial, signed_as, widened};
 use tilelift_ir::{CmpOp, Scalar};
+use tilelift_lane::{BinOp, LVal, LaneBuilder, UnOp};
 
 /// The error function.
 pub(in crate::lower) fn erf(b: &mut LaneBuilder, a: LVal, elem: Scalar) -> LVal {

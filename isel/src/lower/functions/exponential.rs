@@ -15,10 +15,11 @@
 //! Errors: f32 as measured on an H200 over every fifth number at most 2^-22.7 for exp and 2^-22.0 for tanh, and 1.4 units of the smallest
 //! number where results of exp are subnormal; f64 below 2^-50.
 
-use super::{F64, Wide, div, doubled, number, own, polynomial, root, signed_as, widened, with};
-use crate::lane::{BinOp, LTy, LVal, LaneBuilder, UnOp};
+use super::wide::{F64, Wide, doubled, number, own, polynomial, signed_as, widened, with};
+use super::{div, root};
 use std::f64::consts::{LN_2, LOG2_E};
 use tilelift_ir::{CmpOp, Scalar};
+use tilelift_lane::{BinOp, LTy, LVal, LaneBuilder, UnOp};
 
 /// `1 / n!`.
 const INVERSE_FACTORIALS: [f64; 18] = [

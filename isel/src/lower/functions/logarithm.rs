@@ -10,11 +10,12 @@
 //! Errors: f32 as measured on an H200 over every fifth number at most 2^-21.9 (log) and 2^-22.0 (log2), absolute 2^-22.5 and 2^-22.1 near 1;
 //! f64 below 2^-50.
 
+use super::div;
 use super::exponential::LN_2_PARTS;
-use super::{F64, Wide, div, doubled, number, own, polynomial, widened, with};
-use crate::lane::{BinOp, LTy, LVal, LaneBuilder, UnOp};
+use super::wide::{F64, Wide, doubled, number, own, polynomial, widened, with};
 use std::f64::consts::{LN_2, LOG2_E, SQRT_2};
 use tilelift_ir::{CmpOp, Scalar};
+use tilelift_lane::{BinOp, LTy, LVal, LaneBuilder, UnOp};
 
 /// `1 / (2 n + 3)`.
 const INVERSE_ODD: [f64; 11] = [

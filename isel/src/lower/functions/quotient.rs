@@ -10,9 +10,9 @@
 //!                             sign of the remainder behind it, is shifted to the place of subnormal numbers and rounded there, once
 //! ```
 
-use super::{F64, Wide, number, own, widened, with};
-use crate::lane::{BinOp, LTy, LVal, LaneBuilder, UnOp};
+use super::wide::{F64, Wide, number, own, widened, with};
 use tilelift_ir::{CmpOp, Scalar, num};
+use tilelift_lane::{BinOp, LTy, LVal, LaneBuilder, UnOp};
 
 /// `x / y`, rounded to nearest even.
 pub(in crate::lower) fn div(b: &mut LaneBuilder, x: LVal, y: LVal, elem: Scalar) -> LVal {

@@ -7,9 +7,10 @@
 //!        full, says whether a neighbour is nearer: (s + u/2)^2 = s^2 + s u + u^2 / 4, and all of them but u^2 / 4 are multiples of u^2
 //! ```
 
-use super::{F64, Wide, div, number, own, polynomial, widened, with};
-use crate::lane::{BinOp, LTy, LVal, LaneBuilder, UnOp};
+use super::div;
+use super::wide::{F64, Wide, number, own, polynomial, widened, with};
 use tilelift_ir::{CmpOp, Scalar, num};
+use tilelift_lane::{BinOp, LTy, LVal, LaneBuilder, UnOp};
 
 /// `1 / sqrt(m)` on [1, 4].
 const GUESS: [f64; 4] = [1.534_515, -0.708_003, 0.181_69, -0.017_375];

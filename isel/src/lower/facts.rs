@@ -1,0 +1,59 @@
+//! Facts of a kernel that several ops ask for.
+
+use crate::layout::assign::Assignment;
+use crate::layout::in_memory;
+use cranelift_entity::SecondaryMap;
+use tilelift_egraph::physical::InstLayouts;
+use tilelift_ir::{Attr, Effects, Inst, Kernel, Op, Region};
+use tilelift_schedule::plan::{Fetches, staged_loads};
+
+/// Loads that go to shared memory for dots.
+pub(crate) fn staged_of(kernel: &Kernel, assigned: &Assignment) -> SecondaryMap<Inst, bool> {
+    let mut staged = staged_loads(kernel);
+    // Operands that were found to be better off in registers are multiplied from there.
+    let waits = |i: Inst| assigned.forms[i].iter().all(|f| f.results.iter().flatten().all(|l| in_memory(l)));
+    kernel.insts.keys().for_each(|i| staged[i] = staged[i] && waits(i));
+    staged
+}
+
+/// True if a load of local memory leaves its tile there, for products to fetch: if they may, and the form in which it runs says nothing else.
+pub(crate) fn is_fetched(fetches: &Fetches, running: Option<&(Inst, InstLayouts)>, i: Inst) -> bool {
+    let form = running.filter(|r| r.0 == i).map(|r| &r.1);
+    fetches.loads[i] && form.is_none_or(|f| f.results.iter().flatten().all(|l| in_memory(l)))
+}
+
+/// The dimension attribute of an instruction, 0 if it has none (the verifier sees to it that it has).
+pub(crate) fn dim_of(kernel: &Kernel, i: Inst) -> usize {
+    let attr = kernel.insts[i].attrs.iter().find_map(|a| if let Attr::Dim(d) = a { Some(*d as usize) } else { None });
+    attr.unwrap_or(0)
+}
+
+/// True if no view that is read by a program is written by one.
+pub(crate) fn loads_what_it_leaves(kernel: &Kernel) -> bool {
+    let (mut read, mut written) = (Vec::new(), Vec::new());
+    kernel.walk(kernel.body, &mut |i| {
+        let d = &kernel.insts[i];
+        match d.op.info().effects.global() {
+            Effects::Reads => read.push(d.args[0]),
+            Effects::Writes => written.push(d.args[0]),
+            Effects::Updates => {
+                read.push(d.args[0]);
+                written.push(d.args[0]);
+            }
+            _ => {}
+        }
+    });
+    written.iter().all(|w| !read.contains(w))
+}
+
+/// True if a region has an op, at any depth.
+pub(crate) fn has(kernel: &Kernel, r: Region, is: impl Fn(Op) -> bool) -> bool {
+    let mut found = false;
+    kernel.walk(r, &mut |i| found |= is(kernel.insts[i].op));
+    found
+}
+
+pub(crate) fn count(kernel: &Kernel, i: Inst, n: usize) -> u32 {
+    let numbers = kernel.insts[i].attrs.iter().filter_map(|a| if let Attr::Count(c) = a { Some(*c) } else { None });
+    numbers.into_iter().nth(n).unwrap_or(0)
+}
