@@ -28,6 +28,8 @@ mod trip_classes;
 mod unwritten;
 mod value;
 
+pub use run::MOST_STEPS;
+
 use std::fmt;
 use tilelift_ir::{Loc, Op};
 use tilelift_lane::Target;
@@ -114,6 +116,8 @@ impl std::error::Error for ProtocolError {}
 pub struct Proof {
     /// States at which a loop's end was open.
     pub states: usize,
+    /// Steps that it took, of at most [`MOST_STEPS`].
+    pub steps: u64,
 }
 
 /// Warpgroups that multiply together, as far as the target has them.
@@ -238,10 +242,13 @@ fn prove_as(program: &Program, target: &Target, turns: bool) -> Result<Proof, Pr
     }
     named(program)?;
     let streams = trip_classes::trip_classes(program);
-    let mut first = None;
+    let (fuel, mut first) = (run::Fuel::default(), None);
     for effort in explicit::EFFORTS {
-        match run::explore(program, units, &streams, (effort, meets == Meets::Nobody), turns) {
-            Ok(states) => return Ok(Proof { states }),
+        if fuel.spent() && first.is_some() {
+            break;
+        }
+        match run::explore(program, units, &streams, (effort, meets == Meets::Nobody), turns, &fuel) {
+            Ok(states) => return Ok(Proof { states, steps: fuel.burnt() }),
             // Whole slots prove, and do not refuse.
             Err(_) if effort.coarse => {}
             // The first answer is the one nearest to what the author wrote.
