@@ -28,9 +28,10 @@ use tilelift_schedule::reason::{Stage, Unsupported};
 /// # Errors
 /// [`LowerError::Unsupported`] and [`LowerError::ResourceExceeded`], placed at the guilty instruction.
 pub fn lower(kernel: &Verified<'_>, target: &Target, options: &LowerOptions) -> Result<Lowered, LowerError> {
+    let asked = kernel.insts.len();
     let (kernel, plan) = planned(kernel, target, options)?;
     let (fitted, searched, fallback) = with_forms(&kernel, target, options, plan)?;
-    let mut done = lowered(&kernel, target, fitted, options.layouts)?;
+    let mut done = lowered((&kernel, asked), target, fitted, options.layouts)?;
     done.searched |= searched;
     done.fallback = fallback.or(done.fallback);
     if target.early_launch && options.early_launch != Some(false) {
@@ -96,15 +97,15 @@ fn with_forms(
     }
 }
 
-/// Lowers what a plan came to: the program that its loops are written as, or the kernel itself.
-fn lowered(kernel: &Kernel, target: &Target, fitted: Fitted, layouts: LayoutChoice) -> Result<Lowered, LowerError> {
+/// Lowers what a plan came to: the program that its loops are written as, or the kernel itself; `asked` are the instructions of its author.
+fn lowered((kernel, asked): (&Kernel, usize), target: &Target, fitted: Fitted, layouts: LayoutChoice) -> Result<Lowered, LowerError> {
     let Fitted { plan, written, assigned, direct, need } = fitted;
     let (done, refused) = match written {
         Some(Ok(Written { kernel: made, plan: own })) => {
-            let done = proved(&made, target, own, assigned, direct)?;
+            let done = proved((&made, asked), target, own, assigned, direct)?;
             (Lowered { plan, written: Some(Ok(Rc::new(made))), ..done }, None)
         }
-        refused => (laid_out(kernel, target, (plan, assigned, direct), layouts)?, refused.and_then(Result::err)),
+        refused => (laid_out((kernel, asked), target, (plan, assigned, direct), layouts)?, refused.and_then(Result::err)),
     };
     debug_assert!(
         need.is_none_or(|need| u64::from(done.program.shared_bytes) <= need),
@@ -120,7 +121,7 @@ fn lowered(kernel: &Kernel, target: &Target, fitted: Fitted, layouts: LayoutChoi
 
 /// Chooses layouts for a plan, where they are searched, and lowers.
 fn laid_out(
-    kernel: &Kernel,
+    (kernel, asked): (&Kernel, usize),
     target: &Target,
     (plan, assigned, direct): (Plan, Assignment, bool),
     layouts: LayoutChoice,
@@ -132,15 +133,15 @@ fn laid_out(
     {
         // What a choice needs of shared memory depends on which tiles live at the same time, so it is lowered to know. One that does not fit the
         // machine is not the kernel's fault.
-        return match proved(kernel, target, plan.clone(), assigned.with(&found), false) {
+        return match proved((kernel, asked), target, plan.clone(), assigned.with(&found), false) {
             Err(why) => {
-                let done = proved(kernel, target, plan.clone(), assign(kernel, target, &plan)?, false)?;
+                let done = proved((kernel, asked), target, plan.clone(), assign(kernel, target, &plan)?, false)?;
                 Ok(Lowered { fallback: Some(why), ..done })
             }
             done => done,
         };
     }
-    proved(kernel, target, plan, assigned, direct)
+    proved((kernel, asked), target, plan, assigned, direct)
 }
 
 /// False if a tile that is computed has more elements than any layout could hold: what follows says so.
@@ -151,14 +152,20 @@ fn fit_in_registers(kernel: &Kernel, target: &Target, plan: &Plan) -> bool {
 }
 
 /// Lowers with a plan and layouts, and proves what needs a proof.
-fn proved(kernel: &Kernel, target: &Target, plan: Plan, assigned: Assignment, direct: bool) -> Result<Lowered, LowerError> {
-    let (done, _) = lane_program(kernel, target, plan, assigned, direct, false)?;
+fn proved(
+    (kernel, asked): (&Kernel, usize),
+    target: &Target,
+    plan: Plan,
+    assigned: Assignment,
+    direct: bool,
+) -> Result<Lowered, LowerError> {
+    let (done, _) = lane_program((kernel, asked), target, plan, assigned, direct, false)?;
     match done.plan.explicit() {
         // What an author writes is proved for everybody.
         Some(e) if !e.unproven => tilelift_protocol::prove(&done.program, target).map(drop).map_err(|e| {
             let e = placed(e, kernel, || {
                 let assigned = assign(kernel, target, &done.plan)?;
-                lane_program(kernel, target, done.plan.clone(), assigned, direct, true).map(|d| d.1)
+                lane_program((kernel, asked), target, done.plan.clone(), assigned, direct, true).map(|d| d.1)
             });
             Unsupported::Unproved { tasks: true, why: Box::new(e) }
         })?,

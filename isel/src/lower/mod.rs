@@ -42,6 +42,7 @@ use crate::lane::Target;
 use crate::lane::{AllocId, Budget, INSTRUCTIONS, LTy, LVal, LaneBuilder, Param, ParamSource, Program, Traffic};
 use crate::layout::assign::Assignment;
 use crate::layout::in_memory;
+use crate::layout::search::staging::Chosen;
 use cranelift_entity::SecondaryMap;
 use std::rc::Rc;
 use tilelift_egraph::physical::{InstLayouts, Source};
@@ -100,6 +101,8 @@ pub(crate) struct Lower<'a> {
     variants: Map<Value, Vec<(Rc<Tile>, u32)>>,
     /// Loads that go to shared memory for dots.
     staged: SecondaryMap<Inst, bool>,
+    /// Maps of tiles that are staged.
+    chosen: Chosen,
     /// Accesses of each view since the last barrier.
     histories: SecondaryMap<Value, hazards::History>,
     /// The task that is being lowered, of a kernel with explicit control.
@@ -118,12 +121,13 @@ pub(crate) const MAX_REGISTERS_PER_TILE: u32 = 1024;
 /// What a lane may be told to do, and how much more per instruction of the kernel: what follows takes time and memory in proportion.
 const CODE_PER_INSTRUCTION: u64 = 6;
 
-/// The lane program of a kernel with a plan and layouts, and where what acts in it comes from, if that is asked for.
+/// The lane program of a kernel with a plan and layouts, and where what acts in it comes from, if that is asked for. `asked` are the instructions that
+/// its author wrote.
 ///
 /// # Errors
 /// What the target lacks, or what does not fit it.
 pub(crate) fn lane_program(
-    kernel: &Kernel,
+    (kernel, asked): (&Kernel, usize),
     target: &Target,
     plan: Plan,
     assigned: Assignment,
@@ -138,6 +142,7 @@ pub(crate) fn lane_program(
         plan,
         staged,
         assigned,
+        chosen: Chosen::default(),
         histories: hazards::histories(kernel),
         values: SecondaryMap::new(),
         variants: Map::default(),
@@ -151,7 +156,7 @@ pub(crate) fn lane_program(
     b.code_casts = target.code_casts;
     b.functions = target.functions;
     b.quotients = target.quotients;
-    b.budget = Budget::new(INSTRUCTIONS.max(CODE_PER_INSTRUCTION * kernel.insts.len() as u64));
+    b.budget = Budget::new(INSTRUCTIONS.max(CODE_PER_INSTRUCTION * asked as u64));
     b.meter.banks = Some(target.banks.clone());
     b.origins = origins.then(Vec::new);
     cx.declare_params(&mut b);

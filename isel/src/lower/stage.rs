@@ -64,7 +64,7 @@ impl Lower<'_> {
             SharedMap::from_layout((**l).clone())?
         } else if self.assigned.searched {
             let readers = staging::readers(self.kernel, self.target, &self.assigned, self.kernel.insts[i].results[0]);
-            staging::choose(&t.shape, bytes, order[0], Some((&layout, vec * bytes)), &readers, self.target)?.0
+            self.chosen.map(&t.shape, bytes, order[0], (&layout, vec * bytes), &readers, self.target)?
         } else {
             operand_swizzle(&t.shape, bytes, order[0])?
         };
@@ -128,7 +128,7 @@ impl Lower<'_> {
         let last = shape.len() - 1;
         let map = if self.assigned.searched {
             let readers = [staging::Reader::of(reader, false)];
-            staging::choose(shape, bytes, last, Some((&tile.layout, self.target.vector_bytes)), &readers, self.target)?.0
+            self.chosen.map(shape, bytes, last, (&tile.layout, self.target.vector_bytes), &readers, self.target)?
         } else {
             operand_swizzle(shape, bytes, last)?
         };

@@ -10,7 +10,7 @@ use crate::layout::memory_type;
 use crate::layout::packed;
 use cranelift_entity::SecondaryMap;
 use std::cell::RefCell;
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeSet, HashMap, HashSet};
 use std::rc::Rc;
 use tilelift_egraph::cost::Family;
 use tilelift_egraph::physical::{InstLayouts, Layouts, Machine};
@@ -44,7 +44,7 @@ pub(super) struct Prices<'a> {
     /// Values that are in shared memory, not in registers.
     memory: SecondaryMap<Value, bool>,
     /// Loads that wait in shared memory in the plain assignment, and need not; and the plain maps of what is seen of them.
-    waiting: Vec<Waiting>,
+    waiting: HashMap<Inst, Waiting>,
     maps: SecondaryMap<Value, Option<Rc<Layout>>>,
     /// Instructions that run once for each round of a loop whose copies run ahead.
     ahead: SecondaryMap<Inst, bool>,
@@ -70,7 +70,7 @@ impl<'a> Prices<'a> {
             plan,
             plain,
             memory: SecondaryMap::new(),
-            waiting: Vec::new(),
+            waiting: HashMap::new(),
             maps: SecondaryMap::new(),
             ahead: SecondaryMap::with_default(false),
             fetches: RefCell::default(),
@@ -90,19 +90,20 @@ impl<'a> Prices<'a> {
                 kernel.regions[kernel.insts[i].regions[0]].insts.iter().for_each(|&j| self.ahead[j] = self.plan.stages > 1);
             }
         });
-        let mut lost = Vec::new();
+        let (others, chosen) = (staging::others(self.plain), staging::Chosen::default());
+        let mut lost = HashSet::new();
         for &v in &values {
             let Some((load, views)) = behind(kernel, v) else { continue };
             if views.is_empty() {
-                match Waiting::of(kernel, self.target, self.plan, self.plain, load) {
-                    Ok(w) => self.waiting.push(w),
-                    Err(_) => lost.push(load),
+                match Waiting::of(kernel, self.target, self.plan, (self.plain, &others, &chosen), load) {
+                    Ok(w) => _ = self.waiting.insert(load, w),
+                    Err(_) => _ = lost.insert(load),
                 }
             }
-            let plain = self.waiting.iter().find(|w| w.load == load).and_then(|w| through(kernel, &w.maps[0], &views));
+            let plain = self.waiting.get(&load).and_then(|w| through(kernel, &w.maps[0], &views));
             match plain {
                 Some(m) => self.maps[v] = Some(Rc::new(m.layout().clone())),
-                None => lost.push(load),
+                None => _ = lost.insert(load),
             }
         }
         for &v in &values {
@@ -113,7 +114,7 @@ impl<'a> Prices<'a> {
                 memory[v] = false;
             }
         }
-        self.waiting.retain(|w| !lost.contains(&w.load));
+        self.waiting.retain(|load, _| !lost.contains(load));
     }
 
     /// The layout that a value has in the plain assignment: registers, or the map it waits in.
@@ -127,7 +128,7 @@ impl<'a> Prices<'a> {
     /// The maps in which a dot's operand may wait, as the dot sees them.
     fn seen(&self, v: Value) -> Vec<Rc<Layout>> {
         let Some((load, views)) = behind(self.kernel, v) else { return Vec::new() };
-        let Some(w) = self.waiting.iter().find(|w| w.load == load) else { return Vec::new() };
+        let Some(w) = self.waiting.get(&load) else { return Vec::new() };
         w.maps.iter().filter_map(|m| Some(Rc::new(through(self.kernel, m, &views)?.layout().clone()))).collect()
     }
 
@@ -162,7 +163,7 @@ impl<'a> Prices<'a> {
     /// What copying an operand ahead of its round and fetching it from a map costs, sectors apart; `None` if no copies run ahead.
     fn in_map(&self, v: Value, map: &Rc<Layout>, plan: &DotPlan, k: usize) -> Option<u64> {
         let (load, _) = behind(self.kernel, v)?;
-        let w = self.waiting.iter().find(|w| w.load == load)?;
+        let w = self.waiting.get(&load)?;
         if !self.ahead[load] || self.target.copy_async.is_empty() {
             return None;
         }
@@ -441,7 +442,7 @@ impl Prices<'_> {
     fn loaded(&self, i: Inst, to: &Layout) -> Option<u64> {
         let c = &self.target.costs;
         let barrier = c.barrier[0] + c.barrier[1] * self.warps();
-        let Some(w) = self.waiting.iter().find(|w| w.load == i) else { return self.access(i, to, true) };
+        let Some(w) = self.waiting.get(&i) else { return self.access(i, to, true) };
         let ahead = self.ahead[i] && !self.target.copy_async.is_empty();
         if !in_memory(to) {
             return Some(self.access(i, to, true)? + if ahead { c.global_latency } else { 0 });

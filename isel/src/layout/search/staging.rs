@@ -8,6 +8,8 @@
 use crate::lane::Target;
 use crate::layout::assign::Assignment;
 use crate::layout::legal_width;
+use std::cell::RefCell;
+use std::collections::{HashMap, HashSet};
 use std::rc::Rc;
 use tilelift_ir::layout::{
     Axis, Layout, LayoutError, SharedMap, SharedOp, coalesced, operand_swizzle, turned_swizzle, vector_count, wavefronts,
@@ -18,14 +20,14 @@ use tilelift_schedule::plan::Plan;
 use tilelift_schedule::transfers::fragments;
 
 /// Another view of the same memory.
-#[derive(Clone, Debug)]
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
 enum View {
     Transpose(Vec<usize>),
     Reshape(Vec<u32>),
 }
 
 /// A dot that reads a staged tile.
-#[derive(Clone, Debug)]
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub(crate) struct Reader {
     views: Vec<View>,
     layout: Rc<Layout>,
@@ -95,7 +97,7 @@ pub(crate) fn reads(map: &SharedMap, reader: &Reader, elem: u32, target: &Target
 ///
 /// # Errors
 /// A tile that has no plain map.
-pub(crate) fn choose(
+fn choose(
     shape: &[u32],
     elem: u32,
     fast: usize,
@@ -142,6 +144,37 @@ pub(crate) fn choose(
     Ok((chosen, best))
 }
 
+/// A tile that is staged: its shape, bytes of an element, dimension that lies in a row, who writes it in vectors of how many bytes, and who reads it.
+type Tile = (Vec<u32>, u32, usize, (Layout, u32), Vec<Reader>);
+
+/// Maps that were chosen. Kernels stage many tiles alike, and to choose takes long.
+#[derive(Default)]
+pub(crate) struct Chosen(RefCell<HashMap<Tile, SharedMap>>);
+
+impl Chosen {
+    /// The map of [`choose`].
+    ///
+    /// # Errors
+    /// A tile that has no plain map.
+    pub fn map(
+        &self,
+        shape: &[u32],
+        elem: u32,
+        fast: usize,
+        (layout, bytes): (&Layout, u32),
+        readers: &[Reader],
+        target: &Target,
+    ) -> Result<SharedMap, LayoutError> {
+        let tile = (shape.to_vec(), elem, fast, (layout.clone(), bytes), readers.to_vec());
+        if let Some(map) = self.0.borrow().get(&tile) {
+            return Ok(map.clone());
+        }
+        let (map, _) = choose(shape, elem, fast, Some((layout, bytes)), readers, target)?;
+        self.0.borrow_mut().insert(tile, map.clone());
+        Ok(map)
+    }
+}
+
 /// Bytes of gaps between rows that are tried.
 const GAPS: [u32; 5] = [4, 8, 16, 32, 64];
 
@@ -156,11 +189,17 @@ pub(crate) fn least(writer: Option<&Layout>, readers: &[Reader], elem: u32) -> u
 
 /// A load that may wait in shared memory: how lanes copy it, and the maps to choose from.
 pub(crate) struct Waiting {
-    pub load: Inst,
     /// What lanes copy, and bytes of a vector.
     writer: (Layout, u32),
     /// The plain swizzle, then those that suit a reader better.
     pub maps: Vec<SharedMap>,
+}
+
+/// The layouts of operands with k in another order that dots may take, each once.
+pub(crate) fn others(plain: &Assignment) -> Vec<Rc<Layout>> {
+    let mut seen = HashSet::new();
+    let all = plain.dots.values().flatten().flat_map(|p| &p.others).flat_map(|p| [&p.a, &p.b]);
+    all.filter(|&l| seen.insert(l)).cloned().collect()
 }
 
 /// Maps of one load that are looked at.
@@ -171,7 +210,13 @@ impl Waiting {
     ///
     /// # Errors
     /// A tile that has no plain map.
-    pub fn of(kernel: &Kernel, target: &Target, plan: &Plan, plain: &Assignment, load: Inst) -> Result<Waiting, LayoutError> {
+    pub fn of(
+        kernel: &Kernel,
+        target: &Target,
+        plan: &Plan,
+        (plain, others, chosen): (&Assignment, &[Rc<Layout>], &Chosen),
+        load: Inst,
+    ) -> Result<Waiting, LayoutError> {
         let access = GlobalAccess::of(kernel, load);
         let (elem, v) = (access.view.elem, kernel.insts[load].results[0]);
         let (bytes, order) = (elem.bytes(), access.order());
@@ -180,7 +225,7 @@ impl Waiting {
         let layout = coalesced(shape, bytes, &order, vec, target.lanes, plan.warps)?;
         let mut maps = vec![operand_swizzle(shape, bytes, order[0])?];
         let mut add = |readers: &[Reader]| -> Result<(), LayoutError> {
-            let (map, _) = choose(shape, bytes, order[0], Some((&layout, vec * bytes)), readers, target)?;
+            let map = chosen.map(shape, bytes, order[0], (&layout, vec * bytes), readers, target)?;
             if maps.len() < MAPS && !maps.contains(&map) {
                 maps.push(map);
             }
@@ -189,15 +234,12 @@ impl Waiting {
         let all = readers(kernel, target, plain, v);
         add(&all)?;
         // What suits a dot whose operand has k in another order.
-        let mut seen: Vec<&Rc<Layout>> = all.iter().map(|r| &r.layout).collect();
-        for l in plain.dots.values().flatten().flat_map(|p| &p.others).flat_map(|p| [&p.a, &p.b]) {
-            let Some(r) = all.iter().find(|r| r.layout.shape() == l.shape()) else { continue };
-            if !seen.contains(&l) {
+        for l in others.iter().filter(|l| all.iter().all(|r| r.layout != **l)) {
+            if let Some(r) = all.iter().find(|r| r.layout.shape() == l.shape()) {
                 add(&[Reader { layout: l.clone(), ..r.clone() }])?;
-                seen.push(l);
             }
         }
-        Ok(Waiting { load, writer: (layout, vec * bytes), maps })
+        Ok(Waiting { writer: (layout, vec * bytes), maps })
     }
 
     /// Passes and instructions of one warp that copies the tile into a map.
