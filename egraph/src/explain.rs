@@ -12,7 +12,7 @@ use crate::language::{Head, Node};
 use crate::log::{Event, Step};
 use crate::options::Options;
 use crate::whole::Whole;
-use crate::{Solved, solve};
+use crate::{Skipped, Solved, solve};
 use egg::Id;
 use indexmap::{IndexMap, IndexSet};
 use std::cmp::Ordering;
@@ -96,8 +96,8 @@ impl Steps {
 
 /// The explanation of a kernel's optimisation as text.
 pub fn explain(kernel: &Verified<'_>, options: &Options) -> String {
-    if kernel.is_explicit() {
-        return format!("@{}: left as it is, because it says who does what\n", kernel.name);
+    if let Some(why) = Skipped::of(kernel.kernel()) {
+        return format!("@{}: left as it is, because {why}\n", kernel.name);
     }
     let Some(s) = solve(kernel.kernel(), options, true) else { return "no program could be extracted\n".into() };
     let mut out = format!("@{}: cost {} as written, {} chosen\n", kernel.name, s.report.before, s.report.after);
@@ -211,7 +211,9 @@ fn runner_up(s: &Solved, other: &Choice, whole: &Whole, out: &mut String) {
 
 /// The graph for Graphviz: a box per class, the chosen nodes filled.
 pub fn dot(kernel: &Verified<'_>, options: &Options) -> String {
-    let Some(s) = (if kernel.is_explicit() { None } else { solve(kernel.kernel(), options, false) }) else { return String::new() };
+    let Some(s) = (if Skipped::of(kernel.kernel()).is_some() { None } else { solve(kernel.kernel(), options, false) }) else {
+        return String::new();
+    };
     let Solved { graph: g, forest, choice, .. } = &s;
     let mut out = format!("digraph \"{}\" {{\n  compound=true; rankdir=BT; node [shape=box];\n", kernel.name);
     for (class, &id) in forest.ids.iter().enumerate() {

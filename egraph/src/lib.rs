@@ -38,9 +38,48 @@ use std::time::{Duration, Instant};
 use tilelift_ir::{Kernel, Verified, VerifyCode, verify};
 use whole::Whole;
 
+/// Instructions beyond which a program stays as it is: the graph takes up to 6 KB and 30 us of one, and a compile has more to do.
+pub const MOST_INSTRUCTIONS: usize = 30_000;
+
+/// Why a program stays as it is, and no graph is made of it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Skipped {
+    /// Who does what, and in which order, is its author's business.
+    Explicit,
+    /// It has more instructions than [`MOST_INSTRUCTIONS`].
+    Size {
+        /// As many.
+        instructions: usize,
+    },
+}
+
+impl Skipped {
+    /// Why a program is not looked at, if it is not.
+    pub(crate) fn of(kernel: &Kernel) -> Option<Skipped> {
+        let instructions = kernel.insts.len();
+        if kernel.is_explicit() {
+            return Some(Skipped::Explicit);
+        }
+        (instructions > MOST_INSTRUCTIONS).then_some(Skipped::Size { instructions })
+    }
+}
+
+impl fmt::Display for Skipped {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Skipped::Explicit => f.write_str("its author says who does what"),
+            Skipped::Size { instructions } => {
+                write!(f, "the graph takes {MOST_INSTRUCTIONS} instructions, and the program has {instructions}")
+            }
+        }
+    }
+}
+
 /// What an optimisation did.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Report {
+    /// Set if the program was not looked at: nothing else is said then.
+    pub skipped: Option<Skipped>,
     /// The phases.
     pub phases: Vec<PhaseReport>,
     /// The rules that were tried, in table order.
@@ -68,6 +107,9 @@ impl Report {
 
 impl fmt::Display for Report {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let Some(why) = self.skipped {
+            return writeln!(f, "the program stays as it is: {why}");
+        }
         for p in &self.phases {
             writeln!(f, "{:<10} {} after {} iterations: {} nodes in {} classes", p.name, p.stop, p.iterations, p.nodes, p.classes)?;
         }
@@ -138,6 +180,7 @@ pub(crate) fn solve(kernel: &Kernel, options: &Options, explained: bool) -> Opti
     let others = ranked.filter(|r| r.made.is_ok()).map(|r| (r.choice, r.whole)).collect();
     let elaborated = Instant::now();
     let report = Report {
+        skipped: None,
         phases,
         rules,
         before,
@@ -151,9 +194,8 @@ pub(crate) fn solve(kernel: &Kernel, options: &Options, explained: bool) -> Opti
 /// Makes a better kernel of a kernel.
 pub fn optimise(kernel: &Verified<'_>, options: &Options) -> (Kernel, Report) {
     let input = kernel.kernel();
-    // Who does what, and in which order, is the author's business there.
-    if input.is_explicit() {
-        return (input.clone(), Report::default());
+    if let Some(why) = Skipped::of(input) {
+        return (input.clone(), Report { skipped: Some(why), ..Report::default() });
     }
     let kept = |why: String, report: Report| (input.clone(), Report { fallback: Some(why), ..report });
     let Some(Solved { made, report, .. }) = solve(input, options, false) else {

@@ -18,7 +18,7 @@ use std::rc::Rc;
 use tilelift_ir::{Kernel, Op, verify};
 use tilelift_lane::Target;
 use tilelift_schedule::plan::{LowerOptions, Plan, Schedule, ScheduleKind, Specialised, plan};
-use tilelift_schedule::program::{self, Refusal};
+use tilelift_schedule::program::{self, Pipelines, Refusal};
 use tilelift_schedule::reason::{Stage, Unsupported};
 use tilelift_schedule::{LowerError, Resource};
 
@@ -162,27 +162,33 @@ fn with_depth(plan: &Plan, ring: &Specialised, depth: u32) -> Plan {
 /// # Errors
 /// What does not fit, if the number of stages is given; what layouts say.
 fn pipelined(kernel: &Kernel, target: &Target, options: &LowerOptions, mut plan: Plan) -> Result<Fitted, LowerError> {
-    let mut refused = None;
-    loop {
-        let made = match program::pipelined(kernel, target, &plan) {
-            Some(Ok(made)) => made,
-            Some(Err(why)) => {
+    let (mut refused, have) = (None, u64::from(target.shared_bytes));
+    let stages = options.stages.or(kernel.hints.stages);
+    let loops = Pipelines::of(kernel, target, &plan);
+    // Slots of fewer stages take their part of what so many bytes are for so many stages.
+    let fewer = |bytes: u64, stages: u32, most: u32| (have * u64::from(stages) / bytes.max(1)).clamp(1, u64::from(most)) as u32;
+    if let Some(loops) = loops.as_ref().filter(|_| stages.is_none()) {
+        plan.stages = fewer(loops.stage_bytes(), 1, plan.stages);
+    }
+    while let Some(loops) = loops.as_ref().filter(|_| plan.stages > 1) {
+        let made = match loops.written(plan.stages) {
+            Ok(made) => made,
+            Err(why) => {
                 (refused, plan.stages) = (Some(Err(why)), 1);
-                continue;
+                break;
             }
-            None => break,
         };
         let written = planned(made, target)?;
         let assigned = assign(&written.kernel, target, &written.plan)?;
         let footprint = Footprint::of(&written.kernel, target, &written.plan, &assigned, false)?;
-        match footprint.fits() {
-            Ok(()) => {
-                let need = Some(footprint.total());
-                return Ok(Fitted { plan, written: Some(Ok(written)), assigned, direct: false, need });
-            }
-            Err(why) if options.stages.or(kernel.hints.stages).is_some() => return Err(why),
-            Err(_) => plan.stages -= 1,
+        let need = footprint.total();
+        if need <= have {
+            return Ok(Fitted { plan, written: Some(Ok(written)), assigned, direct: false, need: Some(need) });
         }
+        if stages.is_some() {
+            footprint.fits()?;
+        }
+        plan.stages = fewer(footprint.alive(), plan.stages, plan.stages - 1);
     }
     let assigned = assign(kernel, target, &plan)?;
     Ok(Fitted { plan, written: refused, assigned, direct: false, need: None })
@@ -195,14 +201,13 @@ fn pipelined(kernel: &Kernel, target: &Target, options: &LowerOptions, mut plan:
 /// What layouts say.
 fn authored(kernel: &Kernel, target: &Target, plan: Plan) -> Result<Fitted, LowerError> {
     let assigned = assign(kernel, target, &plan)?;
-    let mut footprint = Footprint::of(kernel, target, &plan, &assigned, false)?;
-    let mut direct = false;
-    if footprint.fits().is_err() {
-        let at_use = Footprint::of(kernel, target, &plan, &assigned, true)?;
-        if at_use.fits().is_ok() {
-            (footprint, direct) = (at_use, true);
+    let (have, mut direct) = (u64::from(target.shared_bytes), false);
+    let mut need = Footprint::of(kernel, target, &plan, &assigned, false)?.total();
+    if need > have {
+        let at_use = Footprint::of(kernel, target, &plan, &assigned, true)?.total();
+        if at_use <= have {
+            (need, direct) = (at_use, true);
         }
     }
-    let need = Some(footprint.total());
-    Ok(Fitted { plan, written: None, assigned, direct, need })
+    Ok(Fitted { plan, written: None, assigned, direct, need: Some(need) })
 }

@@ -20,7 +20,7 @@ pub use lower::Lowered;
 pub use pipeline::lower;
 pub use tilelift_lane as lane;
 pub use tilelift_lane::{BulkTensor, Costs, GroupMatrix, GroupMatrixId, Machine, MatrixId, MatrixInstr, RegisterPool, Target, Units, abi};
-pub use tilelift_protocol::{Proof, ProtocolError, Spot, prove, prove_by_all_states};
+pub use tilelift_protocol::{MOST_STEPS, Proof, ProtocolError, Spot, prove, prove_by_all_states};
 pub use tilelift_schedule::plan::{IdleWarps, LayoutChoice, LowerOptions, Plan, Schedule, ScheduleKind, Specialised, plan};
 pub use tilelift_schedule::program::Refusal;
 pub use tilelift_schedule::{LowerError, Resource, candidates, gemm, reason};

@@ -30,9 +30,10 @@ use tilelift_schedule::reason::{Stage, Unsupported};
 /// # Errors
 /// [`LowerError::Unsupported`] and [`LowerError::ResourceExceeded`], placed at the guilty instruction.
 pub fn lower(kernel: &Verified<'_>, target: &Target, options: &LowerOptions) -> Result<Lowered, LowerError> {
+    let asked = kernel.insts.len();
     let (kernel, plan) = planned(kernel, target, options)?;
     let (fitted, searched, fallback) = with_forms(&kernel, target, options, plan)?;
-    let mut done = lowered(&kernel, target, fitted, options.layouts)?;
+    let mut done = lowered((&kernel, asked), target, fitted, options.layouts)?;
     done.searched |= searched;
     done.fallback = fallback.or(done.fallback);
     if target.early_launch && options.early_launch != Some(false) {
@@ -98,11 +99,11 @@ fn with_forms(
     }
 }
 
-/// Lowers what a plan came to: the program that its loops are written as, or the kernel itself.
-fn lowered(kernel: &Kernel, target: &Target, fitted: Fitted, layouts: LayoutChoice) -> Result<Lowered, LowerError> {
+/// Lowers what a plan came to: the program that its loops are written as, or the kernel itself; `asked` are the instructions of its author.
+fn lowered((kernel, asked): (&Kernel, usize), target: &Target, fitted: Fitted, layouts: LayoutChoice) -> Result<Lowered, LowerError> {
     let Fitted { plan, written, assigned, direct, need } = fitted;
     let assigned = Rc::new(assigned);
-    let fit = |plan| Laid { plan, assigned, direct, need };
+    let fit = |plan| Laid { plan, assigned, direct, need, asked };
     match written {
         Some(Ok(Written { kernel: made, plan: own })) => {
             let done = laid_out(&made, target, fit(own), layouts)?;
@@ -121,6 +122,8 @@ struct Laid {
     direct: bool,
     /// See [`Fitted::need`].
     need: Option<u64>,
+    /// Instructions of its author.
+    asked: usize,
 }
 
 /// Chooses layouts, where they are searched, and lowers. What a choice needs of shared memory and registers follows from sizes; one that does not
@@ -138,7 +141,7 @@ fn laid_out(kernel: &Kernel, target: &Target, plain: Laid, layouts: LayoutChoice
         let footprint = Footprint::of(kernel, target, &plan, &assigned, false)?;
         footprint.fits()?;
         // What no size tells is how much code it is, and whether it can be proved.
-        proved(kernel, target, Laid { plan, assigned, direct: false, need: Some(footprint.total()) })
+        proved(kernel, target, Laid { plan, assigned, direct: false, need: Some(footprint.total()), asked: plain.asked })
     };
     let why = match searched() {
         Err(why) => why,
@@ -149,8 +152,8 @@ fn laid_out(kernel: &Kernel, target: &Target, plain: Laid, layouts: LayoutChoice
 
 /// Lowers with a plan and layouts, and proves what needs a proof.
 fn proved(kernel: &Kernel, target: &Target, laid: Laid) -> Result<Lowered, LowerError> {
-    let Laid { plan, assigned, direct, need } = laid;
-    let (done, _) = lane_program(kernel, target, plan.clone(), assigned.clone(), direct, false)?;
+    let Laid { plan, assigned, direct, need, asked } = laid;
+    let (done, _) = lane_program((kernel, asked), target, plan.clone(), assigned.clone(), direct, false)?;
     debug_assert!(
         need.is_none_or(|need| u64::from(done.program.shared_bytes) <= need),
         "{} bytes of shared memory where {need:?} were computed: {}",
@@ -160,7 +163,7 @@ fn proved(kernel: &Kernel, target: &Target, laid: Laid) -> Result<Lowered, Lower
     match done.plan.explicit() {
         // What an author writes is proved for everybody.
         Some(e) if !e.unproven => tilelift_protocol::prove(&done.program, target).map(drop).map_err(|e| {
-            let e = placed(e, kernel, || lane_program(kernel, target, plan.clone(), assigned.clone(), direct, true).map(|d| d.1));
+            let e = placed(e, kernel, || lane_program((kernel, asked), target, plan.clone(), assigned.clone(), direct, true).map(|d| d.1));
             Unsupported::Unproved { tasks: true, why: Box::new(e) }
         })?,
         Some(_) => {}

@@ -10,7 +10,7 @@ use tilelift_interp::{Arg, Buffer, Memory, Options, ViewArg, interpret};
 use tilelift_ir::{Kernel, Scalar, text, verify};
 use tilelift_isel::abi::marshal;
 use tilelift_isel::lane::{Block, Inst, LaneOptions, interpret as lanes};
-use tilelift_isel::{LowerOptions, Lowered, Target, lower, prove, prove_by_all_states};
+use tilelift_isel::{LowerError, LowerOptions, Lowered, Target, lower, prove, prove_by_all_states};
 use tilelift_kernels::workload::{AttentionCase, GemmCase};
 use tilelift_kernels::{Activation, Attention, Case, Gemm, Size};
 use tilelift_nvptx::{EmitOptions, PtxKernel, emit, sm_80, sm_90a};
@@ -239,6 +239,39 @@ fn loops_in_loops() {
         [&[150, 112], &[112, 32], &[150, 32]],
         [2, 1, 1],
     );
+}
+
+/// The rings of all loops are there together: many loops have few slots each, or none. Who asks for stages hears that they do not fit.
+#[test]
+fn rings_of_many_loops() {
+    let target = sm_80();
+    let kernel = |loops: usize| {
+        let mut body = String::from("v3 = dim v0, 1\nv4 = splat 0 : tile<64x64xi32>\n");
+        for n in 0..loops {
+            let v = |k: usize| 5 + 6 * n + k;
+            let sum = if n == 0 { 4 } else { v(0) - 6 };
+            body += &format!("v{} = for v{} in 0..v3 step 64 carry v{} = v{sum} {{\n", v(0), v(1), v(2));
+            body += &format!("v{} = load v0[0, v{}] : tile<64x64xi8>\nv{} = load v1[v{}, 0] : tile<64x64xi8>\n", v(3), v(1), v(4), v(1));
+            body += &format!("v{} = dot v{}, v{}, v{}\nyield v{}\n}}\n", v(5), v(3), v(4), v(2), v(5));
+        }
+        let last = 5 + 6 * (loops - 1);
+        let text = format!(
+            "kernel @many(v0: view<i8, [?, ?%16]>, v1: view<i8, [?, ?%16]>, v2: view<i32, [?, ?]>) warps=4 {{\n{body}store v2[0, 0], v{last}\n}}"
+        );
+        text::parse(&text).unwrap_or_else(|e| panic!("{e}\n{text}")).kernels.remove(0)
+    };
+    for loops in [1, 3, 24, 300] {
+        let l = lowered(&kernel(loops), &target, &LowerOptions::default());
+        // Two tiles of 4 KiB each.
+        let most = (target.shared_bytes as usize / (8192 * loops)) as u32;
+        assert_eq!(l.written.is_some(), most > 1, "{loops} loops: {}", l.plan);
+        assert!(l.plan.stages <= most.max(1), "{loops} loops: {}", l.plan);
+        assert!(l.program.shared_bytes <= target.shared_bytes, "{loops} loops");
+    }
+    let asked = LowerOptions { stages: Some(3), ..LowerOptions::default() };
+    let many = kernel(24);
+    let refused = lower(&verify(&many).expect("verifies"), &target, &asked).map(|l| l.plan.to_string());
+    assert!(matches!(refused, Err(LowerError::ResourceExceeded { .. })), "{refused:?}");
 }
 
 /// Calls `f` with every list of instructions of a program.

@@ -9,7 +9,7 @@ use launch::{schedule, simulate_text};
 use tilelift_ir::Scalar;
 use tilelift_ir::verify::verify;
 use tilelift_isel::lane::{self, BinOp, Block, Inst, LTy, LVal, Program, Unit};
-use tilelift_isel::{LowerOptions, Schedule, ScheduleKind, lower, prove, prove_by_all_states};
+use tilelift_isel::{LowerOptions, MOST_STEPS, Schedule, ScheduleKind, lower, prove, prove_by_all_states};
 use tilelift_kernels::workload::{AttentionCase, GemmCase, StreamGemmCase, Workload};
 use tilelift_kernels::{Attention, Case, Gemm, Size, StreamGemm};
 use tilelift_nvptx::sm_90a;
@@ -366,6 +366,7 @@ fn every_planted_fault_is_refused_and_caught() {
         let quick = prove(&s.program, &sm_90a()).unwrap_or_else(|e| panic!("{}: {e}", s.name));
         let slow = prove_by_all_states(&s.program, &sm_90a()).unwrap_or_else(|e| panic!("{}: {e}", s.name));
         assert!(quick.states <= slow.states, "{}: {quick:?} {slow:?}", s.name);
+        assert!(quick.steps < MOST_STEPS / 8, "{}: {quick:?}", s.name);
         for seed in 0..2 {
             s.simulate(&s.program, seed).unwrap_or_else(|e| panic!("{}: {e}", s.name));
         }

@@ -75,7 +75,7 @@ fn compiles_stay_below_their_memory() {
     let mut corpus = Vec::new();
     texts(&Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/tile"), &mut corpus);
     let (mut compiled, mut refused, mut kinds) = (0, 0, std::collections::BTreeSet::new());
-    for seed in 0..300 {
+    for seed in 0..250 {
         let (kind, kernels) = limits::kernels(seed, &corpus);
         for kernel in &kernels {
             let opt = OptLevel::ALL[seed as usize % OptLevel::ALL.len()];
@@ -87,5 +87,40 @@ fn compiles_stay_below_their_memory() {
             kinds.insert(kind);
         }
     }
-    assert!(compiled > 300 && refused > 50 && kinds.len() == 4, "{compiled} compiled, {refused} refused, {kinds:?}");
+    assert!(compiled > 200 && refused > 30 && kinds.len() == 5, "{compiled} compiled, {refused} refused, {kinds:?}");
+    families_take_memory_in_proportion();
 }
+
+/// Every step that is repeated, with everything around it: three times as many take about three times as much. What runs out of something, or
+/// is not proved, says so with less.
+fn families_take_memory_in_proportion() {
+    let mut compiled = std::collections::BTreeSet::new();
+    for (n, family) in limits::FAMILIES.iter().enumerate() {
+        for (k, &around) in family.around.iter().enumerate() {
+            let opt = OptLevel::ALL[(n + k) % OptLevel::ALL.len()];
+            let target = if family.asks_for_units(around) || (n + k) % 2 == 0 { "sm_90a" } else { "sm_80" };
+            let shape = if family.square { [16, 16] } else { [4, 32] };
+            let ty = family.types[k % family.types.len()];
+            let take = |size: usize| {
+                let source = limits::Text::kernel(family, around, size, shape, ty, 4);
+                let file = text::parse(&source).unwrap_or_else(|e| panic!("{}: {e}", family.name));
+                let taken = measured(&file.kernels[0], target, opt);
+                assert_ne!(taken.0, "internal", "{}, {around:?}: {}", family.name, taken.1);
+                (file.kernels[0].insts.len() as f64, taken)
+            };
+            let ((few, first), (many, second)) = (take(150), take(450));
+            let share = second.2 as f64 / first.2 as f64 / (many / few);
+            let what = format!("{}, {around:?}, {opt:?}, {target}, {ty}: {} bytes, then {}", family.name, first.2, second.2);
+            // Tables grow by doubling.
+            assert!(share < 2.5 || second.2 < 1 << 20, "{what}");
+            if second.0 == "compiled" {
+                compiled.insert(family.name);
+            }
+        }
+    }
+    let never: Vec<&str> = limits::FAMILIES.iter().map(|f| f.name).filter(|n| !compiled.contains(n)).collect();
+    assert_eq!(never, REFUSED, "families that never compile");
+}
+
+/// Families that are there to be refused.
+const REFUSED: [&str; 3] = ["endless_views", "parities", "channel_loops"];

@@ -162,7 +162,6 @@ impl Checker<'_> {
     /// A loop: first what a round adds, then a round with the counts that it finds.
     fn rounds(&mut self, inst: Inst, judged: bool) -> Result<(), ChannelError> {
         let region = self.kernel.insts[inst].regions[0];
-        let before = self.counts.clone();
         let first = self.fresh;
         let mut ghosts = BTreeMap::new();
         let kernel = self.kernel;
@@ -173,20 +172,22 @@ impl Checker<'_> {
             }
         });
         self.fresh += ghosts.len();
+        // Of other channels nothing changes.
+        let mut before = BTreeMap::new();
         for (&key, &n) in &ghosts {
-            let before = self.values.atom(Atom::Before(n));
-            self.counts.insert(key, before);
+            let ghost = self.values.atom(Atom::Before(n));
+            before.insert(key, self.counts.insert(key, ghost).unwrap_or_default());
         }
         self.region(region, false)?;
         let (rounds, round) = (self.values.rounds(inst), self.values.atom(Atom::Round(inst)));
-        let mut after = before.clone();
+        let mut after = BTreeMap::new();
         for (&key, &n) in &ghosts {
             let by = self.counts[&key].sub(&self.values.atom(Atom::Before(n)));
             if self.values.has(&by, |a| matches!(a, Atom::Before(_))) || self.values.varies(&by, inst) {
                 let message = "the rounds of a loop do not use a channel equally often; give each round the same number";
                 return Err(self.wrong(message, &[inst, self.touches(inst).unwrap_or(inst)]));
             }
-            let start = before.get(&key).cloned().unwrap_or_default();
+            let start = before.remove(&key).unwrap_or_default();
             let all = start.add(&by.mul(&rounds));
             // So many loops behind each other that each gives its number of rounds to the sum.
             if all.is_long() {
@@ -198,7 +199,7 @@ impl Checker<'_> {
         if judged {
             self.region(region, true)?;
         }
-        self.counts = after;
+        self.counts.extend(after);
         Ok(())
     }
 

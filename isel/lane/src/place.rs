@@ -15,6 +15,10 @@ pub struct Life {
 /// Sizes are capped here, far above what any machine has, so that sums can't overflow.
 const CAP: u32 = 1 << 30;
 
+/// Allocations in use at the same time among which a gap is looked for; if there are more, the next one goes behind all of them. No machine has
+/// room for so many at multiples of 128 bytes.
+const MOST_SEARCHED: usize = 2048;
+
 /// Memory that is asked for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Room {
@@ -36,17 +40,24 @@ fn offsets(rooms: &[Room]) -> (Vec<u32>, u32) {
     let mut order: Vec<usize> = (0..rooms.len()).collect();
     order.sort_by_key(|&n| (rooms[n].life.first, n));
     let mut at_of = vec![0; rooms.len()];
-    let mut placed: Vec<(u32, u32, Life)> = Vec::new();
-    let mut total = 0;
+    // What is in use, by offset, and its last use.
+    let mut busy: Vec<(u32, u32, u32)> = Vec::new();
+    let (mut total, mut next_end) = (0, u32::MAX);
     for n in order {
         let Room { bytes, align, life } = rooms[n];
         let bytes = bytes.min(CAP);
-        // Whoever comes later begins later: what is over by now meets none of them.
-        placed.retain(|(.., l)| life.first <= l.last);
-        let mut busy: Vec<(u32, u32)> = placed.iter().filter(|(.., l)| l.first <= life.last).map(|(o, e, _)| (*o, *e)).collect();
-        busy.sort_unstable();
-        let mut at = 0u32;
-        for (o, e) in busy {
+        // Whoever comes later begins later: what is over by now meets none of them, and all else meets this one.
+        if next_end < life.first {
+            busy.retain(|&(.., last)| life.first <= last);
+            next_end = busy.iter().map(|x| x.2).min().unwrap_or(u32::MAX);
+        }
+        next_end = next_end.min(life.last);
+        let (searched, mut at) = match busy.last() {
+            // Behind all of them.
+            Some(&(_, e, _)) if busy.len() > MOST_SEARCHED => (&[][..], e.min(CAP).next_multiple_of(align)),
+            _ => (&busy[..], 0),
+        };
+        for &(o, e, _) in searched {
             if at + bytes <= o {
                 break;
             }
@@ -54,7 +65,8 @@ fn offsets(rooms: &[Room]) -> (Vec<u32>, u32) {
         }
         at_of[n] = at;
         total = total.max(at + bytes);
-        placed.push((at, at + bytes, life));
+        let new = (at, at + bytes, life.last);
+        busy.insert(busy.partition_point(|x| x < &new), new);
     }
     (at_of, total)
 }
@@ -93,5 +105,17 @@ mod tests {
         }
         // The late one takes the place of the first.
         assert_eq!(all.iter().map(|&(a, _)| allocs[a].offset).collect::<Vec<_>>()[3], 0);
+    }
+
+    /// More than are searched for gaps lie one behind the other, and those that come when these are over begin anew.
+    #[test]
+    fn many_that_live_together_lie_apart() {
+        let many = 2 * MOST_SEARCHED as u32;
+        let room = |first, last| Room { bytes: 100, align: 128, life: Life { first, last } };
+        let mut rooms: Vec<Room> = (0..many).map(|n| room(n, many)).collect();
+        rooms.push(room(many + 1, many + 1));
+        let (at, total) = offsets(&rooms);
+        assert_eq!(at, (0..many).map(|n| 128 * n).chain([0]).collect::<Vec<u32>>());
+        assert_eq!(total, 128 * (many - 1) + 100);
     }
 }

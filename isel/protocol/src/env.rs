@@ -125,6 +125,11 @@ impl Clone for Env {
 }
 
 impl Env {
+    /// Bytes of its values.
+    pub fn bytes(&self) -> usize {
+        size_of_val(&self.slots[..])
+    }
+
     /// One for what all warps run.
     pub fn new(homes: Rc<Homes>) -> Env {
         let slots = vec![Abs::Any; homes.front];

@@ -32,6 +32,7 @@ mod unwritten;
 mod value;
 
 pub use error::{ProtocolError, Spot};
+pub use run::MOST_STEPS;
 
 use crate::find::copies;
 use crate::run::agents::Groups;
@@ -44,6 +45,8 @@ use tilelift_lane::{Block, Inst, Program, RegisterError, Registers, Target, Unit
 pub struct Proof {
     /// States at which a loop's end was open.
     pub states: usize,
+    /// Steps that it took, of at most [`MOST_STEPS`].
+    pub steps: u64,
 }
 
 /// What there is to prove.
@@ -151,10 +154,13 @@ fn prove_as(program: &Program, target: &Target, turns: bool) -> Result<Proof, Pr
     }
     named(program)?;
     let streams = trip_classes::trip_classes(program);
-    let mut first = None;
+    let (fuel, mut first) = (run::Fuel::default(), None);
     for effort in EFFORTS {
-        match run::explore(program, units, &streams, (effort, meets == Meets::Nobody), turns) {
-            Ok(states) => return Ok(Proof { states }),
+        if fuel.spent() && first.is_some() {
+            break;
+        }
+        match run::explore(program, units, &streams, (effort, meets == Meets::Nobody), turns, &fuel) {
+            Ok(states) => return Ok(Proof { states, steps: fuel.burnt() }),
             // Whole slots prove, and do not refuse.
             Err(_) if effort.coarse => {}
             // The first answer is the one nearest to what the author wrote.

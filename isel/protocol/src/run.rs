@@ -24,6 +24,7 @@ use code::{Code, Needs, What};
 use cranelift_entity::EntityRef;
 use rustc_hash::FxHasher;
 use smallvec::SmallVec;
+use std::cell::Cell;
 use std::collections::VecDeque;
 use std::hash::{Hash, Hasher};
 use std::rc::Rc;
@@ -36,6 +37,37 @@ const MAX_STATES: usize = 1 << 12;
 
 /// Bytes of states, and of what was noted of them, after which it does, too.
 const MAX_BYTES: usize = 1 << 27;
+
+/// Steps that a proof may take in all, whatever it tries: an instruction of an agent counts each time that it is followed, and so do
+/// [`BYTES_PER_STEP`] bytes of a state that is kept. Behind them a program counts as too complex to prove.
+pub const MOST_STEPS: u64 = 3_000_000;
+const BYTES_PER_STEP: usize = 64;
+
+/// Steps that are left.
+#[derive(Clone)]
+pub(super) struct Fuel(Rc<Cell<u64>>);
+
+impl Default for Fuel {
+    fn default() -> Fuel {
+        Fuel(Rc::new(Cell::new(MOST_STEPS)))
+    }
+}
+
+impl Fuel {
+    fn burn(&self, steps: usize) {
+        self.0.set(self.0.get().saturating_sub(steps as u64));
+    }
+
+    /// True if none is left.
+    pub fn spent(&self) -> bool {
+        self.0.get() == 0
+    }
+
+    /// Those that were taken.
+    pub fn burnt(&self) -> u64 {
+        MOST_STEPS - self.0.get()
+    }
+}
 
 #[derive(Clone, Copy)]
 pub(super) enum End<'a> {
@@ -154,6 +186,7 @@ pub(super) struct Checker<'a> {
     less: Map<LVal, (LVal, LVal)>,
     /// A state of which more is known than of one that was followed is not followed.
     subsumes: bool,
+    fuel: Fuel,
 }
 
 /// What makes two states equal: everything but the instructions, which only messages name, and what is known to be over. Where more of that is
@@ -202,7 +235,14 @@ impl Seen {
 const WIDE: u64 = 0xfe;
 
 impl<'a> Checker<'a> {
-    fn new(program: &'a Program, units: Groups<'a>, streams: &'a TripClasses, (effort, alone): (Effort, bool), turns: bool) -> Checker<'a> {
+    fn new(
+        program: &'a Program,
+        units: Groups<'a>,
+        streams: &'a TripClasses,
+        (effort, alone): (Effort, bool),
+        turns: bool,
+        fuel: &Fuel,
+    ) -> Checker<'a> {
         let mut explicit = look(program, effort);
         explicit.alone = alone;
         let roles: &[Role] = program.roles().map_or(&[], |r: &Roles| &r.roles);
@@ -235,6 +275,7 @@ impl<'a> Checker<'a> {
             computed: Vec::new(),
             homes: Rc::default(),
             less,
+            fuel: fuel.clone(),
         };
         checker.readers = vec![Vec::new(); checker.streams() + 1];
         let per_block = checker.agents.len() / checker.explicit.blocks;
@@ -306,12 +347,13 @@ pub(super) fn explore(
     streams: &TripClasses,
     effort: (Effort, bool),
     turns: bool,
+    fuel: &Fuel,
 ) -> Result<usize, ProtocolError> {
-    let mut checker = Checker::new(program, units, streams, effort, turns);
+    let mut checker = Checker::new(program, units, streams, effort, turns, fuel);
     checker.subsumes = turns;
     let states = checker.follow()?;
     if checker.rotation.as_ref().is_some_and(Rotation::is_uneven) {
-        return Checker::new(program, units, streams, effort, false).follow();
+        return Checker::new(program, units, streams, effort, false, fuel).follow();
     }
     Ok(states)
 }
@@ -337,7 +379,9 @@ impl<'a> Checker<'a> {
             if seen.count > most {
                 return too_complex(&format!("more than {most} states"));
             }
-            if (open.len() + spare.len() + 2) * state.shared.bytes() + seen.held > MAX_BYTES {
+            let bytes = checker.state_bytes(&state);
+            checker.fuel.burn(bytes / BYTES_PER_STEP);
+            if (open.len() + spare.len() + 2) * bytes + seen.held > MAX_BYTES {
                 return too_complex(&format!("states of more than {} MiB", MAX_BYTES >> 20));
             }
             let mut again = match spare.pop() {
@@ -352,6 +396,12 @@ impl<'a> Checker<'a> {
             open.extend([again, state]);
         }
         Ok(seen.count)
+    }
+
+    /// Bytes of a state, but for what few regions and open loops hold beside themselves.
+    fn state_bytes(&self, s: &State<'a>) -> usize {
+        let streams = s.answers.len() * (size_of::<VecDeque<bool>>() + 2 * s.tasks.len() * size_of::<usize>());
+        s.shared.bytes() + streams + s.tasks.iter().map(|t| t.env.bytes()).sum::<usize>()
     }
 
     /// Takes note of a state; false if it was seen before.
@@ -506,6 +556,7 @@ impl<'a> Checker<'a> {
     /// A run of instructions, which makes the same of the same.
     fn compute_all(&self, n: usize, env: &mut Env, t: usize) {
         let group = self.code.group(n);
+        self.fuel.burn(group.insts.len());
         if !group.again {
             return group.insts.iter().for_each(|inst| self.compute(inst, env, t));
         }
@@ -555,9 +606,13 @@ impl<'a> Checker<'a> {
     /// Runs until all agents have ended (`None`), or an answer is needed that is not there (its stream).
     fn run(&self, s: &mut State<'a>) -> Result<Option<usize>, ProtocolError> {
         loop {
+            if self.fuel.spent() {
+                return too_complex(&format!("more than {MOST_STEPS} steps"));
+            }
             let (mut ended, mut open, mut ran) = (0, None, false);
             for t in 0..s.tasks.len() {
                 loop {
+                    self.fuel.burn(1);
                     match self.step(s, t)? {
                         Step::Ran => {
                             ran = true;
@@ -651,6 +706,7 @@ impl<'a> Checker<'a> {
 
     /// Drops answers that all agents have read that ever will.
     fn trim(&self, s: &mut State<'a>) {
+        self.fuel.burn(s.answers.len());
         // What is passed over need not be kept until it is asked for.
         for task in &mut s.tasks {
             for (n, debt) in task.debt.iter_mut().enumerate().filter(|d| *d.1 > 0) {

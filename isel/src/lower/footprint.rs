@@ -49,6 +49,19 @@ impl<'a> Footprint<'a> {
         self.end(self.pieces.len())
     }
 
+    /// The most bytes that are in use at one time: no way to place them takes less.
+    pub fn alive(&self) -> u64 {
+        let pieces = self.pieces.iter().flat_map(|p| [(p.life.first, true, p.bytes), (p.life.last + 1, false, p.bytes)]);
+        let mut changes: Vec<(u32, bool, u64)> = pieces.collect();
+        changes.sort_unstable();
+        let (mut now, mut most) = (0u64, 0);
+        for (_, begins, bytes) in changes {
+            now = if begins { now + bytes } else { now - bytes };
+            most = most.max(now);
+        }
+        most
+    }
+
     /// The end of the first so many allocations.
     fn end(&self, count: usize) -> u64 {
         let rooms = self.pieces[..count].iter().map(|p| Room { bytes: p.bytes.min(1 << 30) as u32, align: p.align, life: p.life });
@@ -64,7 +77,12 @@ impl<'a> Footprint<'a> {
         if need <= have {
             return Ok(());
         }
-        let first = (0..self.pieces.len()).find(|&n| self.end(n + 1) > have).unwrap_or(0);
+        // The first so many fit, and one more does not.
+        let (mut first, mut over) = (0, self.pieces.len());
+        while first + 1 < over {
+            let middle = first.midpoint(over);
+            if self.end(middle) > have { over = middle } else { first = middle }
+        }
         let p = &self.pieces[first];
         let meets = |q: &&Piece| q.life.first <= p.life.last && p.life.first <= q.life.last;
         let takers = Taker::list(self.pieces.iter().filter(meets).map(|q| (q.purpose, q.bytes)));

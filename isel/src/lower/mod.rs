@@ -102,12 +102,13 @@ pub(crate) struct Lower<'a> {
 /// What a lane may be told to do, and how much more per instruction of the kernel: what follows takes time and memory in proportion.
 const CODE_PER_INSTRUCTION: u64 = 6;
 
-/// The lane program of a kernel with a plan and layouts, and where what acts in it comes from, if that is asked for.
+/// The lane program of a kernel with a plan and layouts, and where what acts in it comes from, if that is asked for. `asked` are the instructions that
+/// its author wrote.
 ///
 /// # Errors
 /// What the target lacks, or what does not fit it.
 pub(crate) fn lane_program(
-    kernel: &Kernel,
+    (kernel, asked): (&Kernel, usize),
     target: &Target,
     plan: Plan,
     assigned: Rc<Assignment>,
@@ -135,7 +136,7 @@ pub(crate) fn lane_program(
     b.code_casts = target.code_casts;
     b.functions = target.functions;
     b.quotients = target.quotients;
-    b.budget = Budget::new(INSTRUCTIONS.max(CODE_PER_INSTRUCTION * kernel.insts.len() as u64));
+    b.budget = Budget::new(INSTRUCTIONS.max(CODE_PER_INSTRUCTION * asked as u64));
     b.meter.banks = Some(target.banks.clone());
     b.origins = origins.then(Vec::new);
     cx.declare_params(&mut b);

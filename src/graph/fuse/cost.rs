@@ -8,6 +8,7 @@
 
 use crate::graph::{Count, Graph, Node};
 use std::collections::BTreeSet;
+use tilelift_egraph::Skipped;
 use tilelift_egraph::cost::Family;
 use tilelift_ir::{Effects, Extent, Inst, Kernel, Literal, Op, Region, Type, Value, iterations, verify};
 use tilelift_isel::Target;
@@ -33,6 +34,10 @@ pub(crate) fn estimate(graph: &Graph, node: &Node, typical: u32, target: &Target
     let sized = with_sizes(graph, node, typical);
     let Ok(verified) = verify(&sized) else { return Estimate { cost: u64::MAX, bytes: u64::MAX } };
     let (_, report) = tilelift_egraph::optimise(&verified, &tilelift_egraph::Options::default());
+    // What is too large to be looked at has no price.
+    if matches!(report.skipped, Some(Skipped::Size { .. })) {
+        return Estimate { cost: u64::MAX, bytes: u64::MAX };
+    }
     let values = vec![typical; graph.symbols.len()];
     let count = |c: &Count| u64::from(c.value(&values).unwrap_or(u32::MAX));
     let programs = node.grid.0.iter().fold(1u64, |n, c| n.saturating_mul(count(c)));

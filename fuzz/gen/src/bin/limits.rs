@@ -25,14 +25,19 @@ usage: limits [OPTION…]
 
 Compiles mutants of kernel texts and generated kernels, each on a target and at a level that its seed picks, and fails if a compile takes
 more time or memory than its instructions allow: 2 s and 256 MB up to 50,000 of them, 20 us and 4 KB for each above. Refusals are answers.
+Time is what the compiling thread had of a processor (on Linux; elsewhere that of the clock).
   --rounds N --seed N  seeds to try, and the first (1000, 0)
   --corpus FOLDER      kernel texts (tests/tile)
   --out FOLDER         writes texts there that break a limit
-  --slack X            times as much time, for a machine that has other work (1)
+  --slack X            times as much time, for a machine whose cores share more than they show (1)
   --growth             instead of seeds: every family of steps, with everything around it, at each level, at three sizes
   --family NAME        that family alone
+  --around NAME        that way to repeat alone: Straight, Loop, Loops, Ifs, Deep, Tasks
   --size N             instructions of the smallest of the three (3000)
   --print              prints the kernels of the seeds";
+
+/// Letters of a refusal that are shown.
+const WHY: usize = 160;
 
 /// Compiles that are given up, with the whole program.
 const HOPELESS: (Duration, usize) = (Duration::from_secs(60), 4 << 30);
@@ -46,6 +51,7 @@ struct Job {
     print: bool,
     growth: bool,
     family: Option<String>,
+    around: Option<String>,
     size: usize,
 }
 
@@ -59,6 +65,7 @@ fn job() -> Result<Job, String> {
         print: false,
         growth: false,
         family: None,
+        around: None,
         size: 3000,
     };
     let mut args = std::env::args().skip(1);
@@ -74,6 +81,7 @@ fn job() -> Result<Job, String> {
             "--print" => job.print = true,
             "--growth" => job.growth = true,
             "--family" => job.family = Some(value()?),
+            "--around" => job.around = Some(value()?),
             "--size" => job.size = number(value()?)? as usize,
             "--help" | "-h" => {
                 println!("{HELP}");
@@ -103,26 +111,40 @@ fn texts(folder: &Path, out: &mut Vec<String>) -> Result<(), String> {
 /// The seed that is being compiled, and when that began, in milliseconds; 0 between compiles.
 static AT: (AtomicU64, AtomicU64) = (AtomicU64::new(0), AtomicU64::new(0));
 
+/// A clock that runs while a thread does, where the system has one; else one that always runs.
+#[derive(Clone)]
+struct Clock {
+    file: Option<PathBuf>,
+    start: Instant,
+}
+
+impl Clock {
+    /// The clock of this thread.
+    fn here() -> Clock {
+        let thread = fs::read_link("/proc/thread-self").map(|p| Path::new("/proc").join(p).join("schedstat"));
+        Clock { file: thread.ok().filter(|p| p.exists()), start: Instant::now() }
+    }
+
+    fn now(&self) -> Duration {
+        let text = self.file.as_ref().and_then(|p| fs::read_to_string(p).ok());
+        let ran = text.and_then(|t| t.split_whitespace().next()?.parse().ok());
+        ran.map_or_else(|| self.start.elapsed(), Duration::from_nanos)
+    }
+}
+
 /// Ends the program if a compile neither ends nor stops growing.
-fn watch(start: Instant) {
+fn watch(clock: Clock) {
     std::thread::spawn(move || {
         loop {
             std::thread::sleep(Duration::from_millis(50));
             let (seed, since) = (AT.0.load(Ordering::Relaxed), AT.1.load(Ordering::Relaxed));
-            let now = start.elapsed();
-            let long = since > 0 && now.saturating_sub(Duration::from_millis(since)) > HOPELESS.0;
+            let long = since > 0 && clock.now().saturating_sub(Duration::from_millis(since)) > HOPELESS.0;
             if long || BYTES.current_usage() > HOPELESS.1 {
                 eprintln!("seed {seed}: given up, {} MB; `limits --rounds 1 --seed {seed} --print` shows it", BYTES.current_usage() >> 20);
                 std::process::exit(3);
             }
         }
     });
-}
-
-/// How long this thread has run on a processor, where the system says so.
-fn running() -> Option<Duration> {
-    let text = fs::read_to_string("/proc/thread-self/schedstat").ok()?;
-    text.split_whitespace().next()?.parse().ok().map(Duration::from_nanos)
 }
 
 /// What a compile took.
@@ -134,15 +156,14 @@ struct Taken {
 }
 
 /// Compiles, and measures it; `seed` names the kernel if it has to be given up.
-fn measured(kernel: &Kernel, target: &Target, opt: OptLevel, seed: u64, start: Instant) -> Taken {
+fn measured(kernel: &Kernel, target: &Target, opt: OptLevel, seed: u64, clock: &Clock) -> Taken {
     AT.0.store(seed, Ordering::Relaxed);
-    AT.1.store(start.elapsed().as_millis() as u64 + 1, Ordering::Relaxed);
+    let begun = clock.now();
+    AT.1.store(begun.as_millis() as u64 + 1, Ordering::Relaxed);
     let before = BYTES.current_usage();
     BYTES.reset_peak_usage();
-    let (begun, ran) = (Instant::now(), running());
     let made = compile(kernel, target, &Options { opt, ..Options::default() });
-    // What others did meanwhile on this machine is no part of it.
-    let time = running().zip(ran).map_or(begun.elapsed(), |(now, then)| now.saturating_sub(then));
+    let time = clock.now().saturating_sub(begun);
     AT.1.store(0, Ordering::Relaxed);
     let bytes = BYTES.peak_usage().saturating_sub(before) as u64;
     let (answer, why) = made.map_or_else(|e| (e.code(), e.to_string()), |_| ("compiled", String::new()));
@@ -150,10 +171,13 @@ fn measured(kernel: &Kernel, target: &Target, opt: OptLevel, seed: u64, start: I
 }
 
 /// Families at three sizes. Over the limit is what a seed's compile may not take either; growth is what is said beside it.
-fn growth(job: &Job, start: Instant) -> ExitCode {
+fn growth(job: &Job, clock: &Clock) -> ExitCode {
     let mut broken = 0;
     for family in limits::FAMILIES.iter().filter(|f| job.family.as_ref().is_none_or(|n| n == f.name)) {
         for (which, &around) in family.around.iter().enumerate() {
+            if job.around.as_ref().is_some_and(|a| *a != format!("{around:?}")) {
+                continue;
+            }
             for (level, &opt) in OptLevel::ALL.iter().enumerate() {
                 let target = if family.asks_for_units(around) { "sm_90a" } else { ["sm_80", "sm_90a"][(which + level) % 2] };
                 let target = targets::by_name(target).unwrap_or_else(targets::usual);
@@ -173,7 +197,7 @@ fn growth(job: &Job, start: Instant) -> ExitCode {
                         }
                     };
                     let n = kernel.insts.len();
-                    let t = measured(&kernel, &target, opt, 0, start);
+                    let t = measured(&kernel, &target, opt, 0, clock);
                     let over = t.time.as_secs_f64() > job.slack * limits::time(n).as_secs_f64() || t.bytes > limits::memory(n);
                     broken += u32::from(over || t.answer == "internal");
                     let (us, kb) = (t.time.as_secs_f64() * 1e6 / n as f64, t.bytes as f64 / 1024.0 / n as f64);
@@ -181,10 +205,10 @@ fn growth(job: &Job, start: Instant) -> ExitCode {
                     let ms = t.time.as_secs_f64() * 1e3;
                     line += &format!(" | {n:6} {ms:6.0} ms {us:6.2} us {kb:6.2} KB {}{}", t.answer, if over { " OVER" } else { "" });
                     if job.print && !t.why.is_empty() {
-                        line += &format!(" ({})", t.why.lines().next().unwrap_or_default().chars().take(160).collect::<String>());
+                        line += &format!(" ({})", t.why.lines().next().unwrap_or_default().chars().take(WHY).collect::<String>());
                     }
                 }
-                let steep = each.first().zip(each.last()).is_some_and(|(a, b)| *b > 1.7 * a);
+                let steep = each.first().zip(each.last()).is_some_and(|(a, b)| *b > 1.7 * a && *b > 5.0);
                 println!("{line}{}", if steep { " STEEP" } else { "" });
             }
         }
@@ -193,7 +217,18 @@ fn growth(job: &Job, start: Instant) -> ExitCode {
     if broken == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
+/// Bytes of stack of the thread that compiles: as many as a thread of an engine has where nobody asks for more.
+const STACK: usize = 2 << 20;
+
 fn main() -> ExitCode {
+    let compiling = std::thread::Builder::new().stack_size(STACK).spawn(run).map(std::thread::JoinHandle::join);
+    match compiling {
+        Ok(Ok(code)) => code,
+        Ok(Err(_)) | Err(_) => ExitCode::FAILURE,
+    }
+}
+
+fn run() -> ExitCode {
     let mut corpus = Vec::new();
     let job = match job().and_then(|j| texts(&j.corpus, &mut corpus).map(|()| j)) {
         Ok(j) => j,
@@ -202,10 +237,10 @@ fn main() -> ExitCode {
             return ExitCode::from(2);
         }
     };
-    let start = Instant::now();
-    watch(start);
+    let clock = Clock::here();
+    watch(clock.clone());
     if job.growth {
-        return growth(&job, start);
+        return growth(&job, &clock);
     }
     let mut answers: BTreeMap<(limits::Kind, &'static str), u64> = BTreeMap::new();
     let (mut longest, mut largest) = ((0.0f64, String::new()), (0.0f64, String::new()));
@@ -221,13 +256,18 @@ fn main() -> ExitCode {
             if job.print {
                 println!("; {} level {opt:?}\n{}", target.name, text::print(kernel));
             }
-            let Taken { answer, time: took, bytes, .. } = measured(kernel, &target, opt, seed, start);
+            let Taken { answer, why, time: took, bytes } = measured(kernel, &target, opt, seed, &clock);
             *answers.entry((kind, answer)).or_default() += 1;
             let n = kernel.insts.len();
             let (time, memory) = (limits::time(n), limits::memory(n));
             let words = || {
                 let (ms, mb) = (took.as_secs_f64() * 1e3, bytes as f64 / f64::from(1 << 20));
-                format!("seed {seed} ({kind:?}, {}, {opt:?}): {n} instructions, {answer}, {ms:.0} ms, {mb:.0} MB", target.name)
+                let why: String = why.lines().next().unwrap_or_default().chars().take(WHY).collect();
+                let name = &kernel.name;
+                format!(
+                    "seed {seed} ({kind:?} @{name}, {}, {opt:?}): {n} instructions, {answer}, {ms:.0} ms, {mb:.0} MB {why}",
+                    target.name
+                )
             };
             let (share, room) = (took.as_secs_f64() / time.as_secs_f64(), bytes as f64 / memory as f64);
             if share > longest.0 {

@@ -163,6 +163,7 @@ pub const FAMILIES: &[Family] = &[
             t.becomes(format!("add v{turned}, v{}", t.x));
         })
     },
+    Family { square: true, ..plain("turns", NUMBERS, |t, _| t.becomes(format!("transpose v{}, [1, 0]", t.x))) },
     plain("join", NUMBERS, |t, _| {
         let joined = t.def(format!("join v{}, v{}", t.x, t.base));
         let changed = t.def(format!("add v{joined}, v{joined}"));
@@ -326,6 +327,8 @@ pub const FAMILIES: &[Family] = &[
     }),
     plain("wide_choice", NUMBERS, |t, _| wide(t, 40, Wide::If)),
     plain("wide_loop", NUMBERS, |t, _| wide(t, 40, Wide::For)),
+    plain("wider_choice", NUMBERS, |t, _| wide(t, 1500, Wide::If)),
+    plain("wider_loop", NUMBERS, |t, _| wide(t, 1500, Wide::For)),
     plain("whiles", NUMBERS, |t, k| {
         let [result, before, round, count, end] = std::array::from_fn(|_| t.name());
         let (x, at) = (t.x, t.at);
@@ -383,6 +386,10 @@ pub const FAMILIES: &[Family] = &[
         let part = t.def(format!("local_slice v{slot}, [0, 0] : shared<{r}x{c}x{ty}>"));
         t.becomes(format!("local_load v{part}"));
     }),
+    local("views", STRAIGHT, &[Need::Ring], |t, k| views(t, k, 30)),
+    // More views of views than anybody follows.
+    local("endless_views", STRAIGHT, &[Need::Ring], |t, k| views(t, k, 300)),
+    Family { front: Some(tasks::bits), ..local("parities", STRAIGHT, &[Need::Barriers], tasks::wait_by_bits) },
     local("copies", &[Around::Straight, Around::Loop, Around::Loops, Around::Tasks], &[Need::Ring], |t, k| {
         let slot = t.slot(k);
         t.line(format!("copy_async v0[{k}, 0], v{slot}"));
@@ -401,6 +408,7 @@ pub const FAMILIES: &[Family] = &[
         t.line(format!("async_load v0[{k}, 0], v{slot}, v{barrier}"));
         t.line(format!("barrier_wait v{barrier}, {}", k / 4 % 2));
         let more = t.def(format!("local_load v{slot}"));
+        t.line("fence_async");
         t.line("task_barrier");
         t.becomes(format!("add v{}, v{more}", t.x));
     }),
@@ -416,7 +424,9 @@ pub const FAMILIES: &[Family] = &[
     Family { pairs: true, ..local("meetings", TASKS, &[], tasks::meet) },
     local("barriers", &[Around::Straight, Around::Loop, Around::Tasks], &[], |t, _| t.line("task_barrier")),
     Family { front: Some(tasks::words), ..local("mbarriers", &[Around::Straight, Around::Tasks], &[Need::Units], tasks::pass_word) },
-    Family { pairs: true, front: Some(tasks::channels), ..local("channels", TASKS, &[], tasks::through_channel) },
+    Family { pairs: true, front: Some(tasks::channels), ..local("channels", TASKS, &[], tasks::through_channels) },
+    // Channels in loops of their own: they are not proved, and said so soon.
+    Family { pairs: true, front: Some(tasks::channels), ..local("channel_loops", TASKS, &[], tasks::through_channel) },
     local("cluster_barriers", STRAIGHT, &[Need::Cluster], |t, _| t.line("cluster_barrier")),
     local("cluster_reads", STRAIGHT, &[Need::Cluster, Need::Ring], |t, k| {
         let slot = t.slot(k);
@@ -440,6 +450,18 @@ fn combined(t: &mut Text, op: &str, axis: usize) {
     let most = t.def(format!("maximum v{sum}, v{b}"));
     t.line(format!("yield v{most}\n}}"));
     t.x = result;
+}
+
+/// A slot, turned around so often, and what lies there.
+fn views(t: &mut Text, k: usize, depth: usize) {
+    let mut view = t.slot(k);
+    for _ in 0..2 * (depth / 2) {
+        view = t.of("local_transpose", view, "[1, 0]");
+    }
+    t.line(format!("local_store v{view}, v{}", t.x));
+    t.line("task_barrier");
+    t.becomes(format!("local_load v{view}"));
+    t.line("task_barrier");
 }
 
 enum Wide {

@@ -55,34 +55,68 @@ pub fn pass_word(t: &mut Text, k: usize) {
     t.line(format!("barrier_wait v{word}, {}", round % 2));
 }
 
+/// A parity that is made of many bits.
+pub fn bits(t: &mut Text, n: usize) {
+    let mut bit = t.of("and", t.at, "1");
+    for _ in 0..(n / 4).max(1) {
+        bit = t.def(format!("xor v{bit}, 1"));
+    }
+    t.kept.push(bit);
+}
+
+/// Waits for it.
+pub fn wait_by_bits(t: &mut Text, k: usize) {
+    let barrier = t.of("barrier_index", t.barriers, &format!("{}", k % 4));
+    t.line(format!("barrier_arrive v{barrier}"));
+    t.line(format!("barrier_wait v{barrier}, v{}", t.kept[0]));
+}
+
 /// Channels.
 pub fn channels(t: &mut Text, n: usize) {
     let ([r, c], ty) = (t.shape, t.ty);
-    for _ in 0..(n / 16).max(1) {
+    for _ in 0..(n / 8).max(1) {
         let channel = t.def(format!("channel_alloc : channel<2, tile<{r}x{c}x{ty}>>"));
         t.kept.push(channel);
     }
 }
 
-/// A loop that puts tiles into a channel or takes them out, as the task is the first or the second.
-pub fn through_channel(t: &mut Text, k: usize) {
-    let channel = t.kept[k % t.kept.len()];
-    let index = t.name();
+/// A loop that puts tiles into all channels, or takes them out, as the task is the first or the second; behind it scalars alone.
+pub fn through_channels(t: &mut Text, k: usize) {
+    if k > 0 {
+        let _ = t.of("add", t.at, &format!("{k}"));
+        return;
+    }
+    let (index, x) = (t.name(), t.x);
     t.line(format!("for v{index} in 0..8 step 1 {{"));
-    if t.task == 0 {
-        let x = t.x;
-        t.line(format!("channel_put v{channel}, v{index}, v{x}"));
-    } else {
-        let tile = t.def(format!("channel_get v{channel}, v{index}"));
-        t.line(format!("channel_consumed v{channel}, v{index}"));
-        let row = t.of("add", index, &format!("{}", 8 * k));
-        t.line(format!("store v1[v{row}, 0], v{tile}"));
+    for n in 0..t.kept.len() {
+        let channel = t.kept[n];
+        if t.task == 0 {
+            t.line(format!("channel_put v{channel}, v{index}, v{x}"));
+        } else {
+            let tile = t.def(format!("channel_get v{channel}, v{index}"));
+            t.line(format!("channel_consumed v{channel}, v{index}"));
+            let row = t.of("add", index, &format!("{}", 8 * n));
+            t.line(format!("store v1[v{row}, 0], v{tile}"));
+        }
     }
     t.line("yield\n}");
 }
 
-/// All tasks at a named barrier.
+/// A loop of its own that puts tiles into a channel or takes them out.
+pub fn through_channel(t: &mut Text, k: usize) {
+    let (channel, index, x) = (t.kept[k % t.kept.len()], t.name(), t.x);
+    t.line(format!("for v{index} in 0..8 step 1 {{"));
+    if t.task == 0 {
+        t.line(format!("channel_put v{channel}, v{index}, v{x}"));
+    } else {
+        let _ = t.def(format!("channel_get v{channel}, v{index}"));
+        t.line(format!("channel_consumed v{channel}, v{index}"));
+    }
+    t.line("yield\n}");
+}
+
+/// All tasks at a named barrier; a machine has 16, and each task needs one of its own.
 pub fn meet(t: &mut Text, k: usize) {
-    let (number, warps) = (1 + k % 15, t.tasks as u32 * t.warps);
+    let (number, warps) = (1 + k % 12, t.tasks as u32 * t.warps);
     t.line(format!("named_barrier_sync {number}, {warps}"));
 }

@@ -26,6 +26,7 @@ mod pipelined;
 mod write;
 
 pub(crate) use bounds::takes_turns;
+pub use pipelined::Pipelines;
 
 use crate::error::Resource;
 use crate::plan::{Plan, Specialised};
@@ -94,6 +95,11 @@ pub fn written(kernel: &Kernel, target: &Target, plan: &Specialised) -> Result<K
     gemm::write(kernel, target, plan)
 }
 
+/// Writes a plan of pipelined loops as a kernel whose lanes copy ahead; `None` if it pipelines none.
+pub fn pipelined(kernel: &Kernel, target: &Target, plan: &Plan) -> Option<Result<Kernel, Refusal>> {
+    Pipelines::of(kernel, target, plan).map(|p| p.written(plan.stages))
+}
+
 /// Refuses a plan that tasks do not stand for.
 ///
 /// # Errors
@@ -109,9 +115,4 @@ pub fn admit(target: &Target, plan: &Specialised) -> Result<(), Refusal> {
         return Err(Refusal::Registers);
     }
     Ok(())
-}
-
-/// Writes a plan of pipelined loops as a kernel whose lanes copy ahead; `None` if it pipelines none.
-pub fn pipelined(kernel: &Kernel, target: &Target, plan: &Plan) -> Option<Result<Kernel, Refusal>> {
-    pipelined::write(kernel, target, plan)
 }

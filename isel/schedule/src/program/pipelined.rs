@@ -20,6 +20,7 @@ use tilelift_ir::{Attr, CmpOp, Effects, Inst, Kernel, Literal, Op, Region, Scala
 use tilelift_lane::Target;
 
 /// The copies of a loop.
+#[derive(Clone)]
 struct Ring {
     /// The loads.
     loads: Vec<Inst>,
@@ -36,36 +37,54 @@ struct Pipelined<'k> {
     rings: BTreeMap<Inst, Ring>,
 }
 
-/// Writes a kernel with its pipelined loops as programs; `None` if the plan pipelines none.
-pub(super) fn write(kernel: &Kernel, target: &Target, plan: &Plan) -> Option<Result<Kernel, Refusal>> {
-    if !matches!(plan.schedule, Schedule::Pipelined { .. }) || plan.stages < 2 || target.copy_async.is_empty() {
-        return None;
-    }
-    let rings = rings(kernel, target, plan.warps);
-    if rings.is_empty() {
-        return None;
-    }
-    Some(made(kernel, plan, rings))
+/// The loops of a kernel that are pipelined.
+pub struct Pipelines<'k> {
+    kernel: &'k Kernel,
+    warps: u32,
+    rings: BTreeMap<Inst, Ring>,
 }
 
-fn made(kernel: &Kernel, plan: &Plan, rings: BTreeMap<Inst, Ring>) -> Result<Kernel, Refusal> {
-    let mut w = Writer::new(kernel);
-    let mut p = Pipelined { kernel, stages: plan.stages, rings };
-    for (&main, ring) in &mut p.rings {
-        w.loc = kernel.locs[main];
-        for &load in &ring.loads {
-            let Some(t) = kernel.ty(kernel.insts[load].results[0]).as_tile() else {
-                return Err(Refusal::Written { value: kernel.insts[load].results[0] });
-            };
-            let shape: Vec<u32> = [plan.stages].iter().chain(&t.shape).copied().collect();
-            let ty = SharedType::new(&shape, t.elem);
-            ring.slots.push(w.make(Op::LocalAlloc, &[], &[Attr::Count(0)], Some(&Type::Shared(ty)))?);
+impl<'k> Pipelines<'k> {
+    /// Those that a plan pipelines, if there are any.
+    pub fn of(kernel: &'k Kernel, target: &Target, plan: &Plan) -> Option<Pipelines<'k>> {
+        if !matches!(plan.schedule, Schedule::Pipelined { .. }) || plan.stages < 2 || target.copy_async.is_empty() {
+            return None;
         }
+        let rings = rings(kernel, target, plan.warps);
+        (!rings.is_empty()).then_some(Pipelines { kernel, warps: plan.warps, rings })
     }
-    p.region(&mut w, kernel.body, false)?;
-    let mut out = w.finish();
-    out.hints.warps = Some(plan.warps);
-    Ok(out)
+
+    /// Bytes of one slot of each ring: all of them are there together.
+    pub fn stage_bytes(&self) -> u64 {
+        let loads = self.rings.values().flat_map(|r| &r.loads);
+        let tiles = loads.filter_map(|&i| self.kernel.ty(self.kernel.insts[i].results[0]).as_tile());
+        tiles.map(|t| t.elements() * u64::from(t.elem.bytes())).sum()
+    }
+
+    /// Writes the kernel with those loops as programs, in so many stages.
+    ///
+    /// # Errors
+    /// What can't be written.
+    pub fn written(&self, stages: u32) -> Result<Kernel, Refusal> {
+        let kernel = self.kernel;
+        let mut w = Writer::new(kernel);
+        let mut p = Pipelined { kernel, stages, rings: self.rings.clone() };
+        for (&main, ring) in &mut p.rings {
+            w.loc = kernel.locs[main];
+            for &load in &ring.loads {
+                let Some(t) = kernel.ty(kernel.insts[load].results[0]).as_tile() else {
+                    return Err(Refusal::Written { value: kernel.insts[load].results[0] });
+                };
+                let shape: Vec<u32> = [stages].iter().chain(&t.shape).copied().collect();
+                let ty = SharedType::new(&shape, t.elem);
+                ring.slots.push(w.make(Op::LocalAlloc, &[], &[Attr::Count(0)], Some(&Type::Shared(ty)))?);
+            }
+        }
+        p.region(&mut w, kernel.body, false)?;
+        let mut out = w.finish();
+        out.hints.warps = Some(self.warps);
+        Ok(out)
+    }
 }
 
 /// Bytes of one copy of a load by the lanes of so many warps, if the target has copies of that width.

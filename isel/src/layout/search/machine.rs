@@ -43,7 +43,7 @@ pub(super) struct Prices<'a> {
     pub(super) memory: SecondaryMap<Value, bool>,
     /// Loads that wait in shared memory in the plain assignment, and need not, or may do so in other maps; and the plain maps of what is seen
     /// of them.
-    pub(super) waiting: Vec<Waiting>,
+    pub(super) waiting: HashMap<Inst, Waiting>,
     pub(super) maps: SecondaryMap<Value, Option<Rc<Layout>>>,
     /// Costs of fetching operands.
     pub(super) fetches: RefCell<HashMap<Fetch, Option<u64>>>,
@@ -67,7 +67,7 @@ impl<'a> Prices<'a> {
             plan,
             plain,
             memory: SecondaryMap::new(),
-            waiting: Vec::new(),
+            waiting: HashMap::new(),
             maps: SecondaryMap::new(),
             fetches: RefCell::default(),
         };
@@ -194,7 +194,7 @@ impl<'a> Prices<'a> {
 impl Machine for Prices<'_> {
     fn anchors(&self, i: Inst) -> Vec<InstLayouts> {
         let d = &self.kernel.insts[i];
-        if let Some(w) = self.waiting.iter().find(|w| w.ring && w.load == i) {
+        if let Some(w) = self.waiting.get(&i).filter(|w| w.ring) {
             let maps = w.maps.iter().map(|m| Rc::new(m.layout().clone()));
             let layouts = self.base(d.results[0]).into_iter().chain(maps).chain(w.registers.iter().cloned());
             return layouts.map(|l| self.all_in(i, &l)).collect();
@@ -241,7 +241,7 @@ impl Machine for Prices<'_> {
         if matches!(rule, Rule::Sort | Rule::ArgSort | Rule::TopK | Rule::ArgTopK) {
             return self.sorted(i, matches!(rule, Rule::ArgSort | Rule::ArgTopK));
         }
-        if let Some(w) = self.waiting.iter().find(|w| w.ring && w.load == i) {
+        if let Some(w) = self.waiting.get(&i).filter(|w| w.ring) {
             return self.ring_price(w, result()?);
         }
         if self.fixed(i) && d.op != Op::Dot {

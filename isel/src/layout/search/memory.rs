@@ -4,6 +4,7 @@ use super::machine::Prices;
 use super::staging::{self, Waiting};
 use crate::layout::in_memory;
 use cranelift_entity::SecondaryMap;
+use std::collections::HashSet;
 use std::rc::Rc;
 use tilelift_ir::layout::{Layout, SharedMap};
 use tilelift_ir::{Inst, Op, Scalar, Value};
@@ -18,25 +19,27 @@ impl Prices<'_> {
         kernel.walk(kernel.body, &mut |i| {
             values.extend(kernel.insts[i].results.iter().copied().filter(|&v| memory[v]));
         });
+        let (others, chosen) = (staging::others(self.plain), staging::Chosen::default());
+        let known = (self.plain, &others[..], &chosen);
         if let Some(e) = self.plan.explicit() {
             for ring in slots(kernel, e) {
-                let found = e.forms.get(&ring.root).map(|f| Waiting::of_ring(kernel, self.target, self.plan, self.plain, (&ring, f)));
-                self.waiting.extend(found.and_then(Result::ok));
+                let found = e.forms.get(&ring.root).map(|f| Waiting::of_ring(kernel, self.target, self.plan, known, (&ring, f)));
+                self.waiting.extend(found.and_then(Result::ok).map(|w| (w.load, w)));
             }
         }
-        let mut lost = Vec::new();
+        let mut lost = HashSet::new();
         for &v in &values {
             let Some((load, views)) = behind(kernel, v) else { continue };
             if views.is_empty() && kernel.insts[load].op == Op::Load {
-                match Waiting::of(kernel, self.target, self.plan, self.plain, load) {
-                    Ok(w) => self.waiting.push(w),
-                    Err(_) => lost.push(load),
+                match Waiting::of(kernel, self.target, self.plan, known, load) {
+                    Ok(w) => _ = self.waiting.insert(load, w),
+                    Err(_) => _ = lost.insert(load),
                 }
             }
-            let plain = self.waiting.iter().find(|w| w.load == load).and_then(|w| through(kernel, w.maps.first()?, &views));
+            let plain = self.waiting.get(&load).and_then(|w| through(kernel, w.maps.first()?, &views));
             match plain {
                 Some(m) => self.maps[v] = Some(Rc::new(m.layout().clone())),
-                None => lost.push(load),
+                None => _ = lost.insert(load),
             }
         }
         for &v in &values {
@@ -47,19 +50,19 @@ impl Prices<'_> {
                 memory[v] = false;
             }
         }
-        self.waiting.retain(|w| !lost.contains(&w.load));
+        self.waiting.retain(|load, _| !lost.contains(load));
     }
 
     /// The maps in which a dot's operand may wait, as the dot sees them.
     pub(super) fn seen(&self, v: Value) -> Vec<Rc<Layout>> {
         let Some((load, views)) = behind(self.kernel, v) else { return Vec::new() };
-        let Some(w) = self.waiting.iter().find(|w| w.load == load) else { return Vec::new() };
+        let Some(w) = self.waiting.get(&load) else { return Vec::new() };
         w.maps.iter().filter_map(|m| Some(Rc::new(through(self.kernel, m, &views)?.layout().clone()))).collect()
     }
 
     /// True if a tile that waits may go to registers before a dot takes it.
     pub(super) fn taken(&self, v: Value) -> bool {
-        let w = behind(self.kernel, v).and_then(|(load, _)| self.waiting.iter().find(|w| w.load == load));
+        let w = behind(self.kernel, v).and_then(|(load, _)| self.waiting.get(&load));
         w.is_none_or(|w| !w.ring || !w.registers.is_empty())
     }
 
@@ -82,7 +85,7 @@ impl Prices<'_> {
     pub(super) fn loaded(&self, i: Inst, to: &Layout) -> Option<u64> {
         let c = &self.target.costs;
         let barrier = c.barrier[0] + c.barrier[1] * self.warps();
-        let Some(w) = self.waiting.iter().find(|w| w.load == i).filter(|_| in_memory(to)) else { return self.access(i, to, true) };
+        let Some(w) = self.waiting.get(&i).filter(|_| in_memory(to)) else { return self.access(i, to, true) };
         let map = SharedMap::from_layout(to.clone()).ok()?;
         let elem = self.kernel.ty(self.kernel.insts[i].results[0]).elem();
         let [passes, _] = w.copies(&map, elem.bytes(), self.target)?;

@@ -9,6 +9,8 @@
 
 use crate::layout::assign::Assignment;
 use crate::layout::{legal_width, memory_type};
+use std::cell::RefCell;
+use std::collections::{HashMap, HashSet};
 use std::rc::Rc;
 use tilelift_ir::layout::{
     Axis, Layout, LayoutError, SharedMap, SharedOp, coalesced, operand_swizzle, turned_swizzle, vector_count, wavefronts,
@@ -20,14 +22,14 @@ use tilelift_schedule::plan::{BufferLayout, FetchedRing, Plan};
 use tilelift_schedule::transfers::fragments;
 
 /// Another view of the same memory.
-#[derive(Clone, Debug)]
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
 enum View {
     Transpose(Vec<usize>),
     Reshape(Vec<u32>),
 }
 
 /// A dot that reads a staged tile.
-#[derive(Clone, Debug)]
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub(crate) struct Reader {
     views: Vec<View>,
     layout: Rc<Layout>,
@@ -171,6 +173,37 @@ pub(crate) fn choose(
     Ok((chosen, best))
 }
 
+/// A tile that is staged: its shape, bytes of an element, dimension that lies in a row, who writes it in vectors of how many bytes, and who reads it.
+type Tile = (Vec<u32>, u32, usize, (Layout, u32), Vec<Reader>);
+
+/// Maps that were chosen. Kernels stage many tiles alike, and to choose takes long.
+#[derive(Default)]
+pub(crate) struct Chosen(RefCell<HashMap<Tile, SharedMap>>);
+
+impl Chosen {
+    /// The map of [`choose`].
+    ///
+    /// # Errors
+    /// A tile that has no plain map.
+    pub fn map(
+        &self,
+        shape: &[u32],
+        elem: u32,
+        fast: usize,
+        (layout, bytes): (&Layout, u32),
+        readers: &[Reader],
+        target: &Target,
+    ) -> Result<SharedMap, LayoutError> {
+        let tile = (shape.to_vec(), elem, fast, (layout.clone(), bytes), readers.to_vec());
+        if let Some(map) = self.0.borrow().get(&tile) {
+            return Ok(map.clone());
+        }
+        let (map, _) = choose(shape, elem, fast, Some((layout, bytes)), readers, target)?;
+        self.0.borrow_mut().insert(tile, map.clone());
+        Ok(map)
+    }
+}
+
 /// Bytes of gaps between rows that are tried.
 const GAPS: [u32; 5] = [4, 8, 16, 32, 64];
 
@@ -201,6 +234,13 @@ pub(crate) struct Waiting {
     pub stays: bool,
 }
 
+/// The layouts of operands with k in another order that dots may take, each once.
+pub(crate) fn others(plain: &Assignment) -> Vec<Rc<Layout>> {
+    let mut seen = HashSet::new();
+    let all = plain.dots.values().flatten().flat_map(|p| &p.others).flat_map(|p| [&p.a, &p.b]);
+    all.filter(|&l| seen.insert(l)).cloned().collect()
+}
+
 /// Maps of one load that are looked at.
 const MAPS: usize = 3;
 
@@ -209,12 +249,18 @@ impl Waiting {
     ///
     /// # Errors
     /// A tile that has no plain map.
-    pub fn of(kernel: &Kernel, target: &Target, plan: &Plan, plain: &Assignment, load: Inst) -> Result<Waiting, LayoutError> {
+    pub fn of(
+        kernel: &Kernel,
+        target: &Target,
+        plan: &Plan,
+        known: (&Assignment, &[Rc<Layout>], &Chosen),
+        load: Inst,
+    ) -> Result<Waiting, LayoutError> {
         let (writer, fast) = copied(kernel, target, plan, load, kernel.ty(kernel.insts[load].results[0]).shape().unwrap_or(&[]))?;
         let bytes = GlobalAccess::of(kernel, load).view.elem.bytes();
         let map = operand_swizzle(writer.0.shape(), bytes, fast)?;
         let out = Waiting { load, writer, plain: map.clone(), maps: vec![map], registers: Vec::new(), ring: false, stays: true };
-        out.with_maps(kernel, target, plain, (bytes, fast))
+        out.with_maps(kernel, target, known, (bytes, fast))
     }
 
     /// A load that fetches from a ring.
@@ -225,7 +271,7 @@ impl Waiting {
         kernel: &Kernel,
         target: &Target,
         plan: &Plan,
-        plain: &Assignment,
+        known: (&Assignment, &[Rc<Layout>], &Chosen),
         (ring, form): (&FetchedRing, &BufferLayout),
     ) -> Result<Waiting, LayoutError> {
         let (writer, fast) = copied(kernel, target, plan, ring.copies[0], &ring.shape)?;
@@ -234,7 +280,7 @@ impl Waiting {
         let map = ring.plain(form)?;
         let maps = ring.fetched.then(|| map.clone()).into_iter().collect();
         let out = Waiting { load: ring.load, writer, plain: map, maps, registers: Vec::new(), ring: true, stays: ring.fetched };
-        out.with_maps(kernel, target, plain, (form.size, fast))
+        out.with_maps(kernel, target, known, (form.size, fast))
     }
 
     /// With the maps that suit its readers, and the registers that these would take.
@@ -242,14 +288,14 @@ impl Waiting {
         mut self,
         kernel: &Kernel,
         target: &Target,
-        plain: &Assignment,
+        (plain, others, chosen): (&Assignment, &[Rc<Layout>], &Chosen),
         (bytes, fast): (u32, usize),
     ) -> Result<Waiting, LayoutError> {
         let v = kernel.insts[self.load].results[0];
         let shape = kernel.ty(v).shape().unwrap_or(&[]);
         let (layout, vec) = self.writer.clone();
         let mut add = |readers: &[Reader]| -> Result<(), LayoutError> {
-            let (map, _) = choose(shape, bytes, fast, Some((&layout, vec)), readers, target)?;
+            let map = chosen.map(shape, bytes, fast, (&layout, vec), readers, target)?;
             // Of copies that run ahead all have to, in every map.
             let copies = |map: &SharedMap| {
                 let columns = map.columns_from(&layout)?;
@@ -266,19 +312,15 @@ impl Waiting {
         let all = readers(kernel, target, plain, v);
         add(&all)?;
         // What suits a dot whose operand has k in another order.
-        let mut seen: Vec<&Rc<Layout>> = all.iter().map(|r| &r.layout).collect();
-        let others = || plain.dots.values().flatten().flat_map(|p| &p.others).flat_map(|p| [&p.a, &p.b]);
-        for l in others() {
-            let Some(r) = all.iter().find(|r| r.layout.shape() == l.shape()) else { continue };
-            if !seen.contains(&l) {
+        for l in others.iter().filter(|l| all.iter().all(|r| r.layout != **l)) {
+            if let Some(r) = all.iter().find(|r| r.layout.shape() == l.shape()) {
                 add(&[Reader { layout: l.clone(), ..r.clone() }])?;
-                seen.push(l);
             }
         }
         // One dot fetches as it goes. What several read may be fetched once, and what is in registers as it is stays there.
         let once = self.ring && (all.len() > 1 || !self.stays);
         for r in all.iter().filter(|_| once) {
-            let same = others().filter(|l| l.shape() == r.layout.shape());
+            let same = others.iter().filter(|l| l.shape() == r.layout.shape());
             for l in std::iter::once(&r.layout).chain(same) {
                 if let Some(l) = r.behind(l, shape).filter(|_| r.instruction)
                     && !self.registers.contains(&l)

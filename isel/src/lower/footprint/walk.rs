@@ -43,6 +43,8 @@ pub(super) struct Walk<'a> {
     pub values: SecondaryMap<Value, Option<At>>,
     /// Conversions done, with the block they were done in.
     pub variants: Map<Value, Vec<(Rc<Layout>, u32)>>,
+    /// Bytes of conversions from layout to layout, of elements of so many bytes, that go through shared memory.
+    converted: Map<(Rc<Layout>, Rc<Layout>, u32), Option<u64>>,
     /// Blocks that are open, the innermost one last, and how many there have been.
     pub open: Vec<u32>,
     pub blocks: u32,
@@ -53,6 +55,8 @@ pub(super) struct Walk<'a> {
     buffers: Map<Inst, usize>,
     /// Pieces that were made, and uses of them that others may follow.
     clock: u32,
+    /// Pieces that were in use again after they were made, in order.
+    touched: Vec<usize>,
 }
 
 /// The lowering refuses the instruction.
@@ -89,12 +93,14 @@ impl<'a> Walk<'a> {
             direct,
             values,
             variants: Map::default(),
+            converted: Map::default(),
             open: vec![0],
             blocks: 0,
             loc: Loc::default(),
             pieces: Vec::new(),
             buffers: Map::default(),
             clock: 0,
+            touched: Vec::new(),
         }
     }
 
@@ -140,18 +146,25 @@ impl<'a> Walk<'a> {
 
     /// A piece is in use here.
     pub fn touch(&mut self, piece: Option<usize>) {
-        if let Some(p) = piece.and_then(|n| self.pieces.get_mut(n)) {
+        if let Some((n, p)) = piece.and_then(|n| Some((n, self.pieces.get_mut(n)?))) {
             p.life.last = self.clock;
+            self.touched.push(n);
         }
     }
 
     /// What a loop uses that was made before it lives to its end.
     fn in_loop(&mut self, body: impl FnOnce(&mut Self) -> Walked) -> Walked {
         self.clock += 1;
-        let start = self.clock;
+        let (start, mark) = (self.clock, self.touched.len());
         self.in_block(body)?;
         let now = self.clock;
-        self.pieces.iter_mut().filter(|p| p.life.first < start && p.life.last >= start).for_each(|p| p.life.last = now);
+        self.touched[mark..].sort_unstable();
+        // An outer loop looks at each once, too.
+        let mut kept = self.touched.split_off(mark);
+        kept.dedup();
+        kept.retain(|&n| self.pieces[n].life.first < start);
+        kept.iter().for_each(|&n| self.pieces[n].life.last = now);
+        self.touched.append(&mut kept);
         self.clock += 1;
         Ok(())
     }
@@ -237,10 +250,20 @@ impl<'a> Walk<'a> {
         Ok(layout)
     }
 
-    fn convert(&mut self, from: &Layout, want: &Layout, elem: Scalar) -> Walked {
+    fn convert(&mut self, from: &Rc<Layout>, want: &Rc<Layout>, elem: Scalar) -> Walked {
         let bytes = memory_type(elem).bytes();
-        if plan_in_registers(from, want, self.target.lanes)?.is_none() {
-            self.take(sizes::conversion(from, bytes), "conversion");
+        let key = (from.clone(), want.clone(), bytes);
+        let taken = match self.converted.get(&key) {
+            Some(&taken) => taken,
+            None => {
+                let through = plan_in_registers(from, want, self.target.lanes)?.is_none();
+                let taken = through.then(|| sizes::conversion(from, bytes));
+                self.converted.insert(key, taken);
+                taken
+            }
+        };
+        if let Some(taken) = taken {
+            self.take(taken, "conversion");
         }
         Ok(())
     }
@@ -315,7 +338,9 @@ impl<'a> Walk<'a> {
     /// A tile is there in a further layout while its block is open.
     fn keep(&mut self, v: Value, layout: Rc<Layout>) {
         let block = self.open.last().copied().unwrap_or(0);
-        self.variants.entry(v).or_default().push((layout, block));
+        let list = self.variants.entry(v).or_default();
+        list.retain(|(_, at)| self.open.contains(at));
+        list.push((layout, block));
     }
 
     /// All tiles among values, wanted in one layout.
