@@ -1,5 +1,6 @@
 //! What a proof says that fails.
 
+use crate::problem::Problem;
 use std::fmt;
 use tilelift_ir::{Loc, Op};
 use tilelift_lane::{Inst, Program, inst_brief};
@@ -8,7 +9,7 @@ use tilelift_lane::{Inst, Program, inst_brief};
 #[derive(Clone, PartialEq, Debug)]
 pub struct ProtocolError {
     /// What may happen.
-    pub problem: String,
+    pub problem: Problem,
     /// Where it shows.
     pub here: Box<Spot>,
     /// The other place that takes part.

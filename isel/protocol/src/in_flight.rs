@@ -17,6 +17,7 @@ mod registers;
 
 use super::error::{ProtocolError, Spot};
 use super::trip_classes::matters;
+use crate::problem::Problem;
 use registers::{Flight, Registers};
 use tilelift_lane::visit::{blocks, computed, reads, results};
 use tilelift_lane::{Block, Carried, For, Inst, LVal, Multiply, OperandA, Program, Unit};
@@ -35,7 +36,7 @@ pub(super) fn check(program: &Program, name: &str, body: &Block) -> Result<(), P
     let pass = Pass { program, name };
     pass.block(body, &mut registers)?;
     match registers.flying.first() {
-        Some(f) => pass.error("a multiplication is in flight at the end; `async_dot_wait` for it has to come before,", f.by),
+        Some(f) => pass.error(Problem::ProductAtEnd, f.by),
         None => Ok(()),
     }
 }
@@ -54,8 +55,8 @@ impl<'a> Pass<'a> {
         Spot::inst(self.program, inst, self.name)
     }
 
-    fn error<T>(&self, problem: impl Into<String>, here: &Inst) -> Result<T, ProtocolError> {
-        Err(ProtocolError { problem: problem.into(), here: self.spot(here), other: None })
+    fn error<T>(&self, problem: Problem, here: &Inst) -> Result<T, ProtocolError> {
+        Err(ProtocolError { problem, here: self.spot(here), other: None })
     }
 
     fn block(&self, block: &'a Block, s: &mut Registers<'a>) -> Result<(), ProtocolError> {
@@ -64,8 +65,8 @@ impl<'a> Pass<'a> {
 
     fn landed(&self, v: LVal, s: &Registers<'a>, here: &Inst) -> Result<(), ProtocolError> {
         match s.flying.get(v) {
-            Some(f) if f.left => self.error("a value is read while a multiplication in flight takes it from its register,", here),
-            Some(_) => self.error("a result is read before the multiplication that makes it is waited for,", here),
+            Some(f) if f.left => self.error(Problem::ReadInFlight, here),
+            Some(_) => self.error(Problem::ResultInFlight, here),
             None => Ok(()),
         }
     }
@@ -73,12 +74,9 @@ impl<'a> Pass<'a> {
     /// An instruction gives a value its register anew.
     fn written(&self, v: LVal, s: &mut Registers<'a>, here: &Inst) -> Result<(), ProtocolError> {
         match s.flying.remove(v) {
-            Some(f) if !f.moved => Err(ProtocolError {
-                problem: "a value is written while a multiplication in flight uses its register: a wait for that has to come before,"
-                    .into(),
-                here: self.spot(here),
-                other: Some(self.spot(f.by)),
-            }),
+            Some(f) if !f.moved => {
+                Err(ProtocolError { problem: Problem::WrittenInFlight.into(), here: self.spot(here), other: Some(self.spot(f.by)) })
+            }
             _ => Ok(()),
         }
     }
@@ -114,9 +112,7 @@ impl<'a> Pass<'a> {
                 }
                 Ok(())
             }
-            Inst::While(l) if matters(&l.test, false) || matters(&l.body, false) => {
-                self.error("multiplications are used in a loop without a count, which the proof does not follow,", inst)
-            }
+            Inst::While(l) if matters(&l.test, false) || matters(&l.body, false) => self.error(Problem::EndlessProducts, inst),
             Inst::Unit(u) => self.unit(u, inst, s),
             // Its register is not written.
             Inst::Undefined { .. } => Ok(()),
@@ -192,7 +188,7 @@ impl<'a> Pass<'a> {
 
     fn multiply(&self, m: &Multiply, inst: &'a Inst, s: &mut Registers<'a>) -> Result<(), ProtocolError> {
         if s.unfenced {
-            return self.error("no fence of the registers comes before a multiplication,", inst);
+            return self.error(Problem::NoRegisterFence, inst);
         }
         let (mbarriers, left): (&[LVal], _) = match &m.a {
             OperandA::Regs(mbarriers) => (mbarriers, None),
@@ -202,7 +198,7 @@ impl<'a> Pass<'a> {
         let others = mbarriers.iter().copied().filter(|v| s.flying.get(*v).is_some_and(|f| !f.left));
         [m.b.at.addr].into_iter().chain(left).chain(m.accumulate).chain(others).try_for_each(|v| self.landed(v, s, inst))?;
         if mbarriers.iter().chain(&m.c).any(|v| s.is_dirty(*v)) {
-            return self.error("an operand was written by ordinary instructions after the last fence of the registers,", inst);
+            return self.error(Problem::WrittenBehindFence, inst);
         }
         // It goes on with the registers of a sum that is in flight: one does.
         for &v in &m.c {

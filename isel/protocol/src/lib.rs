@@ -24,6 +24,7 @@ mod eval;
 mod explicit;
 mod find;
 mod in_flight;
+mod problem;
 mod run;
 mod site;
 mod state;
@@ -32,6 +33,7 @@ mod unwritten;
 mod value;
 
 pub use error::{ProtocolError, Spot};
+pub use problem::{Doing, Many, Outside, Problem};
 pub use run::MOST_STEPS;
 
 use crate::find::copies;
@@ -96,9 +98,7 @@ fn named(program: &Program) -> Result<(), ProtocolError> {
             match first.entry(id).or_insert_with(|| (warps, here.clone())) {
                 (others, _) if *others == warps => Ok(()),
                 (others, site) => {
-                    let problem = format!(
-                        "a named barrier is one of {warps} warps here and of {others} elsewhere, but has to be of as many everywhere,"
-                    );
+                    let problem = Problem::Warps { meet: [warps, *others] };
                     Err(ProtocolError { problem, here, other: Some(site.clone()) })
                 }
             }
@@ -117,7 +117,7 @@ fn registers(program: &Program, target: &Target, units: &Units) -> Result<(), Pr
             RegisterError::Pool { .. } | RegisterError::Matrix { .. } => roles.iter().max_by_key(|r| r.registers).map(|r| r.name.as_str()),
         };
         let here = Spot::program(&name.map_or("the program".to_owned(), |r| format!("the start of {r}")));
-        ProtocolError { problem: format!("{e},"), here, other: None }
+        ProtocolError { problem: Problem::Registers(e), here, other: None }
     })
 }
 

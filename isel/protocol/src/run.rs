@@ -19,6 +19,7 @@ use super::state::rotation::{Rotation, Turned};
 use super::state::shared::Shared;
 use super::trip_classes::TripClasses;
 use super::value::{Abs, Lists};
+use crate::problem::{Many, Problem};
 use agents::{Agent, Groups, ROLE, agent, agents};
 use code::{Code, Needs, What};
 use cranelift_entity::EntityRef;
@@ -358,9 +359,8 @@ pub(super) fn explore(
     Ok(states)
 }
 
-fn too_complex<T>(what: &str) -> Result<T, ProtocolError> {
-    let problem = format!("there are {what} to follow: fewer slots, barriers, blocks and turns of loops between constants make fewer,");
-    Err(ProtocolError { problem, here: Spot::program("the program"), other: None })
+fn too_complex<T>(what: Many) -> Result<T, ProtocolError> {
+    Err(ProtocolError { problem: Problem::TooComplex(what), here: Spot::program("the program"), other: None })
 }
 
 impl<'a> Checker<'a> {
@@ -377,12 +377,12 @@ impl<'a> Checker<'a> {
                 continue;
             };
             if seen.count > most {
-                return too_complex(&format!("more than {most} states"));
+                return too_complex(Many::States(most));
             }
             let bytes = checker.state_bytes(&state);
             checker.fuel.burn(bytes / BYTES_PER_STEP);
             if (open.len() + spare.len() + 2) * bytes + seen.held > MAX_BYTES {
-                return too_complex(&format!("states of more than {} MiB", MAX_BYTES >> 20));
+                return too_complex(Many::MiB(MAX_BYTES >> 20));
             }
             let mut again = match spare.pop() {
                 Some(mut old) => {
@@ -478,8 +478,8 @@ impl<'a> Checker<'a> {
         }
     }
 
-    pub(super) fn error<T>(&self, problem: impl Into<String>, here: Site, other: Option<Site>) -> Result<T, ProtocolError> {
-        Err(ProtocolError { problem: problem.into(), here: self.spot(here), other: other.map(|s| self.spot(s)) })
+    pub(super) fn error<T>(&self, problem: Problem, here: Site, other: Option<Site>) -> Result<T, ProtocolError> {
+        Err(ProtocolError { problem, here: self.spot(here), other: other.map(|s| self.spot(s)) })
     }
 
     /// The states to begin with.
@@ -532,7 +532,7 @@ impl<'a> Checker<'a> {
     /// All warps of a block go their own ways.
     fn fork(&self, s: &mut State<'a>, t: usize, here: Site) -> Result<(), ProtocolError> {
         if s.tasks[t].met.is_some() {
-            return self.error("warps go their own ways between an arrival at the cluster's barrier and its wait,", here, None);
+            return self.error(Problem::ClusterApart, here, None);
         }
         self.words_are_seen(s, t, here)?;
         let mut env = s.tasks[t].env.clone();
@@ -607,7 +607,7 @@ impl<'a> Checker<'a> {
     fn run(&self, s: &mut State<'a>) -> Result<Option<usize>, ProtocolError> {
         loop {
             if self.fuel.spent() {
-                return too_complex(&format!("more than {MOST_STEPS} steps"));
+                return too_complex(Many::Steps(MOST_STEPS));
             }
             let (mut ended, mut open, mut ran) = (0, None, false);
             for t in 0..s.tasks.len() {
@@ -651,7 +651,7 @@ impl<'a> Checker<'a> {
         let Some(frame) = s.tasks[t].frames.last() else {
             s.tasks[t].life = Life::Done;
             if s.tasks[t].met.is_some() {
-                return self.error("lanes end between an arrival at the cluster's barrier and its wait", Site(t, std::ptr::null()), None);
+                return self.error(Problem::ClusterEnd, Site(t, std::ptr::null()), None);
             }
             self.cluster_turn(s);
             return Ok(Step::Ran);
@@ -679,10 +679,10 @@ impl<'a> Checker<'a> {
                 return Ok(Step::Ran);
             }
             What::Endless(_, true) => {
-                return self.error("lanes copy in a loop without a count, which the proof does not follow", here, None);
+                return self.error(Problem::EndlessCopies, here, None);
             }
             What::Endless(..) => {
-                return self.error("mbarriers are used in a loop without a count, which the proof does not follow", here, None);
+                return self.error(Problem::EndlessBarriers, here, None);
             }
             What::Copies(pending) => self.copies(s, t, pending),
             What::Roles => {

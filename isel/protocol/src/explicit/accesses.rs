@@ -11,6 +11,7 @@
 use super::super::site::Site;
 use super::super::value::Abs;
 use crate::error::ProtocolError;
+use crate::problem::Problem;
 use crate::run::code::{Access, AccessKind, Accesses};
 use crate::run::{Checker, State};
 use crate::state::found::{At, Reach, Reaches, Touch};
@@ -155,7 +156,7 @@ impl<'a> Checker<'a> {
         let Some(found) = self.touched(s, t, (&o.at, None, 1), false) else {
             return match self.explicit.alone {
                 true => Ok(self.anywhere(t, o.at.addr).regions.clone()),
-                false => self.error("the address of local memory is not understood", here, None),
+                false => self.error(Problem::Address, here, None),
             };
         };
         let block = self.agents[t].block;

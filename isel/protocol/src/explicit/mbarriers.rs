@@ -3,6 +3,7 @@
 use super::super::run::{Life, State};
 use super::super::site::Site;
 use crate::error::ProtocolError;
+use crate::problem::Problem;
 use crate::run::Checker;
 use crate::state::keys::{Agents, RANK, add_agent, block_of};
 use crate::state::rotation::Turned;
@@ -106,8 +107,8 @@ impl<'a> Checker<'a> {
     /// The mbarriers of an agent's block must be seen by all its warps.
     pub(in super::super) fn words_are_seen(&self, s: &State<'a>, t: usize, here: Site) -> Result<(), ProtocolError> {
         match s.shared.fresh[self.agents[t].block] {
-            (true, _) => self.error("mbarriers are not published to the units", here, None),
-            (false, true) => self.error("warps do not wait until mbarriers are made", here, None),
+            (true, _) => self.error(Problem::Unpublished, here, None),
+            (false, true) => self.error(Problem::NotMade, here, None),
             (false, false) => Ok(()),
         }
     }
@@ -115,7 +116,7 @@ impl<'a> Checker<'a> {
     /// An mbarrier is made.
     pub(super) fn make(&self, s: &mut State<'a>, t: usize, at: i64, count: u32, here: Site) -> Result<(), ProtocolError> {
         if !self.agents[t].whole {
-            return self.error("an mbarrier is made in a role", here, None);
+            return self.error(Problem::MadeInRole, here, None);
         }
         let block = self.agents[t].block;
         let (mbarrier, s) = (self.places.new_word(at), &mut s.shared);
@@ -126,7 +127,7 @@ impl<'a> Checker<'a> {
         let passed = Agents::new();
         let bar = Bar { at, count, pending: count, bytes: 0, odd: false, passed, counted: false, owed: false, last: None };
         if s.bars[mbarrier].replace(bar).is_some() {
-            return self.error("an mbarrier is made twice", here, None);
+            return self.error(Problem::MadeTwice, here, None);
         }
         // No phase has ended, which all know; but not that the mbarrier is there.
         let (ended, before) = self.places.ended(mbarrier);
@@ -154,8 +155,8 @@ impl<'a> Checker<'a> {
         let mbarrier = self.places.mbarrier(at).filter(|&w| s.shared.bars.get(w).is_some_and(Option::is_some));
         let Some(mbarrier) = mbarrier.filter(|_| seen) else {
             return match seen {
-                true => self.error(format!("no mbarrier is made at {:#x}, used", at & ((1 << RANK) - 1)), here, None),
-                false => self.error("an mbarrier of another block is used that may not be made yet,", here, None),
+                true => self.error(Problem::NoBarrier { at: at & ((1 << RANK) - 1) }, here, None),
+                false => self.error(Problem::RemoteNotMade, here, None),
             };
         };
         if own && self.agents[t].whole {
@@ -170,7 +171,7 @@ impl<'a> Checker<'a> {
             return Ok(());
         }
         let last = s.shared.bars.get(mbarrier).and_then(|b| b.as_ref()?.last);
-        self.error("an arrival may come before the phase in front of its own has ended,", here, last)
+        self.error(Problem::EarlyArrival, here, last)
     }
 
     /// Arrivals at an mbarrier, which may expect bytes.
@@ -199,7 +200,7 @@ impl<'a> Checker<'a> {
         let alone = b.pending == b.count && lanes == b.count && bytes == 0 && b.bytes == 0;
         b.bytes += i64::from(bytes);
         let Some(left) = b.pending.checked_sub(lanes) else {
-            let problem = format!("{lanes} arrivals where a phase expects {} more", b.pending);
+            let problem = Problem::Arrivals { lanes, pending: b.pending };
             let last = b.last;
             return self.error(problem, here, last);
         };
@@ -246,7 +247,7 @@ impl<'a> Checker<'a> {
         let late = b.passed.iter().find(|&&t| !facts.has(gathered, p.passed(mbarrier, t as usize)));
         if let Some(&t) = late {
             let site = self.here(s, t as usize);
-            return self.error("a phase may end before the one in front of it has been seen by all that wait for it,", here, site);
+            return self.error(Problem::UnseenPhase, here, site);
         }
         (b.odd, b.pending) = (!b.odd, b.count);
         (b.owed, b.counted) = (b.owed || b.counted, false);
@@ -271,7 +272,7 @@ impl<'a> Checker<'a> {
         let (ended, before) = p.ended(mbarrier);
         if !s.facts.has(p.known(t), before) {
             let last = b.last;
-            return self.error("a wait may come before the phase in front of the one it is for, and can't tell them apart,", here, last);
+            return self.error(Problem::EarlyWait, here, last);
         }
         let again = !add_agent(&mut b.passed, t);
         b.owed = false;
@@ -306,11 +307,11 @@ impl<'a> Checker<'a> {
             None => {
                 let round = m.odd;
                 if m.again && !facts.has(p.known(t), ended) {
-                    return self.error("warps may come to a named barrier before all have come to its round before,", here, None);
+                    return self.error(Problem::EarlyRound, here, None);
                 }
                 m.warps += own;
                 if m.warps > warps || !add_agent(&mut m.came, t) {
-                    return self.error("more warps come to a named barrier than it has,", here, None);
+                    return self.error(Problem::TooManyWarps, here, None);
                 }
                 // All lanes come.
                 facts.tell(row, p.known(t), None, |_, w| w);
@@ -335,7 +336,7 @@ impl<'a> Checker<'a> {
     /// An arrival at the cluster's barrier.
     pub(super) fn cluster_arrive(&self, s: &mut State<'a>, t: usize, relaxed: bool, here: Site) -> Result<(), ProtocolError> {
         if s.tasks[t].met.is_some() {
-            return self.error("lanes arrive at the cluster's barrier and have not waited for its last round,", here, None);
+            return self.error(Problem::ClusterArrivalTwice, here, None);
         }
         let (p, facts) = (&self.places, &mut s.shared.facts);
         // All lanes come, but what they have done to memory is only ordered if they ask for it.
@@ -361,7 +362,7 @@ impl<'a> Checker<'a> {
     /// Waits for the others at the cluster's barrier; false while some have not come.
     pub(super) fn cluster_wait(&self, s: &mut State<'a>, t: usize, here: Site) -> Result<bool, ProtocolError> {
         let Some(round) = s.tasks[t].met else {
-            return self.error("lanes wait at the cluster's barrier and have not arrived,", here, None);
+            return self.error(Problem::ClusterWaitFirst, here, None);
         };
         if s.shared.cluster.odd == round {
             return Ok(false);
@@ -382,15 +383,15 @@ impl<'a> Checker<'a> {
     /// What must not be left in flight at the end.
     pub(in super::super) fn shared_finish(&self, s: &State<'a>) -> Result<(), ProtocolError> {
         if let Some(site) = self.busy_region(&s.shared) {
-            return self.error("local memory is in use at the end", site, None);
+            return self.error(Problem::InUseAtEnd, site, None);
         }
         if let Some(site) = self.copying_region(&s.shared) {
-            return self.error("lanes may still copy at the end, for no `copy_async_wait` covers what they began,", site, None);
+            return self.error(Problem::CopiesAtEnd, site, None);
         }
         let owed = |b: &&Bar| b.owed || b.counted || b.bytes != 0;
         if let Some(b) = s.shared.bars.iter().flatten().filter(owed).min_by_key(|b| b.at) {
             let last = b.last.unwrap_or(Site(usize::MAX, std::ptr::null()));
-            return self.error("bytes may still be on their way at the end: nobody waits for the phase that counts them,", last, None);
+            return self.error(Problem::BytesAtEnd, last, None);
         }
         Ok(())
     }

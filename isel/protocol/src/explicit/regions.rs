@@ -17,6 +17,7 @@
 //! lanes that do not wait, write to it: of these one phase of an mbarrier tells all. What needs more is followed part by part.
 
 use super::super::site::Site;
+use crate::problem::Problem;
 use crate::run::Checker;
 use crate::state::facts::Few;
 use crate::state::keys::{Agents, Part};
@@ -33,9 +34,6 @@ struct News {
     /// the reader learns it.
     learnt: SmallVec<[usize; 8]>,
 }
-
-const STILL_READ: &str = "is written while it may still be read,";
-const UNDER_WAY: &str = "is written while what was written before may still be in flight,";
 
 fn region(s: &mut Shared, r: usize) -> &mut Region {
     if s.regions.len() <= r {
@@ -56,7 +54,7 @@ impl Checker<'_> {
     ) -> Result<(), Clash> {
         let p = &self.places;
         if unit.is_none() && p.coarse(r) {
-            return Err(("is written by lanes where units write,", None));
+            return Err((Problem::LanesWhereUnits, None));
         }
         let (written, shown) = p.written(r);
         region(s, r);
@@ -74,11 +72,11 @@ impl Checker<'_> {
                 if w.agent != t {
                     // In another order it might have come first.
                     if w.unread {
-                        return Err((UNDER_WAY, Some(w.site)));
+                        return Err((Problem::UnderWay, Some(w.site)));
                     }
                     let read = |&reader: &u32| reader as usize == t || facts.has(own, p.read(r, reader as usize));
                     if !w.readers.iter().all(read) {
-                        return Err((STILL_READ, Some(w.site)));
+                        return Err((Problem::StillRead, Some(w.site)));
                     }
                 }
                 if let Some((_, part)) = unit {
@@ -91,10 +89,10 @@ impl Checker<'_> {
             }
             let known = facts.has(own, written) || (w.agent == t && w.mbarrier.is_none() && !w.copied);
             if !known && !region.reads.iter().any(|x| x.agent != t && facts.has(own, p.read(r, x.agent))) {
-                return Err((UNDER_WAY, Some(w.site)));
+                return Err((Problem::UnderWay, Some(w.site)));
             }
             if unit.is_some() && facts.has(p.unsettled(t), written) {
-                return Err(("is written by a unit while lanes may still write it,", Some(w.site)));
+                return Err((Problem::UnitOverLanes, Some(w.site)));
             }
         }
         for x in &region.reads {
@@ -102,7 +100,7 @@ impl Checker<'_> {
             let over = if x.agent == t { !(x.busy() || x.alone && unit.is_none()) } else { facts.has(own, p.read(r, x.agent)) };
             let met = x.agent != t || unit.is_none() || !facts.has(p.unsettled(t), p.read(r, t));
             if !over || !met {
-                return Err((STILL_READ, Some(x.site)));
+                return Err((Problem::StillRead, Some(x.site)));
             }
         }
         let readers: Agents = region.reads.iter().map(|x| x.agent as u32).collect();
@@ -126,7 +124,7 @@ impl Checker<'_> {
     pub(super) fn copy_region(&self, s: &mut Shared, r: usize, t: usize, here: Site) -> Result<(), Clash> {
         let p = &self.places;
         if p.coarse(r) {
-            return Err(("is written by lanes where units write,", None));
+            return Err((Problem::LanesWhereUnits, None));
         }
         let (written, own) = (p.written(r).0, p.known(t));
         region(s, r);
@@ -139,17 +137,17 @@ impl Checker<'_> {
             }
             let read = || region.reads.iter().any(|x| x.agent != t && facts.has(own, p.read(r, x.agent)));
             if w.copies != 0 || !facts.has(own, written) && !read() {
-                return Err((UNDER_WAY, Some(w.site)));
+                return Err((Problem::UnderWay, Some(w.site)));
             }
             if facts.has(p.unsettled(t), written) {
-                return Err(("is copied to while other lanes may still write it,", Some(w.site)));
+                return Err((Problem::CopyOverLanes, Some(w.site)));
             }
         }
         for x in &region.reads {
             let fact = p.read(r, x.agent);
             let over = if x.agent == t { !x.busy() } else { facts.has(own, fact) };
             if !over || x.agent == t && facts.has(p.unsettled(t), fact) {
-                return Err((STILL_READ, Some(x.site)));
+                return Err((Problem::StillRead, Some(x.site)));
             }
         }
         let readers: Agents = region.reads.iter().map(|x| x.agent as u32).collect();
@@ -222,7 +220,7 @@ impl Checker<'_> {
             && let Some(w) = &now.write
             && !w.parts.iter().any(|&(from, to)| from <= bytes.0 && bytes.1 <= to)
         {
-            return Err(("is read where the last write has not been,", Some(w.site)));
+            return Err((Problem::Missed, Some(w.site)));
         }
         // As the read in front of it, in the same open group: nobody has been told, and nothing was written.
         if let (Some(kind), Ok(n)) = (unit, now.reader(t)) {
@@ -248,28 +246,28 @@ impl Checker<'_> {
             return Ok(());
         }
         match &region(s, r).write {
-            None => return Err(("is read before anybody has written it,", None)),
+            None => return Err((Problem::Unwritten, None)),
             Some(w) => {
                 let site = Some(w.site);
                 let lanes = w.mbarrier.is_none();
                 if w.copies != 0 && w.agent == t {
-                    return Err(("is read before its copy is closed and waited for,", site));
+                    return Err((Problem::CopyNotWaited, site));
                 }
                 if w.copied && unsettled(s, written) {
-                    return Err(("is read before all lanes are known to have waited for their copies,", site));
+                    return Err((Problem::CopiesNotWaited, site));
                 }
                 if !knows(s, written) {
-                    return Err(("is read before what was written is known to be there,", site));
+                    return Err((Problem::NotThere, site));
                 }
                 if unit.is_some() && unsettled(s, written) {
-                    return Err(("is read by a unit before all lanes are known to have written it,", site));
+                    return Err((Problem::UnitBeforeLanes, site));
                 }
                 if unit.is_some() && lanes {
                     if !knows(s, shown) {
-                        return Err(("is read by a unit, and `fence_async` of the writer does not come between,", site));
+                        return Err((Problem::UnitWithoutFence, site));
                     }
                     if unsettled(s, shown) {
-                        return Err(("is read by a unit before the fences of all lanes that wrote it are known to be done,", site));
+                        return Err((Problem::UnitBeforeFences, site));
                     }
                 }
             }
@@ -308,7 +306,7 @@ impl Checker<'_> {
     /// A unit is about to write a region: whoever has read it by lanes has fenced that.
     pub(super) fn reads_are_fenced(&self, s: &Shared, r: usize) -> Result<(), Clash> {
         let open = s.regions.get(r).and_then(|x| x.reads.iter().find(|x| x.fence != Fence::Done));
-        open.map_or(Ok(()), |x| Err(("is written by a unit, and `fence_async` of a reader does not come between,", Some(x.site))))
+        open.map_or(Ok(()), |x| Err((Problem::UnitOverUnfenced, Some(x.site))))
     }
 
     /// An agent arrives at an mbarrier: what its lanes have read without a fence stays so.

@@ -3,6 +3,7 @@
 use super::super::site::Site;
 use super::super::value::Abs;
 use crate::error::ProtocolError;
+use crate::problem::{Doing, Outside, Problem};
 use crate::run::code::AccessKind;
 use crate::run::{Checker, State, place};
 use crate::state::found::{Lanes, Spans, Touched};
@@ -14,9 +15,6 @@ use std::rc::Rc;
 use tilelift_lane::{Alloc, LVal, ParamSource, Place, Unit};
 
 /// What is said of a parity that is not followed, and what is.
-const PARITY: &str = "the parity is not understood: it has to be a constant, a number that counts (of which the lowest bit is taken), or a \
-                      quotient, remainder or mask of one by constants; write `add n, 1`, not `xor n, 1`, for the other phase;";
-
 impl<'a> Checker<'a> {
     /// The parts of regions that a range touches: the region, and what of it.
     pub(super) fn parts(&self, (from, to): (i64, i64)) -> Vec<Part> {
@@ -136,7 +134,7 @@ impl<'a> Checker<'a> {
     }
 
     pub(super) fn clash<T>(&self, (what, other): Clash, here: Site) -> Result<T, ProtocolError> {
-        self.error(format!("local memory {what}"), here, other)
+        self.error(what, here, other)
     }
 
     /// What lanes touch in the agent's own block.
@@ -148,18 +146,18 @@ impl<'a> Checker<'a> {
                 Ok(found)
             }
             None if self.explicit.alone => Ok(self.anywhere(t, what.0.addr)),
-            None => self.error("the address of local memory is not understood", here, None),
+            None => self.error(Problem::Address, here, None),
         }
     }
 
     /// What lanes touch in other blocks.
     fn remote(&self, s: &State<'a>, t: usize, what: (&Place, Option<LVal>, u32), here: Site) -> Result<Rc<Touched>, ProtocolError> {
         let Some(found) = self.touched(s, t, what, true) else {
-            return self.error("a remote address is not understood", here, None);
+            return self.error(Problem::RemoteAddress, here, None);
         };
         self.inside(what.0.addr, found.spans.reach, here)?;
         if !found.blocks.iter().all(|&b| self.runs(&s.shared, t, b)) {
-            return self.error("the memory of another block is touched that may not run yet,", here, None);
+            return self.error(Problem::RemoteNotRunning, here, None);
         }
         self.all_stay(s, t, what.0.addr, found.regions.iter().map(|r| r.1));
         // An mbarrier is no region.
@@ -177,7 +175,7 @@ impl<'a> Checker<'a> {
                 self.inside(p.addr, (at, at + 1), here)?;
                 Ok(at | (self.agents[t].block as i64) << RANK)
             }
-            _ => self.error("the address of an mbarrier is not understood", here, None),
+            _ => self.error(Problem::BarrierAddress, here, None),
         }
     }
 
@@ -192,31 +190,22 @@ impl<'a> Checker<'a> {
             return Ok(());
         }
         let (from, to) = (from - start, to - start);
-        let problem = if a.grain == 0 {
-            let (n, all) = (from.div_euclid(WORD), size / WORD);
-            format!(
-                "barrier {n} of {} is used, which has {all}: the index has to be at least 0 and below {all}, say `rem n, {all}`,",
-                a.name
-            )
+        let name = a.name.clone();
+        let outside = if a.grain == 0 {
+            Outside::Barrier { name, index: from.div_euclid(WORD), all: size / WORD }
         } else {
             let (slot, n) = (i64::from(a.slot), size / i64::from(a.slot.max(1)));
-            let (which, remedy) = if n > 1 {
-                let which = format!(" (slot {})", from.div_euclid(slot));
-                (which, format!("the slot has to be at least 0 and below {n}, say `rem n, {n}`,"))
-            } else {
-                (String::new(), "keep indices at least 0 and below its extents, or make it larger,".to_owned())
-            };
-            format!("bytes {from} to {to}{which} of {} are touched, which has {size}: {remedy}", a.name)
+            Outside::Bytes { name, range: [from, to], size, slot: (n > 1).then(|| [from.div_euclid(slot), n]) }
         };
-        self.error(problem, here, None)
+        self.error(Problem::Outside(outside), here, None)
     }
 
     /// In how many lanes something happens.
-    fn lanes(&self, s: &State<'a>, t: usize, guard: Option<LVal>, what: &str, here: Site) -> Result<u32, ProtocolError> {
+    fn lanes(&self, s: &State<'a>, t: usize, guard: Option<LVal>, what: Doing, here: Site) -> Result<u32, ProtocolError> {
         let count = self.agents[t].lanes;
         match guard.map_or(Some(count as u32), |g| s.tasks[t].env.get(&g).and_then(|a| self.lists.count(a, count))) {
             Some(n) => Ok(n),
-            None => self.error(format!("how many lanes {what} is not understood"), here, None),
+            None => self.error(Problem::Lanes(what), here, None),
         }
     }
 
@@ -273,8 +262,8 @@ impl<'a> Checker<'a> {
         match u {
             Unit::InitBarrier { barrier, count, guard } => {
                 let at = self.mbarrier(s, t, barrier, here)?;
-                if self.lanes(s, t, *guard, "make an mbarrier", here)? != 1 {
-                    return self.error("an mbarrier is not made by one lane", here, None);
+                if self.lanes(s, t, *guard, Doing::Make, here)? != 1 {
+                    return self.error(Problem::MadeByLanes, here, None);
                 }
                 self.make(s, t, at, *count, here)?;
             }
@@ -282,13 +271,13 @@ impl<'a> Checker<'a> {
             Unit::Wait { barrier, parity } => {
                 let at = self.mbarrier(s, t, barrier, here)?;
                 let Some(Abs::All(parity)) = s.tasks[t].env.get(parity) else {
-                    return self.error(PARITY, here, None);
+                    return self.error(Problem::Parity, here, None);
                 };
                 return self.wait_at(s, t, at, parity & 1 == 1, here);
             }
             Unit::Arrive { barrier, guard } => {
                 // Where nobody arrives the address means nothing.
-                let lanes = self.lanes(s, t, *guard, "arrive", here)?;
+                let lanes = self.lanes(s, t, *guard, Doing::Arrive, here)?;
                 if lanes > 0 {
                     let at = self.mbarrier(s, t, barrier, here)?;
                     self.arrive_at(s, t, at, (lanes, 0), here)?;
@@ -296,29 +285,29 @@ impl<'a> Checker<'a> {
             }
             Unit::ArriveExpect { barrier, bytes, guard } => {
                 let at = self.mbarrier(s, t, barrier, here)?;
-                match self.lanes(s, t, *guard, "expect bytes", here)? {
+                match self.lanes(s, t, *guard, Doing::Expect, here)? {
                     lanes @ 0..=1 => self.arrive_at(s, t, at, (lanes, *bytes), here)?,
-                    _ => return self.error("several lanes expect bytes", here, None),
+                    _ => return self.error(Problem::ManyExpect, here, None),
                 }
             }
             Unit::RemoteArrive { barrier, guard } => {
-                let lanes = self.lanes(s, t, *guard, "arrive", here)?;
+                let lanes = self.lanes(s, t, *guard, Doing::Arrive, here)?;
                 let found = self.remote(s, t, (barrier, *guard, 0), here)?;
                 match found.spans.keys[..] {
                     [] => {}
                     [at, ref more @ ..] if more.iter().all(|&k| k == at) => {
                         self.arrive_at(s, t, at - (1 << RANK), (lanes, 0), here)?;
                     }
-                    _ => return self.error("lanes arrive at different mbarriers,", here, None),
+                    _ => return self.error(Problem::DifferentBarriers, here, None),
                 }
             }
             Unit::BulkLoad { map, to, barrier, ranks, guard, .. } => {
-                if guard.is_none() || self.lanes(s, t, *guard, "copy", here)? == 1 {
+                if guard.is_none() || self.lanes(s, t, *guard, Doing::Copy, here)? == 1 {
                     self.bulk_load(s, t, here, (self.box_bytes(*map), to, barrier, *ranks))?;
                 }
             }
             Unit::BulkStore { map, from, guard, .. } => {
-                if guard.is_none() || self.lanes(s, t, *guard, "copy", here)? > 0 {
+                if guard.is_none() || self.lanes(s, t, *guard, Doing::Copy, here)? > 0 {
                     let found = self.own(s, t, (from, *guard, self.box_bytes(*map)), here)?;
                     self.unit_reads(s, t, here, &found.regions, STORES)?;
                 }
@@ -349,7 +338,7 @@ impl<'a> Checker<'a> {
                 self.touch(s, t, here, &found.regions, AccessKind::Write)?;
             }
             Unit::RemoteStoreAsync { srcs, to, barrier, guard } => {
-                let lanes = self.lanes(s, t, *guard, "store", here)?;
+                let lanes = self.lanes(s, t, *guard, Doing::Store, here)?;
                 let bytes = self.bytes(srcs);
                 let to = self.remote(s, t, (to, *guard, bytes), here)?;
                 let mbarrier = self.remote(s, t, (barrier, *guard, 0), here)?;
@@ -365,11 +354,11 @@ impl<'a> Checker<'a> {
                         let bytes = i64::from(bytes) * i64::from(lanes);
                         self.unit_writes(s, t, here, (at - (1 << RANK), bytes, false), &self.stored(&to, 0).0)?;
                     }
-                    _ => return self.error("where the bytes of an asynchronous store go is not understood", here, None),
+                    _ => return self.error(Problem::StoreTarget, here, None),
                 }
             }
             // They are accesses, which are followed side by side.
-            Unit::Multiply(_) | Unit::StoreMatrix { .. } => return self.error("an access of local memory is not followed", here, None),
+            Unit::Multiply(_) | Unit::StoreMatrix { .. } => return self.error(Problem::Access, here, None),
             Unit::GroupBarrier { .. } | Unit::FenceMatrices | Unit::Hold | Unit::AwaitPrevious | Unit::PrefetchMap { .. } => {}
         }
         Ok(true)
@@ -384,7 +373,7 @@ impl<'a> Checker<'a> {
     ) -> Result<(), ProtocolError> {
         let mbarrier = self.mbarrier(s, t, barrier, here)?;
         let Some(at) = place(&s.tasks[t].env, to).filter(|at| (0..=ADDRESS).contains(at)) else {
-            return self.error("where a copy goes is not understood", here, None);
+            return self.error(Problem::CopyTarget, here, None);
         };
         self.all_stay(s, t, to.addr, [(at, at + i64::from(bytes))].into_iter());
         self.inside(to.addr, (at, at + i64::from(bytes)), here)?;
@@ -392,11 +381,11 @@ impl<'a> Checker<'a> {
         let blocks: Vec<usize> = match ranks.map(|v| s.tasks[t].env.get(&v)) {
             None => vec![own],
             Some(Some(Abs::All(mask))) => (0..usize::BITS as usize).filter(|b| mask >> b & 1 == 1).collect(),
-            Some(_) => return self.error("which blocks get a copy is not understood", here, None),
+            Some(_) => return self.error(Problem::CopyBlocks, here, None),
         };
         for b in blocks {
             if !self.runs(&s.shared, t, b) {
-                return self.error("a copy goes to another block that may not run yet,", here, None);
+                return self.error(Problem::CopyNotRunning, here, None);
             }
             let base = (b as i64) << RANK;
             let parts = self.parts((at | base, (at | base) + i64::from(bytes)));
@@ -410,8 +399,8 @@ impl<'a> Checker<'a> {
         let env = &s.tasks[t].env;
         let base = match env.get(&rank) {
             Some(Abs::All(r)) if (0..self.explicit.blocks as i64).contains(&r) => (r + 1) << RANK,
-            Some(Abs::All(_)) => return self.error("the cluster has no block of that rank,", here, None),
-            _ => return self.error("which block is meant is not understood", here, None),
+            Some(Abs::All(_)) => return self.error(Problem::NoSuchBlock, here, None),
+            _ => return self.error(Problem::WhichBlock, here, None),
         };
         let made = match env.get(&place.addr) {
             Some(Abs::All(x)) => Some(Abs::All(x + i64::from(place.offset) + base)),

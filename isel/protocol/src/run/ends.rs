@@ -6,6 +6,7 @@ use super::super::value::Abs;
 use super::code::What;
 use super::{Checker, Life, State, Task, place};
 use crate::error::{ProtocolError, Spot};
+use crate::problem::Problem;
 use tilelift_lane::{For, Inst, Unit};
 
 impl<'a> Checker<'a> {
@@ -32,15 +33,14 @@ impl<'a> Checker<'a> {
         let Some(&(t, (at, here))) = waiting.first() else {
             let stuck = (0..s.tasks.len()).filter(awake).find_map(|t| Some((t, self.here(s, t)?)));
             return match stuck {
-                Some((t, site)) if s.tasks[t].joined.is_some() => self.error("a wait for ever at a named barrier", site, None),
-                Some((t, site)) if s.tasks[t].met.is_some() => self.error("a wait for ever at the cluster's barrier", site, None),
-                _ => Err(ProtocolError { problem: "no role can go on".into(), here: Spot::program("the program"), other: None }),
+                Some((t, site)) if s.tasks[t].joined.is_some() => self.error(Problem::NamedForEver, site, None),
+                Some((t, site)) if s.tasks[t].met.is_some() => self.error(Problem::ClusterForEver, site, None),
+                _ => Err(ProtocolError { problem: Problem::NobodyGoesOn, here: Spot::program("the program"), other: None }),
             };
         };
         let (pending, bytes, last) = self.lacks(s, t, at);
         let other = last.or(waiting.get(1).map(|x| x.1.1));
-        let problem = format!("a wait for ever, for a phase that lacks {pending} arrivals and {bytes} bytes,");
-        self.error(problem, here, other)
+        self.error(Problem::ForEver { pending, bytes }, here, other)
     }
 
     /// Computes again what stands in front of here, now that more is known.

@@ -6,6 +6,7 @@ use super::super::value::Abs;
 use super::code::{Arms, Loop};
 use super::{Checker, End, Frame, State, Step, advance};
 use crate::error::ProtocolError;
+use crate::problem::Problem;
 use smallvec::SmallVec;
 use tilelift_lane::{Carried, For, If, Inst, LVal};
 
@@ -86,7 +87,7 @@ impl<'a> Checker<'a> {
                     return Ok(Step::Ran);
                 }
                 let here = self.here(s, t).unwrap_or(Site(t, std::ptr::null()));
-                return self.error("a choice that is not understood", here, None);
+                return self.error(Problem::Choice, here, None);
             };
             match self.next(s, t, l, true, &s.tasks[t].env) {
                 Next::Open(stream) => return Ok(Step::Open(stream)),
@@ -108,7 +109,7 @@ impl<'a> Checker<'a> {
     /// Where a block that may not be run begins or ends, and it multiplies: a wait in it would count for products that no other way waits for.
     fn settled(&self, s: &State<'a>, multiply: bool) -> Result<(), ProtocolError> {
         match self.busy_region(&s.shared).filter(|_| multiply) {
-            Some(site) => self.error("a product is in flight where a choice that multiplies begins or ends,", site, None),
+            Some(site) => self.error(Problem::ProductInChoice, site, None),
             None => Ok(()),
         }
     }
@@ -124,7 +125,7 @@ impl<'a> Checker<'a> {
             while s.tasks[t].frames.len() > depth {
                 if !matches!(self.step(s, t)?, Step::Ran) {
                     let here = self.here(s, t).unwrap_or(Site(t, std::ptr::null()));
-                    return self.error("a wait for others in one of two blocks that let results leave", here, None);
+                    return self.error(Problem::WaitInChoice, here, None);
                 }
             }
             self.perhaps(s, t, before);

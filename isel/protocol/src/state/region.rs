@@ -1,5 +1,6 @@
 //! A region of shared memory: its last write, and who reads it.
 
+use crate::problem::Problem;
 use crate::site::Site;
 use crate::state::keys::{Agents, list_key};
 use smallvec::SmallVec;
@@ -130,7 +131,7 @@ pub(crate) fn join(parts: &mut SmallVec<[(i64, i64); 2]>, (from, to): (i64, i64)
 }
 
 /// What may go wrong, and the other instruction.
-pub(crate) type Clash = (&'static str, Option<Site>);
+pub(crate) type Clash = (Problem, Option<Site>);
 
 /// Units that read.
 pub(crate) const PRODUCTS: usize = 0;
