@@ -75,7 +75,7 @@ impl<'a> Pass<'a> {
     fn written(&self, v: LVal, s: &mut Registers<'a>, here: &Inst) -> Result<(), ProtocolError> {
         match s.flying.remove(v) {
             Some(f) if !f.moved => {
-                Err(ProtocolError { problem: Problem::WrittenInFlight.into(), here: self.spot(here), other: Some(self.spot(f.by)) })
+                Err(ProtocolError { problem: Problem::WrittenInFlight, here: self.spot(here), other: Some(self.spot(f.by)) })
             }
             _ => Ok(()),
         }
