@@ -40,7 +40,7 @@ const MAX_STATES: usize = 1 << 12;
 const MAX_BYTES: usize = 1 << 27;
 
 /// Steps that a proof may take in all, whatever it tries: an instruction of an agent counts each time that it is followed, and so do
-/// [`BYTES_PER_STEP`] bytes of a state that is kept. Behind them a program counts as too complex to prove.
+/// `BYTES_PER_STEP` bytes of a state that is kept. Behind them a program counts as too complex to prove.
 pub const MOST_STEPS: u64 = 3_000_000;
 const BYTES_PER_STEP: usize = 64;
 
