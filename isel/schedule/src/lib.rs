@@ -24,5 +24,6 @@ pub mod reason;
 pub mod transfers;
 
 pub use candidates::schedule;
-pub use error::{LowerError, Resource, Unmet};
+pub use error::{LowerError, Unmet};
 pub use named::{Made, Named};
+pub use reason::Resource;

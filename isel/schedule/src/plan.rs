@@ -1,5 +1,6 @@
 //! The plan: what is decided before layouts, because layouts depend on it.
 
+mod admit;
 mod buffers;
 mod explicit;
 mod lanes;
@@ -11,7 +12,9 @@ mod ring_layouts;
 mod slots;
 mod specialise;
 mod swizzled_tile;
+mod turns;
 
+pub use admit::admit;
 pub use buffers::{BufferLayout, Handle, Part, allocation, handle};
 pub use explicit::{Explicit, TaskRole, needs_units, tasks};
 pub use lanes::Fetches;
@@ -24,10 +27,10 @@ pub use slots::{FetchedRing, slots};
 pub use specialise::Specialised;
 pub use specialise::{MAX_DEPTH, behind_reshapes, budget, trace};
 pub use swizzled_tile::{ALIGN, SwizzledTile};
+pub(crate) use turns::{alike, slice, slice_by};
 
-use crate::error::{LowerError, Resource, Unmet};
-use crate::program;
-use crate::reason::{NotSpecialised, Remedy, Unsupported};
+use crate::error::{LowerError, Unmet};
+use crate::reason::{NotSpecialised, Remedy, Resource, Unsupported};
 use std::fmt;
 use std::rc::Rc;
 use tilelift_ir::{Inst, Kernel, Op, Scalar, Type};
@@ -160,7 +163,7 @@ pub fn plan_with(kernel: &Kernel, target: &Target, options: &LowerOptions, forms
     let specialise = || {
         let forms = RingLayouts::required(kernel)?.or(&RingLayouts::asked(kernel, options)).or(forms);
         let found = specialise::specialise(kernel, target, options, &forms)?;
-        program::admit(target, &found)?;
+        admit(target, &found)?;
         Ok(found)
     };
     let explicit = kernel.is_explicit();

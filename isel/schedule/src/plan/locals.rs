@@ -1,8 +1,8 @@
 //! Who touches which allocation of local memory, found in one walk, so that nobody has to walk the kernel once per buffer.
 
 use super::buffers::{allocation, handle};
-use crate::error::{LowerError, Resource};
-use crate::reason::Remedy;
+use crate::error::LowerError;
+use crate::reason::{Remedy, Resource};
 use cranelift_entity::SecondaryMap;
 use std::collections::{BTreeMap, BTreeSet};
 use tilelift_ir::{Inst, Kernel, Op, Value};

@@ -8,8 +8,8 @@
 //! What does not fit then is refused: [`lane::Registers`](tilelift_lane::Registers) says why that would wait for ever.
 
 use super::explicit::TaskRole;
-use crate::error::{LowerError, Resource};
-use crate::reason::{Holder, Remedy};
+use crate::error::LowerError;
+use crate::reason::{Holder, Remedy, Resource};
 use tilelift_ir::{Kernel, Op};
 use tilelift_lane::Registers;
 use tilelift_lane::{Target, Units};

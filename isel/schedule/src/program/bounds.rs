@@ -6,10 +6,10 @@
 //! ```
 
 use super::Refusal;
-use super::gemm::{Schedule, slice};
+use super::gemm::Schedule;
 use super::write::{Arg, Writer, number};
-use std::collections::BTreeSet;
-use tilelift_ir::{CmpOp, Effects, Inst, Kernel, Literal, Op, Scalar, Value};
+use crate::plan::alike;
+use tilelift_ir::{CmpOp, Literal, Op, Scalar, Value};
 
 /// Whether a loop runs.
 #[derive(Clone, Copy)]
@@ -44,25 +44,6 @@ fn literal(a: Arg) -> Option<i64> {
         Arg::Literal(Literal::Int(x), Scalar::I32) => Some(x),
         Arg::Literal(..) | Arg::Value(_) => None,
     }
-}
-
-/// What the bounds of a loop are made of, and its step, if it has as many steps at every grid position, and these are an `i32`.
-fn alike(kernel: &Kernel, main: Inst) -> Option<(BTreeSet<Inst>, u32)> {
-    let bounds = &kernel.insts[main].args[..3];
-    let made = slice(kernel, bounds.to_vec());
-    let everywhere = |&i: &Inst| {
-        let d = &kernel.insts[i];
-        d.op != Op::ProgramId && d.op.info().effects == Effects::Pure && d.regions.is_empty()
-    };
-    let step = kernel.as_const(bounds[2]).and_then(|(n, ty)| literal(Arg::Literal(n, ty)));
-    // With steps of 2 or more the number is an `i32`.
-    let by = step.and_then(|n| u32::try_from(n).ok()).filter(|&n| n > 1)?;
-    made.iter().all(everywhere).then_some((made, by))
-}
-
-/// True if tasks that take grid positions in ping-pong may pass over one another's steps of a loop by their number.
-pub(crate) fn takes_turns(kernel: &Kernel, main: Inst) -> bool {
-    alike(kernel, main).is_some()
 }
 
 impl Schedule<'_> {

@@ -6,8 +6,9 @@ use super::epilogue::{Staging, buffer_type, required};
 use super::mixed::live;
 use super::write::{Arg, Writer, number};
 use crate::plan::Specialised;
+use crate::plan::slice;
 use std::collections::{BTreeMap, BTreeSet};
-use tilelift_ir::{Attr, GridAxis, Inst, Kernel, Op, Region, Task, Type, Value, ValueDef};
+use tilelift_ir::{Attr, GridAxis, Inst, Kernel, Op, Region, Task, Type, Value};
 use tilelift_lane::{Target, Units};
 
 const AXES: [GridAxis; 3] = [GridAxis::X, GridAxis::Y, GridAxis::Z];
@@ -224,22 +225,4 @@ impl<'k> Schedule<'k> {
         })?;
         Ok(ends[0].into())
     }
-}
-
-/// What values are made of.
-pub(super) fn slice(kernel: &Kernel, open: Vec<Value>) -> BTreeSet<Inst> {
-    slice_by(kernel, open, &|i| &kernel.insts[i].args)
-}
-
-/// What values are made of, by way of operands of each instruction.
-pub(super) fn slice_by<'k>(kernel: &'k Kernel, mut open: Vec<Value>, by: &dyn Fn(Inst) -> &'k [Value]) -> BTreeSet<Inst> {
-    let mut slice = BTreeSet::new();
-    while let Some(v) = open.pop() {
-        if let ValueDef::Result(i, _) = kernel.values[v].def
-            && slice.insert(i)
-        {
-            open.extend(by(i));
-        }
-    }
-    slice
 }

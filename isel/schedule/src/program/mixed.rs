@@ -10,8 +10,9 @@
 //! bounds, so that a mask sees the same index in both.
 
 use super::Refusal;
-use super::gemm::{Schedule, slice_by};
+use super::gemm::Schedule;
 use super::write::{Arg, Writer, number};
+use crate::plan::slice_by;
 use crate::plan::{Specialised, is_view, is_zero};
 use cranelift_entity::EntityRef;
 use std::collections::BTreeSet;

@@ -13,17 +13,20 @@
 mod buffer;
 mod copy;
 mod product;
+mod refusal;
 mod remedy;
+mod resource;
 mod unsupported;
 
 pub use buffer::{NoBufferLayout, NoOperand, NotAddressed};
 pub use copy::{CopyLimit, Index, Misplaced, NoBulkCopy, NotStaged};
 pub use product::{NoProduct, NotOverlapped};
+pub use refusal::Refusal;
 pub use remedy::{Holder, Offer, Remedy, Taker};
+pub use resource::Resource;
 pub use unsupported::{Lacking, Location, Missing, NoAxis, NoMeeting, NoRegister, OfScalar, Product, Stage, Unsupported};
 
 use crate::named::{Made, Named};
-use crate::program::Refusal;
 use std::fmt;
 use tilelift_ir::{Op, Value};
 
