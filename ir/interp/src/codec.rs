@@ -111,11 +111,11 @@ pub(crate) fn round_all(x: &mut [f64], elem: Scalar) {
     float!(elem, R => x.iter_mut().for_each(|x| *x = R::round(*x)));
 }
 
-/// Wraps every element to an integer type or `i1`.
+/// Wraps every element to an integer type, `i4` and `i1` among them.
 pub(crate) fn wrap_all(x: &mut [i64], elem: Scalar) {
     if elem == Scalar::I1 {
         x.iter_mut().for_each(|x| *x &= 1);
-    } else if elem.is_int() {
+    } else if !elem.is_float() {
         let free = 64 - elem.bits();
         x.iter_mut().for_each(|x| *x = *x << free >> free);
     }
