@@ -1,7 +1,7 @@
 //! Lowering: from a verified tile kernel to a lane program.
 //!
 //! ```text
-//! Verified ── plan ─► warps, stages ── assign ─► a layout per tile value ── lower ─► lane::Program ── a backend ─► text
+//! Verified ── plan ─► warps, stages ── fit ─► loops written as programs, a layout per tile value ── lower ─► lane::Program ── a backend ─► text
 //! ```
 //!
 //! The target is data ([`Target`]); no line here asks which vendor it is.

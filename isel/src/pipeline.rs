@@ -103,7 +103,8 @@ fn with_forms(
 fn lowered((kernel, asked): (&Kernel, usize), target: &Target, fitted: Fitted, layouts: LayoutChoice) -> Result<Lowered, LowerError> {
     let Fitted { plan, written, assigned, direct, need } = fitted;
     let assigned = Rc::new(assigned);
-    let fit = |plan| Laid { plan, assigned, direct, need, asked };
+    let made = matches!(written, Some(Ok(_)));
+    let fit = |plan| Laid { plan, assigned, direct, need, asked, made };
     match written {
         Some(Ok(Written { kernel: made, plan: own })) => {
             let done = laid_out(&made, target, fit(own), layouts)?;
@@ -124,6 +125,8 @@ struct Laid {
     need: Option<u64>,
     /// Instructions of its author.
     asked: usize,
+    /// The compiler wrote the kernel.
+    made: bool,
 }
 
 /// Chooses layouts, where they are searched, and lowers. What a choice needs of shared memory and registers follows from sizes; one that does not
@@ -141,7 +144,7 @@ fn laid_out(kernel: &Kernel, target: &Target, plain: Laid, layouts: LayoutChoice
         let footprint = Footprint::of(kernel, target, &plan, &assigned, false)?;
         footprint.fits()?;
         // What no size tells is how much code it is, and whether it can be proved.
-        proved(kernel, target, Laid { plan, assigned, direct: false, need: Some(footprint.total()), asked: plain.asked })
+        proved(kernel, target, Laid { plan, assigned, direct: false, need: Some(footprint.total()), ..plain })
     };
     let why = match searched() {
         Err(why) => why,
@@ -152,7 +155,7 @@ fn laid_out(kernel: &Kernel, target: &Target, plain: Laid, layouts: LayoutChoice
 
 /// Lowers with a plan and layouts, and proves what needs a proof.
 fn proved(kernel: &Kernel, target: &Target, laid: Laid) -> Result<Lowered, LowerError> {
-    let Laid { plan, assigned, direct, need, asked } = laid;
+    let Laid { plan, assigned, direct, need, asked, made } = laid;
     let (done, _) = lane_program((kernel, asked), target, plan.clone(), assigned.clone(), direct, false)?;
     debug_assert!(
         need.is_none_or(|need| u64::from(done.program.shared_bytes) <= need),
@@ -161,13 +164,13 @@ fn proved(kernel: &Kernel, target: &Target, laid: Laid) -> Result<Lowered, Lower
         done.program.name
     );
     match done.plan.explicit() {
-        // What an author writes is proved for everybody.
+        // What an author writes is proved for everybody; what the compiler writes, as every stage's own check, where the compiler is being worked
+        // on: it takes longer than all the rest.
         Some(e) if !e.unproven => tilelift_protocol::prove(&done.program, target).map(drop).map_err(|e| {
             let e = placed(e, kernel, || lane_program((kernel, asked), target, plan.clone(), assigned.clone(), direct, true).map(|d| d.1));
-            Unsupported::Unproved { tasks: true, why: Box::new(e) }
+            Unsupported::Unproved { tasks: !made, why: Box::new(e) }
         })?,
         Some(_) => {}
-        // As every stage's own check: where the compiler is being worked on. It takes longer than all the rest.
         None if cfg!(debug_assertions) => tilelift_protocol::prove(&done.program, target)
             .map(drop)
             .map_err(|e| Unsupported::Unproved { tasks: false, why: Box::new(e) })?,

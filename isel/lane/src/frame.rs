@@ -73,7 +73,7 @@ pub struct Alloc {
     pub align: u32,
     /// Byte offset from the start of shared memory, once placed.
     pub offset: u32,
-    /// Bytes of the parts in which roles hand it to one another; 0 for memory of which a role, or a ring, takes care.
+    /// Bytes of the parts in which roles hand it to one another; 0 for memory of which a role takes care.
     pub grain: u32,
     /// Bytes of its slots, which are used one after the other as a whole: a grain, or several; 0 as the grain.
     pub slot: u32,

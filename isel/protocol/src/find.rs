@@ -17,7 +17,7 @@ pub(super) fn comparisons(block: &Block, less: &mut Map<LVal, (LVal, LVal)>) {
     }
 }
 
-/// The values that decide what roles do to one another: what the units around the ring read, and what that is computed from.
+/// The values that decide what roles do to one another: what units read, and what that is computed from.
 pub(super) fn relevant(program: &Program, local: &dyn Fn(LVal) -> bool) -> Set<LVal> {
     let mut set = Set::default();
     // Values flow forward in the text, and around loops: until nothing is added.

@@ -14,7 +14,8 @@
 //! does: one order decides about deadlock. About what must not overlap it decides, too, because each role keeps what it has learnt by
 //! waiting: it may read a slot, or overwrite it, only if a wait has told it that the slot is full, or that its reads are done.
 //!
-//! `explicit` follows local memory that tasks hand to one another, all blocks of a cluster, and programs without roles, whoever wrote them.
+//! `run` follows the instructions, `explicit` what they do to local memory and barriers, of all blocks of a cluster, with roles or without,
+//! whoever wrote them.
 
 #![deny(missing_docs)]
 

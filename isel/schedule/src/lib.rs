@@ -4,6 +4,7 @@
 //! kernel, target, hints ── plan ─► pipelined │ specialised (producer and consumer warps over a ring) │ as the author's tasks say
 //! kernel, target, hints ── schedule ─► candidates: ways to run it, priced, the plan's own first unless another is cheaper
 //! kernel, specialised plan ── program::written ─► the same kernel with tasks, rings and barriers: tile IR that an author could have written
+//! kernel, pipelined plan ── program::pipelined ─► the same kernel, whose lanes copy ahead into rings
 //! matrix product ── gemm::rank ─► tiles, stages, splits, stream-K, best first by a model of the machine
 //! ```
 //!

@@ -15,7 +15,7 @@ use tilelift_schedule::reason::OfScalar;
 pub(crate) struct DotPlan {
     /// The instruction; `None` for multiply-adds.
     pub instr: Option<MatrixId>,
-    /// The instruction of warpgroups, in a specialised loop; operands are then in shared memory and their layouts mean
+    /// The instruction of warpgroups, of an asynchronous product; operands are then in shared memory and their layouts mean
     /// nothing, but A's if it is in registers.
     pub group: Option<GroupMatrixId>,
     /// That instruction takes A from registers, too.
@@ -99,31 +99,6 @@ pub(crate) fn plan_dot(kernel: &Kernel, target: &Target, plan: &Plan, i: Inst) -
     let (Type::Tile(a), Type::Tile(bt), Type::Tile(c)) = (kernel.ty(d.args[0]), kernel.ty(d.args[1]), kernel.ty(d.args[2])) else {
         return Err(OfScalar::Dot.into());
     };
-    if let Some(s) = plan.specialised()
-        && let Some(&(_, q)) = s.dots.iter().find(|x| x.0 == i)
-        && let Some(units) = &target.units
-    {
-        let row = &units.matrix[q.as_u32() as usize];
-        let (groups, order) = ([s.consumers, 1], [0, 1]);
-        let d = Rc::new(Layout::fragment(&c.shape, &row.d, &groups, &order)?);
-        let left = match &row.a {
-            Some(map) => Rc::new(Layout::operand_of(&a.shape, map, &groups, &order, &[Some(0), None])?),
-            None => d.clone(),
-        };
-        let factors = [a.elem, bt.elem];
-        let takes = row.a.is_some();
-        return Ok(DotPlan {
-            instr: None,
-            group: Some(q),
-            left: takes,
-            factors,
-            whole: d.clone(),
-            a: left,
-            b: d.clone(),
-            d,
-            others: Vec::new(),
-        });
-    }
     let precision = match d.attrs.first() {
         Some(Attr::Precision(p)) => *p,
         _ => Precision::Exact,

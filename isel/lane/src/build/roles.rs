@@ -1,4 +1,4 @@
-//! Roles and asynchronous units: what only specialised kernels are made of.
+//! Roles and asynchronous units: what kernels with explicit control are made of, written by an author or by the compiler.
 
 use super::LaneBuilder;
 use crate::choice::into_arms;

@@ -1,4 +1,4 @@
-//! Programs whose author says who does what: local memory in regions, mbarriers, named barriers, clusters.
+//! What agents do to one another, whoever wrote the program: local memory in regions, mbarriers, named barriers, clusters.
 //!
 //! All blocks of a cluster are followed side by side where they reach into one another. An agent is a role of a block, or all its warps
 //! up to where roles begin. What they do to mbarriers has to come in the same phases whatever the order of steps: who arrives, or sends

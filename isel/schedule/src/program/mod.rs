@@ -35,7 +35,7 @@ use tilelift_lane::Target;
 /// Writes a plan of a specialised loop as a kernel with tasks.
 ///
 /// # Errors
-/// What can't be written so yet.
+/// What can't be written so.
 pub fn written(kernel: &Kernel, target: &Target, plan: &Specialised) -> Result<Kernel, Refusal> {
     admit(target, plan)?;
     gemm::write(kernel, target, plan)

@@ -41,7 +41,7 @@ pub enum Unsupported {
     InsideByte,
     /// A channel may deadlock.
     Deadlock(Box<ChannelError>),
-    /// A protocol is not proved: of tasks that an author writes, or of roles that the compiler makes.
+    /// A protocol is not proved: of what an author writes, or of what the compiler writes for a loop.
     Unproved {
         /// An author writes it.
         tasks: bool,
@@ -93,7 +93,7 @@ impl fmt::Display for Unsupported {
             Unsupported::Unproved { tasks: true, why } => {
                 write!(f, "tasks that are not proved to work together: {why}; mend it, or compile with `--unproven`")
             }
-            Unsupported::Unproved { tasks: false, why } => write!(f, "a specialised kernel whose roles are not proved: {why}"),
+            Unsupported::Unproved { tasks: false, why } => write!(f, "the schedule that the compiler wrote is not proved: {why}; this is a fault of the compiler: report it, or pin `schedule`, `stages` or `consumers`"),
             Unsupported::Malformed(what, why) => write!(f, "{what}: {why}"),
             Unsupported::Expansion => f.write_str("a channel: it has no expansion"),
             Unsupported::Layout(why) => write!(f, "the layout of a tile: {why}"),
