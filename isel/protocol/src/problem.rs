@@ -12,7 +12,7 @@ use std::fmt;
 use tilelift_lane::RegisterError;
 
 macro_rules! problems {
-    ($($(#[$group:meta])* $name:ident = $says:literal,)*) => {
+    ($($name:ident = $says:literal,)*) => {
         /// What may happen.
         #[derive(Clone, PartialEq, Debug)]
         pub enum Problem {
@@ -51,11 +51,26 @@ macro_rules! problems {
             TooComplex(Many),
         }
 
-        impl Problem {
-            fn sentence(&self) -> Option<&'static str> {
+        impl fmt::Display for Problem {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
                 match self {
-                    $(Problem::$name => Some($says),)*
-                    _ => None,
+                    $(Problem::$name => f.write_str($says),)*
+                    Problem::Outside(what) => what.fmt(f),
+                    Problem::Arrivals { lanes, pending } => write!(f, "{lanes} arrivals where a phase expects {pending} more"),
+                    Problem::ForEver { pending, bytes } => {
+                        write!(f, "a wait for ever, for a phase that lacks {pending} arrivals and {bytes} bytes,")
+                    }
+                    Problem::NoBarrier { at } => write!(f, "no mbarrier is made at {at:#x}, used"),
+                    Problem::Warps { meet: [here, others] } => write!(
+                        f,
+                        "a named barrier is one of {here} warps here and of {others} elsewhere, but has to be of as many everywhere,"
+                    ),
+                    Problem::Lanes(what) => write!(f, "how many lanes {what} is not understood"),
+                    Problem::Registers(why) => write!(f, "{why},"),
+                    Problem::TooComplex(what) => write!(
+                        f,
+                        "there are {what} to follow: fewer slots, barriers, blocks and turns of loops between constants make fewer,"
+                    ),
                 }
             }
         }
@@ -182,31 +197,6 @@ pub enum Many {
     MiB(usize),
     /// Steps.
     Steps(u64),
-}
-
-impl fmt::Display for Problem {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if let Some(says) = self.sentence() {
-            return f.write_str(says);
-        }
-        match self {
-            Problem::Outside(what) => what.fmt(f),
-            Problem::Arrivals { lanes, pending } => write!(f, "{lanes} arrivals where a phase expects {pending} more"),
-            Problem::ForEver { pending, bytes } => {
-                write!(f, "a wait for ever, for a phase that lacks {pending} arrivals and {bytes} bytes,")
-            }
-            Problem::NoBarrier { at } => write!(f, "no mbarrier is made at {at:#x}, used"),
-            Problem::Warps { meet: [here, others] } => {
-                write!(f, "a named barrier is one of {here} warps here and of {others} elsewhere, but has to be of as many everywhere,")
-            }
-            Problem::Lanes(what) => write!(f, "how many lanes {what} is not understood"),
-            Problem::Registers(why) => write!(f, "{why},"),
-            Problem::TooComplex(what) => {
-                write!(f, "there are {what} to follow: fewer slots, barriers, blocks and turns of loops between constants make fewer,")
-            }
-            _ => Ok(()),
-        }
-    }
 }
 
 impl fmt::Display for Outside {
